@@ -1,0 +1,209 @@
+#include "base/buf.h"
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { BUF_FIRST = 256, VARINT_BYTES_MAX = 10 };
+
+void buf_done(struct buf *b)
+{
+    if (b->data != NULL)
+        mem_wipe(b->data, b->cap);
+    mem_free(b->data);
+    *b = (struct buf){0};
+}
+
+void buf_clear(struct buf *b)
+{
+    b->len = 0;
+    b->failed = false;
+}
+
+enum status buf_status(const struct buf *b)
+{
+    return b->failed ? ST_NOMEM : ST_OK;
+}
+
+/* Not realloc: the old copy may hold a secret and must be wiped. */
+static bool grow(struct buf *b, size_t need)
+{
+    size_t cap = b->cap != 0 ? b->cap : BUF_FIRST;
+    while (cap < need)
+        cap *= 2;
+    uint8_t *data = mem_alloc(cap);
+    if (data == NULL)
+        return false;
+    if (b->len != 0)
+        memcpy(data, b->data, b->len);
+    if (b->data != NULL)
+        mem_wipe(b->data, b->cap);
+    mem_free(b->data);
+    b->data = data;
+    b->cap = cap;
+    return true;
+}
+
+enum status buf_reserve(struct buf *b, size_t more)
+{
+    if (!b->failed &&
+        (more > SIZE_MAX / 4 - b->len || (b->len + more > b->cap && !grow(b, b->len + more))))
+        b->failed = true;
+    return buf_status(b);
+}
+
+uint8_t *buf_extend(struct buf *b, size_t n)
+{
+    if (buf_reserve(b, n) != ST_OK)
+        return NULL;
+    b->len += n;
+    return b->data + b->len - n;
+}
+
+void buf_add(struct buf *b, struct bytes bytes)
+{
+    if (bytes.len == 0)
+        return;
+    uint8_t *at = buf_extend(b, bytes.len);
+    if (at != NULL)
+        memcpy(at, bytes.data, bytes.len);
+}
+
+void buf_add_u8(struct buf *b, uint8_t v)
+{
+    buf_add(b, bytes_of(&v, 1));
+}
+
+void buf_add_u16(struct buf *b, uint16_t v)
+{
+    uint8_t raw[2];
+    le16_put(raw, v);
+    buf_add(b, bytes_of(raw, sizeof raw));
+}
+
+void buf_add_u32(struct buf *b, uint32_t v)
+{
+    uint8_t raw[4];
+    le32_put(raw, v);
+    buf_add(b, bytes_of(raw, sizeof raw));
+}
+
+void buf_add_u64(struct buf *b, uint64_t v)
+{
+    uint8_t raw[8];
+    le64_put(raw, v);
+    buf_add(b, bytes_of(raw, sizeof raw));
+}
+
+void buf_add_varint(struct buf *b, uint64_t v)
+{
+    uint8_t raw[VARINT_BYTES_MAX];
+    size_t n = 0;
+    for (; v >= 0x80; v >>= 7)
+        raw[n++] = (uint8_t)(v | 0x80);
+    raw[n++] = (uint8_t)v;
+    buf_add(b, bytes_of(raw, n));
+}
+
+void buf_add_block(struct buf *b, struct bytes bytes)
+{
+    buf_add_varint(b, bytes.len);
+    buf_add(b, bytes);
+}
+
+void buf_add_str(struct buf *b, const char *text)
+{
+    buf_add(b, bytes_str(text));
+}
+
+void buf_add_format(struct buf *b, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    ASSERT(n >= 0);
+    if (buf_reserve(b, (size_t)n + 1) == ST_OK) {
+        (void)vsnprintf((char *)b->data + b->len, (size_t)n + 1, format,
+                        again); /* measured above */
+        b->len += (size_t)n;
+    }
+    va_end(again);
+}
+
+void buf_consume(struct buf *b, size_t n)
+{
+    ASSERT(n <= b->len);
+    b->len -= n;
+    if (b->len != 0 && n != 0)
+        memmove(b->data, b->data + n, b->len);
+}
+
+struct bytes reader_take(struct reader *r, size_t n)
+{
+    if (r->failed || n > reader_left(r)) {
+        r->failed = true;
+        return (struct bytes){0};
+    }
+    struct bytes taken = bytes_of(r->at, n);
+    if (n != 0)
+        r->at += n;
+    return taken;
+}
+
+uint8_t reader_u8(struct reader *r)
+{
+    struct bytes b = reader_take(r, 1);
+    return b.len != 0 ? b.data[0] : 0;
+}
+
+uint16_t reader_u16(struct reader *r)
+{
+    struct bytes b = reader_take(r, 2);
+    return b.len != 0 ? le16_get(b.data) : 0;
+}
+
+uint32_t reader_u32(struct reader *r)
+{
+    struct bytes b = reader_take(r, 4);
+    return b.len != 0 ? le32_get(b.data) : 0;
+}
+
+uint64_t reader_u64(struct reader *r)
+{
+    struct bytes b = reader_take(r, 8);
+    return b.len != 0 ? le64_get(b.data) : 0;
+}
+
+uint64_t reader_varint(struct reader *r)
+{
+    uint64_t v = 0;
+    for (unsigned i = 0; i < VARINT_BYTES_MAX; i++) {
+        uint8_t byte = reader_u8(r);
+        bool overflow = i == VARINT_BYTES_MAX - 1 && byte > 1;
+        bool padded = i > 0 && byte == 0; /* only the shortest form is accepted */
+        if (r->failed || overflow || padded)
+            break;
+        v |= (uint64_t)(byte & 0x7F) << (7 * i);
+        if ((byte & 0x80) == 0)
+            return v;
+    }
+    r->failed = true;
+    return 0;
+}
+
+struct bytes reader_block(struct reader *r)
+{
+    uint64_t n = reader_varint(r);
+    if (n > reader_left(r)) {
+        r->failed = true;
+        return (struct bytes){0};
+    }
+    return reader_take(r, (size_t)n);
+}
+
+enum status reader_end(const struct reader *r)
+{
+    return r->failed || r->at != r->end ? ST_INVALID : ST_OK;
+}

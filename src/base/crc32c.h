@@ -1,0 +1,10 @@
+/* CRC-32C (Castagnoli polynomial 0x1EDC6F41, reflected; RFC 3720 B.4). Any thread. */
+#ifndef HOLDFAST_BASE_CRC32C_H
+#define HOLDFAST_BASE_CRC32C_H
+
+#include "base/bytes.h"
+
+/* Of `b`, continuing from `crc`; start with 0. */
+uint32_t crc32c(uint32_t crc, struct bytes b);
+
+#endif

@@ -1,0 +1,119 @@
+/* The outside world as one thread sees it: clocks, randomness, timers, slow work, posted tasks and
+ * files. src/loop implements it on libuv, the simulator on virtual time. One env belongs to one
+ * thread (its loop thread); only env_post may be called from another. */
+#ifndef HOLDFAST_BASE_ENV_H
+#define HOLDFAST_BASE_ENV_H
+
+#include "base/bytes.h"
+#include "base/list.h"
+#include "base/status.h"
+
+struct env;
+struct fs;
+
+/* A one-shot timer, embedded in its owner. Zero-initialise and set `fire`. */
+struct env_timer {
+    void (*fire)(
+        struct env_timer *timer); /* loop thread; the timer is stopped and may be set again */
+    uint64_t at_ms;               /* monotonic */
+    uint64_t seq;                 /* among equal times, first set fires first */
+    size_t slot;                  /* place in the heap + 1; 0 when stopped */
+};
+
+/* Slow or blocking work, embedded in its owner. `run` is called once, off the loop thread; then
+ * `done` once on the loop thread. Work of one lane runs in order, one at a time. It cannot be
+ * cancelled: the owner waits for `done`. */
+enum env_lane {
+    LANE_LOG,  /* writes of the raft log */
+    LANE_BULK, /* snapshots, hashing, background release */
+    LANE_POOL, /* unordered: CPU-heavy requests */
+    LANES
+};
+
+struct env_work {
+    void (*run)(struct env_work *work);
+    void (*done)(struct env_work *work);
+    enum env_lane lane;
+    struct list link; /* the env's while submitted */
+};
+
+/* A call to be made on the loop thread of another env. Embedded; free again once `run` began. */
+struct env_task {
+    void (*run)(struct env_task *task);
+    struct list link;
+};
+
+struct env_ops {
+    uint64_t (*mono_ns)(struct env *env);
+    int64_t (*wall_ms)(struct env *env);
+    void (*random)(struct env *env, void *buf, size_t n);
+    void (*timer_set)(struct env *env, struct env_timer *timer, uint64_t at_ms);
+    void (*timer_stop)(struct env *env, struct env_timer *timer);
+    void (*work)(struct env *env, struct env_work *work);
+    void (*post)(struct env *env, struct env_task *task);
+};
+
+struct env {
+    const struct env_ops *ops;
+    struct fs *fs;
+};
+
+/* Monotonic, starting anywhere. */
+static inline uint64_t env_mono_ns(struct env *env)
+{
+    return env->ops->mono_ns(env);
+}
+
+static inline uint64_t env_mono_ms(struct env *env)
+{
+    return env->ops->mono_ns(env) / 1000000;
+}
+
+/* This machine's wall clock, ms since 1970; it may jump. Never decides expiry (PROTOCOL R16). */
+static inline int64_t env_wall_ms(struct env *env)
+{
+    return env->ops->wall_ms(env);
+}
+
+/* Fill from a cryptographic generator (a seeded one in the simulator). Aborts if there is none. */
+static inline void env_random(struct env *env, void *buf, size_t n)
+{
+    env->ops->random(env, buf, n);
+}
+
+/* Fire at `at_ms`, or at once if that has passed; a running timer is moved. */
+static inline void env_timer_set(struct env *env, struct env_timer *timer, uint64_t at_ms)
+{
+    env->ops->timer_set(env, timer, at_ms);
+}
+
+/* Stopping a stopped timer is allowed. */
+static inline void env_timer_stop(struct env *env, struct env_timer *timer)
+{
+    env->ops->timer_stop(env, timer);
+}
+
+static inline void env_work(struct env *env, struct env_work *work)
+{
+    env->ops->work(env, work);
+}
+
+/* From any thread. Tasks posted by one thread run in the order posted. */
+static inline void env_post(struct env *env, struct env_task *task)
+{
+    env->ops->post(env, task);
+}
+
+/* Binary heap of timers, for implementations of env. Zero-initialise. */
+struct timer_heap {
+    struct env_timer **slots;
+    size_t n, cap;
+    uint64_t seq;
+};
+
+void timer_heap_done(struct timer_heap *heap);
+void timer_heap_set(struct timer_heap *heap, struct env_timer *timer, uint64_t at_ms);
+void timer_heap_stop(struct timer_heap *heap, struct env_timer *timer);
+struct env_timer *timer_heap_first(const struct timer_heap *heap); /* NULL when empty */
+
+#endif

@@ -1,0 +1,74 @@
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local uint64_t fail_countdown;
+
+static bool fail_now(void)
+{
+    return __builtin_expect(fail_countdown != 0, 0) && --fail_countdown == 0;
+}
+
+void *mem_alloc(size_t size)
+{
+    return fail_now() ? NULL : malloc(size != 0 ? size : 1);
+}
+
+void *mem_zalloc(size_t size)
+{
+    return fail_now() ? NULL : calloc(1, size != 0 ? size : 1);
+}
+
+void *mem_realloc(void *old, size_t size)
+{
+    return fail_now() ? NULL : realloc(old, size != 0 ? size : 1);
+}
+
+char *mem_strdup(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = mem_alloc(size);
+    if (copy != NULL)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+void mem_free(void *pointer)
+{
+    free(pointer);
+}
+
+static void *must(void *pointer, size_t size)
+{
+    if (pointer == NULL) {
+        (void)fprintf(stderr, "out of memory: %zu bytes where failure has no answer\n",
+                      size); /* then abort */
+        abort();
+    }
+    return pointer;
+}
+
+void *mem_must_alloc(size_t size)
+{
+    return must(malloc(size != 0 ? size : 1), size);
+}
+
+void *mem_must_realloc(void *old, size_t size)
+{
+    return must(realloc(old, size != 0 ? size : 1), size);
+}
+
+void mem_wipe(void *data, size_t size)
+{
+    if (size != 0)
+        explicit_bzero(data, size);
+}
+
+bool mem_fail_nth(uint64_t n)
+{
+    bool used = fail_countdown == 0;
+    fail_countdown = n;
+    return used;
+}

@@ -1,0 +1,59 @@
+/* Planted bugs: each switches one protection off, so that the simulator can prove it would be
+ * missed. Compiled to `false` unless the build defines HOLDFAST_PLANT. */
+#ifndef HOLDFAST_BASE_PLANT_H
+#define HOLDFAST_BASE_PLANT_H
+
+#include "base/macros.h"
+
+/* name, what is broken. F1–F11: faults of libraft's core whose guard is switched off. */
+#define PLANT_TABLE(X)                                                                     \
+    X(F1_SPLIT, "a received CHANGE is not fed as the first entry of its event")            \
+    X(F2_SOLE_VOTER, "a sole voter leads without entering a fresh term")                   \
+    X(F3_CHANGE_READY, "a CHANGE is submitted before the term's first commit")             \
+    X(F4_STALE_REPLY, "the answer to an older term's request is sent as the core left it") \
+    X(F5_REJECT, "late rejections reach the core")                                         \
+    X(F6_PREVOTE_TERM, "a denied pre-vote repeats the asker's term")                       \
+    X(F7_TRIM, "entries below the snapshot are fed")                                       \
+    X(F8_COMMIT, "the commit index may go back")                                           \
+    X(F9_VOTE_STATE, "vote results are fed whatever the state")                            \
+    X(F10_VOTE_ROLE, "a server its own log calls non-voter does not vote")                 \
+    X(F11_TIMER, "the timer may fire for ever at one instant")                             \
+    X(R2_UNCONFIRMED_ERROR, "answers that staged nothing are not confirmed")               \
+    X(R10_PERSISTED, "writes that a truncation replaced are reported as persisted")        \
+    X(R12_SYNC_IGNORED, "a failed sync is taken for a success")                            \
+    X(R13_AMNESIA, "a corrupt log is cut and the node votes")                              \
+    X(R14_NO_DEDUP, "a repeated request id is applied again")                              \
+    X(R15_NO_ROUND, "a read is served without asking a majority")                          \
+    X(R15_NOT_READY, "a new leader serves reads before its first commit")                  \
+    X(R15_ROUND_REUSED, "a read joins a round that began before it")                       \
+    X(R1_NO_PRECONDITION, "preconditions are not checked at apply")                        \
+    X(ACK_BEFORE_COMMIT, "a write is acknowledged when it is proposed")                    \
+    X(VOTE_NOT_PERSISTED, "term and vote are sent before they are durable")                \
+    X(SNAPSHOT_SHORT, "a snapshot leaves out its last key")                                \
+    X(TRANSFER_EARLY, "leadership is handed to a server that lacks entries")
+
+enum plant {
+#define PLANT_ENUM(name, text) PLANT_##name,
+    PLANT_TABLE(PLANT_ENUM)
+#undef PLANT_ENUM
+        PLANTS
+};
+
+#ifdef HOLDFAST_PLANT
+extern _Thread_local uint64_t plant_mask; /* bit per enum plant */
+static inline bool planted(enum plant p)
+{
+    return (plant_mask >> p & 1) != 0;
+}
+#else
+static inline bool planted(enum plant p)
+{
+    (void)p; /* never in a release */
+    return false;
+}
+#endif
+
+const char *plant_name(enum plant p);
+const char *plant_text(enum plant p);
+
+#endif

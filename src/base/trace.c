@@ -1,0 +1,88 @@
+#include "base/trace.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE_MAX_BYTES = 2048, TEXT_MAX_BYTES = 1024 };
+
+static _Atomic enum trace_level lowest = TRACE_INFO;
+static _Atomic(const char *) node_name;
+static void (*_Atomic line_sink)(enum trace_level, const char *, const char *);
+
+void trace_set_level(enum trace_level level)
+{
+    lowest = level;
+}
+
+enum trace_level trace_level(void)
+{
+    return lowest;
+}
+
+void trace_set_node(const char *name)
+{
+    node_name = name;
+}
+
+void trace_set_sink(void (*sink)(enum trace_level level, const char *module, const char *text))
+{
+    line_sink = sink;
+}
+
+/* JSON string content; bytes that are not printable ASCII become \u00XX. */
+static size_t escape(char *out, size_t room, const char *text)
+{
+    size_t n = 0;
+    for (; *text != '\0' && n + 7 < room; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            n += (size_t)snprintf(out + n, room - n, "\\%c", c);
+        else if (c < 0x20 || c >= 0x7F)
+            n += (size_t)snprintf(out + n, room - n, "\\u%04x", c);
+        else
+            out[n++] = (char)c;
+    }
+    out[n] = '\0';
+    return n;
+}
+
+static void write_line(enum trace_level level, const char *module, const char *text)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    char line[LINE_MAX_BYTES], safe[TEXT_MAX_BYTES + 512], stamp[32];
+    const char *node = node_name;
+    struct timespec now;
+    struct tm tm;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
+    (void)gmtime_r(&now.tv_sec, &tm);          /* the year fits */
+    (void)strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+    (void)escape(safe, sizeof safe, text);
+    int n = snprintf(line, sizeof line,
+                     "{\"@timestamp\":\"%s.%06ldZ\",\"@level\":\"%s\",\"@module\":\"%s\"%s%s%s,\"@"
+                     "message\":\"%s\"}\n",
+                     stamp, now.tv_nsec / 1000, names[level], module,
+                     node != NULL ? ",\"@node\":\"" : "", node != NULL ? node : "",
+                     node != NULL ? "\"" : "", safe);
+    if (n > 0 && write(STDERR_FILENO, line, MIN((size_t)n, sizeof line - 1)) < 0)
+        return; /* nowhere left to say it */
+}
+
+void trace(enum trace_level level, const char *module, const char *format, ...)
+{
+    char text[TEXT_MAX_BYTES];
+    va_list args;
+    if (level < lowest)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args); /* a cut line is still of use */
+    va_end(args);
+    void (*sink)(enum trace_level, const char *, const char *) = line_sink;
+    if (sink != NULL)
+        sink(level, module, text);
+    else
+        write_line(level, module, text);
+}

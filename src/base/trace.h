@@ -1,0 +1,24 @@
+/* Log lines for operators: one JSON object a line on standard error. Never pass a secret.
+ Any thread. */
+#ifndef HOLDFAST_BASE_TRACE_H
+#define HOLDFAST_BASE_TRACE_H
+
+#include "base/macros.h"
+
+enum trace_level { TRACE_DEBUG, TRACE_INFO, TRACE_WARN, TRACE_ERROR, TRACE_OFF };
+
+/* The lowest level that is written; TRACE_INFO at start. */
+void trace_set_level(enum trace_level level);
+enum trace_level trace_level(void);
+
+/* One line: {"@timestamp","@level","@module",["@node",]"@message"}. `module` is a folder name. */
+void trace(enum trace_level level, const char *module, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A name put into every line of the process, NULL for none. Kept by reference. */
+void trace_set_node(const char *name);
+
+/* Tests and the simulator: send lines here instead of standard error, NULL to go back. */
+void trace_set_sink(void (*sink)(enum trace_level level, const char *module, const char *text));
+
+#endif
