@@ -1,0 +1,147 @@
+/* A replica: libraft's core inside its filter, our disk, our network, our state machine.
+ *
+ * Everything runs on the raft thread (the env's loop thread) unless a function says "any thread".
+ * The network carries opaque frames between raft ids; the simulator and cluster/mesh both implement
+ * it. PROTOCOL.md has the rules. */
+#ifndef HOLDFAST_RAFT_RLOG_H
+#define HOLDFAST_RAFT_RLOG_H
+
+#include "raft/rlog_disk.h"
+#include "raft/rlog_txn.h"
+
+struct rlog;
+
+enum rlog_role { RLOG_SPARE, RLOG_STANDBY, RLOG_VOTER }; /* membership, not leadership */
+
+struct rlog_member {
+    uint64_t id;
+    char name[64];
+    char address[128]; /* host:port of the cluster port */
+    enum rlog_role role;
+};
+
+enum { RLOG_MEMBERS_MAX = 16, RLOG_FRAME_MAX = 9 * 1024 * 1024 };
+
+/* How frames leave. Calls never block; a frame may be dropped. */
+struct rlog_net_ops {
+    /* One frame for a peer; the parts are copied or queued before return. `bulk` frames (entries)
+     * never delay others. */
+    void (*send)(void *ctx, uint64_t to, const struct bytes *parts, unsigned n, bool bulk);
+    /* Members changed or were learnt: connect to these, forget others. */
+    void (*members)(void *ctx, const struct rlog_member *members, unsigned n);
+    void *ctx;
+};
+
+struct rlog_status {
+    uint64_t id, term, leader; /* leader 0: unknown */
+    bool is_leader, ready;     /* ready: leader whose commit reached its election's last index */
+    bool transferring;
+    uint64_t last_index, commit_index, applied_index, stored_index, snapshot_index;
+    uint64_t version, local_version;
+    int64_t time_ms; /* cluster time, last applied */
+    struct rlog_member members[RLOG_MEMBERS_MAX];
+    unsigned n_members;
+    uint64_t elections, snapshots_taken, snapshots_installed, entries_applied, txns_applied,
+        conflicts, reads_confirmed, read_rounds;
+};
+
+struct rlog_events {
+    /* Leadership, readiness, term or membership changed. */
+    void (*changed)(void *ctx);
+    /* The replica cannot go on: the process must exit non-zero with this message. */
+    void (*fatal)(void *ctx, const struct reason *reason);
+    /* A batch was applied and published. */
+    void (*applied)(void *ctx, uint64_t index, uint64_t version);
+    void *ctx;
+};
+
+struct rlog_options {
+    struct env *env;
+    const char *dir;
+    struct rlog_identity identity; /* expected; id 0: take what the directory says */
+    struct rlog_net_ops net;
+    struct rlog_events events;
+    /* First start of a founding member: the identical list on every founder; else n_founders 0. */
+    const struct rlog_member *founders;
+    unsigned n_founders;
+    unsigned election_ms;  /* 0: 1000 */
+    unsigned heartbeat_ms; /* 0: 100 */
+    unsigned batch_bytes_max;     /* 0: 1 MiB of commands in one entry */
+    unsigned inflight_bytes_max;  /* 0: 64 MiB proposed and not yet applied, then ST_BUSY */
+    uint64_t snapshot_log_bytes;  /* 0: a snapshot when the log exceeds max(64 MiB, state size) */
+    uint64_t state_bytes_max;     /* 0: unbounded; puts refused above, deletes not */
+    uint64_t segment_bytes;
+    uint64_t reserve_bytes;
+};
+
+/* Open or create the directory, load, restore, START the core. Blocks (start-up only).
+ * ST_INVALID, ST_BUSY with a reason; ST_CORRUPT: the data is damaged and must rejoin (R13). */
+NODISCARD enum status rlog_start(const struct rlog_options *options, struct rlog **ret_rlog,
+                                 struct reason *reason);
+/* Fails everything pending with ST_CLOSED; `closed` is the last call, then *rlog is gone. */
+void rlog_close(struct rlog *rlog, void (*closed)(void *ctx), void *ctx);
+
+/* Published state, for store_pin. Any thread. */
+struct store *rlog_store(struct rlog *rlog);
+void rlog_status(struct rlog *rlog, struct rlog_status *ret_status);
+
+/* A frame from an authenticated peer. `from_name` is what its certificate says. */
+void rlog_receive(struct rlog *rlog, uint64_t from, const char *from_name, struct bytes frame);
+/* The transport's view: the connection to a peer was refused or reset (its process is gone). */
+void rlog_peer_gone(struct rlog *rlog, uint64_t id);
+
+/* --- proposals ------------------------------------------------------------------------------- */
+
+/* Embedded in its owner until `done`. `txn` is encoded by rlog_txn_encode and stays valid. */
+struct rlog_propose {
+    struct bytes txn;
+    uint64_t ticket; /* 0, or what rlog gave with an earlier conflict */
+    /* ST_OK: `outcome`, `version`, `response` are set (response borrowed during the call).
+     * ST_CONFLICT is not a failure: rerun on a version ≥ `version`, passing `ticket`.
+     * ST_NOT_LEADER: nothing was proposed. ST_BUSY, ST_NO_SPACE, ST_TOO_BIG: nothing proposed.
+     * ST_UNKNOWN_OUTCOME: proposed, leadership lost or closing. */
+    void (*done)(struct rlog_propose *p, enum status st);
+    struct rlog_applied applied;
+    struct list link;
+    uint64_t index; /* the entry it went into */
+};
+void rlog_propose(struct rlog *rlog, struct rlog_propose *p);
+/* Give a ticket back unused (the request gave up). */
+void rlog_ticket_drop(struct rlog *rlog, uint64_t ticket);
+
+/* --- linearizable reads (R15) ------------------------------------------------------------------ */
+
+/* Embedded until `done`. ST_OK: state pinned from now on includes every write acknowledged before
+ * rlog_read was called; `time_ms` is cluster time. On a leader this is immediate after one round;
+ * on others the leader is asked, then its index awaited. ST_NO_LEADER, ST_TIMEOUT, ST_CLOSED. */
+struct rlog_read {
+    void (*done)(struct rlog_read *r, enum status st);
+    uint64_t index;
+    int64_t time_ms;
+    uint64_t deadline_ms; /* monotonic; 0: 10 s from now */
+    struct list link;
+};
+void rlog_read(struct rlog *rlog, struct rlog_read *r);
+
+/* Cluster time now: leader only (R16); others estimate from the last answer. */
+int64_t rlog_time_ms(struct rlog *rlog);
+
+/* --- membership and leadership: leader only, one at a time ------------------------------------- */
+
+struct rlog_admin {
+    /* ST_OK when committed. ST_BUSY: another change runs. ST_NOT_LEADER, ST_TIMEOUT, ST_INVALID. */
+    void (*done)(struct rlog_admin *a, enum status st);
+    struct reason reason;
+    struct rlog_member member;
+    uint64_t replaces; /* id to remove once `member` is a voter, 0 none */
+    struct list link;
+};
+void rlog_member_add(struct rlog *rlog, struct rlog_admin *a);     /* spare → caught up → role */
+void rlog_member_remove(struct rlog *rlog, struct rlog_admin *a);  /* member.id */
+void rlog_transfer(struct rlog *rlog, struct rlog_admin *a);       /* member.id; 0: the best one */
+/* A raft id never used before in this cluster's configuration; random 63 bits. */
+uint64_t rlog_member_new_id(struct rlog *rlog);
+/* Ask for a snapshot now (tests, operators). */
+void rlog_snapshot_now(struct rlog *rlog);
+
+#endif

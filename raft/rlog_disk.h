@@ -1,0 +1,153 @@
+/* Durable part of a replica: log segments, term-and-vote slots, snapshot files, one directory.
+ *
+ *   DIR/lock             held while open
+ *   DIR/identity         cluster id, node name, raft id (checksummed)
+ *   DIR/slot             term and vote, two checksummed copies
+ *   DIR/log/%016x.seg    preallocated, zeroed, recycled segments
+ *   DIR/snap/%016x-%016x.snap   index-term, several kept
+ *
+ * Owned by the raft thread; blocking calls run on LANE_LOG (writes, truncation, compaction) and
+ * LANE_BULK (snapshot files) of the env. Formats: raft/FORMAT.md. Failure of any write or sync ends
+ * in `fatal` once; nothing is acknowledged after it (PROTOCOL R12). */
+#ifndef HOLDFAST_RAFT_RLOG_DISK_H
+#define HOLDFAST_RAFT_RLOG_DISK_H
+
+#include "base/env.h"
+#include "base/fs.h"
+
+struct rlog_disk;
+
+/* One entry in memory, shared by the core driver, the disk and the network. `data` belongs to
+ * whoever holds the reference count (rlog_entry_ref/unref); immutable. */
+enum rlog_entry_type { RLOG_COMMAND = 1, RLOG_BARRIER = 2, RLOG_CHANGE = 3 };
+
+struct rlog_entry {
+    uint64_t term;
+    enum rlog_entry_type type;
+    struct bytes data;
+    struct rlog_block *block; /* counted memory that `data` lies in */
+};
+
+/* A counted run of memory that entries point into. Any thread. */
+struct rlog_block;
+struct rlog_block *rlog_block_new(size_t size); /* NULL when out of memory; one reference */
+uint8_t *rlog_block_data(struct rlog_block *block);
+void rlog_block_ref(struct rlog_block *block);
+void rlog_block_unref(struct rlog_block *block);
+
+struct rlog_identity {
+    uint8_t cluster[16];
+    char name[64];
+    uint64_t id; /* raft id of this incarnation of the disk */
+};
+
+struct rlog_snapshot_meta {
+    uint64_t index, term;       /* of the last entry it covers; index 0: no snapshot */
+    uint64_t conf_index;        /* index of the newest CHANGE committed at or below `index` */
+    uint8_t conf[2048];         /* that configuration, encoded as in the CHANGE entry */
+    uint32_t conf_len;
+    uint64_t bytes;             /* size of the file */
+};
+
+/* What open() found. Entries are `n` from `first`; owned by the caller. */
+struct rlog_loaded {
+    uint64_t term, vote;
+    struct rlog_snapshot_meta snapshot;
+    uint64_t first, n;
+    uint64_t prev_term; /* term of entry first-1, 0 if first is 1 */
+    struct rlog_entry *entries;
+    bool corrupt; /* acknowledged data is damaged (PROTOCOL R13): `reason` says where */
+    bool torn;    /* a torn tail was cut */
+    bool slot_fell_back;
+};
+void rlog_loaded_done(struct rlog_loaded *loaded);
+
+struct rlog_disk_ops {
+    /* Entries up to `index` of writes up to `write_seq` are durable. In order, raft thread. */
+    void (*written)(void *ctx, uint64_t write_seq);
+    /* The disk failed; the process must stop. Once. */
+    void (*fatal)(void *ctx, const struct reason *reason);
+    void *ctx;
+};
+
+struct rlog_disk_options {
+    struct env *env;
+    const char *dir;
+    struct rlog_disk_ops ops;
+    uint64_t segment_bytes;     /* 0: 8 MiB */
+    uint64_t reserve_bytes;     /* free space below which rlog_disk_full() is true; 0: 128 MiB */
+    unsigned snapshots_kept;    /* 0: 2 */
+};
+
+/* Create DIR for a new replica: identity, first slot, empty log. ST_EXISTS when there is one. */
+NODISCARD enum status rlog_disk_create(struct env *env, const char *dir,
+                                       const struct rlog_identity *identity, struct reason *reason);
+/* Lock and load. ST_NOT_FOUND: no replica here. ST_BUSY: in use by another process. ST_INVALID:
+ * belongs to another cluster or node (when `expect` is not NULL: its cluster and name must match).
+ * Damage is not a failure of open: see ret_loaded->corrupt. Blocks; start-up only. */
+NODISCARD enum status rlog_disk_open(const struct rlog_disk_options *options,
+                                     const struct rlog_identity *expect, struct rlog_disk **ret_disk,
+                                     struct rlog_identity *ret_identity,
+                                     struct rlog_loaded *ret_loaded, struct reason *reason);
+/* After every submitted work is done (the caller waits for rlog_disk_idle). */
+void rlog_disk_close(struct rlog_disk *disk);
+bool rlog_disk_idle(const struct rlog_disk *disk);
+
+/* Durable when it returns: term and vote gate every message of their update. Blocks, rarely. */
+NODISCARD enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, uint64_t vote);
+
+/* Queue a truncation from `index` (if it is not behind the end) and `n` entries from `index`.
+ * Several queued writes become one write and one sync; `written` follows. References the entries'
+ * blocks until then. Returns the write's sequence number, growing by one. */
+uint64_t rlog_disk_append(struct rlog_disk *disk, uint64_t index, const struct rlog_entry *entries,
+                          unsigned n);
+/* Entries ≤ `upto` are no longer needed. */
+void rlog_disk_compact(struct rlog_disk *disk, uint64_t upto);
+uint64_t rlog_disk_queued_bytes(const struct rlog_disk *disk);
+/* Free space ran low (checked at each new segment and every few seconds): refuse new writes. */
+bool rlog_disk_full(const struct rlog_disk *disk);
+uint64_t rlog_disk_log_bytes(const struct rlog_disk *disk); /* in live segments, for the policy */
+
+/* --- snapshot files: called on LANE_BULK unless said ------------------------------------------ */
+
+/* A file being written: header with `meta`, then content in LZ4-framed, CRC32C-checked chunks, then
+ * a trailer with the total and a SHA-like chain of the chunk sums. */
+struct rlog_snap_writer;
+NODISCARD enum status rlog_snap_create(struct rlog_disk *disk, const struct rlog_snapshot_meta *meta,
+                                       struct rlog_snap_writer **ret_writer);
+NODISCARD enum status rlog_snap_write(struct rlog_snap_writer *w, struct bytes content);
+/* Trailer, sync, verify by reading back, rename, sync the directory; frees the writer. */
+NODISCARD enum status rlog_snap_commit(struct rlog_snap_writer *w, uint64_t *ret_bytes);
+void rlog_snap_abort(struct rlog_snap_writer *w);
+
+/* A received snapshot: raw file bytes of a peer's file, in order, into a temporary file. */
+NODISCARD enum status rlog_snap_receive_create(struct rlog_disk *disk, struct rlog_snap_writer **ret_w);
+NODISCARD enum status rlog_snap_receive_write(struct rlog_snap_writer *w, struct bytes raw);
+/* Verify everything; *ret_meta is what the header says. The file stays temporary. */
+NODISCARD enum status rlog_snap_receive_verify(struct rlog_snap_writer *w,
+                                               struct rlog_snapshot_meta *ret_meta);
+/* Sync, rename, sync directory, and reset the log on disk to start at meta.index + 1. */
+NODISCARD enum status rlog_snap_receive_install(struct rlog_snap_writer *w);
+
+/* Reading: raw bytes for sending, or verified content for restoring. */
+struct rlog_snap_reader;
+NODISCARD enum status rlog_snap_open(struct rlog_disk *disk, uint64_t index, uint64_t term,
+                                     struct rlog_snap_reader **ret_reader,
+                                     struct rlog_snapshot_meta *ret_meta);
+NODISCARD enum status rlog_snap_read_raw(struct rlog_snap_reader *r, void *buf, size_t n,
+                                         uint64_t off, size_t *ret_n);
+/* The next piece of content, verified; borrowed until the next call; empty at the end.
+ * ST_CORRUPT names the chunk in the log. */
+NODISCARD enum status rlog_snap_read(struct rlog_snap_reader *r, struct bytes *ret_content);
+void rlog_snap_close(struct rlog_snap_reader *r);
+/* Remove all but the newest `snapshots_kept`; a file that does not verify does not count. */
+NODISCARD enum status rlog_snap_prune(struct rlog_disk *disk);
+
+/* `holdfast dump log|snapshot`: explain a directory as text on `out` without locking it. */
+struct rlog_dump;
+NODISCARD enum status rlog_dump_log(struct fs *fs, const char *dir,
+                                    void (*line)(void *ctx, const char *text), void *ctx);
+NODISCARD enum status rlog_dump_snapshot(struct fs *fs, const char *path,
+                                         void (*line)(void *ctx, const char *text), void *ctx);
+
+#endif

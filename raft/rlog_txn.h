@@ -1,0 +1,123 @@
+/* The content of a COMMAND entry: cluster time and a run of transactions; and how one is applied.
+ *
+ * Wire form, versioned: raft/FORMAT.md. Encoded on worker threads, applied on the raft thread of
+ * every node in the same way: nothing random and no clock is read at apply (PROTOCOL R6), and apply
+ * cannot fail. */
+#ifndef HOLDFAST_RAFT_RLOG_TXN_H
+#define HOLDFAST_RAFT_RLOG_TXN_H
+
+#include "base/buf.h"
+#include "store/store.h"
+
+enum {
+    RLOG_TXN_MAX = 4 * 1024 * 1024,   /* one encoded transaction */
+    RLOG_ENTRY_MAX = 8 * 1024 * 1024, /* one entry */
+    RLOG_RESPONSE_MAX = 64 * 1024,    /* a sealed response kept for exactly-once */
+    RLOG_ID_WINDOW = 65536,           /* versions for which request ids are remembered */
+};
+
+/* First segments of every key. Local keys are in neither the WAL nor the compared root, and count
+ * versions of their own. */
+#define RLOG_REPLICATED "s/"
+#define RLOG_LOCAL "l/"
+
+/* A client request, once per client retry loop (PROTOCOL R14). All zero: none. */
+struct rlog_request_id {
+    uint8_t bytes[16];
+    uint64_t issued; /* cluster index (state version) known to the issuer when it made the id */
+};
+
+/* Builder. Zero-initialise, begin, add preconditions and operations in any order, end. */
+struct rlog_txn_builder {
+    struct buf needs, ops;
+    unsigned n_needs, n_ops;
+    struct rlog_request_id id;
+    struct buf response;
+};
+void rlog_txn_done(struct rlog_txn_builder *b);
+void rlog_txn_id(struct rlog_txn_builder *b, const struct rlog_request_id *id, struct bytes response);
+/* `key`'s modified version must still be `version`; 0: it must be absent. */
+void rlog_txn_need_key(struct rlog_txn_builder *b, struct bytes key, uint64_t version);
+/* Nothing below `prefix` may have changed since `version`. */
+void rlog_txn_need_prefix(struct rlog_txn_builder *b, struct bytes prefix, uint64_t version);
+void rlog_txn_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value);
+void rlog_txn_delete(struct rlog_txn_builder *b, struct bytes key);
+void rlog_txn_delete_prefix(struct rlog_txn_builder *b, struct bytes prefix);
+void rlog_txn_stage_begin(struct rlog_txn_builder *b);
+void rlog_txn_stage_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value,
+                        uint64_t created, uint64_t modified);
+void rlog_txn_stage_swap(struct rlog_txn_builder *b);
+/* ST_OK and the encoded transaction appended to `out`; ST_TOO_BIG; ST_NOMEM. */
+NODISCARD enum status rlog_txn_encode(const struct rlog_txn_builder *b, struct buf *out);
+
+/* Strict check of bytes that did not come from this process. ST_INVALID, ST_TOO_BIG. */
+NODISCARD enum status rlog_txn_check(struct bytes txn);
+
+/* Keys an encoded transaction needs and changes, for early conflict detection (PROTOCOL R5). */
+enum rlog_touch { RLOG_TOUCH_NEED_KEY, RLOG_TOUCH_NEED_PREFIX, RLOG_TOUCH_PUT, RLOG_TOUCH_DELETE,
+                  RLOG_TOUCH_DELETE_PREFIX, RLOG_TOUCH_ALL };
+void rlog_txn_touch(struct bytes txn, void (*each)(void *ctx, enum rlog_touch, struct bytes key),
+                    void *ctx);
+
+/* An entry under construction: time, then transactions. LZ4 above a threshold. */
+struct rlog_entry_header {
+    uint16_t format;      /* 1 */
+    uint16_t feature;     /* feature level of the cluster */
+    int64_t time_ms;      /* cluster time of the active node */
+    uint32_t n_txns;
+};
+NODISCARD enum status rlog_entry_encode(int64_t time_ms, const struct bytes *txns, unsigned n,
+                                        struct buf *out);
+NODISCARD enum status rlog_entry_check(struct bytes entry); /* strict; every transaction too */
+
+enum rlog_outcome {
+    RLOG_APPLIED,
+    RLOG_CONFLICTED,      /* a precondition failed: nothing changed */
+    RLOG_REPEATED,        /* the id was applied before: its response is given */
+    RLOG_OUTCOME_UNKNOWN, /* the id is older than the window */
+};
+
+/* What applying one transaction of an entry came to. */
+struct rlog_applied {
+    enum rlog_outcome outcome;
+    uint64_t version;      /* the state version after it; of the first apply when repeated */
+    struct bytes response; /* RLOG_REPEATED: the stored sealed response, borrowed until publish */
+    struct bytes conflict; /* RLOG_CONFLICTED: the key or prefix, borrowed from the entry */
+};
+
+/* Counters that live beside the tree and travel in snapshots. */
+struct rlog_machine {
+    struct store *store;
+    uint64_t version;       /* of the replicated keys */
+    uint64_t local_version; /* of the local keys */
+    int64_t time_ms;        /* cluster time of the last applied entry; never falls */
+    uint16_t feature;
+};
+
+/* Apply a whole COMMAND entry at `index` and publish. `each` is called per transaction, in order,
+ * before the publish. Aborts on an unknown format (PROTOCOL: unknown formats stop the node). */
+void rlog_machine_apply(struct rlog_machine *m, uint64_t index, struct bytes entry,
+                        void (*each)(void *ctx, unsigned i, const struct rlog_applied *applied),
+                        void *ctx);
+
+/* Serialise a pinned state as content of a snapshot file, in pieces. LANE_BULK. */
+struct rlog_machine_dump {
+    struct store_pin pin;
+    uint64_t version, local_version;
+    int64_t time_ms;
+    uint16_t feature;
+};
+NODISCARD enum status rlog_machine_dump_begin(struct rlog_machine *m, struct rlog_machine_dump *dump);
+NODISCARD enum status rlog_machine_dump_run(struct rlog_machine_dump *dump,
+                                            enum status (*piece)(void *ctx, struct bytes content),
+                                            void *ctx);
+void rlog_machine_dump_end(struct rlog_machine_dump *dump);
+
+/* Restore from content pieces into the machine's store (raft thread; the store is reset first). */
+struct rlog_machine_load;
+NODISCARD enum status rlog_machine_load_begin(struct rlog_machine *m, struct rlog_machine_load **ret);
+NODISCARD enum status rlog_machine_load_piece(struct rlog_machine_load *l, struct bytes content);
+/* ST_CORRUPT when the content was cut short. Publishes on success; frees `l` in any case. */
+NODISCARD enum status rlog_machine_load_end(struct rlog_machine_load *l);
+
+#endif

@@ -1,0 +1,125 @@
+/* The state: an immutable, path-compressed radix tree with Merkle hashes.
+ *
+ * One writer thread changes it in batches and publishes each batch with one atomic store. Readers
+ * on any thread pin a published root and read it without locks. Keys and values are opaque bytes;
+ * keys sort as unsigned bytes and hash as a logical trie, independent of node layout, so equal
+ * content means an equal hash on every cluster (PROTOCOL R7, R8).
+ *
+ * "Version" is a number the caller gives with every change. The store keeps, per key, the versions
+ * that created and last changed it, and per inner node the newest version of anything that
+ * happened below it, deletions included. Readers and the writer may use different first segments
+ * with counters of their own. */
+#ifndef HOLDFAST_STORE_STORE_H
+#define HOLDFAST_STORE_STORE_H
+
+#include "base/bytes.h"
+#include "base/env.h"
+#include "base/status.h"
+
+enum {
+    STORE_KEY_MAX = 4096,
+    STORE_VALUE_MAX = 2 * 1024 * 1024, /* a sealed value of 1 MiB with its overhead fits */
+    STORE_HASH_BYTES = 32,
+    STORE_PINS_MAX = 1024, /* pins held at once, all threads together */
+};
+
+struct store;
+struct store_node;
+
+/* A pinned version. Embedded; the root stays whole until store_unpin. Readable from any thread,
+ * pinned and unpinned from any thread. */
+struct store_pin {
+    const struct store_node *root; /* NULL when the tree is empty */
+    struct store *store;
+    uint64_t generation; /* counts published batches */
+    uint64_t version;    /* what the writer gave to store_publish */
+    unsigned slot;
+};
+
+struct store_item {
+    struct bytes key, value; /* borrowed from the pinned tree */
+    uint64_t created, modified;
+};
+
+struct store_stats {
+    uint64_t keys, nodes, bytes;        /* live in the newest version; bytes include overhead */
+    uint64_t retained_bytes;            /* dead, kept for a pin or not yet released */
+    uint64_t pins, oldest_pin_age_ms;
+    uint64_t generation;
+};
+
+/* `env` is the writer's: background release runs on its LANE_BULK. ST_NOMEM. */
+NODISCARD enum status store_new(struct env *env, struct store **ret_store);
+/* No pin may be held. Writer thread, after its background work is done. */
+void store_free(struct store *store);
+
+/* Pin the newest published version. `owner` is a static string for reports; a pin older than
+ * `deadline_ms` (0: 60 s) is reported once in the log. ST_BUSY when STORE_PINS_MAX are held. */
+NODISCARD enum status store_pin(struct store *store, const char *owner, uint32_t deadline_ms,
+                                struct store_pin *ret_pin);
+void store_unpin(struct store_pin *pin);
+
+/* ST_NOT_FOUND. Any thread. */
+NODISCARD enum status store_get(const struct store_pin *pin, struct bytes key,
+                                struct store_item *ret_item);
+/* Newest version of anything that happened at or below `prefix` (a byte prefix), deletions
+ * included; an empty prefix range answers with its nearest ancestor's. 0 in a new tree. */
+uint64_t store_newest(const struct store_pin *pin, struct bytes prefix);
+
+/* In-order walk over the keys that begin with `prefix`. Embedded; valid while the pin is. */
+struct store_iter {
+    struct store_item item;
+    struct bytes prefix;
+    uint8_t key[STORE_KEY_MAX];
+    void *stack[STORE_KEY_MAX / 8];
+    /* the implementer's fields replace the two above as needed */
+};
+/* Position before the first key ≥ `from` (empty: the first of the prefix). */
+void store_iter_init(struct store_iter *iter, const struct store_pin *pin, struct bytes prefix,
+                     struct bytes from);
+/* false at the end; else iter->item is the next key, valid until the next call. */
+bool store_iter_next(struct store_iter *iter);
+/* Continue after every key that begins with `skip` (for listings that fold sub-folders). */
+void store_iter_skip(struct store_iter *iter, struct bytes skip);
+
+/* Merkle hash of all keys that begin with `prefix`, over the key remainder and value. Computed on
+ * first use into write-once fields; any thread, best on a worker. All zero when there are none. */
+void store_hash(const struct store_pin *pin, struct bytes prefix, uint8_t ret_hash[STORE_HASH_BYTES]);
+
+/* --- writer thread only ------------------------------------------------------------------- */
+
+/* Changes are visible to the writer at once and to readers after store_publish. Allocation cannot
+ * fail (it aborts): applying a committed entry may not fail. */
+void store_put(struct store *store, struct bytes key, struct bytes value, uint64_t version);
+bool store_delete(struct store *store, struct bytes key, uint64_t version); /* whether it was there */
+/* Drops all keys that begin with `prefix` in time independent of their number. */
+void store_delete_prefix(struct store *store, struct bytes prefix, uint64_t version);
+/* Reads of the unpublished tree. */
+NODISCARD enum status store_writer_get(struct store *store, struct bytes key,
+                                       struct store_item *ret_item);
+uint64_t store_writer_newest(struct store *store, struct bytes prefix);
+/* Make everything since the last publish visible to readers at once. */
+void store_publish(struct store *store, uint64_t version);
+
+/* The staged tree: built beside the state, then swapped in with one publish. */
+void store_stage_begin(struct store *store); /* drops an earlier one */
+void store_stage_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
+                     uint64_t modified);
+/* Replace everything by the staged tree, but keep the present keys below `keep` (a first segment;
+ * the staged tree must hold none there). Newest versions of what is replaced become `version`. */
+void store_stage_swap(struct store *store, struct bytes keep, uint64_t version);
+void store_stage_drop(struct store *store);
+
+/* Load into an empty store before its first publish (restart from a snapshot): like store_put with
+ * both versions given. Keys in ascending order are fastest. */
+void store_load_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
+                    uint64_t modified);
+/* Drop everything at once (a snapshot is being installed) and publish the empty tree's successor
+ * later; pinned readers keep what they have. */
+void store_load_reset(struct store *store);
+/* Raise the newest version at and below the root to at least `version` (after a load). */
+void store_raise_newest(struct store *store, struct bytes prefix, uint64_t version);
+
+void store_stats(struct store *store, struct store_stats *ret_stats); /* any thread */
+
+#endif
