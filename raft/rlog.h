@@ -90,7 +90,7 @@ void rlog_receive(struct rlog *rlog, uint64_t from, const char *from_name, struc
 /* The transport's view: the connection to a peer was refused or reset (its process is gone). */
 void rlog_peer_gone(struct rlog *rlog, uint64_t id);
 
-/* --- proposals ------------------------------------------------------------------------------- */
+/* Proposals. */
 
 /* Embedded in its owner until `done`. `txn` is encoded by rlog_txn_encode and stays valid. */
 struct rlog_propose {
@@ -109,7 +109,7 @@ void rlog_propose(struct rlog *rlog, struct rlog_propose *p);
 /* Give a ticket back unused (the request gave up). */
 void rlog_ticket_drop(struct rlog *rlog, uint64_t ticket);
 
-/* --- linearizable reads (R15) ------------------------------------------------------------------ */
+/* Linearizable reads (R15) */
 
 /* Embedded until `done`. ST_OK: state pinned from now on includes every write acknowledged before
  * rlog_read was called; `time_ms` is cluster time. On a leader this is immediate after one round;
@@ -126,7 +126,7 @@ void rlog_read(struct rlog *rlog, struct rlog_read *r);
 /* Cluster time now: leader only (R16); others estimate from the last answer. */
 int64_t rlog_time_ms(struct rlog *rlog);
 
-/* --- membership and leadership: leader only, one at a time ------------------------------------- */
+/* Membership and leadership: leader only, one at a time. */
 
 struct rlog_admin {
     /* ST_OK when committed. ST_BUSY: another change runs. ST_NOT_LEADER, ST_TIMEOUT, ST_INVALID. */

@@ -108,7 +108,7 @@ uint64_t rlog_disk_queued_bytes(const struct rlog_disk *disk);
 bool rlog_disk_full(const struct rlog_disk *disk);
 uint64_t rlog_disk_log_bytes(const struct rlog_disk *disk); /* in live segments, for the policy */
 
-/* --- snapshot files: called on LANE_BULK unless said ------------------------------------------ */
+/* Snapshot files: called on LANE_BULK unless said. */
 
 /* A file being written: header with `meta`, then content in LZ4-framed, CRC32C-checked chunks, then
  * a trailer with the total and a SHA-like chain of the chunk sums. */

@@ -86,7 +86,7 @@ void store_iter_skip(struct store_iter *iter, struct bytes skip);
  * first use into write-once fields; any thread, best on a worker. All zero when there are none. */
 void store_hash(const struct store_pin *pin, struct bytes prefix, uint8_t ret_hash[STORE_HASH_BYTES]);
 
-/* --- writer thread only ------------------------------------------------------------------- */
+/* Writer thread only. */
 
 /* Changes are visible to the writer at once and to readers after store_publish. Allocation cannot
  * fail (it aborts): applying a committed entry may not fail. */
