@@ -63,7 +63,14 @@ void store_unpin(struct store_pin *pin);
 NODISCARD enum status store_get(const struct store_pin *pin, struct bytes key,
                                 struct store_item *ret_item);
 /* Newest version of anything that happened at or below `prefix` (a byte prefix), deletions
- * included; an empty prefix range answers with its nearest ancestor's. 0 in a new tree. */
+ * included; an empty prefix range answers with its nearest ancestor's. 0 in a new tree.
+ *
+ * It decides preconditions on every node, so it follows from the changes alone, not from node
+ * layout or restarts. Nodes are exactly the keys and the points where two keys part. The topmost
+ * node at or below `prefix` answers; if there is none, the lowest node above it, at last the tree
+ * itself. Put and delete raise every node on the way from the root; a node that disappears leaves
+ * the maximum to its only child. A tree loaded from every key (store_load_put) and every node's
+ * newest (store_raise_newest) answers, and goes on to answer, as the original would. */
 uint64_t store_newest(const struct store_pin *pin, struct bytes prefix);
 
 /* In-order walk over the keys that begin with `prefix`. Embedded; valid while the pin is. */
@@ -89,7 +96,8 @@ void store_hash(const struct store_pin *pin, struct bytes prefix, uint8_t ret_ha
 /* Writer thread only. */
 
 /* Changes are visible to the writer at once and to readers after store_publish. Allocation cannot
- * fail (it aborts): applying a committed entry may not fail. */
+ * fail (it aborts): applying a committed entry may not fail. A `version` may be 0: the keys that
+ * mark the segments are older than every transaction. */
 void store_put(struct store *store, struct bytes key, struct bytes value, uint64_t version);
 bool store_delete(struct store *store, struct bytes key, uint64_t version); /* whether it was there */
 /* Drops all keys that begin with `prefix` in time independent of their number. */
@@ -117,7 +125,8 @@ void store_load_put(struct store *store, struct bytes key, struct bytes value, u
 /* Drop everything at once (a snapshot is being installed) and publish the empty tree's successor
  * later; pinned readers keep what they have. */
 void store_load_reset(struct store *store);
-/* Raise the newest version at and below the root to at least `version` (after a load). */
+/* After a load: raise the node that answers store_newest(prefix), and every node above it, to at
+ * least `version`; nodes below it keep theirs. */
 void store_raise_newest(struct store *store, struct bytes prefix, uint64_t version);
 
 void store_stats(struct store *store, struct store_stats *ret_stats); /* any thread */
