@@ -1,0 +1,264 @@
+"""A real cluster of real processes on loopback, for tests. Standard library only."""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+HOLDFAST = os.environ.get("HOLDFAST_BIN", str(TOP / "build" / "release" / "holdfast"))
+
+
+def free_ports(count):
+    """Ports nobody listens on now. All are held open together, so they differ."""
+    with contextlib.ExitStack() as stack:
+        ports = []
+        for _ in range(count):
+            sock = stack.enter_context(socket.socket())
+            sock.bind(("127.0.0.1", 0))
+            ports.append(sock.getsockname()[1])
+        return ports
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def data(self):
+        return self.json["data"]
+
+
+def call_on(connection, method, path, body=None, token=None, headers=None):
+    """One request on a kept connection. Bodies that are not bytes are sent as JSON."""
+    headers = dict(headers or {})
+    if token:
+        headers.setdefault("X-Secrets-Token", token)
+    if body is not None and not isinstance(body, (bytes, str)):
+        body = json.dumps(body)
+    connection.request(method, path, body, headers)
+    response = connection.getresponse()
+    return Answer(response.status, response.headers, response.read())
+
+
+class Node:
+    def __init__(self, cluster, name, client_port, cluster_port):
+        self.cluster, self.name = cluster, name
+        self.client_port, self.cluster_port = client_port, cluster_port
+        self.dir = cluster.dir / name
+        self.dir.mkdir()
+        self.data = self.dir / "data"
+        self.log = self.dir / "log"
+        self.process = None
+        self.config = {}
+
+    @property
+    def url(self):
+        return f"https://127.0.0.1:{self.client_port}"
+
+    @property
+    def config_path(self):
+        return self.dir / "holdfast.json"
+
+    def write_config(self):
+        tls = self.cluster.dir / "tls"
+        config = {
+            "node_name": self.name,
+            "data_dir": str(self.data),
+            "api_addr": self.url,
+            "workers": 1,
+            "cluster": {
+                "name": "test",
+                "address": f"127.0.0.1:{self.cluster_port}",
+                "ca_file": str(tls / "ca.pem"),
+                "cert_file": str(tls / f"{self.name}.pem"),
+                "key_file": str(tls / f"{self.name}-key.pem"),
+                "member": {
+                    n.name: {"address": f"127.0.0.1:{n.cluster_port}"}
+                    for n in self.cluster.founders
+                },
+            },
+            "listener": {
+                "tcp": {
+                    "address": f"127.0.0.1:{self.client_port}",
+                    "tls_cert_file": str(tls / f"tls-{self.name}.pem"),
+                    "tls_key_file": str(tls / f"tls-{self.name}-key.pem"),
+                }
+            },
+            "seal": {"static": {"key_file": str(self.cluster.dir / "seal.key"), "key_id": "test"}},
+        }
+        for key, value in self.config.items():
+            config[key] = {**config[key], **value} if isinstance(value, dict) else value
+        self.config_path.write_text(json.dumps(config, indent=2))
+
+    def start(self, env=None, prefix=()):
+        assert not self.alive
+        self.data.mkdir(exist_ok=True, mode=0o700)
+        self.write_config()
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [*prefix, HOLDFAST, "server", "-config", str(self.config_path)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **(env or {})},
+            )
+
+    @property
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def log_text(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def kill(self):
+        """As a crash: nothing is flushed, nothing is said."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, timeout_s=20):
+        self.process.terminate()
+        return self.process.wait(timeout_s)
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def connect(self, timeout_s=10):
+        return http.client.HTTPSConnection(
+            "127.0.0.1", self.client_port, timeout=timeout_s, context=self.cluster.tls
+        )
+
+    def call(self, method, path, body=None, token=None, headers=None, timeout_s=10):
+        """One request on a connection of its own; token "" sends none."""
+        connection = self.connect(timeout_s)
+        try:
+            token = self.cluster.token if token is None else token
+            return call_on(connection, method, path, body, token, headers)
+        finally:
+            connection.close()
+
+    def health(self):
+        try:
+            return self.call("GET", "/v1/sys/health", timeout_s=2).status
+        except (OSError, http.client.HTTPException):
+            return 0
+
+
+class Cluster:
+    """Three founders by default, on ports of their own, in a temporary folder."""
+
+    def __init__(self, size=3, config=None):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="holdfast-"))
+        names = [f"node{i + 1}" for i in range(size)]
+        subprocess.run(
+            [HOLDFAST, "cluster", "bootstrap", "-out", str(self.dir / "tls"), *names],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        key = self.dir / "seal.key"
+        key.write_bytes(os.urandom(32))
+        key.chmod(0o600)
+        self.tls = ssl.create_default_context(cafile=str(self.dir / "tls" / "tls-ca.pem"))
+        self.token = ""
+        ports = free_ports(2 * size)
+        self.nodes = [
+            Node(self, name, ports[2 * i], ports[2 * i + 1]) for i, name in enumerate(names)
+        ]
+        self.founders = list(self.nodes)
+        for node in self.nodes:
+            node.config = dict(config or {})
+
+    def __enter__(self):
+        try:
+            self.start()
+            self.init()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(self, kind, value, trace):
+        for node in self.nodes:
+            if node.alive:
+                node.resume()
+                node.kill()
+        if kind is not None:
+            for node in self.nodes:
+                print(f"--- {node.name}\n{node.log_text()[-4000:]}")
+        shutil.rmtree(self.dir)
+
+    def start(self):
+        for node in self.nodes:
+            node.start()
+
+    def init(self):
+        self.await_health({501}, self.nodes)
+        answer = self.nodes[0].call("PUT", "/v1/sys/init", {}, timeout_s=30)
+        assert answer.status == 200, answer.body
+        self.token = answer.json["root_token"]
+        self.await_up()
+
+    def await_health(self, codes, nodes, timeout_s=30):
+        deadline = time.monotonic() + timeout_s
+        while True:
+            have = {node.name: node.health() for node in nodes}
+            if set(have.values()) <= set(codes):
+                return
+            for node in nodes:
+                assert node.alive, f"{node.name} ended:\n{node.log_text()[-2000:]}"
+            assert time.monotonic() < deadline, f"health is {have}, wanted {codes}"
+            time.sleep(0.05)
+
+    def await_up(self, timeout_s=30):
+        """All nodes serve, and exactly one is active."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self.await_health({200, 429, 473}, self.nodes, timeout_s)
+            if len([n for n in self.nodes if n.health() == 200]) == 1:
+                return
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def active(self, timeout_s=15):
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            for node in self.nodes:
+                if node.alive and node.health() == 200:
+                    return node
+            time.sleep(0.02)
+        raise AssertionError("no active node")
+
+    def standbys(self):
+        active = self.active()
+        return [node for node in self.nodes if node is not active]
+
+    def state(self, node):
+        """Version, Merkle root and indexes of a node as it says itself."""
+        return node.call("GET", "/v1/sys/internal/state").data
+
+    def await_equal_roots(self, timeout_s=30):
+        """The nodes show one Merkle root at one version; returns (version, root)."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            states = [self.state(node) for node in self.nodes]
+            pairs = {(s["root_version"], s["merkle_root"]) for s in states}
+            newest = {s["version"] for s in states}
+            if len(pairs) == 1 and len(newest) == 1 and next(iter(pairs))[0] in newest:
+                return next(iter(pairs))
+            assert time.monotonic() < deadline, f"states differ: {states}"
+            time.sleep(0.1)
