@@ -1,0 +1,110 @@
+#include "loop/lane.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lane pool;
+static size_t pool_refs;
+
+/* The next work of the queue that has waited longest; NULL when the lane is ending. */
+static struct env_work *lane_take(struct lane *lane, struct lane_queue **ret_queue)
+{
+    while (list_empty(&lane->ready) && !lane->stopping)
+        (void)pthread_cond_wait(&lane->ready_changed, &lane->lock); /* cannot fail: valid args */
+    struct list *first = list_pop(&lane->ready);
+    if (first == NULL)
+        return NULL;
+    struct lane_queue *queue = CONTAINER_OF(first, struct lane_queue, link);
+    struct list *work = list_pop(&queue->works);
+    ASSERT(work != NULL);
+    if (!list_empty(&queue->works))
+        list_push(&lane->ready, &queue->link);
+    *ret_queue = queue;
+    return CONTAINER_OF(work, struct env_work, link);
+}
+
+static void *lane_main(void *arg)
+{
+    struct lane *lane = arg;
+    struct lane_queue *queue = NULL;
+    (void)pthread_mutex_lock(&lane->lock); /* cannot fail: default mutex, never held twice */
+    for (struct env_work *work; (work = lane_take(lane, &queue)) != NULL;) {
+        (void)pthread_mutex_unlock(&lane->lock); /* held */
+        work->run(work);
+        queue->finished(queue, work);
+        (void)pthread_mutex_lock(&lane->lock); /* as above */
+    }
+    (void)pthread_mutex_unlock(&lane->lock); /* held */
+    return NULL;
+}
+
+void lane_init(struct lane *lane, const char *name, size_t n_threads)
+{
+    sigset_t all, before;
+    ASSERT(n_threads > 0 && n_threads <= LANE_THREADS_MAX);
+    *lane = (struct lane){.n_threads = n_threads};
+    list_init(&lane->ready);
+    ASSERT(pthread_mutex_init(&lane->lock, NULL) == 0);
+    ASSERT(pthread_cond_init(&lane->ready_changed, NULL) == 0);
+    (void)sigfillset(&all);                            /* cannot fail: valid pointer */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals belong to the loop threads */
+    for (size_t i = 0; i < n_threads; i++) {
+        ASSERT(pthread_create(&lane->threads[i], NULL, lane_main, lane) == 0);
+        (void)pthread_setname_np(lane->threads[i], name); /* only a label */
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* cannot fail: what it was */
+}
+
+void lane_done(struct lane *lane)
+{
+    (void)pthread_mutex_lock(&lane->lock); /* cannot fail: default mutex */
+    lane->stopping = true;
+    (void)pthread_cond_broadcast(&lane->ready_changed); /* cannot fail: initialised */
+    (void)pthread_mutex_unlock(&lane->lock);            /* held */
+    for (size_t i = 0; i < lane->n_threads; i++)
+        ASSERT(pthread_join(lane->threads[i], NULL) == 0);
+    ASSERT(list_empty(&lane->ready));
+    (void)pthread_cond_destroy(&lane->ready_changed); /* no waiter is left */
+    (void)pthread_mutex_destroy(&lane->lock);         /* no holder is left */
+}
+
+void lane_queue_init(struct lane_queue *queue,
+                     void (*finished)(struct lane_queue *queue, struct env_work *work), void *owner)
+{
+    list_init(&queue->link);
+    list_init(&queue->works);
+    queue->finished = finished;
+    queue->owner = owner;
+}
+
+void lane_push(struct lane *lane, struct lane_queue *queue, struct env_work *work)
+{
+    ASSERT(work->run != NULL && work->done != NULL);
+    (void)pthread_mutex_lock(&lane->lock); /* cannot fail: default mutex */
+    ASSERT(!lane->stopping);
+    if (list_empty(&queue->works))
+        list_push(&lane->ready, &queue->link);
+    list_push(&queue->works, &work->link);
+    (void)pthread_cond_signal(&lane->ready_changed); /* cannot fail: initialised */
+    (void)pthread_mutex_unlock(&lane->lock);         /* held */
+}
+
+struct lane *lane_pool_ref(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    (void)pthread_mutex_lock(&pool_lock); /* cannot fail: default mutex */
+    if (pool_refs++ == 0)
+        lane_init(&pool, "hf-pool", (size_t)MIN(MAX(cores, 2), LANE_THREADS_MAX));
+    (void)pthread_mutex_unlock(&pool_lock); /* held */
+    return &pool;
+}
+
+void lane_pool_unref(void)
+{
+    (void)pthread_mutex_lock(&pool_lock); /* cannot fail: default mutex */
+    ASSERT(pool_refs > 0);
+    if (--pool_refs == 0)
+        lane_done(&pool);
+    (void)pthread_mutex_unlock(&pool_lock); /* held */
+}

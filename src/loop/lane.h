@@ -1,0 +1,45 @@
+/* Threads that run work off the loop. A lane serves one or several queues, one for each env that
+ * uses it, and takes from them in turns. */
+#ifndef HOLDFAST_LOOP_LANE_H
+#define HOLDFAST_LOOP_LANE_H
+
+#include "base/env.h"
+
+#include <pthread.h>
+
+enum { LANE_THREADS_MAX = 8 };
+
+struct lane {
+    pthread_mutex_t lock;
+    pthread_cond_t ready_changed;
+    struct list ready; /* queues that hold work; under lock, as all below */
+    bool stopping;
+    size_t n_threads;
+    pthread_t threads[LANE_THREADS_MAX];
+};
+
+/* The works one env has submitted to one lane. `finished` is called on the lane's thread after
+ * `run`, and is the lane's last touch of the work. */
+struct lane_queue {
+    struct list link, works; /* under the lane's lock */
+    void (*finished)(struct lane_queue *queue, struct env_work *work);
+    void *owner;
+};
+
+/* Start `n_threads` threads named `name`. Aborts when the system has none: the program cannot do
+ * its work without. */
+void lane_init(struct lane *lane, const char *name, size_t n_threads);
+
+/* Run what is queued, then end the threads. */
+void lane_done(struct lane *lane);
+
+void lane_queue_init(struct lane_queue *queue,
+                     void (*finished)(struct lane_queue *queue, struct env_work *work),
+                     void *owner);
+void lane_push(struct lane *lane, struct lane_queue *queue, struct env_work *work);
+
+/* The lane shared by the process: started by the first reference, ended by the last unref. */
+struct lane *lane_pool_ref(void);
+void lane_pool_unref(void);
+
+#endif

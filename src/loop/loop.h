@@ -1,0 +1,45 @@
+/* The env of base/env.h on libuv: one uv loop, timers, posted tasks and work lanes for one thread.
+ *
+ * 1. One env belongs to the thread that is inside loop_run; before and after that, to whoever
+ *    holds it. Only env_post and loop_stop may be called from other threads meanwhile.
+ * 2. A timer never fires before its time, and timers due together fire in order of time, then of
+ *    setting; one that sets itself to the past waits for all that are due.
+ * 3. LANE_LOG and LANE_BULK are one thread each per env; LANE_POOL is shared by all envs of the
+ *    process, which take turns in it.
+ * 4. Wake-ups are coalesced: however much was posted, the loop is woken once and takes it all. */
+#ifndef HOLDFAST_LOOP_LOOP_H
+#define HOLDFAST_LOOP_LOOP_H
+
+#include "base/env.h"
+
+#include <uv.h>
+
+/* Make an env whose files are `fs`, which is borrowed and may be NULL. Ignores SIGPIPE for the
+ * process, as sockets need. ST_NOMEM; ST_IO when the system refuses descriptors. */
+NODISCARD enum status loop_new(struct fs *fs, struct env **ret_env);
+
+/* Run until loop_stop. The calling thread becomes the env's. May be called again afterwards. */
+void loop_run(struct env *env);
+
+/* Make loop_run return soon, or at once if it is called later. Any thread. */
+void loop_stop(struct env *env);
+
+/* Finish work that was submitted and tasks that were posted, then release. Every handle others
+ * opened on the uv loop must be closed or closing, every timer stopped. NULL is allowed. */
+void loop_free(struct env *env);
+
+/* For folders that open sockets. Lives as long as the env. */
+uv_loop_t *loop_uv(struct env *env);
+
+/* The status for a libuv error (negative errno). */
+enum status loop_status(int uv_error);
+
+/* Files below the directory `root`, which must exist. Files are made 0600, directories 0700,
+ * nothing follows a symbolic link in the last component, paths that are absolute or contain ".."
+ * are ST_INVALID. ST_NOT_FOUND; ST_IO with `reason`. */
+NODISCARD enum status loop_fs_new(const char *root, struct fs **ret_fs, struct reason *reason);
+
+/* All its files must be closed. NULL is allowed. */
+void loop_fs_free(struct fs *fs);
+
+#endif
