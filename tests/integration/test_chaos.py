@@ -1,0 +1,140 @@
+"""Two minutes of kills, pauses and restarts under load: every acknowledged write survives.
+
+Each writer owns its keys and writes rising numbers. What was acknowledged must be there at the end
+on every node (or something the same writer wrote later), and reads during the storm must never show
+less than what was acknowledged before they began.
+"""
+
+import http.client
+import os
+import random
+import threading
+import time
+
+from cluster import Cluster, call_on
+
+STORM_S = int(os.environ.get("HOLDFAST_STORM_S", "120"))
+SEED = int(os.environ.get("HOLDFAST_SEED", str(random.SystemRandom().randrange(1 << 32))))
+WRITERS = 6
+KEYS_EACH = 20
+
+
+class Writer(threading.Thread):
+    """Writes and reads its own keys through all nodes, and keeps what it was told."""
+
+    def __init__(self, cluster, number, stop):
+        super().__init__(daemon=True)
+        self.cluster, self.number, self.stop_event = cluster, number, stop
+        self.random = random.Random(SEED + number)
+        self.acked = {}     # key: highest acknowledged number
+        self.tried = {}     # key: highest number sent
+        self.ok = self.unknown = self.reads = 0
+        self.wrong = []
+        self.connections = {}
+
+    def call(self, node, method, path, body=None):
+        """None when the fate of the request is unknown."""
+        connection = self.connections.pop(node.name, None) or node.connect(3)
+        try:
+            answer = call_on(connection, method, path, body, self.cluster.token)
+        except (OSError, http.client.HTTPException):
+            connection.close()
+            return None
+        self.connections[node.name] = connection
+        return answer
+
+    def run(self):
+        count = 0
+        while not self.stop_event.is_set():
+            node = self.random.choice(self.cluster.nodes)
+            key = f"w{self.number}-{self.random.randrange(KEYS_EACH)}"
+            if self.random.random() < 0.3:
+                self.check_read(node, key)
+                continue
+            count += 1
+            self.tried[key] = count
+            answer = self.call(node, "PUT", f"/v1/kv/chaos/{key}", {"n": count})
+            if answer is not None and answer.status == 204:
+                self.acked[key] = count
+                self.ok += 1
+            else:
+                self.unknown += 1
+                if answer is not None and answer.status < 500:
+                    self.wrong.append(f"PUT answered {answer.status} {answer.body[:200]}")
+                time.sleep(0.02)
+
+    def check_read(self, node, key):
+        before = self.acked.get(key, 0)
+        answer = self.call(node, "GET", f"/v1/kv/chaos/{key}")
+        if answer is None or answer.status >= 500:
+            time.sleep(0.02)
+            return
+        seen = answer.data["n"] if answer.status == 200 else 0
+        self.reads += 1
+        if seen < before or seen > self.tried.get(key, 0):
+            self.wrong.append(f"{node.name}: {key} read {seen} after {before} was acknowledged")
+
+
+def storm(cluster, until):
+    """Kill, pause and restart; at most a minority is away at any time."""
+    rng = random.Random(SEED)
+    faults = {"kill": 0, "kill active": 0, "pause": 0, "stop": 0, "kill all": 0}
+    while time.monotonic() < until:
+        time.sleep(rng.uniform(0.3, 2.0))
+        kind = rng.choices(list(faults), weights=[4, 4, 4, 1, 1])[0]
+        faults[kind] += 1
+        if kind == "kill all":
+            for node in cluster.nodes:
+                node.kill()
+            for node in cluster.nodes:
+                node.start()
+            time.sleep(2)
+            continue
+        node = rng.choice(cluster.nodes)
+        if kind == "kill active":
+            node = next((n for n in cluster.nodes if n.health() == 200), node)
+        if kind == "pause":
+            node.pause()
+            time.sleep(rng.uniform(0.1, 3.0))
+            node.resume()
+            continue
+        if kind == "stop":
+            assert node.stop() == 0, node.log_text()[-2000:]
+        else:
+            node.kill()
+        time.sleep(rng.uniform(0.0, 2.0))
+        node.start()
+    return faults
+
+
+def test_acknowledged_writes_survive_the_storm():
+    print(f"seed {SEED}")
+    stop = threading.Event()
+    with Cluster() as cluster:
+        writers = [Writer(cluster, n, stop) for n in range(WRITERS)]
+        for writer in writers:
+            writer.start()
+        faults = storm(cluster, time.monotonic() + STORM_S)
+        cluster.await_up(60)
+        stop.set()
+        for writer in writers:
+            writer.join(30)
+            assert not writer.is_alive()
+        acknowledged = sum(w.ok for w in writers)
+        print(f"{acknowledged} acknowledged, {sum(w.unknown for w in writers)} unknown, "
+              f"{sum(w.reads for w in writers)} reads checked, faults {faults}")
+        assert [text for w in writers for text in w.wrong] == []
+        assert acknowledged > 20 * STORM_S, "too few writes to mean anything"
+        assert sum(faults.values()) > STORM_S / 6
+        for node in cluster.nodes:
+            connection = node.connect()
+            for writer in writers:
+                for key, number in writer.acked.items():
+                    answer = call_on(connection, "GET", f"/v1/kv/chaos/{key}", None, cluster.token)
+                    assert answer.status == 200, f"{node.name} lost {key}"
+                    assert number <= answer.data["n"] <= writer.tried[key], f"{node.name} {key}"
+            connection.close()
+        version, root = cluster.await_equal_roots()
+        print(f"every node has root {root} at version {version}")
+        for node in cluster.nodes:
+            assert "Assertion" not in node.log_text() and "ERROR: " not in node.log_text()

@@ -1,0 +1,125 @@
+"""What a load balancer and an operator ask."""
+
+import subprocess
+
+from cluster import HOLDFAST, Cluster
+
+
+def test_a_cluster_says_what_it_is_before_and_after_init():
+    with_init = Cluster()
+    try:
+        with_init.start()
+        with_init.await_health({501}, with_init.nodes)
+        node = with_init.nodes[0]
+        assert node.call("GET", "/v1/sys/health?uninitcode=299").status == 299
+        assert node.call("GET", "/v1/sys/init").json == {"initialized": False}
+        sealed = node.call("GET", "/v1/sys/seal-status").json
+        assert (sealed["initialized"], sealed["sealed"]) == (False, True)
+        refused = node.call("GET", "/v1/kv/x")
+        assert refused.status == 503
+        with_init.init()
+        assert node.call("GET", "/v1/sys/init").json == {"initialized": True}
+        again = with_init.nodes[1].call("PUT", "/v1/sys/init", {})
+        assert again.status == 400
+        sealed = node.call("GET", "/v1/sys/seal-status").json
+        assert (sealed["initialized"], sealed["sealed"]) == (True, False)
+    finally:
+        with_init.__exit__(None, None, None)
+
+
+def test_health_tells_the_active_node_from_the_standbys(cluster):
+    active = cluster.active()
+    body = active.call("GET", "/v1/sys/health", token="").json
+    assert (body["initialized"], body["sealed"], body["standby"]) == (True, False, False)
+    assert body["cluster_name"] == "test"
+    for standby in cluster.standbys():
+        answer = standby.call("GET", "/v1/sys/health", token="")
+        assert answer.status == 473
+        assert answer.json["performance_standby"] is True
+        assert standby.call("GET", "/v1/sys/health?perfstandbyok=true").status == 200
+        assert standby.call("GET", "/v1/sys/health?performancestandbycode=299").status == 299
+    assert active.call("GET", "/v1/sys/health?activecode=299").status == 299
+    assert active.call("GET", "/v1/sys/health?activecode=abc").status == 400
+    assert active.call("GET", "/v1/sys/health?standbyok=maybe").status == 400
+
+
+def test_head_has_the_status_and_no_body(cluster):
+    for node in cluster.nodes:
+        answer = node.call("HEAD", "/v1/sys/health")
+        assert answer.status in (200, 473)
+        assert answer.body == b""
+
+
+def test_every_node_names_the_same_leader(cluster):
+    active = cluster.active()
+    for node in cluster.nodes:
+        leader = node.call("GET", "/v1/sys/leader", token="").json
+        assert leader["ha_enabled"] is True
+        assert leader["is_self"] is (node is active)
+        assert leader["leader_address"] == active.url
+        assert leader["raft_applied_index"] > 0
+
+
+def test_metrics_are_prometheus_text(cluster):
+    answer = cluster.nodes[0].call("GET", "/v1/sys/metrics?format=prometheus")
+    assert answer.status == 200
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    names = {line.split("{")[0].split(" ")[0] for line in answer.body.decode().splitlines()}
+    for part in ("holdfast_raft_", "holdfast_store_", "holdfast_http_"):
+        assert any(name.startswith(part) for name in names), part
+
+
+def run(cluster, node, *args, stdin=None):
+    return subprocess.run(
+        [HOLDFAST, *args],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={
+            "HOLDFAST_ADDR": node.url,
+            "HOLDFAST_TOKEN": cluster.token,
+            "HOLDFAST_CACERT": str(cluster.dir / "tls" / "tls-ca.pem"),
+        },
+    )
+
+
+def test_the_cli_writes_reads_lists_and_deletes(cluster):
+    node = cluster.nodes[1]
+    assert run(cluster, node, "write", "kv/cli/a", "user=root", "n=1").returncode == 0
+    read = run(cluster, node, "read", "-format=json", "kv/cli/a")
+    assert read.returncode == 0 and '"user": "root"' in read.stdout
+    assert run(cluster, node, "read", "-field=user", "kv/cli/a").stdout.strip() == "root"
+    assert "a" in run(cluster, node, "list", "kv/cli").stdout.split()
+    piped = run(cluster, node, "write", "kv/cli/b", "-", stdin='{"from": "stdin"}')
+    assert piped.returncode == 0, piped.stderr
+    assert run(cluster, node, "delete", "kv/cli/a").returncode == 0
+    gone = run(cluster, node, "read", "kv/cli/a")
+    assert gone.returncode == 2 and "No value" in gone.stderr
+    status = run(cluster, node, "status")
+    assert status.returncode == 0 and "Sealed" in status.stdout
+    assert run(cluster, node, "read").returncode == 1
+
+
+def test_the_cli_takes_the_upstream_environment(cluster):
+    answer = subprocess.run(
+        [HOLDFAST, "status", "-format=json"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={
+            "VAULT_ADDR": cluster.nodes[0].url,
+            "VAULT_CACERT": str(cluster.dir / "tls" / "tls-ca.pem"),
+        },
+    )
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_configuration_errors_name_file_line_and_field(tmp_path):
+    config = tmp_path / "bad.hcl"
+    config.write_text('node_name = "a"\ndata_dir = "/tmp/x"\n\nlistner "tcp" {\n}\n')
+    answer = subprocess.run(
+        [HOLDFAST, "server", "-config", str(config)], capture_output=True, text=True, timeout=10
+    )
+    assert answer.returncode == 1
+    assert f"{config}:4" in answer.stderr and "listner" in answer.stderr
