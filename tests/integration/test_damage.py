@@ -1,0 +1,237 @@
+"""Disks that fill, fail and lie; directories and clocks that are wrong."""
+
+import os
+import random
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from cluster import HOLDFAST, Cluster
+
+
+def fill(cluster, count, size=200, node=None):
+    node = node or cluster.active()
+    for n in range(count):
+        assert node.call("PUT", f"/v1/kv/fill/{n}", {"n": n, "pad": "x" * size}).status == 204
+
+
+def check(cluster, count):
+    for node in cluster.nodes:
+        for n in range(0, count, max(1, count // 10)):
+            answer = node.call("GET", f"/v1/kv/fill/{n}")
+            assert answer.status == 200 and answer.data["n"] == n, f"{node.name} lost fill/{n}"
+
+
+def flip(path, offset):
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 0x10]))
+
+
+def used_bytes(path):
+    """How far the zeroed file was written."""
+    data = path.read_bytes()
+    return len(data.rstrip(b"\0"))
+
+
+def await_exit(node, timeout_s=30):
+    node.process.wait(timeout_s)
+    assert node.process.returncode not in (0, None)
+    assert node.process.returncode > 0, f"died of signal {-node.process.returncode}"
+    return node.log_text()
+
+
+def test_all_nodes_killed_at_once_lose_nothing():
+    with Cluster() as cluster:
+        fill(cluster, 100)
+        for node in cluster.nodes:
+            node.kill()
+        for node in cluster.nodes:
+            node.start()
+        cluster.await_up()
+        check(cluster, 100)
+        cluster.await_equal_roots()
+
+
+@pytest.mark.parametrize("part", ["log", "slot", "snapshot"])
+def test_flipped_bits_are_named_and_the_node_rejoins(part):
+    with Cluster(config={"snapshot_log_bytes": 65536}) as cluster:
+        fill(cluster, 300, size=1000)
+        victim = cluster.standbys()[0]
+        data = victim.data
+        if part == "snapshot":
+            deadline = time.monotonic() + 20
+            while not list(data.glob("**/*.snap")):
+                assert time.monotonic() < deadline, "no snapshot was taken"
+                time.sleep(0.1)
+        victim.kill()
+        files = {
+            "log": sorted(data.glob("**/*.seg")),
+            "slot": sorted(data.glob("**/slot")),
+            "snapshot": sorted(data.glob("**/*.snap")),
+        }[part]
+        assert files
+        for path in files:
+            used = used_bytes(path)
+            if used > 64:
+                for third in (1, 2):
+                    flip(path, used * third // 3)
+        victim.start()
+        cluster.await_up(60)
+        log = victim.log_text()
+        assert "corrupt" in log or "damage" in log or "fell back" in log, log[-2000:]
+        check(cluster, 300)
+        cluster.await_equal_roots(60)
+        # The repaired node counts again: the others may lose one of theirs.
+        other = next(n for n in cluster.nodes if n is not victim)
+        other.kill()
+        cluster.active()
+        assert victim.call("PUT", "/v1/kv/after", {"n": 1}).status == 204
+        other.start()
+        cluster.await_up()
+
+
+def test_a_failing_sync_stops_the_node_and_loses_nothing():
+    with Cluster() as cluster:
+        fill(cluster, 20)
+        victim = cluster.active()
+        tracer = subprocess.Popen(
+            ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync,fsync,pwritev,pwritev2,pwrite64",
+             "-e", "inject=fdatasync,fsync,pwritev,pwritev2,pwrite64:error=EIO", "-p", str(victim.process.pid)],
+        )
+        try:
+            time.sleep(1)
+            answers = [victim.call("PUT", "/v1/kv/eio", {"n": 1}, timeout_s=5).status]
+        except OSError:
+            answers = []
+        finally:
+            text = await_exit(victim)
+            tracer.wait(10)
+        assert 204 not in answers, "acknowledged without a disk" if len(cluster.nodes) == 1 else ""
+        assert "write" in text or "sync" in text
+        cluster.active()
+        victim.start()
+        cluster.await_up()
+        check(cluster, 20)
+        cluster.await_equal_roots()
+
+
+def test_a_full_disk_refuses_writes_and_recovers_when_freed():
+    with Cluster(config={"reserve_bytes": 8 << 20, "segment_bytes": 1 << 20}) as cluster:
+        cluster_dirs = []
+        try:
+            for node in cluster.nodes:
+                assert node.stop() == 0
+                kept = node.dir / "kept"
+                shutil.move(node.data, kept)
+                node.data.mkdir(mode=0o700)
+                subprocess.run(
+                    ["mount", "-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs", str(node.data)],
+                    check=True,
+                )
+                cluster_dirs.append(node.data)
+                shutil.copytree(kept, node.data, dirs_exist_ok=True)
+            cluster.start()
+            cluster.await_up()
+            fill(cluster, 10)
+            for node in cluster.nodes:
+                free = os.statvfs(node.data)
+                with open(node.data / "ballast", "wb") as ballast:
+                    ballast.write(b"x" * max(0, free.f_bavail * free.f_frsize - (4 << 20)))
+            deadline = time.monotonic() + 30
+            while True:
+                answer = cluster.active().call("PUT", "/v1/kv/full", {"n": 1})
+                if answer.status != 204:
+                    break
+                assert time.monotonic() < deadline, "a nearly full disk still takes writes"
+                time.sleep(0.2)
+            assert answer.status == 507 or answer.status == 503, answer.body
+            assert "space" in answer.json["errors"][0]
+            assert cluster.nodes[0].call("GET", "/v1/kv/fill/1").status == 200
+            for node in cluster.nodes:
+                assert node.alive
+                (node.data / "ballast").unlink()
+            deadline = time.monotonic() + 30
+            while cluster.active().call("PUT", "/v1/kv/full", {"n": 2}).status != 204:
+                assert time.monotonic() < deadline, "still refused after space was freed"
+                time.sleep(0.2)
+            check(cluster, 10)
+        finally:
+            for node in cluster.nodes:
+                if node.alive:
+                    node.kill()
+            for path in cluster_dirs:
+                subprocess.run(["umount", str(path)], check=True)
+
+
+def test_a_directory_in_use_is_refused(cluster):
+    node = cluster.nodes[0]
+    second = subprocess.run(
+        [HOLDFAST, "server", "-config", str(node.config_path)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert second.returncode == 1
+    assert "in use" in second.stderr
+    assert node.alive
+
+
+def test_a_directory_of_another_cluster_or_node_is_refused():
+    with Cluster(size=1) as one, Cluster(size=1) as other:
+        one.nodes[0].stop()
+        other.nodes[0].stop()
+        shutil.rmtree(one.nodes[0].data)
+        shutil.copytree(other.nodes[0].data, one.nodes[0].data)
+        one.nodes[0].start()
+        text = await_exit(one.nodes[0])
+        assert "another cluster" in text, text[-1000:]
+        one.nodes[0].start = lambda: None
+        other.nodes[0].start()
+        other.await_up()
+
+
+def test_a_clock_an_hour_off_changes_nothing():
+    faketime = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+    with Cluster() as cluster:
+        fill(cluster, 10)
+        before = max(cluster.state(n)["cluster_time_ms"] for n in cluster.nodes)
+        victim = cluster.active()
+        victim.stop()
+        for offset in ("+1h", "-1h"):
+            victim.start(env={
+                "LD_PRELOAD": faketime, "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1"
+            })
+            cluster.await_up()
+            for node in cluster.nodes:
+                assert node.call("PUT", "/v1/kv/clock", {"n": 1}).status == 204
+            now = max(cluster.state(n)["cluster_time_ms"] for n in cluster.nodes)
+            assert before <= now < before + 600_000, "cluster time followed one wrong clock"
+            before = now
+            victim.stop()
+        victim.start()
+        cluster.await_up()
+        check(cluster, 10)
+        cluster.await_equal_roots()
+
+
+def test_kill_at_random_moments_of_a_single_node_loses_nothing():
+    rng = random.Random(11)
+    with Cluster(size=1) as cluster:
+        node, acked = cluster.nodes[0], -1
+        for _ in range(8):
+            end = time.monotonic() + rng.uniform(0.05, 0.5)
+            connection = node.connect()
+            from cluster import call_on
+            while time.monotonic() < end:
+                assert call_on(connection, "PUT", "/v1/kv/one", {"n": acked + 1}, cluster.token).status == 204
+                acked += 1
+            connection.close()
+            node.kill()
+            node.start()
+            cluster.await_up()
+            assert node.call("GET", "/v1/kv/one").data["n"] >= acked
