@@ -28,6 +28,15 @@ def free_ports(count):
         return ports
 
 
+def merged(base, over):
+    """`over` on top of `base`, object by object."""
+    result = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else value
+    return result
+
+
 class Answer:
     def __init__(self, status, headers, body):
         self.status, self.headers, self.body = status, headers, body
@@ -65,8 +74,12 @@ class Node:
         self.config = {}
 
     @property
+    def plain(self):
+        return bool(self.config.get("listener", {}).get("tcp", {}).get("tls_disable"))
+
+    @property
     def url(self):
-        return f"https://127.0.0.1:{self.client_port}"
+        return f"{'http' if self.plain else 'https'}://127.0.0.1:{self.client_port}"
 
     @property
     def config_path(self):
@@ -99,9 +112,7 @@ class Node:
             },
             "seal": {"static": {"key_file": str(self.cluster.dir / "seal.key"), "key_id": "test"}},
         }
-        for key, value in self.config.items():
-            config[key] = {**config[key], **value} if isinstance(value, dict) else value
-        self.config_path.write_text(json.dumps(config, indent=2))
+        self.config_path.write_text(json.dumps(merged(config, self.config), indent=2))
 
     def start(self, env=None, prefix=()):
         assert not self.alive
@@ -139,6 +150,8 @@ class Node:
         self.process.send_signal(signal.SIGCONT)
 
     def connect(self, timeout_s=10):
+        if self.plain:
+            return http.client.HTTPConnection("127.0.0.1", self.client_port, timeout=timeout_s)
         return http.client.HTTPSConnection(
             "127.0.0.1", self.client_port, timeout=timeout_s, context=self.cluster.tls
         )
