@@ -1,0 +1,43 @@
+/* Making keys and X.509 certificates. ECDSA P-256, SHA-256, 20 random bytes of serial number. Any
+ * thread. */
+#ifndef HOLDFAST_CRYPTO_CERT_H
+#define HOLDFAST_CRYPTO_CERT_H
+
+#include "base/buf.h"
+#include "base/status.h"
+
+enum cert_san_kind { CERT_SAN_DNS, CERT_SAN_IP, CERT_SAN_URI };
+struct cert_san {
+    enum cert_san_kind kind;
+    const char *value; /* "localhost", "127.0.0.1", "holdfast://..." */
+};
+
+struct cert_request {
+    const char *common_name;     /* 1..64 bytes */
+    const struct cert_san *sans; /* at most CERT_SANS_MAX */
+    unsigned n_sans;
+    int64_t not_before_s, not_after_s; /* seconds since 1970 */
+    bool ca;                           /* may sign others, but no further CA */
+    bool server, client;               /* what the key may be used for */
+};
+enum { CERT_SANS_MAX = 32 };
+
+/* PEM text. Zero-initialise; cert_pair_done wipes the key. */
+struct cert_pair {
+    struct buf cert, key;
+};
+void cert_pair_done(struct cert_pair *pair);
+
+/* A new key and its certificate, signed by `issuer`, or by itself where that is NULL.
+ * ST_INVALID with a reason: a field does not fit, or the issuer cannot sign. ST_CRYPTO, ST_NOMEM.
+ */
+NODISCARD enum status cert_make(const struct cert_request *request, const struct cert_pair *issuer,
+                                struct cert_pair *ret_pair, struct reason *reason);
+
+/* SHA-256 over the DER form of the first certificate in `pem`. ST_INVALID. */
+NODISCARD enum status cert_fingerprint(struct bytes pem, uint8_t ret_sha256[32]);
+
+/* End of validity of the first certificate, seconds since 1970. ST_INVALID. */
+NODISCARD enum status cert_not_after(struct bytes pem, int64_t *ret_s);
+
+#endif

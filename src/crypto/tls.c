@@ -1,0 +1,473 @@
+#include "crypto/tls.h"
+#include "base/mem.h"
+#include "crypto/tls_ctx.h"
+
+#include <arpa/inet.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <pthread.h>
+
+struct tls_conn {
+    SSL *ssl;
+    struct tls_setup *setup;
+    struct buf in, out; /* ciphertext */
+    size_t in_at;       /* consumed of `in` */
+    enum tls_phase phase;
+    bool input_ended, out_of_memory, cut, notified;
+    char want_uri[TLS_NAME_MAX]; /* "" any */
+    char alpn[TLS_NAME_MAX];
+    struct reason error;
+};
+
+static pthread_once_t bio_once = PTHREAD_ONCE_INIT;
+static BIO_METHOD *bio_method;
+
+static int bio_read(BIO *bio, char *out, int room)
+{
+    struct tls_conn *conn = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    size_t n = MIN(conn->in.len - conn->in_at, room > 0 ? (size_t)room : 0);
+    if (n == 0) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    memcpy(out, conn->in.data + conn->in_at, n);
+    conn->in_at += n;
+    ASSERT(conn->in_at <= conn->in.len);
+    if (conn->in_at == conn->in.len) {
+        buf_done(&conn->in);
+        conn->in_at = 0;
+    }
+    return (int)n;
+}
+
+static int bio_write(BIO *bio, const char *data, int n)
+{
+    struct tls_conn *conn = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    buf_add(&conn->out, bytes_of(data, n > 0 ? (size_t)n : 0));
+    if (buf_status(&conn->out) != ST_OK) {
+        conn->out_of_memory = true;
+        return -1;
+    }
+    return n;
+}
+
+static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio, (void)number, (void)pointer; /* the callback's shape */
+    return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+static void bio_make_method(void)
+{
+    BIO_METHOD *made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tls_conn");
+    if (made == NULL)
+        return;
+    if (BIO_meth_set_read(made, bio_read) == 1 && BIO_meth_set_write(made, bio_write) == 1 &&
+        BIO_meth_set_ctrl(made, bio_ctrl) == 1)
+        bio_method = made;
+    else
+        BIO_meth_free(made);
+}
+
+static enum status attach_bio(struct tls_conn *conn)
+{
+    if (pthread_once(&bio_once, bio_make_method) != 0 || bio_method == NULL)
+        return ST_CRYPTO;
+    BIO *bio = BIO_new(bio_method);
+    if (bio == NULL)
+        return ST_NOMEM;
+    BIO_set_data(bio, conn);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(conn->ssl, bio, bio); /* owns it now */
+    return ST_OK;
+}
+
+/* The only URI among the names; none or several give "". */
+static void cert_uri(const X509 *cert, char ret_uri[TLS_NAME_MAX])
+{
+    char found[TLS_NAME_MAX] = "";
+    unsigned n = 0;
+    GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+    for (int i = 0; names != NULL && i < sk_GENERAL_NAME_num(names); i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+        if (name->type != GEN_URI)
+            continue;
+        const ASN1_IA5STRING *text = name->d.uniformResourceIdentifier;
+        size_t len = (size_t)ASN1_STRING_length(text);
+        n++;
+        /* A zero inside would make two different names look alike. */
+        if (len >= TLS_NAME_MAX || memchr(ASN1_STRING_get0_data(text), 0, len) != NULL)
+            n = 2;
+        else
+            memcpy(found, ASN1_STRING_get0_data(text), len), found[len] = '\0';
+    }
+    GENERAL_NAMES_free(names);
+    memcpy(ret_uri, n == 1 ? found : "", n == 1 ? strlen(found) + 1 : 1);
+}
+
+bool tls_conn_accepts(SSL *ssl, X509 *cert)
+{
+    struct tls_conn *conn = SSL_get_app_data(ssl);
+    const char *start = conn->setup->peer_uri_start;
+    char uri[TLS_NAME_MAX];
+    cert_uri(cert, uri);
+    if (start[0] != '\0' && strncmp(uri, start, strlen(start)) != 0)
+        reason_set(&conn->error, "the peer's certificate is not for %s", start);
+    else if (conn->want_uri[0] != '\0' && strcmp(uri, conn->want_uri) != 0)
+        reason_set(&conn->error, "the peer's certificate is not for %s", conn->want_uri);
+    else
+        return true;
+    return false;
+}
+
+static bool is_address(const char *host)
+{
+    uint8_t raw[sizeof(struct in6_addr)];
+    return inet_pton(AF_INET, host, raw) == 1 || inet_pton(AF_INET6, host, raw) == 1;
+}
+
+static enum status set_host(SSL *ssl, const char *host)
+{
+    if (is_address(host))
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1 ? ST_OK : ST_NOMEM;
+    if (host[0] == '\0' || strlen(host) >= TLS_NAME_MAX)
+        return ST_INVALID;
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1 ? ST_OK
+                                                                                     : ST_NOMEM;
+}
+
+static enum status set_target(struct tls_conn *conn, const struct tls_target *target)
+{
+    if (target->host != NULL)
+        TRY(set_host(conn->ssl, target->host));
+    if (target->uri != NULL) {
+        size_t len = strlen(target->uri);
+        if (len == 0 || len >= TLS_NAME_MAX)
+            return ST_INVALID;
+        memcpy(conn->want_uri, target->uri, len);
+    }
+    if (target->alpn != NULL) {
+        uint8_t wire[TLS_ALPN_WIRE_MAX];
+        unsigned len;
+        TRY(tls_alpn_encode(target->alpn, wire, &len));
+        if (SSL_set_alpn_protos(conn->ssl, wire, len) != 0)
+            return ST_NOMEM;
+    }
+    return ST_OK;
+}
+
+static void handshake_step(struct tls_conn *conn);
+
+static enum status conn_init(struct tls_conn *conn, const struct tls_target *target)
+{
+    conn->ssl = SSL_new(conn->setup->ssl);
+    if (conn->ssl == NULL)
+        return ST_NOMEM;
+    (void)SSL_set_app_data(conn->ssl, conn); /* slot 0 always exists */
+    TRY(attach_bio(conn));
+    if (target != NULL)
+        TRY(set_target(conn, target));
+    if (conn->setup->server) {
+        SSL_set_accept_state(conn->ssl);
+        return ST_OK;
+    }
+    SSL_set_connect_state(conn->ssl);
+    handshake_step(conn);
+    if (conn->phase == TLS_FAILED)
+        return conn->out_of_memory ? ST_NOMEM : ST_CRYPTO;
+    return ST_OK;
+}
+
+enum status tls_conn_new(struct tls_ctx *ctx, const struct tls_target *target,
+                         struct tls_conn **ret_conn)
+{
+    ASSERT(ctx != NULL && ret_conn != NULL);
+    struct tls_conn *conn = mem_zalloc(sizeof *conn);
+    if (conn == NULL)
+        return ST_NOMEM;
+    conn->setup = tls_ctx_setup(ctx);
+    ASSERT(target == NULL || !conn->setup->server);
+    enum status st = conn_init(conn, target);
+    ERR_clear_error(); /* told by the status */
+    if (st == ST_OK)
+        *ret_conn = conn;
+    else
+        tls_conn_free(conn);
+    return st;
+}
+
+void tls_conn_free(struct tls_conn *conn)
+{
+    if (conn == NULL)
+        return;
+    SSL_free(conn->ssl);
+    tls_setup_unref(conn->setup);
+    buf_done(&conn->in);
+    buf_done(&conn->out);
+    mem_wipe(conn, sizeof *conn);
+    mem_free(conn);
+}
+
+static void fail(struct tls_conn *conn, const char *text)
+{
+    if (conn->error.text[0] == '\0')
+        reason_set(&conn->error, "%s", text);
+    conn->phase = TLS_FAILED;
+    ERR_clear_error(); /* the reason is kept above */
+}
+
+static enum status failed(const struct tls_conn *conn)
+{
+    ASSERT(conn->phase == TLS_FAILED);
+    if (conn->out_of_memory)
+        return ST_NOMEM;
+    return conn->cut ? ST_IO : ST_CRYPTO;
+}
+
+/* Only fixed texts of OpenSSL: nothing the peer wrote and nothing secret. */
+static void fail_openssl(struct tls_conn *conn)
+{
+    unsigned long code = ERR_peek_error();
+    long verify = SSL_get_verify_result(conn->ssl);
+    const char *text = NULL;
+    if (conn->out_of_memory)
+        text = "out of memory";
+    else if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verify != X509_V_OK)
+        text = X509_verify_cert_error_string(verify);
+    else
+        text = ERR_reason_error_string(code);
+    fail(conn, text != NULL ? text : "TLS failed");
+}
+
+/* The connection ended or waits; `result` is what the SSL_ call gave. */
+static void judge(struct tls_conn *conn, int result)
+{
+    switch (SSL_get_error(conn->ssl, result)) {
+    case SSL_ERROR_WANT_READ:
+        if (conn->input_ended) {
+            conn->cut = true;
+            fail(conn, "the connection was cut");
+        }
+        break;
+    case SSL_ERROR_ZERO_RETURN: conn->phase = TLS_ENDED; break;
+    default: fail_openssl(conn);
+    }
+}
+
+static void handshake_done(struct tls_conn *conn)
+{
+    const unsigned char *name;
+    unsigned len;
+    SSL_get0_alpn_selected(conn->ssl, &name, &len);
+    ASSERT(len < sizeof conn->alpn);
+    if (len != 0)
+        memcpy(conn->alpn, name, len);
+    conn->alpn[len] = '\0';
+    conn->phase = TLS_OPEN;
+    if (len == 0 && conn->setup->alpn_required)
+        fail(conn, "the peer agreed on no protocol (ALPN)");
+}
+
+static void handshake_step(struct tls_conn *conn)
+{
+    ASSERT(conn->phase == TLS_HANDSHAKE);
+    ERR_clear_error(); /* SSL_get_error reads this thread's queue */
+    int result = SSL_do_handshake(conn->ssl);
+    if (result == 1)
+        handshake_done(conn);
+    else
+        judge(conn, result);
+}
+
+enum tls_phase tls_conn_phase(const struct tls_conn *conn)
+{
+    return conn->phase;
+}
+
+enum status tls_feed(struct tls_conn *conn, struct bytes cipher)
+{
+    ASSERT(!conn->input_ended || cipher.len == 0);
+    size_t waiting = conn->in.len - conn->in_at;
+    if (cipher.len > TLS_INPUT_MAX - MIN(waiting, TLS_INPUT_MAX))
+        return ST_TOO_BIG;
+    if (conn->in_at != 0) {
+        buf_consume(&conn->in, conn->in_at);
+        conn->in_at = 0;
+    }
+    buf_add(&conn->in, cipher);
+    enum status st = buf_status(&conn->in);
+    conn->in.failed = false; /* the caller may drop something and feed again */
+    return st;
+}
+
+void tls_feed_end(struct tls_conn *conn)
+{
+    conn->input_ended = true;
+}
+
+enum status tls_read(struct tls_conn *conn, void *out, size_t room, size_t *ret_n)
+{
+    ASSERT(room > 0 && ret_n != NULL);
+    if (conn->phase == TLS_HANDSHAKE)
+        handshake_step(conn);
+    if (conn->phase == TLS_FAILED)
+        return failed(conn);
+    if (conn->phase == TLS_ENDED)
+        return ST_CLOSED;
+    if (conn->phase == TLS_OPEN && conn->out.len >= TLS_OUTPUT_MAX)
+        return ST_BUSY; /* reading may make answers, and a peer must not pile them up */
+    size_t n = 0;
+    if (conn->phase == TLS_OPEN) {
+        ERR_clear_error(); /* SSL_get_error reads this thread's queue */
+        int result = SSL_read(conn->ssl, out, (int)MIN(room, INT_MAX));
+        if (result > 0)
+            n = (size_t)result;
+        else
+            judge(conn, result);
+    }
+    if (conn->phase == TLS_FAILED)
+        return failed(conn);
+    if (conn->phase == TLS_ENDED)
+        return ST_CLOSED;
+    *ret_n = n;
+    return ST_OK;
+}
+
+static enum status write_run(struct tls_conn *conn, struct bytes run)
+{
+    while (run.len != 0) {
+        size_t written = 0;
+        ERR_clear_error(); /* SSL_get_error reads this thread's queue */
+        if (SSL_write_ex(conn->ssl, run.data, MIN(run.len, TLS_RECORD_MAX), &written) != 1) {
+            fail_openssl(conn); /* the BIO takes everything, so it is not a matter of waiting */
+            return failed(conn);
+        }
+        run = bytes_from(run, written);
+    }
+    return ST_OK;
+}
+
+/* Small parts are gathered, large ones are encrypted where they lie. */
+static enum status write_parts(struct tls_conn *conn, const struct bytes *parts, unsigned n,
+                               uint8_t gather[TLS_RECORD_MAX])
+{
+    size_t held = 0;
+    for (unsigned i = 0; i < n; i++) {
+        struct bytes rest = parts[i];
+        while (rest.len != 0) {
+            if (held == 0 && rest.len >= TLS_RECORD_MAX) {
+                size_t whole = rest.len - rest.len % TLS_RECORD_MAX;
+                TRY(write_run(conn, bytes_of(rest.data, whole)));
+                rest = bytes_from(rest, whole);
+                continue;
+            }
+            size_t take = MIN(rest.len, TLS_RECORD_MAX - held);
+            memcpy(gather + held, rest.data, take);
+            held += take;
+            rest = bytes_from(rest, take);
+            if (held < TLS_RECORD_MAX)
+                continue;
+            TRY(write_run(conn, bytes_of(gather, held)));
+            held = 0;
+        }
+    }
+    return write_run(conn, bytes_of(gather, held));
+}
+
+enum status tls_write(struct tls_conn *conn, const struct bytes *parts, unsigned n)
+{
+    ASSERT(!conn->notified);
+    if (conn->phase == TLS_FAILED)
+        return failed(conn);
+    if (conn->phase == TLS_HANDSHAKE || conn->out.len >= TLS_OUTPUT_MAX)
+        return ST_BUSY;
+    if (n == 1)
+        return write_run(conn, parts[0]);
+    uint8_t gather[TLS_RECORD_MAX];
+    enum status st = write_parts(conn, parts, n, gather);
+    mem_wipe(gather, sizeof gather);
+    return st;
+}
+
+void tls_close_notify(struct tls_conn *conn)
+{
+    if (conn->notified || conn->phase == TLS_FAILED || conn->phase == TLS_HANDSHAKE)
+        return;
+    conn->notified = true;
+    ERR_clear_error();             /* SSL_shutdown looks at this thread's queue */
+    (void)SSL_shutdown(conn->ssl); /* queued or out of memory: either way we are leaving */
+    ERR_clear_error();
+}
+
+size_t tls_out_len(const struct tls_conn *conn)
+{
+    return conn->out.len;
+}
+
+void tls_take_out(struct tls_conn *conn, struct buf *ret_out)
+{
+    ASSERT(ret_out->data == NULL);
+    *ret_out = conn->out;
+    ret_out->failed = false; /* what is there is whole; the failure stays with the connection */
+    conn->out = (struct buf){0};
+}
+
+const char *tls_error(const struct tls_conn *conn)
+{
+    return conn->phase == TLS_FAILED ? conn->error.text : "";
+}
+
+const char *tls_alpn(const struct tls_conn *conn)
+{
+    return conn->alpn;
+}
+
+const char *tls_version(const struct tls_conn *conn)
+{
+    return SSL_get_version(conn->ssl);
+}
+
+static int64_t time_of(const ASN1_TIME *when)
+{
+    struct tm tm;
+    return ASN1_TIME_to_tm(when, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
+}
+
+enum status tls_conn_peer(const struct tls_conn *conn, struct tls_peer *ret_peer)
+{
+    ASSERT(conn->phase != TLS_HANDSHAKE);
+    X509 *cert = SSL_get0_peer_certificate(conn->ssl);
+    if (cert == NULL)
+        return ST_NOT_FOUND;
+    struct tls_peer peer = {0};
+    unsigned len = 0;
+    if (X509_digest(cert, EVP_sha256(), peer.fingerprint, &len) != 1)
+        return ST_CRYPTO;
+    ASSERT(len == TLS_FINGERPRINT_BYTES);
+    peer.verified = SSL_get_verify_result(conn->ssl) == X509_V_OK && !conn->setup->insecure;
+    cert_uri(cert, peer.uri);
+    /* Gives -1 and leaves "" where there is none. */
+    (void)X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, peer.common_name,
+                                    sizeof peer.common_name);
+    peer.not_after_s = time_of(X509_get0_notAfter(cert));
+    *ret_peer = peer;
+    return ST_OK;
+}
+
+enum status tls_conn_peer_der(const struct tls_conn *conn, struct buf *out)
+{
+    X509 *cert = SSL_get0_peer_certificate(conn->ssl);
+    if (cert == NULL)
+        return ST_NOT_FOUND;
+    unsigned char *der = NULL;
+    int len = i2d_X509(cert, &der);
+    if (len < 0)
+        return ST_NOMEM;
+    buf_add(out, bytes_of(der, (size_t)len));
+    OPENSSL_free(der);
+    return buf_status(out);
+}

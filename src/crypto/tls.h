@@ -1,0 +1,133 @@
+/* TLS between memory buffers, for any transport.
+ *
+ * A connection takes ciphertext in (tls_feed), gives plaintext out (tls_read), takes plaintext
+ * (tls_write) and leaves ciphertext to be sent (tls_take_out). It opens no socket and never waits.
+ *
+ *     socket -> tls_feed -> tls_read -> application
+ *     socket <- tls_take_out <- tls_write <- application
+ *
+ * After every feed, call tls_read until it gives nothing, then send what tls_take_out gives: the
+ * handshake, alerts and key updates travel that way too.
+ *
+ * Invariants: (1) no plaintext is given before the peer passed every check of the context;
+ * (2) an idle connection holds no buffer; (3) no text here contains key or application bytes.
+ * A context may be used from any thread, a connection by one thread at a time. */
+#ifndef HOLDFAST_CRYPTO_TLS_H
+#define HOLDFAST_CRYPTO_TLS_H
+
+#include "base/buf.h"
+#include "base/status.h"
+
+struct tls_ctx;
+struct tls_conn;
+
+enum {
+    TLS_INPUT_MAX = 256 * 1024,  /* ciphertext fed and not yet read */
+    TLS_OUTPUT_MAX = 256 * 1024, /* ciphertext waiting, above which tls_write refuses */
+    TLS_PEM_MAX = 1024 * 1024,   /* a file of certificates or a key */
+    TLS_RECORD_MAX = 16 * 1024,  /* plaintext in one record */
+};
+
+/* What a server asks of clients. */
+enum tls_client_cert {
+    TLS_CLIENT_CERT_NONE,
+    TLS_CLIENT_CERT_OPTIONAL, /* verified if a CA is given, else accepted as it is */
+    TLS_CLIENT_CERT_REQUIRED, /* needs a CA */
+};
+
+/* PEM text, or the path of a file with it; both empty: absent. */
+struct tls_pem {
+    const char *path;
+    struct bytes text;
+};
+
+struct tls_options {
+    bool server;
+    bool tls13_only; /* else 1.2 or 1.3 */
+    bool no_tickets; /* server: no session resumption */
+    bool insecure;   /* client: do not verify the server; for operators who ask for it */
+    enum tls_client_cert client_cert;
+    struct tls_pem cert; /* own certificate and its chain; a server needs one */
+    struct tls_pem key;
+    struct tls_pem ca;          /* whom to trust; a client without one trusts the system's */
+    const char *alpn;           /* "h2,http/1.1", most wanted first; NULL: none */
+    bool alpn_required;         /* a peer that agrees on none is refused */
+    const char *peer_uri_start; /* peer's certificate must have one URI name, with this beginning */
+};
+
+/* Reads the files. ST_INVALID, ST_NOT_FOUND, ST_DENIED, ST_IO with a reason that names the file;
+ * ST_NOMEM. The caller owns one reference. */
+NODISCARD enum status tls_ctx_new(const struct tls_options *options, struct tls_ctx **ret_ctx,
+                                  struct reason *reason);
+/* New connections use the new options; existing ones keep theirs. On failure nothing changes. */
+NODISCARD enum status tls_ctx_reload(struct tls_ctx *ctx, const struct tls_options *options,
+                                     struct reason *reason);
+struct tls_ctx *tls_ctx_ref(struct tls_ctx *ctx);
+void tls_ctx_unref(struct tls_ctx *ctx); /* NULL is allowed */
+
+/* What a client wants of one connection. */
+struct tls_target {
+    const char *host; /* DNS name or address the certificate must carry, sent as SNI; NULL: any */
+    const char *uri;  /* exact URI name the certificate must carry; NULL: any */
+    const char *alpn; /* instead of the context's; NULL: the context's */
+};
+
+/* `target` is for clients, NULL for servers. ST_NOMEM, ST_CRYPTO, ST_INVALID (an unusable target).
+ * A client's first flight is ready in tls_take_out at once. */
+NODISCARD enum status tls_conn_new(struct tls_ctx *ctx, const struct tls_target *target,
+                                   struct tls_conn **ret_conn);
+void tls_conn_free(struct tls_conn *conn); /* NULL is allowed */
+
+enum tls_phase {
+    TLS_HANDSHAKE,
+    TLS_OPEN,
+    TLS_ENDED,  /* the peer said close_notify: no more to read, writing is still possible */
+    TLS_FAILED, /* tls_error says why */
+};
+enum tls_phase tls_conn_phase(const struct tls_conn *conn);
+
+/* Ciphertext from the peer, copied. ST_TOO_BIG above TLS_INPUT_MAX (read first), ST_NOMEM. */
+NODISCARD enum status tls_feed(struct tls_conn *conn, struct bytes cipher);
+/* The transport ended. Without a close_notify before, reading then fails as truncated. */
+void tls_feed_end(struct tls_conn *conn);
+
+/* Up to `room` bytes of plaintext. ST_OK with *ret_n 0: nothing yet, feed more. ST_CLOSED: the
+ * peer's close_notify. ST_CRYPTO: failed, see tls_error; send what tls_take_out gives (the alert),
+ * then drop the connection. ST_IO: cut off without a close_notify, the data may be incomplete.
+ * ST_NOMEM. ST_BUSY: take the output first. */
+NODISCARD enum status tls_read(struct tls_conn *conn, void *out, size_t room, size_t *ret_n);
+
+/* Encrypt all parts, packed into as few records as possible. ST_OK: all accepted. ST_BUSY: nothing
+ * accepted, the handshake is not over or TLS_OUTPUT_MAX waits. ST_CRYPTO, ST_IO, ST_NOMEM: failed.
+ */
+NODISCARD enum status tls_write(struct tls_conn *conn, const struct bytes *parts, unsigned n);
+/* Queue our close_notify, once; no tls_write after it. */
+void tls_close_notify(struct tls_conn *conn);
+
+/* Ciphertext waiting to be sent. */
+size_t tls_out_len(const struct tls_conn *conn);
+/* Move it to `ret_out`, which must be empty; release with buf_done. Nothing waiting: stays empty.
+ */
+void tls_take_out(struct tls_conn *conn, struct buf *ret_out);
+
+/* Why it failed, for a log; "" before. */
+const char *tls_error(const struct tls_conn *conn);
+/* The agreed ALPN name, "" for none; valid after the handshake. */
+const char *tls_alpn(const struct tls_conn *conn);
+/* "TLSv1.3". */
+const char *tls_version(const struct tls_conn *conn);
+
+enum { TLS_NAME_MAX = 256, TLS_FINGERPRINT_BYTES = 32 };
+struct tls_peer {
+    bool verified;                              /* by the context's CA */
+    char uri[TLS_NAME_MAX];                     /* the only URI name, or "" */
+    char common_name[TLS_NAME_MAX];             /* or "" */
+    uint8_t fingerprint[TLS_FINGERPRINT_BYTES]; /* SHA-256 of the certificate */
+    int64_t not_after_s;                        /* seconds since 1970 */
+};
+/* The peer's certificate, after the handshake. ST_NOT_FOUND: it showed none. */
+NODISCARD enum status tls_conn_peer(const struct tls_conn *conn, struct tls_peer *ret_peer);
+/* Its DER form, appended. ST_NOT_FOUND, ST_NOMEM. */
+NODISCARD enum status tls_conn_peer_der(const struct tls_conn *conn, struct buf *out);
+
+#endif

@@ -1,0 +1,400 @@
+#include "crypto/tls_ctx.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { CHAIN_MAX = 8, CA_MAX = 256, VERIFY_DEPTH_MAX = 4 };
+
+struct tls_ctx {
+    pthread_mutex_t lock; /* guards `setup` and all reference counts */
+    struct tls_setup *setup;
+    unsigned refs;
+};
+
+/* One lock for the counts of all set-ups: they change once per connection. */
+static pthread_mutex_t refs_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock(pthread_mutex_t *mutex)
+{
+    int err = pthread_mutex_lock(mutex);
+    ASSERT(err == 0);
+}
+
+static void unlock(pthread_mutex_t *mutex)
+{
+    int err = pthread_mutex_unlock(mutex);
+    ASSERT(err == 0);
+}
+
+static enum status read_all(int fd, struct buf *out)
+{
+    while (out->len <= TLS_PEM_MAX) {
+        TRY(buf_reserve(out, 4096));
+        ssize_t n = read(fd, out->data + out->len, 4096);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return status_from_errno(errno);
+        if (n == 0)
+            return ST_OK;
+        out->len += (size_t)n;
+    }
+    return ST_TOO_BIG;
+}
+
+static enum status pem_load(const struct tls_pem *pem, struct buf *out, struct reason *reason)
+{
+    if (pem->text.len != 0) {
+        buf_add(out, pem->text);
+        return buf_status(out);
+    }
+    int fd = open(pem->path, O_RDONLY | O_CLOEXEC);
+    enum status st = fd >= 0 ? read_all(fd, out) : status_from_errno(errno);
+    if (fd >= 0)
+        (void)close(fd); /* only read from */
+    if (st != ST_OK)
+        reason_set(reason, "%s: %s", pem->path, status_text(st));
+    return st;
+}
+
+static bool pem_given(const struct tls_pem *pem)
+{
+    return pem->text.len != 0 || (pem->path != NULL && pem->path[0] != '\0');
+}
+
+static const char *pem_label(const struct tls_pem *pem)
+{
+    return pem->text.len != 0 ? "given PEM text" : pem->path;
+}
+
+static enum status invalid(struct reason *reason, const struct tls_pem *pem, const char *what)
+{
+    reason_set(reason, "%s: %s", pem_label(pem), what);
+    return ST_INVALID;
+}
+
+/* An encrypted key must not make OpenSSL ask at the terminal. */
+static int no_password(char *out, int room, int rw, void *ctx)
+{
+    (void)out, (void)room, (void)rw, (void)ctx; /* the callback's shape */
+    return -1;
+}
+
+static void bio_done(BIO **bio)
+{
+    BIO_free(*bio);
+}
+
+static BIO *bio_over(const struct buf *b)
+{
+    return BIO_new_mem_buf(b->data, (int)b->len); /* at most TLS_PEM_MAX */
+}
+
+static enum status use_cert(SSL_CTX *ssl, const struct tls_pem *pem, struct reason *reason)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    TRY(pem_load(pem, &text, reason));
+    CLEANUP(bio_done) BIO *bio = bio_over(&text);
+    if (bio == NULL)
+        return ST_NOMEM;
+    unsigned n = 0;
+    for (; n < CHAIN_MAX; n++) {
+        X509 *cert = PEM_read_bio_X509(bio, NULL, no_password, NULL);
+        if (cert == NULL)
+            break;
+        int ok =
+            n == 0 ? SSL_CTX_use_certificate(ssl, cert) : (int)SSL_CTX_add1_chain_cert(ssl, cert);
+        X509_free(cert);
+        if (ok != 1)
+            return invalid(reason, pem, "the certificate cannot be used");
+    }
+    return n != 0 ? ST_OK : invalid(reason, pem, "no PEM certificate found");
+}
+
+static enum status use_key(SSL_CTX *ssl, const struct tls_pem *pem, struct reason *reason)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    TRY(pem_load(pem, &text, reason));
+    CLEANUP(bio_done) BIO *bio = bio_over(&text);
+    if (bio == NULL)
+        return ST_NOMEM;
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
+    if (key == NULL)
+        return invalid(reason, pem, "no unencrypted PEM private key found");
+    int ok = SSL_CTX_use_PrivateKey(ssl, key);
+    EVP_PKEY_free(key);
+    if (ok != 1 || SSL_CTX_check_private_key(ssl) != 1)
+        return invalid(reason, pem, "the key does not belong to the certificate");
+    return ST_OK;
+}
+
+static enum status use_ca(SSL_CTX *ssl, const struct tls_options *options, struct reason *reason)
+{
+    const struct tls_pem *pem = &options->ca;
+    CLEANUP(buf_done) struct buf text = {0};
+    TRY(pem_load(pem, &text, reason));
+    CLEANUP(bio_done) BIO *bio = bio_over(&text);
+    if (bio == NULL)
+        return ST_NOMEM;
+    unsigned n = 0;
+    for (; n < CA_MAX; n++) {
+        X509 *cert = PEM_read_bio_X509(bio, NULL, no_password, NULL);
+        if (cert == NULL)
+            break;
+        bool ok = X509_STORE_add_cert(SSL_CTX_get_cert_store(ssl), cert) == 1 &&
+                  (!options->server || SSL_CTX_add_client_CA(ssl, cert) == 1);
+        X509_free(cert);
+        if (!ok)
+            return invalid(reason, pem, "the CA certificate cannot be used");
+    }
+    return n != 0 ? ST_OK : invalid(reason, pem, "no PEM certificate found");
+}
+
+static int verify_peer(int chain_ok, X509_STORE_CTX *store)
+{
+    if (chain_ok != 1 || X509_STORE_CTX_get_error_depth(store) != 0)
+        return chain_ok;
+    SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+    if (tls_conn_accepts(ssl, X509_STORE_CTX_get_current_cert(store)))
+        return 1;
+    X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
+    return 0;
+}
+
+/* Where a client certificate is optional and no CA is given, whoever reads it judges it. */
+static int accept_any(X509_STORE_CTX *store, void *ctx)
+{
+    (void)ctx; /* the callback's shape */
+    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_UNTRUSTED);
+    return 1;
+}
+
+static int pick_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                     const unsigned char *in, unsigned in_len, void *ctx)
+{
+    const struct tls_setup *setup = ctx;
+    unsigned char *picked = NULL;
+    (void)ssl; /* the callback's shape */
+    int result = SSL_select_next_proto(&picked, out_len, setup->alpn, setup->alpn_len, in, in_len);
+    *out = picked;
+    return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+enum status tls_alpn_encode(const char *names, uint8_t wire[TLS_ALPN_WIRE_MAX], unsigned *ret_len)
+{
+    unsigned len = 0;
+    for (const char *at = names;; at++) {
+        size_t n = strcspn(at, ",");
+        if (n == 0 || n > 255 || len + 1 + n > TLS_ALPN_WIRE_MAX)
+            return ST_INVALID;
+        wire[len] = (uint8_t)n;
+        memcpy(wire + len + 1, at, n);
+        len += 1 + (unsigned)n;
+        at += n;
+        if (*at == '\0')
+            break;
+    }
+    ASSERT(len <= TLS_ALPN_WIRE_MAX);
+    *ret_len = len;
+    return ST_OK;
+}
+
+static bool set_protocol(SSL_CTX *ssl, const struct tls_options *options)
+{
+    SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
+                                 SSL_OP_CIPHER_SERVER_PREFERENCE);
+    if (options->no_tickets || !options->server) {
+        SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
+        (void)SSL_CTX_set_num_tickets(ssl, 0); /* always succeeds */
+    }
+    /* A cache in this process would be shared by all workers and grow with clients; tickets do. */
+    (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* gives the old mode */
+    return SSL_CTX_set_min_proto_version(ssl, options->tls13_only ? TLS1_3_VERSION
+                                                                  : TLS1_2_VERSION) == 1 &&
+           SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
+           SSL_CTX_set_cipher_list(ssl, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1 &&
+           SSL_CTX_set_session_id_context(ssl, (const unsigned char *)"holdfast", 8) == 1;
+}
+
+static void set_verify(struct tls_setup *setup, const struct tls_options *options)
+{
+    int mode = SSL_VERIFY_PEER;
+    if (options->server ? options->client_cert == TLS_CLIENT_CERT_NONE : options->insecure)
+        mode = SSL_VERIFY_NONE;
+    else if (options->client_cert == TLS_CLIENT_CERT_REQUIRED)
+        mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+    SSL_CTX_set_verify(setup->ssl, mode, verify_peer);
+    SSL_CTX_set_verify_depth(setup->ssl, VERIFY_DEPTH_MAX);
+    if (options->server && mode == SSL_VERIFY_PEER && !setup->has_ca)
+        SSL_CTX_set_cert_verify_callback(setup->ssl, accept_any, NULL);
+}
+
+static enum status set_alpn(struct tls_setup *setup, const char *names, struct reason *reason)
+{
+    if (names == NULL)
+        return ST_OK;
+    if (tls_alpn_encode(names, setup->alpn, &setup->alpn_len) != ST_OK) {
+        reason_set(reason, "bad list of ALPN names");
+        return ST_INVALID;
+    }
+    if (setup->server)
+        SSL_CTX_set_alpn_select_cb(setup->ssl, pick_alpn, setup);
+    else if (SSL_CTX_set_alpn_protos(setup->ssl, setup->alpn, setup->alpn_len) != 0)
+        return ST_NOMEM;
+    return ST_OK;
+}
+
+static enum status check(const struct tls_options *options, struct reason *reason)
+{
+    const char *wrong = NULL;
+    if (options->server && (!pem_given(&options->cert) || !pem_given(&options->key)))
+        wrong = "a TLS server needs a certificate and a key";
+    else if (pem_given(&options->cert) != pem_given(&options->key))
+        wrong = "a certificate and its key go together";
+    else if (options->server && options->client_cert == TLS_CLIENT_CERT_REQUIRED &&
+             !pem_given(&options->ca))
+        wrong = "requiring client certificates needs a CA";
+    else if (options->cert.text.len > TLS_PEM_MAX || options->key.text.len > TLS_PEM_MAX ||
+             options->ca.text.len > TLS_PEM_MAX)
+        wrong = "PEM text is too long";
+    else if (options->peer_uri_start != NULL && strlen(options->peer_uri_start) >= TLS_NAME_MAX)
+        wrong = "the required URI name is too long";
+    if (wrong == NULL)
+        return ST_OK;
+    reason_set(reason, "%s", wrong);
+    return ST_INVALID;
+}
+
+static enum status setup_fill(struct tls_setup *setup, const struct tls_options *options,
+                              struct reason *reason)
+{
+    if (!set_protocol(setup->ssl, options)) {
+        reason_set(reason, "OpenSSL refuses the TLS settings");
+        return ST_CRYPTO;
+    }
+    if (pem_given(&options->cert)) {
+        TRY(use_cert(setup->ssl, &options->cert, reason));
+        TRY(use_key(setup->ssl, &options->key, reason));
+    }
+    setup->has_ca = pem_given(&options->ca);
+    if (setup->has_ca)
+        TRY(use_ca(setup->ssl, options, reason));
+    else if (!options->server && SSL_CTX_set_default_verify_paths(setup->ssl) != 1)
+        return ST_CRYPTO;
+    set_verify(setup, options);
+    return set_alpn(setup, options->alpn, reason);
+}
+
+static enum status setup_new(const struct tls_options *options, struct tls_setup **ret_setup,
+                             struct reason *reason)
+{
+    TRY(check(options, reason));
+    struct tls_setup *setup = mem_zalloc(sizeof *setup);
+    if (setup == NULL)
+        return ST_NOMEM;
+    setup->refs = 1;
+    setup->server = options->server;
+    setup->insecure = options->insecure && !options->server;
+    setup->alpn_required = options->alpn_required;
+    if (options->peer_uri_start != NULL)
+        memcpy(setup->peer_uri_start, options->peer_uri_start, strlen(options->peer_uri_start));
+    setup->ssl = SSL_CTX_new(options->server ? TLS_server_method() : TLS_client_method());
+    enum status st = setup->ssl != NULL ? setup_fill(setup, options, reason) : ST_NOMEM;
+    ERR_clear_error(); /* already told; a later call must not find it */
+    if (st == ST_OK)
+        *ret_setup = setup;
+    else
+        tls_setup_unref(setup);
+    return st;
+}
+
+void tls_setup_unref(struct tls_setup *setup)
+{
+    if (setup == NULL)
+        return;
+    lock(&refs_lock);
+    ASSERT(setup->refs > 0);
+    bool last = --setup->refs == 0;
+    unlock(&refs_lock);
+    if (last) {
+        SSL_CTX_free(setup->ssl);
+        mem_free(setup);
+    }
+}
+
+struct tls_setup *tls_ctx_setup(struct tls_ctx *ctx)
+{
+    lock(&ctx->lock);
+    lock(&refs_lock);
+    struct tls_setup *setup = ctx->setup;
+    setup->refs++;
+    unlock(&refs_lock);
+    unlock(&ctx->lock);
+    return setup;
+}
+
+enum status tls_ctx_new(const struct tls_options *options, struct tls_ctx **ret_ctx,
+                        struct reason *reason)
+{
+    ASSERT(options != NULL && ret_ctx != NULL);
+    struct tls_setup *setup;
+    TRY(setup_new(options, &setup, reason));
+    struct tls_ctx *ctx = mem_zalloc(sizeof *ctx);
+    if (ctx == NULL || pthread_mutex_init(&ctx->lock, NULL) != 0) {
+        mem_free(ctx);
+        tls_setup_unref(setup);
+        return ST_NOMEM;
+    }
+    ctx->setup = setup;
+    ctx->refs = 1;
+    *ret_ctx = ctx;
+    return ST_OK;
+}
+
+enum status tls_ctx_reload(struct tls_ctx *ctx, const struct tls_options *options,
+                           struct reason *reason)
+{
+    struct tls_setup *setup;
+    ASSERT(ctx != NULL && options != NULL);
+    TRY(setup_new(options, &setup, reason));
+    lock(&ctx->lock);
+    struct tls_setup *old = ctx->setup;
+    ASSERT(old->server == setup->server);
+    ctx->setup = setup;
+    unlock(&ctx->lock);
+    tls_setup_unref(old);
+    return ST_OK;
+}
+
+struct tls_ctx *tls_ctx_ref(struct tls_ctx *ctx)
+{
+    lock(&ctx->lock);
+    ASSERT(ctx->refs > 0);
+    ctx->refs++;
+    unlock(&ctx->lock);
+    return ctx;
+}
+
+void tls_ctx_unref(struct tls_ctx *ctx)
+{
+    if (ctx == NULL)
+        return;
+    lock(&ctx->lock);
+    ASSERT(ctx->refs > 0);
+    bool last = --ctx->refs == 0;
+    unlock(&ctx->lock);
+    if (!last)
+        return;
+    int err = pthread_mutex_destroy(&ctx->lock);
+    ASSERT(err == 0);
+    tls_setup_unref(ctx->setup);
+    mem_free(ctx);
+}

@@ -1,0 +1,33 @@
+/* Shared by tls.c and tls_ctx.c only. */
+#ifndef HOLDFAST_CRYPTO_TLS_CTX_H
+#define HOLDFAST_CRYPTO_TLS_CTX_H
+
+#include "crypto/tls.h"
+
+#include <openssl/ssl.h>
+
+enum { TLS_ALPN_WIRE_MAX = 256 };
+
+/* One set of options, immutable once made. */
+struct tls_setup {
+    SSL_CTX *ssl;
+    bool server, insecure, has_ca, alpn_required;
+    uint8_t alpn[TLS_ALPN_WIRE_MAX]; /* length-prefixed names */
+    unsigned alpn_len;
+    char peer_uri_start[TLS_NAME_MAX];
+    unsigned refs;
+};
+
+/* The current set-up with a reference; given back with tls_setup_unref. */
+struct tls_setup *tls_ctx_setup(struct tls_ctx *ctx);
+void tls_setup_unref(struct tls_setup *setup);
+
+/* "a,b" as length-prefixed names. ST_INVALID: empty, too long or malformed. */
+NODISCARD enum status tls_alpn_encode(const char *names, uint8_t wire[TLS_ALPN_WIRE_MAX],
+                                      unsigned *ret_len);
+
+/* For the set-up's verify callback: judge the peer's own certificate, whose chain is good already.
+ * Implemented by the connection; a refusal leaves its text there. */
+bool tls_conn_accepts(SSL *ssl, X509 *cert);
+
+#endif

@@ -1,0 +1,109 @@
+#include "crypto/tls_pair.h"
+
+static struct pki pki;
+
+static int setup(void **ctx)
+{
+    (void)ctx;
+    pki_init(&pki);
+    return 0;
+}
+
+static int teardown(void **ctx)
+{
+    (void)ctx;
+    pki_done(&pki);
+    return 0;
+}
+
+static void pairs_are_pem_text(void **ctx)
+{
+    static const char cert[] = "-----BEGIN CERTIFICATE-----\n";
+    static const char key[] = "-----BEGIN PRIVATE KEY-----\n";
+    (void)ctx;
+    assert_memory_equal(pki.node.cert.data, cert, sizeof cert - 1);
+    assert_memory_equal(pki.node.key.data, key, sizeof key - 1);
+}
+
+static void two_certificates_of_one_request_differ(void **ctx)
+{
+    uint8_t a[32], b[32];
+    (void)ctx;
+    assert_status(cert_fingerprint(buf_bytes(&pki.ca.cert), a), ST_OK);
+    assert_status(cert_fingerprint(buf_bytes(&pki.other_ca.cert), b), ST_OK);
+    assert_memory_not_equal(a, b, sizeof a);
+}
+
+static void validity_is_as_asked(void **ctx)
+{
+    struct cert_request request = {
+        .common_name = "x", .not_before_s = 5, .not_after_s = 1000000000};
+    CLEANUP(cert_pair_done) struct cert_pair pair = {0};
+    int64_t until = 0;
+    (void)ctx;
+    assert_status(cert_make(&request, NULL, &pair, NULL), ST_OK);
+    assert_status(cert_not_after(buf_bytes(&pair.cert), &until), ST_OK);
+    assert_int_equal(until, 1000000000);
+}
+
+static void assert_refused(struct cert_request request, const struct cert_pair *issuer,
+                           const char *why)
+{
+    struct cert_pair pair = {0};
+    struct reason reason = {""};
+    assert_status(cert_make(&request, issuer, &pair, &reason), ST_INVALID);
+    assert_string_equal(reason.text, why);
+    assert_null(pair.key.data);
+}
+
+static void bad_requests_are_explained(void **ctx)
+{
+    static const struct cert_san address[] = {{CERT_SAN_IP, "300.1.1.1"}};
+    static const struct cert_san space[] = {{CERT_SAN_DNS, "a b"}};
+    struct cert_request good = {.common_name = "x", .not_before_s = 1, .not_after_s = 2}, bad;
+    (void)ctx;
+    bad = good, bad.common_name = "";
+    assert_refused(bad, NULL, "certificate common name: 1 to 64 characters");
+    bad = good, bad.not_after_s = 1;
+    assert_refused(bad, NULL, "certificate validity: ends before it begins");
+    bad = good, bad.sans = address, bad.n_sans = 1;
+    assert_refused(bad, NULL, "certificate address: not an IP address");
+    bad = good, bad.sans = space, bad.n_sans = 1;
+    assert_refused(bad, NULL,
+                   "certificate name: 1 to 255 printable ASCII characters without spaces");
+    bad = good, bad.n_sans = CERT_SANS_MAX + 1;
+    assert_refused(bad, NULL, "certificate names: too many");
+}
+
+static void only_a_ca_with_its_key_signs(void **ctx)
+{
+    struct cert_request good = {.common_name = "x", .not_before_s = 1, .not_after_s = 2};
+    struct cert_pair mixed = {.cert = pki.ca.cert, .key = pki.other_ca.key};
+    struct cert_pair empty = {0};
+    (void)ctx;
+    assert_refused(good, &pki.node, "certificate issuer: not a CA with its own key");
+    assert_refused(good, &mixed, "certificate issuer: not a CA with its own key");
+    assert_refused(good, &empty, "certificate issuer: not a certificate and key in PEM form");
+}
+
+static void rubbish_has_no_fingerprint(void **ctx)
+{
+    uint8_t fingerprint[32];
+    int64_t until;
+    (void)ctx;
+    assert_status(cert_fingerprint(BYTES("rubbish"), fingerprint), ST_INVALID);
+    assert_status(cert_not_after(BYTES(""), &until), ST_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_are_pem_text),
+        cmocka_unit_test(two_certificates_of_one_request_differ),
+        cmocka_unit_test(validity_is_as_asked),
+        cmocka_unit_test(bad_requests_are_explained),
+        cmocka_unit_test(only_a_ca_with_its_key_signs),
+        cmocka_unit_test(rubbish_has_no_fingerprint),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

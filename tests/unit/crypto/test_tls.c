@@ -1,0 +1,556 @@
+#include "crypto/tls_pair.h"
+
+#include "base/mem.h"
+
+static struct pki pki;
+
+static int setup(void **ctx)
+{
+    (void)ctx;
+    pki_init(&pki);
+    return 0;
+}
+
+static int teardown(void **ctx)
+{
+    (void)ctx;
+    pki_done(&pki);
+    return 0;
+}
+
+static const struct tls_target localhost = {.host = "localhost"};
+
+static void write_str(struct tls_conn *conn, const char *text)
+{
+    struct bytes part = bytes_str(text);
+    assert_status(tls_write(conn, &part, 1), ST_OK);
+}
+
+static void assert_got(struct buf *got, const char *text)
+{
+    assert_int_equal(got->len, strlen(text));
+    assert_memory_equal(got->data, text, got->len);
+    buf_clear(got);
+}
+
+static void assert_open(const struct ends *e)
+{
+    assert_string_equal(tls_error(e->client), "");
+    assert_string_equal(tls_error(e->server), "");
+    assert_int_equal(tls_conn_phase(e->client), TLS_OPEN);
+    assert_int_equal(tls_conn_phase(e->server), TLS_OPEN);
+}
+
+static void plaintext_passes_both_ways(void **ctx)
+{
+    struct ends e;
+    CLEANUP(buf_done) struct buf got = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    shake(&e, SIZE_MAX / 2);
+    assert_open(&e);
+    assert_string_equal(tls_version(e.client), "TLSv1.3");
+    write_str(e.client, "question");
+    assert_status(carry(e.client, e.server, 1000, &got), ST_OK);
+    assert_got(&got, "question");
+    write_str(e.server, "answer");
+    assert_status(carry(e.server, e.client, 1000, &got), ST_OK);
+    assert_got(&got, "answer");
+    ends_done(&e);
+}
+
+static void the_handshake_may_be_split_at_every_byte(void **ctx)
+{
+    struct ends e;
+    CLEANUP(buf_done) struct buf got = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    shake(&e, 1);
+    assert_open(&e);
+    write_str(e.client, "question");
+    assert_status(carry(e.client, e.server, 1, &got), ST_OK);
+    assert_got(&got, "question");
+    ends_done(&e);
+}
+
+static void many_parts_share_records(void **ctx)
+{
+    struct ends e;
+    enum { LARGE = 3 * TLS_RECORD_MAX + 100 };
+    static uint8_t large[LARGE];
+    CLEANUP(buf_done) struct buf got = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    shake(&e, 100);
+    memset(large, 'x', sizeof large);
+    struct bytes parts[] = {BYTES("a"), {0}, BYTES("bc"), bytes_of(large, LARGE), BYTES("d")};
+    assert_status(tls_write(e.client, parts, ARRAY_LEN(parts)), ST_OK);
+    assert_true(tls_out_len(e.client) < LARGE + 4 + 4 * 30);
+    assert_status(carry(e.client, e.server, 777, &got), ST_OK);
+    assert_int_equal(got.len, LARGE + 4);
+    assert_memory_equal(got.data, "abcxxx", 6);
+    assert_memory_equal(got.data + LARGE, "xxxd", 4);
+    ends_done(&e);
+}
+
+static void writing_waits_for_the_handshake_and_for_room(void **ctx)
+{
+    struct ends e;
+    static uint8_t large[TLS_OUTPUT_MAX];
+    struct bytes part = bytes_of(large, sizeof large);
+    CLEANUP(buf_done) struct buf out = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    assert_status(tls_write(e.server, &part, 1), ST_BUSY);
+    shake(&e, 1000);
+    assert_status(tls_write(e.server, &part, 1), ST_OK);
+    assert_status(tls_write(e.server, &part, 1), ST_BUSY);
+    tls_take_out(e.server, &out);
+    assert_status(tls_write(e.server, &part, 1), ST_OK);
+    ends_done(&e);
+}
+
+static void input_beyond_the_bound_is_refused(void **ctx)
+{
+    struct ends e;
+    static uint8_t zeroes[TLS_INPUT_MAX];
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    assert_status(tls_feed(e.server, bytes_of(zeroes, TLS_INPUT_MAX)), ST_OK);
+    assert_status(tls_feed(e.server, bytes_of(zeroes, 1)), ST_TOO_BIG);
+    ends_done(&e);
+}
+
+static void close_notify_ends_reading_cleanly(void **ctx)
+{
+    struct ends e;
+    CLEANUP(buf_done) struct buf got = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    shake(&e, 1000);
+    write_str(e.client, "last");
+    tls_close_notify(e.client);
+    tls_close_notify(e.client);
+    assert_status(carry(e.client, e.server, 1000, &got), ST_CLOSED);
+    assert_got(&got, "last");
+    tls_feed_end(e.server);
+    assert_status(drain(e.server, &got), ST_CLOSED);
+    write_str(e.server, "still heard"); /* half-closed */
+    assert_status(carry(e.server, e.client, 1000, &got), ST_OK);
+    assert_got(&got, "still heard");
+    ends_done(&e);
+}
+
+static void a_cut_connection_is_told_from_a_closed_one(void **ctx)
+{
+    struct ends e;
+    CLEANUP(buf_done) struct buf got = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    shake(&e, 1000);
+    write_str(e.client, "cut short");
+    assert_status(carry(e.client, e.server, 1000, &got), ST_OK);
+    tls_feed_end(e.server);
+    assert_status(drain(e.server, &got), ST_IO);
+    assert_string_equal(tls_error(e.server), "the connection was cut");
+    ends_done(&e);
+}
+
+static void a_flipped_bit_fails_the_connection(void **ctx)
+{
+    struct ends e;
+    CLEANUP(buf_done) struct buf got = {0}, out = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    shake(&e, 1000);
+    write_str(e.client, "important");
+    tls_take_out(e.client, &out);
+    out.data[out.len - 3] ^= 1;
+    assert_status(tls_feed(e.server, buf_bytes(&out)), ST_OK);
+    assert_status(drain(e.server, &got), ST_CRYPTO);
+    assert_int_equal(got.len, 0);
+    assert_true(tls_out_len(e.server) > 0); /* the alert */
+    assert_status(drain(e.server, &got), ST_CRYPTO);
+    ends_done(&e);
+}
+
+static void garbage_fails_the_handshake(void **ctx)
+{
+    struct ends e;
+    CLEANUP(buf_done) struct buf got = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    assert_status(tls_feed(e.server, BYTES("GET / HTTP/1.1\r\nHost: x\r\n\r\n")), ST_OK);
+    assert_status(drain(e.server, &got), ST_CRYPTO);
+    assert_string_equal(tls_error(e.server), "http request");
+    ends_done(&e);
+}
+
+static void assert_client_refuses(struct tls_options server, struct tls_options client,
+                                  const struct tls_target *target, const char *why)
+{
+    struct ends e;
+    ends_init(&e, server, client, target);
+    shake(&e, 1000);
+    assert_int_equal(tls_conn_phase(e.client), TLS_FAILED);
+    assert_string_equal(tls_error(e.client), why);
+    assert_int_equal(tls_conn_phase(e.server), TLS_FAILED);
+    ends_done(&e);
+}
+
+static void assert_server_refuses(struct tls_options server, struct tls_options client,
+                                  const char *why)
+{
+    struct ends e;
+    struct tls_target any = {0};
+    ends_init(&e, server, client, &any);
+    shake(&e, 1000);
+    assert_int_equal(tls_conn_phase(e.server), TLS_FAILED);
+    assert_string_equal(tls_error(e.server), why);
+    assert_int_equal(tls_conn_phase(e.client), TLS_FAILED);
+    ends_done(&e);
+}
+
+static void another_host_name_is_refused(void **ctx)
+{
+    struct tls_target other = {.host = "example.org"};
+    (void)ctx;
+    assert_client_refuses(own(&pki.server, NULL), own(NULL, &pki.ca), &other, "hostname mismatch");
+}
+
+static void addresses_are_checked_like_names(void **ctx)
+{
+    static const char *const good[] = {"127.0.0.1", "::1"};
+    (void)ctx;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        struct ends e;
+        struct tls_target target = {.host = good[i]};
+        ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &target);
+        shake(&e, 1000);
+        assert_open(&e);
+        ends_done(&e);
+    }
+    struct tls_target other = {.host = "127.0.0.2"};
+    assert_client_refuses(own(&pki.server, NULL), own(NULL, &pki.ca), &other,
+                          "IP address mismatch");
+}
+
+static void another_ca_is_refused(void **ctx)
+{
+    (void)ctx;
+    assert_client_refuses(own(&pki.server, NULL), own(NULL, &pki.other_ca), &localhost,
+                          "unable to get local issuer certificate");
+}
+
+static void a_client_may_choose_not_to_verify(void **ctx)
+{
+    struct ends e;
+    struct tls_peer peer;
+    struct tls_options client = own(NULL, &pki.other_ca);
+    (void)ctx;
+    client.insecure = true;
+    ends_init(&e, own(&pki.server, NULL), client, &localhost);
+    shake(&e, 1000);
+    assert_open(&e);
+    assert_status(tls_conn_peer(e.client, &peer), ST_OK);
+    assert_false(peer.verified);
+    ends_done(&e);
+}
+
+static struct tls_options mutual(const struct cert_pair *pair)
+{
+    struct tls_options options = own(pair, &pki.ca);
+    options.tls13_only = options.no_tickets = true;
+    options.client_cert = TLS_CLIENT_CERT_REQUIRED;
+    options.peer_uri_start = "holdfast://aa/node/";
+    return options;
+}
+
+static void both_sides_know_each_other(void **ctx)
+{
+    struct ends e;
+    struct tls_peer peer;
+    struct tls_target n1 = {.uri = "holdfast://aa/node/n1"};
+    uint8_t fingerprint[TLS_FINGERPRINT_BYTES];
+    CLEANUP(buf_done) struct buf der = {0};
+    (void)ctx;
+    ends_init(&e, mutual(&pki.node), mutual(&pki.node), &n1);
+    shake(&e, 1);
+    assert_open(&e);
+    assert_status(tls_conn_peer(e.server, &peer), ST_OK);
+    assert_true(peer.verified);
+    assert_string_equal(peer.uri, "holdfast://aa/node/n1");
+    assert_string_equal(peer.common_name, "n1");
+    assert_true(peer.not_after_s > time(NULL));
+    assert_status(cert_fingerprint(buf_bytes(&pki.node.cert), fingerprint), ST_OK);
+    assert_memory_equal(peer.fingerprint, fingerprint, sizeof fingerprint);
+    assert_status(tls_conn_peer_der(e.client, &der), ST_OK);
+    assert_true(der.len > 200);
+    ends_done(&e);
+}
+
+static void a_client_without_a_certificate_is_refused(void **ctx)
+{
+    (void)ctx;
+    assert_server_refuses(mutual(&pki.node), own(NULL, &pki.ca),
+                          "peer did not return a certificate");
+}
+
+static void a_client_of_another_ca_is_refused(void **ctx)
+{
+    (void)ctx;
+    assert_server_refuses(mutual(&pki.node), own(&pki.other_node, &pki.ca),
+                          "unable to get local issuer certificate");
+}
+
+static void an_expired_client_is_refused(void **ctx)
+{
+    (void)ctx;
+    assert_server_refuses(mutual(&pki.node), own(&pki.expired, &pki.ca), "certificate has expired");
+}
+
+static void a_certificate_for_servers_is_no_client(void **ctx)
+{
+    (void)ctx;
+    assert_server_refuses(mutual(&pki.node), own(&pki.server, &pki.ca),
+                          "unsuitable certificate purpose");
+}
+
+static void a_peer_with_another_uri_is_refused(void **ctx)
+{
+    struct tls_options strict = mutual(&pki.node);
+    struct tls_target n2 = {.uri = "holdfast://aa/node/n2"};
+    (void)ctx;
+    strict.peer_uri_start = "holdfast://bb/node/";
+    assert_server_refuses(strict, own(&pki.node, &pki.ca),
+                          "the peer's certificate is not for holdfast://bb/node/");
+    assert_client_refuses(mutual(&pki.node), mutual(&pki.node), &n2,
+                          "the peer's certificate is not for holdfast://aa/node/n2");
+}
+
+static void a_node_without_a_uri_is_refused(void **ctx)
+{
+    struct tls_target any = {0};
+    (void)ctx;
+    assert_client_refuses(own(&pki.server, NULL), mutual(&pki.node), &any,
+                          "the peer's certificate is not for holdfast://aa/node/");
+}
+
+static void two_uris_count_as_none(void **ctx)
+{
+    static const struct cert_san sans[] = {{CERT_SAN_URI, "holdfast://aa/node/n1"},
+                                           {CERT_SAN_URI, "holdfast://aa/node/n2"}};
+    struct cert_request request = {
+        .common_name = "n1", .sans = sans, .n_sans = 2, .server = true, .client = true};
+    CLEANUP(cert_pair_done) struct cert_pair pair = {0};
+    (void)ctx;
+    make(request, &pki.ca, &pair);
+    assert_server_refuses(mutual(&pki.node), own(&pair, &pki.ca),
+                          "the peer's certificate is not for holdfast://aa/node/");
+}
+
+static void optional_certificates_are_accepted_or_absent(void **ctx)
+{
+    struct ends e;
+    struct tls_peer peer;
+    struct tls_options server = own(&pki.server, NULL);
+    (void)ctx;
+    server.client_cert = TLS_CLIENT_CERT_OPTIONAL;
+    ends_init(&e, server, own(NULL, &pki.ca), &localhost);
+    shake(&e, 1000);
+    assert_open(&e);
+    assert_status(tls_conn_peer(e.server, &peer), ST_NOT_FOUND);
+    ends_done(&e);
+
+    ends_init(&e, server, own(&pki.other_node, &pki.ca), &localhost); /* no CA: judged later */
+    shake(&e, 1000);
+    assert_open(&e);
+    assert_status(tls_conn_peer(e.server, &peer), ST_OK);
+    assert_false(peer.verified);
+    ends_done(&e);
+
+    server.ca = pem_of(&pki.ca.cert);
+    ends_init(&e, server, own(&pki.other_node, &pki.ca), &localhost);
+    shake(&e, 1000);
+    assert_int_equal(tls_conn_phase(e.server), TLS_FAILED);
+    ends_done(&e);
+}
+
+static void alpn_is_agreed_in_the_servers_order(void **ctx)
+{
+    struct ends e;
+    struct tls_options server = own(&pki.server, NULL);
+    struct tls_target target = {.host = "localhost", .alpn = "http/1.1,h2"};
+    (void)ctx;
+    server.alpn = "h2,http/1.1";
+    ends_init(&e, server, own(NULL, &pki.ca), &target);
+    shake(&e, 1000);
+    assert_open(&e);
+    assert_string_equal(tls_alpn(e.client), "h2");
+    assert_string_equal(tls_alpn(e.server), "h2");
+    ends_done(&e);
+}
+
+static void alpn_without_a_common_name_is_refused(void **ctx)
+{
+    struct tls_options server = own(&pki.server, NULL), client = own(NULL, &pki.ca);
+    (void)ctx;
+    server.alpn = "http/1.1";
+    client.alpn = "h2";
+    assert_client_refuses(server, client, &localhost, "tlsv1 alert no application protocol");
+}
+
+static void a_peer_without_alpn_is_refused_where_it_is_required(void **ctx)
+{
+    struct ends e;
+    struct tls_options server = own(&pki.server, NULL), client = own(NULL, &pki.ca);
+    CLEANUP(buf_done) struct buf got = {0};
+    (void)ctx;
+    server.alpn = "h2";
+    server.alpn_required = true;
+    ends_init(&e, server, client, &localhost);
+    shake(&e, 1000);
+    assert_string_equal(tls_error(e.server), "the peer agreed on no protocol (ALPN)");
+    assert_status(drain(e.server, &got), ST_CRYPTO);
+    ends_done(&e);
+
+    server.alpn = NULL;
+    server.alpn_required = false;
+    client.alpn = "h2";
+    client.alpn_required = true;
+    ends_init(&e, server, client, &localhost);
+    shake(&e, 1000);
+    assert_string_equal(tls_error(e.client), "the peer agreed on no protocol (ALPN)");
+    ends_done(&e);
+}
+
+static void a_reload_changes_new_connections_only(void **ctx)
+{
+    struct ends e;
+    struct reason reason = {""};
+    struct tls_options next = own(&pki.server, NULL), broken = next;
+    struct tls_conn *late = NULL;
+    CLEANUP(buf_done) struct buf got = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.node, NULL), own(NULL, &pki.ca), NULL);
+    next.server = broken.server = true;
+    broken.key = pem_of(&pki.node.key);
+    assert_status(tls_ctx_reload(e.server_ctx, &broken, &reason), ST_INVALID);
+    assert_string_equal(reason.text, "given PEM text: the key does not belong to the certificate");
+    assert_status(tls_ctx_reload(e.server_ctx, &next, &reason), ST_OK);
+    shake(&e, 1000);
+    assert_open(&e);
+    struct tls_peer peer;
+    assert_status(tls_conn_peer(e.client, &peer), ST_OK);
+    assert_string_equal(peer.common_name, "n1");
+
+    tls_conn_free(e.client);
+    tls_conn_free(e.server);
+    assert_status(tls_conn_new(e.client_ctx, &localhost, &e.client), ST_OK);
+    assert_status(tls_conn_new(e.server_ctx, NULL, &late), ST_OK);
+    e.server = late;
+    shake(&e, 1000);
+    assert_open(&e);
+    assert_status(tls_conn_peer(e.client, &peer), ST_OK);
+    assert_string_equal(peer.common_name, "server");
+    ends_done(&e);
+}
+
+static void bad_options_are_explained(void **ctx)
+{
+    struct tls_ctx *made = NULL;
+    struct reason reason;
+    struct tls_options options = {.server = true};
+    (void)ctx;
+    assert_status(tls_ctx_new(&options, &made, &reason), ST_INVALID);
+    assert_string_equal(reason.text, "a TLS server needs a certificate and a key");
+    options = own(&pki.server, NULL);
+    options.server = true;
+    options.client_cert = TLS_CLIENT_CERT_REQUIRED;
+    assert_status(tls_ctx_new(&options, &made, &reason), ST_INVALID);
+    assert_string_equal(reason.text, "requiring client certificates needs a CA");
+    options = (struct tls_options){.ca = {.path = "/nonexistent/ca.pem"}};
+    assert_status(tls_ctx_new(&options, &made, &reason), ST_NOT_FOUND);
+    assert_string_equal(reason.text, "/nonexistent/ca.pem: not found");
+    options = (struct tls_options){.ca = {.text = BYTES("rubbish")}};
+    assert_status(tls_ctx_new(&options, &made, &reason), ST_INVALID);
+    assert_string_equal(reason.text, "given PEM text: no PEM certificate found");
+    options = own(NULL, &pki.ca);
+    options.alpn = "h2,,x";
+    assert_status(tls_ctx_new(&options, &made, &reason), ST_INVALID);
+    assert_null(made);
+}
+
+/* One exchange in which every step may run out of memory. */
+static bool exchange(struct ends *e)
+{
+    struct tls_options server = own(&pki.server, NULL), client = own(NULL, &pki.ca);
+    struct bytes part = BYTES("x");
+    struct buf out = {0};
+    uint8_t plain[10];
+    size_t n = 0;
+    *e = (struct ends){0};
+    server.server = true;
+    bool ok = tls_ctx_new(&server, &e->server_ctx, NULL) == ST_OK &&
+              tls_ctx_new(&client, &e->client_ctx, NULL) == ST_OK &&
+              tls_conn_new(e->server_ctx, NULL, &e->server) == ST_OK &&
+              tls_conn_new(e->client_ctx, &localhost, &e->client) == ST_OK;
+    for (int i = 0; ok && i < 6; i++) {
+        struct tls_conn *from = i % 2 == 0 ? e->client : e->server;
+        struct tls_conn *to = i % 2 == 0 ? e->server : e->client;
+        tls_take_out(from, &out);
+        ok = tls_feed(to, buf_bytes(&out)) == ST_OK && tls_read(to, plain, 10, &n) == ST_OK;
+        buf_done(&out);
+    }
+    return ok && tls_write(e->client, &part, 1) == ST_OK;
+}
+
+static void running_out_of_memory_is_survived_anywhere(void **ctx)
+{
+    bool used = true;
+    (void)ctx;
+    for (uint64_t n = 1; used; n++) {
+        struct ends e;
+        assert_true(n < 1000);
+        (void)mem_fail_nth(n); /* nothing was requested before */
+        bool ok = exchange(&e);
+        used = mem_fail_nth(0);
+        assert_int_equal(ok, !used);
+        ends_done(&e);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plaintext_passes_both_ways),
+        cmocka_unit_test(the_handshake_may_be_split_at_every_byte),
+        cmocka_unit_test(many_parts_share_records),
+        cmocka_unit_test(writing_waits_for_the_handshake_and_for_room),
+        cmocka_unit_test(input_beyond_the_bound_is_refused),
+        cmocka_unit_test(close_notify_ends_reading_cleanly),
+        cmocka_unit_test(a_cut_connection_is_told_from_a_closed_one),
+        cmocka_unit_test(a_flipped_bit_fails_the_connection),
+        cmocka_unit_test(garbage_fails_the_handshake),
+        cmocka_unit_test(another_host_name_is_refused),
+        cmocka_unit_test(addresses_are_checked_like_names),
+        cmocka_unit_test(another_ca_is_refused),
+        cmocka_unit_test(a_client_may_choose_not_to_verify),
+        cmocka_unit_test(both_sides_know_each_other),
+        cmocka_unit_test(a_client_without_a_certificate_is_refused),
+        cmocka_unit_test(a_client_of_another_ca_is_refused),
+        cmocka_unit_test(an_expired_client_is_refused),
+        cmocka_unit_test(a_certificate_for_servers_is_no_client),
+        cmocka_unit_test(a_peer_with_another_uri_is_refused),
+        cmocka_unit_test(a_node_without_a_uri_is_refused),
+        cmocka_unit_test(two_uris_count_as_none),
+        cmocka_unit_test(optional_certificates_are_accepted_or_absent),
+        cmocka_unit_test(alpn_is_agreed_in_the_servers_order),
+        cmocka_unit_test(alpn_without_a_common_name_is_refused),
+        cmocka_unit_test(a_peer_without_alpn_is_refused_where_it_is_required),
+        cmocka_unit_test(a_reload_changes_new_connections_only),
+        cmocka_unit_test(bad_options_are_explained),
+        cmocka_unit_test(running_out_of_memory_is_survived_anywhere),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
