@@ -10,16 +10,21 @@
 #include "store/store.h"
 
 enum {
-    RLOG_TXN_MAX = 4 * 1024 * 1024,   /* one encoded transaction */
-    RLOG_ENTRY_MAX = 8 * 1024 * 1024, /* one entry */
-    RLOG_RESPONSE_MAX = 64 * 1024,    /* a sealed response kept for exactly-once */
-    RLOG_ID_WINDOW = 65536,           /* versions for which request ids are remembered */
+    RLOG_TXN_MAX = 4 * 1024 * 1024,       /* one encoded transaction */
+    RLOG_ENTRY_MAX = 8 * 1024 * 1024,     /* one entry */
+    RLOG_RESPONSE_MAX = 64 * 1024,        /* a sealed response kept for exactly-once */
+    RLOG_ID_WINDOW = 65536,               /* versions for which request ids are remembered */
+    RLOG_ID_BYTES_MAX = 64 * 1024 * 1024, /* of remembered responses; above, the window shrinks */
+    RLOG_FEATURE = 1,                     /* highest feature level this program understands */
 };
 
 /* First segments of every key. Local keys are in neither the WAL nor the compared root, and count
- * versions of their own. */
+ * versions of their own. The two segments are themselves keys, always present, so that "newest
+ * below a prefix" never mixes the two counters. */
 #define RLOG_REPLICATED "s/"
 #define RLOG_LOCAL "l/"
+/* Written by apply alone; transactions that touch it are malformed. */
+#define RLOG_REQUESTS RLOG_LOCAL "req/"
 
 /* A client request, once per client retry loop (PROTOCOL R14). All zero: none. */
 struct rlog_request_id {
@@ -33,12 +38,17 @@ struct rlog_txn_builder {
     unsigned n_needs, n_ops;
     struct rlog_request_id id;
     struct buf response;
+    bool too_big; /* something exceeds a limit; rlog_txn_encode says so */
 };
 void rlog_txn_done(struct rlog_txn_builder *b);
-void rlog_txn_id(struct rlog_txn_builder *b, const struct rlog_request_id *id, struct bytes response);
+/* A key lies in one of the two segments, outside RLOG_REQUESTS, and is longer than its segment. */
+bool rlog_txn_key_valid(struct bytes key);
+void rlog_txn_id(struct rlog_txn_builder *b, const struct rlog_request_id *id,
+                 struct bytes response);
 /* `key`'s modified version must still be `version`; 0: it must be absent. */
 void rlog_txn_need_key(struct rlog_txn_builder *b, struct bytes key, uint64_t version);
-/* Nothing below `prefix` may have changed since `version`. */
+/* Nothing below `prefix` (at least a segment) may have changed since `version`, of the counter of
+ * its segment: what store_newest answered when the prefix was read. */
 void rlog_txn_need_prefix(struct rlog_txn_builder *b, struct bytes prefix, uint64_t version);
 void rlog_txn_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value);
 void rlog_txn_delete(struct rlog_txn_builder *b, struct bytes key);
@@ -47,34 +57,47 @@ void rlog_txn_stage_begin(struct rlog_txn_builder *b);
 void rlog_txn_stage_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value,
                         uint64_t created, uint64_t modified);
 void rlog_txn_stage_swap(struct rlog_txn_builder *b);
+void rlog_txn_stage_drop(struct rlog_txn_builder *b); /* give the staged tree up */
 /* ST_OK and the encoded transaction appended to `out`; ST_TOO_BIG; ST_NOMEM. */
 NODISCARD enum status rlog_txn_encode(const struct rlog_txn_builder *b, struct buf *out);
 
-/* Strict check of bytes that did not come from this process. ST_INVALID, ST_TOO_BIG. */
+/* Strict check of bytes that did not come from this process. ST_INVALID, ST_TOO_BIG;
+ * ST_UNSUPPORTED: of a later format. */
 NODISCARD enum status rlog_txn_check(struct bytes txn);
 
 /* Keys an encoded transaction needs and changes, for early conflict detection (PROTOCOL R5). */
-enum rlog_touch { RLOG_TOUCH_NEED_KEY, RLOG_TOUCH_NEED_PREFIX, RLOG_TOUCH_PUT, RLOG_TOUCH_DELETE,
-                  RLOG_TOUCH_DELETE_PREFIX, RLOG_TOUCH_ALL };
+enum rlog_touch {
+    RLOG_TOUCH_NEED_KEY,
+    RLOG_TOUCH_NEED_PREFIX,
+    RLOG_TOUCH_PUT,
+    RLOG_TOUCH_DELETE,
+    RLOG_TOUCH_DELETE_PREFIX,
+    RLOG_TOUCH_ALL
+};
 void rlog_txn_touch(struct bytes txn, void (*each)(void *ctx, enum rlog_touch, struct bytes key),
                     void *ctx);
 
 /* An entry under construction: time, then transactions. LZ4 above a threshold. */
 struct rlog_entry_header {
-    uint16_t format;      /* 1 */
-    uint16_t feature;     /* feature level of the cluster */
-    int64_t time_ms;      /* cluster time of the active node */
+    uint16_t format;  /* 1 */
+    uint16_t feature; /* feature level of the cluster */
+    int64_t time_ms;  /* cluster time of the active node */
     uint32_t n_txns;
 };
+/* Appends to `out`. ST_TOO_BIG, ST_NOMEM: `out` is unchanged in length. */
 NODISCARD enum status rlog_entry_encode(int64_t time_ms, const struct bytes *txns, unsigned n,
                                         struct buf *out);
-NODISCARD enum status rlog_entry_check(struct bytes entry); /* strict; every transaction too */
+/* Strict; every transaction too. ST_INVALID, ST_TOO_BIG, ST_NOMEM; ST_UNSUPPORTED: of a later
+ * format or feature level than this program understands. */
+NODISCARD enum status rlog_entry_check(struct bytes entry);
+/* The header alone, for cluster time and dumps. ST_INVALID, ST_UNSUPPORTED. */
+NODISCARD enum status rlog_entry_peek(struct bytes entry, struct rlog_entry_header *ret_header);
 
 enum rlog_outcome {
     RLOG_APPLIED,
     RLOG_CONFLICTED,      /* a precondition failed: nothing changed */
     RLOG_REPEATED,        /* the id was applied before: its response is given */
-    RLOG_OUTCOME_UNKNOWN, /* the id is older than the window */
+    RLOG_OUTCOME_UNKNOWN, /* the id is older than the window: nothing changed */
 };
 
 /* What applying one transaction of an entry came to. */
@@ -82,7 +105,8 @@ struct rlog_applied {
     enum rlog_outcome outcome;
     uint64_t version;      /* the state version after it; of the first apply when repeated */
     struct bytes response; /* RLOG_REPEATED: the stored sealed response, borrowed until publish */
-    struct bytes conflict; /* RLOG_CONFLICTED: the key or prefix, borrowed from the entry */
+    struct bytes conflict; /* RLOG_CONFLICTED: the key or prefix, borrowed during the call; empty
+                              when a stage operation found no stage open */
 };
 
 /* Counters that live beside the tree and travel in snapshots. */
@@ -92,10 +116,16 @@ struct rlog_machine {
     uint64_t local_version; /* of the local keys */
     int64_t time_ms;        /* cluster time of the last applied entry; never falls */
     uint16_t feature;
+    bool staging;          /* a staged tree is open; no snapshot is taken meanwhile */
+    uint64_t stage_newest; /* newest version put into it */
+    uint64_t id_floor;     /* request ids issued below this version are forgotten */
+    uint64_t id_bytes;     /* of remembered responses */
 };
 
-/* Apply a whole COMMAND entry at `index` and publish. `each` is called per transaction, in order,
- * before the publish. Aborts on an unknown format (PROTOCOL: unknown formats stop the node). */
+/* Apply a whole COMMAND entry at `index` and publish. `each` (or NULL) is called per transaction,
+ * in order, before the publish. A transaction with replicated operations or an id gets the next
+ * `version`; one with local operations or an id the next `local_version`. Aborts, with a line in
+ * the log, on what rlog_entry_check refuses: unknown formats stop the node. */
 void rlog_machine_apply(struct rlog_machine *m, uint64_t index, struct bytes entry,
                         void (*each)(void *ctx, unsigned i, const struct rlog_applied *applied),
                         void *ctx);
@@ -105,17 +135,24 @@ struct rlog_machine_dump {
     struct store_pin pin;
     uint64_t version, local_version;
     int64_t time_ms;
+    uint64_t id_floor, id_bytes;
     uint16_t feature;
 };
-NODISCARD enum status rlog_machine_dump_begin(struct rlog_machine *m, struct rlog_machine_dump *dump);
+/* Raft thread, right after an apply. ST_BUSY: a staged tree is open (it exists in memory and the
+ * log only) or no pin is free; try again later. */
+NODISCARD enum status rlog_machine_dump_begin(struct rlog_machine *m,
+                                              struct rlog_machine_dump *dump);
 NODISCARD enum status rlog_machine_dump_run(struct rlog_machine_dump *dump,
                                             enum status (*piece)(void *ctx, struct bytes content),
                                             void *ctx);
 void rlog_machine_dump_end(struct rlog_machine_dump *dump);
 
-/* Restore from content pieces into the machine's store (raft thread; the store is reset first). */
+/* Restore from content pieces into the machine's store (raft thread; the store is reset first).
+ * Pieces may be cut anywhere. ST_CORRUPT; ST_UNSUPPORTED: content of a later format. After a
+ * failure the store is empty and the machine may not apply: load another snapshot or stop. */
 struct rlog_machine_load;
-NODISCARD enum status rlog_machine_load_begin(struct rlog_machine *m, struct rlog_machine_load **ret);
+NODISCARD enum status rlog_machine_load_begin(struct rlog_machine *m,
+                                              struct rlog_machine_load **ret);
 NODISCARD enum status rlog_machine_load_piece(struct rlog_machine_load *l, struct bytes content);
 /* ST_CORRUPT when the content was cut short. Publishes on success; frees `l` in any case. */
 NODISCARD enum status rlog_machine_load_end(struct rlog_machine_load *l);

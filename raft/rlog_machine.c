@@ -1,0 +1,296 @@
+#include "raft/rlog_txn.h"
+#include "raft/rlog_txn_read.h"
+
+#include "base/plant.h"
+#include "base/trace.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* Records of applied request ids, so that a repeated one is answered and not applied again (R14):
+ *
+ *   l/req/i<id>            version u64, response: what the first apply came to
+ *   l/req/v<version be64>  id: the same records in the order they expire
+ *
+ * An id takes a version of its own, so the second key is unique. A record is forgotten when its
+ * version falls below `id_floor`, which only rises; an id issued below the floor may have been
+ * applied and forgotten. One issued at or above it was applied later still, so its record is there
+ * or it never was applied. */
+#define REQUEST_BY_ID RLOG_REQUESTS "i"
+#define REQUEST_BY_VERSION RLOG_REQUESTS "v"
+
+enum { ID_KEY = sizeof REQUEST_BY_ID - 1 + 16, VERSION_KEY = sizeof REQUEST_BY_VERSION - 1 + 8 };
+
+/* A committed entry this program cannot apply: going on would be a silent divergence. */
+static __attribute__((noreturn, cold)) void stop(uint64_t index, enum status st)
+{
+    trace(TRACE_ERROR, "raft",
+          "entry %" PRIu64 " cannot be applied (%s): %s; this node stops so that its state does "
+          "not diverge",
+          index, status_name(st),
+          st == ST_UNSUPPORTED ? "it needs a later version of this program"
+                               : "its content is malformed");
+    abort();
+}
+
+/* --- request ids --- */
+
+static struct bytes id_key(uint8_t room[ID_KEY], const uint8_t id[16])
+{
+    memcpy(room, REQUEST_BY_ID, ID_KEY - 16);
+    memcpy(room + ID_KEY - 16, id, 16);
+    return bytes_of(room, ID_KEY);
+}
+
+static struct bytes version_key(uint8_t room[VERSION_KEY], uint64_t version)
+{
+    memcpy(room, REQUEST_BY_VERSION, VERSION_KEY - 8);
+    be64_put(room + VERSION_KEY - 8, version);
+    return bytes_of(room, VERSION_KEY);
+}
+
+/* Whether the id decides the outcome by itself. */
+static bool id_decides(const struct rlog_machine *m, const struct rlog_txn_view *view,
+                       struct rlog_applied *applied)
+{
+    uint8_t room[ID_KEY];
+    struct store_item item;
+
+    if (!view->has_id || planted(PLANT_R14_NO_DEDUP))
+        return false;
+    if (store_writer_get(m->store, id_key(room, view->id.bytes), &item) == ST_OK) {
+        ASSERT(item.value.len >= 8);
+        applied->outcome = RLOG_REPEATED;
+        applied->version = le64_get(item.value.data);
+        applied->response = bytes_from(item.value, 8);
+        return true;
+    }
+    /* No honest issuer knows a version that has not been applied. */
+    if (view->id.issued < m->id_floor || view->id.issued > m->version) {
+        applied->outcome = RLOG_OUTCOME_UNKNOWN;
+        return true;
+    }
+    return false;
+}
+
+static void id_record(struct rlog_machine *m, const struct rlog_txn_view *view)
+{
+    uint8_t room[ID_KEY], order[VERSION_KEY], value[8 + RLOG_RESPONSE_MAX];
+    size_t n = view->response.len;
+
+    ASSERT(n <= RLOG_RESPONSE_MAX);
+    le64_put(value, m->version);
+    if (n != 0)
+        memcpy(value + 8, view->response.data, n);
+    store_put(m->store, id_key(room, view->id.bytes), bytes_of(value, 8 + n), m->local_version);
+    store_put(m->store, version_key(order, m->version),
+              bytes_of(view->id.bytes, sizeof view->id.bytes), m->local_version);
+    m->id_bytes += n;
+}
+
+/* Forget the record of one version, if it has one. */
+static void id_forget(struct rlog_machine *m, uint64_t version)
+{
+    uint8_t room[ID_KEY], order[VERSION_KEY], id[16];
+    struct bytes order_key = version_key(order, version);
+    struct store_item item;
+
+    if (store_writer_get(m->store, order_key, &item) != ST_OK)
+        return;
+    ASSERT(item.value.len == sizeof id);
+    memcpy(id, item.value.data, sizeof id);
+    (void)store_delete(m->store, order_key, m->local_version); /* seen above */
+    struct bytes key = id_key(room, id);
+    if (store_writer_get(m->store, key, &item) == ST_OK) {
+        ASSERT(item.value.len >= 8);
+        m->id_bytes -= MIN(m->id_bytes, item.value.len - 8);
+        (void)store_delete(m->store, key, m->local_version); /* seen above */
+    }
+}
+
+/* Raise the floor to the window, and further while responses take too much room. `before` is the
+ * version before this transaction: a swap may have jumped far ahead, past versions without one. */
+static void ids_prune(struct rlog_machine *m, uint64_t before)
+{
+    uint64_t floor = m->version > RLOG_ID_WINDOW ? m->version - RLOG_ID_WINDOW : 0;
+
+    while (m->id_floor <= before && (m->id_floor < floor || m->id_bytes > RLOG_ID_BYTES_MAX))
+        id_forget(m, m->id_floor++);
+    m->id_floor = MAX(m->id_floor, floor);
+    ASSERT(m->id_floor <= m->version);
+}
+
+/* --- preconditions --- */
+
+static bool need_holds(struct store *store, const struct rlog_need *need)
+{
+    struct store_item item;
+
+    if (planted(PLANT_R1_NO_PRECONDITION))
+        return true;
+    if (need->kind == RLOG_NEED_PREFIX)
+        return store_writer_newest(store, need->key) <= need->version;
+    if (store_writer_get(store, need->key, &item) != ST_OK)
+        return need->version == 0;
+    return need->version != 0 && item.modified == need->version;
+}
+
+/* What the operations of a transaction will do to the machine's counters. */
+struct effects {
+    bool replicated, local;
+    bool stage_missing; /* an operation on the staged tree finds none */
+};
+
+static struct effects effects_of(struct bytes ops, bool has_id, bool staging, uint64_t index)
+{
+    struct effects fx = {.replicated = has_id, .local = has_id};
+    struct rlog_op op;
+    enum status st;
+
+    while ((st = rlog_op_next(&ops, &op)) == ST_OK) {
+        switch (op.kind) {
+        case RLOG_OP_PUT:
+        case RLOG_OP_DELETE:
+        case RLOG_OP_DELETE_PREFIX:
+            *(rlog_key_is_local(op.key) ? &fx.local : &fx.replicated) = true;
+            break;
+        case RLOG_OP_STAGE_BEGIN: fx.local = staging = true; break;
+        case RLOG_OP_STAGE_PUT:
+            fx.local = true;
+            fx.stage_missing |= !staging;
+            break;
+        case RLOG_OP_STAGE_DROP:
+        case RLOG_OP_STAGE_SWAP:
+            *(op.kind == RLOG_OP_STAGE_DROP ? &fx.local : &fx.replicated) = true;
+            fx.stage_missing |= !staging;
+            staging = false;
+            break;
+        }
+    }
+    if (st != ST_NOT_FOUND)
+        stop(index, st);
+    return fx;
+}
+
+/* Whether nothing the transaction read has changed; else applied->conflict names it. */
+static bool needs_hold(const struct rlog_machine *m, struct bytes needs, uint64_t index,
+                       struct rlog_applied *applied)
+{
+    struct rlog_need need;
+    enum status st;
+
+    while ((st = rlog_need_next(&needs, &need)) == ST_OK)
+        if (!need_holds(m->store, &need)) {
+            applied->conflict = need.key;
+            return false;
+        }
+    if (st != ST_NOT_FOUND)
+        stop(index, st);
+    return true;
+}
+
+/* --- operations --- */
+
+/* The staged tree came from elsewhere: its versions may lie ahead of ours, never the reverse. */
+static void stage_swap(struct rlog_machine *m)
+{
+    m->version = MAX(m->version, m->stage_newest + 1);
+    store_stage_swap(m->store, BYTES(RLOG_LOCAL), m->version);
+    store_put(m->store, BYTES(RLOG_REPLICATED), BYTES(""), m->version);
+    m->staging = false;
+}
+
+static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
+{
+    uint64_t version = rlog_key_is_local(op->key) ? m->local_version : m->version;
+
+    switch (op->kind) {
+    case RLOG_OP_PUT: store_put(m->store, op->key, op->value, version); break;
+    case RLOG_OP_DELETE:
+        (void)store_delete(m->store, op->key, version); /* absent is fine: the outcome is equal */
+        break;
+    case RLOG_OP_DELETE_PREFIX: store_delete_prefix(m->store, op->key, version); break;
+    case RLOG_OP_STAGE_BEGIN:
+        store_stage_begin(m->store);
+        m->staging = true;
+        m->stage_newest = 0;
+        break;
+    case RLOG_OP_STAGE_PUT:
+        ASSERT(m->staging);
+        store_stage_put(m->store, op->key, op->value, op->created, op->modified);
+        m->stage_newest = MAX(m->stage_newest, op->modified);
+        break;
+    case RLOG_OP_STAGE_SWAP: stage_swap(m); break;
+    case RLOG_OP_STAGE_DROP:
+        store_stage_drop(m->store);
+        m->staging = false;
+        break;
+    }
+}
+
+static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_txn_view *view,
+                      struct rlog_applied *applied)
+{
+    struct bytes ops = view->ops;
+    struct rlog_op op;
+    uint64_t before = m->version;
+
+    if (id_decides(m, view, applied))
+        return;
+    struct effects fx = effects_of(ops, view->has_id, m->staging, index);
+    if (!needs_hold(m, view->needs, index, applied) || fx.stage_missing) {
+        applied->outcome = RLOG_CONFLICTED;
+        return;
+    }
+    m->version += fx.replicated;
+    m->local_version += fx.local;
+    while (rlog_op_next(&ops, &op) == ST_OK)
+        op_apply(m, &op);
+    if (view->has_id)
+        id_record(m, view);
+    ids_prune(m, before);
+    applied->outcome = RLOG_APPLIED;
+    applied->version = m->version;
+}
+
+/* The keys of the segments themselves: see rlog_txn.h. */
+static void segments_mark(struct store *store)
+{
+    struct store_item item;
+
+    if (store_writer_get(store, BYTES(RLOG_REPLICATED), &item) != ST_OK)
+        store_put(store, BYTES(RLOG_REPLICATED), BYTES(""), 0);
+    if (store_writer_get(store, BYTES(RLOG_LOCAL), &item) != ST_OK)
+        store_put(store, BYTES(RLOG_LOCAL), BYTES(""), 0);
+}
+
+void rlog_machine_apply(struct rlog_machine *m, uint64_t index, struct bytes entry,
+                        void (*each)(void *ctx, unsigned i, const struct rlog_applied *applied),
+                        void *ctx)
+{
+    CLEANUP(buf_done) struct buf room = {0};
+    struct rlog_entry_view entry_view;
+    struct rlog_txn_view view;
+    struct bytes txn;
+    unsigned i = 0;
+    enum status st = rlog_entry_open(entry, &room, &entry_view);
+
+    ASSERT(m->store != NULL);
+    if (st != ST_OK)
+        stop(index, st);
+    m->time_ms = MAX(m->time_ms, entry_view.header.time_ms);
+    m->feature = MAX(m->feature, entry_view.header.feature);
+    segments_mark(m->store);
+    for (; (st = rlog_entry_next(&entry_view.txns, &txn)) == ST_OK; i++) {
+        struct rlog_applied applied = {.version = m->version};
+        st = rlog_txn_open(txn, &view);
+        if (st != ST_OK)
+            stop(index, st);
+        txn_apply(m, index, &view, &applied);
+        if (each != NULL)
+            each(ctx, i, &applied);
+    }
+    if (st != ST_NOT_FOUND || i != entry_view.header.n_txns)
+        stop(index, ST_INVALID);
+    store_publish(m->store, m->version);
+}
