@@ -1,0 +1,52 @@
+/* JSON: reading into a tree, and writing.
+ *
+ * Reading is strict RFC 8259: one value, valid UTF-8, no repeated names, bounded depth and number
+ * of values. Numbers are kept as written, so nothing is lost beyond 2^53 or in fractions; strings
+ * may hold U+0000 and say so by their length. */
+#ifndef HOLDFAST_TEXT_JSON_H
+#define HOLDFAST_TEXT_JSON_H
+
+#include "base/buf.h"
+#include "text/value.h"
+
+enum { TEXT_JSON_DEPTH_MAX = 200, TEXT_JSON_VALUES_MAX = 600000 };
+
+/* Read all of `text`. ST_INVALID with a reason "line N: …"; ST_TOO_BIG (too many values);
+ * ST_NOMEM. `reason` may be NULL. */
+NODISCARD enum status text_json_parse(struct arena *arena, struct bytes text,
+                                      const struct text_value **ret_value, struct reason *reason);
+
+/* Writes compact JSON; equal calls give equal bytes. Zero-initialise with `out`. Failures of memory
+ * are kept in `out`, see buf_status. '<', '>' and '&' are written as \u003c, \u003e, \u0026, so
+ * that the text is safe inside HTML. */
+struct text_writer {
+    struct buf *out;
+    uint64_t lists; /* a bit a level: a list, not an object */
+    unsigned depth;
+    bool separate; /* a comma is due before the next item */
+};
+
+enum { TEXT_WRITER_DEPTH_MAX = 64 };
+
+void text_open_object(struct text_writer *w);
+void text_open_list(struct text_writer *w);
+void text_close(struct text_writer *w); /* the innermost one */
+void text_key(struct text_writer *w, const char *name);
+void text_key_bytes(struct text_writer *w, struct bytes name);
+void text_put_null(struct text_writer *w);
+void text_put_bool(struct text_writer *w, bool truth);
+void text_put_int(struct text_writer *w, int64_t n);
+void text_put_uint(struct text_writer *w, uint64_t n);
+void text_put_str(struct text_writer *w, const char *text); /* NULL is written as null */
+void text_put_bytes(struct text_writer *w, struct bytes text);
+/* JSON text that is already complete and trusted. */
+void text_put_raw(struct text_writer *w, struct bytes json);
+void text_put_value(struct text_writer *w, const struct text_value *v); /* NULL: null */
+
+/* Shorthands: key and value. */
+void text_member_str(struct text_writer *w, const char *name, const char *text);
+void text_member_int(struct text_writer *w, const char *name, int64_t n);
+void text_member_bool(struct text_writer *w, const char *name, bool truth);
+void text_member_null(struct text_writer *w, const char *name);
+
+#endif

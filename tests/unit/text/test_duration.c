@@ -1,0 +1,134 @@
+#include "support.h"
+
+#include "text/duration.h"
+#include "text/utf8.h"
+
+static void durations_are_read_in_every_form(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *text;
+        int64_t ns;
+    } cases[] = {
+        {"", 0},
+        {"0", 0},
+        {"90", 90000000000},
+        {"1h30m", 5400000000000},
+        {"2d", 172800000000000},
+        {"1.5h", 5400000000000},
+        {"250ms", 250000000},
+        {"1h0m1.5s", 3601500000000},
+        {"10us", 10000},
+        {"10\xc2\xb5s", 10000},
+        {"7ns", 7},
+        {".5s", 500000000},
+        {"5.s", 5000000000},
+        {"768h", 2764800000000000},
+        {"0.1234567891234567891234s", 123456789},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        int64_t ns = -1;
+        if (text_duration_parse(bytes_str(cases[i].text), &ns) != ST_OK || ns != cases[i].ns)
+            fail_msg("\"%s\" gives %lld", cases[i].text, (long long)ns);
+    }
+}
+
+static void what_is_no_duration_is_refused(void **ctx)
+{
+    (void)ctx;
+    static const char *const texts[] = {
+        "-1",
+        "-1h",
+        "1x",
+        "h",
+        "1h-1m",
+        "1 h",
+        ".s",
+        "1.5",
+        "1.5d",
+        "9223372037",
+        "2562048h",
+        "soon",
+        "+5",
+        "1h30",
+        "106752d",
+        "d",
+        "99999999999999999999h",
+        "1\xff",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        int64_t ns = -1;
+        if (text_duration_parse(bytes_str(texts[i]), &ns) != ST_INVALID || ns != -1)
+            fail_msg("\"%s\" gives %lld", texts[i], (long long)ns);
+    }
+}
+
+static void durations_are_written_in_gos_form(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        int64_t ns;
+        const char *text;
+    } cases[] = {
+        {0, "0s"},
+        {1, "1ns"},
+        {1500, "1.5\xc2\xb5s"},
+        {250000000, "250ms"},
+        {1500000000, "1.5s"},
+        {60000000000, "1m0s"},
+        {5400000000000, "1h30m0s"},
+        {3601500000000, "1h0m1.5s"},
+        {INT64_MAX, "2562047h47m16.854775807s"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CLEANUP(buf_done) struct buf out = {0};
+        text_duration_put(&out, cases[i].ns);
+        assert_bytes(buf_bytes(&out), bytes_str(cases[i].text));
+        int64_t again = -1;
+        assert_status(text_duration_parse(buf_bytes(&out), &again), ST_OK);
+        assert_true(again == cases[i].ns);
+    }
+}
+
+static void sizes_have_binary_and_decimal_units(void **ctx)
+{
+    (void)ctx;
+    uint64_t n = 0;
+    assert_status(text_size_parse(BYTES("4096"), &n), ST_OK);
+    assert_int_equal(n, 4096);
+    assert_status(text_size_parse(BYTES("64MiB"), &n), ST_OK);
+    assert_int_equal(n, 64 << 20);
+    assert_status(text_size_parse(BYTES("3KB"), &n), ST_OK);
+    assert_int_equal(n, 3000);
+    n = 1;
+    assert_status(text_size_parse(BYTES("-1"), &n), ST_INVALID);
+    assert_status(text_size_parse(BYTES("1.5GiB"), &n), ST_INVALID);
+    assert_status(text_size_parse(BYTES("KiB"), &n), ST_INVALID);
+    assert_status(text_size_parse(BYTES("10000000TiB"), &n), ST_INVALID);
+    assert_int_equal(n, 1);
+}
+
+static void text_that_does_not_show_is_not_printable(void **ctx)
+{
+    (void)ctx;
+    assert_true(text_printable(BYTES("kv/a b-\xc3\xa4\xf0\x9f\x94\x92~")));
+    static const char *const hidden[] = {
+        "\x01",         "a\n",          "\x7f", "\xc2\x85", "\xc2\xa0",        "\xe2\x80\xae",
+        "\xe2\x80\x8b", "\xef\xbb\xbf", "\xff", "\xc3",     "\xf3\xa0\x80\x81"};
+    for (size_t i = 0; i < ARRAY_LEN(hidden); i++)
+        if (text_printable(bytes_str(hidden[i])))
+            fail_msg("%zu is called printable", i);
+    assert_false(text_printable(BYTES("a\0b")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(durations_are_read_in_every_form),
+        cmocka_unit_test(what_is_no_duration_is_refused),
+        cmocka_unit_test(durations_are_written_in_gos_form),
+        cmocka_unit_test(sizes_have_binary_and_decimal_units),
+        cmocka_unit_test(text_that_does_not_show_is_not_printable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
