@@ -82,6 +82,10 @@ struct rlog_disk_options {
 /* Create DIR for a new replica: identity, first slot, empty log. ST_EXISTS when there is one. */
 NODISCARD enum status rlog_disk_create(struct env *env, const char *dir,
                                        const struct rlog_identity *identity, struct reason *reason);
+/* Remove a damaged replica, so that rlog_disk_create can make a new one there (PROTOCOL R13):
+ * identity first, so that a crash in between leaves nothing that opens. ST_OK when there is none.
+ * ST_BUSY: in use. */
+NODISCARD enum status rlog_disk_wipe(struct env *env, const char *dir, struct reason *reason);
 /* Lock and load. ST_NOT_FOUND: no replica here. ST_BUSY: in use by another process. ST_INVALID:
  * belongs to another cluster or node (when `expect` is not NULL: its cluster and name must match).
  * Damage is not a failure of open: see ret_loaded->corrupt. Blocks; start-up only. */
@@ -101,6 +105,10 @@ NODISCARD enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, 
  * blocks until then. Returns the write's sequence number, growing by one. */
 uint64_t rlog_disk_append(struct rlog_disk *disk, uint64_t index, const struct rlog_entry *entries,
                           unsigned n);
+/* Start-up only, before the first append; blocks. Drop the whole log: from now on it is empty and
+ * begins at `first`, whose predecessor has `prev_term` (a snapshot replaced it, and the crash came
+ * before the log was reset). Durable when it returns. */
+NODISCARD enum status rlog_disk_reset(struct rlog_disk *disk, uint64_t first, uint64_t prev_term);
 /* Entries ≤ `upto` are no longer needed. */
 void rlog_disk_compact(struct rlog_disk *disk, uint64_t upto);
 uint64_t rlog_disk_queued_bytes(const struct rlog_disk *disk);
@@ -126,7 +134,8 @@ NODISCARD enum status rlog_snap_receive_write(struct rlog_snap_writer *w, struct
 /* Verify everything; *ret_meta is what the header says. The file stays temporary. */
 NODISCARD enum status rlog_snap_receive_verify(struct rlog_snap_writer *w,
                                                struct rlog_snapshot_meta *ret_meta);
-/* Sync, rename, sync directory, and reset the log on disk to start at meta.index + 1. */
+/* Sync, rename, sync directory, and reset the log on disk to start at meta.index + 1. The caller
+ * has no append in flight and makes none until this is done. */
 NODISCARD enum status rlog_snap_receive_install(struct rlog_snap_writer *w);
 
 /* Reading: raw bytes for sending, or verified content for restoring. */
