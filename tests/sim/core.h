@@ -9,8 +9,6 @@
 
 enum { SIM_US = 1000, SIM_MS = 1000 * 1000, SIM_S = 1000 * 1000 * 1000 };
 
-/* --- randomness ------------------------------------------------------------------------------ */
-
 struct rng {
     uint64_t s[2];
 };
@@ -18,7 +16,7 @@ struct rng {
 /* Streams of one seed do not influence each other: `stream` separates them. */
 struct rng rng_make(uint64_t seed, uint64_t stream);
 uint64_t rng_u64(struct rng *r);
-uint64_t rng_below(struct rng *r, uint64_t below);            /* 0..below-1; below ≥ 1 */
+uint64_t rng_below(struct rng *r, uint64_t below);             /* 0..below-1; below ≥ 1 */
 uint64_t rng_between(struct rng *r, uint64_t lo, uint64_t hi); /* lo..hi */
 bool rng_chance(struct rng *r, unsigned permille);
 
@@ -28,8 +26,6 @@ static inline uint64_t hash_mix(uint64_t h, uint64_t v)
     h = (h ^ v) * 0x9E3779B97F4A7C15u;
     return h ^ h >> 32;
 }
-
-/* --- events ---------------------------------------------------------------------------------- */
 
 /* Embedded in its owner. Zero-initialise and set `fire`. */
 struct event {
@@ -67,8 +63,6 @@ static inline void core_note(struct core *core, uint64_t what)
 {
     core->hash = hash_mix(core->hash, what);
 }
-
-/* --- reporting ------------------------------------------------------------------------------- */
 
 /* A line of the event trace, with --verbose. */
 void core_say(const struct core *core, const char *format, ...)

@@ -21,8 +21,6 @@ static struct sim_env *env_of(struct env *env)
     return CONTAINER_OF(env, struct sim_env, env);
 }
 
-/* --- clocks ---------------------------------------------------------------------------------- */
-
 uint64_t sim_clock_mono_ns(const struct sim_clock *clock, uint64_t now_ns)
 {
     return clock->boot_ns + now_ns / 1000000 * (uint64_t)(1000000 + clock->drift_ppm) +
@@ -56,8 +54,6 @@ static void sim_random(struct env *base, void *buf, size_t n)
     }
 }
 
-/* --- calls into the program ------------------------------------------------------------------ */
-
 void sim_env_enter(struct sim_env *env)
 {
     if (env->depth++ == 0)
@@ -88,8 +84,6 @@ bool sim_env_awake(struct sim_env *env, struct event *event)
     core_at(env->core, event, env->stalled_until_ns);
     return false;
 }
-
-/* --- timers and tasks ------------------------------------------------------------------------ */
 
 static uint64_t timer_due_ns(const struct sim_env *env, const struct env_timer *timer)
 {
@@ -165,8 +159,6 @@ static void sim_post(struct env *base, struct env_task *task)
     if (env->post_event.slot == 0)
         core_after(env->core, &env->post_event, 1 * SIM_US);
 }
-
-/* --- work ------------------------------------------------------------------------------------ */
 
 static void lane_start(struct sim_env *env, enum env_lane lane)
 {

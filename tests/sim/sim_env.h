@@ -27,7 +27,7 @@ struct sim_env {
     struct rng rng, pace;
     struct timer_heap timers;
     struct event timer_event, post_event;
-    struct list posted; /* struct env_task */
+    struct list posted;       /* struct env_task */
     struct list lanes[LANES]; /* struct sim_job, waiting */
     struct list running;
     unsigned busy[LANES];

@@ -22,8 +22,6 @@ static struct sim_file *file_of(struct fs_file *file)
     return CONTAINER_OF(file, struct sim_file, file);
 }
 
-/* --- names and inodes ------------------------------------------------------------------------ */
-
 struct fs_name *names_find(struct fs_names *names, const char *path)
 {
     for (size_t i = 0; i < names->n; i++)
@@ -114,8 +112,6 @@ void inode_resize(struct inode *inode, size_t size)
     inode->size = size;
 }
 
-/* --- the journal ----------------------------------------------------------------------------- */
-
 static struct fs_op *journal_add(struct sim_fs *fs, enum fs_op_kind kind, struct inode *inode)
 {
     struct fs_op *op = sim_alloc(sizeof *op);
@@ -153,17 +149,19 @@ void op_swap(struct fs_op *op, size_t size)
     inode->size = size;
 }
 
-/* `op` becomes durable: what undoing an older, still unsynced change brings back must contain it. */
+/* `op` becomes durable: what undoing an older, still unsynced change brings back must contain it.
+ */
 static void retire_patch_older(struct sim_fs *fs, const struct fs_op *op)
 {
-    LIST_FOR(link, &fs->journal) {
+    LIST_FOR (link, &fs->journal) {
         struct fs_op *older = CONTAINER_OF(link, struct fs_op, link);
         if (older == op)
             return;
         if (older->inode != op->inode || !op_is_content(older))
             continue;
         older->old_size = op->kind == OP_SIZE ? op->new_size : MAX(older->old_size, op->new_size);
-        uint64_t lo = MAX(older->off, op->off), hi = MIN(older->off + older->len, op->off + op->len);
+        uint64_t lo = MAX(older->off, op->off),
+                 hi = MIN(older->off + older->len, op->off + op->len);
         if (op->kind == OP_WRITE && lo < hi)
             memcpy(older->swap + (lo - older->off), op->inode->data + lo, (size_t)(hi - lo));
     }
@@ -171,7 +169,7 @@ static void retire_patch_older(struct sim_fs *fs, const struct fs_op *op)
 
 static void retire_content(struct sim_fs *fs, const struct inode *inode, const struct fs_op *sync)
 {
-    LIST_FOR_SAFE(link, after, &fs->journal) {
+    LIST_FOR_SAFE (link, after, &fs->journal) {
         struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
         if (op == sync)
             return;
@@ -200,7 +198,7 @@ static bool path_in_dir(const char *path, const char *dir)
 
 static void retire_names(struct sim_fs *fs, const char *dir, const struct fs_op *sync)
 {
-    LIST_FOR_SAFE(link, after, &fs->journal) {
+    LIST_FOR_SAFE (link, after, &fs->journal) {
         struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
         if (op == sync)
             return;
@@ -223,7 +221,7 @@ static void sync_done(struct sim_fs *fs, struct fs_op *sync)
 
 void journal_complete(struct sim_fs *fs, struct fs_job *job, unsigned last)
 {
-    LIST_FOR_SAFE(link, after, &fs->journal) {
+    LIST_FOR_SAFE (link, after, &fs->journal) {
         struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
         if (op->job != job || op->call > last)
             continue;
@@ -249,8 +247,6 @@ void sim_fs_job_end(struct sim_fs *fs, struct fs_job *job)
     ASSERT(fs->job == NULL);
     journal_complete(fs, job, job->calls);
 }
-
-/* --- calls ----------------------------------------------------------------------------------- */
 
 static bool hits(uint64_t *countdown)
 {
@@ -393,7 +389,7 @@ static enum status sim_write_at(struct fs_file *base, const struct bytes *parts,
 /* After a failed sync the kernel calls the pages clean: a part of them never reaches the disk. */
 static void sync_failed(struct sim_fs *fs, struct inode *inode)
 {
-    LIST_FOR(link, &fs->journal) {
+    LIST_FOR (link, &fs->journal) {
         struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
         if (op->inode == inode && op_is_content(op) && rng_chance(&fs->rng, 700))
             op->lost = true;
@@ -424,8 +420,7 @@ static enum status sim_set_size(struct fs_file *base, uint64_t size)
     struct sim_fs *fs = fs_of(base->fs);
     struct inode *inode = file_of(base)->inode;
     TRY(call_begin(fs, FS_CALL_WRITE, 0));
-    if (size > inode->size &&
-        (fs->faults.full || fs->used + (size - inode->size) > fs->capacity))
+    if (size > inode->size && (fs->faults.full || fs->used + (size - inode->size) > fs->capacity))
         return ST_NO_SPACE;
     struct fs_op *op = journal_add(fs, OP_SIZE, inode);
     op->old_size = inode->size;

@@ -55,12 +55,12 @@ struct sim_fs {
     struct fs_job *job; /* whose calls these are; NULL: the loop thread's, done when they return */
     struct fs_faults faults;
     uint64_t capacity, used;
-    uint64_t calls;          /* since the start */
-    uint64_t cost_ns;        /* of the calls since it was last taken */
-    uint64_t sync_ns_max;    /* a sync takes up to this */
-    unsigned keep_permille;  /* at a crash: how likely an unsynced change survives */
-    bool dead;               /* the power is gone: calls fail and change nothing */
-    uint64_t torn;           /* writes cut in the middle by crashes */
+    uint64_t calls;         /* since the start */
+    uint64_t cost_ns;       /* of the calls since it was last taken */
+    uint64_t sync_ns_max;   /* a sync takes up to this */
+    unsigned keep_permille; /* at a crash: how likely an unsynced change survives */
+    bool dead;              /* the power is gone: calls fail and change nothing */
+    uint64_t torn;          /* writes cut in the middle by crashes */
 };
 
 void sim_fs_init(struct sim_fs *fs, struct core *core, uint64_t stream);

@@ -15,7 +15,7 @@ struct cut {
 static unsigned choose_cuts(struct sim_fs *fs, struct cut cuts[JOBS_MAX])
 {
     unsigned n = 0;
-    LIST_FOR(link, &fs->journal) {
+    LIST_FOR (link, &fs->journal) {
         struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
         unsigned i = 0;
         while (i < n && cuts[i].job != op->job)
@@ -97,7 +97,7 @@ static void undo_all_content(struct sim_fs *fs)
 /* In each directory the changes of names up to a random one survive. */
 static void redo_names(struct sim_fs *fs)
 {
-    LIST_FOR(link, &fs->journal) {
+    LIST_FOR (link, &fs->journal) {
         struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
         if (!op_is_name(op) || op->lost)
             continue;
@@ -146,14 +146,14 @@ static void names_clear(struct fs_names *names)
 /* Nothing is open any more; files without a name are gone. */
 static void close_all(struct sim_fs *fs)
 {
-    LIST_FOR_SAFE(link, after, &fs->inodes) {
+    LIST_FOR_SAFE (link, after, &fs->inodes) {
         struct inode *inode = CONTAINER_OF(link, struct inode, link);
         inode->opens = 0;
         inode->locked = false;
         inode_release(fs, inode);
     }
     fs->used = 0;
-    LIST_FOR(link, &fs->inodes)
+    LIST_FOR (link, &fs->inodes)
         fs->used += CONTAINER_OF(link, struct inode, link)->size;
     fs->job = NULL;
     fs->dead = false;
@@ -175,7 +175,7 @@ void sim_fs_crash(struct sim_fs *fs)
         if (cuts[i].call > 0)
             journal_complete(fs, cuts[i].job, cuts[i].call - 1);
     undo_all_content(fs);
-    LIST_FOR(link, &fs->journal) {
+    LIST_FOR (link, &fs->journal) {
         struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
         if (op_is_content(op))
             redo_content(fs, op, op->job != NULL);
@@ -195,7 +195,7 @@ static void names_replay(struct sim_fs *fs)
     names_clear(&fs->visible);
     for (size_t i = 0; i < fs->durable.n; i++)
         names_set(&fs->visible, fs->durable.all[i].path, fs->durable.all[i].inode);
-    LIST_FOR(link, &fs->journal) {
+    LIST_FOR (link, &fs->journal) {
         struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
         if (!op_is_name(op))
             continue;

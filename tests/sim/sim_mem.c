@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Before each allocation; keeps the alignment of malloc. */
 struct head {
