@@ -102,8 +102,11 @@ struct rlog_propose {
      * ST_UNKNOWN_OUTCOME: proposed, leadership lost or closing. */
     void (*done)(struct rlog_propose *p, enum status st);
     struct rlog_applied applied;
-    struct list link;
     uint64_t index; /* the entry it went into */
+    /* rlog's until `done`. */
+    struct list link;
+    enum status status;
+    void *copy;
 };
 void rlog_propose(struct rlog *rlog, struct rlog_propose *p);
 /* Give a ticket back unused (the request gave up). */
@@ -119,7 +122,9 @@ struct rlog_read {
     uint64_t index;
     int64_t time_ms;
     uint64_t deadline_ms; /* monotonic; 0: 10 s from now */
+    /* rlog's until `done`. */
     struct list link;
+    enum status status;
 };
 void rlog_read(struct rlog *rlog, struct rlog_read *r);
 
@@ -134,7 +139,10 @@ struct rlog_admin {
     struct reason reason;
     struct rlog_member member;
     uint64_t replaces; /* id to remove once `member` is a voter, 0 none */
+    uint64_t deadline_ms; /* monotonic; 0: 60 s from now */
+    /* rlog's until `done`. */
     struct list link;
+    enum status status;
 };
 void rlog_member_add(struct rlog *rlog, struct rlog_admin *a);     /* spare → caught up → role */
 void rlog_member_remove(struct rlog *rlog, struct rlog_admin *a);  /* member.id */

@@ -1,0 +1,152 @@
+/* What the files of the replica share; nobody else includes this.
+ *
+ *   rlog.c           start, close, the pump, timers, frames in
+ *   rlog_out.c       what the core asks for: disk, network, apply
+ *   rlog_propose.c   group commit and its answers
+ *   rlog_read.c      ReadIndex rounds (R15)
+ *   rlog_time.c      cluster time (R16)
+ *
+ * Every call from outside passes rlog_enter and rlog_leave. What it finished is put on a list; the
+ * outermost rlog_leave runs the pump, which starts what can start and then fires completions and
+ * events. So no callback runs inside the core, and none from inside the call that started it. */
+#ifndef HOLDFAST_RAFT_RLOG_IMPL_H
+#define HOLDFAST_RAFT_RLOG_IMPL_H
+
+#include "base/plant.h"
+#include "raft/rlog_core.h"
+#include "raft/rlog_wire.h"
+
+enum {
+    RLOG_ROUNDS_MAX = 4,        /* open at once */
+    RLOG_REMOTE_READS_MAX = 64, /* standbys' questions in one round */
+    RLOG_BATCH_TXNS_MAX = 4096,
+    RLOG_UNCOMMITTED_MAX = 64, /* entries behind the commit index before commands wait */
+};
+
+/* One entry of ours in flight. */
+struct rlog_batch {
+    struct list link;
+    uint64_t index, term;
+    size_t bytes;
+    unsigned n;
+    struct rlog_propose *items[];
+};
+
+struct rlog_proposals {
+    struct list waiting; /* not in an entry yet */
+    size_t waiting_bytes;
+    struct list batches; /* by index */
+    size_t batches_bytes;
+    uint64_t submitted_ms;
+    struct rlog_batch *applying; /* the one whose entry is being applied */
+    struct env_timer grace;      /* leadership was lost: wait so long for the outcome */
+};
+
+struct rlog_remote_read {
+    uint64_t from, number;
+};
+
+/* Leader: a round of questions to the voters. Others: one question to the leader. */
+struct rlog_round {
+    bool open, asks_leader;
+    uint64_t number, term, index, conf_generation, started_ms, leader;
+    uint32_t yes; /* bit per member of the configuration */
+    struct list reads;
+    struct rlog_remote_read remote[RLOG_REMOTE_READS_MAX];
+    unsigned n_remote;
+};
+
+struct rlog_reads {
+    struct list fresh;    /* in no round */
+    struct list awaiting; /* index known, not yet applied; by index */
+    struct rlog_remote_read remote[RLOG_REMOTE_READS_MAX]; /* in no round */
+    unsigned n_remote;
+    struct rlog_round rounds[RLOG_ROUNDS_MAX];
+    uint64_t number, started_ns, asked_ms;
+    struct env_timer timer;
+};
+
+struct rlog_wall {
+    uint64_t id, at_ms;
+    int64_t wall_ms;
+};
+
+struct rlog_clock {
+    int64_t base_ms, told_ms; /* cluster time at `base_mono`; the highest given out */
+    uint64_t base_mono;
+    bool known; /* not merely the last entry's time */
+    struct rlog_wall walls[RLOG_MEMBERS_MAX];
+};
+
+struct rlog {
+    struct env *env;
+    struct rlog_options options; /* defaults filled in; pointers not kept */
+    struct rlog_identity identity;
+    struct rlog_disk *disk;
+    struct rlog_core core;
+    struct rlog_machine machine;
+    bool core_live, failed, closing;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+
+    unsigned depth;
+    bool again, woken;
+    struct env_timer timer, close_timer;
+    struct env_task wake;
+
+    struct buf out; /* the frame being sent */
+    struct bytes parts[1 + RLOG_INFLIGHT_ENTRIES];
+
+    struct list done_proposals, done_reads, done_admins;
+    bool changed;         /* fire events.changed */
+    bool members_changed; /* tell the network */
+    uint64_t conf_generation;
+    uint64_t announced_index; /* events.applied was fired for it */
+    bool led, was_ready;
+
+    struct rlog_proposals proposals;
+    struct rlog_reads reads;
+    struct rlog_clock clock;
+    uint64_t entries_applied, txns_applied, conflicts, reads_confirmed, read_rounds,
+        snapshots_taken, snapshots_installed;
+};
+
+static inline uint64_t rlog_now(struct rlog *r)
+{
+    return env_mono_ms(r->env);
+}
+
+void rlog_enter(struct rlog *r);
+void rlog_leave(struct rlog *r);       /* a callback of the loop: completions may fire */
+void rlog_leave_start(struct rlog *r); /* a call of the user: they fire from the loop */
+void rlog_fail(struct rlog *r, const struct reason *reason);
+void rlog_send_frame(struct rlog *r, uint64_t to, const struct rlog_frame *frame, bool bulk);
+
+/* rlog_out.c */
+struct rlog_core_ops rlog_core_ops_of(struct rlog *r);
+
+/* rlog_propose.c */
+void rlog_proposals_init(struct rlog *r);
+void rlog_proposals_pump(struct rlog *r);
+void rlog_proposals_apply(struct rlog *r, uint64_t index, const struct rlog_entry *entry);
+void rlog_proposals_jumped(struct rlog *r, uint64_t index); /* a snapshot was installed */
+void rlog_proposals_leadership(struct rlog *r);             /* won or lost */
+void rlog_proposals_close(struct rlog *r);
+void rlog_proposals_fire(struct rlog *r);
+
+/* rlog_read.c */
+void rlog_reads_init(struct rlog *r);
+void rlog_reads_pump(struct rlog *r);
+void rlog_reads_receive(struct rlog *r, uint64_t from, const struct rlog_frame *frame);
+void rlog_reads_leadership(struct rlog *r);
+void rlog_reads_close(struct rlog *r);
+void rlog_reads_fire(struct rlog *r);
+
+/* rlog_time.c */
+void rlog_clock_start(struct rlog *r);
+void rlog_clock_heard(struct rlog *r, int64_t time_ms);             /* from the leader */
+void rlog_clock_wall(struct rlog *r, uint64_t id, int64_t wall_ms); /* a voter's */
+void rlog_clock_lead(struct rlog *r);                               /* won an election */
+void rlog_clock_advance(struct rlog *r);
+
+#endif

@@ -1,0 +1,102 @@
+/* What the core asks for: disk, network, apply. Called from inside a step, so nothing here calls
+ * into the core. */
+#include "base/trace.h"
+#include "raft/rlog_impl.h"
+
+static enum status out_persist(void *ctx, uint64_t term, uint64_t vote)
+{
+    struct rlog *r = ctx;
+    return rlog_disk_set_term(r->disk, term, vote);
+}
+
+static uint64_t out_append(void *ctx, uint64_t index, const struct rlog_entry *entries, unsigned n)
+{
+    struct rlog *r = ctx;
+    return rlog_disk_append(r->disk, index, entries, n);
+}
+
+void rlog_send_frame(struct rlog *r, uint64_t to, const struct rlog_frame *f, bool bulk)
+{
+    unsigned n = 1;
+    if (r->failed || r->closing)
+        return;
+    buf_clear(&r->out);
+    rlog_wire_encode(f, &r->out);
+    if (buf_status(&r->out) != ST_OK)
+        return; /* as if the network had lost it */
+    r->parts[0] = buf_bytes(&r->out);
+    if (f->kind == RLOG_FRAME_CORE && f->core.raft.type == RAFT_APPEND_ENTRIES)
+        for (unsigned i = 0; i < f->core.raft.append_entries.n_entries; i++)
+            r->parts[n++] = f->core.entries[i].data;
+    if (f->kind == RLOG_FRAME_CHUNK)
+        r->parts[n++] = f->chunk.data;
+    r->options.net.send(r->options.net.ctx, to, r->parts, n, bulk);
+}
+
+static void out_send(void *ctx, uint64_t to, const struct rlog_message *m)
+{
+    struct rlog *r = ctx;
+    struct rlog_frame frame = {.kind = RLOG_FRAME_CORE, .core = *m};
+    bool bulk = m->raft.type == RAFT_APPEND_ENTRIES && m->raft.append_entries.n_entries > 0;
+    rlog_send_frame(r, to, &frame, bulk);
+}
+
+static void out_offer(void *ctx, uint64_t to)
+{
+    (void)ctx;
+    (void)to;
+}
+
+static void out_install(void *ctx)
+{
+    (void)ctx;
+}
+
+static void out_state(void *ctx)
+{
+    struct rlog *r = ctx;
+    bool leads = rlog_core_leads(&r->core);
+    r->changed = true;
+    if (leads && !r->led)
+        rlog_clock_lead(r);
+    if (leads != r->led) {
+        r->led = leads;
+        trace(TRACE_INFO, "raft", leads ? "leads term %llu" : "follows in term %llu",
+              (unsigned long long)r->core.term);
+        rlog_proposals_leadership(r);
+    }
+    rlog_reads_leadership(r);
+}
+
+static void out_configured(void *ctx)
+{
+    struct rlog *r = ctx;
+    r->conf_generation++;
+    r->changed = r->members_changed = true;
+}
+
+static void out_apply(void *ctx, uint64_t index, const struct rlog_entry *entry)
+{
+    struct rlog *r = ctx;
+    r->entries_applied++;
+    rlog_proposals_apply(r, index, entry);
+}
+
+static void out_fatal(void *ctx, const struct reason *reason)
+{
+    rlog_fail(ctx, reason);
+}
+
+struct rlog_core_ops rlog_core_ops_of(struct rlog *r)
+{
+    return (struct rlog_core_ops){.persist = out_persist,
+                                  .append = out_append,
+                                  .send = out_send,
+                                  .offer = out_offer,
+                                  .install = out_install,
+                                  .state = out_state,
+                                  .configured = out_configured,
+                                  .apply = out_apply,
+                                  .fatal = out_fatal,
+                                  .ctx = r};
+}

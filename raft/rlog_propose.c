@@ -1,0 +1,377 @@
+/* Group commit. Commands wait until the entry before is on disk, then all of them become the next
+ * entry; a lone one goes at once. Each entry in flight remembers its proposals; applying it answers
+ * them.
+ *
+ *   waiting -> batch (in an entry) -> done
+ *
+ * A proposal that is in an entry is answered when an entry is applied at that index: the same term
+ * means the same entry, another one means it was never committed. When leadership is lost and
+ * nothing is heard for a while, its outcome is unknown. */
+#include "base/mem.h"
+#include "raft/rlog_impl.h"
+
+enum {
+    GRACE_MS = 3000,   /* for the outcome of what a lost leader had proposed */
+    SLOW_DISK_MS = 10, /* then the next entry need not wait for this one's write */
+};
+
+void rlog_proposals_init(struct rlog *r)
+{
+    list_init(&r->proposals.waiting);
+    list_init(&r->proposals.batches);
+}
+
+static void finish(struct rlog *r, struct rlog_propose *p, enum status st)
+{
+    p->status = st;
+    list_push(&r->done_proposals, &p->link);
+}
+
+static void batch_finish(struct rlog *r, struct rlog_batch *b, enum status st)
+{
+    list_remove(&b->link);
+    r->proposals.batches_bytes -= b->bytes;
+    for (unsigned i = 0; i < b->n; i++)
+        if (b->items[i] != NULL)
+            finish(r, b->items[i], st);
+    mem_free(b);
+}
+
+static void waiting_fail(struct rlog *r, enum status st)
+{
+    struct list *link;
+    while ((link = list_pop(&r->proposals.waiting)) != NULL)
+        finish(r, CONTAINER_OF(link, struct rlog_propose, link), st);
+    r->proposals.waiting_bytes = 0;
+}
+
+static void batches_fail(struct rlog *r, enum status st)
+{
+    while (!list_empty(&r->proposals.batches))
+        batch_finish(r, CONTAINER_OF(r->proposals.batches.next, struct rlog_batch, link), st);
+}
+
+struct put_search {
+    bool found;
+};
+
+static void put_seen(void *ctx, enum rlog_touch touch, struct bytes key)
+{
+    struct put_search *search = ctx;
+    (void)key;
+    if (touch == RLOG_TOUCH_PUT || touch == RLOG_TOUCH_ALL)
+        search->found = true;
+}
+
+/* Above `state_bytes_max` nothing may be added, but everything deleted. */
+static bool state_full(struct rlog *r, struct bytes txn)
+{
+    struct store_stats stats;
+    struct put_search search = {0};
+    if (r->options.state_bytes_max == 0)
+        return false;
+    store_stats(r->machine.store, &stats);
+    if (stats.bytes < r->options.state_bytes_max)
+        return false;
+    rlog_txn_touch(txn, put_seen, &search);
+    return search.found;
+}
+
+static enum status proposal_refused(struct rlog *r, const struct rlog_propose *p)
+{
+    const struct rlog_proposals *ps = &r->proposals;
+    if (r->failed || r->closing)
+        return ST_CLOSED;
+    if (p->txn.len == 0)
+        return ST_INVALID;
+    if (p->txn.len > RLOG_TXN_MAX)
+        return ST_TOO_BIG;
+    if (!rlog_core_leads(&r->core))
+        return ST_NOT_LEADER;
+    if (ps->waiting_bytes + ps->batches_bytes + p->txn.len > r->options.inflight_bytes_max)
+        return ST_BUSY;
+    if (rlog_disk_full(r->disk) || state_full(r, p->txn))
+        return ST_NO_SPACE;
+    return ST_OK;
+}
+
+void rlog_propose(struct rlog *r, struct rlog_propose *p)
+{
+    ASSERT(p->done != NULL);
+    rlog_enter(r);
+    list_init(&p->link);
+    p->copy = NULL;
+    p->applied = (struct rlog_applied){0};
+    enum status st = proposal_refused(r, p);
+    if (st != ST_OK) {
+        finish(r, p, st);
+    } else {
+        list_push(&r->proposals.waiting, &p->link);
+        r->proposals.waiting_bytes += p->txn.len;
+    }
+    rlog_leave_start(r);
+}
+
+/* One write at a time, unless the disk is slow; and not too far ahead of the majority. */
+static bool may_submit(struct rlog *r, uint64_t now)
+{
+    const struct rlog_core *c = &r->core;
+    if (!rlog_core_ready(c) || rlog_core_transferring(c))
+        return false;
+    if (rlog_core_last(c) - c->commit >= RLOG_UNCOMMITTED_MAX ||
+        rlog_core_last(c) - c->stored >= RLOG_UNCOMMITTED_MAX)
+        return false;
+    return c->stored == rlog_core_last(c) || now - r->proposals.submitted_ms >= SLOW_DISK_MS;
+}
+
+/* How many of those waiting fit into one entry; at least one. */
+static unsigned batch_count(const struct rlog *r, size_t *ret_bytes)
+{
+    unsigned n = 0;
+    size_t bytes = 0;
+    LIST_FOR (link, &r->proposals.waiting) {
+        const struct rlog_propose *p = CONTAINER_OF(link, struct rlog_propose, link);
+        if (n > 0 && (n == RLOG_BATCH_TXNS_MAX || bytes + p->txn.len > r->options.batch_bytes_max))
+            break;
+        bytes += p->txn.len;
+        n++;
+    }
+    *ret_bytes = bytes;
+    return n;
+}
+
+static struct rlog_batch *batch_take(struct rlog *r, unsigned n, size_t bytes)
+{
+    struct rlog_batch *b = mem_alloc(sizeof *b + n * sizeof *b->items);
+    if (b == NULL)
+        return NULL;
+    *b = (struct rlog_batch){.n = n, .bytes = bytes};
+    list_init(&b->link);
+    for (unsigned i = 0; i < n; i++)
+        b->items[i] = CONTAINER_OF(list_pop(&r->proposals.waiting), struct rlog_propose, link);
+    r->proposals.waiting_bytes -= bytes;
+    return b;
+}
+
+static enum status entry_encode(struct rlog *r, const struct rlog_batch *b,
+                                struct rlog_entry *ret_entry)
+{
+    CLEANUP(buf_done) struct buf buf = {0};
+    struct bytes *txns = mem_alloc(b->n * sizeof *txns);
+    if (txns == NULL)
+        return ST_NOMEM;
+    for (unsigned i = 0; i < b->n; i++)
+        txns[i] = b->items[i]->txn;
+    enum status st = rlog_entry_encode(rlog_time_ms(r), txns, b->n, &buf);
+    mem_free(txns);
+    TRY(st);
+    struct rlog_block *block = rlog_block_new(buf.len);
+    if (block == NULL)
+        return ST_NOMEM;
+    memcpy(rlog_block_data(block), buf.data, buf.len);
+    *ret_entry =
+        (struct rlog_entry){.data = bytes_of(rlog_block_data(block), buf.len), .block = block};
+    return ST_OK;
+}
+
+static void batch_fail(struct rlog *r, struct rlog_batch *b, enum status st)
+{
+    for (unsigned i = 0; i < b->n; i++)
+        finish(r, b->items[i], st);
+    mem_free(b);
+}
+
+static void acknowledge_early(struct rlog *r, struct rlog_batch *b)
+{
+    for (unsigned i = 0; i < b->n; i++) {
+        b->items[i]->applied.version = r->machine.version + i + 1;
+        finish(r, b->items[i], ST_OK);
+        b->items[i] = NULL;
+    }
+}
+
+/* By index. Those of an earlier term may be behind this one, or at the same index. */
+static void batch_insert(struct rlog *r, struct rlog_batch *b)
+{
+    struct list *at = &r->proposals.batches;
+    while (at->prev != &r->proposals.batches &&
+           CONTAINER_OF(at->prev, struct rlog_batch, link)->index > b->index)
+        at = at->prev;
+    list_insert_before(at, &b->link);
+}
+
+static bool batch_submit(struct rlog *r)
+{
+    size_t bytes;
+    struct rlog_entry entry;
+    unsigned n = batch_count(r, &bytes);
+    struct rlog_batch *b = batch_take(r, n, bytes);
+    if (b == NULL)
+        return false; /* out of memory: they wait */
+    enum status st = entry_encode(r, b, &entry);
+    if (st != ST_OK) {
+        batch_fail(r, b, st);
+        return true;
+    }
+    b->term = r->core.term;
+    b->index = rlog_core_last(&r->core) + 1;
+    batch_insert(r, b);
+    r->proposals.batches_bytes += bytes;
+    r->proposals.submitted_ms = rlog_now(r);
+    uint64_t index;
+    st = rlog_core_submit(&r->core, RLOG_COMMAND, &entry, r->proposals.submitted_ms, &index);
+    rlog_block_unref(entry.block);
+    if (st != ST_OK) {
+        list_remove(&b->link);
+        r->proposals.batches_bytes -= bytes;
+        batch_fail(r, b, st);
+        return true;
+    }
+    ASSERT(index == b->index);
+    for (unsigned i = 0; i < b->n; i++)
+        b->items[i]->index = index;
+    if (planted(PLANT_ACK_BEFORE_COMMIT))
+        acknowledge_early(r, b);
+    return true;
+}
+
+void rlog_proposals_pump(struct rlog *r)
+{
+    if (!rlog_core_leads(&r->core)) {
+        waiting_fail(r, ST_NOT_LEADER);
+        return;
+    }
+    while (!list_empty(&r->proposals.waiting) && !r->failed && may_submit(r, rlog_now(r)))
+        if (!batch_submit(r))
+            return;
+}
+
+/* The bytes a result borrows live only during apply. */
+static struct bytes keep_bytes(struct rlog_propose *p, struct bytes bytes)
+{
+    if (bytes.len == 0)
+        return bytes;
+    ASSERT(p->copy == NULL);
+    p->copy = mem_must_alloc(bytes.len);
+    memcpy(p->copy, bytes.data, bytes.len);
+    return bytes_of(p->copy, bytes.len);
+}
+
+static enum status applied_status(enum rlog_outcome outcome)
+{
+    switch (outcome) {
+    case RLOG_APPLIED:
+    case RLOG_REPEATED: return ST_OK;
+    case RLOG_CONFLICTED: return ST_CONFLICT;
+    case RLOG_OUTCOME_UNKNOWN: return ST_UNKNOWN_OUTCOME;
+    }
+    return ST_INTERNAL;
+}
+
+static void on_each(void *ctx, unsigned i, const struct rlog_applied *applied)
+{
+    struct rlog *r = ctx;
+    struct rlog_batch *b = r->proposals.applying;
+    r->txns_applied++;
+    r->conflicts += applied->outcome == RLOG_CONFLICTED;
+    if (b == NULL)
+        return;
+    ASSERT(i < b->n);
+    struct rlog_propose *p = b->items[i];
+    if (p == NULL)
+        return;
+    p->applied = *applied;
+    p->applied.response = p->applied.conflict = (struct bytes){0};
+    if (applied->outcome == RLOG_REPEATED)
+        p->applied.response = keep_bytes(p, applied->response);
+    if (applied->outcome == RLOG_CONFLICTED)
+        p->applied.conflict = keep_bytes(p, applied->conflict);
+    p->status = applied_status(applied->outcome);
+}
+
+/* Our batch that is the entry at `index`. Others at that index never happened: a committed entry is
+ * the only one there ever is. */
+static struct rlog_batch *batch_at(struct rlog *r, uint64_t index, uint64_t term)
+{
+    struct rlog_batch *ours = NULL;
+    LIST_FOR_SAFE (link, after, &r->proposals.batches) {
+        struct rlog_batch *b = CONTAINER_OF(link, struct rlog_batch, link);
+        ASSERT(b->index >= index);
+        if (b->index > index)
+            break;
+        if (b->term == term)
+            ours = b;
+        else
+            batch_finish(r, b, ST_NOT_LEADER);
+    }
+    return ours;
+}
+
+void rlog_proposals_apply(struct rlog *r, uint64_t index, const struct rlog_entry *entry)
+{
+    struct rlog_proposals *ps = &r->proposals;
+    struct rlog_batch *b = batch_at(r, index, entry->term);
+    if (entry->type != RLOG_COMMAND) {
+        ASSERT(b == NULL);
+        return;
+    }
+    ps->applying = b;
+    rlog_machine_apply(&r->machine, index, entry->data, on_each, r);
+    ps->applying = NULL;
+    if (b == NULL)
+        return;
+    list_remove(&b->link);
+    ps->batches_bytes -= b->bytes;
+    for (unsigned i = 0; i < b->n; i++)
+        if (b->items[i] != NULL)
+            list_push(&r->done_proposals, &b->items[i]->link);
+    mem_free(b);
+}
+
+/* The state jumped to `index` without applying what lies before. */
+void rlog_proposals_jumped(struct rlog *r, uint64_t index)
+{
+    LIST_FOR_SAFE (link, after, &r->proposals.batches) {
+        struct rlog_batch *b = CONTAINER_OF(link, struct rlog_batch, link);
+        if (b->index <= index)
+            batch_finish(r, b, ST_UNKNOWN_OUTCOME);
+    }
+}
+
+static void on_grace(struct env_timer *timer)
+{
+    struct rlog *r = CONTAINER_OF(timer, struct rlog, proposals.grace);
+    bool leads = rlog_core_leads(&r->core);
+    rlog_enter(r);
+    LIST_FOR_SAFE (link, after, &r->proposals.batches) {
+        struct rlog_batch *b = CONTAINER_OF(link, struct rlog_batch, link);
+        if (!leads || b->term != r->core.term)
+            batch_finish(r, b, ST_UNKNOWN_OUTCOME);
+    }
+    rlog_leave(r);
+}
+
+void rlog_proposals_leadership(struct rlog *r)
+{
+    r->proposals.grace.fire = on_grace;
+    if (!rlog_core_leads(&r->core) && !list_empty(&r->proposals.batches))
+        env_timer_set(r->env, &r->proposals.grace, rlog_now(r) + GRACE_MS);
+}
+
+void rlog_proposals_close(struct rlog *r)
+{
+    waiting_fail(r, ST_CLOSED);
+    batches_fail(r, ST_UNKNOWN_OUTCOME);
+    env_timer_stop(r->env, &r->proposals.grace);
+}
+
+void rlog_proposals_fire(struct rlog *r)
+{
+    struct list *link;
+    while ((link = list_pop(&r->done_proposals)) != NULL) {
+        struct rlog_propose *p = CONTAINER_OF(link, struct rlog_propose, link);
+        void *copy = p->copy;
+        p->done(p, p->status); /* the last touch of *p */
+        mem_free(copy);
+    }
+}

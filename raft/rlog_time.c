@@ -1,0 +1,122 @@
+/* Cluster time (R16): the leader's, monotonic, begun at what the leader before told plus the time
+ * since, slewed towards the median of the voters' wall clocks. No wall clock decides anything by
+ * itself, and none is read at apply. */
+#include "base/trace.h"
+#include "raft/rlog_impl.h"
+
+enum {
+    WALL_FRESH_MS = 5000, /* older answers do not count */
+    STEP_MS = 60 * 1000,  /* so far behind the median, jump to it: the cluster was down */
+    SLEW_PART = 20,       /* at most 1/20 faster or slower */
+    ADVANCE_MS = 50,
+};
+
+static int64_t base_now(const struct rlog_clock *c, uint64_t now_ms)
+{
+    return c->base_ms + (int64_t)(now_ms - c->base_mono);
+}
+
+void rlog_clock_start(struct rlog *r)
+{
+    r->clock.base_ms = r->clock.told_ms = r->machine.time_ms;
+    r->clock.base_mono = rlog_now(r);
+    r->clock.known = false;
+}
+
+void rlog_clock_heard(struct rlog *r, int64_t time_ms)
+{
+    struct rlog_clock *c = &r->clock;
+    uint64_t now = rlog_now(r);
+    if (time_ms < 0)
+        return;
+    c->base_ms = MAX(time_ms, r->machine.time_ms);
+    c->base_mono = now;
+    c->known = true;
+}
+
+void rlog_clock_wall(struct rlog *r, uint64_t id, int64_t wall_ms)
+{
+    struct rlog_wall *at = NULL;
+    for (unsigned i = 0; i < ARRAY_LEN(r->clock.walls); i++) {
+        struct rlog_wall *w = &r->clock.walls[i];
+        if (w->id == id) {
+            at = w;
+            break;
+        }
+        if (at == NULL && (w->id == 0 || rlog_conf_find(&r->core.conf, w->id) == NULL))
+            at = w;
+    }
+    if (at != NULL)
+        *at = (struct rlog_wall){id, rlog_now(r), wall_ms};
+}
+
+void rlog_clock_lead(struct rlog *r)
+{
+    struct rlog_clock *c = &r->clock;
+    uint64_t now = rlog_now(r);
+    c->base_ms = MAX(base_now(c, now), MAX(c->told_ms, r->machine.time_ms));
+    c->base_mono = now;
+    memset(c->walls, 0, sizeof c->walls);
+}
+
+/* The voters' wall clocks as they are now, sorted; at least a majority, or none. */
+static unsigned walls_now(struct rlog *r, uint64_t now, int64_t *walls)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < r->core.conf.n; i++) {
+        const struct rlog_member *m = &r->core.conf.members[i];
+        int64_t wall = 0;
+        if (m->role != RLOG_VOTER)
+            continue;
+        bool found = m->id == r->identity.id;
+        if (found)
+            wall = env_wall_ms(r->env);
+        for (unsigned k = 0; k < ARRAY_LEN(r->clock.walls) && !found; k++) {
+            const struct rlog_wall *w = &r->clock.walls[k];
+            found = w->id == m->id && now - w->at_ms < WALL_FRESH_MS;
+            if (found)
+                wall = w->wall_ms + (int64_t)(now - w->at_ms);
+        }
+        unsigned at = n;
+        for (; found && at > 0 && walls[at - 1] > wall; at--)
+            walls[at] = walls[at - 1];
+        if (found) {
+            walls[at] = wall;
+            n++;
+        }
+    }
+    return n > rlog_conf_voters(&r->core.conf) / 2 ? n : 0;
+}
+
+/* Leader: move the base to now, nearer to the median. */
+void rlog_clock_advance(struct rlog *r)
+{
+    struct rlog_clock *c = &r->clock;
+    uint64_t now = rlog_now(r), passed = now - c->base_mono;
+    int64_t walls[RLOG_MEMBERS_MAX];
+
+    if (!rlog_core_leads(&r->core) || passed < ADVANCE_MS)
+        return;
+    int64_t time = MAX(base_now(c, now), r->machine.time_ms);
+    unsigned n = walls_now(r, now, walls);
+    if (n > 0) {
+        int64_t gap = walls[(n - 1) / 2] - time, slew = (int64_t)(passed / SLEW_PART);
+        if (gap > 0 && (gap > STEP_MS || !c->known))
+            time += gap;
+        else
+            time += MAX(-slew, MIN(gap, slew));
+        c->known = true;
+    }
+    c->base_ms = time;
+    c->base_mono = now;
+}
+
+int64_t rlog_time_ms(struct rlog *r)
+{
+    struct rlog_clock *c = &r->clock;
+    int64_t time = MAX(base_now(c, rlog_now(r)), r->machine.time_ms);
+    if (time <= 0)
+        time = env_wall_ms(r->env); /* the first entry of a cluster */
+    c->told_ms = MAX(c->told_ms, time);
+    return c->told_ms;
+}
