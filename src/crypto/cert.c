@@ -1,10 +1,12 @@
 #include "crypto/cert.h"
+#include "crypto/cert_x509.h"
 #include "crypto/crypto.h"
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <stdio.h>
 #include <time.h>
 
 enum { SERIAL_BYTES = 20, COMMON_NAME_MAX = 64, SAN_TEXT_MAX = 255 };
@@ -308,4 +310,38 @@ enum status cert_not_after(struct bytes pem, int64_t *ret_s)
         return ST_INVALID;
     *ret_s = (int64_t)timegm(&tm);
     return ST_OK;
+}
+
+enum status cert_x509_uri(const X509 *cert, char ret_uri[CERT_URI_MAX])
+{
+    char found[CERT_URI_MAX] = "";
+    unsigned n = 0;
+    GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+    for (int i = 0; names != NULL && i < sk_GENERAL_NAME_num(names); i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+        if (name->type != GEN_URI)
+            continue;
+        struct bytes text = bytes_of(ASN1_STRING_get0_data(name->d.uniformResourceIdentifier),
+                                     (size_t)ASN1_STRING_length(name->d.uniformResourceIdentifier));
+        n++;
+        /* A zero inside would make two different names look alike. */
+        if (text.len == 0 || text.len >= CERT_URI_MAX || memchr(text.data, 0, text.len) != NULL)
+            n++;
+        else
+            (void)snprintf(found, sizeof found, "%.*s", (int)text.len, (const char *)text.data);
+    }
+    GENERAL_NAMES_free(names);
+    if (n != 1)
+        return ST_INVALID;
+    memcpy(ret_uri, found, sizeof found);
+    return ST_OK;
+}
+
+enum status cert_uri(struct bytes pem, char ret_uri[CERT_URI_MAX])
+{
+    X509 *cert = read_cert(pem);
+    enum status st = cert != NULL ? cert_x509_uri(cert, ret_uri) : ST_INVALID;
+    X509_free(cert);
+    ERR_clear_error(); /* told by the status */
+    return st;
 }

@@ -37,6 +37,12 @@ NODISCARD enum status cert_make(const struct cert_request *request, const struct
 /* SHA-256 over the DER form of the first certificate in `pem`. ST_INVALID. */
 NODISCARD enum status cert_fingerprint(struct bytes pem, uint8_t ret_sha256[32]);
 
+/* The only URI name of the first certificate in `pem`. ST_INVALID: none, several, or no
+ * certificate.
+ */
+enum { CERT_URI_MAX = 256 };
+NODISCARD enum status cert_uri(struct bytes pem, char ret_uri[CERT_URI_MAX]);
+
 /* End of validity of the first certificate, seconds since 1970. ST_INVALID. */
 NODISCARD enum status cert_not_after(struct bytes pem, int64_t *ret_s);
 

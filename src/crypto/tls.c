@@ -1,8 +1,10 @@
 #include "crypto/tls.h"
 #include "base/mem.h"
+#include "crypto/cert_x509.h"
 #include "crypto/tls_ctx.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -85,27 +87,12 @@ static enum status attach_bio(struct tls_conn *conn)
     return ST_OK;
 }
 
-/* The only URI among the names; none or several give "". */
-static void cert_uri(const X509 *cert, char ret_uri[TLS_NAME_MAX])
+/* "" when there is not exactly one. */
+static void peer_uri(const X509 *cert, char ret_uri[TLS_NAME_MAX])
 {
-    char found[TLS_NAME_MAX] = "";
-    unsigned n = 0;
-    GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
-    for (int i = 0; names != NULL && i < sk_GENERAL_NAME_num(names); i++) {
-        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-        if (name->type != GEN_URI)
-            continue;
-        const ASN1_IA5STRING *text = name->d.uniformResourceIdentifier;
-        size_t len = (size_t)ASN1_STRING_length(text);
-        n++;
-        /* A zero inside would make two different names look alike. */
-        if (len >= TLS_NAME_MAX || memchr(ASN1_STRING_get0_data(text), 0, len) != NULL)
-            n = 2;
-        else
-            memcpy(found, ASN1_STRING_get0_data(text), len), found[len] = '\0';
-    }
-    GENERAL_NAMES_free(names);
-    memcpy(ret_uri, n == 1 ? found : "", n == 1 ? strlen(found) + 1 : 1);
+    static_assert((int)TLS_NAME_MAX == (int)CERT_URI_MAX, "one bound for names");
+    if (cert_x509_uri(cert, ret_uri) != ST_OK)
+        ret_uri[0] = '\0';
 }
 
 bool tls_conn_accepts(SSL *ssl, X509 *cert)
@@ -113,7 +100,7 @@ bool tls_conn_accepts(SSL *ssl, X509 *cert)
     struct tls_conn *conn = SSL_get_app_data(ssl);
     const char *start = conn->setup->peer_uri_start;
     char uri[TLS_NAME_MAX];
-    cert_uri(cert, uri);
+    peer_uri(cert, uri);
     if (start[0] != '\0' && strncmp(uri, start, strlen(start)) != 0)
         reason_set(&conn->error, "the peer's certificate is not for %s", start);
     else if (conn->want_uri[0] != '\0' && strcmp(uri, conn->want_uri) != 0)
@@ -449,7 +436,7 @@ enum status tls_conn_peer(const struct tls_conn *conn, struct tls_peer *ret_peer
         return ST_CRYPTO;
     ASSERT(len == TLS_FINGERPRINT_BYTES);
     peer.verified = SSL_get_verify_result(conn->ssl) == X509_V_OK && !conn->setup->insecure;
-    cert_uri(cert, peer.uri);
+    peer_uri(cert, peer.uri);
     /* Gives -1 and leaves "" where there is none. */
     (void)X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, peer.common_name,
                                     sizeof peer.common_name);

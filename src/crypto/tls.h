@@ -28,6 +28,10 @@ enum {
     TLS_RECORD_MAX = 16 * 1024,  /* plaintext in one record */
 };
 
+/* Append a PEM file of at most TLS_PEM_MAX bytes. Blocks. ST_NOT_FOUND, ST_DENIED, ST_TOO_BIG,
+ * ST_IO, ST_NOMEM, with a reason that names the file. */
+NODISCARD enum status tls_pem_read(const char *path, struct buf *out, struct reason *reason);
+
 /* What a server asks of clients. */
 enum tls_client_cert {
     TLS_CLIENT_CERT_NONE,

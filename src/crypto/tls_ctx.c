@@ -49,19 +49,23 @@ static enum status read_all(int fd, struct buf *out)
     return ST_TOO_BIG;
 }
 
-static enum status pem_load(const struct tls_pem *pem, struct buf *out, struct reason *reason)
+enum status tls_pem_read(const char *path, struct buf *out, struct reason *reason)
 {
-    if (pem->text.len != 0) {
-        buf_add(out, pem->text);
-        return buf_status(out);
-    }
-    int fd = open(pem->path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     enum status st = fd >= 0 ? read_all(fd, out) : status_from_errno(errno);
     if (fd >= 0)
         (void)close(fd); /* only read from */
     if (st != ST_OK)
-        reason_set(reason, "%s: %s", pem->path, status_text(st));
+        reason_set(reason, "%s: %s", path, status_text(st));
     return st;
+}
+
+static enum status pem_load(const struct tls_pem *pem, struct buf *out, struct reason *reason)
+{
+    if (pem->text.len == 0)
+        return tls_pem_read(pem->path, out, reason);
+    buf_add(out, pem->text);
+    return buf_status(out);
 }
 
 static bool pem_given(const struct tls_pem *pem)

@@ -1,0 +1,123 @@
+/* Encryption of stored values: what lies between plaintext in a handler and bytes in the state.
+ *
+ *   root key    wrapped by the seal, stored at s/core/seal
+ *   key rings   AES-256 keys by term, encrypted under the root key, stored at s/core/keyring for
+ *               replicated keys and l/core/keyring for local ones
+ *   salt        for HMACs of bearer values, encrypted under the shared ring, stored at s/core/salt
+ *   values      AES-256-GCM: version u8, term u32, nonce 12, ciphertext, tag 16; version, term and
+ *               the whole key of the state are authenticated
+ *
+ * 1. A sealed barrier holds no key: barrier_seal wipes every one, those of all seats included,
+ *    before it returns.
+ * 2. A value opens only at the key it was encrypted for.
+ * 3. The uses of each term are counted in its ring, ahead of time; at BARRIER_USES_MAX a new term
+ *    takes over.
+ * 4. Random bytes come from the env alone.
+ *
+ * It does not read or write the state by itself, split the root key, or decide when to unseal. */
+#ifndef HOLDFAST_BARRIER_BARRIER_H
+#define HOLDFAST_BARRIER_BARRIER_H
+
+#include "barrier/seal.h"
+#include "base/buf.h"
+#include "base/env.h"
+
+struct barrier;
+struct barrier_seat;
+
+#define BARRIER_KEYRING "s/core/keyring"
+#define BARRIER_LOCAL_KEYRING "l/core/keyring"
+#define BARRIER_SEAL "s/core/seal"
+#define BARRIER_SALT "s/core/salt"
+
+enum {
+    BARRIER_OVERHEAD = 1 + 4 + 12 + 16, /* an encrypted value is longer by this */
+    BARRIER_MAC_BYTES = 32,
+    BARRIER_RINGS = 2,
+    BARRIER_TERMS_MAX = 256, /* in one ring */
+};
+/* 2^32 messages with random nonces are the bound of SP 800-38D 8.3; half of it is ours. */
+#define BARRIER_USES_MAX (UINT64_C(1) << 31)
+/* Uses written to the ring at once, ahead of being made. A process that ends unasked may have made
+ * up to as many that no ring counts; the distance to the bound covers 128 such ends a term. */
+#define BARRIER_USES_GRANT (UINT64_C(1) << 24)
+
+enum barrier_ring { BARRIER_SHARED, BARRIER_LOCAL };
+
+/* The stored records, as read from the state; borrowed during the call. Empty: absent. */
+struct barrier_records {
+    struct bytes seal, keyring, local_keyring, salt;
+};
+
+/* Starts sealed. ST_NOMEM. */
+NODISCARD enum status barrier_new(struct barrier **ret_barrier);
+void barrier_free(struct barrier *b); /* no seat may be left; wipes; NULL is allowed */
+
+/* --- life: any thread --- */
+
+/* Everything a new cluster stores, and a barrier that is open with it, so that the first values can
+ * be encrypted before the records are committed. Zero-initialise. */
+struct barrier_created {
+    struct barrier *barrier;
+    struct buf seal, keyring, local_keyring, salt;
+};
+/* `time_ms` is cluster time. ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status barrier_create(struct env *env, const struct seal *seal, int64_t time_ms,
+                                     struct barrier_created *ret_created);
+void barrier_created_done(struct barrier_created *created);
+
+/* Unseal with what the state holds. ST_NOT_FOUND: the cluster is not initialised. ST_INVALID with
+ * a reason: the root key is wrapped by another seal. ST_CORRUPT with a reason. ST_EXISTS: it was
+ * unsealed already. ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status barrier_unseal(struct barrier *b, const struct seal *seal,
+                                     const struct barrier_records *records, struct reason *reason);
+/* Wipe every key. Values being encrypted or decrypted at this moment are finished first. */
+void barrier_seal(struct barrier *b);
+bool barrier_is_sealed(const struct barrier *b);
+
+/* The rings may have changed in the state: take their new terms. ST_SEALED. ST_CORRUPT: not
+ * readable with our root key, nothing changed; the barrier should be sealed. ST_NOMEM, ST_CRYPTO.
+ */
+NODISCARD enum status barrier_follow(struct barrier *b, const struct barrier_records *records);
+
+/* Whether a ring needs a new record: more uses granted, or a new term. False when sealed. */
+bool barrier_upkeep_due(struct barrier *b, enum barrier_ring ring);
+/* That record, to be stored on condition that what barrier_follow took last is still stored. Once
+ * it is, call barrier_upkeep_done, then barrier_follow. `rotate` asks for a new term even if none
+ * is due. ST_SEALED, ST_NO_SPACE (BARRIER_TERMS_MAX), ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring ring,
+                                     bool rotate, int64_t time_ms, struct buf *ret_record);
+void barrier_upkeep_done(struct barrier *b, enum barrier_ring ring);
+
+struct barrier_ring_info {
+    uint32_t term; /* the active one */
+    unsigned n_terms;
+    int64_t installed_ms;
+    uint64_t uses; /* granted to all nodes so far, of the active term */
+};
+NODISCARD enum status barrier_ring_info(struct barrier *b, enum barrier_ring ring,
+                                        struct barrier_ring_info *ret_info); /* ST_SEALED */
+
+/* --- use: each thread through a seat of its own --- */
+
+/* Keeps cipher contexts: no thread waits for another, no message pays for key setup. `env` gives
+ * the nonces and belongs to the thread. ST_NOMEM. */
+NODISCARD enum status barrier_seat_new(struct barrier *b, struct env *env,
+                                       struct barrier_seat **ret_seat);
+void barrier_seat_free(struct barrier_seat *seat); /* NULL is allowed */
+
+/* Encrypt for `key`, a whole key of the state; its first segment says which ring. `out` has
+ * plain.len + BARRIER_OVERHEAD bytes. ST_SEALED, ST_CRYPTO, ST_NOMEM. ST_BUSY: far more uses than
+ * were granted; upkeep does not keep up. */
+NODISCARD enum status barrier_encrypt(struct barrier_seat *seat, struct bytes key,
+                                      struct bytes plain, uint8_t *out);
+/* `out` has room for stored.len bytes; *ret_len is stored.len - BARRIER_OVERHEAD. ST_SEALED;
+ * ST_CORRUPT; ST_NOT_FOUND: of a term we do not know: barrier_follow, then again. ST_CRYPTO,
+ * ST_NOMEM. */
+NODISCARD enum status barrier_decrypt(struct barrier_seat *seat, struct bytes key,
+                                      struct bytes stored, uint8_t *out, size_t *ret_len);
+/* HMAC-SHA-256 under the salt: how a bearer value becomes a key. ST_SEALED, ST_CRYPTO, ST_NOMEM. */
+NODISCARD enum status barrier_mac(struct barrier_seat *seat, struct bytes message,
+                                  uint8_t ret_mac[BARRIER_MAC_BYTES]);
+
+#endif

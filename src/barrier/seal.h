@@ -1,0 +1,34 @@
+/* How the root key is kept: wrapped by something outside the state.
+ *
+ * `static`: a 32-byte key from a file or a systemd credential wraps it with AES-256-GCM. Whoever
+ * has the disk and that key has everything, so the two are kept apart. */
+#ifndef HOLDFAST_BARRIER_SEAL_H
+#define HOLDFAST_BARRIER_SEAL_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "crypto/crypto.h"
+
+enum { SEAL_KEY_BYTES = 32, SEAL_ID_MAX = 64 };
+
+/* A configured static seal. Zero-initialise; seal_done wipes. */
+struct seal {
+    char id[SEAL_ID_MAX + 1]; /* names the key; stored beside what it wraps */
+    struct secret key;
+};
+void seal_done(struct seal *seal);
+
+/* `key`: 32 raw bytes, 64 hex digits or base64 of 32 bytes; the text forms may end in one newline.
+ * `id`: 1..SEAL_ID_MAX printable characters, or NULL for one derived from the key. ST_INVALID with
+ * a reason that does not show the key; ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status seal_static(struct bytes key, const char *id, struct seal *ret_seal,
+                                  struct reason *reason);
+/* From a file of one of those forms: regular, ours or root's, with no permission for group or
+ * others. ST_NOT_FOUND, ST_DENIED, ST_INVALID, ST_IO with a reason. Blocks. */
+NODISCARD enum status seal_static_file(const char *path, const char *id, struct seal *ret_seal,
+                                       struct reason *reason);
+/* From the systemd credential `name` ($CREDENTIALS_DIRECTORY/name). As seal_static_file. */
+NODISCARD enum status seal_static_credential(const char *name, const char *id,
+                                             struct seal *ret_seal, struct reason *reason);
+
+#endif

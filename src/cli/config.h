@@ -1,0 +1,72 @@
+/* The configuration file of a node, HCL or JSON. Every error names file, line and field; a field
+ * that is not known is an error. README.md has an example. */
+#ifndef HOLDFAST_CLI_CONFIG_H
+#define HOLDFAST_CLI_CONFIG_H
+
+#include "base/arena.h"
+
+enum { CONFIG_LISTENERS_MAX = 16, CONFIG_MEMBERS_MAX = 16 };
+
+struct config_member {
+    const char *name;
+    const char *address; /* host:port of the cluster port */
+};
+
+struct config_cluster {
+    const char *id;        /* UUID; NULL: made at the first start */
+    const char *name;      /* shown by health */
+    const char *address;   /* host:port to listen on */
+    const char *advertise; /* host:port others reach us at */
+    const char *ca_file, *cert_file, *key_file;
+    int64_t election_ms, heartbeat_ms;                /* 0: the defaults of the log */
+    struct config_member members[CONFIG_MEMBERS_MAX]; /* the founders */
+    unsigned n_members;
+};
+
+struct config_listener {
+    const char *address; /* host:port */
+    const char *tls_cert_file, *tls_key_file;
+    bool tls_disable;
+    bool unauthenticated_metrics; /* sys/metrics without a token */
+    uint64_t max_request_bytes;   /* body; 413 above */
+    uint64_t max_header_bytes;
+    int64_t max_connections;   /* 0: unbounded */
+    int64_t header_timeout_s;  /* from the first byte of a request to the end of its header */
+    int64_t request_timeout_s; /* from the header to the answer */
+    int64_t idle_timeout_s;    /* between requests */
+};
+
+struct config_seal {
+    const char *type; /* "static" */
+    const char *key_file, *key_id;
+};
+
+struct config {
+    struct arena arena; /* owns everything below */
+    const char *file;
+    const char *node_name, *data_dir, *log_level;
+    const char *api_addr; /* URL of this node for clients; NULL: made from the first listener */
+    const char *reported_version; /* NULL: our own */
+    int64_t workers;              /* 0: one a processor */
+    uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes; /* 0: defaults */
+    bool default_kv, performance_standby;
+    struct config_cluster cluster;
+    struct config_listener listeners[CONFIG_LISTENERS_MAX];
+    unsigned n_listeners;
+    struct config_seal seal;
+};
+
+/* Read and check the text of `file`, whose name is used in messages only.
+ * ST_INVALID, ST_TOO_BIG with a reason "FILE:LINE: …"; ST_NOMEM. */
+NODISCARD enum status config_parse(struct bytes text, const char *file, struct config *ret_config,
+                                   struct reason *reason);
+/* The same from a file. Also ST_NOT_FOUND, ST_IO with a reason. */
+NODISCARD enum status config_load(const char *file, struct config *ret_config,
+                                  struct reason *reason);
+void config_done(struct config *config);
+
+/* "host:port", "[v6]:port": the parts, brackets off. ST_INVALID, also for port 0. */
+NODISCARD enum status config_split_address(const char *address, char ret_host[256],
+                                           uint16_t *ret_port);
+
+#endif

@@ -1,0 +1,18 @@
+/* HMAC-SHA-256 (RFC 2104, RFC 4231) with a kept key. One struct by one thread at a time. */
+#ifndef HOLDFAST_CRYPTO_HMAC_H
+#define HOLDFAST_CRYPTO_HMAC_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+enum { HMAC_BYTES = 32 };
+
+struct hmac;
+
+/* `key` may have any length from 1 and is not kept by reference. ST_CRYPTO, ST_NOMEM. */
+NODISCARD enum status hmac_new(struct bytes key, struct hmac **ret_hmac);
+void hmac_free(struct hmac *h); /* wipes; NULL is allowed */
+/* ST_CRYPTO. */
+NODISCARD enum status hmac_run(struct hmac *h, struct bytes message, uint8_t ret_mac[HMAC_BYTES]);
+
+#endif

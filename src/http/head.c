@@ -1,0 +1,67 @@
+/* What the head of a message says, in one block of text that can be wiped. */
+#include "base/mem.h"
+#include "http/parse.h"
+
+#include <ctype.h>
+
+enum { HEAD_TEXT_KEEP = 16384, HEAD_FIELDS_KEEP = 64 };
+
+void http_head_done(struct http_head *head)
+{
+    buf_done(&head->text);
+    mem_free(head->fields);
+    *head = (struct http_head){0};
+}
+
+void http_head_reset(struct http_head *head)
+{
+    if (head->text.cap > HEAD_TEXT_KEEP || head->fields_cap > HEAD_FIELDS_KEEP) {
+        http_head_done(head);
+        return;
+    }
+    struct buf text = head->text;
+    struct http_field *fields = head->fields;
+    size_t fields_cap = head->fields_cap;
+    mem_wipe(text.data, text.len);
+    buf_clear(&text);
+    *head = (struct http_head){.text = text, .fields = fields, .fields_cap = fields_cap};
+}
+
+static struct bytes head_text(const struct http_head *head, uint32_t at, uint32_t len)
+{
+    ASSERT(at <= head->text.len && len <= head->text.len - at);
+    return bytes_of(head->text.data + at, len);
+}
+
+struct http_header http_head_field(const struct http_head *head, size_t i)
+{
+    ASSERT(i < head->n_fields);
+    const struct http_field *f = &head->fields[i];
+    return (struct http_header){head_text(head, f->name_at, f->name_len),
+                                head_text(head, f->value_at, f->value_len)};
+}
+
+/* `stored` is in lower case already. */
+static bool same_name(struct bytes stored, const char *name, size_t len)
+{
+    if (stored.len != len)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (stored.data[i] != (uint8_t)tolower((unsigned char)name[i]))
+            return false;
+    return true;
+}
+
+bool http_head_next(const struct http_head *head, const char *name, size_t *at,
+                    struct bytes *ret_value)
+{
+    size_t len = strlen(name);
+    while (*at < head->n_fields) {
+        struct http_header field = http_head_field(head, (*at)++);
+        if (same_name(field.name, name, len)) {
+            *ret_value = field.value;
+            return true;
+        }
+    }
+    return false;
+}

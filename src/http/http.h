@@ -1,0 +1,206 @@
+/* HTTP/1.1 server for one worker thread: strict framing, bounded everything, answers at any time.
+ *
+ * A server belongs to one env and all its functions are called on that env's thread, but for
+ * http_server_counters. A connection handles one request at a time: a pipelined request is read
+ * only after the one before it was answered, so answers are in order and effects too.
+ *
+ * 1. Every request given to a handler is answered exactly once, by http_respond or one of its
+ *    kind, during the call or any time later; also when the peer has gone meanwhile.
+ * 2. The request, its strings, its body and its arena live until that answer has been sent; they
+ *    are wiped when released.
+ * 3. Every answer carries Cache-Control: no-store.
+ * 4. Whatever is refused as malformed is answered and the connection closed: bytes behind it have
+ *    no meaning. */
+#ifndef HOLDFAST_HTTP_HTTP_H
+#define HOLDFAST_HTTP_HTTP_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/env.h"
+
+#include <stdatomic.h>
+
+struct sockaddr;
+struct sockaddr_storage;
+struct tls_conn;
+struct tls_ctx;
+struct tls_peer;
+
+enum http_method {
+    METHOD_GET,
+    METHOD_HEAD,
+    METHOD_POST,
+    METHOD_PUT,
+    METHOD_PATCH,
+    METHOD_DELETE,
+    METHOD_LIST,
+    METHOD_OPTIONS,
+    METHODS
+};
+
+const char *http_method_name(enum http_method method); /* "GET" */
+const char *http_status_reason(int status);            /* "Not Found"; "" when it has no name */
+
+struct http_header {
+    struct bytes name, value;
+};
+
+/* Requests */
+
+struct http_request {
+    enum http_method method;
+    struct bytes path;  /* as sent, from '/' up to the '?'; or "*" */
+    struct bytes query; /* as sent, behind the '?'; data NULL when there is none */
+    struct bytes body;  /* all of it, unless it is streamed */
+    struct arena arena;
+    void *user; /* the handler's, NULL at first */
+};
+
+/* The first header of that name, in any case, without surrounding blanks; data NULL: absent. */
+struct bytes http_header(const struct http_request *req, const char *name);
+/* Repeated headers: *at starts as 0; false when there is no further one. */
+bool http_header_next(const struct http_request *req, const char *name, size_t *at,
+                      struct bytes *ret_value);
+/* By position; names are in lower case. */
+size_t http_header_count(const struct http_request *req);
+struct http_header http_header_at(const struct http_request *req, size_t i);
+
+enum { HTTP_PEER_TEXT = 64 };
+/* "127.0.0.1:4711" or "[::1]:4711"; "" when unknown. */
+void http_peer_text(const struct http_request *req, char ret_text[static HTTP_PEER_TEXT]);
+/* The client's certificate (crypto/tls.h). ST_NOT_FOUND: it showed none, or the peer has gone. */
+NODISCARD enum status http_peer_cert(const struct http_request *req, struct tls_peer *ret_peer);
+bool http_is_tls(const struct http_request *req);
+
+/* Call `gone` once if the connection breaks before the answer is complete. The request stays
+ * valid and still has to be answered. NULL takes it back. */
+void http_on_gone(struct http_request *req, void (*gone)(struct http_request *req));
+
+/* Bodies: both are called from the handler's `head`. */
+
+/* Refuse a body above `bytes_max` with 413, instead of the listener's limit. */
+void http_limit_body(struct http_request *req, uint64_t bytes_max);
+/* Hand the body over in pieces: `request` is called at once, without it. */
+void http_stream_body(struct http_request *req);
+
+/* ST_OK: `piece` is borrowed for the call and may be empty; `last` says that the body is complete.
+ * Else it never will be: ST_CLOSED the peer has gone, ST_TIMEOUT too slow, ST_TOO_BIG above the
+ * limit, ST_INVALID malformed. */
+typedef void http_piece_fn(struct http_request *req, enum status st, struct bytes piece, bool last);
+
+/* Ask for the next piece of a streamed body. `on_piece` is called once, never from inside this
+ * call. Nothing is read from the peer while nobody asks. */
+void http_body_next(struct http_request *req, http_piece_fn *on_piece);
+
+/* Keep `buf`'s memory until the request is released, then wipe it; `buf` is empty afterwards. For
+ * answers whose body was built in it. One a request. */
+void http_keep(struct http_request *req, struct buf *buf);
+
+/* Answers */
+
+struct http_reply {
+    int status;               /* 200..599 */
+    const char *content_type; /* NULL: none */
+    const struct http_header *headers;
+    size_t n_headers;  /* copied; not those that frame the message */
+    struct bytes body; /* of the request's arena, kept with http_keep, or static */
+    bool close;        /* close the connection behind it */
+};
+
+void http_respond(struct http_request *req, const struct http_reply *reply);
+/* {"errors":["message"]}; NULL gives an empty list. `message` is UTF-8 and is copied. */
+void http_respond_error(struct http_request *req, int status, const char *message);
+/* With the HTTP status of the table; a NULL message gives its text. */
+void http_respond_status(struct http_request *req, enum status st, const char *message);
+
+/* An answer in pieces: begin, pieces, end. reply->body is the first piece and may be empty.
+ * `length` is the total, or HTTP_LENGTH_UNKNOWN. */
+#define HTTP_LENGTH_UNKNOWN UINT64_MAX
+void http_respond_begin(struct http_request *req, const struct http_reply *reply, uint64_t length);
+/* `piece` stays valid until `sent` is called: once, never from inside this call. ST_CLOSED: the
+ * peer has gone; still call http_respond_end. One piece at a time. */
+typedef void http_sent_fn(struct http_request *req, enum status st);
+void http_respond_piece(struct http_request *req, struct bytes piece, http_sent_fn *sent);
+/* `complete` false: something is missing, and the connection is cut so that the peer notices. */
+void http_respond_end(struct http_request *req, bool complete);
+
+/* Servers */
+
+struct http_limits {
+    size_t uri_bytes_max;    /* request target: 414 */
+    size_t header_bytes_max; /* request line and headers: 431 */
+    size_t headers_max;      /* their number: 431 */
+    uint64_t body_bytes_max; /* 413 */
+    size_t connections_max;  /* of this server; the longest idle one gives way */
+    uint32_t handshake_ms;   /* TLS */
+    uint32_t header_ms;      /* from a request's first byte to the end of its headers: 408 */
+    uint32_t idle_ms;        /* between requests */
+    uint32_t rate_window_ms; /* over which the next two are measured */
+    uint32_t body_rate_min;  /* bytes a second a body must arrive with: 408 */
+    uint32_t write_rate_min; /* bytes a second a peer must take an answer with */
+    uint32_t linger_ms;      /* how long unread input is discarded behind a refusal */
+};
+
+extern const struct http_limits http_limits_default;
+
+/* Bytes of request bodies held in memory by all servers that share it: 503 above. Any thread. */
+struct http_budget {
+    atomic_size_t used;
+    size_t bytes_max;
+};
+
+struct http_handler {
+    /* The head is complete, the body was not read: limit or stream it, or answer at once. May be
+     * NULL. */
+    void (*head)(void *ctx, struct http_request *req);
+    /* The request is complete, or its body is to be streamed. */
+    void (*request)(void *ctx, struct http_request *req);
+};
+
+struct http_server_options {
+    const struct sockaddr *address; /* NULL: adopted connections only */
+    bool exclusive;                 /* fail when anybody listens there already */
+    struct tls_ctx *tls;            /* NULL: plain text; a reference is taken */
+    const struct http_handler *handler;
+    void *ctx;
+    const struct http_limits *limits; /* copied; NULL: the default */
+    struct http_budget *budget;       /* NULL: HTTP_BUDGET_DEFAULT of its own */
+};
+
+#define HTTP_BUDGET_DEFAULT ((size_t)256 * 1024 * 1024)
+
+struct http_server;
+
+/* Listen, with SO_REUSEPORT, so that each worker has a socket of its own at one address.
+ * ST_EXISTS: the address is in use; ST_INVALID, ST_DENIED, ST_IO with a reason; ST_NOMEM. */
+NODISCARD enum status http_server_start(struct env *env, const struct http_server_options *options,
+                                        struct http_server **ret_server, struct reason *reason);
+/* The port listened on; 0 without a listener. */
+uint16_t http_server_port(const struct http_server *server);
+
+/* Serve a connection that was accepted elsewhere. `fd` and `tls` (after its handshake; NULL: plain
+ * text) become the server's, also on failure; `early` is plaintext already read and is copied. */
+NODISCARD enum status http_server_adopt(struct http_server *server, int fd, struct tls_conn *tls,
+                                        struct bytes early);
+
+/* Stop accepting, close idle connections, let running requests end with Connection: close, cut
+ * what is left after `patience_ms`. `done` is called once, later, when no connection and no
+ * unanswered request is left; then http_server_free may be called. */
+void http_server_drain(struct http_server *server, uint32_t patience_ms,
+                       void (*done)(void *done_ctx), void *done_ctx);
+void http_server_free(struct http_server *server); /* drained; NULL is allowed */
+
+struct http_counters {
+    uint64_t connections_accepted, connections_open, connections_evicted;
+    uint64_t handshakes_failed, timeouts, rejected; /* rejected: answered by the server itself */
+    uint64_t requests, responses[6];                /* [2]: 2xx */
+    uint64_t bytes_in, bytes_out;                   /* without TLS */
+};
+/* Any thread. */
+void http_server_counters(const struct http_server *server, struct http_counters *ret_counters);
+
+/* "127.0.0.1:8200" or "[::1]:8200": numbers only. ST_INVALID with a reason. */
+NODISCARD enum status http_address_parse(const char *text, struct sockaddr_storage *ret_address,
+                                         struct reason *reason);
+
+#endif

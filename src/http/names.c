@@ -1,0 +1,70 @@
+/* Words of the protocol. */
+#include "http/http.h"
+
+const char *http_method_name(enum http_method method)
+{
+    static const char *const names[METHODS] = {
+        [METHOD_GET] = "GET",   [METHOD_HEAD] = "HEAD",       [METHOD_POST] = "POST",
+        [METHOD_PUT] = "PUT",   [METHOD_PATCH] = "PATCH",     [METHOD_DELETE] = "DELETE",
+        [METHOD_LIST] = "LIST", [METHOD_OPTIONS] = "OPTIONS",
+    };
+    ASSERT((unsigned)method < METHODS);
+    return names[method];
+}
+
+const char *http_status_reason(int status)
+{
+    switch (status) {
+    case 200: return "OK";
+    case 201: return "Created";
+    case 202: return "Accepted";
+    case 204: return "No Content";
+    case 206: return "Partial Content";
+    case 301: return "Moved Permanently";
+    case 302: return "Found";
+    case 303: return "See Other";
+    case 304: return "Not Modified";
+    case 307: return "Temporary Redirect";
+    case 308: return "Permanent Redirect";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 406: return "Not Acceptable";
+    case 408: return "Request Timeout";
+    case 409: return "Conflict";
+    case 410: return "Gone";
+    case 412: return "Precondition Failed";
+    case 413: return "Content Too Large";
+    case 414: return "URI Too Long";
+    case 415: return "Unsupported Media Type";
+    case 417: return "Expectation Failed";
+    case 422: return "Unprocessable Content";
+    case 429: return "Too Many Requests";
+    case 431: return "Request Header Fields Too Large";
+    case 500: return "Internal Server Error";
+    case 501: return "Not Implemented";
+    case 502: return "Bad Gateway";
+    case 503: return "Service Unavailable";
+    case 504: return "Gateway Timeout";
+    case 505: return "HTTP Version Not Supported";
+    case 507: return "Insufficient Storage";
+    default: return "";
+    }
+}
+
+const struct http_limits http_limits_default = {
+    .uri_bytes_max = 8 * 1024,
+    .header_bytes_max = 32 * 1024,
+    .headers_max = 100,
+    .body_bytes_max = 32 * 1024 * 1024,
+    .connections_max = 16384,
+    .handshake_ms = 10 * 1000,
+    .header_ms = 10 * 1000,
+    .idle_ms = 120 * 1000,
+    .rate_window_ms = 5 * 1000,
+    .body_rate_min = 512,
+    .write_rate_min = 512,
+    .linger_ms = 2 * 1000,
+};

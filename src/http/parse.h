@@ -1,0 +1,93 @@
+/* One HTTP/1.x message at a time, from bytes in any split: llhttp, and what it lets through.
+ *
+ * Beyond llhttp's strict mode it refuses: everything but HTTP/1.0 and 1.1, more than one space in
+ * the request line, a missing or repeated Host in 1.1, Transfer-Encoding in 1.0, any transfer
+ * coding but a single "chunked", lengths that are not plain digits, chunk extensions, targets that
+ * are neither a path nor (OPTIONS) "*" nor an absolute URL that agrees with Host, methods we have
+ * no use for. llhttp does not know LIST: it is shown LINK instead, and a genuine LINK is refused.
+ *
+ * It never looks beyond the end of the message, so its caller decides when the next one begins. */
+#ifndef HOLDFAST_HTTP_PARSE_H
+#define HOLDFAST_HTTP_PARSE_H
+
+#include "http/http.h"
+
+#include <llhttp.h>
+
+/* Positions are in `text`, which begins with the request target. */
+struct http_field {
+    uint32_t name_at, name_len, value_at, value_len;
+};
+
+struct http_head {
+    struct buf text;
+    struct http_field *fields;
+    size_t n_fields, fields_cap;
+    uint32_t target_len, path_at, path_len; /* path: of an absolute URL too */
+    uint32_t query_at, query_len;
+    bool has_query;
+
+    enum http_method method; /* requests */
+    int status;              /* responses */
+    bool http_1_0, keep_alive, expects_continue;
+    bool chunked, has_length;
+    uint64_t length; /* of the body, when has_length */
+};
+
+void http_head_done(struct http_head *head);
+/* Wipe, and keep the memory for another message unless it has grown beyond the ordinary. */
+void http_head_reset(struct http_head *head);
+/* From field *at on, the next of that name in any case. */
+bool http_head_next(const struct http_head *head, const char *name, size_t *at,
+                    struct bytes *ret_value);
+struct http_header http_head_field(const struct http_head *head, size_t i);
+
+enum http_event {
+    EVENT_MORE,    /* all input was used */
+    EVENT_HEAD,    /* the head is complete; the body has not been looked at */
+    EVENT_DONE,    /* the message is complete */
+    EVENT_REFUSED, /* status and why are set; nothing more can be parsed */
+};
+
+enum http_parse_phase { PARSE_START, PARSE_HEAD, PARSE_BODY, PARSE_END };
+
+struct http_parser {
+    llhttp_t llhttp;
+    const struct http_limits *limits;
+    struct http_head *head;
+    /* A run of the body, within the input. False refuses the message with what was passed to
+     * http_parser_refuse. */
+    bool (*on_body)(struct http_parser *parser, struct bytes run);
+
+    enum http_parse_phase phase;
+    bool is_list, half_crlf, skipped_crlf;
+    bool target_done, version_seen, version_done, in_field, complete;
+    bool no_body; /* responses */
+    uint8_t start_len;
+    uint8_t start[5]; /* the first bytes, until it is clear whether they say "LIST " */
+    uint8_t n_host, n_length, n_coding; /* the second is refused */
+    size_t head_bytes;                  /* given to llhttp so far */
+    size_t trailer_bytes;
+    const char *slice; /* what llhttp is looking at */
+    int status;        /* why refused: an HTTP status … */
+    const char *why;   /* … and a text; static */
+};
+
+/* Begin a message; on_body is kept. `head` must be empty; both are borrowed. */
+void http_parser_request(struct http_parser *parser, const struct http_limits *limits,
+                         struct http_head *head);
+/* `no_body`: the response to HEAD. */
+void http_parser_response(struct http_parser *parser, const struct http_limits *limits,
+                          struct http_head *head, bool no_body);
+
+/* Use input up to the next event. Call it again, also without input, until it gives EVENT_MORE,
+ * EVENT_DONE or EVENT_REFUSED. *ret_used bytes were used. */
+enum http_event http_parser_run(struct http_parser *parser, struct bytes in, size_t *ret_used);
+
+/* From on_body. `why` is static. */
+void http_parser_refuse(struct http_parser *parser, int status, const char *why);
+
+/* Nothing of the message has been seen. */
+bool http_parser_untouched(const struct http_parser *parser);
+
+#endif

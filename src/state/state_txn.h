@@ -1,0 +1,114 @@
+/* Transactions: reading and staging. See state.h for how they begin and end in the world. */
+#ifndef HOLDFAST_STATE_STATE_TXN_H
+#define HOLDFAST_STATE_STATE_TXN_H
+
+#include "barrier/barrier.h"
+#include "base/arena.h"
+#include "raft/rlog_txn.h"
+#include "store/store.h"
+
+#define STATE_SHARED RLOG_REPLICATED
+#define STATE_LOCAL RLOG_LOCAL
+
+enum { STATE_KEY_MAX = STORE_KEY_MAX, STATE_VALUE_MAX = 1024 * 1024 };
+
+struct state;
+struct state_read;
+struct state_item; /* of an ordered set, inside */
+
+struct state_set {
+    struct state_item *head; /* NULL until something is in it */
+    unsigned n;
+};
+
+/* Embedded in a request. The fields are not for handlers. */
+struct state_txn {
+    struct state *state;
+    struct barrier_seat *seat;
+    struct arena *arena;
+    struct store_pin pin;
+    struct state_set keys, prefixes; /* what was read, and at which version */
+    struct state_set writes, drops;  /* staged keys; staged deletions of whole prefixes */
+    struct state_op *ops, **ops_end; /* everything staged, in order, for state_rollback */
+    unsigned n_ops;
+    enum status status; /* a failure that was met on the way */
+    bool open, confirmed;
+};
+
+/* Pin the newest version. `read` is a finished state_read, or NULL for a write request on the
+ * active node. `arena` is the request's and outlives the transaction. ST_BUSY: too many pins. */
+NODISCARD enum status state_begin(struct state *state, struct arena *arena,
+                                  const struct state_read *read, struct state_txn *ret_txn);
+/* Unpin. What reads returned stays in the arena. Ended ones are allowed. */
+void state_end(struct state_txn *txn);
+
+struct state_value {
+    struct bytes value;         /* plaintext, in the arena */
+    uint64_t created, modified; /* versions; 0 for what this transaction staged */
+};
+
+/* ST_NOT_FOUND; ST_SEALED; ST_CORRUPT; ST_NOMEM. ST_INVALID: not a key (empty, too long, outside
+ * the segments). */
+NODISCARD enum status state_get(struct state_txn *txn, struct bytes key,
+                                struct state_value *ret_value);
+/* ST_OK or ST_NOT_FOUND without decrypting; else as state_get. */
+NODISCARD enum status state_exists(struct state_txn *txn, struct bytes key);
+
+/* Stage `value` at `key`, replacing an earlier staged write. Both are copied. ST_OK; ST_INVALID,
+ * ST_TOO_BIG (STATE_VALUE_MAX) or ST_NOMEM, transaction unchanged. */
+NODISCARD enum status state_put(struct state_txn *txn, struct bytes key, struct bytes value);
+/* Stage a deletion; the key may be absent. As state_put. */
+NODISCARD enum status state_delete(struct state_txn *txn, struct bytes key);
+/* Stage the deletion of every key that begins with `prefix`, which is longer than its segment,
+ * now and when it is applied. As state_put. */
+NODISCARD enum status state_delete_prefix(struct state_txn *txn, struct bytes prefix);
+
+bool state_staged(const struct state_txn *txn); /* whether anything is staged */
+/* Versions of the pinned state: of all of it, and the newest at or below a prefix (for blocking
+ * queries; it becomes a precondition). */
+uint64_t state_version(const struct state_txn *txn);
+NODISCARD enum status state_newest(struct state_txn *txn, struct bytes prefix,
+                                   uint64_t *ret_version);
+
+/* What is staged so far. Going back to it drops what was staged since; what was read stays read
+ * (PROTOCOL R3: what the framework records survives a handler that failed). */
+struct state_mark {
+    struct state_op **ops_end;
+    unsigned n_ops;
+};
+struct state_mark state_mark(const struct state_txn *txn);
+/* ST_NOMEM: the transaction can no longer commit. */
+NODISCARD enum status state_rollback(struct state_txn *txn, struct state_mark mark);
+
+/* Ordered walk over the keys that begin with a prefix, staged ones included. Staging while walking
+ * is allowed: what is staged ahead of the walk is met. Embedded; valid until state_end. */
+struct state_iter {
+    struct bytes key;           /* the current one, whole; valid until the next call */
+    uint64_t created, modified; /* as in state_value */
+
+    struct state_txn *txn; /* inside */
+    struct bytes prefix;
+    struct store_iter store;
+    bool store_more, staged_now;
+    struct state_item *staged;
+    uint8_t last[STATE_KEY_MAX];
+    size_t last_len;
+};
+/* From the first key >= `from` (empty: the first of the prefix). The whole prefix becomes one
+ * precondition. `prefix` is copied to the arena. ST_INVALID: shorter than a segment. ST_NOMEM. */
+NODISCARD enum status state_scan(struct state_txn *txn, struct bytes prefix, struct bytes from,
+                                 struct state_iter *iter);
+bool state_iter_next(struct state_iter *iter); /* false at the end */
+/* The current value, decrypted into the arena. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
+NODISCARD enum status state_iter_value(struct state_iter *iter, struct bytes *ret_value);
+
+/* The next name below the prefix, as a directory listing shows it: "leaf", or "folder/" once for
+ * all keys below it. `ret_name` lies in the arena. ST_NOT_FOUND at the end; ST_NOMEM. */
+NODISCARD enum status state_iter_name(struct state_iter *iter, struct bytes *ret_name);
+
+/* Values that are not encrypted by the rings: the barrier's own records below core/. */
+NODISCARD enum status state_get_raw(struct state_txn *txn, struct bytes key,
+                                    struct state_value *ret_value);
+NODISCARD enum status state_put_raw(struct state_txn *txn, struct bytes key, struct bytes value);
+
+#endif

@@ -1,0 +1,354 @@
+#include "text/schema.h"
+#include "text/duration.h"
+
+#include <stdio.h>
+#include <strings.h>
+
+struct decoder {
+    struct arena *arena;
+    struct reason *why;
+};
+
+static enum status refuse(struct decoder *d, const struct text_value *v, const char *wanted)
+{
+    if (v->kind == TEXT_STRING || v->kind == TEXT_NUMBER)
+        reason_set(d->why, "%s is expected, not \"%.*s\"", wanted, (int)MIN(v->text.len, 64),
+                   (const char *)v->text.data);
+    else
+        reason_set(d->why, "%s is expected, not %s", wanted, text_kind_name(v->kind));
+    return ST_INVALID;
+}
+
+enum status text_bool_parse(struct bytes text, bool *ret_truth)
+{
+    static const char *const words[] = {"1", "t", "T", "true",  "TRUE",  "True",
+                                        "0", "f", "F", "false", "FALSE", "False"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (text_is(text, words[i])) {
+            *ret_truth = i < ARRAY_LEN(words) / 2;
+            return ST_OK;
+        }
+    return ST_INVALID;
+}
+
+enum status text_to_bool(const struct text_value *v, bool *ret_truth)
+{
+    int64_t n;
+    switch (v->kind) {
+    case TEXT_BOOL: *ret_truth = v->truth; return ST_OK;
+    case TEXT_NUMBER:
+        TRY(text_to_int(v, &n));
+        *ret_truth = n != 0;
+        return ST_OK;
+    case TEXT_STRING:
+        if (v->text.len == 0) {
+            *ret_truth = false;
+            return ST_OK;
+        }
+        return text_bool_parse(v->text, ret_truth);
+    default: return ST_INVALID;
+    }
+}
+
+/* A scalar as text; borrowed where it is text already. */
+static enum status to_string(struct decoder *d, const struct text_value *v, const char **ret_text)
+{
+    if (v->kind == TEXT_BOOL) {
+        *ret_text = v->truth ? "1" : "0";
+        return ST_OK;
+    }
+    if (v->kind != TEXT_STRING && v->kind != TEXT_NUMBER)
+        return refuse(d, v, "a string");
+    if (v->text.len != 0 && memchr(v->text.data, 0, v->text.len) != NULL) {
+        reason_set(d->why, "a string without zero characters is expected");
+        return ST_INVALID;
+    }
+    ASSERT(v->text.data[v->text.len] == 0);
+    *ret_text = (const char *)v->text.data;
+    return ST_OK;
+}
+
+static enum status to_int(struct decoder *d, const struct text_value *v, int64_t *ret_n)
+{
+    bool text = v->kind == TEXT_STRING || v->kind == TEXT_NUMBER;
+    if (v->kind == TEXT_BOOL || (v->kind == TEXT_STRING && v->text.len == 0)) {
+        *ret_n = v->kind == TEXT_BOOL && v->truth;
+        return ST_OK;
+    }
+    return text && text_int_parse(v->text, ret_n) == ST_OK ? ST_OK : refuse(d, v, "a whole number");
+}
+
+static enum status to_duration(struct decoder *d, const struct text_value *v, int64_t *ret_s)
+{
+    int64_t ns;
+    bool text = v->kind == TEXT_STRING || v->kind == TEXT_NUMBER;
+    if (!text || text_duration_parse(v->text, &ns) != ST_OK)
+        return refuse(d, v, "a duration such as 90 or \"1h30m\"");
+    *ret_s = ns / 1000000000;
+    return ST_OK;
+}
+
+static enum status to_size(struct decoder *d, const struct text_value *v, uint64_t *ret_bytes)
+{
+    bool text = v->kind == TEXT_STRING || v->kind == TEXT_NUMBER;
+    return text && text_size_parse(v->text, ret_bytes) == ST_OK
+               ? ST_OK
+               : refuse(d, v, "a size such as 4096 or \"64MiB\"");
+}
+
+/* The parts of "a, b,c" between commas, trimmed; empty parts are left out. */
+static enum status split(struct decoder *d, const char *text, struct field_strings *ret)
+{
+    size_t room = 1;
+    for (const char *p = text; *p != '\0'; p++)
+        room += *p == ',';
+    const char **items = arena_alloc(d->arena, room * sizeof *items);
+    if (items == NULL)
+        return ST_NOMEM;
+    *ret = (struct field_strings){.items = items, .given = true};
+    for (const char *p = text;; p++) {
+        p += strspn(p, " ");
+        size_t len = strcspn(p, ","), used = len;
+        while (used > 0 && p[used - 1] == ' ')
+            used--;
+        if (used > 0) {
+            items[ret->n] = arena_str(d->arena, bytes_of(p, used));
+            if (items[ret->n++] == NULL)
+                return ST_NOMEM;
+        }
+        p += len;
+        if (*p == '\0')
+            return ST_OK;
+    }
+}
+
+static enum status to_strings(struct decoder *d, const struct text_value *v,
+                              struct field_strings *ret)
+{
+    const char *text;
+    if (v->kind != TEXT_LIST) {
+        if (v->kind == TEXT_OBJECT)
+            return refuse(d, v, "a list of strings");
+        TRY(to_string(d, v, &text));
+        return split(d, text, ret);
+    }
+    const char **items = arena_alloc(d->arena, v->n * sizeof *items);
+    if (items == NULL)
+        return ST_NOMEM;
+    size_t n = 0;
+    TEXT_FOR (item, v)
+        TRY(to_string(d, item, &items[n++]));
+    *ret = (struct field_strings){.items = items, .n = n, .given = true};
+    return ST_OK;
+}
+
+/* "k=v" of a list; an object's members come with their names. */
+static enum status to_pair(struct decoder *d, const struct text_value *v, bool named,
+                           const char **ret_pair)
+{
+    const char *text;
+    TRY(to_string(d, v, &text));
+    const char *equals = strchr(text, '=');
+    if (named) {
+        if (v->name.len != 0 && memchr(v->name.data, 0, v->name.len) != NULL)
+            return refuse(d, v, "a name without zero characters");
+        ret_pair[0] = arena_str(d->arena, v->name);
+        ret_pair[1] = text;
+    } else {
+        if (equals == NULL)
+            return refuse(d, v, "\"key=value\"");
+        ret_pair[0] = arena_str(d->arena, bytes_of(text, (size_t)(equals - text)));
+        ret_pair[1] = equals + 1;
+    }
+    return ret_pair[0] != NULL ? ST_OK : ST_NOMEM;
+}
+
+static enum status to_map(struct decoder *d, const struct text_value *v, struct field_map *ret)
+{
+    bool many = v->kind == TEXT_OBJECT || v->kind == TEXT_LIST;
+    if (!many && v->kind != TEXT_STRING)
+        return refuse(d, v, "an object of strings");
+    size_t room = many ? v->n : 1, n = 0;
+    const char **pairs = arena_alloc(d->arena, 2 * room * sizeof *pairs);
+    if (pairs == NULL)
+        return ST_NOMEM;
+    if (!many)
+        TRY(to_pair(d, v, false, pairs + 2 * n++));
+    else
+        TEXT_FOR (item, v)
+            TRY(to_pair(d, item, v->kind == TEXT_OBJECT, pairs + 2 * n++));
+    *ret = (struct field_map){.pairs = pairs, .n = n, .given = true};
+    return ST_OK;
+}
+
+static enum status decode_field(struct decoder *d, const struct field *f,
+                                const struct text_value *v, char *out)
+{
+    void *at = out + f->offset;
+    switch (f->kind) {
+    case FIELD_STRING: return to_string(d, v, at);
+    case FIELD_BOOL: return text_to_bool(v, at) == ST_OK ? ST_OK : refuse(d, v, "true or false");
+    case FIELD_INT: return to_int(d, v, at);
+    case FIELD_DURATION: return to_duration(d, v, at);
+    case FIELD_SIZE: return to_size(d, v, at);
+    case FIELD_STRINGS: return to_strings(d, v, at);
+    case FIELD_MAP: return to_map(d, v, at);
+    case FIELD_VALUE: *(const struct text_value **)at = v; return ST_OK;
+    case FIELD_OBJECT: break;
+    }
+    ASSERT(f->kind != FIELD_OBJECT); /* replies only */
+    return ST_INTERNAL;
+}
+
+static bool is_named(const struct schema *schema, const struct field *f, struct bytes name)
+{
+    if (!schema->fold_case)
+        return text_is(name, f->name);
+    return name.len == strlen(f->name) &&
+           strncasecmp((const char *)name.data, f->name, name.len) == 0;
+}
+
+static const struct text_value *find(const struct schema *schema, const struct field *f,
+                                     const struct text_value *object)
+{
+    if (object == NULL)
+        return NULL;
+    TEXT_FOR (member, object)
+        if (is_named(schema, f, member->name))
+            return member;
+    return NULL;
+}
+
+static enum status decode_one(struct decoder *d, const struct schema *schema, const struct field *f,
+                              const struct text_value *object, char *out, uint32_t *ret_line)
+{
+    const struct text_value *v = find(schema, f, object);
+    struct text_value preset = {.kind = TEXT_STRING};
+
+    *ret_line = v != NULL ? v->line : object != NULL ? object->line : 0;
+    if (v != NULL && v->kind == TEXT_NULL && f->kind != FIELD_VALUE)
+        v = NULL;
+    if (f->has != 0)
+        *(bool *)(void *)(out + f->has) = v != NULL;
+    if (v == NULL && f->required) {
+        reason_set(d->why, "is required");
+        return ST_INVALID;
+    }
+    if (v == NULL && f->preset != NULL) {
+        preset.text = bytes_str(f->preset);
+        v = &preset;
+    }
+    return v == NULL ? ST_OK : decode_field(d, f, v, out);
+}
+
+enum status schema_decode(const struct schema *schema, const struct text_value *object,
+                          struct arena *arena, void *ret_struct, struct schema_fault *ret_fault)
+{
+    struct decoder d = {.arena = arena, .why = &ret_fault->why};
+
+    ASSERT(object == NULL || object->kind == TEXT_OBJECT);
+    memset(ret_struct, 0, schema->size);
+    for (size_t i = 0; i < schema->n; i++) {
+        const struct field *f = &schema->fields[i];
+        uint32_t line;
+        enum status st = decode_one(&d, schema, f, object, ret_struct, &line);
+        if (st == ST_INVALID) {
+            (void)snprintf(ret_fault->field, sizeof ret_fault->field, "%s", f->name); /* cut */
+            ret_fault->line = line;
+        }
+        TRY(st);
+    }
+    return ST_OK;
+}
+
+const struct text_value *schema_unknown(const struct schema *schema,
+                                        const struct text_value *object,
+                                        const struct text_value *after)
+{
+    const struct text_value *member = after != NULL ? after->next : object->first;
+    for (; member != NULL; member = member->next) {
+        size_t i = 0;
+        while (i < schema->n && !is_named(schema, &schema->fields[i], member->name))
+            i++;
+        if (i == schema->n)
+            return member;
+    }
+    return NULL;
+}
+
+static bool is_empty(const struct field *f, const void *at)
+{
+    switch (f->kind) {
+    case FIELD_STRING: return *(const char *const *)at == NULL || **(const char *const *)at == 0;
+    case FIELD_BOOL: return !*(const bool *)at;
+    case FIELD_INT:
+    case FIELD_DURATION:
+    case FIELD_SIZE: return *(const uint64_t *)at == 0;
+    case FIELD_STRINGS: return ((const struct field_strings *)at)->n == 0;
+    case FIELD_MAP: return ((const struct field_map *)at)->n == 0;
+    case FIELD_VALUE: return *(const struct text_value *const *)at == NULL;
+    case FIELD_OBJECT: return *(const void *const *)at == NULL;
+    }
+    return false;
+}
+
+static void encode_strings(const struct field_strings *s, struct text_writer *w)
+{
+    text_open_list(w);
+    for (size_t i = 0; i < s->n; i++)
+        text_put_str(w, s->items[i]);
+    text_close(w);
+}
+
+static void encode_map(const struct field_map *map, struct text_writer *w)
+{
+    text_open_object(w);
+    for (size_t i = 0; i < map->n; i++)
+        text_member_str(w, map->pairs[2 * i], map->pairs[2 * i + 1]);
+    text_close(w);
+}
+
+static void encode_field(const struct field *f, const void *at, struct text_writer *w)
+{
+    switch (f->kind) {
+    case FIELD_STRING: text_put_str(w, *(const char *const *)at); break;
+    case FIELD_BOOL: text_put_bool(w, *(const bool *)at); break;
+    case FIELD_INT:
+    case FIELD_DURATION: text_put_int(w, *(const int64_t *)at); break;
+    case FIELD_SIZE: text_put_uint(w, *(const uint64_t *)at); break;
+    case FIELD_STRINGS: encode_strings(at, w); break;
+    case FIELD_MAP: encode_map(at, w); break;
+    case FIELD_VALUE: text_put_value(w, *(const struct text_value *const *)at); break;
+    case FIELD_OBJECT:
+        if (*(const void *const *)at == NULL)
+            text_put_null(w);
+        else
+            schema_encode(f->sub, *(const void *const *)at, w);
+        break;
+    }
+}
+
+void schema_encode(const struct schema *schema, const void *from, struct text_writer *w)
+{
+    text_open_object(w);
+    for (size_t i = 0; i < schema->n; i++) {
+        const struct field *f = &schema->fields[i];
+        const void *at = (const char *)from + f->offset;
+        if (f->omit && is_empty(f, at))
+            continue;
+        text_key(w, f->name);
+        encode_field(f, at, w);
+    }
+    text_close(w);
+}
+
+const char *field_kind_json(enum field_kind kind)
+{
+    static const char *const names[] = {
+        [FIELD_STRING] = "string",    [FIELD_BOOL] = "boolean", [FIELD_INT] = "integer",
+        [FIELD_DURATION] = "integer", [FIELD_SIZE] = "integer", [FIELD_STRINGS] = "array",
+        [FIELD_MAP] = "object",       [FIELD_VALUE] = "object", [FIELD_OBJECT] = "object",
+    };
+    ASSERT((size_t)kind < ARRAY_LEN(names));
+    return names[kind];
+}

@@ -1,0 +1,119 @@
+/* Tables of fields: from a tree into a C struct with the conversions people rely on, and from a
+ * struct to JSON. The same table documents the fields.
+ *
+ *   struct sign { const char *key; int64_t ttl; };
+ *   static const struct field sign_fields[] = {
+ *       FIELD(struct sign, key, STRING, .required = true, .help = "Key to sign."),
+ *       FIELD(struct sign, ttl, DURATION, .preset = "30s", .help = "Validity."),
+ *   };
+ *   const struct schema sign_schema = SCHEMA(struct sign, sign_fields);
+ *
+ * A member whose C type does not fit its kind does not compile. */
+#ifndef HOLDFAST_TEXT_SCHEMA_H
+#define HOLDFAST_TEXT_SCHEMA_H
+
+#include "text/json.h"
+
+/* Several strings, in the arena. `given` tells an empty list from none. */
+struct field_strings {
+    const char *const *items;
+    size_t n;
+    bool given;
+};
+
+/* Pairs of strings: n names, each followed by its value. */
+struct field_map {
+    const char *const *pairs;
+    size_t n;
+    bool given;
+};
+
+/* Kind, and the type of its member. A string, number or boolean is taken for one another where its
+ * content allows; null counts as absent. */
+enum field_kind {
+    FIELD_STRING,   /* const char *, NULL when absent; never holds a zero character */
+    FIELD_BOOL,     /* bool */
+    FIELD_INT,      /* int64_t */
+    FIELD_DURATION, /* int64_t seconds: number, "90", "1h30m", "2d"; never negative */
+    FIELD_SIZE,     /* uint64_t bytes: number, "64MiB" */
+    FIELD_STRINGS,  /* struct field_strings: list, or "a,b" */
+    FIELD_MAP,      /* struct field_map: object, or list of "k=v" */
+    FIELD_VALUE,    /* const struct text_value *, NULL when absent */
+    FIELD_OBJECT,   /* const void *: a struct of `sub`; only encoded */
+};
+#define FIELD_C_STRING const char *
+#define FIELD_C_BOOL bool
+#define FIELD_C_INT int64_t
+#define FIELD_C_DURATION int64_t
+#define FIELD_C_SIZE uint64_t
+#define FIELD_C_STRINGS struct field_strings
+#define FIELD_C_MAP struct field_map
+#define FIELD_C_VALUE const struct text_value *
+#define FIELD_C_OBJECT const void *
+
+struct schema;
+
+struct field {
+    const char *name;
+    enum field_kind kind;
+    size_t offset;
+    size_t has;         /* offset of a bool that says whether the field was given; 0: none */
+    const char *preset; /* taken when absent, in the form a string field would have */
+    const char *help;
+    const struct schema *sub;
+    bool required;
+    bool omit;   /* encoding: leave the member out when it is empty, 0 or false */
+    bool hidden; /* a secret: never shown by help or in logs */
+};
+
+struct schema {
+    const struct field *fields;
+    size_t n, size; /* size of the struct */
+    bool fold_case; /* names are compared without case, as some clients of bare paths need */
+};
+
+/* Multiplying by zero only lets _Generic refuse a wrong type. */
+#define FIELD_NAMED(text, type, member, kind_, ...)                                \
+    {                                                                              \
+        .name = (text), .kind = FIELD_##kind_,                                     \
+        .offset = offsetof(type, member) +                                         \
+                  0 * (size_t) _Generic(((type *)0)->member, FIELD_C_##kind_ : 1), \
+        __VA_ARGS__                                                                \
+    }
+#define FIELD(type, member, kind_, ...) FIELD_NAMED(#member, type, member, kind_, __VA_ARGS__)
+#define SCHEMA(type, table)                                                            \
+    {                                                                                  \
+        .fields = (table), .n = sizeof(table) / sizeof(table)[0], .size = sizeof(type) \
+    }
+
+/* What was wrong with which field. */
+struct schema_fault {
+    char field[64];
+    uint32_t line;
+    struct reason why;
+};
+
+/* Fill *ret_struct (schema->size bytes, written even on failure) from an object; NULL is an empty
+ * one. Strings borrow from the tree or the arena. Members that the table does not know are left to
+ * the caller, see schema_unknown. ST_INVALID with the fault; ST_NOMEM. */
+NODISCARD enum status schema_decode(const struct schema *schema, const struct text_value *object,
+                                    struct arena *arena, void *ret_struct,
+                                    struct schema_fault *ret_fault);
+
+/* The first member after `after` (NULL: from the start) that no field is named like; NULL: none. */
+const struct text_value *schema_unknown(const struct schema *schema,
+                                        const struct text_value *object,
+                                        const struct text_value *after);
+
+/* Write the struct as an object. */
+void schema_encode(const struct schema *schema, const void *from, struct text_writer *w);
+
+/* The JSON type an OpenAPI document gives for a kind: "string", "integer" … */
+const char *field_kind_json(enum field_kind kind);
+
+/* One value by itself, with the conversions of a field. ST_INVALID. */
+NODISCARD enum status text_to_bool(const struct text_value *v, bool *ret_truth);
+/* The words of strconv.ParseBool: 1 t T TRUE true True and their opposites. ST_INVALID. */
+NODISCARD enum status text_bool_parse(struct bytes text, bool *ret_truth);
+
+#endif

@@ -1,0 +1,247 @@
+#include "support.h"
+
+#include "base/mem.h"
+#include "cli/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LISTENER "listener \"tcp\" {\n  address = \"127.0.0.1:8200\"\n  tls_disable = true\n}\n"
+#define CLUSTER                                                                            \
+    "cluster {\n  address = \"127.0.0.1:8201\"\n  ca_file = \"ca\"\n  cert_file = \"c\"\n" \
+    "  key_file = \"k\"\n  member \"a\" { address = \"127.0.0.1:8201\" }\n"                \
+    "  member \"b\" { address = \"h:1\" }\n}\n"
+#define SEAL "seal \"static\" {\n  key_file = \"seal.key\"\n}\n"
+#define NAMES "node_name = \"a\"\ndata_dir = \"d\"\n"
+
+static struct config config;
+static struct reason why;
+
+static int done(void **ctx)
+{
+    (void)ctx;
+    config_done(&config);
+    return 0;
+}
+
+static void load(const char *text)
+{
+    if (config_parse(bytes_str(text), "x.hcl", &config, &why) != ST_OK)
+        fail_msg("%s: %s", text, why.text);
+}
+
+static void refused(const char *text, const char *start, const char *part)
+{
+    assert_status(config_parse(bytes_str(text), "x.hcl", &config, &why), ST_INVALID);
+    if (strncmp(why.text, start, strlen(start)) != 0 || strstr(why.text, part) == NULL)
+        fail_msg("\"%s\" is not \"%s … %s\"", why.text, start, part);
+}
+
+static void the_least_configuration_has_the_defaults(void **ctx)
+{
+    (void)ctx;
+    load(NAMES LISTENER CLUSTER SEAL);
+    assert_string_equal(config.node_name, "a");
+    assert_string_equal(config.log_level, "info");
+    assert_int_equal(config.workers, 0);
+    assert_true(config.default_kv && config.performance_standby);
+    assert_null(config.api_addr);
+    assert_null(config.reported_version);
+    assert_int_equal(config.n_listeners, 1);
+    assert_int_equal(config.listeners[0].max_request_bytes, 32 << 20);
+    assert_int_equal(config.listeners[0].request_timeout_s, 90);
+    assert_string_equal(config.cluster.advertise, "127.0.0.1:8201");
+    assert_int_equal(config.cluster.n_members, 2);
+    assert_string_equal(config.cluster.members[1].name, "b");
+    assert_string_equal(config.cluster.members[1].address, "h:1");
+    assert_string_equal(config.seal.type, "static");
+    assert_string_equal(config.seal.key_id, "default");
+}
+
+static void every_field_is_read(void **ctx)
+{
+    (void)ctx;
+    load(NAMES
+         "api_addr = \"https://x\"\nlog_level = \"debug\"\nworkers = 3\n"
+         "segment_bytes = \"1MiB\"\nsnapshot_log_bytes = 65536\nstate_bytes_max = \"1GiB\"\n"
+         "reserve_bytes = 5\ndefault_kv = false\nperformance_standby = \"false\"\n"
+         "compat { reported_version = \"1.15.0\" }\n" LISTENER
+         "listener \"tcp\" {\n address = \"[::1]:1\"\n tls_cert_file = \"c\"\n"
+         " tls_key_file = \"k\"\n max_request_bytes = \"1KiB\"\n max_connections = 7\n"
+         " idle_timeout_s = \"2m\"\n unauthenticated_metrics = true\n}\n" SEAL
+         "cluster {\n id = \"0123abcd-0000-4000-8000-000000000000\"\n name = \"n\"\n"
+         " address = \"0.0.0.0:1\"\n advertise = \"h:2\"\n ca_file = \"1\"\n cert_file = \"2\"\n"
+         " key_file = \"3\"\n election_ms = 500\n heartbeat_ms = 50\n}\n");
+    assert_string_equal(config.api_addr, "https://x");
+    assert_int_equal(config.workers, 3);
+    assert_int_equal(config.segment_bytes, 1 << 20);
+    assert_int_equal(config.snapshot_log_bytes, 65536);
+    assert_int_equal(config.state_bytes_max, 1 << 30);
+    assert_int_equal(config.reserve_bytes, 5);
+    assert_false(config.default_kv || config.performance_standby);
+    assert_string_equal(config.reported_version, "1.15.0");
+    assert_int_equal(config.n_listeners, 2);
+    assert_true(config.listeners[1].unauthenticated_metrics);
+    assert_false(config.listeners[1].tls_disable);
+    assert_int_equal(config.listeners[1].max_request_bytes, 1024);
+    assert_int_equal(config.listeners[1].max_connections, 7);
+    assert_int_equal(config.listeners[1].idle_timeout_s, 120);
+    assert_string_equal(config.cluster.advertise, "h:2");
+    assert_int_equal(config.cluster.election_ms, 500);
+    assert_int_equal(config.cluster.heartbeat_ms, 50);
+}
+
+static void json_is_read_too(void **ctx)
+{
+    (void)ctx;
+    load("{\"node_name\": \"a\", \"data_dir\": \"d\", \"cluster\": {\"address\": \"h:1\","
+         "\"ca_file\": \"1\", \"cert_file\": \"2\", \"key_file\": \"3\", \"member\": {\"a\": "
+         "{\"address\": \"h:1\"}, \"b\": {\"address\": \"h:2\"}}},"
+         "\"listener\": [{\"tcp\": {\"address\": \"h:3\", \"tls_disable\": true}},"
+         "{\"tcp\": [{\"address\": \"h:4\", \"tls_disable\": 1}]}],"
+         "\"seal\": {\"static\": {\"key_file\": \"k\"}}}");
+    assert_int_equal(config.cluster.n_members, 2);
+    assert_int_equal(config.n_listeners, 2);
+    assert_string_equal(config.listeners[1].address, "h:4");
+}
+
+static void an_error_names_file_line_and_field(void **ctx)
+{
+    (void)ctx;
+    refused(NAMES "\nlistner \"tcp\" {\n}\n", "x.hcl:4: ", "\"listner\"");
+    refused(NAMES LISTENER CLUSTER "seal \"static\" {\n  key_fil = \"x\"\n}\n",
+            "x.hcl:16: ", "\"key_fil\"");
+    refused(NAMES LISTENER CLUSTER "seal \"static\" {\n}\n", "x.hcl:15: ", "key_file: is required");
+    refused("node_name = \"a\"\n", "x.hcl:1: ", "data_dir: is required");
+    refused(NAMES "workers = \"many\"\n", "x.hcl:3: ", "workers: a whole number");
+    refused(NAMES "a = \n", "x.hcl:4: ", "a value is expected");
+    refused("{\n\"node_name\": 1,\n\"x\": 2}", "x.hcl:3: ", "\"x\"");
+}
+
+static void values_that_cannot_work_are_refused(void **ctx)
+{
+    (void)ctx;
+    static const char rest[] = LISTENER CLUSTER SEAL;
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {"node_name = \"a/b\"\ndata_dir = \"d\"\n", "node_name"},
+        {"node_name = \"\"\ndata_dir = \"d\"\n", "node_name"},
+        {"node_name = \"a\"\ndata_dir = \"\"\n", "data_dir"},
+        {NAMES "log_level = \"loud\"\n", "log_level"},
+        {NAMES "workers = -1\n", "workers"},
+        {NAMES "segment_bytes = \"1.5MiB\"\n", "segment_bytes"},
+        {NAMES SEAL, "seal: is repeated"},
+        {NAMES CLUSTER, "cluster: is repeated"},
+        {NAMES "listener \"unix\" { address = \"h:1\" }\n", "listener: \"unix\""},
+        {NAMES "listener { address = \"h:1\" }\n", "label is missing"},
+        {NAMES "listener \"tcp\" { address = \"h:1\" }\n", "tls_cert_file"},
+        {NAMES "listener \"tcp\" { address = \"h\"\n tls_disable = true }\n", "host:port"},
+        {NAMES "compat = 1\n", "compat: a block"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char text[2000];
+        (void)snprintf(text, sizeof text, "%s%s", cases[i].text, rest);
+        refused(text, "x.hcl:", cases[i].part);
+    }
+}
+
+static void what_is_missing_is_named(void **ctx)
+{
+    (void)ctx;
+    refused(NAMES CLUSTER SEAL, "x.hcl:1: ", "listener: at least one");
+    refused(NAMES LISTENER SEAL, "x.hcl:1: ", "cluster: is required");
+    refused(NAMES LISTENER CLUSTER, "x.hcl:1: ", "seal: is required");
+    refused(NAMES LISTENER CLUSTER "seal = 1\n", "x.hcl:15: ", "seal: a block with a label");
+    refused(NAMES SEAL CLUSTER "listener = [1]\n", "x.hcl:14: ", "listener: a block with a label");
+}
+
+static void members_differ(void **ctx)
+{
+    (void)ctx;
+    static const char start[] = NAMES LISTENER SEAL
+        "cluster {\naddress = \"h:1\"\nca_file = \"1\"\ncert_file = \"1\"\nkey_file = \"1\"\n"
+        "member \"a\" { address = \"h:1\" }\n";
+    char text[2000];
+    (void)snprintf(text, sizeof text, "%smember \"a\" { address = \"h:2\" }\n}", start);
+    refused(text, "x.hcl:16: ", "\"a\" is repeated");
+    (void)snprintf(text, sizeof text, "%smember \"b\" { address = \"h:1\" }\n}", start);
+    refused(text, "x.hcl:16: ", "have the same one");
+    (void)snprintf(text, sizeof text, "%smember \"b\" { port = 1 }\n}", start);
+    refused(text, "x.hcl:16: ", "unknown field \"port\"");
+    (void)snprintf(text, sizeof text, "%sid = \"abc\"\n}", start);
+    refused(text, "x.hcl:16: ", "UUID");
+    (void)snprintf(text, sizeof text, "%selection_ms = 100\nheartbeat_ms = 90\n}", start);
+    refused(text, "x.hcl:", "election_ms");
+}
+
+static void addresses_have_a_host_and_a_port(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *text, *host;
+        int port;
+    } good[] = {
+        {"127.0.0.1:8200", "127.0.0.1", 8200}, {"[::1]:65535", "::1", 65535}, {"h.x:1", "h.x", 1}};
+    static const char *const bad[] = {"",     ":1",    "h",    "h:",   "h:0",  "h:65536", "h:-1",
+                                      "h:1x", "::1:5", "[]:5", "[h:5", "h]:5", "h:5:6"};
+    char host[256];
+    uint16_t port;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        assert_status(config_split_address(good[i].text, host, &port), ST_OK);
+        assert_string_equal(host, good[i].host);
+        assert_int_equal(port, good[i].port);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        if (config_split_address(bad[i], host, &port) != ST_INVALID)
+            fail_msg("\"%s\" is taken for an address", bad[i]);
+}
+
+static void a_file_is_loaded_and_a_missing_one_named(void **ctx)
+{
+    (void)ctx;
+    char path[] = "/tmp/holdfast-config-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    static const char text[] = NAMES LISTENER CLUSTER SEAL;
+    assert_int_equal(write(fd, text, sizeof text - 1), (ssize_t)sizeof text - 1);
+    assert_int_equal(close(fd), 0);
+    assert_status(config_load(path, &config, &why), ST_OK);
+    assert_string_equal(config.file, path);
+    assert_int_equal(unlink(path), 0);
+    assert_status(config_load(path, &config, &why), ST_NOT_FOUND);
+    assert_non_null(strstr(why.text, path));
+}
+
+static void a_failed_allocation_is_reported(void **ctx)
+{
+    (void)ctx;
+    for (uint64_t n = 1;; n++) {
+        (void)mem_fail_nth(n);
+        enum status st = config_parse(BYTES(NAMES LISTENER CLUSTER SEAL), "x", &config, &why);
+        bool used = mem_fail_nth(0);
+        assert_status(st, used ? ST_NOMEM : ST_OK);
+        if (!used)
+            break;
+    }
+}
+
+#define TEST(f) cmocka_unit_test_teardown(f, done)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_least_configuration_has_the_defaults),
+        TEST(every_field_is_read),
+        TEST(json_is_read_too),
+        TEST(an_error_names_file_line_and_field),
+        TEST(values_that_cannot_work_are_refused),
+        TEST(what_is_missing_is_named),
+        TEST(members_differ),
+        TEST(addresses_have_a_host_and_a_port),
+        TEST(a_file_is_loaded_and_a_missing_one_named),
+        TEST(a_failed_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+#include "support.h"
+
+#include "text/schema.h"
+
+struct sample {
+    const char *name;
+    bool on, has_ttl;
+    int64_t count, ttl;
+    uint64_t size;
+    struct field_strings list;
+    struct field_map map;
+    const struct text_value *any;
+};
+
+static const struct field fields[] = {
+    FIELD(struct sample, name, STRING, .required = true),
+    FIELD(struct sample, on, BOOL),
+    FIELD(struct sample, count, INT, .preset = "22"),
+    FIELD(struct sample, ttl, DURATION, .preset = "30s", .has = offsetof(struct sample, has_ttl)),
+    FIELD(struct sample, size, SIZE, .omit = true),
+    FIELD(struct sample, list, STRINGS),
+    FIELD(struct sample, map, MAP),
+    FIELD(struct sample, any, VALUE),
+};
+static const struct schema schema = SCHEMA(struct sample, fields);
+
+static struct arena arena;
+
+static int wipe(void **ctx)
+{
+    (void)ctx;
+    arena_done(&arena);
+    return 0;
+}
+
+static const struct text_value *parsed(const char *text)
+{
+    const struct text_value *v = NULL;
+    assert_status(text_json_parse(&arena, bytes_str(text), &v, NULL), ST_OK);
+    return v;
+}
+
+static struct sample decoded(const char *text)
+{
+    struct sample s;
+    struct schema_fault fault;
+    if (schema_decode(&schema, parsed(text), &arena, &s, &fault) != ST_OK)
+        fail_msg("%s: %s: %s", text, fault.field, fault.why.text);
+    return s;
+}
+
+static void refused(const char *text, const char *field)
+{
+    struct sample s;
+    struct schema_fault fault = {0};
+    assert_status(schema_decode(&schema, parsed(text), &arena, &s, &fault), ST_INVALID);
+    assert_string_equal(fault.field, field);
+    assert_true(fault.why.text[0] != '\0');
+}
+
+static void absent_fields_take_their_presets(void **ctx)
+{
+    (void)ctx;
+    struct sample s = decoded("{\"name\":\"n\",\"count\":null}");
+    assert_string_equal(s.name, "n");
+    assert_false(s.on || s.has_ttl || s.list.given || s.map.given);
+    assert_int_equal(s.count, 22);
+    assert_int_equal(s.ttl, 30);
+    assert_null(s.any);
+}
+
+static void scalars_convert_into_each_other(void **ctx)
+{
+    (void)ctx;
+    struct sample s = decoded("{\"name\":12.50,\"on\":\"true\",\"count\":\"-7\",\"ttl\":90}");
+    assert_string_equal(s.name, "12.50");
+    assert_true(s.on && s.has_ttl);
+    assert_int_equal(s.count, -7);
+    assert_int_equal(s.ttl, 90);
+    s = decoded("{\"name\":true,\"on\":1,\"count\":true,\"ttl\":\"1h30m\",\"size\":\"1KiB\"}");
+    assert_string_equal(s.name, "1");
+    assert_true(s.on);
+    assert_int_equal(s.count, 1);
+    assert_int_equal(s.ttl, 5400);
+    assert_int_equal(s.size, 1024);
+    s = decoded("{\"name\":\"\",\"on\":\"\",\"count\":\"\",\"ttl\":\"2d\"}");
+    assert_false(s.on);
+    assert_int_equal(s.count, 0);
+    assert_int_equal(s.ttl, 172800);
+}
+
+static void lists_are_written_in_two_ways(void **ctx)
+{
+    (void)ctx;
+    struct sample s = decoded("{\"name\":1,\"list\":\" a, b c ,,d\"}");
+    assert_int_equal(s.list.n, 3);
+    assert_string_equal(s.list.items[1], "b c");
+    s = decoded("{\"name\":1,\"list\":[\"a,b\",2]}");
+    assert_int_equal(s.list.n, 2);
+    assert_string_equal(s.list.items[0], "a,b");
+    assert_string_equal(s.list.items[1], "2");
+    s = decoded("{\"name\":1,\"list\":[]}");
+    assert_true(s.list.given && s.list.n == 0);
+}
+
+static void maps_are_written_in_two_ways(void **ctx)
+{
+    (void)ctx;
+    struct sample s = decoded("{\"name\":1,\"map\":{\"a\":1,\"b\":\"c=d\"}}");
+    assert_int_equal(s.map.n, 2);
+    assert_string_equal(s.map.pairs[0], "a");
+    assert_string_equal(s.map.pairs[1], "1");
+    assert_string_equal(s.map.pairs[3], "c=d");
+    s = decoded("{\"name\":1,\"map\":[\"k=v=w\",\"e=\"]}");
+    assert_int_equal(s.map.n, 2);
+    assert_string_equal(s.map.pairs[0], "k");
+    assert_string_equal(s.map.pairs[1], "v=w");
+    assert_string_equal(s.map.pairs[3], "");
+}
+
+static void what_does_not_convert_names_the_field(void **ctx)
+{
+    (void)ctx;
+    refused("{}", "name");
+    refused("{\"name\":null}", "name");
+    refused("{\"name\":[]}", "name");
+    refused("{\"name\":\"a\\u0000b\"}", "name");
+    refused("{\"name\":1,\"on\":\"perhaps\"}", "on");
+    refused("{\"name\":1,\"count\":1.5}", "count");
+    refused("{\"name\":1,\"count\":9223372036854775808}", "count");
+    refused("{\"name\":1,\"ttl\":-1}", "ttl");
+    refused("{\"name\":1,\"ttl\":true}", "ttl");
+    refused("{\"name\":1,\"size\":-1}", "size");
+    refused("{\"name\":1,\"list\":{\"a\":1}}", "list");
+    refused("{\"name\":1,\"list\":[[]]}", "list");
+    refused("{\"name\":1,\"map\":[\"novalue\"]}", "map");
+    refused("{\"name\":1,\"map\":{\"a\\u0000\":\"b\"}}", "map");
+    refused("{\"name\":1,\"map\":{\"a\":{}}}", "map");
+}
+
+static void unknown_members_are_found(void **ctx)
+{
+    (void)ctx;
+    const struct text_value *v = parsed("{\"x\":1,\"name\":2,\"Name\":3,\"y\":4}");
+    const struct text_value *u = schema_unknown(&schema, v, NULL);
+    assert_bytes(u->name, BYTES("x"));
+    u = schema_unknown(&schema, v, u);
+    assert_bytes(u->name, BYTES("Name"));
+    u = schema_unknown(&schema, v, u);
+    assert_bytes(u->name, BYTES("y"));
+    assert_null(schema_unknown(&schema, v, u));
+}
+
+static void names_may_be_compared_without_case(void **ctx)
+{
+    (void)ctx;
+    struct schema folded = schema;
+    struct schema_fault fault;
+    struct sample s;
+    folded.fold_case = true;
+    assert_status(schema_decode(&folded, parsed("{\"NAME\":\"x\"}"), &arena, &s, &fault), ST_OK);
+    assert_string_equal(s.name, "x");
+    assert_null(schema_unknown(&folded, parsed("{\"NAME\":\"x\"}"), NULL));
+}
+
+static void a_struct_is_written_as_its_table_says(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf out = {0};
+    struct text_writer w = {.out = &out};
+    struct sample s =
+        decoded("{\"name\":\"n\",\"list\":[\"a\"],\"map\":{\"k\":\"v\"},\"any\":[1]}");
+    schema_encode(&schema, &s, &w);
+    assert_bytes(buf_bytes(&out),
+                 BYTES("{\"name\":\"n\",\"on\":false,\"count\":22,\"ttl\":30,\"list\":[\"a\"],"
+                       "\"map\":{\"k\":\"v\"},\"any\":[1]}"));
+}
+
+#define TEST(f) cmocka_unit_test_teardown(f, wipe)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(absent_fields_take_their_presets),      TEST(scalars_convert_into_each_other),
+        TEST(lists_are_written_in_two_ways),         TEST(maps_are_written_in_two_ways),
+        TEST(what_does_not_convert_names_the_field), TEST(unknown_members_are_found),
+        TEST(names_may_be_compared_without_case),    TEST(a_struct_is_written_as_its_table_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
