@@ -29,29 +29,37 @@ struct store_node;
 /* A pinned version. Embedded; the root stays whole until store_unpin. Readable from any thread,
  * pinned and unpinned from any thread. */
 struct store_pin {
-    const struct store_node *root; /* NULL when the tree is empty */
     struct store *store;
-    uint64_t generation; /* counts published batches */
-    uint64_t version;    /* what the writer gave to store_publish */
+    const struct store_node *root;  /* NULL when the tree is empty */
+    const struct store_node *floor; /* of newest versions since a swap; NULL without */
+    uint64_t newest;                /* the tree's own */
+    uint64_t generation;            /* counts published batches */
+    uint64_t version;               /* what the writer gave to store_publish */
     unsigned slot;
 };
 
 struct store_item {
-    struct bytes key, value; /* borrowed from the pinned tree */
+    struct bytes key;   /* as asked for, or the iterator's */
+    struct bytes value; /* borrowed from the pinned tree */
     uint64_t created, modified;
 };
 
 struct store_stats {
-    uint64_t keys, nodes, bytes;        /* live in the newest version; bytes include overhead */
-    uint64_t retained_bytes;            /* dead, kept for a pin or not yet released */
+    /* Live in the newest version, staged ones included; bytes include overhead. What a delete of a
+     * prefix or a swap dropped still counts until background release has seen it. */
+    uint64_t keys, nodes, bytes;
+    uint64_t retained_bytes; /* dead, kept for a pin or not yet released */
     uint64_t pins, oldest_pin_age_ms;
     uint64_t generation;
 };
 
-/* `env` is the writer's: background release runs on its LANE_BULK. ST_NOMEM. */
+/* `env` is the writer's: background release runs on its LANE_BULK. NULL: a tool without a loop,
+ * everything is released at publish. ST_NOMEM. */
 NODISCARD enum status store_new(struct env *env, struct store **ret_store);
-/* No pin may be held. Writer thread, after its background work is done. */
+/* No pin may be held, and store_idle. Writer thread. */
 void store_free(struct store *store);
+/* Whether no background release is running. Writer thread. */
+bool store_idle(const struct store *store);
 
 /* Pin the newest published version. `owner` is a static string for reports; a pin older than
  * `deadline_ms` (0: 60 s) is reported once in the log. ST_BUSY when STORE_PINS_MAX are held. */
@@ -73,25 +81,36 @@ NODISCARD enum status store_get(const struct store_pin *pin, struct bytes key,
  * newest (store_raise_newest) answers, and goes on to answer, as the original would. */
 uint64_t store_newest(const struct store_pin *pin, struct bytes prefix);
 
+enum { STORE_ITER_FRAMES = 64 };
+
 /* In-order walk over the keys that begin with `prefix`. Embedded; valid while the pin is. */
 struct store_iter {
     struct store_item item;
-    struct bytes prefix;
+    const struct store_node *root;
+    size_t prefix_len, key_len;
+    /* The path to the current node, outermost first: a ring that forgets its outer end, which is
+     * found again from the root when the walk comes back to it. */
+    unsigned n_frames, first_frame;
+    struct store_frame {
+        const struct store_node *node;
+        uint16_t next;  /* 0: the own value; else 1 + the child to visit */
+        uint16_t depth; /* key bytes up to the end of the node's prefix */
+    } frames[STORE_ITER_FRAMES];
     uint8_t key[STORE_KEY_MAX];
-    void *stack[STORE_KEY_MAX / 8];
-    /* the implementer's fields replace the two above as needed */
 };
-/* Position before the first key ≥ `from` (empty: the first of the prefix). */
+/* Position before the first key ≥ `from` (empty: the first of the prefix). Borrows neither. */
 void store_iter_init(struct store_iter *iter, const struct store_pin *pin, struct bytes prefix,
                      struct bytes from);
 /* false at the end; else iter->item is the next key, valid until the next call. */
 bool store_iter_next(struct store_iter *iter);
-/* Continue after every key that begins with `skip` (for listings that fold sub-folders). */
+/* Continue after every key that begins with `skip`, a prefix of the item just given (for listings
+ * that fold sub-folders). */
 void store_iter_skip(struct store_iter *iter, struct bytes skip);
 
 /* Merkle hash of all keys that begin with `prefix`, over the key remainder and value. Computed on
  * first use into write-once fields; any thread, best on a worker. All zero when there are none. */
-void store_hash(const struct store_pin *pin, struct bytes prefix, uint8_t ret_hash[STORE_HASH_BYTES]);
+void store_hash(const struct store_pin *pin, struct bytes prefix,
+                uint8_t ret_hash[STORE_HASH_BYTES]);
 
 /* Writer thread only. */
 
@@ -99,10 +118,12 @@ void store_hash(const struct store_pin *pin, struct bytes prefix, uint8_t ret_ha
  * fail (it aborts): applying a committed entry may not fail. A `version` may be 0: the keys that
  * mark the segments are older than every transaction. */
 void store_put(struct store *store, struct bytes key, struct bytes value, uint64_t version);
-bool store_delete(struct store *store, struct bytes key, uint64_t version); /* whether it was there */
+bool store_delete(struct store *store, struct bytes key,
+                  uint64_t version); /* whether it was there */
 /* Drops all keys that begin with `prefix` in time independent of their number. */
 void store_delete_prefix(struct store *store, struct bytes prefix, uint64_t version);
-/* Reads of the unpublished tree. */
+/* Reads of the unpublished tree. The value is borrowed until store_publish, whatever is put or
+ * deleted before. */
 NODISCARD enum status store_writer_get(struct store *store, struct bytes key,
                                        struct store_item *ret_item);
 uint64_t store_writer_newest(struct store *store, struct bytes prefix);
@@ -111,19 +132,22 @@ void store_publish(struct store *store, uint64_t version);
 
 /* The staged tree: built beside the state, then swapped in with one publish. */
 void store_stage_begin(struct store *store); /* drops an earlier one */
+bool store_staging(const struct store *store);
+/* While staging only, as is the swap. */
 void store_stage_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
                      uint64_t modified);
-/* Replace everything by the staged tree, but keep the present keys below `keep` (a first segment;
- * the staged tree must hold none there). Newest versions of what is replaced become `version`. */
+/* Replace everything by the staged tree, but keep the present keys below `keep` (the same at every
+ * swap; empty keeps none; staged keys there are dropped). Newest versions of what is replaced
+ * become `version`. */
 void store_stage_swap(struct store *store, struct bytes keep, uint64_t version);
-void store_stage_drop(struct store *store);
+void store_stage_drop(struct store *store); /* if there is one */
 
 /* Load into an empty store before its first publish (restart from a snapshot): like store_put with
  * both versions given. Keys in ascending order are fastest. */
 void store_load_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
                     uint64_t modified);
-/* Drop everything at once (a snapshot is being installed) and publish the empty tree's successor
- * later; pinned readers keep what they have. */
+/* Drop everything at once, the staged tree too (a snapshot is being installed) and publish the
+ * empty tree's successor later; pinned readers keep what they have. */
 void store_load_reset(struct store *store);
 /* After a load: raise the node that answers store_newest(prefix), and every node above it, to at
  * least `version`; nodes below it keep theirs. */

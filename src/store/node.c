@@ -1,0 +1,229 @@
+#include "store/node.h"
+#include "base/mem.h"
+
+static const uint16_t capacity[STORE_KINDS] = {0, 2, 4, 8, 16, 32, 48, 256};
+
+static enum store_kind kind_for(unsigned children)
+{
+    unsigned kind = STORE_INNER_2;
+    while (capacity[kind] < children)
+        kind++;
+    ASSERT(kind < STORE_KINDS);
+    return (enum store_kind)kind;
+}
+
+static bool dense(const struct store_inner *inner)
+{
+    return inner->node.kind == STORE_INNER_256;
+}
+
+/* The sorted bytes of a node that is not dense. */
+static uint8_t *branch_bytes(const struct store_inner *inner)
+{
+    return (uint8_t *)(uintptr_t)(inner->child + capacity[inner->node.kind]);
+}
+
+static size_t branch_bytes_len(enum store_kind kind)
+{
+    return kind == STORE_INNER_256 ? 0 : capacity[kind];
+}
+
+static size_t inner_size(enum store_kind kind, size_t prefix_len)
+{
+    return sizeof(struct store_inner) + capacity[kind] * sizeof(struct store_node *) +
+           branch_bytes_len(kind) + prefix_len;
+}
+
+struct bytes store_node_prefix(const struct store_node *node)
+{
+    if (node->kind == STORE_LEAF)
+        return bytes_of(store_leaf_of(node)->data, node->prefix_len);
+    const struct store_inner *inner = store_inner_of(node);
+    return bytes_of(branch_bytes(inner) + branch_bytes_len(node->kind), node->prefix_len);
+}
+
+struct bytes store_leaf_value(const struct store_leaf *leaf)
+{
+    return bytes_of(leaf->data + leaf->node.prefix_len, leaf->node.len);
+}
+
+size_t store_node_bytes(const struct store_node *node)
+{
+    size_t size = node->kind == STORE_LEAF
+                      ? sizeof(struct store_leaf) + node->prefix_len + node->len
+                      : inner_size(node->kind, node->prefix_len);
+    return (size + sizeof(size_t) + 15) / 16 * 16; /* one size word, rounded to 16 */
+}
+
+/* Index of `byte` among the sorted bytes, or of the first one behind it. */
+static unsigned lower_bound(const struct store_inner *inner, uint8_t byte)
+{
+    const uint8_t *bytes = branch_bytes(inner);
+    unsigned i = 0;
+    while (i < inner->node.len && bytes[i] < byte)
+        i++;
+    return i;
+}
+
+struct store_node **store_inner_slot(struct store_inner *inner, uint8_t byte)
+{
+    if (dense(inner))
+        return inner->child[byte] != NULL ? &inner->child[byte] : NULL;
+    const uint8_t *bytes = branch_bytes(inner);
+    const uint8_t *hit = memchr(bytes, byte, inner->node.len);
+    return hit != NULL ? &inner->child[hit - bytes] : NULL;
+}
+
+struct store_node *store_inner_child(const struct store_inner *inner, uint8_t byte)
+{
+    if (dense(inner))
+        return inner->child[byte];
+    const uint8_t *bytes = branch_bytes(inner);
+    const uint8_t *hit = memchr(bytes, byte, inner->node.len);
+    return hit != NULL ? inner->child[hit - bytes] : NULL;
+}
+
+struct store_node *store_inner_next(const struct store_inner *inner, unsigned *at,
+                                    uint8_t *ret_byte)
+{
+    if (!dense(inner)) {
+        if (*at >= inner->node.len)
+            return NULL;
+        *ret_byte = branch_bytes(inner)[*at];
+        return inner->child[(*at)++];
+    }
+    while (*at < 256 && inner->child[*at] == NULL)
+        (*at)++;
+    if (*at >= 256)
+        return NULL;
+    *ret_byte = (uint8_t)*at;
+    return inner->child[(*at)++];
+}
+
+unsigned store_inner_after(const struct store_inner *inner, uint8_t byte)
+{
+    if (dense(inner))
+        return (unsigned)byte + 1;
+    unsigned at = lower_bound(inner, byte);
+    return at < inner->node.len && branch_bytes(inner)[at] == byte ? at + 1 : at;
+}
+
+bool store_inner_full(const struct store_inner *inner)
+{
+    return inner->node.len == capacity[inner->node.kind];
+}
+
+void store_inner_insert(struct store_inner *inner, uint8_t byte, struct store_node *child)
+{
+    ASSERT(child != NULL);
+    ASSERT(!store_inner_full(inner));
+    if (dense(inner)) {
+        ASSERT(inner->child[byte] == NULL);
+        inner->child[byte] = child;
+    } else {
+        uint8_t *bytes = branch_bytes(inner);
+        unsigned at = lower_bound(inner, byte), behind = inner->node.len - at;
+        ASSERT(behind == 0 || bytes[at] != byte);
+        memmove(bytes + at + 1, bytes + at, behind);
+        memmove(inner->child + at + 1, inner->child + at, behind * sizeof *inner->child);
+        bytes[at] = byte;
+        inner->child[at] = child;
+    }
+    inner->node.len++;
+}
+
+void store_inner_remove(struct store_inner *inner, uint8_t byte)
+{
+    ASSERT(inner->node.len > 0);
+    if (dense(inner)) {
+        ASSERT(inner->child[byte] != NULL);
+        inner->child[byte] = NULL;
+    } else {
+        uint8_t *bytes = branch_bytes(inner);
+        unsigned at = lower_bound(inner, byte), behind = inner->node.len - at - 1;
+        ASSERT(at < inner->node.len && bytes[at] == byte);
+        memmove(bytes + at, bytes + at + 1, behind);
+        memmove(inner->child + at, inner->child + at + 1, behind * sizeof *inner->child);
+    }
+    inner->node.len--;
+}
+
+static void node_init(struct store_node *node, uint64_t birth, size_t prefix_len,
+                      enum store_kind kind)
+{
+    ASSERT(prefix_len <= STORE_KEY_MAX);
+    node->birth = birth;
+    node->newest = 0;
+    node->len = 0;
+    node->prefix_len = (uint16_t)prefix_len;
+    node->kind = (uint8_t)kind;
+    atomic_init(&node->hash_state, STORE_HASH_NONE);
+}
+
+static void bytes_put(uint8_t *to, struct bytes from)
+{
+    if (from.len != 0)
+        memcpy(to, from.data, from.len);
+}
+
+struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct bytes value)
+{
+    ASSERT(value.len <= STORE_VALUE_MAX);
+    struct store_leaf *leaf = mem_must_alloc(sizeof *leaf + prefix.len + value.len);
+    node_init(&leaf->node, birth, prefix.len, STORE_LEAF);
+    leaf->node.len = (uint32_t)value.len;
+    leaf->created = leaf->modified = 0;
+    bytes_put(leaf->data, prefix);
+    bytes_put(leaf->data + prefix.len, value);
+    return leaf;
+}
+
+struct store_inner *store_inner_new(uint64_t birth, struct bytes prefix, unsigned room)
+{
+    enum store_kind kind = kind_for(room);
+    struct store_inner *inner = mem_must_alloc(inner_size(kind, prefix.len));
+    node_init(&inner->node, birth, prefix.len, kind);
+    inner->own = NULL;
+    if (dense(inner))
+        memset(inner->child, 0, 256 * sizeof *inner->child);
+    bytes_put(branch_bytes(inner) + branch_bytes_len(kind), prefix);
+    return inner;
+}
+
+static struct store_node *leaf_clone(const struct store_leaf *leaf, uint64_t birth,
+                                     struct bytes prefix)
+{
+    struct store_leaf *copy = store_leaf_new(birth, prefix, store_leaf_value(leaf));
+    copy->node.newest = leaf->node.newest;
+    copy->created = leaf->created;
+    copy->modified = leaf->modified;
+    return &copy->node;
+}
+
+struct store_node *store_node_clone(const struct store_node *node, uint64_t birth,
+                                    struct bytes prefix, unsigned room)
+{
+    if (node->kind == STORE_LEAF)
+        return leaf_clone(store_leaf_of(node), birth, prefix);
+    const struct store_inner *inner = store_inner_of(node);
+    struct store_inner *copy = store_inner_new(birth, prefix, node->len + room);
+    copy->node.newest = node->newest;
+    copy->own = inner->own;
+    if (copy->node.kind == node->kind && dense(inner)) {
+        memcpy(copy->child, inner->child, 256 * sizeof *inner->child);
+        copy->node.len = node->len;
+        return &copy->node;
+    }
+    if (!dense(inner) && !dense(copy)) {
+        memcpy(copy->child, inner->child, node->len * sizeof *inner->child);
+        memcpy(branch_bytes(copy), branch_bytes(inner), node->len);
+        copy->node.len = node->len;
+        return &copy->node;
+    }
+    unsigned at = 0;
+    uint8_t byte;
+    for (struct store_node *child; (child = store_inner_next(inner, &at, &byte)) != NULL;)
+        store_inner_insert(copy, byte, child);
+    ASSERT(copy->node.len == node->len);
+    return &copy->node;
+}

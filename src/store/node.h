@@ -1,0 +1,111 @@
+/* Nodes of the tree: layout, and the edits that are pure memory operations.
+ *
+ * A node is one allocation. A leaf holds a value; an inner node holds an optional own value (a leaf
+ * with an empty prefix) and children told apart by one byte. The key bytes between that byte and
+ * the node are its prefix. Up to 48 children are a sorted array of bytes beside an array of
+ * pointers, in the smallest of a few capacities; more are 256 pointers.
+ *
+ *   leaf    header | created modified | prefix | value
+ *   inner   header | own | child[cap] | byte[cap] (none at 256) | prefix
+ *
+ * Invariants:
+ *  1. After the batch a node was born in is published, only its hash changes, once.
+ *  2. A published inner node has at least two of {own value, children}: so the nodes are the keys
+ *     and the points where two keys part, and nothing else.
+ *  3. The newest version of a node is not below that of its children. */
+#ifndef HOLDFAST_STORE_NODE_H
+#define HOLDFAST_STORE_NODE_H
+
+#include "store/store.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+
+enum store_kind {
+    STORE_LEAF,
+    STORE_INNER_2,
+    STORE_INNER_4,
+    STORE_INNER_8,
+    STORE_INNER_16,
+    STORE_INNER_32,
+    STORE_INNER_48,
+    STORE_INNER_256,
+    STORE_KINDS
+};
+
+enum store_hash_state { STORE_HASH_NONE, STORE_HASH_BUSY, STORE_HASH_DONE };
+
+struct store_node {
+    uint64_t birth;  /* generation that first has it */
+    uint64_t newest; /* version of the newest change at or below, deletions included */
+    uint32_t len;    /* leaf: bytes of value; inner: children */
+    uint16_t prefix_len;
+    uint8_t kind;
+    _Atomic uint8_t
+        hash_state; /* NONE -> BUSY -> DONE; `hash` is written by whoever made it BUSY */
+    uint8_t hash[STORE_HASH_BYTES];
+};
+
+struct store_leaf {
+    struct store_node node;
+    uint64_t created, modified;
+    uint8_t data[];
+};
+
+struct store_inner {
+    struct store_node node;
+    struct store_node *own;
+    struct store_node *child[];
+};
+
+static_assert(sizeof(struct store_node) == 56, "bytes per key are promised");
+static_assert(STORE_KEY_MAX <= UINT16_MAX, "prefix_len holds any prefix");
+static_assert(STORE_VALUE_MAX <= UINT32_MAX, "len holds any value");
+
+static inline struct store_leaf *store_leaf_of(const struct store_node *node)
+{
+    ASSERT(node->kind == STORE_LEAF);
+    return CONTAINER_OF(node, struct store_leaf, node);
+}
+
+static inline struct store_inner *store_inner_of(const struct store_node *node)
+{
+    ASSERT(node->kind != STORE_LEAF && node->kind < STORE_KINDS);
+    return CONTAINER_OF(node, struct store_inner, node);
+}
+
+/* How many leading bytes are equal. */
+static inline size_t store_common_len(struct bytes a, struct bytes b)
+{
+    size_t n = MIN(a.len, b.len), i = 0;
+    while (i < n && a.data[i] == b.data[i])
+        i++;
+    return i;
+}
+
+struct bytes store_node_prefix(const struct store_node *node);
+struct bytes store_leaf_value(const struct store_leaf *leaf);
+/* What the allocator gives up for it. */
+size_t store_node_bytes(const struct store_node *node);
+
+/* The child told apart by `byte`; NULL when there is none. */
+struct store_node *store_inner_child(const struct store_inner *inner, uint8_t byte);
+/* Where that child is held; NULL when there is none. Valid until an insert or remove. */
+struct store_node **store_inner_slot(struct store_inner *inner, uint8_t byte);
+/* Walk the children in order: start with *at = 0; NULL at the end. */
+struct store_node *store_inner_next(const struct store_inner *inner, unsigned *at,
+                                    uint8_t *ret_byte);
+/* The `at` from which store_inner_next gives the children behind `byte`. */
+unsigned store_inner_after(const struct store_inner *inner, uint8_t byte);
+bool store_inner_full(const struct store_inner *inner);
+void store_inner_insert(struct store_inner *inner, uint8_t byte, struct store_node *child);
+void store_inner_remove(struct store_inner *inner, uint8_t byte);
+
+/* Memory is aborted over, never refused. `birth` is the running batch. */
+struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct bytes value);
+struct store_inner *store_inner_new(uint64_t birth, struct bytes prefix, unsigned room);
+/* A copy in a new place of the tree, not hashed; inner nodes get space for `room` more children. */
+struct store_node *store_node_clone(const struct store_node *node, uint64_t birth,
+                                    struct bytes prefix, unsigned room);
+
+#endif

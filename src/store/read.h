@@ -1,0 +1,25 @@
+/* Look-ups in one tree, published or not. */
+#ifndef HOLDFAST_STORE_READ_H
+#define HOLDFAST_STORE_READ_H
+
+#include "store/node.h"
+
+/* What answers for newest versions. */
+struct store_view {
+    const struct store_node *root;  /* NULL: empty */
+    const struct store_node *floor; /* a leaf: nothing outside its prefix answers less than its
+                                     * newest version; NULL: none */
+    uint64_t newest;                /* of the tree itself */
+};
+
+/* NULL when the key is not there. */
+const struct store_leaf *store_read_leaf(const struct store_node *root, struct bytes key);
+/* The top of all keys that begin with `prefix`; NULL when there are none. *ret_hidden: the bytes of
+ * its own prefix that `prefix` covers. */
+const struct store_node *store_read_top(const struct store_node *root, struct bytes prefix,
+                                        size_t *ret_hidden);
+/* As store_newest. */
+uint64_t store_read_newest(const struct store_view *view, struct bytes prefix);
+void store_read_item(const struct store_leaf *leaf, struct bytes key, struct store_item *ret_item);
+
+#endif

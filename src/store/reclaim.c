@@ -1,0 +1,300 @@
+#include "store/reclaim.h"
+#include "base/mem.h"
+
+enum {
+    CHUNK_ITEMS = 254,     /* a chunk is 4 KiB */
+    LOOSE_INLINE = 1024,   /* loose nodes the writer judges at each run, at least */
+    LOOSE_FOR_JOB = 16384, /* more of them go to the background */
+};
+
+struct store_dead_chunk {
+    struct store_dead_chunk *next;
+    size_t n;
+    struct store_dead items[CHUNK_ITEMS];
+};
+
+/* Last in, first out: the walk of a dropped subtree keeps a short list. */
+static void dead_add(struct store_dead_list *list, struct store_dead dead)
+{
+    struct store_dead_chunk *chunk = list->first;
+    if (chunk == NULL || chunk->n == CHUNK_ITEMS) {
+        chunk = mem_must_alloc(sizeof *chunk);
+        chunk->next = list->first;
+        chunk->n = 0;
+        list->first = chunk;
+        if (list->last == NULL)
+            list->last = chunk;
+    }
+    chunk->items[chunk->n++] = dead;
+    list->n++;
+}
+
+/* false when empty. */
+static bool dead_take(struct store_dead_list *list, struct store_dead *ret_dead)
+{
+    struct store_dead_chunk *chunk = list->first;
+    if (chunk == NULL)
+        return false;
+    ASSERT(chunk->n > 0);
+    ASSERT(list->n > 0);
+    *ret_dead = chunk->items[--chunk->n];
+    list->n--;
+    if (chunk->n == 0) {
+        list->first = chunk->next;
+        if (list->first == NULL)
+            list->last = NULL;
+        mem_free(chunk);
+    }
+    return true;
+}
+
+/* Moves all of `from`. */
+static void dead_splice(struct store_dead_list *to, struct store_dead_list *from)
+{
+    if (from->first == NULL)
+        return;
+    if (to->last != NULL)
+        to->last->next = from->first;
+    else
+        to->first = from->first;
+    to->last = from->last;
+    to->n += from->n;
+    *from = (struct store_dead_list){0};
+}
+
+static struct store_grave *grave_of(struct store_graves *graves, uint64_t generation)
+{
+    size_t low = 0, high = graves->n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (graves->items[middle].generation < generation)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < graves->n && graves->items[low].generation == generation)
+        return &graves->items[low];
+    if (graves->n == graves->cap) {
+        graves->cap = graves->cap != 0 ? graves->cap * 2 : 8;
+        graves->items = mem_must_realloc(graves->items, graves->cap * sizeof *graves->items);
+    }
+    memmove(graves->items + low + 1, graves->items + low,
+            (graves->n - low) * sizeof *graves->items);
+    graves->n++;
+    graves->items[low] = (struct store_grave){.generation = generation};
+    return &graves->items[low];
+}
+
+static void graves_done(struct store_graves *graves)
+{
+    ASSERT(graves->n == 0);
+    mem_free(graves->items);
+    *graves = (struct store_graves){0};
+}
+
+void store_weight_add(struct store_weight *weight, const struct store_node *node)
+{
+    weight->keys += node->kind == STORE_LEAF;
+    weight->nodes++;
+    weight->bytes += store_node_bytes(node);
+}
+
+static void weight_sub(struct store_weight *from, const struct store_weight *less)
+{
+    ASSERT(from->nodes >= less->nodes);
+    ASSERT(from->bytes >= less->bytes);
+    from->keys -= less->keys;
+    from->nodes -= less->nodes;
+    from->bytes -= less->bytes;
+}
+
+/* Free it, or lay it into the grave of a pin that needs it. Returns the bytes freed. */
+static uint64_t judge(struct store_dead dead, const struct store_held *held,
+                      struct store_graves *graves)
+{
+    ASSERT(dead.node->birth <= dead.death);
+    uint64_t pin = store_held_between(held, dead.node->birth, dead.death);
+    if (pin != 0) {
+        dead_add(&grave_of(graves, pin)->dead, dead);
+        return 0;
+    }
+    uint64_t bytes = store_node_bytes(dead.node);
+    mem_free(dead.node);
+    return bytes;
+}
+
+void store_reclaim_retire(struct store_reclaim *r, struct store_node *node, uint64_t batch)
+{
+    struct store_weight weight = {0};
+    store_weight_add(&weight, node);
+    weight_sub(&r->live, &weight);
+    ASSERT(node->birth <= batch);
+    if (node->birth < batch) {
+        r->retained_bytes += weight.bytes;
+        dead_add(&r->fresh, (struct store_dead){node, batch});
+    } else if (node->kind == STORE_LEAF) {
+        dead_add(&r->spent, (struct store_dead){node, batch});
+    } else {
+        mem_free(node);
+    }
+}
+
+void store_reclaim_drop(struct store_reclaim *r, struct store_node *root, uint64_t batch)
+{
+    if (root != NULL)
+        dead_add(&r->drops, (struct store_dead){root, batch});
+}
+
+static void push_children(struct store_dead_list *stack, const struct store_node *node,
+                          uint64_t death)
+{
+    if (node->kind == STORE_LEAF)
+        return;
+    const struct store_inner *inner = store_inner_of(node);
+    unsigned at = 0;
+    uint8_t byte;
+    if (inner->own != NULL)
+        dead_add(stack, (struct store_dead){inner->own, death});
+    for (struct store_node *child; (child = store_inner_next(inner, &at, &byte)) != NULL;)
+        dead_add(stack, (struct store_dead){child, death});
+}
+
+void store_reclaim_free_tree(struct store_node *root)
+{
+    struct store_dead_list stack = {0};
+    struct store_dead dead;
+    if (root != NULL)
+        dead_add(&stack, (struct store_dead){root, 0});
+    while (dead_take(&stack, &dead)) {
+        push_children(&stack, dead.node, 0);
+        mem_free(dead.node);
+    }
+}
+
+static void show(struct store_reclaim *r)
+{
+    atomic_store_explicit(&r->shown.keys, r->live.keys, memory_order_relaxed);
+    atomic_store_explicit(&r->shown.nodes, r->live.nodes, memory_order_relaxed);
+    atomic_store_explicit(&r->shown.bytes, r->live.bytes, memory_order_relaxed);
+    atomic_store_explicit(&r->shown.retained_bytes, r->retained_bytes, memory_order_relaxed);
+}
+
+static void job_run(struct env_work *work)
+{
+    struct store_job *job = CONTAINER_OF(work, struct store_job, work);
+    struct store_reclaim *r = CONTAINER_OF(job, struct store_reclaim, job);
+    struct store_held held;
+    struct store_dead dead;
+
+    store_pins_held(r->pins, &held);
+    while (dead_take(&job->loose, &dead))
+        job->freed_bytes += judge(dead, &held, &job->graves);
+    while (dead_take(&job->drops, &dead)) {
+        uint64_t bytes = store_node_bytes(dead.node);
+        store_weight_add(&job->walked, dead.node);
+        push_children(&job->drops, dead.node, dead.death);
+        if (judge(dead, &held, &job->graves) == 0)
+            job->kept_bytes += bytes;
+    }
+}
+
+static void job_done(struct env_work *work)
+{
+    struct store_job *job = CONTAINER_OF(work, struct store_job, work);
+    struct store_reclaim *r = CONTAINER_OF(job, struct store_reclaim, job);
+
+    ASSERT(job->busy);
+    weight_sub(&r->live, &job->walked);
+    r->retained_bytes += job->kept_bytes;
+    ASSERT(r->retained_bytes >= job->freed_bytes);
+    r->retained_bytes -= job->freed_bytes;
+    for (size_t i = 0; i < job->graves.n; i++)
+        dead_splice(&grave_of(&r->graves, job->graves.items[i].generation)->dead,
+                    &job->graves.items[i].dead);
+    job->graves.n = 0;
+    job->walked = (struct store_weight){0};
+    job->kept_bytes = job->freed_bytes = 0;
+    job->busy = false;
+    show(r);
+}
+
+static void job_start(struct store_reclaim *r)
+{
+    struct store_job *job = &r->job;
+    if (job->busy || (r->drops.n == 0 && r->loose.n < LOOSE_FOR_JOB))
+        return;
+    dead_splice(&job->drops, &r->drops);
+    dead_splice(&job->loose, &r->loose);
+    job->work = (struct env_work){.run = job_run, .done = job_done, .lane = LANE_BULK};
+    job->busy = true;
+    if (r->env != NULL) {
+        env_work(r->env, &job->work);
+        return;
+    }
+    job_run(&job->work);
+    job_done(&job->work);
+}
+
+/* Graves whose pin went become loose. */
+static void graves_open(struct store_reclaim *r, const struct store_held *held)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->graves.n; i++) {
+        struct store_grave *grave = &r->graves.items[i];
+        uint64_t generation = grave->generation;
+        if (store_held_between(held, generation, generation + 1) != 0)
+            r->graves.items[kept++] = *grave;
+        else
+            dead_splice(&r->loose, &grave->dead);
+    }
+    r->graves.n = kept;
+}
+
+bool store_reclaim_run(struct store_reclaim *r)
+{
+    struct store_held held;
+    struct store_dead dead;
+
+    while (dead_take(&r->spent, &dead))
+        mem_free(dead.node);
+    if (r->fresh.n + r->loose.n + r->drops.n + r->graves.n == 0) {
+        show(r);
+        return r->job.busy;
+    }
+    store_pins_held(r->pins, &held);
+    graves_open(r, &held);
+    size_t quota = LOOSE_INLINE + 2 * r->fresh.n;
+    uint64_t freed_bytes = 0;
+    while (dead_take(&r->fresh, &dead))
+        freed_bytes += judge(dead, &held, &r->graves);
+    for (; quota > 0 && dead_take(&r->loose, &dead); quota--)
+        freed_bytes += judge(dead, &held, &r->graves);
+    ASSERT(r->retained_bytes >= freed_bytes);
+    r->retained_bytes -= freed_bytes;
+    show(r);
+    job_start(r);
+    return r->retained_bytes != 0 || r->job.busy || r->drops.n != 0;
+}
+
+static void free_list(struct store_dead_list *list)
+{
+    struct store_dead dead;
+    while (dead_take(list, &dead))
+        mem_free(dead.node);
+}
+
+void store_reclaim_done(struct store_reclaim *r)
+{
+    struct store_dead dead;
+    ASSERT(!r->job.busy);
+    free_list(&r->fresh);
+    free_list(&r->spent);
+    free_list(&r->loose);
+    while (dead_take(&r->drops, &dead))
+        store_reclaim_free_tree(dead.node);
+    for (size_t i = 0; i < r->graves.n; i++)
+        free_list(&r->graves.items[i].dead);
+    r->graves.n = 0;
+    graves_done(&r->graves);
+    graves_done(&r->job.graves);
+}

@@ -1,0 +1,85 @@
+/* Release of dead nodes: each is freed as soon as no pin lies between its birth and its death,
+ * whatever older or newer pins there are.
+ *
+ * A dead node that some pin needs waits in the grave of the lowest such pin. When that pin goes,
+ * the grave's nodes become loose and are judged again. The writer judges what died in a batch when
+ * it publishes, and twice as many loose ones, so memory stays bounded however busy the background
+ * is; dropped subtrees, whose nodes have yet to be visited, and large heaps of loose nodes are
+ * worked off on LANE_BULK. */
+#ifndef HOLDFAST_STORE_RECLAIM_H
+#define HOLDFAST_STORE_RECLAIM_H
+
+#include "store/node.h"
+#include "store/pins.h"
+
+struct store_dead {
+    struct store_node *node;
+    uint64_t death; /* first generation without it */
+};
+
+struct store_dead_chunk;
+
+/* Unordered. Zero-initialise. */
+struct store_dead_list {
+    struct store_dead_chunk *first;
+    struct store_dead_chunk *last;
+    size_t n;
+};
+
+struct store_grave {
+    uint64_t generation;
+    struct store_dead_list dead;
+};
+
+/* Ascending generations. Zero-initialise. */
+struct store_graves {
+    struct store_grave *items;
+    size_t n, cap;
+};
+
+/* What nodes weigh. */
+struct store_weight {
+    uint64_t keys, nodes, bytes;
+};
+
+/* Work for LANE_BULK. While `busy`, all of it belongs to that lane. */
+struct store_job {
+    struct env_work work;
+    bool busy;
+    struct store_dead_list drops, loose;
+    struct store_graves graves;       /* what must still be kept */
+    struct store_weight walked;       /* nodes found in dropped subtrees */
+    uint64_t kept_bytes, freed_bytes; /* of those; of the loose ones */
+};
+
+struct store_reclaim {
+    struct env *env;
+    struct store_pins *pins;
+    struct store_dead_list fresh; /* died in the running batch */
+    struct store_dead_list spent; /* leaves born and replaced in it: never published */
+    struct store_dead_list drops; /* roots of subtrees that died */
+    struct store_dead_list loose; /* whose pin went */
+    struct store_graves graves;
+    struct store_weight live;
+    uint64_t retained_bytes;
+    struct store_job job;
+    struct { /* the figures for any thread */
+        _Atomic uint64_t keys, nodes, bytes, retained_bytes;
+    } shown;
+};
+
+void store_weight_add(struct store_weight *weight, const struct store_node *node);
+
+/* No pin may be held and no job may run; frees whatever waits. */
+void store_reclaim_done(struct store_reclaim *r);
+/* `node` left the tree in `batch`. One that was born in it is freed: an inner node now, a leaf at
+ * publish, for its value may be borrowed. */
+void store_reclaim_retire(struct store_reclaim *r, struct store_node *node, uint64_t batch);
+/* `root` and everything below left the tree in `batch`. NULL: nothing. */
+void store_reclaim_drop(struct store_reclaim *r, struct store_node *root, uint64_t batch);
+/* After a publication, or from time to time. Returns whether something waits. */
+bool store_reclaim_run(struct store_reclaim *r);
+/* Free `root` and everything below at once. */
+void store_reclaim_free_tree(struct store_node *root);
+
+#endif

@@ -1,0 +1,274 @@
+#include "store/store.h"
+#include "base/mem.h"
+#include "store/pins.h"
+#include "store/read.h"
+#include "store/tree.h"
+
+enum {
+    PUBLISHED_KEPT = 64, /* a reader between two looks may fall this far behind, then starts over */
+    TICK_MS = 250,       /* while pins are held or dead nodes wait */
+};
+
+struct published {
+    _Atomic(const struct store_node *) root, floor;
+    _Atomic uint64_t newest, version;
+};
+
+struct store {
+    struct env *env;
+    struct store_tree live, staged;
+    bool staging;
+    struct store_node *floor; /* a leaf: prefix is what a swap keeps, newest the swap's version */
+    struct store_writer writer;
+    struct env_timer timer;
+    bool ticking;
+    struct store_pins pins;
+    _Atomic uint64_t generation; /* the newest published; its store is the publication */
+    struct published published[PUBLISHED_KEPT];
+};
+
+static void publish(struct store *store, uint64_t version)
+{
+    uint64_t generation = store->writer.batch;
+    struct published *p = &store->published[generation % PUBLISHED_KEPT];
+    atomic_store_explicit(&p->root, store->live.root, memory_order_release);
+    atomic_store_explicit(&p->floor, store->floor, memory_order_release);
+    atomic_store_explicit(&p->newest, store->live.newest, memory_order_release);
+    atomic_store_explicit(&p->version, version, memory_order_release);
+    atomic_store(&store->generation, generation);
+    store->writer.batch++;
+}
+
+enum status store_new(struct env *env, struct store **ret_store)
+{
+    struct store *store = mem_zalloc(sizeof *store);
+    if (store == NULL)
+        return ST_NOMEM;
+    store->env = env;
+    store->writer.batch = 1;
+    store->writer.reclaim.env = env;
+    store->writer.reclaim.pins = &store->pins;
+    if (store_pins_init(&store->pins) != ST_OK) {
+        mem_free(store);
+        return ST_NOMEM;
+    }
+    publish(store, 0);
+    *ret_store = store;
+    return ST_OK;
+}
+
+bool store_idle(const struct store *store)
+{
+    return !store->writer.reclaim.job.busy;
+}
+
+void store_free(struct store *store)
+{
+    if (store == NULL)
+        return;
+    ASSERT(store_idle(store));
+    store_pins_done(&store->pins);
+    if (store->ticking)
+        env_timer_stop(store->env, &store->timer);
+    store_reclaim_done(&store->writer.reclaim);
+    store_reclaim_free_tree(store->live.root);
+    store_reclaim_free_tree(store->staged.root);
+    mem_free(store->floor);
+    mem_free(store);
+}
+
+enum status store_pin(struct store *store, const char *owner, uint32_t deadline_ms,
+                      struct store_pin *ret_pin)
+{
+    uint64_t generation;
+    unsigned slot;
+    struct store_pin pin = {.store = store};
+
+    TRY(store_pins_take(&store->pins, &store->generation, &generation, &slot));
+    store_pins_describe(&store->pins, slot, owner, deadline_ms);
+    for (;;) {
+        struct published *p = &store->published[generation % PUBLISHED_KEPT];
+        pin.root = atomic_load_explicit(&p->root, memory_order_acquire);
+        pin.floor = atomic_load_explicit(&p->floor, memory_order_acquire);
+        pin.newest = atomic_load_explicit(&p->newest, memory_order_acquire);
+        pin.version = atomic_load_explicit(&p->version, memory_order_acquire);
+        if (atomic_load(&store->generation) - generation < PUBLISHED_KEPT - 1)
+            break;
+        generation = store_pins_renew(&store->pins, &store->generation, slot);
+    }
+    pin.generation = generation;
+    pin.slot = slot;
+    *ret_pin = pin;
+    return ST_OK;
+}
+
+void store_unpin(struct store_pin *pin)
+{
+    ASSERT(pin->store != NULL);
+    store_pins_give(&pin->store->pins, pin->slot);
+    *pin = (struct store_pin){0};
+}
+
+void store_put(struct store *store, struct bytes key, struct bytes value, uint64_t version)
+{
+    struct store_change change = {.key = key, .value = value, .modified = version};
+    store_tree_put(&store->writer, &store->live, &change);
+}
+
+bool store_delete(struct store *store, struct bytes key, uint64_t version)
+{
+    return store_tree_delete(&store->writer, &store->live, key, version);
+}
+
+static void drop(struct store *store, struct store_node *top)
+{
+    store_reclaim_drop(&store->writer.reclaim, top, store->writer.batch);
+}
+
+void store_delete_prefix(struct store *store, struct bytes prefix, uint64_t version)
+{
+    size_t hidden;
+    drop(store, store_tree_cut(&store->writer, &store->live, prefix, version, &hidden));
+}
+
+enum status store_writer_get(struct store *store, struct bytes key, struct store_item *ret_item)
+{
+    const struct store_leaf *leaf = store_read_leaf(store->live.root, key);
+    if (leaf == NULL)
+        return ST_NOT_FOUND;
+    store_read_item(leaf, key, ret_item);
+    return ST_OK;
+}
+
+uint64_t store_writer_newest(struct store *store, struct bytes prefix)
+{
+    struct store_view view = {store->live.root, store->floor, store->live.newest};
+    return store_read_newest(&view, prefix);
+}
+
+static void tick(struct store *store);
+
+static void on_timer(struct env_timer *timer)
+{
+    struct store *store = CONTAINER_OF(timer, struct store, timer);
+    store->ticking = false;
+    tick(store);
+}
+
+static void tick(struct store *store)
+{
+    uint64_t now_ms = store->env != NULL ? env_mono_ms(store->env) : 0;
+    bool busy = store_pins_tick(&store->pins, now_ms) != 0;
+    busy |= store_reclaim_run(&store->writer.reclaim);
+    if (!busy || store->ticking || store->env == NULL)
+        return;
+    store->ticking = true;
+    store->timer.fire = on_timer;
+    env_timer_set(store->env, &store->timer, now_ms + TICK_MS);
+}
+
+void store_publish(struct store *store, uint64_t version)
+{
+    publish(store, version);
+    tick(store);
+}
+
+void store_stage_drop(struct store *store)
+{
+    drop(store, store->staged.root);
+    store->staged = (struct store_tree){0};
+    store->staging = false;
+}
+
+void store_stage_begin(struct store *store)
+{
+    store_stage_drop(store);
+    store->staging = true;
+}
+
+bool store_staging(const struct store *store)
+{
+    return store->staging;
+}
+
+void store_stage_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
+                     uint64_t modified)
+{
+    struct store_change change = {key, value, created, modified};
+    ASSERT(store->staging);
+    store_tree_put(&store->writer, &store->staged, &change);
+}
+
+static void floor_drop(struct store *store)
+{
+    if (store->floor != NULL)
+        store_reclaim_retire(&store->writer.reclaim, store->floor, store->writer.batch);
+    store->floor = NULL;
+}
+
+static void floor_set(struct store *store, struct bytes keep, uint64_t newest)
+{
+    struct store_leaf *leaf = store_leaf_new(store->writer.batch, keep, BYTES(""));
+    leaf->node.newest = newest;
+    floor_drop(store);
+    store->floor = &leaf->node;
+    store_weight_add(&store->writer.reclaim.live, store->floor);
+}
+
+/* Move the live keys below `keep` into the staged tree. */
+static void carry_over(struct store *store, struct bytes keep)
+{
+    struct store_writer *w = &store->writer;
+    size_t hidden;
+    drop(store, store_tree_cut(w, &store->staged, keep, 0, &hidden));
+    struct store_node *kept = store_tree_cut(w, &store->live, keep, 0, &hidden);
+    if (kept != NULL)
+        store_tree_graft(w, &store->staged, keep, kept, hidden);
+}
+
+void store_stage_swap(struct store *store, struct bytes keep, uint64_t version)
+{
+    ASSERT(store->staging);
+    ASSERT(store->floor == NULL || bytes_eq(store_node_prefix(store->floor), keep));
+    if (keep.len != 0)
+        carry_over(store, keep);
+    drop(store, store->live.root);
+    store->live.root = store->staged.root;
+    store->live.newest = MAX(MAX(store->live.newest, store->staged.newest), version);
+    store->staged = (struct store_tree){0};
+    store->staging = false;
+    floor_set(store, keep, version);
+}
+
+void store_load_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
+                    uint64_t modified)
+{
+    struct store_change change = {key, value, created, modified};
+    store_tree_put(&store->writer, &store->live, &change);
+}
+
+void store_load_reset(struct store *store)
+{
+    store_stage_drop(store);
+    floor_drop(store);
+    drop(store, store->live.root);
+    store->live = (struct store_tree){0};
+}
+
+void store_raise_newest(struct store *store, struct bytes prefix, uint64_t version)
+{
+    store_tree_raise(&store->writer, &store->live, prefix, version);
+}
+
+void store_stats(struct store *store, struct store_stats *ret_stats)
+{
+    const struct store_reclaim *r = &store->writer.reclaim;
+    *ret_stats = (struct store_stats){
+        .keys = atomic_load_explicit(&r->shown.keys, memory_order_relaxed),
+        .nodes = atomic_load_explicit(&r->shown.nodes, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&r->shown.bytes, memory_order_relaxed),
+        .retained_bytes = atomic_load_explicit(&r->shown.retained_bytes, memory_order_relaxed),
+        .generation = atomic_load(&store->generation),
+    };
+    store_pins_stats(&store->pins, &ret_stats->pins, &ret_stats->oldest_pin_age_ms);
+}

@@ -1,0 +1,285 @@
+/* A descent goes from the root to the place of the change and makes every inner node on its way
+ * writable, so the links it passes stay valid until the change is made. It looks at a node whose
+ * prefix begins at key byte `from` and ends at `at`; all before is equal. */
+#include "store/tree.h"
+#include "store/read.h"
+
+static void adopt(struct store_writer *w, const struct store_node *node)
+{
+    ASSERT(node->birth == w->batch);
+    store_weight_add(&w->reclaim.live, node);
+}
+
+static void retire(struct store_writer *w, struct store_node *node)
+{
+    store_reclaim_retire(&w->reclaim, node, w->batch);
+}
+
+/* The same node with another prefix, for another place in the tree. */
+static struct store_node *move(struct store_writer *w, struct store_node *node, struct bytes prefix)
+{
+    struct store_node *copy = store_node_clone(node, w->batch, prefix, 0);
+    adopt(w, copy);
+    retire(w, node);
+    return copy;
+}
+
+/* The inner node at `link`, editable, with space for `room` more children, its newest version
+ * raised. */
+static struct store_inner *writable(struct store_writer *w, struct store_node **link, unsigned room,
+                                    uint64_t version)
+{
+    struct store_node *node = *link;
+    struct store_inner *inner = store_inner_of(node);
+    ASSERT(node->birth <= w->batch);
+    if (node->birth != w->batch || (room != 0 && store_inner_full(inner))) {
+        *link = store_node_clone(node, w->batch, store_node_prefix(node), room);
+        adopt(w, *link);
+        retire(w, node);
+        inner = store_inner_of(*link);
+    }
+    inner->node.newest = MAX(inner->node.newest, version);
+    return inner;
+}
+
+/* What is being put at `key`: a value, or a subtree from another tree. */
+struct put {
+    struct store_writer *w;
+    struct bytes key;
+    uint64_t version; /* that the way there takes over */
+    const struct store_change *change;
+    struct store_node *subtree;
+};
+
+static struct store_node *leaf_new(const struct put *p, size_t from, uint64_t created)
+{
+    const struct store_change *c = p->change;
+    struct store_leaf *leaf = store_leaf_new(p->w->batch, bytes_from(p->key, from), c->value);
+    leaf->created = c->created != 0 ? c->created : created;
+    leaf->modified = leaf->node.newest = c->modified;
+    adopt(p->w, &leaf->node);
+    return &leaf->node;
+}
+
+static struct store_node *branch_new(const struct put *p, size_t from)
+{
+    if (p->subtree != NULL)
+        return move(p->w, p->subtree, bytes_from(p->key, from));
+    return leaf_new(p, from, p->change->modified);
+}
+
+/* In place of `old` (NULL: nothing), which has the same key. */
+static struct store_node *leaf_over(const struct put *p, struct store_node *old, size_t from)
+{
+    ASSERT(p->subtree == NULL);
+    uint64_t created = old != NULL ? store_leaf_of(old)->created : p->change->modified;
+    struct store_node *leaf = leaf_new(p, from, created);
+    if (old != NULL)
+        retire(p->w, old);
+    return leaf;
+}
+
+/* The node at `link` shares only the first `same` bytes of its prefix with key[from..]: an inner
+ * node takes its place, with the old one and the new branch below. */
+static void split(const struct put *p, struct store_node **link, size_t from, size_t same)
+{
+    struct store_writer *w = p->w;
+    struct store_node *old = *link;
+    struct bytes prefix = store_node_prefix(old);
+    ASSERT(same <= prefix.len);
+    struct store_inner *inner = store_inner_new(w->batch, bytes_of(prefix.data, same), 2);
+    inner->node.newest = MAX(old->newest, p->version);
+    adopt(w, &inner->node);
+    if (same == prefix.len) {
+        ASSERT(old->kind == STORE_LEAF);
+        inner->own = move(w, old, BYTES(""));
+    } else {
+        uint8_t byte = prefix.data[same];
+        store_inner_insert(inner, byte, move(w, old, bytes_from(prefix, same + 1)));
+    }
+    size_t at = from + same;
+    if (at == p->key.len)
+        inner->own = leaf_over(p, NULL, at);
+    else
+        store_inner_insert(inner, p->key.data[at], branch_new(p, at + 1));
+    *link = &inner->node;
+}
+
+static void put(const struct put *p, struct store_tree *tree)
+{
+    struct store_node **link = &tree->root;
+    size_t from = 0;
+    tree->newest = MAX(tree->newest, p->version);
+    while (*link != NULL) {
+        struct store_node *node = *link;
+        struct bytes rest = bytes_from(p->key, from), edge = store_node_prefix(node);
+        size_t same = store_common_len(rest, edge), at = from + edge.len;
+        bool leaf = node->kind == STORE_LEAF;
+        if (leaf && same == edge.len && same == rest.len) {
+            *link = leaf_over(p, node, from);
+            return;
+        }
+        if (leaf || same < edge.len) {
+            split(p, link, from, same);
+            return;
+        }
+        if (same == rest.len) {
+            struct store_inner *inner = writable(p->w, link, 0, p->version);
+            inner->own = leaf_over(p, inner->own, at);
+            return;
+        }
+        uint8_t byte = p->key.data[at];
+        bool absent = store_inner_child(store_inner_of(node), byte) == NULL;
+        struct store_inner *inner = writable(p->w, link, absent, p->version);
+        if (absent) {
+            store_inner_insert(inner, byte, branch_new(p, at + 1));
+            return;
+        }
+        link = store_inner_slot(inner, byte);
+        from = at + 1;
+    }
+    *link = branch_new(p, from);
+}
+
+void store_tree_put(struct store_writer *w, struct store_tree *tree,
+                    const struct store_change *change)
+{
+    ASSERT(change->key.len <= STORE_KEY_MAX);
+    struct put p = {.w = w, .key = change->key, .version = change->modified, .change = change};
+    put(&p, tree);
+}
+
+void store_tree_graft(struct store_writer *w, struct store_tree *tree, struct bytes prefix,
+                      struct store_node *top, size_t hidden)
+{
+    struct bytes tail = bytes_from(store_node_prefix(top), hidden);
+    uint8_t key[STORE_KEY_MAX];
+    size_t len = prefix.len + tail.len, found;
+    ASSERT(len <= sizeof key);
+    ASSERT(store_read_top(tree->root, prefix, &found) == NULL);
+    if (prefix.len != 0)
+        memcpy(key, prefix.data, prefix.len);
+    if (tail.len != 0)
+        memcpy(key + prefix.len, tail.data, tail.len);
+    struct put p = {.w = w, .key = bytes_of(key, len), .version = top->newest, .subtree = top};
+    put(&p, tree);
+}
+
+/* The inner node at `link` lost something: if it holds only one thing now, that takes its place and
+ * inherits its newest version. */
+static void collapse(struct store_writer *w, struct store_node **link)
+{
+    struct store_node *node = *link;
+    struct store_inner *inner = store_inner_of(node);
+    if (node->len + (inner->own != NULL) >= 2)
+        return;
+    struct store_node *only = inner->own;
+    struct bytes prefix = store_node_prefix(node);
+    size_t len = prefix.len;
+    if (len != 0)
+        memcpy(w->scratch, prefix.data, len);
+    if (only == NULL) {
+        unsigned next = 0;
+        ASSERT(len < STORE_KEY_MAX);
+        only = store_inner_next(inner, &next, &w->scratch[len]);
+        ASSERT(only != NULL);
+        struct bytes tail = store_node_prefix(only);
+        ASSERT(len + 1 + tail.len <= STORE_KEY_MAX);
+        if (tail.len != 0)
+            memcpy(w->scratch + len + 1, tail.data, tail.len);
+        len += 1 + tail.len;
+    }
+    struct store_node *merged = move(w, only, bytes_of(w->scratch, len));
+    merged->newest = MAX(merged->newest, node->newest);
+    *link = merged;
+    retire(w, node);
+}
+
+/* Take the child at `byte` away from the inner node at `above`; NULL: the root from the tree. */
+static struct store_node *unlink_child(struct store_writer *w, struct store_tree *tree,
+                                       struct store_node **above, uint8_t byte)
+{
+    struct store_node *child = tree->root;
+    if (above == NULL) {
+        tree->root = NULL;
+        return child;
+    }
+    struct store_inner *inner = store_inner_of(*above);
+    child = *store_inner_slot(inner, byte);
+    store_inner_remove(inner, byte);
+    collapse(w, above);
+    return child;
+}
+
+bool store_tree_delete(struct store_writer *w, struct store_tree *tree, struct bytes key,
+                       uint64_t version)
+{
+    struct store_node **link = &tree->root, **above = NULL;
+    size_t from = 0;
+    if (store_read_leaf(tree->root, key) == NULL)
+        return false;
+    tree->newest = MAX(tree->newest, version);
+    while ((*link)->kind != STORE_LEAF) {
+        size_t at = from + (*link)->prefix_len;
+        struct store_inner *inner = writable(w, link, 0, version);
+        if (at == key.len) {
+            retire(w, inner->own);
+            inner->own = NULL;
+            collapse(w, link);
+            return true;
+        }
+        above = link;
+        link = store_inner_slot(inner, key.data[at]);
+        from = at + 1;
+    }
+    retire(w, unlink_child(w, tree, above, from > 0 ? key.data[from - 1] : 0));
+    return true;
+}
+
+struct store_node *store_tree_cut(struct store_writer *w, struct store_tree *tree,
+                                  struct bytes prefix, uint64_t version, size_t *ret_hidden)
+{
+    struct store_node **link = &tree->root, **above = NULL;
+    size_t from = 0;
+    if (store_read_top(tree->root, prefix, ret_hidden) == NULL)
+        return NULL;
+    tree->newest = MAX(tree->newest, version);
+    while (from + (*link)->prefix_len < prefix.len) {
+        size_t at = from + (*link)->prefix_len;
+        struct store_inner *inner = writable(w, link, 0, version);
+        above = link;
+        link = store_inner_slot(inner, prefix.data[at]);
+        from = at + 1;
+    }
+    return unlink_child(w, tree, above, from > 0 ? prefix.data[from - 1] : 0);
+}
+
+static void raise_node(struct store_writer *w, struct store_node **link, uint64_t version)
+{
+    if ((*link)->kind != STORE_LEAF) {
+        (void)writable(w, link, 0, version); /* raised; the copy is at the link */
+        return;
+    }
+    if ((*link)->birth != w->batch)
+        *link = move(w, *link, store_node_prefix(*link));
+    (*link)->newest = MAX((*link)->newest, version);
+}
+
+void store_tree_raise(struct store_writer *w, struct store_tree *tree, struct bytes prefix,
+                      uint64_t version)
+{
+    struct store_node **link = &tree->root;
+    size_t from = 0;
+    tree->newest = MAX(tree->newest, version);
+    while (link != NULL && *link != NULL) {
+        struct bytes rest = bytes_from(prefix, from), edge = store_node_prefix(*link);
+        size_t same = store_common_len(rest, edge), at = from + edge.len;
+        if (same < rest.len && same < edge.len)
+            return; /* parts from prefix: the lowest node above has been raised */
+        raise_node(w, link, version);
+        if (same == rest.len || (*link)->kind == STORE_LEAF)
+            return;
+        link = store_inner_slot(store_inner_of(*link), prefix.data[at]);
+        from = at + 1;
+    }
+}

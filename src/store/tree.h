@@ -1,0 +1,44 @@
+/* Changes of one tree by the writer: nodes born in the running batch are edited in place, others
+ * are copied on the way down. Every node on the way takes over the version of the change. */
+#ifndef HOLDFAST_STORE_TREE_H
+#define HOLDFAST_STORE_TREE_H
+
+#include "store/reclaim.h"
+
+/* What the trees of a store have in common. */
+struct store_writer {
+    uint64_t batch; /* generation that the next publication gets */
+    struct store_reclaim reclaim;
+    uint8_t scratch[STORE_KEY_MAX]; /* a key being joined */
+};
+
+/* Zero-initialise. */
+struct store_tree {
+    struct store_node *root; /* NULL: empty */
+    uint64_t newest;         /* version of the newest change ever */
+};
+
+struct store_change {
+    struct bytes key, value;
+    uint64_t created; /* 0: as the key has it already, else `modified` */
+    uint64_t modified;
+};
+
+void store_tree_put(struct store_writer *w, struct store_tree *tree,
+                    const struct store_change *change);
+/* Whether the key was there. */
+bool store_tree_delete(struct store_writer *w, struct store_tree *tree, struct bytes key,
+                       uint64_t version);
+/* Unlink all keys that begin with `prefix`. The caller owns their top; NULL when there are none.
+ * *ret_hidden: as store_read_top. */
+struct store_node *store_tree_cut(struct store_writer *w, struct store_tree *tree,
+                                  struct bytes prefix, uint64_t version, size_t *ret_hidden);
+/* Hang `top`, cut from another tree at `prefix`, in at the same place of a tree that holds no key
+ * there. */
+void store_tree_graft(struct store_writer *w, struct store_tree *tree, struct bytes prefix,
+                      struct store_node *top, size_t hidden);
+/* As store_raise_newest. */
+void store_tree_raise(struct store_writer *w, struct store_tree *tree, struct bytes prefix,
+                      uint64_t version);
+
+#endif
