@@ -33,16 +33,14 @@ struct barrier_seat;
 enum {
     BARRIER_OVERHEAD = 1 + 4 + 12 + 16, /* an encrypted value is longer by this */
     BARRIER_MAC_BYTES = 32,
-    BARRIER_RINGS = 2,
     BARRIER_TERMS_MAX = 256, /* in one ring */
 };
 /* 2^32 messages with random nonces are the bound of SP 800-38D 8.3; half of it is ours. */
 #define BARRIER_USES_MAX (UINT64_C(1) << 31)
-/* Uses written to the ring at once, ahead of being made. A process that ends unasked may have made
- * up to as many that no ring counts; the distance to the bound covers 128 such ends a term. */
-#define BARRIER_USES_GRANT (UINT64_C(1) << 24)
+/* Uses are written to the ring this many at a time, before they are made. */
+#define BARRIER_USES_GRANT (INT64_C(1) << 20)
 
-enum barrier_ring { BARRIER_SHARED, BARRIER_LOCAL };
+enum barrier_ring { BARRIER_SHARED, BARRIER_LOCAL, BARRIER_RINGS };
 
 /* The stored records, as read from the state; borrowed during the call. Empty: absent. */
 struct barrier_records {
@@ -83,7 +81,7 @@ NODISCARD enum status barrier_follow(struct barrier *b, const struct barrier_rec
 /* Whether a ring needs a new record: more uses granted, or a new term. False when sealed. */
 bool barrier_upkeep_due(struct barrier *b, enum barrier_ring ring);
 /* That record, to be stored on condition that what barrier_follow took last is still stored. Once
- * it is, call barrier_upkeep_done, then barrier_follow. `rotate` asks for a new term even if none
+ * it is, call barrier_follow, then barrier_upkeep_done. `rotate` asks for a new term even if none
  * is due. ST_SEALED, ST_NO_SPACE (BARRIER_TERMS_MAX), ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring ring,
                                      bool rotate, int64_t time_ms, struct buf *ret_record);

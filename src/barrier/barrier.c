@@ -1,0 +1,377 @@
+#include "barrier/inside.h"
+#include "barrier/seal_record.h"
+
+#include "base/mem.h"
+
+enum { ROOT_BYTES = 32, SALT_BYTES = 32 };
+
+static struct bytes ring_name(enum barrier_ring ring)
+{
+    return ring == BARRIER_SHARED ? BYTES(BARRIER_KEYRING) : BYTES(BARRIER_LOCAL_KEYRING);
+}
+
+static struct bytes ring_record(const struct barrier_records *records, enum barrier_ring ring)
+{
+    return ring == BARRIER_SHARED ? records->keyring : records->local_keyring;
+}
+
+static void keys_done(struct barrier_keys *keys)
+{
+    secret_done(&keys->root);
+    secret_done(&keys->salt);
+    for (int i = 0; i < BARRIER_RINGS; i++)
+        ring_done(&keys->rings[i]);
+    mem_wipe(keys, sizeof *keys);
+}
+
+static void keys_free(struct barrier_keys **keys)
+{
+    if (*keys != NULL)
+        keys_done(*keys);
+    mem_free(*keys);
+}
+
+enum status barrier_new(struct barrier **ret_barrier)
+{
+    struct barrier *b = mem_zalloc(sizeof *b);
+    if (b == NULL)
+        return ST_NOMEM;
+    if (pthread_mutex_init(&b->lock, NULL) != 0) {
+        mem_free(b);
+        return ST_NOMEM;
+    }
+    atomic_store(&b->sealed, true);
+    atomic_store(&b->epoch, 1);
+    list_init(&b->seats);
+    *ret_barrier = b;
+    return ST_OK;
+}
+
+void barrier_free(struct barrier *b)
+{
+    if (b == NULL)
+        return;
+    ASSERT(list_empty(&b->seats));
+    keys_done(&b->keys);
+    int failed = pthread_mutex_destroy(&b->lock);
+    ASSERT(failed == 0);
+    mem_free(b);
+}
+
+bool barrier_is_sealed(const struct barrier *b)
+{
+    return atomic_load(&b->sealed);
+}
+
+/* Every seat takes its keys afresh. The barrier's lock is held. */
+static void clear_seats(struct barrier *b)
+{
+    atomic_fetch_add(&b->epoch, 1);
+    LIST_FOR (item, &b->seats) {
+        struct barrier_seat *seat = CONTAINER_OF(item, struct barrier_seat, link);
+        lock_take(&seat->lock);
+        seat_clear(seat);
+        lock_drop(&seat->lock);
+    }
+}
+
+void barrier_seal(struct barrier *b)
+{
+    lock_take(&b->lock);
+    atomic_store(&b->sealed, true);
+    keys_done(&b->keys);
+    clear_seats(b);
+    lock_drop(&b->lock);
+}
+
+/* --- unsealing --- */
+
+static struct ring_mark mark_of(struct bytes record)
+{
+    struct ring_mark mark = {0};
+    if (record.len >= RING_OVERHEAD) {
+        memcpy(mark.data, record.data + 1, AEAD_NONCE_BYTES);
+        memcpy(mark.data + AEAD_NONCE_BYTES, record.data + record.len - AEAD_TAG_BYTES,
+               AEAD_TAG_BYTES);
+    }
+    return mark;
+}
+
+static bool mark_eq(const struct ring_mark *a, const struct ring_mark *b)
+{
+    return memcmp(a->data, b->data, sizeof a->data) == 0;
+}
+
+/* The salt is stored as any value of the shared ring. */
+static enum status open_salt(const struct ring *ring, struct bytes stored, struct secret *ret_salt)
+{
+    uint8_t salt[SALT_BYTES + BARRIER_OVERHEAD];
+    struct aead *a = NULL;
+    uint32_t term;
+    size_t n = 0;
+
+    if (stored.len != sizeof salt)
+        return ST_CORRUPT;
+    TRY(value_term(stored, &term));
+    const struct ring_term *found = ring_find(ring, term);
+    if (found == NULL)
+        return ST_CORRUPT;
+    TRY(aead_new(secret_bytes(&found->key), &a));
+    enum status st = value_decrypt(a, BYTES(BARRIER_SALT), stored, salt, &n);
+    aead_free(a);
+    if (st == ST_OK)
+        st = secret_dup(bytes_of(salt, n), ret_salt);
+    mem_wipe(salt, sizeof salt);
+    return st;
+}
+
+static enum status open_rings(struct barrier_keys *keys, const struct barrier_records *records,
+                              struct reason *reason)
+{
+    struct aead *root = NULL;
+    enum status st = aead_new(secret_bytes(&keys->root), &root);
+
+    for (enum barrier_ring i = BARRIER_SHARED; st == ST_OK && i < BARRIER_RINGS; i++) {
+        struct bytes record = ring_record(records, i);
+        st = ring_decode(record, root, ring_name(i), &keys->rings[i]);
+        keys->marks[i] = mark_of(record);
+        if (st != ST_OK)
+            reason_set(reason, "the stored key ring %.*s does not open with the root key",
+                       (int)ring_name(i).len, (const char *)ring_name(i).data);
+    }
+    aead_free(root);
+    return st;
+}
+
+static enum status open_all(struct barrier_keys *keys, const struct seal *seal,
+                            const struct barrier_records *records, struct reason *reason)
+{
+    if (records->seal.len == 0) {
+        reason_set(reason, "the cluster is not initialised");
+        return ST_NOT_FOUND;
+    }
+    TRY(seal_unwrap(seal, records->seal, &keys->root, reason));
+    TRY(open_rings(keys, records, reason));
+    enum status st = open_salt(&keys->rings[BARRIER_SHARED], records->salt, &keys->salt);
+    if (st != ST_OK)
+        reason_set(reason, "the stored salt does not open with the key ring");
+    return st;
+}
+
+/* Takes the keys. ST_EXISTS: unsealed meanwhile. */
+static enum status install(struct barrier *b, struct barrier_keys *keys)
+{
+    lock_take(&b->lock);
+    bool sealed = atomic_load(&b->sealed);
+    if (sealed) {
+        b->keys = *keys;
+        mem_wipe(keys, sizeof *keys);
+        for (int i = 0; i < BARRIER_RINGS; i++)
+            atomic_store(&b->prepaid[i], 0);
+        clear_seats(b);
+        atomic_store(&b->sealed, false);
+    }
+    lock_drop(&b->lock);
+    return sealed ? ST_OK : ST_EXISTS;
+}
+
+enum status barrier_unseal(struct barrier *b, const struct seal *seal,
+                           const struct barrier_records *records, struct reason *reason)
+{
+    CLEANUP(keys_free) struct barrier_keys *keys = NULL;
+
+    if (!barrier_is_sealed(b))
+        return ST_EXISTS;
+    keys = mem_zalloc(sizeof *keys);
+    if (keys == NULL)
+        return ST_NOMEM;
+    TRY(open_all(keys, seal, records, reason));
+    return install(b, keys);
+}
+
+/* --- a new cluster --- */
+
+static enum status create_salt(struct barrier_keys *keys, struct env *env, struct buf *ret_record)
+{
+    const struct ring_term *active = ring_active(&keys->rings[BARRIER_SHARED]);
+    struct aead *a = NULL;
+
+    TRY(secret_new(SALT_BYTES, &keys->salt));
+    env_random(env, keys->salt.data, SALT_BYTES);
+    uint8_t *at = buf_extend(ret_record, SALT_BYTES + BARRIER_OVERHEAD);
+    if (at == NULL)
+        return ST_NOMEM;
+    TRY(aead_new(secret_bytes(&active->key), &a));
+    enum status st =
+        value_encrypt(a, env, active->term, BYTES(BARRIER_SALT), secret_bytes(&keys->salt), at);
+    aead_free(a);
+    return st;
+}
+
+static enum status create_ring(struct barrier_keys *keys, struct aead *root, struct env *env,
+                               enum barrier_ring ring, int64_t time_ms, struct buf *ret_record)
+{
+    TRY(ring_grow(&keys->rings[ring], env, time_ms));
+    TRY(ring_encode(&keys->rings[ring], root, env, ring_name(ring), ret_record));
+    keys->marks[ring] = mark_of(buf_bytes(ret_record));
+    return ST_OK;
+}
+
+static enum status create_all(struct barrier_keys *keys, struct env *env, const struct seal *seal,
+                              int64_t time_ms, struct barrier_created *created)
+{
+    struct aead *root = NULL;
+
+    TRY(secret_new(ROOT_BYTES, &keys->root));
+    env_random(env, keys->root.data, ROOT_BYTES);
+    TRY(seal_wrap(seal, env, &keys->root, &created->seal));
+    TRY(aead_new(secret_bytes(&keys->root), &root));
+    enum status st = create_ring(keys, root, env, BARRIER_SHARED, time_ms, &created->keyring);
+    if (st == ST_OK)
+        st = create_ring(keys, root, env, BARRIER_LOCAL, time_ms, &created->local_keyring);
+    aead_free(root);
+    return st == ST_OK ? create_salt(keys, env, &created->salt) : st;
+}
+
+enum status barrier_create(struct env *env, const struct seal *seal, int64_t time_ms,
+                           struct barrier_created *ret_created)
+{
+    CLEANUP(keys_free) struct barrier_keys *keys = mem_zalloc(sizeof *keys);
+    struct barrier_created created = {0};
+
+    ASSERT(seal->key.len == SEAL_KEY_BYTES);
+    if (keys == NULL)
+        return ST_NOMEM;
+    enum status st = create_all(keys, env, seal, time_ms, &created);
+    if (st == ST_OK)
+        st = barrier_new(&created.barrier);
+    if (st == ST_OK)
+        st = install(created.barrier, keys);
+    if (st != ST_OK) {
+        barrier_created_done(&created);
+        return st;
+    }
+    *ret_created = created;
+    return ST_OK;
+}
+
+void barrier_created_done(struct barrier_created *created)
+{
+    barrier_free(created->barrier);
+    buf_done(&created->seal);
+    buf_done(&created->keyring);
+    buf_done(&created->local_keyring);
+    buf_done(&created->salt);
+    *created = (struct barrier_created){0};
+}
+
+/* --- rings that change --- */
+
+/* Every key we have must still be there: values are stored under it. */
+static bool ring_extends(const struct ring *next, const struct ring *old)
+{
+    for (unsigned i = 0; i < old->n; i++) {
+        const struct ring_term *term = ring_find(next, old->terms[i].term);
+        if (term == NULL ||
+            !bytes_eq_secret(secret_bytes(&term->key), secret_bytes(&old->terms[i].key)))
+            return false;
+    }
+    return true;
+}
+
+/* The barrier's lock is held and it is unsealed. */
+static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct bytes record)
+{
+    struct ring *old = &b->keys.rings[ring];
+    struct ring_mark mark = mark_of(record);
+    struct ring next = {0};
+    struct aead *root = NULL;
+
+    if (mark_eq(&mark, &b->keys.marks[ring]))
+        return ST_OK;
+    TRY(aead_new(secret_bytes(&b->keys.root), &root));
+    enum status st = ring_decode(record, root, ring_name(ring), &next);
+    aead_free(root);
+    if (st == ST_OK && !ring_extends(&next, old))
+        st = ST_CORRUPT;
+    if (st != ST_OK) {
+        ring_done(&next);
+        return st;
+    }
+    bool rotated = ring_active(&next)->term != ring_active(old)->term;
+    ring_done(old);
+    *old = next;
+    b->keys.marks[ring] = mark;
+    if (rotated) {
+        atomic_store(&b->prepaid[ring], 0);
+        clear_seats(b);
+    }
+    return ST_OK;
+}
+
+enum status barrier_follow(struct barrier *b, const struct barrier_records *records)
+{
+    enum status st = ST_OK;
+
+    lock_take(&b->lock);
+    if (atomic_load(&b->sealed))
+        st = ST_SEALED;
+    for (enum barrier_ring i = BARRIER_SHARED; st == ST_OK && i < BARRIER_RINGS; i++)
+        st = follow_ring(b, i, ring_record(records, i));
+    lock_drop(&b->lock);
+    return st;
+}
+
+bool barrier_upkeep_due(struct barrier *b, enum barrier_ring ring)
+{
+    return !barrier_is_sealed(b) && atomic_load(&b->prepaid[ring]) < BARRIER_USES_GRANT / 2;
+}
+
+enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring ring, bool rotate,
+                           int64_t time_ms, struct buf *ret_record)
+{
+    struct ring next = {0};
+    struct aead *root = NULL;
+    enum status st = ST_SEALED;
+
+    lock_take(&b->lock);
+    if (!atomic_load(&b->sealed)) {
+        st = ring_copy(&b->keys.rings[ring], &next);
+        if (st == ST_OK)
+            st = aead_new(secret_bytes(&b->keys.root), &root);
+    }
+    lock_drop(&b->lock);
+    if (st == ST_OK && (rotate || ring_active(&next)->uses >= BARRIER_USES_MAX))
+        st = ring_grow(&next, env, time_ms);
+    if (st == ST_OK) {
+        ring_active(&next)->uses += BARRIER_USES_GRANT;
+        st = ring_encode(&next, root, env, ring_name(ring), ret_record);
+    }
+    aead_free(root);
+    ring_done(&next);
+    return st;
+}
+
+void barrier_upkeep_done(struct barrier *b, enum barrier_ring ring)
+{
+    lock_take(&b->lock);
+    if (!atomic_load(&b->sealed))
+        atomic_fetch_add(&b->prepaid[ring], BARRIER_USES_GRANT);
+    lock_drop(&b->lock);
+}
+
+enum status barrier_ring_info(struct barrier *b, enum barrier_ring ring,
+                              struct barrier_ring_info *ret_info)
+{
+    enum status st = ST_SEALED;
+
+    lock_take(&b->lock);
+    if (!atomic_load(&b->sealed)) {
+        const struct ring_term *active = ring_active(&b->keys.rings[ring]);
+        *ret_info = (struct barrier_ring_info){active->term, b->keys.rings[ring].n,
+                                               active->installed_ms, active->uses};
+        st = ST_OK;
+    }
+    lock_drop(&b->lock);
+    return st;
+}

@@ -1,0 +1,331 @@
+#include "barrier/seal.h"
+#include "barrier/seal_record.h"
+
+#include "base/mem.h"
+#include "crypto/hmac.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TEXT_MAX = 128 }; /* of a key file */
+
+void seal_done(struct seal *seal)
+{
+    secret_done(&seal->key);
+    *seal = (struct seal){0};
+}
+
+/* --- forms of the key --- */
+
+static int hex_digit(uint8_t c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool from_hex(struct bytes text, uint8_t out[SEAL_KEY_BYTES])
+{
+    if (text.len != 2 * SEAL_KEY_BYTES)
+        return false;
+    for (size_t i = 0; i < SEAL_KEY_BYTES; i++) {
+        int high = hex_digit(text.data[2 * i]), low = hex_digit(text.data[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+static int base64_digit(uint8_t c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    if (c == '+' || c == '-')
+        return 62;
+    return c == '/' || c == '_' ? 63 : -1;
+}
+
+/* 43 digits and one '=': 32 bytes and two bits of nothing. */
+static bool from_base64(struct bytes text, uint8_t out[SEAL_KEY_BYTES])
+{
+    uint32_t bits = 0;
+    unsigned n_bits = 0, n = 0;
+    if (text.len != 44 || text.data[43] != '=')
+        return false;
+    for (size_t i = 0; i < 43; i++) {
+        int digit = base64_digit(text.data[i]);
+        if (digit < 0)
+            return false;
+        bits = bits << 6 | (uint32_t)digit;
+        n_bits += 6;
+        if (n_bits >= 8) {
+            n_bits -= 8;
+            out[n++] = (uint8_t)(bits >> n_bits);
+        }
+    }
+    ASSERT(n == SEAL_KEY_BYTES);
+    return (bits & 3) == 0;
+}
+
+static bool from_any(struct bytes given, uint8_t out[SEAL_KEY_BYTES])
+{
+    if (given.len == SEAL_KEY_BYTES) {
+        memcpy(out, given.data, SEAL_KEY_BYTES);
+        return true;
+    }
+    if (given.len > 0 && given.data[given.len - 1] == '\n')
+        given.len--;
+    return from_hex(given, out) || from_base64(given, out);
+}
+
+/* --- static seals --- */
+
+static bool id_valid(const char *id)
+{
+    size_t n = strlen(id);
+    if (n == 0 || n > SEAL_ID_MAX)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (id[i] < 0x21 || id[i] > 0x7E)
+            return false;
+    return true;
+}
+
+/* A name that tells keys apart and says nothing about them. */
+static enum status derive_id(struct bytes key, char ret_id[SEAL_ID_MAX + 1])
+{
+    struct hmac *h = NULL;
+    uint8_t mac[HMAC_BYTES];
+
+    TRY(hmac_new(key, &h));
+    enum status st = hmac_run(h, BYTES("holdfast static seal id"), mac);
+    hmac_free(h);
+    if (st != ST_OK)
+        return st;
+    int n = snprintf(ret_id, SEAL_ID_MAX + 1, "static-");
+    for (size_t i = 0; i < 8; i++)
+        n += snprintf(ret_id + n, (size_t)(SEAL_ID_MAX + 1 - n), "%02x", mac[i]);
+    ASSERT(n == 7 + 16);
+    return ST_OK;
+}
+
+static enum status set_key(struct bytes raw, const char *id, struct seal *ret_seal)
+{
+    struct seal seal = {0};
+    if (id != NULL)
+        memcpy(seal.id, id, strlen(id));
+    else
+        TRY(derive_id(raw, seal.id));
+    TRY(secret_dup(raw, &seal.key));
+    *ret_seal = seal;
+    return ST_OK;
+}
+
+enum status seal_static(struct bytes key, const char *id, struct seal *ret_seal,
+                        struct reason *reason)
+{
+    uint8_t raw[SEAL_KEY_BYTES];
+    enum status st = ST_INVALID;
+
+    if (id != NULL && !id_valid(id))
+        reason_set(reason,
+                   "the key id of a static seal is 1 to %d printable characters without "
+                   "spaces",
+                   SEAL_ID_MAX);
+    else if (!from_any(key, raw))
+        reason_set(reason,
+                   "a static seal key is 32 raw bytes, 64 hex digits or 44 characters of "
+                   "base64; this one has %zu bytes of none of these forms",
+                   key.len);
+    else
+        st = set_key(bytes_of(raw, sizeof raw), id, ret_seal);
+    mem_wipe(raw, sizeof raw);
+    return st;
+}
+
+/* --- files --- */
+
+/* Whether the file is one that only we can read. `mode_bad`: permission bits it must not have. */
+static enum status check_file(int fd, const char *path, mode_t mode_bad, struct reason *reason)
+{
+    struct stat s;
+    if (fstat(fd, &s) != 0) {
+        reason_set(reason, "%s: %s", path, strerrordesc_np(errno));
+        return ST_IO;
+    }
+    if (!S_ISREG(s.st_mode)) {
+        reason_set(reason, "%s is not a regular file", path);
+        return ST_INVALID;
+    }
+    if (s.st_uid != geteuid() && s.st_uid != 0) {
+        reason_set(reason, "%s belongs to another user (%u)", path, (unsigned)s.st_uid);
+        return ST_DENIED;
+    }
+    if ((s.st_mode & mode_bad) != 0) {
+        reason_set(reason, "%s may be read or changed by others (mode %04o): make it 0400", path,
+                   (unsigned)s.st_mode & 07777);
+        return ST_DENIED;
+    }
+    return ST_OK;
+}
+
+/* At most `room` bytes; more is an error of the caller's to find, by the length. */
+static enum status read_all(int fd, const char *path, uint8_t *out, size_t room, size_t *ret_n,
+                            struct reason *reason)
+{
+    size_t n = 0;
+    while (n < room) {
+        ssize_t got = read(fd, out + n, room - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            reason_set(reason, "%s: %s", path, strerrordesc_np(errno));
+            return ST_IO;
+        }
+        if (got == 0)
+            break;
+        n += (size_t)got;
+    }
+    *ret_n = n;
+    return ST_OK;
+}
+
+static enum status from_file(const char *path, mode_t mode_bad, const char *id,
+                             struct seal *ret_seal, struct reason *reason)
+{
+    uint8_t text[TEXT_MAX];
+    size_t n = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us */
+
+    if (fd < 0) {
+        reason_set(reason, "%s: %s", path, strerrordesc_np(errno));
+        return status_from_errno(errno);
+    }
+    enum status st = check_file(fd, path, mode_bad, reason);
+    if (st == ST_OK)
+        st = read_all(fd, path, text, sizeof text, &n, reason);
+    if (st == ST_OK) {
+        struct reason why = {0};
+        st = seal_static(bytes_of(text, n), id, ret_seal, &why);
+        if (st != ST_OK)
+            reason_set(reason, "%.100s: %.150s", path,
+                       why.text[0] != '\0' ? why.text : status_text(st));
+    }
+    mem_wipe(text, sizeof text);
+    (void)close(fd); /* nothing was written */
+    return st;
+}
+
+enum status seal_static_file(const char *path, const char *id, struct seal *ret_seal,
+                             struct reason *reason)
+{
+    return from_file(path, S_IRWXG | S_IRWXO, id, ret_seal, reason);
+}
+
+enum status seal_static_credential(const char *name, const char *id, struct seal *ret_seal,
+                                   struct reason *reason)
+{
+    char path[4096];
+    const char *dir = getenv("CREDENTIALS_DIRECTORY");
+
+    if (dir == NULL || dir[0] != '/') {
+        reason_set(reason, "there are no systemd credentials: CREDENTIALS_DIRECTORY is not set");
+        return ST_NOT_FOUND;
+    }
+    if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL ||
+        snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path) {
+        reason_set(reason, "not the name of a systemd credential: %.100s", name);
+        return ST_INVALID;
+    }
+    /* systemd grants reading by an access list, whose mask shows in the group's bits. */
+    return from_file(path, S_IWGRP | S_IXGRP | S_IRWXO, id, ret_seal, reason);
+}
+
+/* --- the stored record --- */
+
+/* The fields in front of the nonce are authenticated as they stand. */
+static enum status add_header(struct buf *out, const char *id)
+{
+    buf_add_u8(out, SEAL_RECORD_VERSION);
+    buf_add_u8(out, SEAL_STATIC);
+    buf_add_block(out, bytes_str(id));
+    return buf_status(out);
+}
+
+enum status seal_wrap(const struct seal *seal, struct env *env, const struct secret *root,
+                      struct buf *out)
+{
+    struct aead *a = NULL;
+    size_t start = out->len;
+
+    ASSERT(root->len == SEAL_KEY_BYTES);
+    TRY(add_header(out, seal->id));
+    size_t header = out->len - start;
+    uint8_t *at = buf_extend(out, AEAD_NONCE_BYTES + SEAL_KEY_BYTES + AEAD_TAG_BYTES);
+    if (at == NULL)
+        return ST_NOMEM;
+    env_random(env, at, AEAD_NONCE_BYTES);
+    TRY(aead_new(secret_bytes(&seal->key), &a));
+    enum status st = aead_seal(a, at, bytes_of(out->data + start, header), secret_bytes(root),
+                               at + AEAD_NONCE_BYTES, at + AEAD_NONCE_BYTES + SEAL_KEY_BYTES);
+    aead_free(a);
+    return st;
+}
+
+static enum status open_root(const struct seal *seal, struct bytes header, const uint8_t *nonce,
+                             struct bytes cipher, struct secret *ret_root)
+{
+    struct aead *a = NULL;
+    struct secret root = {0};
+
+    TRY(aead_new(secret_bytes(&seal->key), &a));
+    enum status st = secret_new(SEAL_KEY_BYTES, &root);
+    if (st == ST_OK)
+        st = aead_open(a, nonce, header, cipher, cipher.data + cipher.len, root.data);
+    aead_free(a);
+    if (st == ST_OK)
+        *ret_root = root;
+    else
+        secret_done(&root);
+    return st;
+}
+
+enum status seal_unwrap(const struct seal *seal, struct bytes record, struct secret *ret_root,
+                        struct reason *reason)
+{
+    struct reader r = reader_of(record);
+    uint8_t version = reader_u8(&r), type = reader_u8(&r);
+    struct bytes id = reader_block(&r);
+    size_t header = (size_t)(r.at - record.data);
+    struct bytes nonce = reader_take(&r, AEAD_NONCE_BYTES);
+    struct bytes cipher = reader_take(&r, SEAL_KEY_BYTES);
+    (void)reader_take(&r, AEAD_TAG_BYTES); /* behind the ciphertext */
+
+    if (reader_end(&r) != ST_OK || version != SEAL_RECORD_VERSION || type != SEAL_STATIC ||
+        id.len > SEAL_ID_MAX) {
+        reason_set(reason, "the stored seal is not one this program understands");
+        return ST_CORRUPT;
+    }
+    if (!bytes_eq(id, bytes_str(seal->id))) {
+        reason_set(reason, "the root key is wrapped by the seal key '%.*s', this node has '%s'",
+                   (int)id.len, (const char *)id.data, seal->id);
+        return ST_INVALID;
+    }
+    enum status st = open_root(seal, bytes_of(record.data, header), nonce.data, cipher, ret_root);
+    if (st == ST_CORRUPT) {
+        reason_set(reason, "the configured seal key '%s' does not open the stored root key",
+                   seal->id);
+        return ST_INVALID;
+    }
+    return st;
+}

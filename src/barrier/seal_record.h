@@ -1,0 +1,24 @@
+/* The root key as stored, wrapped by a seal; the inside of the barrier.
+ *
+ *   version u8 = 1, type u8 (1: static), block id, nonce 12, ciphertext 32, tag 16
+ *
+ * What stands before the nonce is authenticated. */
+#ifndef HOLDFAST_BARRIER_SEAL_RECORD_H
+#define HOLDFAST_BARRIER_SEAL_RECORD_H
+
+#include "barrier/seal.h"
+#include "base/buf.h"
+#include "base/env.h"
+#include "crypto/aead.h"
+
+enum { SEAL_RECORD_VERSION = 1, SEAL_STATIC = 1 };
+
+/* Append the record. ST_NOMEM, ST_CRYPTO: `out` may have grown. */
+NODISCARD enum status seal_wrap(const struct seal *seal, struct env *env, const struct secret *root,
+                                struct buf *out);
+/* ST_INVALID with a reason: wrapped by another key. ST_CORRUPT with a reason. ST_NOMEM, ST_CRYPTO.
+ */
+NODISCARD enum status seal_unwrap(const struct seal *seal, struct bytes record,
+                                  struct secret *ret_root, struct reason *reason);
+
+#endif

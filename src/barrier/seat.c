@@ -1,0 +1,250 @@
+#include "barrier/inside.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+
+enum {
+    VALUE_VERSION = 1,
+    VALUE_HEADER = 1 + 4, /* version, term: authenticated */
+    VALUE_TEXT = VALUE_HEADER + AEAD_NONCE_BYTES,
+    KEY_MAX = 4096,
+    LOAD_TRIES = 3, /* each is lost only to a change of the rings at that moment */
+};
+
+/* --- one value --- */
+
+static struct bytes make_aad(uint8_t *room, const uint8_t *header, struct bytes key)
+{
+    ASSERT(key.len > 0 && key.len <= KEY_MAX);
+    memcpy(room, header, VALUE_HEADER);
+    memcpy(room + VALUE_HEADER, key.data, key.len);
+    return bytes_of(room, VALUE_HEADER + key.len);
+}
+
+enum status value_encrypt(struct aead *aead, struct env *env, uint32_t term, struct bytes key,
+                          struct bytes plain, uint8_t *out)
+{
+    uint8_t room[VALUE_HEADER + KEY_MAX];
+
+    out[0] = VALUE_VERSION;
+    le32_put(out + 1, term);
+    env_random(env, out + VALUE_HEADER, AEAD_NONCE_BYTES);
+    return aead_seal(aead, out + VALUE_HEADER, make_aad(room, out, key), plain, out + VALUE_TEXT,
+                     out + VALUE_TEXT + plain.len);
+}
+
+enum status value_term(struct bytes stored, uint32_t *ret_term)
+{
+    if (stored.len < BARRIER_OVERHEAD || stored.data[0] != VALUE_VERSION)
+        return ST_CORRUPT;
+    *ret_term = le32_get(stored.data + 1);
+    return ST_OK;
+}
+
+enum status value_decrypt(struct aead *aead, struct bytes key, struct bytes stored, uint8_t *out,
+                          size_t *ret_len)
+{
+    uint8_t room[VALUE_HEADER + KEY_MAX];
+
+    ASSERT(stored.len >= BARRIER_OVERHEAD);
+    size_t n = stored.len - BARRIER_OVERHEAD;
+    TRY(aead_open(aead, stored.data + VALUE_HEADER, make_aad(room, stored.data, key),
+                  bytes_of(stored.data + VALUE_TEXT, n), stored.data + VALUE_TEXT + n, out));
+    *ret_len = n;
+    return ST_OK;
+}
+
+/* --- seats --- */
+
+void seat_clear(struct barrier_seat *seat)
+{
+    for (int i = 0; i < BARRIER_RINGS; i++) {
+        for (int j = 0; j < SEAT_CONTEXTS; j++)
+            aead_free(seat->rings[i].contexts[j].aead);
+        seat->rings[i] = (struct seat_ring){0};
+    }
+    hmac_free(seat->mac);
+    seat->mac = NULL;
+    seat->epoch = 0;
+}
+
+enum status barrier_seat_new(struct barrier *b, struct env *env, struct barrier_seat **ret_seat)
+{
+    struct barrier_seat *seat = mem_zalloc(sizeof *seat);
+    if (seat == NULL)
+        return ST_NOMEM;
+    seat->barrier = b;
+    seat->env = env;
+    if (pthread_mutex_init(&seat->lock, NULL) != 0) {
+        mem_free(seat);
+        return ST_NOMEM;
+    }
+    lock_take(&b->lock);
+    list_push(&b->seats, &seat->link);
+    lock_drop(&b->lock);
+    *ret_seat = seat;
+    return ST_OK;
+}
+
+void barrier_seat_free(struct barrier_seat *seat)
+{
+    if (seat == NULL)
+        return;
+    lock_take(&seat->barrier->lock);
+    list_remove(&seat->link);
+    lock_drop(&seat->barrier->lock);
+    seat_clear(seat);
+    int failed = pthread_mutex_destroy(&seat->lock);
+    ASSERT(failed == 0);
+    mem_free(seat);
+}
+
+static enum barrier_ring ring_of(struct bytes key)
+{
+    return key.len > 0 && key.data[0] == BARRIER_LOCAL_KEYRING[0] ? BARRIER_LOCAL : BARRIER_SHARED;
+}
+
+/* Whether what the seat keeps is of the barrier's present keys. Its lock is held. */
+static bool is_fresh(const struct barrier_seat *seat)
+{
+    return seat->epoch == atomic_load(&seat->barrier->epoch);
+}
+
+/* Both locks are held, the barrier is unsealed. */
+static void freshen(struct barrier_seat *seat)
+{
+    struct barrier *b = seat->barrier;
+
+    if (is_fresh(seat))
+        return;
+    seat_clear(seat);
+    for (int i = 0; i < BARRIER_RINGS; i++)
+        seat->rings[i].active = ring_active(&b->keys.rings[i])->term;
+    seat->epoch = atomic_load(&b->epoch);
+}
+
+/* The context for a term, NULL if it is not kept. 0: of the active term. */
+static struct seat_context *kept(struct barrier_seat *seat, enum barrier_ring ring, uint32_t term)
+{
+    struct seat_ring *r = &seat->rings[ring];
+
+    if (!is_fresh(seat))
+        return NULL;
+    if (term == 0)
+        term = r->active;
+    for (int i = 0; i < SEAT_CONTEXTS; i++)
+        if (r->contexts[i].term == term)
+            return &r->contexts[i];
+    return NULL;
+}
+
+/* Make and keep a context. Both locks are held. */
+static enum status keep(struct barrier_seat *seat, enum barrier_ring ring, uint32_t term)
+{
+    struct seat_ring *r = &seat->rings[ring];
+    struct aead *aead = NULL;
+    const struct ring_term *found = ring_find(&seat->barrier->keys.rings[ring], term);
+
+    if (found == NULL)
+        return ST_NOT_FOUND;
+    TRY(aead_new(secret_bytes(&found->key), &aead));
+    struct seat_context *c = &r->contexts[r->next++ % SEAT_CONTEXTS];
+    aead_free(c->aead);
+    *c = (struct seat_context){term, aead};
+    return ST_OK;
+}
+
+/* What a call needs in its seat: the context of a term (0: the active one), or the HMAC. */
+struct want {
+    bool mac;
+    enum barrier_ring ring;
+    uint32_t term;
+};
+
+static enum status load(struct barrier_seat *seat, struct want want)
+{
+    struct barrier *b = seat->barrier;
+    enum status st = ST_OK;
+
+    lock_take(&b->lock);
+    lock_take(&seat->lock);
+    if (atomic_load(&b->sealed))
+        st = ST_SEALED;
+    else {
+        freshen(seat);
+        if (want.mac)
+            st = seat->mac == NULL ? hmac_new(secret_bytes(&b->keys.salt), &seat->mac) : ST_OK;
+        else if (kept(seat, want.ring, want.term) == NULL)
+            st = keep(seat, want.ring, want.term != 0 ? want.term : seat->rings[want.ring].active);
+    }
+    lock_drop(&seat->lock);
+    lock_drop(&b->lock);
+    return st;
+}
+
+/* Take the seat's lock with what is wanted in it; otherwise the lock is not held. */
+static enum status sit(struct barrier_seat *seat, struct want want)
+{
+    for (int i = 0; i < LOAD_TRIES; i++) {
+        lock_take(&seat->lock);
+        if (want.mac ? is_fresh(seat) && seat->mac != NULL
+                     : kept(seat, want.ring, want.term) != NULL)
+            return ST_OK;
+        lock_drop(&seat->lock);
+        TRY(load(seat, want));
+    }
+    return ST_BUSY;
+}
+
+/* One use of the active term. */
+static enum status pay(struct barrier *b, enum barrier_ring ring)
+{
+    if (atomic_fetch_sub(&b->prepaid[ring], 1) > -BARRIER_USES_GRANT)
+        return ST_OK;
+    atomic_fetch_add(&b->prepaid[ring], 1);
+    return ST_BUSY;
+}
+
+enum status barrier_encrypt(struct barrier_seat *seat, struct bytes key, struct bytes plain,
+                            uint8_t *out)
+{
+    struct want want = {.ring = ring_of(key)};
+
+    TRY(sit(seat, want));
+    enum status st = pay(seat->barrier, want.ring);
+    if (st == ST_OK) {
+        struct seat_context *c = kept(seat, want.ring, 0);
+        ASSERT(c != NULL);
+        st = value_encrypt(c->aead, seat->env, c->term, key, plain, out);
+    }
+    lock_drop(&seat->lock);
+    return st;
+}
+
+enum status barrier_decrypt(struct barrier_seat *seat, struct bytes key, struct bytes stored,
+                            uint8_t *out, size_t *ret_len)
+{
+    struct want want = {.ring = ring_of(key)};
+
+    TRY(value_term(stored, &want.term));
+    if (want.term == 0)
+        return ST_CORRUPT;
+    TRY(sit(seat, want));
+    struct seat_context *c = kept(seat, want.ring, want.term);
+    ASSERT(c != NULL);
+    enum status st = value_decrypt(c->aead, key, stored, out, ret_len);
+    lock_drop(&seat->lock);
+    return st;
+}
+
+enum status barrier_mac(struct barrier_seat *seat, struct bytes message,
+                        uint8_t ret_mac[BARRIER_MAC_BYTES])
+{
+    static_assert(BARRIER_MAC_BYTES == (int)HMAC_BYTES, "one size");
+
+    TRY(sit(seat, (struct want){.mac = true}));
+    enum status st = hmac_run(seat->mac, message, ret_mac);
+    lock_drop(&seat->lock);
+    return st;
+}

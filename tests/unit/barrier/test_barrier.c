@@ -1,0 +1,480 @@
+/* The barrier: values, rings, sealing, records. */
+#include "state/fake_env.h"
+#include "support.h"
+
+#include "barrier/ring.h"
+#include "barrier/token.h"
+#include "base/mem.h"
+
+struct world {
+    struct fake_env env;
+    struct seal seal;
+    struct barrier_created created;
+    struct barrier *b;
+    struct barrier_seat *seat;
+};
+
+static struct barrier_records records_of(const struct barrier_created *c)
+{
+    return (struct barrier_records){buf_bytes(&c->seal), buf_bytes(&c->keyring),
+                                    buf_bytes(&c->local_keyring), buf_bytes(&c->salt)};
+}
+
+static int setup(void **state)
+{
+    static struct world w;
+    static const uint8_t key[32] = {7};
+    struct barrier_records records;
+    w = (struct world){0};
+    fake_env_init(&w.env, 1);
+    if (crypto_init(NULL) != ST_OK ||
+        seal_static(bytes_of(key, 32), "k1", &w.seal, NULL) != ST_OK ||
+        barrier_create(&w.env.env, &w.seal, 1000, &w.created) != ST_OK ||
+        barrier_new(&w.b) != ST_OK || barrier_seat_new(w.b, &w.env.env, &w.seat) != ST_OK)
+        return -1;
+    records = records_of(&w.created);
+    *state = &w;
+    return barrier_unseal(w.b, &w.seal, &records, NULL) == ST_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    barrier_seat_free(w->seat);
+    barrier_free(w->b);
+    barrier_created_done(&w->created);
+    seal_done(&w->seal);
+    return 0;
+}
+
+#define KEY BYTES("s/kv/some/secret")
+#define PLAIN BYTES("correct horse battery staple")
+enum { PLAIN_LEN = 28, STORED_LEN = PLAIN_LEN + BARRIER_OVERHEAD };
+
+static void encrypt(struct world *w, struct bytes key, uint8_t out[STORED_LEN])
+{
+    assert_status(barrier_encrypt(w->seat, key, PLAIN, out), ST_OK);
+}
+
+static enum status decrypt(struct barrier_seat *seat, struct bytes key, struct bytes stored)
+{
+    uint8_t out[256];
+    size_t n = 999;
+    enum status st = barrier_decrypt(seat, key, stored, out, &n);
+    if (st == ST_OK)
+        assert_bytes(bytes_of(out, n), PLAIN);
+    else
+        assert_int_equal(n, 999); /* written on success alone */
+    return st;
+}
+
+/* --- values --- */
+
+static void a_value_comes_back_at_its_key_alone(void **state)
+{
+    struct world *w = *state;
+    uint8_t stored[STORED_LEN];
+    encrypt(w, KEY, stored);
+    assert_status(decrypt(w->seat, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
+    assert_status(decrypt(w->seat, BYTES("s/kv/some/secreu"), bytes_of(stored, STORED_LEN)),
+                  ST_CORRUPT);
+    assert_status(decrypt(w->seat, BYTES("s/kv/some"), bytes_of(stored, STORED_LEN)), ST_CORRUPT);
+    assert_status(decrypt(w->seat, BYTES("l/kv/some/secret"), bytes_of(stored, STORED_LEN)),
+                  ST_CORRUPT); /* another ring */
+}
+
+static void what_is_stored_shows_nothing_of_the_text(void **state)
+{
+    struct world *w = *state;
+    uint8_t stored[STORED_LEN], again[STORED_LEN];
+    encrypt(w, KEY, stored);
+    encrypt(w, KEY, again);
+    assert_memory_not_equal(stored + 5, again + 5, 12); /* nonces */
+    assert_memory_not_equal(stored + 17, again + 17, PLAIN_LEN);
+    for (size_t i = 0; i + 4 <= STORED_LEN; i++)
+        for (size_t j = 0; j + 4 <= PLAIN_LEN; j++)
+            assert_memory_not_equal(stored + i, PLAIN.data + j, 4);
+}
+
+static void any_flipped_bit_or_cut_is_noticed(void **state)
+{
+    struct world *w = *state;
+    uint8_t stored[STORED_LEN];
+    encrypt(w, KEY, stored);
+    for (size_t bit = 0; bit < STORED_LEN * 8; bit++) {
+        stored[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        enum status st = decrypt(w->seat, KEY, bytes_of(stored, STORED_LEN));
+        /* The term is read before it is authenticated. */
+        assert_status(st, bit >= 8 && bit < 40 && st == ST_NOT_FOUND ? ST_NOT_FOUND : ST_CORRUPT);
+        stored[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    for (size_t n = 0; n < STORED_LEN; n++)
+        assert_status(decrypt(w->seat, KEY, bytes_of(stored, n)), ST_CORRUPT);
+}
+
+static void the_empty_value_is_a_value(void **state)
+{
+    struct world *w = *state;
+    uint8_t stored[BARRIER_OVERHEAD], out[1];
+    size_t n = 9;
+    assert_status(barrier_encrypt(w->seat, KEY, BYTES(""), stored), ST_OK);
+    assert_status(barrier_decrypt(w->seat, KEY, bytes_of(stored, sizeof stored), out, &n), ST_OK);
+    assert_int_equal(n, 0);
+    stored[BARRIER_OVERHEAD - 1] ^= 1;
+    assert_status(barrier_decrypt(w->seat, KEY, bytes_of(stored, sizeof stored), out, &n),
+                  ST_CORRUPT);
+}
+
+/* --- sealing --- */
+
+static void a_sealed_barrier_does_nothing(void **state)
+{
+    struct world *w = *state;
+    uint8_t stored[STORED_LEN], mac[32];
+    struct barrier_ring_info info;
+    struct buf record = {0};
+    struct barrier_records records = records_of(&w->created);
+    encrypt(w, KEY, stored);
+    barrier_seal(w->b);
+    assert_true(barrier_is_sealed(w->b));
+    assert_status(barrier_encrypt(w->seat, KEY, PLAIN, stored), ST_SEALED);
+    assert_status(decrypt(w->seat, KEY, bytes_of(stored, STORED_LEN)), ST_SEALED);
+    assert_status(barrier_mac(w->seat, PLAIN, mac), ST_SEALED);
+    assert_status(barrier_ring_info(w->b, BARRIER_SHARED, &info), ST_SEALED);
+    assert_status(barrier_follow(w->b, &records), ST_SEALED);
+    assert_status(barrier_upkeep(w->b, &w->env.env, BARRIER_SHARED, false, 1, &record), ST_SEALED);
+    assert_false(barrier_upkeep_due(w->b, BARRIER_SHARED));
+    barrier_seal(w->b); /* again */
+    assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
+    assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_EXISTS);
+    assert_status(barrier_encrypt(w->seat, KEY, PLAIN, stored), ST_OK);
+    buf_done(&record);
+}
+
+static void values_outlive_sealing_and_other_processes(void **state)
+{
+    struct world *w = *state;
+    uint8_t stored[STORED_LEN];
+    struct barrier_records records = records_of(&w->created);
+    struct barrier *other = NULL;
+    struct barrier_seat *seat = NULL;
+    encrypt(w, KEY, stored);
+    barrier_seal(w->b);
+    assert_status(barrier_new(&other), ST_OK);
+    assert_status(barrier_seat_new(other, &w->env.env, &seat), ST_OK);
+    assert_status(decrypt(seat, KEY, bytes_of(stored, STORED_LEN)), ST_SEALED);
+    assert_status(barrier_unseal(other, &w->seal, &records, NULL), ST_OK);
+    assert_status(decrypt(seat, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
+    barrier_seat_free(seat);
+    barrier_free(other);
+}
+
+static void the_creator_can_encrypt_before_anything_is_stored(void **state)
+{
+    struct world *w = *state;
+    uint8_t stored[STORED_LEN];
+    struct barrier_seat *seat = NULL;
+    assert_status(barrier_seat_new(w->created.barrier, &w->env.env, &seat), ST_OK);
+    assert_status(barrier_encrypt(seat, KEY, PLAIN, stored), ST_OK);
+    barrier_seat_free(seat);
+    assert_status(decrypt(w->seat, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
+}
+
+static void another_seal_key_is_named_as_the_reason(void **state)
+{
+    struct world *w = *state;
+    static const uint8_t key[32] = {8};
+    struct barrier_records records = records_of(&w->created);
+    struct reason reason = {0};
+    struct seal other = {0};
+    barrier_seal(w->b);
+
+    assert_status(seal_static(bytes_of(key, 32), "k2", &other, NULL), ST_OK);
+    assert_status(barrier_unseal(w->b, &other, &records, &reason), ST_INVALID);
+    assert_non_null(strstr(reason.text, "'k1'"));
+    assert_non_null(strstr(reason.text, "'k2'"));
+    seal_done(&other);
+
+    assert_status(seal_static(bytes_of(key, 32), "k1", &other, NULL), ST_OK);
+    assert_status(barrier_unseal(w->b, &other, &records, &reason), ST_INVALID);
+    assert_non_null(strstr(reason.text, "does not open"));
+    seal_done(&other);
+
+    records.seal = BYTES("");
+    assert_status(barrier_unseal(w->b, &w->seal, &records, &reason), ST_NOT_FOUND);
+    assert_true(barrier_is_sealed(w->b));
+}
+
+/* Every record, with every bit flipped, cut at every length. */
+static void a_damaged_record_does_not_unseal(void **state)
+{
+    struct world *w = *state;
+    struct buf *bufs[] = {&w->created.seal, &w->created.keyring, &w->created.local_keyring,
+                          &w->created.salt};
+    barrier_seal(w->b);
+    for (size_t r = 0; r < ARRAY_LEN(bufs); r++) {
+        struct buf *record = bufs[r];
+        for (size_t bit = 0; bit < record->len * 8; bit++) {
+            record->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            struct barrier_records records = records_of(&w->created);
+            enum status st = barrier_unseal(w->b, &w->seal, &records, NULL);
+            assert_true(st == ST_CORRUPT || (r == 0 && st == ST_INVALID));
+            record->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+        size_t len = record->len;
+        for (record->len = 1; record->len < len; record->len++) {
+            struct barrier_records records = records_of(&w->created);
+            assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_CORRUPT);
+        }
+        record->len = len;
+    }
+    assert_true(barrier_is_sealed(w->b));
+    struct barrier_records records = records_of(&w->created);
+    assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
+}
+
+static void rings_cannot_take_each_others_place(void **state)
+{
+    struct world *w = *state;
+    struct barrier_records records = records_of(&w->created);
+    struct bytes keyring = records.keyring;
+    barrier_seal(w->b);
+    records.keyring = records.local_keyring;
+    records.local_keyring = keyring;
+    assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_CORRUPT);
+}
+
+/* --- rings --- */
+
+static struct barrier_ring_info info_of(struct barrier *b, enum barrier_ring ring)
+{
+    struct barrier_ring_info info;
+    assert_status(barrier_ring_info(b, ring, &info), ST_OK);
+    return info;
+}
+
+/* What the state would do: store the record, follow. */
+static void upkeep(struct world *w, enum barrier_ring ring, bool rotate)
+{
+    struct buf record = {0};
+    struct buf *stored = ring == BARRIER_SHARED ? &w->created.keyring : &w->created.local_keyring;
+    assert_status(barrier_upkeep(w->b, &w->env.env, ring, rotate, 2000, &record), ST_OK);
+    buf_clear(stored);
+    buf_add(stored, buf_bytes(&record));
+    buf_done(&record);
+    struct barrier_records records = records_of(&w->created);
+    assert_status(barrier_follow(w->b, &records), ST_OK);
+    barrier_upkeep_done(w->b, ring);
+}
+
+static void a_new_term_encrypts_and_old_ones_still_decrypt(void **state)
+{
+    struct world *w = *state;
+    uint8_t first[STORED_LEN], second[STORED_LEN], local[STORED_LEN];
+    encrypt(w, KEY, first);
+    encrypt(w, BYTES("l/x"), local);
+    upkeep(w, BARRIER_SHARED, true);
+    encrypt(w, KEY, second);
+    assert_int_equal(le32_get(first + 1), 1);
+    assert_int_equal(le32_get(second + 1), 2);
+    assert_status(decrypt(w->seat, KEY, bytes_of(first, STORED_LEN)), ST_OK);
+    assert_status(decrypt(w->seat, KEY, bytes_of(second, STORED_LEN)), ST_OK);
+    assert_status(decrypt(w->seat, BYTES("l/x"), bytes_of(local, STORED_LEN)), ST_OK);
+    struct barrier_ring_info info = info_of(w->b, BARRIER_SHARED);
+    assert_int_equal(info.term, 2);
+    assert_int_equal(info.n_terms, 2);
+    assert_int_equal(info.installed_ms, 2000);
+    assert_int_equal(info_of(w->b, BARRIER_LOCAL).term, 1);
+    le32_put(second + 1, 1); /* passing for a value of the other term */
+    assert_status(decrypt(w->seat, KEY, bytes_of(second, STORED_LEN)), ST_CORRUPT);
+}
+
+static void more_terms_than_kept_contexts_all_decrypt(void **state)
+{
+    struct world *w = *state;
+    uint8_t stored[12][STORED_LEN];
+    for (int i = 0; i < 12; i++) {
+        encrypt(w, KEY, stored[i]);
+        upkeep(w, BARRIER_SHARED, true);
+    }
+    for (int again = 0; again < 2; again++)
+        for (int i = 0; i < 12; i++)
+            assert_status(decrypt(w->seat, KEY, bytes_of(stored[i], STORED_LEN)), ST_OK);
+}
+
+static void a_node_that_lags_learns_the_term_by_following(void **state)
+{
+    struct world *w = *state;
+    uint8_t stored[STORED_LEN];
+    struct barrier *other = NULL;
+    struct barrier_seat *seat = NULL;
+    struct barrier_records records = records_of(&w->created);
+    assert_status(barrier_new(&other), ST_OK);
+    assert_status(barrier_seat_new(other, &w->env.env, &seat), ST_OK);
+    assert_status(barrier_unseal(other, &w->seal, &records, NULL), ST_OK);
+    upkeep(w, BARRIER_SHARED, true);
+    encrypt(w, KEY, stored);
+    assert_status(decrypt(seat, KEY, bytes_of(stored, STORED_LEN)), ST_NOT_FOUND);
+    records = records_of(&w->created);
+    assert_status(barrier_follow(other, &records), ST_OK);
+    assert_status(decrypt(seat, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
+    barrier_seat_free(seat);
+    barrier_free(other);
+}
+
+static void a_ring_that_lost_a_key_is_not_followed(void **state)
+{
+    struct world *w = *state;
+    struct barrier_records old = records_of(&w->created);
+    struct buf first = {0};
+    buf_add(&first, old.keyring);
+    upkeep(w, BARRIER_SHARED, true);
+    struct barrier_records records = records_of(&w->created);
+    records.keyring = buf_bytes(&first);
+    assert_status(barrier_follow(w->b, &records), ST_CORRUPT);
+    records.keyring = BYTES("");
+    assert_status(barrier_follow(w->b, &records), ST_CORRUPT);
+    records = records_of(&w->created);
+    assert_status(barrier_follow(w->b, &records), ST_OK);
+    assert_int_equal(info_of(w->b, BARRIER_SHARED).term, 2);
+    buf_done(&first);
+}
+
+static void uses_are_granted_ahead_and_written_to_the_ring(void **state)
+{
+    struct world *w = *state;
+    assert_true(barrier_upkeep_due(w->b, BARRIER_SHARED)); /* a process starts with none */
+    upkeep(w, BARRIER_SHARED, false);
+    assert_false(barrier_upkeep_due(w->b, BARRIER_SHARED));
+    assert_true(barrier_upkeep_due(w->b, BARRIER_LOCAL));
+    assert_int_equal(info_of(w->b, BARRIER_SHARED).uses, BARRIER_USES_GRANT);
+    assert_int_equal(info_of(w->b, BARRIER_SHARED).term, 1);
+}
+
+static void a_term_whose_uses_are_spent_gives_way_to_the_next(void **state)
+{
+    struct world *w = *state;
+    unsigned n = 0;
+    while (info_of(w->b, BARRIER_SHARED).term == 1) {
+        assert_true(info_of(w->b, BARRIER_SHARED).uses <= BARRIER_USES_MAX);
+        upkeep(w, BARRIER_SHARED, false);
+        n++;
+    }
+    assert_int_equal(n, BARRIER_USES_MAX / BARRIER_USES_GRANT + 1);
+    assert_int_equal(info_of(w->b, BARRIER_SHARED).uses, BARRIER_USES_GRANT);
+}
+
+static void a_ring_is_bounded(void **state)
+{
+    struct world *w = *state;
+    struct buf record = {0};
+    for (int i = 1; i < BARRIER_TERMS_MAX; i++)
+        upkeep(w, BARRIER_LOCAL, true);
+    assert_status(barrier_upkeep(w->b, &w->env.env, BARRIER_LOCAL, true, 1, &record), ST_NO_SPACE);
+    assert_int_equal(record.len, 0);
+    assert_int_equal(info_of(w->b, BARRIER_LOCAL).n_terms, BARRIER_TERMS_MAX);
+}
+
+/* --- bearer values --- */
+
+static void a_token_is_stored_under_a_name_that_needs_the_salt(void **state)
+{
+    struct world *w = *state;
+    char token[TOKEN_SERVICE_LEN + 1], other[TOKEN_SERVICE_LEN + 1], name[65], again[65];
+    struct barrier_records records = records_of(&w->created);
+    token_make(&w->env.env, token);
+    token_make(&w->env.env, other);
+    assert_string_not_equal(token, other);
+    assert_int_equal(strlen(token), 28);
+    assert_int_equal(strncmp(token, "hvs.", 4), 0);
+    assert_int_equal(strspn(token + 4, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                       "abcdefghijklmnopqrstuvwxyz"),
+                     24);
+    assert_status(token_name(w->seat, bytes_str(token), name), ST_OK);
+    assert_int_equal(strlen(name), 64);
+    barrier_seal(w->b);
+    assert_status(token_name(w->seat, bytes_str(token), again), ST_SEALED);
+    assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
+    assert_status(token_name(w->seat, bytes_str(token), again), ST_OK);
+    assert_string_equal(name, again);
+    assert_status(token_name(w->seat, bytes_str(other), again), ST_OK);
+    assert_string_not_equal(name, again);
+}
+
+static void every_token_character_is_as_likely(void **state)
+{
+    struct world *w = *state;
+    unsigned n[128] = {0};
+    for (int i = 0; i < 2000; i++) {
+        char token[TOKEN_SERVICE_LEN + 1];
+        token_make(&w->env.env, token);
+        for (int j = 4; j < TOKEN_SERVICE_LEN; j++)
+            n[(unsigned char)token[j]]++;
+    }
+    for (const char *c = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+         *c != '\0'; c++) /* 774 expected, deviation 28 */
+        assert_in_range(n[(unsigned char)*c], 634, 914);
+}
+
+/* --- memory --- */
+
+static void running_out_of_memory_is_told_and_harmless(void **state)
+{
+    struct world *w = *state;
+    struct barrier_records records = records_of(&w->created);
+    bool failed = true;
+    for (uint64_t n = 1; failed; n++) {
+        struct barrier_created made = {0};
+        struct barrier_seat *seat = NULL;
+        struct buf record = {0};
+        uint8_t stored[STORED_LEN], mac[32];
+        barrier_seal(w->b);
+        (void)mem_fail_nth(n); /* arms it */
+        enum status st = barrier_unseal(w->b, &w->seal, &records, NULL);
+        if (st == ST_OK)
+            st = barrier_seat_new(w->b, &w->env.env, &seat);
+        if (st == ST_OK)
+            st = barrier_encrypt(seat, KEY, PLAIN, stored);
+        if (st == ST_OK)
+            st = barrier_mac(seat, KEY, mac);
+        if (st == ST_OK)
+            st = barrier_upkeep(w->b, &w->env.env, BARRIER_SHARED, true, 5, &record);
+        if (st == ST_OK)
+            st = barrier_create(&w->env.env, &w->seal, 1, &made);
+        failed = mem_fail_nth(0);
+        assert_status(st, failed ? ST_NOMEM : ST_OK);
+        barrier_created_done(&made);
+        barrier_seat_free(seat);
+        buf_done(&record);
+        assert_true(n < 100);
+    }
+    barrier_seal(w->b);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(a_value_comes_back_at_its_key_alone),
+        T(what_is_stored_shows_nothing_of_the_text),
+        T(any_flipped_bit_or_cut_is_noticed),
+        T(the_empty_value_is_a_value),
+        T(a_sealed_barrier_does_nothing),
+        T(values_outlive_sealing_and_other_processes),
+        T(the_creator_can_encrypt_before_anything_is_stored),
+        T(another_seal_key_is_named_as_the_reason),
+        T(a_damaged_record_does_not_unseal),
+        T(rings_cannot_take_each_others_place),
+        T(a_new_term_encrypts_and_old_ones_still_decrypt),
+        T(more_terms_than_kept_contexts_all_decrypt),
+        T(a_node_that_lags_learns_the_term_by_following),
+        T(a_ring_that_lost_a_key_is_not_followed),
+        T(uses_are_granted_ahead_and_written_to_the_ring),
+        T(a_term_whose_uses_are_spent_gives_way_to_the_next),
+        T(a_ring_is_bounded),
+        T(a_token_is_stored_under_a_name_that_needs_the_salt),
+        T(every_token_character_is_as_likely),
+        T(running_out_of_memory_is_told_and_harmless),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
