@@ -226,6 +226,19 @@ class Cluster:
         self.token = answer.json["root_token"]
         self.await_up()
 
+    def add_node(self, name):
+        """One more node, with certificates of the cluster, not yet started."""
+        subprocess.run(
+            [HOLDFAST, "cluster", "add", "-out", str(self.dir / "tls"), name],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        ports = free_ports(2)
+        node = Node(self, name, *ports)
+        node.config = dict(self.nodes[0].config)
+        self.nodes.append(node)
+        return node
+
     def await_health(self, codes, nodes, timeout_s=30):
         deadline = time.monotonic() + timeout_s
         while True:

@@ -1,0 +1,138 @@
+"""Nodes that come, go, and come back without their disks."""
+
+import shutil
+import time
+
+from cluster import Cluster
+
+
+def fill(cluster, count):
+    node = cluster.active()
+    for n in range(count):
+        assert node.call("PUT", f"/v1/kv/members/{n}", {"n": n}).status == 204
+
+
+def servers(node):
+    return node.call("GET", "/v1/sys/storage/raft/configuration").data["config"]["servers"]
+
+
+def await_voters(cluster, names, timeout_s=60):
+    deadline = time.monotonic() + timeout_s
+    while True:
+        have = sorted(s["node_id"] for s in servers(cluster.active()) if s["voter"])
+        if have == sorted(names):
+            return
+        assert time.monotonic() < deadline, f"voters are {have}, wanted {names}"
+        time.sleep(0.1)
+
+
+def test_a_founder_waits_for_the_others_before_it_founds():
+    cluster = Cluster()
+    try:
+        cluster.nodes[0].start()
+        cluster.nodes[1].start()
+        time.sleep(3)
+        for node in cluster.nodes[:2]:
+            assert node.alive
+            assert node.health() == 0, "serves although one founder was never heard of"
+        cluster.nodes[2].start()
+        cluster.init()
+    finally:
+        cluster.__exit__(None, None, None)
+
+
+def test_a_node_that_lost_its_disk_comes_back_under_a_new_raft_id():
+    with Cluster() as cluster:
+        fill(cluster, 50)
+        victim = cluster.standbys()[0]
+        before = {s["node_id"]: s["raft_id"] for s in servers(cluster.active())}
+        victim.kill()
+        shutil.rmtree(victim.data)
+        victim.start()
+        cluster.await_up(60)
+        await_voters(cluster, [n.name for n in cluster.nodes])
+        after = {s["node_id"]: s["raft_id"] for s in servers(cluster.active())}
+        assert after[victim.name] != before[victim.name]
+        cluster.await_equal_roots(60)
+        # It counts: with another node gone the two still make a majority.
+        other = next(n for n in cluster.nodes if n is not victim)
+        other.kill()
+        cluster.active()
+        assert victim.call("GET", "/v1/kv/members/49").data == {"n": 49}
+        assert victim.call("PUT", "/v1/kv/members/50", {"n": 50}).status == 204
+        other.start()
+        cluster.await_up()
+        # Again: its first raft id is no member's any more.
+        victim.kill()
+        shutil.rmtree(victim.data)
+        victim.start()
+        cluster.await_up(60)
+        await_voters(cluster, [n.name for n in cluster.nodes])
+        cluster.await_equal_roots(60)
+
+
+def test_a_fourth_node_joins_and_is_removed():
+    with Cluster() as cluster:
+        fill(cluster, 50)
+        fourth = cluster.add_node("node4")
+        fourth.start()
+        cluster.await_up(60)
+        await_voters(cluster, ["node1", "node2", "node3", "node4"])
+        assert fourth.call("GET", "/v1/kv/members/49").data == {"n": 49}
+        assert fourth.call("PUT", "/v1/kv/members/50", {"n": 50}).status == 204
+        cluster.await_equal_roots()
+        removed = cluster.nodes[0].call(
+            "POST", "/v1/sys/storage/raft/remove-peer", {"server_id": "node4"}, timeout_s=30
+        )
+        assert removed.status == 204, removed.body
+        await_voters(cluster, ["node1", "node2", "node3"])
+        fourth.kill()
+        cluster.nodes.remove(fourth)
+        cluster.await_equal_roots()
+
+
+def test_the_active_node_can_be_removed_and_another_takes_over():
+    with Cluster() as cluster:
+        fill(cluster, 10)
+        active = cluster.active()
+        others = [n for n in cluster.nodes if n is not active]
+        removed = others[0].call(
+            "POST", "/v1/sys/storage/raft/remove-peer", {"server_id": active.name}, timeout_s=30
+        )
+        assert removed.status == 204, removed.body
+        active.kill()
+        cluster.nodes.remove(active)
+        await_voters(cluster, [n.name for n in others])
+        assert others[0].call("PUT", "/v1/kv/members/11", {"n": 11}).status == 204
+        cluster.await_equal_roots()
+
+
+def test_leadership_moves_without_losing_a_write():
+    with Cluster() as cluster:
+        for n in range(6):
+            active = cluster.active()
+            assert active.call("PUT", "/v1/sys/step-down").status == 204
+            deadline = time.monotonic() + 10
+            while True:
+                others = [node for node in cluster.nodes if node is not active]
+                if any(node.health() == 200 for node in others):
+                    break
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            assert cluster.nodes[n % 3].call("PUT", "/v1/kv/move", {"n": n}).status == 204
+        assert cluster.nodes[0].call("GET", "/v1/kv/move").data == {"n": 5}
+
+
+def test_a_rolling_restart_under_load_answers_every_write():
+    with Cluster() as cluster:
+        acked = 0
+        for victim in list(cluster.nodes):
+            assert victim.stop() == 0, victim.log_text()[-2000:]
+            node = cluster.active()
+            for _ in range(20):
+                acked += 1
+                assert node.call("PUT", "/v1/kv/rolling", {"n": acked}).status == 204
+            victim.start()
+            cluster.await_up()
+        for node in cluster.nodes:
+            assert node.call("GET", "/v1/kv/rolling").data == {"n": acked}
