@@ -33,6 +33,8 @@ static __attribute__((noreturn, cold)) void stop(uint64_t index, enum status st)
     abort();
 }
 
+/* --- request ids --- */
+
 static struct bytes id_key(uint8_t room[ID_KEY], const uint8_t id[16])
 {
     memcpy(room, REQUEST_BY_ID, ID_KEY - 16);
@@ -118,6 +120,8 @@ static void ids_prune(struct rlog_machine *m, uint64_t before)
     ASSERT(m->id_floor <= m->version);
 }
 
+/* --- preconditions --- */
+
 static bool need_holds(struct store *store, const struct rlog_need *need)
 {
     struct store_item item;
@@ -184,6 +188,8 @@ static bool needs_hold(const struct rlog_machine *m, struct bytes needs, uint64_
         stop(index, st);
     return true;
 }
+
+/* --- operations --- */
 
 /* The staged tree came from elsewhere: its versions may lie ahead of ours, never the reverse. */
 static void stage_swap(struct rlog_machine *m)
