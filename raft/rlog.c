@@ -51,6 +51,8 @@ static void start_all(struct rlog *r)
     rlog_clock_advance(r);
     rlog_proposals_pump(r);
     rlog_reads_pump(r);
+    rlog_take_pump(r);
+    rlog_ships_pump(r);
 }
 
 static void fire_all(struct rlog *r)
@@ -318,7 +320,8 @@ static enum status core_start(struct rlog *r, const struct rlog_loaded *loaded, 
     struct rlog_core_options options = {.ops = rlog_core_ops_of(r),
                                         .id = r->identity.id,
                                         .election_ms = r->options.election_ms,
-                                        .heartbeat_ms = r->options.heartbeat_ms};
+                                        .heartbeat_ms = r->options.heartbeat_ms,
+                                        .trailing = r->options.snapshot_trailing};
     env_random(r->env, &options.seed, sizeof options.seed);
     TRY(rlog_core_init(&r->core, &options));
     r->core_live = true;
@@ -350,7 +353,7 @@ static enum status start(struct rlog *r, struct reason *reason)
     TRY(sole_voter_term(r, &loaded, &sole_term));
     st = core_start(r, &loaded, sole_term);
     if (st == ST_UNSUPPORTED)
-        reason_set(reason, "libraft 0.22.1 is needed, %d was found", raft_version_number());
+        reason_set(reason, "libraft 0.22.1 is needed, another was found");
     return st;
 }
 
@@ -385,6 +388,8 @@ enum status rlog_start(const struct rlog_options *options, struct rlog **ret_rlo
     list_init(&r->done_admins);
     rlog_proposals_init(r);
     rlog_reads_init(r);
+    rlog_take_init(r);
+    rlog_install_init(r);
     rlog_enter(r);
     enum status st = start(r, reason);
     if (st == ST_OK && r->failed)
@@ -434,8 +439,8 @@ static void frame_handle(struct rlog *r, uint64_t from, const struct rlog_frame 
     case RLOG_FRAME_ANSWER:
     case RLOG_FRAME_READ:
     case RLOG_FRAME_READ_INDEX: rlog_reads_receive(r, from, f); return;
-    case RLOG_FRAME_CHUNK:
-    case RLOG_FRAME_CHUNK_ANSWER: return;
+    case RLOG_FRAME_CHUNK: rlog_install_receive(r, from, f); return;
+    case RLOG_FRAME_CHUNK_ANSWER: rlog_ships_receive(r, from, f); return;
     }
 }
 
@@ -469,7 +474,8 @@ static void on_close_timer(struct env_timer *timer)
 /* Wait for what runs off the loop, then end. */
 static void close_step(struct rlog *r)
 {
-    bool busy = r->woken || !rlog_disk_idle(r->disk);
+    bool busy = r->woken || r->take.running || !rlog_ships_idle(r) || !rlog_install_idle(r) ||
+                !rlog_disk_idle(r->disk) || !store_idle(r->machine.store);
     if (busy) {
         env_timer_set(r->env, &r->close_timer, rlog_now(r) + CLOSE_POLL_MS);
         return;
@@ -477,6 +483,7 @@ static void close_step(struct rlog *r)
     void (*closed)(void *ctx) = r->closed;
     void *ctx = r->closed_ctx;
     env_timer_stop(r->env, &r->close_timer);
+    rlog_install_done(r);
     destroy(r);
     closed(ctx);
 }
@@ -491,6 +498,7 @@ void rlog_close(struct rlog *r, void (*closed)(void *ctx), void *ctx)
     r->close_timer.fire = on_close_timer;
     rlog_proposals_close(r);
     rlog_reads_close(r);
+    rlog_ships_close(r);
     env_timer_stop(r->env, &r->timer);
     wake(r);
     rlog_leave_start(r);

@@ -64,12 +64,13 @@ struct rlog_options {
     /* First start of a founding member: the identical list on every founder; else n_founders 0. */
     const struct rlog_member *founders;
     unsigned n_founders;
-    unsigned election_ms;  /* 0: 1000 */
-    unsigned heartbeat_ms; /* 0: 100 */
-    unsigned batch_bytes_max;     /* 0: 1 MiB of commands in one entry */
-    unsigned inflight_bytes_max;  /* 0: 64 MiB proposed and not yet applied, then ST_BUSY */
-    uint64_t snapshot_log_bytes;  /* 0: a snapshot when the log exceeds max(64 MiB, state size) */
-    uint64_t state_bytes_max;     /* 0: unbounded; puts refused above, deletes not */
+    unsigned election_ms;        /* 0: 1000 */
+    unsigned heartbeat_ms;       /* 0: 100 */
+    unsigned batch_bytes_max;    /* 0: 1 MiB of commands in one entry */
+    unsigned inflight_bytes_max; /* 0: 64 MiB proposed and not yet applied, then ST_BUSY */
+    uint64_t snapshot_log_bytes; /* 0: a snapshot when the log exceeds max(64 MiB, state size) */
+    unsigned snapshot_trailing;  /* entries kept before a snapshot; 0: 4096, at most 128 MiB */
+    uint64_t state_bytes_max;    /* 0: unbounded; puts refused above, deletes not */
     uint64_t segment_bytes;
     uint64_t reserve_bytes;
 };
@@ -138,15 +139,15 @@ struct rlog_admin {
     void (*done)(struct rlog_admin *a, enum status st);
     struct reason reason;
     struct rlog_member member;
-    uint64_t replaces; /* id to remove once `member` is a voter, 0 none */
+    uint64_t replaces;    /* id to remove once `member` is a voter, 0 none */
     uint64_t deadline_ms; /* monotonic; 0: 60 s from now */
     /* rlog's until `done`. */
     struct list link;
     enum status status;
 };
-void rlog_member_add(struct rlog *rlog, struct rlog_admin *a);     /* spare → caught up → role */
-void rlog_member_remove(struct rlog *rlog, struct rlog_admin *a);  /* member.id */
-void rlog_transfer(struct rlog *rlog, struct rlog_admin *a);       /* member.id; 0: the best one */
+void rlog_member_add(struct rlog *rlog, struct rlog_admin *a);    /* spare → caught up → role */
+void rlog_member_remove(struct rlog *rlog, struct rlog_admin *a); /* member.id */
+void rlog_transfer(struct rlog *rlog, struct rlog_admin *a);      /* member.id; 0: the best one */
 /* A raft id never used before in this cluster's configuration; random 63 bits. */
 uint64_t rlog_member_new_id(struct rlog *rlog);
 /* Ask for a snapshot now (tests, operators). */

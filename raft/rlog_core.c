@@ -16,6 +16,10 @@ _Static_assert((int)RLOG_COMMAND == (int)RAFT_COMMAND && (int)RLOG_BARRIER == (i
                "entry types are libraft's");
 
 enum { LIBRAFT_VERSION = 2201 };
+_Static_assert(RAFT_VERSION_NUMBER == LIBRAFT_VERSION, "libraft 0.22.1 exactly");
+
+/* A shared libraft hides it; then the build's check must do. */
+int raft_version_number(void) __attribute__((weak));
 
 void rlog_core_fatal(struct rlog_core *c, const char *format, ...)
 {
@@ -47,21 +51,23 @@ enum status rlog_core_raft_conf(struct bytes encoded, struct raft_configuration 
 enum status rlog_core_init(struct rlog_core *c, const struct rlog_core_options *o)
 {
     ASSERT(o->id != 0 && o->election_ms > 0 && o->heartbeat_ms > 0);
-    if (raft_version_number() != LIBRAFT_VERSION)
+    if (raft_version_number != NULL && raft_version_number() != LIBRAFT_VERSION)
         return ST_UNSUPPORTED;
     *c = (struct rlog_core){.ops = o->ops,
                             .id = o->id,
                             .election_ms = o->election_ms,
                             .heartbeat_ms = o->heartbeat_ms,
+                            .inflight_max = RLOG_INFLIGHT_ENTRIES,
                             .log.first = 1,
                             .random = o->seed};
+    if (o->trailing != 0) /* more in flight than is kept, and followers loop through snapshots */
+        c->inflight_max = MIN(c->inflight_max, MAX(o->trailing / 2, 4u));
     if (raft_init(&c->raft, NULL, NULL, o->id, "-") != 0)
         return ST_NOMEM;
     raft_seed(&c->raft, o->seed); /* before the setters: they draw from it */
     c->raft.tracer = NULL;
     raft_set_election_timeout(&c->raft, o->election_ms);
     raft_set_heartbeat_timeout(&c->raft, o->heartbeat_ms);
-    raft_set_max_inflight_entries(&c->raft, RLOG_INFLIGHT_ENTRIES);
     raft_set_pre_vote(&c->raft, true);
     return ST_OK;
 }
@@ -406,9 +412,8 @@ static void apply_committed(struct rlog_core *c)
 static void inflight_bound(struct rlog_core *c)
 {
     uint64_t mean = c->log.n > 0 ? c->log.bytes / c->log.n + 1 : 1;
-    uint64_t fit = RLOG_INFLIGHT_BYTES / mean;
-    raft_set_max_inflight_entries(&c->raft,
-                                  (unsigned)MAX(32, MIN(fit, (uint64_t)RLOG_INFLIGHT_ENTRIES)));
+    uint64_t fit = MAX(RLOG_INFLIGHT_BYTES / mean, 32u);
+    raft_set_max_inflight_entries(&c->raft, (unsigned)MIN(fit, c->inflight_max));
 }
 
 int rlog_core_step(struct rlog_core *c, struct raft_event *event)

@@ -123,6 +123,7 @@ struct rlog_core_options {
     struct rlog_core_ops ops;
     uint64_t id;
     unsigned election_ms, heartbeat_ms, seed;
+    unsigned trailing; /* entries kept before a snapshot, if fewer than usual; 0 */
 };
 
 /* Writes the disk has not finished, oldest first. `ack` is the highest index that may be reported
@@ -141,7 +142,7 @@ struct rlog_core {
     struct raft raft;
     struct rlog_core_ops ops;
     uint64_t id, now_ms;
-    unsigned election_ms, heartbeat_ms;
+    unsigned election_ms, heartbeat_ms, inflight_max;
     bool started, dead, stepping, applying;
     struct rlog_core_log log;
     struct rlog_core_snapshot snap; /* what libraft was told of last */

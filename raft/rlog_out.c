@@ -43,13 +43,14 @@ static void out_send(void *ctx, uint64_t to, const struct rlog_message *m)
 
 static void out_offer(void *ctx, uint64_t to)
 {
-    (void)ctx;
-    (void)to;
+    rlog_ship_wanted(ctx, to);
 }
 
+/* The caller of rlog_core_offer goes on from here. */
 static void out_install(void *ctx)
 {
-    (void)ctx;
+    struct rlog *r = ctx;
+    ASSERT(r->install.phase == INSTALL_VERIFYING);
 }
 
 static void out_state(void *ctx)
@@ -79,6 +80,7 @@ static void out_apply(void *ctx, uint64_t index, const struct rlog_entry *entry)
 {
     struct rlog *r = ctx;
     r->entries_applied++;
+    rlog_take_applied(r, entry);
     rlog_proposals_apply(r, index, entry);
 }
 
