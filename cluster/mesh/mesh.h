@@ -1,0 +1,102 @@
+/* Links between the nodes of a cluster: one port, TLS 1.3, both sides known by certificates of the
+ * cluster's own CA.
+ *
+ * 1. A frame is given to `receive` only from a peer whose certificate, name, cluster and raft id
+ *    agree; the id is the connection's, never the frame's.
+ * 2. Frames may be lost (no link, full queue), and a small one may overtake a bulk one; on one lane
+ *    of one link they stay in order and whole.
+ * 3. Every queue is bounded in bytes; what does not fit is dropped whole and counted.
+ * 4. Bulk frames have a connection of their own: they never delay small ones.
+ * 5. Callbacks come from the loop, never from inside a call of this interface.
+ *
+ * All functions are called on the env's loop thread, but for mesh_stats. */
+#ifndef HOLDFAST_MESH_MESH_H
+#define HOLDFAST_MESH_MESH_H
+
+#include "cluster/mesh/mesh_frame.h"
+#include "cluster/mesh/mesh_pki.h"
+
+struct env;
+struct mesh;
+struct tls_conn;
+struct tls_ctx;
+
+enum { MESH_MEMBERS_MAX = 16, MESH_ADDRESS_MAX = 128, MESH_ENDPOINT_MAX = 64 };
+
+struct mesh_member {
+    uint64_t id;
+    char name[MESH_NAME_MAX];
+    char address[MESH_ADDRESS_MAX]; /* host:port of its cluster port; [::1]:port */
+};
+
+/* A node's HTTP connection, ours from now on: its handshake is over and `early` was read already.
+ * More may lie undecrypted in `tls`: read it before waiting for the socket. */
+struct mesh_http {
+    int fd; /* non-blocking, in no loop */
+    struct tls_conn *tls;
+    struct buf early;
+    char peer_name[MESH_NAME_MAX];        /* what its certificate says */
+    char peer_address[MESH_ENDPOINT_MAX]; /* "127.0.0.1:4711" */
+};
+/* Close it unused. */
+void mesh_http_drop(struct mesh_http *http);
+
+struct mesh_events {
+    /* A frame; borrowed during the call. */
+    void (*receive)(void *ctx, uint64_t from, const char *from_name, struct bytes frame);
+    /* A peer that was connected refuses connections now: its process is gone. */
+    void (*gone)(void *ctx, uint64_t id);
+    /* A node of the cluster, perhaps no member, speaks HTTP. NULL: such connections are refused. */
+    void (*http)(void *ctx, struct mesh_http http);
+    /* Whether a node of this name may speak as this id: the members say so, or do not know the id.
+     * NULL: always. */
+    bool (*id_allowed)(void *ctx, uint64_t id, const char *name);
+    void *ctx;
+};
+
+struct mesh_options {
+    struct env *env;     /* one of src/loop */
+    const char *address; /* to listen on, host:port; port 0: any */
+    const char *ca_path, *cert_path, *key_path;
+    uint64_t id; /* own raft id */
+    struct mesh_events events;
+    size_t small_queue_bytes; /* for each peer; 0: 1 MiB */
+    size_t bulk_queue_bytes;  /* 0: 24 MiB */
+    unsigned greeting_ms;     /* from connected to known; 0: 5 s */
+};
+
+/* Name and cluster are those of the certificate. Copies what it needs. Blocks (start-up).
+ * ST_INVALID, ST_NOT_FOUND, ST_DENIED, ST_IO, ST_NOMEM with a reason. */
+NODISCARD enum status mesh_start(const struct mesh_options *options, struct mesh **ret_mesh,
+                                 struct reason *reason);
+/* Says goodbye on all links; `closed` is the last call, then the mesh is gone. */
+void mesh_close(struct mesh *mesh, void (*closed)(void *ctx), void *ctx);
+
+/* Connect to these (oneself is skipped) and to no others; at most MESH_MEMBERS_MAX. */
+void mesh_members(struct mesh *mesh, const struct mesh_member *members, unsigned n);
+
+/* Queue one frame of at most MESH_FRAME_MAX bytes; the parts are copied. It leaves before the loop
+ * waits again, together with the others queued by then. */
+void mesh_send(struct mesh *mesh, uint64_t to, const struct bytes *parts, unsigned n, bool bulk);
+
+/* For HTTP to the other nodes: shows our certificate, trusts nodes of this cluster only, speaks
+ * http/1.1. Name the node wanted with mesh_uri in tls_target.uri. Borrowed; any thread. */
+struct tls_ctx *mesh_tls_client(struct mesh *mesh);
+/* Read the certificates again, for new connections. The name and the cluster must stay. */
+NODISCARD enum status mesh_reload(struct mesh *mesh, struct reason *reason);
+
+const struct mesh_identity *mesh_identity(const struct mesh *mesh);
+uint16_t mesh_port(const struct mesh *mesh);
+
+struct mesh_stats {
+    uint64_t frames_sent, frames_received, bytes_sent, bytes_received; /* bytes of payload */
+    uint64_t frames_dropped_full, frames_dropped_unconnected;
+    uint64_t links_out, links_in;       /* ready now */
+    uint64_t connects, connects_failed; /* ours */
+    uint64_t accepts, accepts_refused;  /* others'; refused for any reason */
+    uint64_t peers_gone, http_accepted;
+};
+/* Any thread. */
+void mesh_stats(struct mesh *mesh, struct mesh_stats *ret_stats);
+
+#endif

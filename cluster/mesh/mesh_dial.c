@@ -1,0 +1,265 @@
+#include "base/mem.h"
+#include "base/trace.h"
+#include "cluster/mesh/mesh_impl.h"
+#include "loop/loop.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+
+enum {
+    RETRY_MS_MAX = 1000,
+    REDIAL_AGAIN_MS = 500, /* two losses closer than this are no single mishap */
+};
+
+static void dial_start(struct mesh_dial *dial);
+
+struct mesh_peer *mesh_peer_find(struct mesh *mesh, uint64_t id)
+{
+    LIST_FOR (item, &mesh->peers) {
+        struct mesh_peer *peer = CONTAINER_OF(item, struct mesh_peer, link);
+        if (peer->member.id == id)
+            return peer;
+    }
+    return NULL;
+}
+
+static void peer_free_if_idle(struct mesh_peer *peer)
+{
+    if (peer->leaving && !peer->dials[0].resolving && !peer->dials[1].resolving)
+        mem_free(peer);
+}
+
+void mesh_peer_close(struct mesh_peer *peer)
+{
+    struct mesh *mesh = peer->mesh;
+    peer->leaving = true;
+    list_remove(&peer->link);
+    for (size_t i = 0; i < ARRAY_LEN(peer->dials); i++) {
+        struct mesh_dial *dial = &peer->dials[i];
+        struct mesh_link *link = dial->link;
+        env_timer_stop(mesh->env, &dial->retry);
+        dial->link = NULL;
+        if (link != NULL) {
+            link->dial = NULL;
+            mesh_link_close(link, "no longer a member");
+        }
+        if (dial->resolving)
+            (void)uv_cancel((uv_req_t *)&dial->resolve); /* or it ends by itself; on_resolved */
+    }
+    peer_free_if_idle(peer);
+}
+
+static void on_retry(struct env_timer *timer)
+{
+    dial_start(CONTAINER_OF(timer, struct mesh_dial, retry));
+}
+
+enum status mesh_peer_new(struct mesh *mesh, const struct mesh_member *member)
+{
+    ASSERT(member->id != 0 && member->id != mesh->id);
+    struct mesh_peer *peer = mem_zalloc(sizeof *peer);
+    if (peer == NULL)
+        return ST_NOMEM;
+    peer->mesh = mesh;
+    peer->member = *member;
+    list_push(&mesh->peers, &peer->link);
+    for (size_t i = 0; i < ARRAY_LEN(peer->dials); i++) {
+        struct mesh_dial *dial = &peer->dials[i];
+        dial->peer = peer;
+        dial->bulk = i == 1;
+        dial->retry.fire = on_retry;
+        dial->resolve.data = dial;
+        env_timer_set(mesh->env, &dial->retry, 0);
+    }
+    return ST_OK;
+}
+
+void mesh_peer_dial_soon(struct mesh_peer *peer)
+{
+    for (size_t i = 0; i < ARRAY_LEN(peer->dials); i++)
+        if (peer->dials[i].retry.slot != 0)
+            env_timer_set(peer->mesh->env, &peer->dials[i].retry, 0);
+}
+
+void mesh_peer_heard(struct mesh_peer *peer)
+{
+    peer->alive = true;
+    mesh_peer_dial_soon(peer);
+}
+
+/* 10 ms, then 50 ms doubling to a second, each cut by up to half at random, so that the nodes of a
+ * cluster do not call in step. */
+static uint64_t retry_delay_ms(const struct mesh_dial *dial)
+{
+    uint32_t random;
+    unsigned shift = MIN(dial->failures, 6U);
+    uint64_t ms = shift == 0 ? 10 : MIN((uint64_t)25 << shift, (uint64_t)RETRY_MS_MAX);
+    env_random(dial->peer->mesh->env, &random, sizeof random);
+    return ms - random % (ms / 2 + 1);
+}
+
+/* Every address refused at once, and the peer was there before: its process has ended. */
+static void tell_gone(struct mesh_dial *dial)
+{
+    struct mesh_peer *peer = dial->peer;
+    struct mesh *mesh = peer->mesh;
+    if (dial->n_endpoints == 0 || dial->refusals != dial->n_endpoints || !peer->alive)
+        return;
+    peer->alive = false;
+    mesh_count(&mesh->count.peers_gone, 1);
+    trace(TRACE_INFO, "mesh", "%s refuses connections: it is not running", peer->member.name);
+    mesh->events.gone(mesh->events.ctx, peer->member.id); /* last: it may change the members */
+}
+
+static void dial_failed(struct mesh_dial *dial, const char *why)
+{
+    struct mesh *mesh = dial->peer->mesh;
+    uint64_t delay_ms = retry_delay_ms(dial);
+    mesh_count(&mesh->count.connects_failed, 1);
+    if (!dial->told)
+        trace(TRACE_WARN, "mesh", "cannot connect to %s at %s: %s; trying again",
+              dial->peer->member.name, dial->peer->member.address, why);
+    dial->told = true;
+    dial->failures++;
+    env_timer_set(mesh->env, &dial->retry, env_mono_ms(mesh->env) + delay_ms);
+    tell_gone(dial);
+}
+
+static void on_connect(uv_connect_t *request, int status)
+{
+    struct mesh_link *link = request->data;
+    struct mesh_dial *dial = link->dial;
+    struct mesh_identity identity = link->mesh->self;
+    char uri[MESH_URI_MAX];
+    if (link->phase == LINK_CLOSING)
+        return;
+    ASSERT(dial != NULL && dial->link == link);
+    if (status != 0) {
+        dial->refusals += status == UV_ECONNREFUSED;
+        mesh_link_close(link, uv_strerror(status));
+        return;
+    }
+    memcpy(identity.name, dial->peer->member.name, sizeof identity.name);
+    mesh_uri(&identity, uri);
+    mesh_link_begin(link, &(struct tls_target){.uri = uri, .alpn = MESH_ALPN_RAFT});
+}
+
+/* Try the endpoint at `at`. */
+static void dial_endpoint(struct mesh_dial *dial)
+{
+    struct mesh *mesh = dial->peer->mesh;
+    struct mesh_link *link = mesh_link_new(mesh);
+    ASSERT(dial->at < dial->n_endpoints && dial->link == NULL);
+    if (link == NULL) {
+        dial_failed(dial, status_text(ST_NOMEM));
+        return;
+    }
+    mesh_count(&mesh->count.connects, 1);
+    dial->link = link;
+    link->dial = dial;
+    link->bulk = dial->bulk;
+    link->peer_id = dial->peer->member.id;
+    mesh_link_set_deadline(link, MESH_CONNECT_MS);
+    int err = uv_tcp_connect(&link->connect, &link->tcp,
+                             (const struct sockaddr *)&dial->endpoints[dial->at], on_connect);
+    if (err != 0) {
+        mesh_link_close(link, uv_strerror(err));
+    }
+}
+
+void mesh_dial_ready(struct mesh_dial *dial)
+{
+    struct mesh_peer *peer = dial->peer;
+    ASSERT(dial->link != NULL && dial->link->phase == LINK_READY);
+    trace(dial->bulk ? TRACE_DEBUG : TRACE_INFO, "mesh", "connected to %s at %s", peer->member.name,
+          dial->link->endpoint);
+    dial->failures = 0;
+    dial->told = false;
+    mesh_peer_heard(peer);
+}
+
+void mesh_dial_lost(struct mesh_dial *dial, bool was_ready, const char *why)
+{
+    struct mesh *mesh = dial->peer->mesh;
+    uint64_t now_ms = env_mono_ms(mesh->env);
+    struct mesh_link *link = dial->link;
+    bool connecting = link->tls == NULL;
+    dial->link = NULL;
+    if (mesh->closing)
+        return;
+    if (!was_ready && connecting && dial->at + 1 < dial->n_endpoints) {
+        dial->at++;
+        dial_endpoint(dial);
+        return;
+    }
+    bool again = now_ms - dial->last_loss_ms < REDIAL_AGAIN_MS;
+    if (was_ready)
+        dial->last_loss_ms = now_ms;
+    if (!was_ready || again) {
+        dial_failed(dial, why);
+        return;
+    }
+    trace(dial->bulk ? TRACE_DEBUG : TRACE_INFO, "mesh", "lost the link to %s: %s",
+          dial->peer->member.name, why);
+    dial->told = true;
+    env_timer_set(mesh->env, &dial->retry, 0); /* whether it is still there matters now */
+}
+
+static bool parse_numeric(const char *host, int port, struct sockaddr_storage *ret_addr)
+{
+    return uv_ip4_addr(host, port, (struct sockaddr_in *)ret_addr) == 0 ||
+           uv_ip6_addr(host, port, (struct sockaddr_in6 *)ret_addr) == 0;
+}
+
+static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *info)
+{
+    struct mesh_dial *dial = request->data;
+    struct mesh_peer *peer = dial->peer;
+    struct mesh *mesh = peer->mesh;
+    dial->resolving = false;
+    for (struct addrinfo *at = info; at != NULL && dial->n_endpoints < MESH_ENDPOINTS_MAX;
+         at = at->ai_next)
+        if (at->ai_addrlen <= sizeof dial->endpoints[0])
+            memcpy(&dial->endpoints[dial->n_endpoints++], at->ai_addr, at->ai_addrlen);
+    uv_freeaddrinfo(info);
+    if (peer->leaving)
+        peer_free_if_idle(peer);
+    else if (dial->n_endpoints != 0)
+        dial_endpoint(dial);
+    else {
+        dial_failed(dial, status != 0 ? uv_strerror(status) : "no address");
+    }
+    mesh_handle_gone(mesh);
+}
+
+/* Names are looked up again after a failure; a lost link is first redialled where it was. */
+static void dial_start(struct mesh_dial *dial)
+{
+    struct mesh *mesh = dial->peer->mesh;
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    char host[MESH_ADDRESS_MAX], port[8];
+    ASSERT(dial->link == NULL && !dial->resolving && !mesh->closing);
+    dial->at = 0;
+    dial->refusals = 0;
+    if (dial->failures == 0 && dial->n_endpoints != 0) {
+        dial_endpoint(dial);
+        return;
+    }
+    dial->n_endpoints = 0;
+    if (mesh_address_split(dial->peer->member.address, host, port) != ST_OK) {
+        dial_failed(dial, "not of the form host:port");
+        return;
+    }
+    if (parse_numeric(host, (int)strtol(port, NULL, 10), &dial->endpoints[0])) {
+        dial->n_endpoints = 1;
+        dial_endpoint(dial);
+        return;
+    }
+    int err = uv_getaddrinfo(loop_uv(mesh->env), &dial->resolve, on_resolved, host, port, &hints);
+    if (err != 0) {
+        dial_failed(dial, uv_strerror(err));
+        return;
+    }
+    dial->resolving = true;
+    mesh->handles++;
+}

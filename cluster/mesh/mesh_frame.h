@@ -1,0 +1,74 @@
+/* Frames between nodes, and the greeting that opens a link. Numbers are little-endian.
+ *
+ *     0      4         5      6
+ *     | u32  | u8      | u8   | payload
+ *     | len  | version | kind | len bytes
+ *
+ *     HELLO   u16 newest protocol the sender speaks · 16 bytes cluster · u64 sender · u64 wanted
+ *             (0 in an answer) · u8 bulk · block name of the sender
+ *     REFUSE  u8 enum mesh_refusal; the sender closes
+ *     DATA    a message of the layer above */
+#ifndef HOLDFAST_MESH_FRAME_H
+#define HOLDFAST_MESH_FRAME_H
+
+#include "base/buf.h"
+#include "cluster/mesh/mesh_pki.h"
+
+enum {
+    MESH_PROTOCOL = 1, /* of frames; a hello is always a frame of version 1 */
+    MESH_HEADER_BYTES = 6,
+    MESH_GREETING_MAX = 256, /* payload before the peer is known */
+    MESH_FRAME_MAX = 9 * 1024 * 1024,
+};
+
+enum mesh_kind { MESH_HELLO = 1, MESH_REFUSE = 2, MESH_DATA = 3 };
+
+enum mesh_refusal {
+    MESH_REFUSE_VERSION = 1, /* no protocol in common */
+    MESH_REFUSE_CLUSTER,     /* another cluster */
+    MESH_REFUSE_NAME,        /* the certificate says another name */
+    MESH_REFUSE_ID,          /* this id belongs to another name, or is no id */
+    MESH_REFUSE_WANTED,      /* whom the caller looks for is not here */
+    MESH_REFUSE_BUSY,        /* too many links */
+};
+/* For a log, never NULL. */
+const char *mesh_refusal_text(unsigned refusal);
+
+struct mesh_hello {
+    uint16_t protocol;
+    struct mesh_identity identity;
+    uint64_t id, wanted;
+    bool bulk;
+};
+
+/* Append a payload. */
+void mesh_hello_encode(const struct mesh_hello *hello, struct buf *out);
+/* ST_INVALID. Later protocols may add fields at the end. */
+NODISCARD enum status mesh_hello_decode(struct bytes payload, struct mesh_hello *ret_hello);
+
+void mesh_header_encode(enum mesh_kind kind, uint32_t payload_bytes,
+                        uint8_t ret_header[MESH_HEADER_BYTES]);
+
+struct mesh_frame {
+    uint8_t kind;
+    struct bytes payload;
+};
+
+/* Cuts a stream of bytes into frames. Zero-initialise and set payload_max. Holds at most one
+ * incomplete frame, and no memory between whole ones. */
+struct mesh_frames {
+    uint32_t payload_max;
+    struct bytes chunk; /* pushed and not yet cut */
+    struct buf partial;
+    bool whole; /* `partial` was given out and goes with the next call */
+};
+
+/* The next bytes; borrowed until mesh_frames_next has given ST_NOT_FOUND, and only then the next
+ * may be pushed. */
+void mesh_frames_push(struct mesh_frames *f, struct bytes chunk);
+/* ST_OK: a frame, borrowed until the next call. ST_NOT_FOUND: push more. ST_INVALID, ST_TOO_BIG:
+ * not our protocol, and nothing behind it can be read. ST_NOMEM. */
+NODISCARD enum status mesh_frames_next(struct mesh_frames *f, struct mesh_frame *ret_frame);
+void mesh_frames_done(struct mesh_frames *f);
+
+#endif

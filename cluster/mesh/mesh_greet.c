@@ -1,0 +1,178 @@
+#include "base/mem.h"
+#include "base/trace.h"
+#include "cluster/mesh/mesh_impl.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static void send_hello(struct mesh_link *link, uint64_t wanted)
+{
+    struct mesh *mesh = link->mesh;
+    struct mesh_hello hello = {
+        .protocol = MESH_PROTOCOL,
+        .identity = mesh->self,
+        .id = mesh->id,
+        .wanted = wanted,
+        .bulk = link->bulk,
+    };
+    CLEANUP(buf_done) struct buf payload = {0};
+    mesh_hello_encode(&hello, &payload);
+    struct bytes part = buf_bytes(&payload);
+    enum status st = buf_status(&payload);
+    if (st == ST_OK)
+        st = mesh_link_send(link, MESH_HELLO, &part, 1);
+    if (st != ST_OK)
+        mesh_link_close(link, status_text(st));
+}
+
+static void refuse(struct mesh_link *link, enum mesh_refusal refusal)
+{
+    uint8_t code = (uint8_t)refusal;
+    struct bytes part = bytes_of(&code, 1);
+    if (mesh_link_send(link, MESH_REFUSE, &part, 1) == ST_OK)
+        mesh_link_flush(link); /* the socket is idle here: it leaves at once or not at all */
+    mesh_link_close(link, mesh_refusal_text(refusal));
+}
+
+void mesh_greet_open(struct mesh_link *link)
+{
+    struct tls_peer peer;
+    struct mesh_identity identity;
+    ASSERT(link->phase == LINK_SHAKING);
+    /* The context let only nodes of this cluster through; their names are checked here. */
+    if (tls_conn_peer(link->tls, &peer) != ST_OK || !peer.verified ||
+        mesh_uri_parse(peer.uri, &identity) != ST_OK) {
+        mesh_link_close(link, "the certificate names no node");
+        return;
+    }
+    ASSERT(memcmp(identity.cluster, link->mesh->self.cluster, MESH_CLUSTER_ID_BYTES) == 0);
+    memcpy(link->peer_name, identity.name, sizeof link->peer_name);
+    bool http = strcmp(tls_alpn(link->tls), MESH_ALPN_HTTP) == 0;
+    if (http && link->accepted && link->mesh->events.http != NULL) {
+        link->phase = LINK_LEAVING;
+        (void)uv_read_stop((uv_stream_t *)&link->tcp); /* always succeeds */
+    } else if (http) {
+        mesh_link_close(link, "HTTP is not served here");
+    } else {
+        link->phase = LINK_GREETING;
+        if (!link->accepted)
+            send_hello(link, link->peer_id);
+    }
+}
+
+static void ready(struct mesh_link *link)
+{
+    struct mesh *mesh = link->mesh;
+    link->phase = LINK_READY;
+    if (link->accepted)
+        mesh_accept_known(link);
+    link->frames.payload_max = MESH_FRAME_MAX;
+    env_timer_stop(mesh->env, &link->deadline);
+    mesh_count(link->accepted ? &mesh->count.links_in : &mesh->count.links_out, 1);
+}
+
+/* What speaks against a caller's hello, 0 for nothing. */
+static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hello *hello)
+{
+    const struct mesh *mesh = link->mesh;
+    if (memcmp(hello->identity.cluster, mesh->self.cluster, MESH_CLUSTER_ID_BYTES) != 0)
+        return MESH_REFUSE_CLUSTER;
+    if (strcmp(hello->identity.name, link->peer_name) != 0 ||
+        strcmp(hello->identity.name, mesh->self.name) == 0)
+        return MESH_REFUSE_NAME;
+    if (hello->wanted != mesh->id)
+        return MESH_REFUSE_WANTED;
+    if (hello->id == 0 || hello->id == mesh->id)
+        return MESH_REFUSE_ID;
+    return mesh->events.id_allowed == NULL ||
+                   mesh->events.id_allowed(mesh->events.ctx, hello->id, link->peer_name)
+               ? 0
+               : MESH_REFUSE_ID;
+}
+
+static void caller_hello(struct mesh_link *link, const struct mesh_hello *hello)
+{
+    unsigned refusal = judge_caller(link, hello);
+    if (link->phase == LINK_CLOSING)
+        return;
+    if (refusal != 0) {
+        refuse(link, refusal);
+        return;
+    }
+    link->peer_id = hello->id;
+    link->bulk = hello->bulk;
+    if (!mesh_accept_room(link)) {
+        refuse(link, MESH_REFUSE_BUSY);
+        return;
+    }
+    send_hello(link, 0);
+    if (link->phase == LINK_CLOSING)
+        return;
+    ready(link);
+    trace(TRACE_DEBUG, "mesh", "%s link from %s (%s)", link->bulk ? "bulk" : "small",
+          link->peer_name, link->endpoint);
+    struct mesh_peer *peer = mesh_peer_find(link->mesh, link->peer_id);
+    if (peer != NULL)
+        mesh_peer_heard(peer);
+}
+
+/* The answer must come from exactly whom we called. */
+static void answer_hello(struct mesh_link *link, const struct mesh_hello *hello)
+{
+    if (memcmp(hello->identity.cluster, link->mesh->self.cluster, MESH_CLUSTER_ID_BYTES) != 0 ||
+        strcmp(hello->identity.name, link->peer_name) != 0 || hello->id != link->peer_id) {
+        mesh_link_close(link, "another node answered");
+        return;
+    }
+    ready(link);
+    mesh_dial_ready(link->dial);
+}
+
+void mesh_greet_frame(struct mesh_link *link, const struct mesh_frame *frame)
+{
+    struct mesh_hello hello;
+    ASSERT(link->phase == LINK_GREETING);
+    if (frame->kind == MESH_REFUSE && !link->accepted && frame->payload.len >= 1) {
+        char why[128];
+        (void)snprintf(why, sizeof why, "the peer refuses us: %s",
+                       mesh_refusal_text(frame->payload.data[0])); /* fits: our own texts */
+        mesh_link_close(link, why);
+    } else if (frame->kind != MESH_HELLO || mesh_hello_decode(frame->payload, &hello) != ST_OK) {
+        mesh_link_close(link, "what came is no hello");
+    } else if (link->accepted) {
+        caller_hello(link, &hello);
+    } else {
+        answer_hello(link, &hello);
+    }
+}
+
+void mesh_http_drop(struct mesh_http *http)
+{
+    if (http->fd >= 0)
+        (void)close(http->fd); /* nothing was written to it */
+    tls_conn_free(http->tls);
+    buf_done(&http->early);
+    *http = (struct mesh_http){.fd = -1};
+}
+
+void mesh_greet_leave(struct mesh_link *link)
+{
+    struct mesh *mesh = link->mesh;
+    struct mesh_http http = {.early = link->early, .tls = link->tls};
+    uv_os_fd_t fd = -1;
+    ASSERT(link->phase == LINK_LEAVING && !link->writing);
+    int err = uv_fileno((uv_handle_t *)&link->tcp, &fd);
+    http.fd = err == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (http.fd < 0) {
+        mesh_link_close(link, "out of descriptors");
+        return;
+    }
+    memcpy(http.peer_name, link->peer_name, sizeof http.peer_name);
+    memcpy(http.peer_address, link->endpoint, sizeof http.peer_address);
+    link->tls = NULL;
+    link->early = (struct buf){0};
+    mesh_count(&mesh->count.http_accepted, 1);
+    mesh_link_close(link, "handed over");
+    mesh->events.http(mesh->events.ctx, http);
+}

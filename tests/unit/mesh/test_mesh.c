@@ -1,0 +1,331 @@
+#include "mesh/mesh_nodes.h"
+
+static void frames_pass_both_ways(void **ctx)
+{
+    struct world *w = *ctx;
+    start_linked(w, 2);
+    send_str(&w->nodes[0], 2, "question", false);
+    run_until(w, received_one, &w->nodes[1]);
+    assert_int_equal(w->nodes[1].from, 1);
+    assert_string_equal(w->nodes[1].from_name, "n1");
+    assert_true(bytes_eq(buf_bytes(&w->nodes[1].last), BYTES("question")));
+    send_str(&w->nodes[1], 1, "answer", true);
+    run_until(w, received_one, &w->nodes[0]);
+    assert_true(bytes_eq(buf_bytes(&w->nodes[0].last), BYTES("answer")));
+}
+
+static void three_nodes_reach_each_other(void **ctx)
+{
+    struct world *w = *ctx;
+    start_linked(w, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        struct node *to = &w->nodes[(i + 1) % 3];
+        to->received = 0;
+        send_str(&w->nodes[i], to->member.id, "x", false);
+        run_until(w, received_one, to);
+        assert_int_equal(to->from, i + 1);
+    }
+}
+
+static void the_largest_frame_arrives_whole(void **ctx)
+{
+    struct world *w = *ctx;
+    CLEANUP(buf_done) struct buf large = {0};
+    start_linked(w, 2);
+    uint8_t *at = buf_extend(&large, MESH_FRAME_MAX);
+    for (size_t i = 0; i < MESH_FRAME_MAX; i++)
+        at[i] = (uint8_t)(i * 7 >> 3);
+    struct bytes parts[] = {bytes_of(at, 5), bytes_of(at + 5, 0),
+                            bytes_of(at + 5, MESH_FRAME_MAX - 5)};
+    mesh_send(w->nodes[0].mesh, 2, parts, 3, true);
+    run_until(w, received_one, &w->nodes[1]);
+    assert_true(bytes_eq(buf_bytes(&w->nodes[1].last), buf_bytes(&large)));
+}
+
+static bool received_all(void *ctx)
+{
+    return ((struct node *)ctx)->received == 200;
+}
+
+static void frames_of_one_lane_stay_in_order(void **ctx)
+{
+    struct world *w = *ctx;
+    start_linked(w, 2);
+    for (unsigned i = 0; i < 200; i++) {
+        uint8_t number = (uint8_t)i;
+        struct bytes part = bytes_of(&number, 1);
+        mesh_send(w->nodes[0].mesh, 2, &part, 1, false);
+    }
+    run_until(w, received_all, &w->nodes[1]);
+    for (unsigned i = 0; i < 200; i++)
+        assert_int_equal(w->nodes[1].all.data[i], i);
+}
+
+static void a_small_frame_overtakes_bulk(void **ctx)
+{
+    struct world *w = *ctx;
+    static uint8_t zeroes[4 * 1024 * 1024];
+    struct bytes bulk = bytes_of(zeroes, sizeof zeroes);
+    start_linked(w, 2);
+    mesh_send(w->nodes[0].mesh, 2, &bulk, 1, true);
+    send_str(&w->nodes[0], 2, "small", false);
+    run_until(w, received_one, &w->nodes[1]);
+    assert_true(bytes_eq(buf_bytes(&w->nodes[1].last), BYTES("small")));
+}
+
+static void a_frame_to_nobody_is_counted(void **ctx)
+{
+    struct world *w = *ctx;
+    start(w, 0);
+    send_str(&w->nodes[0], 77, "x", false);
+    assert_int_equal(stats(&w->nodes[0]).frames_dropped_unconnected, 1);
+}
+
+static void a_node_answers_one_it_does_not_know(void **ctx)
+{
+    struct world *w = *ctx;
+    start(w, 0);
+    start(w, 1);
+    introduce(w, 0); /* n1 knows n2, and n2 nobody */
+    w->nodes[1].received = 0;
+    for (unsigned tries = 0; w->nodes[1].received == 0; tries++) {
+        assert_true(tries < 1000);
+        send_str(&w->nodes[0], 2, "hello", false);
+        run_for(w, 1);
+    }
+    send_str(&w->nodes[1], 1, "answer", false);
+    run_until(w, received_one, &w->nodes[0]);
+    assert_int_equal(w->nodes[0].from, 2);
+}
+
+static bool told_gone(void *ctx)
+{
+    return ((struct node *)ctx)->gone != 0;
+}
+
+static void a_node_that_ends_is_found_gone_once(void **ctx)
+{
+    struct world *w = *ctx;
+    start_linked(w, 2);
+    stop(w, 1);
+    run_until(w, told_gone, &w->nodes[0]);
+    assert_int_equal(w->nodes[0].gone_id, 2);
+    run_for(w, 200); /* more refused calls */
+    assert_int_equal(w->nodes[0].gone, 1);
+    assert_int_equal(stats(&w->nodes[0]).peers_gone, 1);
+}
+
+static bool called_in_vain(void *ctx)
+{
+    return stats(ctx).connects_failed >= 4;
+}
+
+static void a_node_never_seen_is_not_gone(void **ctx)
+{
+    struct world *w = *ctx;
+    start(w, 0);
+    start(w, 1);
+    w->nodes[1].member.id = 2;
+    struct mesh_member n2 = w->nodes[1].member;
+    stop(w, 1);
+    mesh_members(w->nodes[0].mesh, &n2, 1);
+    run_until(w, called_in_vain, &w->nodes[0]);
+    assert_int_equal(w->nodes[0].gone, 0);
+}
+
+static void links_come_back_after_a_restart(void **ctx)
+{
+    struct world *w = *ctx;
+    start_linked(w, 2);
+    for (unsigned round = 1; round <= 2; round++) {
+        stop(w, 1);
+        run_until(w, told_gone, &w->nodes[0]);
+        start(w, 1);
+        introduce(w, 1);
+        run_until(w, all_linked, w);
+        w->nodes[1].received = 0;
+        send_str(&w->nodes[0], 2, "again", true);
+        run_until(w, received_one, &w->nodes[1]);
+        assert_int_equal(w->nodes[0].gone, 1);
+        w->nodes[0].gone = 0;
+    }
+}
+
+static bool alone(void *ctx)
+{
+    struct mesh_stats s = stats(ctx);
+    return s.links_in == 0 && s.links_out == 0;
+}
+
+static void a_removed_member_is_disconnected(void **ctx)
+{
+    struct world *w = *ctx;
+    start_linked(w, 2);
+    mesh_members(w->nodes[1].mesh, NULL, 0);
+    w->nodes[0].refuse_id = 2;
+    mesh_members(w->nodes[0].mesh, NULL, 0);
+    run_until(w, alone, &w->nodes[0]);
+    run_until(w, alone, &w->nodes[1]);
+    assert_int_equal(w->nodes[0].gone, 0);
+}
+
+static bool connects_failed(void *ctx)
+{
+    return stats(ctx).connects_failed != 0;
+}
+
+static void assert_never_linked(struct world *w, const char *why)
+{
+    run_until(w, connects_failed, &w->nodes[0]);
+    run_for(w, 50);
+    assert_int_equal(stats(&w->nodes[0]).links_out, 0);
+    assert_non_null(strstr(logged, why));
+    assert_int_equal(w->nodes[1].received, 0);
+}
+
+static void a_peer_with_another_id_is_not_linked(void **ctx)
+{
+    struct world *w = *ctx;
+    start(w, 0);
+    start(w, 1);
+    w->nodes[1].member.id = 9;
+    introduce(w, 0);
+    run_until(w, connects_failed, &w->nodes[0]);
+    run_for(w, 50);
+    assert_int_equal(stats(&w->nodes[0]).links_out, 0);
+    assert_int_equal(stats(&w->nodes[1]).links_in, 0);
+}
+
+static void an_address_of_another_node_is_not_linked(void **ctx)
+{
+    struct world *w = *ctx;
+    start(w, 0);
+    start(w, 1);
+    (void)snprintf(w->nodes[1].member.name, MESH_NAME_MAX, "n3");
+    introduce(w, 0);
+    assert_never_linked(w, "the peer's certificate is not for");
+}
+
+static void a_node_of_another_cluster_is_not_linked(void **ctx)
+{
+    struct world *w = *ctx;
+    start(w, 0);
+    struct mesh_options options = options_of(w, 1, "b");
+    start_with(w, 1, &options);
+    introduce(w, 0);
+    assert_never_linked(w, "self-signed certificate in certificate chain");
+    assert_int_equal(stats(&w->nodes[1]).links_in, 0);
+}
+
+static void a_host_name_is_looked_up(void **ctx)
+{
+    struct world *w = *ctx;
+    start(w, 0);
+    start(w, 1);
+    (void)snprintf(w->nodes[1].member.address, MESH_ADDRESS_MAX, "localhost:%u",
+                   (unsigned)mesh_port(w->nodes[1].mesh));
+    introduce(w, 0);
+    introduce(w, 1);
+    run_until(w, all_linked, w);
+}
+
+static void closing_while_connecting_leaves_nothing(void **ctx)
+{
+    struct world *w = *ctx;
+    start(w, 0);
+    start(w, 1);
+    (void)snprintf(w->nodes[1].member.address, MESH_ADDRESS_MAX, "localhost:%u",
+                   (unsigned)mesh_port(w->nodes[1].mesh));
+    introduce(w, 0);
+    for (unsigned i = 0; i < 5; i++)
+        run_for(w, 1); /* somewhere in the middle; the sanitizer counts what is left */
+    stop(w, 0);
+}
+
+static void starting_says_what_is_wrong(void **ctx)
+{
+    struct world *w = *ctx;
+    struct mesh *mesh = NULL;
+    struct reason reason;
+    struct mesh_options options = options_of(w, 0, "a");
+    options.address = "127.0.0.1";
+    assert_status(mesh_start(&options, &mesh, &reason), ST_INVALID);
+    assert_string_equal(reason.text, "cluster address \"127.0.0.1\": not of the form host:port");
+    start(w, 1);
+    options.address = w->nodes[1].member.address;
+    assert_status(mesh_start(&options, &mesh, &reason), ST_IO);
+    assert_non_null(strstr(reason.text, "address already in use"));
+    options = options_of(w, 0, "a");
+    options.cert_path = file(w, "a", "tls-n1", ".pem");
+    assert_status(mesh_start(&options, &mesh, &reason), ST_INVALID);
+    assert_non_null(strstr(reason.text, "not the certificate of a node of a cluster"));
+    options = options_of(w, 0, "a");
+    options.key_path = file(w, "a", "n2", "-key.pem");
+    assert_status(mesh_start(&options, &mesh, &reason), ST_INVALID);
+    assert_non_null(strstr(reason.text, "the key does not belong to the certificate"));
+    assert_null(mesh);
+}
+
+static void a_reload_keeps_the_name(void **ctx)
+{
+    struct world *w = *ctx;
+    struct reason reason = {""};
+    start_linked(w, 2);
+    assert_status(mesh_reload(w->nodes[0].mesh, &reason), ST_OK);
+    send_str(&w->nodes[0], 2, "still here", false);
+    run_until(w, received_one, &w->nodes[1]);
+}
+
+static void running_out_of_memory_is_survived(void **ctx)
+{
+    struct world *w = *ctx;
+    bool used = true;
+    for (uint64_t n = 1; used && n < 300; n++) {
+        w->nodes[0].received = w->nodes[1].received = 0;
+        start(w, 0);
+        start(w, 1);
+        bool was = mem_fail_nth(n);
+        introduce(w, 0);
+        introduce(w, 1);
+        for (unsigned tries = 0; w->nodes[1].received == 0; tries++) {
+            assert_true(tries < 5000);
+            send_str(&w->nodes[0], 2, "x", tries % 2 == 0);
+            run_for(w, 1);
+            if (tries % 100 == 50)
+                introduce(w, 0); /* a peer that did not fit into memory is told again */
+        }
+        used = mem_fail_nth(0);
+        assert_true(was);
+        stop(w, 0);
+        stop(w, 1);
+    }
+    assert_false(used);
+}
+
+#define node_test(f) cmocka_unit_test_setup_teardown(f, nodes_init, nodes_done)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        node_test(frames_pass_both_ways),
+        node_test(three_nodes_reach_each_other),
+        node_test(the_largest_frame_arrives_whole),
+        node_test(frames_of_one_lane_stay_in_order),
+        node_test(a_small_frame_overtakes_bulk),
+        node_test(a_frame_to_nobody_is_counted),
+        node_test(a_node_answers_one_it_does_not_know),
+        node_test(a_node_that_ends_is_found_gone_once),
+        node_test(a_node_never_seen_is_not_gone),
+        node_test(links_come_back_after_a_restart),
+        node_test(a_removed_member_is_disconnected),
+        node_test(a_peer_with_another_id_is_not_linked),
+        node_test(an_address_of_another_node_is_not_linked),
+        node_test(a_node_of_another_cluster_is_not_linked),
+        node_test(a_host_name_is_looked_up),
+        node_test(closing_while_connecting_leaves_nothing),
+        node_test(starting_says_what_is_wrong),
+        node_test(a_reload_keeps_the_name),
+        node_test(running_out_of_memory_is_survived),
+    };
+    return cmocka_run_group_tests(tests, world_init, world_done);
+}
