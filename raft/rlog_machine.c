@@ -33,8 +33,6 @@ static __attribute__((noreturn, cold)) void stop(uint64_t index, enum status st)
     abort();
 }
 
-/* --- request ids --- */
-
 static struct bytes id_key(uint8_t room[ID_KEY], const uint8_t id[16])
 {
     memcpy(room, REQUEST_BY_ID, ID_KEY - 16);
@@ -120,8 +118,6 @@ static void ids_prune(struct rlog_machine *m, uint64_t before)
     ASSERT(m->id_floor <= m->version);
 }
 
-/* --- preconditions --- */
-
 static bool need_holds(struct store *store, const struct rlog_need *need)
 {
     struct store_item item;
@@ -189,7 +185,11 @@ static bool needs_hold(const struct rlog_machine *m, struct bytes needs, uint64_
     return true;
 }
 
-/* --- operations --- */
+static void stage_end(struct rlog_machine *m)
+{
+    m->staging = false;
+    m->stage_newest = 0;
+}
 
 /* The staged tree came from elsewhere: its versions may lie ahead of ours, never the reverse. */
 static void stage_swap(struct rlog_machine *m)
@@ -197,7 +197,7 @@ static void stage_swap(struct rlog_machine *m)
     m->version = MAX(m->version, m->stage_newest + 1);
     store_stage_swap(m->store, BYTES(RLOG_LOCAL), m->version);
     store_put(m->store, BYTES(RLOG_REPLICATED), BYTES(""), m->version);
-    m->staging = false;
+    stage_end(m);
 }
 
 static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
@@ -223,7 +223,7 @@ static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
     case RLOG_OP_STAGE_SWAP: stage_swap(m); break;
     case RLOG_OP_STAGE_DROP:
         store_stage_drop(m->store);
-        m->staging = false;
+        stage_end(m);
         break;
     }
 }

@@ -3,8 +3,6 @@
 
 #include <assert.h>
 
-/* --- what is allowed --- */
-
 static bool in_segment(struct bytes key)
 {
     return bytes_has_prefix(key, BYTES(RLOG_REPLICATED)) ||
@@ -52,8 +50,6 @@ static bool id_is_zero(const struct rlog_request_id *id)
     static const uint8_t zero[sizeof id->bytes];
     return memcmp(id->bytes, zero, sizeof zero) == 0;
 }
-
-/* --- building --- */
 
 void rlog_txn_done(struct rlog_txn_builder *b)
 {
@@ -184,8 +180,6 @@ enum status rlog_txn_encode(const struct rlog_txn_builder *b, struct buf *out)
         out->len = start;
     return st;
 }
-
-/* --- reading --- */
 
 enum status rlog_txn_open(struct bytes txn, struct rlog_txn_view *ret_view)
 {

@@ -84,8 +84,6 @@ void barrier_seal(struct barrier *b)
     lock_drop(&b->lock);
 }
 
-/* --- unsealing --- */
-
 static struct ring_mark mark_of(struct bytes record)
 {
     struct ring_mark mark = {0};
@@ -189,8 +187,6 @@ enum status barrier_unseal(struct barrier *b, const struct seal *seal,
     return install(b, keys);
 }
 
-/* --- a new cluster --- */
-
 static enum status create_salt(struct barrier_keys *keys, struct env *env, struct buf *ret_record)
 {
     const struct ring_term *active = ring_active(&keys->rings[BARRIER_SHARED]);
@@ -264,8 +260,6 @@ void barrier_created_done(struct barrier_created *created)
     buf_done(&created->salt);
     *created = (struct barrier_created){0};
 }
-
-/* --- rings that change --- */
 
 /* Every key we have must still be there: values are stored under it. */
 static bool ring_extends(const struct ring *next, const struct ring *old)

@@ -51,8 +51,6 @@ struct barrier_records {
 NODISCARD enum status barrier_new(struct barrier **ret_barrier);
 void barrier_free(struct barrier *b); /* no seat may be left; wipes; NULL is allowed */
 
-/* --- life: any thread --- */
-
 /* Everything a new cluster stores, and a barrier that is open with it, so that the first values can
  * be encrypted before the records are committed. Zero-initialise. */
 struct barrier_created {
@@ -95,8 +93,6 @@ struct barrier_ring_info {
 };
 NODISCARD enum status barrier_ring_info(struct barrier *b, enum barrier_ring ring,
                                         struct barrier_ring_info *ret_info); /* ST_SEALED */
-
-/* --- use: each thread through a seat of its own --- */
 
 /* Keeps cipher contexts: no thread waits for another, no message pays for key setup. `env` gives
  * the nonces and belongs to the thread. ST_NOMEM. */

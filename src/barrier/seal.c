@@ -19,8 +19,6 @@ void seal_done(struct seal *seal)
     *seal = (struct seal){0};
 }
 
-/* --- forms of the key --- */
-
 static int hex_digit(uint8_t c)
 {
     if (c >= '0' && c <= '9')
@@ -88,8 +86,6 @@ static bool from_any(struct bytes given, uint8_t out[SEAL_KEY_BYTES])
     return from_hex(given, out) || from_base64(given, out);
 }
 
-/* --- static seals --- */
-
 static bool id_valid(const char *id)
 {
     size_t n = strlen(id);
@@ -152,8 +148,6 @@ enum status seal_static(struct bytes key, const char *id, struct seal *ret_seal,
     mem_wipe(raw, sizeof raw);
     return st;
 }
-
-/* --- files --- */
 
 /* Whether the file is one that only we can read. `mode_bad`: permission bits it must not have. */
 static enum status check_file(int fd, const char *path, mode_t mode_bad, struct reason *reason)
@@ -250,8 +244,6 @@ enum status seal_static_credential(const char *name, const char *id, struct seal
     /* systemd grants reading by an access list, whose mask shows in the group's bits. */
     return from_file(path, S_IWGRP | S_IXGRP | S_IRWXO, id, ret_seal, reason);
 }
-
-/* --- the stored record --- */
 
 /* The fields in front of the nonce are authenticated as they stand. */
 static enum status add_header(struct buf *out, const char *id)

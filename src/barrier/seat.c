@@ -12,8 +12,6 @@ enum {
     LOAD_TRIES = 3, /* each is lost only to a change of the rings at that moment */
 };
 
-/* --- one value --- */
-
 static struct bytes make_aad(uint8_t *room, const uint8_t *header, struct bytes key)
 {
     ASSERT(key.len > 0 && key.len <= KEY_MAX);
@@ -54,8 +52,6 @@ enum status value_decrypt(struct aead *aead, struct bytes key, struct bytes stor
     *ret_len = n;
     return ST_OK;
 }
-
-/* --- seats --- */
 
 void seat_clear(struct barrier_seat *seat)
 {

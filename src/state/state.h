@@ -47,8 +47,6 @@ NODISCARD enum status state_new(struct env *env, struct state_log *log, struct b
 void state_free(struct state *state);
 struct barrier_seat *state_seat(struct state *state);
 
-/* --- linearizable reads (PROTOCOL R15) --- */
-
 /* Embedded until `done`, which is called once, on the worker, never from inside state_read_begin.
  */
 struct state_read {
@@ -65,8 +63,6 @@ struct state_read {
     struct env_task task;
 };
 void state_read_begin(struct state *state, struct state_read *read);
-
-/* --- commit and confirmation --- */
 
 /* Embedded until `done`, which is called once, on the worker, never from inside the start. */
 struct state_commit {

@@ -68,8 +68,6 @@ static enum status decrypt(struct barrier_seat *seat, struct bytes key, struct b
     return st;
 }
 
-/* --- values --- */
-
 static void a_value_comes_back_at_its_key_alone(void **state)
 {
     struct world *w = *state;
@@ -124,8 +122,6 @@ static void the_empty_value_is_a_value(void **state)
     assert_status(barrier_decrypt(w->seat, KEY, bytes_of(stored, sizeof stored), out, &n),
                   ST_CORRUPT);
 }
-
-/* --- sealing --- */
 
 static void a_sealed_barrier_does_nothing(void **state)
 {
@@ -243,8 +239,6 @@ static void rings_cannot_take_each_others_place(void **state)
     records.local_keyring = keyring;
     assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_CORRUPT);
 }
-
-/* --- rings --- */
 
 static struct barrier_ring_info info_of(struct barrier *b, enum barrier_ring ring)
 {
@@ -375,8 +369,6 @@ static void a_ring_is_bounded(void **state)
     assert_int_equal(info_of(w->b, BARRIER_LOCAL).n_terms, BARRIER_TERMS_MAX);
 }
 
-/* --- bearer values --- */
-
 static void a_token_is_stored_under_a_name_that_needs_the_salt(void **state)
 {
     struct world *w = *state;
@@ -415,8 +407,6 @@ static void every_token_character_is_as_likely(void **state)
          *c != '\0'; c++) /* 774 expected, deviation 28 */
         assert_in_range(n[(unsigned char)*c], 634, 914);
 }
-
-/* --- memory --- */
 
 static void running_out_of_memory_is_told_and_harmless(void **state)
 {

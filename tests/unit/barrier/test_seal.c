@@ -82,8 +82,6 @@ static void a_given_name_is_kept_if_it_can_be_printed(void **state)
     assert_null(seal.key.data);
 }
 
-/* --- files --- */
-
 struct place {
     char dir[64], path[96];
 };

@@ -1,0 +1,509 @@
+/* Applying entries: versions, preconditions, request ids, the staged tree. */
+#include "machine_world.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int setup(void **state)
+{
+    static struct world w;
+    world_open(&w);
+    *state = &w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    world_close(*state);
+    return 0;
+}
+
+static void each_kind_of_key_counts_versions_of_its_own(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    assert_int_equal(world_put(w, "s/a", "1"), RLOG_APPLIED);
+    assert_versions(w, 1, 0);
+    assert_int_equal(w->applied.version, 1);
+    world_put(w, "l/a", "2");
+    assert_versions(w, 1, 1);
+    rlog_txn_put(&b, BYTES("s/b"), BYTES("3"));
+    rlog_txn_put(&b, BYTES("s/c"), BYTES("4"));
+    rlog_txn_put(&b, BYTES("l/b"), BYTES("5"));
+    world_apply(w, &b);
+    assert_versions(w, 2, 2);
+    assert_int_equal(world_get(w, "s/b", NULL), 2);
+    assert_int_equal(world_get(w, "s/c", NULL), 2);
+    assert_int_equal(world_get(w, "l/a", NULL), 1);
+    assert_int_equal(world_get(w, "l/b", NULL), 2);
+    world_apply(w, &b); /* nothing */
+    assert_versions(w, 2, 2);
+    assert_int_equal(w->applied.outcome, RLOG_APPLIED);
+    world_delete(w, "s/b");
+    assert_absent(w, "s/b");
+    assert_versions(w, 3, 2);
+    world_delete(w, "s/b"); /* absent: still a change of the log's making */
+    assert_versions(w, 4, 2);
+}
+
+static void a_prefix_is_deleted_whole(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    world_put(w, "s/d/1", "x");
+    world_put(w, "s/d/2", "x");
+    world_put(w, "s/e", "x");
+    rlog_txn_delete_prefix(&b, BYTES("s/d/"));
+    rlog_txn_put(&b, BYTES("s/d/3"), BYTES("after"));
+    world_apply(w, &b);
+    assert_absent(w, "s/d/1");
+    assert_absent(w, "s/d/2");
+    assert_value(w, "s/d/3", "after");
+    assert_value(w, "s/e", "x");
+}
+
+static enum rlog_outcome put_if(struct world *w, const char *need, uint64_t version,
+                                const char *put)
+{
+    struct rlog_txn_builder b = {0};
+    rlog_txn_need_key(&b, bytes_str(need), version);
+    rlog_txn_put(&b, bytes_str(put), BYTES("done"));
+    return world_apply(w, &b);
+}
+
+static void a_changed_key_conflicts_and_nothing_happens(void **state)
+{
+    struct world *w = *state;
+    world_put(w, "s/a", "1");
+    world_put(w, "s/a", "2");
+    assert_int_equal(put_if(w, "s/a", 1, "s/x"), RLOG_CONFLICTED);
+    assert_string_equal(w->conflict, "s/a");
+    assert_int_equal(w->applied.version, 2);
+    assert_absent(w, "s/x");
+    assert_versions(w, 2, 0);
+    assert_int_equal(put_if(w, "s/a", 0, "s/x"), RLOG_CONFLICTED);
+    assert_int_equal(put_if(w, "s/a", 2, "s/x"), RLOG_APPLIED);
+    assert_int_equal(put_if(w, "s/none", 0, "s/y"), RLOG_APPLIED);
+    assert_int_equal(put_if(w, "s/none", 1, "s/z"), RLOG_CONFLICTED);
+    world_delete(w, "s/a");
+    assert_int_equal(put_if(w, "s/a", 2, "s/z"), RLOG_CONFLICTED);
+    world_put(w, "s/a", "back");
+    assert_int_equal(put_if(w, "s/a", 2, "s/z"), RLOG_CONFLICTED);
+}
+
+static void preconditions_of_local_keys_count_local_versions(void **state)
+{
+    struct world *w = *state;
+    for (int i = 0; i < 5; i++)
+        world_put(w, "s/a", "x");
+    world_put(w, "l/a", "x");
+    assert_int_equal(put_if(w, "l/a", 5, "s/x"), RLOG_CONFLICTED);
+    assert_int_equal(put_if(w, "l/a", 1, "s/x"), RLOG_APPLIED);
+}
+
+static void a_transaction_sees_those_before_it_in_the_entry(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    struct buf first = {0}, second = {0};
+    rlog_txn_put(&b, BYTES("s/a"), BYTES("1"));
+    assert_status(rlog_txn_encode(&b, &first), ST_OK);
+    rlog_txn_done(&b);
+    rlog_txn_need_key(&b, BYTES("s/a"), 0);
+    rlog_txn_put(&b, BYTES("s/a"), BYTES("2"));
+    assert_status(rlog_txn_encode(&b, &second), ST_OK);
+    rlog_txn_done(&b);
+    world_apply_all(w, (struct bytes[]){buf_bytes(&first), buf_bytes(&second)}, 2);
+    assert_int_equal(w->applied.outcome, RLOG_CONFLICTED);
+    assert_value(w, "s/a", "1");
+    buf_done(&first);
+    buf_done(&second);
+}
+
+/* Read `prefix` now, let something happen, then commit. */
+static enum rlog_outcome phantom(struct world *w, const char *prefix, const char *put,
+                                 const char *del)
+{
+    struct rlog_txn_builder b = {0};
+    rlog_txn_need_prefix(&b, bytes_str(prefix), world_newest(w, prefix));
+    rlog_txn_put(&b, BYTES("s/mine"), BYTES("x"));
+    if (put != NULL)
+        world_put(w, put, "x");
+    if (del != NULL)
+        world_delete(w, del);
+    return world_apply(w, &b);
+}
+
+static void what_appears_or_vanishes_below_a_read_prefix_conflicts(void **state)
+{
+    struct world *w = *state;
+    world_put(w, "s/d/1", "x");
+    world_put(w, "s/d/2", "x");
+    world_put(w, "s/e/1", "x");
+    assert_int_equal(phantom(w, "s/d/", NULL, NULL), RLOG_APPLIED);
+    assert_int_equal(phantom(w, "s/d/", "s/d/3", NULL), RLOG_CONFLICTED);
+    assert_string_equal(w->conflict, "s/d/");
+    assert_int_equal(phantom(w, "s/d/", NULL, "s/d/3"), RLOG_CONFLICTED);
+    assert_int_equal(phantom(w, "s/d/", "s/d/1", NULL), RLOG_CONFLICTED);
+    assert_int_equal(phantom(w, "s/d/", "s/e/2", NULL), RLOG_APPLIED);
+    assert_int_equal(phantom(w, "s/d/", NULL, "s/d/1"), RLOG_CONFLICTED);
+    assert_int_equal(phantom(w, "s/d/", NULL, "s/d/2"), RLOG_CONFLICTED); /* the last one */
+    assert_int_equal(phantom(w, "s/d/", "s/d/1", NULL), RLOG_CONFLICTED);
+    assert_int_equal(phantom(w, "s/", "s/z", NULL), RLOG_CONFLICTED);
+}
+
+static void the_first_key_of_an_empty_segment_is_a_phantom_too(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(phantom(w, "l/", "l/a", NULL), RLOG_CONFLICTED);
+    world_delete(w, "l/a");
+    for (int i = 0; i < 50; i++) /* the other counter runs ahead */
+        world_put(w, "s/a", "x");
+    assert_int_equal(phantom(w, "l/none/", "l/none/a", NULL), RLOG_CONFLICTED);
+    assert_int_equal(phantom(w, "l/none/", NULL, "l/none/a"), RLOG_CONFLICTED);
+    assert_int_equal(phantom(w, "l/none/", "s/a", NULL), RLOG_APPLIED);
+}
+
+static void cluster_time_never_falls(void **state)
+{
+    struct world *w = *state;
+    w->time_ms = 5000;
+    world_put(w, "s/a", "x");
+    assert_int_equal(w->m.time_ms, 5000);
+    w->time_ms = 4000;
+    world_put(w, "s/a", "x");
+    assert_int_equal(w->m.time_ms, 5000);
+    w->time_ms = 5001;
+    world_put(w, "s/a", "x");
+    assert_int_equal(w->m.time_ms, 5001);
+}
+
+static void readers_see_an_entry_whole(void **state)
+{
+    struct world *w = *state;
+    struct store_pin pin;
+    world_put(w, "s/a", "x");
+    world_pin(w, &pin);
+    assert_int_equal(pin.version, 1);
+    store_unpin(&pin);
+}
+
+static struct rlog_request_id make_id(uint8_t n, uint64_t issued)
+{
+    return (struct rlog_request_id){{1, n}, issued};
+}
+
+static enum rlog_outcome put_with_id(struct world *w, struct rlog_request_id id, const char *key,
+                                     struct bytes response)
+{
+    struct rlog_txn_builder b = {0};
+    rlog_txn_id(&b, &id, response);
+    rlog_txn_put(&b, bytes_str(key), BYTES("x"));
+    return world_apply(w, &b);
+}
+
+static void a_repeated_id_is_answered_and_not_applied(void **state)
+{
+    struct world *w = *state;
+    world_put(w, "s/a", "x");
+    assert_int_equal(put_with_id(w, make_id(1, 1), "s/a", BYTES("first answer")), RLOG_APPLIED);
+    uint64_t version = w->applied.version;
+    world_put(w, "s/b", "x");
+    struct rlog_machine before = w->m;
+    assert_int_equal(put_with_id(w, make_id(1, 1), "s/c", BYTES("other")), RLOG_REPEATED);
+    assert_int_equal(w->applied.version, version);
+    assert_string_equal(w->response, "first answer");
+    assert_absent(w, "s/c");
+    assert_memory_equal(&before, &w->m, sizeof before);
+    assert_int_equal(put_with_id(w, make_id(2, 1), "s/c", BYTES("")), RLOG_APPLIED);
+    assert_int_equal(put_with_id(w, make_id(2, 1), "s/c", BYTES("")), RLOG_REPEATED);
+    assert_string_equal(w->response, "");
+}
+
+static void a_repeated_id_in_one_entry_is_noticed(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    struct buf txn = {0};
+    struct rlog_request_id id = make_id(1, 0);
+    rlog_txn_id(&b, &id, BYTES("r"));
+    rlog_txn_put(&b, BYTES("s/a"), BYTES("x"));
+    assert_status(rlog_txn_encode(&b, &txn), ST_OK);
+    world_apply_all(w, (struct bytes[]){buf_bytes(&txn), buf_bytes(&txn)}, 2);
+    assert_int_equal(w->applied.outcome, RLOG_REPEATED);
+    assert_versions(w, 1, 1);
+    rlog_txn_done(&b);
+    buf_done(&txn);
+}
+
+static void a_conflict_is_not_remembered(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    struct rlog_request_id id = make_id(1, 0);
+    rlog_txn_id(&b, &id, BYTES("r"));
+    rlog_txn_need_key(&b, BYTES("s/a"), 7);
+    assert_int_equal(world_apply(w, &b), RLOG_CONFLICTED);
+    assert_int_equal(put_with_id(w, id, "s/a", BYTES("r")), RLOG_APPLIED);
+}
+
+static void an_id_always_takes_a_version(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    struct rlog_request_id id = make_id(1, 0);
+    rlog_txn_id(&b, &id, BYTES("r"));
+    rlog_txn_put(&b, BYTES("l/a"), BYTES("x"));
+    world_apply(w, &b);
+    assert_versions(w, 1, 1);
+    id = make_id(2, 0);
+    rlog_txn_id(&b, &id, BYTES("r"));
+    world_apply(w, &b);
+    assert_versions(w, 2, 2);
+}
+
+static void an_id_from_the_future_is_of_unknown_outcome(void **state)
+{
+    struct world *w = *state;
+    world_put(w, "s/a", "x");
+    assert_int_equal(put_with_id(w, make_id(1, 2), "s/b", BYTES("")), RLOG_OUTCOME_UNKNOWN);
+    assert_absent(w, "s/b");
+    assert_versions(w, 1, 0);
+}
+
+/* Advance the version by `n` in entries of many transactions. */
+static void advance(struct world *w, uint64_t n)
+{
+    struct rlog_txn_builder b = {0};
+    struct buf txn = {0};
+    struct bytes txns[4096];
+    rlog_txn_put(&b, BYTES("s/counter"), BYTES("x"));
+    assert_status(rlog_txn_encode(&b, &txn), ST_OK);
+    rlog_txn_done(&b);
+    for (size_t i = 0; i < ARRAY_LEN(txns); i++)
+        txns[i] = buf_bytes(&txn);
+    for (; n > 0; n -= MIN(n, ARRAY_LEN(txns)))
+        world_apply_all(w, txns, (unsigned)MIN(n, ARRAY_LEN(txns)));
+    buf_done(&txn);
+}
+
+static unsigned count_below(struct world *w, const char *prefix)
+{
+    struct store_pin pin;
+    struct store_iter iter;
+    unsigned n = 0;
+    world_pin(w, &pin);
+    store_iter_init(&iter, &pin, bytes_str(prefix), BYTES(""));
+    while (store_iter_next(&iter))
+        n++;
+    store_unpin(&pin);
+    return n;
+}
+
+static void ids_are_kept_for_the_window_and_then_refused(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(put_with_id(w, make_id(1, 0), "s/a", BYTES("one")), RLOG_APPLIED);
+    assert_int_equal(put_with_id(w, make_id(2, 1), "s/a", BYTES("two")), RLOG_APPLIED);
+    assert_int_equal(count_below(w, RLOG_REQUESTS), 4);
+    advance(w, RLOG_ID_WINDOW - 1); /* the first is as old as may be */
+    assert_int_equal(put_with_id(w, make_id(1, 0), "s/a", BYTES("")), RLOG_REPEATED);
+    assert_string_equal(w->response, "one");
+    advance(w, 1);
+    assert_int_equal(put_with_id(w, make_id(1, 0), "s/a", BYTES("")), RLOG_OUTCOME_UNKNOWN);
+    assert_int_equal(put_with_id(w, make_id(2, 1), "s/a", BYTES("")), RLOG_REPEATED);
+    assert_int_equal(count_below(w, RLOG_REQUESTS), 2);
+    assert_int_equal(w->m.id_bytes, 3);
+    advance(w, 1);
+    assert_int_equal(put_with_id(w, make_id(2, 1), "s/a", BYTES("")), RLOG_OUTCOME_UNKNOWN);
+    assert_int_equal(count_below(w, RLOG_REQUESTS), 0);
+    assert_int_equal(w->m.id_bytes, 0);
+    /* Never applied, but nobody can tell any more. */
+    assert_int_equal(put_with_id(w, make_id(9, 1), "s/a", BYTES("")), RLOG_OUTCOME_UNKNOWN);
+    assert_int_equal(put_with_id(w, make_id(9, w->m.id_floor), "s/a", BYTES("")), RLOG_APPLIED);
+}
+
+static void long_responses_shorten_the_window(void **state)
+{
+    struct world *w = *state;
+    uint8_t *big = mem_zalloc(RLOG_RESPONSE_MAX);
+    unsigned n = RLOG_ID_BYTES_MAX / RLOG_RESPONSE_MAX + 10;
+    assert_non_null(big);
+    for (unsigned i = 0; i < n; i++) {
+        struct rlog_request_id id = {{2, (uint8_t)i, (uint8_t)(i >> 8)}, w->m.version};
+        assert_int_equal(put_with_id(w, id, "s/a", bytes_of(big, RLOG_RESPONSE_MAX)), RLOG_APPLIED);
+        assert_true(w->m.id_bytes <= RLOG_ID_BYTES_MAX);
+    }
+    assert_int_equal(count_below(w, RLOG_REQUESTS), 2 * (n - 10));
+    struct rlog_request_id id = {{2, 9, 0}, 9}; /* gone, though only just */
+    assert_int_equal(put_with_id(w, id, "s/a", BYTES("")), RLOG_OUTCOME_UNKNOWN);
+    id = (struct rlog_request_id){{2, 10, 0}, 10};
+    assert_int_equal(put_with_id(w, id, "s/a", BYTES("")), RLOG_REPEATED);
+    mem_free(big);
+}
+
+static void a_staged_tree_replaces_all_but_local_keys(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    world_put(w, "s/old", "x");
+    world_put(w, "l/mine", "x");
+    rlog_txn_stage_begin(&b);
+    rlog_txn_stage_put(&b, BYTES("s/new"), BYTES("n"), 1, 1);
+    assert_int_equal(world_apply(w, &b), RLOG_APPLIED);
+    assert_true(w->m.staging);
+    assert_absent(w, "s/new");
+    assert_value(w, "s/old", "x");
+    assert_versions(w, 1, 2);
+    world_put(w, "s/old", "y"); /* life goes on meanwhile */
+    rlog_txn_stage_put(&b, BYTES("s/second"), BYTES("n"), 1, 2);
+    rlog_txn_stage_swap(&b);
+    rlog_txn_put(&b, BYTES("l/swapped"), BYTES("yes"));
+    assert_int_equal(world_apply(w, &b), RLOG_APPLIED);
+    assert_false(w->m.staging);
+    assert_absent(w, "s/old");
+    assert_value(w, "s/new", "n");
+    assert_value(w, "l/mine", "x");
+    assert_value(w, "l/swapped", "yes");
+    assert_int_equal(w->m.version, 3);
+    assert_int_equal(world_get(w, "s/new", NULL), 1);
+    assert_int_equal(phantom(w, "s/dir/", "s/dir/x", NULL), RLOG_CONFLICTED);
+}
+
+static void what_was_read_before_a_swap_conflicts_after_it(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0}, reader = {0};
+    world_put(w, "s/d/1", "x");
+    world_put(w, "s/d/2", "x");
+    rlog_txn_need_prefix(&reader, BYTES("s/d/"), world_newest(w, "s/d/"));
+    rlog_txn_put(&reader, BYTES("s/mine"), BYTES("x"));
+    rlog_txn_stage_begin(&b);
+    rlog_txn_stage_put(&b, BYTES("s/d/1"), BYTES("x"), 1, 1);
+    rlog_txn_stage_swap(&b);
+    world_apply(w, &b);
+    assert_int_equal(world_apply(w, &reader), RLOG_CONFLICTED);
+}
+
+static void the_version_passes_those_of_a_swapped_in_tree(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    world_put(w, "s/old", "x");
+    assert_int_equal(put_with_id(w, make_id(1, 1), "s/a", BYTES("r")), RLOG_APPLIED);
+    rlog_txn_stage_begin(&b);
+    rlog_txn_stage_put(&b, BYTES("s/new"), BYTES("n"), 900000000000, 1000000000000);
+    rlog_txn_stage_swap(&b);
+    world_apply(w, &b);
+    assert_int_equal(w->m.version, 1000000000001);
+    assert_int_equal(w->applied.version, 1000000000001);
+    assert_int_equal(count_below(w, RLOG_REQUESTS), 0);
+    assert_int_equal(put_with_id(w, make_id(1, 1), "s/a", BYTES("r")), RLOG_OUTCOME_UNKNOWN);
+    world_put(w, "s/new", "m");
+    assert_int_equal(world_get(w, "s/new", NULL), 1000000000002);
+}
+
+static void stage_operations_without_a_stage_conflict(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    rlog_txn_stage_put(&b, BYTES("s/a"), BYTES("x"), 1, 1);
+    assert_int_equal(world_apply(w, &b), RLOG_CONFLICTED);
+    assert_string_equal(w->conflict, "");
+    rlog_txn_stage_swap(&b);
+    assert_int_equal(world_apply(w, &b), RLOG_CONFLICTED);
+    rlog_txn_stage_drop(&b);
+    assert_int_equal(world_apply(w, &b), RLOG_CONFLICTED);
+    rlog_txn_stage_begin(&b);
+    rlog_txn_stage_drop(&b);
+    rlog_txn_stage_swap(&b);
+    assert_int_equal(world_apply(w, &b), RLOG_CONFLICTED);
+    assert_false(w->m.staging);
+    rlog_txn_stage_begin(&b);
+    assert_int_equal(world_apply(w, &b), RLOG_APPLIED);
+    rlog_txn_stage_drop(&b);
+    assert_int_equal(world_apply(w, &b), RLOG_APPLIED);
+    assert_false(w->m.staging);
+}
+
+/* Apply `entry` in a child; its last words into `ret_said`. */
+static bool dies(struct world *w, struct bytes entry, char ret_said[512])
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        (void)setrlimit(RLIMIT_CORE, &none); /* or a core is left */
+        (void)dup2(ends[1], STDERR_FILENO);
+        (void)signal(SIGABRT, SIG_DFL);
+        rlog_machine_apply(&w->m, 77, entry, NULL, NULL);
+        _exit(0);
+    }
+    (void)close(ends[1]);
+    size_t n = 0;
+    for (ssize_t got; (got = read(ends[0], ret_said + n, 511 - n)) > 0 && n < 511;)
+        n += (size_t)got;
+    ret_said[n] = '\0';
+    (void)close(ends[0]);
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    return WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT;
+}
+
+static void an_entry_it_does_not_understand_stops_the_node(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    struct buf txn = {0}, entry = {0};
+    char said[512];
+    rlog_txn_put(&b, BYTES("s/a"), BYTES("x"));
+    assert_status(rlog_txn_encode(&b, &txn), ST_OK);
+    assert_status(rlog_entry_encode(1, &(struct bytes){txn.data, txn.len}, 1, &entry), ST_OK);
+    assert_false(dies(w, buf_bytes(&entry), said));
+    entry.data[0] = 2;
+    assert_true(dies(w, buf_bytes(&entry), said));
+    assert_non_null(strstr(said, "entry 77"));
+    assert_non_null(strstr(said, "later version of this program"));
+    entry.data[0] = 1;
+    entry.data[entry.len - 1] ^= 1; /* the value: nothing to see */
+    assert_false(dies(w, buf_bytes(&entry), said));
+    assert_true(dies(w, bytes_of(entry.data, entry.len - 1), said));
+    assert_non_null(strstr(said, "malformed"));
+    rlog_txn_done(&b);
+    buf_done(&txn);
+    buf_done(&entry);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(each_kind_of_key_counts_versions_of_its_own),
+        T(a_prefix_is_deleted_whole),
+        T(a_changed_key_conflicts_and_nothing_happens),
+        T(preconditions_of_local_keys_count_local_versions),
+        T(a_transaction_sees_those_before_it_in_the_entry),
+        T(what_appears_or_vanishes_below_a_read_prefix_conflicts),
+        T(the_first_key_of_an_empty_segment_is_a_phantom_too),
+        T(cluster_time_never_falls),
+        T(readers_see_an_entry_whole),
+        T(a_repeated_id_is_answered_and_not_applied),
+        T(a_repeated_id_in_one_entry_is_noticed),
+        T(a_conflict_is_not_remembered),
+        T(an_id_always_takes_a_version),
+        T(an_id_from_the_future_is_of_unknown_outcome),
+        T(ids_are_kept_for_the_window_and_then_refused),
+        T(long_responses_shorten_the_window),
+        T(a_staged_tree_replaces_all_but_local_keys),
+        T(what_was_read_before_a_swap_conflicts_after_it),
+        T(the_version_passes_those_of_a_swapped_in_tree),
+        T(stage_operations_without_a_stage_conflict),
+        T(an_entry_it_does_not_understand_stops_the_node),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
