@@ -49,6 +49,7 @@ static void start_all(struct rlog *r)
         return;
     note_readiness(r);
     rlog_clock_advance(r);
+    rlog_members_pump(r);
     rlog_proposals_pump(r);
     rlog_reads_pump(r);
     rlog_take_pump(r);
@@ -69,6 +70,7 @@ static void fire_all(struct rlog *r)
     }
     rlog_proposals_fire(r);
     rlog_reads_fire(r);
+    rlog_members_fire(r);
     if (r->changed) {
         r->changed = false;
         if (r->options.events.changed != NULL && !r->failed)
@@ -388,6 +390,7 @@ enum status rlog_start(const struct rlog_options *options, struct rlog **ret_rlo
     list_init(&r->done_admins);
     rlog_proposals_init(r);
     rlog_reads_init(r);
+    rlog_members_init(r);
     rlog_take_init(r);
     rlog_install_init(r);
     rlog_enter(r);
@@ -498,6 +501,7 @@ void rlog_close(struct rlog *r, void (*closed)(void *ctx), void *ctx)
     r->close_timer.fire = on_close_timer;
     rlog_proposals_close(r);
     rlog_reads_close(r);
+    rlog_members_close(r);
     rlog_ships_close(r);
     env_timer_stop(r->env, &r->timer);
     wake(r);

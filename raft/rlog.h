@@ -79,6 +79,13 @@ struct rlog_options {
  * ST_INVALID, ST_BUSY with a reason; ST_CORRUPT: the data is damaged and must rejoin (R13). */
 NODISCARD enum status rlog_start(const struct rlog_options *options, struct rlog **ret_rlog,
                                  struct reason *reason);
+/* After ST_CORRUPT from rlog_start (R13): remove the damaged data and make the directory that of a
+ * new, blank replica of the same name (options->identity) under a fresh raft id. Start it without
+ * founders; it follows, votes for nobody, and becomes a voter when a leader adds it with
+ * `replaces` = ret_old->id (0 when that could not be read). ST_BUSY, ST_INVALID: not ours. */
+NODISCARD enum status rlog_rejoin_prepare(const struct rlog_options *options,
+                                          struct rlog_identity *ret_old,
+                                          struct rlog_identity *ret_new, struct reason *reason);
 /* Fails everything pending with ST_CLOSED; `closed` is the last call, then *rlog is gone. */
 void rlog_close(struct rlog *rlog, void (*closed)(void *ctx), void *ctx);
 

@@ -5,6 +5,7 @@
  *   rlog_propose.c   group commit and its answers
  *   rlog_read.c      ReadIndex rounds (R15)
  *   rlog_time.c      cluster time (R16)
+ *   rlog_member.c    members, transfer of leadership, fast failover
  *   rlog_take.c      own snapshots
  *   rlog_ship.c      a snapshot on its way to a follower
  *   rlog_install.c   a leader's snapshot arriving
@@ -17,12 +18,12 @@
 
 #include "base/plant.h"
 #include "raft/rlog_core.h"
+#include "raft/rlog_impl_snapshot.h"
 #include "raft/rlog_wire.h"
 
 enum {
     RLOG_ROUNDS_MAX = 4,        /* open at once */
     RLOG_REMOTE_READS_MAX = 64, /* standbys' questions in one round */
-    RLOG_SHIPS_MAX = 2,         /* snapshots being sent */
     RLOG_BATCH_TXNS_MAX = 4096,
     RLOG_UNCOMMITTED_MAX = 64, /* entries behind the commit index before commands wait */
 };
@@ -82,68 +83,22 @@ struct rlog_clock {
     struct rlog_wall walls[RLOG_MEMBERS_MAX];
 };
 
-struct rlog_take {
-    struct env_work work;
-    bool running, wanted;
-    uint64_t bytes; /* applied since the last one */
-    uint64_t not_before_ms;
-    unsigned jitter; /* 1/1024 of the threshold, up to a quarter */
-    struct rlog_disk *disk;
-    struct rlog_machine_dump dump;
-    struct rlog_snapshot_meta meta;
-    enum status status;
+enum rlog_members_phase {
+    MEMBERS_IDLE,
+    MEMBERS_ADD_SPARE,
+    MEMBERS_CATCH_UP,
+    MEMBERS_REMOVE,
+    MEMBERS_MATCH,
+    MEMBERS_MOVE,
+    MEMBERS_DONE,
 };
 
-enum rlog_ship_phase { SHIP_FREE, SHIP_OPENING, SHIP_SENDING, SHIP_CLOSING };
-
-struct rlog_ship {
-    struct rlog *rlog;
-    uint64_t to;
-    enum rlog_ship_phase phase;
-    bool wanted, working, reading, ending;
-    bool again; /* what is being read is not what is needed next */
-    uint64_t transfer, index, term, size, sent, acked, heard_ms, moved_ms, not_before_ms;
-    struct rlog_snap_reader *reader;
-    uint8_t *buffer;
-    size_t got;
-    enum status status;
-    struct env_work work;
-    struct env_timer timer;
-};
-
-enum rlog_install_phase {
-    INSTALL_IDLE,
-    INSTALL_RECEIVING,
-    INSTALL_VERIFYING,
-    INSTALL_ABORTING,
-    INSTALL_SETTLING, /* the core waits for it from here on */
-    INSTALL_INSTALLING,
-    INSTALL_OPENING,
-    INSTALL_LOADING,
-    INSTALL_CLOSING,
-};
-
-struct rlog_chunk_copy {
-    void *copy;
-    size_t len;
-};
-
-struct rlog_install {
-    enum rlog_install_phase phase;
-    bool working, ending;
-    uint64_t from, transfer, term, index, snap_term, size;
-    uint64_t queued, written, heard_ms; /* bytes accepted, bytes in the file */
-    struct rlog_chunk_copy queue[4];
-    unsigned n_queued;
-    void *writing_copy;
-    struct bytes writing, content;
-    struct rlog_disk *disk;
-    struct rlog_snap_writer *writer;
-    struct rlog_snap_reader *reader;
-    struct rlog_machine_load *load;
-    struct rlog_snapshot_meta meta;
-    enum status status;
-    struct env_work work;
+struct rlog_members {
+    enum rlog_members_phase phase;
+    struct rlog_admin *admin;
+    uint64_t term, change_index, remove_id, target;
+    uint64_t held_ms;          /* nothing was proposed since */
+    uint64_t gone_id, gone_ms; /* the leader whose process is gone */
     struct env_timer timer;
 };
 
@@ -176,6 +131,7 @@ struct rlog {
     struct rlog_proposals proposals;
     struct rlog_reads reads;
     struct rlog_clock clock;
+    struct rlog_members members;
     struct rlog_take take;
     struct rlog_ship ships[RLOG_SHIPS_MAX];
     struct rlog_install install;
@@ -221,23 +177,11 @@ void rlog_clock_wall(struct rlog *r, uint64_t id, int64_t wall_ms); /* a voter's
 void rlog_clock_lead(struct rlog *r);                               /* won an election */
 void rlog_clock_advance(struct rlog *r);
 
-/* rlog_take.c */
-void rlog_take_init(struct rlog *r);
-void rlog_take_applied(struct rlog *r, const struct rlog_entry *entry);
-void rlog_take_pump(struct rlog *r);
-
-/* rlog_ship.c */
-void rlog_ship_wanted(struct rlog *r, uint64_t to); /* from inside a step */
-void rlog_ships_pump(struct rlog *r);
-void rlog_ships_receive(struct rlog *r, uint64_t from, const struct rlog_frame *frame);
-bool rlog_ships_idle(const struct rlog *r);
-void rlog_ships_close(struct rlog *r);
-
-/* rlog_install.c */
-void rlog_install_init(struct rlog *r);
-void rlog_install_receive(struct rlog *r, uint64_t from, const struct rlog_frame *frame);
-bool rlog_install_busy(const struct rlog *r); /* the core waits for one */
-bool rlog_install_idle(const struct rlog *r);
-void rlog_install_done(struct rlog *r);
+/* rlog_member.c */
+void rlog_members_init(struct rlog *r);
+void rlog_members_pump(struct rlog *r);
+bool rlog_members_holding(const struct rlog *r); /* propose nothing now */
+void rlog_members_close(struct rlog *r);
+void rlog_members_fire(struct rlog *r);
 
 #endif

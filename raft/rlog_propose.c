@@ -116,7 +116,7 @@ void rlog_propose(struct rlog *r, struct rlog_propose *p)
 static bool may_submit(struct rlog *r, uint64_t now)
 {
     const struct rlog_core *c = &r->core;
-    if (!rlog_core_ready(c) || rlog_core_transferring(c))
+    if (!rlog_core_ready(c) || rlog_core_transferring(c) || rlog_members_holding(r))
         return false;
     if (rlog_core_last(c) - c->commit >= RLOG_UNCOMMITTED_MAX ||
         rlog_core_last(c) - c->stored >= RLOG_UNCOMMITTED_MAX)
