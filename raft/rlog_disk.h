@@ -3,12 +3,14 @@
  *   DIR/lock             held while open
  *   DIR/identity         cluster id, node name, raft id (checksummed)
  *   DIR/slot             term and vote, two checksummed copies
+ *   DIR/install          a snapshot is being installed: the log may end below it
  *   DIR/log/%016x.seg    preallocated, zeroed, recycled segments
  *   DIR/snap/%016x-%016x.snap   index-term, several kept
  *
- * Owned by the raft thread; blocking calls run on LANE_LOG (writes, truncation, compaction) and
- * LANE_BULK (snapshot files) of the env. Formats: raft/FORMAT.md. Failure of any write or sync ends
- * in `fatal` once; nothing is acknowledged after it (PROTOCOL R12). */
+ * Owned by the raft thread; blocking calls run on LANE_LOG (writes, truncation, compaction),
+ * LANE_POOL (zeroing the next segment) and LANE_BULK (snapshot files) of the env. Formats:
+ * raft/FORMAT.md. Failure of any write or sync ends in `fatal` once, or in the status of a call
+ * that blocks; nothing is acknowledged after it (PROTOCOL R12). */
 #ifndef HOLDFAST_RAFT_RLOG_DISK_H
 #define HOLDFAST_RAFT_RLOG_DISK_H
 
@@ -58,7 +60,10 @@ struct rlog_loaded {
     struct rlog_entry *entries;
     bool corrupt; /* acknowledged data is damaged (PROTOCOL R13): `reason` says where */
     bool torn;    /* a torn tail was cut */
-    bool slot_fell_back;
+    bool slot_fell_back;     /* one copy of term and vote was bad; the other has them */
+    bool snapshot_fell_back; /* the newest snapshot is damaged; an older one and the log suffice */
+    bool reset;              /* an interrupted install was completed: the log starts behind it */
+    struct reason reason;    /* when corrupt: file, offset, index */
 };
 void rlog_loaded_done(struct rlog_loaded *loaded);
 
@@ -77,6 +82,9 @@ struct rlog_disk_options {
     uint64_t segment_bytes;     /* 0: 8 MiB */
     uint64_t reserve_bytes;     /* free space below which rlog_disk_full() is true; 0: 128 MiB */
     unsigned snapshots_kept;    /* 0: 2 */
+    /* rlog_disk_idle() became true; called with ops.ctx. The disk may be closed from here, and from
+     * no callback of `ops`. May be NULL. */
+    void (*idle)(void *ctx);
 };
 
 /* Create DIR for a new replica: identity, first slot, empty log. ST_EXISTS when there is one. */
@@ -88,7 +96,8 @@ NODISCARD enum status rlog_disk_create(struct env *env, const char *dir,
 NODISCARD enum status rlog_disk_wipe(struct env *env, const char *dir, struct reason *reason);
 /* Lock and load. ST_NOT_FOUND: no replica here. ST_BUSY: in use by another process. ST_INVALID:
  * belongs to another cluster or node (when `expect` is not NULL: its cluster and name must match).
- * Damage is not a failure of open: see ret_loaded->corrupt. Blocks; start-up only. */
+ * Damage is not a failure of open: see ret_loaded->corrupt; then nothing in DIR was changed, the
+ * disk can only be closed, and an identity that is lost has id 0. Blocks; start-up only. */
 NODISCARD enum status rlog_disk_open(const struct rlog_disk_options *options,
                                      const struct rlog_identity *expect, struct rlog_disk **ret_disk,
                                      struct rlog_identity *ret_identity,
@@ -97,29 +106,35 @@ NODISCARD enum status rlog_disk_open(const struct rlog_disk_options *options,
 void rlog_disk_close(struct rlog_disk *disk);
 bool rlog_disk_idle(const struct rlog_disk *disk);
 
-/* Durable when it returns: term and vote gate every message of their update. Blocks, rarely. */
+/* Durable when it returns: term and vote gate every message of their update. Blocks, rarely. After a
+ * failure nothing more is written. */
 NODISCARD enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, uint64_t vote);
 
 /* Queue a truncation from `index` (if it is not behind the end) and `n` entries from `index`.
  * Several queued writes become one write and one sync; `written` follows. References the entries'
- * blocks until then. Returns the write's sequence number, growing by one. */
+ * blocks until then. Returns the write's sequence number, growing by one. What was queued before an
+ * install reset the log is void, yet its number is reported. Terms may not fall. */
 uint64_t rlog_disk_append(struct rlog_disk *disk, uint64_t index, const struct rlog_entry *entries,
                           unsigned n);
 /* Start-up only, before the first append; blocks. Drop the whole log: from now on it is empty and
  * begins at `first`, whose predecessor has `prev_term` (a snapshot replaced it, and the crash came
  * before the log was reset). Durable when it returns. */
 NODISCARD enum status rlog_disk_reset(struct rlog_disk *disk, uint64_t first, uint64_t prev_term);
-/* Entries ≤ `upto` are no longer needed. */
+/* Entries ≤ `upto` are no longer needed. Whole segments go, and none above the oldest of the
+ * `snapshots_kept` newest snapshots: if the newest rots, the one before it and the log have all. */
 void rlog_disk_compact(struct rlog_disk *disk, uint64_t upto);
 uint64_t rlog_disk_queued_bytes(const struct rlog_disk *disk);
 /* Free space ran low (checked at each new segment and every few seconds): refuse new writes. */
 bool rlog_disk_full(const struct rlog_disk *disk);
-uint64_t rlog_disk_log_bytes(const struct rlog_disk *disk); /* in live segments, for the policy */
+uint64_t rlog_disk_log_bytes(const struct rlog_disk *disk); /* of entries not compacted, for the
+                                                               policy; what is kept only for an older
+                                                               snapshot does not count */
 
 /* Snapshot files: called on LANE_BULK unless said. */
 
-/* A file being written: header with `meta`, then content in LZ4-framed, CRC32C-checked chunks, then
- * a trailer with the total and a SHA-like chain of the chunk sums. */
+/* A file being written: header with `meta`, then content in LZ4-compressed, CRC32C-checked chunks,
+ * then a trailer with the totals and a chain of the chunk sums. The entry at meta->index must be
+ * durable in the log. ST_IO anywhere: the disk failed, stop. */
 struct rlog_snap_writer;
 NODISCARD enum status rlog_snap_create(struct rlog_disk *disk, const struct rlog_snapshot_meta *meta,
                                        struct rlog_snap_writer **ret_writer);

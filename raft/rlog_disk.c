@@ -1,0 +1,325 @@
+/* The disk as the raft thread sees it: the queue of appends, and the works.
+ *
+ *   append -> queue -> group (one batch, one write, one sync on LANE_LOG) -> written
+ *
+ * While a write runs, appends queue up; what has queued up becomes the next batch. Compaction and
+ * the tick run on LANE_LOG between writes; the next segment is zeroed on LANE_POOL. */
+#include "base/mem.h"
+#include "base/trace.h"
+#include "raft/rlog_disk_parts.h"
+
+static void write_kick(struct rlog_disk *disk);
+
+bool rlog_disk_idle(const struct rlog_disk *disk)
+{
+    bool running =
+        disk->write.running || disk->compact.running || disk->tend.running || disk->prep.running;
+    return !running && list_empty(&disk->queue);
+}
+
+static void drop_all(struct rlog_disk *disk, struct list *appends)
+{
+    for (struct list *link = list_pop(appends); link != NULL; link = list_pop(appends)) {
+        struct append *a = CONTAINER_OF(link, struct append, link);
+        ASSERT(disk->queued_bytes >= a->bytes);
+        disk->queued_bytes -= a->bytes;
+        for (unsigned i = 0; i < a->n; i++)
+            rlog_block_unref(a->entries[i].block);
+        mem_free(a);
+    }
+}
+
+/* Nothing more is acknowledged (PROTOCOL R12). */
+static void fail(struct rlog_disk *disk, const struct reason *reason)
+{
+    if (disk->failed)
+        return;
+    disk->failed = true;
+    drop_all(disk, &disk->queue);
+    env_timer_stop(disk->env, &disk->tick);
+    disk->ops.fatal(disk->ops.ctx, reason);
+}
+
+static void work_submit(struct disk_work *w)
+{
+    ASSERT(!w->running && !w->disk->failed);
+    w->running = true;
+    w->st = ST_OK;
+    env_work(w->disk->env, &w->work);
+}
+
+static void compact_kick(struct rlog_disk *disk)
+{
+    if (disk->failed || disk->compact.running || disk->compact_upto <= disk->compacting)
+        return;
+    disk->compacting = disk->compact_upto;
+    work_submit(&disk->compact);
+}
+
+/* Common end of every work; `idle` is the last touch of the disk. */
+static void work_ended(struct disk_work *w)
+{
+    struct rlog_disk *disk = w->disk;
+    if (w->st != ST_OK) {
+        struct reason reason;
+        reason_set(&reason, "%s/%s: %s", disk->dir, w->reason.text, status_text(w->st));
+        fail(disk, &reason);
+    }
+    write_kick(disk);
+    compact_kick(disk);
+    if (disk->idle != NULL && rlog_disk_idle(disk))
+        disk->idle(disk->ops.ctx);
+}
+
+static void any_done(struct env_work *work)
+{
+    struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
+    w->running = false;
+    work_ended(w);
+}
+
+void disk_lock(struct rlog_disk *disk)
+{
+    int err = pthread_mutex_lock(&disk->lock);
+    ASSERT(err == 0);
+}
+
+void disk_unlock(struct rlog_disk *disk)
+{
+    int err = pthread_mutex_unlock(&disk->lock);
+    ASSERT(err == 0);
+}
+
+/* Merge a run of appends into one batch: each replaces what it overlaps. */
+static enum status group_plan(struct rlog_disk *disk, struct batch_plan *plan)
+{
+    uint64_t generation = disk->generation;
+    size_t total = 0;
+    LIST_FOR (link, &disk->group)
+        total += CONTAINER_OF(link, struct append, link)->n;
+    plan->entries = mem_alloc(total * sizeof *plan->entries);
+    if (plan->entries == NULL)
+        return ST_NOMEM;
+    LIST_FOR (link, &disk->group) {
+        const struct append *a = CONTAINER_OF(link, struct append, link);
+        if (a->generation != generation)
+            continue; /* queued before the log was reset: void */
+        if (plan->first == 0 || a->index < plan->first)
+            plan->first = a->index;
+        ASSERT(a->index <= plan->first + plan->n);
+        plan->n = (unsigned)(a->index - plan->first);
+        for (unsigned i = 0; i < a->n; i++)
+            plan->entries[plan->n++] = &a->entries[i];
+    }
+    for (unsigned i = 0; i < plan->n; i++)
+        plan->bytes += ENTRY_HEADER + plan->entries[i]->data.len;
+    return ST_OK;
+}
+
+static void write_run(struct env_work *work)
+{
+    struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
+    struct rlog_disk *disk = w->disk;
+    struct batch_plan plan = {0};
+    disk_lock(disk);
+    reason_set(&w->reason, "log: out of memory");
+    w->st = group_plan(disk, &plan);
+    bool changes = plan.n != 0 || (plan.first != 0 && plan.first <= disk->tail.last);
+    if (w->st == ST_OK && changes)
+        w->st = tail_write(disk, &plan, &w->reason);
+    disk_unlock(disk);
+    mem_free(plan.entries);
+}
+
+static void write_done(struct env_work *work)
+{
+    struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
+    struct rlog_disk *disk = w->disk;
+    uint64_t seq = disk->group_seq;
+    w->running = false;
+    drop_all(disk, &disk->group);
+    if (w->st == ST_OK && !disk->failed) {
+        write_kick(disk); /* the next write runs while the owner handles this one */
+        disk->ops.written(disk->ops.ctx, seq);
+    }
+    work_ended(w);
+}
+
+static void write_kick(struct rlog_disk *disk)
+{
+    uint64_t bytes = 0;
+    if (disk->failed || disk->write.running || list_empty(&disk->queue))
+        return;
+    ASSERT(list_empty(&disk->group));
+    do {
+        struct append *a = CONTAINER_OF(disk->queue.next, struct append, link);
+        if (bytes != 0 && bytes + a->bytes > disk->group_bytes)
+            break;
+        bytes += a->bytes;
+        disk->group_seq = a->seq;
+        list_remove(&a->link);
+        list_push(&disk->group, &a->link);
+    } while (!list_empty(&disk->queue));
+    work_submit(&disk->write);
+    if (disk->want_spare && !disk->prep.running)
+        work_submit(&disk->prep);
+}
+
+uint64_t rlog_disk_append(struct rlog_disk *disk, uint64_t index, const struct rlog_entry *entries,
+                          unsigned n)
+{
+    uint64_t seq = ++disk->write_seq;
+    ASSERT(index > 0);
+    if (disk->failed)
+        return seq;
+    struct append *a = mem_must_alloc(sizeof *a + n * sizeof *entries);
+    *a = (struct append){
+        .seq = seq, .generation = disk->generation, .index = index, .bytes = sizeof *a, .n = n};
+    for (unsigned i = 0; i < n; i++) {
+        const struct rlog_entry *e = &entries[i];
+        ASSERT(e->block != NULL || e->data.len == 0);
+        ASSERT(e->term > 0 && (i == 0 || e->term >= entries[i - 1].term));
+        ASSERT(e->type >= RLOG_COMMAND && e->type <= RLOG_CHANGE);
+        a->entries[i] = *e;
+        a->bytes += ENTRY_HEADER + e->data.len;
+        rlog_block_ref(e->block);
+    }
+    ASSERT(a->bytes <= BATCH_MAX);
+    list_push(&disk->queue, &a->link);
+    disk->queued_bytes += a->bytes;
+    write_kick(disk);
+    return seq;
+}
+
+enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, uint64_t vote)
+{
+    struct slot_record next = {
+        .seq = disk->slot.seq + 1, .term = term, .vote = vote, .log_seq = disk->durable_seq};
+    if (disk->corrupt)
+        return ST_CORRUPT;
+    if (disk->failed)
+        return ST_IO;
+    ASSERT(term > disk->slot.term ||
+           (term == disk->slot.term && (disk->slot.vote == 0 || vote == disk->slot.vote)));
+    enum status st = slot_write(disk, &next);
+    if (st == ST_OK)
+        return ST_OK;
+    disk->failed = true; /* the caller has been told; writes under way are not acknowledged */
+    drop_all(disk, &disk->queue);
+    env_timer_stop(disk->env, &disk->tick);
+    return st;
+}
+
+enum status rlog_disk_reset(struct rlog_disk *disk, uint64_t first, uint64_t prev_term)
+{
+    struct reason reason;
+    ASSERT(first > 0 && rlog_disk_idle(disk) && disk->write_seq == 0);
+    if (disk->failed)
+        return disk->corrupt ? ST_CORRUPT : ST_IO;
+    disk_lock(disk);
+    enum status st = tail_reset(disk, first - 1, prev_term, &reason);
+    disk_unlock(disk);
+    if (st != ST_OK)
+        trace(TRACE_ERROR, "raft", "%s/%s: %s", disk->dir, reason.text, status_text(st));
+    return st;
+}
+
+static void compact_run(struct env_work *work)
+{
+    struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
+    disk_lock(w->disk);
+    w->st = tail_compact(w->disk, w->disk->compacting, &w->reason);
+    disk_unlock(w->disk);
+}
+
+void rlog_disk_compact(struct rlog_disk *disk, uint64_t upto)
+{
+    disk->compact_upto = MAX(disk->compact_upto, upto);
+    compact_kick(disk);
+}
+
+/* Zero a file for the next segment. A full disk is not a failure before the segment is needed. */
+static void prep_run(struct env_work *work)
+{
+    struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
+    struct rlog_disk *disk = w->disk;
+    char path[DISK_PATH_MAX];
+    disk->want_spare = false; /* before the look: a segment begun after it asks again */
+    disk_free_check(disk);
+    disk_lock(disk);
+    bool needed = disk->tail.spare == 0;
+    uint64_t dirty = disk->tail.dirty;
+    disk_unlock(disk);
+    if (!needed)
+        return;
+    uint64_t number = dirty != 0 ? dirty : atomic_fetch_add(&disk->spare_number, 1) + 1;
+    spare_path(disk, number, path);
+    reason_set(&w->reason, "log: the next segment cannot be prepared");
+    enum status st = disk_zero(disk->fs, path, disk->segment_bytes);
+    if (st == ST_NO_SPACE) {
+        disk->full = true;
+        st = dirty == 0 ? fs_unlink(disk->fs, path) : ST_OK;
+        w->st = st == ST_NOT_FOUND ? ST_OK : st;
+        return;
+    }
+    w->st = st;
+    if (st != ST_OK)
+        return;
+    disk_lock(disk);
+    disk->tail.spare = number;
+    if (dirty != 0)
+        disk->tail.dirty = 0;
+    disk_unlock(disk);
+}
+
+/* Look at the free space; confirm the newest batch by a mark when nothing has followed it. */
+static void tend_run(struct env_work *work)
+{
+    struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
+    struct rlog_disk *disk = w->disk;
+    struct tail *t = &disk->tail;
+    disk_free_check(disk);
+    disk_lock(disk);
+    bool room = t->n_segments != 0 && t->off + SECTOR <= t->segments[t->n_segments - 1].size;
+    if (!t->marked && !t->broken && room && t->seq == disk->tick_seq)
+        w->st = tail_mark(disk, 0, &w->reason);
+    disk->tick_seq = t->seq;
+    disk->want_spare = t->spare == 0;
+    disk_unlock(disk);
+}
+
+static void tick_fire(struct env_timer *timer)
+{
+    struct rlog_disk *disk = CONTAINER_OF(timer, struct rlog_disk, tick);
+    if (!disk->tend.running)
+        work_submit(&disk->tend);
+    env_timer_set(disk->env, timer, env_mono_ms(disk->env) + DISK_TICK_MS);
+}
+
+void disk_works_init(struct rlog_disk *disk)
+{
+    disk->write.work = (struct env_work){.run = write_run, .done = write_done, .lane = LANE_LOG};
+    disk->compact.work = (struct env_work){.run = compact_run, .done = any_done, .lane = LANE_LOG};
+    disk->tend.work = (struct env_work){.run = tend_run, .done = any_done, .lane = LANE_LOG};
+    disk->prep.work = (struct env_work){.run = prep_run, .done = any_done, .lane = LANE_POOL};
+    disk->write.disk = disk->compact.disk = disk->tend.disk = disk->prep.disk = disk;
+    disk->tick.fire = tick_fire;
+    disk->want_spare = true;
+    list_init(&disk->queue);
+    list_init(&disk->group);
+}
+
+uint64_t rlog_disk_queued_bytes(const struct rlog_disk *disk)
+{
+    return disk->queued_bytes;
+}
+
+bool rlog_disk_full(const struct rlog_disk *disk)
+{
+    return disk->full;
+}
+
+uint64_t rlog_disk_log_bytes(const struct rlog_disk *disk)
+{
+    return disk->log_bytes;
+}

@@ -1,0 +1,314 @@
+/* The end of the log: batches, segments, compaction. Runs under the lock, off the raft thread.
+ *
+ * A segment comes to life by the rename of a file that is zero and durable as such; its header is
+ * part of the same write as its first batch. Memory is changed only after the disk. */
+#include "base/mem.h"
+#include "raft/rlog_disk_parts.h"
+
+void tail_done(struct tail *t)
+{
+    fs_close(t->file);
+    mem_free(t->segments);
+    mem_free(t->runs);
+    mem_free(t->stage);
+    *t = (struct tail){0};
+}
+
+enum status tail_open_run(struct tail *t, uint64_t index, uint64_t term)
+{
+    if (t->n_runs != 0 && tail_term(t) == term)
+        return ST_OK;
+    if (t->n_runs == t->runs_cap) {
+        size_t cap = t->runs_cap != 0 ? t->runs_cap * 2 : 16;
+        struct term_run *runs = mem_realloc(t->runs, cap * sizeof *runs);
+        if (runs == NULL)
+            return ST_NOMEM;
+        t->runs = runs;
+        t->runs_cap = cap;
+    }
+    ASSERT(t->n_runs == 0 || t->runs[t->n_runs - 1].first < index);
+    t->runs[t->n_runs++] = (struct term_run){index, term};
+    return ST_OK;
+}
+
+enum status tail_add_segment(struct tail *t, const struct segment *segment)
+{
+    if (t->n_segments == t->segments_cap) {
+        size_t cap = t->segments_cap != 0 ? t->segments_cap * 2 : 16;
+        struct segment *segments = mem_realloc(t->segments, cap * sizeof *segments);
+        if (segments == NULL)
+            return ST_NOMEM;
+        t->segments = segments;
+        t->segments_cap = cap;
+    }
+    ASSERT(t->n_segments == 0 || t->segments[t->n_segments - 1].number + 1 == segment->number);
+    t->segments[t->n_segments++] = *segment;
+    return ST_OK;
+}
+
+static struct segment *active(struct tail *t)
+{
+    return t->n_segments != 0 ? &t->segments[t->n_segments - 1] : NULL;
+}
+
+/* Entries from `from` on are no longer live. The run that covers from-1 stays. */
+static void truncate_live(struct tail *t, uint64_t from)
+{
+    ASSERT(from > 0 && from <= t->last + 1);
+    while (t->n_runs > 1 && t->runs[t->n_runs - 1].first >= from)
+        t->n_runs--;
+    ASSERT(t->runs[0].first < from); /* what was compacted is committed */
+    for (size_t i = 0; i < t->n_segments; i++)
+        t->segments[i].last = MIN(t->segments[i].last, from - 1);
+    t->last = from - 1;
+}
+
+static uint64_t term_before(const struct tail *t, uint64_t index)
+{
+    for (size_t i = t->n_runs; i > 0; i--)
+        if (t->runs[i - 1].first < index)
+            return t->runs[i - 1].term;
+    return 0;
+}
+
+void tail_count_bytes(struct rlog_disk *disk)
+{
+    const struct tail *t = &disk->tail;
+    uint64_t bytes = t->off;
+    for (size_t i = 0; i + 1 < t->n_segments; i++)
+        if (t->segments[i].last > t->upto)
+            bytes += t->segments[i].size;
+    disk->log_bytes = bytes;
+}
+
+/* Give the next segment its name: the spare if it has the size, else a file zeroed here and now. */
+static enum status segment_activate(struct rlog_disk *disk, const struct segment *next,
+                                    struct fs_file **ret_file)
+{
+    struct tail *t = &disk->tail;
+    char from[DISK_PATH_MAX], to[DISK_PATH_MAX];
+    bool ready = t->spare != 0 && next->size == disk->segment_bytes;
+    uint64_t spare = ready ? t->spare : atomic_fetch_add(&disk->spare_number, 1) + 1;
+    spare_path(disk, spare, from);
+    segment_path(disk, next->number, to);
+    disk->want_spare = true;
+    if (ready)
+        t->spare = 0;
+    else
+        TRY(disk_zero(disk->fs, from, next->size));
+    TRY(fs_rename(disk->fs, from, to));
+    TRY(disk_sync_dir(disk, "log"));
+    return fs_open(disk->fs, to, FS_READ | FS_WRITE | FS_DSYNC, ret_file);
+}
+
+static enum status stage_reserve(struct tail *t, size_t size)
+{
+    if (size <= t->stage_size)
+        return ST_OK;
+    uint8_t *stage = mem_realloc(t->stage, size);
+    if (stage == NULL)
+        return ST_NOMEM;
+    t->stage = stage;
+    t->stage_size = size;
+    return ST_OK;
+}
+
+/* Bytes of the write in `stage`: the header of a fresh segment, then the batch. */
+static size_t encode(struct rlog_disk *disk, const struct batch_plan *plan,
+                     const struct segment *fresh, uint64_t *ret_chain)
+{
+    struct tail *t = &disk->tail;
+    const struct segment *seg = fresh != NULL ? fresh : active(t);
+    struct sector_writer w = {.at = t->stage,
+                              .number = fresh != NULL ? 0 : t->off / SECTOR,
+                              .chain = t->chain,
+                              .salt = segment_salt(disk->identity.id, seg->number)};
+    uint64_t prev = plan->reset ? plan->reset_term : term_before(t, plan->first);
+    bool truncate = !plan->reset && plan->first <= t->last;
+    if (fresh != NULL)
+        segment_header_write(
+            &w, &(struct segment_header){.id = disk->identity.id,
+                                         .number = fresh->number,
+                                         .size = fresh->size,
+                                         .start = plan->reset ? plan->first : t->last + 1,
+                                         .prev_term = plan->reset ? prev : tail_term(t),
+                                         .seq = t->seq + 1,
+                                         .chain = t->chain,
+                                         .prev_end = t->n_segments != 0 ? t->off : 0,
+                                         .flags = plan->reset ? SEGMENT_RESET : 0});
+    batch_header_write(
+        &w, &(struct batch_header){.flags = plan->flags | (truncate ? (uint32_t)BATCH_TRUNCATE : 0),
+                                   .seq = t->seq + 1,
+                                   .first = plan->first,
+                                   .prev_term = prev,
+                                   .chain = t->chain,
+                                   .n = plan->n,
+                                   .bytes = (uint32_t)plan->bytes});
+    for (unsigned i = 0; i < plan->n; i++) {
+        entry_header_write(&w, plan->entries[i]);
+        sector_put(&w, plan->entries[i]->data);
+    }
+    sector_flush(&w);
+    *ret_chain = w.chain;
+    return (size_t)(w.at - t->stage);
+}
+
+/* The write is durable: say so in memory. */
+static enum status remember(struct rlog_disk *disk, const struct batch_plan *plan)
+{
+    struct tail *t = &disk->tail;
+    if (plan->reset) {
+        for (size_t i = 0; i < t->n_segments; i++)
+            t->segments[i].last = 0;
+        t->last = plan->first - 1;
+        t->n_runs = 0;
+        TRY(tail_open_run(t, t->last, plan->reset_term));
+    } else if (plan->first <= t->last) {
+        truncate_live(t, plan->first);
+    }
+    for (unsigned i = 0; i < plan->n; i++) {
+        TRY(tail_open_run(t, t->last + 1, plan->entries[i]->term));
+        t->last++;
+    }
+    if (plan->n != 0)
+        active(t)->last = t->last;
+    t->seq++;
+    t->marked = (plan->flags & BATCH_MARK) != 0;
+    disk->durable_seq = t->seq;
+    disk->durable_last = t->last;
+    return ST_OK;
+}
+
+static enum status write_batch(struct rlog_disk *disk, const struct batch_plan *plan,
+                               struct reason *reason)
+{
+    struct tail *t = &disk->tail;
+    uint64_t need = batch_sectors(plan->bytes) * SECTOR, number = 1, chain = 0;
+    bool fresh = plan->roll || plan->reset || t->file == NULL || t->off + need > active(t)->size;
+    struct segment next = {0};
+    struct fs_file *file = t->file;
+
+    if (t->n_segments != 0)
+        number = active(t)->number + (fresh ? 1 : 0);
+    reason_set(reason, "log segment %016llx: out of memory", (unsigned long long)number);
+    TRY(stage_reserve(t, (size_t)need + SECTOR));
+    if (fresh) {
+        next = (struct segment){.number = number, .size = MAX(disk->segment_bytes, need + SECTOR)};
+        reason_set(reason, "log segment %016llx: cannot be made", (unsigned long long)number);
+        TRY(segment_activate(disk, &next, &file));
+    }
+    size_t n = encode(disk, plan, fresh ? &next : NULL, &chain);
+    uint64_t off = fresh ? 0 : t->off;
+    reason_set(reason, "log segment %016llx: write of %zu bytes at offset %llu failed",
+               (unsigned long long)number, n, (unsigned long long)off);
+    enum status st = disk_write(file, bytes_of(t->stage, n), off);
+    if (st == ST_OK && fresh)
+        st = tail_add_segment(t, &next);
+    if (st != ST_OK) {
+        if (fresh)
+            fs_close(file);
+        return st;
+    }
+    if (fresh)
+        fs_close(t->file);
+    t->file = file;
+    t->off = off + n;
+    t->chain = chain;
+    TRY(remember(disk, plan));
+    if (fresh)
+        tail_count_bytes(disk);
+    else
+        disk->log_bytes += n;
+    return ST_OK;
+}
+
+enum status tail_write(struct rlog_disk *disk, const struct batch_plan *plan, struct reason *reason)
+{
+    struct tail *t = &disk->tail;
+    ASSERT(plan->bytes <= BATCH_MAX);
+    ASSERT(plan->reset || plan->first <= t->last + 1);
+    if (t->broken) {
+        reason_set(reason, "the log is closed after a failure");
+        return ST_IO;
+    }
+    enum status st = write_batch(disk, plan, reason);
+    t->broken = st != ST_OK;
+    if (t->stage_size > (size_t)disk->group_bytes + SEGMENT_MIN) {
+        mem_free(t->stage); /* one huge batch must not hold its memory for ever */
+        t->stage = NULL;
+        t->stage_size = 0;
+    }
+    return st;
+}
+
+enum status tail_mark(struct rlog_disk *disk, uint32_t flags, struct reason *reason)
+{
+    struct batch_plan plan = {.first = disk->tail.last + 1, .flags = BATCH_MARK | flags};
+    return tail_write(disk, &plan, reason);
+}
+
+/* The oldest segment goes: to be zeroed and used again if none waits for that yet. */
+static enum status drop_oldest(struct rlog_disk *disk)
+{
+    struct tail *t = &disk->tail;
+    char path[DISK_PATH_MAX], to[DISK_PATH_MAX];
+    ASSERT(t->n_segments > 1);
+    segment_path(disk, t->segments[0].number, path);
+    if (t->dirty == 0 && t->segments[0].size == disk->segment_bytes) {
+        uint64_t dirty = atomic_fetch_add(&disk->spare_number, 1) + 1;
+        spare_path(disk, dirty, to);
+        TRY(fs_rename(disk->fs, path, to));
+        t->dirty = dirty;
+    } else {
+        TRY(fs_unlink(disk->fs, path));
+    }
+    /* One at a time: a crash must not leave a gap between older and newer segments. */
+    TRY(disk_sync_dir(disk, "log"));
+    t->n_segments--;
+    memmove(t->segments, t->segments + 1, t->n_segments * sizeof *t->segments);
+    return ST_OK;
+}
+
+static enum status drop_upto(struct rlog_disk *disk, uint64_t upto, struct reason *reason)
+{
+    struct tail *t = &disk->tail;
+    while (t->n_segments > 1 && t->segments[0].last <= upto) {
+        uint64_t number = t->segments[0].number;
+        enum status st = drop_oldest(disk);
+        if (st != ST_OK) {
+            reason_set(reason, "log segment %016llx: cannot be removed: %s",
+                       (unsigned long long)number, status_text(st));
+            t->broken = true;
+            return st;
+        }
+    }
+    size_t gone = 0;
+    while (gone + 1 < t->n_runs && t->runs[gone + 1].first <= upto)
+        gone++;
+    t->n_runs -= gone;
+    memmove(t->runs, t->runs + gone, t->n_runs * sizeof *t->runs);
+    return ST_OK;
+}
+
+enum status tail_compact(struct rlog_disk *disk, uint64_t upto, struct reason *reason)
+{
+    struct tail *t = &disk->tail;
+    if (t->broken)
+        return ST_OK; /* reported by whoever broke it */
+    t->upto = MAX(t->upto, upto);
+    enum status st = drop_upto(disk, MIN(t->upto, snapshot_floor(disk)), reason);
+    tail_count_bytes(disk);
+    return st;
+}
+
+enum status tail_reset(struct rlog_disk *disk, uint64_t index, uint64_t term, struct reason *reason)
+{
+    struct batch_plan plan = {
+        .first = index + 1, .flags = BATCH_MARK, .reset = true, .reset_term = term};
+    TRY(tail_write(disk, &plan, reason));
+    disk->generation++;
+    disk->tail.upto = index;
+    TRY(drop_upto(disk, index, reason));
+    tail_count_bytes(disk);
+    return ST_OK;
+}
