@@ -64,13 +64,15 @@ static void on_written(void *ctx, uint64_t seq)
     struct bench *b = ctx;
     b->written = seq;
     b->writes++;
-    if (now_s() > b->end) {
-        if (rlog_disk_idle(b->disk))
-            loop_stop(b->env);
-        return;
-    }
-    while (b->next / BATCH < b->written + 32)
+    while (now_s() < b->end && b->next / BATCH < b->written + 32)
         append(b);
+}
+
+static void on_idle(void *ctx)
+{
+    struct bench *b = ctx;
+    if (now_s() >= b->end)
+        loop_stop(b->env);
 }
 
 static void on_fatal(void *ctx, const struct reason *reason)
@@ -96,7 +98,7 @@ int main(int argc, char **argv)
     if (loop_fs_new(argv[1], &fs, &reason) != ST_OK || loop_new(fs, &b.env) != ST_OK)
         abort();
     struct rlog_disk_options options = {
-        .env = b.env, .dir = dir, .ops = {on_written, on_fatal, &b}};
+        .env = b.env, .dir = dir, .ops = {on_written, on_fatal, &b}, .idle = on_idle};
     if (rlog_disk_create(b.env, dir, &identity, &reason) != ST_OK ||
         rlog_disk_open(&options, &identity, &b.disk, &identity, &loaded, &reason) != ST_OK) {
         (void)fprintf(stderr, "%s\n", reason.text);
