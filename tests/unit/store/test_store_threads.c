@@ -110,6 +110,8 @@ struct run {
     struct store *store;
     atomic_bool stop;
     atomic_size_t pins;
+    _Atomic uint64_t
+        version; /* relaxed: readers learn of progress, and synchronise by pins alone */
 };
 
 struct reader {
@@ -123,6 +125,15 @@ static void *reader_fail(const char *what)
 {
     (void)fprintf(stderr, "a reader saw %s\n", what);
     abort(); /* cmocka's checks belong to the main thread */
+}
+
+/* Stay away for a publication or two, so that the writer looks at the slot while it is free. */
+static void stay_away(const struct run *run)
+{
+    uint64_t now = atomic_load_explicit(&run->version, memory_order_relaxed);
+    for (unsigned i = 0; i < 1000; i++)
+        if (atomic_load_explicit(&run->version, memory_order_relaxed) > now + 1)
+            break;
 }
 
 /* All counters of a batch have one value, which is its version. */
@@ -157,7 +168,7 @@ static void *reader_main(void *arg)
     struct reader *r = arg;
     struct store_pin held = {0};
     uint8_t before[STORE_HASH_BYTES], after[STORE_HASH_BYTES];
-    while (!atomic_load(&r->run->stop)) {
+    while (!atomic_load_explicit(&r->run->stop, memory_order_relaxed)) {
         struct store_pin pin;
         if (store_pin(r->run->store, "reader", 0, &pin) != ST_OK)
             return reader_fail("no free pin");
@@ -179,7 +190,8 @@ static void *reader_main(void *arg)
             held = pin; /* across many publications */
         else
             store_unpin(&pin);
-        atomic_fetch_add(&r->run->pins, 1);
+        stay_away(r->run);
+        atomic_fetch_add_explicit(&r->run->pins, 1, memory_order_relaxed);
     }
     if (held.store != NULL)
         store_unpin(&held);
@@ -232,8 +244,10 @@ static void readers_see_whole_batches(void **ctx)
         assert_int_equal(pthread_create(&readers[i].thread, NULL, reader_main, &readers[i]), 0);
     }
     /* Enough of both, whoever gets the processor. */
-    while (version < rounds(2000, 100000) || atomic_load(&run.pins) < rounds(300, 20000)) {
+    while (version < rounds(2000, 100000) ||
+           atomic_load_explicit(&run.pins, memory_order_relaxed) < rounds(300, 20000)) {
         batch(run.store, &rng, ++version);
+        atomic_store_explicit(&run.version, version, memory_order_relaxed);
         env_turn(&env);
     }
     atomic_store(&run.stop, true);
@@ -254,7 +268,7 @@ static void *pinner_main(void *arg)
 {
     struct reader *r = arg;
     uint64_t last = 0;
-    while (!atomic_load(&r->run->stop)) {
+    while (!atomic_load_explicit(&r->run->stop, memory_order_relaxed)) {
         struct store_pin pin;
         if (store_pin(r->run->store, "pinner", 0, &pin) != ST_OK)
             return reader_fail("no free pin");
@@ -262,9 +276,13 @@ static void *pinner_main(void *arg)
             return reader_fail("time run backwards");
         if (pin.root != NULL && pin.newest != pin.version)
             return reader_fail("the fields of two publications");
+        struct store_item item;
+        if (pin.root != NULL &&
+            (store_get(&pin, BYTES("k"), &item) != ST_OK || item.modified != pin.version))
+            return reader_fail("a value of another publication");
         last = pin.generation;
         store_unpin(&pin);
-        atomic_fetch_add(&r->run->pins, 1);
+        atomic_fetch_add_explicit(&r->run->pins, 1, memory_order_relaxed);
     }
     return NULL;
 }
@@ -280,7 +298,8 @@ static void pins_belong_to_one_publication(void **ctx)
         readers[i] = (struct reader){.run = &run};
         assert_int_equal(pthread_create(&readers[i].thread, NULL, pinner_main, &readers[i]), 0);
     }
-    while (version < rounds(20000, 2000000) || atomic_load(&run.pins) < rounds(5000, 500000)) {
+    while (version < rounds(20000, 2000000) ||
+           atomic_load_explicit(&run.pins, memory_order_relaxed) < rounds(5000, 500000)) {
         store_put(run.store, BYTES("k"), BYTES("v"), ++version);
         store_publish(run.store, version);
     }
