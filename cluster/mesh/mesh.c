@@ -218,7 +218,8 @@ void mesh_close(struct mesh *mesh, void (*closed)(void *ctx), void *ctx)
 
 static bool same_member(const struct mesh_member *a, const struct mesh_member *b)
 {
-    return a->id == b->id && strcmp(a->name, b->name) == 0 && strcmp(a->address, b->address) == 0;
+    return a->any_id == b->any_id && a->id == b->id && strcmp(a->name, b->name) == 0 &&
+           strcmp(a->address, b->address) == 0;
 }
 
 static bool listed(const struct mesh_member *member, const struct mesh_member *members, unsigned n)

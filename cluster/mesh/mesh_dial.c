@@ -167,6 +167,11 @@ static void dial_endpoint(struct mesh_dial *dial)
     }
 }
 
+uint64_t mesh_dial_wanted(const struct mesh_dial *dial)
+{
+    return dial->peer->member.any_id ? 0 : dial->peer->member.id;
+}
+
 void mesh_dial_ready(struct mesh_dial *dial)
 {
     struct mesh_peer *peer = dial->peer;

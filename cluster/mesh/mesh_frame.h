@@ -5,7 +5,7 @@
  *     | len  | version | kind | len bytes
  *
  *     HELLO   u16 newest protocol the sender speaks · 16 bytes cluster · u64 sender · u64 wanted
- *             (0 in an answer) · u8 bulk · block name of the sender
+ *             (0: whoever has that name; and in an answer) · u8 bulk · block name of the sender
  *     REFUSE  u8 enum mesh_refusal; the sender closes
  *     DATA    a message of the layer above */
 #ifndef HOLDFAST_MESH_FRAME_H

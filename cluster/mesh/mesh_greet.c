@@ -57,7 +57,7 @@ void mesh_greet_open(struct mesh_link *link)
     } else {
         link->phase = LINK_GREETING;
         if (!link->accepted)
-            send_hello(link, link->peer_id);
+            send_hello(link, mesh_dial_wanted(link->dial));
     }
 }
 
@@ -81,7 +81,7 @@ static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hel
     if (strcmp(hello->identity.name, link->peer_name) != 0 ||
         strcmp(hello->identity.name, mesh->self.name) == 0)
         return MESH_REFUSE_NAME;
-    if (hello->wanted != mesh->id)
+    if (hello->wanted != 0 && hello->wanted != mesh->id)
         return MESH_REFUSE_WANTED;
     if (hello->id == 0 || hello->id == mesh->id)
         return MESH_REFUSE_ID;
@@ -117,11 +117,13 @@ static void caller_hello(struct mesh_link *link, const struct mesh_hello *hello)
         mesh_peer_heard(peer);
 }
 
-/* The answer must come from exactly whom we called. */
+/* The answer must come from exactly whom we called, by name at least. */
 static void answer_hello(struct mesh_link *link, const struct mesh_hello *hello)
 {
+    uint64_t wanted = mesh_dial_wanted(link->dial);
     if (memcmp(hello->identity.cluster, link->mesh->self.cluster, MESH_CLUSTER_ID_BYTES) != 0 ||
-        strcmp(hello->identity.name, link->peer_name) != 0 || hello->id != link->peer_id) {
+        strcmp(hello->identity.name, link->peer_name) != 0 ||
+        (wanted != 0 && hello->id != wanted)) {
         mesh_link_close(link, "another node answered");
         return;
     }

@@ -167,6 +167,7 @@ struct mesh_peer *mesh_peer_find(struct mesh *mesh, uint64_t id);
 /* The peer was heard: dial now instead of waiting. */
 void mesh_peer_heard(struct mesh_peer *peer);
 void mesh_peer_dial_soon(struct mesh_peer *peer);
+uint64_t mesh_dial_wanted(const struct mesh_dial *dial); /* 0: any id of that name */
 void mesh_dial_ready(struct mesh_dial *dial);
 /* The dial's link is closing; it was ready or not. */
 void mesh_dial_lost(struct mesh_dial *dial, bool was_ready, const char *why);

@@ -1,0 +1,300 @@
+#include "node/node_parts.h"
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/trace.h"
+#include "loop/loop.h"
+
+#include <stdio.h>
+#include <time.h>
+
+void node_fail(struct node *n, const struct reason *reason, bool refused)
+{
+    n->options.failed(n->options.ctx, reason, refused);
+}
+
+void node_send(struct node *n, uint64_t to, enum node_frame kind, struct bytes content)
+{
+    uint8_t head = (uint8_t)kind;
+    struct bytes parts[] = {bytes_of(&head, 1), content};
+    if (n->mesh != NULL)
+        mesh_send(n->mesh, to, parts, ARRAY_LEN(parts), false);
+}
+
+static void on_receive(void *ctx, uint64_t from, const char *from_name, struct bytes frame)
+{
+    struct node *n = ctx;
+    struct reader r = reader_of(frame);
+    uint8_t kind = reader_u8(&r);
+    if (r.failed || n->stopping)
+        return;
+    if (kind != NODE_FRAME_RAFT) {
+        node_join_hear(n, from, from_name, kind, bytes_from(frame, 1));
+        return;
+    }
+    uint64_t to = reader_u64(&r);
+    if (r.failed || to != n->id || n->rlog == NULL)
+        return; /* for an earlier incarnation of this node */
+    rlog_receive(n->rlog, from, from_name, bytes_of(r.at, reader_left(&r)));
+}
+
+static void on_gone(void *ctx, uint64_t id)
+{
+    struct node *n = ctx;
+    if (n->rlog != NULL && !n->stopping)
+        rlog_peer_gone(n->rlog, id);
+}
+
+static void on_http(void *ctx, struct mesh_http connection)
+{
+    struct node *n = ctx;
+    n->options.accept_http(n->options.ctx, connection);
+}
+
+/* A raft id belongs to the name it has in the configuration; unknown ones may join. */
+static bool id_allowed(void *ctx, uint64_t id, const char *name)
+{
+    struct node *n = ctx;
+    for (unsigned i = 0; i < n->n_members; i++)
+        if (n->members[i].id == id)
+            return strcmp(n->members[i].name, name) == 0;
+    return id != n->id;
+}
+
+enum status node_mesh_open(struct node *n, struct reason *reason)
+{
+    struct mesh_options o = {
+        .env = n->env,
+        .address = n->options.listen_addr,
+        .ca_path = n->options.ca_file,
+        .cert_path = n->options.cert_file,
+        .key_path = n->options.key_file,
+        .id = n->id,
+        .events = {.receive = on_receive,
+                   .gone = on_gone,
+                   .http = on_http,
+                   .id_allowed = id_allowed,
+                   .ctx = n},
+    };
+    return mesh_start(&o, &n->mesh, reason);
+}
+
+static void add_link(struct mesh_member *links, unsigned *count, uint64_t id, const char *name,
+                     const char *address)
+{
+    struct mesh_member *m = &links[(*count)++];
+    m->id = id;
+    (void)snprintf(m->name, sizeof m->name, "%s", name);          /* bounded when it came in */
+    (void)snprintf(m->address, sizeof m->address, "%s", address); /* likewise */
+}
+
+void node_mesh_link(struct node *n)
+{
+    static_assert((int)RLOG_MEMBERS_MAX <= (int)MESH_MEMBERS_MAX, "members fit");
+    struct mesh_member links[MESH_MEMBERS_MAX] = {0};
+    unsigned count = 0;
+    if (n->mesh == NULL)
+        return;
+    for (unsigned i = 0; i < n->n_members; i++)
+        add_link(links, &count, n->members[i].id, n->members[i].name, n->members[i].address);
+    for (unsigned i = 0; n->n_members == 0 && i < n->options.n_founders; i++) {
+        add_link(links, &count, i + 1, n->options.founders[i].name, n->options.founders[i].address);
+        links[count - 1].any_id = true; /* it may have been replaced since */
+    }
+    mesh_members(n->mesh, links, count);
+}
+
+static void on_tick(struct env_timer *timer)
+{
+    struct node *n = CONTAINER_OF(timer, struct node, tick);
+    node_join_tick(n);
+    if (n->rlog != NULL && !n->stopping) {
+        node_role_changed(n);
+        node_upkeep_tick(n);
+    }
+    env_timer_set(n->env, &n->tick, env_mono_ms(n->env) + NODE_TICK_MS);
+}
+
+int64_t node_time_ms(struct node *node)
+{
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0)
+        abort(); /* cannot fail for this clock */
+    int64_t mono_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    pthread_mutex_lock(&node->lock);
+    int64_t time_ms = node->clock_ms != 0 ? node->clock_ms + (mono_ms - node->clock_mono_ms) : 0;
+    pthread_mutex_unlock(&node->lock);
+    return time_ms;
+}
+
+/* Stopping: hand over, close the replica, close the port, end the loop. */
+
+static void on_mesh_closed(void *ctx)
+{
+    struct node *n = ctx;
+    n->mesh = NULL;
+    loop_stop(n->env);
+}
+
+static void close_mesh(struct node *n)
+{
+    env_timer_stop(n->env, &n->tick);
+    if (n->mesh == NULL)
+        loop_stop(n->env);
+    else
+        mesh_close(n->mesh, on_mesh_closed, n);
+}
+
+static void on_rlog_closed(void *ctx)
+{
+    struct node *n = ctx;
+    n->rlog_closed = true;
+    close_mesh(n);
+}
+
+static void close_when_idle(struct env_timer *timer)
+{
+    struct node *n = CONTAINER_OF(timer, struct node, tick);
+    if (n->hashing || (n->transferring && env_mono_ms(n->env) < n->stop_deadline_ms)) {
+        env_timer_set(n->env, &n->tick, env_mono_ms(n->env) + 5);
+        return;
+    }
+    if (n->rlog == NULL)
+        close_mesh(n);
+    else
+        rlog_close(n->rlog, on_rlog_closed, n);
+}
+
+static void on_handed_over(struct rlog_admin *a, enum status st)
+{
+    struct node *n = CONTAINER_OF(a, struct node, transfer);
+    (void)st; /* stopping goes on either way */
+    n->transferring = false;
+}
+
+static void on_stop(struct env_task *task)
+{
+    struct node *n = CONTAINER_OF(task, struct node, stop_task);
+    if (n->rlog != NULL)
+        node_role_changed(n);
+    n->stopping = true;
+    n->stop_deadline_ms = env_mono_ms(n->env) + NODE_STOP_TRANSFER_MS;
+    if (n->rlog != NULL && n->status.raft.is_leader && n->status.raft.n_members > 1 &&
+        !n->transferring) {
+        n->transferring = true;
+        n->transfer = (struct rlog_admin){.done = on_handed_over};
+        rlog_transfer(n->rlog, &n->transfer);
+    }
+    n->tick.fire = close_when_idle;
+    env_timer_set(n->env, &n->tick, env_mono_ms(n->env));
+}
+
+void node_stop(struct node *n)
+{
+    if (n == NULL)
+        return;
+    n->stop_task = (struct env_task){.run = on_stop};
+    env_post(n->env, &n->stop_task);
+    if (pthread_join(n->thread, NULL) != 0)
+        abort(); /* it was started and is joined once */
+    loop_free(n->env);
+    loop_fs_free(n->fs);
+    barrier_free(n->barrier);
+    (void)pthread_mutex_destroy(&n->lock); /* nobody holds it */
+    mem_free(n);
+}
+
+/* Starting. */
+
+static enum status open_parts(struct node *n, struct reason *reason)
+{
+    TRY(mesh_identity_read(n->options.cert_file, &n->identity, reason));
+    if (strcmp(n->identity.name, n->options.name) != 0) {
+        reason_set(reason, "%s is the certificate of %s, not of %s", n->options.cert_file,
+                   n->identity.name, n->options.name);
+        return ST_INVALID;
+    }
+    const uint8_t *c = n->identity.cluster;
+    (void)snprintf(n->status.cluster_id, sizeof n->status.cluster_id,
+                   "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", c[0],
+                   c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11], c[12], c[13],
+                   c[14], c[15]); /* 36 characters */
+    return node_join_start(n, reason);
+}
+
+static void *thread_main(void *arg)
+{
+    struct node *n = arg;
+    struct reason reason = {{0}};
+    enum status st = open_parts(n, &reason);
+    if (st != ST_OK) {
+        if (reason.text[0] == '\0')
+            reason_set(&reason, "%s", status_text(st));
+        node_fail(n, &reason, true);
+    }
+    env_timer_set(n->env, &n->tick, env_mono_ms(n->env) + NODE_TICK_MS);
+    loop_run(n->env);
+    return NULL;
+}
+
+enum status node_start(const struct node_options *options, struct node **ret_node)
+{
+    struct reason reason = {{0}};
+    struct node *n = mem_zalloc(sizeof *n);
+    if (n == NULL)
+        return ST_NOMEM;
+    ASSERT(options->n_founders <= NODE_FOUNDERS_MAX);
+    n->options = *options;
+    n->tick.fire = on_tick;
+    (void)snprintf(n->status.name, sizeof n->status.name, "%s", options->name); /* bounded */
+    (void)snprintf(n->status.cluster_name, sizeof n->status.cluster_name, "%s",
+                   options->cluster_name); /* bounded */
+    n->status.sealed = true;
+    enum status st = loop_fs_new(options->data_dir, &n->fs, &reason);
+    if (st == ST_OK)
+        st = loop_new(n->fs, &n->env);
+    if (st == ST_OK)
+        st = barrier_new(&n->barrier);
+    if (st == ST_OK && (pthread_mutex_init(&n->lock, NULL) != 0 ||
+                        pthread_create(&n->thread, NULL, thread_main, n) != 0))
+        st = ST_NOMEM;
+    if (st == ST_OK) {
+        *ret_node = n;
+        return ST_OK;
+    }
+    if (reason.text[0] == '\0')
+        reason_set(&reason, "%s", status_text(st));
+    options->failed(options->ctx, &reason, true);
+    barrier_free(n->barrier);
+    loop_free(n->env);
+    loop_fs_free(n->fs);
+    mem_free(n);
+    return st;
+}
+
+struct rlog *node_rlog(struct node *node)
+{
+    return node->rlog;
+}
+
+struct env *node_env(struct node *node)
+{
+    return node->env;
+}
+
+struct barrier *node_barrier(struct node *node)
+{
+    return node->barrier;
+}
+
+struct tls_ctx *node_tls(struct node *node)
+{
+    return mesh_tls_client(node->mesh);
+}
+
+void node_status_get(struct node *node, struct node_status *ret_status)
+{
+    pthread_mutex_lock(&node->lock);
+    *ret_status = node->status;
+    pthread_mutex_unlock(&node->lock);
+}

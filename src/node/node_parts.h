@@ -1,0 +1,103 @@
+/* What the files of this folder share; nobody else includes this. */
+#ifndef HOLDFAST_NODE_NODE_PARTS_H
+#define HOLDFAST_NODE_NODE_PARTS_H
+
+#include "node/founding.h"
+#include "node/node.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define NODE_RAFT_DIR "raft"
+#define NODE_LEADER_KEY RLOG_LOCAL "core/leader"
+
+enum {
+    NODE_TICK_MS = 200,
+    NODE_HASH_BUSY_MS = 5000,       /* between two roots while the state keeps changing */
+    NODE_TRANSFER_EVERY_MS = 60000, /* a sealed leader hands over at most so often (R17) */
+    NODE_STOP_TRANSFER_MS = 2000,
+};
+
+/* First byte of every frame between nodes. */
+enum node_frame { NODE_FRAME_RAFT, NODE_FRAME_FOUNDING, NODE_FRAME_JOIN };
+
+/* FRESH: no replica yet, asking the founders. JOINING: the replica runs, the leader is asked to
+ * make us a voter. MEMBER: in the configuration as a voter. */
+enum node_phase { NODE_FRESH, NODE_JOINING, NODE_MEMBER };
+
+struct node {
+    struct node_options options;
+    struct mesh_identity identity;
+    struct fs *fs;
+    struct env *env;
+    struct mesh *mesh;
+    struct rlog *rlog;
+    struct barrier *barrier;
+    pthread_t thread;
+    struct env_task stop_task;
+    struct env_timer tick;
+    bool stopping, mesh_closed, rlog_closed;
+    uint64_t stop_deadline_ms;
+
+    /* node_join.c */
+    enum node_phase phase;
+    uint64_t id;                                  /* our raft id */
+    struct rlog_member members[RLOG_MEMBERS_MAX]; /* as the replica last told; none at first */
+    unsigned n_members;
+    struct founding founding;
+    uint64_t complained_ms, asked_ms;
+    struct rlog_admin add;
+    bool adding;
+
+    /* node_role.c */
+    uint64_t core_version;   /* newest below s/core/ that was looked at */
+    uint64_t leader_version; /* local version of the leader record that was read */
+    uint64_t announced_term; /* the term whose leader record we have proposed */
+    uint64_t transferred_ms;
+    struct rlog_admin transfer;
+    bool transferring;
+    struct reason seal_reason; /* why the last unsealing failed, said once */
+
+    /* node_upkeep.c */
+    struct env_work hash_work;
+    struct store_pin hash_pin;
+    uint8_t hash_root[STORE_HASH_BYTES];
+    uint64_t hashed_ms, hash_seen_version;
+    bool hashing;
+    enum barrier_ring ring_written;
+    struct node_write *writes; /* proposals of our own in flight */
+
+    pthread_mutex_t lock; /* status */
+    struct node_status status;
+    int64_t clock_ms, clock_mono_ms; /* cluster time at a moment of the monotonic clock */
+};
+
+/* node.c */
+void node_fail(struct node *n, const struct reason *reason, bool refused);
+void node_send(struct node *n, uint64_t to, enum node_frame kind, struct bytes content);
+/* Open the cluster port under n->id; an earlier one must be closed. */
+NODISCARD enum status node_mesh_open(struct node *n, struct reason *reason);
+/* Link to the members, or to the founders while none are known. */
+void node_mesh_link(struct node *n);
+
+/* Propose one transaction of our own. `stored` (may be NULL) is called when it was applied; where
+ * it was not, the next tick tries again. */
+void node_write(struct node *n, struct rlog_txn_builder *builder,
+                void (*stored)(struct node *node));
+bool node_writing(const struct node *n);
+
+/* node_join.c */
+NODISCARD enum status node_join_start(struct node *n, struct reason *reason);
+void node_join_tick(struct node *n);
+void node_join_hear(struct node *n, uint64_t from, const char *from_name, enum node_frame kind,
+                    struct bytes content);
+
+/* node_role.c */
+void node_role_changed(struct node *n); /* leadership, readiness, members, or a tick */
+void node_role_applied(struct node *n, uint64_t index, uint64_t version);
+
+/* node_upkeep.c */
+void node_upkeep_tick(struct node *n);
+
+#endif

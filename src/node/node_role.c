@@ -1,0 +1,221 @@
+/* What each change of the replica means for this node: unsealing, the active role, who leads. */
+#include "node/node_parts.h"
+
+#include "base/mem.h"
+#include "base/trace.h"
+
+#include <stdio.h>
+
+enum { LEADER_FORMAT = 1 };
+
+static enum status read_record(const struct store_pin *pin, const char *key, struct bytes *ret)
+{
+    struct store_item item;
+    TRY(store_get(pin, bytes_str(key), &item));
+    *ret = item.value;
+    return ST_OK;
+}
+
+/* Absent records stay empty; which ones must be there is the barrier's to say. */
+static void read_records(const struct store_pin *pin, struct barrier_records *records)
+{
+    const struct {
+        const char *key;
+        struct bytes *value;
+    } wanted[] = {{BARRIER_SEAL, &records->seal},
+                  {BARRIER_KEYRING, &records->keyring},
+                  {BARRIER_LOCAL_KEYRING, &records->local_keyring},
+                  {BARRIER_SALT, &records->salt}};
+    *records = (struct barrier_records){0};
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+        if (read_record(pin, wanted[i].key, wanted[i].value) != ST_OK)
+            *wanted[i].value = (struct bytes){0};
+}
+
+static void say_once(struct node *n, const struct reason *reason)
+{
+    if (strcmp(reason->text, n->seal_reason.text) == 0)
+        return;
+    n->seal_reason = *reason;
+    trace(TRACE_ERROR, "node", "stays sealed: %s", reason->text);
+}
+
+static void unseal(struct node *n, const struct barrier_records *records)
+{
+    struct reason reason = {{0}};
+    if (n->options.seal == NULL) {
+        reason_set(&reason, "no seal is configured");
+        say_once(n, &reason);
+        return;
+    }
+    enum status st = barrier_unseal(n->barrier, n->options.seal, records, &reason);
+    if (st == ST_OK)
+        trace(TRACE_INFO, "node", "unsealed");
+    else if (st != ST_EXISTS) {
+        if (reason.text[0] == '\0')
+            reason_set(&reason, "%s", status_text(st));
+        say_once(n, &reason);
+    }
+}
+
+/* The barrier's records changed, or were never read. */
+static void follow_barrier(struct node *n, const struct store_pin *pin)
+{
+    struct barrier_records records;
+    uint64_t newest = store_newest(pin, BYTES("s/core/")) + store_newest(pin, BYTES("l/core/key"));
+    if (newest == n->core_version && !barrier_is_sealed(n->barrier))
+        return;
+    read_records(pin, &records);
+    pthread_mutex_lock(&n->lock);
+    n->status.initialized = records.keyring.len != 0;
+    pthread_mutex_unlock(&n->lock);
+    if (records.keyring.len == 0)
+        return;
+    if (barrier_is_sealed(n->barrier))
+        unseal(n, &records);
+    else if (barrier_follow(n->barrier, &records) != ST_OK) {
+        trace(TRACE_ERROR, "node", "the key ring is not readable with our root key: sealing");
+        barrier_seal(n->barrier);
+    }
+    n->core_version = newest;
+}
+
+/* The leader writes who it is, so that standbys can name its client address. */
+static void announce(struct node *n, uint64_t term)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
+    CLEANUP(buf_done) struct buf record = {0};
+    buf_add_u8(&record, LEADER_FORMAT);
+    buf_add_u64(&record, n->id);
+    buf_add_u64(&record, term);
+    buf_add_block(&record, bytes_str(n->options.api_addr));
+    if (buf_status(&record) != ST_OK)
+        return; /* the next tick tries again */
+    rlog_txn_put(&txn, BYTES(NODE_LEADER_KEY), buf_bytes(&record));
+    node_write(n, &txn, NULL);
+    n->announced_term = term;
+}
+
+/* The address in the newest leader record, if `leader` of `term` wrote it; else "". */
+static void leader_address(const struct store_pin *pin, const struct rlog_status *raft,
+                           char ret_address[160])
+{
+    struct bytes record;
+    ret_address[0] = '\0';
+    if (read_record(pin, NODE_LEADER_KEY, &record) != ST_OK)
+        return;
+    struct reader r = reader_of(record);
+    uint8_t format = reader_u8(&r);
+    uint64_t id = reader_u64(&r), term = reader_u64(&r);
+    struct bytes address = reader_block(&r);
+    if (reader_end(&r) != ST_OK || format != LEADER_FORMAT || id != raft->leader ||
+        term != raft->term || address.len >= 160)
+        return;
+    memcpy(ret_address, address.data, address.len);
+    ret_address[address.len] = '\0';
+}
+
+static const struct rlog_member *find_member(const struct rlog_status *raft, uint64_t id)
+{
+    for (unsigned i = 0; i < raft->n_members; i++)
+        if (raft->members[i].id == id)
+            return &raft->members[i];
+    return NULL;
+}
+
+static void copy_text(char *to, size_t room, const char *from)
+{
+    (void)snprintf(to, room, "%s", from); /* both were bounded when they came in */
+}
+
+static void publish(struct node *n, const struct rlog_status *raft, const struct store_pin *pin)
+{
+    char address[160];
+    bool sealed = barrier_is_sealed(n->barrier);
+    const struct rlog_member *leader = find_member(raft, raft->leader);
+    leader_address(pin, raft, address);
+
+    pthread_mutex_lock(&n->lock);
+    struct node_status *s = &n->status;
+    bool was_active = s->active;
+    s->raft = *raft;
+    s->sealed = sealed;
+    s->active = raft->is_leader && raft->ready && !sealed && !n->stopping;
+    s->has_leader = leader != NULL;
+    s->perf_standby = !s->active && !sealed && n->options.performance_standby;
+    s->term = raft->term;
+    s->committed_index = raft->commit_index;
+    s->applied_index = raft->applied_index;
+    s->version = raft->version;
+    s->cluster_time_ms = raft->time_ms;
+    copy_text(s->leader_name, sizeof s->leader_name, leader != NULL ? leader->name : "");
+    copy_text(s->leader_cluster, sizeof s->leader_cluster, leader != NULL ? leader->address : "");
+    copy_text(s->leader_address, sizeof s->leader_address, address);
+    n->clock_ms = rlog_time_ms(n->rlog);
+    n->clock_mono_ms = (int64_t)env_mono_ms(n->env);
+    if (s->active != was_active)
+        s->active_since_ms = s->active ? env_wall_ms(n->env) : 0;
+    bool active = s->active;
+    pthread_mutex_unlock(&n->lock);
+
+    if (active != was_active)
+        trace(TRACE_INFO, "node", "%s in term %llu", active ? "active" : "no longer active",
+              (unsigned long long)raft->term);
+}
+
+static void on_transferred(struct rlog_admin *a, enum status st)
+{
+    struct node *n = CONTAINER_OF(a, struct node, transfer);
+    n->transferring = false;
+    if (st != ST_OK)
+        trace(TRACE_WARN, "node", "leadership was not handed over: %s", status_text(st));
+}
+
+/* A leader that cannot be unsealed serves nobody (R17). Bounded, so that a cluster in which every
+ * node is sealed does not pass leadership round for ever. */
+static void hand_over_if_sealed(struct node *n, const struct rlog_status *raft)
+{
+    uint64_t now = env_mono_ms(n->env);
+    bool alone = raft->n_members < 2;
+    if (!raft->is_leader || !n->status.initialized || !barrier_is_sealed(n->barrier) || alone ||
+        n->transferring || now - n->transferred_ms < NODE_TRANSFER_EVERY_MS)
+        return;
+    n->transferred_ms = now;
+    n->transferring = true;
+    n->transfer = (struct rlog_admin){.done = on_transferred};
+    rlog_transfer(n->rlog, &n->transfer);
+}
+
+void node_role_changed(struct node *n)
+{
+    struct rlog_status raft;
+    struct store_pin pin;
+    if (n->rlog == NULL || n->rlog_closed)
+        return;
+    rlog_status(n->rlog, &raft);
+    if (store_pin(rlog_store(n->rlog), "node", 0, &pin) != ST_OK)
+        return; /* every pin is taken: the next tick tries again */
+    follow_barrier(n, &pin);
+    publish(n, &raft, &pin);
+    store_unpin(&pin);
+    if (n->status.active && n->announced_term != raft.term)
+        announce(n, raft.term);
+    hand_over_if_sealed(n, &raft);
+}
+
+void node_role_applied(struct node *n, uint64_t index, uint64_t version)
+{
+    struct store_pin pin;
+    if (store_pin(rlog_store(n->rlog), "node", 0, &pin) != ST_OK)
+        return; /* as above */
+    uint64_t core = store_newest(&pin, BYTES("s/core/")) + store_newest(&pin, BYTES("l/core/"));
+    store_unpin(&pin);
+    pthread_mutex_lock(&n->lock);
+    n->status.applied_index = index;
+    n->status.version = version;
+    pthread_mutex_unlock(&n->lock);
+    if (core != n->leader_version) {
+        n->leader_version = core;
+        node_role_changed(n);
+    }
+}

@@ -1,0 +1,127 @@
+/* Background work of this node: the Merkle root, the key rings, transactions of its own. */
+#include "node/node_parts.h"
+
+#include "base/mem.h"
+#include "base/trace.h"
+
+struct node_write {
+    struct rlog_propose propose;
+    struct node *node;
+    struct node_write *next;
+    void (*stored)(struct node *node);
+    struct buf txn;
+};
+
+static void on_written(struct rlog_propose *p, enum status st)
+{
+    struct node_write *w = CONTAINER_OF(p, struct node_write, propose);
+    struct node_write **at = &w->node->writes;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    if (st == ST_OK && p->applied.outcome == RLOG_APPLIED && w->stored != NULL)
+        w->stored(w->node);
+    if (st != ST_OK && st != ST_NOT_LEADER && st != ST_CONFLICT && st != ST_CLOSED)
+        trace(TRACE_WARN, "node", "a write of our own failed: %s", status_text(st));
+    buf_done(&w->txn);
+    mem_free(w);
+}
+
+void node_write(struct node *n, struct rlog_txn_builder *builder, void (*stored)(struct node *node))
+{
+    struct node_write *w = mem_zalloc(sizeof *w);
+    if (w == NULL || rlog_txn_encode(builder, &w->txn) != ST_OK) {
+        if (w != NULL)
+            buf_done(&w->txn);
+        mem_free(w);
+        return; /* the next tick tries again */
+    }
+    w->node = n;
+    w->stored = stored;
+    w->next = n->writes;
+    n->writes = w;
+    w->propose = (struct rlog_propose){.txn = buf_bytes(&w->txn), .done = on_written};
+    rlog_propose(n->rlog, &w->propose);
+}
+
+bool node_writing(const struct node *n)
+{
+    return n->writes != NULL;
+}
+
+static void hash_run(struct env_work *work)
+{
+    struct node *n = CONTAINER_OF(work, struct node, hash_work);
+    store_hash(&n->hash_pin, BYTES(RLOG_REPLICATED), n->hash_root);
+}
+
+static void hash_done(struct env_work *work)
+{
+    struct node *n = CONTAINER_OF(work, struct node, hash_work);
+    pthread_mutex_lock(&n->lock);
+    n->status.root_version = n->hash_pin.version;
+    memcpy(n->status.root, n->hash_root, sizeof n->status.root);
+    pthread_mutex_unlock(&n->lock);
+    store_unpin(&n->hash_pin);
+    n->hashing = false;
+    n->hashed_ms = env_mono_ms(n->env);
+}
+
+/* Apply never hashes: a pinned version is hashed on a worker when the state has come to rest, or
+ * every few seconds while it does not. */
+static void hash_if_due(struct node *n)
+{
+    uint64_t now = env_mono_ms(n->env), version = n->status.version;
+    bool rests = version == n->hash_seen_version;
+    n->hash_seen_version = version;
+    if (n->hashing || version == n->status.root_version ||
+        (!rests && now - n->hashed_ms < NODE_HASH_BUSY_MS))
+        return;
+    if (store_pin(rlog_store(n->rlog), "merkle root", 0, &n->hash_pin) != ST_OK)
+        return; /* the next tick tries again */
+    n->hashing = true;
+    n->hash_work = (struct env_work){.run = hash_run, .done = hash_done, .lane = LANE_BULK};
+    env_work(n->env, &n->hash_work);
+}
+
+static void ring_stored(struct node *n)
+{
+    barrier_upkeep_done(n->barrier, n->ring_written);
+    n->core_version = 0; /* look at the records again */
+    node_role_changed(n);
+}
+
+/* Grant uses or make a new term, long before the bound of one key (barrier.h, 3). */
+static void keep_ring(struct node *n, enum barrier_ring ring)
+{
+    const char *key = ring == BARRIER_SHARED ? BARRIER_KEYRING : BARRIER_LOCAL_KEYRING;
+    CLEANUP(buf_done) struct buf record = {0};
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
+    struct store_item item;
+    struct store_pin pin;
+    if (!barrier_upkeep_due(n->barrier, ring) ||
+        store_pin(rlog_store(n->rlog), "key ring", 0, &pin) != ST_OK)
+        return;
+    enum status st = store_get(&pin, bytes_str(key), &item);
+    if (st == ST_OK)
+        rlog_txn_need_key(&txn, bytes_str(key), item.modified);
+    store_unpin(&pin);
+    if (st == ST_OK)
+        st = barrier_upkeep(n->barrier, n->env, ring, false, rlog_time_ms(n->rlog), &record);
+    if (st != ST_OK) {
+        trace(TRACE_WARN, "node", "upkeep of %s: %s", key, status_text(st));
+        return;
+    }
+    rlog_txn_put(&txn, bytes_str(key), buf_bytes(&record));
+    n->ring_written = ring;
+    node_write(n, &txn, ring_stored);
+}
+
+void node_upkeep_tick(struct node *n)
+{
+    hash_if_due(n);
+    if (!n->status.active || node_writing(n))
+        return;
+    for (unsigned ring = 0; ring < BARRIER_RINGS && !node_writing(n); ring++)
+        keep_ring(n, (enum barrier_ring)ring);
+}
