@@ -1,15 +1,51 @@
 /* This node: its raft thread, its place in the cluster, and what follows from it.
  *
- * Owns the raft thread (replica and cluster port), the barrier's unsealing, the role, and the work
- * that belongs to a role. It is "active" when it leads, is unsealed and has caught up (PROTOCOL
- * R15, R17). Workers read the published status from any thread and never wait for it. */
+ * Owns the raft thread (replica and cluster port), the barrier's unsealing and upkeep, the role,
+ * and the work that belongs to a role. It is "active" when it leads, is unsealed and has caught up
+ * (PROTOCOL R15, R17). Workers read the published status from any thread and never wait for it.
+ *
+ *   node.c           the thread, start and stop, frames between nodes
+ *   node_join.c      founding, joining, replacing a lost or damaged disk
+ *   node_role.c      what each change of the replica means for this node
+ *   node_upkeep.c    the Merkle root, the key rings
+ *   founding.[ch]    who may found */
 #ifndef HOLDFAST_NODE_NODE_H
 #define HOLDFAST_NODE_NODE_H
 
+#include "barrier/barrier.h"
 #include "base/env.h"
 #include "base/status.h"
+#include "cluster/mesh/mesh.h"
+#include "raft/rlog.h"
 
 struct node;
+struct tls_ctx;
+
+enum { NODE_FOUNDERS_MAX = 16 };
+
+/* Borrowed for the life of the node. */
+struct node_options {
+    const char *name, *data_dir, *cluster_name;
+    const char *api_addr;                   /* URL clients reach this node at */
+    const char *listen_addr, *cluster_addr; /* host:port of the cluster port: bound, told others */
+    const char *ca_file, *cert_file, *key_file;
+    struct {
+        const char *name, *address;
+    } founders[NODE_FOUNDERS_MAX];
+    unsigned n_founders;
+    const struct seal *seal; /* NULL: none configured, the node stays sealed */
+    bool performance_standby;
+    unsigned election_ms, heartbeat_ms; /* 0: defaults of rlog.h, as below */
+    uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes;
+
+    /* All on the raft thread. */
+    void (*ready)(void *ctx); /* once: the replica runs, node_rlog may be used */
+    /* Once: the process must end with this message. `refused`: nothing was started. */
+    void (*failed)(void *ctx, const struct reason *reason, bool refused);
+    /* A peer opened a connection for requests; it is the callee's now. */
+    void (*accept_http)(void *ctx, struct mesh_http connection);
+    void *ctx;
+};
 
 /* A copy of the newest published facts. */
 struct node_status {
@@ -28,8 +64,25 @@ struct node_status {
     int64_t active_since_ms; /* wall clock of this node, 0 when not active */
     uint64_t root_version;   /* the last computed Merkle root: its version … */
     uint8_t root[32];        /* … and value; all zero before the first */
+    struct rlog_status raft;
 };
 
+/* Start the raft thread; everything else is told through the callbacks. ST_NOMEM, ST_IO. */
+NODISCARD enum status node_start(const struct node_options *options, struct node **ret_node);
+/* Hand leadership over if it has it, stop the replica and the cluster port, end the thread. Blocks,
+ * a few seconds at most. Nobody may use the replica or the barrier any more. NULL is allowed. */
+void node_stop(struct node *node);
+
+/* Any thread, after `ready`. */
+struct rlog *node_rlog(struct node *node);
+struct env *node_env(struct node *node);
+struct barrier *node_barrier(struct node *node);
+/* How this node speaks to another's cluster port: mutual TLS. Any thread. */
+struct tls_ctx *node_tls(struct node *node);
+
+/* Cluster time as well as this node knows it: the leader's own, elsewhere carried on from what was
+ * last heard; 0 before that. Any thread. */
+int64_t node_time_ms(struct node *node);
 /* Any thread. */
 void node_status_get(struct node *node, struct node_status *ret_status);
 
