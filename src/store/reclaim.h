@@ -55,9 +55,12 @@ struct store_job {
 struct store_reclaim {
     struct env *env;
     struct store_pins *pins;
-    struct store_dead_list fresh; /* died in the running batch */
-    struct store_dead_list spent; /* leaves born and replaced in it: never published */
-    struct store_dead_list drops; /* roots of subtrees that died */
+    /* Of the running batch: readers can still pin what it took away. */
+    struct store_dead_list fresh;       /* died in it */
+    struct store_dead_list fresh_drops; /* tops of subtrees that died in it */
+    struct store_dead_list spent;       /* leaves born and replaced in it: never published */
+    /* Of published batches. */
+    struct store_dead_list drops; /* tops of subtrees to visit */
     struct store_dead_list loose; /* whose pin went */
     struct store_graves graves;
     struct store_weight live;
@@ -77,7 +80,9 @@ void store_reclaim_done(struct store_reclaim *r);
 void store_reclaim_retire(struct store_reclaim *r, struct store_node *node, uint64_t batch);
 /* `root` and everything below left the tree in `batch`. NULL: nothing. */
 void store_reclaim_drop(struct store_reclaim *r, struct store_node *root, uint64_t batch);
-/* After a publication, or from time to time. Returns whether something waits. */
+/* The running batch was published. Returns whether something waits. */
+bool store_reclaim_published(struct store_reclaim *r);
+/* From time to time: what earlier batches left. Returns whether something waits. */
 bool store_reclaim_run(struct store_reclaim *r);
 /* Free `root` and everything below at once. */
 void store_reclaim_free_tree(struct store_node *root);
