@@ -132,7 +132,7 @@ void store_reclaim_retire(struct store_reclaim *r, struct store_node *node, uint
     if (node->birth < batch) {
         r->retained_bytes += weight.bytes;
         dead_add(&r->fresh, (struct store_dead){node, batch});
-    } else if (node->kind == STORE_LEAF) {
+    } else if (node->kind == STORE_LEAF && r->lent) {
         dead_add(&r->spent, (struct store_dead){node, batch});
     } else {
         mem_free(node);
@@ -288,6 +288,7 @@ bool store_reclaim_published(struct store_reclaim *r)
 {
     dead_splice(&r->drops, &r->fresh_drops);
     free_list(&r->spent);
+    r->lent = false;
     return run(r, &r->fresh, LOOSE_INLINE + 2 * r->fresh.n);
 }
 

@@ -58,7 +58,8 @@ struct store_reclaim {
     /* Of the running batch: readers can still pin what it took away. */
     struct store_dead_list fresh;       /* died in it */
     struct store_dead_list fresh_drops; /* tops of subtrees that died in it */
-    struct store_dead_list spent;       /* leaves born and replaced in it: never published */
+    struct store_dead_list spent;       /* leaves born and replaced in it, never published, */
+    bool lent;                          /* kept because the writer read values */
     /* Of published batches. */
     struct store_dead_list drops; /* tops of subtrees to visit */
     struct store_dead_list loose; /* whose pin went */
@@ -75,8 +76,8 @@ void store_weight_add(struct store_weight *weight, const struct store_node *node
 
 /* No pin may be held and no job may run; frees whatever waits. */
 void store_reclaim_done(struct store_reclaim *r);
-/* `node` left the tree in `batch`. One that was born in it is freed: an inner node now, a leaf at
- * publish, for its value may be borrowed. */
+/* `node` left the tree in `batch`. One that was born in it is freed at once, except a leaf whose
+ * value may be lent until publish. */
 void store_reclaim_retire(struct store_reclaim *r, struct store_node *node, uint64_t batch);
 /* `root` and everything below left the tree in `batch`. NULL: nothing. */
 void store_reclaim_drop(struct store_reclaim *r, struct store_node *root, uint64_t batch);

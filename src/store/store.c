@@ -137,6 +137,7 @@ enum status store_writer_get(struct store *store, struct bytes key, struct store
     if (leaf == NULL)
         return ST_NOT_FOUND;
     store_read_item(leaf, key, ret_item);
+    store->writer.reclaim.lent = true;
     return ST_OK;
 }
 
