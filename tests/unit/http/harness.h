@@ -50,30 +50,42 @@ __attribute__((unused)) static void harness_stop(struct env_task *task)
     http_server_drain(h->server, h->patience_ms, harness_drained, h);
 }
 
-/* Serve on a free port of the loopback. */
-__attribute__((unused)) static void harness_up(struct harness *h, const struct http_handler *handler,
-                       const struct http_limits *limits, struct tls_ctx *tls)
+/* Serve on a free port of the loopback, with what `options` says beyond the address. */
+__attribute__((unused)) static void harness_open(struct harness *h,
+                                                 const struct http_server_options *options)
 {
     static struct sockaddr_in any;
     any = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    *h = (struct harness){.patience_ms = 200};
-    h->options = (struct http_server_options){.address = (struct sockaddr *)&any,
-                                              .handler = handler,
-                                              .ctx = h,
-                                              .limits = limits,
-                                              .tls = tls};
+    *h = (struct harness){.patience_ms = 200, .options = *options};
+    h->options.address = (struct sockaddr *)&any;
+    h->options.ctx = h;
     assert_int_equal(loop_new(NULL, &h->env), ST_OK);
     assert_int_equal(http_server_start(h->env, &h->options, &h->server, NULL), ST_OK);
     assert_int_equal(pthread_create(&h->thread, NULL, harness_main, h->env), 0);
+}
+
+__attribute__((unused)) static void harness_up(struct harness *h,
+                                               const struct http_handler *handler,
+                                               const struct http_limits *limits,
+                                               struct tls_ctx *tls)
+{
+    struct http_server_options options = {.handler = handler, .limits = limits, .tls = tls};
+    harness_open(h, &options);
+}
+
+/* After harness_stop was posted. */
+__attribute__((unused)) static void harness_join(struct harness *h)
+{
+    assert_int_equal(pthread_join(h->thread, NULL), 0);
+    assert_null(h->server);
+    loop_free(h->env);
 }
 
 __attribute__((unused)) static void harness_down(struct harness *h)
 {
     h->stop_task.run = harness_stop;
     env_post(h->env, &h->stop_task);
-    assert_int_equal(pthread_join(h->thread, NULL), 0);
-    assert_null(h->server);
-    loop_free(h->env);
+    harness_join(h);
 }
 
 __attribute__((unused)) static int dial(const struct harness *h)
