@@ -24,6 +24,7 @@ struct text_writer {
     uint64_t lists; /* a bit a level: a list, not an object */
     unsigned depth;
     bool separate; /* a comma is due before the next item */
+    bool plain;    /* escape only what JSON demands: for text that is stored */
 };
 
 enum { TEXT_WRITER_DEPTH_MAX = 64 };

@@ -47,24 +47,29 @@ static void add_escape(struct buf *out, uint32_t rune)
         buf_add_format(out, "\\u%04x", rune);
 }
 
-/* U+2028 and U+2029 end a line in JavaScript; U+FFFD stands for what is not UTF-8. */
-static void add_quoted(struct buf *out, struct bytes text)
+/* Whether a rune stands for itself. U+2028 and U+2029 end a line in JavaScript. */
+static bool is_verbatim(uint32_t rune, bool plain)
+{
+    if (rune < 0x20 || rune == '"' || rune == '\\')
+        return false;
+    return plain || (rune != '<' && rune != '>' && rune != '&' && rune != 0x7f && rune != 0x2028 &&
+                     rune != 0x2029);
+}
+
+/* What is not UTF-8 is written as U+FFFD. */
+static void add_quoted(struct buf *out, struct bytes text, bool plain)
 {
     size_t at = 0, from = 0;
     buf_add_u8(out, '"');
     while (at < text.len) {
         size_t before = at;
         uint32_t rune;
-        bool valid = text_utf8_next(text, &at, &rune) == ST_OK;
-        if (!valid) {
+        if (text_utf8_next(text, &at, &rune) != ST_OK) {
             rune = 0xfffd;
             at++;
+        } else if (is_verbatim(rune, plain)) {
+            continue;
         }
-        if (valid && rune >= 0x20 && rune != 0x7f && rune < 0x2028 && rune != '"' && rune != '\\' &&
-            rune != '<' && rune != '>' && rune != '&')
-            continue;
-        if (valid && rune > 0x2029)
-            continue;
         buf_add(out, bytes_of(text.data + from, before - from));
         add_escape(out, rune);
         from = at;
@@ -78,7 +83,7 @@ void text_key_bytes(struct text_writer *w, struct bytes name)
 {
     ASSERT(w->depth > 0 && (w->lists & 1) == 0);
     before_item(w);
-    add_quoted(w->out, name);
+    add_quoted(w->out, name, w->plain);
     buf_add_u8(w->out, ':');
     w->separate = false;
 }
@@ -119,7 +124,7 @@ void text_put_uint(struct text_writer *w, uint64_t n)
 void text_put_bytes(struct text_writer *w, struct bytes text)
 {
     before_item(w);
-    add_quoted(w->out, text);
+    add_quoted(w->out, text, w->plain);
 }
 
 void text_put_str(struct text_writer *w, const char *text)
@@ -131,13 +136,13 @@ void text_put_str(struct text_writer *w, const char *text)
 }
 
 /* Recursion is bounded by the depth the readers allow. */
-static void add_value(struct buf *out, const struct text_value *v)
+static void add_value(struct buf *out, const struct text_value *v, bool plain)
 {
     switch (v->kind) {
     case TEXT_NULL: buf_add_str(out, "null"); break;
     case TEXT_BOOL: buf_add_str(out, v->truth ? "true" : "false"); break;
     case TEXT_NUMBER: buf_add(out, v->text); break;
-    case TEXT_STRING: add_quoted(out, v->text); break;
+    case TEXT_STRING: add_quoted(out, v->text, plain); break;
     case TEXT_LIST:
     case TEXT_OBJECT:
         buf_add_u8(out, v->kind == TEXT_LIST ? '[' : '{');
@@ -145,10 +150,10 @@ static void add_value(struct buf *out, const struct text_value *v)
             if (item != v->first)
                 buf_add_u8(out, ',');
             if (v->kind == TEXT_OBJECT) {
-                add_quoted(out, item->name);
+                add_quoted(out, item->name, plain);
                 buf_add_u8(out, ':');
             }
-            add_value(out, item);
+            add_value(out, item, plain);
         }
         buf_add_u8(out, v->kind == TEXT_LIST ? ']' : '}');
         break;
@@ -162,7 +167,7 @@ void text_put_value(struct text_writer *w, const struct text_value *v)
         return;
     }
     before_item(w);
-    add_value(w->out, v);
+    add_value(w->out, v, w->plain);
 }
 
 void text_member_str(struct text_writer *w, const char *name, const char *text)

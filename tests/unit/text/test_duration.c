@@ -1,6 +1,7 @@
 #include "support.h"
 
 #include "text/duration.h"
+#include "text/time.h"
 #include "text/utf8.h"
 
 static void durations_are_read_in_every_form(void **ctx)
@@ -121,12 +122,40 @@ static void text_that_does_not_show_is_not_printable(void **ctx)
     assert_false(text_printable(BYTES("a\0b")));
 }
 
+static void instants_are_written_as_rfc_3339(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        int64_t ms;
+        const char *text;
+    } cases[] = {
+        {0, "1970-01-01T00:00:00Z"},
+        {951782400000, "2000-02-29T00:00:00Z"},
+        {951868799999, "2000-02-29T23:59:59.999Z"},
+        {951868800000, "2000-03-01T00:00:00Z"},
+        {4107542400000, "2100-03-01T00:00:00Z"},
+        {1709208000250, "2024-02-29T12:00:00.25Z"},
+        {1709208000300, "2024-02-29T12:00:00.3Z"},
+        {1709208000007, "2024-02-29T12:00:00.007Z"},
+        {-1, "1969-12-31T23:59:59.999Z"},
+        {-86400000, "1969-12-31T00:00:00Z"},
+        {253402300799999, "9999-12-31T23:59:59.999Z"},
+        {-62135596800000, "0001-01-01T00:00:00Z"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CLEANUP(buf_done) struct buf out = {0};
+        text_time_put(&out, cases[i].ms);
+        assert_bytes(buf_bytes(&out), bytes_str(cases[i].text));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(durations_are_read_in_every_form),
         cmocka_unit_test(what_is_no_duration_is_refused),
         cmocka_unit_test(durations_are_written_in_gos_form),
+        cmocka_unit_test(instants_are_written_as_rfc_3339),
         cmocka_unit_test(sizes_have_binary_and_decimal_units),
         cmocka_unit_test(text_that_does_not_show_is_not_printable),
     };

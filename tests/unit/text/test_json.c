@@ -268,6 +268,15 @@ static void bytes_that_are_no_text_are_written_as_replacements(void **ctx)
     assert_bytes(buf_bytes(&out), BYTES("\"a\\ufffd\\ufffdz\\u007f\""));
 }
 
+static void plain_text_is_escaped_only_where_it_must_be(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf out = {0};
+    struct text_writer w = {.out = &out, .plain = true};
+    text_put_value(&w, parsed("{\"<\":\"<>&\\u2028\\u007f\\u0001\\\"\"}"));
+    assert_bytes(buf_bytes(&out), BYTES("{\"<\":\"<>&\xe2\x80\xa8\x7f\\u0001\\\"\"}"));
+}
+
 /* jansson is an independent reader of the same language. */
 static void another_reader_agrees_on_what_was_written(void **ctx)
 {
@@ -304,6 +313,7 @@ int main(void)
         TEST(a_failed_allocation_is_reported),
         TEST(the_writer_nests_and_separates),
         TEST(bytes_that_are_no_text_are_written_as_replacements),
+        TEST(plain_text_is_escaped_only_where_it_must_be),
         TEST(another_reader_agrees_on_what_was_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,31 @@
+/* The system's own paths, sys/ and auth/token/. */
+#ifndef HOLDFAST_API_SYS_SYS_H
+#define HOLDFAST_API_SYS_SYS_H
+
+#include "router/router.h"
+
+extern const struct route_api sys_api;
+extern const struct route_api token_api;
+
+/* Handlers, for the table. sys_health.c: about this node, sealed or not. */
+NODISCARD enum status sys_health(struct req *req);
+NODISCARD enum status sys_leader(struct req *req);
+NODISCARD enum status sys_seal_status(struct req *req);
+NODISCARD enum status sys_metrics(struct req *req);
+NODISCARD enum status sys_state(struct req *req);
+
+/* sys_init.c */
+struct sys_init {
+    int64_t secret_shares, secret_threshold, stored_shares, recovery_shares, recovery_threshold;
+    struct field_strings pgp_keys, recovery_pgp_keys;
+    const char *root_token_pgp_key;
+};
+extern const struct schema sys_init_schema;
+NODISCARD enum status sys_init_read(struct req *req);
+NODISCARD enum status sys_init_write(struct req *req);
+
+/* sys_mounts.c */
+NODISCARD enum status sys_ui_mounts(struct req *req);
+NODISCARD enum status sys_ui_mount(struct req *req);
+
+#endif

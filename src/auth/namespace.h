@@ -1,0 +1,23 @@
+/* Namespaces: what a request's paths are relative to, and the first part of every stored key, so
+ * that a namespace can be dropped with one prefix.
+ *
+ *   s/ns/ID/mount/PATH/      where an engine is mounted
+ *   s/ns/ID/data/UUID/…      what a mount stores
+ *   s/ns/ID/token/HMAC       a token
+ *   s/ns/ID/accessor/TEXT    which token an accessor names
+ *
+ * Only the root namespace exists; its id is "root". */
+#ifndef HOLDFAST_AUTH_NAMESPACE_H
+#define HOLDFAST_AUTH_NAMESPACE_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+#define AUTH_NS_ROOT "root"
+#define AUTH_NS_KEYS "s/ns/"
+
+/* The id of the namespace a header names; slashes around it and an empty header are fine.
+ * ST_NOT_FOUND. The id is static. */
+NODISCARD enum status auth_namespace_find(struct bytes header, const char **ret_id);
+
+#endif

@@ -1,0 +1,161 @@
+#include "router/answer.h"
+
+#define JSON_TYPE "application/json"
+
+enum { ANSWER_FORMAT = 1 };
+
+void answer_done(struct router_answer *answer)
+{
+    buf_done(&answer->body);
+    *answer = (struct router_answer){0};
+}
+
+/* The members of `data` again, beside it, as old clients read them. They were written by us: an
+ * object in compact form. */
+static void repeat_members(struct text_writer *w, struct bytes data)
+{
+    ASSERT(data.len >= 2 && data.data[0] == '{');
+    if (data.len > 2)
+        text_put_raw(w, bytes_of(data.data + 1, data.len - 2));
+}
+
+static void put_warnings(const struct req_reply *reply, struct text_writer *w)
+{
+    text_key(w, "warnings");
+    if (reply->n_warnings == 0) {
+        text_put_null(w);
+        return;
+    }
+    text_open_list(w);
+    for (unsigned i = 0; i < reply->n_warnings; i++)
+        text_put_str(w, reply->warnings[i]);
+    text_close(w);
+}
+
+static void put_envelope(const struct req *req, struct buf *out)
+{
+    struct text_writer w = {.out = out};
+    const struct req_reply *reply = &req->reply;
+    struct bytes data = buf_bytes(&reply->data);
+
+    text_open_object(&w);
+    text_member_str(&w, "request_id", req->request_id);
+    text_member_str(&w, "lease_id", "");
+    text_member_bool(&w, "renewable", false);
+    text_member_int(&w, "lease_duration", reply->lease_duration_s);
+    text_key(&w, "data");
+    if (data.len != 0)
+        text_put_raw(&w, data);
+    else
+        text_put_null(&w);
+    text_member_null(&w, "wrap_info");
+    put_warnings(reply, &w);
+    text_member_null(&w, "auth");
+    text_member_str(&w, "mount_type", req->api->type);
+    if ((req->route->flags & ROUTE_TOP_LEVEL) != 0 && data.len != 0)
+        repeat_members(&w, data);
+    text_close(&w);
+}
+
+static enum status make_success(struct req *req, struct router_answer *ret)
+{
+    struct req_reply *reply = &req->reply;
+    enum reply_kind kind = reply->kind;
+
+    if (kind == REPLY_NONE && reply->insist)
+        kind = REPLY_DATA; /* warnings need a body to stand in */
+    ret->http = reply->http != 0 ? reply->http : kind == REPLY_NONE ? 204 : 200;
+    if (kind == REPLY_NONE)
+        return ST_OK;
+    ret->content_type = kind == REPLY_RAW ? reply->content_type : JSON_TYPE;
+    if (kind == REPLY_DATA) {
+        put_envelope(req, &ret->body);
+        return buf_status(&ret->body);
+    }
+    TRY(buf_status(&reply->data));
+    ret->body = reply->data;
+    reply->data = (struct buf){0};
+    return ST_OK;
+}
+
+const char *answer_error_text(enum status st, const struct reason *reason)
+{
+    if (reason != NULL && reason->text[0] != '\0')
+        return reason->text;
+    switch (st) {
+    case ST_NOT_FOUND: return "";
+    case ST_SEALED: return "Vault is sealed"; /* clients look for these words */
+    case ST_DENIED: return "1 error occurred:\n\t* permission denied\n\n";
+    case ST_UNSUPPORTED: return "1 error occurred:\n\t* unsupported operation\n\n";
+    default: return status_text(st);
+    }
+}
+
+/* The table knows a request that was too slow; here it is the cluster that was. */
+static int http_of(enum status st)
+{
+    return st == ST_TIMEOUT || st == ST_CONFLICT ? 503 : status_http(st);
+}
+
+void answer_error(struct router_answer *ret, enum status st, const struct reason *reason)
+{
+    const char *text = answer_error_text(st, reason);
+    struct text_writer w = {.out = &ret->body};
+
+    ASSERT(st != ST_OK);
+    buf_clear(&ret->body);
+    ret->http = http_of(st);
+    ret->content_type = JSON_TYPE;
+    text_open_object(&w);
+    text_key(&w, "errors");
+    text_open_list(&w);
+    if (text[0] != '\0')
+        text_put_str(&w, text);
+    text_close(&w);
+    text_close(&w);
+    if (buf_status(&ret->body) != ST_OK) {
+        buf_done(&ret->body);
+        ret->content_type = NULL;
+    }
+}
+
+enum status answer_make(struct req *req, enum status st, struct router_answer *ret)
+{
+    answer_done(ret);
+    if (st == ST_OK)
+        st = make_success(req, ret);
+    if (st != ST_OK)
+        answer_error(ret, st, &req->error);
+    return st;
+}
+
+enum status answer_encode(const struct router_answer *answer, struct buf *out)
+{
+    buf_add_u8(out, ANSWER_FORMAT);
+    buf_add_u16(out, (uint16_t)answer->http);
+    buf_add_block(out, bytes_str(answer->content_type != NULL ? answer->content_type : ""));
+    buf_add_block(out, buf_bytes(&answer->body));
+    return buf_status(out);
+}
+
+enum status answer_decode(struct bytes stored, struct arena *arena, struct router_answer *ret)
+{
+    struct reader r = reader_of(stored);
+    struct router_answer answer = {0};
+
+    uint8_t format = reader_u8(&r);
+    answer.http = reader_u16(&r);
+    struct bytes type = reader_block(&r), body = reader_block(&r);
+    if (reader_end(&r) != ST_OK || format != ANSWER_FORMAT || answer.http < 200 ||
+        answer.http > 599)
+        return ST_CORRUPT;
+    if (type.len != 0) {
+        answer.content_type = arena_str(arena, type);
+        if (answer.content_type == NULL)
+            return ST_NOMEM;
+    }
+    buf_add(&answer.body, body);
+    TRY(buf_status(&answer.body));
+    *ret = answer;
+    return ST_OK;
+}

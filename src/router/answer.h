@@ -1,0 +1,37 @@
+/* What goes back to the client: status, a few headers, a body. */
+#ifndef HOLDFAST_ROUTER_ANSWER_H
+#define HOLDFAST_ROUTER_ANSWER_H
+
+#include "router/req.h"
+
+enum { ANSWER_HEADERS_MAX = 4 };
+
+struct router_answer {
+    /* For a forwarded call only, instead of an answer: ST_NOT_LEADER, nothing was done;
+     * ST_UNKNOWN_OUTCOME, it may have been. Otherwise ST_OK. */
+    enum status retry;
+    int http;
+    const char *content_type; /* NULL: no body */
+    struct buf body;
+    struct http_header headers[ANSWER_HEADERS_MAX]; /* static or in the request's arena */
+    size_t n_headers;
+};
+void answer_done(struct router_answer *answer);
+
+/* The answer of a handler that ended with `st`; makes the body. Returns `st`, or ST_NOMEM when a
+ * success could not be written, and the answer says that. */
+enum status answer_make(struct req *req, enum status st, struct router_answer *ret);
+
+/* {"errors":[…]} for a status; `reason` may be empty or NULL. Cannot fail: without memory the body
+ * stays empty. */
+void answer_error(struct router_answer *ret, enum status st, const struct reason *reason);
+/* What answer_error says for a status when it is given no text; "" for none. */
+const char *answer_error_text(enum status st, const struct reason *reason);
+
+/* Stored with an applied request id (PROTOCOL R14): format u8 = 1, http u16, content type (block),
+ * body (block). Headers are not kept. ST_NOMEM; ST_CORRUPT. */
+NODISCARD enum status answer_encode(const struct router_answer *answer, struct buf *out);
+NODISCARD enum status answer_decode(struct bytes stored, struct arena *arena,
+                                    struct router_answer *ret);
+
+#endif

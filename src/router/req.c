@@ -1,0 +1,114 @@
+#include "router/req.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+const char *req_param(const struct req *req, const char *name)
+{
+    for (unsigned i = 0; i < req->params.n; i++)
+        if (text_is(req->params.items[i].name, name))
+            return req->params.items[i].value;
+    ASSERT(req->params.n > ROUTE_PARAMS_MAX); /* the pattern captures no such name */
+    return "";
+}
+
+const struct text_value *req_query(const struct req *req, const char *name)
+{
+    const struct text_value *v = text_get(req->query, name);
+    return v != NULL && v->kind == TEXT_STRING ? v : NULL;
+}
+
+enum status req_key(const struct req *req, const char *path, struct bytes *ret_key)
+{
+    ASSERT(req->mount != NULL);
+    return mount_key(req->arena, req->ns, req->mount, path, ret_key);
+}
+
+struct text_writer req_reply_begin(struct req *req)
+{
+    ASSERT(req->reply.kind == REPLY_NONE);
+    req->reply.kind = (req->route->flags & ROUTE_BARE) != 0 ? REPLY_BARE : REPLY_DATA;
+    return (struct text_writer){.out = &req->reply.data};
+}
+
+enum status req_reply_end(struct req *req)
+{
+    return buf_status(&req->reply.data);
+}
+
+enum status req_reply(struct req *req, const void *out)
+{
+    ASSERT(req->route->reply != NULL);
+    struct text_writer w = req_reply_begin(req);
+    schema_encode(req->route->reply, out, &w);
+    return req_reply_end(req);
+}
+
+enum status req_reply_keys(struct req *req, const char *const *keys, size_t n)
+{
+    if (n == 0)
+        return ST_NOT_FOUND;
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "keys");
+    text_open_list(&w);
+    for (size_t i = 0; i < n; i++)
+        text_put_str(&w, keys[i]);
+    text_close(&w);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+enum status req_reply_raw(struct req *req, const char *content_type, struct bytes body)
+{
+    ASSERT(req->reply.kind == REPLY_NONE);
+    req->reply.kind = REPLY_RAW;
+    req->reply.content_type = content_type;
+    buf_add(&req->reply.data, body);
+    return req_reply_end(req);
+}
+
+static void add_warning(struct req *req, const char *format, va_list args)
+{
+    char text[400];
+    if (req->reply.n_warnings == REQ_WARNINGS_MAX)
+        return;
+    (void)vsnprintf(text, sizeof text, format, args); /* cut when too long */
+    const char *copy = arena_str(req->arena, bytes_str(text));
+    if (copy != NULL) /* a warning is not worth a failure */
+        req->reply.warnings[req->reply.n_warnings++] = copy;
+}
+
+void req_warn(struct req *req, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_warning(req, format, args);
+    va_end(args);
+    req->reply.insist = true;
+}
+
+void req_note(struct req *req, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_warning(req, format, args);
+    va_end(args);
+}
+
+enum status req_fail(struct req *req, enum status st, const char *format, ...)
+{
+    va_list args;
+    ASSERT(st != ST_OK);
+    va_start(args, format);
+    (void)vsnprintf(req->error.text, sizeof req->error.text, format, args); /* cut */
+    va_end(args);
+    return st;
+}
+
+void req_defer(struct req *req, struct req_cleanup *cleanup)
+{
+    ASSERT(cleanup->run != NULL);
+    cleanup->next = req->cleanups;
+    req->cleanups = cleanup;
+}

@@ -1,0 +1,105 @@
+/* A request as its handler sees it.
+ *
+ * A handler is an ordinary function. It reads and stages through `txn`, makes one reply (or none:
+ * 204) and returns ST_OK; or it returns another status, with req_fail if there is more to say than
+ * the status does. It may be run several times for one request: everything it did before is then
+ * forgotten, staged writes and reply included. It frees nothing. */
+#ifndef HOLDFAST_ROUTER_REQ_H
+#define HOLDFAST_ROUTER_REQ_H
+
+#include "router/mount.h"
+#include "router/route.h"
+
+struct router_host;
+
+enum { REQ_WARNINGS_MAX = 8 };
+
+enum reply_kind {
+    REPLY_NONE, /* 204 */
+    REPLY_DATA, /* `data` of the envelope */
+    REPLY_BARE, /* the whole body, JSON */
+    REPLY_RAW,  /* the whole body, of another type */
+};
+
+struct req_reply {
+    enum reply_kind kind;
+    int http;                 /* 0: 200, or 204 */
+    const char *content_type; /* REPLY_RAW */
+    struct buf data;
+    int64_t lease_duration_s;
+    const char *warnings[REQ_WARNINGS_MAX];
+    unsigned n_warnings;
+    bool insist; /* a warning that turns a 204 into a 200 */
+};
+
+struct req {
+    struct arena *arena;       /* the request's; wiped when it was answered */
+    struct env *env;           /* of the worker that runs it */
+    struct state_txn *txn;     /* NULL for routes about the node without a token */
+    struct barrier_seat *seat; /* as txn */
+    struct router_host *host;
+    const struct route *route;
+    const struct route_api *api;
+    const struct mount *mount;      /* NULL for APIs at fixed paths */
+    const struct auth_token *token; /* NULL where none was asked for */
+    struct bytes bearer;            /* the token as sent */
+    const char *ns;                 /* id of the namespace */
+    const char *request_id;         /* UUID */
+    enum http_method method;        /* METHOD_LIST also for GET ?list=true */
+    struct bytes path;              /* below "/v1/" */
+    const struct text_value *data;  /* body, or query of a read; an object, never NULL */
+    const struct text_value *query; /* an object, never NULL */
+    struct route_params params;
+    const void *body; /* decoded by the route's schema */
+    int64_t now_ms;   /* cluster time */
+    struct req_reply reply;
+    struct reason error;
+
+    /* The router's. */
+    struct req_cleanup *cleanups;
+    struct bytes rest;   /* the path below the API or mount */
+    enum status matched; /* of the tables */
+    unsigned allowed;    /* methods, after ST_UNSUPPORTED */
+};
+
+/* The text a pattern captured; the name stands in the route's pattern. */
+const char *req_param(const struct req *req, const char *name);
+/* A parameter of the query: NULL when absent or given several times. */
+const struct text_value *req_query(const struct req *req, const char *name);
+
+static inline const void *req_body(const struct req *req)
+{
+    ASSERT(req->body != NULL);
+    return req->body;
+}
+
+/* Key under which this request's mount stores `path`. ST_NOMEM. */
+NODISCARD enum status req_key(const struct req *req, const char *path, struct bytes *ret_key);
+
+/* Replies. All but the last are ST_OK or ST_NOMEM, so that a handler may end with them. */
+
+/* A struct of the route's reply schema, enveloped or bare as the route says. */
+NODISCARD enum status req_reply(struct req *req, const void *out);
+/* Write `data` (or the bare body) by hand: one JSON object. End with req_reply_end. */
+struct text_writer req_reply_begin(struct req *req);
+NODISCARD enum status req_reply_end(struct req *req);
+/* {"keys": […]} is the data of every listing; an empty one is ST_NOT_FOUND. */
+NODISCARD enum status req_reply_keys(struct req *req, const char *const *keys, size_t n);
+NODISCARD enum status req_reply_raw(struct req *req, const char *content_type, struct bytes body);
+/* A sentence that travels beside the data, even where there was no body. More than REQ_WARNINGS_MAX
+ * are dropped. */
+__attribute__((format(printf, 2, 3))) void req_warn(struct req *req, const char *format, ...);
+/* The same, but only where there is a body anyway. */
+__attribute__((format(printf, 2, 3))) void req_note(struct req *req, const char *format, ...);
+/* Set the text of an error and return `st`, which is not ST_OK. */
+__attribute__((format(printf, 3, 4))) enum status req_fail(struct req *req, enum status st,
+                                                           const char *format, ...);
+
+/* Embedded in something of the arena: `run` is called once the transaction has ended. */
+struct req_cleanup {
+    void (*run)(struct req_cleanup *cleanup);
+    struct req_cleanup *next;
+};
+void req_defer(struct req *req, struct req_cleanup *cleanup);
+
+#endif

@@ -1,0 +1,115 @@
+#include "router/route.h"
+
+#include <stdio.h>
+
+static bool is_word(uint8_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c >= 0x80; /* letters of other scripts; the path is printable UTF-8 */
+}
+
+/* Word characters, inside also '-' and '.'. */
+static bool is_name(struct bytes segment)
+{
+    if (segment.len == 0 || !is_word(segment.data[0]) || !is_word(segment.data[segment.len - 1]))
+        return false;
+    for (size_t i = 0; i < segment.len; i++)
+        if (!is_word(segment.data[i]) && segment.data[i] != '-' && segment.data[i] != '.')
+            return false;
+    return true;
+}
+
+static enum status param_add(struct route_params *params, struct arena *arena, struct bytes name,
+                             struct bytes value)
+{
+    ASSERT(params->n < ROUTE_PARAMS_MAX);
+    const char *text = arena_str(arena, value);
+    if (text == NULL)
+        return ST_NOMEM;
+    params->items[params->n].name = name;
+    params->items[params->n++].value = text;
+    return ST_OK;
+}
+
+static struct bytes segment_at(const char *text)
+{
+    return bytes_of(text, strcspn(text, "/"));
+}
+
+/* ST_OK, ST_NOT_FOUND or ST_NOMEM. A slash at the end of the path matters to "*path" alone. */
+static enum status fit(const char *pattern, const char *path, struct arena *arena,
+                       struct route_params *ret_params)
+{
+    ret_params->n = 0;
+    for (;;) {
+        if (*pattern == '*')
+            return param_add(ret_params, arena, bytes_str(pattern + 1), bytes_str(path));
+        struct bytes want = segment_at(pattern), have = segment_at(path);
+        if (want.len == 0 || have.len == 0)
+            return want.len == have.len ? ST_OK : ST_NOT_FOUND;
+        if (*pattern != ':' ? !bytes_eq(want, have) : !is_name(have))
+            return ST_NOT_FOUND;
+        if (*pattern == ':')
+            TRY(param_add(ret_params, arena, bytes_from(want, 1), have));
+        pattern += want.len + (pattern[want.len] == '/');
+        path += have.len + (path[have.len] == '/');
+    }
+}
+
+static bool method_fits(const struct route *route, enum http_method method)
+{
+    if (method == METHOD_PUT)
+        method = METHOD_POST;
+    if (method == METHOD_HEAD && (route->flags & ROUTE_HEAD) != 0)
+        method = METHOD_GET;
+    return route->method == method;
+}
+
+enum status route_match(const struct route_api *api, enum http_method method, struct bytes path,
+                        struct arena *arena, const struct route **ret_route,
+                        struct route_params *ret_params, unsigned *ret_allowed)
+{
+    unsigned allowed = 0;
+    ASSERT(path.data[path.len] == 0);
+    for (size_t i = 0; i < api->n; i++) {
+        const struct route *route = &api->routes[i];
+        enum status st = fit(route->path, (const char *)path.data, arena, ret_params);
+        if (st == ST_NOT_FOUND)
+            continue;
+        TRY(st);
+        allowed |= 1u << route->method;
+        if (route->method == METHOD_POST)
+            allowed |= 1u << METHOD_PUT;
+        if (method_fits(route, method)) {
+            *ret_route = route;
+            return ST_OK;
+        }
+    }
+    *ret_allowed = allowed;
+    return allowed != 0 ? ST_UNSUPPORTED : ST_NOT_FOUND;
+}
+
+void route_methods_text(unsigned allowed, char ret_text[ROUTE_METHODS_TEXT])
+{
+    size_t at = 0;
+    ret_text[0] = '\0';
+    for (unsigned m = 0; m < METHODS; m++) {
+        if ((allowed >> m & 1) == 0)
+            continue;
+        int n = snprintf(ret_text + at, ROUTE_METHODS_TEXT - at, "%s%s", at > 0 ? ", " : "",
+                         http_method_name((enum http_method)m));
+        ASSERT(n > 0 && (size_t)n < ROUTE_METHODS_TEXT - at);
+        at += (size_t)n;
+    }
+}
+
+unsigned route_caps(const struct route *route)
+{
+    static const unsigned implied[METHODS] = {
+        [METHOD_GET] = CAP_READ,    [METHOD_LIST] = CAP_LIST,     [METHOD_POST] = CAP_UPDATE,
+        [METHOD_PATCH] = CAP_PATCH, [METHOD_DELETE] = CAP_DELETE,
+    };
+    unsigned caps = route->caps != 0 ? route->caps : implied[route->method];
+    ASSERT(caps != 0);
+    return caps | ((route->flags & ROUTE_SUDO) != 0 ? CAP_SUDO : 0u);
+}

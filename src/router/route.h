@@ -1,0 +1,84 @@
+/* Route tables: the only place that knows path, method, authority, fields, help and handler.
+ *
+ * A row is one operation. Patterns are relative to where the API stands, without a slash at either
+ * end. ":name" takes one segment that is a name (letters, digits, '_', inside also '-' and '.');
+ * "*path", which comes last, takes what is left, be it nothing, and may end in '/'. The first row
+ * whose pattern and method fit is taken. */
+#ifndef HOLDFAST_ROUTER_ROUTE_H
+#define HOLDFAST_ROUTER_ROUTE_H
+
+#include "auth/policy.h"
+#include "http/http.h"
+#include "text/schema.h"
+
+struct req;
+
+enum route_auth {
+    AUTH_TOKEN, /* a token that has `caps` on the path */
+    AUTH_NONE,
+};
+
+enum route_flag {
+    /* About this node: answered here and never forwarded. With AUTH_NONE without a transaction, so
+     * also while sealed. */
+    ROUTE_NODE = 1 << 0,
+    ROUTE_BARE = 1 << 1,   /* the reply is the whole body, without an envelope */
+    ROUTE_ACTIVE = 1 << 2, /* even reads run on the active node */
+    ROUTE_SUDO = 1 << 3,   /* needs CAP_SUDO too */
+    /* Runs on the leader of the log, also while the cluster is not initialised or sealed. */
+    ROUTE_LEADER = 1 << 4,
+    /* A POST that stages nothing and is answered where it arrives. */
+    ROUTE_READS = 1 << 5,
+    ROUTE_HEAD = 1 << 6,         /* a GET that is also answered to HEAD */
+    ROUTE_TOP_LEVEL = 1 << 7,    /* data's members stand at the top level as well */
+    ROUTE_OPEN_METRICS = 1 << 8, /* no token where the listener says so */
+    ROUTE_FREE_BODY = 1 << 9,    /* any field is welcome */
+    ROUTE_ANY_TOKEN = 1 << 10,   /* every valid token may; the handler judges the rest */
+};
+
+struct route {
+    enum http_method method; /* POST means PUT too, LIST means GET ?list=true too */
+    const char *path;
+    enum status (*handler)(struct req *req);
+    /* For a POST: ST_OK if what it would write exists (then CAP_UPDATE is asked, else CAP_CREATE),
+     * ST_NOT_FOUND. NULL: `caps` as they are. */
+    enum status (*exists)(struct req *req);
+    enum route_auth auth;
+    unsigned caps;  /* enum cap; 0: what the method implies */
+    unsigned flags; /* enum route_flag */
+    const struct schema *body, *reply;
+    const char *help;
+};
+
+/* An API that stands at a fixed path, or an engine that is mounted by its type. */
+struct route_api {
+    const char *prefix; /* "sys/"; NULL for an engine */
+    const char *type;   /* "system", "kv": shown as mount_type, and what mounts say */
+    const struct route *routes;
+    size_t n;
+};
+
+enum { ROUTE_PARAMS_MAX = 8, ROUTE_METHODS_TEXT = 64 };
+
+struct route_params {
+    struct {
+        struct bytes name;
+        const char *value; /* in the arena of the request, or inside its path */
+    } items[ROUTE_PARAMS_MAX];
+    unsigned n;
+};
+
+/* `path` is zero-terminated. ST_NOT_FOUND: no pattern fits. ST_UNSUPPORTED: some do, but not with
+ * this method; *ret_allowed has a bit (1 << METHOD_…) for each that would. ST_NOMEM. */
+NODISCARD enum status route_match(const struct route_api *api, enum http_method method,
+                                  struct bytes path, struct arena *arena,
+                                  const struct route **ret_route, struct route_params *ret_params,
+                                  unsigned *ret_allowed);
+
+/* "GET, LIST, PUT" for such bits. */
+void route_methods_text(unsigned allowed, char ret_text[ROUTE_METHODS_TEXT]);
+
+/* What a row asks for on its path when it says nothing more exact. */
+unsigned route_caps(const struct route *route);
+
+#endif

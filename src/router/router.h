@@ -1,0 +1,94 @@
+/* The way of a request through the program, from bytes a transport hands over to an answer.
+ *
+ *   limits, parse, namespace, route, authenticate, authorise, audit request, handler, commit,
+ *   audit response, send
+ *
+ * Handlers are straight-line functions (req.h); everything that waits is done here (pipeline.c).
+ *
+ * 1. Every call is answered exactly once.
+ * 2. An answer that staged writes is sent after they were committed and applied; one that staged
+ *    nothing after what it read was confirmed (PROTOCOL R1, R2).
+ * 3. A standby whose handler stages anything discards it and forwards the whole call (R4).
+ * 4. With an audit device, nothing takes effect and nothing is sent unrecorded (R20).
+ *
+ * It knows no transport and no node: those come as tables of functions. One router for the process,
+ * immutable; one worker for each thread that serves. */
+#ifndef HOLDFAST_ROUTER_ROUTER_H
+#define HOLDFAST_ROUTER_ROUTER_H
+
+#include "audit/audit.h"
+#include "node/node.h"
+#include "router/answer.h"
+
+struct metrics;
+struct router_worker;
+struct seal;
+
+/* One request as a transport hands it over. Lives until its answer was given to `respond`. */
+struct router_call {
+    enum http_method method;
+    struct bytes path, query, body; /* as sent */
+    struct arena *arena;            /* of the request; everything made for it lies there */
+    const char *peer;               /* "127.0.0.1:4711", for records */
+    bool open_metrics;              /* its listener shows metrics to everybody */
+    bool forwarded;                 /* by another node, which is believed for `peer` and `id` */
+    struct rlog_request_id id;      /* all zero: none */
+
+    /* The first header of that name (lower case); data NULL: absent. */
+    struct bytes (*header)(const struct router_call *call, const char *name);
+    /* Once, on the worker's thread, possibly from inside router_handle. The body may be taken. */
+    void (*respond)(struct router_call *call, struct router_answer *answer);
+};
+
+/* A call on its way to the active node. */
+struct router_forward {
+    const struct router_call *call;
+    struct rlog_request_id id; /* to be sent with it; all zero: none */
+    uint64_t deadline_ms;      /* monotonic */
+    /* Once, on the worker's thread, never from inside `forward`. ST_OK: `answer` is set, its body
+     * the callee's. ST_NOT_LEADER, ST_NO_LEADER: certainly not executed. Anything else: unknown. */
+    void (*done)(struct router_forward *f, enum status st);
+    struct router_answer answer;
+    void *user; /* the host's */
+};
+
+/* What the router needs of the program around it. Functions are called on any worker's thread. */
+struct router_host {
+    void (*status)(struct router_host *host, struct node_status *ret_status);
+    int64_t (*time_ms)(struct router_host *host); /* cluster time, as well as this node knows it */
+    void (*forward)(struct router_host *host, struct env *env, struct router_forward *f);
+    const struct seal *seal; /* configured; for sys/init */
+    const struct metrics *metrics;
+    const char *version; /* reported to clients */
+    bool default_kv;
+};
+
+struct router_options {
+    const struct route_api *const *apis; /* fixed paths and engines */
+    size_t n_apis;
+    struct router_host *host;
+    unsigned inflight_max; /* calls at once in a worker; 0: 16384 */
+};
+
+struct router {
+    struct router_options options;
+};
+
+/* `router` outlives its workers. `state` belongs to the same thread. ST_NOMEM. */
+NODISCARD enum status router_worker_new(const struct router *router, struct env *env,
+                                        struct state *state, struct router_worker **ret_worker);
+/* No call may be under way. NULL is allowed. */
+void router_worker_free(struct router_worker *worker);
+struct audit *router_worker_audit(struct router_worker *worker);
+unsigned router_worker_running(const struct router_worker *worker); /* calls under way */
+
+void router_handle(struct router_worker *worker, struct router_call *call);
+
+struct router_counters {
+    uint64_t calls, forwards, reruns, refused; /* refused: above inflight_max */
+};
+/* Any thread. */
+void router_worker_counters(const struct router_worker *worker,
+                            struct router_counters *ret_counters);
+
+#endif

@@ -1,0 +1,137 @@
+#include "router/router_http.h"
+
+#include <stdio.h>
+
+struct http_call {
+    struct router_call call;
+    struct http_request *req;
+    char peer[HTTP_PEER_TEXT];
+};
+
+static struct http_call *of(const struct router_call *call)
+{
+    return CONTAINER_OF(call, struct http_call, call);
+}
+
+const struct http_request *router_http_request(const struct router_call *call)
+{
+    return of(call)->req;
+}
+
+static struct bytes call_header(const struct router_call *call, const char *name)
+{
+    return http_header(of(call)->req, name);
+}
+
+static void call_respond(struct router_call *call, struct router_answer *answer)
+{
+    struct http_request *req = of(call)->req;
+    struct http_header headers[ANSWER_HEADERS_MAX + 1];
+    size_t n = 0;
+
+    ASSERT(answer->n_headers <= ANSWER_HEADERS_MAX);
+    for (; n < answer->n_headers; n++)
+        headers[n] = answer->headers[n];
+    if (answer->retry != ST_OK) {
+        ASSERT(call->forwarded);
+        headers[n++] =
+            (struct http_header){BYTES(ROUTER_HEADER_RETRY), bytes_str(status_name(answer->retry))};
+        answer->http = 503;
+    }
+    struct http_reply reply = {
+        .status = answer->http,
+        .content_type = answer->content_type,
+        .headers = headers,
+        .n_headers = n,
+        .body = buf_bytes(&answer->body),
+    };
+    http_keep(req, &answer->body);
+    http_respond(req, &reply);
+}
+
+void router_id_put(const struct rlog_request_id *id, char ret_text[ROUTER_ID_TEXT])
+{
+    for (size_t i = 0; i < sizeof id->bytes; i++)
+        (void)snprintf(ret_text + 2 * i, 3, "%02x", id->bytes[i]); /* three fit */
+    (void)snprintf(ret_text + 32, ROUTER_ID_TEXT - 32, "-%llu",
+                   (unsigned long long)id->issued); /* 20 digits fit */
+}
+
+enum status router_id_parse(struct bytes text, struct rlog_request_id *ret_id)
+{
+    struct rlog_request_id id = {0};
+    int64_t issued;
+    if (text.len < 34 || text.data[32] != '-')
+        return ST_INVALID;
+    for (size_t i = 0; i < sizeof id.bytes; i++) {
+        unsigned high = text_hex_digit(text.data[2 * i]),
+                 low = text_hex_digit(text.data[2 * i + 1]);
+        if (high > 15 || low > 15)
+            return ST_INVALID;
+        id.bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    TRY(text_int_parse(bytes_from(text, 33), &issued));
+    if (issued < 0)
+        return ST_INVALID;
+    id.issued = (uint64_t)issued;
+    *ret_id = id;
+    return ST_OK;
+}
+
+enum status router_retry_parse(struct bytes text, enum status *ret_retry)
+{
+    static const enum status known[] = {ST_NOT_LEADER, ST_UNKNOWN_OUTCOME};
+    if (text.len == 0) {
+        *ret_retry = ST_OK;
+        return ST_OK;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        if (text_is(text, status_name(known[i]))) {
+            *ret_retry = known[i];
+            return ST_OK;
+        }
+    return ST_INVALID;
+}
+
+/* What a node of the cluster says about the client it speaks for. */
+static enum status read_peer_headers(struct http_call *call)
+{
+    struct bytes id = http_header(call->req, ROUTER_HEADER_ID);
+    struct bytes client = http_header(call->req, ROUTER_HEADER_CLIENT);
+    call->call.forwarded = true;
+    if (client.len != 0 && client.len < sizeof call->peer) {
+        memcpy(call->peer, client.data, client.len);
+        call->peer[client.len] = '\0';
+    }
+    return id.len != 0 ? router_id_parse(id, &call->call.id) : ST_OK;
+}
+
+static void on_request(void *ctx, struct http_request *req)
+{
+    const struct router_http *http = ctx;
+    struct http_call *call = arena_zalloc(&req->arena, sizeof *call);
+    if (call == NULL) {
+        http_respond_status(req, ST_NOMEM, NULL);
+        return;
+    }
+    call->req = req;
+    http_peer_text(req, call->peer);
+    call->call = (struct router_call){
+        .method = req->method,
+        .path = req->path,
+        .query = req->query,
+        .body = req->body,
+        .arena = &req->arena,
+        .peer = call->peer,
+        .open_metrics = http->open_metrics,
+        .header = call_header,
+        .respond = call_respond,
+    };
+    if (http->peers && read_peer_headers(call) != ST_OK) {
+        http_respond_status(req, ST_INVALID, "malformed " ROUTER_HEADER_ID);
+        return;
+    }
+    router_handle(http->worker, &call->call);
+}
+
+const struct http_handler router_http_handler = {.request = on_request};

@@ -1,0 +1,38 @@
+/* Between the HTTP server and the router, on both ends of a forwarded request.
+ *
+ * A forwarded request is the same HTTP request with headers added by the node that sends it on:
+ *
+ *   x-holdfast-id      32 hex digits, '-', a decimal number: PROTOCOL R14
+ *   x-holdfast-client  address of the client
+ *
+ * and its answer may carry x-holdfast-retry: ST_NOT_LEADER or ST_UNKNOWN_OUTCOME instead of being
+ * one. These headers mean nothing on a listener for clients. */
+#ifndef HOLDFAST_ROUTER_ROUTER_HTTP_H
+#define HOLDFAST_ROUTER_ROUTER_HTTP_H
+
+#include "http/http.h"
+#include "router/router.h"
+
+#define ROUTER_HEADER_ID "x-holdfast-id"
+#define ROUTER_HEADER_CLIENT "x-holdfast-client"
+#define ROUTER_HEADER_RETRY "x-holdfast-retry"
+
+/* The `ctx` of the handler below, one for each server. */
+struct router_http {
+    struct router_worker *worker;
+    bool peers;        /* connections come from nodes of the cluster */
+    bool open_metrics; /* metrics without a token */
+};
+extern const struct http_handler router_http_handler;
+
+/* The request behind a call that came this way, for whoever forwards it. */
+const struct http_request *router_http_request(const struct router_call *call);
+
+enum { ROUTER_ID_TEXT = 32 + 1 + 20 + 1 };
+void router_id_put(const struct rlog_request_id *id, char ret_text[ROUTER_ID_TEXT]);
+/* ST_INVALID. */
+NODISCARD enum status router_id_parse(struct bytes text, struct rlog_request_id *ret_id);
+/* ST_OK for no text; ST_INVALID for anything but the two statuses above. */
+NODISCARD enum status router_retry_parse(struct bytes text, enum status *ret_retry);
+
+#endif

@@ -1,0 +1,220 @@
+#include "router/stages.h"
+#include "auth/namespace.h"
+#include "router/body.h"
+#include "router/path.h"
+
+/* Names of headers: ours, and what clients of the upstream product send. */
+static struct bytes header_either(const struct router_call *call, const char *ours,
+                                  const char *theirs)
+{
+    struct bytes value = call->header(call, ours);
+    return value.data != NULL ? value : call->header(call, theirs);
+}
+
+static enum status read_list_flag(struct req *req)
+{
+    const struct text_value *list = text_get(req->query, "list");
+    bool wanted = false;
+    if (list == NULL)
+        return ST_OK;
+    if (list->kind != TEXT_STRING || text_bool_parse(list->text, &wanted) != ST_OK)
+        return req_fail(req, ST_INVALID, "list: true or false is expected");
+    if (wanted)
+        req->method = METHOD_LIST;
+    return ST_OK;
+}
+
+/* A listing is of a folder: its path ends in '/'. */
+static enum status add_slash(struct req *req)
+{
+    if (req->path.len == 0 || req->path.data[req->path.len - 1] == '/')
+        return ST_OK;
+    const char *path = arena_format(req->arena, "%s/", (const char *)req->path.data);
+    if (path == NULL)
+        return ST_NOMEM;
+    req->path = bytes_str(path);
+    return ST_OK;
+}
+
+static enum status read_method(struct req *req, const struct router_call *call)
+{
+    bool slash = req->path.len > 0 && req->path.data[req->path.len - 1] == '/';
+    req->method = call->method;
+    switch (call->method) {
+    case METHOD_GET: TRY(read_list_flag(req)); break;
+    case METHOD_POST:
+    case METHOD_PUT:
+    case METHOD_PATCH:
+        if (slash)
+            return req_fail(req, ST_INVALID, "cannot write to a path ending in '/'");
+        break;
+    default: break;
+    }
+    return req->method == METHOD_LIST ? add_slash(req) : ST_OK;
+}
+
+/* The API that stands at a fixed path, NULL where mounts decide. */
+static const struct route_api *find_fixed(const struct router *router, struct bytes path)
+{
+    for (size_t i = 0; i < router->options.n_apis; i++) {
+        const struct route_api *api = router->options.apis[i];
+        if (api->prefix != NULL && bytes_has_prefix(path, bytes_str(api->prefix)))
+            return api;
+    }
+    return NULL;
+}
+
+static const struct route_api *find_engine(const struct router *router, const char *type)
+{
+    for (size_t i = 0; i < router->options.n_apis; i++) {
+        const struct route_api *api = router->options.apis[i];
+        if (api->prefix == NULL && strcmp(api->type, type) == 0)
+            return api;
+    }
+    return NULL;
+}
+
+static enum status match(struct req *req)
+{
+    enum status st = route_match(req->api, req->method, req->rest, req->arena, &req->route,
+                                 &req->params, &req->allowed);
+    if (st == ST_NOMEM)
+        return st;
+    req->matched = st;
+    return ST_OK;
+}
+
+enum status stage_target(struct req *req, const struct router *router,
+                         const struct router_call *call)
+{
+    struct text_value *query;
+    struct bytes ns = header_either(call, "x-secrets-namespace", "x-vault-namespace");
+
+    struct bytes wrap = header_either(call, "x-secrets-wrap-ttl", "x-vault-wrap-ttl");
+
+    /* Whoever asks for a wrapped answer must not get it bare. */
+    if (wrap.len != 0 && !bytes_eq(wrap, BYTES("0")))
+        return req_fail(req, ST_INVALID, "response wrapping is not available");
+    TRY(path_decode(req->arena, call->path, &req->path, &req->error));
+    TRY(path_parse_pairs(req->arena, call->query, &query, &req->error));
+    req->query = query;
+    TRY(read_method(req, call));
+    if (auth_namespace_find(ns, &req->ns) != ST_OK)
+        return req_fail(req, ST_NOT_FOUND, "namespace not found");
+    req->api = find_fixed(router, req->path);
+    if (req->api == NULL)
+        return ST_OK;
+    req->rest = bytes_from(req->path, strlen(req->api->prefix));
+    return match(req);
+}
+
+enum status stage_route(struct req *req, const struct router *router)
+{
+    if (req->api != NULL && req->mount == NULL)
+        return ST_OK; /* fixed: matched before */
+    struct mount *mount = arena_alloc(req->arena, sizeof *mount);
+    if (mount == NULL)
+        return ST_NOMEM;
+    req->mount = NULL;
+    req->route = NULL;
+    req->api = NULL;
+    enum status st = mount_find(req->txn, req->ns, req->path, mount);
+    if (st == ST_OK)
+        req->api = find_engine(router, mount->type);
+    if (st == ST_NOT_FOUND || (st == ST_OK && req->api == NULL)) {
+        req->matched = ST_NOT_FOUND;
+        return ST_OK;
+    }
+    TRY(st);
+    req->mount = mount;
+    size_t len = strlen(mount->path);
+    req->rest = bytes_from(req->path, MIN(len, req->path.len));
+    return match(req);
+}
+
+static struct bytes find_bearer(const struct router_call *call)
+{
+    static const struct bytes scheme = {(const uint8_t *)"Bearer ", 7};
+    struct bytes token = header_either(call, "x-secrets-token", "x-vault-token");
+    if (token.len != 0)
+        return token;
+    token = call->header(call, "authorization");
+    return bytes_has_prefix(token, scheme) ? bytes_from(token, scheme.len) : (struct bytes){0};
+}
+
+enum status stage_authenticate(struct req *req, const struct router_call *call)
+{
+    struct auth_token *token = arena_zalloc(req->arena, sizeof *token);
+    if (token == NULL)
+        return ST_NOMEM;
+    req->token = NULL;
+    req->bearer = find_bearer(call);
+    TRY(auth_token_load(req->txn, req->seat, req->ns, req->bearer, req->now_ms / 1000, token));
+    req->token = token;
+    return ST_OK;
+}
+
+/* Create or update, decided by looking (PROTOCOL R1 keeps the answer true until the commit). */
+static enum status wanted_caps(struct req *req, unsigned *ret_caps)
+{
+    const struct route *route = req->route;
+    *ret_caps = route_caps(route);
+    if (route->exists == NULL)
+        return ST_OK;
+    enum status st = route->exists(req);
+    if (st != ST_OK && st != ST_NOT_FOUND)
+        return st;
+    *ret_caps = (*ret_caps & ~(unsigned)(CAP_CREATE | CAP_UPDATE)) |
+                (st == ST_OK ? CAP_UPDATE : CAP_CREATE);
+    return ST_OK;
+}
+
+static enum status refuse_unmatched(struct req *req)
+{
+    char methods[ROUTE_METHODS_TEXT];
+    if (req->matched == ST_UNSUPPORTED) {
+        route_methods_text(req->allowed, methods);
+        ASSERT(methods[0] != '\0');
+        return ST_UNSUPPORTED;
+    }
+    if (req->api == NULL)
+        return req_fail(req, ST_NOT_FOUND,
+                        "no handler for route \"%.160s\". route entry not found.",
+                        (const char *)req->path.data);
+    return req_fail(req, ST_NOT_FOUND, "1 error occurred:\n\t* unsupported path\n\n");
+}
+
+enum status stage_authorise(struct req *req)
+{
+    unsigned caps = 0;
+    if (req->matched == ST_OK && req->route->auth == AUTH_NONE)
+        return ST_OK;
+    ASSERT(req->token != NULL);
+    if (req->matched != ST_OK) {
+        /* Only those who may do something there learn what is missing. */
+        if (auth_capabilities(req->token, req->path) == 0)
+            return ST_DENIED;
+        return refuse_unmatched(req);
+    }
+    if ((req->route->flags & ROUTE_ANY_TOKEN) != 0)
+        return ST_OK;
+    TRY(wanted_caps(req, &caps));
+    return auth_authorize(req->token, req->path, caps);
+}
+
+const char *stage_operation(enum http_method method)
+{
+    static const char *const names[METHODS] = {
+        [METHOD_GET] = "read",   [METHOD_HEAD] = "read",    [METHOD_POST] = "update",
+        [METHOD_PUT] = "update", [METHOD_PATCH] = "patch",  [METHOD_DELETE] = "delete",
+        [METHOD_LIST] = "list",  [METHOD_OPTIONS] = "help",
+    };
+    return names[method];
+}
+
+bool stage_reads(const struct req *req)
+{
+    return req->method == METHOD_GET || req->method == METHOD_LIST || req->method == METHOD_HEAD ||
+           req->method == METHOD_OPTIONS ||
+           (req->route != NULL && (req->route->flags & ROUTE_READS) != 0);
+}

@@ -1,0 +1,27 @@
+/* The stages of the pipeline that do not wait. Inside src/router. */
+#ifndef HOLDFAST_ROUTER_STAGES_H
+#define HOLDFAST_ROUTER_STAGES_H
+
+#include "router/router.h"
+
+/* Path, query, method and namespace of the call; and the API at a fixed path, if it is one.
+ * ST_INVALID, ST_NOT_FOUND (with the request's error), ST_UNSUPPORTED, ST_NOMEM. */
+NODISCARD enum status stage_target(struct req *req, const struct router *router,
+                                   const struct router_call *call);
+
+/* With a transaction: the mount and its engine's row, where the path is not fixed. What is not
+ * found is kept in req->matched, because only those who may see it are told. ST_OK, or a failure of
+ * the state. */
+NODISCARD enum status stage_route(struct req *req, const struct router *router);
+
+/* Who asks. ST_DENIED. */
+NODISCARD enum status stage_authenticate(struct req *req, const struct router_call *call);
+/* Whether he may; then what the tables said. ST_DENIED, ST_NOT_FOUND, ST_UNSUPPORTED. */
+NODISCARD enum status stage_authorise(struct req *req);
+
+/* "read", "update" and so on, for records. */
+const char *stage_operation(enum http_method method);
+/* Whether the method only reads. */
+bool stage_reads(const struct req *req);
+
+#endif

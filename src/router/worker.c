@@ -1,0 +1,52 @@
+#include "router/worker.h"
+#include "base/mem.h"
+
+enum { INFLIGHT_DEFAULT = 16384 };
+
+enum status router_worker_new(const struct router *router, struct env *env, struct state *state,
+                              struct router_worker **ret_worker)
+{
+    const struct router_options *options = &router->options;
+    ASSERT(options->host != NULL && options->n_apis != 0);
+    struct router_worker *worker = mem_zalloc(sizeof *worker);
+    if (worker == NULL)
+        return ST_NOMEM;
+    worker->router = router;
+    worker->env = env;
+    worker->state = state;
+    worker->seat = state_seat(state);
+    worker->inflight_max =
+        options->inflight_max != 0 ? options->inflight_max : (unsigned)INFLIGHT_DEFAULT;
+    audit_init(&worker->audit);
+    *ret_worker = worker;
+    return ST_OK;
+}
+
+void router_worker_free(struct router_worker *worker)
+{
+    if (worker == NULL)
+        return;
+    ASSERT(worker->running == 0);
+    mem_free(worker);
+}
+
+struct audit *router_worker_audit(struct router_worker *worker)
+{
+    return &worker->audit;
+}
+
+unsigned router_worker_running(const struct router_worker *worker)
+{
+    return worker->running;
+}
+
+void router_worker_counters(const struct router_worker *worker,
+                            struct router_counters *ret_counters)
+{
+    *ret_counters = (struct router_counters){
+        .calls = atomic_load(&worker->calls),
+        .forwards = atomic_load(&worker->forwards),
+        .reruns = atomic_load(&worker->reruns),
+        .refused = atomic_load(&worker->refused),
+    };
+}

@@ -1,0 +1,148 @@
+#include "support.h"
+
+#include "base/mem.h"
+#include "router/path.h"
+#include "text/json.h"
+
+#include <stdio.h>
+
+static struct arena arena;
+static struct reason why;
+
+static int wipe(void **ctx)
+{
+    (void)ctx;
+    arena_done(&arena);
+    why.text[0] = '\0';
+    return 0;
+}
+
+static void assert_path(const char *raw, const char *path)
+{
+    struct bytes have;
+    if (path_decode(&arena, bytes_str(raw), &have, &why) != ST_OK)
+        fail_msg("%s: %s", raw, why.text);
+    assert_bytes(have, bytes_str(path));
+    assert_int_equal(have.data[have.len], 0);
+}
+
+static void a_path_is_decoded_and_its_slashes_collapsed(void **ctx)
+{
+    (void)ctx;
+    assert_path("/v1/kv/a", "kv/a");
+    assert_path("/v1/kv/a/", "kv/a/");
+    assert_path("//v1//kv///a//", "kv/a/");
+    assert_path("/v1/kv/a%20b%2Fc+d", "kv/a b/c+d");
+    assert_path("/v1/kv/k%C3%A4se", "kv/k\xc3\xa4se");
+    assert_path("/v1/kv/.hidden/..x/...", "kv/.hidden/..x/...");
+    assert_path("/v1/", "");
+}
+
+static void a_path_outside_v1_is_not_found(void **ctx)
+{
+    (void)ctx;
+    static const char *const raws[] = {"/", "", "/v1", "/v2/x", "/ui/", "*", "/V1/x"};
+    struct bytes path;
+    for (size_t i = 0; i < ARRAY_LEN(raws); i++)
+        assert_status(path_decode(&arena, bytes_str(raws[i]), &path, &why), ST_NOT_FOUND);
+}
+
+static void a_path_that_could_read_as_another_is_refused(void **ctx)
+{
+    (void)ctx;
+    static const char *const raws[] = {
+        "/v1/kv/../sys",   "/v1/kv/%2e%2e/sys", "/v1/kv/.",   "/v1/./kv",  "/v1/kv/..",
+        "/v1/kv/%2E%2e",   "/v1/kv/..%2fsys",   "/v1/kv/%00", "/v1/a%0ab", "/v1/%7f",
+        "/v1/%E2%80%AEx",  "/v1/%ff",           "/v1/%",      "/v1/%2",    "/v1/%zz",
+        "/v1/a%E2%80%8Bb", "/../v1/kv",
+    };
+    struct bytes path;
+    for (size_t i = 0; i < ARRAY_LEN(raws); i++) {
+        why.text[0] = '\0';
+        if (path_decode(&arena, bytes_str(raws[i]), &path, &why) != ST_INVALID)
+            fail_msg("%s is taken", raws[i]);
+        assert_true(why.text[0] != '\0');
+    }
+}
+
+static void the_length_of_a_path_is_bounded(void **ctx)
+{
+    (void)ctx;
+    char raw[PATH_BYTES_MAX + 3];
+    struct bytes path;
+    memset(raw, 'x', sizeof raw);
+    memcpy(raw, "/v1/", 4);
+    assert_status(path_decode(&arena, bytes_of(raw, PATH_BYTES_MAX + 1), &path, &why), ST_OK);
+    assert_status(path_decode(&arena, bytes_of(raw, PATH_BYTES_MAX + 2), &path, &why), ST_INVALID);
+}
+
+static const char *pairs(const char *text)
+{
+    struct text_value *object;
+    CLEANUP(buf_done) struct buf out = {0};
+    struct text_writer w = {.out = &out};
+    if (path_parse_pairs(&arena, bytes_str(text), &object, &why) != ST_OK)
+        fail_msg("%s: %s", text, why.text);
+    text_put_value(&w, object);
+    return arena_str(&arena, buf_bytes(&out));
+}
+
+static void parameters_become_strings_and_lists(void **ctx)
+{
+    (void)ctx;
+    assert_string_equal(pairs(""), "{}");
+    assert_string_equal(pairs("a=1&b=x+y%26&c&d="),
+                        "{\"a\":\"1\",\"b\":\"x y\\u0026\",\"c\":\"\",\"d\":\"\"}");
+    assert_string_equal(pairs("a=1&b=2&a=3&a=4"), "{\"a\":[\"1\",\"3\",\"4\"],\"b\":\"2\"}");
+    assert_string_equal(pairs("&&a=b=c&"), "{\"a\":\"b=c\"}");
+}
+
+static void malformed_parameters_are_refused(void **ctx)
+{
+    (void)ctx;
+    static const char *const texts[] = {"a=%", "%zz=1", "a=%ff", "a=%C3"};
+    struct text_value *object;
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        assert_status(path_parse_pairs(&arena, bytes_str(texts[i]), &object, &why), ST_INVALID);
+}
+
+static void the_number_of_parameters_is_bounded(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf text = {0};
+    struct text_value *object;
+    for (int i = 0; i < PATH_PAIRS_MAX; i++)
+        buf_add_format(&text, "&k%d=", i);
+    assert_status(path_parse_pairs(&arena, buf_bytes(&text), &object, &why), ST_OK);
+    buf_add_str(&text, "&k");
+    assert_status(path_parse_pairs(&arena, buf_bytes(&text), &object, &why), ST_INVALID);
+}
+
+static void a_failed_allocation_is_reported(void **ctx)
+{
+    (void)ctx;
+    struct bytes path;
+    struct text_value *object;
+    for (uint64_t n = 1; n < 4; n++) {
+        (void)mem_fail_nth(n);
+        enum status st = path_decode(&arena, BYTES("/v1/kv/a"), &path, &why);
+        if (st == ST_OK)
+            st = path_parse_pairs(&arena, BYTES("a=1&a=2"), &object, &why);
+        bool used = mem_fail_nth(0);
+        arena_done(&arena);
+        assert_status(st, used ? ST_NOMEM : ST_OK);
+    }
+}
+
+#define TEST(f) cmocka_unit_test_teardown(f, wipe)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_path_is_decoded_and_its_slashes_collapsed),  TEST(a_path_outside_v1_is_not_found),
+        TEST(a_path_that_could_read_as_another_is_refused), TEST(the_length_of_a_path_is_bounded),
+        TEST(parameters_become_strings_and_lists),          TEST(malformed_parameters_are_refused),
+        TEST(the_number_of_parameters_is_bounded),          TEST(a_failed_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,137 @@
+#include "support.h"
+
+#include "router/route.h"
+
+static enum status never(struct req *req)
+{
+    (void)req;
+    return ST_INTERNAL;
+}
+
+static const struct route rows[] = {
+    {.method = METHOD_GET, .path = "health", .handler = never, .flags = ROUTE_HEAD},
+    {.method = METHOD_POST, .path = "health", .handler = never},
+    {.method = METHOD_LIST, .path = "roles", .handler = never},
+    {.method = METHOD_GET, .path = "roles/:name", .handler = never},
+    {.method = METHOD_DELETE, .path = "roles/:name/keys/:key", .handler = never},
+    {.method = METHOD_GET, .path = "data/latest", .handler = never},
+    {.method = METHOD_GET, .path = "data/*path", .handler = never},
+    {.method = METHOD_PATCH, .path = "data/*path", .handler = never, .flags = ROUTE_SUDO},
+};
+static const struct route_api api = {.type = "t", .routes = rows, .n = ARRAY_LEN(rows)};
+
+static struct arena arena;
+static struct route_params params;
+static unsigned allowed;
+
+static int wipe(void **ctx)
+{
+    (void)ctx;
+    arena_done(&arena);
+    return 0;
+}
+
+static enum status match(enum http_method method, const char *path, const struct route **ret_route)
+{
+    return route_match(&api, method, bytes_str(path), &arena, ret_route, &params, &allowed);
+}
+
+static void assert_row(enum http_method method, const char *path, size_t row)
+{
+    const struct route *route = NULL;
+    if (match(method, path, &route) != ST_OK)
+        fail_msg("%s does not match", path);
+    if (route != &rows[row])
+        fail_msg("%s matches row %zu", path, (size_t)(route - rows));
+}
+
+static void the_first_row_that_fits_is_taken(void **ctx)
+{
+    (void)ctx;
+    assert_row(METHOD_GET, "health", 0);
+    assert_row(METHOD_HEAD, "health", 0);
+    assert_row(METHOD_POST, "health", 1);
+    assert_row(METHOD_PUT, "health", 1);
+    assert_row(METHOD_LIST, "roles/", 2);
+    assert_row(METHOD_GET, "data/latest", 5);
+    assert_row(METHOD_GET, "data/latest/x", 6);
+    assert_row(METHOD_PATCH, "data/latest", 7);
+}
+
+static void captures_are_given_by_name(void **ctx)
+{
+    (void)ctx;
+    assert_row(METHOD_DELETE, "roles/my-role.1/keys/k_2", 4);
+    assert_int_equal(params.n, 2);
+    assert_bytes(params.items[0].name, BYTES("name"));
+    assert_string_equal(params.items[0].value, "my-role.1");
+    assert_bytes(params.items[1].name, BYTES("key"));
+    assert_string_equal(params.items[1].value, "k_2");
+}
+
+static void the_rest_of_a_path_is_captured_as_it_is(void **ctx)
+{
+    (void)ctx;
+    static const char *const rests[] = {"a", "a/b c/", "", "@x/y"};
+    for (size_t i = 0; i < ARRAY_LEN(rests); i++) {
+        const char *path = arena_format(&arena, "data/%s", rests[i]);
+        assert_row(METHOD_GET, path, 6);
+        assert_string_equal(params.items[0].value, rests[i]);
+    }
+}
+
+static void a_segment_that_is_no_name_is_not_captured(void **ctx)
+{
+    (void)ctx;
+    static const char *const paths[] = {"roles/-a", "roles/a.",  "roles/a b", "roles/a@b",
+                                        "roles/",   "roles/a/b", "role",      "roles/.."};
+    const struct route *route;
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+        if (match(METHOD_GET, paths[i], &route) == ST_OK)
+            fail_msg("%s matches", paths[i]);
+    assert_row(METHOD_GET, "roles/k\xc3\xa4se", 3);
+}
+
+static void unknown_paths_and_methods_differ(void **ctx)
+{
+    (void)ctx;
+    const struct route *route;
+    char text[ROUTE_METHODS_TEXT];
+    assert_status(match(METHOD_GET, "none", &route), ST_NOT_FOUND);
+    assert_status(match(METHOD_GET, "", &route), ST_NOT_FOUND);
+    assert_status(match(METHOD_GET, "health/x", &route), ST_NOT_FOUND);
+    assert_status(match(METHOD_DELETE, "health", &route), ST_UNSUPPORTED);
+    route_methods_text(allowed, text);
+    assert_string_equal(text, "GET, POST, PUT");
+    assert_status(match(METHOD_HEAD, "data/x", &route), ST_UNSUPPORTED);
+    route_methods_text(allowed, text);
+    assert_string_equal(text, "GET, PATCH");
+}
+
+static void the_method_implies_the_capability(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(route_caps(&rows[0]), CAP_READ);
+    assert_int_equal(route_caps(&rows[1]), CAP_UPDATE);
+    assert_int_equal(route_caps(&rows[2]), CAP_LIST);
+    assert_int_equal(route_caps(&rows[4]), CAP_DELETE);
+    assert_int_equal(route_caps(&rows[7]), CAP_PATCH | CAP_SUDO);
+    struct route both = rows[1];
+    both.caps = CAP_CREATE | CAP_UPDATE;
+    assert_int_equal(route_caps(&both), CAP_CREATE | CAP_UPDATE);
+}
+
+#define TEST(f) cmocka_unit_test_teardown(f, wipe)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_first_row_that_fits_is_taken),
+        TEST(captures_are_given_by_name),
+        TEST(the_rest_of_a_path_is_captured_as_it_is),
+        TEST(a_segment_that_is_no_name_is_not_captured),
+        TEST(unknown_paths_and_methods_differ),
+        TEST(the_method_implies_the_capability),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
