@@ -86,8 +86,6 @@ static void arm_timer(struct rlog *r)
         env_timer_set(r->env, &r->timer, r->core.timeout_ms);
 }
 
-static void close_step(struct rlog *r);
-
 /* Callbacks may call in again; that only adds to the lists, and the loop goes round. */
 static void pump(struct rlog *r, bool fire)
 {
@@ -113,8 +111,6 @@ static void leave(struct rlog *r, bool fire)
     }
     pump(r, fire);
     r->depth--;
-    if (r->closing && fire)
-        close_step(r); /* may be the end of *r */
 }
 
 void rlog_leave(struct rlog *r)
@@ -467,16 +463,12 @@ void rlog_receive(struct rlog *r, uint64_t from, const char *from_name, struct b
     rlog_leave(r);
 }
 
+/* Wait for what runs off the loop, then end. Not from the callback of anything that is closed. */
 static void on_close_timer(struct env_timer *timer)
 {
     struct rlog *r = CONTAINER_OF(timer, struct rlog, close_timer);
     rlog_enter(r);
     rlog_leave(r);
-}
-
-/* Wait for what runs off the loop, then end. */
-static void close_step(struct rlog *r)
-{
     bool busy = r->woken || r->take.running || !rlog_ships_idle(r) || !rlog_install_idle(r) ||
                 !rlog_disk_idle(r->disk) || !store_idle(r->machine.store);
     if (busy) {
@@ -485,7 +477,6 @@ static void close_step(struct rlog *r)
     }
     void (*closed)(void *ctx) = r->closed;
     void *ctx = r->closed_ctx;
-    env_timer_stop(r->env, &r->close_timer);
     rlog_install_done(r);
     destroy(r);
     closed(ctx);
@@ -504,6 +495,7 @@ void rlog_close(struct rlog *r, void (*closed)(void *ctx), void *ctx)
     rlog_members_close(r);
     rlog_ships_close(r);
     env_timer_stop(r->env, &r->timer);
+    env_timer_set(r->env, &r->close_timer, rlog_now(r));
     wake(r);
     rlog_leave_start(r);
 }

@@ -47,7 +47,8 @@ static enum status read_header(struct rlog_machine_load *l, struct reader *r)
         return ST_CORRUPT;
     if (format != RLOG_CONTENT_FORMAT || l->next.feature > RLOG_FEATURE)
         return ST_UNSUPPORTED;
-    if (l->next.time_ms < 0 || l->next.id_floor > l->next.version)
+    if (l->next.time_ms < 0 || l->next.version > INT64_MAX || l->next.local_version > INT64_MAX ||
+        l->next.id_floor > l->next.version)
         return ST_CORRUPT;
     l->phase = LOAD_RECORDS;
     return ST_OK;

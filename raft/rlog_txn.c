@@ -37,7 +37,8 @@ static bool op_valid(const struct rlog_op *op)
     case RLOG_OP_DELETE_PREFIX: return delete_prefix_valid(op->key);
     case RLOG_OP_STAGE_PUT:
         return rlog_txn_key_valid(op->key) && !rlog_key_is_local(op->key) &&
-               op->value.len <= STORE_VALUE_MAX && op->created > 0 && op->created <= op->modified;
+               op->value.len <= STORE_VALUE_MAX && op->created > 0 && op->created <= op->modified &&
+               op->modified <= INT64_MAX; /* there is always a next version */
     case RLOG_OP_STAGE_BEGIN:
     case RLOG_OP_STAGE_SWAP:
     case RLOG_OP_STAGE_DROP: return true;

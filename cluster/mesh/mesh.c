@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "cluster/mesh/mesh_impl.h"
+#include "crypto/cert.h"
 #include "loop/loop.h"
 
 #include <netinet/in.h>
@@ -12,6 +13,7 @@ enum {
     SMALL_QUEUE_BYTES = 1024 * 1024,
     BULK_QUEUE_BYTES = 24 * 1024 * 1024,
     GREETING_MS = 5000,
+    EXPIRY_WARN_DAYS = 30,
 };
 
 enum status mesh_address_split(const char *address, char ret_host[MESH_ADDRESS_MAX],
@@ -85,6 +87,22 @@ static enum status start_tls(struct mesh *mesh, struct reason *reason)
     return tls_ctx_new(&options, &mesh->client_tls, reason);
 }
 
+/* Peers refuse an expired certificate: somebody must hear of it in time. */
+static void note_expiry(struct mesh *mesh)
+{
+    CLEANUP(buf_done) struct buf pem = {0};
+    int64_t until_s = 0, left_s;
+    if (tls_pem_read(mesh->cert_path, &pem, NULL) != ST_OK ||
+        cert_not_after(buf_bytes(&pem), &until_s) != ST_OK)
+        return; /* it was readable a moment ago, and the next reload looks again */
+    atomic_store_explicit(&mesh->count.cert_not_after_s, until_s, memory_order_relaxed);
+    left_s = until_s - env_wall_ms(mesh->env) / 1000;
+    if (left_s < 0)
+        trace(TRACE_ERROR, "mesh", "%s has expired: other nodes will refuse it", mesh->cert_path);
+    else if (left_s < EXPIRY_WARN_DAYS * 86400)
+        trace(TRACE_WARN, "mesh", "%s expires in %d days", mesh->cert_path, (int)(left_s / 86400));
+}
+
 enum status mesh_reload(struct mesh *mesh, struct reason *reason)
 {
     struct mesh_identity identity;
@@ -101,7 +119,9 @@ enum status mesh_reload(struct mesh *mesh, struct reason *reason)
     TRY(tls_ctx_reload(mesh->server_tls, &options, reason));
     node_tls(mesh, false, &options);
     options.peer_uri_start = uri;
-    return tls_ctx_reload(mesh->client_tls, &options, reason);
+    TRY(tls_ctx_reload(mesh->client_tls, &options, reason));
+    note_expiry(mesh);
+    return ST_OK;
 }
 
 static void mesh_free(struct mesh *mesh)
@@ -177,6 +197,7 @@ enum status mesh_start(const struct mesh_options *options, struct mesh **ret_mes
     (void)uv_prepare_init(uv, &mesh->flush); /* neither can fail */
     (void)uv_prepare_start(&mesh->flush, on_flush);
     mesh->handles = 2;
+    note_expiry(mesh);
     *ret_mesh = mesh;
     return ST_OK;
 }
@@ -327,5 +348,6 @@ void mesh_stats(struct mesh *mesh, struct mesh_stats *ret_stats)
         .accepts_refused = get(&c->accepts_refused),
         .peers_gone = get(&c->peers_gone),
         .http_accepted = get(&c->http_accepted),
+        .cert_not_after_s = atomic_load_explicit(&c->cert_not_after_s, memory_order_relaxed),
     };
 }

@@ -96,6 +96,7 @@ struct mesh_stats {
     uint64_t connects, connects_failed; /* ours */
     uint64_t accepts, accepts_refused;  /* others'; refused for any reason */
     uint64_t peers_gone, http_accepted;
+    int64_t cert_not_after_s; /* own certificate, seconds since 1970 */
 };
 /* Any thread. */
 void mesh_stats(struct mesh *mesh, struct mesh_stats *ret_stats);

@@ -116,10 +116,14 @@ static void dial_failed(struct mesh_dial *dial, const char *why)
     struct mesh *mesh = dial->peer->mesh;
     uint64_t delay_ms = retry_delay_ms(dial);
     mesh_count(&mesh->count.connects_failed, 1);
-    if (!dial->told)
-        trace(TRACE_WARN, "mesh", "cannot connect to %s at %s: %s; trying again",
-              dial->peer->member.name, dial->peer->member.address, why);
-    dial->told = true;
+    uint64_t told = bytes_hash(bytes_str(why)) | 1;
+    const struct mesh_link *small = dial->peer->dials[0].link;
+    bool alone = !dial->bulk || (small != NULL && small->phase == LINK_READY);
+    if (told != dial->told) /* the two dials of a peer mostly fail alike */
+        trace(alone ? TRACE_WARN : TRACE_DEBUG, "mesh",
+              "cannot connect to %s at %s: %s; trying again", dial->peer->member.name,
+              dial->peer->member.address, why);
+    dial->told = told;
     dial->failures++;
     env_timer_set(mesh->env, &dial->retry, env_mono_ms(mesh->env) + delay_ms);
     tell_gone(dial);
@@ -179,7 +183,7 @@ void mesh_dial_ready(struct mesh_dial *dial)
     trace(dial->bulk ? TRACE_DEBUG : TRACE_INFO, "mesh", "connected to %s at %s", peer->member.name,
           dial->link->endpoint);
     dial->failures = 0;
-    dial->told = false;
+    dial->told = 0;
     mesh_peer_heard(peer);
 }
 
@@ -206,7 +210,7 @@ void mesh_dial_lost(struct mesh_dial *dial, bool was_ready, const char *why)
     }
     trace(dial->bulk ? TRACE_DEBUG : TRACE_INFO, "mesh", "lost the link to %s: %s",
           dial->peer->member.name, why);
-    dial->told = true;
+    dial->told = bytes_hash(bytes_str(uv_strerror(UV_ECONNREFUSED))) | 1; /* tell_gone says it */
     env_timer_set(mesh->env, &dial->retry, 0); /* whether it is still there matters now */
 }
 

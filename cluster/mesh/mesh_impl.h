@@ -70,7 +70,8 @@ struct mesh_link {
 /* Keeps one outgoing link to a peer. At most one of link, resolving, a running `retry`. */
 struct mesh_dial {
     struct mesh_peer *peer;
-    bool bulk, resolving, told; /* told: its failure was logged */
+    bool bulk, resolving;
+    uint64_t told; /* hash of the failure last logged, 0: none */
     struct mesh_link *link;
     struct env_timer retry;
     unsigned failures;     /* in a row */
@@ -93,6 +94,7 @@ struct mesh_counters {
     _Atomic uint64_t frames_sent, frames_received, bytes_sent, bytes_received, dropped_full,
         dropped_unconnected, links_out, links_in, connects, connects_failed, accepts,
         accepts_refused, peers_gone, http_accepted;
+    _Atomic int64_t cert_not_after_s;
 };
 
 static inline void mesh_count(_Atomic uint64_t *counter, uint64_t n)

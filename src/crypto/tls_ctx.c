@@ -101,6 +101,13 @@ static BIO *bio_over(const struct buf *b)
     return BIO_new_mem_buf(b->data, (int)b->len); /* at most TLS_PEM_MAX */
 }
 
+/* Read the extensions now: connections on all threads share the certificate, and then find it
+ * complete. False when they make no sense. */
+static bool parse(X509 *cert)
+{
+    return X509_check_purpose(cert, -1, 0) == 1;
+}
+
 static enum status use_cert(SSL_CTX *ssl, const struct tls_pem *pem, struct reason *reason)
 {
     CLEANUP(buf_done) struct buf text = {0};
@@ -113,10 +120,10 @@ static enum status use_cert(SSL_CTX *ssl, const struct tls_pem *pem, struct reas
         X509 *cert = PEM_read_bio_X509(bio, NULL, no_password, NULL);
         if (cert == NULL)
             break;
-        int ok =
-            n == 0 ? SSL_CTX_use_certificate(ssl, cert) : (int)SSL_CTX_add1_chain_cert(ssl, cert);
+        bool ok = parse(cert) && (n == 0 ? SSL_CTX_use_certificate(ssl, cert) == 1
+                                         : SSL_CTX_add1_chain_cert(ssl, cert) == 1);
         X509_free(cert);
-        if (ok != 1)
+        if (!ok)
             return invalid(reason, pem, "the certificate cannot be used");
     }
     return n != 0 ? ST_OK : invalid(reason, pem, "no PEM certificate found");
@@ -152,7 +159,7 @@ static enum status use_ca(SSL_CTX *ssl, const struct tls_options *options, struc
         X509 *cert = PEM_read_bio_X509(bio, NULL, no_password, NULL);
         if (cert == NULL)
             break;
-        bool ok = X509_STORE_add_cert(SSL_CTX_get_cert_store(ssl), cert) == 1 &&
+        bool ok = parse(cert) && X509_STORE_add_cert(SSL_CTX_get_cert_store(ssl), cert) == 1 &&
                   (!options->server || SSL_CTX_add_client_CA(ssl, cert) == 1);
         X509_free(cert);
         if (!ok)

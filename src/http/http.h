@@ -72,8 +72,8 @@ void http_peer_text(const struct http_request *req, char ret_text[static HTTP_PE
 NODISCARD enum status http_peer_cert(const struct http_request *req, struct tls_peer *ret_peer);
 bool http_is_tls(const struct http_request *req);
 
-/* Call `gone` once if the connection breaks before the answer is complete. The request stays
- * valid and still has to be answered. NULL takes it back. */
+/* Call `gone` once if the connection breaks, or the peer ends its side, before the answer is
+ * complete. The request stays valid and still has to be answered. NULL takes it back. */
 void http_on_gone(struct http_request *req, void (*gone)(struct http_request *req));
 
 /* Bodies: both are called from the handler's `head`. */
@@ -150,8 +150,8 @@ struct http_budget {
 };
 
 struct http_handler {
-    /* The head is complete, the body was not read: limit or stream it, or answer at once. May be
-     * NULL. */
+    /* The head is complete, the body was not read: limit or stream it, or answer at once. The
+     * request may not be kept: it comes again, or never. May be NULL. */
     void (*head)(void *ctx, struct http_request *req);
     /* The request is complete, or its body is to be streamed. */
     void (*request)(void *ctx, struct http_request *req);

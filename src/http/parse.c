@@ -435,12 +435,9 @@ static enum http_event on_paused(struct http_parser *p)
         return EVENT_DONE;
     }
     ASSERT(p->phase == PARSE_HEAD);
-    if (is_response(p) && p->no_body) { /* else llhttp would wait for one */
-        p->phase = PARSE_END;
-        return EVENT_DONE;
-    }
-    p->phase = PARSE_BODY;
-    return EVENT_HEAD;
+    bool body = p->head->chunked || (p->head->has_length && p->head->length != 0);
+    p->phase = body && !p->no_body ? PARSE_BODY : PARSE_END;
+    return p->phase == PARSE_BODY ? EVENT_HEAD : EVENT_DONE;
 }
 
 /* Show llhttp one slice. */

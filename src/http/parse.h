@@ -44,7 +44,7 @@ struct http_header http_head_field(const struct http_head *head, size_t i);
 
 enum http_event {
     EVENT_MORE,    /* all input was used */
-    EVENT_HEAD,    /* the head is complete; the body has not been looked at */
+    EVENT_HEAD,    /* the head is complete and a body follows */
     EVENT_DONE,    /* the message is complete */
     EVENT_REFUSED, /* status and why are set; nothing more can be parsed */
 };
@@ -80,8 +80,8 @@ void http_parser_request(struct http_parser *parser, const struct http_limits *l
 void http_parser_response(struct http_parser *parser, const struct http_limits *limits,
                           struct http_head *head, bool no_body);
 
-/* Use input up to the next event. Call it again, also without input, until it gives EVENT_MORE,
- * EVENT_DONE or EVENT_REFUSED. *ret_used bytes were used. */
+/* Use input up to the next event; *ret_used bytes were used. Not to be called after EVENT_DONE or
+ * EVENT_REFUSED. */
 enum http_event http_parser_run(struct http_parser *parser, struct bytes in, size_t *ret_used);
 
 /* From on_body. `why` is static. */

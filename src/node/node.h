@@ -8,6 +8,7 @@
  *   node_join.c      founding, joining, replacing a lost or damaged disk
  *   node_role.c      what each change of the replica means for this node
  *   node_upkeep.c    the Merkle root, the key rings
+ *   node_admin.c     what an operator asks of the cluster
  *   founding.[ch]    who may found */
 #ifndef HOLDFAST_NODE_NODE_H
 #define HOLDFAST_NODE_NODE_H
@@ -79,6 +80,14 @@ struct env *node_env(struct node *node);
 struct barrier *node_barrier(struct node *node);
 /* How this node speaks to another's cluster port: mutual TLS. Any thread. */
 struct tls_ctx *node_tls(struct node *node);
+
+/* Both block, on any thread but the raft thread, for as long as half a minute. On the leader only:
+ * ST_NOT_LEADER elsewhere; ST_TIMEOUT: it may yet happen; ST_BUSY, ST_INVALID, with a reason.
+ * ST_NOT_FOUND: no member of that name. */
+NODISCARD enum status node_remove_member(struct node *node, const char *name,
+                                         struct reason *reason);
+/* Hand leadership to the member best able to take it. */
+NODISCARD enum status node_step_down(struct node *node, struct reason *reason);
 
 /* Cluster time as well as this node knows it: the leader's own, elsewhere carried on from what was
  * last heard; 0 before that. Any thread. */

@@ -19,7 +19,19 @@ enum { ENTRY_BYTES = 1 + STORE_HASH_BYTES, HEAD_BYTES = 5 };
 
 static_assert((int)STORE_HASH_BYTES == (int)CRYPTO_SHA256_BYTES, "hashes are SHA-256");
 
-static void node_hash(struct crypto_sha256 *sha, struct store_node *node, uint8_t *ret_hash);
+/* An inner node being hashed: what is known of its entries. */
+struct level {
+    struct store_node *node;
+    uint8_t *entries; /* own, then byte and hash of each child */
+    size_t len;
+    unsigned at; /* of store_inner_next */
+};
+
+/* From the top down; as many as keys nest. */
+struct levels {
+    struct level *items;
+    size_t n, cap;
+};
 
 static void leaf_hash(struct crypto_sha256 *sha, const struct store_leaf *leaf, struct bytes prefix,
                       uint8_t *ret_hash)
@@ -30,56 +42,121 @@ static void leaf_hash(struct crypto_sha256 *sha, const struct store_leaf *leaf, 
     crypto_sha256(sha, parts, ARRAY_LEN(parts), ret_hash);
 }
 
-static void inner_hash(struct crypto_sha256 *sha, const struct store_inner *inner,
-                       struct bytes prefix, uint8_t *ret_hash)
+static void level_hash(struct crypto_sha256 *sha, const struct level *level, struct bytes prefix,
+                       uint8_t *ret_hash)
 {
     uint8_t head[HEAD_BYTES] = {1};
     le32_put(head + 1, (uint32_t)prefix.len);
-    uint8_t *entries = mem_must_alloc((inner->node.len + 1) * (size_t)ENTRY_BYTES);
-    size_t len = 0;
-    unsigned at = 0;
-    uint8_t byte;
-    ASSERT(inner->node.len + (inner->own != NULL) >= 2);
-    entries[len++] = inner->own != NULL;
-    if (inner->own != NULL) {
-        node_hash(sha, inner->own, entries + len);
-        len += STORE_HASH_BYTES;
-    }
-    for (struct store_node *child; (child = store_inner_next(inner, &at, &byte)) != NULL;) {
-        entries[len] = byte;
-        node_hash(sha, child, entries + len + 1);
-        len += ENTRY_BYTES;
-    }
-    struct bytes parts[] = {bytes_of(head, sizeof head), prefix, bytes_of(entries, len)};
+    struct bytes parts[] = {bytes_of(head, sizeof head), prefix,
+                            bytes_of(level->entries, level->len)};
     crypto_sha256(sha, parts, ARRAY_LEN(parts), ret_hash);
-    mem_free(entries);
 }
 
-/* With only a part of the node's prefix: the hash of another set, not kept. */
-static void part_hash(struct crypto_sha256 *sha, const struct store_node *node, struct bytes prefix,
-                      uint8_t *ret_hash)
+static bool hash_known(struct store_node *node, uint8_t *ret_hash)
 {
-    if (node->kind == STORE_LEAF)
-        leaf_hash(sha, store_leaf_of(node), prefix, ret_hash);
-    else
-        inner_hash(sha, store_inner_of(node), prefix, ret_hash);
+    if (atomic_load_explicit(&node->hash_state, memory_order_acquire) != STORE_HASH_DONE)
+        return false;
+    memcpy(ret_hash, node->hash, sizeof node->hash);
+    return true;
 }
 
-/* Calls itself as deep as keys can nest, which STORE_KEY_MAX bounds. */
-static void node_hash(struct crypto_sha256 *sha, struct store_node *node, uint8_t *ret_hash)
+/* Only one thread writes the field; others that computed the same go on without. */
+static void hash_keep(struct store_node *node, const uint8_t *hash)
 {
-    uint8_t state = atomic_load_explicit(&node->hash_state, memory_order_acquire);
-    if (state == STORE_HASH_DONE) {
-        memcpy(ret_hash, node->hash, sizeof node->hash);
-        return;
-    }
-    part_hash(sha, node, store_node_prefix(node), ret_hash);
-    state = STORE_HASH_NONE;
+    uint8_t state = STORE_HASH_NONE;
     if (!atomic_compare_exchange_strong_explicit(&node->hash_state, &state, STORE_HASH_BUSY,
                                                  memory_order_relaxed, memory_order_relaxed))
-        return; /* another thread writes the same */
-    memcpy(node->hash, ret_hash, sizeof node->hash);
+        return;
+    memcpy(node->hash, hash, sizeof node->hash);
     atomic_store_explicit(&node->hash_state, STORE_HASH_DONE, memory_order_release);
+}
+
+static void level_push(struct levels *levels, struct store_node *node)
+{
+    const struct store_inner *inner = store_inner_of(node);
+    ASSERT(node->len + (inner->own != NULL) >= 2);
+    if (levels->n == levels->cap) {
+        levels->cap = levels->cap != 0 ? levels->cap * 2 : 32;
+        levels->items = mem_must_realloc(levels->items, levels->cap * sizeof *levels->items);
+    }
+    struct level level = {.node = node};
+    level.entries = mem_must_alloc((node->len + 1) * (size_t)ENTRY_BYTES);
+    level.entries[level.len++] = inner->own != NULL;
+    levels->items[levels->n++] = level;
+}
+
+/* Append the hash of a child, or of the own value, if it is known or can be had at once. */
+static bool entry_add(struct crypto_sha256 *sha, struct level *level, struct store_node *child)
+{
+    uint8_t *hash = level->entries + level->len;
+    if (!hash_known(child, hash)) {
+        if (child->kind != STORE_LEAF)
+            return false;
+        leaf_hash(sha, store_leaf_of(child), store_node_prefix(child), hash);
+        hash_keep(child, hash);
+    }
+    level->len += STORE_HASH_BYTES;
+    return true;
+}
+
+/* Go on until a child must be hashed first, which is returned, or NULL: complete. */
+static struct store_node *level_fill(struct crypto_sha256 *sha, struct level *level)
+{
+    const struct store_inner *inner = store_inner_of(level->node);
+    struct store_node *child;
+    if (level->len == 1 && inner->own != NULL) {
+        bool added = entry_add(sha, level, inner->own);
+        ASSERT(added); /* own values are leaves */
+    }
+    while ((child = store_inner_next(inner, &level->at, &level->entries[level->len])) != NULL) {
+        level->len++;
+        if (!entry_add(sha, level, child))
+            return child;
+    }
+    return NULL;
+}
+
+/* The hash of an inner node that has only `prefix` in front. */
+static void inner_hash(struct crypto_sha256 *sha, struct store_node *top, struct bytes prefix,
+                       uint8_t *ret_hash)
+{
+    struct levels levels = {0};
+    level_push(&levels, top);
+    for (;;) {
+        struct level *level = &levels.items[levels.n - 1];
+        struct store_node *child = level_fill(sha, level);
+        if (child != NULL) {
+            level_push(&levels, child);
+            continue;
+        }
+        struct store_node *node = level->node;
+        levels.n--;
+        level_hash(sha, level, levels.n == 0 ? prefix : store_node_prefix(node), ret_hash);
+        mem_free(level->entries);
+        if (levels.n == 0)
+            break;
+        hash_keep(node, ret_hash);
+        level = &levels.items[levels.n - 1];
+        memcpy(level->entries + level->len, ret_hash, STORE_HASH_BYTES);
+        level->len += STORE_HASH_BYTES;
+    }
+    mem_free(levels.items);
+}
+
+/* `hidden` bytes of the prefix of `top` belong to another set than the node's own, which is not
+ * kept. */
+static void top_hash(struct crypto_sha256 *sha, struct store_node *top, size_t hidden,
+                     uint8_t *ret_hash)
+{
+    struct bytes prefix = bytes_from(store_node_prefix(top), hidden);
+    if (hidden == 0 && hash_known(top, ret_hash))
+        return;
+    if (top->kind == STORE_LEAF)
+        leaf_hash(sha, store_leaf_of(top), prefix, ret_hash);
+    else
+        inner_hash(sha, top, prefix, ret_hash);
+    if (hidden == 0)
+        hash_keep(top, ret_hash);
 }
 
 void store_hash(const struct store_pin *pin, struct bytes prefix,
@@ -98,9 +175,6 @@ void store_hash(const struct store_pin *pin, struct bytes prefix,
         (void)fprintf(stderr, "out of memory: a hash has no other answer\n"); /* then abort */
         abort();
     }
-    if (hidden == 0)
-        node_hash(sha, top, ret_hash);
-    else
-        part_hash(sha, top, bytes_from(store_node_prefix(top), hidden), ret_hash);
+    top_hash(sha, top, hidden, ret_hash);
     crypto_sha256_free(sha);
 }

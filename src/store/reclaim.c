@@ -132,7 +132,7 @@ void store_reclaim_retire(struct store_reclaim *r, struct store_node *node, uint
     if (node->birth < batch) {
         r->retained_bytes += weight.bytes;
         dead_add(&r->fresh, (struct store_dead){node, batch});
-    } else if (node->kind == STORE_LEAF) {
+    } else if (node->kind == STORE_LEAF && r->lent) {
         dead_add(&r->spent, (struct store_dead){node, batch});
     } else {
         mem_free(node);
@@ -142,7 +142,7 @@ void store_reclaim_retire(struct store_reclaim *r, struct store_node *node, uint
 void store_reclaim_drop(struct store_reclaim *r, struct store_node *root, uint64_t batch)
 {
     if (root != NULL)
-        dead_add(&r->drops, (struct store_dead){root, batch});
+        dead_add(&r->fresh_drops, (struct store_dead){root, batch});
 }
 
 static void push_children(struct store_dead_list *stack, const struct store_node *node,
@@ -198,6 +198,8 @@ static void job_run(struct env_work *work)
     }
 }
 
+static void job_start(struct store_reclaim *r);
+
 static void job_done(struct env_work *work)
 {
     struct store_job *job = CONTAINER_OF(work, struct store_job, work);
@@ -216,6 +218,7 @@ static void job_done(struct env_work *work)
     job->kept_bytes = job->freed_bytes = 0;
     job->busy = false;
     show(r);
+    job_start(r);
 }
 
 static void job_start(struct store_reclaim *r)
@@ -250,32 +253,6 @@ static void graves_open(struct store_reclaim *r, const struct store_held *held)
     r->graves.n = kept;
 }
 
-bool store_reclaim_run(struct store_reclaim *r)
-{
-    struct store_held held;
-    struct store_dead dead;
-
-    while (dead_take(&r->spent, &dead))
-        mem_free(dead.node);
-    if (r->fresh.n + r->loose.n + r->drops.n + r->graves.n == 0) {
-        show(r);
-        return r->job.busy;
-    }
-    store_pins_held(r->pins, &held);
-    graves_open(r, &held);
-    size_t quota = LOOSE_INLINE + 2 * r->fresh.n;
-    uint64_t freed_bytes = 0;
-    while (dead_take(&r->fresh, &dead))
-        freed_bytes += judge(dead, &held, &r->graves);
-    for (; quota > 0 && dead_take(&r->loose, &dead); quota--)
-        freed_bytes += judge(dead, &held, &r->graves);
-    ASSERT(r->retained_bytes >= freed_bytes);
-    r->retained_bytes -= freed_bytes;
-    show(r);
-    job_start(r);
-    return r->retained_bytes != 0 || r->job.busy || r->drops.n != 0;
-}
-
 static void free_list(struct store_dead_list *list)
 {
     struct store_dead dead;
@@ -283,10 +260,49 @@ static void free_list(struct store_dead_list *list)
         mem_free(dead.node);
 }
 
+/* Judge up to `loose_max` loose nodes and all fresh ones. */
+static bool run(struct store_reclaim *r, struct store_dead_list *fresh, size_t loose_max)
+{
+    struct store_held held;
+    struct store_dead dead;
+    uint64_t freed_bytes = 0;
+
+    if (fresh->n + r->loose.n + r->drops.n + r->graves.n == 0) {
+        show(r);
+        return r->job.busy;
+    }
+    store_pins_held(r->pins, &held);
+    graves_open(r, &held);
+    while (dead_take(fresh, &dead))
+        freed_bytes += judge(dead, &held, &r->graves);
+    for (; loose_max > 0 && dead_take(&r->loose, &dead); loose_max--)
+        freed_bytes += judge(dead, &held, &r->graves);
+    ASSERT(r->retained_bytes >= freed_bytes);
+    r->retained_bytes -= freed_bytes;
+    show(r);
+    job_start(r);
+    return r->job.busy || r->loose.n + r->drops.n + r->graves.n != 0;
+}
+
+bool store_reclaim_published(struct store_reclaim *r)
+{
+    dead_splice(&r->drops, &r->fresh_drops);
+    free_list(&r->spent);
+    r->lent = false;
+    return run(r, &r->fresh, LOOSE_INLINE + 2 * r->fresh.n);
+}
+
+bool store_reclaim_run(struct store_reclaim *r)
+{
+    struct store_dead_list none = {0};
+    return run(r, &none, LOOSE_INLINE);
+}
+
 void store_reclaim_done(struct store_reclaim *r)
 {
     struct store_dead dead;
     ASSERT(!r->job.busy);
+    dead_splice(&r->drops, &r->fresh_drops);
     free_list(&r->fresh);
     free_list(&r->spent);
     free_list(&r->loose);

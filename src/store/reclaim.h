@@ -55,9 +55,13 @@ struct store_job {
 struct store_reclaim {
     struct env *env;
     struct store_pins *pins;
-    struct store_dead_list fresh; /* died in the running batch */
-    struct store_dead_list spent; /* leaves born and replaced in it: never published */
-    struct store_dead_list drops; /* roots of subtrees that died */
+    /* Of the running batch: readers can still pin what it took away. */
+    struct store_dead_list fresh;       /* died in it */
+    struct store_dead_list fresh_drops; /* tops of subtrees that died in it */
+    struct store_dead_list spent;       /* leaves born and replaced in it, never published, */
+    bool lent;                          /* kept because the writer read values */
+    /* Of published batches. */
+    struct store_dead_list drops; /* tops of subtrees to visit */
     struct store_dead_list loose; /* whose pin went */
     struct store_graves graves;
     struct store_weight live;
@@ -72,12 +76,14 @@ void store_weight_add(struct store_weight *weight, const struct store_node *node
 
 /* No pin may be held and no job may run; frees whatever waits. */
 void store_reclaim_done(struct store_reclaim *r);
-/* `node` left the tree in `batch`. One that was born in it is freed: an inner node now, a leaf at
- * publish, for its value may be borrowed. */
+/* `node` left the tree in `batch`. One that was born in it is freed at once, except a leaf whose
+ * value may be lent until publish. */
 void store_reclaim_retire(struct store_reclaim *r, struct store_node *node, uint64_t batch);
 /* `root` and everything below left the tree in `batch`. NULL: nothing. */
 void store_reclaim_drop(struct store_reclaim *r, struct store_node *root, uint64_t batch);
-/* After a publication, or from time to time. Returns whether something waits. */
+/* The running batch was published. Returns whether something waits. */
+bool store_reclaim_published(struct store_reclaim *r);
+/* From time to time: what earlier batches left. Returns whether something waits. */
 bool store_reclaim_run(struct store_reclaim *r);
 /* Free `root` and everything below at once. */
 void store_reclaim_free_tree(struct store_node *root);

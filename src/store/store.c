@@ -137,6 +137,7 @@ enum status store_writer_get(struct store *store, struct bytes key, struct store
     if (leaf == NULL)
         return ST_NOT_FOUND;
     store_read_item(leaf, key, ret_item);
+    store->writer.reclaim.lent = true;
     return ST_OK;
 }
 
@@ -146,31 +147,33 @@ uint64_t store_writer_newest(struct store *store, struct bytes prefix)
     return store_read_newest(&view, prefix);
 }
 
-static void tick(struct store *store);
+static void on_timer(struct env_timer *timer);
 
-static void on_timer(struct env_timer *timer)
+/* Look at the pins, and again soon while any are held or dead nodes wait. */
+static void tick(struct store *store, bool waiting)
 {
-    struct store *store = CONTAINER_OF(timer, struct store, timer);
-    store->ticking = false;
-    tick(store);
-}
-
-static void tick(struct store *store)
-{
-    uint64_t now_ms = store->env != NULL ? env_mono_ms(store->env) : 0;
-    bool busy = store_pins_tick(&store->pins, now_ms) != 0;
-    busy |= store_reclaim_run(&store->writer.reclaim);
-    if (!busy || store->ticking || store->env == NULL)
+    if (store->env == NULL)
+        return;
+    uint64_t now_ms = env_mono_ms(store->env);
+    waiting |= store_pins_tick(&store->pins, now_ms) != 0;
+    if (!waiting || store->ticking)
         return;
     store->ticking = true;
     store->timer.fire = on_timer;
     env_timer_set(store->env, &store->timer, now_ms + TICK_MS);
 }
 
+static void on_timer(struct env_timer *timer)
+{
+    struct store *store = CONTAINER_OF(timer, struct store, timer);
+    store->ticking = false;
+    tick(store, store_reclaim_run(&store->writer.reclaim));
+}
+
 void store_publish(struct store *store, uint64_t version)
 {
     publish(store, version);
-    tick(store);
+    tick(store, store_reclaim_published(&store->writer.reclaim));
 }
 
 void store_stage_drop(struct store *store)

@@ -52,7 +52,7 @@ static uint64_t understand(struct bytes in, size_t step)
     struct http_head head = {0};
     enum http_event event = EVENT_DONE;
     uint64_t digest = 0; /* up to the last complete message */
-    for (size_t at = 0, used = 0; event != EVENT_REFUSED && (at < in.len || event == EVENT_HEAD);
+    for (size_t at = 0, used = 0; event != EVENT_REFUSED && at < in.len;
          at += used) {
         if (event == EVENT_DONE) {
             http_head_reset(&head);
@@ -62,10 +62,10 @@ static uint64_t understand(struct bytes in, size_t step)
         struct bytes shown = bytes_of(in.data + at, MIN(step, in.len - at));
         event = http_parser_run(&t.parser, shown, &used);
         ASSERT(used <= shown.len);
-        if (event == EVENT_HEAD)
+        if (event == EVENT_DONE) {
             mix_head(&t, &head);
-        if (event == EVENT_DONE)
             digest = t.digest + 1;
+        }
     }
     ASSERT(event != EVENT_REFUSED || (t.parser.status >= 400 && t.parser.why != NULL));
     http_head_done(&head);

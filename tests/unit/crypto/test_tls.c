@@ -2,6 +2,8 @@
 
 #include "base/mem.h"
 
+#include <pthread.h>
+
 static struct pki pki;
 
 static int setup(void **ctx)
@@ -39,6 +41,31 @@ static void assert_open(const struct ends *e)
     assert_string_equal(tls_error(e->server), "");
     assert_int_equal(tls_conn_phase(e->client), TLS_OPEN);
     assert_int_equal(tls_conn_phase(e->server), TLS_OPEN);
+}
+
+/* A client of TLS 1.2, which names no newer version. */
+static const char hello_12[] = "\x16\x03\x01\x00\x45\x01\x00\x00\x41\x03\x03"
+                               "0123456789abcdef0123456789abcdef"
+                               "\x00\x00\x02\xc0\x2b\x01\x00" /* ECDHE-ECDSA-AES128-GCM */
+                               "\x00\x16"
+                               "\x00\x0a\x00\x04\x00\x02\x00\x17"  /* P-256 */
+                               "\x00\x0b\x00\x02\x01\x00"          /* uncompressed */
+                               "\x00\x0d\x00\x04\x00\x02\x04\x03"; /* ECDSA, SHA-256 */
+
+static void tls_12_is_for_clients_only(void **ctx)
+{
+    struct tls_options server = own(&pki.server, NULL);
+    CLEANUP(buf_done) struct buf got = {0};
+    (void)ctx;
+    for (int strict = 0; strict < 2; strict++) {
+        struct ends e;
+        server.tls13_only = strict == 1;
+        ends_init(&e, server, own(NULL, &pki.ca), &localhost);
+        assert_status(tls_feed(e.server, bytes_of(hello_12, sizeof hello_12 - 1)), ST_OK);
+        assert_status(drain(e.server, &got), strict ? ST_CRYPTO : ST_OK);
+        assert_string_equal(tls_error(e.server), strict ? "unsupported protocol" : "");
+        ends_done(&e);
+    }
 }
 
 static void plaintext_passes_both_ways(void **ctx)
@@ -456,6 +483,50 @@ static void a_reload_changes_new_connections_only(void **ctx)
     ends_done(&e);
 }
 
+struct sharing {
+    struct tls_ctx *server, *client;
+    unsigned open;
+};
+
+static void *shake_hands(void *ctx)
+{
+    struct sharing *sharing = ctx;
+    for (int i = 0; i < 20; i++) {
+        struct ends e = {.server_ctx = tls_ctx_ref(sharing->server),
+                         .client_ctx = tls_ctx_ref(sharing->client)};
+        if (tls_conn_new(e.server_ctx, NULL, &e.server) == ST_OK &&
+            tls_conn_new(e.client_ctx, &localhost, &e.client) == ST_OK) {
+            shake(&e, 1000);
+            sharing->open += tls_conn_phase(e.client) == TLS_OPEN;
+        }
+        ends_done(&e);
+    }
+    return NULL;
+}
+
+static void contexts_are_shared_by_threads(void **ctx)
+{
+    enum { THREADS = 3 };
+    struct tls_options server = own(&pki.server, NULL);
+    struct sharing sharing[THREADS];
+    pthread_t threads[THREADS];
+    (void)ctx;
+    server.server = true;
+    struct tls_ctx *ours = ctx_of(server), *theirs = ctx_of(own(NULL, &pki.ca));
+    for (int i = 0; i < THREADS; i++) {
+        sharing[i] = (struct sharing){ours, theirs, 0};
+        assert_int_equal(pthread_create(&threads[i], NULL, shake_hands, &sharing[i]), 0);
+    }
+    for (int i = 0; i < 20; i++)
+        assert_status(tls_ctx_reload(ours, &server, NULL), ST_OK);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(sharing[i].open, 20);
+    }
+    tls_ctx_unref(ours);
+    tls_ctx_unref(theirs);
+}
+
 static void bad_options_are_explained(void **ctx)
 {
     struct tls_ctx *made = NULL;
@@ -523,6 +594,7 @@ static void running_out_of_memory_is_survived_anywhere(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tls_12_is_for_clients_only),
         cmocka_unit_test(plaintext_passes_both_ways),
         cmocka_unit_test(the_handshake_may_be_split_at_every_byte),
         cmocka_unit_test(many_parts_share_records),
@@ -549,6 +621,7 @@ int main(void)
         cmocka_unit_test(alpn_without_a_common_name_is_refused),
         cmocka_unit_test(a_peer_without_alpn_is_refused_where_it_is_required),
         cmocka_unit_test(a_reload_changes_new_connections_only),
+        cmocka_unit_test(contexts_are_shared_by_threads),
         cmocka_unit_test(bad_options_are_explained),
         cmocka_unit_test(running_out_of_memory_is_survived_anywhere),
     };

@@ -58,7 +58,7 @@ static void parse(struct outcome *o, struct bytes in, size_t step)
     size_t at = 0;
     o->text[0] = '\0';
     o->parser.on_body = keep_body;
-    while (event != EVENT_REFUSED && (at < in.len || event == EVENT_HEAD)) {
+    while (event != EVENT_REFUSED && at < in.len) {
         size_t used = 0;
         if (event == EVENT_DONE) {
             buf_clear(&o->body);
@@ -359,7 +359,7 @@ static void headers_are_found_in_any_case_and_trimmed(void **ctx)
     size_t used = 0, at = 0;
     (void)ctx; /* no state */
     http_parser_request(&parser, &limits, &head);
-    assert_int_equal(http_parser_run(&parser, in, &used), EVENT_HEAD);
+    assert_int_equal(http_parser_run(&parser, in, &used), EVENT_DONE);
     assert_int_equal(used, in.len);
     assert_true(http_head_next(&head, "X-TOKEN", &at, &value) && bytes_eq(value, BYTES("a b")));
     assert_true(http_head_next(&head, "X-TOKEN", &at, &value) && bytes_eq(value, BYTES("c")));

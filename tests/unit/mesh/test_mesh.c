@@ -1,5 +1,8 @@
 #include "mesh/mesh_nodes.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 static void frames_pass_both_ways(void **ctx)
 {
     struct world *w = *ctx;
@@ -155,6 +158,63 @@ static bool alone(void *ctx)
 {
     struct mesh_stats s = stats(ctx);
     return s.links_in == 0 && s.links_out == 0;
+}
+
+/* n2 in a process of its own, which runs until it is killed; its port goes to `out`. */
+static void run_child(struct world *w, int out)
+{
+    assert_status(loop_new(NULL, &w->env), ST_OK);
+    start(w, 1);
+    uint16_t port = mesh_port(w->nodes[1].mesh);
+    assert_int_equal(write(out, &port, sizeof port), sizeof port);
+    loop_run(w->env);
+    _exit(1);
+}
+
+static pid_t start_child(struct world *w)
+{
+    int ends[2];
+    uint16_t port = 0;
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        run_child(w, ends[1]);
+    assert_int_equal(read(ends[0], &port, sizeof port), sizeof port);
+    assert_int_equal(close(ends[0]) | close(ends[1]), 0);
+    w->nodes[1].member = (struct mesh_member){.id = 2, .name = "n2"};
+    (void)snprintf(w->nodes[1].member.address, MESH_ADDRESS_MAX, "127.0.0.1:%u", (unsigned)port);
+    return pid;
+}
+
+static bool linked_out(void *ctx)
+{
+    return stats(ctx).links_out == 2;
+}
+
+static void only_a_process_that_ended_is_gone(void **ctx)
+{
+    struct world *w = *ctx;
+    pid_t pid = start_child(w);
+    start(w, 0);
+    mesh_members(w->nodes[0].mesh, &w->nodes[1].member, 1);
+    run_until(w, linked_out, &w->nodes[0]);
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    run_for(w, 100);
+    assert_int_equal(w->nodes[0].gone, 0);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    run_until(w, told_gone, &w->nodes[0]);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(w->nodes[0].gone, 1);
+}
+
+static void an_expired_certificate_is_told(void **ctx)
+{
+    struct world *w = *ctx;
+    struct mesh_options options = options_of(w, 1, "old");
+    start_with(w, 1, &options);
+    assert_non_null(strstr(logged, "n2.pem has expired: other nodes will refuse it"));
+    assert_true(stats(&w->nodes[1]).cert_not_after_s < time(NULL));
 }
 
 static void a_removed_member_is_disconnected(void **ctx)
@@ -317,6 +377,8 @@ int main(void)
         node_test(a_node_that_ends_is_found_gone_once),
         node_test(a_node_never_seen_is_not_gone),
         node_test(links_come_back_after_a_restart),
+        node_test(only_a_process_that_ended_is_gone),
+        node_test(an_expired_certificate_is_told),
         node_test(a_removed_member_is_disconnected),
         node_test(a_peer_with_another_id_is_not_linked),
         node_test(an_address_of_another_node_is_not_linked),

@@ -133,12 +133,25 @@ static void keys_outside_the_segments_are_refused(void **state)
 {
     (void)state;
     assert_status(check_made(BYTES("\1\3s/a\0"), BYTES("\1\3l/a\0")), ST_OK);
-    static const struct bytes bad[] = {
-        BYTES("\1\0\0"),        BYTES("\1\1s\0"),       BYTES("\1\2s/\0"),   BYTES("\1\3t/a\0"),
-        BYTES("\1\6l/req/\0"),  BYTES("\1\7l/req/x\0"), BYTES("\2\2s/"),     BYTES("\2\6l/req/"),
-        BYTES("\3\2l/"),        BYTES("\3\3l/r"),       BYTES("\3\6l/req/"), BYTES("\3\7l/req/i"),
-        BYTES("\3\2s/"),        BYTES("\0\3s/a"),       BYTES("\x8"),        BYTES("\5\3l/a\1\1\0"),
-        BYTES("\5\3s/a\0\1\0"), BYTES("\5\3s/a\2\1\0")};
+    static const struct bytes bad[] = {BYTES("\1\0\0"),
+                                       BYTES("\1\1s\0"),
+                                       BYTES("\1\2s/\0"),
+                                       BYTES("\1\3t/a\0"),
+                                       BYTES("\1\6l/req/\0"),
+                                       BYTES("\1\7l/req/x\0"),
+                                       BYTES("\2\2s/"),
+                                       BYTES("\2\6l/req/"),
+                                       BYTES("\3\2l/"),
+                                       BYTES("\3\3l/r"),
+                                       BYTES("\3\6l/req/"),
+                                       BYTES("\3\7l/req/i"),
+                                       BYTES("\3\2s/"),
+                                       BYTES("\0\3s/a"),
+                                       BYTES("\x8"),
+                                       BYTES("\5\3l/a\1\1\0"),
+                                       BYTES("\5\3s/a\0\1\0"),
+                                       BYTES("\5\3s/a\2\1\0"),
+                                       BYTES("\5\3s/a\1\x80\x80\x80\x80\x80\x80\x80\x80\x80\1\0")};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         assert_status(check_made(BYTES(""), bad[i]), ST_INVALID);
     assert_status(check_made(BYTES("\2\2s/\0"), BYTES("")), ST_OK);

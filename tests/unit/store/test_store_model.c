@@ -14,6 +14,7 @@ struct pair {
     struct store *store;
     struct model model;  /* what the writer sees */
     struct model public; /* what was published last */
+    struct model staged;
     struct pinned pins[PINS];
     struct rng rng;
     enum keys keys;
@@ -44,6 +45,7 @@ static void pair_close(struct pair *p)
     store_close(p->store, &p->env);
     model_done(&p->model);
     model_done(&p->public);
+    model_done(&p->staged);
 }
 
 static struct bytes value_random(struct rng *rng, uint8_t *room)
@@ -117,6 +119,44 @@ static void check_walk(struct pair *p, struct bytes prefix, struct bytes from)
     store_unpin(&pin);
 }
 
+/* What lies below "l/" stays. */
+static void swap(struct pair *p)
+{
+    struct bytes keep = BYTES("l/");
+    size_t from, to;
+    store_stage_swap(p->store, keep, p->version);
+    model_delete_prefix(&p->staged, keep);
+    model_range(&p->model, keep, &from, &to);
+    for (size_t i = from; i < to; i++)
+        model_put(&p->staged, p->model.items[i].key, p->model.items[i].value,
+                  p->model.items[i].created, p->model.items[i].modified);
+    model_done(&p->model);
+    p->model = p->staged;
+    p->staged = (struct model){0};
+}
+
+static void stage(struct pair *p)
+{
+    struct model_key key;
+    uint8_t room[VALUE_MAX];
+    size_t dice = rng_below(&p->rng, 60);
+    if (!store_staging(p->store) || dice == 0) {
+        store_stage_begin(p->store);
+        model_done(&p->staged);
+    } else if (dice == 1) {
+        swap(p);
+    } else if (dice == 2) {
+        store_stage_drop(p->store);
+        model_done(&p->staged);
+    } else {
+        key_random(&p->rng, p->keys, &key);
+        struct bytes value = value_random(&p->rng, room);
+        uint64_t created = 1 + rng_below(&p->rng, p->version);
+        store_stage_put(p->store, key_bytes(&key), value, created, p->version);
+        model_put(&p->staged, key_bytes(&key), value, created, p->version);
+    }
+}
+
 static void step(struct pair *p)
 {
     struct model_key key, other;
@@ -137,8 +177,10 @@ static void step(struct pair *p)
         model_delete_prefix(&p->model, k);
     } else if (dice < 80) {
         publish(p);
-    } else if (dice < 97) {
+    } else if (dice < 92) {
         check_get(p, k);
+    } else if (dice < 97) {
+        stage(p);
     } else if (dice < 99) {
         key_random(&p->rng, p->keys, &other);
         k.len = rng_below(&p->rng, k.len + 1);
@@ -166,28 +208,28 @@ static void nested_keys_behave_as_a_sorted_array(void **ctx)
 {
     (void)ctx;
     for (uint64_t seed = 1; seed <= 4; seed++)
-        run(seed, KEYS_NESTED, rounds(2000, 400000));
+        run(seed, KEYS_NESTED, rounds(12000, 400000));
 }
 
 static void wide_nodes_behave_as_a_sorted_array(void **ctx)
 {
     (void)ctx;
-    run(11, KEYS_WIDE, rounds(2500, 200000));
-    run(12, KEYS_WIDE, rounds(2500, 200000));
+    run(11, KEYS_WIDE, rounds(12000, 200000));
+    run(12, KEYS_WIDE, rounds(12000, 200000));
 }
 
 static void paths_behave_as_a_sorted_array(void **ctx)
 {
     (void)ctx;
     for (uint64_t seed = 21; seed <= 24; seed++)
-        run(seed, KEYS_PATHS, rounds(2000, 400000));
+        run(seed, KEYS_PATHS, rounds(12000, 400000));
 }
 
 static void deep_keys_behave_as_a_sorted_array(void **ctx)
 {
     (void)ctx;
-    run(31, KEYS_DEEP, rounds(1500, 200000));
-    run(32, KEYS_DEEP, rounds(1500, 200000));
+    run(31, KEYS_DEEP, rounds(8000, 200000));
+    run(32, KEYS_DEEP, rounds(8000, 200000));
 }
 
 int main(void)

@@ -1,0 +1,552 @@
+/* One connection of the server: phases, timeouts, and the way from bytes to requests. */
+#include "base/mem.h"
+#include "crypto/tls.h"
+#include "http/server.h"
+#include "loop/loop.h"
+
+enum {
+    QUEUED_MAX = 32,        /* answers to pipelined requests in one write */
+    STREAM_FROM = 4096,     /* a body with as much left is read to its place */
+    DRAIN_IDLE_MS = 1000, /* for who has connected just before */
+    BODY_STEP = 256 * 1024, /* room offered to one read */
+};
+
+static struct http_conn *conn_of(struct http_wire *wire)
+{
+    return CONTAINER_OF(wire, struct http_conn, wire);
+}
+
+static bool conn_over(const struct http_conn *c)
+{
+    return c->phase == CONN_LINGER || c->phase == CONN_CLOSING;
+}
+
+/* Time */
+
+static void conn_deadline(struct http_conn *c, uint32_t ms)
+{
+    struct env *env = c->server->env;
+    c->deadline_ms = ms != 0 ? env_mono_ms(env) + ms : 0;
+    if (ms != 0 && (c->timer.slot == 0 || c->timer.at_ms > c->deadline_ms))
+        env_timer_set(env, &c->timer, c->deadline_ms);
+}
+
+/* Bytes the peer must have moved within a window. */
+static bool too_slow(const struct http_conn *c, uint64_t moved, uint32_t rate_min)
+{
+    return moved < (uint64_t)rate_min * c->server->limits.rate_window_ms / 1000;
+}
+
+static bool conn_awaits_body(const struct http_conn *c)
+{
+    const struct http_exchange *x = c->x;
+    return c->phase == CONN_BODY || (c->phase == CONN_BUSY && x->streaming && !x->body_done &&
+                                     x->body_status == ST_OK && x->stash.len == 0);
+}
+
+static void conn_window(struct http_conn *c)
+{
+    c->window_on = true;
+    c->window_in = c->x != NULL ? c->x->body_seen : 0;
+    c->window_out = http_wire_progress(&c->wire);
+    conn_deadline(c, c->server->limits.rate_window_ms);
+}
+
+static void conn_move(struct http_conn *c, enum conn_phase phase)
+{
+    const struct http_limits *limits = &c->server->limits;
+    if (c->phase == CONN_CLOSING)
+        return;
+    if ((c->phase == CONN_IDLE) != (phase == CONN_IDLE))
+        http_server_move(c->server, c, phase == CONN_IDLE);
+    c->phase = phase;
+    c->window_on = false;
+    switch (phase) {
+    case CONN_HANDSHAKE: conn_deadline(c, limits->handshake_ms); break;
+    case CONN_IDLE: conn_deadline(c, limits->idle_ms); break;
+    case CONN_HEAD: conn_deadline(c, limits->header_ms); break;
+    case CONN_BODY:
+    case CONN_BUSY: conn_window(c); break;
+    case CONN_LINGER: conn_deadline(c, limits->linger_ms); break;
+    case CONN_CLOSING: conn_deadline(c, 0); break;
+    }
+}
+
+void http_conn_close(struct http_conn *c)
+{
+    if (c->phase == CONN_CLOSING)
+        return;
+    struct http_exchange *x = c->x;
+    conn_move(c, CONN_CLOSING);
+    env_timer_stop(c->server->env, &c->timer);
+    buf_done(&c->in);
+    http_wire_close(&c->wire);
+    c->x = NULL;
+    if (x != NULL)
+        http_exchange_orphan(x);
+}
+
+/* Nothing more is read as a request: let the output go, then end our side and wait a little, so
+ * that the peer reads our answer before it is told that we did not take its input. */
+static void conn_linger(struct http_conn *c)
+{
+    ASSERT(c->x == NULL);
+    if (conn_over(c))
+        return;
+    buf_done(&c->in);
+    conn_move(c, CONN_LINGER);
+    c->wire.discard = true;
+    http_wire_read(&c->wire, true);
+    http_wire_finish(&c->wire);
+    if (c->peer_ended && !http_wire_pending(&c->wire))
+        http_conn_close(c);
+    else if (http_wire_pending(&c->wire))
+        conn_window(c);
+}
+
+/* From bytes to requests */
+
+static bool conn_exchange(struct http_conn *c)
+{
+    if (c->x != NULL)
+        return true;
+    c->x = http_exchange_new(c->server);
+    if (c->x == NULL) {
+        http_conn_close(c);
+        return false;
+    }
+    c->x->conn = c;
+    http_parser_request(&c->parser, &c->server->limits, &c->x->head);
+    return true;
+}
+
+/* Answer a request that no handler has seen, or stop one whose body breaks off. */
+static void conn_refuse(struct http_conn *c, int status, const char *why)
+{
+    c->close_after = true;
+    if (!conn_exchange(c))
+        return;
+    if (!c->x->given) {
+        http_reply_refusal(c->x, status, why);
+        return;
+    }
+    enum status st = status == 413 ? ST_TOO_BIG : status == 408 ? ST_TIMEOUT : ST_INVALID;
+    http_exchange_body_end(c->x, st);
+}
+
+static bool on_body_run(struct http_parser *parser, struct bytes run)
+{
+    struct http_exchange *x = CONTAINER_OF(parser, struct http_conn, parser)->x;
+    x->body_seen += run.len;
+    if (x->body_seen > x->body_max) {
+        http_parser_refuse(parser, 413, "http: request body too large");
+        return false;
+    }
+    if (x->streaming) {
+        enum status st = http_exchange_body_add(x, run);
+        if (st != ST_OK)
+            http_parser_refuse(parser, 503, status_text(st));
+        return st == ST_OK;
+    }
+    if (run.data == x->body.data + x->body.len) { /* it was read to its place */
+        x->body.len += run.len;
+        return true;
+    }
+    enum status st = http_exchange_grow(x, run.len);
+    if (st != ST_OK) {
+        http_parser_refuse(parser, 503, "too many request bodies are being received");
+        return false;
+    }
+    buf_add(&x->body, run);
+    return true;
+}
+
+static void on_continue_sent(struct http_out *out, enum status st)
+{
+    (void)st; /* whoever must know learns it from the connection */
+    http_exchange_unref(CONTAINER_OF(out, struct http_exchange, continue_out));
+}
+
+static void conn_send_continue(struct http_conn *c)
+{
+    struct http_exchange *x = c->x;
+    if (!x->head.expects_continue || x->sent_continue || x->answering)
+        return;
+    x->sent_continue = true;
+    x->continue_out = (struct http_out){.sent = on_continue_sent,
+                                        .parts = {BYTES("HTTP/1.1 100 Continue\r\n\r\n")}};
+    x->refs++;
+    http_wire_send(&c->wire, &c->x->continue_out);
+}
+
+static void conn_give(struct http_conn *c)
+{
+    struct http_exchange *x = c->x;
+    conn_move(c, CONN_BUSY);
+    x->given = true;
+    x->req.body = buf_bytes(&x->body);
+    c->server->handler->request(c->server->ctx, &x->req);
+}
+
+/* The head is complete; `body`: one follows. */
+static void conn_on_head(struct http_conn *c, bool body)
+{
+    struct http_exchange *x = c->x;
+    const struct http_head *head = &x->head;
+    const struct http_handler *handler = c->server->handler;
+    const uint8_t *text = head->text.data;
+    x->req.method = head->method;
+    x->req.path = bytes_of(text + head->path_at, head->path_len);
+    x->req.query =
+        head->has_query ? bytes_of(text + head->query_at, head->query_len) : (struct bytes){0};
+    x->body_done = !body;
+    tally_add(&c->server->tally.requests, 1);
+    if (handler->head != NULL) {
+        conn_move(c, CONN_BUSY);
+        handler->head(c->server->ctx, &x->req);
+        if (c->x != x || x->answering) /* answered at once, or closed */
+            return;
+    }
+    if (head->has_length && head->length > x->body_max) {
+        conn_refuse(c, 413, "http: request body too large");
+        return;
+    }
+    if (x->streaming || !body) {
+        conn_give(c);
+        return;
+    }
+    conn_move(c, CONN_BODY);
+    conn_send_continue(c);
+}
+
+static void conn_on_done(struct http_conn *c)
+{
+    struct http_exchange *x = c->x;
+    if (c->phase == CONN_HEAD) {
+        conn_on_head(c, false);
+        return;
+    }
+    x->body_done = true;
+    if (x->streaming)
+        http_exchange_body_end(x, ST_OK);
+    else
+        conn_give(c);
+}
+
+static void conn_on_event(struct http_conn *c, enum http_event event)
+{
+    switch (event) {
+    case EVENT_HEAD: conn_on_head(c, true); break;
+    case EVENT_DONE: conn_on_done(c); break;
+    case EVENT_REFUSED: conn_refuse(c, c->parser.status, c->parser.why); break;
+    case EVENT_MORE: break;
+    }
+}
+
+/* Answers that the socket does not take stay counted. */
+static void conn_flush(struct http_conn *c)
+{
+    http_wire_flush(&c->wire);
+    tally_add(&c->server->tally.bytes_out, c->wire.bytes_out - c->counted_out);
+    c->counted_out = c->wire.bytes_out;
+    if (!http_wire_pending(&c->wire))
+        c->n_queued = 0;
+}
+
+/* Is there any use for input now? */
+static bool conn_wants(struct http_conn *c)
+{
+    switch (c->phase) {
+    case CONN_IDLE: /* an answer that does not go out keeps the next request waiting */
+        if (c->n_queued >= QUEUED_MAX)
+            conn_flush(c);
+        return c->phase == CONN_IDLE && !c->close_after && c->n_queued < QUEUED_MAX;
+    case CONN_HEAD:
+    case CONN_BODY:
+    case CONN_BUSY: return c->phase != CONN_BUSY ? true : conn_awaits_body(c);
+    default: return false;
+    }
+}
+
+/* Use input as far as possible; what is left belongs behind the request being answered. */
+static struct bytes conn_parse(struct http_conn *c, struct bytes in)
+{
+    c->parsing = true;
+    while (in.len != 0 && conn_wants(c) && conn_exchange(c)) {
+        size_t used = 0;
+        if (c->phase == CONN_IDLE)
+            conn_move(c, CONN_HEAD);
+        c->parser.on_body = on_body_run;
+        enum http_event event = http_parser_run(&c->parser, in, &used);
+        in = bytes_from(in, used);
+        conn_on_event(c, event);
+    }
+    c->parsing = false;
+    return in;
+}
+
+/* Output, reading and timers as the phase wants them. */
+static void conn_settle(struct http_conn *c)
+{
+    if (c->settling || conn_over(c) || c->phase == CONN_HANDSHAKE)
+        return;
+    c->settling = true;
+    conn_flush(c);
+    c->settling = false;
+    if (conn_over(c))
+        return;
+    bool idle = c->phase == CONN_IDLE;
+    if (idle && (c->close_after || c->peer_ended || c->server->draining)) {
+        conn_linger(c);
+        return;
+    }
+    bool pending = http_wire_pending(&c->wire);
+    bool awaits = conn_awaits_body(c);
+    bool watch = c->phase == CONN_BUSY && !awaits && c->x->stash.len == 0;
+    if ((pending || awaits) && !c->window_on && c->phase != CONN_HEAD)
+        conn_window(c);
+    http_wire_read(&c->wire, c->in.len == 0 && !(idle && pending) && (watch || conn_wants(c)));
+}
+
+void http_conn_go_on(struct http_conn *c)
+{
+    if (c->parsing || conn_over(c) || c->phase == CONN_HANDSHAKE)
+        return;
+    if (c->phase == CONN_BUSY && c->x->streaming && c->x->on_piece != NULL)
+        conn_send_continue(c);
+    if (c->in.len != 0 && !c->wire.writing) {
+        struct buf in = c->in;
+        c->in = (struct buf){0};
+        struct bytes left = conn_parse(c, buf_bytes(&in));
+        if (conn_over(c)) {
+            buf_done(&in);
+            return;
+        }
+        buf_consume(&in, in.len - left.len);
+        if (in.len != 0)
+            c->in = in;
+        else
+            buf_done(&in);
+    }
+    conn_settle(c);
+}
+
+void http_conn_send(struct http_conn *c, struct http_out *out)
+{
+    c->n_queued++;
+    http_wire_send(&c->wire, out);
+}
+
+void http_conn_answered(struct http_conn *c, bool cut)
+{
+    if (cut) {
+        http_conn_close(c);
+        return;
+    }
+    if (conn_over(c))
+        return;
+    conn_move(c, CONN_IDLE);
+    http_conn_go_on(c);
+}
+
+/* What the wire tells */
+
+static struct http_room conn_room(struct http_wire *wire)
+{
+    struct http_conn *c = conn_of(wire);
+    struct http_exchange *x = c->x;
+    if (c->phase != CONN_BODY || !x->head.has_length || c->in.len != 0)
+        return (struct http_room){0};
+    uint64_t left = x->head.length - x->body_seen;
+    if (left < STREAM_FROM || http_exchange_grow(x, (size_t)MIN(left, BODY_STEP)) != ST_OK)
+        return (struct http_room){0};
+    return (struct http_room){x->body.data + x->body.len,
+                              MIN(x->body.cap - x->body.len, (size_t)left)};
+}
+
+static void conn_on_data(struct http_wire *wire, struct bytes plain)
+{
+    struct http_conn *c = conn_of(wire);
+    tally_add(&c->server->tally.bytes_in, plain.len);
+    if (conn_over(c))
+        return;
+    struct bytes left = c->in.len == 0 ? conn_parse(c, plain) : plain;
+    if (conn_over(c))
+        return;
+    buf_add(&c->in, left);
+    if (buf_status(&c->in) != ST_OK)
+        http_conn_close(c);
+    else
+        conn_settle(c);
+}
+
+static void conn_on_secured(struct http_wire *wire)
+{
+    struct http_conn *c = conn_of(wire);
+    const char *alpn = tls_alpn(wire->tls);
+    ASSERT(c->phase == CONN_HANDSHAKE);
+    if (alpn[0] != '\0' && strcmp(alpn, "http/1.1") != 0) {
+        tally_add(&c->server->tally.handshakes_failed, 1);
+        http_conn_close(c);
+        return;
+    }
+    conn_move(c, CONN_IDLE);
+}
+
+static void conn_on_not_tls(struct http_wire *wire)
+{
+    struct http_conn *c = conn_of(wire);
+    tally_add(&c->server->tally.handshakes_failed, 1);
+    conn_move(c, CONN_IDLE);
+    conn_refuse(c, 400, "this port expects TLS: use https");
+}
+
+/* The peer ended its side, but may still read: finish what it asked for. */
+static void conn_half_closed(struct http_conn *c)
+{
+    struct http_exchange *x = c->x;
+    if (c->phase == CONN_LINGER)
+        return;
+    if (c->phase != CONN_BUSY) {
+        c->x = NULL;
+        conn_move(c, CONN_IDLE);
+        if (x != NULL) /* half a request */
+            http_exchange_orphan(x);
+        conn_linger(c);
+        return;
+    }
+    void (*gone)(struct http_request * req) = x->gone;
+    x->gone = NULL;
+    http_exchange_body_end(x, ST_CLOSED);
+    if (gone != NULL)
+        gone(&x->req);
+}
+
+static void conn_on_ended(struct http_wire *wire, enum status st)
+{
+    struct http_conn *c = conn_of(wire);
+    c->peer_ended = true;
+    if (c->phase == CONN_HANDSHAKE)
+        tally_add(&c->server->tally.handshakes_failed, 1);
+    bool more = c->phase == CONN_BUSY || http_wire_pending(wire);
+    if (st == ST_CLOSED && more && c->phase != CONN_HANDSHAKE)
+        conn_half_closed(c);
+    else
+        http_conn_close(c);
+}
+
+static void conn_on_drained(struct http_wire *wire)
+{
+    struct http_conn *c = conn_of(wire);
+    if (c->phase == CONN_LINGER) {
+        if (c->peer_ended)
+            http_conn_close(c);
+        else
+            conn_deadline(c, c->server->limits.linger_ms);
+        return;
+    }
+    c->window_on = false;
+    if (c->phase == CONN_IDLE)
+        conn_deadline(c, c->server->limits.idle_ms);
+    c->n_queued = 0;
+    http_conn_go_on(c);
+}
+
+static void conn_on_closed(struct http_wire *wire)
+{
+    struct http_conn *c = conn_of(wire);
+    struct http_server *server = c->server;
+    ASSERT(c->phase == CONN_CLOSING && c->x == NULL && c->timer.slot == 0);
+    tally_add(&server->tally.bytes_out, wire->bytes_out - c->counted_out);
+    tally_set(&server->tally.open, server->n_conns - 1);
+    list_remove(&c->link);
+    server->n_conns--;
+    mem_free(c);
+    http_server_less(server);
+}
+
+static const struct http_wire_ops wire_ops = {
+    .room = conn_room,
+    .data = conn_on_data,
+    .secured = conn_on_secured,
+    .not_tls = conn_on_not_tls,
+    .ended = conn_on_ended,
+    .drained = conn_on_drained,
+    .closed = conn_on_closed,
+};
+
+/* A window passed: is the peer fast enough? */
+static void conn_on_window(struct http_conn *c)
+{
+    const struct http_limits *limits = &c->server->limits;
+    bool reads_body = conn_awaits_body(c);
+    bool writes = http_wire_pending(&c->wire);
+    uint64_t got = c->x != NULL ? c->x->body_seen - c->window_in : 0;
+    uint64_t put = http_wire_progress(&c->wire) - c->window_out;
+    if (writes && too_slow(c, put, limits->write_rate_min)) {
+        tally_add(&c->server->tally.timeouts, 1);
+        http_conn_close(c);
+    } else if (reads_body && too_slow(c, got, limits->body_rate_min)) {
+        tally_add(&c->server->tally.timeouts, 1);
+        conn_refuse(c, 408, "the request body arrives too slowly");
+        http_conn_go_on(c);
+    } else if (reads_body || writes) {
+        conn_window(c);
+    } else {
+        c->window_on = false;
+        conn_deadline(c, 0);
+    }
+}
+
+static void conn_on_timer(struct env_timer *timer)
+{
+    struct http_conn *c = CONTAINER_OF(timer, struct http_conn, timer);
+    if (c->deadline_ms == 0)
+        return;
+    if (env_mono_ms(c->server->env) < c->deadline_ms) {
+        env_timer_set(c->server->env, timer, c->deadline_ms);
+        return;
+    }
+    bool window = c->phase == CONN_BODY || c->phase == CONN_BUSY || http_wire_pending(&c->wire);
+    if (window && c->phase != CONN_HANDSHAKE) {
+        conn_on_window(c);
+        return;
+    }
+    if (c->phase != CONN_LINGER && c->phase != CONN_IDLE)
+        tally_add(&c->server->tally.timeouts, 1);
+    if (c->phase == CONN_HANDSHAKE)
+        tally_add(&c->server->tally.handshakes_failed, 1);
+    if (c->phase == CONN_HEAD)
+        conn_refuse(c, 408, "the request headers arrive too slowly");
+    else
+        http_conn_close(c);
+}
+
+/* Life */
+
+enum status http_conn_new(struct http_server *server, struct http_conn **ret_conn)
+{
+    struct http_conn *c = mem_zalloc(sizeof *c);
+    if (c == NULL)
+        return ST_NOMEM;
+    enum status st =
+        http_wire_init(&c->wire, loop_uv(server->env), &wire_ops, &server->scratch, true);
+    if (st != ST_OK) {
+        mem_free(c);
+        return st;
+    }
+    c->server = server;
+    c->timer.fire = conn_on_timer;
+    c->phase = CONN_HANDSHAKE;
+    list_push(&server->active, &c->link);
+    server->n_conns++;
+    *ret_conn = c;
+    return ST_OK;
+}
+
+void http_conn_open(struct http_conn *c, struct tls_conn *tls, bool secured)
+{
+    conn_move(c, tls != NULL && !secured ? CONN_HANDSHAKE : CONN_IDLE);
+    if (http_wire_start(&c->wire, tls, secured) != ST_OK)
+        http_conn_close(c);
+}

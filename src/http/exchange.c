@@ -1,0 +1,243 @@
+/* A request and its answer: memory, references, streamed bodies. */
+#include "base/mem.h"
+#include "http/server.h"
+
+enum {
+    SPARE_MAX = 64,         /* exchanges kept for reuse */
+    BODY_FIRST = 16 * 1024, /* room for a body, before any of it came */
+    REPLY_KEEP = 4 * 1024,  /* capacity of a reply head worth keeping */
+};
+
+static bool budget_take(struct http_budget *budget, size_t n)
+{
+    size_t before = atomic_fetch_add_explicit(&budget->used, n, memory_order_relaxed);
+    if (before + n <= budget->bytes_max)
+        return true;
+    atomic_fetch_sub_explicit(&budget->used, n, memory_order_relaxed);
+    return false;
+}
+
+static void budget_give(struct http_budget *budget, size_t n)
+{
+    size_t before = atomic_fetch_sub_explicit(&budget->used, n, memory_order_relaxed);
+    ASSERT(before >= n);
+}
+
+struct http_exchange *http_exchange_new(struct http_server *server)
+{
+    struct list *spare = list_pop(&server->spare);
+    struct http_exchange *x =
+        spare != NULL ? CONTAINER_OF(spare, struct http_exchange, link) : mem_zalloc(sizeof *x);
+    if (x == NULL)
+        return NULL;
+    server->n_spare -= spare != NULL;
+    x->server = server;
+    x->refs = 1;
+    x->body_max = server->limits.body_bytes_max;
+    list_push(&server->exchanges, &x->link);
+    return x;
+}
+
+static void exchange_release(struct http_exchange *x)
+{
+    struct http_server *server = x->server;
+    ASSERT(x->conn == NULL && !x->piece_posted && !x->sent_posted);
+    arena_done(&x->req.arena);
+    buf_done(&x->body);
+    buf_done(&x->stash);
+    buf_done(&x->kept);
+    if (x->budgeted != 0)
+        budget_give(server->budget, x->budgeted);
+    list_remove(&x->link);
+
+    if (server->n_spare == SPARE_MAX || server->draining) {
+        http_head_done(&x->head);
+        buf_done(&x->reply);
+        mem_free(x);
+    } else {
+        struct http_head head = x->head;
+        struct buf reply = x->reply;
+        http_head_reset(&head);
+        if (reply.cap > REPLY_KEEP)
+            buf_done(&reply);
+        if (reply.data != NULL)
+            mem_wipe(reply.data, reply.len);
+        buf_clear(&reply);
+        *x = (struct http_exchange){.head = head, .reply = reply};
+        list_push(&server->spare, &x->link);
+        server->n_spare++;
+    }
+    http_server_less(server);
+}
+
+void http_exchange_unref(struct http_exchange *x)
+{
+    ASSERT(x->refs > 0);
+    if (--x->refs == 0)
+        exchange_release(x);
+}
+
+/* Not buf_reserve: the capacity is chosen here, because it counts. */
+static enum status body_room(struct http_exchange *x, size_t cap)
+{
+    size_t more = cap - x->body.cap;
+    if (!budget_take(x->server->budget, more))
+        return ST_BUSY;
+    uint8_t *data = mem_alloc(cap);
+    if (data == NULL) {
+        budget_give(x->server->budget, more);
+        return ST_NOMEM;
+    }
+    x->budgeted += more;
+    struct buf old = x->body;
+    if (old.len != 0)
+        memcpy(data, old.data, old.len);
+    buf_done(&old);
+    x->body = (struct buf){.data = data, .len = x->body.len, .cap = cap};
+    return ST_OK;
+}
+
+enum status http_exchange_grow(struct http_exchange *x, size_t more)
+{
+    ASSERT(!x->given);
+    size_t need = x->body.len + more;
+    if (need <= x->body.cap)
+        return ST_OK;
+    size_t cap = MAX(MAX(x->body.cap * 2, need), (size_t)BODY_FIRST);
+    if (x->head.has_length)
+        cap = MIN(cap, MAX((size_t)x->head.length, need));
+    return body_room(x, cap);
+}
+
+/* Streamed request bodies */
+
+static void piece_run(struct env_task *task)
+{
+    struct http_exchange *x = CONTAINER_OF(task, struct http_exchange, piece_task);
+    http_piece_fn *on_piece = x->on_piece;
+    struct buf piece = x->stash;
+    bool last = x->body_done;
+    x->piece_posted = false;
+    if (!x->answered) {
+        ASSERT(on_piece != NULL);
+        x->on_piece = NULL;
+        x->stash = (struct buf){0};
+        x->last_told = x->body_status != ST_OK || last;
+        if (x->body_status != ST_OK)
+            on_piece(&x->req, x->body_status, (struct bytes){0}, true);
+        else
+            on_piece(&x->req, ST_OK, buf_bytes(&piece), last);
+        buf_done(&piece);
+    }
+    if (x->conn != NULL)
+        http_conn_go_on(x->conn);
+    http_exchange_unref(x);
+}
+
+/* There is something to tell, and somebody waits for it. */
+static void piece_post(struct http_exchange *x)
+{
+    bool ready = x->stash.len != 0 || x->body_done || x->body_status != ST_OK;
+    if (x->on_piece == NULL || !ready || x->piece_posted)
+        return;
+    x->piece_posted = true;
+    x->refs++;
+    x->piece_task.run = piece_run;
+    env_post(x->server->env, &x->piece_task);
+}
+
+enum status http_exchange_body_add(struct http_exchange *x, struct bytes run)
+{
+    buf_add(&x->stash, run);
+    TRY(buf_status(&x->stash));
+    piece_post(x);
+    return ST_OK;
+}
+
+void http_exchange_body_end(struct http_exchange *x, enum status st)
+{
+    if (st == ST_OK)
+        x->body_done = true;
+    else if (x->body_status == ST_OK && !x->body_done)
+        x->body_status = st;
+    piece_post(x);
+}
+
+void http_body_next(struct http_request *req, http_piece_fn *on_piece)
+{
+    struct http_exchange *x = exchange_of(req);
+    ASSERT(x->streaming && x->given && !x->answered);
+    ASSERT(x->on_piece == NULL && !x->last_told);
+    x->on_piece = on_piece;
+    piece_post(x);
+    if (x->conn != NULL)
+        http_conn_go_on(x->conn);
+}
+
+void http_exchange_orphan(struct http_exchange *x)
+{
+    x->conn = NULL;
+    if (!x->given) { /* nobody knows it */
+        http_exchange_unref(x);
+        return;
+    }
+    if (x->streaming)
+        http_exchange_body_end(x, ST_CLOSED);
+    void (*gone)(struct http_request * req) = x->gone;
+    x->gone = NULL;
+    if (gone != NULL && !x->answered)
+        gone(&x->req);
+}
+
+/* What handlers ask */
+
+void http_limit_body(struct http_request *req, uint64_t bytes_max)
+{
+    ASSERT(!exchange_of(req)->given);
+    exchange_of(req)->body_max = bytes_max;
+}
+
+void http_stream_body(struct http_request *req)
+{
+    ASSERT(!exchange_of(req)->given);
+    exchange_of(req)->streaming = true;
+}
+
+void http_keep(struct http_request *req, struct buf *buf)
+{
+    struct http_exchange *x = exchange_of(req);
+    ASSERT(x->kept.data == NULL);
+    x->kept = *buf;
+    *buf = (struct buf){0};
+}
+
+void http_on_gone(struct http_request *req, void (*gone)(struct http_request *req))
+{
+    struct http_exchange *x = exchange_of(req);
+    ASSERT(!x->answered);
+    x->gone = gone;
+}
+
+struct bytes http_header(const struct http_request *req, const char *name)
+{
+    struct bytes value = {0};
+    size_t at = 0;
+    (void)http_head_next(&exchange_of(req)->head, name, &at, &value); /* absent: stays empty */
+    return value;
+}
+
+bool http_header_next(const struct http_request *req, const char *name, size_t *at,
+                      struct bytes *ret_value)
+{
+    return http_head_next(&exchange_of(req)->head, name, at, ret_value);
+}
+
+size_t http_header_count(const struct http_request *req)
+{
+    return exchange_of(req)->head.n_fields;
+}
+
+struct http_header http_header_at(const struct http_request *req, size_t i)
+{
+    return http_head_field(&exchange_of(req)->head, i);
+}

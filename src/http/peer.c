@@ -1,0 +1,87 @@
+/* Who is at the other end, and addresses as text. */
+#include "crypto/tls.h"
+#include "http/server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct http_wire *wire_of(const struct http_request *req)
+{
+    struct http_exchange *x = exchange_of(req);
+    return x->conn != NULL ? &x->conn->wire : NULL;
+}
+
+void http_peer_text(const struct http_request *req, char ret_text[static HTTP_PEER_TEXT])
+{
+    struct sockaddr_storage address;
+    int len = sizeof address;
+    char host[INET6_ADDRSTRLEN];
+    struct http_wire *wire = wire_of(req);
+    ret_text[0] = '\0';
+    if (wire == NULL || uv_tcp_getpeername(&wire->tcp, (struct sockaddr *)&address, &len) != 0)
+        return;
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
+    bool is_v6 = address.ss_family == AF_INET6;
+    const void *raw = is_v6 ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr;
+    if (inet_ntop(address.ss_family, raw, host, sizeof host) == NULL)
+        return;
+    int n = snprintf(ret_text, HTTP_PEER_TEXT, is_v6 ? "[%s]:%u" : "%s:%u", host,
+                     (unsigned)ntohs(is_v6 ? v6->sin6_port : v4->sin_port));
+    ASSERT(n > 0 && n < HTTP_PEER_TEXT);
+}
+
+enum status http_peer_cert(const struct http_request *req, struct tls_peer *ret_peer)
+{
+    const struct http_wire *wire = wire_of(req);
+    if (wire == NULL || wire->tls == NULL)
+        return ST_NOT_FOUND;
+    return tls_conn_peer(wire->tls, ret_peer);
+}
+
+bool http_is_tls(const struct http_request *req)
+{
+    const struct http_wire *wire = wire_of(req);
+    return wire != NULL && wire->tls != NULL;
+}
+
+static bool port_parse(const char *text, uint16_t *ret_port)
+{
+    char *end = NULL;
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    unsigned long port = strtoul(text, &end, 10);
+    *ret_port = (uint16_t)port;
+    return *end == '\0' && port <= UINT16_MAX;
+}
+
+enum status http_address_parse(const char *text, struct sockaddr_storage *ret_address,
+                               struct reason *reason)
+{
+    char host[INET6_ADDRSTRLEN] = "";
+    uint16_t port = 0;
+    const char *colon = strrchr(text, ':');
+    bool v6 = text[0] == '[';
+    size_t len = colon != NULL ? (size_t)(colon - text) : 0;
+    bool ok = colon != NULL && port_parse(colon + 1, &port) && len > (v6 ? 2 : 0) &&
+              len - (v6 ? 2 : 0) < sizeof host && (!v6 || colon[-1] == ']');
+    if (ok)
+        memcpy(host, text + v6, len - (v6 ? 2 : 0));
+    *ret_address = (struct sockaddr_storage){0};
+    struct sockaddr_in *in4 = (struct sockaddr_in *)ret_address;
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret_address;
+    if (ok && v6 && inet_pton(AF_INET6, host, &in6->sin6_addr) == 1) {
+        in6->sin6_family = AF_INET6;
+        in6->sin6_port = htons(port);
+        return ST_OK;
+    }
+    if (ok && !v6 && inet_pton(AF_INET, host, &in4->sin_addr) == 1) {
+        in4->sin_family = AF_INET;
+        in4->sin_port = htons(port);
+        return ST_OK;
+    }
+    reason_set(reason, "\"%.100s\" is not an address like 127.0.0.1:8200 or [::1]:8200", text);
+    return ST_INVALID;
+}

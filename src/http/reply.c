@@ -1,0 +1,313 @@
+/* Answers: their heads, errors, answers in pieces. */
+#include "base/trace.h"
+#include "http/server.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <strings.h>
+
+enum { ERROR_BYTES_MAX = 4096, ESCAPE_MAX = 6, REPLY_HEAD = 512 };
+
+/* Heads */
+
+static void add_number(struct buf *b, uint64_t n)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + n % 10);
+    while ((n /= 10) != 0);
+    buf_add(b, bytes_of(digits + at, sizeof digits - at));
+}
+
+/* Headers that say how the message is framed, or that are the same in every answer. */
+static bool header_is_ours(struct bytes name)
+{
+    static const char *const ours[] = {
+        "content-length", "transfer-encoding", "connection", "keep-alive", "content-type",
+        "cache-control",  "upgrade",           "te",         "trailer",    "proxy-connection",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+        if (name.len == strlen(ours[i]) &&
+            strncasecmp((const char *)name.data, ours[i], name.len) == 0)
+            return true;
+    return false;
+}
+
+/* What would end the header early is a fault of ours, and must not reach the peer. */
+static bool header_is_sound(struct http_header header)
+{
+    bool sound = header.name.len != 0;
+    for (size_t i = 0; i < header.name.len; i++)
+        sound = sound && (isalnum(header.name.data[i]) || header.name.data[i] == '-' ||
+                          header.name.data[i] == '_');
+    for (size_t i = 0; i < header.value.len; i++)
+        sound = sound && (header.value.data[i] >= ' ' || header.value.data[i] == '\t') &&
+                header.value.data[i] != 0x7F;
+    if (!sound)
+        trace(TRACE_ERROR, "http", "a response header with invalid characters was left out");
+    return sound;
+}
+
+static void add_headers(struct buf *b, const struct http_reply *reply)
+{
+    if (reply->content_type != NULL) {
+        buf_add(b, BYTES("\r\nContent-Type: "));
+        buf_add_str(b, reply->content_type);
+    }
+    for (size_t i = 0; i < reply->n_headers; i++) {
+        struct http_header header = reply->headers[i];
+        if (header_is_ours(header.name) || !header_is_sound(header))
+            continue;
+        buf_add(b, BYTES("\r\n"));
+        buf_add(b, header.name);
+        buf_add(b, BYTES(": "));
+        buf_add(b, header.value);
+    }
+}
+
+/* `length` of the body, or HTTP_LENGTH_UNKNOWN. */
+static void add_head(struct http_exchange *x, const struct http_reply *reply, uint64_t length)
+{
+    struct buf *b = &x->reply;
+    if (buf_reserve(b, REPLY_HEAD) != ST_OK)
+        return; /* which shows in its status */
+    buf_add(b, BYTES("HTTP/1.1 "));
+    add_number(b, (uint64_t)reply->status);
+    buf_add(b, BYTES(" "));
+    buf_add_str(b, http_status_reason(reply->status));
+    buf_add(b, BYTES("\r\nCache-Control: no-store"));
+    add_headers(b, reply);
+    if (x->reply_chunked) {
+        buf_add(b, BYTES("\r\nTransfer-Encoding: chunked"));
+    } else if (length != HTTP_LENGTH_UNKNOWN && reply->status != 204 && reply->status != 304) {
+        buf_add(b, BYTES("\r\nContent-Length: "));
+        add_number(b, length);
+    }
+    if (x->reply_close)
+        buf_add(b, BYTES("\r\nConnection: close"));
+    else if (x->head.http_1_0)
+        buf_add(b, BYTES("\r\nConnection: keep-alive"));
+    buf_add(b, BYTES("\r\n\r\n"));
+}
+
+static void on_out_sent(struct http_out *out, enum status st)
+{
+    (void)st; /* whoever must know learns it from the connection */
+    http_exchange_unref(CONTAINER_OF(out, struct http_exchange, out));
+}
+
+/* What both kinds of answer begin with. False: the peer has gone, or cannot be answered. */
+static bool reply_begin(struct http_exchange *x, const struct http_reply *reply, uint64_t length)
+{
+    ASSERT(!x->answering && reply->status >= 200 && reply->status <= 599);
+    x->answering = true;
+    x->given = true;
+    tally_add(&x->server->tally.responses[reply->status / 100], 1);
+    if (x->conn == NULL)
+        return false;
+    bool unread = !x->body_done; /* what follows on the connection is not a request */
+    x->reply_close = reply->close || unread || !x->head.keep_alive || x->conn->close_after ||
+                     x->server->draining;
+    x->no_reply_body = x->req.method == METHOD_HEAD || reply->status == 204 || reply->status == 304;
+    if (length == HTTP_LENGTH_UNKNOWN && !x->no_reply_body) {
+        x->reply_chunked = !x->head.http_1_0;
+        x->reply_close = x->reply_close || x->head.http_1_0;
+    }
+    x->reply_left = length;
+    add_head(x, reply, length);
+    if (buf_status(&x->reply) == ST_OK)
+        return true;
+    http_conn_close(x->conn);
+    return false;
+}
+
+/* The answer is complete, as far as it depends on the handler. */
+static void reply_end(struct http_exchange *x, bool cut)
+{
+    struct http_conn *c = x->conn;
+    x->answered = true;
+    x->gone = NULL;
+    x->conn = NULL;
+    if (c != NULL) {
+        ASSERT(c->x == x);
+        c->x = NULL;
+        c->close_after = c->close_after || x->reply_close;
+        http_conn_answered(c, cut);
+    }
+    http_exchange_unref(x);
+}
+
+void http_respond(struct http_request *req, const struct http_reply *reply)
+{
+    struct http_exchange *x = exchange_of(req);
+    if (reply_begin(x, reply, reply->body.len)) {
+        x->out.sent = on_out_sent;
+        x->out.parts[0] = buf_bytes(&x->reply);
+        if (!x->no_reply_body)
+            x->out.parts[1] = reply->body;
+        x->refs++;
+        http_conn_send(x->conn, &x->out);
+    }
+    reply_end(x, false);
+}
+
+/* Errors */
+
+/* JSON text of a string, without the quotes. Control characters are escaped. */
+static void add_escaped(struct buf *b, struct bytes text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t c = text.data[i];
+        if (c == '"' || c == '\\') {
+            buf_add_u8(b, '\\');
+            buf_add_u8(b, c);
+        } else if (c == '\n') {
+            buf_add(b, BYTES("\\n"));
+        } else if (c == '\t') {
+            buf_add(b, BYTES("\\t"));
+        } else if (c < ' ') {
+            buf_add_format(b, "\\u%04x", c);
+        } else {
+            buf_add_u8(b, c);
+        }
+    }
+}
+
+static void error_reply(struct http_exchange *x, int status, const char *message, bool close)
+{
+    struct http_reply reply = {
+        .status = status, .content_type = "application/json", .close = close};
+    struct buf body = {0};
+    buf_add(&body, BYTES("{\"errors\":["));
+    if (message != NULL) {
+        buf_add(&body, BYTES("\""));
+        add_escaped(&body, bytes_of(message, strnlen(message, ERROR_BYTES_MAX)));
+        buf_add(&body, BYTES("\""));
+    }
+    buf_add(&body, BYTES("]}\n"));
+    if (buf_status(&body) == ST_OK) {
+        buf_done(&x->kept); /* an answer that was being built */
+        http_keep(&x->req, &body);
+        reply.body = buf_bytes(&x->kept);
+    } else {
+        buf_done(&body);
+        reply.body = BYTES("{\"errors\":[]}\n");
+    }
+    http_respond(&x->req, &reply);
+}
+
+void http_respond_error(struct http_request *req, int status, const char *message)
+{
+    error_reply(exchange_of(req), status, message, false);
+}
+
+void http_respond_status(struct http_request *req, enum status st, const char *message)
+{
+    http_respond_error(req, status_http(st), message != NULL ? message : status_text(st));
+}
+
+void http_reply_refusal(struct http_exchange *x, int status, const char *why)
+{
+    tally_add(&x->server->tally.rejected, 1);
+    error_reply(x, status, why, true);
+}
+
+/* Answers in pieces */
+
+void http_respond_begin(struct http_request *req, const struct http_reply *reply, uint64_t length)
+{
+    struct http_exchange *x = exchange_of(req);
+    if (!reply_begin(x, reply, length) || x->conn == NULL)
+        return;
+    if (reply->body.len != 0 && !x->no_reply_body && x->reply_chunked)
+        buf_add_format(&x->reply, "%zx\r\n", reply->body.len);
+    if (buf_status(&x->reply) != ST_OK) {
+        http_conn_close(x->conn);
+        return;
+    }
+    x->out.sent = on_out_sent;
+    x->out.parts[0] = buf_bytes(&x->reply);
+    if (reply->body.len != 0 && !x->no_reply_body) {
+        ASSERT(reply->body.len <= length);
+        x->reply_left -= length != HTTP_LENGTH_UNKNOWN ? reply->body.len : 0;
+        x->out.parts[1] = reply->body;
+        if (x->reply_chunked)
+            x->out.parts[2] = BYTES("\r\n");
+    }
+    x->refs++;
+    http_conn_send(x->conn, &x->out);
+    http_conn_go_on(x->conn);
+}
+
+static void sent_run(struct env_task *task)
+{
+    struct http_exchange *x = CONTAINER_OF(task, struct http_exchange, sent_task);
+    http_sent_fn *on_sent = x->on_sent;
+    x->sent_posted = false;
+    x->piece_waiting = false;
+    if (!x->answered)
+        on_sent(&x->req, x->sent_status);
+    http_exchange_unref(x);
+}
+
+static void sent_post(struct http_exchange *x, enum status st)
+{
+    x->sent_posted = true;
+    x->sent_status = st;
+    x->sent_task.run = sent_run;
+    x->refs++;
+    env_post(x->server->env, &x->sent_task);
+}
+
+static void on_piece_sent(struct http_out *out, enum status st)
+{
+    struct http_exchange *x = CONTAINER_OF(out, struct http_exchange, piece_out);
+    sent_post(x, st);
+    http_exchange_unref(x);
+}
+
+void http_respond_piece(struct http_request *req, struct bytes piece, http_sent_fn *sent)
+{
+    struct http_exchange *x = exchange_of(req);
+    ASSERT(x->answering && !x->answered && !x->piece_waiting && sent != NULL);
+    x->piece_waiting = true;
+    x->on_sent = sent;
+    if (x->conn == NULL || x->no_reply_body || piece.len == 0) {
+        sent_post(x, x->conn == NULL ? ST_CLOSED : ST_OK);
+        return;
+    }
+    if (x->reply_left != HTTP_LENGTH_UNKNOWN) {
+        ASSERT(piece.len <= x->reply_left);
+        x->reply_left -= piece.len;
+    }
+    x->piece_out = (struct http_out){.sent = on_piece_sent, .parts = {[1] = piece}};
+    if (x->reply_chunked) {
+        int len = snprintf(x->chunk_line, sizeof x->chunk_line, "%zx\r\n", piece.len);
+        x->piece_out.parts[0] = bytes_of(x->chunk_line, (size_t)len);
+        x->piece_out.parts[2] = BYTES("\r\n");
+    }
+    x->refs++;
+    http_conn_send(x->conn, &x->piece_out);
+    http_conn_go_on(x->conn);
+}
+
+static void on_end_sent(struct http_out *out, enum status st)
+{
+    (void)st; /* whoever must know learns it from the connection */
+    http_exchange_unref(CONTAINER_OF(out, struct http_exchange, end_out));
+}
+
+void http_respond_end(struct http_request *req, bool complete)
+{
+    struct http_exchange *x = exchange_of(req);
+    ASSERT(x->answering && !x->answered);
+    bool short_of = x->reply_left != HTTP_LENGTH_UNKNOWN && x->reply_left != 0 && !x->no_reply_body;
+    bool cut = !complete || short_of;
+    if (x->conn != NULL && x->reply_chunked && !cut) {
+        x->end_out = (struct http_out){.sent = on_end_sent, .parts = {BYTES("0\r\n\r\n")}};
+        x->refs++;
+        http_conn_send(x->conn, &x->end_out);
+    }
+    reply_end(x, cut);
+}

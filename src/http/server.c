@@ -1,0 +1,326 @@
+/* Listening, admission, draining, counting. */
+#include "http/server.h"
+#include "base/mem.h"
+#include "crypto/tls.h"
+#include "loop/loop.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { BACKLOG = 1024, DRAIN_ACCEPT_MAX = 1024 };
+
+void http_server_move(struct http_server *server, struct http_conn *c, bool idle)
+{
+    list_remove(&c->link);
+    list_push(idle ? &server->idle : &server->active, &c->link);
+}
+
+/* Room for one connection more; the longest idle one gives way. */
+static bool server_admits(struct http_server *s)
+{
+    if (s->n_conns < s->limits.connections_max)
+        return true;
+    if (list_empty(&s->idle))
+        return false;
+    http_conn_close(CONTAINER_OF(s->idle.next, struct http_conn, link));
+    tally_add(&s->tally.evicted, 1);
+    return true;
+}
+
+static enum status server_conn(struct http_server *s, struct http_conn **ret_conn)
+{
+    if (!server_admits(s))
+        return ST_BUSY;
+    TRY(http_conn_new(s, ret_conn));
+    tally_add(&s->tally.accepted, 1);
+    tally_set(&s->tally.open, s->n_conns);
+    return ST_OK;
+}
+
+/* Serve a connection whose socket is in place. */
+static void server_open(struct http_server *s, struct http_conn *c)
+{
+    struct tls_conn *tls = NULL;
+    if (s->tls != NULL && tls_conn_new(s->tls, NULL, &tls) != ST_OK)
+        http_conn_close(c);
+    else
+        http_conn_open(c, tls, false);
+}
+
+/* Not taking a connection makes libuv stop listening until it is taken. */
+static void server_accept(struct http_server *s)
+{
+    struct http_conn *c = NULL;
+    s->accept_waits = server_conn(s, &c) != ST_OK;
+    if (s->accept_waits)
+        return;
+    if (uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->wire.tcp) != 0)
+        http_conn_close(c);
+    else
+        server_open(s, c);
+}
+
+static void server_on_connection(uv_stream_t *listener, int err)
+{
+    struct http_server *s = listener->data;
+    if (err != 0) /* out of descriptors: libuv has dropped the connection */
+        tally_add(&s->tally.rejected, 1);
+    else
+        server_accept(s);
+}
+
+static void server_drained(struct env_task *task)
+{
+    struct http_server *s = CONTAINER_OF(task, struct http_server, drain_task);
+    env_timer_stop(s->env, &s->drain_timer);
+    s->on_drained(s->done_ctx); /* last touch: the owner may free the server */
+}
+
+void http_server_less(struct http_server *server)
+{
+    if (server->accept_waits && !server->draining &&
+        server->n_conns < server->limits.connections_max)
+        server_accept(server);
+    bool empty = server->n_conns == 0 && list_empty(&server->exchanges) && !server->listening;
+    if (!server->draining || server->drained || !empty)
+        return;
+    server->drained = true;
+    server->drain_task.run = server_drained;
+    env_post(server->env, &server->drain_task);
+}
+
+/* Starting */
+
+static enum status socket_status(int uv_error, struct reason *reason)
+{
+    reason_set(reason, "%s", uv_strerror(uv_error));
+    return uv_error == UV_EADDRINUSE ? ST_EXISTS : loop_status(uv_error);
+}
+
+static socklen_t address_len(const struct sockaddr *address)
+{
+    return address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in);
+}
+
+/* SO_REUSEPORT would let two programs of one user share an address unnoticed. A bind without it
+ * fails while anybody listens there. */
+static enum status address_free(const struct sockaddr *address, struct reason *reason)
+{
+    int on = 1;
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return socket_status(-errno, reason);
+    bool ok = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+              bind(fd, address, address_len(address)) == 0;
+    int err = errno;
+    (void)close(fd); /* nothing was sent */
+    return ok ? ST_OK : socket_status(-err, reason);
+}
+
+static int server_listen(struct http_server *s, const struct sockaddr *address)
+{
+    int fd = -1, on = 1;
+    int err = uv_fileno((uv_handle_t *)&s->listener, &fd);
+    if (err == 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)
+        err = -errno;
+    if (err == 0)
+        err = uv_tcp_bind(&s->listener, address, 0);
+    if (err == 0)
+        err = uv_listen((uv_stream_t *)&s->listener, BACKLOG, server_on_connection);
+    return err;
+}
+
+static void server_release(struct http_server *s)
+{
+    for (struct list *item; (item = list_pop(&s->spare)) != NULL;) {
+        struct http_exchange *x = CONTAINER_OF(item, struct http_exchange, link);
+        http_head_done(&x->head);
+        buf_done(&x->reply);
+        mem_free(x);
+    }
+    tls_ctx_unref(s->tls);
+    mem_free(s);
+}
+
+static void server_on_failed(uv_handle_t *listener)
+{
+    server_release(listener->data);
+}
+
+static enum status server_bind(struct http_server *s, const struct http_server_options *options,
+                               struct reason *reason)
+{
+    struct sockaddr_storage bound;
+    int len = sizeof bound;
+    int err = uv_tcp_init_ex(loop_uv(s->env), &s->listener, options->address->sa_family);
+    if (err != 0) {
+        server_release(s);
+        return socket_status(err, reason);
+    }
+    s->listener.data = s;
+    err = server_listen(s, options->address);
+    if (err == 0)
+        err = uv_tcp_getsockname(&s->listener, (struct sockaddr *)&bound, &len);
+    if (err != 0) {
+        uv_close((uv_handle_t *)&s->listener, server_on_failed);
+        return socket_status(err, reason);
+    }
+    s->listening = true;
+    s->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                                : ((struct sockaddr_in *)&bound)->sin_port);
+    return ST_OK;
+}
+
+enum status http_server_start(struct env *env, const struct http_server_options *options,
+                              struct http_server **ret_server, struct reason *reason)
+{
+    ASSERT(options->handler != NULL && options->handler->request != NULL);
+    if (options->address != NULL && options->exclusive)
+        TRY(address_free(options->address, reason));
+    struct http_server *s = mem_zalloc(sizeof *s);
+    if (s == NULL)
+        return ST_NOMEM;
+    s->env = env;
+    s->tls = options->tls != NULL ? tls_ctx_ref(options->tls) : NULL;
+    s->handler = options->handler;
+    s->ctx = options->ctx;
+    s->limits = options->limits != NULL ? *options->limits : http_limits_default;
+    s->own_budget.bytes_max = HTTP_BUDGET_DEFAULT;
+    s->budget = options->budget != NULL ? options->budget : &s->own_budget;
+    http_scratch_init(&s->scratch);
+    list_init(&s->idle);
+    list_init(&s->active);
+    list_init(&s->exchanges);
+    list_init(&s->spare);
+    if (options->address != NULL)
+        TRY(server_bind(s, options, reason)); /* which releases s when it fails */
+    *ret_server = s;
+    return ST_OK;
+}
+
+uint16_t http_server_port(const struct http_server *server)
+{
+    return server->port;
+}
+
+static enum status server_take(struct http_server *s, int fd, struct http_conn **ret_conn)
+{
+    struct http_conn *c = NULL;
+    enum status st = s->drained ? ST_CLOSED : server_conn(s, &c);
+    if (st == ST_OK) {
+        st = loop_status(uv_tcp_open(&c->wire.tcp, fd));
+        if (st == ST_OK) {
+            *ret_conn = c;
+            return ST_OK;
+        }
+        http_conn_close(c);
+    }
+    (void)close(fd); /* nobody else has it */
+    return st;
+}
+
+enum status http_server_adopt(struct http_server *server, int fd, struct tls_conn *tls,
+                              struct bytes early)
+{
+    struct http_conn *c = NULL;
+    enum status st = server_take(server, fd, &c);
+    if (st != ST_OK) {
+        tls_conn_free(tls);
+        return st;
+    }
+    buf_add(&c->in, early);
+    st = buf_status(&c->in);
+    if (st != ST_OK) {
+        tls_conn_free(tls);
+        http_conn_close(c);
+        return st;
+    }
+    http_conn_open(c, tls, true);
+    http_conn_go_on(c);
+    return ST_OK;
+}
+
+/* Draining */
+
+static void server_close_all(struct list *conns)
+{
+    LIST_FOR_SAFE (item, after, conns)
+        http_conn_close(CONTAINER_OF(item, struct http_conn, link));
+}
+
+static void server_on_patience(struct env_timer *timer)
+{
+    struct http_server *s = CONTAINER_OF(timer, struct http_server, drain_timer);
+    server_close_all(&s->active);
+    server_close_all(&s->idle);
+}
+
+/* Those who have connected and were not yet accepted would be reset. */
+static void server_accept_rest(struct http_server *s)
+{
+    int listener = -1;
+    if (uv_fileno((uv_handle_t *)&s->listener, &listener) != 0)
+        return;
+    for (int i = 0; i < DRAIN_ACCEPT_MAX; i++) {
+        struct http_conn *c = NULL;
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            return;
+        if (server_take(s, fd, &c) == ST_OK)
+            server_open(s, c);
+    }
+}
+
+static void server_on_unlistened(uv_handle_t *listener)
+{
+    struct http_server *s = listener->data;
+    s->listening = false;
+    http_server_less(s);
+}
+
+void http_server_drain(struct http_server *server, uint32_t patience_ms,
+                       void (*done)(void *done_ctx), void *done_ctx)
+{
+    ASSERT(!server->draining && done != NULL);
+    server->draining = true;
+    server_close_all(&server->idle);
+    if (server->listening) {
+        server_accept_rest(server);
+        uv_close((uv_handle_t *)&server->listener, server_on_unlistened);
+    }
+    server->on_drained = done;
+    server->done_ctx = done_ctx;
+    server->drain_timer.fire = server_on_patience;
+    env_timer_set(server->env, &server->drain_timer, env_mono_ms(server->env) + patience_ms);
+    http_server_less(server);
+}
+
+void http_server_free(struct http_server *server)
+{
+    if (server == NULL)
+        return;
+    ASSERT(server->drained && server->n_conns == 0);
+    server_release(server);
+}
+
+void http_server_counters(const struct http_server *server, struct http_counters *ret_counters)
+{
+#define READ(counter) atomic_load_explicit(&server->tally.counter, memory_order_relaxed)
+    *ret_counters = (struct http_counters){
+        .connections_accepted = READ(accepted),
+        .connections_open = READ(open),
+        .connections_evicted = READ(evicted),
+        .handshakes_failed = READ(handshakes_failed),
+        .timeouts = READ(timeouts),
+        .rejected = READ(rejected),
+        .requests = READ(requests),
+        .bytes_in = READ(bytes_in),
+        .bytes_out = READ(bytes_out),
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ret_counters->responses); i++)
+        ret_counters->responses[i] = READ(responses[i]);
+#undef READ
+}

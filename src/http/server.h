@@ -1,0 +1,165 @@
+/* What the files of the server share: connections and exchanges (a request and its answer).
+ *
+ * A connection:
+ *
+ *     HANDSHAKE -> IDLE <-> HEAD -> BODY -> BUSY -> IDLE
+ *                              `-------------^
+ *     any but CLOSING -> LINGER (our side ended, input discarded) -> CLOSING
+ *
+ * IDLE and HEAD own no exchange or one with nothing in it but a part of a head; BODY reads a body
+ * into memory; BUSY waits for the answer, or moves a streamed body. An exchange whose connection
+ * has gone has conn NULL and waits for its handler. */
+#ifndef HOLDFAST_HTTP_SERVER_H
+#define HOLDFAST_HTTP_SERVER_H
+
+#include "http/http.h"
+#include "http/parse.h"
+#include "http/wire.h"
+
+enum conn_phase {
+    CONN_HANDSHAKE,
+    CONN_IDLE,
+    CONN_HEAD,
+    CONN_BODY,
+    CONN_BUSY,
+    CONN_LINGER,
+    CONN_CLOSING,
+};
+
+struct http_conn {
+    struct http_wire wire;
+    struct http_server *server;
+    struct list link; /* in server->idle or server->active */
+    struct http_parser parser;
+    struct http_exchange *x; /* being read or answered */
+    struct buf in;           /* input behind the request being answered */
+    struct env_timer timer;
+    uint64_t deadline_ms; /* 0: none; the timer may fire earlier and is then set again */
+    uint64_t window_in, window_out;
+    enum conn_phase phase;
+    uint8_t n_queued; /* answers since the last flush */
+    uint64_t counted_out;
+    bool parsing, settling, window_on;
+    bool close_after; /* behind the answer being made */
+    bool peer_ended;
+};
+
+struct http_exchange {
+    struct http_request req; /* first: what handlers see */
+    struct http_server *server;
+    struct http_conn *conn; /* NULL: it has gone */
+    struct list link;       /* in server->exchanges or server->spare */
+    unsigned refs;          /* the answer, outputs on their way, posted tasks */
+    struct http_head head;
+
+    struct buf body; /* while it is read into memory; its capacity counts in the budget */
+    size_t budgeted; /* bytes */
+    uint64_t body_max, body_seen;
+    bool given;     /* to the handler */
+    bool body_done; /* all of it was read */
+    bool sent_continue;
+
+    bool streaming;             /* the handler takes the body in pieces */
+    struct buf stash;           /* what it has not asked for yet */
+    http_piece_fn *on_piece;    /* it asked */
+    enum status body_status;    /* not ST_OK: there will be no more */
+    struct env_task piece_task; /* tells it, never from inside its own call */
+    bool piece_posted, last_told;
+
+    void (*gone)(struct http_request *req);
+    struct buf reply, kept;
+    struct http_out out, piece_out, end_out, continue_out;
+    bool answering, answered; /* begun; complete */
+    bool reply_chunked, reply_close, no_reply_body;
+    uint64_t reply_left; /* of a streamed answer with a length */
+    http_sent_fn *on_sent;
+    enum status sent_status;
+    struct env_task sent_task;
+    bool piece_waiting, sent_posted;
+    char chunk_line[24];
+};
+
+struct http_tally {
+    _Atomic uint64_t accepted, open, evicted, handshakes_failed, timeouts, rejected, requests;
+    _Atomic uint64_t responses[6], bytes_in, bytes_out;
+};
+
+struct http_server {
+    struct env *env;
+    struct tls_ctx *tls;
+    const struct http_handler *handler;
+    void *ctx;
+    struct http_limits limits;
+    struct http_budget *budget, own_budget;
+    struct http_scratch scratch;
+    uv_tcp_t listener;
+    uint16_t port;
+    bool listening; /* the handle is open */
+    bool accept_waits, draining, drained;
+    size_t n_conns, n_spare;
+    struct list idle; /* connections that wait for a request, longest first */
+    struct list active, exchanges, spare;
+    struct http_tally tally;
+    struct env_timer drain_timer;
+    struct env_task drain_task;
+    void (*on_drained)(void *done_ctx);
+    void *done_ctx;
+};
+
+/* One thread writes, any reads. */
+static inline void tally_add(_Atomic uint64_t *counter, uint64_t n)
+{
+    uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, now + n, memory_order_relaxed);
+}
+
+static inline void tally_set(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, n, memory_order_relaxed);
+}
+
+static inline struct http_exchange *exchange_of(const struct http_request *req)
+{
+    return (struct http_exchange *)(uintptr_t)req;
+}
+
+/* exchange.c */
+
+/* NULL when out of memory. One reference: the answer's. */
+struct http_exchange *http_exchange_new(struct http_server *server);
+void http_exchange_unref(struct http_exchange *x);
+/* Make room for `more` bytes of body. ST_BUSY: beyond the budget; ST_NOMEM. */
+NODISCARD enum status http_exchange_grow(struct http_exchange *x, size_t more);
+/* The body is complete, or (`st`) never will be: tell a streaming handler. */
+void http_exchange_body_end(struct http_exchange *x, enum status st);
+/* A run of a streamed body. ST_NOMEM. */
+NODISCARD enum status http_exchange_body_add(struct http_exchange *x, struct bytes run);
+/* Its connection is gone: hand it over to its handler alone. */
+void http_exchange_orphan(struct http_exchange *x);
+
+/* reply.c */
+
+/* Answer in the server's own name, and close. */
+void http_reply_refusal(struct http_exchange *x, int status, const char *why);
+
+/* conn.c */
+
+/* ST_OK: the server has one connection more. */
+NODISCARD enum status http_conn_new(struct http_server *server, struct http_conn **ret_conn);
+/* Start to read. `tls` is taken. */
+void http_conn_open(struct http_conn *c, struct tls_conn *tls, bool secured);
+/* Its answer is queued completely; `cut`: it cannot be completed. */
+void http_conn_answered(struct http_conn *c, bool cut);
+/* Something changed from outside of parsing: go on as far as possible. */
+void http_conn_go_on(struct http_conn *c);
+void http_conn_send(struct http_conn *c, struct http_out *out);
+void http_conn_close(struct http_conn *c);
+
+/* server.c */
+
+/* A connection or an exchange was released. */
+void http_server_less(struct http_server *server);
+/* It is not idle any more, or idle from now. */
+void http_server_move(struct http_server *server, struct http_conn *c, bool idle);
+
+#endif

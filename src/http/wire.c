@@ -1,0 +1,446 @@
+#include "http/wire.h"
+#include "base/mem.h"
+#include "crypto/tls.h"
+#include "loop/loop.h"
+
+enum {
+    IOV_BATCH = 48,
+    TLS_BATCH = 64 * 1024, /* plaintext encrypted at once */
+    CLEAR_BATCH = 1 << 30,
+    KEEPALIVE_S = 60,
+};
+
+static struct http_wire *wire_of(void *handle)
+{
+    return ((uv_handle_t *)handle)->data;
+}
+
+static void wire_ended(struct http_wire *w, enum status st)
+{
+    if (w->ended || w->closing)
+        return;
+    w->ended = true;
+    w->ops->ended(w, st);
+}
+
+/* Output */
+
+static size_t out_len(const struct http_out *out)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < WIRE_PARTS; i++)
+        len += out->parts[i].len;
+    return len;
+}
+
+static struct http_out *out_first(const struct http_wire *w)
+{
+    return list_empty(&w->out) ? NULL : CONTAINER_OF(w->out.next, struct http_out, link);
+}
+
+/* `n` bytes of the queue are on their way: tell those that are complete. */
+static void out_consume(struct http_wire *w, size_t n)
+{
+    w->bytes_out += n;
+    for (struct http_out *out; !w->closing && (out = out_first(w)) != NULL;) {
+        size_t left = out_len(out) - w->out_off;
+        if (n < left) {
+            w->out_off += n;
+            return;
+        }
+        n -= left;
+        w->out_off = 0;
+        list_remove(&out->link);
+        out->sent(out, ST_OK);
+    }
+}
+
+/* The first bytes of the queue, at most `max`, as up to IOV_BATCH parts. */
+static unsigned out_gather(const struct http_wire *w, struct bytes *parts, size_t max)
+{
+    unsigned n = 0;
+    size_t skip = w->out_off;
+    LIST_FOR (item, &w->out) {
+        const struct http_out *out = CONTAINER_OF(item, struct http_out, link);
+        for (size_t i = 0; i < WIRE_PARTS; i++) {
+            struct bytes part = out->parts[i];
+            size_t gone = MIN(skip, part.len);
+            skip -= gone;
+            part = bytes_from(part, gone);
+            part.len = MIN(part.len, max);
+            if (part.len == 0)
+                continue;
+            parts[n++] = part;
+            max -= part.len;
+            if (n == IOV_BATCH || max == 0)
+                return n;
+        }
+    }
+    return n;
+}
+
+static void wire_on_wrote(uv_write_t *write, int err);
+
+/* Write parts now, as far as the socket takes them; the rest by and by. *ret_n bytes are gone. */
+static enum status wire_write(struct http_wire *w, const struct bytes *parts, unsigned n_parts,
+                              size_t *ret_n)
+{
+    uv_buf_t bufs[IOV_BATCH];
+    size_t total = 0;
+    ASSERT(n_parts <= IOV_BATCH && !w->writing);
+    for (unsigned i = 0; i < n_parts; i++) {
+        bufs[i] = uv_buf_init((char *)(uintptr_t)parts[i].data, (unsigned)parts[i].len);
+        total += parts[i].len;
+    }
+    int wrote = uv_try_write((uv_stream_t *)&w->tcp, bufs, n_parts);
+    if (wrote < 0 && wrote != UV_EAGAIN)
+        return ST_IO;
+    size_t gone = wrote > 0 ? (size_t)wrote : 0;
+    *ret_n = gone;
+    w->bytes_wrote += gone;
+    if (gone == total)
+        return ST_OK;
+
+    unsigned first = 0;
+    for (; gone >= bufs[first].len; first++)
+        gone -= bufs[first].len;
+    bufs[first] = uv_buf_init(bufs[first].base + gone, (unsigned)(bufs[first].len - gone));
+    w->submitted = total - *ret_n;
+    int err =
+        uv_write(&w->write, (uv_stream_t *)&w->tcp, bufs + first, n_parts - first, wire_on_wrote);
+    if (err != 0)
+        return ST_IO;
+    w->writing = true;
+    w->bytes_wrote += w->submitted;
+    return ST_OK;
+}
+
+/* One batch in clear. False: nothing to do, or it has to wait. */
+static bool flush_plain(struct http_wire *w)
+{
+    struct bytes parts[IOV_BATCH];
+    size_t gone = 0;
+    if (list_empty(&w->out))
+        return false;
+    unsigned n = out_gather(w, parts, CLEAR_BATCH);
+    enum status st = n != 0 ? wire_write(w, parts, n, &gone) : ST_OK;
+    out_consume(w, gone);
+    if (st != ST_OK)
+        wire_ended(w, st);
+    return st == ST_OK && !w->writing;
+}
+
+/* Encrypt a batch into `cipher`, after what the TLS engine itself has to say. */
+static enum status encrypt_batch(struct http_wire *w)
+{
+    struct bytes parts[IOV_BATCH];
+    if (tls_out_len(w->tls) == 0 && w->secured && !list_empty(&w->out)) {
+        size_t total = 0;
+        unsigned n = out_gather(w, parts, TLS_BATCH);
+        for (unsigned i = 0; i < n; i++)
+            total += parts[i].len;
+        enum status st = n != 0 ? tls_write(w->tls, parts, n) : ST_OK;
+        if (st == ST_BUSY)
+            return ST_OK;
+        TRY(st);
+        out_consume(w, total);
+    }
+    tls_take_out(w->tls, &w->cipher);
+    w->cipher_off = 0;
+    return ST_OK;
+}
+
+static bool flush_tls(struct http_wire *w)
+{
+    size_t gone = 0;
+    enum status st = w->cipher.len == 0 ? encrypt_batch(w) : ST_OK;
+    if (w->closing || (st == ST_OK && w->cipher.len == 0))
+        return false;
+    if (st == ST_OK) {
+        struct bytes left = bytes_from(buf_bytes(&w->cipher), w->cipher_off);
+        st = wire_write(w, &left, 1, &gone);
+    }
+    if (st != ST_OK) {
+        wire_ended(w, st);
+        return false;
+    }
+    if (w->writing)
+        return false;
+    buf_done(&w->cipher);
+    return true;
+}
+
+static void wire_on_shutdown(uv_shutdown_t *shutdown, int status)
+{
+    (void)shutdown, (void)status; /* the peer's end, or the owner's timer, closes the wire */
+}
+
+/* Everything is out: end our side. */
+static void wire_end_side(struct http_wire *w)
+{
+    if (w->finished || w->closing)
+        return;
+    w->finished = true;
+    if (w->tls != NULL && w->secured) {
+        tls_close_notify(w->tls);
+        (void)flush_tls(w); /* what the socket does not take now follows by itself */
+    }
+    if (!w->closing && uv_shutdown(&w->shutdown, (uv_stream_t *)&w->tcp, wire_on_shutdown) != 0)
+        wire_ended(w, ST_IO);
+}
+
+void http_wire_flush(struct http_wire *wire)
+{
+    if (wire->flushing || wire->closing || wire->writing)
+        return;
+    wire->flushing = true;
+    bool more = true;
+    while (more && !wire->closing && !wire->writing)
+        more = wire->tls != NULL ? flush_tls(wire) : flush_plain(wire);
+    wire->flushing = false;
+    if (wire->finishing && !http_wire_pending(wire))
+        wire_end_side(wire);
+}
+
+static void wire_pump(struct http_wire *w);
+
+static void wire_on_wrote(uv_write_t *write, int err)
+{
+    struct http_wire *w = CONTAINER_OF(write, struct http_wire, write);
+    w->writing = false;
+    if (w->closing)
+        return;
+    if (err != 0) {
+        wire_ended(w, ST_IO);
+        return;
+    }
+    if (w->tls != NULL)
+        buf_done(&w->cipher);
+    else
+        out_consume(w, w->submitted);
+    http_wire_flush(w);
+    if (w->closing || http_wire_pending(w))
+        return;
+    w->ops->drained(w);
+    if (!w->closing && w->tls != NULL)
+        wire_pump(w); /* it may have waited for room in the output */
+}
+
+void http_wire_send(struct http_wire *wire, struct http_out *out)
+{
+    ASSERT(out->sent != NULL && !wire->finishing);
+    list_push(&wire->out, &out->link);
+}
+
+bool http_wire_pending(const struct http_wire *wire)
+{
+    return wire->writing || !list_empty(&wire->out) || wire->cipher.len != 0 ||
+           (wire->tls != NULL && tls_out_len(wire->tls) != 0);
+}
+
+uint64_t http_wire_progress(const struct http_wire *wire)
+{
+    return wire->bytes_wrote - uv_stream_get_write_queue_size((const uv_stream_t *)&wire->tcp);
+}
+
+void http_wire_finish(struct http_wire *wire)
+{
+    if (wire->finishing || wire->closing)
+        return;
+    wire->finishing = true;
+    http_wire_flush(wire);
+}
+
+/* Input */
+
+void http_scratch_init(struct http_scratch *scratch)
+{
+    list_init(&scratch->waiting);
+    scratch->busy = false;
+}
+
+static struct http_room wire_room(struct http_wire *w)
+{
+    struct http_room room = w->ops->room(w);
+    bool own = room.data != NULL;
+    ASSERT(!w->scratch->busy);
+    return own ? room : (struct http_room){w->scratch->plain, sizeof w->scratch->plain};
+}
+
+static void wire_data(struct http_wire *w, uint8_t *data, size_t n)
+{
+    bool scratch = data == w->scratch->plain;
+    w->bytes_in += n;
+    w->scratch->busy = scratch;
+    w->ops->data(w, bytes_of(data, n));
+    if (!scratch)
+        return;
+    mem_wipe(data, n);
+    w->scratch->busy = false;
+    for (struct list *item; (item = list_pop(&w->scratch->waiting)) != NULL;)
+        wire_pump(CONTAINER_OF(item, struct http_wire, waiting));
+}
+
+static void wire_secured(struct http_wire *w)
+{
+    if (w->secured || w->tls == NULL || tls_conn_phase(w->tls) == TLS_HANDSHAKE)
+        return;
+    w->secured = tls_conn_phase(w->tls) != TLS_FAILED;
+    if (w->secured)
+        w->ops->secured(w);
+}
+
+/* Give the owner what TLS has decrypted, as long as he wants it. */
+static void wire_pump(struct http_wire *w)
+{
+    if (w->pumping || w->closing)
+        return;
+    if (w->scratch->busy) {
+        list_remove(&w->waiting);
+        list_push(&w->scratch->waiting, &w->waiting);
+        return;
+    }
+    w->pumping = true;
+    while (w->want_read && !w->closing && !w->ended) {
+        size_t n = 0;
+        struct http_room room = wire_room(w);
+        enum status st = tls_read(w->tls, room.data, room.len, &n);
+        wire_secured(w);
+        if (tls_out_len(w->tls) != 0)
+            http_wire_flush(w);
+        bool blocked = st == ST_BUSY && http_wire_pending(w);
+        if (w->closing || (st == ST_OK && n == 0) || blocked)
+            break;
+        if (st == ST_BUSY)
+            continue;
+        if (st == ST_OK)
+            wire_data(w, room.data, n);
+        else
+            wire_ended(w, st);
+    }
+    w->pumping = false;
+}
+
+static void wire_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
+{
+    struct http_wire *w = wire_of(handle);
+    (void)suggested; /* ours is as large */
+    if (w->tls != NULL || w->discard) {
+        *ret_buf = uv_buf_init((char *)w->scratch->cipher, sizeof w->scratch->cipher);
+        return;
+    }
+    struct http_room room = wire_room(w);
+    *ret_buf = uv_buf_init((char *)room.data, (unsigned)MIN(room.len, INT32_MAX));
+}
+
+/* A client that says "GET " where a handshake belongs deserves an answer it can read. */
+static bool looks_clear(struct http_wire *w, struct bytes in)
+{
+    bool first = !w->seen;
+    w->seen = true;
+    return first && w->server && !w->secured && in.data[0] >= 'A' && in.data[0] <= 'Z';
+}
+
+static void wire_on_cipher(struct http_wire *w, struct bytes cipher)
+{
+    if (looks_clear(w, cipher)) {
+        tls_conn_free(w->tls);
+        w->tls = NULL;
+        w->ops->not_tls(w);
+        return;
+    }
+    enum status st = tls_feed(w->tls, cipher);
+    if (st != ST_OK)
+        wire_ended(w, st);
+    else
+        wire_pump(w);
+}
+
+static void wire_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct http_wire *w = wire_of(stream);
+    if (n == 0 || w->closing || (n > 0 && w->discard))
+        return;
+    if (n > 0 && w->tls != NULL) {
+        wire_on_cipher(w, bytes_of(buf->base, (size_t)n));
+    } else if (n > 0) {
+        wire_data(w, (uint8_t *)buf->base, (size_t)n);
+    } else {
+        (void)uv_read_stop(stream); /* cannot fail */
+        w->reading = false;
+        w->eof = true;
+        bool through_tls = n == UV_EOF && w->tls != NULL && !w->discard;
+        if (through_tls) {
+            tls_feed_end(w->tls);
+            wire_pump(w);
+        } else {
+            wire_ended(w, n == UV_EOF ? ST_CLOSED : ST_IO);
+        }
+    }
+}
+
+void http_wire_read(struct http_wire *wire, bool on)
+{
+    wire->want_read = on;
+    if (wire->closing || wire->ended)
+        return;
+    if (on != wire->reading && !wire->eof) {
+        if (on && uv_read_start((uv_stream_t *)&wire->tcp, wire_on_alloc, wire_on_read) != 0) {
+            wire_ended(wire, ST_IO);
+            return;
+        }
+        if (!on)
+            (void)uv_read_stop((uv_stream_t *)&wire->tcp); /* cannot fail */
+        wire->reading = on;
+    }
+    if (on && wire->tls != NULL)
+        wire_pump(wire);
+}
+
+/* Life */
+
+enum status http_wire_init(struct http_wire *wire, uv_loop_t *loop, const struct http_wire_ops *ops,
+                           struct http_scratch *scratch, bool server)
+{
+    *wire = (struct http_wire){.ops = ops, .scratch = scratch, .server = server};
+    list_init(&wire->out);
+    list_init(&wire->waiting);
+    TRY(loop_status(uv_tcp_init(loop, &wire->tcp)));
+    wire->tcp.data = wire;
+    return ST_OK;
+}
+
+enum status http_wire_start(struct http_wire *wire, struct tls_conn *tls, bool secured)
+{
+    ASSERT(wire->tls == NULL && !wire->closing);
+    wire->tls = tls;
+    wire->secured = tls == NULL || secured;
+    TRY(loop_status(uv_tcp_nodelay(&wire->tcp, 1)));
+    (void)uv_tcp_keepalive(&wire->tcp, 1, KEEPALIVE_S); /* a help, not a need */
+    if (tls != NULL)
+        http_wire_flush(wire); /* a client speaks first */
+    http_wire_read(wire, true);
+    return ST_OK;
+}
+
+static void wire_on_closed(uv_handle_t *handle)
+{
+    struct http_wire *w = wire_of(handle);
+    for (struct list *item; (item = list_pop(&w->out)) != NULL;) {
+        struct http_out *out = CONTAINER_OF(item, struct http_out, link);
+        out->sent(out, ST_CLOSED);
+    }
+    list_remove(&w->waiting);
+    tls_conn_free(w->tls);
+    w->tls = NULL;
+    buf_done(&w->cipher);
+    w->ops->closed(w);
+}
+
+void http_wire_close(struct http_wire *wire)
+{
+    if (wire->closing)
+        return;
+    wire->closing = true;
+    uv_close((uv_handle_t *)&wire->tcp, wire_on_closed);
+}

@@ -1,0 +1,98 @@
+/* Bytes to and from one TCP connection, in clear or through TLS, with a queue of output.
+ *
+ * Nothing is freed under a caller: after http_wire_close the wire stays until ops->closed, which
+ * comes from the loop. Callbacks may call any function of the wire. */
+#ifndef HOLDFAST_HTTP_WIRE_H
+#define HOLDFAST_HTTP_WIRE_H
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/status.h"
+
+#include <uv.h>
+
+struct http_wire;
+struct tls_conn;
+
+enum { WIRE_SCRATCH = 64 * 1024, WIRE_PARTS = 3 };
+
+/* Where all wires of one thread read to; wiped behind each use. */
+struct http_scratch {
+    uint8_t plain[WIRE_SCRATCH], cipher[WIRE_SCRATCH];
+    struct list waiting; /* wires with decrypted input, until it is free */
+    bool busy;
+};
+
+void http_scratch_init(struct http_scratch *scratch);
+
+struct http_room {
+    uint8_t *data;
+    size_t len;
+};
+
+struct http_wire_ops {
+    /* Where the next input should go, so that it need not be copied; {0}: the scratch. */
+    struct http_room (*room)(struct http_wire *wire);
+    void (*data)(struct http_wire *wire, struct bytes plain); /* borrowed for the call */
+    void (*secured)(struct http_wire *wire);                  /* the TLS handshake is over */
+    void (*not_tls)(struct http_wire *wire);                  /* a client speaks in clear */
+    /* Once. ST_CLOSED: the peer ended its side, output is still possible; ST_CRYPTO: TLS failed;
+     * else broken. */
+    void (*ended)(struct http_wire *wire, enum status st);
+    void (*drained)(struct http_wire *wire); /* output that had to wait is out */
+    void (*closed)(struct http_wire *wire);  /* last touch */
+};
+
+/* Output. The parts stay valid until `sent`, which is called once: ST_OK, or ST_CLOSED. */
+struct http_out {
+    struct list link;
+    struct bytes parts[WIRE_PARTS];
+    void (*sent)(struct http_out *out, enum status st);
+};
+
+struct http_wire {
+    uv_tcp_t tcp;
+    uv_write_t write;
+    uv_shutdown_t shutdown;
+    const struct http_wire_ops *ops;
+    struct http_scratch *scratch;
+    struct tls_conn *tls;
+    struct list waiting; /* in the scratch's */
+    struct list out;
+    size_t out_off;    /* of the first output, what is gone already */
+    struct buf cipher; /* encrypted output that is being written */
+    size_t cipher_off;
+    size_t submitted;     /* bytes given to uv_write */
+    uint64_t bytes_in;    /* plaintext */
+    uint64_t bytes_out;   /* plaintext, taken from the queue */
+    uint64_t bytes_wrote; /* as given to the socket */
+    bool server, secured, seen, reading, want_read, pumping, flushing, writing;
+    bool eof, ended, finishing, finished, closing;
+    bool discard; /* the owner's: read on, and throw away */
+};
+
+/* ST_OK, or what libuv says; then the wire is unused. */
+NODISCARD enum status http_wire_init(struct http_wire *wire, uv_loop_t *loop,
+                                     const struct http_wire_ops *ops, struct http_scratch *scratch,
+                                     bool server);
+/* The connection stands: read. `tls` is taken, NULL for clear text; `secured`: its handshake was
+ * made elsewhere. On failure the wire still has to be closed. */
+NODISCARD enum status http_wire_start(struct http_wire *wire, struct tls_conn *tls, bool secured);
+
+/* Ask for input, or for none. */
+void http_wire_read(struct http_wire *wire, bool on);
+
+/* Queue output; it goes with the next flush. */
+void http_wire_send(struct http_wire *wire, struct http_out *out);
+void http_wire_flush(struct http_wire *wire);
+/* Output waits for the peer. */
+bool http_wire_pending(const struct http_wire *wire);
+/* How much the peer's side of the socket has taken, for measuring progress. */
+uint64_t http_wire_progress(const struct http_wire *wire);
+
+/* When all queued output is out: say so to the peer and end our side. Reading goes on. */
+void http_wire_finish(struct http_wire *wire);
+/* Give up at once: queued output fails. May be called again. */
+void http_wire_close(struct http_wire *wire);
+
+#endif

@@ -1,0 +1,313 @@
+/* The server through TLS. */
+#include "crypto/tls_pair.h"
+
+#include "http/harness.h"
+
+#include <fcntl.h>
+
+static struct pki pki;
+static struct tls_ctx *server_ctx, *client_ctx;
+static struct harness h;
+
+static void on_request(void *ctx, struct http_request *req)
+{
+    struct tls_peer peer;
+    (void)ctx; /* stateless */
+    if (bytes_eq(req->path, BYTES("/cert"))) {
+        enum status st = http_peer_cert(req, &peer);
+        char *text = arena_format(&req->arena, "%s %s\n", status_name(st),
+                                  st == ST_OK ? peer.uri : "nobody");
+        struct http_reply reply = {.status = 200, .body = bytes_str(text)};
+        http_respond(req, &reply);
+        return;
+    }
+    struct http_reply reply = {.status = 200, .body = req->body};
+    http_respond(req, &reply);
+}
+
+static const struct http_handler handler = {.request = on_request};
+
+static int group_setup(void **ctx)
+{
+    (void)ctx; /* static */
+    pki_init(&pki);
+    struct tls_options server = own(&pki.server, &pki.ca), client = own(&pki.node, &pki.ca);
+    server.server = true;
+    server.alpn = "http/1.1";
+    server.client_cert = TLS_CLIENT_CERT_OPTIONAL;
+    server_ctx = ctx_of(server);
+    client_ctx = ctx_of(client);
+    return 0;
+}
+
+static int group_teardown(void **ctx)
+{
+    (void)ctx; /* static */
+    tls_ctx_unref(server_ctx);
+    tls_ctx_unref(client_ctx);
+    pki_done(&pki);
+    return 0;
+}
+
+static int setup(void **ctx)
+{
+    (void)ctx; /* static */
+    struct http_limits limits = http_limits_default;
+    limits.handshake_ms = 100;
+    limits.linger_ms = 100;
+    harness_up(&h, &handler, &limits, server_ctx);
+    return 0;
+}
+
+static int teardown(void **ctx)
+{
+    (void)ctx; /* static */
+    harness_down(&h);
+    return 0;
+}
+
+/* A client that blocks. */
+struct caller {
+    int fd;
+    struct tls_conn *tls;
+};
+
+static void caller_send(struct caller *c)
+{
+    CLEANUP(buf_done) struct buf out = {0};
+    tls_take_out(c->tls, &out);
+    (void)say(c->fd, buf_bytes(&out)); /* the server may have had enough */
+}
+
+/* One read of the socket. False at its end. */
+static bool caller_feed(struct caller *c)
+{
+    uint8_t cipher[16384];
+    ssize_t n = recv(c->fd, cipher, sizeof cipher, 0);
+    if (n <= 0) {
+        tls_feed_end(c->tls);
+        return false;
+    }
+    assert_status(tls_feed(c->tls, bytes_of(cipher, (size_t)n)), ST_OK);
+    return true;
+}
+
+static struct caller caller_open(struct tls_ctx *ctx)
+{
+    struct caller c = {.fd = dial(&h)};
+    struct tls_target target = {.host = "localhost", .alpn = "http/1.1"};
+    size_t n = 0;
+    uint8_t none[1];
+    assert_status(tls_conn_new(ctx, &target, &c.tls), ST_OK);
+    while (tls_conn_phase(c.tls) == TLS_HANDSHAKE) {
+        caller_send(&c);
+        assert_true(caller_feed(&c));
+        assert_status(tls_read(c.tls, none, sizeof none, &n), ST_OK);
+    }
+    caller_send(&c);
+    assert_int_equal(tls_conn_phase(c.tls), TLS_OPEN);
+    return c;
+}
+
+static void caller_close(struct caller *c)
+{
+    tls_conn_free(c->tls);
+    (void)close(c->fd);
+}
+
+static void caller_say(struct caller *c, struct bytes text)
+{
+    while (text.len != 0) {
+        struct bytes part = bytes_of(text.data, MIN(text.len, 32768));
+        assert_status(tls_write(c->tls, &part, 1), ST_OK);
+        caller_send(c);
+        text = bytes_from(text, part.len);
+    }
+}
+
+/* All that comes until the server ends, or `room` is full; the last status. */
+static enum status caller_hear(struct caller *c, char *out, size_t room)
+{
+    enum status st = ST_OK;
+    size_t at = 0;
+    while (st == ST_OK && at + 1 < room) {
+        size_t n = 0;
+        st = tls_read(c->tls, out + at, room - 1 - at, &n);
+        at += n;
+        if (st == ST_OK && n == 0)
+            (void)caller_feed(c);
+    }
+    out[at] = '\0';
+    return st;
+}
+
+#define CLOSE "Connection: close\r\n"
+
+static void requests_are_answered_and_the_end_is_orderly(void **ctx)
+{
+    static char out[4096];
+    (void)ctx; /* static */
+    struct caller c = caller_open(client_ctx);
+    caller_say(&c, BYTES("PUT /a HTTP/1.1\r\n" HOST
+                         "Content-Length: 2\r\n\r\nabPUT /b HTTP/1.1\r\n" HOST CLOSE
+                         "Content-Length: 2\r\n\r\ncd"));
+    assert_status(caller_hear(&c, out, sizeof out), ST_CLOSED);
+    assert_int_equal(count(out, "HTTP/1.1 200 OK"), 2);
+    assert_non_null(strstr(out, "\r\n\r\nab"));
+    assert_non_null(strstr(out, "\r\n\r\ncd"));
+    caller_close(&c);
+}
+
+static void the_certificate_of_the_client_is_shown(void **ctx)
+{
+    static char out[4096];
+    (void)ctx; /* static */
+    struct caller c = caller_open(client_ctx);
+    caller_say(&c, BYTES("GET /cert HTTP/1.1\r\n" HOST CLOSE "\r\n"));
+    (void)caller_hear(&c, out, sizeof out);
+    assert_non_null(strstr(out, "ST_OK holdfast://aa/node/n1\n"));
+    caller_close(&c);
+
+    struct tls_ctx *nameless = ctx_of(own(NULL, &pki.ca));
+    c = caller_open(nameless);
+    caller_say(&c, BYTES("GET /cert HTTP/1.1\r\n" HOST CLOSE "\r\n"));
+    (void)caller_hear(&c, out, sizeof out);
+    assert_non_null(strstr(out, "ST_NOT_FOUND nobody\n"));
+    caller_close(&c);
+    tls_ctx_unref(nameless);
+}
+
+static void large_bodies_pass(void **ctx)
+{
+    enum { N = 3000000 };
+    static char body[N], out[N + 1000];
+    (void)ctx; /* static */
+    memset(body, 'x', sizeof body);
+    struct caller c = caller_open(client_ctx);
+    caller_say(&c, BYTES("PUT /a HTTP/1.1\r\n" HOST CLOSE "Content-Length: 3000000\r\n\r\n"));
+    caller_say(&c, bytes_of(body, sizeof body));
+    assert_status(caller_hear(&c, out, sizeof out), ST_CLOSED);
+    const char *got = strstr(out, "\r\n\r\n");
+    assert_non_null(got);
+    assert_int_equal(strlen(got + 4), N);
+    caller_close(&c);
+}
+
+static void a_half_open_handshake_times_out(void **ctx)
+{
+    struct http_counters n;
+    (void)ctx; /* static */
+    int silent = dial(&h), partial = dial(&h);
+    (void)say(partial, BYTES("\x16\x03\x01\x02\x00\x01"));
+    assert_true(ended(silent));
+    assert_true(ended(partial));
+    http_server_counters(h.server, &n);
+    assert_int_equal(n.handshakes_failed, 2);
+    assert_int_equal(n.timeouts, 2);
+    (void)close(silent);
+    (void)close(partial);
+}
+
+static void garbage_instead_of_a_handshake_is_closed(void **ctx)
+{
+    static char out[1024];
+    struct http_counters n;
+    (void)ctx; /* static */
+    int fd = dial(&h);
+    (void)say(fd, BYTES("\x00\xff\x00\xff garbage garbage garbage garbage"));
+    (void)hear(fd, out, sizeof out, NULL);
+    (void)close(fd);
+    http_server_counters(h.server, &n);
+    assert_int_equal(n.handshakes_failed, 1);
+}
+
+static void a_client_in_clear_is_told(void **ctx)
+{
+    static char out[1024];
+    (void)ctx; /* static */
+    int fd = dial(&h);
+    (void)say(fd, BYTES("GET / HTTP/1.1\r\n" HOST "\r\n"));
+    (void)hear(fd, out, sizeof out, NULL);
+    (void)close(fd);
+    assert_non_null(strstr(out, "HTTP/1.1 400 "));
+    assert_non_null(strstr(out, "expects TLS"));
+}
+
+static void a_connection_cut_in_a_request_is_dropped(void **ctx)
+{
+    (void)ctx; /* static */
+    struct caller c = caller_open(client_ctx);
+    caller_say(&c, BYTES("PUT /a HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nab"));
+    caller_close(&c);
+    struct http_counters n;
+    do
+        http_server_counters(h.server, &n);
+    while (n.connections_open != 0);
+    assert_int_equal(n.responses[2], 0);
+}
+
+/* A connection that was accepted, and its handshake made, by somebody else. */
+struct adoption {
+    struct env_task task;
+    int fd;
+    struct tls_conn *tls;
+    struct bytes early;
+};
+
+static void adopt(struct env_task *task)
+{
+    struct adoption *a = CONTAINER_OF(task, struct adoption, task);
+    assert_status(http_server_adopt(h.server, a->fd, a->tls, a->early), ST_OK);
+}
+
+static void a_connection_accepted_elsewhere_is_served(void **ctx)
+{
+    static char out[4096];
+    struct ends e;
+    int pair[2];
+    (void)ctx; /* static */
+    struct tls_target target = {.host = "localhost"};
+    ends_init(&e, own(&pki.server, &pki.ca), own(&pki.node, &pki.ca), &target);
+    shake(&e, SIZE_MAX);
+    assert_int_equal(tls_conn_phase(e.server), TLS_OPEN);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof at;
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at) | listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+    pair[0] = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(pair[0], (struct sockaddr *)&at, sizeof at), 0);
+    pair[1] = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+    (void)close(listener);
+
+    struct caller c = {pair[0], e.client}; /* fed but not read: the second half of the head */
+    struct bytes rest = BYTES("/cert HTTP/1.1\r\n" HOST CLOSE "\r\n");
+    CLEANUP(buf_done) struct buf cipher = {0};
+    assert_status(tls_write(e.client, &rest, 1), ST_OK);
+    tls_take_out(e.client, &cipher);
+    assert_status(tls_feed(e.server, buf_bytes(&cipher)), ST_OK);
+    struct adoption a = {{.run = adopt}, pair[1], e.server, BYTES("GET ")};
+    env_post(h.env, &a.task);
+    (void)caller_hear(&c, out, sizeof out);
+    assert_non_null(strstr(out, "HTTP/1.1 200 OK"));
+    (void)close(pair[0]);
+    e.server = NULL;
+    ends_done(&e);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(requests_are_answered_and_the_end_is_orderly),
+        TEST(the_certificate_of_the_client_is_shown),
+        TEST(large_bodies_pass),
+        TEST(a_half_open_handshake_times_out),
+        TEST(garbage_instead_of_a_handshake_is_closed),
+        TEST(a_client_in_clear_is_told),
+        TEST(a_connection_cut_in_a_request_is_dropped),
+        TEST(a_connection_accepted_elsewhere_is_served),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

@@ -1,0 +1,117 @@
+/* The filter around libraft: a cluster of cores under faults, and single guards. */
+#include "core_cluster.h"
+#include "support.h"
+
+static void admin_act(struct cluster *c, struct cnode *leader)
+{
+    struct rlog_conf conf = leader->core.conf;
+    uint64_t index, dice = rnd(c, 100), pick = rnd(c, conf.n);
+    struct rlog_member *m = &conf.members[pick];
+    if (dice < 15 && conf.n < 6 && c->n_nodes < NODES_MAX) {
+        struct cnode *n = node_create(c);
+        node_start(n);
+        conf.members[conf.n++] = member_make(n->id, RLOG_SPARE);
+    } else if (m->role != RLOG_VOTER && dice < 70) {
+        if (rlog_core_progress(&leader->core, m->id) != RLOG_CORE_CAUGHT_UP) {
+            enum status st = rlog_core_catch_up(&leader->core, m->id, c->now);
+            (void)st;
+            return;
+        }
+        m->role = rnd(c, 2) == 0 && m->role == RLOG_SPARE ? RLOG_STANDBY : RLOG_VOTER;
+    } else if (m->role == RLOG_VOTER && dice >= 85 && m->id != leader->id) {
+        c->transfers += rlog_core_transfer(&leader->core, m->id, c->now) == ST_OK;
+        return;
+    } else if (dice >= 60 && dice < 72 && rlog_conf_voters(&conf) > 2) {
+        memmove(m, m + 1, (conf.n - pick - 1) * sizeof *m);
+        conf.n--;
+        memset(&conf.members[conf.n], 0, sizeof conf.members[0]);
+    } else {
+        return;
+    }
+    c->changes += rlog_core_change(&leader->core, &conf, c->now, &index) == ST_OK;
+}
+
+static void disturb(struct cluster *c)
+{
+    if (rnd(c, 100) < 2) {
+        struct cnode *n = &c->nodes[rnd(c, c->n_nodes)];
+        node_crash(n);
+        event_push(c, event_new(EV_RESTART, n), c->now + 20 + rnd(c, 600));
+    }
+    if (rnd(c, 100) < 1) {
+        uint64_t victim = rnd(c, c->n_nodes), style = rnd(c, 3);
+        for (unsigned a = 0; a < c->n_nodes; a++)
+            for (unsigned b = 0; b < c->n_nodes; b++)
+                c->cut[a][b] = style == 0   ? (a == victim) != (b == victim)
+                               : style == 1 ? a == victim
+                                            : rnd(c, 5) == 0;
+    }
+    if (rnd(c, 100) < 3)
+        memset(c->cut, 0, sizeof c->cut);
+}
+
+/* `seconds` of faults, then calm; every member must come to the same state. */
+static void storm(uint64_t seed, unsigned seconds)
+{
+    struct cluster *c = cluster_new(seed, 1 + (unsigned)(seed % 5));
+    uint64_t value = 0, end = c->now + seconds * 1000;
+    c->loss = 4;
+    c->duplicates = 3;
+    c->slow_ms = 300;
+    while (c->now < end) {
+        cluster_run(c, c->now + 12);
+        struct cnode *leader = cluster_leader(c);
+        if (leader != NULL && rlog_core_last(&leader->core) - leader->core.commit < 100 &&
+            rlog_core_last(&leader->core) - leader->core.stored < 100) {
+            enum status st = cluster_submit(leader, ++value);
+            assert_true(st == ST_OK || st == ST_NOT_LEADER);
+        }
+        if (leader != NULL && rnd(c, 25) == 0)
+            admin_act(c, leader);
+        disturb(c);
+        struct cnode *n = &c->nodes[rnd(c, c->n_nodes)];
+        if (rnd(c, 20) == 0)
+            snapshot_take(n);
+    }
+    memset(c->cut, 0, sizeof c->cut);
+    c->loss = c->duplicates = c->slow_ms = 0;
+    for (unsigned i = 0; i < c->n_nodes; i++)
+        node_start(&c->nodes[i]);
+    cluster_run(c, c->now + 8000);
+    struct cnode *leader = cluster_leader(c);
+    assert_non_null(leader);
+    uint64_t before = c->committed;
+    assert_status(cluster_submit(leader, ++value), ST_OK);
+    cluster_run(c, c->now + 2000);
+    assert_true(c->committed > before);
+    for (unsigned i = 0; i < leader->core.conf.n; i++) {
+        const struct rlog_member *m = &leader->core.conf.members[i];
+        if (m->role != RLOG_SPARE)
+            assert_int_equal(node_of(c, m->id)->core.applied, leader->core.applied);
+    }
+    if (getenv("STORM_VERBOSE") != NULL)
+        (void)printf("seed %" PRIu64 ": committed %" PRIu64 " crashes %" PRIu64 " torn %" PRIu64
+                     " installs %" PRIu64 " changes %" PRIu64 " transfers %" PRIu64
+                     " elections %" PRIu64 " truncations %" PRIu64 " rollbacks %" PRIu64 "\n",
+                     seed, c->committed, c->crashes, c->torn, c->installs, c->changes, c->transfers,
+                     c->elections, c->truncations, c->rollbacks);
+    cluster_free(c);
+}
+
+static void cores_agree_under_faults(void **ctx)
+{
+    const char *first = getenv("STORM_SEED"), *count = getenv("STORM_COUNT");
+    uint64_t seed = first != NULL ? strtoull(first, NULL, 10) : 1;
+    uint64_t n = count != NULL ? strtoull(count, NULL, 10) : 6;
+    (void)ctx;
+    for (uint64_t i = 0; i < n; i++)
+        storm(seed + i, 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cores_agree_under_faults),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
