@@ -438,10 +438,11 @@ int rlog_core_step(struct rlog_core *c, struct raft_event *event)
             update_state(c, &up);
         if (!c->dead)
             rlog_core_send_all(c, &up);
-        rlog_core_timer_update(c);
-        update_commit(c);
-        if (!c->dead)
+        if (!c->dead) { /* else the update was only handled in part */
+            rlog_core_timer_update(c);
+            update_commit(c);
             rlog_core_check_after(c);
+        }
     }
     c->stepping = false;
     if (rv == 0)
