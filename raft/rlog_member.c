@@ -393,12 +393,28 @@ static void fast_failover(struct rlog *r)
     rlog_core_set_election(&r->core, r->core.election_ms, now);
 }
 
+/* The disk is opened only to read whose it is: nothing is written. */
+static void on_nothing_written(void *ctx, uint64_t seq)
+{
+    (void)ctx;
+    (void)seq;
+}
+
+static void on_disk_failed(void *ctx, const struct reason *reason)
+{
+    *(struct reason *)ctx = *reason;
+}
+
 enum status rlog_rejoin_prepare(const struct rlog_options *options, struct rlog_identity *ret_old,
                                 struct rlog_identity *ret_new, struct reason *reason)
 {
     struct rlog_disk *disk = NULL;
     struct rlog_identity old = {0}, fresh = options->identity;
-    struct rlog_disk_options disk_options = {.env = options->env, .dir = options->dir};
+    struct rlog_disk_options disk_options = {
+        .env = options->env,
+        .dir = options->dir,
+        .ops = {on_nothing_written, on_disk_failed, reason},
+    };
     struct rlog_loaded loaded = {0};
 
     enum status st =
