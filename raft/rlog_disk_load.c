@@ -179,6 +179,7 @@ static enum status settle(struct loading *l, struct reason *reason)
     struct tail *t = &disk->tail;
     struct batch_plan mark = {.first = t->last + 1, .flags = BATCH_MARK, .roll = l->log.torn};
     reason_set(reason, "log: it cannot be made ready");
+    TRY(disk_sync_dir(disk, "")); /* names that were read may be in the cache only, too */
     TRY(remove_unused(l));
     TRY(snapshots_tidy(disk));
     TRY(rewrite_last(l));
