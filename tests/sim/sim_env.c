@@ -6,13 +6,14 @@
 
 static const int64_t WALL_START_MS = 1800000000000; /* an instant in 2027 */
 
-/* Work that waits for its lane, then runs until its virtual end. */
+/* Work that waits for its lane, then for its virtual end. Only then it is really run: until that
+ * moment nobody sees what it does. What it needs longer than that only delays its answer. */
 struct sim_job {
     struct list link;
     struct event event;
     struct sim_env *env;
     struct env_work *work;
-    enum { JOB_QUEUED, JOB_STARTING, JOB_RUNNING, JOB_ENDED } phase;
+    bool ran;
     struct fs_job calls;
 };
 
@@ -165,25 +166,37 @@ static void lane_start(struct sim_env *env, enum env_lane lane)
     unsigned most = lane == LANE_POOL ? POOL_THREADS : 1;
     while (env->busy[lane] < most && !list_empty(&env->lanes[lane])) {
         struct sim_job *job = CONTAINER_OF(list_pop(&env->lanes[lane]), struct sim_job, link);
+        uint64_t slow = MAX(env->fs->faults.slow, 1u) * env->fs->sync_ns_max;
         env->busy[lane]++;
         list_push(&env->running, &job->link);
-        job->phase = JOB_STARTING;
-        core_after(env->core, &job->event, rng_between(&env->pace, 1, 30) * SIM_US);
+        core_after(env->core, &job->event, rng_between(&env->pace, 5 * SIM_US, 50 * SIM_US + slow));
     }
+}
+
+/* The calls to the disk that it makes are the job's. */
+static void job_call(struct sim_job *job)
+{
+    struct sim_env *env = job->env;
+    uint64_t inline_cost = sim_fs_cost(env->fs);
+    sim_fs_job_run(env->fs, &job->calls);
+    job->work->run(job->work);
+    sim_fs_job_pause(env->fs);
+    job->ran = true;
+    job->calls.cost_ns = sim_fs_cost(env->fs);
+    env->fs->cost_ns = inline_cost;
 }
 
 static void job_run(struct sim_job *job)
 {
     struct sim_env *env = job->env;
-    uint64_t inline_cost = sim_fs_cost(env->fs);
+    enum env_lane lane = job->work->lane;
     sim_env_enter(env);
-    sim_fs_job_run(env->fs, &job->calls);
-    job->work->run(job->work);
-    sim_fs_job_pause(env->fs);
-    job->phase = JOB_RUNNING;
-    uint64_t cost = sim_fs_cost(env->fs) + rng_between(&env->pace, 2, 40) * SIM_US;
-    env->fs->cost_ns = inline_cost;
-    core_after(env->core, &job->event, cost);
+    job_call(job);
+    if (!env->fs->dead)
+        sim_fs_job_end(env->fs, &job->calls);
+    core_after(env->core, &job->event, job->calls.cost_ns / 4 + 1 * SIM_US);
+    env->busy[lane]--;
+    lane_start(env, lane);
     (void)sim_env_leave(env); /* nothing is touched after it */
 }
 
@@ -192,15 +205,9 @@ static void on_job(struct event *event)
     struct sim_job *job = CONTAINER_OF(event, struct sim_job, event);
     struct sim_env *env = job->env;
     struct env_work *work = job->work;
-    if (job->phase == JOB_STARTING) {
+    if (!job->ran) { /* a worker thread goes on although the loop is stalled */
         job_run(job);
         return;
-    }
-    if (job->phase == JOB_RUNNING) { /* the worker thread goes on although the loop is stalled */
-        sim_fs_job_end(env->fs, &job->calls);
-        job->phase = JOB_ENDED;
-        env->busy[work->lane]--;
-        lane_start(env, work->lane);
     }
     if (!sim_env_awake(env, event))
         return;
@@ -210,6 +217,20 @@ static void on_job(struct event *event)
     sim_env_enter(env);
     work->done(work);
     (void)sim_env_leave(env); /* nothing is touched after it */
+}
+
+void sim_env_cut(struct sim_env *env)
+{
+    bool dead = env->fs->dead;
+    unsigned owner = sim_mem_owner(env->owner);
+    env->fs->dead = false;
+    LIST_FOR (link, &env->running) {
+        struct sim_job *job = CONTAINER_OF(link, struct sim_job, link);
+        if (!job->ran)
+            job_call(job);
+    }
+    env->fs->dead = dead;
+    sim_mem_owner(owner);
 }
 
 static void sim_work(struct env *base, struct env_work *work)

@@ -44,6 +44,10 @@ void sim_env_init(struct sim_env *env, struct core *core, struct sim_fs *fs,
 /* Forget everything that waits or runs; nothing is called any more. */
 void sim_env_done(struct sim_env *env);
 
+/* The process is about to end in the midst of what its workers do: let the disk know their calls,
+ * of which a part will turn out to have been made. */
+void sim_env_cut(struct sim_env *env);
+
 void sim_env_enter(struct sim_env *env);
 /* false when the process is gone. */
 bool sim_env_leave(struct sim_env *env);

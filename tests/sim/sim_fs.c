@@ -167,13 +167,22 @@ static void retire_patch_older(struct sim_fs *fs, const struct fs_op *op)
     }
 }
 
+/* A sync of a range writes the pages of that range back, and the size of the file. */
+static bool sync_covers(const struct fs_op *sync, const struct fs_op *op)
+{
+    uint64_t from = sync->off / FS_PAGE * FS_PAGE;
+    uint64_t to = (sync->off + sync->len + FS_PAGE - 1) / FS_PAGE * FS_PAGE;
+    return sync->len == 0 || op->kind == OP_SIZE || (op->off >= from && op->off + op->len <= to);
+}
+
 static void retire_content(struct sim_fs *fs, const struct inode *inode, const struct fs_op *sync)
 {
     LIST_FOR_SAFE (link, after, &fs->journal) {
         struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
         if (op == sync)
             return;
-        if (op->inode != inode || !op_is_content(op) || op->job != NULL || op->lost)
+        if (op->inode != inode || !op_is_content(op) || op->job != NULL || op->lost ||
+            !sync_covers(sync, op))
             continue;
         retire_patch_older(fs, op);
         op_free(fs, op);
@@ -271,7 +280,19 @@ static enum status call_begin(struct sim_fs *fs, enum fs_call kind, size_t bytes
         fs->dead = true;
         return ST_IO;
     }
-    return hits(&fs->faults.fail_after[kind]) ? fs->faults.fail_with : ST_OK;
+    if (!hits(&fs->faults.fail_after[kind]))
+        return ST_OK;
+    fs->injected++;
+    return fs->faults.fail_with;
+}
+
+/* Whether `grown` more bytes fit. */
+static enum status space_take(struct sim_fs *fs, size_t grown)
+{
+    if (grown == 0 || (!fs->faults.full && fs->used + grown <= fs->capacity))
+        return ST_OK;
+    fs->injected++;
+    return ST_NO_SPACE;
 }
 
 static enum status sim_open(struct fs *base, const char *path, unsigned flags,
@@ -344,22 +365,25 @@ static enum status write_parts(struct sim_fs *fs, struct inode *inode, struct by
 {
     size_t grown = (size_t)off + all.len > inode->size ? (size_t)off + all.len - inode->size : 0;
     enum status st = call_begin(fs, FS_CALL_WRITE, all.len);
-    if (st == ST_OK && grown != 0 && (fs->faults.full || fs->used + grown > fs->capacity))
-        st = ST_NO_SPACE;
+    if (st == ST_OK)
+        st = space_take(fs, grown);
     if (st == ST_OK) {
         if (all.len != 0)
             content_write(fs, inode, off, all);
     } else if (!fs->dead && all.len != 0 && st == ST_IO) {
-        size_t some = (size_t)rng_below(&fs->rng, all.len + 1); /* a failed write may have begun */
-        if (some != 0)
-            content_write(fs, inode, off, bytes_of(all.data, some));
+        uint64_t end = rng_between(&fs->rng, off, off + all.len) / FS_SECTOR * FS_SECTOR;
+        if (end > off) /* a failed write may have begun */
+            content_write(fs, inode, off, bytes_of(all.data, (size_t)(end - off)));
     }
     return st;
 }
 
-static void sync_file(struct sim_fs *fs, struct inode *inode)
+/* `len` 0: the whole file. */
+static void sync_file(struct sim_fs *fs, struct inode *inode, uint64_t off, size_t len)
 {
     struct fs_op *op = journal_add(fs, OP_SYNC, inode);
+    op->off = off;
+    op->len = len;
     if (fs->job == NULL)
         sync_done(fs, op);
 }
@@ -382,7 +406,7 @@ static enum status sim_write_at(struct fs_file *base, const struct bytes *parts,
     if (st != ST_OK || (file->flags & FS_DSYNC) == 0)
         return st;
     TRY(call_begin(fs, FS_CALL_SYNC, 0));
-    sync_file(fs, file->inode);
+    sync_file(fs, file->inode, off, total);
     return ST_OK;
 }
 
@@ -402,7 +426,7 @@ static enum status sim_sync(struct fs_file *base)
     struct sim_fs *fs = fs_of(base->fs);
     enum status st = call_begin(fs, FS_CALL_SYNC, 0);
     if (st == ST_OK)
-        sync_file(fs, file->inode);
+        sync_file(fs, file->inode, 0, 0);
     else if (!fs->dead)
         sync_failed(fs, file->inode);
     return st;
@@ -420,8 +444,7 @@ static enum status sim_set_size(struct fs_file *base, uint64_t size)
     struct sim_fs *fs = fs_of(base->fs);
     struct inode *inode = file_of(base)->inode;
     TRY(call_begin(fs, FS_CALL_WRITE, 0));
-    if (size > inode->size && (fs->faults.full || fs->used + (size - inode->size) > fs->capacity))
-        return ST_NO_SPACE;
+    TRY(space_take(fs, size > inode->size ? (size_t)size - inode->size : 0));
     struct fs_op *op = journal_add(fs, OP_SIZE, inode);
     op->old_size = inode->size;
     op->new_size = (size_t)size;

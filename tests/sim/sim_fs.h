@@ -15,7 +15,7 @@
 #include "base/list.h"
 #include "core.h"
 
-enum { FS_SECTOR = 512, FS_PATH_MAX = 160 };
+enum { FS_SECTOR = 512, FS_PAGE = 4096, FS_PATH_MAX = 160 };
 
 enum fs_call { FS_CALL_READ, FS_CALL_WRITE, FS_CALL_SYNC, FS_CALL_NAME, FS_CALLS };
 
@@ -43,6 +43,7 @@ struct fs_names {
 /* The calls of one env_work. */
 struct fs_job {
     unsigned calls;
+    uint64_t cost_ns;
 };
 
 struct sim_fs {
@@ -60,6 +61,7 @@ struct sim_fs {
     uint64_t sync_ns_max;   /* a sync takes up to this */
     unsigned keep_permille; /* at a crash: how likely an unsynced change survives */
     bool dead;              /* the power is gone: calls fail and change nothing */
+    uint64_t injected;      /* calls that failed because of `faults` */
     uint64_t torn;          /* writes cut in the middle by crashes */
 };
 

@@ -51,9 +51,13 @@ static void on_arrival(struct event *event)
 {
     struct frame *frame = CONTAINER_OF(event, struct frame, event);
     struct sim_net *net = frame->net;
+    uint64_t again_ns = 0;
     if (net->process(net->ctx, frame->to) == frame->to_process)
-        net->deliver(net->ctx, frame);
-    frame_free(frame);
+        again_ns = net->deliver(net->ctx, frame);
+    if (again_ns != 0)
+        core_at(net->core, event, again_ns);
+    else
+        frame_free(frame);
 }
 
 static void frame_post(struct sim_net *net, const struct route *route, const struct bytes *parts,

@@ -35,7 +35,8 @@ struct sim_net {
     uint64_t ns_per_kib;
     /* The slot's running process, 0 when there is none. */
     uint64_t (*process)(void *ctx, unsigned slot);
-    void (*deliver)(void *ctx, const struct frame *frame);
+    /* 0 when the frame was taken, else when to try again: the process is stalled. */
+    uint64_t (*deliver)(void *ctx, const struct frame *frame);
     void *ctx;
     uint64_t sent, lost, repeated;
 };

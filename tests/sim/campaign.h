@@ -1,0 +1,34 @@
+/* Many runs, each in a process of its own: an assertion or a crash of the program fails one run. */
+#ifndef HOLDFAST_SIM_CAMPAIGN_H
+#define HOLDFAST_SIM_CAMPAIGN_H
+
+#include "cluster.h"
+
+enum { TEXT_MAX = 1024 };
+
+/* What one run came to. */
+struct verdict {
+    bool passed;
+    struct outcome outcome; /* when it passed */
+    char text[TEXT_MAX];    /* when it did not */
+    double seconds;
+};
+
+/* Run one seed in a child process. `plants` are bits of enum plant. Blocks. */
+void run_in_child(uint64_t seed, const char *profile, uint64_t plants, struct verdict *ret_verdict);
+
+struct campaign {
+    uint64_t first, count;
+    const char *profile;
+    unsigned jobs;       /* at once */
+    unsigned twice_each; /* every so many seeds run twice and are compared; 0: none */
+    bool need_coverage;  /* every branch of recovery must have been reached */
+};
+/* Prints a summary and the seeds that failed. The number of failed runs. */
+unsigned campaign_run(const struct campaign *campaign);
+/* Seeds that once found something: lines "SEED PROFILE cause". As campaign_run. */
+unsigned seeds_run(const char *path);
+/* Each planted bug must be found. true when all were. */
+bool planted_run(const char *path, const char *only, unsigned jobs);
+
+#endif

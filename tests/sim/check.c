@@ -1,0 +1,272 @@
+#include "check.h"
+
+#include "cluster.h"
+#include "ops.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+    TERM_MAX = 1 << 20,
+    CLOCK_SLACK_MS = 65000, /* cluster time beside the median: more than that is not slewed */
+};
+
+static const char *const reach_names[REACHES] = {
+    [REACH_TORN_TAIL] = "torn tail",
+    [REACH_TRUNCATION_REPLAY] = "truncation replay",
+    [REACH_SLOT_FALLBACK] = "slot fallback",
+    [REACH_SNAPSHOT_INSTALL] = "snapshot install",
+    [REACH_CORRUPTION_REFUSED] = "corruption refused",
+    [REACH_MEMBERSHIP_ROLLBACK] = "membership rollback",
+};
+
+const char *reach_name(enum reach r)
+{
+    return reach_names[r];
+}
+
+void check_init(struct cluster *c)
+{
+    c->check = (struct check){0};
+}
+
+void check_done(struct cluster *c)
+{
+    free(c->check.versions);
+    free(c->check.indexes);
+    free(c->check.leader_of);
+}
+
+/* Make element `at` of a growing, zeroed table exist. */
+static void *table_grow(void *table, size_t *n, size_t at, size_t size)
+{
+    if (at < *n)
+        return table;
+    size_t grown = MAX(at + 1, *n * 2 + 256);
+    table = sim_grow(table, grown * size);
+    memset((uint8_t *)table + *n * size, 0, (grown - *n) * size);
+    *n = grown;
+    return table;
+}
+
+static void check_leader(struct node *n, const struct rlog_status *s)
+{
+    struct check *k = &n->cluster->check;
+    const struct core *core = &n->cluster->core;
+    if (s->term >= TERM_MAX)
+        core_fail(core, "%s reached term %" PRIu64, n->name, s->term);
+    k->leader_of = table_grow(k->leader_of, &k->leader_of_n, (size_t)s->term, sizeof(uint64_t));
+    if (k->leader_of[s->term] != 0 && k->leader_of[s->term] != n->process)
+        core_fail(core, "term %" PRIu64 " has a second leader, %s", s->term, n->name);
+    if (k->leader_of[s->term] == 0)
+        core_say(core, "%s leads term %" PRIu64, n->name, s->term);
+    k->leader_of[s->term] = n->process;
+    k->newest_term = MAX(k->newest_term, s->term);
+    bool becomes_ready = s->ready && !n->seen.ready && s->term == k->newest_term;
+    if (becomes_ready && s->commit_index < k->acked_index)
+        core_fail(core,
+                  "%s is ready in term %" PRIu64 " at %" PRIu64 ", but %" PRIu64
+                  " was acknowledged",
+                  n->name, s->term, s->commit_index, k->acked_index);
+}
+
+static void check_growth(struct node *n, const struct rlog_status *s)
+{
+    struct node_seen *seen = &n->seen;
+    bool fell = s->term < seen->term || s->commit_index < seen->commit ||
+                s->applied_index < seen->applied || s->version < seen->version ||
+                s->time_ms < seen->time_ms;
+    if (fell)
+        core_fail(&n->cluster->core,
+                  "%s went back: term %" PRIu64 "->%" PRIu64 " commit %" PRIu64 "->%" PRIu64
+                  " applied %" PRIu64 "->%" PRIu64 " version %" PRIu64 "->%" PRIu64,
+                  n->name, seen->term, s->term, seen->commit, s->commit_index, seen->applied,
+                  s->applied_index, seen->version, s->version);
+    if (s->applied_index > s->commit_index)
+        core_fail(&n->cluster->core, "%s applied %" PRIu64 " of %" PRIu64 " committed", n->name,
+                  s->applied_index, s->commit_index);
+    struct tally *t = &n->cluster->tally;
+    t->elections += s->elections - seen->elections;
+    t->snapshots_taken += s->snapshots_taken - seen->snapshots_taken;
+    t->reached[REACH_SNAPSHOT_INSTALL] += s->snapshots_installed - seen->installed;
+    seen->term = s->term;
+    seen->commit = s->commit_index;
+    seen->applied = s->applied_index;
+    seen->version = s->version;
+    seen->time_ms = s->time_ms;
+    seen->elections = s->elections;
+    seen->snapshots_taken = s->snapshots_taken;
+    seen->installed = s->snapshots_installed;
+}
+
+static int time_order(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Where most clocks agree, cluster time agrees with them. */
+static void check_time(struct node *n, const struct rlog_status *s)
+{
+    struct cluster *c = n->cluster;
+    int64_t walls[RLOG_MEMBERS_MAX];
+    unsigned voters = 0;
+    for (unsigned i = 0; i < s->n_members; i++) {
+        const struct node *m = node_by_id(c, s->members[i].id);
+        if (s->members[i].role == RLOG_VOTER && m != NULL)
+            walls[voters++] = sim_clock_wall_ms(&m->clock, c->core.now_ns);
+    }
+    if (voters < 3 && c->check.clock_moved != NULL)
+        c->check.clock_rules = true; /* half of the clocks or more were wrong at some time */
+    if (voters < 3 || !s->ready || c->check.clock_rules)
+        return;
+    qsort(walls, voters, sizeof walls[0], time_order);
+    int64_t time_ms = rlog_time_ms(n->rlog), middle = walls[voters / 2];
+    if (time_ms < middle - CLOCK_SLACK_MS || time_ms > middle + CLOCK_SLACK_MS)
+        core_fail(&c->core, "cluster time is %" PRId64 " ms off the clocks", time_ms - middle);
+}
+
+void check_node(struct node *n)
+{
+    struct rlog_status s;
+    rlog_status(n->rlog, &s);
+    check_growth(n, &s);
+    if (s.is_leader)
+        check_leader(n, &s);
+    n->seen.ready = s.ready;
+    check_time(n, &s);
+}
+
+static void check_bank(struct node *n, const struct store_pin *pin)
+{
+    uint64_t total = bank_total(pin);
+    if (total != 0 && total != ACCOUNTS * BALANCE)
+        core_fail(&n->cluster->core, "%s: the bank holds %" PRIu64 " at version %" PRIu64, n->name,
+                  total, pin->version);
+}
+
+static void check_root(struct node *n, const struct store_pin *pin)
+{
+    struct check *k = &n->cluster->check;
+    size_t at = (size_t)pin->version;
+    uint8_t root[32];
+    k->versions = table_grow(k->versions, &k->versions_n, at, sizeof *k->versions);
+    struct seen_version *v = &k->versions[at];
+    store_hash(pin, BYTES(RLOG_REPLICATED), root);
+    if (v->known && memcmp(v->root, root, sizeof root) != 0)
+        core_fail(&n->cluster->core, "%s and %s differ at version %" PRIu64, n->name,
+                  n->cluster->nodes[v->slot].name, pin->version);
+    memcpy(v->root, root, sizeof root);
+    v->known = true;
+    v->slot = n->slot;
+}
+
+static void check_index(struct node *n, uint64_t index, const struct store_pin *pin)
+{
+    struct check *k = &n->cluster->check;
+    struct rlog_status s;
+    uint8_t root[32];
+    rlog_status(n->rlog, &s);
+    k->indexes = table_grow(k->indexes, &k->indexes_n, (size_t)index, sizeof *k->indexes);
+    struct seen_index *v = &k->indexes[index];
+    store_hash(pin, BYTES(""), root);
+    if (v->known && (v->version != pin->version || v->time_ms != s.time_ms ||
+                     memcmp(v->root, root, sizeof root) != 0))
+        core_fail(&n->cluster->core,
+                  "%s and %s differ at index %" PRIu64 ": version %" PRIu64 " and %" PRIu64
+                  ", time %" PRId64 " and %" PRId64,
+                  n->name, n->cluster->nodes[v->slot].name, index, pin->version, v->version,
+                  s.time_ms, v->time_ms);
+    *v = (struct seen_index){
+        .version = pin->version, .time_ms = s.time_ms, .slot = n->slot, .known = true};
+    memcpy(v->root, root, sizeof root);
+}
+
+void check_applied(struct node *n, uint64_t index, uint64_t version)
+{
+    struct cluster *c = n->cluster;
+    struct store_pin pin;
+    core_note(&c->core, hash_mix(index, version));
+    c->tally.applied++;
+    if (store_pin(rlog_store(n->rlog), "check", 0, &pin) != ST_OK)
+        core_fail(&c->core, "%s: no pin is free", n->name);
+    if (pin.version != version)
+        core_fail(&c->core, "%s published version %" PRIu64 " and reports %" PRIu64, n->name,
+                  pin.version, version);
+    check_root(n, &pin);
+    check_index(n, index, &pin);
+    check_bank(n, &pin);
+    store_unpin(&pin);
+}
+
+void check_acked(struct node *n, uint64_t index, uint64_t version)
+{
+    struct check *k = &n->cluster->check;
+    k->acked_version = MAX(k->acked_version, version);
+    k->acked_index = MAX(k->acked_index, index);
+}
+
+void check_read(struct node *n, uint64_t acked, uint64_t version)
+{
+    if (version < acked)
+        core_fail(&n->cluster->core,
+                  "%s answers a read from version %" PRIu64 ", but %" PRIu64
+                  " had been acknowledged before",
+                  n->name, version, acked);
+}
+
+/* Keys and their versions, which decide preconditions, must agree as the content does. */
+static uint64_t versions_hash(const struct store_pin *pin)
+{
+    struct store_iter *iter = sim_alloc(sizeof *iter);
+    uint64_t h = store_newest(pin, BYTES("s/"));
+    store_iter_init(iter, pin, (struct bytes){0}, (struct bytes){0});
+    while (store_iter_next(iter)) {
+        h = hash_mix(h, bytes_hash(iter->item.key));
+        h = hash_mix(hash_mix(h, iter->item.created), iter->item.modified);
+        for (size_t len = 2; len < iter->item.key.len; len++)
+            h = hash_mix(h, store_newest(pin, bytes_of(iter->item.key.data, len)));
+    }
+    free(iter);
+    return h;
+}
+
+static uint64_t node_versions(struct node *n)
+{
+    struct store_pin pin;
+    if (store_pin(rlog_store(n->rlog), "check", 0, &pin) != ST_OK)
+        core_fail(&n->cluster->core, "%s: no pin is free", n->name);
+    uint64_t h = versions_hash(&pin);
+    store_unpin(&pin);
+    return h;
+}
+
+bool check_converged(struct cluster *c, const char **ret_why)
+{
+    struct rlog_status s, other;
+    struct node *leader = cluster_leader(c);
+    *ret_why = "there is no leader";
+    if (leader == NULL)
+        return false;
+    rlog_status(leader->rlog, &s);
+    *ret_why = "the leader is not ready, or has not applied everything";
+    if (!s.ready || s.applied_index != s.last_index)
+        return false;
+    uint64_t want = node_versions(leader);
+    for (unsigned i = 0; i < s.n_members; i++) {
+        struct node *m = node_by_id(c, s.members[i].id);
+        if (m == leader || s.members[i].role == RLOG_SPARE)
+            continue;
+        *ret_why = "a member does not run";
+        if (m == NULL || m->state != NODE_UP || m->stopping)
+            return false;
+        rlog_status(m->rlog, &other);
+        *ret_why = "a member lags behind";
+        if (other.applied_index != s.applied_index)
+            return false;
+        if (node_versions(m) != want)
+            core_fail(&c->core, "%s and %s differ in the versions of keys at index %" PRIu64,
+                      m->name, leader->name, s.applied_index);
+    }
+    return true;
+}

@@ -1,0 +1,82 @@
+/* What must hold at every step, judged from outside the program.
+ *
+ *   1. one leader a term;
+ *   2. equal version, time and content on every node at an equal index, and equal content below
+ *      RLOG_REPLICATED at an equal version;
+ *   3. version, commit index, applied index, term and cluster time never fall in a process, and no
+ *      node starts below what it had made durable;
+ *   4. a new leader becomes ready with every acknowledged write; a confirmed read sees every write
+ * that was acknowledged before it began;
+ *   5. cluster time stays near the median of the members' clocks;
+ *   6. invariants of the stored data (the bank's total). */
+#ifndef HOLDFAST_SIM_CHECK_H
+#define HOLDFAST_SIM_CHECK_H
+
+#include "core.h"
+#include "raft/rlog.h"
+
+struct cluster;
+struct node;
+
+/* Branches of recovery that a campaign must have taken. */
+enum reach {
+    REACH_TORN_TAIL,
+    REACH_TRUNCATION_REPLAY,
+    REACH_SLOT_FALLBACK,
+    REACH_SNAPSHOT_INSTALL,
+    REACH_CORRUPTION_REFUSED,
+    REACH_MEMBERSHIP_ROLLBACK,
+    REACHES
+};
+const char *reach_name(enum reach r);
+
+/* What was last seen of a process. */
+struct node_seen {
+    uint64_t term, commit, applied, version, led_term;
+    int64_t time_ms;
+    uint64_t elections, snapshots_taken, installed;
+    bool ready;
+};
+
+struct seen_version {
+    uint8_t root[32];
+    unsigned slot;
+    bool known;
+};
+
+struct seen_index {
+    uint8_t root[32]; /* of everything, local keys too */
+    uint64_t version;
+    int64_t time_ms;
+    unsigned slot;
+    bool known;
+};
+
+struct check {
+    struct seen_version *versions;
+    size_t versions_n;
+    struct seen_index *indexes;
+    size_t indexes_n;
+    uint64_t *leader_of; /* by term */
+    size_t leader_of_n;
+    uint64_t newest_term;                /* that had a leader */
+    uint64_t acked_version, acked_index; /* highest acknowledged to a client */
+    uint64_t hashed;                     /* batches seen, to thin out hashing */
+    struct node *clock_moved;            /* the one whose wall clock jumps, NULL none yet */
+    bool clock_rules;                    /* it may have decided cluster time */
+};
+
+void check_init(struct cluster *c);
+void check_done(struct cluster *c);
+/* After any call into the node's program that changed something. */
+void check_node(struct node *n);
+/* A batch was applied and published. */
+void check_applied(struct node *n, uint64_t index, uint64_t version);
+/* A write was acknowledged by this node. */
+void check_acked(struct node *n, uint64_t index, uint64_t version);
+/* A confirmed read that began when `acked` was the highest acknowledged version sees `version`. */
+void check_read(struct node *n, uint64_t acked, uint64_t version);
+/* All members equal, at the end. false: not yet. */
+bool check_converged(struct cluster *c, const char **ret_why);
+
+#endif

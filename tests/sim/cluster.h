@@ -1,0 +1,120 @@
+/* One simulated cluster: nodes running the program's replica, clients, an administrator, faults. */
+#ifndef HOLDFAST_SIM_CLUSTER_H
+#define HOLDFAST_SIM_CLUSTER_H
+
+#include "check.h"
+#include "lin.h"
+#include "profile.h"
+#include "raft/rlog.h"
+#include "sim_env.h"
+#include "sim_net.h"
+
+struct cluster;
+struct clients;
+
+enum node_state {
+    NODE_ABSENT, /* never used, or wiped */
+    NODE_DOWN,   /* no process; will be started again */
+    NODE_UP,
+    NODE_GONE /* removed from the cluster and switched off */
+};
+
+struct node {
+    struct cluster *cluster;
+    unsigned slot;
+    char name[16];
+    enum node_state state;
+    uint64_t id;      /* raft id of this incarnation of the disk */
+    uint64_t process; /* number of the running process, 0 when there is none */
+    bool founding;    /* the first incarnation of a founder */
+    bool fatal, stopping, looked_at;
+    uint64_t down_ns; /* after a proper stop */
+    struct reason reason;
+    uint64_t replaces;        /* id that this incarnation takes the place of, 0 when settled */
+    bool damaged;             /* since this incarnation began */
+    uint64_t injected_before; /* fs.injected when the process began */
+    struct sim_fs fs;
+    struct sim_env env;
+    struct sim_clock clock;
+    struct rlog *rlog;
+    struct event restart, switch_off;
+    bool removed;                             /* from the cluster: its id is used up */
+    uint64_t peers[SLOTS + RLOG_MEMBERS_MAX]; /* ids it may send to */
+    unsigned n_peers;
+    struct node_seen seen; /* for the checks */
+};
+
+/* What a run came to; adds up over runs. */
+struct tally {
+    uint64_t runs, ops, ops_ok, ops_unknown, ops_failed, faults[FAULTS], admins[ADMINS];
+    uint64_t elections, frames, torn_writes, virtual_ms, events, applied;
+    uint64_t snapshots_taken, lin_too_hard, restarts, rejoins, replaced_ok, repeated, reruns;
+    uint64_t reached[REACHES];
+};
+
+struct administrator {
+    struct event tick;
+    struct rlog_admin call;
+    bool busy;
+    uint64_t process; /* of the node it was asked of */
+    enum admin what;
+    unsigned slot; /* concerned */
+    uint64_t started_ns;
+};
+
+struct cluster {
+    struct core core; /* first */
+    struct profile profile;
+    struct rng rng; /* of the scenario */
+    struct sim_net net;
+    struct node nodes[SLOTS];
+    struct check check;
+    struct administrator admin;
+    struct event nemesis, net_calm;
+    struct clients *clients;
+    bool calm; /* faults are over */
+    uint64_t processes;
+    uint8_t id[16];
+    struct tally tally;
+};
+
+/* node.c */
+void node_init(struct cluster *c, unsigned slot);
+void node_start(struct node *n);
+void node_power_off(struct node *n, uint64_t down_ns); /* unsynced writes are lost */
+void node_kill(struct node *n, uint64_t down_ns);      /* unsynced writes stay */
+void node_stop(struct node *n, uint64_t down_ns);      /* a proper stop; it may take a moment */
+void node_blank(struct node *n); /* a new machine with an empty disk and an id never used */
+bool node_may_be_damaged(struct node *n);
+struct node *node_by_id(struct cluster *c, uint64_t id);
+struct node *cluster_leader(struct cluster *c); /* newest term; NULL when there is none */
+uint64_t cluster_fresh_id(struct cluster *c);
+
+/* admin.c */
+void admin_start(struct cluster *c);
+/* Ask for anything that must happen before the cluster is whole; false when nothing is left. */
+bool admin_repair(struct cluster *c);
+void admin_forget(struct cluster *c, uint64_t process); /* that process is gone */
+
+/* nemesis.c */
+void nemesis_start(struct cluster *c);
+void nemesis_stop(struct cluster *c);
+
+/* client.c */
+void clients_start(struct cluster *c);
+/* Every client has had an operation acknowledged since clients_mark. */
+void clients_mark(struct cluster *c);
+bool clients_served(const struct cluster *c);
+void clients_stop(struct cluster *c);
+bool clients_idle(const struct cluster *c);
+void clients_check(struct cluster *c); /* histories, at the end */
+
+/* run.c */
+struct outcome {
+    struct tally tally;
+    uint64_t hash;
+};
+/* Run to the end; leaves the process by core_fail when something is wrong. */
+void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcome *ret_outcome);
+
+#endif

@@ -1,0 +1,425 @@
+/* A node: its machine, and the process that comes and goes on it. */
+#include "cluster.h"
+#include "sim_mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { RESTART_NS_MIN = 5 * SIM_MS };
+
+static const char data_dir[] = "data";
+
+static unsigned owner_of(const struct node *n)
+{
+    return n->slot + 1;
+}
+
+struct node *node_by_id(struct cluster *c, uint64_t id)
+{
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (c->nodes[i].id == id && c->nodes[i].state != NODE_ABSENT)
+            return &c->nodes[i];
+    return NULL;
+}
+
+uint64_t cluster_fresh_id(struct cluster *c)
+{
+    return rng_u64(&c->rng) >> 1 | 1;
+}
+
+struct node *cluster_leader(struct cluster *c)
+{
+    struct node *best = NULL;
+    uint64_t best_term = 0;
+    for (unsigned i = 0; i < SLOTS; i++) {
+        struct node *n = &c->nodes[i];
+        struct rlog_status status;
+        if (n->state != NODE_UP || n->stopping)
+            continue;
+        rlog_status(n->rlog, &status);
+        if (status.is_leader && status.term > best_term) {
+            best = n;
+            best_term = status.term;
+        }
+    }
+    return best;
+}
+
+bool node_may_be_damaged(struct node *n)
+{
+    struct cluster *c = n->cluster;
+    struct rlog_status status;
+    struct node *leader = cluster_leader(c);
+    unsigned voters = 0, bad = 0;
+    if (leader == NULL || n->damaged || n->founding || n->replaces != 0)
+        return false;
+    rlog_status(leader->rlog, &status);
+    for (unsigned i = 0; i < status.n_members; i++) {
+        const struct node *m = node_by_id(c, status.members[i].id);
+        if (status.members[i].role != RLOG_VOTER)
+            continue;
+        voters++;
+        bad += m == NULL || m->damaged || m->state == NODE_GONE;
+    }
+    return bad + 1 <= (voters - 1) / 2 && voters >= 3;
+}
+
+/* What the replica calls. */
+
+static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned n_parts, bool bulk)
+{
+    struct node *n = ctx;
+    struct node *peer = node_by_id(n->cluster, to);
+    struct route route = {.from = n->slot, .from_id = n->id, .bulk = bulk};
+    bool linked = false;
+    for (unsigned i = 0; i < n->n_peers; i++)
+        linked = linked || n->peers[i] == to;
+    if (peer == NULL || !linked || n->fs.dead || n->fatal)
+        return;
+    route.to = peer->slot;
+    sim_net_send(&n->cluster->net, &route, parts, n_parts);
+}
+
+static void peer_add(struct node *n, uint64_t id)
+{
+    for (unsigned i = 0; i < n->n_peers; i++)
+        if (n->peers[i] == id)
+            return;
+    if (n->n_peers < ARRAY_LEN(n->peers))
+        n->peers[n->n_peers++] = id;
+}
+
+static void on_members(void *ctx, const struct rlog_member *members, unsigned n_members)
+{
+    struct node *n = ctx;
+    n->n_peers = 0;
+    for (unsigned i = 0; i < n_members; i++)
+        if (members[i].id != n->id)
+            peer_add(n, members[i].id);
+}
+
+static void on_changed(void *ctx)
+{
+    struct node *n = ctx;
+    n->looked_at = false;
+}
+
+static void on_fatal(void *ctx, const struct reason *reason)
+{
+    struct node *n = ctx;
+    n->fatal = true;
+    n->reason = *reason;
+}
+
+static void on_applied(void *ctx, uint64_t index, uint64_t version)
+{
+    struct node *n = ctx;
+    n->looked_at = false;
+    if (!n->fs.dead && !n->fatal)
+        check_applied(n, index, version);
+}
+
+/* Frames. */
+
+static uint64_t net_process(void *ctx, unsigned slot)
+{
+    struct cluster *c = ctx;
+    return c->nodes[slot].process;
+}
+
+static uint64_t net_deliver(void *ctx, const struct frame *frame)
+{
+    struct cluster *c = ctx;
+    struct node *n = &c->nodes[frame->to];
+    if (n->env.stalled_until_ns > c->core.now_ns)
+        return n->env.stalled_until_ns;
+    if (n->stopping)
+        return 0;
+    core_note(&c->core, bytes_hash(bytes_of(frame->data, frame->len)));
+    peer_add(n, frame->from_id);
+    sim_env_enter(&n->env);
+    rlog_receive(n->rlog, frame->from_id, c->nodes[frame->from].name,
+                 bytes_of(frame->data, frame->len));
+    (void)sim_env_leave(&n->env); /* nothing is touched after it */
+    return 0;
+}
+
+/* A process ended: those who had a connection learn that nobody listens any more. */
+struct gone {
+    struct event event;
+    struct cluster *cluster;
+    unsigned to;
+    uint64_t id, process;
+};
+
+static void on_gone(struct event *event)
+{
+    struct gone *gone = CONTAINER_OF(event, struct gone, event);
+    struct node *n = &gone->cluster->nodes[gone->to];
+    if (n->process == gone->process && !sim_env_awake(&n->env, event))
+        return;
+    if (n->process == gone->process && !n->stopping) {
+        sim_env_enter(&n->env);
+        rlog_peer_gone(n->rlog, gone->id);
+        (void)sim_env_leave(&n->env); /* nothing is touched after it */
+    }
+    free(gone);
+}
+
+static void tell_peers(struct node *n)
+{
+    struct cluster *c = n->cluster;
+    for (unsigned i = 0; i < SLOTS; i++) {
+        const struct node *peer = &c->nodes[i];
+        bool linked = false;
+        for (unsigned k = 0; k < peer->n_peers; k++)
+            linked = linked || peer->peers[k] == n->id;
+        if (peer == n || peer->process == 0 || !linked || c->net.cut[n->slot][i] ||
+            rng_chance(&c->rng, 100))
+            continue;
+        struct gone *gone = sim_alloc(sizeof *gone);
+        *gone = (struct gone){.event = {.fire = on_gone},
+                              .cluster = c,
+                              .to = i,
+                              .id = n->id,
+                              .process = peer->process};
+        core_after(&c->core, &gone->event, rng_between(&c->rng, 200 * SIM_US, 20 * SIM_MS));
+    }
+}
+
+/* The end of a process, in its three ways. */
+
+static void process_end(struct node *n, uint64_t down_ns)
+{
+    struct cluster *c = n->cluster;
+    uint64_t process = n->process;
+    sim_env_done(&n->env);
+    sim_mem_drop(owner_of(n));
+    n->rlog = NULL;
+    n->process = 0;
+    n->fatal = n->stopping = false;
+    n->state = NODE_DOWN;
+    admin_forget(c, process);
+    tell_peers(n);
+    n->n_peers = 0;
+    core_after(&c->core, &n->restart, MAX(down_ns, (uint64_t)RESTART_NS_MIN));
+}
+
+void node_power_off(struct node *n, uint64_t down_ns)
+{
+    core_say(&n->cluster->core, "%s loses power", n->name);
+    ASSERT(n->process != 0);
+    uint64_t torn = n->fs.torn;
+    sim_env_cut(&n->env);
+    sim_fs_crash(&n->fs);
+    n->cluster->tally.torn_writes += n->fs.torn - torn;
+    process_end(n, down_ns);
+}
+
+void node_kill(struct node *n, uint64_t down_ns)
+{
+    core_say(&n->cluster->core, "%s is killed", n->name);
+    ASSERT(n->process != 0);
+    sim_env_cut(&n->env);
+    sim_fs_exit(&n->fs);
+    process_end(n, down_ns);
+}
+
+static void on_closed(void *ctx)
+{
+    struct node *n = ctx;
+    n->rlog = NULL;
+}
+
+void node_stop(struct node *n, uint64_t down_ns)
+{
+    core_say(&n->cluster->core, "%s is stopped", n->name);
+    ASSERT(n->process != 0 && !n->stopping);
+    n->stopping = true;
+    n->down_ns = down_ns;
+    sim_env_enter(&n->env);
+    rlog_close(n->rlog, on_closed, n);
+    (void)sim_env_leave(&n->env); /* nothing is touched after it */
+}
+
+static void stopped(struct node *n)
+{
+    struct cluster *c = n->cluster;
+    sim_env_done(&n->env);
+    if (sim_mem_count(owner_of(n)) != 0)
+        core_fail(&c->core, "%s: %" PRIu64 " allocations left after a proper stop", n->name,
+                  sim_mem_count(owner_of(n)));
+    core_say(&c->core, "%s has stopped", n->name);
+    sim_fs_exit(&n->fs);
+    process_end(n, n->down_ns);
+}
+
+/* After every call into the program. */
+static bool on_left(void *ctx)
+{
+    struct node *n = ctx;
+    struct cluster *c = n->cluster;
+    if (n->fs.dead) {
+        node_power_off(n, rng_between(&c->rng, 5, c->profile.down_ms_max) * SIM_MS);
+        return false;
+    }
+    if (n->stopping && n->rlog == NULL) {
+        stopped(n);
+        return false;
+    }
+    if (n->fatal) {
+        if (n->fs.injected == n->injected_before && !n->damaged)
+            core_fail(&c->core, "%s stops by itself: %s", n->name, n->reason.text);
+        core_say(&c->core, "%s stops: %s", n->name, n->reason.text);
+        node_kill(n, rng_between(&c->rng, 100, 1000) * SIM_MS);
+        return false;
+    }
+    if (!n->looked_at && !n->stopping) {
+        n->looked_at = true;
+        check_node(n);
+    }
+    return true;
+}
+
+/* The beginning of a process. */
+
+static void founders_list(struct cluster *c, struct rlog_member *members)
+{
+    for (unsigned i = 0; i < c->profile.founders; i++) {
+        struct rlog_member *m = &members[i];
+        *m = (struct rlog_member){.id = c->nodes[i].id, .role = RLOG_VOTER};
+        snprintf(m->name, sizeof m->name, "%s", c->nodes[i].name);
+        snprintf(m->address, sizeof m->address, "%s:1", c->nodes[i].name);
+    }
+}
+
+static void options_fill(struct node *n, struct rlog_options *o, struct rlog_member *founders)
+{
+    const struct profile *p = &n->cluster->profile;
+    *o = (struct rlog_options){
+        .env = &n->env.env,
+        .dir = data_dir,
+        .net = {.send = on_send, .members = on_members, .ctx = n},
+        .events = {.changed = on_changed, .fatal = on_fatal, .applied = on_applied, .ctx = n},
+        .election_ms = p->election_ms,
+        .heartbeat_ms = p->heartbeat_ms,
+        .snapshot_log_bytes = p->snapshot_log_bytes,
+        .snapshot_trailing = p->snapshot_trailing,
+        .segment_bytes = p->segment_bytes,
+        .reserve_bytes = 4 * p->segment_bytes,
+        .identity = {.id = n->id},
+    };
+    memcpy(o->identity.cluster, n->cluster->id, sizeof o->identity.cluster);
+    snprintf(o->identity.name, sizeof o->identity.name, "%s", n->name);
+    if (n->founding) {
+        founders_list(n->cluster, founders);
+        o->founders = founders;
+        o->n_founders = n->cluster->profile.founders;
+    }
+}
+
+/* The program refused its damaged data: it begins anew under another id (PROTOCOL R13). */
+static void corrupt(struct node *n)
+{
+    struct cluster *c = n->cluster;
+    struct rlog_options options;
+    struct rlog_member founders[RLOG_MEMBERS_MAX];
+    struct rlog_identity old, fresh;
+    if (!n->damaged)
+        core_fail(&c->core, "%s finds its data corrupt, which nothing damaged: %s", n->name,
+                  n->reason.text);
+    core_say(&c->core, "%s refuses its data: %s", n->name, n->reason.text);
+    c->tally.reached[REACH_CORRUPTION_REFUSED]++;
+    options_fill(n, &options, founders);
+    if (rlog_rejoin_prepare(&options, &old, &fresh, &n->reason) != ST_OK || n->fs.dead)
+        return; /* a disk that fails too: once more at the next start */
+    if (old.id != 0 && old.id != n->id)
+        core_fail(&c->core, "%s finds the id of another in its damaged data", n->name);
+    n->replaces = n->replaces != 0 ? n->replaces : n->id;
+    n->id = fresh.id;
+    n->damaged = n->founding = false;
+    n->seen = (struct node_seen){0};
+    c->tally.rejoins++;
+}
+
+void node_blank(struct node *n)
+{
+    ASSERT(n->process == 0);
+    sim_fs_wipe(&n->fs);
+    n->id = cluster_fresh_id(n->cluster);
+    n->state = NODE_DOWN;
+    n->replaces = 0;
+    n->damaged = n->founding = n->removed = false;
+    n->seen = (struct node_seen){0};
+}
+
+static void start_failed(struct node *n, enum status st)
+{
+    struct cluster *c = n->cluster;
+    if (st == ST_CORRUPT)
+        corrupt(n);
+    else if (n->fs.injected == n->injected_before && !n->fs.dead)
+        core_fail(&c->core, "%s does not start: %s: %s", n->name, status_name(st), n->reason.text);
+    core_say(&c->core, "%s does not start: %s", n->name, n->reason.text);
+    if (n->fs.dead)
+        node_power_off(n, rng_between(&c->rng, 50, 500) * SIM_MS);
+    else
+        node_kill(n, rng_between(&c->rng, 50, 500) * SIM_MS);
+}
+
+void node_start(struct node *n)
+{
+    struct cluster *c = n->cluster;
+    struct rlog_options options;
+    struct rlog_member founders[RLOG_MEMBERS_MAX];
+    ASSERT(n->process == 0 && n->state != NODE_UP);
+    core_cancel(&c->core, &n->restart);
+    n->process = ++c->processes;
+    n->state = NODE_UP;
+    n->injected_before = n->fs.injected;
+    n->seen = (struct node_seen){.term = n->seen.term, .led_term = n->seen.led_term};
+    sim_env_init(&n->env, &c->core, &n->fs, &n->clock, hash_mix(n->slot, n->process));
+    n->env.owner = owner_of(n);
+    n->env.left = on_left;
+    n->env.ctx = n;
+    core_say(&c->core, "%s starts", n->name);
+    options_fill(n, &options, founders);
+    n->looked_at = true;
+    sim_env_enter(&n->env);
+    enum status st = rlog_start(&options, &n->rlog, &n->reason);
+    c->tally.restarts++;
+    n->looked_at = false;
+    if (st == ST_OK) {
+        (void)sim_env_leave(&n->env); /* the power may have gone meanwhile */
+        return;
+    }
+    start_failed(n, st);
+    sim_mem_owner(0);
+}
+
+static void on_restart(struct event *event)
+{
+    struct node *n = CONTAINER_OF(event, struct node, restart);
+    if (n->state == NODE_DOWN)
+        node_start(n);
+}
+
+void node_init(struct cluster *c, unsigned slot)
+{
+    struct node *n = &c->nodes[slot];
+    *n = (struct node){.cluster = c, .slot = slot, .restart = {.fire = on_restart}};
+    snprintf(n->name, sizeof n->name, "n%u", slot + 1);
+    sim_fs_init(&n->fs, &c->core, 0xD15C + slot);
+    n->fs.sync_ns_max = c->profile.sync_ns_max;
+    n->fs.keep_permille = c->profile.keep_permille;
+    unsigned drift = c->profile.drift_ppm_max;
+    n->clock.drift_ppm = (int64_t)rng_below(&c->rng, 2 * drift + 1) - drift;
+    n->clock.wall_offset_ms = (int64_t)rng_below(&c->rng, 40) - 20;
+    n->clock.boot_ns = rng_below(&c->rng, 1000) * SIM_S;
+    if (slot == 0) {
+        c->net.process = net_process;
+        c->net.deliver = net_deliver;
+        c->net.ctx = c;
+    }
+}

@@ -1,0 +1,198 @@
+#include "profile.h"
+
+#include <stdio.h>
+
+static uint64_t pick(struct rng *r, const uint64_t *from, size_t n)
+{
+    return from[rng_below(r, n)];
+}
+#define PICK(r, ...) \
+    pick(r, (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
+
+static void draw_network(struct profile *p, struct rng *r)
+{
+    p->ordered = rng_chance(r, 500);
+    p->lose_permille = (unsigned)PICK(r, 0, 0, 2, 10, 40);
+    p->repeat_permille = (unsigned)PICK(r, 0, 0, 10, 40);
+    p->late_permille = (unsigned)PICK(r, 0, 5, 30, 100);
+    p->delay_ms_max = (unsigned)PICK(r, 1, 1, 3, 10);
+    p->late_ms_max = (unsigned)PICK(r, 50, 300, 1000);
+    p->lose_reply_permille = (unsigned)PICK(r, 0, 10, 50, 150);
+}
+
+/* Each kind of fault is left out of some runs: rare combinations come about that way. */
+static void draw_faults(struct profile *p, struct rng *r)
+{
+    static const unsigned usual[FAULTS] = {
+        [FAULT_POWER] = 10,    [FAULT_KILL] = 8,     [FAULT_STOP] = 4,  [FAULT_ALL_POWER] = 2,
+        [FAULT_PAUSE] = 6,     [FAULT_CUT] = 12,     [FAULT_NET] = 4,   [FAULT_EIO] = 3,
+        [FAULT_SYNC] = 3,      [FAULT_NO_SPACE] = 2, [FAULT_FULL] = 2,  [FAULT_SLOW] = 4,
+        [FAULT_NTH_CALL] = 10, [FAULT_CLOCK] = 4,    [FAULT_DAMAGE] = 4};
+    for (unsigned i = 0; i < FAULTS; i++)
+        p->fault_weight[i] = rng_chance(r, 650) ? usual[i] * (unsigned)PICK(r, 1, 1, 2, 4) : 0;
+    p->fault_weight[rng_below(r, 2) != 0 ? FAULT_POWER : FAULT_CUT] += 5;
+    p->fault_every_ms = (unsigned)PICK(r, 150, 300, 600, 1000);
+    p->down_ms_max = (unsigned)PICK(r, 200, 600, 3000);
+}
+
+static void draw_admin(struct profile *p, struct rng *r)
+{
+    static const unsigned usual[ADMINS] = {
+        [ADMIN_ADD] = 10,    [ADMIN_PROMOTE] = 8,  [ADMIN_REMOVE] = 6,
+        [ADMIN_REPLACE] = 3, [ADMIN_TRANSFER] = 8, [ADMIN_SNAPSHOT] = 5};
+    for (unsigned i = 0; i < ADMINS; i++)
+        p->admin_weight[i] = rng_chance(r, 750) ? usual[i] : 0;
+    p->admin_every_ms = (unsigned)PICK(r, 100, 300, 600, 1500);
+}
+
+static void draw_load(struct profile *p, struct rng *r)
+{
+    p->clients = (unsigned)rng_between(r, 4, 8);
+    p->think_ms_max = (unsigned)PICK(r, 10, 30, 60);
+    p->keys = (unsigned)rng_between(r, 2, 8);
+    p->value_bytes_max = (unsigned)PICK(r, 16, 200, 2000, 20000);
+    p->drift_ppm_max = (unsigned)PICK(r, 0, 50, 500);
+}
+
+static void draw(struct profile *p, struct rng *r)
+{
+    p->founders = (unsigned)PICK(r, 1, 2, 3, 3, 3, 3, 3, 3, 4, 5);
+    p->members_max = 6;
+    p->faults_s = (unsigned)rng_between(r, 10, 14);
+    p->election_ms = (unsigned)PICK(r, 150, 300, 300, 1000);
+    p->heartbeat_ms = p->election_ms / 10;
+    p->snapshot_log_bytes = PICK(r, 20, 64, 256, 2048) * 1024;
+    p->snapshot_trailing = (unsigned)PICK(r, 20, 100, 1024);
+    p->segment_bytes = PICK(r, 32, 64, 256) * 1024;
+    p->sync_ns_max = PICK(r, 100, 1000, 5000, 40000) * SIM_US;
+    p->keep_permille = (unsigned)PICK(r, 0, 300, 500, 900);
+    p->minority_stays_down = rng_chance(r, 300);
+    draw_network(p, r);
+    draw_faults(p, r);
+    draw_admin(p, r);
+    draw_load(p, r);
+}
+
+/* One voter to begin with, often alone. */
+static void pin_sole(struct profile *p)
+{
+    p->founders = 1;
+    p->members_max = 3;
+    p->fault_every_ms = 150;
+    p->admin_every_ms = 150;
+    p->fault_weight[FAULT_POWER] = 20;
+    p->admin_weight[ADMIN_ADD] = p->admin_weight[ADMIN_REMOVE] = 10;
+    p->admin_weight[ADMIN_TRANSFER] = p->admin_weight[ADMIN_PROMOTE] = 10;
+}
+
+/* Members come and go while nodes crash. */
+static void pin_churn(struct profile *p)
+{
+    p->admin_every_ms = 70;
+    p->fault_every_ms = 150;
+    p->election_ms = 150;
+    p->heartbeat_ms = 30;
+    p->down_ms_max = 500;
+    p->fault_weight[FAULT_POWER] = 20;
+    p->fault_weight[FAULT_CUT] = 20;
+    p->admin_weight[ADMIN_ADD] = p->admin_weight[ADMIN_PROMOTE] = 10;
+    p->admin_weight[ADMIN_REMOVE] = 8;
+    p->admin_weight[ADMIN_TRANSFER] = 8;
+}
+
+/* Messages arrive seconds late. */
+static void pin_late(struct profile *p)
+{
+    p->ordered = false;
+    p->late_permille = 150;
+    p->late_ms_max = 4000;
+    p->repeat_permille = 40;
+    p->lose_permille = 20;
+    p->election_ms = 150;
+    p->heartbeat_ms = 30;
+    p->fault_weight[FAULT_CUT] = 20;
+    p->fault_weight[FAULT_POWER] = 10;
+    p->fault_every_ms = 300;
+}
+
+/* Snapshots all the time. */
+static void pin_snapshots(struct profile *p)
+{
+    p->snapshot_log_bytes = 8 * 1024;
+    p->snapshot_trailing = 10;
+    p->segment_bytes = 32 * 1024;
+    p->admin_weight[ADMIN_SNAPSHOT] = 20;
+    p->admin_every_ms = 100;
+    p->fault_weight[FAULT_CUT] = p->fault_weight[FAULT_POWER] = 10;
+    p->fault_every_ms = 300;
+}
+
+/* Disks lose, tear, refuse and rot. */
+static void pin_disk(struct profile *p)
+{
+    p->fault_every_ms = 150;
+    p->down_ms_max = 300;
+    p->fault_weight[FAULT_POWER] = p->fault_weight[FAULT_NTH_CALL] = 20;
+    p->fault_weight[FAULT_SYNC] = p->fault_weight[FAULT_EIO] = 10;
+    p->fault_weight[FAULT_DAMAGE] = 10;
+    p->fault_weight[FAULT_ALL_POWER] = 6;
+}
+
+/* Leaders are cut off, paused and deposed while clients read everywhere. */
+static void pin_leaders(struct profile *p)
+{
+    p->election_ms = 150;
+    p->heartbeat_ms = 15;
+    p->fault_every_ms = 200;
+    p->fault_weight[FAULT_CUT] = 40;
+    p->fault_weight[FAULT_PAUSE] = 20;
+    p->admin_weight[ADMIN_TRANSFER] = 20;
+    p->lose_reply_permille = 100;
+    p->clients = 8;
+    p->think_ms_max = 10;
+    p->keys = 2;
+}
+
+/* Nothing goes wrong: to look at a run. */
+static void pin_calm(struct profile *p)
+{
+    memset(p->fault_weight, 0, sizeof p->fault_weight);
+    memset(p->admin_weight, 0, sizeof p->admin_weight);
+    p->lose_permille = p->repeat_permille = p->late_permille = p->lose_reply_permille = 0;
+    p->minority_stays_down = false;
+}
+
+static const struct {
+    const char *name;
+    void (*pin)(struct profile *p);
+} pins[] = {{"any", NULL},
+            {"sole", pin_sole},
+            {"churn", pin_churn},
+            {"late", pin_late},
+            {"snapshots", pin_snapshots},
+            {"disk", pin_disk},
+            {"leaders", pin_leaders},
+            {"calm", pin_calm}};
+
+const char *profile_name(unsigned i)
+{
+    return i < ARRAY_LEN(pins) ? pins[i].name : NULL;
+}
+
+bool profile_make(struct profile *p, const char *name, uint64_t seed)
+{
+    struct rng r = rng_make(seed, 0x9201F11E);
+    *p = (struct profile){0};
+    draw(p, &r);
+    if (name[0] == '\0')
+        name = "any";
+    for (unsigned i = 0; i < ARRAY_LEN(pins); i++) {
+        if (strcmp(pins[i].name, name) != 0)
+            continue;
+        if (pins[i].pin != NULL)
+            pins[i].pin(p);
+        snprintf(p->name, sizeof p->name, "%s", name);
+        return true;
+    }
+    return false;
+}

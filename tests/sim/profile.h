@@ -1,0 +1,69 @@
+/* How hostile a run is. Drawn from the seed; a named profile pins some of it. */
+#ifndef HOLDFAST_SIM_PROFILE_H
+#define HOLDFAST_SIM_PROFILE_H
+
+#include "core.h"
+
+enum fault {
+    FAULT_POWER,     /* one node loses power */
+    FAULT_KILL,      /* one process dies */
+    FAULT_STOP,      /* one process is stopped properly */
+    FAULT_ALL_POWER, /* every node loses power */
+    FAULT_PAUSE,     /* one process does nothing for a while */
+    FAULT_CUT,       /* links are cut for a while */
+    FAULT_NET,       /* loss, delay and repetition for a while */
+    FAULT_EIO,       /* a call to the disk fails */
+    FAULT_SYNC,      /* a sync fails */
+    FAULT_NO_SPACE,  /* a write finds no space */
+    FAULT_FULL,      /* a disk is full for a while */
+    FAULT_SLOW,      /* a disk is slow for a while */
+    FAULT_NTH_CALL,  /* the power goes at a certain call to the disk */
+    FAULT_CLOCK,     /* a wall clock jumps */
+    FAULT_DAMAGE,    /* bytes on a stopped node's disk change */
+    FAULTS
+};
+
+enum admin {
+    ADMIN_ADD,
+    ADMIN_PROMOTE,
+    ADMIN_REMOVE,
+    ADMIN_REPLACE,
+    ADMIN_TRANSFER,
+    ADMIN_SNAPSHOT,
+    ADMINS
+};
+
+struct profile {
+    char name[24];
+    unsigned founders, members_max;
+    unsigned faults_s; /* how long faults go on */
+    unsigned election_ms, heartbeat_ms;
+    uint64_t snapshot_log_bytes, segment_bytes;
+    unsigned snapshot_trailing;
+
+    bool ordered;
+    unsigned lose_permille, repeat_permille, late_permille;
+    unsigned delay_ms_max, late_ms_max;
+
+    uint64_t sync_ns_max;
+    unsigned keep_permille;
+
+    unsigned fault_every_ms, down_ms_max;
+    unsigned fault_weight[FAULTS];
+    unsigned admin_every_ms;
+    unsigned admin_weight[ADMINS];
+    bool minority_stays_down; /* in the calm at the end, at first */
+
+    unsigned clients, think_ms_max, keys;
+    unsigned value_bytes_max;
+    unsigned lose_reply_permille;
+    unsigned drift_ppm_max;
+};
+
+/* Everything drawn from `seed`, then changed as `name` says; "" and "any" change nothing. false:
+ * no such profile. */
+bool profile_make(struct profile *p, const char *name, uint64_t seed);
+/* Names, for help; NULL at the end. */
+const char *profile_name(unsigned i);
+
+#endif

@@ -1,0 +1,214 @@
+/* One run: faults for a while, then calm, in which the cluster must become whole again. */
+#include "base/trace.h"
+#include "cluster.h"
+#include "sim_mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    OPS_MIN = 200,
+    FAULTS_MIN = 3,
+    FAULTS_S_MAX = 90,
+    LEADER_ELECTIONS = 60, /* election timeouts within which a leader must be found */
+    SERVED_MS = 20000,
+    WHOLE_MS = 60000,
+};
+
+static void run_until(struct cluster *c, uint64_t until_ns)
+{
+    const struct event *next;
+    while ((next = core_next(&c->core)) != NULL && next->at_ns <= until_ns)
+        core_fire(&c->core);
+    c->core.now_ns = MAX(c->core.now_ns, until_ns);
+}
+
+static void run_for(struct cluster *c, uint64_t ms)
+{
+    run_until(c, c->core.now_ns + ms * SIM_MS);
+}
+
+static uint64_t faults_so_far(const struct cluster *c)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < FAULTS; i++)
+        n += c->tally.faults[i];
+    return n;
+}
+
+static bool profile_is_calm(const struct profile *p)
+{
+    unsigned total = 0;
+    for (unsigned i = 0; i < FAULTS; i++)
+        total += p->fault_weight[i];
+    return total == 0;
+}
+
+/* A run that did not do enough proves nothing. */
+static void run_faults(struct cluster *c)
+{
+    uint64_t least = profile_is_calm(&c->profile) ? 0 : FAULTS_MIN;
+    run_for(c, c->profile.faults_s * 1000);
+    for (unsigned s = c->profile.faults_s;
+         (c->tally.ops_ok < OPS_MIN || faults_so_far(c) < least) && s < FAULTS_S_MAX; s++)
+        run_for(c, 1000);
+    if (c->tally.ops_ok < OPS_MIN || faults_so_far(c) < least)
+        core_fail(&c->core, "too little happened: %" PRIu64 " operations, %" PRIu64 " faults",
+                  c->tally.ops_ok, faults_so_far(c));
+}
+
+/* Some voters, fewer than half, stay switched off: the others must do without them. */
+static void start_down(struct cluster *c, bool all)
+{
+    struct rlog_status s;
+    struct node *leader = cluster_leader(c);
+    unsigned voters = 0, off = 0;
+    bool spare[SLOTS] = {0};
+    if (leader != NULL && !all) {
+        rlog_status(leader->rlog, &s);
+        for (unsigned i = 0; i < s.n_members; i++)
+            voters += s.members[i].role == RLOG_VOTER;
+        for (unsigned i = 0; i < s.n_members; i++) {
+            struct node *m = node_by_id(c, s.members[i].id);
+            if (s.members[i].role == RLOG_VOTER && m != NULL && off + 1 <= (voters - 1) / 2 &&
+                (m->state == NODE_DOWN || rng_chance(&c->rng, 500))) {
+                off++;
+                spare[m->slot] = true;
+            }
+        }
+    }
+    for (unsigned i = 0; i < SLOTS; i++) {
+        struct node *n = &c->nodes[i];
+        if (spare[i] && n->process != 0)
+            node_power_off(n, SIM_MS);
+        if (spare[i])
+            core_cancel(&c->core, &n->restart);
+        else if (n->state == NODE_DOWN)
+            node_start(n);
+    }
+}
+
+static bool has_ready_leader(struct cluster *c)
+{
+    struct rlog_status s;
+    struct node *leader = cluster_leader(c);
+    if (leader == NULL)
+        return false;
+    rlog_status(leader->rlog, &s);
+    return s.ready;
+}
+
+static void await_service(struct cluster *c, const char *when)
+{
+    uint64_t step = MAX(c->profile.election_ms / 10, 10u);
+    uint64_t limit = c->core.now_ns + LEADER_ELECTIONS * c->profile.election_ms * (uint64_t)SIM_MS;
+    while (!has_ready_leader(c)) {
+        if (c->core.now_ns > limit)
+            core_fail(&c->core, "%s: there is no leader", when);
+        run_for(c, step);
+    }
+    clients_mark(c);
+    limit = c->core.now_ns + SERVED_MS * (uint64_t)SIM_MS;
+    while (!clients_served(c)) {
+        if (c->core.now_ns > limit)
+            core_fail(&c->core, "%s: writes do not succeed", when);
+        run_for(c, 50);
+    }
+}
+
+static void await_whole(struct cluster *c)
+{
+    const char *why = "";
+    uint64_t limit = c->core.now_ns + WHOLE_MS * (uint64_t)SIM_MS;
+    while (admin_repair(c)) {
+        if (c->core.now_ns > limit)
+            core_fail(&c->core, "a node that lost its data did not become a member again");
+        run_for(c, 100);
+    }
+    clients_stop(c);
+    while (!clients_idle(c))
+        run_for(c, 100);
+    limit = c->core.now_ns + WHOLE_MS * (uint64_t)SIM_MS;
+    while (!check_converged(c, &why)) {
+        if (c->core.now_ns > limit)
+            core_fail(&c->core, "members do not become equal: %s", why);
+        run_for(c, 100);
+    }
+}
+
+static void cluster_init(struct cluster *c, uint64_t seed, const char *profile, bool verbose)
+{
+    core_init(&c->core, seed, verbose);
+    if (!profile_make(&c->profile, profile, seed)) {
+        fprintf(stderr, "sim: no profile %s\n", profile);
+        exit(2);
+    }
+    c->rng = rng_make(seed, 0x5CE0);
+    le64_put(c->id, rng_u64(&c->rng));
+    le64_put(c->id + 8, rng_u64(&c->rng));
+    sim_net_init(&c->net, &c->core, 0x0E7);
+    check_init(c);
+    for (unsigned i = 0; i < SLOTS; i++)
+        node_init(c, i);
+    for (unsigned i = 0; i < c->profile.founders; i++) {
+        c->nodes[i].id = cluster_fresh_id(c);
+        c->nodes[i].founding = true;
+        c->nodes[i].state = NODE_DOWN;
+    }
+    for (unsigned i = 0; i < c->profile.founders; i++)
+        node_start(&c->nodes[i]);
+}
+
+static const struct cluster *traced;
+
+/* Lines that the program writes for operators belong to the node whose memory is in use. */
+static void on_trace(enum trace_level level, const char *module, const char *text)
+{
+    unsigned owner = sim_mem_owner(0);
+    sim_mem_owner(owner);
+    if (owner > 0 && owner <= SLOTS)
+        core_say(&traced->core, "%s: %s: %s", traced->nodes[owner - 1].name, module, text);
+    (void)level;
+}
+
+static void describe(const struct cluster *c)
+{
+    const struct profile *p = &c->profile;
+    core_say(&c->core,
+             "profile %s: %u founders, election %u ms, log %" PRIu64 " KiB, net %s lose %u late %u "
+             "up to %u ms, sync up to %" PRIu64 " us, fault each %u ms, change each %u ms",
+             p->name, p->founders, p->election_ms, p->snapshot_log_bytes / 1024,
+             p->ordered ? "ordered" : "unordered", p->lose_permille, p->late_permille,
+             p->late_ms_max, p->sync_ns_max / 1000, p->fault_every_ms, p->admin_every_ms);
+}
+
+void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcome *ret_outcome)
+{
+    struct cluster *c = sim_alloc(sizeof *c);
+    traced = c;
+    trace_set_sink(on_trace);
+    trace_set_level(verbose ? TRACE_DEBUG : TRACE_OFF);
+    cluster_init(c, seed, profile, verbose);
+    describe(c);
+    clients_start(c);
+    admin_start(c);
+    nemesis_start(c);
+    run_faults(c);
+    nemesis_stop(c);
+    core_say(&c->core, "the faults are over");
+    if (c->profile.minority_stays_down) {
+        start_down(c, false);
+        await_service(c, "with a minority switched off");
+    }
+    start_down(c, true);
+    await_service(c, "after the faults");
+    await_whole(c);
+    clients_check(c);
+    c->tally.runs = 1;
+    c->tally.frames = c->net.sent;
+    c->tally.virtual_ms = c->core.now_ns / SIM_MS;
+    c->tally.events = c->core.fired;
+    ret_outcome->tally = c->tally;
+    ret_outcome->hash = c->core.hash;
+}
