@@ -288,7 +288,9 @@ static struct mesh_link *link_to(struct mesh *mesh, uint64_t to, bool bulk)
     struct mesh_link *link = peer != NULL ? peer->dials[bulk ? 1 : 0].link : NULL;
     if (link != NULL && link->phase == LINK_READY)
         return link;
-    return mesh_accepted_find(mesh, to, bulk); /* a peer we cannot call, or do not know yet */
+    /* One we call by another id, cannot call, or do not know yet. */
+    link = mesh_link_find(mesh, to, bulk, false);
+    return link != NULL ? link : mesh_link_find(mesh, to, bulk, true);
 }
 
 void mesh_send(struct mesh *mesh, uint64_t to, const struct bytes *parts, unsigned n, bool bulk)

@@ -27,7 +27,8 @@ struct mesh_member {
     uint64_t id;
     char name[MESH_NAME_MAX];
     char address[MESH_ADDRESS_MAX]; /* host:port of its cluster port; [::1]:port */
-    bool any_id; /* the name decides: its raft id may be another by now, `id` only names the link */
+    bool any_id; /* the name decides: its raft id may be another by now. `id` is what mesh_send
+                    knows the link by; frames and `gone` name the id that answered */
 };
 
 /* A node's HTTP connection, ours from now on: its handshake is over and `early` was read already.

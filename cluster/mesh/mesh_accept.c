@@ -149,11 +149,11 @@ enum status mesh_listen(struct mesh *mesh, const char *address, struct reason *r
     return ST_OK;
 }
 
-struct mesh_link *mesh_accepted_find(struct mesh *mesh, uint64_t id, bool bulk)
+struct mesh_link *mesh_link_find(struct mesh *mesh, uint64_t id, bool bulk, bool accepted)
 {
     LIST_FOR (item, &mesh->links) {
         struct mesh_link *link = CONTAINER_OF(item, struct mesh_link, all);
-        if (link->accepted && link->phase == LINK_READY && link->peer_id == id &&
+        if (link->accepted == accepted && link->phase == LINK_READY && link->peer_id == id &&
             link->bulk == bulk)
             return link;
     }
@@ -163,7 +163,7 @@ struct mesh_link *mesh_accepted_find(struct mesh *mesh, uint64_t id, bool bulk)
 bool mesh_accept_room(struct mesh_link *link)
 {
     struct mesh *mesh = link->mesh;
-    struct mesh_link *old = mesh_accepted_find(mesh, link->peer_id, link->bulk);
+    struct mesh_link *old = mesh_link_find(mesh, link->peer_id, link->bulk, true);
     ASSERT(link->accepted && link->phase == LINK_GREETING);
     if (old != NULL) /* a half-open one: its peer has no use for it any more */
         mesh_link_close(old, "a newer link took its place");

@@ -108,7 +108,8 @@ static void tell_gone(struct mesh_dial *dial)
     peer->alive = false;
     mesh_count(&mesh->count.peers_gone, 1);
     trace(TRACE_INFO, "mesh", "%s refuses connections: it is not running", peer->member.name);
-    mesh->events.gone(mesh->events.ctx, peer->member.id); /* last: it may change the members */
+    uint64_t id = peer->answered != 0 ? peer->answered : peer->member.id;
+    mesh->events.gone(mesh->events.ctx, id); /* last: it may change the members */
 }
 
 static void dial_failed(struct mesh_dial *dial, const char *why)

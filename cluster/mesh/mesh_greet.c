@@ -72,6 +72,20 @@ static void ready(struct mesh_link *link)
     mesh_count(link->accepted ? &mesh->count.links_in : &mesh->count.links_out, 1);
 }
 
+/* Whether the node at the other end may speak as `id`: not as us, not as another that is linked
+ * already, not as a member of another name. */
+static bool may_speak_as(const struct mesh_link *link, uint64_t id)
+{
+    struct mesh *mesh = link->mesh;
+    const struct mesh_link *other = mesh_link_find(mesh, id, link->bulk, true);
+    if (id == 0 || id == mesh->id)
+        return false;
+    if (other != NULL && strcmp(other->peer_name, link->peer_name) != 0)
+        return false;
+    return mesh->events.id_allowed == NULL ||
+           mesh->events.id_allowed(mesh->events.ctx, id, link->peer_name);
+}
+
 /* What speaks against a caller's hello, 0 for nothing. */
 static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hello *hello)
 {
@@ -83,16 +97,12 @@ static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hel
         return MESH_REFUSE_NAME;
     if (hello->wanted != 0 && hello->wanted != mesh->id)
         return MESH_REFUSE_WANTED;
-    if (hello->id == 0 || hello->id == mesh->id)
-        return MESH_REFUSE_ID;
-    return mesh->events.id_allowed == NULL ||
-                   mesh->events.id_allowed(mesh->events.ctx, hello->id, link->peer_name)
-               ? 0
-               : MESH_REFUSE_ID;
+    return may_speak_as(link, hello->id) ? 0 : MESH_REFUSE_ID;
 }
 
 static void caller_hello(struct mesh_link *link, const struct mesh_hello *hello)
 {
+    link->bulk = hello->bulk;
     unsigned refusal = judge_caller(link, hello);
     if (link->phase == LINK_CLOSING)
         return;
@@ -101,7 +111,6 @@ static void caller_hello(struct mesh_link *link, const struct mesh_hello *hello)
         return;
     }
     link->peer_id = hello->id;
-    link->bulk = hello->bulk;
     if (!mesh_accept_room(link)) {
         refuse(link, MESH_REFUSE_BUSY);
         return;
@@ -123,10 +132,11 @@ static void answer_hello(struct mesh_link *link, const struct mesh_hello *hello)
     uint64_t wanted = mesh_dial_wanted(link->dial);
     if (memcmp(hello->identity.cluster, link->mesh->self.cluster, MESH_CLUSTER_ID_BYTES) != 0 ||
         strcmp(hello->identity.name, link->peer_name) != 0 ||
-        (wanted != 0 && hello->id != wanted)) {
+        (wanted != 0 ? hello->id != wanted : !may_speak_as(link, hello->id))) {
         mesh_link_close(link, "another node answered");
         return;
     }
+    link->peer_id = link->dial->peer->answered = hello->id;
     ready(link);
     mesh_dial_ready(link->dial);
 }

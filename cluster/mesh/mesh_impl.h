@@ -85,6 +85,7 @@ struct mesh_peer {
     struct mesh *mesh;
     struct list link; /* in mesh->peers */
     struct mesh_member member;
+    uint64_t answered;         /* raft id that answered last; member.id unless any_id */
     struct mesh_dial dials[2]; /* [bulk] */
     bool alive;                /* was connected since it was last found gone */
     bool leaving;              /* freed once nothing is being resolved */
@@ -186,6 +187,7 @@ void mesh_accept_known(struct mesh_link *link);
 void mesh_accept_refused(struct mesh_link *link, const char *why);
 /* At a bounded rate: a peer must not fill the disk with our complaints. */
 void mesh_log_hostile(const struct mesh_link *link, const char *why);
-struct mesh_link *mesh_accepted_find(struct mesh *mesh, uint64_t id, bool bulk);
+/* A ready link whose other end is this id; NULL: none. */
+struct mesh_link *mesh_link_find(struct mesh *mesh, uint64_t id, bool bulk, bool accepted);
 
 #endif

@@ -256,6 +256,44 @@ static void a_peer_with_another_id_is_not_linked(void **ctx)
     assert_int_equal(stats(&w->nodes[1]).links_in, 0);
 }
 
+static void a_node_known_by_name_speaks_as_the_id_it_has(void **ctx)
+{
+    struct world *w = *ctx;
+    struct mesh_options options = options_of(w, 1, "a");
+    options.id = 0x123456;
+    start(w, 0);
+    start_with(w, 1, &options);
+    struct mesh_member n2 = w->nodes[1].member;
+    n2.id = 2; /* what it was once */
+    n2.any_id = true;
+    mesh_members(w->nodes[0].mesh, &n2, 1);
+    run_until(w, linked_out, &w->nodes[0]);
+    send_str(&w->nodes[0], 2, "by the old id", false);
+    run_until(w, received_one, &w->nodes[1]);
+    send_str(&w->nodes[1], 1, "answer", false);
+    run_until(w, received_one, &w->nodes[0]);
+    assert_int_equal(w->nodes[0].from, 0x123456);
+    w->nodes[1].received = 0;
+    send_str(&w->nodes[0], 0x123456, "by the new id", false);
+    run_until(w, received_one, &w->nodes[1]);
+    stop(w, 1);
+    run_until(w, told_gone, &w->nodes[0]);
+    assert_int_equal(w->nodes[0].gone_id, 0x123456);
+}
+
+static void a_node_known_by_name_may_not_speak_for_another(void **ctx)
+{
+    struct world *w = *ctx;
+    start(w, 0);
+    start(w, 1);
+    w->nodes[0].refuse_id = 2; /* which it answers as */
+    struct mesh_member n2 = w->nodes[1].member;
+    n2.id = 3;
+    n2.any_id = true;
+    mesh_members(w->nodes[0].mesh, &n2, 1);
+    assert_never_linked(w, "another node answered");
+}
+
 static void an_address_of_another_node_is_not_linked(void **ctx)
 {
     struct world *w = *ctx;
@@ -381,6 +419,8 @@ int main(void)
         node_test(an_expired_certificate_is_told),
         node_test(a_removed_member_is_disconnected),
         node_test(a_peer_with_another_id_is_not_linked),
+        node_test(a_node_known_by_name_speaks_as_the_id_it_has),
+        node_test(a_node_known_by_name_may_not_speak_for_another),
         node_test(an_address_of_another_node_is_not_linked),
         node_test(a_node_of_another_cluster_is_not_linked),
         node_test(a_host_name_is_looked_up),

@@ -387,6 +387,24 @@ static void a_newer_link_takes_the_place_of_the_old(void **ctx)
     raw_done(&newer);
 }
 
+static void an_id_in_use_by_another_name_is_refused(void **ctx)
+{
+    struct world *w = *ctx;
+    struct raw n2, n3;
+    struct mesh_hello hello = good_hello(w);
+    start_first(w);
+    raw_linked(&n2, w, false);
+    hello.identity.name[1] = '3';
+    raw_node(&n3, w, "a", "n3");
+    raw_hello(&n3, &hello);
+    run_until(w, raw_answered, &n3);
+    assert_int_equal(n3.got.data[5], MESH_REFUSE);
+    assert_int_equal(n3.got.data[MESH_HEADER_BYTES], MESH_REFUSE_ID);
+    assert_int_equal(stats(&w->nodes[0]).links_in, 1);
+    raw_done(&n2);
+    raw_done(&n3);
+}
+
 static bool small_arrived(void *ctx)
 {
     struct raw *raw = ctx;
@@ -556,6 +574,7 @@ int main(void)
         node_test(a_caller_who_looks_for_another_id_is_refused),
         node_test(the_sender_is_the_connections),
         node_test(a_newer_link_takes_the_place_of_the_old),
+        node_test(an_id_in_use_by_another_name_is_refused),
         node_test(a_reader_that_stands_still_costs_bounded_memory),
         node_test(http_is_handed_over_with_all_its_bytes),
         node_test(http_is_refused_where_it_is_not_served),
