@@ -81,6 +81,7 @@ void rlog_ship_wanted(struct rlog *r, uint64_t to); /* from inside a step */
 void rlog_ships_pump(struct rlog *r);
 void rlog_ships_receive(struct rlog *r, uint64_t from, const struct rlog_frame *frame);
 bool rlog_ships_idle(const struct rlog *r);
+uint64_t rlog_ships_oldest(const struct rlog *r); /* UINT64_MAX: none */
 void rlog_ships_close(struct rlog *r);
 
 /* rlog_install.c */

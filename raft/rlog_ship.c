@@ -169,7 +169,9 @@ static void on_timer(struct env_timer *timer)
     uint64_t now = rlog_now(r);
     rlog_enter(r);
     env_timer_set(r->env, &s->timer, now + RESEND_MS);
-    if (now - s->heard_ms >= STALLED_MS || !rlog_core_leads(&r->core) ||
+    bool overtaken =
+        s->index < r->core.snap.index && (s->acked == 0 || s->index + 1 < r->core.log.first);
+    if (now - s->heard_ms >= STALLED_MS || overtaken || !rlog_core_leads(&r->core) ||
         rlog_conf_find(&r->core.conf, s->to) == NULL) {
         ship_close(s);
     } else if (s->phase == SHIP_SENDING && now - s->moved_ms >= RESEND_MS) {
@@ -263,6 +265,16 @@ bool rlog_ships_idle(const struct rlog *r)
         if (r->ships[i].phase != SHIP_FREE)
             return false;
     return true;
+}
+
+/* The oldest snapshot that a follower is getting: it needs the entries behind it next. */
+uint64_t rlog_ships_oldest(const struct rlog *r)
+{
+    uint64_t oldest = UINT64_MAX;
+    for (unsigned i = 0; i < RLOG_SHIPS_MAX; i++)
+        if (r->ships[i].phase == SHIP_SENDING && r->ships[i].acked > 0)
+            oldest = MIN(oldest, r->ships[i].index);
+    return oldest;
 }
 
 void rlog_ships_close(struct rlog *r)

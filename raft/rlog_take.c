@@ -10,6 +10,7 @@ enum {
     ENTRY_OVERHEAD = 64,
     TRAILING_ENTRIES = 4096,
     TRAILING_BYTES = 128 * 1024 * 1024,
+    SHIPPED_BYTES = 512 * 1024 * 1024,
     RETRY_MS = 1000,
     FAILED_MS = 30000,
 };
@@ -37,16 +38,18 @@ static uint64_t threshold(struct rlog *r)
     return bytes + bytes * r->take.jitter / 1024; /* up to a quarter more */
 }
 
-/* How many entries before `index` stay: enough for followers that are merely slow, bounded in
- * bytes. */
+/* How many entries before `index` stay: enough for followers that are merely slow, and for one that
+ * is being sent an older snapshot, bounded in bytes. */
 static uint64_t trailing_count(const struct rlog *r, uint64_t index)
 {
-    uint64_t n = 0, bytes = 0;
+    const struct rlog_core_log *log = &r->core.log;
     uint64_t most =
         r->options.snapshot_trailing != 0 ? r->options.snapshot_trailing : TRAILING_ENTRIES;
-    while (n < most && index > n && rlog_core_log_has(&r->core.log, index - n)) {
-        bytes += rlog_core_log_at(&r->core.log, index - n)->data.len;
-        if (bytes > TRAILING_BYTES)
+    uint64_t shipped = rlog_ships_oldest(r), n = 0, bytes = 0;
+    while (index > n && rlog_core_log_has(log, index - n)) {
+        bool sent = index - n > shipped;
+        bytes += rlog_core_log_at(log, index - n)->data.len;
+        if ((n >= most && !sent) || bytes > (sent ? SHIPPED_BYTES : TRAILING_BYTES))
             break;
         n++;
     }

@@ -261,7 +261,7 @@ void wnode_stop(struct wnode *n)
     n->rlog = NULL;
 }
 
-struct world *world_new(uint64_t seed, unsigned founders)
+struct world *world_make(uint64_t seed, unsigned founders)
 {
     struct world *w = mem_zalloc(sizeof *w);
     ASSERT(w != NULL);
@@ -271,10 +271,21 @@ struct world *world_new(uint64_t seed, unsigned founders)
     w->n_founders = founders;
     for (unsigned i = 0; i < founders; i++)
         w->founders[i] = world_member(i + 1, RLOG_VOTER);
-    for (unsigned i = 0; i < founders; i++) {
+    return w;
+}
+
+void world_start(struct world *w)
+{
+    for (unsigned i = 0; i < w->n_founders; i++) {
         enum status st = wnode_start(wnode_create(w, i + 1), NULL);
         ASSERT(st == ST_OK);
     }
+}
+
+struct world *world_new(uint64_t seed, unsigned founders)
+{
+    struct world *w = world_make(seed, founders);
+    world_start(w);
     return w;
 }
 

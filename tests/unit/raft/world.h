@@ -4,6 +4,7 @@
 #define HOLDFAST_TESTS_WORLD_H
 
 #include "base/mem.h"
+#include "base/trace.h"
 #include "raft/rlog.h"
 
 #include <stdio.h>
@@ -92,6 +93,8 @@ struct wnode *wnode_create(struct world *w, uint64_t id);
 struct rlog_options wnode_options(struct wnode *n);
 enum status wnode_start(struct wnode *n, struct reason *reason);
 void wnode_stop(struct wnode *n);
+struct world *world_make(uint64_t seed, unsigned founders); /* not started: set options first */
+void world_start(struct world *w);
 struct world *world_new(uint64_t seed, unsigned founders);
 void world_free(struct world *w);
 struct wnode *world_leader(struct world *w);

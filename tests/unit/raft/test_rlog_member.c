@@ -1,0 +1,241 @@
+/* Members come, go and change places; leadership moves. */
+#include "support.h"
+#include "world.h"
+
+static struct rlog_status status_of(struct wnode *n)
+{
+    struct rlog_status s;
+    rlog_status(n->rlog, &s);
+    return s;
+}
+
+static enum status add(struct wnode *leader, uint64_t id, enum rlog_role role, uint64_t replaces)
+{
+    struct wclient c = {
+        .a = {.done = wclient_admin, .member = world_member(id, role), .replaces = replaces}};
+    rlog_member_add(leader->rlog, &c.a);
+    return wclient_wait(leader->e.world, &c);
+}
+
+static enum status remove_member(struct wnode *leader, uint64_t id)
+{
+    struct wclient c = {.a = {.done = wclient_admin, .member.id = id}};
+    rlog_member_remove(leader->rlog, &c.a);
+    return wclient_wait(leader->e.world, &c);
+}
+
+static enum status transfer(struct wnode *leader, uint64_t id)
+{
+    struct wclient c = {.a = {.done = wclient_admin, .member.id = id}};
+    rlog_transfer(leader->rlog, &c.a);
+    return wclient_wait(leader->e.world, &c);
+}
+
+static struct wnode *newcomer(struct world *w, uint64_t id)
+{
+    struct reason reason;
+    struct wnode *n = wnode_create(w, id);
+    assert_status(wnode_start(n, &reason), ST_OK);
+    return n;
+}
+
+static void a_cluster_grows_from_one_to_three(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(1, 1);
+    struct wnode *leader = world_await_leader(w);
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    struct wnode *second = newcomer(w, 2), *third = newcomer(w, 3);
+    assert_status(add(leader, 2, RLOG_VOTER, 0), ST_OK);
+    assert_status(add(leader, 3, RLOG_VOTER, 0), ST_OK);
+    assert_int_equal(status_of(leader).n_members, 3);
+    assert_status(world_read(second), ST_OK);
+    assert_status(world_read(third), ST_OK);
+    assert_string_equal(world_get(third, "s/a"), "1");
+
+    wnode_stop(leader);
+    leader = world_await_leader(w);
+    assert_non_null(leader);
+    assert_status(world_put(leader, "s/a", "2"), ST_OK);
+    world_free(w);
+}
+
+static void adding_again_is_not_an_error(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(2, 1);
+    struct wnode *leader = world_await_leader(w);
+    (void)newcomer(w, 2);
+    assert_status(add(leader, 2, RLOG_STANDBY, 0), ST_OK);
+    assert_status(add(leader, 2, RLOG_STANDBY, 0), ST_OK);
+    assert_int_equal(status_of(leader).n_members, 2);
+    assert_status(add(leader, 2, RLOG_VOTER, 0), ST_OK);
+    assert_int_equal(status_of(leader).members[1].role, RLOG_VOTER);
+    world_free(w);
+}
+
+static void a_member_is_replaced_under_its_name(void **ctx)
+{
+    (void)ctx;
+    struct reason reason;
+    struct rlog_identity old, fresh;
+    struct world *w = world_new(3, 3);
+    struct wnode *leader = world_await_leader(w), *lost = world_follower(w);
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    uint64_t lost_id = lost->id;
+    wnode_stop(lost);
+    struct rlog_options o = wnode_options(lost);
+    assert_status(rlog_rejoin_prepare(&o, &old, &fresh, &reason), ST_OK);
+    assert_int_equal(old.id, lost_id);
+    assert_int_not_equal(fresh.id, lost_id);
+    assert_string_equal(fresh.name, lost->identity.name);
+    lost->id = lost->identity.id = fresh.id;
+    assert_status(wnode_start(lost, &reason), ST_OK);
+
+    struct wclient c = {.a = {.done = wclient_admin,
+                              .member = world_member(lost_id, RLOG_VOTER),
+                              .replaces = lost_id}};
+    c.a.member.id = fresh.id;
+    rlog_member_add(leader->rlog, &c.a);
+    assert_status(wclient_wait(w, &c), ST_OK);
+    assert_int_equal(status_of(leader).n_members, 3);
+    assert_status(world_read(lost), ST_OK);
+    assert_string_equal(world_get(lost, "s/a"), "1");
+    world_free(w);
+}
+
+static void a_second_member_of_a_name_is_refused(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(4, 3);
+    struct wnode *leader = world_await_leader(w);
+    struct wclient c = {.a = {.done = wclient_admin, .member = world_member(2, RLOG_VOTER)}};
+    c.a.member.id = 77;
+    rlog_member_add(leader->rlog, &c.a);
+    assert_status(wclient_wait(w, &c), ST_INVALID);
+    world_free(w);
+}
+
+static void a_member_is_removed(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(5, 3);
+    struct wnode *leader = world_await_leader(w), *gone = world_follower(w);
+    assert_status(remove_member(leader, gone->id), ST_OK);
+    assert_int_equal(status_of(leader).n_members, 2);
+    wnode_stop(gone);
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    world_free(w);
+}
+
+static void a_leader_moves_leadership_before_it_goes(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(6, 2);
+    struct wnode *leader = world_await_leader(w);
+    uint64_t id = leader->id;
+    assert_status(remove_member(leader, id), ST_NOT_LEADER);
+    struct wnode *next = world_await_leader(w);
+    assert_non_null(next);
+    assert_ptr_not_equal(next, leader);
+    assert_status(remove_member(next, id), ST_OK);
+    wnode_stop(leader);
+    assert_status(world_put(next, "s/a", "1"), ST_OK);
+    assert_int_equal(status_of(next).n_members, 1);
+    world_free(w);
+}
+
+static void leadership_moves_under_load(void **ctx)
+{
+    (void)ctx;
+    enum { WRITERS = 8 };
+    static struct wclient writers[WRITERS];
+    struct world *w = world_new(7, 3);
+    for (unsigned round = 0; round < 6; round++) {
+        struct wnode *leader = world_await_leader(w);
+        assert_non_null(leader);
+        struct wclient move = {.a = {.done = wclient_admin}};
+        for (unsigned i = 0; i < WRITERS; i++)
+            wclient_put(leader, &writers[i], "s/a", "1");
+        rlog_transfer(leader->rlog, &move.a);
+        assert_status(wclient_wait(w, &move), ST_OK);
+        for (unsigned i = 0; i < WRITERS; i++) {
+            enum status st = wclient_wait(w, &writers[i]);
+            assert_true(st == ST_OK || st == ST_NOT_LEADER);
+        }
+        assert_ptr_not_equal(world_await_leader(w), leader);
+    }
+    for (unsigned i = 0; i < WRITERS; i++)
+        buf_done(&writers[i].txn);
+    world_free(w);
+}
+
+static void a_transfer_to_a_dead_server_fails_and_writes_go_on(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(8, 3);
+    struct wnode *leader = world_await_leader(w), *dead = world_follower(w);
+    wnode_stop(dead);
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    assert_status(transfer(leader, dead->id), ST_TIMEOUT);
+    assert_status(world_put(leader, "s/a", "2"), ST_OK);
+    world_free(w);
+}
+
+static void one_change_at_a_time(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(9, 3);
+    struct wnode *leader = world_await_leader(w);
+    struct wclient first = {.a = {.done = wclient_admin, .member = world_member(9, RLOG_VOTER)}};
+    first.a.deadline_ms = w->now_ns / 1000000 + 3000;
+    rlog_member_add(leader->rlog, &first.a); /* there is no such server */
+    assert_status(remove_member(leader, world_follower(w)->id), ST_BUSY);
+    assert_status(wclient_wait(w, &first), ST_TIMEOUT);
+    assert_status(remove_member(leader, 9), ST_OK);
+    world_free(w);
+}
+
+static void a_dead_leader_is_replaced_at_once(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(10, 3);
+    uint64_t total = 0, worst = 0;
+    for (unsigned round = 0; round < 10; round++) {
+        struct reason reason;
+        struct wnode *leader = world_await_leader(w);
+        world_run(w, 1000 + round * 37);
+        wnode_stop(leader);
+        uint64_t from = w->now_ns / 1000000;
+        for (unsigned i = 0; i < 3; i++)
+            if (w->nodes[i].up)
+                rlog_peer_gone(w->nodes[i].rlog, leader->id);
+        assert_non_null(world_await_leader(w));
+        uint64_t took = w->now_ns / 1000000 - from;
+        total += took;
+        worst = MAX(worst, took);
+        assert_status(wnode_start(leader, &reason), ST_OK);
+        world_run(w, 3000);
+    }
+    assert_true(total / 10 < 150);
+    assert_true(worst < 500);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cluster_grows_from_one_to_three),
+        cmocka_unit_test(adding_again_is_not_an_error),
+        cmocka_unit_test(a_member_is_replaced_under_its_name),
+        cmocka_unit_test(a_second_member_of_a_name_is_refused),
+        cmocka_unit_test(a_member_is_removed),
+        cmocka_unit_test(a_leader_moves_leadership_before_it_goes),
+        cmocka_unit_test(leadership_moves_under_load),
+        cmocka_unit_test(a_transfer_to_a_dead_server_fails_and_writes_go_on),
+        cmocka_unit_test(one_change_at_a_time),
+        cmocka_unit_test(a_dead_leader_is_replaced_at_once),
+    };
+    trace_set_level(getenv("V") != NULL ? TRACE_DEBUG : TRACE_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
