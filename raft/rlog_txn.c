@@ -16,15 +16,19 @@ bool rlog_txn_key_valid(struct bytes key)
            !bytes_has_prefix(key, BYTES(RLOG_REQUESTS));
 }
 
+bool rlog_txn_prefix_valid(struct bytes prefix)
+{
+    return prefix.len <= STORE_KEY_MAX && in_segment(prefix);
+}
+
 static bool need_valid(const struct rlog_need *need)
 {
-    if (need->key.len > STORE_KEY_MAX || !in_segment(need->key))
-        return false;
-    return need->kind == RLOG_NEED_PREFIX || need->key.len >= sizeof RLOG_LOCAL;
+    return rlog_txn_prefix_valid(need->key) &&
+           (need->kind == RLOG_NEED_PREFIX || need->key.len >= sizeof RLOG_LOCAL);
 }
 
 /* A prefix that covers a segment's own key or request records may not be deleted. */
-static bool delete_prefix_valid(struct bytes prefix)
+bool rlog_txn_drop_valid(struct bytes prefix)
 {
     return rlog_txn_key_valid(prefix) && !bytes_has_prefix(BYTES(RLOG_REQUESTS), prefix);
 }
@@ -34,7 +38,7 @@ static bool op_valid(const struct rlog_op *op)
     switch (op->kind) {
     case RLOG_OP_PUT: return rlog_txn_key_valid(op->key) && op->value.len <= STORE_VALUE_MAX;
     case RLOG_OP_DELETE: return rlog_txn_key_valid(op->key);
-    case RLOG_OP_DELETE_PREFIX: return delete_prefix_valid(op->key);
+    case RLOG_OP_DELETE_PREFIX: return rlog_txn_drop_valid(op->key);
     case RLOG_OP_STAGE_PUT:
         return rlog_txn_key_valid(op->key) && !rlog_key_is_local(op->key) &&
                op->value.len <= STORE_VALUE_MAX && op->created > 0 && op->created <= op->modified &&
@@ -120,6 +124,20 @@ static void add_op(struct rlog_txn_builder *b, const struct rlog_op *op)
 void rlog_txn_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value)
 {
     add_op(b, &(struct rlog_op){.kind = RLOG_OP_PUT, .key = key, .value = value});
+}
+
+uint8_t *rlog_txn_put_room(struct rlog_txn_builder *b, struct bytes key, size_t len)
+{
+    if (len > STORE_VALUE_MAX)
+        b->too_big = true;
+    if (b->too_big)
+        return NULL;
+    rlog_txn_put(b, key, BYTES("")); /* with the length 0 as its last byte */
+    if (b->too_big || b->ops.failed)
+        return NULL;
+    b->ops.len--;
+    buf_add_varint(&b->ops, len);
+    return len != 0 ? buf_extend(&b->ops, len) : b->ops.data;
 }
 
 void rlog_txn_delete(struct rlog_txn_builder *b, struct bytes key)

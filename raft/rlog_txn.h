@@ -43,6 +43,9 @@ struct rlog_txn_builder {
 void rlog_txn_done(struct rlog_txn_builder *b);
 /* A key lies in one of the two segments, outside RLOG_REQUESTS, and is longer than its segment. */
 bool rlog_txn_key_valid(struct bytes key);
+/* What rlog_txn_need_prefix takes, and what rlog_txn_delete_prefix does. */
+bool rlog_txn_prefix_valid(struct bytes prefix);
+bool rlog_txn_drop_valid(struct bytes prefix);
 void rlog_txn_id(struct rlog_txn_builder *b, const struct rlog_request_id *id,
                  struct bytes response);
 /* `key`'s modified version must still be `version`; 0: it must be absent. */
@@ -51,6 +54,9 @@ void rlog_txn_need_key(struct rlog_txn_builder *b, struct bytes key, uint64_t ve
  * its segment: what store_newest answered when the prefix was read. */
 void rlog_txn_need_prefix(struct rlog_txn_builder *b, struct bytes prefix, uint64_t version);
 void rlog_txn_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value);
+/* The same, with room of `len` bytes for the caller to fill at once; NULL when encoding will fail
+ * anyway. */
+uint8_t *rlog_txn_put_room(struct rlog_txn_builder *b, struct bytes key, size_t len);
 void rlog_txn_delete(struct rlog_txn_builder *b, struct bytes key);
 void rlog_txn_delete_prefix(struct rlog_txn_builder *b, struct bytes prefix);
 void rlog_txn_stage_begin(struct rlog_txn_builder *b);

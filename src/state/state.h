@@ -43,8 +43,10 @@ struct state_log state_log_of(struct rlog *rlog, struct env *env);
 /* One for each worker. All three are borrowed and outlive it. ST_NOMEM. */
 NODISCARD enum status state_new(struct env *env, struct state_log *log, struct barrier *barrier,
                                 struct state **ret_state);
-/* Nothing of it may be under way. NULL is allowed. */
+/* Nothing that was begun on it may be under way. NULL is allowed. Renewal of a key ring, which
+ * rides on commits, may be: then the release follows its end, and the env must run until then. */
 void state_free(struct state *state);
+bool state_idle(const struct state *state); /* whether no such renewal is under way */
 struct barrier_seat *state_seat(struct state *state);
 
 /* Embedded until `done`, which is called once, on the worker, never from inside state_read_begin.
@@ -104,6 +106,7 @@ struct state_confirm {
     struct state_txn *txn; /* inside */
     struct state_read read;
     struct env_task task;
+    enum status status;
 };
 void state_confirm(struct state_txn *txn, struct state_confirm *confirm);
 

@@ -5,6 +5,7 @@
 #include "barrier/barrier.h"
 #include "base/arena.h"
 #include "raft/rlog_txn.h"
+#include "state/set.h"
 #include "store/store.h"
 
 #define STATE_SHARED RLOG_REPLICATED
@@ -14,12 +15,7 @@ enum { STATE_KEY_MAX = STORE_KEY_MAX, STATE_VALUE_MAX = 1024 * 1024 };
 
 struct state;
 struct state_read;
-struct state_item; /* of an ordered set, inside */
-
-struct state_set {
-    struct state_item *head; /* NULL until something is in it */
-    unsigned n;
-};
+struct state_op;
 
 /* Embedded in a request. The fields are not for handlers. */
 struct state_txn {
@@ -29,9 +25,8 @@ struct state_txn {
     struct store_pin pin;
     struct state_set keys, prefixes; /* what was read, and at which version */
     struct state_set writes, drops;  /* staged keys; staged deletions of whole prefixes */
-    struct state_op *ops, **ops_end; /* everything staged, in order, for state_rollback */
-    unsigned n_ops;
-    enum status status; /* a failure that was met on the way */
+    struct state_op *ops, *last_op;  /* everything staged, in order, for state_rollback */
+    enum status status;              /* a failure that was met on the way */
     bool open, confirmed;
 };
 
@@ -73,8 +68,7 @@ NODISCARD enum status state_newest(struct state_txn *txn, struct bytes prefix,
 /* What is staged so far. Going back to it drops what was staged since; what was read stays read
  * (PROTOCOL R3: what the framework records survives a handler that failed). */
 struct state_mark {
-    struct state_op **ops_end;
-    unsigned n_ops;
+    struct state_op *last_op;
 };
 struct state_mark state_mark(const struct state_txn *txn);
 /* ST_NOMEM: the transaction can no longer commit. */
@@ -89,10 +83,13 @@ struct state_iter {
     struct state_txn *txn; /* inside */
     struct bytes prefix;
     struct store_iter store;
-    bool store_more, staged_now;
-    struct state_item *staged;
-    uint8_t last[STATE_KEY_MAX];
-    size_t last_len;
+    bool store_have;  /* store.item is still to come … */
+    bool store_given; /* … or at least there */
+    bool store_end;
+    struct state_op *own;         /* the current one, if it is staged */
+    uint8_t bound[STATE_KEY_MAX]; /* staged keys from here on are still to come */
+    size_t bound_len;
+    bool past_bound; /* the bound itself was met */
 };
 /* From the first key >= `from` (empty: the first of the prefix). The whole prefix becomes one
  * precondition. `prefix` is copied to the arena. ST_INVALID: shorter than a segment. ST_NOMEM. */

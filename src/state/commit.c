@@ -1,0 +1,245 @@
+#include "state/inside.h"
+
+#include "base/mem.h"
+#include "base/plant.h"
+
+/* A commit:
+ *
+ *   worker        raft thread         worker
+ *   encode ─────▶ propose ── … ─────▶ finish -> done
+ *
+ * An answer that is kept for repeated requests is encrypted as if it lay at its request's key. An
+ * empty one means: too long to be kept. */
+
+#define ANSWER_KEY RLOG_REQUESTS "i"
+
+enum { ANSWER_KEY_LEN = sizeof ANSWER_KEY - 1 + 16 };
+
+static bool has_id(const struct rlog_request_id *id)
+{
+    static const uint8_t zero[sizeof id->bytes];
+    return memcmp(id->bytes, zero, sizeof zero) != 0;
+}
+
+static struct bytes answer_key(uint8_t room[ANSWER_KEY_LEN], const struct rlog_request_id *id)
+{
+    memcpy(room, ANSWER_KEY, ANSWER_KEY_LEN - 16);
+    memcpy(room + ANSWER_KEY_LEN - 16, id->bytes, 16);
+    return bytes_of(room, ANSWER_KEY_LEN);
+}
+
+static enum status add_put(struct rlog_txn_builder *b, struct barrier_seat *seat,
+                           const struct state_op *op)
+{
+    if (op->raw) {
+        rlog_txn_put(b, op->key, op->value);
+        return ST_OK; /* a failure shows when encoding */
+    }
+    uint8_t *room = rlog_txn_put_room(b, op->key, op->value.len + BARRIER_OVERHEAD);
+    return room != NULL ? barrier_encrypt(seat, op->key, op->value, room) : ST_OK;
+}
+
+/* Deleted prefixes first: what was staged below one before it was deleted is in no set any more. */
+static enum status add_writes(const struct state_txn *txn, struct rlog_txn_builder *b)
+{
+    SET_FOR(item, &txn->drops)
+    rlog_txn_delete_prefix(b, item->key);
+    SET_FOR(item, &txn->writes)
+    {
+        if (item->op->kind == STATE_OP_DELETE)
+            rlog_txn_delete(b, item->key);
+        else
+            TRY(add_put(b, txn->seat, item->op));
+    }
+    return ST_OK;
+}
+
+static void add_reads(const struct state_txn *txn, struct rlog_txn_builder *b)
+{
+    SET_FOR(item, &txn->keys)
+    rlog_txn_need_key(b, item->key, item->version);
+    SET_FOR(item, &txn->prefixes)
+    rlog_txn_need_prefix(b, item->key, item->version);
+}
+
+static enum status add_id(const struct state_txn *txn, struct state_commit *c,
+                          struct rlog_txn_builder *b)
+{
+    uint8_t room[ANSWER_KEY_LEN];
+
+    if (!has_id(&c->id))
+        return ST_OK;
+    buf_clear(&c->sealed);
+    if (c->answer.len + BARRIER_OVERHEAD <= RLOG_RESPONSE_MAX) {
+        uint8_t *out = buf_extend(&c->sealed, c->answer.len + BARRIER_OVERHEAD);
+        if (out == NULL)
+            return ST_NOMEM;
+        TRY(barrier_encrypt(txn->seat, answer_key(room, &c->id), c->answer, out));
+    }
+    rlog_txn_id(b, &c->id, buf_bytes(&c->sealed));
+    return ST_OK;
+}
+
+static enum status encode(const struct state_txn *txn, struct state_commit *c)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
+
+    add_reads(txn, &b);
+    TRY(add_writes(txn, &b));
+    TRY(add_id(txn, c, &b));
+    buf_clear(&c->encoded);
+    return rlog_txn_encode(&b, &c->encoded);
+}
+
+/* The answer of the first try. Without it the caller still learns that the change was made. */
+static void open_response(struct state_commit *c)
+{
+    uint8_t room[ANSWER_KEY_LEN];
+    struct bytes sealed = buf_bytes(&c->sealed);
+    size_t n = 0;
+
+    if (sealed.len < BARRIER_OVERHEAD)
+        return;
+    buf_clear(&c->encoded);
+    uint8_t *out = buf_extend(&c->encoded, sealed.len);
+    if (out == NULL ||
+        state_decrypt(c->state, c->state->seat, answer_key(room, &c->id), sealed, out, &n) != ST_OK)
+        return;
+    c->response = bytes_of(out, n);
+    c->has_response = true;
+}
+
+static enum status result(const struct state_commit *c)
+{
+    static const enum status outcomes[] = {
+        [RLOG_APPLIED] = ST_OK,
+        [RLOG_CONFLICTED] = ST_CONFLICT,
+        [RLOG_REPEATED] = ST_OK,
+        [RLOG_OUTCOME_UNKNOWN] = ST_UNKNOWN_OUTCOME,
+    };
+    return c->status == ST_OK ? outcomes[c->rlog.applied.outcome] : c->status;
+}
+
+static void finish(struct env_task *task)
+{
+    struct state_commit *c = CONTAINER_OF(task, struct state_commit, task);
+    enum status st = result(c);
+
+    c->version = c->rlog.applied.version;
+    c->ticket = st == ST_CONFLICT ? c->rlog.ticket : 0;
+    c->repeated = st == ST_OK && c->rlog.applied.outcome == RLOG_REPEATED;
+    if (c->repeated)
+        open_response(c);
+    c->done(c, st);
+}
+
+static void on_proposed(struct rlog_propose *p, enum status st)
+{
+    struct state_commit *c = CONTAINER_OF(p, struct state_commit, rlog);
+
+    c->status = st;
+    buf_clear(&c->sealed);
+    if (st == ST_OK && p->applied.outcome == RLOG_REPEATED)
+        buf_add(&c->sealed, p->applied.response); /* borrowed until we return */
+    c->task.run = finish;
+    env_post(c->state->env, &c->task);
+}
+
+static void propose(struct env_task *task)
+{
+    struct state_commit *c = CONTAINER_OF(task, struct state_commit, task);
+    struct state_log *log = c->state->log;
+    log->propose(log, &c->rlog);
+}
+
+enum status state_commit(struct state_txn *txn, struct state_commit *c)
+{
+    ASSERT(txn->open);
+    ASSERT(c->done != NULL);
+    TRY(txn->status);
+    c->state = txn->state;
+    c->version = 0;
+    c->repeated = c->has_response = false;
+    c->response = (struct bytes){0};
+    TRY(encode(txn, c));
+    c->rlog = (struct rlog_propose){
+        .txn = buf_bytes(&c->encoded), .ticket = c->ticket, .done = on_proposed};
+    c->task.run = propose;
+    env_post(c->state->log->env, &c->task);
+    state_upkeep_start(c->state);
+    return ST_OK;
+}
+
+/* A ticket on its way back. */
+struct returned {
+    struct env_task task;
+    struct state_log *log;
+    uint64_t ticket;
+};
+
+static void return_ticket(struct env_task *task)
+{
+    struct returned *r = CONTAINER_OF(task, struct returned, task);
+    r->log->ticket_drop(r->log, r->ticket);
+    mem_free(r);
+}
+
+void state_commit_done(struct state_commit *c)
+{
+    if (c->ticket != 0) {
+        struct returned *r = mem_alloc(sizeof *r);
+        if (r != NULL) { /* else the ticket runs out by itself */
+            *r = (struct returned){{.run = return_ticket}, c->state->log, c->ticket};
+            env_post(c->state->log->env, &r->task);
+        }
+        c->ticket = 0;
+    }
+    buf_done(&c->encoded);
+    buf_done(&c->sealed);
+    c->response = (struct bytes){0};
+    c->has_response = false;
+}
+
+/* Confirmation */
+
+static void confirm_finish(struct state_confirm *c, enum status st)
+{
+    c->status = st;
+    c->done(c, st);
+}
+
+static void confirm_on_read(struct state_read *read, enum status st)
+{
+    struct state_confirm *c = CONTAINER_OF(read, struct state_confirm, read);
+    struct store_pin pin;
+
+    if (st == ST_OK)
+        st = store_pin(c->txn->state->log->store, "confirm", 0, &pin);
+    if (st == ST_OK) {
+        /* The version pinned before may be older than what a majority confirmed: the node may have
+         * lost and regained leadership in between. What was read must hold in the newer one. */
+        st = txn_still_holds(c->txn, &pin) ? ST_OK : ST_CONFLICT;
+        store_unpin(&pin);
+    }
+    confirm_finish(c, st);
+}
+
+static void confirm_at_once(struct env_task *task)
+{
+    struct state_confirm *c = CONTAINER_OF(task, struct state_confirm, task);
+    confirm_finish(c, c->txn->status);
+}
+
+void state_confirm(struct state_txn *txn, struct state_confirm *c)
+{
+    ASSERT(txn->open);
+    ASSERT(c->done != NULL);
+    c->txn = txn;
+    if (txn->confirmed || txn->status != ST_OK || planted(PLANT_R2_UNCONFIRMED_ERROR)) {
+        c->task.run = confirm_at_once;
+        env_post(txn->state->env, &c->task);
+        return;
+    }
+    c->read = (struct state_read){.done = confirm_on_read};
+    state_read_begin(txn->state, &c->read);
+}

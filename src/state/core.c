@@ -1,0 +1,110 @@
+#include "state/inside.h"
+#include "state/state_core.h"
+
+#include <assert.h>
+
+enum { PIN_DEADLINE_MS = 10 * 1000 };
+
+static struct bytes value_at(const struct store_pin *pin, const char *key)
+{
+    struct store_item item;
+    return store_get(pin, bytes_str(key), &item) == ST_OK ? item.value : (struct bytes){0};
+}
+
+static struct barrier_records records_at(const struct store_pin *pin)
+{
+    return (struct barrier_records){
+        .seal = value_at(pin, BARRIER_SEAL),
+        .keyring = value_at(pin, BARRIER_KEYRING),
+        .local_keyring = value_at(pin, BARRIER_LOCAL_KEYRING),
+        .salt = value_at(pin, BARRIER_SALT),
+    };
+}
+
+enum status core_follow(const struct store_pin *pin, struct barrier *barrier)
+{
+    struct barrier_records records = records_at(pin);
+    return barrier_follow(barrier, &records);
+}
+
+enum status state_follow(struct store *store, struct barrier *barrier)
+{
+    struct store_pin pin;
+    TRY(store_pin(store, "follow", PIN_DEADLINE_MS, &pin));
+    enum status st = core_follow(&pin, barrier);
+    store_unpin(&pin);
+    return st;
+}
+
+enum status state_unseal(struct store *store, struct barrier *barrier, const struct seal *seal,
+                         struct reason *reason)
+{
+    struct store_pin pin;
+    TRY(store_pin(store, "unseal", PIN_DEADLINE_MS, &pin));
+    struct barrier_records records = records_at(&pin);
+    enum status st = barrier_unseal(barrier, seal, &records, reason);
+    store_unpin(&pin);
+    return st;
+}
+
+enum status state_is_initialized(struct store *store)
+{
+    struct store_pin pin;
+    TRY(store_pin(store, "initialised", PIN_DEADLINE_MS, &pin));
+    enum status st = value_at(&pin, BARRIER_SEAL).len != 0 ? ST_OK : ST_NOT_FOUND;
+    store_unpin(&pin);
+    return st;
+}
+
+static const char *const core_keys[] = {BARRIER_SEAL, BARRIER_KEYRING, BARRIER_LOCAL_KEYRING,
+                                        BARRIER_SALT};
+
+static enum status check_absent(struct state_txn *txn)
+{
+    for (size_t i = 0; i < ARRAY_LEN(core_keys); i++) {
+        enum status st = state_exists(txn, bytes_str(core_keys[i]));
+        if (st != ST_NOT_FOUND)
+            return st == ST_OK ? ST_EXISTS : st;
+    }
+    return ST_OK;
+}
+
+static enum status stage_records(struct state_txn *txn, const struct barrier_created *created)
+{
+    const struct buf *records[] = {&created->seal, &created->keyring, &created->local_keyring,
+                                   &created->salt};
+    static_assert(ARRAY_LEN(records) == ARRAY_LEN(core_keys), "one a key");
+    for (size_t i = 0; i < ARRAY_LEN(core_keys); i++)
+        TRY(state_put_raw(txn, bytes_str(core_keys[i]), buf_bytes(records[i])));
+    return ST_OK;
+}
+
+enum status state_init_begin(struct state_txn *txn, const struct seal *seal, int64_t time_ms,
+                             struct state_init *ret_init)
+{
+    struct state_init init = {0};
+
+    ASSERT(txn->open);
+    TRY(check_absent(txn));
+    TRY(barrier_create(txn->state->env, seal, time_ms, &init.created));
+    struct state_mark mark = state_mark(txn);
+    enum status st = barrier_seat_new(init.created.barrier, txn->state->env, &init.seat);
+    if (st == ST_OK)
+        st = stage_records(txn, &init.created);
+    if (st != ST_OK) {
+        if (state_rollback(txn, mark) != ST_OK)
+            st = ST_NOMEM;
+        state_init_done(&init);
+        return st;
+    }
+    txn->seat = init.seat;
+    *ret_init = init;
+    return ST_OK;
+}
+
+void state_init_done(struct state_init *init)
+{
+    barrier_seat_free(init->seat);
+    init->seat = NULL;
+    barrier_created_done(&init->created);
+}

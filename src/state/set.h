@@ -1,0 +1,47 @@
+/* An ordered set of keys in an arena: a skip list. The inside of a transaction. */
+#ifndef HOLDFAST_STATE_SET_H
+#define HOLDFAST_STATE_SET_H
+
+#include "base/arena.h"
+
+struct state_op;
+
+struct state_item {
+    struct bytes key;
+    uint64_t version;    /* of a read */
+    struct state_op *op; /* of a staged write */
+    unsigned levels;
+    struct state_item *next[]; /* one a level */
+};
+
+struct state_set {
+    struct state_item *head; /* NULL until something is added */
+    unsigned n;
+};
+
+/* The item at `key` or NULL. */
+struct state_item *set_find(const struct state_set *set, struct bytes key);
+/* The first item behind `key`, or at it if `from`; NULL. */
+struct state_item *set_after(const struct state_set *set, struct bytes key, bool from);
+/* The item at `key`, added (with a copy of the key) if it is not there. `random` decides the
+ * height. ST_NOMEM, set unchanged. */
+NODISCARD enum status set_add(struct state_set *set, struct arena *arena, uint64_t random,
+                              struct bytes key, struct state_item **ret_item);
+/* Remove every item whose key begins with `prefix`. */
+void set_remove_prefix(struct state_set *set, struct bytes prefix);
+
+/* Sets of prefixes: one that lies below another is not kept. */
+
+/* The item whose key is a prefix of `key`, or NULL. */
+struct state_item *set_covering(const struct state_set *set, struct bytes key);
+/* Add unless it is covered, and remove those it covers; *ret_item is the item that covers `prefix`
+ * now. ST_NOMEM, set unchanged. */
+NODISCARD enum status set_add_prefix(struct state_set *set, struct arena *arena, uint64_t random,
+                                     struct bytes prefix, struct state_item **ret_item);
+
+/* In order. */
+#define SET_FOR(item, set)                                                            \
+    for (struct state_item *item = (set)->head != NULL ? (set)->head->next[0] : NULL; \
+         item != NULL; item = item->next[0])
+
+#endif

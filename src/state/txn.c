@@ -1,0 +1,292 @@
+#include "state/inside.h"
+#include "state/state_core.h"
+
+enum { PIN_DEADLINE_MS = 100 * 1000 }; /* longer than a request may take */
+
+bool state_key_valid(struct bytes key)
+{
+    return rlog_txn_key_valid(key);
+}
+
+enum status state_begin(struct state *state, struct arena *arena, const struct state_read *read,
+                        struct state_txn *ret_txn)
+{
+    ASSERT(read == NULL || read->confirmed);
+    *ret_txn = (struct state_txn){
+        .state = state,
+        .seat = state->seat,
+        .arena = arena,
+        .confirmed = read != NULL,
+    };
+    TRY(store_pin(state->log->store, "request", PIN_DEADLINE_MS, &ret_txn->pin));
+    ret_txn->open = true;
+    return ST_OK;
+}
+
+void state_end(struct state_txn *txn)
+{
+    if (!txn->open)
+        return;
+    store_unpin(&txn->pin);
+    txn->open = false;
+}
+
+/* Reading */
+
+static enum status fail(struct state_txn *txn, enum status st)
+{
+    txn->status = st;
+    return st;
+}
+
+enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t version)
+{
+    struct state_item *item = NULL;
+
+    if (set_covering(&txn->prefixes, key) != NULL)
+        return ST_OK;
+    enum status st = set_add(&txn->keys, txn->arena, state_random(txn->state), key, &item);
+    if (st != ST_OK)
+        return fail(txn, st);
+    item->version = version; /* of one pinned tree: the same at every read */
+    return ST_OK;
+}
+
+enum status txn_note_prefix(struct state_txn *txn, struct bytes prefix)
+{
+    struct state_item *item = NULL;
+    enum status st =
+        set_add_prefix(&txn->prefixes, txn->arena, state_random(txn->state), prefix, &item);
+    if (st != ST_OK)
+        return fail(txn, st);
+    if (item->key.len == prefix.len)
+        item->version = store_newest(&txn->pin, prefix);
+    return ST_OK;
+}
+
+bool txn_still_holds(const struct state_txn *txn, const struct store_pin *pin)
+{
+    struct store_item found;
+
+    if (pin->generation == txn->pin.generation)
+        return true;
+    SET_FOR(item, &txn->prefixes)
+    if (store_newest(pin, item->key) > item->version)
+        return false;
+    SET_FOR(item, &txn->keys)
+    {
+        uint64_t version = store_get(pin, item->key, &found) == ST_OK ? found.modified : 0;
+        if (version != item->version)
+            return false;
+    }
+    return true;
+}
+
+enum status state_decrypt(struct state *state, struct barrier_seat *seat, struct bytes key,
+                          struct bytes stored, uint8_t *out, size_t *ret_len)
+{
+    enum status st = barrier_decrypt(seat, key, stored, out, ret_len);
+    if (st == ST_NOT_FOUND) { /* a term that another node made */
+        st = state_follow(state->log->store, state->barrier);
+        if (st == ST_OK)
+            st = barrier_decrypt(seat, key, stored, out, ret_len);
+    }
+    return st == ST_NOT_FOUND ? ST_CORRUPT : st;
+}
+
+enum status txn_open_value(struct state_txn *txn, struct bytes key, struct bytes stored,
+                           struct bytes *ret_value)
+{
+    uint8_t *out = arena_alloc(txn->arena, stored.len);
+    size_t n = 0;
+
+    if (out == NULL)
+        return ST_NOMEM;
+    TRY(state_decrypt(txn->state, txn->seat, key, stored, out, &n));
+    *ret_value = bytes_of(out, n);
+    return ST_OK;
+}
+
+bool txn_own(const struct state_txn *txn, struct bytes key, struct state_op **ret_op)
+{
+    struct state_item *item = set_find(&txn->writes, key);
+
+    *ret_op = item != NULL ? item->op : NULL;
+    return item != NULL || set_covering(&txn->drops, key) != NULL;
+}
+
+/* What is at `key`, as stored: own writes first. `ret_own` is the staged put or NULL. */
+static enum status look_up(struct state_txn *txn, struct bytes key, struct state_op **ret_own,
+                           struct store_item *ret_item)
+{
+    struct state_op *own;
+
+    ASSERT(txn->open);
+    if (!state_key_valid(key))
+        return ST_INVALID;
+    if (txn_own(txn, key, &own)) {
+        *ret_own = own;
+        return own != NULL && own->kind == STATE_OP_PUT ? ST_OK : ST_NOT_FOUND;
+    }
+    *ret_own = NULL;
+    enum status st = store_get(&txn->pin, key, ret_item);
+    TRY(txn_note_key(txn, key, st == ST_OK ? ret_item->modified : 0));
+    return st;
+}
+
+static enum status get(struct state_txn *txn, struct bytes key, bool raw,
+                       struct state_value *ret_value)
+{
+    struct state_op *own;
+    struct store_item item;
+    struct state_value value = {0};
+
+    TRY(look_up(txn, key, &own, &item));
+    if (own != NULL) {
+        ASSERT(own->raw == raw);
+        value.value = own->value;
+    } else {
+        if (raw)
+            value.value = bytes_of(arena_dup(txn->arena, item.value), item.value.len);
+        else
+            TRY(txn_open_value(txn, key, item.value, &value.value));
+        if (value.value.data == NULL)
+            return ST_NOMEM;
+        value.created = item.created;
+        value.modified = item.modified;
+    }
+    *ret_value = value;
+    return ST_OK;
+}
+
+enum status state_get(struct state_txn *txn, struct bytes key, struct state_value *ret_value)
+{
+    return get(txn, key, false, ret_value);
+}
+
+enum status state_get_raw(struct state_txn *txn, struct bytes key, struct state_value *ret_value)
+{
+    return get(txn, key, true, ret_value);
+}
+
+enum status state_exists(struct state_txn *txn, struct bytes key)
+{
+    struct state_op *own;
+    struct store_item item;
+    return look_up(txn, key, &own, &item);
+}
+
+uint64_t state_version(const struct state_txn *txn)
+{
+    ASSERT(txn->open);
+    return txn->pin.version;
+}
+
+enum status state_newest(struct state_txn *txn, struct bytes prefix, uint64_t *ret_version)
+{
+    ASSERT(txn->open);
+    if (!rlog_txn_prefix_valid(prefix))
+        return ST_INVALID;
+    TRY(txn_note_prefix(txn, prefix));
+    *ret_version = store_newest(&txn->pin, prefix);
+    return ST_OK;
+}
+
+/* Staging */
+
+/* Put an operation into effect. ST_NOMEM, nothing changed. */
+static enum status take_effect(struct state_txn *txn, struct state_op *op)
+{
+    struct state_item *item = NULL;
+    uint64_t random = state_random(txn->state);
+
+    if (op->kind == STATE_OP_DROP) {
+        TRY(set_add_prefix(&txn->drops, txn->arena, random, op->key, &item));
+        set_remove_prefix(&txn->writes, op->key);
+        return ST_OK;
+    }
+    TRY(set_add(&txn->writes, txn->arena, random, op->key, &item));
+    item->op = op;
+    return ST_OK;
+}
+
+static enum status stage(struct state_txn *txn, const struct state_op *op)
+{
+    struct state_op *copy = arena_alloc(txn->arena, sizeof *copy);
+    uint8_t *key = arena_dup(txn->arena, op->key);
+    uint8_t *value = arena_dup(txn->arena, op->value);
+
+    ASSERT(txn->open);
+    if (copy == NULL || key == NULL || value == NULL)
+        return ST_NOMEM;
+    *copy = *op;
+    copy->key.data = key;
+    copy->value.data = value;
+    TRY(take_effect(txn, copy));
+    *(txn->last_op != NULL ? &txn->last_op->next : &txn->ops) = copy;
+    txn->last_op = copy;
+    return ST_OK;
+}
+
+static enum status put(struct state_txn *txn, struct bytes key, struct bytes value, bool raw)
+{
+    if (!state_key_valid(key))
+        return ST_INVALID;
+    if (value.len > STATE_VALUE_MAX)
+        return ST_TOO_BIG;
+    return stage(txn,
+                 &(struct state_op){.kind = STATE_OP_PUT, .raw = raw, .key = key, .value = value});
+}
+
+enum status state_put(struct state_txn *txn, struct bytes key, struct bytes value)
+{
+    return put(txn, key, value, false);
+}
+
+enum status state_put_raw(struct state_txn *txn, struct bytes key, struct bytes value)
+{
+    return put(txn, key, value, true);
+}
+
+enum status state_delete(struct state_txn *txn, struct bytes key)
+{
+    if (!state_key_valid(key))
+        return ST_INVALID;
+    return stage(txn, &(struct state_op){.kind = STATE_OP_DELETE, .key = key});
+}
+
+enum status state_delete_prefix(struct state_txn *txn, struct bytes prefix)
+{
+    if (!rlog_txn_drop_valid(prefix))
+        return ST_INVALID;
+    return stage(txn, &(struct state_op){.kind = STATE_OP_DROP, .key = prefix});
+}
+
+bool state_staged(const struct state_txn *txn)
+{
+    return txn->ops != NULL;
+}
+
+struct state_mark state_mark(const struct state_txn *txn)
+{
+    return (struct state_mark){txn->last_op};
+}
+
+enum status state_rollback(struct state_txn *txn, struct state_mark mark)
+{
+    ASSERT(txn->open);
+    if (mark.last_op == txn->last_op)
+        return ST_OK;
+    if (mark.last_op != NULL)
+        mark.last_op->next = NULL;
+    else
+        txn->ops = NULL;
+    txn->last_op = mark.last_op;
+    txn->writes = txn->drops = (struct state_set){0};
+    for (struct state_op *op = txn->ops; op != NULL; op = op->next) {
+        enum status st = take_effect(txn, op);
+        if (st != ST_OK)
+            return fail(txn, st);
+    }
+    return ST_OK;
+}

@@ -1,0 +1,85 @@
+/* Upkeep of the key rings: granting uses ahead, new terms. It rides on commits, so it runs on the
+ * active node and nowhere else; several nodes or workers that try at once settle it by conflict. */
+#include "state/inside.h"
+#include "state/state_core.h"
+
+#include "base/mem.h"
+#include "base/trace.h"
+
+struct state_upkeep {
+    struct state *state;
+    enum barrier_ring ring;
+    struct state_commit commit;
+};
+
+static void upkeep_free(struct state_upkeep *u)
+{
+    struct state *state = u->state;
+    state->upkeep[u->ring] = NULL;
+    state_commit_done(&u->commit);
+    mem_free(u);
+    if (state->closing && state_idle(state))
+        state_free(state);
+}
+
+static void on_committed(struct state_commit *commit, enum status st)
+{
+    struct state_upkeep *u = CONTAINER_OF(commit, struct state_upkeep, commit);
+    struct state *state = u->state;
+
+    if (st == ST_OK)
+        st = state_follow(state->log->store, state->barrier);
+    if (st == ST_OK)
+        barrier_upkeep_done(state->barrier, u->ring);
+    upkeep_free(u);
+}
+
+/* Stage the ring's next record on condition that the stored one is the one it extends. */
+static enum status stage_record(struct state_txn *txn, enum barrier_ring ring)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    struct state *state = txn->state;
+    struct state_value stored;
+    struct bytes key =
+        ring == BARRIER_SHARED ? BYTES(BARRIER_KEYRING) : BYTES(BARRIER_LOCAL_KEYRING);
+
+    TRY(state_get_raw(txn, key, &stored));
+    TRY(core_follow(&txn->pin, state->barrier));
+    TRY(barrier_upkeep(state->barrier, state->env, ring, false, env_wall_ms(state->env), &record));
+    return state_put_raw(txn, key, buf_bytes(&record));
+}
+
+static enum status start(struct state_upkeep *u)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct state_txn txn;
+
+    TRY(state_begin(u->state, &arena, NULL, &txn));
+    enum status st = stage_record(&txn, u->ring);
+    if (st == ST_OK)
+        st = state_commit(&txn, &u->commit);
+    state_end(&txn);
+    return st;
+}
+
+void state_upkeep_start(struct state *state)
+{
+    for (enum barrier_ring ring = BARRIER_SHARED; ring < BARRIER_RINGS; ring++) {
+        if (state->upkeep[ring] != NULL || state->closing ||
+            !barrier_upkeep_due(state->barrier, ring))
+            continue;
+        struct state_upkeep *u = mem_zalloc(sizeof *u);
+        if (u == NULL)
+            return; /* the next commit tries again */
+        u->state = state;
+        u->ring = ring;
+        u->commit.done = on_committed;
+        state->upkeep[ring] = u;
+        enum status st = start(u);
+        if (st == ST_OK)
+            continue;
+        if (st != ST_SEALED && st != ST_NOMEM)
+            trace(TRACE_WARN, "state", "the key ring was not renewed: %s", status_name(st));
+        upkeep_free(u);
+    }
+}
