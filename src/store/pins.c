@@ -92,6 +92,8 @@ void store_pins_give(struct store_pins *pins, unsigned slot)
 {
     ASSERT(slot < STORE_PINS_MAX);
     ASSERT(atomic_load_explicit(&pins->slots[slot].generation, memory_order_relaxed) != 0);
+    /* The next owner must not be blamed for this one's time. */
+    atomic_store_explicit(&pins->slots[slot].since_ms, 0, memory_order_relaxed);
     atomic_store_explicit(&pins->slots[slot].generation, 0, memory_order_release);
 }
 
