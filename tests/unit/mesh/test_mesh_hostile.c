@@ -1,12 +1,17 @@
 #include "mesh/mesh_raw.h"
 
-static void start_first(struct world *w)
+static void start_waiting(struct world *w, unsigned greeting_ms)
 {
     struct mesh_options options = options_of(w, 0, "a");
-    options.greeting_ms = 500;
+    options.greeting_ms = greeting_ms;
     options.small_queue_bytes = 64 * 1024;
     options.bulk_queue_bytes = 1024 * 1024;
     start_with(w, 0, &options);
+}
+
+static void start_first(struct world *w)
+{
+    start_waiting(w, PATIENCE_MS);
 }
 
 static void assert_logged(const char *why)
@@ -143,7 +148,7 @@ static void a_silent_connection_is_dropped(void **ctx)
 {
     struct world *w = *ctx;
     struct raw raw;
-    start_first(w);
+    start_waiting(w, 300);
     raw_connect(&raw, w, 0);
     assert_dropped(&raw, "the greeting timed out");
 }
@@ -152,7 +157,7 @@ static void a_half_open_handshake_is_dropped(void **ctx)
 {
     struct world *w = *ctx;
     struct raw raw;
-    start_first(w);
+    start_waiting(w, 300);
     raw_connect(&raw, w, 0);
     raw_say(&raw, BYTES("\x16\x03\x01\x02")); /* the first bytes of a ClientHello */
     assert_dropped(&raw, "the greeting timed out");
@@ -162,7 +167,7 @@ static void a_node_that_says_no_hello_is_dropped(void **ctx)
 {
     struct world *w = *ctx;
     struct raw raw;
-    start_first(w);
+    start_waiting(w, 1000);
     raw_node(&raw, w, "a", "n2");
     assert_dropped(&raw, "the greeting timed out");
 }
