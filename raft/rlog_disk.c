@@ -56,6 +56,12 @@ static void compact_kick(struct rlog_disk *disk)
     work_submit(&disk->compact);
 }
 
+static void prep_kick(struct rlog_disk *disk)
+{
+    if (!disk->failed && !disk->prep.running && disk->want_next)
+        work_submit(&disk->prep);
+}
+
 /* Common end of every work; `idle` is the last touch of the disk. */
 static void work_ended(struct disk_work *w)
 {
@@ -67,6 +73,7 @@ static void work_ended(struct disk_work *w)
     }
     write_kick(disk);
     compact_kick(disk);
+    prep_kick(disk);
     if (disk->idle != NULL && rlog_disk_idle(disk))
         disk->idle(disk->ops.ctx);
 }
@@ -161,8 +168,7 @@ static void write_kick(struct rlog_disk *disk)
         list_push(&disk->group, &a->link);
     } while (!list_empty(&disk->queue));
     work_submit(&disk->write);
-    if (disk->want_spare && !disk->prep.running)
-        work_submit(&disk->prep);
+    prep_kick(disk);
 }
 
 uint64_t rlog_disk_append(struct rlog_disk *disk, uint64_t index, const struct rlog_entry *entries,
@@ -238,38 +244,42 @@ void rlog_disk_compact(struct rlog_disk *disk, uint64_t upto)
     compact_kick(disk);
 }
 
-/* Zero a file for the next segment. A full disk is not a failure before the segment is needed. */
-static void prep_run(struct env_work *work)
+/* Make the file of the next segment: zero what compaction left, or a new one, then name it. A full
+ * disk is not a failure before the segment is needed. */
+static enum status prepare(struct rlog_disk *disk, uint64_t dirty)
 {
-    struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
-    struct rlog_disk *disk = w->disk;
     char path[DISK_PATH_MAX];
-    disk->want_spare = false; /* before the look: a segment begun after it asks again */
-    disk_free_check(disk);
-    disk_lock(disk);
-    bool needed = disk->tail.spare == 0;
-    uint64_t dirty = disk->tail.dirty;
-    disk_unlock(disk);
-    if (!needed)
-        return;
-    uint64_t number = dirty != 0 ? dirty : atomic_fetch_add(&disk->spare_number, 1) + 1;
-    spare_path(disk, number, path);
-    reason_set(&w->reason, "log: the next segment cannot be prepared");
+    uint64_t spare = dirty != 0 ? dirty : atomic_fetch_add(&disk->spare_number, 1) + 1;
+    spare_path(disk, spare, path);
     enum status st = disk_zero(disk->fs, path, disk->segment_bytes);
     if (st == ST_NO_SPACE) {
         disk->full = true;
         st = dirty == 0 ? fs_unlink(disk->fs, path) : ST_OK;
-        w->st = st == ST_NOT_FOUND ? ST_OK : st;
-        return;
+        return st == ST_NOT_FOUND ? ST_OK : st;
     }
-    w->st = st;
-    if (st != ST_OK)
-        return;
+    TRY(st);
     disk_lock(disk);
-    disk->tail.spare = number;
-    if (dirty != 0)
+    if (!disk->tail.broken)
+        st = tail_prepare(disk, spare);
+    if (st == ST_OK && dirty != 0)
         disk->tail.dirty = 0;
     disk_unlock(disk);
+    return st;
+}
+
+static void prep_run(struct env_work *work)
+{
+    struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
+    struct rlog_disk *disk = w->disk;
+    disk->want_next = false; /* before the look: a segment begun after it asks again */
+    disk_free_check(disk);
+    disk_lock(disk);
+    bool needed = disk->tail.prepared == 0;
+    uint64_t dirty = disk->tail.dirty;
+    disk_unlock(disk);
+    reason_set(&w->reason, "log: the next segment cannot be prepared");
+    if (needed)
+        w->st = prepare(disk, dirty);
 }
 
 /* Look at the free space; confirm the newest batch by a mark when nothing has followed it. */
@@ -284,7 +294,7 @@ static void tend_run(struct env_work *work)
     if (!t->marked && !t->broken && room && t->seq == disk->tick_seq)
         w->st = tail_mark(disk, 0, &w->reason);
     disk->tick_seq = t->seq;
-    disk->want_spare = t->spare == 0;
+    disk->want_next = t->prepared == 0;
     disk_unlock(disk);
 }
 
@@ -304,7 +314,7 @@ void disk_works_init(struct rlog_disk *disk)
     disk->prep.work = (struct env_work){.run = prep_run, .done = any_done, .lane = LANE_POOL};
     disk->write.disk = disk->compact.disk = disk->tend.disk = disk->prep.disk = disk;
     disk->tick.fire = tick_fire;
-    disk->want_spare = true;
+    disk->want_next = true;
     list_init(&disk->queue);
     list_init(&disk->group);
 }

@@ -94,6 +94,10 @@ static void judge_log(struct loading *l)
     if (snap->index != 0 && term != snap->term)
         corrupt(l, "log: entry %llu has term %llu, the snapshot says %llu", index,
                 (unsigned long long)term, (unsigned long long)snap->term);
+    uint64_t newest = f->n != 0 ? f->entries[f->n - 1].term : f->prev_term;
+    if (newest > l->slot.record.term)
+        corrupt(l, "slot: its term %llu is older than entry %llu of term %llu",
+                (unsigned long long)l->slot.record.term, last, (unsigned long long)newest);
     if (l->snapshots.bad_index > log_last(f) && !bad_install(l))
         corrupt(l, "%s, and the log ends below it at %llu", l->snapshots.reason.text, last);
 }
@@ -182,6 +186,8 @@ static enum status settle(struct loading *l, struct reason *reason)
     TRY(disk_sync_dir(disk, "")); /* names that were read may be in the cache only, too */
     TRY(remove_unused(l));
     TRY(snapshots_tidy(disk));
+    TRY(disk_sync_dir(disk, "snap")); /* names that were read may not be durable yet */
+    TRY(disk_sync_dir(disk, ""));
     TRY(rewrite_last(l));
     if (l->reset)
         TRY(tail_reset(disk, l->snapshots.newest.index, l->snapshots.newest.term, reason));

@@ -47,7 +47,8 @@ struct tail {
     uint8_t *stage;
     size_t stage_size;
     uint64_t upto;         /* entries up to here are not needed */
-    uint64_t spare, dirty; /* numbers of a zeroed spare file, and of one to be zeroed; 0 none */
+    uint64_t prepared; /* number of the next segment if its file is ready, else 0 */
+    uint64_t dirty;    /* number of a spare file that is to be zeroed, 0 none */
 };
 
 /* Entries that replace everything from `first` on. */
@@ -111,7 +112,7 @@ struct rlog_disk {
     _Atomic uint64_t log_bytes;
     _Atomic uint64_t generation; /* counts resets */
     _Atomic uint64_t spare_number, temp_number;
-    _Atomic bool full, want_spare;
+    _Atomic bool full, want_next;
 
     pthread_mutex_t lock;
     struct tail tail;
@@ -168,6 +169,7 @@ NODISCARD enum status tail_open_run(struct tail *t, uint64_t index, uint64_t ter
 NODISCARD enum status tail_add_segment(struct tail *t, const struct segment *segment);
 NODISCARD enum status tail_write(struct rlog_disk *disk, const struct batch_plan *plan,
                                  struct reason *reason);
+NODISCARD enum status tail_prepare(struct rlog_disk *disk, uint64_t spare);
 /* Remove segments whose live entries are all ≤ upto. */
 NODISCARD enum status tail_compact(struct rlog_disk *disk, uint64_t upto, struct reason *reason);
 /* The log starts anew behind an installed snapshot. */

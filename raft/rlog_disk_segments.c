@@ -374,6 +374,8 @@ static enum status list_unused(struct finder *d, size_t n_used)
     for (size_t i = 0; i < d->n_files; i++) {
         if (i >= n_used)
             TRY(unused_read(d, d->files[i].number));
+        if (i >= n_used && i > 0 && d->files[i].number != d->files[i - 1].number + 1 && !d->stop)
+            damage(d, d->files[i - 1].number + 1, 0, "this segment is missing");
         if (i >= n_used || d->files[i].number < first)
             f->unused[f->n_unused++] = d->files[i].number;
     }

@@ -81,24 +81,39 @@ void tail_count_bytes(struct rlog_disk *disk)
     disk->log_bytes = bytes;
 }
 
-/* Give the next segment its name: the spare if it has the size, else a file zeroed here and now. */
+/* The file of the next segment: the one prepared if it has the size, else one zeroed here and now,
+ * which takes the place of a prepared one. */
 static enum status segment_activate(struct rlog_disk *disk, const struct segment *next,
                                     struct fs_file **ret_file)
 {
     struct tail *t = &disk->tail;
     char from[DISK_PATH_MAX], to[DISK_PATH_MAX];
-    bool ready = t->spare != 0 && next->size == disk->segment_bytes;
-    uint64_t spare = ready ? t->spare : atomic_fetch_add(&disk->spare_number, 1) + 1;
-    spare_path(disk, spare, from);
+    bool ready = t->prepared == next->number && next->size == disk->segment_bytes;
     segment_path(disk, next->number, to);
-    disk->want_spare = true;
-    if (ready)
-        t->spare = 0;
-    else
+    t->prepared = 0;
+    disk->want_next = true;
+    if (!ready) {
+        spare_path(disk, atomic_fetch_add(&disk->spare_number, 1) + 1, from);
         TRY(disk_zero(disk->fs, from, next->size));
+        TRY(fs_rename(disk->fs, from, to));
+        TRY(disk_sync_dir(disk, "log"));
+    }
+    return fs_open(disk->fs, to, FS_READ | FS_WRITE | FS_DSYNC, ret_file);
+}
+
+/* A zeroed spare gets the name of the segment that comes next, unless that has come meanwhile. */
+enum status tail_prepare(struct rlog_disk *disk, uint64_t spare)
+{
+    struct tail *t = &disk->tail;
+    char from[DISK_PATH_MAX], to[DISK_PATH_MAX];
+    ASSERT(t->prepared == 0 && t->n_segments != 0);
+    uint64_t number = active(t)->number + 1;
+    spare_path(disk, spare, from);
+    segment_path(disk, number, to);
     TRY(fs_rename(disk->fs, from, to));
     TRY(disk_sync_dir(disk, "log"));
-    return fs_open(disk->fs, to, FS_READ | FS_WRITE | FS_DSYNC, ret_file);
+    t->prepared = number;
+    return ST_OK;
 }
 
 static enum status stage_reserve(struct tail *t, size_t size)

@@ -1,0 +1,336 @@
+/* The log, term and vote of one replica without faults: what goes in comes back. */
+#include "raft/disk_model.h"
+
+#include "base/mem.h"
+
+static int setup(void **ctx)
+{
+    *ctx = world_begin();
+    return 0;
+}
+
+static int teardown(void **ctx)
+{
+    world_free(*ctx);
+    return 0;
+}
+
+static unsigned count_names(struct memfs *m, const char *part)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < m->now.n; i++)
+        n += strstr(m->now.all[i].path, part) != NULL;
+    return n;
+}
+
+static void a_new_replica_is_empty(void **ctx)
+{
+    struct world *w = *ctx;
+    assert_true(rlog_disk_idle(w->disk));
+    assert_int_equal(w->loaded.first, 1);
+    assert_int_equal(w->loaded.n, 0);
+    assert_int_equal(w->loaded.term, 0);
+    assert_int_equal(w->loaded.vote, 0);
+    assert_int_equal(w->loaded.snapshot.index, 0);
+    world_reopen(w);
+    assert_int_equal(w->loaded.first, 1);
+}
+
+static void entries_of_all_sizes_come_back(void **ctx)
+{
+    struct world *w = *ctx;
+    for (unsigned i = 0; i < 30; i++) {
+        world_add(w, 1 + i % 9);
+        world_run(w);
+    }
+    assert_int_equal(w->written, 30);
+    assert_int_equal(rlog_disk_queued_bytes(w->disk), 0);
+    world_reopen(w);
+    assert_true(w->loaded.n > 100);
+    world_reopen(w);
+}
+
+static void an_entry_larger_than_a_segment_comes_back(void **ctx)
+{
+    struct world *w = *ctx;
+    struct rlog_block *block = rlog_block_new(300000);
+    assert_non_null(block);
+    memset(rlog_block_data(block), 'x', 300000);
+    struct rlog_entry e = {.term = 1,
+                           .type = RLOG_COMMAND,
+                           .data = bytes_of(rlog_block_data(block), 300000),
+                           .block = block};
+    w->issued = 2;
+    (void)rlog_disk_append(w->disk, 1, &e, 1);
+    (void)rlog_disk_append(w->disk, 2, &e, 1);
+    world_run(w);
+    assert_int_equal(w->written, 2);
+    world_close(w);
+    assert_status(world_try_open(w), ST_OK);
+    assert_int_equal(w->loaded.n, 2);
+    assert_bytes(w->loaded.entries[1].data, e.data);
+    rlog_block_unref(block);
+}
+
+static void appends_that_queue_up_become_one_write(void **ctx)
+{
+    struct world *w = *ctx;
+    world_add(w, 1);
+    for (unsigned i = 0; i < 20; i++)
+        world_append(w, w->states[w->issued].last + 1, 0);
+    for (unsigned i = 0; i < 5; i++)
+        world_add(w, 1);
+    assert_true(world_run_one(w, LANE_LOG));
+    assert_int_equal(w->written, 1);
+    uint64_t writes = w->fs->writes;
+    assert_true(world_run_one(w, LANE_LOG));
+    assert_int_equal(w->written, 26);
+    assert_int_equal(w->fs->writes, writes + 1);
+    world_reopen(w);
+}
+
+static void a_truncation_and_its_replacement_are_one_write(void **ctx)
+{
+    struct world *w = *ctx;
+    world_add(w, 8);
+    world_run(w);
+    assert_status(world_set_term(w, 2, 0), ST_OK);
+    uint64_t writes = w->fs->writes;
+    world_append(w, 3, 2);
+    assert_true(world_run_one(w, LANE_LOG));
+    assert_int_equal(w->written, 2);
+    assert_int_equal(w->fs->writes, writes + 1);
+    world_reopen(w);
+    assert_int_equal(w->loaded.n, 4);
+    assert_int_equal(w->loaded.entries[2].term, 2);
+}
+
+static void appends_that_replace_each_other_merge(void **ctx)
+{
+    struct world *w = *ctx;
+    world_add(w, 8);
+    world_run(w);
+    world_add(w, 1); /* runs; what follows queues up */
+    world_add(w, 5);
+    assert_status(world_set_term(w, 2, 0), ST_OK);
+    world_append(w, 11, 1);
+    world_append(w, 7, 3);
+    assert_status(world_set_term(w, 3, 0), ST_OK);
+    world_append(w, 9, 4);
+    world_run(w);
+    world_reopen(w);
+    assert_int_equal(w->loaded.n, 12);
+}
+
+static void a_truncation_alone_is_remembered(void **ctx)
+{
+    struct world *w = *ctx;
+    world_add(w, 8);
+    world_append(w, 4, 0);
+    world_run(w);
+    world_reopen(w);
+    assert_int_equal(w->loaded.n, 3);
+    world_append(w, 4, 0);
+    world_run(w);
+    assert_int_equal(w->written, 1);
+}
+
+static void the_whole_log_may_be_replaced(void **ctx)
+{
+    struct world *w = *ctx;
+    for (unsigned i = 0; i < 12; i++) {
+        world_add(w, 6);
+        world_run(w);
+    }
+    assert_status(world_set_term(w, 5, 0), ST_OK);
+    world_append(w, 1, 1);
+    world_run(w);
+    world_reopen(w);
+    assert_int_equal(w->loaded.n, 1);
+}
+
+static void term_and_vote_come_back(void **ctx)
+{
+    struct world *w = *ctx;
+    assert_status(world_set_term(w, 7, 0), ST_OK);
+    assert_status(world_set_term(w, 7, 77), ST_OK);
+    world_reopen(w);
+    assert_int_equal(w->loaded.term, 7);
+    assert_int_equal(w->loaded.vote, 77);
+    assert_false(w->loaded.slot_fell_back);
+}
+
+static void a_quiet_log_gets_a_mark(void **ctx)
+{
+    struct world *w = *ctx;
+    world_add(w, 1);
+    world_run(w);
+    uint64_t writes = w->fs->writes;
+    world_sleep(w, 2000);
+    world_sleep(w, 2000);
+    assert_int_equal(w->fs->writes, writes + 1);
+    world_sleep(w, 2000);
+    world_sleep(w, 2000);
+    assert_int_equal(w->fs->writes, writes + 1);
+    world_reopen(w);
+}
+
+static void the_next_segment_is_made_before_it_is_needed(void **ctx)
+{
+    struct world *w = *ctx;
+    world_add(w, 1);
+    world_run(w);
+    assert_int_equal(count_names(w->fs, ".seg"), 2);
+    while (count_names(w->fs, ".seg") < 5) {
+        world_add(w, 4);
+        uint64_t syncs = w->fs->syncs;
+        assert_true(world_run_one(w, LANE_LOG));
+        assert_int_equal(w->fs->syncs, syncs); /* the log itself never zeroes */
+        (void)world_run_one(w, LANE_POOL);
+    }
+    assert_int_equal(count_names(w->fs, "spare-"), 0);
+}
+
+static void a_slow_pool_does_not_stop_the_log(void **ctx)
+{
+    struct world *w = *ctx;
+    for (unsigned i = 0; i < 60; i++) {
+        world_add(w, 3);
+        assert_true(world_run_one(w, LANE_LOG));
+    }
+    assert_int_equal(w->written, 60);
+    world_reopen(w);
+}
+
+static void idle_is_told(void **ctx)
+{
+    struct world *w = *ctx;
+    world_add(w, 1);
+    assert_false(rlog_disk_idle(w->disk));
+    world_run(w);
+    assert_true(rlog_disk_idle(w->disk));
+    assert_true(w->idles > 0);
+}
+
+static void queued_bytes_count_what_waits(void **ctx)
+{
+    struct world *w = *ctx;
+    world_add(w, 9);
+    uint64_t one = rlog_disk_queued_bytes(w->disk);
+    assert_true(one > 1000);
+    world_add(w, 9);
+    assert_true(rlog_disk_queued_bytes(w->disk) > one);
+    world_run(w);
+    assert_int_equal(rlog_disk_queued_bytes(w->disk), 0);
+}
+
+static void a_directory_is_made_once(void **ctx)
+{
+    struct world *w = *ctx;
+    assert_status(world_create(w), ST_BUSY);
+    world_close(w);
+    assert_status(world_create(w), ST_EXISTS);
+    assert_non_null(strstr(w->reason.text, "n1"));
+}
+
+static void a_directory_is_opened_once(void **ctx)
+{
+    struct world *w = *ctx;
+    struct rlog_disk *first = w->disk;
+    assert_status(world_try_open(w), ST_BUSY);
+    assert_non_null(strstr(w->reason.text, "in use"));
+    w->disk = first;
+}
+
+static void anothers_directory_is_refused(void **ctx)
+{
+    struct world *w = *ctx;
+    world_close(w);
+    w->identity.name[1] = '2';
+    assert_status(world_try_open(w), ST_INVALID);
+    assert_non_null(strstr(w->reason.text, "belongs to node n1"));
+    w->identity.name[1] = '1';
+    w->identity.cluster[0] ^= 1;
+    assert_status(world_try_open(w), ST_INVALID);
+    assert_non_null(strstr(w->reason.text, "another cluster"));
+}
+
+static void an_empty_place_is_not_a_replica(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new();
+    assert_status(world_try_open(w), ST_NOT_FOUND);
+    assert_int_equal(memfs_of(&w->fs->fs)->now.n, 0);
+    assert_status(rlog_disk_wipe(&w->env, "d", &w->reason), ST_OK);
+    world_free(w);
+}
+
+static void a_wiped_replica_is_gone(void **ctx)
+{
+    struct world *w = *ctx;
+    world_add(w, 9);
+    world_run(w);
+    assert_status(rlog_disk_wipe(&w->env, "d", &w->reason), ST_BUSY);
+    world_close(w);
+    assert_status(rlog_disk_wipe(&w->env, "d", &w->reason), ST_OK);
+    assert_status(world_try_open(w), ST_NOT_FOUND);
+    w->identity.id = 78;
+    w->states[0].last = w->written = w->issued = 0;
+    assert_status(world_create(w), ST_OK);
+    assert_status(world_try_open(w), ST_OK);
+    assert_int_equal(w->loaded.n, 0);
+}
+
+static void a_reset_log_begins_where_it_is_told(void **ctx)
+{
+    struct world *w = *ctx;
+    world_add(w, 9);
+    world_run(w);
+    world_close(w);
+    assert_status(world_try_open(w), ST_OK);
+    assert_status(rlog_disk_reset(w->disk, 1, 0), ST_OK);
+    w->states[0].last = w->written = w->issued = 0;
+    world_reopen(w);
+    assert_int_equal(w->loaded.n, 0);
+}
+
+static void a_huge_segment_size_is_bounded(void **ctx)
+{
+    struct world *w = *ctx;
+    world_close(w);
+    w->segment_bytes = 1;
+    world_open(w);
+    world_add(w, 16);
+    world_run(w);
+    world_reopen(w);
+    assert_int_equal(w->loaded.n, 16);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_new_replica_is_empty),
+        TEST(entries_of_all_sizes_come_back),
+        TEST(an_entry_larger_than_a_segment_comes_back),
+        TEST(appends_that_queue_up_become_one_write),
+        TEST(a_truncation_and_its_replacement_are_one_write),
+        TEST(appends_that_replace_each_other_merge),
+        TEST(a_truncation_alone_is_remembered),
+        TEST(the_whole_log_may_be_replaced),
+        TEST(term_and_vote_come_back),
+        TEST(a_quiet_log_gets_a_mark),
+        TEST(the_next_segment_is_made_before_it_is_needed),
+        TEST(a_slow_pool_does_not_stop_the_log),
+        TEST(idle_is_told),
+        TEST(queued_bytes_count_what_waits),
+        TEST(a_directory_is_made_once),
+        TEST(a_directory_is_opened_once),
+        TEST(anothers_directory_is_refused),
+        cmocka_unit_test(an_empty_place_is_not_a_replica),
+        TEST(a_wiped_replica_is_gone),
+        TEST(a_reset_log_begins_where_it_is_told),
+        TEST(a_huge_segment_size_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
