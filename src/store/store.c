@@ -197,7 +197,7 @@ bool store_staging(const struct store *store)
 void store_stage_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
                      uint64_t modified)
 {
-    struct store_change change = {key, value, created, modified};
+    struct store_change change = {key, value, modified, created, true};
     ASSERT(store->staging);
     store_tree_put(&store->writer, &store->staged, &change);
 }
@@ -246,7 +246,7 @@ void store_stage_swap(struct store *store, struct bytes keep, uint64_t version)
 void store_load_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
                     uint64_t modified)
 {
-    struct store_change change = {key, value, created, modified};
+    struct store_change change = {key, value, modified, created, true};
     store_tree_put(&store->writer, &store->live, &change);
 }
 

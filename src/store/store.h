@@ -6,9 +6,9 @@
  * content means an equal hash on every cluster (PROTOCOL R7, R8).
  *
  * "Version" is a number the caller gives with every change. The store keeps, per key, the versions
- * that created and last changed it, and per inner node the newest version of anything that
- * happened below it, deletions included. Readers and the writer may use different first segments
- * with counters of their own. */
+ * that created and last changed it, and per node the newest version of anything that happened at
+ * or below it, deletions included. First segments ("s/", "l/") may have counters of their own: the
+ * key that names a segment keeps what happens in it out of the others' newest versions. */
 #ifndef HOLDFAST_STORE_STORE_H
 #define HOLDFAST_STORE_STORE_H
 
@@ -118,8 +118,8 @@ void store_hash(const struct store_pin *pin, struct bytes prefix,
  * fail (it aborts): applying a committed entry may not fail. A `version` may be 0: the keys that
  * mark the segments are older than every transaction. */
 void store_put(struct store *store, struct bytes key, struct bytes value, uint64_t version);
-bool store_delete(struct store *store, struct bytes key,
-                  uint64_t version); /* whether it was there */
+/* Whether it was there; if not, nothing happened. */
+bool store_delete(struct store *store, struct bytes key, uint64_t version);
 /* Drops all keys that begin with `prefix` in time independent of their number. */
 void store_delete_prefix(struct store *store, struct bytes prefix, uint64_t version);
 /* Reads of the unpublished tree. The value is borrowed until store_publish, whatever is put or

@@ -55,7 +55,7 @@ static struct store_node *leaf_new(const struct put *p, size_t from, uint64_t cr
 {
     const struct store_change *c = p->change;
     struct store_leaf *leaf = store_leaf_new(p->w->batch, bytes_from(p->key, from), c->value);
-    leaf->created = c->created != 0 ? c->created : created;
+    leaf->created = c->restored ? c->created : created;
     leaf->modified = leaf->node.newest = c->modified;
     adopt(p->w, &leaf->node);
     return &leaf->node;

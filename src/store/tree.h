@@ -20,8 +20,9 @@ struct store_tree {
 
 struct store_change {
     struct bytes key, value;
-    uint64_t created; /* 0: as the key has it already, else `modified` */
     uint64_t modified;
+    uint64_t created; /* if `restored`; else as the key has it already, or `modified` */
+    bool restored;
 };
 
 void store_tree_put(struct store_writer *w, struct store_tree *tree,

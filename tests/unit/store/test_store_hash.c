@@ -129,7 +129,7 @@ static void hashes_follow_their_definition(void **ctx)
 {
     (void)ctx;
     for (unsigned kind = 0; kind < KEYS_KINDS; kind++)
-        run((enum keys)kind, 7 + kind, rounds(40, 4000));
+        run((enum keys)kind, 7 + kind, rounds(40, 500));
 }
 
 static struct store *store_of(struct hand_env *env, struct rng *rng, const struct model *m)

@@ -207,6 +207,23 @@ static void a_reset_keeps_pinned_readers_whole(void **ctx)
     store_unpin(&before);
 }
 
+/* Versions begin at 0, which is a version like any other. */
+static void restored_keys_have_the_versions_given(void **ctx)
+{
+    struct fixture *f = *ctx;
+    struct store_item item;
+    store_put(f->store, BYTES("s/"), BYTES("changed"), 12);
+    assert_status(store_writer_get(f->store, BYTES("s/"), &item), ST_OK);
+    assert_int_equal(item.created, 0);
+    assert_int_equal(item.modified, 12);
+    store_load_reset(f->store);
+    store_load_put(f->store, BYTES("s/"), BYTES("changed"), 0, 12);
+    assert_status(store_writer_get(f->store, BYTES("s/"), &item), ST_OK);
+    assert_int_equal(item.created, 0);
+    assert_int_equal(item.modified, 12);
+    store_publish(f->store, 12);
+}
+
 #define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
 
 int main(void)
@@ -220,6 +237,7 @@ int main(void)
         WITH_STORE(a_swap_may_have_nothing_to_keep),
         WITH_STORE(an_empty_staged_tree_leaves_what_is_kept),
         WITH_STORE(beginning_again_drops_what_was_staged),
+        WITH_STORE(restored_keys_have_the_versions_given),
         WITH_STORE(a_reset_keeps_pinned_readers_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
