@@ -42,10 +42,9 @@ static enum status add_put(struct rlog_txn_builder *b, struct barrier_seat *seat
 /* Deleted prefixes first: what was staged below one before it was deleted is in no set any more. */
 static enum status add_writes(const struct state_txn *txn, struct rlog_txn_builder *b)
 {
-    SET_FOR(item, &txn->drops)
-    rlog_txn_delete_prefix(b, item->key);
-    SET_FOR(item, &txn->writes)
-    {
+    SET_FOR (item, &txn->drops)
+        rlog_txn_delete_prefix(b, item->key);
+    SET_FOR (item, &txn->writes) {
         if (item->op->kind == STATE_OP_DELETE)
             rlog_txn_delete(b, item->key);
         else
@@ -56,10 +55,10 @@ static enum status add_writes(const struct state_txn *txn, struct rlog_txn_build
 
 static void add_reads(const struct state_txn *txn, struct rlog_txn_builder *b)
 {
-    SET_FOR(item, &txn->keys)
-    rlog_txn_need_key(b, item->key, item->version);
-    SET_FOR(item, &txn->prefixes)
-    rlog_txn_need_prefix(b, item->key, item->version);
+    SET_FOR (item, &txn->keys)
+        rlog_txn_need_key(b, item->key, item->version);
+    SET_FOR (item, &txn->prefixes)
+        rlog_txn_need_prefix(b, item->key, item->version);
 }
 
 static enum status add_id(const struct state_txn *txn, struct state_commit *c,

@@ -70,11 +70,10 @@ bool txn_still_holds(const struct state_txn *txn, const struct store_pin *pin)
 
     if (pin->generation == txn->pin.generation)
         return true;
-    SET_FOR(item, &txn->prefixes)
-    if (store_newest(pin, item->key) > item->version)
-        return false;
-    SET_FOR(item, &txn->keys)
-    {
+    SET_FOR (item, &txn->prefixes)
+        if (store_newest(pin, item->key) > item->version)
+            return false;
+    SET_FOR (item, &txn->keys) {
         uint64_t version = store_get(pin, item->key, &found) == ST_OK ? found.modified : 0;
         if (version != item->version)
             return false;

@@ -109,9 +109,9 @@ static void a_set_of_prefixes_keeps_the_shortest(void **state)
                 set_add_prefix(&set, &arena, fake_next(&seed), bytes_str(m.keys[i]), &item), ST_OK);
             assert_true(bytes_has_prefix(bytes_str(m.keys[i]), item->key));
         }
-        SET_FOR(one, &set)
-        SET_FOR(other, &set)
-        assert_true(one == other || !bytes_has_prefix(one->key, other->key));
+        SET_FOR (one, &set)
+            SET_FOR (other, &set)
+                assert_true(one == other || !bytes_has_prefix(one->key, other->key));
         for (int i = 0; i < KEYS; i++) {
             bool covered = false;
             for (int j = 0; j < KEYS; j++)
