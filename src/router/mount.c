@@ -19,7 +19,7 @@ static enum status record_key(struct arena *arena, const char *ns, struct bytes 
                               struct bytes *ret_key)
 {
     const char *key = arena_format(arena, AUTH_NS_KEYS "%s/mount/%.*s", ns, (int)path.len,
-                                   (const char *)path.data);
+                                   path.len != 0 ? (const char *)path.data : "");
     if (key == NULL)
         return ST_NOMEM;
     *ret_key = bytes_str(key);

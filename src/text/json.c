@@ -82,7 +82,7 @@ static enum status read_rune(struct json_reader *r, uint32_t *ret_rune)
 static enum status read_escape(struct json_reader *r, uint8_t **to)
 {
     static const char from[] = "\"\\/bfnrt", gives[] = "\"\\/\b\f\n\r\t";
-    uint32_t rune;
+    uint32_t rune = 0;
     uint8_t c = r->at < r->end ? *r->at++ : 0;
     if (c == 'u') {
         TRY(read_rune(r, &rune));

@@ -136,7 +136,7 @@ static enum status mount_defaults(struct req *req)
 enum status sys_init_write(struct req *req)
 {
     const struct sys_init *in = req_body(req);
-    struct state_init *init;
+    struct state_init *init = NULL;
     struct auth_token token;
     const char *bearer;
     uint8_t *recovery = NULL;
