@@ -11,16 +11,15 @@ enum {
     ADVANCE_MS = 50,
 };
 
+/* 0 before anything is known. */
 static int64_t base_now(const struct rlog_clock *c, uint64_t now_ms)
 {
-    return c->base_ms + (int64_t)(now_ms - c->base_mono);
+    return c->base_ms != 0 ? c->base_ms + (int64_t)(now_ms - c->base_mono) : 0;
 }
 
 void rlog_clock_start(struct rlog *r)
 {
     r->clock.base_ms = r->clock.told_ms = r->machine.time_ms;
-    if (r->machine.time_ms == 0) /* a new cluster begins at the wall clock of its first leader */
-        r->clock.base_ms = env_wall_ms(r->env);
     r->clock.base_mono = rlog_now(r);
     r->clock.known = false;
 }
@@ -117,6 +116,8 @@ int64_t rlog_time_ms(struct rlog *r)
 {
     struct rlog_clock *c = &r->clock;
     int64_t time = MAX(base_now(c, rlog_now(r)), r->machine.time_ms);
+    if (time <= 0)
+        time = env_wall_ms(r->env); /* the first entry of a cluster */
     c->told_ms = MAX(c->told_ms, time);
     return c->told_ms;
 }

@@ -226,7 +226,7 @@ static bool repair_one(struct cluster *c, struct node *leader, const struct rlog
 {
     for (unsigned i = 0; i < SLOTS; i++) {
         struct node *n = &c->nodes[i];
-        if (n->replaces == 0)
+        if (n->replaces == 0 || n->removed)
             continue;
         if (n->state == NODE_UP && !n->stopping) {
             bool old_is_member = is_member(status, n->replaces);

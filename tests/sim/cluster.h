@@ -27,6 +27,7 @@ struct node {
     uint64_t id;      /* raft id of this incarnation of the disk */
     uint64_t process; /* number of the running process, 0 when there is none */
     bool founding;    /* the first incarnation of a founder */
+    bool started;     /* successfully, at least once on this disk */
     bool fatal, stopping, looked_at;
     uint64_t down_ns; /* after a proper stop */
     struct reason reason;

@@ -85,6 +85,7 @@ static void fault_net(struct cluster *c)
     c->net.late_permille = (unsigned)rng_between(&c->rng, 0, 400);
     c->net.repeat_permille = (unsigned)rng_between(&c->rng, 0, 100);
     c->net.late_ns_max = rng_between(&c->rng, 10, 2000) * SIM_MS;
+    c->net.ordered = c->net.ordered && rng_chance(&c->rng, 300);
     core_say(&c->core, "the network is bad");
     core_after(&c->core, &c->net_calm, rng_between(&c->rng, 200, 2000) * SIM_MS);
 }
@@ -185,7 +186,7 @@ static bool fault_damage(struct node *n)
 static bool fault_clock(struct node *n)
 {
     struct cluster *c = n->cluster;
-    if (c->check.clock_moved != NULL && c->check.clock_moved != n)
+    if (c->check.acked_version == 0 || (c->check.clock_moved != NULL && c->check.clock_moved != n))
         return false;
     c->check.clock_moved = n;
     n->clock.wall_offset_ms = (int64_t)rng_between(&c->rng, 0, 7200000) - 3600000;
@@ -236,8 +237,12 @@ static bool strike(struct cluster *c, enum fault fault)
         return false;
     core_say(&c->core, "fault: %s %s", names[fault], n != NULL ? n->name : "");
     switch (fault) {
-    case FAULT_CUT: fault_cut(c); return true;
-    case FAULT_NET: fault_net(c); return true;
+    case FAULT_CUT:
+    case FAULT_NET:
+        if (c->net_calm.slot != 0) /* one at a time, or it would never end */
+            return false;
+        (fault == FAULT_CUT ? fault_cut : fault_net)(c);
+        return true;
     case FAULT_ALL_POWER: fault_all_power(c); return true;
     default: return n != NULL && fault_node(c, n, fault);
     }
@@ -251,7 +256,10 @@ static void on_nemesis(struct event *event)
         return;
     for (unsigned k = 0; k < FAULTS; k++)
         total += c->profile.fault_weight[k];
-    core_after(&c->core, event, rng_between(&c->rng, 20, 2 * c->profile.fault_every_ms) * SIM_MS);
+    uint64_t wait_ms = rng_between(&c->rng, 20, 2 * c->profile.fault_every_ms);
+    if (rng_chance(&c->rng, 120)) /* now and then it stops, so that there is something to break */
+        wait_ms += rng_between(&c->rng, 1, 6) * c->profile.election_ms;
+    core_after(&c->core, event, wait_ms * SIM_MS);
     if (total == 0)
         return;
     uint64_t at = rng_below(&c->rng, total);

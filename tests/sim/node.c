@@ -308,15 +308,36 @@ static void options_fill(struct node *n, struct rlog_options *o, struct rlog_mem
         .snapshot_trailing = p->snapshot_trailing,
         .segment_bytes = p->segment_bytes,
         .reserve_bytes = 4 * p->segment_bytes,
-        .identity = {.id = n->id},
+        .identity = {.id = n->started ? 0 : n->id},
     };
     memcpy(o->identity.cluster, n->cluster->id, sizeof o->identity.cluster);
     snprintf(o->identity.name, sizeof o->identity.name, "%s", n->name);
-    if (n->founding) {
+    if (n->founding && !n->started) {
         founders_list(n->cluster, founders);
         o->founders = founders;
         o->n_founders = n->cluster->profile.founders;
     }
+}
+
+static void new_incarnation(struct node *n, uint64_t id)
+{
+    n->replaces = n->replaces != 0 ? n->replaces : n->id;
+    n->id = id;
+    n->damaged = n->founding = false;
+    n->seen = (struct node_seen){0};
+    n->cluster->tally.rejoins++;
+}
+
+/* A crash while damaged data was being removed leaves a blank directory: the node begins anew. */
+static void check_incarnation(struct node *n)
+{
+    struct rlog_status status;
+    rlog_status(n->rlog, &status);
+    if (status.id == n->id)
+        return;
+    if (!n->damaged)
+        core_fail(&n->cluster->core, "%s lost its identity, which nothing damaged", n->name);
+    new_incarnation(n, status.id);
 }
 
 /* The program refused its damaged data: it begins anew under another id (PROTOCOL R13). */
@@ -336,11 +357,7 @@ static void corrupt(struct node *n)
         return; /* a disk that fails too: once more at the next start */
     if (old.id != 0 && old.id != n->id)
         core_fail(&c->core, "%s finds the id of another in its damaged data", n->name);
-    n->replaces = n->replaces != 0 ? n->replaces : n->id;
-    n->id = fresh.id;
-    n->damaged = n->founding = false;
-    n->seen = (struct node_seen){0};
-    c->tally.rejoins++;
+    new_incarnation(n, fresh.id);
 }
 
 void node_blank(struct node *n)
@@ -350,7 +367,8 @@ void node_blank(struct node *n)
     n->id = cluster_fresh_id(n->cluster);
     n->state = NODE_DOWN;
     n->replaces = 0;
-    n->damaged = n->founding = n->removed = false;
+    n->damaged = n->founding = n->started = n->removed = false;
+    n->fs.faults = (struct fs_faults){0};
     n->seen = (struct node_seen){0};
 }
 
@@ -391,6 +409,8 @@ void node_start(struct node *n)
     c->tally.restarts++;
     n->looked_at = false;
     if (st == ST_OK) {
+        n->started = true;
+        check_incarnation(n);
         (void)sim_env_leave(&n->env); /* the power may have gone meanwhile */
         return;
     }

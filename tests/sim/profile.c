@@ -68,6 +68,10 @@ static void draw(struct profile *p, struct rng *r)
     p->keep_permille = (unsigned)PICK(r, 0, 300, 500, 900);
     p->minority_stays_down = rng_chance(r, 300);
     draw_network(p, r);
+    if (p->ordered) { /* a late message holds up those behind it: not for most of the time */
+        p->late_permille = MIN(p->late_permille, 5u);
+        p->late_ms_max = MIN(p->late_ms_max, 2 * p->election_ms);
+    }
     draw_faults(p, r);
     draw_admin(p, r);
     draw_load(p, r);
