@@ -332,8 +332,16 @@ static enum status start(struct rlog *r, struct reason *reason)
     uint64_t sole_term;
 
     TRY(disk_open(r, &loaded, reason));
-    if (loaded.corrupt && !planted(PLANT_R13_AMNESIA))
-        return ST_CORRUPT; /* the disk gave the reason */
+    if (loaded.corrupt && !planted(PLANT_R13_AMNESIA)) {
+        if (reason != NULL)
+            *reason = loaded.reason;
+        return ST_CORRUPT;
+    }
+    r->met = (struct rlog_met){.torn = loaded.torn,
+                               .slot_fell_back = loaded.slot_fell_back,
+                               .snapshot_fell_back = loaded.snapshot_fell_back,
+                               .reset = loaded.reset,
+                               .truncations = loaded.truncations};
     TRY(store_new(r->env, &r->machine.store));
     enum status st = snapshot_restore(r, &loaded);
     if (st != ST_OK) {
@@ -530,6 +538,9 @@ void rlog_status(struct rlog *r, struct rlog_status *ret)
                                 .txns_applied = r->txns_applied,
                                 .conflicts = r->conflicts,
                                 .reads_confirmed = r->reads_confirmed,
-                                .read_rounds = r->read_rounds};
+                                .read_rounds = r->read_rounds,
+                                .truncations = c->truncations,
+                                .rollbacks = c->rollbacks,
+                                .met = r->met};
     memcpy(ret->members, c->conf.members, c->conf.n * sizeof c->conf.members[0]);
 }

@@ -32,6 +32,12 @@ struct rlog_net_ops {
     void *ctx;
 };
 
+/* What the start met on the disk and dealt with. */
+struct rlog_met {
+    bool torn, slot_fell_back, snapshot_fell_back, reset; /* as in struct rlog_loaded */
+    uint64_t truncations;
+};
+
 struct rlog_status {
     uint64_t id, term, leader; /* leader 0: unknown */
     bool is_leader, ready;     /* ready: leader whose commit reached its election's last index */
@@ -43,6 +49,8 @@ struct rlog_status {
     unsigned n_members;
     uint64_t elections, snapshots_taken, snapshots_installed, entries_applied, txns_applied,
         conflicts, reads_confirmed, read_rounds;
+    uint64_t truncations, rollbacks; /* of the log, and of a configuration in it */
+    struct rlog_met met;
 };
 
 struct rlog_events {

@@ -62,6 +62,7 @@ struct rlog_loaded {
     bool torn;    /* a torn tail was cut */
     bool slot_fell_back;     /* one copy of term and vote was bad; the other has them */
     bool snapshot_fell_back; /* the newest snapshot is damaged; an older one and the log suffice */
+    uint64_t truncations;    /* of the log, replayed while it was read */
     bool reset;              /* an interrupted install was completed: the log starts behind it */
     struct reason reason;    /* when corrupt: file, offset, index */
 };

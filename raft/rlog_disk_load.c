@@ -236,6 +236,7 @@ static void report(struct loading *l)
     out->snapshot_fell_back = l->snapshots.bad_index != 0;
     out->torn = l->log.torn || l->log.torn_unused;
     out->reset = l->reset;
+    out->truncations = l->log.truncations;
     if (out->corrupt || l->reset) {
         out->first = out->snapshot.index + 1;
         out->prev_term = out->snapshot.term;

@@ -193,6 +193,7 @@ struct log_found {
     size_t image_size;
     uint64_t *unused; /* numbers of the segments before and behind those that hold nothing needed */
     size_t n_unused;
+    uint64_t truncations;   /* batches that replaced entries before them */
     bool torn, torn_unused; /* the last one ends with a torn write; or one behind it is one */
     bool damaged;  /* `reason` says where; harmless if a snapshot covers all below `base` */
     bool lost_end; /* what the damage took may have been the newest entries */

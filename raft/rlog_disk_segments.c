@@ -135,6 +135,7 @@ static enum status batch_apply(struct finder *d, const struct batch_header *h, s
     drop_entries(f, (size_t)(h->first - f->base));
     for (size_t i = 0; i < f->n_segments; i++)
         f->segments[i].last = MIN(f->segments[i].last, h->first - 1);
+    f->truncations += (h->flags & BATCH_TRUNCATE) != 0;
     uint32_t n = 0;
     for (; entry_next(&payload, &entry, &bad); n++) {
         if (entry.term < term)

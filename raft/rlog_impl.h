@@ -109,6 +109,7 @@ struct rlog {
     struct rlog_disk *disk;
     struct rlog_core core;
     struct rlog_machine machine;
+    struct rlog_met met;
     bool core_live, failed, closing;
     void (*closed)(void *ctx);
     void *closed_ctx;
