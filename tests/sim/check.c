@@ -16,6 +16,8 @@ static const char *const reach_names[REACHES] = {
     [REACH_TRUNCATION_REPLAY] = "truncation replay",
     [REACH_SLOT_FALLBACK] = "slot fallback",
     [REACH_SNAPSHOT_INSTALL] = "snapshot install",
+    [REACH_SNAPSHOT_FALLBACK] = "snapshot fallback",
+    [REACH_INSTALL_COMPLETED] = "install completed at start",
     [REACH_CORRUPTION_REFUSED] = "corruption refused",
     [REACH_MEMBERSHIP_ROLLBACK] = "membership rollback",
 };
@@ -89,6 +91,7 @@ static void check_growth(struct node *n, const struct rlog_status *s)
     t->elections += s->elections - seen->elections;
     t->snapshots_taken += s->snapshots_taken - seen->snapshots_taken;
     t->reached[REACH_SNAPSHOT_INSTALL] += s->snapshots_installed - seen->installed;
+    t->reached[REACH_MEMBERSHIP_ROLLBACK] += s->rollbacks - seen->rollbacks;
     seen->term = s->term;
     seen->commit = s->commit_index;
     seen->applied = s->applied_index;
@@ -97,6 +100,7 @@ static void check_growth(struct node *n, const struct rlog_status *s)
     seen->elections = s->elections;
     seen->snapshots_taken = s->snapshots_taken;
     seen->installed = s->snapshots_installed;
+    seen->rollbacks = s->rollbacks;
 }
 
 static int time_order(const void *a, const void *b)
@@ -124,6 +128,18 @@ static void check_time(struct node *n, const struct rlog_status *s)
     int64_t time_ms = rlog_time_ms(n->rlog), middle = walls[voters / 2];
     if (time_ms < middle - CLOCK_SLACK_MS || time_ms > middle + CLOCK_SLACK_MS)
         core_fail(&c->core, "cluster time is %" PRId64 " ms off the clocks", time_ms - middle);
+}
+
+void check_started(struct node *n)
+{
+    uint64_t *reached = n->cluster->tally.reached;
+    struct rlog_status s;
+    rlog_status(n->rlog, &s);
+    reached[REACH_TORN_TAIL] += s.met.torn;
+    reached[REACH_TRUNCATION_REPLAY] += s.met.truncations != 0;
+    reached[REACH_SLOT_FALLBACK] += s.met.slot_fell_back;
+    reached[REACH_SNAPSHOT_FALLBACK] += s.met.snapshot_fell_back;
+    reached[REACH_INSTALL_COMPLETED] += s.met.reset;
 }
 
 void check_node(struct node *n)

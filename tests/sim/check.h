@@ -24,6 +24,8 @@ enum reach {
     REACH_TRUNCATION_REPLAY,
     REACH_SLOT_FALLBACK,
     REACH_SNAPSHOT_INSTALL,
+    REACH_SNAPSHOT_FALLBACK,
+    REACH_INSTALL_COMPLETED,
     REACH_CORRUPTION_REFUSED,
     REACH_MEMBERSHIP_ROLLBACK,
     REACHES
@@ -34,7 +36,7 @@ const char *reach_name(enum reach r);
 struct node_seen {
     uint64_t term, commit, applied, version, led_term;
     int64_t time_ms;
-    uint64_t elections, snapshots_taken, installed;
+    uint64_t elections, snapshots_taken, installed, rollbacks;
     bool ready;
 };
 
@@ -67,6 +69,7 @@ struct check {
 };
 
 void check_init(struct cluster *c);
+void check_started(struct node *n); /* what the start met on the disk */
 void check_done(struct cluster *c);
 /* After any call into the node's program that changed something. */
 void check_node(struct node *n);

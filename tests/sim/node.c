@@ -411,6 +411,7 @@ void node_start(struct node *n)
     if (st == ST_OK) {
         n->started = true;
         check_incarnation(n);
+        check_started(n);
         (void)sim_env_leave(&n->env); /* the power may have gone meanwhile */
         return;
     }

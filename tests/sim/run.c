@@ -65,13 +65,17 @@ static void start_down(struct cluster *c, bool all)
     struct node *leader = cluster_leader(c);
     unsigned voters = 0, off = 0;
     bool spare[SLOTS] = {0};
-    if (leader != NULL && !all) {
+    if (leader != NULL && !all && !c->admin.busy) {
         rlog_status(leader->rlog, &s);
-        for (unsigned i = 0; i < s.n_members; i++)
+        for (unsigned i = 0; i < s.n_members; i++) {
+            const struct node *m = node_by_id(c, s.members[i].id);
             voters += s.members[i].role == RLOG_VOTER;
+            off += s.members[i].role == RLOG_VOTER && (m == NULL || m->damaged || m->removed);
+        }
         for (unsigned i = 0; i < s.n_members; i++) {
             struct node *m = node_by_id(c, s.members[i].id);
-            if (s.members[i].role == RLOG_VOTER && m != NULL && off + 1 <= (voters - 1) / 2 &&
+            if (s.members[i].role == RLOG_VOTER && m != NULL && !m->damaged && !m->removed &&
+                off + 1 <= (voters - 1) / 2 &&
                 (m->state == NODE_DOWN || rng_chance(&c->rng, 500))) {
                 off++;
                 spare[m->slot] = true;
