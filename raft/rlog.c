@@ -371,6 +371,7 @@ static void destroy(struct rlog *r)
         rlog_disk_close(r->disk);
     if (r->machine.store != NULL)
         store_free(r->machine.store);
+    rlog_conflicts_done(r);
     buf_done(&r->out);
     mem_free(r);
 }
@@ -393,6 +394,7 @@ enum status rlog_start(const struct rlog_options *options, struct rlog **ret_rlo
     list_init(&r->done_reads);
     list_init(&r->done_admins);
     rlog_proposals_init(r);
+    rlog_tickets_init(r);
     rlog_reads_init(r);
     rlog_members_init(r);
     rlog_take_init(r);

@@ -111,7 +111,7 @@ void rlog_peer_gone(struct rlog *rlog, uint64_t id);
 /* Embedded in its owner until `done`. `txn` is encoded by rlog_txn_encode and stays valid. */
 struct rlog_propose {
     struct bytes txn;
-    uint64_t ticket; /* 0, or what rlog gave with an earlier conflict */
+    uint64_t ticket; /* 0, or what rlog left here with an earlier conflict; 0 again when spent */
     /* ST_OK: `outcome`, `version`, `response` are set (response borrowed during the call).
      * ST_CONFLICT is not a failure: rerun on a version ≥ `version`, passing `ticket`.
      * ST_NOT_LEADER: nothing was proposed. ST_BUSY, ST_NO_SPACE, ST_TOO_BIG: nothing proposed.
@@ -123,6 +123,7 @@ struct rlog_propose {
     struct list link;
     enum status status;
     void *copy;
+    bool counted, marked;
 };
 void rlog_propose(struct rlog *rlog, struct rlog_propose *p);
 /* Give a ticket back unused (the request gave up). */

@@ -3,6 +3,8 @@
  *   rlog.c           start, close, the pump, timers, frames in
  *   rlog_out.c       what the core asks for: disk, network, apply
  *   rlog_propose.c   group commit and its answers
+ *   rlog_conflict.c  conflicts seen early (R5)
+ *   rlog_ticket.c    tickets (R5)
  *   rlog_read.c      ReadIndex rounds (R15)
  *   rlog_time.c      cluster time (R16)
  *   rlog_member.c    members, transfer of leadership, fast failover
@@ -37,10 +39,42 @@ struct rlog_batch {
     struct rlog_propose *items[];
 };
 
+/* A set of hashes, each with how often it was added. */
+struct rlog_counts {
+    uint64_t *hashes; /* 0: free */
+    uint32_t *counts;
+    size_t cap, used; /* cap is a power of two */
+};
+
+struct rlog_conflicts {
+    struct rlog_counts writes; /* keys that pending transactions write, and their folders */
+    struct rlog_counts sweeps; /* folders that they delete from as a whole */
+    uint64_t all;              /* how many replace everything */
+};
+
+struct rlog_ticket {
+    struct list link;
+    uint64_t number, expires_ms, wants, claims[4];
+    unsigned n_claims;
+    struct rlog_propose
+        *waiting; /* its ST_CONFLICT is delivered when `wants` is claimed and quiet */
+};
+
+struct rlog_tickets {
+    struct list all;    /* by number */
+    struct list fenced; /* proposals that write what is claimed */
+    unsigned n;
+    uint64_t last;
+    bool released;
+    struct env_timer timer;
+};
+
 struct rlog_proposals {
-    struct list waiting; /* not in an entry yet */
-    size_t waiting_bytes;
-    struct list batches; /* by index */
+    struct list waiting;  /* not in an entry yet */
+    struct list held;     /* a pending write touches what they need */
+    size_t waiting_bytes; /* of both, and of those at a fence */
+    bool recheck;         /* something was applied or failed: look at `held` again */
+    struct list batches;  /* by index */
     size_t batches_bytes;
     uint64_t submitted_ms;
     struct rlog_batch *applying; /* the one whose entry is being applied */
@@ -130,6 +164,8 @@ struct rlog {
     bool led, was_ready;
 
     struct rlog_proposals proposals;
+    struct rlog_conflicts conflicts_pending;
+    struct rlog_tickets tickets;
     struct rlog_reads reads;
     struct rlog_clock clock;
     struct rlog_members members;
@@ -162,6 +198,28 @@ void rlog_proposals_jumped(struct rlog *r, uint64_t index); /* a snapshot was in
 void rlog_proposals_leadership(struct rlog *r);             /* won or lost */
 void rlog_proposals_close(struct rlog *r);
 void rlog_proposals_fire(struct rlog *r);
+void rlog_propose_route(struct rlog *r, struct rlog_propose *p); /* to an entry, or to wait */
+void rlog_propose_finish(struct rlog *r, struct rlog_propose *p, enum status st);
+
+/* rlog_conflict.c */
+uint64_t rlog_key_hash(struct bytes key);
+struct bytes rlog_key_folder(struct bytes key);
+bool rlog_key_hashes(struct bytes key, bool (*each)(void *ctx, uint64_t hash), void *ctx);
+bool rlog_counts_has(const struct rlog_counts *c, uint64_t hash);
+void rlog_conflicts_mark(struct rlog *r, struct rlog_propose *p);
+void rlog_conflicts_unmark(struct rlog *r, struct rlog_propose *p);
+bool rlog_conflicts_doomed(const struct rlog *r, struct bytes txn);
+bool rlog_conflicts_pending_key(const struct rlog *r, uint64_t hash);
+void rlog_conflicts_done(struct rlog *r);
+
+/* rlog_ticket.c */
+void rlog_tickets_init(struct rlog *r);
+void rlog_tickets_conflict(struct rlog *r, struct rlog_propose *p);
+void rlog_tickets_hold(struct rlog *r, const struct rlog_propose *p);
+void rlog_tickets_settled(struct rlog *r, const struct rlog_propose *p);
+bool rlog_tickets_fenced(struct rlog *r, const struct rlog_propose *p);
+void rlog_tickets_pump(struct rlog *r);
+void rlog_tickets_fail(struct rlog *r, enum status st);
 
 /* rlog_read.c */
 void rlog_reads_init(struct rlog *r);

@@ -253,6 +253,23 @@ static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_
     applied->version = m->version;
 }
 
+bool rlog_machine_conflicts(const struct rlog_machine *m, struct bytes txn,
+                            struct bytes *ret_conflict)
+{
+    struct rlog_applied applied = {0};
+    struct rlog_txn_view view;
+    struct rlog_need need;
+
+    if (rlog_txn_open(txn, &view) != ST_OK || id_decides(m, &view, &applied))
+        return false;
+    while (rlog_need_next(&view.needs, &need) == ST_OK)
+        if (!need_holds(m->store, &need)) {
+            *ret_conflict = need.key;
+            return true;
+        }
+    return false;
+}
+
 /* The keys of the segments themselves: see rlog_txn.h. */
 static void segments_mark(struct store *store)
 {

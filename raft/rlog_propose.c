@@ -2,7 +2,7 @@
  * entry; a lone one goes at once. Each entry in flight remembers its proposals; applying it answers
  * them.
  *
- *   waiting -> batch (in an entry) -> done
+ *   (fenced ->) (held ->) waiting -> batch (in an entry) -> done
  *
  * A proposal that is in an entry is answered when an entry is applied at that index: the same term
  * means the same entry, another one means it was never committed. When leadership is lost and
@@ -18,11 +18,29 @@ enum {
 void rlog_proposals_init(struct rlog *r)
 {
     list_init(&r->proposals.waiting);
+    list_init(&r->proposals.held);
     list_init(&r->proposals.batches);
 }
 
-static void finish(struct rlog *r, struct rlog_propose *p, enum status st)
+static void uncount(struct rlog *r, struct rlog_propose *p)
 {
+    if (p->counted)
+        r->proposals.waiting_bytes -= p->txn.len;
+    p->counted = false;
+}
+
+/* The answer, delivered by the pump. The proposal is in no list. */
+void rlog_propose_finish(struct rlog *r, struct rlog_propose *p, enum status st)
+{
+    uncount(r, p);
+    if (p->marked) {
+        rlog_conflicts_unmark(r, p);
+        r->proposals.recheck = true;
+    }
+    if (st != ST_CONFLICT) {
+        rlog_tickets_settled(r, p);
+        p->ticket = 0;
+    }
     p->status = st;
     list_push(&r->done_proposals, &p->link);
 }
@@ -33,16 +51,24 @@ static void batch_finish(struct rlog *r, struct rlog_batch *b, enum status st)
     r->proposals.batches_bytes -= b->bytes;
     for (unsigned i = 0; i < b->n; i++)
         if (b->items[i] != NULL)
-            finish(r, b->items[i], st);
+            rlog_propose_finish(r, b->items[i], st);
     mem_free(b);
 }
 
-static void waiting_fail(struct rlog *r, enum status st)
+static void list_fail(struct rlog *r, struct list *list, enum status st)
 {
     struct list *link;
-    while ((link = list_pop(&r->proposals.waiting)) != NULL)
-        finish(r, CONTAINER_OF(link, struct rlog_propose, link), st);
-    r->proposals.waiting_bytes = 0;
+    while ((link = list_pop(list)) != NULL)
+        rlog_propose_finish(r, CONTAINER_OF(link, struct rlog_propose, link), st);
+}
+
+/* Everything that is not in an entry. */
+static void waiting_fail(struct rlog *r, enum status st)
+{
+    list_fail(r, &r->proposals.waiting, st);
+    list_fail(r, &r->proposals.held, st);
+    rlog_tickets_fail(r, st);
+    ASSERT(r->proposals.waiting_bytes == 0);
 }
 
 static void batches_fail(struct rlog *r, enum status st)
@@ -101,15 +127,59 @@ void rlog_propose(struct rlog *r, struct rlog_propose *p)
     rlog_enter(r);
     list_init(&p->link);
     p->copy = NULL;
+    p->counted = p->marked = false;
     p->applied = (struct rlog_applied){0};
     enum status st = proposal_refused(r, p);
     if (st != ST_OK) {
-        finish(r, p, st);
+        rlog_propose_finish(r, p, st);
     } else {
-        list_push(&r->proposals.waiting, &p->link);
+        p->counted = true;
         r->proposals.waiting_bytes += p->txn.len;
+        rlog_tickets_hold(r, p);
+        rlog_propose_route(r, p);
     }
     rlog_leave_start(r);
+}
+
+/* Its writes are pending from now on. */
+static void admit(struct rlog *r, struct rlog_propose *p)
+{
+    rlog_conflicts_mark(r, p);
+    list_push(&r->proposals.waiting, &p->link);
+}
+
+void rlog_propose_route(struct rlog *r, struct rlog_propose *p)
+{
+    if (rlog_tickets_fenced(r, p))
+        list_push(&r->tickets.fenced, &p->link);
+    else if (rlog_conflicts_doomed(r, p->txn))
+        list_push(&r->proposals.held, &p->link);
+    else
+        admit(r, p);
+}
+
+static struct bytes keep_bytes(struct rlog_propose *p, struct bytes bytes);
+
+/* What was held: doomed for certain by now, or free to go, or held on. */
+static void held_recheck(struct rlog *r)
+{
+    struct list held, *link;
+    struct bytes conflict;
+    if (!r->proposals.recheck)
+        return;
+    r->proposals.recheck = false;
+    list_init(&held);
+    list_splice(&held, &r->proposals.held);
+    while ((link = list_pop(&held)) != NULL) {
+        struct rlog_propose *p = CONTAINER_OF(link, struct rlog_propose, link);
+        if (!rlog_machine_conflicts(&r->machine, p->txn, &conflict)) {
+            rlog_propose_route(r, p);
+            continue;
+        }
+        uncount(r, p);
+        p->applied.conflict = keep_bytes(p, conflict);
+        rlog_tickets_conflict(r, p);
+    }
 }
 
 /* One write at a time, unless the disk is slow; and not too far ahead of the majority. */
@@ -147,9 +217,10 @@ static struct rlog_batch *batch_take(struct rlog *r, unsigned n, size_t bytes)
         return NULL;
     *b = (struct rlog_batch){.n = n, .bytes = bytes};
     list_init(&b->link);
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++) {
         b->items[i] = CONTAINER_OF(list_pop(&r->proposals.waiting), struct rlog_propose, link);
-    r->proposals.waiting_bytes -= bytes;
+        uncount(r, b->items[i]);
+    }
     return b;
 }
 
@@ -177,7 +248,7 @@ static enum status entry_encode(struct rlog *r, const struct rlog_batch *b,
 static void batch_fail(struct rlog *r, struct rlog_batch *b, enum status st)
 {
     for (unsigned i = 0; i < b->n; i++)
-        finish(r, b->items[i], st);
+        rlog_propose_finish(r, b->items[i], st);
     mem_free(b);
 }
 
@@ -185,7 +256,7 @@ static void acknowledge_early(struct rlog *r, struct rlog_batch *b)
 {
     for (unsigned i = 0; i < b->n; i++) {
         b->items[i]->applied.version = r->machine.version + i + 1;
-        finish(r, b->items[i], ST_OK);
+        rlog_propose_finish(r, b->items[i], ST_OK);
         b->items[i] = NULL;
     }
 }
@@ -241,6 +312,8 @@ void rlog_proposals_pump(struct rlog *r)
         waiting_fail(r, ST_NOT_LEADER);
         return;
     }
+    held_recheck(r);
+    rlog_tickets_pump(r);
     while (!list_empty(&r->proposals.waiting) && !r->failed && may_submit(r, rlog_now(r)))
         if (!batch_submit(r))
             return;
@@ -273,7 +346,6 @@ static void on_each(void *ctx, unsigned i, const struct rlog_applied *applied)
     struct rlog *r = ctx;
     struct rlog_batch *b = r->proposals.applying;
     r->txns_applied++;
-    r->conflicts += applied->outcome == RLOG_CONFLICTED;
     if (b == NULL)
         return;
     ASSERT(i < b->n);
@@ -322,9 +394,18 @@ void rlog_proposals_apply(struct rlog *r, uint64_t index, const struct rlog_entr
         return;
     list_remove(&b->link);
     ps->batches_bytes -= b->bytes;
-    for (unsigned i = 0; i < b->n; i++)
-        if (b->items[i] != NULL)
-            list_push(&r->done_proposals, &b->items[i]->link);
+    for (unsigned i = 0; i < b->n; i++) {
+        struct rlog_propose *p = b->items[i];
+        if (p == NULL)
+            continue;
+        if (p->status != ST_CONFLICT) {
+            rlog_propose_finish(r, p, p->status);
+            continue;
+        }
+        rlog_conflicts_unmark(r, p);
+        r->proposals.recheck = true;
+        rlog_tickets_conflict(r, p);
+    }
     mem_free(b);
 }
 
@@ -358,6 +439,7 @@ void rlog_proposals_leadership(struct rlog *r)
         env_timer_set(r->env, &r->proposals.grace, rlog_now(r) + GRACE_MS);
 }
 
+/* Lists only: the replica goes on closing after. */
 void rlog_proposals_close(struct rlog *r)
 {
     waiting_fail(r, ST_CLOSED);

@@ -136,6 +136,11 @@ void rlog_machine_apply(struct rlog_machine *m, uint64_t index, struct bytes ent
                         void (*each)(void *ctx, unsigned i, const struct rlog_applied *applied),
                         void *ctx);
 
+/* Whether applying `txn` now would come to RLOG_CONFLICTED; nothing is changed. Raft thread. The
+ * key or prefix borrows from `txn`. */
+bool rlog_machine_conflicts(const struct rlog_machine *m, struct bytes txn,
+                            struct bytes *ret_conflict);
+
 /* Serialise a pinned state as content of a snapshot file, in pieces. LANE_BULK. */
 struct rlog_machine_dump {
     struct store_pin pin;
