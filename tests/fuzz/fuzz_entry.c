@@ -1,5 +1,5 @@
 /* Entries and transactions from elsewhere: the check never crashes, and what it accepts applies. */
-#include "raft/rlog_txn.h"
+#include "raft/rlog_describe.h"
 
 #include <stdlib.h>
 
@@ -10,6 +10,11 @@ static void touch(void *ctx, enum rlog_touch kind, struct bytes key)
     size_t *bytes = ctx;
     (void)kind;
     *bytes += key.len;
+}
+
+static void line(void *ctx, const char *text)
+{
+    *(size_t *)ctx += text[0] != '\0';
 }
 
 static void apply(struct bytes entry)
@@ -26,8 +31,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes input = bytes_of(data, size);
     struct rlog_entry_header header;
-    size_t touched = 0;
+    size_t touched = 0, n_lines = 0;
+    const struct rlog_lines lines = {line, &n_lines};
 
+    rlog_entry_describe(input, &lines);
+    if (n_lines == 0)
+        abort();
     bool peeked = rlog_entry_peek(input, &header) == ST_OK;
     if (rlog_entry_check(input) == ST_OK) {
         if (!peeked)

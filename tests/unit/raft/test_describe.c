@@ -1,0 +1,107 @@
+/* What `holdfast dump` says about entries and content. */
+#include "golden.h"
+
+#include "raft/rlog_describe.h"
+
+static void collect(void *ctx, const char *text)
+{
+    buf_add_str(ctx, text);
+    buf_add_u8(ctx, '\n');
+}
+
+static void assert_entry_reads(struct bytes entry, const char *wanted)
+{
+    struct buf text = {0};
+    const struct rlog_lines lines = {collect, &text};
+    rlog_entry_describe(entry, &lines);
+    assert_bytes(buf_bytes(&text), bytes_str(wanted));
+    buf_done(&text);
+}
+
+static void an_entry_is_explained(void **state)
+{
+    (void)state;
+    struct buf entry = {0};
+    golden_read("entry-1.bin", &entry);
+    assert_entry_reads(
+        buf_bytes(&entry),
+        "cluster time 2023-11-14T22:13:20.123Z, feature 1, 2 transactions\n"
+        "  transaction 0, request a00102030405060708090a0b0c0d0e0f issued at 77, answer 15 bytes\n"
+        "    needs s/a at 41\n"
+        "    needs no l/absent\n"
+        "    needs nothing newer than 300 below s/dir/\n"
+        "    put s/a (5 bytes)\n"
+        "    put l/empty (0 bytes)\n"
+        "    delete s/b\n"
+        "    delete all below s/dir/\n"
+        "    begin a staged tree\n"
+        "    stage s/staged (1 bytes), created 5, changed 9\n"
+        "    drop the staged tree\n"
+        "    begin a staged tree\n"
+        "    swap the staged tree in\n"
+        "  transaction 1\n"
+        "    put s/k (8 bytes)\n");
+    buf_done(&entry);
+}
+
+static void what_cannot_be_read_is_said(void **state)
+{
+    (void)state;
+    struct buf entry = {0};
+    golden_read("entry-1.bin", &entry);
+    assert_entry_reads(bytes_of(entry.data, 5), "entry cannot be read: invalid request\n");
+    entry.data[0] = 9;
+    assert_entry_reads(buf_bytes(&entry),
+                       "entry cannot be read: it needs a later version of this program\n");
+    buf_done(&entry);
+}
+
+static void keys_that_do_not_print_are_escaped(void **state)
+{
+    (void)state;
+    struct rlog_txn_builder b = {0};
+    struct buf txn = {0}, entry = {0};
+    rlog_txn_delete(&b, BYTES("s/a@%s\\\n\xff"));
+    assert_status(rlog_txn_encode(&b, &txn), ST_OK);
+    assert_status(rlog_entry_encode(0, &(struct bytes){txn.data, txn.len}, 1, &entry), ST_OK);
+    assert_entry_reads(buf_bytes(&entry),
+                       "cluster time 1970-01-01T00:00:00.000Z, feature 1, 1 transactions\n"
+                       "  transaction 0\n"
+                       "    delete s/a@%s\\x5c\\x0a\\xff\n");
+    rlog_txn_done(&b);
+    buf_done(&txn);
+    buf_done(&entry);
+}
+
+static void content_is_explained(void **state)
+{
+    (void)state;
+    struct buf content = {0}, text = {0};
+    struct rlog_content *reader = NULL;
+    const struct rlog_lines lines = {collect, &text};
+    const struct rlog_content_visit visit = rlog_content_describe(&lines);
+    golden_read("content-1.bin", &content);
+    assert_status(rlog_content_begin(&visit, &reader), ST_OK);
+    assert_status(rlog_content_piece(reader, buf_bytes(&content)), ST_OK);
+    assert_status(rlog_content_end(reader), ST_OK);
+    buf_add_u8(&text, 0);
+    const char *said = (const char *)text.data;
+    assert_non_null(strstr(said, "version 7, local version 2, feature 1\n"));
+    assert_non_null(strstr(said, "\ns/ (0 bytes), created 0, changed 0\n"));
+    assert_non_null(strstr(said, "\ns/ab (1 bytes), created 2, changed 2\n"));
+    assert_non_null(strstr(said, "\nnewest change below s/gone/2: 6\n"));
+    assert_non_null(strstr(said, "\nl/req/i\\x04\\x00"));
+    buf_done(&content);
+    buf_done(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_entry_is_explained),
+        cmocka_unit_test(what_cannot_be_read_is_said),
+        cmocka_unit_test(keys_that_do_not_print_are_escaped),
+        cmocka_unit_test(content_is_explained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
