@@ -7,7 +7,7 @@
 enum {
     QUEUED_MAX = 32,        /* answers to pipelined requests in one write */
     STREAM_FROM = 4096,     /* a body with as much left is read to its place */
-    DRAIN_IDLE_MS = 1000, /* for who has connected just before */
+    DRAIN_IDLE_MS = 1000,   /* for who has connected just before */
     BODY_STEP = 256 * 1024, /* room offered to one read */
 };
 

@@ -1,5 +1,8 @@
 /* Words of the protocol. */
-#include "http/http.h"
+#include "http/names.h"
+
+#include <ctype.h>
+#include <strings.h>
 
 const char *http_method_name(enum http_method method)
 {
@@ -52,6 +55,46 @@ const char *http_status_reason(int status)
     case 507: return "Insufficient Storage";
     default: return "";
     }
+}
+
+bool http_header_frames(struct bytes name)
+{
+    static const char *const names[] = {"content-length", "transfer-encoding", "connection",
+                                        "keep-alive",     "upgrade",           "te",
+                                        "trailer",        "proxy-connection",  "expect"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (http_header_is(name, names[i]))
+            return true;
+    return false;
+}
+
+bool http_header_is(struct bytes name, const char *word)
+{
+    return name.len == strlen(word) && strncasecmp((const char *)name.data, word, name.len) == 0;
+}
+
+bool http_header_sound(struct http_header header)
+{
+    bool sound = header.name.len != 0;
+    for (size_t i = 0; i < header.name.len; i++) {
+        uint8_t c = header.name.data[i];
+        sound = sound && c < 0x80 && (isalnum(c) || strchr("-_.!#$%&'*+^`|~", c) != NULL);
+    }
+    for (size_t i = 0; i < header.value.len; i++) {
+        uint8_t c = header.value.data[i];
+        sound = sound && (c >= ' ' || c == '\t') && c != 0x7F;
+    }
+    return sound;
+}
+
+void http_add_number(struct buf *b, uint64_t n)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + n % 10);
+    while ((n /= 10) != 0);
+    buf_add(b, bytes_of(digits + at, sizeof digits - at));
 }
 
 const struct http_limits http_limits_default = {

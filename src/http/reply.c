@@ -1,49 +1,25 @@
 /* Answers: their heads, errors, answers in pieces. */
 #include "base/trace.h"
+#include "http/names.h"
 #include "http/server.h"
 
-#include <ctype.h>
 #include <stdio.h>
-#include <strings.h>
 
 enum { ERROR_BYTES_MAX = 4096, ESCAPE_MAX = 6, REPLY_HEAD = 512 };
 
 /* Heads */
 
-static void add_number(struct buf *b, uint64_t n)
-{
-    char digits[20];
-    size_t at = sizeof digits;
-    do
-        digits[--at] = (char)('0' + n % 10);
-    while ((n /= 10) != 0);
-    buf_add(b, bytes_of(digits + at, sizeof digits - at));
-}
-
-/* Headers that say how the message is framed, or that are the same in every answer. */
+/* Headers that say how the message is framed, or that are given in another way. */
 static bool header_is_ours(struct bytes name)
 {
-    static const char *const ours[] = {
-        "content-length", "transfer-encoding", "connection", "keep-alive", "content-type",
-        "cache-control",  "upgrade",           "te",         "trailer",    "proxy-connection",
-    };
-    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
-        if (name.len == strlen(ours[i]) &&
-            strncasecmp((const char *)name.data, ours[i], name.len) == 0)
-            return true;
-    return false;
+    return http_header_frames(name) || http_header_is(name, "content-type") ||
+           http_header_is(name, "cache-control");
 }
 
 /* What would end the header early is a fault of ours, and must not reach the peer. */
 static bool header_is_sound(struct http_header header)
 {
-    bool sound = header.name.len != 0;
-    for (size_t i = 0; i < header.name.len; i++)
-        sound = sound && (isalnum(header.name.data[i]) || header.name.data[i] == '-' ||
-                          header.name.data[i] == '_');
-    for (size_t i = 0; i < header.value.len; i++)
-        sound = sound && (header.value.data[i] >= ' ' || header.value.data[i] == '\t') &&
-                header.value.data[i] != 0x7F;
+    bool sound = http_header_sound(header);
     if (!sound)
         trace(TRACE_ERROR, "http", "a response header with invalid characters was left out");
     return sound;
@@ -73,7 +49,7 @@ static void add_head(struct http_exchange *x, const struct http_reply *reply, ui
     if (buf_reserve(b, REPLY_HEAD) != ST_OK)
         return; /* which shows in its status */
     buf_add(b, BYTES("HTTP/1.1 "));
-    add_number(b, (uint64_t)reply->status);
+    http_add_number(b, (uint64_t)reply->status);
     buf_add(b, BYTES(" "));
     buf_add_str(b, http_status_reason(reply->status));
     buf_add(b, BYTES("\r\nCache-Control: no-store"));
@@ -82,7 +58,7 @@ static void add_head(struct http_exchange *x, const struct http_reply *reply, ui
         buf_add(b, BYTES("\r\nTransfer-Encoding: chunked"));
     } else if (length != HTTP_LENGTH_UNKNOWN && reply->status != 204 && reply->status != 304) {
         buf_add(b, BYTES("\r\nContent-Length: "));
-        add_number(b, length);
+        http_add_number(b, length);
     }
     if (x->reply_close)
         buf_add(b, BYTES("\r\nConnection: close"));

@@ -1,0 +1,528 @@
+/* One connection of the client. */
+#include "base/mem.h"
+#include "crypto/tls.h"
+#include "http/client_parts.h"
+#include "http/names.h"
+#include "loop/loop.h"
+
+#include <stdio.h>
+
+enum {
+    REPLY_BYTES_MAX = 32 * 1024 * 1024,
+    STREAM_ROOM = 64 * 1024, /* of an answer nobody has asked for yet */
+    DIRECT_FROM = 4096,      /* a body with as much left is read to its place */
+    DIRECT_STEP = 256 * 1024,
+    INTERIM_MAX = 8, /* 1xx before an answer */
+};
+
+static struct http_client_conn *conn_of(struct http_wire *wire)
+{
+    return CONTAINER_OF(wire, struct http_client_conn, wire);
+}
+
+static bool connecting(const struct http_client_conn *c)
+{
+    return c->phase < CLIENT_IDLE;
+}
+
+bool http_client_conn_sent(const struct http_client_conn *c)
+{
+    return c->wire.bytes_wrote != c->before_wrote || c->wire.bytes_out != c->before_out;
+}
+
+/* Ends */
+
+static void conn_shut(struct http_client_conn *c)
+{
+    if (c->phase == CLIENT_CLOSING)
+        return;
+    c->target->n_connecting -= connecting(c);
+    c->phase = CLIENT_CLOSING;
+    list_remove(&c->link);
+    list_push(&c->target->active, &c->link);
+    env_timer_stop(c->client->env, &c->timer);
+    http_wire_close(&c->wire);
+}
+
+/* The connection failed, or answered what nobody understands. */
+static void conn_fail(struct http_client_conn *c, const char *why)
+{
+    struct http_call *call = c->call;
+    struct http_client_target *target = c->target;
+    bool was_connecting = connecting(c), sent = call != NULL && http_client_conn_sent(c);
+    if (c->phase == CLIENT_CLOSING)
+        return;
+    conn_shut(c);
+    if (was_connecting) {
+        client_count(&c->client->tally.connects_failed);
+        http_target_failed(target, why);
+        return;
+    }
+    if (call == NULL)
+        return;
+    bool again = call->repeatable && c->used && !call->fresh && !call->replied &&
+                 c->wire.bytes_in == 0 && !c->client->closing;
+    c->call = NULL;
+    call->conn = NULL;
+    if (again) {
+        client_count(&c->client->tally.repeated);
+        buf_done(&call->reply);
+        http_call_again(call, target);
+        return;
+    }
+    enum status unsent = c->client->closing ? ST_CLOSED : ST_NO_LEADER;
+    http_call_fail(call, sent ? ST_UNKNOWN_OUTCOME : unsent, why);
+}
+
+void http_client_conn_close(struct http_client_conn *c)
+{
+    conn_fail(c, "the client is closing");
+}
+
+void http_client_conn_abandon(struct http_client_conn *c)
+{
+    ASSERT(c->call != NULL);
+    c->call->conn = NULL;
+    c->call = NULL;
+    conn_shut(c);
+}
+
+static void conn_released(struct http_client_conn *c)
+{
+    struct http_client *client = c->client;
+    struct http_client_target *target = c->target;
+    if (!c->wire_closed || c->resolving)
+        return;
+    ASSERT(c->call == NULL && c->timer.slot == 0);
+    list_remove(&c->link);
+    buf_done(&c->text);
+    if (c->head != NULL)
+        http_head_done(c->head);
+    mem_free(c->head);
+    mem_free(c);
+    target->n_conns--;
+    client->n_conns--;
+    http_client_less(client, target);
+}
+
+static void conn_on_closed(struct http_wire *wire)
+{
+    struct http_client_conn *c = conn_of(wire);
+    c->wire_closed = true;
+    conn_released(c);
+}
+
+/* Sending a request */
+
+static void on_head_sent(struct http_out *out, enum status st)
+{
+    (void)out, (void)st; /* the answer, or its absence, says more */
+}
+
+static void on_piece_sent(struct http_out *out, enum status st)
+{
+    struct http_client_conn *c = CONTAINER_OF(out, struct http_client_conn, piece_out);
+    c->piece_busy = false;
+    if (st != ST_OK || c->call == NULL)
+        return;
+    c->call->progress_ms = env_mono_ms(c->client->env);
+    http_call_post(c->call, CALL_SENT);
+}
+
+static bool call_chunked(const struct http_call *call)
+{
+    return call->stream_body && call->body_length == HTTP_LENGTH_UNKNOWN;
+}
+
+void http_client_conn_write(struct http_client_conn *c)
+{
+    struct http_call *call = c->call;
+    if (call->piece.len != 0) {
+        struct bytes piece = call->piece;
+        ASSERT(!c->piece_busy);
+        c->piece_busy = true;
+        call->piece = (struct bytes){0};
+        c->piece_out = (struct http_out){.sent = on_piece_sent, .parts = {[1] = piece}};
+        if (call_chunked(call)) {
+            int len = snprintf(c->chunk_line, sizeof c->chunk_line, "%zx\r\n", piece.len);
+            c->piece_out.parts[0] = bytes_of(c->chunk_line, (size_t)len);
+            c->piece_out.parts[2] = BYTES("\r\n");
+        }
+        http_wire_send(&c->wire, &c->piece_out);
+    } else if (call->on_sent != NULL && !c->piece_busy) {
+        http_call_post(call, CALL_SENT); /* an empty piece */
+    }
+    if (call->write_ended && !c->all_written) {
+        c->all_written = true;
+        c->end_out = (struct http_out){.sent = on_head_sent};
+        if (call_chunked(call))
+            c->end_out.parts[0] = BYTES("0\r\n\r\n");
+        http_wire_send(&c->wire, &c->end_out);
+    }
+    http_wire_flush(&c->wire);
+}
+
+static void add_body_headers(struct buf *b, const struct http_call *call)
+{
+    uint64_t length = call->stream_body ? call->body_length : call->body.len;
+    bool usual =
+        call->method == METHOD_POST || call->method == METHOD_PUT || call->method == METHOD_PATCH;
+    if (call_chunked(call)) {
+        buf_add(b, BYTES("Transfer-Encoding: chunked\r\n"));
+    } else if (length != 0 || usual) {
+        buf_add(b, BYTES("Content-Length: "));
+        http_add_number(b, length);
+        buf_add(b, BYTES("\r\n"));
+    }
+}
+
+static void add_head(struct buf *b, const struct http_call *call, const char *address)
+{
+    bool host = false;
+    buf_add_str(b, http_method_name(call->method));
+    buf_add(b, BYTES(" "));
+    buf_add(b, call->path);
+    buf_add(b, BYTES(" HTTP/1.1\r\n"));
+    for (size_t i = 0; i < call->n_headers; i++) {
+        struct http_header header = call->headers[i];
+        if (http_header_frames(header.name))
+            continue;
+        host = host || http_header_is(header.name, "host");
+        buf_add(b, header.name);
+        buf_add(b, BYTES(": "));
+        buf_add(b, header.value);
+        buf_add(b, BYTES("\r\n"));
+    }
+    if (!host) {
+        buf_add(b, BYTES("Host: "));
+        buf_add_str(b, address);
+        buf_add(b, BYTES("\r\n"));
+    }
+    add_body_headers(b, call);
+    buf_add(b, BYTES("\r\n"));
+}
+
+static bool conn_parser(struct http_client_conn *c);
+
+void http_client_conn_take(struct http_client_conn *c, struct http_call *call)
+{
+    ASSERT(c->phase == CLIENT_IDLE && c->call == NULL);
+    env_timer_stop(c->client->env, &c->timer);
+    c->phase = CLIENT_BUSY;
+    c->call = call;
+    call->conn = c;
+    c->all_written = !call->stream_body;
+    c->n_interim = 0;
+    c->before_wrote = c->wire.bytes_wrote;
+    c->before_out = c->wire.bytes_out;
+    c->wire.bytes_in = 0;
+    buf_clear(&c->text);
+    add_head(&c->text, call, c->target->address);
+    if (buf_status(&c->text) != ST_OK || !conn_parser(c)) {
+        http_client_conn_abandon(c);
+        http_call_fail(call, ST_NOMEM, NULL);
+        return;
+    }
+    c->out = (struct http_out){.sent = on_head_sent, .parts = {buf_bytes(&c->text)}};
+    if (!call->stream_body)
+        c->out.parts[1] = call->body;
+    http_wire_send(&c->wire, &c->out);
+    if (call->stream_body)
+        http_client_conn_write(c);
+    else
+        http_wire_flush(&c->wire);
+}
+
+/* Reading an answer */
+
+static bool on_body_run(struct http_parser *parser, struct bytes run)
+{
+    struct http_call *call = CONTAINER_OF(parser, struct http_client_conn, parser)->call;
+    uint64_t most = call->reply_bytes_max != 0 ? call->reply_bytes_max : REPLY_BYTES_MAX;
+    if (call->on_head == NULL && run.len > most - MIN(call->reply.len, most)) {
+        http_parser_refuse(parser, 502, "the answer is too large");
+        return false;
+    }
+    if (call->reply.data != NULL && run.data == call->reply.data + call->reply.len) {
+        call->reply.len += run.len; /* it was read to its place */
+        return true;
+    }
+    buf_add(&call->reply, run);
+    if (buf_status(&call->reply) != ST_OK)
+        http_parser_refuse(parser, 503, "out of memory");
+    return buf_status(&call->reply) == ST_OK;
+}
+
+/* Expect the head of an answer. False: out of memory. */
+static bool conn_parser(struct http_client_conn *c)
+{
+    if (c->head == NULL)
+        c->head = mem_zalloc(sizeof *c->head);
+    if (c->head == NULL)
+        return false;
+    http_head_reset(c->head);
+    c->parser.on_body = on_body_run;
+    http_parser_response(&c->parser, &c->client->limits.answer, c->head,
+                         c->call->method == METHOD_HEAD);
+    return true;
+}
+
+static void conn_idle(struct http_client_conn *c)
+{
+    c->phase = CLIENT_IDLE;
+    env_timer_set(c->client->env, &c->timer,
+                  env_mono_ms(c->client->env) + c->client->limits.idle_ms);
+    http_wire_read(&c->wire, true);
+    if (c->phase == CLIENT_IDLE)
+        http_target_free(c);
+}
+
+/* The answer is complete: the connection goes back, then the call is told. */
+static void conn_complete(struct http_client_conn *c)
+{
+    struct http_call *call = c->call;
+    bool keep = c->parser.head->keep_alive && c->all_written && !http_wire_pending(&c->wire) &&
+                !c->wire.ended && c->behind == 0 && !c->client->closing;
+    c->used = true;
+    c->call = NULL;
+    call->conn = NULL;
+    call->complete = true;
+    if (call->on_head == NULL) {
+        call->head = c->head;
+        c->head = NULL;
+    }
+    if (keep)
+        conn_idle(c);
+    else
+        conn_shut(c);
+    if (call->on_head == NULL)
+        http_call_complete(call);
+    else
+        http_call_post(call, CALL_PIECE);
+}
+
+/* The head of the final answer is there. False: the call went away. */
+static bool conn_on_head(struct http_client_conn *c)
+{
+    struct http_call *call = c->call;
+    call->status = c->head->status;
+    call->replied = true;
+    if (call->on_head == NULL)
+        return true;
+    call->head = c->head;
+    c->head = NULL;
+    c->parser.head = call->head;
+    call->on_head(call);
+    return c->call == call;
+}
+
+static void conn_on_done(struct http_client_conn *c)
+{
+    bool interim = c->parser.head->status < 200;
+    if (interim && (++c->n_interim > INTERIM_MAX || !conn_parser(c))) {
+        conn_fail(c, "too many interim answers");
+        return;
+    }
+    if (!interim && (c->call->replied || conn_on_head(c)))
+        conn_complete(c);
+}
+
+static void conn_on_event(struct http_client_conn *c, enum http_event event)
+{
+    switch (event) {
+    case EVENT_HEAD:
+        (void)conn_on_head(c); /* a call that went away shows by itself */
+        break;
+    case EVENT_DONE: conn_on_done(c); break;
+    case EVENT_REFUSED: conn_fail(c, c->parser.why); break;
+    case EVENT_MORE: break;
+    }
+}
+
+static void conn_on_data(struct http_wire *wire, struct bytes plain)
+{
+    struct http_client_conn *c = conn_of(wire);
+    struct http_call *call = c->call;
+    if (call != NULL && call_streams(call))
+        call->progress_ms = env_mono_ms(c->client->env);
+    while (plain.len != 0 && call != NULL && c->call == call) {
+        size_t used = 0;
+        enum http_event event = http_parser_run(&c->parser, plain, &used);
+        plain = bytes_from(plain, used);
+        c->behind = plain.len;
+        conn_on_event(c, event);
+    }
+    if (plain.len != 0 && c->phase != CLIENT_CLOSING) /* nobody asked for that */
+        conn_fail(c, "the other side sent more than an answer");
+    else if (c->call != NULL && c->call == call)
+        http_client_conn_read(c);
+}
+
+void http_client_conn_read(struct http_client_conn *c)
+{
+    struct http_call *call = c->call;
+    bool streams = call != NULL && call->on_head != NULL && call->replied;
+    if (streams && call->on_piece != NULL && call->reply.len != 0)
+        http_call_post(call, CALL_PIECE);
+    http_wire_read(&c->wire, !streams || call->reply.len < STREAM_ROOM);
+}
+
+static struct http_room conn_room(struct http_wire *wire)
+{
+    struct http_client_conn *c = conn_of(wire);
+    struct http_call *call = c->call;
+    if (call == NULL || call->on_head != NULL || c->parser.phase != PARSE_BODY ||
+        !c->parser.head->has_length)
+        return (struct http_room){0};
+    uint64_t length = c->parser.head->length;
+    uint64_t left = length - MIN(length, call->reply.len);
+    size_t step = (size_t)MIN(left, DIRECT_STEP);
+    bool direct = call->replied && left >= DIRECT_FROM &&
+                  length <= (call->reply_bytes_max != 0 ? call->reply_bytes_max : REPLY_BYTES_MAX);
+    if (!direct || buf_reserve(&call->reply, step) != ST_OK)
+        return (struct http_room){0};
+    return (struct http_room){call->reply.data + call->reply.len,
+                              (size_t)MIN(left, call->reply.cap - call->reply.len)};
+}
+
+static void conn_on_ended(struct http_wire *wire, enum status st)
+{
+    struct http_client_conn *c = conn_of(wire);
+    const char *why = wire->tls != NULL && st == ST_CRYPTO ? tls_error(wire->tls)
+                      : st == ST_CLOSED                    ? "the other side closed the connection"
+                                                           : "the connection broke";
+    conn_fail(c, why);
+}
+
+static void conn_on_drained(struct http_wire *wire)
+{
+    struct http_client_conn *c = conn_of(wire);
+    if (c->call != NULL && call_streams(c->call))
+        c->call->progress_ms = env_mono_ms(c->client->env);
+}
+
+/* Connecting */
+
+static void conn_ready(struct http_client_conn *c)
+{
+    c->target->n_connecting--;
+    client_count(&c->client->tally.connects);
+    conn_idle(c);
+}
+
+static void conn_on_secured(struct http_wire *wire)
+{
+    conn_ready(conn_of(wire));
+}
+
+static void conn_on_not_tls(struct http_wire *wire)
+{
+    (void)wire;
+    ASSERT(false); /* only a server asks */
+}
+
+static const struct http_wire_ops wire_ops = {
+    .room = conn_room,
+    .data = conn_on_data,
+    .secured = conn_on_secured,
+    .not_tls = conn_on_not_tls,
+    .ended = conn_on_ended,
+    .drained = conn_on_drained,
+    .closed = conn_on_closed,
+};
+
+static void conn_on_timer(struct env_timer *timer)
+{
+    struct http_client_conn *c = CONTAINER_OF(timer, struct http_client_conn, timer);
+    if (connecting(c))
+        conn_fail(c, "connecting took too long");
+    else
+        conn_shut(c); /* kept long enough */
+}
+
+static void conn_on_connected(uv_connect_t *connect, int err)
+{
+    struct http_client_conn *c = CONTAINER_OF(connect, struct http_client_conn, connect);
+    const struct http_client_target *t = c->target;
+    struct tls_target target = {.host = t->host, .uri = t->uri};
+    struct tls_conn *tls = NULL;
+    if (c->phase == CLIENT_CLOSING)
+        return;
+    if (err != 0) {
+        conn_fail(c, uv_strerror(err));
+        return;
+    }
+    if (t->tls != NULL && tls_conn_new(t->tls, &target, &tls) != ST_OK) {
+        conn_fail(c, "TLS cannot begin");
+        return;
+    }
+    c->phase = CLIENT_SECURING;
+    if (http_wire_start(&c->wire, tls, false) != ST_OK)
+        conn_fail(c, "the connection broke");
+    else if (tls == NULL && c->phase == CLIENT_SECURING)
+        conn_ready(c);
+}
+
+static enum status conn_dial(struct http_client_conn *c, const struct sockaddr *to)
+{
+    c->phase = CLIENT_CONNECTING;
+    return loop_status(uv_tcp_connect(&c->connect, &c->wire.tcp, to, conn_on_connected));
+}
+
+static void conn_on_resolved(uv_getaddrinfo_t *resolve, int err, struct addrinfo *found)
+{
+    struct http_client_conn *c = CONTAINER_OF(resolve, struct http_client_conn, resolve);
+    c->resolving = false;
+    if (c->phase == CLIENT_CLOSING)
+        conn_released(c);
+    else if (err != 0 || found == NULL)
+        conn_fail(c, err != 0 ? uv_strerror(err) : "no such name");
+    else if (conn_dial(c, found->ai_addr) != ST_OK)
+        conn_fail(c, "cannot connect");
+    uv_freeaddrinfo(found);
+}
+
+/* "name:port", or numbers as http_address_parse reads them. */
+static enum status conn_start(struct http_client_conn *c, const char *address)
+{
+    static const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC};
+    struct sockaddr_storage to;
+    char name[256];
+    const char *colon = strrchr(address, ':');
+    if (http_address_parse(address, &to, NULL) == ST_OK)
+        return conn_dial(c, (const struct sockaddr *)&to);
+    if (colon == NULL || colon == address || (size_t)(colon - address) >= sizeof name)
+        return ST_INVALID;
+    memcpy(name, address, (size_t)(colon - address));
+    name[colon - address] = '\0';
+    TRY(loop_status(uv_getaddrinfo(loop_uv(c->client->env), &c->resolve, conn_on_resolved, name,
+                                   colon + 1, &hints)));
+    c->resolving = true;
+    return ST_OK;
+}
+
+enum status http_client_connect(struct http_client_target *target)
+{
+    struct http_client *client = target->client;
+    struct http_client_conn *c = mem_zalloc(sizeof *c);
+    if (c == NULL)
+        return ST_NOMEM;
+    enum status st =
+        http_wire_init(&c->wire, loop_uv(client->env), &wire_ops, &client->scratch, false);
+    if (st != ST_OK) {
+        mem_free(c);
+        return st;
+    }
+    c->client = client;
+    c->target = target;
+    c->timer.fire = conn_on_timer;
+    list_push(&target->active, &c->link);
+    target->n_conns++;
+    target->n_connecting++;
+    client->n_conns++;
+    env_timer_set(client->env, &c->timer, env_mono_ms(client->env) + client->limits.connect_ms);
+    st = conn_start(c, target->address);
+    if (st != ST_OK)
+        conn_shut(c);
+    return st;
+}
