@@ -1,0 +1,373 @@
+#include "router/world.h"
+
+static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
+static struct world w;
+
+static int open_world(void **ctx)
+{
+    (void)ctx;
+    world_open(&w, apis, ARRAY_LEN(apis));
+    return 0;
+}
+
+static int open_initialised(void **ctx)
+{
+    (void)open_world(ctx);
+    world_init(&w);
+    return 0;
+}
+
+static int close_world(void **ctx)
+{
+    (void)ctx;
+    world_close(&w);
+    return 0;
+}
+
+/* Health */
+
+static void assert_health(const char *query, int http)
+{
+    char target[200];
+    char root[64];
+    memcpy(root, w.token, sizeof root);
+    w.token[0] = '\0'; /* needs none */
+    (void)snprintf(target, sizeof target, "/v1/sys/health%s", query);
+    struct test_call *t = world_call(&w, METHOD_GET, target, NULL);
+    if (t->http != http)
+        fail_msg("%s: %d %s", target, t->http, (const char *)t->body.data);
+    assert_int_equal(world_call(&w, METHOD_HEAD, target, NULL)->http, http);
+    memcpy(w.token, root, sizeof root);
+}
+
+static void health_says_what_a_node_can_do(void **ctx)
+{
+    (void)ctx;
+    assert_health("", 501);
+    assert_health("?uninitcode=299&sealedcode=298", 299);
+    w.node.initialized = true;
+    assert_health("", 503);
+    assert_health("?sealedcode=299&activecode=298", 299);
+    w.node.sealed = false;
+    assert_health("", 429);
+    assert_health("?standbycode=299", 299);
+    assert_health("?standbyok=true", 200);
+    assert_health("?standbyok=1&activecode=298", 298);
+    assert_health("?standbyok=false", 429);
+    w.node.perf_standby = true;
+    assert_health("", 473);
+    assert_health("?performancestandbycode=299", 299);
+    assert_health("?perfstandbyok=true", 200);
+    w.node.active = true;
+    assert_health("", 200);
+    assert_health("?activecode=299&standbycode=298", 299);
+}
+
+static void health_refuses_codes_that_are_none(void **ctx)
+{
+    (void)ctx;
+    static const char *const queries[] = {"?activecode=abc",  "?sealedcode=1.5",
+                                          "?standbyok=maybe", "?uninitcode=99",
+                                          "?standbycode=600", "?activecode=1&activecode=2"};
+    for (size_t i = 0; i < ARRAY_LEN(queries); i++)
+        assert_health(queries[i], 400);
+}
+
+static void health_names_the_cluster_only_when_unsealed(void **ctx)
+{
+    (void)ctx;
+    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/health", NULL);
+    assert_null(strstr((const char *)t->body.data, "cluster_name"));
+    assert_body_has(t, "{\"initialized\":false,\"sealed\":true,\"standby\":true,");
+    w.node.initialized = w.node.active = true;
+    w.node.sealed = false;
+    t = world_call(&w, METHOD_GET, "/v1/sys/health", NULL);
+    assert_body(t, "{\"initialized\":true,\"sealed\":false,\"standby\":false,"
+                   "\"performance_standby\":false,\"replication_performance_mode\":\"disabled\","
+                   "\"replication_dr_mode\":\"disabled\",\"server_time_utc\":1700000001,"
+                   "\"version\":\"0.0.1\",\"cluster_name\":\"test\",\"cluster_id\":\"id\"}");
+}
+
+static void leader_and_seal_status_need_no_token(void **ctx)
+{
+    (void)ctx;
+    w.node.initialized = true;
+    w.node.applied_index = 7;
+    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/leader", NULL);
+    assert_int_equal(t->http, 200);
+    assert_body_has(t, "{\"ha_enabled\":true,\"is_self\":false,"
+                       "\"active_time\":\"0001-01-01T00:00:00Z\","
+                       "\"leader_address\":\"https://node1:8200\","
+                       "\"leader_cluster_address\":\"node1:8201\"");
+    assert_body_has(t, "\"raft_applied_index\":7}");
+    w.node.active = true;
+    w.node.active_since_ms = 1700000000500;
+    t = world_call(&w, METHOD_GET, "/v1/sys/leader", NULL);
+    assert_body_has(t, "\"is_self\":true,\"active_time\":\"2023-11-14T22:13:20.5Z\"");
+    t = world_call(&w, METHOD_GET, "/v1/sys/seal-status", NULL);
+    assert_body_has(t, "{\"type\":\"static\",\"initialized\":true,\"sealed\":true,");
+}
+
+/* Init */
+
+static void init_gives_a_token_and_mounts_kv(void **ctx)
+{
+    (void)ctx;
+    assert_body(world_call(&w, METHOD_GET, "/v1/sys/init", NULL), "{\"initialized\":false}");
+    world_init(&w);
+    assert_int_equal(strlen(w.token), 28);
+    assert_body(world_call(&w, METHOD_GET, "/v1/sys/init", NULL), "{\"initialized\":true}");
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 204);
+}
+
+static void init_works_once(void **ctx)
+{
+    (void)ctx;
+    world_init(&w);
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init", "{}");
+    assert_int_equal(t->http, 400);
+    assert_body_has(t, "already initialized");
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/auth/token/lookup-self", NULL)->http, 200);
+}
+
+static void init_may_make_one_recovery_key(void **ctx)
+{
+    (void)ctx;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init",
+                                     "{\"recovery_shares\":1,\"recovery_threshold\":1}");
+    assert_int_equal(t->http, 200);
+    const char *hex = strstr((const char *)t->body.data, "\"recovery_keys\":[\"");
+    const char *base64 = strstr((const char *)t->body.data, "\"recovery_keys_base64\":[\"");
+    assert_true(hex != NULL && base64 != NULL);
+    assert_int_equal(strcspn(hex + strlen("\"recovery_keys\":[\""), "\""), 64);
+    base64 += strlen("\"recovery_keys_base64\":[\"");
+    assert_int_equal(strcspn(base64, "\""), 44);
+    assert_int_equal(base64[43], '=');
+    assert_body_has(t, "{\"keys\":[],\"keys_base64\":[],");
+}
+
+static void init_refuses_what_it_cannot_do(void **ctx)
+{
+    (void)ctx;
+    static const char *const bodies[] = {
+        "{\"secret_shares\":5,\"secret_threshold\":3}",
+        "{\"recovery_shares\":5,\"recovery_threshold\":3}",
+        "{\"recovery_shares\":1}",
+        "{\"recovery_shares\":-1,\"recovery_threshold\":-1}",
+        "{\"root_token_pgp_key\":\"x\"}",
+        "{\"recovery_shares\":1,\"recovery_threshold\":1,\"recovery_pgp_keys\":[\"x\"]}",
+        "{\"secret_shares\":\"many\"}",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++)
+        assert_int_equal(world_call(&w, METHOD_PUT, "/v1/sys/init", bodies[i])->http, 400);
+    assert_status(state_is_initialized(w.m.store), ST_NOT_FOUND);
+    world_init(&w); /* a refusal leaves nothing behind */
+}
+
+static void init_may_leave_the_default_mount_out(void **ctx)
+{
+    (void)ctx;
+    w.host.default_kv = false;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init", "{}");
+    const char *token = strstr((const char *)t->body.data, "hvs.");
+    (void)snprintf(w.token, sizeof w.token, "%.28s", token);
+    assert_status(state_unseal(w.m.store, w.barrier, &w.seal, NULL), ST_OK);
+    w.node.initialized = w.node.active = true;
+    w.node.sealed = false;
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/a", NULL)->http, 404);
+}
+
+static void init_runs_on_the_leader(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, false);
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/sys/init", "{}")->http, 299);
+    assert_int_equal(w.forwards, 1);
+    assert_status(state_is_initialized(w.m.store), ST_NOT_FOUND);
+}
+
+/* Nothing that opens the cluster lies in the state in clear. */
+static void no_stored_byte_gives_the_token_away(void **ctx)
+{
+    (void)ctx;
+    struct store_pin pin;
+    struct store_iter *iter = mem_alloc(sizeof *iter);
+    unsigned n = 0;
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    store_iter_init(iter, &pin, (struct bytes){0}, (struct bytes){0});
+    for (; store_iter_next(iter); n++) {
+        struct bytes parts[] = {iter->item.key, iter->item.value};
+        for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+            assert_true(parts[i].len == 0 ||
+                        memmem(parts[i].data, parts[i].len, w.token + 4, 24) == NULL);
+    }
+    assert_true(n > 5);
+    store_unpin(&pin);
+    mem_free(iter);
+}
+
+/* Tokens */
+
+static void a_token_looks_itself_up(void **ctx)
+{
+    (void)ctx;
+    static const enum http_method methods[] = {METHOD_GET, METHOD_POST, METHOD_PUT};
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+        struct test_call *t = world_call(&w, methods[i], "/v1/auth/token/lookup-self", NULL);
+        assert_int_equal(t->http, 200);
+        assert_body_has(t, w.token);
+        assert_body_has(t, "\"policies\":[\"root\"],\"path\":\"auth/token/root\",\"meta\":null,"
+                           "\"display_name\":\"root\",\"num_uses\":0,\"orphan\":true");
+        assert_body_has(t, "\"creation_time\":1700000000,\"creation_ttl\":0,\"expire_time\":null,"
+                           "\"ttl\":0,\"explicit_max_ttl\":0,\"entity_id\":\"\","
+                           "\"type\":\"service\"}");
+    }
+}
+
+static void saved(struct state_commit *c, enum status st)
+{
+    (void)c;
+    assert_status(st, ST_OK);
+}
+
+/* Store a token and speak for it from now on. */
+static void save_token(const char *bearer, const char *policy, int64_t expire_s)
+{
+    const char *const policies[] = {policy};
+    struct auth_token token = {.accessor = bearer,
+                               .display_name = "t",
+                               .path = "p",
+                               .type = "service",
+                               .entity_id = "",
+                               .policies = {.items = policies, .n = 1},
+                               .expire_time_s = expire_s};
+    struct arena arena = {0};
+    struct state_txn txn;
+    struct state_commit commit = {.done = saved};
+    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+    assert_status(auth_token_save(&txn, state_seat(w.state), "root", bytes_str(bearer), &token),
+                  ST_OK);
+    assert_status(state_commit(&txn, &commit), ST_OK);
+    state_end(&txn);
+    clock_run(&w.env);
+    state_commit_done(&commit);
+    arena_done(&arena);
+    (void)snprintf(w.token, sizeof w.token, "%s", bearer);
+}
+
+static void a_token_expires_by_cluster_time(void **ctx)
+{
+    (void)ctx;
+    save_token("alive", "root", 1700000001);
+    struct test_call *t = world_call(&w, METHOD_GET, "/v1/auth/token/lookup-self", NULL);
+    assert_int_equal(t->http, 200);
+    assert_body_has(t, "\"expire_time\":\"2023-11-14T22:13:21Z\",\"ttl\":1,");
+    save_token("expired", "root", 1700000000);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/auth/token/lookup-self", NULL)->http, 403);
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 403);
+}
+
+static void a_token_without_the_root_policy_may_do_nothing(void **ctx)
+{
+    (void)ctx;
+    save_token("weak", "admin", 0);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/a", NULL)->http, 403);
+    assert_int_equal(world_call(&w, METHOD_LIST, "/v1/kv/a", NULL)->http, 403);
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 403);
+    assert_int_equal(world_call(&w, METHOD_DELETE, "/v1/kv/a", NULL)->http, 403);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/sys/metrics", NULL)->http, 403);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/none", NULL)->http, 403);
+    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts/kv/a", NULL);
+    assert_int_equal(t->http, 403);
+    assert_body_has(t, "preflight capability check returned 403");
+    t = world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts", NULL);
+    assert_int_equal(t->http, 200);
+    assert_body_has(t, "\"secret\":{},");
+}
+
+/* The rest */
+
+static void a_client_learns_the_version_of_a_mount(void **ctx)
+{
+    (void)ctx;
+    struct test_call *t =
+        world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts/kv/some/path", NULL);
+    assert_int_equal(t->http, 200);
+    assert_body_has(t, "\"data\":{\"path\":\"kv/\",\"type\":\"kv\",");
+    assert_body_has(t, "\"options\":{\"version\":\"1\"}");
+    t = world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts/kv", NULL);
+    assert_body_has(t, "\"path\":\"kv/\"");
+    t = world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts/none", NULL);
+    assert_int_equal(t->http, 403);
+    assert_body_has(t, "access to path \\\"none/\\\"");
+    t = world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts", NULL);
+    assert_body_has(t, "\"data\":{\"secret\":{\"kv/\":{\"type\":\"kv\",");
+    assert_body_has(t, "\"auth\":{\"token/\":{\"type\":\"token\"");
+}
+
+static void collect_one(struct metric_source *source, struct metric_out *out)
+{
+    (void)source;
+    metric_one(out, "holdfast_test", METRIC_GAUGE, "A test.", 5);
+}
+
+static void metrics_need_a_token_unless_the_listener_is_open(void **ctx)
+{
+    (void)ctx;
+    struct metric_source source = {.collect = collect_one};
+    metrics_add(&w.metrics, &source);
+    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/metrics?format=prometheus", NULL);
+    assert_int_equal(t->http, 200);
+    assert_true(strncmp(t->type, "text/plain", 10) == 0);
+    assert_body(t, "# HELP holdfast_test A test.\n# TYPE holdfast_test gauge\nholdfast_test 5\n");
+    for (int open = 0; open < 2; open++) {
+        struct test_call bare;
+        test_call_init(&bare, METHOD_GET, "/v1/sys/metrics", NULL);
+        bare.call.open_metrics = open != 0;
+        world_handle(&w, &bare);
+        assert_int_equal(bare.http, open != 0 ? 200 : 403);
+        test_call_done(&bare);
+    }
+}
+
+static void a_node_shows_its_version_and_root(void **ctx)
+{
+    (void)ctx;
+    w.node.version = 12;
+    w.node.root_version = 11;
+    w.node.root[0] = 0xab;
+    w.node.root[31] = 0x0f;
+    world_standby(&w, false);
+    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/internal/state", NULL);
+    assert_int_equal(t->http, 200);
+    assert_body_has(t, "\"version\":12,\"root_version\":11,\"merkle_root\":\"ab000000");
+    assert_body_has(t, "0000000f\",");
+    assert_int_equal(w.forwards, 0);
+}
+
+#define FRESH(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_initialised, close_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FRESH(health_says_what_a_node_can_do),
+        FRESH(health_refuses_codes_that_are_none),
+        FRESH(health_names_the_cluster_only_when_unsealed),
+        FRESH(leader_and_seal_status_need_no_token),
+        FRESH(init_gives_a_token_and_mounts_kv),
+        FRESH(init_works_once),
+        FRESH(init_may_make_one_recovery_key),
+        FRESH(init_refuses_what_it_cannot_do),
+        FRESH(init_may_leave_the_default_mount_out),
+        FRESH(init_runs_on_the_leader),
+        TEST(no_stored_byte_gives_the_token_away),
+        TEST(a_token_looks_itself_up),
+        TEST(a_token_expires_by_cluster_time),
+        TEST(a_token_without_the_root_policy_may_do_nothing),
+        TEST(a_client_learns_the_version_of_a_mount),
+        TEST(metrics_need_a_token_unless_the_listener_is_open),
+        TEST(a_node_shows_its_version_and_root),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

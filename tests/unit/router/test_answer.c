@@ -1,0 +1,133 @@
+#include "support.h"
+
+#include "router/answer.h"
+#include "router/router_http.h"
+
+static struct arena arena;
+
+static int wipe(void **ctx)
+{
+    (void)ctx;
+    arena_done(&arena);
+    return 0;
+}
+
+static void a_stored_answer_is_given_again(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf stored = {0};
+    struct router_answer in = {.http = 200, .content_type = "application/json"}, out;
+    buf_add_str(&in.body, "{\"a\":1}");
+    assert_status(answer_encode(&in, &stored), ST_OK);
+    assert_status(answer_decode(buf_bytes(&stored), &arena, &out), ST_OK);
+    assert_int_equal(out.http, 200);
+    assert_string_equal(out.content_type, "application/json");
+    assert_bytes(buf_bytes(&out.body), buf_bytes(&in.body));
+    answer_done(&in);
+    answer_done(&out);
+}
+
+static void an_answer_without_a_body_stays_without(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf stored = {0};
+    struct router_answer in = {.http = 204}, out;
+    assert_status(answer_encode(&in, &stored), ST_OK);
+    assert_status(answer_decode(buf_bytes(&stored), &arena, &out), ST_OK);
+    assert_int_equal(out.http, 204);
+    assert_null(out.content_type);
+    assert_int_equal(out.body.len, 0);
+    answer_done(&out);
+}
+
+static void what_is_no_stored_answer_is_corrupt(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf stored = {0};
+    struct router_answer in = {.http = 200, .content_type = "t"}, out;
+    buf_add_str(&in.body, "body");
+    assert_status(answer_encode(&in, &stored), ST_OK);
+    for (size_t n = 0; n < stored.len; n++)
+        assert_status(answer_decode(bytes_of(stored.data, n), &arena, &out), ST_CORRUPT);
+    stored.data[0] = 2; /* a later format */
+    assert_status(answer_decode(buf_bytes(&stored), &arena, &out), ST_CORRUPT);
+    answer_done(&in);
+}
+
+static void every_status_has_an_answer(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        enum status st;
+        int http;
+        const char *body;
+    } cases[] = {
+        {ST_NOT_FOUND, 404, "{\"errors\":[]}"},
+        {ST_SEALED, 503, "{\"errors\":[\"Vault is sealed\"]}"},
+        {ST_INVALID, 400, "{\"errors\":[\"invalid request\"]}"},
+        {ST_TIMEOUT, 503, "{\"errors\":[\"timed out\"]}"},
+        {ST_NO_LEADER, 503, "{\"errors\":[\"no active node\"]}"},
+        {ST_TOO_BIG, 413, "{\"errors\":[\"too large\"]}"},
+        {ST_NO_SPACE, 507, "{\"errors\":[\"no space left\"]}"},
+        {ST_CORRUPT, 500, "{\"errors\":[\"stored data is corrupt\"]}"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct router_answer answer = {0};
+        answer_error(&answer, cases[i].st, NULL);
+        assert_int_equal(answer.http, cases[i].http);
+        assert_bytes(buf_bytes(&answer.body), bytes_str(cases[i].body));
+        answer_done(&answer);
+    }
+    struct router_answer answer = {0};
+    struct reason reason = {"a \"reason\""};
+    answer_error(&answer, ST_INVALID, &reason);
+    assert_bytes(buf_bytes(&answer.body), BYTES("{\"errors\":[\"a \\\"reason\\\"\"]}"));
+    answer_done(&answer);
+}
+
+static void request_ids_travel_as_text(void **ctx)
+{
+    (void)ctx;
+    struct rlog_request_id in = {.issued = INT64_MAX}, out = {0};
+    char text[ROUTER_ID_TEXT];
+    for (size_t i = 0; i < sizeof in.bytes; i++)
+        in.bytes[i] = (uint8_t)(0xf0 + i);
+    router_id_put(&in, text);
+    assert_status(router_id_parse(bytes_str(text), &out), ST_OK);
+    assert_memory_equal(&in, &out, sizeof in);
+    static const char *const bad[] = {"",
+                                      "-",
+                                      "00112233445566778899aabbccddeeff",
+                                      "00112233445566778899aabbccddeeff-",
+                                      "00112233445566778899aabbccddeeff-x",
+                                      "00112233445566778899aabbccddeeff--1",
+                                      "00112233445566778899aabbccddeefg-1",
+                                      "00112233445566778899aabbccddeeff+1"};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_status(router_id_parse(bytes_str(bad[i]), &out), ST_INVALID);
+}
+
+static void only_two_statuses_ask_for_another_try(void **ctx)
+{
+    (void)ctx;
+    enum status retry = ST_INTERNAL;
+    assert_status(router_retry_parse((struct bytes){0}, &retry), ST_OK);
+    assert_status(retry, ST_OK);
+    assert_status(router_retry_parse(BYTES("ST_NOT_LEADER"), &retry), ST_OK);
+    assert_status(retry, ST_NOT_LEADER);
+    assert_status(router_retry_parse(BYTES("ST_UNKNOWN_OUTCOME"), &retry), ST_OK);
+    assert_status(retry, ST_UNKNOWN_OUTCOME);
+    assert_status(router_retry_parse(BYTES("ST_OK"), &retry), ST_INVALID);
+}
+
+#define TEST(f) cmocka_unit_test_teardown(f, wipe)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_stored_answer_is_given_again),      TEST(an_answer_without_a_body_stays_without),
+        TEST(what_is_no_stored_answer_is_corrupt), TEST(every_status_has_an_answer),
+        TEST(request_ids_travel_as_text),          TEST(only_two_statuses_ask_for_another_try),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,81 @@
+/* A call with a transport that keeps the answer. */
+#ifndef HOLDFAST_TESTS_UNIT_ROUTER_TEST_CALL_H
+#define HOLDFAST_TESTS_UNIT_ROUTER_TEST_CALL_H
+
+#include "support.h"
+
+#include "router/router.h"
+
+#include <stdio.h>
+
+struct test_call {
+    struct router_call call;
+    struct arena arena;
+    const char *headers[8][2];
+    unsigned n_headers, answers;
+    /* The answer. */
+    enum status retry;
+    int http;
+    char type[64], allow[64], location[256];
+    struct buf body; /* zero-terminated */
+};
+
+static inline struct bytes test_header(const struct router_call *call, const char *name)
+{
+    const struct test_call *t = CONTAINER_OF(call, struct test_call, call);
+    for (unsigned i = 0; i < t->n_headers; i++)
+        if (strcmp(t->headers[i][0], name) == 0)
+            return bytes_str(t->headers[i][1]);
+    return (struct bytes){0};
+}
+
+static inline void test_respond(struct router_call *call, struct router_answer *answer)
+{
+    struct test_call *t = CONTAINER_OF(call, struct test_call, call);
+    t->answers++;
+    t->retry = answer->retry;
+    t->http = answer->http;
+    (void)snprintf(t->type, sizeof t->type, "%s",
+                   answer->content_type != NULL ? answer->content_type : "");
+    for (size_t i = 0; i < answer->n_headers; i++) {
+        struct http_header h = answer->headers[i];
+        bool allow = bytes_eq(h.name, BYTES("Allow"));
+        (void)snprintf(allow ? t->allow : t->location, allow ? sizeof t->allow : sizeof t->location,
+                       "%.*s", (int)h.value.len, (const char *)h.value.data);
+    }
+    buf_add(&t->body, buf_bytes(&answer->body));
+    buf_add_u8(&t->body, 0);
+    arena_done(&t->arena); /* as a transport may: the request is over */
+}
+
+static inline void test_call_done(struct test_call *t)
+{
+    buf_done(&t->body);
+    arena_done(&t->arena);
+}
+
+static inline void test_call_init(struct test_call *t, enum http_method method, const char *target,
+                                  const char *body)
+{
+    const char *mark = strchr(target, '?');
+    *t = (struct test_call){0};
+    t->call = (struct router_call){
+        .method = method,
+        .path = mark != NULL ? bytes_of(target, (size_t)(mark - target)) : bytes_str(target),
+        .query = mark != NULL ? bytes_str(mark + 1) : (struct bytes){0},
+        .body = body != NULL ? bytes_str(body) : (struct bytes){0},
+        .arena = &t->arena,
+        .peer = "192.0.2.1:4711",
+        .header = test_header,
+        .respond = test_respond,
+    };
+}
+
+static inline void test_call_header(struct test_call *t, const char *name, const char *value)
+{
+    assert_true(t->n_headers < ARRAY_LEN(t->headers));
+    t->headers[t->n_headers][0] = name;
+    t->headers[t->n_headers++][1] = value;
+}
+
+#endif

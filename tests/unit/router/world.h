@@ -1,0 +1,234 @@
+/* A node in one thread: the real router, state, barrier and store over a log that applies at once,
+ * a clock that is moved by hand, and a transport that keeps the answer. */
+#ifndef HOLDFAST_TESTS_UNIT_ROUTER_WORLD_H
+#define HOLDFAST_TESTS_UNIT_ROUTER_WORLD_H
+
+#include "router/clock_env.h"
+#include "router/test_call.h"
+#include "support.h"
+
+#include "api/kv/kv.h"
+#include "api/sys/sys.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "router/router.h"
+#include "state/state_core.h"
+
+#include <stdio.h>
+
+enum { WORLD_FORWARDS_MAX = 600 };
+
+struct world {
+    struct clock_env env;
+    struct rlog_machine m;
+    uint64_t index;
+    struct state_log log;
+    struct seal seal;
+    struct barrier *barrier;
+    struct state *state;
+    struct metrics metrics;
+    struct router_host host;
+    struct node_status node;
+    struct router router;
+    struct router_worker *worker;
+    char token[64]; /* of root */
+
+    /* What the log does instead of its work, when not ST_OK; once for each entry of the list. */
+    enum status propose_status[8];
+    unsigned n_propose, proposals, reads;
+    enum status read_status;
+    void (*before_propose)(struct world *w); /* once */
+    struct rlog_request_id proposed_id;
+
+    /* What forwarding comes to. */
+    enum status forward_status[8]; /* one each; the last one stays */
+    unsigned n_forward, forwards;
+    struct rlog_request_id forward_ids[WORLD_FORWARDS_MAX];
+    const char *forward_body;
+    struct router_forward *forwarding;
+    struct env_task forward_task;
+};
+
+static inline void world_each(void *ctx, unsigned i, const struct rlog_applied *applied)
+{
+    struct rlog_propose *p = ctx;
+    (void)i;
+    p->applied = *applied;
+    p->done(p, applied->outcome == RLOG_CONFLICTED ? ST_CONFLICT : ST_OK);
+}
+
+static inline void world_propose(struct state_log *log, struct rlog_propose *p)
+{
+    struct world *w = log->ctx;
+    CLEANUP(buf_done) struct buf entry = {0};
+    void (*before)(struct world *) = w->before_propose;
+    unsigned i = w->proposals++;
+
+    w->before_propose = NULL;
+    if (before != NULL)
+        before(w);
+    if (i < w->n_propose && w->propose_status[i] != ST_OK) {
+        p->done(p, w->propose_status[i]);
+        return;
+    }
+    assert_status(rlog_entry_encode(1000, &p->txn, 1, &entry), ST_OK);
+    rlog_machine_apply(&w->m, ++w->index, buf_bytes(&entry), world_each, p);
+}
+
+static inline void world_read(struct state_log *log, struct rlog_read *r)
+{
+    struct world *w = log->ctx;
+    w->reads++;
+    r->time_ms = 1700000000000;
+    r->done(r, w->read_status);
+}
+
+static inline void world_ticket_drop(struct state_log *log, uint64_t ticket)
+{
+    (void)log;
+    (void)ticket;
+}
+
+static inline void world_status(struct router_host *host, struct node_status *ret_status)
+{
+    *ret_status = CONTAINER_OF(host, struct world, host)->node;
+}
+
+static inline int64_t world_time(struct router_host *host)
+{
+    (void)host;
+    return 1700000000000;
+}
+
+static inline void world_forwarded(struct env_task *task)
+{
+    struct world *w = CONTAINER_OF(task, struct world, forward_task);
+    struct router_forward *f = w->forwarding;
+    unsigned i = w->forwards - 1;
+    enum status st = w->n_forward == 0 ? ST_OK : w->forward_status[MIN(i, w->n_forward - 1)];
+    w->forwarding = NULL;
+    if (st == ST_OK) {
+        f->answer = (struct router_answer){.http = 299, .content_type = "application/json"};
+        buf_add_str(&f->answer.body, "{\"from\":\"the active node\"}");
+    }
+    f->done(f, st);
+}
+
+static inline void world_forward(struct router_host *host, struct env *env,
+                                 struct router_forward *f)
+{
+    struct world *w = CONTAINER_OF(host, struct world, host);
+    assert_null(w->forwarding);
+    assert_true(w->forwards < WORLD_FORWARDS_MAX);
+    w->forward_ids[w->forwards++] = f->id;
+    w->forwarding = f;
+    w->forward_task.run = world_forwarded;
+    env_post(env, &w->forward_task);
+}
+
+/* Until it is answered, moving the clock as far as needed. */
+static inline void world_handle(struct world *w, struct test_call *t)
+{
+    router_handle(w->worker, &t->call);
+    clock_run(&w->env);
+    for (int i = 0; t->answers == 0 && i < 10000; i++) {
+        w->env.now_ms++;
+        clock_run(&w->env);
+    }
+    assert_int_equal(t->answers, 1);
+    assert_int_equal(router_worker_running(w->worker), 0);
+}
+
+/* One call as root; the answer's body is kept until the next one. */
+static inline struct test_call *world_call(struct world *w, enum http_method method,
+                                           const char *target, const char *body)
+{
+    static struct test_call t;
+    test_call_done(&t);
+    test_call_init(&t, method, target, body);
+    if (w->token[0] != '\0')
+        test_call_header(&t, "x-secrets-token", w->token);
+    world_handle(w, &t);
+    return &t;
+}
+
+#define assert_body_has(t, part)                                                                 \
+    do {                                                                                         \
+        if (strstr((const char *)(t)->body.data, (part)) == NULL)                                \
+            fail_msg("\"%s\" is not in %d %s", (part), (t)->http, (const char *)(t)->body.data); \
+    } while (0)
+#define assert_body(t, wanted) assert_string_equal((const char *)(t)->body.data, (wanted))
+
+static inline void world_open(struct world *w, const struct route_api *const *apis, size_t n_apis)
+{
+    static const uint8_t key[32] = {9};
+    *w = (struct world){0};
+    clock_env_init(&w->env);
+    assert_status(crypto_init(NULL), ST_OK);
+    assert_status(store_new(&w->env.env, &w->m.store), ST_OK);
+    w->log = (struct state_log){&w->env.env, w->m.store,        world_propose,
+                                world_read,  world_ticket_drop, w};
+    assert_status(seal_static(bytes_of(key, 32), "k", &w->seal, NULL), ST_OK);
+    assert_status(barrier_new(&w->barrier), ST_OK);
+    assert_status(state_new(&w->env.env, &w->log, w->barrier, &w->state), ST_OK);
+    metrics_init(&w->metrics);
+    w->host = (struct router_host){.status = world_status,
+                                   .time_ms = world_time,
+                                   .forward = world_forward,
+                                   .seal = &w->seal,
+                                   .metrics = &w->metrics,
+                                   .version = "0.0.1",
+                                   .default_kv = true};
+    w->node = (struct node_status){.name = "node1",
+                                   .leader_name = "node1",
+                                   .leader_address = "https://node1:8200",
+                                   .leader_cluster = "node1:8201",
+                                   .cluster_name = "test",
+                                   .cluster_id = "id",
+                                   .has_leader = true,
+                                   .sealed = true};
+    w->router.options = (struct router_options){
+        .apis = apis, .n_apis = n_apis, .host = &w->host, .inflight_max = 4};
+    assert_status(router_worker_new(&w->router, &w->env.env, w->state, &w->worker), ST_OK);
+}
+
+/* Initialise over the API, then unseal as the node would. */
+static inline void world_init(struct world *w)
+{
+    struct test_call *t = world_call(w, METHOD_PUT, "/v1/sys/init", "{}");
+    const char *token = strstr((const char *)t->body.data, "\"root_token\":\"");
+    if (t->http != 200 || token == NULL)
+        fail_msg("init: %d %s", t->http, (const char *)t->body.data);
+    token += strlen("\"root_token\":\"");
+    (void)snprintf(w->token, sizeof w->token, "%.*s", (int)strcspn(token, "\""), token);
+    assert_status(state_unseal(w->m.store, w->barrier, &w->seal, NULL), ST_OK);
+    w->node.initialized = true;
+    w->node.sealed = false;
+    w->node.active = true;
+    /* The key rings are renewed beside the first commit. */
+    assert_int_equal(world_call(w, METHOD_PUT, "/v1/kv/first", "{\"a\":1}")->http, 204);
+    assert_int_equal(world_call(w, METHOD_DELETE, "/v1/kv/first", NULL)->http, 204);
+    w->proposals = 0;
+    w->reads = 0;
+}
+
+static inline void world_standby(struct world *w, bool performance)
+{
+    w->node.active = false;
+    w->node.perf_standby = performance;
+    (void)snprintf(w->node.leader_name, sizeof w->node.leader_name, "node2");
+    (void)snprintf(w->node.leader_address, sizeof w->node.leader_address, "https://node2:8200");
+}
+
+static inline void world_close(struct world *w)
+{
+    clock_run(&w->env);
+    router_worker_free(w->worker);
+    state_free(w->state);
+    barrier_free(w->barrier);
+    seal_done(&w->seal);
+    store_free(w->m.store);
+    timer_heap_done(&w->env.timers);
+}
+
+#endif
