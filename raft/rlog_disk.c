@@ -290,6 +290,10 @@ static void tend_run(struct env_work *work)
     struct tail *t = &disk->tail;
     disk_free_check(disk);
     disk_lock(disk);
+    if (t->broken) { /* by a failure elsewhere, of which nobody has been told yet */
+        reason_set(&w->reason, "%s", t->why_broken.text);
+        w->st = ST_IO;
+    }
     bool room = t->n_segments != 0 && t->off + SECTOR <= t->segments[t->n_segments - 1].size;
     if (!t->marked && !t->broken && room && t->seq == disk->tick_seq)
         w->st = tail_mark(disk, 0, &w->reason);

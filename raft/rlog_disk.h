@@ -168,8 +168,9 @@ void rlog_snap_close(struct rlog_snap_reader *r);
 /* Remove all but the newest `snapshots_kept`; a file that does not verify does not count. */
 NODISCARD enum status rlog_snap_prune(struct rlog_disk *disk);
 
-/* `holdfast dump log|snapshot`: explain a directory as text on `out` without locking it. */
-struct rlog_dump;
+/* `holdfast dump log|snapshot`: explain a directory, or a file, line by line, without locking or
+ * changing it, damaged or not. ST_OK: it would open. ST_CORRUPT: what is wrong was said.
+ * ST_NOT_FOUND, ST_IO, ST_NOMEM, ST_INVALID: it could not be read. */
 NODISCARD enum status rlog_dump_log(struct fs *fs, const char *dir,
                                     void (*line)(void *ctx, const char *text), void *ctx);
 NODISCARD enum status rlog_dump_snapshot(struct fs *fs, const char *path,

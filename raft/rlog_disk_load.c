@@ -65,9 +65,6 @@ static void judge_damage(struct loading *l)
     uint64_t covered = l->snapshots.newest.index;
     if (f->damaged && (f->lost_end || f->base > covered + 1))
         corrupt(l, "%s", f->reason.text);
-    else if (f->damaged)
-        trace(TRACE_WARN, "raft", "%s: damaged, but the snapshot at %llu covers it", f->reason.text,
-              (unsigned long long)covered);
     if (f->seq < l->slot.record.log_seq && !planted(PLANT_R13_AMNESIA))
         corrupt(l, "log: it ends with batch %llu at entry %llu, but batch %llu was durable",
                 (unsigned long long)f->seq, (unsigned long long)log_last(f),
@@ -106,8 +103,6 @@ static void judge(struct loading *l)
 {
     if (l->slot.corrupt)
         corrupt(l, "%s", l->slot.why);
-    if (l->slot.fell_back)
-        trace(TRACE_WARN, "raft", "%s", l->slot.why);
     judge_install(l);
     if (l->reset)
         return;
@@ -208,7 +203,7 @@ static enum status settle(struct loading *l, struct reason *reason)
     return ST_OK;
 }
 
-static enum status find_all(struct loading *l, struct reason *reason)
+static enum status find_all(struct loading *l, const struct log_watch *watch, struct reason *reason)
 {
     struct rlog_disk *disk = l->disk;
     reason_set(reason, "slot: it cannot be read");
@@ -218,7 +213,7 @@ static enum status find_all(struct loading *l, struct reason *reason)
     reason_set(reason, "snap: the snapshots cannot be read");
     TRY(snapshots_find(disk, &l->snapshots));
     reason_set(reason, "log: the segments cannot be read");
-    TRY(log_find(disk->fs, disk->dir, disk->identity.id, NULL, &l->log));
+    TRY(log_find(disk->fs, disk->dir, disk->identity.id, watch, &l->log));
     if (l->log.base == 0) { /* no segment at all */
         l->log.base = l->snapshots.newest.index + 1;
         l->log.prev_term = l->snapshots.newest.term;
@@ -250,23 +245,52 @@ static void report(struct loading *l)
     l->log.n = 0;
 }
 
+/* What operators should know of a replica that can be used. */
+static void warn(const struct loading *l)
+{
+    const char *dir = l->disk->dir;
+    unsigned long long snapshot = l->snapshots.newest.index;
+    if (l->slot.fell_back)
+        trace(TRACE_WARN, "raft", "%s/%s: fell back", dir, l->slot.why);
+    if (l->log.damaged && !l->reset)
+        trace(TRACE_WARN, "raft", "%s/%s: damaged, but the snapshot at %llu covers it", dir,
+              l->log.reason.text, snapshot);
+    if (l->log.torn || l->log.torn_unused)
+        trace(TRACE_WARN, "raft", "%s/log: a torn write behind entry %llu was cut", dir,
+              (unsigned long long)log_last(&l->log));
+    if (l->snapshots.bad_index != 0)
+        trace(TRACE_WARN, "raft", "%s/%s: damaged, fell back to the one at %llu", dir,
+              l->snapshots.reason.text, snapshot);
+    if (l->reset)
+        trace(TRACE_WARN, "raft", "%s/log: begun anew behind the snapshot installed at %llu", dir,
+              snapshot);
+}
+
+/* The planted bug of R13: whatever is missing is taken for never written. */
+static void forget(struct loading *l)
+{
+    const struct rlog_snapshot_meta *snap = &l->snapshots.newest;
+    l->loaded->corrupt = false;
+    if (l->slot.corrupt)
+        l->slot.record = (struct slot_record){.seq = 1};
+    bool inside = l->log.base <= snap->index + 1 && snap->index <= log_last(&l->log);
+    l->reset = l->reset || !inside || l->log.base == snap->index + 1;
+}
+
 static enum status load(struct loading *l, struct reason *reason)
 {
-    TRY(find_all(l, reason));
+    TRY(find_all(l, NULL, reason));
     judge(l);
+    if (l->loaded->corrupt && planted(PLANT_R13_AMNESIA))
+        forget(l);
     if (l->loaded->corrupt) {
-        l->disk->tail.broken = true;
+        tail_break(&l->disk->tail, "corrupt");
         trace(TRACE_ERROR, "raft", "%s is corrupt: %s", l->disk->dir, l->loaded->reason.text);
     } else {
         reason_set(reason, "out of memory");
         TRY(tail_take(l));
         TRY(settle(l, reason));
-        if (l->log.torn || l->log.torn_unused)
-            trace(TRACE_WARN, "raft", "%s: a torn write behind entry %llu was cut", l->disk->dir,
-                  (unsigned long long)log_last(&l->log));
-        if (l->snapshots.bad_index != 0)
-            trace(TRACE_WARN, "raft", "%s: damaged, fell back to the one at %llu",
-                  l->snapshots.reason.text, (unsigned long long)l->snapshots.newest.index);
+        warn(l);
     }
     report(l);
     return ST_OK;
@@ -277,6 +301,20 @@ enum status disk_load(struct rlog_disk *disk, struct rlog_loaded *ret, struct re
     struct loading l = {.disk = disk, .loaded = ret};
     *ret = (struct rlog_loaded){0};
     enum status st = load(&l, reason);
+    log_found_done(&l.log);
+    return st;
+}
+
+enum status disk_examine(struct rlog_disk *disk, const struct log_watch *watch,
+                         struct rlog_loaded *ret)
+{
+    struct loading l = {.disk = disk, .loaded = ret};
+    *ret = (struct rlog_loaded){0};
+    enum status st = find_all(&l, watch, NULL);
+    if (st == ST_OK) {
+        judge(&l);
+        report(&l);
+    }
     log_found_done(&l.log);
     return st;
 }

@@ -220,10 +220,12 @@ static enum status identity_check(const struct rlog_disk *disk, const struct rlo
     return ST_OK;
 }
 
-static void identity_lost(struct rlog_disk *disk, struct rlog_loaded *ret_loaded, const char *why)
+static void identity_lost(struct rlog_disk *disk, struct rlog_loaded *ret_loaded, const char *why,
+                          struct reason *reason)
 {
     *ret_loaded = (struct rlog_loaded){.corrupt = true, .first = 1};
     reason_set(&ret_loaded->reason, "identity: %s", why);
+    reason_set(reason, "%s/identity: %s", disk->dir, why);
     disk->corrupt = disk->tail.broken = disk->failed = true;
 }
 
@@ -253,7 +255,8 @@ static enum status open_locked(struct rlog_disk *disk, const struct rlog_identit
     enum status st = identity_load(disk->fs, disk->dir, &disk->identity);
     if (st == ST_NOT_FOUND || st == ST_CORRUPT) {
         identity_lost(disk, ret_loaded,
-                      st == ST_NOT_FOUND ? "the file is missing" : "both copies are damaged");
+                      st == ST_NOT_FOUND ? "the file is missing" : "both copies are damaged",
+                      reason);
         return ST_OK;
     }
     TRY(st);
@@ -261,6 +264,7 @@ static enum status open_locked(struct rlog_disk *disk, const struct rlog_identit
     TRY(disk_load(disk, ret_loaded, reason));
     if (ret_loaded->corrupt) {
         disk->corrupt = disk->failed = true;
+        reason_set(reason, "%s/%s", disk->dir, ret_loaded->reason.text);
         return ST_OK;
     }
     disk_free_check(disk);

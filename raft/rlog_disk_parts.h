@@ -44,6 +44,7 @@ struct tail {
     uint64_t off;
     bool marked; /* the newest batch is a mark */
     bool broken; /* a write failed: no more */
+    struct reason why_broken;
     uint8_t *stage;
     size_t stage_size;
     uint64_t upto;         /* entries up to here are not needed */
@@ -165,6 +166,7 @@ NODISCARD enum status install_load(struct rlog_disk *disk, struct install_record
 
 /* rlog_disk_tail.c: under the lock. */
 void tail_done(struct tail *t);
+void tail_break(struct tail *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 NODISCARD enum status tail_open_run(struct tail *t, uint64_t index, uint64_t term);
 NODISCARD enum status tail_add_segment(struct tail *t, const struct segment *segment);
 NODISCARD enum status tail_write(struct rlog_disk *disk, const struct batch_plan *plan,
@@ -219,6 +221,9 @@ void disk_unlock(struct rlog_disk *disk);
 /* rlog_disk_load.c */
 NODISCARD enum status disk_load(struct rlog_disk *disk, struct rlog_loaded *ret,
                                 struct reason *reason);
+/* What disk_load would find, without changing anything. Needs fs, dir, identity and lock. */
+NODISCARD enum status disk_examine(struct rlog_disk *disk, const struct log_watch *watch,
+                                   struct rlog_loaded *ret);
 
 /* rlog_snap_store.c: which snapshot files there are. */
 struct snapshots_found {

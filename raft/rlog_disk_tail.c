@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "raft/rlog_disk_parts.h"
 
+#include <stdarg.h>
+
 void tail_done(struct tail *t)
 {
     fs_close(t->file);
@@ -12,6 +14,19 @@ void tail_done(struct tail *t)
     mem_free(t->runs);
     mem_free(t->stage);
     *t = (struct tail){0};
+}
+
+/* The first reason is the one that counts. */
+void tail_break(struct tail *t, const char *format, ...)
+{
+    va_list args;
+    if (t->broken)
+        return;
+    t->broken = true;
+    va_start(args, format);
+    (void)vsnprintf(t->why_broken.text, sizeof t->why_broken.text, format,
+                    args); /* a cut text is still of use */
+    va_end(args);
 }
 
 enum status tail_open_run(struct tail *t, uint64_t index, uint64_t term)
@@ -243,11 +258,15 @@ enum status tail_write(struct rlog_disk *disk, const struct batch_plan *plan, st
     ASSERT(plan->bytes <= BATCH_MAX);
     ASSERT(plan->reset || plan->first <= t->last + 1);
     if (t->broken) {
-        reason_set(reason, "the log is closed after a failure");
+        reason_set(reason, "%s", t->why_broken.text);
         return ST_IO;
     }
-    enum status st = write_batch(disk, plan, reason);
-    t->broken = st != ST_OK;
+    struct reason why;
+    enum status st = write_batch(disk, plan, &why);
+    if (st != ST_OK) {
+        tail_break(t, "%s", why.text);
+        reason_set(reason, "%s", why.text);
+    }
     if (t->stage_size > (size_t)disk->group_bytes + SEGMENT_MIN) {
         mem_free(t->stage); /* one huge batch must not hold its memory for ever */
         t->stage = NULL;
@@ -293,7 +312,7 @@ static enum status drop_upto(struct rlog_disk *disk, uint64_t upto, struct reaso
         if (st != ST_OK) {
             reason_set(reason, "log segment %016llx: cannot be removed: %s",
                        (unsigned long long)number, status_text(st));
-            t->broken = true;
+            tail_break(t, "log segment %016llx: cannot be removed", (unsigned long long)number);
             return st;
         }
     }

@@ -23,6 +23,17 @@ struct rlog_snap_writer {
     struct snap_totals totals;
 };
 
+/* A disk that fails here is not trusted with the log either (PROTOCOL R12). A full one may be. */
+static enum status judge(struct rlog_snap_writer *w, enum status st)
+{
+    if (st != ST_IO)
+        return st;
+    disk_lock(w->disk);
+    tail_break(&w->disk->tail, "%s: cannot be written", w->path + strlen(w->disk->dir) + 1);
+    disk_unlock(w->disk);
+    return st;
+}
+
 void rlog_snap_abort(struct rlog_snap_writer *w)
 {
     if (w == NULL)
@@ -59,7 +70,7 @@ static enum status writer_open(struct rlog_disk *disk, struct rlog_snap_writer *
 
 static enum status put(struct rlog_snap_writer *w, struct bytes data)
 {
-    enum status st = w->failed ? ST_IO : fs_write_at(w->file, &data, 1, w->off);
+    enum status st = w->failed ? ST_IO : judge(w, fs_write_at(w->file, &data, 1, w->off));
     w->failed = st != ST_OK;
     w->off += data.len;
     return st;
@@ -162,7 +173,7 @@ static enum status commit(struct rlog_snap_writer *w)
 enum status rlog_snap_commit(struct rlog_snap_writer *w, uint64_t *ret_bytes)
 {
     ASSERT(w->pending != NULL);
-    enum status st = commit(w);
+    enum status st = judge(w, commit(w));
     if (st == ST_OK)
         *ret_bytes = w->totals.file_bytes;
     rlog_snap_abort(w);
@@ -221,7 +232,8 @@ enum status rlog_snap_receive_install(struct rlog_snap_writer *w)
     enum status st = install(w);
     if (st != ST_OK) { /* the core has dropped its log: there is no way back but a restart */
         disk_lock(w->disk);
-        w->disk->tail.broken = true;
+        tail_break(&w->disk->tail, "snapshot %llu: its install failed",
+                   (unsigned long long)w->meta.index);
         disk_unlock(w->disk);
     }
     rlog_snap_abort(w);
