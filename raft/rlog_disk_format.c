@@ -59,7 +59,7 @@ struct sector_info sector_read(const uint8_t *sector, uint32_t salt, uint64_t nu
     }
     if (bits_set(sector, SECTOR_NOISE_BITS) <= SECTOR_NOISE_BITS)
         info.state = SECTOR_UNWRITTEN;
-    else if (mark == 0)
+    else if (mark == 0 || mark == (SECTOR_MARK & 0xFF)) /* cut before the last byte */
         info.state = SECTOR_CUT;
     return info;
 }

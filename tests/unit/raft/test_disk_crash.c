@@ -93,6 +93,42 @@ static void a_crash_at_any_call_loses_nothing_written(void **ctx)
 }
 
 /* Crash in the run, then at every call of the reopening, then open for good. */
+static void a_write_cut_at_any_byte_is_a_torn_one(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_begin();
+    world_add(w, 3);
+    world_run(w);
+    struct mem_inode *seg = memfs_inode(w->fs, "d/log/0000000000000001.seg");
+    size_t from = seg->size, to = seg->size;
+    while (seg->now[from - 1] == 0)
+        from--;
+    world_add(w, 5);
+    world_run(w);
+    while (seg->now[to - 1] == 0)
+        to--;
+    assert_true(to > from + 1024);
+    w->fs->dead = true;
+    world_close(w);
+    memfs_exit(w->fs);
+    struct memfs *whole = w->fs;
+    for (size_t cut = from; cut < to; cut++) {
+        w->fs = memfs_copy(whole);
+        w->env.fs = &w->fs->fs;
+        seg = memfs_inode(w->fs, "d/log/0000000000000001.seg");
+        memset(seg->now + cut, 0, to - cut);
+        assert_status(world_try_open(w), ST_OK);
+        assert_false(w->loaded.corrupt);
+        assert_true(w->loaded.torn || cut < from + 6);
+        assert_true(model_matches(&w->loaded, &w->states[1]));
+        world_close(w);
+        memfs_free(w->fs);
+    }
+    w->fs = whole;
+    w->env.fs = &whole->fs;
+    world_free(w);
+}
+
 static void a_crash_while_opening_loses_nothing_written(void **ctx)
 {
     (void)ctx;
@@ -266,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_crash_at_any_call_loses_nothing_written),
+        cmocka_unit_test(a_write_cut_at_any_byte_is_a_torn_one),
         cmocka_unit_test(a_crash_while_opening_loses_nothing_written),
         cmocka_unit_test(a_failed_call_stops_the_disk),
         cmocka_unit_test(what_was_read_after_a_failed_sync_survives_the_power),
