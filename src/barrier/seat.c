@@ -9,7 +9,7 @@ enum {
     VALUE_HEADER = 1 + 4, /* version, term: authenticated */
     VALUE_TEXT = VALUE_HEADER + AEAD_NONCE_BYTES,
     KEY_MAX = 4096,
-    LOAD_TRIES = 3, /* each is lost only to a change of the rings at that moment */
+    LOAD_TRIES = 8, /* each is lost only to a change of the rings at that moment */
 };
 
 static struct bytes make_aad(uint8_t *room, const uint8_t *header, struct bytes key)
@@ -179,14 +179,19 @@ static enum status load(struct barrier_seat *seat, struct want want)
     return st;
 }
 
-/* Take the seat's lock with what is wanted in it; otherwise the lock is not held. */
-static enum status sit(struct barrier_seat *seat, struct want want)
+/* Take the seat's lock with what is wanted in it; otherwise the lock is not held. What was fresh
+ * then may be used up to the lock's release, whatever happens to the barrier meanwhile: whoever
+ * clears the seat waits. `ret_context` is NULL for the HMAC. */
+static enum status sit(struct barrier_seat *seat, struct want want,
+                       struct seat_context **ret_context)
 {
     for (int i = 0; i < LOAD_TRIES; i++) {
         lock_take(&seat->lock);
-        if (want.mac ? is_fresh(seat) && seat->mac != NULL
-                     : kept(seat, want.ring, want.term) != NULL)
+        struct seat_context *c = want.mac ? NULL : kept(seat, want.ring, want.term);
+        if (want.mac ? is_fresh(seat) && seat->mac != NULL : c != NULL) {
+            *ret_context = c;
             return ST_OK;
+        }
         lock_drop(&seat->lock);
         TRY(load(seat, want));
     }
@@ -206,14 +211,12 @@ enum status barrier_encrypt(struct barrier_seat *seat, struct bytes key, struct 
                             uint8_t *out)
 {
     struct want want = {.ring = ring_of(key)};
+    struct seat_context *c = NULL;
 
-    TRY(sit(seat, want));
+    TRY(sit(seat, want, &c));
     enum status st = pay(seat->barrier, want.ring);
-    if (st == ST_OK) {
-        struct seat_context *c = kept(seat, want.ring, 0);
-        ASSERT(c != NULL);
+    if (st == ST_OK)
         st = value_encrypt(c->aead, seat->env, c->term, key, plain, out);
-    }
     lock_drop(&seat->lock);
     return st;
 }
@@ -222,13 +225,12 @@ enum status barrier_decrypt(struct barrier_seat *seat, struct bytes key, struct 
                             uint8_t *out, size_t *ret_len)
 {
     struct want want = {.ring = ring_of(key)};
+    struct seat_context *c = NULL;
 
     TRY(value_term(stored, &want.term));
     if (want.term == 0)
         return ST_CORRUPT;
-    TRY(sit(seat, want));
-    struct seat_context *c = kept(seat, want.ring, want.term);
-    ASSERT(c != NULL);
+    TRY(sit(seat, want, &c));
     enum status st = value_decrypt(c->aead, key, stored, out, ret_len);
     lock_drop(&seat->lock);
     return st;
@@ -239,7 +241,8 @@ enum status barrier_mac(struct barrier_seat *seat, struct bytes message,
 {
     static_assert(BARRIER_MAC_BYTES == (int)HMAC_BYTES, "one size");
 
-    TRY(sit(seat, (struct want){.mac = true}));
+    struct seat_context *none = NULL;
+    TRY(sit(seat, (struct want){.mac = true}, &none));
     enum status st = hmac_run(seat->mac, message, ret_mac);
     lock_drop(&seat->lock);
     return st;
