@@ -51,6 +51,7 @@ static void start_all(struct rlog *r)
     rlog_clock_advance(r);
     rlog_members_pump(r);
     rlog_proposals_pump(r);
+    rlog_commit_tell(r);
     rlog_reads_pump(r);
     rlog_take_pump(r);
     rlog_ships_pump(r);
@@ -447,7 +448,8 @@ static void frame_handle(struct rlog *r, uint64_t from, const struct rlog_frame 
     case RLOG_FRAME_ASK:
     case RLOG_FRAME_ANSWER:
     case RLOG_FRAME_READ:
-    case RLOG_FRAME_READ_INDEX: rlog_reads_receive(r, from, f); return;
+    case RLOG_FRAME_READ_INDEX:
+    case RLOG_FRAME_COMMIT: rlog_reads_receive(r, from, f); return;
     case RLOG_FRAME_CHUNK: rlog_install_receive(r, from, f); return;
     case RLOG_FRAME_CHUNK_ANSWER: rlog_ships_receive(r, from, f); return;
     }

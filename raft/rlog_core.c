@@ -347,6 +347,7 @@ static void update_state(struct rlog_core *c, const struct raft_update *up)
         ASSERT(c->term > c->led_term); /* at most one election won a term */
         c->led_term = c->term;
         c->ready_index = raft_last_index(&c->raft); /* the no-op, when there is one */
+        c->sent_commit = 0;
         c->elections++;
         memset(c->peers, 0, sizeof c->peers);
     }
@@ -358,12 +359,21 @@ static void update_state(struct rlog_core *c, const struct raft_update *up)
     c->ops.state(c->ops.ctx);
 }
 
+/* What the leader told, as far as our log is known to agree with the leader's. */
+static uint64_t told_commit(const struct rlog_core *c)
+{
+    if (c->raft.state != RAFT_FOLLOWER || c->told_term != c->term || rlog_core_installing(c))
+        return 0;
+    return MIN(c->told_commit, c->raft.follower_state.match);
+}
+
 static void update_commit(struct rlog_core *c)
 {
     uint64_t commit = raft_commit_index(&c->raft);
     c->commit_back += commit < c->commit;
-    if (commit > c->commit || planted(PLANT_F8_COMMIT))
+    if (planted(PLANT_F8_COMMIT))
         c->commit = commit;
+    c->commit = MAX(c->commit, MAX(commit, told_commit(c)));
     ASSERT(c->commit <= rlog_core_last(c) || rlog_core_installing(c));
 }
 
@@ -457,6 +467,20 @@ void rlog_core_must_step(struct rlog_core *c, struct raft_event *event, const ch
     int rv = rlog_core_step(c, event);
     if (rv != 0)
         rlog_core_fatal(c, "raft core: %s: %s", what, raft_strerror(rv));
+}
+
+void rlog_core_told(struct rlog_core *c, uint64_t from, uint64_t term, uint64_t commit,
+                    uint64_t now_ms)
+{
+    c->now_ms = MAX(now_ms, c->now_ms);
+    if (c->dead || term != c->term || c->raft.state != RAFT_FOLLOWER || rlog_core_leader(c) != from)
+        return;
+    if (c->told_term != term)
+        c->told_commit = 0;
+    c->told_term = term;
+    c->told_commit = MAX(c->told_commit, commit);
+    update_commit(c);
+    apply_committed(c);
 }
 
 void rlog_core_written(struct rlog_core *c, uint64_t seq, uint64_t now_ms)

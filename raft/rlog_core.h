@@ -145,10 +145,12 @@ struct rlog_core {
     unsigned election_ms, heartbeat_ms, inflight_max;
     bool started, dead, stepping, applying;
     struct rlog_core_log log;
-    struct rlog_core_snapshot snap; /* what libraft was told of last */
-    uint64_t term, vote;            /* durable */
-    uint64_t stored;                /* highest index reported as persisted */
-    uint64_t commit, applied;       /* commit never falls (F8) */
+    struct rlog_core_snapshot snap;  /* what libraft was told of last */
+    uint64_t term, vote;             /* durable */
+    uint64_t stored;                 /* highest index reported as persisted */
+    uint64_t commit, applied;        /* commit never falls (F8) */
+    uint64_t told_commit, told_term; /* follower: committed, said the leader of that term */
+    uint64_t sent_commit;            /* leader: what followers were last told */
     struct rlog_core_write *writes;
     size_t writes_at, n_writes, cap_writes;
     struct rlog_conf conf;              /* in force: of the newest CHANGE */
@@ -190,6 +192,10 @@ NODISCARD enum status rlog_core_loaded_conf(const struct rlog_loaded *loaded,
 void rlog_core_receive(struct rlog_core *c, uint64_t from, const struct rlog_message *m,
                        uint64_t now_ms);
 void rlog_core_written(struct rlog_core *c, uint64_t seq, uint64_t now_ms);
+/* The leader says that everything up to `commit` is committed; libraft would tell only with the
+ * next entries or heartbeat. */
+void rlog_core_told(struct rlog_core *c, uint64_t from, uint64_t term, uint64_t commit,
+                    uint64_t now_ms);
 /* At or after c->timeout_ms, which may have moved after any call. */
 void rlog_core_timeout(struct rlog_core *c, uint64_t now_ms);
 

@@ -24,6 +24,21 @@ static void send_one(struct rlog_core *c, const struct raft_message *m,
     c->ops.send(c->ops.ctx, m->server_id, &out);
 }
 
+/* An empty message goes ahead of entries that are still on their way, and would be refused for the
+ * lack of them. Anchor it at what the peer acknowledged, while those may still arrive. */
+static void heartbeat_anchor(struct rlog_core *c, const struct rlog_core_peer *peer,
+                             struct raft_append_entries *ae)
+{
+    raft_index match;
+    if (peer == NULL || c->now_ms - peer->sent_ms > c->election_ms / 2 || peer->sent_ms == 0 ||
+        raft_match_index(&c->raft, peer->id, &match) != 0)
+        return;
+    if (match == 0 || match >= ae->prev_log_index || rlog_core_term_of(c, match) == 0)
+        return;
+    ae->prev_log_index = match;
+    ae->prev_log_term = rlog_core_term_of(c, match);
+}
+
 /* One message of the core may become several, each with the last entry of the one before as its
  * previous, so that a frame stays small. */
 static void send_append(struct rlog_core *c, const struct raft_message *m)
@@ -35,7 +50,9 @@ static void send_append(struct rlog_core *c, const struct raft_message *m)
 
     ae->entries = NULL;
     ASSERT(rlog_core_term_of(c, ae->prev_log_index) == ae->prev_log_term);
+    c->sent_commit = MAX(c->sent_commit, ae->leader_commit);
     if (index == end) {
+        heartbeat_anchor(c, peer, ae);
         send_one(c, &piece, NULL);
         return;
     }

@@ -189,6 +189,7 @@ void rlog_send_frame(struct rlog *r, uint64_t to, const struct rlog_frame *frame
 
 /* rlog_out.c */
 struct rlog_core_ops rlog_core_ops_of(struct rlog *r);
+void rlog_commit_tell(struct rlog *r);
 
 /* rlog_propose.c */
 void rlog_proposals_init(struct rlog *r);

@@ -41,6 +41,20 @@ static void out_send(void *ctx, uint64_t to, const struct rlog_message *m)
     rlog_send_frame(r, to, &frame, bulk);
 }
 
+/* Without entries to carry it, followers would learn of a commit with the next heartbeat only. */
+void rlog_commit_tell(struct rlog *r)
+{
+    struct rlog_core *c = &r->core;
+    struct rlog_frame frame = {.kind = RLOG_FRAME_COMMIT,
+                               .ask = {.term = c->term, .commit = c->commit}};
+    if (!rlog_core_leads(c) || c->commit <= c->sent_commit)
+        return;
+    c->sent_commit = c->commit;
+    for (unsigned i = 0; i < c->conf.n; i++)
+        if (c->conf.members[i].id != r->identity.id && c->conf.members[i].role != RLOG_SPARE)
+            rlog_send_frame(r, c->conf.members[i].id, &frame, false);
+}
+
 static void out_offer(void *ctx, uint64_t to)
 {
     rlog_ship_wanted(ctx, to);

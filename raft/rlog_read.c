@@ -312,6 +312,7 @@ static void on_ask(struct rlog *r, uint64_t from, const struct rlog_frame *f)
     if (f->ask.term != r->core.term || rlog_core_leads(&r->core))
         return;
     rlog_clock_heard(r, f->ask.time_ms);
+    rlog_core_told(&r->core, from, f->ask.term, f->ask.commit, rlog_now(r));
     rlog_send_frame(r, from, &frame, false);
 }
 
@@ -344,6 +345,7 @@ static void on_read_index(struct rlog *r, uint64_t from, const struct rlog_frame
     if (round == NULL || round->leader != from)
         return;
     rlog_clock_heard(r, f->read.time_ms);
+    rlog_core_told(&r->core, from, f->read.term, f->read.index, rlog_now(r));
     round_confirm(r, round, f->read.index, f->read.time_ms);
 }
 
@@ -355,6 +357,9 @@ void rlog_reads_receive(struct rlog *r, uint64_t from, const struct rlog_frame *
     case RLOG_FRAME_READ: on_read(r, from, f); return;
     case RLOG_FRAME_READ_INDEX: on_read_index(r, from, f); return;
     case RLOG_FRAME_CORE:
+    case RLOG_FRAME_COMMIT:
+        rlog_core_told(&r->core, from, f->ask.term, f->ask.commit, rlog_now(r));
+        return;
     case RLOG_FRAME_CHUNK:
     case RLOG_FRAME_CHUNK_ANSWER: return;
     }

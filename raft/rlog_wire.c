@@ -73,6 +73,8 @@ void rlog_wire_encode(const struct rlog_frame *f, struct buf *out)
     case RLOG_FRAME_ANSWER:
         buf_add_u64(out, f->ask.term);
         buf_add_u64(out, f->ask.round);
+        if (f->kind == RLOG_FRAME_ASK)
+            buf_add_u64(out, f->ask.commit);
         buf_add_u64(out, (uint64_t)f->ask.time_ms);
         return;
     case RLOG_FRAME_READ: buf_add_u64(out, f->read.number); return;
@@ -90,6 +92,10 @@ void rlog_wire_encode(const struct rlog_frame *f, struct buf *out)
         buf_add_u64(out, f->chunk.snap_term);
         buf_add_u64(out, f->chunk.size);
         buf_add_u64(out, f->chunk.offset);
+        return;
+    case RLOG_FRAME_COMMIT:
+        buf_add_u64(out, f->ask.term);
+        buf_add_u64(out, f->ask.commit);
         return;
     case RLOG_FRAME_CHUNK_ANSWER:
         buf_add_u64(out, f->chunk_answer.transfer);
@@ -277,6 +283,8 @@ static enum status own_decode(struct reader *r, uint8_t kind, struct rlog_frame 
     case RLOG_FRAME_ANSWER:
         f->ask.term = reader_u64(r);
         f->ask.round = reader_u64(r);
+        if (kind == RLOG_FRAME_ASK)
+            f->ask.commit = reader_u64(r);
         f->ask.time_ms = time_read(r);
         return reader_end(r);
     case RLOG_FRAME_READ: f->read.number = reader_u64(r); return reader_end(r);
@@ -288,6 +296,10 @@ static enum status own_decode(struct reader *r, uint8_t kind, struct rlog_frame 
         return reader_end(r);
     case RLOG_FRAME_CHUNK: return chunk_decode(r, f);
     case RLOG_FRAME_CHUNK_ANSWER: return chunk_answer_decode(r, f);
+    case RLOG_FRAME_COMMIT:
+        f->ask.term = reader_u64(r);
+        f->ask.commit = reader_u64(r);
+        return reader_end(r);
     default: return ST_INVALID;
     }
 }

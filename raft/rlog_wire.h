@@ -8,12 +8,13 @@
  *   3 vote            u64 term, candidate, last index, last term; u8 disrupt, pre-vote
  *   4 vote result     u64 term; u8 granted, pre-vote
  *   6 timeout now     u64 term, last index, last term
- *   16 ask            u64 term, round; i64 cluster time       leader -> voter: is your term this?
- *   17 answer         u64 term, round; i64 wall clock         yes
- *   18 read           u64 number                              any -> leader: a read index, please
+ *   16 ask            u64 term, round, commit; i64 cluster time    leader: is your term this?
+ *   17 answer         u64 term, round; i64 wall clock              yes
+ *   18 read           u64 number                                   to the leader: a read index?
  *   19 read index     u64 number, term, index; i64 cluster time
  *   20 chunk          u64 term, transfer, snapshot index, snapshot term, size, offset; bytes
- *   21 chunk answer   u64 transfer, offset; u8 state          what the receiver has
+ *   21 chunk answer   u64 transfer, offset; u8 state               what the receiver has
+ *   22 commit         u64 term, commit                             leader: so much is committed
  *
  * A frame that is not exactly of this form is refused as a whole. The sender's id is never in a
  * frame: the transport authenticated it. Golden frames: tests/unit/raft/test_wire.c. */
@@ -36,6 +37,7 @@ enum rlog_frame_kind {
     RLOG_FRAME_READ_INDEX = 19,
     RLOG_FRAME_CHUNK = 20,
     RLOG_FRAME_CHUNK_ANSWER = 21,
+    RLOG_FRAME_COMMIT = 22,
 };
 
 enum rlog_chunk_state {
@@ -49,7 +51,7 @@ struct rlog_frame {
     union {
         struct rlog_message core;
         struct {
-            uint64_t term, round;
+            uint64_t term, round, commit;
             int64_t time_ms; /* ask: cluster time; answer: the voter's wall clock */
         } ask;
         struct {

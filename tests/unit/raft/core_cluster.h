@@ -52,12 +52,12 @@ struct cnode {
     bool installing;
 };
 
-enum event_kind { EV_FRAME, EV_DISK, EV_SNAP, EV_INSTALLED, EV_RESTART };
+enum event_kind { EV_FRAME, EV_DISK, EV_SNAP, EV_INSTALLED, EV_RESTART, EV_TOLD };
 
 struct event {
     uint64_t at, seq;
     enum event_kind kind;
-    uint64_t from, to, term;
+    uint64_t from, to, term, commit;
     unsigned life;
     struct buf frame;
     struct snap snap;
@@ -86,6 +86,8 @@ void node_start(struct cnode *n);
 void node_crash(struct cnode *n);
 void snapshot_take(struct cnode *n);
 void cluster_run(struct cluster *c, uint64_t until);
+/* The leader tells a node what is committed; it may arrive late. */
+void cluster_tell(struct cnode *leader, struct cnode *to);
 struct cnode *cluster_leader(struct cluster *c);
 struct rlog_member member_make(uint64_t id, enum rlog_role role);
 struct rlog_entry entry_make(enum rlog_entry_type type, struct bytes data);

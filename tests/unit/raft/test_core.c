@@ -68,6 +68,8 @@ static void storm(uint64_t seed, unsigned seconds)
         }
         if (leader != NULL && rnd(c, 25) == 0)
             admin_act(c, leader);
+        if (leader != NULL)
+            cluster_tell(leader, &c->nodes[rnd(c, c->n_nodes)]);
         disturb(c);
         struct cnode *n = &c->nodes[rnd(c, c->n_nodes)];
         if (rnd(c, 20) == 0)

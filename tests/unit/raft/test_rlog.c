@@ -115,6 +115,23 @@ static void reads_survive_lost_frames(void **ctx)
     world_free(w);
 }
 
+static void a_follower_applies_without_waiting_for_a_heartbeat(void **ctx)
+{
+    (void)ctx;
+    struct rlog_status at_leader, at_follower;
+    struct world *w = world_new(11, 3);
+    struct wnode *leader = world_await_leader(w), *follower = world_follower(w);
+    for (int i = 0; i < 20; i++) {
+        world_run(w, 37);
+        assert_status(world_put(leader, "s/a", "1"), ST_OK);
+        world_run(w, 8);
+        rlog_status(leader->rlog, &at_leader);
+        rlog_status(follower->rlog, &at_follower);
+        assert_int_equal(at_follower.applied_index, at_leader.applied_index);
+    }
+    world_free(w);
+}
+
 static void a_cut_off_leader_confirms_nothing(void **ctx)
 {
     (void)ctx;
@@ -188,6 +205,7 @@ int main(void)
         cmocka_unit_test(all_waiting_commands_share_an_entry),
         cmocka_unit_test(a_restarted_cluster_has_everything),
         cmocka_unit_test(reads_survive_lost_frames),
+        cmocka_unit_test(a_follower_applies_without_waiting_for_a_heartbeat),
         cmocka_unit_test(a_cut_off_leader_confirms_nothing),
         cmocka_unit_test(closing_answers_everything),
         cmocka_unit_test(cluster_time_never_falls_and_follows_the_median),

@@ -339,6 +339,10 @@ static void event_run(struct cluster *c, struct event *e)
         rlog_core_installed(&n->core, c->now);
         break;
     case EV_RESTART: node_start(n); break;
+    case EV_TOLD:
+        if (n->up)
+            rlog_core_told(&n->core, e->from, e->term, e->commit, c->now);
+        break;
     }
 }
 
@@ -444,4 +448,14 @@ enum status cluster_submit(struct cnode *n, uint64_t value)
     enum status st = rlog_core_submit(&n->core, RLOG_COMMAND, &e, n->cluster->now, &index);
     rlog_block_unref(e.block);
     return st;
+}
+
+void cluster_tell(struct cnode *leader, struct cnode *to)
+{
+    struct cluster *c = leader->cluster;
+    struct event *e = event_new(EV_TOLD, to);
+    e->from = leader->id;
+    e->term = leader->core.term;
+    e->commit = leader->core.commit;
+    event_push(c, e, c->now + 1 + rnd(c, rnd(c, 10) == 0 ? 500 : 5));
 }
