@@ -1,6 +1,7 @@
 /* Explaining a replica's directory, or one snapshot file, as text. Nothing is locked or changed;
  * what is damaged is said so, and as much as possible is shown around it. */
 #include "base/mem.h"
+#include "raft/rlog_describe.h"
 #include "raft/rlog_disk_parts.h"
 #include "raft/rlog_snap_format.h"
 
@@ -120,6 +121,25 @@ static void on_segment(void *ctx, uint64_t number, const struct segment_header *
         (h->flags & SEGMENT_RESET) != 0 ? "; everything before is void" : "");
 }
 
+/* A line about what an entry or a snapshot holds, below the line about itself. */
+static void say_below(void *ctx, const char *text)
+{
+    say(ctx, "      %s", text);
+}
+
+static void say_commands(struct dump *d, uint64_t index, struct bytes payload)
+{
+    const struct rlog_lines lines = {say_below, d};
+    struct rlog_entry e;
+    bool bad = false;
+    for (; entry_next(&payload, &e, &bad); index++) {
+        if (e.type != RLOG_COMMAND)
+            continue;
+        say(d, "    entry %llu", (unsigned long long)index);
+        rlog_entry_describe(e.data, &lines);
+    }
+}
+
 static void say_entries(const struct dump *d, const struct batch_found *b, uint64_t off,
                         struct bytes payload)
 {
@@ -155,6 +175,8 @@ static void on_batch(void *ctx, uint64_t off, const struct batch_found *b, struc
         say(d, "  %8llu batch %llu: entries from %llu on are removed", at, seq, first);
     else
         say_entries(d, b, off, payload);
+    if (b->state == BATCH_OK && h->n > 0)
+        say_commands(d, h->first, payload);
 }
 
 static void on_note(void *ctx, const char *text)
@@ -239,22 +261,60 @@ enum status rlog_dump_log(struct fs *fs, const char *dir, void (*line)(void *ctx
     return st;
 }
 
-static enum status dump_chunks(const struct dump *d, struct snap_scan *scan)
+/* Lines about the content, up to a number; the rest is checked all the same. */
+struct content_lines {
+    const struct dump *dump;
+    unsigned n;
+};
+
+static void on_content_line(void *ctx, const char *text)
+{
+    struct content_lines *lines = ctx;
+    if (lines->n < SNAPSHOT_LINES_MAX)
+        say(lines->dump, "      %s", text);
+    else if (lines->n == SNAPSHOT_LINES_MAX)
+        say(lines->dump, "      …");
+    lines->n += lines->n <= SNAPSHOT_LINES_MAX;
+}
+
+static enum status read_chunks(const struct dump *d, struct snap_scan *scan,
+                               struct rlog_content *reader)
 {
     struct bytes content;
-    for (unsigned i = 0; !scan->ended; i++) {
+    enum status said = ST_OK; /* damage of the content is reported once, the file's goes on */
+    while (!scan->ended) {
         uint64_t off = scan->off, chunk = scan->chunks;
         enum status st = snap_scan_next(scan, &content);
         if (st == ST_CORRUPT)
             say(d, "damaged: %s", scan->reason.text);
         TRY(st);
-        if (!scan->ended && i < SNAPSHOT_LINES_MAX)
-            say(d, "  %10llu chunk %llu: %zu bytes of content in %llu", (unsigned long long)off,
-                (unsigned long long)chunk, content.len, (unsigned long long)(scan->off - off));
+        if (scan->ended)
+            break;
+        say(d, "  %10llu chunk %llu: %zu bytes of content in %llu", (unsigned long long)off,
+            (unsigned long long)chunk, content.len, (unsigned long long)(scan->off - off));
+        st = rlog_content_piece(reader, content);
+        if (st != ST_OK && said == ST_OK)
+            say(d, "      content cannot be read: %s", status_text(st));
+        said = st;
     }
     say(d, "whole: %llu chunks, %llu bytes of content", (unsigned long long)scan->chunks,
         (unsigned long long)scan->content);
     return ST_OK;
+}
+
+static enum status dump_chunks(const struct dump *d, struct snap_scan *scan)
+{
+    struct content_lines content_lines = {.dump = d};
+    const struct rlog_lines lines = {on_content_line, &content_lines};
+    const struct rlog_content_visit visit = rlog_content_describe(&lines);
+    struct rlog_content *reader = NULL;
+
+    TRY(rlog_content_begin(&visit, &reader));
+    enum status st = read_chunks(d, scan, reader);
+    enum status whole = rlog_content_end(reader);
+    if (st == ST_OK && whole != ST_OK)
+        say(d, "content is not whole: %s", status_text(whole));
+    return st;
 }
 
 enum status rlog_dump_snapshot(struct fs *fs, const char *path,
