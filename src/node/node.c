@@ -287,6 +287,11 @@ struct barrier *node_barrier(struct node *node)
     return node->barrier;
 }
 
+const struct mesh_identity *node_identity(struct node *node)
+{
+    return &node->identity;
+}
+
 struct tls_ctx *node_tls(struct node *node)
 {
     return mesh_tls_client(node->mesh);

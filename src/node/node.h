@@ -78,6 +78,8 @@ void node_stop(struct node *node);
 struct rlog *node_rlog(struct node *node);
 struct env *node_env(struct node *node);
 struct barrier *node_barrier(struct node *node);
+/* Name and cluster, as the certificate says. Any thread, after `ready`. */
+const struct mesh_identity *node_identity(struct node *node);
 /* How this node speaks to another's cluster port: mutual TLS. Any thread. */
 struct tls_ctx *node_tls(struct node *node);
 

@@ -108,13 +108,17 @@ static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned 
 {
     struct node *n = ctx;
     uint8_t head[9] = {NODE_FRAME_RAFT};
-    struct bytes all[16];
-    ASSERT(n_parts < ARRAY_LEN(all));
+    struct bytes few[16], *all = few;
+    if (n_parts >= ARRAY_LEN(few))
+        all = mem_alloc((n_parts + 1) * sizeof *all);
+    if (all == NULL)
+        return; /* a lost frame, as any other */
     le64_put(head + 1, to); /* another incarnation at that address must not take it */
     all[0] = bytes_of(head, sizeof head);
-    for (unsigned i = 0; i < n_parts; i++)
-        all[i + 1] = parts[i];
+    memcpy(all + 1, parts, n_parts * sizeof *parts);
     mesh_send(n->mesh, to, all, n_parts + 1, bulk);
+    if (all != few)
+        mem_free(all);
 }
 
 static void on_members(void *ctx, const struct rlog_member *members, unsigned count)

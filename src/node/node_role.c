@@ -134,6 +134,8 @@ static void publish(struct node *n, const struct rlog_status *raft, const struct
     bool sealed = barrier_is_sealed(n->barrier);
     const struct rlog_member *leader = find_member(raft, raft->leader);
     leader_address(pin, raft, address);
+    if (raft->is_leader)
+        copy_text(address, sizeof address, n->options.api_addr);
 
     pthread_mutex_lock(&n->lock);
     struct node_status *s = &n->status;

@@ -17,7 +17,9 @@
  *      │ not the leader                  │       │          │
  *      └──────────────────── COMMITTING ◀┤───────┤          │
  *                                │    CONFIRMING ┘          │
- *                                ▼       ▼                  ▼
+ *                                ▼       ▼                  │
+ *                                OUTSIDE                    │
+ *                                   ▼                       ▼
  *                             RECORDING_ANSWER ─────────▶ DONE
  *
  * Phases in which nothing has to be waited for are passed through at once. */
@@ -31,6 +33,7 @@ enum pipe_phase {
     PIPE_RECORDING_REQUEST,
     PIPE_COMMITTING,
     PIPE_CONFIRMING,
+    PIPE_OUTSIDE,
     PIPE_RECORDING_ANSWER,
     PIPE_DONE,
 };
@@ -64,7 +67,7 @@ struct pipe {
     struct state_commit commit;
     struct state_confirm confirm;
     struct audit_op audit;
-    struct env_work parse;
+    struct env_work parse, outside;
     struct bytes content_type;
     struct reason parse_why;
     struct env_timer timer;
@@ -497,6 +500,43 @@ static void request_recorded(struct pipe *p)
     handle(p);
 }
 
+static void on_outside(struct env_work *work)
+{
+    struct pipe *p = CONTAINER_OF(work, struct pipe, outside);
+    pipe_step(p);
+}
+
+static void run_outside(struct env_work *work)
+{
+    struct pipe *p = CONTAINER_OF(work, struct pipe, outside);
+    p->result = p->req.route->outside(&p->req);
+}
+
+/* The transaction is over: what the route does outside of it, then the answer. */
+static void go_outside(struct pipe *p)
+{
+    bool due = p->front == ST_OK && p->req.route->outside != NULL && p->answer.http < 300;
+    end_txn(p);
+    if (!due) {
+        finish(p);
+        return;
+    }
+    move(p, PIPE_OUTSIDE);
+    p->outside = (struct env_work){.run = run_outside, .done = on_outside, .lane = LANE_POOL};
+    env_work(p->worker->env, &p->outside);
+}
+
+static void outside_done(struct pipe *p)
+{
+    enum status st = p->result;
+    if (st == ST_OK)
+        finish(p);
+    else if (st == ST_NOT_LEADER)
+        wait(p, ST_NO_LEADER); /* nothing was done: where the leader is now it can be */
+    else
+        fail(p, st);
+}
+
 /* A failure of this node rather than a statement about the state: there is nothing to confirm. */
 static bool is_breakdown(enum status st)
 {
@@ -563,7 +603,7 @@ static void handle(struct pipe *p)
         else
             forward(p);
     } else if (is_breakdown(made) || p->read.confirmed || has_flag(p, ROUTE_NODE)) {
-        finish(p);
+        go_outside(p);
     } else {
         move(p, PIPE_CONFIRMING);
         p->confirm = (struct state_confirm){.done = on_confirmed};
@@ -614,7 +654,7 @@ static void committed(struct pipe *p)
         p->changed = true;
         if (p->commit.repeated)
             answer_repeated(p);
-        finish(p);
+        go_outside(p);
     }
 }
 
@@ -622,8 +662,7 @@ static void confirmed(struct pipe *p)
 {
     enum status st = p->result;
     if (st == ST_OK) {
-        end_txn(p);
-        finish(p);
+        go_outside(p);
     } else if (st == ST_CONFLICT) {
         rerun(p);
     } else {
@@ -645,6 +684,7 @@ static void pipe_step(struct pipe *p)
     case PIPE_RECORDING_REQUEST: request_recorded(p); break;
     case PIPE_COMMITTING: committed(p); break;
     case PIPE_CONFIRMING: confirmed(p); break;
+    case PIPE_OUTSIDE: outside_done(p); break;
     case PIPE_RECORDING_ANSWER: answer_recorded(p); break;
     case PIPE_CHOOSING:
     case PIPE_RUNNING:

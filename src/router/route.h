@@ -43,6 +43,9 @@ struct route {
     /* For a POST: ST_OK if what it would write exists (then CAP_UPDATE is asked, else CAP_CREATE),
      * ST_NOT_FOUND. NULL: `caps` as they are. */
     enum status (*exists)(struct req *req);
+    /* After the handler succeeded and what it staged was committed: once, on the pool, where it
+     * may block; whatever it changes outside the state is not undone. NULL: nothing. */
+    enum status (*outside)(struct req *req);
     enum route_auth auth;
     unsigned caps;  /* enum cap; 0: what the method implies */
     unsigned flags; /* enum route_flag */

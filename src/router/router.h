@@ -49,7 +49,9 @@ struct router_forward {
      * the callee's. ST_NOT_LEADER, ST_NO_LEADER: certainly not executed. Anything else: unknown. */
     void (*done)(struct router_forward *f, enum status st);
     struct router_answer answer;
-    void *user; /* the host's */
+    void *user; /* the host's, as the next two */
+    struct env_task task;
+    enum status refusal;
 };
 
 /* What the router needs of the program around it. Functions are called on any worker's thread. */
@@ -57,6 +59,9 @@ struct router_host {
     void (*status)(struct router_host *host, struct node_status *ret_status);
     int64_t (*time_ms)(struct router_host *host); /* cluster time, as well as this node knows it */
     void (*forward)(struct router_host *host, struct env *env, struct router_forward *f);
+    /* Both block, for steps outside: node.h. */
+    enum status (*remove_member)(struct router_host *host, const char *name, struct reason *why);
+    enum status (*step_down)(struct router_host *host, struct reason *why);
     const struct seal *seal; /* configured; for sys/init */
     const struct metrics *metrics;
     const char *version; /* reported to clients */

@@ -1,5 +1,6 @@
 """Requests and bytes that no honest client sends. A node answers or hangs up; it never dies."""
 
+import re
 import resource
 import socket
 import ssl
@@ -74,9 +75,9 @@ SMUGGLING = {
 def test_ambiguous_framing_is_refused_and_the_connection_closed(cluster, name):
     follow = b"GET /v1/sys/health HTTP/1.1\r\nHost: a\r\n\r\n"
     got, closed = raw(cluster.nodes[0], SMUGGLING[name] + follow)
-    statuses = [line for line in got.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+    statuses = re.findall(rb"HTTP/1\.1 (\d+)", got)
     assert len(statuses) <= 1, f"the request behind it was answered: {statuses}"
-    assert all(line[9:10] in b"45" for line in statuses), statuses
+    assert all(status[:1] in b"45" for status in statuses), statuses
     assert closed, "the connection stayed open"
 
 
@@ -91,7 +92,7 @@ def test_pipelined_requests_are_answered_in_order(cluster):
         f"GET /v1/kv/pipe {head}Connection: close\r\n\r\n"
     ).encode()
     got, closed = raw(node, data)
-    statuses = [line[9:12] for line in got.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+    statuses = re.findall(rb"HTTP/1\.1 (\d+)", got)
     assert statuses == [b"200", b"200", b"204", b"200"], got
     assert closed
     assert got.rindex(b'"n":2') > got.rindex(b"204")

@@ -24,6 +24,16 @@ extern const struct schema sys_init_schema;
 NODISCARD enum status sys_init_read(struct req *req);
 NODISCARD enum status sys_init_write(struct req *req);
 
+/* sys_raft.c */
+struct sys_remove_peer {
+    const char *server_id;
+};
+extern const struct schema sys_remove_peer_schema;
+NODISCARD enum status sys_raft_configuration(struct req *req);
+NODISCARD enum status sys_nothing_staged(struct req *req);
+NODISCARD enum status sys_remove_peer_outside(struct req *req);
+NODISCARD enum status sys_step_down_outside(struct req *req);
+
 /* sys_mounts.c */
 NODISCARD enum status sys_ui_mounts(struct req *req);
 NODISCARD enum status sys_ui_mount(struct req *req);

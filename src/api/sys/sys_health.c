@@ -190,6 +190,7 @@ enum status sys_state(struct req *req)
     text_put_uint(&w, node->committed_index);
     text_key(&w, "applied_index");
     text_put_uint(&w, node->applied_index);
+    text_member_int(&w, "cluster_time_ms", req->host->time_ms(req->host));
     text_close(&w);
     return req_reply_end(req);
 }

@@ -1,0 +1,70 @@
+/* The members of the cluster, and who leads it. What changes them is done outside of any
+ * transaction, on the pool, once. */
+#include "api/sys/sys.h"
+
+#include <stdio.h>
+
+static const struct field remove_fields[] = {
+    FIELD(struct sys_remove_peer, server_id, STRING, .required = true,
+          .help = "Name of the node to remove."),
+};
+const struct schema sys_remove_peer_schema = SCHEMA(struct sys_remove_peer, remove_fields);
+
+static void write_member(struct text_writer *w, const struct rlog_member *m, uint64_t leader)
+{
+    char id[24];
+    (void)snprintf(id, sizeof id, "%llu", (unsigned long long)m->id); /* 20 digits */
+    text_open_object(w);
+    text_member_str(w, "node_id", m->name);
+    text_member_str(w, "address", m->address);
+    text_member_bool(w, "leader", m->id == leader);
+    text_member_str(w, "protocol_version", "1");
+    text_member_bool(w, "voter", m->role == RLOG_VOTER);
+    text_member_str(w, "raft_id", id);
+    text_close(w);
+}
+
+enum status sys_raft_configuration(struct req *req)
+{
+    struct node_status node;
+    req->host->status(req->host, &node);
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "config");
+    text_open_object(&w);
+    text_key(&w, "index");
+    text_put_uint(&w, node.raft.commit_index);
+    text_key(&w, "servers");
+    text_open_list(&w);
+    for (unsigned i = 0; i < node.raft.n_members; i++)
+        write_member(&w, &node.raft.members[i], node.raft.leader);
+    text_close(&w);
+    text_close(&w);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+enum status sys_nothing_staged(struct req *req)
+{
+    (void)req; /* all of it happens outside */
+    return ST_OK;
+}
+
+enum status sys_remove_peer_outside(struct req *req)
+{
+    const struct sys_remove_peer *in = req_body(req);
+    enum status st = req->host->remove_member(req->host, in->server_id, &req->error);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "no node \"%s\" in the cluster", in->server_id);
+    return st;
+}
+
+enum status sys_step_down_outside(struct req *req)
+{
+    struct reason why = {{0}};
+    enum status st = req->host->step_down(req->host, &why);
+    /* Whoever it was, it does not lead any more. */
+    if (st == ST_OK || st == ST_NOT_LEADER)
+        return ST_OK;
+    return req_fail(req, st, "%s", why.text[0] != '\0' ? why.text : status_text(st));
+}

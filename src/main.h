@@ -1,0 +1,82 @@
+/* Wiring of the program: what its files share. Nothing here knows what it connects.
+ *
+ *   main.c          commands
+ *   main_server.c   the server process: signals, node, workers, start and end
+ *   main_worker.c   a thread that serves requests
+ *   main_forward.c  requests that go on to the active node
+ *   main_metrics.c  figures of all parts */
+#ifndef HOLDFAST_MAIN_H
+#define HOLDFAST_MAIN_H
+
+#include "base/metric.h"
+#include "cli/config.h"
+#include "http/http.h"
+#include "node/node.h"
+#include "router/router_http.h"
+
+#include <pthread.h>
+
+enum { WORKERS_MAX = 64, DRAIN_MS = 10000, LISTENER_CLUSTER = CONFIG_LISTENERS_MAX };
+
+struct server;
+struct http_client;
+
+/* What requests come in by; the last one of a worker takes over connections of other nodes. */
+struct listener {
+    struct http_server *http;
+    struct router_http handler;
+};
+
+struct worker {
+    struct server *server;
+    struct env *env;
+    pthread_t thread;
+    bool running;
+    struct state_log log;
+    struct state *state;
+    struct router_worker *router;
+    struct http_client *client;
+    struct listener listeners[CONFIG_LISTENERS_MAX + 1];
+    unsigned draining; /* servers that have not drained yet */
+    struct env_task stop_task;
+    struct reason reason; /* why it did not start */
+};
+
+struct server {
+    const struct config *config;
+    struct env *env; /* of the main thread */
+    struct node *node;
+    struct seal seal;
+    bool has_seal;
+    struct node_options node_options;
+    struct router router;
+    struct router_host host;
+    struct http_budget budget;
+    struct tls_ctx *tls[CONFIG_LISTENERS_MAX];
+    struct worker workers[WORKERS_MAX];
+    unsigned n_workers;
+    _Atomic unsigned next_worker; /* round robin for the cluster port */
+    struct metrics metrics;
+    struct metric_source metric_source;
+    struct env_task ready_task;
+    bool ready, stopping;
+    int exit_code;
+};
+
+/* main_server.c */
+int server_run(const struct config *config);
+
+/* main_worker.c: start blocks until the worker serves, stop until it has drained. */
+NODISCARD enum status worker_start(struct server *server, struct worker *worker,
+                                   struct reason *reason);
+void worker_stop(struct worker *worker);
+/* Another node's connection; any thread. */
+void worker_adopt(struct worker *worker, struct mesh_http connection);
+
+/* main_forward.c */
+void forward_start(struct router_host *host, struct env *env, struct router_forward *f);
+
+/* main_metrics.c */
+void metrics_start(struct server *server);
+
+#endif

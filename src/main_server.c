@@ -1,0 +1,265 @@
+/* The server process: signals, the node, the workers, start and end. */
+#include "api/kv/kv.h"
+#include "api/sys/sys.h"
+#include "base/mem.h"
+#include "base/trace.h"
+#include "crypto/crypto.h"
+#include "crypto/tls.h"
+#include "loop/loop.h"
+#include "main.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void say(const char *text)
+{
+    (void)fprintf(stderr, "holdfast: %s\n", text); /* standard error is all there is */
+}
+
+/* A failed disk or a refused start: nothing more may be acknowledged, so nothing is wound down
+ * (PROTOCOL R12). */
+static void on_failed(void *ctx, const struct reason *reason, bool refused)
+{
+    (void)ctx;
+    trace(TRACE_ERROR, "main", "%s: %s", refused ? "cannot start" : "stopping", reason->text);
+    _exit(EXIT_FAILURE);
+}
+
+static void host_status(struct router_host *host, struct node_status *ret_status)
+{
+    node_status_get(CONTAINER_OF(host, struct server, host)->node, ret_status);
+}
+
+static int64_t host_time(struct router_host *host)
+{
+    return node_time_ms(CONTAINER_OF(host, struct server, host)->node);
+}
+
+static enum status host_remove(struct router_host *host, const char *name, struct reason *why)
+{
+    return node_remove_member(CONTAINER_OF(host, struct server, host)->node, name, why);
+}
+
+static enum status host_step_down(struct router_host *host, struct reason *why)
+{
+    return node_step_down(CONTAINER_OF(host, struct server, host)->node, why);
+}
+
+static void on_http(void *ctx, struct mesh_http connection)
+{
+    struct server *s = ctx;
+    if (s->n_workers == 0 || s->stopping) {
+        mesh_http_drop(&connection);
+        return;
+    }
+    worker_adopt(&s->workers[s->next_worker++ % s->n_workers], connection);
+}
+
+static void start_workers(struct env_task *task)
+{
+    struct server *s = CONTAINER_OF(task, struct server, ready_task);
+    struct reason reason = {{0}};
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t wanted = s->config->workers != 0 ? s->config->workers : processors;
+    unsigned n = (unsigned)MIN(MAX(wanted, 1), WORKERS_MAX);
+    if (s->stopping)
+        return;
+    for (unsigned i = 0; i < n; i++) {
+        if (worker_start(s, &s->workers[i], &reason) != ST_OK)
+            on_failed(s, &reason, true);
+        s->n_workers = i + 1;
+    }
+    s->ready = true;
+    trace(TRACE_INFO, "main", "%s serves with %u workers", s->config->node_name, n);
+}
+
+static void on_ready(void *ctx)
+{
+    struct server *s = ctx;
+    s->ready_task = (struct env_task){.run = start_workers};
+    env_post(s->env, &s->ready_task);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    struct server *s = signal->data;
+    trace(TRACE_INFO, "main", "signal %d: stopping", number);
+    s->stopping = true;
+    loop_stop(s->env);
+}
+
+static void node_options_of(const struct config *c, struct server *s)
+{
+    struct node_options *o = &s->node_options;
+    *o = (struct node_options){
+        .name = c->node_name,
+        .data_dir = c->data_dir,
+        .cluster_name = c->cluster.name,
+        .api_addr = c->api_addr,
+        .listen_addr = c->cluster.address,
+        .cluster_addr = c->cluster.advertise,
+        .ca_file = c->cluster.ca_file,
+        .cert_file = c->cluster.cert_file,
+        .key_file = c->cluster.key_file,
+        .seal = s->has_seal ? &s->seal : NULL,
+        .performance_standby = c->performance_standby,
+        .election_ms = (unsigned)c->cluster.election_ms,
+        .heartbeat_ms = (unsigned)c->cluster.heartbeat_ms,
+        .segment_bytes = c->segment_bytes,
+        .snapshot_log_bytes = c->snapshot_log_bytes,
+        .state_bytes_max = c->state_bytes_max,
+        .reserve_bytes = c->reserve_bytes,
+        .ready = on_ready,
+        .failed = on_failed,
+        .accept_http = on_http,
+        .ctx = s,
+    };
+    for (unsigned i = 0; i < c->cluster.n_members; i++) {
+        o->founders[i].name = c->cluster.members[i].name;
+        o->founders[i].address = c->cluster.members[i].address;
+    }
+    o->n_founders = c->cluster.n_members;
+}
+
+static enum status open_tls(struct server *s, struct reason *reason)
+{
+    for (unsigned i = 0; i < s->config->n_listeners; i++) {
+        const struct config_listener *l = &s->config->listeners[i];
+        struct tls_options options = {.server = true,
+                                      .cert = {.path = l->tls_cert_file},
+                                      .key = {.path = l->tls_key_file},
+                                      .alpn = "http/1.1"};
+        if (!l->tls_disable)
+            TRY(tls_ctx_new(&options, &s->tls[i], reason));
+    }
+    return ST_OK;
+}
+
+static enum status open_data_dir(const struct config *c, struct reason *reason)
+{
+    struct stat st;
+    if (mkdir(c->data_dir, 0700) == 0 || stat(c->data_dir, &st) == 0)
+        return ST_OK;
+    reason_set(reason, "data_dir %s cannot be made", c->data_dir);
+    return ST_IO;
+}
+
+/* Keys and tokens are in memory: none of it may land in a core file or be read by a debugger of
+ * the same user. */
+static void forbid_dumps(void)
+{
+    struct rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_DUMPABLE, 0) != 0)
+        trace(TRACE_WARN, "main", "core dumps could not be switched off");
+}
+
+/* Connections need descriptors: take what the system lets us have. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        trace(TRACE_WARN, "main", "the limit of open files could not be raised");
+}
+
+static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
+
+static void router_of(struct server *s)
+{
+    s->host = (struct router_host){
+        .status = host_status,
+        .time_ms = host_time,
+        .forward = forward_start,
+        .remove_member = host_remove,
+        .step_down = host_step_down,
+        .seal = s->has_seal ? &s->seal : NULL,
+        .metrics = &s->metrics,
+        .version =
+            s->config->reported_version != NULL ? s->config->reported_version : HOLDFAST_VERSION,
+        .default_kv = s->config->default_kv,
+    };
+    s->router.options =
+        (struct router_options){.apis = apis, .n_apis = ARRAY_LEN(apis), .host = &s->host};
+    atomic_init(&s->budget.used, 0);
+    s->budget.bytes_max = HTTP_BUDGET_DEFAULT;
+}
+
+static enum status prepare(struct server *s, struct reason *reason)
+{
+    bool locked = false;
+    const struct config *c = s->config;
+    TRY(crypto_init(&locked));
+    if (!locked)
+        trace(TRACE_WARN, "main", "key memory is not locked: RLIMIT_MEMLOCK is too low");
+    if (c->seal.type != NULL) {
+        TRY(seal_static_file(c->seal.key_file, c->seal.key_id, &s->seal, reason));
+        s->has_seal = true;
+    }
+    TRY(open_tls(s, reason));
+    TRY(open_data_dir(c, reason));
+    metrics_start(s);
+    node_options_of(c, s);
+    router_of(s);
+    return loop_new(NULL, &s->env);
+}
+
+static void wind_down(struct server *s)
+{
+    for (unsigned i = 0; i < s->n_workers; i++)
+        worker_stop(&s->workers[i]);
+    node_stop(s->node);
+}
+
+static void on_signal_closed(uv_handle_t *handle)
+{
+    (void)handle; /* lives on the stack of serve() */
+}
+
+static int serve(struct server *s)
+{
+    static const int numbers[] = {SIGTERM, SIGINT};
+    uv_signal_t signals[ARRAY_LEN(numbers)];
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        signals[i].data = s;
+        if (uv_signal_init(loop_uv(s->env), &signals[i]) != 0 ||
+            uv_signal_start(&signals[i], on_signal, numbers[i]) != 0) {
+            say("signals cannot be handled");
+            return EXIT_FAILURE;
+        }
+    }
+    if (node_start(&s->node_options, &s->node) != ST_OK)
+        return EXIT_FAILURE;
+    loop_run(s->env);
+    wind_down(s);
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+        uv_close((uv_handle_t *)&signals[i], on_signal_closed);
+    loop_free(s->env);
+    return EXIT_SUCCESS;
+}
+
+int server_run(const struct config *config)
+{
+    static struct server s; /* one a process; too large for a stack */
+    struct reason reason = {{0}};
+    s.config = config;
+    trace_set_node(config->node_name);
+    forbid_dumps();
+    raise_descriptors();
+    enum status st = prepare(&s, &reason);
+    if (st != ST_OK) {
+        say(reason.text[0] != '\0' ? reason.text : status_text(st));
+        return EXIT_FAILURE;
+    }
+    int code = serve(&s);
+    for (unsigned i = 0; i < ARRAY_LEN(s.tls); i++)
+        tls_ctx_unref(s.tls[i]);
+    seal_done(&s.seal);
+    return code;
+}

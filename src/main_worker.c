@@ -1,0 +1,170 @@
+/* A thread that serves requests: its loop, its listeners, its end of the state and the router. */
+#include "base/mem.h"
+#include "base/trace.h"
+#include "crypto/tls.h"
+#include "http/client.h"
+#include "loop/loop.h"
+#include "main.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void limits_of(const struct config_listener *from, struct http_limits *to)
+{
+    *to = http_limits_default;
+    if (from->max_request_bytes != 0)
+        to->body_bytes_max = from->max_request_bytes;
+    if (from->max_header_bytes != 0)
+        to->header_bytes_max = (size_t)from->max_header_bytes;
+    if (from->max_connections != 0)
+        to->connections_max = (size_t)from->max_connections;
+    if (from->header_timeout_s != 0)
+        to->header_ms = (uint32_t)from->header_timeout_s * 1000;
+    if (from->idle_timeout_s != 0)
+        to->idle_ms = (uint32_t)from->idle_timeout_s * 1000;
+}
+
+static enum status listen_on(struct worker *w, unsigned i)
+{
+    const struct config_listener *config = &w->server->config->listeners[i];
+    struct sockaddr_storage address;
+    struct http_limits limits;
+    limits_of(config, &limits);
+    TRY(http_address_parse(config->address, &address, &w->reason));
+    w->listeners[i].handler =
+        (struct router_http){.worker = w->router, .open_metrics = config->unauthenticated_metrics};
+    struct http_server_options options = {
+        .address = (const struct sockaddr *)&address,
+        .exclusive = w == &w->server->workers[0],
+        .tls = w->server->tls[i],
+        .handler = &router_http_handler,
+        .ctx = &w->listeners[i].handler,
+        .limits = &limits,
+        .budget = &w->server->budget,
+    };
+    return http_server_start(w->env, &options, &w->listeners[i].http, &w->reason);
+}
+
+static enum status serve(struct worker *w)
+{
+    struct server *s = w->server;
+    w->log = state_log_of(node_rlog(s->node), node_env(s->node));
+    TRY(state_new(w->env, &w->log, node_barrier(s->node), &w->state));
+    TRY(router_worker_new(&s->router, w->env, w->state, &w->router));
+    TRY(http_client_new(w->env, &w->client));
+    struct listener *cluster = &w->listeners[LISTENER_CLUSTER];
+    cluster->handler = (struct router_http){.worker = w->router, .peers = true};
+    struct http_limits limits = http_limits_default;
+    limits.idle_ms = UINT32_MAX / 2; /* the other node's pool decides when to hang up */
+    struct http_server_options options = {.handler = &router_http_handler,
+                                          .ctx = &cluster->handler,
+                                          .limits = &limits,
+                                          .budget = &s->budget};
+    TRY(http_server_start(w->env, &options, &cluster->http, &w->reason));
+    for (unsigned i = 0; i < s->config->n_listeners; i++)
+        TRY(listen_on(w, i));
+    return ST_OK;
+}
+
+static void *thread_main(void *arg)
+{
+    struct worker *w = arg;
+    loop_run(w->env);
+    return NULL;
+}
+
+/* The env is ours alone: its thread has not begun, or has ended. */
+static void release(struct worker *w)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
+        http_server_free(w->listeners[i].http);
+    router_worker_free(w->router);
+    http_client_free(w->client);
+    state_free(w->state);
+    loop_free(w->env);
+    w->env = NULL;
+}
+
+static void on_client_closed(void *ctx)
+{
+    struct worker *w = ctx;
+    ASSERT(router_worker_running(w->router) == 0);
+    loop_stop(w->env);
+}
+
+static void on_drained(void *ctx)
+{
+    struct worker *w = ctx;
+    ASSERT(w->draining > 0);
+    if (--w->draining == 0)
+        http_client_close(w->client, on_client_closed, w);
+}
+
+static void on_stop(struct env_task *task)
+{
+    struct worker *w = CONTAINER_OF(task, struct worker, stop_task);
+    for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
+        w->draining += w->listeners[i].http != NULL;
+    for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
+        if (w->listeners[i].http != NULL)
+            http_server_drain(w->listeners[i].http, DRAIN_MS, on_drained, w);
+}
+
+enum status worker_start(struct server *server, struct worker *w, struct reason *reason)
+{
+    w->server = server;
+    TRY(loop_new(NULL, &w->env));
+    enum status st = serve(w);
+    if (st == ST_OK && pthread_create(&w->thread, NULL, thread_main, w) != 0)
+        st = ST_NOMEM;
+    if (st == ST_OK) {
+        w->running = true;
+        return ST_OK;
+    }
+    *reason = w->reason;
+    if (reason->text[0] == '\0')
+        reason_set(reason, "%s", status_text(st));
+    return st; /* the process ends: what was opened goes with it */
+}
+
+void worker_stop(struct worker *w)
+{
+    if (!w->running)
+        return;
+    w->stop_task = (struct env_task){.run = on_stop};
+    env_post(w->env, &w->stop_task);
+    if (pthread_join(w->thread, NULL) != 0)
+        abort(); /* it was started and is joined once */
+    w->running = false;
+    release(w);
+}
+
+struct adopted {
+    struct env_task task;
+    struct worker *worker;
+    struct mesh_http connection;
+};
+
+static void on_adopt(struct env_task *task)
+{
+    struct adopted *a = CONTAINER_OF(task, struct adopted, task);
+    struct http_server *http = a->worker->listeners[LISTENER_CLUSTER].http;
+    enum status st = http_server_adopt(http, a->connection.fd, a->connection.tls,
+                                       buf_bytes(&a->connection.early));
+    if (st != ST_OK)
+        trace(TRACE_WARN, "main", "a connection of %s was not taken over: %s",
+              a->connection.peer_name, status_text(st));
+    buf_done(&a->connection.early);
+    mem_free(a);
+}
+
+void worker_adopt(struct worker *w, struct mesh_http connection)
+{
+    struct adopted *a = mem_zalloc(sizeof *a);
+    if (a == NULL) {
+        mesh_http_drop(&connection);
+        return;
+    }
+    *a = (struct adopted){.task = {.run = on_adopt}, .worker = w, .connection = connection};
+    env_post(w->env, &a->task);
+}
