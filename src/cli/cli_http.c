@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -15,7 +14,7 @@ enum { TIMEOUT_S = 60, READ_BYTES = 64 * 1024, HOST_MAX = 256, PORT_MAX = 8 };
 
 /* The parts of "https://host:port/prefix". */
 struct target {
-    bool tls;
+    bool tls, v6;
     char host[HOST_MAX], port[PORT_MAX];
     const char *prefix;
 };
@@ -49,6 +48,7 @@ static enum status parse_address(const char *address, struct target *t, struct r
     }
     const char *host = at, *end;
     if (*at == '[') {
+        t->v6 = true;
         host = at + 1;
         end = strchr(at, ']');
         at = end != NULL ? end + 1 : at;
@@ -276,7 +276,7 @@ static enum status parse_answer(struct cli *cli, struct buf *answer, struct cli_
 {
     struct bytes rest = buf_bytes(answer), line = line_of(&rest), value;
     bool chunked = false;
-    uint64_t length = UINT64_MAX;
+    int64_t length = -1;
     ret_reply->status = 0;
     if (line.len < 12 || memcmp(line.data, "HTTP/1.", 7) != 0)
         return ST_INVALID;
@@ -290,14 +290,14 @@ static enum status parse_answer(struct cli *cli, struct buf *answer, struct cli_
         if (header_is(line, "Transfer-Encoding", &value))
             chunked = true;
         else if (header_is(line, "Content-Length", &value))
-            length = strtoull((const char *)value.data, NULL, 10); /* the line ends it */
+            TRY(text_int_parse(value, &length));
         else if (header_is(line, "Location", &value))
             *ret_location = value;
     }
     size_t len = rest.len;
     if (chunked)
         TRY(unchunk(answer->data + (rest.data - answer->data), rest.len, &len));
-    else if (length != UINT64_MAX && length != len)
+    else if (length >= 0 && (uint64_t)length != len)
         return ST_INVALID;
     struct bytes body = bytes_of(rest.data, len);
     uint8_t *copy = arena_dup(&cli->arena, body);
@@ -313,16 +313,24 @@ static void add_header(struct buf *b, const char *name, const char *value)
         buf_add_format(b, "%s: %s\r\n", name, value);
 }
 
-static enum status send_once(struct cli *cli, const char *address, struct bytes request_tail,
-                             const char *line_head, struct cli_reply *ret_reply,
-                             struct bytes *ret_location, struct reason *reason)
+/* One request of a command. */
+struct message {
+    const char *method, *path;
+    struct bytes tail; /* headers and body */
+};
+
+static enum status send_once(struct cli *cli, const char *address, const struct message *m,
+                             struct cli_reply *ret_reply, struct bytes *ret_location,
+                             struct reason *reason)
 {
     CLEANUP(link_done) struct link l = {.fd = -1};
-    CLEANUP(buf_done) struct buf request = {0}, answer = {0};
+    CLEANUP(buf_done) struct buf request = {0};
+    CLEANUP(buf_done) struct buf answer = {0};
     struct target t;
     TRY(parse_address(address, &t, reason));
-    buf_add_format(&request, "%s HTTP/1.1\r\nHost: %s:%s\r\n", line_head, t.host, t.port);
-    buf_add(&request, request_tail);
+    buf_add_format(&request, "%s %s%s HTTP/1.1\r\nHost: %s%s%s:%s\r\n", m->method, t.prefix,
+                   m->path, t.v6 ? "[" : "", t.host, t.v6 ? "]" : "", t.port);
+    buf_add(&request, m->tail);
     TRY(buf_status(&request));
     TRY(dial(&t, &l.fd, reason));
     if (t.tls)
@@ -340,14 +348,27 @@ static enum status send_once(struct cli *cli, const char *address, struct bytes 
     return st;
 }
 
+/* To where the server points: a whole URL. The token goes along, so never out of TLS. */
+static enum status follow(struct cli *cli, struct message *m, struct bytes location,
+                          struct cli_reply *ret_reply, struct reason *reason)
+{
+    struct bytes ignored;
+    char *next = arena_str(&cli->arena, location);
+    if (next == NULL)
+        return ST_NOMEM;
+    if (strncmp(cli->address, "https://", 8) == 0 && strncmp(next, "https://", 8) != 0) {
+        reason_set(reason, "the server points to \"%.100s\", which is not https", next);
+        return ST_INVALID;
+    }
+    m->path = "";
+    return send_once(cli, next, m, ret_reply, &ignored, reason);
+}
+
 enum status cli_send(struct cli *cli, const char *method, const char *path, struct bytes body,
                      struct cli_reply *ret_reply, struct reason *reason)
 {
     CLEANUP(buf_done) struct buf tail = {0};
     struct bytes location;
-    char *line = arena_format(&cli->arena, "%s %s", method, path);
-    if (line == NULL)
-        return ST_NOMEM;
     buf_add_str(&tail, "Connection: close\r\nX-Secrets-Request: true\r\n");
     add_header(&tail, "X-Secrets-Token", cli->token);
     add_header(&tail, "X-Secrets-Namespace", cli->name_space);
@@ -358,11 +379,9 @@ enum status cli_send(struct cli *cli, const char *method, const char *path, stru
     buf_add_str(&tail, "\r\n");
     buf_add(&tail, body);
     TRY(buf_status(&tail));
-    TRY(send_once(cli, cli->address, buf_bytes(&tail), line, ret_reply, &location, reason));
+    struct message m = {.method = method, .path = path, .tail = buf_bytes(&tail)};
+    TRY(send_once(cli, cli->address, &m, ret_reply, &location, reason));
     if (ret_reply->status != 307 || location.len == 0)
         return ST_OK;
-    char *next = arena_str(&cli->arena, location);
-    if (next == NULL)
-        return ST_NOMEM;
-    return send_once(cli, next, buf_bytes(&tail), line, ret_reply, &location, reason);
+    return follow(cli, &m, location, ret_reply, reason);
 }

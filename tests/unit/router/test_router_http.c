@@ -1,0 +1,135 @@
+#include "http/harness.h"
+#include "support.h"
+
+#include "router/router_http.h"
+
+static struct router_http client_side, peer_side = {.peers = true, .open_metrics = true};
+
+static void on_client(void *ctx, struct http_request *req)
+{
+    (void)ctx;
+    router_http_handler.request(&client_side, req);
+}
+
+static void on_peer(void *ctx, struct http_request *req)
+{
+    (void)ctx;
+    router_http_handler.request(&peer_side, req);
+}
+
+static const struct http_handler client_handler = {.request = on_client};
+static const struct http_handler peer_handler = {.request = on_peer};
+
+/* Stands in for the router: answers with what it was given. */
+void router_handle(struct router_worker *worker, struct router_call *call)
+{
+    struct router_answer answer = {.http = 200, .content_type = "application/json"};
+    struct bytes agent = call->header(call, "user-agent");
+    char id[ROUTER_ID_TEXT];
+
+    assert_null(worker);
+    assert_ptr_equal(&router_http_request(call)->arena, call->arena);
+    if (bytes_eq(call->path, BYTES("/retry")))
+        answer.retry = ST_NOT_LEADER;
+    if (bytes_eq(call->path, BYTES("/allow")))
+        answer.headers[answer.n_headers++] = (struct http_header){BYTES("Allow"), BYTES("GET")};
+    router_id_put(&call->id, id);
+    buf_add_format(&answer.body, "[%s|%.*s|%.*s|%.*s|%.*s|%d%d|%s|%s]",
+                   http_method_name(call->method), (int)call->path.len,
+                   (const char *)call->path.data, (int)call->query.len,
+                   (const char *)call->query.data, (int)call->body.len,
+                   (const char *)call->body.data, (int)agent.len, (const char *)agent.data,
+                   call->forwarded, call->open_metrics, id, call->peer);
+    call->respond(call, &answer);
+    assert_null(answer.body.data); /* taken */
+}
+
+static const char *ask(const struct http_handler *handler, const char *request)
+{
+    static char out[4096];
+    struct harness h;
+    harness_up(&h, handler, NULL, NULL);
+    int fd = dial(&h);
+    assert_int_equal(say(fd, bytes_str(request)), strlen(request));
+    (void)hear(fd, out, sizeof out, "]");
+    assert_int_equal(close(fd), 0);
+    harness_down(&h);
+    return out;
+}
+
+#define assert_has(text, part)                                   \
+    do {                                                         \
+        if (strstr((text), (part)) == NULL)                      \
+            fail_msg("\"%s\" is not in \"%s\"", (part), (text)); \
+    } while (0)
+
+static void a_request_reaches_the_router_as_it_came(void **ctx)
+{
+    (void)ctx;
+    const char *out =
+        ask(&client_handler, "PUT /v1/a%20b?x=1 HTTP/1.1\r\n" HOST
+                             "User-Agent: test\r\nContent-Length: 7\r\n\r\n{\"a\":1}");
+    assert_has(out, "HTTP/1.1 200 ");
+    assert_has(out, "Content-Type: application/json\r\n");
+    assert_has(out, "[PUT|/v1/a%20b|x=1|{\"a\":1}|test|00|");
+    assert_has(out, "|127.0.0.1:");
+}
+
+static void list_is_a_method(void **ctx)
+{
+    (void)ctx;
+    assert_has(ask(&client_handler, "LIST /v1/a HTTP/1.1\r\n" HOST "\r\n"), "[LIST|/v1/a|");
+}
+
+static void headers_of_an_answer_are_sent(void **ctx)
+{
+    (void)ctx;
+    assert_has(ask(&client_handler, "GET /allow HTTP/1.1\r\n" HOST "\r\n"), "Allow: GET\r\n");
+}
+
+static const char forwarded_request[] =
+    "GET /v1/a HTTP/1.1\r\n" HOST
+    "x-holdfast-id: 000102030405060708090a0b0c0d0e0f-77\r\nx-holdfast-client: 192.0.2.9:5\r\n\r\n";
+
+static void a_node_of_the_cluster_speaks_for_a_client(void **ctx)
+{
+    (void)ctx;
+    assert_has(ask(&peer_handler, forwarded_request),
+               "|11|000102030405060708090a0b0c0d0e0f-77|192.0.2.9:5]");
+}
+
+static void a_client_cannot_pass_for_a_node(void **ctx)
+{
+    (void)ctx;
+    const char *out = ask(&client_handler, forwarded_request);
+    assert_has(out, "|00|00000000000000000000000000000000-0|127.0.0.1:");
+}
+
+static void a_malformed_id_of_a_node_is_refused(void **ctx)
+{
+    (void)ctx;
+    assert_has(ask(&peer_handler, "GET /v1/a HTTP/1.1\r\n" HOST "x-holdfast-id: 12\r\n\r\n"),
+               "HTTP/1.1 400 ");
+}
+
+static void a_call_handed_back_says_why(void **ctx)
+{
+    (void)ctx;
+    const char *out = ask(&peer_handler, "GET /retry HTTP/1.1\r\n" HOST "\r\n");
+    assert_has(out, "HTTP/1.1 503 ");
+    assert_has(out, "x-holdfast-retry: ST_NOT_LEADER\r\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_reaches_the_router_as_it_came),
+        cmocka_unit_test(list_is_a_method),
+        cmocka_unit_test(headers_of_an_answer_are_sent),
+        cmocka_unit_test(a_node_of_the_cluster_speaks_for_a_client),
+        cmocka_unit_test(a_client_cannot_pass_for_a_node),
+        cmocka_unit_test(a_malformed_id_of_a_node_is_refused),
+        cmocka_unit_test(a_call_handed_back_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
