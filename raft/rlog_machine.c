@@ -24,12 +24,13 @@ enum { ID_KEY = sizeof REQUEST_BY_ID - 1 + 16, VERSION_KEY = sizeof REQUEST_BY_V
 /* A committed entry this program cannot apply: going on would be a silent divergence. */
 static __attribute__((noreturn, cold)) void stop(uint64_t index, enum status st)
 {
+    const char *why = st == ST_UNSUPPORTED ? "it needs a later version of this program"
+                      : st == ST_NOMEM     ? "there is no memory to unpack it"
+                                           : "its content is malformed";
     trace(TRACE_ERROR, "raft",
-          "entry %" PRIu64 " cannot be applied (%s): %s; this node stops so that its state does "
-          "not diverge",
-          index, status_name(st),
-          st == ST_UNSUPPORTED ? "it needs a later version of this program"
-                               : "its content is malformed");
+          "entry %" PRIu64 " cannot be applied: %s; this node stops so that its state does not "
+          "diverge",
+          index, why);
     abort();
 }
 

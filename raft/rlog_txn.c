@@ -128,6 +128,7 @@ void rlog_txn_put(struct rlog_txn_builder *b, struct bytes key, struct bytes val
 
 uint8_t *rlog_txn_put_room(struct rlog_txn_builder *b, struct bytes key, size_t len)
 {
+    ASSERT(len > 0);
     if (len > STORE_VALUE_MAX)
         b->too_big = true;
     if (b->too_big)
@@ -137,7 +138,7 @@ uint8_t *rlog_txn_put_room(struct rlog_txn_builder *b, struct bytes key, size_t 
         return NULL;
     b->ops.len--;
     buf_add_varint(&b->ops, len);
-    return len != 0 ? buf_extend(&b->ops, len) : b->ops.data;
+    return buf_extend(&b->ops, len);
 }
 
 void rlog_txn_delete(struct rlog_txn_builder *b, struct bytes key)

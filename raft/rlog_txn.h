@@ -54,8 +54,8 @@ void rlog_txn_need_key(struct rlog_txn_builder *b, struct bytes key, uint64_t ve
  * its segment: what store_newest answered when the prefix was read. */
 void rlog_txn_need_prefix(struct rlog_txn_builder *b, struct bytes prefix, uint64_t version);
 void rlog_txn_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value);
-/* The same, with room of `len` bytes for the caller to fill at once; NULL when encoding will fail
- * anyway. */
+/* The same, with room of `len` ≥ 1 bytes for the caller to fill at once; NULL when encoding will
+ * fail anyway. */
 uint8_t *rlog_txn_put_room(struct rlog_txn_builder *b, struct bytes key, size_t len);
 void rlog_txn_delete(struct rlog_txn_builder *b, struct bytes key);
 void rlog_txn_delete_prefix(struct rlog_txn_builder *b, struct bytes prefix);

@@ -10,11 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifndef GOLDEN_FOLDER
+#define GOLDEN_FOLDER "raft"
+#endif
+
 /* Appends the file's content. */
 static inline void golden_read(const char *name, struct buf *out)
 {
     char path[512];
-    assert_true(snprintf(path, sizeof path, "%s/raft/golden/%s", UNIT_DIR, name) <
+    assert_true(snprintf(path, sizeof path, "%s/" GOLDEN_FOLDER "/golden/%s", UNIT_DIR, name) <
                 (int)sizeof path);
     FILE *file = fopen(path, "rb");
     if (file == NULL)
@@ -31,7 +35,7 @@ static inline void golden_make(const char *name, struct bytes content)
     const char *mode = getenv("HOLDFAST_GOLDEN");
     if (mode == NULL || strcmp(mode, "write") != 0)
         return;
-    assert_true(snprintf(path, sizeof path, "%s/raft/golden/%s", UNIT_DIR, name) <
+    assert_true(snprintf(path, sizeof path, "%s/" GOLDEN_FOLDER "/golden/%s", UNIT_DIR, name) <
                 (int)sizeof path);
     FILE *file = fopen(path, "wbx");
     if (file != NULL) {
