@@ -42,6 +42,8 @@ enum {
     PIPE_RERUNS_MAX = 100,
     PIPE_WAIT_MS = 25,        /* between looks for an active node */
     PIPE_PATIENCE_MS = 10000, /* how long one is looked for */
+    PIPE_TRY_MS = 3000,       /* for one try that may be followed by another */
+    PIPE_ONLY_TRY_MS = 60000, /* for one that may not */
     PIPE_RETRY_BYTES_MAX = 1024 * 1024,
 };
 
@@ -241,6 +243,13 @@ static void on_forwarded(struct router_forward *f, enum status st)
     pipe_step(p);
 }
 
+/* An id makes a second try of a write harmless, but not of what is done outside the state. */
+static bool is_repeatable(const struct pipe *p)
+{
+    const struct route *route = p->req.route;
+    return p->call->body.len <= PIPE_RETRY_BYTES_MAX && (route == NULL || route->outside == NULL);
+}
+
 static void forwarded(struct pipe *p)
 {
     enum status st = p->result;
@@ -252,7 +261,7 @@ static void forwarded(struct pipe *p)
     bool untouched = st == ST_NOT_LEADER || st == ST_NO_LEADER;
     if (!untouched && !stage_reads(&p->req)) {
         p->unknown = true;
-        if (p->call->body.len > PIPE_RETRY_BYTES_MAX) {
+        if (!is_repeatable(p)) {
             fail(p, ST_UNKNOWN_OUTCOME);
             return;
         }
@@ -308,8 +317,12 @@ static void forward(struct pipe *p)
     }
     move(p, PIPE_FORWARDING);
     atomic_fetch_add(&p->worker->forwards, 1);
-    p->forward = (struct router_forward){
-        .call = p->call, .id = p->id, .deadline_ms = p->deadline_ms, .done = on_forwarded};
+    /* An active node that hangs must not cost all of the patience: another takes its place. */
+    uint64_t try_ms = is_repeatable(p) ? PIPE_TRY_MS : PIPE_ONLY_TRY_MS;
+    p->forward = (struct router_forward){.call = p->call,
+                                         .id = p->id,
+                                         .deadline_ms = env_mono_ms(p->worker->env) + try_ms,
+                                         .done = on_forwarded};
     host->forward(host, p->worker->env, &p->forward);
 }
 
@@ -515,7 +528,8 @@ static void run_outside(struct env_work *work)
 /* The transaction is over: what the route does outside of it, then the answer. */
 static void go_outside(struct pipe *p)
 {
-    bool due = p->front == ST_OK && p->req.route->outside != NULL && p->answer.http < 300;
+    bool due = p->front == ST_OK && p->req.route->outside != NULL && p->answer.http < 300 &&
+               !p->commit.repeated;
     end_txn(p);
     if (!due) {
         finish(p);

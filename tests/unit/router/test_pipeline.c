@@ -68,7 +68,20 @@ static enum status run_silent(struct req *req)
     return req_body(req) != NULL ? ST_OK : ST_INTERNAL;
 }
 
+static unsigned outside_runs;
+static enum status outside_result;
+
+static enum status outside(struct req *req)
+{
+    assert_null(req->txn);
+    outside_runs++;
+    return outside_result == ST_OK ? ST_OK : req_fail(req, outside_result, "outside failed");
+}
+
 static const struct route test_routes[] = {
+    {.method = METHOD_POST, .path = "out", .handler = run_add, .outside = outside},
+    {.method = METHOD_GET, .path = "out", .handler = run_count, .outside = outside},
+    {.method = METHOD_POST, .path = "out-fail", .handler = run_stage_and_fail, .outside = outside},
     {.method = METHOD_GET, .path = "count", .handler = run_count},
     {.method = METHOD_POST, .path = "add", .handler = run_add},
     {.method = METHOD_GET, .path = "add", .handler = run_add},
@@ -95,6 +108,8 @@ static int open_world(void **ctx)
 {
     (void)ctx;
     runs = 0;
+    outside_runs = 0;
+    outside_result = ST_OK;
     world_open(&w, apis, ARRAY_LEN(apis));
     world_init(&w);
     return 0;
@@ -693,6 +708,73 @@ static void an_active_node_that_lost_the_commit_hands_it_back(void **ctx)
     test_call_done(&t);
 }
 
+/* Steps outside of the transaction */
+
+static void an_outside_step_runs_once_after_the_commit(void **ctx)
+{
+    (void)ctx;
+    w.before_propose = someone_else_counts;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/out", NULL);
+    assert_int_equal(t->http, 200);
+    assert_int_equal(runs, 2);
+    assert_int_equal(outside_runs, 1);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/out", NULL)->http, 200);
+    assert_int_equal(outside_runs, 2);
+}
+
+static void an_outside_step_does_not_follow_a_failure(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/out-fail", NULL)->http, 400);
+    w.propose_status[0] = ST_NO_SPACE;
+    w.n_propose = 1;
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/out", NULL)->http, 507);
+    assert_int_equal(outside_runs, 0);
+}
+
+static void a_failed_outside_step_is_the_answer(void **ctx)
+{
+    (void)ctx;
+    outside_result = ST_BAD_GATEWAY;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/out", NULL);
+    assert_int_equal(t->http, 502);
+    assert_body(t, "{\"errors\":[\"outside failed\"]}");
+    assert_int_equal(outside_runs, 1);
+}
+
+static void an_outside_step_of_unknown_fate_is_not_tried_again(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    w.forward_status[0] = ST_TIMEOUT;
+    w.n_forward = 1;
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/out", NULL)->http, 500);
+    assert_int_equal(w.forwards, 1);
+    w.forward_status[0] = ST_NOT_LEADER; /* it was not done: another try is fine */
+    w.forward_status[1] = ST_OK;
+    w.n_forward = 2;
+    w.forwards = 0;
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/out", NULL)->http, 299);
+}
+
+static void a_repeated_id_does_not_go_outside_again(void **ctx)
+{
+    (void)ctx;
+    for (int i = 0; i < 2; i++) {
+        struct test_call t;
+        test_call_init(&t, METHOD_PUT, "/v1/test/out", NULL);
+        test_call_header(&t, "x-vault-token", w.token);
+        t.call.forwarded = true;
+        t.call.id.bytes[0] = 7;
+        t.call.id.issued = w.m.version;
+        world_handle(&w, &t);
+        assert_int_equal(t.http, 200);
+        test_call_done(&t);
+    }
+    assert_int_equal(outside_runs, 1);
+    assert_count("1");
+}
+
 /* Reads that cannot be confirmed */
 
 static void an_unconfirmed_read_is_not_answered(void **ctx)
@@ -876,6 +958,11 @@ int main(void)
         TEST(a_repeated_id_is_answered_from_its_first_try),
         TEST(a_node_that_is_not_active_hands_the_call_back),
         TEST(an_active_node_that_lost_the_commit_hands_it_back),
+        TEST(an_outside_step_runs_once_after_the_commit),
+        TEST(an_outside_step_does_not_follow_a_failure),
+        TEST(a_failed_outside_step_is_the_answer),
+        TEST(an_outside_step_of_unknown_fate_is_not_tried_again),
+        TEST(a_repeated_id_does_not_go_outside_again),
         TEST(an_unconfirmed_read_is_not_answered),
         TEST(a_call_is_recorded_before_and_after),
         TEST(a_denied_call_is_recorded_with_its_error),
