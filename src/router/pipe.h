@@ -1,0 +1,121 @@
+/* What the files of the pipeline share. Inside src/router. */
+#ifndef HOLDFAST_ROUTER_PIPE_H
+#define HOLDFAST_ROUTER_PIPE_H
+
+#include "router/stages.h"
+#include "router/worker.h"
+
+/* A call on its way.
+ *
+ *   CHOOSING ──┬─▶ FORWARDING ──────────────────────────────┐
+ *      ▲       ├─▶ PARSING ─▶ READING ─┐                    │
+ *      │       │      └──────────────▶ RUNNING ◀─┐          │
+ *   WAITING ◀──┘                         │       │ conflict │
+ *      ▲                        RECORDING_REQUEST│          │
+ *      │ not the leader                  │       │          │
+ *      └──────────────────── COMMITTING ◀┤───────┤          │
+ *                                │    CONFIRMING ┘          │
+ *                                ▼       ▼                  │
+ *                                OUTSIDE                    │
+ *                                   ▼                       ▼
+ *                             RECORDING_ANSWER ─────────▶ DONE
+ *
+ * Phases in which nothing has to be waited for are passed through at once. */
+enum pipe_phase {
+    PIPE_CHOOSING,
+    PIPE_WAITING,
+    PIPE_FORWARDING,
+    PIPE_PARSING,
+    PIPE_READING,
+    PIPE_RUNNING,
+    PIPE_RECORDING_REQUEST,
+    PIPE_COMMITTING,
+    PIPE_CONFIRMING,
+    PIPE_OUTSIDE,
+    PIPE_RECORDING_ANSWER,
+    PIPE_DONE,
+};
+
+enum {
+    PIPE_RERUNS_MAX = 100,
+    PIPE_WAIT_MS = 25,        /* between looks for an active node */
+    PIPE_PATIENCE_MS = 10000, /* how long one is looked for */
+    PIPE_TRY_MS = 3000,       /* for one try that may be followed by another */
+    PIPE_ONLY_TRY_MS = 60000, /* for one that may not */
+    PIPE_RETRY_BYTES_MAX = 1024 * 1024,
+};
+
+struct pipe {
+    struct req req;
+    struct router_worker *worker;
+    struct router_call *call;
+    enum pipe_phase phase;
+    enum status result; /* of the phase that ended */
+    enum status front;  /* what the stages before the handler came to */
+    uint64_t deadline_ms;
+    unsigned reruns;
+    bool recorded; /* the request record was accepted */
+    bool changed;  /* writes were committed */
+    bool unknown;  /* a try may have taken effect */
+    struct node_status node;
+    struct rlog_request_id id;
+    struct router_answer answer;
+    struct buf stored; /* the answer as kept with the id */
+    struct state_txn txn;
+    struct state_mark mark;
+    struct state_read read;
+    struct state_commit commit;
+    struct state_confirm confirm;
+    struct audit_op audit;
+    struct env_work parse, outside;
+    struct bytes content_type;
+    struct reason parse_why;
+    struct env_timer timer;
+    struct router_forward forward;
+};
+
+/* Records the result of a phase that had to be waited for, in p->result, and goes on. */
+void pipe_step(struct pipe *p);
+/* Decide where the call runs, and begin. */
+void pipe_choose(struct pipe *p);
+
+/* pipe_forward.c */
+
+/* Nobody could take the call now: look again later, or give up with `st`. */
+void pipe_wait(struct pipe *p, enum status st);
+/* To the node that forwarded the call: it knows the client and looks for the leader. */
+void pipe_hand_back(struct pipe *p, enum status st);
+/* To the active node. */
+void pipe_forward(struct pipe *p);
+void pipe_forwarded(struct pipe *p);
+
+/* pipe_answer.c */
+
+/* End the transaction, if one is open, and what hangs on it. */
+void pipe_end_txn(struct pipe *p);
+/* Record p->answer where needed and send it: last touch. */
+void pipe_finish(struct pipe *p);
+/* The same with an error made of `st` and the request's reason. */
+void pipe_fail(struct pipe *p, enum status st);
+/* false: no record was made, p->result says why; else PIPE_RECORDING_… ends with pipe_step. */
+bool pipe_record(struct pipe *p, enum audit_kind kind, const char *error);
+void pipe_answer_recorded(struct pipe *p);
+
+static inline void pipe_move(struct pipe *p, enum pipe_phase phase)
+{
+    ASSERT(p->phase != PIPE_DONE);
+    p->phase = phase;
+}
+
+static inline bool pipe_id_given(const struct rlog_request_id *id)
+{
+    static const uint8_t none[sizeof id->bytes];
+    return memcmp(id->bytes, none, sizeof none) != 0;
+}
+
+static inline bool pipe_has_flag(const struct pipe *p, unsigned flag)
+{
+    return p->req.route != NULL && (p->req.route->flags & flag) != 0;
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* The end of a call: recording (PROTOCOL R20) and sending. */
+#include "router/pipe.h"
+
+/* What a transaction leaves behind once it has ended. */
+void pipe_end_txn(struct pipe *p)
+{
+    state_end(&p->txn);
+    while (p->req.cleanups != NULL) {
+        struct req_cleanup *cleanup = p->req.cleanups;
+        p->req.cleanups = cleanup->next;
+        cleanup->run(cleanup);
+    }
+    p->req.txn = NULL;
+}
+
+static void respond(struct pipe *p)
+{
+    struct router_worker *worker = p->worker;
+    struct router_call *call = p->call;
+    struct router_answer answer = p->answer;
+
+    pipe_move(p, PIPE_DONE);
+    pipe_end_txn(p);
+    if (p->commit.done != NULL)
+        state_commit_done(&p->commit);
+    buf_done(&p->stored);
+    buf_done(&p->req.reply.data);
+    ASSERT(worker->running > 0);
+    worker->running--;
+    call->respond(call, &answer); /* last touch: the arena, and so p, may be gone */
+    buf_done(&answer.body);
+}
+
+void pipe_fail(struct pipe *p, enum status st)
+{
+    answer_done(&p->answer);
+    answer_error(&p->answer, st, &p->req.error);
+    pipe_finish(p);
+}
+
+static void on_recorded(struct audit_op *op, enum status st)
+{
+    struct pipe *p = CONTAINER_OF(op, struct pipe, audit);
+    p->result = st;
+    pipe_step(p);
+}
+
+static struct audit_facts facts_of(const struct pipe *p, enum audit_kind kind)
+{
+    const struct req *req = &p->req;
+    const struct auth_token *token = req->token;
+    struct audit_facts facts = {
+        .kind = kind,
+        .time_ms = req->now_ms,
+        .request_id = req->request_id,
+        .operation = stage_operation(req->method),
+        .ns = req->ns,
+        .peer = p->call->peer,
+        .path = req->path,
+        .token = req->bearer,
+        .mount_type = req->api != NULL ? req->api->type : NULL,
+    };
+    if (token != NULL) {
+        facts.accessor = token->accessor;
+        facts.display_name = token->display_name;
+        facts.token_type = token->type;
+        facts.policies = token->policies.items;
+        facts.n_policies = token->policies.n;
+    }
+    if (kind == AUDIT_RESPONSE)
+        facts.status = p->answer.http;
+    return facts;
+}
+
+bool pipe_record(struct pipe *p, enum audit_kind kind, const char *error)
+{
+    struct audit_facts facts = facts_of(p, kind);
+    facts.error = error;
+    p->audit = (struct audit_op){.done = on_recorded};
+    p->result = audit_record(&p->worker->audit, p->worker->seat, &facts, &p->audit);
+    return p->result == ST_OK;
+}
+
+void pipe_answer_recorded(struct pipe *p)
+{
+    if (p->result != ST_OK) {
+        reason_set(&p->req.error, p->changed
+                                      ? "the change was made, but it could not be recorded by any "
+                                        "audit device"
+                                      : "the answer could not be recorded by any audit device");
+        answer_done(&p->answer);
+        answer_error(&p->answer, ST_INTERNAL, &p->req.error);
+    }
+    respond(p);
+}
+
+void pipe_finish(struct pipe *p)
+{
+    if (!p->recorded || p->answer.retry != ST_OK) {
+        respond(p);
+        return;
+    }
+    pipe_move(p, PIPE_RECORDING_ANSWER);
+    if (!pipe_record(p, AUDIT_RESPONSE, p->answer.http >= 400 ? p->req.error.text : NULL))
+        pipe_answer_recorded(p);
+}

@@ -1,0 +1,126 @@
+/* Calls that another node runs (PROTOCOL R4, R14). */
+#include "router/pipe.h"
+
+static void on_timer(struct env_timer *timer)
+{
+    struct pipe *p = CONTAINER_OF(timer, struct pipe, timer);
+    p->result = ST_OK;
+    pipe_step(p);
+}
+
+/* To the node that forwarded the call: it knows the client and looks for the leader. */
+void pipe_hand_back(struct pipe *p, enum status st)
+{
+    ASSERT(p->call->forwarded);
+    answer_done(&p->answer);
+    p->answer.retry = st;
+    pipe_finish(p);
+}
+
+/* Nobody could take the call now: look again, or give up. */
+void pipe_wait(struct pipe *p, enum status st)
+{
+    uint64_t now_ms = env_mono_ms(p->worker->env);
+    if (p->call->forwarded) {
+        pipe_hand_back(p, ST_NOT_LEADER);
+        return;
+    }
+    answer_done(&p->answer);
+    if (now_ms >= p->deadline_ms) {
+        pipe_fail(p, p->unknown ? ST_UNKNOWN_OUTCOME : st);
+        return;
+    }
+    pipe_move(p, PIPE_WAITING);
+    p->timer.fire = on_timer;
+    env_timer_set(p->worker->env, &p->timer, now_ms + PIPE_WAIT_MS);
+}
+
+static void on_forwarded(struct router_forward *f, enum status st)
+{
+    struct pipe *p = CONTAINER_OF(f, struct pipe, forward);
+    p->result = st;
+    pipe_step(p);
+}
+
+/* An id makes a second try of a write harmless, but not of what is done outside the state. */
+static bool is_repeatable(const struct pipe *p)
+{
+    const struct route *route = p->req.route;
+    return p->call->body.len <= PIPE_RETRY_BYTES_MAX && (route == NULL || route->outside == NULL);
+}
+
+void pipe_forwarded(struct pipe *p)
+{
+    enum status st = p->result;
+    if (st == ST_OK) {
+        p->answer = p->forward.answer;
+        pipe_finish(p);
+        return;
+    }
+    bool untouched = st == ST_NOT_LEADER || st == ST_NO_LEADER;
+    if (!untouched && !stage_reads(&p->req)) {
+        p->unknown = true;
+        if (!is_repeatable(p)) {
+            pipe_fail(p, ST_UNKNOWN_OUTCOME);
+            return;
+        }
+    }
+    pipe_wait(p, ST_NO_LEADER);
+}
+
+/* The client asked to be sent there itself. */
+static void redirect(struct pipe *p)
+{
+    const struct router_call *call = p->call;
+    bool query = call->query.len != 0;
+    if (p->node.leader_address[0] == '\0') {
+        pipe_fail(p, ST_NO_LEADER);
+        return;
+    }
+    const char *to =
+        arena_format(p->req.arena, "%s%.*s%s%.*s", p->node.leader_address, (int)call->path.len,
+                     (const char *)call->path.data, query ? "?" : "", (int)call->query.len,
+                     query ? (const char *)call->query.data : "");
+    if (to == NULL) {
+        pipe_fail(p, ST_NOMEM);
+        return;
+    }
+    p->answer.http = 307;
+    p->answer.headers[p->answer.n_headers++] =
+        (struct http_header){BYTES("Location"), bytes_str(to)};
+    pipe_finish(p);
+}
+
+static bool asks_redirect(const struct router_call *call)
+{
+    return call->header(call, "x-secrets-no-request-forwarding").data != NULL ||
+           call->header(call, "x-vault-no-request-forwarding").data != NULL;
+}
+
+void pipe_forward(struct pipe *p)
+{
+    struct router_host *host = p->req.host;
+    pipe_end_txn(p);
+    answer_done(&p->answer);
+    if (!p->call->forwarded && asks_redirect(p->call)) {
+        redirect(p);
+        return;
+    }
+    if (p->call->forwarded || !p->node.has_leader) {
+        pipe_wait(p, ST_NO_LEADER);
+        return;
+    }
+    if (!pipe_id_given(&p->id) && !stage_reads(&p->req)) {
+        env_random(p->worker->env, p->id.bytes, sizeof p->id.bytes);
+        p->id.issued = p->node.version;
+    }
+    pipe_move(p, PIPE_FORWARDING);
+    atomic_fetch_add(&p->worker->forwards, 1);
+    /* An active node that hangs must not cost all of the patience: another takes its place. */
+    uint64_t try_ms = is_repeatable(p) ? PIPE_TRY_MS : PIPE_ONLY_TRY_MS;
+    p->forward = (struct router_forward){.call = p->call,
+                                         .id = p->id,
+                                         .deadline_ms = env_mono_ms(p->worker->env) + try_ms,
+                                         .done = on_forwarded};
+    host->forward(host, p->worker->env, &p->forward);
+}

@@ -1,0 +1,310 @@
+#include "router/pipe_world.h"
+
+static void step_down(struct world *world)
+{
+    world_standby(world, true);
+}
+
+static void a_leader_that_steps_down_forwards_what_it_did_not_propose(void **ctx)
+{
+    (void)ctx;
+    w.propose_status[0] = ST_NOT_LEADER;
+    w.n_propose = 1;
+    w.before_propose = step_down;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/add", NULL);
+    assert_int_equal(t->http, 299);
+    assert_int_equal(w.forwards, 1);
+    assert_count(NULL);
+}
+
+/* Standbys */
+
+static void a_standby_forwards_writes_with_an_id(void **ctx)
+{
+    (void)ctx;
+    static const uint8_t none[16];
+    world_standby(&w, true);
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/add", NULL);
+    assert_int_equal(t->http, 299);
+    assert_body(t, "{\"from\":\"the active node\"}");
+    assert_int_equal(w.forwards, 1);
+    assert_memory_not_equal(w.forward_ids[0].bytes, none, sizeof none);
+    assert_int_equal(runs, 0);
+}
+
+static void a_performance_standby_answers_reads_itself(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/count", NULL)->http, 200);
+    assert_int_equal(world_call(&w, METHOD_POST, "/v1/test/reads", NULL)->http, 200);
+    assert_int_equal(w.forwards, 0);
+    assert_int_equal(w.reads, 2);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/active", NULL)->http, 299);
+    assert_int_equal(w.forwards, 1);
+}
+
+static void a_plain_standby_forwards_reads_without_an_id(void **ctx)
+{
+    (void)ctx;
+    static const uint8_t none[16];
+    world_standby(&w, false);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/count", NULL)->http, 299);
+    assert_memory_equal(w.forward_ids[0].bytes, none, sizeof none);
+}
+
+static void a_read_that_stages_something_is_forwarded(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    struct test_call *t = world_call(&w, METHOD_GET, "/v1/test/add", NULL);
+    assert_int_equal(t->http, 299);
+    assert_int_equal(runs, 1);
+    assert_int_equal(w.proposals, 0);
+    assert_count(NULL);
+}
+
+static void a_forward_of_unknown_fate_is_tried_again_with_its_id(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    w.forward_status[0] = ST_UNKNOWN_OUTCOME;
+    w.forward_status[1] = ST_NOT_LEADER;
+    w.forward_status[2] = ST_OK;
+    w.n_forward = 3;
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/add", NULL)->http, 299);
+    assert_int_equal(w.forwards, 3);
+    assert_memory_equal(&w.forward_ids[0], &w.forward_ids[1], sizeof w.forward_ids[0]);
+    assert_memory_equal(&w.forward_ids[0], &w.forward_ids[2], sizeof w.forward_ids[0]);
+}
+
+static void a_forward_that_never_succeeds_tells_what_is_known(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    w.forward_status[0] = ST_NOT_LEADER;
+    w.n_forward = 1;
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/add", NULL)->http, 503);
+    assert_true(w.forwards > 10);
+    w.forward_status[0] = ST_IO;
+    w.forwards = 0;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/add", NULL);
+    assert_int_equal(t->http, 500);
+    assert_body_has(t, "outcome unknown");
+}
+
+static void a_long_body_of_unknown_fate_is_not_tried_again(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf body = {0};
+    world_standby(&w, true);
+    uint8_t *room = buf_extend(&body, 1024 * 1024 + 2);
+    memset(room, ' ', 1024 * 1024 + 1);
+    room[1024 * 1024 + 1] = 0;
+    w.forward_status[0] = ST_IO;
+    w.n_forward = 1;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/add", (const char *)body.data);
+    assert_int_equal(t->http, 500);
+    assert_int_equal(w.forwards, 1);
+}
+
+static void without_an_active_node_a_write_waits_then_fails(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    w.node.has_leader = false;
+    uint64_t begun = w.env.now_ms;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/add", NULL);
+    assert_int_equal(t->http, 503);
+    assert_body_has(t, "no active node");
+    assert_int_equal(w.forwards, 0);
+    assert_true(w.env.now_ms >= begun + 9000);
+}
+
+static void a_node_that_became_active_meanwhile_runs_the_call(void **ctx)
+{
+    (void)ctx;
+    struct test_call t;
+    world_standby(&w, true);
+    w.node.has_leader = false;
+    test_call_init(&t, METHOD_PUT, "/v1/test/add", NULL);
+    test_call_header(&t, "x-vault-token", w.token);
+    router_handle(w.worker, &t.call);
+    clock_run(&w.env);
+    assert_int_equal(t.answers, 0);
+    w.node.active = w.node.has_leader = true;
+    for (int i = 0; i < 100; i++) {
+        w.env.now_ms++;
+        clock_run(&w.env);
+    }
+    assert_int_equal(t.answers, 1);
+    assert_int_equal(t.http, 200);
+    assert_count("1");
+    test_call_done(&t);
+}
+
+static void a_client_may_ask_to_be_redirected(void **ctx)
+{
+    (void)ctx;
+    struct test_call t;
+    world_standby(&w, false);
+    test_call_init(&t, METHOD_GET, "/v1/test/count?a=b", NULL);
+    test_call_header(&t, "x-vault-token", w.token);
+    test_call_header(&t, "x-vault-no-request-forwarding", "true");
+    world_handle(&w, &t);
+    assert_int_equal(t.http, 307);
+    assert_string_equal(t.location, "https://node2:8200/v1/test/count?a=b");
+    assert_int_equal(w.forwards, 0);
+    test_call_done(&t);
+}
+
+/* Forwarded calls */
+
+static void handle_forwarded(struct test_call *t, uint8_t id)
+{
+    test_call_init(t, METHOD_PUT, "/v1/test/add", NULL);
+    test_call_header(t, "x-vault-token", w.token);
+    t->call.forwarded = true;
+    t->call.id.bytes[0] = id;
+    t->call.id.issued = w.m.version;
+    world_handle(&w, t);
+}
+
+static void a_repeated_id_is_answered_from_its_first_try(void **ctx)
+{
+    (void)ctx;
+    struct test_call first, second, other;
+    handle_forwarded(&first, 1);
+    handle_forwarded(&second, 1);
+    handle_forwarded(&other, 2);
+    assert_int_equal(first.http, 200);
+    assert_body_has(&first, "\"count\":\"1\"");
+    assert_int_equal(second.http, 200);
+    assert_body(&second, (const char *)first.body.data);
+    assert_body_has(&other, "\"count\":\"2\"");
+    assert_count("2");
+    test_call_done(&first);
+    test_call_done(&second);
+    test_call_done(&other);
+}
+
+static void a_node_that_is_not_active_hands_the_call_back(void **ctx)
+{
+    (void)ctx;
+    struct test_call t;
+    world_standby(&w, true);
+    handle_forwarded(&t, 1);
+    assert_status(t.retry, ST_NOT_LEADER);
+    assert_int_equal(w.forwards, 0);
+    test_call_done(&t);
+}
+
+static void an_active_node_that_lost_the_commit_hands_it_back(void **ctx)
+{
+    (void)ctx;
+    struct test_call t;
+    w.propose_status[0] = ST_UNKNOWN_OUTCOME;
+    w.propose_status[1] = ST_NOT_LEADER;
+    w.n_propose = 2;
+    handle_forwarded(&t, 1);
+    assert_status(t.retry, ST_UNKNOWN_OUTCOME);
+    test_call_done(&t);
+    handle_forwarded(&t, 1);
+    assert_status(t.retry, ST_NOT_LEADER);
+    test_call_done(&t);
+}
+
+/* Steps outside of the transaction */
+
+static void an_outside_step_runs_once_after_the_commit(void **ctx)
+{
+    (void)ctx;
+    w.before_propose = someone_else_counts;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/out", NULL);
+    assert_int_equal(t->http, 200);
+    assert_int_equal(runs, 2);
+    assert_int_equal(outside_runs, 1);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/out", NULL)->http, 200);
+    assert_int_equal(outside_runs, 2);
+}
+
+static void an_outside_step_does_not_follow_a_failure(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/out-fail", NULL)->http, 400);
+    w.propose_status[0] = ST_NO_SPACE;
+    w.n_propose = 1;
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/out", NULL)->http, 507);
+    assert_int_equal(outside_runs, 0);
+}
+
+static void a_failed_outside_step_is_the_answer(void **ctx)
+{
+    (void)ctx;
+    outside_result = ST_BAD_GATEWAY;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/out", NULL);
+    assert_int_equal(t->http, 502);
+    assert_body(t, "{\"errors\":[\"outside failed\"]}");
+    assert_int_equal(outside_runs, 1);
+}
+
+static void an_outside_step_of_unknown_fate_is_not_tried_again(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    w.forward_status[0] = ST_TIMEOUT;
+    w.n_forward = 1;
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/out", NULL)->http, 500);
+    assert_int_equal(w.forwards, 1);
+    w.forward_status[0] = ST_NOT_LEADER; /* it was not done: another try is fine */
+    w.forward_status[1] = ST_OK;
+    w.n_forward = 2;
+    w.forwards = 0;
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/out", NULL)->http, 299);
+}
+
+static void a_repeated_id_does_not_go_outside_again(void **ctx)
+{
+    (void)ctx;
+    for (int i = 0; i < 2; i++) {
+        struct test_call t;
+        test_call_init(&t, METHOD_PUT, "/v1/test/out", NULL);
+        test_call_header(&t, "x-vault-token", w.token);
+        t.call.forwarded = true;
+        t.call.id.bytes[0] = 7;
+        t.call.id.issued = w.m.version;
+        world_handle(&w, &t);
+        assert_int_equal(t.http, 200);
+        test_call_done(&t);
+    }
+    assert_int_equal(outside_runs, 1);
+    assert_count("1");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_leader_that_steps_down_forwards_what_it_did_not_propose),
+        TEST(a_standby_forwards_writes_with_an_id),
+        TEST(a_performance_standby_answers_reads_itself),
+        TEST(a_plain_standby_forwards_reads_without_an_id),
+        TEST(a_read_that_stages_something_is_forwarded),
+        TEST(a_forward_of_unknown_fate_is_tried_again_with_its_id),
+        TEST(a_forward_that_never_succeeds_tells_what_is_known),
+        TEST(a_long_body_of_unknown_fate_is_not_tried_again),
+        TEST(without_an_active_node_a_write_waits_then_fails),
+        TEST(a_node_that_became_active_meanwhile_runs_the_call),
+        TEST(a_client_may_ask_to_be_redirected),
+        TEST(a_repeated_id_is_answered_from_its_first_try),
+        TEST(a_node_that_is_not_active_hands_the_call_back),
+        TEST(an_active_node_that_lost_the_commit_hands_it_back),
+        TEST(an_outside_step_runs_once_after_the_commit),
+        TEST(an_outside_step_does_not_follow_a_failure),
+        TEST(a_failed_outside_step_is_the_answer),
+        TEST(an_outside_step_of_unknown_fate_is_not_tried_again),
+        TEST(a_repeated_id_does_not_go_outside_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
