@@ -72,7 +72,7 @@ static void conn_move(struct http_conn *c, enum conn_phase phase)
     }
 }
 
-void http_conn_close(struct http_conn *c)
+static void conn_close(struct http_conn *c, void (*how)(struct http_wire *wire))
 {
     if (c->phase == CONN_CLOSING)
         return;
@@ -80,10 +80,15 @@ void http_conn_close(struct http_conn *c)
     conn_move(c, CONN_CLOSING);
     env_timer_stop(c->server->env, &c->timer);
     buf_done(&c->in);
-    http_wire_close(&c->wire);
+    how(&c->wire);
     c->x = NULL;
     if (x != NULL)
         http_exchange_orphan(x);
+}
+
+void http_conn_close(struct http_conn *c)
+{
+    conn_close(c, http_wire_close);
 }
 
 /* Nothing more is read as a request: let the output go, then end our side and wait a little, so
@@ -339,8 +344,8 @@ void http_conn_send(struct http_conn *c, struct http_out *out)
 
 void http_conn_answered(struct http_conn *c, bool cut)
 {
-    if (cut) {
-        http_conn_close(c);
+    if (cut) { /* without a length, an orderly end would look like a complete answer */
+        conn_close(c, http_wire_reset);
         return;
     }
     if (conn_over(c))

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BACKLOG = 1024, DRAIN_ACCEPT_MAX = 1024 };
+enum { BACKLOG = 1024, DRAIN_ACCEPT_MAX = 1024, ACCEPT_AGAIN_MS = 20 };
 
 void http_server_move(struct http_server *server, struct http_conn *c, bool idle)
 {
@@ -53,8 +53,11 @@ static void server_open(struct http_server *s, struct http_conn *c)
 static void server_accept(struct http_server *s)
 {
     struct http_conn *c = NULL;
-    s->accept_waits = server_conn(s, &c) != ST_OK;
-    if (s->accept_waits)
+    enum status st = server_conn(s, &c);
+    s->accept_waits = st != ST_OK;
+    if (st != ST_OK && st != ST_BUSY) /* for memory nobody tells when there is some again */
+        env_timer_set(s->env, &s->accept_timer, env_mono_ms(s->env) + ACCEPT_AGAIN_MS);
+    if (st != ST_OK)
         return;
     if (uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->wire.tcp) != 0)
         http_conn_close(c);
@@ -71,18 +74,29 @@ static void server_on_connection(uv_stream_t *listener, int err)
         server_accept(s);
 }
 
+static void server_accept_again(struct http_server *s)
+{
+    if (s->accept_waits && !s->draining)
+        server_accept(s);
+}
+
+static void server_on_accept_timer(struct env_timer *timer)
+{
+    server_accept_again(CONTAINER_OF(timer, struct http_server, accept_timer));
+}
+
 static void server_drained(struct env_task *task)
 {
     struct http_server *s = CONTAINER_OF(task, struct http_server, drain_task);
     env_timer_stop(s->env, &s->drain_timer);
+    env_timer_stop(s->env, &s->accept_timer);
     s->on_drained(s->done_ctx); /* last touch: the owner may free the server */
 }
 
 void http_server_less(struct http_server *server)
 {
-    if (server->accept_waits && !server->draining &&
-        server->n_conns < server->limits.connections_max)
-        server_accept(server);
+    if (server->n_conns < server->limits.connections_max)
+        server_accept_again(server);
     bool empty = server->n_conns == 0 && list_empty(&server->exchanges) && !server->listening;
     if (!server->draining || server->drained || !empty)
         return;
@@ -188,6 +202,7 @@ enum status http_server_start(struct env *env, const struct http_server_options 
     s->handler = options->handler;
     s->ctx = options->ctx;
     s->limits = options->limits != NULL ? *options->limits : http_limits_default;
+    s->accept_timer.fire = server_on_accept_timer;
     s->own_budget.bytes_max = HTTP_BUDGET_DEFAULT;
     s->budget = options->budget != NULL ? options->budget : &s->own_budget;
     http_scratch_init(&s->scratch);

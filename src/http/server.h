@@ -100,7 +100,7 @@ struct http_server {
     struct list idle; /* connections that wait for a request, longest first */
     struct list active, exchanges, spare;
     struct http_tally tally;
-    struct env_timer drain_timer;
+    struct env_timer drain_timer, accept_timer;
     struct env_task drain_task;
     void (*on_drained)(void *done_ctx);
     void *done_ctx;

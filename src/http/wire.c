@@ -23,6 +23,15 @@ static void wire_ended(struct http_wire *w, enum status st)
     w->ops->ended(w, st);
 }
 
+/* Output has failed: nothing goes either way any more, even if the peer's side had ended before. */
+static void wire_broken(struct http_wire *w)
+{
+    if (w->broken || w->closing)
+        return;
+    w->broken = w->ended = true;
+    w->ops->ended(w, ST_IO);
+}
+
 /* Output */
 
 static size_t out_len(const struct http_out *out)
@@ -126,7 +135,7 @@ static bool flush_plain(struct http_wire *w)
     enum status st = n != 0 ? wire_write(w, parts, n, &gone) : ST_OK;
     out_consume(w, gone);
     if (st != ST_OK)
-        wire_ended(w, st);
+        wire_broken(w);
     return st == ST_OK && !w->writing;
 }
 
@@ -161,7 +170,7 @@ static bool flush_tls(struct http_wire *w)
         st = wire_write(w, &left, 1, &gone);
     }
     if (st != ST_OK) {
-        wire_ended(w, st);
+        wire_broken(w);
         return false;
     }
     if (w->writing)
@@ -186,19 +195,19 @@ static void wire_end_side(struct http_wire *w)
         (void)flush_tls(w); /* what the socket does not take now follows by itself */
     }
     if (!w->closing && uv_shutdown(&w->shutdown, (uv_stream_t *)&w->tcp, wire_on_shutdown) != 0)
-        wire_ended(w, ST_IO);
+        wire_broken(w);
 }
 
 void http_wire_flush(struct http_wire *wire)
 {
-    if (wire->flushing || wire->closing || wire->writing)
+    if (wire->flushing || wire->closing || wire->writing || wire->broken)
         return;
     wire->flushing = true;
     bool more = true;
-    while (more && !wire->closing && !wire->writing)
+    while (more && !wire->closing && !wire->writing && !wire->broken)
         more = wire->tls != NULL ? flush_tls(wire) : flush_plain(wire);
     wire->flushing = false;
-    if (wire->finishing && !http_wire_pending(wire))
+    if (wire->finishing && !wire->broken && !http_wire_pending(wire))
         wire_end_side(wire);
 }
 
@@ -211,7 +220,7 @@ static void wire_on_wrote(uv_write_t *write, int err)
     if (w->closing)
         return;
     if (err != 0) {
-        wire_ended(w, ST_IO);
+        wire_broken(w);
         return;
     }
     if (w->tls != NULL)
@@ -443,4 +452,13 @@ void http_wire_close(struct http_wire *wire)
         return;
     wire->closing = true;
     uv_close((uv_handle_t *)&wire->tcp, wire_on_closed);
+}
+
+void http_wire_reset(struct http_wire *wire)
+{
+    if (wire->closing)
+        return;
+    wire->closing = true;
+    if (uv_tcp_close_reset(&wire->tcp, wire_on_closed) != 0) /* our side has ended already */
+        uv_close((uv_handle_t *)&wire->tcp, wire_on_closed);
 }

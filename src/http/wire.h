@@ -36,8 +36,8 @@ struct http_wire_ops {
     void (*data)(struct http_wire *wire, struct bytes plain); /* borrowed for the call */
     void (*secured)(struct http_wire *wire);                  /* the TLS handshake is over */
     void (*not_tls)(struct http_wire *wire);                  /* a client speaks in clear */
-    /* Once. ST_CLOSED: the peer ended its side, output is still possible; ST_CRYPTO: TLS failed;
-     * else broken. */
+    /* ST_CLOSED, first and once: the peer ended its side, output is still possible. Else once:
+     * ST_CRYPTO, TLS failed; broken. */
     void (*ended)(struct http_wire *wire, enum status st);
     void (*drained)(struct http_wire *wire); /* output that had to wait is out */
     void (*closed)(struct http_wire *wire);  /* last touch */
@@ -67,7 +67,7 @@ struct http_wire {
     uint64_t bytes_out;   /* plaintext, taken from the queue */
     uint64_t bytes_wrote; /* as given to the socket */
     bool server, secured, seen, reading, want_read, pumping, flushing, writing;
-    bool eof, ended, finishing, finished, closing;
+    bool eof, ended, broken, finishing, finished, closing;
     bool discard; /* the owner's: read on, and throw away */
 };
 
@@ -94,5 +94,7 @@ uint64_t http_wire_progress(const struct http_wire *wire);
 void http_wire_finish(struct http_wire *wire);
 /* Give up at once: queued output fails. May be called again. */
 void http_wire_close(struct http_wire *wire);
+/* The same, so that the peer cannot take it for an orderly end. */
+void http_wire_reset(struct http_wire *wire);
 
 #endif

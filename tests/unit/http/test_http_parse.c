@@ -1,4 +1,5 @@
 #include "base/mem.h"
+#include "http/hostile.h"
 #include "http/parse.h"
 
 #include <setjmp.h>
@@ -226,117 +227,14 @@ static void large_trailers_are_refused(void **ctx)
     check(bytes_of(text, (size_t)head + 500), "431\n");
 }
 
-/* Framings on which a proxy and a server might disagree. */
-#define RAW(literal)                                       \
-    {                                                      \
-        (const uint8_t *)("" literal), sizeof(literal) - 1 \
-    }
-#define LINE "POST / HTTP/1.1\r\n"
-#define HEAD LINE "Host: h\r\n"
-#define CHUNKED HEAD "Transfer-Encoding: chunked\r\n\r\n"
-static const struct {
-    struct bytes in;
-    const char *expected;
-} hostile[] = {
-    {RAW(HEAD "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), "400\n"},
-    {RAW(HEAD "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n"), "400\n"},
-    {RAW(HEAD "Content-Length: 1\r\nContent-Length: 1\r\n\r\na"), "400\n"},
-    {RAW(HEAD "Content-Length: 1\r\nContent-Length: 2\r\n\r\na"), "400\n"},
-    {RAW(HEAD "Content-Length: 1, 1\r\n\r\na"), "400\n"},
-    {RAW(HEAD "Content-Length: +1\r\n\r\na"), "400\n"},
-    {RAW(HEAD "Content-Length: -1\r\n\r\na"), "400\n"},
-    {RAW(HEAD "Content-Length: 0x1\r\n\r\na"), "400\n"},
-    {RAW(HEAD "Content-Length: 1 1\r\n\r\na"), "400\n"},
-    {RAW(HEAD "Content-Length:\r\n\r\n"), "400\n"},
-    {RAW(HEAD "Content-Length: 99999999999999999999\r\n\r\n"), "400\n"},
-    {RAW(HEAD "Content-Length: 18446744073709551617\r\n\r\n"), "400\n"},
-    {RAW(HEAD "Content-Length : 1\r\n\r\na"), "400\n"},
-    {RAW(HEAD " Content-Length: 1\r\n\r\na"), "400\n"},
-    {RAW(HEAD "Content-Length\r\n\r\n"), "400\n"},
-    {RAW(HEAD "Content-Length: 1\n\r\na"), "400\n"},
-    {RAW(HEAD "Content-Length: 1\r\n\n"), "400\n"},
-    {RAW(HEAD "Content-Length: 1\r\r\n\r\na"), "400\n"},
-    {RAW(HEAD "X: a\r\n b\r\n\r\n"), "400\n"},
-    {RAW(HEAD "X: a\r\n\tb\r\n\r\n"), "400\n"},
-    {RAW(HEAD "X: a\rb\r\n\r\n"), "400\n"},
-    {RAW(HEAD "X: a\nContent-Length: 1\r\n\r\n"), "400\n"},
-    {RAW(HEAD "X: a\0b\r\n\r\n"), "400\n"},
-    {RAW(HEAD "X\0: a\r\n\r\n"), "400\n"},
-    {RAW(HEAD "X(: a\r\n\r\n"), "400\n"},
-    {RAW(HEAD ": a\r\n\r\n"), "400\n"},
-    {RAW(HEAD "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), "501\n"},
-    {RAW(HEAD "Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n"), "400\n"},
-    {RAW(HEAD "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n"), "400\n"},
-    {RAW(HEAD "Transfer-Encoding: identity\r\n\r\n"), "501\n"},
-    {RAW(HEAD "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"), "501\n"},
-    {RAW(HEAD "Transfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n"), "501\n"},
-    {RAW(HEAD "Transfer-Encoding: \x0b"
-              "chunked\r\n\r\n0\r\n\r\n"),
-     "400\n"},
-    {RAW(HEAD "Transfer-Encoding:\r\n\r\n0\r\n\r\n"), "501\n"},
-    {RAW(HEAD "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"), "400\n"},
-    {RAW(HEAD "Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n"), "400\n"},
-    {RAW(HEAD "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n"), "400\n"},
-    {RAW("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "3 \r\nabc\r\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED " 3\r\nabc\r\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "+3\r\nabc\r\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "0x3\r\nabc\r\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "3;a=b\r\nabc\r\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "3\nabc\r\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "3\r\nabc\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "3\r\nabcd\r\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "3\r\nabc0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "3\rabc\r\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "-1\r\nabc\r\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "fffffffffffffffff\r\nabc\r\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "\r\n0\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "0\r\nX : y\r\n\r\n"), "400\n"},
-    {RAW(CHUNKED "0\n\n"), "400\n"},
-    {RAW(LINE "\r\n"), "400\n"},
-    {RAW(LINE "Host: a\r\nHost: a\r\n\r\n"), "400\n"},
-    {RAW(LINE "Host: a\r\nHost: b\r\n\r\n"), "400\n"},
-    {RAW(LINE "Host:\r\n\r\n"), "400\n"},
-    {RAW(LINE "Host: a b\r\n\r\n"), "400\n"},
-    {RAW(LINE "Host: a, b\r\n\r\n"), "400\n"},
-    {RAW(LINE "Host: a@b\r\n\r\n"), "400\n"},
-    {RAW(LINE "Host: a/b\r\n\r\n"), "400\n"},
-    {RAW("POST / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n"), "400\n"},
-    {RAW("POST http://a/ HTTP/1.1\r\nHost: b\r\n\r\n"), "400\n"},
-    {RAW("POST  / HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST /  HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST\t/ HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST / HTTP/1.1 \r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST / HTTP/1.1\nHost: h\r\n\r\n"), "400\n"},
-    {RAW(" POST / HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST /a b HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST /a\x80 HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST /a\0 HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST /a#b HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST * HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST a HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST ftp://h/ HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST http://h HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST /\r\n\r\n"), "505\n"},
-    {RAW("POST / HTTP/0.9\r\nHost: h\r\n\r\n"), "505\n"},
-    {RAW("POST / HTTP/1.2\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST / HTTP/2.0\r\nHost: h\r\n\r\n"), "505\n"},
-    {RAW("POST / HTTP/1.10\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("POST / http/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "501\n"},
-    {RAW("CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n"), "501\n"},
-    {RAW("TRACE / HTTP/1.1\r\nHost: h\r\n\r\n"), "501\n"},
-    {RAW("get / HTTP/1.1\r\nHost: h\r\n\r\n"), "400\n"},
-    {RAW("HTTP/1.1 200 OK\r\n\r\n"), "400\n"},
-    {RAW("\x16\x03\x01\x02"), "400\n"},
-    {RAW("\0\0\0\0"), "400\n"},
-};
-
 static void hostile_framings_are_refused(void **ctx)
 {
     (void)ctx; /* no state */
-    for (size_t i = 0; i < ARRAY_LEN(hostile); i++)
-        check(hostile[i].in, hostile[i].expected);
+    char expected[16];
+    for (size_t i = 0; i < ARRAY_LEN(hostile); i++) {
+        (void)snprintf(expected, sizeof expected, "%d\n", hostile[i].status); /* fits */
+        check(hostile[i].in, expected);
+    }
 }
 
 static void a_smuggled_request_is_never_seen(void **ctx)

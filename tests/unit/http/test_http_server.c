@@ -1,4 +1,5 @@
 #include "http/harness.h"
+#include "http/hostile.h"
 
 #include <stdlib.h>
 
@@ -23,6 +24,15 @@ static void respond_text(struct http_request *req, struct bytes text)
 {
     struct http_reply reply = {.status = 200, .content_type = "text/plain", .body = text};
     http_respond(req, &reply);
+}
+
+/* From the arena, which may have been out of memory. */
+static void respond_made(struct http_request *req, const char *text)
+{
+    if (text != NULL)
+        respond_text(req, bytes_str(text));
+    else
+        http_respond_status(req, ST_NOMEM, NULL);
 }
 
 static void job_done(struct env_work *work)
@@ -77,7 +87,7 @@ static void drip_piece(struct http_request *req, enum status st, struct bytes pi
         http_respond_status(req, st, NULL);
     } else if (last) {
         char *text = arena_format(&req->arena, "sum %llu\n", (unsigned long long)*sum);
-        respond_text(req, bytes_str(text));
+        respond_made(req, text);
     } else {
         http_body_next(req, drip_piece);
     }
@@ -115,7 +125,7 @@ static void respond_peer(struct http_request *req)
     http_peer_text(req, peer);
     char *text =
         arena_format(&req->arena, "peer %s %s\n", peer, http_is_tls(req) ? "tls" : "clear");
-    respond_text(req, bytes_str(text));
+    respond_made(req, text);
 }
 
 static void respond_about(struct http_request *req)
@@ -125,7 +135,7 @@ static void respond_about(struct http_request *req)
         &req->arena, "%s %.*s?%.*s token=%.*s body=%zu\n", http_method_name(req->method),
         (int)req->path.len, (const char *)req->path.data, (int)req->query.len,
         (const char *)req->query.data, (int)token.len, (const char *)token.data, req->body.len);
-    respond_text(req, bytes_str(text));
+    respond_made(req, text);
 }
 
 static void release_held(void)
@@ -417,6 +427,24 @@ static void what_is_malformed_is_refused_and_closed(void **ctx)
     }
 }
 
+static void hostile_framings_are_refused_and_closed(void **ctx)
+{
+    char want[40];
+    (void)ctx; /* static */
+    for (size_t i = 0; i < ARRAY_LEN(hostile); i++) {
+        CLEANUP(buf_done) struct buf in = {0};
+        buf_add(&in, BYTES("GET /first HTTP/1.1\r\n" HOST "\r\n"));
+        buf_add(&in, hostile[i].in);
+        buf_add(&in, BYTES("GET /smuggled HTTP/1.1\r\n" HOST "\r\n"));
+        const char *out = talk(buf_bytes(&in)); /* returns when the server closes */
+        (void)snprintf(want, sizeof want, "HTTP/1.1 %d ", hostile[i].status); /* fits */
+        assert_has(out, "GET /first");
+        assert_has(out, want);
+        assert_int_equal(count(out, "HTTP/1.1 "), 2);
+        assert_null(strstr(out, "smuggled"));
+    }
+}
+
 static void nothing_behind_a_refused_request_is_served(void **ctx)
 {
     (void)ctx; /* static */
@@ -580,6 +608,34 @@ static void the_loss_of_the_peer_is_told_once(void **ctx)
     assert_int_equal(atomic_load(&gone_calls), 1);
 }
 
+static void await_no_connection(void)
+{
+    struct http_counters n = {.connections_open = 1};
+    for (int i = 0; i < 2000 && n.connections_open != 0; i++) {
+        usleep(1000);
+        http_server_counters(h.server, &n);
+    }
+    assert_int_equal(n.connections_open, 0);
+}
+
+static void a_peer_that_leaves_within_an_answer_is_noticed(void **ctx)
+{
+    static char out[70000];
+    (void)ctx; /* static */
+    int fd = dial(&h), half = dial(&h);
+    (void)say(fd, BYTES("GET /flow?100000000 HTTP/1.1\r\n" HOST "\r\n"));
+    (void)say(half, BYTES("GET /flow?100000000 HTTP/1.1\r\n" HOST "\r\n"));
+    assert_int_equal(shutdown(half, SHUT_WR), 0); /* ends its side first */
+    (void)hear(fd, out, sizeof out, NULL);
+    (void)hear(half, out, sizeof out, NULL);
+    (void)close(fd);
+    (void)close(half);
+    await_no_connection();
+    struct http_counters n;
+    http_server_counters(h.server, &n);
+    assert_int_equal(n.timeouts, 0);
+}
+
 static void an_early_answer_closes_when_a_body_was_announced(void **ctx)
 {
     (void)ctx; /* static */
@@ -622,10 +678,50 @@ static void what_happens_is_counted(void **ctx)
     assert_true(n.bytes_in > 50 && n.bytes_out > 200);
 }
 
-static void every_allocation_may_fail(void **ctx)
+static uint64_t fail_nth;
+static atomic_bool fail_armed;
+
+static void arm(struct env_task *task)
+{
+    (void)task; /* static */
+    mem_fail_nth(fail_nth);
+    atomic_store(&fail_armed, true);
+}
+
+static const char *const fallible[] = {
+    "GET /a HTTP/1.1\r\n" HOST CLOSE "\r\n",
+    "PUT /echo HTTP/1.1\r\n" HOST CLOSE "Content-Length: 30000\r\n\r\n",
+    "PUT /drip HTTP/1.1\r\n" HOST CLOSE "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+    "GET /quote HTTP/1.1\r\n" HOST "\r\nGET /none HTTP/1.1\r\n" HOST "\r\nGET /x",
+    "garbage\r\n",
+};
+
+static void the_server_survives_lack_of_memory(void **ctx)
+{
+    static struct env_task arm_task = {.run = arm};
+    static uint8_t body[30000];
+    static char out[40000];
+    (void)ctx; /* static */
+    for (fail_nth = 1; fail_nth < 12; fail_nth++)
+        for (size_t i = 0; i < ARRAY_LEN(fallible); i++) {
+            atomic_store(&fail_armed, false);
+            env_post(h.env, &arm_task);
+            while (!atomic_load(&fail_armed))
+                sched_yield();
+            int fd = dial(&h);
+            (void)say(fd, bytes_str(fallible[i]));
+            if (strstr(fallible[i], "30000") != NULL)
+                (void)say(fd, bytes_of(body, sizeof body));
+            assert_int_equal(shutdown(fd, SHUT_WR), 0);
+            (void)hear(fd, out, sizeof out, NULL); /* an answer, or just an end */
+            (void)close(fd);
+        }
+    await_no_connection();
+}
+
+static void starting_survives_lack_of_memory(void **ctx)
 {
     (void)ctx; /* static */
-    /* The server's thread counts its own allocations; here only that of starting can fail. */
     struct http_server *server = NULL;
     mem_fail_nth(1);
     assert_int_equal(http_server_start(h.env, &h.options, &server, NULL), ST_NOMEM);
@@ -650,6 +746,7 @@ int main(void)
         TEST(a_half_closed_client_is_still_answered),
         TEST(expecting_clients_are_told_to_continue),
         TEST(what_is_malformed_is_refused_and_closed),
+        TEST(hostile_framings_are_refused_and_closed),
         TEST(nothing_behind_a_refused_request_is_served),
         TEST(requests_before_a_malformed_one_are_served),
         TEST(a_body_above_the_limit_is_refused_before_it_is_sent),
@@ -661,11 +758,13 @@ int main(void)
         TEST(an_answer_that_falls_short_is_cut),
         TEST(a_slow_reader_gets_all_of_a_large_answer),
         TEST(the_loss_of_the_peer_is_told_once),
+        TEST(a_peer_that_leaves_within_an_answer_is_noticed),
         TEST(an_early_answer_closes_when_a_body_was_announced),
         TEST(a_header_that_would_split_the_answer_is_left_out),
         TEST(the_peer_is_known),
         TEST(what_happens_is_counted),
-        TEST(every_allocation_may_fail),
+        TEST(the_server_survives_lack_of_memory),
+        TEST(starting_survives_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
