@@ -6,6 +6,7 @@
 #include "loop/loop.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -19,6 +20,8 @@ static int usage(FILE *to)
                       "                        make the certificates of a new cluster\n"
                       "  cluster add -out DIR NAME[,HOST…]\n"
                       "                        make those of one more node\n"
+                      "  dump log DIR          explain the log of a data directory\n"
+                      "  dump snapshot FILE    explain a snapshot\n"
                       "  version\n"); /* standard output and error are all there is */
     if (to == stdout)
         cli_usage();
@@ -141,6 +144,62 @@ static int run_cluster(int argc, char **argv)
     return make_certificates(out, argc, argv, add);
 }
 
+static void print_line(void *ctx, const char *text)
+{
+    (void)ctx;
+    printf("%s\n", text);
+}
+
+/* The directory a path stands in, and its name there. */
+static void split_path(const char *path, char dir[PATH_MAX], const char **ret_name)
+{
+    const char *slash = strrchr(path, '/');
+    size_t len = slash == NULL ? 0 : (size_t)(slash - path);
+    *ret_name = slash == NULL ? path : slash + 1;
+    (void)snprintf(dir, PATH_MAX, "%.*s", slash == NULL ? 1 : (int)MAX(len, (size_t)1),
+                   slash == NULL ? "." : path); /* a path that is too long is not found */
+}
+
+/* A node's data_dir holds the replica in a folder of its own; either may be named. */
+static enum status dump_log(const char *path, struct reason *reason)
+{
+    struct fs *fs;
+    struct stat info;
+    char replica[PATH_MAX];
+    (void)snprintf(replica, sizeof replica, "%s/raft", path); /* as above */
+    TRY(loop_fs_new(stat(replica, &info) == 0 ? replica : path, &fs, reason));
+    enum status st = rlog_dump_log(fs, "", print_line, NULL);
+    loop_fs_free(fs);
+    return st;
+}
+
+static enum status dump_snapshot(const char *path, struct reason *reason)
+{
+    struct fs *fs;
+    char dir[PATH_MAX];
+    const char *name;
+    split_path(path, dir, &name);
+    TRY(loop_fs_new(dir, &fs, reason));
+    enum status st = rlog_dump_snapshot(fs, name, print_line, NULL);
+    loop_fs_free(fs);
+    return st;
+}
+
+static int run_dump(int argc, char **argv)
+{
+    struct reason reason = {{0}};
+    enum status st;
+    if (argc != 2)
+        return usage(stderr);
+    if (strcmp(argv[0], "log") == 0)
+        st = dump_log(argv[1], &reason);
+    else if (strcmp(argv[0], "snapshot") == 0)
+        st = dump_snapshot(argv[1], &reason);
+    else
+        return usage(stderr);
+    return st == ST_OK ? EXIT_SUCCESS : fail(argv[1], st, &reason);
+}
+
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
@@ -152,6 +211,8 @@ int main(int argc, char **argv)
         return run_server(argc, argv);
     if (strcmp(command, "cluster") == 0)
         return run_cluster(argc, argv);
+    if (strcmp(command, "dump") == 0)
+        return run_dump(argc, argv);
     if (strcmp(command, "version") == 0 || strcmp(command, "-version") == 0) {
         printf("holdfast %s\n", HOLDFAST_VERSION);
         return EXIT_SUCCESS;

@@ -112,7 +112,7 @@ static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned 
     if (n_parts >= ARRAY_LEN(few))
         all = mem_alloc((n_parts + 1) * sizeof *all);
     if (all == NULL)
-        return; /* a lost frame, as any other */
+        return;             /* a lost frame, as any other */
     le64_put(head + 1, to); /* another incarnation at that address must not take it */
     all[0] = bytes_of(head, sizeof head);
     memcpy(all + 1, parts, n_parts * sizeof *parts);
@@ -166,6 +166,7 @@ static enum status replica_start(struct node *n, bool founder, struct reason *re
         .reserve_bytes = n->options.reserve_bytes,
     };
     fill_identity(n, &o.identity);
+    node_role_start(n, !founder);
     if (n->mesh == NULL)
         TRY(node_mesh_open(n, reason));
     TRY(rlog_start(&o, &n->rlog, reason));

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define NODE_RAFT_DIR "raft"
+#define NODE_MARK_FILE "initialized"
 #define NODE_LEADER_KEY RLOG_LOCAL "core/leader"
 
 enum {
@@ -94,6 +95,7 @@ void node_join_hear(struct node *n, uint64_t from, const char *from_name, enum n
                     struct bytes content);
 
 /* node_role.c */
+void node_role_start(struct node *n, bool joins); /* before the replica runs */
 void node_role_changed(struct node *n); /* leadership, readiness, members, or a tick */
 void node_role_applied(struct node *n, uint64_t index, uint64_t version);
 

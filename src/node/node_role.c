@@ -1,6 +1,7 @@
 /* What each change of the replica means for this node: unsealing, the active role, who leads. */
 #include "node/node_parts.h"
 
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/trace.h"
 
@@ -58,6 +59,42 @@ static void unseal(struct node *n, const struct barrier_records *records)
     }
 }
 
+static void set_initialized(struct node *n)
+{
+    pthread_mutex_lock(&n->lock);
+    n->status.initialized = true;
+    pthread_mutex_unlock(&n->lock);
+}
+
+/* A mark beside the replica: until its log is applied again after a start, the state looks empty,
+ * and "not initialised" would be a lie. */
+static void note_initialized(struct node *n)
+{
+    struct fs_file *mark;
+    if (n->status.initialized)
+        return;
+    set_initialized(n);
+    enum status st = fs_open(n->fs, NODE_MARK_FILE, FS_WRITE | FS_CREATE, &mark);
+    if (st == ST_OK) {
+        st = fs_sync(mark);
+        fs_close(mark);
+    }
+    if (st == ST_OK)
+        st = fs_sync_dir(n->fs, "");
+    if (st != ST_OK)
+        trace(TRACE_WARN, "node", "%s: %s", NODE_MARK_FILE, status_text(st));
+}
+
+void node_role_start(struct node *n, bool joins)
+{
+    struct fs_file *mark;
+    bool marked = fs_open(n->fs, NODE_MARK_FILE, FS_READ, &mark) == ST_OK;
+    if (marked)
+        fs_close(mark);
+    if (marked || joins)
+        set_initialized(n); /* whom one joins is there already */
+}
+
 /* The barrier's records changed, or were never read. */
 static void follow_barrier(struct node *n, const struct store_pin *pin)
 {
@@ -66,11 +103,9 @@ static void follow_barrier(struct node *n, const struct store_pin *pin)
     if (newest == n->core_version && !barrier_is_sealed(n->barrier))
         return;
     read_records(pin, &records);
-    pthread_mutex_lock(&n->lock);
-    n->status.initialized = records.keyring.len != 0;
-    pthread_mutex_unlock(&n->lock);
     if (records.keyring.len == 0)
         return;
+    note_initialized(n);
     if (barrier_is_sealed(n->barrier))
         unseal(n, &records);
     else if (barrier_follow(n->barrier, &records) != ST_OK) {

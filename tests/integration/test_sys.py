@@ -28,6 +28,18 @@ def test_a_cluster_says_what_it_is_before_and_after_init():
         with_init.__exit__(None, None, None)
 
 
+def test_a_restarted_cluster_never_says_that_it_is_not_initialised():
+    with Cluster() as cluster:
+        for node in cluster.nodes:
+            assert node.stop() == 0
+        cluster.start()
+        seen = set()
+        deadline = time.monotonic() + 30
+        while not {200, 473} <= seen and time.monotonic() < deadline:
+            seen |= {node.health() for node in cluster.nodes}
+        assert seen - {0} <= {200, 473, 503}, seen
+
+
 def test_health_tells_the_active_node_from_the_standbys(cluster):
     active = cluster.active()
     body = active.call("GET", "/v1/sys/health", token="").json

@@ -1,0 +1,39 @@
+"""`holdfast dump` explains what a node left on its disk, also while the node runs."""
+
+import subprocess
+import time
+
+from cluster import HOLDFAST, Cluster
+
+
+def dump(*args):
+    return subprocess.run([HOLDFAST, "dump", *args], capture_output=True, text=True, timeout=60)
+
+
+def test_dump_explains_log_and_snapshot():
+    with Cluster(config={"snapshot_log_bytes": 65536}) as cluster:
+        node = cluster.nodes[0]
+        for n in range(300):
+            assert node.call("PUT", f"/v1/kv/dump/{n}", {"secret": "tell nobody" * 50}).status == 204
+        deadline = time.monotonic() + 20
+        while not list(node.data.glob("**/*.snap")):
+            assert time.monotonic() < deadline, "no snapshot was taken"
+            time.sleep(0.1)
+        log = dump("log", str(node.data))
+        assert log.returncode == 0, log.stderr
+        assert "node1" in log.stdout and "term" in log.stdout
+        snapshot = dump("snapshot", str(sorted(node.data.glob("**/*.snap"))[-1]))
+        assert snapshot.returncode == 0, snapshot.stderr
+        assert "s/core/keyring" in snapshot.stdout
+        for text in (log.stdout, snapshot.stdout):
+            assert "tell nobody" not in text and cluster.token not in text
+        assert node.call("GET", "/v1/kv/dump/299").status == 200
+
+
+def test_dump_says_what_is_wrong(tmp_path):
+    missing = dump("log", str(tmp_path / "none"))
+    assert missing.returncode == 1 and missing.stderr
+    broken = tmp_path / "x.snap"
+    broken.write_bytes(b"not a snapshot" * 100)
+    answer = dump("snapshot", str(broken))
+    assert answer.returncode == 1 or "corrupt" in answer.stdout.lower() + answer.stderr.lower()
