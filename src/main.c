@@ -165,10 +165,16 @@ static enum status dump_log(const char *path, struct reason *reason)
 {
     struct fs *fs;
     struct stat info;
-    char replica[PATH_MAX];
-    (void)snprintf(replica, sizeof replica, "%s/raft", path); /* as above */
-    TRY(loop_fs_new(stat(replica, &info) == 0 ? replica : path, &fs, reason));
-    enum status st = rlog_dump_log(fs, "", print_line, NULL);
+    char whole[PATH_MAX], replica[PATH_MAX + 8], dir[PATH_MAX];
+    const char *name;
+    if (realpath(path, whole) == NULL) {
+        reason_set(reason, "%s", strerror(errno));
+        return status_from_errno(errno);
+    }
+    (void)snprintf(replica, sizeof replica, "%s/raft", whole); /* fits */
+    split_path(stat(replica, &info) == 0 ? replica : whole, dir, &name);
+    TRY(loop_fs_new(dir, &fs, reason));
+    enum status st = rlog_dump_log(fs, name, print_line, NULL);
     loop_fs_free(fs);
     return st;
 }
