@@ -35,16 +35,11 @@ struct clients {
     struct client *all;
     unsigned n;
     uint64_t numbers;
+    bool initialized;             /* the barrier's keys are stored */
     uint64_t last_seen[KEYS_MAX]; /* register values, for cas */
     struct history registers[KEYS_MAX];
     struct elements lists[LISTS], groups[GROUPS];
 };
-
-static bool op_reads(const struct op *op)
-{
-    return op->kind == OP_READ || op->kind == OP_LIST || op->kind == OP_TOTAL ||
-           op->kind == OP_COUNT;
-}
 
 static void number_add(uint64_t **list, size_t *n, uint64_t number)
 {
@@ -129,6 +124,7 @@ static void record(struct client *cl, enum answer answer, const struct reply *re
     case OP_APPEND: record_element(cl, &cs->lists[cl->op.key], answer); break;
     case OP_TOTAL: check_total(cl, value); break;
     case OP_ADD: record_element(cl, &cs->groups[cl->op.key], answer); break;
+    case OP_INIT: cs->initialized = cs->initialized || answer != ANSWER_UNKNOWN; break;
     case OP_COUNT:
     case OP_TRANSFER:
     case OP_NOISE:
@@ -213,7 +209,8 @@ static void begin(struct client *cl)
     struct cluster *c = cl->cluster;
     struct clients *cs = c->clients;
     struct op *op = &cl->op;
-    *op = (struct op){.client = cl->index, .kind = choose_kind(&cl->rng), .number = ++cs->numbers};
+    *op = (struct op){.client = cl->index, .number = ++cs->numbers};
+    op->kind = cs->initialized ? choose_kind(&cl->rng) : OP_INIT;
     op->key = choose_key(cl, op->kind);
     op->pad = rng_below(&cl->rng, c->profile.value_bytes_max + 1);
     if (rng_chance(&cl->rng, 900))
@@ -368,38 +365,25 @@ static void check_elements(struct cluster *c, const char *what, const struct ele
         core_fail(&c->core, "%s: %zu elements of which only %zu were written", what, n, expected);
 }
 
-static void check_list_key(struct cluster *c, const struct store_pin *pin, uint64_t i)
+static void check_stored(struct cluster *c, struct node *leader, bool group, uint64_t i)
 {
     char what[32];
-    size_t n;
-    uint64_t *have = list_read(pin, i, &n);
-    snprintf(what, sizeof what, "list %" PRIu64, i);
-    check_elements(c, what, &c->clients->lists[i], have, n);
-    free(have);
-}
-
-static void check_group(struct cluster *c, const struct store_pin *pin, uint64_t i)
-{
-    char what[32];
-    size_t n;
-    uint64_t *have = group_read(pin, i, &n);
-    snprintf(what, sizeof what, "group %" PRIu64, i);
-    check_elements(c, what, &c->clients->groups[i], have, n);
+    struct numbers *have = elements_read(leader, group, i);
+    snprintf(what, sizeof what, "%s %" PRIu64, group ? "group" : "list", i);
+    check_elements(c, what, group ? &c->clients->groups[i] : &c->clients->lists[i], have->all,
+                   have->n);
+    free(have->all);
     free(have);
 }
 
 void clients_check(struct cluster *c)
 {
     struct node *leader = cluster_leader(c);
-    struct store_pin pin;
     ASSERT(leader != NULL);
-    if (store_pin(rlog_store(leader->rlog), "sim", 0, &pin) != ST_OK)
-        core_fail(&c->core, "%s: no pin is free", leader->name);
     for (uint64_t i = 0; i < LISTS; i++)
-        check_list_key(c, &pin, i);
+        check_stored(c, leader, false, i);
     for (uint64_t i = 0; i < GROUPS; i++)
-        check_group(c, &pin, i);
-    store_unpin(&pin);
+        check_stored(c, leader, true, i);
     for (unsigned i = 0; i < KEYS_MAX; i++)
         check_register(c, i);
 }

@@ -8,6 +8,7 @@
 #include "raft/rlog.h"
 #include "sim_env.h"
 #include "sim_net.h"
+#include "state/state_core.h"
 
 struct cluster;
 struct clients;
@@ -38,6 +39,11 @@ struct node {
     struct sim_env env;
     struct sim_clock clock;
     struct rlog *rlog;
+    struct barrier *barrier;
+    struct state_log log;
+    struct state *service;
+    unsigned requests; /* under way */
+    bool may_unseal;
     struct event restart, switch_off;
     bool removed;                             /* from the cluster: its id is used up */
     uint64_t peers[SLOTS + RLOG_MEMBERS_MAX]; /* ids it may send to */
@@ -76,6 +82,7 @@ struct cluster {
     bool calm; /* faults are over */
     uint64_t processes;
     uint8_t id[16];
+    struct seal seal; /* the same for every node */
     struct tally tally;
 };
 

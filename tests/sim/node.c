@@ -118,6 +118,7 @@ static void on_applied(void *ctx, uint64_t index, uint64_t version)
     n->looked_at = false;
     if (!n->fs.dead && !n->fatal)
         check_applied(n, index, version);
+    n->may_unseal = true;
 }
 
 /* Frames. */
@@ -197,6 +198,9 @@ static void process_end(struct node *n, uint64_t down_ns)
     sim_env_done(&n->env);
     sim_mem_drop(owner_of(n));
     n->rlog = NULL;
+    n->service = NULL;
+    n->barrier = NULL;
+    n->requests = 0;
     n->process = 0;
     n->fatal = n->stopping = false;
     n->state = NODE_DOWN;
@@ -232,6 +236,34 @@ static void on_closed(void *ctx)
     n->rlog = NULL;
 }
 
+/* What the process made besides the replica. */
+static enum status service_start(struct node *n)
+{
+    TRY(barrier_new(&n->barrier));
+    n->log = state_log_of(n->rlog, &n->env.env);
+    return state_new(&n->env.env, &n->log, n->barrier, &n->service);
+}
+
+static void service_stop(struct node *n)
+{
+    state_free(n->service);
+    barrier_free(n->barrier);
+    n->service = NULL;
+    n->barrier = NULL;
+}
+
+/* Unseal as soon as the state has what it takes. */
+static void service_unseal(struct node *n)
+{
+    struct reason reason = {0};
+    if (n->barrier == NULL || !barrier_is_sealed(n->barrier))
+        return;
+    enum status st = state_unseal(rlog_store(n->rlog), n->barrier, &n->cluster->seal, &reason);
+    if (st != ST_OK && st != ST_NOT_FOUND)
+        core_fail(&n->cluster->core, "%s cannot be unsealed: %s: %s", n->name, status_name(st),
+                  reason.text);
+}
+
 void node_stop(struct node *n, uint64_t down_ns)
 {
     core_say(&n->cluster->core, "%s is stopped", n->name);
@@ -246,6 +278,7 @@ void node_stop(struct node *n, uint64_t down_ns)
 static void stopped(struct node *n)
 {
     struct cluster *c = n->cluster;
+    service_stop(n);
     sim_env_done(&n->env);
     if (sim_mem_count(owner_of(n)) != 0)
         core_fail(&c->core, "%s: %" PRIu64 " allocations left after a proper stop", n->name,
@@ -264,7 +297,7 @@ static bool on_left(void *ctx)
         node_power_off(n, rng_between(&c->rng, 5, c->profile.down_ms_max) * SIM_MS);
         return false;
     }
-    if (n->stopping && n->rlog == NULL) {
+    if (n->stopping && n->rlog == NULL && n->requests == 0) {
         stopped(n);
         return false;
     }
@@ -274,6 +307,10 @@ static bool on_left(void *ctx)
         core_say(&c->core, "%s stops: %s", n->name, n->reason.text);
         node_kill(n, rng_between(&c->rng, 100, 1000) * SIM_MS);
         return false;
+    }
+    if (n->may_unseal && !n->stopping) {
+        n->may_unseal = false;
+        service_unseal(n);
     }
     if (!n->looked_at && !n->stopping) {
         n->looked_at = true;
@@ -408,8 +445,10 @@ void node_start(struct node *n)
     enum status st = rlog_start(&options, &n->rlog, &n->reason);
     c->tally.restarts++;
     n->looked_at = false;
+    if (st == ST_OK && service_start(n) != ST_OK)
+        core_fail(&c->core, "%s: out of memory", n->name);
     if (st == ST_OK) {
-        n->started = true;
+        n->started = n->may_unseal = true;
         check_incarnation(n);
         check_started(n);
         (void)sim_env_leave(&n->env); /* the power may have gone meanwhile */

@@ -1,8 +1,9 @@
-/* A node's side of an operation: what a handler of the program would do.
+/* A node's side of an operation: a handler of the program on `src/state`, and what surrounds it.
  *
- * A read waits for a confirmed index. A write is computed on the node's own newest state with
- * everything it read as preconditions, proposed by the leader (others forward it), and computed
- * again after a conflict. An answer that writes nothing is a read. */
+ * A read waits for a confirmed index, then is computed. A write is computed on the node's own
+ * newest state and committed; others than the active node forward it. After a conflict it is
+ * computed again. A write that turns out to change nothing is answered once its reads are
+ * confirmed. */
 #include "ops.h"
 
 #include "base/mem.h"
@@ -19,12 +20,16 @@ struct request {
     struct cluster *cluster;
     struct node *node;
     struct op op;
-    struct rlog_read read;
-    struct rlog_propose propose;
-    struct buf txn;
-    uint64_t acked; /* when the read began */
+    struct arena arena;
+    struct state_txn txn;
+    struct state_read read;
+    struct state_commit commit;
+    struct state_confirm confirm;
+    struct state_init init;
+    uint8_t answer[8]; /* kept by the program for repeated requests */
+    uint64_t acked;    /* when the read began */
     unsigned runs;
-    bool confirmed; /* a read was done for this run */
+    enum status why; /* the last status it met */
 };
 
 struct delivery {
@@ -66,24 +71,24 @@ static void reply_send(struct reply *reply)
 
 static void request_free(struct request *r)
 {
-    buf_done(&r->txn);
+    state_end(&r->txn);
+    state_commit_done(&r->commit);
+    state_init_done(&r->init);
+    arena_done(&r->arena);
+    r->node->requests--;
     mem_free(r);
 }
 
 static void request_answer(struct request *r, enum answer answer)
 {
-    if (r->propose.ticket != 0)
-        rlog_ticket_drop(r->node->rlog, r->propose.ticket);
+    core_say(&r->cluster->core, "%s: op %" PRIu64 " ends with %s", r->node->name, r->op.number,
+             status_name(r->why));
     reply_send(reply_new(r->cluster, &r->op, r->node->slot, answer, 0));
     request_free(r);
 }
 
-/* Values: the number that was written, then padding. */
-
-static uint64_t item_number(const struct store_item *item)
-{
-    return item->value.len >= 8 ? le64_get(item->value.data) : 0;
-}
+/* Values: the number that was written, then padding. The bank is stored without encryption, so that
+ * its total can be checked on every node, whether it is sealed or not. */
 
 /* "s/KIND/A" */
 static struct bytes key1(char buf[64], const char *kind, uint64_t a)
@@ -102,20 +107,9 @@ static struct bytes group_prefix(char buf[64], uint64_t group)
     return bytes_of(buf, (size_t)snprintf(buf, 64, "s/group/%" PRIu64 "/", group));
 }
 
-static bool look_up(const struct store_pin *pin, struct bytes key, struct store_item *item)
+static uint64_t number_of(struct bytes value)
 {
-    *item = (struct store_item){0};
-    return store_get(pin, key, item) == ST_OK;
-}
-
-static void put_number(struct rlog_txn_builder *b, struct bytes key, uint64_t number, uint64_t pad)
-{
-    struct buf value = {0};
-    buf_add_u64(&value, number);
-    for (uint64_t i = 0; i < pad; i++)
-        buf_add_u8(&value, (uint8_t)(i * number >> 3));
-    rlog_txn_put(b, key, buf_bytes(&value));
-    buf_done(&value);
+    return value.len >= 8 ? le64_get(value.data) : 0;
 }
 
 uint64_t bank_total(const struct store_pin *pin)
@@ -124,290 +118,337 @@ uint64_t bank_total(const struct store_pin *pin)
     for (uint64_t i = 0; i < ACCOUNTS; i++) {
         struct store_item item;
         char buf[64];
-        if (look_up(pin, key1(buf, "bank", i), &item))
-            total += item_number(&item);
+        if (store_get(pin, key1(buf, "bank", i), &item) == ST_OK)
+            total += number_of(item.value);
     }
     return total;
 }
 
+static enum status put_number(struct state_txn *txn, struct bytes key, uint64_t number,
+                              uint64_t pad)
+{
+    uint8_t *value = arena_alloc(txn->arena, 8 + (size_t)pad);
+    if (value == NULL)
+        return ST_NOMEM;
+    le64_put(value, number);
+    for (uint64_t i = 0; i < pad; i++)
+        value[8 + i] = (uint8_t)(i * number >> 3);
+    return state_put(txn, key, bytes_of(value, 8 + (size_t)pad));
+}
+
+/* 0 when the key is absent. */
+static enum status get_number(struct state_txn *txn, struct bytes key, uint64_t *ret_number)
+{
+    struct state_value value;
+    enum status st = state_get(txn, key, &value);
+    *ret_number = st == ST_OK ? number_of(value.value) : 0;
+    return st == ST_NOT_FOUND ? ST_OK : st;
+}
+
+static enum status bank_read(struct state_txn *txn, uint64_t account, uint64_t *ret_balance)
+{
+    char buf[64];
+    struct state_value value;
+    enum status st = state_get_raw(txn, key1(buf, "bank", account), &value);
+    *ret_balance = st == ST_OK ? number_of(value.value) : 0;
+    return st == ST_NOT_FOUND ? ST_OK : st;
+}
+
+static enum status bank_write(struct state_txn *txn, uint64_t account, uint64_t balance)
+{
+    char buf[64];
+    uint8_t value[8];
+    le64_put(value, balance);
+    return state_put_raw(txn, key1(buf, "bank", account), bytes_of(value, sizeof value));
+}
+
+static enum status bank_sum(struct state_txn *txn, uint64_t *ret_total)
+{
+    uint64_t total = 0, balance;
+    for (uint64_t i = 0; i < ACCOUNTS; i++) {
+        TRY(bank_read(txn, i, &balance));
+        total += balance;
+    }
+    *ret_total = total;
+    return ST_OK;
+}
+
 /* The accounts are opened by the first transfer. */
-static bool build_transfer(struct request *r, const struct store_pin *pin,
-                           struct rlog_txn_builder *b)
+static enum status do_transfer(struct request *r)
 {
+    struct state_txn *txn = &r->txn;
     uint64_t from = r->op.key % ACCOUNTS, to = (r->op.key / ACCOUNTS) % ACCOUNTS;
-    uint64_t amount = 1 + r->op.expect % 40, have[ACCOUNTS];
-    bool open = bank_total(pin) != 0;
-    for (uint64_t i = 0; i < ACCOUNTS; i++) {
-        struct store_item item;
-        char buf[64];
-        struct bytes key = key1(buf, "bank", i);
-        bool there = look_up(pin, key, &item);
-        have[i] = open ? item_number(&item) : BALANCE;
-        if (!open || i == from || i == to)
-            rlog_txn_need_key(b, key, there ? item.modified : 0);
+    uint64_t amount = 1 + r->op.expect % 40, have_from, have_to;
+    TRY(bank_read(txn, from, &have_from));
+    TRY(bank_read(txn, to, &have_to));
+    if (have_from + have_to == 0) {
+        uint64_t total;
+        TRY(bank_sum(txn, &total));
+        for (uint64_t i = 0; i < ACCOUNTS && total == 0; i++)
+            TRY(bank_write(txn, i, BALANCE));
+        return ST_OK;
     }
-    if (from == to || have[from] < amount)
-        return false;
-    have[from] -= amount;
-    have[to] += amount;
-    for (uint64_t i = 0; i < ACCOUNTS; i++) {
-        char buf[64];
-        if (!open || i == from || i == to)
-            put_number(b, key1(buf, "bank", i), have[i], 0);
+    if (from == to || have_from < amount)
+        return ST_OK;
+    TRY(bank_write(txn, from, have_from - amount));
+    return bank_write(txn, to, have_to + amount);
+}
+
+static enum status group_read(struct state_txn *txn, uint64_t group, bool values,
+                              struct numbers *ret)
+{
+    char buf[64];
+    struct state_iter *iter = arena_alloc(txn->arena, sizeof *iter);
+    if (iter == NULL)
+        return ST_NOMEM;
+    TRY(state_scan(txn, group_prefix(buf, group), (struct bytes){0}, iter));
+    while (state_iter_next(iter)) {
+        struct bytes value = {0};
+        if (values)
+            TRY(state_iter_value(iter, &value));
+        ret->all = sim_grow(ret->all, (ret->n + 1) * sizeof *ret->all);
+        ret->all[ret->n++] = number_of(value);
     }
-    return true;
+    return txn->status;
 }
 
-uint64_t *group_read(const struct store_pin *pin, uint64_t group, size_t *ret_n)
+static enum status do_add(struct request *r)
 {
-    struct store_iter *iter = sim_alloc(sizeof *iter);
-    uint64_t *have = NULL;
+    struct numbers have = {0};
     char buf[64];
-    size_t n = 0;
-    store_iter_init(iter, pin, group_prefix(buf, group), (struct bytes){0});
-    while (store_iter_next(iter)) {
-        have = sim_grow(have, (n + 1) * sizeof *have);
-        have[n++] = item_number(&iter->item);
-    }
-    free(iter);
-    *ret_n = n;
-    return have;
+    enum status st = group_read(&r->txn, r->op.key, false, &have);
+    free(have.all);
+    TRY(st);
+    return put_number(&r->txn, key2(buf, "s/group", r->op.key, have.n), r->op.number, r->op.pad);
 }
 
-static uint64_t group_count(const struct store_pin *pin, uint64_t group)
-{
-    size_t n;
-    free(group_read(pin, group, &n));
-    return n;
-}
-
-uint64_t *list_read(const struct store_pin *pin, uint64_t list, size_t *ret_n)
+static enum status list_read(struct state_txn *txn, uint64_t list, struct numbers *ret)
 {
     char buf[64];
-    struct store_item item;
-    (void)look_up(pin, key1(buf, "list", list), &item); /* absent: empty */
-    uint64_t *have = sim_alloc(item.value.len);
-    *ret_n = item.value.len / 8;
-    for (size_t i = 0; i < *ret_n; i++)
-        have[i] = le64_get(item.value.data + 8 * i);
-    return have;
+    struct state_value value;
+    enum status st = state_get(txn, key1(buf, "list", list), &value);
+    if (st != ST_OK)
+        return st == ST_NOT_FOUND ? ST_OK : st;
+    ret->n = value.value.len / 8;
+    ret->all = sim_alloc(value.value.len);
+    for (size_t i = 0; i < ret->n; i++)
+        ret->all[i] = le64_get(value.value.data + 8 * i);
+    return ST_OK;
 }
 
-static void build_add(struct request *r, const struct store_pin *pin, struct rlog_txn_builder *b)
+static enum status do_append(struct request *r)
 {
     char buf[64];
-    struct bytes prefix = group_prefix(buf, r->op.key);
-    rlog_txn_need_prefix(b, prefix, store_newest(pin, prefix));
-    put_number(b, key2(buf, "s/group", r->op.key, group_count(pin, r->op.key)), r->op.number,
-               r->op.pad);
-}
-
-static void build_append(struct request *r, const struct store_pin *pin, struct rlog_txn_builder *b)
-{
-    char buf[64];
-    struct store_item item;
-    struct buf list = {0};
+    struct state_value old = {0};
     struct bytes key = key1(buf, "list", r->op.key);
-    bool there = look_up(pin, key, &item);
-    rlog_txn_need_key(b, key, there ? item.modified : 0);
-    buf_add(&list, item.value);
-    buf_add_u64(&list, r->op.number);
-    rlog_txn_put(b, key, buf_bytes(&list));
-    buf_done(&list);
+    enum status st = state_get(&r->txn, key, &old);
+    if (st != ST_NOT_FOUND)
+        TRY(st);
+    uint8_t *list = arena_alloc(&r->arena, old.value.len + 8);
+    if (list == NULL)
+        return ST_NOMEM;
+    if (old.value.len != 0)
+        memcpy(list, old.value.data, old.value.len);
+    le64_put(list + old.value.len, r->op.number);
+    return state_put(&r->txn, key, bytes_of(list, old.value.len + 8));
 }
 
-static void build_noise(struct request *r, struct rlog_txn_builder *b)
+static enum status do_noise(struct request *r)
 {
     struct rng rng = rng_make(r->op.number, 0x4015E);
+    struct state_txn *txn = &r->txn;
     uint64_t steps = rng_between(&rng, 1, 6);
     for (uint64_t i = 0; i < steps; i++) {
         char buf[64];
         bool local = rng_chance(&rng, 250);
         struct bytes key =
             key2(buf, local ? "l/x" : "s/x", rng_below(&rng, 4), rng_below(&rng, 40));
+        struct state_mark mark = state_mark(txn);
         if (rng_chance(&rng, 60))
-            rlog_txn_delete_prefix(b, bytes_of(key.data, 6)); /* "s/x/A/" */
+            TRY(state_delete_prefix(txn, bytes_of(key.data, 6))); /* "s/x/A/" */
         else if (rng_chance(&rng, 250))
-            rlog_txn_delete(b, key);
+            TRY(state_delete(txn, key));
         else
-            put_number(b, key, r->op.number, rng_below(&rng, 1 + r->op.pad));
+            TRY(put_number(txn, key, r->op.number, rng_below(&rng, 1 + r->op.pad)));
+        if (rng_chance(&rng, 100))
+            TRY(state_rollback(txn, mark));
     }
+    return ST_OK;
 }
 
-static bool build_cas(struct request *r, const struct store_pin *pin, struct rlog_txn_builder *b)
+static enum status do_cas(struct request *r)
 {
     char buf[64];
-    struct store_item item;
+    uint64_t have;
     struct bytes key = key1(buf, "reg", r->op.key);
-    bool there = look_up(pin, key, &item);
-    if (item_number(&item) != r->op.expect)
-        return false;
-    rlog_txn_need_key(b, key, there ? item.modified : 0);
-    put_number(b, key, r->op.number, r->op.pad);
-    return true;
+    TRY(get_number(&r->txn, key, &have));
+    if (have != r->op.expect)
+        return ST_OK;
+    return put_number(&r->txn, key, r->op.number, r->op.pad);
 }
 
-/* false: the operation does not apply to this state, nothing is written. */
-static bool build(struct request *r, const struct store_pin *pin, struct rlog_txn_builder *b)
+/* The first operation of a cluster: the barrier's keys. */
+static enum status do_init(struct request *r)
+{
+    enum status st =
+        state_init_begin(&r->txn, &r->cluster->seal, rlog_time_ms(r->node->rlog), &r->init);
+    return st == ST_EXISTS ? ST_OK : st;
+}
+
+/* Stages the change of the operation, or nothing when it does not apply. */
+static enum status compute(struct request *r)
 {
     char buf[64];
     struct bytes key = key1(buf, "reg", r->op.key);
     switch (r->op.kind) {
-    case OP_WRITE: put_number(b, key, r->op.number, r->op.pad); return true;
-    case OP_DELETE: rlog_txn_delete(b, key); return true;
-    case OP_CAS: return build_cas(r, pin, b);
-    case OP_APPEND: build_append(r, pin, b); return true;
-    case OP_TRANSFER: return build_transfer(r, pin, b);
-    case OP_ADD: build_add(r, pin, b); return true;
-    case OP_NOISE: build_noise(r, b); return true;
-    default: return false;
+    case OP_INIT: return do_init(r);
+    case OP_WRITE: return put_number(&r->txn, key, r->op.number, r->op.pad);
+    case OP_DELETE: return state_delete(&r->txn, key);
+    case OP_CAS: return do_cas(r);
+    case OP_APPEND: return do_append(r);
+    case OP_TRANSFER: return do_transfer(r);
+    case OP_ADD: return do_add(r);
+    case OP_NOISE: return do_noise(r);
+    default: return ST_OK;
     }
+}
+
+/* What a handler may fail with here: anything else is a fault of the program. */
+static void refuse(struct request *r, enum status st)
+{
+    r->why = st;
+    if (st != ST_SEALED && st != ST_CLOSED && st != ST_BUSY)
+        core_fail(&r->cluster->core, "%s: an operation ends with %s", r->node->name,
+                  status_name(st));
+    request_answer(r, ANSWER_FAILED);
 }
 
 /* Reads. */
 
-static struct reply *read_reply(struct request *r, const struct store_pin *pin)
+static enum status compute_read(struct request *r, struct numbers *list, uint64_t *ret_value)
 {
     char buf[64];
-    struct store_item item = {0};
-    struct reply *reply;
-    if (r->op.kind == OP_LIST) {
-        size_t n;
-        uint64_t *have = list_read(pin, r->op.key, &n);
-        reply = reply_new(r->cluster, &r->op, r->node->slot, ANSWER_OK, n);
-        memcpy(reply->list, have, n * sizeof *have);
-        free(have);
-        return reply;
+    enum status st;
+    switch (r->op.kind) {
+    case OP_LIST: return list_read(&r->txn, r->op.key, list);
+    case OP_TOTAL: return bank_sum(&r->txn, ret_value);
+    case OP_COUNT:
+        st = group_read(&r->txn, r->op.key, true, list);
+        *ret_value = list->n;
+        return st;
+    default: return get_number(&r->txn, key1(buf, "reg", r->op.key), ret_value);
     }
-    reply = reply_new(r->cluster, &r->op, r->node->slot, ANSWER_OK, 0);
-    if (r->op.kind == OP_TOTAL)
-        reply->value = bank_total(pin);
-    else if (r->op.kind == OP_COUNT)
-        reply->value = group_count(pin, r->op.key);
-    else if (look_up(pin, key1(buf, "reg", r->op.key), &item))
-        reply->value = item_number(&item);
-    return reply;
 }
 
-static void request_run(struct request *r);
-
-static void on_read(struct rlog_read *read, enum status st)
+static void on_read(struct state_read *read, enum status st)
 {
     struct request *r = CONTAINER_OF(read, struct request, read);
-    struct store_pin pin;
+    struct numbers list = {0};
+    uint64_t value = 0;
+    r->why = st;
     if (st != ST_OK) {
         request_answer(r, ANSWER_FAILED);
         return;
     }
-    if (store_pin(rlog_store(r->node->rlog), "sim", 0, &pin) != ST_OK)
-        core_fail(&r->cluster->core, "%s: no pin is free", r->node->name);
-    check_read(r->node, r->acked, pin.version);
-    bool reads = r->op.kind == OP_READ || r->op.kind == OP_LIST || r->op.kind == OP_TOTAL ||
-                 r->op.kind == OP_COUNT;
-    if (reads) {
-        struct reply *reply = read_reply(r, &pin);
-        reply->version = pin.version;
-        reply_send(reply);
-        request_free(r);
-    } else {
-        r->confirmed = true;
-        request_run(r);
+    st = state_begin(r->node->service, &r->arena, read, &r->txn);
+    if (st == ST_OK) {
+        check_read(r->node, r->acked, state_version(&r->txn));
+        st = compute_read(r, &list, &value);
     }
-    store_unpin(&pin);
-}
-
-static void read_begin(struct request *r)
-{
-    r->acked = r->cluster->check.acked_version;
-    r->read = (struct rlog_read){.done = on_read};
-    r->read.deadline_ms = env_mono_ms(&r->node->env.env) + READ_DEADLINE_MS;
-    rlog_read(r->node->rlog, &r->read);
-}
-
-/* Writes. */
-
-static void applied(struct request *r)
-{
-    const struct rlog_applied *a = &r->propose.applied;
-    enum answer answer = ANSWER_OK;
-    uint64_t version = a->version;
-    r->propose.ticket = 0;
-    if (a->outcome == RLOG_OUTCOME_UNKNOWN) {
-        answer = ANSWER_UNKNOWN;
-    } else if (a->outcome == RLOG_REPEATED) {
-        r->cluster->tally.repeated++;
-        if (a->response.len != 8 || le64_get(a->response.data) != r->op.number)
-            core_fail(&r->cluster->core, "%s: a repeated request got the answer of another",
-                      r->node->name);
-    } else if (a->outcome != RLOG_APPLIED) {
-        core_fail(&r->cluster->core, "%s: done with outcome %d", r->node->name, a->outcome);
+    if (st != ST_OK) {
+        free(list.all);
+        refuse(r, st);
+        return;
     }
-    if (answer == ANSWER_OK)
-        check_acked(r->node, r->propose.index, version);
-    struct reply *reply = reply_new(r->cluster, &r->op, r->node->slot, answer, 0);
-    reply->version = version;
+    struct reply *reply = reply_new(r->cluster, &r->op, r->node->slot, ANSWER_OK, list.n);
+    reply->value = value;
+    reply->version = state_version(&r->txn);
+    if (list.n != 0)
+        memcpy(reply->list, list.all, list.n * sizeof *list.all);
+    free(list.all);
     reply_send(reply);
     request_free(r);
 }
 
-static void on_proposed(struct rlog_propose *p, enum status st)
+/* Writes. */
+
+static void request_run(struct request *r);
+
+static void again(struct request *r)
 {
-    struct request *r = CONTAINER_OF(p, struct request, propose);
+    r->cluster->tally.reruns++;
+    state_end(&r->txn);
+    state_init_done(&r->init);
+    r->init = (struct state_init){0};
+    arena_done(&r->arena);
+    if (++r->runs < RUNS_MAX)
+        request_run(r);
+    else
+        request_answer(r, ANSWER_FAILED);
+}
+
+static void applied(struct request *r)
+{
+    struct cluster *c = r->cluster;
+    struct state_commit *commit = &r->commit;
+    c->tally.repeated += commit->repeated;
+    bool mine = commit->response.len == 8 && le64_get(commit->response.data) == r->op.number;
+    if (commit->repeated && commit->has_response && !mine)
+        core_fail(&c->core, "%s: a repeated request got the answer of another", r->node->name);
+    check_acked(r->node, commit->rlog.index, commit->version);
+    struct reply *reply = reply_new(c, &r->op, r->node->slot, ANSWER_OK, 0);
+    reply->version = commit->version;
+    reply_send(reply);
+    request_free(r);
+}
+
+static void on_committed(struct state_commit *commit, enum status st)
+{
+    struct request *r = CONTAINER_OF(commit, struct request, commit);
+    r->why = st;
     switch (st) {
     case ST_OK: applied(r); return;
-    case ST_CONFLICT:
-        r->cluster->tally.reruns++;
-        r->confirmed = false;
-        if (++r->runs < RUNS_MAX)
-            request_run(r);
-        else
-            request_answer(r, ANSWER_FAILED);
-        return;
-    case ST_UNKNOWN_OUTCOME:
-        r->propose.ticket = 0;
-        request_answer(r, ANSWER_UNKNOWN);
-        return;
+    case ST_CONFLICT: again(r); return;
+    case ST_UNKNOWN_OUTCOME: request_answer(r, ANSWER_UNKNOWN); return;
     case ST_NOT_LEADER:
     case ST_BUSY:
     case ST_NO_SPACE:
-    case ST_CLOSED:
-        r->propose.ticket = 0;
-        request_answer(r, ANSWER_FAILED);
-        return;
+    case ST_CLOSED: request_answer(r, ANSWER_FAILED); return;
     default:
-        core_fail(&r->cluster->core, "%s: a proposal ends with %s", r->node->name, status_name(st));
+        core_fail(&r->cluster->core, "%s: a commit ends with %s", r->node->name, status_name(st));
     }
 }
 
-static void propose(struct request *r, struct rlog_txn_builder *b)
+static void on_confirmed(struct state_confirm *confirm, enum status st)
 {
-    uint8_t response[8];
-    uint64_t ticket = r->propose.ticket;
-    le64_put(response, r->op.number);
-    if (r->op.has_id)
-        rlog_txn_id(b, &r->op.id, bytes_of(response, sizeof response));
-    buf_clear(&r->txn);
-    if (rlog_txn_encode(b, &r->txn) != ST_OK)
-        core_fail(&r->cluster->core, "%s: a transaction cannot be encoded", r->node->name);
-    r->propose =
-        (struct rlog_propose){.txn = buf_bytes(&r->txn), .ticket = ticket, .done = on_proposed};
-    rlog_propose(r->node->rlog, &r->propose);
+    struct request *r = CONTAINER_OF(confirm, struct request, confirm);
+    r->why = st;
+    if (st == ST_CONFLICT)
+        again(r);
+    else
+        request_answer(r, st == ST_OK ? ANSWER_DIFFER : ANSWER_FAILED);
 }
 
 static void request_run(struct request *r)
 {
-    CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
-    struct store_pin pin;
-    if (store_pin(rlog_store(r->node->rlog), "sim", 0, &pin) != ST_OK)
-        core_fail(&r->cluster->core, "%s: no pin is free", r->node->name);
-    bool writes = build(r, &pin, &b);
-    store_unpin(&pin);
-    if (writes)
-        propose(r, &b);
-    else if (r->confirmed)
-        request_answer(r, ANSWER_DIFFER);
-    else
-        read_begin(r);
+    enum status st = state_begin(r->node->service, &r->arena, NULL, &r->txn);
+    if (st == ST_OK)
+        st = compute(r);
+    if (st == ST_OK && !state_staged(&r->txn)) {
+        r->confirm.done = on_confirmed;
+        state_confirm(&r->txn, &r->confirm);
+        return;
+    }
+    if (st == ST_OK) {
+        le64_put(r->answer, r->op.number);
+        r->commit.done = on_committed;
+        r->commit.id = r->op.id;
+        r->commit.answer = bytes_of(r->answer, sizeof r->answer);
+        st = state_commit(&r->txn, &r->commit);
+        state_end(&r->txn);
+    }
+    if (st != ST_OK)
+        refuse(r, st);
 }
 
 /* Arrival. */
@@ -429,23 +470,34 @@ static bool forward(struct node *n, const struct op *op)
     return true;
 }
 
-static void execute(struct node *n, struct op *op, bool forwarded)
+static void request_start(struct node *n, const struct op *op, const struct rlog_status *status)
+{
+    struct request *r = mem_must_alloc(sizeof *r);
+    memset(r, 0, sizeof *r);
+    r->cluster = n->cluster;
+    r->node = n;
+    r->op = *op;
+    n->requests++;
+    if (op_reads(op)) {
+        r->acked = n->cluster->check.acked_version;
+        r->read.done = on_read;
+        r->read.deadline_ms = env_mono_ms(&n->env.env) + READ_DEADLINE_MS;
+        state_read_begin(n->service, &r->read);
+    } else if (!status->ready) { /* only the active node runs handlers that write */
+        r->why = ST_NOT_LEADER;
+        request_answer(r, ANSWER_FAILED);
+    } else {
+        request_run(r);
+    }
+}
+
+static void execute(struct node *n, const struct op *op, bool forwarded)
 {
     struct rlog_status status;
-    bool reads =
-        op->kind == OP_READ || op->kind == OP_LIST || op->kind == OP_TOTAL || op->kind == OP_COUNT;
     sim_env_enter(&n->env);
     rlog_status(n->rlog, &status);
-    if (!reads && !status.is_leader && !forwarded && forward(n, op)) {
-        (void)sim_env_leave(&n->env); /* nothing is touched after it */
-        return;
-    }
-    struct request *r = mem_must_alloc(sizeof *r);
-    *r = (struct request){.cluster = n->cluster, .node = n, .op = *op};
-    if (reads)
-        read_begin(r);
-    else
-        request_run(r);
+    if (op_reads(op) || status.is_leader || forwarded || !forward(n, op))
+        request_start(n, op, &status);
     (void)sim_env_leave(&n->env); /* nothing is touched after it */
 }
 
@@ -478,4 +530,23 @@ static void deliver_later(struct cluster *c, const struct op *op, unsigned slot,
 void op_send(struct cluster *c, const struct op *op, unsigned slot)
 {
     deliver_later(c, op, slot, false, rng_between(&c->rng, 50, 1000) * SIM_US);
+}
+
+/* The end: what the leader holds. */
+
+struct numbers *elements_read(struct node *n, bool group, uint64_t key)
+{
+    struct numbers *have = sim_alloc(sizeof *have);
+    struct arena arena = {0};
+    struct state_txn txn;
+    sim_env_enter(&n->env);
+    enum status st = state_begin(n->service, &arena, NULL, &txn);
+    if (st == ST_OK)
+        st = group ? group_read(&txn, key, true, have) : list_read(&txn, key, have);
+    if (st != ST_OK)
+        core_fail(&n->cluster->core, "%s: reading at the end: %s", n->name, status_name(st));
+    state_end(&txn);
+    arena_done(&arena);
+    (void)sim_env_leave(&n->env); /* it did nothing that ends a process */
+    return have;
 }

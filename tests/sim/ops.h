@@ -13,6 +13,7 @@ enum {
 };
 
 enum op_kind {
+    OP_INIT, /* of the barrier, once */
     OP_READ, /* register */
     OP_WRITE,
     OP_CAS, /* if it holds `expect` */
@@ -58,10 +59,21 @@ struct reply {
 void op_send(struct cluster *c, const struct op *op, unsigned slot);
 void client_replied(const struct reply *reply); /* client.c */
 
+static inline bool op_reads(const struct op *op)
+{
+    return op->kind == OP_READ || op->kind == OP_LIST || op->kind == OP_TOTAL ||
+           op->kind == OP_COUNT;
+}
+
 /* Sum of all accounts; 0 when there are none yet. */
 uint64_t bank_total(const struct store_pin *pin);
-/* Elements of a list, or of a group in the order of its keys. Released with free(). */
-uint64_t *list_read(const struct store_pin *pin, uint64_t list, size_t *ret_n);
-uint64_t *group_read(const struct store_pin *pin, uint64_t group, size_t *ret_n);
+
+/* Elements of a list, or of a group in the order of its keys. */
+struct numbers {
+    uint64_t *all;
+    size_t n;
+};
+/* Released with free(), `all` too. */
+struct numbers *elements_read(struct node *n, bool group, uint64_t key);
 
 #endif
