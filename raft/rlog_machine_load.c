@@ -39,7 +39,7 @@ enum status rlog_machine_load_begin(struct rlog_machine *m, struct rlog_machine_
         return st;
     }
     store_load_reset(m->store); /* the staged tree, too */
-    *m = (struct rlog_machine){.store = m->store};
+    m->staging = false; /* the counters stay until the new ones are published with the content */
     *ret = l;
     return ST_OK;
 }
@@ -61,6 +61,7 @@ enum status rlog_machine_load_end(struct rlog_machine_load *l)
         store_publish(m->store, m->version);
     } else {
         store_load_reset(m->store);
+        *m = (struct rlog_machine){.store = m->store};
     }
     mem_free(l);
     return st;
