@@ -162,6 +162,28 @@ static const struct rlog_entry *append_trim(const struct rlog_core *c,
     return entries + covered;
 }
 
+/* A leader of our term or a later one has every committed entry. Where it contradicts one, one of
+ * us is damaged: libraft would stop too, but knows only its own, smaller commit index. */
+static bool append_contradicts(struct rlog_core *c, const struct raft_append_entries *ae,
+                               const struct rlog_entry *entries)
+{
+    uint64_t index = ae->prev_log_index, term = ae->prev_log_term;
+    if (ae->term < c->term || rlog_core_installing(c))
+        return false;
+    for (unsigned i = 0; index <= c->applied; i++, index++) {
+        uint64_t have = index != 0 ? rlog_core_term_of(c, index) : 0;
+        if (have != 0 && have != term) {
+            rlog_core_fatal(c, "a leader contradicts the committed entry %llu of term %llu",
+                            (unsigned long long)index, (unsigned long long)have);
+            return true;
+        }
+        if (i == ae->n_entries)
+            break;
+        term = entries[i].term;
+    }
+    return false;
+}
+
 /* libraft records a CHANGE at the index of the first new entry of a message: cut the message so
  * that every CHANGE comes first in its piece (F1). */
 static void receive_append(struct rlog_core *c, const struct rlog_message *m)
@@ -171,6 +193,8 @@ static void receive_append(struct rlog_core *c, const struct rlog_message *m)
     const struct rlog_entry *entries = append_trim(c, ae, m->entries);
     unsigned left = ae->n_entries;
 
+    if (append_contradicts(c, ae, entries))
+        return;
     do {
         unsigned n = left > 0 ? 1 : 0;
         while (n < left && (planted(PLANT_F1_SPLIT) || entries[n].type != RLOG_CHANGE))

@@ -47,7 +47,7 @@ struct reader {
 
 static inline struct reader reader_of(struct bytes b)
 {
-    return (struct reader){b.data, b.data + b.len, false};
+    return (struct reader){b.data, b.len != 0 ? b.data + b.len : b.data, false};
 }
 
 static inline size_t reader_left(const struct reader *r)
