@@ -2,7 +2,7 @@
 
 #define JSON_TYPE "application/json"
 
-enum { ANSWER_FORMAT = 1 };
+enum { ANSWER_FORMAT = 1, ENVELOPE_BYTES = 320 };
 
 void answer_done(struct router_answer *answer)
 {
@@ -36,8 +36,10 @@ static void put_envelope(const struct req *req, struct buf *out)
 {
     struct text_writer w = {.out = out};
     const struct req_reply *reply = &req->reply;
-    struct bytes data = buf_bytes(&reply->data);
+    struct bytes data = reply->borrowed.len != 0 ? reply->borrowed : buf_bytes(&reply->data);
 
+    if (buf_reserve(out, data.len + ENVELOPE_BYTES) != ST_OK)
+        return; /* buf_status tells */
     text_open_object(&w);
     text_member_str(&w, "request_id", req->request_id);
     text_member_str(&w, "lease_id", "");

@@ -4,7 +4,10 @@
 
 #include "router/req.h"
 
-enum { BODY_POOL_BYTES = 1024 * 1024 }; /* longer ones are read on the thread pool */
+enum {
+    BODY_POOL_BYTES = 1024 * 1024, /* longer ones are read on the thread pool */
+    BODY_FREE_MAX = 64 * 1024,     /* the longest one read for somebody without a token */
+};
 
 /* The data of a request: an empty body is an empty object; a form only where the header says so and
  * the first byte is neither '{' nor '[', because curl names every body a form. Reads and deletions

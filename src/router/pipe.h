@@ -7,18 +7,17 @@
 
 /* A call on its way.
  *
- *   CHOOSING ──┬─▶ FORWARDING ──────────────────────────────┐
- *      ▲       ├─▶ PARSING ─▶ READING ─┐                    │
- *      │       │      └──────────────▶ RUNNING ◀─┐          │
- *   WAITING ◀──┘                         │       │ conflict │
- *      ▲                        RECORDING_REQUEST│          │
- *      │ not the leader                  │       │          │
- *      └──────────────────── COMMITTING ◀┤───────┤          │
- *                                │    CONFIRMING ┘          │
- *                                ▼       ▼                  │
- *                                OUTSIDE                    │
- *                                   ▼                       ▼
- *                             RECORDING_ANSWER ─────────▶ DONE
+ *   CHOOSING ──┬─▶ FORWARDING ───────────────────────────────────────┐
+ *      ▲       └─▶ READING ─▶ RUNNING ◀──▶ PARSING (long bodies)      │
+ *   WAITING           ▲          │                                    │
+ *      ▲              │   RECORDING_REQUEST                           │
+ *      │ not the      │ conflict │                                    │
+ *      │ leader       └──────────┤                                    │
+ *      └──────────────── COMMITTING, CONFIRMING                       │
+ *                                ▼                                    │
+ *                             OUTSIDE                                 │
+ *                                ▼                                    ▼
+ *                        RECORDING_ANSWER ────────────────────────▶ DONE
  *
  * Phases in which nothing has to be waited for are passed through at once. */
 enum pipe_phase {
@@ -54,6 +53,7 @@ struct pipe {
     enum status front;  /* what the stages before the handler came to */
     uint64_t deadline_ms;
     unsigned reruns;
+    bool free;     /* no token is asked for */
     bool recorded; /* the request record was accepted */
     bool changed;  /* writes were committed */
     bool unknown;  /* a try may have taken effect */

@@ -3,6 +3,7 @@
 
 static void begin(struct pipe *p);
 static void run(struct pipe *p);
+static void record_and_handle(struct pipe *p);
 static void handle(struct pipe *p);
 
 /* Choosing where to run */
@@ -44,22 +45,20 @@ static void parsed(struct pipe *p)
     begin(p);
 }
 
-/* This node runs the call: read the body, once. */
-static void run_here(struct pipe *p)
+/* Read the body, once, for somebody who was found to have a token: a long one on the pool, after
+ * which the stages run again in a transaction of their own. */
+static bool parse(struct pipe *p)
 {
-    if (p->req.data != NULL) {
-        begin(p);
-        return;
-    }
-    pipe_move(p, PIPE_PARSING);
     p->content_type = p->call->header(p->call, "content-type");
     p->parse = (struct env_work){.run = run_parse, .done = on_parsed, .lane = LANE_POOL};
-    if (p->call->body.len > BODY_POOL_BYTES) {
-        env_work(p->worker->env, &p->parse);
-        return;
+    if (p->call->body.len <= BODY_POOL_BYTES) {
+        run_parse(&p->parse);
+        return true;
     }
-    run_parse(&p->parse);
-    parsed(p);
+    pipe_end_txn(p);
+    pipe_move(p, PIPE_PARSING);
+    env_work(p->worker->env, &p->parse);
+    return false;
 }
 
 void pipe_choose(struct pipe *p)
@@ -74,13 +73,13 @@ void pipe_choose(struct pipe *p)
     else if (pipe_has_flag(p, ROUTE_LEADER) && !leads(&p->node))
         pipe_forward(p);
     else if (pipe_has_flag(p, ROUTE_LEADER))
-        run_here(p);
+        begin(p);
     else if (!p->node.initialized || p->node.sealed)
         pipe_fail(p, ST_SEALED);
     else if (p->node.active || pipe_has_flag(p, ROUTE_NODE))
-        run_here(p);
+        begin(p);
     else if (p->node.perf_standby && stage_reads(&p->req) && !pipe_has_flag(p, ROUTE_ACTIVE))
-        run_here(p);
+        begin(p);
     else
         pipe_forward(p);
 }
@@ -117,19 +116,27 @@ static void begin(struct pipe *p)
     run(p);
 }
 
-/* Everything before the handler, in a fresh transaction. */
-static enum status run_stages(struct pipe *p)
+/* Where the call goes and who asks, in a fresh transaction. */
+static enum status run_first_stages(struct pipe *p)
 {
     struct req *req = &p->req;
     bool open = pipe_has_flag(p, ROUTE_OPEN_METRICS) && p->call->open_metrics;
 
+    req->token = NULL;
     TRY(stage_route(req, p->worker->router));
-    bool free = req->matched == ST_OK && (req->route->auth == AUTH_NONE || open);
-    if (!free) {
+    p->free = req->matched == ST_OK && (req->route->auth == AUTH_NONE || open);
+    if (!p->free)
         TRY(stage_authenticate(req, p->call));
-        p->mark = state_mark(&p->txn);
+    p->mark = state_mark(&p->txn);
+    return p->free && p->call->body.len > BODY_FREE_MAX ? ST_TOO_BIG : ST_OK;
+}
+
+/* Whether he may, and what he says. */
+static enum status run_last_stages(struct pipe *p)
+{
+    struct req *req = &p->req;
+    if (!p->free)
         TRY(stage_authorise(req));
-    }
     if (req->method == METHOD_PATCH)
         TRY(body_check_patch_type(p->content_type, &req->error));
     return body_decode(req);
@@ -159,7 +166,23 @@ static void run(struct pipe *p)
     }
     req->txn = &p->txn;
     p->mark = state_mark(&p->txn);
-    p->front = run_stages(p);
+    p->front = run_first_stages(p);
+    if (p->front == ST_OK && req->data == NULL) {
+        if (!parse(p))
+            return;
+        if (p->result != ST_OK) {
+            parsed(p);
+            return;
+        }
+    }
+    if (p->front == ST_OK)
+        p->front = run_last_stages(p);
+    record_and_handle(p);
+}
+
+static void record_and_handle(struct pipe *p)
+{
+    struct req *req = &p->req;
     if (p->front == ST_OK && pipe_has_flag(p, ROUTE_ACTIVE) && !p->node.active) {
         pipe_forward(p);
         return;

@@ -59,6 +59,13 @@ enum status req_reply_keys(struct req *req, const char *const *keys, size_t n)
     return req_reply_end(req);
 }
 
+void req_reply_json(struct req *req, struct bytes object)
+{
+    ASSERT(req->reply.kind == REPLY_NONE && (req->route->flags & ROUTE_BARE) == 0);
+    req->reply.kind = REPLY_DATA;
+    req->reply.borrowed = object;
+}
+
 enum status req_reply_raw(struct req *req, const char *content_type, struct bytes body)
 {
     ASSERT(req->reply.kind == REPLY_NONE);

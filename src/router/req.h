@@ -26,6 +26,7 @@ struct req_reply {
     int http;                 /* 0: 200, or 204 */
     const char *content_type; /* REPLY_RAW */
     struct buf data;
+    struct bytes borrowed; /* instead of `data`: JSON in the arena */
     int64_t lease_duration_s;
     const char *warnings[REQ_WARNINGS_MAX];
     unsigned n_warnings;
@@ -85,6 +86,8 @@ struct text_writer req_reply_begin(struct req *req);
 NODISCARD enum status req_reply_end(struct req *req);
 /* {"keys": […]} is the data of every listing; an empty one is ST_NOT_FOUND. */
 NODISCARD enum status req_reply_keys(struct req *req, const char *const *keys, size_t n);
+/* One JSON object as the data, borrowed from the arena. */
+void req_reply_json(struct req *req, struct bytes object);
 NODISCARD enum status req_reply_raw(struct req *req, const char *content_type, struct bytes body);
 /* A sentence that travels beside the data, even where there was no body. More than REQ_WARNINGS_MAX
  * are dropped. */

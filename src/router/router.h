@@ -1,7 +1,7 @@
 /* The way of a request through the program, from bytes a transport hands over to an answer.
  *
- *   limits, parse, namespace, route, authenticate, authorise, audit request, handler, commit,
- *   audit response, send
+ *   limits, target, namespace, route, authenticate, body, authorise, audit request, handler,
+ *   commit, audit response, send
  *
  * Handlers are straight-line functions (req.h); everything that waits is done here (pipeline.c).
  *

@@ -53,9 +53,8 @@ static enum status kv_read(struct req *req)
     TRY(entry_key(req, &key));
     TRY(state_get(req->txn, key, &stored));
     TRY(lease_hint(req, stored.value, &req->reply.lease_duration_s));
-    struct text_writer w = req_reply_begin(req);
-    text_put_raw(&w, stored.value);
-    return req_reply_end(req);
+    req_reply_json(req, stored.value);
+    return ST_OK;
 }
 
 static enum status kv_write(struct req *req)

@@ -254,6 +254,29 @@ static void a_long_body_is_read_on_the_pool(void **ctx)
     assert_true(w.env.works_run > before);
 }
 
+static void nothing_is_read_for_somebody_without_a_token(void **ctx)
+{
+    (void)ctx;
+    static const char *const bodies[] = {"{\"a\":", "[1]", "nonsense"};
+    char root[64];
+    memcpy(root, w.token, sizeof root);
+    (void)snprintf(w.token, sizeof w.token, "hvs.bad");
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++)
+        assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", bodies[i])->http, 403);
+    memcpy(w.token, root, sizeof root);
+}
+
+static void a_path_without_a_token_takes_short_bodies_only(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf body = {0};
+    uint8_t *room = buf_extend(&body, 70000);
+    memset(room, ' ', 70000);
+    room[69999] = 0;
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/sys/init", (const char *)body.data)->http,
+                     413);
+}
+
 static void more_calls_than_the_limit_are_refused(void **ctx)
 {
     (void)ctx;
@@ -503,6 +526,8 @@ int main(void)
         TEST(a_namespace_other_than_root_is_not_found),
         TEST(a_wrapped_answer_is_refused_rather_than_given_bare),
         TEST(a_long_body_is_read_on_the_pool),
+        TEST(nothing_is_read_for_somebody_without_a_token),
+        TEST(a_path_without_a_token_takes_short_bodies_only),
         TEST(more_calls_than_the_limit_are_refused),
         TEST(a_sealed_node_answers_only_about_itself),
         TEST(a_write_is_answered_after_its_commit),
