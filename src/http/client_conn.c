@@ -114,9 +114,18 @@ static void conn_on_closed(struct http_wire *wire)
 
 /* Sending a request */
 
+/* A kept connection shall not remember the token it carried. */
 static void on_head_sent(struct http_out *out, enum status st)
 {
-    (void)out, (void)st; /* the answer, or its absence, says more */
+    struct http_client_conn *c = CONTAINER_OF(out, struct http_client_conn, out);
+    (void)st; /* the answer, or its absence, says more */
+    mem_wipe(c->text.data, c->text.len);
+    buf_clear(&c->text);
+}
+
+static void on_end_sent(struct http_out *out, enum status st)
+{
+    (void)out, (void)st; /* likewise */
 }
 
 static void on_piece_sent(struct http_out *out, enum status st)
@@ -154,7 +163,7 @@ void http_client_conn_write(struct http_client_conn *c)
     }
     if (call->write_ended && !c->all_written) {
         c->all_written = true;
-        c->end_out = (struct http_out){.sent = on_head_sent};
+        c->end_out = (struct http_out){.sent = on_end_sent};
         if (call_chunked(call))
             c->end_out.parts[0] = BYTES("0\r\n\r\n");
         http_wire_send(&c->wire, &c->end_out);

@@ -23,10 +23,11 @@ static bool conn_over(const struct http_conn *c)
 
 /* Time */
 
+/* The loop's own idea of now is late by no more than one turn, and free. */
 static void conn_deadline(struct http_conn *c, uint32_t ms)
 {
     struct env *env = c->server->env;
-    c->deadline_ms = ms != 0 ? env_mono_ms(env) + ms : 0;
+    c->deadline_ms = ms != 0 ? uv_now(loop_uv(env)) + ms : 0;
     if (ms != 0 && (c->timer.slot == 0 || c->timer.at_ms > c->deadline_ms))
         env_timer_set(env, &c->timer, c->deadline_ms);
 }
@@ -52,6 +53,12 @@ static void conn_window(struct http_conn *c)
     conn_deadline(c, c->server->limits.rate_window_ms);
 }
 
+static uint32_t conn_idle_ms(const struct http_conn *c)
+{
+    uint32_t idle_ms = c->server->limits.idle_ms;
+    return c->server->draining ? MIN(idle_ms, DRAIN_IDLE_MS) : idle_ms;
+}
+
 static void conn_move(struct http_conn *c, enum conn_phase phase)
 {
     const struct http_limits *limits = &c->server->limits;
@@ -63,11 +70,11 @@ static void conn_move(struct http_conn *c, enum conn_phase phase)
     c->window_on = false;
     switch (phase) {
     case CONN_HANDSHAKE: conn_deadline(c, limits->handshake_ms); break;
-    case CONN_IDLE: conn_deadline(c, limits->idle_ms); break;
+    case CONN_IDLE: conn_deadline(c, conn_idle_ms(c)); break;
     case CONN_HEAD: conn_deadline(c, limits->header_ms); break;
-    case CONN_BODY:
-    case CONN_BUSY: conn_window(c); break;
     case CONN_LINGER: conn_deadline(c, limits->linger_ms); break;
+    case CONN_BODY:
+    case CONN_BUSY: /* conn_settle opens a window when there is something to wait for */
     case CONN_CLOSING: conn_deadline(c, 0); break;
     }
 }
@@ -266,9 +273,9 @@ static bool conn_wants(struct http_conn *c)
         if (c->n_queued >= QUEUED_MAX)
             conn_flush(c);
         return c->phase == CONN_IDLE && !c->close_after && c->n_queued < QUEUED_MAX;
-    case CONN_HEAD:
+    case CONN_HEAD: return true;
     case CONN_BODY:
-    case CONN_BUSY: return c->phase != CONN_BUSY ? true : conn_awaits_body(c);
+    case CONN_BUSY: return conn_awaits_body(c);
     default: return false;
     }
 }
@@ -452,7 +459,7 @@ static void conn_on_drained(struct http_wire *wire)
     }
     c->window_on = false;
     if (c->phase == CONN_IDLE)
-        conn_deadline(c, c->server->limits.idle_ms);
+        conn_deadline(c, conn_idle_ms(c));
     c->n_queued = 0;
     http_conn_go_on(c);
 }

@@ -390,6 +390,7 @@ static void wire_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
 void http_wire_read(struct http_wire *wire, bool on)
 {
+    bool resumed = on && !wire->want_read; /* else all that was decrypted is gone already */
     wire->want_read = on;
     if (wire->closing || wire->ended)
         return;
@@ -402,7 +403,7 @@ void http_wire_read(struct http_wire *wire, bool on)
             (void)uv_read_stop((uv_stream_t *)&wire->tcp); /* cannot fail */
         wire->reading = on;
     }
-    if (on && wire->tls != NULL)
+    if (resumed && wire->tls != NULL)
         wire_pump(wire);
 }
 

@@ -1,5 +1,5 @@
-/* Requests in hostile bytes: any split of the input must give the same messages and be refused
- * behind the same one. The first byte chooses the split. */
+/* Messages in hostile bytes: any split of the input must give the same ones and be refused behind
+ * the same one. The first byte chooses the split and, with its highest bit, responses. */
 #include "http/parse.h"
 
 #include <stdlib.h>
@@ -46,17 +46,19 @@ static void mix_head(struct tally *t, const struct http_head *head)
     }
 }
 
-static uint64_t understand(struct bytes in, size_t step)
+static uint64_t understand(struct bytes in, size_t step, bool response)
 {
     struct tally t = {.parser.on_body = on_body};
     struct http_head head = {0};
     enum http_event event = EVENT_DONE;
     uint64_t digest = 0; /* up to the last complete message */
-    for (size_t at = 0, used = 0; event != EVENT_REFUSED && at < in.len;
-         at += used) {
+    for (size_t at = 0, used = 0; event != EVENT_REFUSED && at < in.len; at += used) {
         if (event == EVENT_DONE) {
             http_head_reset(&head);
-            http_parser_request(&t.parser, &limits, &head);
+            if (response)
+                http_parser_response(&t.parser, &limits, &head, false);
+            else
+                http_parser_request(&t.parser, &limits, &head);
             t.body_bytes = 0;
         }
         struct bytes shown = bytes_of(in.data + at, MIN(step, in.len - at));
@@ -78,6 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2)
         return 0;
     struct bytes in = bytes_of(data + 1, size - 1);
-    ASSERT(understand(in, SIZE_MAX) == understand(in, (size_t)data[0] + 1));
+    bool response = (data[0] & 0x80) != 0;
+    size_t step = (size_t)(data[0] & 0x7F) + 1;
+    ASSERT(understand(in, SIZE_MAX, response) == understand(in, step, response));
     return 0;
 }
