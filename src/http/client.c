@@ -245,9 +245,23 @@ void http_target_free(struct http_client_conn *c)
     http_target_serve(t);
 }
 
+static bool target_works(const struct http_client_target *t)
+{
+    if (!list_empty(&t->idle))
+        return true;
+    LIST_FOR (item, &t->active) {
+        if (CONTAINER_OF(item, struct http_client_conn, link)->phase == CLIENT_BUSY)
+            return true;
+    }
+    return false;
+}
+
+/* Where no connection stands, none who wait should learn one after the other that it is in vain:
+ * nothing of them was sent, and they may try elsewhere. */
 void http_target_failed(struct http_client_target *target, const char *why)
 {
-    if (!list_empty(&target->waiting) && target->n_connecting < target->n_waiting)
+    bool all = !target_works(target);
+    while (!list_empty(&target->waiting) && (all || target->n_connecting < target->n_waiting))
         http_call_fail(call_of(target->waiting.next), ST_NO_LEADER, why);
 }
 

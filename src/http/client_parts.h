@@ -106,7 +106,7 @@ void http_call_again(struct http_call *call, struct http_client_target *target);
 void http_target_free(struct http_client_conn *c);
 /* Give waiting calls connections, or start some. */
 void http_target_serve(struct http_client_target *target);
-/* An attempt to connect failed: one of those who wait pays for it. */
+/* An attempt to connect failed: those fail who waited for it. */
 void http_target_failed(struct http_client_target *target, const char *why);
 /* A connection is gone. */
 void http_client_less(struct http_client *client, struct http_client_target *target);

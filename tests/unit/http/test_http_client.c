@@ -349,6 +349,22 @@ static void a_refused_connection_was_certainly_not_sent(void **ctx)
     assert_string_equal(t.call.reason.text, "connection refused");
 }
 
+static void all_who_wait_for_a_dead_target_learn_it_at_once(void **ctx)
+{
+    static struct trial trials[50];
+    struct http_target target = {.address = "127.0.0.1:1"};
+    (void)ctx; /* static */
+    limit(1, 100);
+    for (int i = 0; i < 50; i++) {
+        trials[i] = get("/a");
+        start(&trials[i], &target);
+    }
+    loop_run(env);
+    for (int i = 0; i < 50; i++)
+        assert_status(trials[i].st, ST_NO_LEADER);
+    assert_int_equal(counters().connects_failed, 1);
+}
+
 static void bad_calls_are_refused(void **ctx)
 {
     static const char *const paths[] = {"", "/a b", "/a\r\nX: y", "/\x7f"};
@@ -723,6 +739,7 @@ int main(void)
         TEST(connections_are_bounded_and_shared),
         TEST(a_full_queue_is_busy),
         TEST(a_refused_connection_was_certainly_not_sent),
+        TEST(all_who_wait_for_a_dead_target_learn_it_at_once),
         TEST(bad_calls_are_refused),
         TEST(answers_that_cannot_be_used_leave_the_outcome_unknown),
         TEST(interim_answers_are_skipped),
