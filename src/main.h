@@ -15,6 +15,7 @@
 #include "router/router_http.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 
 enum { WORKERS_MAX = 64, DRAIN_MS = 10000, LISTENER_CLUSTER = CONFIG_LISTENERS_MAX };
 
@@ -31,14 +32,14 @@ struct worker {
     struct server *server;
     struct env *env;
     pthread_t thread;
-    bool running;
     struct state_log log;
     struct state *state;
     struct router_worker *router;
     struct http_client *client;
     struct listener listeners[CONFIG_LISTENERS_MAX + 1];
     unsigned draining; /* servers that have not drained yet */
-    struct env_task stop_task;
+    struct env_task drain_task;
+    sem_t drained;
     struct reason reason; /* why it did not start */
 };
 
@@ -66,9 +67,10 @@ struct server {
 /* main_server.c */
 int server_run(const struct config *config);
 
-/* main_worker.c: start blocks until the worker serves, stop until it has drained. */
+/* main_worker.c. Drain blocks until every request was answered; stop ends the thread. */
 NODISCARD enum status worker_start(struct server *server, struct worker *worker,
                                    struct reason *reason);
+void worker_drain(struct worker *worker);
 void worker_stop(struct worker *worker);
 /* Another node's connection; any thread. */
 void worker_adopt(struct worker *worker, struct mesh_http connection);

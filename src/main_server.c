@@ -213,8 +213,11 @@ static enum status prepare(struct server *s, struct reason *reason)
 static void wind_down(struct server *s)
 {
     for (unsigned i = 0; i < s->n_workers; i++)
+        worker_drain(&s->workers[i]);
+    node_stop(s->node); /* what workers proposed by themselves ends here, and they hear of it */
+    for (unsigned i = 0; i < s->n_workers; i++)
         worker_stop(&s->workers[i]);
-    node_stop(s->node);
+    node_free(s->node);
 }
 
 static void on_signal_closed(uv_handle_t *handle)

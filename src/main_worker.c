@@ -6,6 +6,7 @@
 #include "loop/loop.h"
 #include "main.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,17 @@ static enum status listen_on(struct worker *w, unsigned i)
     return http_server_start(w->env, &options, &w->listeners[i].http, &w->reason);
 }
 
+static bool from_member(const struct router_http *http, const struct http_request *req)
+{
+    const struct listener *listener = CONTAINER_OF(http, struct listener, handler);
+    const struct worker *w = CONTAINER_OF(listener, struct worker, listeners[LISTENER_CLUSTER]);
+    struct mesh_identity identity;
+    struct tls_peer peer;
+    return http_peer_cert(req, &peer) == ST_OK && peer.verified &&
+           mesh_uri_parse(peer.uri, &identity) == ST_OK &&
+           node_is_member(w->server->node, identity.name);
+}
+
 static enum status serve(struct worker *w)
 {
     struct server *s = w->server;
@@ -53,7 +65,8 @@ static enum status serve(struct worker *w)
     TRY(router_worker_new(&s->router, w->env, w->state, &w->router));
     TRY(http_client_new(w->env, &w->client));
     struct listener *cluster = &w->listeners[LISTENER_CLUSTER];
-    cluster->handler = (struct router_http){.worker = w->router, .peers = true};
+    cluster->handler =
+        (struct router_http){.worker = w->router, .peers = true, .is_member = from_member};
     struct http_limits limits = http_limits_default;
     limits.idle_ms = UINT32_MAX / 2; /* the other node's pool decides when to hang up */
     struct http_server_options options = {.handler = &router_http_handler,
@@ -89,7 +102,8 @@ static void on_client_closed(void *ctx)
 {
     struct worker *w = ctx;
     ASSERT(router_worker_running(w->router) == 0);
-    loop_stop(w->env);
+    if (sem_post(&w->drained) != 0)
+        abort(); /* counts to one */
 }
 
 static void on_drained(void *ctx)
@@ -100,9 +114,9 @@ static void on_drained(void *ctx)
         http_client_close(w->client, on_client_closed, w);
 }
 
-static void on_stop(struct env_task *task)
+static void on_drain(struct env_task *task)
 {
-    struct worker *w = CONTAINER_OF(task, struct worker, stop_task);
+    struct worker *w = CONTAINER_OF(task, struct worker, drain_task);
     for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
         w->draining += w->listeners[i].http != NULL;
     for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
@@ -114,28 +128,30 @@ enum status worker_start(struct server *server, struct worker *w, struct reason 
 {
     w->server = server;
     TRY(loop_new(NULL, &w->env));
-    enum status st = serve(w);
+    enum status st = sem_init(&w->drained, 0, 0) == 0 ? serve(w) : ST_IO;
     if (st == ST_OK && pthread_create(&w->thread, NULL, thread_main, w) != 0)
         st = ST_NOMEM;
-    if (st == ST_OK) {
-        w->running = true;
+    if (st == ST_OK)
         return ST_OK;
-    }
     *reason = w->reason;
     if (reason->text[0] == '\0')
         reason_set(reason, "%s", status_text(st));
     return st; /* the process ends: what was opened goes with it */
 }
 
+void worker_drain(struct worker *w)
+{
+    w->drain_task = (struct env_task){.run = on_drain};
+    env_post(w->env, &w->drain_task);
+    while (sem_wait(&w->drained) != 0)
+        ASSERT(errno == EINTR);
+}
+
 void worker_stop(struct worker *w)
 {
-    if (!w->running)
-        return;
-    w->stop_task = (struct env_task){.run = on_stop};
-    env_post(w->env, &w->stop_task);
+    loop_stop(w->env);
     if (pthread_join(w->thread, NULL) != 0)
         abort(); /* it was started and is joined once */
-    w->running = false;
     release(w);
 }
 

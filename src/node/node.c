@@ -45,10 +45,17 @@ static void on_gone(void *ctx, uint64_t id)
         rlog_peer_gone(n->rlog, id);
 }
 
+/* The certificate of a node that was removed is still good; its requests are not. */
 static void on_http(void *ctx, struct mesh_http connection)
 {
     struct node *n = ctx;
-    n->options.accept_http(n->options.ctx, connection);
+    bool member = false;
+    for (unsigned i = 0; i < n->n_members; i++)
+        member = member || strcmp(n->members[i].name, connection.peer_name) == 0;
+    if (member && !n->stopping)
+        n->options.accept_http(n->options.ctx, connection);
+    else
+        mesh_http_drop(&connection);
 }
 
 /* A raft id belongs to the name it has in the configuration; unknown ones may join. */
@@ -113,6 +120,16 @@ static void on_tick(struct env_timer *timer)
         node_upkeep_tick(n);
     }
     env_timer_set(n->env, &n->tick, env_mono_ms(n->env) + NODE_TICK_MS);
+}
+
+bool node_is_member(struct node *node, const char *name)
+{
+    bool member = false;
+    pthread_mutex_lock(&node->lock);
+    for (unsigned i = 0; i < node->status.raft.n_members; i++)
+        member = member || strcmp(node->status.raft.members[i].name, name) == 0;
+    pthread_mutex_unlock(&node->lock);
+    return member;
 }
 
 int64_t node_time_ms(struct node *node)
@@ -191,12 +208,16 @@ static void on_stop(struct env_task *task)
 
 void node_stop(struct node *n)
 {
-    if (n == NULL)
-        return;
     n->stop_task = (struct env_task){.run = on_stop};
     env_post(n->env, &n->stop_task);
     if (pthread_join(n->thread, NULL) != 0)
         abort(); /* it was started and is joined once */
+}
+
+void node_free(struct node *n)
+{
+    if (n == NULL)
+        return;
     loop_free(n->env);
     loop_fs_free(n->fs);
     barrier_free(n->barrier);

@@ -1,13 +1,13 @@
 /* This node: its raft thread, its place in the cluster, and what follows from it.
  *
- * Owns the raft thread (replica and cluster port), the barrier's unsealing and upkeep, the role,
- * and the work that belongs to a role. It is "active" when it leads, is unsealed and has caught up
- * (PROTOCOL R15, R17). Workers read the published status from any thread and never wait for it.
+ * Owns the raft thread (replica and cluster port), the barrier's unsealing, the role, and the work
+ * that belongs to a role. It is "active" when it leads, is unsealed and has caught up (PROTOCOL
+ * R15, R17). Workers read the published status from any thread and never wait for it.
  *
  *   node.c           the thread, start and stop, frames between nodes
  *   node_join.c      founding, joining, replacing a lost or damaged disk
  *   node_role.c      what each change of the replica means for this node
- *   node_upkeep.c    the Merkle root, the key rings
+ *   node_upkeep.c    the Merkle root, transactions of its own
  *   node_admin.c     what an operator asks of the cluster
  *   founding.[ch]    who may found */
 #ifndef HOLDFAST_NODE_NODE_H
@@ -71,8 +71,10 @@ struct node_status {
 /* Start the raft thread; everything else is told through the callbacks. ST_NOMEM, ST_IO. */
 NODISCARD enum status node_start(const struct node_options *options, struct node **ret_node);
 /* Hand leadership over if it has it, stop the replica and the cluster port, end the thread. Blocks,
- * a few seconds at most. Nobody may use the replica or the barrier any more. NULL is allowed. */
+ * a few seconds at most. What is still proposed ends with ST_CLOSED; no pin may be held. */
 void node_stop(struct node *node);
+/* Stopped, and nobody uses its barrier or its env any more. NULL is allowed. */
+void node_free(struct node *node);
 
 /* Any thread, after `ready`. */
 struct rlog *node_rlog(struct node *node);
@@ -91,6 +93,8 @@ NODISCARD enum status node_remove_member(struct node *node, const char *name,
 /* Hand leadership to the member best able to take it. */
 NODISCARD enum status node_step_down(struct node *node, struct reason *reason);
 
+/* Whether a node of this name is a member now. Any thread. */
+bool node_is_member(struct node *node, const char *name);
 /* Cluster time as well as this node knows it: the leader's own, elsewhere carried on from what was
  * last heard; 0 before that. Any thread. */
 int64_t node_time_ms(struct node *node);

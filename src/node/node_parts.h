@@ -52,7 +52,6 @@ struct node {
     bool adding;
 
     /* node_role.c */
-    uint64_t core_version;   /* newest below s/core/ that was looked at */
     uint64_t leader_version; /* local version of the leader record that was read */
     uint64_t announced_term; /* the term whose leader record we have proposed */
     uint64_t transferred_ms;
@@ -66,7 +65,6 @@ struct node {
     uint8_t hash_root[STORE_HASH_BYTES];
     uint64_t hashed_ms, hash_seen_version;
     bool hashing;
-    enum barrier_ring ring_written;
     struct node_write *writes; /* proposals of our own in flight */
 
     pthread_mutex_t lock; /* status */
@@ -86,7 +84,6 @@ void node_mesh_link(struct node *n);
  * it was not, the next tick tries again. */
 void node_write(struct node *n, struct rlog_txn_builder *builder,
                 void (*stored)(struct node *node));
-bool node_writing(const struct node *n);
 
 /* node_join.c */
 NODISCARD enum status node_join_start(struct node *n, struct reason *reason);
@@ -96,7 +93,7 @@ void node_join_hear(struct node *n, uint64_t from, const char *from_name, enum n
 
 /* node_role.c */
 void node_role_start(struct node *n, bool joins); /* before the replica runs */
-void node_role_changed(struct node *n); /* leadership, readiness, members, or a tick */
+void node_role_changed(struct node *n);           /* leadership, readiness, members, or a tick */
 void node_role_applied(struct node *n, uint64_t index, uint64_t version);
 
 /* node_upkeep.c */

@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/trace.h"
+#include "state/state_core.h"
 
 #include <stdio.h>
 
@@ -17,22 +18,6 @@ static enum status read_record(const struct store_pin *pin, const char *key, str
     return ST_OK;
 }
 
-/* Absent records stay empty; which ones must be there is the barrier's to say. */
-static void read_records(const struct store_pin *pin, struct barrier_records *records)
-{
-    const struct {
-        const char *key;
-        struct bytes *value;
-    } wanted[] = {{BARRIER_SEAL, &records->seal},
-                  {BARRIER_KEYRING, &records->keyring},
-                  {BARRIER_LOCAL_KEYRING, &records->local_keyring},
-                  {BARRIER_SALT, &records->salt}};
-    *records = (struct barrier_records){0};
-    for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
-        if (read_record(pin, wanted[i].key, wanted[i].value) != ST_OK)
-            *wanted[i].value = (struct bytes){0};
-}
-
 static void say_once(struct node *n, const struct reason *reason)
 {
     if (strcmp(reason->text, n->seal_reason.text) == 0)
@@ -41,7 +26,7 @@ static void say_once(struct node *n, const struct reason *reason)
     trace(TRACE_ERROR, "node", "stays sealed: %s", reason->text);
 }
 
-static void unseal(struct node *n, const struct barrier_records *records)
+static void unseal(struct node *n)
 {
     struct reason reason = {{0}};
     if (n->options.seal == NULL) {
@@ -49,10 +34,10 @@ static void unseal(struct node *n, const struct barrier_records *records)
         say_once(n, &reason);
         return;
     }
-    enum status st = barrier_unseal(n->barrier, n->options.seal, records, &reason);
+    enum status st = state_unseal(rlog_store(n->rlog), n->barrier, n->options.seal, &reason);
     if (st == ST_OK)
         trace(TRACE_INFO, "node", "unsealed");
-    else if (st != ST_EXISTS) {
+    else if (st != ST_EXISTS && st != ST_BUSY) {
         if (reason.text[0] == '\0')
             reason_set(&reason, "%s", status_text(st));
         say_once(n, &reason);
@@ -95,24 +80,12 @@ void node_role_start(struct node *n, bool joins)
         set_initialized(n); /* whom one joins is there already */
 }
 
-/* The barrier's records changed, or were never read. */
-static void follow_barrier(struct node *n, const struct store_pin *pin)
+static void unseal_if_initialized(struct node *n)
 {
-    struct barrier_records records;
-    uint64_t newest = store_newest(pin, BYTES("s/core/")) + store_newest(pin, BYTES("l/core/key"));
-    if (newest == n->core_version && !barrier_is_sealed(n->barrier))
-        return;
-    read_records(pin, &records);
-    if (records.keyring.len == 0)
+    if (!barrier_is_sealed(n->barrier) || state_is_initialized(rlog_store(n->rlog)) != ST_OK)
         return;
     note_initialized(n);
-    if (barrier_is_sealed(n->barrier))
-        unseal(n, &records);
-    else if (barrier_follow(n->barrier, &records) != ST_OK) {
-        trace(TRACE_ERROR, "node", "the key ring is not readable with our root key: sealing");
-        barrier_seal(n->barrier);
-    }
-    n->core_version = newest;
+    unseal(n);
 }
 
 /* The leader writes who it is, so that standbys can name its client address. */
@@ -230,9 +203,9 @@ void node_role_changed(struct node *n)
     if (n->rlog == NULL || n->rlog_closed)
         return;
     rlog_status(n->rlog, &raft);
+    unseal_if_initialized(n);
     if (store_pin(rlog_store(n->rlog), "node", 0, &pin) != ST_OK)
         return; /* every pin is taken: the next tick tries again */
-    follow_barrier(n, &pin);
     publish(n, &raft, &pin);
     store_unpin(&pin);
     if (n->status.active && n->announced_term != raft.term)

@@ -1,4 +1,4 @@
-/* Background work of this node: the Merkle root, the key rings, transactions of its own. */
+/* Background work of this node: the Merkle root, transactions of its own. */
 #include "node/node_parts.h"
 
 #include "base/mem.h"
@@ -44,11 +44,6 @@ void node_write(struct node *n, struct rlog_txn_builder *builder, void (*stored)
     rlog_propose(n->rlog, &w->propose);
 }
 
-bool node_writing(const struct node *n)
-{
-    return n->writes != NULL;
-}
-
 static void hash_run(struct env_work *work)
 {
     struct node *n = CONTAINER_OF(work, struct node, hash_work);
@@ -84,44 +79,7 @@ static void hash_if_due(struct node *n)
     env_work(n->env, &n->hash_work);
 }
 
-static void ring_stored(struct node *n)
-{
-    barrier_upkeep_done(n->barrier, n->ring_written);
-    n->core_version = 0; /* look at the records again */
-    node_role_changed(n);
-}
-
-/* Grant uses or make a new term, long before the bound of one key (barrier.h, 3). */
-static void keep_ring(struct node *n, enum barrier_ring ring)
-{
-    const char *key = ring == BARRIER_SHARED ? BARRIER_KEYRING : BARRIER_LOCAL_KEYRING;
-    CLEANUP(buf_done) struct buf record = {0};
-    CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
-    struct store_item item;
-    struct store_pin pin;
-    if (!barrier_upkeep_due(n->barrier, ring) ||
-        store_pin(rlog_store(n->rlog), "key ring", 0, &pin) != ST_OK)
-        return;
-    enum status st = store_get(&pin, bytes_str(key), &item);
-    if (st == ST_OK)
-        rlog_txn_need_key(&txn, bytes_str(key), item.modified);
-    store_unpin(&pin);
-    if (st == ST_OK)
-        st = barrier_upkeep(n->barrier, n->env, ring, false, rlog_time_ms(n->rlog), &record);
-    if (st != ST_OK) {
-        trace(TRACE_WARN, "node", "upkeep of %s: %s", key, status_text(st));
-        return;
-    }
-    rlog_txn_put(&txn, bytes_str(key), buf_bytes(&record));
-    n->ring_written = ring;
-    node_write(n, &txn, ring_stored);
-}
-
 void node_upkeep_tick(struct node *n)
 {
     hash_if_due(n);
-    if (!n->status.active || node_writing(n))
-        return;
-    for (unsigned ring = 0; ring < BARRIER_RINGS && !node_writing(n); ring++)
-        keep_ring(n, (enum barrier_ring)ring);
 }

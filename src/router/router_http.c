@@ -127,6 +127,10 @@ static void on_request(void *ctx, struct http_request *req)
         .header = call_header,
         .respond = call_respond,
     };
+    if (http->peers && !http->is_member(http, req)) {
+        http_respond_error(req, 503, "the node that sends this is no member of the cluster");
+        return;
+    }
     if (http->peers && read_peer_headers(call) != ST_OK) {
         http_respond_status(req, ST_INVALID, "malformed " ROUTER_HEADER_ID);
         return;

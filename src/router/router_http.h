@@ -20,7 +20,10 @@
 /* The `ctx` of the handler below, one for each server. */
 struct router_http {
     struct router_worker *worker;
-    bool peers;        /* connections come from nodes of the cluster */
+    bool peers; /* connections come from nodes of the cluster */
+    /* With `peers`: whether the caller is a member now. A node that was removed keeps its
+     * connections and its certificate, but nobody takes its word any more (PROTOCOL R18). */
+    bool (*is_member)(const struct router_http *http, const struct http_request *req);
     bool open_metrics; /* metrics without a token */
 };
 extern const struct http_handler router_http_handler;

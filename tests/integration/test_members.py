@@ -86,6 +86,10 @@ def test_a_fourth_node_joins_and_is_removed():
         )
         assert removed.status == 204, removed.body
         await_voters(cluster, ["node1", "node2", "node3"])
+        # Its certificate is still good, but nobody takes its word for a client any more.
+        refused = fourth.call("PUT", "/v1/kv/members/51", {"n": 51}, timeout_s=30)
+        assert refused.status >= 500, refused.body
+        assert cluster.nodes[0].call("GET", "/v1/kv/members/51").status == 404
         fourth.kill()
         cluster.nodes.remove(fourth)
         cluster.await_equal_roots()

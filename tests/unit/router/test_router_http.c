@@ -3,7 +3,17 @@
 
 #include "router/router_http.h"
 
-static struct router_http client_side, peer_side = {.peers = true, .open_metrics = true};
+static bool removed;
+
+static bool is_member(const struct router_http *http, const struct http_request *req)
+{
+    (void)http;
+    (void)req;
+    return !removed;
+}
+
+static struct router_http client_side,
+    peer_side = {.peers = true, .is_member = is_member, .open_metrics = true};
 
 static void on_client(void *ctx, struct http_request *req)
 {
@@ -120,9 +130,20 @@ static void a_call_handed_back_says_why(void **ctx)
     assert_has(out, "x-holdfast-retry: ST_NOT_LEADER\r\n");
 }
 
+static void a_node_that_was_removed_speaks_for_nobody(void **ctx)
+{
+    (void)ctx;
+    removed = true;
+    const char *out = ask(&peer_handler, "GET /v1/x HTTP/1.1\r\n" HOST "\r\n");
+    removed = false;
+    assert_has(out, "HTTP/1.1 503 ");
+    assert_has(out, "no member of the cluster");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_that_was_removed_speaks_for_nobody),
         cmocka_unit_test(a_request_reaches_the_router_as_it_came),
         cmocka_unit_test(list_is_a_method),
         cmocka_unit_test(headers_of_an_answer_are_sent),
