@@ -1,5 +1,34 @@
 #include "auth/namespace.h"
 
+enum status auth_key(struct arena *arena, const char *ns, const char *kind, struct bytes first,
+                     const char *second, struct bytes *ret_key)
+{
+    const struct bytes parts[] = {
+        BYTES("s/ns/"),
+        bytes_str(ns),
+        BYTES("/"),
+        bytes_str(kind),
+        BYTES("/"),
+        first,
+        second != NULL ? BYTES("/") : (struct bytes){0},
+        second != NULL ? bytes_str(second) : (struct bytes){0},
+    };
+    size_t len = 0;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        len += parts[i].len;
+    uint8_t *key = arena_alloc(arena, len + 1), *to = key;
+    if (key == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        if (parts[i].len != 0)
+            memcpy(to, parts[i].data, parts[i].len);
+        to += parts[i].len;
+    }
+    *to = 0;
+    *ret_key = bytes_of(key, len);
+    return ST_OK;
+}
+
 enum status auth_namespace_find(struct bytes header, const char **ret_id)
 {
     while (header.len > 0 && header.data[0] == '/')

@@ -10,14 +10,17 @@
 #ifndef HOLDFAST_AUTH_NAMESPACE_H
 #define HOLDFAST_AUTH_NAMESPACE_H
 
-#include "base/bytes.h"
-#include "base/status.h"
+#include "base/arena.h"
 
 #define AUTH_NS_ROOT "root"
-#define AUTH_NS_KEYS "s/ns/"
 
 /* The id of the namespace a header names; slashes around it and an empty header are fine.
  * ST_NOT_FOUND. The id is static. */
 NODISCARD enum status auth_namespace_find(struct bytes header, const char **ret_id);
+
+/* The key "s/ns/NS/KIND/FIRST" and, unless NULL, "/SECOND"; zero-terminated, in the arena. `kind`
+ * is one of those above. ST_NOMEM. */
+NODISCARD enum status auth_key(struct arena *arena, const char *ns, const char *kind,
+                               struct bytes first, const char *second, struct bytes *ret_key);
 
 #endif

@@ -60,11 +60,7 @@ static enum status token_key(struct state_txn *txn, struct barrier_seat *seat, c
 {
     char name[2 * BARRIER_MAC_BYTES + 1];
     TRY(token_name(seat, bearer, name));
-    char *key = arena_format(txn->arena, AUTH_NS_KEYS "%s/token/%s", ns, name);
-    if (key == NULL)
-        return ST_NOMEM;
-    *ret_key = bytes_str(key);
-    return ST_OK;
+    return auth_key(txn->arena, ns, "token", bytes_str(name), NULL, ret_key);
 }
 
 enum status auth_token_load(struct state_txn *txn, struct barrier_seat *seat, const char *ns,
@@ -97,7 +93,7 @@ enum status auth_token_save(struct state_txn *txn, struct barrier_seat *seat, co
 {
     CLEANUP(buf_done) struct buf record = {0};
     struct text_writer w = {.out = &record};
-    struct bytes key;
+    struct bytes key, index;
 
     ASSERT(token->accessor != NULL && token->accessor[0] != '\0');
     TRY(token_key(txn, seat, ns, bearer, &key));
@@ -106,8 +102,8 @@ enum status auth_token_save(struct state_txn *txn, struct barrier_seat *seat, co
     TRY(state_put(txn, key, buf_bytes(&record)));
 
     const char *name = strrchr((const char *)key.data, '/') + 1;
-    char *index = arena_format(txn->arena, AUTH_NS_KEYS "%s/accessor/%s", ns, token->accessor);
-    return index != NULL ? state_put(txn, bytes_str(index), bytes_str(name)) : ST_NOMEM;
+    TRY(auth_key(txn->arena, ns, "accessor", bytes_str(token->accessor), NULL, &index));
+    return state_put(txn, index, bytes_str(name));
 }
 
 enum status auth_token_make_root(struct env *env, struct arena *arena, int64_t now_s,

@@ -2,6 +2,8 @@
 #include "auth/namespace.h"
 #include "auth/token.h"
 
+#define MOUNT_KIND "mount"
+
 enum { ACCESSOR_DIGITS = 8 };
 
 static const struct field mount_fields[] = {
@@ -14,17 +16,6 @@ static const struct field mount_fields[] = {
     FIELD_NAMED("max_lease_ttl", struct mount, max_lease_ttl_s, INT),
 };
 const struct schema mount_schema = SCHEMA(struct mount, mount_fields);
-
-static enum status record_key(struct arena *arena, const char *ns, struct bytes path,
-                              struct bytes *ret_key)
-{
-    const char *key = arena_format(arena, AUTH_NS_KEYS "%s/mount/%.*s", ns, (int)path.len,
-                                   path.len != 0 ? (const char *)path.data : "");
-    if (key == NULL)
-        return ST_NOMEM;
-    *ret_key = bytes_str(key);
-    return ST_OK;
-}
 
 static enum status decode(struct arena *arena, struct bytes path, struct bytes stored,
                           struct mount *ret_mount)
@@ -51,19 +42,13 @@ enum status mount_find(struct state_txn *txn, const char *ns, struct bytes path,
         struct state_value stored;
         const uint8_t *slash = memchr(path.data + end, '/', path.len - end);
         end = slash != NULL ? (size_t)(slash - path.data) + 1 : path.len;
-        TRY(record_key(txn->arena, ns, bytes_of(path.data, end), &key));
-        if (slash == NULL) { /* "kv" alone means "kv/" */
-            const char *with = arena_format(txn->arena, "%s/", (const char *)key.data);
-            if (with == NULL)
-                return ST_NOMEM;
-            key = bytes_str(with);
-        }
+        size_t len = slash != NULL ? end - 1 : end; /* "kv" alone means "kv/" */
+        TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_of(path.data, len), "", &key));
         enum status st = state_get(txn, key, &stored);
         if (st == ST_NOT_FOUND)
             continue;
         TRY(st);
-        size_t start = strlen(AUTH_NS_KEYS) + strlen(ns) + strlen("/mount/");
-        return decode(txn->arena, bytes_from(key, start), stored.value, ret_mount);
+        return decode(txn->arena, bytes_from(key, key.len - len - 1), stored.value, ret_mount);
     }
     return ST_NOT_FOUND;
 }
@@ -77,7 +62,7 @@ enum status mount_create(struct state_txn *txn, struct env *env, const char *ns,
     char uuid[AUTH_UUID_LEN + 1], digits[AUTH_UUID_LEN + 1];
 
     ASSERT(mount->path[0] != '\0' && mount->path[strlen(mount->path) - 1] == '/');
-    TRY(record_key(txn->arena, ns, bytes_str(mount->path), &key));
+    TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_str(mount->path), NULL, &key));
     enum status st = state_exists(txn, key);
     if (st != ST_NOT_FOUND)
         return st == ST_OK ? ST_EXISTS : st;
@@ -102,7 +87,7 @@ enum status mount_each(struct state_txn *txn, const char *ns,
 
     if (iter == NULL)
         return ST_NOMEM;
-    TRY(record_key(txn->arena, ns, (struct bytes){0}, &prefix));
+    TRY(auth_key(txn->arena, ns, MOUNT_KIND, (struct bytes){0}, NULL, &prefix));
     TRY(state_scan(txn, prefix, (struct bytes){0}, iter));
     while (state_iter_next(iter)) {
         TRY(state_iter_value(iter, &stored));
@@ -115,9 +100,5 @@ enum status mount_each(struct state_txn *txn, const char *ns,
 enum status mount_key(struct arena *arena, const char *ns, const struct mount *mount,
                       const char *path, struct bytes *ret_key)
 {
-    const char *key = arena_format(arena, AUTH_NS_KEYS "%s/data/%s/%s", ns, mount->uuid, path);
-    if (key == NULL)
-        return ST_NOMEM;
-    *ret_key = bytes_str(key);
-    return ST_OK;
+    return auth_key(arena, ns, "data", bytes_str(mount->uuid), path, ret_key);
 }

@@ -109,16 +109,29 @@ void text_put_bool(struct text_writer *w, bool truth)
     text_put_raw(w, truth ? BYTES("true") : BYTES("false"));
 }
 
+static void add_digits(struct buf *out, bool negative, uint64_t n)
+{
+    uint8_t digits[21]; /* 20 and a sign */
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (uint8_t)('0' + n % 10);
+        n /= 10;
+    } while (n != 0);
+    if (negative)
+        digits[--at] = '-';
+    buf_add(out, bytes_of(digits + at, sizeof digits - at));
+}
+
 void text_put_int(struct text_writer *w, int64_t n)
 {
     before_item(w);
-    buf_add_format(w->out, "%lld", (long long)n);
+    add_digits(w->out, n < 0, n < 0 ? -(uint64_t)n : (uint64_t)n);
 }
 
 void text_put_uint(struct text_writer *w, uint64_t n)
 {
     before_item(w);
-    buf_add_format(w->out, "%llu", (unsigned long long)n);
+    add_digits(w->out, false, n);
 }
 
 void text_put_bytes(struct text_writer *w, struct bytes text)

@@ -37,7 +37,9 @@ bool text_utf8_valid(struct bytes b)
 {
     uint32_t rune;
     for (size_t at = 0; at < b.len;)
-        if (text_utf8_next(b, &at, &rune) != ST_OK)
+        if (b.data[at] < 0x80)
+            at++;
+        else if (text_utf8_next(b, &at, &rune) != ST_OK)
             return false;
     return true;
 }
@@ -53,6 +55,10 @@ bool text_printable(struct bytes b)
     };
     uint32_t rune;
     for (size_t at = 0; at < b.len;) {
+        if (b.data[at] > 0x1f && b.data[at] < 0x7f) {
+            at++;
+            continue;
+        }
         if (text_utf8_next(b, &at, &rune) != ST_OK)
             return false;
         for (size_t i = 0; i < ARRAY_LEN(hidden); i++)
