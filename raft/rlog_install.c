@@ -52,7 +52,10 @@ static void install_run(struct env_work *work)
         in->status = rlog_snap_open(in->disk, in->meta.index, in->meta.term, &in->reader, &meta);
         return;
     case INSTALL_LOADING: in->status = rlog_snap_read(in->reader, &in->content); return;
-    case INSTALL_CLOSING: rlog_snap_close(in->reader); return;
+    case INSTALL_CLOSING:
+        rlog_snap_close(in->reader);
+        in->reader = NULL;
+        return;
     case INSTALL_ABORTING:
         if (in->writer != NULL)
             rlog_snap_abort(in->writer);
@@ -200,7 +203,6 @@ static void step_loading(struct rlog *r)
 static void step_closed(struct rlog *r)
 {
     struct rlog_install *in = &r->install;
-    in->reader = NULL;
     in->phase = INSTALL_IDLE;
     r->snapshots_installed++;
     r->take.bytes = 0;
