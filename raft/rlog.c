@@ -517,6 +517,11 @@ struct store *rlog_store(struct rlog *r)
     return r->machine.store;
 }
 
+uint64_t rlog_entry_term(struct rlog *r, uint64_t index)
+{
+    return rlog_core_term_of(&r->core, index);
+}
+
 void rlog_status(struct rlog *r, struct rlog_status *ret)
 {
     struct rlog_core *c = &r->core;

@@ -100,6 +100,8 @@ void rlog_close(struct rlog *rlog, void (*closed)(void *ctx), void *ctx);
 /* Published state, for store_pin. Any thread. */
 struct store *rlog_store(struct rlog *rlog);
 void rlog_status(struct rlog *rlog, struct rlog_status *ret_status);
+/* Term of an entry, 0 when the log has it no more or not yet. */
+uint64_t rlog_entry_term(struct rlog *rlog, uint64_t index);
 
 /* A frame from an authenticated peer. `from_name` is what its certificate says. */
 void rlog_receive(struct rlog *rlog, uint64_t from, const char *from_name, struct bytes frame);

@@ -118,12 +118,17 @@ static void child_finish(struct child *child)
              WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "");
 }
 
-void run_in_child(uint64_t seed, const char *profile, uint64_t plants, struct verdict *ret_verdict)
+void run_in_children(uint64_t first, unsigned n, const char *profile, uint64_t plants,
+                     struct verdict *ret_verdicts)
 {
-    struct child child;
-    child_start(&child, seed, profile, plants);
-    child_finish(&child);
-    *ret_verdict = child.verdict;
+    struct child children[JOBS_MAX];
+    ASSERT(n <= JOBS_MAX);
+    for (unsigned i = 0; i < n; i++)
+        child_start(&children[i], first + i, profile, plants);
+    for (unsigned i = 0; i < n; i++) {
+        child_finish(&children[i]);
+        ret_verdicts[i] = children[i].verdict;
+    }
 }
 
 static void tally_add(struct tally *sum, const struct tally *one)
@@ -159,7 +164,7 @@ static void judge(struct progress *p, const struct child *child)
     tally_add(&p->tally, &child->verdict.outcome.tally);
     if (k->twice_each == 0 || child->seed % k->twice_each != 0)
         return;
-    run_in_child(child->seed, k->profile, 0, &again);
+    run_in_children(child->seed, 1, k->profile, 0, &again);
     p->compared++;
     if (!again.passed || again.outcome.hash != child->verdict.outcome.hash) {
         char text[TEXT_MAX + 100];
@@ -236,7 +241,7 @@ unsigned seeds_run(const char *path)
         struct verdict v;
         if (line[0] == '#' || sscanf(line, "%" SCNu64 " %23s", &seed, profile) != 2)
             continue;
-        run_in_child(seed, profile, 0, &v);
+        run_in_children(seed, 1, profile, 0, &v);
         if (!v.passed)
             printf("FAILED %s: %s", v.text, line);
         failed += !v.passed;

@@ -14,8 +14,9 @@ struct verdict {
     double seconds;
 };
 
-/* Run one seed in a child process. `plants` are bits of enum plant. Blocks. */
-void run_in_child(uint64_t seed, const char *profile, uint64_t plants, struct verdict *ret_verdict);
+/* Run `n` seeds at once, each in a child process. `plants` are bits of enum plant. Blocks. */
+void run_in_children(uint64_t first, unsigned n, const char *profile, uint64_t plants,
+                     struct verdict *ret_verdicts);
 
 struct campaign {
     uint64_t first, count;

@@ -130,11 +130,38 @@ static void check_time(struct node *n, const struct rlog_status *s)
         core_fail(&c->core, "cluster time is %" PRId64 " ms off the clocks", time_ms - middle);
 }
 
+void check_ending(struct node *n)
+{
+    struct rlog_status s;
+    n->seen.stored = 0;
+    if (n->rlog == NULL)
+        return;
+    rlog_status(n->rlog, &s);
+    n->seen.stored = s.stored_index;
+    n->seen.stored_term = rlog_entry_term(n->rlog, s.stored_index);
+}
+
+static void check_kept(struct node *n, const struct rlog_status *s)
+{
+    uint64_t index = n->seen.stored, term = rlog_entry_term(n->rlog, index);
+    if (n->damaged || index <= s->snapshot_index)
+        return;
+    if (s->last_index < index)
+        core_fail(&n->cluster->core, "%s had stored %" PRIu64 " entries and starts with %" PRIu64,
+                  n->name, index, s->last_index);
+    if (term != n->seen.stored_term && n->seen.stored_term != 0)
+        core_fail(&n->cluster->core,
+                  "%s had stored entry %" PRIu64 " of term %" PRIu64
+                  " and starts with term %" PRIu64,
+                  n->name, index, n->seen.stored_term, term);
+}
+
 void check_started(struct node *n)
 {
     uint64_t *reached = n->cluster->tally.reached;
     struct rlog_status s;
     rlog_status(n->rlog, &s);
+    check_kept(n, &s);
     reached[REACH_TORN_TAIL] += s.met.torn;
     reached[REACH_TRUNCATION_REPLAY] += s.met.truncations != 0;
     reached[REACH_SLOT_FALLBACK] += s.met.slot_fell_back;

@@ -34,10 +34,11 @@ const char *reach_name(enum reach r);
 
 /* What was last seen of a process. */
 struct node_seen {
-    uint64_t term, commit, applied, version, led_term;
+    uint64_t term, commit, applied, version;
     int64_t time_ms;
     uint64_t elections, snapshots_taken, installed, rollbacks;
     bool ready;
+    uint64_t stored, stored_term; /* said to be durable when the process before ended */
 };
 
 struct seen_version {
@@ -69,6 +70,8 @@ struct check {
 };
 
 void check_init(struct cluster *c);
+/* The process is about to end: what it vouched for must be there when the next one starts. */
+void check_ending(struct node *n);
 void check_started(struct node *n); /* what the start met on the disk */
 void check_done(struct cluster *c);
 /* After any call into the node's program that changed something. */

@@ -137,7 +137,7 @@ static void fault_disk(struct node *n, enum fault fault)
         disk_for_a_while(n);
         break;
     case FAULT_SLOW:
-        f->slow = (unsigned)rng_between(&c->rng, 3, 100);
+        f->slow = (unsigned)rng_between(&c->rng, 3, 3 + 300 * (uint64_t)SIM_MS / n->fs.sync_ns_max);
         disk_for_a_while(n);
         break;
     default: f->crash_after = rng_between(&c->rng, 1, 60); break;

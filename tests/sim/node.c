@@ -195,6 +195,7 @@ static void process_end(struct node *n, uint64_t down_ns)
 {
     struct cluster *c = n->cluster;
     uint64_t process = n->process;
+    check_ending(n);
     sim_env_done(&n->env);
     sim_mem_drop(owner_of(n));
     n->rlog = NULL;
@@ -345,11 +346,11 @@ static void options_fill(struct node *n, struct rlog_options *o, struct rlog_mem
         .snapshot_trailing = p->snapshot_trailing,
         .segment_bytes = p->segment_bytes,
         .reserve_bytes = 4 * p->segment_bytes,
-        .identity = {.id = n->started ? 0 : n->id},
+        .identity = {.id = !n->started || n->founding ? n->id : 0},
     };
     memcpy(o->identity.cluster, n->cluster->id, sizeof o->identity.cluster);
     snprintf(o->identity.name, sizeof o->identity.name, "%s", n->name);
-    if (n->founding && !n->started) {
+    if (n->founding) {
         founders_list(n->cluster, founders);
         o->founders = founders;
         o->n_founders = n->cluster->profile.founders;
@@ -433,12 +434,16 @@ void node_start(struct node *n)
     n->process = ++c->processes;
     n->state = NODE_UP;
     n->injected_before = n->fs.injected;
-    n->seen = (struct node_seen){.term = n->seen.term, .led_term = n->seen.led_term};
+    n->seen = (struct node_seen){
+        .term = n->seen.term, .stored = n->seen.stored, .stored_term = n->seen.stored_term};
     sim_env_init(&n->env, &c->core, &n->fs, &n->clock, hash_mix(n->slot, n->process));
     n->env.owner = owner_of(n);
     n->env.left = on_left;
     n->env.ctx = n;
     core_say(&c->core, "%s starts", n->name);
+    size_t size;
+    if (n->started && sim_fs_data(&n->fs, "data/identity", &size) == NULL)
+        n->founding = false; /* it was there: the node lost its data and must not found again */
     options_fill(n, &options, founders);
     n->looked_at = true;
     sim_env_enter(&n->env);

@@ -131,6 +131,83 @@ static void pin_snapshots(struct profile *p)
     p->fault_every_ms = 300;
 }
 
+/* Leadership goes to and fro while messages are seconds late. */
+static void pin_flip(struct profile *p)
+{
+    pin_late(p);
+    memset(p->admin_weight, 0, sizeof p->admin_weight);
+    p->admin_weight[ADMIN_TRANSFER] = 20;
+    p->admin_every_ms = 100;
+    p->fault_every_ms = 600;
+    p->late_ms_max = 3000;
+    p->down_ms_max = 200;
+}
+
+/* Members change while messages are seconds late. */
+static void pin_late_churn(struct profile *p)
+{
+    pin_churn(p);
+    p->ordered = false;
+    p->late_permille = 60;
+    p->late_ms_max = 4000;
+    p->fault_every_ms = 300;
+}
+
+/* Many entries under way at once, out of order. */
+static void pin_pipeline(struct profile *p)
+{
+    p->ordered = false;
+    p->delay_ms_max = 20;
+    p->late_permille = 50;
+    p->late_ms_max = 300;
+    p->lose_permille = 30;
+    p->repeat_permille = 60;
+    p->sync_ns_max = 100 * SIM_US;
+    p->clients = 24;
+    p->think_ms_max = 3;
+    p->value_bytes_max = 100;
+    p->election_ms = 300;
+    p->heartbeat_ms = 30;
+    p->fault_every_ms = 400;
+    p->fault_weight[FAULT_CUT] = 20;
+}
+
+/* Slow disks and quick changes of leaders: writes under way are replaced. */
+static void pin_truncate(struct profile *p)
+{
+    p->ordered = false;
+    p->sync_ns_max = 100 * SIM_MS;
+    p->keep_permille = 100;
+    p->clients = 24;
+    p->think_ms_max = 5;
+    p->value_bytes_max = 100;
+    p->election_ms = 150;
+    p->heartbeat_ms = 15;
+    p->down_ms_max = 200;
+    p->fault_every_ms = 150;
+    memset(p->fault_weight, 0, sizeof p->fault_weight);
+    p->fault_weight[FAULT_CUT] = 30;
+    p->fault_weight[FAULT_POWER] = 20;
+    p->fault_weight[FAULT_PAUSE] = 10;
+    p->admin_weight[ADMIN_TRANSFER] = 10;
+}
+
+/* New members get the whole log, then compact it, while copies of it are still on the way. */
+static void pin_join(struct profile *p)
+{
+    pin_snapshots(p);
+    p->founders = 3;
+    p->ordered = false;
+    p->late_permille = 100;
+    p->late_ms_max = 4000;
+    p->repeat_permille = 200;
+    p->snapshot_trailing = 4;
+    p->admin_weight[ADMIN_ADD] = 40;
+    p->admin_weight[ADMIN_REMOVE] = 20;
+    p->think_ms_max = 10;
+    p->value_bytes_max = 2000;
+}
+
 /* Disks lose, tear, refuse and rot. */
 static void pin_disk(struct profile *p)
 {
@@ -175,6 +252,11 @@ static const struct {
             {"late", pin_late},
             {"snapshots", pin_snapshots},
             {"disk", pin_disk},
+            {"flip", pin_flip},
+            {"late-churn", pin_late_churn},
+            {"pipeline", pin_pipeline},
+            {"truncate", pin_truncate},
+            {"join", pin_join},
             {"leaders", pin_leaders},
             {"calm", pin_calm}};
 

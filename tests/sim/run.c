@@ -51,8 +51,10 @@ static void run_faults(struct cluster *c)
     uint64_t least = profile_is_calm(&c->profile) ? 0 : FAULTS_MIN;
     run_for(c, c->profile.faults_s * 1000);
     for (unsigned s = c->profile.faults_s;
-         (c->tally.ops_ok < OPS_MIN || faults_so_far(c) < least) && s < FAULTS_S_MAX; s++)
+         (c->tally.ops_ok < OPS_MIN || faults_so_far(c) < least) && s < FAULTS_S_MAX; s++) {
         run_for(c, 1000);
+        c->profile.fault_every_ms += c->profile.fault_every_ms / 16 + 1; /* too much, it seems */
+    }
     if (c->tally.ops_ok < OPS_MIN || faults_so_far(c) < least)
         core_fail(&c->core, "too little happened: %" PRIu64 " operations, %" PRIu64 " faults",
                   c->tally.ops_ok, faults_so_far(c));
