@@ -112,10 +112,14 @@ void rlog_clock_advance(struct rlog *r)
     c->base_mono = now;
 }
 
+/* Only what a leader tells binds the leaders after it; what others estimate binds nobody, or one
+ * wrong clock, asked before its node had heard of any leader, would come to lead the cluster's. */
 int64_t rlog_time_ms(struct rlog *r)
 {
     struct rlog_clock *c = &r->clock;
     int64_t time = MAX(base_now(c, rlog_now(r)), r->machine.time_ms);
+    if (!rlog_core_leads(&r->core))
+        return MAX(time, 0);
     if (time <= 0)
         time = env_wall_ms(r->env); /* the first entry of a cluster */
     c->told_ms = MAX(c->told_ms, time);
