@@ -93,7 +93,7 @@ static enum status build_headers(struct forward *fw)
     const struct router_call *call = fw->f->call;
     const struct http_request *req = router_http_request(call);
     size_t n = http_header_count(req), used = 0;
-    struct http_header *headers = arena_alloc(call->arena, (n + 2) * sizeof *headers);
+    struct http_header *headers = arena_alloc(call->arena, (n + 3) * sizeof *headers);
     if (headers == NULL)
         return ST_NOMEM;
     for (size_t i = 0; i < n; i++) {
@@ -106,7 +106,9 @@ static enum status build_headers(struct forward *fw)
     if (memcmp(fw->f->id.bytes, none.bytes, sizeof none.bytes) != 0) {
         router_id_put(&fw->f->id, fw->id);
         headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_ID), bytes_str(fw->id)};
-        fw->http.repeatable = true;
+        fw->http.repeatable = fw->http.once = true; /* a second try has to say that it is one */
+        if (fw->f->again)
+            headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_AGAIN), BYTES("1")};
     }
     fw->http.headers = headers;
     fw->http.n_headers = used;

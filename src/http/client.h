@@ -59,6 +59,7 @@ struct http_call {
     bool stream_body;         /* comes through http_call_write; not with `repeatable` */
     uint64_t body_length;     /* of a streamed body, or HTTP_LENGTH_UNKNOWN */
     bool repeatable;          /* sending it twice does no harm */
+    bool once;                /* … but it is the caller who does so; with `repeatable` */
     uint32_t timeout_ms;      /* 0: 60 s. Until `done`; with streams: without progress */
     uint64_t reply_bytes_max; /* of the body, unless streamed; 0: 32 MiB */
     /* Called when the head of the answer is there; its body then comes through http_call_next.

@@ -60,7 +60,7 @@ static void conn_fail(struct http_client_conn *c, const char *why)
     }
     if (call == NULL)
         return;
-    bool again = call->repeatable && c->used && !call->fresh && !call->replied &&
+    bool again = call->repeatable && !call->once && c->used && !call->fresh && !call->replied &&
                  c->wire.bytes_in == 0 && !c->client->closing;
     c->call = NULL;
     call->conn = NULL;

@@ -120,6 +120,7 @@ void pipe_forward(struct pipe *p)
     uint64_t try_ms = is_repeatable(p) ? PIPE_TRY_MS : PIPE_ONLY_TRY_MS;
     p->forward = (struct router_forward){.call = p->call,
                                          .id = p->id,
+                                         .again = p->unknown,
                                          .deadline_ms = env_mono_ms(p->worker->env) + try_ms,
                                          .done = on_forwarded};
     host->forward(host, p->worker->env, &p->forward);

@@ -286,6 +286,14 @@ static void on_confirmed(struct state_confirm *confirm, enum status st)
     pipe_step(p);
 }
 
+/* An earlier try may have changed what the handler now answered about, or may do so yet: only the
+ * log can tell, so the id goes through it even with nothing staged. Whichever try comes first is
+ * then the only one, and its answer counts (PROTOCOL R14). */
+static bool must_settle_id(const struct pipe *p)
+{
+    return (p->call->again && pipe_id_given(&p->call->id)) || (p->unknown && pipe_id_given(&p->id));
+}
+
 static void handle(struct pipe *p)
 {
     struct req *req = &p->req;
@@ -306,7 +314,7 @@ static void handle(struct pipe *p)
         pipe_fail(p, ST_NOMEM);
         return;
     }
-    if (state_staged(&p->txn)) {
+    if (state_staged(&p->txn) || (must_settle_id(p) && !is_breakdown(made))) {
         if (p->node.active || pipe_has_flag(p, ROUTE_LEADER))
             commit(p);
         else

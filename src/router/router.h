@@ -33,6 +33,7 @@ struct router_call {
     bool open_metrics;              /* its listener shows metrics to everybody */
     bool forwarded;                 /* by another node, which is believed for `peer` and `id` */
     struct rlog_request_id id;      /* all zero: none */
+    bool again;                     /* an earlier try with this id may have been executed */
 
     /* The first header of that name (lower case); data NULL: absent. */
     struct bytes (*header)(const struct router_call *call, const char *name);
@@ -44,6 +45,7 @@ struct router_call {
 struct router_forward {
     const struct router_call *call;
     struct rlog_request_id id; /* to be sent with it; all zero: none */
+    bool again;                /* likewise */
     uint64_t deadline_ms;      /* monotonic */
     /* Once, on the worker's thread, never from inside `forward`. ST_OK: `answer` is set, its body
      * the callee's. ST_NOT_LEADER, ST_NO_LEADER: certainly not executed. Anything else: unknown. */

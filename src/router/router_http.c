@@ -99,6 +99,7 @@ static enum status read_peer_headers(struct http_call *call)
     struct bytes id = http_header(call->req, ROUTER_HEADER_ID);
     struct bytes client = http_header(call->req, ROUTER_HEADER_CLIENT);
     call->call.forwarded = true;
+    call->call.again = http_header(call->req, ROUTER_HEADER_AGAIN).len != 0;
     if (client.len != 0 && client.len < sizeof call->peer) {
         memcpy(call->peer, client.data, client.len);
         call->peer[client.len] = '\0';

@@ -3,6 +3,7 @@
  * A forwarded request is the same HTTP request with headers added by the node that sends it on:
  *
  *   x-holdfast-id      32 hex digits, '-', a decimal number: PROTOCOL R14
+ *   x-holdfast-again   "1": an earlier try with this id may have been executed
  *   x-holdfast-client  address of the client
  *
  * and its answer may carry x-holdfast-retry: ST_NOT_LEADER or ST_UNKNOWN_OUTCOME instead of being
@@ -14,6 +15,7 @@
 #include "router/router.h"
 
 #define ROUTER_HEADER_ID "x-holdfast-id"
+#define ROUTER_HEADER_AGAIN "x-holdfast-again"
 #define ROUTER_HEADER_CLIENT "x-holdfast-client"
 #define ROUTER_HEADER_RETRY "x-holdfast-retry"
 

@@ -460,6 +460,26 @@ static void a_connection_found_dead_is_replaced_once(void **ctx)
     liar_down(&liar);
 }
 
+static void a_call_to_be_sent_once_takes_a_kept_connection(void **ctx)
+{
+    static const char *const answers[] = {GOOD, NULL, ""};
+    struct liar liar = {0};
+    char at[64];
+    (void)ctx; /* static */
+    liar_up(&liar, answers);
+    (void)snprintf(at, sizeof at, "127.0.0.1:%u", port_of(liar.listener)); /* fits */
+    struct http_target target = {.address = at};
+    struct trial first = get("/a"), second = get("/b");
+    second.call.once = true;
+    run(&first, &target);
+    run(&second, &target); /* hung up on, and left to the caller */
+    assert_status(second.st, ST_UNKNOWN_OUTCOME);
+    assert_int_equal(counters().connects, 1);
+    assert_int_equal(counters().repeated, 0);
+    assert_int_equal(atomic_load(&liar.requests), 2);
+    liar_down(&liar);
+}
+
 static void what_may_not_be_repeated_gets_a_connection_of_its_own(void **ctx)
 {
     struct http_target target = here();
@@ -744,6 +764,7 @@ int main(void)
         TEST(answers_that_cannot_be_used_leave_the_outcome_unknown),
         TEST(interim_answers_are_skipped),
         TEST(a_connection_found_dead_is_replaced_once),
+        TEST(a_call_to_be_sent_once_takes_a_kept_connection),
         TEST(what_may_not_be_repeated_gets_a_connection_of_its_own),
         TEST(more_than_an_answer_ends_the_connection),
         TEST(silence_ends_in_time),

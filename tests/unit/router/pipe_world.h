@@ -38,6 +38,14 @@ static enum status run_add(struct req *req)
     return req_reply_end(req);
 }
 
+static enum status run_once(struct req *req)
+{
+    enum status st = state_exists(req->txn, BYTES("s/count"));
+    if (st == ST_OK)
+        return req_fail(req, ST_INVALID, "was done before");
+    return st == ST_NOT_FOUND ? run_add(req) : st;
+}
+
 static enum status run_stage_and_fail(struct req *req)
 {
     TRY(state_put(req->txn, BYTES("s/count"), BYTES("1000")));
@@ -81,6 +89,7 @@ static enum status outside(struct req *req)
 }
 
 static const struct route test_routes[] = {
+    {.method = METHOD_POST, .path = "once", .handler = run_once},
     {.method = METHOD_POST, .path = "out", .handler = run_add, .outside = outside},
     {.method = METHOD_GET, .path = "out", .handler = run_count, .outside = outside},
     {.method = METHOD_POST, .path = "out-fail", .handler = run_stage_and_fail, .outside = outside},

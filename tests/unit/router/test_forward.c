@@ -188,6 +188,56 @@ static void a_repeated_id_is_answered_from_its_first_try(void **ctx)
     test_call_done(&other);
 }
 
+/* A write that may be made once, like a check-and-set. */
+static void a_later_try_is_answered_by_the_try_that_took_effect(void **ctx)
+{
+    (void)ctx;
+    for (int try = 0; try < 3; try++) {
+        struct test_call t;
+        test_call_init(&t, METHOD_PUT, "/v1/test/once", NULL);
+        test_call_header(&t, "x-vault-token", w.token);
+        t.call.forwarded = true;
+        t.call.id.bytes[0] = try < 2 ? 5 : 6;
+        t.call.id.issued = w.m.version;
+        t.call.again = try > 0;
+        world_handle(&w, &t);
+        assert_int_equal(t.http, try < 2 ? 200 : 400); /* the third is another request */
+        test_call_done(&t);
+    }
+    assert_count("1");
+}
+
+static void a_later_try_that_fails_shuts_the_earlier_one_out(void **ctx)
+{
+    (void)ctx;
+    struct test_call late, early;
+    test_call_init(&late, METHOD_PUT, "/v1/test/fail", NULL);
+    test_call_header(&late, "x-vault-token", w.token);
+    late.call.forwarded = late.call.again = true;
+    late.call.id.bytes[0] = 5;
+    late.call.id.issued = w.m.version;
+    world_handle(&w, &late);
+    assert_int_equal(late.http, 400);
+    handle_forwarded(&early, 5); /* was on its way all the time */
+    assert_int_equal(early.http, 400);
+    assert_count(NULL);
+    test_call_done(&late);
+    test_call_done(&early);
+}
+
+static void an_unknown_fate_is_told_with_the_next_try(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    w.forward_status[0] = ST_NOT_LEADER;
+    w.forward_status[1] = ST_TIMEOUT;
+    w.forward_status[2] = ST_OK;
+    w.n_forward = 3;
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/add", NULL)->http, 299);
+    assert_false(w.forward_again[0] || w.forward_again[1]);
+    assert_true(w.forward_again[2]);
+}
+
 static void a_node_that_is_not_active_hands_the_call_back(void **ctx)
 {
     (void)ctx;
@@ -298,6 +348,9 @@ int main(void)
         TEST(a_node_that_became_active_meanwhile_runs_the_call),
         TEST(a_client_may_ask_to_be_redirected),
         TEST(a_repeated_id_is_answered_from_its_first_try),
+        TEST(a_later_try_is_answered_by_the_try_that_took_effect),
+        TEST(a_later_try_that_fails_shuts_the_earlier_one_out),
+        TEST(an_unknown_fate_is_told_with_the_next_try),
         TEST(a_node_that_is_not_active_hands_the_call_back),
         TEST(an_active_node_that_lost_the_commit_hands_it_back),
         TEST(an_outside_step_runs_once_after_the_commit),

@@ -44,12 +44,12 @@ void router_handle(struct router_worker *worker, struct router_call *call)
     if (bytes_eq(call->path, BYTES("/allow")))
         answer.headers[answer.n_headers++] = (struct http_header){BYTES("Allow"), BYTES("GET")};
     router_id_put(&call->id, id);
-    buf_add_format(&answer.body, "[%s|%.*s|%.*s|%.*s|%.*s|%d%d|%s|%s]",
+    buf_add_format(&answer.body, "[%s|%.*s|%.*s|%.*s|%.*s|%d%d%d|%s|%s]",
                    http_method_name(call->method), (int)call->path.len,
                    (const char *)call->path.data, (int)call->query.len,
                    (const char *)call->query.data, (int)call->body.len,
                    (const char *)call->body.data, (int)agent.len, (const char *)agent.data,
-                   call->forwarded, call->open_metrics, id, call->peer);
+                   call->forwarded, call->again, call->open_metrics, id, call->peer);
     call->respond(call, &answer);
     assert_null(answer.body.data); /* taken */
 }
@@ -81,7 +81,7 @@ static void a_request_reaches_the_router_as_it_came(void **ctx)
                              "User-Agent: test\r\nContent-Length: 7\r\n\r\n{\"a\":1}");
     assert_has(out, "HTTP/1.1 200 ");
     assert_has(out, "Content-Type: application/json\r\n");
-    assert_has(out, "[PUT|/v1/a%20b|x=1|{\"a\":1}|test|00|");
+    assert_has(out, "[PUT|/v1/a%20b|x=1|{\"a\":1}|test|000|");
     assert_has(out, "|127.0.0.1:");
 }
 
@@ -99,20 +99,21 @@ static void headers_of_an_answer_are_sent(void **ctx)
 
 static const char forwarded_request[] =
     "GET /v1/a HTTP/1.1\r\n" HOST
-    "x-holdfast-id: 000102030405060708090a0b0c0d0e0f-77\r\nx-holdfast-client: 192.0.2.9:5\r\n\r\n";
+    "x-holdfast-id: 000102030405060708090a0b0c0d0e0f-77\r\nx-holdfast-client: 192.0.2.9:5\r\n"
+    "x-holdfast-again: 1\r\n\r\n";
 
 static void a_node_of_the_cluster_speaks_for_a_client(void **ctx)
 {
     (void)ctx;
     assert_has(ask(&peer_handler, forwarded_request),
-               "|11|000102030405060708090a0b0c0d0e0f-77|192.0.2.9:5]");
+               "|111|000102030405060708090a0b0c0d0e0f-77|192.0.2.9:5]");
 }
 
 static void a_client_cannot_pass_for_a_node(void **ctx)
 {
     (void)ctx;
     const char *out = ask(&client_handler, forwarded_request);
-    assert_has(out, "|00|00000000000000000000000000000000-0|127.0.0.1:");
+    assert_has(out, "|000|00000000000000000000000000000000-0|127.0.0.1:");
 }
 
 static void a_malformed_id_of_a_node_is_refused(void **ctx)

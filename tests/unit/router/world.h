@@ -44,7 +44,7 @@ struct world {
     enum status forward_status[8]; /* one each; the last one stays */
     unsigned n_forward, forwards;
     struct rlog_request_id forward_ids[WORLD_FORWARDS_MAX];
-    const char *forward_body;
+    bool forward_again[WORLD_FORWARDS_MAX];
     struct router_forward *forwarding;
     struct env_task forward_task;
 };
@@ -120,6 +120,7 @@ static inline void world_forward(struct router_host *host, struct env *env,
     struct world *w = CONTAINER_OF(host, struct world, host);
     assert_null(w->forwarding);
     assert_true(w->forwards < WORLD_FORWARDS_MAX);
+    w->forward_again[w->forwards] = f->again;
     w->forward_ids[w->forwards++] = f->id;
     w->forwarding = f;
     w->forward_task.run = world_forwarded;
