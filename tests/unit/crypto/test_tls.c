@@ -457,7 +457,6 @@ static void a_reload_changes_new_connections_only(void **ctx)
     struct reason reason = {""};
     struct tls_options next = own(&pki.server, NULL), broken = next;
     struct tls_conn *late = NULL;
-    CLEANUP(buf_done) struct buf got = {0};
     (void)ctx;
     ends_init(&e, own(&pki.node, NULL), own(NULL, &pki.ca), NULL);
     next.server = broken.server = true;
