@@ -246,23 +246,20 @@ void rlog_disk_compact(struct rlog_disk *disk, uint64_t upto)
 
 /* Make the file of the next segment: zero what compaction left, or a new one, then name it. A full
  * disk is not a failure before the segment is needed. */
-static enum status prepare(struct rlog_disk *disk, uint64_t dirty)
+static enum status prepare(struct rlog_disk *disk, uint64_t spare)
 {
     char path[DISK_PATH_MAX];
-    uint64_t spare = dirty != 0 ? dirty : atomic_fetch_add(&disk->spare_number, 1) + 1;
     spare_path(disk, spare, path);
     enum status st = disk_zero(disk->fs, path, disk->segment_bytes);
     if (st == ST_NO_SPACE) {
         disk->full = true;
-        st = dirty == 0 ? fs_unlink(disk->fs, path) : ST_OK;
+        st = fs_unlink(disk->fs, path);
         return st == ST_NOT_FOUND ? ST_OK : st;
     }
     TRY(st);
     disk_lock(disk);
     if (!disk->tail.broken)
         st = tail_prepare(disk, spare);
-    if (st == ST_OK && dirty != 0)
-        disk->tail.dirty = 0;
     disk_unlock(disk);
     return st;
 }
@@ -274,12 +271,13 @@ static void prep_run(struct env_work *work)
     disk->want_next = false; /* before the look: a segment begun after it asks again */
     disk_free_check(disk);
     disk_lock(disk);
-    bool needed = disk->tail.prepared == 0;
-    uint64_t dirty = disk->tail.dirty;
+    struct tail *t = &disk->tail;
+    bool needed = t->prepared == 0;
+    uint64_t spare = needed ? tail_take_spare(disk) : 0;
     disk_unlock(disk);
     reason_set(&w->reason, "log: the next segment cannot be prepared");
     if (needed)
-        w->st = prepare(disk, dirty);
+        w->st = prepare(disk, spare);
 }
 
 /* Look at the free space; confirm the newest batch by a mark when nothing has followed it. */

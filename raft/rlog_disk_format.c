@@ -211,7 +211,8 @@ static struct batch_found damaged(const struct segment_image *image, const struc
     found.state = BATCH_DAMAGED;
     found.bad_at = bad_at;
     found.why = why;
-    found.resume_at = next_whole_batch(image, want, want->off);
+    /* At the same place only once: then any batch was allowed there, and this one is not it. */
+    found.resume_at = next_whole_batch(image, want, want->off + (want->any ? SECTOR : 0));
     return found;
 }
 

@@ -18,6 +18,7 @@ enum {
     DISK_SEGMENTS_MAX = 1 << 20,
     DISK_SNAPSHOTS_MAX = 64, /* files looked at */
     DISK_VERIFIED_MAX = 8,
+    DISK_DIRTY_MAX = 8,
     DISK_TICK_MS = 2000,
     DISK_RESERVE_DEFAULT = 128 << 20,
 };
@@ -49,7 +50,8 @@ struct tail {
     size_t stage_size;
     uint64_t upto;         /* entries up to here are not needed */
     uint64_t prepared; /* number of the next segment if its file is ready, else 0 */
-    uint64_t dirty;    /* number of a spare file that is to be zeroed, 0 none */
+    uint64_t dirty[DISK_DIRTY_MAX]; /* numbers of spare files that are to be zeroed */
+    size_t n_dirty;
 };
 
 /* Entries that replace everything from `first` on. */
@@ -171,6 +173,8 @@ NODISCARD enum status tail_open_run(struct tail *t, uint64_t index, uint64_t ter
 NODISCARD enum status tail_add_segment(struct tail *t, const struct segment *segment);
 NODISCARD enum status tail_write(struct rlog_disk *disk, const struct batch_plan *plan,
                                  struct reason *reason);
+/* A file to zero for a segment: what compaction left, else a new one. */
+uint64_t tail_take_spare(struct rlog_disk *disk);
 NODISCARD enum status tail_prepare(struct rlog_disk *disk, uint64_t spare);
 /* Remove segments whose live entries are all ≤ upto. */
 NODISCARD enum status tail_compact(struct rlog_disk *disk, uint64_t upto, struct reason *reason);

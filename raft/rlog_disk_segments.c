@@ -289,7 +289,7 @@ static void file_path(const struct finder *d, uint64_t number, char path[DISK_PA
     ASSERT(n > 0 && n < DISK_PATH_MAX);
 }
 
-/* The content, zeros behind the end of a short file. Replaces the image kept so far. */
+/* The content, at most `size` bytes, padded to a sector. Replaces the image kept so far. */
 static enum status image_read(struct finder *d, uint64_t number, uint64_t size,
                               struct segment_image *ret)
 {
@@ -301,15 +301,15 @@ static enum status image_read(struct finder *d, uint64_t number, uint64_t size,
     mem_free(f->image);
     f->image = NULL;
     TRY(file_read(d->fs, path, size, &data, &got));
-    uint64_t whole = size != SEGMENT_MAX ? size : (got + SECTOR - 1) / SECTOR * SECTOR;
+    size_t whole = (got + SECTOR - 1) / SECTOR * SECTOR;
     if (got < whole) {
-        uint8_t *more = mem_realloc(data, (size_t)whole);
+        uint8_t *more = mem_realloc(data, whole);
         if (more == NULL) {
             mem_free(data);
             return ST_NOMEM;
         }
         data = more;
-        memset(data + got, 0, (size_t)whole - got);
+        memset(data + got, 0, whole - got);
     }
     f->image = data;
     f->image_size = got;
@@ -338,7 +338,7 @@ static enum status segment_read(struct finder *d, size_t i, size_t n_used)
     bool follows = next != NULL && next->headed && next->number == file->number + 1;
     if (follows && next->header.prev_end >= SECTOR && next->header.prev_end <= size)
         end = next->header.prev_end;
-    return batches_read(d, &image, end,
+    return batches_read(d, &image, MIN(end, image.size),
                         follows        ? NEXT_FOLLOWS
                         : next != NULL ? NEXT_UNKNOWN
                                        : NEXT_NONE);

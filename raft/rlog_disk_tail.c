@@ -96,6 +96,12 @@ void tail_count_bytes(struct rlog_disk *disk)
     disk->log_bytes = bytes;
 }
 
+uint64_t tail_take_spare(struct rlog_disk *disk)
+{
+    struct tail *t = &disk->tail;
+    return t->n_dirty != 0 ? t->dirty[--t->n_dirty] : atomic_fetch_add(&disk->spare_number, 1) + 1;
+}
+
 /* The file of the next segment: the one prepared if it has the size, else one zeroed here and now,
  * which takes the place of a prepared one. */
 static enum status segment_activate(struct rlog_disk *disk, const struct segment *next,
@@ -108,7 +114,7 @@ static enum status segment_activate(struct rlog_disk *disk, const struct segment
     t->prepared = 0;
     disk->want_next = true;
     if (!ready) {
-        spare_path(disk, atomic_fetch_add(&disk->spare_number, 1) + 1, from);
+        spare_path(disk, tail_take_spare(disk), from);
         TRY(disk_zero(disk->fs, from, next->size));
         TRY(fs_rename(disk->fs, from, to));
         TRY(disk_sync_dir(disk, "log"));
@@ -281,18 +287,18 @@ enum status tail_mark(struct rlog_disk *disk, uint32_t flags, struct reason *rea
     return tail_write(disk, &plan, reason);
 }
 
-/* The oldest segment goes: to be zeroed and used again if none waits for that yet. */
+/* The oldest segment goes: to be zeroed and used again, unless enough wait for that. */
 static enum status drop_oldest(struct rlog_disk *disk)
 {
     struct tail *t = &disk->tail;
     char path[DISK_PATH_MAX], to[DISK_PATH_MAX];
     ASSERT(t->n_segments > 1);
     segment_path(disk, t->segments[0].number, path);
-    if (t->dirty == 0 && t->segments[0].size == disk->segment_bytes) {
+    if (t->n_dirty < DISK_DIRTY_MAX && t->segments[0].size == disk->segment_bytes) {
         uint64_t dirty = atomic_fetch_add(&disk->spare_number, 1) + 1;
         spare_path(disk, dirty, to);
         TRY(fs_rename(disk->fs, path, to));
-        t->dirty = dirty;
+        t->dirty[t->n_dirty++] = dirty;
     } else {
         TRY(fs_unlink(disk->fs, path));
     }
