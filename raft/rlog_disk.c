@@ -62,15 +62,20 @@ static void prep_kick(struct rlog_disk *disk)
         work_submit(&disk->prep);
 }
 
-/* Common end of every work; `idle` is the last touch of the disk. */
-static void work_ended(struct disk_work *w)
+/* The work is the loop's again: look at its outcome, before it may be submitted anew. */
+static void work_take(struct disk_work *w)
 {
-    struct rlog_disk *disk = w->disk;
-    if (w->st != ST_OK) {
-        struct reason reason;
-        reason_set(&reason, "%s/%s: %s", disk->dir, w->reason.text, status_text(w->st));
-        fail(disk, &reason);
-    }
+    struct reason reason;
+    w->running = false;
+    if (w->st == ST_OK)
+        return;
+    reason_set(&reason, "%s/%s: %s", w->disk->dir, w->reason.text, status_text(w->st));
+    fail(w->disk, &reason);
+}
+
+/* Begin what waits; `idle` is the last touch of the disk. */
+static void go_on(struct rlog_disk *disk)
+{
     write_kick(disk);
     compact_kick(disk);
     prep_kick(disk);
@@ -81,8 +86,8 @@ static void work_ended(struct disk_work *w)
 static void any_done(struct env_work *work)
 {
     struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
-    w->running = false;
-    work_ended(w);
+    work_take(w);
+    go_on(w->disk);
 }
 
 void disk_lock(struct rlog_disk *disk)
@@ -143,13 +148,13 @@ static void write_done(struct env_work *work)
     struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
     struct rlog_disk *disk = w->disk;
     uint64_t seq = disk->group_seq;
-    w->running = false;
+    work_take(w);
     drop_all(disk, &disk->group);
-    if (w->st == ST_OK && !disk->failed) {
+    if (!disk->failed) {
         write_kick(disk); /* the next write runs while the owner handles this one */
         disk->ops.written(disk->ops.ctx, seq);
     }
-    work_ended(w);
+    go_on(disk);
 }
 
 static void write_kick(struct rlog_disk *disk)
