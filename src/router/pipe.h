@@ -83,6 +83,8 @@ void pipe_choose(struct pipe *p);
 
 /* Nobody could take the call now: look again later, or give up with `st`. */
 void pipe_wait(struct pipe *p, enum status st);
+/* What a handler said counts only with its answer. */
+void pipe_forget_reason(struct pipe *p);
 /* To the node that forwarded the call: it knows the client and looks for the leader. */
 void pipe_hand_back(struct pipe *p, enum status st);
 /* To the active node. */

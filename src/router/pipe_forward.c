@@ -17,6 +17,11 @@ void pipe_hand_back(struct pipe *p, enum status st)
     pipe_finish(p);
 }
 
+void pipe_forget_reason(struct pipe *p)
+{
+    p->req.error.text[0] = '\0';
+}
+
 /* Nobody could take the call now: look again, or give up. */
 void pipe_wait(struct pipe *p, enum status st)
 {
@@ -26,6 +31,7 @@ void pipe_wait(struct pipe *p, enum status st)
         return;
     }
     answer_done(&p->answer);
+    pipe_forget_reason(p);
     if (now_ms >= p->deadline_ms) {
         pipe_fail(p, p->unknown ? ST_UNKNOWN_OUTCOME : st);
         return;

@@ -356,6 +356,8 @@ static void answer_repeated(struct pipe *p)
 static void committed(struct pipe *p)
 {
     enum status st = p->result;
+    if (st != ST_OK)
+        pipe_forget_reason(p);
     if (st == ST_CONFLICT) {
         rerun(p);
     } else if (st == ST_NOT_LEADER) {
@@ -378,6 +380,8 @@ static void committed(struct pipe *p)
 static void confirmed(struct pipe *p)
 {
     enum status st = p->result;
+    if (st != ST_OK)
+        pipe_forget_reason(p);
     if (st == ST_OK) {
         go_outside(p);
     } else if (st == ST_CONFLICT) {

@@ -379,6 +379,19 @@ static void an_unconfirmed_read_is_not_answered(void **ctx)
     assert_int_equal(world_call(&w, METHOD_GET, "/v1/sys/internal/state", NULL)->http, 200);
 }
 
+static void an_unconfirmed_refusal_is_not_told(void **ctx)
+{
+    (void)ctx;
+    w.read_status = ST_NO_LEADER;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/fail", NULL);
+    assert_int_equal(t->http, 503);
+    assert_string_equal((const char *)t->body.data, "{\"errors\":[\"no active node\"]}");
+    w.read_status = ST_TIMEOUT;
+    t = world_call(&w, METHOD_PUT, "/v1/test/fail", NULL);
+    assert_int_equal(t->http, 503);
+    assert_null(strstr((const char *)t->body.data, "refused after staging"));
+}
+
 /* Audit */
 
 struct test_device {
@@ -536,6 +549,7 @@ int main(void)
         TEST(a_lost_commit_says_that_its_fate_is_unknown),
         TEST(a_refused_commit_passes_its_status_on),
         TEST(an_unconfirmed_read_is_not_answered),
+        TEST(an_unconfirmed_refusal_is_not_told),
         TEST(a_call_is_recorded_before_and_after),
         TEST(a_denied_call_is_recorded_with_its_error),
         TEST(nothing_takes_effect_unrecorded),
