@@ -28,6 +28,10 @@ static void on_receive(void *ctx, uint64_t from, const char *from_name, struct b
     uint8_t kind = reader_u8(&r);
     if (r.failed || n->stopping)
         return;
+    if (kind == NODE_FRAME_SEAL) {
+        node_handover_hear(n, from, bytes_from(frame, 1));
+        return;
+    }
     if (kind != NODE_FRAME_RAFT) {
         node_join_hear(n, from, from_name, kind, bytes_from(frame, 1));
         return;
@@ -199,7 +203,8 @@ static void on_stop(struct env_task *task)
     if (n->rlog != NULL && n->status.raft.is_leader && n->status.raft.n_members > 1 &&
         !n->transferring) {
         n->transferring = true;
-        n->transfer = (struct rlog_admin){.done = on_handed_over};
+        n->transfer =
+            (struct rlog_admin){.done = on_handed_over, .member.id = node_handover_target(n)};
         rlog_transfer(n->rlog, &n->transfer);
     }
     n->tick.fire = close_when_idle;

@@ -58,10 +58,12 @@ static void run_step_down(struct env_task *task)
 {
     struct order *o = CONTAINER_OF(task, struct order, task);
     prepare(o);
-    if (o->node->stopping)
+    if (o->node->stopping) {
         finish(o, ST_CLOSED);
-    else
-        rlog_transfer(o->node->rlog, &o->admin);
+        return;
+    }
+    o->admin.member.id = node_handover_target(o->node);
+    rlog_transfer(o->node->rlog, &o->admin);
 }
 
 static enum status give(struct order *o, struct reason *reason)

@@ -15,17 +15,23 @@
 
 enum {
     NODE_TICK_MS = 200,
-    NODE_HASH_BUSY_MS = 5000,       /* between two roots while the state keeps changing */
-    NODE_TRANSFER_EVERY_MS = 60000, /* a sealed leader hands over at most so often (R17) */
+    NODE_HASH_BUSY_MS = 5000, /* between two roots while the state keeps changing */
     NODE_STOP_TRANSFER_MS = 2000,
 };
 
 /* First byte of every frame between nodes. */
-enum node_frame { NODE_FRAME_RAFT, NODE_FRAME_FOUNDING, NODE_FRAME_JOIN };
+enum node_frame { NODE_FRAME_RAFT, NODE_FRAME_FOUNDING, NODE_FRAME_JOIN, NODE_FRAME_SEAL };
 
 /* FRESH: no replica yet, asking the founders. JOINING: the replica runs, the leader is asked to
  * make us a voter. MEMBER: in the configuration as a voter. */
 enum node_phase { NODE_FRESH, NODE_JOINING, NODE_MEMBER };
+
+/* What a node last said of its seal, and when. */
+struct node_heard {
+    uint64_t id;
+    bool unsealed;
+    uint64_t ms;
+};
 
 struct node {
     struct node_options options;
@@ -52,12 +58,18 @@ struct node {
     bool adding;
 
     /* node_role.c */
-    uint64_t leader_version; /* local version of the leader record that was read */
-    uint64_t announced_term; /* the term whose leader record we have proposed */
-    uint64_t transferred_ms;
+    uint64_t leader_version;   /* local version of the leader record that was read */
+    uint64_t announced_term;   /* the term whose leader record we have proposed */
+    struct reason seal_reason; /* why the last unsealing failed, said once */
+
+    /* node_handover.c */
     struct rlog_admin transfer;
     bool transferring;
-    struct reason seal_reason; /* why the last unsealing failed, said once */
+    uint64_t transferred_ms; /* 0: never */
+    unsigned transfer_wait_ms;
+    uint64_t told_leader, told_ms;
+    uint8_t told_unsealed;
+    struct node_heard heard[RLOG_MEMBERS_MAX];
 
     /* node_upkeep.c */
     struct env_work hash_work;
@@ -95,6 +107,12 @@ void node_join_hear(struct node *n, uint64_t from, const char *from_name, enum n
 void node_role_start(struct node *n, bool joins); /* before the replica runs */
 void node_role_changed(struct node *n);           /* leadership, readiness, members, or a tick */
 void node_role_applied(struct node *n, uint64_t index, uint64_t version);
+
+/* node_handover.c */
+/* A voter that said it is unsealed; 0: none is known. */
+uint64_t node_handover_target(struct node *n);
+void node_handover_look(struct node *n, const struct rlog_status *raft);
+void node_handover_hear(struct node *n, uint64_t from, struct bytes content);
 
 /* node_upkeep.c */
 void node_upkeep_tick(struct node *n);

@@ -152,7 +152,7 @@ static void publish(struct node *n, const struct rlog_status *raft, const struct
     s->sealed = sealed;
     s->active = raft->is_leader && raft->ready && !sealed && !n->stopping;
     s->has_leader = leader != NULL;
-    s->perf_standby = !s->active && !sealed && n->options.performance_standby;
+    s->perf_standby = !s->active && !sealed && s->has_leader && n->options.performance_standby;
     s->term = raft->term;
     s->committed_index = raft->commit_index;
     s->applied_index = raft->applied_index;
@@ -173,29 +173,6 @@ static void publish(struct node *n, const struct rlog_status *raft, const struct
               (unsigned long long)raft->term);
 }
 
-static void on_transferred(struct rlog_admin *a, enum status st)
-{
-    struct node *n = CONTAINER_OF(a, struct node, transfer);
-    n->transferring = false;
-    if (st != ST_OK)
-        trace(TRACE_WARN, "node", "leadership was not handed over: %s", status_text(st));
-}
-
-/* A leader that cannot be unsealed serves nobody (R17). Bounded, so that a cluster in which every
- * node is sealed does not pass leadership round for ever. */
-static void hand_over_if_sealed(struct node *n, const struct rlog_status *raft)
-{
-    uint64_t now = env_mono_ms(n->env);
-    bool alone = raft->n_members < 2;
-    if (!raft->is_leader || !n->status.initialized || !barrier_is_sealed(n->barrier) || alone ||
-        n->transferring || now - n->transferred_ms < NODE_TRANSFER_EVERY_MS)
-        return;
-    n->transferred_ms = now;
-    n->transferring = true;
-    n->transfer = (struct rlog_admin){.done = on_transferred};
-    rlog_transfer(n->rlog, &n->transfer);
-}
-
 void node_role_changed(struct node *n)
 {
     struct rlog_status raft;
@@ -210,7 +187,7 @@ void node_role_changed(struct node *n)
     store_unpin(&pin);
     if (n->status.active && n->announced_term != raft.term)
         announce(n, raft.term);
-    hand_over_if_sealed(n, &raft);
+    node_handover_look(n, &raft);
 }
 
 void node_role_applied(struct node *n, uint64_t index, uint64_t version)

@@ -1,0 +1,111 @@
+/* To whom this node gives leadership: a voter that can be active (PROTOCOL R17).
+ *
+ * Every node tells the leader whether it is unsealed: once a second, and when there is another
+ * leader. A sealed leader serves nobody, so it hands over to one that is known to be unsealed. */
+#include "node/node_parts.h"
+
+#include "base/trace.h"
+
+enum {
+    SEAL_FORMAT = 1,
+    SAY_EVERY_MS = 1000,
+    HEARD_FOR_MS = 3000,
+    RETRY_MIN_MS = 1000,        /* between two attempts of a sealed leader, doubled each time */
+    RETRY_MAX_MS = 60000,       /* and at last */
+    RETRY_REST_MS = 10 * 60000, /* without an attempt: the next is the first again */
+};
+
+/* To the leader, unless it is us. */
+static void say_seal(struct node *n, const struct rlog_status *raft)
+{
+    uint64_t now = env_mono_ms(n->env);
+    uint8_t said[] = {SEAL_FORMAT, barrier_is_sealed(n->barrier) ? 0 : 1};
+    bool news = raft->leader != n->told_leader || said[1] != n->told_unsealed;
+    if (raft->leader == 0 || raft->is_leader || (!news && now - n->told_ms < SAY_EVERY_MS))
+        return;
+    n->told_leader = raft->leader;
+    n->told_unsealed = said[1];
+    n->told_ms = now;
+    node_send(n, raft->leader, NODE_FRAME_SEAL, bytes_of(said, sizeof said));
+}
+
+void node_handover_hear(struct node *n, uint64_t from, struct bytes content)
+{
+    struct reader r = reader_of(content);
+    uint8_t format = reader_u8(&r), unsealed = reader_u8(&r);
+    if (reader_end(&r) != ST_OK || format != SEAL_FORMAT)
+        return; /* of a later version */
+    struct node_heard *oldest = &n->heard[0];
+    for (unsigned i = 0; i < RLOG_MEMBERS_MAX; i++) {
+        struct node_heard *h = &n->heard[i];
+        if (h->id == from) {
+            oldest = h;
+            break;
+        }
+        if (h->ms < oldest->ms)
+            oldest = h;
+    }
+    *oldest = (struct node_heard){from, unsealed == 1, env_mono_ms(n->env)};
+}
+
+static bool is_unsealed(struct node *n, uint64_t id)
+{
+    uint64_t now = env_mono_ms(n->env);
+    for (unsigned i = 0; i < RLOG_MEMBERS_MAX; i++)
+        if (n->heard[i].id == id)
+            return n->heard[i].unsealed && now - n->heard[i].ms <= HEARD_FOR_MS;
+    return false;
+}
+
+uint64_t node_handover_target(struct node *n)
+{
+    struct rlog_status raft;
+    rlog_status(n->rlog, &raft);
+    for (unsigned i = 0; i < raft.n_members; i++) {
+        const struct rlog_member *m = &raft.members[i];
+        if (m->id != n->id && m->role == RLOG_VOTER && is_unsealed(n, m->id))
+            return m->id;
+    }
+    return 0;
+}
+
+static void on_transferred(struct rlog_admin *a, enum status st)
+{
+    struct node *n = CONTAINER_OF(a, struct node, transfer);
+    n->transferring = false;
+    if (st != ST_OK)
+        trace(TRACE_WARN, "node", "leadership was not handed over: %s", status_text(st));
+}
+
+/* Bounded, so that nodes that lose their seal again and again do not keep the cluster busy. */
+static bool is_due(struct node *n, uint64_t now)
+{
+    if (n->transferred_ms != 0 && now - n->transferred_ms < n->transfer_wait_ms)
+        return false;
+    bool rested = n->transferred_ms == 0 || now - n->transferred_ms > RETRY_REST_MS;
+    n->transfer_wait_ms =
+        rested ? RETRY_MIN_MS : (unsigned)MIN(2 * n->transfer_wait_ms, (unsigned)RETRY_MAX_MS);
+    n->transferred_ms = now;
+    return true;
+}
+
+static void hand_over_if_sealed(struct node *n, const struct rlog_status *raft)
+{
+    if (!raft->is_leader || !n->status.initialized || !barrier_is_sealed(n->barrier) ||
+        n->transferring)
+        return;
+    uint64_t target = node_handover_target(n);
+    if (target == 0 || !is_due(n, env_mono_ms(n->env)))
+        return;
+    trace(TRACE_WARN, "node", "leads, but is sealed: hands over to another node");
+    n->transferring = true;
+    n->transfer = (struct rlog_admin){.done = on_transferred, .member.id = target};
+    rlog_transfer(n->rlog, &n->transfer);
+}
+
+void node_handover_look(struct node *n, const struct rlog_status *raft)
+{
+    ASSERT(n->rlog != NULL);
+    say_seal(n, raft);
+    hand_over_if_sealed(n, raft);
+}

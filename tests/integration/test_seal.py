@@ -1,0 +1,95 @@
+"""Nodes whose seal cannot be opened: they replicate, say so, and serve nobody."""
+
+import time
+
+import pytest
+
+from cluster import Cluster
+
+
+@pytest.fixture
+def sealed_node():
+    """A cluster with one standby that has been given another node's seal key."""
+    with Cluster() as cluster:
+        node = cluster.standbys()[0]
+        assert node.stop() == 0
+        node.config = {"seal": {"static": {"key_id": "other"}}}
+        node.start()
+        deadline = time.monotonic() + 20
+        while "stays sealed" not in node.log_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield cluster, node
+
+
+def test_a_node_without_its_seal_key_stays_sealed_and_says_so(sealed_node):
+    cluster, node = sealed_node
+    assert "stays sealed: the root key is wrapped by the seal key 'test'" in node.log_text()
+    assert node.call("GET", "/v1/sys/seal-status").json["sealed"] is True
+    for method, path in (
+        ("GET", "/v1/kv/x"),
+        ("PUT", "/v1/kv/x"),
+        ("LIST", "/v1/kv/"),
+        ("DELETE", "/v1/kv/x"),
+        ("GET", "/v1/auth/token/lookup-self"),
+        ("PUT", "/v1/sys/step-down"),
+        ("GET", "/v1/sys/metrics"),
+        ("GET", "/v1/no/such"),
+    ):
+        answer = node.call(method, path, {"a": 1} if method == "PUT" else None)
+        assert answer.status == 503 and b"sealed" in answer.body, (method, path, answer.body)
+    assert cluster.active().call("PUT", "/v1/kv/x", {"a": 1}).status == 204
+
+
+def let_lead(cluster, node):
+    """Only `node` and one other hear each other, and `node` has waited longer."""
+    active = cluster.active()
+    other = next(n for n in cluster.nodes if n not in (active, node))
+    terms = node.log_text().count("leads term")
+    active.pause()
+    other.pause()
+    time.sleep(0.2)
+    other.resume()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline and node.log_text().count("leads term") == terms:
+        if other.health() == 200:
+            break
+        time.sleep(0.02)
+    active.resume()
+    return node.log_text().count("leads term") > terms
+
+
+def test_a_sealed_leader_hands_over_each_time(sealed_node):
+    cluster, node = sealed_node
+    led = 0
+    for n in range(12):
+        led += let_lead(cluster, node)
+        cluster.active(timeout_s=30)
+        assert cluster.active().call("PUT", "/v1/kv/x", {"n": n}, timeout_s=20).status == 204
+        if led == 3:
+            break
+    assert led == 3, "the sealed node was never elected"
+    assert "leads, but is sealed: hands over" in node.log_text()
+
+
+def test_leadership_is_given_to_an_unsealed_node(sealed_node):
+    cluster, node = sealed_node
+    for _ in range(4):
+        before = cluster.active()
+        assert before.call("PUT", "/v1/sys/step-down", {}).status == 204
+        deadline = time.monotonic() + 10
+        while cluster.active() is before:
+            assert time.monotonic() < deadline
+    assert "leads term" not in node.log_text().split("stays sealed")[-1]
+
+
+def test_a_node_that_hears_no_leader_is_no_performance_standby():
+    with Cluster() as cluster:
+        left, *others = cluster.nodes
+        assert cluster.active().call("PUT", "/v1/kv/x", {"a": 1}).status == 204
+        for node in others:
+            node.kill()
+        cluster.await_health({429}, [left])
+        answer = left.call("PUT", "/v1/sys/init", {}, timeout_s=20)
+        assert answer.status == 503
+        assert answer.json["errors"] == ["no active node"]
