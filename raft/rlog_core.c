@@ -240,7 +240,7 @@ static void writes_clip(struct rlog_core *c, uint64_t from)
         c->stored = from - 1;
 }
 
-static void writes_push(struct rlog_core *c, uint64_t seq, uint64_t ack)
+static void writes_push(struct rlog_core *c, uint64_t seq, uint64_t last, uint64_t term)
 {
     if (c->writes_at + c->n_writes == c->cap_writes) {
         if (c->writes_at > 0) {
@@ -252,7 +252,7 @@ static void writes_push(struct rlog_core *c, uint64_t seq, uint64_t ack)
         }
     }
     struct rlog_core_write *w = &c->writes[c->writes_at + c->n_writes++];
-    *w = (struct rlog_core_write){.seq = seq, .ack = ack, .planned = ack};
+    *w = (struct rlog_core_write){.seq = seq, .ack = last, .last = last, .term = term};
 }
 
 /* The configuration in force is that of the newest CHANGE in the log, else the snapshot's. */
@@ -317,7 +317,8 @@ static void update_entries(struct rlog_core *c, const struct raft_update *up)
         log_truncate(c, index);
     for (unsigned i = 0; i < n; i++)
         rlog_core_log_append(&c->log, &entries[i]);
-    writes_push(c, c->ops.append(c->ops.ctx, index, entries, n), index + n - 1);
+    uint64_t seq = c->ops.append(c->ops.ctx, index, entries, n);
+    writes_push(c, seq, index + n - 1, entries[n - 1].term);
     if (noop.block != NULL)
         rlog_block_unref(noop.block);
     if (cut || c->log.n_changes != changes)
@@ -483,25 +484,33 @@ void rlog_core_told(struct rlog_core *c, uint64_t from, uint64_t term, uint64_t 
     apply_committed(c);
 }
 
-void rlog_core_written(struct rlog_core *c, uint64_t seq, uint64_t now_ms)
+/* The highest index that the writes up to `seq` vouch for (R10). */
+static uint64_t writes_pop(struct rlog_core *c, uint64_t seq)
 {
     uint64_t ack = 0;
-    c->now_ms = MAX(now_ms, c->now_ms);
     while (c->n_writes > 0 && c->writes[c->writes_at].seq <= seq) {
         const struct rlog_core_write *w = &c->writes[c->writes_at];
-        uint64_t valid = planted(PLANT_R10_PERSISTED) ? w->planned : w->ack;
-        ack = MAX(ack, valid);
+        uint64_t valid = planted(PLANT_R10_PERSISTED) ? w->last : w->ack;
+        if (valid > ack) {
+            ack = valid;
+            c->written_term = valid == w->last ? w->term : 0;
+        }
         c->writes_at++;
         c->n_writes--;
     }
     if (c->n_writes == 0)
         c->writes_at = 0;
-    if (planted(PLANT_R10_PERSISTED))
-        ack = MIN(ack, rlog_core_log_last(&c->log));
+    return planted(PLANT_R10_PERSISTED) ? MIN(ack, rlog_core_log_last(&c->log)) : ack;
+}
+
+void rlog_core_written(struct rlog_core *c, uint64_t seq, uint64_t now_ms)
+{
+    struct raft_event event = {.type = RAFT_PERSISTED_ENTRIES};
+    c->now_ms = MAX(now_ms, c->now_ms);
+    uint64_t ack = writes_pop(c, seq);
     if (c->dead || rlog_core_installing(c) || ack <= c->stored)
         return;
     c->stored = ack;
-    struct raft_event event = {.type = RAFT_PERSISTED_ENTRIES};
     event.persisted_entries.index = ack;
     rlog_core_must_step(c, &event, "persisted entries");
 }

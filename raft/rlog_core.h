@@ -129,7 +129,8 @@ struct rlog_core_options {
 /* Writes the disk has not finished, oldest first. `ack` is the highest index that may be reported
  * when `seq` is done; a truncation lowers it (R10). */
 struct rlog_core_write {
-    uint64_t seq, ack, planned;
+    uint64_t seq, ack;
+    uint64_t last, term; /* its last entry */
 };
 
 struct rlog_core_peer {
@@ -148,6 +149,7 @@ struct rlog_core {
     struct rlog_core_snapshot snap;  /* what libraft was told of last */
     uint64_t term, vote;             /* durable */
     uint64_t stored;                 /* highest index reported as persisted */
+    uint64_t written_term;           /* of the last entry of the write being reported, or 0 */
     uint64_t commit, applied;        /* commit never falls (F8) */
     uint64_t told_commit, told_term; /* follower: committed, said the leader of that term */
     uint64_t sent_commit;            /* leader: what followers were last told */

@@ -21,6 +21,7 @@ static void send_one(struct rlog_core *c, const struct raft_message *m,
                      const struct rlog_entry *entries)
 {
     struct rlog_message out = {.raft = *m, .entries = entries};
+    rlog_core_check_answer(c, m);
     c->ops.send(c->ops.ctx, m->server_id, &out);
 }
 

@@ -31,6 +31,7 @@ static int step_as_voter(struct rlog_core *c, struct raft_event *event, struct r
     if (c->now_ms - c->heard_ms >= c->election_ms)
         event->receive.message->request_vote.disrupt_leader = true;
     c->raft.configuration = (struct raft_configuration){&self, 1};
+    rlog_core_check_voter(c, event);
     int rv = raft_step(&c->raft, event, up);
     ASSERT(c->raft.configuration.servers == &self);
     c->raft.configuration = real;
@@ -40,7 +41,10 @@ static int step_as_voter(struct rlog_core *c, struct raft_event *event, struct r
 int rlog_core_raft_step(struct rlog_core *c, struct raft_event *event, struct raft_update *up)
 {
     c->stale_request = request_stale(c, event);
-    return vote_needs_role(c, event) ? step_as_voter(c, event, up) : raft_step(&c->raft, event, up);
+    if (vote_needs_role(c, event))
+        return step_as_voter(c, event, up);
+    rlog_core_check_voter(c, event);
+    return raft_step(&c->raft, event, up);
 }
 
 /* libraft reads fields of a candidate before it checks that it is one (F9). */

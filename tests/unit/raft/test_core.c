@@ -106,6 +106,10 @@ static void cores_agree_under_faults(void **ctx)
     uint64_t seed = first != NULL ? strtoull(first, NULL, 10) : 1;
     uint64_t n = count != NULL ? strtoull(count, NULL, 10) : 6;
     (void)ctx;
+#ifdef HOLDFAST_PLANT
+    const char *plant = getenv("STORM_PLANT"); /* which bug to look for, by number */
+    plant_mask = plant != NULL ? 1ull << strtoul(plant, NULL, 10) : 0;
+#endif
     for (uint64_t i = 0; i < n; i++)
         storm(seed + i, 20);
 }
