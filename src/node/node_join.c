@@ -211,13 +211,16 @@ static enum status rejoin(struct node *n, struct reason *reason)
     return ST_OK;
 }
 
-/* A replica that was started before must still be there: an empty directory is a lost disk. */
+/* A replica that was started before must still be there: an empty directory is a lost disk. The
+ * cluster port is opened first: what is wrong with its files says nothing about the replica's. */
 static enum status start_or_rejoin(struct node *n, bool founder, struct reason *reason)
 {
     struct fs_file *identity;
     enum status st = fs_open(n->fs, NODE_RAFT_DIR "/identity", FS_READ, &identity);
     if (st == ST_OK) {
         fs_close(identity);
+        if (n->mesh == NULL)
+            TRY(node_mesh_open(n, reason));
         st = replica_start(n, founder, reason);
     }
     if (st != ST_CORRUPT && st != ST_NOT_FOUND)
