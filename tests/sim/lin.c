@@ -243,6 +243,8 @@ static enum lin_verdict search(struct search *s, uint64_t steps_max)
 enum lin_verdict lin_check(struct lin_op *ops, size_t n, uint64_t steps_max, size_t *ret_stuck)
 {
     n = drop_unseen(ops, n);
+    if (n == 0)
+        return LIN_GOOD;
     qsort(ops, n, sizeof *ops, op_order);
     struct search s = {.ops = ops, .n = n, .words = (n + 63) / 64};
     s.nodes = sim_alloc(2 * n * sizeof *s.nodes);
