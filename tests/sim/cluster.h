@@ -93,6 +93,8 @@ void node_power_off(struct node *n, uint64_t down_ns); /* unsynced writes are lo
 void node_kill(struct node *n, uint64_t down_ns);      /* unsynced writes stay */
 void node_stop(struct node *n, uint64_t down_ns);      /* a proper stop; it may take a moment */
 void node_blank(struct node *n); /* a new machine with an empty disk and an id never used */
+/* n's connection to `by` is reset, and a new one refused. */
+void node_refused(struct node *n, const struct node *by);
 bool node_may_be_damaged(struct node *n);
 struct node *node_by_id(struct cluster *c, uint64_t id);
 struct node *cluster_leader(struct cluster *c); /* newest term; NULL when there is none */

@@ -74,8 +74,12 @@ static void on_net_calm(struct event *event)
 
 static void fault_cut(struct cluster *c)
 {
-    bool flapping = rng_chance(&c->rng, 200);
+    bool flapping = rng_chance(&c->rng, 200), refuses = rng_chance(&c->rng, 300);
     cut_style(c);
+    for (unsigned a = 0; a < SLOTS && refuses; a++) /* what cuts may also answer in their name */
+        for (unsigned b = 0; b < SLOTS; b++)
+            if (c->net.cut[a][b] && c->net.cut[b][a])
+                node_refused(&c->nodes[a], &c->nodes[b]);
     core_after(&c->core, &c->net_calm, rng_between(&c->rng, 50, flapping ? 250 : 2500) * SIM_MS);
 }
 

@@ -146,7 +146,7 @@ static uint64_t net_deliver(void *ctx, const struct frame *frame)
     return 0;
 }
 
-/* A process ended: those who had a connection learn that nobody listens any more. */
+/* Those who had a connection to a process that ended learn that nobody listens any more. */
 struct gone {
     struct event event;
     struct cluster *cluster;
@@ -168,25 +168,29 @@ static void on_gone(struct event *event)
     free(gone);
 }
 
-static void tell_peers(struct node *n)
+void node_refused(struct node *n, const struct node *by)
 {
     struct cluster *c = n->cluster;
-    for (unsigned i = 0; i < SLOTS; i++) {
-        const struct node *peer = &c->nodes[i];
-        bool linked = false;
-        for (unsigned k = 0; k < peer->n_peers; k++)
-            linked = linked || peer->peers[k] == n->id;
-        if (peer == n || peer->process == 0 || !linked || c->net.cut[n->slot][i] ||
-            rng_chance(&c->rng, 100))
-            continue;
-        struct gone *gone = sim_alloc(sizeof *gone);
-        *gone = (struct gone){.event = {.fire = on_gone},
-                              .cluster = c,
-                              .to = i,
-                              .id = n->id,
-                              .process = peer->process};
-        core_after(&c->core, &gone->event, rng_between(&c->rng, 200 * SIM_US, 20 * SIM_MS));
-    }
+    bool linked = false;
+    for (unsigned k = 0; k < n->n_peers; k++)
+        linked = linked || n->peers[k] == by->id;
+    if (n == by || n->process == 0 || !linked)
+        return;
+    struct gone *gone = sim_alloc(sizeof *gone);
+    *gone = (struct gone){.event = {.fire = on_gone},
+                          .cluster = c,
+                          .to = n->slot,
+                          .id = by->id,
+                          .process = n->process};
+    core_after(&c->core, &gone->event, rng_between(&c->rng, 200 * SIM_US, 20 * SIM_MS));
+}
+
+static void tell_peers(const struct node *n)
+{
+    struct cluster *c = n->cluster;
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (!c->net.cut[n->slot][i] && !rng_chance(&c->rng, 100))
+            node_refused(&c->nodes[i], n);
 }
 
 /* The end of a process, in its three ways. */

@@ -153,6 +153,22 @@ static void pin_late_churn(struct profile *p)
     p->fault_every_ms = 300;
 }
 
+/* Leaders die young, and at the end some voters stay away. */
+static void pin_vote(struct profile *p)
+{
+    p->founders = 3;
+    p->election_ms = 150;
+    p->heartbeat_ms = 15;
+    p->fault_every_ms = 100;
+    p->down_ms_max = 400;
+    p->minority_stays_down = true;
+    memset(p->admin_weight, 0, sizeof p->admin_weight);
+    memset(p->fault_weight, 0, sizeof p->fault_weight);
+    p->fault_weight[FAULT_POWER] = 20;
+    p->fault_weight[FAULT_CUT] = 20;
+    p->fault_weight[FAULT_KILL] = 10;
+}
+
 /* Many entries under way at once, out of order. */
 static void pin_pipeline(struct profile *p)
 {
@@ -183,12 +199,11 @@ static void pin_truncate(struct profile *p)
     p->value_bytes_max = 100;
     p->election_ms = 150;
     p->heartbeat_ms = 15;
-    p->down_ms_max = 200;
-    p->fault_every_ms = 150;
+    p->down_ms_max = 60;
+    p->fault_every_ms = 60;
     memset(p->fault_weight, 0, sizeof p->fault_weight);
     p->fault_weight[FAULT_CUT] = 30;
-    p->fault_weight[FAULT_POWER] = 20;
-    p->fault_weight[FAULT_PAUSE] = 10;
+    p->fault_weight[FAULT_POWER] = 40;
     p->admin_weight[ADMIN_TRANSFER] = 10;
 }
 
@@ -256,6 +271,7 @@ static const struct {
             {"late-churn", pin_late_churn},
             {"pipeline", pin_pipeline},
             {"truncate", pin_truncate},
+            {"vote", pin_vote},
             {"join", pin_join},
             {"leaders", pin_leaders},
             {"calm", pin_calm}};
