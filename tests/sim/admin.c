@@ -68,6 +68,8 @@ static void finished(struct cluster *c, enum status st)
     a->busy = false;
     if (st != ST_OK)
         return;
+    if (c->change_kills)
+        nemesis_kill_soon(c, cluster_leader(c));
     c->tally.admins[a->what]++;
     struct node *n = &c->nodes[a->slot];
     if (a->what == ADMIN_REPLACE && n->id == call->member.id) {
@@ -295,6 +297,21 @@ static void on_tick(struct event *event)
         return;
     core_after(&c->core, event, rng_between(&c->rng, 20, c->profile.admin_every_ms) * SIM_MS);
     act(c);
+}
+
+void admin_add_voter(struct cluster *c)
+{
+    struct rlog_status status;
+    struct node *leader = cluster_leader(c);
+    if (leader == NULL || leader->stopping)
+        return;
+    rlog_status(leader->rlog, &status);
+    uint64_t process = leader->process;
+    struct node *n = newcomer(c, &status);
+    if (n == NULL || n->state != NODE_UP || leader->process != process)
+        return;
+    prepare(c, n, RLOG_VOTER, 0);
+    ask(c, leader, ADMIN_ADD);
 }
 
 void admin_start(struct cluster *c)

@@ -18,6 +18,9 @@ struct verdict {
 void run_in_children(uint64_t first, unsigned n, const char *profile, uint64_t plants,
                      struct verdict *ret_verdicts);
 
+/* Run a seed in a new process, with other addresses. false: it failed. */
+bool run_anew(uint64_t seed, const char *profile, const char *plant, uint64_t *ret_hash);
+
 struct campaign {
     uint64_t first, count;
     const char *profile;

@@ -60,8 +60,11 @@ static void check_leader(struct node *n, const struct rlog_status *s)
     k->leader_of = table_grow(k->leader_of, &k->leader_of_n, (size_t)s->term, sizeof(uint64_t));
     if (k->leader_of[s->term] != 0 && k->leader_of[s->term] != n->process)
         core_fail(core, "term %" PRIu64 " has a second leader, %s", s->term, n->name);
-    if (k->leader_of[s->term] == 0)
+    if (k->leader_of[s->term] == 0) {
         core_say(core, "%s leads term %" PRIu64, n->name, s->term);
+        if (n->cluster->leader_dies && s->term > k->newest_term)
+            nemesis_kill_soon(n->cluster, n);
+    }
     k->leader_of[s->term] = n->process;
     k->newest_term = MAX(k->newest_term, s->term);
     bool becomes_ready = s->ready && !n->seen.ready && s->term == k->newest_term;

@@ -18,6 +18,8 @@
 struct cluster;
 struct node;
 
+enum { CHECK_REGISTERS = 8 };
+
 /* Branches of recovery that a campaign must have taken. */
 enum reach {
     REACH_TORN_TAIL,
@@ -62,11 +64,12 @@ struct check {
     size_t indexes_n;
     uint64_t *leader_of; /* by term */
     size_t leader_of_n;
-    uint64_t newest_term;                /* that had a leader */
-    uint64_t acked_version, acked_index; /* highest acknowledged to a client */
-    uint64_t hashed;                     /* batches seen, to thin out hashing */
-    struct node *clock_moved;            /* the one whose wall clock jumps, NULL none yet */
-    bool clock_rules;                    /* it may have decided cluster time */
+    uint64_t newest_term;                     /* that had a leader */
+    uint64_t acked_version, acked_index;      /* highest acknowledged to a client */
+    uint64_t acked_register[CHECK_REGISTERS]; /* the same of writes to one register */
+    uint64_t hashed;                          /* batches seen, to thin out hashing */
+    struct node *clock_moved;                 /* the one whose wall clock jumps, NULL none yet */
+    bool clock_rules;                         /* it may have decided cluster time */
 };
 
 void check_init(struct cluster *c);

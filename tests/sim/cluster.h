@@ -80,6 +80,10 @@ struct cluster {
     struct event nemesis, net_calm;
     struct clients *clients;
     bool calm; /* faults are over */
+    /* Set: the next one to lead in a newer term, or the next leader to commit a change, dies. */
+    bool leader_dies, change_kills;
+    struct event death;
+    struct node *dying;
     uint64_t processes;
     uint8_t id[16];
     struct seal seal; /* the same for every node */
@@ -104,11 +108,14 @@ uint64_t cluster_fresh_id(struct cluster *c);
 void admin_start(struct cluster *c);
 /* Ask for anything that must happen before the cluster is whole; false when nothing is left. */
 bool admin_repair(struct cluster *c);
+void admin_add_voter(struct cluster *c);
 void admin_forget(struct cluster *c, uint64_t process); /* that process is gone */
 
 /* nemesis.c */
+void nemesis_kill_soon(struct cluster *c, struct node *n); /* it stays off */
 void nemesis_start(struct cluster *c);
 void nemesis_stop(struct cluster *c);
+void nemesis_isolate(struct cluster *c, const struct node *n);
 
 /* client.c */
 void clients_start(struct cluster *c);

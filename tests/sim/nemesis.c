@@ -18,7 +18,8 @@ static uint64_t down_ns(struct cluster *c)
 /* A running node, the leader more often than chance has it; NULL when none runs. */
 static struct node *victim(struct cluster *c)
 {
-    struct node *up[SLOTS], *leader = rng_chance(&c->rng, 300) ? cluster_leader(c) : NULL;
+    struct node *up[SLOTS],
+        *leader = rng_chance(&c->rng, c->profile.leader_permille) ? cluster_leader(c) : NULL;
     unsigned n = 0;
     for (unsigned i = 0; i < SLOTS; i++)
         if (c->nodes[i].state == NODE_UP && !c->nodes[i].stopping)
@@ -74,13 +75,15 @@ static void on_net_calm(struct event *event)
 
 static void fault_cut(struct cluster *c)
 {
-    bool flapping = rng_chance(&c->rng, 200), refuses = rng_chance(&c->rng, 300);
+    bool flapping = rng_chance(&c->rng, 200),
+         refuses = rng_chance(&c->rng, c->profile.refuse_permille);
     cut_style(c);
     for (unsigned a = 0; a < SLOTS && refuses; a++) /* what cuts may also answer in their name */
         for (unsigned b = 0; b < SLOTS; b++)
             if (c->net.cut[a][b] && c->net.cut[b][a])
                 node_refused(&c->nodes[a], &c->nodes[b]);
-    core_after(&c->core, &c->net_calm, rng_between(&c->rng, 50, flapping ? 250 : 2500) * SIM_MS);
+    core_after(&c->core, &c->net_calm,
+               rng_between(&c->rng, 50, flapping ? 250 : c->profile.cut_ms_max) * SIM_MS);
 }
 
 static void fault_net(struct cluster *c)
@@ -271,6 +274,29 @@ static void on_nemesis(struct event *event)
         at -= c->profile.fault_weight[i++];
     if (strike(c, (enum fault)i))
         c->tally.faults[i]++;
+}
+
+static void on_death(struct event *event)
+{
+    struct cluster *c = CONTAINER_OF(event, struct cluster, death);
+    if (c->dying->process == 0 || c->dying->stopping)
+        return;
+    node_power_off(c->dying, SIM_MS);
+    core_cancel(&c->core, &c->dying->restart);
+}
+
+void nemesis_kill_soon(struct cluster *c, struct node *n)
+{
+    c->leader_dies = c->change_kills = false;
+    c->dying = n;
+    c->death.fire = on_death;
+    core_after(&c->core, &c->death, rng_between(&c->rng, 1, 800) * SIM_US);
+}
+
+void nemesis_isolate(struct cluster *c, const struct node *n)
+{
+    for (unsigned i = 0; i < SLOTS; i++)
+        c->net.cut[n->slot][i] = c->net.cut[i][n->slot] = i != n->slot;
 }
 
 void nemesis_start(struct cluster *c)

@@ -396,6 +396,10 @@ static void applied(struct request *r)
     if (commit->repeated && commit->has_response && !mine)
         core_fail(&c->core, "%s: a repeated request got the answer of another", r->node->name);
     check_acked(r->node, commit->rlog.index, commit->version);
+    if (op_is_register(&r->op)) {
+        uint64_t *acked = &c->check.acked_register[r->op.key];
+        *acked = MAX(*acked, commit->version);
+    }
     struct reply *reply = reply_new(c, &r->op, r->node->slot, ANSWER_OK, 0);
     reply->version = commit->version;
     reply_send(reply);
@@ -423,10 +427,13 @@ static void on_confirmed(struct state_confirm *confirm, enum status st)
 {
     struct request *r = CONTAINER_OF(confirm, struct request, confirm);
     r->why = st;
-    if (st == ST_CONFLICT)
+    if (st == ST_CONFLICT) {
         again(r);
-    else
-        request_answer(r, st == ST_OK ? ANSWER_DIFFER : ANSWER_FAILED);
+        return;
+    }
+    if (st == ST_OK && r->op.kind == OP_CAS) /* its answer is a read of that register */
+        check_read(r->node, r->acked, state_version(&r->txn));
+    request_answer(r, st == ST_OK ? ANSWER_DIFFER : ANSWER_FAILED);
 }
 
 static void request_run(struct request *r)
@@ -487,6 +494,7 @@ static void request_start(struct node *n, const struct op *op, const struct rlog
         r->why = ST_NOT_LEADER;
         request_answer(r, ANSWER_FAILED);
     } else {
+        r->acked = op_is_register(op) ? n->cluster->check.acked_register[op->key] : 0;
         request_run(r);
     }
 }

@@ -9,7 +9,7 @@ enum {
     ACCOUNTS = 5,
     BALANCE = 100, /* of each account at first */
     GROUPS = 2,
-    KEYS_MAX = 8,
+    KEYS_MAX = CHECK_REGISTERS,
 };
 
 enum op_kind {
@@ -63,6 +63,12 @@ static inline bool op_reads(const struct op *op)
 {
     return op->kind == OP_READ || op->kind == OP_LIST || op->kind == OP_TOTAL ||
            op->kind == OP_COUNT;
+}
+
+static inline bool op_is_register(const struct op *op)
+{
+    return op->kind == OP_READ || op->kind == OP_WRITE || op->kind == OP_CAS ||
+           op->kind == OP_DELETE;
 }
 
 /* Sum of all accounts; 0 when there are none yet. */

@@ -33,6 +33,9 @@ static void draw_faults(struct profile *p, struct rng *r)
     p->fault_weight[rng_below(r, 2) != 0 ? FAULT_POWER : FAULT_CUT] += 5;
     p->fault_every_ms = (unsigned)PICK(r, 150, 300, 600, 1000);
     p->down_ms_max = (unsigned)PICK(r, 200, 600, 3000);
+    p->cut_ms_max = (unsigned)PICK(r, 500, 2500);
+    p->leader_permille = (unsigned)PICK(r, 0, 300, 600);
+    p->refuse_permille = 300;
 }
 
 static void draw_admin(struct profile *p, struct rng *r)
@@ -66,7 +69,8 @@ static void draw(struct profile *p, struct rng *r)
     p->segment_bytes = PICK(r, 32, 64, 256) * 1024;
     p->sync_ns_max = PICK(r, 100, 1000, 5000, 40000) * SIM_US;
     p->keep_permille = (unsigned)PICK(r, 0, 300, 500, 900);
-    p->minority_stays_down = rng_chance(r, 300);
+    p->ending = (enum ending)PICK(r, ENDING_ALL, ENDING_ALL, ENDING_MINORITY, ENDING_MINORITY,
+                                  ENDING_USURPER, ENDING_CHANGE);
     draw_network(p, r);
     if (p->ordered) { /* a late message holds up those behind it: not for most of the time */
         p->late_permille = MIN(p->late_permille, 5u);
@@ -102,6 +106,7 @@ static void pin_churn(struct profile *p)
     p->admin_weight[ADMIN_ADD] = p->admin_weight[ADMIN_PROMOTE] = 10;
     p->admin_weight[ADMIN_REMOVE] = 8;
     p->admin_weight[ADMIN_TRANSFER] = 8;
+    p->ending = ENDING_CHANGE;
 }
 
 /* Messages arrive seconds late. */
@@ -161,7 +166,7 @@ static void pin_vote(struct profile *p)
     p->heartbeat_ms = 15;
     p->fault_every_ms = 100;
     p->down_ms_max = 400;
-    p->minority_stays_down = true;
+    p->ending = ENDING_USURPER;
     memset(p->admin_weight, 0, sizeof p->admin_weight);
     memset(p->fault_weight, 0, sizeof p->fault_weight);
     p->fault_weight[FAULT_POWER] = 20;
@@ -192,7 +197,10 @@ static void pin_pipeline(struct profile *p)
 static void pin_truncate(struct profile *p)
 {
     p->ordered = false;
-    p->sync_ns_max = 100 * SIM_MS;
+    p->sync_ns_max = 200 * SIM_MS;
+    p->cut_ms_max = 250;
+    p->leader_permille = 700;
+    p->refuse_permille = 1000;
     p->keep_permille = 100;
     p->clients = 24;
     p->think_ms_max = 5;
@@ -219,8 +227,21 @@ static void pin_join(struct profile *p)
     p->snapshot_trailing = 4;
     p->admin_weight[ADMIN_ADD] = 40;
     p->admin_weight[ADMIN_REMOVE] = 20;
+    p->admin_weight[ADMIN_TRANSFER] = 30;
     p->think_ms_max = 10;
     p->value_bytes_max = 2000;
+}
+
+/* New members get the log from its first entry, and the term changes while it is on the way. */
+static void pin_whole(struct profile *p)
+{
+    pin_join(p);
+    p->snapshot_log_bytes = 8192 * 1024;
+    p->segment_bytes = 256 * 1024;
+    p->admin_weight[ADMIN_SNAPSHOT] = 0;
+    p->late_permille = 200;
+    p->leader_permille = 500;
+    p->fault_every_ms = 200;
 }
 
 /* Disks lose, tear, refuse and rot. */
@@ -242,6 +263,8 @@ static void pin_leaders(struct profile *p)
     p->fault_every_ms = 200;
     p->fault_weight[FAULT_CUT] = 40;
     p->fault_weight[FAULT_PAUSE] = 20;
+    p->leader_permille = 700;
+    p->refuse_permille = 700;
     p->admin_weight[ADMIN_TRANSFER] = 20;
     p->lose_reply_permille = 100;
     p->clients = 8;
@@ -255,7 +278,7 @@ static void pin_calm(struct profile *p)
     memset(p->fault_weight, 0, sizeof p->fault_weight);
     memset(p->admin_weight, 0, sizeof p->admin_weight);
     p->lose_permille = p->repeat_permille = p->late_permille = p->lose_reply_permille = 0;
-    p->minority_stays_down = false;
+    p->ending = ENDING_ALL;
 }
 
 static const struct {
@@ -273,6 +296,7 @@ static const struct {
             {"truncate", pin_truncate},
             {"vote", pin_vote},
             {"join", pin_join},
+            {"whole", pin_whole},
             {"leaders", pin_leaders},
             {"calm", pin_calm}};
 

@@ -33,6 +33,16 @@ enum admin {
     ADMINS
 };
 
+/* What the calm after the faults begins with. Each leaves a minority of the voters switched off,
+ * and the others must do without them. */
+enum ending {
+    ENDING_ALL,      /* everything runs */
+    ENDING_MINORITY, /* any minority stays off */
+    ENDING_USURPER,  /* a new leader dies at once, the one before it had entries of its own */
+    ENDING_CHANGE,   /* the leader dies as soon as a new voter is committed */
+    ENDINGS
+};
+
 struct profile {
     char name[24];
     unsigned founders, members_max;
@@ -48,11 +58,13 @@ struct profile {
     uint64_t sync_ns_max;
     unsigned keep_permille;
 
-    unsigned fault_every_ms, down_ms_max;
+    unsigned fault_every_ms, down_ms_max, cut_ms_max;
+    unsigned leader_permille; /* how often a fault is aimed at the leader */
+    unsigned refuse_permille; /* of cuts that answer in the name of those cut off */
     unsigned fault_weight[FAULTS];
     unsigned admin_every_ms;
     unsigned admin_weight[ADMINS];
-    bool minority_stays_down; /* in the calm at the end, at first */
+    enum ending ending;
 
     unsigned clients, think_ms_max, keys;
     unsigned value_bytes_max;

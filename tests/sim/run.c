@@ -60,39 +60,11 @@ static void run_faults(struct cluster *c)
                   c->tally.ops_ok, faults_so_far(c));
 }
 
-/* Some voters, fewer than half, stay switched off: the others must do without them. */
-static void start_down(struct cluster *c, bool all)
+static void start_all(struct cluster *c)
 {
-    struct rlog_status s;
-    struct node *leader = cluster_leader(c);
-    unsigned voters = 0, off = 0;
-    bool spare[SLOTS] = {0};
-    if (leader != NULL && !all && !c->admin.busy) {
-        rlog_status(leader->rlog, &s);
-        for (unsigned i = 0; i < s.n_members; i++) {
-            const struct node *m = node_by_id(c, s.members[i].id);
-            voters += s.members[i].role == RLOG_VOTER;
-            off += s.members[i].role == RLOG_VOTER && (m == NULL || m->damaged || m->removed);
-        }
-        for (unsigned i = 0; i < s.n_members; i++) {
-            struct node *m = node_by_id(c, s.members[i].id);
-            if (s.members[i].role == RLOG_VOTER && m != NULL && !m->damaged && !m->removed &&
-                off + 1 <= (voters - 1) / 2 &&
-                (m->state == NODE_DOWN || rng_chance(&c->rng, 500))) {
-                off++;
-                spare[m->slot] = true;
-            }
-        }
-    }
-    for (unsigned i = 0; i < SLOTS; i++) {
-        struct node *n = &c->nodes[i];
-        if (spare[i] && n->process != 0)
-            node_power_off(n, SIM_MS);
-        if (spare[i])
-            core_cancel(&c->core, &n->restart);
-        else if (n->state == NODE_DOWN)
-            node_start(n);
-    }
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (c->nodes[i].state == NODE_DOWN)
+            node_start(&c->nodes[i]);
 }
 
 static bool has_ready_leader(struct cluster *c)
@@ -121,6 +93,93 @@ static void await_service(struct cluster *c, const char *when)
             core_fail(&c->core, "%s: writes do not succeed", when);
         run_for(c, 50);
     }
+}
+
+/* Voters of the newest leader that have their data; 0 when there is none, or its voters change. */
+static unsigned sound_voters(struct cluster *c, struct node **ret)
+{
+    struct rlog_status s;
+    struct node *leader = cluster_leader(c);
+    unsigned n = 0;
+    if (leader == NULL || c->admin.busy)
+        return 0;
+    rlog_status(leader->rlog, &s);
+    for (unsigned i = 0; i < s.n_members; i++) {
+        struct node *m = node_by_id(c, s.members[i].id);
+        if (s.members[i].role != RLOG_VOTER)
+            continue;
+        if (m == NULL || m->damaged || m->removed)
+            return 0;
+        ret[n++] = m;
+    }
+    return n;
+}
+
+/* Some voters, fewer than half, stay switched off. */
+static void ending_minority(struct cluster *c)
+{
+    struct node *voters[RLOG_MEMBERS_MAX];
+    unsigned n = sound_voters(c, voters), n_off = 0;
+    bool off[SLOTS] = {0};
+    for (unsigned i = 0; i < n && n_off < (n - 1) / 2; i++)
+        if (voters[i]->state == NODE_DOWN || rng_chance(&c->rng, 500)) {
+            off[voters[i]->slot] = true;
+            n_off++;
+        }
+    for (unsigned i = 0; i < SLOTS; i++) {
+        struct node *m = &c->nodes[i];
+        if (off[i] && m->process != 0)
+            node_power_off(m, SIM_MS);
+        if (off[i])
+            core_cancel(&c->core, &m->restart);
+        else if (m->state == NODE_DOWN)
+            node_start(m);
+    }
+}
+
+static void ending_usurper(struct cluster *c)
+{
+    struct node *voters[RLOG_MEMBERS_MAX];
+    start_all(c);
+    await_service(c, "after the faults");
+    if (sound_voters(c, voters) < 3)
+        return;
+    nemesis_isolate(c, cluster_leader(c));
+    c->leader_dies = true;
+    for (unsigned ms = 0; ms < 10 * c->profile.election_ms && c->leader_dies; ms++)
+        run_for(c, 1);
+    c->leader_dies = false;
+    run_for(c, 1);
+    sim_net_heal(&c->net);
+}
+
+static void ending_change(struct cluster *c)
+{
+    struct node *voters[RLOG_MEMBERS_MAX];
+    start_all(c);
+    await_service(c, "after the faults");
+    if (sound_voters(c, voters) < 2)
+        return;
+    c->change_kills = true;
+    c->net.lose_permille = 300;
+    admin_add_voter(c);
+    for (unsigned ms = 0; ms < 10 * c->profile.election_ms && c->admin.busy; ms++)
+        run_for(c, 1);
+    c->change_kills = false;
+    run_for(c, 1);
+    c->net.lose_permille = 0;
+}
+
+static void end(struct cluster *c)
+{
+    switch (c->profile.ending) {
+    case ENDING_MINORITY: ending_minority(c); break;
+    case ENDING_USURPER: ending_usurper(c); break;
+    case ENDING_CHANGE: ending_change(c); break;
+    case ENDING_ALL:
+    case ENDINGS: return;
+    }
+    await_service(c, "with a minority switched off");
 }
 
 static void await_whole(struct cluster *c)
@@ -205,11 +264,8 @@ void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcom
     run_faults(c);
     nemesis_stop(c);
     core_say(&c->core, "the faults are over");
-    if (c->profile.minority_stays_down) {
-        start_down(c, false);
-        await_service(c, "with a minority switched off");
-    }
-    start_down(c, true);
+    end(c);
+    start_all(c);
     await_service(c, "after the faults");
     await_whole(c);
     clients_check(c);
