@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { JOBS_MAX = 64, SECONDS_MAX = 120, FAILURES_SHOWN = 40 };
+enum { JOBS_MAX = 64, SECONDS_MAX = 40, FAILURES_SHOWN = 40 };
 
 struct child {
     pid_t pid;
