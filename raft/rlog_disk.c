@@ -50,7 +50,9 @@ static void work_submit(struct disk_work *w)
 
 static void compact_kick(struct rlog_disk *disk)
 {
-    if (disk->failed || disk->compact.running || disk->compact_upto <= disk->compacting)
+    if (disk->failed || disk->compact.running)
+        return;
+    if (disk->compact_upto <= disk->compacting && !disk->compact_more)
         return;
     disk->compacting = disk->compact_upto;
     work_submit(&disk->compact);
@@ -239,7 +241,7 @@ static void compact_run(struct env_work *work)
 {
     struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
     disk_lock(w->disk);
-    w->st = tail_compact(w->disk, w->disk->compacting, &w->reason);
+    w->st = tail_compact(w->disk, w->disk->compacting, &w->disk->compact_more, &w->reason);
     disk_unlock(w->disk);
 }
 

@@ -108,6 +108,7 @@ struct rlog_disk {
     struct list group; /* of the running write */
     uint64_t group_seq;
     uint64_t compacting; /* what the running compaction goes up to */
+    bool compact_more;   /* it left something for another run */
 
     /* any thread */
     _Atomic uint64_t durable_seq;  /* batch */
@@ -176,8 +177,10 @@ NODISCARD enum status tail_write(struct rlog_disk *disk, const struct batch_plan
 /* A file to zero for a segment: what compaction left, else a new one. */
 uint64_t tail_take_spare(struct rlog_disk *disk);
 NODISCARD enum status tail_prepare(struct rlog_disk *disk, uint64_t spare);
-/* Remove segments whose live entries are all ≤ upto. */
-NODISCARD enum status tail_compact(struct rlog_disk *disk, uint64_t upto, struct reason *reason);
+/* Remove the oldest segment if its live entries are all ≤ upto and no snapshot kept needs them: one
+ * at a time, so that writes get between. */
+NODISCARD enum status tail_compact(struct rlog_disk *disk, uint64_t upto, bool *ret_more,
+                                   struct reason *reason);
 /* The log starts anew behind an installed snapshot. */
 NODISCARD enum status tail_reset(struct rlog_disk *disk, uint64_t index, uint64_t term,
                                  struct reason *reason);

@@ -309,10 +309,16 @@ static enum status drop_oldest(struct rlog_disk *disk)
     return ST_OK;
 }
 
-static enum status drop_upto(struct rlog_disk *disk, uint64_t upto, struct reason *reason)
+static bool droppable(const struct tail *t, uint64_t upto)
+{
+    return t->n_segments > 1 && t->segments[0].last <= upto;
+}
+
+/* At most `n` segments. */
+static enum status drop_upto(struct rlog_disk *disk, uint64_t upto, size_t n, struct reason *reason)
 {
     struct tail *t = &disk->tail;
-    while (t->n_segments > 1 && t->segments[0].last <= upto) {
+    for (; n > 0 && droppable(t, upto); n--) {
         uint64_t number = t->segments[0].number;
         enum status st = drop_oldest(disk);
         if (st != ST_OK) {
@@ -330,15 +336,19 @@ static enum status drop_upto(struct rlog_disk *disk, uint64_t upto, struct reaso
     return ST_OK;
 }
 
-enum status tail_compact(struct rlog_disk *disk, uint64_t upto, struct reason *reason)
+enum status tail_compact(struct rlog_disk *disk, uint64_t upto, bool *ret_more,
+                         struct reason *reason)
 {
     struct tail *t = &disk->tail;
+    *ret_more = false;
     if (t->broken)
         return ST_OK; /* reported by whoever broke it */
     t->upto = MAX(t->upto, upto);
-    enum status st = drop_upto(disk, MIN(t->upto, snapshot_floor(disk)), reason);
+    uint64_t floor = MIN(t->upto, snapshot_floor(disk));
+    TRY(drop_upto(disk, floor, 1, reason));
+    *ret_more = droppable(t, floor);
     tail_count_bytes(disk);
-    return st;
+    return ST_OK;
 }
 
 enum status tail_reset(struct rlog_disk *disk, uint64_t index, uint64_t term, struct reason *reason)
@@ -348,7 +358,7 @@ enum status tail_reset(struct rlog_disk *disk, uint64_t index, uint64_t term, st
     TRY(tail_write(disk, &plan, reason));
     disk->generation++;
     disk->tail.upto = index;
-    TRY(drop_upto(disk, index, reason));
+    TRY(drop_upto(disk, index, SIZE_MAX, reason));
     tail_count_bytes(disk);
     return ST_OK;
 }

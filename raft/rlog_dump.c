@@ -24,6 +24,9 @@ static void say(const struct dump *d, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args); /* a cut line is still of use */
     va_end(args);
+    for (char *c = text; *c != '\0'; c++) /* a name in a damaged file may hold anything */
+        if (*c < 0x20 || *c > 0x7E)
+            *c = '?';
     d->line(d->ctx, text);
 }
 
