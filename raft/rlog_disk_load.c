@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/plant.h"
 #include "base/trace.h"
-#include "raft/rlog_disk_parts.h"
+#include "raft/rlog_disk_found.h"
 
 #include <stdarg.h>
 

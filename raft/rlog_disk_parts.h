@@ -48,8 +48,8 @@ struct tail {
     struct reason why_broken;
     uint8_t *stage;
     size_t stage_size;
-    uint64_t upto;         /* entries up to here are not needed */
-    uint64_t prepared; /* number of the next segment if its file is ready, else 0 */
+    uint64_t upto;                  /* entries up to here are not needed */
+    uint64_t prepared;              /* number of the next segment if its file is ready, else 0 */
     uint64_t dirty[DISK_DIRTY_MAX]; /* numbers of spare files that are to be zeroed */
     size_t n_dirty;
 };
@@ -187,39 +187,6 @@ NODISCARD enum status tail_reset(struct rlog_disk *disk, uint64_t index, uint64_
 NODISCARD enum status tail_mark(struct rlog_disk *disk, uint32_t flags, struct reason *reason);
 void tail_count_bytes(struct rlog_disk *disk);
 
-/* rlog_disk_segments.c: the log as the directory has it. */
-struct log_found {
-    struct rlog_entry *entries;
-    size_t n, cap;
-    uint64_t base, prev_term; /* index of entries[0]; term before it */
-    uint64_t seq, chain;      /* of the newest batch */
-    struct segment *segments; /* those in use */
-    size_t n_segments, segments_cap;
-    uint64_t end;        /* offset where the last one ends */
-    uint64_t last_batch; /* offset of its newest batch, 0 none */
-    bool last_marked;
-    uint8_t *image; /* content of the last one */
-    size_t image_size;
-    uint64_t *unused; /* numbers of the segments before and behind those that hold nothing needed */
-    size_t n_unused;
-    uint64_t truncations;   /* batches that replaced entries before them */
-    bool torn, torn_unused; /* the last one ends with a torn write; or one behind it is one */
-    bool damaged;  /* `reason` says where; harmless if a snapshot covers all below `base` */
-    bool lost_end; /* what the damage took may have been the newest entries */
-    struct reason reason;
-};
-void log_found_done(struct log_found *found);
-/* What is told about the log on the way, for dump. Members may be NULL. */
-struct log_watch {
-    void (*segment)(void *ctx, uint64_t number, const struct segment_header *header);
-    void (*batch)(void *ctx, uint64_t off, const struct batch_found *found, struct bytes payload);
-    void (*note)(void *ctx, const char *text);
-    void *ctx;
-};
-/* ST_IO and ST_NOMEM only; damage is in *ret. */
-NODISCARD enum status log_find(struct fs *fs, const char *dir, uint64_t id,
-                               const struct log_watch *watch, struct log_found *ret);
-
 /* rlog_disk.c */
 void disk_works_init(struct rlog_disk *disk);
 void disk_lock(struct rlog_disk *disk);
@@ -228,9 +195,6 @@ void disk_unlock(struct rlog_disk *disk);
 /* rlog_disk_load.c */
 NODISCARD enum status disk_load(struct rlog_disk *disk, struct rlog_loaded *ret,
                                 struct reason *reason);
-/* What disk_load would find, without changing anything. Needs fs, dir, identity and lock. */
-NODISCARD enum status disk_examine(struct rlog_disk *disk, const struct log_watch *watch,
-                                   struct rlog_loaded *ret);
 
 /* rlog_snap_store.c: which snapshot files there are. */
 struct snapshots_found {

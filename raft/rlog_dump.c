@@ -2,7 +2,7 @@
  * what is damaged is said so, and as much as possible is shown around it. */
 #include "base/mem.h"
 #include "raft/rlog_describe.h"
-#include "raft/rlog_disk_parts.h"
+#include "raft/rlog_disk_found.h"
 #include "raft/rlog_snap_format.h"
 
 #include <stdarg.h>
