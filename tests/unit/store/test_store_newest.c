@@ -299,14 +299,14 @@ static void newest_follows_its_definition(void **ctx)
 {
     (void)ctx;
     for (uint64_t seed = 1; seed <= 4; seed++)
-        run(seed, rounds(800, 8000), false);
+        run(seed, rounds(800, 4000), false);
 }
 
 static void a_restored_tree_answers_like_the_original(void **ctx)
 {
     (void)ctx;
     for (uint64_t seed = 51; seed <= 54; seed++)
-        run(seed, rounds(800, 8000), true);
+        run(seed, rounds(800, 4000), true);
 }
 
 static void an_empty_tree_remembers_its_last_change(void **ctx)
