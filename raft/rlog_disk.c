@@ -328,6 +328,11 @@ void disk_works_init(struct rlog_disk *disk)
     list_init(&disk->group);
 }
 
+uint64_t rlog_disk_durable(const struct rlog_disk *disk)
+{
+    return disk->durable_last;
+}
+
 uint64_t rlog_disk_queued_bytes(const struct rlog_disk *disk)
 {
     return disk->queued_bytes;

@@ -44,11 +44,11 @@ struct rlog_identity {
 };
 
 struct rlog_snapshot_meta {
-    uint64_t index, term;       /* of the last entry it covers; index 0: no snapshot */
-    uint64_t conf_index;        /* index of the newest CHANGE committed at or below `index` */
-    uint8_t conf[2048];         /* that configuration, encoded as in the CHANGE entry */
+    uint64_t index, term; /* of the last entry it covers; index 0: no snapshot */
+    uint64_t conf_index;  /* index of the newest CHANGE committed at or below `index` */
+    uint8_t conf[2048];   /* that configuration, encoded as in the CHANGE entry */
     uint32_t conf_len;
-    uint64_t bytes;             /* size of the file */
+    uint64_t bytes; /* size of the file */
 };
 
 /* What open() found. Entries are `n` from `first`; owned by the caller. */
@@ -58,8 +58,8 @@ struct rlog_loaded {
     uint64_t first, n;
     uint64_t prev_term; /* term of entry first-1, 0 if first is 1 */
     struct rlog_entry *entries;
-    bool corrupt; /* acknowledged data is damaged (PROTOCOL R13): `reason` says where */
-    bool torn;    /* a torn tail was cut */
+    bool corrupt;            /* acknowledged data is damaged (PROTOCOL R13): `reason` says where */
+    bool torn;               /* a torn tail was cut */
     bool slot_fell_back;     /* one copy of term and vote was bad; the other has them */
     bool snapshot_fell_back; /* the newest snapshot is damaged; an older one and the log suffice */
     uint64_t truncations;    /* of the log, replayed while it was read */
@@ -80,9 +80,9 @@ struct rlog_disk_options {
     struct env *env;
     const char *dir;
     struct rlog_disk_ops ops;
-    uint64_t segment_bytes;     /* 0: 8 MiB */
-    uint64_t reserve_bytes;     /* free space below which rlog_disk_full() is true; 0: 128 MiB */
-    unsigned snapshots_kept;    /* 0: 2 */
+    uint64_t segment_bytes;  /* 0: 8 MiB */
+    uint64_t reserve_bytes;  /* free space below which rlog_disk_full() is true; 0: 128 MiB */
+    unsigned snapshots_kept; /* 0: 2 */
     /* rlog_disk_idle() became true; called with ops.ctx. The disk may be closed from here, and from
      * no callback of `ops`. May be NULL. */
     void (*idle)(void *ctx);
@@ -100,15 +100,16 @@ NODISCARD enum status rlog_disk_wipe(struct env *env, const char *dir, struct re
  * Damage is not a failure of open: see ret_loaded->corrupt; then nothing in DIR was changed, the
  * disk can only be closed, and an identity that is lost has id 0. Blocks; start-up only. */
 NODISCARD enum status rlog_disk_open(const struct rlog_disk_options *options,
-                                     const struct rlog_identity *expect, struct rlog_disk **ret_disk,
+                                     const struct rlog_identity *expect,
+                                     struct rlog_disk **ret_disk,
                                      struct rlog_identity *ret_identity,
                                      struct rlog_loaded *ret_loaded, struct reason *reason);
 /* After every submitted work is done (the caller waits for rlog_disk_idle). */
 void rlog_disk_close(struct rlog_disk *disk);
 bool rlog_disk_idle(const struct rlog_disk *disk);
 
-/* Durable when it returns: term and vote gate every message of their update. Blocks, rarely. After a
- * failure nothing more is written. */
+/* Durable when it returns: term and vote gate every message of their update. Blocks, rarely. After
+ * a failure nothing more is written. */
 NODISCARD enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, uint64_t vote);
 
 /* Queue a truncation from `index` (if it is not behind the end) and `n` entries from `index`.
@@ -125,11 +126,13 @@ NODISCARD enum status rlog_disk_reset(struct rlog_disk *disk, uint64_t first, ui
  * `snapshots_kept` newest snapshots: if the newest rots, the one before it and the log have all. */
 void rlog_disk_compact(struct rlog_disk *disk, uint64_t upto);
 uint64_t rlog_disk_queued_bytes(const struct rlog_disk *disk);
+/* The newest entry that is durable. Any thread. */
+uint64_t rlog_disk_durable(const struct rlog_disk *disk);
 /* Free space ran low (checked at each new segment and every few seconds): refuse new writes. */
 bool rlog_disk_full(const struct rlog_disk *disk);
 uint64_t rlog_disk_log_bytes(const struct rlog_disk *disk); /* of entries not compacted, for the
-                                                               policy; what is kept only for an older
-                                                               snapshot does not count */
+                                                               policy; what is kept only for an
+                                                               older snapshot does not count */
 
 /* Snapshot files: called on LANE_BULK unless said. */
 
@@ -137,7 +140,8 @@ uint64_t rlog_disk_log_bytes(const struct rlog_disk *disk); /* of entries not co
  * then a trailer with the totals and a chain of the chunk sums. The entry at meta->index must be
  * durable in the log. ST_IO anywhere: the disk failed, stop. */
 struct rlog_snap_writer;
-NODISCARD enum status rlog_snap_create(struct rlog_disk *disk, const struct rlog_snapshot_meta *meta,
+NODISCARD enum status rlog_snap_create(struct rlog_disk *disk,
+                                       const struct rlog_snapshot_meta *meta,
                                        struct rlog_snap_writer **ret_writer);
 NODISCARD enum status rlog_snap_write(struct rlog_snap_writer *w, struct bytes content);
 /* Trailer, sync, verify by reading back, rename, sync the directory; frees the writer. */
@@ -145,7 +149,8 @@ NODISCARD enum status rlog_snap_commit(struct rlog_snap_writer *w, uint64_t *ret
 void rlog_snap_abort(struct rlog_snap_writer *w);
 
 /* A received snapshot: raw file bytes of a peer's file, in order, into a temporary file. */
-NODISCARD enum status rlog_snap_receive_create(struct rlog_disk *disk, struct rlog_snap_writer **ret_w);
+NODISCARD enum status rlog_snap_receive_create(struct rlog_disk *disk,
+                                               struct rlog_snap_writer **ret_w);
 NODISCARD enum status rlog_snap_receive_write(struct rlog_snap_writer *w, struct bytes raw);
 /* Verify everything; *ret_meta is what the header says. The file stays temporary. */
 NODISCARD enum status rlog_snap_receive_verify(struct rlog_snap_writer *w,

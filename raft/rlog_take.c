@@ -112,12 +112,14 @@ static void take_done(struct env_work *work)
     rlog_leave(r);
 }
 
-/* Only what is applied, stored and not yet in a snapshot. */
+/* Only what is applied, stored and not yet in a snapshot. A founder's first entry counts as stored
+ * before it is: every founder makes the same one. */
 static bool take_possible(struct rlog *r)
 {
     const struct rlog_core *c = &r->core;
     return !r->take.running && !rlog_install_busy(r) && c->applied > c->snap.index &&
-           c->applied <= c->stored && c->committed.index != 0;
+           c->applied <= c->stored && c->applied <= rlog_disk_durable(r->disk) &&
+           c->committed.index != 0;
 }
 
 void rlog_take_pump(struct rlog *r)
