@@ -8,9 +8,11 @@
 #include "loop/loop.h"
 #include "main.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -130,12 +132,16 @@ static enum status open_tls(struct server *s, struct reason *reason)
 {
     for (unsigned i = 0; i < s->config->n_listeners; i++) {
         const struct config_listener *l = &s->config->listeners[i];
+        struct reason why = {{0}};
         struct tls_options options = {.server = true,
                                       .cert = {.path = l->tls_cert_file},
                                       .key = {.path = l->tls_key_file},
                                       .alpn = "http/1.1"};
-        if (!l->tls_disable)
-            TRY(tls_ctx_new(&options, &s->tls[i], reason));
+        enum status st = l->tls_disable ? ST_OK : tls_ctx_new(&options, &s->tls[i], &why);
+        if (st != ST_OK) {
+            reason_set(reason, "%s: listener %s: %s", s->config->file, l->address, why.text);
+            return st;
+        }
     }
     return ST_OK;
 }
@@ -145,8 +151,29 @@ static enum status open_data_dir(const struct config *c, struct reason *reason)
     struct stat st;
     if (mkdir(c->data_dir, 0700) == 0 || stat(c->data_dir, &st) == 0)
         return ST_OK;
-    reason_set(reason, "data_dir %s cannot be made", c->data_dir);
+    reason_set(reason, "%s: data_dir: %s cannot be made: %s", c->file, c->data_dir,
+               strerrordesc_np(errno));
     return ST_IO;
+}
+
+/* Without its key a node can do all that a sealed one does: keep the log, and vote. A key that is
+ * there and cannot be used is a mistake. */
+static enum status open_seal(struct server *s, struct reason *reason)
+{
+    const struct config *c = s->config;
+    struct reason why = {{0}};
+    if (c->seal.type == NULL)
+        return ST_OK;
+    enum status st = seal_static_file(c->seal.key_file, c->seal.key_id, &s->seal, &why);
+    s->has_seal = st == ST_OK;
+    if (st == ST_NOT_FOUND) {
+        trace(TRACE_ERROR, "main",
+              "seal: %s: this node stays sealed until it is started with its key", why.text);
+        return ST_OK;
+    }
+    if (st != ST_OK)
+        reason_set(reason, "%s: seal: key_file: %s", c->file, why.text);
+    return st;
 }
 
 /* Keys and tokens are in memory: none of it may land in a core file or be read by a debugger of
@@ -198,10 +225,7 @@ static enum status prepare(struct server *s, struct reason *reason)
     TRY(crypto_init(&locked));
     if (!locked)
         trace(TRACE_WARN, "main", "key memory is not locked: RLIMIT_MEMLOCK is too low");
-    if (c->seal.type != NULL) {
-        TRY(seal_static_file(c->seal.key_file, c->seal.key_id, &s->seal, reason));
-        s->has_seal = true;
-    }
+    TRY(open_seal(s, reason));
     TRY(open_tls(s, reason));
     TRY(open_data_dir(c, reason));
     metrics_start(s);
@@ -247,12 +271,23 @@ static int serve(struct server *s)
     return EXIT_SUCCESS;
 }
 
+static enum trace_level level_of(const char *name)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error", "off"};
+    for (unsigned i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return (enum trace_level)i;
+    ASSERT(name == NULL); /* the configuration was checked */
+    return TRACE_INFO;
+}
+
 int server_run(const struct config *config)
 {
     static struct server s; /* one a process; too large for a stack */
     struct reason reason = {{0}};
     s.config = config;
     trace_set_node(config->node_name);
+    trace_set_level(level_of(config->log_level));
     forbid_dumps();
     raise_descriptors();
     enum status st = prepare(&s, &reason);

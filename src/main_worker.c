@@ -43,7 +43,12 @@ static enum status listen_on(struct worker *w, unsigned i)
         .limits = &limits,
         .budget = &w->server->budget,
     };
-    return http_server_start(w->env, &options, &w->listeners[i].http, &w->reason);
+    struct reason why = {{0}};
+    enum status st = http_server_start(w->env, &options, &w->listeners[i].http, &why);
+    if (st != ST_OK)
+        reason_set(&w->reason, "listener %s: %s", config->address,
+                   why.text[0] != '\0' ? why.text : status_text(st));
+    return st;
 }
 
 static bool from_member(const struct router_http *http, const struct http_request *req)

@@ -13,7 +13,8 @@ static const struct field root_fields[] = {
           .help = "Name of this node, stable for its lifetime."),
     FIELD(struct config, data_dir, STRING, .required = true,
           .help = "Folder of the log, the snapshots and the identity of this node."),
-    FIELD(struct config, api_addr, STRING, .help = "URL at which clients reach this node."),
+    FIELD(struct config, api_addr, STRING,
+          .help = "URL at which clients reach this node; default: that of the first listener."),
     FIELD(struct config, log_level, STRING, .preset = "info",
           .help = "debug, info, warn, error or off."),
     FIELD(struct config, workers, INT, .preset = "0",
@@ -261,6 +262,22 @@ static bool is_uuid(const char *text)
     return text[36] == '\0';
 }
 
+enum { ELECTION_MS = 1000, HEARTBEAT_MS = 100 }; /* the defaults of the log */
+
+static enum status check_times(struct loader *l, const struct text_value *body)
+{
+    const struct config_cluster *c = &l->config->cluster;
+    int64_t election_ms = c->election_ms != 0 ? c->election_ms : ELECTION_MS;
+    int64_t heartbeat_ms = c->heartbeat_ms != 0 ? c->heartbeat_ms : HEARTBEAT_MS;
+    if (c->heartbeat_ms >= 0 && election_ms <= 60000 && heartbeat_ms <= election_ms / 2)
+        return ST_OK;
+    const struct text_value *v = text_get(body, "election_ms");
+    return refuse(l, v != NULL ? v->line : body->line,
+                  "election_ms: at most 60000, and at least twice heartbeat_ms, are expected; they "
+                  "are %lld and %lld",
+                  (long long)election_ms, (long long)heartbeat_ms);
+}
+
 static enum status load_cluster(struct loader *l, const char *label, const struct text_value *body)
 {
     static const char *const blocks[] = {"member", NULL};
@@ -276,10 +293,11 @@ static enum status load_cluster(struct loader *l, const char *label, const struc
         cluster->advertise = cluster->address;
     if (cluster->id != NULL && !is_uuid(cluster->id))
         return refuse(l, text_get(body, "id")->line, "id: a UUID is expected");
-    if (cluster->election_ms < 0 || cluster->election_ms > 60000 || cluster->heartbeat_ms < 0 ||
-        (cluster->election_ms != 0 && cluster->heartbeat_ms * 2 > cluster->election_ms))
-        return refuse(l, body->line, "election_ms: at most 60000, and at least twice heartbeat_ms");
-    return load_labelled(l, body, "member", load_member);
+    TRY(check_times(l, body));
+    TRY(load_labelled(l, body, "member", load_member));
+    if (cluster->n_members == 0)
+        return refuse(l, body->line, "member: at least one is required: the founders");
+    return ST_OK;
 }
 
 static enum status load_listener(struct loader *l, const char *label, const struct text_value *body)
@@ -339,6 +357,46 @@ static enum status load_plain(struct loader *l, const struct text_value *root, c
     return ST_OK;
 }
 
+enum { API_ADDR_MAX = 159 };
+
+/* It is sent to clients as it stands, in a header. */
+static bool is_api_addr(const char *text)
+{
+    size_t scheme = strncmp(text, "https://", 8) == 0  ? 8
+                    : strncmp(text, "http://", 7) == 0 ? 7
+                                                       : 0;
+    const char *at = text + scheme;
+    char host[256], with_port[API_ADDR_MAX + 5];
+    uint16_t port;
+    if (scheme == 0 || strlen(text) > API_ADDR_MAX)
+        return false;
+    for (const char *c = at; *c != '\0'; c++)
+        if (*c <= ' ' || *c >= 0x7F || strchr("/?#@\\\"", *c) != NULL)
+            return false;
+    if (config_split_address(at, host, &port) == ST_OK)
+        return true;
+    (void)snprintf(with_port, sizeof with_port, "%s:1", at); /* fits */
+    return config_split_address(with_port, host, &port) == ST_OK;
+}
+
+/* That of the first listener; where it listens everywhere, at the host the other nodes use. */
+static enum status default_api_addr(struct config *config)
+{
+    const struct config_listener *first = &config->listeners[0];
+    char host[256], other[256];
+    uint16_t port, other_port;
+    if (config_split_address(first->address, host, &port) != ST_OK ||
+        config_split_address(config->cluster.advertise, other, &other_port) != ST_OK)
+        return ST_INTERNAL; /* both were checked */
+    bool any = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+    const char *use = any ? other : host;
+    bool bracketed = strchr(use, ':') != NULL;
+    config->api_addr =
+        arena_format(&config->arena, "http%s://%s%s%s:%u", first->tls_disable ? "" : "s",
+                     bracketed ? "[" : "", use, bracketed ? "]" : "", port);
+    return config->api_addr != NULL ? ST_OK : ST_NOMEM;
+}
+
 static enum status check_root(struct loader *l, const struct text_value *root)
 {
     static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL};
@@ -361,6 +419,11 @@ static enum status check_root(struct loader *l, const struct text_value *root)
         return refuse(l, root->line, "cluster: is required");
     if (config->seal.type == NULL)
         return refuse(l, root->line, "seal: is required");
+    if (config->api_addr == NULL)
+        return default_api_addr(config);
+    if (!is_api_addr(config->api_addr))
+        return refuse(l, text_get(root, "api_addr")->line,
+                      "api_addr: a URL such as https://node1.example:8200 is expected");
     return ST_OK;
 }
 

@@ -45,7 +45,8 @@ struct config {
     struct arena arena; /* owns everything below */
     const char *file;
     const char *node_name, *data_dir, *log_level;
-    const char *api_addr; /* URL of this node for clients; NULL: made from the first listener */
+    const char *api_addr; /* URL of this node for clients, made from the first listener where none
+                             is given */
     const char *reported_version; /* NULL: our own */
     int64_t workers;              /* 0: one a processor */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes; /* 0: defaults */

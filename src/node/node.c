@@ -109,6 +109,8 @@ void node_mesh_link(struct node *n)
     for (unsigned i = 0; i < n->n_members; i++)
         add_link(links, &count, n->members[i].id, n->members[i].name, n->members[i].address);
     for (unsigned i = 0; n->n_members == 0 && i < n->options.n_founders; i++) {
+        if (strcmp(n->options.founders[i].name, n->options.name) == 0)
+            continue; /* ourselves, perhaps under another id */
         add_link(links, &count, i + 1, n->options.founders[i].name, n->options.founders[i].address);
         links[count - 1].any_id = true; /* it may have been replaced since */
     }

@@ -30,7 +30,7 @@ static void unseal(struct node *n)
 {
     struct reason reason = {{0}};
     if (n->options.seal == NULL) {
-        reason_set(&reason, "no seal is configured");
+        reason_set(&reason, "there is no seal key");
         say_once(n, &reason);
         return;
     }

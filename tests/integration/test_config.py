@@ -1,8 +1,11 @@
 """Mistakes of the operator: refused with what is wrong, and nothing is lost by them."""
 
+import json
+import socket
+
 import pytest
 
-from cluster import Cluster
+from cluster import Cluster, Node
 
 
 def ends_with(node, *texts):
@@ -35,3 +38,87 @@ def test_a_lost_file_of_the_cluster_port_costs_no_data(tmp_path, field, content)
         cluster.await_up()
         for node in cluster.nodes:
             assert node.call("GET", "/v1/kv/kept").data == {"n": 1}
+
+
+def test_what_cannot_be_opened_is_named_with_its_field(tmp_path):
+    with Cluster(size=1) as cluster:
+        node = cluster.nodes[0]
+        assert node.stop() == 0
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            short = tmp_path / "short.key"
+            short.write_bytes(b"x" * 31)
+            short.chmod(0o600)
+            for config, texts in (
+                ({"listener": {"tcp": {"address": address}}}, [f"listener {address}", "in use"]),
+                ({"cluster": {"address": address}}, [address, "in use"]),
+                (
+                    {"listener": {"tcp": {"tls_cert_file": "/no/such"}}},
+                    ["holdfast.json", "listener", "/no/such"],
+                ),
+                (
+                    {"seal": {"static": {"key_file": str(short)}}},
+                    ["holdfast.json", "seal: key_file", "31 bytes"],
+                ),
+                ({"data_dir": "/proc/no/such"}, ["holdfast.json", "data_dir", "No such file"]),
+            ):
+                node.config = config
+                ends_with(node, *texts)
+        node.config = {}
+        node.start()
+        cluster.await_up()
+
+
+def test_a_missing_seal_key_leaves_the_node_sealed_and_voting(tmp_path):
+    with Cluster() as cluster:
+        node, other = cluster.standbys()
+        assert node.stop() == 0
+        node.config = {"seal": {"static": {"key_file": str(tmp_path / "none")}}}
+        node.start()
+        cluster.await_health({503}, [node])
+        assert f"{tmp_path / 'none'}: No such file" in node.log_text()
+        other.kill()
+        assert cluster.active().call("PUT", "/v1/kv/x", {"n": 1}, timeout_s=20).status == 204
+        assert node.stop() == 0
+        node.config = {}
+        node.start()
+        other.start()
+        cluster.await_up()
+
+
+def test_a_node_without_api_addr_is_active(tmp_path):
+    class Quiet(Node):
+        def write_config(self):
+            super().write_config()
+            config = json.loads(self.config_path.read_text())
+            del config["api_addr"]
+            self.config_path.write_text(json.dumps(config))
+
+    with Cluster(size=1) as cluster:
+        node = cluster.nodes[0]
+        assert node.stop() == 0
+        node.__class__ = Quiet
+        node.start()
+        cluster.await_up()
+        assert node.call("GET", "/v1/sys/leader").json["leader_address"] == node.url
+
+
+def test_the_log_level_is_obeyed():
+    with Cluster(config={"log_level": "debug"}) as cluster:
+        assert '"@level":"debug"' in cluster.nodes[0].log_text()
+        for node in cluster.nodes:
+            node.stop()
+            node.config["log_level"] = "error"
+            node.log.unlink()
+        cluster.start()
+        cluster.await_up()
+        assert '"@level":"info"' not in cluster.nodes[0].log_text()
+
+
+def test_snapshots_from_the_first_entry_on():
+    times = {"election_ms": 10, "heartbeat_ms": 2}
+    for _ in range(5):
+        with Cluster(size=1, config={"snapshot_log_bytes": 1, "cluster": times}) as cluster:
+            assert cluster.nodes[0].call("PUT", "/v1/kv/x", {"n": 1}).status == 204

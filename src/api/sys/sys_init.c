@@ -142,7 +142,7 @@ enum status sys_init_write(struct req *req)
     uint8_t *recovery = NULL;
 
     if (req->host->seal == NULL)
-        return req_fail(req, ST_INVALID, "no seal is configured");
+        return req_fail(req, ST_INVALID, "the active node has no seal key");
     TRY(begin_init(req, &init));
     TRY(check_parameters(req, in));
     if (in->recovery_shares == 1) {

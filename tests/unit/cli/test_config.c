@@ -46,7 +46,7 @@ static void the_least_configuration_has_the_defaults(void **ctx)
     assert_string_equal(config.log_level, "info");
     assert_int_equal(config.workers, 0);
     assert_true(config.default_kv && config.performance_standby);
-    assert_null(config.api_addr);
+    assert_string_equal(config.api_addr, "http://127.0.0.1:8200");
     assert_null(config.reported_version);
     assert_int_equal(config.n_listeners, 1);
     assert_int_equal(config.listeners[0].max_request_bytes, 32 << 20);
@@ -72,7 +72,8 @@ static void every_field_is_read(void **ctx)
          " idle_timeout_s = \"2m\"\n unauthenticated_metrics = true\n}\n" SEAL
          "cluster {\n id = \"0123abcd-0000-4000-8000-000000000000\"\n name = \"n\"\n"
          " address = \"0.0.0.0:1\"\n advertise = \"h:2\"\n ca_file = \"1\"\n cert_file = \"2\"\n"
-         " key_file = \"3\"\n election_ms = 500\n heartbeat_ms = 50\n}\n");
+         " key_file = \"3\"\n election_ms = 500\n heartbeat_ms = 50\n"
+         " member \"a\" { address = \"h:2\" }\n}\n");
     assert_string_equal(config.api_addr, "https://x");
     assert_int_equal(config.workers, 3);
     assert_int_equal(config.segment_bytes, 1 << 20);
@@ -139,6 +140,13 @@ static void values_that_cannot_work_are_refused(void **ctx)
         {NAMES "listener \"tcp\" { address = \"h:1\" }\n", "tls_cert_file"},
         {NAMES "listener \"tcp\" { address = \"h\"\n tls_disable = true }\n", "host:port"},
         {NAMES "compat = 1\n", "compat: a block"},
+        {NAMES "api_addr = \"node1:8200\"\n", "3: api_addr: a URL"},
+        {NAMES "api_addr = \"ftp://node1\"\n", "3: api_addr: a URL"},
+        {NAMES "api_addr = \"https://\"\n", "3: api_addr: a URL"},
+        {NAMES "api_addr = \"\"\n", "3: api_addr: a URL"},
+        {NAMES "api_addr = \"https://h/v1\"\n", "3: api_addr: a URL"},
+        {NAMES "api_addr = \"https://h:99999\"\n", "3: api_addr: a URL"},
+        {NAMES "api_addr = \"https://h\\r\\nSet-Cookie: a\"\n", "3: api_addr: a URL"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char text[2000];
@@ -173,7 +181,27 @@ static void members_differ(void **ctx)
     (void)snprintf(text, sizeof text, "%sid = \"abc\"\n}", start);
     refused(text, "x.hcl:16: ", "UUID");
     (void)snprintf(text, sizeof text, "%selection_ms = 100\nheartbeat_ms = 90\n}", start);
-    refused(text, "x.hcl:", "election_ms");
+    refused(text, "x.hcl:16: ", "election_ms");
+    (void)snprintf(text, sizeof text, "%selection_ms = 100\n}", start);
+    refused(text, "x.hcl:16: ", "they are 100 and 100");
+    refused(NAMES LISTENER SEAL "cluster {\naddress = \"h:1\"\nca_file = \"1\"\ncert_file = \"1\"\n"
+                                "key_file = \"1\"\n}\n",
+            "x.hcl:10: ", "member: at least one");
+}
+
+static void a_node_has_an_address_for_clients(void **ctx)
+{
+    (void)ctx;
+    load(NAMES CLUSTER SEAL
+         "listener \"tcp\" { address = \"0.0.0.0:8300\"\n tls_disable = true }\n" LISTENER);
+    assert_string_equal(config.api_addr, "http://127.0.0.1:8300");
+    config_done(&config);
+    load(NAMES CLUSTER SEAL "listener \"tcp\" { address = \"[::1]:1\"\n tls_cert_file = \"c\"\n"
+                            " tls_key_file = \"k\" }\n");
+    assert_string_equal(config.api_addr, "https://[::1]:1");
+    config_done(&config);
+    load(NAMES "api_addr = \"https://[fd00::1]:8200\"\n" LISTENER CLUSTER SEAL);
+    assert_string_equal(config.api_addr, "https://[fd00::1]:8200");
 }
 
 static void addresses_have_a_host_and_a_port(void **ctx)
@@ -239,6 +267,7 @@ int main(void)
         TEST(values_that_cannot_work_are_refused),
         TEST(what_is_missing_is_named),
         TEST(members_differ),
+        TEST(a_node_has_an_address_for_clients),
         TEST(addresses_have_a_host_and_a_port),
         TEST(a_file_is_loaded_and_a_missing_one_named),
         TEST(a_failed_allocation_is_reported),
