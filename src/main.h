@@ -55,13 +55,12 @@ struct server {
     struct http_budget budget;
     struct tls_ctx *tls[CONFIG_LISTENERS_MAX];
     struct worker workers[WORKERS_MAX];
-    unsigned n_workers;
+    _Atomic unsigned n_workers;   /* those that run; any thread may look */
     _Atomic unsigned next_worker; /* round robin for the cluster port */
     struct metrics metrics;
     struct metric_source metric_source;
     struct env_task ready_task;
-    bool ready, stopping;
-    int exit_code;
+    _Atomic bool stopping; /* set by the main thread, heeded by the node's too */
 };
 
 /* main_server.c */

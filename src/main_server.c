@@ -55,11 +55,12 @@ static enum status host_step_down(struct router_host *host, struct reason *why)
 static void on_http(void *ctx, struct mesh_http connection)
 {
     struct server *s = ctx;
-    if (s->n_workers == 0 || s->stopping) {
+    unsigned n_workers = s->n_workers;
+    if (n_workers == 0 || s->stopping) {
         mesh_http_drop(&connection);
         return;
     }
-    worker_adopt(&s->workers[s->next_worker++ % s->n_workers], connection);
+    worker_adopt(&s->workers[s->next_worker++ % n_workers], connection);
 }
 
 static void start_workers(struct env_task *task)
@@ -76,7 +77,6 @@ static void start_workers(struct env_task *task)
             on_failed(s, &reason, true);
         s->n_workers = i + 1;
     }
-    s->ready = true;
     trace(TRACE_INFO, "main", "%s serves with %u workers", s->config->node_name, n);
 }
 
