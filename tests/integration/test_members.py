@@ -16,13 +16,22 @@ def servers(node):
     return node.call("GET", "/v1/sys/storage/raft/configuration").data["config"]["servers"]
 
 
-def await_voters(cluster, names, timeout_s=60):
+def raft_ids(cluster):
+    return {s["node_id"]: s["raft_id"] for s in servers(cluster.active())}
+
+
+def await_voters(cluster, names, gone=None, timeout_s=60):
+    """Exactly these nodes are members, all of them vote, and the raft id `gone` is nobody's."""
     deadline = time.monotonic() + timeout_s
     while True:
-        have = sorted(s["node_id"] for s in servers(cluster.active()) if s["voter"])
-        if have == sorted(names):
+        have = servers(cluster.active())
+        if (
+            sorted(s["node_id"] for s in have) == sorted(names)
+            and all(s["voter"] for s in have)
+            and gone not in [s["raft_id"] for s in have]
+        ):
             return
-        assert time.monotonic() < deadline, f"voters are {have}, wanted {names}"
+        assert time.monotonic() < deadline, f"members are {have}, wanted {names} without {gone}"
         time.sleep(0.1)
 
 
@@ -45,14 +54,13 @@ def test_a_node_that_lost_its_disk_comes_back_under_a_new_raft_id():
     with Cluster() as cluster:
         fill(cluster, 50)
         victim = cluster.standbys()[0]
-        before = {s["node_id"]: s["raft_id"] for s in servers(cluster.active())}
+        first = raft_ids(cluster)[victim.name]
         victim.kill()
         shutil.rmtree(victim.data)
         victim.start()
         cluster.await_up(60)
-        await_voters(cluster, [n.name for n in cluster.nodes])
-        after = {s["node_id"]: s["raft_id"] for s in servers(cluster.active())}
-        assert after[victim.name] != before[victim.name]
+        await_voters(cluster, [n.name for n in cluster.nodes], gone=first)
+        second = raft_ids(cluster)[victim.name]
         cluster.await_equal_roots(60)
         # It counts: with another node gone the two still make a majority.
         other = next(n for n in cluster.nodes if n is not victim)
@@ -67,7 +75,7 @@ def test_a_node_that_lost_its_disk_comes_back_under_a_new_raft_id():
         shutil.rmtree(victim.data)
         victim.start()
         cluster.await_up(60)
-        await_voters(cluster, [n.name for n in cluster.nodes])
+        await_voters(cluster, [n.name for n in cluster.nodes], gone=second)
         cluster.await_equal_roots(60)
 
 
