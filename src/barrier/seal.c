@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "crypto/hmac.h"
+#include "text/encode.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,62 +20,6 @@ void seal_done(struct seal *seal)
     *seal = (struct seal){0};
 }
 
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool from_hex(struct bytes text, uint8_t out[SEAL_KEY_BYTES])
-{
-    if (text.len != 2 * SEAL_KEY_BYTES)
-        return false;
-    for (size_t i = 0; i < SEAL_KEY_BYTES; i++) {
-        int high = hex_digit(text.data[2 * i]), low = hex_digit(text.data[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        out[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
-}
-
-static int base64_digit(uint8_t c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '+' || c == '-')
-        return 62;
-    return c == '/' || c == '_' ? 63 : -1;
-}
-
-/* 43 digits and one '=': 32 bytes and two bits of nothing. */
-static bool from_base64(struct bytes text, uint8_t out[SEAL_KEY_BYTES])
-{
-    uint32_t bits = 0;
-    unsigned n_bits = 0, n = 0;
-    if (text.len != 44 || text.data[43] != '=')
-        return false;
-    for (size_t i = 0; i < 43; i++) {
-        int digit = base64_digit(text.data[i]);
-        if (digit < 0)
-            return false;
-        bits = bits << 6 | (uint32_t)digit;
-        n_bits += 6;
-        if (n_bits >= 8) {
-            n_bits -= 8;
-            out[n++] = (uint8_t)(bits >> n_bits);
-        }
-    }
-    ASSERT(n == SEAL_KEY_BYTES);
-    return (bits & 3) == 0;
-}
-
 static bool from_any(struct bytes given, uint8_t out[SEAL_KEY_BYTES])
 {
     if (given.len == SEAL_KEY_BYTES) {
@@ -83,7 +28,16 @@ static bool from_any(struct bytes given, uint8_t out[SEAL_KEY_BYTES])
     }
     if (given.len > 0 && given.data[given.len - 1] == '\n')
         given.len--;
-    return from_hex(given, out) || from_base64(given, out);
+    if (given.len == TEXT_HEX_LEN(SEAL_KEY_BYTES))
+        return text_hex_parse(given, out) == ST_OK;
+    uint8_t raw[TEXT_BASE64_BYTES(TEXT_BASE64_LEN(SEAL_KEY_BYTES))];
+    size_t n = 0;
+    bool fits = given.len == TEXT_BASE64_LEN(SEAL_KEY_BYTES) &&
+                text_base64_parse(given, raw, &n) == ST_OK && n == SEAL_KEY_BYTES;
+    if (fits)
+        memcpy(out, raw, SEAL_KEY_BYTES);
+    mem_wipe(raw, sizeof raw);
+    return fits;
 }
 
 static bool id_valid(const char *id)

@@ -2,6 +2,7 @@
 #include "auth/namespace.h"
 #include "base/mem.h"
 #include "state/state_core.h"
+#include "text/encode.h"
 
 /* The recovery key, encrypted by the barrier like any value. It opens nothing by itself; it proves
  * who may ask for a new root token when the seal needs no shares. */
@@ -78,32 +79,18 @@ static enum status begin_init(struct req *req, struct state_init **ret_init)
 
 static void put_base64(struct text_writer *w, const uint8_t *key, size_t n)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char text[4 * ((RECOVERY_BYTES + 2) / 3) + 1];
-    size_t to = 0;
+    char text[TEXT_BASE64_LEN(RECOVERY_BYTES) + 1];
     ASSERT(n <= RECOVERY_BYTES);
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t three = (uint32_t)key[i] << 16 | (i + 1 < n ? (uint32_t)key[i + 1] << 8 : 0) |
-                         (i + 2 < n ? key[i + 2] : 0);
-        text[to++] = digits[three >> 18];
-        text[to++] = digits[three >> 12 & 63];
-        text[to++] = i + 1 < n ? digits[three >> 6 & 63] : '=';
-        text[to++] = i + 2 < n ? digits[three & 63] : '=';
-    }
-    text[to] = '\0';
+    (void)text_base64_put(bytes_of(key, n), TEXT_BASE64, text);
     text_put_str(w, text);
     mem_wipe(text, sizeof text);
 }
 
 static void put_hex(struct text_writer *w, const uint8_t *key, size_t n)
 {
-    char text[2 * RECOVERY_BYTES + 1];
+    char text[TEXT_HEX_LEN(RECOVERY_BYTES) + 1];
     ASSERT(n <= RECOVERY_BYTES);
-    for (size_t i = 0; i < n; i++) {
-        text[2 * i] = "0123456789abcdef"[key[i] >> 4];
-        text[2 * i + 1] = "0123456789abcdef"[key[i] & 15];
-    }
-    text[2 * n] = '\0';
+    text_hex_put(bytes_of(key, n), text);
     text_put_str(w, text);
     mem_wipe(text, sizeof text);
 }
