@@ -4,6 +4,8 @@
 #include "barrier/token.h"
 #include "base/mem.h"
 
+#include <assert.h>
+
 static const struct field token_fields[] = {
     FIELD(struct auth_token, accessor, STRING, .required = true),
     FIELD(struct auth_token, display_name, STRING, .preset = ""),
@@ -54,13 +56,18 @@ void auth_uuid(struct env *env, char ret_uuid[AUTH_UUID_LEN + 1])
     ASSERT(to == ret_uuid + AUTH_UUID_LEN);
 }
 
-/* Where a token is stored. */
-static enum status token_key(struct state_txn *txn, struct barrier_seat *seat, const char *ns,
-                             struct bytes bearer, struct bytes *ret_key)
+/* Half of the HMAC: nobody finds another bearer for it, and there is one in many keys. */
+static enum status token_id(struct arena *arena, struct barrier_seat *seat, struct bytes bearer,
+                            const char **ret_id)
 {
     char name[2 * BARRIER_MAC_BYTES + 1];
+    static_assert(AUTH_TOKEN_ID_LEN < sizeof name, "a part");
     TRY(token_name(seat, bearer, name));
-    return auth_key(txn->arena, ns, "token", bytes_str(name), NULL, ret_key);
+    const char *id = arena_str(arena, bytes_of(name, AUTH_TOKEN_ID_LEN));
+    if (id == NULL)
+        return ST_NOMEM;
+    *ret_id = id;
+    return ST_OK;
 }
 
 enum status auth_token_load(struct state_txn *txn, struct barrier_seat *seat, const char *ns,
@@ -69,11 +76,13 @@ enum status auth_token_load(struct state_txn *txn, struct barrier_seat *seat, co
     struct bytes key;
     struct state_value stored;
     const struct text_value *record;
+    const char *id;
     struct schema_fault fault;
 
     if (bearer.len == 0 || bearer.len > AUTH_TOKEN_MAX)
         return ST_DENIED;
-    TRY(token_key(txn, seat, ns, bearer, &key));
+    TRY(token_id(txn->arena, seat, bearer, &id));
+    TRY(auth_key(txn->arena, ns, "token", bytes_str(id), NULL, &key));
     enum status st = state_get(txn, key, &stored);
     if (st == ST_NOT_FOUND)
         return ST_DENIED;
@@ -85,6 +94,7 @@ enum status auth_token_load(struct state_txn *txn, struct barrier_seat *seat, co
         st = schema_decode(&auth_token_schema, record, txn->arena, ret_token, &fault);
     if (st != ST_OK)
         return st == ST_NOMEM ? st : ST_CORRUPT;
+    ret_token->id = id;
     return ret_token->expire_time_s == 0 || now_s < ret_token->expire_time_s ? ST_OK : ST_DENIED;
 }
 
@@ -94,16 +104,16 @@ enum status auth_token_save(struct state_txn *txn, struct barrier_seat *seat, co
     CLEANUP(buf_done) struct buf record = {0};
     struct text_writer w = {.out = &record};
     struct bytes key, index;
+    const char *id;
 
     ASSERT(token->accessor != NULL && token->accessor[0] != '\0');
-    TRY(token_key(txn, seat, ns, bearer, &key));
+    TRY(token_id(txn->arena, seat, bearer, &id));
+    TRY(auth_key(txn->arena, ns, "token", bytes_str(id), NULL, &key));
     schema_encode(&auth_token_schema, token, &w);
     TRY(buf_status(&record));
     TRY(state_put(txn, key, buf_bytes(&record)));
-
-    const char *name = strrchr((const char *)key.data, '/') + 1;
     TRY(auth_key(txn->arena, ns, "accessor", bytes_str(token->accessor), NULL, &index));
-    return state_put(txn, index, bytes_str(name));
+    return state_put(txn, index, bytes_str(id));
 }
 
 enum status auth_token_make_root(struct env *env, struct arena *arena, int64_t now_s,

@@ -9,10 +9,14 @@
 #include "state/state.h"
 #include "text/schema.h"
 
-enum { AUTH_TOKEN_MAX = 4096, AUTH_ACCESSOR_LEN = 24 };
+enum { AUTH_TOKEN_MAX = 4096, AUTH_ACCESSOR_LEN = 24, AUTH_TOKEN_ID_LEN = 32 };
 
 /* As stored; strings lie in the arena of whoever loaded it. Times are seconds of cluster time. */
 struct auth_token {
+    /* Under which the token is stored, and its cubbyhole below "s/ns/NS/cubby/ID/": hex digits,
+     * part of the bearer's HMAC, the same for as long as it lives. "" for a token that is not
+     * stored. */
+    const char *id;
     const char *accessor, *display_name, *path, *type, *entity_id;
     struct field_strings policies;
     struct field_map meta;
