@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -14,6 +15,7 @@ import tempfile
 import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+COMPLAINT = "Assertion failed|ERROR: [A-Za-z]+Sanitizer|WARNING: ThreadSanitizer|runtime error:"
 HOLDFAST = os.environ.get("HOLDFAST_BIN", str(TOP / "build" / "release" / "holdfast"))
 
 
@@ -91,7 +93,7 @@ class Node:
             "node_name": self.name,
             "data_dir": str(self.data),
             "api_addr": self.url,
-            "workers": 1,
+            "workers": 2,
             "cluster": {
                 "name": "test",
                 "address": f"127.0.0.1:{self.cluster_port}",
@@ -133,6 +135,11 @@ class Node:
 
     def log_text(self):
         return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def complaints(self):
+        """What an assertion or a sanitizer has said."""
+        text = self.log_text()
+        return [f"{self.name}: {text[at.start():][:4000]}" for at in re.finditer(COMPLAINT, text)]
 
     def kill(self):
         """As a crash: nothing is flushed, nothing is said."""
@@ -213,7 +220,9 @@ class Cluster:
         if kind is not None:
             for node in self.nodes:
                 print(f"--- {node.name}\n{node.log_text()[-4000:]}")
+        found = [text for node in self.nodes for text in node.complaints()]
         shutil.rmtree(self.dir)
+        assert kind is not None or not found, "\n".join(found)
 
     def start(self):
         for node in self.nodes:
