@@ -78,7 +78,7 @@ struct rlog_options {
     unsigned inflight_bytes_max; /* 0: 64 MiB proposed and not yet applied, then ST_BUSY */
     uint64_t snapshot_log_bytes; /* 0: a snapshot when the log exceeds max(64 MiB, state size) */
     unsigned snapshot_trailing;  /* entries kept before a snapshot; 0: 4096, at most 128 MiB */
-    uint64_t state_bytes_max;    /* 0: unbounded; puts refused above, deletes not */
+    uint64_t state_bytes_max;    /* 0: unbounded; ST_STATE_FULL above but for deletes */
     uint64_t segment_bytes;
     uint64_t reserve_bytes;
 };
@@ -114,9 +114,10 @@ void rlog_peer_gone(struct rlog *rlog, uint64_t id);
 struct rlog_propose {
     struct bytes txn;
     uint64_t ticket; /* 0, or what rlog left here with an earlier conflict; 0 again when spent */
+    bool upkeep;     /* small, and needed to run the cluster: not refused as ST_STATE_FULL */
     /* ST_OK: `outcome`, `version`, `response` are set (response borrowed during the call).
      * ST_CONFLICT is not a failure: rerun on a version ≥ `version`, passing `ticket`.
-     * ST_NOT_LEADER: nothing was proposed. ST_BUSY, ST_NO_SPACE, ST_TOO_BIG: nothing proposed.
+     * ST_NOT_LEADER, ST_BUSY, ST_NO_SPACE, ST_STATE_FULL, ST_TOO_BIG: nothing was proposed.
      * ST_UNKNOWN_OUTCOME: proposed, leadership lost or closing. */
     void (*done)(struct rlog_propose *p, enum status st);
     struct rlog_applied applied;

@@ -116,9 +116,9 @@ static enum status proposal_refused(struct rlog *r, const struct rlog_propose *p
         return ST_NOT_LEADER;
     if (ps->waiting_bytes + ps->batches_bytes + p->txn.len > r->options.inflight_bytes_max)
         return ST_BUSY;
-    if (rlog_disk_full(r->disk) || state_full(r, p->txn))
+    if (rlog_disk_full(r->disk))
         return ST_NO_SPACE;
-    return ST_OK;
+    return !p->upkeep && state_full(r, p->txn) ? ST_STATE_FULL : ST_OK;
 }
 
 void rlog_propose(struct rlog *r, struct rlog_propose *p)

@@ -33,7 +33,8 @@
     X(NO_LEADER, 503, "no active node")                                                  \
     X(BUSY, 503, "busy, try again")                                                      \
     X(CLOSED, 503, "shutting down")                                                      \
-    X(NO_SPACE, 507, "no space left")
+    X(NO_SPACE, 507, "no space left")                                                    \
+    X(STATE_FULL, 507, "the state is full: nothing more fits until something is deleted")
 
 enum status {
 #define STATUS_ENUM(name, http, text) ST_##name,

@@ -60,6 +60,7 @@ struct node {
     /* node_role.c */
     uint64_t leader_version;   /* local version of the leader record that was read */
     uint64_t announced_term;   /* the term whose leader record we have proposed */
+    enum status write_status;  /* of our own newest write */
     struct reason seal_reason; /* why the last unsealing failed, said once */
 
     /* node_handover.c */

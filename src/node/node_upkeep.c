@@ -21,8 +21,11 @@ static void on_written(struct rlog_propose *p, enum status st)
     *at = w->next;
     if (st == ST_OK && p->applied.outcome == RLOG_APPLIED && w->stored != NULL)
         w->stored(w->node);
-    if (st != ST_OK && st != ST_NOT_LEADER && st != ST_CONFLICT && st != ST_CLOSED)
+    if (st != ST_OK)
+        w->node->announced_term = 0; /* the next tick tries again */
+    if (st != ST_OK && st != w->node->write_status)
         trace(TRACE_WARN, "node", "a write of our own failed: %s", status_text(st));
+    w->node->write_status = st;
     buf_done(&w->txn);
     mem_free(w);
 }
@@ -40,7 +43,8 @@ void node_write(struct node *n, struct rlog_txn_builder *builder, void (*stored)
     w->stored = stored;
     w->next = n->writes;
     n->writes = w;
-    w->propose = (struct rlog_propose){.txn = buf_bytes(&w->txn), .done = on_written};
+    w->propose =
+        (struct rlog_propose){.txn = buf_bytes(&w->txn), .upkeep = true, .done = on_written};
     rlog_propose(n->rlog, &w->propose);
 }
 

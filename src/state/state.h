@@ -73,7 +73,7 @@ struct state_commit {
      *   too long to keep), and the handler's own answer is void.
      * ST_CONFLICT: run the handler again on a new transaction; keep `ticket` for its commit.
      * ST_UNKNOWN_OUTCOME: it may have been applied or may yet be.
-     * ST_NOT_LEADER, ST_BUSY, ST_NO_SPACE, ST_TOO_BIG, ST_CLOSED: nothing was changed.
+     * ST_NOT_LEADER, ST_BUSY, ST_NO_SPACE, ST_STATE_FULL, ST_TOO_BIG, ST_CLOSED: nothing changed.
      * Last touch, but for state_commit_done. */
     void (*done)(struct state_commit *commit, enum status st);
     struct rlog_request_id id;   /* all zero: none */

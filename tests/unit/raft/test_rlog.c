@@ -54,6 +54,55 @@ static void a_follower_refuses_proposals(void **ctx)
     world_free(w);
 }
 
+static enum status put_for_upkeep(struct wnode *n, const char *key)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
+    struct wclient c = {.p.upkeep = true};
+    rlog_txn_put(&b, bytes_str(key), BYTES("v"));
+    wclient_propose(n, &c, &b);
+    enum status st = wclient_wait(n->e.world, &c);
+    buf_done(&c.txn);
+    return st;
+}
+
+static enum status delete_key(struct wnode *n, const char *key)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
+    struct wclient c = {0};
+    rlog_txn_delete(&b, bytes_str(key));
+    wclient_propose(n, &c, &b);
+    enum status st = wclient_wait(n->e.world, &c);
+    buf_done(&c.txn);
+    return st;
+}
+
+static void a_full_state_takes_deletes_and_upkeep_alone(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_make(5, 3);
+    enum status st = ST_OK;
+    char key[16];
+    int n = 0;
+    w->options.state_bytes_max = 16384;
+    world_start(w);
+    struct wnode *leader = world_await_leader(w);
+    for (; st == ST_OK && n < 1000; n++) {
+        (void)snprintf(key, sizeof key, "s/k%d", n);
+        st = world_put(leader, key, "value");
+    }
+    assert_status(st, ST_STATE_FULL);
+    assert_true(n > 10);
+
+    assert_status(world_put(leader, "s/k0", "v"), ST_STATE_FULL);
+    assert_status(put_for_upkeep(leader, "l/upkeep"), ST_OK);
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(key, sizeof key, "s/k%d", i);
+        assert_status(delete_key(leader, key), ST_OK);
+    }
+    assert_status(world_put(leader, "s/k0", "again"), ST_OK);
+    world_free(w);
+}
+
 static void all_waiting_commands_share_an_entry(void **ctx)
 {
     (void)ctx;
@@ -202,6 +251,7 @@ int main(void)
         cmocka_unit_test(a_read_on_a_follower_sees_the_last_write),
         cmocka_unit_test(a_sole_voter_commits_alone),
         cmocka_unit_test(a_follower_refuses_proposals),
+        cmocka_unit_test(a_full_state_takes_deletes_and_upkeep_alone),
         cmocka_unit_test(all_waiting_commands_share_an_entry),
         cmocka_unit_test(a_restarted_cluster_has_everything),
         cmocka_unit_test(reads_survive_lost_frames),
