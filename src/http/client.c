@@ -438,6 +438,11 @@ void http_call_cancel(struct http_call *call)
     client_post(call->client); /* it may have been the last */
 }
 
+uint64_t http_call_length(const struct http_call *call)
+{
+    return call->head->has_length ? call->head->length : HTTP_LENGTH_UNKNOWN;
+}
+
 struct bytes http_call_header(const struct http_call *call, const char *name)
 {
     struct bytes value = {0};

@@ -63,8 +63,10 @@ struct http_call {
     uint32_t timeout_ms;      /* 0: 60 s. Until `done`; with streams: without progress */
     uint64_t reply_bytes_max; /* of the body, unless streamed; 0: 32 MiB */
     /* Called when the head of the answer is there; its body then comes through http_call_next.
-     * NULL: `done` gets it whole. */
+     * NULL: `done` gets it whole. Set to NULL for an answer known to be no longer than
+     * `whole_max`. */
     void (*on_head)(struct http_call *call);
+    uint64_t whole_max; /* with on_head; 0: every answer comes through it */
     void (*done)(struct http_call *call, enum status st);
     void *user;
 
@@ -95,6 +97,8 @@ void http_call_send(struct http_client *client, const struct http_target *target
 /* Forget it: `done` will not be called. Only before it was. */
 void http_call_cancel(struct http_call *call);
 
+/* Of the answer's body, as announced, or HTTP_LENGTH_UNKNOWN. */
+uint64_t http_call_length(const struct http_call *call);
 /* Headers of the answer, as for requests. */
 struct bytes http_call_header(const struct http_call *call, const char *name);
 size_t http_call_header_count(const struct http_call *call);

@@ -310,12 +310,15 @@ static void conn_complete(struct http_client_conn *c)
         http_call_post(call, CALL_PIECE);
 }
 
-/* The head of the final answer is there. False: the call went away. */
-static bool conn_on_head(struct http_client_conn *c)
+/* The head of the final answer is there; `body`: one follows. False: the call went away. */
+static bool conn_on_head(struct http_client_conn *c, bool body)
 {
     struct http_call *call = c->call;
+    uint64_t length = c->head->has_length ? c->head->length : HTTP_LENGTH_UNKNOWN;
     call->status = c->head->status;
     call->replied = true;
+    if (call->whole_max != 0 && (!body || length <= call->whole_max))
+        call->on_head = NULL;
     if (call->on_head == NULL)
         return true;
     call->head = c->head;
@@ -332,7 +335,7 @@ static void conn_on_done(struct http_client_conn *c)
         conn_fail(c, "too many interim answers");
         return;
     }
-    if (!interim && (c->call->replied || conn_on_head(c)))
+    if (!interim && (c->call->replied || conn_on_head(c, false)))
         conn_complete(c);
 }
 
@@ -340,7 +343,7 @@ static void conn_on_event(struct http_client_conn *c, enum http_event event)
 {
     switch (event) {
     case EVENT_HEAD:
-        (void)conn_on_head(c); /* a call that went away shows by itself */
+        (void)conn_on_head(c, true); /* a call that went away shows by itself */
         break;
     case EVENT_DONE: conn_on_done(c); break;
     case EVENT_REFUSED: conn_fail(c, c->parser.why); break;

@@ -223,6 +223,7 @@ static void conn_on_head(struct http_conn *c, bool body)
         conn_refuse(c, 413, "http: request body too large");
         return;
     }
+    x->streaming = x->whole_max == 0 || (head->has_length && head->length > x->whole_max);
     if (x->streaming || !body) {
         conn_give(c);
         return;
@@ -245,13 +246,23 @@ static void conn_on_done(struct http_conn *c)
         conn_give(c);
 }
 
+/* A body whose length nobody announced may turn out too long to be kept whole. */
+static void conn_on_more(struct http_conn *c)
+{
+    struct http_exchange *x = c->x;
+    if (c->phase != CONN_BODY || x->body_seen <= x->whole_max)
+        return;
+    http_exchange_stream(x);
+    conn_give(c);
+}
+
 static void conn_on_event(struct http_conn *c, enum http_event event)
 {
     switch (event) {
     case EVENT_HEAD: conn_on_head(c, true); break;
     case EVENT_DONE: conn_on_done(c); break;
     case EVENT_REFUSED: conn_refuse(c, c->parser.status, c->parser.why); break;
-    case EVENT_MORE: break;
+    case EVENT_MORE: conn_on_more(c); break;
     }
 }
 

@@ -34,6 +34,7 @@ struct http_exchange *http_exchange_new(struct http_server *server)
     x->server = server;
     x->refs = 1;
     x->body_max = server->limits.body_bytes_max;
+    x->whole_max = UINT64_MAX;
     list_push(&server->exchanges, &x->link);
     return x;
 }
@@ -111,6 +112,22 @@ enum status http_exchange_grow(struct http_exchange *x, size_t more)
 
 /* Streamed request bodies */
 
+void http_exchange_stream(struct http_exchange *x)
+{
+    ASSERT(!x->given && !x->streaming && x->stash.data == NULL);
+    x->streaming = true;
+    x->stash = x->body;
+    x->body = (struct buf){0};
+}
+
+/* The budget is for what is kept until the answer; of a stream that was the first piece. */
+static void piece_taken(struct http_exchange *x)
+{
+    if (x->budgeted != 0)
+        budget_give(x->server->budget, x->budgeted);
+    x->budgeted = 0;
+}
+
 static void piece_run(struct env_task *task)
 {
     struct http_exchange *x = CONTAINER_OF(task, struct http_exchange, piece_task);
@@ -128,6 +145,7 @@ static void piece_run(struct env_task *task)
         else
             on_piece(&x->req, ST_OK, buf_bytes(&piece), last);
         buf_done(&piece);
+        piece_taken(x);
     }
     if (x->conn != NULL)
         http_conn_go_on(x->conn);
@@ -197,10 +215,23 @@ void http_limit_body(struct http_request *req, uint64_t bytes_max)
     exchange_of(req)->body_max = bytes_max;
 }
 
-void http_stream_body(struct http_request *req)
+void http_stream_body(struct http_request *req, uint64_t whole_max)
 {
     ASSERT(!exchange_of(req)->given);
-    exchange_of(req)->streaming = true;
+    exchange_of(req)->whole_max = whole_max;
+}
+
+uint64_t http_body_length(const struct http_request *req)
+{
+    const struct http_head *head = &exchange_of(req)->head;
+    if (head->chunked)
+        return HTTP_LENGTH_UNKNOWN;
+    return head->has_length ? head->length : 0;
+}
+
+bool http_body_streams(const struct http_request *req)
+{
+    return exchange_of(req)->streaming;
 }
 
 void http_keep(struct http_request *req, struct buf *buf)

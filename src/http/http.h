@@ -45,6 +45,8 @@ struct http_header {
     struct bytes name, value;
 };
 
+#define HTTP_LENGTH_UNKNOWN UINT64_MAX /* of a body */
+
 /* Requests */
 
 struct http_request {
@@ -76,12 +78,16 @@ bool http_is_tls(const struct http_request *req);
  * complete. The request stays valid and still has to be answered. NULL takes it back. */
 void http_on_gone(struct http_request *req, void (*gone)(struct http_request *req));
 
-/* Bodies: both are called from the handler's `head`. */
+/* Bodies: the first two are called from the handler's `head`. */
 
 /* Refuse a body above `bytes_max` with 413, instead of the listener's limit. */
 void http_limit_body(struct http_request *req, uint64_t bytes_max);
-/* Hand the body over in pieces: `request` is called at once, without it. */
-void http_stream_body(struct http_request *req);
+/* Hand a body of more than `whole_max` bytes over in pieces: `request` is called without it, at
+ * once or, where its length is not announced, when more has come. With 0 any body is, even none. */
+void http_stream_body(struct http_request *req, uint64_t whole_max);
+/* As announced; 0: there is none; HTTP_LENGTH_UNKNOWN. */
+uint64_t http_body_length(const struct http_request *req);
+bool http_body_streams(const struct http_request *req); /* in `request`: it comes in pieces */
 
 /* ST_OK: `piece` is borrowed for the call and may be empty; `last` says that the body is complete.
  * Else it never will be: ST_CLOSED the peer has gone, ST_TIMEOUT too slow, ST_TOO_BIG above the
@@ -115,7 +121,6 @@ void http_respond_status(struct http_request *req, enum status st, const char *m
 
 /* An answer in pieces: begin, pieces, end. reply->body is the first piece and may be empty.
  * `length` is the total, or HTTP_LENGTH_UNKNOWN. */
-#define HTTP_LENGTH_UNKNOWN UINT64_MAX
 void http_respond_begin(struct http_request *req, const struct http_reply *reply, uint64_t length);
 /* `piece` stays valid until `sent` is called: once, never from inside this call. ST_CLOSED: the
  * peer has gone; still call http_respond_end. One piece at a time. */

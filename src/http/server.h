@@ -59,6 +59,7 @@ struct http_exchange {
     bool body_done; /* all of it was read */
     bool sent_continue;
 
+    uint64_t whole_max;         /* a longer body is streamed */
     bool streaming;             /* the handler takes the body in pieces */
     struct buf stash;           /* what it has not asked for yet */
     http_piece_fn *on_piece;    /* it asked */
@@ -132,6 +133,8 @@ void http_exchange_unref(struct http_exchange *x);
 NODISCARD enum status http_exchange_grow(struct http_exchange *x, size_t more);
 /* The body is complete, or (`st`) never will be: tell a streaming handler. */
 void http_exchange_body_end(struct http_exchange *x, enum status st);
+/* What came of the body so far becomes the first piece of a stream. */
+void http_exchange_stream(struct http_exchange *x);
 /* A run of a streamed body. ST_NOMEM. */
 NODISCARD enum status http_exchange_body_add(struct http_exchange *x, struct bytes run);
 /* Its connection is gone: hand it over to its handler alone. */

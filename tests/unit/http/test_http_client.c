@@ -42,7 +42,7 @@ static void on_head(void *ctx, struct http_request *req)
 {
     (void)ctx; /* stateless */
     if (bytes_eq(req->path, BYTES("/mirror")))
-        http_stream_body(req);
+        http_stream_body(req, 0);
 }
 
 static void on_request(void *ctx, struct http_request *req)
@@ -589,6 +589,35 @@ static void streams_flow_both_ways_at_once(void **ctx)
     }
 }
 
+static void head_unexpected(struct http_call *call)
+{
+    fail_msg("the answer to %.*s has a short body", (int)call->path.len,
+             (const char *)call->path.data);
+}
+
+static void a_short_answer_comes_whole_also_where_a_long_one_would_stream(void **ctx)
+{
+    struct http_target target = here();
+    (void)ctx; /* static */
+    const char *const paths[] = {"/echo", "/none", "/about"};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        struct trial t = get(paths[i]);
+        t.call.on_head = head_unexpected;
+        t.call.whole_max = 1000;
+        run(&t, &target);
+        assert_status(t.st, ST_OK);
+    }
+    struct trial t = get("/echo");
+    t.call.method = METHOD_PUT;
+    t.call.body = bytes_of(large, 1001);
+    t.call.on_head = head_collected;
+    t.call.whole_max = 1000;
+    run(&t, &target);
+    assert_status(t.st, ST_OK);
+    assert_int_equal(t.keep.len, 1001);
+    buf_done(&t.keep);
+}
+
 static void a_large_answer_comes_whole(void **ctx)
 {
     struct http_target target = here();
@@ -769,6 +798,7 @@ int main(void)
         TEST(more_than_an_answer_ends_the_connection),
         TEST(silence_ends_in_time),
         TEST(streams_flow_both_ways_at_once),
+        TEST(a_short_answer_comes_whole_also_where_a_long_one_would_stream),
         TEST(a_large_answer_comes_whole),
         TEST(cancelled_calls_are_never_told),
         TEST(closing_ends_what_is_under_way),

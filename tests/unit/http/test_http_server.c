@@ -93,6 +93,21 @@ static void drip_piece(struct http_request *req, enum status st, struct bytes pi
     }
 }
 
+/* Whole up to a length, in pieces above it. */
+static void long_body(struct http_request *req)
+{
+    static uint64_t sum;
+    sum = 0;
+    req->user = &sum;
+    if (http_body_streams(req)) {
+        assert_int_equal(req->body.len, 0);
+        http_body_next(req, drip_piece);
+        return;
+    }
+    respond_made(req, arena_format(&req->arena, "whole %zu announced %lld\n", req->body.len,
+                                   (long long)http_body_length(req)));
+}
+
 static void respond_big(struct http_request *req, size_t n)
 {
     uint8_t *body = arena_alloc(&req->arena, n);
@@ -162,7 +177,9 @@ static void on_head(void *ctx, struct http_request *req)
 {
     (void)ctx; /* stateless */
     if (path_is(req, "/drip"))
-        http_stream_body(req);
+        http_stream_body(req, 0);
+    if (path_is(req, "/long"))
+        http_stream_body(req, 1000);
     if (path_is(req, "/small"))
         http_limit_body(req, 10);
     if (path_is(req, "/early"))
@@ -192,6 +209,8 @@ static void on_request(void *ctx, struct http_request *req)
         sum = 0;
         req->user = &sum;
         http_body_next(req, drip_piece);
+    } else if (path_is(req, "/long")) {
+        long_body(req);
     } else if (path_is(req, "/evil"))
         respond_evil(req);
     else if (path_is(req, "/job"))
@@ -540,6 +559,56 @@ static void a_streamed_body_arrives_in_pieces(void **ctx)
                "sum 3\n");
 }
 
+static void a_body_is_streamed_from_the_length_its_handler_named(void **ctx)
+{
+    static uint8_t body[200000];
+    (void)ctx; /* static */
+    memset(body, 3, sizeof body);
+    assert_has(TALK("GET /long HTTP/1.1\r\n" HOST CLOSE "\r\n"), "whole 0 announced 0\n");
+    assert_has(TALK("PUT /long HTTP/1.1\r\n" HOST CLOSE "Content-Length: 3\r\n\r\nabc"),
+               "whole 3 announced 3\n");
+    assert_has(TALK("PUT /long HTTP/1.1\r\n" HOST CLOSE "Transfer-Encoding: chunked\r\n\r\n"
+                    "3\r\nabc\r\n0\r\n\r\n"),
+               "whole 3 announced -1\n");
+    for (int chunked = 0; chunked < 2; chunked++) {
+        static char out[4096];
+        int fd = dial(&h);
+        (void)say(fd, BYTES("PUT /long HTTP/1.1\r\n" HOST CLOSE));
+        (void)say(fd, chunked != 0 ? BYTES("Transfer-Encoding: chunked\r\n\r\n30d40\r\n")
+                                   : BYTES("Content-Length: 200000\r\n\r\n"));
+        assert_int_equal(say(fd, bytes_of(body, sizeof body)), sizeof body);
+        (void)say(fd, chunked != 0 ? BYTES("\r\n0\r\n\r\n") : BYTES(""));
+        (void)hear(fd, out, sizeof out, NULL);
+        assert_has(out, "sum 600000\n");
+        (void)close(fd);
+    }
+}
+
+static void a_stream_leaves_the_budget_of_bodies_alone(void **ctx)
+{
+    static struct http_budget budget = {.bytes_max = 64 * 1024};
+    static char out[4096];
+    struct http_server_options options = {.handler = &handler, .budget = &budget};
+    (void)ctx; /* static */
+    harness_down(&h);
+    harness_open(&h, &options);
+    int fd = dial(&h);
+    (void)say(fd, BYTES("PUT /long HTTP/1.1\r\n" HOST CLOSE "Transfer-Encoding: chunked\r\n\r\n"));
+    for (int i = 0; i < 100; i++) { /* far more than fits, and a pause in it */
+        static const uint8_t zeros[4096];
+        (void)say(fd, BYTES("1000\r\n"));
+        (void)say(fd, bytes_of(zeros, sizeof zeros));
+        (void)say(fd, BYTES("\r\n"));
+    }
+    for (int i = 0; i < 2000 && atomic_load(&budget.used) != 0; i++)
+        usleep(1000);
+    assert_int_equal(atomic_load(&budget.used), 0);
+    (void)say(fd, BYTES("0\r\n\r\n"));
+    (void)hear(fd, out, sizeof out, NULL);
+    assert_has(out, "sum 0\n");
+    (void)close(fd);
+}
+
 static void a_streamed_body_that_breaks_off_is_told(void **ctx)
 {
     static char out[4096];
@@ -753,6 +822,8 @@ int main(void)
         TEST(a_client_that_sends_33_megabytes_reads_413),
         TEST(large_bodies_go_both_ways),
         TEST(a_streamed_body_arrives_in_pieces),
+        TEST(a_body_is_streamed_from_the_length_its_handler_named),
+        TEST(a_stream_leaves_the_budget_of_bodies_alone),
         TEST(a_streamed_body_that_breaks_off_is_told),
         TEST(a_streamed_answer_is_chunked_or_counted),
         TEST(an_answer_that_falls_short_is_cut),

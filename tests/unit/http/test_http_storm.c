@@ -42,7 +42,7 @@ static void on_head(void *ctx, struct http_request *req)
 {
     (void)ctx; /* stateless */
     if (bytes_eq(req->path, BYTES("/stream")))
-        http_stream_body(req);
+        http_stream_body(req, 0);
 }
 
 static void on_request(void *ctx, struct http_request *req)
