@@ -4,6 +4,7 @@
  *   main_server.c   the server process: signals, node, workers, start and end
  *   main_worker.c   a thread that serves requests
  *   main_forward.c  requests that go on to the active node
+ *   main_stream.c   their long bodies
  *   main_metrics.c  figures of all parts */
 #ifndef HOLDFAST_MAIN_H
 #define HOLDFAST_MAIN_H
@@ -36,6 +37,7 @@ struct worker {
     struct state *state;
     struct router_worker *router;
     struct http_client *client;
+    unsigned n_streams; /* bodies being moved to the active node */
     struct listener listeners[CONFIG_LISTENERS_MAX + 1];
     unsigned draining; /* servers that have not drained yet */
     struct env_task drain_task;

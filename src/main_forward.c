@@ -2,17 +2,15 @@
  *
  * The active node authenticates the request itself; it believes this node about the client's
  * address and the request id alone. */
-#include "http/client.h"
-#include "main.h"
+#include "main_forward.h"
 #include "text/value.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct forward {
-    struct http_call http;
-    struct router_forward *f;
-    char id[ROUTER_ID_TEXT];
+enum {
+    TIMEOUT_MS_MAX = 600000,
+    ANSWER_WHOLE_MAX = 256 * 1024, /* a longer one streams through */
 };
 
 /* They speak of the connection they came by, or are not a client's to say. */
@@ -37,9 +35,10 @@ static struct worker *worker_of(struct server *s, const struct env *env)
     return NULL;
 }
 
-static void finish(struct forward *fw, enum status st)
+void forward_finish(struct forward *fw, enum status st)
 {
     struct router_forward *f = fw->f;
+    stream_body_end(fw);
     buf_done(&fw->http.reply);
     f->done(f, st); /* last touch: the arena, and so fw, may be gone */
 }
@@ -65,27 +64,47 @@ static enum status take_headers(struct forward *fw, struct router_answer *answer
     return ST_OK;
 }
 
+/* An answer, or why the other node gives none. */
+static enum status take_head(struct forward *fw)
+{
+    struct router_answer *answer = &fw->f->answer;
+    enum status retry = ST_OK;
+    if (router_retry_parse(http_call_header(&fw->http, ROUTER_HEADER_RETRY), &retry) != ST_OK)
+        return ST_UNKNOWN_OUTCOME;
+    TRY(retry);
+    answer->http = fw->http.status;
+    return take_headers(fw, answer) == ST_OK ? ST_OK : ST_UNKNOWN_OUTCOME;
+}
+
 static void on_done(struct http_call *call, enum status st)
 {
     struct forward *fw = CONTAINER_OF(call, struct forward, http);
-    struct router_answer *answer = &fw->f->answer;
-    enum status retry = ST_OK;
-    if (st == ST_OK &&
-        router_retry_parse(http_call_header(call, ROUTER_HEADER_RETRY), &retry) != ST_OK)
-        st = ST_UNKNOWN_OUTCOME;
-    if (st == ST_OK)
-        st = retry;
-    if (st == ST_BUSY)
-        st = ST_NO_LEADER; /* not a byte was sent */
-    if (st == ST_OK) {
-        answer->http = call->status;
-        st = take_headers(fw, answer) == ST_OK ? ST_OK : ST_UNKNOWN_OUTCOME;
+    fw->over = true;
+    if (fw->down.send != NULL) {
+        stream_answer_over(fw, st); /* last touch */
+        return;
     }
+    if (st == ST_OK)
+        st = take_head(fw);
     if (st == ST_OK) {
-        answer->body = call->reply;
+        fw->f->answer.body = call->reply;
         call->reply = (struct buf){0};
     }
-    finish(fw, st);
+    forward_finish(fw, st);
+}
+
+/* A long answer goes on to the client as it comes. */
+static void on_head(struct http_call *call)
+{
+    struct forward *fw = CONTAINER_OF(call, struct forward, http);
+    enum status st = take_head(fw);
+    if (st == ST_OK) {
+        fw->f->answer.stream = stream_answer(fw);
+    } else {
+        http_call_cancel(call);
+        fw->over = true;
+    }
+    forward_finish(fw, st);
 }
 
 static enum status build_headers(struct forward *fw)
@@ -106,10 +125,11 @@ static enum status build_headers(struct forward *fw)
     if (memcmp(fw->f->id.bytes, none.bytes, sizeof none.bytes) != 0) {
         router_id_put(&fw->f->id, fw->id);
         headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_ID), bytes_str(fw->id)};
-        fw->http.repeatable = fw->http.once = true; /* a second try has to say that it is one */
+        fw->http.once = true; /* a second try has to say that it is one */
         if (fw->f->again)
             headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_AGAIN), BYTES("1")};
     }
+    fw->http.repeatable = !call->streamed; /* without an id it is a read */
     fw->http.headers = headers;
     fw->http.n_headers = used;
     return ST_OK;
@@ -134,6 +154,24 @@ static enum status build_path(struct forward *fw)
     return ST_OK;
 }
 
+static enum status build(struct forward *fw, uint64_t now_ms)
+{
+    const struct router_forward *f = fw->f;
+    uint64_t left_ms = f->deadline_ms - MIN(f->deadline_ms, now_ms);
+    fw->http = (struct http_call){
+        .method = f->call->method,
+        .body = f->call->body,
+        .stream_body = f->call->streamed,
+        .body_length = http_body_length(fw->req),
+        .timeout_ms = (uint32_t)MIN(MAX(left_ms, (uint64_t)1), (uint64_t)TIMEOUT_MS_MAX),
+        .whole_max = ANSWER_WHOLE_MAX,
+        .on_head = on_head,
+        .done = on_done,
+    };
+    TRY(build_headers(fw));
+    return build_path(fw);
+}
+
 static void on_refused(struct env_task *task)
 {
     struct router_forward *f = CONTAINER_OF(task, struct router_forward, task);
@@ -150,7 +188,6 @@ static void refuse(struct env *env, struct router_forward *f, enum status st)
 void forward_start(struct router_host *host, struct env *env, struct router_forward *f)
 {
     struct server *s = CONTAINER_OF(host, struct server, host);
-    struct worker *w = worker_of(s, env);
     struct forward *fw = arena_zalloc(f->call->arena, sizeof *fw);
     struct mesh_identity leader = *node_identity(s->node);
     struct node_status status;
@@ -161,22 +198,20 @@ void forward_start(struct router_host *host, struct env *env, struct router_forw
     }
     node_status_get(s->node, &status);
     fw->f = f;
-    fw->http =
-        (struct http_call){.method = f->call->method, .body = f->call->body, .done = on_done};
-    enum status st = status.leader_cluster[0] != '\0' ? ST_OK : ST_NO_LEADER;
-    if (st == ST_OK)
-        st = build_headers(fw);
-    if (st == ST_OK)
-        st = build_path(fw);
+    fw->worker = worker_of(s, env);
+    fw->req = router_http_request(f->call);
+    enum status st = status.leader_cluster[0] != '\0' ? build(fw, env_mono_ms(env)) : ST_NO_LEADER;
+    if (st == ST_OK && f->call->streamed)
+        st = stream_body_reserve(fw);
     if (st != ST_OK) {
-        refuse(env, f, ST_NO_LEADER);
+        refuse(env, f, st == ST_BUSY ? ST_BUSY : ST_NO_LEADER);
         return;
     }
-    uint64_t now = env_mono_ms(env);
-    fw->http.timeout_ms = f->deadline_ms > now ? (uint32_t)MIN(f->deadline_ms - now, 600000u) : 1;
     (void)snprintf(leader.name, sizeof leader.name, "%s", status.leader_name); /* bounded */
     mesh_uri(&leader, uri);
     struct http_target target = {
         .address = status.leader_cluster, .tls = node_tls(s->node), .uri = uri};
-    http_call_send(w->client, &target, &fw->http);
+    http_call_send(fw->worker->client, &target, &fw->http);
+    if (f->call->streamed)
+        stream_body_begin(fw);
 }

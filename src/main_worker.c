@@ -74,6 +74,9 @@ static enum status serve(struct worker *w)
         (struct router_http){.worker = w->router, .peers = true, .is_member = from_member};
     struct http_limits limits = http_limits_default;
     limits.idle_ms = UINT32_MAX / 2; /* the other node's pool decides when to hang up */
+    for (unsigned i = 0; i < s->config->n_listeners; i++) /* theirs has the limits of a client's */
+        limits.body_bytes_max =
+            MAX(limits.body_bytes_max, s->config->listeners[i].max_request_bytes);
     struct http_server_options options = {.handler = &router_http_handler,
                                           .ctx = &cluster->handler,
                                           .limits = &limits,

@@ -6,8 +6,11 @@ enum { ANSWER_FORMAT = 1, ENVELOPE_BYTES = 320 };
 
 void answer_done(struct router_answer *answer)
 {
+    struct answer_stream *stream = answer->stream;
     buf_done(&answer->body);
     *answer = (struct router_answer){0};
+    if (stream != NULL)
+        stream->drop(stream);
 }
 
 /* The members of `data` again, beside it, as old clients read them. They were written by us: an

@@ -15,8 +15,17 @@ struct router_answer {
     struct buf body;
     struct http_header headers[ANSWER_HEADERS_MAX]; /* static or in the request's arena */
     size_t n_headers;
+    struct answer_stream *stream; /* instead of `body` */
 };
 void answer_done(struct router_answer *answer);
+
+/* A long body on its way from another node. One of the two is called, once. */
+struct answer_stream {
+    uint64_t length; /* or HTTP_LENGTH_UNKNOWN */
+    /* The transport has begun the answer: send the body, then end it. */
+    void (*send)(struct answer_stream *stream);
+    void (*drop)(struct answer_stream *stream); /* it is not wanted */
+};
 
 /* The answer of a handler that ended with `st`; makes the body. Returns `st`, or ST_NOMEM when a
  * success could not be written, and the answer says that. */

@@ -41,7 +41,6 @@ enum {
     PIPE_PATIENCE_MS = 10000, /* how long one is looked for */
     PIPE_TRY_MS = 3000,       /* for one try that may be followed by another */
     PIPE_ONLY_TRY_MS = 60000, /* for one that may not */
-    PIPE_RETRY_BYTES_MAX = 1024 * 1024,
 };
 
 struct pipe {

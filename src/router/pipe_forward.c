@@ -52,7 +52,8 @@ static void on_forwarded(struct router_forward *f, enum status st)
 static bool is_repeatable(const struct pipe *p)
 {
     const struct route *route = p->req.route;
-    return p->call->body.len <= PIPE_RETRY_BYTES_MAX && (route == NULL || route->outside == NULL);
+    return !p->call->streamed && p->call->body.len <= ROUTER_WHOLE_BYTES_MAX &&
+           (route == NULL || route->outside == NULL);
 }
 
 void pipe_forwarded(struct pipe *p)
@@ -63,7 +64,7 @@ void pipe_forwarded(struct pipe *p)
         pipe_finish(p);
         return;
     }
-    bool untouched = st == ST_NOT_LEADER || st == ST_NO_LEADER;
+    bool untouched = st == ST_NOT_LEADER || st == ST_NO_LEADER || st == ST_BUSY;
     if (!untouched && !stage_reads(&p->req)) {
         p->unknown = true;
         if (!is_repeatable(p)) {
@@ -71,7 +72,11 @@ void pipe_forwarded(struct pipe *p)
             return;
         }
     }
-    pipe_wait(p, ST_NO_LEADER);
+    st = st == ST_BUSY ? ST_BUSY : ST_NO_LEADER;
+    if (p->forward.body_taken)
+        pipe_fail(p, st);
+    else
+        pipe_wait(p, st);
 }
 
 /* The client asked to be sent there itself. */
@@ -116,7 +121,7 @@ void pipe_forward(struct pipe *p)
         pipe_wait(p, ST_NO_LEADER);
         return;
     }
-    if (!pipe_id_given(&p->id) && !stage_reads(&p->req)) {
+    if (!pipe_id_given(&p->id) && !stage_reads(&p->req) && !p->call->streamed) {
         env_random(p->worker->env, p->id.bytes, sizeof p->id.bytes);
         p->id.issued = p->node.version;
     }

@@ -61,27 +61,43 @@ static bool parse(struct pipe *p)
     return false;
 }
 
+enum place { PLACE_PLAIN, PLACE_HERE, PLACE_ACTIVE_NODE, PLACE_NOWHERE };
+
+/* Where a request runs: here without or with the state, on the active node, or nowhere yet. */
+static enum place place_of(const struct req *req, const struct node_status *node)
+{
+    unsigned flags = req->route != NULL ? req->route->flags : 0;
+    if ((flags & ROUTE_NODE) != 0 && req->route->auth == AUTH_NONE)
+        return PLACE_PLAIN;
+    if ((flags & ROUTE_LEADER) != 0)
+        return leads(node) ? PLACE_HERE : PLACE_ACTIVE_NODE;
+    if (!node->initialized || node->sealed)
+        return PLACE_NOWHERE;
+    if (node->active || (flags & ROUTE_NODE) != 0)
+        return PLACE_HERE;
+    bool reads_here = node->perf_standby && stage_reads(req) && (flags & ROUTE_ACTIVE) == 0;
+    return reads_here ? PLACE_HERE : PLACE_ACTIVE_NODE;
+}
+
 void pipe_choose(struct pipe *p)
 {
-    const struct route *route = p->req.route;
     struct router_host *host = p->req.host;
 
     pipe_move(p, PIPE_CHOOSING);
     host->status(host, &p->node);
-    if (pipe_has_flag(p, ROUTE_NODE) && route->auth == AUTH_NONE)
-        run_plain(p);
-    else if (pipe_has_flag(p, ROUTE_LEADER) && !leads(&p->node))
-        pipe_forward(p);
-    else if (pipe_has_flag(p, ROUTE_LEADER))
-        begin(p);
-    else if (!p->node.initialized || p->node.sealed)
-        pipe_fail(p, ST_SEALED);
-    else if (p->node.active || pipe_has_flag(p, ROUTE_NODE))
-        begin(p);
-    else if (p->node.perf_standby && stage_reads(&p->req) && !pipe_has_flag(p, ROUTE_ACTIVE))
-        begin(p);
-    else
-        pipe_forward(p);
+    enum place place = place_of(&p->req, &p->node);
+    if (p->call->streamed && (place == PLACE_PLAIN || place == PLACE_HERE)) {
+        reason_set(&p->req.error, "this node became active while the request came in: nothing was "
+                                  "done, send it again");
+        pipe_fail(p, ST_NO_LEADER);
+        return;
+    }
+    switch (place) {
+    case PLACE_PLAIN: run_plain(p); break;
+    case PLACE_HERE: begin(p); break;
+    case PLACE_ACTIVE_NODE: pipe_forward(p); break;
+    case PLACE_NOWHERE: pipe_fail(p, ST_SEALED); break;
+    }
 }
 
 /* Running */
@@ -452,4 +468,16 @@ void router_handle(struct router_worker *worker, struct router_call *call)
         pipe_fail(p, st);
     else
         pipe_choose(p);
+}
+
+bool router_sends_on(struct router_worker *worker, const struct router_call *call)
+{
+    const struct router *router = worker->router;
+    struct router_host *host = router->options.host;
+    struct req req = {.arena = call->arena, .env = worker->env, .host = host};
+    struct node_status node;
+    if (call->forwarded || stage_target(&req, router, call) != ST_OK)
+        return false; /* what is wrong with it is said here */
+    host->status(host, &node);
+    return place_of(&req, &node) == PLACE_ACTIVE_NODE;
 }

@@ -20,6 +20,10 @@
 #include "node/node.h"
 #include "router/answer.h"
 
+/* A longer body that another node is to read is not kept here: it streams through, and is sent
+ * once (PROTOCOL R14). */
+enum { ROUTER_WHOLE_BYTES_MAX = 1024 * 1024 };
+
 struct metrics;
 struct router_worker;
 struct seal;
@@ -28,12 +32,13 @@ struct seal;
 struct router_call {
     enum http_method method;
     struct bytes path, query, body; /* as sent */
-    struct arena *arena;            /* of the request; everything made for it lies there */
-    const char *peer;               /* "127.0.0.1:4711", for records */
-    bool open_metrics;              /* its listener shows metrics to everybody */
-    bool forwarded;                 /* by another node, which is believed for `peer` and `id` */
-    struct rlog_request_id id;      /* all zero: none */
-    bool again;                     /* an earlier try with this id may have been executed */
+    bool streamed;       /* the body did not come: whoever forwards the call takes it in pieces */
+    struct arena *arena; /* of the request; everything made for it lies there */
+    const char *peer;    /* "127.0.0.1:4711", for records */
+    bool open_metrics;   /* its listener shows metrics to everybody */
+    bool forwarded;      /* by another node, which is believed for `peer` and `id` */
+    struct rlog_request_id id; /* all zero: none */
+    bool again;                /* an earlier try with this id may have been executed */
 
     /* The first header of that name (lower case); data NULL: absent. */
     struct bytes (*header)(const struct router_call *call, const char *name);
@@ -48,10 +53,12 @@ struct router_forward {
     bool again;                /* likewise */
     uint64_t deadline_ms;      /* monotonic */
     /* Once, on the worker's thread, never from inside `forward`. ST_OK: `answer` is set, its body
-     * the callee's. ST_NOT_LEADER, ST_NO_LEADER: certainly not executed. Anything else: unknown. */
+     * the callee's. ST_NOT_LEADER, ST_NO_LEADER, ST_BUSY: certainly not executed. Anything else:
+     * unknown. */
     void (*done)(struct router_forward *f, enum status st);
     struct router_answer answer;
-    void *user; /* the host's, as the next two */
+    bool body_taken; /* of a streamed call something was read: it cannot be sent again */
+    void *user;      /* the host's, as the next two */
     struct env_task task;
     enum status refusal;
 };
@@ -90,6 +97,9 @@ struct audit *router_worker_audit(struct router_worker *worker);
 unsigned router_worker_running(const struct router_worker *worker); /* calls under way */
 
 void router_handle(struct router_worker *worker, struct router_call *call);
+/* Whether another node would run the call, as far as its target tells: its body need not be here.
+ * If the answer has changed when it is handled, a streamed call is refused with ST_NO_LEADER. */
+bool router_sends_on(struct router_worker *worker, const struct router_call *call);
 
 struct router_counters {
     uint64_t calls, forwards, reruns, refused; /* refused: above inflight_max */

@@ -13,7 +13,7 @@ static struct http_call *of(const struct router_call *call)
     return CONTAINER_OF(call, struct http_call, call);
 }
 
-const struct http_request *router_http_request(const struct router_call *call)
+struct http_request *router_http_request(const struct router_call *call)
 {
     return of(call)->req;
 }
@@ -27,6 +27,7 @@ static void call_respond(struct router_call *call, struct router_answer *answer)
 {
     struct http_request *req = of(call)->req;
     struct http_header headers[ANSWER_HEADERS_MAX + 1];
+    struct answer_stream *stream = answer->stream;
     size_t n = 0;
 
     ASSERT(answer->n_headers <= ANSWER_HEADERS_MAX);
@@ -45,6 +46,11 @@ static void call_respond(struct router_call *call, struct router_answer *answer)
         .n_headers = n,
         .body = buf_bytes(&answer->body),
     };
+    if (stream != NULL) {
+        http_respond_begin(req, &reply, stream->length);
+        stream->send(stream); /* last touch: it ends the answer */
+        return;
+    }
     http_keep(req, &answer->body);
     http_respond(req, &reply);
 }
@@ -107,14 +113,11 @@ static enum status read_peer_headers(struct http_call *call)
     return id.len != 0 ? router_id_parse(id, &call->call.id) : ST_OK;
 }
 
-static void on_request(void *ctx, struct http_request *req)
+static struct http_call *call_new(const struct router_http *http, struct http_request *req)
 {
-    const struct router_http *http = ctx;
     struct http_call *call = arena_zalloc(&req->arena, sizeof *call);
-    if (call == NULL) {
-        http_respond_status(req, ST_NOMEM, NULL);
-        return;
-    }
+    if (call == NULL)
+        return NULL;
     call->req = req;
     http_peer_text(req, call->peer);
     call->call = (struct router_call){
@@ -122,12 +125,35 @@ static void on_request(void *ctx, struct http_request *req)
         .path = req->path,
         .query = req->query,
         .body = req->body,
+        .streamed = http_body_streams(req),
         .arena = &req->arena,
         .peer = call->peer,
         .open_metrics = http->open_metrics,
         .header = call_header,
         .respond = call_respond,
     };
+    return call;
+}
+
+/* A long body does not wait here for a node that will not read it. */
+static void on_head(void *ctx, struct http_request *req)
+{
+    const struct router_http *http = ctx;
+    if (http->peers || http_body_length(req) <= ROUTER_WHOLE_BYTES_MAX)
+        return;
+    struct http_call *call = call_new(http, req);
+    if (call != NULL && router_sends_on(http->worker, &call->call))
+        http_stream_body(req, ROUTER_WHOLE_BYTES_MAX);
+}
+
+static void on_request(void *ctx, struct http_request *req)
+{
+    const struct router_http *http = ctx;
+    struct http_call *call = call_new(http, req);
+    if (call == NULL) {
+        http_respond_status(req, ST_NOMEM, NULL);
+        return;
+    }
     if (http->peers && !http->is_member(http, req)) {
         http_respond_error(req, 503, "the node that sends this is no member of the cluster");
         return;
@@ -139,4 +165,4 @@ static void on_request(void *ctx, struct http_request *req)
     router_handle(http->worker, &call->call);
 }
 
-const struct http_handler router_http_handler = {.request = on_request};
+const struct http_handler router_http_handler = {.head = on_head, .request = on_request};

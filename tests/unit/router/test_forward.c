@@ -158,6 +158,121 @@ static void a_client_may_ask_to_be_redirected(void **ctx)
     test_call_done(&t);
 }
 
+/* Long bodies */
+
+static bool sends_on(enum http_method method, const char *target)
+{
+    struct test_call t;
+    test_call_init(&t, method, target, NULL);
+    bool sends = router_sends_on(w.worker, &t.call);
+    test_call_done(&t);
+    return sends;
+}
+
+static void where_a_call_runs_is_known_before_its_body_is(void **ctx)
+{
+    (void)ctx;
+    assert_false(sends_on(METHOD_PUT, "/v1/test/add")); /* active itself */
+    world_standby(&w, true);
+    assert_true(sends_on(METHOD_PUT, "/v1/test/add"));
+    assert_true(sends_on(METHOD_PUT, "/v1/kv/a"));
+    assert_true(sends_on(METHOD_GET, "/v1/test/active"));
+    assert_true(sends_on(METHOD_PUT, "/v1/sys/init")); /* the leader's */
+    assert_false(sends_on(METHOD_GET, "/v1/kv/a"));
+    assert_false(sends_on(METHOD_POST, "/v1/test/reads"));
+    assert_false(sends_on(METHOD_GET, "/v1/sys/health")); /* about this node */
+    assert_false(sends_on(METHOD_PUT, "/v1/%zz"));        /* refused here */
+    w.node.perf_standby = false;
+    assert_true(sends_on(METHOD_GET, "/v1/kv/a"));
+    w.node.sealed = true;
+    assert_false(sends_on(METHOD_PUT, "/v1/kv/a"));
+}
+
+static struct test_call *streamed_call(struct test_call *t)
+{
+    w.forwards = 0;
+    test_call_init(t, METHOD_PUT, "/v1/test/add", NULL);
+    test_call_header(t, "x-secrets-token", w.token);
+    t->call.streamed = true;
+    world_handle(&w, t);
+    return t;
+}
+
+static void a_streamed_call_is_sent_without_an_id(void **ctx)
+{
+    (void)ctx;
+    static const uint8_t none[16];
+    struct test_call t;
+    world_standby(&w, true);
+    assert_int_equal(streamed_call(&t)->http, 299);
+    assert_memory_equal(w.forward_ids[0].bytes, none, sizeof none);
+    test_call_done(&t);
+}
+
+static void a_streamed_call_waits_for_an_active_node_until_its_body_was_touched(void **ctx)
+{
+    (void)ctx;
+    static const enum status untouched[] = {ST_NO_LEADER, ST_NOT_LEADER, ST_BUSY};
+    world_standby(&w, true);
+    for (size_t i = 0; i < ARRAY_LEN(untouched); i++) {
+        struct test_call t;
+        w.forward_status[0] = untouched[i];
+        w.forward_status[1] = ST_OK;
+        w.n_forward = 2;
+        w.forward_takes_body = false;
+        assert_int_equal(streamed_call(&t)->http, 299);
+        assert_int_equal(w.forwards, 2);
+        test_call_done(&t);
+        w.forward_takes_body = true;
+        assert_int_equal(streamed_call(&t)->http, 503); /* nothing was done */
+        assert_int_equal(w.forwards, 1);
+        test_call_done(&t);
+    }
+}
+
+static void a_streamed_call_of_unknown_fate_says_so(void **ctx)
+{
+    (void)ctx;
+    struct test_call t;
+    world_standby(&w, true);
+    w.forward_takes_body = true;
+    w.forward_status[0] = ST_UNKNOWN_OUTCOME;
+    w.forward_status[1] = ST_OK;
+    w.n_forward = 2;
+    assert_int_equal(streamed_call(&t)->http, 500);
+    assert_body_has(&t, "outcome unknown");
+    assert_int_equal(w.forwards, 1);
+    test_call_done(&t);
+}
+
+static void a_node_that_became_active_refuses_what_it_did_not_read(void **ctx)
+{
+    (void)ctx;
+    struct test_call t;
+    assert_int_equal(streamed_call(&t)->http, 503);
+    assert_body_has(&t, "nothing was done");
+    assert_int_equal(runs, 0);
+    test_call_done(&t);
+}
+
+static unsigned drops;
+
+static void dropped(struct answer_stream *stream)
+{
+    (void)stream;
+    drops++;
+}
+
+static void an_answer_that_is_not_sent_drops_its_stream(void **ctx)
+{
+    (void)ctx;
+    struct answer_stream stream = {.drop = dropped};
+    struct router_answer answer = {.http = 200, .stream = &stream};
+    answer_done(&answer);
+    answer_done(&answer);
+    assert_int_equal(drops, 1);
+}
+
 /* Forwarded calls */
 
 static void handle_forwarded(struct test_call *t, uint8_t id)
@@ -347,6 +462,12 @@ int main(void)
         TEST(without_an_active_node_a_write_waits_then_fails),
         TEST(a_node_that_became_active_meanwhile_runs_the_call),
         TEST(a_client_may_ask_to_be_redirected),
+        TEST(where_a_call_runs_is_known_before_its_body_is),
+        TEST(a_streamed_call_is_sent_without_an_id),
+        TEST(a_streamed_call_waits_for_an_active_node_until_its_body_was_touched),
+        TEST(a_streamed_call_of_unknown_fate_says_so),
+        TEST(a_node_that_became_active_refuses_what_it_did_not_read),
+        TEST(an_answer_that_is_not_sent_drops_its_stream),
         TEST(a_repeated_id_is_answered_from_its_first_try),
         TEST(a_later_try_is_answered_by_the_try_that_took_effect),
         TEST(a_later_try_that_fails_shuts_the_earlier_one_out),

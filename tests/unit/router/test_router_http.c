@@ -15,6 +15,18 @@ static bool is_member(const struct router_http *http, const struct http_request 
 static struct router_http client_side,
     peer_side = {.peers = true, .is_member = is_member, .open_metrics = true};
 
+static void on_client_head(void *ctx, struct http_request *req)
+{
+    (void)ctx;
+    router_http_handler.head(&client_side, req);
+}
+
+static void on_peer_head(void *ctx, struct http_request *req)
+{
+    (void)ctx;
+    router_http_handler.head(&peer_side, req);
+}
+
 static void on_client(void *ctx, struct http_request *req)
 {
     (void)ctx;
@@ -27,8 +39,18 @@ static void on_peer(void *ctx, struct http_request *req)
     router_http_handler.request(&peer_side, req);
 }
 
-static const struct http_handler client_handler = {.request = on_client};
-static const struct http_handler peer_handler = {.request = on_peer};
+static const struct http_handler client_handler = {on_client_head, on_client};
+static const struct http_handler peer_handler = {on_peer_head, on_peer};
+
+static struct http_request *stream_req;
+static unsigned sends;
+
+static void send_nothing(struct answer_stream *stream)
+{
+    (void)stream;
+    sends++;
+    http_respond_end(stream_req, true);
+}
 
 /* Stands in for the router: answers with what it was given. */
 void router_handle(struct router_worker *worker, struct router_call *call)
@@ -38,7 +60,16 @@ void router_handle(struct router_worker *worker, struct router_call *call)
     char id[ROUTER_ID_TEXT];
 
     assert_null(worker);
+    if (call->streamed)
+        agent = BYTES("streamed");
     assert_ptr_equal(&router_http_request(call)->arena, call->arena);
+    if (bytes_eq(call->path, BYTES("/stream"))) {
+        static struct answer_stream stream = {.length = HTTP_LENGTH_UNKNOWN, .send = send_nothing};
+        stream_req = router_http_request(call);
+        answer.stream = &stream;
+        call->respond(call, &answer);
+        return;
+    }
     if (bytes_eq(call->path, BYTES("/retry")))
         answer.retry = ST_NOT_LEADER;
     if (bytes_eq(call->path, BYTES("/allow")))
@@ -52,6 +83,12 @@ void router_handle(struct router_worker *worker, struct router_call *call)
                    call->forwarded, call->again, call->open_metrics, id, call->peer);
     call->respond(call, &answer);
     assert_null(answer.body.data); /* taken */
+}
+
+bool router_sends_on(struct router_worker *worker, const struct router_call *call)
+{
+    (void)worker;
+    return bytes_eq(call->path, BYTES("/elsewhere"));
 }
 
 static const char *ask(const struct http_handler *handler, const char *request)
@@ -83,6 +120,33 @@ static void a_request_reaches_the_router_as_it_came(void **ctx)
     assert_has(out, "Content-Type: application/json\r\n");
     assert_has(out, "[PUT|/v1/a%20b|x=1|{\"a\":1}|test|000|");
     assert_has(out, "|127.0.0.1:");
+}
+
+static void a_long_body_for_another_node_is_not_read_first(void **ctx)
+{
+    (void)ctx;
+    static const char elsewhere[] =
+        "PUT /elsewhere HTTP/1.1\r\n" HOST "User-Agent: test\r\nContent-Length: 1048577\r\n\r\n";
+    assert_has(ask(&client_handler, elsewhere), "[PUT|/elsewhere|||streamed|");
+    assert_has(ask(&client_handler, "PUT /elsewhere HTTP/1.1\r\n" HOST
+                                    "User-Agent: test\r\nContent-Length: 2\r\n\r\nab"),
+               "[PUT|/elsewhere||ab|test|");
+    assert_has(ask(&client_handler, "PUT /elsewhere HTTP/1.1\r\n" HOST
+                                    "User-Agent: test\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                    "2\r\nab\r\n0\r\n\r\n"),
+               "[PUT|/elsewhere||ab|test|");
+}
+
+static void a_streamed_answer_is_begun_and_left_to_its_stream(void **ctx)
+{
+    (void)ctx;
+    sends = 0;
+    const char *out =
+        ask(&client_handler, "GET /stream HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n");
+    assert_has(out, "HTTP/1.1 200 ");
+    assert_has(out, "Transfer-Encoding: chunked\r\n");
+    assert_has(out, "\r\n\r\n0\r\n\r\n");
+    assert_int_equal(sends, 1);
 }
 
 static void list_is_a_method(void **ctx)
@@ -146,6 +210,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_that_was_removed_speaks_for_nobody),
         cmocka_unit_test(a_request_reaches_the_router_as_it_came),
+        cmocka_unit_test(a_long_body_for_another_node_is_not_read_first),
+        cmocka_unit_test(a_streamed_answer_is_begun_and_left_to_its_stream),
         cmocka_unit_test(list_is_a_method),
         cmocka_unit_test(headers_of_an_answer_are_sent),
         cmocka_unit_test(a_node_of_the_cluster_speaks_for_a_client),

@@ -45,6 +45,7 @@ struct world {
     unsigned n_forward, forwards;
     struct rlog_request_id forward_ids[WORLD_FORWARDS_MAX];
     bool forward_again[WORLD_FORWARDS_MAX];
+    bool forward_takes_body; /* of streamed calls */
     struct router_forward *forwarding;
     struct env_task forward_task;
 };
@@ -123,6 +124,7 @@ static inline void world_forward(struct router_host *host, struct env *env,
     w->forward_again[w->forwards] = f->again;
     w->forward_ids[w->forwards++] = f->id;
     w->forwarding = f;
+    f->body_taken = w->forward_takes_body;
     w->forward_task.run = world_forwarded;
     env_post(env, &w->forward_task);
 }
