@@ -26,13 +26,13 @@ struct client {
     unsigned index;
     struct rng rng;
     struct event event; /* the next operation, or the timeout of this one */
-    bool waiting, maybe, served, stopped;
+    bool waiting, maybe, served, stopped, probes; /* probes: writes when clients_probe asks */
     struct op op;
     uint64_t called_ns, version; /* version: the newest it heard of */
 };
 
 struct clients {
-    struct client *all;
+    struct client *all; /* n, then the one that probes */
     unsigned n;
     uint64_t numbers;
     bool initialized;             /* the barrier's keys are stored */
@@ -151,31 +151,51 @@ static void finish(struct client *cl, enum answer answer, const struct reply *re
     t->ops_failed += answer == ANSWER_FAILED;
     cl->served = cl->served || (answer == ANSWER_OK && !op_reads(&cl->op));
     cl->waiting = false;
-    next_later(cl);
+    if (!cl->probes)
+        next_later(cl);
 }
 
-/* Members usually, any machine sometimes. */
+/* Any machine that runs, member or not, while there are faults. Afterwards one that the leader counts
+ * on, as a load balancer has it: a spare that nobody brings up to date serves nobody, rightly. */
+static bool may_choose(struct cluster *c, const struct node *n)
+{
+    struct rlog_status s;
+    struct node *leader = c->calm ? cluster_leader(c) : NULL;
+    if (n->state != NODE_UP || leader == NULL)
+        return n->state == NODE_UP;
+    rlog_status(leader->rlog, &s);
+    for (unsigned i = 0; i < s.n_members; i++)
+        if (s.members[i].id == n->id)
+            return s.members[i].role != RLOG_SPARE;
+    return false;
+}
+
 static unsigned choose_slot(struct client *cl)
 {
     struct cluster *c = cl->cluster;
     for (unsigned tries = 0; tries < 20; tries++) {
         unsigned slot = (unsigned)rng_below(&cl->rng, SLOTS);
-        if (c->nodes[slot].state == NODE_UP)
+        if (may_choose(c, &c->nodes[slot]))
             return slot;
     }
     return (unsigned)rng_below(&cl->rng, c->profile.founders);
 }
 
-static void attempt(struct client *cl)
+static void attempt_at(struct client *cl, unsigned slot, uint64_t patience_ms)
 {
     struct cluster *c = cl->cluster;
-    unsigned slot = choose_slot(cl);
     cl->op.attempt++;
     core_say(&c->core, "client %u: op %" PRIu64 " kind %d key %" PRIu64 " attempt %u to %s",
              cl->index, cl->op.number, cl->op.kind, cl->op.key, cl->op.attempt,
              c->nodes[slot].name);
     op_send(c, &cl->op, slot);
-    core_after(&c->core, &cl->event, (TIMEOUT_MS + rng_below(&cl->rng, 600)) * SIM_MS);
+    core_after(&c->core, &cl->event, patience_ms * SIM_MS);
+}
+
+static void attempt(struct client *cl)
+{
+    unsigned slot = choose_slot(cl);
+    attempt_at(cl, slot, TIMEOUT_MS + rng_below(&cl->rng, 600));
 }
 
 static enum op_kind choose_kind(struct rng *r)
@@ -204,13 +224,12 @@ static uint64_t choose_key(struct client *cl, enum op_kind kind)
     }
 }
 
-static void begin(struct client *cl)
+static void compose(struct client *cl, enum op_kind kind)
 {
     struct cluster *c = cl->cluster;
     struct clients *cs = c->clients;
     struct op *op = &cl->op;
-    *op = (struct op){.client = cl->index, .number = ++cs->numbers};
-    op->kind = cs->initialized ? choose_kind(&cl->rng) : OP_INIT;
+    *op = (struct op){.client = cl->index, .number = ++cs->numbers, .kind = kind};
     op->key = choose_key(cl, op->kind);
     op->pad = rng_below(&cl->rng, c->profile.value_bytes_max + 1);
     if (rng_chance(&cl->rng, 900))
@@ -223,6 +242,12 @@ static void begin(struct client *cl)
     cl->called_ns = c->core.now_ns;
     cl->waiting = true;
     cl->maybe = false;
+}
+
+static void begin(struct client *cl)
+{
+    bool initialized = cl->cluster->clients->initialized;
+    compose(cl, initialized ? choose_kind(&cl->rng) : OP_INIT);
     attempt(cl);
 }
 
@@ -230,7 +255,7 @@ static void begin(struct client *cl)
 static void again_or_finish(struct client *cl)
 {
     bool safe = op_reads(&cl->op) || cl->op.has_id || !cl->maybe;
-    if (safe && cl->op.attempt < ATTEMPTS_MAX && rng_chance(&cl->rng, 850))
+    if (safe && !cl->probes && cl->op.attempt < ATTEMPTS_MAX && rng_chance(&cl->rng, 850))
         attempt(cl);
     else
         finish(cl, cl->maybe ? ANSWER_UNKNOWN : ANSWER_FAILED, NULL);
@@ -242,7 +267,7 @@ static void on_client(struct event *event)
     if (cl->waiting) {
         cl->maybe = true; /* no answer: the request or its answer is lost, or late */
         again_or_finish(cl);
-    } else if (!cl->stopped) {
+    } else if (!cl->stopped && !cl->probes) {
         begin(cl);
     }
 }
@@ -277,20 +302,32 @@ void clients_start(struct cluster *c)
     struct clients *cs = sim_alloc(sizeof *cs);
     c->clients = cs;
     cs->n = c->profile.clients;
-    cs->all = sim_alloc(cs->n * sizeof *cs->all);
-    for (unsigned i = 0; i < cs->n; i++) {
+    cs->all = sim_alloc((cs->n + 1) * sizeof *cs->all);
+    for (unsigned i = 0; i <= cs->n; i++) {
         struct client *cl = &cs->all[i];
         *cl = (struct client){.cluster = c,
                               .index = i,
                               .rng = rng_make(c->core.seed, 0xC11E + i),
-                              .event = {.fire = on_client}};
-        core_after(&c->core, &cl->event, 300 * SIM_MS + i * SIM_MS);
+                              .event = {.fire = on_client},
+                              .probes = i == cs->n};
+        if (!cl->probes)
+            core_after(&c->core, &cl->event, 300 * SIM_MS + i * SIM_MS);
     }
+}
+
+bool clients_probe(struct cluster *c, const struct node *leader)
+{
+    struct client *cl = &c->clients->all[c->clients->n];
+    if (cl->waiting || cl->served)
+        return cl->served;
+    compose(cl, c->clients->initialized ? OP_WRITE : OP_INIT);
+    attempt_at(cl, leader->slot, c->profile.election_ms);
+    return false;
 }
 
 void clients_mark(struct cluster *c)
 {
-    for (unsigned i = 0; i < c->clients->n; i++)
+    for (unsigned i = 0; i <= c->clients->n; i++)
         c->clients->all[i].served = false;
 }
 
@@ -310,7 +347,7 @@ void clients_stop(struct cluster *c)
 
 bool clients_idle(const struct cluster *c)
 {
-    for (unsigned i = 0; i < c->clients->n; i++)
+    for (unsigned i = 0; i <= c->clients->n; i++)
         if (c->clients->all[i].waiting)
             return false;
     return true;

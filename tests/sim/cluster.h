@@ -119,9 +119,12 @@ void nemesis_isolate(struct cluster *c, const struct node *n);
 
 /* client.c */
 void clients_start(struct cluster *c);
-/* Every client has had an operation acknowledged since clients_mark. */
+/* Every client has had a write acknowledged since clients_mark. */
 void clients_mark(struct cluster *c);
 bool clients_served(const struct cluster *c);
+/* Write through the leader, unless that is under way; true when one was acknowledged since
+ * clients_mark. */
+bool clients_probe(struct cluster *c, const struct node *leader);
 void clients_stop(struct cluster *c);
 bool clients_idle(const struct cluster *c);
 void clients_check(struct cluster *c); /* histories, at the end */

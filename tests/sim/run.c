@@ -11,8 +11,8 @@ enum {
     OPS_MIN = 200,
     FAULTS_MIN = 3,
     FAULTS_S_MAX = 90,
-    LEADER_ELECTIONS = 60, /* election timeouts within which a leader must be found */
-    SERVED_MS = 20000,
+    SERVICE_ELECTIONS = 40, /* election timeouts within which a leader must have written */
+    SERVED_MS = 15000,      /* and every client: those that wait in vain give up after seconds */
     WHOLE_MS = 60000,
 };
 
@@ -67,30 +67,60 @@ static void start_all(struct cluster *c)
             node_start(&c->nodes[i]);
 }
 
-static bool has_ready_leader(struct cluster *c)
+/* For whoever reads the trace of a run that fails: each node as it stands. */
+static void say_nodes(struct cluster *c)
+{
+    static const char *const states[] = {"absent", "down", "up", "gone"};
+    static const char *const roles[] = {"spare", "standby", "voter"};
+    for (unsigned i = 0; i < SLOTS; i++) {
+        const struct node *n = &c->nodes[i];
+        char members[20 * RLOG_MEMBERS_MAX] = "";
+        struct rlog_status s = {0};
+        size_t len = 0;
+        if (n->state == NODE_ABSENT)
+            continue;
+        if (n->rlog != NULL && !n->stopping)
+            rlog_status(n->rlog, &s);
+        for (unsigned k = 0; k < s.n_members; k++)
+            len += (size_t)snprintf(members + len, sizeof members - len, " %.8s %s",
+                                    s.members[k].name, roles[s.members[k].role]);
+        core_say(&c->core,
+                 "%s (%" PRIx64 ") %s%s: term %" PRIu64 " leader %" PRIx64 "%s, last %" PRIu64
+                 " commit %" PRIu64 " applied %" PRIu64 ", members%s",
+                 n->name, n->id, states[n->state], n->damaged ? " damaged" : "", s.term, s.leader,
+                 s.ready ? " ready" : "", s.last_index, s.commit_index, s.applied_index, members);
+    }
+}
+
+/* A leader is ready and has a write acknowledged. */
+static bool leader_writes(struct cluster *c)
 {
     struct rlog_status s;
     struct node *leader = cluster_leader(c);
     if (leader == NULL)
         return false;
     rlog_status(leader->rlog, &s);
-    return s.ready;
+    return s.ready && clients_probe(c, leader);
 }
 
 static void await_service(struct cluster *c, const char *when)
 {
     uint64_t step = MAX(c->profile.election_ms / 10, 10u);
-    uint64_t limit = c->core.now_ns + LEADER_ELECTIONS * c->profile.election_ms * (uint64_t)SIM_MS;
-    while (!has_ready_leader(c)) {
-        if (c->core.now_ns > limit)
-            core_fail(&c->core, "%s: there is no leader", when);
+    uint64_t limit = c->core.now_ns + SERVICE_ELECTIONS * c->profile.election_ms * (uint64_t)SIM_MS;
+    clients_mark(c);
+    while (!leader_writes(c)) {
+        if (c->core.now_ns > limit) {
+            say_nodes(c);
+            core_fail(&c->core, "%s: there is no leader that writes", when);
+        }
         run_for(c, step);
     }
-    clients_mark(c);
     limit = c->core.now_ns + SERVED_MS * (uint64_t)SIM_MS;
     while (!clients_served(c)) {
-        if (c->core.now_ns > limit)
+        if (c->core.now_ns > limit) {
+            say_nodes(c);
             core_fail(&c->core, "%s: writes do not succeed", when);
+        }
         run_for(c, 50);
     }
 }
@@ -187,8 +217,10 @@ static void await_whole(struct cluster *c)
     const char *why = "";
     uint64_t limit = c->core.now_ns + WHOLE_MS * (uint64_t)SIM_MS;
     while (admin_repair(c)) {
-        if (c->core.now_ns > limit)
+        if (c->core.now_ns > limit) {
+            say_nodes(c);
             core_fail(&c->core, "a node that lost its data did not become a member again");
+        }
         run_for(c, 100);
     }
     clients_stop(c);
@@ -196,8 +228,10 @@ static void await_whole(struct cluster *c)
         run_for(c, 100);
     limit = c->core.now_ns + WHOLE_MS * (uint64_t)SIM_MS;
     while (!check_converged(c, &why)) {
-        if (c->core.now_ns > limit)
+        if (c->core.now_ns > limit) {
+            say_nodes(c);
             core_fail(&c->core, "members do not become equal: %s", why);
+        }
         run_for(c, 100);
     }
 }
