@@ -110,6 +110,7 @@ static void on_client_closed(void *ctx)
 {
     struct worker *w = ctx;
     ASSERT(router_worker_running(w->router) == 0);
+    state_close(w->state); /* the node stops next, and a renewal of keys may end after it */
     if (sem_post(&w->drained) != 0)
         abort(); /* counts to one */
 }

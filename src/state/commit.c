@@ -185,14 +185,14 @@ static void return_ticket(struct env_task *task)
 
 void state_commit_done(struct state_commit *c)
 {
-    if (c->ticket != 0) {
+    if (c->ticket != 0 && !c->state->closing) {
         struct returned *r = mem_alloc(sizeof *r);
         if (r != NULL) { /* else the ticket runs out by itself */
             *r = (struct returned){{.run = return_ticket}, c->state->log, c->ticket};
             env_post(c->state->log->env, &r->task);
         }
-        c->ticket = 0;
     }
+    c->ticket = 0;
     buf_done(&c->encoded);
     buf_done(&c->sealed);
     c->response = (struct bytes){0};

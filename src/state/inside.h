@@ -11,7 +11,8 @@ struct state {
     struct barrier_seat *seat;
     uint64_t seed;                              /* of the heights in transactions' sets */
     struct state_upkeep *upkeep[BARRIER_RINGS]; /* under way; NULL */
-    bool closing;                               /* freed when no upkeep is under way any more */
+    bool closing;                               /* the replica may be gone */
+    bool freed;                                 /* by its owner: goes with the last upkeep */
 };
 
 enum state_op_kind { STATE_OP_PUT, STATE_OP_DELETE, STATE_OP_DROP };

@@ -30,11 +30,16 @@ bool state_idle(const struct state *state)
     return true;
 }
 
+void state_close(struct state *state)
+{
+    state->closing = true;
+}
+
 void state_free(struct state *state)
 {
     if (state == NULL)
         return;
-    state->closing = true;
+    state->closing = state->freed = true;
     if (!state_idle(state))
         return; /* its upkeep will */
     barrier_seat_free(state->seat);

@@ -43,6 +43,9 @@ struct state_log state_log_of(struct rlog *rlog, struct env *env);
 /* One for each worker. All three are borrowed and outlive it. ST_NOMEM. */
 NODISCARD enum status state_new(struct env *env, struct state_log *log, struct barrier *barrier,
                                 struct state **ret_state);
+/* The replica is about to close: no renewal of a key ring begins any more, and one under way leaves
+ * the replica alone when it ends. Nothing else that was begun may be under way. */
+void state_close(struct state *state);
 /* Nothing that was begun on it may be under way. NULL is allowed. Renewal of a key ring, which
  * rides on commits, may be: then the release follows its end, and the env must run until then. */
 void state_free(struct state *state);

@@ -18,7 +18,7 @@ static void upkeep_free(struct state_upkeep *u)
     state->upkeep[u->ring] = NULL;
     state_commit_done(&u->commit);
     mem_free(u);
-    if (state->closing && state_idle(state))
+    if (state->freed && state_idle(state))
         state_free(state);
 }
 
@@ -27,6 +27,8 @@ static void on_committed(struct state_commit *commit, enum status st)
     struct state_upkeep *u = CONTAINER_OF(commit, struct state_upkeep, commit);
     struct state *state = u->state;
 
+    if (st == ST_OK && state->closing)
+        st = ST_CLOSED;
     if (st == ST_OK)
         st = state_follow(state->log->store, state->barrier);
     if (st == ST_OK)

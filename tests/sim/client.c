@@ -155,8 +155,9 @@ static void finish(struct client *cl, enum answer answer, const struct reply *re
         next_later(cl);
 }
 
-/* Any machine that runs, member or not, while there are faults. Afterwards one that the leader counts
- * on, as a load balancer has it: a spare that nobody brings up to date serves nobody, rightly. */
+/* Any machine that runs, member or not, while there are faults. Afterwards one that the leader
+ * counts on, as a load balancer has it: a spare that nobody brings up to date serves nobody,
+ * rightly. */
 static bool may_choose(struct cluster *c, const struct node *n)
 {
     struct rlog_status s;

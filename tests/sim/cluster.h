@@ -29,7 +29,9 @@ struct node {
     uint64_t process; /* number of the running process, 0 when there is none */
     bool founding;    /* the first incarnation of a founder */
     bool started;     /* successfully, at least once on this disk */
-    bool fatal, stopping, looked_at;
+    bool fatal, looked_at;
+    bool stopping;    /* takes no more requests; when those it has are answered … */
+    bool closing;     /* … its replica closes */
     uint64_t down_ns; /* after a proper stop */
     struct reason reason;
     uint64_t replaces;        /* id that this incarnation takes the place of, 0 when settled */

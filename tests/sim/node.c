@@ -135,7 +135,7 @@ static uint64_t net_deliver(void *ctx, const struct frame *frame)
     struct node *n = &c->nodes[frame->to];
     if (n->env.stalled_until_ns > c->core.now_ns)
         return n->env.stalled_until_ns;
-    if (n->stopping)
+    if (n->closing)
         return 0;
     core_note(&c->core, bytes_hash(bytes_of(frame->data, frame->len)));
     peer_add(n, frame->from_id);
@@ -160,7 +160,7 @@ static void on_gone(struct event *event)
     struct node *n = &gone->cluster->nodes[gone->to];
     if (n->process == gone->process && !sim_env_awake(&n->env, event))
         return;
-    if (n->process == gone->process && !n->stopping) {
+    if (n->process == gone->process && !n->closing) {
         sim_env_enter(&n->env);
         rlog_peer_gone(n->rlog, gone->id);
         (void)sim_env_leave(&n->env); /* nothing is touched after it */
@@ -207,7 +207,7 @@ static void process_end(struct node *n, uint64_t down_ns)
     n->barrier = NULL;
     n->requests = 0;
     n->process = 0;
-    n->fatal = n->stopping = false;
+    n->fatal = n->stopping = n->closing = false;
     n->state = NODE_DOWN;
     admin_forget(c, process);
     tell_peers(n);
@@ -276,8 +276,17 @@ void node_stop(struct node *n, uint64_t down_ns)
     n->stopping = true;
     n->down_ns = down_ns;
     sim_env_enter(&n->env);
-    rlog_close(n->rlog, on_closed, n);
     (void)sim_env_leave(&n->env); /* nothing is touched after it */
+}
+
+/* As the program does: requests are answered first, then the replica closes. */
+static bool close_replica(struct node *n)
+{
+    n->closing = true;
+    sim_env_enter(&n->env);
+    state_close(n->service);
+    rlog_close(n->rlog, on_closed, n);
+    return sim_env_leave(&n->env);
 }
 
 static void stopped(struct node *n)
@@ -302,7 +311,7 @@ static bool on_left(void *ctx)
         node_power_off(n, rng_between(&c->rng, 5, c->profile.down_ms_max) * SIM_MS);
         return false;
     }
-    if (n->stopping && n->rlog == NULL && n->requests == 0) {
+    if (n->closing && n->rlog == NULL && state_idle(n->service)) {
         stopped(n);
         return false;
     }
@@ -313,11 +322,13 @@ static bool on_left(void *ctx)
         node_kill(n, rng_between(&c->rng, 100, 1000) * SIM_MS);
         return false;
     }
-    if (n->may_unseal && !n->stopping) {
+    if (n->stopping && !n->closing && n->requests == 0)
+        return close_replica(n);
+    if (n->may_unseal && !n->closing) {
         n->may_unseal = false;
         service_unseal(n);
     }
-    if (!n->looked_at && !n->stopping) {
+    if (!n->looked_at && !n->closing) {
         n->looked_at = true;
         check_node(n);
     }

@@ -54,6 +54,7 @@ static void run_faults(struct cluster *c)
          (c->tally.ops_ok < OPS_MIN || faults_so_far(c) < least) && s < FAULTS_S_MAX; s++) {
         run_for(c, 1000);
         c->profile.fault_every_ms += c->profile.fault_every_ms / 16 + 1; /* too much, it seems */
+        c->profile.admin_every_ms += c->profile.admin_every_ms / 16 + 1;
     }
     if (c->tally.ops_ok < OPS_MIN || faults_so_far(c) < least)
         core_fail(&c->core, "too little happened: %" PRIu64 " operations, %" PRIu64 " faults",
@@ -79,7 +80,7 @@ static void say_nodes(struct cluster *c)
         size_t len = 0;
         if (n->state == NODE_ABSENT)
             continue;
-        if (n->rlog != NULL && !n->stopping)
+        if (n->rlog != NULL && !n->closing)
             rlog_status(n->rlog, &s);
         for (unsigned k = 0; k < s.n_members; k++)
             len += (size_t)snprintf(members + len, sizeof members - len, " %.8s %s",

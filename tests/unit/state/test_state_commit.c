@@ -427,6 +427,30 @@ static void a_worker_freed_during_renewal_goes_after_it(void **state)
     sw_run(w); /* a leak or a use after free would show */
 }
 
+static void a_renewal_that_ends_after_the_replica_leaves_it_alone(void **state)
+{
+    struct state_world *w = *state;
+    struct state_txn txn;
+    struct sw_commit s = {.c.done = sw_on_commit};
+    barrier_seal(w->barrier);
+    assert_status(state_unseal(w->m.store, w->barrier, &w->seal, NULL), ST_OK);
+    stage(w, &txn, "s/a");
+    assert_status(state_commit(&txn, &s.c), ST_OK);
+    state_end(&txn);
+    while (fake_env_step(&w->raft))
+        continue; /* committed; the worker has not heard of it */
+    assert_false(state_idle(w->state));
+    state_close(w->state);
+    struct store *store = w->log.store;
+    w->log.store = NULL; /* gone with the replica */
+    sw_run(w);
+    w->log.store = store;
+    assert_int_equal(s.calls, 1);
+    assert_true(state_idle(w->state));
+    assert_true(barrier_upkeep_due(w->barrier, BARRIER_SHARED));
+    state_commit_done(&s.c);
+}
+
 /* Memory */
 
 static enum status everything(struct state_world *w, struct sw_commit *s)
@@ -523,6 +547,7 @@ int main(void)
         T(rings_are_renewed_beside_commits),
         T(values_of_a_term_another_node_made_are_read),
         T(a_worker_freed_during_renewal_goes_after_it),
+        T(a_renewal_that_ends_after_the_replica_leaves_it_alone),
         T(running_out_of_memory_is_told_and_harmless),
         T(a_lost_read_forbids_the_commit),
     };
