@@ -52,6 +52,32 @@ static enum status host_step_down(struct router_host *host, struct reason *why)
     return node_step_down(CONTAINER_OF(host, struct server, host)->node, why);
 }
 
+static struct node *node_of(struct router_host *host)
+{
+    return CONTAINER_OF(host, struct server, host)->node;
+}
+
+static void host_seal_status(struct router_host *host, struct node_seal_status *ret_status)
+{
+    node_seal_status(node_of(host), ret_status);
+}
+
+static enum status host_unseal_share(struct router_host *host, struct env *env, struct bytes share,
+                                     struct reason *why)
+{
+    return node_unseal_share(node_of(host), env, share, why);
+}
+
+static enum status host_unseal_reset(struct router_host *host, struct reason *why)
+{
+    return node_unseal_reset(node_of(host), why);
+}
+
+static void host_seal_node(struct router_host *host)
+{
+    node_seal(node_of(host));
+}
+
 static void on_http(void *ctx, struct mesh_http connection)
 {
     struct server *s = ctx;
@@ -95,6 +121,11 @@ static void on_signal(uv_signal_t *signal, int number)
     loop_stop(s->env);
 }
 
+static enum seal_type seal_type_of(const struct config *c)
+{
+    return c->seal.key_file != NULL ? SEAL_STATIC : SEAL_SHAMIR;
+}
+
 static void node_options_of(const struct config *c, struct server *s)
 {
     struct node_options *o = &s->node_options;
@@ -108,6 +139,7 @@ static void node_options_of(const struct config *c, struct server *s)
         .ca_file = c->cluster.ca_file,
         .cert_file = c->cluster.cert_file,
         .key_file = c->cluster.key_file,
+        .seal_type = seal_type_of(c),
         .seal = s->has_seal ? &s->seal : NULL,
         .performance_standby = c->performance_standby,
         .election_ms = (unsigned)c->cluster.election_ms,
@@ -162,7 +194,7 @@ static enum status open_seal(struct server *s, struct reason *reason)
 {
     const struct config *c = s->config;
     struct reason why = {{0}};
-    if (c->seal.type == NULL)
+    if (seal_type_of(c) == SEAL_SHAMIR)
         return ST_OK;
     enum status st = seal_static_file(c->seal.key_file, c->seal.key_id, &s->seal, &why);
     s->has_seal = st == ST_OK;
@@ -206,6 +238,11 @@ static void router_of(struct server *s)
         .forward = forward_start,
         .remove_member = host_remove,
         .step_down = host_step_down,
+        .seal_status = host_seal_status,
+        .unseal_share = host_unseal_share,
+        .unseal_reset = host_unseal_reset,
+        .seal_node = host_seal_node,
+        .seal_type = seal_type_of(s->config),
         .seal = s->has_seal ? &s->seal : NULL,
         .metrics = &s->metrics,
         .version =

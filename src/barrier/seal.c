@@ -71,12 +71,25 @@ static enum status derive_id(struct bytes key, char ret_id[SEAL_ID_MAX + 1])
 
 static enum status set_key(struct bytes raw, const char *id, struct seal *ret_seal)
 {
-    struct seal seal = {0};
+    struct seal seal = {.type = SEAL_STATIC};
     if (id != NULL)
         memcpy(seal.id, id, strlen(id));
     else
         TRY(derive_id(raw, seal.id));
     TRY(secret_dup(raw, &seal.key));
+    *ret_seal = seal;
+    return ST_OK;
+}
+
+enum status seal_shamir(struct bytes key, unsigned shares, unsigned threshold,
+                        struct seal *ret_seal)
+{
+    ASSERT(key.len == SEAL_KEY_BYTES && threshold <= shares && shares <= UINT8_MAX);
+    struct seal seal = {.type = SEAL_SHAMIR,
+                        .id = "shamir",
+                        .shares = (uint8_t)shares,
+                        .threshold = (uint8_t)threshold};
+    TRY(secret_dup(key, &seal.key));
     *ret_seal = seal;
     return ST_OK;
 }
@@ -200,11 +213,13 @@ enum status seal_static_credential(const char *name, const char *id, struct seal
 }
 
 /* The fields in front of the nonce are authenticated as they stand. */
-static enum status add_header(struct buf *out, const char *id)
+static enum status add_header(struct buf *out, const struct seal *seal)
 {
     buf_add_u8(out, SEAL_RECORD_VERSION);
-    buf_add_u8(out, SEAL_STATIC);
-    buf_add_block(out, bytes_str(id));
+    buf_add_u8(out, (uint8_t)seal->type);
+    buf_add_block(out, bytes_str(seal->id));
+    buf_add_u8(out, seal->shares);
+    buf_add_u8(out, seal->threshold);
     return buf_status(out);
 }
 
@@ -215,7 +230,8 @@ enum status seal_wrap(const struct seal *seal, struct env *env, const struct sec
     size_t start = out->len;
 
     ASSERT(root->len == SEAL_KEY_BYTES);
-    TRY(add_header(out, seal->id));
+    ASSERT(seal->type == SEAL_STATIC || seal->type == SEAL_SHAMIR);
+    TRY(add_header(out, seal));
     size_t header = out->len - start;
     uint8_t *at = buf_extend(out, AEAD_NONCE_BYTES + SEAL_KEY_BYTES + AEAD_TAG_BYTES);
     if (at == NULL)
@@ -246,30 +262,78 @@ static enum status open_root(const struct seal *seal, struct bytes header, const
     return st;
 }
 
-enum status seal_unwrap(const struct seal *seal, struct bytes record, struct secret *ret_root,
-                        struct reason *reason)
+/* A stored seal, taken apart. */
+struct record {
+    struct seal_info info;
+    struct bytes header, nonce, cipher;
+};
+
+static bool counts_valid(const struct seal_info *info)
 {
-    struct reader r = reader_of(record);
+    if (info->threshold > info->shares || (info->shares > 1 && info->threshold < 2))
+        return false;
+    return info->type == SEAL_STATIC || info->threshold > 0;
+}
+
+static enum status read_record(struct bytes stored, struct record *ret)
+{
+    struct record out = {0};
+    struct reader r = reader_of(stored);
     uint8_t version = reader_u8(&r), type = reader_u8(&r);
     struct bytes id = reader_block(&r);
-    size_t header = (size_t)(r.at - record.data);
-    struct bytes nonce = reader_take(&r, AEAD_NONCE_BYTES);
-    struct bytes cipher = reader_take(&r, SEAL_KEY_BYTES);
-    (void)reader_take(&r, AEAD_TAG_BYTES); /* behind the ciphertext */
 
-    if (reader_end(&r) != ST_OK || version != SEAL_RECORD_VERSION || type != SEAL_STATIC ||
-        id.len > SEAL_ID_MAX) {
+    if (version == SEAL_RECORD_VERSION) {
+        out.info.shares = reader_u8(&r);
+        out.info.threshold = reader_u8(&r);
+    }
+    out.header = bytes_of(stored.data, (size_t)(r.at - stored.data));
+    out.nonce = reader_take(&r, AEAD_NONCE_BYTES);
+    out.cipher = reader_take(&r, SEAL_KEY_BYTES);
+    (void)reader_take(&r, AEAD_TAG_BYTES); /* behind the ciphertext */
+    bool known = (version == SEAL_RECORD_STATIC_ONLY && type == SEAL_STATIC) ||
+                 (version == SEAL_RECORD_VERSION && (type == SEAL_STATIC || type == SEAL_SHAMIR));
+    if (reader_end(&r) != ST_OK || !known || id.len > SEAL_ID_MAX)
+        return ST_CORRUPT;
+    out.info.type = (enum seal_type)type;
+    memcpy(out.info.id, id.data, id.len);
+    if (!counts_valid(&out.info))
+        return ST_CORRUPT;
+    *ret = out;
+    return ST_OK;
+}
+
+enum status seal_info_read(struct bytes stored, struct seal_info *ret_info)
+{
+    struct record record;
+    TRY(read_record(stored, &record));
+    *ret_info = record.info;
+    return ST_OK;
+}
+
+enum status seal_unwrap(const struct seal *seal, struct bytes stored, struct secret *ret_root,
+                        struct reason *reason)
+{
+    struct record record;
+
+    if (read_record(stored, &record) != ST_OK) {
         reason_set(reason, "the stored seal is not one this program understands");
         return ST_CORRUPT;
     }
-    if (!bytes_eq(id, bytes_str(seal->id))) {
-        reason_set(reason, "the root key is wrapped by the seal key '%.*s', this node has '%s'",
-                   (int)id.len, (const char *)id.data, seal->id);
+    if (record.info.type != seal->type) {
+        reason_set(reason, record.info.type == SEAL_SHAMIR
+                               ? "the root key is wrapped by key shares, not by a seal key"
+                               : "the root key is wrapped by a seal key, not by key shares");
         return ST_INVALID;
     }
-    enum status st = open_root(seal, bytes_of(record.data, header), nonce.data, cipher, ret_root);
+    if (strcmp(record.info.id, seal->id) != 0) {
+        reason_set(reason, "the root key is wrapped by the seal key '%s', this node has '%s'",
+                   record.info.id, seal->id);
+        return ST_INVALID;
+    }
+    enum status st = open_root(seal, record.header, record.nonce.data, record.cipher, ret_root);
     if (st == ST_CORRUPT) {
-        reason_set(reason, "the configured seal key '%s' does not open the stored root key",
+        reason_set(reason, "the %s '%s' does not open the stored root key",
+                   seal->type == SEAL_STATIC ? "configured seal key" : "key of the shares for",
                    seal->id);
         return ST_INVALID;
     }

@@ -1,7 +1,10 @@
 /* How the root key is kept: wrapped by something outside the state.
  *
  * `static`: a 32-byte key from a file or a systemd credential wraps it with AES-256-GCM. Whoever
- * has the disk and that key has everything, so the two are kept apart. */
+ * has the disk and that key has everything, so the two are kept apart.
+ *
+ * `shamir`: the same, but the key exists only in the shares that were given to people, and in
+ * memory while enough of them are put together. */
 #ifndef HOLDFAST_BARRIER_SEAL_H
 #define HOLDFAST_BARRIER_SEAL_H
 
@@ -11,12 +14,30 @@
 
 enum { SEAL_KEY_BYTES = 32, SEAL_ID_MAX = 64 };
 
-/* A configured static seal. Zero-initialise; seal_done wipes. */
+enum seal_type { SEAL_STATIC = 1, SEAL_SHAMIR = 2 };
+
+/* Zero-initialise; seal_done wipes. */
 struct seal {
+    enum seal_type type;
     char id[SEAL_ID_MAX + 1]; /* names the key; stored beside what it wraps */
     struct secret key;
+    /* Stored with it: how many shares were given out and how many it takes. Of the key, or with a
+     * static seal of the recovery key; 0: none. */
+    uint8_t shares, threshold;
 };
 void seal_done(struct seal *seal);
+
+/* A fresh key, or one put together from its shares (`key` has SEAL_KEY_BYTES). ST_NOMEM. */
+NODISCARD enum status seal_shamir(struct bytes key, unsigned shares, unsigned threshold,
+                                  struct seal *ret_seal);
+
+/* What a stored seal tells without its key. ST_CORRUPT. */
+struct seal_info {
+    enum seal_type type;
+    char id[SEAL_ID_MAX + 1];
+    unsigned shares, threshold;
+};
+NODISCARD enum status seal_info_read(struct bytes record, struct seal_info *ret_info);
 
 /* `key`: 32 raw bytes, 64 hex digits or base64 of 32 bytes; the text forms may end in one newline.
  * `id`: 1..SEAL_ID_MAX printable characters, or NULL for one derived from the key. ST_INVALID with

@@ -1,6 +1,9 @@
 /* The root key as stored, wrapped by a seal; the inside of the barrier.
  *
- *   version u8 = 1, type u8 (1: static), block id, nonce 12, ciphertext 32, tag 16
+ *   version u8 = 2, type u8 (enum seal_type), block id, shares u8, threshold u8,
+ *   nonce 12, ciphertext 32, tag 16
+ *
+ * Version 1, which had only the static seal, lacks the two counts.
  *
  * What stands before the nonce is authenticated. */
 #ifndef HOLDFAST_BARRIER_SEAL_RECORD_H
@@ -11,7 +14,7 @@
 #include "base/env.h"
 #include "crypto/aead.h"
 
-enum { SEAL_RECORD_VERSION = 1, SEAL_STATIC = 1 };
+enum { SEAL_RECORD_VERSION = 2, SEAL_RECORD_STATIC_ONLY = 1 };
 
 /* Append the record. ST_NOMEM, ST_CRYPTO: `out` may have grown. */
 NODISCARD enum status seal_wrap(const struct seal *seal, struct env *env, const struct secret *root,

@@ -84,6 +84,7 @@ static const struct field seal_fields[] = {
           .help = "Name of that key, changed when the key is."),
 };
 static const struct schema seal_schema = SCHEMA(struct config_seal, seal_fields);
+static const struct schema shamir_schema = {.size = sizeof(struct config_seal)};
 
 struct compat {
     const char *reported_version;
@@ -331,8 +332,14 @@ static enum status load_seal(struct loader *l, const char *label, const struct t
 {
     if (l->config->seal.type != NULL)
         return refuse(l, body->line, "seal: is repeated");
+    if (strcmp(label, "shamir") == 0) {
+        TRY(load_fields(l, &shamir_schema, body, NULL, &l->config->seal));
+        l->config->seal.type = "shamir";
+        return ST_OK;
+    }
     if (strcmp(label, "static") != 0)
-        return refuse(l, body->line, "seal: \"%.64s\" is not a kind of seal, only \"static\"",
+        return refuse(l, body->line,
+                      "seal: \"%.64s\" is not a kind of seal, only \"shamir\" and \"static\"",
                       label);
     TRY(load_fields(l, &seal_schema, body, NULL, &l->config->seal));
     l->config->seal.type = "static";
@@ -418,7 +425,7 @@ static enum status check_root(struct loader *l, const struct text_value *root)
     if (config->cluster.address == NULL)
         return refuse(l, root->line, "cluster: is required");
     if (config->seal.type == NULL)
-        return refuse(l, root->line, "seal: is required");
+        config->seal.type = "shamir"; /* as upstream: people hold the key */
     if (config->api_addr == NULL)
         return default_api_addr(config);
     if (!is_api_addr(config->api_addr))

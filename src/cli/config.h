@@ -37,7 +37,7 @@ struct config_listener {
 };
 
 struct config_seal {
-    const char *type; /* "static" */
+    const char *type; /* "shamir", "static" */
     const char *key_file, *key_id;
 };
 

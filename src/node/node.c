@@ -228,6 +228,7 @@ void node_free(struct node *n)
     loop_free(n->env);
     loop_fs_free(n->fs);
     barrier_free(n->barrier);
+    node_seal_done(n);
     (void)pthread_mutex_destroy(&n->lock); /* nobody holds it */
     mem_free(n);
 }
@@ -283,6 +284,8 @@ enum status node_start(const struct node_options *options, struct node **ret_nod
         st = loop_new(n->fs, &n->env);
     if (st == ST_OK)
         st = barrier_new(&n->barrier);
+    if (st == ST_OK)
+        st = node_seal_init(n);
     if (st == ST_OK && (pthread_mutex_init(&n->lock, NULL) != 0 ||
                         pthread_create(&n->thread, NULL, thread_main, n) != 0))
         st = ST_NOMEM;
@@ -293,6 +296,7 @@ enum status node_start(const struct node_options *options, struct node **ret_nod
     if (reason.text[0] == '\0')
         reason_set(&reason, "%s", status_text(st));
     options->failed(options->ctx, &reason, true);
+    node_seal_done(n);
     barrier_free(n->barrier);
     loop_free(n->env);
     loop_fs_free(n->fs);

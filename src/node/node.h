@@ -8,11 +8,13 @@
  *   node_join.c      founding, joining, replacing a lost or damaged disk
  *   node_role.c      what each change of the replica means for this node
  *   node_upkeep.c    the Merkle root, transactions of its own
+ *   node_seal.c      unsealing by shares, sealing on request
  *   node_admin.c     what an operator asks of the cluster
  *   founding.[ch]    who may found */
 #ifndef HOLDFAST_NODE_NODE_H
 #define HOLDFAST_NODE_NODE_H
 
+#include "auth/token.h"
 #include "barrier/barrier.h"
 #include "base/env.h"
 #include "base/status.h"
@@ -34,7 +36,8 @@ struct node_options {
         const char *name, *address;
     } founders[NODE_FOUNDERS_MAX];
     unsigned n_founders;
-    const struct seal *seal; /* NULL: none configured, the node stays sealed */
+    enum seal_type seal_type; /* configured: what a new cluster will have */
+    const struct seal *seal;  /* NULL: unsealed by key shares, or the key file is missing */
     bool performance_standby;
     unsigned election_ms, heartbeat_ms; /* 0: defaults of rlog.h, as below */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes;
@@ -92,6 +95,28 @@ NODISCARD enum status node_remove_member(struct node *node, const char *name,
                                          struct reason *reason);
 /* Hand leadership to the member best able to take it. */
 NODISCARD enum status node_step_down(struct node *node, struct reason *reason);
+
+/* How this node is sealed, and how far unsealing has come. Any thread. */
+struct node_seal_status {
+    enum seal_type type;
+    unsigned shares, threshold;    /* 0 before the initialisation */
+    unsigned progress;             /* shares that were given of those it takes */
+    char nonce[AUTH_UUID_LEN + 1]; /* of this attempt; "" without one */
+};
+void node_seal_status(struct node *node, struct node_seal_status *ret_status);
+
+/* The next three may be called on any thread; they take a short time. `env` is the caller's.
+ *
+ * Give one key share (SEAL_KEY_BYTES of a key that was not split, else one more). At the threshold
+ * the node is unsealed, or the attempt begins anew. ST_OK also for a share that was given before,
+ * and on an unsealed node. ST_INVALID with a reason. ST_NOT_FOUND: not initialised. ST_NOMEM,
+ * ST_CRYPTO, ST_CORRUPT, ST_BUSY. */
+NODISCARD enum status node_unseal_share(struct node *node, struct env *env, struct bytes share,
+                                        struct reason *reason);
+/* Forget the shares that were given. ST_INVALID: unsealed. */
+NODISCARD enum status node_unseal_reset(struct node *node, struct reason *reason);
+/* Forget every key, until node_unseal_share or the next start. */
+void node_seal(struct node *node);
 
 /* Whether a node of this name is a member now. Any thread. */
 bool node_is_member(struct node *node, const char *name);

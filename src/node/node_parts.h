@@ -57,6 +57,13 @@ struct node {
     struct rlog_admin add;
     bool adding;
 
+    /* node_seal.c */
+    pthread_mutex_t seal_lock; /* guards these */
+    struct secret *given;      /* shares of it: SHAMIR_SHARES_MAX, the first n_given in use */
+    unsigned n_given;
+    char attempt[AUTH_UUID_LEN + 1];
+    bool held; /* sealed on request: not unsealed by itself */
+
     /* node_role.c */
     uint64_t leader_version;   /* local version of the leader record that was read */
     uint64_t announced_term;   /* the term whose leader record we have proposed */
@@ -114,6 +121,14 @@ void node_role_applied(struct node *n, uint64_t index, uint64_t version);
 uint64_t node_handover_target(struct node *n);
 void node_handover_look(struct node *n, const struct rlog_status *raft);
 void node_handover_hear(struct node *n, uint64_t from, struct bytes content);
+
+/* node_seal.c */
+NODISCARD enum status node_seal_init(struct node *n);
+void node_seal_done(struct node *n); /* also after a node_seal_init that failed */
+/* Unseal with the configured key, if there is one and it may. */
+void node_seal_look(struct node *n);
+/* The key rings may have changed. */
+void node_seal_follow(struct node *n);
 
 /* node_upkeep.c */
 void node_upkeep_tick(struct node *n);

@@ -18,32 +18,6 @@ static enum status read_record(const struct store_pin *pin, const char *key, str
     return ST_OK;
 }
 
-static void say_once(struct node *n, const struct reason *reason)
-{
-    if (strcmp(reason->text, n->seal_reason.text) == 0)
-        return;
-    n->seal_reason = *reason;
-    trace(TRACE_ERROR, "node", "stays sealed: %s", reason->text);
-}
-
-static void unseal(struct node *n)
-{
-    struct reason reason = {{0}};
-    if (n->options.seal == NULL) {
-        reason_set(&reason, "there is no seal key");
-        say_once(n, &reason);
-        return;
-    }
-    enum status st = state_unseal(rlog_store(n->rlog), n->barrier, n->options.seal, &reason);
-    if (st == ST_OK)
-        trace(TRACE_INFO, "node", "unsealed");
-    else if (st != ST_EXISTS && st != ST_BUSY) {
-        if (reason.text[0] == '\0')
-            reason_set(&reason, "%s", status_text(st));
-        say_once(n, &reason);
-    }
-}
-
 static void set_initialized(struct node *n)
 {
     pthread_mutex_lock(&n->lock);
@@ -85,7 +59,7 @@ static void unseal_if_initialized(struct node *n)
     if (!barrier_is_sealed(n->barrier) || state_is_initialized(rlog_store(n->rlog)) != ST_OK)
         return;
     note_initialized(n);
-    unseal(n);
+    node_seal_look(n);
 }
 
 /* The leader writes who it is, so that standbys can name its client address. */
@@ -203,6 +177,7 @@ void node_role_applied(struct node *n, uint64_t index, uint64_t version)
     pthread_mutex_unlock(&n->lock);
     if (core != n->leader_version) {
         n->leader_version = core;
+        node_seal_follow(n);
         node_role_changed(n);
     }
 }

@@ -13,11 +13,23 @@ static bool leads(const struct node_status *node)
     return node->leader_name[0] != '\0' && strcmp(node->leader_name, node->name) == 0;
 }
 
+static enum status read_plain(struct pipe *p)
+{
+    struct req *req = &p->req;
+    if (p->call->body.len > BODY_FREE_MAX)
+        return ST_TOO_BIG;
+    TRY(body_parse(req->arena, req->method, p->call->body, p->call->header(p->call, "content-type"),
+                   req->query, &req->data, &req->error));
+    return body_decode(req);
+}
+
 /* A route about the node that needs no state. */
 static void run_plain(struct pipe *p)
 {
     struct req *req = &p->req;
-    enum status st = req->route->handler(req);
+    enum status st = read_plain(p);
+    if (st == ST_OK)
+        st = req->route->handler(req);
     answer_make(req, st, &p->answer);
     pipe_finish(p);
 }

@@ -71,7 +71,14 @@ struct router_host {
     /* Both block, for steps outside: node.h. */
     enum status (*remove_member)(struct router_host *host, const char *name, struct reason *why);
     enum status (*step_down)(struct router_host *host, struct reason *why);
-    const struct seal *seal; /* configured; for sys/init */
+    /* node.h, of this node. */
+    void (*seal_status)(struct router_host *host, struct node_seal_status *ret_status);
+    enum status (*unseal_share)(struct router_host *host, struct env *env, struct bytes share,
+                                struct reason *why);
+    enum status (*unseal_reset)(struct router_host *host, struct reason *why);
+    void (*seal_node)(struct router_host *host);
+    enum seal_type seal_type; /* configured; for sys/init, as the next */
+    const struct seal *seal;  /* NULL: none, or its key is missing */
     const struct metrics *metrics;
     const char *version; /* reported to clients */
     bool default_kv;

@@ -1,6 +1,8 @@
 #include "state/inside.h"
 #include "state/state_core.h"
 
+#include "base/mem.h"
+
 #include <assert.h>
 
 enum { PIN_DEADLINE_MS = 10 * 1000 };
@@ -43,6 +45,56 @@ enum status state_unseal(struct store *store, struct barrier *barrier, const str
     TRY(store_pin(store, "unseal", PIN_DEADLINE_MS, &pin));
     struct barrier_records records = records_at(&pin);
     enum status st = barrier_unseal(barrier, seal, &records, reason);
+    store_unpin(&pin);
+    return st;
+}
+
+enum status state_seal_info(struct store *store, struct seal_info *ret_info)
+{
+    struct store_pin pin;
+    TRY(store_pin(store, "seal", PIN_DEADLINE_MS, &pin));
+    struct bytes record = value_at(&pin, BARRIER_SEAL);
+    enum status st = record.len == 0 ? ST_NOT_FOUND : seal_info_read(record, ret_info);
+    store_unpin(&pin);
+    return st;
+}
+
+/* Opened apart from the node's own barrier, which stays as it is. */
+static enum status compare_recovery(const struct store_pin *pin, struct barrier_seat *seat,
+                                    struct bytes key)
+{
+    uint8_t plain[STATE_RECOVERY_BYTES + BARRIER_OVERHEAD];
+    size_t n = 0;
+    struct bytes stored = value_at(pin, STATE_RECOVERY_KEY);
+    if (stored.len == 0)
+        return ST_NOT_FOUND;
+    if (stored.len != sizeof plain)
+        return ST_CORRUPT;
+    enum status st = barrier_decrypt(seat, BYTES(STATE_RECOVERY_KEY), stored, plain, &n);
+    if (st == ST_OK && !bytes_eq_secret(bytes_of(plain, n), key))
+        st = ST_DENIED;
+    mem_wipe(plain, sizeof plain);
+    return st;
+}
+
+enum status state_check_recovery(struct store *store, struct env *env, const struct seal *seal,
+                                 struct bytes key, struct reason *reason)
+{
+    struct barrier *apart = NULL;
+    struct barrier_seat *seat = NULL;
+    struct store_pin pin;
+
+    TRY(store_pin(store, "recovery", PIN_DEADLINE_MS, &pin));
+    struct barrier_records records = records_at(&pin);
+    enum status st = barrier_new(&apart);
+    if (st == ST_OK)
+        st = barrier_unseal(apart, seal, &records, reason);
+    if (st == ST_OK)
+        st = barrier_seat_new(apart, env, &seat);
+    if (st == ST_OK)
+        st = compare_recovery(&pin, seat, key);
+    barrier_seat_free(seat);
+    barrier_free(apart);
     store_unpin(&pin);
     return st;
 }

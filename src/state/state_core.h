@@ -10,6 +10,26 @@ NODISCARD enum status state_is_initialized(struct store *store);
 /* barrier_unseal with the newest applied state. As that; ST_BUSY. Any thread. */
 NODISCARD enum status state_unseal(struct store *store, struct barrier *barrier,
                                    const struct seal *seal, struct reason *reason);
+/* How the newest applied state is sealed; needs no key. ST_NOT_FOUND: not initialised. ST_CORRUPT,
+ * ST_BUSY. Any thread. */
+NODISCARD enum status state_seal_info(struct store *store, struct seal_info *ret_info);
+
+/* Encrypted by the barrier like any value. It opens nothing by itself; it proves who may ask for
+ * what needs key shares where the seal has none. */
+#define STATE_RECOVERY_KEY "s/core/recovery"
+enum { STATE_RECOVERY_BYTES = 32 };
+/* Whether `key` is the recovery key of the state that `seal` opens; the node's own barrier may be
+ * sealed. `env` belongs to the calling thread. ST_DENIED: it is not. ST_NOT_FOUND: there is none;
+ * else as state_unseal. */
+NODISCARD enum status state_check_recovery(struct store *store, struct env *env,
+                                           const struct seal *seal, struct bytes key,
+                                           struct reason *reason);
+
+/* Stage a new term of the shared key ring. As state_put_raw; ST_SEALED; ST_NO_SPACE: the ring is
+ * full. Once committed: state_follow. */
+NODISCARD enum status state_rotate(struct state_txn *txn, int64_t time_ms);
+/* The shared ring as this transaction sees it. ST_SEALED, ST_CORRUPT, ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status state_ring_info(struct state_txn *txn, struct barrier_ring_info *ret_info);
 /* barrier_follow with the newest applied state. As that; ST_BUSY. Any thread. */
 NODISCARD enum status state_follow(struct store *store, struct barrier *barrier);
 

@@ -37,7 +37,8 @@ static void on_committed(struct state_commit *commit, enum status st)
 }
 
 /* Stage the ring's next record on condition that the stored one is the one it extends. */
-static enum status stage_record(struct state_txn *txn, enum barrier_ring ring)
+static enum status stage_record(struct state_txn *txn, enum barrier_ring ring, bool rotate,
+                                int64_t time_ms)
 {
     CLEANUP(buf_done) struct buf record = {0};
     struct state *state = txn->state;
@@ -47,8 +48,21 @@ static enum status stage_record(struct state_txn *txn, enum barrier_ring ring)
 
     TRY(state_get_raw(txn, key, &stored));
     TRY(core_follow(&txn->pin, state->barrier));
-    TRY(barrier_upkeep(state->barrier, state->env, ring, false, env_wall_ms(state->env), &record));
+    TRY(barrier_upkeep(state->barrier, state->env, ring, rotate, time_ms, &record));
     return state_put_raw(txn, key, buf_bytes(&record));
+}
+
+enum status state_rotate(struct state_txn *txn, int64_t time_ms)
+{
+    return stage_record(txn, BARRIER_SHARED, true, time_ms);
+}
+
+enum status state_ring_info(struct state_txn *txn, struct barrier_ring_info *ret_info)
+{
+    struct state_value stored;
+    TRY(state_get_raw(txn, BYTES(BARRIER_KEYRING), &stored)); /* what is told depends on it */
+    TRY(core_follow(&txn->pin, txn->state->barrier));
+    return barrier_ring_info(txn->state->barrier, BARRIER_SHARED, ret_info);
 }
 
 static enum status start(struct state_upkeep *u)
@@ -57,7 +71,7 @@ static enum status start(struct state_upkeep *u)
     struct state_txn txn;
 
     TRY(state_begin(u->state, &arena, NULL, &txn));
-    enum status st = stage_record(&txn, u->ring);
+    enum status st = stage_record(&txn, u->ring, false, env_wall_ms(u->state->env));
     if (st == ST_OK)
         st = state_commit(&txn, &u->commit);
     state_end(&txn);

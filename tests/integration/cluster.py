@@ -31,11 +31,13 @@ def free_ports(count):
 
 
 def merged(base, over):
-    """`over` on top of `base`, object by object."""
+    """`over` on top of `base`, object by object; None takes a member away."""
     result = dict(base)
     for key, value in over.items():
         both = isinstance(value, dict) and isinstance(result.get(key), dict)
         result[key] = merged(result[key], value) if both else value
+        if value is None:
+            del result[key]
     return result
 
 

@@ -10,9 +10,23 @@ extern const struct route_api token_api;
 /* Handlers, for the table. sys_health.c: about this node, sealed or not. */
 NODISCARD enum status sys_health(struct req *req);
 NODISCARD enum status sys_leader(struct req *req);
-NODISCARD enum status sys_seal_status(struct req *req);
 NODISCARD enum status sys_metrics(struct req *req);
 NODISCARD enum status sys_state(struct req *req);
+
+/* Facts about this node, in the arena; NULL without memory. */
+struct node_status *sys_node(struct req *req);
+
+/* sys_seal.c */
+struct sys_unseal {
+    const char *key;
+    bool reset, migrate;
+};
+extern const struct schema sys_unseal_schema;
+NODISCARD enum status sys_seal_status(struct req *req);
+NODISCARD enum status sys_unseal(struct req *req);
+NODISCARD enum status sys_seal_outside(struct req *req);
+NODISCARD enum status sys_rotate(struct req *req);
+NODISCARD enum status sys_key_status(struct req *req);
 
 /* sys_init.c */
 struct sys_init {

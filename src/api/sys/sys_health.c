@@ -1,8 +1,9 @@
 #include "api/sys/sys.h"
 #include "base/metric.h"
+#include "text/encode.h"
 #include "text/time.h"
 
-static struct node_status *node_of(struct req *req)
+struct node_status *sys_node(struct req *req)
 {
     struct node_status *node = arena_alloc(req->arena, sizeof *node);
     if (node != NULL)
@@ -72,7 +73,7 @@ static int health_code(const struct node_status *node, const struct health_codes
 enum status sys_health(struct req *req)
 {
     struct health_codes codes;
-    struct node_status *node = node_of(req);
+    struct node_status *node = sys_node(req);
     if (node == NULL)
         return ST_NOMEM;
     TRY(read_codes(req, &codes));
@@ -100,7 +101,7 @@ enum status sys_health(struct req *req)
 enum status sys_leader(struct req *req)
 {
     CLEANUP(buf_done) struct buf since = {0};
-    struct node_status *node = node_of(req);
+    struct node_status *node = sys_node(req);
     if (node == NULL)
         return ST_NOMEM;
     if (node->active_since_ms > 0)
@@ -127,35 +128,6 @@ enum status sys_leader(struct req *req)
     return req_reply_end(req);
 }
 
-enum status sys_seal_status(struct req *req)
-{
-    struct node_status *node = node_of(req);
-    if (node == NULL)
-        return ST_NOMEM;
-    struct text_writer w = req_reply_begin(req);
-    bool open = node->initialized && !node->sealed;
-    text_open_object(&w);
-    text_member_str(&w, "type", "static");
-    text_member_bool(&w, "initialized", node->initialized);
-    text_member_bool(&w, "sealed", !open);
-    /* A static seal takes no shares. */
-    text_member_int(&w, "t", 0);
-    text_member_int(&w, "n", 0);
-    text_member_int(&w, "progress", 0);
-    text_member_str(&w, "nonce", "");
-    text_member_str(&w, "version", req->host->version);
-    text_member_str(&w, "build_date", "");
-    text_member_bool(&w, "migration", false);
-    text_member_bool(&w, "recovery_seal", true);
-    text_member_str(&w, "storage_type", "raft");
-    if (open) {
-        text_member_str(&w, "cluster_name", node->cluster_name);
-        text_member_str(&w, "cluster_id", node->cluster_id);
-    }
-    text_close(&w);
-    return req_reply_end(req);
-}
-
 enum status sys_metrics(struct req *req)
 {
     CLEANUP(buf_done) struct buf text = {0};
@@ -166,15 +138,11 @@ enum status sys_metrics(struct req *req)
 
 enum status sys_state(struct req *req)
 {
-    char root[2 * sizeof((struct node_status *)0)->root + 1];
-    struct node_status *node = node_of(req);
+    char root[TEXT_HEX_LEN(sizeof((struct node_status *)0)->root) + 1];
+    struct node_status *node = sys_node(req);
     if (node == NULL)
         return ST_NOMEM;
-    for (size_t i = 0; i < sizeof node->root; i++) {
-        root[2 * i] = "0123456789abcdef"[node->root[i] >> 4];
-        root[2 * i + 1] = "0123456789abcdef"[node->root[i] & 15];
-    }
-    root[sizeof root - 1] = '\0';
+    text_hex_put(bytes_of(node->root, sizeof node->root), root);
 
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);

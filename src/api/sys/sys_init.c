@@ -1,23 +1,20 @@
 #include "api/sys/sys.h"
 #include "auth/namespace.h"
+#include "barrier/shamir.h"
 #include "base/mem.h"
 #include "state/state_core.h"
 #include "text/encode.h"
 
-/* The recovery key, encrypted by the barrier like any value. It opens nothing by itself; it proves
- * who may ask for a new root token when the seal needs no shares. */
-#define RECOVERY_KEY "s/core/recovery"
-
-enum { RECOVERY_BYTES = 32 };
-
 static const struct field init_fields[] = {
-    FIELD(struct sys_init, secret_shares, INT, .help = "Not for a seal that unseals by itself."),
-    FIELD(struct sys_init, secret_threshold, INT, .help = "As secret_shares."),
+    FIELD(struct sys_init, secret_shares, INT,
+          .help = "Shares of the key to make, 1 to 255; not for a seal that unseals by itself."),
+    FIELD(struct sys_init, secret_threshold, INT, .help = "How many of them it takes to unseal."),
     FIELD(struct sys_init, stored_shares, INT, .help = "Accepted and not used."),
     FIELD(struct sys_init, pgp_keys, STRINGS, .help = "Not available."),
     FIELD(struct sys_init, root_token_pgp_key, STRING, .help = "Not available."),
-    FIELD(struct sys_init, recovery_shares, INT, .help = "0: no recovery key; 1: one."),
-    FIELD(struct sys_init, recovery_threshold, INT, .help = "The same as recovery_shares."),
+    FIELD(struct sys_init, recovery_shares, INT,
+          .help = "Shares of a recovery key to make, for a seal that unseals by itself; 0: none."),
+    FIELD(struct sys_init, recovery_threshold, INT, .help = "How many of them it takes."),
     FIELD(struct sys_init, recovery_pgp_keys, STRINGS, .help = "Not available."),
 };
 const struct schema sys_init_schema = SCHEMA(struct sys_init, init_fields);
@@ -35,24 +32,68 @@ enum status sys_init_read(struct req *req)
     return req_reply_end(req);
 }
 
+static enum status check_counts(struct req *req, const char *what, int64_t shares,
+                                int64_t threshold)
+{
+    if (shares < 1 || shares > SHAMIR_SHARES_MAX)
+        return req_fail(req, ST_INVALID, "%s_shares: 1 to %d are expected", what,
+                        SHAMIR_SHARES_MAX);
+    if (threshold < 1 || threshold > shares)
+        return req_fail(req, ST_INVALID, "%s_threshold: 1 to %s_shares is expected", what, what);
+    if (shares > 1 && threshold == 1)
+        return req_fail(req, ST_INVALID,
+                        "%s_threshold must be greater than one for multiple shares", what);
+    return ST_OK;
+}
+
 static enum status check_parameters(struct req *req, const struct sys_init *in)
 {
+    if (in->pgp_keys.n != 0 || in->recovery_pgp_keys.n != 0 ||
+        (in->root_token_pgp_key != NULL && in->root_token_pgp_key[0] != '\0'))
+        return req_fail(req, ST_UNIMPLEMENTED, "PGP keys are not available");
+    if (req->host->seal_type == SEAL_SHAMIR) {
+        if (in->recovery_shares != 0 || in->recovery_threshold != 0)
+            return req_fail(req, ST_INVALID,
+                            "parameters recovery_shares,recovery_threshold not applicable to seal "
+                            "type shamir");
+        return check_counts(req, "secret", in->secret_shares, in->secret_threshold);
+    }
     if (in->secret_shares != 0 || in->secret_threshold != 0)
         return req_fail(req, ST_INVALID,
                         "parameters secret_shares,secret_threshold not applicable to seal type "
                         "static");
-    if (in->pgp_keys.n != 0 || in->recovery_pgp_keys.n != 0 ||
-        (in->root_token_pgp_key != NULL && in->root_token_pgp_key[0] != '\0'))
-        return req_fail(req, ST_INVALID, "PGP keys are not available");
-    if (in->recovery_shares < 0 || in->recovery_shares > 1 ||
-        in->recovery_threshold != in->recovery_shares)
-        return req_fail(req, ST_INVALID,
-                        "recovery_shares and recovery_threshold: both 0 or both 1 are expected");
+    if (in->recovery_shares == 0 && in->recovery_threshold == 0)
+        return ST_OK;
+    return check_counts(req, "recovery", in->recovery_shares, in->recovery_threshold);
+}
+
+/* A key in its shares: one is the key itself. */
+struct shares {
+    unsigned n, threshold;
+    size_t bytes; /* of each */
+    uint8_t *data;
+};
+
+static enum status split(struct req *req, struct bytes key, int64_t n, int64_t threshold,
+                         struct shares *ret_shares)
+{
+    struct shares s = {.n = (unsigned)n, .threshold = (unsigned)threshold};
+    s.bytes = n > 1 ? key.len + 1 : key.len;
+    s.data = arena_alloc(req->arena, s.n * s.bytes);
+    if (s.data == NULL)
+        return ST_NOMEM;
+    if (n > 1)
+        shamir_split(req->env, key, s.n, s.threshold, s.data);
+    else
+        memcpy(s.data, key.data, key.len);
+    *ret_shares = s;
     return ST_OK;
 }
 
 struct running_init {
     struct state_init init;
+    struct seal seal; /* what wraps the root key; its key is ours with key shares alone */
+    struct shares keys, recovery;
     struct req_cleanup cleanup;
 };
 
@@ -60,54 +101,91 @@ static void end_init(struct req_cleanup *cleanup)
 {
     struct running_init *running = CONTAINER_OF(cleanup, struct running_init, cleanup);
     state_init_done(&running->init);
+    if (running->seal.type == SEAL_SHAMIR)
+        seal_done(&running->seal);
 }
 
-static enum status begin_init(struct req *req, struct state_init **ret_init)
+/* What the root key will be wrapped by. */
+static enum status make_seal(struct req *req, const struct sys_init *in,
+                             struct running_init *running)
+{
+    uint8_t key[SEAL_KEY_BYTES];
+    if (req->host->seal_type == SEAL_STATIC) {
+        if (req->host->seal == NULL)
+            return req_fail(req, ST_INVALID, "the active node has no seal key");
+        running->seal = *req->host->seal;
+        running->seal.shares = (uint8_t)in->recovery_shares;
+        running->seal.threshold = (uint8_t)in->recovery_threshold;
+        return ST_OK;
+    }
+    env_random(req->env, key, sizeof key);
+    enum status st = seal_shamir(bytes_of(key, sizeof key), (unsigned)in->secret_shares,
+                                 (unsigned)in->secret_threshold, &running->seal);
+    mem_wipe(key, sizeof key);
+    TRY(st);
+    return split(req, secret_bytes(&running->seal.key), in->secret_shares, in->secret_threshold,
+                 &running->keys);
+}
+
+static enum status begin_init(struct req *req, const struct sys_init *in,
+                              struct running_init **ret_running)
 {
     struct running_init *running = arena_zalloc(req->arena, sizeof *running);
     if (running == NULL)
         return ST_NOMEM;
-    enum status st = state_init_begin(req->txn, req->host->seal, req->now_ms, &running->init);
+    running->cleanup.run = end_init;
+    req_defer(req, &running->cleanup);
+    TRY(make_seal(req, in, running));
+    enum status st = state_init_begin(req->txn, &running->seal, req->now_ms, &running->init);
     if (st == ST_EXISTS)
         return req_fail(req, ST_INVALID, "Vault is already initialized");
     TRY(st);
-    running->cleanup.run = end_init;
-    req_defer(req, &running->cleanup);
-    *ret_init = &running->init;
+    *ret_running = running;
     return ST_OK;
 }
 
-static void put_base64(struct text_writer *w, const uint8_t *key, size_t n)
+static enum status make_recovery(struct req *req, const struct sys_init *in, struct shares *ret)
 {
-    char text[TEXT_BASE64_LEN(RECOVERY_BYTES) + 1];
-    ASSERT(n <= RECOVERY_BYTES);
-    (void)text_base64_put(bytes_of(key, n), TEXT_BASE64, text);
+    uint8_t key[STATE_RECOVERY_BYTES];
+    if (in->recovery_shares == 0)
+        return ST_OK;
+    env_random(req->env, key, sizeof key);
+    enum status st = state_put(req->txn, BYTES(STATE_RECOVERY_KEY), bytes_of(key, sizeof key));
+    if (st == ST_OK)
+        st =
+            split(req, bytes_of(key, sizeof key), in->recovery_shares, in->recovery_threshold, ret);
+    mem_wipe(key, sizeof key);
+    return st;
+}
+
+enum { SHARE_BYTES_MAX = 33 };
+
+static void put_shares(struct text_writer *w, const char *name, const struct shares *s,
+                       void (*put)(struct text_writer *w, struct bytes share))
+{
+    text_key(w, name);
+    text_open_list(w);
+    for (unsigned i = 0; i < s->n; i++)
+        put(w, bytes_of(s->data + i * s->bytes, s->bytes));
+    text_close(w);
+}
+
+static void put_base64(struct text_writer *w, struct bytes share)
+{
+    char text[TEXT_BASE64_LEN(SHARE_BYTES_MAX) + 1];
+    ASSERT(share.len <= SHARE_BYTES_MAX);
+    (void)text_base64_put(share, TEXT_BASE64, text);
     text_put_str(w, text);
     mem_wipe(text, sizeof text);
 }
 
-static void put_hex(struct text_writer *w, const uint8_t *key, size_t n)
+static void put_hex(struct text_writer *w, struct bytes share)
 {
-    char text[TEXT_HEX_LEN(RECOVERY_BYTES) + 1];
-    ASSERT(n <= RECOVERY_BYTES);
-    text_hex_put(bytes_of(key, n), text);
+    char text[TEXT_HEX_LEN(SHARE_BYTES_MAX) + 1];
+    ASSERT(share.len <= SHARE_BYTES_MAX);
+    text_hex_put(share, text);
     text_put_str(w, text);
     mem_wipe(text, sizeof text);
-}
-
-static void put_keys(struct text_writer *w, const char *hex_name, const char *base64_name,
-                     const uint8_t *key)
-{
-    text_key(w, hex_name);
-    text_open_list(w);
-    if (key != NULL)
-        put_hex(w, key, RECOVERY_BYTES);
-    text_close(w);
-    text_key(w, base64_name);
-    text_open_list(w);
-    if (key != NULL)
-        put_base64(w, key, RECOVERY_BYTES);
-    text_close(w);
 }
 
 static enum status mount_defaults(struct req *req)
@@ -123,30 +201,23 @@ static enum status mount_defaults(struct req *req)
 enum status sys_init_write(struct req *req)
 {
     const struct sys_init *in = req_body(req);
-    struct state_init *init = NULL;
+    struct running_init *running = NULL;
     struct auth_token token;
     const char *bearer;
-    uint8_t *recovery = NULL;
 
-    if (req->host->seal == NULL)
-        return req_fail(req, ST_INVALID, "the active node has no seal key");
-    TRY(begin_init(req, &init));
     TRY(check_parameters(req, in));
-    if (in->recovery_shares == 1) {
-        recovery = arena_alloc(req->arena, RECOVERY_BYTES);
-        if (recovery == NULL)
-            return ST_NOMEM;
-        env_random(req->env, recovery, RECOVERY_BYTES);
-        TRY(state_put(req->txn, BYTES(RECOVERY_KEY), bytes_of(recovery, RECOVERY_BYTES)));
-    }
+    TRY(begin_init(req, in, &running));
+    TRY(make_recovery(req, in, &running->recovery));
     TRY(auth_token_make_root(req->env, req->arena, req->now_ms / 1000, &token, &bearer));
-    TRY(auth_token_save(req->txn, init->seat, req->ns, bytes_str(bearer), &token));
+    TRY(auth_token_save(req->txn, running->init.seat, req->ns, bytes_str(bearer), &token));
     TRY(mount_defaults(req));
 
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);
-    put_keys(&w, "keys", "keys_base64", NULL);
-    put_keys(&w, "recovery_keys", "recovery_keys_base64", recovery);
+    put_shares(&w, "keys", &running->keys, put_hex);
+    put_shares(&w, "keys_base64", &running->keys, put_base64);
+    put_shares(&w, "recovery_keys", &running->recovery, put_hex);
+    put_shares(&w, "recovery_keys_base64", &running->recovery, put_base64);
     text_member_str(&w, "root_token", bearer);
     text_close(&w);
     return req_reply_end(req);

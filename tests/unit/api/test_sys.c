@@ -149,17 +149,22 @@ static void init_may_make_one_recovery_key(void **ctx)
 static void init_refuses_what_it_cannot_do(void **ctx)
 {
     (void)ctx;
-    static const char *const bodies[] = {
-        "{\"secret_shares\":5,\"secret_threshold\":3}",
-        "{\"recovery_shares\":5,\"recovery_threshold\":3}",
-        "{\"recovery_shares\":1}",
-        "{\"recovery_shares\":-1,\"recovery_threshold\":-1}",
-        "{\"root_token_pgp_key\":\"x\"}",
-        "{\"recovery_shares\":1,\"recovery_threshold\":1,\"recovery_pgp_keys\":[\"x\"]}",
-        "{\"secret_shares\":\"many\"}",
+    static const struct {
+        const char *body;
+        int http;
+    } cases[] = {
+        {"{\"secret_shares\":5,\"secret_threshold\":3}", 400},
+        {"{\"recovery_shares\":5,\"recovery_threshold\":1}", 400},
+        {"{\"recovery_shares\":256,\"recovery_threshold\":3}", 400},
+        {"{\"recovery_shares\":1}", 400},
+        {"{\"recovery_shares\":-1,\"recovery_threshold\":-1}", 400},
+        {"{\"root_token_pgp_key\":\"x\"}", 501},
+        {"{\"recovery_shares\":1,\"recovery_threshold\":1,\"recovery_pgp_keys\":[\"x\"]}", 501},
+        {"{\"secret_shares\":\"many\"}", 400},
     };
-    for (size_t i = 0; i < ARRAY_LEN(bodies); i++)
-        assert_int_equal(world_call(&w, METHOD_PUT, "/v1/sys/init", bodies[i])->http, 400);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        assert_int_equal(world_call(&w, METHOD_PUT, "/v1/sys/init", cases[i].body)->http,
+                         cases[i].http);
     assert_status(state_is_initialized(w.m.store), ST_NOT_FOUND);
     world_init(&w); /* a refusal leaves nothing behind */
 }

@@ -176,6 +176,41 @@ static void the_creator_can_encrypt_before_anything_is_stored(void **state)
     assert_status(decrypt(w->seat, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
 }
 
+static void a_shamir_seal_tells_its_counts_and_opens_with_its_key_alone(void **state)
+{
+    struct world *w = *state;
+    static const uint8_t key[32] = {9}, wrong[32] = {10};
+    struct barrier_created created = {0};
+    struct barrier *b = NULL;
+    struct seal right = {0}, other = {0};
+    struct seal_info info;
+    struct reason reason = {0};
+    assert_status(seal_shamir(bytes_of(key, 32), 5, 3, &right), ST_OK);
+    assert_status(seal_shamir(bytes_of(wrong, 32), 5, 3, &other), ST_OK);
+    assert_status(barrier_create(&w->env.env, &right, 1000, &created), ST_OK);
+    struct barrier_records records = records_of(&created);
+    assert_status(seal_info_read(records.seal, &info), ST_OK);
+    assert_int_equal(info.type, SEAL_SHAMIR);
+    assert_int_equal(info.shares, 5);
+    assert_int_equal(info.threshold, 3);
+    assert_status(barrier_new(&b), ST_OK);
+    assert_status(barrier_unseal(b, &other, &records, &reason), ST_INVALID);
+    assert_status(barrier_unseal(b, &w->seal, &records, &reason), ST_INVALID);
+    assert_non_null(strstr(reason.text, "key shares"));
+    assert_true(barrier_is_sealed(b));
+    assert_status(barrier_unseal(b, &right, &records, &reason), ST_OK);
+    for (size_t i = 0; i < records.seal.len; i++) { /* the counts are authenticated too */
+        barrier_seal(b);
+        created.seal.data[i] ^= 1;
+        assert_int_not_equal(barrier_unseal(b, &right, &records, &reason), ST_OK);
+        created.seal.data[i] ^= 1;
+    }
+    barrier_free(b);
+    barrier_created_done(&created);
+    seal_done(&right);
+    seal_done(&other);
+}
+
 static void another_seal_key_is_named_as_the_reason(void **state)
 {
     struct world *w = *state;
@@ -452,6 +487,7 @@ int main(void)
         T(a_sealed_barrier_does_nothing),
         T(values_outlive_sealing_and_other_processes),
         T(the_creator_can_encrypt_before_anything_is_stored),
+        T(a_shamir_seal_tells_its_counts_and_opens_with_its_key_alone),
         T(another_seal_key_is_named_as_the_reason),
         T(a_damaged_record_does_not_unseal),
         T(rings_cannot_take_each_others_place),

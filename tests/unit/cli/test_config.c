@@ -160,7 +160,6 @@ static void what_is_missing_is_named(void **ctx)
     (void)ctx;
     refused(NAMES CLUSTER SEAL, "x.hcl:1: ", "listener: at least one");
     refused(NAMES LISTENER SEAL, "x.hcl:1: ", "cluster: is required");
-    refused(NAMES LISTENER CLUSTER, "x.hcl:1: ", "seal: is required");
     refused(NAMES LISTENER CLUSTER "seal = 1\n", "x.hcl:15: ", "seal: a block with a label");
     refused(NAMES SEAL CLUSTER "listener = [1]\n", "x.hcl:14: ", "listener: a block with a label");
 }

@@ -95,6 +95,12 @@ static inline void world_status(struct router_host *host, struct node_status *re
     *ret_status = CONTAINER_OF(host, struct world, host)->node;
 }
 
+static inline void world_seal_status(struct router_host *host, struct node_seal_status *ret_status)
+{
+    (void)host;
+    *ret_status = (struct node_seal_status){.type = SEAL_STATIC};
+}
+
 static inline int64_t world_time(struct router_host *host)
 {
     (void)host;
@@ -178,6 +184,8 @@ static inline void world_open(struct world *w, const struct route_api *const *ap
     w->host = (struct router_host){.status = world_status,
                                    .time_ms = world_time,
                                    .forward = world_forward,
+                                   .seal_status = world_seal_status,
+                                   .seal_type = SEAL_STATIC,
                                    .seal = &w->seal,
                                    .metrics = &w->metrics,
                                    .version = "0.0.1",
