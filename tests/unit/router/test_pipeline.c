@@ -344,6 +344,23 @@ static void a_conflict_runs_the_handler_again(void **ctx)
     assert_count("101");
 }
 
+static void writers_of_one_entry_do_not_conflict(void **ctx)
+{
+    (void)ctx;
+    struct test_call calls[4];
+    for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+        test_call_init(&calls[i], METHOD_PUT, "/v1/kv/hot", "{\"a\":1}");
+        test_call_header(&calls[i], "x-vault-token", w.token);
+        router_handle(w.worker, &calls[i].call);
+    }
+    clock_run(&w.env);
+    for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+        assert_int_equal(calls[i].http, 204);
+        test_call_done(&calls[i]);
+    }
+    assert_int_equal(w.proposals, ARRAY_LEN(calls));
+}
+
 static void a_lost_commit_says_that_its_fate_is_unknown(void **ctx)
 {
     (void)ctx;
@@ -546,6 +563,7 @@ int main(void)
         TEST(a_write_is_answered_after_its_commit),
         TEST(what_a_failed_handler_staged_is_dropped),
         TEST(a_conflict_runs_the_handler_again),
+        TEST(writers_of_one_entry_do_not_conflict),
         TEST(a_lost_commit_says_that_its_fate_is_unknown),
         TEST(a_refused_commit_passes_its_status_on),
         TEST(an_unconfirmed_read_is_not_answered),
