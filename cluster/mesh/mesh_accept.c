@@ -47,6 +47,16 @@ static bool take_token(struct mesh *mesh)
     return true;
 }
 
+/* When many come at once, each gets time to say who it is before one that is newer takes its place:
+ * otherwise none of them ever would. */
+static bool room_for_unknown(const struct mesh *mesh)
+{
+    if (mesh->n_unknown < MESH_UNKNOWN_MAX)
+        return true;
+    const struct mesh_link *oldest = CONTAINER_OF(mesh->unknown.next, struct mesh_link, unknown);
+    return env_mono_ms(mesh->env) - oldest->accepted_ms >= MESH_UNKNOWN_MS;
+}
+
 /* libuv does not listen on until the waiting connection is accepted. */
 static void accept_after(struct mesh *mesh, uint64_t ms)
 {
@@ -61,6 +71,7 @@ static void accept_one(struct mesh *mesh)
         return;
     }
     link->accepted = true;
+    link->accepted_ms = env_mono_ms(mesh->env);
     int err = uv_accept((uv_stream_t *)&mesh->listener, (uv_stream_t *)&link->tcp);
     mesh_count(&mesh->count.accepts, 1);
     list_push(&mesh->unknown, &link->unknown);
@@ -82,7 +93,7 @@ static void on_connection(uv_stream_t *listener, int status)
     struct mesh *mesh = listener->data;
     if (status < 0 || mesh->closing)
         return; /* out of descriptors, or the caller is gone again */
-    if (take_token(mesh))
+    if (room_for_unknown(mesh) && take_token(mesh))
         accept_one(mesh);
     else
         accept_after(mesh, 10);

@@ -21,7 +21,8 @@ enum {
     MESH_WRITE_BYTES = 192 * 1024, /* plaintext in one write, below TLS_OUTPUT_MAX */
     MESH_WRITE_PARTS = 64,
     MESH_CONNECT_MS = 2000,
-    MESH_UNKNOWN_MAX = 64,    /* accepted and not yet known; the oldest goes */
+    MESH_UNKNOWN_MAX = 64,    /* accepted and not yet known; the oldest goes … */
+    MESH_UNKNOWN_MS = 1000,   /* … after it had this long */
     MESH_ACCEPTED_MAX = 128,  /* known */
     MESH_ACCEPTS_PER_S = 200, /* handshakes cost time that heartbeats need */
     MESH_ENDPOINTS_MAX = 8,   /* addresses of one peer */
@@ -51,6 +52,7 @@ struct mesh_link {
     struct list unknown; /* in mesh->unknown while accepted and not known */
     enum link_phase phase;
     struct mesh_dial *dial; /* NULL: accepted, or given up by its dial */
+    uint64_t accepted_ms;
     bool accepted, bulk, writing;
     uv_tcp_t tcp;
     uv_connect_t connect;

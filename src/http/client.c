@@ -8,6 +8,7 @@ enum { CALL_TIMEOUT_MS = 60 * 1000, OWNER_LOOK_MS = 1000 };
 
 const struct http_client_limits http_client_limits_default = {
     .connections_max = 64,
+    .connecting_max = 4,
     .waiting_max = 1024,
     .connect_ms = 3000,
     .idle_ms = 20 * 1000,
@@ -209,7 +210,7 @@ static void serve_idle(struct http_client_target *t)
 
 static void serve_new(struct http_client_target *t)
 {
-    while (t->n_connecting < t->n_waiting) {
+    while (t->n_connecting < MIN(t->n_waiting, t->client->limits.connecting_max)) {
         bool full = t->n_conns >= t->client->limits.connections_max;
         if (full && !list_empty(&t->idle)) /* none of those kept will do: its end makes room */
             http_client_conn_close(CONTAINER_OF(t->idle.next, struct http_client_conn, link));
@@ -257,11 +258,13 @@ static bool target_works(const struct http_client_target *t)
 }
 
 /* Where no connection stands, none who wait should learn one after the other that it is in vain:
- * nothing of them was sent, and they may try elsewhere. */
+ * nothing of them was sent, and they may try elsewhere. Where one does, an attempt costs one call,
+ * so that a target that refuses more is not asked without a pause. */
 void http_target_failed(struct http_client_target *target, const char *why)
 {
     bool all = !target_works(target);
-    while (!list_empty(&target->waiting) && (all || target->n_connecting < target->n_waiting))
+    bool more = target->n_waiting > (all ? 0 : target->n_connecting);
+    for (; more; more = all && !list_empty(&target->waiting))
         http_call_fail(call_of(target->waiting.next), ST_NO_LEADER, why);
 }
 
@@ -377,7 +380,7 @@ enum status http_client_new(struct env *env, struct http_client **ret_client)
 
 void http_client_limit(struct http_client *client, const struct http_client_limits *limits)
 {
-    ASSERT(limits->connections_max != 0);
+    ASSERT(limits->connections_max != 0 && limits->connecting_max != 0);
     client->limits = *limits;
 }
 

@@ -18,6 +18,7 @@ struct http_client;
 
 struct http_client_limits {
     size_t connections_max;    /* to one target */
+    size_t connecting_max;     /* of these at once: handshakes cost the other side time */
     size_t waiting_max;        /* calls waiting for one of them */
     uint32_t connect_ms;       /* for name, connection and handshake */
     uint32_t idle_ms;          /* a kept connection; less than servers allow */

@@ -751,6 +751,31 @@ static void a_handshake_that_hangs_was_certainly_not_sent(void **ctx)
     liar_down(&liar);
 }
 
+static void few_handshakes_are_under_way_at_once(void **ctx)
+{
+    enum { CALLS = 40 };
+    static const char *const answers[] = {""};
+    static struct trial trials[CALLS];
+    struct liar liar = {0};
+    char at[64];
+    (void)ctx; /* static */
+    struct tls_ctx *tls = ctx_of((struct tls_options){.insecure = true});
+    liar_up(&liar, answers);
+    limit(CALLS, CALLS);
+    (void)snprintf(at, sizeof at, "127.0.0.1:%u", port_of(liar.listener)); /* fits */
+    struct http_target target = {.address = at, .tls = tls};
+    for (int i = 0; i < CALLS; i++) {
+        trials[i] = get("/a");
+        start(&trials[i], &target);
+    }
+    loop_run(env);
+    for (int i = 0; i < CALLS; i++)
+        assert_status(trials[i].st, ST_NO_LEADER);
+    assert_in_range(counters().connects_failed, 1, http_client_limits_default.connecting_max);
+    tls_ctx_unref(tls);
+    liar_down(&liar);
+}
+
 static void every_allocation_may_fail(void **ctx)
 {
     struct http_target target = here();
@@ -804,6 +829,7 @@ int main(void)
         TEST(closing_ends_what_is_under_way),
         TEST(a_certificate_of_another_name_is_refused),
         TEST(a_handshake_that_hangs_was_certainly_not_sent),
+        TEST(few_handshakes_are_under_way_at_once),
         TEST(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
