@@ -152,3 +152,18 @@ enum status state_iter_name(struct state_iter *iter, struct bytes *ret_name)
     *ret_name = bytes_of(key + start, len);
     return ST_OK;
 }
+
+void state_walk(const struct state_txn *txn, struct bytes prefix, struct state_walk *walk)
+{
+    ASSERT(txn->open);
+    walk->key = (struct bytes){0};
+    store_iter_init(&walk->store, &txn->pin, prefix, (struct bytes){0});
+}
+
+bool state_walk_next(struct state_walk *walk)
+{
+    if (!store_iter_next(&walk->store))
+        return false;
+    walk->key = walk->store.item.key;
+    return true;
+}

@@ -51,6 +51,8 @@ void state_close(struct state *state);
 void state_free(struct state *state);
 bool state_idle(const struct state *state); /* whether no such renewal is under way */
 struct barrier_seat *state_seat(struct state *state);
+/* Renew the key rings if it is due: for an active node on which nothing is committed. */
+void state_upkeep(struct state *state);
 
 /* Embedded until `done`, which is called once, on the worker, never from inside state_read_begin.
  */

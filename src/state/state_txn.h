@@ -48,6 +48,10 @@ NODISCARD enum status state_get(struct state_txn *txn, struct bytes key,
                                 struct state_value *ret_value);
 /* ST_OK or ST_NOT_FOUND without decrypting; else as state_get. */
 NODISCARD enum status state_exists(struct state_txn *txn, struct bytes key);
+/* The same, and the version that last changed the key; 0 for what this transaction staged. Who kept
+ * what he read at that version need not decrypt it again. */
+NODISCARD enum status state_modified(struct state_txn *txn, struct bytes key,
+                                     uint64_t *ret_modified);
 
 /* Stage `value` at `key`, replacing an earlier staged write. Both are copied. ST_OK; ST_INVALID,
  * ST_TOO_BIG (STATE_VALUE_MAX) or ST_NOMEM, transaction unchanged. */
@@ -102,6 +106,21 @@ NODISCARD enum status state_iter_value(struct state_iter *iter, struct bytes *re
 /* The next name below the prefix, as a directory listing shows it: "leaf", or "folder/" once for
  * all keys below it. `ret_name` lies in the arena. ST_NOT_FOUND at the end; ST_NOMEM. */
 NODISCARD enum status state_iter_name(struct state_iter *iter, struct bytes *ret_name);
+
+/* Ordered walk over the keys below a prefix as they are in the pinned state, without what is
+ * staged, and without becoming a precondition: for background work, which then reads what it found
+ * by state_get. Embedded; valid until state_end. */
+struct state_walk {
+    struct bytes key; /* the current one, whole; valid until the next call */
+    struct store_iter store;
+};
+void state_walk(const struct state_txn *txn, struct bytes prefix, struct state_walk *walk);
+bool state_walk_next(struct state_walk *walk); /* false at the end */
+
+/* Open what barrier_encrypt made for `key` and what was kept outside the state since; in the arena.
+ * ST_SEALED, ST_CORRUPT, ST_NOMEM. */
+NODISCARD enum status state_open(struct state_txn *txn, struct bytes key, struct bytes sealed,
+                                 struct bytes *ret_plain);
 
 /* Values that are not encrypted by the rings: the barrier's own records below core/. */
 NODISCARD enum status state_get_raw(struct state_txn *txn, struct bytes key,

@@ -175,6 +175,24 @@ enum status state_exists(struct state_txn *txn, struct bytes key)
     return look_up(txn, key, &own, &item);
 }
 
+enum status state_modified(struct state_txn *txn, struct bytes key, uint64_t *ret_modified)
+{
+    struct state_op *own;
+    struct store_item item;
+    TRY(look_up(txn, key, &own, &item));
+    *ret_modified = own != NULL ? 0 : item.modified;
+    return ST_OK;
+}
+
+enum status state_open(struct state_txn *txn, struct bytes key, struct bytes sealed,
+                       struct bytes *ret_plain)
+{
+    ASSERT(txn->open);
+    if (sealed.len < BARRIER_OVERHEAD)
+        return ST_CORRUPT;
+    return txn_open_value(txn, key, sealed, ret_plain);
+}
+
 uint64_t state_version(const struct state_txn *txn)
 {
     ASSERT(txn->open);

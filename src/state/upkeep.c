@@ -99,3 +99,8 @@ void state_upkeep_start(struct state *state)
         upkeep_free(u);
     }
 }
+
+void state_upkeep(struct state *state)
+{
+    state_upkeep_start(state);
+}
