@@ -1,6 +1,7 @@
 /* The server process: signals, the node, the workers, start and end. */
 #include "api/kv/kv.h"
 #include "api/sys/sys.h"
+#include "api/token/token.h"
 #include "base/mem.h"
 #include "base/trace.h"
 #include "crypto/crypto.h"

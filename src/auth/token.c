@@ -1,28 +1,14 @@
 #include "auth/token.h"
 #include "auth/namespace.h"
 #include "auth/policy.h"
+#include "auth/token_batch.h"
+#include "auth/token_cache.h"
+#include "auth/token_record.h"
+#include "auth/token_tree.h"
 #include "barrier/token.h"
 #include "base/mem.h"
 
 #include <assert.h>
-
-static const struct field token_fields[] = {
-    FIELD(struct auth_token, accessor, STRING, .required = true),
-    FIELD(struct auth_token, display_name, STRING, .preset = ""),
-    FIELD(struct auth_token, path, STRING, .preset = ""),
-    FIELD(struct auth_token, type, STRING, .preset = "service"),
-    FIELD(struct auth_token, entity_id, STRING, .preset = ""),
-    FIELD(struct auth_token, policies, STRINGS),
-    FIELD(struct auth_token, meta, MAP),
-    FIELD_NAMED("creation_time", struct auth_token, creation_time_s, INT),
-    FIELD_NAMED("creation_ttl", struct auth_token, creation_ttl_s, INT),
-    FIELD_NAMED("explicit_max_ttl", struct auth_token, explicit_max_ttl_s, INT),
-    FIELD_NAMED("expire_time", struct auth_token, expire_time_s, INT),
-    FIELD(struct auth_token, num_uses, INT),
-    FIELD(struct auth_token, orphan, BOOL),
-    FIELD(struct auth_token, renewable, BOOL),
-};
-const struct schema auth_token_schema = SCHEMA(struct auth_token, token_fields);
 
 void auth_random_text(struct env *env, char *out, size_t n)
 {
@@ -56,86 +42,266 @@ void auth_uuid(struct env *env, char ret_uuid[AUTH_UUID_LEN + 1])
     ASSERT(to == ret_uuid + AUTH_UUID_LEN);
 }
 
+bool auth_token_is_batch(const struct auth_token *token)
+{
+    return strcmp(token->type, AUTH_TYPE_BATCH) == 0;
+}
+
+/* Keys */
+
+static enum status key_of(const struct auth_scope *s, const char *kind, const char *first,
+                          const char *second, struct bytes *ret_key)
+{
+    return auth_key(s->txn->arena, s->ns, kind, bytes_str(first), second, ret_key);
+}
+
+enum status auth_expire_key(const struct auth_scope *s, int64_t expire_ms, const char *id,
+                            struct bytes *ret_key)
+{
+    char time[AUTH_EXPIRE_DIGITS + 1];
+    ASSERT(expire_ms > 0 && expire_ms < AUTH_EXPIRE_MAX_MS);
+    for (int i = AUTH_EXPIRE_DIGITS - 1; i >= 0; i--, expire_ms /= 16)
+        time[i] = "0123456789abcdef"[expire_ms % 16];
+    time[AUTH_EXPIRE_DIGITS] = '\0';
+    return key_of(s, "expire", time, id, ret_key);
+}
+
 /* Half of the HMAC: nobody finds another bearer for it, and there is one in many keys. */
-static enum status token_id(struct arena *arena, struct barrier_seat *seat, struct bytes bearer,
-                            const char **ret_id)
+static enum status id_of(const struct auth_scope *s, struct bytes bearer, const char **ret_id)
 {
     char name[2 * BARRIER_MAC_BYTES + 1];
     static_assert(AUTH_TOKEN_ID_LEN < sizeof name, "a part");
-    TRY(token_name(seat, bearer, name));
-    const char *id = arena_str(arena, bytes_of(name, AUTH_TOKEN_ID_LEN));
+    TRY(token_name(s->seat, bearer, name));
+    const char *id = arena_str(s->txn->arena, bytes_of(name, AUTH_TOKEN_ID_LEN));
     if (id == NULL)
         return ST_NOMEM;
     *ret_id = id;
     return ST_OK;
 }
 
-enum status auth_token_load(struct state_txn *txn, struct barrier_seat *seat, const char *ns,
-                            struct bytes bearer, int64_t now_s, struct auth_token *ret_token)
+/* Finding */
+
+enum status auth_token_record(const struct auth_scope *s, const char *id, struct bytes *ret_record)
 {
     struct bytes key;
     struct state_value stored;
-    const struct text_value *record;
+    uint64_t modified;
+
+    TRY(key_of(s, "token", id, NULL, &key));
+    TRY(state_modified(s->txn, key, &modified));
+    if (s->cache != NULL && modified != 0) {
+        struct bytes kept = token_cache_get(s->cache, key, modified);
+        if (kept.data != NULL) {
+            *ret_record = bytes_of(arena_dup(s->txn->arena, kept), kept.len);
+            return ret_record->data != NULL ? ST_OK : ST_NOMEM;
+        }
+    }
+    TRY(state_get(s->txn, key, &stored));
+    if (s->cache != NULL && modified != 0)
+        token_cache_put(s->cache, key, modified, stored.value);
+    *ret_record = stored.value;
+    return ST_OK;
+}
+
+static bool has_expired(const struct auth_scope *s, int64_t expire_ms)
+{
+    return expire_ms != 0 && s->now_ms >= expire_ms;
+}
+
+/* Whether all ancestors are good. A parent that was revoked without its children left word of it.
+ * ST_NOT_FOUND: one is not. */
+static enum status check_ancestors(const struct auth_scope *s, const char *parent, bool *ret_orphan)
+{
+    *ret_orphan = parent[0] == '\0';
+    for (unsigned i = 0; i <= AUTH_TOKEN_DEPTH_MAX && parent[0] != '\0'; i++) {
+        struct bytes record;
+        int64_t expire_ms;
+        enum status st = auth_token_record(s, parent, &record);
+        if (st == ST_NOT_FOUND) {
+            TRY(token_tree_left_children(s, parent));
+            *ret_orphan = *ret_orphan || i == 0;
+            return ST_OK;
+        }
+        TRY(st);
+        TRY(token_record_head(record, &expire_ms, &parent));
+        if (has_expired(s, expire_ms))
+            return ST_NOT_FOUND;
+    }
+    return parent[0] == '\0' ? ST_OK : ST_CORRUPT;
+}
+
+/* A token whose record was read: whether it is good now. */
+static enum status check(const struct auth_scope *s, struct auth_token *token)
+{
+    if (has_expired(s, token->expire_ms))
+        return ST_NOT_FOUND;
+    return check_ancestors(s, token->parent, &token->orphan);
+}
+
+enum status auth_token_load_id(const struct auth_scope *s, const char *id,
+                               struct auth_token *ret_token)
+{
+    struct bytes record;
+    struct auth_token token;
+
+    TRY(auth_token_record(s, id, &record));
+    TRY(token_record_read(record, s->txn->arena, &token));
+    token.id = id;
+    TRY(check(s, &token));
+    *ret_token = token;
+    return ST_OK;
+}
+
+enum status auth_token_load(const struct auth_scope *s, struct bytes bearer,
+                            struct auth_token *ret_token)
+{
+    enum status st;
+    struct auth_token token;
     const char *id;
-    struct schema_fault fault;
 
     if (bearer.len == 0 || bearer.len > AUTH_TOKEN_MAX)
         return ST_DENIED;
-    TRY(token_id(txn->arena, seat, bearer, &id));
-    TRY(auth_key(txn->arena, ns, "token", bytes_str(id), NULL, &key));
-    enum status st = state_get(txn, key, &stored);
-    if (st == ST_NOT_FOUND)
-        return ST_DENIED;
-    TRY(st);
-    st = text_json_parse(txn->arena, stored.value, &record, &fault.why);
-    if (st == ST_OK && record->kind != TEXT_OBJECT)
-        st = ST_CORRUPT;
+    if (token_batch_is(bearer)) {
+        st = token_batch_open(s->txn, s->ns, bearer, &token);
+        if (st == ST_OK)
+            st = check(s, &token);
+    } else {
+        TRY(id_of(s, bearer, &id));
+        st = auth_token_load_id(s, id, &token);
+    }
     if (st == ST_OK)
-        st = schema_decode(&auth_token_schema, record, txn->arena, ret_token, &fault);
-    if (st != ST_OK)
-        return st == ST_NOMEM ? st : ST_CORRUPT;
-    ret_token->id = id;
-    return ret_token->expire_time_s == 0 || now_s < ret_token->expire_time_s ? ST_OK : ST_DENIED;
+        *ret_token = token;
+    return st == ST_NOT_FOUND ? ST_DENIED : st;
 }
 
-enum status auth_token_save(struct state_txn *txn, struct barrier_seat *seat, const char *ns,
-                            struct bytes bearer, const struct auth_token *token)
+enum status auth_token_find(const struct auth_scope *s, const char *accessor,
+                            struct auth_token *ret_token)
+{
+    struct bytes key;
+    struct state_value stored;
+
+    if (accessor[0] == '\0' || strlen(accessor) > AUTH_TOKEN_MAX)
+        return ST_NOT_FOUND;
+    TRY(key_of(s, "accessor", accessor, NULL, &key));
+    enum status st = state_get(s->txn, key, &stored);
+    if (st == ST_INVALID)
+        return ST_NOT_FOUND;
+    TRY(st);
+    const char *id = arena_str(s->txn->arena, stored.value);
+    return id == NULL ? ST_NOMEM : auth_token_load_id(s, id, ret_token);
+}
+
+/* Changing */
+
+static enum status put_record(const struct auth_scope *s, const struct auth_token *token)
 {
     CLEANUP(buf_done) struct buf record = {0};
-    struct text_writer w = {.out = &record};
-    struct bytes key, index;
-    const char *id;
+    struct bytes key;
 
-    ASSERT(token->accessor != NULL && token->accessor[0] != '\0');
-    TRY(token_id(txn->arena, seat, bearer, &id));
-    TRY(auth_key(txn->arena, ns, "token", bytes_str(id), NULL, &key));
-    schema_encode(&auth_token_schema, token, &w);
+    token_record_put(token, &record);
     TRY(buf_status(&record));
-    TRY(state_put(txn, key, buf_bytes(&record)));
-    TRY(auth_key(txn->arena, ns, "accessor", bytes_str(token->accessor), NULL, &index));
-    return state_put(txn, index, bytes_str(id));
+    TRY(key_of(s, "token", token->id, NULL, &key));
+    return state_put(s->txn, key, buf_bytes(&record));
 }
 
-enum status auth_token_make_root(struct env *env, struct arena *arena, int64_t now_s,
-                                 struct auth_token *ret_token, const char **ret_bearer)
+static enum status put_expiry(const struct auth_scope *s, const struct auth_token *token)
+{
+    struct bytes key;
+    if (token->expire_ms == 0)
+        return ST_OK;
+    TRY(auth_expire_key(s, token->expire_ms, token->id, &key));
+    return state_put(s->txn, key, (struct bytes){0});
+}
+
+enum status auth_token_update(const struct auth_scope *s, const struct auth_token *before,
+                              const struct auth_token *after)
+{
+    struct bytes key;
+
+    ASSERT(strcmp(before->id, after->id) == 0 && before->id[0] != '\0');
+    if (before->expire_ms != after->expire_ms && before->expire_ms != 0) {
+        TRY(auth_expire_key(s, before->expire_ms, before->id, &key));
+        TRY(state_delete(s->txn, key));
+    }
+    TRY(put_expiry(s, after));
+    return put_record(s, after);
+}
+
+enum status auth_token_use(const struct auth_scope *s, struct auth_token *token)
+{
+    if (!token->limited)
+        return ST_OK;
+    ASSERT(token->num_uses > 0);
+    if (--token->num_uses == 0)
+        return token_tree_end(s, token, TOKEN_END_TREE);
+    return put_record(s, token);
+}
+
+/* The id of a bearer that nobody has. */
+static enum status claim_id(const struct auth_scope *s, struct bytes bearer, const char **ret_id)
+{
+    struct bytes key;
+
+    TRY(id_of(s, bearer, ret_id));
+    TRY(key_of(s, "token", *ret_id, NULL, &key));
+    enum status st = state_exists(s->txn, key);
+    if (st != ST_NOT_FOUND)
+        return st == ST_OK ? ST_EXISTS : st;
+    return token_tree_is_clean(s, *ret_id);
+}
+
+static enum status put_new(const struct auth_scope *s, const struct auth_token *token)
+{
+    struct bytes key;
+
+    TRY(put_record(s, token));
+    TRY(put_expiry(s, token));
+    TRY(key_of(s, "accessor", token->accessor, NULL, &key));
+    TRY(state_put(s->txn, key, bytes_str(token->id)));
+    if (token->parent[0] == '\0')
+        return ST_OK;
+    TRY(key_of(s, "child", token->parent, token->id, &key));
+    return state_put(s->txn, key, (struct bytes){0});
+}
+
+enum status auth_token_create(const struct auth_scope *s, struct env *env, struct auth_token *token,
+                              const char **bearer)
+{
+    struct arena *arena = s->txn->arena;
+    char *accessor = arena_alloc(arena, AUTH_ACCESSOR_LEN + 1);
+    char *made = arena_alloc(arena, TOKEN_SERVICE_LEN + 1);
+
+    ASSERT(token->depth <= AUTH_TOKEN_DEPTH_MAX);
+    if (accessor == NULL || made == NULL)
+        return ST_NOMEM;
+    token->id = token->accessor = "";
+    token->orphan = token->parent[0] == '\0';
+    token->limited = token->num_uses != 0;
+    if (auth_token_is_batch(token))
+        return token_batch_seal(s->txn, s->seat, s->ns, token, bearer);
+    auth_random_text(env, accessor, AUTH_ACCESSOR_LEN);
+    token->accessor = accessor;
+    token_make(env, made);
+    if (*bearer == NULL)
+        *bearer = made;
+    TRY(claim_id(s, bytes_str(*bearer), &token->id));
+    return put_new(s, token);
+}
+
+struct auth_token auth_token_root(int64_t now_ms)
 {
     static const char *const policies[] = {AUTH_POLICY_ROOT};
-    char *accessor = arena_alloc(arena, AUTH_ACCESSOR_LEN + 1);
-    char *bearer = arena_alloc(arena, TOKEN_SERVICE_LEN + 1);
-    if (accessor == NULL || bearer == NULL)
-        return ST_NOMEM;
-    auth_random_text(env, accessor, AUTH_ACCESSOR_LEN);
-    token_make(env, bearer);
-    *ret_bearer = bearer;
-    *ret_token = (struct auth_token){
-        .accessor = accessor,
+    return (struct auth_token){
+        .id = "",
+        .parent = "",
+        .accessor = "",
         .display_name = "root",
         .path = "auth/token/root",
-        .type = "service",
+        .type = AUTH_TYPE_SERVICE,
+        .role = "",
         .entity_id = "",
         .policies = {.items = policies, .n = 1, .given = true},
-        .creation_time_s = now_s,
+        .created_ms = now_ms,
         .orphan = true,
     };
-    return ST_OK;
 }

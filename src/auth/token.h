@@ -1,45 +1,108 @@
 /* Tokens: who a request speaks for.
  *
- * A token is stored under its HMAC; whoever reads the state cannot use what he finds. What was read
- * to accept a token is part of the transaction's preconditions, so a token that is revoked
- * meanwhile authorises nothing (PROTOCOL R3). Expiry is decided by cluster time (PROTOCOL R16). */
+ * A service token is stored under its id, a part of its bearer's HMAC; whoever reads the state
+ * cannot use what he finds. A batch token is stored nowhere: its bearer is its record, encrypted.
+ * What was read to accept a token is part of the transaction's preconditions, so a token that is
+ * revoked meanwhile authorises nothing (PROTOCOL R3). Expiry is decided by cluster time (R16).
+ *
+ *   s/ns/NS/token/ID              the record (token_record.h)
+ *   s/ns/NS/accessor/ACCESSOR     the id it names
+ *   s/ns/NS/child/PARENT/ID       whom a token made
+ *   s/ns/NS/expire/TIME/ID        when it ends: ms of cluster time, 12 hex digits
+ *   s/ns/NS/revoked/ID            it has ended, and what it leaves is still to be deleted
+ *   s/ns/NS/cubby/ID/…            what it keeps for itself
+ *
+ * 1. A token is good while its own record and those of all its ancestors are there and none has
+ *    expired. So the small transaction that ends one token ends all below it at once, on every
+ *    node; what is left of them is deleted later (token_tree.h).
+ * 2. Nobody can make a child of, or write for, a token that has ended: its record is a
+ *    precondition. What lies below such a token only becomes less.
+ * 3. An id that is still to be cleaned up after is not given out again. */
 #ifndef HOLDFAST_AUTH_TOKEN_H
 #define HOLDFAST_AUTH_TOKEN_H
 
 #include "state/state.h"
 #include "text/schema.h"
 
-enum { AUTH_TOKEN_MAX = 4096, AUTH_ACCESSOR_LEN = 24, AUTH_TOKEN_ID_LEN = 32 };
+struct token_cache;
 
-/* As stored; strings lie in the arena of whoever loaded it. Times are seconds of cluster time. */
+enum {
+    AUTH_TOKEN_MAX = 4096, /* of a bearer */
+    AUTH_ACCESSOR_LEN = 24,
+    AUTH_TOKEN_ID_LEN = 32,
+    AUTH_TOKEN_DEPTH_MAX = 64, /* ancestors */
+    AUTH_EXPIRE_DIGITS = 12,
+};
+#define AUTH_EXPIRE_MAX_MS (INT64_C(1) << 48) /* exclusive: in the year 10889 */
+
+#define AUTH_TYPE_SERVICE "service"
+#define AUTH_TYPE_BATCH "batch"
+
+/* As stored; strings lie in the arena of whoever loaded it, and are never NULL. Times are cluster
+ * time. */
 struct auth_token {
     /* Under which the token is stored, and its cubbyhole below "s/ns/NS/cubby/ID/": hex digits,
      * part of the bearer's HMAC, the same for as long as it lives. "" for a token that is not
      * stored. */
     const char *id;
-    const char *accessor, *display_name, *path, *type, *entity_id;
+    const char *parent;   /* its id; "": none */
+    const char *accessor; /* "" for a batch token */
+    const char *display_name, *path, *type, *role, *entity_id;
     struct field_strings policies;
     struct field_map meta;
-    int64_t creation_time_s, creation_ttl_s, explicit_max_ttl_s;
-    int64_t expire_time_s; /* 0: never */
-    int64_t num_uses;      /* 0: any number */
+    int64_t created_ms, expire_ms, renewed_ms; /* 0: never */
+    int64_t creation_ttl_s, explicit_max_ttl_s, period_s;
+    int64_t num_uses; /* that are left, this one not among them; 0: any number, unless limited */
+    unsigned depth;   /* how many ancestors it was made with */
     bool orphan, renewable;
+    bool limited; /* has a number of uses */
 };
-extern const struct schema auth_token_schema;
 
-/* Find the token that `bearer` is. ST_DENIED: there is none, or it has expired. ST_SEALED,
- * ST_CORRUPT, ST_NOMEM, ST_CRYPTO. */
-NODISCARD enum status auth_token_load(struct state_txn *txn, struct barrier_seat *seat,
-                                      const char *ns, struct bytes bearer, int64_t now_s,
+/* Where tokens are looked for, and when. */
+struct auth_scope {
+    struct state_txn *txn;
+    struct barrier_seat *seat;
+    struct token_cache *cache; /* NULL: none */
+    const char *ns;
+    int64_t now_ms;
+};
+
+bool auth_token_is_batch(const struct auth_token *token);
+
+/* Find the token that `bearer` is. ST_DENIED: there is none, it has expired, or one of its
+ * ancestors has ended. ST_SEALED, ST_CORRUPT, ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status auth_token_load(const struct auth_scope *scope, struct bytes bearer,
                                       struct auth_token *ret_token);
-/* Stage the token and its accessor. As state_put. */
-NODISCARD enum status auth_token_save(struct state_txn *txn, struct barrier_seat *seat,
-                                      const char *ns, struct bytes bearer,
-                                      const struct auth_token *token);
+/* The same by id or accessor; ST_NOT_FOUND instead of ST_DENIED. */
+NODISCARD enum status auth_token_load_id(const struct auth_scope *scope, const char *id,
+                                         struct auth_token *ret_token);
+NODISCARD enum status auth_token_find(const struct auth_scope *scope, const char *accessor,
+                                      struct auth_token *ret_token);
 
-/* A token of the root policy that never expires. Everything lies in `arena`. ST_NOMEM. */
-NODISCARD enum status auth_token_make_root(struct env *env, struct arena *arena, int64_t now_s,
-                                           struct auth_token *ret_token, const char **ret_bearer);
+/* Stage one use of a token that was just loaded, if it has a limited number: the last one ends it,
+ * though this request may go on. As state_put. */
+NODISCARD enum status auth_token_use(const struct auth_scope *scope, struct auth_token *token);
+
+/* Stage a new token. Given are all fields but id, accessor, orphan and limited, which are set;
+ * `*bearer` too if one was asked for, else NULL: a random one is made. Everything lies in the
+ * transaction's arena. ST_EXISTS: the bearer is in use. ST_BUSY: it was in use and is still being
+ * cleaned up after. ST_TOO_BIG: a batch token longer than AUTH_TOKEN_MAX. Else as state_put. */
+NODISCARD enum status auth_token_create(const struct auth_scope *scope, struct env *env,
+                                        struct auth_token *token, const char **bearer);
+/* Stage a changed record of a token that was loaded as `before`. As state_put. */
+NODISCARD enum status auth_token_update(const struct auth_scope *scope,
+                                        const struct auth_token *before,
+                                        const struct auth_token *after);
+
+/* A token of the root policy that never expires, to be created. */
+struct auth_token auth_token_root(int64_t now_ms);
+
+/* Parts of the above. A record as the state holds it (see token_record.h), in the arena; 1. does
+ * not matter. ST_NOT_FOUND. */
+NODISCARD enum status auth_token_record(const struct auth_scope *scope, const char *id,
+                                        struct bytes *ret_record);
+NODISCARD enum status auth_expire_key(const struct auth_scope *scope, int64_t expire_ms,
+                                      const char *id, struct bytes *ret_key);
 
 /* `n` random characters of [0-9A-Za-z], terminated. */
 void auth_random_text(struct env *env, char *out, size_t n);

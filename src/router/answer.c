@@ -41,7 +41,7 @@ static void put_envelope(const struct req *req, struct buf *out)
     const struct req_reply *reply = &req->reply;
     struct bytes data = reply->borrowed.len != 0 ? reply->borrowed : buf_bytes(&reply->data);
 
-    if (buf_reserve(out, data.len + ENVELOPE_BYTES) != ST_OK)
+    if (buf_reserve(out, data.len + reply->auth.len + ENVELOPE_BYTES) != ST_OK)
         return; /* buf_status tells */
     text_open_object(&w);
     text_member_str(&w, "request_id", req->request_id);
@@ -55,7 +55,11 @@ static void put_envelope(const struct req *req, struct buf *out)
         text_put_null(&w);
     text_member_null(&w, "wrap_info");
     put_warnings(reply, &w);
-    text_member_null(&w, "auth");
+    text_key(&w, "auth");
+    if (reply->auth.len != 0)
+        text_put_raw(&w, buf_bytes(&reply->auth));
+    else
+        text_put_null(&w);
     text_member_str(&w, "mount_type", req->api->type);
     if ((req->route->flags & ROUTE_TOP_LEVEL) != 0 && data.len != 0)
         repeat_members(&w, data);

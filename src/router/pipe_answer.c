@@ -25,6 +25,7 @@ static void respond(struct pipe *p)
         state_commit_done(&p->commit);
     buf_done(&p->stored);
     buf_done(&p->req.reply.data);
+    buf_done(&p->req.reply.auth);
     ASSERT(worker->running > 0);
     worker->running--;
     call->respond(call, &answer); /* last touch: the arena, and so p, may be gone */

@@ -33,7 +33,7 @@ void pipe_wait(struct pipe *p, enum status st)
     answer_done(&p->answer);
     pipe_forget_reason(p);
     if (now_ms >= p->deadline_ms) {
-        pipe_fail(p, p->unknown ? ST_UNKNOWN_OUTCOME : st);
+        pipe_fail(p, p->unknown && !stage_reads(&p->req) ? ST_UNKNOWN_OUTCOME : st);
         return;
     }
     pipe_move(p, PIPE_WAITING);
@@ -65,9 +65,9 @@ void pipe_forwarded(struct pipe *p)
         return;
     }
     bool untouched = st == ST_NOT_LEADER || st == ST_NO_LEADER || st == ST_BUSY;
-    if (!untouched && !stage_reads(&p->req)) {
+    if (!untouched) {
         p->unknown = true;
-        if (!is_repeatable(p)) {
+        if (!stage_reads(&p->req) && !is_repeatable(p)) {
             pipe_fail(p, ST_UNKNOWN_OUTCOME);
             return;
         }
@@ -121,7 +121,8 @@ void pipe_forward(struct pipe *p)
         pipe_wait(p, ST_NO_LEADER);
         return;
     }
-    if (!pipe_id_given(&p->id) && !stage_reads(&p->req) && !p->call->streamed) {
+    /* A read, too, may count a use of its token. */
+    if (!pipe_id_given(&p->id) && !p->call->streamed) {
         env_random(p->worker->env, p->id.bytes, sizeof p->id.bytes);
         p->id.issued = p->node.version;
     }

@@ -1,3 +1,4 @@
+#include "auth/token_cache.h"
 #include "router/body.h"
 #include "router/pipe.h"
 
@@ -91,6 +92,13 @@ static enum place place_of(const struct req *req, const struct node_status *node
     return reads_here ? PLACE_HERE : PLACE_ACTIVE_NODE;
 }
 
+/* What was decrypted before does not stay in memory. */
+static void refuse_sealed(struct pipe *p)
+{
+    token_cache_clear(p->worker->tokens);
+    pipe_fail(p, ST_SEALED);
+}
+
 void pipe_choose(struct pipe *p)
 {
     struct router_host *host = p->req.host;
@@ -108,7 +116,7 @@ void pipe_choose(struct pipe *p)
     case PLACE_PLAIN: run_plain(p); break;
     case PLACE_HERE: begin(p); break;
     case PLACE_ACTIVE_NODE: pipe_forward(p); break;
-    case PLACE_NOWHERE: pipe_fail(p, ST_SEALED); break;
+    case PLACE_NOWHERE: refuse_sealed(p); break;
     }
 }
 
@@ -144,6 +152,15 @@ static void begin(struct pipe *p)
     run(p);
 }
 
+/* Uses are counted on the active node, where questions about another one cannot be answered. */
+static enum status count_use(struct pipe *p)
+{
+    if (p->req.token->limited && pipe_has_flag(p, ROUTE_NODE) && !p->node.active)
+        return req_fail(&p->req, ST_INVALID,
+                        "a token with a limited number of uses may ask the active node only");
+    return stage_use(&p->req);
+}
+
 /* Where the call goes and who asks, in a fresh transaction. */
 static enum status run_first_stages(struct pipe *p)
 {
@@ -153,8 +170,10 @@ static enum status run_first_stages(struct pipe *p)
     req->token = NULL;
     TRY(stage_route(req, p->worker->router));
     p->free = req->matched == ST_OK && (req->route->auth == AUTH_NONE || open);
-    if (!p->free)
+    if (!p->free) {
         TRY(stage_authenticate(req, p->call));
+        TRY(count_use(p));
+    }
     p->mark = state_mark(&p->txn);
     return p->free && p->call->body.len > BODY_FREE_MAX ? ST_TOO_BIG : ST_OK;
 }
@@ -173,6 +192,7 @@ static enum status run_last_stages(struct pipe *p)
 static void reset_reply(struct req *req)
 {
     buf_done(&req->reply.data);
+    buf_done(&req->reply.auth);
     req->reply = (struct req_reply){0};
     req->error.text[0] = '\0';
     req->body = NULL;
@@ -473,6 +493,7 @@ void router_handle(struct router_worker *worker, struct router_call *call)
     p->req = (struct req){.arena = call->arena,
                           .env = worker->env,
                           .seat = worker->seat,
+                          .tokens = worker->tokens,
                           .host = router->options.host,
                           .request_id = request_id};
     enum status st = stage_target(&p->req, router, call);

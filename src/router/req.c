@@ -18,6 +18,15 @@ const struct text_value *req_query(const struct req *req, const char *name)
     return v != NULL && v->kind == TEXT_STRING ? v : NULL;
 }
 
+struct auth_scope req_scope(const struct req *req)
+{
+    return (struct auth_scope){.txn = req->txn,
+                               .seat = req->seat,
+                               .cache = req->tokens,
+                               .ns = req->ns,
+                               .now_ms = req->now_ms};
+}
+
 enum status req_key(const struct req *req, const char *path, struct bytes *ret_key)
 {
     ASSERT(req->mount != NULL);
@@ -42,6 +51,18 @@ enum status req_reply(struct req *req, const void *out)
     struct text_writer w = req_reply_begin(req);
     schema_encode(req->route->reply, out, &w);
     return req_reply_end(req);
+}
+
+struct text_writer req_reply_auth_begin(struct req *req)
+{
+    ASSERT((req->route->flags & ROUTE_BARE) == 0 && req->reply.auth.len == 0);
+    req->reply.kind = REPLY_DATA;
+    return (struct text_writer){.out = &req->reply.auth};
+}
+
+enum status req_reply_auth_end(struct req *req)
+{
+    return buf_status(&req->reply.auth);
 }
 
 enum status req_reply_keys(struct req *req, const char *const *keys, size_t n)

@@ -30,7 +30,8 @@ struct req_reply {
     int64_t lease_duration_s;
     const char *warnings[REQ_WARNINGS_MAX];
     unsigned n_warnings;
-    bool insist; /* a warning that turns a 204 into a 200 */
+    bool insist;     /* a warning that turns a 204 into a 200 */
+    struct buf auth; /* the member `auth` of the envelope; empty: null */
 };
 
 struct req {
@@ -44,6 +45,7 @@ struct req {
     const struct mount *mount;      /* NULL for APIs at fixed paths */
     const struct auth_token *token; /* NULL where none was asked for */
     struct bytes bearer;            /* the token as sent */
+    struct token_cache *tokens;     /* the worker's; NULL: none */
     const char *ns;                 /* id of the namespace */
     const char *request_id;         /* UUID */
     enum http_method method;        /* METHOD_LIST also for GET ?list=true */
@@ -74,6 +76,9 @@ static inline const void *req_body(const struct req *req)
     return req->body;
 }
 
+/* Where and when this request looks for tokens. */
+struct auth_scope req_scope(const struct req *req);
+
 /* Key under which this request's mount stores `path`. ST_NOMEM. */
 NODISCARD enum status req_key(const struct req *req, const char *path, struct bytes *ret_key);
 
@@ -84,6 +89,10 @@ NODISCARD enum status req_reply(struct req *req, const void *out);
 /* Write `data` (or the bare body) by hand: one JSON object. End with req_reply_end. */
 struct text_writer req_reply_begin(struct req *req);
 NODISCARD enum status req_reply_end(struct req *req);
+/* Write the envelope's `auth` by hand, beside data or instead of it: one JSON object. End with
+ * req_reply_auth_end. */
+struct text_writer req_reply_auth_begin(struct req *req);
+NODISCARD enum status req_reply_auth_end(struct req *req);
 /* {"keys": […]} is the data of every listing; an empty one is ST_NOT_FOUND. */
 NODISCARD enum status req_reply_keys(struct req *req, const char *const *keys, size_t n);
 /* One JSON object as the data, borrowed from the arena. */

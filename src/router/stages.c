@@ -149,7 +149,20 @@ enum status stage_authenticate(struct req *req, const struct router_call *call)
         return ST_NOMEM;
     req->token = NULL;
     req->bearer = find_bearer(call);
-    TRY(auth_token_load(req->txn, req->seat, req->ns, req->bearer, req->now_ms / 1000, token));
+    const struct auth_scope scope = req_scope(req);
+    TRY(auth_token_load(&scope, req->bearer, token));
+    req->token = token;
+    return ST_OK;
+}
+
+enum status stage_use(struct req *req)
+{
+    const struct auth_scope scope = req_scope(req);
+    struct auth_token *token = arena_alloc(req->arena, sizeof *token);
+    if (token == NULL)
+        return ST_NOMEM;
+    *token = *req->token;
+    TRY(auth_token_use(&scope, token));
     req->token = token;
     return ST_OK;
 }

@@ -16,6 +16,9 @@ NODISCARD enum status stage_route(struct req *req, const struct router *router);
 
 /* Who asks. ST_DENIED. */
 NODISCARD enum status stage_authenticate(struct req *req, const struct router_call *call);
+/* Stage one use of his token, if they are counted: it is counted whatever comes of the request
+ * (PROTOCOL R3). As state_put. */
+NODISCARD enum status stage_use(struct req *req);
 /* Whether he may; then what the tables said. ST_DENIED, ST_NOT_FOUND, ST_UNSUPPORTED. */
 NODISCARD enum status stage_authorise(struct req *req);
 

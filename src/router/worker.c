@@ -1,4 +1,5 @@
 #include "router/worker.h"
+#include "auth/token_cache.h"
 #include "base/mem.h"
 
 enum { INFLIGHT_DEFAULT = 16384 };
@@ -17,6 +18,10 @@ enum status router_worker_new(const struct router *router, struct env *env, stru
     worker->seat = state_seat(state);
     worker->inflight_max =
         options->inflight_max != 0 ? options->inflight_max : (unsigned)INFLIGHT_DEFAULT;
+    if (token_cache_new(&worker->tokens) != ST_OK) {
+        mem_free(worker);
+        return ST_NOMEM;
+    }
     audit_init(&worker->audit);
     *ret_worker = worker;
     return ST_OK;
@@ -27,6 +32,7 @@ void router_worker_free(struct router_worker *worker)
     if (worker == NULL)
         return;
     ASSERT(worker->running == 0);
+    token_cache_free(worker->tokens);
     mem_free(worker);
 }
 

@@ -12,6 +12,7 @@ struct router_worker {
     struct state *state;
     struct barrier_seat *seat;
     struct audit audit;
+    struct token_cache *tokens;
     unsigned running, inflight_max;
     atomic_ullong calls, forwards, reruns, refused;
 };

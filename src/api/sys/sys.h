@@ -1,11 +1,10 @@
-/* The system's own paths, sys/ and auth/token/. */
+/* The system's own paths, sys/. */
 #ifndef HOLDFAST_API_SYS_SYS_H
 #define HOLDFAST_API_SYS_SYS_H
 
 #include "router/router.h"
 
 extern const struct route_api sys_api;
-extern const struct route_api token_api;
 
 /* Handlers, for the table. sys_health.c: about this node, sealed or not. */
 NODISCARD enum status sys_health(struct req *req);

@@ -202,14 +202,15 @@ enum status sys_init_write(struct req *req)
 {
     const struct sys_init *in = req_body(req);
     struct running_init *running = NULL;
-    struct auth_token token;
-    const char *bearer;
+    const char *bearer = NULL;
 
     TRY(check_parameters(req, in));
     TRY(begin_init(req, in, &running));
     TRY(make_recovery(req, in, &running->recovery));
-    TRY(auth_token_make_root(req->env, req->arena, req->now_ms / 1000, &token, &bearer));
-    TRY(auth_token_save(req->txn, running->init.seat, req->ns, bytes_str(bearer), &token));
+    struct auth_token token = auth_token_root(req->now_ms);
+    struct auth_scope scope = req_scope(req);
+    scope.seat = running->init.seat; /* this node is sealed yet */
+    TRY(auth_token_create(&scope, req->env, &token, &bearer));
     TRY(mount_defaults(req));
 
     struct text_writer w = req_reply_begin(req);

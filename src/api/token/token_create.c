@@ -1,0 +1,249 @@
+#include "api/token/token.h"
+#include "auth/policy.h"
+#include "auth/token_ttl.h"
+
+enum { NAME_MAX = 512, META_MAX = 64, META_BYTES_MAX = 64 * 1024 };
+
+bool token_has_sudo(struct req *req)
+{
+    return (auth_capabilities(req->token, req->path) & CAP_SUDO) != 0;
+}
+
+/* What a request asks for, with what its role and its token make of it. */
+struct wish {
+    const struct token_create *in;
+    const struct token_role *role; /* NULL: none */
+    const char *role_name;         /* "": none */
+    struct token_asker asker;
+    bool orphan, batch;
+    int64_t period_s, explicit_max_s, num_uses;
+};
+
+static bool is_root(const struct field_strings *policies)
+{
+    return policies->n == 1 && strcmp(policies->items[0], AUTH_POLICY_ROOT) == 0;
+}
+
+static enum status check_asker(struct req *req, const struct wish *w)
+{
+    const struct token_create *in = w->in;
+    if (auth_token_is_batch(req->token))
+        return req_fail(req, ST_INVALID, "batch tokens cannot create more tokens");
+    if (req->token->limited)
+        return req_fail(req, ST_INVALID, "restricted use token cannot generate child tokens");
+    if (in->no_parent && !w->asker.sudo)
+        return req_fail(req, ST_INVALID, "root or sudo privileges required to create orphan token");
+    if (in->id[0] != '\0' && !w->asker.sudo)
+        return req_fail(req, ST_INVALID, "root or sudo privileges required to specify token id");
+    if (in->period != 0 && !w->asker.sudo)
+        return req_fail(req, ST_INVALID,
+                        "root or sudo privileges required to create periodic token");
+    if (!w->orphan && req->token->depth >= AUTH_TOKEN_DEPTH_MAX)
+        return req_fail(req, ST_INVALID, "more than %d generations of tokens: create an orphan",
+                        AUTH_TOKEN_DEPTH_MAX);
+    return ST_OK;
+}
+
+static enum status check_id(struct req *req, const struct wish *w)
+{
+    const char *id = w->in->id;
+    for (const char *c = id; *c != '\0'; c++)
+        if (*c <= ' ' || *c > '~' || *c == '.')
+            return req_fail(req, ST_INVALID, "id: has a '.' or what does not show in ASCII");
+    if (strlen(id) > AUTH_TOKEN_MAX)
+        return req_fail(req, ST_INVALID, "id: longer than %d bytes", AUTH_TOKEN_MAX);
+    return ST_OK;
+}
+
+static enum status check_fields(struct req *req, const struct wish *w)
+{
+    const struct token_create *in = w->in;
+    size_t bytes = 0;
+    if (in->entity_alias[0] != '\0')
+        return req_fail(req, ST_INVALID, "entity_alias: there are no entities");
+    if (in->num_uses < 0)
+        return req_fail(req, ST_INVALID, "number of uses cannot be negative");
+    if (strlen(in->display_name) > NAME_MAX)
+        return req_fail(req, ST_INVALID, "display_name: longer than %d bytes", NAME_MAX);
+    for (size_t i = 0; i < 2 * in->meta.n; i++)
+        bytes += strlen(in->meta.pairs[i]);
+    if (in->meta.n > META_MAX || bytes > META_BYTES_MAX)
+        return req_fail(req, ST_INVALID, "meta: more than %d entries or %d bytes", META_MAX,
+                        META_BYTES_MAX);
+    return check_id(req, w);
+}
+
+static enum status check_batch(struct req *req, const struct wish *w)
+{
+    static const char *const names[] = {"explicit_max_ttl", "period", "num_uses", "id"};
+    const bool given[] = {w->explicit_max_s != 0, w->period_s != 0, w->num_uses != 0,
+                          w->in->id[0] != '\0'};
+    for (size_t i = 0; i < ARRAY_LEN(names) && w->batch; i++)
+        if (given[i])
+            return req_fail(req, ST_INVALID, "batch tokens cannot have \"%s\" set", names[i]);
+    return ST_OK;
+}
+
+static enum status choose_type(struct req *req, struct wish *w)
+{
+    const char *type = w->in->type;
+    const char *of_role = w->role != NULL ? w->role->token_type : "default-service";
+    if (strcmp(of_role, AUTH_TYPE_SERVICE) == 0 || strcmp(of_role, AUTH_TYPE_BATCH) == 0)
+        type = of_role; /* the role decides */
+    else if (type[0] == '\0')
+        type = strcmp(of_role, "default-batch") == 0 ? AUTH_TYPE_BATCH : AUTH_TYPE_SERVICE;
+    w->batch = strcmp(type, AUTH_TYPE_BATCH) == 0;
+    if (!w->batch && strcmp(type, AUTH_TYPE_SERVICE) != 0)
+        return req_fail(req, ST_INVALID, "invalid 'type' value: service or batch is expected");
+    return ST_OK;
+}
+
+/* The smaller one of those that are given. */
+static int64_t stricter(int64_t a, int64_t b)
+{
+    return a == 0 ? b : b == 0 ? a : MIN(a, b);
+}
+
+static void apply_role(struct req *req, struct wish *w)
+{
+    const struct token_role *role = w->role;
+    w->period_s = stricter(w->in->period, role != NULL ? role->token_period : 0);
+    w->num_uses = stricter(w->in->num_uses, role != NULL ? role->token_num_uses : 0);
+    w->explicit_max_s =
+        stricter(w->in->explicit_max_ttl, role != NULL ? role->token_explicit_max_ttl : 0);
+    if (w->explicit_max_s > AUTH_MAX_TTL_S) {
+        req_warn(req,
+                 "Explicit max TTL of %lld seconds is greater than the system's maximum; value is "
+                 "being capped to %lld seconds",
+                 (long long)w->explicit_max_s, (long long)AUTH_MAX_TTL_S);
+        w->explicit_max_s = AUTH_MAX_TTL_S;
+    }
+}
+
+/* "token", or "token-" and the name with everything but letters, digits and '-' made '-'. */
+static const char *display_name(struct req *req, const char *wanted)
+{
+    char *name = arena_format(req->arena, wanted[0] != '\0' ? "token-%s" : "token", wanted);
+    if (name == NULL)
+        return NULL;
+    for (char *c = name; *c != '\0'; c++)
+        if (!((*c >= '0' && *c <= '9') || (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z')))
+            *c = '-';
+    size_t len = strlen(name);
+    while (name[len - 1] == '-')
+        name[--len] = '\0';
+    return name;
+}
+
+/* When it ends; a root token may never. */
+static enum status choose_end(struct req *req, const struct wish *w, struct auth_token *token)
+{
+    struct reason warning = {{0}};
+    int64_t wanted_s = w->in->ttl;
+
+    if (is_root(&token->policies) && wanted_s == 0 && w->period_s == 0) {
+        wanted_s = w->explicit_max_s;
+        if (wanted_s == 0 && req->token->expire_ms != 0)
+            return req_fail(req, ST_INVALID,
+                            "expiring root tokens cannot create non-expiring root tokens");
+        if (wanted_s == 0) {
+            token->renewable = false;
+            return ST_OK;
+        }
+    }
+    struct token_ttl ttl = {
+        .wanted_s = wanted_s,
+        .default_s = AUTH_DEFAULT_TTL_S,
+        .max_s = AUTH_MAX_TTL_S,
+        .explicit_max_s = w->explicit_max_s,
+        .period_s = w->period_s,
+        .created_ms = req->now_ms,
+        .now_ms = req->now_ms,
+    };
+    token->expire_ms = token_ttl_end_ms(&ttl, &warning);
+    token->creation_ttl_s = (token->expire_ms - req->now_ms) / 1000;
+    if (warning.text[0] != '\0')
+        req_warn(req, "%s", warning.text);
+    return ST_OK;
+}
+
+static enum status describe(struct req *req, const struct wish *w, struct auth_token *token)
+{
+    const struct token_create *in = w->in;
+    const char *suffix = w->role != NULL ? w->role->path_suffix : "";
+
+    *token = (struct auth_token){
+        .parent = w->orphan ? "" : req->token->id,
+        .display_name = display_name(req, in->display_name),
+        .path = arena_format(req->arena, suffix[0] != '\0' ? "%s/%s" : "%s",
+                             (const char *)req->path.data, suffix),
+        .type = w->batch ? AUTH_TYPE_BATCH : AUTH_TYPE_SERVICE,
+        .role = w->role_name,
+        .entity_id = w->orphan ? "" : req->token->entity_id,
+        .meta = in->meta,
+        .created_ms = req->now_ms,
+        .explicit_max_ttl_s = w->explicit_max_s,
+        .period_s = w->period_s,
+        .num_uses = w->num_uses,
+        .depth = w->orphan ? 0 : req->token->depth + 1,
+        .renewable = in->renewable && !w->batch && (w->role == NULL || w->role->renewable),
+    };
+    if (token->display_name == NULL || token->path == NULL)
+        return ST_NOMEM;
+    TRY(token_policies(req, in, w->role, &w->asker, &token->policies));
+    if (w->batch && is_root(&token->policies))
+        return req_fail(req, ST_INVALID, "batch tokens cannot be root tokens");
+    return choose_end(req, w, token);
+}
+
+static enum status create(struct req *req, struct wish *w)
+{
+    const struct auth_scope scope = req_scope(req);
+    const char *bearer = NULL;
+    struct auth_token token;
+
+    w->in = req_body(req);
+    w->asker = (struct token_asker){.parent = req->token, .sudo = token_has_sudo(req)};
+    w->orphan = w->orphan || w->in->no_parent || (w->role != NULL && w->role->orphan);
+    TRY(check_asker(req, w));
+    TRY(check_fields(req, w));
+    TRY(choose_type(req, w));
+    apply_role(req, w);
+    TRY(check_batch(req, w));
+    TRY(describe(req, w, &token));
+    if (w->in->id[0] != '\0')
+        bearer = w->in->id;
+    enum status st = auth_token_create(&scope, req->env, &token, &bearer);
+    if (st == ST_EXISTS)
+        return req_fail(req, ST_INVALID, "cannot create a token with a duplicate ID");
+    if (st == ST_BUSY && bearer == w->in->id)
+        return req_fail(req, ST_INVALID, "a token of this ID is still being revoked");
+    if (st == ST_TOO_BIG)
+        return req_fail(req, ST_INVALID,
+                        "a batch token must carry all of this, and would be "
+                        "longer than %d bytes",
+                        AUTH_TOKEN_MAX);
+    TRY(st);
+    return token_reply_auth(req, bearer, &token);
+}
+
+enum status token_create_child(struct req *req)
+{
+    return create(req, &(struct wish){.role_name = ""});
+}
+
+enum status token_create_orphan(struct req *req)
+{
+    return create(req, &(struct wish){.role_name = "", .orphan = true});
+}
+
+enum status token_create_by_role(struct req *req)
+{
+    struct token_role role;
+    const char *name = req_param(req, "role");
+    enum status st = token_role_load(req, name, &role);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "unknown role %s", name);
+    TRY(st);
+    return create(req, &(struct wish){.role = &role, .role_name = name});
+}

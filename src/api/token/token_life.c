@@ -1,0 +1,200 @@
+#include "api/token/token.h"
+#include "auth/namespace.h"
+#include "auth/token_ttl.h"
+
+/* Finding the token a request is about. Those that have ended are not there. */
+
+static enum status by_bearer(struct req *req, const char *bearer, struct auth_token *ret_token)
+{
+    const struct auth_scope scope = req_scope(req);
+    if (bearer[0] == '\0')
+        return req_fail(req, ST_INVALID, "missing token ID");
+    enum status st = auth_token_load(&scope, bytes_str(bearer), ret_token);
+    return st == ST_DENIED ? ST_NOT_FOUND : st;
+}
+
+static enum status by_accessor(struct req *req, const char *accessor, struct auth_token *ret_token)
+{
+    const struct auth_scope scope = req_scope(req);
+    if (accessor[0] == '\0')
+        return req_fail(req, ST_INVALID, "missing accessor");
+    enum status st = auth_token_find(&scope, accessor, ret_token);
+    return st == ST_NOT_FOUND ? req_fail(req, ST_INVALID, "invalid accessor") : st;
+}
+
+/* Itself, as it is after this use. */
+static enum status itself(struct req *req, struct auth_token *ret_token)
+{
+    const struct auth_scope scope = req_scope(req);
+    if (auth_token_is_batch(req->token)) {
+        *ret_token = *req->token;
+        return ST_OK;
+    }
+    return auth_token_load_id(&scope, req->token->id, ret_token);
+}
+
+/* Renewing */
+
+static enum status find_end(struct req *req, const struct auth_token *token, int64_t increment_s,
+                            int64_t *ret_end_ms)
+{
+    struct reason warning = {{0}};
+    struct token_ttl ttl = {
+        .wanted_s = increment_s,
+        .own_s = token->creation_ttl_s,
+        .default_s = AUTH_DEFAULT_TTL_S,
+        .max_s = AUTH_MAX_TTL_S,
+        .explicit_max_s = token->explicit_max_ttl_s,
+        .period_s = token->period_s,
+        .created_ms = token->created_ms,
+        .now_ms = req->now_ms,
+    };
+    if (token->role[0] != '\0') {
+        struct token_role role;
+        enum status st = token_role_load(req, token->role, &role);
+        if (st == ST_NOT_FOUND)
+            return req_fail(req, ST_INVALID,
+                            "original token role \"%.100s\" could not be found, not renewing",
+                            token->role);
+        TRY(st);
+        if (role.token_period != 0)
+            ttl.period_s = role.token_period;
+    }
+    *ret_end_ms = token_ttl_end_ms(&ttl, &warning);
+    if (warning.text[0] != '\0')
+        req_warn(req, "%s", warning.text);
+    return ST_OK;
+}
+
+static enum status renew(struct req *req, const char *bearer, const struct auth_token *token,
+                         int64_t increment_s)
+{
+    const struct auth_scope scope = req_scope(req);
+    struct auth_token renewed = *token;
+
+    if (auth_token_is_batch(token))
+        return req_fail(req, ST_INVALID, "batch tokens cannot be renewed");
+    if (!token->renewable)
+        return req_fail(req, ST_INVALID, "lease is not renewable");
+    TRY(find_end(req, token, increment_s, &renewed.expire_ms));
+    renewed.renewed_ms = req->now_ms;
+    TRY(auth_token_update(&scope, token, &renewed));
+    return token_reply_auth(req, bearer, &renewed);
+}
+
+static enum status not_found(struct req *req, enum status st)
+{
+    return st == ST_NOT_FOUND ? req_fail(req, ST_INVALID, "token not found") : st;
+}
+
+enum status token_renew(struct req *req)
+{
+    const struct token_named *in = req_body(req);
+    struct auth_token token;
+    enum status st = by_bearer(req, in->token, &token);
+    if (st != ST_OK)
+        return not_found(req, st);
+    return renew(req, in->token, &token, in->increment);
+}
+
+enum status token_renew_self(struct req *req)
+{
+    const struct token_named *in = req_body(req);
+    struct auth_token token;
+    enum status st = itself(req, &token);
+    if (st != ST_OK)
+        return not_found(req, st);
+    const char *bearer = arena_str(req->arena, req->bearer);
+    return bearer == NULL ? ST_NOMEM : renew(req, bearer, &token, in->increment);
+}
+
+enum status token_renew_accessor(struct req *req)
+{
+    const struct token_named *in = req_body(req);
+    struct auth_token token;
+    TRY(by_accessor(req, in->accessor, &token));
+    return renew(req, "", &token, in->increment);
+}
+
+/* Ending */
+
+static enum status end(struct req *req, const struct auth_token *token, enum token_end how)
+{
+    const struct auth_scope scope = req_scope(req);
+    if (auth_token_is_batch(token))
+        return req_fail(req, ST_INVALID, "batch tokens cannot be revoked");
+    return token_tree_end(&scope, token, how);
+}
+
+enum status token_revoke(struct req *req)
+{
+    const struct token_named *in = req_body(req);
+    struct auth_token token;
+    enum status st = by_bearer(req, in->token, &token);
+    if (st == ST_NOT_FOUND)
+        return ST_OK; /* revoked is what it shall be */
+    TRY(st);
+    return end(req, &token, TOKEN_END_TREE);
+}
+
+enum status token_revoke_self(struct req *req)
+{
+    struct auth_token token;
+    enum status st = itself(req, &token);
+    if (st == ST_NOT_FOUND)
+        return ST_OK; /* this was its last use */
+    TRY(st);
+    return end(req, &token, TOKEN_END_TREE);
+}
+
+enum status token_revoke_accessor(struct req *req)
+{
+    const struct token_named *in = req_body(req);
+    struct auth_token token;
+    TRY(by_accessor(req, in->accessor, &token));
+    return end(req, &token, TOKEN_END_TREE);
+}
+
+enum status token_revoke_orphan(struct req *req)
+{
+    const struct token_named *in = req_body(req);
+    struct auth_token token;
+    if (!token_has_sudo(req))
+        return req_fail(req, ST_INVALID, "root or sudo privileges required to revoke and orphan");
+    enum status st = by_bearer(req, in->token, &token);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "token to revoke not found");
+    TRY(st);
+    return end(req, &token, TOKEN_END_CHILDREN);
+}
+
+/* The rest */
+
+enum status token_accessors(struct req *req)
+{
+    struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
+    struct bytes prefix;
+    size_t n = 0;
+
+    if (iter == NULL)
+        return ST_NOMEM;
+    TRY(auth_key(req->arena, req->ns, "accessor", BYTES(""), NULL, &prefix));
+    TRY(state_scan(req->txn, prefix, (struct bytes){0}, iter));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "keys");
+    text_open_list(&w);
+    for (; state_iter_next(iter); n++)
+        text_put_bytes(&w, bytes_from(iter->key, prefix.len));
+    text_close(&w);
+    text_close(&w);
+    return n != 0 ? req_reply_end(req) : ST_NOT_FOUND;
+}
+
+enum status token_tidy(struct req *req)
+{
+    req->reply.http = 202;
+    req_warn(req, "Nothing was left to start: what expired or revoked tokens leave is deleted by "
+                  "the active node all the time.");
+    return ST_OK;
+}

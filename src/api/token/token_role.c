@@ -1,0 +1,218 @@
+#include "api/token/token.h"
+#include "auth/namespace.h"
+#include "auth/policy.h"
+
+#define ROLE_KIND "tokenrole"
+
+static const struct field role_fields[] = {
+    FIELD(struct token_role, allowed_policies, STRINGS,
+          .help = "Policies a token may ask for; none: those of its parent."),
+    FIELD(struct token_role, disallowed_policies, STRINGS, .help = "Policies it may not have."),
+    FIELD(struct token_role, allowed_policies_glob, STRINGS,
+          .help = "As allowed_policies; '*' stands for anything."),
+    FIELD(struct token_role, disallowed_policies_glob, STRINGS,
+          .help = "As disallowed_policies; '*' stands for anything."),
+    FIELD(struct token_role, orphan, BOOL, .help = "Tokens have no parent."),
+    FIELD(struct token_role, renewable, BOOL, .preset = "true", .help = "Tokens may be renewed."),
+    FIELD(struct token_role, path_suffix, STRING, .preset = "",
+          .help = "Added to the path that tokens are shown with."),
+    FIELD(struct token_role, allowed_entity_aliases, STRINGS, .help = "Not available."),
+    FIELD(struct token_role, token_bound_cidrs, STRINGS, .help = "Not available."),
+    FIELD(struct token_role, token_period, DURATION,
+          .help = "Tokens live this long after each renewal, without an end."),
+    FIELD(struct token_role, token_explicit_max_ttl, DURATION,
+          .help = "Tokens end this long after they were made, whatever else is said."),
+    FIELD(struct token_role, token_no_default_policy, BOOL,
+          .help = "The policy \"default\" is not added."),
+    FIELD(struct token_role, token_num_uses, INT, .help = "How often tokens may be used; 0: any."),
+    FIELD(struct token_role, token_type, STRING, .preset = "default-service",
+          .help = "service, batch, default-service or default-batch."),
+};
+const struct schema token_role_schema = SCHEMA(struct token_role, role_fields);
+
+/* Names that older clients use. */
+static const char *const old_names[][2] = {
+    {"period", "token_period"},
+    {"explicit_max_ttl", "token_explicit_max_ttl"},
+    {"bound_cidrs", "token_bound_cidrs"},
+};
+
+static enum status role_key(struct req *req, const char *name, struct bytes *ret_key)
+{
+    return auth_key(req->arena, req->ns, ROLE_KIND, bytes_str(name), NULL, ret_key);
+}
+
+/* The stored record as a tree. ST_NOT_FOUND. */
+static enum status load_tree(struct req *req, const char *name, const struct text_value **ret_tree)
+{
+    struct bytes key;
+    struct state_value stored;
+    TRY(role_key(req, name, &key));
+    TRY(state_get(req->txn, key, &stored));
+    enum status st = text_json_parse(req->arena, stored.value, ret_tree, NULL);
+    if (st == ST_OK && (*ret_tree)->kind != TEXT_OBJECT)
+        st = ST_CORRUPT;
+    return st == ST_OK || st == ST_NOMEM ? st : ST_CORRUPT;
+}
+
+static enum status decode(struct req *req, const struct text_value *tree,
+                          struct token_role *ret_role)
+{
+    struct schema_fault fault;
+    enum status st = schema_decode(&token_role_schema, tree, req->arena, ret_role, &fault);
+    return st == ST_INVALID ? ST_CORRUPT : st;
+}
+
+enum status token_role_load(struct req *req, const char *name, struct token_role *ret_role)
+{
+    const struct text_value *tree;
+    TRY(load_tree(req, name, &tree));
+    return decode(req, tree, ret_role);
+}
+
+enum status token_role_exists(struct req *req)
+{
+    struct bytes key;
+    TRY(role_key(req, req_param(req, "role"), &key));
+    return state_exists(req->txn, key);
+}
+
+enum status token_role_read(struct req *req)
+{
+    const char *name = req_param(req, "role");
+    struct token_role role;
+    TRY(token_role_load(req, name, &role));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "name", name);
+    for (size_t i = 0; i < token_role_schema.n; i++) {
+        const struct field *f = &token_role_schema.fields[i];
+        const struct schema one = {.fields = f, .n = 1, .size = sizeof role};
+        CLEANUP(buf_done) struct buf text = {0};
+        struct text_writer inner = {.out = &text};
+        schema_encode(&one, &role, &inner);
+        TRY(buf_status(&text));
+        size_t skip = strlen("{\"\":") + strlen(f->name);
+        text_key(&w, f->name);
+        text_put_raw(&w, bytes_of(text.data + skip, text.len - skip - 1));
+    }
+    text_member_int(&w, "period", role.token_period);
+    text_member_int(&w, "explicit_max_ttl", role.token_explicit_max_ttl);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static struct bytes current_name(struct bytes name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(old_names); i++)
+        if (text_is(name, old_names[i][0]))
+            return bytes_str(old_names[i][1]);
+    return name;
+}
+
+/* Copy the members of `from` that `to` does not have yet. */
+static enum status add_members(struct req *req, struct text_value *to,
+                               const struct text_value *from)
+{
+    TEXT_FOR (member, from) {
+        struct bytes name = current_name(member->name);
+        const char *text = arena_str(req->arena, name);
+        if (text == NULL)
+            return ST_NOMEM;
+        if (text_get(to, text) != NULL || member->kind == TEXT_NULL)
+            continue;
+        struct text_value *copy = text_value_new(req->arena, to, member->kind, name);
+        if (copy == NULL)
+            return ST_NOMEM;
+        copy->text = member->text;
+        copy->truth = member->truth;
+        copy->line = member->line;
+        copy->first = member->first;
+        copy->last = member->last;
+        copy->n = member->n;
+    }
+    return ST_OK;
+}
+
+static enum status validate(struct req *req, const struct token_role *role)
+{
+    static const char *const types[] = {"service", "batch", "default-service", "default-batch"};
+    size_t i = 0;
+    while (i < ARRAY_LEN(types) && strcmp(types[i], role->token_type) != 0)
+        i++;
+    if (i == ARRAY_LEN(types))
+        return req_fail(req, ST_INVALID, "invalid 'token_type' value");
+    if (role->token_num_uses < 0)
+        return req_fail(req, ST_INVALID, "'token_num_uses' cannot be negative");
+    if (role->token_bound_cidrs.n != 0)
+        return req_fail(req, ST_INVALID, "token_bound_cidrs: not available");
+    if (role->allowed_entity_aliases.n != 0)
+        return req_fail(req, ST_INVALID, "allowed_entity_aliases: there are no entities");
+    if (strcmp(role->token_type, "batch") == 0 &&
+        (role->token_period != 0 || role->token_num_uses != 0 || role->token_explicit_max_ttl != 0))
+        return req_fail(req, ST_INVALID,
+                        "'token_type' cannot be 'batch' with a period, an explicit max ttl or a "
+                        "number of uses");
+    if (strpbrk(role->path_suffix, "\n\t /") != NULL || strlen(role->path_suffix) > 200)
+        return req_fail(req, ST_INVALID, "path_suffix: one segment of a path is expected");
+    return ST_OK;
+}
+
+/* Fields that are not given stay as they are. */
+enum status token_role_write(struct req *req)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    struct text_writer w = {.out = &record, .plain = true};
+    const char *name = req_param(req, "role");
+    const struct text_value *stored;
+    struct text_value *merged = text_value_new(req->arena, NULL, TEXT_OBJECT, BYTES(""));
+    struct schema_fault fault;
+    struct token_role role;
+    struct bytes key;
+
+    if (merged == NULL)
+        return ST_NOMEM;
+    TRY(add_members(req, merged, req->data));
+    enum status st = load_tree(req, name, &stored);
+    if (st == ST_OK)
+        st = add_members(req, merged, stored);
+    if (st != ST_NOT_FOUND)
+        TRY(st);
+    st = schema_decode(&token_role_schema, merged, req->arena, &role, &fault);
+    if (st == ST_INVALID)
+        return req_fail(req, st, "Field validation failed: %s: %s", fault.field, fault.why.text);
+    TRY(st);
+    TRY(validate(req, &role));
+    schema_encode(&token_role_schema, &role, &w);
+    TRY(buf_status(&record));
+    TRY(role_key(req, name, &key));
+    return state_put(req->txn, key, buf_bytes(&record));
+}
+
+enum status token_role_delete(struct req *req)
+{
+    struct bytes key;
+    TRY(role_key(req, req_param(req, "role"), &key));
+    return state_delete(req->txn, key);
+}
+
+enum status token_role_list(struct req *req)
+{
+    struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
+    struct bytes prefix;
+    size_t n = 0;
+
+    if (iter == NULL)
+        return ST_NOMEM;
+    TRY(role_key(req, "", &prefix));
+    TRY(state_scan(req->txn, prefix, (struct bytes){0}, iter));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "keys");
+    text_open_list(&w);
+    for (; state_iter_next(iter); n++)
+        text_put_bytes(&w, bytes_from(iter->key, prefix.len));
+    text_close(&w);
+    text_close(&w);
+    return n != 0 ? req_reply_end(req) : ST_NOT_FOUND;
+}

@@ -1,0 +1,137 @@
+#include "api/token/token.h"
+#include "text/time.h"
+
+static void put_strings(struct text_writer *w, const char *name, const struct field_strings *list)
+{
+    text_key(w, name);
+    text_open_list(w);
+    for (size_t i = 0; i < list->n; i++)
+        text_put_str(w, list->items[i]);
+    text_close(w);
+}
+
+static void put_map(struct text_writer *w, const char *name, const struct field_map *map)
+{
+    text_key(w, name);
+    if (map->n == 0) {
+        text_put_null(w);
+        return;
+    }
+    text_open_object(w);
+    for (size_t i = 0; i < map->n; i++)
+        text_member_str(w, map->pairs[2 * i], map->pairs[2 * i + 1]);
+    text_close(w);
+}
+
+static enum status put_time(struct text_writer *w, const char *name, int64_t ms)
+{
+    CLEANUP(buf_done) struct buf time = {0};
+    text_key(w, name);
+    text_time_put(&time, ms);
+    TRY(buf_status(&time));
+    text_put_bytes(w, buf_bytes(&time));
+    return ST_OK;
+}
+
+/* Seconds until it ends; 0: never. */
+static int64_t remaining_s(const struct auth_token *token, int64_t now_ms)
+{
+    return token->expire_ms == 0 ? 0 : MAX(token->expire_ms - now_ms, INT64_C(0)) / 1000;
+}
+
+static enum status put_times(struct text_writer *w, const struct auth_token *token, int64_t now_ms)
+{
+    text_member_int(w, "creation_time", token->created_ms / 1000);
+    text_member_int(w, "creation_ttl", token->creation_ttl_s);
+    if (token->expire_ms != 0) {
+        TRY(put_time(w, "expire_time", token->expire_ms));
+        TRY(put_time(w, "issue_time", token->created_ms));
+    } else {
+        text_member_null(w, "expire_time");
+    }
+    text_member_int(w, "ttl", remaining_s(token, now_ms));
+    text_member_int(w, "explicit_max_ttl", token->explicit_max_ttl_s);
+    if (token->period_s != 0)
+        text_member_int(w, "period", token->period_s);
+    if (token->renewed_ms == 0)
+        return ST_OK;
+    TRY(put_time(w, "last_renewal", token->renewed_ms));
+    text_member_int(w, "last_renewal_time", token->renewed_ms / 1000);
+    return ST_OK;
+}
+
+/* `bearer` is "" for those who only know the accessor. */
+static enum status reply_lookup(struct req *req, struct bytes bearer,
+                                const struct auth_token *token)
+{
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "id");
+    text_put_bytes(&w, bearer);
+    text_member_str(&w, "accessor", token->accessor);
+    put_strings(&w, "policies", &token->policies);
+    text_member_str(&w, "path", token->path);
+    put_map(&w, "meta", &token->meta);
+    text_member_str(&w, "display_name", token->display_name);
+    text_member_int(&w, "num_uses", token->num_uses);
+    text_member_bool(&w, "orphan", token->orphan);
+    text_member_bool(&w, "renewable", token->renewable);
+    TRY(put_times(&w, token, req->now_ms));
+    if (token->role[0] != '\0')
+        text_member_str(&w, "role", token->role);
+    text_member_str(&w, "entity_id", token->entity_id);
+    text_member_str(&w, "type", token->type);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+enum status token_lookup_self(struct req *req)
+{
+    return reply_lookup(req, req->bearer, req->token);
+}
+
+enum status token_lookup(struct req *req)
+{
+    const struct token_named *in = req_body(req);
+    const struct auth_scope scope = req_scope(req);
+    struct auth_token token;
+    if (in->token[0] == '\0')
+        return token_lookup_self(req);
+    enum status st = auth_token_load(&scope, bytes_str(in->token), &token);
+    if (st == ST_DENIED)
+        return req_fail(req, ST_DENIED, "bad token");
+    TRY(st);
+    return reply_lookup(req, bytes_str(in->token), &token);
+}
+
+enum status token_lookup_accessor(struct req *req)
+{
+    const struct token_named *in = req_body(req);
+    const struct auth_scope scope = req_scope(req);
+    struct auth_token token;
+    enum status st = auth_token_find(&scope, in->accessor, &token);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "invalid accessor");
+    TRY(st);
+    return reply_lookup(req, BYTES(""), &token);
+}
+
+enum status token_reply_auth(struct req *req, const char *bearer, const struct auth_token *token)
+{
+    struct text_writer w = req_reply_auth_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "client_token", bearer);
+    text_member_str(&w, "accessor", token->accessor);
+    put_strings(&w, "policies", &token->policies);
+    put_strings(&w, "token_policies", &token->policies);
+    put_map(&w, "metadata", &token->meta);
+    text_member_int(&w, "lease_duration", remaining_s(token, req->now_ms));
+    text_member_bool(&w, "renewable", token->renewable);
+    text_member_str(&w, "entity_id", token->entity_id);
+    text_member_str(&w, "token_type", token->type);
+    text_member_bool(&w, "orphan", token->orphan);
+    text_member_null(&w, "mfa_requirement");
+    text_member_int(&w, "num_uses", token->num_uses);
+    text_close(&w);
+    return req_reply_auth_end(req);
+}

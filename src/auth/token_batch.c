@@ -1,0 +1,65 @@
+#include "auth/token_batch.h"
+#include "auth/namespace.h"
+#include "auth/token_record.h"
+#include "text/encode.h"
+
+enum { PREFIX_LEN = sizeof TOKEN_BATCH_PREFIX - 1 };
+
+/* What the encryption is bound to: a key that nothing is stored at. */
+static enum status bound_to(struct arena *arena, const char *ns, struct bytes *ret_key)
+{
+    return auth_key(arena, ns, "batch", BYTES("token"), NULL, ret_key);
+}
+
+bool token_batch_is(struct bytes bearer)
+{
+    return bytes_has_prefix(bearer, BYTES(TOKEN_BATCH_PREFIX));
+}
+
+enum status token_batch_seal(struct state_txn *txn, struct barrier_seat *seat, const char *ns,
+                             const struct auth_token *token, const char **ret_bearer)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    struct bytes key;
+
+    ASSERT(auth_token_is_batch(token) && token->accessor[0] == '\0');
+    token_record_put(token, &record);
+    TRY(buf_status(&record));
+    size_t len = record.len + BARRIER_OVERHEAD;
+    if (PREFIX_LEN + TEXT_BASE64_LEN(len) > AUTH_TOKEN_MAX)
+        return ST_TOO_BIG;
+    uint8_t *sealed = arena_alloc(txn->arena, len);
+    char *bearer = arena_alloc(txn->arena, PREFIX_LEN + TEXT_BASE64_LEN(len) + 1);
+    if (sealed == NULL || bearer == NULL)
+        return ST_NOMEM;
+    TRY(bound_to(txn->arena, ns, &key));
+    TRY(barrier_encrypt(seat, key, buf_bytes(&record), sealed));
+    memcpy(bearer, TOKEN_BATCH_PREFIX, PREFIX_LEN);
+    (void)text_base64_put(bytes_of(sealed, len), TEXT_BASE64_URL, bearer + PREFIX_LEN);
+    *ret_bearer = bearer;
+    return ST_OK;
+}
+
+enum status token_batch_open(struct state_txn *txn, const char *ns, struct bytes bearer,
+                             struct auth_token *ret_token)
+{
+    struct bytes text = bytes_from(bearer, PREFIX_LEN), key, record;
+    struct auth_token token;
+    size_t len = 0;
+
+    ASSERT(token_batch_is(bearer));
+    uint8_t *sealed = arena_alloc(txn->arena, TEXT_BASE64_BYTES(text.len));
+    if (sealed == NULL)
+        return ST_NOMEM;
+    if (text_base64_parse(text, sealed, &len) != ST_OK)
+        return ST_DENIED;
+    TRY(bound_to(txn->arena, ns, &key));
+    enum status st = state_open(txn, key, bytes_of(sealed, len), &record);
+    if (st == ST_OK)
+        st = token_record_read(record, txn->arena, &token);
+    if (st == ST_CORRUPT || (st == ST_OK && !auth_token_is_batch(&token)))
+        return ST_DENIED;
+    TRY(st);
+    *ret_token = token;
+    return ST_OK;
+}

@@ -1,0 +1,135 @@
+#include "auth/token_record.h"
+
+enum { FORMAT = 1, FLAG_RENEWABLE = 1, FLAG_BATCH = 2, FLAGS = 3 };
+
+static void put_text(struct buf *out, const char *text)
+{
+    ASSERT(text != NULL);
+    buf_add_block(out, bytes_of(text, strlen(text) + 1));
+}
+
+static void put_number(struct buf *out, int64_t n)
+{
+    ASSERT(n >= 0);
+    buf_add_varint(out, (uint64_t)n);
+}
+
+void token_record_put(const struct auth_token *t, struct buf *out)
+{
+    buf_add_u8(out, FORMAT);
+    buf_add_u8(out, (uint8_t)((t->renewable ? FLAG_RENEWABLE : 0) |
+                              (auth_token_is_batch(t) ? FLAG_BATCH : 0)));
+    put_number(out, t->expire_ms);
+    put_text(out, t->parent);
+    buf_add_varint(out, t->depth);
+    put_number(out, t->created_ms);
+    put_number(out, t->renewed_ms);
+    put_number(out, t->creation_ttl_s);
+    put_number(out, t->explicit_max_ttl_s);
+    put_number(out, t->period_s);
+    put_number(out, t->num_uses);
+    put_text(out, t->accessor);
+    put_text(out, t->display_name);
+    put_text(out, t->path);
+    put_text(out, t->role);
+    put_text(out, t->entity_id);
+    buf_add_varint(out, t->policies.n);
+    for (size_t i = 0; i < t->policies.n; i++)
+        put_text(out, t->policies.items[i]);
+    buf_add_varint(out, t->meta.n);
+    for (size_t i = 0; i < 2 * t->meta.n; i++)
+        put_text(out, t->meta.pairs[i]);
+}
+
+static const char *read_text(struct reader *r)
+{
+    struct bytes block = reader_block(r);
+    if (block.len == 0 || memchr(block.data, 0, block.len) != block.data + block.len - 1) {
+        r->failed = true;
+        return "";
+    }
+    return (const char *)block.data;
+}
+
+static int64_t read_number(struct reader *r)
+{
+    uint64_t n = reader_varint(r);
+    if (n > INT64_MAX)
+        r->failed = true;
+    return n > INT64_MAX ? 0 : (int64_t)n;
+}
+
+/* `n` times `each` texts. */
+static enum status read_texts(struct reader *r, struct arena *arena, size_t each,
+                              const char *const **ret_items, size_t *ret_n)
+{
+    uint64_t n = reader_varint(r);
+    if (r->failed || n > reader_left(r)) { /* a text takes two bytes at least */
+        r->failed = true;
+        return ST_OK; /* reader_end tells */
+    }
+    const char **items = arena_alloc(arena, (size_t)n * each * sizeof *items + 1);
+    if (items == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < n * each; i++)
+        items[i] = read_text(r);
+    *ret_items = items;
+    *ret_n = (size_t)n;
+    return ST_OK;
+}
+
+static uint8_t read_head(struct reader *r, int64_t *ret_expire_ms, const char **ret_parent)
+{
+    uint8_t format = reader_u8(r), flags = reader_u8(r);
+    if (format != FORMAT || (flags & ~FLAGS) != 0)
+        r->failed = true;
+    *ret_expire_ms = read_number(r);
+    *ret_parent = read_text(r);
+    return flags;
+}
+
+enum status token_record_head(struct bytes record, int64_t *ret_expire_ms, const char **ret_parent)
+{
+    struct reader r = reader_of(record);
+    int64_t expire_ms;
+    const char *parent;
+    (void)read_head(&r, &expire_ms, &parent); /* the flags matter to nobody here */
+    if (r.failed)
+        return ST_CORRUPT;
+    *ret_expire_ms = expire_ms;
+    *ret_parent = parent;
+    return ST_OK;
+}
+
+enum status token_record_read(struct bytes record, struct arena *arena,
+                              struct auth_token *ret_token)
+{
+    struct reader r = reader_of(record);
+    struct auth_token t = {.id = ""};
+
+    uint8_t flags = read_head(&r, &t.expire_ms, &t.parent);
+    t.renewable = (flags & FLAG_RENEWABLE) != 0;
+    t.type = (flags & FLAG_BATCH) != 0 ? AUTH_TYPE_BATCH : AUTH_TYPE_SERVICE;
+    uint64_t depth = reader_varint(&r);
+    t.depth = (unsigned)depth;
+    t.created_ms = read_number(&r);
+    t.renewed_ms = read_number(&r);
+    t.creation_ttl_s = read_number(&r);
+    t.explicit_max_ttl_s = read_number(&r);
+    t.period_s = read_number(&r);
+    t.num_uses = read_number(&r);
+    t.accessor = read_text(&r);
+    t.display_name = read_text(&r);
+    t.path = read_text(&r);
+    t.role = read_text(&r);
+    t.entity_id = read_text(&r);
+    TRY(read_texts(&r, arena, 1, &t.policies.items, &t.policies.n));
+    TRY(read_texts(&r, arena, 2, &t.meta.pairs, &t.meta.n));
+    if (reader_end(&r) != ST_OK || depth > AUTH_TOKEN_DEPTH_MAX)
+        return ST_CORRUPT;
+    t.policies.given = t.meta.given = true;
+    t.orphan = t.parent[0] == '\0';
+    t.limited = t.num_uses != 0;
+    *ret_token = t;
+    return ST_OK;
+}

@@ -1,0 +1,34 @@
+#include "auth/token_ttl.h"
+
+static int64_t first_given(int64_t a, int64_t b, int64_t c)
+{
+    return a != 0 ? a : b != 0 ? b : c;
+}
+
+int64_t token_ttl_end_ms(const struct token_ttl *t, struct reason *warning)
+{
+    bool periodic = t->period_s != 0;
+    int64_t max_s = t->max_s;
+
+    ASSERT(t->max_s > 0 && t->default_s > 0 && t->now_ms >= t->created_ms);
+    if (t->explicit_max_s != 0)
+        max_s = MIN(max_s, t->explicit_max_s);
+    int64_t ttl_s = periodic ? t->period_s : first_given(t->wanted_s, t->own_s, t->default_s);
+    if (ttl_s > max_s) {
+        reason_set(warning,
+                   "TTL of \"%llds\" exceeded the effective max_ttl of \"%llds\"; TTL value is "
+                   "capped accordingly",
+                   (long long)ttl_s, (long long)max_s);
+        ttl_s = max_s;
+    }
+    int64_t end_ms = t->now_ms + ttl_s * 1000;
+    if (periodic && t->explicit_max_s == 0)
+        return end_ms;
+    int64_t last_ms = t->created_ms + max_s * 1000;
+    if (end_ms > last_ms && t->now_ms != t->created_ms)
+        reason_set(warning,
+                   "TTL of \"%llds\" exceeded the effective max_ttl of \"%llds\"; TTL value is "
+                   "capped accordingly",
+                   (long long)ttl_s, (long long)(MAX(last_ms - t->now_ms, INT64_C(0)) / 1000));
+    return MIN(end_ms, last_ms);
+}

@@ -1,0 +1,619 @@
+#include "router/world.h"
+
+#include "auth/namespace.h"
+#include "auth/token_tree.h"
+
+static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
+static struct world w;
+static char root[64];
+
+static int open_world(void **ctx)
+{
+    (void)ctx;
+    world_open(&w, apis, ARRAY_LEN(apis));
+    world_init(&w);
+    (void)snprintf(root, sizeof root, "%s", w.token);
+    return 0;
+}
+
+static int close_world(void **ctx)
+{
+    (void)ctx;
+    world_close(&w);
+    return 0;
+}
+
+/* A call that speaks for `token`. */
+static struct test_call *as(const char *token, enum http_method method, const char *path,
+                            const char *body)
+{
+    static struct test_call t;
+    static char target[300];
+    (void)snprintf(target, sizeof target, "/v1/%s", path);
+    test_call_done(&t);
+    test_call_init(&t, method, target, body);
+    test_call_header(&t, "x-secrets-token", token);
+    world_handle(&w, &t);
+    return &t;
+}
+
+static struct test_call *post(const char *token, const char *path, const char *body)
+{
+    return as(token, METHOD_POST, path, body);
+}
+
+static const char *text(const struct test_call *t)
+{
+    return (const char *)t->body.data;
+}
+
+/* A string member of the last answer. */
+static void copy_member(const struct test_call *t, const char *name, char *out, size_t room)
+{
+    char key[64];
+    (void)snprintf(key, sizeof key, "\"%s\":\"", name);
+    const char *at = strstr(text(t), key);
+    if (at == NULL)
+        fail_msg("no %s in %d %s", name, t->http, text(t));
+    else
+        (void)snprintf(out, room, "%.*s", (int)strcspn(at + strlen(key), "\""), at + strlen(key));
+}
+
+struct made {
+    char token[AUTH_TOKEN_MAX + 1], accessor[64];
+};
+
+static struct made make_at(const char *by, const char *path, const char *body)
+{
+    struct made m;
+    struct test_call *t = post(by, path, body);
+    if (t->http != 200)
+        fail_msg("%s %s: %d %s", path, body, t->http, text(t));
+    copy_member(t, "client_token", m.token, sizeof m.token);
+    copy_member(t, "accessor", m.accessor, sizeof m.accessor);
+    return m;
+}
+
+static struct made make(const char *by, const char *body)
+{
+    return make_at(by, "auth/token/create", body);
+}
+
+static int status_of(const char *token)
+{
+    return as(token, METHOD_GET, "auth/token/lookup-self", NULL)->http;
+}
+
+static void expect(struct test_call *t, int http, const char *part)
+{
+    if (t->http != http || (part != NULL && strstr(text(t), part) == NULL))
+        fail_msg("wanted %d %s, have %d %s", http, part != NULL ? part : "", t->http, text(t));
+}
+
+static const char *about(const char *name, const char *value)
+{
+    static char body[AUTH_TOKEN_MAX + 64];
+    (void)snprintf(body, sizeof body, "{\"%s\":\"%s\"}", name, value);
+    return body;
+}
+
+static void saved(struct state_commit *c, enum status st)
+{
+    (void)c;
+    assert_status(st, ST_OK);
+}
+
+/* One round of the active node's background work; false: there was nothing to do. */
+static bool upkeep(void)
+{
+    struct arena arena = {0};
+    struct state_txn txn;
+    struct state_commit commit = {.done = saved};
+    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+    assert_status(token_tree_upkeep(&txn, 1700000000000 + w.later_ms), ST_OK);
+    bool due = state_staged(&txn);
+    if (due)
+        assert_status(state_commit(&txn, &commit), ST_OK);
+    state_end(&txn);
+    clock_run(&w.env);
+    if (due)
+        state_commit_done(&commit);
+    arena_done(&arena);
+    return due;
+}
+
+static unsigned count_keys(void)
+{
+    struct store_pin pin;
+    struct store_iter *iter = mem_alloc(sizeof *iter);
+    unsigned n = 0;
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    store_iter_init(iter, &pin, BYTES("s/ns/"), BYTES(""));
+    while (store_iter_next(iter))
+        n++;
+    store_unpin(&pin);
+    mem_free(iter);
+    return n;
+}
+
+static unsigned clean_up(void)
+{
+    unsigned rounds = 0;
+    while (upkeep())
+        assert_true(++rounds < 1000);
+    return rounds;
+}
+
+/* Creating */
+
+static void a_created_token_works_and_is_described(void **ctx)
+{
+    (void)ctx;
+    struct test_call *t = post(root, "auth/token/create",
+                               "{\"policies\":\"b, A\",\"meta\":{\"k\":\"v\"},\"ttl\":\"1h\","
+                               "\"display_name\":\"ci / x!\",\"num_uses\":\"0\"}");
+    expect(t, 200,
+           "\"policies\":[\"a\",\"b\",\"default\"],\"token_policies\":[\"a\",\"b\","
+           "\"default\"],\"metadata\":{\"k\":\"v\"},\"lease_duration\":3600,"
+           "\"renewable\":true,\"entity_id\":\"\",\"token_type\":\"service\","
+           "\"orphan\":false,\"mfa_requirement\":null,\"num_uses\":0}");
+    struct made m;
+    copy_member(t, "client_token", m.token, sizeof m.token);
+    assert_true(strncmp(m.token, "hvs.", 4) == 0);
+    t = post(root, "auth/token/lookup", about("token", m.token));
+    expect(t, 200, "\"display_name\":\"token-ci---x\"");
+    expect(t, 200,
+           "\"creation_ttl\":3600,\"expire_time\":\"2023-11-14T23:13:20Z\","
+           "\"issue_time\":\"2023-11-14T22:13:20Z\",\"ttl\":3600,");
+    expect(t, 200, "\"path\":\"auth/token/create\",\"meta\":{\"k\":\"v\"}");
+}
+
+static void create_refuses_what_is_not_allowed(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *body, *says;
+    } cases[] = {
+        {"{\"type\":\"other\"}", "invalid 'type'"},
+        {"{\"num_uses\":-1}", "negative"},
+        {"{\"ttl\":\"soon\"}", "ttl"},
+        {"{\"ttl\":-5}", "ttl"},
+        {"{\"entity_alias\":\"x\"}", "entity_alias"},
+        {"{\"id\":\"a.b\"}", "id: "},
+        {"{\"id\":\"a b\"}", "id: "},
+        {"{\"type\":\"batch\",\"period\":60}", "batch tokens cannot have \\\"period\\\""},
+        {"{\"type\":\"batch\",\"num_uses\":2}", "batch tokens cannot have \\\"num_uses\\\""},
+        {"{\"type\":\"batch\",\"explicit_max_ttl\":2}", "explicit_max_ttl"},
+        {"{\"type\":\"batch\",\"id\":\"x\"}", "batch tokens cannot have \\\"id\\\""},
+        {"{\"type\":\"batch\"}", "batch tokens cannot be root tokens"},
+        {"{\"policies\":[\"response-wrapping\"]}", "response-wrapping"},
+        {"[1]", NULL},
+    };
+    unsigned keys = count_keys();
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        expect(post(root, "auth/token/create", cases[i].body), 400, cases[i].says);
+    expect(post(root, "auth/token/create/none", "{}"), 400, "unknown role none");
+    assert_int_equal(count_keys(), keys);
+}
+
+static void an_id_may_be_chosen_once(void **ctx)
+{
+    (void)ctx;
+    struct made m = make(root, "{\"id\":\"my-own\"}");
+    assert_string_equal(m.token, "my-own");
+    assert_int_equal(status_of("my-own"), 200);
+    expect(post(root, "auth/token/create", "{\"id\":\"my-own\"}"), 400, "duplicate");
+    assert_int_equal(post(root, "auth/token/revoke", "{\"token\":\"my-own\"}")->http, 204);
+    expect(post(root, "auth/token/create", "{\"id\":\"my-own\"}"), 400, "still being revoked");
+    clean_up();
+    make(root, "{\"id\":\"my-own\"}");
+}
+
+static void a_root_token_makes_root_tokens_that_end(void **ctx)
+{
+    (void)ctx;
+    struct test_call *t = post(root, "auth/token/create", NULL);
+    expect(t, 200, "\"policies\":[\"root\"]");
+    expect(t, 200, "\"lease_duration\":0,\"renewable\":false");
+    struct made ending = make(root, "{\"ttl\":60}");
+    expect(post(ending.token, "auth/token/create", "{}"), 400, "expiring root tokens");
+    make(ending.token, "{\"ttl\":30}");
+}
+
+static void a_ttl_is_cut_with_a_warning(void **ctx)
+{
+    (void)ctx;
+    expect(post(root, "auth/token/create", "{\"ttl\":\"1000h\"}"), 200,
+           "\"warnings\":[\"TTL of \\\"3600000s\\\" exceeded");
+    expect(post(root, "auth/token/create", "{\"ttl\":\"2h\",\"explicit_max_ttl\":\"1h\"}"), 200,
+           "\"lease_duration\":3600,");
+    expect(post(root, "auth/token/create", "{\"policies\":\"a\"}"), 200,
+           "\"lease_duration\":2764800,");
+}
+
+/* Life */
+
+static void a_token_ends_at_its_time_and_not_before(void **ctx)
+{
+    (void)ctx;
+    w.later_ms = 777;
+    struct made m = make(root, "{\"ttl\":10}");
+    w.later_ms = 10776;
+    assert_int_equal(status_of(m.token), 200);
+    assert_false(upkeep());
+    w.later_ms = 10777;
+    assert_int_equal(status_of(m.token), 403);
+    expect(post(root, "auth/token/lookup", about("token", m.token)), 403, "bad token");
+    expect(post(root, "auth/token/lookup-accessor", about("accessor", m.accessor)), 400,
+           "invalid accessor");
+    expect(post(root, "auth/token/renew", about("token", m.token)), 400, "token not found");
+    assert_true(upkeep());
+    assert_int_equal(status_of(m.token), 403);
+}
+
+static void renewing_counts_from_now_up_to_the_maximum(void **ctx)
+{
+    (void)ctx;
+    struct made m = make(root, "{\"ttl\":60,\"explicit_max_ttl\":100}");
+    w.later_ms = 30000;
+    expect(post(m.token, "auth/token/renew-self", NULL), 200, "\"lease_duration\":60,");
+    expect(post(m.token, "auth/token/renew-self", "{\"increment\":\"20s\"}"), 200,
+           "\"lease_duration\":20,");
+    expect(post(root, "auth/token/renew-accessor", about("accessor", m.accessor)), 200,
+           "\"client_token\":\"\"");
+    w.later_ms = 80000;
+    expect(post(root, "auth/token/renew", about("token", m.token)), 200, "\"lease_duration\":20,");
+    expect(as(m.token, METHOD_GET, "auth/token/lookup-self", NULL), 200,
+           "\"last_renewal\":\"2023-11-14T22:14:40Z\",\"last_renewal_time\":1700000080");
+    w.later_ms = 99999;
+    assert_int_equal(status_of(m.token), 200);
+    w.later_ms = 100000;
+    assert_int_equal(status_of(m.token), 403);
+    clean_up();
+}
+
+static void a_periodic_token_lives_as_long_as_it_is_renewed(void **ctx)
+{
+    (void)ctx;
+    struct made m = make(root, "{\"period\":\"1h\",\"policies\":\"a\"}");
+    expect(post(root, "auth/token/lookup", about("token", m.token)), 200, "\"period\":3600");
+    for (int i = 0; i < 1000; i++) {
+        w.later_ms += 3599000;
+        expect(post(root, "auth/token/renew", about("token", m.token)), 200,
+               "\"lease_duration\":3600,");
+        assert_false(upkeep());
+    }
+    w.later_ms += 3600000;
+    expect(post(root, "auth/token/renew", about("token", m.token)), 400, "token not found");
+}
+
+static void what_is_not_renewable_is_not_renewed(void **ctx)
+{
+    (void)ctx;
+    struct made m = make(root, "{\"renewable\":\"false\",\"ttl\":60}");
+    expect(post(m.token, "auth/token/renew-self", NULL), 400, "lease is not renewable");
+    expect(post(root, "auth/token/renew-self", NULL), 400, "lease is not renewable");
+    expect(post(root, "auth/token/renew", "{\"token\":\"nothing\"}"), 400, "token not found");
+    expect(post(root, "auth/token/renew", NULL), 400, "missing token ID");
+    expect(post(root, "auth/token/renew-accessor", "{\"accessor\":\"x\"}"), 400,
+           "invalid accessor");
+}
+
+/* Trees */
+
+static void a_revoked_token_takes_all_below_it_along_at_once(void **ctx)
+{
+    (void)ctx;
+    unsigned keys = count_keys();
+    struct made a = make(root, "{\"ttl\":600}"), b = make(a.token, "{\"ttl\":600}"),
+                c = make(b.token, "{\"ttl\":600}"), other = make(root, NULL);
+    struct made batch = make(b.token, "{\"type\":\"batch\",\"policies\":\"x\",\"ttl\":600}");
+    assert_int_equal(status_of(c.token), 200);
+    assert_int_equal(post(batch.token, "auth/token/lookup-self", NULL)->http, 403); /* no policy */
+    expect(post(root, "auth/token/lookup", about("token", batch.token)), 200, "\"type\":\"batch\"");
+    assert_int_equal(post(root, "auth/token/revoke", about("token", a.token))->http, 204);
+    assert_int_equal(status_of(a.token), 403);
+    assert_int_equal(status_of(b.token), 403);
+    assert_int_equal(status_of(c.token), 403);
+    expect(post(root, "auth/token/lookup", about("token", batch.token)), 403, "bad token");
+    expect(post(root, "auth/token/renew-accessor", about("accessor", c.accessor)), 400, NULL);
+    assert_int_equal(status_of(other.token), 200);
+    clean_up();
+    assert_int_equal(post(root, "auth/token/revoke", about("token", other.token))->http, 204);
+    clean_up();
+    assert_int_equal(count_keys(), keys);
+}
+
+static void orphans_survive_their_parent(void **ctx)
+{
+    (void)ctx;
+    unsigned keys = count_keys();
+    struct made a = make(root, "{\"ttl\":600}"), b = make(a.token, "{\"ttl\":600}"),
+                c = make(b.token, "{\"ttl\":600}");
+    struct made o = make_at(a.token, "auth/token/create-orphan", "{\"ttl\":600}");
+    assert_int_equal(post(root, "auth/token/revoke-orphan", about("token", a.token))->http, 204);
+    for (int i = 0; i < 2; i++) { /* before and after the clean-up */
+        assert_int_equal(status_of(a.token), 403);
+        expect(as(b.token, METHOD_GET, "auth/token/lookup-self", NULL), 200, "\"orphan\":true");
+        expect(as(c.token, METHOD_GET, "auth/token/lookup-self", NULL), 200, "\"orphan\":false");
+        expect(as(o.token, METHOD_GET, "auth/token/lookup-self", NULL), 200, "\"orphan\":true");
+        clean_up();
+    }
+    expect(post(root, "auth/token/revoke-orphan", about("token", a.token)), 400, "not found");
+    assert_int_equal(post(b.token, "auth/token/revoke-self", NULL)->http, 204);
+    assert_int_equal(status_of(c.token), 403);
+    assert_int_equal(post(root, "auth/token/revoke-accessor", about("accessor", o.accessor))->http,
+                     204);
+    clean_up();
+    assert_int_equal(count_keys(), keys);
+}
+
+static void an_expired_parent_takes_its_children_along(void **ctx)
+{
+    (void)ctx;
+    unsigned keys = count_keys();
+    struct made a = make(root, "{\"ttl\":10}"), b = make(a.token, "{\"ttl\":600}");
+    w.later_ms = 9999;
+    assert_int_equal(status_of(b.token), 200);
+    w.later_ms = 10000;
+    assert_int_equal(status_of(b.token), 403);
+    clean_up();
+    assert_int_equal(count_keys(), keys);
+}
+
+static void a_large_tree_is_deleted_in_steps(void **ctx)
+{
+    (void)ctx;
+    unsigned keys = count_keys();
+    struct made top = make(root, "{\"ttl\":600}"), below = top;
+    for (int i = 0; i < 150; i++) {
+        below = make(top.token, "{\"ttl\":600}");
+        if (i % 50 == 0)
+            make(below.token, "{\"ttl\":600}");
+    }
+    assert_int_equal(
+        post(root, "auth/token/revoke-accessor", about("accessor", top.accessor))->http, 204);
+    assert_true(upkeep());
+    assert_int_equal(status_of(below.token), 403); /* deleted or not */
+    assert_true(clean_up() >= 2);
+    assert_int_equal(count_keys(), keys);
+}
+
+static void generations_are_bounded(void **ctx)
+{
+    (void)ctx;
+    struct made m = make(root, "{\"ttl\":600}");
+    for (int i = 0; i < AUTH_TOKEN_DEPTH_MAX - 1; i++)
+        m = make(m.token, "{\"ttl\":600}");
+    assert_int_equal(status_of(m.token), 200);
+    expect(post(m.token, "auth/token/create", "{\"ttl\":600}"), 400, "generations");
+    make_at(m.token, "auth/token/create-orphan", "{\"ttl\":600}");
+}
+
+static void what_a_token_keeps_goes_with_it(void **ctx)
+{
+    (void)ctx;
+    struct arena arena = {0};
+    struct state_txn txn;
+    struct bytes key;
+    struct state_commit commit = {.done = saved};
+    unsigned keys = count_keys();
+    struct made parent = make(root, "{\"ttl\":600}"), m = make(parent.token, "{\"ttl\":600}");
+    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+    struct auth_scope scope = {
+        .txn = &txn, .seat = state_seat(w.state), .ns = "root", .now_ms = 1700000000000};
+    struct auth_token token;
+    assert_status(auth_token_load(&scope, bytes_str(m.token), &token), ST_OK);
+    assert_int_equal(strlen(token.id), AUTH_TOKEN_ID_LEN);
+    assert_status(auth_key(&arena, "root", "cubby", bytes_str(token.id), "a/b", &key), ST_OK);
+    assert_status(state_put(&txn, key, BYTES("x")), ST_OK);
+    assert_status(state_commit(&txn, &commit), ST_OK);
+    state_end(&txn);
+    clock_run(&w.env);
+    state_commit_done(&commit);
+    arena_done(&arena);
+    assert_int_equal(post(root, "auth/token/revoke", about("token", parent.token))->http, 204);
+    clean_up();
+    assert_int_equal(count_keys(), keys);
+}
+
+/* Uses */
+
+static void uses_are_counted_whatever_comes_of_them(void **ctx)
+{
+    (void)ctx;
+    unsigned keys = count_keys();
+    struct made m = make(root, "{\"num_uses\":4,\"ttl\":600}");
+    expect(as(m.token, METHOD_GET, "auth/token/lookup-self", NULL), 200, "\"num_uses\":3");
+    expect(post(m.token, "auth/token/create", NULL), 400, "restricted use");
+    assert_int_equal(as(m.token, METHOD_GET, "no/such/path", NULL)->http, 404);
+    expect(as(m.token, METHOD_GET, "auth/token/lookup-self", NULL), 200, "\"num_uses\":0");
+    assert_int_equal(status_of(m.token), 403);
+    clean_up();
+    assert_int_equal(count_keys(), keys);
+}
+
+static void the_last_use_may_be_anything(void **ctx)
+{
+    (void)ctx;
+    struct made m = make(root, "{\"num_uses\":1,\"ttl\":600}");
+    assert_int_equal(as(m.token, METHOD_PUT, "kv/last", "{\"a\":1}")->http, 204);
+    assert_int_equal(status_of(m.token), 403);
+    m = make(root, "{\"num_uses\":1,\"ttl\":600}");
+    expect(post(m.token, "auth/token/create", "{\"ttl\":1}"), 400, "restricted use");
+    m = make(root, "{\"num_uses\":1,\"ttl\":600}");
+    expect(post(m.token, "auth/token/renew-self", NULL), 400, "token not found");
+    assert_int_equal(status_of(m.token), 403);
+    m = make(root, "{\"num_uses\":1,\"ttl\":600}");
+    assert_int_equal(post(m.token, "auth/token/revoke-self", NULL)->http, 204);
+    assert_int_equal(status_of(m.token), 403);
+    m = make(root, "{\"num_uses\":2,\"ttl\":600}");
+    expect(post(m.token, "auth/token/renew-self", NULL), 200, "\"num_uses\":1");
+    assert_int_equal(status_of(m.token), 200);
+    assert_int_equal(status_of(m.token), 403);
+}
+
+static void a_standby_forwards_what_counts(void **ctx)
+{
+    (void)ctx;
+    struct made m = make(root, "{\"num_uses\":1,\"ttl\":600}");
+    world_standby(&w, true);
+    assert_int_equal(status_of(m.token), 299);
+    expect(as(m.token, METHOD_GET, "sys/internal/state", NULL), 400, "the active node only");
+    w.node.active = true;
+    assert_int_equal(status_of(m.token), 200);
+    assert_int_equal(status_of(m.token), 403);
+}
+
+/* Batch */
+
+static void a_batch_token_is_stored_nowhere(void **ctx)
+{
+    (void)ctx;
+    unsigned keys = count_keys();
+    struct made m = make_at(root, "auth/token/create-orphan",
+                            "{\"type\":\"batch\",\"policies\":\"a\",\"ttl\":60}");
+    assert_true(strncmp(m.token, "hvb.", 4) == 0);
+    assert_string_equal(m.accessor, "");
+    assert_int_equal(count_keys(), keys);
+    struct test_call *t = post(root, "auth/token/lookup", about("token", m.token));
+    expect(t, 200, "\"type\":\"batch\"");
+    expect(t, 200, "\"renewable\":false");
+    expect(post(root, "auth/token/renew", about("token", m.token)), 400, "batch tokens");
+    expect(post(root, "auth/token/revoke", about("token", m.token)), 400, "batch tokens");
+    w.later_ms = 60000;
+    expect(post(root, "auth/token/lookup", about("token", m.token)), 403, "bad token");
+}
+
+static void a_batch_token_that_was_tampered_with_is_no_token(void **ctx)
+{
+    (void)ctx;
+    struct made m = make(root, "{\"type\":\"batch\",\"policies\":\"a\"}");
+    size_t len = strlen(m.token);
+    for (size_t i = 0; i < len; i += 7) {
+        struct made bad = m;
+        bad.token[i] = bad.token[i] == 'A' ? 'B' : 'A';
+        expect(post(root, "auth/token/lookup", about("token", bad.token)), 403, "bad token");
+    }
+    for (size_t cut = 1; cut < len; cut += 5) {
+        struct made bad = m;
+        bad.token[cut] = '\0';
+        expect(post(root, "auth/token/lookup", about("token", bad.token)), 403, "bad token");
+    }
+    expect(post(root, "auth/token/lookup", about("token", m.token)), 200, NULL);
+}
+
+static void a_batch_token_that_would_be_too_long_is_refused(void **ctx)
+{
+    (void)ctx;
+    static char body[6000];
+    memset(body, 'x', sizeof body - 1);
+    static const char start[] = "{\"type\":\"batch\",\"policies\":\"a\",\"meta\":{\"k\":\"";
+    memcpy(body, start, sizeof start - 1);
+    memcpy(body + 5000, "\"}}", 4);
+    expect(post(root, "auth/token/create", body), 400, "longer than 4096");
+}
+
+/* The rest */
+
+static void accessors_are_listed(void **ctx)
+{
+    (void)ctx;
+    struct made m = make(root, NULL);
+    expect(as(root, METHOD_LIST, "auth/token/accessors", NULL), 200, m.accessor);
+    expect(post(root, "auth/token/lookup-accessor", about("accessor", m.accessor)), 200,
+           "\"id\":\"\"");
+    expect(post(root, "auth/token/lookup-accessor", "{\"accessor\":\"a/../b\"}"), 400, "invalid");
+    expect(post(root, "auth/token/revoke-accessor", "{\"accessor\":\"x\"}"), 400, "invalid");
+    expect(post(root, "auth/token/revoke", "{\"token\":\"unknown\"}"), 204, NULL);
+    expect(post(root, "auth/token/tidy", NULL), 202, "\"warnings\":[");
+}
+
+static void a_role_decides_how_its_tokens_are(void **ctx)
+{
+    (void)ctx;
+    expect(as(root, METHOD_LIST, "auth/token/roles", NULL), 404, NULL);
+    expect(post(root, "auth/token/roles/r",
+                "{\"allowed_policies\":\"a,b\",\"orphan\":true,"
+                "\"period\":\"10m\",\"token_num_uses\":3,"
+                "\"path_suffix\":\"s\",\"renewable\":true}"),
+           204, NULL);
+    expect(as(root, METHOD_LIST, "auth/token/roles", NULL), 200, "{\"keys\":[\"r\"]}");
+    struct test_call *t = as(root, METHOD_GET, "auth/token/roles/r", NULL);
+    expect(t, 200, "\"name\":\"r\",\"allowed_policies\":[\"a\",\"b\"],");
+    expect(t, 200, "\"token_period\":600,");
+    expect(t, 200, "\"period\":600,\"explicit_max_ttl\":0}");
+    t = post(root, "auth/token/create/r", NULL);
+    expect(t, 200, "\"policies\":[\"a\",\"b\",\"default\"]");
+    expect(t, 200, "\"lease_duration\":600,");
+    expect(t, 200, "\"orphan\":true,\"mfa_requirement\":null,\"num_uses\":3}");
+    expect(post(root, "auth/token/create/r", "{\"policies\":\"c\"}"), 400, "subset of the role");
+    expect(post(root, "auth/token/roles/r",
+                "{\"disallowed_policies_glob\":\"a*\","
+                "\"token_num_uses\":\"0\"}"),
+           204, NULL);
+    expect(post(root, "auth/token/create/r", "{\"policies\":\"a\"}"), 400, "disallowed");
+    struct made m = make_at(root, "auth/token/create/r", "{\"policies\":\"b\"}");
+    expect(post(root, "auth/token/lookup", about("token", m.token)), 200,
+           "\"path\":\"auth/token/create/r/s\"");
+    expect(post(root, "auth/token/renew", about("token", m.token)), 200, "\"lease_duration\":600,");
+    assert_int_equal(as(root, METHOD_DELETE, "auth/token/roles/r", NULL)->http, 204);
+    expect(post(root, "auth/token/renew", about("token", m.token)), 400, "original token role");
+    expect(as(root, METHOD_GET, "auth/token/roles/r", NULL), 404, NULL);
+}
+
+static void a_role_is_checked_when_it_is_written(void **ctx)
+{
+    (void)ctx;
+    static const char *const bodies[] = {
+        "{\"token_type\":\"x\"}",
+        "{\"token_num_uses\":-1}",
+        "{\"token_bound_cidrs\":\"10.0.0.0/8\"}",
+        "{\"bound_cidrs\":[\"10.0.0.0/8\"]}",
+        "{\"allowed_entity_aliases\":\"e\"}",
+        "{\"token_type\":\"batch\",\"token_period\":60}",
+        "{\"path_suffix\":\"a/b\"}",
+        "{\"token_period\":\"soon\"}",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++)
+        assert_int_equal(post(root, "auth/token/roles/r", bodies[i])->http, 400);
+    expect(as(root, METHOD_GET, "auth/token/roles/r", NULL), 404, NULL);
+    expect(
+        post(root, "auth/token/roles/b", "{\"token_type\":\"batch\",\"allowed_policies\":\"a\"}"),
+        204, NULL);
+    struct made m = make_at(root, "auth/token/create/b", NULL);
+    assert_true(strncmp(m.token, "hvb.", 4) == 0);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_created_token_works_and_is_described),
+        TEST(create_refuses_what_is_not_allowed),
+        TEST(an_id_may_be_chosen_once),
+        TEST(a_root_token_makes_root_tokens_that_end),
+        TEST(a_ttl_is_cut_with_a_warning),
+        TEST(a_token_ends_at_its_time_and_not_before),
+        TEST(renewing_counts_from_now_up_to_the_maximum),
+        TEST(a_periodic_token_lives_as_long_as_it_is_renewed),
+        TEST(what_is_not_renewable_is_not_renewed),
+        TEST(a_revoked_token_takes_all_below_it_along_at_once),
+        TEST(orphans_survive_their_parent),
+        TEST(an_expired_parent_takes_its_children_along),
+        TEST(a_large_tree_is_deleted_in_steps),
+        TEST(generations_are_bounded),
+        TEST(what_a_token_keeps_goes_with_it),
+        TEST(uses_are_counted_whatever_comes_of_them),
+        TEST(the_last_use_may_be_anything),
+        TEST(a_standby_forwards_what_counts),
+        TEST(a_batch_token_is_stored_nowhere),
+        TEST(a_batch_token_that_was_tampered_with_is_no_token),
+        TEST(a_batch_token_that_would_be_too_long_is_refused),
+        TEST(accessors_are_listed),
+        TEST(a_role_decides_how_its_tokens_are),
+        TEST(a_role_is_checked_when_it_is_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
