@@ -3,7 +3,8 @@
 #include "raft/rlog_core_parts.h"
 
 /* The guards once more, where their effect enters libraft: a message that one of them should have
- * changed or kept back does not pass. */
+ * changed or kept back does not pass. Where a planted bug switches a guard off, this goes with it:
+ * the bug must show by what it does. */
 static void check_receive(const struct rlog_core *c, const struct raft_message *m)
 {
     const struct raft_append_entries_result *ar = &m->append_entries_result;
@@ -15,16 +16,16 @@ static void check_receive(const struct rlog_core *c, const struct raft_message *
     case RAFT_APPEND_ENTRIES:
         ASSERT(!leads || ae->term != c->term);
         for (unsigned i = 1; i < ae->n_entries; i++)
-            ASSERT(ae->entries[i].type != RAFT_CHANGE); /* F1 */
-        ASSERT(ae->term < c->term || rlog_core_installing(c) ||
-               ae->prev_log_index >= c->snap.index); /* F7 */
+            ASSERT(planted(PLANT_F1_SPLIT) || ae->entries[i].type != RAFT_CHANGE);
+        ASSERT(planted(PLANT_F7_TRIM) || ae->term < c->term || rlog_core_installing(c) ||
+               ae->prev_log_index >= c->snap.index);
         return;
     case RAFT_APPEND_ENTRIES_RESULT:
         if (leads && ar->term == c->term && raft_match_index(&c->raft, m->server_id, &match) == 0)
-            ASSERT(ar->rejected == 0 || ar->rejected > match); /* F5 */
+            ASSERT(planted(PLANT_F5_REJECT) || ar->rejected == 0 || ar->rejected > match);
         return;
     case RAFT_REQUEST_VOTE_RESULT:
-        ASSERT(c->raft.state == RAFT_CANDIDATE); /* F9 */
+        ASSERT(planted(PLANT_F9_VOTE_STATE) || c->raft.state == RAFT_CANDIDATE);
         return;
     case RAFT_INSTALL_SNAPSHOT:
         ASSERT(!rlog_core_installing(c) && !(leads && m->install_snapshot.term == c->term));
@@ -39,7 +40,7 @@ static void check_submit(const struct rlog_core *c, const struct raft_entry *e)
     ASSERT(c->raft.state == RAFT_LEADER && e->term == c->term);
     if (e->type != RAFT_CHANGE)
         return;
-    ASSERT(rlog_core_term_of(c, c->commit) == c->term); /* F3 */
+    ASSERT(planted(PLANT_F3_CHANGE_READY) || rlog_core_term_of(c, c->commit) == c->term);
     ASSERT(c->raft.configuration_uncommitted_index == 0);
 }
 
@@ -49,7 +50,8 @@ static void check_persisted(const struct rlog_core *c, uint64_t index)
     ASSERT(c->raft.state != RAFT_CANDIDATE);
     ASSERT(index > c->raft.last_stored);
     ASSERT(index <= rlog_core_last(c));
-    ASSERT(c->written_term == 0 || rlog_core_term_of(c, index) == c->written_term);
+    ASSERT(planted(PLANT_R10_PERSISTED) || c->written_term == 0 ||
+           rlog_core_term_of(c, index) == c->written_term);
 }
 
 void rlog_core_check_before(struct rlog_core *c, const struct raft_event *event)
@@ -67,7 +69,8 @@ void rlog_core_check_before(struct rlog_core *c, const struct raft_event *event)
     case RAFT_CONFIGURATION: ASSERT(event->configuration.index > 0); return;
     case RAFT_SUBMIT: check_submit(c, &event->submit.entries[0]); return;
     case RAFT_TRANSFER:
-        ASSERT(rlog_core_match(c, event->transfer.server_id) == rlog_core_last(c));
+        ASSERT(planted(PLANT_TRANSFER_EARLY) ||
+               rlog_core_match(c, event->transfer.server_id) == rlog_core_last(c));
         return;
     case RAFT_START:
     case RAFT_TIMEOUT: return;
@@ -79,8 +82,8 @@ void rlog_core_check_voter(struct rlog_core *c, const struct raft_event *event)
 {
     if (event->type != RAFT_RECEIVE || event->receive.message->type != RAFT_REQUEST_VOTE)
         return;
-    ASSERT(c->raft.state != RAFT_FOLLOWER || raft_last_index(&c->raft) == 0 ||
-           raft_role(&c->raft) == RAFT_VOTER);
+    ASSERT(planted(PLANT_F10_VOTE_ROLE) || c->raft.state != RAFT_FOLLOWER ||
+           raft_last_index(&c->raft) == 0 || raft_role(&c->raft) == RAFT_VOTER);
 }
 
 /* Answers go out with numbers that were set, and true (F4, F6). */
@@ -88,11 +91,11 @@ void rlog_core_check_answer(const struct rlog_core *c, const struct raft_message
 {
     const struct raft_append_entries_result *ar = &m->append_entries_result;
     const struct raft_request_vote_result *vote = &m->request_vote_result;
-    if (m->type == RAFT_APPEND_ENTRIES_RESULT)
+    if (m->type == RAFT_APPEND_ENTRIES_RESULT && !planted(PLANT_F4_STALE_REPLY))
         ASSERT(ar->rejected != 0 ? ar->last_log_index < ar->rejected
                                  : ar->last_log_index <= c->raft.last_stored);
     if (m->type == RAFT_REQUEST_VOTE_RESULT)
-        ASSERT(vote->vote_granted || vote->term >= c->term);
+        ASSERT(planted(PLANT_F6_PREVOTE_TERM) || vote->vote_granted || vote->term >= c->term);
 }
 
 void rlog_core_check_term(const struct rlog_core *c, uint64_t term, uint64_t vote)
@@ -122,7 +125,7 @@ static void check_configuration(const struct rlog_core *c)
 
     if (rlog_core_installing(c))
         return;
-    ASSERT(pending == 0 || pending == newest);
+    ASSERT(planted(PLANT_F1_SPLIT) || pending == 0 || pending == newest);
     ASSERT(have->n == c->conf.n);
     for (unsigned i = 0; i < have->n; i++) {
         const struct rlog_member *m = &c->conf.members[i];

@@ -66,7 +66,8 @@ static void finished(struct cluster *c, enum status st)
     core_say(&c->core, "admin: %s of %s: %s %s", names[a->what], call->member.name, status_name(st),
              call->reason.text);
     a->busy = false;
-    if (st != ST_OK)
+    a->last = st;
+    if (st != ST_OK || a->deaf)
         return;
     if (c->change_kills)
         nemesis_kill_soon(c, cluster_leader(c));
@@ -89,8 +90,10 @@ static void on_admin_done(struct rlog_admin *call, enum status st)
 
 void admin_forget(struct cluster *c, uint64_t process)
 {
-    if (c->admin.busy && c->admin.process == process)
-        c->admin.busy = false; /* whether it happened is not known */
+    if (!c->admin.busy || c->admin.process != process)
+        return;
+    c->admin.busy = false;
+    c->admin.last = ST_UNKNOWN_OUTCOME;
 }
 
 static void ask(struct cluster *c, struct node *leader, enum admin what)
@@ -299,19 +302,41 @@ static void on_tick(struct event *event)
     act(c);
 }
 
-void admin_add_voter(struct cluster *c)
+struct node *admin_newcomer(struct cluster *c)
 {
     struct rlog_status status;
     struct node *leader = cluster_leader(c);
     if (leader == NULL || leader->stopping)
-        return;
+        return NULL;
     rlog_status(leader->rlog, &status);
     uint64_t process = leader->process;
     struct node *n = newcomer(c, &status);
-    if (n == NULL || n->state != NODE_UP || leader->process != process)
-        return;
-    prepare(c, n, RLOG_VOTER, 0);
-    ask(c, leader, ADMIN_ADD);
+    return n != NULL && n->state == NODE_UP && leader->process == process ? n : NULL;
+}
+
+void admin_ask_add(struct cluster *c, struct node *asked, struct node *member, enum rlog_role role)
+{
+    prepare(c, member, role, 0);
+    ask(c, asked, ADMIN_ADD);
+}
+
+void admin_ask_transfer(struct cluster *c, struct node *asked)
+{
+    c->admin.call = (struct rlog_admin){0};
+    ask(c, asked, ADMIN_TRANSFER);
+}
+
+void admin_ask_remove(struct cluster *c, struct node *asked, struct node *member)
+{
+    prepare(c, member, RLOG_VOTER, 0);
+    ask(c, asked, ADMIN_REMOVE);
+}
+
+void admin_add_voter(struct cluster *c)
+{
+    struct node *n = admin_newcomer(c);
+    if (n != NULL)
+        admin_ask_add(c, cluster_leader(c), n, RLOG_VOTER);
 }
 
 void admin_start(struct cluster *c)

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,10 +37,17 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+/* A run that hangs is ended by a signal. Processor time: others may want the machine too. */
+static void time_limit(void)
+{
+    const struct rlimit limit = {SECONDS_MAX, SECONDS_MAX};
+    (void)setrlimit(RLIMIT_CPU, &limit); /* refused: a hang is not found out */
+}
+
 static void child_main(uint64_t seed, const char *profile, uint64_t plants, int to)
 {
     struct passed passed;
-    (void)alarm(SECONDS_MAX); /* a run that hangs is ended by the signal */
+    time_limit();
     core_fail_to(to);
     if (dup2(to, STDERR_FILENO) < 0) /* assertions and sanitizers report there */
         _exit(3);
@@ -143,7 +151,7 @@ bool run_anew(uint64_t seed, const char *profile, const char *plant, uint64_t *r
         return false;
     pid_t pid = fork();
     if (pid == 0) {
-        (void)alarm(SECONDS_MAX); /* as in the other run */
+        time_limit();
         if (dup2(ends[1], STDOUT_FILENO) >= 0 && dup2(ends[1], STDERR_FILENO) >= 0)
             execv("/proc/self/exe", (char *const *)(uintptr_t)args);
         _exit(3);
@@ -188,7 +196,7 @@ static void judge(struct progress *p, const struct child *child)
         return;
     }
     tally_add(&p->tally, &child->verdict.outcome.tally);
-    if (k->twice_each == 0 || child->seed % k->twice_each != 0)
+    if (k->twice_each == 0 || k->plants != 0 || child->seed % k->twice_each != 0)
         return;
     p->compared++;
     if (!run_anew(child->seed, k->profile, NULL, &hash) || hash != child->verdict.outcome.hash) {
@@ -235,7 +243,7 @@ unsigned campaign_run(const struct campaign *k)
     uint64_t begun = 0, ended = 0;
     for (; ended < k->count; ended++) { /* children are collected in the order they began */
         for (; begun < k->count && begun - ended < jobs; begun++)
-            child_start(&children[begun % jobs], k->first + begun, k->profile, 0);
+            child_start(&children[begun % jobs], k->first + begun, k->profile, k->plants);
         child_finish(&children[ended % jobs]);
         judge(&p, &children[ended % jobs]);
     }

@@ -24,6 +24,7 @@ bool run_anew(uint64_t seed, const char *profile, const char *plant, uint64_t *r
 struct campaign {
     uint64_t first, count;
     const char *profile;
+    uint64_t plants;     /* bits of enum plant, in every run */
     unsigned jobs;       /* at once */
     unsigned twice_each; /* every so many seeds run twice and are compared; 0: none */
     bool need_coverage;  /* every branch of recovery must have been reached */

@@ -2,6 +2,7 @@
 
 #include "cluster.h"
 #include "ops.h"
+#include "raft/rlog_wire.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ void check_done(struct cluster *c)
     free(c->check.versions);
     free(c->check.indexes);
     free(c->check.leader_of);
+    free(c->check.asked_for);
 }
 
 /* Make element `at` of a growing, zeroed table exist. */
@@ -73,6 +75,44 @@ static void check_leader(struct node *n, const struct rlog_status *s)
                   "%s is ready in term %" PRIu64 " at %" PRIu64 ", but %" PRIu64
                   " was acknowledged",
                   n->name, s->term, s->commit_index, k->acked_index);
+}
+
+static void term_asked_for(struct cluster *c, uint64_t term)
+{
+    struct check *k = &c->check;
+    if (term >= TERM_MAX)
+        return; /* fails elsewhere */
+    k->asked_for = table_grow(k->asked_for, &k->asked_for_n, (size_t)term, 1);
+    k->asked_for[term] = 1;
+}
+
+void check_sent(struct node *n, struct bytes frame)
+{
+    struct rlog_frame f;
+    if (frame.len < 2 || frame.data[1] != RAFT_REQUEST_VOTE || rlog_wire_decode(frame, &f) != ST_OK)
+        return;
+    if (!f.core.raft.request_vote.pre_vote)
+        term_asked_for(n->cluster, f.core.raft.request_vote.term);
+    rlog_frame_done(&f);
+}
+
+/* A term begins with a candidate. */
+static void check_term(struct node *n, const struct rlog_status *s)
+{
+    struct check *k = &n->cluster->check;
+    unsigned voters = 0;
+    bool self = false;
+    if (s->term == n->seen.term || s->term <= 1)
+        return;
+    for (unsigned i = 0; i < s->n_members; i++) {
+        voters += s->members[i].role == RLOG_VOTER;
+        self = self || (s->members[i].role == RLOG_VOTER && s->members[i].id == s->id);
+    }
+    if (voters == 1 && self)
+        term_asked_for(n->cluster, s->term); /* it votes for itself */
+    if (s->term >= k->asked_for_n || k->asked_for[s->term] == 0)
+        core_fail(&n->cluster->core, "%s is in term %" PRIu64 ", which nobody stood in", n->name,
+                  s->term);
 }
 
 static void check_growth(struct node *n, const struct rlog_status *s)
@@ -165,6 +205,7 @@ void check_started(struct node *n)
     struct rlog_status s;
     rlog_status(n->rlog, &s);
     check_kept(n, &s);
+    term_asked_for(n->cluster, s.term); /* it may have lost its power before it asked */
     reached[REACH_TORN_TAIL] += s.met.torn;
     reached[REACH_TRUNCATION_REPLAY] += s.met.truncations != 0;
     reached[REACH_SLOT_FALLBACK] += s.met.slot_fell_back;
@@ -176,6 +217,7 @@ void check_node(struct node *n)
 {
     struct rlog_status s;
     rlog_status(n->rlog, &s);
+    check_term(n, &s);
     check_growth(n, &s);
     if (s.is_leader)
         check_leader(n, &s);

@@ -64,6 +64,8 @@ struct check {
     size_t indexes_n;
     uint64_t *leader_of; /* by term */
     size_t leader_of_n;
+    uint8_t *asked_for; /* by term: somebody asked for votes in it, or needs nobody's */
+    size_t asked_for_n;
     uint64_t newest_term;                     /* that had a leader */
     uint64_t acked_version, acked_index;      /* highest acknowledged to a client */
     uint64_t acked_register[CHECK_REGISTERS]; /* the same of writes to one register */
@@ -76,6 +78,8 @@ void check_init(struct cluster *c);
 /* The process is about to end: what it vouched for must be there when the next one starts. */
 void check_ending(struct node *n);
 void check_started(struct node *n); /* what the start met on the disk */
+/* A frame is about to leave. */
+void check_sent(struct node *n, struct bytes frame);
 void check_done(struct cluster *c);
 /* After any call into the node's program that changed something. */
 void check_node(struct node *n);

@@ -65,6 +65,8 @@ struct administrator {
     struct event tick;
     struct rlog_admin call;
     bool busy;
+    enum status last; /* how the last one ended */
+    bool deaf;        /* to answers: what was asked may have happened */
     uint64_t process; /* of the node it was asked of */
     enum admin what;
     unsigned slot; /* concerned */
@@ -111,6 +113,11 @@ void admin_start(struct cluster *c);
 /* Ask for anything that must happen before the cluster is whole; false when nothing is left. */
 bool admin_repair(struct cluster *c);
 void admin_add_voter(struct cluster *c);
+/* Ask that node, whatever it is; admin.busy until it is done. */
+void admin_ask_add(struct cluster *c, struct node *asked, struct node *member, enum rlog_role role);
+void admin_ask_transfer(struct cluster *c, struct node *asked); /* to the best voter */
+void admin_ask_remove(struct cluster *c, struct node *asked, struct node *member);
+struct node *admin_newcomer(struct cluster *c); /* runs and is no member; NULL: none could start */
 void admin_forget(struct cluster *c, uint64_t process); /* that process is gone */
 
 /* nemesis.c */
@@ -131,7 +138,14 @@ void clients_stop(struct cluster *c);
 bool clients_idle(const struct cluster *c);
 void clients_check(struct cluster *c); /* histories, at the end */
 
+/* ending.c: arrange what the profile says. */
+void ending_run(struct cluster *c);
+
 /* run.c */
+void cluster_run_for(struct cluster *c, uint64_t ns);
+void cluster_start_all(struct cluster *c);
+/* Until there is a leader and every client was served; the run fails when it takes too long. */
+void cluster_await_service(struct cluster *c, const char *when);
 struct outcome {
     struct tally tally;
     uint64_t hash;

@@ -11,7 +11,8 @@ static const char usage_text[] =
     "sim [--profile NAME] [--plant NAME] [--verbose] SEED   one run\n"
     "sim [--profile NAME] [--jobs N] --campaign FIRST COUNT many runs; fails when a branch of\n"
     "                                                       recovery was never reached\n"
-    "sim [--profile NAME] [--jobs N] --runs FIRST COUNT     many runs\n"
+    "sim [--profile NAME] [--jobs N] [--plant NAME] --runs FIRST COUNT\n"
+    "                                                       many runs\n"
     "sim --seeds FILE                                       runs that once found something\n"
     "sim --planted [NAME]                                   every planted bug must be found\n"
     "sim --self-test                                        the simulator's own parts\n";
@@ -64,14 +65,13 @@ static struct arguments arguments_read(int argc, char **argv)
     return a;
 }
 
-static void plant_one(const char *name)
+static uint64_t plant_bit(const char *name)
 {
 #ifdef HOLDFAST_PLANT
     for (unsigned i = 0; i < PLANTS; i++)
         if (strcmp(plant_name((enum plant)i), name) == 0)
-            plant_mask = 1ull << i;
-    if (plant_mask == 0)
-        exit(usage());
+            return 1ull << i;
+    exit(usage());
 #else
     fprintf(stderr, "sim: built without planted bugs, so not %s\n", name);
     exit(2);
@@ -81,8 +81,12 @@ static void plant_one(const char *name)
 static int run_one(const struct arguments *a, uint64_t seed)
 {
     struct outcome outcome;
+#ifdef HOLDFAST_PLANT
+    plant_mask = a->plant != NULL ? plant_bit(a->plant) : 0;
+#else
     if (a->plant != NULL)
-        plant_one(a->plant);
+        (void)plant_bit(a->plant); /* says that there are none */
+#endif
     cluster_run(seed, a->profile, a->verbose, &outcome);
     printf("seed %" PRIu64 ": %" PRIu64 " operations, %" PRIu64 " elections, %" PRIu64
            " events, %.1f simulated s, hash %016" PRIx64 "\n",
@@ -107,6 +111,7 @@ int main(int argc, char **argv)
         k.first = number(a.rest[1]);
         k.count = number(a.rest[2]);
         k.need_coverage = strcmp(what, "--campaign") == 0;
+        k.plants = a.plant != NULL ? plant_bit(a.plant) : 0;
         return campaign_run(&k) != 0;
     }
     if (strcmp(what, "--seeds") == 0 && a.n_rest == 2)

@@ -73,6 +73,7 @@ static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned 
     struct node *peer = node_by_id(n->cluster, to);
     struct route route = {.from = n->slot, .from_id = n->id, .bulk = bulk};
     bool linked = false;
+    check_sent(n, parts[0]);
     for (unsigned i = 0; i < n->n_peers; i++)
         linked = linked || n->peers[i] == to;
     if (peer == NULL || !linked || n->fs.dead || n->fatal)

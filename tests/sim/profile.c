@@ -272,6 +272,72 @@ static void pin_leaders(struct profile *p)
     p->keys = 2;
 }
 
+/* One leader, and a network that loses, repeats and mixes up. */
+static void pin_reject(struct profile *p)
+{
+    p->founders = 3;
+    p->ordered = false;
+    p->election_ms = 1000;
+    p->heartbeat_ms = 100;
+    p->delay_ms_max = 10;
+    p->late_permille = 150;
+    p->late_ms_max = 400;
+    p->lose_permille = 60;
+    p->repeat_permille = 100;
+    p->sync_ns_max = 100 * SIM_US;
+    p->clients = 6;
+    p->think_ms_max = 60;
+    p->value_bytes_max = 100;
+    p->drift_ppm_max = 0;
+    p->ending = ENDING_ALL;
+    memset(p->admin_weight, 0, sizeof p->admin_weight);
+    memset(p->fault_weight, 0, sizeof p->fault_weight);
+    p->fault_weight[FAULT_CLOCK] = 10;
+    p->fault_weight[FAULT_NET] = 1;
+}
+
+/* Four voters of which two leaders make different clusters. */
+static void pin_rivals(struct profile *p)
+{
+    p->founders = 4;
+    p->members_max = 6;
+    p->election_ms = 300;
+    p->heartbeat_ms = 30;
+    p->sync_ns_max = MIN(p->sync_ns_max, 5 * (uint64_t)SIM_MS);
+    p->fault_every_ms = 1000;
+    p->fault_weight[FAULT_DAMAGE] = 0;
+    memset(p->admin_weight, 0, sizeof p->admin_weight);
+    p->ending = ENDING_RIVALS;
+}
+
+/* Leadership moves under load. */
+static void pin_handover(struct profile *p)
+{
+    p->founders = 3;
+    p->clients = 24;
+    p->think_ms_max = 3;
+    p->election_ms = 300;
+    p->heartbeat_ms = 30;
+    p->sync_ns_max = 5 * (uint64_t)SIM_MS;
+    p->fault_every_ms = 1000;
+    memset(p->admin_weight, 0, sizeof p->admin_weight);
+    p->ending = ENDING_HANDOVER;
+}
+
+/* A voter's log is damaged while it is off. */
+static void pin_amnesia(struct profile *p)
+{
+    p->founders = 3;
+    p->snapshot_log_bytes = 8192 * 1024;
+    p->segment_bytes = 256 * 1024;
+    p->election_ms = 300;
+    p->heartbeat_ms = 30;
+    p->fault_every_ms = 1000;
+    p->fault_weight[FAULT_DAMAGE] = 0;
+    memset(p->admin_weight, 0, sizeof p->admin_weight);
+    p->ending = ENDING_AMNESIA;
+}
+
 /* Nothing goes wrong: to look at a run. */
 static void pin_calm(struct profile *p)
 {
@@ -298,6 +364,10 @@ static const struct {
             {"join", pin_join},
             {"whole", pin_whole},
             {"leaders", pin_leaders},
+            {"reject", pin_reject},
+            {"rivals", pin_rivals},
+            {"handover", pin_handover},
+            {"amnesia", pin_amnesia},
             {"calm", pin_calm}};
 
 const char *profile_name(unsigned i)

@@ -24,9 +24,14 @@ static void run_until(struct cluster *c, uint64_t until_ns)
     c->core.now_ns = MAX(c->core.now_ns, until_ns);
 }
 
+void cluster_run_for(struct cluster *c, uint64_t ns)
+{
+    run_until(c, c->core.now_ns + ns);
+}
+
 static void run_for(struct cluster *c, uint64_t ms)
 {
-    run_until(c, c->core.now_ns + ms * SIM_MS);
+    cluster_run_for(c, ms * SIM_MS);
 }
 
 static uint64_t faults_so_far(const struct cluster *c)
@@ -61,7 +66,7 @@ static void run_faults(struct cluster *c)
                   c->tally.ops_ok, faults_so_far(c));
 }
 
-static void start_all(struct cluster *c)
+void cluster_start_all(struct cluster *c)
 {
     for (unsigned i = 0; i < SLOTS; i++)
         if (c->nodes[i].state == NODE_DOWN)
@@ -104,7 +109,7 @@ static bool leader_writes(struct cluster *c)
     return s.ready && clients_probe(c, leader);
 }
 
-static void await_service(struct cluster *c, const char *when)
+void cluster_await_service(struct cluster *c, const char *when)
 {
     uint64_t step = MAX(c->profile.election_ms / 10, 10u);
     uint64_t limit = c->core.now_ns + SERVICE_ELECTIONS * c->profile.election_ms * (uint64_t)SIM_MS;
@@ -124,93 +129,6 @@ static void await_service(struct cluster *c, const char *when)
         }
         run_for(c, 50);
     }
-}
-
-/* Voters of the newest leader that have their data; 0 when there is none, or its voters change. */
-static unsigned sound_voters(struct cluster *c, struct node **ret)
-{
-    struct rlog_status s;
-    struct node *leader = cluster_leader(c);
-    unsigned n = 0;
-    if (leader == NULL || c->admin.busy)
-        return 0;
-    rlog_status(leader->rlog, &s);
-    for (unsigned i = 0; i < s.n_members; i++) {
-        struct node *m = node_by_id(c, s.members[i].id);
-        if (s.members[i].role != RLOG_VOTER)
-            continue;
-        if (m == NULL || m->damaged || m->removed)
-            return 0;
-        ret[n++] = m;
-    }
-    return n;
-}
-
-/* Some voters, fewer than half, stay switched off. */
-static void ending_minority(struct cluster *c)
-{
-    struct node *voters[RLOG_MEMBERS_MAX];
-    unsigned n = sound_voters(c, voters), n_off = 0;
-    bool off[SLOTS] = {0};
-    for (unsigned i = 0; i < n && n_off < (n - 1) / 2; i++)
-        if (voters[i]->state == NODE_DOWN || rng_chance(&c->rng, 500)) {
-            off[voters[i]->slot] = true;
-            n_off++;
-        }
-    for (unsigned i = 0; i < SLOTS; i++) {
-        struct node *m = &c->nodes[i];
-        if (off[i] && m->process != 0)
-            node_power_off(m, SIM_MS);
-        if (off[i])
-            core_cancel(&c->core, &m->restart);
-        else if (m->state == NODE_DOWN)
-            node_start(m);
-    }
-}
-
-static void ending_usurper(struct cluster *c)
-{
-    struct node *voters[RLOG_MEMBERS_MAX];
-    start_all(c);
-    await_service(c, "after the faults");
-    if (sound_voters(c, voters) < 3)
-        return;
-    nemesis_isolate(c, cluster_leader(c));
-    c->leader_dies = true;
-    for (unsigned ms = 0; ms < 10 * c->profile.election_ms && c->leader_dies; ms++)
-        run_for(c, 1);
-    c->leader_dies = false;
-    run_for(c, 1);
-    sim_net_heal(&c->net);
-}
-
-static void ending_change(struct cluster *c)
-{
-    struct node *voters[RLOG_MEMBERS_MAX];
-    start_all(c);
-    await_service(c, "after the faults");
-    if (sound_voters(c, voters) < 2)
-        return;
-    c->change_kills = true;
-    c->net.lose_permille = 300;
-    admin_add_voter(c);
-    for (unsigned ms = 0; ms < 10 * c->profile.election_ms && c->admin.busy; ms++)
-        run_for(c, 1);
-    c->change_kills = false;
-    run_for(c, 1);
-    c->net.lose_permille = 0;
-}
-
-static void end(struct cluster *c)
-{
-    switch (c->profile.ending) {
-    case ENDING_MINORITY: ending_minority(c); break;
-    case ENDING_USURPER: ending_usurper(c); break;
-    case ENDING_CHANGE: ending_change(c); break;
-    case ENDING_ALL:
-    case ENDINGS: return;
-    }
-    await_service(c, "with a minority switched off");
 }
 
 static void await_whole(struct cluster *c)
@@ -299,9 +217,9 @@ void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcom
     run_faults(c);
     nemesis_stop(c);
     core_say(&c->core, "the faults are over");
-    end(c);
-    start_all(c);
-    await_service(c, "after the faults");
+    ending_run(c);
+    cluster_start_all(c);
+    cluster_await_service(c, "after the faults");
     await_whole(c);
     clients_check(c);
     c->tally.runs = 1;
