@@ -1,8 +1,10 @@
 #include "router/mount.h"
 #include "auth/namespace.h"
 #include "auth/token.h"
+#include "text/utf8.h"
 
 #define MOUNT_KIND "mount"
+#define DATA_KIND "data"
 
 enum { ACCESSOR_DIGITS = 8 };
 
@@ -14,8 +16,27 @@ static const struct field mount_fields[] = {
     FIELD(struct mount, options, MAP),
     FIELD_NAMED("default_lease_ttl", struct mount, default_lease_ttl_s, INT),
     FIELD_NAMED("max_lease_ttl", struct mount, max_lease_ttl_s, INT),
+    FIELD(struct mount, local, BOOL, .omit = true),
+    FIELD(struct mount, seal_wrap, BOOL, .omit = true),
+    FIELD(struct mount, external_entropy_access, BOOL, .omit = true),
+    FIELD(struct mount, force_no_cache, BOOL, .omit = true),
+    FIELD(struct mount, listing_visibility, STRING, .omit = true),
+    FIELD(struct mount, token_type, STRING, .omit = true),
+    FIELD(struct mount, audit_non_hmac_request_keys, STRINGS, .omit = true),
+    FIELD(struct mount, audit_non_hmac_response_keys, STRINGS, .omit = true),
+    FIELD(struct mount, passthrough_request_headers, STRINGS, .omit = true),
+    FIELD(struct mount, allowed_response_headers, STRINGS, .omit = true),
+    FIELD(struct mount, upgraded_ms, INT, .omit = true),
 };
 const struct schema mount_schema = SCHEMA(struct mount, mount_fields);
+
+const char *mount_option(const struct mount *mount, const char *name)
+{
+    for (size_t i = 0; i < mount->options.n; i++)
+        if (strcmp(mount->options.pairs[2 * i], name) == 0)
+            return mount->options.pairs[2 * i + 1];
+    return NULL;
+}
 
 static enum status decode(struct arena *arena, struct bytes path, struct bytes stored,
                           struct mount *ret_mount)
@@ -53,17 +74,82 @@ enum status mount_find(struct state_txn *txn, const char *ns, struct bytes path,
     return ST_NOT_FOUND;
 }
 
-enum status mount_create(struct state_txn *txn, struct env *env, const char *ns,
-                         struct mount *mount)
+enum status mount_get(struct state_txn *txn, const char *ns, const char *path,
+                      struct mount *ret_mount)
+{
+    struct state_value stored;
+    struct bytes key;
+    ASSERT(path[0] != '\0' && path[strlen(path) - 1] == '/');
+    TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_str(path), NULL, &key));
+    TRY(state_get(txn, key, &stored));
+    return decode(txn->arena, bytes_str(path), stored.value, ret_mount);
+}
+
+enum status mount_path(struct arena *arena, const char *text, const char **ret_path,
+                       struct reason *reason)
+{
+    unsigned segments = 0;
+    size_t len;
+    text += strspn(text, "/");
+    for (const char *p = text; *p != '\0'; p += len + (p[len] == '/')) {
+        len = strcspn(p, "/");
+        if (len == 0 || p[0] == ' ' || p[len - 1] == ' ' || ++segments > MOUNT_SEGMENTS_MAX) {
+            reason_set(reason, "a mount path has 1 to %d segments, none empty or with space around",
+                       MOUNT_SEGMENTS_MAX);
+            return ST_INVALID;
+        }
+    }
+    len = strlen(text);
+    if (len == 0 || len > MOUNT_PATH_MAX || !text_printable(bytes_str(text))) {
+        reason_set(reason, "a mount path has 1 to %d bytes that show", MOUNT_PATH_MAX);
+        return ST_INVALID;
+    }
+    *ret_path = arena_format(arena, text[len - 1] == '/' ? "%s" : "%s/", text);
+    return *ret_path != NULL ? ST_OK : ST_NOMEM;
+}
+
+enum status mount_conflict(struct state_txn *txn, const char *ns, const char *path,
+                           const char **ret_path)
+{
+    struct state_iter *iter = arena_alloc(txn->arena, sizeof *iter);
+    struct bytes prefix;
+    struct mount above;
+
+    if (iter == NULL)
+        return ST_NOMEM;
+    enum status st = mount_find(txn, ns, bytes_str(path), &above);
+    if (st == ST_OK)
+        *ret_path = above.path;
+    if (st != ST_NOT_FOUND)
+        return st;
+    TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_str(path), NULL, &prefix));
+    TRY(state_scan(txn, prefix, (struct bytes){0}, iter));
+    if (!state_iter_next(iter))
+        return ST_NOT_FOUND;
+    *ret_path = arena_str(txn->arena, bytes_from(iter->key, prefix.len - strlen(path)));
+    return *ret_path != NULL ? ST_OK : ST_NOMEM;
+}
+
+static enum status save(struct state_txn *txn, const char *ns, const struct mount *mount,
+                        const char *path)
 {
     CLEANUP(buf_done) struct buf record = {0};
     struct text_writer w = {.out = &record};
     struct bytes key;
-    char uuid[AUTH_UUID_LEN + 1], digits[AUTH_UUID_LEN + 1];
+    ASSERT(path[0] != '\0' && path[strlen(path) - 1] == '/');
+    TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_str(path), NULL, &key));
+    schema_encode(&mount_schema, mount, &w);
+    TRY(buf_status(&record));
+    return state_put(txn, key, buf_bytes(&record));
+}
 
-    ASSERT(mount->path[0] != '\0' && mount->path[strlen(mount->path) - 1] == '/');
-    TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_str(mount->path), NULL, &key));
-    enum status st = state_exists(txn, key);
+enum status mount_create(struct state_txn *txn, struct env *env, const char *ns,
+                         struct mount *mount)
+{
+    char uuid[AUTH_UUID_LEN + 1], digits[AUTH_UUID_LEN + 1];
+    const char *other;
+
+    enum status st = mount_conflict(txn, ns, mount->path, &other);
     if (st != ST_NOT_FOUND)
         return st == ST_OK ? ST_EXISTS : st;
     auth_uuid(env, uuid);
@@ -73,9 +159,39 @@ enum status mount_create(struct state_txn *txn, struct env *env, const char *ns,
     mount->accessor = arena_format(txn->arena, "%s_%s", mount->type, digits);
     if (mount->uuid == NULL || mount->accessor == NULL)
         return ST_NOMEM;
-    schema_encode(&mount_schema, mount, &w);
-    TRY(buf_status(&record));
-    return state_put(txn, key, buf_bytes(&record));
+    return save(txn, ns, mount, mount->path);
+}
+
+enum status mount_update(struct state_txn *txn, const char *ns, const struct mount *mount)
+{
+    return save(txn, ns, mount, mount->path);
+}
+
+static enum status delete_record(struct state_txn *txn, const char *ns, const struct mount *mount)
+{
+    struct bytes key;
+    TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_str(mount->path), NULL, &key));
+    return state_delete(txn, key);
+}
+
+enum status mount_move(struct state_txn *txn, const char *ns, const struct mount *mount,
+                       const char *to)
+{
+    const char *other;
+    TRY(delete_record(txn, ns, mount)); /* first: it may move to above or below itself */
+    enum status st = mount_conflict(txn, ns, to, &other);
+    if (st != ST_NOT_FOUND)
+        return st == ST_OK ? ST_EXISTS : st;
+    return save(txn, ns, mount, to);
+}
+
+enum status mount_remove(struct state_txn *txn, const char *ns, const struct mount *mount)
+{
+    struct bytes prefix;
+    TRY(delete_record(txn, ns, mount));
+    TRY(mount_key(txn->arena, ns, mount, "", &prefix));
+    ASSERT(prefix.data[prefix.len - 1] == '/');
+    return state_delete_prefix(txn, prefix);
 }
 
 enum status mount_each(struct state_txn *txn, const char *ns,
@@ -100,5 +216,5 @@ enum status mount_each(struct state_txn *txn, const char *ns,
 enum status mount_key(struct arena *arena, const char *ns, const struct mount *mount,
                       const char *path, struct bytes *ret_key)
 {
-    return auth_key(arena, ns, "data", bytes_str(mount->uuid), path, ret_key);
+    return auth_key(arena, ns, DATA_KIND, bytes_str(mount->uuid), path, ret_key);
 }

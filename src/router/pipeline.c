@@ -169,7 +169,9 @@ static enum status run_first_stages(struct pipe *p)
 
     req->token = NULL;
     TRY(stage_route(req, p->worker->router));
-    p->free = req->matched == ST_OK && (req->route->auth == AUTH_NONE || open);
+    p->free = req->matched == ST_OK &&
+              (req->route->auth == AUTH_NONE || open ||
+               (pipe_has_flag(p, ROUTE_TOKEN_OPTIONAL) && !stage_has_bearer(p->call)));
     if (!p->free) {
         TRY(stage_authenticate(req, p->call));
         TRY(count_use(p));
@@ -495,6 +497,7 @@ void router_handle(struct router_worker *worker, struct router_call *call)
                           .seat = worker->seat,
                           .tokens = worker->tokens,
                           .host = router->options.host,
+                          .router = router,
                           .request_id = request_id};
     enum status st = stage_target(&p->req, router, call);
     if (st != ST_OK)

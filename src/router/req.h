@@ -10,6 +10,7 @@
 #include "router/mount.h"
 #include "router/route.h"
 
+struct router;
 struct router_host;
 
 enum { REQ_WARNINGS_MAX = 8 };
@@ -40,6 +41,7 @@ struct req {
     struct state_txn *txn;     /* NULL for routes about the node without a token */
     struct barrier_seat *seat; /* as txn */
     struct router_host *host;
+    const struct router *router; /* all tables */
     const struct route *route;
     const struct route_api *api;
     const struct mount *mount;      /* NULL for APIs at fixed paths */
@@ -95,6 +97,10 @@ struct text_writer req_reply_auth_begin(struct req *req);
 NODISCARD enum status req_reply_auth_end(struct req *req);
 /* {"keys": […]} is the data of every listing; an empty one is ST_NOT_FOUND. */
 NODISCARD enum status req_reply_keys(struct req *req, const char *const *keys, size_t n);
+/* The names below the whole key `prefix`, which ends in '/', folders once as "folder/". The query
+ * may say to start behind the name `after`, and to give no more than `limit`. ST_NOT_FOUND: there
+ * are none. ST_INVALID: a limit that is no number. Else as state_scan. */
+NODISCARD enum status req_reply_listing(struct req *req, struct bytes prefix);
 /* One JSON object as the data, borrowed from the arena. */
 void req_reply_json(struct req *req, struct bytes object);
 NODISCARD enum status req_reply_raw(struct req *req, const char *content_type, struct bytes body);

@@ -36,12 +36,28 @@ static struct bytes segment_at(const char *text)
     return bytes_of(text, strcspn(text, "/"));
 }
 
+/* "*name/tail": what stands before the tail, at least one segment. */
+static enum status fit_before(const char *pattern, const char *tail, const char *path,
+                              struct arena *arena, struct route_params *ret_params)
+{
+    size_t len = strlen(path), tail_len = strlen(tail);
+    if (len > 0 && path[len - 1] == '/')
+        len--;
+    if (len <= tail_len || memcmp(path + len - tail_len, tail, tail_len) != 0)
+        return ST_NOT_FOUND;
+    return param_add(ret_params, arena, bytes_of(pattern + 1, (size_t)(tail - pattern) - 1),
+                     bytes_of(path, len - tail_len));
+}
+
 /* ST_OK, ST_NOT_FOUND or ST_NOMEM. A slash at the end of the path matters to "*path" alone. */
 static enum status fit(const char *pattern, const char *path, struct arena *arena,
                        struct route_params *ret_params)
 {
     ret_params->n = 0;
     for (;;) {
+        const char *tail = *pattern == '*' ? strchr(pattern, '/') : NULL;
+        if (tail != NULL)
+            return fit_before(pattern, tail, path, arena, ret_params);
         if (*pattern == '*')
             return param_add(ret_params, arena, bytes_str(pattern + 1), bytes_str(path));
         struct bytes want = segment_at(pattern), have = segment_at(path);

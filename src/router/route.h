@@ -2,8 +2,9 @@
  *
  * A row is one operation. Patterns are relative to where the API stands, without a slash at either
  * end. ":name" takes one segment that is a name (letters, digits, '_', inside also '-' and '.');
- * "*path", which comes last, takes what is left, be it nothing, and may end in '/'. The first row
- * whose pattern and method fit is taken. */
+ * "*path", which comes last, takes what is left, be it nothing, and may end in '/'; with a literal
+ * behind it, as in "*path/tune", it takes one segment or more before that end. The first row whose
+ * pattern and method fit is taken. */
 #ifndef HOLDFAST_ROUTER_ROUTE_H
 #define HOLDFAST_ROUTER_ROUTE_H
 
@@ -29,11 +30,12 @@ enum route_flag {
     ROUTE_LEADER = 1 << 4,
     /* A POST that stages nothing and is answered where it arrives. */
     ROUTE_READS = 1 << 5,
-    ROUTE_HEAD = 1 << 6,         /* a GET that is also answered to HEAD */
-    ROUTE_TOP_LEVEL = 1 << 7,    /* data's members stand at the top level as well */
-    ROUTE_OPEN_METRICS = 1 << 8, /* no token where the listener says so */
-    ROUTE_FREE_BODY = 1 << 9,    /* any field is welcome */
-    ROUTE_ANY_TOKEN = 1 << 10,   /* every valid token may; the handler judges the rest */
+    ROUTE_HEAD = 1 << 6,            /* a GET that is also answered to HEAD */
+    ROUTE_TOP_LEVEL = 1 << 7,       /* data's members stand at the top level as well */
+    ROUTE_OPEN_METRICS = 1 << 8,    /* no token where the listener says so */
+    ROUTE_FREE_BODY = 1 << 9,       /* any field is welcome */
+    ROUTE_ANY_TOKEN = 1 << 10,      /* every valid token may; the handler judges the rest */
+    ROUTE_TOKEN_OPTIONAL = 1 << 11, /* nor is one needed; one that is sent must be valid */
 };
 
 struct route {
@@ -57,6 +59,9 @@ struct route {
 struct route_api {
     const char *prefix; /* "sys/"; NULL for an engine */
     const char *type;   /* "system", "kv": shown as mount_type, and what mounts say */
+    const char
+        *version; /* serves only mounts with this option "version", "1" where they have none */
+    bool single;  /* mounted once, by initialisation */
     const struct route *routes;
     size_t n;
 };

@@ -64,11 +64,19 @@ static const struct route_api *find_fixed(const struct router *router, struct by
     return NULL;
 }
 
-static const struct route_api *find_engine(const struct router *router, const char *type)
+static bool serves(const struct route_api *api, const struct mount *mount)
+{
+    const char *version = mount_option(mount, "version");
+    if (api->prefix != NULL || strcmp(api->type, mount->type) != 0)
+        return false;
+    return api->version == NULL || strcmp(api->version, version != NULL ? version : "1") == 0;
+}
+
+static const struct route_api *find_engine(const struct router *router, const struct mount *mount)
 {
     for (size_t i = 0; i < router->options.n_apis; i++) {
         const struct route_api *api = router->options.apis[i];
-        if (api->prefix == NULL && strcmp(api->type, type) == 0)
+        if (serves(api, mount))
             return api;
     }
     return NULL;
@@ -120,7 +128,7 @@ enum status stage_route(struct req *req, const struct router *router)
     req->api = NULL;
     enum status st = mount_find(req->txn, req->ns, req->path, mount);
     if (st == ST_OK)
-        req->api = find_engine(router, mount->type);
+        req->api = find_engine(router, mount);
     if (st == ST_NOT_FOUND || (st == ST_OK && req->api == NULL)) {
         req->matched = ST_NOT_FOUND;
         return ST_OK;
@@ -140,6 +148,11 @@ static struct bytes find_bearer(const struct router_call *call)
         return token;
     token = call->header(call, "authorization");
     return bytes_has_prefix(token, scheme) ? bytes_from(token, scheme.len) : (struct bytes){0};
+}
+
+bool stage_has_bearer(const struct router_call *call)
+{
+    return find_bearer(call).len != 0;
 }
 
 enum status stage_authenticate(struct req *req, const struct router_call *call)
