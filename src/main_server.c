@@ -1,4 +1,5 @@
 /* The server process: signals, the node, the workers, start and end. */
+#include "api/cubbyhole/cubbyhole.h"
 #include "api/kv/kv.h"
 #include "api/sys/sys.h"
 #include "api/token/token.h"
@@ -229,7 +230,7 @@ static void raise_descriptors(void)
         trace(TRACE_WARN, "main", "the limit of open files could not be raised");
 }
 
-static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
+static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api, &kv2_api, &cubbyhole_api};
 
 static void router_of(struct server *s)
 {

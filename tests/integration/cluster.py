@@ -236,6 +236,13 @@ class Cluster:
         assert answer.status == 200, answer.body
         self.token = answer.json["root_token"]
         self.await_up()
+        self.mount("kv", {"version": "1"})
+
+    def mount(self, path, options):
+        """A key/value engine at `path`."""
+        body = {"type": "kv", "options": options}
+        answer = self.nodes[0].call("POST", f"/v1/sys/mounts/{path}", body, timeout_s=30)
+        assert answer.status == 204, answer.body
 
     def add_node(self, name):
         """One more node, with certificates of the cluster, not yet started."""

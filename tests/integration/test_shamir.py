@@ -88,7 +88,7 @@ def test_shares_unseal_each_node_by_itself(cluster):
     done = unseal(first, cluster.keys[2])
     assert (done["sealed"], done["progress"], done["nonce"]) == (False, 0, "")
     cluster.await_health({200}, [first])
-    assert first.call("PUT", "/v1/kv/x", {"n": 1}).status == 204
+    assert first.call("PUT", "/v1/cubbyhole/x", {"n": 1}).status == 204
     assert second.health() == 503
     assert unseal(first, cluster.keys[0])["sealed"] is False
 
@@ -97,21 +97,21 @@ def test_shares_unseal_each_node_by_itself(cluster):
     cluster.open(third, list(reversed(cluster.keys)))
     cluster.await_up()
     for node in cluster.nodes:
-        assert node.call("GET", "/v1/kv/x").data == {"n": 1}
+        assert node.call("GET", "/v1/cubbyhole/x").data == {"n": 1}
     refused(first.call("PUT", "/v1/sys/unseal", {"reset": True}, token=""), "unsealed")
 
 
 def test_a_restarted_node_waits_for_its_shares(cluster):
     cluster.open_all()
-    assert cluster.active().call("PUT", "/v1/kv/x", {"n": 1}).status == 204
+    assert cluster.active().call("PUT", "/v1/cubbyhole/x", {"n": 1}).status == 204
     for node in cluster.nodes:
         node.kill()
     cluster.start()
     cluster.await_health({503}, cluster.nodes)
-    answer = cluster.nodes[0].call("GET", "/v1/kv/x")
+    answer = cluster.nodes[0].call("GET", "/v1/cubbyhole/x")
     assert answer.status == 503
     cluster.open_all()
-    assert cluster.nodes[2].call("GET", "/v1/kv/x").data == {"n": 1}
+    assert cluster.nodes[2].call("GET", "/v1/cubbyhole/x").data == {"n": 1}
 
 
 def test_wrong_shares_begin_the_attempt_anew(cluster):
@@ -210,19 +210,19 @@ def test_a_single_share_is_the_key_itself(fresh):
 def test_sealing_one_node_leaves_the_others(cluster):
     cluster.open_all()
     active = cluster.active()
-    assert active.call("PUT", "/v1/kv/x", {"n": 1}).status == 204
+    assert active.call("PUT", "/v1/cubbyhole/x", {"n": 1}).status == 204
     refused(active.call("PUT", "/v1/sys/seal", token="none"), "denied", status=403)
     assert active.call("PUT", "/v1/sys/seal").status == 204
     assert active.health() == 503
-    assert active.call("GET", "/v1/kv/x").status == 503
+    assert active.call("GET", "/v1/cubbyhole/x").status == 503
     other = cluster.active(timeout_s=30)
     assert other is not active
-    assert other.call("GET", "/v1/kv/x", timeout_s=30).data == {"n": 1}
-    assert other.call("PUT", "/v1/kv/x", {"n": 2}, timeout_s=30).status == 204
+    assert other.call("GET", "/v1/cubbyhole/x", timeout_s=30).data == {"n": 1}
+    assert other.call("PUT", "/v1/cubbyhole/x", {"n": 2}, timeout_s=30).status == 204
     assert active.health() == 503
     cluster.open(active)
     cluster.await_up()
-    assert active.call("GET", "/v1/kv/x").data == {"n": 2}
+    assert active.call("GET", "/v1/cubbyhole/x").data == {"n": 2}
 
 
 def test_a_static_seal_stays_sealed_on_request_until_restart_or_recovery():

@@ -47,8 +47,7 @@ NODISCARD enum status sys_nothing_staged(struct req *req);
 NODISCARD enum status sys_remove_peer_outside(struct req *req);
 NODISCARD enum status sys_step_down_outside(struct req *req);
 
-/* sys_mounts.c */
-NODISCARD enum status sys_ui_mounts(struct req *req);
-NODISCARD enum status sys_ui_mount(struct req *req);
+/* sys_mount_edit.c: the mounts that initialisation makes, the key/value engine if so configured. */
+NODISCARD enum status sys_mount_defaults(struct req *req);
 
 #endif

@@ -188,16 +188,6 @@ static void put_hex(struct text_writer *w, struct bytes share)
     mem_wipe(text, sizeof text);
 }
 
-static enum status mount_defaults(struct req *req)
-{
-    static const char *const options[] = {"version", "1"};
-    struct mount kv = {.path = "kv/",
-                       .type = "kv",
-                       .description = "key/value secret storage",
-                       .options = {.pairs = options, .n = 1, .given = true}};
-    return req->host->default_kv ? mount_create(req->txn, req->env, req->ns, &kv) : ST_OK;
-}
-
 enum status sys_init_write(struct req *req)
 {
     const struct sys_init *in = req_body(req);
@@ -211,7 +201,7 @@ enum status sys_init_write(struct req *req)
     struct auth_scope scope = req_scope(req);
     scope.seat = running->init.seat; /* this node is sealed yet */
     TRY(auth_token_create(&scope, req->env, &token, &bearer));
-    TRY(mount_defaults(req));
+    TRY(sys_mount_defaults(req));
 
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);

@@ -1,56 +1,239 @@
+#include "api/sys/sys_mounts.h"
 #include "api/sys/sys.h"
 
-static const int64_t SYSTEM_TTL_S = 2764800; /* 768 hours */
+#define AUTH_PREFIX "auth/"
 
-static void put_config(struct text_writer *w, const struct mount *mount)
+/* What can be set for a mount, in `config` when it is made and at the top when it is tuned. */
+#define SETTING_FIELDS                                                                             \
+    FIELD(struct sys_mount_tune, default_lease_ttl, STRING,                                        \
+          .help = "Time to live where a request names none; \"system\" or 0: the system's."),      \
+        FIELD(struct sys_mount_tune, max_lease_ttl, STRING,                                        \
+              .help = "Longest time to live; \"system\" or 0: the system's."),                     \
+        FIELD(struct sys_mount_tune, force_no_cache, BOOL,                                         \
+              .has = offsetof(struct sys_mount_tune, has_force_no_cache),                          \
+              .help = "Accepted and shown; nothing is cached."),                                   \
+        FIELD(struct sys_mount_tune, listing_visibility, STRING,                                   \
+              .help = "\"unauth\": listed to clients without a token; \"hidden\" or empty: not."), \
+        FIELD(struct sys_mount_tune, token_type, STRING,                                           \
+              .help = "Auth methods: default-service, default-batch, service or batch."),          \
+        FIELD(struct sys_mount_tune, audit_non_hmac_request_keys, STRINGS,                         \
+              .help = "Names of request data that audit devices record in the clear."),            \
+        FIELD(struct sys_mount_tune, audit_non_hmac_response_keys, STRINGS,                        \
+              .help = "Names of response data that audit devices record in the clear."),           \
+        FIELD(struct sys_mount_tune, passthrough_request_headers, STRINGS,                         \
+              .help = "Accepted and shown."),                                                      \
+        FIELD(struct sys_mount_tune, allowed_response_headers, STRINGS,                            \
+              .help = "Accepted and shown.")
+static const struct field config_fields[] = {SETTING_FIELDS};
+const struct schema sys_mount_config_schema = SCHEMA(struct sys_mount_tune, config_fields);
+
+static const struct field mount_fields[] = {
+    FIELD(struct sys_mount, path, STRING, .help = "Where the engine is to stand."),
+    FIELD(struct sys_mount, type, STRING, .required = true,
+          .help = "Type of engine, such as \"kv\"; \"kv-v2\" is kv with the option version 2."),
+    FIELD(struct sys_mount, description, STRING, .preset = "", .help = "For people."),
+    FIELD(struct sys_mount, config, VALUE, .sub = &sys_mount_config_schema,
+          .help = "Settings, as those of a tune."),
+    FIELD(struct sys_mount, options, MAP, .help = "kv: version, \"1\" (default) or \"2\"."),
+    FIELD(struct sys_mount, plugin_name, STRING, .help = "Accepted and not used."),
+    FIELD(struct sys_mount, local, BOOL, .preset = "false", .help = "Accepted and shown."),
+    FIELD(struct sys_mount, seal_wrap, BOOL, .preset = "false", .help = "Accepted and shown."),
+    FIELD(struct sys_mount, external_entropy_access, BOOL, .preset = "false",
+          .help = "Accepted and shown."),
+};
+const struct schema sys_mount_schema = SCHEMA(struct sys_mount, mount_fields);
+
+static const struct field tune_fields[] = {
+    FIELD(struct sys_mount_tune, path, STRING, .help = "Path of the mount."),
+    FIELD(struct sys_mount_tune, description, STRING, .help = "For people."),
+    SETTING_FIELDS,
+    FIELD(struct sys_mount_tune, options, MAP,
+          .help = "kv: version, which may be raised from \"1\" to \"2\"."),
+};
+const struct schema sys_mount_tune_schema = SCHEMA(struct sys_mount_tune, tune_fields);
+
+/* Answers. Their structs only give the kinds of the fields; they are written by hand. */
+struct config_reply {
+    int64_t default_lease_ttl, max_lease_ttl;
+    bool force_no_cache;
+    const char *listing_visibility, *token_type;
+    struct field_strings audit_non_hmac_request_keys, audit_non_hmac_response_keys;
+    struct field_strings passthrough_request_headers, allowed_response_headers;
+};
+#define CONFIG_REPLY_FIELDS(type)                                                              \
+    FIELD(type, default_lease_ttl, INT, .help = "Seconds; 0: the system's."),                  \
+        FIELD(type, max_lease_ttl, INT, .help = "Seconds; 0: the system's."),                  \
+        FIELD(type, force_no_cache, BOOL, .help = "As given."),                                \
+        FIELD(type, listing_visibility, STRING, .omit = true, .help = "As given."),            \
+        FIELD(type, token_type, STRING, .omit = true, .help = "Auth methods only."),           \
+        FIELD(type, audit_non_hmac_request_keys, STRINGS, .omit = true, .help = "As given."),  \
+        FIELD(type, audit_non_hmac_response_keys, STRINGS, .omit = true, .help = "As given."), \
+        FIELD(type, passthrough_request_headers, STRINGS, .omit = true, .help = "As given."),  \
+        FIELD(type, allowed_response_headers, STRINGS, .omit = true, .help = "As given.")
+static const struct field config_reply_fields[] = {CONFIG_REPLY_FIELDS(struct config_reply)};
+static const struct schema config_reply_schema = SCHEMA(struct config_reply, config_reply_fields);
+
+struct mount_info {
+    const char *path, *type, *description, *accessor, *uuid;
+    const void *config;
+    const struct text_value *options;
+    bool local, seal_wrap, external_entropy_access;
+    const char *plugin_version, *running_plugin_version, *running_sha256, *deprecation_status;
+};
+static const struct field mount_info_fields[] = {
+    FIELD(struct mount_info, path, STRING, .omit = true, .help = "In preflights: where it stands."),
+    FIELD(struct mount_info, type, STRING, .help = "Type of engine."),
+    FIELD(struct mount_info, description, STRING, .help = "For people."),
+    FIELD(struct mount_info, accessor, STRING, .help = "A short name that never changes."),
+    FIELD(struct mount_info, uuid, STRING, .help = "What its data is stored under."),
+    FIELD(struct mount_info, config, OBJECT, .sub = &config_reply_schema, .help = "Settings."),
+    FIELD(struct mount_info, options, VALUE, .help = "Options, or null."),
+    FIELD(struct mount_info, local, BOOL, .help = "As given."),
+    FIELD(struct mount_info, seal_wrap, BOOL, .help = "As given."),
+    FIELD(struct mount_info, external_entropy_access, BOOL, .help = "As given."),
+    FIELD(struct mount_info, plugin_version, STRING, .help = "Empty: engines are built in."),
+    FIELD(struct mount_info, running_plugin_version, STRING, .help = "Version of the program."),
+    FIELD(struct mount_info, running_sha256, STRING, .help = "Empty."),
+    FIELD(struct mount_info, deprecation_status, STRING, .help = "\"supported\"."),
+};
+const struct schema sys_mount_info_schema = SCHEMA(struct mount_info, mount_info_fields);
+
+struct tuned {
+    struct config_reply config;
+    const char *description;
+    const struct text_value *options;
+};
+static const struct field tuned_fields[] = {
+    FIELD_NAMED("default_lease_ttl", struct tuned, config.default_lease_ttl, INT,
+                .help = "Seconds, the system's where none was set."),
+    FIELD_NAMED("max_lease_ttl", struct tuned, config.max_lease_ttl, INT,
+                .help = "Seconds, the system's where none was set."),
+    FIELD_NAMED("force_no_cache", struct tuned, config.force_no_cache, BOOL, .help = "As given."),
+    FIELD_NAMED("listing_visibility", struct tuned, config.listing_visibility, STRING, .omit = true,
+                .help = "As given."),
+    FIELD_NAMED("token_type", struct tuned, config.token_type, STRING, .omit = true,
+                .help = "Auth methods only."),
+    FIELD_NAMED("audit_non_hmac_request_keys", struct tuned, config.audit_non_hmac_request_keys,
+                STRINGS, .omit = true, .help = "As given."),
+    FIELD_NAMED("audit_non_hmac_response_keys", struct tuned, config.audit_non_hmac_response_keys,
+                STRINGS, .omit = true, .help = "As given."),
+    FIELD_NAMED("passthrough_request_headers", struct tuned, config.passthrough_request_headers,
+                STRINGS, .omit = true, .help = "As given."),
+    FIELD_NAMED("allowed_response_headers", struct tuned, config.allowed_response_headers, STRINGS,
+                .omit = true, .help = "As given."),
+    FIELD(struct tuned, description, STRING, .help = "For people."),
+    FIELD(struct tuned, options, VALUE, .help = "Options, or null."),
+};
+const struct schema sys_mount_tuned_schema = SCHEMA(struct tuned, tuned_fields);
+
+static struct config_reply config_of(const struct mount *mount)
 {
-    text_key(w, "config");
-    text_open_object(w);
-    text_member_int(w, "default_lease_ttl",
-                    mount->default_lease_ttl_s != 0 ? mount->default_lease_ttl_s : SYSTEM_TTL_S);
-    text_member_int(w, "max_lease_ttl",
-                    mount->max_lease_ttl_s != 0 ? mount->max_lease_ttl_s : SYSTEM_TTL_S);
-    text_member_bool(w, "force_no_cache", false);
-    text_close(w);
+    return (struct config_reply){
+        .default_lease_ttl = mount->default_lease_ttl_s,
+        .max_lease_ttl = mount->max_lease_ttl_s,
+        .force_no_cache = mount->force_no_cache,
+        .listing_visibility = mount->listing_visibility,
+        .token_type = mount->token_type,
+        .audit_non_hmac_request_keys = mount->audit_non_hmac_request_keys,
+        .audit_non_hmac_response_keys = mount->audit_non_hmac_response_keys,
+        .passthrough_request_headers = mount->passthrough_request_headers,
+        .allowed_response_headers = mount->allowed_response_headers,
+    };
 }
 
-/* Members of a mount, in an object that is open. */
-static void put_mount(struct text_writer *w, const struct mount *mount)
+/* The options as a tree, NULL without any. */
+static enum status options_of(struct arena *arena, const struct mount *mount,
+                              const struct text_value **ret_options)
 {
-    text_member_str(w, "type", mount->type);
-    text_member_str(w, "description", mount->description);
-    text_member_str(w, "accessor", mount->accessor);
-    text_member_str(w, "uuid", mount->uuid);
-    put_config(w, mount);
-    text_key(w, "options");
-    if (mount->options.n == 0) {
-        text_put_null(w);
-    } else {
-        text_open_object(w);
-        for (size_t i = 0; i < mount->options.n; i++)
-            text_member_str(w, mount->options.pairs[2 * i], mount->options.pairs[2 * i + 1]);
-        text_close(w);
+    struct text_value *options = NULL;
+    if (mount->options.n != 0) {
+        options = text_value_new(arena, NULL, TEXT_OBJECT, (struct bytes){0});
+        if (options == NULL)
+            return ST_NOMEM;
     }
-    text_member_bool(w, "local", false);
-    text_member_bool(w, "seal_wrap", false);
-    text_member_bool(w, "external_entropy_access", false);
+    for (size_t i = 0; i < mount->options.n; i++) {
+        struct text_value *v =
+            text_value_new(arena, options, TEXT_STRING, bytes_str(mount->options.pairs[2 * i]));
+        if (v == NULL)
+            return ST_NOMEM;
+        v->text = bytes_str(mount->options.pairs[2 * i + 1]);
+    }
+    *ret_options = options;
+    return ST_OK;
+}
+
+/* `path` stands in preflights only. */
+static enum status put_mount(struct req *req, struct text_writer *w, const struct mount *mount,
+                             const char *path)
+{
+    struct config_reply config = config_of(mount);
+    struct mount_info info = {
+        .path = path,
+        .type = mount->type,
+        .description = mount->description,
+        .accessor = mount->accessor,
+        .uuid = mount->uuid,
+        .config = &config,
+        .local = mount->local,
+        .seal_wrap = mount->seal_wrap,
+        .external_entropy_access = mount->external_entropy_access,
+        .plugin_version = "",
+        .running_plugin_version = req->host->version,
+        .running_sha256 = "",
+        .deprecation_status = "supported",
+    };
+    TRY(options_of(req->arena, mount, &info.options));
+    schema_encode(&sys_mount_info_schema, &info, w);
+    return ST_OK;
+}
+
+static bool is_auth(const struct mount *mount)
+{
+    return strncmp(mount->path, AUTH_PREFIX, strlen(AUTH_PREFIX)) == 0;
+}
+
+/* What an auth method is called within sys/auth. */
+static const char *shown_path(const struct mount *mount)
+{
+    return is_auth(mount) ? mount->path + strlen(AUTH_PREFIX) : mount->path;
 }
 
 struct listing {
     struct req *req;
     struct text_writer w;
+    bool auth; /* auth methods, else secrets engines */
 };
 
-static enum status put_one(void *ctx, const struct mount *mount)
+/* Without a token, what was marked for everybody; else what the token can use. */
+static bool is_visible(const struct req *req, const struct mount *mount)
+{
+    if (req->token != NULL)
+        return auth_capabilities(req->token, bytes_str(mount->path)) != 0;
+    return mount->listing_visibility != NULL && strcmp(mount->listing_visibility, "unauth") == 0;
+}
+
+static enum status put_brief(struct req *req, struct text_writer *w, const struct mount *mount)
+{
+    const struct text_value *options;
+    TRY(options_of(req->arena, mount, &options));
+    text_open_object(w);
+    text_member_str(w, "type", mount->type);
+    text_member_str(w, "description", mount->description);
+    text_key(w, "options");
+    text_put_value(w, options);
+    text_close(w);
+    return ST_OK;
+}
+
+static enum status put_visible(void *ctx, const struct mount *mount)
 {
     struct listing *listing = ctx;
-    if (auth_capabilities(listing->req->token, bytes_str(mount->path)) == 0)
+    struct req *req = listing->req;
+    if (is_auth(mount) != listing->auth || !is_visible(req, mount))
         return ST_OK;
-    text_key(&listing->w, mount->path);
-    text_open_object(&listing->w);
-    put_mount(&listing->w, mount);
-    text_close(&listing->w);
-    return ST_OK;
+    text_key(&listing->w, shown_path(mount));
+    return req->token == NULL ? put_brief(req, &listing->w, mount)
+                              : put_mount(req, &listing->w, mount, NULL);
 }
 
 enum status sys_ui_mounts(struct req *req)
@@ -59,16 +242,12 @@ enum status sys_ui_mounts(struct req *req)
     text_open_object(&listing.w);
     text_key(&listing.w, "secret");
     text_open_object(&listing.w);
-    TRY(mount_each(req->txn, req->ns, put_one, &listing));
+    TRY(mount_each(req->txn, req->ns, put_visible, &listing));
     text_close(&listing.w);
+    listing.auth = true;
     text_key(&listing.w, "auth");
     text_open_object(&listing.w);
-    text_key(&listing.w, "token/");
-    text_open_object(&listing.w);
-    text_member_str(&listing.w, "type", "token");
-    text_member_str(&listing.w, "description", "token based credentials");
-    text_member_null(&listing.w, "options");
-    text_close(&listing.w);
+    TRY(mount_each(req->txn, req->ns, put_visible, &listing));
     text_close(&listing.w);
     text_close(&listing.w);
     return req_reply_end(req);
@@ -95,9 +274,98 @@ enum status sys_ui_mount(struct req *req)
         return refuse(req, path);
     TRY(st);
     struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "path", mount.path);
-    put_mount(&w, &mount);
-    text_close(&w);
+    TRY(put_mount(req, &w, &mount, mount.path));
     return req_reply_end(req);
+}
+
+static enum status put_one(void *ctx, const struct mount *mount)
+{
+    struct listing *listing = ctx;
+    if (is_auth(mount) != listing->auth)
+        return ST_OK;
+    text_key(&listing->w, shown_path(mount));
+    return put_mount(listing->req, &listing->w, mount, NULL);
+}
+
+static enum status list(struct req *req, bool auth)
+{
+    struct listing listing = {.req = req, .w = req_reply_begin(req), .auth = auth};
+    text_open_object(&listing.w);
+    TRY(mount_each(req->txn, req->ns, put_one, &listing));
+    text_close(&listing.w);
+    return req_reply_end(req);
+}
+
+enum status sys_mounts_list(struct req *req)
+{
+    return list(req, false);
+}
+
+enum status sys_auth_list(struct req *req)
+{
+    return list(req, true);
+}
+
+enum status sys_mount_named(struct req *req, bool auth, struct mount *ret_mount)
+{
+    const char *path = req_param(req, "path");
+    struct reason why = {0};
+    enum status st = mount_path(req->arena, path, &path, &why);
+    if (st == ST_INVALID)
+        return req_fail(req, st, "%s", why.text);
+    TRY(st);
+    const char *whole = path;
+    if (auth)
+        whole = arena_format(req->arena, AUTH_PREFIX "%s", path);
+    if (whole == NULL)
+        return ST_NOMEM;
+    st = !auth && strncmp(whole, AUTH_PREFIX, strlen(AUTH_PREFIX)) == 0
+             ? ST_NOT_FOUND
+             : mount_get(req->txn, req->ns, whole, ret_mount);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "No %s engine mount at %s", auth ? "auth" : "secret",
+                        path);
+    return st;
+}
+
+static enum status read_one(struct req *req, bool auth)
+{
+    struct mount mount;
+    TRY(sys_mount_named(req, auth, &mount));
+    struct text_writer w = req_reply_begin(req);
+    TRY(put_mount(req, &w, &mount, NULL));
+    return req_reply_end(req);
+}
+
+enum status sys_mount_read(struct req *req)
+{
+    return read_one(req, false);
+}
+
+enum status sys_auth_read(struct req *req)
+{
+    return read_one(req, true);
+}
+
+static enum status read_tune(struct req *req, bool auth)
+{
+    struct mount mount;
+    TRY(sys_mount_named(req, auth, &mount));
+    struct tuned out = {.config = config_of(&mount), .description = mount.description};
+    if (out.config.default_lease_ttl == 0)
+        out.config.default_lease_ttl = SYS_TTL_S;
+    if (out.config.max_lease_ttl == 0)
+        out.config.max_lease_ttl = SYS_TTL_S;
+    TRY(options_of(req->arena, &mount, &out.options));
+    return req_reply(req, &out);
+}
+
+enum status sys_mount_tune_read(struct req *req)
+{
+    return read_tune(req, false);
+}
+
+enum status sys_auth_tune_read(struct req *req)
+{
+    return read_tune(req, true);
 }

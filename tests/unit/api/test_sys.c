@@ -179,7 +179,7 @@ static void init_may_leave_the_default_mount_out(void **ctx)
     assert_status(state_unseal(w.m.store, w.barrier, &w.seal, NULL), ST_OK);
     w.node.initialized = w.node.active = true;
     w.node.sealed = false;
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/a", NULL)->http, 404);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/secret/data/a", NULL)->http, 404);
 }
 
 static void init_runs_on_the_leader(void **ctx)
@@ -304,7 +304,8 @@ static void a_client_learns_the_version_of_a_mount(void **ctx)
     assert_int_equal(t->http, 403);
     assert_body_has(t, "access to path \\\"none/\\\"");
     t = world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts", NULL);
-    assert_body_has(t, "\"data\":{\"secret\":{\"kv/\":{\"type\":\"kv\",");
+    assert_body_has(t, "\"data\":{\"secret\":{\"cubbyhole/\":{\"type\":\"cubbyhole\",");
+    assert_body_has(t, "\"kv/\":{\"type\":\"kv\",");
     assert_body_has(t, "\"auth\":{\"token/\":{\"type\":\"token\"");
 }
 

@@ -218,6 +218,8 @@ static inline void world_init(struct world *w)
     w->node.sealed = false;
     w->node.active = true;
     /* The key rings are renewed beside the first commit. */
+    assert_int_equal(world_call(w, METHOD_PUT, "/v1/sys/mounts/kv", "{\"type\":\"kv-v1\"}")->http,
+                     204);
     assert_int_equal(world_call(w, METHOD_PUT, "/v1/kv/first", "{\"a\":1}")->http, 204);
     assert_int_equal(world_call(w, METHOD_DELETE, "/v1/kv/first", NULL)->http, 204);
     w->proposals = 0;

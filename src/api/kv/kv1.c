@@ -1,25 +1,9 @@
 #include "api/kv/kv.h"
-#include "router/req.h"
 #include "text/duration.h"
 
 #include <string.h>
 
 /* An object is stored as it is read back: compact JSON with every digit. */
-
-static enum status entry_key(struct req *req, struct bytes *ret_key)
-{
-    const char *path = req_param(req, "path");
-    if (path[0] == '\0')
-        return req_fail(req, ST_UNSUPPORTED, "1 error occurred:\n\t* unsupported operation\n\n");
-    return req_key(req, path, ret_key);
-}
-
-static enum status kv_exists(struct req *req)
-{
-    struct bytes key;
-    TRY(entry_key(req, &key));
-    return state_exists(req->txn, key);
-}
 
 static bool mentions(struct bytes text, const char *quoted)
 {
@@ -50,7 +34,7 @@ static enum status kv_read(struct req *req)
 {
     struct bytes key;
     struct state_value stored;
-    TRY(entry_key(req, &key));
+    TRY(kv_secret_key(req, &key));
     TRY(state_get(req->txn, key, &stored));
     TRY(lease_hint(req, stored.value, &req->reply.lease_duration_s));
     req_reply_json(req, stored.value);
@@ -62,7 +46,7 @@ static enum status kv_write(struct req *req)
     CLEANUP(buf_done) struct buf object = {0};
     struct text_writer w = {.out = &object, .plain = true};
     struct bytes key;
-    TRY(entry_key(req, &key));
+    TRY(kv_secret_key(req, &key));
     if (req->data->n == 0)
         return req_fail(req, ST_INVALID, "missing data fields");
     text_put_value(&w, req->data);
@@ -75,51 +59,20 @@ static enum status kv_write(struct req *req)
 static enum status kv_delete(struct req *req)
 {
     struct bytes key;
-    TRY(entry_key(req, &key));
+    TRY(kv_secret_key(req, &key));
     return state_delete(req->txn, key);
-}
-
-static enum status push(struct arena *arena, const char ***names, size_t *n, struct bytes name)
-{
-    if ((*n & (*n - 1)) == 0) { /* full at every power of two */
-        const char **more = arena_alloc(arena, MAX(2 * *n, (size_t)16) * sizeof *more);
-        if (more == NULL)
-            return ST_NOMEM;
-        if (*n != 0)
-            memcpy(more, *names, *n * sizeof *more);
-        *names = more;
-    }
-    (*names)[*n] = arena_str(arena, name);
-    return (*names)[(*n)++] != NULL ? ST_OK : ST_NOMEM;
-}
-
-static enum status kv_list(struct req *req)
-{
-    struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
-    const char **names = NULL;
-    struct bytes prefix, name;
-    size_t n = 0;
-    enum status st;
-
-    if (iter == NULL)
-        return ST_NOMEM;
-    TRY(req_key(req, req_param(req, "path"), &prefix));
-    ASSERT(prefix.data[prefix.len - 1] == '/');
-    TRY(state_scan(req->txn, prefix, (struct bytes){0}, iter));
-    while ((st = state_iter_name(iter, &name)) == ST_OK)
-        TRY(push(req->arena, &names, &n, name));
-    return st == ST_NOT_FOUND ? req_reply_keys(req, names, n) : st;
 }
 
 static const struct route kv_routes[] = {
     {.method = METHOD_GET,
      .path = "*path",
      .handler = kv_read,
-     .help = "Read the object at a path."},
+     .help = "Read the object at a path. lease_duration is its member `ttl` or `lease`, a hint."},
     {.method = METHOD_LIST,
      .path = "*path",
      .handler = kv_list,
-     .help = "List the names in a folder; folders end with '/'."},
+     .help = "List the names in a folder; folders end with '/'. The query may say `after`, a name "
+             "to start behind, and `limit`."},
     {.method = METHOD_POST,
      .path = "*path",
      .handler = kv_write,
@@ -132,4 +85,5 @@ static const struct route kv_routes[] = {
      .help = "Delete the object at a path; none is fine too."},
 };
 
-const struct route_api kv_api = {.type = "kv", .routes = kv_routes, .n = ARRAY_LEN(kv_routes)};
+const struct route_api kv_api = {
+    .type = "kv", .version = "1", .routes = kv_routes, .n = ARRAY_LEN(kv_routes)};

@@ -1,0 +1,77 @@
+/* Version 2: what its resources share. Inside src/api/kv. */
+#ifndef HOLDFAST_API_KV_KV2_H
+#define HOLDFAST_API_KV_KV2_H
+
+#include "api/kv/kv.h"
+#include "api/kv/kv2_record.h"
+
+/* Settings of a mount. */
+struct kv2_config {
+    int64_t max_versions;   /* 0: not set */
+    int64_t delete_after_s; /* 0: not set; negative: no secret of the mount is deleted by age */
+    bool cas_required;
+};
+
+/* A secret as stored. */
+struct kv2_secret {
+    struct bytes key;
+    struct kv2_record record;
+};
+
+/* kv2_secret.c */
+
+/* The secret that the path of the request names. ST_NOT_FOUND: there is none, and *ret_secret is an
+ * empty one that may be stored. ST_UNSUPPORTED: see kv_secret_key. */
+NODISCARD enum status kv2_load(struct req *req, struct kv2_secret *ret_secret);
+/* Stage the record as changed now. */
+NODISCARD enum status kv2_store(struct req *req, struct kv2_secret *secret);
+/* One version more, and the oldest dropped that are too many. `data` is compact JSON and outlives
+ * the call. ST_TOO_BIG with the request's error. */
+NODISCARD enum status kv2_add_version(struct req *req, const struct kv2_config *config,
+                                      struct kv2_secret *secret, struct bytes data);
+/* The data of a version that is not destroyed. */
+NODISCARD enum status kv2_data(struct req *req, const struct kv2_secret *secret,
+                               const struct kv2_version *version, struct bytes *ret_data);
+/* Stage the end of a version's data. */
+NODISCARD enum status kv2_destroy_version(struct req *req, const struct kv2_secret *secret,
+                                          struct kv2_version *version);
+/* Stage the end of a secret, all versions and metadata. */
+NODISCARD enum status kv2_remove(struct req *req, const struct kv2_secret *secret);
+
+/* Members of an object that is open: a time, "" for 0; and metadata of a version. */
+void kv2_put_time(struct text_writer *w, const char *name, int64_t ms);
+void kv2_put_custom(struct text_writer *w, const struct field_map *custom);
+void kv2_put_version(struct text_writer *w, const struct kv2_secret *secret,
+                     const struct kv2_version *version);
+
+/* kv2_config.c */
+NODISCARD enum status kv2_config_load(struct req *req, struct kv2_config *ret_config);
+NODISCARD enum status kv2_config_read(struct req *req);
+NODISCARD enum status kv2_config_write(struct req *req);
+extern const struct schema kv2_config_schema, kv2_config_reply;
+/* ST_INVALID with the request's error. */
+NODISCARD enum status kv2_check_max_versions(struct req *req, int64_t max_versions);
+
+/* kv2_data.c */
+NODISCARD enum status kv2_data_read(struct req *req);
+NODISCARD enum status kv2_data_write(struct req *req);
+NODISCARD enum status kv2_data_patch(struct req *req);
+NODISCARD enum status kv2_subkeys_read(struct req *req);
+extern const struct schema kv2_read_schema, kv2_subkeys_schema, kv2_write_schema;
+extern const struct schema kv2_read_reply, kv2_subkeys_reply, kv2_version_reply;
+
+/* kv2_versions.c */
+NODISCARD enum status kv2_data_delete(struct req *req);
+NODISCARD enum status kv2_delete(struct req *req);
+NODISCARD enum status kv2_undelete(struct req *req);
+NODISCARD enum status kv2_destroy(struct req *req);
+extern const struct schema kv2_versions_schema;
+
+/* kv2_metadata.c */
+NODISCARD enum status kv2_metadata_read(struct req *req);
+NODISCARD enum status kv2_metadata_write(struct req *req);
+NODISCARD enum status kv2_metadata_patch(struct req *req);
+NODISCARD enum status kv2_metadata_delete(struct req *req);
+extern const struct schema kv2_metadata_schema, kv2_metadata_reply;
+
+#endif

@@ -1,0 +1,283 @@
+#include "api/kv/kv2.h"
+#include "text/merge.h"
+
+struct read_in {
+    int64_t version, depth;
+};
+static const struct field read_fields[] = {
+    FIELD(struct read_in, version, INT, .help = "Which version; 0 or none: the newest."),
+};
+const struct schema kv2_read_schema = SCHEMA(struct read_in, read_fields);
+
+static const struct field subkeys_fields[] = {
+    FIELD(struct read_in, version, INT, .help = "Which version; 0 or none: the newest."),
+    FIELD(struct read_in, depth, INT, .help = "How many levels are shown; 0 or none: all."),
+};
+const struct schema kv2_subkeys_schema = SCHEMA(struct read_in, subkeys_fields);
+
+struct write_in {
+    const struct text_value *data, *options;
+};
+static const struct field write_fields[] = {
+    FIELD(struct write_in, data, VALUE,
+          .help = "The secret: an object. A PATCH merges it into the "
+                  "newest version (RFC 7396)."),
+    FIELD(struct write_in, options, VALUE,
+          .help = "An object. Its member cas is the number of the version that must be the newest, "
+                  "0 for none, or nothing is written."),
+};
+const struct schema kv2_write_schema = SCHEMA(struct write_in, write_fields);
+
+/* Replies are written by hand; these name their fields. */
+struct version_out {
+    const char *created_time, *deletion_time;
+    const struct text_value *custom_metadata;
+    bool destroyed;
+    int64_t version;
+};
+static const struct field version_fields[] = {
+    FIELD(struct version_out, created_time, STRING, .help = "When the version was written."),
+    FIELD(struct version_out, custom_metadata, VALUE, .help = "Of the secret, or null."),
+    FIELD(struct version_out, deletion_time, STRING,
+          .help = "When the version was or will be deleted; empty: never."),
+    FIELD(struct version_out, destroyed, BOOL, .help = "Whether its data is gone for good."),
+    FIELD(struct version_out, version, INT, .help = "Number of the version, from 1."),
+};
+const struct schema kv2_version_reply = SCHEMA(struct version_out, version_fields);
+
+struct read_out {
+    const struct text_value *data, *subkeys;
+    const void *metadata;
+};
+static const struct field read_out_fields[] = {
+    FIELD(struct read_out, data, VALUE,
+          .help = "The secret; null with status 404 when the version "
+                  "was deleted or destroyed."),
+    FIELD(struct read_out, metadata, OBJECT, .sub = &kv2_version_reply, .help = "Of the version."),
+};
+const struct schema kv2_read_reply = SCHEMA(struct read_out, read_out_fields);
+
+static const struct field subkeys_out_fields[] = {
+    FIELD(struct read_out, metadata, OBJECT, .sub = &kv2_version_reply, .help = "Of the version."),
+    FIELD(struct read_out, subkeys, VALUE,
+          .help =
+              "The names of the secret with null for every value; null with status 404 when the "
+              "version was deleted or destroyed."),
+};
+const struct schema kv2_subkeys_reply = SCHEMA(struct read_out, subkeys_out_fields);
+
+/* The version that is asked for. ST_NOT_FOUND: there is no such. */
+static enum status find(struct req *req, int64_t number, struct kv2_secret *secret,
+                        struct kv2_version **ret_version)
+{
+    if (number < 0)
+        return req_fail(req, ST_INVALID, "version: a number of 0 or more is expected");
+    TRY(kv2_load(req, secret));
+    struct kv2_version *v =
+        kv2_record_version(&secret->record, number > 0 ? (uint64_t)number : secret->record.newest);
+    if (v == NULL)
+        return ST_NOT_FOUND;
+    *ret_version = v;
+    return ST_OK;
+}
+
+static void put_metadata(struct text_writer *w, const struct kv2_secret *secret,
+                         const struct kv2_version *version)
+{
+    text_key(w, "metadata");
+    text_open_object(w);
+    kv2_put_version(w, secret, version);
+    text_close(w);
+}
+
+enum status kv2_data_read(struct req *req)
+{
+    const struct read_in *in = req_body(req);
+    struct kv2_secret secret;
+    struct kv2_version *version;
+    struct bytes data = BYTES("null");
+
+    TRY(find(req, in->version, &secret, &version));
+    if (kv2_version_lives(version, req->now_ms))
+        TRY(kv2_data(req, &secret, version, &data));
+    else
+        req->reply.http = 404;
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "data");
+    text_put_raw(&w, data);
+    put_metadata(&w, &secret, version);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+/* Writing */
+
+static enum status fail_cas(struct req *req)
+{
+    return req_fail(req, ST_INVALID, "error parsing check-and-set parameter");
+}
+
+static enum status check_cas(struct req *req, const struct write_in *in,
+                             const struct kv2_config *config, const struct kv2_record *record)
+{
+    const struct text_value *cas = NULL;
+    int64_t number;
+    if (in->options != NULL && in->options->kind != TEXT_NULL) {
+        if (in->options->kind != TEXT_OBJECT)
+            return req_fail(req, ST_INVALID, "options: an object is expected, not %s",
+                            text_kind_name(in->options->kind));
+        cas = text_get(in->options, "cas");
+    }
+    if (cas == NULL || cas->kind == TEXT_NULL) {
+        if (config->cas_required || record->cas_required)
+            return req_fail(req, ST_INVALID, "check-and-set parameter required for this call");
+        return ST_OK;
+    }
+    if (cas->kind != TEXT_NUMBER && cas->kind != TEXT_STRING)
+        return fail_cas(req);
+    if (text_int_parse(cas->text, &number) != ST_OK || number < 0)
+        return fail_cas(req);
+    if ((uint64_t)number != record->newest)
+        return req_fail(req, ST_INVALID,
+                        "check-and-set parameter did not match the current version");
+    return ST_OK;
+}
+
+static enum status check_data(struct req *req, const struct write_in *in)
+{
+    if (in->data == NULL || in->data->kind == TEXT_NULL)
+        return req_fail(req, ST_INVALID, "no data provided");
+    if (in->data->kind != TEXT_OBJECT)
+        return req_fail(req, ST_INVALID,
+                        "Field validation failed: data: an object is expected, not %s",
+                        text_kind_name(in->data->kind));
+    return ST_OK;
+}
+
+static enum status reply_version(struct req *req, const struct kv2_secret *secret,
+                                 const struct kv2_version *version)
+{
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    kv2_put_version(&w, secret, version);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status write_version(struct req *req, const struct kv2_config *config,
+                                 struct kv2_secret *secret, const struct text_value *object)
+{
+    CLEANUP(buf_done) struct buf data = {0};
+    struct text_writer w = {.out = &data, .plain = true};
+    text_put_value(&w, object);
+    TRY(buf_status(&data));
+    TRY(kv2_add_version(req, config, secret, buf_bytes(&data)));
+    return reply_version(req, secret, kv2_record_version(&secret->record, secret->record.newest));
+}
+
+enum status kv2_data_write(struct req *req)
+{
+    const struct write_in *in = req_body(req);
+    struct kv2_config config;
+    struct kv2_secret secret;
+
+    TRY(check_data(req, in));
+    TRY(kv2_config_load(req, &config));
+    enum status st = kv2_load(req, &secret);
+    if (st != ST_NOT_FOUND)
+        TRY(st);
+    TRY(check_cas(req, in, &config, &secret.record));
+    return write_version(req, &config, &secret, in->data);
+}
+
+static enum status parse(struct req *req, struct bytes data, const struct text_value **ret_object)
+{
+    enum status st = text_json_parse(req->arena, data, ret_object, NULL);
+    if (st == ST_OK && (*ret_object)->kind != TEXT_OBJECT)
+        return ST_CORRUPT;
+    return st == ST_OK || st == ST_NOMEM ? st : ST_CORRUPT;
+}
+
+enum status kv2_data_patch(struct req *req)
+{
+    const struct write_in *in = req_body(req);
+    const struct text_value *old, *merged;
+    struct kv2_config config;
+    struct kv2_secret secret;
+    struct bytes data;
+
+    TRY(check_data(req, in));
+    TRY(kv2_load(req, &secret));
+    TRY(kv2_config_load(req, &config));
+    TRY(check_cas(req, in, &config, &secret.record));
+    struct kv2_version *newest = kv2_record_version(&secret.record, secret.record.newest);
+    if (newest == NULL)
+        return ST_NOT_FOUND;
+    if (!kv2_version_lives(newest, req->now_ms)) {
+        req->reply.http = 404;
+        return reply_version(req, &secret, newest);
+    }
+    TRY(kv2_data(req, &secret, newest, &data));
+    TRY(parse(req, data, &old));
+    TRY(text_merge_patch(req->arena, old, in->data, &merged));
+    return write_version(req, &config, &secret, merged);
+}
+
+/* Structure without values */
+
+/* `from` with null in place of what is not an object, is an empty one or lies too deep. The
+ * recursion is as deep as a JSON text may be. */
+static enum status add_names(struct arena *arena, struct text_value *to,
+                             const struct text_value *from, int64_t depth)
+{
+    TEXT_FOR (v, from) {
+        bool inner = v->kind == TEXT_OBJECT && v->n > 0 && depth != 1;
+        struct text_value *copy =
+            text_value_new(arena, to, inner ? TEXT_OBJECT : TEXT_NULL, v->name);
+        if (copy == NULL)
+            return ST_NOMEM;
+        if (inner)
+            TRY(add_names(arena, copy, v, depth == 0 ? 0 : depth - 1));
+    }
+    return ST_OK;
+}
+
+static enum status names_of(struct req *req, struct bytes data, int64_t depth,
+                            const struct text_value **ret_names)
+{
+    const struct text_value *object;
+    TRY(parse(req, data, &object));
+    struct text_value *names = text_value_new(req->arena, NULL, TEXT_OBJECT, (struct bytes){0});
+    if (names == NULL)
+        return ST_NOMEM;
+    TRY(add_names(req->arena, names, object, depth));
+    *ret_names = names;
+    return ST_OK;
+}
+
+enum status kv2_subkeys_read(struct req *req)
+{
+    const struct read_in *in = req_body(req);
+    const struct text_value *names = NULL;
+    struct kv2_secret secret;
+    struct kv2_version *version;
+    struct bytes data;
+
+    if (in->depth < 0)
+        return req_fail(req, ST_INVALID, "depth: a number of 0 or more is expected");
+    TRY(find(req, in->version, &secret, &version));
+    if (kv2_version_lives(version, req->now_ms)) {
+        TRY(kv2_data(req, &secret, version, &data));
+        TRY(names_of(req, data, in->depth, &names));
+    } else {
+        req->reply.http = 404;
+    }
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    put_metadata(&w, &secret, version);
+    text_key(&w, "subkeys");
+    text_put_value(&w, names);
+    text_close(&w);
+    return req_reply_end(req);
+}

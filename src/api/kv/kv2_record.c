@@ -1,0 +1,163 @@
+#include "api/kv/kv2_record.h"
+
+enum {
+    FORMAT = 2,
+    FLAG_CAS = 1,
+    FLAG_MAX_VERSIONS = 2,
+    FLAG_DELETE_AFTER = 4,
+    FLAG_CUSTOM = 8,
+    DELETED = 4,
+    PLACE_MASK = 3,
+    SHIFT = 3,
+    CUSTOM_MAX = 1024, /* more than can be set */
+};
+
+/* Beyond any clock, and far from overflow when added up. */
+#define TIME_MAX_MS ((uint64_t)1 << 50)
+
+static void encode_version(const struct kv2_version *v, int64_t before_ms, struct buf *out)
+{
+    ASSERT(v->created_ms >= before_ms);
+    ASSERT(v->deleted_ms == 0 || v->deleted_ms >= v->created_ms);
+    uint64_t head = (uint64_t)(v->created_ms - before_ms) << SHIFT | (uint64_t)v->place;
+    buf_add_varint(out, v->deleted_ms != 0 ? head | DELETED : head);
+    if (v->deleted_ms != 0)
+        buf_add_varint(out, (uint64_t)(v->deleted_ms - v->created_ms));
+    if (v->place == KV2_INSIDE)
+        buf_add_block(out, v->data);
+}
+
+enum status kv2_record_encode(const struct kv2_record *r, struct buf *out)
+{
+    int64_t before_ms = r->created_ms;
+    ASSERT(r->n <= r->newest && r->n <= KV2_VERSIONS_MAX);
+    ASSERT(r->created_ms > 0 && r->updated_ms >= r->created_ms);
+    buf_add_u8(out, FORMAT);
+    buf_add_u8(out, (uint8_t)((r->cas_required ? FLAG_CAS : 0) |
+                              (r->max_versions != 0 ? FLAG_MAX_VERSIONS : 0) |
+                              (r->delete_after_s != 0 ? FLAG_DELETE_AFTER : 0) |
+                              (r->custom.n != 0 ? FLAG_CUSTOM : 0)));
+    buf_add_varint(out, r->newest);
+    buf_add_varint(out, r->n);
+    buf_add_varint(out, (uint64_t)r->created_ms);
+    buf_add_varint(out, (uint64_t)(r->updated_ms - r->created_ms));
+    if (r->max_versions != 0)
+        buf_add_varint(out, r->max_versions);
+    if (r->delete_after_s != 0)
+        buf_add_varint(out, (uint64_t)r->delete_after_s);
+    if (r->custom.n != 0) {
+        buf_add_varint(out, r->custom.n);
+        for (size_t i = 0; i < 2 * r->custom.n; i++)
+            buf_add_block(out, bytes_str(r->custom.pairs[i]));
+    }
+    for (size_t i = 0; i < r->n; i++) {
+        encode_version(&r->versions[i], before_ms, out);
+        before_ms = r->versions[i].created_ms;
+    }
+    return buf_status(out);
+}
+
+/* A time: `add` behind `before_ms`. 0 marks the reader as failed. */
+static int64_t read_time(struct reader *r, int64_t before_ms, uint64_t add)
+{
+    if (add >= TIME_MAX_MS || (uint64_t)before_ms + add >= TIME_MAX_MS) {
+        r->failed = true;
+        return 0;
+    }
+    return before_ms + (int64_t)add;
+}
+
+static void read_version(struct reader *r, int64_t before_ms, struct kv2_version *ret)
+{
+    uint64_t head = reader_varint(r);
+    ret->place = (enum kv2_place)(head & PLACE_MASK);
+    if (ret->place > KV2_OUTSIDE)
+        r->failed = true;
+    ret->created_ms = read_time(r, before_ms, head >> SHIFT);
+    ret->deleted_ms = 0;
+    if ((head & DELETED) != 0)
+        ret->deleted_ms = read_time(r, ret->created_ms, reader_varint(r));
+    ret->data = (struct bytes){0};
+    if (ret->place == KV2_INSIDE)
+        ret->data = reader_block(r);
+}
+
+static enum status read_custom(struct reader *r, struct arena *arena, struct field_map *ret)
+{
+    uint64_t n = reader_varint(r);
+    if (r->failed || n == 0 || n > CUSTOM_MAX)
+        return ST_CORRUPT;
+    const char **pairs = arena_alloc(arena, 2 * n * sizeof *pairs);
+    if (pairs == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < 2 * n; i++) {
+        struct bytes text = reader_block(r);
+        if (r->failed || (text.len != 0 && memchr(text.data, 0, text.len) != NULL))
+            return ST_CORRUPT;
+        pairs[i] = arena_str(arena, text);
+        if (pairs[i] == NULL)
+            return ST_NOMEM;
+    }
+    *ret = (struct field_map){.pairs = pairs, .n = n, .given = true};
+    return ST_OK;
+}
+
+/* All but the versions. */
+static enum status read_head(struct reader *r, struct arena *arena, struct kv2_record *ret)
+{
+    uint8_t format = reader_u8(r), flags = reader_u8(r);
+    ret->newest = reader_varint(r);
+    ret->n = reader_varint(r);
+    ret->created_ms = read_time(r, 0, reader_varint(r));
+    ret->updated_ms = read_time(r, ret->created_ms, reader_varint(r));
+    ret->cas_required = (flags & FLAG_CAS) != 0;
+    if ((flags & FLAG_MAX_VERSIONS) != 0)
+        ret->max_versions = reader_varint(r);
+    if ((flags & FLAG_DELETE_AFTER) != 0)
+        ret->delete_after_s = read_time(r, 0, reader_varint(r));
+    bool canonical =
+        (flags & ~(FLAG_CAS | FLAG_MAX_VERSIONS | FLAG_DELETE_AFTER | FLAG_CUSTOM)) == 0 &&
+        ((flags & FLAG_MAX_VERSIONS) != 0) == (ret->max_versions != 0) &&
+        ((flags & FLAG_DELETE_AFTER) != 0) == (ret->delete_after_s != 0);
+    if (r->failed || format != FORMAT || !canonical || ret->created_ms == 0)
+        return ST_CORRUPT;
+    /* A version takes a byte or more: what is allocated is bounded by what is there. */
+    if (ret->newest > INT64_MAX || ret->n > ret->newest || ret->n > KV2_VERSIONS_MAX ||
+        ret->n > reader_left(r))
+        return ST_CORRUPT;
+    return (flags & FLAG_CUSTOM) != 0 ? read_custom(r, arena, &ret->custom) : ST_OK;
+}
+
+enum status kv2_record_decode(struct bytes stored, struct arena *arena,
+                              struct kv2_record *ret_record)
+{
+    struct kv2_record record = {0};
+    struct reader r = reader_of(stored);
+
+    TRY(read_head(&r, arena, &record));
+    record.versions = arena_alloc(arena, (record.n + 1) * sizeof *record.versions);
+    if (record.versions == NULL)
+        return ST_NOMEM;
+    int64_t before_ms = record.created_ms;
+    for (size_t i = 0; i < record.n; i++) {
+        read_version(&r, before_ms, &record.versions[i]);
+        before_ms = record.versions[i].created_ms;
+    }
+    if (reader_end(&r) != ST_OK)
+        return ST_CORRUPT;
+    *ret_record = record;
+    return ST_OK;
+}
+
+struct kv2_version *kv2_record_version(const struct kv2_record *record, uint64_t number)
+{
+    if (number > record->newest || number + record->n <= record->newest)
+        return NULL;
+    return &record->versions[number + record->n - record->newest - 1];
+}
+
+bool kv2_version_lives(const struct kv2_version *version, int64_t now_ms)
+{
+    return version->place != KV2_DESTROYED &&
+           (version->deleted_ms == 0 || version->deleted_ms > now_ms);
+}

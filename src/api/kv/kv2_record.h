@@ -1,0 +1,59 @@
+/* The stored form of a version 2 secret: its metadata, its versions, and the data of those versions
+ * that are short.
+ *
+ *   u8 format = 2
+ *   u8 flags: 1 cas_required, 2 max_versions, 4 delete_after, 8 custom metadata
+ *   varint newest, varint n, varint created_ms, varint updated_ms - created_ms
+ *   [varint max_versions] [varint delete_after_s] [varint pairs, n × (block name, block value)]
+ *   n versions, oldest first:
+ *     varint (created_ms - that of the version before, or of the record) × 8 + deleted × 4 + place
+ *     [varint deleted_ms - created_ms] [block data, when the place is KV2_INSIDE]
+ *
+ * Encoding is canonical: what decodes encodes to the same bytes. Times are cluster time. */
+#ifndef HOLDFAST_API_KV_KV2_RECORD_H
+#define HOLDFAST_API_KV_KV2_RECORD_H
+
+#include "text/schema.h"
+
+enum {
+    KV2_VERSIONS_DEFAULT = 10,
+    KV2_VERSIONS_MAX = 65536,
+    KV2_INSIDE_MAX = 1024, /* bytes of data within a record */
+};
+
+enum kv2_place {
+    KV2_DESTROYED, /* nowhere */
+    KV2_INSIDE,    /* in the record */
+    KV2_OUTSIDE,   /* under a key of its own */
+};
+
+struct kv2_version {
+    int64_t created_ms, deleted_ms; /* deleted_ms 0: never; may lie in the future */
+    enum kv2_place place;
+    struct bytes data; /* KV2_INSIDE: compact JSON */
+};
+
+struct kv2_record {
+    uint64_t newest; /* number of the last version; 0: there was none */
+    int64_t created_ms, updated_ms;
+    uint64_t max_versions;  /* 0: not set */
+    int64_t delete_after_s; /* 0: not set */
+    bool cas_required;
+    struct field_map custom;
+    struct kv2_version *versions; /* newest - n + 1 … newest */
+    size_t n;
+};
+
+/* ST_NOMEM. */
+NODISCARD enum status kv2_record_encode(const struct kv2_record *record, struct buf *out);
+/* Borrows from `stored`, which lies in the arena. There is room for one version more behind the
+ * last. ST_CORRUPT; ST_NOMEM. */
+NODISCARD enum status kv2_record_decode(struct bytes stored, struct arena *arena,
+                                        struct kv2_record *ret_record);
+
+/* The version of that number, NULL when there is none (any more). */
+struct kv2_version *kv2_record_version(const struct kv2_record *record, uint64_t number);
+/* Whether its data can be read at that time. */
+bool kv2_version_lives(const struct kv2_version *version, int64_t now_ms);
+
+#endif

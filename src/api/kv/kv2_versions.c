@@ -1,0 +1,93 @@
+/* Deletion of versions, which can be taken back, and destruction, which cannot. What is not there
+ * is passed over. */
+#include "api/kv/kv2.h"
+
+struct versions_in {
+    struct field_strings versions;
+};
+static const struct field versions_fields[] = {
+    FIELD(struct versions_in, versions, STRINGS, .help = "Numbers of versions."),
+};
+const struct schema kv2_versions_schema = SCHEMA(struct versions_in, versions_fields);
+
+static enum status delete_version(struct req *req, struct kv2_secret *secret,
+                                  struct kv2_version *version)
+{
+    (void)secret;
+    if (kv2_version_lives(version, req->now_ms))
+        version->deleted_ms = MAX(req->now_ms, version->created_ms);
+    return ST_OK;
+}
+
+static enum status undelete_version(struct req *req, struct kv2_secret *secret,
+                                    struct kv2_version *version)
+{
+    (void)req;
+    (void)secret;
+    if (version->place != KV2_DESTROYED)
+        version->deleted_ms = 0;
+    return ST_OK;
+}
+
+static enum status destroy_version(struct req *req, struct kv2_secret *secret,
+                                   struct kv2_version *version)
+{
+    return kv2_destroy_version(req, secret, version);
+}
+
+/* All that are listed, in one transaction. */
+static enum status each(struct req *req,
+                        enum status (*change)(struct req *req, struct kv2_secret *secret,
+                                              struct kv2_version *version))
+{
+    const struct versions_in *in = req_body(req);
+    struct kv2_secret secret;
+    int64_t number;
+
+    if (in->versions.n == 0)
+        return req_fail(req, ST_INVALID, "No version number provided");
+    for (size_t i = 0; i < in->versions.n; i++)
+        if (text_int_parse(bytes_str(in->versions.items[i]), &number) != ST_OK || number < 0)
+            return req_fail(req, ST_INVALID,
+                            "Field validation failed: versions: whole numbers are expected");
+    enum status st = kv2_load(req, &secret);
+    if (st == ST_NOT_FOUND)
+        return ST_OK;
+    TRY(st);
+    for (size_t i = 0; i < in->versions.n; i++) {
+        TRY(text_int_parse(bytes_str(in->versions.items[i]), &number));
+        struct kv2_version *version = kv2_record_version(&secret.record, (uint64_t)number);
+        if (version != NULL)
+            TRY(change(req, &secret, version));
+    }
+    return kv2_store(req, &secret);
+}
+
+enum status kv2_delete(struct req *req)
+{
+    return each(req, delete_version);
+}
+
+enum status kv2_undelete(struct req *req)
+{
+    return each(req, undelete_version);
+}
+
+enum status kv2_destroy(struct req *req)
+{
+    return each(req, destroy_version);
+}
+
+enum status kv2_data_delete(struct req *req)
+{
+    struct kv2_secret secret;
+    enum status st = kv2_load(req, &secret);
+    if (st == ST_NOT_FOUND)
+        return ST_OK;
+    TRY(st);
+    struct kv2_version *newest = kv2_record_version(&secret.record, secret.record.newest);
+    if (newest == NULL || !kv2_version_lives(newest, req->now_ms))
+        return ST_OK;
+    TRY(delete_version(req, &secret, newest));
+    return kv2_store(req, &secret);
+}

@@ -1,0 +1,418 @@
+#include "router/world.h"
+
+#include <stdlib.h>
+
+static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api, &kv2_api};
+static struct world w;
+
+static int open_world(void **ctx)
+{
+    (void)ctx;
+    world_open(&w, apis, ARRAY_LEN(apis));
+    world_init(&w);
+    return 0;
+}
+
+static int close_world(void **ctx)
+{
+    (void)ctx;
+    world_close(&w);
+    return 0;
+}
+
+static struct test_call *call(enum http_method method, const char *target, const char *body,
+                              int http)
+{
+    struct test_call *t = world_call(&w, method, target, body);
+    if (t->http != http)
+        fail_msg("%s: %d %s", target, t->http, (const char *)t->body.data);
+    return t;
+}
+
+static struct test_call *patch(const char *target, const char *body, int http)
+{
+    static struct test_call t;
+    test_call_done(&t);
+    test_call_init(&t, METHOD_PATCH, target, body);
+    test_call_header(&t, "x-secrets-token", w.token);
+    test_call_header(&t, "content-type", "application/merge-patch+json");
+    world_handle(&w, &t);
+    if (t.http != http)
+        fail_msg("%s: %d %s", target, t.http, (const char *)t.body.data);
+    return &t;
+}
+
+static struct test_call *put(const char *path, const char *data)
+{
+    char target[200];
+    char *body = NULL;
+    (void)snprintf(target, sizeof target, "/v1/secret/data/%s", path);
+    assert_true(asprintf(&body, "{\"data\":%s}", data) > 0);
+    struct test_call *t = call(METHOD_PUT, target, body, 200);
+    free(body);
+    return t;
+}
+
+static struct test_call *get(const char *target, int http)
+{
+    return call(METHOD_GET, target, NULL, http);
+}
+
+static void assert_no_part(struct test_call *t, const char *part)
+{
+    if (strstr((const char *)t->body.data, part) != NULL)
+        fail_msg("\"%s\" is in %s", part, (const char *)t->body.data);
+}
+
+static void each_write_makes_a_version(void **ctx)
+{
+    (void)ctx;
+    struct test_call *t = put("a", "{\"n\":9007199254740993,\"f\":1.10,\"o\":{\"x\":[]}}");
+    assert_body_has(t, "\"custom_metadata\":null,\"deletion_time\":\"\",\"destroyed\":false,"
+                       "\"version\":1}");
+    assert_body_has(put("a", "{\"b\":2}"), "\"version\":2}");
+    t = get("/v1/secret/data/a", 200);
+    assert_body_has(t, "\"data\":{\"data\":{\"b\":2},\"metadata\":{\"created_time\":\"20");
+    t = get("/v1/secret/data/a?version=1", 200);
+    assert_body_has(t, "\"data\":{\"data\":{\"n\":9007199254740993,\"f\":1.10,\"o\":{\"x\":[]}},");
+    assert_body_has(get("/v1/secret/data/a?version=0", 200), "\"version\":2}");
+    assert_body(get("/v1/secret/data/a?version=3", 404), "{\"errors\":[]}");
+    assert_body(get("/v1/secret/data/none", 404), "{\"errors\":[]}");
+    (void)get("/v1/secret/data/a?version=-1", 400);
+    (void)get("/v1/secret/data/a?version=one", 400);
+}
+
+static void a_write_names_the_version_it_follows(void **ctx)
+{
+    (void)ctx;
+    static const char absent[] = "{\"data\":{\"a\":1},\"options\":{\"cas\":0}}";
+    static const char wrong[] = "check-and-set parameter did not match the current version";
+    (void)call(METHOD_PUT, "/v1/secret/data/a", absent, 200);
+    assert_body_has(call(METHOD_PUT, "/v1/secret/data/a", absent, 400), wrong);
+    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":\"1\"}}", 200);
+    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":1}}", 400);
+    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    (void)call(METHOD_PUT, "/v1/secret/data/a", absent, 400);
+    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":2}}", 200);
+    (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
+    (void)call(METHOD_PUT, "/v1/secret/data/a", absent, 200);
+    static const char *const bad[] = {
+        "{\"data\":{},\"options\":{\"cas\":\"x\"}}", "{\"data\":{},\"options\":{\"cas\":-1}}",
+        "{\"data\":{},\"options\":{\"cas\":1.5}}", "{\"data\":{},\"options\":{\"cas\":{}}}",
+        "{\"data\":{},\"options\":[]}"};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        (void)call(METHOD_PUT, "/v1/secret/data/a", bad[i], 400);
+}
+
+static void a_required_version_must_be_named(void **ctx)
+{
+    (void)ctx;
+    static const char text[] = "check-and-set parameter required for this call";
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"cas_required\":true}", 204);
+    assert_body_has(call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{}}", 400), text);
+    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":0}}", 200);
+    assert_body_has(patch("/v1/secret/data/a", "{\"data\":{}}", 400), text);
+    (void)patch("/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":1}}", 200);
+    (void)call(METHOD_POST, "/v1/secret/config", "{\"cas_required\":true}", 204);
+    (void)call(METHOD_PUT, "/v1/secret/data/b", "{\"data\":{}}", 400);
+    assert_body_has(call(METHOD_POST, "/v1/secret/metadata/a", "{\"cas_required\":false}", 200),
+                    "mandated by backend config");
+    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{}}", 400);
+}
+
+static void data_must_be_an_object(void **ctx)
+{
+    (void)ctx;
+    static const char *const bodies[] = {NULL, "{}", "{\"data\":null}"};
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++)
+        assert_body_has(call(METHOD_PUT, "/v1/secret/data/a", bodies[i], 400), "no data provided");
+    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":\"x\"}", 400);
+    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":[1]}", 400);
+    (void)put("a", "{}");
+    assert_body_has(get("/v1/secret/data/a", 200), "\"data\":{\"data\":{},\"metadata\":");
+}
+
+static void a_deleted_version_is_404_with_its_metadata(void **ctx)
+{
+    (void)ctx;
+    (void)put("a", "{\"x\":1}");
+    (void)put("a", "{\"x\":2}");
+    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    struct test_call *t = get("/v1/secret/data/a", 404);
+    assert_body_has(t, "\"data\":{\"data\":null,\"metadata\":{\"created_time\":\"20");
+    assert_body_has(t, "\"deletion_time\":\"20");
+    assert_body_has(t, "\"destroyed\":false,\"version\":2}");
+    (void)get("/v1/secret/data/a?version=1", 200);
+    assert_body_has(get("/v1/secret/subkeys/a", 404), "\"subkeys\":null");
+    assert_body_has(patch("/v1/secret/data/a", "{\"data\":{\"y\":1}}", 404), "\"version\":2}");
+    (void)call(METHOD_PUT, "/v1/secret/undelete/a", "{\"versions\":[2]}", 204);
+    assert_body_has(get("/v1/secret/data/a", 200), "\"data\":{\"x\":2}");
+    (void)call(METHOD_POST, "/v1/secret/delete/a", "{\"versions\":\"1,2,9\"}", 204);
+    (void)get("/v1/secret/data/a?version=1", 404);
+    (void)get("/v1/secret/data/a?version=2", 404);
+}
+
+static void a_destroyed_version_does_not_come_back(void **ctx)
+{
+    (void)ctx;
+    (void)put("a", "{\"planted\":\"gone\"}");
+    (void)put("a", "{\"x\":2}");
+    (void)call(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
+    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
+    struct test_call *t = get("/v1/secret/data/a?version=1", 404);
+    assert_body_has(t, "\"destroyed\":true,\"version\":1}");
+    assert_no_part(t, "gone");
+    (void)get("/v1/secret/data/a", 200);
+    static const char *const bad[] = {"{}", "{\"versions\":[]}", "{\"versions\":[\"x\"]}",
+                                      "{\"versions\":[-1]}", "{\"versions\":{}}"};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        (void)call(METHOD_POST, "/v1/secret/delete/a", bad[i], 400);
+        (void)call(METHOD_POST, "/v1/secret/undelete/a", bad[i], 400);
+        (void)call(METHOD_POST, "/v1/secret/destroy/a", bad[i], 400);
+    }
+    (void)call(METHOD_POST, "/v1/secret/destroy/none", "{\"versions\":[1]}", 204);
+}
+
+static void old_versions_are_dropped(void **ctx)
+{
+    (void)ctx;
+    char data[900] = "";
+    for (int i = 1; i <= 12; i++) {
+        (void)snprintf(data, sizeof data, "{\"n\":%d,\"pad\":\"%0*d\"}", i, 60 * i, 0);
+        (void)put("a", data);
+    }
+    (void)get("/v1/secret/data/a?version=2", 404);
+    for (int i = 3; i <= 12; i++) {
+        char target[64], part[64];
+        (void)snprintf(target, sizeof target, "/v1/secret/data/a?version=%d", i);
+        (void)snprintf(part, sizeof part, "\"data\":{\"n\":%d,", i);
+        assert_body_has(get(target, 200), part);
+    }
+    assert_body_has(get("/v1/secret/metadata/a", 200), "\"oldest_version\":3,");
+    (void)call(METHOD_POST, "/v1/secret/config", "{\"max_versions\":2}", 204);
+    (void)put("a", "{\"n\":13}");
+    (void)get("/v1/secret/data/a?version=11", 404);
+    (void)get("/v1/secret/data/a?version=12", 200);
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":3}", 204);
+    (void)put("a", "{\"n\":14}");
+    (void)get("/v1/secret/data/a?version=12", 200);
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":-1}", 400);
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":65537}", 400);
+    (void)call(METHOD_POST, "/v1/secret/config", "{\"max_versions\":-1}", 400);
+}
+
+static void versions_end_by_age(void **ctx)
+{
+    (void)ctx;
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"delete_version_after\":\"60s\"}", 204);
+    (void)put("a", "{\"x\":1}");
+    assert_body_has(get("/v1/secret/data/a", 200), "\"deletion_time\":\"20");
+    w.later_ms += 59000;
+    (void)get("/v1/secret/data/a", 200);
+    w.later_ms += 1100;
+    (void)get("/v1/secret/data/a", 404);
+    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
+    w.later_ms += 100000;
+    (void)get("/v1/secret/data/a", 200);
+    (void)call(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"10s\"}", 204);
+    assert_body_has(get("/v1/secret/config", 200), "\"delete_version_after\":\"10s\"");
+    (void)put("a", "{\"x\":2}");
+    w.later_ms += 11000;
+    (void)get("/v1/secret/data/a", 404);
+    (void)call(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"-1s\"}", 204);
+    assert_body_has(get("/v1/secret/config", 200), "\"delete_version_after\":\"-1s\"");
+    (void)put("a", "{\"x\":3}");
+    assert_body_has(get("/v1/secret/data/a", 200), "\"deletion_time\":\"\"");
+    (void)call(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"soon\"}", 400);
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"delete_version_after\":\"-1s\"}", 400);
+}
+
+static void a_patch_merges(void **ctx)
+{
+    (void)ctx;
+    (void)patch("/v1/secret/data/a", "{\"data\":{\"a\":1}}", 404);
+    (void)put("a", "{\"big\":9007199254740993,\"o\":{\"x\":1,\"y\":2},\"gone\":1}");
+    assert_body_has(patch("/v1/secret/data/a",
+                          "{\"data\":{\"o\":{\"y\":null,\"z\":18446744073709551617},\"gone\":null,"
+                          "\"new\":[null]}}",
+                          200),
+                    "\"version\":2}");
+    assert_body_has(get("/v1/secret/data/a", 200),
+                    "\"data\":{\"big\":9007199254740993,\"o\":{\"x\":1,\"z\":18446744073709551617},"
+                    "\"new\":[null]}");
+    (void)patch("/v1/secret/data/a", "{\"data\":1}", 400);
+    (void)patch("/v1/secret/data/a", "{}", 400);
+    (void)patch("/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":1}}", 400);
+}
+
+static void subkeys_show_names_alone(void **ctx)
+{
+    (void)ctx;
+    (void)put("a",
+              "{\"s\":\"planted\",\"o\":{\"p\":{\"q\":\"planted\"},\"e\":{}},\"l\":[{\"x\":1}]}");
+    struct test_call *t = get("/v1/secret/subkeys/a", 200);
+    assert_body_has(t, "\"subkeys\":{\"s\":null,\"o\":{\"p\":{\"q\":null},\"e\":null},\"l\":null}");
+    assert_no_part(t, "planted");
+    assert_body_has(get("/v1/secret/subkeys/a?depth=1", 200),
+                    "\"subkeys\":{\"s\":null,\"o\":null,\"l\":null}");
+    assert_body_has(get("/v1/secret/subkeys/a?depth=2", 200), "\"o\":{\"p\":null,\"e\":null}");
+    (void)get("/v1/secret/subkeys/a?depth=-1", 400);
+    (void)get("/v1/secret/subkeys/a?version=2", 404);
+    (void)get("/v1/secret/subkeys/none", 404);
+}
+
+static void metadata_is_read_and_changed(void **ctx)
+{
+    (void)ctx;
+    (void)get("/v1/secret/metadata/a", 404);
+    (void)patch("/v1/secret/metadata/a", "{\"max_versions\":3}", 404);
+    (void)call(METHOD_POST, "/v1/secret/metadata/a",
+               "{\"max_versions\":3,\"custom_metadata\":{\"owner\":\"me\",\"n\":7}}", 204);
+    struct test_call *t = get("/v1/secret/metadata/a", 200);
+    assert_body_has(t, "\"current_version\":0,\"custom_metadata\":{\"owner\":\"me\",\"n\":\"7\"},"
+                       "\"delete_version_after\":\"0s\",\"max_versions\":3,\"oldest_version\":0,");
+    assert_body_has(t, "\"versions\":{}");
+    (void)get("/v1/secret/data/a", 404);
+    (void)put("a", "{}");
+    assert_body_has(get("/v1/secret/data/a", 200), "\"custom_metadata\":{\"owner\":\"me\"");
+    (void)patch("/v1/secret/metadata/a",
+                "{\"custom_metadata\":{\"n\":null,\"team\":\"x\"},\"max_versions\":null,"
+                "\"delete_version_after\":\"1h\"}",
+                204);
+    t = get("/v1/secret/metadata/a", 200);
+    assert_body_has(t, "\"custom_metadata\":{\"owner\":\"me\",\"team\":\"x\"},"
+                       "\"delete_version_after\":\"1h0m0s\",\"max_versions\":0,");
+    assert_body_has(t, "\"versions\":{\"1\":{\"created_time\":\"20");
+    (void)patch("/v1/secret/metadata/a", "{\"custom_metadata\":null}", 204);
+    assert_body_has(get("/v1/secret/metadata/a", 200), "\"custom_metadata\":null");
+    (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
+    (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
+    (void)get("/v1/secret/metadata/a", 404);
+    (void)get("/v1/secret/data/a", 404);
+}
+
+static void custom_metadata_is_bounded(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf many = {0};
+    char long_key[200], long_value[600];
+    (void)snprintf(long_key, sizeof long_key, "{\"custom_metadata\":{\"%0129d\":\"x\"}}", 0);
+    (void)snprintf(long_value, sizeof long_value, "{\"custom_metadata\":{\"x\":\"%0513d\"}}", 0);
+    buf_add_str(&many, "{\"custom_metadata\":{");
+    for (int i = 0; i < 65; i++)
+        buf_add_format(&many, "%s\"k%d\":\"v\"", i > 0 ? "," : "", i);
+    buf_add(&many, bytes_of("}}", 3));
+    const char *const bad[] = {(const char *)many.data,
+                               long_key,
+                               long_value,
+                               "{\"custom_metadata\":{\"\":\"x\"}}",
+                               "{\"custom_metadata\":{\"x\":\"\"}}",
+                               "{\"custom_metadata\":{\"x\":{}}}",
+                               "{\"custom_metadata\":{\"x\":\"\\u0000\"}}",
+                               "{\"custom_metadata\":[]}"};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_body_has(call(METHOD_POST, "/v1/secret/metadata/a", bad[i], 400),
+                        "custom_metadata validation failed");
+    (void)get("/v1/secret/metadata/a", 404);
+}
+
+static void a_listing_shows_secrets_not_versions(void **ctx)
+{
+    (void)ctx;
+    for (int i = 0; i < 3; i++) {
+        (void)put("l/a", "{}");
+        (void)put("l/a/b", "{}");
+        (void)put("l/z", "{}");
+    }
+    static const char all[] = "\"data\":{\"keys\":[\"a\",\"a/\",\"z\"]}";
+    assert_body_has(call(METHOD_LIST, "/v1/secret/metadata/l", NULL, 200), all);
+    assert_body_has(get("/v1/secret/metadata/l/?list=true", 200), all);
+    assert_body_has(call(METHOD_LIST, "/v1/secret/metadata", NULL, 200), "{\"keys\":[\"l/\"]}");
+    assert_body_has(get("/v1/secret/metadata/l?list=true&after=a", 200), "[\"a/\",\"z\"]");
+    assert_body_has(get("/v1/secret/metadata/l?list=true&after=a/", 200), "[\"z\"]");
+    assert_body_has(get("/v1/secret/metadata/l?list=true&limit=2", 200), "[\"a\",\"a/\"]");
+    assert_body_has(get("/v1/secret/metadata/l?list=true&limit=1&after=b", 200), "[\"z\"]");
+    (void)get("/v1/secret/metadata/l?list=true&limit=x", 400);
+    (void)get("/v1/secret/metadata/l?list=true&after=z", 404);
+    (void)call(METHOD_LIST, "/v1/secret/metadata/none", NULL, 404);
+}
+
+static void a_wrong_prefix_is_told_the_right_one(void **ctx)
+{
+    (void)ctx;
+    struct test_call *t = get("/v1/secret/foo", 404);
+    assert_body_has(t, "\"warnings\":[\"Invalid path for a versioned K/V secrets engine: use "
+                       "\\\"secret/data/foo\\\"");
+    assert_body_has(t, "\"data\":null");
+    assert_body_has(call(METHOD_PUT, "/v1/secret/foo", "{\"a\":1}", 404), "secret/data/foo");
+    assert_body_has(call(METHOD_LIST, "/v1/secret/foo", NULL, 404), "secret/metadata/foo/");
+    (void)call(METHOD_DELETE, "/v1/secret/foo", NULL, 404);
+    (void)call(METHOD_DELETE, "/v1/secret/config", NULL, 405);
+    (void)call(METHOD_LIST, "/v1/secret/data/x", NULL, 405);
+    (void)get("/v1/secret/delete/x", 405);
+}
+
+static void long_data_stands_apart(void **ctx)
+{
+    (void)ctx;
+    enum { MIB = 1 << 20 };
+    CLEANUP(buf_done) struct buf body = {0};
+    buf_add_str(&body, "{\"data\":{\"x\":\"");
+    memset(buf_extend(&body, MIB), '<', MIB);
+    buf_add(&body, bytes_of("\"}}", 4));
+    (void)call(METHOD_PUT, "/v1/secret/data/a", (const char *)body.data, 413);
+    memcpy(body.data + MIB - 8, "\"}}", 4);
+    (void)call(METHOD_PUT, "/v1/secret/data/a", (const char *)body.data, 200);
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"custom_metadata\":{\"x\":\"y\"}}", 204);
+    assert_true(get("/v1/secret/data/a", 200)->body.len > MIB - 100);
+    (void)call(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
+    assert_true(get("/v1/secret/data/a", 404)->body.len < 1000);
+}
+
+static void version_1_becomes_version_2_at_once(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf body = {0};
+    buf_add_str(&body, "{\"x\":\"");
+    memset(buf_extend(&body, 5000), 'y', 5000);
+    buf_add(&body, bytes_of("\"}", 3));
+    (void)call(METHOD_PUT, "/v1/kv/old", "{\"n\":9007199254740993}", 204);
+    (void)call(METHOD_PUT, "/v1/kv/long", (const char *)body.data, 204);
+    static const char second[] = "{\"options\":{\"version\":\"2\"}}";
+    assert_body_has(call(METHOD_POST, "/v1/sys/mounts/kv/tune", second, 200), "\"warnings\":[\"");
+    struct test_call *t = get("/v1/kv/data/old", 200);
+    assert_body_has(t, "\"data\":{\"data\":{\"n\":9007199254740993},\"metadata\":");
+    assert_body_has(t, "\"version\":1}");
+    (void)get("/v1/kv/old", 404);
+    (void)call(METHOD_PUT, "/v1/kv/data/long", "{\"data\":{\"n\":2},\"options\":{\"cas\":1}}", 200);
+    assert_body_has(get("/v1/kv/data/long?version=1", 200), "\"yyyy");
+    assert_body_has(get("/v1/kv/data/long", 200), "\"data\":{\"n\":2}");
+    assert_body_has(call(METHOD_LIST, "/v1/kv/metadata", NULL, 200), "[\"long\",\"old\"]");
+    (void)call(METHOD_POST, "/v1/sys/mounts/kv/tune", "{\"options\":{\"version\":\"1\"}}", 400);
+    (void)call(METHOD_POST, "/v1/sys/mounts/kv/tune", second, 204);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(each_write_makes_a_version),
+        TEST(a_write_names_the_version_it_follows),
+        TEST(a_required_version_must_be_named),
+        TEST(data_must_be_an_object),
+        TEST(a_deleted_version_is_404_with_its_metadata),
+        TEST(a_destroyed_version_does_not_come_back),
+        TEST(old_versions_are_dropped),
+        TEST(versions_end_by_age),
+        TEST(a_patch_merges),
+        TEST(subkeys_show_names_alone),
+        TEST(metadata_is_read_and_changed),
+        TEST(custom_metadata_is_bounded),
+        TEST(a_listing_shows_secrets_not_versions),
+        TEST(a_wrong_prefix_is_told_the_right_one),
+        TEST(long_data_stands_apart),
+        TEST(version_1_becomes_version_2_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
