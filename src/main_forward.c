@@ -125,11 +125,10 @@ static enum status build_headers(struct forward *fw)
     if (memcmp(fw->f->id.bytes, none.bytes, sizeof none.bytes) != 0) {
         router_id_put(&fw->f->id, fw->id);
         headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_ID), bytes_str(fw->id)};
-        fw->http.once = true; /* a second try has to say that it is one */
+        fw->http.repeatable = fw->http.once = true; /* a second try has to say that it is one */
         if (fw->f->again)
             headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_AGAIN), BYTES("1")};
     }
-    fw->http.repeatable = !call->streamed; /* without an id it is a read */
     fw->http.headers = headers;
     fw->http.n_headers = used;
     return ST_OK;

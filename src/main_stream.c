@@ -11,6 +11,16 @@ enum {
     ANSWER_STALL_MS = 60 * 1000, /* how long the active node may pause within an answer */
 };
 
+static struct forward *of(const struct http_request *req)
+{
+    return router_http_call(req)->user;
+}
+
+static void belongs_to(struct http_request *req, struct forward *fw)
+{
+    router_http_call(req)->user = fw;
+}
+
 /* Requests */
 
 enum status stream_body_reserve(struct forward *fw)
@@ -55,14 +65,14 @@ static void broke_off(struct forward *fw, enum status st)
 
 static void on_client_gone(struct http_request *req)
 {
-    broke_off(req->user, ST_CLOSED);
+    broke_off(of(req), ST_CLOSED);
 }
 
 static void on_written(struct http_call *call);
 
 static void on_body_piece(struct http_request *req, enum status st, struct bytes piece, bool last)
 {
-    struct forward *fw = req->user;
+    struct forward *fw = of(req);
     if (!fw->up || fw->over)
         return;
     ASSERT(fw->sent.data == NULL && !fw->up_last);
@@ -98,7 +108,7 @@ static void on_written(struct http_call *call)
 void stream_body_begin(struct forward *fw)
 {
     ASSERT(fw->up && !fw->f->body_taken);
-    fw->req->user = fw;
+    belongs_to(fw->req, fw);
     http_on_gone(fw->req, on_client_gone);
     http_call_write(&fw->http, (struct bytes){0}, on_written);
 }
@@ -123,7 +133,7 @@ static void on_answer_piece(struct http_call *call, struct buf *piece, bool last
 
 static void on_answer_sent(struct http_request *req, enum status st)
 {
-    struct forward *fw = req->user;
+    struct forward *fw = of(req);
     fw->down_busy = false;
     buf_done(&fw->piece);
     if (st != ST_OK)
@@ -146,7 +156,7 @@ static void on_answer_piece(struct http_call *call, struct buf *piece, bool last
 
 static void on_reader_gone(struct http_request *req)
 {
-    struct forward *fw = req->user;
+    struct forward *fw = of(req);
     cancel(fw);
     end_if_over(fw);
 }
@@ -155,7 +165,7 @@ static void send_answer(struct answer_stream *stream)
 {
     struct forward *fw = CONTAINER_OF(stream, struct forward, down);
     fw->down_begun = true;
-    fw->req->user = fw;
+    belongs_to(fw->req, fw);
     http_on_gone(fw->req, on_reader_gone);
     if (!fw->over)
         http_call_next(&fw->http, on_answer_piece);

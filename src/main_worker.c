@@ -10,6 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static uint32_t ms_of(int64_t s)
+{
+    return (uint32_t)MIN(s, (int64_t)UINT32_MAX / 1000) * 1000;
+}
+
 static void limits_of(const struct config_listener *from, struct http_limits *to)
 {
     *to = http_limits_default;
@@ -20,9 +25,10 @@ static void limits_of(const struct config_listener *from, struct http_limits *to
     if (from->max_connections != 0)
         to->connections_max = (size_t)from->max_connections;
     if (from->header_timeout_s != 0)
-        to->header_ms = (uint32_t)from->header_timeout_s * 1000;
+        to->header_ms = ms_of(from->header_timeout_s);
     if (from->idle_timeout_s != 0)
-        to->idle_ms = (uint32_t)from->idle_timeout_s * 1000;
+        to->idle_ms = ms_of(from->idle_timeout_s);
+    to->request_ms = ms_of(from->request_timeout_s);
 }
 
 static enum status listen_on(struct worker *w, unsigned i)

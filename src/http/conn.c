@@ -23,13 +23,20 @@ static bool conn_over(const struct http_conn *c)
 
 /* Time */
 
-/* The loop's own idea of now is late by no more than one turn, and free. */
-static void conn_deadline(struct http_conn *c, uint32_t ms)
+/* Sees to it that the timer fires no later. The loop's own idea of now is late by no more than one
+ * turn, and free. */
+static uint64_t conn_wake(struct http_conn *c, uint32_t ms)
 {
     struct env *env = c->server->env;
-    c->deadline_ms = ms != 0 ? uv_now(loop_uv(env)) + ms : 0;
-    if (ms != 0 && (c->timer.slot == 0 || c->timer.at_ms > c->deadline_ms))
-        env_timer_set(env, &c->timer, c->deadline_ms);
+    uint64_t at_ms = ms != 0 ? uv_now(loop_uv(env)) + ms : 0;
+    if (ms != 0 && (c->timer.slot == 0 || c->timer.at_ms > at_ms))
+        env_timer_set(env, &c->timer, at_ms);
+    return at_ms;
+}
+
+static void conn_deadline(struct http_conn *c, uint32_t ms)
+{
+    c->deadline_ms = conn_wake(c, ms);
 }
 
 /* Bytes the peer must have moved within a window. */
@@ -68,6 +75,8 @@ static void conn_move(struct http_conn *c, enum conn_phase phase)
         http_server_move(c->server, c, phase == CONN_IDLE);
     c->phase = phase;
     c->window_on = false;
+    if (phase != CONN_BODY && phase != CONN_BUSY)
+        c->late_ms = 0;
     switch (phase) {
     case CONN_HANDSHAKE: conn_deadline(c, limits->handshake_ms); break;
     case CONN_IDLE: conn_deadline(c, conn_idle_ms(c)); break;
@@ -213,6 +222,7 @@ static void conn_on_head(struct http_conn *c, bool body)
         head->has_query ? bytes_of(text + head->query_at, head->query_len) : (struct bytes){0};
     x->body_done = !body;
     tally_add(&c->server->tally.requests, 1);
+    c->late_ms = conn_wake(c, c->server->limits.request_ms);
     if (handler->head != NULL) {
         conn_move(c, CONN_BUSY);
         handler->head(c->server->ctx, &x->req);
@@ -521,15 +531,41 @@ static void conn_on_window(struct http_conn *c)
     }
 }
 
-static void conn_on_timer(struct env_timer *timer)
+/* The connection takes leave of a request that is not answered. */
+static void conn_give_up(struct http_conn *c)
 {
-    struct http_conn *c = CONTAINER_OF(timer, struct http_conn, timer);
-    if (c->deadline_ms == 0)
+    struct http_exchange *x = c->x;
+    const struct http_handler *handler = c->server->handler;
+    enum http_method method = x->req.method;
+    int status = 503;
+    const char *why = handler->late != NULL ? handler->late(c->server->ctx, &x->req, &status)
+                                            : "the request was not answered in time";
+    c->x = NULL;
+    c->close_after = true;
+    http_exchange_orphan(x);
+    if (conn_over(c) || !conn_exchange(c))
         return;
-    if (env_mono_ms(c->server->env) < c->deadline_ms) {
-        env_timer_set(c->server->env, timer, c->deadline_ms);
+    c->x->req.method = method;
+    http_reply_refusal(c->x, status, why);
+}
+
+static void conn_on_late(struct http_conn *c)
+{
+    struct http_exchange *x = c->x;
+    c->late_ms = 0;
+    if (x->answering) /* an answer on its way is held to a rate */
         return;
-    }
+    tally_add(&c->server->tally.timeouts, 1);
+    bool body_told = !x->given || (!x->body_done && x->on_piece != NULL);
+    if (body_told)
+        conn_refuse(c, 408, "the request body arrives too slowly");
+    else
+        conn_give_up(c);
+    http_conn_go_on(c);
+}
+
+static void conn_on_deadline(struct http_conn *c)
+{
     bool window = c->phase == CONN_BODY || c->phase == CONN_BUSY || http_wire_pending(&c->wire);
     if (window && c->phase != CONN_HANDSHAKE) {
         conn_on_window(c);
@@ -543,6 +579,30 @@ static void conn_on_timer(struct env_timer *timer)
         conn_refuse(c, 408, "the request headers arrive too slowly");
     else
         http_conn_close(c);
+}
+
+static bool due(uint64_t at_ms, uint64_t now_ms)
+{
+    return at_ms != 0 && at_ms <= now_ms;
+}
+
+static void conn_on_timer(struct env_timer *timer)
+{
+    struct http_conn *c = CONTAINER_OF(timer, struct http_conn, timer);
+    uint64_t now_ms = env_mono_ms(c->server->env);
+    if (due(c->late_ms, now_ms)) {
+        conn_on_late(c);
+    } else if (due(c->deadline_ms, now_ms)) {
+        c->deadline_ms = 0;
+        conn_on_deadline(c);
+    }
+    if (c->phase == CONN_CLOSING)
+        return;
+    uint64_t next_ms = c->deadline_ms != 0 ? c->deadline_ms : c->late_ms;
+    if (c->late_ms != 0)
+        next_ms = MIN(next_ms, c->late_ms);
+    if (next_ms != 0 && (timer->slot == 0 || timer->at_ms > next_ms))
+        env_timer_set(c->server->env, timer, next_ms);
 }
 
 /* Life */

@@ -140,6 +140,7 @@ struct http_limits {
     uint32_t handshake_ms;   /* TLS */
     uint32_t header_ms;      /* from a request's first byte to the end of its headers: 408 */
     uint32_t idle_ms;        /* between requests */
+    uint32_t request_ms;     /* from the end of the headers to an answer; 0: for ever */
     uint32_t rate_window_ms; /* over which the next two are measured */
     uint32_t body_rate_min;  /* bytes a second a body must arrive with: 408 */
     uint32_t write_rate_min; /* bytes a second a peer must take an answer with */
@@ -160,6 +161,10 @@ struct http_handler {
     void (*head)(void *ctx, struct http_request *req);
     /* The request is complete, or its body is to be streamed. */
     void (*request)(void *ctx, struct http_request *req);
+    /* limits.request_ms have passed. What is returned, UTF-8, is answered with *ret_status, which
+     * is 503 at first, and the connection closes; to the handler it is as if the peer had gone.
+     * May be NULL. */
+    const char *(*late)(void *ctx, struct http_request *req, int *ret_status);
 };
 
 struct http_server_options {

@@ -35,6 +35,7 @@ struct http_conn {
     struct buf in;           /* input behind the request being answered */
     struct env_timer timer;
     uint64_t deadline_ms; /* 0: none; the timer may fire earlier and is then set again */
+    uint64_t late_ms;     /* when the request is to be answered; 0: nothing waits */
     uint64_t window_in, window_out;
     enum conn_phase phase;
     uint8_t n_queued; /* answers since the last flush */

@@ -102,10 +102,21 @@ void pipe_fail(struct pipe *p, enum status st);
 bool pipe_record(struct pipe *p, enum audit_kind kind, const char *error);
 void pipe_answer_recorded(struct pipe *p);
 
+/* Whether the call may change something in this phase, or has before. What a read that was sent on
+ * may change is its token's count of uses, which is of no use to know. */
+static inline bool pipe_unsettled(const struct pipe *p, enum pipe_phase phase)
+{
+    bool sent = (p->unknown || phase == PIPE_FORWARDING) && !stage_reads(&p->req);
+    return sent || p->changed || phase == PIPE_COMMITTING || phase == PIPE_OUTSIDE;
+}
+
 static inline void pipe_move(struct pipe *p, enum pipe_phase phase)
 {
+    bool unsettled = pipe_unsettled(p, phase);
     ASSERT(p->phase != PIPE_DONE);
+    ASSERT(!p->call->given_up || p->call->unsettled || !unsettled); /* as router_give_up said */
     p->phase = phase;
+    p->call->unsettled = unsettled;
 }
 
 static inline bool pipe_id_given(const struct rlog_request_id *id)

@@ -32,7 +32,7 @@ void pipe_wait(struct pipe *p, enum status st)
     }
     answer_done(&p->answer);
     pipe_forget_reason(p);
-    if (now_ms >= p->deadline_ms) {
+    if (now_ms >= p->deadline_ms || p->call->given_up) {
         pipe_fail(p, p->unknown && !stage_reads(&p->req) ? ST_UNKNOWN_OUTCOME : st);
         return;
     }
@@ -117,7 +117,7 @@ void pipe_forward(struct pipe *p)
         redirect(p);
         return;
     }
-    if (p->call->forwarded || !p->node.has_leader) {
+    if (p->call->forwarded || p->call->given_up || !p->node.has_leader) {
         pipe_wait(p, ST_NO_LEADER);
         return;
     }

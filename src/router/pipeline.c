@@ -274,7 +274,7 @@ static void run_outside(struct env_work *work)
 static void go_outside(struct pipe *p)
 {
     bool due = p->front == ST_OK && p->req.route->outside != NULL && p->answer.http < 300 &&
-               !p->commit.repeated;
+               !p->commit.repeated && (p->changed || !p->call->given_up);
     pipe_end_txn(p);
     if (!due) {
         pipe_finish(p);
@@ -312,11 +312,11 @@ static void on_committed(struct state_commit *commit, enum status st)
 
 static void commit(struct pipe *p)
 {
-    enum status st = ST_OK;
+    enum status st = p->call->given_up ? ST_TIMEOUT : ST_OK;
     p->commit.done = on_committed;
     p->commit.id = pipe_id_given(&p->call->id) ? p->call->id : p->id;
     buf_done(&p->stored);
-    if (pipe_id_given(&p->commit.id))
+    if (st == ST_OK && pipe_id_given(&p->commit.id))
         st = answer_encode(&p->answer, &p->stored);
     p->commit.answer = buf_bytes(&p->stored);
     if (st == ST_OK)
@@ -504,6 +504,12 @@ void router_handle(struct router_worker *worker, struct router_call *call)
         pipe_fail(p, st);
     else
         pipe_choose(p);
+}
+
+enum status router_give_up(struct router_call *call)
+{
+    call->given_up = true;
+    return call->unsettled ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
 }
 
 bool router_sends_on(struct router_worker *worker, const struct router_call *call)

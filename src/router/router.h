@@ -39,11 +39,16 @@ struct router_call {
     bool forwarded;      /* by another node, which is believed for `peer` and `id` */
     struct rlog_request_id id; /* all zero: none */
     bool again;                /* an earlier try with this id may have been executed */
+    void *user;                /* of whoever forwards it */
 
     /* The first header of that name (lower case); data NULL: absent. */
     struct bytes (*header)(const struct router_call *call, const char *name);
     /* Once, on the worker's thread, possibly from inside router_handle. The body may be taken. */
     void (*respond)(struct router_call *call, struct router_answer *answer);
+
+    /* The router's. */
+    bool unsettled; /* it may change something, or has */
+    bool given_up;
 };
 
 /* A call on its way to the active node. */
@@ -104,6 +109,9 @@ struct audit *router_worker_audit(struct router_worker *worker);
 unsigned router_worker_running(const struct router_worker *worker); /* calls under way */
 
 void router_handle(struct router_worker *worker, struct router_call *call);
+/* Nobody waits for the answer any more. ST_UNKNOWN_OUTCOME: the call may change something, or has;
+ * ST_TIMEOUT: it has not, and will not. It is answered all the same, to nobody. */
+enum status router_give_up(struct router_call *call);
 /* Whether another node would run the call, as far as its target tells: its body need not be here.
  * If the answer has changed when it is handled, a streamed call is refused with ST_NO_LEADER. */
 bool router_sends_on(struct router_worker *worker, const struct router_call *call);

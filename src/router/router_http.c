@@ -18,6 +18,13 @@ struct http_request *router_http_request(const struct router_call *call)
     return of(call)->req;
 }
 
+struct router_call *router_http_call(const struct http_request *req)
+{
+    struct http_call *call = req->user;
+    ASSERT(call != NULL);
+    return &call->call;
+}
+
 static struct bytes call_header(const struct router_call *call, const char *name)
 {
     return http_header(of(call)->req, name);
@@ -119,6 +126,7 @@ static struct http_call *call_new(const struct router_http *http, struct http_re
     if (call == NULL)
         return NULL;
     call->req = req;
+    req->user = call;
     http_peer_text(req, call->peer);
     call->call = (struct router_call){
         .method = req->method,
@@ -165,4 +173,14 @@ static void on_request(void *ctx, struct http_request *req)
     router_handle(http->worker, &call->call);
 }
 
-const struct http_handler router_http_handler = {.head = on_head, .request = on_request};
+static const char *on_late(void *ctx, struct http_request *req, int *ret_status)
+{
+    (void)ctx; /* the call knows */
+    if (router_give_up(router_http_call(req)) == ST_TIMEOUT)
+        return "not answered in time: nothing was changed";
+    *ret_status = 504;
+    return status_text(ST_UNKNOWN_OUTCOME);
+}
+
+const struct http_handler router_http_handler = {
+    .head = on_head, .request = on_request, .late = on_late};

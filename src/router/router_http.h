@@ -30,8 +30,9 @@ struct router_http {
 };
 extern const struct http_handler router_http_handler;
 
-/* The request behind a call that came this way, for whoever forwards it. */
+/* The request behind a call that came this way, and back, for whoever forwards it. */
 struct http_request *router_http_request(const struct router_call *call);
+struct router_call *router_http_call(const struct http_request *req);
 
 enum { ROUTER_ID_TEXT = 32 + 1 + 20 + 1 };
 void router_id_put(const struct rlog_request_id *id, char ret_text[ROUTER_ID_TEXT]);

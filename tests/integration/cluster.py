@@ -41,6 +41,14 @@ def merged(base, over):
     return result
 
 
+def stopped(task):
+    """Whether a thread, given by its folder in /proc, is stopped by a signal."""
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0] in "TtZ"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 class Answer:
     def __init__(self, status, headers, body):
         self.status, self.headers, self.body = status, headers, body
@@ -153,7 +161,12 @@ class Node:
         return self.process.wait(timeout_s)
 
     def pause(self):
+        """Returns when every thread stands still: the signal alone takes its time."""
         self.process.send_signal(signal.SIGSTOP)
+        deadline = time.monotonic() + 10
+        while not all(map(stopped, pathlib.Path(f"/proc/{self.process.pid}/task").iterdir())):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
 
     def resume(self):
         self.process.send_signal(signal.SIGCONT)

@@ -273,3 +273,30 @@ def test_limits_and_losses_of_the_active_node_are_told():
         assert status >= 500, got
         assert b"outcome unknown" in got
         await_equal(lambda: node.call("GET", "/v1/kv/lost", timeout_s=30).status, 404)
+
+
+def test_a_request_without_an_answer_ends_with_what_is_known():
+    with Cluster() as cluster:
+        for node in cluster.nodes:
+            node.stop()
+            node.config = {"listener": {"tcp": {"request_timeout_s": "1s"}}}
+            node.start()
+        cluster.await_up()
+        active = cluster.active()
+        others = [node for node in cluster.nodes if node is not active]
+        for node in others:
+            node.pause()
+        try:
+            answer = active.call("PUT", "/v1/kv/late", {"n": 1}, timeout_s=60)
+            assert answer.status in (504, 500), answer.body  # 500: it gave up first
+            assert "outcome unknown" in answer.json["errors"][0]
+            answer = active.call("GET", "/v1/kv/late", timeout_s=60)
+            assert answer.status == 503, answer.body
+            assert answer.json["errors"]
+        finally:
+            for node in others:
+                node.resume()
+        cluster.await_up()
+        deadline = time.monotonic() + 60
+        while active.call("PUT", "/v1/kv/late", {"n": 2}).status != 204:
+            assert time.monotonic() < deadline

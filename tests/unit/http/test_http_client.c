@@ -74,7 +74,7 @@ static void on_request(void *ctx, struct http_request *req)
     http_respond(req, &reply);
 }
 
-static const struct http_handler handler = {on_head, on_request};
+static const struct http_handler handler = {.head = on_head, .request = on_request};
 
 /* A server that reads a request's head and says what it was told to. */
 

@@ -56,7 +56,7 @@ static void on_request(void *ctx, struct http_request *req)
     }
 }
 
-static const struct http_handler handler = {on_head, on_request};
+static const struct http_handler handler = {.head = on_head, .request = on_request};
 
 static struct harness h;
 
@@ -137,6 +137,86 @@ static void a_body_that_trickles_times_out(void **ctx)
     (void)say(fd, BYTES("PUT /stream HTTP/1.1\r\n" HOST "Content-Length: 100\r\n\r\nabc"));
     assert_non_null(strstr(hear_all(fd), "HTTP/1.1 408 "));
     assert_int_equal(counters().timeouts, 2);
+}
+
+static void await_held(void)
+{
+    while (!atomic_load(&is_held))
+        usleep(1000);
+}
+
+static void answer_held(struct env_task *task)
+{
+    (void)task; /* one request is held */
+    respond_body(held);
+}
+
+static struct env_task held_task = {.run = answer_held};
+
+static void a_request_that_is_not_answered_in_time_is_refused(void **ctx)
+{
+    static const char *const methods[] = {"PUT", "HEAD"};
+    struct http_limits limits = http_limits_default;
+    (void)ctx; /* static */
+    limits.request_ms = 60;
+    up(&limits);
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+        char text[128];
+        int fd = dial(&h);
+        atomic_store(&is_held, false);
+        (void)snprintf(text, sizeof text, "%s /hold HTTP/1.1\r\n" HOST "\r\n" GET, methods[i]);
+        (void)say(fd, bytes_str(text));
+        const char *out = hear_all(fd);
+        assert_non_null(strstr(out, "HTTP/1.1 503 Service Unavailable\r\n"));
+        assert_non_null(strstr(out, "Connection: close\r\n"));
+        assert_int_equal(count(out, "HTTP/1.1 "), 1); /* what follows is not looked at */
+        assert_int_equal(strstr(out, "{\"errors\":[\"the request was not") != NULL, i == 0);
+        await_held();
+        env_post(h.env, &held_task); /* nobody hears it */
+    }
+    assert_int_equal(counters().timeouts, 2);
+}
+
+static const char *said_late(void *ctx, struct http_request *req, int *ret_status)
+{
+    (void)ctx; /* stateless */
+    assert_int_equal(*ret_status, 503);
+    assert_ptr_equal(req, held);
+    *ret_status = 504;
+    return "who knows";
+}
+
+static void what_a_late_request_is_told_is_its_handlers_word(void **ctx)
+{
+    static const struct http_handler with_late = {on_head, on_request, said_late};
+    struct http_limits limits = http_limits_default;
+    (void)ctx; /* static */
+    limits.request_ms = 60;
+    atomic_store(&is_held, false);
+    harness_up(&h, &with_late, &limits, NULL);
+    int fd = dial(&h);
+    (void)say(fd, BYTES("GET /hold HTTP/1.1\r\n" HOST "\r\n"));
+    const char *out = hear_all(fd);
+    assert_non_null(strstr(out, "HTTP/1.1 504 Gateway Timeout\r\n"));
+    assert_non_null(strstr(out, "{\"errors\":[\"who knows\"]}"));
+    env_post(h.env, &held_task);
+}
+
+static void the_time_of_a_request_includes_its_body(void **ctx)
+{
+    static const char *const paths[] = {"/a", "/stream"};
+    struct http_limits limits = http_limits_default;
+    (void)ctx; /* static */
+    limits.request_ms = 60;
+    up(&limits);
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        char text[128];
+        int fd = dial(&h);
+        (void)snprintf(text, sizeof text, "PUT %s HTTP/1.1\r\n" HOST "Content-Length: 9\r\n\r\nab",
+                       paths[i]);
+        (void)say(fd, bytes_str(text));
+        assert_non_null(strstr(hear_all(fd), "HTTP/1.1 408 "));
+    }
 }
 
 static void a_reader_that_does_not_read_is_cut(void **ctx)
@@ -273,15 +353,8 @@ static void ten_thousand_idle_connections_are_held(void **ctx)
 
 /* Draining */
 
-static void answer_held(struct env_task *task)
-{
-    (void)task; /* static */
-    respond_body(held);
-}
-
 static void draining_lets_a_running_request_end(void **ctx)
 {
-    static struct env_task answer = {.run = answer_held};
     static char out[1024];
     (void)ctx; /* static */
     up(NULL);
@@ -289,13 +362,12 @@ static void draining_lets_a_running_request_end(void **ctx)
     (void)say(idle, BYTES(GET));
     (void)hear(idle, out, sizeof out, "\r\n\r\n");
     (void)say(fd, BYTES("GET /hold HTTP/1.1\r\n" HOST "\r\n"));
-    while (!atomic_load(&is_held))
-        usleep(1000);
+    await_held();
     h.patience_ms = 10000;
     h.stop_task.run = harness_stop;
     env_post(h.env, &h.stop_task);
     assert_true(ended(idle));
-    env_post(h.env, &answer);
+    env_post(h.env, &held_task);
     (void)hear(fd, out, sizeof out, NULL);
     assert_non_null(strstr(out, "HTTP/1.1 200 OK"));
     assert_non_null(strstr(out, "Connection: close\r\n"));
@@ -306,18 +378,16 @@ static void draining_lets_a_running_request_end(void **ctx)
 
 static void draining_cuts_what_does_not_end(void **ctx)
 {
-    static struct env_task answer = {.run = answer_held};
     (void)ctx; /* static */
     up(NULL);
     int fd = dial(&h);
     (void)say(fd, BYTES("GET /hold HTTP/1.1\r\n" HOST "\r\n"));
-    while (!atomic_load(&is_held))
-        usleep(1000);
+    await_held();
     h.patience_ms = 20;
     h.stop_task.run = harness_stop;
     env_post(h.env, &h.stop_task);
     assert_true(ended(fd));
-    env_post(h.env, &answer); /* it is still due, though nobody hears it */
+    env_post(h.env, &held_task); /* it is still due, though nobody hears it */
     harness_join(&h);
     (void)close(fd);
 }
@@ -368,6 +438,9 @@ int main(void)
         TEST(headers_that_trickle_time_out),
         TEST(a_silent_connection_is_closed),
         TEST(a_body_that_trickles_times_out),
+        TEST(a_request_that_is_not_answered_in_time_is_refused),
+        TEST(what_a_late_request_is_told_is_its_handlers_word),
+        TEST(the_time_of_a_request_includes_its_body),
         TEST(a_reader_that_does_not_read_is_cut),
         TEST(the_longest_idle_connection_gives_way),
         TEST(when_all_are_busy_a_new_connection_waits),

@@ -63,7 +63,7 @@ static void on_request(void *ctx, struct http_request *req)
     env_work(harness->env, &job->work);
 }
 
-static const struct http_handler handler = {on_head, on_request};
+static const struct http_handler handler = {.head = on_head, .request = on_request};
 
 static struct harness h;
 

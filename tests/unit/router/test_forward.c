@@ -255,6 +255,67 @@ static void a_node_that_became_active_refuses_what_it_did_not_read(void **ctx)
     test_call_done(&t);
 }
 
+/* Calls nobody waits for any more */
+
+static struct test_call given_up;
+
+static void handle_in_part(void)
+{
+    test_call_init(&given_up, METHOD_PUT, "/v1/test/add", NULL);
+    test_call_header(&given_up, "x-secrets-token", w.token);
+    router_handle(w.worker, &given_up.call);
+}
+
+static void run_to_the_end(void)
+{
+    for (int i = 0; i < 20000; i++) {
+        clock_run(&w.env);
+        w.env.now_ms++;
+    }
+    assert_int_equal(given_up.answers, 1);
+    test_call_done(&given_up);
+}
+
+static void a_call_another_node_has_may_have_been_made(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    w.forward_status[0] = ST_UNKNOWN_OUTCOME;
+    w.n_forward = 1;
+    handle_in_part();
+    assert_status(router_give_up(&given_up.call), ST_UNKNOWN_OUTCOME);
+    run_to_the_end();
+    assert_int_equal(w.forwards, 1); /* nor is it tried again */
+}
+
+static void a_call_that_waits_is_not_made_once_it_was_given_up(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    w.node.has_leader = false;
+    handle_in_part();
+    assert_status(router_give_up(&given_up.call), ST_TIMEOUT);
+    w.node.active = w.node.has_leader = true;
+    run_to_the_end();
+    assert_count(NULL);
+}
+
+static void give_up_and_conflict(struct world *world)
+{
+    assert_status(router_give_up(&given_up.call), ST_UNKNOWN_OUTCOME);
+    someone_else_counts(world);
+}
+
+static void a_call_given_up_while_it_is_proposed_is_not_proposed_again(void **ctx)
+{
+    (void)ctx;
+    w.before_propose = give_up_and_conflict;
+    handle_in_part();
+    run_to_the_end();
+    assert_int_equal(w.proposals, 1);
+    assert_count("100");
+}
+
 static unsigned drops;
 
 static void dropped(struct answer_stream *stream)
@@ -468,6 +529,9 @@ int main(void)
         TEST(a_streamed_call_of_unknown_fate_says_so),
         TEST(a_node_that_became_active_refuses_what_it_did_not_read),
         TEST(an_answer_that_is_not_sent_drops_its_stream),
+        TEST(a_call_another_node_has_may_have_been_made),
+        TEST(a_call_that_waits_is_not_made_once_it_was_given_up),
+        TEST(a_call_given_up_while_it_is_proposed_is_not_proposed_again),
         TEST(a_repeated_id_is_answered_from_its_first_try),
         TEST(a_later_try_is_answered_by_the_try_that_took_effect),
         TEST(a_later_try_that_fails_shuts_the_earlier_one_out),

@@ -33,16 +33,23 @@ static void on_client(void *ctx, struct http_request *req)
     router_http_handler.request(&client_side, req);
 }
 
+static const char *on_client_late(void *ctx, struct http_request *req, int *ret_status)
+{
+    (void)ctx;
+    return router_http_handler.late(&client_side, req, ret_status);
+}
+
 static void on_peer(void *ctx, struct http_request *req)
 {
     (void)ctx;
     router_http_handler.request(&peer_side, req);
 }
 
-static const struct http_handler client_handler = {on_client_head, on_client};
-static const struct http_handler peer_handler = {on_peer_head, on_peer};
+static const struct http_handler client_handler = {.head = on_client_head, .request = on_client};
+static const struct http_handler peer_handler = {.head = on_peer_head, .request = on_peer};
 
 static struct http_request *stream_req;
+static struct router_call *late_call;
 static unsigned sends;
 
 static void send_nothing(struct answer_stream *stream)
@@ -63,6 +70,10 @@ void router_handle(struct router_worker *worker, struct router_call *call)
     if (call->streamed)
         agent = BYTES("streamed");
     assert_ptr_equal(&router_http_request(call)->arena, call->arena);
+    if (bytes_eq(call->path, BYTES("/changes")) || bytes_eq(call->path, BYTES("/waits"))) {
+        late_call = call;
+        return;
+    }
     if (bytes_eq(call->path, BYTES("/stream"))) {
         static struct answer_stream stream = {.length = HTTP_LENGTH_UNKNOWN, .send = send_nothing};
         stream_req = router_http_request(call);
@@ -89,6 +100,11 @@ bool router_sends_on(struct router_worker *worker, const struct router_call *cal
 {
     (void)worker;
     return bytes_eq(call->path, BYTES("/elsewhere"));
+}
+
+enum status router_give_up(struct router_call *call)
+{
+    return bytes_eq(call->path, BYTES("/changes")) ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
 }
 
 static const char *ask(const struct http_handler *handler, const char *request)
@@ -147,6 +163,43 @@ static void a_streamed_answer_is_begun_and_left_to_its_stream(void **ctx)
     assert_has(out, "Transfer-Encoding: chunked\r\n");
     assert_has(out, "\r\n\r\n0\r\n\r\n");
     assert_int_equal(sends, 1);
+}
+
+static void answer_late(struct env_task *task)
+{
+    struct router_answer answer = {.http = 204};
+    (void)task;
+    late_call->respond(late_call, &answer);
+}
+
+/* What a client hears whose request is answered too late. */
+static const char *ask_late(const char *request)
+{
+    static const struct http_handler late_handler = {on_client_head, on_client, on_client_late};
+    static struct env_task answer = {.run = answer_late};
+    static char out[4096];
+    struct http_limits limits = http_limits_default;
+    struct harness h;
+    limits.request_ms = 50;
+    harness_up(&h, &late_handler, &limits, NULL);
+    int fd = dial(&h);
+    (void)say(fd, bytes_str(request));
+    (void)hear(fd, out, sizeof out, NULL);
+    assert_int_equal(close(fd), 0);
+    env_post(h.env, &answer);
+    harness_down(&h);
+    return out;
+}
+
+static void a_late_answer_leaves_the_client_with_what_is_known(void **ctx)
+{
+    (void)ctx;
+    const char *out = ask_late("PUT /changes HTTP/1.1\r\n" HOST "\r\n");
+    assert_has(out, "HTTP/1.1 504 ");
+    assert_has(out, "{\"errors\":[\"outcome unknown");
+    out = ask_late("PUT /waits HTTP/1.1\r\n" HOST "\r\n");
+    assert_has(out, "HTTP/1.1 503 ");
+    assert_has(out, "nothing was changed\"]}");
 }
 
 static void list_is_a_method(void **ctx)
@@ -212,6 +265,7 @@ int main(void)
         cmocka_unit_test(a_request_reaches_the_router_as_it_came),
         cmocka_unit_test(a_long_body_for_another_node_is_not_read_first),
         cmocka_unit_test(a_streamed_answer_is_begun_and_left_to_its_stream),
+        cmocka_unit_test(a_late_answer_leaves_the_client_with_what_is_known),
         cmocka_unit_test(list_is_a_method),
         cmocka_unit_test(headers_of_an_answer_are_sent),
         cmocka_unit_test(a_node_of_the_cluster_speaks_for_a_client),
