@@ -1,5 +1,8 @@
 /* Figures of all parts, gathered when somebody asks. */
+#include "http/client.h"
 #include "main.h"
+
+#include <stdio.h>
 
 static void raft_figures(struct metric_out *out, const struct node_status *s)
 {
@@ -121,6 +124,108 @@ static void router_figures(struct metric_out *out, const struct server *s)
                sum.refused);
 }
 
+static void mesh_figures(struct metric_out *out, struct mesh *mesh)
+{
+    struct mesh_stats s;
+    mesh_stats(mesh, &s);
+    const struct {
+        const char *name;
+        enum metric_kind kind;
+        const char *help;
+        uint64_t value;
+    } rows[] = {
+        {"holdfast_mesh_links_out", METRIC_GAUGE, "Links we made that are ready.", s.links_out},
+        {"holdfast_mesh_links_in", METRIC_GAUGE, "Links others made that are ready.", s.links_in},
+        {"holdfast_mesh_connects_total", METRIC_COUNTER, "Connections begun.", s.connects},
+        {"holdfast_mesh_connects_failed_total", METRIC_COUNTER, "Rounds of calls in vain.",
+         s.connects_failed},
+        {"holdfast_mesh_accepts_total", METRIC_COUNTER, "Connections accepted.", s.accepts},
+        {"holdfast_mesh_accepts_refused_total", METRIC_COUNTER, "Of these, refused.",
+         s.accepts_refused},
+        {"holdfast_mesh_http_accepted_total", METRIC_COUNTER,
+         "Of these, for requests that other nodes send on.", s.http_accepted},
+        {"holdfast_mesh_peers_gone_total", METRIC_COUNTER, "Peers whose process was found ended.",
+         s.peers_gone},
+        {"holdfast_mesh_dropped_full_total", METRIC_COUNTER,
+         "Frames dropped because a queue was full.", s.frames_dropped_full},
+        {"holdfast_mesh_dropped_unconnected_total", METRIC_COUNTER,
+         "Frames dropped because there was no link.", s.frames_dropped_unconnected},
+        {"holdfast_mesh_certificate_expiry_time_seconds", METRIC_GAUGE,
+         "End of our certificate, since 1970.", (uint64_t)MAX(s.cert_not_after_s, (int64_t)0)},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        metric_one(out, rows[i].name, rows[i].kind, rows[i].help, rows[i].value);
+}
+
+/* Names are those of certificates (mesh_name_valid), which need no escape. */
+static void peer_figures(struct metric_out *out, struct mesh *mesh)
+{
+#define COLUMN(field) offsetof(struct mesh_peer_stats, field)
+    static const struct {
+        const char *name;
+        enum metric_kind kind;
+        const char *help;
+        size_t at;
+    } columns[] = {
+        {"holdfast_mesh_peer_links", METRIC_GAUGE,
+         "Ready links with the peer: four when all is well, none when it cannot be reached.",
+         COLUMN(links)},
+        {"holdfast_mesh_peer_reconnects_total", METRIC_COUNTER,
+         "Links to the peer that replaced a lost one.", COLUMN(reconnects)},
+        {"holdfast_mesh_peer_connects_failed_total", METRIC_COUNTER,
+         "Rounds of calls to the peer in vain.", COLUMN(connects_failed)},
+        {"holdfast_mesh_peer_frames_sent_total", METRIC_COUNTER, "Frames queued for the peer.",
+         COLUMN(frames_sent)},
+        {"holdfast_mesh_peer_frames_received_total", METRIC_COUNTER, "Frames from the peer.",
+         COLUMN(frames_received)},
+        {"holdfast_mesh_peer_frames_dropped_total", METRIC_COUNTER,
+         "Frames to the peer that were dropped.", COLUMN(frames_dropped)},
+        {"holdfast_mesh_peer_sent_bytes_total", METRIC_COUNTER, "Payload queued for the peer.",
+         COLUMN(bytes_sent)},
+        {"holdfast_mesh_peer_received_bytes_total", METRIC_COUNTER, "Payload from the peer.",
+         COLUMN(bytes_received)},
+    };
+#undef COLUMN
+    struct mesh_peer_stats peers[MESH_PEERS_COUNTED_MAX];
+    unsigned n = mesh_stats_peers(mesh, peers, ARRAY_LEN(peers));
+    for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
+        metric_start(out, columns[c].name, columns[c].kind, columns[c].help);
+        for (unsigned i = 0; i < n; i++) {
+            char label[MESH_NAME_MAX + 8];
+            uint64_t value;
+            (void)snprintf(label, sizeof label, "peer=\"%s\"", peers[i].name); /* fits */
+            memcpy(&value, (const char *)&peers[i] + columns[c].at, sizeof value);
+            metric_value(out, label, value);
+        }
+    }
+}
+
+static void forward_figures(struct metric_out *out, const struct server *s)
+{
+    struct http_client_counters sum = {0}, c;
+    for (unsigned i = 0; i < s->n_workers; i++) {
+        http_client_counters(s->workers[i].client, &c);
+        sum.calls += c.calls;
+        sum.failed += c.failed;
+        sum.unknown += c.unknown;
+        sum.repeated += c.repeated;
+        sum.connects += c.connects;
+        sum.connects_failed += c.connects_failed;
+    }
+    metric_one(out, "holdfast_forward_calls_total", METRIC_COUNTER,
+               "Tries to send a request on to the active node.", sum.calls);
+    metric_one(out, "holdfast_forward_failed_total", METRIC_COUNTER,
+               "Tries of which nothing was sent.", sum.failed);
+    metric_one(out, "holdfast_forward_unknown_total", METRIC_COUNTER,
+               "Tries that may have arrived, without an answer.", sum.unknown);
+    metric_one(out, "holdfast_forward_repeated_total", METRIC_COUNTER,
+               "Requests sent again because a kept connection had ended.", sum.repeated);
+    metric_one(out, "holdfast_forward_connects_total", METRIC_COUNTER,
+               "Connections made to the active node.", sum.connects);
+    metric_one(out, "holdfast_forward_connects_failed_total", METRIC_COUNTER,
+               "Connections to the active node that failed.", sum.connects_failed);
+}
+
 static void collect(struct metric_source *source, struct metric_out *out)
 {
     struct server *s = CONTAINER_OF(source, struct server, metric_source);
@@ -130,6 +235,9 @@ static void collect(struct metric_source *source, struct metric_out *out)
     store_figures(out, rlog_store(node_rlog(s->node)), status.version);
     http_figures(out, s);
     router_figures(out, s);
+    forward_figures(out, s);
+    mesh_figures(out, node_mesh(s->node));
+    peer_figures(out, node_mesh(s->node));
 }
 
 void metrics_start(struct server *server)

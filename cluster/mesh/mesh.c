@@ -301,15 +301,21 @@ void mesh_send(struct mesh *mesh, uint64_t to, const struct bytes *parts, unsign
     for (unsigned i = 0; i < n; i++)
         bytes += parts[i].len;
     if (link == NULL) {
+        const struct mesh_peer *peer = mesh_peer_find(mesh, to);
         mesh_count(&mesh->count.dropped_unconnected, 1);
+        if (peer != NULL)
+            mesh_count(&peer->row->frames_dropped, 1);
         return;
     }
     if (mesh_link_send(link, MESH_DATA, parts, n) != ST_OK) {
         mesh_count(&mesh->count.dropped_full, 1);
+        mesh_count(&link->row->frames_dropped, 1);
         return;
     }
     mesh_count(&mesh->count.frames_sent, 1);
     mesh_count(&mesh->count.bytes_sent, bytes);
+    mesh_count(&link->row->frames_sent, 1);
+    mesh_count(&link->row->bytes_sent, bytes);
 }
 
 struct tls_ctx *mesh_tls_client(struct mesh *mesh)
@@ -325,31 +331,4 @@ const struct mesh_identity *mesh_identity(const struct mesh *mesh)
 uint16_t mesh_port(const struct mesh *mesh)
 {
     return mesh->port;
-}
-
-static uint64_t get(_Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-void mesh_stats(struct mesh *mesh, struct mesh_stats *ret_stats)
-{
-    struct mesh_counters *c = &mesh->count;
-    *ret_stats = (struct mesh_stats){
-        .frames_sent = get(&c->frames_sent),
-        .frames_received = get(&c->frames_received),
-        .bytes_sent = get(&c->bytes_sent),
-        .bytes_received = get(&c->bytes_received),
-        .frames_dropped_full = get(&c->dropped_full),
-        .frames_dropped_unconnected = get(&c->dropped_unconnected),
-        .links_out = get(&c->links_out),
-        .links_in = get(&c->links_in),
-        .connects = get(&c->connects),
-        .connects_failed = get(&c->connects_failed),
-        .accepts = get(&c->accepts),
-        .accepts_refused = get(&c->accepts_refused),
-        .peers_gone = get(&c->peers_gone),
-        .http_accepted = get(&c->http_accepted),
-        .cert_not_after_s = atomic_load_explicit(&c->cert_not_after_s, memory_order_relaxed),
-    };
 }

@@ -9,7 +9,7 @@
  * 4. Bulk frames have a connection of their own: they never delay small ones.
  * 5. Callbacks come from the loop, never from inside a call of this interface.
  *
- * All functions are called on the env's loop thread, but for mesh_stats. */
+ * All functions are called on the env's loop thread, but for mesh_stats and mesh_stats_peers. */
 #ifndef HOLDFAST_MESH_MESH_H
 #define HOLDFAST_MESH_MESH_H
 
@@ -101,5 +101,18 @@ struct mesh_stats {
 };
 /* Any thread. */
 void mesh_stats(struct mesh *mesh, struct mesh_stats *ret_stats);
+
+enum { MESH_PEERS_COUNTED_MAX = 32 };
+struct mesh_peer_stats {
+    char name[MESH_NAME_MAX]; /* "others": of all names beyond the first ones */
+    uint64_t links;           /* ready now, ours and its: four when all is well */
+    uint64_t reconnects;      /* links of ours that replaced a lost one */
+    uint64_t connects_failed;
+    uint64_t frames_sent, frames_received, frames_dropped;
+    uint64_t bytes_sent, bytes_received; /* of payload */
+};
+/* Every peer there was since the start, at most MESH_PEERS_COUNTED_MAX; returns how many. Any
+ * thread. */
+unsigned mesh_stats_peers(struct mesh *mesh, struct mesh_peer_stats *ret_peers, unsigned max);
 
 #endif

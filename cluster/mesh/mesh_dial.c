@@ -62,6 +62,7 @@ enum status mesh_peer_new(struct mesh *mesh, const struct mesh_member *member)
         return ST_NOMEM;
     peer->mesh = mesh;
     peer->member = *member;
+    peer->row = mesh_peer_row(mesh, member->name);
     list_push(&mesh->peers, &peer->link);
     for (size_t i = 0; i < ARRAY_LEN(peer->dials); i++) {
         struct mesh_dial *dial = &peer->dials[i];
@@ -117,6 +118,7 @@ static void dial_failed(struct mesh_dial *dial, const char *why)
     struct mesh *mesh = dial->peer->mesh;
     uint64_t delay_ms = retry_delay_ms(dial);
     mesh_count(&mesh->count.connects_failed, 1);
+    mesh_count(&dial->peer->row->connects_failed, 1);
     uint64_t told = bytes_hash(bytes_str(why)) | 1;
     const struct mesh_link *small = dial->peer->dials[0].link;
     bool alone = !dial->bulk || (small != NULL && small->phase == LINK_READY);
@@ -183,6 +185,8 @@ void mesh_dial_ready(struct mesh_dial *dial)
     ASSERT(dial->link != NULL && dial->link->phase == LINK_READY);
     trace(dial->bulk ? TRACE_DEBUG : TRACE_INFO, "mesh", "connected to %s at %s", peer->member.name,
           dial->link->endpoint);
+    if (dial->last_loss_ms != 0)
+        mesh_count(&peer->row->reconnects, 1);
     dial->failures = 0;
     dial->told = 0;
     mesh_peer_heard(peer);

@@ -48,6 +48,7 @@ void mesh_greet_open(struct mesh_link *link)
     }
     ASSERT(memcmp(identity.cluster, link->mesh->self.cluster, MESH_CLUSTER_ID_BYTES) == 0);
     memcpy(link->peer_name, identity.name, sizeof link->peer_name);
+    link->row = mesh_peer_row(link->mesh, link->peer_name);
     bool http = strcmp(tls_alpn(link->tls), MESH_ALPN_HTTP) == 0;
     if (http && link->accepted && link->mesh->events.http != NULL) {
         link->phase = LINK_LEAVING;
@@ -70,6 +71,7 @@ static void ready(struct mesh_link *link)
     link->frames.payload_max = MESH_FRAME_MAX;
     env_timer_stop(mesh->env, &link->deadline);
     mesh_count(link->accepted ? &mesh->count.links_in : &mesh->count.links_out, 1);
+    mesh_count(&link->row->links, 1);
 }
 
 /* Whether the node at the other end may speak as `id`: not as us, not as another that is linked

@@ -26,6 +26,7 @@ enum {
     MESH_ACCEPTED_MAX = 128,  /* known */
     MESH_ACCEPTS_PER_S = 200, /* handshakes cost time that heartbeats need */
     MESH_ENDPOINTS_MAX = 8,   /* addresses of one peer */
+    MESH_ROWS_MAX = MESH_PEERS_COUNTED_MAX,
 };
 
 static const char *const MESH_ALPN_RAFT = "holdfast-raft/1";
@@ -44,6 +45,12 @@ enum link_phase {
 };
 
 struct mesh_dial;
+
+struct mesh_peer_row {
+    char name[MESH_NAME_MAX];
+    _Atomic uint64_t links, reconnects, connects_failed, frames_sent, frames_received,
+        frames_dropped, bytes_sent, bytes_received;
+};
 
 struct mesh_link {
     struct mesh *mesh;
@@ -66,6 +73,7 @@ struct mesh_link {
     size_t queue_bytes, head_sent;
     uint64_t peer_id; /* 0: not known */
     char peer_name[MESH_NAME_MAX];
+    struct mesh_peer_row *row; /* of that name; NULL: not known */
     char endpoint[MESH_ENDPOINT_MAX];
 };
 
@@ -87,6 +95,7 @@ struct mesh_peer {
     struct mesh *mesh;
     struct list link; /* in mesh->peers */
     struct mesh_member member;
+    struct mesh_peer_row *row;
     uint64_t answered;         /* raft id that answered last; member.id unless any_id */
     struct mesh_dial dials[2]; /* [bulk] */
     bool alive;                /* was connected since it was last found gone */
@@ -129,6 +138,8 @@ struct mesh {
     unsigned log_lines, log_hidden;
     uint8_t cipher[MESH_SCRATCH_BYTES], plain[MESH_SCRATCH_BYTES];
     struct mesh_counters count;
+    struct mesh_peer_row rows[MESH_ROWS_MAX];
+    _Atomic unsigned n_rows; /* a row below it has its name for good */
 };
 
 /* mesh.c */
@@ -139,6 +150,9 @@ void mesh_handle_gone(struct mesh *mesh);
 NODISCARD enum status mesh_address_split(const char *address, char ret_host[MESH_ADDRESS_MAX],
                                          char ret_port[8]);
 void mesh_endpoint_text(const struct sockaddr_storage *addr, char ret_text[MESH_ENDPOINT_MAX]);
+
+/* mesh_stats.c: never NULL. */
+struct mesh_peer_row *mesh_peer_row(struct mesh *mesh, const char *name);
 
 /* mesh_link.c */
 

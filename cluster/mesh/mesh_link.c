@@ -82,8 +82,10 @@ static void uncount(struct mesh_link *link, const char *why)
 {
     struct mesh *mesh = link->mesh;
     bool ready = link->phase == LINK_READY;
-    if (ready)
+    if (ready) {
         mesh_count(link->accepted ? &mesh->count.links_in : &mesh->count.links_out, (uint64_t)-1);
+        mesh_count(&link->row->links, (uint64_t)-1);
+    }
     if (link->accepted && ready) {
         ASSERT(mesh->n_accepted > 0);
         mesh->n_accepted--;
@@ -257,6 +259,8 @@ static void deliver(struct mesh_link *link, const struct mesh_frame *frame)
     }
     mesh_count(&mesh->count.frames_received, 1);
     mesh_count(&mesh->count.bytes_received, frame->payload.len);
+    mesh_count(&link->row->frames_received, 1);
+    mesh_count(&link->row->bytes_received, frame->payload.len);
     mesh->events.receive(mesh->events.ctx, link->peer_id, link->peer_name, frame->payload);
 }
 

@@ -329,6 +329,12 @@ struct tls_ctx *node_tls(struct node *node)
     return mesh_tls_client(node->mesh);
 }
 
+struct mesh *node_mesh(struct node *node)
+{
+    ASSERT(node->mesh != NULL);
+    return node->mesh;
+}
+
 void node_status_get(struct node *node, struct node_status *ret_status)
 {
     pthread_mutex_lock(&node->lock);

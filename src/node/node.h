@@ -87,6 +87,8 @@ struct barrier *node_barrier(struct node *node);
 const struct mesh_identity *node_identity(struct node *node);
 /* How this node speaks to another's cluster port: mutual TLS. Any thread. */
 struct tls_ctx *node_tls(struct node *node);
+/* For its counters. Any thread, after `ready`. */
+struct mesh *node_mesh(struct node *node);
 
 /* Both block, on any thread but the raft thread, for as long as half a minute. On the leader only:
  * ST_NOT_LEADER elsewhere; ST_TIMEOUT: it may yet happen; ST_BUSY, ST_INVALID, with a reason.

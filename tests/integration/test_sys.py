@@ -1,5 +1,6 @@
 """What a load balancer and an operator ask."""
 
+import re
 import subprocess
 import time
 
@@ -84,6 +85,67 @@ def test_metrics_are_prometheus_text(cluster):
     names = {line.split("{")[0].split(" ")[0] for line in answer.body.decode().splitlines()}
     for part in ("holdfast_raft_", "holdfast_store_", "holdfast_http_"):
         assert any(name.startswith(part) for name in names), part
+
+
+def figures(node):
+    """{(name, labels): value} of a node, after a look at the form of the text."""
+    values, kinds, helped = {}, {}, set()
+    for line in node.call("GET", "/v1/sys/metrics?format=prometheus").body.decode().splitlines():
+        if line.startswith("# HELP "):
+            _, _, name, text = line.split(" ", 3)
+            assert text and name not in helped
+            helped.add(name)
+        elif line.startswith("# TYPE "):
+            _, _, name, kinds[name] = line.split(" ")
+            assert kinds[name] in ("counter", "gauge")
+        else:
+            name, labels, value = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\d+)", line).groups()
+            assert name in helped and name in kinds
+            assert name.endswith("_total") == (kinds[name] == "counter"), name
+            assert (name, labels) not in values
+            values[name, labels] = int(value)
+    return values
+
+
+def test_the_mesh_is_measured(cluster):
+    standby = cluster.standbys()[0]
+    before = figures(standby)
+    assert standby.call("PUT", "/v1/kv/measured", {"x": "y" * 50_000}).status == 204
+    active = f'peer="{cluster.active().name}"'
+    received = ("holdfast_mesh_peer_received_bytes_total", active)
+    await_figure(standby, received, lambda n: n >= before[received] + 50_000)
+    after = figures(standby)
+    peers = [node.name for node in cluster.nodes if node is not standby]
+    assert {labels for name, labels in after if name == "holdfast_mesh_peer_links"} == {
+        f'peer="{name}"' for name in peers
+    }
+    grown = {key: value - before[key] for key, value in after.items()}
+    assert grown["holdfast_forward_calls_total", None] >= 1
+    assert grown["holdfast_mesh_peer_frames_received_total", active] >= 1
+    assert grown["holdfast_mesh_peer_frames_sent_total", active] >= 1
+    assert after["holdfast_mesh_certificate_expiry_time_seconds", None] > time.time()
+    for name in peers:
+        assert after["holdfast_mesh_peer_links", f'peer="{name}"'] in range(1, 5)
+
+
+def test_a_lost_peer_shows_in_the_figures():
+    with Cluster() as cluster:
+        lost, node = cluster.standbys()[0], cluster.active()
+        label = f'peer="{lost.name}"'
+        lost.kill()
+        await_figure(node, ("holdfast_mesh_peer_links", label), lambda n: n == 0)
+        await_figure(node, ("holdfast_mesh_peer_connects_failed_total", label), lambda n: n > 0)
+        await_figure(node, ("holdfast_mesh_peer_frames_dropped_total", label), lambda n: n > 0)
+        lost.start()
+        await_figure(node, ("holdfast_mesh_peer_links", label), lambda n: n == 4)
+        await_figure(node, ("holdfast_mesh_peer_reconnects_total", label), lambda n: n > 0)
+
+
+def await_figure(node, key, good, timeout_s=30):
+    deadline = time.monotonic() + timeout_s
+    while not good(value := figures(node)[key]):
+        assert time.monotonic() < deadline, f"{key} is {value}"
+        time.sleep(0.1)
 
 
 def run(cluster, node, *args, stdin=None):

@@ -64,6 +64,51 @@ static void frames_of_one_lane_stay_in_order(void **ctx)
         assert_int_equal(w->nodes[1].all.data[i], i);
 }
 
+static struct mesh_peer_stats peer_of(struct node *node, const char *name)
+{
+    struct mesh_peer_stats peers[MESH_PEERS_COUNTED_MAX];
+    unsigned n = mesh_stats_peers(node->mesh, peers, ARRAY_LEN(peers));
+    for (unsigned i = 0; i < n; i++)
+        if (strcmp(peers[i].name, name) == 0)
+            return peers[i];
+    return (struct mesh_peer_stats){.name = ""};
+}
+
+static bool four_links(void *ctx)
+{
+    return peer_of(ctx, "n2").links == 4;
+}
+
+static bool no_links(void *ctx)
+{
+    return peer_of(ctx, "n2").links == 0;
+}
+
+static bool dialled_in_vain(void *ctx)
+{
+    return peer_of(ctx, "n2").connects_failed >= 2;
+}
+
+static void what_a_peer_gets_and_gives_is_counted(void **ctx)
+{
+    struct world *w = *ctx;
+    start_linked(w, 2);
+    run_until(w, four_links, &w->nodes[0]);
+    uint64_t before = peer_of(&w->nodes[1], "n1").bytes_received;
+    w->nodes[1].received = 0;
+    send_str(&w->nodes[0], 2, "twelve bytes", false);
+    run_until(w, received_one, &w->nodes[1]);
+    assert_int_equal(peer_of(&w->nodes[1], "n1").bytes_received, before + 12);
+    assert_true(peer_of(&w->nodes[0], "n2").frames_sent >= 1);
+    assert_true(peer_of(&w->nodes[0], "n2").bytes_sent >= 12);
+    assert_int_equal(peer_of(&w->nodes[0], "n2").reconnects, 0);
+    stop(w, 1);
+    run_until(w, no_links, &w->nodes[0]);
+    run_until(w, dialled_in_vain, &w->nodes[0]);
+    send_str(&w->nodes[0], 2, "lost", false);
+    assert_true(peer_of(&w->nodes[0], "n2").frames_dropped >= 1);
+}
+
 static void a_small_frame_overtakes_bulk(void **ctx)
 {
     struct world *w = *ctx;
@@ -409,6 +454,7 @@ int main(void)
         node_test(three_nodes_reach_each_other),
         node_test(the_largest_frame_arrives_whole),
         node_test(frames_of_one_lane_stay_in_order),
+        node_test(what_a_peer_gets_and_gives_is_counted),
         node_test(a_small_frame_overtakes_bulk),
         node_test(a_frame_to_nobody_is_counted),
         node_test(a_node_answers_one_it_does_not_know),
