@@ -3,6 +3,7 @@
 #include "api/kv/kv.h"
 #include "api/sys/sys.h"
 #include "api/token/token.h"
+#include "auth/token_tree.h"
 #include "base/mem.h"
 #include "base/trace.h"
 #include "crypto/crypto.h"
@@ -128,6 +129,10 @@ static enum seal_type seal_type_of(const struct config *c)
     return c->seal.key_file != NULL ? SEAL_STATIC : SEAL_SHAMIR;
 }
 
+static const struct node_duty duties[] = {
+    {.name = "expired and revoked tokens", .run = token_tree_upkeep},
+};
+
 static void node_options_of(const struct config *c, struct server *s)
 {
     struct node_options *o = &s->node_options;
@@ -143,6 +148,8 @@ static void node_options_of(const struct config *c, struct server *s)
         .key_file = c->cluster.key_file,
         .seal_type = seal_type_of(c),
         .seal = s->has_seal ? &s->seal : NULL,
+        .duties = duties,
+        .n_duties = ARRAY_LEN(duties),
         .performance_standby = c->performance_standby,
         .election_ms = (unsigned)c->cluster.election_ms,
         .heartbeat_ms = (unsigned)c->cluster.heartbeat_ms,

@@ -168,11 +168,22 @@ static void close_mesh(struct node *n)
         mesh_close(n->mesh, on_mesh_closed, n);
 }
 
+/* What was proposed has ended with the replica; its end is still on its way here. */
+static void close_when_duties_ended(struct env_timer *timer)
+{
+    struct node *n = CONTAINER_OF(timer, struct node, tick);
+    if (node_duty_idle(n))
+        close_mesh(n);
+    else
+        env_timer_set(n->env, &n->tick, env_mono_ms(n->env) + 5);
+}
+
 static void on_rlog_closed(void *ctx)
 {
     struct node *n = ctx;
     n->rlog_closed = true;
-    close_mesh(n);
+    n->tick.fire = close_when_duties_ended;
+    env_timer_set(n->env, &n->tick, env_mono_ms(n->env));
 }
 
 static void close_when_idle(struct env_timer *timer)
@@ -201,6 +212,7 @@ static void on_stop(struct env_task *task)
     if (n->rlog != NULL)
         node_role_changed(n);
     n->stopping = true;
+    node_duty_look(n, false, 0);
     n->stop_deadline_ms = env_mono_ms(n->env) + NODE_STOP_TRANSFER_MS;
     if (n->rlog != NULL && n->status.raft.is_leader && n->status.raft.n_members > 1 &&
         !n->transferring) {
@@ -225,6 +237,7 @@ void node_free(struct node *n)
 {
     if (n == NULL)
         return;
+    node_duty_done(n);
     loop_free(n->env);
     loop_fs_free(n->fs);
     barrier_free(n->barrier);

@@ -7,6 +7,7 @@
  *   node.c           the thread, start and stop, frames between nodes
  *   node_join.c      founding, joining, replacing a lost or damaged disk
  *   node_role.c      what each change of the replica means for this node
+ *   node_duty.c      transactions the active node makes by itself
  *   node_upkeep.c    the Merkle root, transactions of its own
  *   node_seal.c      unsealing by shares, sealing on request
  *   node_admin.c     what an operator asks of the cluster
@@ -20,11 +21,21 @@
 #include "base/status.h"
 #include "cluster/mesh/mesh.h"
 #include "raft/rlog.h"
+#include "state/state.h"
 
 struct node;
 struct tls_ctx;
 
 enum { NODE_FOUNDERS_MAX = 16 };
+
+/* Work that belongs to the active node: begun when it becomes active in a term, ended when it no
+ * longer is. */
+struct node_duty {
+    const char *name; /* for the log */
+    /* Stage what is due now, a little of it: it runs on the raft thread, and again soon after it
+     * staged anything. Its transaction is checked like that of a request. */
+    enum status (*run)(struct state_txn *txn, int64_t now_ms);
+};
 
 /* Borrowed for the life of the node. */
 struct node_options {
@@ -38,6 +49,8 @@ struct node_options {
     unsigned n_founders;
     enum seal_type seal_type; /* configured: what a new cluster will have */
     const struct seal *seal;  /* NULL: unsealed by key shares, or the key file is missing */
+    const struct node_duty *duties;
+    size_t n_duties;
     bool performance_standby;
     unsigned election_ms, heartbeat_ms; /* 0: defaults of rlog.h, as below */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes;

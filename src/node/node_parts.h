@@ -15,6 +15,7 @@
 
 enum {
     NODE_TICK_MS = 200,
+    NODE_DUTY_MS = 500,       /* between looks for something to do */
     NODE_HASH_BUSY_MS = 5000, /* between two roots while the state keeps changing */
     NODE_STOP_TRANSFER_MS = 2000,
 };
@@ -31,6 +32,17 @@ struct node_heard {
     uint64_t id;
     bool unsealed;
     uint64_t ms;
+};
+
+struct node_duties {
+    struct state_log log;
+    struct state *state; /* NULL before the first active term */
+    struct state_commit commit;
+    struct env_timer timer;
+    uint64_t term; /* 0: not active */
+    size_t next;   /* whose turn it is */
+    bool committing;
+    bool due; /* somebody staged something in this turn of all */
 };
 
 struct node {
@@ -78,6 +90,8 @@ struct node {
     uint64_t told_leader, told_ms;
     uint8_t told_unsealed;
     struct node_heard heard[RLOG_MEMBERS_MAX];
+
+    struct node_duties duty; /* node_duty.c */
 
     /* node_upkeep.c */
     struct env_work hash_work;
@@ -129,6 +143,11 @@ void node_seal_done(struct node *n); /* also after a node_seal_init that failed 
 void node_seal_look(struct node *n);
 /* The key rings may have changed. */
 void node_seal_follow(struct node *n);
+
+/* node_duty.c */
+void node_duty_look(struct node *n, bool active, uint64_t term); /* the role may have changed */
+bool node_duty_idle(const struct node *n);                       /* nothing is under way */
+void node_duty_done(struct node *n);                             /* idle */
 
 /* node_upkeep.c */
 void node_upkeep_tick(struct node *n);
