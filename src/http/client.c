@@ -63,7 +63,7 @@ static void call_failed(struct http_call *call)
     struct http_client *client = call->client;
     struct http_head *head = call->head;
     enum status st = call->failure;
-    client_count(st == ST_UNKNOWN_OUTCOME ? &client->tally.unknown : &client->tally.failed);
+    tally_add(st == ST_UNKNOWN_OUTCOME ? &client->tally.unknown : &client->tally.failed, 1);
     call_forget(call);
     buf_done(&call->reply);
     call->head = NULL;
@@ -405,7 +405,7 @@ void http_call_send(struct http_client *client, const struct http_target *target
 {
     ASSERT(call->done != NULL && call->client == NULL && target->address != NULL);
     ASSERT(!(call->stream_body && call->repeatable));
-    client_count(&client->tally.calls);
+    tally_add(&client->tally.calls, 1);
     call->client = client;
     call->timer.fire = call_on_timer;
     call->progress_ms = env_mono_ms(client->env);
@@ -522,7 +522,7 @@ void http_client_free(struct http_client *client)
 void http_client_counters(const struct http_client *client,
                           struct http_client_counters *ret_counters)
 {
-#define READ(counter) atomic_load_explicit(&client->tally.counter, memory_order_relaxed)
+#define READ(counter) tally_get(&client->tally.counter)
     *ret_counters = (struct http_client_counters){
         .calls = READ(calls),
         .failed = READ(failed),

@@ -5,14 +5,10 @@
 #include "http/names.h"
 #include "loop/loop.h"
 
-#include <stdio.h>
-
 enum {
     REPLY_BYTES_MAX = 32 * 1024 * 1024,
     STREAM_ROOM = 64 * 1024, /* of an answer nobody has asked for yet */
-    DIRECT_FROM = 4096,      /* a body with as much left is read to its place */
-    DIRECT_STEP = 256 * 1024,
-    INTERIM_MAX = 8, /* 1xx before an answer */
+    INTERIM_MAX = 8,         /* 1xx before an answer */
 };
 
 static struct http_client_conn *conn_of(struct http_wire *wire)
@@ -54,7 +50,7 @@ static void conn_fail(struct http_client_conn *c, const char *why)
         return;
     conn_shut(c);
     if (was_connecting) {
-        client_count(&c->client->tally.connects_failed);
+        tally_add(&c->client->tally.connects_failed, 1);
         http_target_failed(target, why);
         return;
     }
@@ -65,7 +61,7 @@ static void conn_fail(struct http_client_conn *c, const char *why)
     c->call = NULL;
     call->conn = NULL;
     if (again) {
-        client_count(&c->client->tally.repeated);
+        tally_add(&c->client->tally.repeated, 1);
         buf_done(&call->reply);
         http_call_again(call, target);
         return;
@@ -130,7 +126,7 @@ static void on_end_sent(struct http_out *out, enum status st)
 
 static void on_piece_sent(struct http_out *out, enum status st)
 {
-    struct http_client_conn *c = CONTAINER_OF(out, struct http_client_conn, piece_out);
+    struct http_client_conn *c = CONTAINER_OF(out, struct http_client_conn, piece_out.out);
     c->piece_busy = false;
     if (st != ST_OK || c->call == NULL)
         return;
@@ -151,13 +147,8 @@ void http_client_conn_write(struct http_client_conn *c)
         ASSERT(!c->piece_busy);
         c->piece_busy = true;
         call->piece = (struct bytes){0};
-        c->piece_out = (struct http_out){.sent = on_piece_sent, .parts = {[1] = piece}};
-        if (call_chunked(call)) {
-            int len = snprintf(c->chunk_line, sizeof c->chunk_line, "%zx\r\n", piece.len);
-            c->piece_out.parts[0] = bytes_of(c->chunk_line, (size_t)len);
-            c->piece_out.parts[2] = BYTES("\r\n");
-        }
-        http_wire_send(&c->wire, &c->piece_out);
+        http_piece_frame(&c->piece_out, piece, call_chunked(call), on_piece_sent);
+        http_wire_send(&c->wire, &c->piece_out.out);
     } else if (call->on_sent != NULL && !c->piece_busy) {
         http_call_post(call, CALL_SENT); /* an empty piece */
     }
@@ -388,8 +379,8 @@ static struct http_room conn_room(struct http_wire *wire)
         return (struct http_room){0};
     uint64_t length = c->parser.head->length;
     uint64_t left = length - MIN(length, call->reply.len);
-    size_t step = (size_t)MIN(left, DIRECT_STEP);
-    bool direct = call->replied && left >= DIRECT_FROM &&
+    size_t step = (size_t)MIN(left, WIRE_DIRECT_STEP);
+    bool direct = call->replied && left >= WIRE_DIRECT_FROM &&
                   length <= (call->reply_bytes_max != 0 ? call->reply_bytes_max : REPLY_BYTES_MAX);
     if (!direct || buf_reserve(&call->reply, step) != ST_OK)
         return (struct http_room){0};
@@ -418,7 +409,7 @@ static void conn_on_drained(struct http_wire *wire)
 static void conn_ready(struct http_client_conn *c)
 {
     c->target->n_connecting--;
-    client_count(&c->client->tally.connects);
+    tally_add(&c->client->tally.connects, 1);
     conn_idle(c);
 }
 
@@ -427,17 +418,10 @@ static void conn_on_secured(struct http_wire *wire)
     conn_ready(conn_of(wire));
 }
 
-static void conn_on_not_tls(struct http_wire *wire)
-{
-    (void)wire;
-    ASSERT(false); /* only a server asks */
-}
-
 static const struct http_wire_ops wire_ops = {
     .room = conn_room,
     .data = conn_on_data,
     .secured = conn_on_secured,
-    .not_tls = conn_on_not_tls,
     .ended = conn_on_ended,
     .drained = conn_on_drained,
     .closed = conn_on_closed,

@@ -12,6 +12,7 @@
 
 #include "http/client.h"
 #include "http/parse.h"
+#include "http/tally.h"
 #include "http/wire.h"
 
 enum client_phase {
@@ -50,8 +51,8 @@ struct http_client_conn {
     struct http_parser parser;
     struct http_head *head;
     struct buf text; /* the request's head, a chunk's */
-    struct http_out out, piece_out, end_out;
-    char chunk_line[24];
+    struct http_out out, end_out;
+    struct http_piece piece_out;
     struct env_timer timer;
     uv_connect_t connect;
     uv_getaddrinfo_t resolve;
@@ -84,12 +85,6 @@ struct http_client {
 static inline bool call_streams(const struct http_call *call)
 {
     return call->stream_body || call->on_head != NULL;
-}
-
-static inline void client_count(_Atomic uint64_t *counter)
-{
-    uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, now + 1, memory_order_relaxed);
 }
 
 /* client.c */

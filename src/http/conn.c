@@ -5,10 +5,8 @@
 #include "loop/loop.h"
 
 enum {
-    QUEUED_MAX = 32,        /* answers to pipelined requests in one write */
-    STREAM_FROM = 4096,     /* a body with as much left is read to its place */
-    DRAIN_IDLE_MS = 1000,   /* for who has connected just before */
-    BODY_STEP = 256 * 1024, /* room offered to one read */
+    QUEUED_MAX = 32,      /* answers to pipelined requests in one write */
+    DRAIN_IDLE_MS = 1000, /* for who has connected just before */
 };
 
 static struct http_conn *conn_of(struct http_wire *wire)
@@ -391,7 +389,8 @@ static struct http_room conn_room(struct http_wire *wire)
     if (c->phase != CONN_BODY || !x->head.has_length || c->in.len != 0)
         return (struct http_room){0};
     uint64_t left = x->head.length - x->body_seen;
-    if (left < STREAM_FROM || http_exchange_grow(x, (size_t)MIN(left, BODY_STEP)) != ST_OK)
+    if (left < WIRE_DIRECT_FROM ||
+        http_exchange_grow(x, (size_t)MIN(left, WIRE_DIRECT_STEP)) != ST_OK)
         return (struct http_room){0};
     return (struct http_room){x->body.data + x->body.len,
                               MIN(x->body.cap - x->body.len, (size_t)left)};

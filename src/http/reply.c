@@ -3,8 +3,6 @@
 #include "http/names.h"
 #include "http/server.h"
 
-#include <stdio.h>
-
 enum { ERROR_BYTES_MAX = 4096, ESCAPE_MAX = 6, REPLY_HEAD = 512 };
 
 /* Heads */
@@ -238,7 +236,7 @@ static void sent_post(struct http_exchange *x, enum status st)
 
 static void on_piece_sent(struct http_out *out, enum status st)
 {
-    struct http_exchange *x = CONTAINER_OF(out, struct http_exchange, piece_out);
+    struct http_exchange *x = CONTAINER_OF(out, struct http_exchange, piece_out.out);
     sent_post(x, st);
     http_exchange_unref(x);
 }
@@ -257,14 +255,9 @@ void http_respond_piece(struct http_request *req, struct bytes piece, http_sent_
         ASSERT(piece.len <= x->reply_left);
         x->reply_left -= piece.len;
     }
-    x->piece_out = (struct http_out){.sent = on_piece_sent, .parts = {[1] = piece}};
-    if (x->reply_chunked) {
-        int len = snprintf(x->chunk_line, sizeof x->chunk_line, "%zx\r\n", piece.len);
-        x->piece_out.parts[0] = bytes_of(x->chunk_line, (size_t)len);
-        x->piece_out.parts[2] = BYTES("\r\n");
-    }
+    http_piece_frame(&x->piece_out, piece, x->reply_chunked, on_piece_sent);
     x->refs++;
-    http_conn_send(x->conn, &x->piece_out);
+    http_conn_send(x->conn, &x->piece_out.out);
     http_conn_go_on(x->conn);
 }
 

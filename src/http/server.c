@@ -323,7 +323,7 @@ void http_server_free(struct http_server *server)
 
 void http_server_counters(const struct http_server *server, struct http_counters *ret_counters)
 {
-#define READ(counter) atomic_load_explicit(&server->tally.counter, memory_order_relaxed)
+#define READ(counter) tally_get(&server->tally.counter)
     *ret_counters = (struct http_counters){
         .connections_accepted = READ(accepted),
         .connections_open = READ(open),

@@ -14,6 +14,7 @@
 
 #include "http/http.h"
 #include "http/parse.h"
+#include "http/tally.h"
 #include "http/wire.h"
 
 enum conn_phase {
@@ -70,7 +71,8 @@ struct http_exchange {
 
     void (*gone)(struct http_request *req);
     struct buf reply, kept;
-    struct http_out out, piece_out, end_out, continue_out;
+    struct http_out out, end_out, continue_out;
+    struct http_piece piece_out;
     bool answering, answered; /* begun; complete */
     bool reply_chunked, reply_close, no_reply_body;
     uint64_t reply_left; /* of a streamed answer with a length */
@@ -78,7 +80,6 @@ struct http_exchange {
     enum status sent_status;
     struct env_task sent_task;
     bool piece_waiting, sent_posted;
-    char chunk_line[24];
 };
 
 struct http_tally {
@@ -107,18 +108,6 @@ struct http_server {
     void (*on_drained)(void *done_ctx);
     void *done_ctx;
 };
-
-/* One thread writes, any reads. */
-static inline void tally_add(_Atomic uint64_t *counter, uint64_t n)
-{
-    uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, now + n, memory_order_relaxed);
-}
-
-static inline void tally_set(_Atomic uint64_t *counter, uint64_t n)
-{
-    atomic_store_explicit(counter, n, memory_order_relaxed);
-}
 
 static inline struct http_exchange *exchange_of(const struct http_request *req)
 {

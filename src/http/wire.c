@@ -3,6 +3,8 @@
 #include "crypto/tls.h"
 #include "loop/loop.h"
 
+#include <stdio.h>
+
 enum {
     IOV_BATCH = 48,
     TLS_BATCH = 64 * 1024, /* plaintext encrypted at once */
@@ -33,6 +35,18 @@ static void wire_broken(struct http_wire *w)
 }
 
 /* Output */
+
+void http_piece_frame(struct http_piece *piece, struct bytes body, bool chunked,
+                      void (*sent)(struct http_out *out, enum status st))
+{
+    ASSERT(body.len != 0);
+    piece->out = (struct http_out){.sent = sent, .parts = {[1] = body}};
+    if (!chunked)
+        return;
+    int len = snprintf(piece->line, sizeof piece->line, "%zx\r\n", body.len); /* 18 at most */
+    piece->out.parts[0] = bytes_of(piece->line, (size_t)len);
+    piece->out.parts[2] = BYTES("\r\n");
+}
 
 static size_t out_len(const struct http_out *out)
 {

@@ -14,7 +14,12 @@
 struct http_wire;
 struct tls_conn;
 
-enum { WIRE_SCRATCH = 64 * 1024, WIRE_PARTS = 3 };
+enum {
+    WIRE_SCRATCH = 64 * 1024,
+    WIRE_PARTS = 3,
+    WIRE_DIRECT_FROM = 4096,       /* a body with as much left is read to its place */
+    WIRE_DIRECT_STEP = 256 * 1024, /* room offered to one read of it */
+};
 
 /* Where all wires of one thread read to; wiped behind each use. */
 struct http_scratch {
@@ -35,7 +40,7 @@ struct http_wire_ops {
     struct http_room (*room)(struct http_wire *wire);
     void (*data)(struct http_wire *wire, struct bytes plain); /* borrowed for the call */
     void (*secured)(struct http_wire *wire);                  /* the TLS handshake is over */
-    void (*not_tls)(struct http_wire *wire);                  /* a client speaks in clear */
+    void (*not_tls)(struct http_wire *wire); /* a client speaks in clear; of servers only */
     /* ST_CLOSED, first and once: the peer ended its side, output is still possible. Else once:
      * ST_CRYPTO, TLS failed; broken. */
     void (*ended)(struct http_wire *wire, enum status st);
@@ -49,6 +54,15 @@ struct http_out {
     struct bytes parts[WIRE_PARTS];
     void (*sent)(struct http_out *out, enum status st);
 };
+
+/* A piece of a streamed body. */
+struct http_piece {
+    struct http_out out;
+    char line[24]; /* of a chunk */
+};
+/* `body` is not empty: that would end it. */
+void http_piece_frame(struct http_piece *piece, struct bytes body, bool chunked,
+                      void (*sent)(struct http_out *out, enum status st));
 
 struct http_wire {
     uv_tcp_t tcp;
