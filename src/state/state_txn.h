@@ -53,6 +53,16 @@ NODISCARD enum status state_exists(struct state_txn *txn, struct bytes key);
 NODISCARD enum status state_modified(struct state_txn *txn, struct bytes key,
                                      uint64_t *ret_modified);
 
+/* Tells one stored value from another without decrypting it: equal stamps of one key mean equal
+ * values, whatever tree they came from. `seal` is of the random part of what encryption made. What
+ * this transaction staged has modified 0. */
+struct state_stamp {
+    uint64_t modified, seal;
+};
+/* As state_exists. */
+NODISCARD enum status state_stamp(struct state_txn *txn, struct bytes key,
+                                  struct state_stamp *ret_stamp);
+
 /* Stage `value` at `key`, replacing an earlier staged write. Both are copied. ST_OK; ST_INVALID,
  * ST_TOO_BIG (STATE_VALUE_MAX) or ST_NOMEM, transaction unchanged. */
 NODISCARD enum status state_put(struct state_txn *txn, struct bytes key, struct bytes value);

@@ -1,7 +1,10 @@
 #include "state/inside.h"
 #include "state/state_core.h"
 
-enum { PIN_DEADLINE_MS = 100 * 1000 }; /* longer than a request may take */
+enum {
+    PIN_DEADLINE_MS = 100 * 1000, /* longer than a request may take */
+    STAMP_BYTES = 32,             /* of a stored value: its header and nonce */
+};
 
 bool state_key_valid(struct bytes key)
 {
@@ -181,6 +184,19 @@ enum status state_modified(struct state_txn *txn, struct bytes key, uint64_t *re
     struct store_item item;
     TRY(look_up(txn, key, &own, &item));
     *ret_modified = own != NULL ? 0 : item.modified;
+    return ST_OK;
+}
+
+enum status state_stamp(struct state_txn *txn, struct bytes key, struct state_stamp *ret_stamp)
+{
+    struct state_op *own;
+    struct store_item item;
+    TRY(look_up(txn, key, &own, &item));
+    *ret_stamp = (struct state_stamp){0};
+    if (own != NULL)
+        return ST_OK;
+    ret_stamp->modified = item.modified;
+    ret_stamp->seal = bytes_hash(bytes_of(item.value.data, MIN(item.value.len, STAMP_BYTES)));
     return ST_OK;
 }
 
