@@ -496,6 +496,7 @@ void router_handle(struct router_worker *worker, struct router_call *call)
                           .env = worker->env,
                           .seat = worker->seat,
                           .tokens = worker->tokens,
+                          .acls = worker->acls,
                           .host = router->options.host,
                           .router = router,
                           .request_id = request_id};

@@ -27,6 +27,29 @@ struct auth_scope req_scope(const struct req *req)
                                .now_ms = req->now_ms};
 }
 
+struct held_acl {
+    struct acl_ref *ref;
+    struct req_cleanup cleanup;
+};
+
+static void drop_acl(struct req_cleanup *cleanup)
+{
+    acl_ref_drop(CONTAINER_OF(cleanup, struct held_acl, cleanup)->ref);
+}
+
+enum status req_acl(struct req *req, const struct field_strings *policies,
+                    const struct acl **ret_acl)
+{
+    struct held_acl *held = arena_zalloc(req->arena, sizeof *held);
+    if (held == NULL)
+        return ST_NOMEM;
+    TRY(acl_cache_get(req->acls, req->txn, req->ns, policies, &held->ref));
+    held->cleanup.run = drop_acl;
+    req_defer(req, &held->cleanup);
+    *ret_acl = acl_ref_get(held->ref);
+    return ST_OK;
+}
+
 enum status req_key(const struct req *req, const char *path, struct bytes *ret_key)
 {
     ASSERT(req->mount != NULL);

@@ -7,6 +7,8 @@
 #ifndef HOLDFAST_ROUTER_REQ_H
 #define HOLDFAST_ROUTER_REQ_H
 
+#include "auth/acl_cache.h"
+#include "auth/token.h"
 #include "router/mount.h"
 #include "router/route.h"
 
@@ -46,6 +48,8 @@ struct req {
     const struct route_api *api;
     const struct mount *mount;      /* NULL for APIs at fixed paths */
     const struct auth_token *token; /* NULL where none was asked for */
+    const struct acl *acl;          /* what it may do; NULL without a token */
+    struct acl_cache *acls;         /* the worker's */
     struct bytes bearer;            /* the token as sent */
     struct token_cache *tokens;     /* the worker's; NULL: none */
     const char *ns;                 /* id of the namespace */
@@ -80,6 +84,9 @@ static inline const void *req_body(const struct req *req)
 
 /* Where and when this request looks for tokens. */
 struct auth_scope req_scope(const struct req *req);
+/* What the named policies allow, until the transaction ends. As acl_cache_get. */
+NODISCARD enum status req_acl(struct req *req, const struct field_strings *policies,
+                              const struct acl **ret_acl);
 
 /* Key under which this request's mount stores `path`. ST_NOMEM. */
 NODISCARD enum status req_key(const struct req *req, const char *path, struct bytes *ret_key);

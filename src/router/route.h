@@ -43,7 +43,8 @@ struct route {
     const char *path;
     enum status (*handler)(struct req *req);
     /* For a POST: ST_OK if what it would write exists (then CAP_UPDATE is asked, else CAP_CREATE),
-     * ST_NOT_FOUND. NULL: `caps` as they are. */
+     * ST_NOT_FOUND. Called before the fields are decoded. Another status refuses the request, if
+     * its token has either capability. NULL: `caps` as they are. */
     enum status (*exists)(struct req *req);
     /* After the handler succeeded and what it staged was committed: once, on the pool, where it
      * may block; whatever it changes outside the state is not undone. NULL: nothing. */

@@ -161,6 +161,7 @@ enum status stage_authenticate(struct req *req, const struct router_call *call)
     if (token == NULL)
         return ST_NOMEM;
     req->token = NULL;
+    req->acl = NULL;
     req->bearer = find_bearer(call);
     const struct auth_scope scope = req_scope(req);
     TRY(auth_token_load(&scope, req->bearer, token));
@@ -180,20 +181,31 @@ enum status stage_use(struct req *req)
     return ST_OK;
 }
 
-/* Create or update, decided by looking (PROTOCOL R1 keeps the answer true until the commit). Who
- * may do both need not look, and so does not conflict with others who write there. */
-static enum status wanted_caps(struct req *req, unsigned *ret_caps)
+static enum status ask(const struct req *req, unsigned caps)
 {
-    const unsigned both = CAP_CREATE | CAP_UPDATE;
-    const struct route *route = req->route;
-    *ret_caps = route_caps(route);
-    if (route->exists == NULL || (auth_capabilities(req->token, req->path) & both) == both)
+    bool says = req->method != METHOD_DELETE && req->method != METHOD_LIST;
+    const struct acl_question question = {
+        .path = req->path,
+        .caps = caps,
+        .list = req->method == METHOD_LIST,
+        .data = says ? req->data : NULL,
+    };
+    return acl_check(req->acl, &question);
+}
+
+/* Create or update, decided by looking (PROTOCOL R1 keeps the answer true until the commit). What
+ * is wrong with the path is told only to those who have one of them; who has both need not look,
+ * and so does not conflict with others who write there. */
+static enum status ask_to_write(struct req *req, unsigned caps)
+{
+    caps &= ~(unsigned)(CAP_CREATE | CAP_UPDATE);
+    if (ask(req, caps | CAP_CREATE | CAP_UPDATE) == ST_OK)
         return ST_OK;
-    enum status st = route->exists(req);
-    if (st != ST_OK && st != ST_NOT_FOUND)
-        return st;
-    *ret_caps = (*ret_caps & ~both) | (st == ST_OK ? CAP_UPDATE : CAP_CREATE);
-    return ST_OK;
+    enum status st = req->route->exists(req);
+    if (st == ST_OK || st == ST_NOT_FOUND)
+        return ask(req, caps | (st == ST_OK ? CAP_UPDATE : CAP_CREATE));
+    bool may = ask(req, caps | CAP_UPDATE) == ST_OK || ask(req, caps | CAP_CREATE) == ST_OK;
+    return may ? st : ST_DENIED;
 }
 
 static enum status refuse_unmatched(struct req *req)
@@ -211,22 +223,31 @@ static enum status refuse_unmatched(struct req *req)
     return req_fail(req, ST_NOT_FOUND, "1 error occurred:\n\t* unsupported path\n\n");
 }
 
+/* What a request without a row would need. */
+static bool may_unmatched(const struct req *req)
+{
+    static const unsigned implied[METHODS] = {
+        [METHOD_GET] = CAP_READ,      [METHOD_HEAD] = CAP_READ,   [METHOD_LIST] = CAP_LIST,
+        [METHOD_DELETE] = CAP_DELETE, [METHOD_PATCH] = CAP_PATCH,
+    };
+    unsigned caps = implied[req->method];
+    if (caps != 0)
+        return ask(req, caps) == ST_OK;
+    return ask(req, CAP_UPDATE) == ST_OK || ask(req, CAP_CREATE) == ST_OK;
+}
+
 enum status stage_authorise(struct req *req)
 {
-    unsigned caps = 0;
     if (req->matched == ST_OK && req->route->auth == AUTH_NONE)
         return ST_OK;
     ASSERT(req->token != NULL);
-    if (req->matched != ST_OK) {
-        /* Only those who may do something there learn what is missing. */
-        if (auth_capabilities(req->token, req->path) == 0)
-            return ST_DENIED;
-        return refuse_unmatched(req);
-    }
+    TRY(req_acl(req, &req->token->policies, &req->acl));
+    if (req->matched != ST_OK) /* only those who might do it learn what is missing */
+        return may_unmatched(req) ? refuse_unmatched(req) : ST_DENIED;
     if ((req->route->flags & ROUTE_ANY_TOKEN) != 0)
         return ST_OK;
-    TRY(wanted_caps(req, &caps));
-    return auth_authorize(req->token, req->path, caps);
+    unsigned caps = route_caps(req->route);
+    return req->route->exists != NULL ? ask_to_write(req, caps) : ask(req, caps);
 }
 
 const char *stage_operation(enum http_method method)

@@ -21,7 +21,8 @@ NODISCARD enum status stage_authenticate(struct req *req, const struct router_ca
 /* Stage one use of his token, if they are counted: it is counted whatever comes of the request
  * (PROTOCOL R3). As state_put. */
 NODISCARD enum status stage_use(struct req *req);
-/* Whether he may; then what the tables said. ST_DENIED, ST_NOT_FOUND, ST_UNSUPPORTED. */
+/* Whether he may, with what he says; then what the tables said. Sets req->acl. ST_DENIED,
+ * ST_NOT_FOUND, ST_UNSUPPORTED; a failure of the state. */
 NODISCARD enum status stage_authorise(struct req *req);
 
 /* "read", "update" and so on, for records. */

@@ -1,4 +1,5 @@
 #include "router/worker.h"
+#include "auth/acl_cache.h"
 #include "auth/token_cache.h"
 #include "base/mem.h"
 
@@ -18,8 +19,8 @@ enum status router_worker_new(const struct router *router, struct env *env, stru
     worker->seat = state_seat(state);
     worker->inflight_max =
         options->inflight_max != 0 ? options->inflight_max : (unsigned)INFLIGHT_DEFAULT;
-    if (token_cache_new(&worker->tokens) != ST_OK) {
-        mem_free(worker);
+    if (acl_cache_new(env, &worker->acls) != ST_OK || token_cache_new(&worker->tokens) != ST_OK) {
+        router_worker_free(worker);
         return ST_NOMEM;
     }
     audit_init(&worker->audit);
@@ -32,6 +33,7 @@ void router_worker_free(struct router_worker *worker)
     if (worker == NULL)
         return;
     ASSERT(worker->running == 0);
+    acl_cache_free(worker->acls);
     token_cache_free(worker->tokens);
     mem_free(worker);
 }

@@ -11,6 +11,7 @@ struct router_worker {
     struct env *env;
     struct state *state;
     struct barrier_seat *seat;
+    struct acl_cache *acls;
     struct audit audit;
     struct token_cache *tokens;
     unsigned running, inflight_max;

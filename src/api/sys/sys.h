@@ -50,4 +50,27 @@ NODISCARD enum status sys_step_down_outside(struct req *req);
 /* sys_mount_edit.c: the mounts that initialisation makes, the key/value engine if so configured. */
 NODISCARD enum status sys_mount_defaults(struct req *req);
 
+/* sys_policy.c */
+struct sys_policy {
+    const char *name, *policy, *rules;
+};
+extern const struct schema sys_policy_schema;
+NODISCARD enum status sys_policy_list(struct req *req);
+NODISCARD enum status sys_policy_list_old(struct req *req);
+NODISCARD enum status sys_policy_read(struct req *req);
+NODISCARD enum status sys_policy_read_old(struct req *req);
+NODISCARD enum status sys_policy_write(struct req *req);
+NODISCARD enum status sys_policy_delete(struct req *req);
+
+/* sys_capabilities.c */
+struct sys_capabilities {
+    struct field_strings paths, path;
+    const char *token, *accessor;
+};
+extern const struct schema sys_capabilities_schema;
+NODISCARD enum status sys_capabilities(struct req *req);
+NODISCARD enum status sys_capabilities_accessor(struct req *req);
+NODISCARD enum status sys_capabilities_self(struct req *req);
+NODISCARD enum status sys_resultant_acl(struct req *req);
+
 #endif

@@ -201,6 +201,7 @@ enum status sys_init_write(struct req *req)
     struct auth_scope scope = req_scope(req);
     scope.seat = running->init.seat; /* this node is sealed yet */
     TRY(auth_token_create(&scope, req->env, &token, &bearer));
+    TRY(policy_found(req->txn, req->ns));
     TRY(sys_mount_defaults(req));
 
     struct text_writer w = req_reply_begin(req);

@@ -208,7 +208,7 @@ struct listing {
 static bool is_visible(const struct req *req, const struct mount *mount)
 {
     if (req->token != NULL)
-        return auth_capabilities(req->token, bytes_str(mount->path)) != 0;
+        return acl_reaches(req->acl, bytes_str(mount->path));
     return mount->listing_visibility != NULL && strcmp(mount->listing_visibility, "unauth") == 0;
 }
 
@@ -267,12 +267,12 @@ enum status sys_ui_mount(struct req *req)
     const char *path = req_param(req, "path");
     struct mount mount;
 
-    if (auth_capabilities(req->token, bytes_str(path)) == 0)
-        return refuse(req, path);
     enum status st = mount_find(req->txn, req->ns, bytes_str(path), &mount);
     if (st == ST_NOT_FOUND)
         return refuse(req, path);
     TRY(st);
+    if (!acl_reaches(req->acl, bytes_str(mount.path)))
+        return refuse(req, path);
     struct text_writer w = req_reply_begin(req);
     TRY(put_mount(req, &w, &mount, mount.path));
     return req_reply_end(req);

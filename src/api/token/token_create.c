@@ -6,7 +6,7 @@ enum { NAME_MAX = 512, META_MAX = 64, META_BYTES_MAX = 64 * 1024 };
 
 bool token_has_sudo(struct req *req)
 {
-    return (auth_capabilities(req->token, req->path) & CAP_SUDO) != 0;
+    return (acl_capabilities(req->acl, req->path) & CAP_SUDO) != 0;
 }
 
 /* What a request asks for, with what its role and its token make of it. */

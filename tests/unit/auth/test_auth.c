@@ -1,7 +1,6 @@
 #include "support.h"
 
 #include "auth/namespace.h"
-#include "auth/policy.h"
 #include "auth/token.h"
 #include "state/fake_env.h"
 
@@ -68,21 +67,6 @@ static void only_the_root_namespace_is_found(void **ctx)
         assert_status(auth_namespace_find(bytes_str(none[i]), &id), ST_NOT_FOUND);
 }
 
-static void the_root_policy_works_only_alone(void **ctx)
-{
-    (void)ctx;
-    static const char *const alone[] = {"root"}, *const both[] = {"root", "default"},
-                             *const other[] = {"default"};
-    struct auth_token token = {.policies = {.items = alone, .n = 1}};
-    assert_status(auth_authorize(&token, BYTES("sys/seal"), CAP_UPDATE | CAP_SUDO), ST_OK);
-    token.policies = (struct field_strings){.items = both, .n = 2};
-    assert_status(auth_authorize(&token, BYTES("kv/a"), CAP_READ), ST_DENIED);
-    token.policies = (struct field_strings){.items = other, .n = 1};
-    assert_status(auth_authorize(&token, BYTES("kv/a"), CAP_READ), ST_DENIED);
-    token.policies = (struct field_strings){0};
-    assert_status(auth_authorize(&token, BYTES("kv/a"), CAP_READ), ST_DENIED);
-}
-
 static void a_root_token_never_expires_and_has_no_parent(void **ctx)
 {
     (void)ctx;
@@ -101,7 +85,6 @@ int main(void)
         TEST(random_text_uses_every_digit_equally),
         TEST(a_uuid_is_of_version_4),
         TEST(only_the_root_namespace_is_found),
-        TEST(the_root_policy_works_only_alone),
         TEST(a_root_token_never_expires_and_has_no_parent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

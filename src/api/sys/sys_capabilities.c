@@ -1,0 +1,140 @@
+/* What tokens may do: sys/capabilities and its kin. */
+#include "api/sys/sys.h"
+
+static const struct field capabilities_fields[] = {
+    FIELD(struct sys_capabilities, paths, STRINGS, .help = "Paths, without \"/v1/\"."),
+    FIELD(struct sys_capabilities, path, STRINGS, .help = "The same, as older clients name it."),
+    FIELD(struct sys_capabilities, token, STRING, .hidden = true, .help = "Of sys/capabilities."),
+    FIELD(struct sys_capabilities, accessor, STRING, .help = "Of sys/capabilities-accessor."),
+};
+const struct schema sys_capabilities_schema = SCHEMA(struct sys_capabilities, capabilities_fields);
+
+/* The words, in order. */
+static void put_words(struct text_writer *w, const struct acl *acl, const char *path)
+{
+    unsigned caps = acl_capabilities(acl, bytes_str(path + (path[0] == '/'))), cap;
+    text_open_list(w);
+    if (acl_is_root(acl)) {
+        text_put_str(w, "root");
+    } else if (caps == 0) {
+        text_put_str(w, "deny");
+    } else {
+        for (unsigned i = 0; i < CAP_KINDS; i++) {
+            const char *word = cap_word(i, &cap);
+            if ((caps & cap) != 0)
+                text_put_str(w, word);
+        }
+    }
+    text_close(w);
+}
+
+static bool named_before(const struct field_strings *paths, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if (strcmp(paths->items[j], paths->items[i]) == 0)
+            return true;
+    return false;
+}
+
+enum { PATHS_MAX = 1000 };
+
+/* Each path with its list; where there is only one, older clients look for "capabilities". */
+static enum status reply(struct req *req, const struct acl *acl)
+{
+    const struct sys_capabilities *in = req_body(req);
+    const struct field_strings *paths = in->paths.n != 0 ? &in->paths : &in->path;
+    if (paths->n == 0 || paths->n > PATHS_MAX)
+        return req_fail(req, ST_INVALID, "paths: 1 to %d paths are expected", PATHS_MAX);
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    for (size_t i = 0; i < paths->n; i++) {
+        if (named_before(paths, i))
+            continue;
+        text_key(&w, paths->items[i]);
+        put_words(&w, acl, paths->items[i]);
+    }
+    if (paths->n == 1 && strcmp(paths->items[0], "capabilities") != 0) {
+        text_key(&w, "capabilities");
+        put_words(&w, acl, paths->items[0]);
+    }
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+enum status sys_capabilities_self(struct req *req)
+{
+    return reply(req, req->acl);
+}
+
+enum status sys_capabilities(struct req *req)
+{
+    const struct sys_capabilities *in = req_body(req);
+    struct auth_token token;
+    const struct acl *acl;
+    if (in->token == NULL || in->token[0] == '\0')
+        return req_fail(req, ST_INVALID, "token: is required");
+    const struct auth_scope scope = req_scope(req);
+    enum status st = auth_token_load(&scope, bytes_str(in->token), &token);
+    if (st == ST_DENIED)
+        return req_fail(req, ST_INVALID, "1 error occurred:\n\t* invalid token\n\n");
+    TRY(st);
+    TRY(req_acl(req, &token.policies, &acl));
+    return reply(req, acl);
+}
+
+enum status sys_capabilities_accessor(struct req *req)
+{
+    const struct sys_capabilities *in = req_body(req);
+    struct auth_token token;
+    const struct acl *acl;
+    if (in->accessor == NULL || in->accessor[0] == '\0')
+        return req_fail(req, ST_INVALID, "accessor: is required");
+    const struct auth_scope scope = req_scope(req);
+    enum status st = auth_token_find(&scope, in->accessor, &token);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "1 error occurred:\n\t* invalid accessor\n\n");
+    TRY(st);
+    TRY(req_acl(req, &token.policies, &acl));
+    return reply(req, acl);
+}
+
+/* The merged rules: those that stand for one path, and the others without the '*' at their end. */
+static void put_rules(struct text_writer *w, const struct acl *acl, bool exact)
+{
+    size_t n;
+    const struct policy_rule *const *rules = acl_rules(acl, &n);
+    text_key(w, exact ? "exact_paths" : "glob_paths");
+    text_open_object(w);
+    for (size_t i = 0; i < n; i++) {
+        const struct policy_rule *rule = rules[i];
+        unsigned cap;
+        if (exact != (!rule->star && rule->n_plus == 0))
+            continue;
+        if (!exact && rule->star && i != 0 && rules[i - 1]->n_plus != 0 &&
+            bytes_eq(rules[i - 1]->stem, rule->stem))
+            continue; /* "a/+" and "a/+*" have one name here */
+        text_key_bytes(w, rule->stem);
+        text_open_object(w);
+        text_key(w, "capabilities");
+        text_open_list(w);
+        for (unsigned k = 0; k < CAP_KINDS; k++) {
+            const char *word = cap_word(k, &cap);
+            if ((rule->caps & cap) != 0)
+                text_put_str(w, word);
+        }
+        text_close(w);
+        text_close(w);
+    }
+    text_close(w);
+}
+
+enum status sys_resultant_acl(struct req *req)
+{
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_bool(&w, "root", acl_is_root(req->acl));
+    put_rules(&w, req->acl, true);
+    put_rules(&w, req->acl, false);
+    text_close(&w);
+    return req_reply_end(req);
+}

@@ -1,0 +1,445 @@
+/* Rules as a tree of segments.
+ *
+ *   node ── edges ── "kv" ─▶ node ── edges ── "data" ─▶ node …
+ *                              │  └── globs ── "ap"        kv/ap*
+ *                              └───── plus ─▶ node         kv/+/…
+ *
+ * Edges and globs are sorted. A glob knows the longest other one that it begins with, so that the
+ * longest one a segment begins with is found by one search and a few steps. */
+#include "auth/acl.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+struct acl_edge {
+    struct bytes segment;
+    struct acl_node *node;
+};
+
+struct acl_glob {
+    struct bytes stem; /* of the last segment, before the '*' */
+    const struct policy_rule *rule;
+    size_t shorter; /* 1 + where the next shorter one stands; 0: none */
+};
+
+struct acl_node {
+    struct acl_node *parent;
+    struct acl_node *plus;
+    const struct policy_rule *rule; /* whose pattern ends here, without '*' */
+    struct acl_edge *edges;
+    struct acl_glob *globs;
+    size_t n_edges, n_globs;
+};
+
+struct acl {
+    struct arena arena;
+    const struct policy_rule **rules; /* in order of rule_order, each pattern once */
+    size_t n;
+    struct acl_node *top;
+    bool root;
+};
+
+static const struct acl root_acl = {.root = true};
+
+const struct acl *acl_of_root(void)
+{
+    return &root_acl;
+}
+
+bool acl_is_root(const struct acl *acl)
+{
+    return acl->root;
+}
+
+size_t acl_bytes(const struct acl *acl)
+{
+    return sizeof *acl + acl->arena.bytes;
+}
+
+const struct policy_rule *const *acl_rules(const struct acl *acl, size_t *ret_n)
+{
+    *ret_n = acl->n;
+    return acl->rules;
+}
+
+static size_t segment_end(struct bytes path, size_t at)
+{
+    const uint8_t *slash = at < path.len ? memchr(path.data + at, '/', path.len - at) : NULL;
+    return slash != NULL ? (size_t)(slash - path.data) : path.len;
+}
+
+static struct bytes part(struct bytes path, size_t from, size_t to)
+{
+    ASSERT(from <= to && to <= path.len);
+    return from == to ? (struct bytes){0} : bytes_of(path.data + from, to - from);
+}
+
+/* Building */
+
+/* Segment by segment: '/' sorts before everything, so that patterns that share their first
+ * segments stand together. */
+static int stem_order(struct bytes a, struct bytes b)
+{
+    size_t n = MIN(a.len, b.len), i = 0;
+    while (i < n && a.data[i] == b.data[i])
+        i++;
+    if (i == n)
+        return (a.len > b.len) - (a.len < b.len);
+    int x = a.data[i] == '/' ? 0 : a.data[i], y = b.data[i] == '/' ? 0 : b.data[i];
+    return x - y;
+}
+
+static int rule_order(const void *a, const void *b)
+{
+    const struct policy_rule *const *x = a, *const *y = b;
+    int order = stem_order((*x)->stem, (*y)->stem);
+    return order != 0 ? order : (*x)->star - (*y)->star;
+}
+
+/* Rules i..j-1 have one pattern. */
+static enum status merge(struct acl *acl, const struct policy_rule **rules, size_t i, size_t j,
+                         const struct policy_rule **ret_rule)
+{
+    *ret_rule = rules[i];
+    for (size_t k = i; k < j; k++)
+        if (rules[k]->caps == CAP_DENY) {
+            *ret_rule = rules[k];
+            return ST_OK;
+        }
+    if (j - i == 1)
+        return ST_OK;
+    struct policy_rule *merged = arena_alloc(&acl->arena, sizeof *merged);
+    if (merged == NULL)
+        return ST_NOMEM;
+    *merged = *rules[i];
+    for (size_t k = i + 1; k < j; k++) {
+        merged->caps |= rules[k]->caps;
+        TRY(acl_param_merge(&acl->arena, merged, rules[k]));
+    }
+    *ret_rule = merged;
+    return ST_OK;
+}
+
+static enum status gather(struct acl *acl, const struct policy *const *policies, size_t n)
+{
+    size_t room = 1, have = 0, kept = 0;
+    for (size_t i = 0; i < n; i++)
+        room += policies[i]->n;
+    const struct policy_rule **rules = arena_alloc(&acl->arena, room * sizeof *rules);
+    if (rules == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < policies[i]->n; k++)
+            if (!policies[i]->rules[k].templated)
+                rules[have++] = &policies[i]->rules[k];
+    qsort(rules, have, sizeof *rules, rule_order);
+    for (size_t i = 0, j; i < have; i = j) {
+        j = i + 1;
+        while (j < have && rule_order(&rules[i], &rules[j]) == 0)
+            j++;
+        TRY(merge(acl, rules, i, j, &rules[kept]));
+        kept++;
+    }
+    acl->rules = rules;
+    acl->n = kept;
+    return ST_OK;
+}
+
+/* Room for one more in an array of the arena that doubles at every power of two. */
+static void *grown(struct arena *arena, void *items, size_t n, size_t size)
+{
+    if ((n & (n - 1)) != 0)
+        return items;
+    void *more = arena_alloc(arena, MAX(2 * n, (size_t)1) * size);
+    if (more != NULL && n != 0)
+        memcpy(more, items, n * size);
+    return more;
+}
+
+/* Rules come in order, so what a segment leads to is the newest edge or not there. */
+static enum status descend(struct acl *acl, struct acl_node **node, struct bytes segment)
+{
+    struct acl_node *at = *node, **to = NULL;
+    if (text_is(segment, "+")) {
+        to = &at->plus;
+    } else if (at->n_edges != 0 && bytes_eq(at->edges[at->n_edges - 1].segment, segment)) {
+        to = &at->edges[at->n_edges - 1].node;
+    } else {
+        at->edges = grown(&acl->arena, at->edges, at->n_edges, sizeof *at->edges);
+        if (at->edges == NULL)
+            return ST_NOMEM;
+        at->edges[at->n_edges] = (struct acl_edge){.segment = segment};
+        to = &at->edges[at->n_edges++].node;
+    }
+    if (*to == NULL) {
+        *to = arena_zalloc(&acl->arena, sizeof **to);
+        if (*to == NULL)
+            return ST_NOMEM;
+        (*to)->parent = at;
+    }
+    *node = *to;
+    return ST_OK;
+}
+
+static enum status add_glob(struct acl *acl, struct acl_node *node, struct bytes stem,
+                            const struct policy_rule *rule)
+{
+    size_t shorter = node->n_globs;
+    node->globs = grown(&acl->arena, node->globs, node->n_globs, sizeof *node->globs);
+    if (node->globs == NULL)
+        return ST_NOMEM;
+    while (shorter != 0 && !bytes_has_prefix(stem, node->globs[shorter - 1].stem))
+        shorter = node->globs[shorter - 1].shorter;
+    node->globs[node->n_globs++] =
+        (struct acl_glob){.stem = stem, .rule = rule, .shorter = shorter};
+    return ST_OK;
+}
+
+static enum status plant(struct acl *acl, const struct policy_rule *rule)
+{
+    struct acl_node *node = acl->top;
+    for (size_t at = 0;;) {
+        size_t end = segment_end(rule->stem, at);
+        struct bytes segment = part(rule->stem, at, end);
+        if (end == rule->stem.len && rule->star)
+            return add_glob(acl, node, segment, rule);
+        TRY(descend(acl, &node, segment));
+        if (end == rule->stem.len) {
+            ASSERT(node->rule == NULL);
+            node->rule = rule;
+            return ST_OK;
+        }
+        at = end + 1;
+    }
+}
+
+static enum status build(struct acl *acl, const struct policy *const *policies, size_t n)
+{
+    TRY(gather(acl, policies, n));
+    acl->top = arena_zalloc(&acl->arena, sizeof *acl->top);
+    if (acl->top == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < acl->n; i++)
+        TRY(plant(acl, acl->rules[i]));
+    return ST_OK;
+}
+
+enum status acl_new(const struct policy *const *policies, size_t n, struct acl **ret_acl)
+{
+    struct acl *acl = mem_zalloc(sizeof *acl);
+    if (acl == NULL)
+        return ST_NOMEM;
+    enum status st = build(acl, policies, n);
+    if (st != ST_OK) {
+        acl_free(acl);
+        return st;
+    }
+    *ret_acl = acl;
+    return ST_OK;
+}
+
+void acl_free(struct acl *acl)
+{
+    if (acl == NULL || acl->root)
+        return;
+    arena_done(&acl->arena);
+    mem_free(acl);
+}
+
+/* Finding */
+
+static struct acl_node *find_edge(const struct acl_node *node, struct bytes segment)
+{
+    size_t low = 0, high = node->n_edges;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        int order = bytes_cmp(node->edges[mid].segment, segment);
+        if (order == 0)
+            return node->edges[mid].node;
+        if (order < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return NULL;
+}
+
+/* The glob with the longest stem that the segment begins with. Every stem between that one and the
+ * segment itself begins with it too, so it is found from the last one up to the segment. */
+static const struct acl_glob *find_glob(const struct acl_node *node, struct bytes segment)
+{
+    size_t low = 0, high = node->n_globs;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (bytes_cmp(node->globs[mid].stem, segment) <= 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    while (low != 0 && !bytes_has_prefix(segment, node->globs[low - 1].stem))
+        low = node->globs[low - 1].shorter;
+    return low != 0 ? &node->globs[low - 1] : NULL;
+}
+
+static const struct policy_rule *find_exact(const struct acl *acl, struct bytes path)
+{
+    const struct acl_node *node = acl->top;
+    for (size_t at = 0;;) {
+        size_t end = segment_end(path, at);
+        node = find_edge(node, part(path, at, end));
+        if (node == NULL || end == path.len)
+            return node != NULL ? node->rule : NULL;
+        at = end + 1;
+    }
+}
+
+/* Whether `a` decides rather than `b`, both with wildcards that fit. */
+static bool beats(const struct policy_rule *a, const struct policy_rule *b)
+{
+    if (a->wild != b->wild)
+        return a->wild > b->wild;
+    if (a->star != b->star)
+        return !a->star;
+    if (a->n_plus != b->n_plus)
+        return a->n_plus < b->n_plus;
+    if (a->stem.len != b->stem.len)
+        return a->stem.len > b->stem.len;
+    return bytes_cmp(a->stem, b->stem) > 0;
+}
+
+static void consider(const struct policy_rule *rule, const struct policy_rule **best)
+{
+    if (rule != NULL && (*best == NULL || beats(rule, *best)))
+        *best = rule;
+}
+
+/* All that fits below a "+": `node` was reached with the segment that ends at `end`. The depth is
+ * that of the patterns, POLICY_SEGMENTS_MAX. */
+static void search(const struct acl_node *node, struct bytes path, size_t end,
+                   const struct policy_rule **best)
+{
+    if (node == NULL)
+        return;
+    if (end == path.len) {
+        consider(node->rule, best);
+        return;
+    }
+    size_t at = end + 1;
+    end = segment_end(path, at);
+    struct bytes segment = part(path, at, end);
+    const struct acl_glob *glob = find_glob(node, segment);
+    if (glob != NULL)
+        consider(glob->rule, best);
+    search(find_edge(node, segment), path, end, best);
+    search(node->plus, path, end, best);
+}
+
+/* The best one whose first wildcard stands in the segment at `at`, with `node` before it. */
+static const struct policy_rule *best_here(const struct acl_node *node, struct bytes path,
+                                           size_t at)
+{
+    size_t end = segment_end(path, at);
+    const struct acl_glob *glob = find_glob(node, part(path, at, end));
+    const struct policy_rule *best = glob != NULL ? glob->rule : NULL;
+    if (glob == NULL || glob->stem.len == 0) /* else its wildcard stands behind that of any "+" */
+        search(node->plus, path, end, &best);
+    return best;
+}
+
+/* As far as the patterns say the path itself, then back: the later the first wildcard the better.
+ */
+static const struct policy_rule *find_wild(const struct acl *acl, struct bytes path)
+{
+    const struct acl_node *node = acl->top;
+    size_t at = 0;
+    for (;;) {
+        size_t end = segment_end(path, at);
+        const struct acl_node *next = find_edge(node, part(path, at, end));
+        if (next == NULL || end == path.len)
+            break;
+        node = next;
+        at = end + 1;
+    }
+    for (;;) {
+        const struct policy_rule *rule = best_here(node, path, at);
+        if (rule != NULL || node->parent == NULL)
+            return rule;
+        node = node->parent;
+        for (at--; at > 0 && path.data[at - 1] != '/'; at--)
+            continue;
+    }
+}
+
+static const struct policy_rule *find(const struct acl *acl, struct bytes path, bool list)
+{
+    struct bytes bare = path;
+    list = list && path.len > 0 && path.data[path.len - 1] == '/';
+    bare.len -= list;
+    const struct policy_rule *rule = find_exact(acl, path);
+    if (rule == NULL && list)
+        rule = find_exact(acl, bare);
+    if (rule == NULL)
+        rule = find_wild(acl, path);
+    if (rule == NULL && list)
+        rule = find_wild(acl, bare);
+    return rule;
+}
+
+/* A limit of either side needs an answer that is wrapped. */
+static bool wrap_allowed(const struct policy_rule *rule, int64_t wrap_s)
+{
+    if (rule->max_wrap_s != 0 && (wrap_s == 0 || wrap_s > rule->max_wrap_s))
+        return false;
+    return rule->min_wrap_s == 0 || wrap_s >= rule->min_wrap_s;
+}
+
+enum status acl_check(const struct acl *acl, const struct acl_question *question)
+{
+    ASSERT(question->caps != 0 && (question->caps & CAP_DENY) == 0);
+    if (acl->root)
+        return ST_OK;
+    const struct policy_rule *rule = find(acl, question->path, question->list);
+    if (rule == NULL || (rule->caps & question->caps) != question->caps ||
+        !wrap_allowed(rule, question->wrap_s))
+        return ST_DENIED;
+    ASSERT(rule->caps != CAP_DENY);
+    bool fine = question->data == NULL || acl_param_allow(rule, question->data);
+    return fine ? ST_OK : ST_DENIED;
+}
+
+unsigned acl_capabilities(const struct acl *acl, struct bytes path)
+{
+    if (acl->root)
+        return CAP_EVERYTHING;
+    const struct policy_rule *rule = find(acl, path, true);
+    return rule != NULL ? rule->caps & ~(unsigned)CAP_DENY : 0;
+}
+
+/* Whether the rule fits something at or below the folder, whose last '/' is left out. */
+static bool rule_reaches(const struct policy_rule *rule, struct bytes folder)
+{
+    for (size_t at = 0, from = 0;;) {
+        size_t end = segment_end(folder, at), to = segment_end(rule->stem, from);
+        struct bytes have = part(folder, at, end), want = part(rule->stem, from, to);
+        if (to == rule->stem.len)
+            return rule->star && bytes_has_prefix(have, want);
+        if (!text_is(want, "+") && !bytes_eq(have, want))
+            return false;
+        if (end == folder.len)
+            return true;
+        at = end + 1;
+        from = to + 1;
+    }
+}
+
+bool acl_reaches(const struct acl *acl, struct bytes folder)
+{
+    ASSERT(folder.len > 0 && folder.data[folder.len - 1] == '/');
+    if (acl_capabilities(acl, folder) != 0)
+        return true;
+    folder.len--;
+    for (size_t i = 0; i < acl->n; i++)
+        if ((acl->rules[i]->caps & ~(unsigned)CAP_DENY) != 0 && rule_reaches(acl->rules[i], folder))
+            return true;
+    return false;
+}

@@ -1,0 +1,404 @@
+#include "auth/acl_cache.h"
+#include "base/mem.h"
+#include "base/trace.h"
+
+enum {
+    BUCKETS = 4096, /* a power of two */
+    ACLS_MAX = 4096,
+    BYTES_MAX = 64 * 1024 * 1024,
+};
+
+/* One stored policy, compiled. Lives as long as an ACL was made from it. */
+struct shared_policy {
+    struct shared_policy *next; /* in its bucket */
+    struct policy *policy;
+    struct state_stamp stamp; /* all zero: built in */
+    struct bytes key;         /* in the state */
+    uint64_t hash;
+    size_t refs;
+    bool listed; /* in its bucket: the newest of its key that was met */
+};
+
+struct acl_part {
+    struct state_stamp stamp;     /* all zero: nothing is stored */
+    struct shared_policy *policy; /* NULL: there is none */
+};
+
+struct acl_ref {
+    struct acl_cache *cache; /* NULL: that of root */
+    const struct acl *acl;
+    struct acl *owned;
+    struct list link;     /* the most recently used is the last */
+    struct acl_ref *next; /* in its bucket */
+    struct bytes names;   /* namespace and names, a zero after each */
+    uint64_t hash;
+    uint64_t newest; /* below the prefix of the policies, when it was known to be right */
+    size_t refs;     /* those given out, and one while it is listed */
+    size_t n;
+    struct acl_part parts[];
+};
+
+struct acl_cache {
+    uint64_t seed;
+    struct list recent;
+    struct acl_cache_counters counters;
+    struct acl_ref *acls[BUCKETS];
+    struct shared_policy *policies[BUCKETS];
+};
+
+static struct acl_ref root_ref; /* its fields are never touched */
+
+enum status acl_cache_new(struct env *env, struct acl_cache **ret_cache)
+{
+    struct acl_cache *cache = mem_zalloc(sizeof *cache);
+    if (cache == NULL)
+        return ST_NOMEM;
+    env_random(env, &cache->seed, sizeof cache->seed);
+    list_init(&cache->recent);
+    *ret_cache = cache;
+    return ST_OK;
+}
+
+const struct acl *acl_ref_get(const struct acl_ref *ref)
+{
+    return ref == &root_ref ? acl_of_root() : ref->acl;
+}
+
+void acl_cache_counters(const struct acl_cache *cache, struct acl_cache_counters *ret_counters)
+{
+    *ret_counters = cache->counters;
+}
+
+static uint64_t hash_more(uint64_t hash, struct bytes text)
+{
+    for (size_t i = 0; i <= text.len; i++) /* FNV; a zero ends each text */
+        hash = (hash ^ (i < text.len ? text.data[i] : 0)) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static struct shared_policy **policy_bucket(struct acl_cache *cache, uint64_t hash)
+{
+    return &cache->policies[(hash ^ hash >> 32) % BUCKETS];
+}
+
+static struct acl_ref **acl_bucket(struct acl_cache *cache, uint64_t hash)
+{
+    return &cache->acls[(hash ^ hash >> 32) % BUCKETS];
+}
+
+/* Policies */
+
+static size_t policy_bytes(const struct shared_policy *shared)
+{
+    return sizeof *shared + shared->policy->arena.bytes;
+}
+
+static void unlist_policy(struct acl_cache *cache, struct shared_policy *shared)
+{
+    struct shared_policy **at = policy_bucket(cache, shared->hash);
+    if (!shared->listed)
+        return;
+    while (*at != shared)
+        at = &(*at)->next;
+    *at = shared->next;
+    shared->listed = false;
+}
+
+static void drop_policy(struct acl_cache *cache, struct shared_policy *shared)
+{
+    if (shared == NULL || --shared->refs != 0)
+        return;
+    unlist_policy(cache, shared);
+    cache->counters.bytes -= policy_bytes(shared);
+    cache->counters.policies--;
+    policy_free(shared->policy);
+    mem_free((void *)(uintptr_t)shared->key.data);
+    mem_free(shared);
+}
+
+static enum status compile(struct bytes text, struct bytes key, struct shared_policy *shared)
+{
+    struct reason why = {{0}};
+    uint8_t *copy = mem_alloc(key.len);
+    if (copy == NULL)
+        return ST_NOMEM;
+    enum status st = policy_compile(text, &shared->policy, &why);
+    if (st != ST_OK) {
+        mem_free(copy);
+        if (st != ST_NOMEM)
+            trace(TRACE_ERROR, "auth", "the policy at %.*s does not compile: %s", (int)key.len,
+                  (const char *)key.data, why.text);
+        return st == ST_NOMEM ? st : ST_CORRUPT;
+    }
+    memcpy(copy, key.data, key.len);
+    shared->key = bytes_of(copy, key.len);
+    return ST_OK;
+}
+
+static enum status add_policy(struct acl_cache *cache, struct bytes text, struct bytes key,
+                              struct shared_policy **ret_shared)
+{
+    struct shared_policy *shared = mem_zalloc(sizeof *shared);
+    if (shared == NULL)
+        return ST_NOMEM;
+    enum status st = compile(text, key, shared);
+    if (st != ST_OK) {
+        mem_free(shared);
+        return st;
+    }
+    cache->counters.bytes += policy_bytes(shared);
+    cache->counters.policies++;
+    cache->counters.compiled++;
+    shared->refs = 1;
+    *ret_shared = shared;
+    return ST_OK;
+}
+
+static bool same_stamp(struct state_stamp a, struct state_stamp b)
+{
+    return a.modified == b.modified && a.seal == b.seal;
+}
+
+static enum status stamp_of(struct state_txn *txn, struct bytes key, struct state_stamp *ret_stamp)
+{
+    enum status st = state_stamp(txn, key, ret_stamp);
+    if (st == ST_NOT_FOUND) {
+        *ret_stamp = (struct state_stamp){0};
+        return ST_OK;
+    }
+    ASSERT(st != ST_OK || ret_stamp->modified != 0); /* not staged by this transaction */
+    return st;
+}
+
+/* A reference to what is stored at `key`, or built in; NULL where there is no such policy. */
+static enum status get_policy(struct acl_cache *cache, struct state_txn *txn, const char *ns,
+                              struct bytes name, struct acl_part *ret_part)
+{
+    struct bytes key, text;
+    TRY(policy_key(txn->arena, ns, name, &key));
+    TRY(stamp_of(txn, key, &ret_part->stamp));
+    uint64_t hash = hash_more(cache->seed, key);
+    struct shared_policy **bucket = policy_bucket(cache, hash), *shared = *bucket;
+    while (shared != NULL && !bytes_eq(shared->key, key))
+        shared = shared->next;
+    if (shared != NULL && same_stamp(shared->stamp, ret_part->stamp)) {
+        shared->refs++;
+        ret_part->policy = shared;
+        return ST_OK;
+    }
+    enum status st = policy_load(txn, ns, name, &text);
+    if (st == ST_NOT_FOUND)
+        return ST_OK;
+    TRY(st);
+    struct shared_policy *fresh;
+    TRY(add_policy(cache, text, key, &fresh));
+    if (shared != NULL)
+        unlist_policy(cache, shared);
+    fresh->stamp = ret_part->stamp;
+    fresh->hash = hash;
+    fresh->listed = true;
+    fresh->next = *bucket;
+    *bucket = fresh;
+    ret_part->policy = fresh;
+    return ST_OK;
+}
+
+/* ACLs */
+
+static size_t ref_bytes(const struct acl_ref *ref)
+{
+    return sizeof *ref + ref->n * sizeof ref->parts[0] + ref->names.len +
+           (ref->owned != NULL ? acl_bytes(ref->owned) : 0);
+}
+
+static void free_ref(struct acl_ref *ref)
+{
+    struct acl_cache *cache = ref->cache;
+    acl_free(ref->owned);
+    for (size_t i = 0; i < ref->n; i++)
+        drop_policy(cache, ref->parts[i].policy);
+    mem_free((void *)(uintptr_t)ref->names.data);
+    mem_free(ref);
+}
+
+void acl_ref_drop(struct acl_ref *ref)
+{
+    if (ref == NULL || ref == &root_ref)
+        return;
+    ASSERT(ref->refs > 0);
+    if (--ref->refs != 0)
+        return;
+    ref->cache->counters.bytes -= ref_bytes(ref);
+    ref->cache->counters.acls--;
+    free_ref(ref);
+}
+
+static void unlist(struct acl_ref *ref)
+{
+    struct acl_ref **at = acl_bucket(ref->cache, ref->hash);
+    while (*at != ref)
+        at = &(*at)->next;
+    *at = ref->next;
+    list_remove(&ref->link);
+    acl_ref_drop(ref);
+}
+
+void acl_cache_free(struct acl_cache *cache)
+{
+    if (cache == NULL)
+        return;
+    while (!list_empty(&cache->recent))
+        unlist(CONTAINER_OF(cache->recent.next, struct acl_ref, link));
+    ASSERT(cache->counters.acls == 0 && cache->counters.policies == 0);
+    ASSERT(cache->counters.bytes == 0);
+    mem_free(cache);
+}
+
+static void list_ref(struct acl_ref *ref)
+{
+    struct acl_cache *cache = ref->cache;
+    struct acl_ref **bucket = acl_bucket(cache, ref->hash);
+    ref->next = *bucket;
+    *bucket = ref;
+    list_push(&cache->recent, &ref->link);
+    ref->refs++;
+    cache->counters.bytes += ref_bytes(ref);
+    cache->counters.acls++;
+    while ((cache->counters.acls > ACLS_MAX || cache->counters.bytes > BYTES_MAX) &&
+           cache->recent.next != &ref->link)
+        unlist(CONTAINER_OF(cache->recent.next, struct acl_ref, link));
+}
+
+static bool is_named(const struct acl_ref *ref, const char *ns, const struct field_strings *names)
+{
+    struct bytes rest = ref->names;
+    if (ref->n != names->n)
+        return false;
+    for (size_t i = 0; i <= names->n; i++) {
+        struct bytes text = bytes_str(i == 0 ? ns : names->items[i - 1]);
+        if (rest.len <= text.len || memcmp(rest.data, text.data, text.len + 1) != 0)
+            return false;
+        rest = bytes_from(rest, text.len + 1);
+    }
+    return rest.len == 0;
+}
+
+static struct acl_ref *find_ref(struct acl_cache *cache, uint64_t hash, const char *ns,
+                                const struct field_strings *names)
+{
+    for (struct acl_ref *ref = *acl_bucket(cache, hash); ref != NULL; ref = ref->next)
+        if (ref->hash == hash && is_named(ref, ns, names))
+            return ref;
+    return NULL;
+}
+
+static enum status copy_names(struct acl_ref *ref, const char *ns,
+                              const struct field_strings *names)
+{
+    size_t len = strlen(ns) + 1;
+    for (size_t i = 0; i < names->n; i++)
+        len += strlen(names->items[i]) + 1;
+    uint8_t *copy = mem_alloc(len), *to = copy;
+    if (copy == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i <= names->n; i++) {
+        struct bytes text = bytes_str(i == 0 ? ns : names->items[i - 1]);
+        memcpy(to, text.data, text.len + 1);
+        to += text.len + 1;
+    }
+    ref->names = bytes_of(copy, len);
+    return ST_OK;
+}
+
+/* Every named policy that is there; "root" among others is not. */
+static enum status make(struct acl_ref *ref, struct state_txn *txn, const char *ns,
+                        const struct field_strings *names)
+{
+    const struct policy **policies = arena_alloc(txn->arena, (names->n + 1) * sizeof *policies);
+    size_t n = 0;
+    if (policies == NULL)
+        return ST_NOMEM;
+    TRY(copy_names(ref, ns, names));
+    for (size_t i = 0; i < names->n; i++) {
+        struct bytes name = bytes_str(names->items[i]);
+        if (name.len == 0 || text_is(name, AUTH_POLICY_ROOT))
+            continue;
+        TRY(get_policy(ref->cache, txn, ns, name, &ref->parts[i]));
+        if (ref->parts[i].policy != NULL)
+            policies[n++] = ref->parts[i].policy->policy;
+    }
+    TRY(acl_new(policies, n, &ref->owned));
+    ref->acl = ref->owned;
+    return ST_OK;
+}
+
+/* Whether what the ACL was made from is what the transaction sees. */
+static enum status check(const struct acl_ref *ref, struct state_txn *txn, const char *ns,
+                         const struct field_strings *names, bool *ret_same)
+{
+    *ret_same = true;
+    for (size_t i = 0; i < ref->n && *ret_same; i++) {
+        struct bytes key, name = bytes_str(names->items[i]);
+        struct state_stamp stamp;
+        if (name.len == 0 || text_is(name, AUTH_POLICY_ROOT))
+            continue;
+        TRY(policy_key(txn->arena, ns, name, &key));
+        TRY(stamp_of(txn, key, &stamp));
+        *ret_same = same_stamp(stamp, ref->parts[i].stamp);
+    }
+    return ST_OK;
+}
+
+static struct acl_ref *give(struct acl_ref *ref)
+{
+    list_remove(&ref->link);
+    list_push(&ref->cache->recent, &ref->link);
+    ref->refs++;
+    ref->cache->counters.hits++;
+    return ref;
+}
+
+enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const char *ns,
+                          const struct field_strings *names, struct acl_ref **ret_ref)
+{
+    struct bytes prefix;
+    uint64_t newest;
+    bool same = false;
+
+    if (names->n == 1 && strcmp(names->items[0], AUTH_POLICY_ROOT) == 0) {
+        *ret_ref = &root_ref;
+        return ST_OK;
+    }
+    TRY(policy_key(txn->arena, ns, (struct bytes){0}, &prefix));
+    TRY(state_newest(txn, prefix, &newest));
+    uint64_t hash = hash_more(cache->seed, bytes_str(ns));
+    for (size_t i = 0; i < names->n; i++)
+        hash = hash_more(hash, bytes_str(names->items[i]));
+
+    struct acl_ref *ref = find_ref(cache, hash, ns, names);
+    if (ref != NULL && ref->newest != newest)
+        TRY(check(ref, txn, ns, names, &same));
+    if (ref != NULL && (ref->newest == newest || same)) {
+        ref->newest = newest;
+        *ret_ref = give(ref);
+        return ST_OK;
+    }
+
+    struct acl_ref *fresh = mem_zalloc(sizeof *fresh + names->n * sizeof fresh->parts[0]);
+    if (fresh == NULL)
+        return ST_NOMEM;
+    *fresh =
+        (struct acl_ref){.cache = cache, .hash = hash, .newest = newest, .refs = 1, .n = names->n};
+    list_init(&fresh->link);
+    enum status st = make(fresh, txn, ns, names);
+    if (st != ST_OK) {
+        free_ref(fresh);
+        return st;
+    }
+    if (ref != NULL)
+        unlist(ref);
+    list_ref(fresh);
+    cache->counters.built++;
+    *ret_ref = fresh;
+    return ST_OK;
+}

@@ -1,0 +1,38 @@
+/* Compiled policies, and what lists of them allow, kept between requests. One for each worker.
+ *
+ * 1. What is given out is what the policies of the transaction's pinned state say, always: it was
+ *    made from them, or nothing below their prefix has changed since.
+ * 2. That the policies are those is a precondition of the transaction, also that those which are
+ *    named but not there stay away (PROTOCOL R3). It is one precondition, whatever their number.
+ * 3. Memory is bounded: what was not used for longest goes first. What is given out stays. */
+#ifndef HOLDFAST_AUTH_ACL_CACHE_H
+#define HOLDFAST_AUTH_ACL_CACHE_H
+
+#include "auth/acl.h"
+#include "text/schema.h"
+
+struct acl_cache;
+struct acl_ref; /* a reference to an ACL that is in use */
+
+/* ST_NOMEM. */
+NODISCARD enum status acl_cache_new(struct env *env, struct acl_cache **ret_cache);
+/* Nothing may be in use. NULL is allowed. */
+void acl_cache_free(struct acl_cache *cache);
+
+/* What the named policies allow together. Names are as policy_name gives them; policies that are
+ * not there allow nothing, and "root" counts only alone. The ACL lives until acl_ref_drop. The
+ * transaction must not have staged policies. ST_CORRUPT: one that is stored does not compile;
+ * ST_SEALED, ST_NOMEM. */
+NODISCARD enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const char *ns,
+                                    const struct field_strings *names, struct acl_ref **ret_ref);
+const struct acl *acl_ref_get(const struct acl_ref *ref);
+void acl_ref_drop(struct acl_ref *ref); /* NULL is allowed */
+
+/* Of everything the cache was asked since it was made. */
+struct acl_cache_counters {
+    uint64_t hits, built, compiled;
+    uint64_t bytes, acls, policies; /* now */
+};
+void acl_cache_counters(const struct acl_cache *cache, struct acl_cache_counters *ret_counters);
+
+#endif

@@ -1,0 +1,316 @@
+/* What rules say about the parameters of a request: the members at the top of its data, without
+ * regard to the case of their names. */
+#include "auth/acl.h"
+#include "text/schema.h"
+
+/* Merging: values of one name are put together; a name with no values (any) swallows those with
+ * some. */
+
+static enum status join_values(struct arena *arena, const struct policy_param *a,
+                               const struct policy_param *b, struct policy_param *ret)
+{
+    *ret = *a;
+    if (a->n_values == 0 || b->n_values == 0) {
+        ret->n_values = 0;
+        return ST_OK;
+    }
+    const struct text_value **values =
+        arena_alloc(arena, (a->n_values + b->n_values) * sizeof *values);
+    if (values == NULL)
+        return ST_NOMEM;
+    memcpy(values, a->values, a->n_values * sizeof *values);
+    memcpy(values + a->n_values, b->values, b->n_values * sizeof *values);
+    ret->values = values;
+    ret->n_values = a->n_values + b->n_values;
+    return ST_OK;
+}
+
+static enum status join_params(struct arena *arena, struct policy_params *params,
+                               const struct policy_params *more)
+{
+    size_t i = 0, j = 0, n = 0;
+    if (more->n == 0)
+        return ST_OK;
+    struct policy_param *all = arena_alloc(arena, (params->n + more->n) * sizeof *all);
+    if (all == NULL)
+        return ST_NOMEM;
+    while (i < params->n || j < more->n) {
+        int order = i == params->n ? 1
+                    : j == more->n ? -1
+                                   : bytes_cmp(params->items[i].name, more->items[j].name);
+        if (order < 0)
+            all[n++] = params->items[i++];
+        else if (order > 0)
+            all[n++] = more->items[j++];
+        else
+            TRY(join_values(arena, &params->items[i++], &more->items[j++], &all[n++]));
+    }
+    *params = (struct policy_params){all, n};
+    return ST_OK;
+}
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+enum status acl_param_merge(struct arena *arena, struct policy_rule *rule,
+                            const struct policy_rule *more)
+{
+    TRY(join_params(arena, &rule->allowed, &more->allowed));
+    TRY(join_params(arena, &rule->denied, &more->denied));
+    rule->min_wrap_s = lesser(rule->min_wrap_s, more->min_wrap_s);
+    rule->max_wrap_s = lesser(rule->max_wrap_s, more->max_wrap_s);
+    if (more->n_required == 0)
+        return ST_OK;
+    struct bytes *names = arena_alloc(arena, (rule->n_required + more->n_required) * sizeof *names);
+    if (names == NULL)
+        return ST_NOMEM;
+    if (rule->n_required != 0)
+        memcpy(names, rule->required, rule->n_required * sizeof *names);
+    memcpy(names + rule->n_required, more->required, more->n_required * sizeof *names);
+    rule->required = names;
+    rule->n_required += more->n_required;
+    return ST_OK;
+}
+
+/* Values */
+
+/* A decimal number without the zeroes that change nothing. */
+struct decimal {
+    const uint8_t *first, *end; /* its digits, with at most one '.' among them; empty: 0 */
+    int64_t scale;              /* of the first digit */
+    bool negative;
+};
+
+static bool is_digit(const uint8_t *at, const uint8_t *end)
+{
+    return at < end && *at >= '0' && *at <= '9';
+}
+
+static const uint8_t *skip_digits(const uint8_t *at, const uint8_t *end)
+{
+    while (is_digit(at, end))
+        at++;
+    return at;
+}
+
+/* Leave out zeroes (and the '.') at both ends; `point` is where the '.' stands or would. */
+static void trim(struct decimal *d, const uint8_t *point)
+{
+    while (d->first < d->end && (*d->first == '0' || *d->first == '.'))
+        d->first++;
+    while (d->end > d->first && (d->end[-1] == '0' || d->end[-1] == '.'))
+        d->end--;
+    d->scale += d->first < point ? point - d->first : point - d->first + 1;
+}
+
+/* -12.50e3; false: something else, or an exponent beyond nine digits. */
+static bool decimal_read(struct bytes text, struct decimal *ret)
+{
+    const uint8_t *at = text.data, *end = at + text.len;
+    struct decimal d = {.negative = text.len > 0 && *at == '-'};
+    int64_t exponent = 0;
+
+    d.first = at += d.negative;
+    const uint8_t *point = at = skip_digits(at, end);
+    if (at == d.first)
+        return false;
+    if (at < end && *at == '.') {
+        at = skip_digits(at + 1, end);
+        if (at == point + 1)
+            return false;
+    }
+    d.end = at;
+    if (at < end && (*at | 0x20) == 'e') {
+        bool minus = ++at < end && *at == '-';
+        at += at < end && (*at == '-' || *at == '+');
+        const uint8_t *digits = at;
+        for (; is_digit(at, end) && at - digits < 9; at++)
+            exponent = exponent * 10 + (*at - '0');
+        if (at == digits)
+            return false;
+        exponent = minus ? -exponent : exponent;
+    }
+    d.scale = exponent;
+    trim(&d, point);
+    *ret = d;
+    return at == end;
+}
+
+static bool same_number(struct bytes a, struct bytes b)
+{
+    struct decimal x, y;
+    if (!decimal_read(a, &x) || !decimal_read(b, &y))
+        return false;
+    if (x.first == x.end || y.first == y.end)
+        return x.first == x.end && y.first == y.end;
+    if (x.negative != y.negative || x.scale != y.scale)
+        return false;
+    for (;;) {
+        x.first += x.first < x.end && *x.first == '.';
+        y.first += y.first < y.end && *y.first == '.';
+        if (x.first == x.end || y.first == y.end)
+            return x.first == x.end && y.first == y.end;
+        if (*x.first++ != *y.first++)
+            return false;
+    }
+}
+
+/* '*' at either end of a pattern of two characters or more stands for anything. */
+static bool fits(struct bytes pattern, struct bytes text)
+{
+    if (pattern.len < 2)
+        return bytes_eq(pattern, text);
+    bool front = pattern.data[0] == '*', back = pattern.data[pattern.len - 1] == '*';
+    struct bytes core = bytes_of(pattern.data + front, pattern.len - front - back);
+    if (!front && !back)
+        return bytes_eq(pattern, text);
+    if (core.len == 0)
+        return true;
+    if (front && back)
+        return text.len != 0 && memmem(text.data, text.len, core.data, core.len) != NULL;
+    if (back)
+        return bytes_has_prefix(text, core);
+    return text.len >= core.len && bytes_eq(bytes_from(text, text.len - core.len), core);
+}
+
+/* A string, a number or a boolean as it is written; handlers take them for one another. */
+static bool scalar_text(const struct text_value *v, struct bytes *ret_text)
+{
+    *ret_text = v->text;
+    if (v->kind == TEXT_BOOL)
+        *ret_text = v->truth ? BYTES("true") : BYTES("false");
+    return v->kind == TEXT_BOOL || v->kind == TEXT_STRING || v->kind == TEXT_NUMBER;
+}
+
+static bool same(const struct text_value *want, const struct text_value *have);
+
+/* Lists in order, objects in any. Depth and size are those of the reader of policies. */
+static bool same_members(const struct text_value *want, const struct text_value *have)
+{
+    if (want->kind != have->kind || want->n != have->n)
+        return false;
+    const struct text_value *other = have->first;
+    TEXT_FOR (item, want) {
+        if (want->kind == TEXT_OBJECT) {
+            other = have->first;
+            while (other != NULL && !bytes_eq(other->name, item->name))
+                other = other->next;
+        }
+        if (other == NULL || !same(item, other))
+            return false;
+        other = other->next;
+    }
+    return true;
+}
+
+/* Whether what a request says is what a rule says. */
+static bool same(const struct text_value *want, const struct text_value *have)
+{
+    struct bytes text;
+    bool truth;
+    switch (want->kind) {
+    case TEXT_NULL: return have->kind == TEXT_NULL;
+    case TEXT_BOOL: return text_to_bool(have, &truth) == ST_OK && truth == want->truth;
+    case TEXT_NUMBER:
+        return (have->kind == TEXT_NUMBER || have->kind == TEXT_STRING) &&
+               same_number(want->text, have->text);
+    case TEXT_STRING:
+        return scalar_text(have, &text) &&
+               (fits(want->text, text) ||
+                (have->kind == TEXT_NUMBER && same_number(want->text, text)));
+    case TEXT_LIST:
+    case TEXT_OBJECT: break;
+    }
+    return same_members(want, have);
+}
+
+static bool names_value(const struct policy_param *param, const struct text_value *v)
+{
+    for (size_t i = 0; i < param->n_values; i++)
+        if (same(param->values[i], v))
+            return true;
+    return param->n_values == 0;
+}
+
+/* Names */
+
+static uint8_t lower(uint8_t c)
+{
+    return c >= 'A' && c <= 'Z' ? (uint8_t)(c | 0x20) : c;
+}
+
+/* As bytes_cmp, `have` being taken in lower case. */
+static int name_order(struct bytes want, struct bytes have)
+{
+    size_t n = MIN(want.len, have.len);
+    for (size_t i = 0; i < n; i++) {
+        int order = want.data[i] - lower(have.data[i]);
+        if (order != 0)
+            return order;
+    }
+    return (want.len > have.len) - (want.len < have.len);
+}
+
+static const struct policy_param *find_param(const struct policy_params *params, struct bytes name)
+{
+    size_t low = 0, high = params->n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        int order = name_order(params->items[mid].name, name);
+        if (order == 0)
+            return &params->items[mid];
+        if (order < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return NULL;
+}
+
+static bool has_member(const struct text_value *data, struct bytes name)
+{
+    TEXT_FOR (v, data)
+        if (name_order(name, v->name) == 0)
+            return true;
+    return false;
+}
+
+static bool none_denied(const struct policy_params *denied, const struct text_value *data)
+{
+    if (denied->n == 0)
+        return true;
+    if (find_param(denied, BYTES("*")) != NULL)
+        return false;
+    TEXT_FOR (v, data) {
+        const struct policy_param *param = find_param(denied, v->name);
+        if (param != NULL && names_value(param, v))
+            return false;
+    }
+    return true;
+}
+
+static bool all_allowed(const struct policy_params *allowed, const struct text_value *data)
+{
+    if (allowed->n == 0)
+        return true;
+    bool any = find_param(allowed, BYTES("*")) != NULL;
+    TEXT_FOR (v, data) {
+        const struct policy_param *param = find_param(allowed, v->name);
+        if (param == NULL ? !any : !names_value(param, v))
+            return false;
+    }
+    return true;
+}
+
+bool acl_param_allow(const struct policy_rule *rule, const struct text_value *data)
+{
+    ASSERT(data->kind == TEXT_OBJECT);
+    for (size_t i = 0; i < rule->n_required; i++)
+        if (!has_member(data, rule->required[i]))
+            return false;
+    if (data->n == 0)
+        return true;
+    return none_denied(&rule->denied, data) && all_allowed(&rule->allowed, data);
+}
