@@ -2,7 +2,8 @@
 
 Each writer owns its keys and writes rising numbers. What was acknowledged must be there at the end
 on every node (or something the same writer wrote later), and reads during the storm must never show
-less than what was acknowledged before they began.
+less than what was acknowledged before they began. Tokens are made, used up and revoked all the while
+(chaos_tokens.py).
 """
 
 import http.client
@@ -11,11 +12,13 @@ import random
 import threading
 import time
 
+from chaos_tokens import TokenUser
 from cluster import Cluster, call_on
 
 STORM_S = int(os.environ.get("HOLDFAST_STORM_S", "120"))
 SEED = int(os.environ.get("HOLDFAST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 WRITERS = 6
+TOKEN_USERS = 2
 KEYS_EACH = 20
 
 
@@ -112,18 +115,23 @@ def test_acknowledged_writes_survive_the_storm():
     stop = threading.Event()
     with Cluster() as cluster:
         writers = [Writer(cluster, n, stop) for n in range(WRITERS)]
-        for writer in writers:
-            writer.start()
+        users = [TokenUser(cluster, SEED + 100 + n, stop) for n in range(TOKEN_USERS)]
+        for thread in writers + users:
+            thread.start()
         faults = storm(cluster, time.monotonic() + STORM_S)
         cluster.await_up(60)
         stop.set()
-        for writer in writers:
-            writer.join(30)
-            assert not writer.is_alive()
+        for thread in writers + users:
+            thread.join(30)
+            assert not thread.is_alive()
         acknowledged = sum(w.ok for w in writers)
         print(f"{acknowledged} acknowledged, {sum(w.unknown for w in writers)} unknown, "
               f"{sum(w.reads for w in writers)} reads checked, faults {faults}")
-        assert [text for w in writers for text in w.wrong] == []
+        for user in users:
+            user.check_end(cluster.nodes)
+            print(f"tokens: {user.done}")
+            assert user.done["tree"] > 0 and user.done["uses"] > 0
+        assert [text for w in writers + users for text in w.wrong] == []
         assert acknowledged > 20 * STORM_S, "too few writes to mean anything"
         assert sum(faults.values()) > STORM_S / 6
         for node in cluster.nodes:

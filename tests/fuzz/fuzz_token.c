@@ -1,0 +1,50 @@
+/* Tokens as they come from outside and from the state: a batch token's text, and a record, which is
+ * either refused or written again as it was. */
+#include "auth/token_batch.h"
+#include "auth/token_record.h"
+#include "text/encode.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void as_record(struct bytes input)
+{
+    CLEANUP(arena_done) struct arena arena = {.bytes_max = 1 << 26};
+    CLEANUP(buf_done) struct buf again = {0};
+    struct auth_token token;
+    int64_t expire_ms;
+    const char *parent;
+    if (token_record_read(input, &arena, &token) != ST_OK)
+        return;
+    token_record_put(&token, &again);
+    if (buf_status(&again) != ST_OK || !bytes_eq(buf_bytes(&again), input))
+        abort();
+    if (token_record_head(input, &expire_ms, &parent) != ST_OK || expire_ms != token.expire_ms ||
+        strcmp(parent, token.parent) != 0)
+        abort();
+}
+
+static void as_batch(struct bytes input)
+{
+    if (input.len > AUTH_TOKEN_MAX || !token_batch_is(input))
+        return;
+    struct bytes text = bytes_from(input, sizeof TOKEN_BATCH_PREFIX - 1);
+    uint8_t *sealed = malloc(TEXT_BASE64_BYTES(text.len));
+    size_t len = 0;
+    if (sealed == NULL)
+        abort();
+    if (text_base64_parse(text, sealed, &len) == ST_OK) {
+        if (len > TEXT_BASE64_BYTES(text.len))
+            abort();
+        as_record(bytes_of(sealed, len));
+    }
+    free(sealed);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    as_record(bytes_of(data, size));
+    as_batch(bytes_of(data, size));
+    return 0;
+}

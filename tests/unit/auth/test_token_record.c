@@ -1,0 +1,422 @@
+/* Tokens below the API: records, batch tokens, ends, concurrent changes, lack of memory. */
+#include "state/state_world.h"
+
+#include "auth/namespace.h"
+#include "auth/token_batch.h"
+#include "auth/token_cache.h"
+#include "auth/token_record.h"
+#include "auth/token_tree.h"
+#include "auth/token_ttl.h"
+#include "base/mem.h"
+
+enum { NOW_MS = 1000000 };
+
+static struct state_world world;
+
+static int open_world(void **ctx)
+{
+    (void)ctx;
+    sw_open(&world);
+    sw_init(&world);
+    return 0;
+}
+
+static int close_world(void **ctx)
+{
+    (void)ctx;
+    sw_close(&world);
+    return 0;
+}
+
+static const char *const policies[] = {"a", "b"}, *const meta[] = {"k", "v", "", "w"};
+
+static struct auth_token sample(void)
+{
+    return (struct auth_token){.id = "",
+                               .parent = "p",
+                               .accessor = "acc",
+                               .display_name = "d",
+                               .path = "auth/x",
+                               .type = AUTH_TYPE_SERVICE,
+                               .role = "r",
+                               .entity_id = "e",
+                               .policies = {policies, 2, true},
+                               .meta = {meta, 2, true},
+                               .created_ms = 1,
+                               .expire_ms = INT64_C(1) << 47,
+                               .renewed_ms = 3,
+                               .creation_ttl_s = 4,
+                               .explicit_max_ttl_s = 5,
+                               .period_s = 6,
+                               .num_uses = INT64_MAX,
+                               .depth = 8,
+                               .renewable = true};
+}
+
+static void a_record_holds_every_field(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf record = {0};
+    struct auth_token in = sample(), out;
+    int64_t expire_ms;
+    const char *parent;
+    token_record_put(&in, &record);
+    assert_status(token_record_read(buf_bytes(&record), &world.arena, &out), ST_OK);
+    assert_string_equal(out.parent, "p");
+    assert_string_equal(out.accessor, "acc");
+    assert_string_equal(out.display_name, "d");
+    assert_string_equal(out.path, "auth/x");
+    assert_string_equal(out.type, AUTH_TYPE_SERVICE);
+    assert_string_equal(out.role, "r");
+    assert_string_equal(out.entity_id, "e");
+    assert_int_equal(out.policies.n, 2);
+    assert_string_equal(out.policies.items[1], "b");
+    assert_int_equal(out.meta.n, 2);
+    assert_string_equal(out.meta.pairs[2], "");
+    assert_string_equal(out.meta.pairs[3], "w");
+    assert_true(out.created_ms == 1 && out.renewed_ms == 3 && out.expire_ms == in.expire_ms);
+    assert_true(out.creation_ttl_s == 4 && out.explicit_max_ttl_s == 5 && out.period_s == 6);
+    assert_true(out.num_uses == INT64_MAX && out.limited && out.renewable && !out.orphan);
+    assert_int_equal(out.depth, 8);
+    assert_status(token_record_head(buf_bytes(&record), &expire_ms, &parent), ST_OK);
+    assert_true(expire_ms == in.expire_ms);
+    assert_string_equal(parent, "p");
+}
+
+static void a_record_is_small(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf record = {0};
+    struct auth_token token = auth_token_root(1700000000000);
+    token.parent = "0123456789abcdef0123456789abcdef";
+    token.accessor = "123456789012345678901234";
+    token.path = "auth/token/create";
+    token.expire_ms = 1700000000000;
+    token.creation_ttl_s = 3600;
+    token_record_put(&token, &record);
+    assert_true(record.len < 128);
+}
+
+static void a_damaged_record_is_refused(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf record = {0};
+    struct auth_token in = sample(), out;
+    token_record_put(&in, &record);
+    for (size_t len = 0; len < record.len; len++)
+        assert_status(token_record_read(bytes_of(record.data, len), &world.arena, &out),
+                      ST_CORRUPT);
+    record.data[0] = 2; /* another format */
+    assert_status(token_record_read(buf_bytes(&record), &world.arena, &out), ST_CORRUPT);
+    record.data[0] = 1;
+    record.data[1] |= 4; /* a flag we do not know */
+    assert_status(token_record_read(buf_bytes(&record), &world.arena, &out), ST_CORRUPT);
+}
+
+/* With a transaction */
+
+static struct auth_scope scope_of(struct state_txn *txn)
+{
+    return (struct auth_scope){
+        .txn = txn, .seat = state_seat(world.state), .ns = AUTH_NS_ROOT, .now_ms = NOW_MS};
+}
+
+static struct auth_token child_of(const char *parent, int64_t expire_ms)
+{
+    struct auth_token token = auth_token_root(NOW_MS);
+    token.parent = parent;
+    token.expire_ms = expire_ms;
+    return token;
+}
+
+/* Create and commit; its bearer lies in the world's arena. */
+static const char *created(const struct auth_token *wanted, const char **ret_id)
+{
+    struct state_txn txn;
+    struct auth_token token = *wanted;
+    const char *bearer = NULL;
+    sw_begin(&world, &txn);
+    struct auth_scope scope = scope_of(&txn);
+    assert_status(auth_token_create(&scope, &world.worker.env, &token, &bearer), ST_OK);
+    assert_status(sw_commit(&world, &txn), ST_OK);
+    if (ret_id != NULL)
+        *ret_id = token.id;
+    return bearer;
+}
+
+static enum status load(const char *bearer, int64_t now_ms)
+{
+    struct state_txn txn;
+    struct auth_token token;
+    sw_begin(&world, &txn);
+    struct auth_scope scope = scope_of(&txn);
+    scope.now_ms = now_ms;
+    enum status st = auth_token_load(&scope, bytes_str(bearer), &token);
+    state_end(&txn);
+    return st;
+}
+
+static void keys_of_expiry_sort_by_time(void **ctx)
+{
+    (void)ctx;
+    static const int64_t times[] = {
+        1, 15, 16, 4095, 4096, 1700000000000, 1700000000001, AUTH_EXPIRE_MAX_MS - 1};
+    struct state_txn txn;
+    struct bytes before = {0}, key;
+    sw_begin(&world, &txn);
+    struct auth_scope scope = scope_of(&txn);
+    for (size_t i = 0; i < ARRAY_LEN(times); i++) {
+        assert_status(auth_expire_key(&scope, times[i], i % 2 == 0 ? "f" : "0", &key), ST_OK);
+        assert_true(bytes_cmp(before, key) < 0);
+        before = key;
+    }
+    state_end(&txn);
+}
+
+static void a_token_is_good_until_its_last_millisecond(void **ctx)
+{
+    (void)ctx;
+    struct auth_token token = child_of("", NOW_MS + 500);
+    const char *bearer = created(&token, NULL);
+    assert_status(load(bearer, NOW_MS + 499), ST_OK);
+    assert_status(load(bearer, NOW_MS + 500), ST_DENIED);
+}
+
+static void a_write_of_a_token_that_was_revoked_meanwhile_conflicts(void **ctx)
+{
+    (void)ctx;
+    const char *top_id;
+    struct auth_token top = child_of("", 0), loaded, ended;
+    (void)created(&top, &top_id);
+    struct auth_token below = child_of(top_id, 0);
+    const char *bearer = created(&below, NULL);
+    struct state_txn writer, revoker;
+
+    sw_begin(&world, &writer);
+    struct auth_scope scope = scope_of(&writer);
+    assert_status(auth_token_load(&scope, bytes_str(bearer), &loaded), ST_OK);
+    assert_status(state_put(&writer, BYTES("s/x"), BYTES("1")), ST_OK);
+
+    sw_begin(&world, &revoker);
+    scope = scope_of(&revoker);
+    assert_status(auth_token_load_id(&scope, top_id, &ended), ST_OK);
+    assert_status(token_tree_end(&scope, &ended, TOKEN_END_TREE), ST_OK);
+    assert_status(sw_commit(&world, &revoker), ST_OK);
+
+    assert_status(sw_commit(&world, &writer), ST_CONFLICT);
+    assert_status(load(bearer, NOW_MS), ST_DENIED);
+}
+
+static void one_use_is_taken_by_one(void **ctx)
+{
+    (void)ctx;
+    struct auth_token token = child_of("", 0), first, second;
+    token.num_uses = 2;
+    const char *bearer = created(&token, NULL);
+    struct state_txn a, b;
+    sw_begin(&world, &a);
+    sw_begin(&world, &b);
+    struct auth_scope in_a = scope_of(&a), in_b = scope_of(&b);
+    assert_status(auth_token_load(&in_a, bytes_str(bearer), &first), ST_OK);
+    assert_status(auth_token_load(&in_b, bytes_str(bearer), &second), ST_OK);
+    assert_status(auth_token_use(&in_a, &first), ST_OK);
+    assert_status(auth_token_use(&in_b, &second), ST_OK);
+    assert_status(sw_commit(&world, &a), ST_OK);
+    assert_status(sw_commit(&world, &b), ST_CONFLICT);
+}
+
+static void the_cache_is_asked_for_one_version(void **ctx)
+{
+    (void)ctx;
+    struct token_cache *cache;
+    assert_status(token_cache_new(&cache), ST_OK);
+    assert_null(token_cache_get(cache, BYTES("k"), 1).data);
+    token_cache_put(cache, BYTES("k"), 1, BYTES("one"));
+    assert_bytes(token_cache_get(cache, BYTES("k"), 1), BYTES("one"));
+    assert_null(token_cache_get(cache, BYTES("k"), 2).data);
+    assert_null(token_cache_get(cache, BYTES("j"), 1).data);
+    token_cache_put(cache, BYTES("k"), 2, BYTES("two"));
+    assert_bytes(token_cache_get(cache, BYTES("k"), 2), BYTES("two"));
+    for (int i = 0; i < 3 * TOKEN_CACHE_SLOTS; i++)
+        token_cache_put(cache, bytes_of(&i, sizeof i), 3, BYTES("x"));
+    token_cache_clear(cache);
+    assert_null(token_cache_get(cache, BYTES("k"), 2).data);
+    token_cache_free(cache);
+}
+
+static void what_is_kept_is_read_by_the_transaction_all_the_same(void **ctx)
+{
+    (void)ctx;
+    struct token_cache *cache;
+    struct state_txn txn, other;
+    struct auth_token token = child_of("", 0), out;
+    const char *id, *bearer = created(&token, &id);
+    assert_status(token_cache_new(&cache), ST_OK);
+    for (int i = 0; i < 2; i++) {
+        sw_begin(&world, &txn);
+        struct auth_scope scope = scope_of(&txn);
+        scope.cache = cache;
+        assert_status(auth_token_load(&scope, bytes_str(bearer), &out), ST_OK);
+        assert_string_equal(out.id, id);
+        if (i == 0)
+            state_end(&txn);
+    }
+    assert_status(state_put(&txn, BYTES("s/x"), BYTES("1")), ST_OK);
+    sw_begin(&world, &other);
+    struct auth_scope scope = scope_of(&other);
+    assert_status(token_tree_end(&scope, &out, TOKEN_END_TREE), ST_OK);
+    assert_status(sw_commit(&world, &other), ST_OK);
+    assert_status(sw_commit(&world, &txn), ST_CONFLICT);
+    token_cache_free(cache);
+}
+
+/* Batch */
+
+static void a_batch_token_opens_in_its_namespace_only(void **ctx)
+{
+    (void)ctx;
+    struct state_txn txn;
+    struct auth_token token = child_of("", NOW_MS + 1000), out;
+    const char *bearer;
+    token.type = AUTH_TYPE_BATCH;
+    sw_begin(&world, &txn);
+    assert_status(token_batch_seal(&txn, state_seat(world.state), AUTH_NS_ROOT, &token, &bearer),
+                  ST_OK);
+    assert_status(token_batch_open(&txn, AUTH_NS_ROOT, bytes_str(bearer), &out), ST_OK);
+    assert_string_equal(out.id, "");
+    assert_true(auth_token_is_batch(&out));
+    assert_status(token_batch_open(&txn, "other", bytes_str(bearer), &out), ST_DENIED);
+    state_end(&txn);
+}
+
+static void what_is_no_batch_token_is_refused(void **ctx)
+{
+    (void)ctx;
+    static const char *const texts[] = {"hvb.", "hvb.A", "hvb.!!!!", "hvb.AAAA",
+                                        "hvb.AQAAAAEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"};
+    struct state_txn txn;
+    struct auth_token out;
+    sw_begin(&world, &txn);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        assert_status(token_batch_open(&txn, AUTH_NS_ROOT, bytes_str(texts[i]), &out), ST_DENIED);
+    state_end(&txn);
+}
+
+/* A stored record that is put into a batch token's clothes is none, and the other way round. */
+static void a_service_record_is_no_batch_token(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf record = {0};
+    struct state_txn txn;
+    struct bytes key, opened;
+    struct auth_token token = child_of("", 0);
+    uint8_t sealed[512];
+    token_record_put(&token, &record);
+    sw_begin(&world, &txn);
+    assert_status(auth_key(&world.arena, AUTH_NS_ROOT, "token", BYTES("x"), NULL, &key), ST_OK);
+    assert_true(record.len + BARRIER_OVERHEAD <= sizeof sealed);
+    assert_status(barrier_encrypt(state_seat(world.state), key, buf_bytes(&record), sealed), ST_OK);
+    struct bytes other = BYTES("s/ns/root/batch/token");
+    assert_status(state_open(&txn, other, bytes_of(sealed, record.len + BARRIER_OVERHEAD), &opened),
+                  ST_CORRUPT);
+    state_end(&txn);
+}
+
+/* Times */
+
+static struct token_ttl ttl_of(int64_t wanted_s)
+{
+    return (struct token_ttl){
+        .wanted_s = wanted_s, .default_s = 100, .max_s = 1000, .created_ms = 5000, .now_ms = 5000};
+}
+
+static void a_ttl_follows_from_what_is_given(void **ctx)
+{
+    (void)ctx;
+    struct reason warning = {{0}};
+    struct token_ttl t = ttl_of(0);
+    assert_int_equal(token_ttl_end_ms(&t, &warning), 105000);
+    t.own_s = 50;
+    assert_int_equal(token_ttl_end_ms(&t, &warning), 55000);
+    t.wanted_s = 20;
+    assert_int_equal(token_ttl_end_ms(&t, &warning), 25000);
+    t.period_s = 30;
+    assert_int_equal(token_ttl_end_ms(&t, &warning), 35000);
+    assert_string_equal(warning.text, "");
+    t = ttl_of(2000);
+    assert_int_equal(token_ttl_end_ms(&t, &warning), 1005000);
+    assert_true(warning.text[0] != '\0');
+}
+
+static void a_maximum_counts_from_the_beginning(void **ctx)
+{
+    (void)ctx;
+    struct reason warning = {{0}};
+    struct token_ttl t = ttl_of(100);
+    t.now_ms = 5000 + 950 * 1000;
+    assert_int_equal(token_ttl_end_ms(&t, &warning), 1005000);
+    assert_true(warning.text[0] != '\0');
+    t.period_s = 100;
+    assert_int_equal(token_ttl_end_ms(&t, &warning), t.now_ms + 100000);
+    t.explicit_max_s = 960;
+    assert_int_equal(token_ttl_end_ms(&t, &warning), 965000);
+    t.explicit_max_s = INT64_MAX / 4000;
+    t.period_s = INT64_MAX / 4000;
+    assert_int_equal(token_ttl_end_ms(&t, &warning), 1005000);
+}
+
+/* Lack of memory */
+
+static enum status make_load_end(struct state_txn *txn)
+{
+    struct auth_scope scope = scope_of(txn);
+    struct auth_token token = child_of("0123456789abcdef0123456789abcdef", NOW_MS + 1), out;
+    const char *bearer = NULL;
+    token.parent = "";
+    TRY(auth_token_create(&scope, &world.worker.env, &token, &bearer));
+    TRY(auth_token_load(&scope, bytes_str(bearer), &out));
+    TRY(auth_token_find(&scope, token.accessor, &out));
+    return token_tree_end(&scope, &out, TOKEN_END_TREE);
+}
+
+static void every_lack_of_memory_is_told(void **ctx)
+{
+    (void)ctx;
+    enum status st = ST_NOMEM;
+    for (uint64_t n = 1; st != ST_OK; n++) {
+        struct state_txn txn;
+        struct arena arena = {0};
+        assert_true(n < 1000);
+        assert_status(state_begin(world.state, &arena, NULL, &txn), ST_OK);
+        (void)mem_fail_nth(n);
+        st = make_load_end(&txn);
+        (void)mem_fail_nth(0);
+        assert_true(st == ST_OK || st == ST_NOMEM);
+        state_end(&txn);
+        arena_done(&arena);
+    }
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_record_holds_every_field),
+        TEST(a_record_is_small),
+        TEST(a_damaged_record_is_refused),
+        TEST(keys_of_expiry_sort_by_time),
+        TEST(a_token_is_good_until_its_last_millisecond),
+        TEST(a_write_of_a_token_that_was_revoked_meanwhile_conflicts),
+        TEST(one_use_is_taken_by_one),
+        TEST(the_cache_is_asked_for_one_version),
+        TEST(what_is_kept_is_read_by_the_transaction_all_the_same),
+        TEST(a_batch_token_opens_in_its_namespace_only),
+        TEST(what_is_no_batch_token_is_refused),
+        TEST(a_service_record_is_no_batch_token),
+        TEST(a_ttl_follows_from_what_is_given),
+        TEST(a_maximum_counts_from_the_beginning),
+        TEST(every_lack_of_memory_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
