@@ -52,10 +52,11 @@ struct pipe {
     enum status front;  /* what the stages before the handler came to */
     uint64_t deadline_ms;
     unsigned reruns;
-    bool free;     /* no token is asked for */
-    bool recorded; /* the request record was accepted */
-    bool changed;  /* writes were committed */
-    bool unknown;  /* a try may have taken effect */
+    bool free;      /* no token is asked for */
+    bool recorded;  /* the request record was accepted */
+    bool changed;   /* writes were committed */
+    bool unknown;   /* a try may have taken effect */
+    bool overtaken; /* it staged nothing, and what it had read was no longer so */
     struct node_status node;
     struct rlog_request_id id;
     struct router_answer answer;

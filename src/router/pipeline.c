@@ -139,10 +139,12 @@ static void read_done(struct pipe *p)
         pipe_fail(p, p->result);
 }
 
-/* Reads are confirmed before they run, so that they run once; writes after (state.h). */
+/* Reads are confirmed before they run, so that they run once; writes after, if they staged nothing
+ * (state.h). A write whose answer was overtaken is run again as a read is: what it answers then
+ * needs no confirmation that could fail again. */
 static void begin(struct pipe *p)
 {
-    if (stage_reads(&p->req) && !pipe_has_flag(p, ROUTE_NODE)) {
+    if ((stage_reads(&p->req) || p->overtaken) && !pipe_has_flag(p, ROUTE_NODE)) {
         pipe_move(p, PIPE_READING);
         p->read = (struct state_read){.done = on_read};
         state_read_begin(p->worker->state, &p->read);
@@ -409,6 +411,7 @@ static void committed(struct pipe *p)
     if (st != ST_OK)
         pipe_forget_reason(p);
     if (st == ST_CONFLICT) {
+        p->overtaken = false; /* it stages now */
         rerun(p);
     } else if (st == ST_NOT_LEADER) {
         pipe_wait(p, ST_NO_LEADER);
@@ -435,6 +438,7 @@ static void confirmed(struct pipe *p)
     if (st == ST_OK) {
         go_outside(p);
     } else if (st == ST_CONFLICT) {
+        p->overtaken = true;
         rerun(p);
     } else {
         pipe_end_txn(p);

@@ -361,6 +361,19 @@ static void writers_of_one_entry_do_not_conflict(void **ctx)
     assert_int_equal(w.proposals, ARRAY_LEN(calls));
 }
 
+/* Without a confirmed read to begin with, it would lose against every change for ever. */
+static void an_overtaken_refusal_is_made_again_on_a_confirmed_read(void **ctx)
+{
+    (void)ctx;
+    someone_else_counts(&w);
+    w.before_read = someone_else_counts;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/once", NULL);
+    assert_int_equal(t->http, 400);
+    assert_body(t, "{\"errors\":[\"was done before\"]}");
+    assert_int_equal(w.reads, 2);
+    assert_int_equal(w.proposals, 0);
+}
+
 static void a_lost_commit_says_that_its_fate_is_unknown(void **ctx)
 {
     (void)ctx;
@@ -564,6 +577,7 @@ int main(void)
         TEST(what_a_failed_handler_staged_is_dropped),
         TEST(a_conflict_runs_the_handler_again),
         TEST(writers_of_one_entry_do_not_conflict),
+        TEST(an_overtaken_refusal_is_made_again_on_a_confirmed_read),
         TEST(a_lost_commit_says_that_its_fate_is_unknown),
         TEST(a_refused_commit_passes_its_status_on),
         TEST(an_unconfirmed_read_is_not_answered),

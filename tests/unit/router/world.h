@@ -40,6 +40,7 @@ struct world {
     unsigned n_propose, proposals, reads;
     enum status read_status;
     void (*before_propose)(struct world *w); /* once */
+    void (*before_read)(struct world *w);    /* every time */
     struct rlog_request_id proposed_id;
 
     /* What forwarding comes to. */
@@ -82,6 +83,8 @@ static inline void world_read(struct state_log *log, struct rlog_read *r)
 {
     struct world *w = log->ctx;
     w->reads++;
+    if (w->before_read != NULL)
+        w->before_read(w);
     r->time_ms = 1700000000000 + w->later_ms;
     r->done(r, w->read_status);
 }
