@@ -192,7 +192,8 @@ static enum status disk_open(struct rlog *r, struct rlog_loaded *loaded, struct 
                                         .dir = o->dir,
                                         .ops = {on_written, on_disk_fatal, r},
                                         .segment_bytes = o->segment_bytes,
-                                        .reserve_bytes = o->reserve_bytes};
+                                        .reserve_bytes = o->reserve_bytes,
+                                        .held = true};
 
     enum status st = rlog_disk_open(&options, expect, &r->disk, &r->identity, loaded, reason);
     if (st != ST_NOT_FOUND)
@@ -408,6 +409,7 @@ enum status rlog_start(const struct rlog_options *options, struct rlog **ret_rlo
         destroy(r);
         return st;
     }
+    rlog_disk_release(r->disk);
     r->options.dir = NULL;
     r->options.founders = NULL;
     r->changed = r->members_changed = true;

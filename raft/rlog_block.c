@@ -18,6 +18,14 @@ struct rlog_block *rlog_block_new(size_t size)
     return block;
 }
 
+struct rlog_block *rlog_block_must(size_t size)
+{
+    ASSERT(size <= SIZE_MAX / 2);
+    struct rlog_block *block = mem_must_alloc(sizeof *block + size);
+    block->refs = 1;
+    return block;
+}
+
 uint8_t *rlog_block_data(struct rlog_block *block)
 {
     return block->data;

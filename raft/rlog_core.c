@@ -8,6 +8,7 @@
 #include "base/trace.h"
 #include "raft/rlog_core_parts.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -20,6 +21,45 @@ _Static_assert(RAFT_VERSION_NUMBER == LIBRAFT_VERSION, "libraft 0.22.1 exactly")
 
 /* A shared libraft hides it; then the build's check must do. */
 int raft_version_number(void) __attribute__((weak));
+
+/* libraft's ways out of a failed allocation leave it half changed, and some free twice: so there
+ * are none. What we hand over to it is allocated by mem.h, and fails cleanly. */
+
+static void *heap_malloc(void *data, size_t size)
+{
+    (void)data;
+    return mem_must_alloc(size);
+}
+
+static void *heap_calloc(void *data, size_t n, size_t size)
+{
+    (void)data;
+    ASSERT(size == 0 || n <= SIZE_MAX / size);
+    void *room = mem_must_alloc(n * size);
+    memset(room, 0, n * size);
+    return room;
+}
+
+static void *heap_realloc(void *data, void *old, size_t size)
+{
+    (void)data;
+    return mem_must_realloc(old, size);
+}
+
+static void heap_free(void *data, void *pointer)
+{
+    (void)data;
+    mem_free(pointer);
+}
+
+static void heap_set(void)
+{
+    static struct raft_heap heap = {.malloc = heap_malloc,
+                                    .free = heap_free,
+                                    .calloc = heap_calloc,
+                                    .realloc = heap_realloc}; /* aligned ones: raft_uv's alone */
+    raft_heap_set(&heap);
+}
 
 void rlog_core_fatal(struct rlog_core *c, const char *format, ...)
 {
@@ -45,14 +85,17 @@ enum status rlog_core_raft_conf(struct bytes encoded, struct raft_configuration 
     struct rlog_conf checked;
     struct raft_buffer buf = {(void *)(uintptr_t)encoded.data, encoded.len}; /* only read */
     TRY(rlog_conf_decode(encoded, &checked));
-    return raft_configuration_decode(&buf, ret_conf) == 0 ? ST_OK : ST_NOMEM;
+    return raft_configuration_decode(&buf, ret_conf) == 0 ? ST_OK : ST_INVALID;
 }
 
 enum status rlog_core_init(struct rlog_core *c, const struct rlog_core_options *o)
 {
     ASSERT(o->id != 0 && o->election_ms > 0 && o->heartbeat_ms > 0);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (raft_version_number != NULL && raft_version_number() != LIBRAFT_VERSION)
         return ST_UNSUPPORTED;
+    int err = pthread_once(&once, heap_set);
+    ASSERT(err == 0);
     *c = (struct rlog_core){.ops = o->ops,
                             .id = o->id,
                             .election_ms = o->election_ms,
@@ -63,7 +106,7 @@ enum status rlog_core_init(struct rlog_core *c, const struct rlog_core_options *
     if (o->trailing != 0) /* more in flight than is kept, and followers loop through snapshots */
         c->inflight_max = MIN(c->inflight_max, MAX(o->trailing / 2, 4u));
     if (raft_init(&c->raft, NULL, NULL, o->id, "-") != 0)
-        return ST_NOMEM;
+        return ST_INTERNAL;
     raft_seed(&c->raft, o->seed); /* before the setters: they draw from it */
     c->raft.tracer = NULL;
     raft_set_election_timeout(&c->raft, o->election_ms);
@@ -131,11 +174,11 @@ static bool loaded_valid(const struct rlog_loaded *l)
 
 static struct raft_entry *start_entries(const struct rlog_loaded *l)
 {
-    struct raft_entry *array = raft_malloc((size_t)l->n * sizeof *array);
-    void *batch = raft_malloc(1); /* a token: payloads stay in our blocks */
+    struct raft_entry *array = mem_alloc((size_t)l->n * sizeof *array);
+    void *batch = mem_alloc(1); /* a token: payloads stay in our blocks */
     if (array == NULL || batch == NULL) {
-        raft_free(array);
-        raft_free(batch);
+        mem_free(array);
+        mem_free(batch);
         return NULL;
     }
     for (size_t i = 0; i < l->n; i++) {
@@ -146,6 +189,21 @@ static struct raft_entry *start_entries(const struct rlog_loaded *l)
                                        batch};
     }
     return array;
+}
+
+static void entries_free(struct raft_entry *array)
+{
+    if (array != NULL)
+        mem_free(array[0].batch);
+    mem_free(array);
+}
+
+static enum status start_snapshot(const struct rlog_core *c, struct raft_snapshot_metadata *meta)
+{
+    *meta = (struct raft_snapshot_metadata){
+        .index = c->snap.index, .term = c->snap.term, .configuration_index = c->snap.conf.index};
+    return rlog_core_raft_conf(bytes_of(c->snap.conf.bytes, c->snap.conf.len),
+                               &meta->configuration);
 }
 
 static void start_state(struct rlog_core *c, const struct rlog_loaded *l)
@@ -186,28 +244,25 @@ enum status rlog_core_start(struct rlog_core *c, const struct rlog_loaded *loade
     event.start.term = c->term;
     event.start.voted_for = c->vote;
     event.start.start_index = loaded->first;
-    if (c->snap.index != 0) {
-        meta = (struct raft_snapshot_metadata){.index = c->snap.index,
-                                               .term = c->snap.term,
-                                               .configuration_index = c->snap.conf.index};
-        TRY(rlog_core_raft_conf(bytes_of(c->snap.conf.bytes, c->snap.conf.len),
-                                &meta.configuration));
-        event.start.metadata = &meta; /* libraft takes the configuration */
-    }
     if (loaded->n > 0) {
         event.start.entries = start_entries(loaded);
         event.start.n_entries = (unsigned)loaded->n;
         if (event.start.entries == NULL)
             return ST_NOMEM;
     }
+    if (c->snap.index != 0) {
+        enum status st = start_snapshot(c, &meta);
+        if (st != ST_OK) {
+            entries_free(event.start.entries);
+            return st;
+        }
+        event.start.metadata = &meta; /* libraft takes the configuration */
+    }
     c->started = true;
     int rv = rlog_core_step(c, &event);
     if (rv != 0)
-        return rv == RAFT_NOMEM ? ST_NOMEM : ST_CORRUPT; /* libraft freed the entries */
-    if (event.start.entries != NULL) {
-        raft_free(event.start.entries[0].batch);
-        raft_free(event.start.entries);
-    }
+        return ST_CORRUPT; /* libraft freed the entries */
+    entries_free(event.start.entries);
     c->ops.configured(c->ops.ctx);
     return ST_OK;
 }
@@ -284,8 +339,7 @@ static void log_truncate(struct rlog_core *c, uint64_t index)
 /* libraft's no-op at the beginning of a term: 8 zero bytes of its own memory. */
 static struct rlog_entry noop_take(const struct raft_entry *e)
 {
-    struct rlog_block *block = rlog_block_new(e->buf.len);
-    ASSERT(block != NULL); /* it is in libraft's log already */
+    struct rlog_block *block = rlog_block_must(e->buf.len); /* it is in libraft's log already */
     memcpy(rlog_block_data(block), e->buf.base, e->buf.len);
     struct rlog_entry entry = {e->term, RLOG_BARRIER, bytes_of(rlog_block_data(block), e->buf.len),
                                block};
@@ -532,7 +586,8 @@ uint64_t rlog_core_snapshot(struct rlog_core *c, const struct rlog_core_snapshot
     event.snapshot.trailing = (unsigned)MIN(trailing, (uint64_t)UINT32_MAX);
     if (rlog_core_raft_conf(bytes_of(snap->conf.bytes, snap->conf.len),
                             &event.snapshot.metadata.configuration) != ST_OK) {
-        rlog_core_fatal(c, "out of memory");
+        rlog_core_fatal(c, "the configuration of snapshot %llu does not decode",
+                        (unsigned long long)snap->index);
         return 0;
     }
     c->snap = *snap;
@@ -557,7 +612,8 @@ void rlog_core_installed(struct rlog_core *c, uint64_t now_ms)
     event.persisted_snapshot.metadata.configuration_index = snap->conf.index;
     if (rlog_core_raft_conf(bytes_of(snap->conf.bytes, snap->conf.len),
                             &event.persisted_snapshot.metadata.configuration) != ST_OK) {
-        rlog_core_fatal(c, "out of memory");
+        rlog_core_fatal(c, "the configuration of snapshot %llu does not decode",
+                        (unsigned long long)snap->index);
         return;
     }
     c->snap = *snap;

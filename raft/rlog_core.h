@@ -177,7 +177,8 @@ struct rlog_core {
     int seen_state;
 };
 
-/* ST_NOMEM; ST_UNSUPPORTED when libraft is not 0.22.1. */
+/* ST_UNSUPPORTED when libraft is not 0.22.1. libraft's allocations abort the process from now on:
+ * it cannot answer a failed one. */
 NODISCARD enum status rlog_core_init(struct rlog_core *c, const struct rlog_core_options *options);
 void rlog_core_done(struct rlog_core *c);
 

@@ -17,7 +17,7 @@ void rlog_core_commit_change(struct rlog_core *c, uint64_t index);
 /* Something a correct peer never sends; counted and logged. */
 void rlog_core_alarm(struct rlog_core *c, uint64_t from, const char *what);
 
-/* rlog_core_conf.c users: the configuration as libraft wants to own it. ST_NOMEM, ST_INVALID. */
+/* rlog_core_conf.c users: the configuration as libraft wants to own it. ST_INVALID. */
 NODISCARD enum status rlog_core_raft_conf(struct bytes encoded,
                                           struct raft_configuration *ret_conf);
 

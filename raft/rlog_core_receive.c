@@ -98,10 +98,10 @@ void rlog_core_feed(struct rlog_core *c, struct raft_message *m, const struct rl
     m->server_address = "-";
     if (n > 0) {
         array = mem_alloc(n * sizeof *array);
-        batch = raft_malloc(1);
+        batch = mem_alloc(1);
         if (array == NULL || batch == NULL) {
             mem_free(array);
-            raft_free(batch);
+            mem_free(batch);
             return; /* as if the network had lost it */
         }
         for (unsigned i = 0; i < n; i++)
@@ -120,7 +120,7 @@ void rlog_core_feed(struct rlog_core *c, struct raft_message *m, const struct rl
     event.receive.message = m;
     rlog_core_must_step(c, &event, "receive");
     if (n > 0 && c->feed_taken)
-        raft_free(batch);
+        mem_free(batch);
     mem_free(array);
     c->feed_array = NULL;
     c->feed = NULL;

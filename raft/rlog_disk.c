@@ -136,7 +136,7 @@ static void write_run(struct env_work *work)
     struct rlog_disk *disk = w->disk;
     struct batch_plan plan = {0};
     disk_lock(disk);
-    reason_set(&w->reason, "log: out of memory");
+    reason_set(&w->reason, "log: a batch cannot be put together");
     w->st = group_plan(disk, &plan);
     bool changes = plan.n != 0 || (plan.first != 0 && plan.first <= disk->tail.last);
     if (w->st == ST_OK && changes)
@@ -162,7 +162,7 @@ static void write_done(struct env_work *work)
 static void write_kick(struct rlog_disk *disk)
 {
     uint64_t bytes = 0;
-    if (disk->failed || disk->write.running || list_empty(&disk->queue))
+    if (disk->held || disk->failed || disk->write.running || list_empty(&disk->queue))
         return;
     ASSERT(list_empty(&disk->group));
     do {
@@ -202,6 +202,18 @@ uint64_t rlog_disk_append(struct rlog_disk *disk, uint64_t index, const struct r
     disk->queued_bytes += a->bytes;
     write_kick(disk);
     return seq;
+}
+
+void rlog_disk_release(struct rlog_disk *disk)
+{
+    disk->held = false;
+    write_kick(disk);
+}
+
+void disk_drop_held(struct rlog_disk *disk)
+{
+    if (disk->held)
+        drop_all(disk, &disk->queue);
 }
 
 enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, uint64_t vote)

@@ -32,7 +32,8 @@ struct rlog_entry {
 
 /* A counted run of memory that entries point into. Any thread. */
 struct rlog_block;
-struct rlog_block *rlog_block_new(size_t size); /* NULL when out of memory; one reference */
+struct rlog_block *rlog_block_new(size_t size);  /* NULL when out of memory; one reference */
+struct rlog_block *rlog_block_must(size_t size); /* aborts instead */
 uint8_t *rlog_block_data(struct rlog_block *block);
 void rlog_block_ref(struct rlog_block *block);
 void rlog_block_unref(struct rlog_block *block);
@@ -86,6 +87,9 @@ struct rlog_disk_options {
     /* rlog_disk_idle() became true; called with ops.ctx. The disk may be closed from here, and from
      * no callback of `ops`. May be NULL. */
     void (*idle)(void *ctx);
+    /* Appends wait for rlog_disk_release: until then the disk may be closed at any time, and what
+     * waits was never written. For a start that may yet fail. */
+    bool held;
 };
 
 /* Create DIR for a new replica: identity, first slot, empty log. ST_EXISTS when there is one. */
@@ -104,7 +108,9 @@ NODISCARD enum status rlog_disk_open(const struct rlog_disk_options *options,
                                      struct rlog_disk **ret_disk,
                                      struct rlog_identity *ret_identity,
                                      struct rlog_loaded *ret_loaded, struct reason *reason);
-/* After every submitted work is done (the caller waits for rlog_disk_idle). */
+void rlog_disk_release(struct rlog_disk *disk);
+/* After every submitted work is done (the caller waits for rlog_disk_idle), or before the release.
+ */
 void rlog_disk_close(struct rlog_disk *disk);
 bool rlog_disk_idle(const struct rlog_disk *disk);
 

@@ -181,6 +181,7 @@ static enum status disk_new(const struct rlog_disk_options *o, struct rlog_disk 
     disk->fs = o->env->fs;
     disk->ops = o->ops;
     disk->idle = o->idle;
+    disk->held = o->held;
     memcpy(disk->dir, o->dir, strlen(o->dir) + 1);
     uint64_t size = o->segment_bytes != 0 ? o->segment_bytes : SEGMENT_DEFAULT;
     size = MIN(MAX(size, (uint64_t)SEGMENT_MIN), (uint64_t)SEGMENT_MAX);
@@ -303,6 +304,7 @@ void rlog_disk_close(struct rlog_disk *disk)
 {
     if (disk == NULL)
         return;
+    disk_drop_held(disk);
     ASSERT(rlog_disk_idle(disk));
     env_timer_stop(disk->env, &disk->tick);
     if (!disk->failed && !disk->tail.broken && tail_mark(disk, BATCH_CLEAN, NULL) != ST_OK)

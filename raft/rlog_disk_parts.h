@@ -101,6 +101,7 @@ struct rlog_disk {
     uint64_t queued_bytes, write_seq, compact_upto;
     bool failed; /* nothing is written or acknowledged any more */
     bool corrupt;
+    bool held; /* appends wait for rlog_disk_release */
     struct fs_file *slot_file;
     struct slot_record slot;
     struct env_timer tick;
@@ -189,6 +190,7 @@ void tail_count_bytes(struct rlog_disk *disk);
 
 /* rlog_disk.c */
 void disk_works_init(struct rlog_disk *disk);
+void disk_drop_held(struct rlog_disk *disk); /* what was appended before the release */
 void disk_lock(struct rlog_disk *disk);
 void disk_unlock(struct rlog_disk *disk);
 

@@ -4,11 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local uint64_t fail_countdown;
+static _Thread_local uint64_t fail_countdown, fail_must_countdown;
+
+static bool counted_down(uint64_t *countdown)
+{
+    return __builtin_expect(*countdown != 0, 0) && --*countdown == 0;
+}
 
 static bool fail_now(void)
 {
-    return __builtin_expect(fail_countdown != 0, 0) && --fail_countdown == 0;
+    return counted_down(&fail_countdown);
 }
 
 void *mem_alloc(size_t size)
@@ -52,12 +57,13 @@ static void *must(void *pointer, size_t size)
 
 void *mem_must_alloc(size_t size)
 {
-    return must(malloc(size != 0 ? size : 1), size);
+    return must(counted_down(&fail_must_countdown) ? NULL : malloc(size != 0 ? size : 1), size);
 }
 
 void *mem_must_realloc(void *old, size_t size)
 {
-    return must(realloc(old, size != 0 ? size : 1), size);
+    return must(counted_down(&fail_must_countdown) ? NULL : realloc(old, size != 0 ? size : 1),
+                size);
 }
 
 void mem_wipe(void *data, size_t size)
@@ -70,5 +76,12 @@ bool mem_fail_nth(uint64_t n)
 {
     bool used = fail_countdown == 0;
     fail_countdown = n;
+    return used;
+}
+
+bool mem_fail_must_nth(uint64_t n)
+{
+    bool used = fail_must_countdown == 0;
+    fail_must_countdown = n;
     return used;
 }

@@ -24,5 +24,7 @@ void mem_wipe(void *data, size_t size);
 /* Tests: the n-th allocation of this thread from now (1 is the next) and none other gives NULL;
  * 0 switches it off. Returns whether the previous request had been used up. */
 bool mem_fail_nth(uint64_t n);
+/* The same for mem_must_alloc and mem_must_realloc, which mem_fail_nth neither counts nor fails. */
+bool mem_fail_must_nth(uint64_t n);
 
 #endif

@@ -115,7 +115,7 @@ static void wnet_send(void *ctx, uint64_t to, const struct bytes *parts, unsigne
         len += parts[i].len;
     if (target == NULL || w->cut[node - w->nodes][target - w->nodes] || wrnd(w) % 100 < w->loss)
         return;
-    struct wframe *f = mem_zalloc(sizeof *f + len);
+    struct wframe *f = calloc(1, sizeof *f + len);
     ASSERT(f != NULL && len <= RLOG_FRAME_MAX);
     f->from = node->id;
     f->to = to;
@@ -173,7 +173,7 @@ bool world_step(struct world *w, uint64_t until_ns)
             w->now_ns = MAX(w->now_ns, f->at);
             if (to != NULL && to->up && from != NULL)
                 rlog_receive(to->rlog, f->from, from->identity.name, bytes_of(f->data, f->len));
-            mem_free(f);
+            free(f);
             return true;
         }
     }
@@ -263,7 +263,7 @@ void wnode_stop(struct wnode *n)
 
 struct world *world_make(uint64_t seed, unsigned founders)
 {
-    struct world *w = mem_zalloc(sizeof *w);
+    struct world *w = calloc(1, sizeof *w);
     ASSERT(w != NULL);
     w->rng = seed * 0x9E3779B97F4A7C15u | 1;
     w->now_ns = 1000000000;
@@ -295,14 +295,14 @@ void world_free(struct world *w)
     for (unsigned i = 0; i < w->n_nodes; i++)
         wnode_stop(&w->nodes[i]);
     while ((link = list_pop(&w->frames)) != NULL)
-        mem_free(CONTAINER_OF(link, struct wframe, link));
+        free(CONTAINER_OF(link, struct wframe, link));
     for (unsigned i = 0; i < w->n_nodes; i++) {
         timer_heap_done(&w->nodes[i].e.timers);
         for (unsigned k = 0; k < WORLD_FILES; k++)
             if (w->nodes[i].e.files[k] != NULL)
                 wfile_unref(w->nodes[i].e.files[k]);
     }
-    mem_free(w);
+    free(w);
 }
 
 struct wnode *world_leader(struct world *w)

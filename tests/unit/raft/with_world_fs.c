@@ -6,8 +6,8 @@ void wfile_unref(struct wfile *f)
 {
     if (--f->refs > 0)
         return;
-    mem_free(f->data);
-    mem_free(f);
+    free(f->data);
+    free(f);
 }
 
 static struct wfile **wfile_find(struct wenv *e, const char *path)
@@ -31,12 +31,12 @@ static enum status wfs_open(struct fs *fs, const char *path, unsigned flags, str
             at = &e->files[i];
     ASSERT(at != NULL);
     if (*at == NULL) {
-        *at = mem_zalloc(sizeof **at);
+        *at = calloc(1, sizeof **at);
         ASSERT(*at != NULL);
         (*at)->refs = 1;
         (void)snprintf((*at)->path, sizeof(*at)->path, "%s", path);
     }
-    struct whandle *h = mem_zalloc(sizeof *h);
+    struct whandle *h = calloc(1, sizeof *h);
     ASSERT(h != NULL);
     h->base.fs = fs;
     h->file = *at;
@@ -51,14 +51,14 @@ static void wfs_close(struct fs_file *f)
     if (h->lock)
         h->file->locked = false;
     wfile_unref(h->file);
-    mem_free(h);
+    free(h);
 }
 
 static enum status wfs_set_size(struct fs_file *f, uint64_t size)
 {
     struct wfile *file = CONTAINER_OF(f, struct whandle, base)->file;
     if (size > file->cap) {
-        file->data = mem_must_realloc(file->data, size);
+        file->data = realloc(file->data, size);
         memset(file->data + file->cap, 0, size - file->cap);
         file->cap = size;
     }
