@@ -27,10 +27,10 @@ static __attribute__((noreturn, cold)) void stop(uint64_t index, enum status st)
     const char *why = st == ST_UNSUPPORTED ? "it needs a later version of this program"
                       : st == ST_NOMEM     ? "there is no memory to unpack it"
                                            : "its content is malformed";
-    trace(TRACE_ERROR, "raft",
-          "entry %" PRIu64 " cannot be applied: %s; this node stops so that its state does not "
-          "diverge",
-          index, why);
+    trace_end(TRACE_ERROR, "raft",
+              "entry %" PRIu64 " cannot be applied: %s; this node stops so that its state does not "
+              "diverge",
+              index, why);
     abort();
 }
 

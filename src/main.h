@@ -5,7 +5,8 @@
  *   main_worker.c   a thread that serves requests
  *   main_forward.c  requests that go on to the active node
  *   main_stream.c   their long bodies
- *   main_metrics.c  figures of all parts */
+ *   main_metrics.c  figures of all parts
+ *   main_end.c      last words */
 #ifndef HOLDFAST_MAIN_H
 #define HOLDFAST_MAIN_H
 
@@ -67,6 +68,11 @@ struct server {
 
 /* main_server.c */
 int server_run(const struct config *config);
+
+/* main_end.c. A signal that would end the process silently is named on standard error first; those
+ * that are ignored stay so. */
+void ending_say_signals(void);
+bool ending_is_ignored(int number);
 
 /* main_worker.c. Drain blocks until every request was answered; stop ends the thread. */
 NODISCARD enum status worker_start(struct server *server, struct worker *worker,

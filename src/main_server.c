@@ -31,7 +31,7 @@ static void say(const char *text)
 static void on_failed(void *ctx, const struct reason *reason, bool refused)
 {
     (void)ctx;
-    trace(TRACE_ERROR, "main", "%s: %s", refused ? "cannot start" : "stopping", reason->text);
+    trace_end(TRACE_ERROR, "main", "%s: %s", refused ? "cannot start" : "stopping", reason->text);
     _exit(EXIT_FAILURE);
 }
 
@@ -119,7 +119,7 @@ static void on_ready(void *ctx)
 static void on_signal(uv_signal_t *signal, int number)
 {
     struct server *s = signal->data;
-    trace(TRACE_INFO, "main", "signal %d: stopping", number);
+    trace_end(TRACE_INFO, "main", "signal %d: stopping", number);
     s->stopping = true;
     loop_stop(s->env);
 }
@@ -297,12 +297,13 @@ static void on_signal_closed(uv_handle_t *handle)
 
 static int serve(struct server *s)
 {
-    static const int numbers[] = {SIGTERM, SIGINT};
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     uv_signal_t signals[ARRAY_LEN(numbers)];
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        bool heeded = !ending_is_ignored(numbers[i]); /* nohup */
         signals[i].data = s;
         if (uv_signal_init(loop_uv(s->env), &signals[i]) != 0 ||
-            uv_signal_start(&signals[i], on_signal, numbers[i]) != 0) {
+            (heeded && uv_signal_start(&signals[i], on_signal, numbers[i]) != 0)) {
             say("signals cannot be handled");
             return EXIT_FAILURE;
         }
@@ -331,6 +332,7 @@ int server_run(const struct config *config)
 {
     static struct server s; /* one a process; too large for a stack */
     struct reason reason = {{0}};
+    ending_say_signals();
     s.config = config;
     trace_set_node(config->node_name);
     trace_set_level(level_of(config->log_level));

@@ -71,18 +71,31 @@ static void write_line(enum trace_level level, const char *module, const char *t
         return; /* nowhere left to say it */
 }
 
-void trace(enum trace_level level, const char *module, const char *format, ...)
+static void say(enum trace_level level, const char *module, const char *format, va_list args)
 {
     char text[TEXT_MAX_BYTES];
-    va_list args;
-    if (level < lowest)
-        return;
-    va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args); /* a cut line is still of use */
-    va_end(args);
     void (*sink)(enum trace_level, const char *, const char *) = line_sink;
     if (sink != NULL)
         sink(level, module, text);
     else
         write_line(level, module, text);
+}
+
+void trace(enum trace_level level, const char *module, const char *format, ...)
+{
+    va_list args;
+    if (level < lowest)
+        return;
+    va_start(args, format);
+    say(level, module, format, args);
+    va_end(args);
+}
+
+void trace_end(enum trace_level level, const char *module, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(level, module, format, args);
+    va_end(args);
 }

@@ -15,6 +15,10 @@ enum trace_level trace_level(void);
 void trace(enum trace_level level, const char *module, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same for the reason why the process ends: written whatever the lowest level is. */
+void trace_end(enum trace_level level, const char *module, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* A name put into every line of the process, NULL for none. Kept by reference. */
 void trace_set_node(const char *name);
 

@@ -1,6 +1,8 @@
 """Mistakes of the operator: refused with what is wrong, and nothing is lost by them."""
 
 import json
+import pathlib
+import signal
 import socket
 
 import pytest
@@ -122,3 +124,50 @@ def test_snapshots_from_the_first_entry_on():
     for _ in range(5):
         with Cluster(size=1, config={"snapshot_log_bytes": 1, "cluster": times}) as cluster:
             assert cluster.nodes[0].call("PUT", "/v1/kv/x", {"n": 1}).status == 204
+
+
+def test_an_end_is_never_silent():
+    quiet = {"log_level": "off", "listener": {"tcp": {"tls_cert_file": "/none"}}}
+    with Cluster(size=1) as cluster:
+        node = cluster.nodes[0]
+        node.stop()
+        for number, code, text in (
+            (signal.SIGTERM, 0, "signal 15: stopping"),
+            (signal.SIGHUP, 0, "signal 1: stopping"),
+            (signal.SIGUSR1, -signal.SIGUSR1, "ended by SIGUSR1"),
+            (signal.SIGABRT, -signal.SIGABRT, "ended by SIGABRT"),
+        ):
+            node.config = {"log_level": "off"}
+            node.log.unlink()
+            node.start()
+            cluster.await_up()
+            node.process.send_signal(number)
+            assert node.process.wait(30) == code
+            assert text in node.log_text()
+        node.config = quiet
+        node.log.unlink()
+        node.start()
+        assert node.process.wait(30) == 1
+        assert "/none" in node.log_text()
+
+
+def catches_sigterm(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1
+
+
+def test_a_node_stopped_while_it_starts_says_so():
+    with Cluster(size=1) as cluster:
+        node = cluster.nodes[0]
+        node.stop()
+        for _ in range(10):
+            node.log.unlink()
+            node.start()
+            while not catches_sigterm(node.process.pid):
+                assert node.alive
+            node.process.terminate()
+            assert node.process.wait(30) in (0, -signal.SIGTERM)
+            assert "signal 15" in node.log_text() or "SIGTERM" in node.log_text()
+        node.start()
+        cluster.await_up()
