@@ -5,8 +5,8 @@
 #include "raft/rlog_impl.h"
 
 enum {
-    LOG_BYTES_MIN = 64 * 1024 * 1024,
-    LOG_BYTES_MAX = 512 * 1024 * 1024, /* the log since the last snapshot is in memory */
+    LOG_BYTES_MIN = 32 * 1024 * 1024, /* the log since the last snapshot is in memory */
+    LOG_BYTES_MAX = 512 * 1024 * 1024,
     ENTRY_OVERHEAD = 64,
     TRAILING_ENTRIES = 4096,
     TRAILING_BYTES = 128 * 1024 * 1024,

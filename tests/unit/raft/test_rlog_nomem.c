@@ -6,7 +6,6 @@
 #include "support.h"
 #include "world.h"
 
-#include <malloc.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -32,15 +31,7 @@ struct progress {
 
 static struct progress *told;
 
-size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
-
-static size_t heap_bytes(void)
-{
-    if (__sanitizer_get_current_allocated_bytes != NULL)
-        return __sanitizer_get_current_allocated_bytes();
-    return mallinfo2().uordblks;
-}
 
 /* Steps of a life, each repeated until it succeeds. What ended fatally is started again, as the
  * process would be. */
@@ -337,11 +328,11 @@ static void run_child(const struct plan *plan)
     bool failed = true;
     trace(TRACE_ERROR, "test", "begins"); /* what the C library keeps for times is allocated now */
     for (; failed; told->n += plan->step) {
-        size_t before = heap_bytes();
+        size_t before = world_heap_bytes();
         failed = run_case(plan, told->n);
-        if (heap_bytes() != before && __lsan_do_recoverable_leak_check != NULL)
+        if (world_heap_bytes() != before && __lsan_do_recoverable_leak_check != NULL)
             (void)__lsan_do_recoverable_leak_check(); /* says where; the next line, that */
-        ASSERT(heap_bytes() == before);
+        ASSERT(world_heap_bytes() == before);
         told->cases++;
     }
     told->ended = true;

@@ -142,6 +142,30 @@ static void a_snapshot_can_be_asked_for(void **ctx)
     world_free(w);
 }
 
+/* Everything of a replica counts: state, log, records, files (which are memory here). */
+static void steady_overwrites_under_a_long_pin_keep_memory_bounded(void **ctx)
+{
+    (void)ctx;
+    enum { WARM = 600, WRITES = 2400, KEYS = 20 };
+    struct store_pin pin;
+    size_t most[2] = {0}, before = world_heap_bytes();
+    struct world *w = small_logs(6, 1);
+    struct wnode *n = world_await_leader(w);
+    put_many(n, 0, KEYS);
+    assert_status(store_pin(rlog_store(n->rlog), "test", 600 * 1000, &pin), ST_OK);
+    for (int i = 0; i < WRITES; i++) {
+        size_t *peak = &most[i >= WARM];
+        put_many(n, i % KEYS, i % KEYS + 1);
+        world_run(w, 600 * 1000 / WRITES); /* ten minutes in all */
+        *peak = MAX(*peak, world_heap_bytes() - before);
+    }
+    struct rlog_status s = status_of(n);
+    assert_true(s.snapshots_taken > 20);
+    assert_true(most[1] < most[0] + most[0] / 20);
+    store_unpin(&pin);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +174,7 @@ int main(void)
         cmocka_unit_test(a_follower_left_behind_gets_the_snapshot),
         cmocka_unit_test(a_transfer_survives_lost_chunks),
         cmocka_unit_test(a_snapshot_can_be_asked_for),
+        cmocka_unit_test(steady_overwrites_under_a_long_pin_keep_memory_bounded),
     };
     trace_set_level(getenv("V") != NULL ? TRACE_DEBUG : TRACE_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);

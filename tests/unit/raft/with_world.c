@@ -1,5 +1,16 @@
 #include "world.h"
 
+#include <malloc.h>
+
+size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+size_t world_heap_bytes(void)
+{
+    if (__sanitizer_get_current_allocated_bytes != NULL)
+        return __sanitizer_get_current_allocated_bytes();
+    return mallinfo2().uordblks;
+}
+
 uint64_t wrnd(struct world *w)
 {
     w->rng ^= w->rng << 13;

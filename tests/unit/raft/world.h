@@ -107,6 +107,7 @@ void wclient_propose(struct wnode *n, struct wclient *c, struct rlog_txn_builder
 void wclient_put(struct wnode *n, struct wclient *c, const char *key, const char *value);
 enum status world_put(struct wnode *n, const char *key, const char *value);
 enum status world_read(struct wnode *n);
+size_t world_heap_bytes(void); /* of the process, allocated now */
 /* "" when absent. */
 const char *world_get(struct wnode *n, const char *key);
 
