@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "base/trace.h"
 
 static void status_codes_have_names_and_http_statuses(void **ctx)
 {
@@ -156,9 +157,9 @@ static void lists_keep_order_and_survive_removal_in_a_loop(void **ctx)
     }
     list_splice(&head, &other);
     assert_true(list_empty(&other));
-    LIST_FOR_SAFE(at, after, &head)
-    if (CONTAINER_OF(at, struct item, link)->value % 2 == 1)
-        list_remove(at);
+    LIST_FOR_SAFE (at, after, &head)
+        if (CONTAINER_OF(at, struct item, link)->value % 2 == 1)
+            list_remove(at);
     assert_ptr_equal(list_pop(&head), &items[0].link);
     assert_ptr_equal(list_pop(&head), &items[2].link);
     assert_null(list_pop(&head));
@@ -196,6 +197,48 @@ static void timers_come_in_order_of_time_then_of_setting(void **ctx)
     timer_heap_done(&heap);
 }
 
+static unsigned lines;
+
+static void count_line(enum trace_level level, const char *module, const char *text)
+{
+    (void)level;
+    (void)module;
+    (void)text;
+    lines++;
+}
+
+static void the_reason_of_an_end_is_written_whatever_the_level(void **ctx)
+{
+    (void)ctx;
+    enum trace_level before = trace_level();
+    lines = 0;
+    trace_set_sink(count_line);
+    trace_set_level(TRACE_OFF);
+    trace(TRACE_ERROR, "test", "not written");
+    assert_int_equal(lines, 0);
+    trace_end(TRACE_INFO, "test", "written");
+    assert_int_equal(lines, 1);
+    trace_set_level(before);
+    trace_set_sink(NULL);
+}
+
+/* Those that may fail and those that may not are counted apart. */
+static void the_nth_allocation_fails_and_no_other(void **ctx)
+{
+    (void)ctx;
+    (void)mem_fail_nth(2);
+    (void)mem_fail_must_nth(1000);
+    mem_free(mem_must_alloc(1));
+    void *first = mem_alloc(1), *second = mem_alloc(1), *third = mem_alloc(1);
+    assert_true(mem_fail_nth(0));
+    assert_false(mem_fail_must_nth(0));
+    assert_non_null(first);
+    assert_null(second);
+    assert_non_null(third);
+    mem_free(first);
+    mem_free(third);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +253,8 @@ int main(void)
         cmocka_unit_test(crc32c_gives_the_known_answer_at_every_split),
         cmocka_unit_test(lists_keep_order_and_survive_removal_in_a_loop),
         cmocka_unit_test(timers_come_in_order_of_time_then_of_setting),
+        cmocka_unit_test(the_reason_of_an_end_is_written_whatever_the_level),
+        cmocka_unit_test(the_nth_allocation_fails_and_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
