@@ -39,8 +39,7 @@ struct world {
     enum status propose_status[8];
     unsigned n_propose, proposals, reads;
     enum status read_status;
-    void (*before_propose)(struct world *w); /* once */
-    void (*before_read)(struct world *w);    /* every time */
+    void (*before_propose)(struct world *w), (*before_read)(struct world *w); /* once; always */
     struct rlog_request_id proposed_id;
 
     /* What forwarding comes to. */
