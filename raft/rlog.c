@@ -36,7 +36,7 @@ static bool finished_any(const struct rlog *r)
 
 static void note_readiness(struct rlog *r)
 {
-    bool ready = rlog_core_ready(&r->core);
+    bool ready = rlog_ready(r);
     if (ready == r->was_ready)
         return;
     r->was_ready = ready;
@@ -47,8 +47,8 @@ static void start_all(struct rlog *r)
 {
     if (r->failed || r->closing || !r->core_live)
         return;
-    note_readiness(r);
     rlog_clock_advance(r);
+    note_readiness(r);
     rlog_members_pump(r);
     rlog_proposals_pump(r);
     rlog_commit_tell(r);
@@ -531,7 +531,7 @@ void rlog_status(struct rlog *r, struct rlog_status *ret)
                                 .term = c->term,
                                 .leader = r->failed ? 0 : rlog_core_leader(c),
                                 .is_leader = rlog_core_leads(c),
-                                .ready = rlog_core_ready(c),
+                                .ready = rlog_ready(r),
                                 .transferring = rlog_core_transferring(c),
                                 .last_index = rlog_core_last(c),
                                 .commit_index = c->commit,

@@ -40,7 +40,8 @@ struct rlog_met {
 
 struct rlog_status {
     uint64_t id, term, leader; /* leader 0: unknown */
-    bool is_leader, ready;     /* ready: leader whose commit reached its election's last index */
+    bool is_leader, ready; /* ready: leader whose commit reached its election's last index, and of
+                              a cluster that has a time */
     bool transferring;
     uint64_t last_index, commit_index, applied_index, stored_index, snapshot_index;
     uint64_t version, local_version;

@@ -87,7 +87,7 @@ struct rlog_remote_read {
 
 /* Leader: a round of questions to the voters. Others: one question to the leader. */
 struct rlog_round {
-    bool open, asks_leader;
+    bool open, asks_leader, untimed; /* untimed: the question told no time, there was none */
     uint64_t number, term, index, conf_generation, started_ms, leader;
     uint32_t yes; /* bit per member of the configuration */
     struct list reads;
@@ -113,7 +113,8 @@ struct rlog_wall {
 struct rlog_clock {
     int64_t base_ms, told_ms; /* cluster time at `base_mono`; the highest given out */
     uint64_t base_mono;
-    bool known; /* not merely the last entry's time */
+    bool known;        /* not merely the last entry's time */
+    uint64_t begin_ms; /* monotonic: since then a new cluster's leader waits for clocks; 0 not */
     struct rlog_wall walls[RLOG_MEMBERS_MAX];
 };
 
@@ -236,6 +237,8 @@ void rlog_clock_heard(struct rlog *r, int64_t time_ms);             /* from the 
 void rlog_clock_wall(struct rlog *r, uint64_t id, int64_t wall_ms); /* a voter's */
 void rlog_clock_lead(struct rlog *r);                               /* won an election */
 void rlog_clock_advance(struct rlog *r);
+bool rlog_clock_began(const struct rlog *r); /* this node knows of a cluster time */
+bool rlog_ready(const struct rlog *r);       /* a leader that may write and confirm */
 
 /* rlog_member.c */
 void rlog_members_init(struct rlog *r);

@@ -186,7 +186,7 @@ static void held_recheck(struct rlog *r)
 static bool may_submit(struct rlog *r, uint64_t now)
 {
     const struct rlog_core *c = &r->core;
-    if (!rlog_core_ready(c) || rlog_core_transferring(c) || rlog_members_holding(r))
+    if (!rlog_ready(r) || rlog_core_transferring(c) || rlog_members_holding(r))
         return false;
     if (rlog_core_last(c) - c->commit >= RLOG_UNCOMMITTED_MAX ||
         rlog_core_last(c) - c->stored >= RLOG_UNCOMMITTED_MAX)

@@ -135,7 +135,7 @@ static void round_check(struct rlog *r, struct rlog_round *round)
         round_give_up(r, round);
         return;
     }
-    if (round_has_majority(r, round))
+    if (round_has_majority(r, round) && !round->untimed)
         round_confirm(r, round, round->index, rlog_time_ms(r));
 }
 
@@ -161,6 +161,7 @@ static void round_begin(struct rlog *r, struct rlog_round *round)
     round->started_ms = rlog_now(r);
     round->yes = 0;
     round->asks_leader = !rlog_core_leads(&r->core);
+    round->untimed = !round->asks_leader && !rlog_clock_began(r);
     rs->started_ns = env_mono_ns(r->env);
     list_splice(&round->reads, &rs->fresh);
     if (round->asks_leader) {
@@ -203,6 +204,14 @@ static bool round_wanted(struct rlog *r)
     return waiting || rs->n_remote > 0 || rlog_now(r) - rs->asked_ms >= TIME_MS;
 }
 
+/* A new cluster has learnt its time. An answer tells a time that a majority has been told. */
+static void give_up_untimed(struct rlog *r)
+{
+    for (unsigned i = 0; i < RLOG_ROUNDS_MAX && rlog_clock_began(r); i++)
+        if (r->reads.rounds[i].open && r->reads.rounds[i].untimed)
+            round_give_up(r, &r->reads.rounds[i]);
+}
+
 static void fire_awaiting(struct rlog *r)
 {
     while (!list_empty(&r->reads.awaiting)) {
@@ -229,8 +238,10 @@ static void arm(struct rlog *r)
 void rlog_reads_pump(struct rlog *r)
 {
     unsigned open;
+    give_up_untimed(r);
     struct rlog_round *round = round_free(r, &open);
-    if (round != NULL && round_wanted(r) &&
+    bool first = open == 0 && rlog_core_ready(&r->core) && !rlog_clock_began(r);
+    if (round != NULL && (first || round_wanted(r)) &&
         (open == 0 || env_mono_ns(r->env) - r->reads.started_ns >= ROUND_GAP_NS))
         round_begin(r, round);
     fire_awaiting(r);

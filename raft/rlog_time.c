@@ -1,6 +1,7 @@
 /* Cluster time (R16): the leader's, monotonic, begun at what the leader before told plus the time
- * since, slewed towards the median of the voters' wall clocks. No wall clock decides anything by
- * itself, and none is read at apply. */
+ * since, slewed towards the median of the voters' wall clocks. That of a new cluster begins at the
+ * median; until it has, its leader is not ready. No wall clock decides anything by itself, and none
+ * is read at apply. */
 #include "base/trace.h"
 #include "raft/rlog_impl.h"
 
@@ -9,6 +10,8 @@ enum {
     STEP_MS = 60 * 1000,  /* so far behind the median, jump to it: the cluster was down */
     SLEW_PART = 20,       /* at most 1/20 faster or slower */
     ADVANCE_MS = 50,
+    BEGIN_ALL_MS = 300,  /* a new cluster's leader waits so long for every voter's clock … */
+    BEGIN_ANY_MS = 5000, /* … and so long for those of a majority; then its own must do */
 };
 
 /* 0 before anything is known. */
@@ -28,9 +31,11 @@ void rlog_clock_heard(struct rlog *r, int64_t time_ms)
 {
     struct rlog_clock *c = &r->clock;
     uint64_t now = rlog_now(r);
-    if (time_ms < 0)
-        return;
-    c->base_ms = MAX(time_ms, r->machine.time_ms);
+    if (time_ms <= 0)
+        return; /* it does not know yet */
+    /* A question that comes late tells an old time; since then no less than this has passed. */
+    int64_t least = base_now(c, now) - (int64_t)((now - c->base_mono) / SLEW_PART);
+    c->base_ms = MAX(time_ms, MAX(least, r->machine.time_ms));
     c->base_mono = now;
     c->known = true;
 }
@@ -57,6 +62,7 @@ void rlog_clock_lead(struct rlog *r)
     uint64_t now = rlog_now(r);
     c->base_ms = MAX(base_now(c, now), MAX(c->told_ms, r->machine.time_ms));
     c->base_mono = now;
+    c->begin_ms = 0;
     memset(c->walls, 0, sizeof c->walls);
 }
 
@@ -89,6 +95,39 @@ static unsigned walls_now(struct rlog *r, uint64_t now, int64_t *walls)
     return n > rlog_conf_voters(&r->core.conf) / 2 ? n : 0;
 }
 
+bool rlog_clock_began(const struct rlog *r)
+{
+    return r->clock.base_ms > 0 || r->machine.time_ms > 0;
+}
+
+bool rlog_ready(const struct rlog *r)
+{
+    return rlog_core_ready(&r->core) && rlog_clock_began(r);
+}
+
+/* Leader of a cluster that has no time: nothing was ever written, and nobody told it one. A
+ * wrong clock among few is set right later only if it is behind, so the lower of two counts. */
+static void begin(struct rlog *r)
+{
+    struct rlog_clock *c = &r->clock;
+    uint64_t now = rlog_now(r);
+    int64_t walls[RLOG_MEMBERS_MAX];
+
+    if (!rlog_core_ready(&r->core))
+        return; /* entries may be to come that carry a time */
+    if (c->begin_ms == 0)
+        c->begin_ms = now;
+    uint64_t waited = now - c->begin_ms;
+    unsigned n = planted(PLANT_R16_OWN_CLOCK) ? 0 : walls_now(r, now, walls);
+    bool enough = n == rlog_conf_voters(&r->core.conf) || (n > 0 && waited >= BEGIN_ALL_MS);
+    if (!enough && waited < BEGIN_ANY_MS && !planted(PLANT_R16_OWN_CLOCK))
+        return;
+    int64_t time = n > 0 ? walls[(n - 1) / 2] : env_wall_ms(r->env);
+    c->base_ms = MAX(time, 1);
+    c->base_mono = now;
+    c->known = n > 0;
+}
+
 /* Leader: move the base to now, nearer to the median. */
 void rlog_clock_advance(struct rlog *r)
 {
@@ -96,7 +135,13 @@ void rlog_clock_advance(struct rlog *r)
     uint64_t now = rlog_now(r), passed = now - c->base_mono;
     int64_t walls[RLOG_MEMBERS_MAX];
 
-    if (!rlog_core_leads(&r->core) || passed < ADVANCE_MS)
+    if (!rlog_core_leads(&r->core))
+        return;
+    if (!rlog_clock_began(r)) {
+        begin(r);
+        return;
+    }
+    if (passed < ADVANCE_MS)
         return;
     int64_t time = MAX(base_now(c, now), r->machine.time_ms);
     unsigned n = walls_now(r, now, walls);
@@ -120,8 +165,6 @@ int64_t rlog_time_ms(struct rlog *r)
     int64_t time = MAX(base_now(c, rlog_now(r)), r->machine.time_ms);
     if (!rlog_core_leads(&r->core))
         return MAX(time, 0);
-    if (time <= 0)
-        time = env_wall_ms(r->env); /* the first entry of a cluster */
     c->told_ms = MAX(c->told_ms, time);
     return c->told_ms;
 }

@@ -26,6 +26,7 @@
     X(R15_NO_ROUND, "a read is served without asking a majority")                          \
     X(R15_NOT_READY, "a new leader serves reads before its first commit")                  \
     X(R15_ROUND_REUSED, "a read joins a round that began before it")                       \
+    X(R16_OWN_CLOCK, "a new cluster's time begins at its leader's clock")                  \
     X(R1_NO_PRECONDITION, "preconditions are not checked at apply")                        \
     X(ACK_BEFORE_COMMIT, "a write is acknowledged when it is proposed")                    \
     X(VOTE_NOT_PERSISTED, "term and vote are sent before they are durable")                \

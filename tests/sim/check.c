@@ -10,6 +10,7 @@
 enum {
     TERM_MAX = 1 << 20,
     CLOCK_SLACK_MS = 65000, /* cluster time beside the median: more than that is not slewed */
+    CLOCK_BEHIND_S = 10,    /* so long it may lag: not every voter may have told its clock */
 };
 
 static const char *const reach_names[REACHES] = {
@@ -152,24 +153,41 @@ static int time_order(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Where most clocks agree, cluster time agrees with them. */
+/* Where most clocks agree, cluster time agrees with them: never ahead, not even when it begins; and
+ * behind for a moment at most, once every voter can tell its clock. */
 static void check_time(struct node *n, const struct rlog_status *s)
 {
     struct cluster *c = n->cluster;
     int64_t walls[RLOG_MEMBERS_MAX];
     unsigned voters = 0;
+    bool all_up = true;
     for (unsigned i = 0; i < s->n_members; i++) {
         const struct node *m = node_by_id(c, s->members[i].id);
-        if (s->members[i].role == RLOG_VOTER && m != NULL)
+        if (s->members[i].role != RLOG_VOTER)
+            continue;
+        all_up = all_up && m != NULL && m->state == NODE_UP && !m->stopping;
+        if (m != NULL)
             walls[voters++] = sim_clock_wall_ms(&m->clock, c->core.now_ns);
     }
     if (voters < 3 && c->check.clock_moved != NULL)
         c->check.clock_rules = true; /* half of the clocks or more were wrong at some time */
-    if (voters < 3 || !s->ready || c->check.clock_rules)
+    if (!s->ready)
         return;
+    int64_t time_ms = rlog_time_ms(n->rlog);
+    if (time_ms < n->seen.told_ms)
+        core_fail(&c->core, "%s turns cluster time back by %" PRId64 " ms", n->name,
+                  n->seen.told_ms - time_ms);
+    n->seen.told_ms = time_ms;
+    if (voters < 3 || c->check.clock_rules)
+        return;
+    if (!all_up || n->process != c->check.clocks_told_to) {
+        c->check.clocks_told_to = n->process;
+        c->check.clocks_since_ns = c->core.now_ns;
+    }
     qsort(walls, voters, sizeof walls[0], time_order);
-    int64_t time_ms = rlog_time_ms(n->rlog), middle = walls[voters / 2];
-    if (time_ms < middle - CLOCK_SLACK_MS || time_ms > middle + CLOCK_SLACK_MS)
+    int64_t middle = walls[voters / 2];
+    bool late = c->core.now_ns - c->check.clocks_since_ns > CLOCK_BEHIND_S * (uint64_t)SIM_S;
+    if ((late && time_ms < middle - CLOCK_SLACK_MS) || time_ms > middle + CLOCK_SLACK_MS)
         core_fail(&c->core, "cluster time is %" PRId64 " ms off the clocks", time_ms - middle);
 }
 

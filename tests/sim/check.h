@@ -7,7 +7,7 @@
  *      node starts below what it had made durable;
  *   4. a new leader becomes ready with every acknowledged write; a confirmed read sees every write
  * that was acknowledged before it began;
- *   5. cluster time stays near the median of the members' clocks;
+ *   5. cluster time stays near the median of the members' clocks, from its beginning;
  *   6. invariants of the stored data (the bank's total). */
 #ifndef HOLDFAST_SIM_CHECK_H
 #define HOLDFAST_SIM_CHECK_H
@@ -37,7 +37,7 @@ const char *reach_name(enum reach r);
 /* What was last seen of a process. */
 struct node_seen {
     uint64_t term, commit, applied, version;
-    int64_t time_ms;
+    int64_t time_ms, told_ms; /* cluster time applied; told by it as the leader */
     uint64_t elections, snapshots_taken, installed, rollbacks;
     bool ready;
     uint64_t stored, stored_term; /* said to be durable when the process before ended */
@@ -72,6 +72,8 @@ struct check {
     uint64_t hashed;                          /* batches seen, to thin out hashing */
     struct node *clock_moved;                 /* the one whose wall clock jumps, NULL none yet */
     bool clock_rules;                         /* it may have decided cluster time */
+    uint64_t clocks_told_to;                  /* process that leads while every voter runs … */
+    uint64_t clocks_since_ns;                 /* … since */
 };
 
 void check_init(struct cluster *c);

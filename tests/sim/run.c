@@ -155,6 +155,19 @@ static void await_whole(struct cluster *c)
     }
 }
 
+/* In some runs a founder's wall clock is wrong from the beginning. */
+static void found_with_wrong_clock(struct cluster *c)
+{
+    struct rng r = rng_make(c->core.seed, 0xC10C);
+    if (!rng_chance(&r, 400))
+        return;
+    struct node *n = &c->nodes[rng_below(&r, c->profile.founders)];
+    int64_t off_ms = (int64_t)rng_between(&r, 600, 3600) * 1000;
+    n->clock.wall_offset_ms = rng_chance(&r, 500) ? off_ms : -off_ms;
+    c->check.clock_moved = n;
+    core_say(&c->core, "%s has a clock %" PRId64 " ms off", n->name, n->clock.wall_offset_ms);
+}
+
 static void cluster_init(struct cluster *c, uint64_t seed, const char *profile, bool verbose)
 {
     core_init(&c->core, seed, verbose);
@@ -176,6 +189,7 @@ static void cluster_init(struct cluster *c, uint64_t seed, const char *profile, 
         c->nodes[i].founding = true;
         c->nodes[i].state = NODE_DOWN;
     }
+    found_with_wrong_clock(c);
     for (unsigned i = 0; i < c->profile.founders; i++)
         node_start(&c->nodes[i]);
 }

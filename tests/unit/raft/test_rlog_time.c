@@ -1,0 +1,128 @@
+/* Cluster time (R16): where it begins, how it follows the clocks, and that it never falls. */
+#include "raft/rlog_wire.h"
+#include "support.h"
+#include "world.h"
+
+static int64_t world_wall(const struct world *w)
+{
+    return 1700000000000 + (int64_t)(w->now_ns / 1000000);
+}
+
+static void a_new_clusters_time_begins_at_the_median(void **ctx)
+{
+    (void)ctx;
+    for (unsigned i = 0; i < 6; i++) { /* one of them leads, so one wrong clock is the leader's */
+        struct world *w = world_make(20, 3);
+        w->nodes[i / 2].e.skew_ms = i % 2 != 0 ? 3600000 : -3600000;
+        world_start(w);
+        struct wnode *leader = world_await_leader(w);
+        assert_status(world_read(leader), ST_OK);
+        assert_in_range(rlog_time_ms(leader->rlog), world_wall(w) - 1000, world_wall(w) + 1000);
+        assert_status(world_put(leader, "s/a", "1"), ST_OK);
+        struct rlog_status s;
+        rlog_status(leader->rlog, &s);
+        assert_in_range(s.time_ms, world_wall(w) - 1000, world_wall(w) + 1000);
+        world_free(w);
+    }
+}
+
+/* Two of three founders, one of them an hour behind: which is right shows when the third comes. */
+static void a_new_clusters_time_steps_forward_to_a_late_founders(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_make(21, 3);
+    w->nodes[0].e.skew_ms = -3600000;
+    world_start(w);
+    wnode_stop(&w->nodes[2]);
+    struct wnode *leader = world_await_leader(w);
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    assert_true(rlog_time_ms(leader->rlog) < world_wall(w) - 3500000);
+    assert_status(wnode_start(&w->nodes[2], NULL), ST_OK);
+    world_run(w, 5000);
+    leader = world_await_leader(w);
+    assert_in_range(rlog_time_ms(leader->rlog), world_wall(w) - 1000, world_wall(w) + 1000);
+    world_free(w);
+}
+
+/* The clock of a cluster's only voter begins its time. Voters that come later outvote it: a
+ * twentieth faster or slower, and never back. */
+static void a_founders_wrong_clock_is_slewed_away(void **ctx)
+{
+    (void)ctx;
+    enum { RUN_MS = 100000 };
+    struct world *w = world_make(22, 1);
+    w->nodes[0].e.skew_ms = 3600000;
+    world_start(w);
+    struct wnode *leader = world_await_leader(w);
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    for (uint64_t id = 2; id <= 3; id++) {
+        assert_status(wnode_start(wnode_create(w, id), NULL), ST_OK);
+        struct wclient c = {.a = {.done = wclient_admin, .member = world_member(id, RLOG_VOTER)}};
+        rlog_member_add(leader->rlog, &c.a);
+        assert_status(wclient_wait(w, &c), ST_OK);
+    }
+    int64_t last = rlog_time_ms(leader->rlog), ahead = last - world_wall(w);
+    assert_in_range(ahead, 3500000, 3600000);
+    for (unsigned ms = 0; ms < RUN_MS; ms += 250) {
+        world_run(w, 250);
+        int64_t now = rlog_time_ms(leader->rlog);
+        assert_true(now > last);
+        last = now;
+    }
+    int64_t gone = ahead - (rlog_time_ms(leader->rlog) - world_wall(w));
+    assert_in_range(gone, RUN_MS / 25, RUN_MS / 20);
+    world_free(w);
+}
+
+/* What a standby estimates is no less than it was told before. */
+static void a_late_question_does_not_set_a_standbys_clock_back(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf out = {0};
+    struct world *w = world_new(23, 3);
+    struct wnode *leader = world_await_leader(w), *standby;
+    struct rlog_status s;
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    world_run(w, 3000);
+    standby = world_follower(w);
+    rlog_status(standby->rlog, &s);
+    int64_t before = rlog_time_ms(standby->rlog);
+    struct rlog_frame late = {.kind = RLOG_FRAME_ASK,
+                              .ask = {.term = s.term, .round = 1, .time_ms = before - 2500}};
+    rlog_wire_encode(&late, &out);
+    rlog_receive(standby->rlog, leader->id, leader->identity.name, buf_bytes(&out));
+    assert_in_range(rlog_time_ms(standby->rlog), before - 1000 / 20, before);
+    world_free(w);
+}
+
+static void cluster_time_never_falls_and_follows_the_median(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(10, 3);
+    w->nodes[0].e.skew_ms = 3600000;
+    int64_t last = 0;
+    for (int i = 0; i < 40; i++) {
+        struct wnode *leader = world_await_leader(w);
+        assert_non_null(leader);
+        int64_t now = rlog_time_ms(leader->rlog);
+        assert_true(now >= last);
+        last = now;
+        world_run(w, 500);
+        if (i == 20)
+            wnode_stop(leader);
+    }
+    assert_true(last > world_wall(w) - 61000);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_clusters_time_begins_at_the_median),
+        cmocka_unit_test(a_new_clusters_time_steps_forward_to_a_late_founders),
+        cmocka_unit_test(a_founders_wrong_clock_is_slewed_away),
+        cmocka_unit_test(a_late_question_does_not_set_a_standbys_clock_back),
+        cmocka_unit_test(cluster_time_never_falls_and_follows_the_median),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
