@@ -40,7 +40,8 @@ void stream_body_end(struct forward *fw)
     ASSERT(fw->worker->n_streams > 0);
     fw->worker->n_streams--;
     fw->up = false;
-    buf_done(&fw->sent);
+    if (fw->over) /* else an answer came early, and the piece is still being written */
+        buf_done(&fw->sent);
     http_on_gone(fw->req, NULL);
 }
 
@@ -120,6 +121,7 @@ static void cancel(struct forward *fw)
     if (!fw->over)
         http_call_cancel(&fw->http);
     fw->over = true;
+    buf_done(&fw->sent);
 }
 
 /* Last touch if nothing is under way in either direction. */
@@ -188,5 +190,6 @@ struct answer_stream *stream_answer(struct forward *fw)
 void stream_answer_over(struct forward *fw, enum status st)
 {
     ASSERT(fw->over && (st != ST_OK || fw->down_last));
+    buf_done(&fw->sent);
     end_if_over(fw);
 }
