@@ -237,7 +237,8 @@ static void raise_descriptors(void)
         trace(TRACE_WARN, "main", "the limit of open files could not be raised");
 }
 
-static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api, &kv2_api, &cubbyhole_api};
+static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api, &kv2_api,
+                                               &cubbyhole_api};
 
 static void router_of(struct server *s)
 {

@@ -140,7 +140,7 @@ static enum status save(struct state_txn *txn, const char *ns, const struct moun
     TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_str(path), NULL, &key));
     schema_encode(&mount_schema, mount, &w);
     TRY(buf_status(&record));
-    return state_put(txn, key, buf_bytes(&record));
+    return record.len <= MOUNT_RECORD_MAX ? state_put(txn, key, buf_bytes(&record)) : ST_TOO_BIG;
 }
 
 enum status mount_create(struct state_txn *txn, struct env *env, const char *ns,

@@ -6,7 +6,7 @@
 #include "state/state.h"
 #include "text/schema.h"
 
-enum { MOUNT_SEGMENTS_MAX = 8, MOUNT_PATH_MAX = 512 };
+enum { MOUNT_SEGMENTS_MAX = 8, MOUNT_PATH_MAX = 512, MOUNT_RECORD_MAX = 16384 };
 
 struct mount {
     const char *path; /* "kv/", "team/kv/"; not stored, the key says it */
@@ -40,10 +40,11 @@ NODISCARD enum status mount_conflict(struct state_txn *txn, const char *ns, cons
                                      const char **ret_path);
 
 /* Stage a new mount with a fresh UUID and accessor; fields but those two are given. ST_EXISTS: the
- * path is in use, or one above or below it. */
+ * path is in use, or one above or below it. ST_TOO_BIG: what was given for people and devices is
+ * longer than MOUNT_RECORD_MAX together; every request reads it. */
 NODISCARD enum status mount_create(struct state_txn *txn, struct env *env, const char *ns,
                                    struct mount *mount);
-/* Stage changed fields of a mount. As state_put. */
+/* Stage changed fields of a mount. ST_TOO_BIG: see mount_create. As state_put. */
 NODISCARD enum status mount_update(struct state_txn *txn, const char *ns,
                                    const struct mount *mount);
 /* Stage the move of a mount, with its UUID and so its data, to another path. ST_EXISTS. */

@@ -4,6 +4,9 @@ Each writer owns its keys and writes rising numbers. What was acknowledged must 
 on every node (or something the same writer wrote later), and reads during the storm must never show
 less than what was acknowledged before they began. Tokens are made, used up and revoked all the while
 (chaos_tokens.py).
+
+Others share one secret of version 2 and write it by check-and-set: every version number is given to
+one writer, none twice, and each version holds what its writer wrote.
 """
 
 import http.client
@@ -20,6 +23,8 @@ SEED = int(os.environ.get("HOLDFAST_SEED", str(random.SystemRandom().randrange(1
 WRITERS = 6
 TOKEN_USERS = 2
 KEYS_EACH = 20
+COUNTERS = 3
+SHARED = "/v1/secret/data/chaos"
 
 
 class Writer(threading.Thread):
@@ -78,6 +83,48 @@ class Writer(threading.Thread):
             self.wrong.append(f"{node.name}: {key} read {seen} after {before} was acknowledged")
 
 
+class Counter(Writer):
+    """Adds versions to a secret that all of them share, each naming the version it follows."""
+
+    def __init__(self, cluster, number, stop, given):
+        super().__init__(cluster, WRITERS + number, stop)
+        self.given = given  # version: the content that was acknowledged
+
+    def run(self):
+        count = 0
+        while not self.stop_event.is_set():
+            node = self.random.choice(self.cluster.nodes)
+            read = self.call(node, "GET", SHARED)
+            if read is None or read.status not in (200, 404):
+                time.sleep(0.02)
+                continue
+            now = read.data["metadata"]["version"] if read.status == 200 else 0
+            count += 1
+            mark = f"{self.number}-{count}"
+            body = {"data": {"by": mark}, "options": {"cas": now}}
+            answer = self.call(node, "PUT", SHARED, body)
+            if answer is not None and answer.status == 200:
+                self.ok += 1
+                version = answer.data["version"]
+                if version != now + 1 or self.given.setdefault(version, mark) != mark:
+                    self.wrong.append(f"version {version} after {now} for {mark}")
+            elif answer is None or answer.status >= 500:
+                self.unknown += 1
+                time.sleep(0.02)
+            elif answer.status != 400 or b"did not match" not in answer.body:
+                self.wrong.append(f"PUT answered {answer.status} {answer.body[:200]}")
+
+
+def check_versions(node, counters, given):
+    """As many versions as were acknowledged, or as may have been made; each is its writer's."""
+    newest = node.call("GET", SHARED).data["metadata"]["version"]
+    assert max(given) <= newest <= len(given) + sum(c.unknown for c in counters)
+    assert len(given) == sum(c.ok for c in counters)
+    for version in node.call("GET", SHARED.replace("data", "metadata")).data["versions"]:
+        read = node.call("GET", f"{SHARED}?version={version}")
+        assert given.get(int(version)) in (None, read.data["data"]["by"]), f"{node.name} {version}"
+
+
 def storm(cluster, until):
     """Kill, pause and restart; at most a minority is away at any time."""
     rng = random.Random(SEED)
@@ -114,7 +161,9 @@ def test_acknowledged_writes_survive_the_storm():
     print(f"seed {SEED}")
     stop = threading.Event()
     with Cluster() as cluster:
-        writers = [Writer(cluster, n, stop) for n in range(WRITERS)]
+        given = {}
+        counters = [Counter(cluster, n, stop, given) for n in range(COUNTERS)]
+        writers = [Writer(cluster, n, stop) for n in range(WRITERS)] + counters
         users = [TokenUser(cluster, SEED + 100 + n, stop) for n in range(TOKEN_USERS)]
         for thread in writers + users:
             thread.start()
@@ -142,6 +191,7 @@ def test_acknowledged_writes_survive_the_storm():
                     assert answer.status == 200, f"{node.name} lost {key}"
                     assert number <= answer.data["n"] <= writer.tried[key], f"{node.name} {key}"
             connection.close()
+            check_versions(node, counters, given)
         version, root = cluster.await_equal_roots()
         print(f"every node has root {root} at version {version}")
         for node in cluster.nodes:

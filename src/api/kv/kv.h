@@ -14,7 +14,7 @@
 extern const struct route_api kv_api;  /* version 1: any JSON object at any path */
 extern const struct route_api kv2_api; /* version 2: versions, check-and-set, metadata */
 
-/* lease_duration of a read where the object does not say: 768 hours. */
+/* lease_duration of a read where neither the object nor the mount says: 768 hours. */
 enum { KV_LEASE_S = 2764800 };
 
 /* The key of the secret that the path of the request names, or of the folder. ST_UNSUPPORTED with

@@ -15,7 +15,7 @@ static enum status lease_hint(struct req *req, struct bytes object, int64_t *ret
 {
     const struct text_value *v;
     int64_t ns;
-    *ret_s = KV_LEASE_S;
+    *ret_s = req->mount->default_lease_ttl_s != 0 ? req->mount->default_lease_ttl_s : KV_LEASE_S;
     if (!mentions(object, "\"ttl\"") && !mentions(object, "\"lease\""))
         return ST_OK;
     enum status st = text_json_parse(req->arena, object, &v, NULL);

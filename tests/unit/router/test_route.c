@@ -14,6 +14,7 @@ static const struct route rows[] = {
     {.method = METHOD_LIST, .path = "roles", .handler = never},
     {.method = METHOD_GET, .path = "roles/:name", .handler = never},
     {.method = METHOD_DELETE, .path = "roles/:name/keys/:key", .handler = never},
+    {.method = METHOD_GET, .path = "data/*name/tail", .handler = never},
     {.method = METHOD_GET, .path = "data/latest", .handler = never},
     {.method = METHOD_GET, .path = "data/*path", .handler = never},
     {.method = METHOD_PATCH, .path = "data/*path", .handler = never, .flags = ROUTE_SUDO},
@@ -53,9 +54,9 @@ static void the_first_row_that_fits_is_taken(void **ctx)
     assert_row(METHOD_POST, "health", 1);
     assert_row(METHOD_PUT, "health", 1);
     assert_row(METHOD_LIST, "roles/", 2);
-    assert_row(METHOD_GET, "data/latest", 5);
-    assert_row(METHOD_GET, "data/latest/x", 6);
-    assert_row(METHOD_PATCH, "data/latest", 7);
+    assert_row(METHOD_GET, "data/latest", 6);
+    assert_row(METHOD_GET, "data/latest/x", 7);
+    assert_row(METHOD_PATCH, "data/latest", 8);
 }
 
 static void captures_are_given_by_name(void **ctx)
@@ -69,13 +70,28 @@ static void captures_are_given_by_name(void **ctx)
     assert_string_equal(params.items[1].value, "k_2");
 }
 
+static void a_literal_may_stand_behind_the_rest(void **ctx)
+{
+    (void)ctx;
+    static const char *const paths[][2] = {
+        {"data/a/tail", "a"}, {"data/a/b/tail/", "a/b"}, {"data/tail/tail", "tail"}};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        assert_row(METHOD_GET, paths[i][0], 5);
+        assert_bytes(params.items[0].name, BYTES("name"));
+        assert_string_equal(params.items[0].value, paths[i][1]);
+    }
+    assert_row(METHOD_GET, "data/tail", 7);
+    assert_row(METHOD_GET, "data/a/retail", 7);
+    assert_row(METHOD_PATCH, "data/a/tail", 8);
+}
+
 static void the_rest_of_a_path_is_captured_as_it_is(void **ctx)
 {
     (void)ctx;
     static const char *const rests[] = {"a", "a/b c/", "", "@x/y"};
     for (size_t i = 0; i < ARRAY_LEN(rests); i++) {
         const char *path = arena_format(&arena, "data/%s", rests[i]);
-        assert_row(METHOD_GET, path, 6);
+        assert_row(METHOD_GET, path, 7);
         assert_string_equal(params.items[0].value, rests[i]);
     }
 }
@@ -115,7 +131,7 @@ static void the_method_implies_the_capability(void **ctx)
     assert_int_equal(route_caps(&rows[1]), CAP_UPDATE);
     assert_int_equal(route_caps(&rows[2]), CAP_LIST);
     assert_int_equal(route_caps(&rows[4]), CAP_DELETE);
-    assert_int_equal(route_caps(&rows[7]), CAP_PATCH | CAP_SUDO);
+    assert_int_equal(route_caps(&rows[8]), CAP_PATCH | CAP_SUDO);
     struct route both = rows[1];
     both.caps = CAP_CREATE | CAP_UPDATE;
     assert_int_equal(route_caps(&both), CAP_CREATE | CAP_UPDATE);
@@ -128,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_first_row_that_fits_is_taken),
         TEST(captures_are_given_by_name),
+        TEST(a_literal_may_stand_behind_the_rest),
         TEST(the_rest_of_a_path_is_captured_as_it_is),
         TEST(a_segment_that_is_no_name_is_not_captured),
         TEST(unknown_paths_and_methods_differ),

@@ -1,0 +1,201 @@
+#include "router/world.h"
+
+static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api, &kv2_api};
+static struct world w;
+
+static int open_world(void **ctx)
+{
+    (void)ctx;
+    world_open(&w, apis, ARRAY_LEN(apis));
+    world_init(&w);
+    return 0;
+}
+
+static int close_world(void **ctx)
+{
+    (void)ctx;
+    world_close(&w);
+    return 0;
+}
+
+static struct test_call *call(enum http_method method, const char *target, const char *body,
+                              int http)
+{
+    struct test_call *t = world_call(&w, method, target, body);
+    if (t->http != http)
+        fail_msg("%s: %d %s", target, t->http, (const char *)t->body.data);
+    return t;
+}
+
+static void mount(const char *path, int http)
+{
+    char target[1200];
+    (void)snprintf(target, sizeof target, "/v1/sys/mounts/%s", path);
+    (void)call(METHOD_POST, target, "{\"type\":\"kv\"}", http);
+}
+
+static void a_mount_serves_its_path_alone(void **ctx)
+{
+    (void)ctx;
+    mount("a/b", 204);
+    (void)call(METHOD_PUT, "/v1/a/b/c", "{\"x\":1}", 204);
+    (void)call(METHOD_GET, "/v1/a/b/c", NULL, 200);
+    (void)call(METHOD_GET, "/v1/a/bc", NULL, 404);
+    (void)call(METHOD_GET, "/v1/a", NULL, 404);
+    assert_body_has(call(METHOD_LIST, "/v1/a/b", NULL, 200), "[\"c\"]");
+}
+
+static void mounts_do_not_nest(void **ctx)
+{
+    (void)ctx;
+    mount("a/b", 204);
+    static const char *const taken[] = {"a", "a/b", "a/b/c", "a/b/c/d", "secret", "secret/x"};
+    for (size_t i = 0; i < ARRAY_LEN(taken); i++)
+        mount(taken[i], 400);
+    mount("a/bc", 204);
+    mount("a/c", 204);
+}
+
+static void paths_are_bounded(void **ctx)
+{
+    (void)ctx;
+    char longest[600];
+    memset(longest, 'p', sizeof longest);
+    longest[512] = '\0';
+    mount(longest, 204);
+    longest[512] = 'p';
+    longest[513] = '\0';
+    mount(longest, 400);
+    mount("1/2/3/4/5/6/7/8", 204);
+    mount("1/2/3/4/5/6/7/9/0", 400);
+    mount("x%20", 400);
+    mount("x/%20y", 400);
+    mount("x%20y", 204);
+    mount("tune", 204);
+    mount("", 400);
+}
+
+static void what_an_engine_held_ends_with_it(void **ctx)
+{
+    (void)ctx;
+    mount("a", 204);
+    (void)call(METHOD_PUT, "/v1/a/x", "{\"x\":1}", 204);
+    (void)call(METHOD_DELETE, "/v1/sys/mounts/a", NULL, 204);
+    (void)call(METHOD_GET, "/v1/a/x", NULL, 404);
+    mount("a", 204);
+    (void)call(METHOD_GET, "/v1/a/x", NULL, 404);
+    (void)call(METHOD_DELETE, "/v1/sys/mounts/none", NULL, 204);
+}
+
+static void a_move_keeps_what_is_stored(void **ctx)
+{
+    (void)ctx;
+    mount("a", 204);
+    (void)call(METHOD_PUT, "/v1/a/x", "{\"x\":1}", 204);
+    static const char *const moves[] = {
+        "{\"from\":\"a\",\"to\":\"b/c\"}", "{\"from\":\"b/c/\",\"to\":\"/b\"}",
+        "{\"from\":\"b\",\"to\":\"b/below\"}", "{\"from\":\"b/below\",\"to\":\"a\"}"};
+    for (size_t i = 0; i < ARRAY_LEN(moves); i++)
+        (void)call(METHOD_POST, "/v1/sys/remount", moves[i], 200);
+    (void)call(METHOD_GET, "/v1/a/x", NULL, 200);
+    static const char *const bad[] = {
+        "{\"from\":\"a\",\"to\":\"a\"}",        "{\"from\":\"a\",\"to\":\"secret\"}",
+        "{\"from\":\"a\",\"to\":\"secret/x\"}", "{\"from\":\"none\",\"to\":\"b\"}",
+        "{\"from\":\"a\",\"to\":\"sys/x\"}",    "{\"from\":\"a\",\"to\":\"job\"}",
+        "{\"from\":\"sys\",\"to\":\"b\"}",      "{\"from\":\"a\"}"};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        (void)call(METHOD_POST, "/v1/sys/remount", bad[i], 400);
+    (void)call(METHOD_GET, "/v1/a/x", NULL, 200);
+}
+
+static void records_of_moves_go_after_a_day(void **ctx)
+{
+    (void)ctx;
+    char target[128];
+    mount("a", 204);
+    struct test_call *t =
+        call(METHOD_POST, "/v1/sys/remount", "{\"from\":\"a\",\"to\":\"b\"}", 200);
+    const char *id = strstr((const char *)t->body.data, "\"migration_id\":\"");
+    (void)snprintf(target, sizeof target, "/v1/sys/remount/status/%.36s", id + 16);
+    assert_body_has(call(METHOD_GET, target, NULL, 200),
+                    "\"migration_info\":{\"source_mount\":\"a/\",\"target_mount\":\"b/\","
+                    "\"status\":\"success\"}");
+    w.later_ms += 24 * 3600 * 1000;
+    (void)call(METHOD_POST, "/v1/sys/remount", "{\"from\":\"b\",\"to\":\"a\"}", 200);
+    (void)call(METHOD_GET, target, NULL, 200);
+    w.later_ms += 2;
+    (void)call(METHOD_POST, "/v1/sys/remount", "{\"from\":\"a\",\"to\":\"b\"}", 200);
+    (void)call(METHOD_GET, target, NULL, 404);
+}
+
+static void a_tune_changes_what_it_names(void **ctx)
+{
+    (void)ctx;
+    static const char url[] = "/v1/sys/mounts/kv/tune";
+    (void)call(METHOD_POST, url,
+               "{\"description\":\"d\",\"max_lease_ttl\":\"2h\","
+               "\"default_lease_ttl\":60}",
+               204);
+    struct test_call *t = call(METHOD_GET, url, NULL, 200);
+    assert_body_has(t, "\"default_lease_ttl\":60,\"max_lease_ttl\":7200,");
+    (void)call(METHOD_PUT, "/v1/kv/a", "{\"a\":1}", 204);
+    assert_body_has(call(METHOD_GET, "/v1/kv/a", NULL, 200), "\"lease_duration\":60,");
+    (void)call(METHOD_POST, url, "{\"default_lease_ttl\":\"system\",\"max_lease_ttl\":\"\"}", 204);
+    t = call(METHOD_GET, url, NULL, 200);
+    assert_body_has(t, "\"default_lease_ttl\":2764800,\"max_lease_ttl\":2764800,");
+    assert_body_has(t, "\"description\":\"d\"");
+    (void)call(METHOD_POST, url, "{\"default_lease_ttl\":\"769h\"}", 400);
+}
+
+static void what_every_request_reads_stays_short(void **ctx)
+{
+    (void)ctx;
+    enum { LONG = 17000 };
+    char *body = mem_zalloc(LONG + 100);
+    (void)snprintf(body, LONG + 100, "{\"type\":\"kv\",\"description\":\"%0*d\"}", LONG, 0);
+    (void)call(METHOD_POST, "/v1/sys/mounts/a", body, 413);
+    (void)call(METHOD_POST, "/v1/sys/mounts/kv/tune", body, 413);
+    (void)call(METHOD_GET, "/v1/sys/mounts/a", NULL, 400);
+    mem_free(body);
+}
+
+static void a_long_listing_comes_in_pages(void **ctx)
+{
+    (void)ctx;
+    char target[64];
+    for (int i = 0; i < 40; i++) {
+        (void)snprintf(target, sizeof target, "/v1/kv/p/%02d", i);
+        (void)call(METHOD_PUT, target, "{\"x\":1}", 204);
+        (void)snprintf(target, sizeof target, "/v1/kv/p/%02d/x", i);
+        (void)call(METHOD_PUT, target, "{\"x\":1}", 204);
+    }
+    assert_body_has(call(METHOD_GET, "/v1/kv/p?list=1&limit=3", NULL, 200),
+                    "{\"keys\":[\"00\",\"00/\",\"01\"]}");
+    assert_body_has(call(METHOD_GET, "/v1/kv/p?list=1&limit=2&after=01", NULL, 200),
+                    "{\"keys\":[\"01/\",\"02\"]}");
+    assert_body_has(call(METHOD_LIST, "/v1/kv/p?limit=2&after=01/", NULL, 200),
+                    "{\"keys\":[\"02\",\"02/\"]}");
+    assert_body_has(call(METHOD_LIST, "/v1/kv/p?after=38/", NULL, 200),
+                    "{\"keys\":[\"39\",\"39/\"]}");
+    assert_body_has(call(METHOD_LIST, "/v1/kv/p?limit=0&after=385", NULL, 200), "[\"39\",\"39/\"]");
+    (void)call(METHOD_LIST, "/v1/kv/p?after=39/", NULL, 404);
+    (void)call(METHOD_LIST, "/v1/kv/p?limit=1.5", NULL, 400);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_mount_serves_its_path_alone),
+        TEST(mounts_do_not_nest),
+        TEST(paths_are_bounded),
+        TEST(what_an_engine_held_ends_with_it),
+        TEST(a_move_keeps_what_is_stored),
+        TEST(records_of_moves_go_after_a_day),
+        TEST(a_tune_changes_what_it_names),
+        TEST(what_every_request_reads_stays_short),
+        TEST(a_long_listing_comes_in_pages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
