@@ -1,0 +1,3 @@
+path "a/+/b*" { capabilities = ["read", "list"] }
+path "a/b" { capabilities = ["deny"] }
+path "a/*" { policy = "write" }

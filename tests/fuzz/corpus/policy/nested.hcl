@@ -1,0 +1,1 @@
+path "a" "b" { capabilities = [[[["read"]]]] }

@@ -1,0 +1,4 @@
+path "" {}
+path "*" { capabilities=["read"] }
+path "+" { capabilities=["list"] }
+path "+/+/+" { capabilities=["recover"] }

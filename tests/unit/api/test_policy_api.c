@@ -1,0 +1,373 @@
+/* Policies over the API, and what they let tokens do. */
+#include "router/worker.h"
+#include "router/world.h"
+
+static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
+static struct world w;
+static char root[64];
+
+static int open_world(void **ctx)
+{
+    (void)ctx;
+    world_open(&w, apis, ARRAY_LEN(apis));
+    world_init(&w);
+    (void)snprintf(root, sizeof root, "%s", w.token);
+    return 0;
+}
+
+static int close_world(void **ctx)
+{
+    (void)ctx;
+    world_close(&w);
+    return 0;
+}
+
+static struct test_call *as(const char *token, enum http_method method, const char *path,
+                            const char *body)
+{
+    static struct test_call t;
+    static char target[300];
+    (void)snprintf(target, sizeof target, "/v1/%s", path);
+    test_call_done(&t);
+    test_call_init(&t, method, target, body);
+    test_call_header(&t, "x-secrets-token", token);
+    world_handle(&w, &t);
+    return &t;
+}
+
+static void expect(struct test_call *t, int http, const char *part)
+{
+    const char *text = (const char *)t->body.data;
+    if (t->http != http || (part != NULL && strstr(text, part) == NULL))
+        fail_msg("wanted %d %s, have %d %s", http, part != NULL ? part : "", t->http, text);
+}
+
+/* Quotes are written as '. */
+static void set_policy(const char *name, const char *text)
+{
+    char path[100], body[1000];
+    (void)snprintf(path, sizeof path, "sys/policies/acl/%s", name);
+    (void)snprintf(body, sizeof body, "{\"policy\":\"%s\"}", text);
+    for (char *c = body; *c != '\0'; c++)
+        if (*c == '\'')
+            memmove(c + 1, c, strlen(c) + 1), *c++ = '\\', *c = '"';
+    expect(as(root, METHOD_POST, path, body), 204, NULL);
+}
+
+/* A token with those policies and "default". */
+static const char *make_token(const char *policies)
+{
+    static char tokens[4][64];
+    static unsigned n;
+    char *token = tokens[n++ % 4], body[200];
+    (void)snprintf(body, sizeof body, "{\"policies\":\"%s\",\"ttl\":\"1h\"}", policies);
+    struct test_call *t = as(root, METHOD_POST, "auth/token/create", body);
+    const char *at = strstr((const char *)t->body.data, "\"client_token\":\"");
+    if (at == NULL)
+        fail_msg("%d %s", t->http, (const char *)t->body.data);
+    else
+        (void)snprintf(token, 64, "%.*s", (int)strcspn(at + 16, "\""), at + 16);
+    return token;
+}
+
+/* Somebody else's change, applied at once. */
+static void apply(struct world *world, const char *key, const char *value)
+{
+    struct rlog_txn_builder b = {0};
+    CLEANUP(buf_done) struct buf encoded = {0};
+    CLEANUP(buf_done) struct buf entry = {0};
+    uint8_t sealed[1000];
+    size_t len = strlen(value);
+    assert_true(len + BARRIER_OVERHEAD <= sizeof sealed);
+    assert_status(
+        barrier_encrypt(state_seat(world->state), bytes_str(key), bytes_of(value, len), sealed),
+        ST_OK);
+    rlog_txn_put(&b, bytes_str(key), bytes_of(sealed, len + BARRIER_OVERHEAD));
+    assert_status(rlog_txn_encode(&b, &encoded), ST_OK);
+    struct bytes one = buf_bytes(&encoded);
+    assert_status(rlog_entry_encode(1000, &one, 1, &entry), ST_OK);
+    rlog_machine_apply(&world->m, ++world->index, buf_bytes(&entry), NULL, NULL);
+    rlog_txn_done(&b);
+}
+
+static void policies_are_written_read_listed_and_deleted(void **ctx)
+{
+    (void)ctx;
+    set_policy("My-Team", "path 'kv/*' { capabilities = ['read'] }");
+    expect(as(root, METHOD_GET, "sys/policies/acl/my-team", NULL), 200,
+           "\"data\":{\"name\":\"my-team\",\"policy\":\"path \\\"kv/*\\\" { capabilities = "
+           "[\\\"read\\\"] }\"}");
+    expect(as(root, METHOD_GET, "sys/policy/MY-TEAM", NULL), 200, "\"rules\":\"path ");
+    expect(as(root, METHOD_LIST, "sys/policies/acl", NULL), 200,
+           "\"data\":{\"keys\":[\"default\",\"my-team\",\"root\"]}");
+    expect(as(root, METHOD_GET, "sys/policy", NULL), 200,
+           "\"policies\":[\"default\",\"my-team\",\"root\"]");
+    expect(as(root, METHOD_DELETE, "sys/policies/acl/my-team", NULL), 204, NULL);
+    expect(as(root, METHOD_DELETE, "sys/policy/my-team", NULL), 204, NULL);
+    expect(as(root, METHOD_GET, "sys/policies/acl/my-team", NULL), 404, "{\"errors\":[]}");
+    expect(as(root, METHOD_GET, "sys/policies/acl", NULL), 405, NULL);
+}
+
+static void reserved_policies_stay(void **ctx)
+{
+    (void)ctx;
+    static const char *const names[] = {"root", "ROOT", "response-wrapping"};
+    char path[100];
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        (void)snprintf(path, sizeof path, "sys/policies/acl/%s", names[i]);
+        expect(as(root, METHOD_POST, path, "{\"policy\":\"path \\\"a\\\" {}\"}"), 400,
+               "cannot update");
+        expect(as(root, METHOD_DELETE, path, NULL), 400, "cannot delete");
+        expect(as(root, METHOD_GET, path, NULL), 200, NULL);
+    }
+    expect(as(root, METHOD_DELETE, "sys/policy/default", NULL), 400, "cannot delete");
+    expect(as(root, METHOD_GET, "sys/policies/acl/default", NULL), 200, "cubbyhole/*");
+    set_policy("default", "path 'kv/x' { capabilities = ['read'] }");
+    expect(as(root, METHOD_GET, "sys/policies/acl/default", NULL), 200, "kv/x");
+}
+
+static void wrong_policies_are_refused_with_a_reason(void **ctx)
+{
+    (void)ctx;
+    static const char *const rows[][2] = {
+        {"{}", "not supplied"},
+        {"{\"policy\":\"\"}", "not supplied"},
+        {"{\"policy\":\"path \\\"a\\\" {\\n capabilities = [\\\"all\\\"]\\n}\"}",
+         "failed to parse policy: line 2: path \\\"a\\\": invalid capability \\\"all\\\""},
+        {"{\"policy\":\"cGF0aCB7\"}", "failed to parse policy: line 1"},
+        {"{\"policy\":[1]}", "Field validation failed"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        expect(as(root, METHOD_POST, "sys/policies/acl/x", rows[i][0]), 400, rows[i][1]);
+    expect(as(root, METHOD_GET, "sys/policies/acl/x", NULL), 404, NULL);
+    /* base64, and the older name of the field */
+    expect(as(root, METHOD_POST, "sys/policy/x", "{\"rules\":\"cGF0aCAiYSIge30=\"}"), 204, NULL);
+    expect(as(root, METHOD_GET, "sys/policies/acl/x", NULL), 200, "\"path \\\"a\\\" {}\"");
+}
+
+static void edits_count_at_once(void **ctx)
+{
+    (void)ctx;
+    const char *token = make_token("edited");
+    expect(as(token, METHOD_PUT, "kv/a", "{\"a\":1}"), 403, "* permission denied");
+    set_policy("edited", "path 'kv/*' { capabilities = ['create', 'read'] }");
+    expect(as(token, METHOD_PUT, "kv/a", "{\"a\":1}"), 204, NULL);
+    expect(as(token, METHOD_PUT, "kv/a", "{\"a\":1}"), 403, NULL); /* it is there now */
+    expect(as(token, METHOD_GET, "kv/a", NULL), 200, NULL);
+    set_policy("edited", "path 'kv/*' { capabilities = ['update', 'deny'] }");
+    expect(as(token, METHOD_GET, "kv/a", NULL), 403, NULL);
+    set_policy("edited", "path 'kv/*' { capabilities = ['update'] }");
+    expect(as(token, METHOD_PUT, "kv/a", "{\"a\":1}"), 204, NULL);
+    expect(as(token, METHOD_PUT, "kv/new", "{\"a\":1}"), 403, NULL);
+    expect(as(root, METHOD_DELETE, "sys/policies/acl/edited", NULL), 204, NULL);
+    expect(as(token, METHOD_PUT, "kv/a", "{\"a\":1}"), 403, NULL);
+}
+
+static void deny_meanwhile(struct world *world)
+{
+    apply(world, "s/ns/root/policy/writer",
+          "{\"policy\":\"path \\\"kv/*\\\" { capabilities = [\\\"deny\\\"] }\"}");
+}
+
+static void appear_meanwhile(struct world *world)
+{
+    apply(world, "s/ns/root/policy/absent",
+          "{\"policy\":\"path \\\"kv/*\\\" { capabilities = [\\\"deny\\\"] }\"}");
+}
+
+static void other_meanwhile(struct world *world)
+{
+    apply(world, "s/ns/root/policy/unrelated", "{\"policy\":\"path \\\"x\\\" {}\"}");
+}
+
+static void a_write_is_judged_by_the_policies_of_its_commit(void **ctx)
+{
+    (void)ctx;
+    set_policy("writer", "path 'kv/*' { capabilities = ['create', 'update', 'read'] }");
+    const char *token = make_token("absent,writer");
+    w.before_propose = other_meanwhile;
+    expect(as(token, METHOD_PUT, "kv/a", "{\"a\":1}"), 204, NULL);
+    w.before_propose = appear_meanwhile;
+    expect(as(token, METHOD_PUT, "kv/a", "{\"a\":2}"), 403, NULL);
+    expect(as(root, METHOD_DELETE, "sys/policies/acl/absent", NULL), 204, NULL);
+    w.before_propose = deny_meanwhile;
+    expect(as(token, METHOD_PUT, "kv/a", "{\"a\":3}"), 403, NULL);
+    expect(as(root, METHOD_GET, "kv/a", NULL), 200, "\"data\":{\"a\":1}");
+}
+
+static void what_is_missing_is_told_to_those_who_might_do_it(void **ctx)
+{
+    (void)ctx;
+    set_policy("few", "path 'none/*' { capabilities = ['read'] }\\n"
+                      "path 'sys/step-down' { capabilities = ['update'] }\\n"
+                      "path 'sys/key-status' { capabilities = ['delete', 'read'] }\\n"
+                      "path 'kv/*' { capabilities = ['list'] }");
+    const char *token = make_token("few");
+    expect(as(token, METHOD_GET, "none/x", NULL), 404, "no handler");
+    expect(as(token, METHOD_PUT, "none/x", "{\"a\":1}"), 403, NULL);
+    expect(as(token, METHOD_GET, "other/x", NULL), 403, NULL);
+    expect(as(token, METHOD_DELETE, "sys/key-status", NULL), 405, NULL);
+    expect(as(token, METHOD_PATCH, "sys/key-status", "{}"), 403, NULL);
+    expect(as(token, METHOD_POST, "sys/step-down", NULL), 403, NULL); /* sudo */
+    expect(as(token, METHOD_LIST, "kv", NULL), 404, "{\"errors\":[]}");
+    expect(as(token, METHOD_GET, "kv/x", NULL), 403, NULL);
+    expect(as(root, METHOD_GET, "other/x", NULL), 404, NULL);
+}
+
+static void parameters_are_looked_at(void **ctx)
+{
+    (void)ctx;
+    set_policy("params", "path 'kv/*' { capabilities = ['create', 'update', 'read', 'delete']\\n"
+                         "allowed_parameters = { 'kind' = ['x*'], 'n' = [] }\\n"
+                         "required_parameters = ['kind'] }");
+    const char *token = make_token("params");
+    expect(as(token, METHOD_PUT, "kv/a", "{\"kind\":\"xy\",\"n\":1}"), 204, NULL);
+    expect(as(token, METHOD_PUT, "kv/a", "{\"kind\":\"y\"}"), 403, NULL);
+    expect(as(token, METHOD_PUT, "kv/a", "{\"n\":1}"), 403, NULL);
+    expect(as(token, METHOD_PUT, "kv/a", "{\"KIND\":\"x2\",\"other\":1}"), 403, NULL);
+    expect(as(token, METHOD_GET, "kv/a", NULL), 403, NULL);
+    expect(as(token, METHOD_GET, "kv/a?kind=xs", NULL), 200, NULL);
+    expect(as(token, METHOD_DELETE, "kv/a", NULL), 204, NULL);
+}
+
+static void capabilities_have_two_shapes(void **ctx)
+{
+    (void)ctx;
+    set_policy("caps", "path 'kv/*' { capabilities = ['update', 'read'] }\\n"
+                       "path 'kv/no' { capabilities = ['deny'] }");
+    const char *token = make_token("caps");
+    char body[200];
+    expect(as(token, METHOD_POST, "sys/capabilities-self", "{\"path\":\"kv/a\"}"), 200,
+           "\"data\":{\"kv/a\":[\"read\",\"update\"],\"capabilities\":[\"read\",\"update\"]}");
+    struct test_call *t = as(token, METHOD_POST, "sys/capabilities-self",
+                             "{\"paths\":[\"kv/a\",\"/kv/b\",\"kv/no\",\"kv/a\",\"x\"]}");
+    expect(t, 200,
+           "\"data\":{\"kv/a\":[\"read\",\"update\"],\"/kv/b\":[\"read\",\"update\"],"
+           "\"kv/no\":[\"deny\"],\"x\":[\"deny\"]}");
+    expect(t, 200, "},\"wrap_info\"");
+    (void)snprintf(body, sizeof body, "{\"paths\":\"kv/a\",\"token\":\"%s\"}", token);
+    expect(as(root, METHOD_POST, "sys/capabilities", body), 200, "\"kv/a\":[\"read\",\"update\"]");
+    expect(as(token, METHOD_POST, "sys/capabilities", body), 403, NULL);
+    expect(as(root, METHOD_POST, "sys/capabilities-self", "{\"path\":\"kv/a\"}"), 200,
+           "\"kv/a\":[\"root\"]");
+    expect(as(root, METHOD_POST, "sys/capabilities", "{\"path\":\"a\",\"token\":\"hvs.no\"}"), 400,
+           "invalid token");
+    expect(as(root, METHOD_POST, "sys/capabilities", "{\"path\":\"a\"}"), 400, "token");
+    expect(as(root, METHOD_POST, "sys/capabilities-accessor", "{\"path\":\"a\"}"), 400, "accessor");
+    expect(as(root, METHOD_POST, "sys/capabilities-accessor",
+              "{\"path\":\"a\",\"accessor\":\"none\"}"),
+           400, "invalid accessor");
+    expect(as(root, METHOD_POST, "sys/capabilities-self", "{}"), 400, "paths");
+    t = as(token, METHOD_GET, "auth/token/lookup-self", NULL);
+    const char *at = strstr((const char *)t->body.data, "\"accessor\":\"");
+    assert_non_null(at);
+    (void)snprintf(body, sizeof body, "{\"paths\":\"kv/no\",\"accessor\":\"%.24s\"}", at + 12);
+    expect(as(root, METHOD_POST, "sys/capabilities-accessor", body), 200, "\"kv/no\":[\"deny\"]");
+}
+
+static void the_default_policy_is_what_a_token_needs_for_itself(void **ctx)
+{
+    (void)ctx;
+    const char *token = make_token("default");
+    expect(as(token, METHOD_GET, "auth/token/lookup-self", NULL), 200, NULL);
+    struct test_call *t = as(token, METHOD_GET, "sys/internal/ui/resultant-acl", NULL);
+    expect(t, 200, "\"root\":false,\"exact_paths\":{");
+    expect(t, 200, "\"glob_paths\":{\"cubbyhole/\":{\"capabilities\":[\"create\",\"delete\",");
+    expect(t, 200, "\"identity/oidc/provider/+/authorize\":{");
+    assert_null(strstr((const char *)t->body.data, "{{"));
+    expect(as(root, METHOD_GET, "sys/internal/ui/resultant-acl", NULL), 200, "\"root\":true");
+    expect(as(token, METHOD_POST, "auth/token/revoke-self", NULL), 204, NULL);
+}
+
+/* A cluster older than policies has none stored. */
+static void without_a_stored_default_policy_there_is_the_built_in_one(void **ctx)
+{
+    (void)ctx;
+    struct rlog_txn_builder b = {0};
+    CLEANUP(buf_done) struct buf encoded = {0};
+    CLEANUP(buf_done) struct buf entry = {0};
+    rlog_txn_delete(&b, BYTES("s/ns/root/policy/default"));
+    assert_status(rlog_txn_encode(&b, &encoded), ST_OK);
+    struct bytes one = buf_bytes(&encoded);
+    assert_status(rlog_entry_encode(1000, &one, 1, &entry), ST_OK);
+    rlog_machine_apply(&w.m, ++w.index, buf_bytes(&entry), NULL, NULL);
+    rlog_txn_done(&b);
+    expect(as(root, METHOD_LIST, "sys/policies/acl", NULL), 200, "[\"default\",\"root\"]");
+    the_default_policy_is_what_a_token_needs_for_itself(ctx);
+    set_policy("default", "path 'kv/x' { capabilities = ['create'] }");
+    expect(as(make_token("default"), METHOD_PUT, "kv/x", "{\"a\":1}"), 204, NULL);
+}
+
+static void what_was_compiled_is_used_again(void **ctx)
+{
+    (void)ctx;
+    struct acl_cache_counters before, after;
+    set_policy("cached", "path 'kv/*' { capabilities = ['read'] }");
+    const char *one = make_token("cached"), *two = make_token("cached"),
+               *three = make_token("cached,other");
+    expect(as(one, METHOD_GET, "kv/x", NULL), 404, NULL);
+    acl_cache_counters(w.worker->acls, &before);
+    expect(as(two, METHOD_GET, "kv/x", NULL), 404, NULL);
+    acl_cache_counters(w.worker->acls, &after);
+    assert_int_equal(after.built, before.built);
+    assert_int_equal(after.hits, before.hits + 1);
+    expect(as(three, METHOD_GET, "kv/x", NULL), 404, NULL);
+    set_policy("unrelated", "path 'x' {}");
+    expect(as(one, METHOD_GET, "kv/x", NULL), 404, NULL);
+    acl_cache_counters(w.worker->acls, &after);
+    assert_int_equal(after.built, before.built + 1);   /* the other list */
+    assert_int_equal(after.compiled, before.compiled); /* of the same policies */
+    set_policy("cached", "path 'kv/*' { capabilities = ['read'] }");
+    expect(as(one, METHOD_GET, "kv/x", NULL), 404, NULL);
+    acl_cache_counters(w.worker->acls, &after);
+    assert_int_equal(after.built, before.built + 2);
+    assert_int_equal(after.compiled, before.compiled + 1);
+    assert_int_equal(after.acls, before.acls + 1);
+    assert_int_equal(after.policies, before.policies + 1); /* the old one, for the other list */
+}
+
+/* Another tree may hold other content at the same version. */
+static void a_policy_of_another_tree_is_not_taken_for_the_same(void **ctx)
+{
+    (void)ctx;
+    struct arena arena = {0};
+    struct state_txn txn;
+    struct state_stamp first, again, other;
+    static const char key[] = "s/ns/root/policy/stamped";
+    apply(&w, key, "{\"policy\":\"path \\\"a\\\" {}\"}");
+    for (int i = 0; i < 3; i++) {
+        if (i == 2)
+            apply(&w, key, "{\"policy\":\"path \\\"a\\\" {}\"}");
+        assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+        assert_status(state_stamp(&txn, bytes_str(key),
+                                  i == 0   ? &first
+                                  : i == 1 ? &again
+                                           : &other),
+                      ST_OK);
+        state_end(&txn);
+    }
+    assert_memory_equal(&first, &again, sizeof first);
+    assert_true(first.seal != other.seal && first.modified != other.modified);
+    arena_done(&arena);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(policies_are_written_read_listed_and_deleted),
+        TEST(reserved_policies_stay),
+        TEST(wrong_policies_are_refused_with_a_reason),
+        TEST(edits_count_at_once),
+        TEST(a_write_is_judged_by_the_policies_of_its_commit),
+        TEST(what_is_missing_is_told_to_those_who_might_do_it),
+        TEST(parameters_are_looked_at),
+        TEST(capabilities_have_two_shapes),
+        TEST(the_default_policy_is_what_a_token_needs_for_itself),
+        TEST(without_a_stored_default_policy_there_is_the_built_in_one),
+        TEST(what_was_compiled_is_used_again),
+        TEST(a_policy_of_another_tree_is_not_taken_for_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
