@@ -193,7 +193,8 @@ static void peer_figures(struct metric_out *out, struct mesh *mesh)
         for (unsigned i = 0; i < n; i++) {
             char label[MESH_NAME_MAX + 8];
             uint64_t value;
-            (void)snprintf(label, sizeof label, "peer=\"%s\"", peers[i].name); /* fits */
+            (void)snprintf(label, sizeof label, "peer=\"%.*s\"", MESH_NAME_MAX - 1,
+                           peers[i].name); /* fits */
             memcpy(&value, (const char *)&peers[i] + columns[c].at, sizeof value);
             metric_value(out, label, value);
         }
