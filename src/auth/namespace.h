@@ -3,7 +3,7 @@
  *
  *   s/ns/ID/mount/PATH/      where an engine is mounted
  *   s/ns/ID/data/UUID/…      what a mount stores
- *   s/ns/ID/token/ID         a token
+ *   s/ns/ID/token/ID         a token; token.h has the rest of what belongs to tokens
  *   s/ns/ID/cubby/ID/…       what a token keeps for itself; gone with it
  *   s/ns/ID/accessor/TEXT    which token an accessor names
  *

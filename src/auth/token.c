@@ -85,20 +85,20 @@ enum status auth_token_record(const struct auth_scope *s, const char *id, struct
 {
     struct bytes key;
     struct state_value stored;
-    uint64_t modified;
+    struct state_stamp stamp;
 
     TRY(key_of(s, "token", id, NULL, &key));
-    TRY(state_modified(s->txn, key, &modified));
-    if (s->cache != NULL && modified != 0) {
-        struct bytes kept = token_cache_get(s->cache, key, modified);
+    TRY(state_stamp(s->txn, key, &stamp));
+    if (s->cache != NULL && stamp.modified != 0) {
+        struct bytes kept = token_cache_get(s->cache, key, stamp);
         if (kept.data != NULL) {
             *ret_record = bytes_of(arena_dup(s->txn->arena, kept), kept.len);
             return ret_record->data != NULL ? ST_OK : ST_NOMEM;
         }
     }
     TRY(state_get(s->txn, key, &stored));
-    if (s->cache != NULL && modified != 0)
-        token_cache_put(s->cache, key, modified, stored.value);
+    if (s->cache != NULL && stamp.modified != 0)
+        token_cache_put(s->cache, key, stamp, stored.value);
     *ret_record = stored.value;
     return ST_OK;
 }

@@ -3,7 +3,7 @@
 
 /* One place for each hash: a newcomer takes the place of whoever is there. */
 struct slot {
-    uint64_t version;
+    struct state_stamp stamp;
     size_t key_len, len;
     uint8_t *bytes; /* the key, then the record */
 };
@@ -50,20 +50,22 @@ static size_t slot_of(struct bytes key)
     return bytes_hash(key) % TOKEN_CACHE_SLOTS;
 }
 
-struct bytes token_cache_get(const struct token_cache *cache, struct bytes key, uint64_t version)
+struct bytes token_cache_get(const struct token_cache *cache, struct bytes key,
+                             struct state_stamp stamp)
 {
     const struct slot *slot = &cache->slots[slot_of(key)];
-    ASSERT(version != 0); /* staged values have none */
-    if (slot->version != version || !bytes_eq(bytes_of(slot->bytes, slot->key_len), key))
+    ASSERT(stamp.modified != 0); /* staged values have none */
+    if (slot->stamp.modified != stamp.modified || slot->stamp.seal != stamp.seal ||
+        !bytes_eq(bytes_of(slot->bytes, slot->key_len), key))
         return (struct bytes){0};
     return bytes_of(slot->bytes + slot->key_len, slot->len);
 }
 
-void token_cache_put(struct token_cache *cache, struct bytes key, uint64_t version,
+void token_cache_put(struct token_cache *cache, struct bytes key, struct state_stamp stamp,
                      struct bytes record)
 {
     struct slot *slot = &cache->slots[slot_of(key)];
-    ASSERT(version != 0);
+    ASSERT(stamp.modified != 0);
     if (record.len > TOKEN_CACHE_RECORD_MAX)
         return;
     uint8_t *bytes = mem_alloc(key.len + record.len);
@@ -72,6 +74,6 @@ void token_cache_put(struct token_cache *cache, struct bytes key, uint64_t versi
     empty(slot);
     memcpy(bytes, key.data, key.len);
     memcpy(bytes + key.len, record.data, record.len);
-    *slot = (struct slot){version, key.len, record.len, bytes};
+    *slot = (struct slot){stamp, key.len, record.len, bytes};
     cache->used = true;
 }

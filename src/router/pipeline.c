@@ -1,6 +1,7 @@
 #include "auth/token_cache.h"
 #include "router/body.h"
 #include "router/pipe.h"
+#include "router/wrap.h"
 
 static void begin(struct pipe *p);
 static void run(struct pipe *p);
@@ -177,6 +178,8 @@ static enum status run_first_stages(struct pipe *p)
     if (!p->free) {
         TRY(stage_authenticate(req, p->call));
         TRY(count_use(p));
+    } else if (!pipe_has_flag(p, ROUTE_LEADER)) {
+        req->bearer = stage_bearer(p->call); /* for the handler to judge */
     }
     p->mark = state_mark(&p->txn);
     return p->free && p->call->body.len > BODY_FREE_MAX ? ST_TOO_BIG : ST_OK;
@@ -354,6 +357,8 @@ static void handle(struct pipe *p)
     if (st == ST_OK)
         st = req->route->handler(req);
     enum status made = answer_make(req, st, &p->answer);
+    if (made == ST_OK && req->wrap_ttl_s != 0)
+        made = wrap_answer(req, &p->answer);
     if (made == ST_UNSUPPORTED && req->matched == ST_UNSUPPORTED) {
         char *methods = arena_alloc(req->arena, ROUTE_METHODS_TEXT);
         if (methods != NULL) { /* without memory the answer lacks a header */

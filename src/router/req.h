@@ -33,8 +33,9 @@ struct req_reply {
     int64_t lease_duration_s;
     const char *warnings[REQ_WARNINGS_MAX];
     unsigned n_warnings;
-    bool insist;     /* a warning that turns a 204 into a 200 */
-    struct buf auth; /* the member `auth` of the envelope; empty: null */
+    bool insist;          /* a warning that turns a 204 into a 200 */
+    struct buf auth;      /* the member `auth` of the envelope; empty: null */
+    const char *accessor; /* of the token in `auth` */
 };
 
 struct req {
@@ -59,8 +60,9 @@ struct req {
     const struct text_value *data;  /* body, or query of a read; an object, never NULL */
     const struct text_value *query; /* an object, never NULL */
     struct route_params params;
-    const void *body; /* decoded by the route's schema */
-    int64_t now_ms;   /* cluster time */
+    const void *body;   /* decoded by the route's schema */
+    int64_t now_ms;     /* cluster time */
+    int64_t wrap_ttl_s; /* the answer is to be wrapped for so long; 0: not */
     struct req_reply reply;
     struct reason error;
 

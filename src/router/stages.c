@@ -2,6 +2,7 @@
 #include "auth/namespace.h"
 #include "router/body.h"
 #include "router/path.h"
+#include "router/wrap.h"
 
 /* Names of headers: ours, and what clients of the upstream product send. */
 static struct bytes header_either(const struct router_call *call, const char *ours,
@@ -98,11 +99,7 @@ enum status stage_target(struct req *req, const struct router *router,
     struct text_value *query;
     struct bytes ns = header_either(call, "x-secrets-namespace", "x-vault-namespace");
 
-    struct bytes wrap = header_either(call, "x-secrets-wrap-ttl", "x-vault-wrap-ttl");
-
-    /* Whoever asks for a wrapped answer must not get it bare. */
-    if (wrap.len != 0 && !bytes_eq(wrap, BYTES("0")))
-        return req_fail(req, ST_INVALID, "response wrapping is not available");
+    TRY(wrap_read(req, header_either(call, "x-secrets-wrap-ttl", "x-vault-wrap-ttl")));
     TRY(path_decode(req->arena, call->path, &req->path, &req->error));
     TRY(path_parse_pairs(req->arena, call->query, &query, &req->error));
     req->query = query;
@@ -113,7 +110,8 @@ enum status stage_target(struct req *req, const struct router *router,
     if (req->api == NULL)
         return ST_OK;
     req->rest = bytes_from(req->path, strlen(req->api->prefix));
-    return match(req);
+    TRY(match(req));
+    return wrap_check(req);
 }
 
 enum status stage_route(struct req *req, const struct router *router)
@@ -140,7 +138,7 @@ enum status stage_route(struct req *req, const struct router *router)
     return match(req);
 }
 
-static struct bytes find_bearer(const struct router_call *call)
+struct bytes stage_bearer(const struct router_call *call)
 {
     static const struct bytes scheme = {(const uint8_t *)"Bearer ", 7};
     struct bytes token = header_either(call, "x-secrets-token", "x-vault-token");
@@ -152,7 +150,7 @@ static struct bytes find_bearer(const struct router_call *call)
 
 bool stage_has_bearer(const struct router_call *call)
 {
-    return find_bearer(call).len != 0;
+    return stage_bearer(call).len != 0;
 }
 
 enum status stage_authenticate(struct req *req, const struct router_call *call)
@@ -162,7 +160,7 @@ enum status stage_authenticate(struct req *req, const struct router_call *call)
         return ST_NOMEM;
     req->token = NULL;
     req->acl = NULL;
-    req->bearer = find_bearer(call);
+    req->bearer = stage_bearer(call);
     const struct auth_scope scope = req_scope(req);
     TRY(auth_token_load(&scope, req->bearer, token));
     req->token = token;
@@ -189,6 +187,7 @@ static enum status ask(const struct req *req, unsigned caps)
         .caps = caps,
         .list = req->method == METHOD_LIST,
         .data = says ? req->data : NULL,
+        .wrap_s = req->wrap_ttl_s,
     };
     return acl_check(req->acl, &question);
 }

@@ -16,6 +16,8 @@ NODISCARD enum status stage_route(struct req *req, const struct router *router);
 
 /* Whether the call carries a token at all. */
 bool stage_has_bearer(const struct router_call *call);
+/* The token that came with the call; empty: none. */
+struct bytes stage_bearer(const struct router_call *call);
 /* Who asks. ST_DENIED. */
 NODISCARD enum status stage_authenticate(struct req *req, const struct router_call *call);
 /* Stage one use of his token, if they are counted: it is counted whatever comes of the request

@@ -48,11 +48,6 @@ NODISCARD enum status state_get(struct state_txn *txn, struct bytes key,
                                 struct state_value *ret_value);
 /* ST_OK or ST_NOT_FOUND without decrypting; else as state_get. */
 NODISCARD enum status state_exists(struct state_txn *txn, struct bytes key);
-/* The same, and the version that last changed the key; 0 for what this transaction staged. Who kept
- * what he read at that version need not decrypt it again. */
-NODISCARD enum status state_modified(struct state_txn *txn, struct bytes key,
-                                     uint64_t *ret_modified);
-
 /* Tells one stored value from another without decrypting it: equal stamps of one key mean equal
  * values, whatever tree they came from. `seal` is of the random part of what encryption made. What
  * this transaction staged has modified 0. */

@@ -178,15 +178,6 @@ enum status state_exists(struct state_txn *txn, struct bytes key)
     return look_up(txn, key, &own, &item);
 }
 
-enum status state_modified(struct state_txn *txn, struct bytes key, uint64_t *ret_modified)
-{
-    struct state_op *own;
-    struct store_item item;
-    TRY(look_up(txn, key, &own, &item));
-    *ret_modified = own != NULL ? 0 : item.modified;
-    return ST_OK;
-}
-
 enum status state_stamp(struct state_txn *txn, struct bytes key, struct state_stamp *ret_stamp)
 {
     struct state_op *own;

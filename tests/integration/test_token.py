@@ -247,3 +247,55 @@ def test_tokens_survive_a_restart_of_all_nodes(kind):
         cluster.await_up()
         for node in cluster.nodes:
             assert post(node, "lookup", {"token": token}).data["type"] == kind
+
+
+def test_a_wrapped_answer_is_unwrapped_once(cluster):
+    node, other = cluster.standbys()
+    assert node.call("PUT", "/v1/kv/wrapped", {"n": 7}).status == 204
+    for header in ("X-Secrets-Wrap-TTL", "X-Vault-Wrap-TTL"):
+        told = node.call("GET", "/v1/kv/wrapped", headers={header: "60s"}).json
+        assert told["data"] is None and told["wrap_info"]["creation_path"] == "kv/wrapped"
+        token = told["wrap_info"]["token"]
+        looked = other.call("POST", "/v1/sys/wrapping/lookup", {"token": token}, token="").data
+        assert (looked["creation_ttl"], looked["creation_path"]) == (60, "kv/wrapped")
+        again = other.call("POST", "/v1/sys/wrapping/rewrap", {"token": token}, token="").json
+        token = again["wrap_info"]["token"]
+        results = []
+
+        def unwrap(at, by):
+            results.append(at.call("POST", "/v1/sys/wrapping/unwrap", token=by))
+
+        threads = [threading.Thread(target=unwrap, args=(n, token)) for n in cluster.nodes * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(r.status for r in results) == [200] + [400] * 5
+        (good,) = [r for r in results if r.status == 200]
+        assert good.data == {"n": 7}
+    bad = node.call("GET", "/v1/kv/wrapped", headers={"X-Vault-Wrap-TTL": "soon"})
+    assert bad.status == 400
+    unasked = node.call("POST", "/v1/sys/wrapping/wrap", {"a": 1})
+    assert unasked.status == 400 and "response wrapping" in unasked.json["errors"][0]
+
+
+def test_policies_bound_what_a_token_gives(cluster):
+    node = cluster.standbys()[0]
+    rules = 'path "auth/token/create" { capabilities = ["update"] }'
+    assert node.call("PUT", "/v1/sys/policies/acl/maker", {"policy": rules}).status == 204
+    maker = create(cluster, node, policies=["maker"], ttl=600)["client_token"]
+    child = create(cluster, node, by=maker, ttl=600)
+    assert child["policies"] == ["default", "maker"]
+    for fields, part in (
+        ({"policies": ["other"]}, "subset"),
+        ({"policies": ["root"]}, "subset"),
+        ({"no_parent": True}, "sudo"),
+        ({"id": "mine"}, "sudo"),
+        ({"period": "1m"}, "sudo"),
+    ):
+        answer = post(node, "create", fields, token=maker)
+        assert answer.status == 400 and part in answer.json["errors"][0], answer.body
+    assert node.call("LIST", BASE + "accessors", token=maker).status == 403
+    assert post(node, "revoke-accessor", {"accessor": child["accessor"]}, maker).status == 403
+    assert post(node, "revoke-self", token=maker).status == 204
+    assert lookup_self(node, child["client_token"]).status == 403

@@ -73,4 +73,14 @@ NODISCARD enum status sys_capabilities_accessor(struct req *req);
 NODISCARD enum status sys_capabilities_self(struct req *req);
 NODISCARD enum status sys_resultant_acl(struct req *req);
 
+/* sys_wrapping.c */
+struct sys_wrapping {
+    const char *token;
+};
+extern const struct schema sys_wrapping_schema;
+NODISCARD enum status sys_wrap(struct req *req);
+NODISCARD enum status sys_unwrap(struct req *req);
+NODISCARD enum status sys_rewrap(struct req *req);
+NODISCARD enum status sys_wrapping_lookup(struct req *req);
+
 #endif

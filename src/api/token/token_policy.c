@@ -1,14 +1,10 @@
 /* Which policies a new token gets: never more than who asks may give. */
 #include "api/token/token.h"
 #include "auth/policy.h"
-#include "text/utf8.h"
 
 #include <stdlib.h>
 
-#define POLICY_DEFAULT_NAME "default"
-#define POLICY_WRAPPING_NAME "response-wrapping"
-
-enum { POLICIES_MAX = 256, POLICY_NAME_LEN_MAX = 512 };
+enum { POLICIES_MAX = 256 };
 
 static bool has(const struct field_strings *list, const char *name)
 {
@@ -23,23 +19,16 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Lower case, without spaces around it. */
+/* As policies are stored; "" for what is blank. */
 static enum status clean_name(struct req *req, const char *text, const char **ret_name)
 {
-    text += strspn(text, " \t");
-    size_t len = strlen(text);
-    while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
-        len--;
-    if (len > POLICY_NAME_LEN_MAX || !text_printable(bytes_of(text, len)))
-        return req_fail(req, ST_INVALID, "policies: a name is too long or does not show");
-    char *name = arena_str(req->arena, bytes_of(text, len));
-    if (name == NULL)
-        return ST_NOMEM;
-    for (char *c = name; *c != '\0'; c++)
-        if (*c >= 'A' && *c <= 'Z')
-            *c = (char)(*c - 'A' + 'a');
-    *ret_name = name;
-    return ST_OK;
+    *ret_name = "";
+    if (text[strspn(text, " \t")] == '\0')
+        return ST_OK;
+    enum status st = policy_name(req->arena, bytes_str(text), ret_name);
+    if (st == ST_INVALID)
+        return req_fail(req, st, "policies: a name is too long or does not show");
+    return st;
 }
 
 /* Ordered, each once, none empty; with "default" if wished. The root policy stands alone. */
@@ -62,7 +51,7 @@ static enum status normal(struct req *req, const struct field_strings *list, boo
         n += items[n][0] != '\0';
     }
     if (add_default)
-        items[n++] = POLICY_DEFAULT_NAME;
+        items[n++] = POLICY_DEFAULT;
     if (n != 0)
         qsort(items, n, sizeof *items, by_text);
     for (size_t i = 0; i < n; i++)
@@ -117,8 +106,8 @@ static enum status by_role(struct req *req, const struct token_create *in,
 {
     bool closed = role->allowed_policies.n + role->allowed_policies_glob.n != 0;
     bool add_default = !in->no_default_policy && !role->token_no_default_policy &&
-                       !has(&role->disallowed_policies, POLICY_DEFAULT_NAME) &&
-                       !has_glob(&role->disallowed_policies_glob, POLICY_DEFAULT_NAME);
+                       !has(&role->disallowed_policies, POLICY_DEFAULT) &&
+                       !has_glob(&role->disallowed_policies_glob, POLICY_DEFAULT);
     struct field_strings allowed;
 
     TRY(normal(req, &role->allowed_policies, add_default, &allowed));
@@ -152,7 +141,7 @@ static enum status by_parent(struct req *req, const struct token_create *in,
     if (in->policies.n == 0)
         return normal(req, parents, false, ret);
     if (!asker->sudo)
-        add_default = add_default && has(parents, POLICY_DEFAULT_NAME);
+        add_default = add_default && has(parents, POLICY_DEFAULT);
     TRY(normal(req, &in->policies, add_default, ret));
     for (size_t i = 0; i < ret->n && !asker->sudo; i++)
         if (!has(parents, ret->items[i]))
@@ -163,6 +152,23 @@ static enum status by_parent(struct req *req, const struct token_create *in,
 static bool is_root(const struct field_strings *policies)
 {
     return policies->n == 1 && strcmp(policies->items[0], AUTH_POLICY_ROOT) == 0;
+}
+
+/* Policies may be written later than the tokens that have them; a slip of the pen is told. */
+static enum status warn_missing(struct req *req, const struct field_strings *policies)
+{
+    for (size_t i = 0; i < policies->n; i++) {
+        struct bytes name = bytes_str(policies->items[i]), key;
+        if (policy_builtin(name) != NULL || text_is(name, AUTH_POLICY_ROOT))
+            continue;
+        TRY(policy_key(req->arena, req->ns, name, &key));
+        enum status st = state_exists(req->txn, key);
+        if (st == ST_NOT_FOUND)
+            req_warn(req, "Policy \"%.200s\" does not exist", policies->items[i]);
+        else
+            TRY(st);
+    }
+    return ST_OK;
 }
 
 enum status token_policies(struct req *req, const struct token_create *in,
@@ -179,8 +185,9 @@ enum status token_policies(struct req *req, const struct token_create *in,
     if (is_root(&policies) && !is_root(&asker->parent->policies))
         return req_fail(req, ST_INVALID,
                         "root tokens may not be created without parent token being root");
-    if (has(&policies, POLICY_WRAPPING_NAME))
-        return req_fail(req, ST_INVALID, "cannot assign policy \"%s\"", POLICY_WRAPPING_NAME);
+    if (has(&policies, POLICY_WRAPPING))
+        return req_fail(req, ST_INVALID, "cannot assign policy \"%s\"", POLICY_WRAPPING);
+    TRY(warn_missing(req, &policies));
     *ret = policies;
     return ST_OK;
 }

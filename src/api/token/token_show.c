@@ -119,6 +119,7 @@ enum status token_lookup_accessor(struct req *req)
 enum status token_reply_auth(struct req *req, const char *bearer, const struct auth_token *token)
 {
     struct text_writer w = req_reply_auth_begin(req);
+    req->reply.accessor = token->accessor;
     text_open_object(&w);
     text_member_str(&w, "client_token", bearer);
     text_member_str(&w, "accessor", token->accessor);

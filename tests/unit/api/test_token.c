@@ -231,6 +231,69 @@ static void a_ttl_is_cut_with_a_warning(void **ctx)
            "\"lease_duration\":2764800,");
 }
 
+static void write_policy(const char *name, const char *rules)
+{
+    char path[64], body[1000];
+    (void)snprintf(path, sizeof path, "sys/policies/acl/%s", name);
+    (void)snprintf(body, sizeof body, "{\"policy\":\"%s\"}", rules);
+    expect(as(root, METHOD_PUT, path, body), 204, NULL);
+}
+
+#define MAY_CREATE(more)                                                           \
+    "path \\\"auth/token/create\\\" { capabilities = [\\\"update\\\"" more "] }\\n" \
+    "path \\\"auth/token/create-orphan\\\" { capabilities = [\\\"update\\\"] }\\n"  \
+    "path \\\"auth/token/revoke-orphan\\\" { capabilities = [\\\"update\\\"] }"
+
+static void nobody_gives_more_than_he_has(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *body, *says;
+    } refused[] = {
+        {"{\"policies\":\"b\"}", "child policies must be subset of parent"},
+        {"{\"policies\":\"a,root\"}", "child policies must be subset of parent"},
+        {"{\"no_parent\":true}", "root or sudo privileges required to create orphan"},
+        {"{\"id\":\"x\"}", "root or sudo privileges required to specify token id"},
+        {"{\"period\":60}", "root or sudo privileges required to create periodic"},
+    };
+    write_policy("maker", MAY_CREATE(""));
+    struct made m = make(root, "{\"policies\":\"maker,a\"}");
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+        expect(post(m.token, "auth/token/create", refused[i].body), 400, refused[i].says);
+    expect(post(m.token, "auth/token/create", NULL), 200,
+           "\"token_policies\":[\"a\",\"default\",\"maker\"]");
+    expect(post(m.token, "auth/token/create", "{\"policies\":[\" A \"]}"), 200,
+           "\"token_policies\":[\"a\",\"default\"]");
+    struct test_call *t =
+        post(m.token, "auth/token/create", "{\"policies\":\"a\",\"no_default_policy\":true}");
+    expect(t, 200, "\"token_policies\":[\"a\"]");
+    expect(t, 200, "\"warnings\":[\"Policy \\\"a\\\" does not exist\"]");
+    expect(post(m.token, "auth/token/create-orphan", "{\"policies\":\"a\"}"), 200,
+           "\"orphan\":true");
+    expect(post(m.token, "auth/token/revoke-orphan", about("token", m.token)), 400,
+           "root or sudo privileges required");
+    assert_int_equal(as(m.token, METHOD_LIST, "auth/token/accessors", NULL)->http, 403);
+    assert_int_equal(post(m.token, "auth/token/create/r", NULL)->http, 403);
+    assert_int_equal(post(m.token, "auth/token/revoke", about("token", m.token))->http, 403);
+    m = make(root, "{\"policies\":\"maker\",\"no_default_policy\":true}");
+    expect(post(m.token, "auth/token/create", "{\"policies\":\"maker\"}"), 200,
+           "\"token_policies\":[\"maker\"]");
+}
+
+static void sudo_gives_anything_but_root(void **ctx)
+{
+    (void)ctx;
+    write_policy("maker", MAY_CREATE(",\\\"sudo\\\""));
+    struct made m = make(root, "{\"policies\":\"maker\"}");
+    expect(post(m.token, "auth/token/create",
+                "{\"policies\":\"b\",\"period\":60,\"id\":\"x\","
+                "\"no_parent\":true}"),
+           200, "\"token_policies\":[\"b\",\"default\"]");
+    expect(post(m.token, "auth/token/create", "{\"policies\":\"root\"}"), 400,
+           "root tokens may not be created");
+    expect(post(m.token, "auth/token/create-orphan", "{\"policies\":\"b\"}"), 400, "subset");
+}
+
 /* Life */
 
 static void a_token_ends_at_its_time_and_not_before(void **ctx)
@@ -375,7 +438,7 @@ static void a_large_tree_is_deleted_in_steps(void **ctx)
         post(root, "auth/token/revoke-accessor", about("accessor", top.accessor))->http, 204);
     assert_true(upkeep());
     assert_int_equal(status_of(below.token), 403); /* deleted or not */
-    assert_true(clean_up() >= 1); /* how many more depends on the ids */
+    assert_true(clean_up() >= 1);                  /* how many more depends on the ids */
     assert_int_equal(count_keys(), keys);
 }
 
@@ -595,6 +658,8 @@ int main(void)
         TEST(an_id_may_be_chosen_once),
         TEST(a_root_token_makes_root_tokens_that_end),
         TEST(a_ttl_is_cut_with_a_warning),
+        TEST(nobody_gives_more_than_he_has),
+        TEST(sudo_gives_anything_but_root),
         TEST(a_token_ends_at_its_time_and_not_before),
         TEST(renewing_counts_from_now_up_to_the_maximum),
         TEST(a_periodic_token_lives_as_long_as_it_is_renewed),

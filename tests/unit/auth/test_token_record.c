@@ -229,18 +229,20 @@ static void the_cache_is_asked_for_one_version(void **ctx)
 {
     (void)ctx;
     struct token_cache *cache;
+    const struct state_stamp one = {1, 7}, two = {2, 7}, other = {2, 8};
     assert_status(token_cache_new(&cache), ST_OK);
-    assert_null(token_cache_get(cache, BYTES("k"), 1).data);
-    token_cache_put(cache, BYTES("k"), 1, BYTES("one"));
-    assert_bytes(token_cache_get(cache, BYTES("k"), 1), BYTES("one"));
-    assert_null(token_cache_get(cache, BYTES("k"), 2).data);
-    assert_null(token_cache_get(cache, BYTES("j"), 1).data);
-    token_cache_put(cache, BYTES("k"), 2, BYTES("two"));
-    assert_bytes(token_cache_get(cache, BYTES("k"), 2), BYTES("two"));
+    assert_null(token_cache_get(cache, BYTES("k"), one).data);
+    token_cache_put(cache, BYTES("k"), one, BYTES("one"));
+    assert_bytes(token_cache_get(cache, BYTES("k"), one), BYTES("one"));
+    assert_null(token_cache_get(cache, BYTES("k"), two).data);
+    assert_null(token_cache_get(cache, BYTES("j"), one).data);
+    token_cache_put(cache, BYTES("k"), two, BYTES("two"));
+    assert_bytes(token_cache_get(cache, BYTES("k"), two), BYTES("two"));
+    assert_null(token_cache_get(cache, BYTES("k"), other).data);
     for (int i = 0; i < 3 * TOKEN_CACHE_SLOTS; i++)
-        token_cache_put(cache, bytes_of(&i, sizeof i), 3, BYTES("x"));
+        token_cache_put(cache, bytes_of(&i, sizeof i), one, BYTES("x"));
     token_cache_clear(cache);
-    assert_null(token_cache_get(cache, BYTES("k"), 2).data);
+    assert_null(token_cache_get(cache, BYTES("k"), two).data);
     token_cache_free(cache);
 }
 

@@ -226,19 +226,6 @@ static void a_namespace_other_than_root_is_not_found(void **ctx)
     }
 }
 
-static void a_wrapped_answer_is_refused_rather_than_given_bare(void **ctx)
-{
-    (void)ctx;
-    struct test_call t;
-    test_call_init(&t, METHOD_GET, "/v1/test/count", NULL);
-    test_call_header(&t, "x-vault-token", w.token);
-    test_call_header(&t, "x-vault-wrap-ttl", "60");
-    world_handle(&w, &t);
-    assert_int_equal(t.http, 400);
-    assert_int_equal(runs, 0);
-    test_call_done(&t);
-}
-
 static void a_long_body_is_read_on_the_pool(void **ctx)
 {
     (void)ctx;
@@ -567,7 +554,6 @@ int main(void)
         TEST(a_form_is_a_form_unless_it_looks_like_json),
         TEST(patch_takes_one_content_type),
         TEST(a_namespace_other_than_root_is_not_found),
-        TEST(a_wrapped_answer_is_refused_rather_than_given_bare),
         TEST(a_long_body_is_read_on_the_pool),
         TEST(nothing_is_read_for_somebody_without_a_token),
         TEST(a_path_without_a_token_takes_short_bodies_only),

@@ -1,0 +1,103 @@
+#include "auth/wrapping.h"
+#include "auth/namespace.h"
+#include "auth/policy.h"
+
+static const struct field info_fields[] = {
+    FIELD(struct wrapping, creation_path, STRING, .required = true),
+    FIELD(struct wrapping, wrapped_accessor, STRING, .preset = "", .omit = true),
+    FIELD_NAMED("creation_time", struct wrapping, creation_time_ms, INT, .required = true),
+    FIELD_NAMED("creation_ttl", struct wrapping, creation_ttl_s, INT, .required = true),
+};
+static const struct schema info_schema = SCHEMA(struct wrapping, info_fields);
+
+struct kept_body {
+    const char *response;
+};
+static const struct field body_fields[] = {
+    FIELD(struct kept_body, response, STRING, .required = true),
+};
+static const struct schema body_schema = SCHEMA(struct kept_body, body_fields);
+
+static enum status keep(const struct auth_scope *s, const char *id, const char *name,
+                        const struct schema *schema, const void *record)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    struct text_writer w = {.out = &text, .plain = true};
+    struct bytes key;
+    schema_encode(schema, record, &w);
+    TRY(buf_status(&text));
+    TRY(auth_key(s->txn->arena, s->ns, "cubby", bytes_str(id), name, &key));
+    return state_put(s->txn, key, buf_bytes(&text));
+}
+
+static enum status find(const struct auth_scope *s, const char *id, const char *name,
+                        const struct schema *schema, void *ret_record)
+{
+    const struct text_value *tree;
+    struct state_value stored;
+    struct schema_fault fault;
+    struct bytes key;
+    TRY(auth_key(s->txn->arena, s->ns, "cubby", bytes_str(id), name, &key));
+    TRY(state_get(s->txn, key, &stored));
+    enum status st = text_json_parse(s->txn->arena, stored.value, &tree, NULL);
+    if (st == ST_OK && tree->kind != TEXT_OBJECT)
+        st = ST_CORRUPT;
+    if (st == ST_OK)
+        st = schema_decode(schema, tree, s->txn->arena, ret_record, &fault);
+    return st == ST_OK || st == ST_NOMEM ? st : ST_NOT_FOUND; /* written there by somebody else */
+}
+
+enum status wrapping_create(const struct auth_scope *s, struct env *env, struct bytes body,
+                            struct wrapping *w)
+{
+    static const char *const policies[] = {POLICY_WRAPPING};
+    const struct kept_body kept = {.response = arena_str(s->txn->arena, body)};
+    if (kept.response == NULL)
+        return ST_NOMEM;
+
+    ASSERT(w->creation_ttl_s > 0 && w->wrapped_accessor != NULL);
+    w->creation_time_ms = s->now_ms;
+    w->bearer = NULL;
+    w->token = auth_token_root(s->now_ms);
+    w->token.display_name = "";
+    w->token.path = w->creation_path;
+    w->token.policies = (struct field_strings){.items = policies, .n = 1, .given = true};
+    w->token.expire_ms = s->now_ms + w->creation_ttl_s * 1000;
+    w->token.creation_ttl_s = w->token.explicit_max_ttl_s = w->creation_ttl_s;
+    w->token.num_uses = 1;
+    TRY(auth_token_create(s, env, &w->token, &w->bearer));
+    TRY(keep(s, w->token.id, "response", &body_schema, &kept));
+    return keep(s, w->token.id, "wrapinfo", &info_schema, w);
+}
+
+static bool is_wrapping(const struct auth_token *token)
+{
+    return token->policies.n == 1 && strcmp(token->policies.items[0], POLICY_WRAPPING) == 0;
+}
+
+enum status wrapping_load(const struct auth_scope *s, struct bytes bearer, struct wrapping *ret)
+{
+    struct wrapping found;
+    struct auth_token token;
+
+    enum status st = auth_token_load(s, bearer, &token);
+    if (st == ST_DENIED || (st == ST_OK && !is_wrapping(&token)))
+        return ST_NOT_FOUND;
+    TRY(st);
+    TRY(find(s, token.id, "wrapinfo", &info_schema, &found));
+    found.token = token;
+    found.bearer = arena_str(s->txn->arena, bearer);
+    if (found.bearer == NULL)
+        return ST_NOMEM;
+    *ret = found;
+    return ST_OK;
+}
+
+enum status wrapping_body(const struct auth_scope *s, const struct wrapping *wrapping,
+                          struct bytes *ret_body)
+{
+    struct kept_body kept;
+    TRY(find(s, wrapping->token.id, "response", &body_schema, &kept));
+    *ret_body = bytes_str(kept.response);
+    return ST_OK;
+}

@@ -1,0 +1,98 @@
+#include "router/wrap.h"
+
+#include "auth/token_ttl.h"
+#include "text/duration.h"
+#include "text/time.h"
+
+enum status wrap_read(struct req *req, struct bytes header)
+{
+    int64_t ns = 0;
+    req->wrap_ttl_s = 0;
+    if (header.len == 0)
+        return ST_OK;
+    if (text_duration_parse(header, &ns) != ST_OK)
+        return req_fail(req, ST_INVALID, "X-Secrets-Wrap-TTL: a duration is expected");
+    int64_t s = ns / 1000000000;
+    if (s == 0 && ns != 0)
+        return req_fail(req, ST_INVALID, "X-Secrets-Wrap-TTL: less than a second");
+    if (s > AUTH_MAX_TTL_S)
+        return req_fail(req, ST_INVALID, "X-Secrets-Wrap-TTL: longer than the maximum of %lld s",
+                        (long long)AUTH_MAX_TTL_S);
+    req->wrap_ttl_s = s;
+    return ST_OK;
+}
+
+static enum status refuse(struct req *req)
+{
+    return req_fail(req, ST_INVALID, "the answer of this path cannot be wrapped");
+}
+
+enum status wrap_check(struct req *req)
+{
+    unsigned never = ROUTE_NODE | ROUTE_BARE | ROUTE_LEADER;
+    if (req->wrap_ttl_s == 0 || req->route == NULL || (req->route->flags & never) == 0)
+        return ST_OK;
+    return refuse(req);
+}
+
+enum status wrap_put(const struct wrapping *wrapping, struct buf *out)
+{
+    CLEANUP(buf_done) struct buf time = {0};
+    struct text_writer w = {.out = out};
+    text_time_put(&time, wrapping->creation_time_ms);
+    TRY(buf_status(&time));
+    text_open_object(&w);
+    text_member_str(&w, "request_id", "");
+    text_member_str(&w, "lease_id", "");
+    text_member_bool(&w, "renewable", false);
+    text_member_int(&w, "lease_duration", 0);
+    text_member_null(&w, "data");
+    text_key(&w, "wrap_info");
+    text_open_object(&w);
+    text_member_str(&w, "token", wrapping->bearer);
+    text_member_str(&w, "accessor", wrapping->token.accessor);
+    text_member_int(&w, "ttl", wrapping->creation_ttl_s);
+    text_key(&w, "creation_time");
+    text_put_bytes(&w, buf_bytes(&time));
+    text_member_str(&w, "creation_path", wrapping->creation_path);
+    if (wrapping->wrapped_accessor[0] != '\0')
+        text_member_str(&w, "wrapped_accessor", wrapping->wrapped_accessor);
+    text_close(&w);
+    text_member_null(&w, "warnings");
+    text_member_null(&w, "auth");
+    text_close(&w);
+    return buf_status(out);
+}
+
+static enum status wrap(struct req *req, const struct router_answer *answer, struct buf *out)
+{
+    const struct auth_scope scope = req_scope(req);
+    enum reply_kind kind = req->reply.kind;
+    const char *accessor = req->reply.accessor;
+    struct wrapping wrapping = {.creation_path = (const char *)req->path.data,
+                                .wrapped_accessor = accessor != NULL ? accessor : "",
+                                .creation_ttl_s = req->wrap_ttl_s};
+
+    /* Without a token nobody may fill the state but by what logs him in. */
+    if (kind == REPLY_BARE || kind == REPLY_RAW || (req->token == NULL && req->reply.auth.len == 0))
+        return refuse(req);
+    TRY(wrapping_create(&scope, req->env, buf_bytes(&answer->body), &wrapping));
+    return wrap_put(&wrapping, out);
+}
+
+enum status wrap_answer(struct req *req, struct router_answer *answer)
+{
+    struct buf told = {0};
+    if (answer->content_type == NULL)
+        return ST_OK;
+    enum status st = wrap(req, answer, &told);
+    if (st != ST_OK) {
+        buf_done(&told);
+        answer_done(answer);
+        answer_error(answer, st, &req->error);
+        return st;
+    }
+    buf_done(&answer->body);
+    answer->body = told;
+    return ST_OK;
+}

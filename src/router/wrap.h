@@ -1,0 +1,20 @@
+/* Answers that are kept for whoever shows a token instead of being sent (auth/wrapping.h). */
+#ifndef HOLDFAST_ROUTER_WRAP_H
+#define HOLDFAST_ROUTER_WRAP_H
+
+#include "auth/wrapping.h"
+#include "router/answer.h"
+
+/* What the header that asks for it says; absent or 0: nothing. ST_INVALID with a text. */
+NODISCARD enum status wrap_read(struct req *req, struct bytes header);
+/* Of a request that asks for it and whose path is known: whether its answer can be wrapped.
+ * ST_INVALID with a text. */
+NODISCARD enum status wrap_check(struct req *req);
+/* Stage the token that carries a successful answer, and tell of it instead. An answer without a
+ * body stays as it is. Failures make `answer` an error, and are returned. */
+NODISCARD enum status wrap_answer(struct req *req, struct router_answer *answer);
+
+/* The whole answer that tells of a wrapping token. */
+NODISCARD enum status wrap_put(const struct wrapping *wrapping, struct buf *out);
+
+#endif
