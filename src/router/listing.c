@@ -1,27 +1,5 @@
 #include "router/req.h"
 
-struct names {
-    struct req *req;
-    const char **items;
-    size_t n;
-};
-
-static enum status push(struct names *names, struct bytes name)
-{
-    struct arena *arena = names->req->arena;
-    if ((names->n & (names->n - 1)) == 0 && (names->n == 0 || names->n >= 16)) {
-        size_t room = MAX(2 * names->n, (size_t)16); /* full at every power of two */
-        const char **more = arena_alloc(arena, room * sizeof *more);
-        if (more == NULL)
-            return ST_NOMEM;
-        if (names->n != 0)
-            memcpy(more, names->items, names->n * sizeof *more);
-        names->items = more;
-    }
-    names->items[names->n] = arena_str(arena, name);
-    return names->items[names->n++] != NULL ? ST_OK : ST_NOMEM;
-}
-
 /* The first key behind the name `after`: behind all that is in it, if that is a folder. */
 static enum status first_behind(struct req *req, struct bytes prefix, struct bytes after,
                                 struct bytes *ret_key)
@@ -55,20 +33,41 @@ static enum status read_window(struct req *req, struct bytes prefix, struct byte
     return first_behind(req, prefix, after->text, ret_from);
 }
 
+/* Names are written as they are met: there may be many. */
+static enum status write_names(struct req *req, struct state_iter *iter, size_t limit)
+{
+    struct text_writer w = {0};
+    struct bytes name;
+    size_t n = 0;
+    enum status st = ST_OK;
+
+    while (n < limit && (st = state_iter_name(iter, &name)) == ST_OK) {
+        if (n++ == 0) {
+            w = req_reply_begin(req);
+            text_open_object(&w);
+            text_key(&w, "keys");
+            text_open_list(&w);
+        }
+        text_put_bytes(&w, name);
+    }
+    if (n == 0 || (st != ST_OK && st != ST_NOT_FOUND))
+        return st;
+    text_close(&w);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
 enum status req_reply_listing(struct req *req, struct bytes prefix)
 {
     struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
-    struct names names = {.req = req};
-    struct bytes from = {0}, name;
+    struct bytes from = {0};
     size_t limit = 0;
-    enum status st = ST_OK;
 
     ASSERT(prefix.len > 0 && prefix.data[prefix.len - 1] == '/');
     if (iter == NULL)
         return ST_NOMEM;
     TRY(read_window(req, prefix, &from, &limit));
+    ASSERT(limit > 0);
     TRY(state_scan(req->txn, prefix, from, iter));
-    while (names.n < limit && (st = state_iter_name(iter, &name)) == ST_OK)
-        TRY(push(&names, name));
-    return st == ST_OK || st == ST_NOT_FOUND ? req_reply_keys(req, names.items, names.n) : st;
+    return write_names(req, iter, limit);
 }

@@ -6,9 +6,10 @@ enum {
     FLAG_MAX_VERSIONS = 2,
     FLAG_DELETE_AFTER = 4,
     FLAG_CUSTOM = 8,
-    DELETED = 4,
     PLACE_MASK = 3,
-    SHIFT = 3,
+    DELETED = 4,
+    ENDED = 8,
+    SHIFT = 4,
     CUSTOM_MAX = 1024, /* more than can be set */
 };
 
@@ -19,8 +20,9 @@ static void encode_version(const struct kv2_version *v, int64_t before_ms, struc
 {
     ASSERT(v->created_ms >= before_ms);
     ASSERT(v->deleted_ms == 0 || v->deleted_ms >= v->created_ms);
-    uint64_t head = (uint64_t)(v->created_ms - before_ms) << SHIFT | (uint64_t)v->place;
-    buf_add_varint(out, v->deleted_ms != 0 ? head | DELETED : head);
+    ASSERT(!v->ended || v->deleted_ms != 0);
+    buf_add_varint(out, (uint64_t)(v->created_ms - before_ms) << SHIFT | (uint64_t)v->place |
+                            (v->deleted_ms != 0 ? DELETED : 0u) | (v->ended ? ENDED : 0u));
     if (v->deleted_ms != 0)
         buf_add_varint(out, (uint64_t)(v->deleted_ms - v->created_ms));
     if (v->place == KV2_INSIDE)
@@ -71,7 +73,8 @@ static void read_version(struct reader *r, int64_t before_ms, struct kv2_version
 {
     uint64_t head = reader_varint(r);
     ret->place = (enum kv2_place)(head & PLACE_MASK);
-    if (ret->place > KV2_OUTSIDE)
+    ret->ended = (head & ENDED) != 0;
+    if (ret->place > KV2_OUTSIDE || (head & (DELETED | ENDED)) == ENDED)
         r->failed = true;
     ret->created_ms = read_time(r, before_ms, head >> SHIFT);
     ret->deleted_ms = 0;
@@ -158,6 +161,6 @@ struct kv2_version *kv2_record_version(const struct kv2_record *record, uint64_t
 
 bool kv2_version_lives(const struct kv2_version *version, int64_t now_ms)
 {
-    return version->place != KV2_DESTROYED &&
+    return version->place != KV2_DESTROYED && !version->ended &&
            (version->deleted_ms == 0 || version->deleted_ms > now_ms);
 }

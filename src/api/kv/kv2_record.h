@@ -6,7 +6,8 @@
  *   varint newest, varint n, varint created_ms, varint updated_ms - created_ms
  *   [varint max_versions] [varint delete_after_s] [varint pairs, n × (block name, block value)]
  *   n versions, oldest first:
- *     varint (created_ms - that of the version before, or of the record) × 8 + deleted × 4 + place
+ *     varint (created_ms - that of the version before, or of the record) × 16 + ended × 8
+ *            + deleted × 4 + place
  *     [varint deleted_ms - created_ms] [block data, when the place is KV2_INSIDE]
  *
  * Encoding is canonical: what decodes encodes to the same bytes. Times are cluster time. */
@@ -29,6 +30,7 @@ enum kv2_place {
 
 struct kv2_version {
     int64_t created_ms, deleted_ms; /* deleted_ms 0: never; may lie in the future */
+    bool ended; /* deleted by a request: it counts at once, whatever the next leader's clock says */
     enum kv2_place place;
     struct bytes data; /* KV2_INSIDE: compact JSON */
 };

@@ -14,8 +14,10 @@ static enum status delete_version(struct req *req, struct kv2_secret *secret,
                                   struct kv2_version *version)
 {
     (void)secret;
-    if (kv2_version_lives(version, req->now_ms))
+    if (kv2_version_lives(version, req->now_ms)) {
         version->deleted_ms = MAX(req->now_ms, version->created_ms);
+        version->ended = true;
+    }
     return ST_OK;
 }
 
@@ -24,8 +26,10 @@ static enum status undelete_version(struct req *req, struct kv2_secret *secret,
 {
     (void)req;
     (void)secret;
-    if (version->place != KV2_DESTROYED)
-        version->deleted_ms = 0;
+    if (version->place == KV2_DESTROYED)
+        return ST_OK;
+    version->deleted_ms = 0;
+    version->ended = false;
     return ST_OK;
 }
 

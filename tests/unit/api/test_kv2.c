@@ -152,6 +152,20 @@ static void a_deleted_version_is_404_with_its_metadata(void **ctx)
     (void)get("/v1/secret/data/a?version=2", 404);
 }
 
+/* The time of a new leader may be a little behind that of the one before. */
+static void a_deletion_by_request_does_not_wait_for_the_clock(void **ctx)
+{
+    (void)ctx;
+    (void)put("a", "{\"x\":1}");
+    w.later_ms += 1000;
+    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    w.later_ms -= 500;
+    (void)get("/v1/secret/data/a", 404);
+    (void)put("a", "{\"x\":2}"); /* nor do the times of versions fall */
+    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
+    (void)get("/v1/secret/data/a?version=1", 200);
+}
+
 static void a_destroyed_version_does_not_come_back(void **ctx)
 {
     (void)ctx;
@@ -402,6 +416,7 @@ int main(void)
         TEST(a_required_version_must_be_named),
         TEST(data_must_be_an_object),
         TEST(a_deleted_version_is_404_with_its_metadata),
+        TEST(a_deletion_by_request_does_not_wait_for_the_clock),
         TEST(a_destroyed_version_does_not_come_back),
         TEST(old_versions_are_dropped),
         TEST(versions_end_by_age),

@@ -20,8 +20,8 @@ static struct kv2_record sample(struct kv2_version versions[4])
 {
     int64_t at = (int64_t)T0 * 1000;
     versions[0] = (struct kv2_version){.created_ms = at + 5, .place = KV2_DESTROYED};
-    versions[1] =
-        (struct kv2_version){.created_ms = at + 5, .deleted_ms = at + 5, .place = KV2_OUTSIDE};
+    versions[1] = (struct kv2_version){
+        .created_ms = at + 5, .deleted_ms = at + 5, .ended = true, .place = KV2_OUTSIDE};
     versions[2] = (struct kv2_version){.created_ms = at + 900,
                                        .deleted_ms = at + 1000000000,
                                        .place = KV2_INSIDE,
@@ -61,6 +61,7 @@ static void a_record_is_read_as_it_was_written(void **ctx)
     for (size_t i = 0; i < 4; i++) {
         assert_true(r.versions[i].created_ms == versions[i].created_ms);
         assert_true(r.versions[i].deleted_ms == versions[i].deleted_ms);
+        assert_int_equal(r.versions[i].ended, versions[i].ended);
         assert_int_equal(r.versions[i].place, versions[i].place);
         assert_bytes(r.versions[i].data, versions[i].data);
     }
@@ -102,6 +103,9 @@ static void a_version_ends_at_its_time(void **ctx)
     assert_true(kv2_version_lives(&v, 9));
     assert_false(kv2_version_lives(&v, 10));
     assert_false(kv2_version_lives(&v, 11));
+    v.ended = true; /* by request: a clock that is behind does not bring it back */
+    assert_false(kv2_version_lives(&v, 9));
+    v.ended = false;
     v.deleted_ms = 0;
     assert_true(kv2_version_lives(&v, INT64_MAX));
     v.place = KV2_DESTROYED;
@@ -150,6 +154,7 @@ static void bounds_are_held(void **ctx)
         CASE(HEAD "\x00\x00\x00\x00"),                                    /* no time */
         CASE(HEAD "\x00\x01" CREATED "\x00\x00"),                         /* more than were made */
         CASE(HEAD "\x01\x01" CREATED "\x00\x03"),                         /* no such place */
+        CASE(HEAD "\x01\x01" CREATED "\x00\x0a"),                         /* ended, but never */
         CASE(HEAD "\xff\xff\xff\xff\x0f\xff\xff\x03" CREATED "\x00\x00"), /* more than is there */
         CASE(HEAD "\x01\x01" CREATED "\x00\xf8\xff\xff\xff\xff\xff\xff\xff\xff\x01"), /* far off */
         CASE(HEAD "\x01\x01" CREATED "\x00\x01\x05{}"), /* data beyond the end */
