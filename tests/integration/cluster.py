@@ -13,6 +13,7 @@ import ssl
 import subprocess
 import tempfile
 import time
+import uuid
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 COMPLAINT = "Assertion failed|ERROR: [A-Za-z]+Sanitizer|WARNING: ThreadSanitizer|runtime error:"
@@ -256,6 +257,16 @@ class Cluster:
         body = {"type": "kv", "options": options}
         answer = self.nodes[0].call("POST", f"/v1/sys/mounts/{path}", body, timeout_s=30)
         assert answer.status == 204, answer.body
+
+    def limited(self, rules, **body):
+        """A token that may do what the rules say (HCL) and nothing else."""
+        name = f"limited-{uuid.uuid4()}"
+        answer = self.nodes[0].call("PUT", f"/v1/sys/policies/acl/{name}", {"policy": rules})
+        assert answer.status == 204, answer.body
+        body = {"policies": [name], "no_default_policy": True, "ttl": "1h", **body}
+        answer = self.nodes[0].call("POST", "/v1/auth/token/create", body)
+        assert answer.status == 200, answer.body
+        return answer.json["auth"]["client_token"]
 
     def add_node(self, name):
         """One more node, with certificates of the cluster, not yet started."""

@@ -480,8 +480,33 @@ def test_a_huge_listing_comes_whole_or_in_pages(cluster):
     assert pages == names
 
 
-@pytest.mark.parametrize("token", ["", "hvs.wrong"])
+ELSEWHERE = 'path "kv/elsewhere" { capabilities = ["read"] }'
+
+
+def test_create_and_update_are_told_apart(cluster):
+    first, second, third = cluster.nodes
+    rule = 'path "secret/data/caps/*" { capabilities = ["%s"] }'
+    creator, updater = cluster.limited(rule % "create"), cluster.limited(rule % "update")
+    url = "/v1/secret/data/caps/a"
+    assert first.call("PUT", url, {"data": {"n": 1}}, token=updater).status == 403
+    assert second.call("PUT", url, {"data": {"n": 1}}, token=creator).status == 200
+    assert third.call("PUT", url, {"data": {"n": 2}}, token=creator).status == 403
+    assert first.call("PUT", url, {"data": {"n": 2}}, token=updater).status == 200
+    # a deleted secret still exists; one without metadata does not
+    assert second.call("DELETE", url).status == 204
+    assert third.call("PUT", url, {"data": {}}, token=creator).status == 403
+    assert first.call("DELETE", url.replace("data", "metadata")).status == 204
+    assert second.call("PUT", url, {"data": {}}, token=updater).status == 403
+    assert third.call("PUT", url, {"data": {}}, token=creator).status == 200
+    for token in (creator, updater):
+        assert first.call("GET", url, token=token).status == 403
+        assert first.call("GET", "/v1/secret/metadata/caps/a", token=token).status == 403
+
+
+@pytest.mark.parametrize("token", ["", "hvs.wrong", "powerless"])
 def test_without_a_good_token_nothing_is_answered(cluster, token):
+    if token == "powerless":
+        token = cluster.limited(ELSEWHERE)
     rows = [
         ("GET", "config"), ("POST", "config"), ("GET", "data/any"), ("POST", "data/any"),
         ("PATCH", "data/any"), ("DELETE", "data/any"), ("POST", "delete/any"),

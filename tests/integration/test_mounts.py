@@ -406,8 +406,43 @@ def test_auth_methods_are_listed_read_and_tuned(cluster):
     assert first.call("DELETE", "/v1/sys/auth/token").status == 405
 
 
-@pytest.mark.parametrize("token", ["", "hvs.wrong"])
+def test_a_client_sees_the_mounts_it_can_use(cluster):
+    token = cluster.limited('path "secret/data/mine/*" { capabilities = ["read"] }')
+    for node in cluster.nodes:
+        seen = node.call("GET", "/v1/sys/internal/ui/mounts", token=token).data
+        assert (set(seen["secret"]), set(seen["auth"])) == ({"secret/"}, set())
+        answer = node.call("GET", "/v1/sys/internal/ui/mounts/secret/mine", token=token)
+        assert answer.status == 200 and answer.data["path"] == "secret/"
+        for path in ("kv/x", "none"):
+            answer = node.call("GET", f"/v1/sys/internal/ui/mounts/{path}", token=token)
+            assert answer.status == 403 and "preflight" in errors(answer)
+
+
+def test_some_rows_need_sudo(cluster):
+    rule = """path "sys/*" { capabilities = ["create", "read", "update", "delete", "list"] }
+path "sys/remount/status/*" { capabilities = ["read"] }"""
+    token = cluster.limited(rule)
+    node = cluster.nodes[1]
+    for method, path, status in (
+        ("GET", "auth", 200),
+        ("GET", "auth/token", 403),
+        ("GET", "auth/token/tune", 403),
+        ("POST", "auth/token/tune", 403),
+        ("POST", "remount", 403),
+        ("GET", "mounts", 200),
+        ("GET", "mounts/secret", 200),
+        ("GET", "mounts/secret/tune", 200),
+        ("POST", "mounts/secret/tune", 204),
+        ("GET", f"remount/status/{uuid.uuid4()}", 404),
+    ):
+        answer = node.call(method, f"/v1/sys/{path}", {}, token=token)
+        assert answer.status == status, (method, path, answer.body)
+
+
+@pytest.mark.parametrize("token", ["", "hvs.wrong", "powerless"])
 def test_without_a_good_token_nothing_is_answered(cluster, token):
+    if token == "powerless":
+        token = cluster.limited('path "kv/elsewhere" { capabilities = ["read"] }')
     rows = [
         ("GET", "mounts"), ("GET", "mounts/secret"), ("POST", "mounts/x"), ("DELETE", "mounts/secret"),
         ("GET", "mounts/secret/tune"), ("POST", "mounts/secret/tune"), ("POST", "remount"),
