@@ -14,7 +14,8 @@ static const char *const reserved[] = {
 
 static const char *const fixed[] = {"cubbyhole/", "identity/", "sys/", "auth/token/"};
 
-bool sys_mount_is_fixed(const char *path)
+/* Whether a mount stands there for good: it is neither moved, removed nor tuned. */
+static bool is_fixed(const char *path)
 {
     for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
         if (strcmp(path, fixed[i]) == 0)
@@ -243,7 +244,7 @@ static enum status tune(struct req *req, bool auth)
     struct mount mount;
 
     TRY(sys_mount_named(req, auth, &mount));
-    if (!auth && sys_mount_is_fixed(mount.path) && touches_fixed(in))
+    if (!auth && is_fixed(mount.path) && touches_fixed(in))
         return req_fail(req, ST_INVALID, "cannot tune \"%s\"", mount.path);
     if (!auth && in->token_type != NULL)
         return req_fail(req, ST_INVALID, "token_type: only auth methods have one");

@@ -63,8 +63,6 @@ NODISCARD enum status sys_auth_tune(struct req *req);
 NODISCARD enum status sys_remount(struct req *req);
 NODISCARD enum status sys_remount_status(struct req *req);
 
-/* Whether a mount stands there for good: it is neither moved, removed nor tuned. */
-bool sys_mount_is_fixed(const char *path);
 /* ST_INVALID with the request's error: no secrets engine may stand at `path`. */
 NODISCARD enum status sys_mount_check_place(struct req *req, const char *path);
 
