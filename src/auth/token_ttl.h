@@ -15,7 +15,7 @@ struct token_ttl {
     int64_t max_s;          /* of the mount or system: from creation on, unless periodic */
     int64_t explicit_max_s; /* of the token: from creation on, always */
     int64_t period_s;       /* instead of the first three */
-    int64_t created_ms, now_ms;
+    int64_t created_ms, now_ms; /* an earlier `now` counts as the time of creation */
 };
 
 /* When it ends then. `warning` says what was cut, or stays as it is. */

@@ -85,6 +85,8 @@ enum status wrapping_load(const struct auth_scope *s, struct bytes bearer, struc
         return ST_NOT_FOUND;
     TRY(st);
     TRY(find(s, token.id, "wrapinfo", &info_schema, &found));
+    if (found.creation_ttl_s <= 0)
+        return ST_NOT_FOUND;
     found.token = token;
     found.bearer = arena_str(s->txn->arena, bearer);
     if (found.bearer == NULL)

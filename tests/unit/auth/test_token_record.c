@@ -362,6 +362,9 @@ static void a_maximum_counts_from_the_beginning(void **ctx)
     assert_int_equal(token_ttl_end_ms(&t, &warning), t.now_ms + 100000);
     t.explicit_max_s = 960;
     assert_int_equal(token_ttl_end_ms(&t, &warning), 965000);
+    t.now_ms = 4000; /* as another node may take it */
+    t.period_s = t.explicit_max_s = 0;
+    assert_int_equal(token_ttl_end_ms(&t, &warning), 105000);
     t.explicit_max_s = INT64_MAX / 4000;
     t.period_s = INT64_MAX / 4000;
     assert_int_equal(token_ttl_end_ms(&t, &warning), 1005000);
