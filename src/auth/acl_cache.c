@@ -69,11 +69,26 @@ void acl_cache_counters(const struct acl_cache *cache, struct acl_cache_counters
     *ret_counters = cache->counters;
 }
 
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9fb21c651e98df25);
+    return hash ^ hash >> 32;
+}
+
+/* Eight bytes at a time, the last ones once more where they overlap: lists of names are hashed for
+ * every request. */
 static uint64_t hash_more(uint64_t hash, struct bytes text)
 {
-    for (size_t i = 0; i <= text.len; i++) /* FNV; a zero ends each text */
-        hash = (hash ^ (i < text.len ? text.data[i] : 0)) * UINT64_C(0x100000001b3);
-    return hash;
+    uint64_t word = text.len;
+    if (text.len < sizeof word) {
+        for (size_t i = 0; i < text.len; i++)
+            word = word << 8 | text.data[i];
+        return mix(hash, word);
+    }
+    hash = mix(hash, word);
+    for (size_t i = 0; i < text.len - sizeof word; i += sizeof word)
+        hash = mix(hash, le64_get(text.data + i));
+    return mix(hash, le64_get(text.data + text.len - sizeof word));
 }
 
 static struct shared_policy **policy_bucket(struct acl_cache *cache, uint64_t hash)
@@ -243,12 +258,17 @@ static void unlist(struct acl_ref *ref)
     acl_ref_drop(ref);
 }
 
+void acl_cache_clear(struct acl_cache *cache)
+{
+    while (cache != NULL && !list_empty(&cache->recent))
+        unlist(CONTAINER_OF(cache->recent.next, struct acl_ref, link));
+}
+
 void acl_cache_free(struct acl_cache *cache)
 {
     if (cache == NULL)
         return;
-    while (!list_empty(&cache->recent))
-        unlist(CONTAINER_OF(cache->recent.next, struct acl_ref, link));
+    acl_cache_clear(cache);
     ASSERT(cache->counters.acls == 0 && cache->counters.policies == 0);
     ASSERT(cache->counters.bytes == 0);
     mem_free(cache);

@@ -16,6 +16,8 @@ struct acl_ref; /* a reference to an ACL that is in use */
 
 /* ST_NOMEM. */
 NODISCARD enum status acl_cache_new(struct env *env, struct acl_cache **ret_cache);
+/* Forgets, and wipes, all that is not in use. NULL is allowed. */
+void acl_cache_clear(struct acl_cache *cache);
 /* Nothing may be in use. NULL is allowed. */
 void acl_cache_free(struct acl_cache *cache);
 

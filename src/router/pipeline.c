@@ -97,6 +97,7 @@ static enum place place_of(const struct req *req, const struct node_status *node
 static void refuse_sealed(struct pipe *p)
 {
     token_cache_clear(p->worker->tokens);
+    acl_cache_clear(p->worker->acls);
     pipe_fail(p, ST_SEALED);
 }
 

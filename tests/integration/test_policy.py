@@ -351,3 +351,23 @@ def test_what_a_denied_policy_stopped_stays_stopped(cluster):
         after = node.call("GET", f"/v1/kv/race/{i}")
         first = json.loads(before[i])
         assert first.get("data") == after.json.get("data")
+
+
+def test_policies_are_edited_at_once_by_many(cluster):
+    """Who edits is judged by policies himself, so editors run into each other."""
+    put(cluster, "admin", 'path "sys/policies/acl/*" { capabilities = ["update", "delete"] }')
+    mine = token(cluster, "admin")
+
+    def edit(i):
+        node = cluster.nodes[i % 3]
+        for n in range(8):
+            path = f"/v1/sys/policies/acl/many-{i}-{n}"
+            body = {"policy": BOTH % f"kv/many/{i}/{n}"}
+            answer = node.call("PUT", path, body, token=mine, timeout_s=60)
+            assert answer.status == 204, answer.body
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(edit, i) for i in range(4)]:
+            done.result()
+    keys = cluster.nodes[1].call("LIST", "/v1/sys/policies/acl").data["keys"]
+    assert len([key for key in keys if key.startswith("many-")]) == 32

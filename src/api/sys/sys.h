@@ -55,10 +55,12 @@ struct sys_policy {
     const char *name, *policy, *rules;
 };
 extern const struct schema sys_policy_schema;
+/* Replies: {name, policy}, {name, rules}, {keys, policies}. */
+extern const struct schema sys_policy_shown_schema, sys_policy_shown_old_schema;
+extern const struct schema sys_policy_names_schema;
 NODISCARD enum status sys_policy_list(struct req *req);
 NODISCARD enum status sys_policy_list_old(struct req *req);
 NODISCARD enum status sys_policy_read(struct req *req);
-NODISCARD enum status sys_policy_read_old(struct req *req);
 NODISCARD enum status sys_policy_write(struct req *req);
 NODISCARD enum status sys_policy_delete(struct req *req);
 
@@ -71,6 +73,7 @@ extern const struct schema sys_capabilities_schema;
 NODISCARD enum status sys_capabilities(struct req *req);
 NODISCARD enum status sys_capabilities_accessor(struct req *req);
 NODISCARD enum status sys_capabilities_self(struct req *req);
+extern const struct schema sys_resultant_schema;
 NODISCARD enum status sys_resultant_acl(struct req *req);
 
 /* sys_wrapping.c */

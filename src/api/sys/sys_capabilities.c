@@ -9,6 +9,19 @@ static const struct field capabilities_fields[] = {
 };
 const struct schema sys_capabilities_schema = SCHEMA(struct sys_capabilities, capabilities_fields);
 
+/* Only for its kinds: written by hand. */
+struct resultant {
+    bool root;
+    const struct text_value *exact_paths, *glob_paths;
+};
+static const struct field resultant_fields[] = {
+    FIELD(struct resultant, root, BOOL, .help = "Everything is allowed."),
+    FIELD(struct resultant, exact_paths, VALUE, .help = "Paths, each with its capabilities."),
+    FIELD(struct resultant, glob_paths, VALUE,
+          .help = "Patterns, without the '*' at their end, each with its capabilities."),
+};
+const struct schema sys_resultant_schema = SCHEMA(struct resultant, resultant_fields);
+
 /* The words, in order. */
 static void put_words(struct text_writer *w, const struct acl *acl, const char *path)
 {

@@ -11,6 +11,30 @@ static const struct field policy_fields[] = {
 };
 const struct schema sys_policy_schema = SCHEMA(struct sys_policy, policy_fields);
 
+struct shown {
+    const char *name, *text;
+};
+static const struct field shown_fields[] = {
+    FIELD(struct shown, name, STRING, .help = "Name of the policy."),
+    FIELD_NAMED("policy", struct shown, text, STRING, .help = "Its text, as written."),
+};
+const struct schema sys_policy_shown_schema = SCHEMA(struct shown, shown_fields);
+
+static const struct field shown_old_fields[] = {
+    FIELD(struct shown, name, STRING, .help = "Name of the policy."),
+    FIELD_NAMED("rules", struct shown, text, STRING, .help = "Its text, as written."),
+};
+const struct schema sys_policy_shown_old_schema = SCHEMA(struct shown, shown_old_fields);
+
+struct shown_names {
+    struct field_strings keys, policies;
+};
+static const struct field names_fields[] = {
+    FIELD(struct shown_names, keys, STRINGS, .help = "Names of all policies."),
+    FIELD(struct shown_names, policies, STRINGS, .help = "The same."),
+};
+const struct schema sys_policy_names_schema = SCHEMA(struct shown_names, names_fields);
+
 static enum status name_of(struct req *req, struct bytes *ret_name)
 {
     const char *name = req_param(req, "name");
@@ -83,50 +107,23 @@ enum status sys_policy_list(struct req *req)
     return req_reply_keys(req, names.items, names.n);
 }
 
-static void put_names(struct text_writer *w, const char *member, const struct names *names)
-{
-    text_key(w, member);
-    text_open_list(w);
-    for (size_t i = 0; i < names->n; i++)
-        text_put_str(w, names->items[i]);
-    text_close(w);
-}
-
 enum status sys_policy_list_old(struct req *req)
 {
     struct names names = {0};
     TRY(all_names(req, &names));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    put_names(&w, "keys", &names);
-    put_names(&w, "policies", &names);
-    text_close(&w);
-    return req_reply_end(req);
+    struct field_strings all = {.items = names.items, .n = names.n, .given = true};
+    struct shown_names out = {.keys = all, .policies = all};
+    return req_reply(req, &out);
 }
 
-static enum status read(struct req *req, const char *member)
+/* The route's reply says how the text is called. */
+enum status sys_policy_read(struct req *req)
 {
     struct bytes name, text;
     TRY(name_of(req, &name));
     TRY(policy_load(req->txn, req->ns, name, &text));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "name");
-    text_put_bytes(&w, name);
-    text_key(&w, member);
-    text_put_bytes(&w, text);
-    text_close(&w);
-    return req_reply_end(req);
-}
-
-enum status sys_policy_read(struct req *req)
-{
-    return read(req, "policy");
-}
-
-enum status sys_policy_read_old(struct req *req)
-{
-    return read(req, "rules");
+    struct shown out = {.name = (const char *)name.data, .text = (const char *)text.data};
+    return req_reply(req, &out);
 }
 
 /* No policy is valid base64 by itself, an empty or a commented one aside. */

@@ -326,6 +326,31 @@ static void what_was_compiled_is_used_again(void **ctx)
     assert_int_equal(after.policies, before.policies + 1); /* the old one, for the other list */
 }
 
+static void who_may_edit_policies_may_edit_the_one_that_says_so(void **ctx)
+{
+    (void)ctx;
+    set_policy("admin", "path 'sys/policies/acl/*' { capabilities = ['update', 'delete'] }");
+    const char *token = make_token("admin");
+    expect(as(token, METHOD_POST, "sys/policies/acl/new", "{\"policy\":\"path \\\"a\\\" {}\"}"),
+           204, NULL);
+    assert_int_equal(w.worker->reruns, 0);
+    expect(as(token, METHOD_DELETE, "sys/policies/acl/admin", NULL), 204, NULL);
+    expect(as(token, METHOD_DELETE, "sys/policies/acl/new", NULL), 403, NULL);
+}
+
+static void a_sealed_node_forgets_what_it_compiled(void **ctx)
+{
+    (void)ctx;
+    struct acl_cache_counters c;
+    expect(as(make_token("default"), METHOD_GET, "auth/token/lookup-self", NULL), 200, NULL);
+    acl_cache_counters(w.worker->acls, &c);
+    assert_true(c.acls == 1 && c.policies == 1 && c.bytes != 0);
+    w.node.sealed = true;
+    expect(as(root, METHOD_GET, "auth/token/lookup-self", NULL), 503, NULL);
+    acl_cache_counters(w.worker->acls, &c);
+    assert_true(c.acls == 0 && c.policies == 0 && c.bytes == 0);
+}
+
 /* Another tree may hold other content at the same version. */
 static void a_policy_of_another_tree_is_not_taken_for_the_same(void **ctx)
 {
@@ -367,6 +392,8 @@ int main(void)
         TEST(the_default_policy_is_what_a_token_needs_for_itself),
         TEST(without_a_stored_default_policy_there_is_the_built_in_one),
         TEST(what_was_compiled_is_used_again),
+        TEST(who_may_edit_policies_may_edit_the_one_that_says_so),
+        TEST(a_sealed_node_forgets_what_it_compiled),
         TEST(a_policy_of_another_tree_is_not_taken_for_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
