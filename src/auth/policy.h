@@ -97,7 +97,8 @@ const char *policy_builtin(struct bytes name);
 /* The key of a policy, in the arena; of the prefix of all with an empty name. ST_NOMEM. */
 NODISCARD enum status policy_key(struct arena *arena, const char *ns, struct bytes name,
                                  struct bytes *ret_key);
-/* The text; a built-in one where nothing is stored. ST_NOT_FOUND; ST_CORRUPT; else as state_get. */
+/* The text, zero-terminated; a built-in one where nothing is stored. ST_NOT_FOUND; ST_CORRUPT; else
+ * as state_get. */
 NODISCARD enum status policy_load(struct state_txn *txn, const char *ns, struct bytes name,
                                   struct bytes *ret_text);
 /* Stage a text that was compiled. ST_TOO_BIG; else as state_put. */
