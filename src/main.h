@@ -6,12 +6,15 @@
  *   main_forward.c  requests that go on to the active node
  *   main_stream.c   their long bodies
  *   main_metrics.c  figures of all parts
+ *   main_reload.c   what SIGHUP reads again
  *   main_end.c      last words */
 #ifndef HOLDFAST_MAIN_H
 #define HOLDFAST_MAIN_H
 
 #include "base/metric.h"
+#include "base/trace.h"
 #include "cli/config.h"
+#include "crypto/tls.h"
 #include "http/http.h"
 #include "node/node.h"
 #include "router/router_http.h"
@@ -81,6 +84,11 @@ void worker_drain(struct worker *worker);
 void worker_stop(struct worker *worker);
 /* Another node's connection; any thread. */
 void worker_adopt(struct worker *worker, struct mesh_http connection);
+
+/* main_reload.c, on the main thread. */
+void reload_all(struct server *server);
+struct tls_options reload_tls_options(const struct config_listener *listener);
+enum trace_level reload_level_of(const char *name); /* NULL: the default */
 
 /* main_forward.c */
 void forward_start(struct router_host *host, struct env *env, struct router_forward *f);

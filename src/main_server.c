@@ -119,6 +119,11 @@ static void on_ready(void *ctx)
 static void on_signal(uv_signal_t *signal, int number)
 {
     struct server *s = signal->data;
+    if (number == SIGHUP) {
+        if (!s->stopping)
+            reload_all(s);
+        return;
+    }
     trace_end(TRACE_INFO, "main", "signal %d: stopping", number);
     s->stopping = true;
     loop_stop(s->env);
@@ -174,10 +179,7 @@ static enum status open_tls(struct server *s, struct reason *reason)
     for (unsigned i = 0; i < s->config->n_listeners; i++) {
         const struct config_listener *l = &s->config->listeners[i];
         struct reason why = {{0}};
-        struct tls_options options = {.server = true,
-                                      .cert = {.path = l->tls_cert_file},
-                                      .key = {.path = l->tls_key_file},
-                                      .alpn = "http/1.1"};
+        struct tls_options options = reload_tls_options(l);
         enum status st = l->tls_disable ? ST_OK : tls_ctx_new(&options, &s->tls[i], &why);
         if (st != ST_OK) {
             reason_set(reason, "%s: listener %s: %s", s->config->file, l->address, why.text);
@@ -301,7 +303,7 @@ static int serve(struct server *s)
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     uv_signal_t signals[ARRAY_LEN(numbers)];
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-        bool heeded = !ending_is_ignored(numbers[i]); /* nohup */
+        bool heeded = numbers[i] == SIGHUP || !ending_is_ignored(numbers[i]);
         signals[i].data = s;
         if (uv_signal_init(loop_uv(s->env), &signals[i]) != 0 ||
             (heeded && uv_signal_start(&signals[i], on_signal, numbers[i]) != 0)) {
@@ -319,16 +321,6 @@ static int serve(struct server *s)
     return EXIT_SUCCESS;
 }
 
-static enum trace_level level_of(const char *name)
-{
-    static const char *const names[] = {"debug", "info", "warn", "error", "off"};
-    for (unsigned i = 0; i < ARRAY_LEN(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return (enum trace_level)i;
-    ASSERT(name == NULL); /* the configuration was checked */
-    return TRACE_INFO;
-}
-
 int server_run(const struct config *config)
 {
     static struct server s; /* one a process; too large for a stack */
@@ -336,7 +328,7 @@ int server_run(const struct config *config)
     ending_say_signals();
     s.config = config;
     trace_set_node(config->node_name);
-    trace_set_level(level_of(config->log_level));
+    trace_set_level(reload_level_of(config->log_level));
     forbid_dumps();
     raise_descriptors();
     enum status st = prepare(&s, &reason);

@@ -5,6 +5,7 @@
 #include "base/trace.h"
 #include "loop/loop.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -148,6 +149,29 @@ int64_t node_time_ms(struct node *node)
     int64_t time_ms = node->clock_ms != 0 ? node->clock_ms + (mono_ms - node->clock_mono_ms) : 0;
     pthread_mutex_unlock(&node->lock);
     return time_ms;
+}
+
+static void on_reload(struct env_task *task)
+{
+    struct node *n = CONTAINER_OF(task, struct node, reload_task);
+    struct reason reason = {{0}};
+    n->reload_posted = false;
+    if (n->mesh == NULL || n->stopping)
+        return;
+    enum status st = mesh_reload(n->mesh, &reason);
+    if (st == ST_OK)
+        trace(TRACE_INFO, "node", "cluster port: certificate read again");
+    else
+        trace(TRACE_ERROR, "node", "cluster port: keeps its certificate: %s",
+              reason.text[0] != '\0' ? reason.text : status_text(st));
+}
+
+void node_reload(struct node *n)
+{
+    if (atomic_exchange(&n->reload_posted, true))
+        return; /* it will see the same files */
+    n->reload_task = (struct env_task){.run = on_reload};
+    env_post(n->env, &n->reload_task);
 }
 
 /* Stopping: hand over, close the replica, close the port, end the loop. */

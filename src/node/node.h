@@ -133,6 +133,10 @@ NODISCARD enum status node_unseal_reset(struct node *node, struct reason *reason
 /* Forget every key, until node_unseal_share or the next start. */
 void node_seal(struct node *node);
 
+/* Read the certificate files of the cluster port again, soon: for new connections. Files that cannot
+ * be used change nothing but the log. Any thread. */
+void node_reload(struct node *node);
+
 /* Whether a node of this name is a member now. Any thread. */
 bool node_is_member(struct node *node, const char *name);
 /* Cluster time as well as this node knows it: the leader's own, elsewhere carried on from what was

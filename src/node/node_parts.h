@@ -54,7 +54,8 @@ struct node {
     struct rlog *rlog;
     struct barrier *barrier;
     pthread_t thread;
-    struct env_task stop_task;
+    struct env_task stop_task, reload_task;
+    _Atomic bool reload_posted;
     struct env_timer tick;
     bool stopping, mesh_closed, rlog_closed;
     uint64_t stop_deadline_ms;

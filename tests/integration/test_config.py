@@ -133,7 +133,6 @@ def test_an_end_is_never_silent():
         node.stop()
         for number, code, text in (
             (signal.SIGTERM, 0, "signal 15: stopping"),
-            (signal.SIGHUP, 0, "signal 1: stopping"),
             (signal.SIGUSR1, -signal.SIGUSR1, "ended by SIGUSR1"),
             (signal.SIGABRT, -signal.SIGABRT, "ended by SIGABRT"),
         ):
