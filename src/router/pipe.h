@@ -56,6 +56,7 @@ struct pipe {
     bool recorded;  /* the request record was accepted */
     bool changed;   /* writes were committed */
     bool unknown;   /* a try may have taken effect */
+    bool stages;    /* a read by its method that staged something all the same */
     bool overtaken; /* it staged nothing, and what it had read was no longer so */
     struct node_status node;
     struct rlog_request_id id;

@@ -33,7 +33,8 @@ void pipe_wait(struct pipe *p, enum status st)
     answer_done(&p->answer);
     pipe_forget_reason(p);
     if (now_ms >= p->deadline_ms || p->call->given_up) {
-        pipe_fail(p, p->unknown && !stage_reads(&p->req) ? ST_UNKNOWN_OUTCOME : st);
+        bool changes = p->stages || !stage_reads(&p->req);
+        pipe_fail(p, p->unknown && changes ? ST_UNKNOWN_OUTCOME : st);
         return;
     }
     pipe_move(p, PIPE_WAITING);

@@ -373,6 +373,7 @@ static void handle(struct pipe *p)
         return;
     }
     if (state_staged(&p->txn) || (must_settle_id(p) && !is_breakdown(made))) {
+        p->stages = p->stages || state_staged(&p->txn);
         if (p->node.active || pipe_has_flag(p, ROUTE_LEADER))
             commit(p);
         else

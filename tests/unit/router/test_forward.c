@@ -78,6 +78,27 @@ static void a_forward_of_unknown_fate_is_tried_again_with_its_id(void **ctx)
     assert_memory_equal(&w.forward_ids[0], &w.forward_ids[2], sizeof w.forward_ids[0]);
 }
 
+/* It may have counted a use of its token. */
+static void a_forwarded_read_of_unknown_fate_is_tried_again_with_its_id(void **ctx)
+{
+    (void)ctx;
+    static const char *const targets[] = {"/v1/test/count", "/v1/test/add"};
+    for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
+        world_standby(&w, i == 1);
+        w.forwards = 0;
+        w.forward_status[0] = ST_UNKNOWN_OUTCOME;
+        w.forward_status[1] = ST_OK;
+        w.n_forward = 2;
+        assert_int_equal(world_call(&w, METHOD_GET, targets[i], NULL)->http, 299);
+        assert_int_equal(w.forwards, 2);
+        assert_memory_equal(&w.forward_ids[0], &w.forward_ids[1], sizeof w.forward_ids[0]);
+        assert_true(!w.forward_again[0] && w.forward_again[1]);
+        w.n_forward = 1; /* for ever */
+        w.forwards = 0;
+        assert_int_equal(world_call(&w, METHOD_GET, targets[i], NULL)->http, i == 1 ? 500 : 503);
+    }
+}
+
 static void a_forward_that_never_succeeds_tells_what_is_known(void **ctx)
 {
     (void)ctx;
@@ -518,6 +539,7 @@ int main(void)
         TEST(a_plain_standby_forwards_reads_with_an_id),
         TEST(a_read_that_stages_something_is_forwarded),
         TEST(a_forward_of_unknown_fate_is_tried_again_with_its_id),
+        TEST(a_forwarded_read_of_unknown_fate_is_tried_again_with_its_id),
         TEST(a_forward_that_never_succeeds_tells_what_is_known),
         TEST(a_long_body_of_unknown_fate_is_not_tried_again),
         TEST(without_an_active_node_a_write_waits_then_fails),
