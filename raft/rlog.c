@@ -540,6 +540,7 @@ void rlog_status(struct rlog *r, struct rlog_status *ret)
                                 .snapshot_index = c->snap.index,
                                 .version = r->machine.version,
                                 .local_version = r->machine.local_version,
+                                .stage = r->machine.stage,
                                 .time_ms = r->machine.time_ms,
                                 .n_members = c->conf.n,
                                 .elections = c->elections,

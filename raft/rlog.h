@@ -45,6 +45,7 @@ struct rlog_status {
     bool transferring;
     uint64_t last_index, commit_index, applied_index, stored_index, snapshot_index;
     uint64_t version, local_version;
+    uint64_t stage; /* number of the staged tree that is open; 0: none. No snapshot is taken then */
     int64_t time_ms; /* cluster time, last applied */
     struct rlog_member members[RLOG_MEMBERS_MAX];
     unsigned n_members;

@@ -64,7 +64,9 @@ static void describe_needs(struct bytes needs, const struct rlog_lines *lines)
     enum status st;
 
     while ((st = rlog_need_next(&needs, &need)) == ST_OK)
-        if (need.kind == RLOG_NEED_PREFIX)
+        if (need.kind == RLOG_NEED_STAGE)
+            say(lines, no_key, "    needs the staged tree %" PRIu64, need.version);
+        else if (need.kind == RLOG_NEED_PREFIX)
             say(lines, need.key, "    needs nothing newer than %" PRIu64 " below @", need.version);
         else if (need.version == 0)
             say(lines, need.key, "    needs no @");

@@ -119,15 +119,17 @@ static void ids_prune(struct rlog_machine *m, uint64_t before)
     ASSERT(m->id_floor <= m->version);
 }
 
-static bool need_holds(struct store *store, const struct rlog_need *need)
+static bool need_holds(const struct rlog_machine *m, const struct rlog_need *need)
 {
     struct store_item item;
 
+    if (need->kind == RLOG_NEED_STAGE)
+        return need->version == m->stage;
     if (planted(PLANT_R1_NO_PRECONDITION))
         return true;
     if (need->kind == RLOG_NEED_PREFIX)
-        return store_writer_newest(store, need->key) <= need->version;
-    if (store_writer_get(store, need->key, &item) != ST_OK)
+        return store_writer_newest(m->store, need->key) <= need->version;
+    if (store_writer_get(m->store, need->key, &item) != ST_OK)
         return need->version == 0;
     return need->version != 0 && item.modified == need->version;
 }
@@ -135,8 +137,19 @@ static bool need_holds(struct store *store, const struct rlog_need *need)
 /* What the operations of a transaction will do to the machine's counters. */
 struct effects {
     bool replicated, local;
-    bool stage_missing; /* an operation on the staged tree finds none */
+    bool stage_missing; /* an operation on the staged tree finds none, or one that is not its own */
 };
+
+/* Whether the transaction says which staged tree it means; whether that is open, needs_hold says.
+ */
+static bool names_stage(struct bytes needs)
+{
+    struct rlog_need need;
+    while (rlog_need_next(&needs, &need) == ST_OK)
+        if (need.kind == RLOG_NEED_STAGE)
+            return true;
+    return false;
+}
 
 static struct effects effects_of(struct bytes ops, bool has_id, bool staging, uint64_t index)
 {
@@ -177,7 +190,7 @@ static bool needs_hold(const struct rlog_machine *m, struct bytes needs, uint64_
     enum status st;
 
     while ((st = rlog_need_next(&needs, &need)) == ST_OK)
-        if (!need_holds(m->store, &need)) {
+        if (!need_holds(m, &need)) {
             applied->conflict = need.key;
             return false;
         }
@@ -189,6 +202,7 @@ static bool needs_hold(const struct rlog_machine *m, struct bytes needs, uint64_
 static void stage_end(struct rlog_machine *m)
 {
     m->staging = false;
+    m->stage = 0;
     m->stage_newest = 0;
 }
 
@@ -214,6 +228,7 @@ static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
     case RLOG_OP_STAGE_BEGIN:
         store_stage_begin(m->store);
         m->staging = true;
+        m->stage = m->local_version; /* raised for this transaction: no two trees share it */
         m->stage_newest = 0;
         break;
     case RLOG_OP_STAGE_PUT:
@@ -238,7 +253,8 @@ static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_
 
     if (id_decides(m, view, applied))
         return;
-    struct effects fx = effects_of(ops, view->has_id, m->staging, index);
+    bool staging = m->staging && names_stage(view->needs);
+    struct effects fx = effects_of(ops, view->has_id, staging, index);
     if (!needs_hold(m, view->needs, index, applied) || fx.stage_missing) {
         applied->outcome = RLOG_CONFLICTED;
         return;
@@ -264,7 +280,7 @@ bool rlog_machine_conflicts(const struct rlog_machine *m, struct bytes txn,
     if (rlog_txn_open(txn, &view) != ST_OK || id_decides(m, &view, &applied))
         return false;
     while (rlog_need_next(&view.needs, &need) == ST_OK)
-        if (!need_holds(m->store, &need)) {
+        if (!need_holds(m, &need)) {
             *ret_conflict = need.key;
             return true;
         }
@@ -305,6 +321,7 @@ void rlog_machine_apply(struct rlog_machine *m, uint64_t index, struct bytes ent
         if (st != ST_OK)
             stop(index, st);
         txn_apply(m, index, &view, &applied);
+        applied.stage = m->stage;
         if (each != NULL)
             each(ctx, i, &applied);
     }

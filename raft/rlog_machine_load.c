@@ -39,6 +39,7 @@ enum status rlog_machine_load_begin(struct rlog_machine *m, struct rlog_machine_
         return st;
     }
     store_load_reset(m->store); /* the staged tree, too */
+    m->stage = 0;
     m->staging = false; /* the counters stay until the new ones are published with the content */
     *ret = l;
     return ST_OK;

@@ -23,6 +23,8 @@ bool rlog_txn_prefix_valid(struct bytes prefix)
 
 static bool need_valid(const struct rlog_need *need)
 {
+    if (need->kind == RLOG_NEED_STAGE)
+        return need->key.len == 0 && need->version != 0;
     return rlog_txn_prefix_valid(need->key) &&
            (need->kind == RLOG_NEED_PREFIX || need->key.len >= sizeof RLOG_LOCAL);
 }
@@ -119,6 +121,11 @@ static void add_op(struct rlog_txn_builder *b, const struct rlog_op *op)
     if (op->kind == RLOG_OP_PUT || op->kind == RLOG_OP_STAGE_PUT)
         buf_add_block(&b->ops, op->value);
     b->n_ops++;
+}
+
+void rlog_txn_need_stage(struct rlog_txn_builder *b, uint64_t stage)
+{
+    add_need(b, &(struct rlog_need){RLOG_NEED_STAGE, {0}, stage});
 }
 
 void rlog_txn_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value)
@@ -241,7 +248,7 @@ enum status rlog_need_next(struct bytes *seq, struct rlog_need *ret_need)
     struct bytes key = reader_block(&r);
     uint64_t version = reader_varint(&r);
     struct rlog_need need = {(enum rlog_need_kind)kind, key, version};
-    if (r.failed || (kind != RLOG_NEED_KEY && kind != RLOG_NEED_PREFIX) || !need_valid(&need))
+    if (r.failed || kind < RLOG_NEED_KEY || kind > RLOG_NEED_STAGE || !need_valid(&need))
         return ST_INVALID;
     *seq = bytes_of(r.at, reader_left(&r));
     *ret_need = need;
@@ -308,8 +315,9 @@ void rlog_txn_touch(struct bytes txn,
     if (rlog_txn_open(txn, &view) != ST_OK)
         return;
     while (rlog_need_next(&view.needs, &need) == ST_OK)
-        each(ctx, need.kind == RLOG_NEED_KEY ? RLOG_TOUCH_NEED_KEY : RLOG_TOUCH_NEED_PREFIX,
-             need.key);
+        if (need.kind != RLOG_NEED_STAGE) /* no write of a key decides it */
+            each(ctx, need.kind == RLOG_NEED_KEY ? RLOG_TOUCH_NEED_KEY : RLOG_TOUCH_NEED_PREFIX,
+                 need.key);
     while (rlog_op_next(&view.ops, &op) == ST_OK)
         if (op.kind != RLOG_OP_STAGE_BEGIN && op.kind != RLOG_OP_STAGE_PUT &&
             op.kind != RLOG_OP_STAGE_DROP)

@@ -53,13 +53,18 @@ void rlog_txn_need_key(struct rlog_txn_builder *b, struct bytes key, uint64_t ve
 /* Nothing below `prefix` (at least a segment) may have changed since `version`, of the counter of
  * its segment: what store_newest answered when the prefix was read. */
 void rlog_txn_need_prefix(struct rlog_txn_builder *b, struct bytes prefix, uint64_t version);
+/* The staged tree must be the one that began with this number (rlog_applied.stage). */
+void rlog_txn_need_stage(struct rlog_txn_builder *b, uint64_t stage);
 void rlog_txn_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value);
 /* The same, with room of `len` ≥ 1 bytes for the caller to fill at once; NULL when encoding will
  * fail anyway. */
 uint8_t *rlog_txn_put_room(struct rlog_txn_builder *b, struct bytes key, size_t len);
 void rlog_txn_delete(struct rlog_txn_builder *b, struct bytes key);
 void rlog_txn_delete_prefix(struct rlog_txn_builder *b, struct bytes prefix);
-void rlog_txn_stage_begin(struct rlog_txn_builder *b);
+/* A staged tree belongs to whoever began it. A transaction that puts into one, swaps it in or drops
+ * it without having begun it itself has to name it by rlog_txn_need_stage, or conflicts: of two
+ * writers the later to begin has the tree, and not a key of the other gets into it. */
+void rlog_txn_stage_begin(struct rlog_txn_builder *b); /* drops an earlier one, whoever's */
 void rlog_txn_stage_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value,
                         uint64_t created, uint64_t modified);
 void rlog_txn_stage_swap(struct rlog_txn_builder *b);
@@ -112,7 +117,8 @@ struct rlog_applied {
     uint64_t version;      /* the state version after it; of the first apply when repeated */
     struct bytes response; /* RLOG_REPEATED: the stored sealed response, borrowed until publish */
     struct bytes conflict; /* RLOG_CONFLICTED: the key or prefix, borrowed during the call; empty
-                              when a stage operation found no stage open */
+                              when a stage operation found no stage open, or another's */
+    uint64_t stage;        /* number of the staged tree that is open after it; 0: none */
 };
 
 /* Counters that live beside the tree and travel in snapshots. */
@@ -123,6 +129,7 @@ struct rlog_machine {
     int64_t time_ms;        /* cluster time of the last applied entry; never falls */
     uint16_t feature;
     bool staging;          /* a staged tree is open; no snapshot is taken meanwhile */
+    uint64_t stage;        /* its number: local_version when it began; 0: none */
     uint64_t stage_newest; /* newest version put into it */
     uint64_t id_floor;     /* request ids issued below this version are forgotten */
     uint64_t id_bytes;     /* of remembered responses */

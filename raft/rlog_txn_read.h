@@ -13,7 +13,7 @@ enum {
     RLOG_ENTRY_LZ4 = 1 << 0,
 };
 
-enum rlog_need_kind { RLOG_NEED_KEY = 1, RLOG_NEED_PREFIX = 2 };
+enum rlog_need_kind { RLOG_NEED_KEY = 1, RLOG_NEED_PREFIX = 2, RLOG_NEED_STAGE = 3 };
 
 struct rlog_need {
     enum rlog_need_kind kind;

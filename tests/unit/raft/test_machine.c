@@ -359,6 +359,7 @@ static void a_staged_tree_replaces_all_but_local_keys(void **state)
     assert_value(w, "s/old", "x");
     assert_versions(w, 1, 2);
     world_put(w, "s/old", "y"); /* life goes on meanwhile */
+    rlog_txn_need_stage(&b, w->m.stage);
     rlog_txn_stage_put(&b, BYTES("s/second"), BYTES("n"), 1, 2);
     rlog_txn_stage_swap(&b);
     rlog_txn_put(&b, BYTES("l/swapped"), BYTES("yes"));
@@ -424,9 +425,63 @@ static void stage_operations_without_a_stage_conflict(void **state)
     assert_false(w->m.staging);
     rlog_txn_stage_begin(&b);
     assert_int_equal(world_apply(w, &b), RLOG_APPLIED);
+    rlog_txn_need_stage(&b, w->m.stage);
     rlog_txn_stage_drop(&b);
     assert_int_equal(world_apply(w, &b), RLOG_APPLIED);
     assert_false(w->m.staging);
+    assert_int_equal(w->m.stage, 0);
+}
+
+static void a_staged_tree_that_is_not_named_is_left_alone(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    rlog_txn_stage_begin(&b);
+    assert_int_equal(world_apply(w, &b), RLOG_APPLIED);
+    uint64_t stage = w->m.stage;
+    assert_int_equal(w->applied.stage, stage);
+    rlog_txn_stage_put(&b, BYTES("s/a"), BYTES("x"), 1, 1);
+    assert_int_equal(world_apply(w, &b), RLOG_CONFLICTED);
+    rlog_txn_stage_drop(&b);
+    assert_int_equal(world_apply(w, &b), RLOG_CONFLICTED);
+    rlog_txn_stage_swap(&b);
+    assert_int_equal(world_apply(w, &b), RLOG_CONFLICTED);
+    assert_int_equal(w->applied.stage, stage);
+    rlog_txn_need_stage(&b, stage + 1);
+    rlog_txn_stage_swap(&b);
+    assert_int_equal(world_apply(w, &b), RLOG_CONFLICTED);
+    assert_int_equal(w->m.stage, stage);
+}
+
+static void of_two_writers_the_later_has_the_staged_tree(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    world_put(w, "s/old", "x");
+    rlog_txn_stage_begin(&b);
+    world_apply(w, &b);
+    uint64_t first = w->applied.stage;
+    rlog_txn_need_stage(&b, first);
+    rlog_txn_stage_put(&b, BYTES("s/first"), BYTES("1"), 1, 1);
+    assert_int_equal(world_apply(w, &b), RLOG_APPLIED);
+    rlog_txn_stage_begin(&b);
+    world_apply(w, &b);
+    uint64_t second = w->applied.stage;
+    assert_int_not_equal(first, second);
+    rlog_txn_need_stage(&b, first);
+    rlog_txn_stage_put(&b, BYTES("s/first/2"), BYTES("1"), 1, 1);
+    assert_int_equal(world_apply(w, &b), RLOG_CONFLICTED);
+    rlog_txn_need_stage(&b, first);
+    rlog_txn_stage_swap(&b);
+    assert_int_equal(world_apply(w, &b), RLOG_CONFLICTED);
+    assert_value(w, "s/old", "x");
+    rlog_txn_need_stage(&b, second);
+    rlog_txn_stage_put(&b, BYTES("s/second"), BYTES("2"), 1, 1);
+    rlog_txn_stage_swap(&b);
+    assert_int_equal(world_apply(w, &b), RLOG_APPLIED);
+    assert_value(w, "s/second", "2");
+    assert_absent(w, "s/first");
+    assert_absent(w, "s/old");
 }
 
 /* Apply `entry` in a child; its last words into `ret_said`. */
@@ -503,6 +558,8 @@ int main(void)
         T(what_was_read_before_a_swap_conflicts_after_it),
         T(the_version_passes_those_of_a_swapped_in_tree),
         T(stage_operations_without_a_stage_conflict),
+        T(a_staged_tree_that_is_not_named_is_left_alone),
+        T(of_two_writers_the_later_has_the_staged_tree),
         T(an_entry_it_does_not_understand_stops_the_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -328,6 +328,7 @@ static void no_snapshot_is_taken_of_a_half_built_tree(void **state)
     rlog_txn_stage_begin(&b);
     world_apply(&first, &b);
     assert_status(rlog_machine_dump_begin(&first.m, &dump), ST_BUSY);
+    rlog_txn_need_stage(&b, first.m.stage);
     rlog_txn_stage_drop(&b);
     world_apply(&first, &b);
     assert_status(rlog_machine_dump_begin(&first.m, &dump), ST_OK);

@@ -47,6 +47,42 @@ static void encode_put(const char *key, size_t value_bytes, uint8_t fill, struct
     mem_free(value);
 }
 
+static void never_touched(void *ctx, enum rlog_touch touch, struct bytes key)
+{
+    (void)ctx;
+    (void)touch;
+    (void)key;
+    fail();
+}
+
+static void the_staged_tree_is_named_by_a_precondition(void **state)
+{
+    (void)state;
+    struct rlog_txn_builder b = {0};
+    struct rlog_txn_view view;
+    struct rlog_need need;
+    struct buf txn = {0};
+
+    rlog_txn_need_stage(&b, 7);
+    rlog_txn_stage_drop(&b);
+    assert_status(rlog_txn_encode(&b, &txn), ST_OK);
+    assert_status(rlog_txn_check(buf_bytes(&txn)), ST_OK);
+    rlog_txn_touch(buf_bytes(&txn), never_touched, NULL);
+    assert_status(rlog_txn_open(buf_bytes(&txn), &view), ST_OK);
+    struct bytes needs = view.needs;
+    assert_status(rlog_need_next(&needs, &need), ST_OK);
+    assert_int_equal(need.kind, RLOG_NEED_STAGE);
+    assert_int_equal(need.version, 7);
+
+    static const uint8_t keyed[] = {RLOG_NEED_STAGE, 1, 'x', 7}, zero[] = {RLOG_NEED_STAGE, 0, 0};
+    needs = bytes_of(keyed, sizeof keyed);
+    assert_status(rlog_need_next(&needs, &need), ST_INVALID);
+    needs = bytes_of(zero, sizeof zero);
+    assert_status(rlog_need_next(&needs, &need), ST_INVALID);
+    buf_done(&txn);
+    rlog_txn_done(&b);
+}
+
 static void what_was_built_is_read_back(void **state)
 {
     (void)state;
@@ -448,6 +484,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_built_is_read_back),
+        cmocka_unit_test(the_staged_tree_is_named_by_a_precondition),
         cmocka_unit_test(a_cut_transaction_is_refused_at_every_length),
         cmocka_unit_test(a_later_transaction_format_is_named_as_such),
         cmocka_unit_test(keys_outside_the_segments_are_refused),
