@@ -1,0 +1,423 @@
+"""Upstream's Python client, unmodified, against three nodes: all it offers of what is served."""
+
+import base64
+import json
+import time
+
+import hvac
+import pytest
+from hvac import exceptions
+
+from cluster import Cluster
+
+SHAMIR = {"seal": {"static": None, "shamir": {}}}
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:hvac")
+POLICY = 'path "secret/data/app/*" { capabilities = ["create", "read", "update"] }'
+
+
+def connect(node, token=None):
+    """A client of one node, as a user makes it: address, certificate authority, token."""
+    ca = str(node.cluster.dir / "tls" / "tls-ca.pem")
+    return hvac.Client(url=node.url, token=token, verify=ca, timeout=60)
+
+
+def as_token(node, answer):
+    return connect(node, answer["auth"]["client_token"])
+
+
+@pytest.fixture
+def client(cluster):
+    return connect(cluster.standbys()[0], cluster.token)
+
+
+@pytest.fixture(scope="module")
+def v2(cluster):
+    return connect(cluster.standbys()[0], cluster.token).secrets.kv.v2
+
+
+def test_health_leader_and_seal_status_of_every_node(cluster):
+    for node in cluster.nodes:
+        client = connect(node)
+        health = client.sys.read_health_status(
+            method="GET", active_code=200, performance_standby_code=200)
+        assert health["initialized"] and not health["sealed"]
+        assert client.sys.read_health_status(method="HEAD").status_code in (200, 473)
+        other = client.sys.read_health_status(
+            method="GET", active_code=299, performance_standby_code=299)
+        assert other.status_code == 299 and other.json()["initialized"]
+        status = client.sys.read_seal_status()
+        assert (status["initialized"], status["sealed"]) == (True, False)
+        assert client.seal_status["version"] == status["version"]
+        assert client.sys.is_sealed() is False and client.sys.is_initialized() is True
+        assert client.sys.read_init_status() == {"initialized": True}
+        leader = client.sys.read_leader_status()
+        assert leader["ha_enabled"] and leader["leader_address"] in {n.url for n in cluster.nodes}
+        leader = client.ha_status
+        assert leader["is_self"] is (leader["leader_address"] == node.url)
+
+
+def test_who_has_no_good_token_is_not_authenticated(cluster):
+    node = cluster.nodes[0]
+    assert connect(node, cluster.token).is_authenticated()
+    assert not connect(node).is_authenticated()
+    stranger = connect(node, "hvs.nobody-nobody-nobody-nobody")
+    assert not stranger.is_authenticated()
+    with pytest.raises(exceptions.Forbidden, match="permission denied"):
+        stranger.secrets.kv.v2.read_secret_version("x", raise_on_deleted_version=True)
+
+
+def test_init_unseal_and_seal_with_key_shares():
+    made = Cluster(config=SHAMIR)
+    try:
+        made.start()
+        made.await_health({501}, made.nodes)
+        client = connect(made.nodes[0])
+        assert client.sys.is_initialized() is False
+        with pytest.raises(exceptions.InvalidRequest):
+            client.sys.initialize(secret_shares=3, secret_threshold=4)
+        result = client.sys.initialize(secret_shares=3, secret_threshold=2)
+        made.token = result["root_token"]
+        keys = result["keys"]
+        assert [base64.b64decode(k).hex() for k in result["keys_base64"]] == keys
+        for node in made.nodes:
+            client = connect(node, made.token)
+            deadline = time.monotonic() + 30
+            while client.sys.read_seal_status()["n"] != 3:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            with pytest.raises(exceptions.VaultDown):
+                client.secrets.kv.v2.list_secrets("")
+            status = client.sys.submit_unseal_key(keys[0])
+            assert (status["t"], status["progress"], status["sealed"]) == (2, 1, True)
+            assert client.sys.submit_unseal_key(reset=True)["progress"] == 0
+            assert client.sys.submit_unseal_keys(keys[1:])["sealed"] is False
+        made.await_up()
+        client.secrets.kv.v2.create_or_update_secret("sealed", {"a": 1})
+        with pytest.raises(exceptions.InvalidRequest):
+            client.sys.initialize(secret_shares=1, secret_threshold=1)
+        assert client.sys.seal().status_code == 204
+        assert client.sys.is_sealed()
+        assert client.sys.submit_unseal_keys(result["keys_base64"])["sealed"] is False
+        made.await_up()
+        assert client.secrets.kv.v2.read_secret("sealed")["data"]["data"] == {"a": 1}
+    finally:
+        made.__exit__(None, None, None)
+
+
+def test_a_step_down_gives_another_node_the_lead():
+    with Cluster() as made:
+        active = made.active()
+        assert connect(active, made.token).sys.step_down().status_code == 204
+        made.await_up()
+        assert connect(made.nodes[0]).sys.read_leader_status()["leader_address"]
+
+
+def test_the_keyring_is_rotated(client):
+    before = client.sys.get_encryption_key_status()["data"]
+    assert client.sys.rotate_encryption_key().status_code == 204
+    after = client.sys.get_encryption_key_status()
+    assert after["data"]["term"] == before["term"] + 1 == after["term"]
+    assert client.key_status["term"] == after["term"]
+
+
+def test_mounts_are_made_tuned_moved_and_removed(client):
+    sys = client.sys
+    v1 = {"version": "1"}
+    assert sys.enable_secrets_engine("kv", path="hvac/one", description="one", options=v1,
+                                     config={"default_lease_ttl": "1h"}).status_code == 204
+    mounts = sys.list_mounted_secrets_engines()
+    entry = mounts["data"]["hvac/one/"]
+    assert (entry["type"], entry["description"], entry["options"]) == ("kv", "one", v1)
+    assert entry["config"]["default_lease_ttl"] == 3600
+    assert mounts["hvac/one/"] == entry
+    assert sys.retrieve_mount_option("hvac/one", "version") == "1"
+    assert sys.tune_mount_configuration("hvac/one", default_lease_ttl="2h", max_lease_ttl="3h",
+                                        description="two", listing_visibility="unauth").ok
+    tuned = sys.read_mount_configuration("hvac/one")["data"]
+    assert (tuned["default_lease_ttl"], tuned["max_lease_ttl"]) == (7200, 10800)
+    assert tuned["description"] == "two"
+    client.secrets.kv.v1.create_or_update_secret("a", {"b": "c"}, mount_point="hvac/one")
+    assert sys.move_backend("hvac/one", "hvac-two")["data"]["migration_id"]
+    deadline = time.monotonic() + 30
+    while "hvac-two/" not in sys.list_mounted_secrets_engines()["data"]:
+        assert time.monotonic() < deadline
+    assert client.secrets.kv.v1.read_secret("a", mount_point="hvac-two")["data"] == {"b": "c"}
+    with pytest.raises(exceptions.InvalidPath):
+        client.secrets.kv.v1.read_secret("a", mount_point="hvac/one")
+    with pytest.raises(exceptions.InvalidRequest, match="in use"):
+        sys.enable_secrets_engine("kv", path="hvac-two")
+    assert sys.disable_secrets_engine("hvac-two").status_code == 204
+    assert sys.disable_secrets_engine("hvac-two").status_code == 204
+
+
+def test_auth_mounts_are_listed_and_tuned(client):
+    assert "token/" in client.sys.list_auth_methods()["data"]
+    assert client.sys.tune_auth_method("token", description="tuned").status_code == 204
+    assert client.sys.read_auth_method_tuning("token")["data"]["description"] == "tuned"
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_policies(client, legacy):
+    sys = client.sys
+    put = sys.create_or_update_policy if legacy else sys.create_or_update_acl_policy
+    read = sys.read_policy if legacy else sys.read_acl_policy
+    listed = sys.list_policies if legacy else sys.list_acl_policies
+    delete = sys.delete_policy if legacy else sys.delete_acl_policy
+    text = "rules" if legacy else "policy"
+    assert put("hvac-text", POLICY).status_code == 204
+    assert put("hvac-json", {"path": {"secret/*": {"capabilities": ["list"]}}}).status_code == 204
+    assert read("hvac-text")["data"] == {"name": "hvac-text", text: POLICY}
+    assert json.loads(read("hvac-json")["data"][text])["path"]["secret/*"]
+    assert set(listed()["data"]["policies" if legacy else "keys"]) >= {
+        "default", "hvac-json", "hvac-text", "root"}
+    assert client.get_policy("hvac-text") == POLICY
+    with pytest.raises(exceptions.InvalidRequest):
+        put("hvac-bad", 'path "x" { capabilities = ["fly"] }')
+    for name in ("hvac-text", "hvac-json"):
+        assert delete(name).status_code == 204
+        with pytest.raises(exceptions.InvalidPath):
+            read(name)
+    assert client.get_policy("hvac-text") is None
+
+
+def test_capabilities_of_tokens_accessors_and_oneself(cluster, client):
+    client.sys.create_or_update_policy("hvac-app", POLICY)
+    auth = client.auth.token.create(policies=["hvac-app"])["auth"]
+    path, want = "secret/data/app/x", ["create", "read", "update"]
+    assert client.sys.get_capabilities(path, token=auth["client_token"])["data"][path] == want
+    assert client.sys.get_capabilities(path, accessor=auth["accessor"])["data"][path] == want
+    both = client.sys.get_capabilities([path, "secret/data/b"], token=auth["client_token"])
+    assert both["data"] == {path: want, "secret/data/b": ["deny"]} == {
+        key: both[key] for key in both["data"]}
+    mine = connect(cluster.nodes[0], auth["client_token"])
+    assert mine.sys.get_capabilities(path)["data"] == {path: want, "capabilities": want}
+    assert mine.sys.get_capabilities(path)["capabilities"] == want
+    assert client.sys.get_capabilities(path)["data"][path] == ["root"]
+    mine.secrets.kv.v2.create_or_update_secret("app/x", {"a": "b"})
+    with pytest.raises(exceptions.Forbidden, match="permission denied"):
+        mine.secrets.kv.v2.delete_latest_version_of_secret("app/x")
+
+
+def test_a_token_is_made_looked_up_renewed_and_revoked(cluster, client):
+    token = client.auth.token
+    made = token.create(policies=["default"], ttl="1h", explicit_max_ttl="4h", meta={"who": "hvac"},
+                        display_name="robot", num_uses=0, renewable=True)
+    auth = made["auth"]
+    assert auth["policies"] == ["default"] and auth["metadata"] == {"who": "hvac"}
+    assert (auth["lease_duration"], auth["renewable"]) == (3600, True)
+    assert auth["token_type"] == "service"
+    data = token.lookup(auth["client_token"])["data"]
+    assert data["display_name"] == "token-robot" and data["meta"] == {"who": "hvac"}
+    assert data["explicit_max_ttl"] == 4 * 3600 and 0 < data["ttl"] <= 3600
+    by_accessor = token.lookup_accessor(auth["accessor"])["data"]
+    assert by_accessor["accessor"] == auth["accessor"] and by_accessor["id"] == ""
+    assert auth["accessor"] in token.list_accessors()["data"]["keys"]
+    mine = as_token(cluster.nodes[0], made)
+    assert mine.auth.token.lookup_self()["data"]["id"] == auth["client_token"]
+    assert mine.lookup_token()["data"]["accessor"] == auth["accessor"]
+    assert mine.auth.token.renew_self(increment="2h")["auth"]["lease_duration"] == 7200
+    assert token.renew(auth["client_token"], increment="30m")["auth"]["lease_duration"] == 1800
+    assert token.renew_accessor(auth["accessor"], increment=60)["auth"]["lease_duration"] == 60
+    assert token.revoke(auth["client_token"]).status_code == 204
+    assert not mine.is_authenticated()
+    with pytest.raises(exceptions.Forbidden, match="bad token"):
+        token.lookup(auth["client_token"])
+    with pytest.raises(exceptions.InvalidRequest):
+        token.renew(auth["client_token"])
+
+
+def test_tokens_end_by_accessor_by_themselves_and_by_their_uses(cluster, client):
+    made = client.auth.token.create(policies=["default"])
+    assert client.auth.token.revoke_accessor(made["auth"]["accessor"]).status_code == 204
+    assert not as_token(cluster.nodes[1], made).is_authenticated()
+    mine = as_token(cluster.nodes[1], client.auth.token.create(policies=["default"]))
+    assert mine.auth.token.revoke_self().status_code == 204
+    assert not mine.is_authenticated()
+    mine = as_token(cluster.nodes[1], client.auth.token.create(policies=["default"], num_uses=2))
+    assert [mine.is_authenticated() for _ in range(3)] == [True, True, False]
+    mine = as_token(cluster.nodes[1], client.auth.token.create(policies=["default"]))
+    mine.logout(revoke_token=True)
+    assert mine.token is None
+
+
+def test_children_end_with_their_parent_unless_they_are_orphans(cluster, client):
+    parent = client.auth.token.create(policies=["root"], ttl="1h")
+    mine = as_token(cluster.nodes[0], parent)
+    child = mine.auth.token.create(policies=["default"])
+    orphan = mine.auth.token.create_orphan(policies=["default"])
+    other = mine.auth.token.create(policies=["default"], no_parent=True)
+    assert orphan["auth"]["orphan"] is True and child["auth"]["orphan"] is False
+    client.auth.token.revoke(parent["auth"]["client_token"])
+    alive = [as_token(cluster.nodes[2], t).is_authenticated() for t in (child, orphan, other)]
+    assert alive == [False, True, True]
+    parent = client.auth.token.create(policies=["root"], ttl="1h")
+    child = as_token(cluster.nodes[0], parent).auth.token.create(policies=["default"])
+    client.auth.token.revoke_and_orphan_children(parent["auth"]["client_token"])
+    assert as_token(cluster.nodes[2], child).auth.token.lookup_self()["data"]["orphan"] is True
+
+
+def test_batch_and_periodic_tokens(cluster, client):
+    batch = client.auth.token.create(policies=["default"], type="batch", ttl="1h")
+    assert batch["auth"]["token_type"] == "batch" and batch["auth"]["accessor"] == ""
+    mine = as_token(cluster.nodes[2], batch)
+    assert mine.auth.token.lookup_self()["data"]["type"] == "batch"
+    with pytest.raises(exceptions.InvalidRequest):
+        mine.auth.token.renew_self()
+    periodic = client.auth.token.create(policies=["default"], period="1h")
+    renewed = as_token(cluster.nodes[2], periodic).auth.token.renew_self()
+    assert renewed["auth"]["lease_duration"] == 3600
+
+
+def test_roles_of_tokens(client):
+    token = client.auth.token
+    assert token.create_or_update_role("hvac", allowed_policies="default,app", orphan=True,
+                                       token_period="1h", path_suffix="tail").status_code == 204
+    role = token.read_role("hvac")["data"]
+    assert role["allowed_policies"] == ["default", "app"] and role["orphan"] is True
+    assert token.list_roles()["data"]["keys"] == ["hvac"]
+    made = token.create(role_name="hvac", policies=["default"])
+    assert made["auth"]["orphan"] is True and made["auth"]["lease_duration"] == 3600
+    assert token.delete_role("hvac").status_code == 204
+    with pytest.raises(exceptions.InvalidPath):
+        token.read_role("hvac")
+    assert token.tidy().status_code in (202, 204)
+
+
+def test_key_value_version_1(client):
+    v1 = client.secrets.kv.v1
+    at = {"mount_point": "kv"}
+    for n, method in ((1, "POST"), (2, "PUT")):
+        put = v1.create_or_update_secret("hvac/a", {"n": n, "s": "ü"}, method=method, **at)
+        assert put.status_code == 204
+    assert v1.create_or_update_secret("hvac/b/c", {"x": [True, None]}, **at).status_code == 204
+    read = v1.read_secret("hvac/a", **at)
+    assert read["data"] == {"n": 2, "s": "ü"} and read["lease_duration"] == 2764800
+    assert v1.list_secrets("hvac", **at)["data"]["keys"] == ["a", "b/"]
+    assert v1.delete_secret("hvac/a", **at).status_code == 204
+    with pytest.raises(exceptions.InvalidPath):
+        v1.read_secret("hvac/a", **at)
+    with pytest.raises(exceptions.InvalidPath):
+        v1.list_secrets("hvac/nothing", **at)
+
+
+def test_key_value_version_2_writes_reads_and_lists(v2):
+    assert v2.create_or_update_secret("hvac/a", {"n": 1})["data"]["version"] == 1
+    assert v2.create_or_update_secret("hvac/a", {"n": 2}, cas=1)["data"]["version"] == 2
+    with pytest.raises(exceptions.InvalidRequest, match="check-and-set"):
+        v2.create_or_update_secret("hvac/a", {"n": 3}, cas=1)
+    v2.create_or_update_secret("hvac/b/c", {"x": "y"}, cas=0)
+    assert v2.read_secret("hvac/a")["data"]["data"] == {"n": 2}
+    read = v2.read_secret_version("hvac/a", version=1, raise_on_deleted_version=True)["data"]
+    assert read["data"] == {"n": 1} and read["metadata"]["version"] == 1
+    assert v2.list_secrets("hvac")["data"]["keys"] == ["a", "b/"]
+    with pytest.raises(exceptions.InvalidPath):
+        v2.read_secret("hvac/none")
+    with pytest.raises(exceptions.InvalidPath):
+        v2.list_secrets("hvac/none")
+
+
+def test_key_value_version_2_patches(v2):
+    with pytest.raises(exceptions.InvalidPath):
+        v2.patch("hvac/patch", {"a": 1})
+    v2.create_or_update_secret("hvac/patch", {"a": 1, "b": 2})
+    assert v2.patch("hvac/patch", {"b": 3, "c": 4})["data"]["version"] == 2
+    assert v2.read_secret("hvac/patch")["data"]["data"] == {"a": 1, "b": 3, "c": 4}
+
+
+def test_key_value_version_2_deletes_undeletes_and_destroys(v2):
+    for n in range(1, 4):
+        v2.create_or_update_secret("hvac/del", {"n": n})
+    assert v2.delete_latest_version_of_secret("hvac/del").status_code == 204
+    with pytest.raises(exceptions.InvalidPath):
+        v2.read_secret_version("hvac/del", raise_on_deleted_version=True)
+    gone = v2.read_secret_version("hvac/del", raise_on_deleted_version=False)["data"]
+    assert gone["data"] is None and gone["metadata"]["deletion_time"]
+    assert v2.delete_secret_versions("hvac/del", [1]).status_code == 204
+    assert v2.undelete_secret_versions("hvac/del", [1, 3]).status_code == 204
+    assert v2.read_secret("hvac/del")["data"]["data"] == {"n": 3}
+    assert v2.destroy_secret_versions("hvac/del", [1, 2]).status_code == 204
+    versions = v2.read_secret_metadata("hvac/del")["data"]["versions"]
+    assert [versions[str(n)]["destroyed"] for n in (1, 2, 3)] == [True, True, False]
+    assert v2.delete_metadata_and_all_versions("hvac/del").status_code == 204
+    with pytest.raises(exceptions.InvalidPath):
+        v2.read_secret_metadata("hvac/del")
+
+
+def test_key_value_version_2_settings(client, v2):
+    client.sys.enable_secrets_engine("kv", path="hvac-v2", options={"version": "2"})
+    at = {"mount_point": "hvac-v2"}
+    done = v2.configure(max_versions=3, cas_required=True, delete_version_after="1h", **at)
+    assert done.status_code == 204
+    config = v2.read_configuration(**at)["data"]
+    assert config == {"max_versions": 3, "cas_required": True, "delete_version_after": "1h0m0s"}
+    with pytest.raises(exceptions.InvalidRequest, match="check-and-set"):
+        v2.create_or_update_secret("a", {"n": 0}, **at)
+    for n in range(5):
+        v2.create_or_update_secret("a", {"n": n}, cas=n, **at)
+    data = v2.read_secret_metadata("a", **at)["data"]
+    assert sorted(data["versions"]) == ["3", "4", "5"] and data["oldest_version"] == 3
+    assert v2.update_metadata("a", max_versions=2, cas_required=True, delete_version_after="30m",
+                              custom_metadata={"owner": "hvac"}, **at).status_code == 204
+    data = v2.read_secret_metadata("a", **at)["data"]
+    assert data["custom_metadata"] == {"owner": "hvac"} and data["max_versions"] == 2
+    assert data["delete_version_after"] == "30m0s"
+    client.sys.disable_secrets_engine("hvac-v2")
+
+
+def test_generic_calls_and_the_cubbyhole(cluster, client):
+    assert client.write("cubbyhole/a/b", x="1").status_code == 204
+    assert client.write_data("cubbyhole/c", data={"path": "p"}).status_code == 204
+    assert client.read("cubbyhole/a/b")["data"] == {"x": "1"}
+    assert client.list("cubbyhole")["data"]["keys"] == ["a/", "c"]
+    other = as_token(cluster.nodes[0], client.auth.token.create(policies=["default"]))
+    assert other.read("cubbyhole/a/b") is None and other.list("cubbyhole") is None
+    client.delete("cubbyhole/a/b")
+    assert client.read("cubbyhole/a/b") is None
+    assert client.list("cubbyhole")["data"]["keys"] == ["c"]
+    client.write_data("secret/data/hvac/generic", data={"data": {"a": 1}})
+    assert client.read("secret/data/hvac/generic")["data"]["data"] == {"a": 1}
+    with pytest.raises(exceptions.InvalidPath):
+        client.write("nowhere/x", a="b")
+
+
+def test_answers_are_wrapped_and_unwrapped_once(cluster, client):
+    wrapped = client.sys.wrap({"secret": "inside"}, ttl=120)["wrap_info"]
+    assert wrapped["ttl"] == 120
+    assert client.sys.unwrap(wrapped["token"])["data"] == {"secret": "inside"}
+    with pytest.raises(exceptions.InvalidRequest):
+        client.sys.unwrap(wrapped["token"])
+    created = client.auth.token.create(policies=["default"], wrap_ttl="60s")
+    assert created["auth"] is None and created["wrap_info"]["wrapped_accessor"]
+    bearer = connect(cluster.nodes[0], created["wrap_info"]["token"])
+    auth = bearer.sys.unwrap()["auth"]
+    assert auth["accessor"] == created["wrap_info"]["wrapped_accessor"]
+    assert connect(cluster.nodes[1], auth["client_token"]).is_authenticated()
+    client.write_data("cubbyhole/wrap", data={"k": "v"})
+    info = client.read("cubbyhole/wrap", wrap_ttl="1m")["wrap_info"]
+    assert client.sys.unwrap(info["token"])["data"] == {"k": "v"}
+    created = client.auth.token.create(policies=["default"], wrap_ttl="60s")
+    hole = connect(cluster.nodes[2])
+    hole.auth_cubbyhole(created["wrap_info"]["token"])
+    assert hole.is_authenticated()
+
+
+def test_members_are_shown_and_removed():
+    with Cluster(size=3) as made:
+        client = connect(made.active(), made.token)
+        servers = client.sys.read_raft_config()["data"]["config"]["servers"]
+        assert sorted(s["node_id"] for s in servers) == ["node1", "node2", "node3"]
+        assert len([s for s in servers if s["leader"]]) == 1
+        victim = made.standbys()[0]
+        victim.stop()
+        assert client.sys.remove_raft_node(victim.name).status_code == 204
+        servers = client.sys.read_raft_config()["data"]["config"]["servers"]
+        assert victim.name not in [s["node_id"] for s in servers]
+
+
+def test_errors_are_of_upstreams_kinds(client):
+    with pytest.raises(exceptions.UnexpectedError, match="unsupported operation"):
+        client.adapter.post("/v1/sys/key-status")
+    with pytest.raises(exceptions.InvalidRequest):
+        client.adapter.request("post", "/v1/sys/policy/x", data=b"{", headers={})
+    with pytest.raises(exceptions.InvalidPath, match="no handler for route"):
+        client.adapter.get("/v1/nowhere/x")
