@@ -55,8 +55,8 @@ struct req {
     struct token_cache *tokens;     /* the worker's; NULL: none */
     const char *ns;                 /* id of the namespace */
     const char *request_id;         /* UUID */
-    enum http_method method;        /* METHOD_LIST also for GET ?list=true */
-    struct bytes path;              /* below "/v1/" */
+    enum http_method method; /* METHOD_LIST also for GET ?list=true, METHOD_OPTIONS for ?help=1 */
+    struct bytes path;       /* below "/v1/" */
     const struct text_value *data;  /* body, or query of a read; an object, never NULL */
     const struct text_value *query; /* an object, never NULL */
     struct route_params params;
@@ -70,6 +70,8 @@ struct req {
     struct req_cleanup *cleanups;
     struct bytes rest;   /* the path below the API or mount */
     enum status matched; /* of the tables */
+    bool help;           /* ?help=1: what the path is about, not what is there … */
+    bool help_open;      /* … and every valid token may ask it */
     unsigned allowed;    /* methods, after ST_UNSUPPORTED */
 };
 

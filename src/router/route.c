@@ -9,7 +9,7 @@ static bool is_word(uint8_t c)
 }
 
 /* Word characters, inside also '-' and '.'. */
-static bool is_name(struct bytes segment)
+bool route_is_name(struct bytes segment)
 {
     if (segment.len == 0 || !is_word(segment.data[0]) || !is_word(segment.data[segment.len - 1]))
         return false;
@@ -63,7 +63,7 @@ static enum status fit(const char *pattern, const char *path, struct arena *aren
         struct bytes want = segment_at(pattern), have = segment_at(path);
         if (want.len == 0 || have.len == 0)
             return want.len == have.len ? ST_OK : ST_NOT_FOUND;
-        if (*pattern != ':' ? !bytes_eq(want, have) : !is_name(have))
+        if (*pattern != ':' ? !bytes_eq(want, have) : !route_is_name(have))
             return ST_NOT_FOUND;
         if (*pattern == ':')
             TRY(param_add(ret_params, arena, bytes_from(want, 1), have));

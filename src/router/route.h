@@ -36,6 +36,7 @@ enum route_flag {
     ROUTE_FREE_BODY = 1 << 9,       /* any field is welcome */
     ROUTE_ANY_TOKEN = 1 << 10,      /* every valid token may; the handler judges the rest */
     ROUTE_TOKEN_OPTIONAL = 1 << 11, /* nor is one needed; one that is sent must be valid */
+    ROUTE_ASTRAY = 1 << 12,         /* only tells people that the path is another one */
 };
 
 struct route {
@@ -53,6 +54,10 @@ struct route {
     unsigned caps;  /* enum cap; 0: what the method implies */
     unsigned flags; /* enum route_flag */
     const struct schema *body, *reply;
+    /* What a reply written by hand looks like, as in shape.h; NULL with no `reply`: none, or of a
+     * listing its keys. */
+    const char *shape;
+    const char *statuses; /* of such a reply, where it is not 200 alone: "200 429" */
     const char *help;
 };
 
@@ -83,6 +88,9 @@ NODISCARD enum status route_match(const struct route_api *api, enum http_method 
                                   struct bytes path, struct arena *arena,
                                   const struct route **ret_route, struct route_params *ret_params,
                                   unsigned *ret_allowed);
+
+/* Whether ":name" takes the segment. */
+bool route_is_name(struct bytes segment);
 
 /* "GET, LIST, PUT" for such bits. */
 void route_methods_text(unsigned allowed, char ret_text[ROUTE_METHODS_TEXT]);

@@ -1,6 +1,7 @@
 #include "router/stages.h"
 #include "auth/namespace.h"
 #include "router/body.h"
+#include "router/openapi.h"
 #include "router/path.h"
 #include "router/wrap.h"
 
@@ -12,28 +13,46 @@ static struct bytes header_either(const struct router_call *call, const char *ou
     return value.data != NULL ? value : call->header(call, theirs);
 }
 
-static enum status read_list_flag(struct req *req)
+static enum status read_flag(struct req *req, const char *name, bool *ret_wanted)
 {
-    const struct text_value *list = text_get(req->query, "list");
-    bool wanted = false;
-    if (list == NULL)
+    const struct text_value *v = text_get(req->query, name);
+    *ret_wanted = false;
+    if (v == NULL)
         return ST_OK;
-    if (list->kind != TEXT_STRING || text_bool_parse(list->text, &wanted) != ST_OK)
-        return req_fail(req, ST_INVALID, "list: true or false is expected");
-    if (wanted)
-        req->method = METHOD_LIST;
+    if (v->kind != TEXT_STRING || text_bool_parse(v->text, ret_wanted) != ST_OK)
+        return req_fail(req, ST_INVALID, "%s: true or false is expected", name);
     return ST_OK;
 }
 
-/* A listing is of a folder: its path ends in '/'. */
-static enum status add_slash(struct req *req)
+/* What a GET is besides a read. */
+static enum status read_get_flags(struct req *req)
 {
-    if (req->path.len == 0 || req->path.data[req->path.len - 1] == '/')
-        return ST_OK;
-    const char *path = arena_format(req->arena, "%s/", (const char *)req->path.data);
-    if (path == NULL)
-        return ST_NOMEM;
-    req->path = bytes_str(path);
+    bool list, scan;
+    TRY(read_flag(req, "help", &req->help));
+    TRY(read_flag(req, "list", &list));
+    TRY(read_flag(req, "scan", &scan));
+    if (req->help)
+        req->method = METHOD_OPTIONS;
+    else if (list && scan)
+        return req_fail(req, ST_INVALID, "list and scan exclude each other");
+    else if (list)
+        req->method = METHOD_LIST;
+    else if (scan)
+        return req_fail(req, ST_UNSUPPORTED, "1 error occurred:\n\t* unsupported operation\n\n");
+    return ST_OK;
+}
+
+/* The path as a folder: it ends in '/'. */
+static enum status folder_of(const struct req *req, struct bytes *ret_path)
+{
+    struct bytes path = req->path;
+    if (path.len != 0 && path.data[path.len - 1] != '/') {
+        const char *text = arena_format(req->arena, "%s/", (const char *)path.data);
+        if (text == NULL)
+            return ST_NOMEM;
+        path = bytes_str(text);
+    }
+    *ret_path = path;
     return ST_OK;
 }
 
@@ -42,7 +61,7 @@ static enum status read_method(struct req *req, const struct router_call *call)
     bool slash = req->path.len > 0 && req->path.data[req->path.len - 1] == '/';
     req->method = call->method;
     switch (call->method) {
-    case METHOD_GET: TRY(read_list_flag(req)); break;
+    case METHOD_GET: TRY(read_get_flags(req)); break;
     case METHOD_POST:
     case METHOD_PUT:
     case METHOD_PATCH:
@@ -51,7 +70,7 @@ static enum status read_method(struct req *req, const struct router_call *call)
         break;
     default: break;
     }
-    return req->method == METHOD_LIST ? add_slash(req) : ST_OK;
+    return req->method == METHOD_LIST ? folder_of(req, &req->path) : ST_OK;
 }
 
 /* The API that stands at a fixed path, NULL where mounts decide. */
@@ -73,7 +92,7 @@ static bool serves(const struct route_api *api, const struct mount *mount)
     return api->version == NULL || strcmp(api->version, version != NULL ? version : "1") == 0;
 }
 
-static const struct route_api *find_engine(const struct router *router, const struct mount *mount)
+const struct route_api *stage_engine(const struct router *router, const struct mount *mount)
 {
     for (size_t i = 0; i < router->options.n_apis; i++) {
         const struct route_api *api = router->options.apis[i];
@@ -83,8 +102,35 @@ static const struct route_api *find_engine(const struct router *router, const st
     return NULL;
 }
 
+static const struct route help_route = {
+    .method = METHOD_GET,
+    .handler = openapi_help,
+    .flags = ROUTE_BARE,
+};
+
+/* Of a path that needs no token, or any, everybody with a token may read the help. */
+static enum status match_help(struct req *req)
+{
+    static const enum http_method methods[] = {METHOD_GET, METHOD_POST};
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+        enum status st = route_match(req->api, methods[i], req->rest, req->arena, &req->route,
+                                     &req->params, &req->allowed);
+        if (st == ST_NOMEM)
+            return st;
+        if (st == ST_OK &&
+            (req->route->auth == AUTH_NONE || (req->route->flags & ROUTE_ANY_TOKEN) != 0))
+            req->help_open = true;
+    }
+    req->params.n = 0;
+    req->route = &help_route;
+    req->matched = ST_OK;
+    return ST_OK;
+}
+
 static enum status match(struct req *req)
 {
+    if (req->help)
+        return match_help(req);
     enum status st = route_match(req->api, req->method, req->rest, req->arena, &req->route,
                                  &req->params, &req->allowed);
     if (st == ST_NOMEM)
@@ -106,10 +152,13 @@ enum status stage_target(struct req *req, const struct router *router,
     TRY(read_method(req, call));
     if (auth_namespace_find(ns, &req->ns) != ST_OK)
         return req_fail(req, ST_NOT_FOUND, "namespace not found");
-    req->api = find_fixed(router, req->path);
+    struct bytes path = req->path;
+    if (req->help)
+        TRY(folder_of(req, &path)); /* "sys" is about all of "sys/" */
+    req->api = find_fixed(router, path);
     if (req->api == NULL)
         return ST_OK;
-    req->rest = bytes_from(req->path, strlen(req->api->prefix));
+    req->rest = bytes_from(req->path, MIN(req->path.len, strlen(req->api->prefix)));
     TRY(match(req));
     return wrap_check(req);
 }
@@ -126,7 +175,7 @@ enum status stage_route(struct req *req, const struct router *router)
     req->api = NULL;
     enum status st = mount_find(req->txn, req->ns, req->path, mount);
     if (st == ST_OK)
-        req->api = find_engine(router, mount);
+        req->api = stage_engine(router, mount);
     if (st == ST_NOT_FOUND || (st == ST_OK && req->api == NULL)) {
         req->matched = ST_NOT_FOUND;
         return ST_OK;
@@ -241,6 +290,10 @@ enum status stage_authorise(struct req *req)
         return ST_OK;
     ASSERT(req->token != NULL);
     TRY(req_acl(req, &req->token->policies, &req->acl));
+    if (req->help) {
+        bool may = req->help_open || acl_capabilities(req->acl, req->path) != 0;
+        return !may ? ST_DENIED : req->matched != ST_OK ? refuse_unmatched(req) : ST_OK;
+    }
     if (req->matched != ST_OK) /* only those who might do it learn what is missing */
         return may_unmatched(req) ? refuse_unmatched(req) : ST_DENIED;
     if ((req->route->flags & ROUTE_ANY_TOKEN) != 0)

@@ -14,6 +14,9 @@ NODISCARD enum status stage_target(struct req *req, const struct router *router,
  * the state. */
 NODISCARD enum status stage_route(struct req *req, const struct router *router);
 
+/* The tables of a mount's engine; NULL: this program has none such. */
+const struct route_api *stage_engine(const struct router *router, const struct mount *mount);
+
 /* Whether the call carries a token at all. */
 bool stage_has_bearer(const struct router_call *call);
 /* The token that came with the call; empty: none. */

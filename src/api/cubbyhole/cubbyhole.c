@@ -75,6 +75,7 @@ static const struct route cubby_routes[] = {
     {.method = METHOD_GET,
      .path = "*path",
      .handler = cubby_read,
+     .shape = "obj",
      .help = "Read the object at a path of the token's own tree."},
     {.method = METHOD_LIST,
      .path = "*path",

@@ -67,6 +67,7 @@ static const struct route kv_routes[] = {
     {.method = METHOD_GET,
      .path = "*path",
      .handler = kv_read,
+     .shape = "obj",
      .help = "Read the object at a path. lease_duration is its member `ttl` or `lease`, a hint."},
     {.method = METHOD_LIST,
      .path = "*path",

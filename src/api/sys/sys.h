@@ -86,4 +86,11 @@ NODISCARD enum status sys_unwrap(struct req *req);
 NODISCARD enum status sys_rewrap(struct req *req);
 NODISCARD enum status sys_wrapping_lookup(struct req *req);
 
+/* sys_openapi.c */
+struct sys_openapi {
+    bool generic_mount_paths;
+};
+extern const struct schema sys_openapi_schema;
+NODISCARD enum status sys_openapi(struct req *req);
+
 #endif

@@ -1,12 +1,27 @@
 #include "api/sys/sys.h"
 #include "api/sys/sys_mounts.h"
 
+#define HEALTH_SHAPE                                                                            \
+    "{initialized:bool sealed:bool standby:bool performance_standby:bool "                      \
+    "replication_performance_mode:str replication_dr_mode:str server_time_utc:int version:str " \
+    "cluster_name?:str cluster_id?:str}"
+#define LEADER_SHAPE                                                    \
+    "{ha_enabled:bool is_self:bool active_time:str leader_address:str " \
+    "leader_cluster_address:str performance_standby:bool "              \
+    "performance_standby_last_remote_wal:int raft_committed_index:int raft_applied_index:int}"
+#define SEAL_SHAPE                                                                           \
+    "{type:str initialized:bool sealed:bool t:int n:int progress:int nonce:str version:str " \
+    "build_date:str migration:bool recovery_seal:bool storage_type:str cluster_name?:str "   \
+    "cluster_id?:str}"
+
 static const struct route sys_routes[] = {
     {.method = METHOD_GET,
      .path = "health",
      .handler = sys_health,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE | ROUTE_HEAD,
+     .shape = HEALTH_SHAPE,
+     .statuses = "200 429 472 473 474 501 503 530",
      .help = "What this node can do, told by the status: 200 active, 473 answers reads, 429 "
              "standby, 503 sealed, 501 not initialised. The query may name other codes."},
     {.method = METHOD_GET,
@@ -14,12 +29,14 @@ static const struct route sys_routes[] = {
      .handler = sys_leader,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE,
+     .shape = LEADER_SHAPE,
      .help = "Which node is active."},
     {.method = METHOD_GET,
      .path = "seal-status",
      .handler = sys_seal_status,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE,
+     .shape = SEAL_SHAPE,
      .help = "Whether this node is sealed, and how it unseals."},
     {.method = METHOD_POST,
      .path = "unseal",
@@ -27,6 +44,7 @@ static const struct route sys_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE,
      .body = &sys_unseal_schema,
+     .shape = SEAL_SHAPE,
      .help = "Give this node one key share, or forget those given. Enough of them unseal it. With "
              "a seal that opens by itself the shares are those of the recovery key, and unseal a "
              "node that was sealed on request."},
@@ -51,6 +69,7 @@ static const struct route sys_routes[] = {
      .path = "key-status",
      .handler = sys_key_status,
      .flags = ROUTE_TOP_LEVEL,
+     .shape = "{term:int install_time:str encryptions:int}",
      .help = "The key that values are encrypted with: its term, since when, and how often it was "
              "used, as far as uses were granted to the nodes."},
     {.method = METHOD_GET,
@@ -58,6 +77,7 @@ static const struct route sys_routes[] = {
      .handler = sys_init_read,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE,
+     .shape = "{initialized:bool}",
      .help = "Whether the cluster was initialised."},
     {.method = METHOD_POST,
      .path = "init",
@@ -65,11 +85,14 @@ static const struct route sys_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_LEADER | ROUTE_BARE,
      .body = &sys_init_schema,
+     .shape = "{keys:[str] keys_base64:[str] recovery_keys?:[str] recovery_keys_base64?:[str] "
+              "root_token:str}",
      .help = "Initialise the cluster, once: makes its keys and the root token."},
     {.method = METHOD_GET,
      .path = "metrics",
      .handler = sys_metrics,
      .flags = ROUTE_NODE | ROUTE_OPEN_METRICS,
+     .shape = "text",
      .help = "Metrics in Prometheus' text format."},
     {.method = METHOD_POST,
      .path = "step-down",
@@ -81,6 +104,8 @@ static const struct route sys_routes[] = {
      .path = "storage/raft/configuration",
      .handler = sys_raft_configuration,
      .flags = ROUTE_ACTIVE,
+     .shape = "{config:{index:int servers:[{node_id:str address:str leader:bool "
+              "protocol_version:str voter:bool raft_id:str}]}}",
      .help = "The members of the cluster."},
     {.method = METHOD_POST,
      .path = "storage/raft/remove-peer",
@@ -93,11 +118,14 @@ static const struct route sys_routes[] = {
      .path = "internal/state",
      .handler = sys_state,
      .flags = ROUTE_NODE,
+     .shape = "{name:str version:int root_version:int merkle_root:str term:int committed_index:int "
+              "applied_index:int cluster_time_ms:int}",
      .help = "Version, Merkle root and log indexes of this node."},
     {.method = METHOD_GET,
      .path = "internal/ui/mounts",
      .handler = sys_ui_mounts,
      .flags = ROUTE_ANY_TOKEN | ROUTE_TOKEN_OPTIONAL,
+     .shape = "{secret:{*:obj} auth:{*:obj}}",
      .help = "Mounts the token can use; without a token those that are listed to everybody."},
     {.method = METHOD_GET,
      .path = "internal/ui/mounts/*path",
@@ -110,6 +138,7 @@ static const struct route sys_routes[] = {
      .path = "mounts",
      .handler = sys_mounts_list,
      .flags = ROUTE_TOP_LEVEL,
+     .shape = "{*:obj}",
      .help = "All secrets engines: an object with a member for each path."},
     {.method = METHOD_GET,
      .path = "mounts/*path/tune",
@@ -155,6 +184,7 @@ static const struct route sys_routes[] = {
      .path = "auth",
      .handler = sys_auth_list,
      .flags = ROUTE_TOP_LEVEL,
+     .shape = "{*:obj}",
      .help = "All auth methods: an object with a member for each path."},
     {.method = METHOD_GET,
      .path = "auth/*path/tune",
@@ -224,18 +254,21 @@ static const struct route sys_routes[] = {
      .handler = sys_capabilities,
      .flags = ROUTE_READS | ROUTE_TOP_LEVEL,
      .body = &sys_capabilities_schema,
+     .shape = "{*:[str]}",
      .help = "What a token may do at some paths."},
     {.method = METHOD_POST,
      .path = "capabilities-accessor",
      .handler = sys_capabilities_accessor,
      .flags = ROUTE_READS | ROUTE_TOP_LEVEL,
      .body = &sys_capabilities_schema,
+     .shape = "{*:[str]}",
      .help = "What the token with an accessor may do at some paths."},
     {.method = METHOD_POST,
      .path = "capabilities-self",
      .handler = sys_capabilities_self,
      .flags = ROUTE_READS | ROUTE_TOP_LEVEL,
      .body = &sys_capabilities_schema,
+     .shape = "{*:[str]}",
      .help = "What the token of the request may do at some paths."},
     {.method = METHOD_GET,
      .path = "internal/ui/resultant-acl",
@@ -246,18 +279,21 @@ static const struct route sys_routes[] = {
      .path = "wrapping/wrap",
      .handler = sys_wrap,
      .flags = ROUTE_FREE_BODY,
+     .shape = "obj",
      .help = "Wrap what is said here: it is the answer that the wrapping header asks to keep."},
     {.method = METHOD_POST,
      .path = "wrapping/unwrap",
      .handler = sys_unwrap,
      .auth = AUTH_NONE,
      .body = &sys_wrapping_schema,
+     .shape = "json",
      .help = "What a wrapping token keeps, once. The token is all the authority that is asked."},
     {.method = METHOD_POST,
      .path = "wrapping/rewrap",
      .handler = sys_rewrap,
      .auth = AUTH_NONE,
      .body = &sys_wrapping_schema,
+     .shape = "json",
      .help = "Exchange a wrapping token for a new one that keeps the same."},
     {.method = METHOD_POST,
      .path = "wrapping/lookup",
@@ -265,13 +301,23 @@ static const struct route sys_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_READS,
      .body = &sys_wrapping_schema,
+     .shape = "{creation_ttl:int creation_time:str creation_path:str}",
      .help = "How a wrapping token came to be; it is not used up."},
     {.method = METHOD_GET,
      .path = "wrapping/lookup",
      .handler = sys_wrapping_lookup,
      .auth = AUTH_NONE,
      .body = &sys_wrapping_schema,
+     .shape = "{creation_ttl:int creation_time:str creation_path:str}",
      .help = "How a wrapping token came to be; it is not used up."},
+    {.method = METHOD_GET,
+     .path = "internal/specs/openapi",
+     .handler = sys_openapi,
+     .flags = ROUTE_BARE | ROUTE_ANY_TOKEN | ROUTE_TOKEN_OPTIONAL,
+     .body = &sys_openapi_schema,
+     .shape = "obj",
+     .help = "This API as an OpenAPI document, with the mounts the token can use; without a token "
+             "those that are listed to everybody."},
 };
 
 const struct route_api sys_api = {

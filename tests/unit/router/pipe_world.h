@@ -133,7 +133,7 @@ static int close_world(void **ctx)
     return 0;
 }
 
-static void assert_count(const char *wanted)
+static inline void assert_count(const char *wanted)
 {
     struct arena arena = {0};
     struct state_txn txn;
@@ -148,7 +148,7 @@ static void assert_count(const char *wanted)
     arena_done(&arena);
 }
 
-static void someone_else_counts(struct world *world)
+static inline void someone_else_counts(struct world *world)
 {
     struct rlog_txn_builder b = {0};
     CLEANUP(buf_done) struct buf encoded = {0};

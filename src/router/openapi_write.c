@@ -1,0 +1,508 @@
+#include "router/openapi_parts.h"
+#include "router/router.h"
+#include "router/shape.h"
+
+#define REF_ERROR "#/components/responses/Error"
+
+const char *openapi_verb(const struct route *route)
+{
+    static const char *const verbs[METHODS] = {
+        [METHOD_GET] = "get",   [METHOD_LIST] = "get",        [METHOD_POST] = "post",
+        [METHOD_PUT] = "put",   [METHOD_PATCH] = "patch",     [METHOD_DELETE] = "delete",
+        [METHOD_HEAD] = "head", [METHOD_OPTIONS] = "options",
+    };
+    return verbs[route->method];
+}
+
+/* Small pieces */
+
+static void put_type(struct text_writer *w, const char *type)
+{
+    text_open_object(w);
+    text_member_str(w, "type", type);
+    text_close(w);
+}
+
+static void put_ref(struct text_writer *w, const char *ref)
+{
+    text_open_object(w);
+    text_member_str(w, "$ref", ref);
+    text_close(w);
+}
+
+static void open_member(struct text_writer *w, const char *name)
+{
+    text_key(w, name);
+    text_open_object(w);
+}
+
+/* The next "{name}" of a template at *at. */
+static bool next_param(const char **at, struct bytes *ret_name)
+{
+    const char *open = strchr(*at, '{');
+    if (open == NULL)
+        return false;
+    size_t n = strcspn(open + 1, "}");
+    *ret_name = bytes_of(open + 1, n);
+    *at = open + 1 + n;
+    return true;
+}
+
+static bool in_path(void *ctx, const char *name)
+{
+    const struct docs_op *op = ctx;
+    const char *at = op->path;
+    struct bytes param;
+    while (next_param(&at, &param))
+        if (text_is(param, name))
+            return true;
+    return false;
+}
+
+/* Parameters */
+
+static void put_param(struct text_writer *w, struct bytes name, const char *in, bool required)
+{
+    text_key(w, "name");
+    text_put_bytes(w, name);
+    text_member_str(w, "in", in);
+    if (required)
+        text_member_bool(w, "required", true);
+}
+
+static bool takes_the_rest(const struct docs_op *op, struct bytes name)
+{
+    const char *star = strchr(op->route->path, '*');
+    return star != NULL && strncmp(star + 1, (const char *)name.data, name.len) == 0;
+}
+
+static void put_path_params(const struct docs_op *op, struct text_writer *w)
+{
+    const char *at = op->path;
+    struct bytes name;
+    bool any = false;
+    while (next_param(&at, &name)) {
+        if (!any) {
+            text_key(w, "parameters");
+            text_open_list(w);
+        }
+        any = true;
+        text_open_object(w);
+        put_param(w, name, "path", true);
+        if (takes_the_rest(op, name))
+            text_member_str(w, "description", "May hold slashes.");
+        text_key(w, "schema");
+        put_type(w, "string");
+        text_close(w);
+    }
+    if (any)
+        text_close(w);
+}
+
+static void put_list_params(const struct docs_op *op, struct text_writer *w)
+{
+    text_open_object(w);
+    put_param(w, BYTES("list"), "query", true);
+    text_member_str(w, "description", "Or the method LIST without it.");
+    open_member(w, "schema");
+    text_member_str(w, "type", "string");
+    text_key(w, "enum");
+    text_open_list(w);
+    text_put_str(w, "true");
+    text_close(w);
+    text_close(w);
+    text_close(w);
+    if (strchr(op->route->path, '*') == NULL)
+        return;
+    text_open_object(w);
+    put_param(w, BYTES("after"), "query", false);
+    text_member_str(w, "description", "The name behind which the listing begins.");
+    text_key(w, "schema");
+    put_type(w, "string");
+    text_close(w);
+    text_open_object(w);
+    put_param(w, BYTES("limit"), "query", false);
+    text_member_str(w, "description", "How many names at most.");
+    text_key(w, "schema");
+    put_type(w, "integer");
+    text_close(w);
+}
+
+static void put_query_params(const struct docs_op *op, struct text_writer *w)
+{
+    const struct route *route = op->route;
+    bool reads = route->method == METHOD_GET || route->method == METHOD_LIST ||
+                 route->method == METHOD_DELETE;
+    const struct schema *query = reads ? route->body : NULL;
+    if (route->method != METHOD_LIST && (query == NULL || query->n == 0))
+        return;
+    text_key(w, "parameters");
+    text_open_list(w);
+    if (route->method == METHOD_LIST)
+        put_list_params(op, w);
+    for (size_t i = 0; query != NULL && i < query->n; i++) {
+        const struct field *f = &query->fields[i];
+        if (in_path((void *)(uintptr_t)op, f->name))
+            continue;
+        text_open_object(w);
+        put_param(w, bytes_str(f->name), "query", f->required);
+        text_key(w, "schema");
+        shape_write_field(f, w);
+        text_close(w);
+    }
+    text_close(w);
+}
+
+/* Bodies */
+
+static void put_body(const struct docs_op *op, struct text_writer *w)
+{
+    const struct route *route = op->route;
+    bool writes = route->method == METHOD_POST || route->method == METHOD_PATCH;
+    bool free_body = (route->flags & ROUTE_FREE_BODY) != 0;
+    if (!writes || (route->body == NULL && !free_body))
+        return;
+    open_member(w, "requestBody");
+    open_member(w, "content");
+    open_member(w, route->method == METHOD_PATCH ? "application/merge-patch+json"
+                                                 : "application/json");
+    text_key(w, "schema");
+    if (route->body != NULL)
+        shape_write_fields(route->body, false, in_path, (void *)(uintptr_t)op, w);
+    else
+        put_type(w, "object");
+    text_close(w);
+    text_close(w);
+    text_close(w);
+}
+
+static void put_data(const struct route *route, const char *shape, struct text_writer *w)
+{
+    const char *type = shape != NULL ? shape_type(shape) : NULL;
+    if (route->reply != NULL) {
+        shape_write_fields(route->reply, true, NULL, NULL, w);
+    } else if (type != NULL) {
+        shape_write(type, w);
+    } else {
+        text_open_object(w);
+        text_member_str(w, "type", "object");
+        text_member_bool(w, "nullable", true);
+        text_member_int(w, "maxProperties", 0);
+        text_close(w);
+    }
+}
+
+static const char *const envelope_members[] = {
+    "request_id", "lease_id", "renewable", "lease_duration", "data",
+    "wrap_info",  "warnings", "auth",      "mount_type",
+};
+
+static void put_nullable_ref(struct text_writer *w, const char *name, const char *ref)
+{
+    open_member(w, name);
+    text_member_str(w, "type", "object");
+    text_member_bool(w, "nullable", true);
+    text_key(w, "allOf");
+    text_open_list(w);
+    put_ref(w, ref);
+    text_close(w);
+    text_close(w);
+}
+
+/* `top`: the members of data may stand beside it. */
+static void put_envelope(const struct route *route, const char *shape, bool top,
+                         struct text_writer *w)
+{
+    text_open_object(w);
+    text_member_str(w, "type", "object");
+    text_key(w, "required");
+    text_open_list(w);
+    for (size_t i = 0; i < ARRAY_LEN(envelope_members); i++)
+        text_put_str(w, envelope_members[i]);
+    text_close(w);
+    open_member(w, "properties");
+    text_key(w, "request_id");
+    put_type(w, "string");
+    text_key(w, "lease_id");
+    put_type(w, "string");
+    text_key(w, "renewable");
+    put_type(w, "boolean");
+    text_key(w, "lease_duration");
+    put_type(w, "integer");
+    text_key(w, "data");
+    put_data(route, shape, w);
+    put_nullable_ref(w, "wrap_info", "#/components/schemas/WrapInfo");
+    text_key(w, "warnings");
+    shape_write("[str]~", w);
+    if (shape != NULL && shape_has(shape, "auth")) {
+        text_key(w, "auth");
+        put_ref(w, "#/components/schemas/Auth");
+    } else {
+        put_nullable_ref(w, "auth", "#/components/schemas/Auth");
+    }
+    text_key(w, "mount_type");
+    put_type(w, "string");
+    text_close(w);
+    text_member_bool(w, "additionalProperties", top);
+    text_close(w);
+}
+
+/* Answers */
+
+static void put_success_body(const struct route *route, const char *shape, struct text_writer *w)
+{
+    bool text = shape != NULL && shape_has(shape, "text");
+    bool raw = text || (shape != NULL && shape_has(shape, "bytes"));
+    open_member(w, "content");
+    open_member(w, text ? "text/plain" : raw ? "application/octet-stream" : "application/json");
+    text_key(w, "schema");
+    if (shape != NULL && shape_has(shape, "json")) {
+        put_type(w, "object");
+    } else if (raw) {
+        text_open_object(w);
+        text_member_str(w, "type", "string");
+        if (!text)
+            text_member_str(w, "format", "binary");
+        text_close(w);
+    } else if ((route->flags & ROUTE_BARE) != 0) {
+        put_data(route, shape, w);
+    } else {
+        put_envelope(route, shape, (route->flags & ROUTE_TOP_LEVEL) != 0, w);
+    }
+    text_close(w);
+    text_close(w);
+}
+
+static void put_success(const struct route *route, const char *shape, struct text_writer *w)
+{
+    const char *codes = route->statuses != NULL ? route->statuses : "200";
+    for (; *codes != '\0'; codes += strspn(codes, " ")) {
+        struct bytes code = bytes_of(codes, strcspn(codes, " "));
+        codes += code.len;
+        text_key_bytes(w, code);
+        text_open_object(w);
+        text_member_str(w, "description", "Done.");
+        put_success_body(route, shape, w);
+        text_close(w);
+    }
+}
+
+static void put_responses(const struct route *route, struct text_writer *w)
+{
+    static const char *const errors[] = {"400", "403", "404", "405", "413", "500", "503"};
+    const char *shape = route->shape;
+    if (shape == NULL && route->reply == NULL && route->method == METHOD_LIST)
+        shape = "{keys:[str]}";
+    bool nothing = route->reply == NULL && (shape == NULL || shape_has(shape, "none"));
+    open_member(w, "responses");
+    put_success(route, shape, w);
+    if (nothing) {
+        open_member(w, "204");
+        text_member_str(w, "description", "Done; with a warning it is 200.");
+        text_close(w);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(errors); i++) {
+        if (route->statuses != NULL && strstr(route->statuses, errors[i]) != NULL)
+            continue;
+        text_key(w, errors[i]);
+        put_ref(w, strcmp(errors[i], "404") == 0 ? "#/components/responses/NotFound" : REF_ERROR);
+    }
+    text_key(w, "default");
+    put_ref(w, REF_ERROR);
+    text_close(w);
+}
+
+/* Operations */
+
+/* Unique: where the API stands, the pattern and the method, in letters that programs like. */
+static void put_id(const struct docs *d, const struct docs_op *op, const char *verb,
+                   struct text_writer *w)
+{
+    char *id = arena_format(d->arena, "%s-%s-%s", op->route->method == METHOD_LIST ? "list" : verb,
+                            op->id, op->tail);
+    if (id == NULL) { /* the document is not worth a failure of its own */
+        w->out->failed = true;
+        return;
+    }
+    size_t n = 0;
+    for (const char *c = id; *c != '\0'; c++) {
+        if (*c == ':' || *c == '*')
+            continue;
+        id[n++] = *c == '/' ? '-' : *c;
+    }
+    while (n > 0 && id[n - 1] == '-')
+        n--;
+    text_key(w, "operationId");
+    text_put_bytes(w, bytes_of(id, n));
+}
+
+static const char *authority(const struct route *route)
+{
+    if (route->auth == AUTH_NONE)
+        return "none";
+    if ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0)
+        return "optional";
+    return (route->flags & ROUTE_ANY_TOKEN) != 0 ? "any" : "token";
+}
+
+static void put_security(const struct route *route, struct text_writer *w)
+{
+    text_key(w, "security");
+    text_open_list(w);
+    if ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0) {
+        text_open_object(w);
+        text_close(w);
+    }
+    for (unsigned i = 0; route->auth != AUTH_NONE && i < 2; i++) {
+        text_open_object(w);
+        text_key(w, i == 0 ? "token" : "bearer");
+        text_open_list(w);
+        text_close(w);
+        text_close(w);
+    }
+    text_close(w);
+    if (route->auth == AUTH_NONE)
+        text_member_bool(w, "x-vault-unauthenticated", true);
+    if ((route->flags & ROUTE_SUDO) != 0)
+        text_member_bool(w, "x-vault-sudo", true);
+    if (route->exists != NULL)
+        text_member_bool(w, "x-vault-createSupported", true);
+    text_member_str(w, "x-holdfast-auth", authority(route));
+}
+
+static void put_operation(const struct docs *d, const struct docs_op *op, const char *verb,
+                          struct text_writer *w)
+{
+    const struct route *route = op->route;
+    open_member(w, verb);
+    if (route->help != NULL)
+        text_member_str(w, "summary", route->help);
+    put_id(d, op, verb, w);
+    text_key(w, "tags");
+    text_open_list(w);
+    text_put_str(w, op->api->type);
+    text_close(w);
+    text_member_str(w, "x-holdfast-method", http_method_name(route->method));
+    text_member_int(w, "x-holdfast-order", (int64_t)op->order);
+    put_security(route, w);
+    put_query_params(op, w);
+    put_body(op, w);
+    put_responses(route, w);
+    text_close(w);
+}
+
+/* All operations of one path; how many. */
+static size_t put_path(const struct docs *d, size_t at, struct text_writer *w)
+{
+    size_t n = 0;
+    text_key(w, d->ops[at].path);
+    text_open_object(w);
+    put_path_params(&d->ops[at], w);
+    for (; at + n < d->n && strcmp(d->ops[at + n].path, d->ops[at].path) == 0; n++) {
+        const struct docs_op *op = &d->ops[at + n];
+        if (op->shadowed)
+            continue;
+        put_operation(d, op, openapi_verb(op->route), w);
+        if ((op->route->flags & ROUTE_HEAD) != 0)
+            put_operation(d, op, "head", w);
+    }
+    text_close(w);
+    return n;
+}
+
+/* Components */
+
+#define AUTH_SHAPE                                                                            \
+    "{client_token:str accessor:str policies:[str] token_policies?:[str] "                    \
+    "identity_policies?:[str] metadata:map~ lease_duration:int renewable:bool entity_id:str " \
+    "token_type:str orphan:bool mfa_requirement:obj~ num_uses:int}"
+#define WRAP_SHAPE                                                         \
+    "{token:str accessor:str ttl:int creation_time:str creation_path:str " \
+    "wrapped_accessor?:str}"
+#define ERROR_SHAPE "{errors:[str] warnings?:[str]~ data?:obj~}"
+
+static void put_schemas(struct text_writer *w)
+{
+    open_member(w, "schemas");
+    text_key(w, "Auth");
+    shape_write(AUTH_SHAPE, w);
+    text_key(w, "WrapInfo");
+    shape_write(WRAP_SHAPE, w);
+    text_key(w, "Error");
+    shape_write(ERROR_SHAPE, w);
+    text_key(w, "Envelope");
+    shape_write("{request_id:str lease_id:str renewable:bool lease_duration:int data:obj~ "
+                "wrap_info:obj~ warnings:[str]~ auth:obj~ mount_type:str}",
+                w);
+    text_close(w);
+}
+
+static void put_response(struct text_writer *w, const char *name, const char *says, bool envelope)
+{
+    open_member(w, name);
+    text_member_str(w, "description", says);
+    open_member(w, "content");
+    open_member(w, "application/json");
+    open_member(w, "schema");
+    text_key(w, envelope ? "oneOf" : "allOf");
+    text_open_list(w);
+    put_ref(w, "#/components/schemas/Error");
+    if (envelope)
+        put_ref(w, "#/components/schemas/Envelope");
+    for (unsigned i = 0; i < 5; i++)
+        text_close(w);
+}
+
+static void put_security_schemes(struct text_writer *w)
+{
+    open_member(w, "securitySchemes");
+    open_member(w, "token");
+    text_member_str(w, "type", "apiKey");
+    text_member_str(w, "in", "header");
+    text_member_str(w, "name", "X-Secrets-Token");
+    text_member_str(w, "description", "Also taken as X-Vault-Token.");
+    text_close(w);
+    open_member(w, "bearer");
+    text_member_str(w, "type", "http");
+    text_member_str(w, "scheme", "bearer");
+    text_close(w);
+    text_close(w);
+}
+
+static void put_components(struct text_writer *w)
+{
+    open_member(w, "components");
+    put_schemas(w);
+    open_member(w, "responses");
+    put_response(w, "Error", "Refused or failed; the texts say why.", false);
+    put_response(w, "NotFound",
+                 "There is nothing; where data or warnings say more, they are there.", true);
+    text_close(w);
+    put_security_schemes(w);
+    text_close(w);
+}
+
+void openapi_write(const struct docs *d, struct text_writer *w)
+{
+    text_open_object(w);
+    text_member_str(w, "openapi", "3.0.3");
+    open_member(w, "info");
+    text_member_str(w, "title", "Secrets service");
+    text_member_str(w, "description", "PUT is POST; LIST is GET with list=true.");
+    text_member_str(w, "version", d->req->host->version);
+    if (d->cut)
+        text_member_bool(w, "x-holdfast-cut", true);
+    text_close(w);
+    text_key(w, "servers");
+    text_open_list(w);
+    text_open_object(w);
+    text_member_str(w, "url", d->server);
+    text_close(w);
+    text_close(w);
+    open_member(w, "paths");
+    for (size_t i = 0; i < d->n;)
+        i += put_path(d, i, w);
+    text_close(w);
+    put_components(w);
+    text_close(w);
+}

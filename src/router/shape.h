@@ -1,0 +1,36 @@
+/* What replies that are written by hand look like, in short, for documents and their tests.
+ *
+ *   shape  = kind { "|" kind }           one of these
+ *   kind   = "none"                      204
+ *          | "auth"                      a token, in the envelope's `auth`
+ *          | "text" | "bytes"            the whole body, no JSON
+ *          | "json"                      the whole body, any JSON
+ *          | type                        data, or the whole body where the route is bare
+ *   type   = ( "str" | "int" | "bool" | "any" | "map" | "obj"
+ *            | "[" type "]" | "{" { member } "}" ) [ "~" ]       "~": or null
+ *   member = ( NAME [ "?" ] | "*" ) ":" type                     "?": may be absent; "*": any other
+ *
+ * with one space between members. "map" is an object of strings, "obj" any object. An object has no
+ * members but those named. */
+#ifndef HOLDFAST_ROUTER_SHAPE_H
+#define HOLDFAST_ROUTER_SHAPE_H
+
+#include "text/json.h"
+#include "text/schema.h"
+
+/* Whether one of the kinds of `shape` is `kind`: "none", "auth", "text", "bytes", "json". */
+bool shape_has(const char *shape, const char *kind);
+/* The type among its kinds, NULL without one. */
+const char *shape_type(const char *shape);
+
+/* The OpenAPI schema of a type. */
+void shape_write(const char *type, struct text_writer *w);
+/* The same of a table of fields: as a client may send it, or as it is answered. What `skip` names
+ * is left out (NULL: nothing). */
+void shape_write_fields(const struct schema *schema, bool answered,
+                        bool (*skip)(void *ctx, const char *name), void *ctx,
+                        struct text_writer *w);
+/* The schema of one field as a client may send it. */
+void shape_write_field(const struct field *field, struct text_writer *w);
+
+#endif

@@ -1,0 +1,132 @@
+#include "api/cubbyhole/cubbyhole.h"
+#include "router/openapi.h"
+#include "router/pipe_world.h"
+#include "router/shape.h"
+
+static void assert_shape(const char *shape, const char *wanted)
+{
+    CLEANUP(buf_done) struct buf out = {0};
+    struct text_writer wr = {.out = &out};
+    shape_write(shape, &wr);
+    buf_add_u8(&out, 0);
+    assert_status(buf_status(&out), ST_OK);
+    assert_string_equal((const char *)out.data, wanted);
+}
+
+static void a_shape_becomes_a_schema(void **ctx)
+{
+    (void)ctx;
+    assert_shape("str", "{\"type\":\"string\"}");
+    assert_shape("any", "{}");
+    assert_shape("[int]~",
+                 "{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"nullable\":true}");
+    assert_shape("map", "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}");
+    assert_shape("{a:str b?:{c:bool} *:[str]}",
+                 "{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":"
+                 "\"string\"},\"b\":{\"type\":\"object\",\"required\":[\"c\"],\"properties\":{"
+                 "\"c\":{\"type\":\"boolean\"}},\"additionalProperties\":false}},"
+                 "\"additionalProperties\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}}}");
+    assert_shape("{}", "{\"type\":\"object\",\"properties\":{},\"additionalProperties\":false}");
+}
+
+static void the_kinds_of_a_shape_are_told_apart(void **ctx)
+{
+    (void)ctx;
+    assert_true(shape_has("{a:str}|none", "none"));
+    assert_false(shape_has("{none:str}", "none"));
+    assert_true(shape_has("auth", "auth"));
+    assert_null(shape_type("auth|none"));
+    assert_string_equal(shape_type("none|{a:[str]}"), "{a:[str]}");
+}
+
+static bool is_sound(const struct route *route)
+{
+    CLEANUP(buf_done) struct buf out = {0};
+    struct text_writer wr = {.out = &out};
+    struct arena arena = {0};
+    const struct text_value *v;
+    const char *type = route->shape != NULL ? shape_type(route->shape) : NULL;
+    if (type == NULL)
+        return true;
+    shape_write(type, &wr); /* asserts that the text is well formed */
+    enum status st = text_json_parse(&arena, buf_bytes(&out), &v, NULL);
+    arena_done(&arena);
+    return st == ST_OK;
+}
+
+static void every_shape_of_the_tables_is_well_formed(void **ctx)
+{
+    (void)ctx;
+    static const struct route_api *const tables[] = {&sys_api, &token_api, &kv_api, &kv2_api,
+                                                     &cubbyhole_api};
+    for (size_t i = 0; i < ARRAY_LEN(tables); i++)
+        for (size_t k = 0; k < tables[i]->n; k++) {
+            const struct route *route = &tables[i]->routes[k];
+            assert_true(is_sound(route));
+            assert_non_null(route->help);
+            assert_false(route->shape != NULL && route->reply != NULL);
+        }
+}
+
+static void help_describes_the_path_from_where_it_was_asked(void **ctx)
+{
+    (void)ctx;
+    struct test_call *t = world_call(&w, METHOD_GET, "/v1/test/named/x?help=1", NULL);
+    assert_int_equal(t->http, 200);
+    assert_body_has(t, "\"paths\":{\"/\":{\"post\":{");
+    assert_body_has(t, "\"servers\":[{\"url\":\"/v1/test/named/x\"}]");
+    t = world_call(&w, METHOD_GET, "/v1/test?help=true", NULL);
+    assert_int_equal(t->http, 200);
+    assert_body_has(t, "\"/named/{name}\":{\"parameters\":[{\"name\":\"name\",\"in\":\"path\"");
+    assert_int_equal(runs, 0);
+}
+
+static void help_is_not_for_writes_and_not_for_what_is_not_there(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(world_call(&w, METHOD_POST, "/v1/test/named/x?help=1", "{}")->http, 200);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/none/x?help=1", NULL)->http, 404);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/none/x?help=1", NULL)->http, 404);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/count?help=x", NULL)->http, 400);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/count?help=0", NULL)->http, 200);
+    assert_int_equal(runs, 1 + 0);
+    w.token[0] = 'x';
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/count?help=1", NULL)->http, 403);
+}
+
+static void a_document_without_memory_is_an_error(void **ctx)
+{
+    (void)ctx;
+    static const char *const targets[] = {"/v1/sys/internal/specs/openapi", "/v1/test?help=1"};
+    for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
+        bool used = true;
+        for (uint64_t n = 1; used; n++) {
+            struct test_call t;
+            test_call_init(&t, METHOD_GET, targets[i], NULL);
+            test_call_header(&t, "x-vault-token", w.token);
+            (void)mem_fail_nth(n);
+            router_handle(w.worker, &t.call);
+            used = mem_fail_nth(0);
+            clock_run(&w.env);
+            assert_int_equal(t.answers, 1);
+            assert_true(t.http == 200 || (used && t.http == 500));
+            test_call_done(&t);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_shape_becomes_a_schema),
+        cmocka_unit_test(the_kinds_of_a_shape_are_told_apart),
+        cmocka_unit_test(every_shape_of_the_tables_is_well_formed),
+        cmocka_unit_test_setup_teardown(help_describes_the_path_from_where_it_was_asked, open_world,
+                                        close_world),
+        cmocka_unit_test_setup_teardown(help_is_not_for_writes_and_not_for_what_is_not_there,
+                                        open_world, close_world),
+        cmocka_unit_test_setup_teardown(a_document_without_memory_is_an_error, open_world,
+                                        close_world),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
