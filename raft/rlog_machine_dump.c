@@ -50,10 +50,10 @@ static void write_header(struct walk *w)
     buf_add_u8(&w->out, RLOG_CONTENT_FORMAT);
     buf_add_u16(&w->out, d->feature);
     buf_add_u64(&w->out, d->version);
-    buf_add_u64(&w->out, d->local_version);
+    buf_add_u64(&w->out, d->replicated_only ? 0 : d->local_version);
     buf_add_u64(&w->out, (uint64_t)d->time_ms);
-    buf_add_u64(&w->out, d->id_floor);
-    buf_add_u64(&w->out, d->id_bytes);
+    buf_add_u64(&w->out, d->replicated_only ? 0 : d->id_floor);
+    buf_add_u64(&w->out, d->replicated_only ? 0 : d->id_bytes);
 }
 
 /* Leave the deepest node. Deletions are the one thing keys do not show: where it is newer than all
@@ -163,7 +163,8 @@ enum status rlog_machine_dump_run(struct rlog_machine_dump *dump,
     uint64_t n_max = keys_to_write(w);
 
     write_header(w);
-    store_iter_init(&w->iter, &dump->pin, BYTES(""), BYTES(""));
+    store_iter_init(&w->iter, &dump->pin,
+                    dump->replicated_only ? BYTES(RLOG_REPLICATED) : BYTES(""), BYTES(""));
     while (w->n_keys < n_max && store_iter_next(&w->iter)) {
         write_key(w, &w->iter.item);
         TRY(flush(w, PIECE_BYTES));

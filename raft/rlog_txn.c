@@ -169,6 +169,12 @@ void rlog_txn_stage_put(struct rlog_txn_builder *b, struct bytes key, struct byt
     add_op(b, &(struct rlog_op){RLOG_OP_STAGE_PUT, key, value, created, modified});
 }
 
+bool rlog_txn_stage_valid(const struct store_item *item)
+{
+    return op_valid(&(struct rlog_op){RLOG_OP_STAGE_PUT, item->key, item->value, item->created,
+                                      item->modified});
+}
+
 void rlog_txn_stage_swap(struct rlog_txn_builder *b)
 {
     add_op(b, &(struct rlog_op){.kind = RLOG_OP_STAGE_SWAP});

@@ -67,6 +67,8 @@ void rlog_txn_delete_prefix(struct rlog_txn_builder *b, struct bytes prefix);
 void rlog_txn_stage_begin(struct rlog_txn_builder *b); /* drops an earlier one, whoever's */
 void rlog_txn_stage_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value,
                         uint64_t created, uint64_t modified);
+/* What rlog_txn_stage_put takes. */
+bool rlog_txn_stage_valid(const struct store_item *item);
 void rlog_txn_stage_swap(struct rlog_txn_builder *b);
 void rlog_txn_stage_drop(struct rlog_txn_builder *b); /* give the staged tree up */
 /* ST_OK and the encoded transaction appended to `out`; ST_TOO_BIG; ST_NOMEM. */
@@ -155,6 +157,7 @@ struct rlog_machine_dump {
     int64_t time_ms;
     uint64_t id_floor, id_bytes;
     uint16_t feature;
+    bool replicated_only; /* set after the begin: leave out what is this cluster's own */
 };
 /* Raft thread, right after an apply. ST_BUSY: a staged tree is open (it exists in memory and the
  * log only) or no pin is free; try again later. */

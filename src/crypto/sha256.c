@@ -32,14 +32,31 @@ void crypto_sha256_free(struct crypto_sha256 *hash)
     mem_free(hash);
 }
 
+void crypto_sha256_begin(struct crypto_sha256 *hash)
+{
+    bool ok = EVP_DigestInit_ex(hash->ctx, hash->md, NULL) == 1;
+    ASSERT(ok);
+}
+
+void crypto_sha256_add(struct crypto_sha256 *hash, struct bytes part)
+{
+    bool ok = EVP_DigestUpdate(hash->ctx, part.data, part.len) == 1;
+    ASSERT(ok);
+}
+
+void crypto_sha256_end(struct crypto_sha256 *hash, uint8_t ret_digest[CRYPTO_SHA256_BYTES])
+{
+    unsigned len = 0;
+    bool ok = EVP_DigestFinal_ex(hash->ctx, ret_digest, &len) == 1;
+    ASSERT(ok);
+    ASSERT(len == CRYPTO_SHA256_BYTES);
+}
+
 void crypto_sha256(struct crypto_sha256 *hash, const struct bytes *parts, size_t n,
                    uint8_t ret_digest[CRYPTO_SHA256_BYTES])
 {
-    unsigned len = 0;
-    bool ok = EVP_DigestInit_ex(hash->ctx, hash->md, NULL) == 1;
+    crypto_sha256_begin(hash);
     for (size_t i = 0; i < n; i++)
-        ok = ok && EVP_DigestUpdate(hash->ctx, parts[i].data, parts[i].len) == 1;
-    ok = ok && EVP_DigestFinal_ex(hash->ctx, ret_digest, &len) == 1;
-    ASSERT(ok);
-    ASSERT(len == CRYPTO_SHA256_BYTES);
+        crypto_sha256_add(hash, parts[i]);
+    crypto_sha256_end(hash, ret_digest);
 }
