@@ -94,7 +94,7 @@ static bool state_full(struct rlog *r, struct bytes txn)
 {
     struct store_stats stats;
     struct put_search search = {0};
-    if (r->options.state_bytes_max == 0)
+    if (r->options.state_bytes_max == 0 || planted(PLANT_STATE_UNBOUNDED))
         return false;
     store_stats(r->machine.store, &stats);
     if (stats.bytes < r->options.state_bytes_max)

@@ -1,6 +1,8 @@
 #include "raft/rlog_txn.h"
 #include "raft/rlog_txn_read.h"
 
+#include "base/plant.h"
+
 #include <lz4.h>
 
 enum { COMPRESS_FROM = 4096 }; /* below, the header of one key outweighs the gain */
@@ -84,7 +86,8 @@ static enum status read_header(struct bytes entry, struct rlog_entry_header *ret
     *ret_body_bytes = reader_u32(&r);
     if (r.failed)
         return ST_INVALID;
-    if (h.feature > RLOG_FEATURE || (*ret_flags & ~RLOG_ENTRY_LZ4) != 0)
+    bool later = h.feature > RLOG_FEATURE && !planted(PLANT_LATER_FORMAT);
+    if (later || (*ret_flags & ~RLOG_ENTRY_LZ4) != 0)
         return ST_UNSUPPORTED;
     if (h.time_ms < 0 || h.n_txns == 0)
         return ST_INVALID;

@@ -31,7 +31,11 @@
     X(ACK_BEFORE_COMMIT, "a write is acknowledged when it is proposed")                    \
     X(VOTE_NOT_PERSISTED, "term and vote are sent before they are durable")                \
     X(SNAPSHOT_SHORT, "a snapshot leaves out its last key")                                \
-    X(TRANSFER_EARLY, "leadership is handed to a server that lacks entries")
+    X(TRANSFER_EARLY, "leadership is handed to a server that lacks entries")               \
+    X(STAGE_FORGOTTEN, "a snapshot is taken while a staged tree is open")                  \
+    X(STATE_UNBOUNDED, "a full state takes puts")                                          \
+    X(LIES, "messages that a correct peer never sends are fed")                            \
+    X(LATER_FORMAT, "entries of a later feature level are taken")
 
 enum plant {
 #define PLANT_ENUM(name, text) PLANT_##name,

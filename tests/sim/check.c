@@ -22,6 +22,10 @@ static const char *const reach_names[REACHES] = {
     [REACH_INSTALL_COMPLETED] = "install completed at start",
     [REACH_CORRUPTION_REFUSED] = "corruption refused",
     [REACH_MEMBERSHIP_ROLLBACK] = "membership rollback",
+    [REACH_EXCHANGE] = "exchange of trees",
+    [REACH_STATE_FULL] = "full state",
+    [REACH_LIE] = "lie",
+    [REACH_FUTURE] = "entry of a later format",
 };
 
 const char *reach_name(enum reach r)

@@ -8,7 +8,8 @@
  *   4. a new leader becomes ready with every acknowledged write; a confirmed read sees every write
  * that was acknowledged before it began;
  *   5. cluster time stays near the median of the members' clocks, from its beginning;
- *   6. invariants of the stored data (the bank's total). */
+ *   6. a term has a candidate;
+ *   7. invariants of the stored data (the bank's total). */
 #ifndef HOLDFAST_SIM_CHECK_H
 #define HOLDFAST_SIM_CHECK_H
 
@@ -30,6 +31,10 @@ enum reach {
     REACH_INSTALL_COMPLETED,
     REACH_CORRUPTION_REFUSED,
     REACH_MEMBERSHIP_ROLLBACK,
+    REACH_EXCHANGE,
+    REACH_STATE_FULL,
+    REACH_LIE,
+    REACH_FUTURE,
     REACHES
 };
 const char *reach_name(enum reach r);

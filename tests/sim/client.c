@@ -248,7 +248,10 @@ static void compose(struct client *cl, enum op_kind kind)
 static void begin(struct client *cl)
 {
     bool initialized = cl->cluster->clients->initialized;
-    compose(cl, initialized ? choose_kind(&cl->rng) : OP_INIT);
+    enum op_kind kind = initialized ? choose_kind(&cl->rng) : OP_INIT;
+    if (initialized && cl->cluster->profile.state_bytes_max != 0 && rng_chance(&cl->rng, 100))
+        kind = OP_DELETE; /* goes through when nothing else does */
+    compose(cl, kind);
     attempt(cl);
 }
 
@@ -321,7 +324,8 @@ bool clients_probe(struct cluster *c, const struct node *leader)
     struct client *cl = &c->clients->all[c->clients->n];
     if (cl->waiting || cl->served)
         return cl->served;
-    compose(cl, c->clients->initialized ? OP_WRITE : OP_INIT);
+    enum op_kind kind = c->profile.state_bytes_max != 0 ? OP_DELETE : OP_WRITE;
+    compose(cl, c->clients->initialized ? kind : OP_INIT);
     attempt_at(cl, leader->slot, c->profile.election_ms);
     return false;
 }

@@ -29,6 +29,7 @@ struct node {
     uint64_t process; /* number of the running process, 0 when there is none */
     bool founding;    /* the first incarnation of a founder */
     bool started;     /* successfully, at least once on this disk */
+    bool outdated;    /* stops because of an entry of a later format */
     bool fatal, looked_at;
     bool stopping;    /* takes no more requests; when those it has are answered … */
     bool closing;     /* … its replica closes */
@@ -43,8 +44,10 @@ struct node {
     struct rlog *rlog;
     struct barrier *barrier;
     struct state_log log;
+    void (*propose)(struct state_log *log, struct rlog_propose *p); /* the log's own */
     struct state *service;
     unsigned requests; /* under way */
+    bool exchanging;   /* one at a time: there is one staged tree */
     bool may_unseal;
     struct event restart, switch_off;
     bool removed;                             /* from the cluster: its id is used up */
@@ -81,7 +84,8 @@ struct cluster {
     struct node nodes[SLOTS];
     struct check check;
     struct administrator admin;
-    struct event nemesis, net_calm;
+    struct event nemesis, net_calm, exchange, hostile;
+    struct rng lies; /* of the hostile peer */
     struct clients *clients;
     bool calm; /* faults are over */
     /* Set: the next one to lead in a newer term, or the next leader to commit a change, dies. */
@@ -140,6 +144,11 @@ void clients_check(struct cluster *c); /* histories, at the end */
 
 /* ending.c: arrange what the profile says. */
 void ending_run(struct cluster *c);
+
+/* stage.c */
+void exchange_begin(struct cluster *c);
+/* hostile.c */
+void hostile_start(struct cluster *c);
 
 /* run.c */
 void cluster_run_for(struct cluster *c, uint64_t ns);

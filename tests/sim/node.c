@@ -207,6 +207,7 @@ static void process_end(struct node *n, uint64_t down_ns)
     n->service = NULL;
     n->barrier = NULL;
     n->requests = 0;
+    n->exchanging = n->outdated = false;
     n->process = 0;
     n->fatal = n->stopping = n->closing = false;
     n->state = NODE_DOWN;
@@ -242,11 +243,43 @@ static void on_closed(void *ctx)
     n->rlog = NULL;
 }
 
+struct puts {
+    bool any;
+};
+
+static void put_seen(void *ctx, enum rlog_touch touch, struct bytes key)
+{
+    struct puts *puts = ctx;
+    (void)key;
+    puts->any = puts->any || touch == RLOG_TOUCH_PUT || touch == RLOG_TOUCH_ALL;
+}
+
+/* A full state takes no puts, and deletions always. */
+static void on_propose(struct state_log *log, struct rlog_propose *p)
+{
+    struct node *n = CONTAINER_OF(log, struct node, log);
+    struct cluster *c = n->cluster;
+    struct store_stats stats;
+    struct puts puts = {0};
+    uint64_t limit = c->profile.state_bytes_max;
+    store_stats(rlog_store(n->rlog), &stats);
+    rlog_txn_touch(p->txn, put_seen, &puts);
+    bool full = limit != 0 && stats.bytes >= limit;
+    n->propose(log, p);
+    c->tally.reached[REACH_STATE_FULL] += full && puts.any && p->status == ST_STATE_FULL;
+    if (full && puts.any && p->counted && !p->upkeep)
+        core_fail(&c->core, "%s takes a put although its state is full", n->name);
+    if (!p->counted && p->status == ST_STATE_FULL && !(full && puts.any))
+        core_fail(&c->core, "%s takes its state for full, or a deletion for a put", n->name);
+}
+
 /* What the process made besides the replica. */
 static enum status service_start(struct node *n)
 {
     TRY(barrier_new(&n->barrier));
     n->log = state_log_of(n->rlog, &n->env.env);
+    n->propose = n->log.propose;
+    n->log.propose = on_propose;
     return state_new(&n->env.env, &n->log, n->barrier, &n->service);
 }
 
@@ -317,7 +350,7 @@ static bool on_left(void *ctx)
         return false;
     }
     if (n->fatal) {
-        if (n->fs.injected == n->injected_before && !n->damaged)
+        if (n->fs.injected == n->injected_before && !n->damaged && !n->outdated)
             core_fail(&c->core, "%s stops by itself: %s", n->name, n->reason.text);
         core_say(&c->core, "%s stops: %s", n->name, n->reason.text);
         node_kill(n, rng_between(&c->rng, 100, 1000) * SIM_MS);
@@ -362,6 +395,7 @@ static void options_fill(struct node *n, struct rlog_options *o, struct rlog_mem
         .snapshot_trailing = p->snapshot_trailing,
         .segment_bytes = p->segment_bytes,
         .reserve_bytes = 4 * p->segment_bytes,
+        .state_bytes_max = p->state_bytes_max,
         .identity = {.id = !n->started || n->founding ? n->id : 0},
     };
     memcpy(o->identity.cluster, n->cluster->id, sizeof o->identity.cluster);

@@ -417,6 +417,7 @@ static void on_committed(struct state_commit *commit, enum status st)
     case ST_NOT_LEADER:
     case ST_BUSY:
     case ST_NO_SPACE:
+    case ST_STATE_FULL:
     case ST_CLOSED: request_answer(r, ANSWER_FAILED); return;
     default:
         core_fail(&r->cluster->core, "%s: a commit ends with %s", r->node->name, status_name(st));

@@ -57,6 +57,14 @@ static void draw_load(struct profile *p, struct rng *r)
     p->drift_ppm_max = (unsigned)PICK(r, 0, 50, 500);
 }
 
+/* What not every run has. */
+static void draw_extra(struct profile *p, struct rng *r)
+{
+    p->exchange_every_ms = (unsigned)PICK(r, 0, 0, 400, 1500);
+    p->lie_every_ms = (unsigned)PICK(r, 0, 20, 200);
+    p->state_bytes_max = PICK(r, 0, 0, 0, 0, 100, 400) * 1024;
+}
+
 static void draw(struct profile *p, struct rng *r)
 {
     p->founders = (unsigned)PICK(r, 1, 2, 3, 3, 3, 3, 3, 3, 4, 5);
@@ -324,6 +332,31 @@ static void pin_handover(struct profile *p)
     p->ending = ENDING_HANDOVER;
 }
 
+/* Trees are exchanged while snapshots are taken. */
+static void pin_exchange(struct profile *p)
+{
+    p->exchange_every_ms = 100;
+    p->snapshot_log_bytes = 20 * 1024;
+    p->snapshot_trailing = 20;
+    p->admin_weight[ADMIN_SNAPSHOT] = 10;
+    p->admin_every_ms = 100;
+    p->fault_every_ms = 300;
+    p->fault_weight[FAULT_POWER] = 20;
+}
+
+/* There is no room for more. */
+static void pin_full(struct profile *p)
+{
+    p->state_bytes_max = 60 * 1024;
+    p->exchange_every_ms = 1000;
+}
+
+/* Somebody lies to every node, all the time. */
+static void pin_lies(struct profile *p)
+{
+    p->lie_every_ms = 5;
+}
+
 /* A voter's log is damaged while it is off. */
 static void pin_amnesia(struct profile *p)
 {
@@ -368,6 +401,9 @@ static const struct {
             {"rivals", pin_rivals},
             {"handover", pin_handover},
             {"amnesia", pin_amnesia},
+            {"exchange", pin_exchange},
+            {"full", pin_full},
+            {"lies", pin_lies},
             {"calm", pin_calm}};
 
 const char *profile_name(unsigned i)
@@ -379,13 +415,16 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
 {
     struct rng r = rng_make(seed, 0x9201F11E);
     *p = (struct profile){0};
+    struct rng extra = rng_make(seed, 0xE7712A);
     draw(p, &r);
     if (name[0] == '\0')
         name = "any";
     for (unsigned i = 0; i < ARRAY_LEN(pins); i++) {
         if (strcmp(pins[i].name, name) != 0)
             continue;
-        if (pins[i].pin != NULL)
+        if (pins[i].pin == NULL)
+            draw_extra(p, &extra);
+        else
             pins[i].pin(p);
         snprintf(p->name, sizeof p->name, "%s", name);
         return true;

@@ -69,6 +69,10 @@ struct profile {
     unsigned admin_weight[ADMINS];
     enum ending ending;
 
+    unsigned exchange_every_ms; /* a staged tree is swapped in; 0: never */
+    unsigned lie_every_ms;      /* a hostile frame; 0: never */
+    uint64_t state_bytes_max;   /* 0: unbounded */
+
     unsigned clients, think_ms_max, keys;
     unsigned value_bytes_max;
     unsigned lose_reply_permille;

@@ -229,6 +229,8 @@ void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcom
     clients_start(c);
     admin_start(c);
     nemesis_start(c);
+    exchange_begin(c);
+    hostile_start(c);
     run_faults(c);
     nemesis_stop(c);
     core_say(&c->core, "the faults are over");
