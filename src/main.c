@@ -12,20 +12,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-static int usage(FILE *to)
+static int usage(const char *line)
 {
-    (void)fprintf(to, "usage: holdfast COMMAND …\n\n"
-                      "  server -config FILE   run a node\n"
-                      "  cluster bootstrap -out DIR NAME[,HOST…] …\n"
-                      "                        make the certificates of a new cluster\n"
-                      "  cluster add -out DIR NAME[,HOST…]\n"
-                      "                        make those of one more node\n"
-                      "  dump log DIR          explain the log of a data directory\n"
-                      "  dump snapshot FILE    explain a snapshot\n"
-                      "  version\n"); /* standard output and error are all there is */
-    if (to == stdout)
-        cli_usage();
-    return to == stdout ? EXIT_SUCCESS : EXIT_FAILURE;
+    (void)fprintf(stderr, "usage: holdfast %s\n", line); /* standard error is all there is */
+    return EXIT_FAILURE;
 }
 
 static int fail(const char *what, enum status st, const struct reason *reason)
@@ -65,7 +55,7 @@ static int run_server(int argc, char **argv)
     struct reason reason = {{0}};
     const char *file = take_flag(&argc, &argv, "config");
     if (file == NULL || argc != 0)
-        return usage(stderr);
+        return usage("server -config FILE");
     enum status st = config_load(file, &config, &reason);
     if (st != ST_OK) {
         (void)fprintf(stderr, "holdfast: %s\n",
@@ -130,18 +120,23 @@ static int make_certificates(const char *out, int argc, char **argv, bool add)
     return EXIT_SUCCESS;
 }
 
-static int run_cluster(int argc, char **argv)
+static int run_cluster(int argc, char **argv, bool add)
 {
-    const char *what = argc > 0 ? argv[0] : "";
-    bool add = strcmp(what, "add") == 0;
-    if (!add && strcmp(what, "bootstrap") != 0)
-        return usage(stderr);
-    argc--;
-    argv++;
     const char *out = take_flag(&argc, &argv, "out");
     if (out == NULL || argc < 1 || argc > (add ? 1 : NODE_FOUNDERS_MAX))
-        return usage(stderr);
+        return usage(add ? "cluster add -out DIR NAME[,HOST…]"
+                         : "cluster bootstrap -out DIR NAME[,HOST…] …");
     return make_certificates(out, argc, argv, add);
+}
+
+static int run_cluster_bootstrap(int argc, char **argv)
+{
+    return run_cluster(argc, argv, false);
+}
+
+static int run_cluster_add(int argc, char **argv)
+{
+    return run_cluster(argc, argv, true);
 }
 
 static void print_line(void *ctx, const char *text)
@@ -191,42 +186,58 @@ static enum status dump_snapshot(const char *path, struct reason *reason)
     return st;
 }
 
-static int run_dump(int argc, char **argv)
+static int run_dump_log(int argc, char **argv)
 {
     struct reason reason = {{0}};
-    enum status st;
-    if (argc != 2)
-        return usage(stderr);
-    if (strcmp(argv[0], "log") == 0)
-        st = dump_log(argv[1], &reason);
-    else if (strcmp(argv[0], "snapshot") == 0)
-        st = dump_snapshot(argv[1], &reason);
-    else
-        return usage(stderr);
-    return st == ST_OK ? EXIT_SUCCESS : fail(argv[1], st, &reason);
+    if (argc != 1)
+        return usage("dump log DIR");
+    enum status st = dump_log(argv[0], &reason);
+    return st == ST_OK ? EXIT_SUCCESS : fail(argv[0], st, &reason);
 }
+
+static int run_dump_snapshot(int argc, char **argv)
+{
+    struct reason reason = {{0}};
+    if (argc != 1)
+        return usage("dump snapshot FILE");
+    enum status st = dump_snapshot(argv[0], &reason);
+    return st == ST_OK ? EXIT_SUCCESS : fail(argv[0], st, &reason);
+}
+
+static const struct cli_flag server_flags[] = {
+    {"config", CLI_FILE, "the configuration, HCL or JSON"}};
+static const struct cli_flag cluster_flags[] = {{"out", CLI_FILE, "the directory to write to"}};
+
+static const struct cli_command commands[] = {
+    {.name = "server",
+     .args = "",
+     .flags = server_flags,
+     .n_flags = ARRAY_LEN(server_flags),
+     .run_words = run_server,
+     .help = "Run a node."},
+    {.name = "cluster bootstrap",
+     .args = "NAME[,HOST…]…",
+     .flags = cluster_flags,
+     .n_flags = ARRAY_LEN(cluster_flags),
+     .run_words = run_cluster_bootstrap,
+     .help = "Make the certificates of a new cluster."},
+    {.name = "cluster add",
+     .args = "NAME[,HOST…]",
+     .flags = cluster_flags,
+     .n_flags = ARRAY_LEN(cluster_flags),
+     .run_words = run_cluster_add,
+     .help = "Make the certificates of one more node."},
+    {.name = "dump log",
+     .args = "DIR",
+     .run_words = run_dump_log,
+     .help = "Explain the log of a data directory."},
+    {.name = "dump snapshot",
+     .args = "FILE",
+     .run_words = run_dump_snapshot,
+     .help = "Explain a snapshot."},
+};
 
 int main(int argc, char **argv)
 {
-    const char *command = argc > 1 ? argv[1] : "";
-    if (argc < 2)
-        return usage(stderr);
-    argc -= 2;
-    argv += 2;
-    if (strcmp(command, "server") == 0)
-        return run_server(argc, argv);
-    if (strcmp(command, "cluster") == 0)
-        return run_cluster(argc, argv);
-    if (strcmp(command, "dump") == 0)
-        return run_dump(argc, argv);
-    if (strcmp(command, "version") == 0 || strcmp(command, "-version") == 0) {
-        printf("holdfast %s\n", HOLDFAST_VERSION);
-        return EXIT_SUCCESS;
-    }
-    if (cli_knows(command))
-        return cli_run(command, argc, argv);
-    return usage(strcmp(command, "help") == 0 || strcmp(command, "-h") == 0 ||
-                         strcmp(command, "--help") == 0
-                     ? stdout
-                     : stderr);
+    return cli_main(commands, ARRAY_LEN(commands), argc - 1, argv + 1);
 }

@@ -1,16 +1,20 @@
-/* One HTTP/1.1 request over a blocking socket, with or without TLS. */
-#include "cli/cli.h"
+/* One HTTP/1.1 request over a blocking socket, with or without TLS.
+ *
+ * The answer is taken apart as it comes, so that a long one can go to a file; see incoming.c for
+ * its grammar. */
+#include "cli/client.h"
+#include "cli/incoming.h"
 #include "crypto/tls.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
-#include <strings.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { TIMEOUT_S = 60, READ_BYTES = 64 * 1024, HOST_MAX = 256, PORT_MAX = 8 };
+enum { READ_BYTES = 64 * 1024, HOST_MAX = 256, PORT_MAX = 8 };
 
 /* The parts of "https://host:port/prefix". */
 struct target {
@@ -76,10 +80,11 @@ static enum status parse_address(const char *address, struct target *t, struct r
     return ST_OK;
 }
 
-static enum status dial(const struct target *t, int *ret_fd, struct reason *reason)
+static enum status dial(const struct target *t, int64_t timeout_ms, int *ret_fd,
+                        struct reason *reason)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    struct timeval limit = {.tv_sec = TIMEOUT_S};
+    struct timeval limit = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
     int rc = getaddrinfo(t->host, t->port, &hints, &found), err = 0;
     if (rc != 0) {
         reason_set(reason, "%s: %s", t->host, gai_strerror(rc));
@@ -196,192 +201,212 @@ static enum status handshake(struct cli *cli, struct link *l, const struct targe
     return ST_OK;
 }
 
-static enum status exchange(struct link *l, struct bytes request, struct buf *ret_answer,
-                            struct reason *reason)
+static enum status write_all(struct link *l, struct bytes data, struct reason *reason)
 {
+    if (l->tls == NULL)
+        return send_all(l, data, reason);
+    while (data.len > 0) {
+        struct bytes piece = bytes_of(data.data, MIN(data.len, (size_t)READ_BYTES));
+        TRY(tls_write(l->tls, &piece, 1));
+        TRY(flush(l, reason));
+        data = bytes_from(data, piece.len);
+    }
+    return ST_OK;
+}
+
+/* As many bytes as were announced: a file that shrinks meanwhile ends the request. */
+static enum status write_file(struct link *l, FILE *file, uint64_t left, struct reason *reason)
+{
+    uint8_t piece[READ_BYTES];
+    while (left > 0) {
+        size_t n = fread(piece, 1, (size_t)MIN(left, (uint64_t)sizeof piece), file);
+        if (n == 0) {
+            reason_set(reason, "the file cannot be read to its end");
+            return ST_IO;
+        }
+        TRY(write_all(l, bytes_of(piece, n), reason));
+        left -= n;
+    }
+    return ST_OK;
+}
+
+static enum status read_some(struct link *l, struct buf *raw, bool *ret_end, struct reason *reason)
+{
+    size_t n = 0;
+    if (l->tls != NULL)
+        return tls_pump(l, raw, ret_end, reason);
+    TRY(buf_reserve(raw, READ_BYTES));
+    TRY(receive(l, raw->data + raw->len, READ_BYTES, &n, reason));
+    raw->len += n;
+    *ret_end = n == 0;
+    return ST_OK;
+}
+
+static enum status read_answer(struct link *l, struct incoming *in, struct reason *reason)
+{
+    CLEANUP(buf_done) struct buf raw = {0};
     bool end = false;
-    if (l->tls == NULL) {
-        TRY(send_all(l, request, reason));
-    } else {
-        while (request.len > 0) {
-            struct bytes piece = bytes_of(request.data, MIN(request.len, (size_t)READ_BYTES));
-            TRY(tls_write(l->tls, &piece, 1));
-            TRY(flush(l, reason));
-            request = bytes_from(request, piece.len);
+    while (!incoming_over(in)) {
+        if (end) {
+            enum status st = incoming_end(in);
+            if (st != ST_OK)
+                reason_set(reason, "the answer is cut off");
+            return st;
+        }
+        TRY(read_some(l, &raw, &end, reason));
+        enum status st = incoming_feed(in, &raw);
+        if (st != ST_OK) {
+            reason_set(reason, "%s",
+                       st == ST_INVALID   ? "the answer is not HTTP"
+                       : st == ST_TOO_BIG ? "the answer is too long"
+                                          : "the answer cannot be stored");
+            return st;
         }
     }
-    while (!end) {
-        if (ret_answer->len > CLI_REPLY_MAX)
-            return ST_TOO_BIG;
-        if (l->tls != NULL) {
-            TRY(tls_pump(l, ret_answer, &end, reason));
-            continue;
-        }
-        size_t n = 0;
-        TRY(buf_reserve(ret_answer, READ_BYTES));
-        TRY(receive(l, ret_answer->data + ret_answer->len, READ_BYTES, &n, reason));
-        ret_answer->len += n;
-        end = n == 0;
-    }
     return ST_OK;
-}
-
-static struct bytes line_of(struct bytes *rest)
-{
-    const uint8_t *end = rest->len != 0 ? memmem(rest->data, rest->len, "\r\n", 2) : NULL;
-    size_t n = end != NULL ? (size_t)(end - rest->data) : rest->len;
-    struct bytes line = bytes_of(rest->data, n);
-    *rest = bytes_from(*rest, end != NULL ? n + 2 : n);
-    return line;
-}
-
-static bool header_is(struct bytes line, const char *name, struct bytes *ret_value)
-{
-    size_t n = strlen(name);
-    if (line.len <= n || line.data[n] != ':' || strncasecmp((const char *)line.data, name, n) != 0)
-        return false;
-    struct bytes v = bytes_from(line, n + 1);
-    while (v.len > 0 && (*v.data == ' ' || *v.data == '\t'))
-        v = bytes_from(v, 1);
-    *ret_value = v;
-    return true;
-}
-
-/* In place: the chunks moved together. ST_INVALID when it ends early. */
-static enum status unchunk(uint8_t *data, size_t len, size_t *ret_len)
-{
-    struct bytes rest = bytes_of(data, len);
-    size_t out = 0;
-    for (;;) {
-        struct bytes line = line_of(&rest);
-        size_t size = 0, digits = 0;
-        while (digits < line.len && digits < 8 && text_hex_digit(line.data[digits]) < 16)
-            size = size * 16 + text_hex_digit(line.data[digits++]);
-        if (digits == 0 || size > rest.len)
-            return ST_INVALID;
-        if (size == 0)
-            break;
-        memmove(data + out, rest.data, size);
-        out += size;
-        rest = bytes_from(rest, size);
-        if (line_of(&rest).len != 0)
-            return ST_INVALID;
-    }
-    *ret_len = out;
-    return ST_OK;
-}
-
-static enum status parse_answer(struct cli *cli, struct buf *answer, struct cli_reply *ret_reply,
-                                struct bytes *ret_location)
-{
-    struct bytes rest = buf_bytes(answer), line = line_of(&rest), value;
-    bool chunked = false;
-    int64_t length = -1;
-    ret_reply->status = 0;
-    if (line.len < 12 || memcmp(line.data, "HTTP/1.", 7) != 0)
-        return ST_INVALID;
-    for (size_t i = 9; i < 12; i++) {
-        if (line.data[i] < '0' || line.data[i] > '9')
-            return ST_INVALID;
-        ret_reply->status = ret_reply->status * 10 + (line.data[i] - '0');
-    }
-    *ret_location = (struct bytes){0};
-    while ((line = line_of(&rest)).len != 0) {
-        if (header_is(line, "Transfer-Encoding", &value))
-            chunked = true;
-        else if (header_is(line, "Content-Length", &value))
-            TRY(text_int_parse(value, &length));
-        else if (header_is(line, "Location", &value))
-            *ret_location = value;
-    }
-    size_t len = rest.len;
-    if (chunked)
-        TRY(unchunk(answer->data + (rest.data - answer->data), rest.len, &len));
-    else if (length >= 0 && (uint64_t)length != len)
-        return ST_INVALID;
-    struct bytes body = bytes_of(rest.data, len);
-    uint8_t *copy = arena_dup(&cli->arena, body);
-    if (copy == NULL)
-        return ST_NOMEM;
-    ret_reply->body = bytes_of(copy, len);
-    return ST_OK;
-}
-
-static void add_header(struct buf *b, const char *name, const char *value)
-{
-    if (value != NULL && value[0] != '\0')
-        buf_add_format(b, "%s: %s\r\n", name, value);
 }
 
 /* One request of a command. */
 struct message {
-    const char *method, *path;
+    const struct cli_call *call;
+    const char *path;
     struct bytes tail; /* headers and body */
+    uint64_t upload_bytes;
 };
 
+static enum status exchange(struct link *l, const struct message *m, struct bytes request,
+                            struct incoming *in, struct reason *reason)
+{
+    enum status sent = write_all(l, request, reason);
+    if (sent == ST_OK && m->call->upload != NULL)
+        sent = write_file(l, m->call->upload, m->upload_bytes, reason);
+    if (sent != ST_OK && (m->call->upload == NULL || sent != ST_IO))
+        return sent;
+    /* A server that refuses an upload answers before it has read all of it. */
+    struct reason why = {{0}};
+    enum status st = read_answer(l, in, sent == ST_OK ? reason : &why);
+    return sent == ST_OK || st == ST_OK ? st : sent;
+}
+
 static enum status send_once(struct cli *cli, const char *address, const struct message *m,
-                             struct cli_reply *ret_reply, struct bytes *ret_location,
-                             struct reason *reason)
+                             struct incoming *in, struct reason *reason)
 {
     CLEANUP(link_done) struct link l = {.fd = -1};
     CLEANUP(buf_done) struct buf request = {0};
-    CLEANUP(buf_done) struct buf answer = {0};
     struct target t;
     TRY(parse_address(address, &t, reason));
-    buf_add_format(&request, "%s %s%s HTTP/1.1\r\nHost: %s%s%s:%s\r\n", m->method, t.prefix,
+    buf_add_format(&request, "%s %s%s HTTP/1.1\r\nHost: %s%s%s:%s\r\n", m->call->method, t.prefix,
                    m->path, t.v6 ? "[" : "", t.host, t.v6 ? "]" : "", t.port);
     buf_add(&request, m->tail);
     TRY(buf_status(&request));
-    TRY(dial(&t, &l.fd, reason));
+    TRY(dial(&t, cli->timeout_ms, &l.fd, reason));
     if (t.tls)
         TRY(handshake(cli, &l, &t, reason));
-    TRY(exchange(&l, buf_bytes(&request), &answer, reason));
-    enum status st = parse_answer(cli, &answer, ret_reply, ret_location);
-    if (st == ST_INVALID)
-        reason_set(reason, "%s does not answer in HTTP", address);
-    if (st == ST_OK && ret_location->len != 0) { /* it lies in `answer` */
-        uint8_t *copy = arena_dup(&cli->arena, *ret_location);
-        if (copy == NULL)
-            return ST_NOMEM;
-        ret_location->data = copy;
+    return exchange(&l, m, buf_bytes(&request), in, reason);
+}
+
+/* A header whose value could begin another one is refused. */
+static enum status add_header(struct buf *b, const char *name, const char *value,
+                              struct reason *reason)
+{
+    if (value == NULL || value[0] == '\0')
+        return ST_OK;
+    for (const char *at = value; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7F) {
+            reason_set(reason, "header %s: its value holds a control character", name);
+            return ST_INVALID;
+        }
+    buf_add_format(b, "%s: %s\r\n", name, value);
+    return ST_OK;
+}
+
+static enum status add_own_headers(struct cli *cli, struct buf *b, struct reason *reason)
+{
+    unsigned at = 0;
+    for (const char *pair; (pair = cli_each(cli, "header", &at)) != NULL;) {
+        char name[128];
+        size_t len = strcspn(pair, "=");
+        if (len >= sizeof name || strspn(pair, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW"
+                                               "XYZ0123456789-_") != len) {
+            reason_set(reason, "flag -header: letters, digits and dashes make a name");
+            return ST_INVALID;
+        }
+        (void)snprintf(name, sizeof name, "%.*s", (int)len, pair); /* fits */
+        TRY(add_header(b, name, pair + len + 1, reason));
     }
-    return st;
+    return ST_OK;
+}
+
+static enum status compose(struct cli *cli, const struct cli_call *call, uint64_t upload_bytes,
+                           struct buf *tail, struct reason *reason)
+{
+    const char *type = call->content_type != NULL ? call->content_type : "application/json";
+    bool body = call->body.len != 0 || call->upload != NULL;
+    buf_add_str(tail, "Connection: close\r\nX-Secrets-Request: true\r\n");
+    TRY(add_header(tail, "X-Secrets-Token", call->token != NULL ? call->token : cli->token,
+                   reason));
+    TRY(add_header(tail, "X-Secrets-Namespace", cli->name_space, reason));
+    TRY(add_own_headers(cli, tail, reason));
+    if (body)
+        TRY(add_header(tail, "Content-Type", type, reason));
+    if (body || strcmp(call->method, "GET") != 0)
+        buf_add_format(tail, "Content-Length: %llu\r\n",
+                       (unsigned long long)(call->upload != NULL ? upload_bytes : call->body.len));
+    buf_add_str(tail, "\r\n");
+    buf_add(tail, call->body);
+    return buf_status(tail);
+}
+
+static enum status upload_size(FILE *file, uint64_t *ret_bytes, struct reason *reason)
+{
+    struct stat info;
+    if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode)) {
+        reason_set(reason, "what is sent must be a plain file");
+        return ST_INVALID;
+    }
+    *ret_bytes = (uint64_t)info.st_size;
+    return ST_OK;
 }
 
 /* To where the server points: a whole URL. The token goes along, so never out of TLS. */
-static enum status follow(struct cli *cli, struct message *m, struct bytes location,
-                          struct cli_reply *ret_reply, struct reason *reason)
+static enum status follow(struct cli *cli, struct message *m, struct incoming *in,
+                          struct reason *reason)
 {
-    struct bytes ignored;
-    char *next = arena_str(&cli->arena, location);
+    char *next = arena_format(&cli->arena, "%s", in->location);
     if (next == NULL)
         return ST_NOMEM;
     if (strncmp(cli->address, "https://", 8) == 0 && strncmp(next, "https://", 8) != 0) {
         reason_set(reason, "the server points to \"%.100s\", which is not https", next);
         return ST_INVALID;
     }
+    if (m->call->upload != NULL) {
+        reason_set(reason, "the server points to \"%.100s\": name that as the address", next);
+        return ST_INVALID;
+    }
     m->path = "";
-    return send_once(cli, next, m, ret_reply, &ignored, reason);
+    incoming_done(in);
+    incoming_init(in, m->call->download, CLI_REPLY_MAX);
+    return send_once(cli, next, m, in, reason);
 }
 
-enum status cli_send(struct cli *cli, const char *method, const char *path, struct bytes body,
-                     struct cli_reply *ret_reply, struct reason *reason)
+enum status cli_send(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_reply,
+                     struct reason *reason)
 {
     CLEANUP(buf_done) struct buf tail = {0};
-    struct bytes location;
-    buf_add_str(&tail, "Connection: close\r\nX-Secrets-Request: true\r\n");
-    add_header(&tail, "X-Secrets-Token", cli->token);
-    add_header(&tail, "X-Secrets-Namespace", cli->name_space);
-    if (body.len != 0)
-        buf_add_str(&tail, "Content-Type: application/json\r\n");
-    if (body.len != 0 || strcmp(method, "PUT") == 0)
-        buf_add_format(&tail, "Content-Length: %zu\r\n", body.len);
-    buf_add_str(&tail, "\r\n");
-    buf_add(&tail, body);
-    TRY(buf_status(&tail));
-    struct message m = {.method = method, .path = path, .tail = buf_bytes(&tail)};
-    TRY(send_once(cli, cli->address, &m, ret_reply, &location, reason));
-    if (ret_reply->status != 307 || location.len == 0)
-        return ST_OK;
-    return follow(cli, &m, location, ret_reply, reason);
+    CLEANUP(incoming_done) struct incoming in = {0};
+    struct message m = {.call = call, .path = call->path};
+    ASSERT(call->path != NULL && call->method != NULL);
+    if (call->upload != NULL)
+        TRY(upload_size(call->upload, &m.upload_bytes, reason));
+    TRY(compose(cli, call, m.upload_bytes, &tail, reason));
+    m.tail = buf_bytes(&tail);
+    incoming_init(&in, call->download, CLI_REPLY_MAX);
+    TRY(send_once(cli, cli->address, &m, &in, reason));
+    if (in.status == 307 && in.location[0] != '\0')
+        TRY(follow(cli, &m, &in, reason));
+    uint8_t *copy = arena_dup(&cli->arena, buf_bytes(&in.body));
+    if (copy == NULL)
+        return ST_NOMEM;
+    *ret_reply = (struct cli_reply){.status = in.status, .body = bytes_of(copy, in.body.len)};
+    return ST_OK;
 }

@@ -1,6 +1,29 @@
-#include "cli/cli.h"
+/* Output: tables for people, JSON for programs, messages on standard error. What came from
+ * elsewhere and goes to a terminal keeps its lines, but none of its control characters. */
+#include "cli/client.h"
+#include "text/duration.h"
 
-#include <stdio.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+void cli_complain(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)fputs("Error: ", stderr);       /* standard error is all there is */
+    (void)vfprintf(stderr, format, args); /* as above */
+    (void)fputc('\n', stderr);            /* as above */
+    va_end(args);
+}
+
+int cli_usage_error(const struct cli *cli, const char *why)
+{
+    const struct cli_command *c = cli->command;
+    (void)fprintf(stderr, "Error: %s\nusage: holdfast %s%s%s%s\n", why, c->name,
+                  c->n_flags != 0 ? " [FLAG]…" : "", c->args[0] != '\0' ? " " : "",
+                  c->args); /* as above */
+    return CLI_LOCAL_ERROR;
+}
 
 static void put(struct buf *b, struct bytes text)
 {
@@ -42,12 +65,32 @@ static void format(struct buf *b, const struct text_value *v, unsigned depth)
     buf_add_str(b, object ? "}" : "]");
 }
 
+static void write_out(struct bytes text)
+{
+    if (text.len != 0 && fwrite(text.data, 1, text.len, stdout) != text.len)
+        cli_complain("standard output cannot be written");
+}
+
 static void print(const struct buf *b)
 {
-    if (buf_status(b) != ST_OK)
-        (void)fprintf(stderr, "out of memory\n"); /* nowhere better to say it */
-    else if (fwrite(b->data, 1, b->len, stdout) != b->len)
-        (void)fprintf(stderr, "standard output cannot be written\n"); /* likewise */
+    if (buf_status(b) != ST_OK) {
+        cli_complain("%s", status_text(ST_NOMEM));
+        return;
+    }
+    if (isatty(STDOUT_FILENO) != 1) {
+        write_out(buf_bytes(b));
+        return;
+    }
+    size_t from = 0;
+    for (size_t i = 0; i < b->len; i++) {
+        uint8_t c = b->data[i];
+        if ((c >= ' ' && c != 0x7F) || c == '\n' || c == '\t')
+            continue;
+        write_out(bytes_of(b->data + from, i - from));
+        (void)printf("\\x%02x", c); /* as much as the terminal takes */
+        from = i + 1;
+    }
+    write_out(bytes_of(b->data + from, b->len - from));
 }
 
 void cli_print_json(const struct text_value *v)
@@ -77,6 +120,30 @@ void cli_print_value(const struct text_value *v)
     print(&b);
 }
 
+void cli_print_raw(const struct cli *cli, const struct text_value *v)
+{
+    CLEANUP(buf_done) struct buf b = {0};
+    if (cli->json) {
+        cli_print_json(v);
+        return;
+    }
+    cell(&b, v);
+    if (isatty(STDOUT_FILENO) == 1)
+        buf_add_u8(&b, '\n');
+    print(&b);
+}
+
+void cli_print_title(const char *title)
+{
+    printf("====== %s ======\n", title);
+}
+
+static void pad(struct buf *b, size_t have, size_t width)
+{
+    for (; have < width; have++)
+        buf_add_u8(b, ' ');
+}
+
 void cli_print_table(const struct text_value *object)
 {
     CLEANUP(buf_done) struct buf b = {0};
@@ -87,9 +154,80 @@ void cli_print_table(const struct text_value *object)
     buf_add_format(&b, "%-*s%s\n%-*s%s\n", (int)width, "Key", "Value", (int)width, "---", "-----");
     TEXT_FOR (item, object) {
         buf_add(&b, item->name);
-        for (size_t n = item->name.len; n < width; n++)
-            buf_add_u8(&b, ' ');
+        pad(&b, item->name.len, width);
         cell(&b, item);
+        buf_add_u8(&b, '\n');
+    }
+    print(&b);
+}
+
+void cli_print_keys(const struct cli *cli, const struct text_value *keys)
+{
+    CLEANUP(buf_done) struct buf b = {0};
+    if (cli->json) {
+        cli_print_json(keys);
+        return;
+    }
+    buf_add_str(&b, "Keys\n----\n");
+    TEXT_FOR (key, keys) {
+        cell(&b, key);
+        buf_add_u8(&b, '\n');
+    }
+    print(&b);
+}
+
+enum { GRID_COLUMNS_MAX = 16 };
+
+static size_t cell_width(const struct text_value *v)
+{
+    CLEANUP(buf_done) struct buf b = {0};
+    cell(&b, v);
+    return b.len;
+}
+
+static void grid_titles(struct buf *b, const struct text_value *row, const size_t *widths)
+{
+    size_t i = 0;
+    TEXT_FOR (item, row) {
+        buf_add(b, item->name);
+        if (item->next != NULL)
+            pad(b, item->name.len, widths[i++]);
+    }
+    buf_add_u8(b, '\n');
+    i = 0;
+    TEXT_FOR (item, row) {
+        for (size_t n = 0; n < item->name.len; n++)
+            buf_add_u8(b, '-');
+        if (item->next != NULL)
+            pad(b, item->name.len, widths[i++]);
+    }
+    buf_add_u8(b, '\n');
+}
+
+void cli_print_grid(const struct text_value *rows)
+{
+    CLEANUP(buf_done) struct buf b = {0};
+    size_t widths[GRID_COLUMNS_MAX] = {0};
+    if (rows->first == NULL)
+        return;
+    ASSERT(rows->first->n <= GRID_COLUMNS_MAX);
+    TEXT_FOR (row, rows) {
+        size_t i = 0;
+        ASSERT(row->n == rows->first->n);
+        TEXT_FOR (item, row) {
+            widths[i] = MAX(widths[i], MAX(item->name.len, cell_width(item)) + 4);
+            i++;
+        }
+    }
+    grid_titles(&b, rows->first, widths);
+    TEXT_FOR (row, rows) {
+        size_t i = 0;
+        TEXT_FOR (item, row) {
+            size_t before = b.len;
+            cell(&b, item);
+            if (item->next != NULL)
+                pad(&b, b.len - before, widths[i++]);
+        }
         buf_add_u8(&b, '\n');
     }
     print(&b);
@@ -109,4 +247,164 @@ void cli_print_errors(struct cli *cli, const char *method, const char *path,
         if (item->kind == TEXT_STRING)
             (void)fprintf(stderr, "* %.*s\n", (int)item->text.len,
                           (const char *)item->text.data); /* as above */
+}
+
+void cli_add(struct cli *cli, struct text_value *to, const char *name, const struct text_value *v)
+{
+    if (v == NULL || to == NULL)
+        return;
+    struct text_value *copy = text_value_new(&cli->arena, to, v->kind, bytes_str(name));
+    if (copy == NULL)
+        return;
+    copy->text = v->text;
+    copy->truth = v->truth;
+    copy->first = v->first;
+    copy->last = v->last;
+    copy->n = v->n;
+}
+
+void cli_add_text(struct cli *cli, struct text_value *to, const char *name, const char *text)
+{
+    const struct text_value v = {.kind = TEXT_STRING, .text = bytes_str(text)};
+    cli_add(cli, to, name, &v);
+}
+
+struct text_value *cli_object(struct cli *cli, struct text_value *list)
+{
+    return text_value_new(&cli->arena, list, TEXT_OBJECT, (struct bytes){0});
+}
+
+static bool is_set(const struct text_value *v)
+{
+    return v != NULL && v->kind != TEXT_NULL && !(v->kind == TEXT_STRING && v->text.len == 0);
+}
+
+/* Seconds as people read them. */
+static void add_seconds(struct cli *cli, struct text_value *to, const char *name,
+                        const struct text_value *v)
+{
+    CLEANUP(buf_done) struct buf b = {0};
+    int64_t s;
+    if (v == NULL || text_to_int(v, &s) != ST_OK || s < 0 || s > INT64_MAX / 1000000000) {
+        cli_add(cli, to, name, v);
+        return;
+    }
+    text_duration_put(&b, s * 1000000000);
+    char *text = buf_status(&b) == ST_OK ? arena_str(&cli->arena, buf_bytes(&b)) : NULL;
+    if (text != NULL)
+        cli_add_text(cli, to, name, s == 0 ? "∞" : text);
+}
+
+static void add_auth(struct cli *cli, struct text_value *to, const struct text_value *auth)
+{
+    cli_add(cli, to, "token", text_get(auth, "client_token"));
+    cli_add(cli, to, "token_accessor", text_get(auth, "accessor"));
+    add_seconds(cli, to, "token_duration", text_get(auth, "lease_duration"));
+    cli_add(cli, to, "token_renewable", text_get(auth, "renewable"));
+    cli_add(cli, to, "token_policies", text_get(auth, "token_policies"));
+    cli_add(cli, to, "identity_policies", text_get(auth, "identity_policies"));
+    cli_add(cli, to, "policies", text_get(auth, "policies"));
+    const struct text_value *meta = text_get(auth, "metadata");
+    if (meta == NULL || meta->kind != TEXT_OBJECT)
+        return;
+    TEXT_FOR (item, meta) {
+        char *name = arena_format(&cli->arena, "token_meta_%.*s", (int)item->name.len,
+                                  (const char *)item->name.data);
+        if (name != NULL)
+            cli_add(cli, to, name, item);
+    }
+}
+
+static void add_wrap(struct cli *cli, struct text_value *to, const struct text_value *wrap)
+{
+    cli_add(cli, to, "wrapping_token", text_get(wrap, "token"));
+    cli_add(cli, to, "wrapping_accessor", text_get(wrap, "accessor"));
+    add_seconds(cli, to, "wrapping_token_ttl", text_get(wrap, "ttl"));
+    cli_add(cli, to, "wrapping_token_creation_time", text_get(wrap, "creation_time"));
+    cli_add(cli, to, "wrapping_token_creation_path", text_get(wrap, "creation_path"));
+    if (is_set(text_get(wrap, "wrapped_accessor")))
+        cli_add(cli, to, "wrapped_accessor", text_get(wrap, "wrapped_accessor"));
+}
+
+/* What an answer holds, flat, in the order upstream's tables have. */
+static const struct text_value *flatten(struct cli *cli, const struct text_value *body)
+{
+    const struct text_value *data = text_get(body, "data"), *auth = text_get(body, "auth");
+    const struct text_value *lease = text_get(body, "lease_duration");
+    struct text_value *rows = cli_object(cli, NULL);
+    int64_t lease_s = 0;
+    if (is_set(text_get(body, "wrap_info"))) {
+        add_wrap(cli, rows, text_get(body, "wrap_info"));
+        return rows;
+    }
+    if (is_set(auth))
+        add_auth(cli, rows, auth);
+    if (is_set(text_get(body, "lease_id"))) {
+        cli_add(cli, rows, "lease_id", text_get(body, "lease_id"));
+        add_seconds(cli, rows, "lease_duration", lease);
+        cli_add(cli, rows, "lease_renewable", text_get(body, "renewable"));
+    } else if (lease != NULL && text_to_int(lease, &lease_s) == ST_OK && lease_s > 0) {
+        add_seconds(cli, rows, "refresh_interval", lease);
+    }
+    if (data == NULL && !is_set(auth))
+        data = body; /* an answer without the envelope */
+    if (rows != NULL && data != NULL && data->kind == TEXT_OBJECT)
+        TEXT_FOR (item, data) {
+            struct text_value *copy = text_value_new(&cli->arena, rows, item->kind, item->name);
+            if (copy == NULL)
+                return NULL;
+            struct text_value *next = copy->next;
+            *copy = *item;
+            copy->next = next;
+        }
+    return rows;
+}
+
+void cli_print_warnings(const struct text_value *body)
+{
+    const struct text_value *warnings = text_get(body, "warnings");
+    if (warnings == NULL || warnings->kind != TEXT_LIST)
+        return;
+    TEXT_FOR (item, warnings)
+        (void)fprintf(stderr, "WARNING! %.*s\n", (int)item->text.len,
+                      (const char *)item->text.data); /* standard error is all there is */
+}
+
+int cli_show(struct cli *cli, const struct cli_reply *reply)
+{
+    const struct text_value *body = cli_parse_reply(cli, reply);
+    const struct text_value *rows = body != NULL ? flatten(cli, body) : NULL;
+    if (rows == NULL)
+        return CLI_REMOTE_ERROR;
+    if (cli->field == NULL && cli->json) {
+        cli_print_json(body);
+        return CLI_OK;
+    }
+    cli_print_warnings(body);
+    if (cli->field == NULL) {
+        if (rows->first != NULL)
+            cli_print_table(rows);
+        return CLI_OK;
+    }
+    if (text_get(rows, cli->field) != NULL || text_get(body, cli->field) == NULL)
+        return cli_show_value(cli, rows);
+    return cli_show_value(cli, body);
+}
+
+int cli_show_value(struct cli *cli, const struct text_value *v)
+{
+    if (cli->field != NULL) {
+        const struct text_value *one = text_get(v, cli->field);
+        if (one == NULL || one->kind == TEXT_NULL) {
+            (void)fprintf(stderr, "Field \"%s\" not present in secret\n",
+                          cli->field); /* standard error is all there is */
+            return CLI_LOCAL_ERROR;
+        }
+        cli_print_raw(cli, one);
+    } else if (cli->json) {
+        cli_print_json(v);
+    } else {
+        cli_print_table(v);
+    }
+    return CLI_OK;
 }

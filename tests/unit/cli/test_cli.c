@@ -97,19 +97,24 @@ static void restore(FILE *stream, int kept, FILE *from, char *text, size_t room)
     assert_int_equal(fclose(from), 0);
 }
 
+/* `command` may be several words. */
 static int run(const char *command, int argc, const char *const *argv)
 {
-    char *words[8];
+    char *words[16], *rest = strdup(command), *all = rest;
+    int n = 0;
     FILE *o = tmpfile(), *e = tmpfile();
-    assert_true(o != NULL && e != NULL && argc <= 8);
+    assert_true(o != NULL && e != NULL && argc <= 12);
+    while (rest != NULL)
+        words[n++] = strdup(strsep(&rest, " "));
     for (int i = 0; i < argc; i++)
-        words[i] = strdup(argv[i]);
+        words[n++] = strdup(argv[i]);
     int kept_out = divert(stdout, o), kept_err = divert(stderr, e);
-    int code = cli_run(command, argc, words);
+    int code = cli_main(NULL, 0, n, words);
     restore(stdout, kept_out, o, out, sizeof out);
     restore(stderr, kept_err, e, err, sizeof err);
-    for (int i = 0; i < argc; i++)
+    for (int i = 0; i < n; i++)
         free(words[i]);
+    free(all);
     return code;
 }
 
@@ -127,7 +132,7 @@ static void read_shows_a_table_or_json_or_a_field(void **ctx)
     assert_int_equal(RUN("read", "-format=json", "kv/a"), 0);
     assert_non_null(strstr(out, "    \"user\": \"root\",\n"));
     assert_int_equal(RUN("read", "-field", "user", "/kv/a"), 0);
-    assert_string_equal(out, "root\n");
+    assert_string_equal(out, "root");
     assert_int_equal(RUN("read", "--field=none", "kv/a"), 1);
 }
 
@@ -225,7 +230,7 @@ static void a_redirect_is_followed(void **ctx)
     (void)snprintf(elsewhere, sizeof elsewhere, "%s/v1/kv/a", address);
     assert_int_equal(RUN("read", "-field=user", "away"), 0);
     assert_string_equal(asked, "GET /v1/kv/a [secret-token] ");
-    assert_string_equal(out, "root\n");
+    assert_string_equal(out, "root");
 }
 
 static void nobody_there_is_said(void **ctx)

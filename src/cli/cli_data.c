@@ -1,0 +1,261 @@
+/* Data from arguments, files, standard input and the terminal. Messages name the place of a
+ * mistake, never the text: it may be a secret. */
+#include "base/mem.h"
+#include "cli/client.h"
+
+#include <errno.h>
+#include <termios.h>
+#include <unistd.h>
+
+static bool read_stream(FILE *file, struct buf *b)
+{
+    size_t n;
+    do {
+        if (b->len > CLI_INPUT_MAX || buf_reserve(b, 65536) != ST_OK)
+            return false;
+        n = fread(b->data + b->len, 1, 65536, file);
+        b->len += n;
+    } while (n > 0);
+    return ferror(file) == 0;
+}
+
+bool cli_slurp(struct cli *cli, const char *name, struct bytes *ret_text)
+{
+    CLEANUP(buf_done) struct buf b = {0};
+    bool input = strcmp(name, "-") == 0;
+    if (input && cli->stdin_consumed) {
+        cli_complain("standard input can be used once");
+        return false;
+    }
+    FILE *file = input ? stdin : fopen(name, "rbe");
+    if (file == NULL) {
+        cli_complain("%s: %s", name, strerror(errno));
+        return false;
+    }
+    bool whole = read_stream(file, &b);
+    if (input)
+        cli->stdin_consumed = true;
+    else
+        (void)fclose(file); /* it was only read */
+    uint8_t *copy = whole ? arena_dup(&cli->arena, buf_bytes(&b)) : NULL;
+    if (copy == NULL) {
+        cli_complain("%s cannot be read whole", input ? "standard input" : name);
+        return false;
+    }
+    *ret_text = bytes_of(copy, b.len);
+    return true;
+}
+
+static struct text_value *member(struct text_value *object, struct bytes name)
+{
+    for (struct text_value *v = object->first; v != NULL; v = v->next)
+        if (bytes_eq(v->name, name))
+            return v;
+    return NULL;
+}
+
+/* A value of the arena becomes a member; a second one under the same name makes a list. */
+static bool add_member(struct cli *cli, struct text_value *object, struct bytes name,
+                       const struct text_value *from)
+{
+    struct text_value *to = member(object, name);
+    if (to == NULL) {
+        to = text_value_new(&cli->arena, object, from->kind, name);
+    } else {
+        struct text_value *first = text_value_new(&cli->arena, NULL, to->kind, name);
+        if (first == NULL)
+            return false;
+        if (!to->block) { /* `block` marks a list made here: others are values of their own */
+            *first = *to;
+            first->next = NULL;
+            to->kind = TEXT_LIST;
+            to->block = true;
+            to->first = to->last = first;
+            to->n = 1;
+        }
+        to = text_value_new(&cli->arena, to, from->kind, (struct bytes){0});
+    }
+    if (to == NULL)
+        return false;
+    to->truth = from->truth;
+    to->text = from->text;
+    to->first = from->first;
+    to->last = from->last;
+    to->n = from->n;
+    return true;
+}
+
+/* "@file" or "-": a JSON object, whose members are merged. */
+static bool merge_json(struct cli *cli, const char *word, struct text_value *object)
+{
+    const struct text_value *v = NULL;
+    struct bytes text;
+    const char *name = word[0] == '@' ? word + 1 : word;
+    if (!cli_slurp(cli, name, &text))
+        return false;
+    if (text_json_parse(&cli->arena, text, &v, NULL) != ST_OK || v->kind != TEXT_OBJECT) {
+        cli_complain("%s is not a JSON object", word[0] == '@' ? name : "standard input");
+        return false;
+    }
+    if (object->first == NULL) {
+        *object = *v;
+        return true;
+    }
+    TEXT_FOR (item, v)
+        if (!add_member(cli, object, item->name, item))
+            return false;
+    return true;
+}
+
+/* What stands behind "key=". */
+static bool pair_value(struct cli *cli, const char *value, struct text_value *ret)
+{
+    *ret = (struct text_value){.kind = TEXT_STRING};
+    if (value[0] == '@')
+        return cli_slurp(cli, value + 1, &ret->text);
+    if (strcmp(value, "-") == 0)
+        return cli_slurp(cli, value, &ret->text);
+    ret->text = bytes_str(value[0] == '\\' && value[1] == '@' ? value + 1 : value);
+    return true;
+}
+
+const struct text_value *cli_data(struct cli *cli, unsigned first)
+{
+    struct text_value *object = text_value_new(&cli->arena, NULL, TEXT_OBJECT, (struct bytes){0});
+    for (unsigned i = first; object != NULL && i < cli->n_args; i++) {
+        const char *word = cli->args[i], *eq = strchr(word, '=');
+        struct text_value value;
+        if (word[0] == '@' || strcmp(word, "-") == 0) {
+            if (!merge_json(cli, word, object))
+                return NULL;
+            continue;
+        }
+        if (eq == NULL || eq == word) {
+            cli_complain("argument %u is not KEY=VALUE", i + 1);
+            return NULL;
+        }
+        if (!pair_value(cli, eq + 1, &value) ||
+            !add_member(cli, object, bytes_of(word, (size_t)(eq - word)), &value))
+            return NULL;
+    }
+    return object;
+}
+
+static void add_escaped(struct buf *b, struct bytes text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t c = text.data[i];
+        bool plain = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
+                     c == '-' || c == '_' || c == '.' || c == '~';
+        if (plain)
+            buf_add_u8(b, c);
+        else
+            buf_add_format(b, "%%%02X", c);
+    }
+}
+
+char *cli_query(struct cli *cli, unsigned first)
+{
+    CLEANUP(buf_done) struct buf b = {0};
+    const struct text_value *data = cli_data(cli, first);
+    if (data == NULL)
+        return NULL;
+    TEXT_FOR (item, data) {
+        const struct text_value *v = item->kind == TEXT_LIST ? item->first : item;
+        for (; v != NULL; v = item->kind == TEXT_LIST ? v->next : NULL) {
+            buf_add_u8(&b, b.len == 0 ? '?' : '&');
+            add_escaped(&b, item->name);
+            buf_add_u8(&b, '=');
+            add_escaped(&b, v->text);
+        }
+    }
+    return buf_status(&b) == ST_OK ? arena_str(&cli->arena, buf_bytes(&b)) : NULL;
+}
+
+/* A line without its end; false at the end of the input and when it is too long. */
+static bool read_line(char line[CLI_SECRET_MAX])
+{
+    if (fgets(line, CLI_SECRET_MAX, stdin) == NULL)
+        return false;
+    size_t len = strcspn(line, "\r\n\x03");
+    bool good = line[len] != '\x03' && (line[len] != '\0' || len + 1 < CLI_SECRET_MAX);
+    line[len] = '\0';
+    return good;
+}
+
+/* Without echo. Keys that make signals come as characters, so that no signal can leave the terminal
+ * silent; Ctrl-C gives up. */
+static bool read_hidden(const char *prompt, char line[CLI_SECRET_MAX])
+{
+    struct termios before, hidden;
+    if (tcgetattr(STDIN_FILENO, &before) != 0)
+        return false;
+    hidden = before;
+    hidden.c_lflag &= ~(tcflag_t)(ECHO | ISIG);
+    hidden.c_lflag |= ECHONL;
+    hidden.c_cc[VEOL] = '\x03';
+    if (tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden) != 0)
+        return false;
+    (void)fputs(prompt, stderr); /* without it there is still a line to be read */
+    (void)fflush(stderr);        /* likewise */
+    bool good = read_line(line);
+    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before); /* it took the other setting */
+    return good;
+}
+
+char *cli_secret(struct cli *cli, const char *prompt)
+{
+    char line[CLI_SECRET_MAX] = "", *copy = NULL;
+    bool good = isatty(STDIN_FILENO) == 1 ? read_hidden(prompt, line) : read_line(line);
+    size_t from = strspn(line, " \t"), len = strlen(line);
+    while (len > from && (line[len - 1] == ' ' || line[len - 1] == '\t'))
+        len--;
+    if (good && len > from)
+        copy = arena_str(&cli->arena, bytes_of(line + from, len - from));
+    mem_wipe(line, sizeof line);
+    if (copy == NULL)
+        cli_complain("nothing was given on standard input");
+    return copy;
+}
+
+void cli_put_pairs(const struct cli *cli, struct text_writer *w, const char *flag)
+{
+    unsigned at = 0;
+    for (const char *pair; (pair = cli_each(cli, flag, &at)) != NULL;) {
+        const char *eq = strchr(pair, '=');
+        ASSERT(eq != NULL);
+        text_key_bytes(w, bytes_of(pair, (size_t)(eq - pair)));
+        text_put_str(w, eq + 1);
+    }
+}
+
+void cli_put_list(const struct cli *cli, struct text_writer *w, const char *flag)
+{
+    unsigned at = 0;
+    text_open_list(w);
+    for (const char *value; (value = cli_each(cli, flag, &at)) != NULL;) {
+        while (*value != '\0') {
+            size_t len = strcspn(value, ",");
+            if (len != 0)
+                text_put_bytes(w, bytes_of(value, len));
+            value += len + (value[len] == ',' ? 1 : 0);
+        }
+    }
+    text_close(w);
+}
+
+void cli_put_text(const struct cli *cli, struct text_writer *w, const char *flag, const char *name)
+{
+    const char *value = cli_text(cli, flag);
+    if (value != NULL)
+        text_member_str(w, name, value);
+}
+
+char *cli_trim_path(struct cli *cli, const char *path)
+{
+    path += strspn(path, "/");
+    size_t len = strlen(path);
+    while (len > 0 && path[len - 1] == '/')
+        len--;
+    return arena_str(&cli->arena, bytes_of(path, len));
+}

@@ -1,0 +1,101 @@
+/* Requests as commands make them: send, say what went wrong, give the exit code. */
+#include "cli/client.h"
+
+char *cli_path(struct cli *cli, const char *path)
+{
+    CLEANUP(buf_done) struct buf b = {0};
+    buf_add_str(&b, "/v1/");
+    while (*path == '/')
+        path++;
+    for (; *path != '\0'; path++) {
+        unsigned char c = (unsigned char)*path;
+        if (c <= ' ' || c >= 0x7F || strchr("\"#%<>?[\\]^`{|}", c) != NULL)
+            buf_add_format(&b, "%%%02X", c);
+        else
+            buf_add_u8(&b, c);
+    }
+    return buf_status(&b) == ST_OK ? arena_str(&cli->arena, buf_bytes(&b)) : NULL;
+}
+
+int cli_ask(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_reply)
+{
+    struct reason reason = {{0}};
+    ret_reply->status = 0;
+    if (call->path == NULL) {
+        cli_complain("%s", status_text(ST_NOMEM));
+        return CLI_LOCAL_ERROR;
+    }
+    enum status st = cli_send(cli, call, ret_reply, &reason);
+    if (st != ST_OK) {
+        cli_complain("%s %s%s: %s", call->method, cli->address, call->path,
+                     reason.text[0] != '\0' ? reason.text : status_text(st));
+        ret_reply->status = 0;
+        return CLI_REMOTE_ERROR;
+    }
+    return ret_reply->status >= 200 && ret_reply->status < 300 ? CLI_OK : CLI_REMOTE_ERROR;
+}
+
+int cli_refused(struct cli *cli, const struct cli_call *call, const struct cli_reply *reply)
+{
+    if (reply->status != 0)
+        cli_print_errors(cli, call->method, call->path, reply);
+    return CLI_REMOTE_ERROR;
+}
+
+int cli_do(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_reply)
+{
+    int code = cli_ask(cli, call, ret_reply);
+    return code == CLI_REMOTE_ERROR ? cli_refused(cli, call, ret_reply) : code;
+}
+
+int cli_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
+             struct cli_reply *ret_reply)
+{
+    struct cli_call call = {.method = method, .path = cli_path(cli, path)};
+    if (body != NULL && buf_status(body) != ST_OK)
+        call.path = NULL;
+    if (body != NULL)
+        call.body = buf_bytes(body);
+    return cli_do(cli, &call, ret_reply);
+}
+
+const struct text_value *cli_parse_reply(struct cli *cli, const struct cli_reply *reply)
+{
+    const struct text_value *v = NULL;
+    if (text_json_parse(&cli->arena, reply->body, &v, NULL) != ST_OK) {
+        cli_complain("the answer is not JSON");
+        return NULL;
+    }
+    return v;
+}
+
+/* Whether a 404 carries something all the same, as that of a deleted version does. Hints of the
+ * server are said. */
+static bool found_anyway(struct cli *cli, const struct cli_reply *reply)
+{
+    const struct text_value *body = NULL;
+    if (text_json_parse(&cli->arena, reply->body, &body, NULL) != ST_OK)
+        return false;
+    const struct text_value *data = text_get(body, "data");
+    if (data != NULL && data->kind == TEXT_OBJECT && data->first != NULL)
+        return true;
+    cli_print_warnings(body);
+    return false;
+}
+
+int cli_fetch(struct cli *cli, const char *path, const char *query, struct cli_reply *ret_reply)
+{
+    const char *escaped = cli_path(cli, path);
+    struct cli_call call = {.method = "GET"};
+    if (escaped != NULL)
+        call.path = arena_format(&cli->arena, "%s%s", escaped, query);
+    int code = cli_ask(cli, &call, ret_reply);
+    if (code != CLI_REMOTE_ERROR)
+        return code;
+    if (ret_reply->status != 404)
+        return cli_refused(cli, &call, ret_reply);
+    if (found_anyway(cli, ret_reply))
+        return CLI_OK;
+    (void)fprintf(stderr, "No value found at %s\n", path); /* standard error is all there is */
+    return CLI_REMOTE_ERROR;
+}

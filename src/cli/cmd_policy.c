@@ -1,0 +1,87 @@
+/* Policies. */
+#include "cli/client.h"
+#include "cli/commands.h"
+
+static char *policy_path(struct cli *cli)
+{
+    char *path = arena_format(&cli->arena, "sys/policies/acl/%s", cli->args[0]);
+    if (path == NULL)
+        cli_complain("%s", status_text(ST_NOMEM));
+    return path;
+}
+
+int cmd_policy_list(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    int code = cli_fetch(cli, "sys/policies/acl", "?list=true", &reply);
+    if (code != CLI_OK)
+        return code;
+    const struct text_value *body = cli_parse_reply(cli, &reply);
+    const struct text_value *keys = text_get(text_get(body, "data"), "keys");
+    if (keys == NULL || keys->kind != TEXT_LIST)
+        return CLI_REMOTE_ERROR;
+    if (cli->json) {
+        cli_print_json(keys);
+        return CLI_OK;
+    }
+    TEXT_FOR (key, keys)
+        cli_print_value(key);
+    return CLI_OK;
+}
+
+int cmd_policy_read(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    char *path = policy_path(cli);
+    struct cli_call call = {.method = "GET", .path = path != NULL ? cli_path(cli, path) : NULL};
+    int code = cli_ask(cli, &call, &reply);
+    if (code != CLI_OK && reply.status == 404) {
+        (void)fprintf(stderr, "No policy named: %s\n",
+                      cli->args[0]); /* standard error is all there is */
+        return CLI_REMOTE_ERROR;
+    }
+    if (code != CLI_OK)
+        return code == CLI_REMOTE_ERROR ? cli_refused(cli, &call, &reply) : code;
+    const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
+    const struct text_value *text = text_get(data, "policy");
+    if (text == NULL || text->kind != TEXT_STRING)
+        return CLI_REMOTE_ERROR;
+    if (cli->json) {
+        struct text_value *out = cli_object(cli, NULL);
+        cli_add(cli, out, "policy", text);
+        return out != NULL ? cli_show_value(cli, out) : CLI_LOCAL_ERROR;
+    }
+    cli_print_value(text);
+    return CLI_OK;
+}
+
+int cmd_policy_write(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    struct bytes text;
+    char *path = policy_path(cli);
+    if (path == NULL || !cli_slurp(cli, cli->args[1], &text))
+        return CLI_LOCAL_ERROR;
+    text_open_object(&w);
+    text_key(&w, "policy");
+    text_put_bytes(&w, text);
+    text_close(&w);
+    int code = cli_call(cli, "PUT", path, &body, &reply);
+    if (code == CLI_OK && !cli->json)
+        printf("Success! Uploaded policy: %s\n", cli->args[0]);
+    return code;
+}
+
+int cmd_policy_delete(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    char *path = policy_path(cli);
+    if (path == NULL)
+        return CLI_LOCAL_ERROR;
+    int code = cli_call(cli, "DELETE", path, NULL, &reply);
+    if (code == CLI_OK && !cli->json)
+        printf("Success! Deleted policy: %s\n", cli->args[0]);
+    return code;
+}

@@ -1,0 +1,197 @@
+/* Tokens. One that is given as "-" is typed, or comes from standard input. */
+#include "cli/client.h"
+#include "cli/commands.h"
+
+static void put_options(struct cli *cli, struct text_writer *w)
+{
+    static const struct {
+        const char *flag, *name;
+    } texts[] = {{"id", "id"},
+                 {"display-name", "display_name"},
+                 {"ttl", "ttl"},
+                 {"explicit-max-ttl", "explicit_max_ttl"},
+                 {"period", "period"},
+                 {"type", "type"},
+                 {"entity-alias", "entity_alias"}};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        cli_put_text(cli, w, texts[i].flag, texts[i].name);
+    if (cli_text(cli, "renewable") != NULL)
+        text_member_bool(w, "renewable", cli_bool(cli, "renewable", true));
+    if (cli_bool(cli, "orphan", false))
+        text_member_bool(w, "no_parent", true);
+    if (cli_bool(cli, "no-default-policy", false))
+        text_member_bool(w, "no_default_policy", true);
+    if (cli_text(cli, "use-limit") != NULL)
+        text_member_int(w, "num_uses", cli_int(cli, "use-limit", 0));
+    if (cli_text(cli, "policy") != NULL) {
+        text_key(w, "policies");
+        cli_put_list(cli, w, "policy");
+    }
+    if (cli_text(cli, "metadata") != NULL) {
+        text_key(w, "meta");
+        text_open_object(w);
+        cli_put_pairs(cli, w, "metadata");
+        text_close(w);
+    }
+}
+
+int cmd_token_create(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    const char *role = cli_text(cli, "role");
+    const char *path = role != NULL ? arena_format(&cli->arena, "auth/token/create/%s", role)
+                                    : "auth/token/create";
+    if (path == NULL)
+        return CLI_LOCAL_ERROR;
+    text_open_object(&w);
+    put_options(cli, &w);
+    text_close(&w);
+    int code = cli_call(cli, "PUT", path, &body, &reply);
+    return code == CLI_OK ? cli_show(cli, &reply) : code;
+}
+
+/* args[0], or what is typed for "-". NULL with a message. */
+static const char *named_token(struct cli *cli)
+{
+    if (strcmp(cli->args[0], "-") == 0)
+        return cli_secret(cli, "Token (will be hidden): ");
+    return cli->args[0];
+}
+
+/* {"token": …} or {"accessor": …}, open. */
+static int open_body(struct cli *cli, struct text_writer *w, bool accessor)
+{
+    text_open_object(w);
+    if (cli->n_args == 0)
+        return CLI_OK;
+    const char *named = accessor ? cli->args[0] : named_token(cli);
+    if (named == NULL)
+        return CLI_LOCAL_ERROR;
+    text_member_str(w, accessor ? "accessor" : "token", named);
+    return CLI_OK;
+}
+
+int cmd_token_lookup(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    bool accessor = cli_bool(cli, "accessor", false);
+    if (accessor && cli->n_args == 0)
+        return cli_usage_error(cli, "-accessor needs the accessor");
+    int code = open_body(cli, &w, accessor);
+    text_close(&w);
+    if (code != CLI_OK)
+        return code;
+    if (cli->n_args == 0)
+        code = cli_call(cli, "GET", "auth/token/lookup-self", NULL, &reply);
+    else
+        code = cli_call(cli, "PUT", accessor ? "auth/token/lookup-accessor" : "auth/token/lookup",
+                        &body, &reply);
+    return code == CLI_OK ? cli_show(cli, &reply) : code;
+}
+
+int cmd_token_renew(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    bool accessor = cli_bool(cli, "accessor", false);
+    if (accessor && cli->n_args == 0)
+        return cli_usage_error(cli, "-accessor needs the accessor");
+    int code = open_body(cli, &w, accessor);
+    if (code != CLI_OK)
+        return code;
+    cli_put_text(cli, &w, "increment", "increment");
+    text_close(&w);
+    code = cli_call(cli, "PUT",
+                    cli->n_args == 0 ? "auth/token/renew-self"
+                    : accessor       ? "auth/token/renew-accessor"
+                                     : "auth/token/renew",
+                    &body, &reply);
+    return code == CLI_OK ? cli_show(cli, &reply) : code;
+}
+
+static const char *revoke_path(struct cli *cli, bool accessor, const char *mode)
+{
+    if (cli_bool(cli, "self", false))
+        return "auth/token/revoke-self";
+    if (accessor)
+        return "auth/token/revoke-accessor";
+    if (mode != NULL && strcmp(mode, "path") == 0)
+        return arena_format(&cli->arena, "sys/revoke-prefix/%s", cli->args[0]);
+    return mode != NULL ? "auth/token/revoke-orphan" : "auth/token/revoke";
+}
+
+int cmd_token_revoke(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    bool self = cli_bool(cli, "self", false), accessor = cli_bool(cli, "accessor", false);
+    const char *mode = cli_text(cli, "mode");
+    bool by_path = mode != NULL && strcmp(mode, "path") == 0;
+    if (self == (cli->n_args != 0))
+        return cli_usage_error(cli, "name a token, or say -self");
+    if ((self && (accessor || mode != NULL)) || (accessor && mode != NULL))
+        return cli_usage_error(cli, "-self, -accessor and -mode exclude each other");
+    if (mode != NULL && !by_path && strcmp(mode, "orphan") != 0)
+        return cli_usage_error(cli, "-mode is orphan or path");
+    int code = CLI_OK;
+    if (by_path)
+        text_open_object(&w);
+    else
+        code = open_body(cli, &w, accessor);
+    text_close(&w);
+    const char *path = revoke_path(cli, accessor, mode);
+    if (code != CLI_OK || path == NULL)
+        return CLI_LOCAL_ERROR;
+    code = cli_call(cli, "PUT", path, &body, &reply);
+    if (code == CLI_OK && !cli->json)
+        printf("Success! Revoked token (if it existed)\n");
+    return code;
+}
+
+int cmd_token_capabilities(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    bool named = cli->n_args == 2, accessor = cli_bool(cli, "accessor", false);
+    const char *path = cli->args[cli->n_args - 1], *token = NULL;
+    if (accessor && !named)
+        return cli_usage_error(cli, "-accessor needs the accessor and a path");
+    if (named && (token = accessor ? cli->args[0] : named_token(cli)) == NULL)
+        return CLI_LOCAL_ERROR;
+    text_open_object(&w);
+    if (named)
+        text_member_str(&w, accessor ? "accessor" : "token", token);
+    text_key(&w, "paths");
+    text_open_list(&w);
+    text_put_str(&w, path);
+    text_close(&w);
+    text_close(&w);
+    int code = cli_call(cli, "PUT",
+                        !named     ? "sys/capabilities-self"
+                        : accessor ? "sys/capabilities-accessor"
+                                   : "sys/capabilities",
+                        &body, &reply);
+    if (code != CLI_OK)
+        return code;
+    const struct text_value *answer = cli_parse_reply(cli, &reply);
+    const struct text_value *list = text_get(text_get(answer, "data"), "capabilities");
+    if (list == NULL)
+        list = text_get(answer, "capabilities");
+    if (list == NULL || list->kind != TEXT_LIST)
+        return CLI_REMOTE_ERROR;
+    if (cli->json) {
+        cli_print_json(list);
+        return CLI_OK;
+    }
+    TEXT_FOR (item, list)
+        printf("%.*s%s", (int)item->text.len, (const char *)item->text.data,
+               item->next != NULL ? ", " : "\n");
+    return CLI_OK;
+}

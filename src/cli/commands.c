@@ -1,0 +1,361 @@
+/* The table of commands: what they are called, what they take, what runs. Help and completion come
+ * from here. */
+#include "cli/commands.h"
+
+#include <stdio.h>
+
+#define FIELD_FLAG                                                                         \
+    {                                                                                      \
+        "field", CLI_TEXT, "print one field alone, without a newline unless on a terminal" \
+    }
+#define MOUNT_FLAG                                                                  \
+    {                                                                               \
+        "mount", CLI_TEXT, "where the engine is mounted; the path is then below it" \
+    }
+#define VERSIONS_FLAG                                                    \
+    {                                                                    \
+        "versions", CLI_MANY, "numbers of versions, with commas between" \
+    }
+#define CAS_FLAG                                                                        \
+    {                                                                                   \
+        "cas", CLI_INT, "write only if this is the current version; 0: only if none is" \
+    }
+#define FLAGS(table) .flags = (table), .n_flags = ARRAY_LEN(table)
+#define ARGS(text, min, max) .args = (text), .args_min = (min), .args_max = (max)
+#define DATA "[KEY=VALUE | KEY=@FILE | KEY=- | @FILE | -]…"
+
+enum { ANY = 1024 };
+
+static const struct cli_flag field_flags[] = {FIELD_FLAG};
+static const struct cli_flag write_flags[] = {
+    FIELD_FLAG, {"force", CLI_BOOL, "write without any data"}, {"f", CLI_BOOL, "the same"}};
+static const struct cli_flag kv_get_flags[] = {
+    MOUNT_FLAG, FIELD_FLAG, {"version", CLI_INT, "an older version"}};
+static const struct cli_flag kv_put_flags[] = {MOUNT_FLAG, FIELD_FLAG, CAS_FLAG};
+static const struct cli_flag kv_patch_flags[] = {
+    MOUNT_FLAG,
+    FIELD_FLAG,
+    CAS_FLAG,
+    {"method", CLI_TEXT, "patch, or rw: read, change, write; default: patch, then rw"},
+    {"remove-data", CLI_MANY, "a key to take away"}};
+static const struct cli_flag kv_rollback_flags[] = {
+    MOUNT_FLAG, FIELD_FLAG, {"version", CLI_INT, "the version to be written again"}};
+static const struct cli_flag kv_versions_flags[] = {MOUNT_FLAG, VERSIONS_FLAG};
+static const struct cli_flag mount_flags[] = {MOUNT_FLAG};
+static const struct cli_flag kv_metadata_get_flags[] = {MOUNT_FLAG, FIELD_FLAG};
+#define SETTING_FLAGS                                                                             \
+    MOUNT_FLAG, {"max-versions", CLI_INT, "how many versions are kept; 0: as the engine has it"}, \
+        {"cas-required", CLI_BOOL, "writes must say -cas"},                                       \
+        {"delete-version-after", CLI_TEXT, "how long versions live"},                             \
+    {                                                                                             \
+        "custom-metadata", CLI_PAIRS, "kept with the secret"                                      \
+    }
+static const struct cli_flag kv_metadata_put_flags[] = {SETTING_FLAGS};
+static const struct cli_flag kv_metadata_patch_flags[] = {
+    SETTING_FLAGS, {"remove-custom-metadata", CLI_MANY, "a name to take away"}};
+
+static const struct cli_flag token_create_flags[] = {
+    FIELD_FLAG,
+    {"policy", CLI_MANY, "what it may do; default: what its parent may"},
+    {"ttl", CLI_TEXT, "how long it lives unless renewed"},
+    {"explicit-max-ttl", CLI_TEXT, "how long it lives at most"},
+    {"period", CLI_TEXT, "each renewal makes it live this long again"},
+    {"renewable", CLI_BOOL, "whether it can be renewed"},
+    {"use-limit", CLI_INT, "how often it can be used; 0: any number"},
+    {"orphan", CLI_BOOL, "it outlives the token that makes it"},
+    {"no-default-policy", CLI_BOOL, "without the policy \"default\""},
+    {"type", CLI_TEXT, "service or batch"},
+    {"role", CLI_TEXT, "made as this role says"},
+    {"display-name", CLI_TEXT, "shown in lookups and records"},
+    {"metadata", CLI_PAIRS, "kept with the token"},
+    {"id", CLI_TEXT, "the token itself instead of a random one"},
+    {"entity-alias", CLI_TEXT, "alias of the entity it is for; with -role"}};
+static const struct cli_flag token_named_flags[] = {
+    FIELD_FLAG, {"accessor", CLI_BOOL, "the argument is an accessor"}};
+static const struct cli_flag token_renew_flags[] = {
+    FIELD_FLAG,
+    {"accessor", CLI_BOOL, "the argument is an accessor"},
+    {"increment", CLI_TEXT, "how long it shall live from now on"}};
+static const struct cli_flag token_revoke_flags[] = {
+    {"self", CLI_BOOL, "the token that is used"},
+    {"accessor", CLI_BOOL, "the argument is an accessor"},
+    {"mode", CLI_TEXT, "orphan: its children stay; path: all below the path"}};
+static const struct cli_flag capabilities_flags[] = {
+    {"accessor", CLI_BOOL, "the first argument is an accessor"}};
+static const struct cli_flag login_flags[] = {
+    FIELD_FLAG,
+    {"method", CLI_TEXT, "token (default), userpass, approle, cert, …"},
+    {"path", CLI_TEXT, "where the method is mounted, if not at its name"},
+    {"no-store", CLI_BOOL, "do not keep the token"},
+    {"no-print", CLI_BOOL, "say nothing"},
+    {"token-only", CLI_BOOL, "print the token and keep nothing"}};
+
+#define ENGINE_FLAGS                                                                           \
+    {"description", CLI_TEXT, "for people"},                                                   \
+        {"default-lease-ttl", CLI_TEXT, "time to live where a request names none"},            \
+        {"max-lease-ttl", CLI_TEXT, "longest time to live"},                                   \
+        {"listing-visibility", CLI_TEXT, "unauth: listed to clients without a token; hidden"}, \
+        {"audit-non-hmac-request-keys", CLI_MANY, "request data recorded in the clear"},       \
+        {"audit-non-hmac-response-keys", CLI_MANY, "response data recorded in the clear"},     \
+        {"version", CLI_INT, "of a key/value engine: 1 or 2"},                                 \
+    {                                                                                          \
+        "options", CLI_PAIRS, "an option of the engine"                                        \
+    }
+static const struct cli_flag secrets_enable_flags[] = {
+    {"path", CLI_TEXT, "where, if not at the name of the type"},
+    ENGINE_FLAGS,
+    {"local", CLI_BOOL, "not replicated to other clusters"},
+    {"seal-wrap", CLI_BOOL, "accepted and shown"}};
+static const struct cli_flag secrets_tune_flags[] = {ENGINE_FLAGS};
+static const struct cli_flag secrets_list_flags[] = {
+    {"detailed", CLI_BOOL, "with settings and options"}};
+
+static const struct cli_flag init_flags[] = {
+    {"key-shares", CLI_INT, "how many keys are made; default 5"},
+    {"key-threshold", CLI_INT, "how many of them unseal; default 3"},
+    {"recovery-shares", CLI_INT, "for a cluster that unseals itself: recovery keys to make"},
+    {"recovery-threshold", CLI_INT, "how many of them it takes; default 3"},
+    {"status", CLI_BOOL, "say whether the cluster is initialised: exit code 0, or 2 if not"}};
+static const struct cli_flag unseal_flags[] = {{"reset", CLI_BOOL, "forget the keys given so far"}};
+static const struct cli_flag join_flags[] = {
+    {"token", CLI_TEXT, "@FILE or - (standard input) with the join token"},
+    {"leader-ca-cert", CLI_TEXT, "@FILE with the CA of the leader's address"},
+    {"leader-client-cert", CLI_TEXT, "@FILE with a certificate to show there"},
+    {"leader-client-key", CLI_TEXT, "@FILE with its key"},
+    {"leader-tls-servername", CLI_TEXT, "name its certificate must carry"},
+    {"retry", CLI_BOOL, "keep trying until it works"},
+    {"non-voter", CLI_BOOL, "join without a vote"}};
+static const struct cli_flag join_token_flags[] = {FIELD_FLAG,
+                                                   {"ttl", CLI_TEXT, "how long the token is good"}};
+static const struct cli_flag restore_flags[] = {
+    {"force", CLI_BOOL, "also that of another cluster"}};
+
+const struct cli_command cli_commands[] = {
+    {.name = "read",
+     ARGS("PATH [KEY=VALUE]…", 1, ANY),
+     FLAGS(field_flags),
+     .run = cmd_read,
+     .help = "Print what is at a path."},
+    {.name = "write",
+     ARGS("PATH " DATA, 1, ANY),
+     FLAGS(write_flags),
+     .run = cmd_write,
+     .help = "Write data to a path."},
+    {.name = "patch",
+     ARGS("PATH " DATA, 1, ANY),
+     FLAGS(write_flags),
+     .run = cmd_patch,
+     .help = "Change some of the data at a path."},
+    {.name = "list", ARGS("PATH", 1, 1), .run = cmd_list, .help = "List the keys below a path."},
+    {.name = "delete",
+     ARGS("PATH [KEY=VALUE]…", 1, ANY),
+     .run = cmd_delete,
+     .help = "Delete what is at a path."},
+    {.name = "kv get",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_get_flags),
+     .run = cmd_kv_get,
+     .help = "Print a secret."},
+    {.name = "kv put",
+     ARGS("PATH " DATA, 1, ANY),
+     FLAGS(kv_put_flags),
+     .run = cmd_kv_put,
+     .help = "Write a secret; version 2 keeps the older ones."},
+    {.name = "kv patch",
+     ARGS("PATH " DATA, 1, ANY),
+     FLAGS(kv_patch_flags),
+     .run = cmd_kv_patch,
+     .help = "Change some keys of a secret."},
+    {.name = "kv delete",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_versions_flags),
+     .run = cmd_kv_delete,
+     .help = "Delete a secret; versions can be brought back."},
+    {.name = "kv undelete",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_versions_flags),
+     .run = cmd_kv_undelete,
+     .help = "Bring deleted versions back."},
+    {.name = "kv destroy",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_versions_flags),
+     .run = cmd_kv_destroy,
+     .help = "Remove the data of versions for good."},
+    {.name = "kv list",
+     ARGS("[PATH]", 0, 1),
+     FLAGS(mount_flags),
+     .run = cmd_kv_list,
+     .help = "List the secrets below a path."},
+    {.name = "kv rollback",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_rollback_flags),
+     .run = cmd_kv_rollback,
+     .help = "Write an older version again as the newest."},
+    {.name = "kv enable-versioning",
+     ARGS("MOUNT", 1, 1),
+     .run = cmd_kv_enable_versioning,
+     .help = "Make a key/value engine version 2."},
+    {.name = "kv metadata get",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_metadata_get_flags),
+     .run = cmd_kv_metadata_get,
+     .help = "Print settings and versions of a secret."},
+    {.name = "kv metadata put",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_metadata_put_flags),
+     .run = cmd_kv_metadata_put,
+     .help = "Set the settings of a secret."},
+    {.name = "kv metadata patch",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_metadata_patch_flags),
+     .run = cmd_kv_metadata_patch,
+     .help = "Change some settings of a secret."},
+    {.name = "kv metadata delete",
+     ARGS("PATH", 1, 1),
+     FLAGS(mount_flags),
+     .run = cmd_kv_metadata_delete,
+     .help = "Remove a secret with all its versions."},
+    {.name = "login",
+     ARGS("[TOKEN | - | KEY=VALUE…]", 0, ANY),
+     FLAGS(login_flags),
+     .run = cmd_login,
+     .help = "Get a token and keep it in ~/.holdfast-token."},
+    {.name = "token create",
+     ARGS("", 0, 0),
+     FLAGS(token_create_flags),
+     .run = cmd_token_create,
+     .help = "Make a token."},
+    {.name = "token lookup",
+     ARGS("[TOKEN | - | ACCESSOR]", 0, 1),
+     FLAGS(token_named_flags),
+     .run = cmd_token_lookup,
+     .help = "Print what is known of a token."},
+    {.name = "token renew",
+     ARGS("[TOKEN | - | ACCESSOR]", 0, 1),
+     FLAGS(token_renew_flags),
+     .run = cmd_token_renew,
+     .help = "Let a token live longer."},
+    {.name = "token revoke",
+     ARGS("[TOKEN | - | ACCESSOR]", 0, 1),
+     FLAGS(token_revoke_flags),
+     .run = cmd_token_revoke,
+     .help = "End a token and its children."},
+    {.name = "token capabilities",
+     ARGS("[TOKEN | - | ACCESSOR] PATH", 1, 2),
+     FLAGS(capabilities_flags),
+     .run = cmd_token_capabilities,
+     .help = "Print what a token may do at a path."},
+    {.name = "policy list", ARGS("", 0, 0), .run = cmd_policy_list, .help = "List the policies."},
+    {.name = "policy read",
+     ARGS("NAME", 1, 1),
+     FLAGS(field_flags),
+     .run = cmd_policy_read,
+     .help = "Print a policy."},
+    {.name = "policy write",
+     ARGS("NAME FILE|-", 2, 2),
+     .run = cmd_policy_write,
+     .help = "Set a policy, from a file or standard input."},
+    {.name = "policy delete",
+     ARGS("NAME", 1, 1),
+     .run = cmd_policy_delete,
+     .help = "Remove a policy."},
+    {.name = "secrets list",
+     ARGS("", 0, 0),
+     FLAGS(secrets_list_flags),
+     .run = cmd_secrets_list,
+     .help = "List the secrets engines."},
+    {.name = "secrets enable",
+     ARGS("TYPE", 1, 1),
+     FLAGS(secrets_enable_flags),
+     .run = cmd_secrets_enable,
+     .help = "Mount a secrets engine."},
+    {.name = "secrets disable",
+     ARGS("PATH", 1, 1),
+     .run = cmd_secrets_disable,
+     .help = "Unmount a secrets engine; its data is removed."},
+    {.name = "secrets move",
+     ARGS("FROM TO", 2, 2),
+     .run = cmd_secrets_move,
+     .help = "Move a secrets engine to another path."},
+    {.name = "secrets tune",
+     ARGS("PATH", 1, 1),
+     FLAGS(secrets_tune_flags),
+     .run = cmd_secrets_tune,
+     .help = "Change the settings of a secrets engine."},
+    {.name = "status",
+     ARGS("", 0, 0),
+     .run = cmd_status,
+     .help = "Show whether a node is sealed, and who is active; exit code 2: sealed."},
+    {.name = "init",
+     ARGS("", 0, 0),
+     FLAGS(init_flags),
+     .run = cmd_init,
+     .help = "The same as operator init."},
+    {.name = "operator init",
+     ARGS("", 0, 0),
+     FLAGS(init_flags),
+     .run = cmd_init,
+     .help = "Initialise a new cluster; prints keys and root token, once."},
+    {.name = "operator unseal",
+     ARGS("[-]", 0, 1),
+     FLAGS(unseal_flags),
+     .run = cmd_unseal,
+     .help = "Give one key of a sealed node; it is typed, or read from standard input."},
+    {.name = "operator seal", ARGS("", 0, 0), .run = cmd_seal, .help = "Seal a node."},
+    {.name = "operator step-down",
+     ARGS("", 0, 0),
+     .run = cmd_step_down,
+     .help = "Let another node become the active one."},
+    {.name = "operator rotate",
+     ARGS("", 0, 0),
+     .run = cmd_rotate,
+     .help = "Make a new key for what is stored from now on."},
+    {.name = "operator key-status",
+     ARGS("", 0, 0),
+     .run = cmd_key_status,
+     .help = "Show the key that is in use."},
+    {.name = "operator members",
+     ARGS("", 0, 0),
+     .run = cmd_members,
+     .help = "List the nodes and which is active."},
+    {.name = "operator raft list-peers",
+     ARGS("", 0, 0),
+     .run = cmd_raft_list_peers,
+     .help = "List the members of the cluster's log."},
+    {.name = "operator raft join",
+     ARGS("[LEADER-URL]", 0, 1),
+     FLAGS(join_flags),
+     .run = cmd_raft_join,
+     .help = "Let a node join a cluster."},
+    {.name = "operator raft join-token",
+     ARGS("[NODE-NAME]", 0, 1),
+     FLAGS(join_token_flags),
+     .run = cmd_raft_join_token,
+     .help = "Make a token with which one node can join."},
+    {.name = "operator raft remove-peer",
+     ARGS("NODE-NAME", 1, 1),
+     .run = cmd_raft_remove_peer,
+     .help = "Remove a node from the cluster."},
+    {.name = "operator raft snapshot save",
+     ARGS("FILE", 1, 1),
+     .run = cmd_raft_save,
+     .help = "Save the whole state to a file."},
+    {.name = "operator raft snapshot restore",
+     ARGS("FILE", 1, 1),
+     FLAGS(restore_flags),
+     .run = cmd_raft_restore,
+     .help = "Replace the whole state by that of a file."},
+    {.name = "completion",
+     ARGS("bash|zsh|fish", 1, 1),
+     .run = cmd_completion,
+     .help = "Print a script that completes commands: source <(holdfast completion bash)"},
+    {.name = "version", ARGS("", 0, 0), .run = cmd_version, .help = "Print the version."},
+};
+const unsigned cli_n_commands = ARRAY_LEN(cli_commands);
+
+int cmd_version(struct cli *cli)
+{
+    (void)cli;
+    printf("holdfast %s\n", HOLDFAST_VERSION);
+    return CLI_OK;
+}
