@@ -279,12 +279,18 @@ static void put_success(const struct route *route, const char *shape, struct tex
     for (; *codes != '\0'; codes += strspn(codes, " ")) {
         struct bytes code = bytes_of(codes, strcspn(codes, " "));
         codes += code.len;
-        text_key_bytes(w, code);
+        text_key_bytes(w, text_is(code, "any") ? BYTES("default") : code);
         text_open_object(w);
         text_member_str(w, "description", "Done.");
         put_success_body(route, shape, w);
         text_close(w);
     }
+}
+
+/* Whether the request itself may name the status. */
+static bool answers_any(const struct route *route)
+{
+    return route->statuses != NULL && strstr(route->statuses, "any") != NULL;
 }
 
 static void put_responses(const struct route *route, struct text_writer *w)
@@ -295,8 +301,10 @@ static void put_responses(const struct route *route, struct text_writer *w)
         shape = "{keys:[str]}";
     bool nothing = route->reply == NULL && (shape == NULL || shape_has(shape, "none"));
     open_member(w, "responses");
-    put_success(route, shape, w);
-    if (nothing) {
+    bool astray = (route->flags & ROUTE_ASTRAY) != 0;
+    if (!astray)
+        put_success(route, shape, w);
+    if (nothing && !astray) {
         open_member(w, "204");
         text_member_str(w, "description", "Done; with a warning it is 200.");
         text_close(w);
@@ -307,8 +315,10 @@ static void put_responses(const struct route *route, struct text_writer *w)
         text_key(w, errors[i]);
         put_ref(w, strcmp(errors[i], "404") == 0 ? "#/components/responses/NotFound" : REF_ERROR);
     }
-    text_key(w, "default");
-    put_ref(w, REF_ERROR);
+    if (!answers_any(route)) {
+        text_key(w, "default");
+        put_ref(w, REF_ERROR);
+    }
     text_close(w);
 }
 
@@ -367,6 +377,8 @@ static void put_security(const struct route *route, struct text_writer *w)
         text_member_bool(w, "x-vault-sudo", true);
     if (route->exists != NULL)
         text_member_bool(w, "x-vault-createSupported", true);
+    if ((route->flags & ROUTE_ASTRAY) != 0)
+        text_member_bool(w, "x-holdfast-astray", true);
     text_member_str(w, "x-holdfast-auth", authority(route));
 }
 

@@ -57,7 +57,8 @@ struct route {
     /* What a reply written by hand looks like, as in shape.h; NULL with no `reply`: none, or of a
      * listing its keys. */
     const char *shape;
-    const char *statuses; /* of such a reply, where it is not 200 alone: "200 429" */
+    const char *statuses; /* of such a reply, where it is not 200 alone: "200 429"; "any":
+                           * the request may name another one */
     const char *help;
 };
 

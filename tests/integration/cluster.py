@@ -15,6 +15,8 @@ import tempfile
 import time
 import uuid
 
+import recorder
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 COMPLAINT = "Assertion failed|ERROR: [A-Za-z]+Sanitizer|WARNING: ThreadSanitizer|runtime error:"
 HOLDFAST = os.environ.get("HOLDFAST_BIN", str(TOP / "build" / "release" / "holdfast"))
@@ -72,7 +74,9 @@ def call_on(connection, method, path, body=None, token=None, headers=None):
         body = json.dumps(body)
     connection.request(method, path, body, headers)
     response = connection.getresponse()
-    return Answer(response.status, response.headers, response.read())
+    answer = Answer(response.status, response.headers, response.read())
+    recorder.record(connection.port, method, path, body, headers, answer)
+    return answer
 
 
 class Node:
@@ -216,6 +220,7 @@ class Cluster:
             Node(self, name, ports[2 * i], ports[2 * i + 1]) for i, name in enumerate(names)
         ]
         self.founders = list(self.nodes)
+        recorder.know([node.client_port for node in self.nodes])
         for node in self.nodes:
             node.config = dict(config or {})
 
@@ -277,6 +282,7 @@ class Cluster:
         )
         ports = free_ports(2)
         node = Node(self, name, *ports)
+        recorder.join(node.client_port, self.nodes[0].client_port)
         node.config = dict(self.nodes[0].config)
         self.nodes.append(node)
         return node

@@ -1,20 +1,19 @@
 """The document of the API: whole, by path, and as a linter sees it."""
 
 import json
-import pathlib
 import subprocess
 
 import pytest
 
-from cluster import TOP, Cluster
+from cluster import TOP
 
-LINTER = TOP / "build" / "python" / "bin" / "openapi-spec-validator"
+LINTER = TOP / "build" / "venv" / "bin" / "openapi-spec-validator"
 SPECS = "/v1/sys/internal/specs/openapi"
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 
 
 def lint(document, path):
-    assert LINTER.exists(), "deploy/install-deps --tests installs the linter"
+    assert LINTER.exists(), "tests/run integration installs the linter"
     path.write_text(json.dumps(document))
     done = subprocess.run([LINTER, str(path)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -21,7 +21,7 @@ static const struct route sys_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE | ROUTE_HEAD,
      .shape = HEALTH_SHAPE,
-     .statuses = "200 429 472 473 474 501 503 530",
+     .statuses = "200 429 472 473 474 501 503 530 any",
      .help = "What this node can do, told by the status: 200 active, 473 answers reads, 429 "
              "standby, 503 sealed, 501 not initialised. The query may name other codes."},
     {.method = METHOD_GET,

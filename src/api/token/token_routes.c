@@ -166,6 +166,8 @@ static const struct route token_routes[] = {
     {.method = METHOD_POST,
      .path = "tidy",
      .handler = token_tidy,
+     .shape = "obj~",
+     .statuses = "202",
      .help = "Does nothing: leftovers are deleted all the time."},
 };
 

@@ -1,0 +1,68 @@
+"""Operations of the OpenAPI document, and which of them a recorded call asked for."""
+
+import re
+import urllib.parse
+
+import schema
+
+VERBS = ("get", "head", "post", "patch", "delete")
+PLACES = {"": "/", "kv1": "/kv/", "kv2": "/secret/", "cubbyhole": "/cubbyhole/"}
+
+
+class Operation:
+    def __init__(self, path, verb, item):
+        self.spec, self.path, self.verb = item[verb], path, verb
+        self.method = "HEAD" if verb == "head" else self.spec["x-holdfast-method"]
+        self.auth = self.spec["x-holdfast-auth"]
+        self.astray = self.spec.get("x-holdfast-astray", False)
+        self.order = self.spec["x-holdfast-order"]
+        many = {p["name"] for p in item.get("parameters", ()) if "slashes" in p.get("description", "")}
+        pattern = ""
+        for literal, name in re.findall(r"([^{]+)|\{([^}]*)\}", path.rstrip("/")):
+            pattern += re.escape(literal) if literal else "(.*)" if name in many else "([^/]+)"
+        # "{path}" may be nothing, and then lacks the slash before it too.
+        pattern = re.sub(r"/\(\.\*\)$", "(?:/.*)?", pattern)
+        self.pattern = re.compile(pattern + "/?")
+
+    def __str__(self):
+        return f"{self.method} {self.path}"
+
+    def sample(self):
+        path = re.sub(r"\{[^}]*\}", "sample", self.path)
+        return "/v1" + (path.rstrip("/") if self.method != "LIST" else path)
+
+    def response(self, document, status):
+        responses = self.spec["responses"]
+        found = responses.get(str(status))
+        if found is None and (status >= 400 or "$ref" not in responses["default"]):
+            found = responses["default"]
+        return found and schema.resolve(document, found)
+
+
+def operations(document):
+    return [
+        Operation(path, verb, item)
+        for path, item in document["paths"].items()
+        for verb in VERBS
+        if verb in item
+    ]
+
+
+def method_of(record):
+    query = urllib.parse.parse_qs(record["query"])
+    if record["method"] == "GET" and "help" in query:
+        return "HELP"
+    if record["method"] == "GET" and query.get("list", ["0"])[0] in ("1", "t", "T", "true", "TRUE"):
+        return "LIST"
+    return "POST" if record["method"] == "PUT" else record["method"]
+
+
+def match(found, record):
+    """The operation a record asked for, as the server chooses: the first row that fits."""
+    base = PLACES.get(record["engine"])
+    if base is None:
+        return None
+    path, method = base + record["rest"], method_of(record)
+    fits = [op for op in found if op.method == method and op.path.startswith(base)
+            and op.pattern.fullmatch(path)]
+    return min(fits, key=lambda op: op.order, default=None)

@@ -1,0 +1,98 @@
+"""Every call of the tests, kept for the contract test, where HOLDFAST_RECORDS names a folder.
+
+A record says which engine stands where the path leads, as far as the calls themselves told: mounts
+are made, tuned and moved by calls too. Standard library only."""
+
+import json
+import os
+import threading
+import urllib.parse
+
+FOLDER = os.environ.get("HOLDFAST_RECORDS")
+BODY_MAX = 1 << 16
+BOTH_KV = {"secret/": "kv2", "cubbyhole/": "cubbyhole"}
+
+powerless = set()  # tokens known to allow nothing
+clusters = {}  # port of a node: {path of a mount: engine} of its cluster
+lock = threading.Lock()
+
+
+def know(ports):
+    """The ports of the nodes of one new cluster."""
+    mounts = dict(BOTH_KV)
+    for port in ports:
+        clusters[port] = mounts
+
+
+def join(port, of):
+    clusters[port] = clusters[of]
+
+
+def fields(body):
+    try:
+        value = json.loads(body) if body else {}
+    except (ValueError, TypeError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def engine_of(kind, options):
+    version = str((options or {}).get("version", "1")) if isinstance(options, dict) else "1"
+    return {"kv": f"kv{version}", "kv-v2": "kv2", "kv-v1": "kv1"}.get(kind, kind)
+
+
+def follow(mounts, method, path, body, status):
+    """What a call did to the mounts."""
+    if method not in ("POST", "PUT") or status not in (200, 204):
+        return
+    given = fields(body)
+    name = path.removeprefix("sys/mounts/").strip("/")
+    if path == "sys/remount":
+        source, target = (str(given.get(k, "")).strip("/") + "/" for k in ("from", "to"))
+        if source in mounts:
+            mounts[target] = mounts[source]
+    elif path.startswith("sys/mounts/") and path.endswith("/tune"):
+        name = name.removesuffix("/tune") + "/"
+        options = given.get("options")
+        if isinstance(options, dict) and options.get("version") and name in mounts:
+            mounts[name] = engine_of("kv", options)
+    elif path.startswith("sys/mounts/"):
+        mounts[name + "/"] = engine_of(given.get("type"), given.get("options"))
+
+
+def place(mounts, path):
+    """(engine, rest of the path); "" for what stands at a fixed path, None for no mount."""
+    if path.startswith(("sys/", "auth/token/")):
+        return "", path
+    for name in sorted(mounts, key=len, reverse=True):
+        if path.startswith(name) or path + "/" == name:
+            return mounts[name], path[len(name):]
+    return None, path
+
+
+def token_of(headers):
+    values = {name.lower(): value for name, value in headers.items()}
+    for name in ("x-secrets-token", "x-vault-token"):
+        if values.get(name):
+            return values[name]
+    return values.get("authorization", "").removeprefix("Bearer ")
+
+
+def record(port, method, target, body, headers, answer):
+    if not FOLDER or port not in clusters or not target.startswith("/v1/"):
+        return
+    raw, _, query = target.partition("?")
+    path = "/".join(part for part in urllib.parse.unquote(raw).split("/") if part)
+    path = path.removeprefix("v1/") + ("/" if raw.endswith("/") else "")
+    token = token_of(headers)
+    with lock:
+        follow(clusters[port], method, path, body, answer.status)
+        engine, rest = place(clusters[port], path)
+    kind = "none" if not token else "powerless" if token in powerless else "good"
+    line = {
+        "method": method, "path": path, "engine": engine, "rest": rest, "query": query,
+        "token": kind, "status": answer.status, "type": answer.headers.get("Content-Type"),
+        "body": answer.body.decode(errors="replace") if len(answer.body) <= BODY_MAX else None,
+    }
+    with open(os.path.join(FOLDER, f"{os.getpid()}.jsonl"), "a") as out:
+        out.write(json.dumps(line) + "\n")
