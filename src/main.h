@@ -7,6 +7,7 @@
  *   main_stream.c   their long bodies
  *   main_metrics.c  figures of all parts
  *   main_reload.c   what SIGHUP reads again
+ *   main_notify.c   what systemd is told
  *   main_end.c      last words */
 #ifndef HOLDFAST_MAIN_H
 #define HOLDFAST_MAIN_H
@@ -45,8 +46,17 @@ struct worker {
     struct listener listeners[CONFIG_LISTENERS_MAX + 1];
     unsigned draining; /* servers that have not drained yet */
     struct env_task drain_task;
+    struct env_task ping_task;
     sem_t drained;
     struct reason reason; /* why it did not start */
+};
+
+/* Whether every thread still turns: asked in rounds, told to systemd after each. */
+struct watchdog {
+    struct env_timer timer;
+    uint64_t period_ms;          /* 0: nobody asked for it */
+    _Atomic unsigned unanswered; /* threads that have not answered this round */
+    struct env_task node_task;
 };
 
 struct server {
@@ -66,6 +76,8 @@ struct server {
     struct metrics metrics;
     struct metric_source metric_source;
     struct env_task ready_task;
+    struct watchdog watchdog;
+    bool serving;
     _Atomic bool stopping; /* set by the main thread, heeded by the node's too */
 };
 
@@ -89,6 +101,11 @@ void worker_adopt(struct worker *worker, struct mesh_http connection);
 void reload_all(struct server *server);
 struct tls_options reload_tls_options(const struct config_listener *listener);
 enum trace_level reload_level_of(const char *name); /* NULL: the default */
+
+/* main_notify.c, on the main thread: without $NOTIFY_SOCKET nothing but the reload happens. */
+void notify_serving(struct server *server);
+void notify_reload(struct server *server);
+void notify_stopping(struct server *server);
 
 /* main_forward.c */
 void forward_start(struct router_host *host, struct env *env, struct router_forward *f);

@@ -107,6 +107,7 @@ static void start_workers(struct env_task *task)
         s->n_workers = i + 1;
     }
     trace(TRACE_INFO, "main", "%s serves with %u workers", s->config->node_name, n);
+    notify_serving(s);
 }
 
 static void on_ready(void *ctx)
@@ -121,17 +122,18 @@ static void on_signal(uv_signal_t *signal, int number)
     struct server *s = signal->data;
     if (number == SIGHUP) {
         if (!s->stopping)
-            reload_all(s);
+            notify_reload(s);
         return;
     }
     trace_end(TRACE_INFO, "main", "signal %d: stopping", number);
     s->stopping = true;
+    notify_stopping(s);
     loop_stop(s->env);
 }
 
 static enum seal_type seal_type_of(const struct config *c)
 {
-    return c->seal.key_file != NULL ? SEAL_STATIC : SEAL_SHAMIR;
+    return strcmp(c->seal.type, "static") == 0 ? SEAL_STATIC : SEAL_SHAMIR;
 }
 
 static const struct node_duty duties[] = {
@@ -207,7 +209,10 @@ static enum status open_seal(struct server *s, struct reason *reason)
     struct reason why = {{0}};
     if (seal_type_of(c) == SEAL_SHAMIR)
         return ST_OK;
-    enum status st = seal_static_file(c->seal.key_file, c->seal.key_id, &s->seal, &why);
+    bool file = c->seal.key_file != NULL;
+    enum status st =
+        file ? seal_static_file(c->seal.key_file, c->seal.key_id, &s->seal, &why)
+             : seal_static_credential(c->seal.credential, c->seal.key_id, &s->seal, &why);
     s->has_seal = st == ST_OK;
     if (st == ST_NOT_FOUND) {
         trace(TRACE_ERROR, "main",
@@ -215,7 +220,7 @@ static enum status open_seal(struct server *s, struct reason *reason)
         return ST_OK;
     }
     if (st != ST_OK)
-        reason_set(reason, "%s: seal: key_file: %s", c->file, why.text);
+        reason_set(reason, "%s: seal: %s: %s", c->file, file ? "key_file" : "credential", why.text);
     return st;
 }
 

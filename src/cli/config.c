@@ -78,8 +78,10 @@ static const struct field listener_fields[] = {
 static const struct schema listener_schema = SCHEMA(struct config_listener, listener_fields);
 
 static const struct field seal_fields[] = {
-    FIELD(struct config_seal, key_file, STRING, .required = true,
+    FIELD(struct config_seal, key_file, STRING,
           .help = "File with the 32 bytes that wrap the root key."),
+    FIELD(struct config_seal, credential, STRING,
+          .help = "The same from the systemd credential of this name."),
     FIELD(struct config_seal, key_id, STRING, .preset = "default",
           .help = "Name of that key, changed when the key is."),
 };
@@ -341,8 +343,14 @@ static enum status load_seal(struct loader *l, const char *label, const struct t
         return refuse(l, body->line,
                       "seal: \"%.64s\" is not a kind of seal, only \"shamir\" and \"static\"",
                       label);
-    TRY(load_fields(l, &seal_schema, body, NULL, &l->config->seal));
-    l->config->seal.type = "static";
+    struct config_seal *seal = &l->config->seal;
+    TRY(load_fields(l, &seal_schema, body, NULL, seal));
+    if (seal->key_file == NULL && seal->credential == NULL)
+        return refuse(l, body->line, "key_file: is required, or credential");
+    if (seal->key_file != NULL && seal->credential != NULL)
+        return refuse(l, text_get(body, "credential")->line,
+                      "credential: there is key_file already; one of the two is expected");
+    seal->type = "static";
     return ST_OK;
 }
 

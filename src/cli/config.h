@@ -38,7 +38,8 @@ struct config_listener {
 
 struct config_seal {
     const char *type; /* "shamir", "static" */
-    const char *key_file, *key_id;
+    const char *key_file, *credential; /* static: the one or the other */
+    const char *key_id;
 };
 
 struct config {

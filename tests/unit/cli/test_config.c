@@ -120,6 +120,19 @@ static void an_error_names_file_line_and_field(void **ctx)
     refused("{\n\"node_name\": 1,\n\"x\": 2}", "x.hcl:3: ", "\"x\"");
 }
 
+static void a_seal_key_comes_from_a_file_or_a_credential(void **ctx)
+{
+    (void)ctx;
+    load(NAMES LISTENER CLUSTER "seal \"static\" {\n  credential = \"seal.key\"\n}\n");
+    assert_string_equal(config.seal.type, "static");
+    assert_string_equal(config.seal.credential, "seal.key");
+    assert_null(config.seal.key_file);
+    config_done(&config);
+    refused(NAMES LISTENER CLUSTER
+            "seal \"static\" {\n  key_file = \"k\"\n  credential = \"c\"\n}\n",
+            "x.hcl:17: ", "credential: there is key_file already");
+}
+
 static void values_that_cannot_work_are_refused(void **ctx)
 {
     (void)ctx;
@@ -263,6 +276,7 @@ int main(void)
         TEST(every_field_is_read),
         TEST(json_is_read_too),
         TEST(an_error_names_file_line_and_field),
+        TEST(a_seal_key_comes_from_a_file_or_a_credential),
         TEST(values_that_cannot_work_are_refused),
         TEST(what_is_missing_is_named),
         TEST(members_differ),
