@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { SERIAL_BYTES = 20, COMMON_NAME_MAX = 64, SAN_TEXT_MAX = 255 };
+enum { SERIAL_BYTES = 20, COMMON_NAME_MAX = 64, SAN_TEXT_MAX = 255, PEM_MAX = 64 * 1024 };
 
 void cert_pair_done(struct cert_pair *pair)
 {
@@ -186,18 +186,34 @@ static enum status take_bio(BIO *bio, struct buf *out)
     return buf_status(out);
 }
 
-static enum status write_pair(X509 *cert, EVP_PKEY *key, struct cert_pair *pair)
+static enum status write_cert(X509 *cert, struct buf *out)
 {
     BIO *text = BIO_new(BIO_s_mem());
+    enum status st = ST_NOMEM;
+    if (text != NULL && PEM_write_bio_X509(text, cert) == 1)
+        st = take_bio(text, out);
+    BIO_free(text);
+    return st;
+}
+
+static enum status write_key(EVP_PKEY *key, struct buf *out)
+{
     BIO *secret = BIO_new(BIO_s_secmem());
     enum status st = ST_NOMEM;
-    if (text != NULL && secret != NULL && PEM_write_bio_X509(text, cert) == 1 &&
+    if (secret != NULL &&
         PEM_write_bio_PKCS8PrivateKey(secret, key, NULL, NULL, 0, NULL, NULL) == 1)
-        st = take_bio(text, &pair->cert);
-    if (st == ST_OK)
-        st = take_bio(secret, &pair->key);
-    BIO_free(text);
+        st = take_bio(secret, out);
     BIO_free(secret); /* wipes */
+    return st;
+}
+
+static enum status write_public(EVP_PKEY *key, struct buf *out)
+{
+    BIO *text = BIO_new(BIO_s_mem());
+    enum status st = ST_NOMEM;
+    if (text != NULL && PEM_write_bio_PUBKEY(text, key) == 1)
+        st = take_bio(text, out);
+    BIO_free(text);
     return st;
 }
 
@@ -220,6 +236,14 @@ static EVP_PKEY *read_key(struct bytes pem)
 {
     BIO *bio = BIO_new_mem_buf(pem.data, (int)pem.len);
     EVP_PKEY *key = bio != NULL ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
+    BIO_free(bio);
+    return key;
+}
+
+static EVP_PKEY *read_public(struct bytes pem)
+{
+    BIO *bio = BIO_new_mem_buf(pem.data, (int)pem.len);
+    EVP_PKEY *key = bio != NULL ? PEM_read_bio_PUBKEY(bio, NULL, no_password, NULL) : NULL;
     BIO_free(bio);
     return key;
 }
@@ -283,10 +307,59 @@ enum status cert_make(const struct cert_request *request, const struct cert_pair
         return ST_CRYPTO;
     TRY(load_issuer(&m, issuer, reason));
     TRY(fill(&m, request));
-    TRY(write_pair(m.cert, m.key, &made));
+    TRY(write_cert(m.cert, &made.cert));
+    TRY(write_key(m.key, &made.key));
     *ret_pair = made;
     made = (struct cert_pair){0};
     return ST_OK;
+}
+
+enum status cert_sign(const struct cert_request *request, const struct cert_pair *issuer,
+                      struct bytes public_pem, struct buf *ret_cert, struct reason *reason)
+{
+    ASSERT(issuer != NULL && ret_cert->len == 0);
+    CLEANUP(making_done) struct making m = {0};
+    TRY(check(request, reason));
+    if (public_pem.len > PEM_MAX)
+        return invalid(reason, "public key", "too long");
+    m.cert = X509_new();
+    m.key = read_public(public_pem);
+    if (m.cert == NULL)
+        return ST_NOMEM;
+    if (m.key == NULL || EVP_PKEY_is_a(m.key, "EC") != 1 || EVP_PKEY_get_bits(m.key) != 256)
+        return invalid(reason, "public key", "not one of the curve P-256 in PEM form");
+    TRY(load_issuer(&m, issuer, reason));
+    TRY(fill(&m, request));
+    return write_cert(m.cert, ret_cert);
+}
+
+enum status cert_check_ca(const struct cert_pair *pair, struct reason *reason)
+{
+    CLEANUP(making_done) struct making m = {0};
+    if (pair->cert.len > PEM_MAX || pair->key.len > PEM_MAX)
+        return invalid(reason, "issuer", "too long");
+    return load_issuer(&m, pair, reason);
+}
+
+enum status cert_key_make(struct buf *ret_key, struct buf *ret_public)
+{
+    ASSERT(ret_key->len == 0 && ret_public->len == 0);
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    enum status st = key != NULL ? write_key(key, ret_key) : ST_CRYPTO;
+    if (st == ST_OK)
+        st = write_public(key, ret_public);
+    EVP_PKEY_free(key);
+    ERR_clear_error(); /* told by the status */
+    return st;
+}
+
+enum status cert_key_public(struct bytes key_pem, struct buf *ret_public)
+{
+    EVP_PKEY *key = key_pem.len <= PEM_MAX ? read_key(key_pem) : NULL;
+    enum status st = key != NULL ? write_public(key, ret_public) : ST_INVALID;
+    EVP_PKEY_free(key);
+    ERR_clear_error(); /* told by the status */
+    return st;
 }
 
 enum status cert_fingerprint(struct bytes pem, uint8_t ret_sha256[32])
@@ -299,17 +372,28 @@ enum status cert_fingerprint(struct bytes pem, uint8_t ret_sha256[32])
     return ok ? ST_OK : ST_INVALID;
 }
 
-enum status cert_not_after(struct bytes pem, int64_t *ret_s)
+static enum status time_of(struct bytes pem, const ASN1_TIME *(*get)(const X509 *cert),
+                           int64_t *ret_s)
 {
     X509 *cert = read_cert(pem);
     struct tm tm;
-    bool ok = cert != NULL && ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1;
+    bool ok = cert != NULL && ASN1_TIME_to_tm(get(cert), &tm) == 1;
     X509_free(cert);
     ERR_clear_error(); /* told by the status */
     if (!ok)
         return ST_INVALID;
     *ret_s = (int64_t)timegm(&tm);
     return ST_OK;
+}
+
+enum status cert_not_after(struct bytes pem, int64_t *ret_s)
+{
+    return time_of(pem, X509_get0_notAfter, ret_s);
+}
+
+enum status cert_not_before(struct bytes pem, int64_t *ret_s)
+{
+    return time_of(pem, X509_get0_notBefore, ret_s);
 }
 
 enum status cert_x509_uri(const X509 *cert, char ret_uri[CERT_URI_MAX])

@@ -34,6 +34,20 @@ void cert_pair_done(struct cert_pair *pair);
 NODISCARD enum status cert_make(const struct cert_request *request, const struct cert_pair *issuer,
                                 struct cert_pair *ret_pair, struct reason *reason);
 
+/* A key, and its public half (PEM, "PUBLIC KEY"), of the kind cert_make makes. Both are empty, and
+ * `ret_key` is the caller's to wipe. ST_CRYPTO, ST_NOMEM. */
+NODISCARD enum status cert_key_make(struct buf *ret_key, struct buf *ret_public);
+/* The public half of a key. ST_INVALID: not a private key in PEM form; ST_NOMEM. */
+NODISCARD enum status cert_key_public(struct bytes key_pem, struct buf *ret_public);
+
+/* A certificate for somebody else's key, of which the public half is known. As cert_make;
+ * ST_INVALID also for a key of another kind. `ret_cert` is empty. */
+NODISCARD enum status cert_sign(const struct cert_request *request, const struct cert_pair *issuer,
+                                struct bytes public_pem, struct buf *ret_cert,
+                                struct reason *reason);
+/* Whether the two are an authority and its own key. ST_INVALID with a reason. */
+NODISCARD enum status cert_check_ca(const struct cert_pair *pair, struct reason *reason);
+
 /* SHA-256 over the DER form of the first certificate in `pem`. ST_INVALID. */
 NODISCARD enum status cert_fingerprint(struct bytes pem, uint8_t ret_sha256[32]);
 
@@ -43,7 +57,8 @@ NODISCARD enum status cert_fingerprint(struct bytes pem, uint8_t ret_sha256[32])
 enum { CERT_URI_MAX = 256 };
 NODISCARD enum status cert_uri(struct bytes pem, char ret_uri[CERT_URI_MAX]);
 
-/* End of validity of the first certificate, seconds since 1970. ST_INVALID. */
+/* End of validity of the first certificate, and its beginning, seconds since 1970. ST_INVALID. */
 NODISCARD enum status cert_not_after(struct bytes pem, int64_t *ret_s);
+NODISCARD enum status cert_not_before(struct bytes pem, int64_t *ret_s);
 
 #endif

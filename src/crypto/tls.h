@@ -53,7 +53,10 @@ struct tls_options {
     enum tls_client_cert client_cert;
     struct tls_pem cert; /* own certificate and its chain; a server needs one */
     struct tls_pem key;
-    struct tls_pem ca;          /* whom to trust; a client without one trusts the system's */
+    struct tls_pem ca; /* whom to trust; a client without one trusts the system's */
+    /* Client, instead of `ca`: trust the one among the certificates the server shows whose DER form
+     * has this SHA-256. A server that was given its CA shows it behind its own. NULL: not so. */
+    const uint8_t *ca_sha256;
     const char *alpn;           /* "h2,http/1.1", most wanted first; NULL: none */
     bool alpn_required;         /* a peer that agrees on none is refused */
     const char *peer_uri_start; /* peer's certificate must have one URI name, with this beginning */

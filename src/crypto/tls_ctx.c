@@ -187,6 +187,32 @@ static int accept_any(X509_STORE_CTX *store, void *ctx)
     return 1;
 }
 
+/* Of what the server shows, the one with the known hash is trusted; the rest is verified as ever.
+ */
+static int verify_pinned(X509_STORE_CTX *store, void *ctx)
+{
+    const struct tls_setup *setup = ctx;
+    STACK_OF(X509) *shown = X509_STORE_CTX_get0_untrusted(store);
+    STACK_OF(X509) *trusted = sk_X509_new_null();
+    uint8_t digest[TLS_FINGERPRINT_BYTES];
+    unsigned len;
+    for (int i = 0; trusted != NULL && i < sk_X509_num(shown); i++) {
+        X509 *cert = sk_X509_value(shown, i);
+        if (X509_digest(cert, EVP_sha256(), digest, &len) == 1 &&
+            memcmp(digest, setup->ca_sha256, sizeof digest) == 0 && X509_check_ca(cert) == 1)
+            (void)sk_X509_push(trusted, cert); /* without it nothing is trusted */
+    }
+    int result = 0;
+    if (trusted == NULL) {
+        X509_STORE_CTX_set_error(store, X509_V_ERR_OUT_OF_MEM);
+    } else {
+        X509_STORE_CTX_set0_trusted_stack(store, trusted);
+        result = X509_verify_cert(store);
+    }
+    sk_X509_free(trusted);
+    return result > 0;
+}
+
 static int pick_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                      const unsigned char *in, unsigned in_len, void *ctx)
 {
@@ -246,6 +272,8 @@ static void set_verify(struct tls_setup *setup, const struct tls_options *option
     SSL_CTX_set_verify_depth(setup->ssl, VERIFY_DEPTH_MAX);
     if (options->server && mode == SSL_VERIFY_PEER && !setup->has_ca)
         SSL_CTX_set_cert_verify_callback(setup->ssl, accept_any, NULL);
+    if (setup->pinned)
+        SSL_CTX_set_cert_verify_callback(setup->ssl, verify_pinned, setup);
 }
 
 static enum status set_alpn(struct tls_setup *setup, const char *names, struct reason *reason)
@@ -298,7 +326,8 @@ static enum status setup_fill(struct tls_setup *setup, const struct tls_options 
     setup->has_ca = pem_given(&options->ca);
     if (setup->has_ca)
         TRY(use_ca(setup->ssl, options, reason));
-    else if (!options->server && SSL_CTX_set_default_verify_paths(setup->ssl) != 1)
+    else if (!options->server && !setup->pinned &&
+             SSL_CTX_set_default_verify_paths(setup->ssl) != 1)
         return ST_CRYPTO;
     set_verify(setup, options);
     return set_alpn(setup, options->alpn, reason);
@@ -315,6 +344,9 @@ static enum status setup_new(const struct tls_options *options, struct tls_setup
     setup->server = options->server;
     setup->insecure = options->insecure && !options->server;
     setup->alpn_required = options->alpn_required;
+    setup->pinned = options->ca_sha256 != NULL && !options->server;
+    if (setup->pinned)
+        memcpy(setup->ca_sha256, options->ca_sha256, sizeof setup->ca_sha256);
     if (options->peer_uri_start != NULL)
         memcpy(setup->peer_uri_start, options->peer_uri_start, strlen(options->peer_uri_start));
     setup->ssl = SSL_CTX_new(options->server ? TLS_server_method() : TLS_client_method());

@@ -15,6 +15,8 @@ struct tls_setup {
     uint8_t alpn[TLS_ALPN_WIRE_MAX]; /* length-prefixed names */
     unsigned alpn_len;
     char peer_uri_start[TLS_NAME_MAX];
+    bool pinned;
+    uint8_t ca_sha256[TLS_FINGERPRINT_BYTES]; /* if `pinned` */
     unsigned refs;
 };
 
