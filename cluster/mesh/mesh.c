@@ -58,7 +58,9 @@ static void node_tls(const struct mesh *mesh, bool server, struct tls_options *r
         .server = server,
         .tls13_only = true,
         .no_tickets = true,
-        .client_cert = server ? TLS_CLIENT_CERT_REQUIRED : TLS_CLIENT_CERT_NONE,
+        .client_cert = !server                         ? TLS_CLIENT_CERT_NONE
+                       : mesh->events.stranger != NULL ? TLS_CLIENT_CERT_OPTIONAL
+                                                       : TLS_CLIENT_CERT_REQUIRED,
         .cert.path = mesh->cert_path,
         .key.path = mesh->key_path,
         .ca.path = mesh->ca_path,
@@ -251,6 +253,11 @@ static bool listed(const struct mesh_member *member, const struct mesh_member *m
     return false;
 }
 
+bool mesh_is_removed(const struct mesh *mesh, const char *name)
+{
+    return mesh->events.removed != NULL && mesh->events.removed(mesh->events.ctx, name);
+}
+
 /* The members may now say that an id belongs to another name. */
 static void check_accepted(struct mesh *mesh)
 {
@@ -259,6 +266,9 @@ static void check_accepted(struct mesh *mesh)
         if (link->accepted && link->phase == LINK_READY && mesh->events.id_allowed != NULL &&
             !mesh->events.id_allowed(mesh->events.ctx, link->peer_id, link->peer_name))
             mesh_link_close(link, "no longer a member");
+        else if (link->accepted && link->phase == LINK_READY &&
+                 mesh_is_removed(mesh, link->peer_name))
+            mesh_link_close(link, "removed from the cluster");
     }
 }
 

@@ -37,7 +37,7 @@ struct mesh_http {
     int fd; /* non-blocking, in no loop */
     struct tls_conn *tls;
     struct buf early;
-    char peer_name[MESH_NAME_MAX];        /* what its certificate says */
+    char peer_name[MESH_NAME_MAX];        /* what its certificate says; "": it showed none */
     char peer_address[MESH_ENDPOINT_MAX]; /* "127.0.0.1:4711" */
 };
 /* Close it unused. */
@@ -50,6 +50,12 @@ struct mesh_events {
     void (*gone)(void *ctx, uint64_t id);
     /* A node of the cluster, perhaps no member, speaks HTTP. NULL: such connections are refused. */
     void (*http)(void *ctx, struct mesh_http http);
+    /* Somebody without a certificate speaks HTTP: `peer_name` is "". NULL: nobody may. */
+    void (*stranger)(void *ctx, struct mesh_http http);
+    /* Whether the node of this name was removed: it is refused, and told so. NULL: none was. */
+    bool (*removed)(void *ctx, const char *name);
+    /* A node we called, known by its certificate, says that we were removed. May be NULL. */
+    void (*told_removed)(void *ctx, const char *name);
     /* Whether a node of this name may speak as this id: the members say so, or do not know the id.
      * NULL: always. */
     bool (*id_allowed)(void *ctx, uint64_t id, const char *name);

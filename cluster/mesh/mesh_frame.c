@@ -9,6 +9,7 @@ const char *mesh_refusal_text(unsigned refusal)
         [MESH_REFUSE_ID] = "the raft id belongs to another node",
         [MESH_REFUSE_WANTED] = "the node has another raft id",
         [MESH_REFUSE_BUSY] = "it has too many links",
+        [MESH_REFUSE_REMOVED] = "it was removed from the cluster",
     };
     return refusal < ARRAY_LEN(texts) && texts[refusal] != NULL ? texts[refusal]
                                                                 : "no known reason";

@@ -30,6 +30,7 @@ enum mesh_refusal {
     MESH_REFUSE_ID,          /* this id belongs to another name, or is no id */
     MESH_REFUSE_WANTED,      /* whom the caller looks for is not here */
     MESH_REFUSE_BUSY,        /* too many links */
+    MESH_REFUSE_REMOVED,     /* the caller was removed from the cluster */
 };
 /* For a log, never NULL. */
 const char *mesh_refusal_text(unsigned refusal);

@@ -40,6 +40,13 @@ void mesh_greet_open(struct mesh_link *link)
     struct tls_peer peer;
     struct mesh_identity identity;
     ASSERT(link->phase == LINK_SHAKING);
+    bool http = strcmp(tls_alpn(link->tls), MESH_ALPN_HTTP) == 0;
+    if (link->accepted && http && link->mesh->events.stranger != NULL &&
+        tls_conn_peer(link->tls, &peer) == ST_NOT_FOUND) {
+        link->phase = LINK_LEAVING;
+        (void)uv_read_stop((uv_stream_t *)&link->tcp); /* always succeeds */
+        return;
+    }
     /* The context let only nodes of this cluster through; their names are checked here. */
     if (tls_conn_peer(link->tls, &peer) != ST_OK || !peer.verified ||
         mesh_uri_parse(peer.uri, &identity) != ST_OK) {
@@ -49,7 +56,6 @@ void mesh_greet_open(struct mesh_link *link)
     ASSERT(memcmp(identity.cluster, link->mesh->self.cluster, MESH_CLUSTER_ID_BYTES) == 0);
     memcpy(link->peer_name, identity.name, sizeof link->peer_name);
     link->row = mesh_peer_row(link->mesh, link->peer_name);
-    bool http = strcmp(tls_alpn(link->tls), MESH_ALPN_HTTP) == 0;
     if (http && link->accepted && link->mesh->events.http != NULL) {
         link->phase = LINK_LEAVING;
         (void)uv_read_stop((uv_stream_t *)&link->tcp); /* always succeeds */
@@ -97,6 +103,8 @@ static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hel
     if (strcmp(hello->identity.name, link->peer_name) != 0 ||
         strcmp(hello->identity.name, mesh->self.name) == 0)
         return MESH_REFUSE_NAME;
+    if (mesh_is_removed(mesh, link->peer_name))
+        return MESH_REFUSE_REMOVED;
     if (hello->wanted != 0 && hello->wanted != mesh->id)
         return MESH_REFUSE_WANTED;
     return may_speak_as(link, hello->id) ? 0 : MESH_REFUSE_ID;
@@ -149,6 +157,11 @@ void mesh_greet_frame(struct mesh_link *link, const struct mesh_frame *frame)
     ASSERT(link->phase == LINK_GREETING);
     if (frame->kind == MESH_REFUSE && !link->accepted && frame->payload.len >= 1) {
         char why[128];
+        const struct mesh_events *events = &link->mesh->events;
+        if (frame->payload.data[0] == MESH_REFUSE_REMOVED && events->told_removed != NULL)
+            events->told_removed(events->ctx, link->peer_name);
+        if (link->phase == LINK_CLOSING)
+            return;
         (void)snprintf(why, sizeof why, "the peer refuses us: %s",
                        mesh_refusal_text(frame->payload.data[0])); /* fits: our own texts */
         mesh_link_close(link, why);
@@ -188,5 +201,8 @@ void mesh_greet_leave(struct mesh_link *link)
     link->early = (struct buf){0};
     mesh_count(&mesh->count.http_accepted, 1);
     mesh_link_close(link, "handed over");
-    mesh->events.http(mesh->events.ctx, http);
+    if (http.peer_name[0] == '\0')
+        mesh->events.stranger(mesh->events.ctx, http);
+    else
+        mesh->events.http(mesh->events.ctx, http);
 }

@@ -146,6 +146,7 @@ struct mesh {
 
 /* One libuv handle or request of the mesh is over; the last one ends a closing mesh. */
 void mesh_handle_gone(struct mesh *mesh);
+bool mesh_is_removed(const struct mesh *mesh, const char *name);
 /* "host:port" or "[host]:port" apart. ST_INVALID. */
 NODISCARD enum status mesh_address_split(const char *address, char ret_host[MESH_ADDRESS_MAX],
                                          char ret_port[8]);

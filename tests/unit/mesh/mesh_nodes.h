@@ -31,6 +31,26 @@ static inline void on_http(void *ctx, struct mesh_http http)
     node->web = http;
 }
 
+static inline void on_stranger(void *ctx, struct mesh_http http)
+{
+    struct node *node = ctx;
+    node->strangers++;
+    mesh_http_drop(&http);
+}
+
+static inline bool is_removed(void *ctx, const char *name)
+{
+    const struct node *node = ctx;
+    return node->removed != NULL && strcmp(node->removed, name) == 0;
+}
+
+static inline void told_removed(void *ctx, const char *name)
+{
+    struct node *node = ctx;
+    node->told++;
+    (void)snprintf(node->told_by, sizeof node->told_by, "%s", name);
+}
+
 static inline bool id_allowed(void *ctx, uint64_t id, const char *name)
 {
     const struct node *node = ctx;
@@ -50,7 +70,13 @@ static inline struct mesh_options options_of(struct world *w, unsigned i, const 
         .cert_path = file(w, dir, name, ".pem"),
         .key_path = file(w, dir, name, "-key.pem"),
         .id = i + 1,
-        .events = {on_receive, on_gone, on_http, id_allowed, node},
+        .events = {.receive = on_receive,
+                   .gone = on_gone,
+                   .http = on_http,
+                   .removed = is_removed,
+                   .told_removed = told_removed,
+                   .id_allowed = id_allowed,
+                   .ctx = node},
     };
 }
 

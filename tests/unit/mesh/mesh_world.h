@@ -36,6 +36,9 @@ struct node {
     struct buf all;       /* first byte of each frame */
     uint64_t refuse_id;   /* id_allowed says no to it */
     struct mesh_http web; /* the newest connection handed over */
+    const char *removed;  /* name of a node that was; NULL: none */
+    char told_by[MESH_NAME_MAX];
+    unsigned told, strangers;
 };
 
 struct world {

@@ -274,6 +274,23 @@ static void a_removed_member_is_disconnected(void **ctx)
     assert_int_equal(w->nodes[0].gone, 0);
 }
 
+static bool was_told(void *ctx)
+{
+    struct node *node = ctx;
+    return node->told != 0;
+}
+
+static void a_node_that_was_removed_is_told_by_name(void **ctx)
+{
+    struct world *w = *ctx;
+    start_linked(w, 2);
+    w->nodes[0].removed = "n2";
+    mesh_members(w->nodes[0].mesh, NULL, 0);
+    run_until(w, was_told, &w->nodes[1]);
+    assert_string_equal(w->nodes[1].told_by, "n1");
+    assert_int_equal(w->nodes[0].told, 0);
+}
+
 static bool connects_failed(void *ctx)
 {
     return stats(ctx).connects_failed != 0;
@@ -464,6 +481,7 @@ int main(void)
         node_test(only_a_process_that_ended_is_gone),
         node_test(an_expired_certificate_is_told),
         node_test(a_removed_member_is_disconnected),
+        node_test(a_node_that_was_removed_is_told_by_name),
         node_test(a_peer_with_another_id_is_not_linked),
         node_test(a_node_known_by_name_speaks_as_the_id_it_has),
         node_test(a_node_known_by_name_may_not_speak_for_another),

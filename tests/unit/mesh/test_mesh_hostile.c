@@ -228,6 +228,87 @@ static void a_client_without_a_certificate_is_refused(void **ctx)
     assert_handshake_refused(w, options, "peer did not return a certificate");
 }
 
+static void start_for_strangers(struct world *w)
+{
+    struct mesh_options options = options_of(w, 0, "a");
+    options.events.stranger = on_stranger;
+    start_with(w, 0, &options);
+}
+
+static bool strangers_came(void *ctx)
+{
+    struct raw *raw = ctx;
+    raw_step(raw);
+    return raw->w->nodes[0].strangers != 0;
+}
+
+static void a_stranger_that_knows_the_cas_hash_may_speak_http(void **ctx)
+{
+    struct world *w = *ctx;
+    struct raw raw;
+    uint8_t hash[32];
+    CLEANUP(buf_done) struct buf pem = {0};
+    assert_status(tls_pem_read(file(w, "a", "ca", ".pem"), &pem, NULL), ST_OK);
+    assert_status(cert_fingerprint(buf_bytes(&pem), hash), ST_OK);
+    start_for_strangers(w);
+    raw_connect(&raw, w, 0);
+    raw_tls(&raw, (struct tls_options){.ca_sha256 = hash, .alpn = "http/1.1"});
+    run_until(w, strangers_came, &raw);
+    assert_int_equal(w->nodes[0].http, 0);
+    raw_done(&raw);
+}
+
+static bool raw_failed(void *ctx)
+{
+    struct raw *raw = ctx;
+    raw_step(raw);
+    return tls_conn_phase(raw->tls) == TLS_FAILED;
+}
+
+static void a_stranger_that_knows_another_cas_hash_says_nothing(void **ctx)
+{
+    struct world *w = *ctx;
+    struct raw raw;
+    uint8_t hash[32];
+    CLEANUP(buf_done) struct buf pem = {0};
+    /* Nor is the node's own certificate an authority. */
+    static const char *const names[] = {"tls-ca", "n1"};
+    start_for_strangers(w);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        buf_clear(&pem);
+        assert_status(tls_pem_read(file(w, "a", names[i], ".pem"), &pem, NULL), ST_OK);
+        assert_status(cert_fingerprint(buf_bytes(&pem), hash), ST_OK);
+        raw_connect(&raw, w, 0);
+        raw_tls(&raw, (struct tls_options){.ca_sha256 = hash, .alpn = "http/1.1"});
+        run_until(w, raw_failed, &raw);
+        raw_done(&raw);
+    }
+    assert_int_equal(w->nodes[0].strangers, 0);
+}
+
+static void a_stranger_may_not_speak_raft(void **ctx)
+{
+    struct world *w = *ctx;
+    struct raw raw;
+    start_for_strangers(w);
+    raw_connect(&raw, w, 0);
+    raw_tls(&raw,
+            (struct tls_options){.ca.path = file(w, "a", "ca", ".pem"), .alpn = "holdfast-raft/1"});
+    assert_dropped(&raw, "the certificate names no node");
+    assert_int_equal(w->nodes[0].strangers, 0);
+}
+
+static void a_certificate_of_another_cluster_is_no_strangers(void **ctx)
+{
+    struct world *w = *ctx;
+    struct raw raw;
+    start_for_strangers(w);
+    raw_connect(&raw, w, 0);
+    raw_tls(&raw, raw_options(w, "b", "n2", "http/1.1"));
+    assert_dropped(&raw, "unable to get local issuer certificate");
+    assert_int_equal(w->nodes[0].strangers, 0);
+}
+
 static void a_node_of_another_cluster_is_refused(void **ctx)
 {
     struct world *w = *ctx;
@@ -331,6 +412,18 @@ static void an_id_of_another_name_is_refused(void **ctx)
     raw_node(&raw, w, "a", "n2");
     raw_hello(&raw, &hello);
     assert_refused(&raw, MESH_REFUSE_ID);
+}
+
+static void a_removed_node_is_refused(void **ctx)
+{
+    struct world *w = *ctx;
+    struct raw raw;
+    struct mesh_hello hello = good_hello(w);
+    start_first(w);
+    w->nodes[0].removed = "n2";
+    raw_node(&raw, w, "a", "n2");
+    raw_hello(&raw, &hello);
+    assert_refused(&raw, MESH_REFUSE_REMOVED);
 }
 
 static void our_own_id_is_refused(void **ctx)
@@ -567,6 +660,11 @@ int main(void)
         node_test(too_many_silent_connections_push_out_the_oldest),
         node_test(the_log_of_refusals_is_bounded),
         node_test(a_client_without_a_certificate_is_refused),
+        node_test(a_stranger_that_knows_the_cas_hash_may_speak_http),
+        node_test(a_stranger_that_knows_another_cas_hash_says_nothing),
+        node_test(a_stranger_may_not_speak_raft),
+        node_test(a_certificate_of_another_cluster_is_no_strangers),
+        node_test(a_removed_node_is_refused),
         node_test(a_node_of_another_cluster_is_refused),
         node_test(an_expired_node_is_refused),
         node_test(a_certificate_of_the_clients_ca_is_refused),
