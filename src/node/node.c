@@ -73,6 +73,16 @@ static bool id_allowed(void *ctx, uint64_t id, const char *name)
     return id != n->id;
 }
 
+static bool on_ask_removed(void *ctx, const char *name)
+{
+    return node_removed_is(ctx, name);
+}
+
+static void on_told_removed(void *ctx, const char *name)
+{
+    node_removed_hear(ctx, name);
+}
+
 enum status node_mesh_open(struct node *n, struct reason *reason)
 {
     struct mesh_options o = {
@@ -85,6 +95,8 @@ enum status node_mesh_open(struct node *n, struct reason *reason)
         .events = {.receive = on_receive,
                    .gone = on_gone,
                    .http = on_http,
+                   .removed = on_ask_removed,
+                   .told_removed = on_told_removed,
                    .id_allowed = id_allowed,
                    .ctx = n},
     };

@@ -11,6 +11,7 @@
  *   node_upkeep.c    the Merkle root, transactions of its own
  *   node_seal.c      unsealing by shares, sealing on request
  *   node_admin.c     what an operator asks of the cluster
+ *   node_removed.c   nodes that were removed, this one among them
  *   founding.[ch]    who may found */
 #ifndef HOLDFAST_NODE_NODE_H
 #define HOLDFAST_NODE_NODE_H
@@ -27,6 +28,10 @@ struct node;
 struct tls_ctx;
 
 enum { NODE_FOUNDERS_MAX = 16 };
+
+/* Keys of the local state, a name behind each: nodes that were removed and not let in again. What
+ * is stored does not matter. */
+#define NODE_REMOVED_KEY RLOG_LOCAL "core/removed/"
 
 /* Work that belongs to the active node: begun when it becomes active in a term, ended when it no
  * longer is. */
@@ -74,6 +79,7 @@ struct node_status {
     bool initialized, sealed;
     bool active;       /* this node runs write handlers */
     bool perf_standby; /* a standby that answers reads itself */
+    bool removed;      /* from the cluster: it serves nothing */
     bool has_leader;
     uint64_t term, committed_index, applied_index;
     uint64_t version;        /* of the replicated state */
@@ -133,8 +139,8 @@ NODISCARD enum status node_unseal_reset(struct node *node, struct reason *reason
 /* Forget every key, until node_unseal_share or the next start. */
 void node_seal(struct node *node);
 
-/* Read the certificate files of the cluster port again, soon: for new connections. Files that cannot
- * be used change nothing but the log. Any thread. */
+/* Read the certificate files of the cluster port again, soon: for new connections. Files that
+ * cannot be used change nothing but the log. Any thread. */
 void node_reload(struct node *node);
 
 /* Whether a node of this name is a member now. Any thread. */

@@ -12,6 +12,8 @@ struct order {
     struct rlog_admin admin;
     struct node *node;
     char name[MESH_NAME_MAX];
+    struct rlog_propose propose;
+    struct buf txn; /* of it */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool finished;
@@ -38,6 +40,33 @@ static void prepare(struct order *o)
                                    .deadline_ms = env_mono_ms(o->node->env) + ADMIN_PATIENCE_MS};
 }
 
+static void on_noted(struct rlog_propose *p, enum status st)
+{
+    struct order *o = CONTAINER_OF(p, struct order, propose);
+    buf_done(&o->txn);
+    if (st != ST_OK || o->node->rlog_closed)
+        finish(o, st != ST_OK ? st : ST_CLOSED);
+    else
+        rlog_member_remove(o->node->rlog, &o->admin);
+}
+
+/* The name's record comes before the change of members: whatever happens in between, a node that
+ * is out does not get in again by itself. */
+static void note_and_remove(struct order *o)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
+    char key[sizeof NODE_REMOVED_KEY + MESH_NAME_MAX];
+    (void)snprintf(key, sizeof key, NODE_REMOVED_KEY "%s", o->name); /* fits */
+    rlog_txn_put(&txn, bytes_str(key), BYTES("removed"));
+    enum status st = rlog_txn_encode(&txn, &o->txn);
+    if (st != ST_OK) {
+        finish(o, st);
+        return;
+    }
+    o->propose = (struct rlog_propose){.txn = buf_bytes(&o->txn), .upkeep = true, .done = on_noted};
+    rlog_propose(o->node->rlog, &o->propose);
+}
+
 static void run_remove(struct env_task *task)
 {
     struct order *o = CONTAINER_OF(task, struct order, task);
@@ -50,8 +79,10 @@ static void run_remove(struct env_task *task)
         finish(o, ST_CLOSED);
     else if (o->admin.member.id == 0)
         finish(o, ST_NOT_FOUND);
+    else if (o->admin.member.id == n->id)
+        rlog_member_remove(n->rlog, &o->admin); /* gives leadership away: the next leader goes on */
     else
-        rlog_member_remove(n->rlog, &o->admin);
+        note_and_remove(o);
 }
 
 static void run_step_down(struct env_task *task)

@@ -2,6 +2,7 @@
  *
  *   no file ─▶ FRESH ─all founders agree─▶ FOUNDING ─replica made─▶ STARTED
  *                └─ a founder knows better ─▶ JOINING ─replica made─▶ JOINED ─voter─▶ STARTED
+ *   STARTED or JOINED ─the cluster has removed us─▶ REMOVED, for good
  *   STARTED or JOINED, and the replica is gone or damaged ─▶ JOINING under a new raft id (R13)
  *
  * The step reached is kept in the file `founding`, written before what it allows is done. */
@@ -19,7 +20,15 @@
 
 enum { STEP_FORMAT = 1, STEP_BYTES_MAX = 4096, JOIN_FORMAT = 1, ASK_EVERY_MS = 500 };
 enum { COMPLAIN_EVERY_MS = 10000 };
-enum step { STEP_FRESH, STEP_FOUNDING, STEP_STARTED, STEP_JOINING, STEP_JOINED, STEPS };
+enum step {
+    STEP_FRESH,
+    STEP_FOUNDING,
+    STEP_STARTED,
+    STEP_JOINING,
+    STEP_JOINED,
+    STEP_REMOVED,
+    STEPS
+};
 
 static enum status step_save(struct node *n, enum step step)
 {
@@ -244,6 +253,24 @@ static enum status found(struct node *n, struct reason *reason)
     return replica_start(n, true, reason);
 }
 
+enum status node_join_keep_removed(struct node *n)
+{
+    return n->phase == NODE_MEMBER ? step_save(n, STEP_REMOVED) : ST_OK;
+}
+
+/* To say what it is; its replica stays as it was. */
+static enum status start_removed(struct node *n, struct reason *reason)
+{
+    node_removed_begin(n);
+    enum status st = replica_start(n, n->id <= NODE_FOUNDERS_MAX, reason);
+    if (st == ST_CORRUPT || st == ST_NOT_FOUND)
+        reason_set(reason,
+                   "this node was removed from the cluster, and what is left of its data "
+                   "cannot be read: empty %s",
+                   n->options.data_dir);
+    return st;
+}
+
 static enum status begin_fresh(struct node *n, struct reason *reason)
 {
     n->phase = NODE_FRESH;
@@ -285,6 +312,7 @@ enum status node_join_start(struct node *n, struct reason *reason)
     case STEP_STARTED: return start_or_rejoin(n, n->id <= NODE_FOUNDERS_MAX, reason);
     case STEP_JOINING: return rejoin(n, reason);
     case STEP_JOINED: return start_or_rejoin(n, false, reason);
+    case STEP_REMOVED: return start_removed(n, reason);
     case STEPS: break;
     }
     ASSERT(step < STEPS);
@@ -373,6 +401,8 @@ static void joining_tick(struct node *n)
 
 void node_join_tick(struct node *n)
 {
+    if (n->removed)
+        return;
     switch (n->phase) {
     case NODE_FRESH: fresh_tick(n); break;
     case NODE_JOINING: joining_tick(n); break;
@@ -405,7 +435,7 @@ static void add_member(struct node *n, const struct rlog_member *who,
         if (m->id != who->id && strcmp(m->name, who->name) == 0)
             replaces = m->id;
     }
-    if (n->adding || replaces == n->id)
+    if (n->adding || replaces == n->id || node_removed_is(n, who->name))
         return;
     n->adding = true;
     n->add = (struct rlog_admin){.done = on_added, .member = *who, .replaces = replaces};

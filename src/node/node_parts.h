@@ -13,6 +13,11 @@
 #define NODE_MARK_FILE "initialized"
 #define NODE_LEADER_KEY RLOG_LOCAL "core/leader"
 
+enum { NODE_PEERS_MAX = 16 };
+static_assert((int)NODE_PEERS_MAX >= (int)RLOG_MEMBERS_MAX &&
+                  (int)NODE_PEERS_MAX >= (int)NODE_FOUNDERS_MAX,
+              "peers are members or founders");
+
 enum {
     NODE_TICK_MS = 200,
     NODE_DUTY_MS = 500,       /* between looks for something to do */
@@ -70,6 +75,11 @@ struct node {
     struct rlog_admin add;
     bool adding;
 
+    /* node_removed.c */
+    bool removed;                                   /* this node */
+    char refused_by[NODE_PEERS_MAX][MESH_NAME_MAX]; /* who has told us so */
+    unsigned n_refused_by;
+
     /* node_seal.c */
     pthread_mutex_t seal_lock; /* guards these */
     struct secret *given;      /* shares of it: SHAMIR_SHARES_MAX, the first n_given in use */
@@ -125,6 +135,14 @@ NODISCARD enum status node_join_start(struct node *n, struct reason *reason);
 void node_join_tick(struct node *n);
 void node_join_hear(struct node *n, uint64_t from, const char *from_name, enum node_frame kind,
                     struct bytes content);
+
+/* Note beside the replica that this node was removed, if it was a member. */
+NODISCARD enum status node_join_keep_removed(struct node *n);
+
+/* node_removed.c */
+bool node_removed_is(struct node *n, const char *name);   /* of another node */
+void node_removed_hear(struct node *n, const char *from); /* a peer says it of this one */
+void node_removed_begin(struct node *n);                  /* it is so */
 
 /* node_role.c */
 void node_role_start(struct node *n, bool joins); /* before the replica runs */

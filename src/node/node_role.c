@@ -124,7 +124,8 @@ static void publish(struct node *n, const struct rlog_status *raft, const struct
     bool was_active = s->active;
     s->raft = *raft;
     s->sealed = sealed;
-    s->active = raft->is_leader && raft->ready && !sealed && !n->stopping;
+    s->active = raft->is_leader && raft->ready && !sealed && !n->stopping && !n->removed;
+    s->removed = n->removed;
     s->has_leader = leader != NULL;
     s->perf_standby = !s->active && !sealed && s->has_leader && n->options.performance_standby;
     s->term = raft->term;
@@ -179,6 +180,7 @@ void node_role_applied(struct node *n, uint64_t index, uint64_t version)
     if (core != n->leader_version) {
         n->leader_version = core;
         node_seal_follow(n);
+        node_mesh_link(n); /* somebody may have been removed */
         node_role_changed(n);
     }
 }

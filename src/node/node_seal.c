@@ -251,6 +251,10 @@ enum status node_unseal_share(struct node *n, struct env *env, struct bytes shar
                               struct reason *reason)
 {
     enum status st = ST_OK;
+    if (n->status.removed) { /* set for good */
+        reason_set(reason, "this node was removed from the cluster");
+        return ST_INVALID;
+    }
     lock_take(n);
     if (barrier_is_sealed(n->barrier))
         st = take_share(n, env, share, reason);

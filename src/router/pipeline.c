@@ -83,9 +83,9 @@ static enum place place_of(const struct req *req, const struct node_status *node
     unsigned flags = req->route != NULL ? req->route->flags : 0;
     if ((flags & ROUTE_NODE) != 0 && req->route->auth == AUTH_NONE)
         return PLACE_PLAIN;
-    if ((flags & ROUTE_LEADER) != 0)
+    if ((flags & ROUTE_LEADER) != 0 && !node->removed)
         return leads(node) ? PLACE_HERE : PLACE_ACTIVE_NODE;
-    if (!node->initialized || node->sealed)
+    if (!node->initialized || node->sealed || node->removed)
         return PLACE_NOWHERE;
     if (node->active || (flags & ROUTE_NODE) != 0)
         return PLACE_HERE;
@@ -96,6 +96,8 @@ static enum place place_of(const struct req *req, const struct node_status *node
 /* What was decrypted before does not stay in memory. */
 static void refuse_sealed(struct pipe *p)
 {
+    if (p->node.removed)
+        reason_set(&p->req.error, "this node was removed from the cluster and serves nothing");
     token_cache_clear(p->worker->tokens);
     acl_cache_clear(p->worker->acls);
     pipe_fail(p, ST_SEALED);

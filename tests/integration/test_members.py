@@ -35,6 +35,18 @@ def await_voters(cluster, names, gone=None, timeout_s=60):
         time.sleep(0.1)
 
 
+def is_out(cluster, node):
+    """The node knows that it was removed, says so, and serves nothing."""
+    cluster.await_health({530}, [node], 60)
+    health = node.call("GET", "/v1/sys/health").json
+    assert health["removed_from_cluster"] is True
+    assert (health["sealed"], health["performance_standby"]) == (True, False)
+    for method, path in (("GET", "kv/members/1"), ("PUT", "kv/members/1"), ("GET", "sys/mounts")):
+        answer = node.call(method, f"/v1/{path}", {"n": 1} if method == "PUT" else None)
+        assert answer.status == 503, answer.body
+        assert "removed from the cluster" in answer.json["errors"][0], answer.body
+
+
 def test_a_founder_waits_for_the_others_before_it_founds():
     cluster = Cluster()
     try:
@@ -98,9 +110,43 @@ def test_a_fourth_node_joins_and_is_removed():
         refused = fourth.call("PUT", "/v1/kv/members/51", {"n": 51}, timeout_s=30)
         assert refused.status >= 500, refused.body
         assert cluster.nodes[0].call("GET", "/v1/kv/members/51").status == 404
+        is_out(cluster, fourth)
+        # It remembers, and asks nobody.
+        assert fourth.stop() == 0
+        fourth.start()
+        is_out(cluster, fourth)
+        assert fourth.call("GET", "/v1/sys/health?removedcode=299").status == 299
+        # Without its data it is a stranger of a name that is not wanted.
         fourth.kill()
-        cluster.nodes.remove(fourth)
+        shutil.rmtree(fourth.data)
+        fourth.start()
+        is_out(cluster, fourth)
+        await_voters(cluster, ["node1", "node2", "node3"])
+        # An operator lets it in again.
+        again = {"server_id": "node4"}
+        path = "/v1/sys/storage/raft/readmit"
+        assert cluster.nodes[1].call("POST", path, again, token="").status == 403
+        assert cluster.nodes[1].call("POST", path, again).status == 204
+        assert cluster.nodes[1].call("POST", path, again).status == 400
+        fourth.kill()
+        shutil.rmtree(fourth.data)
+        fourth.start()
+        cluster.await_up(60)
+        await_voters(cluster, ["node1", "node2", "node3", "node4"])
+        assert fourth.call("GET", "/v1/kv/members/49").data == {"n": 49}
         cluster.await_equal_roots()
+
+
+def test_who_is_no_member_cannot_be_removed_nor_the_last_one():
+    with Cluster(size=1) as cluster:
+        node, path = cluster.nodes[0], "/v1/sys/storage/raft/remove-peer"
+        for name in ("node7", "node1", "", "../x", "a" * 300):
+            answer = node.call("POST", path, {"server_id": name})
+            assert answer.status == 400, (name, answer.body)
+        assert node.call("PUT", "/v1/kv/members/1", {"n": 1}).status == 204
+        assert node.stop() == 0
+        node.start()
+        cluster.await_up()
 
 
 def test_the_active_node_can_be_removed_and_another_takes_over():
@@ -112,6 +158,7 @@ def test_the_active_node_can_be_removed_and_another_takes_over():
             "POST", "/v1/sys/storage/raft/remove-peer", {"server_id": active.name}, timeout_s=30
         )
         assert removed.status == 204, removed.body
+        is_out(cluster, active)
         active.kill()
         cluster.nodes.remove(active)
         await_voters(cluster, [n.name for n in others])

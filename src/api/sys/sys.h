@@ -44,7 +44,9 @@ struct sys_remove_peer {
 extern const struct schema sys_remove_peer_schema;
 NODISCARD enum status sys_raft_configuration(struct req *req);
 NODISCARD enum status sys_nothing_staged(struct req *req);
+NODISCARD enum status sys_remove_peer(struct req *req);
 NODISCARD enum status sys_remove_peer_outside(struct req *req);
+NODISCARD enum status sys_readmit(struct req *req);
 NODISCARD enum status sys_step_down_outside(struct req *req);
 
 /* sys_mount_edit.c: the mounts that initialisation makes, the key/value engine if so configured. */

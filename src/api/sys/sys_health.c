@@ -35,7 +35,7 @@ static enum status read_flag(struct req *req, const char *name, bool *flag)
 }
 
 struct health_codes {
-    int active, standby, perf_standby, dr_secondary, sealed, uninit;
+    int active, standby, perf_standby, dr_secondary, sealed, uninit, removed;
     bool standby_ok, perf_standby_ok;
 };
 
@@ -46,19 +46,23 @@ static enum status read_codes(struct req *req, struct health_codes *ret)
                                  .perf_standby = 473,
                                  .dr_secondary = 472,
                                  .sealed = 503,
-                                 .uninit = 501};
+                                 .uninit = 501,
+                                 .removed = 530};
     TRY(read_code(req, "activecode", &ret->active));
     TRY(read_code(req, "standbycode", &ret->standby));
     TRY(read_code(req, "performancestandbycode", &ret->perf_standby));
     TRY(read_code(req, "drsecondarycode", &ret->dr_secondary));
     TRY(read_code(req, "sealedcode", &ret->sealed));
     TRY(read_code(req, "uninitcode", &ret->uninit));
+    TRY(read_code(req, "removedcode", &ret->removed));
     TRY(read_flag(req, "standbyok", &ret->standby_ok));
     return read_flag(req, "perfstandbyok", &ret->perf_standby_ok);
 }
 
 static int health_code(const struct node_status *node, const struct health_codes *codes)
 {
+    if (node->removed)
+        return codes->removed;
     if (!node->initialized)
         return codes->uninit;
     if (node->sealed)
@@ -88,6 +92,8 @@ enum status sys_health(struct req *req)
     text_member_bool(&w, "performance_standby", open && !node->active && node->perf_standby);
     text_member_str(&w, "replication_performance_mode", "disabled");
     text_member_str(&w, "replication_dr_mode", "disabled");
+    if (node->removed)
+        text_member_bool(&w, "removed_from_cluster", true);
     text_member_int(&w, "server_time_utc", env_wall_ms(req->env) / 1000);
     text_member_str(&w, "version", req->host->version);
     if (open) {

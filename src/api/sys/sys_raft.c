@@ -50,6 +50,37 @@ enum status sys_nothing_staged(struct req *req)
     return ST_OK;
 }
 
+enum status sys_remove_peer(struct req *req)
+{
+    const struct sys_remove_peer *in = req_body(req);
+    struct node_status *node = sys_node(req);
+    bool member = false;
+    if (node == NULL)
+        return ST_NOMEM;
+    for (unsigned i = 0; i < node->raft.n_members; i++)
+        member = member || strcmp(node->raft.members[i].name, in->server_id) == 0;
+    if (!member)
+        return req_fail(req, ST_INVALID, "no node \"%s\" in the cluster", in->server_id);
+    if (node->raft.n_members == 1)
+        return req_fail(req, ST_INVALID, "server_id: the last node cannot be removed");
+    return ST_OK; /* the rest happens outside */
+}
+
+enum status sys_readmit(struct req *req)
+{
+    const struct sys_remove_peer *in = req_body(req);
+    if (!mesh_name_valid(in->server_id))
+        return req_fail(req, ST_INVALID, "server_id: the name of a node is expected");
+    const char *key = arena_format(req->arena, NODE_REMOVED_KEY "%s", in->server_id);
+    if (key == NULL)
+        return ST_NOMEM;
+    enum status st = state_exists(req->txn, bytes_str(key));
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "server_id: no node \"%s\" was removed", in->server_id);
+    TRY(st);
+    return state_delete(req->txn, bytes_str(key));
+}
+
 enum status sys_remove_peer_outside(struct req *req)
 {
     const struct sys_remove_peer *in = req_body(req);

@@ -4,7 +4,7 @@
 #define HEALTH_SHAPE                                                                            \
     "{initialized:bool sealed:bool standby:bool performance_standby:bool "                      \
     "replication_performance_mode:str replication_dr_mode:str server_time_utc:int version:str " \
-    "cluster_name?:str cluster_id?:str}"
+    "removed_from_cluster?:bool cluster_name?:str cluster_id?:str}"
 #define LEADER_SHAPE                                                    \
     "{ha_enabled:bool is_self:bool active_time:str leader_address:str " \
     "leader_cluster_address:str performance_standby:bool "              \
@@ -23,7 +23,8 @@ static const struct route sys_routes[] = {
      .shape = HEALTH_SHAPE,
      .statuses = "200 429 472 473 474 501 503 530 any",
      .help = "What this node can do, told by the status: 200 active, 473 answers reads, 429 "
-             "standby, 503 sealed, 501 not initialised. The query may name other codes."},
+             "standby, 503 sealed, 501 not initialised, 530 removed from the cluster. The query "
+             "may name other codes."},
     {.method = METHOD_GET,
      .path = "leader",
      .handler = sys_leader,
@@ -109,11 +110,19 @@ static const struct route sys_routes[] = {
      .help = "The members of the cluster."},
     {.method = METHOD_POST,
      .path = "storage/raft/remove-peer",
-     .handler = sys_nothing_staged,
+     .handler = sys_remove_peer,
      .outside = sys_remove_peer_outside,
      .flags = ROUTE_ACTIVE,
      .body = &sys_remove_peer_schema,
-     .help = "Remove a node from the cluster."},
+     .help = "Remove a node from the cluster. It is refused from then on, until it is let in "
+             "again by readmit or by a join token."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/readmit",
+     .handler = sys_readmit,
+     .flags = ROUTE_SUDO,
+     .body = &sys_remove_peer_schema,
+     .help = "Let a node that was removed join again under its certificate, with an empty data "
+             "directory."},
     {.method = METHOD_GET,
      .path = "internal/state",
      .handler = sys_state,
