@@ -117,6 +117,8 @@ static void conn_linger(struct http_conn *c)
     c->wire.discard = true;
     http_wire_read(&c->wire, true);
     http_wire_finish(&c->wire);
+    if (c->phase == CONN_CLOSING) /* the peer was gone: the output has failed, and is still there */
+        return;
     if (c->peer_ended && !http_wire_pending(&c->wire))
         http_conn_close(c);
     else if (http_wire_pending(&c->wire))

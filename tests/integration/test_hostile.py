@@ -4,6 +4,7 @@ import re
 import resource
 import socket
 import ssl
+import struct
 import threading
 import time
 
@@ -146,6 +147,30 @@ def test_half_open_tls_does_not_hold_a_node(cluster):
     assert node.call("PUT", "/v1/kv/half", {"n": 1}).status == 204
     for connection in half:
         connection.close()
+
+
+def ask_and_reset(node, count):
+    """Requests whose sender is gone, with a reset, about when the answer is written."""
+    for n in range(count):
+        tcp = socket.create_connection(("127.0.0.1", node.client_port), 30)
+        try:
+            with node.cluster.tls.wrap_socket(tcp, server_hostname="127.0.0.1") as tls:
+                tls.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                close = b"Connection: close\r\n" if n % 2 else b""
+                tls.sendall(b"GET /v1/sys/health HTTP/1.1\r\nHost: a\r\n" + close + b"\r\n")
+                time.sleep(0.0005 * (n % 7))
+        except OSError:
+            pass  # the node may hang up first
+
+
+def test_clients_that_reset_under_the_answer_harm_nobody(cluster):
+    node = cluster.nodes[0]
+    threads = [threading.Thread(target=ask_and_reset, args=(node, 150)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert node.call("PUT", "/v1/kv/after", {"n": 1}).status == 204
 
 
 def test_plain_http_on_the_tls_port_is_refused(cluster):
