@@ -98,7 +98,8 @@ int cli_main(const struct cli_command *more, unsigned n_more, int argc, char **a
     cli = (struct cli){.more = more, .n_more = n_more};
     int code = run(&cli, argc, argv);
     arena_done(&cli.arena);
-    if (fflush(stdout) != 0 && code == CLI_OK) {
+    bool lost = fflush(stdout) != 0;
+    if ((lost || ferror(stdout) != 0) && code == CLI_OK) {
         cli_complain("standard output cannot be written");
         code = CLI_LOCAL_ERROR;
     }

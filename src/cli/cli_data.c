@@ -177,14 +177,30 @@ static bool read_line(char line[CLI_SECRET_MAX])
 {
     if (fgets(line, CLI_SECRET_MAX, stdin) == NULL)
         return false;
-    size_t len = strcspn(line, "\r\n\x03");
-    bool good = line[len] != '\x03' && (line[len] != '\0' || len + 1 < CLI_SECRET_MAX);
+    size_t len = strcspn(line, "\r\n");
+    bool whole = line[len] != '\0' || len + 1 < CLI_SECRET_MAX;
     line[len] = '\0';
-    return good;
+    return whole;
+}
+
+enum { CTRL_C = 3 };
+
+/* One read of a terminal gives one line. */
+static bool read_terminal(char line[CLI_SECRET_MAX])
+{
+    ssize_t n;
+    do
+        n = read(STDIN_FILENO, line, CLI_SECRET_MAX - 1);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0 || memchr(line, CTRL_C, (size_t)n) != NULL)
+        return false;
+    line[n] = '\0';
+    line[strcspn(line, "\r\n")] = '\0';
+    return true;
 }
 
 /* Without echo. Keys that make signals come as characters, so that no signal can leave the terminal
- * silent; Ctrl-C gives up. */
+ * silent; Ctrl-C ends the line and gives up. */
 static bool read_hidden(const char *prompt, char line[CLI_SECRET_MAX])
 {
     struct termios before, hidden;
@@ -192,13 +208,13 @@ static bool read_hidden(const char *prompt, char line[CLI_SECRET_MAX])
         return false;
     hidden = before;
     hidden.c_lflag &= ~(tcflag_t)(ECHO | ISIG);
-    hidden.c_lflag |= ECHONL;
-    hidden.c_cc[VEOL] = '\x03';
+    hidden.c_lflag |= ICANON | ECHONL;
+    hidden.c_cc[VEOL] = CTRL_C;
     if (tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden) != 0)
         return false;
     (void)fputs(prompt, stderr); /* without it there is still a line to be read */
     (void)fflush(stderr);        /* likewise */
-    bool good = read_line(line);
+    bool good = read_terminal(line);
     (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before); /* it took the other setting */
     return good;
 }

@@ -346,6 +346,8 @@ static enum status compose(struct cli *cli, const struct cli_call *call, uint64_
     TRY(add_header(tail, "X-Secrets-Token", call->token != NULL ? call->token : cli->token,
                    reason));
     TRY(add_header(tail, "X-Secrets-Namespace", cli->name_space, reason));
+    if (!call->aside)
+        TRY(add_header(tail, "X-Secrets-Wrap-TTL", cli_text(cli, "wrap-ttl"), reason));
     TRY(add_own_headers(cli, tail, reason));
     if (body)
         TRY(add_header(tail, "Content-Type", type, reason));

@@ -8,18 +8,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char *token_path(struct cli *cli, const char *suffix)
+static char *token_path(struct cli *cli)
 {
     const char *home = getenv("HOME");
     if (home == NULL || home[0] == '\0')
         return NULL;
-    return arena_format(&cli->arena, "%s/.holdfast-token%s", home, suffix);
+    return arena_format(&cli->arena, "%s/.holdfast-token", home);
 }
 
 const char *cli_token_load(struct cli *cli)
 {
     char text[CLI_SECRET_MAX] = "", *token = NULL;
-    const char *path = token_path(cli, "");
+    const char *path = token_path(cli);
     int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     if (fd < 0) {
         if (path != NULL && errno != ENOENT)
@@ -39,48 +39,12 @@ const char *cli_token_load(struct cli *cli)
     return token;
 }
 
-/* A file of our own (mkostemp makes it 0600) with the token in it, on disk. */
-static bool write_temporary(char *path, const char *token)
-{
-    struct bytes left = bytes_str(token);
-    int fd = mkostemp(path, O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    while (left.len > 0) {
-        ssize_t n = write(fd, left.data, left.len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        left = bytes_from(left, (size_t)n);
-    }
-    bool good = left.len == 0 && fsync(fd) == 0;
-    int err = errno;
-    if (close(fd) != 0 && good) {
-        good = false;
-        err = errno;
-    }
-    if (!good)
-        (void)unlink(path); /* half a token helps nobody */
-    errno = err;
-    return good;
-}
-
 bool cli_token_store(struct cli *cli, const char *token)
 {
-    char *path = token_path(cli, ""), *temporary = token_path(cli, ".XXXXXX");
-    if (path == NULL || temporary == NULL) {
+    char *path = token_path(cli);
+    if (path == NULL) {
         cli_complain("HOME is not set: the token has no place");
         return false;
     }
-    if (!write_temporary(temporary, token)) {
-        cli_complain("%s: %s", temporary, strerror(errno));
-        return false;
-    }
-    if (rename(temporary, path) != 0) {
-        cli_complain("%s: %s", path, strerror(errno));
-        (void)unlink(temporary); /* as good as it gets */
-        return false;
-    }
-    return true;
+    return cli_replace(cli, path, bytes_str(token), 0600);
 }

@@ -71,6 +71,7 @@ struct cli_call {
     struct bytes body;
     const char *content_type; /* NULL: JSON */
     const char *token;        /* instead of cli->token; NULL: that one */
+    bool aside;               /* a question before the real one: never to be wrapped */
     FILE *upload;             /* sent as the body, from where it stands to its end */
     FILE *download;           /* takes the body of a 2xx */
 };
@@ -150,6 +151,10 @@ int cli_show_value(struct cli *cli, const struct text_value *v);
 void cli_add(struct cli *cli, struct text_value *to, const char *name, const struct text_value *v);
 void cli_add_text(struct cli *cli, struct text_value *to, const char *name, const char *text);
 struct text_value *cli_object(struct cli *cli, struct text_value *list);
+
+/* cli_file.c: the content on disk, under a name beside it, before it takes the place of what was
+ * there. False with a message. */
+bool cli_replace(struct cli *cli, const char *path, struct bytes content, unsigned mode);
 
 /* cli_token.c: the token kept between commands, in ~/.holdfast-token with mode 0600. */
 

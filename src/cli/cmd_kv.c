@@ -58,7 +58,7 @@ int cmd_kv_get(struct cli *cli)
     code = fetch_secret(cli, path, place.v2 ? cli_int(cli, "version", 0) : 0, &reply);
     if (code != CLI_OK)
         return code;
-    if (!place.v2 || (cli->json && cli->field == NULL))
+    if (!place.v2 || cli_text(cli, "wrap-ttl") != NULL || (cli->json && cli->field == NULL))
         return cli_show(cli, &reply);
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
     if (data == NULL)
@@ -78,7 +78,7 @@ static int show_written(struct cli *cli, const char *path, const struct cli_repl
             printf("Success! Data written to: %s\n", path);
         return CLI_OK;
     }
-    if (cli->json || cli->field != NULL)
+    if (cli->json || cli->field != NULL || cli_text(cli, "wrap-ttl") != NULL)
         return cli_show(cli, reply);
     const struct text_value *data = text_get(cli_parse_reply(cli, reply), "data");
     if (data == NULL)

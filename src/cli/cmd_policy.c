@@ -1,6 +1,12 @@
 /* Policies. */
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/policy_format.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 
 static char *policy_path(struct cli *cli)
 {
@@ -84,4 +90,31 @@ int cmd_policy_delete(struct cli *cli)
     if (code == CLI_OK && !cli->json)
         printf("Success! Deleted policy: %s\n", cli->args[0]);
     return code;
+}
+
+int cmd_policy_fmt(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf out = {0};
+    const char *path = cli->args[0];
+    char whole[PATH_MAX]; /* where a link leads: the link stays */
+    struct reason reason = {{0}};
+    struct bytes text;
+    struct stat info;
+    if (realpath(path, whole) == NULL || stat(whole, &info) != 0) {
+        cli_complain("%s: %s", path, strerror(errno));
+        return CLI_LOCAL_ERROR;
+    }
+    if (!cli_slurp(cli, whole, &text))
+        return CLI_LOCAL_ERROR;
+    enum status st = policy_format(&cli->arena, text, &out, &reason);
+    if (st != ST_OK) {
+        cli_complain("%s: %s", path, reason.text[0] != '\0' ? reason.text : status_text(st));
+        return CLI_LOCAL_ERROR;
+    }
+    if (!bytes_eq(text, buf_bytes(&out)) &&
+        !cli_replace(cli, whole, buf_bytes(&out), info.st_mode & 0777))
+        return CLI_LOCAL_ERROR;
+    if (!cli->json)
+        printf("Success! Formatted policy: %s\n", path);
+    return CLI_OK;
 }

@@ -195,3 +195,20 @@ int cmd_token_capabilities(struct cli *cli)
                item->next != NULL ? ", " : "\n");
     return CLI_OK;
 }
+
+/* The wrapping token is the argument, or the token in use. */
+int cmd_unwrap(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    int code = open_body(cli, &w, false);
+    text_close(&w);
+    if (code == CLI_OK)
+        code = cli_call(cli, "PUT", "sys/wrapping/unwrap", &body, &reply);
+    if (code != CLI_OK)
+        return code;
+    if (reply.body.len != 0)
+        return cli_show(cli, &reply);
+    return CLI_OK;
+}

@@ -8,6 +8,10 @@
     {                                                                                      \
         "field", CLI_TEXT, "print one field alone, without a newline unless on a terminal" \
     }
+#define WRAP_FLAG                                                                              \
+    {                                                                                          \
+        "wrap-ttl", CLI_TEXT, "keep the answer for this long and print a token for \"unwrap\"" \
+    }
 #define MOUNT_FLAG                                                                  \
     {                                                                               \
         "mount", CLI_TEXT, "where the engine is mounted; the path is then below it" \
@@ -27,11 +31,14 @@
 enum { ANY = 1024 };
 
 static const struct cli_flag field_flags[] = {FIELD_FLAG};
-static const struct cli_flag write_flags[] = {
-    FIELD_FLAG, {"force", CLI_BOOL, "write without any data"}, {"f", CLI_BOOL, "the same"}};
+static const struct cli_flag read_flags[] = {FIELD_FLAG, WRAP_FLAG};
+static const struct cli_flag write_flags[] = {FIELD_FLAG,
+                                              WRAP_FLAG,
+                                              {"force", CLI_BOOL, "write without any data"},
+                                              {"f", CLI_BOOL, "the same"}};
 static const struct cli_flag kv_get_flags[] = {
-    MOUNT_FLAG, FIELD_FLAG, {"version", CLI_INT, "an older version"}};
-static const struct cli_flag kv_put_flags[] = {MOUNT_FLAG, FIELD_FLAG, CAS_FLAG};
+    MOUNT_FLAG, WRAP_FLAG, FIELD_FLAG, {"version", CLI_INT, "an older version"}};
+static const struct cli_flag kv_put_flags[] = {MOUNT_FLAG, WRAP_FLAG, FIELD_FLAG, CAS_FLAG};
 static const struct cli_flag kv_patch_flags[] = {
     MOUNT_FLAG,
     FIELD_FLAG,
@@ -56,6 +63,7 @@ static const struct cli_flag kv_metadata_patch_flags[] = {
 
 static const struct cli_flag token_create_flags[] = {
     FIELD_FLAG,
+    WRAP_FLAG,
     {"policy", CLI_MANY, "what it may do; default: what its parent may"},
     {"ttl", CLI_TEXT, "how long it lives unless renewed"},
     {"explicit-max-ttl", CLI_TEXT, "how long it lives at most"},
@@ -133,7 +141,7 @@ static const struct cli_flag restore_flags[] = {
 const struct cli_command cli_commands[] = {
     {.name = "read",
      ARGS("PATH [KEY=VALUE]…", 1, ANY),
-     FLAGS(field_flags),
+     FLAGS(read_flags),
      .run = cmd_read,
      .help = "Print what is at a path."},
     {.name = "write",
@@ -245,6 +253,11 @@ const struct cli_command cli_commands[] = {
      FLAGS(capabilities_flags),
      .run = cmd_token_capabilities,
      .help = "Print what a token may do at a path."},
+    {.name = "unwrap",
+     ARGS("[TOKEN | -]", 0, 1),
+     FLAGS(field_flags),
+     .run = cmd_unwrap,
+     .help = "Print the answer a wrapping token stands for; it can be done once."},
     {.name = "policy list", ARGS("", 0, 0), .run = cmd_policy_list, .help = "List the policies."},
     {.name = "policy read",
      ARGS("NAME", 1, 1),
@@ -259,6 +272,10 @@ const struct cli_command cli_commands[] = {
      ARGS("NAME", 1, 1),
      .run = cmd_policy_delete,
      .help = "Remove a policy."},
+    {.name = "policy fmt",
+     ARGS("FILE", 1, 1),
+     .run = cmd_policy_fmt,
+     .help = "Rewrite the file of a policy in one style."},
     {.name = "secrets list",
      ARGS("", 0, 0),
      FLAGS(secrets_list_flags),

@@ -38,6 +38,7 @@ int cmd_token_lookup(struct cli *cli);
 int cmd_token_renew(struct cli *cli);
 int cmd_token_revoke(struct cli *cli);
 int cmd_token_capabilities(struct cli *cli);
+int cmd_unwrap(struct cli *cli);
 int cmd_login(struct cli *cli);
 
 /* cmd_policy.c, policy_format.c */

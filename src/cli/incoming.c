@@ -95,6 +95,8 @@ static enum status feed_head(struct incoming *in, struct bytes *rest, bool *ret_
     if (end == NULL)
         return rest->len > HEAD_MAX_BYTES ? ST_TOO_BIG : ST_OK;
     size_t len = (size_t)(end - rest->data) + 2;
+    if (len > HEAD_MAX_BYTES)
+        return ST_TOO_BIG;
     TRY(parse_head(in, bytes_of(rest->data, len)));
     *rest = bytes_from(*rest, len + 2);
     *ret_more = true;
@@ -134,6 +136,8 @@ static enum status feed_line(struct incoming *in, struct bytes *rest, bool *ret_
     struct bytes line;
     if (!take_line(rest, &line))
         return rest->len > LINE_MAX_BYTES ? ST_INVALID : ST_OK;
+    if (line.len > LINE_MAX_BYTES)
+        return ST_INVALID;
     *ret_more = true;
     if (in->phase == INCOMING_TRAILER) {
         in->phase = line.len == 0 ? INCOMING_OVER : INCOMING_TRAILER;

@@ -6,7 +6,8 @@ static int preflight(struct cli *cli, const char *path, struct kv_place *ret)
 {
     struct cli_reply reply = {0};
     char *asked = arena_format(&cli->arena, "sys/internal/ui/mounts/%s", path);
-    struct cli_call call = {.method = "GET", .path = asked != NULL ? cli_path(cli, asked) : NULL};
+    struct cli_call call = {
+        .method = "GET", .path = asked != NULL ? cli_path(cli, asked) : NULL, .aside = true};
     int code = cli_ask(cli, &call, &reply);
     *ret = (struct kv_place){.mount = "", .rest = path};
     if (code != CLI_OK)

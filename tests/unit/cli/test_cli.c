@@ -1,13 +1,15 @@
 #include "http/harness.h"
 #include "support.h"
 
+#include "base/mem.h"
 #include "cli/cli.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 /* A server that keeps what it was asked and answers by the path. */
 
-static char asked[4096];
+static char asked[4096], headers[1024];
 static char elsewhere[128]; /* where /v1/away points to */
 
 static const struct {
@@ -15,6 +17,16 @@ static const struct {
     int status;
     const char *body;
 } answers[] = {
+    {"/v1/sys/internal/ui/mounts/v2/a", 200,
+     "{\"data\":{\"path\":\"v2/\",\"options\":{\"version\":\"2\"}}}"},
+    {"/v1/sys/internal/ui/mounts/v2/b/c", 200,
+     "{\"data\":{\"path\":\"v2/b/\",\"options\":{\"version\":\"2\"}}}"},
+    {"/v1/sys/internal/ui/mounts/v1/a", 200, "{\"data\":{\"path\":\"v1/\",\"options\":null}}"},
+    {"/v1/sys/internal/ui/mounts/old/a", 404, "{\"errors\":[]}"},
+    {"/v1/sys/internal/ui/mounts/hidden/a", 403, "{\"errors\":[\"denied\"]}"},
+    {"/v1/wrapped", 200, "{\"data\":null,\"wrap_info\":{\"token\":\"hvs.w\",\"ttl\":60}}"},
+    {"/v1/gone", 404, "{\"data\":{\"data\":null,\"metadata\":{\"version\":3}}}"},
+    {"/v1/hint", 404, "{\"data\":null,\"warnings\":[\"try elsewhere\"]}"},
     {"/v1/kv/a", 200, "{\"data\":{\"user\":\"root\",\"n\":12,\"o\":{\"x\":[1]}},\"auth\":null}"},
     {"/v1/kv", 200, "{\"data\":{\"keys\":[\"a\",\"b/\"]}}"},
     {"/v1/none", 404, "{\"errors\":[]}"},
@@ -24,6 +36,19 @@ static const struct {
     {"/v1/sys/init", 200, "{\"keys\":[],\"root_token\":\"hvs.x\"}"},
     {"/v1/odd", 200, "not json"},
 };
+
+static void keep_headers(struct http_request *req)
+{
+    static const char *const names[] = {"content-type", "x-secrets-namespace", "x-extra",
+                                        "x-secrets-wrap-ttl", "x-secrets-request"};
+    headers[0] = '\0';
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct bytes v = http_header(req, names[i]);
+        size_t at = strlen(headers);
+        (void)snprintf(headers + at, sizeof headers - at, "%.*s|", (int)v.len,
+                       (const char *)v.data);
+    }
+}
 
 static void on_request(void *ctx, struct http_request *req)
 {
@@ -35,6 +60,7 @@ static void on_request(void *ctx, struct http_request *req)
                    (int)req->query.len, (const char *)req->query.data, (int)token.len,
                    (const char *)token.data, (int)MIN(req->body.len, 2000u),
                    (const char *)req->body.data);
+    keep_headers(req);
     if (bytes_eq(req->path, BYTES("/v1/away"))) {
         struct http_header location = {BYTES("Location"), bytes_str(elsewhere)};
         reply = (struct http_reply){.status = 307, .headers = &location, .n_headers = 1};
@@ -43,7 +69,7 @@ static void on_request(void *ctx, struct http_request *req)
     }
     for (size_t i = 0; i < ARRAY_LEN(answers) && req->method != METHOD_DELETE; i++)
         if (bytes_eq(req->path, bytes_str(answers[i].path)) &&
-            (req->method == METHOD_GET || i >= 6)) {
+            (req->method == METHOD_GET || strstr(answers[i].path, "init") != NULL)) {
             reply.status = answers[i].status;
             reply.content_type = "application/json";
             reply.body = bytes_str(answers[i].body);
@@ -242,6 +268,127 @@ static void nobody_there_is_said(void **ctx)
     assert_non_null(strstr(err, "https://"));
 }
 
+static void flags_become_headers_and_stand_anywhere(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(
+        RUN("read", "-header=X-Extra=a=b", "wrapped", "-namespace", "team/", "--wrap-ttl=60s"), 0);
+    assert_string_equal(headers, "|team/|a=b|60s|true|");
+    assert_non_null(strstr(out, "wrapping_token"));
+    assert_int_equal(RUN("delete", "-ns=other", "x"), 0);
+    assert_string_equal(headers, "|other|||true|");
+    assert_int_equal(RUN("patch", "kv/b", "a=1"), 0);
+    assert_string_equal(headers, "application/merge-patch+json||||true|");
+    assert_string_equal(asked, "PATCH /v1/kv/b [secret-token] {\"a\":\"1\"}");
+    assert_int_equal(RUN("read", "--", "-x"), 2);
+    assert_string_equal(asked, "GET /v1/-x [secret-token] ");
+    assert_int_equal(RUN("read", "kv/none", "version=1", "a b=c&d"), 2);
+    assert_string_equal(asked, "GET /v1/kv/none?version=1&a%20b=c%26d [secret-token] ");
+}
+
+static void a_header_cannot_begin_another_one(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(RUN("read", "-header=X-Extra=a\r\nb: c", "kv/a"), 2);
+    assert_int_equal(RUN("read", "-header=X Extra=a", "kv/a"), 2);
+    assert_int_equal(RUN("read", "-namespace=a\nb", "kv/a"), 2);
+    (void)setenv("HOLDFAST_TOKEN", "hvs.x\r\ny: z", 1);
+    assert_int_equal(RUN("read", "kv/a"), 2);
+    assert_null(strstr(err, "hvs.x"));
+    assert_string_equal(asked, "");
+}
+
+static void kv_asks_where_the_mount_is(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(RUN("kv put", "v2/a", "x=1"), 0);
+    assert_string_equal(asked,
+                        "PUT /v1/v2/data/a [secret-token] {\"data\":{\"x\":\"1\"},\"options\":{}}");
+    assert_int_equal(RUN("kv put", "-cas=0", "/v2/b/c", "x=1"), 0);
+    assert_string_equal(
+        asked,
+        "PUT /v1/v2/b/data/c [secret-token] {\"data\":{\"x\":\"1\"},\"options\":{\"cas\":0}}");
+    assert_int_equal(RUN("kv put", "v1/a", "x=1", "x=2"), 0);
+    assert_string_equal(asked, "PUT /v1/v1/a [secret-token] {\"x\":[\"1\",\"2\"]}");
+    assert_int_equal(RUN("kv delete", "old/a"), 0);
+    assert_string_equal(asked, "DELETE /v1/old/a [secret-token] ");
+    assert_int_equal(RUN("kv put", "hidden/a", "x=1"), 2);
+    assert_string_equal(asked, "GET /v1/sys/internal/ui/mounts/hidden/a [secret-token] ");
+    assert_int_equal(RUN("kv destroy", "-versions=1,2", "-versions", "3", "v2/a"), 0);
+    assert_string_equal(asked, "PUT /v1/v2/destroy/a [secret-token] {\"versions\":[1,2,3]}");
+    assert_int_equal(RUN("kv put", "-wrap-ttl=1m", "v2/a", "x=1"), 0);
+    assert_string_equal(headers, "application/json|||1m|true|");
+}
+
+static void a_404_with_data_is_a_result_and_hints_are_said(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(RUN("read", "gone"), 0);
+    assert_non_null(strstr(out, "metadata"));
+    assert_int_equal(RUN("read", "hint"), 2);
+    assert_non_null(strstr(err, "try elsewhere"));
+    assert_non_null(strstr(err, "No value found at hint"));
+}
+
+static void mistakes_are_named_by_their_place(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(RUN("write", "kv/a", "ok=1", "SECRET"), 1);
+    assert_non_null(strstr(err, "argument 3"));
+    assert_null(strstr(err, "SECRET"));
+    assert_int_equal(RUN("kv put", "-cas=SECRET", "v2/a", "x=1"), 1);
+    assert_non_null(strstr(err, "-cas"));
+    assert_null(strstr(err, "SECRET"));
+    assert_int_equal(RUN("read", "-field"), 1);
+    assert_int_equal(RUN("read", "-tls-skip-verify=perhaps", "kv/a"), 1);
+    assert_int_equal(RUN("status", "more"), 1);
+    assert_int_equal(RUN("write", "kv/a"), 1);
+    assert_int_equal(RUN("no such command"), 1);
+    assert_string_equal(asked, "");
+}
+
+static void the_token_of_the_file_is_used_and_not_that_of_a_folder(void **ctx)
+{
+    (void)ctx;
+    char home[] = "/tmp/holdfast-home-XXXXXX", file[64], *before = getenv("HOME");
+    assert_non_null(mkdtemp(home));
+    before = before != NULL ? strdup(before) : NULL;
+    (void)snprintf(file, sizeof file, "%s/.holdfast-token", home);
+    (void)setenv("HOME", home, 1);
+    (void)unsetenv("HOLDFAST_TOKEN");
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    assert_true(fputs("hvs.kept\n", f) >= 0 && fclose(f) == 0);
+    assert_int_equal(RUN("delete", "x"), 0);
+    assert_string_equal(asked, "DELETE /v1/x [hvs.kept] ");
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(mkdir(file, 0700), 0);
+    assert_int_equal(RUN("delete", "x"), 0);
+    assert_string_equal(asked, "DELETE /v1/x [] ");
+    assert_non_null(strstr(err, "does not hold a token"));
+    assert_int_equal(rmdir(file), 0);
+    assert_int_equal(rmdir(home), 0);
+    if (before != NULL)
+        (void)setenv("HOME", before, 1);
+    free(before);
+}
+
+static void running_out_of_memory_is_an_error_and_no_more(void **ctx)
+{
+    (void)ctx;
+    unsigned failed = 0, done = 0;
+    for (uint64_t n = 1; n < 2000 && done == 0; n++) {
+        (void)mem_fail_nth(n);
+        int code = RUN("kv put", "v2/a", "x=1", "y=2");
+        bool used = mem_fail_nth(0);
+        assert_true(code >= 0 && code <= 2);
+        done += used ? 0 : 1;
+        failed += code != 0 ? 1 : 0;
+    }
+    assert_int_equal(done, 1);
+    assert_in_range(failed, 5, 500);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_server, close_server)
 
 int main(void)
@@ -258,6 +405,13 @@ int main(void)
         TEST(a_path_in_the_address_goes_in_front),
         TEST(a_redirect_is_followed),
         TEST(nobody_there_is_said),
+        TEST(flags_become_headers_and_stand_anywhere),
+        TEST(a_header_cannot_begin_another_one),
+        TEST(kv_asks_where_the_mount_is),
+        TEST(a_404_with_data_is_a_result_and_hints_are_said),
+        TEST(mistakes_are_named_by_their_place),
+        TEST(the_token_of_the_file_is_used_and_not_that_of_a_folder),
+        TEST(running_out_of_memory_is_an_error_and_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

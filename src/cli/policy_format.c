@@ -1,0 +1,230 @@
+/* HCL in one style: two spaces a level, single spaces between words, "=" of neighbours below each
+ * other, at most one empty line. Line ends, comments and heredocs stay as they were written. What
+ * comes out is read again and must mean the same, or the file is left alone. */
+#include "cli/policy_format.h"
+
+#include "text/hcl.h"
+#include "text/json.h"
+
+struct line {
+    struct bytes key;  /* of "key = …" on a line of its own; empty: none */
+    struct bytes text; /* what follows "= ", or the whole line */
+    unsigned depth;
+    bool verbatim; /* inside a comment or a heredoc */
+};
+
+/* What is open at the start of a line. */
+struct scanner {
+    struct arena *arena;
+    unsigned depth;
+    bool in_comment;
+    struct bytes heredoc; /* its tag */
+};
+
+static struct bytes trim(struct bytes b)
+{
+    while (b.len != 0 && strchr(" \t\r", b.data[b.len - 1]) != NULL && b.data[b.len - 1] != '\0')
+        b.len--;
+    while (b.len != 0 && (*b.data == ' ' || *b.data == '\t'))
+        b = bytes_from(b, 1);
+    return b;
+}
+
+/* How many bytes at the front of `b` belong together: a string, a comment, or one character. */
+static size_t token_len(struct scanner *s, struct bytes b)
+{
+    if (b.data[0] == '"') {
+        size_t i = 1;
+        while (i < b.len && b.data[i] != '"')
+            i += b.data[i] == '\\' ? 2 : 1;
+        return MIN(i + 1, b.len);
+    }
+    if (b.data[0] == '#' || bytes_has_prefix(b, BYTES("//")))
+        return b.len;
+    if (bytes_has_prefix(b, BYTES("/*"))) {
+        const uint8_t *end = memmem(b.data + 2, b.len - 2, "*/", 2);
+        s->in_comment = end == NULL;
+        return end == NULL ? b.len : (size_t)(end - b.data) + 2;
+    }
+    if (bytes_has_prefix(b, BYTES("<<"))) {
+        struct bytes tag = trim(bytes_from(b, 2));
+        s->heredoc = tag.len != 0 && *tag.data == '-' ? bytes_from(tag, 1) : tag;
+        return b.len;
+    }
+    return 1;
+}
+
+/* The line with runs of blanks made one space; counts what it opens and closes. */
+static void squeeze(struct scanner *s, struct bytes b, struct buf *out)
+{
+    while (b.len != 0) {
+        uint8_t c = *b.data;
+        size_t n = token_len(s, b);
+        if (c == ' ' || c == '\t') {
+            if (out->len != 0 && out->data[out->len - 1] != ' ')
+                buf_add_u8(out, ' ');
+        } else {
+            buf_add(out, bytes_of(b.data, n));
+        }
+        if (n == 1 && (c == '{' || c == '[' || c == '('))
+            s->depth++;
+        else if (n == 1 && (c == '}' || c == ']' || c == ')') && s->depth > 0)
+            s->depth--;
+        b = bytes_from(b, n);
+    }
+}
+
+/* "key = value" apart; a key is a word or a string. */
+static void split_key(struct line *line)
+{
+    struct bytes b = line->text;
+    size_t n = 0;
+    if (b.len != 0 && *b.data == '"') {
+        for (n = 1; n < b.len && b.data[n] != '"';)
+            n += b.data[n] == '\\' ? 2 : 1;
+        n = MIN(n + 1, b.len);
+    } else {
+        while (n < b.len && strchr(" =\"{}[]#/,", b.data[n]) == NULL)
+            n++;
+    }
+    struct bytes rest = trim(bytes_from(b, n));
+    if (n == 0 || rest.len < 2 || rest.data[0] != '=')
+        return;
+    line->key = bytes_of(b.data, n);
+    line->text = trim(bytes_from(rest, 1));
+}
+
+static enum status scan_line(struct scanner *s, struct bytes raw, struct line *ret)
+{
+    CLEANUP(buf_done) struct buf b = {0};
+    *ret = (struct line){.text = raw, .verbatim = s->in_comment || s->heredoc.len != 0};
+    if (s->heredoc.len != 0) {
+        if (bytes_eq(trim(raw), s->heredoc))
+            s->heredoc = (struct bytes){0};
+        return ST_OK;
+    }
+    struct bytes text = trim(raw);
+    if (s->in_comment) {
+        const uint8_t *end = text.len != 0 ? memmem(text.data, text.len, "*/", 2) : NULL;
+        s->in_comment = end == NULL;
+        if (end == NULL)
+            return ST_OK;
+        /* What follows the end of a comment stays where it is; it still opens and closes. */
+        squeeze(s, bytes_from(text, (size_t)(end - text.data) + 2), &b);
+        return buf_status(&b);
+    }
+    ret->depth = s->depth;
+    for (size_t i = 0; i < text.len && strchr("}]) ", text.data[i]) != NULL && ret->depth > 0; i++)
+        if (text.data[i] != ' ')
+            ret->depth--;
+    unsigned before = s->depth;
+    squeeze(s, text, &b);
+    uint8_t *copy = arena_dup(s->arena, buf_bytes(&b));
+    if (buf_status(&b) != ST_OK || copy == NULL)
+        return ST_NOMEM;
+    ret->text = bytes_of(copy, b.len);
+    if (s->depth == before && s->heredoc.len == 0 && !s->in_comment)
+        split_key(ret);
+    return ST_OK;
+}
+
+static void emit(struct buf *out, const struct line *line, size_t width)
+{
+    if (line->verbatim) {
+        buf_add(out, line->text);
+        buf_add_u8(out, '\n');
+        return;
+    }
+    for (unsigned i = 0; i < line->depth && line->text.len != 0; i++)
+        buf_add_str(out, "  ");
+    if (line->key.len != 0) {
+        buf_add(out, line->key);
+        for (size_t n = line->key.len; n < width; n++)
+            buf_add_u8(out, ' ');
+        buf_add_str(out, " = ");
+    }
+    buf_add(out, line->text);
+    buf_add_u8(out, '\n');
+}
+
+static bool is_empty(const struct line *line)
+{
+    return !line->verbatim && line->key.len == 0 && line->text.len == 0;
+}
+
+/* Lines that follow each other at one depth, each "key = value". */
+static size_t run_of(const struct line *lines, size_t n, size_t *ret_width)
+{
+    size_t i = 0;
+    *ret_width = 0;
+    for (; i < n && lines[i].key.len != 0 && lines[i].depth == lines[0].depth; i++)
+        *ret_width = MAX(*ret_width, lines[i].key.len);
+    return MAX(i, (size_t)1);
+}
+
+static void emit_all(struct buf *out, const struct line *lines, size_t n)
+{
+    bool blank = true; /* none at the start, and none behind another */
+    while (n > 0 && is_empty(&lines[n - 1]))
+        n--;
+    for (size_t i = 0; i < n;) {
+        size_t width, run = run_of(lines + i, n - i, &width);
+        for (size_t end = i + run; i < end; i++) {
+            if (!is_empty(&lines[i]) || !blank)
+                emit(out, &lines[i], width);
+            blank = is_empty(&lines[i]);
+        }
+    }
+}
+
+static enum status format(struct arena *arena, struct bytes text, struct buf *out)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < text.len; i++)
+        n += text.data[i] == '\n';
+    struct line *lines = arena_zalloc(arena, n * sizeof *lines);
+    if (lines == NULL)
+        return ST_NOMEM;
+    struct scanner s = {.arena = arena};
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *end = text.len != 0 ? memchr(text.data, '\n', text.len) : NULL;
+        size_t len = end != NULL ? (size_t)(end - text.data) : text.len;
+        TRY(scan_line(&s, bytes_of(text.data, len), &lines[i]));
+        text = bytes_from(text, end != NULL ? len + 1 : len);
+    }
+    emit_all(out, lines, n);
+    return buf_status(out);
+}
+
+/* What the text says, as JSON, so that two can be compared. */
+static enum status meaning(struct arena *arena, struct bytes text, struct buf *out,
+                           struct reason *reason)
+{
+    const struct text_value *tree = NULL;
+    struct text_writer w = {.out = out, .plain = true};
+    TRY(text_hcl_parse(arena, text, &tree, reason));
+    text_put_value(&w, tree);
+    return buf_status(out);
+}
+
+enum status policy_format(struct arena *arena, struct bytes text, struct buf *out,
+                          struct reason *reason)
+{
+    CLEANUP(buf_done) struct buf before = {0};
+    CLEANUP(buf_done) struct buf after = {0};
+    struct bytes first = text;
+    ASSERT(out->len == 0);
+    TRY(meaning(arena, text, &before, reason));
+    while (first.len != 0 && strchr(" \t\r\n", *first.data) != NULL)
+        first = bytes_from(first, 1);
+    if (first.len != 0 && *first.data == '{') { /* JSON has a style of its own */
+        buf_add(out, text);
+        return buf_status(out);
+    }
+    TRY(format(arena, text, out));
+    enum status st = meaning(arena, buf_bytes(out), &after, NULL);
+    if (st == ST_OK && bytes_eq(buf_bytes(&before), buf_bytes(&after)))
+        return ST_OK;
+    reason_set(reason, "it cannot be formatted without changing what it says");
+    return st == ST_NOMEM ? st : ST_UNSUPPORTED;
+}

@@ -1,0 +1,505 @@
+"""Every command of the command line, against real nodes over TLS, with its exit codes."""
+
+import json
+import os
+import pty
+import re
+import select
+import socket
+import stat
+import subprocess
+import time
+
+import pytest
+
+from cluster import HOLDFAST, Cluster
+
+SECRET = "planted-7f3a-secret"
+
+
+class Cli:
+    """Runs commands as one person: a home of their own, and nothing else of this environment."""
+
+    def __init__(self, cluster, home, node=0):
+        self.cluster, self.home, self.node = cluster, home, node
+
+    def env(self, token=None, **more):
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "HOLDFAST_ADDR": self.cluster.nodes[self.node].url,
+            "HOLDFAST_CACERT": str(self.cluster.dir / "tls" / "tls-ca.pem"),
+            "HOLDFAST_TOKEN": self.cluster.token if token is None else token,
+        }
+        env.update(more)
+        return {name: value for name, value in env.items() if value != ""}
+
+    def __call__(self, *args, code=0, stdin="", token=None, env=None):
+        done = subprocess.run(
+            [HOLDFAST, *args],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=self.env(token, **(env or {})),
+        )
+        assert done.returncode == code, (args, done.returncode, done.stdout, done.stderr)
+        if code == 0:
+            assert "Error" not in done.stderr
+        else:
+            assert done.stderr != "" or args[0] == "status" or "-status" in args
+        return done
+
+    def json(self, *args, **more):
+        return json.loads(self(args[0], *args[1:], "-format=json", **more).stdout)
+
+
+@pytest.fixture
+def cli(cluster, tmp_path):
+    return Cli(cluster, tmp_path)
+
+
+def test_kv_version_2_from_first_write_to_destruction(cli, tmp_path):
+    written = cli("kv", "put", "secret/cli/a", "x=1", "y==2").stdout
+    assert "secret/data/cli/a" in written and re.search(r"^version +1$", written, re.M)
+    shown = cli("kv", "get", "secret/cli/a").stdout
+    assert re.search(r"^x +1$", shown, re.M) and re.search(r"^y +=2$", shown, re.M)
+    assert cli("kv", "get", "-field=x", "-mount=secret", "cli/a").stdout == "1"
+    cli("kv", "get", "-field=none", "secret/cli/a", code=1)
+    cli("kv", "put", "-cas=0", "secret/cli/a", "x=2", code=2)
+    cli("kv", "put", "-cas=1", "secret/cli/a", "x=2")
+    whole = cli.json("kv", "get", "-version=1", "secret/cli/a")["data"]
+    assert whole["data"] == {"x": "1", "y": "=2"} and whole["metadata"]["version"] == 1
+
+    cli("kv", "patch", "secret/cli/a", "z=3")
+    cli("kv", "patch", "-method=rw", "-remove-data=x", "secret/cli/a", "z=4")
+    assert cli.json("kv", "get", "secret/cli/a")["data"]["data"] == {"z": "4"}
+    cli("kv", "patch", "-cas=1", "secret/cli/a", "z=5", code=2)
+    cli("kv", "patch", "secret/cli/none", "z=3", code=2)
+    cli("kv", "patch", "-method=other", "secret/cli/a", "z=3", code=1)
+
+    cli("kv", "delete", "secret/cli/a")
+    assert "deletion_time" in cli("kv", "get", "secret/cli/a").stdout
+    cli("kv", "get", "-field=z", "secret/cli/a", code=2)
+    cli("kv", "undelete", "-versions=4", "secret/cli/a")
+    cli("kv", "rollback", "-version=1", "secret/cli/a")
+    assert cli("kv", "get", "-field=y", "secret/cli/a").stdout == "=2"
+    cli("kv", "rollback", "secret/cli/a", code=1)
+    cli("kv", "delete", "-versions=1,2", "secret/cli/a")
+    cli("kv", "rollback", "-version=1", "secret/cli/a", code=2)
+    cli("kv", "destroy", "-versions=1", "-versions=2,3", "secret/cli/a")
+    versions = cli.json("kv", "metadata", "get", "secret/cli/a")["data"]["versions"]
+    assert [n for n in sorted(versions) if versions[n]["destroyed"]] == ["1", "2", "3"]
+    for command in ("undelete", "destroy"):
+        cli("kv", command, "secret/cli/a", code=1)
+        cli("kv", command, "-versions=0", "secret/cli/a", code=1)
+
+
+def test_kv_metadata_and_listings(cli):
+    cli("kv", "metadata", "put", "-max-versions=3", "-cas-required", "-custom-metadata=a=1",
+        "-custom-metadata=b=2", "-delete-version-after=72h", "secret/cli/m")
+    cli("kv", "put", "secret/cli/m", "x=1", code=2)
+    cli("kv", "put", "-cas=0", "secret/cli/m", "x=1")
+    cli("kv", "metadata", "patch", "-cas-required=false", "-remove-custom-metadata=a",
+        "-custom-metadata=c=3", "secret/cli/m")
+    data = cli.json("kv", "metadata", "get", "-mount=secret", "cli/m")["data"]
+    assert data["custom_metadata"] == {"b": "2", "c": "3"} and data["max_versions"] == 3
+    assert data["cas_required"] is False and data["delete_version_after"] == "72h0m0s"
+    assert "Version 1" in cli("kv", "metadata", "get", "secret/cli/m").stdout
+    assert "m" in cli("kv", "list", "secret/cli").stdout.split()
+    assert "cli/" in cli.json("kv", "list", "-mount=secret")
+    cli("kv", "metadata", "delete", "secret/cli/m")
+    for command in (["get"], ["metadata", "get"]):
+        missing = cli("kv", *command, "secret/cli/m", code=2)
+        assert "No value found at secret/" in missing.stderr
+    cli("kv", "list", "secret/cli/nothing-here", code=2)
+    cli("kv", "list", code=1)
+    cli("kv", "metadata", "put", "-max-versions=many", "secret/cli/m", code=1)
+
+
+def test_kv_version_1_and_raising_it(cli):
+    cli("secrets", "enable", "-path=cli1", "kv")
+    assert "Data written to: cli1/a" in cli("kv", "put", "cli1/a", "x=1").stdout
+    assert re.search(r"^x +1$", cli("kv", "get", "cli1/a").stdout, re.M)
+    assert cli.json("kv", "get", "-mount=cli1", "a")["data"] == {"x": "1"}
+    assert cli.json("kv", "list", "cli1") == ["a"]
+    for args in (["patch", "cli1/a", "x=2"], ["put", "-cas=1", "cli1/a", "x=2"],
+                 ["rollback", "-version=1", "cli1/a"], ["metadata", "get", "cli1/a"],
+                 ["destroy", "-versions=1", "cli1/a"]):
+        assert "version 2" in cli("kv", *args, code=2).stderr
+    cli("kv", "delete", "cli1/a")
+    cli("kv", "get", "cli1/a", code=2)
+    cli("kv", "enable-versioning", "cli1/")
+    cli("kv", "put", "cli1/a", "x=1")
+    assert cli.json("kv", "get", "cli1/a")["data"]["metadata"]["version"] == 1
+    cli("secrets", "disable", "cli1")
+
+
+def test_the_preflight_refuses_who_may_not_see_the_mount(cli):
+    powerless = cli("token", "create", "-policy=default", "-field=token").stdout
+    refused = cli("kv", "get", "secret/a", token=powerless, code=2)
+    assert "sys/internal/ui/mounts/secret/a" in refused.stderr and "403" in refused.stderr
+
+
+def test_data_from_files_and_standard_input(cli, tmp_path):
+    (tmp_path / "text").write_text('two\n"lines"')
+    (tmp_path / "json").write_text('{"n": 12345678901234567890, "deep": {"x": [1, null]}}')
+    cli("kv", "put", "secret/cli/d", f"file=@{tmp_path}/text", "in=-", r"at=\@x", "l=1", "l=2",
+        stdin="typed\n")
+    assert cli.json("kv", "get", "secret/cli/d")["data"]["data"] == {
+        "file": 'two\n"lines"', "in": "typed\n", "at": "@x", "l": ["1", "2"]}
+    cli("kv", "put", "secret/cli/d", f"@{tmp_path}/json", "x=1")
+    text = cli("kv", "get", "-format=json", "secret/cli/d").stdout
+    assert "12345678901234567890" in text
+    assert json.loads(text)["data"]["data"]["deep"] == {"x": [1, None]}
+    cli("kv", "put", "secret/cli/d", "-", stdin='{"from": "stdin"}')
+    assert cli("kv", "get", "-field=from", "secret/cli/d").stdout == "stdin"
+    cli("kv", "put", "secret/cli/d", "a=-", "b=-", stdin="x", code=1)
+    cli("kv", "put", "secret/cli/d", "-", stdin="[1]", code=1)
+    cli("kv", "put", "secret/cli/d", f"a=@{tmp_path}/none", code=1)
+    cli("kv", "put", "secret/cli/d", code=1)
+
+
+def test_any_path_can_be_read_written_listed_and_deleted(cli):
+    cli("write", "kv/cli/p", "a=1")
+    assert re.search(r"^a +1$", cli("read", "kv/cli/p").stdout, re.M)
+    assert cli("read", "-field=a", "kv/cli/p").stdout == "1"
+    assert cli("list", "kv/cli").stdout.split() == ["Keys", "----", "p"]
+    cli("delete", "kv/cli/p")
+    assert "No value found at kv/cli/p" in cli("read", "kv/cli/p", code=2).stderr
+    cli("list", "kv/cli/none", code=2)
+    cli("write", "kv/cli/p", code=1)
+    cli("write", "-force", "sys/step-down-not-a-path", code=2)
+    cli("kv", "put", "secret/cli/q", "a=1")
+    cli("patch", "secret/data/cli/q", "-", stdin='{"data": {"b": "2"}}')
+    assert cli.json("read", "secret/data/cli/q", "version=2")["data"]["data"] == {
+        "a": "1", "b": "2"}
+    assert "secret/data/cli/q" in cli("read", "secret/cli/q", code=2).stderr
+
+
+def test_tokens_are_made_looked_up_renewed_and_revoked(cli):
+    made = cli.json("token", "create", "-policy=default", "-ttl=1h", "-metadata=who=me",
+                    "-display-name=cli", "-use-limit=0", "-orphan", "-renewable")["auth"]
+    token, accessor = made["client_token"], made["accessor"]
+    assert made["lease_duration"] == 3600 and made["metadata"] == {"who": "me"}
+    assert cli("token", "lookup", "-field=accessor", token).stdout == accessor
+    assert cli("token", "lookup", "-field=accessor", "-", stdin=token + "\n").stdout == accessor
+    assert cli.json("token", "lookup", "-accessor", accessor)["data"]["orphan"] is True
+    assert cli("token", "lookup", "-field=display_name", token=token).stdout == "token-cli"
+    assert cli.json("token", "renew", "-increment=2h", token)["auth"]["lease_duration"] == 7200
+    assert cli.json("token", "renew", token=token)["auth"]["accessor"] == accessor
+    assert cli.json("token", "renew", "-accessor", accessor)["auth"]["accessor"] == accessor
+    assert cli("token", "capabilities", "sys/mounts").stdout == "root\n"
+    assert cli("token", "capabilities", token, "auth/token/lookup-self").stdout == "read\n"
+    assert cli.json("token", "capabilities", "-accessor", accessor, "sys/seal") == ["deny"]
+    cli("token", "revoke", token)
+    cli("token", "lookup", token, code=2)
+    cli("token", "revoke", token)
+    other = cli("token", "create", "-policy=default", "-field=token").stdout
+    cli("token", "revoke", "-self", token=other)
+    cli("token", "lookup", token=other, code=2)
+    parent = cli("token", "create", "-policy=root", "-field=token").stdout
+    child = cli("token", "create", "-policy=default", "-field=token", token=parent).stdout
+    cli("token", "revoke", "-mode=orphan", parent)
+    cli("token", "lookup", child)
+    cli("token", "revoke", "-accessor", cli("token", "lookup", "-field=accessor", child).stdout)
+    cli("token", "lookup", child, code=2)
+    for args in (["revoke"], ["revoke", "-self", "x"], ["revoke", "-mode=some", "x"],
+                 ["lookup", "-accessor"], ["renew", "-accessor"], ["capabilities"],
+                 ["create", "-use-limit=few"], ["create", "-metadata=nothing"]):
+        cli("token", *args, code=1)
+
+
+def test_policies_are_written_read_listed_and_deleted(cli, tmp_path):
+    text = 'path "secret/*" { capabilities = ["read"] }\n'
+    (tmp_path / "p.hcl").write_text(text)
+    cli("policy", "write", "cli-p", str(tmp_path / "p.hcl"))
+    assert cli("policy", "read", "cli-p").stdout.strip() == text.strip()
+    assert cli.json("policy", "read", "cli-p") == {"policy": text}
+    cli("policy", "write", "cli-p", "-", stdin='path "x" { capabilities = ["list"] }')
+    assert "cli-p" in cli("policy", "list").stdout.split()
+    assert "cli-p" in cli.json("policy", "list")
+    cli("policy", "delete", "cli-p")
+    assert "No policy named: cli-p" in cli("policy", "read", "cli-p", code=2).stderr
+    cli("policy", "write", "cli-p", "-", stdin="path {", code=2)
+    cli("policy", "write", "cli-p", str(tmp_path / "none"), code=1)
+    cli("policy", "write", "cli-p", code=1)
+    cli("policy", "delete", "root", code=2)
+
+
+def test_policy_fmt_rewrites_the_file_and_nothing_else(cli, tmp_path):
+    file = tmp_path / "p.hcl"
+    file.write_text('\n\n# why\npath   "a/*"   {\ncapabilities=["read",   "list"]\n'
+                    '  min_wrapping_ttl = "1m" # kept\n\n\n}\n')
+    file.chmod(0o640)
+    cli("policy", "fmt", str(file))
+    done = ('# why\npath "a/*" {\n  capabilities     = ["read", "list"]\n'
+            '  min_wrapping_ttl = "1m" # kept\n\n}\n')
+    assert file.read_text() == done and stat.S_IMODE(file.stat().st_mode) == 0o640
+    cli("policy", "fmt", str(file))
+    assert file.read_text() == done
+    file.write_text('path "a" {')
+    assert "line 1" in cli("policy", "fmt", str(file), code=1).stderr
+    assert file.read_text() == 'path "a" {'
+    cli("policy", "fmt", str(tmp_path / "none"), code=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.hcl"]
+
+
+def test_engines_are_mounted_tuned_moved_and_unmounted(cli):
+    cli("secrets", "enable", "-path=cli-e", "-version=2", "-description=for a test",
+        "-max-lease-ttl=3h", "kv")
+    entry = cli.json("secrets", "list")["cli-e/"]
+    assert entry["options"] == {"version": "2"} and entry["config"]["max_lease_ttl"] == 10800
+    assert re.search(r"^cli-e/ +kv .* for a test$", cli("secrets", "list").stdout, re.M)
+    assert "10800" in cli("secrets", "list", "-detailed").stdout
+    cli("secrets", "tune", "-default-lease-ttl=1h", "-description=other", "cli-e")
+    assert cli.json("secrets", "list")["cli-e/"]["description"] == "other"
+    cli("kv", "put", "cli-e/a", "x=1")
+    assert "migration ID" in cli("secrets", "move", "cli-e", "cli-f/").stdout
+    assert cli("kv", "get", "-field=x", "cli-f/a").stdout == "1"
+    cli("secrets", "move", "cli-e", "cli-g", code=2)
+    cli("secrets", "enable", "-path=cli-f", "kv", code=2)
+    cli("secrets", "enable", "no-such-type", code=2)
+    cli("secrets", "tune", "-max-lease-ttl=wrong", "cli-f", code=2)
+    cli("secrets", "disable", "cli-f/")
+    assert "cli-f/" not in cli.json("secrets", "list")
+    cli("secrets", "move", "one", code=1)
+    cli("secrets", "enable", code=1)
+
+
+def test_login_keeps_the_token_for_its_owner_alone(cli, tmp_path):
+    token = cli("token", "create", "-policy=default", "-field=token").stdout
+    kept = tmp_path / ".holdfast-token"
+    said = cli("login", token="", stdin=token + "\n")
+    assert token not in said.stdout + said.stderr
+    assert kept.read_text() == token and stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert cli("token", "lookup", "-field=id", token="").stdout == token
+    assert cli("token", "lookup", "-field=policies").stdout == '["root"]'  # the environment wins
+    assert cli("login", "-token-only", token, token="").stdout == token
+    cli("login", "-no-print", f"token={token}", token="")
+    cli("login", "hvs.wrong", token="", code=2)
+    assert kept.read_text() == token
+    cli("login", token="", stdin="", code=1)
+    warned = cli("login", token)
+    assert "WARNING" in warned.stderr
+    kept.unlink()
+    cli("login", "-no-store", token, token="")
+    assert not kept.exists()
+    cli("login", token, token="", env={"HOME": ""}, code=1)
+    cli("login", "-method=userpass", "username=nobody", f"password={SECRET}", token="", code=2)
+    cli("login", "-method=userpass", f"password={SECRET}", token="", code=1)
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_operators_see_and_turn_the_keys(cli):
+    before = cli.json("operator", "key-status")["term"]
+    assert f"{before + 1}" in cli("operator", "rotate").stdout
+    assert cli.json("operator", "key-status")["term"] == before + 1
+    assert "Key Term" in cli("operator", "key-status").stdout
+    cli("operator", "init", "-status")
+    assert cli.json("operator", "init", "-status") == {"initialized": True}
+    again = cli("operator", "init", code=2)
+    assert "already initialized" in again.stderr
+    cli("operator", "init", "-key-shares=3", code=1)
+    status = cli.json("status")
+    assert status["sealed"] is False and status["ha_enabled"] is True
+    peers = cli("operator", "raft", "list-peers").stdout
+    assert all(node.name in peers for node in cli.cluster.nodes) and "leader" in peers
+    assert len(cli.json("operator", "raft", "list-peers")["data"]["config"]["servers"]) == 3
+    cli("operator", "raft", "remove-peer", "no-such-node", code=2)
+    cli("operator", "raft", "remove-peer", code=1)
+    active = cli.cluster.active()
+    cli("operator", "step-down", env={"HOLDFAST_ADDR": active.url})
+    cli.cluster.await_up()
+    powerless = cli("token", "create", "-policy=default", "-field=token").stdout
+    for command in (["rotate"], ["step-down"], ["seal"]):
+        assert "403" in cli("operator", *command, token=powerless, code=2).stderr
+
+
+def test_what_may_be_a_secret_is_never_repeated(cli):
+    for args, code in (
+        (["write", "kv/x", SECRET], 1), (["kv", "put", "secret/x", "a=1", SECRET], 1),
+        (["token", "lookup", SECRET], 2), (["token", "renew", SECRET], 2),
+        (["token", "capabilities", SECRET, "x"], 2), (["login", SECRET], 2),
+        (["operator", "unseal", SECRET, "more"], 1), ([SECRET], 1), (["kv", SECRET], 1),
+        (["read", f"-format={SECRET}", "x"], 1), (["kv", "put", f"-cas={SECRET}", "x", "a=1"], 1),
+        (["read", f"-header={SECRET}", "x"], 1), (["token", "create", "x", SECRET], 1),
+        (["read", "-header=A=b\r\nC: d", "x"], 2),
+    ):
+        done = cli(*args, stdin=SECRET, code=code)
+        assert SECRET not in done.stdout + done.stderr, args
+    bad_token = cli("token", "lookup", token=SECRET + "\nX: y", code=2)
+    assert SECRET not in bad_token.stderr
+
+
+def test_what_cannot_be_reached_gives_2(cli, tmp_path):
+    cli("read", "x", env={"HOLDFAST_ADDR": "https://127.0.0.1:1"}, code=2)
+    cli("read", "x", env={"HOLDFAST_CACERT": str(cli.cluster.dir / "tls" / "ca.pem")}, code=2)
+    cli("status", env={"HOLDFAST_ADDR": "https://127.0.0.1:1"}, code=1)
+    cli("read", "x", env={"HOLDFAST_CLIENT_TIMEOUT": "soon"}, code=1)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        late = cli("read", "x", f"-address={address}", code=2,
+                   env={"HOLDFAST_CLIENT_TIMEOUT": "200ms"})
+        assert "timed out" in late.stderr
+
+
+def test_upstreams_environment_and_flags_are_understood(cli):
+    url, ca = cli.cluster.nodes[1].url, str(cli.cluster.dir / "tls" / "tls-ca.pem")
+    theirs = {"HOLDFAST_ADDR": "", "HOLDFAST_CACERT": "", "HOLDFAST_TOKEN": "", "VAULT_ADDR": url,
+              "VAULT_TOKEN": cli.cluster.token, "VAULT_CACERT": ca, "VAULT_FORMAT": "json"}
+    json.loads(cli("secrets", "list", env=theirs).stdout)
+    cli("secrets", "list", env={**theirs, "VAULT_CACERT": "", "VAULT_SKIP_VERIFY": "true"})
+    cli("secrets", "list", "-tls-skip-verify", env={**theirs, "VAULT_CACERT": ""})
+    cli("secrets", "list", f"-address={url}", f"-ca-cert={ca}", "--format=table",
+        "-header=X-Extra=1", env={"HOLDFAST_ADDR": "", "HOLDFAST_CACERT": ""})
+    cli("secrets", "list", "-namespace=none", code=2)
+
+
+def all_commands():
+    text = subprocess.run([HOLDFAST, "help"], capture_output=True, text=True, timeout=60).stdout
+    return [m.group(1) for m in re.finditer(r"^  ([a-z][a-z -]*?) +[A-Z]", text, re.M)]
+
+
+def test_every_command_has_help(cli):
+    commands = all_commands()
+    assert len(commands) > 50 and "kv metadata get" in commands
+    for command in commands:
+        done = cli(*command.split(), "-help")
+        assert done.stdout.startswith(f"usage: holdfast {command}") and done.stderr == ""
+    assert cli("help", "kv", "get").stdout == cli("kv", "get", "--help").stdout
+    assert "kv put" in cli("kv", "-h").stdout
+    assert "kv put" in cli("kv", code=1).stderr
+    cli("kv", "no-such-command", code=1)
+    cli("no-such-command", code=1)
+    assert cli("version").stdout == cli("-version").stdout
+
+
+def complete(*words):
+    """What a real bash offers for the last word."""
+    script = (f"source <('{HOLDFAST}' completion bash) || exit 3\n"
+              'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()\n'
+              "complete -p holdfast >/dev/null || exit 4\n"
+              '_holdfast; printf "%s\\n" "${COMPREPLY[@]}"')
+    done = subprocess.run(["bash", "-uc", script, "bash", *words], capture_output=True, text=True,
+                          timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_bash_completes_every_command():
+    wanted = {}
+    for command in all_commands():
+        words = command.split()
+        for n in range(len(words)):
+            wanted.setdefault(tuple(words[:n]), set()).add(words[n])
+    for before, words in wanted.items():
+        offered = complete("holdfast", *before, "")
+        assert words <= set(offered) and len(offered) == len(set(offered)), before
+    assert complete("holdfast", "kv", "me") == ["metadata"]
+    assert complete("holdfast", "-address", "x", "operator", "raft", "sn") == ["snapshot"]
+    assert "-mount=" in complete("holdfast", "kv", "get", "-m")
+    assert complete("holdfast", "read", "-format", "=", "j") == ["json"]
+    assert complete("holdfast", "read", "-format", "=") == ["table", "json"]
+    assert complete("holdfast", "completion", "f") == ["fish"]
+
+
+def test_the_other_shells_get_every_command_too(cli):
+    for shell in ("zsh", "fish"):
+        script = cli("completion", shell).stdout
+        assert all(f"'{command}'" in script for command in all_commands())
+    cli("completion", "csh", code=1)
+    cli("completion", code=1)
+
+
+def test_a_closed_output_is_an_error(cli):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([HOLDFAST, "secrets", "list"], stdout=full, stderr=subprocess.PIPE,
+                              text=True, timeout=60, env=cli.env())
+    assert done.returncode == 1 and "standard output" in done.stderr
+
+
+def typed(cli, args, line):
+    """Runs a command on a terminal and types a line at its prompt; (exit code, what was shown)."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execve(HOLDFAST, [HOLDFAST, *args], cli.env())
+    shown, sent, deadline = b"", False, time.monotonic() + 100
+    while time.monotonic() < deadline:
+        if not select.select([terminal], [], [], 1)[0]:
+            continue
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:
+            break
+        if part == b"":
+            break
+        shown += part
+        if not sent and b"hidden" in shown:
+            os.write(terminal, line)
+            sent = True
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode()
+
+
+def test_a_typed_token_is_not_shown(cli, tmp_path):
+    token = cli("token", "create", "-policy=default", "-field=token").stdout
+    code, shown = typed(cli, ["login"], token.encode() + b"\r")
+    assert code == 0 and token not in shown and "Success" in shown
+    assert (tmp_path / ".holdfast-token").read_text() == token
+    code, shown = typed(cli, ["login"], b"\x03")
+    assert code == 1
+
+
+class Sealed(Cluster):
+    """One node of the kind with key shares, not yet initialised."""
+
+    def __init__(self):
+        super().__init__(size=1, config={"seal": {"static": None, "shamir": {}}})
+
+    def init(self):
+        self.await_health({501}, self.nodes)
+
+
+def test_a_cluster_of_key_shares_is_initialised_unsealed_and_sealed(tmp_path):
+    with Sealed() as cluster:
+        cli = Cli(cluster, tmp_path)
+        cli("operator", "init", "-status", code=2)
+        cli("status", code=2)
+        cli("operator", "init", "-recovery-shares=3", code=1)
+        cli("operator", "init", "-key-shares=2", code=2)
+        made = cli.json("operator", "init")
+        keys = made["unseal_keys_b64"]
+        assert len(keys) == 5 == len(made["unseal_keys_hex"]) == made["unseal_shares"]
+        assert made["unseal_threshold"] == 3
+        cluster.token = made["root_token"]
+
+        assert "Sealed" in cli("status", code=2).stdout
+        cli("operator", "unseal", stdin="not a key\n", code=2)
+        cli("operator", "unseal", stdin="", code=1)
+        first = cli("operator", "unseal", stdin=keys[0] + "\n").stdout
+        assert re.search(r"^Unseal Progress +1/3$", first, re.M) and keys[0] not in first
+        assert cli.json("operator", "unseal", "-reset")["progress"] == 0
+        cli("operator", "unseal", keys[1])
+        code, shown = typed(cli, ["operator", "unseal"], keys[2].encode() + b"\r")
+        assert code == 0 and keys[2] not in shown and "2/3" in shown
+        assert cli.json("operator", "unseal", "-", stdin=keys[3])["sealed"] is False
+        cluster.await_up()
+        cli("status")
+        cli("operator", "seal")
+        assert cli.json("status", code=2)["sealed"] is True
+        cli("read", "secret/config", code=2)
+
+
+def test_an_answer_can_be_wrapped_and_unwrapped_once(cli):
+    cli("kv", "put", "secret/cli/w", "x=1")
+    token = cli("kv", "get", "-wrap-ttl=5m", "-field=wrapping_token", "secret/cli/w").stdout
+    assert cli.json("unwrap", token)["data"]["data"] == {"x": "1"}
+    again = cli("unwrap", token, code=2)
+    assert token not in again.stderr
+    token = cli.json("token", "create", "-policy=default", "-wrap-ttl=5m")["wrap_info"]["token"]
+    made = cli("unwrap", "-field=token", token=token).stdout
+    cli("token", "lookup", token=made)
+    table = cli("read", "-wrap-ttl=60", "secret/data/cli/w").stdout
+    token = re.search(r"^wrapping_token +(\S+)$", table, re.M).group(1)
+    assert "x" in cli("unwrap", "-", stdin=token).stdout
