@@ -68,7 +68,7 @@ int cmd_raft_join(struct cli *cli)
     if (!put_material(cli, &w, "leader-ca-cert", "leader_ca_cert") ||
         !put_material(cli, &w, "leader-client-cert", "leader_client_cert") ||
         !put_material(cli, &w, "leader-client-key", "leader_client_key") ||
-        !put_material(cli, &w, "token", "token"))
+        !put_material(cli, &w, "join-token", "join_token"))
         return CLI_LOCAL_ERROR;
     cli_put_text(cli, &w, "leader-tls-servername", "leader_tls_servername");
     if (cli_bool(cli, "retry", false))
@@ -88,13 +88,13 @@ int cmd_raft_join_token(struct cli *cli)
     text_open_object(&w);
     cli_put_text(cli, &w, "ttl", "ttl");
     if (cli->n_args != 0)
-        text_member_str(&w, "node_name", cli->args[0]);
+        text_member_str(&w, "node_id", cli->args[0]);
     text_close(&w);
     int code = cli_call(cli, "PUT", "sys/storage/raft/join-token", &body, &reply);
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
-int cmd_raft_remove_peer(struct cli *cli)
+static int change_member(struct cli *cli, const char *path, const char *said)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -102,10 +102,21 @@ int cmd_raft_remove_peer(struct cli *cli)
     text_open_object(&w);
     text_member_str(&w, "server_id", cli->args[0]);
     text_close(&w);
-    int code = cli_call(cli, "PUT", "sys/storage/raft/remove-peer", &body, &reply);
+    int code = cli_call(cli, "PUT", path, &body, &reply);
     if (code == CLI_OK && !cli->json)
-        printf("Peer removed successfully!\n");
+        printf("%s\n", said);
     return code;
+}
+
+int cmd_raft_remove_peer(struct cli *cli)
+{
+    return change_member(cli, "sys/storage/raft/remove-peer", "Peer removed successfully!");
+}
+
+int cmd_raft_readmit(struct cli *cli)
+{
+    return change_member(cli, "sys/storage/raft/readmit",
+                         "Success! The node may join again, with an empty data directory.");
 }
 
 static int file_error(const char *path)

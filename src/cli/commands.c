@@ -126,7 +126,7 @@ static const struct cli_flag init_flags[] = {
     {"status", CLI_BOOL, "say whether the cluster is initialised: exit code 0, or 2 if not"}};
 static const struct cli_flag unseal_flags[] = {{"reset", CLI_BOOL, "forget the keys given so far"}};
 static const struct cli_flag join_flags[] = {
-    {"token", CLI_TEXT, "@FILE or - (standard input) with the join token"},
+    {"join-token", CLI_TEXT, "@FILE or - (standard input) with the token of join-token"},
     {"leader-ca-cert", CLI_TEXT, "@FILE with the CA of the leader's address"},
     {"leader-client-cert", CLI_TEXT, "@FILE with a certificate to show there"},
     {"leader-client-key", CLI_TEXT, "@FILE with its key"},
@@ -353,6 +353,10 @@ const struct cli_command cli_commands[] = {
      ARGS("NODE-NAME", 1, 1),
      .run = cmd_raft_remove_peer,
      .help = "Remove a node from the cluster."},
+    {.name = "operator raft readmit",
+     ARGS("NODE-NAME", 1, 1),
+     .run = cmd_raft_readmit,
+     .help = "Let a node that was removed join again."},
     {.name = "operator raft snapshot save",
      ARGS("FILE", 1, 1),
      .run = cmd_raft_save,

@@ -68,6 +68,7 @@ int cmd_raft_list_peers(struct cli *cli);
 int cmd_raft_join(struct cli *cli);
 int cmd_raft_join_token(struct cli *cli);
 int cmd_raft_remove_peer(struct cli *cli);
+int cmd_raft_readmit(struct cli *cli);
 int cmd_raft_save(struct cli *cli);
 int cmd_raft_restore(struct cli *cli);
 

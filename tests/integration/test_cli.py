@@ -451,6 +451,17 @@ def test_a_typed_token_is_not_shown(cli, tmp_path):
     assert code == 1
 
 
+def test_a_node_is_removed_and_readmitted(tmp_path):
+    with Cluster() as cluster:
+        cli = Cli(cluster, tmp_path, node=cluster.nodes.index(cluster.active()))
+        gone = cluster.standbys()[0]
+        assert "removed" in cli("operator", "raft", "remove-peer", gone.name).stdout
+        assert gone.name not in cli("operator", "raft", "list-peers").stdout
+        cli("operator", "raft", "remove-peer", gone.name, code=2)
+        cli("operator", "raft", "readmit", gone.name)
+        cli("operator", "raft", "readmit", code=1)
+
+
 class Sealed(Cluster):
     """One node of the kind with key shares, not yet initialised."""
 
