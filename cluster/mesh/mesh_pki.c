@@ -15,7 +15,7 @@ enum {
     DAY_S = 86400,
     CA_DAYS = 3650,
     NODE_DAYS = 1825,
-    BACKDATE_DAYS = 1, /* a node whose clock is behind accepts it at once */
+    BACKDATE_DAYS = MESH_BACKDATE_DAYS,
 };
 
 /* Which of the two authorities. */
@@ -181,6 +181,39 @@ static enum status issue(const struct signer *s, const struct mesh_node_names *n
     };
     TRY(cert_make(&request, &s->ca, &pair, reason));
     return store_pair(s->pki, s->authority->prefix, node->name, &pair, reason);
+}
+
+enum status mesh_authority_check(const struct cert_pair *ca,
+                                 const uint8_t cluster[MESH_CLUSTER_ID_BYTES],
+                                 struct reason *reason)
+{
+    char uri[CERT_URI_MAX], wanted[MESH_URI_MAX], id[MESH_CLUSTER_ID_TEXT];
+    TRY(cert_check_ca(ca, reason));
+    mesh_cluster_text(cluster, id);
+    (void)snprintf(wanted, sizeof wanted, "holdfast://%s", id); /* fits: an id has 32 digits */
+    if (cert_uri(buf_bytes(&ca->cert), uri) == ST_OK && strcmp(uri, wanted) == 0)
+        return ST_OK;
+    reason_set(reason, "this is not the authority of this cluster");
+    return ST_INVALID;
+}
+
+enum status mesh_certify(const struct cert_pair *ca, const char *name, struct bytes public_pem,
+                         int64_t now_s, struct buf *ret_cert, struct reason *reason)
+{
+    char uri[MESH_URI_MAX];
+    ASSERT(mesh_name_valid(name));
+    TRY(node_uri(ca, name, uri, reason));
+    const struct cert_san san = {CERT_SAN_URI, uri};
+    const struct cert_request request = {
+        .common_name = name,
+        .sans = &san,
+        .n_sans = 1,
+        .not_before_s = now_s - (int64_t)BACKDATE_DAYS * DAY_S,
+        .not_after_s = now_s + (int64_t)MESH_CERT_DAYS * DAY_S,
+        .server = true,
+        .client = true,
+    };
+    return cert_sign(&request, ca, public_pem, ret_cert, reason);
 }
 
 static bool ends_with(const char *text, const char *end)

@@ -10,6 +10,8 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
+struct buf;
+struct cert_pair;
 struct fs;
 
 enum {
@@ -36,6 +38,20 @@ NODISCARD enum status mesh_uri_parse(const char *uri, struct mesh_identity *ret_
  * All with a reason. */
 NODISCARD enum status mesh_identity_read(const char *path, struct mesh_identity *ret_identity,
                                          struct reason *reason);
+
+enum {
+    MESH_CERT_DAYS = 365,  /* of those that mesh_certify makes */
+    MESH_BACKDATE_DAYS = 1 /* of all: a node whose clock is behind accepts it at once */
+};
+/* Whether this is the authority of that cluster, with its own key. ST_INVALID with a reason. */
+NODISCARD enum status mesh_authority_check(const struct cert_pair *ca,
+                                           const uint8_t cluster[MESH_CLUSTER_ID_BYTES],
+                                           struct reason *reason);
+/* A node's certificate for the cluster port, for a key of which the public half is known (PEM).
+ * `now_s` since 1970. ST_INVALID with a reason; ST_CRYPTO, ST_NOMEM. */
+NODISCARD enum status mesh_certify(const struct cert_pair *ca, const char *name,
+                                   struct bytes public_pem, int64_t now_s, struct buf *ret_cert,
+                                   struct reason *reason);
 
 /* A node to make certificates for. Clients reach it as localhost, 127.0.0.1, ::1, its name and
  * these hosts (names or addresses). */

@@ -362,6 +362,22 @@ enum status cert_key_public(struct bytes key_pem, struct buf *ret_public)
     return st;
 }
 
+enum status cert_matches(struct bytes cert_pem, struct bytes ca_pem, struct bytes public_pem)
+{
+    if (cert_pem.len > PEM_MAX || ca_pem.len > PEM_MAX || public_pem.len > PEM_MAX)
+        return ST_INVALID;
+    X509 *cert = read_cert(cert_pem), *ca = read_cert(ca_pem);
+    EVP_PKEY *key = read_public(public_pem);
+    bool ok = cert != NULL && ca != NULL && key != NULL &&
+              X509_verify(cert, X509_get0_pubkey(ca)) == 1 &&
+              EVP_PKEY_eq(X509_get0_pubkey(cert), key) == 1;
+    X509_free(cert);
+    X509_free(ca);
+    EVP_PKEY_free(key);
+    ERR_clear_error(); /* told by the status */
+    return ok ? ST_OK : ST_INVALID;
+}
+
 enum status cert_fingerprint(struct bytes pem, uint8_t ret_sha256[32])
 {
     X509 *cert = read_cert(pem);

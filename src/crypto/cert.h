@@ -48,6 +48,11 @@ NODISCARD enum status cert_sign(const struct cert_request *request, const struct
 /* Whether the two are an authority and its own key. ST_INVALID with a reason. */
 NODISCARD enum status cert_check_ca(const struct cert_pair *pair, struct reason *reason);
 
+/* Whether `cert_pem` was signed by `ca_pem` for the key whose public half is `public_pem`. Says
+ * nothing about names and times. ST_INVALID: not so; ST_NOMEM. */
+NODISCARD enum status cert_matches(struct bytes cert_pem, struct bytes ca_pem,
+                                   struct bytes public_pem);
+
 /* SHA-256 over the DER form of the first certificate in `pem`. ST_INVALID. */
 NODISCARD enum status cert_fingerprint(struct bytes pem, uint8_t ret_sha256[32]);
 

@@ -46,6 +46,66 @@ static void validity_is_as_asked(void **ctx)
     assert_int_equal(until, 1000000000);
 }
 
+static const struct cert_request signable = {
+    .common_name = "x", .not_before_s = 1000, .not_after_s = 4000000000, .client = true};
+
+static void a_key_is_signed_without_being_shown(void **ctx)
+{
+    CLEANUP(buf_done) struct buf key = {0}, public = {0}, again = {0}, cert = {0}, other = {0};
+    CLEANUP(buf_done) struct buf other_public = {0};
+    int64_t since = 0;
+    (void)ctx;
+    assert_status(cert_key_make(&key, &public), ST_OK);
+    assert_status(cert_key_public(buf_bytes(&key), &again), ST_OK);
+    assert_true(bytes_eq(buf_bytes(&public), buf_bytes(&again)));
+    assert_status(cert_sign(&signable, &pki.ca, buf_bytes(&public), &cert, NULL), ST_OK);
+    assert_status(cert_not_before(buf_bytes(&cert), &since), ST_OK);
+    assert_int_equal(since, 1000);
+    struct bytes made = buf_bytes(&cert), ca = buf_bytes(&pki.ca.cert);
+    assert_status(cert_matches(made, ca, buf_bytes(&public)), ST_OK);
+    assert_status(cert_matches(made, buf_bytes(&pki.other_ca.cert), buf_bytes(&public)),
+                  ST_INVALID);
+    assert_status(cert_key_make(&other, &other_public), ST_OK);
+    assert_status(cert_matches(made, ca, buf_bytes(&other_public)), ST_INVALID);
+    assert_status(cert_matches(BYTES("x"), ca, buf_bytes(&public)), ST_INVALID);
+}
+
+static void only_keys_of_our_kind_are_signed(void **ctx)
+{
+    CLEANUP(buf_done) struct buf cert = {0}, public = {0};
+    struct reason reason = {""};
+    static uint8_t much[100000];
+    /* Curve P-384. */
+    static const char other[] = "-----BEGIN PUBLIC KEY-----\n"
+                                "MHYwEAYHKoZIzj0CAQYFK4EEACIDYgAEmEkXYBLQdKreDBK068laMstUymVd8kHu\n"
+                                "ATwRgVoXns/mxx4kuHGiG7cPl1042+/RrnkM/xuaD50TsrD0LZDV6uHRCncnaCRO\n"
+                                "IU2lua5ezguKHg3yOotZywAAKVaM92G+\n"
+                                "-----END PUBLIC KEY-----\n";
+    const struct bytes bad[] = {BYTES(""),
+                                BYTES("x"),
+                                bytes_str(other),
+                                buf_bytes(&pki.ca.cert),
+                                buf_bytes(&pki.ca.key),
+                                bytes_of(much, sizeof much)};
+    (void)ctx;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_status(cert_sign(&signable, &pki.ca, bad[i], &cert, &reason), ST_INVALID);
+    assert_non_null(strstr(reason.text, "public key"));
+    assert_status(cert_key_public(BYTES("x"), &public), ST_INVALID);
+    assert_status(cert_key_public(buf_bytes(&pki.ca.cert), &public), ST_INVALID);
+}
+
+static void an_authority_has_its_own_key(void **ctx)
+{
+    struct cert_pair crossed = {.cert = pki.ca.cert, .key = pki.other_ca.key};
+    struct reason reason = {""};
+    (void)ctx;
+    assert_status(cert_check_ca(&pki.ca, &reason), ST_OK);
+    assert_status(cert_check_ca(&pki.node, &reason), ST_INVALID);
+    assert_status(cert_check_ca(&crossed, &reason), ST_INVALID);
+    assert_non_null(strstr(reason.text, "issuer"));
+}
+
 static void assert_refused(struct cert_request request, const struct cert_pair *issuer,
                            const char *why)
 {
@@ -101,6 +161,9 @@ int main(void)
         cmocka_unit_test(pairs_are_pem_text),
         cmocka_unit_test(two_certificates_of_one_request_differ),
         cmocka_unit_test(validity_is_as_asked),
+        cmocka_unit_test(a_key_is_signed_without_being_shown),
+        cmocka_unit_test(only_keys_of_our_kind_are_signed),
+        cmocka_unit_test(an_authority_has_its_own_key),
         cmocka_unit_test(bad_requests_are_explained),
         cmocka_unit_test(only_a_ca_with_its_key_signs),
         cmocka_unit_test(rubbish_has_no_fingerprint),
