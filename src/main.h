@@ -23,12 +23,19 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-enum { WORKERS_MAX = 64, DRAIN_MS = 10000, LISTENER_CLUSTER = CONFIG_LISTENERS_MAX };
+enum {
+    WORKERS_MAX = 64,
+    DRAIN_MS = 10000,
+    LISTENER_CLUSTER = CONFIG_LISTENERS_MAX,
+    LISTENER_STRANGERS,
+    LISTENERS
+};
 
 struct server;
 struct http_client;
 
-/* What requests come in by; the last one of a worker takes over connections of other nodes. */
+/* What requests come in by; the last two of a worker take over connections of the cluster port: of
+ * other nodes, and of those that have no certificate yet. */
 struct listener {
     struct http_server *http;
     struct router_http handler;
@@ -43,7 +50,7 @@ struct worker {
     struct router_worker *router;
     struct http_client *client;
     unsigned n_streams; /* bodies being moved to the active node */
-    struct listener listeners[CONFIG_LISTENERS_MAX + 1];
+    struct listener listeners[LISTENERS];
     unsigned draining; /* servers that have not drained yet */
     struct env_task drain_task;
     struct env_task ping_task;

@@ -92,6 +92,15 @@ static void on_http(void *ctx, struct mesh_http connection)
     worker_adopt(&s->workers[s->next_worker++ % n_workers], connection);
 }
 
+static void on_stranger(void *ctx, struct mesh_http connection)
+{
+    struct server *s = ctx;
+    if (s->n_workers == 0 || s->stopping)
+        mesh_http_drop(&connection);
+    else
+        worker_adopt(&s->workers[0], connection); /* one has the few places there are */
+}
+
 static void start_workers(struct env_task *task)
 {
     struct server *s = CONTAINER_OF(task, struct server, ready_task);
@@ -153,6 +162,7 @@ static void node_options_of(const struct config *c, struct server *s)
         .ca_file = c->cluster.ca_file,
         .cert_file = c->cluster.cert_file,
         .key_file = c->cluster.key_file,
+        .join_token_file = c->cluster.join_token_file,
         .seal_type = seal_type_of(c),
         .seal = s->has_seal ? &s->seal : NULL,
         .duties = duties,
@@ -167,6 +177,7 @@ static void node_options_of(const struct config *c, struct server *s)
         .ready = on_ready,
         .failed = on_failed,
         .accept_http = on_http,
+        .accept_stranger = on_stranger,
         .ctx = s,
     };
     for (unsigned i = 0; i < c->cluster.n_members; i++) {

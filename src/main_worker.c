@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STRANGERS_MAX = 32, STRANGERS_BODY_MAX = 16 * 1024, STRANGERS_PATIENCE_MS = 10000 };
+
 static uint32_t ms_of(int64_t s)
 {
     return (uint32_t)MIN(s, (int64_t)UINT32_MAX / 1000) * 1000;
@@ -68,6 +70,23 @@ static bool from_member(const struct router_http *http, const struct http_reques
            node_is_member(w->server->node, identity.name);
 }
 
+/* Little is asked by those who join, and seldom. */
+static enum status serve_strangers(struct worker *w)
+{
+    struct listener *strangers = &w->listeners[LISTENER_STRANGERS];
+    struct http_limits limits = http_limits_default;
+    strangers->handler =
+        (struct router_http){.worker = w->router, .only = "/v1/sys/storage/raft/bootstrap/join"};
+    limits.connections_max = STRANGERS_MAX;
+    limits.body_bytes_max = STRANGERS_BODY_MAX;
+    limits.header_ms = limits.idle_ms = STRANGERS_PATIENCE_MS;
+    struct http_server_options options = {.handler = &router_http_handler,
+                                          .ctx = &strangers->handler,
+                                          .limits = &limits,
+                                          .budget = &w->server->budget};
+    return http_server_start(w->env, &options, &strangers->http, &w->reason);
+}
+
 static enum status serve(struct worker *w)
 {
     struct server *s = w->server;
@@ -88,6 +107,7 @@ static enum status serve(struct worker *w)
                                           .limits = &limits,
                                           .budget = &s->budget};
     TRY(http_server_start(w->env, &options, &cluster->http, &w->reason));
+    TRY(serve_strangers(w));
     for (unsigned i = 0; i < s->config->n_listeners; i++)
         TRY(listen_on(w, i));
     return ST_OK;
@@ -179,7 +199,9 @@ struct adopted {
 static void on_adopt(struct env_task *task)
 {
     struct adopted *a = CONTAINER_OF(task, struct adopted, task);
-    struct http_server *http = a->worker->listeners[LISTENER_CLUSTER].http;
+    bool stranger = a->connection.peer_name[0] == '\0';
+    struct http_server *http =
+        a->worker->listeners[stranger ? LISTENER_STRANGERS : LISTENER_CLUSTER].http;
     enum status st = http_server_adopt(http, a->connection.fd, a->connection.tls,
                                        buf_bytes(&a->connection.early));
     if (st != ST_OK)

@@ -45,6 +45,9 @@ static const struct field cluster_fields[] = {
           .help = "PEM file of this node's certificate."),
     FIELD(struct config_cluster, key_file, STRING, .required = true,
           .help = "PEM file of this node's key."),
+    FIELD(struct config_cluster, join_token_file, STRING,
+          .help = "File with a join token: where cert_file is missing, this node gets the three "
+                  "files above from the cluster at its first start."),
     FIELD(struct config_cluster, election_ms, INT, .help = "Election timeout."),
     FIELD(struct config_cluster, heartbeat_ms, INT, .help = "Time between heartbeats."),
 };

@@ -18,6 +18,7 @@ struct config_cluster {
     const char *address;   /* host:port to listen on */
     const char *advertise; /* host:port others reach us at */
     const char *ca_file, *cert_file, *key_file;
+    const char *join_token_file;                      /* NULL: these files are there */
     int64_t election_ms, heartbeat_ms;                /* 0: the defaults of the log */
     struct config_member members[CONFIG_MEMBERS_MAX]; /* the founders */
     unsigned n_members;
@@ -37,7 +38,7 @@ struct config_listener {
 };
 
 struct config_seal {
-    const char *type; /* "shamir", "static" */
+    const char *type;                  /* "shamir", "static" */
     const char *key_file, *credential; /* static: the one or the other */
     const char *key_id;
 };

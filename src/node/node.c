@@ -33,6 +33,10 @@ static void on_receive(void *ctx, uint64_t from, const char *from_name, struct b
         node_handover_hear(n, from, bytes_from(frame, 1));
         return;
     }
+    if (kind == NODE_FRAME_RENEW || kind == NODE_FRAME_RENEWED) {
+        node_renew_hear(n, from, from_name, kind, bytes_from(frame, 1));
+        return;
+    }
     if (kind != NODE_FRAME_RAFT) {
         node_join_hear(n, from, from_name, kind, bytes_from(frame, 1));
         return;
@@ -73,6 +77,15 @@ static bool id_allowed(void *ctx, uint64_t id, const char *name)
     return id != n->id;
 }
 
+static void on_stranger(void *ctx, struct mesh_http connection)
+{
+    struct node *n = ctx;
+    if (n->stopping || n->removed)
+        mesh_http_drop(&connection);
+    else
+        n->options.accept_stranger(n->options.ctx, connection);
+}
+
 static bool on_ask_removed(void *ctx, const char *name)
 {
     return node_removed_is(ctx, name);
@@ -95,6 +108,7 @@ enum status node_mesh_open(struct node *n, struct reason *reason)
         .events = {.receive = on_receive,
                    .gone = on_gone,
                    .http = on_http,
+                   .stranger = n->options.accept_stranger != NULL ? on_stranger : NULL,
                    .removed = on_ask_removed,
                    .told_removed = on_told_removed,
                    .id_allowed = id_allowed,
@@ -137,6 +151,7 @@ static void on_tick(struct env_timer *timer)
     if (n->rlog != NULL && !n->stopping) {
         node_role_changed(n);
         node_upkeep_tick(n);
+        node_renew_tick(n);
     }
     env_timer_set(n->env, &n->tick, env_mono_ms(n->env) + NODE_TICK_MS);
 }
@@ -171,6 +186,7 @@ static void on_reload(struct env_task *task)
     if (n->mesh == NULL || n->stopping)
         return;
     enum status st = mesh_reload(n->mesh, &reason);
+    node_renew_learn(n);
     if (st == ST_OK)
         trace(TRACE_INFO, "node", "cluster port: certificate read again");
     else
@@ -198,7 +214,10 @@ static void on_mesh_closed(void *ctx)
 static void close_mesh(struct node *n)
 {
     env_timer_stop(n->env, &n->tick);
-    if (n->mesh == NULL)
+    node_renew_done(n);
+    if (n->enroll != NULL)
+        node_enroll_stop(n); /* it ends the loop */
+    else if (n->mesh == NULL)
         loop_stop(n->env);
     else
         mesh_close(n->mesh, on_mesh_closed, n);
@@ -284,8 +303,10 @@ void node_free(struct node *n)
 
 /* Starting. */
 
-static enum status open_parts(struct node *n, struct reason *reason)
+enum status node_open(struct node *n, struct reason *reason)
 {
+    TRY(node_files_settle(n, reason));
+    TRY(node_files_authority(n, reason));
     TRY(mesh_identity_read(n->options.cert_file, &n->identity, reason));
     if (strcmp(n->identity.name, n->options.name) != 0) {
         reason_set(reason, "%s is the certificate of %s, not of %s", n->options.cert_file,
@@ -293,6 +314,7 @@ static enum status open_parts(struct node *n, struct reason *reason)
         return ST_INVALID;
     }
     const uint8_t *c = n->identity.cluster;
+    memcpy(n->status.cluster, c, sizeof n->status.cluster);
     (void)snprintf(n->status.cluster_id, sizeof n->status.cluster_id,
                    "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", c[0],
                    c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11], c[12], c[13],
@@ -304,7 +326,10 @@ static void *thread_main(void *arg)
 {
     struct node *n = arg;
     struct reason reason = {{0}};
-    enum status st = open_parts(n, &reason);
+    bool enrolls = false;
+    enum status st = node_enroll_start(n, &enrolls, &reason);
+    if (st == ST_OK && !enrolls)
+        st = node_open(n, &reason);
     if (st != ST_OK) {
         if (reason.text[0] == '\0')
             reason_set(&reason, "%s", status_text(st));

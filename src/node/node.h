@@ -6,6 +6,11 @@
  *
  *   node.c           the thread, start and stop, frames between nodes
  *   node_join.c      founding, joining, replacing a lost or damaged disk
+ *   node_enroll.c    the certificate of a node that joins by a token
+ *   node_files.c     certificate files: read, replaced as a pair
+ *   node_renew.c     a new certificate in time
+ *   authority.[ch]   the certificate authority and join tokens, as stored
+ *   join_token.[ch]  join tokens as text
  *   node_role.c      what each change of the replica means for this node
  *   node_duty.c      transactions the active node makes by itself
  *   node_upkeep.c    the Merkle root, transactions of its own
@@ -48,6 +53,7 @@ struct node_options {
     const char *api_addr;                   /* URL clients reach this node at */
     const char *listen_addr, *cluster_addr; /* host:port of the cluster port: bound, told others */
     const char *ca_file, *cert_file, *key_file;
+    const char *join_token_file; /* NULL: none; heeded where cert_file is missing */
     struct {
         const char *name, *address;
     } founders[NODE_FOUNDERS_MAX];
@@ -66,13 +72,17 @@ struct node_options {
     void (*failed)(void *ctx, const struct reason *reason, bool refused);
     /* A peer opened a connection for requests; it is the callee's now. */
     void (*accept_http)(void *ctx, struct mesh_http connection);
+    /* The same of somebody who shows no certificate. */
+    void (*accept_stranger)(void *ctx, struct mesh_http connection);
     void *ctx;
 };
 
 /* A copy of the newest published facts. */
 struct node_status {
     char name[64], cluster_name[64];
-    char cluster_id[40];      /* UUID text */
+    char cluster_id[40]; /* UUID text */
+    uint8_t cluster[MESH_CLUSTER_ID_BYTES];
+    uint8_t ca_sha256[32];    /* of the cluster's authority, as ca_file has it */
     char leader_name[64];     /* "" when unknown */
     char leader_address[160]; /* the active node's client address, a URL; "" when unknown */
     char leader_cluster[160]; /* the active node's cluster port, host:port; "" when unknown */

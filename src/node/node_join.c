@@ -401,7 +401,7 @@ static void joining_tick(struct node *n)
 
 void node_join_tick(struct node *n)
 {
-    if (n->removed)
+    if (n->removed || n->enroll != NULL)
         return;
     switch (n->phase) {
     case NODE_FRESH: fresh_tick(n); break;

@@ -26,7 +26,14 @@ enum {
 };
 
 /* First byte of every frame between nodes. */
-enum node_frame { NODE_FRAME_RAFT, NODE_FRAME_FOUNDING, NODE_FRAME_JOIN, NODE_FRAME_SEAL };
+enum node_frame {
+    NODE_FRAME_RAFT,
+    NODE_FRAME_FOUNDING,
+    NODE_FRAME_JOIN,
+    NODE_FRAME_SEAL,
+    NODE_FRAME_RENEW,   /* the public half of a new key, to the leader */
+    NODE_FRAME_RENEWED, /* its certificate */
+};
 
 /* FRESH: no replica yet, asking the founders. JOINING: the replica runs, the leader is asked to
  * make us a voter. MEMBER: in the configuration as a voter. */
@@ -74,6 +81,16 @@ struct node {
     uint64_t complained_ms, asked_ms;
     struct rlog_admin add;
     bool adding;
+
+    struct node_enroll *enroll; /* node_enroll.c; NULL: has a certificate */
+
+    /* node_renew.c */
+    struct barrier_seat *seat;
+    struct buf new_key, new_public; /* asked for; empty: nothing is */
+    int64_t cert_issued_s, cert_until_s;
+    uint64_t renew_looked_ms, renew_asked_ms, renew_complained_ms;
+    uint64_t rotate_version; /* of the record that was read */
+    int64_t rotate_since_s;
 
     /* node_removed.c */
     bool removed;                                   /* this node */
@@ -129,6 +146,32 @@ void node_mesh_link(struct node *n);
  * it was not, the next tick tries again. */
 void node_write(struct node *n, struct rlog_txn_builder *builder,
                 void (*stored)(struct node *node));
+
+/* Everything behind the certificate: the name, the port, the replica. */
+NODISCARD enum status node_open(struct node *n, struct reason *reason);
+
+/* node_enroll.c: *ret_enrolls: node_open is called later, or the node fails. */
+NODISCARD enum status node_enroll_start(struct node *n, bool *ret_enrolls, struct reason *reason);
+void node_enroll_stop(struct node *n); /* then ends the loop */
+
+/* node_files.c: of the cluster port. They block; all say why. */
+/* Finish what a crash left half replaced. */
+NODISCARD enum status node_files_settle(struct node *n, struct reason *reason);
+/* Learn the hash of the authority. */
+NODISCARD enum status node_files_authority(struct node *n, struct reason *reason);
+/* Write a file whole: it is the old one or the new one, whatever happens. */
+NODISCARD enum status node_file_put(const char *path, struct bytes content, struct reason *reason);
+/* Replace key and certificate, so that after a crash they still belong together. */
+NODISCARD enum status node_files_replace(struct node *n, struct bytes key, struct bytes cert,
+                                         struct reason *reason);
+bool node_file_exists(const char *path);
+
+/* node_renew.c */
+void node_renew_learn(struct node *n); /* what our certificate says of its time */
+void node_renew_tick(struct node *n);
+void node_renew_hear(struct node *n, uint64_t from, const char *from_name, enum node_frame kind,
+                     struct bytes content);
+void node_renew_done(struct node *n);
 
 /* node_join.c */
 NODISCARD enum status node_join_start(struct node *n, struct reason *reason);

@@ -162,6 +162,10 @@ static void on_request(void *ctx, struct http_request *req)
         http_respond_status(req, ST_NOMEM, NULL);
         return;
     }
+    if (http->only != NULL && (req->method != METHOD_POST || !text_is(req->path, http->only))) {
+        http_respond_error(req, 403, "only who has a certificate of the cluster may ask that here");
+        return;
+    }
     if (http->peers && !http->is_member(http, req)) {
         http_respond_error(req, 503, "the node that sends this is no member of the cluster");
         return;

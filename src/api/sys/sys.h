@@ -49,6 +49,28 @@ NODISCARD enum status sys_remove_peer_outside(struct req *req);
 NODISCARD enum status sys_readmit(struct req *req);
 NODISCARD enum status sys_step_down_outside(struct req *req);
 
+/* sys_join.c */
+struct sys_authority {
+    const char *certificate, *private_key;
+};
+struct sys_join_token {
+    int64_t ttl;
+    const char *node_id;
+};
+struct sys_bootstrap {
+    const char *join_token, *node_id, *public_key;
+};
+struct sys_join {
+    const char *leader_api_addr, *join_token;
+};
+extern const struct schema sys_authority_schema, sys_join_token_schema, sys_bootstrap_schema,
+    sys_join_schema;
+NODISCARD enum status sys_authority(struct req *req);
+NODISCARD enum status sys_join_token(struct req *req);
+NODISCARD enum status sys_bootstrap(struct req *req);
+NODISCARD enum status sys_join(struct req *req);
+NODISCARD enum status sys_certificates_rotate(struct req *req);
+
 /* sys_mount_edit.c: the mounts that initialisation makes, the key/value engine if so configured. */
 NODISCARD enum status sys_mount_defaults(struct req *req);
 

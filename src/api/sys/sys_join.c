@@ -1,0 +1,302 @@
+/* Joining with a one-time token, and the certificates of the cluster port.
+ *
+ * A token is kept as an HMAC of its secret. Using it binds it to a name and a key, in the one
+ * transaction that also lets a removed node of that name in again: nothing is half done, and a
+ * machine whose answer was lost gets its certificate by asking again. */
+#include "api/sys/sys.h"
+#include "base/mem.h"
+#include "node/authority.h"
+#include "node/join_token.h"
+#include "text/encode.h"
+#include "text/time.h"
+
+#include <stdio.h>
+
+enum {
+    TOKENS_MAX = 64, /* not yet expired */
+    TTL_DEFAULT_S = 3600,
+    TTL_MAX_S = 30 * 86400,
+    MAC_MESSAGE = 5 + JOIN_SECRET_BYTES,
+    KEY_TEXT = sizeof AUTHORITY_JOIN_KEY + TEXT_HEX_LEN(BARRIER_MAC_BYTES),
+};
+
+static const struct field authority_fields[] = {
+    FIELD(struct sys_authority, certificate, STRING, .required = true,
+          .help = "The cluster's ca.pem."),
+    FIELD(struct sys_authority, private_key, STRING, .required = true, .hidden = true,
+          .help = "Its ca-key.pem."),
+};
+const struct schema sys_authority_schema = SCHEMA(struct sys_authority, authority_fields);
+
+static const struct field join_token_fields[] = {
+    FIELD(struct sys_join_token, ttl, DURATION, .preset = "1h",
+          .help = "How long it may be used; 30 days at most."),
+    FIELD(struct sys_join_token, node_id, STRING,
+          .help = "The name of the node it is for; without, any that is no member."),
+};
+const struct schema sys_join_token_schema = SCHEMA(struct sys_join_token, join_token_fields);
+
+static const struct field bootstrap_fields[] = {
+    FIELD(struct sys_bootstrap, join_token, STRING, .required = true, .hidden = true,
+          .help = "As storage/raft/join-token gave it."),
+    FIELD(struct sys_bootstrap, node_id, STRING, .required = true, .help = "Name of the new node."),
+    FIELD(struct sys_bootstrap, public_key, STRING, .required = true,
+          .help = "The public half of its key, P-256 in PEM form."),
+};
+const struct schema sys_bootstrap_schema = SCHEMA(struct sys_bootstrap, bootstrap_fields);
+
+static const struct field join_fields[] = {
+    FIELD(struct sys_join, leader_api_addr, STRING, .help = "Accepted and not used."),
+    FIELD(struct sys_join, join_token, STRING, .hidden = true,
+          .help = "Belongs in the configuration of the new node: cluster.join_token_file."),
+};
+const struct schema sys_join_schema = SCHEMA(struct sys_join, join_fields);
+
+/* The authority, in the arena's care. ST_INVALID with a text: there is none yet. */
+static enum status load_authority(struct req *req, struct cert_pair *ret_pair)
+{
+    struct state_value stored;
+    enum status st = state_get(req->txn, BYTES(AUTHORITY_KEY), &stored);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID,
+                        "the cluster does not have the key of its certificate authority yet: see "
+                        "sys/storage/raft/certificates/authority");
+    TRY(st);
+    return authority_decode(stored.value, ret_pair);
+}
+
+enum status sys_authority(struct req *req)
+{
+    const struct sys_authority *in = req_body(req);
+    CLEANUP(cert_pair_done) struct cert_pair pair = {0};
+    CLEANUP(buf_done) struct buf record = {0};
+    uint8_t hash[JOIN_HASH_BYTES];
+    struct node_status *node = sys_node(req);
+    if (node == NULL)
+        return ST_NOMEM;
+    buf_add_str(&pair.cert, in->certificate);
+    buf_add_str(&pair.key, in->private_key);
+    TRY(buf_status(&pair.cert));
+    TRY(buf_status(&pair.key));
+    TRY(mesh_authority_check(&pair, node->cluster, &req->error));
+    if (cert_fingerprint(buf_bytes(&pair.cert), hash) != ST_OK ||
+        memcmp(hash, node->ca_sha256, sizeof hash) != 0)
+        return req_fail(req, ST_INVALID,
+                        "certificate: this is not the authority that this node trusts (ca_file)");
+    TRY(authority_encode(&pair, &record));
+    return state_put(req->txn, BYTES(AUTHORITY_KEY), buf_bytes(&record));
+}
+
+/* The key of the state under which a secret's token is kept. */
+static enum status token_key(struct req *req, const uint8_t secret[JOIN_SECRET_BYTES],
+                             char ret_key[KEY_TEXT])
+{
+    uint8_t message[MAC_MESSAGE], mac[BARRIER_MAC_BYTES];
+    memcpy(message, "join ", MAC_MESSAGE - JOIN_SECRET_BYTES);
+    memcpy(message + MAC_MESSAGE - JOIN_SECRET_BYTES, secret, JOIN_SECRET_BYTES);
+    enum status st = barrier_mac(req->seat, bytes_of(message, sizeof message), mac);
+    mem_wipe(message, sizeof message);
+    TRY(st);
+    memcpy(ret_key, AUTHORITY_JOIN_KEY, sizeof AUTHORITY_JOIN_KEY - 1);
+    text_hex_put(bytes_of(mac, sizeof mac), ret_key + sizeof AUTHORITY_JOIN_KEY - 1);
+    return ST_OK;
+}
+
+/* Forget expired tokens, a day late, so that they are told from those that never were. */
+static enum status sweep(struct req *req)
+{
+    struct state_iter iter;
+    unsigned left = 0;
+    TRY(state_scan(req->txn, BYTES(AUTHORITY_JOIN_KEY), (struct bytes){0}, &iter));
+    while (state_iter_next(&iter)) {
+        struct join_record record;
+        struct bytes stored;
+        TRY(state_iter_value(&iter, &stored));
+        TRY(join_record_decode(stored, &record));
+        if (record.expires_ms + INT64_C(86400000) < req->now_ms)
+            TRY(state_delete(req->txn, iter.key));
+        else
+            left += record.expires_ms > req->now_ms && !record.used;
+    }
+    if (left >= TOKENS_MAX)
+        return req_fail(req, ST_LIMITED, "%d join tokens wait to be used; let them expire first",
+                        TOKENS_MAX);
+    return ST_OK;
+}
+
+static enum status store_token(struct req *req, const struct join_token *token,
+                               const struct join_record *record)
+{
+    CLEANUP(buf_done) struct buf out = {0};
+    char key[KEY_TEXT];
+    TRY(token_key(req, token->secret, key));
+    TRY(join_record_encode(record, &out));
+    return state_put(req->txn, bytes_str(key), buf_bytes(&out));
+}
+
+static enum status reply_token(struct req *req, const struct join_token *token,
+                               const struct join_record *record)
+{
+    CLEANUP(buf_done) struct buf until = {0};
+    char text[JOIN_TOKEN_TEXT];
+    text_time_put(&until, record->expires_ms);
+    TRY(buf_status(&until));
+    join_token_put(token, text);
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "token", text);
+    text_member_str(&w, "node_id", record->node);
+    text_key(&w, "expire_time");
+    text_put_bytes(&w, buf_bytes(&until));
+    text_close(&w);
+    mem_wipe(text, sizeof text);
+    return req_reply_end(req);
+}
+
+enum status sys_join_token(struct req *req)
+{
+    const struct sys_join_token *in = req_body(req);
+    CLEANUP(cert_pair_done) struct cert_pair ca = {0};
+    struct join_token token;
+    struct join_record record = {0};
+    if (in->ttl < 1 || in->ttl > TTL_MAX_S)
+        return req_fail(req, ST_INVALID, "ttl: 1 second to 30 days is expected");
+    if (in->node_id != NULL && in->node_id[0] != '\0' && !mesh_name_valid(in->node_id))
+        return req_fail(req, ST_INVALID, "node_id: the name of a node is expected");
+    TRY(load_authority(req, &ca));
+    TRY(sweep(req));
+    if (in->node_id != NULL)
+        (void)snprintf(record.node, sizeof record.node, "%s", in->node_id); /* valid, so it fits */
+    record.expires_ms = req->now_ms + in->ttl * 1000;
+    if (cert_fingerprint(buf_bytes(&ca.cert), token.ca_sha256) != ST_OK)
+        return ST_CORRUPT;
+    env_random(req->env, token.secret, sizeof token.secret);
+    enum status st = store_token(req, &token, &record);
+    if (st == ST_OK)
+        st = reply_token(req, &token, &record);
+    mem_wipe(&token, sizeof token);
+    return st;
+}
+
+/* The first use lets a removed node of the name in again. Whoever was removed after it needs a new
+ * token. */
+static enum status readmit(struct req *req, const char *name, bool again)
+{
+    const char *key = arena_format(req->arena, NODE_REMOVED_KEY "%s", name);
+    if (key == NULL)
+        return ST_NOMEM;
+    enum status st = state_exists(req->txn, bytes_str(key));
+    if (st == ST_NOT_FOUND)
+        return ST_OK;
+    TRY(st);
+    if (again)
+        return req_fail(req, ST_DENIED, "join_token: was used already");
+    return state_delete(req->txn, bytes_str(key));
+}
+
+/* May this token buy a certificate for this name and key? Stages its use. */
+static enum status use_token(struct req *req, const struct sys_bootstrap *in,
+                             const struct join_token *token)
+{
+    char key[KEY_TEXT];
+    uint8_t key_mac[BARRIER_MAC_BYTES];
+    struct state_value stored;
+    struct join_record record;
+    TRY(token_key(req, token->secret, key));
+    TRY(barrier_mac(req->seat, bytes_str(in->public_key), key_mac));
+    enum status st = state_get(req->txn, bytes_str(key), &stored);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_DENIED, "join_token: not one of this cluster, or expired long ago");
+    TRY(st);
+    TRY(join_record_decode(stored.value, &record));
+    if (req->now_ms >= record.expires_ms)
+        return req_fail(req, ST_DENIED, "join_token: expired");
+    if (record.node[0] != '\0' && strcmp(record.node, in->node_id) != 0)
+        return req_fail(req, ST_DENIED, "join_token: made for another node");
+    if (record.used && (strcmp(record.used_by, in->node_id) != 0 ||
+                        memcmp(record.key_mac, key_mac, sizeof key_mac) != 0))
+        return req_fail(req, ST_DENIED, "join_token: was used already");
+    TRY(readmit(req, in->node_id, record.used));
+    if (record.used)
+        return ST_OK;
+    record.used = true;
+    (void)snprintf(record.used_by, sizeof record.used_by, "%s", in->node_id); /* valid: it fits */
+    memcpy(record.key_mac, key_mac, sizeof key_mac);
+    return store_token(req, token, &record);
+}
+
+/* Nobody gets a certificate in the name of a node that is there. */
+static enum status check_name(struct req *req, const char *name)
+{
+    struct node_status *node = sys_node(req);
+    if (node == NULL)
+        return ST_NOMEM;
+    if (!mesh_name_valid(name))
+        return req_fail(req, ST_INVALID, "node_id: the name of a node is expected");
+    for (unsigned i = 0; i < node->raft.n_members; i++)
+        if (strcmp(node->raft.members[i].name, name) == 0)
+            return req_fail(req, ST_INVALID,
+                            "node_id: \"%s\" is a member; remove it first, if it is to be replaced",
+                            name);
+    return ST_OK;
+}
+
+static enum status bootstrap(struct req *req, const struct sys_bootstrap *in,
+                             const struct join_token *token)
+{
+    CLEANUP(cert_pair_done) struct cert_pair ca = {0};
+    CLEANUP(buf_done) struct buf cert = {0};
+    uint8_t hash[JOIN_HASH_BYTES];
+    TRY(load_authority(req, &ca));
+    if (cert_fingerprint(buf_bytes(&ca.cert), hash) != ST_OK)
+        return ST_CORRUPT;
+    if (memcmp(hash, token->ca_sha256, sizeof hash) != 0)
+        return req_fail(req, ST_INVALID, "join_token: of another cluster");
+    TRY(use_token(req, in, token));
+    TRY(check_name(req, in->node_id));
+    TRY(mesh_certify(&ca, in->node_id, bytes_str(in->public_key), req->now_ms / 1000, &cert,
+                     &req->error));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "certificate");
+    text_put_bytes(&w, buf_bytes(&cert));
+    text_key(&w, "ca_certificate");
+    text_put_bytes(&w, buf_bytes(&ca.cert));
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+enum status sys_bootstrap(struct req *req)
+{
+    const struct sys_bootstrap *in = req_body(req);
+    struct join_token token;
+    if (join_token_parse(bytes_str(in->join_token), &token) != ST_OK)
+        return req_fail(req, ST_INVALID, "join_token: not a join token, or mistyped");
+    enum status st = bootstrap(req, in, &token);
+    mem_wipe(&token, sizeof token);
+    return st;
+}
+
+/* Upstream's clients ask a running node to join. One of ours gets its certificate before it runs:
+ * until it is a member there is nothing that could answer. */
+enum status sys_join(struct req *req)
+{
+    const struct sys_join *in = req_body(req);
+    if (in->join_token == NULL || in->join_token[0] == '\0')
+        return req_fail(req, ST_INVALID,
+                        "join_token: missing; make one with sys/storage/raft/join-token at the "
+                        "active node, and name its file in this node's configuration, "
+                        "cluster.join_token_file, before it is first started");
+    return req_fail(req, ST_INVALID,
+                    "this node has its place in a cluster already; a join token "
+                    "belongs in the configuration of a new one");
+}
+
+enum status sys_certificates_rotate(struct req *req)
+{
+    CLEANUP(cert_pair_done) struct cert_pair ca = {0};
+    CLEANUP(buf_done) struct buf out = {0};
+    TRY(load_authority(req, &ca));
+    TRY(authority_rotate_encode(req->now_ms / 1000 + 1, &out)); /* of this second too */
+    return state_put(req->txn, BYTES(AUTHORITY_ROTATE_KEY), buf_bytes(&out));
+}

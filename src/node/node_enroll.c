@@ -1,0 +1,280 @@
+/* A node that joins by a token: before anything else, its certificate.
+ *
+ *   key (kept, or made and written) ─▶ ask each founder in turn ─▶ write CA and certificate ─▶ open
+ *                                          ▲                 │ no answer: the next, after a while
+ *                                          └─────────────────┘ a refusal (4xx): the node ends
+ *
+ * The secret is said over TLS to nobody but a node whose certificate comes from the authority with
+ * the token's hash. The key is on disk before it is shown to anybody, so that a certificate that
+ * was issued and lost can be asked for again. */
+#include "node/node_parts.h"
+
+#include "base/mem.h"
+#include "base/trace.h"
+#include "crypto/cert.h"
+#include "crypto/tls.h"
+#include "http/client.h"
+#include "loop/loop.h"
+#include "node/join_token.h"
+#include "text/json.h"
+
+enum { ENROLL_AGAIN_MS = 1000, ENROLL_CALL_MS = 15000, ENROLL_COMPLAIN_MS = 10000 };
+enum { ENROLL_REPLY_MAX = 64 * 1024 };
+
+struct node_enroll {
+    struct node *node;
+    struct http_client *client;
+    struct tls_ctx *tls;
+    struct http_call call;
+    struct env_timer timer;
+    struct join_token token;
+    struct buf token_text, key, public_key, body;
+    unsigned at; /* founder that is asked */
+    uint64_t complained_ms;
+    struct http_header header;
+    bool calling, closing;
+};
+
+static void ask(struct env_timer *timer);
+
+static void enroll_free(struct node_enroll *e)
+{
+    if (e == NULL)
+        return;
+    http_client_free(e->client);
+    tls_ctx_unref(e->tls);
+    buf_done(&e->token_text);
+    buf_done(&e->key);
+    buf_done(&e->public_key);
+    buf_done(&e->body);
+    mem_wipe(&e->token, sizeof e->token);
+    mem_free(e);
+}
+
+static void on_stopped(void *ctx)
+{
+    struct node *n = ctx;
+    enroll_free(n->enroll);
+    n->enroll = NULL;
+    loop_stop(n->env);
+}
+
+void node_enroll_stop(struct node *n)
+{
+    struct node_enroll *e = n->enroll;
+    if (e->closing)
+        return; /* on_done_closed does it */
+    env_timer_stop(n->env, &e->timer);
+    if (e->calling)
+        http_call_cancel(&e->call);
+    http_client_close(e->client, on_stopped, n);
+}
+
+static void on_done_closed(void *ctx)
+{
+    struct node *n = ctx;
+    struct reason reason = {{0}};
+    enroll_free(n->enroll);
+    n->enroll = NULL;
+    enum status st = n->stopping ? ST_OK : node_open(n, &reason);
+    if (st != ST_OK)
+        node_fail(n, &reason, true);
+    if (n->stopping)
+        loop_stop(n->env);
+}
+
+static struct bytes member_text(const struct text_value *v, const char *name)
+{
+    const struct text_value *m = text_get(v, name);
+    return m != NULL && m->kind == TEXT_STRING ? m->text : (struct bytes){0};
+}
+
+/* What a cluster answered must be of the authority we were told of, and for our name and key. */
+static enum status check(struct node_enroll *e, struct bytes ca, struct bytes cert,
+                         struct reason *reason)
+{
+    uint8_t hash[JOIN_HASH_BYTES];
+    char uri[CERT_URI_MAX];
+    struct mesh_identity identity;
+    bool good = cert_fingerprint(ca, hash) == ST_OK &&
+                memcmp(hash, e->token.ca_sha256, sizeof hash) == 0 &&
+                cert_matches(cert, ca, buf_bytes(&e->public_key)) == ST_OK &&
+                cert_uri(cert, uri) == ST_OK && mesh_uri_parse(uri, &identity) == ST_OK &&
+                strcmp(identity.name, e->node->options.name) == 0;
+    if (good)
+        return ST_OK;
+    reason_set(reason, "joining: the certificate that came is not the one asked for");
+    return ST_INVALID;
+}
+
+/* The certificate last: where it lies, everything lies. */
+static enum status keep(struct node_enroll *e, struct reason *reason)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct text_value *answer;
+    const struct node_options *o = &e->node->options;
+    if (text_json_parse(&arena, buf_bytes(&e->call.reply), &answer, NULL) != ST_OK) {
+        reason_set(reason, "joining: what was answered is no JSON");
+        return ST_INVALID;
+    }
+    struct bytes ca = member_text(answer, "ca_certificate");
+    struct bytes cert = member_text(answer, "certificate");
+    TRY(check(e, ca, cert, reason));
+    TRY(node_file_put(o->ca_file, ca, reason));
+    TRY(node_file_put(o->cert_file, cert, reason));
+    trace(TRACE_INFO, "node", "has its certificate for the cluster: %s", o->cert_file);
+    return ST_OK;
+}
+
+static void explain(const struct node_enroll *e, struct reason *reason)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct text_value *answer;
+    if (text_json_parse(&arena, buf_bytes(&e->call.reply), &answer, NULL) != ST_OK)
+        answer = NULL;
+    const struct text_value *errors = text_get(answer, "errors");
+    const struct text_value *first = errors != NULL ? errors->first : NULL;
+    reason_set(reason, "joining: the cluster refuses with %d: %.*s", e->call.status,
+               first != NULL ? (int)MIN(first->text.len, (size_t)160) : 0,
+               first != NULL ? (const char *)first->text.data : "");
+}
+
+static void again(struct node_enroll *e, const char *why)
+{
+    struct node *n = e->node;
+    uint64_t now = env_mono_ms(n->env);
+    if (e->complained_ms == 0 || now - e->complained_ms >= ENROLL_COMPLAIN_MS) {
+        e->complained_ms = now;
+        trace(TRACE_WARN, "node", "waits to join: %s at %s: %s", n->options.founders[e->at].name,
+              n->options.founders[e->at].address, why);
+    }
+    e->at = (e->at + 1) % n->options.n_founders;
+    env_timer_set(n->env, &e->timer, now + ENROLL_AGAIN_MS);
+}
+
+static void on_answer(struct http_call *call, enum status st)
+{
+    struct node_enroll *e = CONTAINER_OF(call, struct node_enroll, call);
+    struct node *n = e->node;
+    struct reason reason = {{0}};
+    e->calling = false;
+    if (n->stopping) {
+        buf_done(&call->reply);
+        return;
+    }
+    if (st != ST_OK) {
+        again(e, call->reason.text[0] != '\0' ? call->reason.text : status_text(st));
+        return;
+    }
+    bool refused = call->status >= 400 && call->status < 500 && call->status != 429;
+    if (call->status == 200)
+        refused = keep(e, &reason) != ST_OK;
+    else
+        explain(e, &reason);
+    bool done = call->status == 200 && !refused;
+    buf_done(&call->reply);
+    if (refused)
+        node_fail(n, &reason, true);
+    if (done) {
+        e->closing = true;
+        http_client_close(e->client, on_done_closed, n);
+    } else if (!refused) {
+        again(e, reason.text);
+    }
+}
+
+static void ask(struct env_timer *timer)
+{
+    struct node_enroll *e = CONTAINER_OF(timer, struct node_enroll, timer);
+    struct http_target target = {.address = e->node->options.founders[e->at].address,
+                                 .tls = e->tls};
+    if (strcmp(e->node->options.founders[e->at].name, e->node->options.name) == 0) {
+        e->at = (e->at + 1) % e->node->options.n_founders;
+        target.address = e->node->options.founders[e->at].address;
+    }
+    e->header = (struct http_header){BYTES("content-type"), BYTES("application/json")};
+    e->call = (struct http_call){.method = METHOD_POST,
+                                 .path = BYTES("/v1/sys/storage/raft/bootstrap/join"),
+                                 .headers = &e->header,
+                                 .n_headers = 1,
+                                 .body = buf_bytes(&e->body),
+                                 .timeout_ms = ENROLL_CALL_MS,
+                                 .reply_bytes_max = ENROLL_REPLY_MAX,
+                                 .done = on_answer};
+    e->calling = true;
+    http_call_send(e->client, &target, &e->call);
+}
+
+/* A key that is there already was made by an earlier start. */
+static enum status make_key(struct node_enroll *e, struct reason *reason)
+{
+    const char *path = e->node->options.key_file;
+    if (node_file_exists(path)) {
+        TRY(tls_pem_read(path, &e->key, reason));
+        enum status st = cert_key_public(buf_bytes(&e->key), &e->public_key);
+        if (st != ST_OK)
+            reason_set(reason, "%s: no unencrypted PEM private key found", path);
+        return st;
+    }
+    TRY(cert_key_make(&e->key, &e->public_key));
+    return node_file_put(path, buf_bytes(&e->key), reason);
+}
+
+static enum status make_body(struct node_enroll *e)
+{
+    struct text_writer w = {.out = &e->body};
+    text_open_object(&w);
+    text_key(&w, "join_token");
+    text_put_bytes(&w, buf_bytes(&e->token_text));
+    text_member_str(&w, "node_id", e->node->options.name);
+    text_key(&w, "public_key");
+    text_put_bytes(&w, buf_bytes(&e->public_key));
+    text_close(&w);
+    return buf_status(&e->body);
+}
+
+static enum status prepare(struct node_enroll *e, struct reason *reason)
+{
+    const struct node_options *o = &e->node->options;
+    struct tls_options tls = {.tls13_only = true,
+                              .ca_sha256 = e->token.ca_sha256,
+                              .alpn = "http/1.1",
+                              .alpn_required = true,
+                              .peer_uri_start = "holdfast://"};
+    TRY(tls_pem_read(o->join_token_file, &e->token_text, reason));
+    if (join_token_parse(buf_bytes(&e->token_text), &e->token) != ST_OK) {
+        reason_set(reason, "%s: not a join token, or mistyped", o->join_token_file);
+        return ST_INVALID;
+    }
+    TRY(make_key(e, reason));
+    TRY(make_body(e));
+    TRY(tls_ctx_new(&tls, &e->tls, reason));
+    return http_client_new(e->node->env, &e->client);
+}
+
+enum status node_enroll_start(struct node *n, bool *ret_enrolls, struct reason *reason)
+{
+    const struct node_options *o = &n->options;
+    *ret_enrolls = false;
+    if (o->join_token_file == NULL || node_file_exists(o->cert_file) || o->n_founders == 0)
+        return ST_OK;
+    if (o->n_founders == 1 && strcmp(o->founders[0].name, o->name) == 0) {
+        reason_set(reason, "join_token_file: the only member is this node itself");
+        return ST_INVALID;
+    }
+    struct node_enroll *e = mem_zalloc(sizeof *e);
+    if (e == NULL)
+        return ST_NOMEM;
+    e->node = n;
+    e->timer.fire = ask;
+    enum status st = prepare(e, reason);
+    if (st != ST_OK) {
+        enroll_free(e);
+        return st;
+    }
+    n->enroll = e;
+    *ret_enrolls = true;
+    trace(TRACE_INFO, "node", "asks the cluster for its certificate, with %s", o->join_token_file);
+    env_timer_set(n->env, &e->timer, 0);
+    return ST_OK;
+}
