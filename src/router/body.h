@@ -9,9 +9,9 @@ enum {
     BODY_FREE_MAX = 64 * 1024,     /* the longest one read for somebody without a token */
 };
 
-/* The data of a request: an empty body is an empty object; a form only where the header says so and
- * the first byte is neither '{' nor '[', because curl names every body a form. Reads and deletions
- * take the query instead, without the parameters that are the router's own.
+/* The data of a request: an empty body is an empty object, and so is null; a form only where the
+ * header says so and the first byte is neither '{' nor '[', because curl names every body a form.
+ * Reads and deletions take the query instead, without the parameters that are the router's own.
  * ST_INVALID with a reason; ST_TOO_BIG; ST_NOMEM. Any thread, the arena being free. */
 NODISCARD enum status body_parse(struct arena *arena, enum http_method method, struct bytes body,
                                  struct bytes content_type, const struct text_value *query,

@@ -171,6 +171,16 @@ static void bad_bodies_are_refused(void **ctx)
     }
 }
 
+static void null_is_a_body_without_data(void **ctx)
+{
+    (void)ctx;
+    static const char *const bodies[] = {"", " null\n", "{}"};
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/add", bodies[i]);
+        assert_int_equal(t->http, 200);
+    }
+}
+
 static void a_form_is_a_form_unless_it_looks_like_json(void **ctx)
 {
     (void)ctx;
@@ -551,6 +561,7 @@ int main(void)
         TEST(another_method_is_405_with_the_ones_allowed),
         TEST(bad_targets_are_refused),
         TEST(bad_bodies_are_refused),
+        TEST(null_is_a_body_without_data),
         TEST(a_form_is_a_form_unless_it_looks_like_json),
         TEST(patch_takes_one_content_type),
         TEST(a_namespace_other_than_root_is_not_found),
