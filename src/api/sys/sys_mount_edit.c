@@ -243,7 +243,7 @@ static enum status tune(struct req *req, bool auth)
     const struct sys_mount_tune *in = req_body(req);
     struct mount mount;
 
-    TRY(sys_mount_named(req, auth, &mount));
+    TRY(sys_mount_tuned(req, auth, &mount, &auth));
     if (!auth && is_fixed(mount.path) && touches_fixed(in))
         return req_fail(req, ST_INVALID, "cannot tune \"%s\"", mount.path);
     if (!auth && in->token_type != NULL)

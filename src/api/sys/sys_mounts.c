@@ -306,7 +306,8 @@ enum status sys_auth_list(struct req *req)
     return list(req, true);
 }
 
-enum status sys_mount_named(struct req *req, bool auth, struct mount *ret_mount)
+/* The mount at what the path names, below `prefix`. */
+static enum status mount_at(struct req *req, const char *prefix, struct mount *ret_mount)
 {
     const char *path = req_param(req, "path");
     struct reason why = {0};
@@ -314,18 +315,31 @@ enum status sys_mount_named(struct req *req, bool auth, struct mount *ret_mount)
     if (st == ST_INVALID)
         return req_fail(req, st, "%s", why.text);
     TRY(st);
-    const char *whole = path;
-    if (auth)
-        whole = arena_format(req->arena, AUTH_PREFIX "%s", path);
+    const char *whole = arena_format(req->arena, "%s%s", prefix, path);
     if (whole == NULL)
         return ST_NOMEM;
-    st = !auth && strncmp(whole, AUTH_PREFIX, strlen(AUTH_PREFIX)) == 0
-             ? ST_NOT_FOUND
-             : mount_get(req->txn, req->ns, whole, ret_mount);
+    st = mount_get(req->txn, req->ns, whole, ret_mount);
     if (st == ST_NOT_FOUND)
-        return req_fail(req, ST_INVALID, "No %s engine mount at %s", auth ? "auth" : "secret",
+        return req_fail(req, ST_INVALID, "No %s engine mount at %s", *prefix ? "auth" : "secret",
                         path);
     return st;
+}
+
+enum status sys_mount_named(struct req *req, bool auth, struct mount *ret_mount)
+{
+    struct mount mount;
+    TRY(mount_at(req, auth ? AUTH_PREFIX : "", &mount));
+    if (!auth && is_auth(&mount))
+        return req_fail(req, ST_INVALID, "No secret engine mount at %s", mount.path);
+    *ret_mount = mount;
+    return ST_OK;
+}
+
+enum status sys_mount_tuned(struct req *req, bool auth, struct mount *ret_mount, bool *ret_auth)
+{
+    TRY(mount_at(req, auth ? AUTH_PREFIX : "", ret_mount));
+    *ret_auth = is_auth(ret_mount);
+    return ST_OK;
 }
 
 static enum status read_one(struct req *req, bool auth)
@@ -350,7 +364,7 @@ enum status sys_auth_read(struct req *req)
 static enum status read_tune(struct req *req, bool auth)
 {
     struct mount mount;
-    TRY(sys_mount_named(req, auth, &mount));
+    TRY(sys_mount_tuned(req, auth, &mount, &auth));
     struct tuned out = {.config = config_of(&mount), .description = mount.description};
     if (out.config.default_lease_ttl == 0)
         out.config.default_lease_ttl = SYS_TTL_S;

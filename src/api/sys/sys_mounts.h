@@ -53,6 +53,11 @@ NODISCARD enum status sys_auth_tune_read(struct req *req);
  * the request's error: there is none. */
 NODISCARD enum status sys_mount_named(struct req *req, bool auth, struct mount *ret_mount);
 
+/* The same for a tune, and whether it is an auth method: clients also tune those as a mount at
+ * auth/NAME. */
+NODISCARD enum status sys_mount_tuned(struct req *req, bool auth, struct mount *ret_mount,
+                                      bool *ret_auth);
+
 /* sys_mount_edit.c */
 NODISCARD enum status sys_mount_create(struct req *req);
 NODISCARD enum status sys_mount_delete(struct req *req);
