@@ -1,8 +1,8 @@
 /* The command line: a client of the HTTP API. Blocking, a few requests a command.
  *
  * Exit codes, as users of the upstream tools know them: 0 done, 1 the command was given wrongly or
- * could not be sent, 2 the server refused, found nothing or was not reached (and, for status, a
- * sealed node; for operator init -status, a cluster that is not initialised).
+ * a file, field or terminal failed it, 2 the server refused, found nothing or was not reached (and,
+ * for status, a sealed node; for operator init -status, a cluster that is not initialised).
  *
  * One table of commands is the only place that knows their names, arguments and flags. What runs,
  * help and completion are made from it. Secrets that were given as arguments, flags or files are

@@ -61,9 +61,15 @@ static void print_words(const struct cli *cli, const char *group)
 }
 
 /* Arguments that are a choice of words, "bash|zsh|fish". */
+static bool is_choice(const struct cli_command *c)
+{
+    return strchr(c->args, '|') != NULL &&
+           strpbrk(c->args, " -[ABCDEFGHIJKLMNOPQRSTUVWXYZ") == NULL;
+}
+
 static void print_choice(const struct cli_command *c)
 {
-    if (strchr(c->args, '|') == NULL || strpbrk(c->args, " -[ABCDEFGHIJKLMNOPQRSTUVWXYZ") != NULL)
+    if (!is_choice(c))
         return;
     for (const char *at = c->args; *at != '\0'; at++)
         (void)putchar(*at == '|' ? ' ' : *at); /* checked when all is flushed */
@@ -187,7 +193,7 @@ static void fish(const struct cli *cli, const struct groups *g)
         fish_flags(c->name, c->flags, c->n_flags);
         if (c->run != NULL)
             fish_flags(c->name, cli_common_flags, cli_n_common_flags);
-        if (strchr(c->args, '|') != NULL) {
+        if (is_choice(c)) {
             printf("complete -c holdfast -n \"__holdfast_is '%s'\" -a '", c->name);
             print_choice(c);
             printf("'\n");

@@ -19,7 +19,7 @@ static bool read_stream(FILE *file, struct buf *b)
     return ferror(file) == 0;
 }
 
-bool cli_slurp(struct cli *cli, const char *name, struct bytes *ret_text)
+bool cli_slurp(struct cli *cli, const char *name, const char *what, struct bytes *ret_text)
 {
     CLEANUP(buf_done) struct buf b = {0};
     bool input = strcmp(name, "-") == 0;
@@ -29,7 +29,7 @@ bool cli_slurp(struct cli *cli, const char *name, struct bytes *ret_text)
     }
     FILE *file = input ? stdin : fopen(name, "rbe");
     if (file == NULL) {
-        cli_complain("%s: %s", name, strerror(errno));
+        cli_complain("%s: the file cannot be read: %s", what, strerror(errno));
         return false;
     }
     bool whole = read_stream(file, &b);
@@ -39,7 +39,7 @@ bool cli_slurp(struct cli *cli, const char *name, struct bytes *ret_text)
         (void)fclose(file); /* it was only read */
     uint8_t *copy = whole ? arena_dup(&cli->arena, buf_bytes(&b)) : NULL;
     if (copy == NULL) {
-        cli_complain("%s cannot be read whole", input ? "standard input" : name);
+        cli_complain("%s cannot be read whole", input ? "standard input" : what);
         return false;
     }
     *ret_text = bytes_of(copy, b.len);
@@ -86,15 +86,15 @@ static bool add_member(struct cli *cli, struct text_value *object, struct bytes 
 }
 
 /* "@file" or "-": a JSON object, whose members are merged. */
-static bool merge_json(struct cli *cli, const char *word, struct text_value *object)
+static bool merge_json(struct cli *cli, const char *word, const char *what,
+                       struct text_value *object)
 {
     const struct text_value *v = NULL;
     struct bytes text;
-    const char *name = word[0] == '@' ? word + 1 : word;
-    if (!cli_slurp(cli, name, &text))
+    if (!cli_slurp(cli, word[0] == '@' ? word + 1 : word, what, &text))
         return false;
     if (text_json_parse(&cli->arena, text, &v, NULL) != ST_OK || v->kind != TEXT_OBJECT) {
-        cli_complain("%s is not a JSON object", word[0] == '@' ? name : "standard input");
+        cli_complain("%s is not a JSON object", what);
         return false;
     }
     if (object->first == NULL) {
@@ -108,13 +108,13 @@ static bool merge_json(struct cli *cli, const char *word, struct text_value *obj
 }
 
 /* What stands behind "key=". */
-static bool pair_value(struct cli *cli, const char *value, struct text_value *ret)
+static bool pair_value(struct cli *cli, const char *value, const char *what, struct text_value *ret)
 {
     *ret = (struct text_value){.kind = TEXT_STRING};
     if (value[0] == '@')
-        return cli_slurp(cli, value + 1, &ret->text);
+        return cli_slurp(cli, value + 1, what, &ret->text);
     if (strcmp(value, "-") == 0)
-        return cli_slurp(cli, value, &ret->text);
+        return cli_slurp(cli, value, what, &ret->text);
     ret->text = bytes_str(value[0] == '\\' && value[1] == '@' ? value + 1 : value);
     return true;
 }
@@ -124,17 +124,19 @@ const struct text_value *cli_data(struct cli *cli, unsigned first)
     struct text_value *object = text_value_new(&cli->arena, NULL, TEXT_OBJECT, (struct bytes){0});
     for (unsigned i = first; object != NULL && i < cli->n_args; i++) {
         const char *word = cli->args[i], *eq = strchr(word, '=');
+        char what[32];
         struct text_value value;
+        (void)snprintf(what, sizeof what, "argument %u", i + 1); /* fits */
         if (word[0] == '@' || strcmp(word, "-") == 0) {
-            if (!merge_json(cli, word, object))
+            if (!merge_json(cli, word, what, object))
                 return NULL;
             continue;
         }
         if (eq == NULL || eq == word) {
-            cli_complain("argument %u is not KEY=VALUE", i + 1);
+            cli_complain("%s is not KEY=VALUE", what);
             return NULL;
         }
-        if (!pair_value(cli, eq + 1, &value) ||
+        if (!pair_value(cli, eq + 1, what, &value) ||
             !add_member(cli, object, bytes_of(word, (size_t)(eq - word)), &value))
             return NULL;
     }

@@ -1,5 +1,5 @@
-/* The command line taken apart. A message names the flag, never what was given to it: it may be a
- * secret in the wrong place. */
+/* The command line taken apart. A message names a known flag or the place of a word, never what was
+ * given: it may be a secret in the wrong place. */
 #include "cli/client.h"
 #include "text/duration.h"
 
@@ -12,7 +12,7 @@ const struct cli_flag cli_common_flags[] = {
     {"ca-cert", CLI_FILE, "PEM file of whom to trust (HOLDFAST_CACERT)"},
     {"tls-skip-verify", CLI_BOOL, "do not verify the server (HOLDFAST_SKIP_VERIFY)"},
     {"namespace", CLI_TEXT, "namespace of the request (HOLDFAST_NAMESPACE)"},
-    {"header", CLI_PAIRS, "NAME=VALUE, one more header of the request"},
+    {"header", CLI_PAIRS, "one more header of the request"},
     {"format", CLI_TEXT, "table or json (HOLDFAST_FORMAT)"},
 };
 const unsigned cli_n_common_flags = ARRAY_LEN(cli_common_flags);
@@ -66,9 +66,9 @@ static bool value_good(const struct cli_flag *flag, const char *value)
     return true;
 }
 
-static bool refuse(const char *name, size_t len, const char *why)
+static bool refuse(const struct cli_flag *flag, const char *why)
 {
-    cli_complain("flag -%.*s %s", (int)MIN(len, (size_t)64), name, why);
+    cli_complain("flag -%s %s", flag->name, why);
     return false;
 }
 
@@ -83,8 +83,11 @@ static bool take_flag(struct cli *cli, int argc, char **argv, int *at)
     const struct cli_flag *flag = find_flag(c->flags, c->n_flags, word);
     if (flag == NULL)
         flag = find_flag(cli_common_flags, cli_n_common_flags, word);
-    if (flag == NULL)
-        return refuse(name, len, "is not one of this command");
+    if (flag == NULL) {
+        cli_complain("word %d behind \"%s\" is not a flag of this command; see -help", *at + 1,
+                     c->name);
+        return false;
+    }
     if (name[len] == '=')
         value = name + len + 1;
     else if (flag->kind == CLI_BOOL)
@@ -92,14 +95,13 @@ static bool take_flag(struct cli *cli, int argc, char **argv, int *at)
     else if (*at + 1 < argc)
         value = argv[++*at];
     if (value == NULL)
-        return refuse(name, len, "needs a value");
+        return refuse(flag, "needs a value");
     if (!value_good(flag, value))
-        return refuse(name, len,
-                      flag->kind == CLI_BOOL  ? "is true or false"
-                      : flag->kind == CLI_INT ? "needs a whole number, 0 or more"
-                                              : "needs NAME=VALUE");
+        return refuse(flag, flag->kind == CLI_BOOL  ? "is true or false"
+                            : flag->kind == CLI_INT ? "needs a whole number, 0 or more"
+                                                    : "needs NAME=VALUE");
     if (cli->n_given == CLI_FLAGS_MAX)
-        return refuse(name, len, "is one flag too many");
+        return refuse(flag, "is one flag too many");
     cli->given[cli->n_given].flag = flag;
     cli->given[cli->n_given++].value = value;
     return true;

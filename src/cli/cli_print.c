@@ -65,32 +65,33 @@ static void format(struct buf *b, const struct text_value *v, unsigned depth)
     buf_add_str(b, object ? "}" : "]");
 }
 
-static void write_out(struct bytes text)
+static void write_out(FILE *to, struct bytes text)
 {
-    if (text.len != 0 && fwrite(text.data, 1, text.len, stdout) != text.len)
+    if (text.len != 0 && fwrite(text.data, 1, text.len, to) != text.len && to == stdout)
         cli_complain("standard output cannot be written");
+}
+
+void cli_put(FILE *to, struct bytes text)
+{
+    size_t from = 0;
+    bool terminal = isatty(fileno(to)) == 1;
+    for (size_t i = 0; terminal && i < text.len; i++) {
+        uint8_t c = text.data[i];
+        if ((c >= ' ' && c != 0x7F) || c == '\n' || c == '\t')
+            continue;
+        write_out(to, bytes_of(text.data + from, i - from));
+        (void)fprintf(to, "\\x%02x", c); /* as much as the terminal takes */
+        from = i + 1;
+    }
+    write_out(to, bytes_from(text, from));
 }
 
 static void print(const struct buf *b)
 {
-    if (buf_status(b) != ST_OK) {
+    if (buf_status(b) != ST_OK)
         cli_complain("%s", status_text(ST_NOMEM));
-        return;
-    }
-    if (isatty(STDOUT_FILENO) != 1) {
-        write_out(buf_bytes(b));
-        return;
-    }
-    size_t from = 0;
-    for (size_t i = 0; i < b->len; i++) {
-        uint8_t c = b->data[i];
-        if ((c >= ' ' && c != 0x7F) || c == '\n' || c == '\t')
-            continue;
-        write_out(bytes_of(b->data + from, i - from));
-        (void)printf("\\x%02x", c); /* as much as the terminal takes */
-        from = i + 1;
-    }
-    write_out(bytes_of(b->data + from, b->len - from));
+    else
+        cli_put(stdout, buf_bytes(b));
 }
 
 void cli_print_json(const struct text_value *v)
@@ -237,16 +238,19 @@ void cli_print_errors(struct cli *cli, const char *method, const char *path,
                       const struct cli_reply *reply)
 {
     const struct text_value *body = NULL, *errors = NULL;
-    (void)fprintf(stderr, "Error making API request.\n\nURL: %s %s%s\nCode: %d. Errors:\n\n",
-                  method, cli->address, path, reply->status); /* standard error is all there is */
+    (void)fprintf(stderr, "Error making API request.\n\nURL: %s %s%.*s\nCode: %d. Errors:\n\n",
+                  method, cli->address, (int)strcspn(path, "?"), path,
+                  reply->status); /* standard error is all there is */
     if (text_json_parse(&cli->arena, reply->body, &body, NULL) == ST_OK)
         errors = text_get(body, "errors");
     if (errors == NULL || errors->kind != TEXT_LIST)
         return;
     TEXT_FOR (item, errors)
-        if (item->kind == TEXT_STRING)
-            (void)fprintf(stderr, "* %.*s\n", (int)item->text.len,
-                          (const char *)item->text.data); /* as above */
+        if (item->kind == TEXT_STRING) {
+            (void)fputs("* ", stderr); /* as above */
+            cli_put(stderr, item->text);
+            (void)fputc('\n', stderr); /* as above */
+        }
 }
 
 void cli_add(struct cli *cli, struct text_value *to, const char *name, const struct text_value *v)
@@ -365,9 +369,11 @@ void cli_print_warnings(const struct text_value *body)
     const struct text_value *warnings = text_get(body, "warnings");
     if (warnings == NULL || warnings->kind != TEXT_LIST)
         return;
-    TEXT_FOR (item, warnings)
-        (void)fprintf(stderr, "WARNING! %.*s\n", (int)item->text.len,
-                      (const char *)item->text.data); /* standard error is all there is */
+    TEXT_FOR (item, warnings) {
+        (void)fputs("WARNING! ", stderr); /* standard error is all there is */
+        cli_put(stderr, item->text);
+        (void)fputc('\n', stderr); /* as above */
+    }
 }
 
 int cli_show(struct cli *cli, const struct cli_reply *reply)

@@ -27,12 +27,18 @@ int cli_ask(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_
     }
     enum status st = cli_send(cli, call, ret_reply, &reason);
     if (st != ST_OK) {
-        cli_complain("%s %s%s: %s", call->method, cli->address, call->path,
-                     reason.text[0] != '\0' ? reason.text : status_text(st));
+        cli_complain("%s %s%.*s: %s", call->method, cli->address, (int)strcspn(call->path, "?"),
+                     call->path, reason.text[0] != '\0' ? reason.text : status_text(st));
         ret_reply->status = 0;
         return CLI_REMOTE_ERROR;
     }
     return ret_reply->status >= 200 && ret_reply->status < 300 ? CLI_OK : CLI_REMOTE_ERROR;
+}
+
+int cli_unexpected(void)
+{
+    cli_complain("the answer lacks what was asked for");
+    return CLI_REMOTE_ERROR;
 }
 
 int cli_refused(struct cli *cli, const struct cli_call *call, const struct cli_reply *reply)

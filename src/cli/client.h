@@ -96,6 +96,7 @@ int cli_do(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_r
 /* The same with "/v1/" PATH and the text of a body, NULL for none. */
 int cli_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
              struct cli_reply *ret_reply);
+int cli_unexpected(void); /* says that the answer lacks something; CLI_REMOTE_ERROR */
 int cli_refused(struct cli *cli, const struct cli_call *call, const struct cli_reply *reply);
 /* The answer as JSON; NULL with a message. */
 const struct text_value *cli_parse_reply(struct cli *cli, const struct cli_reply *reply);
@@ -105,8 +106,9 @@ int cli_fetch(struct cli *cli, const char *path, const char *query, struct cli_r
 
 /* cli_data.c */
 
-/* All of a file, "-" being standard input. False with a message. */
-bool cli_slurp(struct cli *cli, const char *name, struct bytes *ret_text);
+/* All of a file, "-" being standard input. False with a message, which calls it `what`: a name that
+ * stood behind '@' may be a secret that begins so. */
+bool cli_slurp(struct cli *cli, const char *name, const char *what, struct bytes *ret_text);
 /* args[first..] as an object: "key=value", "key=@file", "key=-", "@file" and "-" being JSON objects
  * to be merged; a repeated key makes a list; "\@" stands for a leading "@". NULL with a message. */
 const struct text_value *cli_data(struct cli *cli, unsigned first);
@@ -127,6 +129,8 @@ char *cli_trim_path(struct cli *cli, const char *path);
 
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage_error(const struct cli *cli, const char *why);
+/* Text from elsewhere; on a terminal without its control characters. */
+void cli_put(FILE *to, struct bytes text);
 void cli_print_json(const struct text_value *v); /* indented, then a newline */
 /* "Key  Value" in columns, members in the order given; nested values as JSON. */
 void cli_print_table(const struct text_value *object);

@@ -62,7 +62,7 @@ int cmd_kv_get(struct cli *cli)
         return cli_show(cli, &reply);
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
     if (data == NULL)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     if (cli->field != NULL)
         return show_field(cli, data, path);
     print_path("Secret Path", path);
@@ -82,7 +82,7 @@ static int show_written(struct cli *cli, const char *path, const struct cli_repl
         return cli_show(cli, reply);
     const struct text_value *data = text_get(cli_parse_reply(cli, reply), "data");
     if (data == NULL)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     print_path("Secret Path", path);
     cli_print_title("Metadata");
     cli_print_table(data);
@@ -323,7 +323,7 @@ int cmd_kv_list(struct cli *cli)
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
     const struct text_value *keys = text_get(data, "keys");
     if (keys == NULL)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     cli_print_keys(cli, keys);
     return CLI_OK;
 }

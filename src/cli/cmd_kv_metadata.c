@@ -53,7 +53,7 @@ int cmd_kv_metadata_get(struct cli *cli)
         return cli_show(cli, &reply);
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
     if (data == NULL)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     cli_print_title("Metadata Path");
     printf("%s\n\n", path);
     show_metadata(cli, data);

@@ -66,7 +66,7 @@ static int with_token(struct cli *cli)
     if (code != CLI_OK)
         return code;
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
-    return data != NULL ? finish(cli, token, data, true) : CLI_REMOTE_ERROR;
+    return data != NULL ? finish(cli, token, data, true) : cli_unexpected();
 }
 
 /* What was given, and for a user's password what is typed. */

@@ -212,7 +212,7 @@ int cmd_init(struct cli *cli)
     const struct text_value *answer = cli_parse_reply(cli, &reply);
     const struct text_value *token = text_get(answer, "root_token");
     if (token == NULL)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     if (cli->json)
         print_init_json(cli, answer);
     else
@@ -243,7 +243,7 @@ int cmd_unseal(struct cli *cli)
     const struct text_value *answer = cli_parse_reply(cli, &reply);
     struct text_value *table = cli_object(cli, NULL);
     if (answer == NULL || table == NULL)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     if (cli->json) {
         cli_print_json(answer);
         return CLI_OK;
@@ -286,7 +286,7 @@ int cmd_key_status(struct cli *cli)
     const struct text_value *body = cli_parse_reply(cli, &reply), *data = text_get(body, "data");
     struct text_value *table = cli_object(cli, NULL);
     if (body == NULL || table == NULL)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     if (data == NULL)
         data = body;
     if (cli->json) {
@@ -328,7 +328,7 @@ int cmd_members(struct cli *cli)
     const struct text_value *nodes = text_get(text_get(body, "data"), "nodes");
     struct text_value *grid = text_value_new(&cli->arena, NULL, TEXT_LIST, (struct bytes){0});
     if (nodes == NULL || nodes->kind != TEXT_LIST || grid == NULL)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     if (cli->json) {
         cli_print_json(text_get(body, "data"));
         return CLI_OK;

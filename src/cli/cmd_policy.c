@@ -25,7 +25,7 @@ int cmd_policy_list(struct cli *cli)
     const struct text_value *body = cli_parse_reply(cli, &reply);
     const struct text_value *keys = text_get(text_get(body, "data"), "keys");
     if (keys == NULL || keys->kind != TEXT_LIST)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     if (cli->json) {
         cli_print_json(keys);
         return CLI_OK;
@@ -51,7 +51,7 @@ int cmd_policy_read(struct cli *cli)
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
     const struct text_value *text = text_get(data, "policy");
     if (text == NULL || text->kind != TEXT_STRING)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     if (cli->json) {
         struct text_value *out = cli_object(cli, NULL);
         cli_add(cli, out, "policy", text);
@@ -68,7 +68,7 @@ int cmd_policy_write(struct cli *cli)
     struct cli_reply reply = {0};
     struct bytes text;
     char *path = policy_path(cli);
-    if (path == NULL || !cli_slurp(cli, cli->args[1], &text))
+    if (path == NULL || !cli_slurp(cli, cli->args[1], cli->args[1], &text))
         return CLI_LOCAL_ERROR;
     text_open_object(&w);
     text_key(&w, "policy");
@@ -104,7 +104,7 @@ int cmd_policy_fmt(struct cli *cli)
         cli_complain("%s: %s", path, strerror(errno));
         return CLI_LOCAL_ERROR;
     }
-    if (!cli_slurp(cli, whole, &text))
+    if (!cli_slurp(cli, whole, path, &text))
         return CLI_LOCAL_ERROR;
     enum status st = policy_format(&cli->arena, text, &out, &reason);
     if (st != ST_OK) {

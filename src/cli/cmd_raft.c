@@ -18,7 +18,7 @@ int cmd_raft_list_peers(struct cli *cli)
         text_get(text_get(text_get(body, "data"), "config"), "servers");
     struct text_value *grid = text_value_new(&cli->arena, NULL, TEXT_LIST, (struct bytes){0});
     if (servers == NULL || servers->kind != TEXT_LIST || grid == NULL)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     if (cli->json) {
         cli_print_json(body);
         return CLI_OK;
@@ -44,7 +44,8 @@ static bool put_material(struct cli *cli, struct text_writer *w, const char *fla
     if (value == NULL)
         return true;
     if (value[0] == '@' || strcmp(value, "-") == 0) {
-        if (!cli_slurp(cli, value[0] == '@' ? value + 1 : value, &text))
+        char *what = arena_format(&cli->arena, "flag -%s", flag);
+        if (what == NULL || !cli_slurp(cli, value[0] == '@' ? value + 1 : value, what, &text))
             return false;
         while (text.len != 0 &&
                (text.data[text.len - 1] == '\n' || text.data[text.len - 1] == '\r'))

@@ -33,7 +33,7 @@ int cmd_secrets_list(struct cli *cli)
     struct text_value *grid = text_value_new(&cli->arena, NULL, TEXT_LIST, (struct bytes){0});
     static const struct text_value none = {.kind = TEXT_NULL};
     if (data == NULL || data->kind != TEXT_OBJECT || grid == NULL)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     if (cli->json) {
         cli_print_json(data);
         return CLI_OK;
@@ -165,7 +165,7 @@ static int await_move(struct cli *cli, const char *id)
         const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
         const struct text_value *status = text_get(text_get(data, "migration_info"), "status");
         if (status == NULL)
-            return CLI_REMOTE_ERROR;
+            return cli_unexpected();
         if (text_is(status->text, "success"))
             return CLI_OK;
         if (!text_is(status->text, "in-progress")) {
@@ -196,7 +196,7 @@ int cmd_secrets_move(struct cli *cli)
     const struct text_value *answer = cli_parse_reply(cli, &reply);
     const struct text_value *id = text_get(text_get(answer, "data"), "migration_id");
     if (id == NULL || id->kind != TEXT_STRING)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     code = await_move(cli, (const char *)id->text.data);
     if (code == CLI_OK && !cli->json)
         printf("Success! Finished moving secrets engine %s/ to %s/, with migration ID %.*s\n", from,

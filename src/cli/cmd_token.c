@@ -185,7 +185,7 @@ int cmd_token_capabilities(struct cli *cli)
     if (list == NULL)
         list = text_get(answer, "capabilities");
     if (list == NULL || list->kind != TEXT_LIST)
-        return CLI_REMOTE_ERROR;
+        return cli_unexpected();
     if (cli->json) {
         cli_print_json(list);
         return CLI_OK;

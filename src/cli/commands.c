@@ -314,7 +314,7 @@ const struct cli_command cli_commands[] = {
      .run = cmd_init,
      .help = "Initialise a new cluster; prints keys and root token, once."},
     {.name = "operator unseal",
-     ARGS("[-]", 0, 1),
+     ARGS("[KEY | -]", 0, 1),
      FLAGS(unseal_flags),
      .run = cmd_unseal,
      .help = "Give one key of a sealed node; it is typed, or read from standard input."},

@@ -324,6 +324,10 @@ def test_what_may_be_a_secret_is_never_repeated(cli):
         (["operator", "unseal", SECRET, "more"], 1), ([SECRET], 1), (["kv", SECRET], 1),
         (["read", f"-format={SECRET}", "x"], 1), (["kv", "put", f"-cas={SECRET}", "x", "a=1"], 1),
         (["read", f"-header={SECRET}", "x"], 1), (["token", "create", "x", SECRET], 1),
+        (["kv", "put", "secret/x", "-" + SECRET], 1), (["-" + SECRET], 1),
+        (["kv", "put", "secret/x", "password=@" + SECRET], 1),
+        (["kv", "put", "secret/x", "@" + SECRET], 1),
+        (["read", "sys/none", "password=" + SECRET], 2),
         (["read", "-header=A=b\r\nC: d", "x"], 2),
     ):
         done = cli(*args, stdin=SECRET, code=code)

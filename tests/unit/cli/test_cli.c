@@ -24,6 +24,11 @@ static const struct {
     {"/v1/sys/internal/ui/mounts/v1/a", 200, "{\"data\":{\"path\":\"v1/\",\"options\":null}}"},
     {"/v1/sys/internal/ui/mounts/old/a", 404, "{\"errors\":[]}"},
     {"/v1/sys/internal/ui/mounts/hidden/a", 403, "{\"errors\":[\"denied\"]}"},
+    {"/v1/sys/storage/raft/snapshot", 200, "an archive"},
+    {"/v1/sys/ha-status", 200,
+     "{\"data\":{\"nodes\":[{\"hostname\":\"a\",\"api_address\":\"https://"
+     "a\",\"active_node\":true},"
+     "{\"hostname\":\"bcd\",\"api_address\":\"https://b\",\"active_node\":false}]}}"},
     {"/v1/wrapped", 200, "{\"data\":null,\"wrap_info\":{\"token\":\"hvs.w\",\"ttl\":60}}"},
     {"/v1/gone", 404, "{\"data\":{\"data\":null,\"metadata\":{\"version\":3}}}"},
     {"/v1/hint", 404, "{\"data\":null,\"warnings\":[\"try elsewhere\"]}"},
@@ -373,6 +378,51 @@ static void the_token_of_the_file_is_used_and_not_that_of_a_folder(void **ctx)
     free(before);
 }
 
+static void a_snapshot_is_saved_whole_or_not_at_all_and_sent_as_it_is(void **ctx)
+{
+    (void)ctx;
+    char folder[] = "/tmp/holdfast-snap-XXXXXX", file[64], text[32] = "";
+    struct stat info;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(file, sizeof file, "%s/s", folder);
+    assert_int_equal(RUN("operator raft snapshot save", file), 0);
+    FILE *f = fopen(file, "rb");
+    assert_non_null(f);
+    assert_int_equal(fread(text, 1, sizeof text, f), 10);
+    assert_string_equal(text, "an archive");
+    assert_int_equal(fstat(fileno(f), &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(RUN("operator raft snapshot restore", file), 0);
+    assert_string_equal(asked, "POST /v1/sys/storage/raft/snapshot [secret-token] an archive");
+    assert_int_equal(RUN("operator raft snapshot restore", "-force", file), 0);
+    assert_string_equal(asked,
+                        "POST /v1/sys/storage/raft/snapshot-force [secret-token] an archive");
+    assert_int_equal(RUN("operator raft snapshot restore", folder), 2);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(RUN("operator raft snapshot restore", file), 1);
+    assert_int_equal(RUN("operator raft snapshot save", "-address=http://127.0.0.1:1", file), 2);
+    assert_int_equal(rmdir(folder), 0); /* nothing half is left */
+    assert_int_equal(RUN("operator raft snapshot save", file), 1);
+}
+
+static void members_are_listed_and_let_in(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(run("operator members", 0, NULL), 0);
+    assert_non_null(strstr(out, "Host Name    API Address    Cluster Address"));
+    assert_non_null(strstr(out, "bcd          https://b      n/a "));
+    assert_int_equal(RUN("operator raft join-token", "-ttl=5m", "node4"), 2);
+    assert_string_equal(asked, "PUT /v1/sys/storage/raft/join-token [secret-token] "
+                               "{\"ttl\":\"5m\",\"node_id\":\"node4\"}");
+    assert_int_equal(RUN("operator raft join", "-join-token=hfj1-x", "https://a:1"), 0);
+    assert_string_equal(asked, "PUT /v1/sys/storage/raft/join [secret-token] "
+                               "{\"leader_api_addr\":\"https://a:1\",\"join_token\":\"hfj1-x\"}");
+    assert_int_equal(RUN("operator raft readmit", "node4"), 0);
+    assert_string_equal(
+        asked, "PUT /v1/sys/storage/raft/readmit [secret-token] {\"server_id\":\"node4\"}");
+}
+
 static void running_out_of_memory_is_an_error_and_no_more(void **ctx)
 {
     (void)ctx;
@@ -411,6 +461,8 @@ int main(void)
         TEST(a_404_with_data_is_a_result_and_hints_are_said),
         TEST(mistakes_are_named_by_their_place),
         TEST(the_token_of_the_file_is_used_and_not_that_of_a_folder),
+        TEST(a_snapshot_is_saved_whole_or_not_at_all_and_sent_as_it_is),
+        TEST(members_are_listed_and_let_in),
         TEST(running_out_of_memory_is_an_error_and_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
