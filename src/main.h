@@ -85,7 +85,8 @@ struct server {
     struct env_task ready_task;
     struct watchdog watchdog;
     bool serving;
-    _Atomic bool stopping; /* set by the main thread, heeded by the node's too */
+    struct env_timer leave_timer; /* from the signal to the end of serving */
+    _Atomic bool stopping;        /* set by the main thread, heeded by the node's too */
 };
 
 /* main_server.c */

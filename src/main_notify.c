@@ -104,7 +104,7 @@ static void ask_threads(struct server *s)
 static void on_round(struct env_timer *timer)
 {
     struct server *s = CONTAINER_OF(timer, struct server, watchdog.timer);
-    ASSERT(s->watchdog.period_ms > 0 && !s->stopping);
+    ASSERT(s->watchdog.period_ms > 0 && !s->host.leaving);
     if (s->watchdog.unanswered == 0) {
         tell("WATCHDOG=1");
         ask_threads(s);

@@ -126,6 +126,15 @@ static void on_ready(void *ctx)
     env_post(s->env, &s->ready_task);
 }
 
+static void stop_serving(struct env_timer *timer)
+{
+    struct server *s = CONTAINER_OF(timer, struct server, leave_timer);
+    ASSERT(s->host.leaving);
+    env_timer_stop(s->env, timer);
+    s->stopping = true;
+    loop_stop(s->env);
+}
+
 static void on_signal(uv_signal_t *signal, int number)
 {
     struct server *s = signal->data;
@@ -134,10 +143,19 @@ static void on_signal(uv_signal_t *signal, int number)
             notify_reload(s);
         return;
     }
+    if (s->host.leaving) { /* a second one ends the wait */
+        stop_serving(&s->leave_timer);
+        return;
+    }
     trace_end(TRACE_INFO, "main", "signal %d: stopping", number);
-    s->stopping = true;
+    s->host.leaving = true;
     notify_stopping(s);
-    loop_stop(s->env);
+    uint64_t delay_ms = (uint64_t)s->config->drain_delay_s * 1000;
+    s->leave_timer = (struct env_timer){.fire = stop_serving};
+    if (delay_ms > 0)
+        env_timer_set(s->env, &s->leave_timer, env_mono_ms(s->env) + delay_ms);
+    else
+        stop_serving(&s->leave_timer);
 }
 
 static enum seal_type seal_type_of(const struct config *c)

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { NODE_NAME_MAX = 63, CONFIG_BYTES_MAX = 1 << 20 };
+enum { NODE_NAME_MAX = 63, CONFIG_BYTES_MAX = 1 << 20, DRAIN_DELAY_MAX_S = 3600 };
 
 static const struct field root_fields[] = {
     FIELD(struct config, node_name, STRING, .required = true,
@@ -19,6 +19,9 @@ static const struct field root_fields[] = {
           .help = "debug, info, warn, error or off."),
     FIELD(struct config, workers, INT, .preset = "0",
           .help = "Threads that serve requests; 0 means one a processor."),
+    FIELD(struct config, drain_delay_s, DURATION, .preset = "0s",
+          .help =
+              "From SIGTERM on, serve for so long with a health of 503, so that balancers see."),
     FIELD(struct config, segment_bytes, SIZE, .help = "Size of a file of the log."),
     FIELD(struct config, snapshot_log_bytes, SIZE,
           .help = "A snapshot is taken when the log is longer than this."),
@@ -429,6 +432,9 @@ static enum status check_root(struct loader *l, const struct text_value *root)
                       "log_level: debug, info, warn, error or off is expected");
     if (config->workers < 0 || config->workers > 256)
         return refuse(l, text_get(root, "workers")->line, "workers: 0 to 256 is expected");
+    if (config->drain_delay_s > DRAIN_DELAY_MAX_S)
+        return refuse(l, text_get(root, "drain_delay_s")->line,
+                      "drain_delay_s: at most %d seconds are expected", DRAIN_DELAY_MAX_S);
     if (config->data_dir[0] == '\0')
         return refuse(l, text_get(root, "data_dir")->line, "data_dir: is empty");
     if (config->n_listeners == 0)

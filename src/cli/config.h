@@ -51,6 +51,7 @@ struct config {
                              is given */
     const char *reported_version; /* NULL: our own */
     int64_t workers;              /* 0: one a processor */
+    int64_t drain_delay_s;        /* from SIGTERM to the end of serving; health says 503 meanwhile */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes; /* 0: defaults */
     bool default_kv, performance_standby;
     struct config_cluster cluster;

@@ -87,6 +87,7 @@ struct router_host {
     const struct metrics *metrics;
     const char *version; /* reported to clients */
     bool default_kv;
+    _Atomic bool leaving; /* ends soon: health tells balancers to go elsewhere; any thread */
 };
 
 struct router_options {

@@ -34,6 +34,10 @@ static enum status read_flag(struct req *req, const char *name, bool *flag)
     return ST_OK;
 }
 
+/* No query changes it: who asks to be told of standbys in other words still wants no node that
+ * ends. */
+enum { HEALTH_LEAVING = 503 };
+
 struct health_codes {
     int active, standby, perf_standby, dr_secondary, sealed, uninit, removed;
     bool standby_ok, perf_standby_ok;
@@ -81,7 +85,7 @@ enum status sys_health(struct req *req)
     if (node == NULL)
         return ST_NOMEM;
     TRY(read_codes(req, &codes));
-    req->reply.http = health_code(node, &codes);
+    req->reply.http = req->host->leaving ? HEALTH_LEAVING : health_code(node, &codes);
 
     struct text_writer w = req_reply_begin(req);
     bool open = node->initialized && !node->sealed;

@@ -64,6 +64,7 @@ static void every_field_is_read(void **ctx)
     (void)ctx;
     load(NAMES
          "api_addr = \"https://x\"\nlog_level = \"debug\"\nworkers = 3\n"
+         "drain_delay_s = \"3s\"\n"
          "segment_bytes = \"1MiB\"\nsnapshot_log_bytes = 65536\nstate_bytes_max = \"1GiB\"\n"
          "reserve_bytes = 5\ndefault_kv = false\nperformance_standby = \"false\"\n"
          "compat { reported_version = \"1.15.0\" }\n" LISTENER
@@ -76,6 +77,7 @@ static void every_field_is_read(void **ctx)
          " member \"a\" { address = \"h:2\" }\n}\n");
     assert_string_equal(config.api_addr, "https://x");
     assert_int_equal(config.workers, 3);
+    assert_int_equal(config.drain_delay_s, 3);
     assert_int_equal(config.segment_bytes, 1 << 20);
     assert_int_equal(config.snapshot_log_bytes, 65536);
     assert_int_equal(config.state_bytes_max, 1 << 30);
@@ -145,6 +147,7 @@ static void values_that_cannot_work_are_refused(void **ctx)
         {"node_name = \"a\"\ndata_dir = \"\"\n", "data_dir"},
         {NAMES "log_level = \"loud\"\n", "log_level"},
         {NAMES "workers = -1\n", "workers"},
+        {NAMES "drain_delay_s = \"2h\"\n", "3: drain_delay_s: at most 3600"},
         {NAMES "segment_bytes = \"1.5MiB\"\n", "segment_bytes"},
         {NAMES SEAL, "seal: is repeated"},
         {NAMES CLUSTER, "cluster: is repeated"},
