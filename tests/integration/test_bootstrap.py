@@ -1,0 +1,151 @@
+"""From deploy/tls/bootstrap to a cluster: what is in the archives is all that nodes need."""
+
+import http.client
+import json
+import os
+import ssl
+import subprocess
+import tarfile
+import time
+
+import pytest
+
+from cluster import HOLDFAST, TOP, free_ports
+
+SCRIPT = TOP / "deploy" / "tls" / "bootstrap"
+NAMES = ["node1", "node2", "node3"]
+
+
+def bootstrap(*words, check=True):
+    return subprocess.run(
+        [SCRIPT, *words],
+        env={**os.environ, "HOLDFAST": HOLDFAST},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=check,
+    )
+
+
+class Installed:
+    """A node unpacked below a folder that stands for the root of its machine."""
+
+    def __init__(self, made, root, name, ports):
+        self.name, self.root, self.port = name, root, ports[0]
+        with tarfile.open(made / f"{name}.tar") as archive:
+            self.modes = {m.name: m.mode for m in archive.getmembers()}
+            self.owners = {(m.uid, m.gid) for m in archive.getmembers()}
+            for member in archive.getmembers():
+                member.uid, member.gid = os.getuid(), os.getgid()
+                archive.extract(member, root)
+        self.etc = root / "etc" / "holdfast"
+        self.file = self.etc / "holdfast.hcl"
+        self.process = None
+
+    def move(self, ports_of):
+        """The paths and ports of a test in place of those of a machine."""
+        text = self.file.read_text()
+        text = text.replace("0.0.0.0:8200", f"127.0.0.1:{self.port}")
+        for name, (client, peers) in ports_of.items():
+            text = text.replace(f"127.0.0.{NAMES.index(name) + 1}:8201", f"127.0.0.1:{peers}")
+            text = text.replace(f"127.0.0.{NAMES.index(name) + 1}:8200", f"127.0.0.1:{client}")
+        text = text.replace("/etc/holdfast", str(self.etc))
+        text = text.replace("/run/credentials/holdfast.service", str(self.etc / "credentials"))
+        text = text.replace("/var/lib/holdfast", str(self.root / "data"))
+        text = text.replace('drain_delay_s = "3s"', 'drain_delay_s = "0s"')
+        self.file.write_text(text)
+
+    def start(self):
+        with open(self.root / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                [HOLDFAST, "server", "-config", self.file],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "CREDENTIALS_DIRECTORY": str(self.etc / "credentials")},
+            )
+
+    def call(self, method, path, body, tls):
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=tls)
+        try:
+            connection.request(method, path, body)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def await_health(self, codes, tls, timeout_s=60):
+        deadline, code = time.monotonic() + timeout_s, 0
+        while code not in codes:
+            assert self.process.poll() is None, (self.root / "log").read_text()[-2000:]
+            assert time.monotonic() < deadline, code
+            try:
+                code, _ = self.call("GET", "/v1/sys/health", None, tls)
+            except OSError:
+                time.sleep(0.05)
+
+
+@pytest.mark.parametrize("seal", ["static", "shares"])
+def test_the_archives_make_a_cluster(tmp_path, seal):
+    made, words, wanted = tmp_path / "cluster", [], {}
+    if seal == "shares":
+        words, wanted = ["--shares"], {"secret_shares": 3, "secret_threshold": 2}
+    bootstrap(*words, made, *(f"{n}=127.0.0.{i + 1},balancer.example" for i, n in enumerate(NAMES)))
+    tls = ssl.create_default_context(cafile=made / "tls-ca.pem")
+    ports = free_ports(6)
+    ports_of = {name: ports[2 * i : 2 * i + 2] for i, name in enumerate(NAMES)}
+    nodes = [Installed(made, tmp_path / name, name, ports_of[name]) for name in NAMES]
+    try:
+        for node in nodes:
+            node.move(ports_of)
+            node.start()
+        for node in nodes:
+            node.await_health({501}, tls)
+        status, body = nodes[0].call("PUT", "/v1/sys/init", json.dumps(wanted).encode(), tls)
+        assert status == 200, body
+        shares = len(json.loads(body)["keys"])
+        assert (shares > 0) == (seal == "shares")
+        for node in nodes:
+            node.await_health({503} if seal == "shares" else {200, 473}, tls)
+        for node in nodes:
+            node.process.terminate()
+        for node in nodes:
+            assert node.process.wait(60) == 0
+    finally:
+        for node in nodes:
+            if node.process is not None and node.process.poll() is None:
+                node.process.kill()
+                node.process.wait()
+
+
+def test_keys_are_kept_from_others(tmp_path):
+    made = tmp_path / "cluster"
+    bootstrap(made, "node1=127.0.0.1", "node2=127.0.0.2")
+    assert made.stat().st_mode & 0o077 == 0
+    node = Installed(made, tmp_path / "root", "node1", [0])
+    assert node.owners == {(0, 0)}
+    for name, mode in node.modes.items():
+        if "credentials" in name:
+            assert mode & 0o077 == 0, name
+        if name.endswith(("key.pem", ".hcl")):
+            assert mode & 0o007 == 0, name
+    # No node gets what makes nodes, and what is a node's alone stays nowhere else.
+    assert not [name for name in node.modes if "ca-key" in name]
+    left = sorted(path.name for path in (made / "authority").iterdir())
+    assert left == ["ca-key.pem", "ca.pem", "seal.key", "tls-ca-key.pem", "tls-ca.pem"]
+
+
+def test_mistakes_are_named_and_leave_nothing_behind(tmp_path):
+    made = tmp_path / "cluster"
+    for words, said in (
+        ((made,), "bootstrap [--shares] DIR"),
+        ((made, "node1"), '"node1" is not NAME=ADDRESS'),
+        ((made, "no/de=127.0.0.1"), '"no/de=127.0.0.1" is not NAME=ADDRESS'),
+        ((made, "node1=127.0.0.1", "node1=127.0.0.2"), "is named twice"),
+    ):
+        done = bootstrap(*words, check=False)
+        assert done.returncode != 0 and said in done.stderr, done.stderr
+        assert not list(tmp_path.iterdir())
+    bootstrap(made, "node1=127.0.0.1")
+    again = bootstrap(made, "node1=127.0.0.1", check=False)
+    assert again.returncode != 0 and "is there already" in again.stderr
