@@ -131,6 +131,8 @@ static enum status open_rings(struct barrier_keys *keys, const struct barrier_re
 
     for (enum barrier_ring i = BARRIER_SHARED; st == ST_OK && i < BARRIER_RINGS; i++) {
         struct bytes record = ring_record(records, i);
+        if (i == BARRIER_LOCAL && record.len == 0)
+            break; /* upkeep makes one */
         st = ring_decode(record, root, ring_name(i), &keys->rings[i]);
         keys->marks[i] = mark_of(record);
         if (st != ST_OK)
@@ -156,17 +158,24 @@ static enum status open_all(struct barrier_keys *keys, const struct seal *seal,
     return st;
 }
 
+/* Takes the keys, which are wiped. The lock is held, and `b` has no keys. */
+static void take_keys(struct barrier *b, struct barrier_keys *keys, uint64_t restored)
+{
+    b->keys = *keys;
+    mem_wipe(keys, sizeof *keys);
+    for (int i = 0; i < BARRIER_RINGS; i++)
+        atomic_store(&b->prepaid[i], 0);
+    atomic_store(&b->restored, restored);
+    clear_seats(b);
+}
+
 /* Takes the keys. ST_EXISTS: unsealed meanwhile. */
-static enum status install(struct barrier *b, struct barrier_keys *keys)
+static enum status install(struct barrier *b, struct barrier_keys *keys, uint64_t restored)
 {
     lock_take(&b->lock);
     bool sealed = atomic_load(&b->sealed);
     if (sealed) {
-        b->keys = *keys;
-        mem_wipe(keys, sizeof *keys);
-        for (int i = 0; i < BARRIER_RINGS; i++)
-            atomic_store(&b->prepaid[i], 0);
-        clear_seats(b);
+        take_keys(b, keys, restored);
         atomic_store(&b->sealed, false);
     }
     lock_drop(&b->lock);
@@ -184,7 +193,7 @@ enum status barrier_unseal(struct barrier *b, const struct seal *seal,
     if (keys == NULL)
         return ST_NOMEM;
     TRY(open_all(keys, seal, records, reason));
-    return install(b, keys);
+    return install(b, keys, records->restored);
 }
 
 static enum status create_salt(struct barrier_keys *keys, struct env *env, struct buf *ret_record)
@@ -242,7 +251,7 @@ enum status barrier_create(struct env *env, const struct seal *seal, int64_t tim
     if (st == ST_OK)
         st = barrier_new(&created.barrier);
     if (st == ST_OK)
-        st = install(created.barrier, keys);
+        st = install(created.barrier, keys, 0);
     if (st != ST_OK) {
         barrier_created_done(&created);
         return st;
@@ -292,7 +301,7 @@ static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct
         ring_done(&next);
         return st;
     }
-    bool rotated = ring_active(&next)->term != ring_active(old)->term;
+    bool rotated = old->n == 0 || ring_active(&next)->term != ring_active(old)->term;
     ring_done(old);
     *old = next;
     b->keys.marks[ring] = mark;
@@ -303,16 +312,128 @@ static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct
     return ST_OK;
 }
 
+/* Everything that the root key opens. */
+static enum status open_under(const struct secret *root, const struct barrier_records *records,
+                              struct barrier_keys *keys, struct reason *reason)
+{
+    TRY(secret_dup(secret_bytes(root), &keys->root));
+    TRY(open_rings(keys, records, reason));
+    enum status st = open_salt(&keys->rings[BARRIER_SHARED], records->salt, &keys->salt);
+    if (st != ST_OK)
+        reason_set(reason, "the stored salt does not open with the key ring");
+    return st;
+}
+
+/* The state was replaced. The lock is held and the barrier unsealed. */
+static enum status follow_restored(struct barrier *b, const struct barrier_records *records)
+{
+    CLEANUP(keys_free) struct barrier_keys *next = mem_zalloc(sizeof *next);
+    if (next == NULL)
+        return ST_NOMEM;
+    TRY(open_under(&b->keys.root, records, next, NULL));
+    keys_done(&b->keys);
+    take_keys(b, next, records->restored);
+    return ST_OK;
+}
+
 enum status barrier_follow(struct barrier *b, const struct barrier_records *records)
 {
     enum status st = ST_OK;
 
     lock_take(&b->lock);
+    uint64_t restored = atomic_load(&b->restored);
     if (atomic_load(&b->sealed))
         st = ST_SEALED;
-    for (enum barrier_ring i = BARRIER_SHARED; st == ST_OK && i < BARRIER_RINGS; i++)
+    else if (records->restored > restored)
+        st = follow_restored(b, records);
+    bool same = records->restored == restored;
+    for (enum barrier_ring i = BARRIER_SHARED; same && st == ST_OK && i < BARRIER_RINGS; i++)
         st = follow_ring(b, i, ring_record(records, i));
     lock_drop(&b->lock);
+    return st;
+}
+
+uint64_t barrier_restored(const struct barrier *b)
+{
+    return atomic_load(&b->restored);
+}
+
+/* A copy of the root key, outside of the lock. */
+static enum status copy_root(struct barrier *b, struct secret *ret_root)
+{
+    lock_take(&b->lock);
+    enum status st =
+        atomic_load(&b->sealed) ? ST_SEALED : secret_dup(secret_bytes(&b->keys.root), ret_root);
+    lock_drop(&b->lock);
+    return st;
+}
+
+/* Under a key derived from the root key, which encrypts rings. */
+static enum status prove(struct bytes root, struct bytes message, uint8_t ret_mac[HMAC_BYTES])
+{
+    uint8_t key[HMAC_BYTES];
+    struct hmac *h = NULL;
+
+    TRY(hmac_new(root, &h));
+    enum status st = hmac_run(h, BYTES("holdfast: proof of the root key"), key);
+    hmac_free(h);
+    h = NULL;
+    if (st == ST_OK)
+        st = hmac_new(bytes_of(key, sizeof key), &h);
+    if (st == ST_OK)
+        st = hmac_run(h, message, ret_mac);
+    hmac_free(h);
+    mem_wipe(key, sizeof key);
+    return st;
+}
+
+enum status barrier_prove(struct barrier *b, struct bytes message,
+                          uint8_t ret_mac[BARRIER_MAC_BYTES])
+{
+    struct secret root = {0};
+    TRY(copy_root(b, &root));
+    enum status st = prove(secret_bytes(&root), message, ret_mac);
+    secret_done(&root);
+    return st;
+}
+
+enum status barrier_check(struct barrier *b, const struct barrier_records *records,
+                          struct reason *reason)
+{
+    CLEANUP(keys_free) struct barrier_keys *keys = mem_zalloc(sizeof *keys);
+    struct barrier_records shared = *records;
+    struct secret root = {0};
+
+    if (keys == NULL)
+        return ST_NOMEM;
+    shared.local_keyring = (struct bytes){0};
+    TRY(copy_root(b, &root));
+    enum status st = open_under(&root, &shared, keys, reason);
+    secret_done(&root);
+    return st == ST_CORRUPT ? ST_INVALID : st;
+}
+
+enum status barrier_rewrap(struct barrier *b, struct barrier *other, struct env *env,
+                           struct buf *ret_record)
+{
+    struct ring ring = {0};
+    struct secret key = {0};
+    struct aead *root = NULL;
+    enum status st = ST_SEALED;
+
+    TRY(copy_root(other, &key));
+    lock_take(&b->lock);
+    if (!atomic_load(&b->sealed))
+        st = b->keys.rings[BARRIER_LOCAL].n != 0 ? ring_copy(&b->keys.rings[BARRIER_LOCAL], &ring)
+                                                 : ST_NOT_FOUND;
+    lock_drop(&b->lock);
+    if (st == ST_OK)
+        st = aead_new(secret_bytes(&key), &root);
+    if (st == ST_OK)
+        st = ring_encode(&ring, root, env, ring_name(BARRIER_LOCAL), ret_record);
+    aead_free(root);
+    ring_done(&ring);
+    secret_done(&key);
     return st;
 }
 
@@ -335,7 +456,7 @@ enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring
             st = aead_new(secret_bytes(&b->keys.root), &root);
     }
     lock_drop(&b->lock);
-    if (st == ST_OK && (rotate || ring_active(&next)->uses >= BARRIER_USES_MAX))
+    if (st == ST_OK && (rotate || next.n == 0 || ring_active(&next)->uses >= BARRIER_USES_MAX))
         st = ring_grow(&next, env, time_ms);
     if (st == ST_OK) {
         ring_active(&next)->uses += BARRIER_USES_GRANT;
@@ -360,7 +481,7 @@ enum status barrier_ring_info(struct barrier *b, enum barrier_ring ring,
     enum status st = ST_SEALED;
 
     lock_take(&b->lock);
-    if (!atomic_load(&b->sealed)) {
+    if (!atomic_load(&b->sealed) && b->keys.rings[ring].n != 0) {
         const struct ring_term *active = ring_active(&b->keys.rings[ring]);
         *ret_info = (struct barrier_ring_info){active->term, b->keys.rings[ring].n,
                                                active->installed_ms, active->uses};

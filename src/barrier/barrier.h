@@ -10,9 +10,11 @@
  * 1. A sealed barrier holds no key: barrier_seal wipes every one, those of all seats included,
  *    before it returns.
  * 2. A value opens only at the key it was encrypted for.
- * 3. The uses of each term are counted in its ring, ahead of time; at BARRIER_USES_MAX a new term
+ * 3. There may be no local ring: after a state came from another cluster whose root key nobody here
+ *    had yet. The first upkeep makes one; until then nothing is encrypted for a local key.
+ * 4. The uses of each term are counted in its ring, ahead of time; at BARRIER_USES_MAX a new term
  *    takes over.
- * 4. Random bytes come from the env alone.
+ * 5. Random bytes come from the env alone.
  *
  * It does not read or write the state by itself, split the root key, or decide when to unseal. */
 #ifndef HOLDFAST_BARRIER_BARRIER_H
@@ -45,6 +47,9 @@ enum barrier_ring { BARRIER_SHARED, BARRIER_LOCAL, BARRIER_RINGS };
 /* The stored records, as read from the state; borrowed during the call. Empty: absent. */
 struct barrier_records {
     struct bytes seal, keyring, local_keyring, salt;
+    /* The version that last replaced the whole state by another one (a snapshot's), 0: none did.
+     * Rings of a later one need not extend those of an earlier. */
+    uint64_t restored;
 };
 
 /* Starts sealed. ST_NOMEM. */
@@ -71,10 +76,26 @@ NODISCARD enum status barrier_unseal(struct barrier *b, const struct seal *seal,
 void barrier_seal(struct barrier *b);
 bool barrier_is_sealed(const struct barrier *b);
 
-/* The rings may have changed in the state: take their new terms. ST_SEALED. ST_CORRUPT: not
- * readable with our root key, nothing changed; the barrier should be sealed. ST_NOMEM, ST_CRYPTO.
- */
+/* The rings may have changed in the state: take their new terms; or all keys but the root key, when
+ * the state was replaced. Records of a state that is no more change nothing. ST_SEALED. ST_CORRUPT:
+ * not readable with our root key, nothing changed; the barrier should be sealed. ST_NOMEM,
+ * ST_CRYPTO. */
 NODISCARD enum status barrier_follow(struct barrier *b, const struct barrier_records *records);
+
+/* `restored` of the records that its keys came from. Any thread. */
+uint64_t barrier_restored(const struct barrier *b);
+
+/* A proof that whoever made it had the root key. ST_SEALED, ST_CRYPTO, ST_NOMEM. */
+NODISCARD enum status barrier_prove(struct barrier *b, struct bytes message,
+                                    uint8_t ret_mac[BARRIER_MAC_BYTES]);
+/* Whether records of another state (the local ring aside) open with the root key. ST_INVALID with a
+ * reason: they do not. ST_SEALED, ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status barrier_check(struct barrier *b, const struct barrier_records *records,
+                                    struct reason *reason);
+/* The local ring of `b` as a record under the root key of `other`. ST_SEALED, ST_NOT_FOUND (it has
+ * none), ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status barrier_rewrap(struct barrier *b, struct barrier *other, struct env *env,
+                                     struct buf *ret_record);
 
 /* Whether a ring needs a new record: more uses granted, or a new term. False when sealed. */
 bool barrier_upkeep_due(struct barrier *b, enum barrier_ring ring);
@@ -102,7 +123,7 @@ void barrier_seat_free(struct barrier_seat *seat); /* NULL is allowed */
 
 /* Encrypt for `key`, a whole key of the state; its first segment says which ring. `out` has
  * plain.len + BARRIER_OVERHEAD bytes. ST_SEALED, ST_CRYPTO, ST_NOMEM. ST_BUSY: far more uses than
- * were granted; upkeep does not keep up. */
+ * were granted, or no ring yet: upkeep does not keep up. */
 NODISCARD enum status barrier_encrypt(struct barrier_seat *seat, struct bytes key,
                                       struct bytes plain, uint8_t *out);
 /* `out` has room for stored.len bytes; *ret_len is stored.len - BARRIER_OVERHEAD. ST_SEALED;

@@ -29,6 +29,7 @@ struct barrier {
     pthread_mutex_t lock; /* guards what has no atomic type */
     atomic_bool sealed;
     _Atomic uint64_t epoch; /* raised by every change of keys */
+    _Atomic uint64_t restored;
     struct barrier_keys keys;
     /* Uses of the active term that are granted and not yet made; below zero: made in advance. */
     _Atomic int64_t prepaid[BARRIER_RINGS];

@@ -116,7 +116,7 @@ static void freshen(struct barrier_seat *seat)
         return;
     seat_clear(seat);
     for (int i = 0; i < BARRIER_RINGS; i++)
-        seat->rings[i].active = ring_active(&b->keys.rings[i])->term;
+        seat->rings[i].active = b->keys.rings[i].n != 0 ? ring_active(&b->keys.rings[i])->term : 0;
     seat->epoch = atomic_load(&b->epoch);
 }
 
@@ -129,6 +129,8 @@ static struct seat_context *kept(struct barrier_seat *seat, enum barrier_ring ri
         return NULL;
     if (term == 0)
         term = r->active;
+    if (term == 0)
+        return NULL; /* there is no ring */
     for (int i = 0; i < SEAT_CONTEXTS; i++)
         if (r->contexts[i].term == term)
             return &r->contexts[i];
@@ -213,8 +215,11 @@ enum status barrier_encrypt(struct barrier_seat *seat, struct bytes key, struct 
     struct want want = {.ring = ring_of(key)};
     struct seat_context *c = NULL;
 
-    TRY(sit(seat, want, &c));
-    enum status st = pay(seat->barrier, want.ring);
+    enum status st = sit(seat, want, &c);
+    if (st == ST_NOT_FOUND)
+        return ST_BUSY; /* no ring yet */
+    TRY(st);
+    st = pay(seat->barrier, want.ring);
     if (st == ST_OK)
         st = value_encrypt(c->aead, seat->env, c->term, key, plain, out);
     lock_drop(&seat->lock);

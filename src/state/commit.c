@@ -1,4 +1,5 @@
 #include "state/inside.h"
+#include "state/state_core.h"
 
 #include "base/mem.h"
 #include "base/plant.h"
@@ -79,10 +80,23 @@ static enum status add_id(const struct state_txn *txn, struct state_commit *c,
     return ST_OK;
 }
 
+/* Nothing is encrypted for this state with keys of the one before it. Keys of a later one do no
+ * harm: the precondition fails then. */
+static enum status follow_restored(const struct state_txn *txn)
+{
+    struct barrier *barrier = txn->state->barrier;
+    if (txn->seat != txn->state->seat || barrier_restored(barrier) >= txn->restored)
+        return ST_OK;
+    enum status st = core_follow(&txn->pin, barrier);
+    return st == ST_CORRUPT ? ST_SEALED : st; /* as the node will be in a moment */
+}
+
 static enum status encode(const struct state_txn *txn, struct state_commit *c)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
 
+    TRY(follow_restored(txn));
+    rlog_txn_need_key(&b, BYTES(STATE_RESTORED), txn->restored);
     add_reads(txn, &b);
     TRY(add_writes(txn, &b));
     TRY(add_id(txn, c, &b));

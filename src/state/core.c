@@ -13,6 +13,12 @@ static struct bytes value_at(const struct store_pin *pin, const char *key)
     return store_get(pin, bytes_str(key), &item) == ST_OK ? item.value : (struct bytes){0};
 }
 
+uint64_t core_restored(const struct store_pin *pin)
+{
+    struct store_item item;
+    return store_get(pin, BYTES(STATE_RESTORED), &item) == ST_OK ? item.modified : 0;
+}
+
 static struct barrier_records records_at(const struct store_pin *pin)
 {
     return (struct barrier_records){
@@ -20,6 +26,7 @@ static struct barrier_records records_at(const struct store_pin *pin)
         .keyring = value_at(pin, BARRIER_KEYRING),
         .local_keyring = value_at(pin, BARRIER_LOCAL_KEYRING),
         .salt = value_at(pin, BARRIER_SALT),
+        .restored = core_restored(pin),
     };
 }
 

@@ -37,6 +37,9 @@ NODISCARD enum status state_decrypt(struct state *state, struct barrier_seat *se
 /* barrier_follow with the records of a pinned version. */
 NODISCARD enum status core_follow(const struct store_pin *pin, struct barrier *barrier);
 
+/* The version that last replaced the whole state, 0: none did. */
+uint64_t core_restored(const struct store_pin *pin);
+
 /* Record a read as a precondition. ST_NOMEM, kept in the transaction too. */
 NODISCARD enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t version);
 NODISCARD enum status txn_note_prefix(struct state_txn *txn, struct bytes prefix);

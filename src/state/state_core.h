@@ -14,6 +14,10 @@ NODISCARD enum status state_unseal(struct store *store, struct barrier *barrier,
  * ST_BUSY. Any thread. */
 NODISCARD enum status state_seal_info(struct store *store, struct seal_info *ret_info);
 
+/* Written by what replaces the whole state by another one. Every commit has it as a precondition:
+ * what was decided, and encrypted, in the state before is void in the one after. */
+#define STATE_RESTORED STATE_SHARED "core/restored"
+
 /* Encrypted by the barrier like any value. It opens nothing by itself; it proves who may ask for
  * what needs key shares where the seal has none. */
 #define STATE_RECOVERY_KEY "s/core/recovery"

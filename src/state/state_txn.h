@@ -27,6 +27,7 @@ struct state_txn {
     struct state_set writes, drops;  /* staged keys; staged deletions of whole prefixes */
     struct state_op *ops, *last_op;  /* everything staged, in order, for state_rollback */
     enum status status;              /* a failure that was met on the way */
+    uint64_t restored;               /* of the pinned state: STATE_RESTORED */
     bool open, confirmed;
 };
 

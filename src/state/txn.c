@@ -22,6 +22,7 @@ enum status state_begin(struct state *state, struct arena *arena, const struct s
         .confirmed = read != NULL,
     };
     TRY(store_pin(state->log->store, "request", PIN_DEADLINE_MS, &ret_txn->pin));
+    ret_txn->restored = core_restored(&ret_txn->pin);
     ret_txn->open = true;
     return ST_OK;
 }

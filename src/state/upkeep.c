@@ -46,7 +46,9 @@ static enum status stage_record(struct state_txn *txn, enum barrier_ring ring, b
     struct bytes key =
         ring == BARRIER_SHARED ? BYTES(BARRIER_KEYRING) : BYTES(BARRIER_LOCAL_KEYRING);
 
-    TRY(state_get_raw(txn, key, &stored));
+    enum status st = state_get_raw(txn, key, &stored);
+    if (st != ST_NOT_FOUND || ring != BARRIER_LOCAL) /* else it is the first one (barrier.h) */
+        TRY(st);
     TRY(core_follow(&txn->pin, state->barrier));
     TRY(barrier_upkeep(state->barrier, state->env, ring, rotate, time_ms, &record));
     return state_put_raw(txn, key, buf_bytes(&record));

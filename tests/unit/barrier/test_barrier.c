@@ -16,8 +16,10 @@ struct world {
 
 static struct barrier_records records_of(const struct barrier_created *c)
 {
-    return (struct barrier_records){buf_bytes(&c->seal), buf_bytes(&c->keyring),
-                                    buf_bytes(&c->local_keyring), buf_bytes(&c->salt)};
+    return (struct barrier_records){.seal = buf_bytes(&c->seal),
+                                    .keyring = buf_bytes(&c->keyring),
+                                    .local_keyring = buf_bytes(&c->local_keyring),
+                                    .salt = buf_bytes(&c->salt)};
 }
 
 static int setup(void **state)
@@ -369,6 +371,115 @@ static void a_ring_that_lost_a_key_is_not_followed(void **state)
     buf_done(&first);
 }
 
+/* The same cluster's state of before: under its root key, without the terms made since. */
+static void a_restored_state_may_know_fewer_terms(void **state)
+{
+    struct world *w = *state;
+    uint8_t before[STORED_LEN], later[STORED_LEN];
+    struct barrier_ring_info info;
+    struct buf old = {0};
+    buf_add(&old, buf_bytes(&w->created.keyring));
+    encrypt(w, KEY, before);
+    upkeep(w, BARRIER_SHARED, true);
+    encrypt(w, KEY, later);
+    struct barrier_records records = records_of(&w->created), now = records;
+    records.keyring = buf_bytes(&old);
+    assert_status(barrier_follow(w->b, &records), ST_CORRUPT);
+    records.restored = 9;
+    assert_status(barrier_follow(w->b, &records), ST_OK);
+    assert_int_equal(barrier_restored(w->b), 9);
+    assert_status(barrier_ring_info(w->b, BARRIER_SHARED, &info), ST_OK);
+    assert_int_equal(info.n_terms, 1);
+    assert_status(decrypt(w->seat, KEY, bytes_of(before, sizeof before)), ST_OK);
+    assert_status(decrypt(w->seat, KEY, bytes_of(later, sizeof later)), ST_NOT_FOUND);
+    /* Somebody who still looks at the state that has gone does not bring its keys back. */
+    assert_status(barrier_follow(w->b, &now), ST_OK);
+    assert_status(decrypt(w->seat, KEY, bytes_of(later, sizeof later)), ST_NOT_FOUND);
+    buf_done(&old);
+}
+
+static void another_clusters_state_is_not_followed(void **state)
+{
+    struct world *w = *state;
+    struct barrier_created other = {0};
+    struct reason why = {{0}};
+    uint8_t stored[STORED_LEN];
+    encrypt(w, KEY, stored);
+    assert_status(barrier_create(&w->env.env, &w->seal, 5, &other), ST_OK);
+    struct barrier_records records = records_of(&other), mine = records_of(&w->created);
+    records.restored = 9;
+    assert_status(barrier_follow(w->b, &records), ST_CORRUPT);
+    assert_int_equal(barrier_restored(w->b), 0);
+    assert_status(decrypt(w->seat, KEY, bytes_of(stored, sizeof stored)), ST_OK);
+    assert_status(barrier_check(w->b, &records, &why), ST_INVALID);
+    assert_true(why.text[0] != '\0');
+    assert_status(barrier_check(w->b, &mine, NULL), ST_OK);
+    barrier_created_done(&other);
+}
+
+static void a_local_ring_moves_to_another_root_key(void **state)
+{
+    struct world *w = *state;
+    struct barrier_created other = {0};
+    struct buf record = {0};
+    uint8_t stored[STORED_LEN];
+    struct bytes key = BYTES("l/some/key");
+    encrypt(w, key, stored);
+    assert_status(barrier_create(&w->env.env, &w->seal, 5, &other), ST_OK);
+    assert_status(barrier_rewrap(w->b, other.barrier, &w->env.env, &record), ST_OK);
+    struct barrier_records records = records_of(&other);
+    records.local_keyring = buf_bytes(&record);
+    barrier_seal(w->b);
+    assert_status(barrier_rewrap(w->b, other.barrier, &w->env.env, &record), ST_SEALED);
+    assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
+    assert_status(decrypt(w->seat, key, bytes_of(stored, sizeof stored)), ST_OK);
+    buf_done(&record);
+    barrier_created_done(&other);
+}
+
+static void without_a_local_ring_upkeep_makes_one(void **state)
+{
+    struct world *w = *state;
+    struct barrier_records records = records_of(&w->created);
+    struct barrier_ring_info info;
+    struct buf record = {0};
+    uint8_t stored[STORED_LEN];
+    struct bytes key = BYTES("l/some/key");
+    barrier_seal(w->b);
+    records.local_keyring = (struct bytes){0};
+    assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
+    assert_status(barrier_encrypt(w->seat, key, PLAIN, stored), ST_BUSY);
+    assert_status(barrier_ring_info(w->b, BARRIER_LOCAL, &info), ST_SEALED);
+    encrypt(w, KEY, stored);
+    assert_true(barrier_upkeep_due(w->b, BARRIER_LOCAL));
+    assert_status(barrier_upkeep(w->b, &w->env.env, BARRIER_LOCAL, false, 7, &record), ST_OK);
+    records.local_keyring = buf_bytes(&record);
+    assert_status(barrier_follow(w->b, &records), ST_OK);
+    barrier_upkeep_done(w->b, BARRIER_LOCAL);
+    encrypt(w, key, stored);
+    assert_status(decrypt(w->seat, key, bytes_of(stored, sizeof stored)), ST_OK);
+    buf_done(&record);
+}
+
+static void only_the_root_key_proves(void **state)
+{
+    struct world *w = *state;
+    struct barrier_created other = {0};
+    uint8_t one[BARRIER_MAC_BYTES], two[BARRIER_MAC_BYTES];
+    assert_status(barrier_prove(w->b, BYTES("sums"), one), ST_OK);
+    upkeep(w, BARRIER_SHARED, true); /* other rings, the same root key */
+    assert_status(barrier_prove(w->b, BYTES("sums"), two), ST_OK);
+    assert_memory_equal(one, two, sizeof one);
+    assert_status(barrier_prove(w->b, BYTES("sumt"), two), ST_OK);
+    assert_memory_not_equal(one, two, sizeof one);
+    assert_status(barrier_create(&w->env.env, &w->seal, 5, &other), ST_OK);
+    assert_status(barrier_prove(other.barrier, BYTES("sums"), two), ST_OK);
+    assert_memory_not_equal(one, two, sizeof one);
+    barrier_created_done(&other);
+    barrier_seal(w->b);
+    assert_status(barrier_prove(w->b, BYTES("sums"), two), ST_SEALED);
+}
+
 static void uses_are_granted_ahead_and_written_to_the_ring(void **state)
 {
     struct world *w = *state;
@@ -495,6 +606,11 @@ int main(void)
         T(more_terms_than_kept_contexts_all_decrypt),
         T(a_node_that_lags_learns_the_term_by_following),
         T(a_ring_that_lost_a_key_is_not_followed),
+        T(a_restored_state_may_know_fewer_terms),
+        T(another_clusters_state_is_not_followed),
+        T(a_local_ring_moves_to_another_root_key),
+        T(without_a_local_ring_upkeep_makes_one),
+        T(only_the_root_key_proves),
         T(uses_are_granted_ahead_and_written_to_the_ring),
         T(a_term_whose_uses_are_spent_gives_way_to_the_next),
         T(a_ring_is_bounded),

@@ -49,8 +49,10 @@ static void records_of_the_first_format_unseal_and_decrypt(void **state)
     make_files(&env, &seal);
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         golden_read(names[i], &files[i]);
-    struct barrier_records records = {buf_bytes(&files[0]), buf_bytes(&files[1]),
-                                      buf_bytes(&files[2]), buf_bytes(&files[3])};
+    struct barrier_records records = {.seal = buf_bytes(&files[0]),
+                                      .keyring = buf_bytes(&files[1]),
+                                      .local_keyring = buf_bytes(&files[2]),
+                                      .salt = buf_bytes(&files[3])};
     assert_status(barrier_new(&barrier), ST_OK);
     assert_status(barrier_seat_new(barrier, &env.env, &seat), ST_OK);
     assert_status(barrier_unseal(barrier, &seal, &records, NULL), ST_OK);

@@ -80,14 +80,18 @@ static void no_thread_ever_gets_a_wrong_value(void **state)
         assert_int_equal(pthread_create(&users[i].thread, NULL, use, &users[i]), 0);
     }
     for (int round = 0; round < ROUNDS; round++) {
-        struct barrier_records records = {buf_bytes(&c.seal), buf_bytes(&c.keyring),
-                                          buf_bytes(&c.local_keyring), buf_bytes(&c.salt)};
+        struct barrier_records records = {.seal = buf_bytes(&c.seal),
+                                          .keyring = buf_bytes(&c.keyring),
+                                          .local_keyring = buf_bytes(&c.local_keyring),
+                                          .salt = buf_bytes(&c.salt)};
         struct barrier_seat *passing = NULL;
         assert_status(barrier_unseal(barrier, &seal, &records, NULL), ST_OK);
         assert_status(barrier_seat_new(barrier, &env.env, &passing), ST_OK);
         rotate(&env.env, round % 2 == 0 ? BARRIER_SHARED : BARRIER_LOCAL, &c);
-        records = (struct barrier_records){buf_bytes(&c.seal), buf_bytes(&c.keyring),
-                                           buf_bytes(&c.local_keyring), buf_bytes(&c.salt)};
+        records = (struct barrier_records){.seal = buf_bytes(&c.seal),
+                                           .keyring = buf_bytes(&c.keyring),
+                                           .local_keyring = buf_bytes(&c.local_keyring),
+                                           .salt = buf_bytes(&c.salt)};
         assert_status(barrier_follow(barrier, &records), ST_OK);
         barrier_seat_free(passing);
         barrier_seal(barrier);

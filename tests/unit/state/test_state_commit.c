@@ -526,6 +526,21 @@ static void a_lost_read_forbids_the_commit(void **state)
     arena_done(&arena);
 }
 
+/* Even what was decided without a look at anything: it is encrypted for a state that has gone. */
+static void what_was_staged_before_a_restore_conflicts_after_it(void **state)
+{
+    struct state_world *w = *state;
+    struct state_txn early, restore;
+    sw_begin(w, &early);
+    assert_status(state_put(&early, BYTES("s/blind"), BYTES("x")), ST_OK);
+    sw_begin(w, &restore);
+    assert_status(state_put_raw(&restore, BYTES(STATE_RESTORED), BYTES("mark")), ST_OK);
+    assert_status(sw_commit(w, &restore), ST_OK);
+    assert_status(sw_commit(w, &early), ST_CONFLICT);
+    sw_put(w, "s/blind", "y");
+    assert_true(barrier_restored(w->barrier) != 0); /* followed before anything was encrypted */
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -550,6 +565,7 @@ int main(void)
         T(a_renewal_that_ends_after_the_replica_leaves_it_alone),
         T(running_out_of_memory_is_told_and_harmless),
         T(a_lost_read_forbids_the_commit),
+        T(what_was_staged_before_a_restore_conflicts_after_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
