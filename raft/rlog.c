@@ -524,6 +524,13 @@ uint64_t rlog_entry_term(struct rlog *r, uint64_t index)
     return rlog_core_term_of(&r->core, index);
 }
 
+enum status rlog_dump_begin(struct rlog *r, struct rlog_machine_dump *ret_dump)
+{
+    if (r->failed || r->closing)
+        return ST_CLOSED;
+    return rlog_machine_dump_begin(&r->machine, ret_dump);
+}
+
 void rlog_status(struct rlog *r, struct rlog_status *ret)
 {
     struct rlog_core *c = &r->core;

@@ -150,6 +150,9 @@ struct rlog_read {
 };
 void rlog_read(struct rlog *rlog, struct rlog_read *r);
 
+/* rlog_machine_dump_begin of the newest applied state. As that; ST_CLOSED. */
+NODISCARD enum status rlog_dump_begin(struct rlog *rlog, struct rlog_machine_dump *ret_dump);
+
 /* Cluster time now: leader only (R16); others estimate from the last answer. */
 int64_t rlog_time_ms(struct rlog *rlog);
 

@@ -23,6 +23,9 @@ enum {
     RLOG_ARCHIVE_CLUSTER_TEXT = 40,
 };
 
+/* Versions never go back: one near the end of the numbers would be the last but few. */
+#define RLOG_ARCHIVE_VERSION_MAX (UINT64_C(1) << 60)
+
 /* What meta.json says. */
 struct rlog_archive_facts {
     uint64_t index, term;                    /* of the log the state was taken from */

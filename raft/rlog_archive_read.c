@@ -170,6 +170,8 @@ static enum status read_meta(struct reading *r, struct bytes text)
     TRY(meta_number(r, root, "Term", &facts->term));
     TRY(meta_number(r, ours, "version", &facts->version));
     TRY(meta_number(r, ours, "time_ms", &time_ms));
+    if (facts->version > RLOG_ARCHIVE_VERSION_MAX)
+        return wrong(r, "its version leaves no room for later ones");
     facts->time_ms = (int64_t)time_ms;
     const struct text_value *cluster = text_get(ours, "cluster");
     if (cluster == NULL || cluster->kind != TEXT_STRING ||

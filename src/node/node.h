@@ -15,6 +15,7 @@
  *   node_duty.c      transactions the active node makes by itself
  *   node_upkeep.c    the Merkle root, transactions of its own
  *   node_seal.c      unsealing by shares, sealing on request
+ *   node_snapshot.c  the whole state as a file, and back
  *   node_admin.c     what an operator asks of the cluster
  *   node_removed.c   nodes that were removed, this one among them
  *   founding.[ch]    who may found */
@@ -126,6 +127,30 @@ NODISCARD enum status node_remove_member(struct node *node, const char *name,
                                          struct reason *reason);
 /* Hand leadership to the member best able to take it. */
 NODISCARD enum status node_step_down(struct node *node, struct reason *reason);
+
+/* Snapshots (node_snapshot.c). All block, on any thread but the raft thread.
+ *
+ * A file in the data directory that has no name and is gone when it is closed. ST_IO, ST_NO_SPACE.
+ */
+struct fs_file;
+NODISCARD enum status node_snapshot_file(struct node *node, struct fs_file **ret_file);
+/* Whether some more megabytes may be written to such a file. */
+bool node_snapshot_room(struct node *node);
+/* Write the state, as it is after the call, to such a file, from its beginning. ST_BUSY with a
+ * reason; ST_SEALED, ST_NO_SPACE, ST_IO, ST_NOMEM, ST_CRYPTO, ST_CLOSED. */
+NODISCARD enum status node_snapshot_save(struct node *node, struct fs_file **ret_file,
+                                         uint64_t *ret_bytes, struct reason *reason);
+/* Replace the replicated state by a snapshot, on every node, at once or not at all. ST_INVALID,
+ * ST_TOO_BIG with a reason: it is refused. ST_BUSY, ST_NO_SPACE, ST_CLOSED, ST_SEALED: nothing was
+ * changed. ST_UNKNOWN_OUTCOME: the leader changed in the last moment. */
+struct node_snapshot {
+    struct fs_file *file; /* borrowed */
+    uint64_t bytes;
+    bool force; /* also one of another root key */
+};
+NODISCARD enum status node_snapshot_restore(struct node *node, struct env *env,
+                                            const struct node_snapshot *snapshot,
+                                            struct reason *reason);
 
 /* How this node is sealed, and how far unsealing has come. Any thread. */
 struct node_seal_status {

@@ -11,6 +11,7 @@
 
 #define NODE_RAFT_DIR "raft"
 #define NODE_MARK_FILE "initialized"
+#define NODE_SNAPSHOT_FILE "snapshot-"
 #define NODE_LEADER_KEY RLOG_LOCAL "core/leader"
 
 enum { NODE_PEERS_MAX = 16 };
@@ -121,6 +122,11 @@ struct node {
 
     struct node_duties duty; /* node_duty.c */
 
+    /* node_snapshot.c */
+    _Atomic bool snapshot_busy;      /* one is being saved or restored */
+    _Atomic uint64_t snapshot_files; /* for their names */
+    uint64_t dropped_stage;          /* the staged tree that was last asked to go */
+
     /* node_upkeep.c */
     struct env_work hash_work;
     struct store_pin hash_pin;
@@ -205,6 +211,9 @@ void node_seal_done(struct node *n); /* also after a node_seal_init that failed 
 void node_seal_look(struct node *n);
 /* The key rings may have changed. */
 void node_seal_follow(struct node *n);
+
+/* node_snapshot.c */
+void node_snapshot_look(struct node *n, const struct rlog_status *raft); /* active, a tick */
 
 /* node_duty.c */
 void node_duty_look(struct node *n, bool active, uint64_t term); /* the role may have changed */

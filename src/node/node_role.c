@@ -162,6 +162,8 @@ void node_role_changed(struct node *n)
     store_unpin(&pin);
     if (n->status.active && n->announced_term != raft.term)
         announce(n, raft.term);
+    if (n->status.active)
+        node_snapshot_look(n, &raft);
     node_duty_look(n, n->status.active, raft.term);
     node_handover_look(n, &raft);
 }

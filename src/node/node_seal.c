@@ -2,7 +2,9 @@
  *
  * With a static seal it unseals by itself as soon as the state says how; with key shares somebody
  * has to give enough of them. A node that was sealed on request stays so until it is started again
- * or shares are given: of the key, or with a static seal of the recovery key.
+ * or shares are given: of the key, or with a static seal of the recovery key. One whose root key is
+ * not the cluster's any more, because the state was replaced, seals itself and unseals as after a
+ * start: by the configured seal, or by shares of the key that now counts.
  *
  * Shares come in on workers' threads, so the attempt has a lock of its own. It is taken before the
  * node's and the barrier's. */
@@ -111,14 +113,29 @@ void node_seal_look(struct node *n)
     }
 }
 
+/* `held`: until shares are given or the node is started again. */
+static void seal(struct node *n, bool held)
+{
+    lock_take(n);
+    n->held = held;
+    forget(n);
+    barrier_seal(n->barrier);
+    publish_sealed(n, true);
+    lock_drop(n);
+    trace(TRACE_INFO, "node", "sealed");
+}
+
 void node_seal_follow(struct node *n)
 {
     enum status st = state_follow(rlog_store(n->rlog), n->barrier);
     if (st == ST_OK || st == ST_SEALED)
         return;
     trace(TRACE_ERROR, "node", "the key ring cannot be followed: %s", status_text(st));
-    if (st == ST_CORRUPT) /* our root key is not the cluster's any more */
-        node_seal(n);
+    if (st ==
+        ST_CORRUPT) { /* our root key is not the cluster's any more: unseal as after a start */
+        seal(n, false);
+        node_seal_look(n);
+    }
 }
 
 void node_seal_status(struct node *n, struct node_seal_status *ret_status)
@@ -279,10 +296,5 @@ enum status node_unseal_reset(struct node *n, struct reason *reason)
 
 void node_seal(struct node *n)
 {
-    lock_take(n);
-    n->held = true;
-    barrier_seal(n->barrier);
-    publish_sealed(n, true);
-    lock_drop(n);
-    trace(TRACE_INFO, "node", "sealed");
+    seal(n, true);
 }

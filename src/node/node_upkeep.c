@@ -21,8 +21,8 @@ static void on_written(struct rlog_propose *p, enum status st)
     *at = w->next;
     if (st == ST_OK && p->applied.outcome == RLOG_APPLIED && w->stored != NULL)
         w->stored(w->node);
-    if (st != ST_OK)
-        w->node->announced_term = 0; /* the next tick tries again */
+    if (st != ST_OK) /* the next tick tries again */
+        w->node->announced_term = w->node->dropped_stage = 0;
     if (st != ST_OK && st != w->node->write_status)
         trace(TRACE_WARN, "node", "a write of our own failed: %s", status_text(st));
     w->node->write_status = st;
@@ -37,6 +37,7 @@ void node_write(struct node *n, struct rlog_txn_builder *builder, void (*stored)
         if (w != NULL)
             buf_done(&w->txn);
         mem_free(w);
+        n->dropped_stage = 0;
         return; /* the next tick tries again */
     }
     w->node = n;
