@@ -81,6 +81,28 @@ static void host_seal_node(struct router_host *host)
     node_seal(node_of(host));
 }
 
+static enum status host_snapshot_save(struct router_host *host, struct fs_file **ret_file,
+                                      uint64_t *ret_bytes, struct reason *why)
+{
+    return node_snapshot_save(node_of(host), ret_file, ret_bytes, why);
+}
+
+static enum status host_snapshot_restore(struct router_host *host, struct env *env,
+                                         const struct node_snapshot *snapshot, struct reason *why)
+{
+    return node_snapshot_restore(node_of(host), env, snapshot, why);
+}
+
+static enum status host_file_open(struct router_host *host, struct fs_file **ret_file)
+{
+    return node_snapshot_file(node_of(host), ret_file);
+}
+
+static bool host_file_room(struct router_host *host)
+{
+    return node_snapshot_room(node_of(host));
+}
+
 static void on_http(void *ctx, struct mesh_http connection)
 {
     struct server *s = ctx;
@@ -288,6 +310,11 @@ static void router_of(struct server *s)
         .unseal_share = host_unseal_share,
         .unseal_reset = host_unseal_reset,
         .seal_node = host_seal_node,
+        .snapshot_save = host_snapshot_save,
+        .snapshot_restore = host_snapshot_restore,
+        .file_open = host_file_open,
+        .file_room = host_file_room,
+        .upload_bytes_max = s->config->snapshot_bytes_max,
         .seal_type = seal_type_of(s->config),
         .seal = s->has_seal ? &s->seal : NULL,
         .metrics = &s->metrics,

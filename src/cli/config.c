@@ -23,6 +23,8 @@ static const struct field root_fields[] = {
           .help =
               "From SIGTERM on, serve for so long with a health of 503, so that balancers see."),
     FIELD(struct config, segment_bytes, SIZE, .help = "Size of a file of the log."),
+    FIELD(struct config, snapshot_bytes_max, SIZE, .preset = "16GiB",
+          .help = "Largest archive that a restore takes."),
     FIELD(struct config, snapshot_log_bytes, SIZE,
           .help = "A snapshot is taken when the log is longer than this."),
     FIELD(struct config, state_bytes_max, SIZE, .help = "Writes are refused above; 0: never."),

@@ -53,6 +53,7 @@ struct config {
     int64_t workers;              /* 0: one a processor */
     int64_t drain_delay_s;        /* from SIGTERM to the end of serving; health says 503 meanwhile */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes; /* 0: defaults */
+    uint64_t snapshot_bytes_max;
     bool default_kv, performance_standby;
     struct config_cluster cluster;
     struct config_listener listeners[CONFIG_LISTENERS_MAX];

@@ -200,6 +200,11 @@ static void conn_send_continue(struct http_conn *c)
     http_wire_send(&c->wire, &c->x->continue_out);
 }
 
+void http_conn_within(struct http_conn *c, uint32_t ms)
+{
+    c->late_ms = conn_wake(c, ms);
+}
+
 static void conn_give(struct http_conn *c)
 {
     struct http_exchange *x = c->x;

@@ -209,6 +209,14 @@ void http_exchange_orphan(struct http_exchange *x)
 
 /* What handlers ask */
 
+void http_answer_within(struct http_request *req, uint32_t ms)
+{
+    struct http_exchange *x = exchange_of(req);
+    ASSERT(!x->given);
+    if (x->conn != NULL)
+        http_conn_within(x->conn, ms);
+}
+
 void http_limit_body(struct http_request *req, uint64_t bytes_max)
 {
     ASSERT(!exchange_of(req)->given);

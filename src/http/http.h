@@ -78,6 +78,10 @@ bool http_is_tls(const struct http_request *req);
  * complete. The request stays valid and still has to be answered. NULL takes it back. */
 void http_on_gone(struct http_request *req, void (*gone)(struct http_request *req));
 
+/* From the handler's `head`: how long the answer may take, instead of the listener's request_ms; 0:
+ * for ever. */
+void http_answer_within(struct http_request *req, uint32_t ms);
+
 /* Bodies: the first two are called from the handler's `head`. */
 
 /* Refuse a body above `bytes_max` with 413, instead of the listener's limit. */

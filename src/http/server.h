@@ -145,6 +145,8 @@ void http_conn_open(struct http_conn *c, struct tls_conn *tls, bool secured);
 void http_conn_answered(struct http_conn *c, bool cut);
 /* Something changed from outside of parsing: go on as far as possible. */
 void http_conn_go_on(struct http_conn *c);
+/* The request it serves is answered within `ms`, 0: for ever. */
+void http_conn_within(struct http_conn *c, uint32_t ms);
 void http_conn_send(struct http_conn *c, struct http_out *out);
 void http_conn_close(struct http_conn *c);
 

@@ -1,5 +1,7 @@
 #include "router/answer.h"
 
+#include "base/fs.h"
+
 #define JSON_TYPE "application/json"
 
 enum { ANSWER_FORMAT = 1, ENVELOPE_BYTES = 320 };
@@ -8,6 +10,7 @@ void answer_done(struct router_answer *answer)
 {
     struct answer_stream *stream = answer->stream;
     buf_done(&answer->body);
+    fs_close(answer->file.file);
     *answer = (struct router_answer){0};
     if (stream != NULL)
         stream->drop(stream);

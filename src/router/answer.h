@@ -6,6 +6,14 @@
 
 enum { ANSWER_HEADERS_MAX = 4 };
 
+/* A body that lies in a file; whoever sends it closes it. */
+struct fs_file;
+struct answer_file {
+    struct fs_file *file; /* NULL: none */
+    uint64_t bytes;
+    struct env *env; /* of the thread that sends it */
+};
+
 struct router_answer {
     /* For a forwarded call only, instead of an answer: ST_NOT_LEADER, nothing was done;
      * ST_UNKNOWN_OUTCOME, it may have been. Otherwise ST_OK. */
@@ -16,6 +24,7 @@ struct router_answer {
     struct http_header headers[ANSWER_HEADERS_MAX]; /* static or in the request's arena */
     size_t n_headers;
     struct answer_stream *stream; /* instead of `body` */
+    struct answer_file file;      /* likewise */
 };
 void answer_done(struct router_answer *answer);
 

@@ -3,6 +3,7 @@
 #define HOLDFAST_ROUTER_PIPE_H
 
 #include "router/stages.h"
+#include "router/upload.h"
 #include "router/worker.h"
 
 /* A call on its way.
@@ -14,6 +15,8 @@
  *      │ not the      │ conflict │                                    │
  *      │ leader       └──────────┤                                    │
  *      └──────────────── COMMITTING, CONFIRMING                       │
+ *                                ▼                                    │
+ *                       RECEIVING (uploads)                           │
  *                                ▼                                    │
  *                             OUTSIDE                                 │
  *                                ▼                                    ▼
@@ -30,6 +33,7 @@ enum pipe_phase {
     PIPE_RECORDING_REQUEST,
     PIPE_COMMITTING,
     PIPE_CONFIRMING,
+    PIPE_RECEIVING,
     PIPE_OUTSIDE,
     PIPE_RECORDING_ANSWER,
     PIPE_DONE,
@@ -37,10 +41,11 @@ enum pipe_phase {
 
 enum {
     PIPE_RERUNS_MAX = 100,
-    PIPE_WAIT_MS = 25,        /* between looks for an active node */
-    PIPE_PATIENCE_MS = 10000, /* how long one is looked for */
-    PIPE_TRY_MS = 3000,       /* for one try that may be followed by another */
-    PIPE_ONLY_TRY_MS = 60000, /* for one that may not */
+    PIPE_WAIT_MS = 25,         /* between looks for an active node */
+    PIPE_PATIENCE_MS = 10000,  /* how long one is looked for */
+    PIPE_TRY_MS = 3000,        /* for one try that may be followed by another */
+    PIPE_ONLY_TRY_MS = 60000,  /* for one that may not */
+    PIPE_LONG_TRY_MS = 600000, /* for one of a route that takes long: until it makes progress */
 };
 
 struct pipe {
@@ -73,6 +78,7 @@ struct pipe {
     struct reason parse_why;
     struct env_timer timer;
     struct router_forward forward;
+    struct upload upload;
 };
 
 /* Records the result of a phase that had to be waited for, in p->result, and goes on. */

@@ -1,6 +1,8 @@
 /* The end of a call: recording (PROTOCOL R20) and sending. */
 #include "router/pipe.h"
 
+#include "base/fs.h"
+
 /* What a transaction leaves behind once it has ended. */
 void pipe_end_txn(struct pipe *p)
 {
@@ -23,6 +25,8 @@ static void respond(struct pipe *p)
     pipe_end_txn(p);
     if (p->commit.done != NULL)
         state_commit_done(&p->commit);
+    fs_close(p->req.files.upload);
+    fs_close(p->req.files.reply);
     buf_done(&p->stored);
     buf_done(&p->req.reply.data);
     buf_done(&p->req.reply.auth);

@@ -130,7 +130,9 @@ void pipe_forward(struct pipe *p)
     pipe_move(p, PIPE_FORWARDING);
     atomic_fetch_add(&p->worker->forwards, 1);
     /* An active node that hangs must not cost all of the patience: another takes its place. */
-    uint64_t try_ms = is_repeatable(p) ? PIPE_TRY_MS : PIPE_ONLY_TRY_MS;
+    uint64_t try_ms = pipe_has_flag(p, ROUTE_LONG) ? PIPE_LONG_TRY_MS
+                      : is_repeatable(p)           ? PIPE_TRY_MS
+                                                   : PIPE_ONLY_TRY_MS;
     p->forward = (struct router_forward){.call = p->call,
                                          .id = p->id,
                                          .again = p->unknown,

@@ -110,7 +110,8 @@ void pipe_choose(struct pipe *p)
     pipe_move(p, PIPE_CHOOSING);
     host->status(host, &p->node);
     enum place place = place_of(&p->req, &p->node);
-    if (p->call->streamed && (place == PLACE_PLAIN || place == PLACE_HERE)) {
+    bool upload = pipe_has_flag(p, ROUTE_UPLOAD) && p->call->receive != NULL;
+    if (p->call->streamed && !upload && (place == PLACE_PLAIN || place == PLACE_HERE)) {
         reason_set(&p->req.error, "this node became active while the request came in: nothing was "
                                   "done, send it again");
         pipe_fail(p, ST_NO_LEADER);
@@ -278,6 +279,47 @@ static void run_outside(struct env_work *work)
     p->result = p->req.route->outside(&p->req);
 }
 
+static void start_outside(struct pipe *p)
+{
+    pipe_move(p, PIPE_OUTSIDE);
+    p->outside = (struct env_work){.run = run_outside, .done = on_outside, .lane = LANE_POOL};
+    env_work(p->worker->env, &p->outside);
+}
+
+static void on_received(struct upload *upload, enum status st)
+{
+    struct pipe *p = CONTAINER_OF(upload, struct pipe, upload);
+    p->result = st;
+    pipe_step(p);
+}
+
+/* Somebody who may has sent it: what was not his to send was never read. */
+static void receive(struct pipe *p)
+{
+    pipe_move(p, PIPE_RECEIVING);
+    p->upload = (struct upload){.env = p->worker->env, .host = p->req.host, .done = on_received};
+    p->call->receive(p->call, &p->upload);
+}
+
+static void received(struct pipe *p)
+{
+    struct req *req = &p->req;
+    enum status st = p->result;
+    req->files.upload = p->upload.file;
+    req->files.upload_bytes = p->upload.bytes;
+    if (st == ST_OK && !p->call->given_up) {
+        start_outside(p);
+        return;
+    }
+    if (st == ST_OK || st == ST_CLOSED || st == ST_INVALID)
+        st = req_fail(req, ST_INVALID, "the request body broke off or is malformed");
+    else if (st == ST_TIMEOUT)
+        reason_set(&req->error, "the request body arrives too slowly");
+    else if (st == ST_TOO_BIG)
+        reason_set(&req->error, "http: request body too large");
+    pipe_fail(p, st);
+}
+
 /* The transaction is over: what the route does outside of it, then the answer. */
 static void go_outside(struct pipe *p)
 {
@@ -288,14 +330,28 @@ static void go_outside(struct pipe *p)
         pipe_finish(p);
         return;
     }
-    pipe_move(p, PIPE_OUTSIDE);
-    p->outside = (struct env_work){.run = run_outside, .done = on_outside, .lane = LANE_POOL};
-    env_work(p->worker->env, &p->outside);
+    if (pipe_has_flag(p, ROUTE_UPLOAD))
+        receive(p);
+    else
+        start_outside(p);
+}
+
+/* A file is the whole body of the answer. */
+static void answer_with_file(struct pipe *p)
+{
+    struct req_files *files = &p->req.files;
+    buf_done(&p->answer.body);
+    p->answer.http = 200;
+    p->answer.content_type = files->reply_type;
+    p->answer.file = (struct answer_file){files->reply, files->reply_bytes, p->worker->env};
+    files->reply = NULL;
 }
 
 static void outside_done(struct pipe *p)
 {
     enum status st = p->result;
+    if (st == ST_OK && p->req.files.reply != NULL)
+        answer_with_file(p);
     if (st == ST_OK)
         pipe_finish(p);
     else if (st == ST_NOT_LEADER)
@@ -468,6 +524,7 @@ void pipe_step(struct pipe *p)
     case PIPE_RECORDING_REQUEST: request_recorded(p); break;
     case PIPE_COMMITTING: committed(p); break;
     case PIPE_CONFIRMING: confirmed(p); break;
+    case PIPE_RECEIVING: received(p); break;
     case PIPE_OUTSIDE: outside_done(p); break;
     case PIPE_RECORDING_ANSWER: pipe_answer_recorded(p); break;
     case PIPE_CHOOSING:
@@ -536,4 +593,34 @@ bool router_sends_on(struct router_worker *worker, const struct router_call *cal
         return false; /* what is wrong with it is said here */
     host->status(host, &node);
     return place_of(&req, &node) == PLACE_ACTIVE_NODE;
+}
+
+/* Whether `route` of `api` is the one for a call, byte by byte: no pattern, no other spelling. */
+static bool is_for(const struct route_api *api, const struct route *route,
+                   const struct router_call *call)
+{
+    struct bytes rest = bytes_from(call->path, MIN(call->path.len, sizeof "/v1/" - 1));
+    size_t prefix = strlen(api->prefix);
+    bool put = call->method == METHOD_PUT && route->method == METHOD_POST;
+    return (put || call->method == route->method) && bytes_has_prefix(call->path, BYTES("/v1/")) &&
+           bytes_has_prefix(rest, bytes_str(api->prefix)) &&
+           bytes_eq(bytes_from(rest, prefix), bytes_str(route->path));
+}
+
+bool router_is_long(struct router_worker *worker, const struct router_call *call,
+                    uint64_t *ret_upload_bytes_max)
+{
+    const struct router_options *options = &worker->router->options;
+    for (size_t i = 0; i < options->n_apis; i++) {
+        const struct route_api *api = options->apis[i];
+        for (size_t j = 0; api->prefix != NULL && j < api->n; j++) {
+            unsigned flags = api->routes[j].flags & (ROUTE_LONG | ROUTE_UPLOAD);
+            if (flags == 0 || !is_for(api, &api->routes[j], call))
+                continue;
+            *ret_upload_bytes_max =
+                (flags & ROUTE_UPLOAD) != 0 ? options->host->upload_bytes_max : 0;
+            return true;
+        }
+    }
+    return false;
 }

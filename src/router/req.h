@@ -12,6 +12,7 @@
 #include "router/mount.h"
 #include "router/route.h"
 
+struct fs_file;
 struct router;
 struct router_host;
 
@@ -36,6 +37,15 @@ struct req_reply {
     bool insist;          /* a warning that turns a 204 into a 200 */
     struct buf auth;      /* the member `auth` of the envelope; empty: null */
     const char *accessor; /* of the token in `auth` */
+};
+
+/* Files that a route's `outside` takes and gives: it runs when there is no transaction any more. */
+struct req_files {
+    struct fs_file *upload; /* of ROUTE_UPLOAD; the router closes it */
+    uint64_t upload_bytes;
+    struct fs_file *reply; /* becomes the body of the answer, and the router's */
+    uint64_t reply_bytes;
+    const char *reply_type;
 };
 
 struct req {
@@ -64,6 +74,7 @@ struct req {
     int64_t now_ms;     /* cluster time */
     int64_t wrap_ttl_s; /* the answer is to be wrapped for so long; 0: not */
     struct req_reply reply;
+    struct req_files files;
     struct reason error;
 
     /* The router's. */

@@ -36,7 +36,11 @@ enum route_flag {
     ROUTE_FREE_BODY = 1 << 9,       /* any field is welcome */
     ROUTE_ANY_TOKEN = 1 << 10,      /* every valid token may; the handler judges the rest */
     ROUTE_TOKEN_OPTIONAL = 1 << 11, /* nor is one needed; one that is sent must be valid */
-    ROUTE_ASTRAY = 1 << 12,         /* only tells people that the path is another one */
+    ROUTE_LONG = 1 << 12,           /* may take longer than a listener lets requests take */
+    /* The body goes into a file, after the handler and before `outside`; no field is in it. Stages
+     * nothing, and is long. */
+    ROUTE_UPLOAD = 1 << 13,
+    ROUTE_ASTRAY = 1 << 12, /* only tells people that the path is another one */
 };
 
 struct route {

@@ -24,9 +24,11 @@
  * once (PROTOCOL R14). */
 enum { ROUTER_WHOLE_BYTES_MAX = 1024 * 1024 };
 
+struct fs_file;
 struct metrics;
 struct router_worker;
 struct seal;
+struct upload;
 
 /* One request as a transport hands it over. Lives until its answer was given to `respond`. */
 struct router_call {
@@ -43,6 +45,9 @@ struct router_call {
 
     /* The first header of that name (lower case); data NULL: absent. */
     struct bytes (*header)(const struct router_call *call, const char *name);
+    /* Put the body, which is streamed, into a file: `upload` has what it takes but the request.
+     * NULL: the transport does not stream. */
+    void (*receive)(const struct router_call *call, struct upload *upload);
     /* Once, on the worker's thread, possibly from inside router_handle. The body may be taken. */
     void (*respond)(struct router_call *call, struct router_answer *answer);
 
@@ -82,8 +87,16 @@ struct router_host {
                                 struct reason *why);
     enum status (*unseal_reset)(struct router_host *host, struct reason *why);
     void (*seal_node)(struct router_host *host);
-    enum seal_type seal_type; /* configured; for sys/init, as the next */
-    const struct seal *seal;  /* NULL: none, or its key is missing */
+    /* Snapshots, of this node: node.h. All four block. */
+    enum status (*snapshot_save)(struct router_host *host, struct fs_file **ret_file,
+                                 uint64_t *ret_bytes, struct reason *why);
+    enum status (*snapshot_restore)(struct router_host *host, struct env *env,
+                                    const struct node_snapshot *snapshot, struct reason *why);
+    enum status (*file_open)(struct router_host *host, struct fs_file **ret_file);
+    bool (*file_room)(struct router_host *host);
+    uint64_t upload_bytes_max; /* of ROUTE_UPLOAD */
+    enum seal_type seal_type;  /* configured; for sys/init, as the next */
+    const struct seal *seal;   /* NULL: none, or its key is missing */
     const struct metrics *metrics;
     const char *version; /* reported to clients */
     bool default_kv;
@@ -116,6 +129,12 @@ enum status router_give_up(struct router_call *call);
 /* Whether another node would run the call, as far as its target tells: its body need not be here.
  * If the answer has changed when it is handled, a streamed call is refused with ST_NO_LEADER. */
 bool router_sends_on(struct router_worker *worker, const struct router_call *call);
+
+/* Whether a call, as far as its path tells, is for a route that may take long;
+ * *ret_upload_bytes_max is what its body may have if that is to be streamed (ROUTE_UPLOAD), else 0.
+ */
+bool router_is_long(struct router_worker *worker, const struct router_call *call,
+                    uint64_t *ret_upload_bytes_max);
 
 struct router_counters {
     uint64_t calls, forwards, reruns, refused; /* refused: above inflight_max */

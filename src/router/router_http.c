@@ -1,10 +1,14 @@
 #include "router/router_http.h"
 
+#include "router/download.h"
+#include "router/upload.h"
+
 #include <stdio.h>
 
 struct http_call {
     struct router_call call;
     struct http_request *req;
+    struct upload *upload;
     char peer[HTTP_PEER_TEXT];
 };
 
@@ -23,6 +27,22 @@ struct router_call *router_http_call(const struct http_request *req)
     struct http_call *call = req->user;
     ASSERT(call != NULL);
     return &call->call;
+}
+
+struct upload *router_http_upload(const struct http_request *req)
+{
+    const struct http_call *call = req->user;
+    ASSERT(call != NULL && call->upload != NULL);
+    return call->upload;
+}
+
+static void call_receive(const struct router_call *router_call, struct upload *upload)
+{
+    struct http_call *call = of(router_call);
+    ASSERT(router_call->streamed && call->upload == NULL);
+    call->upload = upload;
+    upload->req = call->req;
+    upload_start(upload);
 }
 
 static struct bytes call_header(const struct router_call *call, const char *name)
@@ -56,6 +76,11 @@ static void call_respond(struct router_call *call, struct router_answer *answer)
     if (stream != NULL) {
         http_respond_begin(req, &reply, stream->length);
         stream->send(stream); /* last touch: it ends the answer */
+        return;
+    }
+    if (answer->file.file != NULL) {
+        http_respond_begin(req, &reply, answer->file.bytes);
+        download_start(req, answer->file); /* last touch: it ends the answer */
         return;
     }
     http_keep(req, &answer->body);
@@ -138,15 +163,33 @@ static struct http_call *call_new(const struct router_http *http, struct http_re
         .peer = call->peer,
         .open_metrics = http->open_metrics,
         .header = call_header,
+        .receive = call_receive,
         .respond = call_respond,
     };
     return call;
+}
+
+/* What takes long by its nature, and may be large. */
+static bool give_room(const struct router_http *http, struct http_request *req)
+{
+    const struct router_call call = {.method = req->method, .path = req->path};
+    uint64_t upload_bytes_max = 0;
+    if (!router_is_long(http->worker, &call, &upload_bytes_max))
+        return false;
+    http_answer_within(req, 0);
+    if (upload_bytes_max == 0)
+        return false;
+    http_limit_body(req, upload_bytes_max);
+    http_stream_body(req, 0);
+    return true;
 }
 
 /* A long body does not wait here for a node that will not read it. */
 static void on_head(void *ctx, struct http_request *req)
 {
     const struct router_http *http = ctx;
+    if (give_room(http, req))
+        return;
     if (http->peers || http_body_length(req) <= ROUTER_WHOLE_BYTES_MAX)
         return;
     struct http_call *call = call_new(http, req);

@@ -35,6 +35,9 @@ extern const struct http_handler router_http_handler;
 struct http_request *router_http_request(const struct router_call *call);
 struct router_call *router_http_call(const struct http_request *req);
 
+/* The upload that router_call.receive began for a request. */
+struct upload *router_http_upload(const struct http_request *req);
+
 enum { ROUTER_ID_TEXT = 32 + 1 + 20 + 1 };
 void router_id_put(const struct rlog_request_id *id, char ret_text[ROUTER_ID_TEXT]);
 /* ST_INVALID. */

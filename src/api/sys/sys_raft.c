@@ -99,3 +99,26 @@ enum status sys_step_down_outside(struct req *req)
         return ST_OK;
     return req_fail(req, st, "%s", why.text[0] != '\0' ? why.text : status_text(st));
 }
+
+enum status sys_snapshot_save_outside(struct req *req)
+{
+    struct req_files *files = &req->files;
+    files->reply_type = "application/gzip";
+    return req->host->snapshot_save(req->host, &files->reply, &files->reply_bytes, &req->error);
+}
+
+static enum status restore(struct req *req, bool force)
+{
+    const struct node_snapshot snapshot = {req->files.upload, req->files.upload_bytes, force};
+    return req->host->snapshot_restore(req->host, req->env, &snapshot, &req->error);
+}
+
+enum status sys_snapshot_restore_outside(struct req *req)
+{
+    return restore(req, false);
+}
+
+enum status sys_snapshot_force_outside(struct req *req)
+{
+    return restore(req, true);
+}

@@ -96,6 +96,15 @@ void router_handle(struct router_worker *worker, struct router_call *call)
     assert_null(answer.body.data); /* taken */
 }
 
+bool router_is_long(struct router_worker *worker, const struct router_call *call,
+                    uint64_t *ret_upload_bytes_max)
+{
+    (void)worker;
+    (void)call;
+    (void)ret_upload_bytes_max;
+    return false;
+}
+
 bool router_sends_on(struct router_worker *worker, const struct router_call *call)
 {
     (void)worker;
