@@ -180,7 +180,7 @@ void rlog_snap_close(struct rlog_snap_reader *r);
 NODISCARD enum status rlog_snap_prune(struct rlog_disk *disk);
 
 /* `holdfast dump log|snapshot`: explain a directory, or a file, line by line, without locking or
- * changing it, damaged or not. ST_OK: it would open. ST_CORRUPT: what is wrong was said.
+ * changing it, damaged or not; an operator's archive, too. ST_OK: it would open. ST_CORRUPT: what is wrong was said.
  * ST_NOT_FOUND, ST_IO, ST_NOMEM, ST_INVALID: it could not be read. */
 NODISCARD enum status rlog_dump_log(struct fs *fs, const char *dir,
                                     void (*line)(void *ctx, const char *text), void *ctx);

@@ -1,6 +1,7 @@
 /* Explaining a replica's directory, or one snapshot file, as text. Nothing is locked or changed;
  * what is damaged is said so, and as much as possible is shown around it. */
 #include "base/mem.h"
+#include "raft/rlog_archive.h"
 #include "raft/rlog_describe.h"
 #include "raft/rlog_disk_found.h"
 #include "raft/rlog_snap_format.h"
@@ -320,26 +321,90 @@ static enum status dump_chunks(const struct dump *d, struct snap_scan *scan)
     return st;
 }
 
-enum status rlog_dump_snapshot(struct fs *fs, const char *path,
-                               void (*line)(void *ctx, const char *text), void *ctx)
+static enum status dump_scan(const struct dump *d, struct fs_file *file)
 {
-    struct dump d = {.line = line, .ctx = ctx};
-    struct fs_file *file = NULL;
     struct snap_scan scan;
-    TRY(fs_open(fs, path, FS_READ, &file));
     enum status st = snap_scan_init(&scan, file);
     if (st == ST_CORRUPT)
-        say(&d, "damaged: %s", scan.reason.text);
+        say(d, "damaged: %s", scan.reason.text);
     if (st == ST_OK) {
         const struct rlog_snapshot_meta *m = &scan.meta;
-        say(&d,
+        say(d,
             "snapshot of entries up to %llu, term %llu; configuration of entry %llu, %u bytes; "
             "file of %llu bytes",
             (unsigned long long)m->index, (unsigned long long)m->term,
             (unsigned long long)m->conf_index, m->conf_len, (unsigned long long)m->bytes);
-        st = dump_chunks(&d, &scan);
+        st = dump_chunks(d, &scan);
     }
     snap_scan_done(&scan);
+    return st;
+}
+
+/* An archive being read: its keys are said as they come, before the end has proved them. */
+struct archive_dump {
+    const struct dump *d;
+    struct fs_file *file;
+    uint64_t at, n_keys;
+};
+
+static enum status archive_read(void *ctx, void *room, size_t n, size_t *ret_n)
+{
+    struct archive_dump *a = ctx;
+    TRY(fs_read_at(a->file, room, n, a->at, ret_n));
+    a->at += *ret_n;
+    return ST_OK;
+}
+
+static enum status archive_key(void *ctx, const struct store_item *item)
+{
+    struct archive_dump *a = ctx;
+    if (a->n_keys++ < SNAPSHOT_LINES_MAX)
+        say(a->d, "  %.*s (%zu bytes), created %llu, changed %llu", (int)MIN(item->key.len, 300u),
+            (const char *)item->key.data, item->value.len, (unsigned long long)item->created,
+            (unsigned long long)item->modified);
+    return ST_OK;
+}
+
+static enum status dump_archive(const struct dump *d, struct fs_file *file)
+{
+    struct archive_dump a = {.d = d, .file = file};
+    const struct rlog_archive_in in = {.read = archive_read, .key = archive_key, .ctx = &a};
+    struct rlog_archive_found *found = mem_zalloc(sizeof *found);
+    struct reason why = {{0}};
+    if (found == NULL)
+        return ST_NOMEM;
+    enum status st = rlog_archive_read(&in, found, &why);
+    if (a.n_keys > SNAPSHOT_LINES_MAX)
+        say(d, "  … and %llu keys more", (unsigned long long)(a.n_keys - SNAPSHOT_LINES_MAX));
+    const struct rlog_archive_facts *f = &found->facts;
+    if (f->cluster[0] != '\0')
+        say(d, "archive of cluster %s: entries up to %llu, term %llu; version %llu", f->cluster,
+            (unsigned long long)f->index, (unsigned long long)f->term,
+            (unsigned long long)f->version);
+    if (st == ST_OK)
+        say(d,
+            "whole: %llu keys, %llu bytes of content; whether it was sealed by the root key, "
+            "a cluster alone can tell",
+            (unsigned long long)found->n_keys, (unsigned long long)found->state_bytes);
+    else
+        say(d, "damaged: %s", why.text[0] != '\0' ? why.text : status_text(st));
+    mem_free(found);
+    return st == ST_INVALID || st == ST_UNSUPPORTED ? ST_CORRUPT : st;
+}
+
+enum status rlog_dump_snapshot(struct fs *fs, const char *path,
+                               void (*line)(void *ctx, const char *text), void *ctx)
+{
+    static const uint8_t gzip[] = {0x1F, 0x8B};
+    struct dump d = {.line = line, .ctx = ctx};
+    struct fs_file *file = NULL;
+    uint8_t head[sizeof gzip];
+    size_t n = 0;
+    TRY(fs_open(fs, path, FS_READ, &file));
+    enum status st = fs_read_at(file, head, sizeof head, 0, &n);
+    if (st == ST_OK)
+        st = n == sizeof gzip && memcmp(head, gzip, sizeof gzip) == 0 ? dump_archive(&d, file)
+                                                                      : dump_scan(&d, file);
     fs_close(file);
     return st;
 }

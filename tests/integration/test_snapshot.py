@@ -7,15 +7,15 @@ import http.client
 import io
 import json
 import os
-import shutil
+import subprocess
 import tarfile
 import threading
 import time
 
 import pytest
 
-from cluster import Cluster
-from test_shamir import SHAMIR, ShamirCluster
+from cluster import HOLDFAST, Cluster
+from test_shamir import ShamirCluster
 
 PATH = "/v1/sys/storage/raft/snapshot"
 FORCE = PATH + "-force"
@@ -90,6 +90,24 @@ def test_a_snapshot_is_what_upstreams_tools_expect(cluster):
         assert files["SHA256SUMS.sealed"]
         assert b"not to be read" not in files["state.bin"]
         assert cluster.token.encode() not in files["state.bin"]
+
+
+def test_dump_explains_an_archive(cluster, tmp_path):
+    put(cluster.nodes[0], "explained", secret="not to be read")
+    archive = save(cluster.nodes[0])
+    path = tmp_path / "saved.snap"
+    path.write_bytes(archive)
+    done = subprocess.run(
+        [HOLDFAST, "dump", "snapshot", str(path)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "archive of cluster" in done.stdout and "whole:" in done.stdout
+    assert "s/core/keyring" in done.stdout and "not to be read" not in done.stdout
+    path.write_bytes(archive[:-100])
+    done = subprocess.run(
+        [HOLDFAST, "dump", "snapshot", str(path)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1 and "cut short" in done.stdout + done.stderr
 
 
 def test_saving_and_restoring_need_their_capability(cluster):
@@ -285,13 +303,6 @@ def test_a_node_that_dies_during_a_restore_leaves_a_whole_state():
         answer = restore(cluster.nodes[0], archive)
         assert answer.status == 204, answer.body
         assert get(cluster.nodes[2], "marker") == {"v": "old"}
-
-
-def rss_bytes(node):
-    for line in open(f"/proc/{node.process.pid}/status"):
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError("no VmRSS")
 
 
 @pytest.fixture(scope="module")
