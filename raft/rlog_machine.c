@@ -124,7 +124,7 @@ static bool need_holds(const struct rlog_machine *m, const struct rlog_need *nee
     struct store_item item;
 
     if (need->kind == RLOG_NEED_STAGE)
-        return need->version == m->stage;
+        return need->version == m->stage || (m->staging && planted(PLANT_STAGE_SHARED));
     if (planted(PLANT_R1_NO_PRECONDITION))
         return true;
     if (need->kind == RLOG_NEED_PREFIX)

@@ -47,7 +47,7 @@ struct node {
     void (*propose)(struct state_log *log, struct rlog_propose *p); /* the log's own */
     struct state *service;
     unsigned requests; /* under way */
-    bool exchanging;   /* one at a time: there is one staged tree */
+    unsigned exchanging;   /* how many; there is one staged tree */
     bool may_unseal;
     struct event restart, switch_off;
     bool removed;                             /* from the cluster: its id is used up */

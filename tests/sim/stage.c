@@ -8,15 +8,20 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { TXNS_MAX = 8, RUNS_MAX = 6 };
+enum {
+    TXNS_MAX = 8,
+    RUNS_MAX = 6,
+    WRITERS_MAX = 2, /* at once on a node: each takes the tree from the other */
+};
 
 /* One exchange under way on a node; it vanishes with the node's memory. */
 struct exchange {
     struct rlog_propose propose;
     struct node *node;
-    struct buf txns[TXNS_MAX];
+    struct rlog_txn_builder txns[TXNS_MAX];
+    struct buf encoded; /* the one at hand */
     unsigned n, at, runs;
-    uint64_t ticket;
+    uint64_t ticket, stage; /* number of the tree that was begun */
 };
 
 static void exchange_free(struct exchange *x)
@@ -25,18 +30,20 @@ static void exchange_free(struct exchange *x)
     if (x->ticket != 0)
         rlog_ticket_drop(n->rlog, x->ticket);
     for (unsigned i = 0; i < TXNS_MAX; i++)
-        buf_done(&x->txns[i]);
+        rlog_txn_done(&x->txns[i]);
+    buf_done(&x->encoded);
     n->requests--;
-    n->exchanging = false;
+    n->exchanging--;
     mem_free(x);
 }
 
 static bool txn_end(struct exchange *x, struct rlog_txn_builder *b)
 {
-    bool well = rlog_txn_encode(b, &x->txns[x->n]) == ST_OK;
-    rlog_txn_done(b);
+    bool well = rlog_txn_encode(b, &x->encoded) == ST_OK; /* it fits */
+    buf_clear(&x->encoded);
+    rlog_txn_done(&x->txns[x->n]);
+    x->txns[x->n++] = *b;
     *b = (struct rlog_txn_builder){0};
-    x->n += well;
     return well;
 }
 
@@ -74,9 +81,7 @@ static bool exchange_make(struct exchange *x)
     unsigned most = x->runs < 2 && rng_chance(r, 500) ? TXNS_MAX : 1;
     if (store_pin(rlog_store(x->node->rlog), "exchange", 0, &pin) != ST_OK)
         return false;
-    for (; x->n > 0; x->n--)
-        buf_clear(&x->txns[x->n - 1]);
-    x->at = 0;
+    x->n = x->at = 0;
     rlog_txn_stage_begin(&b);
     bool well = copy_keys(x, &pin, &b, most);
     if (well && most > 1)
@@ -101,6 +106,8 @@ static void on_proposed(struct rlog_propose *p, enum status st)
     bool conflict = st == ST_OK && p->applied.outcome == RLOG_CONFLICTED;
     conflict = conflict || st == ST_CONFLICT;
     x->ticket = x->at + 1 == x->n ? p->ticket : x->ticket;
+    if (st == ST_OK && !conflict && x->at == 0)
+        x->stage = p->applied.stage;
     if (st == ST_OK && !conflict && ++x->at < x->n) {
         exchange_run(x);
         return;
@@ -118,8 +125,13 @@ static void on_proposed(struct rlog_propose *p, enum status st)
 static void exchange_run(struct exchange *x)
 {
     bool last = x->at + 1 == x->n;
+    if (x->at > 0)
+        rlog_txn_need_stage(&x->txns[x->at], x->stage);
+    buf_clear(&x->encoded);
+    if (rlog_txn_encode(&x->txns[x->at], &x->encoded) != ST_OK)
+        abort(); /* it did, but for a few bytes */
     x->propose = (struct rlog_propose){
-        .txn = buf_bytes(&x->txns[x->at]), .ticket = last ? x->ticket : 0, .done = on_proposed};
+        .txn = buf_bytes(&x->encoded), .ticket = last ? x->ticket : 0, .done = on_proposed};
     rlog_propose(x->node->rlog, &x->propose);
 }
 
@@ -129,7 +141,7 @@ static void exchange_start(struct node *n)
     memset(x, 0, sizeof *x);
     x->node = n;
     n->requests++;
-    n->exchanging = true;
+    n->exchanging++;
     if (exchange_make(x))
         exchange_run(x);
     else
@@ -145,7 +157,8 @@ static void on_tick(struct event *event)
         return;
     core_after(&c->core, event,
                rng_between(&c->rng, 20, 2 * c->profile.exchange_every_ms) * SIM_MS);
-    if (n == NULL || n->stopping || n->exchanging || n->env.stalled_until_ns > c->core.now_ns)
+    if (n == NULL || n->stopping || n->exchanging >= WRITERS_MAX ||
+        n->env.stalled_until_ns > c->core.now_ns)
         return;
     rlog_status(n->rlog, &status);
     if (!status.ready)
