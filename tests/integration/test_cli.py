@@ -316,6 +316,19 @@ def test_operators_see_and_turn_the_keys(cli):
         assert "403" in cli("operator", *command, token=powerless, code=2).stderr
 
 
+def test_a_join_token_is_made(cli):
+    tls = cli.cluster.dir / "tls"
+    cli("write", "sys/storage/raft/certificates/authority", f"certificate=@{tls}/ca.pem",
+        f"private_key=@{tls}/ca-key.pem")
+    token = cli("operator", "raft", "join-token", "-ttl=5m", "-field=token", "node9").stdout
+    assert re.fullmatch(r"\S{40,}", token)
+    assert cli.json("operator", "raft", "join-token")["data"]["token"] != token
+    refused = cli("operator", "raft", "join", f"-join-token={token}", "https://127.0.0.1:1", code=2)
+    assert token not in refused.stderr
+    powerless = cli("token", "create", "-policy=default", "-field=token").stdout
+    cli("operator", "raft", "join-token", token=powerless, code=2)
+
+
 def test_what_may_be_a_secret_is_never_repeated(cli):
     for args, code in (
         (["write", "kv/x", SECRET], 1), (["kv", "put", "secret/x", "a=1", SECRET], 1),
