@@ -57,6 +57,35 @@ def test_health_tells_the_active_node_from_the_standbys(cluster):
     assert active.call("GET", "/v1/sys/health?standbyok=maybe").status == 400
 
 
+def test_without_performance_standbys_the_active_node_answers_everything():
+    with Cluster(config={"performance_standby": False}) as cluster:
+        here = {"X-Vault-No-Request-Forwarding": "1"}
+        for n, standby in enumerate(cluster.standbys()):
+            answer = standby.call("GET", "/v1/sys/health", token="")
+            assert answer.status == 429
+            assert answer.json["standby"] is True
+            assert answer.json["performance_standby"] is False
+            assert standby.call("GET", "/v1/sys/health?standbyok=true").status == 200
+            assert standby.call("GET", "/v1/sys/health?standbycode=299").status == 299
+            assert standby.call("GET", "/v1/sys/health?perfstandbyok=true").status == 429
+            assert standby.call("GET", "/v1/sys/leader").json["performance_standby"] is False
+            # Reads and writes are the active node's: it is named where they may not be forwarded.
+            assert standby.call("PUT", "/v1/kv/plain", {"n": n}).status == 204
+            for node in cluster.nodes:
+                assert node.call("GET", "/v1/kv/plain").data == {"n": n}
+            for method in ("GET", "PUT"):
+                body = {"n": n} if method == "PUT" else None
+                sent = standby.call(method, "/v1/kv/plain", body, headers=here)
+                assert sent.status == 307, sent.body
+        # When the active node goes, a plain standby takes its place.
+        old = cluster.active()
+        old.kill()
+        rest = [node for node in cluster.nodes if node is not old]
+        assert cluster.active() in rest
+        cluster.await_health({200, 429}, rest)
+        assert rest[0].call("GET", "/v1/kv/plain").data == {"n": 1}
+
+
 def test_head_has_the_status_and_no_body(cluster):
     for node in cluster.nodes:
         answer = node.call("HEAD", "/v1/sys/health")
