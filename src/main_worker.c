@@ -205,8 +205,9 @@ static void on_adopt(struct env_task *task)
     enum status st = http_server_adopt(http, a->connection.fd, a->connection.tls,
                                        buf_bytes(&a->connection.early));
     if (st != ST_OK)
-        trace(TRACE_WARN, "main", "a connection of %s was not taken over: %s",
-              a->connection.peer_name, status_text(st));
+        trace(stranger ? TRACE_DEBUG : TRACE_WARN, "main",
+              "a connection of %s was not taken over: %s", a->connection.peer_name,
+              status_text(st));
     buf_done(&a->connection.early);
     mem_free(a);
 }

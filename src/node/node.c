@@ -88,7 +88,7 @@ static void on_stranger(void *ctx, struct mesh_http connection)
 
 static bool on_ask_removed(void *ctx, const char *name)
 {
-    return node_removed_is(ctx, name);
+    return node_removed_is(ctx, name, false); /* the word is not said in doubt */
 }
 
 static void on_told_removed(void *ctx, const char *name)

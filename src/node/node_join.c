@@ -435,7 +435,7 @@ static void add_member(struct node *n, const struct rlog_member *who,
         if (m->id != who->id && strcmp(m->name, who->name) == 0)
             replaces = m->id;
     }
-    if (n->adding || replaces == n->id || node_removed_is(n, who->name))
+    if (n->adding || replaces == n->id || node_removed_is(n, who->name, true))
         return;
     n->adding = true;
     n->add = (struct rlog_admin){.done = on_added, .member = *who, .replaces = replaces};

@@ -89,7 +89,7 @@ struct node {
     struct barrier_seat *seat;
     struct buf new_key, new_public; /* asked for; empty: nothing is */
     int64_t cert_issued_s, cert_until_s;
-    uint64_t renew_looked_ms, renew_asked_ms, renew_complained_ms;
+    uint64_t renew_looked_ms, renew_asked_ms, renew_wait_ms, renew_complained_ms;
     uint64_t rotate_version; /* of the record that was read */
     int64_t rotate_since_s;
 
@@ -189,7 +189,8 @@ void node_join_hear(struct node *n, uint64_t from, const char *from_name, enum n
 NODISCARD enum status node_join_keep_removed(struct node *n);
 
 /* node_removed.c */
-bool node_removed_is(struct node *n, const char *name);   /* of another node */
+/* Of another node; `unsure` where that cannot be told now. */
+bool node_removed_is(struct node *n, const char *name, bool unsure);
 void node_removed_hear(struct node *n, const char *from); /* a peer says it of this one */
 void node_removed_begin(struct node *n);                  /* it is so */
 

@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-bool node_removed_is(struct node *n, const char *name)
+bool node_removed_is(struct node *n, const char *name, bool unsure)
 {
     char key[sizeof NODE_REMOVED_KEY + MESH_NAME_MAX];
     struct store_item item;
@@ -26,7 +26,7 @@ bool node_removed_is(struct node *n, const char *name)
             return false; /* it was let in again, and what we applied is older */
     (void)snprintf(key, sizeof key, NODE_REMOVED_KEY "%s", name); /* names are bounded */
     if (store_pin(rlog_store(n->rlog), "removed", 0, &pin) != ST_OK)
-        return true; /* every pin is taken: it asks again */
+        return unsure; /* every pin is taken */
     bool found = store_get(&pin, bytes_str(key), &item) == ST_OK;
     store_unpin(&pin);
     return found;

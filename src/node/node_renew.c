@@ -16,9 +16,9 @@
 
 enum {
     RENEW_LOOK_MS = 1000,
-    RENEW_ASK_MS = 5000, /* between two tries */
-    RENEW_COMPLAIN_MS = 3600 * 1000,
-    RENEW_PART = 3, /* this part of its time before the end */
+    RENEW_ASK_MS = 5000,           /* between two tries */
+    RENEW_FAILED_MS = 3600 * 1000, /* after one that could not be taken; and between complaints */
+    RENEW_PART = 3,                /* this part of its time before the end */
     DAY_S = 86400,
 };
 
@@ -136,6 +136,7 @@ static void take(struct node *n, struct bytes cert)
     else
         trace(TRACE_ERROR, "node", "the new certificate is not in use: %s",
               reason.text[0] != '\0' ? reason.text : status_text(st));
+    n->renew_wait_ms = st == ST_OK ? RENEW_ASK_MS : RENEW_FAILED_MS;
     node_renew_learn(n);
     buf_done(&n->new_key);
     buf_done(&n->new_public);
@@ -144,7 +145,7 @@ static void take(struct node *n, struct bytes cert)
 static void complain(struct node *n, const char *why)
 {
     uint64_t now_ms = env_mono_ms(n->env);
-    if (n->renew_complained_ms != 0 && now_ms - n->renew_complained_ms < RENEW_COMPLAIN_MS)
+    if (n->renew_complained_ms != 0 && now_ms - n->renew_complained_ms < RENEW_FAILED_MS)
         return;
     n->renew_complained_ms = now_ms;
     trace(TRACE_WARN, "node", "the certificate of the cluster port is due, and not renewed: %s",
@@ -181,7 +182,8 @@ void node_renew_tick(struct node *n)
     follow_rotate(n);
     rlog_status(n->rlog, &raft);
     if (raft.leader == 0 || !is_due(n, node_time_ms(n) / 1000) ||
-        (n->renew_asked_ms != 0 && now_ms - n->renew_asked_ms < RENEW_ASK_MS))
+        (n->renew_asked_ms != 0 &&
+         now_ms - n->renew_asked_ms < MAX(n->renew_wait_ms, (uint64_t)RENEW_ASK_MS)))
         return;
     n->renew_asked_ms = now_ms;
     ask(n, &raft);

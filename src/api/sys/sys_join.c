@@ -52,17 +52,33 @@ static const struct field join_fields[] = {
 };
 const struct schema sys_join_schema = SCHEMA(struct sys_join, join_fields);
 
-/* The authority, in the arena's care. ST_INVALID with a text: there is none yet. */
+/* Whether it is the one that this node, and so every other, trusts. */
+static bool is_trusted(const struct node_status *node, const struct cert_pair *ca)
+{
+    uint8_t hash[JOIN_HASH_BYTES];
+    return cert_fingerprint(buf_bytes(&ca->cert), hash) == ST_OK &&
+           memcmp(hash, node->ca_sha256, sizeof hash) == 0;
+}
+
+/* ST_INVALID with a text: there is none yet, or it came with another cluster's state. */
 static enum status load_authority(struct req *req, struct cert_pair *ret_pair)
 {
     struct state_value stored;
+    struct node_status *node = sys_node(req);
+    if (node == NULL)
+        return ST_NOMEM;
     enum status st = state_get(req->txn, BYTES(AUTHORITY_KEY), &stored);
     if (st == ST_NOT_FOUND)
         return req_fail(req, ST_INVALID,
                         "the cluster does not have the key of its certificate authority yet: see "
                         "sys/storage/raft/certificates/authority");
     TRY(st);
-    return authority_decode(stored.value, ret_pair);
+    TRY(authority_decode(stored.value, ret_pair));
+    if (is_trusted(node, ret_pair))
+        return ST_OK;
+    return req_fail(req, ST_INVALID,
+                    "the certificate authority in the state is not the one that the nodes trust: "
+                    "give theirs to sys/storage/raft/certificates/authority");
 }
 
 enum status sys_authority(struct req *req)
@@ -70,7 +86,6 @@ enum status sys_authority(struct req *req)
     const struct sys_authority *in = req_body(req);
     CLEANUP(cert_pair_done) struct cert_pair pair = {0};
     CLEANUP(buf_done) struct buf record = {0};
-    uint8_t hash[JOIN_HASH_BYTES];
     struct node_status *node = sys_node(req);
     if (node == NULL)
         return ST_NOMEM;
@@ -79,8 +94,7 @@ enum status sys_authority(struct req *req)
     TRY(buf_status(&pair.cert));
     TRY(buf_status(&pair.key));
     TRY(mesh_authority_check(&pair, node->cluster, &req->error));
-    if (cert_fingerprint(buf_bytes(&pair.cert), hash) != ST_OK ||
-        memcmp(hash, node->ca_sha256, sizeof hash) != 0)
+    if (!is_trusted(node, &pair))
         return req_fail(req, ST_INVALID,
                         "certificate: this is not the authority that this node trusts (ca_file)");
     TRY(authority_encode(&pair, &record));
