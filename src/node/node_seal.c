@@ -268,7 +268,10 @@ enum status node_unseal_share(struct node *n, struct env *env, struct bytes shar
                               struct reason *reason)
 {
     enum status st = ST_OK;
-    if (n->status.removed) { /* set for good */
+    pthread_mutex_lock(&n->lock);
+    bool removed = n->status.removed;
+    pthread_mutex_unlock(&n->lock);
+    if (removed) {
         reason_set(reason, "this node was removed from the cluster");
         return ST_INVALID;
     }
