@@ -73,6 +73,7 @@ struct server {
     struct seal seal;
     bool has_seal;
     struct node_options node_options;
+    char hostname[256];
     struct router router;
     struct router_host host;
     struct http_budget budget;

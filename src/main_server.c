@@ -300,6 +300,8 @@ static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api, &k
 
 static void router_of(struct server *s)
 {
+    if (gethostname(s->hostname, sizeof s->hostname - 1) != 0)
+        s->hostname[0] = '\0'; /* no header then says it */
     s->host = (struct router_host){
         .status = host_status,
         .time_ms = host_time,
@@ -321,6 +323,11 @@ static void router_of(struct server *s)
         .version =
             s->config->reported_version != NULL ? s->config->reported_version : HOLDFAST_VERSION,
         .default_kv = s->config->default_kv,
+        .hostname =
+            s->config->enable_response_header_hostname && s->hostname[0] != 0 ? s->hostname : NULL,
+        .node_id = s->config->enable_response_header_raft_node_id ? s->config->node_name : NULL,
+        .request_log = reload_level_of(s->config->log_requests_level),
+        .maintenance = s->config->maintenance,
     };
     s->router.options =
         (struct router_options){.apis = apis, .n_apis = ARRAY_LEN(apis), .host = &s->host};

@@ -41,7 +41,9 @@ static enum status listen_on(struct worker *w, unsigned i)
     limits_of(config, &limits);
     TRY(http_address_parse(config->address, &address, &w->reason));
     w->listeners[i].handler =
-        (struct router_http){.worker = w->router, .open_metrics = config->unauthenticated_metrics};
+        (struct router_http){.worker = w->router,
+                             .open_metrics = config->unauthenticated_metrics,
+                             .require_request_header = config->require_request_header};
     struct http_server_options options = {
         .address = (const struct sockaddr *)&address,
         .exclusive = w == &w->server->workers[0],

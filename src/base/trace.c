@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 2048, TEXT_MAX_BYTES = 1024 };
+enum { LINE_MAX_BYTES = 4096, TEXT_MAX_BYTES = 1024 };
 
 static _Atomic enum trace_level lowest = TRACE_INFO;
 static _Atomic(const char *) node_name;
@@ -49,7 +49,9 @@ static size_t escape(char *out, size_t room, const char *text)
     return n;
 }
 
-static void write_line(enum trace_level level, const char *module, const char *text)
+/* `more`: members behind the message, each with a comma in front; may be empty. */
+static void write_line(enum trace_level level, const char *module, const char *text,
+                       struct bytes more)
 {
     static const char *const names[] = {"debug", "info", "warn", "error"};
     char line[LINE_MAX_BYTES], safe[TEXT_MAX_BYTES + 512], stamp[32];
@@ -63,10 +65,10 @@ static void write_line(enum trace_level level, const char *module, const char *t
     (void)escape(safe, sizeof safe, text);
     int n = snprintf(line, sizeof line,
                      "{\"@timestamp\":\"%s.%06ldZ\",\"@level\":\"%s\",\"@module\":\"%s\"%s%s%s,\"@"
-                     "message\":\"%s\"}\n",
+                     "message\":\"%s\"%.*s}\n",
                      stamp, now.tv_nsec / 1000, names[level], module,
                      node != NULL ? ",\"@node\":\"" : "", node != NULL ? node : "",
-                     node != NULL ? "\"" : "", safe);
+                     node != NULL ? "\"" : "", safe, (int)more.len, (const char *)more.data);
     if (n > 0 && write(STDERR_FILENO, line, MIN((size_t)n, sizeof line - 1)) < 0)
         return; /* nowhere left to say it */
 }
@@ -79,7 +81,25 @@ static void say(enum trace_level level, const char *module, const char *format, 
     if (sink != NULL)
         sink(level, module, text);
     else
-        write_line(level, module, text);
+        write_line(level, module, text, (struct bytes){(const uint8_t *)"", 0});
+}
+
+void trace_fields(enum trace_level level, const char *module, const char *text, struct bytes object)
+{
+    char more[TRACE_FIELDS_MAX] = "";
+    size_t n = 0;
+    void (*sink)(enum trace_level, const char *, const char *) = line_sink;
+    if (level < lowest)
+        return;
+    if (object.len > 2 && object.len <= TRACE_FIELDS_MAX) {
+        n = object.len - 1; /* without the brackets, with a comma */
+        memcpy(more, object.data, n);
+        more[0] = ',';
+    }
+    if (sink != NULL)
+        sink(level, module, text);
+    else
+        write_line(level, module, text, bytes_of((const uint8_t *)more, n));
 }
 
 void trace(enum trace_level level, const char *module, const char *format, ...)

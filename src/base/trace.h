@@ -3,7 +3,7 @@
 #ifndef HOLDFAST_BASE_TRACE_H
 #define HOLDFAST_BASE_TRACE_H
 
-#include "base/macros.h"
+#include "base/bytes.h"
 
 enum trace_level { TRACE_DEBUG, TRACE_INFO, TRACE_WARN, TRACE_ERROR, TRACE_OFF };
 
@@ -14,6 +14,12 @@ enum trace_level trace_level(void);
 /* One line: {"@timestamp","@level","@module",["@node",]"@message"}. `module` is a folder name. */
 void trace(enum trace_level level, const char *module, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The same with members of its own: `object` is the JSON text of an object that is not empty, of no
+ * more than TRACE_FIELDS_MAX bytes, else it is left out. */
+enum { TRACE_FIELDS_MAX = 1600 };
+void trace_fields(enum trace_level level, const char *module, const char *text,
+                  struct bytes object);
 
 /* The same for the reason why the process ends: written whatever the lowest level is. */
 void trace_end(enum trace_level level, const char *module, const char *format, ...)

@@ -17,6 +17,14 @@ static const struct field root_fields[] = {
           .help = "URL at which clients reach this node; default: that of the first listener."),
     FIELD(struct config, log_level, STRING, .preset = "info",
           .help = "debug, info, warn, error or off."),
+    FIELD(struct config, log_requests_level, STRING, .preset = "debug",
+          .help = "Level of the lines about requests: debug, info, warn, error or off."),
+    FIELD(struct config, enable_response_header_hostname, BOOL, .preset = "false",
+          .help = "Tell clients the name of the machine in X-Secrets-Hostname."),
+    FIELD(struct config, enable_response_header_raft_node_id, BOOL, .preset = "false",
+          .help = "Tell clients the name of the node in X-Secrets-Raft-Node-ID."),
+    FIELD(struct config, maintenance, BOOL, .preset = "false",
+          .help = "Start in maintenance: 503 to all but health and operators."),
     FIELD(struct config, workers, INT, .preset = "0",
           .help = "Threads that serve requests; 0 means one a processor."),
     FIELD(struct config, drain_delay_s, DURATION, .preset = "0s",
@@ -71,6 +79,8 @@ static const struct field listener_fields[] = {
     FIELD(struct config_listener, tls_disable, BOOL, .help = "Serve without TLS."),
     FIELD(struct config_listener, unauthenticated_metrics, BOOL,
           .help = "sys/metrics needs no token."),
+    FIELD(struct config_listener, require_request_header, BOOL,
+          .help = "Refuse requests without \"X-Secrets-Request: true\" with 412."),
     FIELD(struct config_listener, max_request_bytes, SIZE, .preset = "32MiB",
           .help = "Longest body; above is answered 413."),
     FIELD(struct config_listener, max_header_bytes, SIZE, .preset = "64KiB",
@@ -432,6 +442,9 @@ static enum status check_root(struct loader *l, const struct text_value *root)
     if (!is_one_of(bytes_str(config->log_level), levels))
         return refuse(l, text_get(root, "log_level")->line,
                       "log_level: debug, info, warn, error or off is expected");
+    if (!is_one_of(bytes_str(config->log_requests_level), levels))
+        return refuse(l, text_get(root, "log_requests_level")->line,
+                      "log_requests_level: debug, info, warn, error or off is expected");
     if (config->workers < 0 || config->workers > 256)
         return refuse(l, text_get(root, "workers")->line, "workers: 0 to 256 is expected");
     if (config->drain_delay_s > DRAIN_DELAY_MAX_S)

@@ -29,6 +29,7 @@ struct config_listener {
     const char *tls_cert_file, *tls_key_file;
     bool tls_disable;
     bool unauthenticated_metrics; /* sys/metrics without a token */
+    bool require_request_header;  /* 412 without "X-Secrets-Request: true" */
     uint64_t max_request_bytes;   /* body; 413 above */
     uint64_t max_header_bytes;
     int64_t max_connections;   /* 0: unbounded */
@@ -54,7 +55,9 @@ struct config {
     int64_t drain_delay_s;        /* from SIGTERM to the end of serving; health says 503 meanwhile */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes; /* 0: defaults */
     uint64_t snapshot_bytes_max;
-    bool default_kv, performance_standby;
+    const char *log_requests_level; /* a line about each request, at this level */
+    bool enable_response_header_hostname, enable_response_header_raft_node_id;
+    bool default_kv, performance_standby, maintenance;
     struct config_cluster cluster;
     struct config_listener listeners[CONFIG_LISTENERS_MAX];
     unsigned n_listeners;

@@ -4,7 +4,7 @@
 
 #include "router/req.h"
 
-enum { ANSWER_HEADERS_MAX = 4 };
+enum { ANSWER_HEADERS_MAX = 12 };
 
 /* A body that lies in a file; whoever sends it closes it. */
 struct fs_file;

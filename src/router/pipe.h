@@ -55,7 +55,7 @@ struct pipe {
     enum pipe_phase phase;
     enum status result; /* of the phase that ended */
     enum status front;  /* what the stages before the handler came to */
-    uint64_t deadline_ms;
+    uint64_t deadline_ms, begun_ms;
     unsigned reruns;
     bool free;      /* no token is asked for */
     bool recorded;  /* the request record was accepted */

@@ -1,5 +1,6 @@
 /* The end of a call: recording (PROTOCOL R20) and sending. */
 #include "router/pipe.h"
+#include "router/request_log.h"
 
 #include "base/fs.h"
 
@@ -15,10 +16,40 @@ void pipe_end_txn(struct pipe *p)
     p->req.txn = NULL;
 }
 
+static void add_header(struct router_answer *answer, const char *name, struct bytes value)
+{
+    ASSERT(answer->n_headers < ANSWER_HEADERS_MAX);
+    answer->headers[answer->n_headers++] = (struct http_header){bytes_str(name), value};
+}
+
+/* What the node that the client spoke to says, in both spellings. */
+static void add_own_headers(const struct pipe *p, struct router_answer *answer)
+{
+    const struct router_host *host = p->req.host;
+    struct bytes ns = stage_namespace(p->call);
+    if (p->call->forwarded)
+        return;
+    if (ns.len != 0) {
+        add_header(answer, "X-Secrets-Namespace", ns);
+        add_header(answer, "X-Vault-Namespace", ns);
+    }
+    if (host->hostname != NULL) {
+        add_header(answer, "X-Secrets-Hostname", bytes_str(host->hostname));
+        add_header(answer, "X-Vault-Hostname", bytes_str(host->hostname));
+    }
+    if (host->node_id != NULL) {
+        add_header(answer, "X-Secrets-Raft-Node-ID", bytes_str(host->node_id));
+        add_header(answer, "X-Vault-Raft-Node-ID", bytes_str(host->node_id));
+    }
+}
+
 static void respond(struct pipe *p)
 {
     struct router_worker *worker = p->worker;
     struct router_call *call = p->call;
+
+    request_log(p);
+    add_own_headers(p, &p->answer);
     struct router_answer answer = p->answer;
 
     pipe_move(p, PIPE_DONE);

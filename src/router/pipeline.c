@@ -1,6 +1,7 @@
 #include "auth/token_cache.h"
 #include "router/body.h"
 #include "router/pipe.h"
+#include "router/probe.h"
 #include "router/wrap.h"
 
 static void begin(struct pipe *p);
@@ -103,12 +104,24 @@ static void refuse_sealed(struct pipe *p)
     pipe_fail(p, ST_SEALED);
 }
 
+/* Other nodes' requests go on: it is this node's clients that are turned away. */
+static bool in_maintenance(const struct pipe *p)
+{
+    return p->req.host->maintenance && !p->call->forwarded &&
+           !pipe_has_flag(p, ROUTE_NODE | ROUTE_OPERATOR);
+}
+
 void pipe_choose(struct pipe *p)
 {
     struct router_host *host = p->req.host;
 
     pipe_move(p, PIPE_CHOOSING);
     host->status(host, &p->node);
+    if (in_maintenance(p)) {
+        reason_set(&p->req.error, "this node is in maintenance");
+        pipe_fail(p, ST_BUSY);
+        return;
+    }
     enum place place = place_of(&p->req, &p->node);
     bool upload = pipe_has_flag(p, ROUTE_UPLOAD) && p->call->receive != NULL;
     if (p->call->streamed && !upload && (place == PLACE_PLAIN || place == PLACE_HERE)) {
@@ -542,10 +555,23 @@ static void refuse(struct router_call *call, enum status st)
     buf_done(&answer.body);
 }
 
+/* Probes need no room for a pipe. */
+static bool probed(struct router_host *host, struct router_call *call)
+{
+    struct router_answer answer = {0};
+    if (call->forwarded || !probe_answer(host, call, &answer))
+        return false;
+    call->respond(call, &answer);
+    buf_done(&answer.body);
+    return true;
+}
+
 void router_handle(struct router_worker *worker, struct router_call *call)
 {
     const struct router *router = worker->router;
     atomic_fetch_add(&worker->calls, 1);
+    if (probed(router->options.host, call))
+        return;
     if (worker->running >= worker->inflight_max) {
         atomic_fetch_add(&worker->refused, 1);
         refuse(call, ST_BUSY);
@@ -561,7 +587,8 @@ void router_handle(struct router_worker *worker, struct router_call *call)
     auth_uuid(worker->env, request_id);
     p->worker = worker;
     p->call = call;
-    p->deadline_ms = env_mono_ms(worker->env) + PIPE_PATIENCE_MS;
+    p->begun_ms = env_mono_ms(worker->env);
+    p->deadline_ms = p->begun_ms + PIPE_PATIENCE_MS;
     p->req = (struct req){.arena = call->arena,
                           .env = worker->env,
                           .seat = worker->seat,

@@ -17,6 +17,7 @@
 #define HOLDFAST_ROUTER_ROUTER_H
 
 #include "audit/audit.h"
+#include "base/trace.h"
 #include "node/node.h"
 #include "router/answer.h"
 
@@ -98,7 +99,11 @@ struct router_host {
     enum seal_type seal_type;  /* configured; for sys/init, as the next */
     const struct seal *seal;   /* NULL: none, or its key is missing */
     const struct metrics *metrics;
-    const char *version; /* reported to clients */
+    const char *version;            /* reported to clients */
+    const char *hostname, *node_id; /* told in headers of answers; NULL: not */
+    enum trace_level request_log;   /* of the lines about requests */
+    /* This node answers 503 to all but health and what operators need. */
+    _Atomic bool maintenance;
     bool default_kv;
     _Atomic bool leaving; /* ends soon: health tells balancers to go elsewhere; any thread */
 };

@@ -197,9 +197,22 @@ static void on_head(void *ctx, struct http_request *req)
         http_stream_body(req, ROUTER_WHOLE_BYTES_MAX);
 }
 
+/* A web page cannot make a browser send such a header to another site unasked. */
+static bool has_request_header(const struct http_request *req)
+{
+    struct bytes ours = http_header(req, "x-secrets-request");
+    struct bytes theirs = http_header(req, "x-vault-request");
+    return text_is(ours, "true") || text_is(theirs, "true");
+}
+
 static void on_request(void *ctx, struct http_request *req)
 {
     const struct router_http *http = ctx;
+    if (http->require_request_header && !http->peers &&
+        bytes_has_prefix(req->path, BYTES("/v1/")) && !has_request_header(req)) {
+        http_respond_error(req, 412, "missing 'X-Secrets-Request' header");
+        return;
+    }
     struct http_call *call = call_new(http, req);
     if (call == NULL) {
         http_respond_status(req, ST_NOMEM, NULL);

@@ -26,8 +26,9 @@ struct router_http {
     /* With `peers`: whether the caller is a member now. A node that was removed keeps its
      * connections and its certificate, but nobody takes its word any more (PROTOCOL R18). */
     bool (*is_member)(const struct router_http *http, const struct http_request *req);
-    const char *only;  /* nothing but a POST to this path; NULL: everything */
-    bool open_metrics; /* metrics without a token */
+    const char *only;            /* nothing but a POST to this path; NULL: everything */
+    bool open_metrics;           /* metrics without a token */
+    bool require_request_header; /* of clients below /v1/, against requests made by web pages */
 };
 extern const struct http_handler router_http_handler;
 

@@ -13,6 +13,11 @@ static struct bytes header_either(const struct router_call *call, const char *ou
     return value.data != NULL ? value : call->header(call, theirs);
 }
 
+struct bytes stage_namespace(const struct router_call *call)
+{
+    return header_either(call, "x-secrets-namespace", "x-vault-namespace");
+}
+
 static enum status read_flag(struct req *req, const char *name, bool *ret_wanted)
 {
     const struct text_value *v = text_get(req->query, name);
@@ -143,7 +148,7 @@ enum status stage_target(struct req *req, const struct router *router,
                          const struct router_call *call)
 {
     struct text_value *query;
-    struct bytes ns = header_either(call, "x-secrets-namespace", "x-vault-namespace");
+    struct bytes ns = stage_namespace(call);
 
     TRY(wrap_read(req, header_either(call, "x-secrets-wrap-ttl", "x-vault-wrap-ttl")));
     TRY(path_decode(req->arena, call->path, &req->path, &req->error));

@@ -17,6 +17,8 @@ NODISCARD enum status stage_route(struct req *req, const struct router *router);
 /* The tables of a mount's engine; NULL: this program has none such. */
 const struct route_api *stage_engine(const struct router *router, const struct mount *mount);
 
+/* The namespace the call names, as sent. */
+struct bytes stage_namespace(const struct router_call *call);
 /* Whether the call carries a token at all. */
 bool stage_has_bearer(const struct router_call *call);
 /* The token that came with the call; empty: none. */

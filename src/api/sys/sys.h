@@ -6,6 +6,13 @@
 
 extern const struct route_api sys_api;
 
+struct sys_health {
+    int64_t activecode, standbycode, performancestandbycode, drsecondarycode, haunhealthycode;
+    int64_t removedcode, sealedcode, uninitcode, maintenancecode;
+    bool standbyok, perfstandbyok;
+};
+extern const struct schema sys_health_schema;
+
 /* Handlers, for the table. sys_health.c: about this node, sealed or not. */
 NODISCARD enum status sys_health(struct req *req);
 NODISCARD enum status sys_leader(struct req *req);
@@ -112,6 +119,14 @@ NODISCARD enum status sys_wrap(struct req *req);
 NODISCARD enum status sys_unwrap(struct req *req);
 NODISCARD enum status sys_rewrap(struct req *req);
 NODISCARD enum status sys_wrapping_lookup(struct req *req);
+
+/* sys_maintenance.c */
+struct sys_maintenance {
+    bool enabled;
+};
+extern const struct schema sys_maintenance_schema;
+NODISCARD enum status sys_maintenance_read(struct req *req);
+NODISCARD enum status sys_maintenance_outside(struct req *req);
 
 /* sys_openapi.c */
 struct sys_openapi {

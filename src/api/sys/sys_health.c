@@ -11,81 +11,70 @@ struct node_status *sys_node(struct req *req)
     return node;
 }
 
-/* A status code the query names in place of the usual one. */
-static enum status read_code(struct req *req, const char *name, int *code)
-{
-    const struct text_value *v = text_get(req->query, name);
-    int64_t n;
-    if (v == NULL)
-        return ST_OK;
-    if (v->kind != TEXT_STRING || text_int_parse(v->text, &n) != ST_OK || n < 200 || n > 599)
-        return req_fail(req, ST_INVALID, "%s: a status of 200 to 599 is expected", name);
-    *code = (int)n;
-    return ST_OK;
-}
-
-static enum status read_flag(struct req *req, const char *name, bool *flag)
-{
-    const struct text_value *v = text_get(req->query, name);
-    if (v == NULL)
-        return ST_OK;
-    if (v->kind != TEXT_STRING || text_to_bool(v, flag) != ST_OK)
-        return req_fail(req, ST_INVALID, "%s: true or false is expected", name);
-    return ST_OK;
-}
-
 /* No query changes it: who asks to be told of standbys in other words still wants no node that
  * ends. */
 enum { HEALTH_LEAVING = 503 };
 
-struct health_codes {
-    int active, standby, perf_standby, dr_secondary, sealed, uninit, removed;
-    bool standby_ok, perf_standby_ok;
+#define CODE(name, code, says) \
+    FIELD(struct sys_health, name, INT, .preset = code, .help = "The status of a node that " says)
+static const struct field health_fields[] = {
+    CODE(activecode, "200", "is active."),
+    CODE(standbycode, "429", "is a standby that sends every request on."),
+    CODE(performancestandbycode, "473", "is a standby that answers reads."),
+    CODE(drsecondarycode, "472", "belongs to a secondary of disaster recovery."),
+    CODE(haunhealthycode, "474", "is a standby that hears of no active node."),
+    CODE(removedcode, "530", "was removed from the cluster."),
+    CODE(sealedcode, "503", "is sealed."),
+    CODE(uninitcode, "501", "belongs to a cluster that was not initialised."),
+    CODE(maintenancecode, "503", "is in maintenance."),
+    FIELD(struct sys_health, standbyok, BOOL, .preset = "false",
+          .help = "A standby has the status of an active node."),
+    FIELD(struct sys_health, perfstandbyok, BOOL, .preset = "false",
+          .help = "A standby that answers reads has the status of an active node."),
 };
+const struct schema sys_health_schema = SCHEMA(struct sys_health, health_fields);
 
-static enum status read_codes(struct req *req, struct health_codes *ret)
+static enum status check_codes(struct req *req, const struct sys_health *in)
 {
-    *ret = (struct health_codes){.active = 200,
-                                 .standby = 429,
-                                 .perf_standby = 473,
-                                 .dr_secondary = 472,
-                                 .sealed = 503,
-                                 .uninit = 501,
-                                 .removed = 530};
-    TRY(read_code(req, "activecode", &ret->active));
-    TRY(read_code(req, "standbycode", &ret->standby));
-    TRY(read_code(req, "performancestandbycode", &ret->perf_standby));
-    TRY(read_code(req, "drsecondarycode", &ret->dr_secondary));
-    TRY(read_code(req, "sealedcode", &ret->sealed));
-    TRY(read_code(req, "uninitcode", &ret->uninit));
-    TRY(read_code(req, "removedcode", &ret->removed));
-    TRY(read_flag(req, "standbyok", &ret->standby_ok));
-    return read_flag(req, "perfstandbyok", &ret->perf_standby_ok);
+    const struct schema *schema = &sys_health_schema;
+    for (size_t i = 0; i < schema->n; i++) {
+        const struct field *f = &schema->fields[i];
+        if (f->kind != FIELD_INT)
+            continue;
+        int64_t code = *(const int64_t *)(const void *)((const char *)in + f->offset);
+        if (code < 200 || code > 599)
+            return req_fail(req, ST_INVALID, "%s: a status of 200 to 599 is expected", f->name);
+    }
+    return ST_OK;
 }
 
-static int health_code(const struct node_status *node, const struct health_codes *codes)
+static int64_t health_code(const struct req *req, const struct node_status *node)
 {
+    const struct sys_health *in = req_body(req);
     if (node->removed)
-        return codes->removed;
+        return in->removedcode;
     if (!node->initialized)
-        return codes->uninit;
+        return in->uninitcode;
     if (node->sealed)
-        return codes->sealed;
+        return in->sealedcode;
+    if (req->host->maintenance)
+        return in->maintenancecode;
     if (node->active)
-        return codes->active;
+        return in->activecode;
+    if (!node->has_leader)
+        return in->haunhealthycode;
     if (node->perf_standby)
-        return codes->perf_standby_ok ? codes->active : codes->perf_standby;
-    return codes->standby_ok ? codes->active : codes->standby;
+        return in->perfstandbyok || in->standbyok ? in->activecode : in->performancestandbycode;
+    return in->standbyok ? in->activecode : in->standbycode;
 }
 
 enum status sys_health(struct req *req)
 {
-    struct health_codes codes;
     struct node_status *node = sys_node(req);
     if (node == NULL)
         return ST_NOMEM;
-    TRY(read_codes(req, &codes));
-    req->reply.http = req->host->leaving ? HEALTH_LEAVING : health_code(node, &codes);
+    TRY(check_codes(req, req_body(req)));
+    req->reply.http = req->host->leaving ? HEALTH_LEAVING : (int)health_code(req, node);
 
     struct text_writer w = req_reply_begin(req);
     bool open = node->initialized && !node->sealed;
@@ -96,10 +85,14 @@ enum status sys_health(struct req *req)
     text_member_bool(&w, "performance_standby", open && !node->active && node->perf_standby);
     text_member_str(&w, "replication_performance_mode", "disabled");
     text_member_str(&w, "replication_dr_mode", "disabled");
-    if (node->removed)
-        text_member_bool(&w, "removed_from_cluster", true);
     text_member_int(&w, "server_time_utc", env_wall_ms(req->env) / 1000);
     text_member_str(&w, "version", req->host->version);
+    if (req->host->maintenance)
+        text_member_bool(&w, "maintenance", true);
+    if (node->removed)
+        text_member_bool(&w, "removed_from_cluster", true);
+    if (open && !node->active)
+        text_member_bool(&w, "ha_connection_healthy", node->has_leader);
     if (open) {
         text_member_str(&w, "cluster_name", node->cluster_name);
         text_member_str(&w, "cluster_id", node->cluster_id);

@@ -4,7 +4,8 @@
 #define HEALTH_SHAPE                                                                            \
     "{initialized:bool sealed:bool standby:bool performance_standby:bool "                      \
     "replication_performance_mode:str replication_dr_mode:str server_time_utc:int version:str " \
-    "removed_from_cluster?:bool cluster_name?:str cluster_id?:str}"
+    "maintenance?:bool removed_from_cluster?:bool ha_connection_healthy?:bool "                 \
+    "cluster_name?:str cluster_id?:str}"
 #define LEADER_SHAPE                                                    \
     "{ha_enabled:bool is_self:bool active_time:str leader_address:str " \
     "leader_cluster_address:str performance_standby:bool "              \
@@ -18,13 +19,14 @@ static const struct route sys_routes[] = {
     {.method = METHOD_GET,
      .path = "health",
      .handler = sys_health,
+     .body = &sys_health_schema,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE | ROUTE_HEAD,
      .shape = HEALTH_SHAPE,
      .statuses = "200 429 472 473 474 501 503 530 any",
      .help = "What this node can do, told by the status: 200 active, 473 answers reads, 429 "
-             "standby, 503 sealed, 501 not initialised, 530 removed from the cluster. The query "
-             "may name other codes."},
+             "standby, 474 no active node is heard of, 503 sealed or in maintenance, 501 not "
+             "initialised, 530 removed. The query may name other codes."},
     {.method = METHOD_GET,
      .path = "leader",
      .handler = sys_leader,
@@ -59,17 +61,17 @@ static const struct route sys_routes[] = {
     {.method = METHOD_POST,
      .path = "rotate",
      .handler = sys_rotate,
-     .flags = ROUTE_SUDO,
+     .flags = ROUTE_SUDO | ROUTE_OPERATOR,
      .help = "Encrypt what is written from now on with a new key."},
     {.method = METHOD_POST,
      .path = "rotate/keyring",
      .handler = sys_rotate,
-     .flags = ROUTE_SUDO,
+     .flags = ROUTE_SUDO | ROUTE_OPERATOR,
      .help = "The same as rotate."},
     {.method = METHOD_GET,
      .path = "key-status",
      .handler = sys_key_status,
-     .flags = ROUTE_TOP_LEVEL,
+     .flags = ROUTE_TOP_LEVEL | ROUTE_OPERATOR,
      .shape = "{term:int install_time:str encryptions:int}",
      .help = "The key that values are encrypted with: its term, since when, and how often it was "
              "used, as far as uses were granted to the nodes."},
@@ -84,11 +86,25 @@ static const struct route sys_routes[] = {
      .path = "init",
      .handler = sys_init_write,
      .auth = AUTH_NONE,
-     .flags = ROUTE_LEADER | ROUTE_BARE,
+     .flags = ROUTE_LEADER | ROUTE_BARE | ROUTE_OPERATOR,
      .body = &sys_init_schema,
      .shape = "{keys:[str] keys_base64:[str] recovery_keys?:[str] recovery_keys_base64?:[str] "
               "root_token:str}",
      .help = "Initialise the cluster, once: makes its keys and the root token."},
+    {.method = METHOD_GET,
+     .path = "maintenance",
+     .handler = sys_maintenance_read,
+     .flags = ROUTE_NODE,
+     .reply = &sys_maintenance_schema,
+     .help = "Whether this node is in maintenance."},
+    {.method = METHOD_POST,
+     .path = "maintenance",
+     .handler = sys_nothing_staged,
+     .outside = sys_maintenance_outside,
+     .flags = ROUTE_NODE | ROUTE_SUDO,
+     .body = &sys_maintenance_schema,
+     .help = "Begin or end maintenance of this node: 503 to its clients, but for health and what "
+             "operators need. Hand leadership on first if it is active."},
     {.method = METHOD_GET,
      .path = "metrics",
      .handler = sys_metrics,
@@ -99,12 +115,12 @@ static const struct route sys_routes[] = {
      .path = "step-down",
      .handler = sys_nothing_staged,
      .outside = sys_step_down_outside,
-     .flags = ROUTE_ACTIVE | ROUTE_SUDO,
+     .flags = ROUTE_ACTIVE | ROUTE_SUDO | ROUTE_OPERATOR,
      .help = "Hand leadership to another node."},
     {.method = METHOD_GET,
      .path = "storage/raft/configuration",
      .handler = sys_raft_configuration,
-     .flags = ROUTE_ACTIVE,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
      .shape = "{config:{index:int servers:[{node_id:str address:str leader:bool "
               "protocol_version:str voter:bool raft_id:str}]}}",
      .help = "The members of the cluster."},
@@ -112,14 +128,14 @@ static const struct route sys_routes[] = {
      .path = "storage/raft/remove-peer",
      .handler = sys_remove_peer,
      .outside = sys_remove_peer_outside,
-     .flags = ROUTE_ACTIVE,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
      .body = &sys_remove_peer_schema,
      .help = "Remove a node from the cluster. It is refused from then on, until it is let in "
              "again by readmit or by a join token."},
     {.method = METHOD_POST,
      .path = "storage/raft/readmit",
      .handler = sys_readmit,
-     .flags = ROUTE_SUDO,
+     .flags = ROUTE_SUDO | ROUTE_OPERATOR,
      .body = &sys_remove_peer_schema,
      .help = "Let a node that was removed join again under its certificate, with an empty data "
              "directory."},

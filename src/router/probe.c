@@ -1,0 +1,41 @@
+#include "router/probe.h"
+
+static bool is_ready(const struct node_status *node)
+{
+    return node->initialized && !node->sealed && (node->active || node->has_leader);
+}
+
+bool probe_answer(struct router_host *host, const struct router_call *call,
+                  struct router_answer *ret)
+{
+    bool live = text_is(call->path, "/livez"), ready = text_is(call->path, "/readyz");
+    struct node_status node;
+    if (!live && !ready && !text_is(call->path, "/activez"))
+        return false;
+    if (call->method != METHOD_GET && call->method != METHOD_HEAD) {
+        answer_error(ret, ST_UNSUPPORTED, NULL);
+        ret->headers[ret->n_headers++] = (struct http_header){BYTES("Allow"), BYTES("GET, HEAD")};
+        return true;
+    }
+    host->status(host, &node);
+    bool serves = !host->maintenance && (ready ? is_ready(&node) : node.active);
+    if (!live && !serves) {
+        struct reason why;
+        reason_set(&why, "this node %s",
+                   host->maintenance   ? "is in maintenance"
+                   : !node.initialized ? "is not initialised"
+                   : node.sealed       ? "is sealed"
+                   : ready             ? "knows no active node"
+                                       : "is not active");
+        answer_error(ret, ST_NO_LEADER, &why);
+        return true;
+    }
+    buf_add(&ret->body, BYTES("{\"ok\":true}"));
+    if (buf_status(&ret->body) != ST_OK) {
+        answer_error(ret, ST_NOMEM, NULL);
+        return true;
+    }
+    ret->http = 200;
+    ret->content_type = "application/json";
+    return true;
+}

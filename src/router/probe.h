@@ -1,0 +1,13 @@
+/* What load balancers and service managers ask, outside of /v1 and without a token: /livez while
+ * the process runs, /readyz while this node can serve requests, /activez while it is active. */
+#ifndef HOLDFAST_ROUTER_PROBE_H
+#define HOLDFAST_ROUTER_PROBE_H
+
+#include "router/answer.h"
+#include "router/router.h"
+
+/* Whether the call is one of them; then `ret` is its answer. */
+bool probe_answer(struct router_host *host, const struct router_call *call,
+                  struct router_answer *ret);
+
+#endif
