@@ -2,7 +2,8 @@
 
 static bool is_ready(const struct node_status *node)
 {
-    return node->initialized && !node->sealed && (node->active || node->has_leader);
+    return node->initialized && !node->removed && !node->sealed &&
+           (node->active || node->has_leader);
 }
 
 bool probe_answer(struct router_host *host, const struct router_call *call,
