@@ -39,6 +39,8 @@ struct http_client;
 struct listener {
     struct http_server *http;
     struct router_http handler;
+    struct client_rule client;
+    struct http_proxy proxy;
 };
 
 struct worker {

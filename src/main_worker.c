@@ -33,6 +33,27 @@ static void limits_of(const struct config_listener *from, struct http_limits *to
     to->request_ms = ms_of(from->request_timeout_s);
 }
 
+/* Who is believed about the client. */
+static void proxies_of(const struct config_listener *from, struct listener *to)
+{
+    const char *mode = from->proxy_protocol_behavior;
+    to->proxy = (struct http_proxy){
+        .mode = strcmp(mode, "use_always") == 0         ? HTTP_PROXY_USE
+                : strcmp(mode, "allow_authorized") == 0 ? HTTP_PROXY_ALLOW
+                : mode[0] != '\0'                       ? HTTP_PROXY_DENY
+                                                        : HTTP_PROXY_OFF,
+        .authorized = from->proxies,
+        .n = from->proxy_protocol_authorized_addrs.n,
+    };
+    to->client = (struct client_rule){
+        .authorized = from->forwarders,
+        .n = from->x_forwarded_for_authorized_addrs.n,
+        .hop_skips = from->x_forwarded_for_hop_skips,
+        .reject_not_authorized = from->x_forwarded_for_reject_not_authorized,
+        .reject_not_present = from->x_forwarded_for_reject_not_present,
+    };
+}
+
 static enum status listen_on(struct worker *w, unsigned i)
 {
     const struct config_listener *config = &w->server->config->listeners[i];
@@ -40,9 +61,11 @@ static enum status listen_on(struct worker *w, unsigned i)
     struct http_limits limits;
     limits_of(config, &limits);
     TRY(http_address_parse(config->address, &address, &w->reason));
+    proxies_of(config, &w->listeners[i]);
     w->listeners[i].handler =
         (struct router_http){.worker = w->router,
                              .open_metrics = config->unauthenticated_metrics,
+                             .client = &w->listeners[i].client,
                              .require_request_header = config->require_request_header};
     struct http_server_options options = {
         .address = (const struct sockaddr *)&address,
@@ -52,6 +75,7 @@ static enum status listen_on(struct worker *w, unsigned i)
         .ctx = &w->listeners[i].handler,
         .limits = &limits,
         .budget = &w->server->budget,
+        .proxy = &w->listeners[i].proxy,
     };
     struct reason why = {{0}};
     enum status st = http_server_start(w->env, &options, &w->listeners[i].http, &why);

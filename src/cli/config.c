@@ -79,6 +79,18 @@ static const struct field listener_fields[] = {
     FIELD(struct config_listener, tls_disable, BOOL, .help = "Serve without TLS."),
     FIELD(struct config_listener, unauthenticated_metrics, BOOL,
           .help = "sys/metrics needs no token."),
+    FIELD(struct config_listener, proxy_protocol_behavior, STRING, .preset = "",
+          .help = "Heed the PROXY protocol: use_always, allow_authorized or deny_unauthorized."),
+    FIELD(struct config_listener, proxy_protocol_authorized_addrs, STRINGS,
+          .help = "Addresses and blocks of the proxies that may say it."),
+    FIELD(struct config_listener, x_forwarded_for_authorized_addrs, STRINGS,
+          .help = "Addresses and blocks of proxies whose X-Forwarded-For is believed."),
+    FIELD(struct config_listener, x_forwarded_for_hop_skips, INT, .preset = "0",
+          .help = "How many addresses at the end of the header are of proxies too."),
+    FIELD(struct config_listener, x_forwarded_for_reject_not_authorized, BOOL, .preset = "true",
+          .help = "Refuse the header from elsewhere with 400, rather than ignore it."),
+    FIELD(struct config_listener, x_forwarded_for_reject_not_present, BOOL, .preset = "true",
+          .help = "Refuse requests without the header with 400."),
     FIELD(struct config_listener, require_request_header, BOOL,
           .help = "Refuse requests without \"X-Secrets-Request: true\" with 412."),
     FIELD(struct config_listener, max_request_bytes, SIZE, .preset = "32MiB",
@@ -321,6 +333,49 @@ static enum status load_cluster(struct loader *l, const char *label, const struc
     return ST_OK;
 }
 
+static enum status load_blocks(struct loader *l, const struct text_value *body, const char *name,
+                               const struct field_strings *texts, struct cidr **ret_blocks)
+{
+    *ret_blocks = NULL;
+    if (texts->n == 0)
+        return ST_OK;
+    struct cidr *blocks = arena_alloc(&l->config->arena, texts->n * sizeof *blocks);
+    if (blocks == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < texts->n; i++)
+        if (cidr_parse(bytes_str(texts->items[i]), &blocks[i]) != ST_OK)
+            return refuse(l, text_get(body, name)->line,
+                          "%s: \"%.64s\" is not an address or a block such as 10.0.0.0/8", name,
+                          texts->items[i]);
+    *ret_blocks = blocks;
+    return ST_OK;
+}
+
+/* Who is believed about the client. */
+static enum status check_proxies(struct loader *l, const struct text_value *body,
+                                 struct config_listener *listener)
+{
+    static const char *const modes[] = {"", "use_always", "allow_authorized", "deny_unauthorized",
+                                        NULL};
+    const char *mode = listener->proxy_protocol_behavior;
+    TRY(load_blocks(l, body, "proxy_protocol_authorized_addrs",
+                    &listener->proxy_protocol_authorized_addrs, &listener->proxies));
+    TRY(load_blocks(l, body, "x_forwarded_for_authorized_addrs",
+                    &listener->x_forwarded_for_authorized_addrs, &listener->forwarders));
+    if (!is_one_of(bytes_str(mode), modes))
+        return refuse(l, text_get(body, "proxy_protocol_behavior")->line,
+                      "proxy_protocol_behavior: use_always, allow_authorized or deny_unauthorized "
+                      "is expected");
+    bool needs = mode[0] != '\0' && strcmp(mode, "use_always") != 0;
+    if (needs && listener->proxies == NULL)
+        return refuse(l, text_get(body, "proxy_protocol_behavior")->line,
+                      "proxy_protocol_authorized_addrs: is required with %s", mode);
+    if (listener->x_forwarded_for_hop_skips < 0)
+        return refuse(l, text_get(body, "x_forwarded_for_hop_skips")->line,
+                      "x_forwarded_for_hop_skips: 0 or more is expected");
+    return ST_OK;
+}
+
 static enum status load_listener(struct loader *l, const char *label, const struct text_value *body)
 {
     struct config *config = l->config;
@@ -333,6 +388,7 @@ static enum status load_listener(struct loader *l, const char *label, const stru
         return refuse(l, body->line, "listener: more than %d", CONFIG_LISTENERS_MAX);
     TRY(load_fields(l, &listener_schema, body, NULL, listener));
     TRY(check_address(l, body, "address", listener->address));
+    TRY(check_proxies(l, body, listener));
     bool has_tls = listener->tls_cert_file != NULL && listener->tls_key_file != NULL;
     if (!has_tls && !listener->tls_disable)
         return refuse(

@@ -4,6 +4,8 @@
 #define HOLDFAST_CLI_CONFIG_H
 
 #include "base/arena.h"
+#include "text/cidr.h"
+#include "text/schema.h"
 
 enum { CONFIG_LISTENERS_MAX = 16, CONFIG_MEMBERS_MAX = 16 };
 
@@ -28,9 +30,14 @@ struct config_listener {
     const char *address; /* host:port */
     const char *tls_cert_file, *tls_key_file;
     bool tls_disable;
-    bool unauthenticated_metrics; /* sys/metrics without a token */
-    bool require_request_header;  /* 412 without "X-Secrets-Request: true" */
-    uint64_t max_request_bytes;   /* body; 413 above */
+    bool unauthenticated_metrics;        /* sys/metrics without a token */
+    const char *proxy_protocol_behavior; /* "": off; use_always and so on */
+    struct field_strings proxy_protocol_authorized_addrs, x_forwarded_for_authorized_addrs;
+    int64_t x_forwarded_for_hop_skips;
+    bool x_forwarded_for_reject_not_authorized, x_forwarded_for_reject_not_present;
+    struct cidr *proxies, *forwarders; /* the lists above, read */
+    bool require_request_header;       /* 412 without "X-Secrets-Request: true" */
+    uint64_t max_request_bytes;        /* body; 413 above */
     uint64_t max_header_bytes;
     int64_t max_connections;   /* 0: unbounded */
     int64_t header_timeout_s;  /* from the first byte of a request to the end of its header */

@@ -504,7 +504,20 @@ static void conn_on_closed(struct http_wire *wire)
     http_server_less(server);
 }
 
+static void conn_on_preamble(struct http_wire *wire, const struct proxy *said,
+                             enum proxy_result result)
+{
+    struct http_conn *c = conn_of(wire);
+    if (!http_peer_preamble(c, said, result)) {
+        tally_add(&c->server->tally.rejected, 1);
+        http_conn_close(c);
+    } else if (wire->tls == NULL) {
+        conn_move(c, CONN_IDLE);
+    }
+}
+
 static const struct http_wire_ops wire_ops = {
+    .preamble = conn_on_preamble,
     .room = conn_room,
     .data = conn_on_data,
     .secured = conn_on_secured,
@@ -635,7 +648,10 @@ enum status http_conn_new(struct http_server *server, struct http_conn **ret_con
 
 void http_conn_open(struct http_conn *c, struct tls_conn *tls, bool secured)
 {
-    conn_move(c, tls != NULL && !secured ? CONN_HANDSHAKE : CONN_IDLE);
-    if (http_wire_start(&c->wire, tls, secured) != ST_OK)
+    const struct http_proxy *proxy = c->server->proxy;
+    bool awaits = proxy != NULL && proxy->mode != HTTP_PROXY_OFF && !secured;
+    bool failed = awaits && http_wire_await_proxy(&c->wire) != ST_OK;
+    conn_move(c, awaits || (tls != NULL && !secured) ? CONN_HANDSHAKE : CONN_IDLE);
+    if (http_wire_start(&c->wire, tls, secured) != ST_OK || failed)
         http_conn_close(c);
 }

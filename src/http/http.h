@@ -20,6 +20,7 @@
 
 #include <stdatomic.h>
 
+struct cidr;
 struct sockaddr;
 struct sockaddr_storage;
 struct tls_conn;
@@ -68,7 +69,8 @@ size_t http_header_count(const struct http_request *req);
 struct http_header http_header_at(const struct http_request *req, size_t i);
 
 enum { HTTP_PEER_TEXT = 64 };
-/* "127.0.0.1:4711" or "[::1]:4711"; "" when unknown. */
+/* "127.0.0.1:4711" or "[::1]:4711", as a proxy that counts has said or of the connection itself;
+ * "" when unknown. */
 void http_peer_text(const struct http_request *req, char ret_text[static HTTP_PEER_TEXT]);
 /* The client's certificate (crypto/tls.h). ST_NOT_FOUND: it showed none, or the peer has gone. */
 NODISCARD enum status http_peer_cert(const struct http_request *req, struct tls_peer *ret_peer);
@@ -159,6 +161,20 @@ struct http_budget {
     size_t bytes_max;
 };
 
+/* Whether the words of a proxy in front of a connection count (http/proxy.h). Where they do not,
+ * they are read all the same; a connection without them has its own address. */
+enum http_proxy_mode {
+    HTTP_PROXY_OFF,   /* they are not looked for */
+    HTTP_PROXY_USE,   /* whoever says them */
+    HTTP_PROXY_ALLOW, /* from authorised addresses; from others they are ignored */
+    HTTP_PROXY_DENY,  /* from authorised addresses; from others the connection is closed */
+};
+struct http_proxy {
+    enum http_proxy_mode mode;
+    const struct cidr *authorized;
+    size_t n;
+};
+
 struct http_handler {
     /* The head is complete, the body was not read: limit or stream it, or answer at once. The
      * request may not be kept: it comes again, or never. May be NULL. */
@@ -179,6 +195,7 @@ struct http_server_options {
     void *ctx;
     const struct http_limits *limits; /* copied; NULL: the default */
     struct http_budget *budget;       /* NULL: HTTP_BUDGET_DEFAULT of its own */
+    const struct http_proxy *proxy;   /* NULL: off; outlives the server */
 };
 
 #define HTTP_BUDGET_DEFAULT ((size_t)256 * 1024 * 1024)

@@ -3,6 +3,7 @@
 #include "http/server.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +14,60 @@ static struct http_wire *wire_of(const struct http_request *req)
     return x->conn != NULL ? &x->conn->wire : NULL;
 }
 
+static bool direct_ip(struct http_wire *wire, struct ip *ret_ip)
+{
+    struct sockaddr_storage address;
+    int len = sizeof address;
+    if (uv_tcp_getpeername(&wire->tcp, (struct sockaddr *)&address, &len) != 0)
+        return false;
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
+    *ret_ip = address.ss_family == AF_INET6 ? ip_of((const uint8_t *)&v6->sin6_addr, 16)
+                                            : ip_of((const uint8_t *)&v4->sin_addr, 4);
+    return true;
+}
+
+static bool is_authorized(const struct http_proxy *rule, struct http_wire *wire)
+{
+    struct ip ip;
+    if (!direct_ip(wire, &ip))
+        return false;
+    for (size_t i = 0; i < rule->n; i++)
+        if (cidr_holds(&rule->authorized[i], &ip))
+            return true;
+    return false;
+}
+
+bool http_peer_preamble(struct http_conn *c, const struct proxy *said, enum proxy_result result)
+{
+    const struct http_proxy *rule = c->server->proxy;
+    if (result == PROXY_BAD)
+        return false;
+    if (result == PROXY_ABSENT)
+        return true;
+    bool counts = rule->mode == HTTP_PROXY_USE || is_authorized(rule, &c->wire);
+    if (!counts && rule->mode == HTTP_PROXY_DENY)
+        return false;
+    if (counts && result == PROXY_CLIENT) {
+        c->client = said->ip;
+        c->client_port = said->port;
+    }
+    return true;
+}
+
 void http_peer_text(const struct http_request *req, char ret_text[static HTTP_PEER_TEXT])
 {
     struct sockaddr_storage address;
     int len = sizeof address;
     char host[INET6_ADDRSTRLEN];
     struct http_wire *wire = wire_of(req);
+    const struct http_exchange *x = exchange_of(req);
+    static_assert((int)IP_PORT_TEXT <= (int)HTTP_PEER_TEXT, "every address fits");
     ret_text[0] = '\0';
+    if (x->conn != NULL && x->conn->client.len != 0) {
+        ip_port_put(&x->conn->client, x->conn->client_port, ret_text);
+        return;
+    }
     if (wire == NULL || uv_tcp_getpeername(&wire->tcp, (struct sockaddr *)&address, &len) != 0)
         return;
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;

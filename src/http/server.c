@@ -203,6 +203,7 @@ enum status http_server_start(struct env *env, const struct http_server_options 
     s->ctx = options->ctx;
     s->limits = options->limits != NULL ? *options->limits : http_limits_default;
     s->accept_timer.fire = server_on_accept_timer;
+    s->proxy = options->proxy;
     s->own_budget.bytes_max = HTTP_BUDGET_DEFAULT;
     s->budget = options->budget != NULL ? options->budget : &s->own_budget;
     http_scratch_init(&s->scratch);

@@ -41,6 +41,8 @@ struct http_conn {
     enum conn_phase phase;
     uint8_t n_queued; /* answers since the last flush */
     uint64_t counted_out;
+    struct ip client; /* as a proxy said; len 0: nobody did */
+    uint16_t client_port;
     bool parsing, settling, window_on;
     bool close_after; /* behind the answer being made */
     bool peer_ended;
@@ -94,6 +96,7 @@ struct http_server {
     void *ctx;
     struct http_limits limits;
     struct http_budget *budget, own_budget;
+    const struct http_proxy *proxy; /* NULL: off */
     struct http_scratch scratch;
     uv_tcp_t listener;
     uint16_t port;
@@ -134,6 +137,11 @@ void http_exchange_orphan(struct http_exchange *x);
 
 /* Answer in the server's own name, and close. */
 void http_reply_refusal(struct http_exchange *x, int status, const char *why);
+
+/* peer.c */
+
+/* What a proxy said of the connection, as the server's rules have it. false: close it. */
+bool http_peer_preamble(struct http_conn *c, const struct proxy *said, enum proxy_result result);
 
 /* conn.c */
 

@@ -348,6 +348,11 @@ static void wire_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_b
 {
     struct http_wire *w = wire_of(handle);
     (void)suggested; /* ours is as large */
+    if (w->proxy != NULL) {
+        struct proxy *p = w->proxy;
+        *ret_buf = uv_buf_init((char *)p->bytes + p->len, (unsigned)proxy_want(p));
+        return;
+    }
     if (w->tls != NULL || w->discard) {
         *ret_buf = uv_buf_init((char *)w->scratch->cipher, sizeof w->scratch->cipher);
         return;
@@ -379,12 +384,34 @@ static void wire_on_cipher(struct http_wire *w, struct bytes cipher)
         wire_pump(w);
 }
 
+/* What was no word of a proxy is the client's. */
+static void wire_on_proxy(struct http_wire *w, size_t n)
+{
+    struct proxy *p = w->proxy;
+    enum proxy_result result = proxy_feed(p, n);
+    if (result == PROXY_MORE)
+        return;
+    w->proxy = NULL;
+    w->ops->preamble(w, p, result);
+    struct bytes own = bytes_of(p->bytes, p->len);
+    if (!w->closing && result == PROXY_ABSENT && w->tls != NULL) {
+        wire_on_cipher(w, own);
+    } else if (!w->closing && result == PROXY_ABSENT) {
+        w->bytes_in += own.len;
+        w->ops->data(w, own);
+    }
+    mem_wipe(p->bytes, p->len);
+    mem_free(p);
+}
+
 static void wire_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct http_wire *w = wire_of(stream);
     if (n == 0 || w->closing || (n > 0 && w->discard))
         return;
-    if (n > 0 && w->tls != NULL) {
+    if (n > 0 && w->proxy != NULL) {
+        wire_on_proxy(w, (size_t)n);
+    } else if (n > 0 && w->tls != NULL) {
         wire_on_cipher(w, bytes_of(buf->base, (size_t)n));
     } else if (n > 0) {
         wire_data(w, (uint8_t *)buf->base, (size_t)n);
@@ -434,6 +461,13 @@ enum status http_wire_init(struct http_wire *wire, uv_loop_t *loop, const struct
     return ST_OK;
 }
 
+enum status http_wire_await_proxy(struct http_wire *wire)
+{
+    ASSERT(wire->proxy == NULL && !wire->reading && !wire->closing);
+    wire->proxy = mem_zalloc(sizeof *wire->proxy);
+    return wire->proxy != NULL ? ST_OK : ST_NOMEM;
+}
+
 enum status http_wire_start(struct http_wire *wire, struct tls_conn *tls, bool secured)
 {
     ASSERT(wire->tls == NULL && !wire->closing);
@@ -457,6 +491,8 @@ static void wire_on_closed(uv_handle_t *handle)
     list_remove(&w->waiting);
     tls_conn_free(w->tls);
     w->tls = NULL;
+    mem_free(w->proxy);
+    w->proxy = NULL;
     buf_done(&w->cipher);
     w->ops->closed(w);
 }

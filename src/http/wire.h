@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/status.h"
+#include "http/proxy.h"
 
 #include <uv.h>
 
@@ -39,7 +40,10 @@ struct http_wire_ops {
     /* Where the next input should go, so that it need not be copied; {0}: the scratch. */
     struct http_room (*room)(struct http_wire *wire);
     void (*data)(struct http_wire *wire, struct bytes plain); /* borrowed for the call */
-    void (*secured)(struct http_wire *wire);                  /* the TLS handshake is over */
+    /* What a proxy says first was read, or is not there; then input is told as ever, if the wire
+     * was not closed. Of wires that wait for it only. */
+    void (*preamble)(struct http_wire *wire, const struct proxy *said, enum proxy_result result);
+    void (*secured)(struct http_wire *wire); /* the TLS handshake is over */
     void (*not_tls)(struct http_wire *wire); /* a client speaks in clear; of servers only */
     /* ST_CLOSED, first and once: the peer ended its side, output is still possible. Else once:
      * ST_CRYPTO, TLS failed; broken. */
@@ -71,6 +75,7 @@ struct http_wire {
     const struct http_wire_ops *ops;
     struct http_scratch *scratch;
     struct tls_conn *tls;
+    struct proxy *proxy; /* while its words are awaited */
     struct list waiting; /* in the scratch's */
     struct list out;
     size_t out_off;    /* of the first output, what is gone already */
@@ -92,6 +97,9 @@ NODISCARD enum status http_wire_init(struct http_wire *wire, uv_loop_t *loop,
 /* The connection stands: read. `tls` is taken, NULL for clear text; `secured`: its handshake was
  * made elsewhere. On failure the wire still has to be closed. */
 NODISCARD enum status http_wire_start(struct http_wire *wire, struct tls_conn *tls, bool secured);
+
+/* Before it is started: what comes first may be words of a proxy. ST_NOMEM. */
+NODISCARD enum status http_wire_await_proxy(struct http_wire *wire);
 
 /* Ask for input, or for none. */
 void http_wire_read(struct http_wire *wire, bool on);

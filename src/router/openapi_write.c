@@ -295,7 +295,7 @@ static bool answers_any(const struct route *route)
 
 static void put_responses(const struct route *route, struct text_writer *w)
 {
-    static const char *const errors[] = {"400", "403", "404", "405", "413", "500", "503"};
+    static const char *const errors[] = {"400", "403", "404", "405", "412", "413", "500", "503"};
     const char *shape = route->shape;
     if (shape == NULL && route->reply == NULL && route->method == METHOD_LIST)
         shape = "{keys:[str]}";

@@ -19,7 +19,7 @@ bool probe_answer(struct router_host *host, const struct router_call *call,
         return true;
     }
     host->status(host, &node);
-    bool serves = !host->maintenance && (ready ? is_ready(&node) : node.active);
+    bool serves = !host->maintenance && !host->leaving && (ready ? is_ready(&node) : node.active);
     if (!live && !serves) {
         struct reason why;
         reason_set(&why, "this node %s",

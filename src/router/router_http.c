@@ -226,6 +226,11 @@ static void on_request(void *ctx, struct http_request *req)
         http_respond_error(req, 503, "the node that sends this is no member of the cluster");
         return;
     }
+    struct reason why;
+    if (!http->peers && client_addr_find(http->client, req, call->peer, &why) != ST_OK) {
+        http_respond_error(req, 400, why.text);
+        return;
+    }
     if (http->peers && read_peer_headers(call) != ST_OK) {
         http_respond_status(req, ST_INVALID, "malformed " ROUTER_HEADER_ID);
         return;

@@ -12,6 +12,7 @@
 #define HOLDFAST_ROUTER_ROUTER_HTTP_H
 
 #include "http/http.h"
+#include "router/client_addr.h"
 #include "router/router.h"
 
 #define ROUTER_HEADER_ID "x-holdfast-id"
@@ -26,8 +27,9 @@ struct router_http {
     /* With `peers`: whether the caller is a member now. A node that was removed keeps its
      * connections and its certificate, but nobody takes its word any more (PROTOCOL R18). */
     bool (*is_member)(const struct router_http *http, const struct http_request *req);
-    const char *only;            /* nothing but a POST to this path; NULL: everything */
-    bool open_metrics;           /* metrics without a token */
+    const char *only;                 /* nothing but a POST to this path; NULL: everything */
+    bool open_metrics;                /* metrics without a token */
+    const struct client_rule *client; /* who is believed about the client; NULL: nobody */
     bool require_request_header; /* of clients below /v1/, against requests made by web pages */
 };
 extern const struct http_handler router_http_handler;

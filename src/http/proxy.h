@@ -1,0 +1,38 @@
+/* The PROXY protocol, versions 1 and 2: who the client is, told by a proxy in front of us before
+ * anything else is sent.
+ *
+ * It is read apart from what follows: never more is asked of the socket than certainly belongs to
+ * it, until it is complete or turns out not to be there. Plain code without a socket. */
+#ifndef HOLDFAST_HTTP_PROXY_H
+#define HOLDFAST_HTTP_PROXY_H
+
+#include "text/cidr.h"
+
+enum {
+    PROXY_HEAD = 12,             /* tells whether it is one */
+    PROXY_LINE_MAX = 107,        /* version 1, with its CR LF */
+    PROXY_BYTES_MAX = 16 + 2048, /* version 2, with what follows the addresses */
+};
+
+enum proxy_result {
+    PROXY_MORE,   /* proxy_want bytes at most */
+    PROXY_ABSENT, /* what was read is the client's own */
+    PROXY_CLIENT, /* `ip` and `port` are */
+    PROXY_NONE,   /* the proxy speaks for itself, or does not know: the connection's own address */
+    PROXY_BAD,
+};
+
+struct proxy {
+    struct ip ip;
+    uint16_t port;
+    size_t len;
+    uint8_t bytes[PROXY_BYTES_MAX];
+};
+
+/* How many bytes may be read now, at least 1, to bytes + len. */
+size_t proxy_want(const struct proxy *p);
+/* `n` of them, at most proxy_want, were read. Not to be called again after another result than
+ * PROXY_MORE. */
+enum proxy_result proxy_feed(struct proxy *p, size_t n);
+
+#endif
