@@ -103,6 +103,11 @@ static bool host_file_room(struct router_host *host)
     return node_snapshot_room(node_of(host));
 }
 
+static unsigned host_peers(struct router_host *host, struct node_peer *ret_peers)
+{
+    return node_peers(node_of(host), ret_peers);
+}
+
 static void on_http(void *ctx, struct mesh_http connection)
 {
     struct server *s = ctx;
@@ -197,6 +202,7 @@ static void node_options_of(const struct config *c, struct server *s)
         .data_dir = c->data_dir,
         .cluster_name = c->cluster.name,
         .api_addr = c->api_addr,
+        .version = HOLDFAST_VERSION,
         .listen_addr = c->cluster.address,
         .cluster_addr = c->cluster.advertise,
         .ca_file = c->cluster.ca_file,
@@ -317,6 +323,7 @@ static void router_of(struct server *s)
         .file_open = host_file_open,
         .file_room = host_file_room,
         .upload_bytes_max = s->config->snapshot_bytes_max,
+        .peers = host_peers,
         .seal_type = seal_type_of(s->config),
         .seal = s->has_seal ? &s->seal : NULL,
         .metrics = &s->metrics,

@@ -52,6 +52,7 @@ struct node_duty {
 struct node_options {
     const char *name, *data_dir, *cluster_name;
     const char *api_addr;                   /* URL clients reach this node at */
+    const char *version;                    /* of this program, for people */
     const char *listen_addr, *cluster_addr; /* host:port of the cluster port: bound, told others */
     const char *ca_file, *cert_file, *key_file;
     const char *join_token_file; /* NULL: none; heeded where cert_file is missing */
@@ -177,6 +178,17 @@ void node_seal(struct node *node);
 /* Read the certificate files of the cluster port again, soon: for new connections. Files that
  * cannot be used change nothing but the log. Any thread. */
 void node_reload(struct node *node);
+
+/* The members as the active node knows them; on others only what concerns themselves. How many.
+ * Any thread. */
+struct node_peer {
+    char name[64], version[32];
+    char api_address[160]; /* "" while it has not said it */
+    char cluster_address[160];
+    bool active;
+    int64_t heard_ms; /* when it last spoke, by the clock of this node; 0: never, or ourselves */
+};
+unsigned node_peers(struct node *node, struct node_peer ret_peers[static RLOG_MEMBERS_MAX]);
 
 /* Whether a node of this name is a member now. Any thread. */
 bool node_is_member(struct node *node, const char *name);

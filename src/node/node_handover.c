@@ -1,13 +1,17 @@
 /* To whom this node gives leadership: a voter that can be active (PROTOCOL R17).
  *
- * Every node tells the leader whether it is unsealed: once a second, and when there is another
- * leader. A sealed leader serves nobody, so it hands over to one that is known to be unsealed. */
+ * Every node tells the leader whether it is unsealed, at which address clients reach it and what
+ * version it is: once a second, and when there is another leader. A sealed leader serves nobody, so
+ * it hands over to one that is known to be unsealed. */
 #include "node/node_parts.h"
 
 #include "base/trace.h"
+#include "text/utf8.h"
+
+#include <stdio.h>
 
 enum {
-    SEAL_FORMAT = 1,
+    SEAL_FORMAT = 2, /* 1 had no address and no version */
     SAY_EVERY_MS = 1000,
     HEARD_FOR_MS = 3000,
     RETRY_MIN_MS = 1000,        /* between two attempts of a sealed leader, doubled each time */
@@ -19,21 +23,40 @@ enum {
 static void say_seal(struct node *n, const struct rlog_status *raft)
 {
     uint64_t now = env_mono_ms(n->env);
-    uint8_t said[] = {SEAL_FORMAT, barrier_is_sealed(n->barrier) ? 0 : 1};
-    bool news = raft->leader != n->told_leader || said[1] != n->told_unsealed;
+    uint8_t unsealed = barrier_is_sealed(n->barrier) ? 0 : 1;
+    bool news = raft->leader != n->told_leader || unsealed != n->told_unsealed;
     if (raft->leader == 0 || raft->is_leader || (!news && now - n->told_ms < SAY_EVERY_MS))
         return;
+    CLEANUP(buf_done) struct buf said = {0};
+    buf_add_u8(&said, SEAL_FORMAT);
+    buf_add_u8(&said, unsealed);
+    buf_add_block(&said, bytes_str(n->options.api_addr));
+    buf_add_block(&said, bytes_str(n->options.version));
+    if (buf_status(&said) != ST_OK)
+        return; /* the next tick tries again */
     n->told_leader = raft->leader;
-    n->told_unsealed = said[1];
+    n->told_unsealed = unsealed;
     n->told_ms = now;
-    node_send(n, raft->leader, NODE_FRAME_SEAL, bytes_of(said, sizeof said));
+    node_send(n, raft->leader, NODE_FRAME_SEAL, buf_bytes(&said));
+}
+
+static void copy_block(char *to, size_t room, struct bytes from)
+{
+    size_t len = from.len < room && text_printable(from) ? from.len : 0;
+    memcpy(to, from.data, len);
+    to[len] = '\0';
 }
 
 void node_handover_hear(struct node *n, uint64_t from, struct bytes content)
 {
     struct reader r = reader_of(content);
     uint8_t format = reader_u8(&r), unsealed = reader_u8(&r);
-    if (reader_end(&r) != ST_OK || format != SEAL_FORMAT)
+    struct bytes api_addr = BYTES(""), version = BYTES("");
+    if (format == SEAL_FORMAT) {
+        api_addr = reader_block(&r);
+        version = reader_block(&r);
+    }
+    if (reader_end(&r) != ST_OK || format == 0 || format > SEAL_FORMAT)
         return; /* of a later version */
     struct node_heard *oldest = &n->heard[0];
     for (unsigned i = 0; i < RLOG_MEMBERS_MAX; i++) {
@@ -45,7 +68,49 @@ void node_handover_hear(struct node *n, uint64_t from, struct bytes content)
         if (h->ms < oldest->ms)
             oldest = h;
     }
-    *oldest = (struct node_heard){from, unsealed == 1, env_mono_ms(n->env)};
+    pthread_mutex_lock(&n->lock);
+    *oldest = (struct node_heard){
+        .id = from,
+        .unsealed = unsealed == 1,
+        .ms = env_mono_ms(n->env),
+        .wall_ms = env_wall_ms(n->env),
+    };
+    copy_block(oldest->api_addr, sizeof oldest->api_addr, api_addr);
+    copy_block(oldest->version, sizeof oldest->version, version);
+    pthread_mutex_unlock(&n->lock);
+}
+
+static void copy_text(char *to, size_t room, const char *from)
+{
+    (void)snprintf(to, room, "%s", from); /* both were bounded when they came in */
+}
+
+static void describe(const struct node *n, const struct rlog_member *m, struct node_peer *ret)
+{
+    *ret = (struct node_peer){.active = n->status.active && m->id == n->id};
+    copy_text(ret->name, sizeof ret->name, m->name);
+    copy_text(ret->cluster_address, sizeof ret->cluster_address, m->address);
+    if (m->id == n->id) {
+        copy_text(ret->api_address, sizeof ret->api_address, n->options.api_addr);
+        copy_text(ret->version, sizeof ret->version, n->options.version);
+    }
+    for (unsigned i = 0; m->id != n->id && i < RLOG_MEMBERS_MAX; i++)
+        if (n->heard[i].id == m->id) {
+            copy_text(ret->api_address, sizeof ret->api_address, n->heard[i].api_addr);
+            copy_text(ret->version, sizeof ret->version, n->heard[i].version);
+            ret->heard_ms = n->heard[i].wall_ms;
+        }
+}
+
+unsigned node_peers(struct node *node, struct node_peer ret_peers[static RLOG_MEMBERS_MAX])
+{
+    pthread_mutex_lock(&node->lock);
+    unsigned n = node->status.raft.n_members;
+    ASSERT(n <= RLOG_MEMBERS_MAX);
+    for (unsigned i = 0; i < n; i++)
+        describe(node, &node->status.raft.members[i], &ret_peers[i]);
+    pthread_mutex_unlock(&node->lock);
+    return n;
 }
 
 static bool is_unsealed(struct node *n, uint64_t id)

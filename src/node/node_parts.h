@@ -40,11 +40,13 @@ enum node_frame {
  * make us a voter. MEMBER: in the configuration as a voter. */
 enum node_phase { NODE_FRESH, NODE_JOINING, NODE_MEMBER };
 
-/* What a node last said of its seal, and when. */
+/* What a node last said of itself, and when. */
 struct node_heard {
     uint64_t id;
     bool unsealed;
     uint64_t ms;
+    int64_t wall_ms;
+    char api_addr[160], version[32];
 };
 
 struct node_duties {
@@ -118,7 +120,7 @@ struct node {
     unsigned transfer_wait_ms;
     uint64_t told_leader, told_ms;
     uint8_t told_unsealed;
-    struct node_heard heard[RLOG_MEMBERS_MAX];
+    struct node_heard heard[RLOG_MEMBERS_MAX]; /* written under the lock */
 
     struct node_duties duty; /* node_duty.c */
 

@@ -96,8 +96,9 @@ struct router_host {
     enum status (*file_open)(struct router_host *host, struct fs_file **ret_file);
     bool (*file_room)(struct router_host *host);
     uint64_t upload_bytes_max; /* of ROUTE_UPLOAD */
-    enum seal_type seal_type;  /* configured; for sys/init, as the next */
-    const struct seal *seal;   /* NULL: none, or its key is missing */
+    unsigned (*peers)(struct router_host *host, struct node_peer *ret_peers);
+    enum seal_type seal_type; /* configured; for sys/init, as the next */
+    const struct seal *seal;  /* NULL: none, or its key is missing */
     const struct metrics *metrics;
     const char *version;            /* reported to clients */
     const char *hostname, *node_id; /* told in headers of answers; NULL: not */

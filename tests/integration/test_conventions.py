@@ -199,3 +199,23 @@ def test_a_standby_that_may_not_forward_names_the_active_node(cluster):
             if answer.status == 307 or time.monotonic() > deadline:
                 break
         assert (answer.status, answer.headers["Location"]) == (307, f"{active.url}/v1/kv/a?b=c")
+
+
+def test_the_active_node_knows_where_the_others_are(cluster):
+    deadline = time.monotonic() + 60
+    wanted = {node.name: node.url for node in cluster.nodes}
+    while True:
+        answer = cluster.standbys()[0].call("GET", "/v1/sys/ha-status", timeout_s=30)
+        nodes = answer.json["data"]["nodes"] if answer.status == 200 else []
+        if {n["hostname"]: n["api_address"] for n in nodes} == wanted:
+            break
+        assert time.monotonic() < deadline, answer.body
+        time.sleep(0.1)
+    assert answer.json["nodes"] == nodes
+    active = [n for n in nodes if n["active_node"]]
+    assert len(active) == 1 and active[0]["last_echo"] is None
+    assert all(n["last_echo"] for n in nodes if not n["active_node"])
+    assert len({n["version"] for n in nodes}) == 1 and nodes[0]["version"]
+    addresses = {f"127.0.0.1:{node.cluster_port}" for node in cluster.nodes}
+    assert {n["cluster_address"] for n in nodes} == addresses
+    assert cluster.nodes[0].call("GET", "/v1/sys/ha-status", token="").status == 403

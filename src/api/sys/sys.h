@@ -16,6 +16,7 @@ extern const struct schema sys_health_schema;
 /* Handlers, for the table. sys_health.c: about this node, sealed or not. */
 NODISCARD enum status sys_health(struct req *req);
 NODISCARD enum status sys_leader(struct req *req);
+NODISCARD enum status sys_ha_status(struct req *req);
 NODISCARD enum status sys_metrics(struct req *req);
 NODISCARD enum status sys_state(struct req *req);
 

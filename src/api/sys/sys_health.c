@@ -131,6 +131,44 @@ enum status sys_leader(struct req *req)
     return req_reply_end(req);
 }
 
+static enum status put_peer(struct text_writer *w, const struct node_peer *peer)
+{
+    CLEANUP(buf_done) struct buf heard = {0};
+    text_open_object(w);
+    text_member_str(w, "hostname", peer->name);
+    text_member_str(w, "api_address", peer->api_address);
+    text_member_str(w, "cluster_address", peer->cluster_address);
+    text_member_bool(w, "active_node", peer->active);
+    text_key(w, "last_echo");
+    if (peer->heard_ms != 0) {
+        text_time_put(&heard, peer->heard_ms);
+        TRY(buf_status(&heard));
+        text_put_bytes(w, buf_bytes(&heard));
+    } else {
+        text_put_null(w);
+    }
+    text_member_str(w, "version", peer->version);
+    text_close(w);
+    return ST_OK;
+}
+
+enum status sys_ha_status(struct req *req)
+{
+    struct node_peer *peers = arena_alloc(req->arena, RLOG_MEMBERS_MAX * sizeof *peers);
+    if (peers == NULL)
+        return ST_NOMEM;
+    unsigned n = req->host->peers(req->host, peers);
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "nodes");
+    text_open_list(&w);
+    for (unsigned i = 0; i < n; i++)
+        TRY(put_peer(&w, &peers[i]));
+    text_close(&w);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
 enum status sys_metrics(struct req *req)
 {
     CLEANUP(buf_done) struct buf text = {0};

@@ -92,6 +92,13 @@ static const struct route sys_routes[] = {
               "root_token:str}",
      .help = "Initialise the cluster, once: makes its keys and the root token."},
     {.method = METHOD_GET,
+     .path = "ha-status",
+     .handler = sys_ha_status,
+     .flags = ROUTE_ACTIVE | ROUTE_TOP_LEVEL | ROUTE_OPERATOR,
+     .shape = "{nodes:[{hostname:str api_address:str cluster_address:str active_node:bool "
+              "last_echo:str~ version:str}]}",
+     .help = "The nodes of the cluster as the active one knows them, and when each last spoke."},
+    {.method = METHOD_GET,
      .path = "maintenance",
      .handler = sys_maintenance_read,
      .flags = ROUTE_NODE,
