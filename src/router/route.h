@@ -41,7 +41,7 @@ enum route_flag {
      * nothing, and is long. */
     ROUTE_UPLOAD = 1 << 13,
     ROUTE_OPERATOR = 1 << 14,       /* answered in maintenance, as those about the node are */
-    ROUTE_ASTRAY = 1 << 15,         /* only tells people that the path is another one */
+    ROUTE_ASTRAY = 1 << 15,         /* only tells people that the way is another one */
 };
 
 struct route {
