@@ -185,7 +185,7 @@ static const struct route sys_routes[] = {
      .path = "storage/raft/snapshot",
      .handler = sys_nothing_staged,
      .outside = sys_snapshot_save_outside,
-     .flags = ROUTE_ACTIVE | ROUTE_LONG,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_LONG,
      .shape = "bytes",
      .help = "The whole state as one gzip tar. Its values stay encrypted: it is of use with the "
              "seal key or the key shares of now."},
@@ -193,14 +193,14 @@ static const struct route sys_routes[] = {
      .path = "storage/raft/snapshot",
      .handler = sys_nothing_staged,
      .outside = sys_snapshot_restore_outside,
-     .flags = ROUTE_ACTIVE | ROUTE_LONG | ROUTE_UPLOAD,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_LONG | ROUTE_UPLOAD,
      .help = "Replace the whole state by the snapshot that is the body, on every node, at once or "
              "not at all. It must be of this cluster's root key."},
     {.method = METHOD_POST,
      .path = "storage/raft/snapshot-force",
      .handler = sys_nothing_staged,
      .outside = sys_snapshot_force_outside,
-     .flags = ROUTE_ACTIVE | ROUTE_LONG | ROUTE_UPLOAD,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_LONG | ROUTE_UPLOAD,
      .help = "The same, also with a snapshot of another root key, of which nobody can say who made "
              "it. The nodes then unseal with what that cluster was sealed with."},
     {.method = METHOD_GET,
