@@ -385,6 +385,14 @@ static const struct policy_rule *find(const struct acl *acl, struct bytes path, 
     return rule;
 }
 
+static const struct policy_rule *decide(const struct acl *acl, const struct acl_question *question)
+{
+    if (question->proper.len == 0)
+        return find(acl, question->path, question->list);
+    const struct policy_rule *rule = find(acl, question->proper, question->list);
+    return rule != NULL ? rule : find_exact(acl, question->path);
+}
+
 /* A limit of either side needs an answer that is wrapped. */
 static bool wrap_allowed(const struct policy_rule *rule, int64_t wrap_s)
 {
@@ -398,7 +406,7 @@ enum status acl_check(const struct acl *acl, const struct acl_question *question
     ASSERT(question->caps != 0 && (question->caps & CAP_DENY) == 0);
     if (acl->root)
         return ST_OK;
-    const struct policy_rule *rule = find(acl, question->path, question->list);
+    const struct policy_rule *rule = decide(acl, question);
     if (rule == NULL || (rule->caps & question->caps) != question->caps ||
         !wrap_allowed(rule, question->wrap_s))
         return ST_DENIED;

@@ -30,8 +30,11 @@ size_t acl_bytes(const struct acl *acl); /* memory */
 
 struct acl_question {
     struct bytes path; /* without "/v1/" */
-    unsigned caps;     /* all of these are needed */
-    bool list;         /* the path is a folder that is to be listed */
+    /* The one name of what `path` is another spelling of; empty: none. What a rule says about it
+     * counts; only where none does, one whose pattern is `path` itself. */
+    struct bytes proper;
+    unsigned caps; /* all of these are needed */
+    bool list;     /* the path is a folder that is to be listed */
     /* What the request says, for the rules about parameters: an object, or NULL where they do not
      * count (deleting, listing). */
     const struct text_value *data;

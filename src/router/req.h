@@ -80,6 +80,7 @@ struct req {
     /* The router's. */
     struct req_cleanup *cleanups;
     struct bytes rest;   /* the path below the API or mount */
+    struct bytes proper; /* what the path is another spelling of; empty: none */
     enum status matched; /* of the tables */
     bool help;           /* ?help=1: what the path is about, not what is there … */
     bool help_open;      /* … and every valid token may ask it */

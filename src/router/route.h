@@ -40,8 +40,9 @@ enum route_flag {
     /* The body goes into a file, after the handler and before `outside`; no field is in it. Stages
      * nothing, and is long. */
     ROUTE_UPLOAD = 1 << 13,
-    ROUTE_OPERATOR = 1 << 14,       /* answered in maintenance, as those about the node are */
-    ROUTE_ASTRAY = 1 << 15,         /* only tells people that the way is another one */
+    ROUTE_OPERATOR = 1 << 14, /* answered in maintenance, as those about the node are */
+    ROUTE_ASTRAY = 1 << 15,   /* only tells people that the path is another one */
+    ROUTE_POLICY = 1 << 16,   /* "*name" is a policy's: judged by that, however it is spelled */
 };
 
 struct route {

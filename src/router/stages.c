@@ -238,6 +238,7 @@ static enum status ask(const struct req *req, unsigned caps)
     bool says = req->method != METHOD_DELETE && req->method != METHOD_LIST;
     const struct acl_question question = {
         .path = req->path,
+        .proper = req->proper,
         .caps = caps,
         .list = req->method == METHOD_LIST,
         .data = says ? req->data : NULL,
@@ -259,6 +260,33 @@ static enum status ask_to_write(struct req *req, unsigned caps)
         return ask(req, caps | (st == ST_OK ? CAP_UPDATE : CAP_CREATE));
     bool may = ask(req, caps | CAP_UPDATE) == ST_OK || ask(req, caps | CAP_CREATE) == ST_OK;
     return may ? st : ST_DENIED;
+}
+
+/* One thing has one name to the rules: a slash at the end of what is not listed says nothing, nor
+ * does the case of a policy's name. */
+static enum status find_proper(struct req *req)
+{
+    struct bytes path = req->path;
+    req->proper = (struct bytes){0};
+    if (req->matched == ST_OK && (req->route->flags & ROUTE_POLICY) != 0) {
+        const char *given = req_param(req, "name"), *name;
+        struct bytes before = bytes_of(path.data, path.len - strlen(given));
+        enum status st = policy_name(req->arena, bytes_str(given), &name);
+        if (st == ST_NOMEM)
+            return st;
+        if (st == ST_OK && strcmp(name, given) != 0) {
+            name = arena_format(req->arena, "%.*s%s", (int)before.len, (const char *)before.data,
+                                name);
+            if (name == NULL)
+                return ST_NOMEM;
+            path = bytes_str(name);
+        }
+    }
+    if (req->method != METHOD_LIST && path.len != 0 && path.data[path.len - 1] == '/')
+        path.len--;
+    if (!bytes_eq(path, req->path))
+        req->proper = path;
+    return ST_OK;
 }
 
 static enum status refuse_unmatched(struct req *req)
@@ -295,6 +323,7 @@ enum status stage_authorise(struct req *req)
         return ST_OK;
     ASSERT(req->token != NULL);
     TRY(req_acl(req, &req->token->policies, &req->acl));
+    TRY(find_proper(req));
     if (req->help) {
         bool may = req->help_open || acl_capabilities(req->acl, req->path) != 0;
         return !may ? ST_DENIED : req->matched != ST_OK ? refuse_unmatched(req) : ST_OK;

@@ -249,6 +249,33 @@ def test_sudo_with_the_capability_is_enough(cluster):
         assert node.call("LIST", "/v1/auth/token/accessors", token=mine).status == 200
 
 
+def test_another_spelling_of_a_path_does_not_escape_its_rule(cluster):
+    put(cluster, "guarded", 'path "x" { capabilities = ["read"] }')
+    every = 'capabilities = ["create", "read", "update", "delete", "list"]'
+    guarded = ["policies/acl/guarded", "policy/guarded", "mounts/kv", "storage/raft/configuration"]
+    rules = 'path "sys/*" { %s }\n' % every
+    rules += "".join('path "sys/%s" { capabilities = ["deny"] }\n' % path for path in guarded)
+    mine = cluster.limited(rules)
+    spellings = [
+        *guarded,
+        *(path + "/" for path in guarded),
+        "policies/acl/GUARDED",
+        "policies/acl/%20guarded",
+        "policies/acl/Guarded%20",
+        "policy/Guarded",
+    ]
+    for node in cluster.nodes:
+        for path in spellings:
+            assert denied(node.call("GET", f"/v1/sys/{path}", token=mine)), path
+            assert denied(node.call("DELETE", f"/v1/sys/{path}", token=mine)), path
+        body = {"policy": 'path "*" { capabilities = ["read"] }'}
+        assert denied(node.call("PUT", "/v1/sys/policies/acl/GuardeD", body, token=mine))
+        assert node.call("GET", "/v1/sys/policies/acl/Default", token=mine).status == 200
+        assert node.call("GET", "/v1/sys/mounts/", token=mine).status == 200
+    below = cluster.limited('path "sys/mounts/kv/*" { %s }' % every)
+    assert denied(cluster.nodes[0].call("DELETE", "/v1/sys/mounts/kv/", token=below))
+
+
 def test_denied_comes_before_what_is_not_there(cluster):
     put(cluster, "tell", 'path "nowhere/*" { capabilities = ["read"] }')
     mine = token(cluster, "tell")
