@@ -272,8 +272,51 @@ static const struct policy_param *find_param(const struct policy_params *params,
 static bool has_member(const struct text_value *data, struct bytes name)
 {
     TEXT_FOR (v, data)
-        if (name_order(name, v->name) == 0)
+        if (v->kind != TEXT_NULL && name_order(name, v->name) == 0)
             return true;
+    return false;
+}
+
+static bool denies_item(const struct policy_param *param, const struct text_value *v)
+{
+    bool denied, given;
+    if (names_value(param, v))
+        return true;
+    for (size_t i = 0; i < param->n_values; i++) {
+        struct bytes want = param->values[i]->text;
+        bool word = param->values[i]->kind == TEXT_STRING && want.len >= strlen("true");
+        if (word && text_bool_parse(want, &denied) == ST_OK && text_to_bool(v, &given) == ST_OK &&
+            given == denied)
+            return true;
+    }
+    return false;
+}
+
+/* Also what a handler would take for a denied value: an item of a list, a part of "a,b", another
+ * way to say "true". */
+static bool denies(const struct policy_param *param, const struct text_value *v)
+{
+    if (denies_item(param, v))
+        return true;
+    if (v->kind == TEXT_LIST)
+        TEXT_FOR (item, v)
+            if (denies_item(param, item))
+                return true;
+    if (v->kind != TEXT_STRING)
+        return false;
+    for (size_t at = 0; at < v->text.len;) {
+        const uint8_t *comma = memchr(v->text.data + at, ',', v->text.len - at);
+        size_t end = comma != NULL ? (size_t)(comma - v->text.data) : v->text.len, from = at;
+        at = end + 1;
+        while (from < end && v->text.data[from] == ' ')
+            from++;
+        while (end > from && v->text.data[end - 1] == ' ')
+            end--;
+        struct text_value part = {.kind = TEXT_STRING,
+                                  .text = bytes_of(v->text.data + from, end - from)};
+        if (denies_item(param, &part))
+            return true;
+    }
     return false;
 }
 
@@ -285,7 +328,7 @@ static bool none_denied(const struct policy_params *denied, const struct text_va
         return false;
     TEXT_FOR (v, data) {
         const struct policy_param *param = find_param(denied, v->name);
-        if (param != NULL && names_value(param, v))
+        if (param != NULL && denies(param, v))
             return false;
     }
     return true;

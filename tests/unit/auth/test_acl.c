@@ -493,7 +493,8 @@ static void parameters_are_allowed_denied_and_required(void **ctx)
          "{\"a\":1}", false},
         {"required_parameters = [\"a\"]", NULL, "{\"b\":1}", false},
         {"required_parameters = [\"a\"]", NULL, "{}", false},
-        {"required_parameters = [\"A\"]", NULL, "{\"a\":null}", true},
+        {"required_parameters = [\"A\"]", NULL, "{\"a\":0}", true},
+        {"required_parameters = [\"a\"]", NULL, "{\"a\":null}", false},
         /* merged */
         {"allowed_parameters = { \"a\" = [\"x\"] }", "allowed_parameters = { \"a\" = [\"y\"] }",
          "{\"a\":\"y\"}", true},
@@ -513,6 +514,56 @@ static void parameters_are_allowed_denied_and_required(void **ctx)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if ((with_data(rows[i].rule, rows[i].more, rows[i].data) == ST_OK) != rows[i].fine)
             fail_msg("%s | %s | %s", rows[i].rule, rows[i].more, rows[i].data);
+}
+
+static void denied_is_what_handlers_take_for_a_denied_value(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *rule, *data;
+        bool fine;
+    } rows[] = {
+        {"denied_parameters = { \"a\" = [\"x\"] }", "{\"a\":[\"x\"]}", false},
+        {"denied_parameters = { \"a\" = [\"x\"] }", "{\"a\":[\"y\",\"x\"]}", false},
+        {"denied_parameters = { \"a\" = [\"x\"] }", "{\"a\":[\"y\"]}", true},
+        {"denied_parameters = { \"a\" = [\"x\"] }", "{\"a\":\"y, x ,z\"}", false},
+        {"denied_parameters = { \"a\" = [\"x\"] }", "{\"a\":\"y,xx,\"}", true},
+        {"denied_parameters = { \"a\" = [\"true\"] }", "{\"a\":1}", false},
+        {"denied_parameters = { \"a\" = [\"true\"] }", "{\"a\":\"T\"}", false},
+        {"denied_parameters = { \"a\" = [\"true\"] }", "{\"a\":true}", false},
+        {"denied_parameters = { \"a\" = [\"true\"] }", "{\"a\":false}", true},
+        {"denied_parameters = { \"a\" = [\"1\"] }", "{\"a\":5}", true},
+        {"denied_parameters = { \"a\" = [true] }", "{\"a\":[2]}", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if ((with_data(rows[i].rule, NULL, rows[i].data) == ST_OK) != rows[i].fine)
+            fail_msg("%s | %s", rows[i].rule, rows[i].data);
+}
+
+static void another_spelling_is_judged_as_what_it_stands_for(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *rules, *path, *proper;
+        bool fine;
+    } rows[] = {
+        {"path \"a/*\" { capabilities = [\"read\"] } path \"a/b\" { capabilities = [\"deny\"] }",
+         "a/b/", "a/b", false},
+        {"path \"a/b\" { capabilities = [\"read\"] }", "a/b/", "a/b", true},
+        {"path \"a/b/*\" { capabilities = [\"read\"] }", "a/b/", "a/b", false},
+        {"path \"a/b/\" { capabilities = [\"read\"] }", "a/b/", "a/b", true},
+        {"path \"a/*\" { capabilities = [\"read\"] }", "a/b/", "a/b", true},
+        {"path \"a/B\" { capabilities = [\"read\"] }", "a/B", "a/b", true},
+        {"path \"a/B*\" { capabilities = [\"read\"] }", "a/B", "a/b", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct made m = make(&rows[i].rules, 1);
+        struct acl_question q = {
+            .path = bytes_str(rows[i].path), .proper = bytes_str(rows[i].proper), .caps = CAP_READ};
+        if ((acl_check(m.acl, &q) == ST_OK) != rows[i].fine)
+            fail_msg("%s | %s", rows[i].rules, rows[i].path);
+        unmake(&m);
+    }
 }
 
 static void wrapping_is_bound_by_the_least_limits_of_both_sides(void **ctx)
@@ -570,6 +621,8 @@ int main(void)
         cmocka_unit_test(a_rule_with_a_template_is_left_out),
         cmocka_unit_test(a_folder_is_reached_by_what_may_match_below_it),
         cmocka_unit_test(parameters_are_allowed_denied_and_required),
+        cmocka_unit_test(denied_is_what_handlers_take_for_a_denied_value),
+        cmocka_unit_test(another_spelling_is_judged_as_what_it_stands_for),
         cmocka_unit_test(wrapping_is_bound_by_the_least_limits_of_both_sides),
         cmocka_unit_test(failed_allocations_are_reported),
     };
