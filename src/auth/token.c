@@ -138,15 +138,47 @@ static enum status check(const struct auth_scope *s, struct auth_token *token)
     return check_ancestors(s, token->parent, &token->orphan);
 }
 
-enum status auth_token_load_id(const struct auth_scope *s, const char *id,
+static enum status load_record(const struct auth_scope *s, const char *id,
                                struct auth_token *ret_token)
 {
     struct bytes record;
+    TRY(auth_token_record(s, id, &record));
+    TRY(token_record_read(record, s->txn->arena, ret_token));
+    ret_token->id = id;
+    return ST_OK;
+}
+
+/* An id may be given out again when its token has ended, an accessor never. What is stored of a
+ * token's children is deleted before that; a batch token has to know its parent itself. */
+static enum status check_batch(const struct auth_scope *s, struct auth_token *token)
+{
+    struct auth_token parent;
+    if (token->parent[0] != '\0') {
+        TRY(load_record(s, token->parent, &parent));
+        if (strcmp(parent.accessor, token->accessor) != 0)
+            return ST_NOT_FOUND;
+    }
+    token->accessor = "";
+    return check(s, token);
+}
+
+static enum status seal_batch(const struct auth_scope *s, const struct auth_token *token,
+                              const char **bearer)
+{
+    struct auth_token sealed = *token, parent;
+    if (token->parent[0] != '\0') {
+        TRY(load_record(s, token->parent, &parent));
+        sealed.accessor = parent.accessor;
+    }
+    return token_batch_seal(s->txn, s->seat, s->ns, &sealed, bearer);
+}
+
+enum status auth_token_load_id(const struct auth_scope *s, const char *id,
+                               struct auth_token *ret_token)
+{
     struct auth_token token;
 
-    TRY(auth_token_record(s, id, &record));
-    TRY(token_record_read(record, s->txn->arena, &token));
-    token.id = id;
+    TRY(load_record(s, id, &token));
     TRY(check(s, &token));
     *ret_token = token;
     return ST_OK;
@@ -164,7 +196,7 @@ enum status auth_token_load(const struct auth_scope *s, struct bytes bearer,
     if (token_batch_is(bearer)) {
         st = token_batch_open(s->txn, s->ns, bearer, &token);
         if (st == ST_OK)
-            st = check(s, &token);
+            st = check_batch(s, &token);
     } else {
         TRY(id_of(s, bearer, &id));
         st = auth_token_load_id(s, id, &token);
@@ -278,7 +310,7 @@ enum status auth_token_create(const struct auth_scope *s, struct env *env, struc
     token->orphan = token->parent[0] == '\0';
     token->limited = token->num_uses != 0;
     if (auth_token_is_batch(token))
-        return token_batch_seal(s->txn, s->seat, s->ns, token, bearer);
+        return seal_batch(s, token, bearer);
     auth_random_text(env, accessor, AUTH_ACCESSOR_LEN);
     token->accessor = accessor;
     token_make(env, made);

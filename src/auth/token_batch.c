@@ -22,7 +22,7 @@ enum status token_batch_seal(struct state_txn *txn, struct barrier_seat *seat, c
     CLEANUP(buf_done) struct buf record = {0};
     struct bytes key;
 
-    ASSERT(auth_token_is_batch(token) && token->accessor[0] == '\0');
+    ASSERT(auth_token_is_batch(token));
     token_record_put(token, &record);
     TRY(buf_status(&record));
     size_t len = record.len + BARRIER_OVERHEAD;

@@ -1,5 +1,6 @@
 /* Batch tokens: "hvb." and the encrypted record in base64url. They lie nowhere, so they cannot be
- * revoked one by one; they end with their time or with their parent. */
+ * revoked one by one; they end with their time or with their parent. They have no accessor: in the
+ * field of the record stands that of the parent. */
 #ifndef HOLDFAST_AUTH_TOKEN_BATCH_H
 #define HOLDFAST_AUTH_TOKEN_BATCH_H
 

@@ -239,7 +239,7 @@ static void write_policy(const char *name, const char *rules)
     expect(as(root, METHOD_PUT, path, body), 204, NULL);
 }
 
-#define MAY_CREATE(more)                                                           \
+#define MAY_CREATE(more)                                                            \
     "path \\\"auth/token/create\\\" { capabilities = [\\\"update\\\"" more "] }\\n" \
     "path \\\"auth/token/create-orphan\\\" { capabilities = [\\\"update\\\"] }\\n"  \
     "path \\\"auth/token/revoke-orphan\\\" { capabilities = [\\\"update\\\"] }"
@@ -548,6 +548,23 @@ static void a_batch_token_is_stored_nowhere(void **ctx)
     expect(post(root, "auth/token/lookup", about("token", m.token)), 403, "bad token");
 }
 
+static void a_batch_token_does_not_come_back_with_the_id_of_its_parent(void **ctx)
+{
+    (void)ctx;
+    static const char parent[] = "{\"id\":\"again\",\"ttl\":600}";
+    struct made a = make(root, parent);
+    struct made batch = make(a.token, "{\"type\":\"batch\",\"policies\":\"x\",\"ttl\":600}");
+    expect(post(root, "auth/token/lookup", about("token", batch.token)), 200, "\"accessor\":\"\"");
+    assert_int_equal(post(root, "auth/token/revoke", about("token", a.token))->http, 204);
+    expect(post(root, "auth/token/lookup", about("token", batch.token)), 403, "bad token");
+    clean_up();
+    a = make(root, parent);
+    assert_int_equal(status_of(a.token), 200);
+    expect(post(root, "auth/token/lookup", about("token", batch.token)), 403, "bad token");
+    assert_int_equal(post(root, "auth/token/revoke", about("token", a.token))->http, 204);
+    clean_up();
+}
+
 static void a_batch_token_that_was_tampered_with_is_no_token(void **ctx)
 {
     (void)ctx;
@@ -674,6 +691,7 @@ int main(void)
         TEST(the_last_use_may_be_anything),
         TEST(a_standby_forwards_what_counts),
         TEST(a_batch_token_is_stored_nowhere),
+        TEST(a_batch_token_does_not_come_back_with_the_id_of_its_parent),
         TEST(a_batch_token_that_was_tampered_with_is_no_token),
         TEST(a_batch_token_that_would_be_too_long_is_refused),
         TEST(accessors_are_listed),
