@@ -93,9 +93,13 @@ enum status mount_path(struct arena *arena, const char *text, const char **ret_p
     text += strspn(text, "/");
     for (const char *p = text; *p != '\0'; p += len + (p[len] == '/')) {
         len = strcspn(p, "/");
-        if (len == 0 || p[0] == ' ' || p[len - 1] == ' ' || ++segments > MOUNT_SEGMENTS_MAX) {
-            reason_set(reason, "a mount path has 1 to %d segments, none empty or with space around",
-                       MOUNT_SEGMENTS_MAX);
+        bool dots = (len == 1 && p[0] == '.') || (len == 2 && p[0] == '.' && p[1] == '.');
+        if (len == 0 || dots || p[0] == ' ' || p[len - 1] == ' ' ||
+            ++segments > MOUNT_SEGMENTS_MAX) {
+            reason_set(
+                reason,
+                "a mount path has 1 to %d segments, none empty, '.', '..' or with space around",
+                MOUNT_SEGMENTS_MAX);
             return ST_INVALID;
         }
     }

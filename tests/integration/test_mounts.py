@@ -151,6 +151,13 @@ def test_reserved_first_segments_are_refused(cluster):
     assert mount(cluster.nodes[0], "acls").status == 204
 
 
+def test_no_mount_moves_where_no_request_can_name_it(cluster):
+    for node in cluster.nodes:
+        for path in ("..", ".", "a/../b", "./a", "a/..", "a/./b"):
+            answer = remount(node, "secret", path)
+            assert answer.status == 400 and "segments" in errors(answer), (path, answer.body)
+
+
 @pytest.mark.parametrize("path", ["cubbyhole", "sys", "identity", "auth", "auth/token"])
 def test_what_is_always_there_stays(cluster, path):
     for node in cluster.nodes:
