@@ -314,6 +314,18 @@ def test_capabilities_are_told_in_both_shapes(cluster):
         assert answer.data["x"] == ["root"]
 
 
+def test_many_long_paths_are_asked_about_at_once(cluster):
+    paths = ["a/" * 1400 + f"{i % 500}" for i in range(1000)]
+    mine = token(cluster, "default")
+    for body in ({"paths": paths}, {"paths": list(reversed(paths))}):
+        answer = cluster.nodes[1].call("POST", "/v1/sys/capabilities-self", body, token=mine)
+        assert list(answer.data) == body["paths"][:500]
+        assert all(value == ["deny"] for value in answer.data.values())
+    body = {"paths": ["x" * 3001]}
+    answer = cluster.nodes[1].call("POST", "/v1/sys/capabilities-self", body, token=mine)
+    assert answer.status == 400 and "longer" in errors(answer)
+
+
 @pytest.mark.parametrize(
     "path, body, part",
     [

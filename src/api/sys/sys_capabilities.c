@@ -1,5 +1,8 @@
 /* What tokens may do: sys/capabilities and its kin. */
 #include "api/sys/sys.h"
+#include "router/path.h"
+
+#include <stdlib.h>
 
 static const struct field capabilities_fields[] = {
     FIELD(struct sys_capabilities, paths, STRINGS, .help = "Paths, without \"/v1/\"."),
@@ -41,12 +44,34 @@ static void put_words(struct text_writer *w, const struct acl *acl, const char *
     text_close(w);
 }
 
-static bool named_before(const struct field_strings *paths, size_t i)
+struct asked {
+    const char *path;
+    size_t at;
+};
+
+static int asked_order(const void *a, const void *b)
 {
-    for (size_t j = 0; j < i; j++)
-        if (strcmp(paths->items[j], paths->items[i]) == 0)
-            return true;
-    return false;
+    const struct asked *x = a, *y = b;
+    int order = strcmp(x->path, y->path);
+    return order != 0 ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+/* Which paths were named before. They are long, and those of a hostile request differ at their ends
+ * only: each is compared to a few others, not to all. */
+static enum status find_repeated(struct req *req, const struct field_strings *paths,
+                                 const bool **ret_again)
+{
+    struct asked *sorted = arena_alloc(req->arena, paths->n * sizeof *sorted);
+    bool *again = arena_zalloc(req->arena, paths->n * sizeof *again);
+    if (sorted == NULL || again == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < paths->n; i++)
+        sorted[i] = (struct asked){paths->items[i], i};
+    qsort(sorted, paths->n, sizeof *sorted, asked_order);
+    for (size_t i = 1; i < paths->n; i++)
+        again[sorted[i].at] = strcmp(sorted[i - 1].path, sorted[i].path) == 0;
+    *ret_again = again;
+    return ST_OK;
 }
 
 enum { PATHS_MAX = 1000 };
@@ -56,12 +81,17 @@ static enum status reply(struct req *req, const struct acl *acl)
 {
     const struct sys_capabilities *in = req_body(req);
     const struct field_strings *paths = in->paths.n != 0 ? &in->paths : &in->path;
+    const bool *again;
     if (paths->n == 0 || paths->n > PATHS_MAX)
         return req_fail(req, ST_INVALID, "paths: 1 to %d paths are expected", PATHS_MAX);
+    for (size_t i = 0; i < paths->n; i++)
+        if (strlen(paths->items[i]) > PATH_BYTES_MAX)
+            return req_fail(req, ST_INVALID, "paths: one is longer than %d bytes", PATH_BYTES_MAX);
+    TRY(find_repeated(req, paths, &again));
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);
     for (size_t i = 0; i < paths->n; i++) {
-        if (named_before(paths, i))
+        if (again[i])
             continue;
         text_key(&w, paths->items[i]);
         put_words(&w, acl, paths->items[i]);
