@@ -50,8 +50,7 @@ class Installed:
             text = text.replace(f"127.0.0.{NAMES.index(name) + 1}:8201", f"127.0.0.1:{peers}")
             text = text.replace(f"127.0.0.{NAMES.index(name) + 1}:8200", f"127.0.0.1:{client}")
         text = text.replace("/etc/holdfast", str(self.etc))
-        text = text.replace("/run/credentials/holdfast.service", str(self.etc / "credentials"))
-        text = text.replace("/var/lib/holdfast", str(self.root / "data"))
+        text = text.replace("/var/lib/holdfast", str(self.root / "var" / "lib" / "holdfast"))
         text = text.replace('drain_delay_s = "3s"', 'drain_delay_s = "0s"')
         self.file.write_text(text)
 
@@ -125,7 +124,7 @@ def test_keys_are_kept_from_others(tmp_path):
     node = Installed(made, tmp_path / "root", "node1", [0])
     assert node.owners == {(0, 0)}
     for name, mode in node.modes.items():
-        if "credentials" in name:
+        if "credentials" in name or "/lib/holdfast/tls" in name:
             assert mode & 0o077 == 0, name
         if name.endswith(("key.pem", ".hcl")):
             assert mode & 0o007 == 0, name

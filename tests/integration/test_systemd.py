@@ -222,13 +222,15 @@ def test_the_unit_allows_every_system_call_of_a_node(tmp_path):
 
 def test_user_and_folders_are_ones_that_systemd_accepts(tmp_path):
     folder = UNIT.parent
+    account = "holdfast:x:64000:"
     for tool, file in (("systemd-sysusers", "sysusers.conf"), ("systemd-tmpfiles", "tmpfiles.conf")):
         root = tmp_path / tool
         (root / "etc").mkdir(parents=True)
-        (root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
-        (root / "etc" / "group").write_text("root:x:0:\nholdfast:x:64000:\n")
-        if tool == "systemd-sysusers":
-            (root / "etc" / "group").write_text("root:x:0:\n")
+        known = tool == "systemd-tmpfiles"
+        (root / "etc" / "passwd").write_text(
+            "root:x:0:0:root:/root:/bin/sh\n" + known * f"{account}64000::/:/bin/false\n"
+        )
+        (root / "etc" / "group").write_text("root:x:0:\n" + known * f"{account}\n")
         verb = ["--create"] if tool == "systemd-tmpfiles" else []
         done = subprocess.run(
             [tool, *verb, f"--root={root}", str(folder / file)],
@@ -243,3 +245,4 @@ def test_user_and_folders_are_ones_that_systemd_accepts(tmp_path):
             made = pathlib.Path(root / "etc" / "holdfast" / "credentials")
             assert made.stat().st_mode & 0o777 == 0o700
             assert made.parent.stat().st_mode & 0o777 == 0o750
+            assert (root / "var" / "lib" / "holdfast").stat().st_uid == 64000
