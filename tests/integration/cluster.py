@@ -15,6 +15,7 @@ import tempfile
 import time
 import uuid
 
+import leaks
 import recorder
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -76,6 +77,7 @@ def call_on(connection, method, path, body=None, token=None, headers=None):
     response = connection.getresponse()
     answer = Answer(response.status, response.headers, response.read())
     recorder.record(connection.port, method, path, body, headers, answer)
+    leaks.note(connection.port, path, body, headers, answer)
     return answer
 
 
@@ -220,9 +222,11 @@ class Cluster:
             Node(self, name, ports[2 * i], ports[2 * i + 1]) for i, name in enumerate(names)
         ]
         self.founders = list(self.nodes)
+        self.secrets = leaks.Secrets()
         recorder.know([node.client_port for node in self.nodes])
         for node in self.nodes:
             node.config = dict(config or {})
+            leaks.watch(node.client_port, self.secrets)
 
     def __enter__(self):
         try:
@@ -242,6 +246,8 @@ class Cluster:
             for node in self.nodes:
                 print(f"--- {node.name}\n{node.log_text()[-4000:]}")
         found = [text for node in self.nodes for text in node.complaints()]
+        if kind is None:
+            found += leaks.of_cluster(self, HOLDFAST)
         shutil.rmtree(self.dir)
         assert kind is not None or not found, "\n".join(found)
 
@@ -283,6 +289,7 @@ class Cluster:
         ports = free_ports(2)
         node = Node(self, name, *ports)
         recorder.join(node.client_port, self.nodes[0].client_port)
+        leaks.watch(node.client_port, self.secrets)
         node.config = dict(self.nodes[0].config)
         self.nodes.append(node)
         return node

@@ -17,6 +17,7 @@ POLICY = 'path "secret/data/app/*" { capabilities = ["create", "read", "update"]
 
 def connect(node, token=None):
     """A client of one node, as a user makes it: address, certificate authority, token."""
+    node.cluster.secrets.add("a token", token or "")
     ca = str(node.cluster.dir / "tls" / "tls-ca.pem")
     return hvac.Client(url=node.url, token=token, verify=ca, timeout=60)
 

@@ -1,6 +1,5 @@
 """Secrets are on no disk in clear, in no log at any level, in no figure, and in no core."""
 
-import base64
 import os
 import shutil
 import subprocess
@@ -8,21 +7,12 @@ import time
 
 import cluster as cluster_module
 from cluster import HOLDFAST, Cluster
+from leaks import spellings
 
 VALUE = "correct-horse-battery-staple-0123456789"
 WRONG_TOKEN = "hvs.open-sesame-open-sesame-open-sesame"
 SEAL_KEY = b"seal key that nobody may ever see"[:32]
 NAME = "an-unmistakable-name"
-
-
-def spellings(secret):
-    """The secret as it may stand in a file: as it is, in hex, in base64 at each alignment."""
-    yield secret
-    yield secret.hex().encode()
-    yield secret.hex().upper().encode()
-    for pad in range(3):
-        text = base64.b64encode(b"\0" * pad + secret)
-        yield text[4 : len(text) // 4 * 4 - 4]
 
 
 def written_files(cluster):
