@@ -402,6 +402,22 @@ def test_answers_are_wrapped_and_unwrapped_once(cluster, client):
     assert hole.is_authenticated()
 
 
+def test_a_snapshot_is_taken_and_restored():
+    with Cluster() as made:
+        client = connect(made.standbys()[0], made.token)
+        taken = client.sys.take_raft_snapshot()
+        assert taken.status_code == 200
+        snapshot = taken.content
+        client.write_data("cubbyhole/later", data={"a": "b"})
+        assert client.sys.restore_raft_snapshot(snapshot).status_code == 204
+        made.await_up()
+        assert client.read("cubbyhole/later") is None
+        with pytest.raises(exceptions.InvalidRequest):
+            client.sys.restore_raft_snapshot(snapshot[: len(snapshot) // 2])
+        assert client.sys.force_restore_raft_snapshot(snapshot).status_code == 204
+        made.await_up()
+
+
 def test_members_are_shown_and_removed():
     with Cluster(size=3) as made:
         client = connect(made.active(), made.token)

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"net/http"
 	"testing"
 
@@ -34,6 +35,7 @@ func TestAClusterIsInitialisedUnsealedSealedAndShrunk(t *testing.T) {
 		_, err := client.Logical().Read("secret/data/x")
 		return err == nil
 	})
+	restore(t, client)
 	stepDown(t, client, nodes)
 	shrink(t, client)
 }
@@ -50,6 +52,19 @@ func unseal(t *testing.T, client *api.Client, keys []string) {
 	refused(t, err, http.StatusBadRequest, "")
 	got(client.Sys().Unseal(keys[1]))(t)
 	equal(t, got(client.Sys().UnsealWithOptions(&api.UnsealOpts{Key: keys[2]}))(t).Sealed, false)
+}
+
+// restore brings back what a snapshot of this cluster has.
+func restore(t *testing.T, client *api.Client) {
+	t.Helper()
+	var snapshot bytes.Buffer
+	must(t, client.Sys().RaftSnapshot(&snapshot))
+	got(client.Logical().Write("cubbyhole/later", map[string]any{"a": "b"}))(t)
+	must(t, client.Sys().RaftSnapshotRestore(&snapshot, false))
+	eventually(t, "what came later is gone", func() bool {
+		secret, err := client.Logical().Read("cubbyhole/later")
+		return err == nil && secret == nil
+	})
 }
 
 // stepDown asks the leader to leave; whoever leads afterwards may be the same.
