@@ -43,6 +43,15 @@ static void add(struct run *r)
     r->next += BATCH;
 }
 
+/* The last third waits for a snapshot under way, so that there are several however slow they are.
+ */
+static void add_more(struct run *r)
+{
+    while (r->next <= BATCHES * BATCH && r->next / BATCH < r->written + IN_FLIGHT &&
+           !(r->busy && r->next > BATCHES * BATCH * 2 / 3))
+        add(r);
+}
+
 static void stop_when_done(struct run *r)
 {
     if (r->written == BATCHES && !r->busy && rlog_disk_idle(r->disk))
@@ -71,6 +80,7 @@ static void snapshot_done(struct env_work *work)
     rlog_disk_compact(r->disk, r->snapshot_at);
     r->busy = false;
     r->snapshots++;
+    add_more(r);
     stop_when_done(r);
 }
 
@@ -78,8 +88,7 @@ static void on_written(void *ctx, uint64_t seq)
 {
     struct run *r = ctx;
     r->written = seq;
-    while (r->next <= BATCHES * BATCH && r->next / BATCH < seq + IN_FLIGHT)
-        add(r);
+    add_more(r);
     if (r->busy || seq * BATCH < r->snapshot_at + SNAPSHOT_EACH)
         return;
     r->busy = true;
