@@ -99,7 +99,7 @@ def test_a_node_that_hears_no_leader_is_no_performance_standby():
         assert cluster.active().call("PUT", "/v1/kv/x", {"a": 1}).status == 204
         for node in others:
             node.kill()
-        cluster.await_health({429}, [left])
+        cluster.await_health({474}, [left])
         answer = left.call("PUT", "/v1/sys/init", {}, timeout_s=20)
         assert answer.status == 503
         assert answer.json["errors"] == ["no active node"]

@@ -63,8 +63,9 @@ static void a_line_that_is_not_exact_is_bad(void **ctx)
         "PROXY TCP4 1.2.3.4 1.2.3.5 1 2\n",
         "PROXY TCP4 1.2.3.4 1.2.3.5 1 2 3\r\n",
         "PROXY \r\n        ",
-        "PROXY TCP4 1.2.3.4 1.2.3.5 1 2                                                            "
-        "                                          \r\n",
+        ("PROXY TCP4 1.2.3.4 1.2.3.5 1 2                                                           "
+         " "
+         "                                          \r\n"),
     };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         assert_fed(bytes_str(bad[i]), PROXY_BAD, 0, NULL);
