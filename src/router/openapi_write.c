@@ -252,9 +252,9 @@ static void put_envelope(const struct route *route, const char *shape, bool top,
 static void put_success_body(const struct route *route, const char *shape, struct text_writer *w)
 {
     bool text = shape != NULL && shape_has(shape, "text");
-    bool raw = text || (shape != NULL && shape_has(shape, "bytes"));
+    bool raw = text || (shape != NULL && shape_has(shape, "gzip"));
     open_member(w, "content");
-    open_member(w, text ? "text/plain" : raw ? "application/octet-stream" : "application/json");
+    open_member(w, text ? "text/plain" : raw ? "application/gzip" : "application/json");
     text_key(w, "schema");
     if (shape != NULL && shape_has(shape, "json")) {
         put_type(w, "object");

@@ -3,7 +3,7 @@
  *   shape  = kind { "|" kind }           one of these
  *   kind   = "none"                      204
  *          | "auth"                      a token, in the envelope's `auth`
- *          | "text" | "bytes"            the whole body, no JSON
+ *          | "text" | "gzip"             the whole body, no JSON
  *          | "json"                      the whole body, any JSON
  *          | type                        data, or the whole body where the route is bare
  *   type   = ( "str" | "int" | "bool" | "any" | "map" | "obj"
@@ -18,7 +18,7 @@
 #include "text/json.h"
 #include "text/schema.h"
 
-/* Whether one of the kinds of `shape` is `kind`: "none", "auth", "text", "bytes", "json". */
+/* Whether one of the kinds of `shape` is `kind`: "none", "auth", "text", "gzip", "json". */
 bool shape_has(const char *shape, const char *kind);
 /* The type among its kinds, NULL without one. */
 const char *shape_type(const char *shape);
