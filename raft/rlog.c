@@ -94,6 +94,7 @@ static void pump(struct rlog *r, bool fire)
     do {
         r->again = false;
         start_all(r);
+        rlog_write_due(r);
         if (fire)
             fire_all(r);
     } while (r->again || (fire && !r->failed && finished_any(r)));
@@ -122,6 +123,15 @@ void rlog_leave(struct rlog *r)
 void rlog_leave_start(struct rlog *r)
 {
     leave(r, false);
+}
+
+void rlog_leave_soon(struct rlog *r)
+{
+    ASSERT(r->depth > 0);
+    if (--r->depth == 0)
+        wake(r);
+    else
+        r->again = true;
 }
 
 static void on_wake(struct env_task *task)
@@ -375,6 +385,7 @@ static void destroy(struct rlog *r)
         store_free(r->machine.store);
     rlog_conflicts_done(r);
     buf_done(&r->out);
+    buf_done(&r->entry);
     mem_free(r);
 }
 
@@ -391,6 +402,7 @@ enum status rlog_start(const struct rlog_options *options, struct rlog **ret_rlo
     r->options = *options;
     options_default(&r->options);
     r->timer.fire = on_timer;
+    r->commit_timer.fire = rlog_commit_on_timer;
     r->wake.run = on_wake;
     list_init(&r->done_proposals);
     list_init(&r->done_reads);
@@ -444,7 +456,9 @@ static void frame_handle(struct rlog *r, uint64_t from, const struct rlog_frame 
 {
     switch (f->kind) {
     case RLOG_FRAME_CORE:
-        if (f->core.raft.type != RAFT_APPEND_ENTRIES || entries_acceptable(r, from, f))
+        /* What is late or wrong as a whole is dropped, and says nothing about this program. */
+        if (f->core.raft.type != RAFT_APPEND_ENTRIES ||
+            !rlog_core_credible(&r->core, from, &f->core) || entries_acceptable(r, from, f))
             rlog_core_receive(&r->core, from, &f->core, rlog_now(r));
         return;
     case RLOG_FRAME_ASK:
@@ -472,6 +486,7 @@ void rlog_receive(struct rlog *r, uint64_t from, const char *from_name, struct b
         return;
     }
     rlog_enter(r);
+    rlog_members_heard(r, from);
     frame_handle(r, from, &frame);
     rlog_frame_done(&frame);
     rlog_leave(r);
@@ -484,14 +499,15 @@ static void on_close_timer(struct env_timer *timer)
     rlog_enter(r);
     rlog_leave(r);
     bool busy = r->woken || r->take.running || !rlog_ships_idle(r) || !rlog_install_idle(r) ||
-                !rlog_disk_idle(r->disk) || !store_idle(r->machine.store);
-    if (busy) {
+                !rlog_disk_idle(r->disk);
+    if (!busy)
+        rlog_install_done(r); /* a state that was half loaded may be long in going */
+    if (busy || !store_idle(r->machine.store)) {
         env_timer_set(r->env, &r->close_timer, rlog_now(r) + CLOSE_POLL_MS);
         return;
     }
     void (*closed)(void *ctx) = r->closed;
     void *ctx = r->closed_ctx;
-    rlog_install_done(r);
     destroy(r);
     closed(ctx);
 }
@@ -509,6 +525,7 @@ void rlog_close(struct rlog *r, void (*closed)(void *ctx), void *ctx)
     rlog_members_close(r);
     rlog_ships_close(r);
     env_timer_stop(r->env, &r->timer);
+    env_timer_stop(r->env, &r->commit_timer);
     env_timer_set(r->env, &r->close_timer, rlog_now(r));
     wake(r);
     rlog_leave_start(r);
@@ -550,6 +567,7 @@ void rlog_status(struct rlog *r, struct rlog_status *ret)
                                 .stage = r->machine.stage,
                                 .time_ms = r->machine.time_ms,
                                 .n_members = c->conf.n,
+                                .members_committed = c->raft.configuration_uncommitted_index == 0,
                                 .elections = c->elections,
                                 .snapshots_taken = r->snapshots_taken,
                                 .snapshots_installed = r->snapshots_installed,
@@ -562,4 +580,9 @@ void rlog_status(struct rlog *r, struct rlog_status *ret)
                                 .rollbacks = c->rollbacks,
                                 .met = r->met};
     memcpy(ret->members, c->conf.members, c->conf.n * sizeof c->conf.members[0]);
+    for (unsigned i = 0; ret->is_leader && i < c->conf.n; i++) {
+        bool self = c->conf.members[i].id == c->id;
+        ret->match[i] = self ? ret->last_index : rlog_core_match(c, c->conf.members[i].id);
+        ret->match_term[i] = rlog_core_term_of(c, ret->match[i]);
+    }
 }

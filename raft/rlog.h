@@ -27,6 +27,8 @@ struct rlog_net_ops {
     /* One frame for a peer; the parts are copied or queued before return. `bulk` frames (entries)
      * never delay others. */
     void (*send)(void *ctx, uint64_t to, const struct bytes *parts, unsigned n, bool bulk);
+    /* What was sent leaves now, without waiting for more to go with it. May be NULL. */
+    void (*flush)(void *ctx);
     /* Members changed or were learnt: connect to these, forget others. */
     void (*members)(void *ctx, const struct rlog_member *members, unsigned n);
     void *ctx;
@@ -49,6 +51,9 @@ struct rlog_status {
     int64_t time_ms; /* cluster time, last applied */
     struct rlog_member members[RLOG_MEMBERS_MAX];
     unsigned n_members;
+    bool members_committed; /* these; otherwise others may come back */
+    /* Of a leader: the last entry that each is known to have, and its term where that is known. */
+    uint64_t match[RLOG_MEMBERS_MAX], match_term[RLOG_MEMBERS_MAX];
     uint64_t elections, snapshots_taken, snapshots_installed, entries_applied, txns_applied,
         conflicts, reads_confirmed, read_rounds;
     uint64_t truncations, rollbacks; /* of the log, and of a configuration in it */
@@ -80,7 +85,7 @@ struct rlog_options {
     unsigned inflight_bytes_max; /* 0: 64 MiB proposed and not yet applied, then ST_BUSY */
     uint64_t snapshot_log_bytes; /* 0: a snapshot per 32 MiB to 512 MiB of log: the state's size */
     unsigned snapshot_trailing;  /* entries kept before a snapshot; 0: 4096, at most 128 MiB */
-    uint64_t state_bytes_max;    /* 0: unbounded; ST_STATE_FULL above but for deletes */
+    uint64_t state_bytes_max;    /* 0: unbounded; ST_STATE_FULL above but for deletes, `upkeep` */
     uint64_t segment_bytes;
     uint64_t reserve_bytes;
 };
@@ -171,7 +176,9 @@ struct rlog_admin {
 };
 void rlog_member_add(struct rlog *rlog, struct rlog_admin *a);    /* spare → caught up → role */
 void rlog_member_remove(struct rlog *rlog, struct rlog_admin *a); /* member.id */
-void rlog_transfer(struct rlog *rlog, struct rlog_admin *a);      /* member.id; 0: the best one */
+/* member.id loses its vote and follows as a standby; rlog_member_add gives the vote back. */
+void rlog_member_demote(struct rlog *rlog, struct rlog_admin *a);
+void rlog_transfer(struct rlog *rlog, struct rlog_admin *a); /* member.id; 0: the best one */
 /* A raft id never used before in this cluster's configuration; random 63 bits. */
 uint64_t rlog_member_new_id(struct rlog *rlog);
 /* Ask for a snapshot now (tests, operators). */

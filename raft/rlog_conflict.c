@@ -9,19 +9,35 @@
 
 enum { COUNTS_MIN = 256 };
 
-static const uint64_t hash_seed = 0xcbf29ce484222325u;
+/* A hash over words, which can be had of a key's beginnings on the way. */
+struct key_hash {
+    uint64_t h;
+    size_t at; /* whole words of the key that are in it */
+};
 
-static uint64_t hash_step(uint64_t h, uint8_t byte)
+static uint64_t hash_step(uint64_t h, uint64_t word)
 {
-    return (h ^ byte) * 0x100000001b3u;
+    h = (h ^ word) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32;
+}
+
+/* Of the first `len` bytes of the key, `len` being no less than in the call before. */
+static uint64_t hash_upto(struct key_hash *hash, struct bytes key, size_t len)
+{
+    uint64_t last = 0;
+    for (; len - hash->at >= 8; hash->at += 8)
+        hash->h = hash_step(hash->h, le64_get(key.data + hash->at));
+    if (len >= 8)
+        last = le64_get(key.data + len - 8);
+    else
+        for (size_t i = 0; i < len; i++)
+            last = last << 8 | key.data[i];
+    return hash_step(hash->h ^ len, last) | 1; /* 0 marks a free slot */
 }
 
 uint64_t rlog_key_hash(struct bytes key)
 {
-    uint64_t h = hash_seed;
-    for (size_t i = 0; i < key.len; i++)
-        h = hash_step(h, key.data[i]);
-    return h | 1; /* 0 marks a free slot */
+    return hash_upto(&(struct key_hash){0}, key, key.len);
 }
 
 /* The longest part that ends in '/': hashes of prefixes exist for those only. */
@@ -35,13 +51,15 @@ struct bytes rlog_key_folder(struct bytes key)
 /* `each` with the hash of every prefix that ends in '/', then of the key. Stops when it says so. */
 bool rlog_key_hashes(struct bytes key, bool (*each)(void *ctx, uint64_t hash), void *ctx)
 {
-    uint64_t h = hash_seed;
-    for (size_t i = 0; i < key.len; i++) {
-        h = hash_step(h, key.data[i]);
-        if (key.data[i] == '/' && i + 1 < key.len && each(ctx, h | 1))
+    struct key_hash hash = {0};
+    const uint8_t *at = key.data, *slash;
+    ASSERT(key.len > 0);
+    for (; (slash = memchr(at, '/', key.len - (size_t)(at - key.data))) != NULL; at = slash + 1) {
+        size_t len = (size_t)(slash - key.data) + 1;
+        if (len < key.len && each(ctx, hash_upto(&hash, key, len)))
             return true;
     }
-    return each(ctx, h | 1);
+    return each(ctx, hash_upto(&hash, key, key.len));
 }
 
 static size_t counts_slot(const struct rlog_counts *c, uint64_t hash)
@@ -154,7 +172,7 @@ void rlog_conflicts_mark(struct rlog *r, struct rlog_propose *p)
     struct marking m = {&r->conflicts_pending, true};
     ASSERT(!p->marked);
     p->marked = true;
-    rlog_txn_touch(p->txn, mark_touch, &m);
+    rlog_txn_touch_ops(p->txn, mark_touch, &m);
 }
 
 void rlog_conflicts_unmark(struct rlog *r, struct rlog_propose *p)
@@ -163,7 +181,7 @@ void rlog_conflicts_unmark(struct rlog *r, struct rlog_propose *p)
     if (!p->marked)
         return;
     p->marked = false;
-    rlog_txn_touch(p->txn, mark_touch, &m);
+    rlog_txn_touch_ops(p->txn, mark_touch, &m);
 }
 
 struct search {
@@ -180,7 +198,7 @@ static bool swept(void *ctx, uint64_t hash)
 static void search_touch(void *ctx, enum rlog_touch touch, struct bytes key)
 {
     struct search *s = ctx;
-    if (s->found || (touch != RLOG_TOUCH_NEED_KEY && touch != RLOG_TOUCH_NEED_PREFIX))
+    if (s->found)
         return;
     if (touch == RLOG_TOUCH_NEED_PREFIX)
         key = rlog_key_folder(key);
@@ -195,7 +213,7 @@ bool rlog_conflicts_doomed(const struct rlog *r, struct bytes txn)
     struct search s = {.conflicts = &r->conflicts_pending};
     if (s.conflicts->all == 0 && s.conflicts->writes.used == 0)
         return false;
-    rlog_txn_touch(txn, search_touch, &s);
+    rlog_txn_touch_needs(txn, search_touch, &s);
     return s.found;
 }
 

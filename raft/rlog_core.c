@@ -3,7 +3,8 @@
  *   term and vote (durable) -> entries -> snapshot -> state -> messages -> timer -> commit, apply
  *
  * Only term and vote gate messages: an acknowledgement of entries exists only after they were
- * reported as persisted, and a leader's own vote for them too. */
+ * reported as persisted, and a leader's own vote for them too. So a leader lets the messages leave
+ * before it writes (rlog_write_due). */
 #include "base/mem.h"
 #include "base/trace.h"
 #include "raft/rlog_core_parts.h"
@@ -16,7 +17,7 @@ _Static_assert((int)RLOG_COMMAND == (int)RAFT_COMMAND && (int)RLOG_BARRIER == (i
                    (int)RLOG_CHANGE == (int)RAFT_CHANGE,
                "entry types are libraft's");
 
-enum { LIBRAFT_VERSION = 2201 };
+enum { LIBRAFT_VERSION = 2201, CATCH_UP_ROUND_MS = 5000 };
 _Static_assert(RAFT_VERSION_NUMBER == LIBRAFT_VERSION, "libraft 0.22.1 exactly");
 
 /* A shared libraft hides it; then the build's check must do. */
@@ -112,6 +113,9 @@ enum status rlog_core_init(struct rlog_core *c, const struct rlog_core_options *
     raft_set_election_timeout(&c->raft, o->election_ms);
     raft_set_heartbeat_timeout(&c->raft, o->heartbeat_ms);
     raft_set_pre_vote(&c->raft, true);
+    /* No other change while one server catches up: a dead one is given up soon, a slow one begun
+     * anew. */
+    raft_set_max_catch_up_round_duration(&c->raft, CATCH_UP_ROUND_MS);
     return ST_OK;
 }
 

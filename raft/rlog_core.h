@@ -191,6 +191,9 @@ NODISCARD enum status rlog_core_start(struct rlog_core *c, const struct rlog_loa
 NODISCARD enum status rlog_core_loaded_conf(const struct rlog_loaded *loaded,
                                             struct rlog_conf_bytes *ret_conf);
 
+/* Whether a message is one that a correct peer may send now: no earlier term's entries, nothing
+ * that contradicts itself or this node. */
+bool rlog_core_credible(const struct rlog_core *c, uint64_t from, const struct rlog_message *m);
 /* `from` was authenticated by the transport. Anything may be dropped. */
 void rlog_core_receive(struct rlog_core *c, uint64_t from, const struct rlog_message *m,
                        uint64_t now_ms);

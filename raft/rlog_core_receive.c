@@ -213,6 +213,12 @@ static void receive_append(struct rlog_core *c, const struct rlog_message *m)
     } while (left > 0 && !c->dead && log_matches(c, ae->prev_log_index, ae->prev_log_term));
 }
 
+bool rlog_core_credible(const struct rlog_core *c, uint64_t from, const struct rlog_message *m)
+{
+    bool late = m->raft.type == RAFT_APPEND_ENTRIES && m->raft.append_entries.term < c->term;
+    return !late && (message_wrong(c, from, m) == NULL || planted(PLANT_LIES));
+}
+
 void rlog_core_receive(struct rlog_core *c, uint64_t from, const struct rlog_message *m,
                        uint64_t now_ms)
 {

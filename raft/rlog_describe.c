@@ -58,20 +58,28 @@ static void say_time(const struct rlog_lines *lines, const char *before, int64_t
     say(lines, no_key, "%scluster time %s.%03dZ%s", before, text, (int)(time_ms % 1000), after);
 }
 
-static void describe_needs(struct bytes needs, const struct rlog_lines *lines)
+static void describe_need(const struct rlog_need *need, const struct rlog_lines *lines)
 {
-    struct rlog_need need;
+    if (need->kind == RLOG_NEED_STAGE)
+        say(lines, no_key, "    needs the staged tree %" PRIu64, need->version);
+    else if (need->kind == RLOG_NEED_PREFIX)
+        say(lines, need->key, "    needs nothing newer than %" PRIu64 " below @", need->version);
+    else if (need->version == 0)
+        say(lines, need->key, "    needs no @");
+    else
+        say(lines, need->key, "    needs @ at %" PRIu64, need->version);
+}
+
+static void describe_needs(struct rlog_prior *prior, struct bytes needs,
+                           const struct rlog_lines *lines)
+{
+    struct rlog_need_run run;
+    unsigned place = 0;
     enum status st;
 
-    while ((st = rlog_need_next(&needs, &need)) == ST_OK)
-        if (need.kind == RLOG_NEED_STAGE)
-            say(lines, no_key, "    needs the staged tree %" PRIu64, need.version);
-        else if (need.kind == RLOG_NEED_PREFIX)
-            say(lines, need.key, "    needs nothing newer than %" PRIu64 " below @", need.version);
-        else if (need.version == 0)
-            say(lines, need.key, "    needs no @");
-        else
-            say(lines, need.key, "    needs @ at %" PRIu64, need.version);
+    while ((st = rlog_entry_need_next(prior, &needs, &place, &run)) == ST_OK)
+        for (unsigned i = 0; i < run.n; i++)
+            describe_need(run.same ? &prior->needs[run.place + i] : &run.need, lines);
     if (st != ST_NOT_FOUND)
         say(lines, no_key, "    malformed precondition");
 }
@@ -80,6 +88,10 @@ static void describe_op(const struct rlog_op *op, const struct rlog_lines *lines
 {
     switch (op->kind) {
     case RLOG_OP_PUT: say(lines, op->key, "    put @ (%zu bytes)", op->value.len); break;
+    case RLOG_OP_PUT_KEEP:
+        say(lines, op->key, "    put @ (%zu bytes), then bytes %zu to %zu of what is there",
+            op->value.len, op->keep_from, op->keep_from + op->keep_len);
+        break;
     case RLOG_OP_DELETE: say(lines, op->key, "    delete @"); break;
     case RLOG_OP_DELETE_PREFIX: say(lines, op->key, "    delete all below @"); break;
     case RLOG_OP_STAGE_BEGIN: say(lines, no_key, "    begin a staged tree"); break;
@@ -92,7 +104,8 @@ static void describe_op(const struct rlog_op *op, const struct rlog_lines *lines
     }
 }
 
-static void describe_txn(struct bytes txn, unsigned i, const struct rlog_lines *lines)
+static void describe_txn(struct rlog_prior *prior, struct bytes txn, unsigned i,
+                         const struct rlog_lines *lines)
 {
     struct rlog_txn_view view;
     struct rlog_op op;
@@ -111,8 +124,8 @@ static void describe_txn(struct bytes txn, unsigned i, const struct rlog_lines *
     } else {
         say(lines, no_key, "  transaction %u", i);
     }
-    describe_needs(view.needs, lines);
-    while ((st = rlog_op_next(&view.ops, &op)) == ST_OK)
+    describe_needs(prior, view.needs, lines);
+    while ((st = rlog_entry_op_next(prior, &view.ops, &op)) == ST_OK)
         describe_op(&op, lines);
     if (st != ST_NOT_FOUND)
         say(lines, no_key, "    malformed operation");
@@ -120,23 +133,24 @@ static void describe_txn(struct bytes txn, unsigned i, const struct rlog_lines *
 
 void rlog_entry_describe(struct bytes entry, const struct rlog_lines *lines)
 {
-    CLEANUP(buf_done) struct buf room = {0};
+    struct rlog_prior prior;
     struct rlog_entry_view view;
     struct bytes txn;
     unsigned n = 0;
-    enum status st = rlog_entry_open(entry, &room, &view);
+    enum status st = rlog_entry_open(entry, &view);
 
     if (st != ST_OK) {
         say(lines, no_key, "entry cannot be read: %s",
             st == ST_UNSUPPORTED ? "it needs a later version of this program" : status_text(st));
         return;
     }
+    prior.n = 0;
     char after[64];
     (void)snprintf(after, sizeof after, ", feature %u, %u transactions", view.header.feature,
                    view.header.n_txns); /* fits */
     say_time(lines, "", view.header.time_ms, after);
     while ((st = rlog_entry_next(&view.txns, &txn)) == ST_OK)
-        describe_txn(txn, n++, lines);
+        describe_txn(&prior, txn, n++, lines);
     if (st != ST_NOT_FOUND || n != view.header.n_txns)
         say(lines, no_key, "  malformed: the number of transactions is another");
 }

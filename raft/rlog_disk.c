@@ -1,9 +1,10 @@
 /* The disk as the raft thread sees it: the queue of appends, and the works.
  *
- *   append -> queue -> group (one batch, one write, one sync on LANE_LOG) -> written
+ *   append -> queue -> group (one batch, one write, one sync) -> written
  *
+ * A group is written by LANE_LOG, or, if it is short, without a thread (rlog_disk_short.c).
  * While a write runs, appends queue up; what has queued up becomes the next batch. Compaction and
- * the tick run on LANE_LOG between writes; the next segment is zeroed on LANE_POOL. */
+ * the tick run on LANE_LOG between writes; the next segment is made by rlog_disk_prep.c. */
 #include "base/mem.h"
 #include "base/trace.h"
 #include "raft/rlog_disk_parts.h"
@@ -40,7 +41,7 @@ static void fail(struct rlog_disk *disk, const struct reason *reason)
     disk->ops.fatal(disk->ops.ctx, reason);
 }
 
-static void work_submit(struct disk_work *w)
+void disk_work_submit(struct disk_work *w)
 {
     ASSERT(!w->running && !w->disk->failed);
     w->running = true;
@@ -48,24 +49,21 @@ static void work_submit(struct disk_work *w)
     env_work(w->disk->env, &w->work);
 }
 
-static void compact_kick(struct rlog_disk *disk)
+static bool compact_wanted(const struct rlog_disk *disk)
 {
-    if (disk->failed || disk->compact.running)
-        return;
-    if (disk->compact_upto <= disk->compacting && !disk->compact_more)
-        return;
-    disk->compacting = disk->compact_upto;
-    work_submit(&disk->compact);
+    return disk->compact_upto > disk->compacting || disk->compact_more;
 }
 
-static void prep_kick(struct rlog_disk *disk)
+static void compact_kick(struct rlog_disk *disk)
 {
-    if (!disk->failed && !disk->prep.running && disk->want_next)
-        work_submit(&disk->prep);
+    if (disk->failed || disk->compact.running || disk->short_write.running || !compact_wanted(disk))
+        return;
+    disk->compacting = disk->compact_upto;
+    disk_work_submit(&disk->compact);
 }
 
 /* The work is the loop's again: look at its outcome, before it may be submitted anew. */
-static void work_take(struct disk_work *w)
+void disk_work_take(struct disk_work *w)
 {
     struct reason reason;
     w->running = false;
@@ -75,12 +73,21 @@ static void work_take(struct disk_work *w)
     fail(w->disk, &reason);
 }
 
+static void tend_kick(struct rlog_disk *disk)
+{
+    if (!disk->tend_due || disk->failed || disk->tend.running || disk->short_write.running)
+        return;
+    disk->tend_due = false;
+    disk_work_submit(&disk->tend);
+}
+
 /* Begin what waits; `idle` is the last touch of the disk. */
-static void go_on(struct rlog_disk *disk)
+void disk_go_on(struct rlog_disk *disk)
 {
     write_kick(disk);
+    tend_kick(disk);
     compact_kick(disk);
-    prep_kick(disk);
+    disk_prep_kick(disk);
     if (disk->idle != NULL && rlog_disk_idle(disk))
         disk->idle(disk->ops.ctx);
 }
@@ -88,8 +95,8 @@ static void go_on(struct rlog_disk *disk)
 static void any_done(struct env_work *work)
 {
     struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
-    work_take(w);
-    go_on(w->disk);
+    disk_work_take(w);
+    disk_go_on(w->disk);
 }
 
 void disk_lock(struct rlog_disk *disk)
@@ -104,8 +111,8 @@ void disk_unlock(struct rlog_disk *disk)
     ASSERT(err == 0);
 }
 
-/* Merge a run of appends into one batch: each replaces what it overlaps. */
-static enum status group_plan(struct rlog_disk *disk, struct batch_plan *plan)
+/* Each append replaces what it overlaps. */
+enum status disk_group_plan(struct rlog_disk *disk, struct batch_plan *plan, bool *ret_changes)
 {
     uint64_t generation = disk->generation;
     size_t total = 0;
@@ -127,6 +134,7 @@ static enum status group_plan(struct rlog_disk *disk, struct batch_plan *plan)
     }
     for (unsigned i = 0; i < plan->n; i++)
         plan->bytes += ENTRY_HEADER + plan->entries[i]->data.len;
+    *ret_changes = plan->n != 0 || (plan->first != 0 && plan->first <= disk->tail.last);
     return ST_OK;
 }
 
@@ -135,28 +143,38 @@ static void write_run(struct env_work *work)
     struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
     struct rlog_disk *disk = w->disk;
     struct batch_plan plan = {0};
+    bool changes = false;
     disk_lock(disk);
-    reason_set(&w->reason, "log: a batch cannot be put together");
-    w->st = group_plan(disk, &plan);
-    bool changes = plan.n != 0 || (plan.first != 0 && plan.first <= disk->tail.last);
+    if (disk->short_write.running) { /* the lock was not free for its end */
+        w->st = disk_short_end(disk, &w->reason);
+        disk_unlock(disk);
+        return;
+    }
+    w->st = disk_group_plan(disk, &plan, &changes);
+    if (w->st != ST_OK)
+        reason_set(&w->reason, "log: a batch cannot be put together");
     if (w->st == ST_OK && changes)
         w->st = tail_write(disk, &plan, &w->reason);
     disk_unlock(disk);
     mem_free(plan.entries);
 }
 
-static void write_done(struct env_work *work)
+void disk_write_over(struct rlog_disk *disk)
 {
-    struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
-    struct rlog_disk *disk = w->disk;
     uint64_t seq = disk->group_seq;
-    work_take(w);
+    disk->short_write.running = false;
+    disk_work_take(&disk->write);
     drop_all(disk, &disk->group);
     if (!disk->failed) {
         write_kick(disk); /* the next write runs while the owner handles this one */
         disk->ops.written(disk->ops.ctx, seq);
     }
-    go_on(disk);
+    disk_go_on(disk);
+}
+
+static void write_done(struct env_work *work)
+{
+    disk_write_over(CONTAINER_OF(work, struct rlog_disk, write.work));
 }
 
 static void write_kick(struct rlog_disk *disk)
@@ -174,8 +192,11 @@ static void write_kick(struct rlog_disk *disk)
         list_remove(&a->link);
         list_push(&disk->group, &a->link);
     } while (!list_empty(&disk->queue));
-    work_submit(&disk->write);
-    prep_kick(disk);
+    /* What LANE_LOG does or is about to do comes first. */
+    bool lane_busy = disk->compact.running || disk->tend.running || disk->tend_due;
+    if (lane_busy || compact_wanted(disk) || !disk_short_begin(disk, bytes))
+        disk_work_submit(&disk->write);
+    disk_prep_kick(disk);
 }
 
 uint64_t rlog_disk_append(struct rlog_disk *disk, uint64_t index, const struct rlog_entry *entries,
@@ -200,8 +221,12 @@ uint64_t rlog_disk_append(struct rlog_disk *disk, uint64_t index, const struct r
     ASSERT(a->bytes <= BATCH_MAX);
     list_push(&disk->queue, &a->link);
     disk->queued_bytes += a->bytes;
-    write_kick(disk);
     return seq;
+}
+
+void rlog_disk_write(struct rlog_disk *disk)
+{
+    write_kick(disk);
 }
 
 void rlog_disk_release(struct rlog_disk *disk)
@@ -263,42 +288,6 @@ void rlog_disk_compact(struct rlog_disk *disk, uint64_t upto)
     compact_kick(disk);
 }
 
-/* Make the file of the next segment: zero what compaction left, or a new one, then name it. A full
- * disk is not a failure before the segment is needed. */
-static enum status prepare(struct rlog_disk *disk, uint64_t spare)
-{
-    char path[DISK_PATH_MAX];
-    spare_path(disk, spare, path);
-    enum status st = disk_zero(disk->fs, path, disk->segment_bytes);
-    if (st == ST_NO_SPACE) {
-        disk->full = true;
-        st = fs_unlink(disk->fs, path);
-        return st == ST_NOT_FOUND ? ST_OK : st;
-    }
-    TRY(st);
-    disk_lock(disk);
-    if (!disk->tail.broken)
-        st = tail_prepare(disk, spare);
-    disk_unlock(disk);
-    return st;
-}
-
-static void prep_run(struct env_work *work)
-{
-    struct disk_work *w = CONTAINER_OF(work, struct disk_work, work);
-    struct rlog_disk *disk = w->disk;
-    disk->want_next = false; /* before the look: a segment begun after it asks again */
-    disk_free_check(disk);
-    disk_lock(disk);
-    struct tail *t = &disk->tail;
-    bool needed = t->prepared == 0;
-    uint64_t spare = needed ? tail_take_spare(disk) : 0;
-    disk_unlock(disk);
-    reason_set(&w->reason, "log: the next segment cannot be prepared");
-    if (needed)
-        w->st = prepare(disk, spare);
-}
-
 /* Look at the free space; confirm the newest batch by a mark when nothing has followed it. */
 static void tend_run(struct env_work *work)
 {
@@ -322,8 +311,8 @@ static void tend_run(struct env_work *work)
 static void tick_fire(struct env_timer *timer)
 {
     struct rlog_disk *disk = CONTAINER_OF(timer, struct rlog_disk, tick);
-    if (!disk->tend.running)
-        work_submit(&disk->tend);
+    disk->tend_due = true;
+    tend_kick(disk);
     env_timer_set(disk->env, timer, env_mono_ms(disk->env) + DISK_TICK_MS);
 }
 
@@ -332,10 +321,10 @@ void disk_works_init(struct rlog_disk *disk)
     disk->write.work = (struct env_work){.run = write_run, .done = write_done, .lane = LANE_LOG};
     disk->compact.work = (struct env_work){.run = compact_run, .done = any_done, .lane = LANE_LOG};
     disk->tend.work = (struct env_work){.run = tend_run, .done = any_done, .lane = LANE_LOG};
-    disk->prep.work = (struct env_work){.run = prep_run, .done = any_done, .lane = LANE_POOL};
-    disk->write.disk = disk->compact.disk = disk->tend.disk = disk->prep.disk = disk;
+    disk->write.disk = disk->compact.disk = disk->tend.disk = disk;
     disk->tick.fire = tick_fire;
-    disk->want_next = true;
+    disk_prep_init(disk);
+    disk_short_init(disk);
     list_init(&disk->queue);
     list_init(&disk->group);
 }

@@ -7,8 +7,8 @@
  *   DIR/log/%016x.seg    preallocated, zeroed, recycled segments
  *   DIR/snap/%016x-%016x.snap   index-term, several kept
  *
- * Owned by the raft thread; blocking calls run on LANE_LOG (writes, truncation, compaction),
- * LANE_POOL (zeroing the next segment) and LANE_BULK (snapshot files) of the env. Formats:
+ * Owned by the raft thread; blocking calls run on LANE_LOG (long writes, compaction; short ones go by
+ * env_write), LANE_POOL (zeroing the next segment) and LANE_BULK (snapshot files) of the env. Formats:
  * raft/FORMAT.md. Failure of any write or sync ends in `fatal` once, or in the status of a call
  * that blocks; nothing is acknowledged after it (PROTOCOL R12). */
 #ifndef HOLDFAST_RAFT_RLOG_DISK_H
@@ -118,12 +118,14 @@ bool rlog_disk_idle(const struct rlog_disk *disk);
  * a failure nothing more is written. */
 NODISCARD enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, uint64_t vote);
 
-/* Queue a truncation from `index` (if it is not behind the end) and `n` entries from `index`.
- * Several queued writes become one write and one sync; `written` follows. References the entries'
+/* Queue a truncation from `index` (if it is not behind the end) and `n` entries from `index`, until
+ * rlog_disk_write. Several queued writes become one write and one sync; `written` follows. References the entries'
  * blocks until then. Returns the write's sequence number, growing by one. What was queued before an
  * install reset the log is void, yet its number is reported. Terms may not fall. */
 uint64_t rlog_disk_append(struct rlog_disk *disk, uint64_t index, const struct rlog_entry *entries,
                           unsigned n);
+/* Begin to write what was queued, at the latest when the write under way is done. */
+void rlog_disk_write(struct rlog_disk *disk);
 /* Start-up only, before the first append; blocks. Drop the whole log: from now on it is empty and
  * begins at `first`, whose predecessor has `prev_term` (a snapshot replaced it, and the crash came
  * before the log was reset). Durable when it returns. */

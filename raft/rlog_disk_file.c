@@ -63,51 +63,58 @@ bool snapshot_name_parse(const char *name, uint64_t *ret_index, uint64_t *ret_te
     return true;
 }
 
-/* The planted bug of R12 sits here: an error of the medium is taken for a success. */
-static enum status final(enum status st)
+/* The planted bug: an error of the medium is taken for a success. */
+enum status disk_final(enum status st)
 {
     return st == ST_IO && planted(PLANT_R12_SYNC_IGNORED) ? ST_OK : st;
 }
 
+unsigned segment_flags(uint64_t size)
+{
+    return FS_WRITE | (segment_in_blocks(size) ? FS_DIRECT : 0);
+}
+
 enum status disk_write(struct fs_file *file, struct bytes data, uint64_t off)
 {
-    return final(fs_write_at(file, &data, 1, off));
+    return disk_final(fs_write_at(file, &data, 1, off));
 }
 
 enum status disk_sync(struct fs_file *file)
 {
-    return final(fs_sync(file));
+    return disk_final(fs_sync(file));
 }
 
 enum status disk_sync_dir(const struct rlog_disk *disk, const char *sub)
 {
     char path[DISK_PATH_MAX];
     disk_path(disk, path, "%s", sub);
-    return final(fs_sync_dir(disk->fs, path));
+    return disk_final(fs_sync_dir(disk->fs, path));
 }
 
-static enum status zero_fill(struct fs_file *file, uint64_t size)
+enum status disk_zero_piece(struct fs_file *file, uint64_t off, uint64_t n)
 {
-    static const uint8_t zeros[ZERO_PIECE];
-    for (uint64_t off = 0; off < size;) {
+    static const _Alignas(FS_BLOCK) uint8_t zeros[ZERO_PIECE];
+    for (uint64_t end = off + n; off < end;) {
         struct bytes parts[ZERO_PARTS];
-        size_t n = 0;
         uint64_t at = off;
-        for (; n < ZERO_PARTS && at < size; n++) {
-            parts[n] = bytes_of(zeros, (size_t)MIN((uint64_t)ZERO_PIECE, size - at));
-            at += parts[n].len;
+        size_t used = 0;
+        for (; used < ZERO_PARTS && at < end; used++) {
+            parts[used] = bytes_of(zeros, (size_t)MIN((uint64_t)ZERO_PIECE, end - at));
+            at += parts[used].len;
         }
-        TRY(fs_write_at(file, parts, n, off));
+        TRY(disk_final(fs_write_at(file, parts, used, off)));
         off = at;
     }
-    return disk_sync(file);
+    return ST_OK;
 }
 
 enum status disk_zero(struct fs *fs, const char *path, uint64_t size)
 {
     struct fs_file *file = NULL;
-    TRY(fs_open(fs, path, FS_WRITE | FS_CREATE, &file));
-    enum status st = zero_fill(file, size);
+    TRY(fs_open(fs, path, segment_flags(size) | FS_CREATE, &file));
+    enum status st = disk_zero_piece(file, 0, size);
+    if (st == ST_OK)
+        st = disk_sync(file);
     fs_close(file);
     return st;
 }

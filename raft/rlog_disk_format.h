@@ -41,6 +41,12 @@ struct sector_info {
 };
 struct sector_info sector_read(const uint8_t *sector, uint32_t salt, uint64_t number);
 
+/* A segment of whole blocks is written in such, past the page cache. */
+static inline bool segment_in_blocks(uint64_t size)
+{
+    return size % FS_BLOCK == 0;
+}
+
 enum { SEGMENT_RESET = 1 }; /* what went before is void: a snapshot was installed */
 
 struct segment_header {

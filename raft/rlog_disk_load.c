@@ -127,6 +127,7 @@ static enum status tail_take(struct loading *l)
     t->marked = f->last_marked;
     l->disk->durable_seq = t->seq;
     l->disk->durable_last = t->last;
+    l->disk->active_bytes = t->off;
     return ST_OK;
 }
 
@@ -136,14 +137,11 @@ static enum status rewrite_last(struct loading *l)
 {
     struct tail *t = &l->disk->tail;
     const struct log_found *f = &l->log;
-    char path[DISK_PATH_MAX];
     if (t->n_segments == 0 || l->reset)
         return ST_OK;
-    segment_path(l->disk, t->segments[t->n_segments - 1].number, path);
-    TRY(fs_open(l->disk->fs, path, FS_READ | FS_WRITE | FS_DSYNC, &t->file));
     uint64_t from = f->last_batch > SECTOR ? f->last_batch : 0;
     ASSERT(from < f->end && f->end <= f->image_size);
-    return disk_write(t->file, bytes_of(f->image + from, (size_t)(f->end - from)), from);
+    return tail_rewrite(l->disk, bytes_of(f->image, f->image_size), from);
 }
 
 static enum status unlink_name(void *ctx, const char *name)

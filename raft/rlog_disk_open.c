@@ -307,6 +307,7 @@ void rlog_disk_close(struct rlog_disk *disk)
     disk_drop_held(disk);
     ASSERT(rlog_disk_idle(disk));
     env_timer_stop(disk->env, &disk->tick);
+    disk_prep_close(disk);
     if (!disk->failed && !disk->tail.broken && tail_mark(disk, BATCH_CLEAN, NULL) != ST_OK)
         trace(TRACE_WARN, "raft", "%s: the log could not be marked as closed", disk->dir);
     disk_free(disk);

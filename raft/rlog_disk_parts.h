@@ -1,12 +1,13 @@
 /* What the files of the disk share; nobody else includes this.
  *
  * Three threads meet here: the raft thread owns the queue and the slot file; LANE_LOG and, for the
- * reset of an installed snapshot, LANE_BULK own `tail` under `lock`. The raft thread takes the lock
- * only in open and close. */
+ * reset of an installed snapshot, LANE_BULK own `tail` under `lock`. The raft thread waits for the
+ * lock only in open and close; for a short write it takes it when it is free (rlog_disk_short.c),
+ * and no work of LANE_LOG is submitted before that write is done. */
 #ifndef HOLDFAST_RAFT_RLOG_DISK_PARTS_H
 #define HOLDFAST_RAFT_RLOG_DISK_PARTS_H
 
-#include "raft/rlog_disk_format.h"
+#include "raft/rlog_disk_tail.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,52 +19,8 @@ enum {
     DISK_SEGMENTS_MAX = 1 << 20,
     DISK_SNAPSHOTS_MAX = 64, /* files looked at */
     DISK_VERIFIED_MAX = 8,
-    DISK_DIRTY_MAX = 8,
     DISK_TICK_MS = 2000,
     DISK_RESERVE_DEFAULT = 128 << 20,
-};
-
-struct segment {
-    uint64_t number, size;
-    uint64_t last; /* newest live entry that lies in it, 0 none */
-};
-
-/* Entries from `first` on have this term, until the next run. */
-struct term_run {
-    uint64_t first, term;
-};
-
-/* The end of the log on disk. */
-struct tail {
-    struct segment *segments; /* ascending, without gaps; the last one is being written */
-    size_t n_segments, segments_cap;
-    struct term_run *runs; /* never empty; covers the entry before the first one too */
-    size_t n_runs, runs_cap;
-    uint64_t last;       /* index of the newest entry */
-    uint64_t seq, chain; /* of the newest batch */
-    struct fs_file *file;
-    uint64_t off;
-    bool marked; /* the newest batch is a mark */
-    bool broken; /* a write failed: no more */
-    struct reason why_broken;
-    uint8_t *stage;
-    size_t stage_size;
-    uint64_t upto;                  /* entries up to here are not needed */
-    uint64_t prepared;              /* number of the next segment if its file is ready, else 0 */
-    uint64_t dirty[DISK_DIRTY_MAX]; /* numbers of spare files that are to be zeroed */
-    size_t n_dirty;
-};
-
-/* Entries that replace everything from `first` on. */
-struct batch_plan {
-    uint64_t first;
-    const struct rlog_entry **entries;
-    unsigned n;
-    uint64_t bytes;      /* with headers */
-    uint32_t flags;      /* BATCH_MARK, BATCH_CLEAN */
-    bool roll;           /* begin a segment */
-    bool reset;          /* begin one that voids what went before */
-    uint64_t reset_term; /* of entry first-1 */
 };
 
 struct append {
@@ -79,6 +36,22 @@ struct disk_work {
     bool running;
     enum status st;
     struct reason reason;
+};
+
+/* A short write: from the stage, without a thread of its own. Raft thread. */
+struct disk_short {
+    struct env_write write;
+    struct batch_plan plan;
+    struct staged staged;
+    bool running; /* as disk_work `write` is then, too */
+    bool refused; /* it would take a thread: not tried again */
+};
+
+/* The next segment while it is zeroed. Of the running work, else of the raft thread. */
+struct disk_making {
+    struct fs_file *file; /* NULL: none */
+    uint64_t spare, off;  /* zeroed up to there, durably */
+    struct env_timer pause;
 };
 
 struct disk_snapshot {
@@ -106,6 +79,9 @@ struct rlog_disk {
     struct slot_record slot;
     struct env_timer tick;
     struct disk_work write, compact, tend, prep;
+    struct disk_short short_write;
+    bool tend_due; /* the tick came during a short write */
+    struct disk_making making;
     struct list group; /* of the running write */
     uint64_t group_seq;
     uint64_t compacting; /* what the running compaction goes up to */
@@ -115,7 +91,8 @@ struct rlog_disk {
     _Atomic uint64_t durable_seq;  /* batch */
     _Atomic uint64_t durable_last; /* entry */
     _Atomic uint64_t log_bytes;
-    _Atomic uint64_t generation; /* counts resets */
+    _Atomic uint64_t active_bytes; /* of the segment being written */
+    _Atomic uint64_t generation;   /* counts resets */
     _Atomic uint64_t spare_number, temp_number;
     _Atomic bool full, want_next;
 
@@ -138,16 +115,44 @@ void segment_path(const struct rlog_disk *disk, uint64_t number, char path[DISK_
 void spare_path(const struct rlog_disk *disk, uint64_t number, char path[DISK_PATH_MAX]);
 bool segment_name_parse(const char *name, uint64_t *ret_number);
 bool snapshot_name_parse(const char *name, uint64_t *ret_index, uint64_t *ret_term);
+/* To open a segment of `size` bytes with, for writing. */
+unsigned segment_flags(uint64_t size);
 /* Write to a file opened with FS_DSYNC. */
 NODISCARD enum status disk_write(struct fs_file *file, struct bytes data, uint64_t off);
+/* What a write or sync came to, with the planted bug of R12. */
+enum status disk_final(enum status st);
 NODISCARD enum status disk_sync(struct fs_file *file);
 NODISCARD enum status disk_sync_dir(const struct rlog_disk *disk, const char *sub);
+/* Zero `n` bytes of an open file; durable as the file was opened. */
+NODISCARD enum status disk_zero_piece(struct fs_file *file, uint64_t off, uint64_t n);
 /* Zero all of a file of `size` bytes, creating it, and sync. */
 NODISCARD enum status disk_zero(struct fs *fs, const char *path, uint64_t size);
 /* All of a file, at most `max` bytes; freed by the caller with mem_free. */
 NODISCARD enum status file_read(struct fs *fs, const char *path, uint64_t max, uint8_t **ret_data,
                                 size_t *ret_size);
 void disk_free_check(struct rlog_disk *disk);
+
+/* rlog_disk.c: of works, raft thread. */
+void disk_work_submit(struct disk_work *w);
+void disk_work_take(struct disk_work *w);
+void disk_go_on(struct rlog_disk *disk);
+
+/* Merge the group into one batch. False: nothing of it changes the log. */
+NODISCARD enum status disk_group_plan(struct rlog_disk *disk, struct batch_plan *plan,
+                                      bool *ret_changes);
+void disk_write_over(struct rlog_disk *disk);
+
+/* rlog_disk_short.c: raft thread, but for the end. */
+void disk_short_init(struct rlog_disk *disk);
+/* Begin to write the group, of so many bytes; false: it takes a thread. */
+bool disk_short_begin(struct rlog_disk *disk, uint64_t bytes);
+/* The write is done, or failed: under the lock. */
+NODISCARD enum status disk_short_end(struct rlog_disk *disk, struct reason *reason);
+
+/* rlog_disk_prep.c: raft thread. */
+void disk_prep_init(struct rlog_disk *disk);
+void disk_prep_kick(struct rlog_disk *disk);
+void disk_prep_close(struct rlog_disk *disk);
 
 /* rlog_disk_small.c: slot, identity, install. */
 struct slot_found {
@@ -167,26 +172,6 @@ NODISCARD enum status install_begin(struct rlog_disk *disk, const struct install
 NODISCARD enum status install_end(struct rlog_disk *disk);
 /* Index 0 when no install was interrupted. */
 NODISCARD enum status install_load(struct rlog_disk *disk, struct install_record *ret);
-
-/* rlog_disk_tail.c: under the lock. */
-void tail_done(struct tail *t);
-void tail_break(struct tail *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-NODISCARD enum status tail_open_run(struct tail *t, uint64_t index, uint64_t term);
-NODISCARD enum status tail_add_segment(struct tail *t, const struct segment *segment);
-NODISCARD enum status tail_write(struct rlog_disk *disk, const struct batch_plan *plan,
-                                 struct reason *reason);
-/* A file to zero for a segment: what compaction left, else a new one. */
-uint64_t tail_take_spare(struct rlog_disk *disk);
-NODISCARD enum status tail_prepare(struct rlog_disk *disk, uint64_t spare);
-/* Remove the oldest segment if its live entries are all ≤ upto and no snapshot kept needs them: one
- * at a time, so that writes get between. */
-NODISCARD enum status tail_compact(struct rlog_disk *disk, uint64_t upto, bool *ret_more,
-                                   struct reason *reason);
-/* The log starts anew behind an installed snapshot. */
-NODISCARD enum status tail_reset(struct rlog_disk *disk, uint64_t index, uint64_t term,
-                                 struct reason *reason);
-NODISCARD enum status tail_mark(struct rlog_disk *disk, uint32_t flags, struct reason *reason);
-void tail_count_bytes(struct rlog_disk *disk);
 
 /* rlog_disk.c */
 void disk_works_init(struct rlog_disk *disk);

@@ -12,7 +12,7 @@ void tail_done(struct tail *t)
     fs_close(t->file);
     mem_free(t->segments);
     mem_free(t->runs);
-    mem_free(t->stage);
+    mem_free(t->stage_room);
     *t = (struct tail){0};
 }
 
@@ -119,7 +119,7 @@ static enum status segment_activate(struct rlog_disk *disk, const struct segment
         TRY(fs_rename(disk->fs, from, to));
         TRY(disk_sync_dir(disk, "log"));
     }
-    return fs_open(disk->fs, to, FS_READ | FS_WRITE | FS_DSYNC, ret_file);
+    return fs_open(disk->fs, to, segment_flags(next->size) | FS_DSYNC, ret_file);
 }
 
 /* A zeroed spare gets the name of the segment that comes next, unless that has come meanwhile. */
@@ -137,25 +137,47 @@ enum status tail_prepare(struct rlog_disk *disk, uint64_t spare)
     return ST_OK;
 }
 
+static void stage_free(struct tail *t)
+{
+    mem_free(t->stage_room);
+    t->stage_room = t->stage = NULL;
+    t->stage_size = 0;
+}
+
+static size_t blocks_up(size_t n)
+{
+    return (n + FS_BLOCK - 1) / FS_BLOCK * FS_BLOCK;
+}
+
+/* Room for `size` bytes in whole blocks. What the stage held is gone. */
 static enum status stage_reserve(struct tail *t, size_t size)
 {
+    size = blocks_up(size);
     if (size <= t->stage_size)
         return ST_OK;
-    uint8_t *stage = mem_realloc(t->stage, size);
-    if (stage == NULL)
+    stage_free(t);
+    t->stage_room = mem_alloc(size + FS_BLOCK);
+    if (t->stage_room == NULL)
         return ST_NOMEM;
-    t->stage = stage;
+    t->stage = (uint8_t *)t->stage_room + FS_BLOCK - (uintptr_t)t->stage_room % FS_BLOCK;
     t->stage_size = size;
     return ST_OK;
 }
 
-/* Bytes of the write in `stage`: the header of a fresh segment, then the batch. */
+/* `n` bytes of the stage reach the end of the log: keep those of its last block. */
+static void partial_keep(struct tail *t, size_t n)
+{
+    size_t last = n % FS_BLOCK;
+    memcpy(t->partial, t->stage + n - last, last);
+}
+
+/* The header of a fresh segment, then the batch, to `out`. How many bytes. */
 static size_t encode(struct rlog_disk *disk, const struct batch_plan *plan,
-                     const struct segment *fresh, uint64_t *ret_chain)
+                     const struct segment *fresh, uint8_t *out, uint64_t *ret_chain)
 {
     struct tail *t = &disk->tail;
     const struct segment *seg = fresh != NULL ? fresh : active(t);
-    struct sector_writer w = {.at = t->stage,
+    struct sector_writer w = {.at = out,
                               .number = fresh != NULL ? 0 : t->off / SECTOR,
                               .chain = t->chain,
                               .salt = segment_salt(disk->identity.id, seg->number)};
@@ -186,7 +208,7 @@ static size_t encode(struct rlog_disk *disk, const struct batch_plan *plan,
     }
     sector_flush(&w);
     *ret_chain = w.chain;
-    return (size_t)(w.at - t->stage);
+    return (size_t)(w.at - out);
 }
 
 /* The write is durable: say so in memory. */
@@ -215,47 +237,89 @@ static enum status remember(struct rlog_disk *disk, const struct batch_plan *pla
     return ST_OK;
 }
 
-static enum status write_batch(struct rlog_disk *disk, const struct batch_plan *plan,
-                               struct reason *reason)
+/* Behind what the last block holds already, which is written again. Zeros fill up the new last one,
+ * as they do in the segment. */
+static void stage_batch(struct rlog_disk *disk, const struct batch_plan *plan, struct staged *s)
 {
     struct tail *t = &disk->tail;
-    uint64_t need = batch_sectors(plan->bytes) * SECTOR, number = 1, chain = 0;
-    bool fresh = plan->roll || plan->reset || t->file == NULL || t->off + need > active(t)->size;
-    struct segment next = {0};
-    struct fs_file *file = t->file;
+    bool in_blocks = segment_in_blocks(s->fresh != NULL ? s->fresh->size : active(t)->size);
+    if (s->fresh == NULL && in_blocks)
+        s->before = (size_t)(t->off % FS_BLOCK);
+    memcpy(t->stage, t->partial, s->before);
+    s->n = s->before + encode(disk, plan, s->fresh, t->stage + s->before, &s->chain);
+    s->all = in_blocks ? blocks_up(s->n) : s->n;
+    memset(t->stage + s->n, 0, s->all - s->n);
+    s->off = s->fresh != NULL ? 0 : t->off - s->before;
+}
 
-    if (t->n_segments != 0)
-        number = active(t)->number + (fresh ? 1 : 0);
-    reason_set(reason, "log segment %016llx: out of memory", (unsigned long long)number);
-    TRY(stage_reserve(t, (size_t)need + SECTOR));
-    if (fresh) {
-        next = (struct segment){.number = number, .size = MAX(disk->segment_bytes, need + SECTOR)};
-        reason_set(reason, "log segment %016llx: cannot be made", (unsigned long long)number);
-        TRY(segment_activate(disk, &next, &file));
-    }
-    size_t n = encode(disk, plan, fresh ? &next : NULL, &chain);
-    uint64_t off = fresh ? 0 : t->off;
-    reason_set(reason, "log segment %016llx: write of %zu bytes at offset %llu failed",
-               (unsigned long long)number, n, (unsigned long long)off);
-    enum status st = disk_write(file, bytes_of(t->stage, n), off);
+/* Writing it came to `st`. Takes the file of a fresh segment. */
+static enum status staged_done(struct rlog_disk *disk, const struct batch_plan *plan,
+                               const struct staged *staged, enum status st)
+{
+    struct tail *t = &disk->tail;
+    bool fresh = staged->fresh != NULL;
     if (st == ST_OK && fresh)
-        st = tail_add_segment(t, &next);
+        st = tail_add_segment(t, staged->fresh);
     if (st != ST_OK) {
         if (fresh)
-            fs_close(file);
+            fs_close(staged->file);
         return st;
     }
     if (fresh)
         fs_close(t->file);
-    t->file = file;
-    t->off = off + n;
-    t->chain = chain;
+    t->file = staged->file;
+    partial_keep(t, staged->n);
+    disk->active_bytes = t->off = staged->off + staged->n;
+    t->chain = staged->chain;
     TRY(remember(disk, plan));
     if (fresh)
         tail_count_bytes(disk);
     else
-        disk->log_bytes += n;
+        disk->log_bytes += staged->n - staged->before;
     return ST_OK;
+}
+
+static enum status segment_fails(struct reason *reason, uint64_t number, const char *how,
+                                 enum status st)
+{
+    reason_set(reason, "log segment %016llx: %s", (unsigned long long)number, how);
+    return st;
+}
+
+static enum status write_fails(struct reason *reason, uint64_t number, const struct staged *staged,
+                               enum status st)
+{
+    reason_set(reason, "log segment %016llx: write of %zu bytes at offset %llu failed",
+               (unsigned long long)number, staged->n, (unsigned long long)staged->off);
+    return st;
+}
+
+static enum status write_batch(struct rlog_disk *disk, const struct batch_plan *plan,
+                               struct reason *reason)
+{
+    struct tail *t = &disk->tail;
+    uint64_t need = batch_sectors(plan->bytes) * SECTOR, number = 1;
+    bool fresh = plan->roll || plan->reset || t->file == NULL || t->off + need > active(t)->size;
+    struct segment next = {0};
+    struct staged staged = {.fresh = fresh ? &next : NULL, .file = t->file};
+
+    if (t->n_segments != 0)
+        number = active(t)->number + (fresh ? 1 : 0);
+    enum status st = stage_reserve(t, FS_BLOCK + (size_t)need);
+    if (st != ST_OK)
+        return segment_fails(reason, number, "out of memory", st);
+    if (fresh) {
+        next.number = number;
+        next.size = need + SECTOR <= disk->segment_bytes ? disk->segment_bytes
+                                                         : blocks_up((size_t)need + SECTOR);
+        st = segment_activate(disk, &next, &staged.file);
+        if (st != ST_OK)
+            return segment_fails(reason, number, "cannot be made", st);
+    }
+    stage_batch(disk, plan, &staged);
+    st = disk_write(staged.file, bytes_of(t->stage, staged.all), staged.off);
+    st = staged_done(disk, plan, &staged, st);
+    return st == ST_OK ? ST_OK : write_fails(reason, number, &staged, st);
 }
 
 enum status tail_write(struct rlog_disk *disk, const struct batch_plan *plan, struct reason *reason)
@@ -273,12 +337,53 @@ enum status tail_write(struct rlog_disk *disk, const struct batch_plan *plan, st
         tail_break(t, "%s", why.text);
         reason_set(reason, "%s", why.text);
     }
-    if (t->stage_size > (size_t)disk->group_bytes + SEGMENT_MIN) {
-        mem_free(t->stage); /* one huge batch must not hold its memory for ever */
-        t->stage = NULL;
-        t->stage_size = 0;
-    }
+    if (t->stage_size > (size_t)disk->group_bytes + 2 * FS_BLOCK)
+        stage_free(t); /* one huge batch must not hold its memory for ever */
     return st;
+}
+
+bool tail_stage(struct rlog_disk *disk, const struct batch_plan *plan, struct staged *ret)
+{
+    struct tail *t = &disk->tail;
+    uint64_t need = batch_sectors(plan->bytes) * SECTOR;
+    ASSERT(!plan->roll && !plan->reset && plan->first <= t->last + 1);
+    if (t->broken || t->file == NULL || t->off + need > active(t)->size ||
+        stage_reserve(t, FS_BLOCK + (size_t)need) != ST_OK)
+        return false;
+    *ret = (struct staged){.file = t->file};
+    stage_batch(disk, plan, ret);
+    return true;
+}
+
+enum status tail_staged(struct rlog_disk *disk, const struct batch_plan *plan,
+                        const struct staged *staged, enum status st, struct reason *reason)
+{
+    struct tail *t = &disk->tail;
+    ASSERT(t->file == staged->file && t->off == staged->off + staged->before);
+    st = staged_done(disk, plan, staged, st);
+    if (st == ST_OK)
+        return ST_OK;
+    tail_break(t, "log segment %016llx: a write failed", (unsigned long long)active(t)->number);
+    return write_fails(reason, active(t)->number, staged, st);
+}
+
+enum status tail_rewrite(struct rlog_disk *disk, struct bytes image, uint64_t from)
+{
+    struct tail *t = &disk->tail;
+    const struct segment *seg = active(t);
+    char path[DISK_PATH_MAX];
+    if (segment_in_blocks(seg->size))
+        from -= from % FS_BLOCK;
+    struct bytes rest = bytes_from(image, (size_t)from);
+    size_t n = (size_t)(t->off - from);
+    TRY(stage_reserve(t, n));
+    memset(t->stage, 0, t->stage_size); /* a file may be shorter than its header says */
+    memcpy(t->stage, rest.data, MIN(rest.len, t->stage_size));
+    segment_path(disk, seg->number, path);
+    TRY(fs_open(disk->fs, path, segment_flags(seg->size) | FS_DSYNC, &t->file));
+    size_t all = segment_in_blocks(seg->size) ? blocks_up(n) : n;
+    partial_keep(t, n);
+    return disk_write(t->file, bytes_of(t->stage, all), from);
 }
 
 enum status tail_mark(struct rlog_disk *disk, uint32_t flags, struct reason *reason)

@@ -6,7 +6,7 @@
  *   rlog_conflict.c  conflicts seen early (R5)
  *   rlog_ticket.c    tickets (R5)
  *   rlog_read.c      ReadIndex rounds (R15)
- *   rlog_time.c      cluster time (R16)
+ *   rlog_time.c      cluster time (R16); rlog_impl_time.h
  *   rlog_member.c    members, transfer of leadership, fast failover
  *   rlog_take.c      own snapshots
  *   rlog_ship.c      a snapshot on its way to a follower
@@ -21,6 +21,7 @@
 #include "base/plant.h"
 #include "raft/rlog_core.h"
 #include "raft/rlog_impl_snapshot.h"
+#include "raft/rlog_impl_time.h"
 #include "raft/rlog_wire.h"
 
 enum {
@@ -79,6 +80,7 @@ struct rlog_proposals {
     uint64_t submitted_ms;
     struct rlog_batch *applying; /* the one whose entry is being applied */
     struct env_timer grace;      /* leadership was lost: wait so long for the outcome */
+    struct env_timer gather;     /* what waits may share the next entry until then */
 };
 
 struct rlog_remote_read {
@@ -89,7 +91,7 @@ struct rlog_remote_read {
 struct rlog_round {
     bool open, asks_leader, untimed; /* untimed: the question told no time, there was none */
     uint64_t number, term, index, conf_generation, started_ms, leader;
-    uint32_t yes; /* bit per member of the configuration */
+    uint32_t asked, yes; /* bit per member of the configuration */
     struct list reads;
     struct rlog_remote_read remote[RLOG_REMOTE_READS_MAX];
     unsigned n_remote;
@@ -101,21 +103,11 @@ struct rlog_reads {
     struct rlog_remote_read remote[RLOG_REMOTE_READS_MAX]; /* in no round */
     unsigned n_remote;
     struct rlog_round rounds[RLOG_ROUNDS_MAX];
-    uint64_t number, started_ns, asked_ms;
+    uint64_t number, started_ns;
+    uint64_t all_ms;           /* when all members were asked last */
+    uint32_t quick;            /* who answered the last round first, a majority with the leader */
+    uint64_t quick_generation; /* of the configuration whose members these are */
     struct env_timer timer;
-};
-
-struct rlog_wall {
-    uint64_t id, at_ms;
-    int64_t wall_ms;
-};
-
-struct rlog_clock {
-    int64_t base_ms, told_ms; /* cluster time at `base_mono`; the highest given out */
-    uint64_t base_mono;
-    bool known;        /* not merely the last entry's time */
-    uint64_t begin_ms; /* monotonic: since then a new cluster's leader waits for clocks; 0 not */
-    struct rlog_wall walls[RLOG_MEMBERS_MAX];
 };
 
 enum rlog_members_phase {
@@ -123,6 +115,7 @@ enum rlog_members_phase {
     MEMBERS_ADD_SPARE,
     MEMBERS_CATCH_UP,
     MEMBERS_REMOVE,
+    MEMBERS_DEMOTE,
     MEMBERS_MATCH,
     MEMBERS_MOVE,
     MEMBERS_DONE,
@@ -131,8 +124,10 @@ enum rlog_members_phase {
 struct rlog_members {
     enum rlog_members_phase phase;
     struct rlog_admin *admin;
-    uint64_t term, change_index, remove_id, target;
+    uint64_t term, change_index, target;
+    uint64_t remove_id;        /* who goes, or loses its vote */
     uint64_t held_ms;          /* nothing was proposed since */
+    uint64_t heard_ms;         /* the server that is being added spoke */
     uint64_t gone_id, gone_ms; /* the leader whose process is gone */
     struct env_timer timer;
 };
@@ -151,10 +146,12 @@ struct rlog {
 
     unsigned depth;
     bool again, woken;
-    struct env_timer timer, close_timer;
+    struct env_timer timer, close_timer, commit_timer;
+    uint64_t commit_due_ms; /* followers are told of a commit then; 0: they know */
     struct env_task wake;
 
-    struct buf out; /* the frame being sent */
+    struct buf out;   /* the frame being sent */
+    struct buf entry; /* the one being made */
     struct bytes parts[1 + RLOG_INFLIGHT_ENTRIES];
 
     struct list done_proposals, done_reads, done_admins;
@@ -163,6 +160,7 @@ struct rlog {
     uint64_t conf_generation;
     uint64_t announced_index; /* events.applied was fired for it */
     bool led, was_ready;
+    bool write_due; /* entries wait in the disk's queue for the messages to leave */
 
     struct rlog_proposals proposals;
     struct rlog_conflicts conflicts_pending;
@@ -185,12 +183,16 @@ static inline uint64_t rlog_now(struct rlog *r)
 void rlog_enter(struct rlog *r);
 void rlog_leave(struct rlog *r);       /* a callback of the loop: completions may fire */
 void rlog_leave_start(struct rlog *r); /* a call of the user: they fire from the loop */
+void rlog_leave_soon(
+    struct rlog *r); /* the same, one of many: what it asks for starts with theirs */
 void rlog_fail(struct rlog *r, const struct reason *reason);
 void rlog_send_frame(struct rlog *r, uint64_t to, const struct rlog_frame *frame, bool bulk);
 
 /* rlog_out.c */
 struct rlog_core_ops rlog_core_ops_of(struct rlog *r);
+void rlog_write_due(struct rlog *r);
 void rlog_commit_tell(struct rlog *r);
+void rlog_commit_on_timer(struct env_timer *timer);
 
 /* rlog_propose.c */
 void rlog_proposals_init(struct rlog *r);
@@ -201,6 +203,7 @@ void rlog_proposals_leadership(struct rlog *r);             /* won or lost */
 void rlog_proposals_close(struct rlog *r);
 void rlog_proposals_fire(struct rlog *r);
 void rlog_propose_route(struct rlog *r, struct rlog_propose *p); /* to an entry, or to wait */
+void rlog_propose_late(struct rlog *r, struct rlog_propose *p);
 void rlog_propose_finish(struct rlog *r, struct rlog_propose *p, enum status st);
 
 /* rlog_conflict.c */
@@ -231,19 +234,11 @@ void rlog_reads_leadership(struct rlog *r);
 void rlog_reads_close(struct rlog *r);
 void rlog_reads_fire(struct rlog *r);
 
-/* rlog_time.c */
-void rlog_clock_start(struct rlog *r);
-void rlog_clock_heard(struct rlog *r, int64_t time_ms);             /* from the leader */
-void rlog_clock_wall(struct rlog *r, uint64_t id, int64_t wall_ms); /* a voter's */
-void rlog_clock_lead(struct rlog *r);                               /* won an election */
-void rlog_clock_advance(struct rlog *r);
-bool rlog_clock_began(const struct rlog *r); /* this node knows of a cluster time */
-bool rlog_ready(const struct rlog *r);       /* a leader that may write and confirm */
-
 /* rlog_member.c */
 void rlog_members_init(struct rlog *r);
 void rlog_members_pump(struct rlog *r);
 bool rlog_members_holding(const struct rlog *r); /* propose nothing now */
+void rlog_members_heard(struct rlog *r, uint64_t from);
 void rlog_members_close(struct rlog *r);
 void rlog_members_fire(struct rlog *r);
 

@@ -356,5 +356,8 @@ void rlog_install_done(struct rlog *r)
     rlog_snap_close(in->reader);
     if (in->writer != NULL)
         rlog_snap_abort(in->writer);
+    in->load = NULL;
+    in->reader = NULL;
+    in->writer = NULL;
     env_timer_stop(r->env, &in->timer);
 }

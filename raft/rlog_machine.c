@@ -4,6 +4,7 @@
 #include "base/plant.h"
 #include "base/trace.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -19,13 +20,15 @@
 #define REQUEST_BY_ID RLOG_REQUESTS "i"
 #define REQUEST_BY_VERSION RLOG_REQUESTS "v"
 
-enum { ID_KEY = sizeof REQUEST_BY_ID - 1 + 16, VERSION_KEY = sizeof REQUEST_BY_VERSION - 1 + 8 };
+enum {
+    ID_KEY = sizeof REQUEST_BY_ID - 1 + 16,
+    VERSION_KEY = sizeof REQUEST_BY_VERSION - 1 + 8,
+};
 
 /* A committed entry this program cannot apply: going on would be a silent divergence. */
 static __attribute__((noreturn, cold)) void stop(uint64_t index, enum status st)
 {
     const char *why = st == ST_UNSUPPORTED ? "it needs a later version of this program"
-                      : st == ST_NOMEM     ? "there is no memory to unpack it"
                                            : "its content is malformed";
     trace_end(TRACE_ERROR, "raft",
               "entry %" PRIu64 " cannot be applied: %s; this node stops so that its state does not "
@@ -134,32 +137,83 @@ static bool need_holds(const struct rlog_machine *m, const struct rlog_need *nee
     return need->version != 0 && item.modified == need->version;
 }
 
+/* Preconditions of the transaction before, by place: the next mostly has the same ones there. Those
+ * that hold go on holding until a key is written that decides them. */
+struct known {
+    struct rlog_prior prior;
+    uint32_t holds; /* bit by place */
+};
+static_assert(RLOG_PLACES_MAX <= 32, "a bit for each place");
+
+/* Of the places of a run those that have a bit. */
+static uint32_t places_of(const struct rlog_need_run *run)
+{
+    if (run->place >= RLOG_PLACES_MAX)
+        return 0;
+    return (uint32_t)((UINT64_C(1) << run->n) - 1) << run->place;
+}
+
+/* Whether it holds until one of this entry's operations says otherwise. What apply itself writes,
+ * without an operation, it does not see. */
+static bool lasts(const struct rlog_need *need)
+{
+    return (need->kind == RLOG_NEED_KEY && !bytes_has_prefix(need->key, BYTES(RLOG_REQUESTS))) ||
+           (need->kind == RLOG_NEED_PREFIX && !rlog_key_is_local(need->key));
+}
+
+/* Of a run that is not known to hold. */
+static bool run_holds(const struct rlog_machine *m, struct known *known,
+                      const struct rlog_need_run *run, struct bytes *ret_conflict)
+{
+    for (unsigned i = 0; i < run->n; i++) {
+        unsigned place = run->place + i;
+        const struct rlog_need *need = run->same ? &known->prior.needs[place] : &run->need;
+        uint32_t bit = place < RLOG_PLACES_MAX ? UINT32_C(1) << place : 0;
+        if ((known->holds & bit) != 0)
+            continue;
+        if (!need_holds(m, need)) {
+            *ret_conflict = need->key;
+            return false;
+        }
+        if (lasts(need))
+            known->holds |= bit;
+    }
+    return true;
+}
+
+static void known_forget(struct known *known, const struct rlog_op *op)
+{
+    if (op->kind != RLOG_OP_PUT && op->kind != RLOG_OP_PUT_KEEP && op->kind != RLOG_OP_DELETE) {
+        known->holds = 0;
+        return;
+    }
+    for (unsigned i = 0; i < known->prior.n; i++) {
+        const struct rlog_need *need = &known->prior.needs[i];
+        if (need->kind == RLOG_NEED_PREFIX ? bytes_has_prefix(op->key, need->key)
+                                           : bytes_eq(op->key, need->key))
+            known->holds &= ~(UINT32_C(1) << i);
+    }
+}
+
 /* What the operations of a transaction will do to the machine's counters. */
 struct effects {
     bool replicated, local;
     bool stage_missing; /* an operation on the staged tree finds none, or one that is not its own */
 };
 
-/* Whether the transaction says which staged tree it means; whether that is open, needs_hold says.
- */
-static bool names_stage(struct bytes needs)
+static struct effects effects_of(const struct rlog_prior *prior, const struct rlog_txn_view *view,
+                                 bool staging, uint64_t index)
 {
-    struct rlog_need need;
-    while (rlog_need_next(&needs, &need) == ST_OK)
-        if (need.kind == RLOG_NEED_STAGE)
-            return true;
-    return false;
-}
-
-static struct effects effects_of(struct bytes ops, bool has_id, bool staging, uint64_t index)
-{
+    struct bytes ops = view->ops;
+    bool has_id = view->has_id;
     struct effects fx = {.replicated = has_id, .local = has_id};
     struct rlog_op op;
     enum status st;
 
-    while ((st = rlog_op_next(&ops, &op)) == ST_OK) {
+    while ((st = rlog_entry_op_next(prior, &ops, &op)) == ST_OK) {
         switch (op.kind) {
         case RLOG_OP_PUT:
+        case RLOG_OP_PUT_KEEP:
         case RLOG_OP_DELETE:
         case RLOG_OP_DELETE_PREFIX:
             *(rlog_key_is_local(op.key) ? &fx.local : &fx.replicated) = true;
@@ -182,21 +236,42 @@ static struct effects effects_of(struct bytes ops, bool has_id, bool staging, ui
     return fx;
 }
 
-/* Whether nothing the transaction read has changed; else applied->conflict names it. */
-static bool needs_hold(const struct rlog_machine *m, struct bytes needs, uint64_t index,
-                       struct rlog_applied *applied)
+/* What a transaction's preconditions come to. */
+struct needs {
+    bool hold;
+    bool name_stage;       /* they say which staged tree is meant */
+    struct bytes conflict; /* the one that does not hold */
+};
+
+static bool run_names_stage(const struct known *known, const struct rlog_need_run *run)
 {
-    struct rlog_need need;
+    for (unsigned i = 0; run->same && i < run->n; i++)
+        if (known->prior.needs[run->place + i].kind == RLOG_NEED_STAGE)
+            return true;
+    return !run->same && run->need.kind == RLOG_NEED_STAGE;
+}
+
+/* Whether nothing the transaction read has changed. */
+static struct needs needs_read(const struct rlog_machine *m, struct bytes seq, uint64_t index,
+                               struct known *known)
+{
+    struct needs needs = {.hold = true};
+    struct rlog_need_run run;
+    unsigned place = 0;
     enum status st;
 
-    while ((st = rlog_need_next(&needs, &need)) == ST_OK)
-        if (!need_holds(m, &need)) {
-            applied->conflict = need.key;
-            return false;
-        }
+    while ((st = rlog_entry_need_next(&known->prior, &seq, &place, &run)) == ST_OK) {
+        uint32_t places = places_of(&run);
+        if (!run.same)
+            known->holds &= ~places;
+        if (m->staging)
+            needs.name_stage |= run_names_stage(known, &run);
+        if (needs.hold && (places == 0 || (known->holds & places) != places))
+            needs.hold = run_holds(m, known, &run, &needs.conflict);
+    }
     if (st != ST_NOT_FOUND)
         stop(index, st);
-    return true;
+    return needs;
 }
 
 static void stage_end(struct rlog_machine *m)
@@ -221,6 +296,9 @@ static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
 
     switch (op->kind) {
     case RLOG_OP_PUT: store_put(m->store, op->key, op->value, version); break;
+    case RLOG_OP_PUT_KEEP:
+        store_put_keep(m->store, op->key, op->value, op->keep_from, op->keep_len, version);
+        break;
     case RLOG_OP_DELETE:
         (void)store_delete(m->store, op->key, version); /* absent is fine: the outcome is equal */
         break;
@@ -245,24 +323,27 @@ static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
 }
 
 static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_txn_view *view,
-                      struct rlog_applied *applied)
+                      struct known *known, struct rlog_applied *applied)
 {
     struct bytes ops = view->ops;
     struct rlog_op op;
     uint64_t before = m->version;
+    struct needs needs = needs_read(m, view->needs, index, known); /* the next may refer to them */
 
     if (id_decides(m, view, applied))
         return;
-    bool staging = m->staging && names_stage(view->needs);
-    struct effects fx = effects_of(ops, view->has_id, staging, index);
-    if (!needs_hold(m, view->needs, index, applied) || fx.stage_missing) {
+    struct effects fx = effects_of(&known->prior, view, m->staging && needs.name_stage, index);
+    if (!needs.hold || fx.stage_missing) {
+        applied->conflict = needs.conflict;
         applied->outcome = RLOG_CONFLICTED;
         return;
     }
     m->version += fx.replicated;
     m->local_version += fx.local;
-    while (rlog_op_next(&ops, &op) == ST_OK)
+    while (rlog_entry_op_next(&known->prior, &ops, &op) == ST_OK) {
         op_apply(m, &op);
+        known_forget(known, &op);
+    }
     if (view->has_id)
         id_record(m, view);
     ids_prune(m, before);
@@ -302,13 +383,15 @@ void rlog_machine_apply(struct rlog_machine *m, uint64_t index, struct bytes ent
                         void (*each)(void *ctx, unsigned i, const struct rlog_applied *applied),
                         void *ctx)
 {
-    CLEANUP(buf_done) struct buf room = {0};
     struct rlog_entry_view entry_view;
     struct rlog_txn_view view;
+    struct known known;
     struct bytes txn;
     unsigned i = 0;
-    enum status st = rlog_entry_open(entry, &room, &entry_view);
+    enum status st = rlog_entry_open(entry, &entry_view);
 
+    known.prior.n = 0;
+    known.holds = 0;
     ASSERT(m->store != NULL);
     if (st != ST_OK)
         stop(index, st);
@@ -320,7 +403,7 @@ void rlog_machine_apply(struct rlog_machine *m, uint64_t index, struct bytes ent
         st = rlog_txn_open(txn, &view);
         if (st != ST_OK)
             stop(index, st);
-        txn_apply(m, index, &view, &applied);
+        txn_apply(m, index, &view, &known, &applied);
         applied.stage = m->stage;
         if (each != NULL)
             each(ctx, i, &applied);

@@ -2,12 +2,15 @@
  *
  *   add       ADD_SPARE -> CATCH_UP -> ADD_STANDBY -> ADD_ROLE -> (REMOVE of `replaces`) -> done
  *   remove    (MATCH -> MOVE, when it is this node) or REMOVE -> done
+ *   demote    the same with DEMOTE
  *   transfer  MATCH -> MOVE -> done
  *
  * Each change is one member in one CHANGE entry, submitted only after the one before is committed;
  * while one is out, the phase waits for its index. A step that the core cannot take now is tried
- * again on the next pump. Every step looks at the configuration as it is, so a request repeated
- * after a failure goes on where the first one stopped. */
+ * again on the next pump. An add that only waits for its server gives way to a removal or a
+ * transfer, and ends when the server is silent: a dead one holds nobody up. Every step looks at the
+ * configuration as it is, so a request repeated after a failure goes on where the first one
+ * stopped. */
 #include "base/trace.h"
 #include "raft/rlog_impl.h"
 
@@ -17,7 +20,8 @@ enum {
     DEADLINE_MS = 60000,
     TRANSFER_MS = 10000,
     POLL_MS = 50,
-    FAST_PART = 20, /* the election timeout while the leader is known to be gone */
+    SILENT_MS = 5000, /* who says nothing for so long is not being added */
+    FAST_PART = 20,   /* the election timeout while the leader is known to be gone */
 };
 
 static void on_timer(struct env_timer *timer);
@@ -46,6 +50,22 @@ static void admin_refuse(struct rlog *r, struct rlog_admin *a, enum status st, c
     list_push(&r->done_admins, &a->link);
 }
 
+/* An add that waits for its server, with no change of its own out. */
+static bool only_waits(const struct rlog *r)
+{
+    const struct rlog_members *ms = &r->members;
+    return ms->phase == MEMBERS_CATCH_UP && ms->change_index <= r->core.committed.index;
+}
+
+/* Who asks later goes first; whoever wanted the server added asks again. */
+static void give_way(struct rlog *r)
+{
+    if (r->members.admin == NULL || !only_waits(r) || !rlog_core_leads(&r->core))
+        return;
+    reason_set(&r->members.admin->reason, "gave way to another change");
+    admin_finish(r, ST_BUSY);
+}
+
 static bool admin_begin(struct rlog *r, struct rlog_admin *a, uint64_t default_ms)
 {
     ASSERT(a->done != NULL);
@@ -65,6 +85,8 @@ static bool admin_begin(struct rlog *r, struct rlog_admin *a, uint64_t default_m
         a->deadline_ms = rlog_now(r) + default_ms;
     r->members.term = r->core.term;
     r->members.change_index = 0;
+    r->members.remove_id = 0;
+    r->members.heard_ms = rlog_now(r);
     return true;
 }
 
@@ -99,19 +121,31 @@ void rlog_member_add(struct rlog *r, struct rlog_admin *a)
     rlog_leave_start(r);
 }
 
-void rlog_member_remove(struct rlog *r, struct rlog_admin *a)
+static void take_from(struct rlog *r, struct rlog_admin *a, enum rlog_members_phase phase)
 {
     rlog_enter(r);
+    give_way(r);
     if (admin_begin(r, a, DEADLINE_MS)) {
-        r->members.phase = MEMBERS_REMOVE;
+        r->members.phase = phase;
         r->members.remove_id = a->member.id;
     }
     rlog_leave_start(r);
 }
 
+void rlog_member_remove(struct rlog *r, struct rlog_admin *a)
+{
+    take_from(r, a, MEMBERS_REMOVE);
+}
+
+void rlog_member_demote(struct rlog *r, struct rlog_admin *a)
+{
+    take_from(r, a, MEMBERS_DEMOTE);
+}
+
 void rlog_transfer(struct rlog *r, struct rlog_admin *a)
 {
     rlog_enter(r);
+    give_way(r);
     if (admin_begin(r, a, TRANSFER_MS)) {
         r->members.phase = MEMBERS_MATCH;
         r->members.target = a->member.id;
@@ -188,6 +222,11 @@ static void step_catch_up(struct rlog *r)
         ms->remove_id = ms->admin->replaces;
         return;
     }
+    if (rlog_now(r) - ms->heard_ms > SILENT_MS) {
+        reason_set(&ms->admin->reason, "the server does not answer");
+        admin_finish(r, ST_TIMEOUT);
+        return;
+    }
     switch (rlog_core_progress(&r->core, m->id)) {
     case RLOG_CORE_RUNNING: return;
     case RLOG_CORE_BEHIND:
@@ -202,6 +241,31 @@ static void step_catch_up(struct rlog *r)
     }
 }
 
+/* This node is to go, or to lose its vote: the next leader does it. */
+static void leave_first(struct rlog *r)
+{
+    struct rlog_members *ms = &r->members;
+    ms->phase = MEMBERS_MATCH;
+    ms->target = 0;
+    ms->held_ms = rlog_now(r);
+}
+
+static void step_demote(struct rlog *r)
+{
+    struct rlog_members *ms = &r->members;
+    const struct rlog_member *m = rlog_conf_find(&r->core.conf, ms->remove_id);
+    if (m == NULL) {
+        reason_set(&ms->admin->reason, "there is no such member");
+        admin_finish(r, ST_INVALID);
+    } else if (m->role != RLOG_VOTER) {
+        ms->phase = MEMBERS_DONE;
+    } else if (m->id == r->identity.id) {
+        leave_first(r);
+    } else {
+        set_role(r, RLOG_STANDBY, MEMBERS_DONE);
+    }
+}
+
 static void step_remove(struct rlog *r)
 {
     struct rlog_members *ms = &r->members;
@@ -211,10 +275,8 @@ static void step_remove(struct rlog *r)
         ms->phase = MEMBERS_DONE;
         return;
     }
-    if (ms->remove_id == r->identity.id) { /* the next leader does it */
-        ms->phase = MEMBERS_MATCH;
-        ms->target = 0;
-        ms->held_ms = rlog_now(r);
+    if (ms->remove_id == r->identity.id) {
+        leave_first(r);
         return;
     }
     size_t at = (size_t)(m - r->core.conf.members);
@@ -308,6 +370,7 @@ static void members_step(struct rlog *r)
     case MEMBERS_ADD_SPARE: step_add_spare(r); return;
     case MEMBERS_CATCH_UP: step_catch_up(r); return;
     case MEMBERS_REMOVE: step_remove(r); return;
+    case MEMBERS_DEMOTE: step_demote(r); return;
     case MEMBERS_MATCH: step_match(r); return;
     case MEMBERS_MOVE: step_move(r); return;
     case MEMBERS_DONE: admin_finish(r, ST_OK); return;
@@ -344,6 +407,13 @@ static void on_timer(struct env_timer *timer)
     struct rlog *r = CONTAINER_OF(timer, struct rlog, members.timer);
     rlog_enter(r);
     rlog_leave(r);
+}
+
+void rlog_members_heard(struct rlog *r, uint64_t from)
+{
+    struct rlog_members *ms = &r->members;
+    if (ms->admin != NULL && ms->admin->member.id == from)
+        ms->heard_ms = rlog_now(r);
 }
 
 void rlog_members_close(struct rlog *r)

@@ -12,7 +12,22 @@ static enum status out_persist(void *ctx, uint64_t term, uint64_t vote)
 static uint64_t out_append(void *ctx, uint64_t index, const struct rlog_entry *entries, unsigned n)
 {
     struct rlog *r = ctx;
-    return rlog_disk_append(r->disk, index, entries, n);
+    uint64_t seq = rlog_disk_append(r->disk, index, entries, n);
+    r->write_due = rlog_core_leads(&r->core);
+    if (!r->write_due)
+        rlog_disk_write(r->disk);
+    return seq;
+}
+
+/* A leader's entries leave before it writes them itself: a majority may have them without it. */
+void rlog_write_due(struct rlog *r)
+{
+    if (!r->write_due)
+        return;
+    r->write_due = false;
+    if (r->options.net.flush != NULL)
+        r->options.net.flush(r->options.net.ctx);
+    rlog_disk_write(r->disk);
 }
 
 void rlog_send_frame(struct rlog *r, uint64_t to, const struct rlog_frame *f, bool bulk)
@@ -41,18 +56,41 @@ static void out_send(void *ctx, uint64_t to, const struct rlog_message *m)
     rlog_send_frame(r, to, &frame, bulk);
 }
 
-/* Without entries to carry it, followers would learn of a commit with the next heartbeat only. */
-void rlog_commit_tell(struct rlog *r)
+/* The next entries carry it, and so does every answer to a read. Where none follow, nobody waits for
+ * it but what must not fall behind for the length of a heartbeat. */
+enum { COMMIT_TOLD_MS = 2 };
+
+static void commit_send(struct rlog *r)
 {
     struct rlog_core *c = &r->core;
     struct rlog_frame frame = {.kind = RLOG_FRAME_COMMIT,
                                .ask = {.term = c->term, .commit = c->commit}};
-    if (!rlog_core_leads(c) || c->commit <= c->sent_commit)
-        return;
     c->sent_commit = c->commit;
     for (unsigned i = 0; i < c->conf.n; i++)
         if (c->conf.members[i].id != r->identity.id && c->conf.members[i].role != RLOG_SPARE)
             rlog_send_frame(r, c->conf.members[i].id, &frame, false);
+}
+
+void rlog_commit_tell(struct rlog *r)
+{
+    uint64_t now = rlog_now(r);
+    if (!rlog_core_leads(&r->core) || r->core.commit <= r->core.sent_commit)
+        r->commit_due_ms = 0;
+    else if (r->commit_due_ms == 0)
+        r->commit_due_ms = now + COMMIT_TOLD_MS;
+    else if (now >= r->commit_due_ms) {
+        commit_send(r);
+        r->commit_due_ms = 0;
+    }
+    if (r->commit_due_ms != 0 && r->commit_timer.slot == 0)
+        env_timer_set(r->env, &r->commit_timer, r->commit_due_ms);
+}
+
+void rlog_commit_on_timer(struct env_timer *timer)
+{
+    struct rlog *r = CONTAINER_OF(timer, struct rlog, commit_timer);
+    rlog_enter(r);
+    rlog_leave(r);
 }
 
 static void out_offer(void *ctx, uint64_t to)

@@ -11,15 +11,25 @@
 #include "raft/rlog_impl.h"
 
 enum {
-    GRACE_MS = 3000,   /* for the outcome of what a lost leader had proposed */
-    SLOW_DISK_MS = 10, /* then the next entry need not wait for this one's write */
+    GRACE_MS = 3000,         /* for the outcome of what a lost leader had proposed */
+    GATHER_MS = 2,           /* then the next entry need not wait for this one's majority */
+    SLOW_DISK_MS = 10,       /* nor for this one's write */
+    ENTRY_KEEP = 256 * 1024, /* room for the next one worth keeping */
 };
+
+static void on_gathered(struct env_timer *timer)
+{
+    struct rlog *r = CONTAINER_OF(timer, struct rlog, proposals.gather);
+    rlog_enter(r);
+    rlog_leave(r);
+}
 
 void rlog_proposals_init(struct rlog *r)
 {
     list_init(&r->proposals.waiting);
     list_init(&r->proposals.held);
     list_init(&r->proposals.batches);
+    r->proposals.gather.fire = on_gathered;
 }
 
 static void uncount(struct rlog *r, struct rlog_propose *p)
@@ -99,7 +109,7 @@ static bool state_full(struct rlog *r, struct bytes txn)
     store_stats(r->machine.store, &stats);
     if (stats.bytes < r->options.state_bytes_max)
         return false;
-    rlog_txn_touch(txn, put_seen, &search);
+    rlog_txn_touch_ops(txn, put_seen, &search);
     return search.found;
 }
 
@@ -136,9 +146,9 @@ void rlog_propose(struct rlog *r, struct rlog_propose *p)
         p->counted = true;
         r->proposals.waiting_bytes += p->txn.len;
         rlog_tickets_hold(r, p);
-        rlog_propose_route(r, p);
+        (r->tickets.n > 0 ? rlog_propose_late : rlog_propose_route)(r, p);
     }
-    rlog_leave_start(r);
+    rlog_leave_soon(r);
 }
 
 /* Its writes are pending from now on. */
@@ -147,6 +157,8 @@ static void admit(struct rlog *r, struct rlog_propose *p)
     rlog_conflicts_mark(r, p);
     list_push(&r->proposals.waiting, &p->link);
 }
+
+static struct bytes keep_bytes(struct rlog_propose *p, struct bytes bytes);
 
 void rlog_propose_route(struct rlog *r, struct rlog_propose *p)
 {
@@ -158,31 +170,36 @@ void rlog_propose_route(struct rlog *r, struct rlog_propose *p)
         admit(r, p);
 }
 
-static struct bytes keep_bytes(struct rlog_propose *p, struct bytes bytes);
+/* What waited, and what comes while many write what others read: it may be late already, and need
+ * not be replicated to learn that. */
+void rlog_propose_late(struct rlog *r, struct rlog_propose *p)
+{
+    struct bytes conflict;
+    if (!rlog_machine_conflicts(&r->machine, p->txn, &conflict)) {
+        rlog_propose_route(r, p);
+        return;
+    }
+    uncount(r, p);
+    p->applied.conflict = keep_bytes(p, conflict);
+    rlog_tickets_conflict(r, p);
+}
 
 /* What was held: doomed for certain by now, or free to go, or held on. */
 static void held_recheck(struct rlog *r)
 {
     struct list held, *link;
-    struct bytes conflict;
     if (!r->proposals.recheck)
         return;
     r->proposals.recheck = false;
     list_init(&held);
     list_splice(&held, &r->proposals.held);
-    while ((link = list_pop(&held)) != NULL) {
-        struct rlog_propose *p = CONTAINER_OF(link, struct rlog_propose, link);
-        if (!rlog_machine_conflicts(&r->machine, p->txn, &conflict)) {
-            rlog_propose_route(r, p);
-            continue;
-        }
-        uncount(r, p);
-        p->applied.conflict = keep_bytes(p, conflict);
-        rlog_tickets_conflict(r, p);
-    }
+    while ((link = list_pop(&held)) != NULL)
+        rlog_propose_late(r, CONTAINER_OF(link, struct rlog_propose, link));
 }
 
-/* One write at a time, unless the disk is slow; and not too far ahead of the majority. */
+/* One entry at a time, unless disk or majority are slow: what comes meanwhile shares the next. An
+ * entry costs all nodes a dozen wake-ups, a write in it next to nothing. And not too far ahead of
+ * the majority. */
 static bool may_submit(struct rlog *r, uint64_t now)
 {
     const struct rlog_core *c = &r->core;
@@ -191,7 +208,9 @@ static bool may_submit(struct rlog *r, uint64_t now)
     if (rlog_core_last(c) - c->commit >= RLOG_UNCOMMITTED_MAX ||
         rlog_core_last(c) - c->stored >= RLOG_UNCOMMITTED_MAX)
         return false;
-    return c->stored == rlog_core_last(c) || now - r->proposals.submitted_ms >= SLOW_DISK_MS;
+    uint64_t last = rlog_core_last(c), age_ms = now - r->proposals.submitted_ms;
+    return age_ms >= SLOW_DISK_MS ||
+           (c->stored == last && (c->commit == last || age_ms >= GATHER_MS));
 }
 
 /* How many of those waiting fit into one entry; at least one. */
@@ -224,25 +243,34 @@ static struct rlog_batch *batch_take(struct rlog *r, unsigned n, size_t bytes)
     return b;
 }
 
+static enum status entry_of(struct rlog *r, const struct bytes *txns, unsigned n,
+                            struct rlog_entry *ret_entry)
+{
+    struct buf *buf = &r->entry;
+    buf_clear(buf);
+    TRY(rlog_entry_encode(rlog_clock_entry_ms(r), txns, n, buf));
+    struct rlog_block *block = rlog_block_new(buf->len);
+    if (block == NULL)
+        return ST_NOMEM;
+    memcpy(rlog_block_data(block), buf->data, buf->len);
+    *ret_entry =
+        (struct rlog_entry){.data = bytes_of(rlog_block_data(block), buf->len), .block = block};
+    if (buf->cap > ENTRY_KEEP)
+        buf_drop(buf);
+    return ST_OK;
+}
+
 static enum status entry_encode(struct rlog *r, const struct rlog_batch *b,
                                 struct rlog_entry *ret_entry)
 {
-    CLEANUP(buf_done) struct buf buf = {0};
     struct bytes *txns = mem_alloc(b->n * sizeof *txns);
     if (txns == NULL)
         return ST_NOMEM;
     for (unsigned i = 0; i < b->n; i++)
         txns[i] = b->items[i]->txn;
-    enum status st = rlog_entry_encode(rlog_time_ms(r), txns, b->n, &buf);
+    enum status st = entry_of(r, txns, b->n, ret_entry);
     mem_free(txns);
-    TRY(st);
-    struct rlog_block *block = rlog_block_new(buf.len);
-    if (block == NULL)
-        return ST_NOMEM;
-    memcpy(rlog_block_data(block), buf.data, buf.len);
-    *ret_entry =
-        (struct rlog_entry){.data = bytes_of(rlog_block_data(block), buf.len), .block = block};
-    return ST_OK;
+    return st;
 }
 
 static void batch_fail(struct rlog *r, struct rlog_batch *b, enum status st)
@@ -299,11 +327,42 @@ static bool batch_submit(struct rlog *r)
         return true;
     }
     ASSERT(index == b->index);
+    rlog_clock_submitted(r, index);
     for (unsigned i = 0; i < b->n; i++)
         b->items[i]->index = index;
     if (planted(PLANT_ACK_BEFORE_COMMIT))
         acknowledge_early(r, b);
     return true;
+}
+
+/* An entry that changes nothing but the time, when nothing else carries its step. Without memory,
+ * or on a full disk, the clock asks again. */
+static void step_submit(struct rlog *r)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder nothing = {0};
+    CLEANUP(buf_done) struct buf txn = {0};
+    struct rlog_entry entry;
+    uint64_t index;
+    if (rlog_txn_encode(&nothing, &txn) != ST_OK)
+        return;
+    struct bytes bytes = buf_bytes(&txn);
+    if (entry_of(r, &bytes, 1, &entry) != ST_OK)
+        return;
+    if (rlog_core_submit(&r->core, RLOG_COMMAND, &entry, rlog_now(r), &index) == ST_OK)
+        rlog_clock_submitted(r, index);
+    rlog_block_unref(entry.block);
+}
+
+/* Nothing else may happen before they need no longer wait. */
+static void gather_arm(struct rlog *r, uint64_t now)
+{
+    struct rlog_proposals *ps = &r->proposals;
+    bool stored = r->core.stored == rlog_core_last(&r->core);
+    uint64_t until = ps->submitted_ms + (stored ? GATHER_MS : SLOW_DISK_MS);
+    if (list_empty(&ps->waiting) || r->failed || until <= now)
+        env_timer_stop(r->env, &ps->gather);
+    else if (ps->gather.slot == 0 || ps->gather.at_ms != until)
+        env_timer_set(r->env, &ps->gather, until);
 }
 
 void rlog_proposals_pump(struct rlog *r)
@@ -317,6 +376,10 @@ void rlog_proposals_pump(struct rlog *r)
     while (!list_empty(&r->proposals.waiting) && !r->failed && may_submit(r, rlog_now(r)))
         if (!batch_submit(r))
             return;
+    gather_arm(r, rlog_now(r));
+    if (r->clock.step_ms != 0 && !r->failed && !rlog_disk_full(r->disk) &&
+        may_submit(r, rlog_now(r)))
+        step_submit(r);
 }
 
 /* The bytes a result borrows live only during apply. */
@@ -445,6 +508,7 @@ void rlog_proposals_close(struct rlog *r)
     waiting_fail(r, ST_CLOSED);
     batches_fail(r, ST_UNKNOWN_OUTCOME);
     env_timer_stop(r->env, &r->proposals.grace);
+    env_timer_stop(r->env, &r->proposals.gather);
 }
 
 void rlog_proposals_fire(struct rlog *r)

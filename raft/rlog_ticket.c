@@ -121,7 +121,7 @@ static void kind_touch(void *ctx, enum rlog_touch touch, struct bytes key)
 static uint64_t conflict_hash(const struct rlog_propose *p)
 {
     struct kind_search s = {.conflict = p->applied.conflict};
-    rlog_txn_touch(p->txn, kind_touch, &s);
+    rlog_txn_touch_needs(p->txn, kind_touch, &s);
     return rlog_key_hash(s.prefix ? rlog_key_folder(s.conflict) : s.conflict);
 }
 
@@ -208,9 +208,8 @@ static bool fence_hash(void *ctx, uint64_t hash)
 static void fence_touch(void *ctx, enum rlog_touch touch, struct bytes key)
 {
     struct fence_search *s = ctx;
-    if (touch == RLOG_TOUCH_PUT || touch == RLOG_TOUCH_DELETE || touch == RLOG_TOUCH_DELETE_PREFIX)
-        if (!s->found)
-            (void)rlog_key_hashes(key, fence_hash, s); /* sets found */
+    if (touch != RLOG_TOUCH_ALL && !s->found)
+        (void)rlog_key_hashes(key, fence_hash, s); /* sets found */
 }
 
 /* Whether the proposal writes what another's ticket claims. */
@@ -219,7 +218,7 @@ bool rlog_tickets_fenced(struct rlog *r, const struct rlog_propose *p)
     struct fence_search s = {.rlog = r, .ticket = p->ticket};
     if (r->tickets.n == 0)
         return false;
-    rlog_txn_touch(p->txn, fence_touch, &s);
+    rlog_txn_touch_ops(p->txn, fence_touch, &s);
     return s.found;
 }
 
@@ -232,7 +231,7 @@ void rlog_tickets_pump(struct rlog *r)
         list_init(&fenced);
         list_splice(&fenced, &r->tickets.fenced);
         while ((link = list_pop(&fenced)) != NULL)
-            rlog_propose_route(r, CONTAINER_OF(link, struct rlog_propose, link));
+            rlog_propose_late(r, CONTAINER_OF(link, struct rlog_propose, link));
     }
     if (r->tickets.n > 0)
         grant(r);

@@ -8,7 +8,8 @@
 enum {
     WALL_FRESH_MS = 5000, /* older answers do not count */
     STEP_MS = 60 * 1000,  /* so far behind the median, jump to it: the cluster was down */
-    SLEW_PART = 20,       /* at most 1/20 faster or slower */
+    HOP_MS = 1000,  /* no further without the log, where only the last entry's time is known */
+    SLEW_PART = 20, /* at most 1/20 faster or slower */
     ADVANCE_MS = 50,
     BEGIN_ALL_MS = 300,  /* a new cluster's leader waits so long for every voter's clock … */
     BEGIN_ANY_MS = 5000, /* … and so long for those of a majority; then its own must do */
@@ -63,6 +64,8 @@ void rlog_clock_lead(struct rlog *r)
     c->base_ms = MAX(base_now(c, now), MAX(c->told_ms, r->machine.time_ms));
     c->base_mono = now;
     c->begin_ms = 0;
+    c->step_ms = 0;
+    c->stepping = 0;
     memset(c->walls, 0, sizeof c->walls);
 }
 
@@ -128,6 +131,19 @@ static void begin(struct rlog *r)
     c->known = n > 0;
 }
 
+/* `time`, nearer to the median by `slew` at most, or all of `gap` at once. A step is for an entry
+ * to make where another could lead: told by that, no later leader is behind it, whoever heard of
+ * it. */
+static int64_t approach(struct rlog_clock *c, int64_t time, int64_t gap, int64_t slew, bool alone)
+{
+    bool step = gap > (c->known ? STEP_MS : 0);
+    c->step_ms = step && !alone && gap > HOP_MS ? gap : 0;
+    if (c->step_ms != 0)
+        return time;
+    c->known = true;
+    return time + (step ? gap : MAX(-slew, MIN(gap, slew)));
+}
+
 /* Leader: move the base to now, nearer to the median. */
 void rlog_clock_advance(struct rlog *r)
 {
@@ -145,14 +161,13 @@ void rlog_clock_advance(struct rlog *r)
         return;
     int64_t time = MAX(base_now(c, now), r->machine.time_ms);
     unsigned n = walls_now(r, now, walls);
-    if (n > 0) {
-        int64_t gap = walls[(n - 1) / 2] - time, slew = (int64_t)(passed / SLEW_PART);
-        if (gap > 0 && (gap > STEP_MS || !c->known))
-            time += gap;
-        else
-            time += MAX(-slew, MIN(gap, slew));
+    if (c->stepping != 0 && r->core.applied >= c->stepping) {
+        c->stepping = 0;
         c->known = true;
     }
+    if (n > 0 && c->stepping == 0)
+        time = approach(c, time, walls[(n - 1) / 2] - time, (int64_t)(passed / SLEW_PART),
+                        rlog_conf_voters(&r->core.conf) == 1);
     c->base_ms = time;
     c->base_mono = now;
 }
@@ -167,4 +182,17 @@ int64_t rlog_time_ms(struct rlog *r)
         return MAX(time, 0);
     c->told_ms = MAX(c->told_ms, time);
     return c->told_ms;
+}
+
+int64_t rlog_clock_entry_ms(struct rlog *r)
+{
+    return rlog_time_ms(r) + r->clock.step_ms;
+}
+
+void rlog_clock_submitted(struct rlog *r, uint64_t index)
+{
+    struct rlog_clock *c = &r->clock;
+    if (c->step_ms != 0)
+        c->stepping = index;
+    c->step_ms = 0;
 }

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+enum { FRAME_MAX = 64 }; /* what a transaction takes besides its parts */
+
 static bool in_segment(struct bytes key)
 {
     return bytes_has_prefix(key, BYTES(RLOG_REPLICATED)) ||
@@ -39,6 +41,9 @@ static bool op_valid(const struct rlog_op *op)
 {
     switch (op->kind) {
     case RLOG_OP_PUT: return rlog_txn_key_valid(op->key) && op->value.len <= STORE_VALUE_MAX;
+    case RLOG_OP_PUT_KEEP:
+        return rlog_txn_key_valid(op->key) && op->value.len <= STORE_VALUE_MAX &&
+               op->keep_len <= STORE_VALUE_MAX - op->value.len && op->keep_from <= STORE_VALUE_MAX;
     case RLOG_OP_DELETE: return rlog_txn_key_valid(op->key);
     case RLOG_OP_DELETE_PREFIX: return rlog_txn_drop_valid(op->key);
     case RLOG_OP_STAGE_PUT:
@@ -64,6 +69,12 @@ void rlog_txn_done(struct rlog_txn_builder *b)
     buf_done(&b->ops);
     buf_done(&b->response);
     *b = (struct rlog_txn_builder){0};
+}
+
+void rlog_txn_reserve(struct rlog_txn_builder *b, size_t needs, size_t ops)
+{
+    if (buf_reserve(&b->needs, needs) != ST_OK || buf_reserve(&b->ops, ops) != ST_OK)
+        return; /* the buffer knows */
 }
 
 void rlog_txn_id(struct rlog_txn_builder *b, const struct rlog_request_id *id,
@@ -102,6 +113,16 @@ void rlog_txn_need_prefix(struct rlog_txn_builder *b, struct bytes prefix, uint6
     add_need(b, &(struct rlog_need){RLOG_NEED_PREFIX, prefix, version});
 }
 
+static bool op_has_value(enum rlog_op_kind kind)
+{
+    return kind == RLOG_OP_PUT || kind == RLOG_OP_STAGE_PUT || kind == RLOG_OP_PUT_KEEP;
+}
+
+static bool op_has_key(enum rlog_op_kind kind)
+{
+    return kind <= RLOG_OP_DELETE_PREFIX || op_has_value(kind);
+}
+
 static void add_op(struct rlog_txn_builder *b, const struct rlog_op *op)
 {
     /* An oversized transaction cannot be sent: stop collecting it. */
@@ -112,13 +133,17 @@ static void add_op(struct rlog_txn_builder *b, const struct rlog_op *op)
     }
     ASSERT(op_valid(op));
     buf_add_u8(&b->ops, (uint8_t)op->kind);
-    if (op->kind <= RLOG_OP_DELETE_PREFIX || op->kind == RLOG_OP_STAGE_PUT)
+    if (op_has_key(op->kind))
         buf_add_block(&b->ops, op->key);
     if (op->kind == RLOG_OP_STAGE_PUT) {
         buf_add_varint(&b->ops, op->created);
         buf_add_varint(&b->ops, op->modified);
     }
-    if (op->kind == RLOG_OP_PUT || op->kind == RLOG_OP_STAGE_PUT)
+    if (op->kind == RLOG_OP_PUT_KEEP) {
+        buf_add_varint(&b->ops, op->keep_from);
+        buf_add_varint(&b->ops, op->keep_len);
+    }
+    if (op_has_value(op->kind))
         buf_add_block(&b->ops, op->value);
     b->n_ops++;
 }
@@ -133,19 +158,36 @@ void rlog_txn_put(struct rlog_txn_builder *b, struct bytes key, struct bytes val
     add_op(b, &(struct rlog_op){.kind = RLOG_OP_PUT, .key = key, .value = value});
 }
 
-uint8_t *rlog_txn_put_room(struct rlog_txn_builder *b, struct bytes key, size_t len)
+/* Room for a value of `len` bytes, the last part of the operation. */
+static uint8_t *put_room(struct rlog_txn_builder *b, const struct rlog_op *op, size_t len)
 {
     ASSERT(len > 0);
     if (len > STORE_VALUE_MAX)
         b->too_big = true;
     if (b->too_big)
         return NULL;
-    rlog_txn_put(b, key, BYTES("")); /* with the length 0 as its last byte */
+    add_op(b, op); /* with the length 0 as its last byte */
     if (b->too_big || b->ops.failed)
         return NULL;
     b->ops.len--;
     buf_add_varint(&b->ops, len);
     return buf_extend(&b->ops, len);
+}
+
+uint8_t *rlog_txn_put_room(struct rlog_txn_builder *b, struct bytes key, size_t len)
+{
+    return put_room(b, &(struct rlog_op){.kind = RLOG_OP_PUT, .key = key}, len);
+}
+
+uint8_t *rlog_txn_put_keep_room(struct rlog_txn_builder *b, struct bytes key, size_t len,
+                                size_t from, size_t keep)
+{
+    if (from > STORE_VALUE_MAX || keep > STORE_VALUE_MAX - MIN(len, (size_t)STORE_VALUE_MAX)) {
+        b->too_big = true;
+        return NULL;
+    }
+    struct rlog_op op = {.kind = RLOG_OP_PUT_KEEP, .key = key, .keep_from = from, .keep_len = keep};
+    return put_room(b, &op, len);
 }
 
 void rlog_txn_delete(struct rlog_txn_builder *b, struct bytes key)
@@ -166,13 +208,20 @@ void rlog_txn_stage_begin(struct rlog_txn_builder *b)
 void rlog_txn_stage_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value,
                         uint64_t created, uint64_t modified)
 {
-    add_op(b, &(struct rlog_op){RLOG_OP_STAGE_PUT, key, value, created, modified});
+    add_op(b, &(struct rlog_op){.kind = RLOG_OP_STAGE_PUT,
+                                .key = key,
+                                .value = value,
+                                .created = created,
+                                .modified = modified});
 }
 
 bool rlog_txn_stage_valid(const struct store_item *item)
 {
-    return op_valid(&(struct rlog_op){RLOG_OP_STAGE_PUT, item->key, item->value, item->created,
-                                      item->modified});
+    return op_valid(&(struct rlog_op){.kind = RLOG_OP_STAGE_PUT,
+                                      .key = item->key,
+                                      .value = item->value,
+                                      .created = item->created,
+                                      .modified = item->modified});
 }
 
 void rlog_txn_stage_swap(struct rlog_txn_builder *b)
@@ -196,6 +245,7 @@ enum status rlog_txn_encode(const struct rlog_txn_builder *b, struct buf *out)
     if (b->too_big)
         return ST_TOO_BIG;
     ASSERT(has_id || b->response.len == 0);
+    TRY(buf_reserve(out, FRAME_MAX + b->needs.len + b->ops.len + b->response.len));
 
     buf_add_u8(out, RLOG_TXN_FORMAT);
     buf_add_u8(out, has_id ? RLOG_TXN_HAS_ID : 0);
@@ -245,19 +295,99 @@ enum status rlog_txn_open(struct bytes txn, struct rlog_txn_view *ret_view)
     return ST_OK;
 }
 
+/* What follows the kind of a precondition of a sequence. */
+static enum status need_read(struct reader *r, uint8_t kind, struct bytes *seq,
+                             struct rlog_need *ret_need)
+{
+    struct bytes key = reader_block(r);
+    uint64_t version = reader_varint(r);
+    struct rlog_need need = {(enum rlog_need_kind)kind, key, version};
+    if (r->failed || kind < RLOG_NEED_KEY || kind > RLOG_NEED_STAGE || !need_valid(&need))
+        return ST_INVALID;
+    *seq = bytes_of(r->at, reader_left(r));
+    *ret_need = need;
+    return ST_OK;
+}
+
 enum status rlog_need_next(struct bytes *seq, struct rlog_need *ret_need)
 {
     if (seq->len == 0)
         return ST_NOT_FOUND;
     struct reader r = reader_of(*seq);
     uint8_t kind = reader_u8(&r);
-    struct bytes key = reader_block(&r);
-    uint64_t version = reader_varint(&r);
-    struct rlog_need need = {(enum rlog_need_kind)kind, key, version};
-    if (r.failed || kind < RLOG_NEED_KEY || kind > RLOG_NEED_STAGE || !need_valid(&need))
+    return need_read(&r, kind, seq, ret_need);
+}
+
+/* A key that begins as that at the same place before; what is behind is put to it. */
+static enum status like_read(struct reader *r, struct rlog_prior *prior, unsigned place,
+                             struct rlog_need *ret_need)
+{
+    uint64_t shared = reader_varint(r);
+    struct bytes rest = reader_block(r);
+    uint64_t version = reader_varint(r);
+    if (r->failed || place >= prior->n || prior->needs[place].kind != RLOG_NEED_KEY)
         return ST_INVALID;
-    *seq = bytes_of(r.at, reader_left(&r));
-    *ret_need = need;
+    struct bytes before = prior->needs[place].key;
+    if (shared == 0 || shared > before.len || shared + rest.len > RLOG_LIKE_KEY_MAX)
+        return ST_INVALID;
+    uint8_t *key = prior->keys[place];
+    if (before.data != key)
+        memcpy(key, before.data, shared);
+    if (rest.len != 0)
+        memcpy(key + shared, rest.data, rest.len);
+    *ret_need =
+        (struct rlog_need){RLOG_NEED_KEY, bytes_of(key, (size_t)shared + rest.len), version};
+    return need_valid(ret_need) ? ST_OK : ST_INVALID;
+}
+
+enum status rlog_entry_need_next(struct rlog_prior *prior, struct bytes *seq, unsigned *place,
+                                 struct rlog_need_run *ret_run)
+{
+    struct rlog_need_run run = {.place = *place, .n = 1};
+    if (seq->len == 0) {
+        prior->n = MIN(*place, (unsigned)RLOG_PLACES_MAX);
+        return ST_NOT_FOUND;
+    }
+    struct reader r = reader_of(*seq);
+    uint8_t kind = reader_u8(&r);
+    if (kind == RLOG_NEED_SAME) {
+        uint64_t n = reader_varint(&r);
+        if (r.failed || n == 0 || n > prior->n || *place > prior->n - n)
+            return ST_INVALID;
+        run.same = true;
+        run.n = (unsigned)n;
+    } else if (kind == RLOG_NEED_LIKE) {
+        TRY(like_read(&r, prior, *place, &run.need));
+    } else {
+        TRY(need_read(&r, kind, seq, &run.need));
+    }
+    if (kind >= RLOG_NEED_SAME)
+        *seq = bytes_of(r.at, reader_left(&r));
+    if (!run.same && *place < RLOG_PLACES_MAX)
+        prior->needs[*place] = run.need;
+    *place += run.n;
+    *ret_run = run;
+    return ST_OK;
+}
+
+/* What follows the key, of an operation whose kind and key are in *op. */
+static enum status op_read(struct reader *r, struct rlog_op *op, struct bytes *seq,
+                           struct rlog_op *ret_op)
+{
+    if (op->kind == RLOG_OP_STAGE_PUT) {
+        op->created = reader_varint(r);
+        op->modified = reader_varint(r);
+    }
+    if (op->kind == RLOG_OP_PUT_KEEP) {
+        op->keep_from = reader_varint(r);
+        op->keep_len = reader_varint(r);
+    }
+    if (op_has_value(op->kind))
+        op->value = reader_block(r);
+    if (r->failed || !op_valid(op))
+        return ST_INVALID;
+    *seq = bytes_of(r->at, reader_left(r));
+    *ret_op = *op;
     return ST_OK;
 }
 
@@ -267,22 +397,27 @@ enum status rlog_op_next(struct bytes *seq, struct rlog_op *ret_op)
         return ST_NOT_FOUND;
     struct reader r = reader_of(*seq);
     uint8_t kind = reader_u8(&r);
-    if (kind < RLOG_OP_PUT || kind > RLOG_OP_STAGE_DROP)
+    if ((kind < RLOG_OP_PUT || kind > RLOG_OP_STAGE_DROP) && kind != RLOG_OP_PUT_KEEP)
         return ST_INVALID;
     struct rlog_op op = {.kind = (enum rlog_op_kind)kind};
-    if (kind <= RLOG_OP_DELETE_PREFIX || kind == RLOG_OP_STAGE_PUT)
+    if (op_has_key(op.kind))
         op.key = reader_block(&r);
-    if (kind == RLOG_OP_STAGE_PUT) {
-        op.created = reader_varint(&r);
-        op.modified = reader_varint(&r);
-    }
-    if (kind == RLOG_OP_PUT || kind == RLOG_OP_STAGE_PUT)
-        op.value = reader_block(&r);
-    if (r.failed || !op_valid(&op))
+    return op_read(&r, &op, seq, ret_op);
+}
+
+enum status rlog_entry_op_next(const struct rlog_prior *prior, struct bytes *seq,
+                               struct rlog_op *ret_op)
+{
+    uint8_t kind = seq->len != 0 ? seq->data[0] : 0;
+    if (kind != RLOG_OP_PUT_AT && kind != RLOG_OP_PUT_KEEP_AT)
+        return rlog_op_next(seq, ret_op);
+    struct reader r = reader_of(bytes_from(*seq, 1));
+    struct rlog_op op = {.kind = kind == RLOG_OP_PUT_AT ? RLOG_OP_PUT : RLOG_OP_PUT_KEEP};
+    uint64_t place = reader_varint(&r);
+    if (r.failed || place >= prior->n || prior->needs[place].kind != RLOG_NEED_KEY)
         return ST_INVALID;
-    *seq = bytes_of(r.at, reader_left(&r));
-    *ret_op = op;
-    return ST_OK;
+    op.key = prior->needs[place].key;
+    return op_read(&r, &op, seq, ret_op);
 }
 
 enum status rlog_txn_check(struct bytes txn)
@@ -304,18 +439,12 @@ enum status rlog_txn_check(struct bytes txn)
     return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
-void rlog_txn_touch(struct bytes txn,
-                    void (*each)(void *ctx, enum rlog_touch touch, struct bytes key), void *ctx)
+void rlog_txn_touch_needs(struct bytes txn,
+                          void (*each)(void *ctx, enum rlog_touch touch, struct bytes key),
+                          void *ctx)
 {
-    static const enum rlog_touch touches[] = {
-        [RLOG_OP_PUT] = RLOG_TOUCH_PUT,
-        [RLOG_OP_DELETE] = RLOG_TOUCH_DELETE,
-        [RLOG_OP_DELETE_PREFIX] = RLOG_TOUCH_DELETE_PREFIX,
-        [RLOG_OP_STAGE_SWAP] = RLOG_TOUCH_ALL,
-    };
     struct rlog_txn_view view;
     struct rlog_need need;
-    struct rlog_op op;
 
     ASSERT(each != NULL);
     if (rlog_txn_open(txn, &view) != ST_OK)
@@ -324,6 +453,22 @@ void rlog_txn_touch(struct bytes txn,
         if (need.kind != RLOG_NEED_STAGE) /* no write of a key decides it */
             each(ctx, need.kind == RLOG_NEED_KEY ? RLOG_TOUCH_NEED_KEY : RLOG_TOUCH_NEED_PREFIX,
                  need.key);
+}
+
+void rlog_txn_touch_ops(struct bytes txn,
+                        void (*each)(void *ctx, enum rlog_touch touch, struct bytes key), void *ctx)
+{
+    static const enum rlog_touch touches[] = {
+        [RLOG_OP_PUT] = RLOG_TOUCH_PUT,        [RLOG_OP_PUT_KEEP] = RLOG_TOUCH_PUT,
+        [RLOG_OP_DELETE] = RLOG_TOUCH_DELETE,  [RLOG_OP_DELETE_PREFIX] = RLOG_TOUCH_DELETE_PREFIX,
+        [RLOG_OP_STAGE_SWAP] = RLOG_TOUCH_ALL,
+    };
+    struct rlog_txn_view view;
+    struct rlog_op op;
+
+    ASSERT(each != NULL);
+    if (rlog_txn_open(txn, &view) != ST_OK)
+        return;
     while (rlog_op_next(&view.ops, &op) == ST_OK)
         if (op.kind != RLOG_OP_STAGE_BEGIN && op.kind != RLOG_OP_STAGE_PUT &&
             op.kind != RLOG_OP_STAGE_DROP)

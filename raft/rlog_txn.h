@@ -41,6 +41,8 @@ struct rlog_txn_builder {
     bool too_big; /* something exceeds a limit; rlog_txn_encode says so */
 };
 void rlog_txn_done(struct rlog_txn_builder *b);
+/* Room for so many bytes of preconditions and operations. Without memory it shows when encoding. */
+void rlog_txn_reserve(struct rlog_txn_builder *b, size_t needs, size_t ops);
 /* A key lies in one of the two segments, outside RLOG_REQUESTS, and is longer than its segment. */
 bool rlog_txn_key_valid(struct bytes key);
 /* What rlog_txn_need_prefix takes, and what rlog_txn_delete_prefix does. */
@@ -59,6 +61,10 @@ void rlog_txn_put(struct rlog_txn_builder *b, struct bytes key, struct bytes val
 /* The same, with room of `len` ≥ 1 bytes for the caller to fill at once; NULL when encoding will
  * fail anyway. */
 uint8_t *rlog_txn_put_room(struct rlog_txn_builder *b, struct bytes key, size_t len);
+/* The same, for the beginning of a value that goes on with bytes [from, from + keep) of the one that
+ * is there: whoever means certain bytes needs the key as well. */
+uint8_t *rlog_txn_put_keep_room(struct rlog_txn_builder *b, struct bytes key, size_t len,
+                                size_t from, size_t keep);
 void rlog_txn_delete(struct rlog_txn_builder *b, struct bytes key);
 void rlog_txn_delete_prefix(struct rlog_txn_builder *b, struct bytes prefix);
 /* A staged tree belongs to whoever began it. A transaction that puts into one, swaps it in or drops
@@ -78,7 +84,7 @@ NODISCARD enum status rlog_txn_encode(const struct rlog_txn_builder *b, struct b
  * ST_UNSUPPORTED: of a later format. */
 NODISCARD enum status rlog_txn_check(struct bytes txn);
 
-/* Keys an encoded transaction needs and changes, for early conflict detection (PROTOCOL R5). */
+/* Keys an encoded transaction needs or changes, for early conflict detection (PROTOCOL R5). */
 enum rlog_touch {
     RLOG_TOUCH_NEED_KEY,
     RLOG_TOUCH_NEED_PREFIX,
@@ -87,12 +93,15 @@ enum rlog_touch {
     RLOG_TOUCH_DELETE_PREFIX,
     RLOG_TOUCH_ALL
 };
-void rlog_txn_touch(struct bytes txn, void (*each)(void *ctx, enum rlog_touch, struct bytes key),
-                    void *ctx);
+void rlog_txn_touch_needs(struct bytes txn,
+                          void (*each)(void *ctx, enum rlog_touch, struct bytes key), void *ctx);
+void rlog_txn_touch_ops(struct bytes txn,
+                        void (*each)(void *ctx, enum rlog_touch, struct bytes key), void *ctx);
 
-/* An entry under construction: time, then transactions. LZ4 above a threshold. */
+/* An entry under construction: time, then transactions, which refer to what
+ * those before them need. */
 struct rlog_entry_header {
-    uint16_t format;  /* 1 */
+    uint16_t format;  /* 2 */
     uint16_t feature; /* feature level of the cluster */
     int64_t time_ms;  /* cluster time of the active node */
     uint32_t n_txns;
@@ -100,8 +109,8 @@ struct rlog_entry_header {
 /* Appends to `out`. ST_TOO_BIG, ST_NOMEM: `out` is unchanged in length. */
 NODISCARD enum status rlog_entry_encode(int64_t time_ms, const struct bytes *txns, unsigned n,
                                         struct buf *out);
-/* Strict; every transaction too. ST_INVALID, ST_TOO_BIG, ST_NOMEM; ST_UNSUPPORTED: of a later
- * format or feature level than this program understands. */
+/* Strict; every transaction too. ST_INVALID, ST_TOO_BIG; ST_UNSUPPORTED: of another format or a
+ * later feature level than this program understands. */
 NODISCARD enum status rlog_entry_check(struct bytes entry);
 /* The header alone, for cluster time and dumps. ST_INVALID, ST_UNSUPPORTED. */
 NODISCARD enum status rlog_entry_peek(struct bytes entry, struct rlog_entry_header *ret_header);

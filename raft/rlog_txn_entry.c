@@ -3,40 +3,164 @@
 
 #include "base/plant.h"
 
-#include <lz4.h>
+enum { LIKE_FROM = 8 }; /* bytes that two keys have to share for one to refer to the other */
 
-enum { COMPRESS_FROM = 4096 }; /* below, the header of one key outweighs the gain */
+/* An entry under construction: writes that come together mostly need the same, but for the key they
+ * write, and those keys are alike. */
+struct encoder {
+    unsigned n;                            /* preconditions of the transaction before */
+    struct bytes encoded[RLOG_PLACES_MAX]; /* each as it stood in its transaction */
+    struct rlog_need needs[RLOG_PLACES_MAX];
+    struct buf coded_needs, coded_ops;
+};
 
-/* Appends `body` compressed, if that saves an eighth; sealed values do not shrink, keys do. */
-static bool add_compressed(struct buf *out, struct bytes body)
+static void encoder_done(struct encoder *e)
 {
-    if (body.len < COMPRESS_FROM)
-        return false;
-    size_t room = body.len - body.len / 8;
-    uint8_t *at = buf_extend(out, room);
-    if (at == NULL) {
-        out->failed = false; /* the caller tries again, uncompressed */
-        return false;
-    }
-    int n = LZ4_compress_default((const char *)body.data, (char *)at, (int)body.len, (int)room);
-    out->len -= room - (size_t)MAX(n, 0);
-    return n > 0;
+    buf_drop(&e->coded_needs); /* all values are encrypted */
+    buf_drop(&e->coded_ops);
 }
 
-static void add_header(uint8_t *at, int64_t time_ms, unsigned n_txns, bool lz4, size_t body_bytes)
+static void add_same(struct buf *out, unsigned *same)
 {
-    le16_put(at, RLOG_ENTRY_FORMAT);
-    le16_put(at + 2, RLOG_FEATURE);
-    le64_put(at + 4, (uint64_t)time_ms);
-    le32_put(at + 12, n_txns);
-    at[16] = lz4 ? RLOG_ENTRY_LZ4 : 0;
-    le32_put(at + 17, (uint32_t)body_bytes);
+    if (*same == 0)
+        return;
+    buf_add_u8(out, RLOG_NEED_SAME);
+    buf_add_varint(out, *same);
+    *same = 0;
+}
+
+/* `coded` is the precondition as it stands in its transaction; `before`, or NULL, has its place in
+ * the one before. */
+static void add_need(struct buf *out, const struct rlog_need *need, struct bytes coded,
+                     const struct rlog_need *before)
+{
+    size_t shared = 0;
+    if (before != NULL && before->kind == RLOG_NEED_KEY && need->kind == RLOG_NEED_KEY &&
+        need->key.len <= RLOG_LIKE_KEY_MAX)
+        shared = bytes_common_len(before->key, need->key);
+    if (shared < LIKE_FROM) {
+        buf_add(out, coded);
+        return;
+    }
+    buf_add_u8(out, RLOG_NEED_LIKE);
+    buf_add_varint(out, shared);
+    buf_add_block(out, bytes_from(need->key, shared));
+    buf_add_varint(out, need->version);
+}
+
+static enum status add_needs(struct encoder *e, struct bytes seq)
+{
+    struct buf *out = &e->coded_needs;
+    unsigned place = 0, same = 0;
+    for (; seq.len != 0; place++) {
+        bool had = place < e->n;
+        if (had && bytes_has_prefix(seq, e->encoded[place])) {
+            seq = bytes_from(seq, e->encoded[place].len);
+            same++;
+            continue;
+        }
+        add_same(out, &same);
+        struct bytes from = seq;
+        struct rlog_need need;
+        TRY(rlog_need_next(&seq, &need));
+        struct bytes coded = bytes_of(from.data, from.len - seq.len);
+        add_need(out, &need, coded, had ? &e->needs[place] : NULL);
+        if (place < RLOG_PLACES_MAX) {
+            e->encoded[place] = coded;
+            e->needs[place] = need;
+        }
+    }
+    add_same(out, &same);
+    e->n = MIN(place, (unsigned)RLOG_PLACES_MAX);
+    return ST_OK;
+}
+
+/* Where that key is among the preconditions; e->n: nowhere. */
+static unsigned place_of(const struct encoder *e, struct bytes key)
+{
+    unsigned i = 0;
+    while (i < e->n && (e->needs[i].kind != RLOG_NEED_KEY || !bytes_eq(e->needs[i].key, key)))
+        i++;
+    return i;
+}
+
+static enum status add_ops(struct encoder *e, struct bytes seq)
+{
+    struct rlog_op op;
+    while (seq.len != 0) {
+        struct bytes from = seq;
+        TRY(rlog_op_next(&seq, &op));
+        bool put = op.kind == RLOG_OP_PUT || op.kind == RLOG_OP_PUT_KEEP;
+        unsigned place = put ? place_of(e, op.key) : e->n;
+        if (place == e->n) {
+            buf_add(&e->coded_ops, bytes_of(from.data, from.len - seq.len));
+            continue;
+        }
+        buf_add_u8(&e->coded_ops, op.kind == RLOG_OP_PUT ? RLOG_OP_PUT_AT : RLOG_OP_PUT_KEEP_AT);
+        buf_add_varint(&e->coded_ops, place);
+        if (op.kind == RLOG_OP_PUT_KEEP) {
+            buf_add_varint(&e->coded_ops, op.keep_from);
+            buf_add_varint(&e->coded_ops, op.keep_len);
+        }
+        buf_add_block(&e->coded_ops, op.value);
+    }
+    return ST_OK;
+}
+
+static size_t varint_bytes(size_t n)
+{
+    size_t bytes = 1;
+    for (; n >= 0x80; n >>= 7)
+        bytes++;
+    return bytes;
+}
+
+static enum status add_txn(struct encoder *e, struct bytes txn, struct buf *out)
+{
+    struct rlog_txn_view view;
+    TRY(rlog_txn_open(txn, &view));
+    buf_clear(&e->coded_needs);
+    buf_clear(&e->coded_ops);
+    TRY(add_needs(e, view.needs));
+    TRY(add_ops(e, view.ops));
+    TRY(buf_status(&e->coded_needs));
+    TRY(buf_status(&e->coded_ops));
+    struct bytes needs = buf_bytes(&e->coded_needs), ops = buf_bytes(&e->coded_ops);
+    /* What is in front of the preconditions stays as it is. */
+    size_t head = (size_t)(view.needs.data - txn.data) - varint_bytes(view.needs.len);
+    buf_add_varint(out,
+                   head + varint_bytes(needs.len) + needs.len + varint_bytes(ops.len) + ops.len);
+    buf_add(out, bytes_of(txn.data, head));
+    buf_add_block(out, needs);
+    buf_add_block(out, ops);
+    return ST_OK;
+}
+
+static void add_header(struct buf *out, int64_t time_ms, unsigned n_txns)
+{
+    buf_add_u16(out, RLOG_ENTRY_FORMAT);
+    buf_add_u16(out, RLOG_FEATURE);
+    buf_add_u64(out, (uint64_t)time_ms);
+    buf_add_u32(out, n_txns);
+}
+
+static enum status encode(struct encoder *e, int64_t time_ms, const struct bytes *txns, unsigned n,
+                          struct buf *out)
+{
+    size_t start = out->len;
+    add_header(out, time_ms, n);
+    if (n == 1) /* nothing comes before or after it: to say it shorter is not worth the work */
+        buf_add_block(out, txns[0]);
+    for (unsigned i = 0; n > 1 && i < n; i++)
+        TRY(add_txn(e, txns[i], out));
+    TRY(buf_status(out));
+    return out->len - start > RLOG_ENTRY_MAX ? ST_TOO_BIG : ST_OK;
 }
 
 enum status rlog_entry_encode(int64_t time_ms, const struct bytes *txns, unsigned n,
                               struct buf *out)
 {
-    CLEANUP(buf_done) struct buf body = {0};
+    CLEANUP(encoder_done) struct encoder e = {0};
     size_t start = out->len, total = 0;
 
     ASSERT(n > 0);
@@ -47,31 +171,16 @@ enum status rlog_entry_encode(int64_t time_ms, const struct bytes *txns, unsigne
         if (total > RLOG_ENTRY_MAX)
             return ST_TOO_BIG;
     }
-    TRY(buf_reserve(&body, total + (size_t)n * 10)); /* a length is at most 10 bytes */
-    for (unsigned i = 0; i < n; i++)
-        buf_add_block(&body, txns[i]);
-    TRY(buf_status(&body));
-    if (body.len > RLOG_ENTRY_MAX - RLOG_ENTRY_HEADER_BYTES)
-        return ST_TOO_BIG;
-
     TRY(buf_status(out));
-    if (buf_extend(out, RLOG_ENTRY_HEADER_BYTES) == NULL)
-        return ST_NOMEM;
-    bool lz4 = add_compressed(out, buf_bytes(&body));
-    if (!lz4)
-        buf_add(out, buf_bytes(&body));
-    if (buf_status(out) != ST_OK) {
+    enum status st = encode(&e, time_ms, txns, n, out);
+    if (st != ST_OK)
         out->len = start;
-        return ST_NOMEM;
-    }
-    add_header(out->data + start, time_ms, n, lz4, body.len);
-    return ST_OK;
+    return st;
 }
 
-/* `ret_flags`, `ret_body_bytes`: as stored. `ret_stored`: what follows the header. */
+/* `ret_txns`: what follows the header. */
 static enum status read_header(struct bytes entry, struct rlog_entry_header *ret_header,
-                               uint8_t *ret_flags, uint32_t *ret_body_bytes,
-                               struct bytes *ret_stored)
+                               struct bytes *ret_txns)
 {
     struct reader r = reader_of(entry);
     struct rlog_entry_header h = {.format = reader_u16(&r)};
@@ -82,54 +191,32 @@ static enum status read_header(struct bytes entry, struct rlog_entry_header *ret
     h.feature = reader_u16(&r);
     h.time_ms = (int64_t)reader_u64(&r);
     h.n_txns = reader_u32(&r);
-    *ret_flags = reader_u8(&r);
-    *ret_body_bytes = reader_u32(&r);
     if (r.failed)
         return ST_INVALID;
-    bool later = h.feature > RLOG_FEATURE && !planted(PLANT_LATER_FORMAT);
-    if (later || (*ret_flags & ~RLOG_ENTRY_LZ4) != 0)
+    if (h.feature > RLOG_FEATURE && !planted(PLANT_LATER_FORMAT))
         return ST_UNSUPPORTED;
     if (h.time_ms < 0 || h.n_txns == 0)
         return ST_INVALID;
-    *ret_stored = bytes_of(r.at, reader_left(&r));
+    *ret_txns = bytes_of(r.at, reader_left(&r));
     *ret_header = h;
     return ST_OK;
 }
 
 enum status rlog_entry_peek(struct bytes entry, struct rlog_entry_header *ret_header)
 {
-    uint8_t flags;
-    uint32_t body_bytes;
-    struct bytes stored;
-    return read_header(entry, ret_header, &flags, &body_bytes, &stored);
+    struct bytes txns;
+    return read_header(entry, ret_header, &txns);
 }
 
-enum status rlog_entry_open(struct bytes entry, struct buf *room, struct rlog_entry_view *ret_view)
+enum status rlog_entry_open(struct bytes entry, struct rlog_entry_view *ret_view)
 {
-    uint8_t flags = 0;
-    uint32_t body_bytes = 0;
-    struct bytes body = {0};
     struct rlog_entry_view view;
 
     if (entry.len > RLOG_ENTRY_MAX)
         return ST_TOO_BIG;
-    TRY(read_header(entry, &view.header, &flags, &body_bytes, &body));
-    if (body_bytes > RLOG_ENTRY_MAX || body_bytes == 0)
+    TRY(read_header(entry, &view.header, &view.txns));
+    if (view.txns.len == 0)
         return ST_INVALID;
-    if ((flags & RLOG_ENTRY_LZ4) != 0) {
-        buf_clear(room);
-        uint8_t *at = buf_extend(room, body_bytes);
-        if (at == NULL)
-            return ST_NOMEM;
-        int n = LZ4_decompress_safe((const char *)body.data, (char *)at, (int)body.len,
-                                    (int)body_bytes);
-        if (n < 0 || (uint32_t)n != body_bytes)
-            return ST_INVALID;
-        body = buf_bytes(room);
-    }
-    if (body.len != body_bytes)
-        return ST_INVALID;
-    view.txns = body;
     *ret_view = view;
     return ST_OK;
 }
@@ -147,17 +234,38 @@ enum status rlog_entry_next(struct bytes *seq, struct bytes *ret_txn)
     return ST_OK;
 }
 
+static enum status check_txn(struct rlog_prior *prior, struct bytes txn)
+{
+    struct rlog_txn_view view;
+    struct rlog_need_run run;
+    struct rlog_op op;
+    unsigned place = 0;
+    enum status st;
+
+    TRY(rlog_txn_open(txn, &view));
+    do
+        st = rlog_entry_need_next(prior, &view.needs, &place, &run);
+    while (st == ST_OK);
+    if (st != ST_NOT_FOUND)
+        return st;
+    do
+        st = rlog_entry_op_next(prior, &view.ops, &op);
+    while (st == ST_OK);
+    return st == ST_NOT_FOUND ? ST_OK : st;
+}
+
 enum status rlog_entry_check(struct bytes entry)
 {
-    CLEANUP(buf_done) struct buf room = {0};
+    struct rlog_prior prior;
     struct rlog_entry_view view;
     struct bytes txn;
     uint32_t n = 0;
     enum status st;
 
-    TRY(rlog_entry_open(entry, &room, &view));
+    prior.n = 0;
+    TRY(rlog_entry_open(entry, &view));
     while ((st = rlog_entry_next(&view.txns, &txn)) == ST_OK) {
-        TRY(rlog_txn_check(txn));
+        TRY(check_txn(&prior, txn));
         n++;
     }
     if (st != ST_NOT_FOUND)

@@ -1,5 +1,5 @@
-/* Reading transactions and entries in place; the inside of rlog_txn.h. All pointers borrow from the
- * input. Layout: raft/FORMAT.md, "Entry". */
+/* Reading transactions and entries in place; the inside of rlog_txn.h. Pointers borrow from the
+ * input, those to keys of an entry from its rlog_prior too. Layout: raft/FORMAT.md, "Entry". */
 #ifndef HOLDFAST_RAFT_RLOG_TXN_READ_H
 #define HOLDFAST_RAFT_RLOG_TXN_READ_H
 
@@ -7,13 +7,17 @@
 
 enum {
     RLOG_TXN_FORMAT = 1,
-    RLOG_ENTRY_FORMAT = 1,
-    RLOG_ENTRY_HEADER_BYTES = 21,
+    RLOG_ENTRY_FORMAT = 2,
+    RLOG_ENTRY_HEADER_BYTES = 16,
     RLOG_TXN_HAS_ID = 1 << 0,
-    RLOG_ENTRY_LZ4 = 1 << 0,
+    RLOG_PLACES_MAX = 16,    /* preconditions of a transaction that the next may refer to */
+    RLOG_LIKE_KEY_MAX = 256, /* a key that shares its beginning with another */
 };
 
 enum rlog_need_kind { RLOG_NEED_KEY = 1, RLOG_NEED_PREFIX = 2, RLOG_NEED_STAGE = 3 };
+
+/* Within an entry alone: what saves repeating what stands before. */
+enum { RLOG_NEED_SAME = 4, RLOG_NEED_LIKE = 5, RLOG_OP_PUT_AT = 8, RLOG_OP_PUT_KEEP_AT = 10 };
 
 struct rlog_need {
     enum rlog_need_kind kind;
@@ -29,12 +33,14 @@ enum rlog_op_kind {
     RLOG_OP_STAGE_PUT = 5,
     RLOG_OP_STAGE_SWAP = 6,
     RLOG_OP_STAGE_DROP = 7,
+    RLOG_OP_PUT_KEEP = 9,
 };
 
 struct rlog_op {
     enum rlog_op_kind kind;
     struct bytes key, value;
     uint64_t created, modified;
+    size_t keep_from, keep_len;
 };
 
 struct rlog_txn_view {
@@ -57,11 +63,33 @@ struct rlog_entry_view {
     struct bytes txns; /* sequence of blocks, for rlog_entry_next */
 };
 
-/* Decompresses into `room` when needed. ST_INVALID, ST_UNSUPPORTED, ST_NOMEM. */
-NODISCARD enum status rlog_entry_open(struct bytes entry, struct buf *room,
-                                      struct rlog_entry_view *ret_view);
+/* ST_INVALID, ST_UNSUPPORTED, ST_TOO_BIG. */
+NODISCARD enum status rlog_entry_open(struct bytes entry, struct rlog_entry_view *ret_view);
 /* The next transaction. ST_NOT_FOUND at the end; ST_INVALID. */
 NODISCARD enum status rlog_entry_next(struct bytes *seq, struct bytes *ret_txn);
+
+/* The first preconditions of a transaction of an entry, by place, until those of the next were
+ * read. Begins with `n` 0. */
+struct rlog_prior {
+    unsigned n;
+    struct rlog_need needs[RLOG_PLACES_MAX];
+    uint8_t keys[RLOG_PLACES_MAX][RLOG_LIKE_KEY_MAX]; /* of those that are put together */
+};
+
+/* One precondition, or a run that is the same as in the transaction before. */
+struct rlog_need_run {
+    unsigned place, n;
+    bool same;             /* they are in the prior */
+    struct rlog_need need; /* otherwise, n being 1 */
+};
+
+/* The next ones of a transaction of an entry; *place begins with 0. All have to be read, to the
+ * end, before operations and the next transaction. As rlog_need_next. */
+NODISCARD enum status rlog_entry_need_next(struct rlog_prior *prior, struct bytes *seq,
+                                           unsigned *place, struct rlog_need_run *ret_run);
+/* As rlog_op_next. */
+NODISCARD enum status rlog_entry_op_next(const struct rlog_prior *prior, struct bytes *seq,
+                                         struct rlog_op *ret_op);
 
 static inline bool rlog_key_is_local(struct bytes key)
 {

@@ -17,6 +17,7 @@
 #include "cli/config.h"
 #include "crypto/tls.h"
 #include "http/http.h"
+#include "node/admin.h"
 #include "node/node.h"
 #include "router/router_http.h"
 
@@ -28,7 +29,10 @@ enum {
     DRAIN_MS = 10000,
     LISTENER_CLUSTER = CONFIG_LISTENERS_MAX,
     LISTENER_STRANGERS,
-    LISTENERS
+    LISTENERS,
+    /* Calls without a token to generate-root and rekey that change something. */
+    CEREMONIES_BURST = 60,
+    CEREMONIES_EVERY_MS = 1000,
 };
 
 struct server;
@@ -56,6 +60,7 @@ struct worker {
     unsigned draining; /* servers that have not drained yet */
     struct env_task drain_task;
     struct env_task ping_task;
+    struct env_task begin_task;
     sem_t drained;
     struct reason reason; /* why it did not start */
 };
@@ -81,11 +86,13 @@ struct server {
     struct http_budget budget;
     struct tls_ctx *tls[CONFIG_LISTENERS_MAX];
     struct worker workers[WORKERS_MAX];
+    bool ready;                   /* the node has its replica; else it waits to be told to join */
     _Atomic unsigned n_workers;   /* those that run; any thread may look */
     _Atomic unsigned next_worker; /* round robin for the cluster port */
+    struct buf shown;             /* the configuration, for sys/config/state/sanitized */
     struct metrics metrics;
     struct metric_source metric_source;
-    struct env_task ready_task;
+    struct env_task waits_task, ready_task;
     struct watchdog watchdog;
     bool serving;
     struct env_timer leave_timer; /* from the signal to the end of serving */
@@ -103,6 +110,8 @@ bool ending_is_ignored(int number);
 /* main_worker.c. Drain blocks until every request was answered; stop ends the thread. */
 NODISCARD enum status worker_start(struct server *server, struct worker *worker,
                                    struct reason *reason);
+/* Of a worker that was started before the node had its replica: it has it now. */
+void worker_begin(struct worker *worker);
 void worker_drain(struct worker *worker);
 void worker_stop(struct worker *worker);
 /* Another node's connection; any thread. */
@@ -115,11 +124,15 @@ enum trace_level reload_level_of(const char *name); /* NULL: the default */
 
 /* main_notify.c, on the main thread: without $NOTIFY_SOCKET nothing but the reload happens. */
 void notify_serving(struct server *server);
+void notify_joined(struct server *server); /* it waited, and has its replica now */
 void notify_reload(struct server *server);
 void notify_stopping(struct server *server);
 
 /* main_forward.c */
 void forward_start(struct router_host *host, struct env *env, struct router_forward *f);
+
+/* main_inflight.c */
+NODISCARD enum status inflight_gather(struct router_host *host, struct text_writer *w);
 
 /* main_metrics.c */
 void metrics_start(struct server *server);

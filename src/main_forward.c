@@ -58,8 +58,8 @@ static enum status take_headers(struct forward *fw, struct router_answer *answer
         if (type)
             answer->content_type = value;
         else
-            answer->headers[answer->n_headers++] =
-                (struct http_header){bytes_str(name), bytes_str(value)};
+            TRY(answer_add_header(answer, arena, bytes_str(name), bytes_str(value)) ? ST_OK
+                                                                                    : ST_NOMEM);
     }
     return ST_OK;
 }
@@ -112,7 +112,7 @@ static enum status build_headers(struct forward *fw)
     const struct router_call *call = fw->f->call;
     const struct http_request *req = router_http_request(call);
     size_t n = http_header_count(req), used = 0;
-    struct http_header *headers = arena_alloc(call->arena, (n + 3) * sizeof *headers);
+    struct http_header *headers = arena_alloc(call->arena, (n + 4) * sizeof *headers);
     if (headers == NULL)
         return ST_NOMEM;
     for (size_t i = 0; i < n; i++) {
@@ -121,6 +121,8 @@ static enum status build_headers(struct forward *fw)
             headers[used++] = h;
     }
     headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_CLIENT), bytes_str(call->peer)};
+    if (call->closed_ceremonies)
+        headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_CLOSED), BYTES("1")};
     static const struct rlog_request_id none;
     if (memcmp(fw->f->id.bytes, none.bytes, sizeof none.bytes) != 0) {
         router_id_put(&fw->f->id, fw->id);

@@ -115,6 +115,7 @@ static void router_figures(struct metric_out *out, const struct server *s)
         sum.forwards += c.forwards;
         sum.reruns += c.reruns;
         sum.refused += c.refused;
+        sum.parsed_bytes += c.parsed_bytes;
     }
     metric_one(out, "holdfast_router_forwards_total", METRIC_COUNTER,
                "Requests sent on to the active node.", sum.forwards);
@@ -122,6 +123,8 @@ static void router_figures(struct metric_out *out, const struct server *s)
                sum.reruns);
     metric_one(out, "holdfast_router_refused_total", METRIC_COUNTER, "Requests above the limit.",
                sum.refused);
+    metric_one(out, "holdfast_router_parsed_bytes_total", METRIC_COUNTER,
+               "Bytes of request bodies that were parsed.", sum.parsed_bytes);
 }
 
 static void mesh_figures(struct metric_out *out, struct mesh *mesh)

@@ -112,11 +112,18 @@ static void on_round(struct env_timer *timer)
     env_timer_set(s->env, timer, env_mono_ms(s->env) + s->watchdog.period_ms);
 }
 
+void notify_joined(struct server *s)
+{
+    ASSERT(s->serving && s->ready);
+    tell("STATUS=Serving");
+}
+
 void notify_serving(struct server *s)
 {
     ASSERT(!s->serving && s->n_workers > 0);
     s->serving = true;
-    tell("READY=1\nSTATUS=Serving");
+    tell(s->ready ? "READY=1\nSTATUS=Serving"
+                  : "READY=1\nSTATUS=Waiting to be told which cluster to join");
     uint64_t limit_ms = watchdog_ms();
     if (limit_ms == 0)
         return;

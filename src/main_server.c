@@ -2,7 +2,9 @@
 #include "api/cubbyhole/cubbyhole.h"
 #include "api/kv/kv.h"
 #include "api/sys/sys.h"
+#include "api/sys/sys_keys.h"
 #include "api/token/token.h"
+#include "auth/lease.h"
 #include "auth/token_tree.h"
 #include "base/mem.h"
 #include "base/trace.h"
@@ -10,6 +12,8 @@
 #include "crypto/tls.h"
 #include "loop/loop.h"
 #include "main.h"
+#include "router/quota_table.h"
+#include "state/state_core.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,6 +54,12 @@ static enum status host_remove(struct router_host *host, const char *name, struc
     return node_remove_member(CONTAINER_OF(host, struct server, host)->node, name, why);
 }
 
+static enum status host_set_vote(struct router_host *host, const char *name, bool votes,
+                                 struct reason *why)
+{
+    return node_set_vote(CONTAINER_OF(host, struct server, host)->node, name, votes, why);
+}
+
 static enum status host_step_down(struct router_host *host, struct reason *why)
 {
     return node_step_down(CONTAINER_OF(host, struct server, host)->node, why);
@@ -58,6 +68,11 @@ static enum status host_step_down(struct router_host *host, struct reason *why)
 static struct node *node_of(struct router_host *host)
 {
     return CONTAINER_OF(host, struct server, host)->node;
+}
+
+static struct node_brief host_brief(struct router_host *host)
+{
+    return node_brief_get(node_of(host));
 }
 
 static void host_seal_status(struct router_host *host, struct node_seal_status *ret_status)
@@ -79,6 +94,12 @@ static enum status host_unseal_reset(struct router_host *host, struct reason *wh
 static void host_seal_node(struct router_host *host)
 {
     node_seal(node_of(host));
+}
+
+static enum status host_join(struct router_host *host, const struct node_join *how,
+                             struct reason *why)
+{
+    return node_join(node_of(host), how, why);
 }
 
 static enum status host_snapshot_save(struct router_host *host, struct fs_file **ret_file,
@@ -128,29 +149,57 @@ static void on_stranger(void *ctx, struct mesh_http connection)
         worker_adopt(&s->workers[0], connection); /* one has the few places there are */
 }
 
-static void start_workers(struct env_task *task)
+static void start_workers(struct server *s)
 {
-    struct server *s = CONTAINER_OF(task, struct server, ready_task);
     struct reason reason = {{0}};
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     int64_t wanted = s->config->workers != 0 ? s->config->workers : processors;
     unsigned n = (unsigned)MIN(MAX(wanted, 1), WORKERS_MAX);
-    if (s->stopping)
-        return;
     for (unsigned i = 0; i < n; i++) {
         if (worker_start(s, &s->workers[i], &reason) != ST_OK)
             on_failed(s, &reason, true);
         s->n_workers = i + 1;
     }
-    trace(TRACE_INFO, "main", "%s serves with %u workers", s->config->node_name, n);
+    trace(TRACE_INFO, "main", "%s %s with %u workers", s->config->node_name,
+          s->ready ? "serves" : "waits", n);
     notify_serving(s);
+}
+
+static void serve_all(struct env_task *task)
+{
+    struct server *s = CONTAINER_OF(task, struct server, ready_task);
+    if (s->stopping)
+        return;
+    s->ready = true;
+    if (s->n_workers == 0) {
+        start_workers(s);
+        return;
+    }
+    for (unsigned i = 0; i < s->n_workers; i++)
+        worker_begin(&s->workers[i]);
+    notify_joined(s);
 }
 
 static void on_ready(void *ctx)
 {
     struct server *s = ctx;
-    s->ready_task = (struct env_task){.run = start_workers};
+    s->ready_task = (struct env_task){.run = serve_all};
     env_post(s->env, &s->ready_task);
+}
+
+static void serve_waiting(struct env_task *task)
+{
+    struct server *s = CONTAINER_OF(task, struct server, waits_task);
+    ASSERT(!s->ready);
+    if (!s->stopping)
+        start_workers(s);
+}
+
+static void on_waits(void *ctx)
+{
+    struct server *s = ctx;
+    s->waits_task = (struct env_task){.run = serve_waiting};
+    env_post(s->env, &s->waits_task);
 }
 
 static void stop_serving(struct env_timer *timer)
@@ -159,6 +208,7 @@ static void stop_serving(struct env_timer *timer)
     ASSERT(s->host.leaving);
     env_timer_stop(s->env, timer);
     s->stopping = true;
+    node_join_give_up(s->node);
     loop_stop(s->env);
 }
 
@@ -191,7 +241,11 @@ static enum seal_type seal_type_of(const struct config *c)
 }
 
 static const struct node_duty duties[] = {
+    {.name = "superseded root key", .run = state_handover_upkeep},
+    {.name = "abandoned attempts with key shares", .run = sys_ceremony_upkeep},
     {.name = "expired and revoked tokens", .run = token_tree_upkeep},
+    {.name = "revoked leases", .run = lease_upkeep},
+    {.name = "the history of versions", .run = sys_version_upkeep},
 };
 
 static void node_options_of(const struct config *c, struct server *s)
@@ -209,6 +263,7 @@ static void node_options_of(const struct config *c, struct server *s)
         .cert_file = c->cluster.cert_file,
         .key_file = c->cluster.key_file,
         .join_token_file = c->cluster.join_token_file,
+        .join_by_request = c->cluster.join != NULL,
         .seal_type = seal_type_of(c),
         .seal = s->has_seal ? &s->seal : NULL,
         .duties = duties,
@@ -220,6 +275,7 @@ static void node_options_of(const struct config *c, struct server *s)
         .snapshot_log_bytes = c->snapshot_log_bytes,
         .state_bytes_max = c->state_bytes_max,
         .reserve_bytes = c->reserve_bytes,
+        .waits = on_waits,
         .ready = on_ready,
         .failed = on_failed,
         .accept_http = on_http,
@@ -310,14 +366,18 @@ static void router_of(struct server *s)
         s->hostname[0] = '\0'; /* no header then says it */
     s->host = (struct router_host){
         .status = host_status,
+        .brief = host_brief,
         .time_ms = host_time,
         .forward = forward_start,
         .remove_member = host_remove,
+        .set_vote = host_set_vote,
         .step_down = host_step_down,
+        .inflight = inflight_gather,
         .seal_status = host_seal_status,
         .unseal_share = host_unseal_share,
         .unseal_reset = host_unseal_reset,
         .seal_node = host_seal_node,
+        .join = host_join,
         .snapshot_save = host_snapshot_save,
         .snapshot_restore = host_snapshot_restore,
         .file_open = host_file_open,
@@ -334,7 +394,10 @@ static void router_of(struct server *s)
             s->config->enable_response_header_hostname && s->hostname[0] != 0 ? s->hostname : NULL,
         .node_id = s->config->enable_response_header_raft_node_id ? s->config->node_name : NULL,
         .request_log = reload_level_of(s->config->log_requests_level),
+        .log_level = reload_level_of(s->config->log_level),
+        .data_dir = s->config->data_dir,
         .maintenance = s->config->maintenance,
+        .ceremonies = {.burst = CEREMONIES_BURST, .every_ms = CEREMONIES_EVERY_MS},
     };
     s->router.options =
         (struct router_options){.apis = apis, .n_apis = ARRAY_LEN(apis), .host = &s->host};
@@ -345,6 +408,7 @@ static void router_of(struct server *s)
 static enum status prepare(struct server *s, struct reason *reason)
 {
     bool locked = false;
+    uint64_t seed[2];
     const struct config *c = s->config;
     TRY(crypto_init(&locked));
     if (!locked)
@@ -355,6 +419,11 @@ static enum status prepare(struct server *s, struct reason *reason)
     metrics_start(s);
     node_options_of(c, s);
     router_of(s);
+    TRY(crypto_random(seed, sizeof seed));
+    TRY(quota_table_new(seed, &s->host.quotas));
+    config_show(c, &s->shown);
+    TRY(buf_status(&s->shown));
+    s->host.configuration = buf_bytes(&s->shown);
     return loop_new(NULL, &s->env);
 }
 
@@ -414,6 +483,8 @@ int server_run(const struct config *config)
     int code = serve(&s);
     for (unsigned i = 0; i < ARRAY_LEN(s.tls); i++)
         tls_ctx_unref(s.tls[i]);
+    quota_table_free(s.host.quotas);
+    buf_done(&s.shown);
     seal_done(&s.seal);
     return code;
 }

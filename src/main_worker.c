@@ -65,6 +65,7 @@ static enum status listen_on(struct worker *w, unsigned i)
     w->listeners[i].handler =
         (struct router_http){.worker = w->router,
                              .open_metrics = config->unauthenticated_metrics,
+                             .closed_ceremonies = config->authenticated_ceremonies,
                              .client = &w->listeners[i].client,
                              .require_request_header = config->require_request_header};
     struct http_server_options options = {
@@ -113,11 +114,18 @@ static enum status serve_strangers(struct worker *w)
     return http_server_start(w->env, &options, &strangers->http, &w->reason);
 }
 
+static enum status open_state(struct worker *w)
+{
+    struct node *node = w->server->node;
+    w->log = state_log_of(node_rlog(node), node_env(node));
+    return state_new(w->env, &w->log, node_barrier(node), &w->state);
+}
+
 static enum status serve(struct worker *w)
 {
     struct server *s = w->server;
-    w->log = state_log_of(node_rlog(s->node), node_env(s->node));
-    TRY(state_new(w->env, &w->log, node_barrier(s->node), &w->state));
+    if (s->ready)
+        TRY(open_state(w));
     TRY(router_worker_new(&s->router, w->env, w->state, &w->router));
     TRY(http_client_new(w->env, &w->client));
     struct listener *cluster = &w->listeners[LISTENER_CLUSTER];
@@ -162,7 +170,8 @@ static void on_client_closed(void *ctx)
 {
     struct worker *w = ctx;
     ASSERT(router_worker_running(w->router) == 0);
-    state_close(w->state); /* the node stops next, and a renewal of keys may end after it */
+    if (w->state != NULL)
+        state_close(w->state); /* the node stops next, and a renewal of keys may end after it */
     if (sem_post(&w->drained) != 0)
         abort(); /* counts to one */
 }
@@ -198,6 +207,26 @@ enum status worker_start(struct server *server, struct worker *w, struct reason 
     if (reason->text[0] == '\0')
         reason_set(reason, "%s", status_text(st));
     return st; /* the process ends: what was opened goes with it */
+}
+
+static void on_begin(struct env_task *task)
+{
+    struct worker *w = CONTAINER_OF(task, struct worker, begin_task);
+    struct node_options *o = &w->server->node_options;
+    struct reason reason;
+    enum status st = open_state(w);
+    if (st == ST_OK) {
+        router_worker_begin(w->router, w->state);
+        return;
+    }
+    reason_set(&reason, "a worker cannot begin: %s", status_text(st));
+    o->failed(o->ctx, &reason, true);
+}
+
+void worker_begin(struct worker *w)
+{
+    w->begin_task = (struct env_task){.run = on_begin};
+    env_post(w->env, &w->begin_task);
 }
 
 void worker_drain(struct worker *w)

@@ -57,6 +57,7 @@ static void node_tls(const struct mesh *mesh, bool server, struct tls_options *r
     *ret_options = (struct tls_options){
         .server = server,
         .tls13_only = true,
+        .few = true,
         .no_tickets = true,
         .client_cert = !server                         ? TLS_CLIENT_CERT_NONE
                        : mesh->events.stranger != NULL ? TLS_CLIENT_CERT_OPTIONAL
@@ -161,12 +162,16 @@ static enum status init(struct mesh *mesh, const struct mesh_options *options,
     return start_tls(mesh, reason);
 }
 
+void mesh_flush(struct mesh *mesh)
+{
+    for (struct list *item; (item = list_pop(&mesh->dirty)) != NULL;)
+        mesh_link_flush(CONTAINER_OF(item, struct mesh_link, dirty));
+}
+
 /* Everything queued since the loop last waited leaves together. */
 static void on_flush(uv_prepare_t *prepare)
 {
-    struct mesh *mesh = prepare->data;
-    for (struct list *item; (item = list_pop(&mesh->dirty)) != NULL;)
-        mesh_link_flush(CONTAINER_OF(item, struct mesh_link, dirty));
+    mesh_flush(prepare->data);
 }
 
 static void on_listener_failed(uv_handle_t *handle)

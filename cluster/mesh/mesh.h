@@ -86,6 +86,8 @@ void mesh_members(struct mesh *mesh, const struct mesh_member *members, unsigned
 /* Queue one frame of at most MESH_FRAME_MAX bytes; the parts are copied. It leaves before the loop
  * waits again, together with the others queued by then. */
 void mesh_send(struct mesh *mesh, uint64_t to, const struct bytes *parts, unsigned n, bool bulk);
+/* What was queued leaves now. */
+void mesh_flush(struct mesh *mesh);
 
 /* For HTTP to the other nodes: shows our certificate, trusts nodes of this cluster only, speaks
  * http/1.1. Name the node wanted with mesh_uri in tls_target.uri. Borrowed; any thread. */

@@ -6,6 +6,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+enum { WRITES_AT_ONCE = 4 }; /* of one link; then others have their turn */
+
 /* A frame waiting to be sent. */
 struct queued {
     struct list link;
@@ -193,7 +195,7 @@ static void consume(struct mesh_link *link, size_t bytes)
 static void on_written(uv_write_t *write, int status)
 {
     struct mesh_link *link = write->data;
-    buf_done(&link->written);
+    buf_drop(&link->written); /* it is encrypted */
     link->writing = false;
     if (link->phase == LINK_CLOSING)
         return;
@@ -215,25 +217,44 @@ static enum status encrypt(struct mesh_link *link)
     return ST_OK;
 }
 
-void mesh_link_flush(struct mesh_link *link)
+/* Write what was encrypted, `now` as far as the socket takes it: a write that libuv queues costs
+ * two more system calls, also if it ends at once. */
+static void write_out(struct mesh_link *link, bool now)
 {
-    if (link->writing || link->phase == LINK_CLOSING || link->phase == LINK_CONNECTING)
-        return;
-    if (encrypt(link) != ST_OK) {
-        mesh_link_close(link, "encryption failed");
-        return;
-    }
-    tls_take_out(link->tls, &link->written);
-    if (link->written.len == 0) {
-        if (link->phase == LINK_LEAVING)
-            mesh_greet_leave(link);
-        return;
-    }
+    uv_stream_t *stream = (uv_stream_t *)&link->tcp;
     uv_buf_t piece = uv_buf_init((char *)link->written.data, (unsigned)link->written.len);
-    int err = uv_write(&link->write, (uv_stream_t *)&link->tcp, &piece, 1, on_written);
+    int wrote = now ? uv_try_write(stream, &piece, 1) : UV_EAGAIN;
+    if (wrote >= 0 && (size_t)wrote == link->written.len) {
+        buf_drop(&link->written);
+        return;
+    }
+    int err = wrote == UV_EAGAIN ? 0 : MIN(wrote, 0);
+    size_t gone = (size_t)MAX(wrote, 0);
+    piece = uv_buf_init(piece.base + gone, (unsigned)(link->written.len - gone));
+    if (err == 0)
+        err = uv_write(&link->write, stream, &piece, 1, on_written);
     link->writing = err == 0;
     if (err != 0)
         mesh_link_close(link, uv_strerror(err));
+}
+
+void mesh_link_flush(struct mesh_link *link)
+{
+    if (link->phase == LINK_CONNECTING)
+        return;
+    for (unsigned n = 1; !link->writing && link->phase != LINK_CLOSING; n++) {
+        if (encrypt(link) != ST_OK) {
+            mesh_link_close(link, "encryption failed");
+            return;
+        }
+        tls_take_out(link->tls, &link->written);
+        if (link->written.len == 0) {
+            if (link->phase == LINK_LEAVING)
+                mesh_greet_leave(link);
+            return;
+        }
+        write_out(link, n < WRITES_AT_ONCE);
+    }
 }
 
 /* Reading */

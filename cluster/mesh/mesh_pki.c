@@ -35,6 +35,8 @@ static enum status write_file(struct fs *fs, const char *path, struct bytes data
     if (st == ST_OK)
         st = fs_sync(file);
     fs_close(file);
+    if (st != ST_OK)
+        st = fs_unlink(fs, path) == ST_OK ? st : ST_IO;
     return st;
 }
 
@@ -62,16 +64,30 @@ static enum status path_of(const char *dir, const char *prefix, const char *name
 }
 
 /* The key first: a certificate without its key is of no use, and is not left behind. */
+static const char *const pair_ends[] = {"-key.pem", ".pem"};
+
+/* The first `n` files of a pair that was just made go again, so that it can be made anew. */
+static void drop_pair(const struct mesh_pki *pki, const char *prefix, const char *name, size_t n)
+{
+    while (n-- > 0) {
+        char path[PATH_MAX_BYTES];
+        enum status st = path_of(pki->dir, prefix, name, pair_ends[n], path);
+        if (st == ST_OK)
+            st = fs_unlink(pki->fs, path);
+        (void)st; /* why it has to go is told */
+    }
+}
+
 static enum status store_pair(const struct mesh_pki *pki, const char *prefix, const char *name,
                               const struct cert_pair *pair, struct reason *reason)
 {
-    static const char *const ends[] = {"-key.pem", ".pem"};
     const struct buf *texts[] = {&pair->key, &pair->cert};
-    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(pair_ends); i++) {
         char path[PATH_MAX_BYTES];
-        TRY(path_of(pki->dir, prefix, name, ends[i], path));
+        TRY(path_of(pki->dir, prefix, name, pair_ends[i], path));
         enum status st = write_file(pki->fs, path, buf_bytes(texts[i]));
         if (st != ST_OK) {
+            drop_pair(pki, prefix, name, i);
             reason_set(reason, "%s: %s", path, status_text(st));
             return st;
         }
@@ -82,11 +98,10 @@ static enum status store_pair(const struct mesh_pki *pki, const char *prefix, co
 static enum status load_pair(const struct mesh_pki *pki, const char *name, struct cert_pair *pair,
                              struct reason *reason)
 {
-    static const char *const ends[] = {"-key.pem", ".pem"};
     struct buf *texts[] = {&pair->key, &pair->cert};
-    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(pair_ends); i++) {
         char path[PATH_MAX_BYTES];
-        TRY(path_of(pki->dir, "", name, ends[i], path));
+        TRY(path_of(pki->dir, "", name, pair_ends[i], path));
         enum status st = read_file(pki->fs, path, texts[i]);
         if (st != ST_OK) {
             reason_set(reason, "%s: %s", path, status_text(st));
@@ -307,8 +322,14 @@ enum status mesh_bootstrap_node(const struct mesh_pki *pki, const struct mesh_no
     TRY(check_node(node, reason));
     for (size_t i = 0; i < ARRAY_LEN(authorities); i++) {
         CLEANUP(signer_done) struct signer s = {.pki = pki, .authority = &authorities[i]};
-        TRY(load_pair(pki, s.authority->file, &s.ca, reason));
-        TRY(issue(&s, node, reason));
+        enum status st = load_pair(pki, s.authority->file, &s.ca, reason);
+        if (st == ST_OK)
+            st = issue(&s, node, reason);
+        if (st == ST_OK)
+            continue;
+        while (i-- > 0) /* all four files or none */
+            drop_pair(pki, authorities[i].prefix, node->name, ARRAY_LEN(pair_ends));
+        return st;
     }
     return sync_dir(pki, reason);
 }

@@ -2,7 +2,6 @@
 #include "barrier/token.h"
 #include "base/trace.h"
 #include "text/json.h"
-#include "text/time.h"
 
 void audit_init(struct audit *audit)
 {
@@ -81,11 +80,7 @@ static enum status put_record(struct buf *line, struct barrier_seat *seat,
     bool response = facts->kind == AUDIT_RESPONSE;
 
     text_open_object(&w);
-    text_key(&w, "time");
-    CLEANUP(buf_done) struct buf time = {0};
-    text_time_put(&time, facts->time_ms);
-    TRY(buf_status(&time));
-    text_put_bytes(&w, buf_bytes(&time));
+    text_member_time(&w, "time", facts->time_ms);
     text_member_str(&w, "type", response ? "response" : "request");
     put_auth(&w, facts);
     TRY(put_request(&w, seat, facts));

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 struct acl_edge {
+    uint64_t head; /* of the segment: the order of heads is theirs, unless they are equal */
     struct bytes segment;
     struct acl_node *node;
 };
@@ -72,6 +73,17 @@ static struct bytes part(struct bytes path, size_t from, size_t to)
 {
     ASSERT(from <= to && to <= path.len);
     return from == to ? (struct bytes){0} : bytes_of(path.data + from, to - from);
+}
+
+/* The first eight bytes, so that few segments have to be compared whole. */
+static uint64_t head_of(struct bytes segment)
+{
+    uint64_t head = 0;
+    if (segment.len >= sizeof head)
+        return be64_get(segment.data);
+    for (size_t i = 0; i < segment.len; i++)
+        head |= (uint64_t)segment.data[i] << (56 - 8 * i);
+    return head;
 }
 
 /* Building */
@@ -168,7 +180,7 @@ static enum status descend(struct acl *acl, struct acl_node **node, struct bytes
         at->edges = grown(&acl->arena, at->edges, at->n_edges, sizeof *at->edges);
         if (at->edges == NULL)
             return ST_NOMEM;
-        at->edges[at->n_edges] = (struct acl_edge){.segment = segment};
+        at->edges[at->n_edges] = (struct acl_edge){.head = head_of(segment), .segment = segment};
         to = &at->edges[at->n_edges++].node;
     }
     if (*to == NULL) {
@@ -251,11 +263,14 @@ void acl_free(struct acl *acl)
 static struct acl_node *find_edge(const struct acl_node *node, struct bytes segment)
 {
     size_t low = 0, high = node->n_edges;
+    uint64_t head = head_of(segment);
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        int order = bytes_cmp(node->edges[mid].segment, segment);
+        const struct acl_edge *edge = &node->edges[mid];
+        int order =
+            edge->head != head ? (edge->head < head ? -1 : 1) : bytes_cmp(edge->segment, segment);
         if (order == 0)
-            return node->edges[mid].node;
+            return edge->node;
         if (order < 0)
             low = mid + 1;
         else

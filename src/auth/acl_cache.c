@@ -1,5 +1,6 @@
 #include "auth/acl_cache.h"
 #include "base/mem.h"
+#include "base/plant.h"
 #include "base/trace.h"
 
 enum {
@@ -30,9 +31,11 @@ struct acl_ref {
     struct acl *owned;
     struct list link;     /* the most recently used is the last */
     struct acl_ref *next; /* in its bucket */
-    struct bytes names;   /* namespace and names, a zero after each */
+    struct bytes names;   /* namespace, then the names, a zero after each, or their text */
+    bool has_text;
     uint64_t hash;
     uint64_t newest; /* below the prefix of the policies, when it was known to be right */
+    uint64_t view;   /* in which it last was; 0: none */
     size_t refs;     /* those given out, and one while it is listed */
     size_t n;
     struct acl_part parts[];
@@ -69,36 +72,14 @@ void acl_cache_counters(const struct acl_cache *cache, struct acl_cache_counters
     *ret_counters = cache->counters;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x9fb21c651e98df25);
-    return hash ^ hash >> 32;
-}
-
-/* Eight bytes at a time, the last ones once more where they overlap: lists of names are hashed for
- * every request. */
-static uint64_t hash_more(uint64_t hash, struct bytes text)
-{
-    uint64_t word = text.len;
-    if (text.len < sizeof word) {
-        for (size_t i = 0; i < text.len; i++)
-            word = word << 8 | text.data[i];
-        return mix(hash, word);
-    }
-    hash = mix(hash, word);
-    for (size_t i = 0; i < text.len - sizeof word; i += sizeof word)
-        hash = mix(hash, le64_get(text.data + i));
-    return mix(hash, le64_get(text.data + text.len - sizeof word));
-}
-
 static struct shared_policy **policy_bucket(struct acl_cache *cache, uint64_t hash)
 {
-    return &cache->policies[(hash ^ hash >> 32) % BUCKETS];
+    return &cache->policies[hash % BUCKETS];
 }
 
 static struct acl_ref **acl_bucket(struct acl_cache *cache, uint64_t hash)
 {
-    return &cache->acls[(hash ^ hash >> 32) % BUCKETS];
+    return &cache->acls[hash % BUCKETS];
 }
 
 /* Policies */
@@ -192,7 +173,7 @@ static enum status get_policy(struct acl_cache *cache, struct state_txn *txn, co
     struct bytes key, text;
     TRY(policy_key(txn->arena, ns, name, &key));
     TRY(stamp_of(txn, key, &ret_part->stamp));
-    uint64_t hash = hash_more(cache->seed, key);
+    uint64_t hash = bytes_hash_from(cache->seed, key);
     struct shared_policy **bucket = policy_bucket(cache, hash), *shared = *bucket;
     while (shared != NULL && !bytes_eq(shared->key, key))
         shared = shared->next;
@@ -289,22 +270,28 @@ static void list_ref(struct acl_ref *ref)
         unlist(CONTAINER_OF(cache->recent.next, struct acl_ref, link));
 }
 
-static bool is_named(const struct acl_ref *ref, const char *ns, const struct field_strings *names)
+static bool is_named(const struct acl_ref *ref, const char *ns, const struct acl_names *names)
 {
-    struct bytes rest = ref->names;
-    if (ref->n != names->n)
+    const struct field_strings *list = &names->list;
+    struct bytes rest = ref->names, text = names->text;
+    if (ref->n != list->n || ref->has_text != (text.len != 0))
         return false;
-    for (size_t i = 0; i <= names->n; i++) {
-        struct bytes text = bytes_str(i == 0 ? ns : names->items[i - 1]);
-        if (rest.len <= text.len || memcmp(rest.data, text.data, text.len + 1) != 0)
+    if (ref->has_text) {
+        size_t len = strlen(ns) + 1;
+        return rest.len == len + text.len && memcmp(rest.data, ns, len) == 0 &&
+               memcmp(rest.data + len, text.data, text.len) == 0;
+    }
+    for (size_t i = 0; i <= list->n; i++) {
+        struct bytes name = bytes_str(i == 0 ? ns : list->items[i - 1]);
+        if (rest.len <= name.len || memcmp(rest.data, name.data, name.len + 1) != 0)
             return false;
-        rest = bytes_from(rest, text.len + 1);
+        rest = bytes_from(rest, name.len + 1);
     }
     return rest.len == 0;
 }
 
 static struct acl_ref *find_ref(struct acl_cache *cache, uint64_t hash, const char *ns,
-                                const struct field_strings *names)
+                                const struct acl_names *names)
 {
     for (struct acl_ref *ref = *acl_bucket(cache, hash); ref != NULL; ref = ref->next)
         if (ref->hash == hash && is_named(ref, ns, names))
@@ -312,35 +299,40 @@ static struct acl_ref *find_ref(struct acl_cache *cache, uint64_t hash, const ch
     return NULL;
 }
 
-static enum status copy_names(struct acl_ref *ref, const char *ns,
-                              const struct field_strings *names)
+static enum status copy_names(struct acl_ref *ref, const char *ns, const struct acl_names *names)
 {
-    size_t len = strlen(ns) + 1;
-    for (size_t i = 0; i < names->n; i++)
-        len += strlen(names->items[i]) + 1;
+    const struct field_strings *list = &names->list;
+    struct bytes text = names->text;
+    size_t n = text.len == 0 ? list->n : 0, len = strlen(ns) + 1 + text.len;
+    for (size_t i = 0; i < n; i++)
+        len += strlen(list->items[i]) + 1;
     uint8_t *copy = mem_alloc(len), *to = copy;
     if (copy == NULL)
         return ST_NOMEM;
-    for (size_t i = 0; i <= names->n; i++) {
-        struct bytes text = bytes_str(i == 0 ? ns : names->items[i - 1]);
-        memcpy(to, text.data, text.len + 1);
-        to += text.len + 1;
+    for (size_t i = 0; i <= n; i++) {
+        struct bytes name = bytes_str(i == 0 ? ns : list->items[i - 1]);
+        memcpy(to, name.data, name.len + 1);
+        to += name.len + 1;
     }
+    if (text.len != 0)
+        memcpy(to, text.data, text.len);
+    ref->has_text = text.len != 0;
     ref->names = bytes_of(copy, len);
     return ST_OK;
 }
 
 /* Every named policy that is there; "root" among others is not. */
 static enum status make(struct acl_ref *ref, struct state_txn *txn, const char *ns,
-                        const struct field_strings *names)
+                        const struct acl_names *names)
 {
-    const struct policy **policies = arena_alloc(txn->arena, (names->n + 1) * sizeof *policies);
+    const struct field_strings *list = &names->list;
+    const struct policy **policies = arena_alloc(txn->arena, (list->n + 1) * sizeof *policies);
     size_t n = 0;
     if (policies == NULL)
         return ST_NOMEM;
     TRY(copy_names(ref, ns, names));
-    for (size_t i = 0; i < names->n; i++) {
-        struct bytes name = bytes_str(names->items[i]);
+    for (size_t i = 0; i < list->n; i++) {
+        struct bytes name = bytes_str(list->items[i]);
         if (name.len == 0 || text_is(name, AUTH_POLICY_ROOT))
             continue;
         TRY(get_policy(ref->cache, txn, ns, name, &ref->parts[i]));
@@ -378,37 +370,51 @@ static struct acl_ref *give(struct acl_ref *ref)
     return ref;
 }
 
-enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const char *ns,
-                          const struct field_strings *names, struct acl_ref **ret_ref)
+static uint64_t hash_of(const struct acl_cache *cache, const char *ns,
+                        const struct acl_names *names)
 {
+    uint64_t hash = cache->seed ^ names->hash;
+    for (size_t i = 0; i < names->list.n && names->text.len == 0; i++)
+        hash = bytes_hash_from(hash, bytes_str(names->list.items[i]));
+    return bytes_hash_from(hash, bytes_str(ns));
+}
+
+enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const char *ns,
+                          const struct acl_names *names, struct acl_ref **ret_ref)
+{
+    const struct field_strings *list = &names->list;
     struct bytes prefix;
     uint64_t newest;
     bool same = false;
 
-    if (names->n == 1 && strcmp(names->items[0], AUTH_POLICY_ROOT) == 0) {
+    ASSERT(names->text.len != 0 || names->hash == 0);
+    if (list->n == 1 && strcmp(list->items[0], AUTH_POLICY_ROOT) == 0) {
         *ret_ref = &root_ref;
+        return ST_OK;
+    }
+    uint64_t hash = hash_of(cache, ns, names);
+    struct acl_ref *ref = find_ref(cache, hash, ns, names);
+    uint64_t view = state_view(txn);
+    if (ref != NULL && view != 0 && ref->view == view) {
+        *ret_ref = give(ref);
         return ST_OK;
     }
     TRY(policy_key(txn->arena, ns, (struct bytes){0}, &prefix));
     TRY(state_newest(txn, prefix, &newest));
-    uint64_t hash = hash_more(cache->seed, bytes_str(ns));
-    for (size_t i = 0; i < names->n; i++)
-        hash = hash_more(hash, bytes_str(names->items[i]));
-
-    struct acl_ref *ref = find_ref(cache, hash, ns, names);
     if (ref != NULL && ref->newest != newest)
-        TRY(check(ref, txn, ns, names, &same));
-    if (ref != NULL && (ref->newest == newest || same)) {
+        TRY(check(ref, txn, ns, list, &same));
+    if (ref != NULL && (ref->newest == newest || same || planted(PLANT_R3_POLICY_ELSEWHERE))) {
         ref->newest = newest;
+        ref->view = view;
         *ret_ref = give(ref);
         return ST_OK;
     }
 
-    struct acl_ref *fresh = mem_zalloc(sizeof *fresh + names->n * sizeof fresh->parts[0]);
+    struct acl_ref *fresh = mem_zalloc(sizeof *fresh + list->n * sizeof fresh->parts[0]);
     if (fresh == NULL)
         return ST_NOMEM;
-    *fresh =
-        (struct acl_ref){.cache = cache, .hash = hash, .newest = newest, .refs = 1, .n = names->n};
+    *fresh = (struct acl_ref){
+        .cache = cache, .hash = hash, .newest = newest, .view = view, .refs = 1, .n = list->n};
     list_init(&fresh->link);
     enum status st = make(fresh, txn, ns, names);
     if (st != ST_OK) {

@@ -21,12 +21,19 @@ void acl_cache_clear(struct acl_cache *cache);
 /* Nothing may be in use. NULL is allowed. */
 void acl_cache_free(struct acl_cache *cache);
 
-/* What the named policies allow together. Names are as policy_name gives them; policies that are
- * not there allow nothing, and "root" counts only alone. The ACL lives until acl_ref_drop. The
- * transaction must not have staged policies. ST_CORRUPT: one that is stored does not compile;
- * ST_SEALED, ST_NOMEM. */
+/* Names of policies, as policy_name gives them. `text` stands for these in this order, whoever
+ * shows it, or is empty: comparing it is cheaper than comparing them. */
+struct acl_names {
+    struct field_strings list;
+    struct bytes text;
+    uint64_t hash; /* of the text; whoever shows a token often has it at hand */
+};
+
+/* What the named policies allow together. Policies that are not there allow nothing, and "root"
+ * counts only alone. The ACL lives until acl_ref_drop. The transaction must not have staged
+ * policies. ST_CORRUPT: one that is stored does not compile; ST_SEALED, ST_NOMEM. */
 NODISCARD enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const char *ns,
-                                    const struct field_strings *names, struct acl_ref **ret_ref);
+                                    const struct acl_names *names, struct acl_ref **ret_ref);
 const struct acl *acl_ref_get(const struct acl_ref *ref);
 void acl_ref_drop(struct acl_ref *ref); /* NULL is allowed */
 

@@ -1,10 +1,12 @@
 #include "auth/namespace.h"
 
+static const struct bytes before_ns = {(const uint8_t *)"s/ns/", 5};
+
 enum status auth_key(struct arena *arena, const char *ns, const char *kind, struct bytes first,
                      const char *second, struct bytes *ret_key)
 {
     const struct bytes parts[] = {
-        BYTES("s/ns/"),
+        before_ns,
         bytes_str(ns),
         BYTES("/"),
         bytes_str(kind),
@@ -27,6 +29,13 @@ enum status auth_key(struct arena *arena, const char *ns, const char *kind, stru
     *to = 0;
     *ret_key = bytes_of(key, len);
     return ST_OK;
+}
+
+bool auth_key_is_in(struct bytes key, const char *ns)
+{
+    struct bytes rest = bytes_from(key, MIN(key.len, before_ns.len)), id = bytes_str(ns);
+    return bytes_has_prefix(key, before_ns) && bytes_has_prefix(rest, id) && rest.len > id.len &&
+           rest.data[id.len] == '/';
 }
 
 enum status auth_namespace_find(struct bytes header, const char **ret_id)

@@ -6,6 +6,8 @@
  *   s/ns/ID/token/ID         a token; token.h has the rest of what belongs to tokens
  *   s/ns/ID/cubby/ID/…       what a token keeps for itself; gone with it
  *   s/ns/ID/accessor/TEXT    which token an accessor names
+ *   s/ns/ID/lease/LEASE      what ends by itself; lease.h, with unlease/
+ *   s/ns/ID/config/NAME      a setting of the cluster
  *
  * Only the root namespace exists; its id is "root". */
 #ifndef HOLDFAST_AUTH_NAMESPACE_H
@@ -23,5 +25,6 @@ NODISCARD enum status auth_namespace_find(struct bytes header, const char **ret_
  * is one of those above. ST_NOMEM. */
 NODISCARD enum status auth_key(struct arena *arena, const char *ns, const char *kind,
                                struct bytes first, const char *second, struct bytes *ret_key);
+bool auth_key_is_in(struct bytes key, const char *ns); /* such a key, of that namespace */
 
 #endif

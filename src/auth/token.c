@@ -1,4 +1,5 @@
 #include "auth/token.h"
+#include "auth/lease.h"
 #include "auth/namespace.h"
 #include "auth/policy.h"
 #include "auth/token_batch.h"
@@ -7,6 +8,9 @@
 #include "auth/token_tree.h"
 #include "barrier/token.h"
 #include "base/mem.h"
+#include "base/plant.h"
+#include "text/cidr.h"
+#include "text/encode.h"
 
 #include <assert.h>
 
@@ -25,21 +29,28 @@ void auth_random_text(struct env *env, char *out, size_t n)
     out[n] = '\0';
 }
 
-void auth_uuid(struct env *env, char ret_uuid[AUTH_UUID_LEN + 1])
+void auth_uuid_of(const uint8_t random[AUTH_UUID_RANDOM], char ret_uuid[AUTH_UUID_LEN + 1])
 {
-    uint8_t b[16];
-    char *to = ret_uuid;
-    env_random(env, b, sizeof b);
+    uint8_t b[AUTH_UUID_RANDOM];
+    char hex[TEXT_HEX_LEN(sizeof b) + 1];
+    memcpy(b, random, sizeof b);
     b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
     b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-    for (size_t i = 0; i < sizeof b; i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10)
-            *to++ = '-';
-        *to++ = "0123456789abcdef"[b[i] >> 4];
-        *to++ = "0123456789abcdef"[b[i] & 15];
-    }
-    *to = '\0';
-    ASSERT(to == ret_uuid + AUTH_UUID_LEN);
+    text_hex_put(bytes_of(b, sizeof b), hex);
+    memset(ret_uuid, '-', AUTH_UUID_LEN); /* 8-4-4-4-12 */
+    memcpy(ret_uuid, hex, 8);
+    memcpy(ret_uuid + 9, hex + 8, 4);
+    memcpy(ret_uuid + 14, hex + 12, 4);
+    memcpy(ret_uuid + 19, hex + 16, 4);
+    memcpy(ret_uuid + 24, hex + 20, 12);
+    ret_uuid[AUTH_UUID_LEN] = '\0';
+}
+
+void auth_uuid(struct env *env, char ret_uuid[AUTH_UUID_LEN + 1])
+{
+    uint8_t random[AUTH_UUID_RANDOM];
+    env_random(env, random, sizeof random);
+    auth_uuid_of(random, ret_uuid);
 }
 
 bool auth_token_is_batch(const struct auth_token *token)
@@ -66,68 +77,121 @@ enum status auth_expire_key(const struct auth_scope *s, int64_t expire_ms, const
     return key_of(s, "expire", time, id, ret_key);
 }
 
-/* Half of the HMAC: nobody finds another bearer for it, and there is one in many keys. */
+/* Half of the bearer's name (barrier/token.h): nobody finds another bearer for it, and there is one
+ * in many keys. */
+static enum status put_id(const struct auth_scope *s, struct bytes bearer,
+                          char ret_id[AUTH_TOKEN_ID_LEN + 1])
+{
+    uint8_t mac[BARRIER_MAC_BYTES];
+    static_assert(AUTH_TOKEN_ID_LEN == TEXT_HEX_LEN(sizeof mac / 2), "half");
+    TRY(barrier_mac(s->seat, bearer, mac));
+    text_hex_put(bytes_of(mac, sizeof mac / 2), ret_id);
+    return ST_OK;
+}
+
 static enum status id_of(const struct auth_scope *s, struct bytes bearer, const char **ret_id)
 {
-    char name[2 * BARRIER_MAC_BYTES + 1];
-    static_assert(AUTH_TOKEN_ID_LEN < sizeof name, "a part");
-    TRY(token_name(s->seat, bearer, name));
-    const char *id = arena_str(s->txn->arena, bytes_of(name, AUTH_TOKEN_ID_LEN));
+    char *id = arena_alloc(s->txn->arena, AUTH_TOKEN_ID_LEN + 1);
     if (id == NULL)
         return ST_NOMEM;
+    TRY(put_id(s, bearer, id));
     *ret_id = id;
     return ST_OK;
 }
 
 /* Finding */
 
-enum status auth_token_record(const struct auth_scope *s, const char *id, struct bytes *ret_record)
+/* The token of an id, with a reference that the caller drops: as its record says, 1. does not
+ * matter. Its stamp is read by the transaction wherever the record comes from (PROTOCOL R3). */
+static enum status take_ref(const struct auth_scope *s, const char *id, struct token_ref **ret_ref)
 {
     struct bytes key;
     struct state_value stored;
     struct state_stamp stamp;
+    struct token_ref *ref = NULL;
 
-    TRY(key_of(s, "token", id, NULL, &key));
-    TRY(state_stamp(s->txn, key, &stamp));
-    if (s->cache != NULL && stamp.modified != 0) {
-        struct bytes kept = token_cache_get(s->cache, key, stamp);
-        if (kept.data != NULL) {
-            *ret_record = bytes_of(arena_dup(s->txn->arena, kept), kept.len);
-            return ret_record->data != NULL ? ST_OK : ST_NOMEM;
-        }
+    uint64_t view = s->cache != NULL ? state_view(s->txn) : 0;
+    if (view != 0 && (ref = token_cache_seen(s->cache, s->ns, id, view)) != NULL) {
+        *ret_ref = ref;
+        return ST_OK;
     }
-    TRY(state_get(s->txn, key, &stored));
-    if (s->cache != NULL && stamp.modified != 0)
-        token_cache_put(s->cache, key, stamp, stored.value);
-    *ret_record = stored.value;
+    TRY(key_of(s, "token", id, NULL, &key));
+    enum status st = state_stamp(s->txn, key, &stamp);
+    if (st == ST_NOT_FOUND && planted(PLANT_R3_REVOKED_ELSEWHERE)) {
+        stamp = (struct state_stamp){.modified = 1};
+        st = ST_OK;
+    }
+    TRY(st);
+    bool keep = s->cache != NULL && stamp.modified != 0; /* not staged by this transaction */
+    if (keep)
+        ref = token_cache_get(s->cache, key, stamp);
+    if (ref == NULL) {
+        TRY(state_get(s->txn, key, &stored));
+        TRY(token_ref_new(key, stamp, stored.value, &ref));
+        if (keep)
+            token_cache_put(s->cache, ref);
+    }
+    if (keep)
+        token_ref_see(ref, view);
+    *ret_ref = ref;
+    return ST_OK;
+}
+
+enum status auth_token_record(const struct auth_scope *s, const char *id, struct bytes *ret_record)
+{
+    struct token_ref *ref = NULL;
+
+    TRY(take_ref(s, id, &ref));
+    struct bytes record = token_ref_record(ref);
+    record.data = arena_dup(s->txn->arena, record);
+    token_ref_drop(ref);
+    if (record.data == NULL)
+        return ST_NOMEM;
+    *ret_record = record;
     return ST_OK;
 }
 
 static bool has_expired(const struct auth_scope *s, int64_t expire_ms)
 {
-    return expire_ms != 0 && s->now_ms >= expire_ms;
+    int64_t now_ms = s->now_ms;
+    if (planted(PLANT_R16_TOKEN_CLOCK))
+        now_ms = env_wall_ms(state_env(s->txn->state));
+    return expire_ms != 0 && now_ms >= expire_ms;
 }
 
-/* Whether all ancestors are good. A parent that was revoked without its children left word of it.
- * ST_NOT_FOUND: one is not. */
-static enum status check_ancestors(const struct auth_scope *s, const char *parent, bool *ret_orphan)
+/* `held`: the reference that `parent` lies in, to be dropped whatever comes of it. */
+static enum status walk_up(const struct auth_scope *s, const char *parent, bool *ret_orphan,
+                           struct token_ref **held)
 {
-    *ret_orphan = parent[0] == '\0';
     for (unsigned i = 0; i <= AUTH_TOKEN_DEPTH_MAX && parent[0] != '\0'; i++) {
-        struct bytes record;
-        int64_t expire_ms;
-        enum status st = auth_token_record(s, parent, &record);
+        struct token_ref *ref = NULL;
+        enum status st = take_ref(s, parent, &ref);
         if (st == ST_NOT_FOUND) {
             TRY(token_tree_left_children(s, parent));
             *ret_orphan = *ret_orphan || i == 0;
             return ST_OK;
         }
         TRY(st);
-        TRY(token_record_head(record, &expire_ms, &parent));
-        if (has_expired(s, expire_ms))
+        token_ref_drop(*held);
+        *held = ref;
+        if (has_expired(s, token_ref_get(ref)->expire_ms))
             return ST_NOT_FOUND;
+        parent = token_ref_get(ref)->parent;
     }
     return parent[0] == '\0' ? ST_OK : ST_CORRUPT;
+}
+
+/* Whether all ancestors are good. A parent that was revoked without its children left word of it.
+ * ST_NOT_FOUND: one is not. */
+static enum status check_ancestors(const struct auth_scope *s, const char *parent, bool *ret_orphan)
+{
+    struct token_ref *held = NULL;
+    *ret_orphan = parent[0] == '\0';
+    if (planted(PLANT_R3_ANCESTORS))
+        return ST_OK;
+    enum status st = walk_up(s, parent, ret_orphan, &held);
+    token_ref_drop(held);
+    return st;
 }
 
 /* A token whose record was read: whether it is good now. */
@@ -206,6 +270,63 @@ enum status auth_token_load(const struct auth_scope *s, struct bytes bearer,
     return st == ST_NOT_FOUND ? ST_DENIED : st;
 }
 
+/* The token as it is kept, unless what became of its parent makes it another. */
+static enum status check_kept(const struct auth_scope *s, const struct token_ref *ref,
+                              const struct auth_token **ret_token)
+{
+    const struct auth_token *kept = token_ref_get(ref);
+    bool orphan = kept->orphan;
+    if (has_expired(s, kept->expire_ms))
+        return ST_NOT_FOUND;
+    TRY(check_ancestors(s, kept->parent, &orphan));
+    *ret_token = kept;
+    if (orphan == kept->orphan)
+        return ST_OK;
+    struct auth_token *own = arena_alloc(s->txn->arena, sizeof *own);
+    if (own == NULL)
+        return ST_NOMEM;
+    *own = *kept;
+    own->orphan = orphan;
+    *ret_token = own;
+    return ST_OK;
+}
+
+static enum status hold(const struct auth_scope *s, const char *id,
+                        const struct auth_token **ret_token, struct token_ref **ret_ref)
+{
+    struct token_ref *ref = NULL;
+    TRY(take_ref(s, id, &ref));
+    enum status st = check_kept(s, ref, ret_token);
+    if (st == ST_OK)
+        *ret_ref = ref;
+    else
+        token_ref_drop(ref);
+    return st;
+}
+
+static enum status load(const struct auth_scope *s, struct bytes bearer,
+                        const struct auth_token **ret_token)
+{
+    struct auth_token *token = arena_alloc(s->txn->arena, sizeof *token);
+    if (token == NULL)
+        return ST_NOMEM;
+    *ret_token = token;
+    return auth_token_load(s, bearer, token);
+}
+
+enum status auth_token_hold(const struct auth_scope *s, struct bytes bearer,
+                            const struct auth_token **ret_token, struct token_ref **ret_ref)
+{
+    char id[AUTH_TOKEN_ID_LEN + 1];
+
+    *ret_ref = NULL;
+    if (bearer.len == 0 || bearer.len > AUTH_TOKEN_MAX || token_batch_is(bearer))
+        return load(s, bearer, ret_token);
+    TRY(put_id(s, bearer, id));
+    enum status st = hold(s, id, ret_token, ret_ref);
+    return st == ST_NOT_FOUND ? ST_DENIED : st;
+}
+
 enum status auth_token_find(const struct auth_scope *s, const char *accessor,
                             struct auth_token *ret_token)
 {
@@ -223,8 +344,27 @@ enum status auth_token_find(const struct auth_scope *s, const char *accessor,
     return id == NULL ? ST_NOMEM : auth_token_load_id(s, id, ret_token);
 }
 
+enum status auth_token_from(const struct auth_token *token, const char *peer)
+{
+    struct ip ip;
+    struct cidr cidr;
+    uint16_t port;
+
+    if (token->bound_cidrs.n == 0)
+        return ST_OK;
+    if (ip_port_parse(bytes_str(peer), &ip, &port) != ST_OK)
+        return ST_DENIED;
+    for (size_t i = 0; i < token->bound_cidrs.n; i++)
+        if (cidr_parse(bytes_str(token->bound_cidrs.items[i]), &cidr) == ST_OK &&
+            cidr_holds(&cidr, &ip))
+            return ST_OK;
+    return ST_DENIED;
+}
+
 /* Changing */
 
+/* An old record or its expiry makes way for each that is put by these two; what is put beside those
+ * of a new token counts against a full state. */
 static enum status put_record(const struct auth_scope *s, const struct auth_token *token)
 {
     CLEANUP(buf_done) struct buf record = {0};
@@ -233,7 +373,7 @@ static enum status put_record(const struct auth_scope *s, const struct auth_toke
     token_record_put(token, &record);
     TRY(buf_status(&record));
     TRY(key_of(s, "token", token->id, NULL, &key));
-    return state_put(s->txn, key, buf_bytes(&record));
+    return state_put_anyway(s->txn, key, buf_bytes(&record));
 }
 
 static enum status put_expiry(const struct auth_scope *s, const struct auth_token *token)
@@ -242,7 +382,7 @@ static enum status put_expiry(const struct auth_scope *s, const struct auth_toke
     if (token->expire_ms == 0)
         return ST_OK;
     TRY(auth_expire_key(s, token->expire_ms, token->id, &key));
-    return state_put(s->txn, key, (struct bytes){0});
+    return state_put_anyway(s->txn, key, (struct bytes){0});
 }
 
 enum status auth_token_update(const struct auth_scope *s, const struct auth_token *before,
@@ -264,7 +404,10 @@ enum status auth_token_use(const struct auth_scope *s, struct auth_token *token)
     if (!token->limited)
         return ST_OK;
     ASSERT(token->num_uses > 0);
-    if (--token->num_uses == 0)
+    --token->num_uses;
+    if (planted(PLANT_R3_USE_UNCOMMITTED))
+        return ST_OK;
+    if (token->num_uses == 0)
         return token_tree_end(s, token, TOKEN_END_TREE);
     return put_record(s, token);
 }
@@ -288,6 +431,7 @@ static enum status put_new(const struct auth_scope *s, const struct auth_token *
 
     TRY(put_record(s, token));
     TRY(put_expiry(s, token));
+    TRY(lease_put_token(s, token));
     TRY(key_of(s, "accessor", token->accessor, NULL, &key));
     TRY(state_put(s->txn, key, bytes_str(token->id)));
     if (token->parent[0] == '\0')

@@ -9,6 +9,7 @@
  *   s/ns/NS/accessor/ACCESSOR     the id it names
  *   s/ns/NS/child/PARENT/ID       whom a token made
  *   s/ns/NS/expire/TIME/ID        when it ends: ms of cluster time, 12 hex digits
+ *   s/ns/NS/lease/PATH/ID         it is a lease (lease.h), unless it never ends
  *   s/ns/NS/revoked/ID            it has ended, and what it leaves is still to be deleted
  *   s/ns/NS/cubby/ID/…            what it keeps for itself
  *
@@ -25,6 +26,7 @@
 #include "text/schema.h"
 
 struct token_cache;
+struct token_ref;
 
 enum {
     AUTH_TOKEN_MAX = 4096, /* of a bearer */
@@ -49,7 +51,11 @@ struct auth_token {
     const char *accessor; /* "" for a batch token */
     const char *display_name, *path, *type, *role, *entity_id;
     struct field_strings policies;
+    struct bytes
+        policies_text;      /* the names as the record has them; empty: it came from no record */
+    uint64_t policies_hash; /* of that text */
     struct field_map meta;
+    struct field_strings bound_cidrs;          /* where it may be used from; none: everywhere */
     int64_t created_ms, expire_ms, renewed_ms; /* 0: never */
     int64_t creation_ttl_s, explicit_max_ttl_s, period_s;
     int64_t num_uses; /* that are left, this one not among them; 0: any number, unless limited */
@@ -73,11 +79,20 @@ bool auth_token_is_batch(const struct auth_token *token);
  * ancestors has ended. ST_SEALED, ST_CORRUPT, ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status auth_token_load(const struct auth_scope *scope, struct bytes bearer,
                                       struct auth_token *ret_token);
-/* The same by id or accessor; ST_NOT_FOUND instead of ST_DENIED. */
+/* The same without a copy, for whoever reads a token with each request: it lies in *ret_ref until
+ * token_ref_drop, or in the arena. */
+NODISCARD enum status auth_token_hold(const struct auth_scope *scope, struct bytes bearer,
+                                      const struct auth_token **ret_token,
+                                      struct token_ref **ret_ref);
+/* The same as auth_token_load by id or accessor; ST_NOT_FOUND instead of ST_DENIED. */
 NODISCARD enum status auth_token_load_id(const struct auth_scope *scope, const char *id,
                                          struct auth_token *ret_token);
 NODISCARD enum status auth_token_find(const struct auth_scope *scope, const char *accessor,
                                       struct auth_token *ret_token);
+
+/* Whether it may be used from `peer`, an address with or without a port. A token that is bound may
+ * not be used from an address that is not known. ST_DENIED. */
+NODISCARD enum status auth_token_from(const struct auth_token *token, const char *peer);
 
 /* Stage one use of a token that was just loaded, if it has a limited number: the last one ends it,
  * though this request may go on. As state_put. */
@@ -109,5 +124,7 @@ void auth_random_text(struct env *env, char *out, size_t n);
 /* A random UUID (RFC 9562, version 4), terminated. */
 enum { AUTH_UUID_LEN = 36 };
 void auth_uuid(struct env *env, char ret_uuid[AUTH_UUID_LEN + 1]);
+enum { AUTH_UUID_RANDOM = 16 };
+void auth_uuid_of(const uint8_t random[AUTH_UUID_RANDOM], char ret_uuid[AUTH_UUID_LEN + 1]);
 
 #endif

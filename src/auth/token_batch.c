@@ -40,21 +40,32 @@ enum status token_batch_seal(struct state_txn *txn, struct barrier_seat *seat, c
     return ST_OK;
 }
 
-enum status token_batch_open(struct state_txn *txn, const char *ns, struct bytes bearer,
-                             struct auth_token *ret_token)
+/* Only the spelling that we give is a token: another of the same bytes (padded, '+' for '-') would
+ * be a second name of it wherever names are compared. */
+static enum status decode(struct arena *arena, struct bytes text, struct bytes *ret_sealed)
 {
-    struct bytes text = bytes_from(bearer, PREFIX_LEN), key, record;
-    struct auth_token token;
     size_t len = 0;
-
-    ASSERT(token_batch_is(bearer));
-    uint8_t *sealed = arena_alloc(txn->arena, TEXT_BASE64_BYTES(text.len));
-    if (sealed == NULL)
+    uint8_t *sealed = arena_alloc(arena, TEXT_BASE64_BYTES(text.len));
+    char *again = arena_alloc(arena, text.len + 4 + 1);
+    if (sealed == NULL || again == NULL)
         return ST_NOMEM;
     if (text_base64_parse(text, sealed, &len) != ST_OK)
         return ST_DENIED;
+    size_t n = text_base64_put(bytes_of(sealed, len), TEXT_BASE64_URL, again);
+    *ret_sealed = bytes_of(sealed, len);
+    return bytes_eq(bytes_of(again, n), text) ? ST_OK : ST_DENIED;
+}
+
+enum status token_batch_open(struct state_txn *txn, const char *ns, struct bytes bearer,
+                             struct auth_token *ret_token)
+{
+    struct bytes sealed, key, record;
+    struct auth_token token;
+
+    ASSERT(token_batch_is(bearer));
+    TRY(decode(txn->arena, bytes_from(bearer, PREFIX_LEN), &sealed));
     TRY(bound_to(txn->arena, ns, &key));
-    enum status st = state_open(txn, key, bytes_of(sealed, len), &record);
+    enum status st = state_open(txn, key, sealed, &record);
     if (st == ST_OK)
         st = token_record_read(record, txn->arena, &token);
     if (st == ST_CORRUPT || (st == ST_OK && !auth_token_is_batch(&token)))

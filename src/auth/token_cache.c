@@ -1,17 +1,84 @@
 #include "auth/token_cache.h"
+#include "auth/namespace.h"
+#include "auth/token_record.h"
 #include "base/mem.h"
+#include "base/plant.h"
+
+enum { REF_BLOCK = 1024 }; /* has room for all of most tokens */
+
+struct token_ref {
+    struct state_stamp stamp;
+    uint64_t view;            /* in which the stamp was last found; 0: none */
+    struct bytes key, record; /* in the arena, as all that the token points to */
+    struct auth_token token;
+    struct arena arena;
+    size_t refs; /* those given out, and one while it is in a slot */
+};
 
 /* One place for each hash: a newcomer takes the place of whoever is there. */
-struct slot {
-    struct state_stamp stamp;
-    size_t key_len, len;
-    uint8_t *bytes; /* the key, then the record */
-};
-
 struct token_cache {
     bool used;
-    struct slot slots[TOKEN_CACHE_SLOTS];
+    struct token_ref *slots[TOKEN_CACHE_SLOTS];
 };
+
+/* Tokens */
+
+static enum status fill(struct token_ref *ref, struct bytes key, struct bytes record)
+{
+    const uint8_t *slash = memrchr(key.data, '/', key.len);
+    const char *text = arena_str(&ref->arena, key);
+    const uint8_t *copy = arena_dup(&ref->arena, record);
+    ASSERT(slash != NULL);
+    if (text == NULL || copy == NULL)
+        return ST_NOMEM;
+    ref->key = bytes_of(text, key.len);
+    ref->record = bytes_of(copy, record.len);
+    TRY(token_record_read(ref->record, &ref->arena, &ref->token));
+    ref->token.id = text + (slash + 1 - key.data);
+    return ST_OK;
+}
+
+enum status token_ref_new(struct bytes key, struct state_stamp stamp, struct bytes record,
+                          struct token_ref **ret_ref)
+{
+    struct token_ref *ref = mem_zalloc(sizeof *ref);
+    if (ref == NULL)
+        return ST_NOMEM;
+    ref->refs = 1;
+    ref->stamp = stamp;
+    ref->arena.block_bytes = REF_BLOCK;
+    enum status st = fill(ref, key, record);
+    if (st != ST_OK) {
+        token_ref_drop(ref);
+        return st;
+    }
+    *ret_ref = ref;
+    return ST_OK;
+}
+
+void token_ref_drop(struct token_ref *ref)
+{
+    if (ref == NULL)
+        return;
+    ASSERT(ref->refs > 0);
+    if (--ref->refs != 0)
+        return;
+    arena_done(&ref->arena);
+    mem_wipe(ref, sizeof *ref);
+    mem_free(ref);
+}
+
+const struct auth_token *token_ref_get(const struct token_ref *ref)
+{
+    return &ref->token;
+}
+
+struct bytes token_ref_record(const struct token_ref *ref)
+{
+    return ref->record;
+}
+
+/* Keeping */
 
 enum status token_cache_new(struct token_cache **ret_cache)
 {
@@ -22,20 +89,14 @@ enum status token_cache_new(struct token_cache **ret_cache)
     return ST_OK;
 }
 
-static void empty(struct slot *slot)
-{
-    if (slot->bytes != NULL)
-        mem_wipe(slot->bytes, slot->key_len + slot->len);
-    mem_free(slot->bytes);
-    *slot = (struct slot){0};
-}
-
 void token_cache_clear(struct token_cache *cache)
 {
     if (cache == NULL || !cache->used)
         return;
-    for (size_t i = 0; i < TOKEN_CACHE_SLOTS; i++)
-        empty(&cache->slots[i]);
+    for (size_t i = 0; i < TOKEN_CACHE_SLOTS; i++) {
+        token_ref_drop(cache->slots[i]);
+        cache->slots[i] = NULL;
+    }
     cache->used = false;
 }
 
@@ -45,35 +106,54 @@ void token_cache_free(struct token_cache *cache)
     mem_free(cache);
 }
 
-static size_t slot_of(struct bytes key)
+static size_t slot_of(const char *id)
 {
-    return bytes_hash(key) % TOKEN_CACHE_SLOTS;
+    return bytes_hash(bytes_str(id)) % TOKEN_CACHE_SLOTS;
 }
 
-struct bytes token_cache_get(const struct token_cache *cache, struct bytes key,
-                             struct state_stamp stamp)
+void token_ref_see(struct token_ref *ref, uint64_t view)
 {
-    const struct slot *slot = &cache->slots[slot_of(key)];
+    if (view != 0)
+        ref->view = view;
+}
+
+struct token_ref *token_cache_seen(const struct token_cache *cache, const char *ns, const char *id,
+                                   uint64_t view)
+{
+    struct token_ref *ref = cache->slots[slot_of(id)];
+    ASSERT(view != 0);
+    if (ref == NULL || strcmp(ref->token.id, id) != 0 || !auth_key_is_in(ref->key, ns))
+        return NULL;
+    if (ref->view != view && (ref->view == 0 || !planted(PLANT_R3_OLD_VIEW)))
+        return NULL;
+    ref->refs++;
+    return ref;
+}
+
+struct token_ref *token_cache_get(const struct token_cache *cache, struct bytes key,
+                                  struct state_stamp stamp)
+{
+    const uint8_t *slash = memrchr(key.data, '/', key.len);
+    ASSERT(slash != NULL);
+    struct token_ref *ref = cache->slots[slot_of((const char *)slash + 1)];
     ASSERT(stamp.modified != 0); /* staged values have none */
-    if (slot->stamp.modified != stamp.modified || slot->stamp.seal != stamp.seal ||
-        !bytes_eq(bytes_of(slot->bytes, slot->key_len), key))
-        return (struct bytes){0};
-    return bytes_of(slot->bytes + slot->key_len, slot->len);
+    if (ref == NULL || !bytes_eq(ref->key, key))
+        return NULL;
+    bool same = ref->stamp.modified == stamp.modified && ref->stamp.seal == stamp.seal;
+    if (!same && !planted(PLANT_R3_REVOKED_ELSEWHERE))
+        return NULL;
+    ref->refs++;
+    return ref;
 }
 
-void token_cache_put(struct token_cache *cache, struct bytes key, struct state_stamp stamp,
-                     struct bytes record)
+void token_cache_put(struct token_cache *cache, struct token_ref *ref)
 {
-    struct slot *slot = &cache->slots[slot_of(key)];
-    ASSERT(stamp.modified != 0);
-    if (record.len > TOKEN_CACHE_RECORD_MAX)
+    struct token_ref **slot = &cache->slots[slot_of(ref->token.id)];
+    ASSERT(ref->stamp.modified != 0);
+    if (ref->record.len > TOKEN_CACHE_RECORD_MAX)
         return;
-    uint8_t *bytes = mem_alloc(key.len + record.len);
-    if (bytes == NULL)
-        return;
-    empty(slot);
-    memcpy(bytes, key.data, key.len);
-    memcpy(bytes + key.len, record.data, record.len);
-    *slot = (struct slot){stamp, key.len, record.len, bytes};
+    token_ref_drop(*slot);
+    ref->refs++;
+    *slot = ref;
     cache->used = true;
 }

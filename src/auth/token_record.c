@@ -1,6 +1,6 @@
 #include "auth/token_record.h"
 
-enum { FORMAT = 1, FLAG_RENEWABLE = 1, FLAG_BATCH = 2, FLAGS = 3 };
+enum { FORMAT = 1, FLAG_RENEWABLE = 1, FLAG_BATCH = 2, FLAG_BOUND = 4, FLAGS = 7 };
 
 static void put_text(struct buf *out, const char *text)
 {
@@ -18,7 +18,8 @@ void token_record_put(const struct auth_token *t, struct buf *out)
 {
     buf_add_u8(out, FORMAT);
     buf_add_u8(out, (uint8_t)((t->renewable ? FLAG_RENEWABLE : 0) |
-                              (auth_token_is_batch(t) ? FLAG_BATCH : 0)));
+                              (auth_token_is_batch(t) ? FLAG_BATCH : 0) |
+                              (t->bound_cidrs.n != 0 ? FLAG_BOUND : 0)));
     put_number(out, t->expire_ms);
     put_text(out, t->parent);
     buf_add_varint(out, t->depth);
@@ -39,6 +40,10 @@ void token_record_put(const struct auth_token *t, struct buf *out)
     buf_add_varint(out, t->meta.n);
     for (size_t i = 0; i < 2 * t->meta.n; i++)
         put_text(out, t->meta.pairs[i]);
+    if (t->bound_cidrs.n != 0)
+        buf_add_varint(out, t->bound_cidrs.n);
+    for (size_t i = 0; i < t->bound_cidrs.n; i++)
+        put_text(out, t->bound_cidrs.items[i]);
 }
 
 static const char *read_text(struct reader *r)
@@ -59,6 +64,18 @@ static int64_t read_number(struct reader *r)
     return n > INT64_MAX ? 0 : (int64_t)n;
 }
 
+/* A text that a block of less than 128 bytes holds, which most are: a token may have hundreds of
+ * policies, and each request of it reads them. NULL: read_text is to look. */
+static const char *read_short(struct reader *r)
+{
+    size_t left = reader_left(r), len = left != 0 ? r->at[0] : 0;
+    if (len == 0 || len >= 128 || len >= left || r->at[len] != 0)
+        return NULL;
+    const uint8_t *text = r->at + 1;
+    r->at = text + len;
+    return (const char *)text;
+}
+
 /* `n` times `each` texts. */
 static enum status read_texts(struct reader *r, struct arena *arena, size_t each,
                               const char *const **ret_items, size_t *ret_n)
@@ -72,7 +89,8 @@ static enum status read_texts(struct reader *r, struct arena *arena, size_t each
     if (items == NULL)
         return ST_NOMEM;
     for (size_t i = 0; i < n * each; i++)
-        items[i] = read_text(r);
+        if ((items[i] = read_short(r)) == NULL)
+            items[i] = read_text(r);
     *ret_items = items;
     *ret_n = (size_t)n;
     return ST_OK;
@@ -86,19 +104,6 @@ static uint8_t read_head(struct reader *r, int64_t *ret_expire_ms, const char **
     *ret_expire_ms = read_number(r);
     *ret_parent = read_text(r);
     return flags;
-}
-
-enum status token_record_head(struct bytes record, int64_t *ret_expire_ms, const char **ret_parent)
-{
-    struct reader r = reader_of(record);
-    int64_t expire_ms;
-    const char *parent;
-    (void)read_head(&r, &expire_ms, &parent); /* the flags matter to nobody here */
-    if (r.failed)
-        return ST_CORRUPT;
-    *ret_expire_ms = expire_ms;
-    *ret_parent = parent;
-    return ST_OK;
 }
 
 enum status token_record_read(struct bytes record, struct arena *arena,
@@ -123,11 +128,18 @@ enum status token_record_read(struct bytes record, struct arena *arena,
     t.path = read_text(&r);
     t.role = read_text(&r);
     t.entity_id = read_text(&r);
+    const uint8_t *policies = r.at;
     TRY(read_texts(&r, arena, 1, &t.policies.items, &t.policies.n));
+    t.policies_text = bytes_of(policies, (size_t)(r.at - policies));
+    t.policies_hash = bytes_hash(t.policies_text); /* once for every request that finds it kept */
     TRY(read_texts(&r, arena, 2, &t.meta.pairs, &t.meta.n));
+    if ((flags & FLAG_BOUND) != 0) {
+        TRY(read_texts(&r, arena, 1, &t.bound_cidrs.items, &t.bound_cidrs.n));
+        r.failed = r.failed || t.bound_cidrs.n == 0; /* one form for each token */
+    }
     if (reader_end(&r) != ST_OK || depth > AUTH_TOKEN_DEPTH_MAX)
         return ST_CORRUPT;
-    t.policies.given = t.meta.given = true;
+    t.policies.given = t.meta.given = t.bound_cidrs.given = true;
     t.orphan = t.parent[0] == '\0';
     t.limited = t.num_uses != 0;
     *ret_token = t;

@@ -1,4 +1,5 @@
 #include "auth/token_tree.h"
+#include "auth/lease.h"
 #include "auth/namespace.h"
 #include "auth/token_record.h"
 
@@ -25,7 +26,8 @@ static enum status put_mark(const struct auth_scope *s, const char *id, enum tok
 {
     struct bytes key;
     TRY(key_of(s, "revoked", id, NULL, &key));
-    return state_put(s->txn, key, how == TOKEN_END_TREE ? BYTES(MARK_TREE) : BYTES(MARK_CHILDREN));
+    return state_put_anyway(s->txn, key,
+                            how == TOKEN_END_TREE ? BYTES(MARK_TREE) : BYTES(MARK_CHILDREN));
 }
 
 /* The record and what points to it. */
@@ -38,6 +40,7 @@ static enum status delete_token(const struct auth_scope *s, const struct auth_to
     TRY(delete_key(s, "accessor", token->accessor, NULL));
     if (token->parent[0] != '\0')
         TRY(delete_key(s, "child", token->parent, token->id));
+    TRY(lease_drop_token(s, token));
     if (token->expire_ms == 0)
         return ST_OK;
     TRY(auth_expire_key(s, token->expire_ms, token->id, &key));

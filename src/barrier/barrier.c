@@ -24,7 +24,7 @@ static void keys_done(struct barrier_keys *keys)
     mem_wipe(keys, sizeof *keys);
 }
 
-static void keys_free(struct barrier_keys **keys)
+void keys_free(struct barrier_keys **keys)
 {
     if (*keys != NULL)
         keys_done(*keys);
@@ -158,15 +158,29 @@ static enum status open_all(struct barrier_keys *keys, const struct seal *seal,
     return st;
 }
 
+/* Another term is active: of that nothing was granted yet. The lock is held. */
+static void set_unpaid(struct barrier *b, enum barrier_ring ring)
+{
+    atomic_store(&b->prepaid[ring], 0);
+    atomic_store(&b->granted[ring], 0);
+    atomic_store(&b->lacking[ring], b->keys.rings[ring].n == 0);
+}
+
 /* Takes the keys, which are wiped. The lock is held, and `b` has no keys. */
-static void take_keys(struct barrier *b, struct barrier_keys *keys, uint64_t restored)
+static void put_keys(struct barrier *b, struct barrier_keys *keys)
 {
     b->keys = *keys;
     mem_wipe(keys, sizeof *keys);
-    for (int i = 0; i < BARRIER_RINGS; i++)
-        atomic_store(&b->prepaid[i], 0);
-    atomic_store(&b->restored, restored);
     clear_seats(b);
+}
+
+/* The same with the keys of another state, or the first: of them nothing was granted yet. */
+static void take_keys(struct barrier *b, struct barrier_keys *keys, uint64_t restored)
+{
+    put_keys(b, keys);
+    for (enum barrier_ring i = BARRIER_SHARED; i < BARRIER_RINGS; i++)
+        set_unpaid(b, i);
+    atomic_store(&b->restored, restored);
 }
 
 /* Takes the keys. ST_EXISTS: unsealed meanwhile. */
@@ -282,6 +296,11 @@ static bool ring_extends(const struct ring *next, const struct ring *old)
     return true;
 }
 
+static bool has_rotated(struct ring *old, struct ring *next)
+{
+    return old->n == 0 || next->n == 0 || ring_active(next)->term != ring_active(old)->term;
+}
+
 /* The barrier's lock is held and it is unsealed. */
 static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct bytes record)
 {
@@ -301,12 +320,12 @@ static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct
         ring_done(&next);
         return st;
     }
-    bool rotated = old->n == 0 || ring_active(&next)->term != ring_active(old)->term;
+    bool rotated = has_rotated(old, &next);
     ring_done(old);
     *old = next;
     b->keys.marks[ring] = mark;
     if (rotated) {
-        atomic_store(&b->prepaid[ring], 0);
+        set_unpaid(b, ring);
         clear_seats(b);
     }
     return ST_OK;
@@ -322,6 +341,45 @@ static enum status open_under(const struct secret *root, const struct barrier_re
     if (st != ST_OK)
         reason_set(reason, "the stored salt does not open with the key ring");
     return st;
+}
+
+/* Another root key took the place of ours, if the handover says so. The lock is held, the barrier
+ * unsealed. ST_CORRUPT: it does not. */
+static enum status follow_rekeyed(struct barrier *b, const struct barrier_records *records)
+{
+    CLEANUP(keys_free) struct barrier_keys *next = mem_zalloc(sizeof *next);
+    struct secret root = {0};
+    if (next == NULL)
+        return ST_NOMEM;
+    TRY(handover_open(&b->keys.root, records->handover, &root));
+    enum status st = open_under(&root, records, next, NULL);
+    secret_done(&root);
+    for (int i = 0; st == ST_OK && i < BARRIER_RINGS; i++)
+        st = ring_extends(&next->rings[i], &b->keys.rings[i]) ? ST_OK : ST_CORRUPT;
+    TRY(st);
+    bool rotated[BARRIER_RINGS];
+    for (int i = 0; i < BARRIER_RINGS; i++)
+        rotated[i] = has_rotated(&b->keys.rings[i], &next->rings[i]);
+    keys_done(&b->keys);
+    put_keys(b, next);
+    for (enum barrier_ring i = BARRIER_SHARED; i < BARRIER_RINGS; i++)
+        if (rotated[i])
+            set_unpaid(b, i);
+    return ST_OK;
+}
+
+/* The lock is held and the barrier unsealed. */
+static enum status follow_rings(struct barrier *b, const struct barrier_records *records)
+{
+    struct ring_mark mark = mark_of(records->keyring);
+    enum status st = ST_CORRUPT;
+    if (records->handover.len != 0 && !mark_eq(&mark, &b->keys.marks[BARRIER_SHARED]))
+        st = follow_rekeyed(b, records);
+    if (st != ST_CORRUPT)
+        return st;
+    for (enum barrier_ring i = BARRIER_SHARED; i < BARRIER_RINGS; i++)
+        TRY(follow_ring(b, i, ring_record(records, i)));
+    return ST_OK;
 }
 
 /* The state was replaced. The lock is held and the barrier unsealed. */
@@ -346,9 +404,8 @@ enum status barrier_follow(struct barrier *b, const struct barrier_records *reco
         st = ST_SEALED;
     else if (records->restored > restored)
         st = follow_restored(b, records);
-    bool same = records->restored == restored;
-    for (enum barrier_ring i = BARRIER_SHARED; same && st == ST_OK && i < BARRIER_RINGS; i++)
-        st = follow_ring(b, i, ring_record(records, i));
+    else if (records->restored == restored)
+        st = follow_rings(b, records);
     lock_drop(&b->lock);
     return st;
 }
@@ -358,8 +415,7 @@ uint64_t barrier_restored(const struct barrier *b)
     return atomic_load(&b->restored);
 }
 
-/* A copy of the root key, outside of the lock. */
-static enum status copy_root(struct barrier *b, struct secret *ret_root)
+enum status copy_root(struct barrier *b, struct secret *ret_root)
 {
     lock_take(&b->lock);
     enum status st =
@@ -397,6 +453,17 @@ enum status barrier_prove(struct barrier *b, struct bytes message,
     return st;
 }
 
+enum status barrier_prove_by(const struct seal *seal, struct bytes seal_record,
+                             struct bytes message, uint8_t ret_mac[BARRIER_MAC_BYTES],
+                             struct reason *reason)
+{
+    struct secret root = {0};
+    TRY(seal_unwrap(seal, seal_record, &root, reason));
+    enum status st = prove(secret_bytes(&root), message, ret_mac);
+    secret_done(&root);
+    return st;
+}
+
 enum status barrier_check(struct barrier *b, const struct barrier_records *records,
                           struct reason *reason)
 {
@@ -411,6 +478,25 @@ enum status barrier_check(struct barrier *b, const struct barrier_records *recor
     enum status st = open_under(&root, &shared, keys, reason);
     secret_done(&root);
     return st == ST_CORRUPT ? ST_INVALID : st;
+}
+
+enum status barrier_check_form(const struct barrier_records *records, struct reason *reason)
+{
+    struct seal_info info;
+    uint32_t term = 0;
+    const char *bad = NULL;
+
+    if (seal_info_read(records->seal, &info) != ST_OK)
+        bad = "seal";
+    else if (!ring_shaped(records->keyring))
+        bad = "key ring";
+    else if (records->salt.len != SALT_BYTES + BARRIER_OVERHEAD ||
+             value_term(records->salt, &term) != ST_OK || term == 0)
+        bad = "salt";
+    if (bad == NULL)
+        return ST_OK;
+    reason_set(reason, "the stored %s is damaged", bad);
+    return ST_INVALID;
 }
 
 enum status barrier_rewrap(struct barrier *b, struct barrier *other, struct env *env,
@@ -439,11 +525,21 @@ enum status barrier_rewrap(struct barrier *b, struct barrier *other, struct env 
 
 bool barrier_upkeep_due(struct barrier *b, enum barrier_ring ring)
 {
-    return !barrier_is_sealed(b) && atomic_load(&b->prepaid[ring]) < BARRIER_USES_GRANT / 2;
+    if (barrier_is_sealed(b))
+        return false;
+    int64_t prepaid = atomic_load(&b->prepaid[ring]);
+    bool unused = prepaid == 0 && atomic_load(&b->granted[ring]) == 0;
+    return unused ? atomic_load(&b->lacking[ring]) : prepaid < barrier_grant(b, ring) / 2;
 }
 
-enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring ring, bool rotate,
-                           int64_t time_ms, struct buf *ret_record)
+int64_t barrier_grant(const struct barrier *b, enum barrier_ring ring)
+{
+    int64_t granted = atomic_load(&b->granted[ring]);
+    return MIN(MAX(granted, BARRIER_USES_FIRST), BARRIER_USES_GRANT);
+}
+
+enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring ring,
+                           int64_t grant, int64_t time_ms, struct buf *ret_record)
 {
     struct ring next = {0};
     struct aead *root = NULL;
@@ -456,10 +552,10 @@ enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring
             st = aead_new(secret_bytes(&b->keys.root), &root);
     }
     lock_drop(&b->lock);
-    if (st == ST_OK && (rotate || next.n == 0 || ring_active(&next)->uses >= BARRIER_USES_MAX))
+    if (st == ST_OK && (grant == 0 || next.n == 0 || ring_active(&next)->uses >= BARRIER_USES_MAX))
         st = ring_grow(&next, env, time_ms);
     if (st == ST_OK) {
-        ring_active(&next)->uses += BARRIER_USES_GRANT;
+        ring_active(&next)->uses += (uint64_t)grant;
         st = ring_encode(&next, root, env, ring_name(ring), ret_record);
     }
     aead_free(root);
@@ -467,11 +563,13 @@ enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring
     return st;
 }
 
-void barrier_upkeep_done(struct barrier *b, enum barrier_ring ring)
+void barrier_upkeep_done(struct barrier *b, enum barrier_ring ring, int64_t grant)
 {
     lock_take(&b->lock);
-    if (!atomic_load(&b->sealed))
-        atomic_fetch_add(&b->prepaid[ring], BARRIER_USES_GRANT);
+    if (!atomic_load(&b->sealed)) {
+        atomic_fetch_add(&b->prepaid[ring], grant);
+        atomic_fetch_add(&b->granted[ring], grant);
+    }
     lock_drop(&b->lock);
 }
 
@@ -483,8 +581,14 @@ enum status barrier_ring_info(struct barrier *b, enum barrier_ring ring,
     lock_take(&b->lock);
     if (!atomic_load(&b->sealed) && b->keys.rings[ring].n != 0) {
         const struct ring_term *active = ring_active(&b->keys.rings[ring]);
-        *ret_info = (struct barrier_ring_info){active->term, b->keys.rings[ring].n,
-                                               active->installed_ms, active->uses};
+        int64_t unused = atomic_load(&b->prepaid[ring]);
+        *ret_info = (struct barrier_ring_info){
+            .term = active->term,
+            .n_terms = b->keys.rings[ring].n,
+            .installed_ms = active->installed_ms,
+            .uses = active->uses,
+            .unused = unused,
+        };
         st = ST_OK;
     }
     lock_drop(&b->lock);

@@ -4,6 +4,7 @@
  *   key rings   AES-256 keys by term, encrypted under the root key, stored at s/core/keyring for
  *               replicated keys and l/core/keyring for local ones
  *   salt        for HMACs of bearer values, encrypted under the shared ring, stored at s/core/salt
+ *   handover    the root key under the one before, for a while: l/core/handover (rekey.c)
  *   values      AES-256-GCM: version u8, term u32, nonce 12, ciphertext, tag 16; version, term and
  *               the whole key of the state are authenticated
  *
@@ -12,8 +13,8 @@
  * 2. A value opens only at the key it was encrypted for.
  * 3. There may be no local ring: after a state came from another cluster whose root key nobody here
  *    had yet. The first upkeep makes one; until then nothing is encrypted for a local key.
- * 4. The uses of each term are counted in its ring, ahead of time; at BARRIER_USES_MAX a new term
- *    takes over.
+ * 4. The uses of each term are counted in its ring, ahead of time but for a process's first; at
+ *    BARRIER_USES_MAX a new term takes over.
  * 5. Random bytes come from the env alone.
  *
  * It does not read or write the state by itself, split the root key, or decide when to unseal. */
@@ -31,6 +32,7 @@ struct barrier_seat;
 #define BARRIER_LOCAL_KEYRING "l/core/keyring"
 #define BARRIER_SEAL "s/core/seal"
 #define BARRIER_SALT "s/core/salt"
+#define BARRIER_HANDOVER "l/core/handover"
 
 enum {
     BARRIER_OVERHEAD = 1 + 4 + 12 + 16, /* an encrypted value is longer by this */
@@ -39,14 +41,16 @@ enum {
 };
 /* 2^32 messages with random nonces are the bound of SP 800-38D 8.3; half of it is ours. */
 #define BARRIER_USES_MAX (UINT64_C(1) << 31)
-/* Uses are written to the ring this many at a time, before they are made. */
+/* Uses are written to the ring this many at a time, before they are made. A process begins with few
+ * and doubles them: what it has left when it ends counts as used. */
 #define BARRIER_USES_GRANT (INT64_C(1) << 20)
+#define BARRIER_USES_FIRST (INT64_C(1) << 12)
 
 enum barrier_ring { BARRIER_SHARED, BARRIER_LOCAL, BARRIER_RINGS };
 
 /* The stored records, as read from the state; borrowed during the call. Empty: absent. */
 struct barrier_records {
-    struct bytes seal, keyring, local_keyring, salt;
+    struct bytes seal, keyring, local_keyring, salt, handover;
     /* The version that last replaced the whole state by another one (a snapshot's), 0: none did.
      * Rings of a later one need not extend those of an earlier. */
     uint64_t restored;
@@ -76,10 +80,10 @@ NODISCARD enum status barrier_unseal(struct barrier *b, const struct seal *seal,
 void barrier_seal(struct barrier *b);
 bool barrier_is_sealed(const struct barrier *b);
 
-/* The rings may have changed in the state: take their new terms; or all keys but the root key, when
- * the state was replaced. Records of a state that is no more change nothing. ST_SEALED. ST_CORRUPT:
- * not readable with our root key, nothing changed; the barrier should be sealed. ST_NOMEM,
- * ST_CRYPTO. */
+/* The rings may have changed in the state: take their new terms; or the root key that took the
+ * place of ours, and what lies under it; or all keys but the root key, when the state was replaced.
+ * Records of a state that is no more change nothing. ST_SEALED. ST_CORRUPT: not readable with our
+ * root key, nothing changed; the barrier should be sealed. ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_follow(struct barrier *b, const struct barrier_records *records);
 
 /* `restored` of the records that its keys came from. Any thread. */
@@ -88,29 +92,58 @@ uint64_t barrier_restored(const struct barrier *b);
 /* A proof that whoever made it had the root key. ST_SEALED, ST_CRYPTO, ST_NOMEM. */
 NODISCARD enum status barrier_prove(struct barrier *b, struct bytes message,
                                     uint8_t ret_mac[BARRIER_MAC_BYTES]);
+/* The same by whoever can open `seal_record`, a stored seal, with `seal`. ST_INVALID, ST_CORRUPT
+ * with a reason: he cannot; ST_CRYPTO, ST_NOMEM. */
+NODISCARD enum status barrier_prove_by(const struct seal *seal, struct bytes seal_record,
+                                       struct bytes message, uint8_t ret_mac[BARRIER_MAC_BYTES],
+                                       struct reason *reason);
 /* Whether records of another state (the local ring aside) open with the root key. ST_INVALID with a
  * reason: they do not. ST_SEALED, ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_check(struct barrier *b, const struct barrier_records *records,
                                     struct reason *reason);
+/* The same of records whose root key nobody here has: whether they have the form of a seal, a key
+ * ring and a salt. ST_INVALID with a reason. */
+NODISCARD enum status barrier_check_form(const struct barrier_records *records,
+                                         struct reason *reason);
 /* The local ring of `b` as a record under the root key of `other`. ST_SEALED, ST_NOT_FOUND (it has
  * none), ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_rewrap(struct barrier *b, struct barrier *other, struct env *env,
                                      struct buf *ret_record);
 
-/* Whether a ring needs a new record: more uses granted, or a new term. False when sealed. */
+/* A new root key, wrapped by `seal`, with all that is stored under it, and a handover. To be stored
+ * together on condition that what barrier_follow took last is still stored; then barrier_follow.
+ * Zero-initialise. ST_SEALED; ST_NOT_FOUND: there is no local ring yet; ST_NOMEM, ST_CRYPTO. */
+struct barrier_rekeyed {
+    struct buf seal, keyring, local_keyring, handover;
+};
+NODISCARD enum status barrier_rekey(struct barrier *b, struct env *env, const struct seal *seal,
+                                    int64_t time_ms, struct barrier_rekeyed *ret_rekeyed);
+void barrier_rekeyed_done(struct barrier_rekeyed *rekeyed);
+/* When a handover was made. ST_CORRUPT. */
+NODISCARD enum status barrier_handover_time(struct bytes record, int64_t *ret_time_ms);
+/* The same root key wrapped by `seal`, appended. ST_SEALED, ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status barrier_reseal(struct barrier *b, struct env *env, const struct seal *seal,
+                                     struct buf *ret_record);
+
+/* Whether a ring needs a new record: more uses granted, or a new term. False when sealed, and where
+ * nothing was encrypted yet: a node that only became active writes nothing. */
 bool barrier_upkeep_due(struct barrier *b, enum barrier_ring ring);
+/* How many uses are to be granted next. */
+int64_t barrier_grant(const struct barrier *b, enum barrier_ring ring);
 /* That record, to be stored on condition that what barrier_follow took last is still stored. Once
- * it is, call barrier_follow, then barrier_upkeep_done. `rotate` asks for a new term even if none
- * is due. ST_SEALED, ST_NO_SPACE (BARRIER_TERMS_MAX), ST_NOMEM, ST_CRYPTO. */
+ * it is, call barrier_follow, then barrier_upkeep_done. With a `grant` of 0 it is that of a new
+ * term even if none is due, and there is no more to do than to follow. ST_SEALED, ST_NO_SPACE
+ * (BARRIER_TERMS_MAX), ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring ring,
-                                     bool rotate, int64_t time_ms, struct buf *ret_record);
-void barrier_upkeep_done(struct barrier *b, enum barrier_ring ring);
+                                     int64_t grant, int64_t time_ms, struct buf *ret_record);
+void barrier_upkeep_done(struct barrier *b, enum barrier_ring ring, int64_t grant);
 
 struct barrier_ring_info {
     uint32_t term; /* the active one */
     unsigned n_terms;
     int64_t installed_ms;
-    uint64_t uses; /* granted to all nodes so far, of the active term */
+    uint64_t uses;  /* granted to all nodes so far, of the active term */
+    int64_t unused; /* of those, what this process has left; below zero: used in advance */
 };
 NODISCARD enum status barrier_ring_info(struct barrier *b, enum barrier_ring ring,
                                         struct barrier_ring_info *ret_info); /* ST_SEALED */
@@ -120,6 +153,8 @@ NODISCARD enum status barrier_ring_info(struct barrier *b, enum barrier_ring rin
 NODISCARD enum status barrier_seat_new(struct barrier *b, struct env *env,
                                        struct barrier_seat **ret_seat);
 void barrier_seat_free(struct barrier_seat *seat); /* NULL is allowed */
+
+struct barrier *barrier_of(const struct barrier_seat *seat);
 
 /* Encrypt for `key`, a whole key of the state; its first segment says which ring. `out` has
  * plain.len + BARRIER_OVERHEAD bytes. ST_SEALED, ST_CRYPTO, ST_NOMEM. ST_BUSY: far more uses than

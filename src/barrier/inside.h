@@ -1,10 +1,11 @@
-/* What barrier.c and seat.c share.
+/* What barrier.c, rekey.c and seat.c share.
  *
  * Locks: a barrier's before any seat's. A seat's lock is its own thread's but for the moment in
  * which the barrier is sealed or its rings change. */
 #ifndef HOLDFAST_BARRIER_INSIDE_H
 #define HOLDFAST_BARRIER_INSIDE_H
 
+#include "barrier/mac_memo.h"
 #include "barrier/ring.h"
 #include "base/list.h"
 #include "crypto/hmac.h"
@@ -33,6 +34,8 @@ struct barrier {
     struct barrier_keys keys;
     /* Uses of the active term that are granted and not yet made; below zero: made in advance. */
     _Atomic int64_t prepaid[BARRIER_RINGS];
+    _Atomic bool lacking[BARRIER_RINGS];    /* there is no such ring */
+    _Atomic int64_t granted[BARRIER_RINGS]; /* of the active term to this process so far */
     struct list seats;
 };
 
@@ -55,6 +58,7 @@ struct barrier_seat {
     uint64_t epoch; /* the barrier's when the keys below were taken; 0: none */
     struct seat_ring rings[BARRIER_RINGS];
     struct hmac *mac;
+    struct mac_memo *memo; /* of `mac`: there with it */
 };
 
 /* Wipe what the seat keeps. Its lock is held, or nobody else knows it. */
@@ -67,6 +71,14 @@ NODISCARD enum status value_decrypt(struct aead *aead, struct bytes key, struct 
                                     uint8_t *out, size_t *ret_len);
 /* ST_CORRUPT: too short, or of another version. */
 NODISCARD enum status value_term(struct bytes stored, uint32_t *ret_term);
+
+void keys_free(struct barrier_keys **keys); /* wipes; barrier.c */
+/* A copy of the root key, outside of the lock; barrier.c. ST_SEALED, ST_NOMEM. */
+NODISCARD enum status copy_root(struct barrier *b, struct secret *ret_root);
+/* The root key that took the place of `root`; rekey.c. ST_CORRUPT: there is none such. ST_NOMEM,
+ * ST_CRYPTO. */
+NODISCARD enum status handover_open(const struct secret *root, struct bytes record,
+                                    struct secret *ret_root);
 
 static inline void lock_take(pthread_mutex_t *lock)
 {

@@ -108,14 +108,20 @@ static enum status read_terms(struct bytes plain, struct ring *ring)
     return ring->n > 0 ? ST_OK : ST_CORRUPT;
 }
 
+bool ring_shaped(struct bytes record)
+{
+    return record.len >= RING_OVERHEAD + RING_TERM_BYTES && record.data[0] == RING_VERSION &&
+           record.len <= RING_OVERHEAD + RING_TERM_BYTES * BARRIER_TERMS_MAX &&
+           (record.len - RING_OVERHEAD) % RING_TERM_BYTES == 0;
+}
+
 enum status ring_decode(struct bytes record, struct aead *root, struct bytes name,
                         struct ring *ret_ring)
 {
     CLEANUP(buf_done) struct buf plain = {0};
     uint8_t aad[64];
 
-    if (record.len < RING_OVERHEAD + RING_TERM_BYTES || record.data[0] != RING_VERSION ||
-        record.len > RING_OVERHEAD + RING_TERM_BYTES * BARRIER_TERMS_MAX)
+    if (!ring_shaped(record))
         return ST_CORRUPT;
     size_t n = record.len - RING_OVERHEAD;
     uint8_t *out = buf_extend(&plain, n);

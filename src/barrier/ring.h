@@ -35,6 +35,8 @@ const struct ring_term *ring_find(const struct ring *ring, uint32_t term);      
 /* Append the record for `name`, its key of the state. ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status ring_encode(const struct ring *ring, struct aead *root, struct env *env,
                                   struct bytes name, struct buf *out);
+/* Whether a record can be a ring's; what can be told without the root key. */
+bool ring_shaped(struct bytes record);
 /* ST_CORRUPT; ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status ring_decode(struct bytes record, struct aead *root, struct bytes name,
                                   struct ring *ret_ring);

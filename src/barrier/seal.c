@@ -307,6 +307,7 @@ enum status seal_info_read(struct bytes stored, struct seal_info *ret_info)
     struct record record;
     TRY(read_record(stored, &record));
     *ret_info = record.info;
+    ret_info->stamp = bytes_hash(stored); /* it has a random nonce, and a tag */
     return ST_OK;
 }
 
@@ -338,4 +339,12 @@ enum status seal_unwrap(const struct seal *seal, struct bytes stored, struct sec
         return ST_INVALID;
     }
     return st;
+}
+
+enum status seal_check(const struct seal *seal, struct bytes record, struct reason *reason)
+{
+    struct secret root = {0};
+    TRY(seal_unwrap(seal, record, &root, reason));
+    secret_done(&root);
+    return ST_OK;
 }

@@ -36,8 +36,14 @@ struct seal_info {
     enum seal_type type;
     char id[SEAL_ID_MAX + 1];
     unsigned shares, threshold;
+    uint64_t stamp; /* tells this stored seal from any other */
 };
 NODISCARD enum status seal_info_read(struct bytes record, struct seal_info *ret_info);
+
+/* Whether `seal` opens a stored seal. ST_INVALID with a reason: it does not. ST_CORRUPT with a
+ * reason; ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status seal_check(const struct seal *seal, struct bytes record,
+                                 struct reason *reason);
 
 /* `key`: 32 raw bytes, 64 hex digits or base64 of 32 bytes; the text forms may end in one newline.
  * `id`: 1..SEAL_ID_MAX printable characters, or NULL for one derived from the key. ST_INVALID with

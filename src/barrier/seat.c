@@ -61,8 +61,15 @@ void seat_clear(struct barrier_seat *seat)
         seat->rings[i] = (struct seat_ring){0};
     }
     hmac_free(seat->mac);
+    mac_memo_free(seat->memo);
     seat->mac = NULL;
+    seat->memo = NULL;
     seat->epoch = 0;
+}
+
+struct barrier *barrier_of(const struct barrier_seat *seat)
+{
+    return seat->barrier;
 }
 
 enum status barrier_seat_new(struct barrier *b, struct env *env, struct barrier_seat **ret_seat)
@@ -153,6 +160,23 @@ static enum status keep(struct barrier_seat *seat, enum barrier_ring ring, uint3
     return ST_OK;
 }
 
+/* Both locks are held. */
+static enum status keep_mac(struct barrier_seat *seat)
+{
+    struct mac_memo *memo = NULL;
+
+    if (seat->mac != NULL)
+        return ST_OK;
+    TRY(mac_memo_new(seat->env, &memo));
+    enum status st = hmac_new(secret_bytes(&seat->barrier->keys.salt), &seat->mac);
+    if (st != ST_OK) {
+        mac_memo_free(memo);
+        return st;
+    }
+    seat->memo = memo;
+    return ST_OK;
+}
+
 /* What a call needs in its seat: the context of a term (0: the active one), or the HMAC. */
 struct want {
     bool mac;
@@ -172,7 +196,7 @@ static enum status load(struct barrier_seat *seat, struct want want)
     else {
         freshen(seat);
         if (want.mac)
-            st = seat->mac == NULL ? hmac_new(secret_bytes(&b->keys.salt), &seat->mac) : ST_OK;
+            st = keep_mac(seat);
         else if (kept(seat, want.ring, want.term) == NULL)
             st = keep(seat, want.ring, want.term != 0 ? want.term : seat->rings[want.ring].active);
     }
@@ -248,7 +272,12 @@ enum status barrier_mac(struct barrier_seat *seat, struct bytes message,
 
     struct seat_context *none = NULL;
     TRY(sit(seat, (struct want){.mac = true}, &none));
-    enum status st = hmac_run(seat->mac, message, ret_mac);
+    enum status st = ST_OK;
+    if (!mac_memo_get(seat->memo, message, ret_mac)) {
+        st = hmac_run(seat->mac, message, ret_mac);
+        if (st == ST_OK)
+            mac_memo_put(seat->memo, message, ret_mac);
+    }
     lock_drop(&seat->lock);
     return st;
 }

@@ -1,8 +1,7 @@
 #include "barrier/token.h"
 
 #include "base/mem.h"
-
-#include <stdio.h>
+#include "text/encode.h"
 
 void token_make(struct env *env, char ret_token[TOKEN_SERVICE_LEN + 1])
 {
@@ -28,7 +27,6 @@ enum status token_name(struct barrier_seat *seat, struct bytes token,
     uint8_t mac[BARRIER_MAC_BYTES];
 
     TRY(barrier_mac(seat, token, mac));
-    for (size_t i = 0; i < sizeof mac; i++)
-        (void)snprintf(ret_name + 2 * i, 3, "%02x", mac[i]); /* fits */
+    text_hex_put(bytes_of(mac, sizeof mac), ret_name);
     return ST_OK;
 }

@@ -4,6 +4,23 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* What is not allocated is nobody's: the address sanitizer tells who uses it all the same. */
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifdef SANITIZED
+#include <sanitizer/asan_interface.h>
+#define HIDE(data, size) ASAN_POISON_MEMORY_REGION(data, size)
+#define SHOW(data, size) ASAN_UNPOISON_MEMORY_REGION(data, size)
+#else
+#define HIDE(data, size) ((void)(data), (void)(size))
+#define SHOW(data, size) ((void)(data), (void)(size))
+#endif
+
 enum { ARENA_BLOCK = 4096 };
 
 struct arena_block {
@@ -12,35 +29,97 @@ struct arena_block {
     max_align_t data[];
 };
 
+static size_t block_room(const struct arena *a)
+{
+    return (a->block_bytes != 0 ? a->block_bytes : (size_t)ARENA_BLOCK) -
+           sizeof(struct arena_block);
+}
+
+static void wipe(struct arena_block *block)
+{
+    SHOW(block->data, block->size);
+    mem_wipe(block->data, block->used);
+    block->used = 0;
+}
+
 void arena_done(struct arena *a)
 {
     while (a->blocks != NULL) {
         struct arena_block *block = a->blocks;
         a->blocks = block->next;
-        mem_wipe(block->data, block->used);
+        wipe(block);
         mem_free(block);
     }
     a->bytes = 0;
 }
 
-void *arena_alloc(struct arena *a, size_t size)
+void arena_clear(struct arena *a)
+{
+    while (a->blocks != NULL && a->blocks->next != NULL) {
+        struct arena_block *block = a->blocks;
+        a->blocks = block->next;
+        wipe(block);
+        mem_free(block);
+    }
+    if (a->blocks != NULL && a->blocks->size != block_room(a)) { /* it was made for one thing */
+        arena_done(a);
+        return;
+    }
+    if (a->blocks != NULL) {
+        wipe(a->blocks);
+        HIDE(a->blocks->data, a->blocks->size);
+    }
+    a->bytes = 0;
+}
+
+static size_t rounded(size_t size)
 {
     size_t align = _Alignof(max_align_t);
+    return (size + align - 1) / align * align;
+}
+
+/* A block with room for `size` bytes in front of the others. */
+static __attribute__((noinline)) struct arena_block *block_add(struct arena *a, size_t size)
+{
+    size_t room = MAX(size, block_room(a));
+    struct arena_block *block = mem_alloc(sizeof *block + room);
+    if (block == NULL)
+        return NULL;
+    *block = (struct arena_block){.next = a->blocks, .size = room};
+    HIDE(block->data, room);
+    return a->blocks = block;
+}
+
+static __attribute__((noinline)) void *alloc_slowly(struct arena *a, size_t size)
+{
     if (size > SIZE_MAX / 4 || (a->bytes_max != 0 && size > a->bytes_max - a->bytes))
         return NULL;
-    size = (size + align - 1) / align * align;
+    size_t wanted = size;
+    size = rounded(size);
     struct arena_block *block = a->blocks;
-    if (block == NULL || size > block->size - block->used) {
-        size_t room = MAX(size, (size_t)ARENA_BLOCK - sizeof *block);
-        block = mem_alloc(sizeof *block + room);
-        if (block == NULL)
-            return NULL;
-        *block = (struct arena_block){.next = a->blocks, .size = room};
-        a->blocks = block;
-    }
+    if (block == NULL || size > block->size - block->used)
+        block = block_add(a, size);
+    if (block == NULL)
+        return NULL;
     void *at = (char *)block->data + block->used;
+    SHOW(at, wanted);
     block->used += size;
     a->bytes = a->bytes_max != 0 ? MIN(a->bytes + size, a->bytes_max) : a->bytes + size;
+    return at;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+    struct arena_block *block = a->blocks;
+    if (block == NULL || a->bytes_max != 0)
+        return alloc_slowly(a, size);
+    size_t left = block->size - block->used;
+    if (size > left || rounded(size) > left)
+        return alloc_slowly(a, size);
+    void *at = (char *)block->data + block->used;
+    SHOW(at, size);
+    block->used += rounded(size);
+    a->bytes += rounded(size);
     return at;
 }
 
@@ -69,6 +148,17 @@ char *arena_str(struct arena *a, struct bytes b)
         memcpy(copy, b.data, b.len);
     copy[b.len] = '\0';
     return copy;
+}
+
+char *arena_concat(struct arena *a, const char *first, const char *second)
+{
+    size_t n = strlen(first), m = strlen(second);
+    char *text = arena_alloc(a, n + m + 1);
+    if (text == NULL)
+        return NULL;
+    memcpy(text, first, n);
+    memcpy(text + n, second, m + 1);
+    return text;
 }
 
 char *arena_format(struct arena *a, const char *format, ...)

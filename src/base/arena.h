@@ -7,13 +7,16 @@
 
 struct arena_block;
 
-/* Zero-initialise. `bytes_max` bounds the total, 0 means unbounded. */
+/* Zero-initialise. `bytes_max` bounds the total, 0 means unbounded; `block_bytes` is what is taken
+ * at once, 0 means 4 KiB. */
 struct arena {
     struct arena_block *blocks;
-    size_t bytes, bytes_max;
+    size_t bytes, bytes_max, block_bytes;
 };
 
 void arena_done(struct arena *a); /* wipes and releases; the arena is empty and usable again */
+/* Wipes; the arena is empty, and keeps the first of its blocks for what comes next. */
+void arena_clear(struct arena *a);
 
 /* Aligned for any type. NULL when out of memory or beyond bytes_max. */
 void *arena_alloc(struct arena *a, size_t size)
@@ -24,6 +27,8 @@ void *arena_zalloc(struct arena *a, size_t size)
 /* Copies; the string forms are zero-terminated. NULL when out of memory. */
 uint8_t *arena_dup(struct arena *a, struct bytes b) __attribute__((warn_unused_result));
 char *arena_str(struct arena *a, struct bytes b) __attribute__((warn_unused_result));
+char *arena_concat(struct arena *a, const char *first, const char *second)
+    __attribute__((warn_unused_result));
 char *arena_format(struct arena *a, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
 

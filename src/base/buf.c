@@ -14,6 +14,12 @@ void buf_done(struct buf *b)
     *b = (struct buf){0};
 }
 
+void buf_drop(struct buf *b)
+{
+    mem_free(b->data);
+    *b = (struct buf){0};
+}
+
 void buf_clear(struct buf *b)
 {
     b->len = 0;
@@ -52,14 +58,6 @@ enum status buf_reserve(struct buf *b, size_t more)
     return buf_status(b);
 }
 
-uint8_t *buf_extend(struct buf *b, size_t n)
-{
-    if (buf_reserve(b, n) != ST_OK)
-        return NULL;
-    b->len += n;
-    return b->data + b->len - n;
-}
-
 void buf_add(struct buf *b, struct bytes bytes)
 {
     if (bytes.len == 0)
@@ -67,11 +65,6 @@ void buf_add(struct buf *b, struct bytes bytes)
     uint8_t *at = buf_extend(b, bytes.len);
     if (at != NULL)
         memcpy(at, bytes.data, bytes.len);
-}
-
-void buf_add_u8(struct buf *b, uint8_t v)
-{
-    buf_add(b, bytes_of(&v, 1));
 }
 
 void buf_add_u16(struct buf *b, uint16_t v)
@@ -97,12 +90,17 @@ void buf_add_u64(struct buf *b, uint64_t v)
 
 void buf_add_varint(struct buf *b, uint64_t v)
 {
-    uint8_t raw[VARINT_BYTES_MAX];
-    size_t n = 0;
+    if (v < 0x80) { /* as most are */
+        buf_add_u8(b, (uint8_t)v);
+        return;
+    }
+    uint8_t *at = buf_extend(b, VARINT_BYTES_MAX);
+    if (at == NULL)
+        return;
     for (; v >= 0x80; v >>= 7)
-        raw[n++] = (uint8_t)(v | 0x80);
-    raw[n++] = (uint8_t)v;
-    buf_add(b, bytes_of(raw, n));
+        *at++ = (uint8_t)(v | 0x80);
+    *at++ = (uint8_t)v;
+    b->len = (size_t)(at - b->data);
 }
 
 void buf_add_block(struct buf *b, struct bytes bytes)
@@ -176,21 +174,24 @@ uint64_t reader_u64(struct reader *r)
     return b.len != 0 ? le64_get(b.data) : 0;
 }
 
-uint64_t reader_varint(struct reader *r)
+uint64_t reader_varint_any(struct reader *r)
 {
+    size_t most = r->failed ? 0 : MIN(reader_left(r), (size_t)VARINT_BYTES_MAX), i = 0;
     uint64_t v = 0;
-    for (unsigned i = 0; i < VARINT_BYTES_MAX; i++) {
-        uint8_t byte = reader_u8(r);
-        bool overflow = i == VARINT_BYTES_MAX - 1 && byte > 1;
-        bool padded = i > 0 && byte == 0; /* only the shortest form is accepted */
-        if (r->failed || overflow || padded)
-            break;
-        v |= (uint64_t)(byte & 0x7F) << (7 * i);
-        if ((byte & 0x80) == 0)
-            return v;
+    while (i < most && (r->at[i] & 0x80) != 0) {
+        v |= (uint64_t)(r->at[i] & 0x7F) << (7 * i);
+        i++;
     }
-    r->failed = true;
-    return 0;
+    bool ended = i < most;
+    bool overflow = ended && i == VARINT_BYTES_MAX - 1 && r->at[i] > 1;
+    bool padded = ended && i > 0 && r->at[i] == 0; /* only the shortest form is accepted */
+    if (!ended || overflow || padded) {
+        r->failed = true;
+        return 0;
+    }
+    v |= (uint64_t)r->at[i] << (7 * i);
+    r->at += i + 1;
+    return v;
 }
 
 struct bytes reader_block(struct reader *r)

@@ -17,11 +17,11 @@ struct buf {
 };
 
 void buf_done(struct buf *b);  /* wipes the content; the buffer is empty and usable again */
+void buf_drop(struct buf *b);  /* the same for what is no secret: nothing is wiped */
 void buf_clear(struct buf *b); /* keeps the memory */
 NODISCARD enum status buf_status(const struct buf *b); /* ST_OK or ST_NOMEM */
 NODISCARD enum status buf_reserve(struct buf *b, size_t more);
 void buf_add(struct buf *b, struct bytes bytes);
-void buf_add_u8(struct buf *b, uint8_t v);
 void buf_add_u16(struct buf *b, uint16_t v);
 void buf_add_u32(struct buf *b, uint32_t v);
 void buf_add_u64(struct buf *b, uint64_t v);
@@ -29,13 +29,28 @@ void buf_add_varint(struct buf *b, uint64_t v);
 void buf_add_block(struct buf *b, struct bytes bytes);
 void buf_add_str(struct buf *b, const char *text);
 void buf_add_format(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Append `n` bytes for the caller to fill at once; NULL when out of memory. */
-uint8_t *buf_extend(struct buf *b, size_t n);
 void buf_consume(struct buf *b, size_t n); /* drop the first n ≤ len bytes */
 
 static inline struct bytes buf_bytes(const struct buf *b)
 {
     return (struct bytes){b->data, b->len};
+}
+
+/* Append `n` bytes for the caller to fill at once; NULL when out of memory. */
+static inline uint8_t *buf_extend(struct buf *b, size_t n)
+{
+    bool fits = !b->failed && n <= b->cap - b->len;
+    if (!fits && buf_reserve(b, n) != ST_OK)
+        return NULL;
+    b->len += n;
+    return b->data + b->len - n;
+}
+
+static inline void buf_add_u8(struct buf *b, uint8_t v)
+{
+    uint8_t *at = buf_extend(b, 1);
+    if (at != NULL)
+        *at = v;
 }
 
 /* Reads never pass `end`. A short or malformed read sets `failed` and gives zeroes from then on;
@@ -59,9 +74,15 @@ uint8_t reader_u8(struct reader *r);
 uint16_t reader_u16(struct reader *r);
 uint32_t reader_u32(struct reader *r);
 uint64_t reader_u64(struct reader *r);
-uint64_t reader_varint(struct reader *r);
+uint64_t reader_varint_any(struct reader *r);
 struct bytes reader_take(struct reader *r, size_t n);
 struct bytes reader_block(struct reader *r); /* borrows from the input */
+static inline uint64_t reader_varint(struct reader *r)
+{
+    if (!r->failed && r->at != r->end && *r->at < 0x80) /* as most are */
+        return *r->at++;
+    return reader_varint_any(r);
+}
 /* ST_OK when nothing failed and everything was read; else ST_INVALID. */
 NODISCARD enum status reader_end(const struct reader *r);
 

@@ -42,6 +42,9 @@ static inline bool bytes_has_prefix(struct bytes b, struct bytes prefix)
     return b.len >= prefix.len && (prefix.len == 0 || memcmp(b.data, prefix.data, prefix.len) == 0);
 }
 
+/* How many leading bytes are equal. */
+size_t bytes_common_len(struct bytes a, struct bytes b);
+
 /* `from` ≤ len. */
 static inline struct bytes bytes_from(struct bytes b, size_t from)
 {
@@ -52,8 +55,10 @@ static inline struct bytes bytes_from(struct bytes b, size_t from)
 /* Compare without a data-dependent branch; only the lengths show. */
 bool bytes_eq_secret(struct bytes a, struct bytes b);
 
-/* FNV-1a 64; for tables, not against adversaries who choose keys to collide. */
+/* For tables of this process, not against adversaries who choose keys to collide: any bits of it
+ * will do for a place. Going on from another's hash makes one of both. */
 uint64_t bytes_hash(struct bytes b);
+uint64_t bytes_hash_from(uint64_t seed, struct bytes b);
 
 static inline uint16_t le16_get(const uint8_t *p)
 {

@@ -10,6 +10,7 @@
 
 struct env;
 struct fs;
+struct fs_file;
 
 /* A one-shot timer, embedded in its owner. Zero-initialise and set `fire`. */
 struct env_timer {
@@ -43,6 +44,17 @@ struct env_task {
     struct list link;
 };
 
+/* A write of a file that is durable when done (FS_DSYNC), embedded in its owner. The loop thread
+ * does not wait; whether another thread does is the env's business. Cannot be cancelled. */
+struct env_write {
+    struct fs_file *file;
+    struct bytes data; /* in one piece */
+    uint64_t off;
+    void (*done)(struct env_write *write); /* once, on the loop thread, not from within env_write */
+    enum status st;                        /* then: as of fs_write_at */
+    struct env_work work;                  /* the env's while submitted */
+};
+
 struct env_ops {
     uint64_t (*mono_ns)(struct env *env);
     int64_t (*wall_ms)(struct env *env);
@@ -50,7 +62,9 @@ struct env_ops {
     void (*timer_set)(struct env *env, struct env_timer *timer, uint64_t at_ms);
     void (*timer_stop)(struct env *env, struct env_timer *timer);
     void (*work)(struct env *env, struct env_work *work);
+    bool (*write)(struct env *env, struct env_write *write); /* NULL: env_write_work */
     void (*post)(struct env *env, struct env_task *task);
+    void (*post_round)(struct env *env, struct env_task *task); /* NULL: as post */
 };
 
 struct env {
@@ -98,10 +112,30 @@ static inline void env_work(struct env *env, struct env_work *work)
     env->ops->work(env, work);
 }
 
+/* As work of LANE_LOG. */
+void env_write_work(struct env *env, struct env_write *write);
+
+/* False: it would take a thread from the start, nothing was begun. */
+NODISCARD static inline bool env_write(struct env *env, struct env_write *write)
+{
+    if (env->ops->write != NULL)
+        return env->ops->write(env, write);
+    env_write_work(env, write);
+    return true;
+}
+
 /* From any thread. Tasks posted by one thread run in the order posted. */
 static inline void env_post(struct env *env, struct env_task *task)
 {
     env->ops->post(env, task);
+}
+
+/* The same, but what a loop thread posts in one round of its loop leaves together, at the end of it
+ * at the latest: one wake-up for many. Not for a caller that then waits, and the env lives until
+ * the task has run. */
+static inline void env_post_round(struct env *env, struct env_task *task)
+{
+    (env->ops->post_round != NULL ? env->ops->post_round : env->ops->post)(env, task);
 }
 
 /* Binary heap of timers, for implementations of env. Zero-initialise. */

@@ -18,7 +18,12 @@ enum fs_flag {
     FS_CREATE = 1 << 2,
     FS_EXCL = 1 << 3,
     FS_DSYNC = 1 << 4, /* every write returns durable (O_DSYNC) */
+    /* Writes go past the page cache, if the file system has a way. Place, length and address of
+     * every part are multiples of FS_BLOCK; such a file is not read. */
+    FS_DIRECT = 1 << 5,
 };
+
+enum { FS_BLOCK = 4096 };
 
 struct fs_ops {
     enum status (*open)(struct fs *fs, const char *path, unsigned flags, struct fs_file **ret_file);
@@ -66,6 +71,15 @@ NODISCARD static inline enum status fs_read_at(struct fs_file *f, void *buf, siz
                                                size_t *ret_n)
 {
     return f->fs->ops->read_at(f, buf, n, off, ret_n);
+}
+
+/* Whether these parts may go to a file opened with FS_DIRECT. */
+static inline bool fs_parts_in_blocks(const struct bytes *parts, size_t n, uint64_t off)
+{
+    bool good = off % FS_BLOCK == 0;
+    for (size_t i = 0; i < n; i++)
+        good = good && parts[i].len % FS_BLOCK == 0 && (uintptr_t)parts[i].data % FS_BLOCK == 0;
+    return good;
 }
 
 /* Writes all parts one behind the other, or fails. */

@@ -26,6 +26,16 @@ void metrics_add(struct metrics *metrics, struct metric_source *source);
 /* Append all of it. Failures of memory are kept in `text`. */
 void metrics_write(const struct metrics *metrics, struct buf *text);
 
+/* One value: `labels` as in metric_value. */
+struct metric_sample {
+    const char *name, *labels;
+    enum metric_kind kind;
+    uint64_t value;
+};
+/* Give all of them to `take`, in the same order. */
+void metrics_each(const struct metrics *metrics,
+                  void (*take)(void *ctx, const struct metric_sample *sample), void *ctx);
+
 /* For sources. `name` is [a-z_]+ with a unit last and "_total" for counters; `help` is one line.
  * Samples of one name follow each other: start it, then add one value, or one for each set of
  * labels, given ready to print: `code="2xx"`, NULL for none. */

@@ -26,8 +26,17 @@
     X(R15_NO_ROUND, "a read is served without asking a majority")                          \
     X(R15_NOT_READY, "a new leader serves reads before its first commit")                  \
     X(R15_ROUND_REUSED, "a read joins a round that began before it")                       \
+    X(R15_ANYBODY, "members without a vote count among those who confirm a read")          \
     X(R16_OWN_CLOCK, "a new cluster's time begins at its leader's clock")                  \
     X(R1_NO_PRECONDITION, "preconditions are not checked at apply")                        \
+    X(R1_CAS_OLD_ROOT, "what is written is not needed to be as it was read")               \
+    X(R3_REVOKED_ELSEWHERE, "a token that was decrypted once is believed for ever")        \
+    X(R3_OLD_VIEW, "a token that one state held is taken to be in every later one")        \
+    X(R3_USE_UNCOMMITTED, "the use of a token is counted in the answer alone")             \
+    X(R3_ANCESTORS, "a token is good whatever became of those it comes from")              \
+    X(R3_POLICY_ELSEWHERE, "policies that were compiled once are believed for ever")       \
+    X(REKEY_BLIND, "a new root key takes no heed of what was stored meanwhile")            \
+    X(R16_TOKEN_CLOCK, "a node's own clock says whether a token has expired")              \
     X(ACK_BEFORE_COMMIT, "a write is acknowledged when it is proposed")                    \
     X(VOTE_NOT_PERSISTED, "term and vote are sent before they are durable")                \
     X(SNAPSHOT_SHORT, "a snapshot leaves out its last key")                                \

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,6 +12,53 @@ enum { LINE_MAX_BYTES = 4096, TEXT_MAX_BYTES = 1024 };
 static _Atomic enum trace_level lowest = TRACE_INFO;
 static _Atomic(const char *) node_name;
 static void (*_Atomic line_sink)(enum trace_level, const char *, const char *);
+
+static const char *const modules[] = {"audit", "auth",   "http",  "main",  "mesh", "node",
+                                      "raft",  "router", "state", "store", "sys"};
+/* The level of its own that a module has, and one more; 0: it follows the others. */
+static _Atomic int own_levels[ARRAY_LEN(modules)];
+static _Atomic bool any_own;
+
+static size_t find_module(const char *name)
+{
+    size_t i = 0;
+    while (i < ARRAY_LEN(modules) && strcmp(modules[i], name) != 0)
+        i++;
+    return i;
+}
+
+const char *trace_module(unsigned i)
+{
+    return i < ARRAY_LEN(modules) ? modules[i] : NULL;
+}
+
+enum trace_level trace_level_of(const char *module)
+{
+    size_t i = any_own ? find_module(module) : ARRAY_LEN(modules);
+    int own = i < ARRAY_LEN(modules) ? own_levels[i] : 0;
+    return own != 0 ? (enum trace_level)(own - 1) : lowest;
+}
+
+enum status trace_set_level_of(const char *module, enum trace_level level)
+{
+    size_t i = find_module(module);
+    if (i == ARRAY_LEN(modules))
+        return ST_NOT_FOUND;
+    own_levels[i] = (int)level + 1;
+    any_own = true;
+    return ST_OK;
+}
+
+enum status trace_follow(const char *module)
+{
+    size_t i = module != NULL ? find_module(module) : 0;
+    size_t end = module != NULL ? i + 1 : ARRAY_LEN(modules);
+    if (i == ARRAY_LEN(modules))
+        return ST_NOT_FOUND;
+    for (; i < end; i++)
+        own_levels[i] = 0;
+    return ST_OK;
+}
 
 void trace_set_level(enum trace_level level)
 {
@@ -89,7 +137,7 @@ void trace_fields(enum trace_level level, const char *module, const char *text, 
     char more[TRACE_FIELDS_MAX] = "";
     size_t n = 0;
     void (*sink)(enum trace_level, const char *, const char *) = line_sink;
-    if (level < lowest)
+    if (level < trace_level_of(module))
         return;
     if (object.len > 2 && object.len <= TRACE_FIELDS_MAX) {
         n = object.len - 1; /* without the brackets, with a comma */
@@ -105,7 +153,7 @@ void trace_fields(enum trace_level level, const char *module, const char *text, 
 void trace(enum trace_level level, const char *module, const char *format, ...)
 {
     va_list args;
-    if (level < lowest)
+    if (level < trace_level_of(module))
         return;
     va_start(args, format);
     say(level, module, format, args);

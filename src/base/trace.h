@@ -4,12 +4,21 @@
 #define HOLDFAST_BASE_TRACE_H
 
 #include "base/bytes.h"
+#include "base/status.h"
 
 enum trace_level { TRACE_DEBUG, TRACE_INFO, TRACE_WARN, TRACE_ERROR, TRACE_OFF };
 
 /* The lowest level that is written; TRACE_INFO at start. */
 void trace_set_level(enum trace_level level);
 enum trace_level trace_level(void);
+
+/* The modules, which may have levels of their own: name number i, NULL behind the last. */
+const char *trace_module(unsigned i);
+enum trace_level trace_level_of(const char *module);
+/* ST_NOT_FOUND: no such module. */
+NODISCARD enum status trace_set_level_of(const char *module, enum trace_level level);
+/* A module follows the others again; NULL: all do. ST_NOT_FOUND. */
+NODISCARD enum status trace_follow(const char *module);
 
 /* One line: {"@timestamp","@level","@module",["@node",]"@message"}. `module` is a folder name. */
 void trace(enum trace_level level, const char *module, const char *format, ...)

@@ -79,6 +79,30 @@ int cmd_status(struct cli *cli)
     return sealed->truth ? CLI_REMOTE_ERROR : CLI_OK;
 }
 
+int cmd_version_history(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    int code = cli_fetch(cli, "sys/version-history", "?list=true", &reply);
+    if (code != CLI_OK)
+        return code;
+    const struct text_value *body = cli_parse_reply(cli, &reply);
+    const struct text_value *keys = text_get(text_get(body, "data"), "keys");
+    const struct text_value *info = text_get(text_get(body, "data"), "key_info");
+    struct text_value *table = cli_object(cli, NULL);
+    if (keys == NULL || keys->kind != TEXT_LIST || table == NULL)
+        return cli_unexpected();
+    if (cli->json) {
+        cli_print_json(body);
+        return CLI_OK;
+    }
+    TEXT_FOR (key, keys) {
+        const char *name = (const char *)key->text.data;
+        cli_add(cli, table, name, text_get(text_get(info, name), "timestamp_installed"));
+    }
+    cli_print_table(table);
+    return CLI_OK;
+}
+
 static int init_status(struct cli *cli)
 {
     struct cli_reply reply = {0};

@@ -1,4 +1,4 @@
-/* Requests to any path: read, write, patch, list, delete. */
+/* Requests to any path: read, write, patch, list, scan, delete. */
 #include "cli/client.h"
 #include "cli/commands.h"
 
@@ -19,10 +19,10 @@ int cmd_read(struct cli *cli)
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
-int cmd_list(struct cli *cli)
+static int show_keys(struct cli *cli, const char *query)
 {
     struct cli_reply reply = {0};
-    int code = cli_fetch(cli, cli->args[0], "?list=true", &reply);
+    int code = cli_fetch(cli, cli->args[0], query, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *body = cli_parse_reply(cli, &reply);
@@ -33,6 +33,16 @@ int cmd_list(struct cli *cli)
     }
     cli_print_keys(cli, keys);
     return CLI_OK;
+}
+
+int cmd_list(struct cli *cli)
+{
+    return show_keys(cli, "?list=true");
+}
+
+int cmd_scan(struct cli *cli)
+{
+    return show_keys(cli, "?scan=true");
 }
 
 static int send_data(struct cli *cli, const char *method, const char *type)

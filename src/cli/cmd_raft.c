@@ -114,6 +114,55 @@ int cmd_raft_remove_peer(struct cli *cli)
     return change_member(cli, "sys/storage/raft/remove-peer", "Peer removed successfully!");
 }
 
+int cmd_raft_promote(struct cli *cli)
+{
+    return change_member(cli, "sys/storage/raft/promote", "Success! The node has a vote.");
+}
+
+int cmd_raft_demote(struct cli *cli)
+{
+    return change_member(cli, "sys/storage/raft/demote", "Success! The node has no vote.");
+}
+
+static int show(struct cli *cli, const char *path)
+{
+    struct cli_reply reply = {0};
+    int code = cli_call(cli, "GET", path, NULL, &reply);
+    return code == CLI_OK ? cli_show(cli, &reply) : code;
+}
+
+int cmd_raft_autopilot_state(struct cli *cli)
+{
+    return show(cli, "sys/storage/raft/autopilot/state");
+}
+
+int cmd_raft_autopilot_get(struct cli *cli)
+{
+    return show(cli, "sys/storage/raft/autopilot/configuration");
+}
+
+int cmd_raft_autopilot_set(struct cli *cli)
+{
+    static const char *const settings[][2] = {
+        {"cleanup-dead-servers", "cleanup_dead_servers"},
+        {"dead-server-last-contact-threshold", "dead_server_last_contact_threshold"},
+        {"last-contact-threshold", "last_contact_threshold"},
+        {"max-trailing-logs", "max_trailing_logs"},
+        {"min-quorum", "min_quorum"},
+        {"server-stabilization-time", "server_stabilization_time"}};
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    text_open_object(&w);
+    for (size_t i = 0; i < ARRAY_LEN(settings); i++)
+        cli_put_text(cli, &w, settings[i][0], settings[i][1]);
+    text_close(&w);
+    int code = cli_call(cli, "PUT", "sys/storage/raft/autopilot/configuration", &body, &reply);
+    if (code == CLI_OK && !cli->json)
+        printf("Success! The settings of autopilot were changed.\n");
+    return code;
+}
+
 int cmd_raft_readmit(struct cli *cli)
 {
     return change_member(cli, "sys/storage/raft/readmit",

@@ -65,7 +65,7 @@ static int open_body(struct cli *cli, struct text_writer *w, bool accessor)
 {
     text_open_object(w);
     if (cli->n_args == 0)
-        return CLI_OK;
+        return accessor ? cli_usage_error(cli, "-accessor needs the accessor") : CLI_OK;
     const char *named = accessor ? cli->args[0] : named_token(cli);
     if (named == NULL)
         return CLI_LOCAL_ERROR;
@@ -79,8 +79,6 @@ int cmd_token_lookup(struct cli *cli)
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
     bool accessor = cli_bool(cli, "accessor", false);
-    if (accessor && cli->n_args == 0)
-        return cli_usage_error(cli, "-accessor needs the accessor");
     int code = open_body(cli, &w, accessor);
     text_close(&w);
     if (code != CLI_OK)
@@ -99,8 +97,6 @@ int cmd_token_renew(struct cli *cli)
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
     bool accessor = cli_bool(cli, "accessor", false);
-    if (accessor && cli->n_args == 0)
-        return cli_usage_error(cli, "-accessor needs the accessor");
     int code = open_body(cli, &w, accessor);
     if (code != CLI_OK)
         return code;

@@ -90,6 +90,12 @@ static const struct cli_flag token_revoke_flags[] = {
     {"mode", CLI_TEXT, "orphan: its children stay; path: all below the path"}};
 static const struct cli_flag capabilities_flags[] = {
     {"accessor", CLI_BOOL, "the first argument is an accessor"}};
+static const struct cli_flag lease_renew_flags[] = {
+    FIELD_FLAG, {"increment", CLI_TEXT, "how long it shall live from now on"}};
+static const struct cli_flag lease_revoke_flags[] = {
+    {"prefix", CLI_BOOL, "all leases below the path"},
+    {"force", CLI_BOOL, "with -prefix: also what cannot be ended where it was made"},
+    {"sync", CLI_BOOL, "wait until it is done"}};
 static const struct cli_flag login_flags[] = {
     FIELD_FLAG,
     {"method", CLI_TEXT, "token (default), userpass, approle, cert, …"},
@@ -125,6 +131,27 @@ static const struct cli_flag init_flags[] = {
     {"recovery-threshold", CLI_INT, "how many of them it takes; default 3"},
     {"status", CLI_BOOL, "say whether the cluster is initialised: exit code 0, or 2 if not"}};
 static const struct cli_flag unseal_flags[] = {{"reset", CLI_BOOL, "forget the keys given so far"}};
+static const struct cli_flag generate_root_flags[] = {
+    {"init", CLI_BOOL, "begin an attempt"},
+    {"otp", CLI_TEXT, "one-time password, for -init and -decode"},
+    {"pgp-key", CLI_TEXT, "key to encrypt the token for"},
+    {"nonce", CLI_TEXT, "of the attempt; else the one that is under way"},
+    {"status", CLI_BOOL, "how far it has come"},
+    {"cancel", CLI_BOOL, "give it up"},
+    {"generate-otp", CLI_BOOL, "print a one-time password"},
+    {"decode", CLI_TEXT, "encoded token, or - (standard input), to be separated from -otp"}};
+static const struct cli_flag rekey_flags[] = {
+    {"init", CLI_BOOL, "begin an attempt"},
+    {"key-shares", CLI_INT, "new keys to make (5)"},
+    {"key-threshold", CLI_INT, "how many of them it takes (3)"},
+    {"verify", CLI_BOOL,
+     "with -init: new keys count once they were given back; else give one back"},
+    {"target", CLI_TEXT, "barrier (the keys that unseal), or recovery"},
+    {"nonce", CLI_TEXT, "of the attempt; else the one that is under way"},
+    {"status", CLI_BOOL, "how far it has come"},
+    {"cancel", CLI_BOOL, "give it up; with -verify only what was given back"},
+    {"pgp-keys", CLI_MANY, "keys to encrypt the new ones for"},
+    {"backup", CLI_BOOL, "keep the encrypted ones, with -pgp-keys"}};
 static const struct cli_flag join_flags[] = {
     {"join-token", CLI_TEXT, "@FILE or - (standard input) with the token of join-token"},
     {"leader-ca-cert", CLI_TEXT, "@FILE with the CA of the leader's address"},
@@ -133,6 +160,13 @@ static const struct cli_flag join_flags[] = {
     {"leader-tls-servername", CLI_TEXT, "name its certificate must carry"},
     {"retry", CLI_BOOL, "keep trying until it works"},
     {"non-voter", CLI_BOOL, "join without a vote"}};
+static const struct cli_flag autopilot_flags[] = {
+    {"cleanup-dead-servers", CLI_TEXT, "true: remove members that are dead"},
+    {"dead-server-last-contact-threshold", CLI_TEXT, "silence after which one is dead"},
+    {"last-contact-threshold", CLI_TEXT, "silence after which one is not healthy"},
+    {"max-trailing-logs", CLI_TEXT, "entries that a healthy one may be behind"},
+    {"min-quorum", CLI_TEXT, "voters that are kept whatever happens"},
+    {"server-stabilization-time", CLI_TEXT, "kept and shown"}};
 static const struct cli_flag join_token_flags[] = {FIELD_FLAG,
                                                    {"ttl", CLI_TEXT, "how long the token is good"}};
 static const struct cli_flag restore_flags[] = {
@@ -155,6 +189,10 @@ const struct cli_command cli_commands[] = {
      .run = cmd_patch,
      .help = "Change some of the data at a path."},
     {.name = "list", ARGS("PATH", 1, 1), .run = cmd_list, .help = "List the keys below a path."},
+    {.name = "scan",
+     ARGS("PATH", 1, 1),
+     .run = cmd_scan,
+     .help = "List the keys below a path, and below its folders."},
     {.name = "delete",
      ARGS("PATH [KEY=VALUE]…", 1, ANY),
      .run = cmd_delete,
@@ -253,6 +291,21 @@ const struct cli_command cli_commands[] = {
      FLAGS(capabilities_flags),
      .run = cmd_token_capabilities,
      .help = "Print what a token may do at a path."},
+    {.name = "lease lookup",
+     ARGS("ID", 1, 1),
+     FLAGS(field_flags),
+     .run = cmd_lease_lookup,
+     .help = "Print what is known of a lease."},
+    {.name = "lease renew",
+     ARGS("ID", 1, 1),
+     FLAGS(lease_renew_flags),
+     .run = cmd_lease_renew,
+     .help = "Let a lease live longer."},
+    {.name = "lease revoke",
+     ARGS("ID | PREFIX", 1, 1),
+     FLAGS(lease_revoke_flags),
+     .run = cmd_lease_revoke,
+     .help = "End a lease, or all below a path."},
     {.name = "unwrap",
      ARGS("[TOKEN | -]", 0, 1),
      FLAGS(field_flags),
@@ -303,6 +356,10 @@ const struct cli_command cli_commands[] = {
      ARGS("", 0, 0),
      .run = cmd_status,
      .help = "Show whether a node is sealed, and who is active; exit code 2: sealed."},
+    {.name = "version-history",
+     ARGS("", 0, 0),
+     .run = cmd_version_history,
+     .help = "List the versions that have been active, and since when."},
     {.name = "init",
      ARGS("", 0, 0),
      FLAGS(init_flags),
@@ -323,6 +380,16 @@ const struct cli_command cli_commands[] = {
      ARGS("", 0, 0),
      .run = cmd_step_down,
      .help = "Let another node become the active one."},
+    {.name = "operator generate-root",
+     ARGS("[KEY | -]", 0, 1),
+     FLAGS(generate_root_flags),
+     .run = cmd_generate_root,
+     .help = "Make a root token by key shares: -init, then one share a call, then -decode."},
+    {.name = "operator rekey",
+     ARGS("[KEY | -]", 0, 1),
+     FLAGS(rekey_flags),
+     .run = cmd_rekey,
+     .help = "Make new key shares: -init, then one present share a call."},
     {.name = "operator rotate",
      ARGS("", 0, 0),
      .run = cmd_rotate,
@@ -353,6 +420,27 @@ const struct cli_command cli_commands[] = {
      ARGS("NODE-NAME", 1, 1),
      .run = cmd_raft_remove_peer,
      .help = "Remove a node from the cluster."},
+    {.name = "operator raft autopilot state",
+     ARGS("", 0, 0),
+     .run = cmd_raft_autopilot_state,
+     .help = "Show how well the members are."},
+    {.name = "operator raft autopilot get-config",
+     ARGS("", 0, 0),
+     .run = cmd_raft_autopilot_get,
+     .help = "Show how the members are watched."},
+    {.name = "operator raft autopilot set-config",
+     ARGS("", 0, 0),
+     FLAGS(autopilot_flags),
+     .run = cmd_raft_autopilot_set,
+     .help = "Say how the members are watched."},
+    {.name = "operator raft promote",
+     ARGS("NODE-NAME", 1, 1),
+     .run = cmd_raft_promote,
+     .help = "Give a node of the cluster a vote."},
+    {.name = "operator raft demote",
+     ARGS("NODE-NAME", 1, 1),
+     .run = cmd_raft_demote,
+     .help = "Take a node's vote: it goes on to follow and to serve."},
     {.name = "operator raft readmit",
      ARGS("NODE-NAME", 1, 1),
      .run = cmd_raft_readmit,

@@ -15,6 +15,7 @@ int cmd_read(struct cli *cli);
 int cmd_write(struct cli *cli);
 int cmd_patch(struct cli *cli);
 int cmd_list(struct cli *cli);
+int cmd_scan(struct cli *cli);
 int cmd_delete(struct cli *cli);
 
 /* cmd_kv.c, cmd_kv_metadata.c */
@@ -48,6 +49,11 @@ int cmd_policy_write(struct cli *cli);
 int cmd_policy_delete(struct cli *cli);
 int cmd_policy_fmt(struct cli *cli);
 
+/* cmd_lease.c */
+int cmd_lease_lookup(struct cli *cli);
+int cmd_lease_renew(struct cli *cli);
+int cmd_lease_revoke(struct cli *cli);
+
 /* cmd_secrets.c */
 int cmd_secrets_list(struct cli *cli);
 int cmd_secrets_enable(struct cli *cli);
@@ -55,8 +61,13 @@ int cmd_secrets_disable(struct cli *cli);
 int cmd_secrets_move(struct cli *cli);
 int cmd_secrets_tune(struct cli *cli);
 
+/* cmd_generate_root.c, cmd_rekey.c */
+int cmd_generate_root(struct cli *cli);
+int cmd_rekey(struct cli *cli);
+
 /* cmd_operator.c, cmd_raft.c */
 int cmd_status(struct cli *cli);
+int cmd_version_history(struct cli *cli);
 int cmd_init(struct cli *cli);
 int cmd_unseal(struct cli *cli);
 int cmd_seal(struct cli *cli);
@@ -69,6 +80,11 @@ int cmd_raft_join(struct cli *cli);
 int cmd_raft_join_token(struct cli *cli);
 int cmd_raft_remove_peer(struct cli *cli);
 int cmd_raft_readmit(struct cli *cli);
+int cmd_raft_autopilot_state(struct cli *cli);
+int cmd_raft_autopilot_get(struct cli *cli);
+int cmd_raft_autopilot_set(struct cli *cli);
+int cmd_raft_promote(struct cli *cli);
+int cmd_raft_demote(struct cli *cli);
 int cmd_raft_save(struct cli *cli);
 int cmd_raft_restore(struct cli *cli);
 

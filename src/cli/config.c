@@ -1,4 +1,5 @@
 #include "cli/config.h"
+#include "text/address.h"
 #include "text/hcl.h"
 #include "text/schema.h"
 
@@ -61,6 +62,10 @@ static const struct field cluster_fields[] = {
     FIELD(struct config_cluster, join_token_file, STRING,
           .help = "File with a join token: where cert_file is missing, this node gets the three "
                   "files above from the cluster at its first start."),
+    FIELD(struct config_cluster, join, STRING,
+          .help =
+              "\"api\": where cert_file is missing, wait for sys/storage/raft/join, and get the "
+              "three files from the cluster it names."),
     FIELD(struct config_cluster, election_ms, INT, .help = "Election timeout."),
     FIELD(struct config_cluster, heartbeat_ms, INT, .help = "Time between heartbeats."),
 };
@@ -79,6 +84,8 @@ static const struct field listener_fields[] = {
     FIELD(struct config_listener, tls_disable, BOOL, .help = "Serve without TLS."),
     FIELD(struct config_listener, unauthenticated_metrics, BOOL,
           .help = "sys/metrics needs no token."),
+    FIELD(struct config_listener, authenticated_ceremonies, BOOL,
+          .help = "sys/generate-root and sys/rekey need a token that may use them."),
     FIELD(struct config_listener, proxy_protocol_behavior, STRING, .preset = "",
           .help = "Heed the PROXY protocol: use_always, allow_authorized or deny_unauthorized."),
     FIELD(struct config_listener, proxy_protocol_authorized_addrs, STRINGS,
@@ -221,34 +228,13 @@ static enum status load_labelled(struct loader *l, const struct text_value *pare
     return ST_OK;
 }
 
-enum status config_split_address(const char *address, char ret_host[256], uint16_t *ret_port)
-{
-    const char *colon = strrchr(address, ':');
-    int64_t port;
-
-    if (colon == NULL || text_int_parse(bytes_str(colon + 1), &port) != ST_OK || port < 1 ||
-        port > UINT16_MAX)
-        return ST_INVALID;
-    size_t len = (size_t)(colon - address);
-    bool bracketed = len > 2 && address[0] == '[' && address[len - 1] == ']';
-    const char *host = address + bracketed;
-    len -= bracketed ? 2 : 0;
-    if (len == 0 || len > 255 || memchr(host, '[', len) != NULL || memchr(host, ']', len) != NULL ||
-        (memchr(host, ':', len) != NULL) != bracketed)
-        return ST_INVALID;
-    memcpy(ret_host, host, len);
-    ret_host[len] = '\0';
-    *ret_port = (uint16_t)port;
-    return ST_OK;
-}
-
 static enum status check_address(struct loader *l, const struct text_value *object,
                                  const char *name, const char *address)
 {
     char host[256];
     uint16_t port;
     const struct text_value *v = text_get(object, name);
-    if (address == NULL || config_split_address(address, host, &port) == ST_OK)
+    if (address == NULL || text_address_split(address, host, &port) == ST_OK)
         return ST_OK;
     return refuse(l, v != NULL ? v->line : object->line,
                   "%s: \"%.64s\" is not host:port with a port of 1 to 65535", name, address);
@@ -326,6 +312,11 @@ static enum status load_cluster(struct loader *l, const char *label, const struc
         cluster->advertise = cluster->address;
     if (cluster->id != NULL && !is_uuid(cluster->id))
         return refuse(l, text_get(body, "id")->line, "id: a UUID is expected");
+    if (cluster->join != NULL && strcmp(cluster->join, "api") != 0)
+        return refuse(l, text_get(body, "join")->line, "join: \"api\" is expected");
+    if (cluster->join != NULL && cluster->join_token_file != NULL)
+        return refuse(l, text_get(body, "join")->line,
+                      "join: there is join_token_file already; one of the two is expected");
     TRY(check_times(l, body));
     TRY(load_labelled(l, body, "member", load_member));
     if (cluster->n_members == 0)
@@ -462,10 +453,10 @@ static bool is_api_addr(const char *text)
     for (const char *c = at; *c != '\0'; c++)
         if (*c <= ' ' || *c >= 0x7F || strchr("/?#@\\\"", *c) != NULL)
             return false;
-    if (config_split_address(at, host, &port) == ST_OK)
+    if (text_address_split(at, host, &port) == ST_OK)
         return true;
     (void)snprintf(with_port, sizeof with_port, "%s:1", at); /* fits */
-    return config_split_address(with_port, host, &port) == ST_OK;
+    return text_address_split(with_port, host, &port) == ST_OK;
 }
 
 /* That of the first listener; where it listens everywhere, at the host the other nodes use. */
@@ -474,8 +465,8 @@ static enum status default_api_addr(struct config *config)
     const struct config_listener *first = &config->listeners[0];
     char host[256], other[256];
     uint16_t port, other_port;
-    if (config_split_address(first->address, host, &port) != ST_OK ||
-        config_split_address(config->cluster.advertise, other, &other_port) != ST_OK)
+    if (text_address_split(first->address, host, &port) != ST_OK ||
+        text_address_split(config->cluster.advertise, other, &other_port) != ST_OK)
         return ST_INTERNAL; /* both were checked */
     bool any = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
     const char *use = any ? other : host;

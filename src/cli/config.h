@@ -21,6 +21,7 @@ struct config_cluster {
     const char *advertise; /* host:port others reach us at */
     const char *ca_file, *cert_file, *key_file;
     const char *join_token_file;                      /* NULL: these files are there */
+    const char *join;                                 /* "api": or told by a request; else NULL */
     int64_t election_ms, heartbeat_ms;                /* 0: the defaults of the log */
     struct config_member members[CONFIG_MEMBERS_MAX]; /* the founders */
     unsigned n_members;
@@ -31,6 +32,7 @@ struct config_listener {
     const char *tls_cert_file, *tls_key_file;
     bool tls_disable;
     bool unauthenticated_metrics;        /* sys/metrics without a token */
+    bool authenticated_ceremonies;       /* generate-root and rekey only with one */
     const char *proxy_protocol_behavior; /* "": off; use_always and so on */
     struct field_strings proxy_protocol_authorized_addrs, x_forwarded_for_authorized_addrs;
     int64_t x_forwarded_for_hop_skips;
@@ -59,7 +61,7 @@ struct config {
                              is given */
     const char *reported_version; /* NULL: our own */
     int64_t workers;              /* 0: one a processor */
-    int64_t drain_delay_s;        /* from SIGTERM to the end of serving; health says 503 meanwhile */
+    int64_t drain_delay_s; /* from SIGTERM to the end of serving; health says 503 meanwhile */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes; /* 0: defaults */
     uint64_t snapshot_bytes_max;
     const char *log_requests_level; /* a line about each request, at this level */
@@ -80,8 +82,8 @@ NODISCARD enum status config_load(const char *file, struct config *ret_config,
                                   struct reason *reason);
 void config_done(struct config *config);
 
-/* "host:port", "[v6]:port": the parts, brackets off. ST_INVALID, also for port 0. */
-NODISCARD enum status config_split_address(const char *address, char ret_host[256],
-                                           uint16_t *ret_port);
+/* Append what is configured as one JSON object, in the words of upstream's clients. Nothing in it
+ * is secret, nor says where secrets are kept. */
+void config_show(const struct config *config, struct buf *out);
 
 #endif

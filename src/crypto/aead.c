@@ -4,7 +4,9 @@
 
 #include <limits.h>
 
+#include <openssl/core_names.h>
 #include <openssl/evp.h>
+#include <openssl/params.h>
 
 /* One context a direction: switching one between them would need the key again. */
 struct aead {
@@ -46,14 +48,14 @@ void aead_free(struct aead *a)
     mem_free(a);
 }
 
-/* Nonce, associated data, text. */
-static bool feed(EVP_CIPHER_CTX *ctx, const uint8_t *nonce, struct bytes aad, struct bytes text,
-                 uint8_t *out)
+/* Nonce, associated data, text. `params`: set with the nonce; NULL: nothing. */
+static bool feed(EVP_CIPHER_CTX *ctx, const uint8_t *nonce, const OSSL_PARAM *params,
+                 struct bytes aad, struct bytes text, uint8_t *out)
 {
     int n = 0;
     ASSERT(aad.len <= INT_MAX);
     ASSERT(text.len <= INT_MAX);
-    if (EVP_CipherInit_ex(ctx, NULL, NULL, NULL, nonce, -1) != 1)
+    if (EVP_CipherInit_ex2(ctx, NULL, NULL, nonce, -1, params) != 1)
         return false;
     if (aad.len != 0 && EVP_CipherUpdate(ctx, NULL, &n, aad.data, (int)aad.len) != 1)
         return false;
@@ -67,7 +69,8 @@ enum status aead_seal(struct aead *a, const uint8_t nonce[AEAD_NONCE_BYTES], str
     uint8_t tail[16];
     int n = 0;
     ASSERT(out != NULL || plain.len == 0);
-    if (!feed(a->seal, nonce, aad, plain, out) || EVP_CipherFinal_ex(a->seal, tail, &n) != 1 ||
+    if (!feed(a->seal, nonce, NULL, aad, plain, out) ||
+        EVP_CipherFinal_ex(a->seal, tail, &n) != 1 ||
         EVP_CIPHER_CTX_ctrl(a->seal, EVP_CTRL_AEAD_GET_TAG, AEAD_TAG_BYTES, ret_tag) != 1)
         return ST_CRYPTO;
     return ST_OK;
@@ -79,10 +82,13 @@ enum status aead_open(struct aead *a, const uint8_t nonce[AEAD_NONCE_BYTES], str
     uint8_t want[AEAD_TAG_BYTES], tail[16];
     int n = 0;
     ASSERT(out != NULL || cipher.len == 0);
-    memcpy(want, tag, sizeof want); /* the control call takes no pointer to const */
+    memcpy(want, tag, sizeof want); /* a parameter is no pointer to const */
+    const OSSL_PARAM params[] = {
+        OSSL_PARAM_octet_string(OSSL_CIPHER_PARAM_AEAD_TAG, want, sizeof want),
+        OSSL_PARAM_END,
+    };
     enum status st = ST_CRYPTO;
-    if (feed(a->open, nonce, aad, cipher, out) &&
-        EVP_CIPHER_CTX_ctrl(a->open, EVP_CTRL_AEAD_SET_TAG, sizeof want, want) == 1)
+    if (feed(a->open, nonce, params, aad, cipher, out))
         st = EVP_CipherFinal_ex(a->open, tail, &n) == 1 ? ST_OK : ST_CORRUPT;
     if (st != ST_OK && cipher.len != 0)
         mem_wipe(out, cipher.len);

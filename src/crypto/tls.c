@@ -38,7 +38,7 @@ static int bio_read(BIO *bio, char *out, int room)
     conn->in_at += n;
     ASSERT(conn->in_at <= conn->in.len);
     if (conn->in_at == conn->in.len) {
-        buf_done(&conn->in);
+        buf_drop(&conn->in); /* it was encrypted */
         conn->in_at = 0;
     }
     return (int)n;
@@ -85,6 +85,14 @@ static enum status attach_bio(struct tls_conn *conn)
     BIO_set_init(bio, 1);
     SSL_set_bio(conn->ssl, bio, bio); /* owns it now */
     return ST_OK;
+}
+
+/* SSL_get_error reads this thread's queue, which is nearly always empty: clearing looks at each of
+ * its places. */
+static void errors_forget(void)
+{
+    if (ERR_peek_error() != 0)
+        ERR_clear_error();
 }
 
 /* "" when there is not exactly one. */
@@ -262,7 +270,7 @@ static void handshake_done(struct tls_conn *conn)
 static void handshake_step(struct tls_conn *conn)
 {
     ASSERT(conn->phase == TLS_HANDSHAKE);
-    ERR_clear_error(); /* SSL_get_error reads this thread's queue */
+    errors_forget();
     int result = SSL_do_handshake(conn->ssl);
     if (result == 1)
         handshake_done(conn);
@@ -296,6 +304,12 @@ void tls_feed_end(struct tls_conn *conn)
     conn->input_ended = true;
 }
 
+/* Whether reading could give anything: input that is not decrypted, or the end of it. */
+static bool has_input(const struct tls_conn *conn)
+{
+    return conn->in.len != 0 || conn->input_ended || SSL_has_pending(conn->ssl) == 1;
+}
+
 enum status tls_read(struct tls_conn *conn, void *out, size_t room, size_t *ret_n)
 {
     ASSERT(room > 0 && ret_n != NULL);
@@ -308,8 +322,8 @@ enum status tls_read(struct tls_conn *conn, void *out, size_t room, size_t *ret_
     if (conn->phase == TLS_OPEN && conn->out.len >= TLS_OUTPUT_MAX)
         return ST_BUSY; /* reading may make answers, and a peer must not pile them up */
     size_t n = 0;
-    if (conn->phase == TLS_OPEN) {
-        ERR_clear_error(); /* SSL_get_error reads this thread's queue */
+    if (conn->phase == TLS_OPEN && has_input(conn)) {
+        errors_forget();
         int result = SSL_read(conn->ssl, out, (int)MIN(room, INT_MAX));
         if (result > 0)
             n = (size_t)result;
@@ -328,7 +342,7 @@ static enum status write_run(struct tls_conn *conn, struct bytes run)
 {
     while (run.len != 0) {
         size_t written = 0;
-        ERR_clear_error(); /* SSL_get_error reads this thread's queue */
+        errors_forget();
         if (SSL_write_ex(conn->ssl, run.data, MIN(run.len, TLS_RECORD_MAX), &written) != 1) {
             fail_openssl(conn); /* the BIO takes everything, so it is not a matter of waiting */
             return failed(conn);
@@ -375,8 +389,11 @@ enum status tls_write(struct tls_conn *conn, const struct bytes *parts, unsigned
     if (n == 1)
         return write_run(conn, parts[0]);
     uint8_t gather[TLS_RECORD_MAX];
+    size_t total = 0;
+    for (unsigned i = 0; i < n; i++)
+        total += parts[i].len;
     enum status st = write_parts(conn, parts, n, gather);
-    mem_wipe(gather, sizeof gather);
+    mem_wipe(gather, MIN(total, sizeof gather)); /* never more of it is used */
     return st;
 }
 

@@ -49,6 +49,7 @@ struct tls_options {
     bool server;
     bool tls13_only; /* else 1.2 or 1.3 */
     bool no_tickets; /* server: no session resumption */
+    bool few;        /* connections, and busy: they keep their 34 KiB of buffers when idle too */
     bool insecure;   /* client: do not verify the server; for operators who ask for it */
     enum tls_client_cert client_cert;
     struct tls_pem cert; /* own certificate and its chain; a server needs one */

@@ -96,9 +96,13 @@ static void bio_done(BIO **bio)
     BIO_free(*bio);
 }
 
-static BIO *bio_over(const struct buf *b)
+/* Both are released by the caller. */
+static enum status pem_open(const struct tls_pem *pem, struct buf *ret_text, BIO **ret_bio,
+                            struct reason *reason)
 {
-    return BIO_new_mem_buf(b->data, (int)b->len); /* at most TLS_PEM_MAX */
+    TRY(pem_load(pem, ret_text, reason));
+    *ret_bio = BIO_new_mem_buf(ret_text->data, (int)ret_text->len); /* at most TLS_PEM_MAX */
+    return *ret_bio != NULL ? ST_OK : ST_NOMEM;
 }
 
 /* Read the extensions now: connections on all threads share the certificate, and then find it
@@ -111,10 +115,8 @@ static bool parse(X509 *cert)
 static enum status use_cert(SSL_CTX *ssl, const struct tls_pem *pem, struct reason *reason)
 {
     CLEANUP(buf_done) struct buf text = {0};
-    TRY(pem_load(pem, &text, reason));
-    CLEANUP(bio_done) BIO *bio = bio_over(&text);
-    if (bio == NULL)
-        return ST_NOMEM;
+    CLEANUP(bio_done) BIO *bio = NULL;
+    TRY(pem_open(pem, &text, &bio, reason));
     unsigned n = 0;
     for (; n < CHAIN_MAX; n++) {
         X509 *cert = PEM_read_bio_X509(bio, NULL, no_password, NULL);
@@ -132,10 +134,8 @@ static enum status use_cert(SSL_CTX *ssl, const struct tls_pem *pem, struct reas
 static enum status use_key(SSL_CTX *ssl, const struct tls_pem *pem, struct reason *reason)
 {
     CLEANUP(buf_done) struct buf text = {0};
-    TRY(pem_load(pem, &text, reason));
-    CLEANUP(bio_done) BIO *bio = bio_over(&text);
-    if (bio == NULL)
-        return ST_NOMEM;
+    CLEANUP(bio_done) BIO *bio = NULL;
+    TRY(pem_open(pem, &text, &bio, reason));
     EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
     if (key == NULL)
         return invalid(reason, pem, "no unencrypted PEM private key found");
@@ -150,10 +150,8 @@ static enum status use_ca(SSL_CTX *ssl, const struct tls_options *options, struc
 {
     const struct tls_pem *pem = &options->ca;
     CLEANUP(buf_done) struct buf text = {0};
-    TRY(pem_load(pem, &text, reason));
-    CLEANUP(bio_done) BIO *bio = bio_over(&text);
-    if (bio == NULL)
-        return ST_NOMEM;
+    CLEANUP(bio_done) BIO *bio = NULL;
+    TRY(pem_open(pem, &text, &bio, reason));
     unsigned n = 0;
     for (; n < CA_MAX; n++) {
         X509 *cert = PEM_read_bio_X509(bio, NULL, no_password, NULL);
@@ -245,7 +243,9 @@ enum status tls_alpn_encode(const char *names, uint8_t wire[TLS_ALPN_WIRE_MAX], 
 
 static bool set_protocol(SSL_CTX *ssl, const struct tls_options *options)
 {
-    SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
+    if (!options->few)
+        SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_read_ahead(ssl, 1); /* a record's head and body at once: it is all in memory */
     SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
     if (options->no_tickets || !options->server) {

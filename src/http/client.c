@@ -352,6 +352,11 @@ static void call_on_timer(struct env_timer *timer)
         env_timer_set(env, timer, deadline_ms > now_ms ? deadline_ms : now_ms + OWNER_LOOK_MS);
         return;
     }
+    if (call->looked_ms != call->progress_ms) { /* the answer may have come meanwhile */
+        call->looked_ms = call->progress_ms;
+        env_timer_set(env, timer, now_ms + WIRE_LOOK_MS);
+        return;
+    }
     if (c == NULL) {
         bool connects = call->target != NULL && call->target->n_connecting != 0;
         http_call_fail(call, connects ? ST_NO_LEADER : ST_BUSY, "no connection in time");

@@ -83,7 +83,7 @@ struct http_call {
     struct http_head *head;
     struct list link, event_link;
     struct env_timer timer;
-    uint64_t progress_ms;
+    uint64_t progress_ms, looked_ms;
     unsigned events;
     enum status failure;
     bool fresh, replied, complete, write_ended;

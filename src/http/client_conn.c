@@ -430,7 +430,13 @@ static const struct http_wire_ops wire_ops = {
 static void conn_on_timer(struct env_timer *timer)
 {
     struct http_client_conn *c = CONTAINER_OF(timer, struct http_client_conn, timer);
-    if (connecting(c))
+    uint64_t now_ms = env_mono_ms(c->client->env);
+    bool still = now_ms >= timer->at_ms + WIRE_STILL_MS;
+    if (connecting(c) && !c->excused) {
+        c->excused = true;
+        env_timer_set(c->client->env, timer,
+                      now_ms + (still ? c->client->limits.connect_ms : (uint32_t)WIRE_LOOK_MS));
+    } else if (connecting(c))
         conn_fail(c, "connecting took too long");
     else
         conn_shut(c); /* kept long enough */

@@ -60,6 +60,7 @@ struct http_client_conn {
     uint64_t before_wrote, before_out; /* the wire's counts when the call came */
     uint8_t n_interim;
     bool used, resolving, wire_closed;
+    bool excused;                 /* it was late once, with the loop */
     bool piece_busy, all_written; /* the request */
     size_t behind;                /* input after what is being parsed */
 };

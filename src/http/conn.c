@@ -35,6 +35,20 @@ static uint64_t conn_wake(struct http_conn *c, uint32_t ms)
 static void conn_deadline(struct http_conn *c, uint32_t ms)
 {
     c->deadline_ms = conn_wake(c, ms);
+    c->allowed_ms = ms;
+    c->excused = false;
+}
+
+/* Timers come before sockets: nobody is judged before what he has done was looked at. Where the
+ * loop stood still, his time begins anew. Once for each deadline. */
+static bool conn_excuse(struct http_conn *c, uint64_t fired_ms, uint64_t now_ms)
+{
+    bool still = now_ms >= fired_ms + WIRE_STILL_MS;
+    if (c->excused)
+        return false;
+    c->excused = true;
+    c->deadline_ms = now_ms + (still ? c->allowed_ms : (uint32_t)WIRE_LOOK_MS);
+    return true;
 }
 
 /* Bytes the peer must have moved within a window. */
@@ -56,6 +70,8 @@ static void conn_window(struct http_conn *c)
     c->window_in = c->x != NULL ? c->x->body_seen : 0;
     c->window_out = http_wire_progress(&c->wire);
     conn_deadline(c, c->server->limits.rate_window_ms);
+    /* The loop's idea of now may be older than the handler that has just answered. */
+    c->deadline_ms = env_mono_ms(c->server->env) + c->allowed_ms;
 }
 
 static uint32_t conn_idle_ms(const struct http_conn *c)
@@ -611,7 +627,7 @@ static void conn_on_timer(struct env_timer *timer)
     uint64_t now_ms = env_mono_ms(c->server->env);
     if (due(c->late_ms, now_ms)) {
         conn_on_late(c);
-    } else if (due(c->deadline_ms, now_ms)) {
+    } else if (due(c->deadline_ms, now_ms) && !conn_excuse(c, timer->at_ms, now_ms)) {
         c->deadline_ms = 0;
         conn_on_deadline(c);
     }

@@ -6,6 +6,7 @@ enum {
     SPARE_MAX = 64,         /* exchanges kept for reuse */
     BODY_FIRST = 16 * 1024, /* room for a body, before any of it came */
     REPLY_KEEP = 4 * 1024,  /* capacity of a reply head worth keeping */
+    ARENA_KEEP = 16 * 1024, /* of a request: most have enough in it */
 };
 
 static bool budget_take(struct http_budget *budget, size_t n)
@@ -32,6 +33,7 @@ struct http_exchange *http_exchange_new(struct http_server *server)
         return NULL;
     server->n_spare -= spare != NULL;
     x->server = server;
+    x->req.arena.block_bytes = ARENA_KEEP;
     x->refs = 1;
     x->body_max = server->limits.body_bytes_max;
     x->whole_max = UINT64_MAX;
@@ -39,11 +41,18 @@ struct http_exchange *http_exchange_new(struct http_server *server)
     return x;
 }
 
+void http_exchange_free(struct http_exchange *x)
+{
+    arena_done(&x->req.arena);
+    http_head_done(&x->head);
+    buf_done(&x->reply);
+    mem_free(x);
+}
+
 static void exchange_release(struct http_exchange *x)
 {
     struct http_server *server = x->server;
     ASSERT(x->conn == NULL && !x->piece_posted && !x->sent_posted);
-    arena_done(&x->req.arena);
     buf_done(&x->body);
     buf_done(&x->stash);
     buf_done(&x->kept);
@@ -52,19 +61,19 @@ static void exchange_release(struct http_exchange *x)
     list_remove(&x->link);
 
     if (server->n_spare == SPARE_MAX || server->draining) {
-        http_head_done(&x->head);
-        buf_done(&x->reply);
-        mem_free(x);
+        http_exchange_free(x);
     } else {
         struct http_head head = x->head;
         struct buf reply = x->reply;
+        struct arena arena = x->req.arena;
         http_head_reset(&head);
+        arena_clear(&arena);
         if (reply.cap > REPLY_KEEP)
             buf_done(&reply);
         if (reply.data != NULL)
             mem_wipe(reply.data, reply.len);
         buf_clear(&reply);
-        *x = (struct http_exchange){.head = head, .reply = reply};
+        *x = (struct http_exchange){.head = head, .reply = reply, .req.arena = arena};
         list_push(&server->spare, &x->link);
         server->n_spare++;
     }
@@ -263,6 +272,11 @@ struct bytes http_header(const struct http_request *req, const char *name)
     size_t at = 0;
     (void)http_head_next(&exchange_of(req)->head, name, &at, &value); /* absent: stays empty */
     return value;
+}
+
+uint64_t http_header_lens_absent(const struct http_request *req)
+{
+    return ~exchange_of(req)->head.name_lens & ~http_head_len_bit(SIZE_MAX);
 }
 
 bool http_header_next(const struct http_request *req, const char *name, size_t *at,

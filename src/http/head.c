@@ -42,12 +42,12 @@ struct http_header http_head_field(const struct http_head *head, size_t i)
 }
 
 /* `stored` is in lower case already. */
-static bool same_name(struct bytes stored, const char *name, size_t len)
+static bool same_name(const uint8_t *stored, const char *name, size_t len)
 {
-    if (stored.len != len)
-        return false;
+    if (memcmp(stored, name, len) == 0) /* most are asked for in lower case */
+        return true;
     for (size_t i = 0; i < len; i++)
-        if (stored.data[i] != (uint8_t)tolower((unsigned char)name[i]))
+        if (stored[i] != (uint8_t)tolower((unsigned char)name[i]))
             return false;
     return true;
 }
@@ -56,10 +56,12 @@ bool http_head_next(const struct http_head *head, const char *name, size_t *at,
                     struct bytes *ret_value)
 {
     size_t len = strlen(name);
+    if ((head->name_lens & http_head_len_bit(len)) == 0) /* most that are asked for are absent */
+        return false;
     while (*at < head->n_fields) {
-        struct http_header field = http_head_field(head, (*at)++);
-        if (same_name(field.name, name, len)) {
-            *ret_value = field.value;
+        const struct http_field *f = &head->fields[(*at)++];
+        if (f->name_len == len && same_name(head->text.data + f->name_at, name, len)) {
+            *ret_value = head_text(head, f->value_at, f->value_len);
             return true;
         }
     }

@@ -35,6 +35,7 @@ enum http_method {
     METHOD_PATCH,
     METHOD_DELETE,
     METHOD_LIST,
+    METHOD_SCAN,
     METHOD_OPTIONS,
     METHODS
 };
@@ -61,6 +62,8 @@ struct http_request {
 
 /* The first header of that name, in any case, without surrounding blanks; data NULL: absent. */
 struct bytes http_header(const struct http_request *req, const char *name);
+/* A bit for each length below 63 that no header's name has. */
+uint64_t http_header_lens_absent(const struct http_request *req);
 /* Repeated headers: *at starts as 0; false when there is no further one. */
 bool http_header_next(const struct http_request *req, const char *name, size_t *at,
                       struct bytes *ret_value);

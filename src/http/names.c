@@ -7,9 +7,9 @@
 const char *http_method_name(enum http_method method)
 {
     static const char *const names[METHODS] = {
-        [METHOD_GET] = "GET",   [METHOD_HEAD] = "HEAD",       [METHOD_POST] = "POST",
-        [METHOD_PUT] = "PUT",   [METHOD_PATCH] = "PATCH",     [METHOD_DELETE] = "DELETE",
-        [METHOD_LIST] = "LIST", [METHOD_OPTIONS] = "OPTIONS",
+        [METHOD_GET] = "GET",   [METHOD_HEAD] = "HEAD",   [METHOD_POST] = "POST",
+        [METHOD_PUT] = "PUT",   [METHOD_PATCH] = "PATCH", [METHOD_DELETE] = "DELETE",
+        [METHOD_LIST] = "LIST", [METHOD_SCAN] = "SCAN",   [METHOD_OPTIONS] = "OPTIONS",
     };
     ASSERT((unsigned)method < METHODS);
     return names[method];

@@ -44,6 +44,12 @@ static bool bytes_are(struct bytes b, const char *text)
 
 /* Request line */
 
+/* Which of the words that llhttp does not know the message begins with. */
+static bool is_scan(const struct http_parser *p)
+{
+    return p->start_len > 0 && p->start[0] == 'S';
+}
+
 static int on_method(llhttp_t *llhttp)
 {
     static const struct {
@@ -57,8 +63,12 @@ static int on_method(llhttp_t *llhttp)
     for (size_t i = 0; i < ARRAY_LEN(methods); i++)
         if (methods[i].from == llhttp->method) {
             p->head->method = (enum http_method)methods[i].to;
-            if (p->head->method != METHOD_LIST || p->is_list)
+            if (p->head->method != METHOD_LIST)
                 return 0;
+            if (p->own_method) {
+                p->head->method = is_scan(p) ? METHOD_SCAN : METHOD_LIST;
+                return 0;
+            }
         }
     return refuse(p, 501, "method not implemented");
 }
@@ -99,15 +109,24 @@ static size_t authority_end(struct bytes target)
     return at > scheme ? at : 0;
 }
 
+static bool target_sound(struct bytes target)
+{
+    unsigned odd = 0;
+    for (size_t i = 0; i < target.len; i++) {
+        uint8_t c = target.data[i];
+        odd |= (unsigned)(c <= ' ') | (c >= 0x7F) | (c == '#');
+    }
+    return odd == 0;
+}
+
 static int on_url_complete(llhttp_t *llhttp)
 {
     struct http_parser *p = parser_of(llhttp);
     struct http_head *head = p->head;
     struct bytes target = bytes_of(head->text.data, head->target_len);
     p->target_done = true;
-    for (size_t i = 0; i < target.len; i++)
-        if (target.data[i] <= ' ' || target.data[i] >= 0x7F || target.data[i] == '#')
-            return refuse(p, 400, "invalid character in the request target");
+    if (!target_sound(target))
+        return refuse(p, 400, "invalid character in the request target");
     size_t start = authority_end(target);
     const uint8_t *mark = target.len != 0 ? memchr(target.data, '?', target.len) : NULL;
     size_t end = mark != NULL ? (size_t)(mark - target.data) : target.len;
@@ -173,6 +192,23 @@ static bool fields_room(struct http_head *head)
     return true;
 }
 
+/* Eight at a time: 0x80 marks a letter beyond 'Z', and one from 'A' on. */
+static uint64_t lower_eight(uint64_t x)
+{
+    const uint64_t each = 0x0101010101010101, low = x & 0x7f * each;
+    uint64_t from_a = low + (0x80 - 'A') * each, beyond_z = low + (0x7f - 'Z') * each;
+    return x | ((from_a ^ beyond_z) & ~x & 0x80 * each) >> 2;
+}
+
+static void to_lower(uint8_t *to, const uint8_t *from, size_t len)
+{
+    size_t i = 0;
+    for (; i + 8 <= len; i += 8)
+        le64_put(to + i, lower_eight(le64_get(from + i)));
+    for (; i < len; i++)
+        to[i] = (uint8_t)tolower(from[i]);
+}
+
 /* The first span of a name opens a field. */
 static int on_field(llhttp_t *llhttp, const char *at, size_t len)
 {
@@ -191,8 +227,7 @@ static int on_field(llhttp_t *llhttp, const char *at, size_t len)
     uint8_t *name = buf_extend(&head->text, len);
     if (name == NULL)
         return refuse(p, 503, "out of memory");
-    for (size_t i = 0; i < len; i++)
-        name[i] = (uint8_t)tolower((unsigned char)at[i]);
+    to_lower(name, (const uint8_t *)at, len);
     head->fields[head->n_fields - 1].name_len += (uint32_t)len;
     return 0;
 }
@@ -203,7 +238,9 @@ static int on_field_complete(llhttp_t *llhttp)
     p->in_field = false;
     if (in_trailer(p))
         return 0;
-    p->head->fields[p->head->n_fields - 1].value_at = (uint32_t)p->head->text.len;
+    struct http_field *f = &p->head->fields[p->head->n_fields - 1];
+    f->value_at = (uint32_t)p->head->text.len;
+    p->head->name_lens |= http_head_len_bit(f->name_len);
     return p->head->n_fields <= p->limits->headers_max ? 0 : refuse(p, 431, "too many headers");
 }
 
@@ -222,8 +259,13 @@ static bool host_valid(struct bytes host)
 {
     if (host.len == 0 || host.len > HOST_BYTES_MAX)
         return false;
+    static const bool allowed[256] = {
+        ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['-'] = true,
+        ['.'] = true,         ['_'] = true,         ['~'] = true,         [':'] = true,
+        ['['] = true,         [']'] = true,         ['%'] = true,
+    };
     for (size_t i = 0; i < host.len; i++)
-        if (!isalnum(host.data[i]) && strchr("-._~:[]%", host.data[i]) == NULL)
+        if (!allowed[host.data[i]])
             return false;
     return true;
 }
@@ -298,7 +340,7 @@ static int on_value_complete(llhttp_t *llhttp)
         return 0;
     struct http_field *f = &p->head->fields[p->head->n_fields - 1];
     const uint8_t *value = p->head->text.data + f->value_at;
-    while (f->value_len != 0 && strchr(" \t", value[f->value_len - 1]) != NULL)
+    while (f->value_len != 0 && (value[f->value_len - 1] == ' ' || value[f->value_len - 1] == '\t'))
         f->value_len--;
     struct http_header field = http_head_field(p->head, p->head->n_fields - 1);
     for (size_t i = 0; i < ARRAY_LEN(checks); i++)
@@ -463,14 +505,16 @@ static enum http_event feed(struct http_parser *p, struct bytes in, size_t *ret_
     return err == HPE_OK ? EVENT_MORE : on_paused(p);
 }
 
-/* Hold back the first bytes until it is clear whether they are "LIST ", of which llhttp is shown
- * "LINK ". One empty line before a request is skipped, as RFC 9112 2.2 asks. */
+/* Hold back the first bytes until it is clear whether they are "LIST " or "SCAN ", for which llhttp
+ * is shown "LINK ". One empty line before a request is skipped, as RFC 9112 2.2 asks. */
 static enum http_event start(struct http_parser *p, struct bytes in, size_t *ret_used)
 {
     static const uint8_t list[5] = {'L', 'I', 'S', 'T', ' '}, link[5] = {'L', 'I', 'N', 'K', ' '};
+    static const uint8_t scan[5] = {'S', 'C', 'A', 'N', ' '};
     size_t unused = 0;
     for (; *ret_used < in.len; ++*ret_used) {
         uint8_t c = in.data[*ret_used];
+        const uint8_t *word = is_scan(p) || (p->start_len == 0 && c == scan[0]) ? scan : list;
         if (p->start_len == 0 && c == '\r' && !p->half_crlf && !p->skipped_crlf) {
             p->half_crlf = true;
         } else if (p->half_crlf) {
@@ -478,23 +522,23 @@ static enum http_event start(struct http_parser *p, struct bytes in, size_t *ret
                 return refused(p);
             p->half_crlf = false;
             p->skipped_crlf = true;
-        } else if (c != list[p->start_len]) {
+        } else if (c != word[p->start_len]) {
             break;
         } else {
             p->start[p->start_len++] = c;
-            p->is_list = p->start_len == sizeof list;
-            if (p->is_list) {
+            p->own_method = p->start_len == sizeof list;
+            if (p->own_method) {
                 ++*ret_used;
                 break;
             }
         }
     }
-    if (*ret_used == in.len && !p->is_list)
+    if (*ret_used == in.len && !p->own_method)
         return EVENT_MORE;
     if (p->start_len == 0 && (in.data[*ret_used] == '\r' || in.data[*ret_used] == '\n'))
         return refused(p);
     p->phase = PARSE_HEAD;
-    return feed(p, bytes_of(p->is_list ? link : p->start, p->start_len), &unused);
+    return feed(p, bytes_of(p->own_method ? link : p->start, p->start_len), &unused);
 }
 
 enum http_event http_parser_run(struct http_parser *parser, struct bytes in, size_t *ret_used)

@@ -4,7 +4,8 @@
  * the request line, a missing or repeated Host in 1.1, Transfer-Encoding in 1.0, any transfer
  * coding but a single "chunked", lengths that are not plain digits, chunk extensions, targets that
  * are neither a path nor (OPTIONS) "*" nor an absolute URL that agrees with Host, methods we have
- * no use for. llhttp does not know LIST: it is shown LINK instead, and a genuine LINK is refused.
+ * no use for. llhttp does not know LIST and SCAN: it is shown LINK instead, and a genuine LINK is
+ * refused.
  *
  * It never looks beyond the end of the message, so its caller decides when the next one begins. */
 #ifndef HOLDFAST_HTTP_PARSE_H
@@ -23,6 +24,7 @@ struct http_head {
     struct buf text;
     struct http_field *fields;
     size_t n_fields, fields_cap;
+    uint64_t name_lens; /* a bit for each length that a field's name has; the last: and above */
     uint32_t target_len, path_at, path_len; /* path: of an absolute URL too */
     uint32_t query_at, query_len;
     bool has_query;
@@ -33,6 +35,11 @@ struct http_head {
     bool chunked, has_length;
     uint64_t length; /* of the body, when has_length */
 };
+
+static inline uint64_t http_head_len_bit(size_t len)
+{
+    return (uint64_t)1 << MIN(len, (size_t)63);
+}
 
 void http_head_done(struct http_head *head);
 /* Wipe, and keep the memory for another message unless it has grown beyond the ordinary. */
@@ -60,11 +67,11 @@ struct http_parser {
     bool (*on_body)(struct http_parser *parser, struct bytes run);
 
     enum http_parse_phase phase;
-    bool is_list, half_crlf, skipped_crlf;
+    bool own_method, half_crlf, skipped_crlf;
     bool target_done, version_seen, version_done, in_field, complete;
     bool no_body; /* responses */
     uint8_t start_len;
-    uint8_t start[5]; /* the first bytes, until it is clear whether they say "LIST " */
+    uint8_t start[5]; /* the first bytes, until it is clear whether they say "LIST " or "SCAN " */
     uint8_t n_host, n_length, n_coding; /* the second is refused */
     size_t head_bytes;                  /* given to llhttp so far */
     size_t trailer_bytes;

@@ -55,20 +55,18 @@ bool http_peer_preamble(struct http_conn *c, const struct proxy *said, enum prox
     return true;
 }
 
-void http_peer_text(const struct http_request *req, char ret_text[static HTTP_PEER_TEXT])
+/* As a proxy said, else as the kernel says; unchanged if neither does. */
+static void find_peer(const struct http_conn *c, char ret_text[static HTTP_PEER_TEXT])
 {
     struct sockaddr_storage address;
     int len = sizeof address;
     char host[INET6_ADDRSTRLEN];
-    struct http_wire *wire = wire_of(req);
-    const struct http_exchange *x = exchange_of(req);
     static_assert((int)IP_PORT_TEXT <= (int)HTTP_PEER_TEXT, "every address fits");
-    ret_text[0] = '\0';
-    if (x->conn != NULL && x->conn->client.len != 0) {
-        ip_port_put(&x->conn->client, x->conn->client_port, ret_text);
+    if (c->client.len != 0) {
+        ip_port_put(&c->client, c->client_port, ret_text);
         return;
     }
-    if (wire == NULL || uv_tcp_getpeername(&wire->tcp, (struct sockaddr *)&address, &len) != 0)
+    if (uv_tcp_getpeername(&c->wire.tcp, (struct sockaddr *)&address, &len) != 0)
         return;
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
@@ -79,6 +77,18 @@ void http_peer_text(const struct http_request *req, char ret_text[static HTTP_PE
     int n = snprintf(ret_text, HTTP_PEER_TEXT, is_v6 ? "[%s]:%u" : "%s:%u", host,
                      (unsigned)ntohs(is_v6 ? v6->sin6_port : v4->sin_port));
     ASSERT(n > 0 && n < HTTP_PEER_TEXT);
+}
+
+/* A connection has one peer, and what a proxy says of it comes before its first request. */
+void http_peer_text(const struct http_request *req, char ret_text[static HTTP_PEER_TEXT])
+{
+    struct http_conn *c = exchange_of(req)->conn;
+    ret_text[0] = '\0';
+    if (c == NULL)
+        return;
+    if (c->peer[0] == '\0')
+        find_peer(c, c->peer);
+    memcpy(ret_text, c->peer, sizeof c->peer);
 }
 
 enum status http_peer_cert(const struct http_request *req, struct tls_peer *ret_peer)

@@ -3,7 +3,7 @@
 #include "http/names.h"
 #include "http/server.h"
 
-enum { ERROR_BYTES_MAX = 4096, ESCAPE_MAX = 6, REPLY_HEAD = 512 };
+enum { ERROR_BYTES_MAX = 4096, ESCAPE_MAX = 6, REPLY_ROOM = 2048 };
 
 /* Heads */
 
@@ -23,12 +23,27 @@ static bool header_is_sound(struct http_header header)
     return sound;
 }
 
+static void add_first_lines(struct buf *b, const struct http_reply *reply)
+{
+    const char *type = reply->content_type;
+    if (reply->status == 200 && type != NULL && strcmp(type, "application/json") == 0) {
+        buf_add(b, BYTES("HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n" /* as most */
+                         "Content-Type: application/json"));
+        return;
+    }
+    buf_add(b, BYTES("HTTP/1.1 "));
+    http_add_number(b, (uint64_t)reply->status);
+    buf_add(b, BYTES(" "));
+    buf_add_str(b, http_status_reason(reply->status));
+    buf_add(b, BYTES("\r\nCache-Control: no-store"));
+    if (type != NULL) {
+        buf_add(b, BYTES("\r\nContent-Type: "));
+        buf_add_str(b, type);
+    }
+}
+
 static void add_headers(struct buf *b, const struct http_reply *reply)
 {
-    if (reply->content_type != NULL) {
-        buf_add(b, BYTES("\r\nContent-Type: "));
-        buf_add_str(b, reply->content_type);
-    }
     for (size_t i = 0; i < reply->n_headers; i++) {
         struct http_header header = reply->headers[i];
         if (header_is_ours(header.name) || !header_is_sound(header))
@@ -44,13 +59,9 @@ static void add_headers(struct buf *b, const struct http_reply *reply)
 static void add_head(struct http_exchange *x, const struct http_reply *reply, uint64_t length)
 {
     struct buf *b = &x->reply;
-    if (buf_reserve(b, REPLY_HEAD) != ST_OK)
+    if (buf_reserve(b, REPLY_ROOM) != ST_OK)
         return; /* which shows in its status */
-    buf_add(b, BYTES("HTTP/1.1 "));
-    http_add_number(b, (uint64_t)reply->status);
-    buf_add(b, BYTES(" "));
-    buf_add_str(b, http_status_reason(reply->status));
-    buf_add(b, BYTES("\r\nCache-Control: no-store"));
+    add_first_lines(b, reply);
     add_headers(b, reply);
     if (x->reply_chunked) {
         buf_add(b, BYTES("\r\nTransfer-Encoding: chunked"));
@@ -116,10 +127,13 @@ void http_respond(struct http_request *req, const struct http_reply *reply)
 {
     struct http_exchange *x = exchange_of(req);
     if (reply_begin(x, reply, reply->body.len)) {
+        struct bytes body = x->no_reply_body ? (struct bytes){0} : reply->body;
+        bool together = body.len <= x->reply.cap - x->reply.len; /* one piece for the socket */
+        if (together)
+            buf_add(&x->reply, body);
         x->out.sent = on_out_sent;
         x->out.parts[0] = buf_bytes(&x->reply);
-        if (!x->no_reply_body)
-            x->out.parts[1] = reply->body;
+        x->out.parts[1] = together ? (struct bytes){0} : body;
         x->refs++;
         http_conn_send(x->conn, &x->out);
     }

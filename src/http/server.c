@@ -149,12 +149,8 @@ static int server_listen(struct http_server *s, const struct sockaddr *address)
 
 static void server_release(struct http_server *s)
 {
-    for (struct list *item; (item = list_pop(&s->spare)) != NULL;) {
-        struct http_exchange *x = CONTAINER_OF(item, struct http_exchange, link);
-        http_head_done(&x->head);
-        buf_done(&x->reply);
-        mem_free(x);
-    }
+    for (struct list *item; (item = list_pop(&s->spare)) != NULL;)
+        http_exchange_free(CONTAINER_OF(item, struct http_exchange, link));
     tls_ctx_unref(s->tls);
     mem_free(s);
 }

@@ -36,6 +36,8 @@ struct http_conn {
     struct buf in;           /* input behind the request being answered */
     struct env_timer timer;
     uint64_t deadline_ms; /* 0: none; the timer may fire earlier and is then set again */
+    uint32_t allowed_ms;  /* until the deadline, from when it was set */
+    bool excused;         /* it has passed, and was put off */
     uint64_t late_ms;     /* when the request is to be answered; 0: nothing waits */
     uint64_t window_in, window_out;
     enum conn_phase phase;
@@ -43,6 +45,7 @@ struct http_conn {
     uint64_t counted_out;
     struct ip client; /* as a proxy said; len 0: nobody did */
     uint16_t client_port;
+    char peer[HTTP_PEER_TEXT]; /* once it was asked for */
     bool parsing, settling, window_on;
     bool close_after; /* behind the answer being made */
     bool peer_ended;
@@ -122,6 +125,7 @@ static inline struct http_exchange *exchange_of(const struct http_request *req)
 /* NULL when out of memory. One reference: the answer's. */
 struct http_exchange *http_exchange_new(struct http_server *server);
 void http_exchange_unref(struct http_exchange *x);
+void http_exchange_free(struct http_exchange *x); /* one that is spare */
 /* Make room for `more` bytes of body. ST_BUSY: beyond the budget; ST_NOMEM. */
 NODISCARD enum status http_exchange_grow(struct http_exchange *x, size_t more);
 /* The body is complete, or (`st`) never will be: tell a streaming handler. */

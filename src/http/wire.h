@@ -20,6 +20,9 @@ enum {
     WIRE_PARTS = 3,
     WIRE_DIRECT_FROM = 4096,       /* a body with as much left is read to its place */
     WIRE_DIRECT_STEP = 256 * 1024, /* room offered to one read of it */
+    /* Of who judges a peer by a timer: timers come before sockets. */
+    WIRE_STILL_MS = 50, /* one as late as this: the loop was held up */
+    WIRE_LOOK_MS = 10,  /* for what the peer did meanwhile to be seen */
 };
 
 /* Where all wires of one thread read to; wiped behind each use. */

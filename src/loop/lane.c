@@ -86,8 +86,9 @@ void lane_push(struct lane *lane, struct lane_queue *queue, struct env_work *wor
     if (list_empty(&queue->works))
         list_push(&lane->ready, &queue->link);
     list_push(&queue->works, &work->link);
+    (void)pthread_mutex_unlock(&lane->lock); /* held */
+    /* Without the lock, which whom it wakes wants; the env that submits keeps the lane alive. */
     (void)pthread_cond_signal(&lane->ready_changed); /* cannot fail: initialised */
-    (void)pthread_mutex_unlock(&lane->lock);         /* held */
 }
 
 struct lane *lane_pool_ref(void)

@@ -1,18 +1,38 @@
 #include "loop/loop.h"
 #include "base/mem.h"
 #include "loop/lane.h"
+#include "loop/loop_aio.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
+
+enum {
+    OUTBOXES = 8,       /* other envs that a thread posts to by rounds */
+    OUTBOX_TASKS = 32,  /* then they leave before the round ends */
+    INBOX_ROUNDS = 8,   /* looks into the inbox before others have their turn */
+    RANDOM_AHEAD = 240, /* bytes of one call of the kernel */
+    RANDOM_SMALL = 16,  /* nonces and numbers; keys come from the kernel one by one */
+};
+
+/* What is to leave for another env with the round. */
+struct outbox {
+    struct loop *to;
+    struct list tasks;
+    size_t n;
+};
 
 struct loop {
     struct env env; /* first: an env pointer is a loop pointer */
     uv_loop_t uv;
-    uv_async_t wake;
+    uv_poll_t wake;
+    int wake_fd; /* an eventfd: whom uv_async_t wakes spins until its sender runs on */
     uv_timer_t timer;
     uv_prepare_t prepare;
 
@@ -27,11 +47,27 @@ struct loop {
     struct lane *pool;
     bool lane_started[LANES];
     struct lane_queue queues[LANES];
+    struct loop_aio aio;
+
+    struct outbox outboxes[OUTBOXES];
+    size_t n_outboxes;
+
+    /* Random bytes fetched ahead, forgotten with the turn of the loop: two copies of a machine that
+     * was saved between turns share none. */
+    uint8_t random[RANDOM_AHEAD];
+    size_t random_left; /* the first ones */
+    bool random_asked;  /* in this turn: a lone request does not fetch ahead */
 
     pthread_mutex_t inbox_lock;
-    struct list tasks, finished; /* under inbox_lock, as stop */
+    struct list tasks, finished; /* under inbox_lock, as the rest */
+    bool looking;                /* the loop thread will look again by itself */
     bool stop;
+    _Atomic unsigned wakers; /* threads about to wake the loop, which must not be freed before */
 };
+
+static _Thread_local struct loop *current; /* whose callbacks this thread runs */
+
+static void outboxes_flush(struct loop *l);
 
 static struct loop *loop_of(struct env *env)
 {
@@ -57,10 +93,9 @@ static int64_t loop_wall_ms(struct env *env)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void loop_random(struct env *env, void *data, size_t n)
+static void random_fetch(void *data, size_t n)
 {
     uint8_t *at = data;
-    (void)env; /* the kernel's generator serves all */
     while (n != 0) {
         ssize_t got = getrandom(at, n, 0);
         if (got < 0 && errno == EINTR)
@@ -72,6 +107,37 @@ static void loop_random(struct env *env, void *data, size_t n)
         at += got;
         n -= (size_t)got;
     }
+}
+
+static void random_forget(struct loop *l)
+{
+    mem_wipe(l->random, l->random_left);
+    l->random_left = 0;
+    l->random_asked = false;
+}
+
+/* What is handed out is handed out once: it is gone from the loop before the caller has it. */
+static void random_take(struct loop *l, void *data, size_t n)
+{
+    if (l->random_left < n) {
+        random_fetch(l->random, sizeof l->random);
+        l->random_left = sizeof l->random;
+    }
+    l->random_left -= n;
+    memcpy(data, l->random + l->random_left, n);
+    mem_wipe(l->random + l->random_left, n);
+}
+
+static void loop_random(struct env *env, void *data, size_t n)
+{
+    struct loop *l = loop_of(env);
+    if (current == l && l->random_asked && n <= RANDOM_SMALL) {
+        random_take(l, data, n);
+        return;
+    }
+    if (current == l)
+        l->random_asked = true;
+    random_fetch(data, n);
 }
 
 /* Timers: the heap decides, one uv timer wakes. It is set once a round, just before polling. */
@@ -95,6 +161,8 @@ static void loop_on_timer(uv_timer_t *timer)
 static void loop_on_prepare(uv_prepare_t *prepare)
 {
     struct loop *l = prepare->data;
+    outboxes_flush(l);
+    random_forget(l);
     const struct env_timer *first = timer_heap_first(&l->timers);
     if (first == NULL) {
         if (l->armed_ms != 0)
@@ -126,53 +194,140 @@ static void loop_timer_stop(struct env *env, struct env_timer *timer)
 
 /* The inbox: tasks of other threads and work that finished. */
 
-static void inbox_add(struct loop *l, struct list *queue, struct list *item)
+static void wake_up(struct loop *l)
 {
-    (void)pthread_mutex_lock(&l->inbox_lock); /* cannot fail: default mutex */
-    bool wake = list_empty(&l->tasks) && list_empty(&l->finished);
-    list_push(queue, item);
-    if (wake)                          /* under the lock, so that loop_free cannot pass between */
-        (void)uv_async_send(&l->wake); /* cannot fail: the handle is open */
-    (void)pthread_mutex_unlock(&l->inbox_lock); /* held */
+    ssize_t done;
+    do
+        done = write(l->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
+    while (done < 0 && errno == EINTR);
+    ASSERT(done == sizeof(uint64_t) || errno == EAGAIN); /* so many wait to be seen already */
 }
 
-static void loop_on_wake(uv_async_t *wake)
+static void inbox_add(struct loop *l, struct list *queue, struct list *items)
 {
-    struct loop *l = wake->data;
-    struct list tasks, finished;
-    list_init(&tasks);
-    list_init(&finished);
     (void)pthread_mutex_lock(&l->inbox_lock); /* cannot fail: default mutex */
-    list_splice(&tasks, &l->tasks);
-    list_splice(&finished, &l->finished);
+    bool wake = !l->looking && list_empty(&l->tasks) && list_empty(&l->finished);
+    list_splice(queue, items);
+    l->wakers += wake ? 1 : 0;
+    (void)pthread_mutex_unlock(&l->inbox_lock); /* held */
+    if (wake) { /* without the lock: whom it wakes wants it, perhaps on this very core */
+        wake_up(l);
+        l->wakers--;
+    }
+}
+
+static void inbox_add_one(struct loop *l, struct list *queue, struct list *item)
+{
+    struct list items;
+    list_init(&items);
+    list_push(&items, item);
+    inbox_add(l, queue, &items);
+}
+
+/* Take what came. False: nothing did, or it is others' turn; whoever adds wakes us again. */
+static bool inbox_take(struct loop *l, unsigned round, struct list *tasks, struct list *finished)
+{
+    (void)pthread_mutex_lock(&l->inbox_lock); /* cannot fail: default mutex */
+    bool any = !list_empty(&l->tasks) || !list_empty(&l->finished);
     if (l->stop && l->running) {
         uv_stop(&l->uv);
         l->stop = false;
     }
+    l->looking = any && round < INBOX_ROUNDS;
+    if (l->looking) {
+        list_splice(tasks, &l->tasks);
+        list_splice(finished, &l->finished);
+    } else if (any) {
+        wake_up(l);
+    }
+    bool taken = l->looking;
     (void)pthread_mutex_unlock(&l->inbox_lock); /* held */
+    return taken;
+}
 
-    for (struct list *item; (item = list_pop(&finished)) != NULL;) {
-        struct env_work *work = CONTAINER_OF(item, struct env_work, link);
-        l->works--;
-        work->done(work);
+static void loop_on_wake(uv_poll_t *wake, int error, int events)
+{
+    struct loop *l = wake->data;
+    struct list tasks, finished;
+    uint64_t times;
+    (void)events; /* only one kind is asked for */
+    ASSERT(error == 0);
+    if (read(l->wake_fd, &times, sizeof times) < 0)
+        ASSERT(errno == EAGAIN || errno == EINTR); /* then we are called again */
+    list_init(&tasks);
+    list_init(&finished);
+    for (unsigned round = 0; inbox_take(l, round, &tasks, &finished); round++) {
+        for (struct list *item; (item = list_pop(&finished)) != NULL;) {
+            struct env_work *work = CONTAINER_OF(item, struct env_work, link);
+            l->works--;
+            work->done(work);
+        }
+        for (struct list *item; (item = list_pop(&tasks)) != NULL;) {
+            struct env_task *task = CONTAINER_OF(item, struct env_task, link);
+            task->run(task);
+        }
     }
-    for (struct list *item; (item = list_pop(&tasks)) != NULL;) {
-        struct env_task *task = CONTAINER_OF(item, struct env_task, link);
-        task->run(task);
-    }
+}
+
+/* The outboxes: tasks for other envs that leave together. */
+
+static void outbox_flush(struct outbox *box)
+{
+    if (box->n == 0)
+        return;
+    box->n = 0;
+    inbox_add(box->to, &box->to->tasks, &box->tasks);
+}
+
+static struct outbox *outbox_of(struct loop *from, const struct loop *to)
+{
+    for (size_t i = 0; i < from->n_outboxes; i++)
+        if (from->outboxes[i].to == to)
+            return &from->outboxes[i];
+    return NULL;
+}
+
+/* Envs come and go only before and after the threads that post to them. */
+static void outboxes_flush(struct loop *l)
+{
+    for (size_t i = 0; i < l->n_outboxes; i++)
+        outbox_flush(&l->outboxes[i]);
+    l->n_outboxes = 0;
 }
 
 static void loop_on_finished(struct lane_queue *queue, struct env_work *work)
 {
     struct loop *l = queue->owner;
-    inbox_add(l, &l->finished, &work->link);
+    inbox_add_one(l, &l->finished, &work->link);
 }
 
 static void loop_post(struct env *env, struct env_task *task)
 {
     struct loop *l = loop_of(env);
     ASSERT(task->run != NULL);
-    inbox_add(l, &l->tasks, &task->link);
+    struct outbox *box = current != NULL ? outbox_of(current, l) : NULL;
+    if (box != NULL)
+        outbox_flush(box); /* one thread's tasks stay in order */
+    inbox_add_one(l, &l->tasks, &task->link);
+}
+
+static void loop_post_round(struct env *env, struct env_task *task)
+{
+    struct loop *l = loop_of(env), *from = current;
+    struct outbox *box = from != NULL && from != l ? outbox_of(from, l) : NULL;
+    ASSERT(task->run != NULL);
+    if (box == NULL && from != NULL && from != l && from->n_outboxes < OUTBOXES) {
+        box = &from->outboxes[from->n_outboxes++];
+        *box = (struct outbox){.to = l};
+        list_init(&box->tasks);
+    }
+    if (box == NULL) {
+        inbox_add_one(l, &l->tasks, &task->link);
+        return;
+    }
+    list_push(&box->tasks, &task->link);
+    if (++box->n == OUTBOX_TASKS)
+        outbox_flush(box);
 }
 
 static struct lane *loop_lane(struct loop *l, enum env_lane lane)
@@ -197,6 +352,25 @@ static void loop_work(struct env *env, struct env_work *work)
     lane_push(loop_lane(l, work->lane), &l->queues[work->lane], work);
 }
 
+static void on_write_over(struct loop_aio *aio, struct env_write *write, bool again)
+{
+    struct loop *l = CONTAINER_OF(aio, struct loop, aio);
+    l->works--;
+    if (again)
+        env_write_work(&l->env, write);
+    else
+        write->done(write);
+}
+
+static bool loop_write(struct env *env, struct env_write *write)
+{
+    struct loop *l = loop_of(env);
+    loop_check_thread(l);
+    bool begun = loop_aio_begin(&l->aio, &l->uv, write);
+    l->works += begun;
+    return begun;
+}
+
 static const struct env_ops loop_ops = {
     .mono_ns = loop_mono_ns,
     .wall_ms = loop_wall_ms,
@@ -204,14 +378,22 @@ static const struct env_ops loop_ops = {
     .timer_set = loop_timer_set,
     .timer_stop = loop_timer_stop,
     .work = loop_work,
+    .write = loop_write,
     .post = loop_post,
+    .post_round = loop_post_round,
 };
 
 static int loop_open_handles(struct loop *l)
 {
-    int err = uv_async_init(&l->uv, &l->wake, loop_on_wake);
-    if (err != 0)
+    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (l->wake_fd < 0)
+        return -errno;
+    int err = uv_poll_init(&l->uv, &l->wake, l->wake_fd);
+    if (err != 0) {
+        (void)close(l->wake_fd); /* nothing was written */
         return err;
+    }
+    ASSERT(uv_poll_start(&l->wake, UV_READABLE, loop_on_wake) == 0);
     ASSERT(uv_timer_init(&l->uv, &l->timer) == 0);
     ASSERT(uv_prepare_init(&l->uv, &l->prepare) == 0);
     ASSERT(uv_prepare_start(&l->prepare, loop_on_prepare) == 0);
@@ -225,6 +407,7 @@ enum status loop_new(struct fs *fs, struct env **ret_env)
     if (l == NULL)
         return ST_NOMEM;
     l->env = (struct env){&loop_ops, fs};
+    l->aio.over = on_write_over;
     list_init(&l->tasks);
     list_init(&l->finished);
     for (size_t i = 0; i < LANES; i++)
@@ -252,8 +435,12 @@ void loop_run(struct env *env)
     ASSERT(!l->running);
     l->owner = pthread_self();
     l->running = true;
-    (void)uv_async_send(&l->wake);        /* an earlier loop_stop must be seen */
+    current = l;
+    wake_up(l);                           /* an earlier loop_stop must be seen */
     (void)uv_run(&l->uv, UV_RUN_DEFAULT); /* says whether handles remain: they always do */
+    outboxes_flush(l);
+    random_forget(l);
+    current = NULL;
     l->running = false;
 }
 
@@ -262,7 +449,7 @@ void loop_stop(struct env *env)
     struct loop *l = loop_of(env);
     (void)pthread_mutex_lock(&l->inbox_lock); /* cannot fail: default mutex */
     l->stop = true;
-    (void)uv_async_send(&l->wake);              /* cannot fail: the handle is open */
+    wake_up(l);
     (void)pthread_mutex_unlock(&l->inbox_lock); /* held */
 }
 
@@ -278,7 +465,7 @@ void loop_free(struct env *env)
         return;
     struct loop *l = loop_of(env);
     ASSERT(!l->running);
-    (void)uv_async_send(&l->wake); /* what was posted and not yet taken */
+    wake_up(l); /* what was posted and not yet taken */
     do
         (void)uv_run(&l->uv, l->works != 0 ? UV_RUN_ONCE : UV_RUN_NOWAIT); /* handles remain */
     while (l->works != 0);
@@ -287,13 +474,18 @@ void loop_free(struct env *env)
             lane_done(&l->lanes[i]);
     if (l->lane_started[LANE_POOL])
         lane_pool_unref();
+    while (l->wakers != 0)   /* a thread of the pool has yet to make its last step */
+        (void)sched_yield(); /* cannot fail */
 
     uv_close((uv_handle_t *)&l->wake, NULL);
     uv_close((uv_handle_t *)&l->timer, NULL);
     uv_close((uv_handle_t *)&l->prepare, NULL);
+    loop_aio_close(&l->aio);
     uv_walk(&l->uv, check_closing, NULL);
     (void)uv_run(&l->uv, UV_RUN_DEFAULT); /* until every close has been reported */
     ASSERT(uv_loop_close(&l->uv) == 0);
+    (void)close(l->wake_fd); /* nothing is lost with it */
+    loop_aio_done(&l->aio);
     ASSERT(list_empty(&l->tasks) && timer_heap_first(&l->timers) == NULL);
     timer_heap_done(&l->timers);
     (void)pthread_mutex_destroy(&l->inbox_lock); /* no other thread knows the env any more */

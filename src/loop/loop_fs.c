@@ -1,12 +1,15 @@
 /* Files of a real disk. A failed sync is reported, never repeated: after it the kernel may have
  * dropped the dirty pages and would call a second one a success. */
+#include "loop/loop_fs.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "loop/loop.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -20,11 +23,13 @@ enum { IOV_BATCH = 64, FILE_MODE = 0600, DIR_MODE = 0700, FILES_FROM = 512 };
 struct disk {
     struct fs fs;
     int root;
+    _Atomic bool told; /* that there is no way past the page cache */
 };
 
 struct disk_file {
     struct fs_file file;
     int fd;
+    bool direct; /* O_DIRECT is set */
 };
 
 static int root_of(struct fs *fs)
@@ -101,11 +106,47 @@ static enum status disk_open_raw(struct fs *fs, const char *path, int flags,
     return ST_OK;
 }
 
+/* Whether writes of whole FS_BLOCKs may go past the page cache. Where the kernel is too old to say,
+ * a write will (disk_write_at). */
+static bool blocks_suit(int fd)
+{
+#ifdef STATX_DIOALIGN
+    struct statx about;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &about) != 0 ||
+        (about.stx_mask & STATX_DIOALIGN) == 0)
+        return true;
+    uint32_t place = about.stx_dio_offset_align, memory = about.stx_dio_mem_align;
+    return place != 0 && FS_BLOCK % place == 0 && memory != 0 && FS_BLOCK % memory == 0;
+#else
+    (void)fd;
+    return true;
+#endif
+}
+
+static bool set_direct(int fd, bool direct)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && fcntl(fd, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
+}
+
+/* Best effort: the page cache only costs time. */
+static void go_direct(struct fs *fs, struct disk_file *f, const char *path)
+{
+    struct disk *disk = CONTAINER_OF(fs, struct disk, fs);
+    f->direct = blocks_suit(f->fd) && set_direct(f->fd, true);
+    if (!f->direct && !atomic_exchange(&disk->told, true))
+        trace(TRACE_INFO, "loop", "%s: written through the page cache, direct writes are refused",
+              path);
+}
+
 static enum status disk_open(struct fs *fs, const char *path, unsigned flags,
                              struct fs_file **ret_file)
 {
     ASSERT((flags & (FS_READ | FS_WRITE)) != 0);
-    return disk_open_raw(fs, path, open_flags(flags), ret_file);
+    TRY(disk_open_raw(fs, path, open_flags(flags), ret_file));
+    if ((flags & FS_DIRECT) != 0)
+        go_direct(fs, CONTAINER_OF(*ret_file, struct disk_file, file), path);
+    return ST_OK;
 }
 
 static void disk_close(struct fs_file *file)
@@ -145,9 +186,20 @@ static int iov_fill(struct iovec *iov, const struct bytes *parts, size_t n, size
     return count;
 }
 
+/* A file system may refuse to write directly at any time, or have written a part of a block only:
+ * the rest goes through the page cache. */
+static bool give_up_direct(struct disk_file *f)
+{
+    if (errno != EINVAL || !f->direct)
+        return false;
+    f->direct = false;
+    return set_direct(f->fd, false);
+}
+
 static enum status disk_write_at(struct fs_file *file, const struct bytes *parts, size_t n,
                                  uint64_t off)
 {
+    struct disk_file *f = CONTAINER_OF(file, struct disk_file, file);
     struct iovec iov[IOV_BATCH];
     size_t skip = 0;
     for (;;) {
@@ -155,8 +207,8 @@ static enum status disk_write_at(struct fs_file *file, const struct bytes *parts
             skip -= parts->len;
         if (n == 0)
             return ST_OK;
-        ssize_t wrote = pwritev(fd_of(file), iov, iov_fill(iov, parts, n, skip), (off_t)off);
-        if (wrote < 0 && errno == EINTR)
+        ssize_t wrote = pwritev(f->fd, iov, iov_fill(iov, parts, n, skip), (off_t)off);
+        if (wrote < 0 && (errno == EINTR || give_up_direct(f)))
             continue;
         if (wrote < 0)
             return status_from_errno(errno);
@@ -344,6 +396,14 @@ static const struct fs_ops disk_ops = {
     .lock = disk_lock,
     .free_bytes = disk_free_bytes,
 };
+
+int loop_fs_direct(const struct fs_file *file)
+{
+    if (file->fs->ops != &disk_ops)
+        return -1;
+    const struct disk_file *f = CONTAINER_OF(file, const struct disk_file, file);
+    return f->direct ? f->fd : -1;
+}
 
 enum status loop_fs_new(const char *root, struct fs **ret_fs, struct reason *reason)
 {

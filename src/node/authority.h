@@ -11,7 +11,10 @@
 #include "raft/rlog_txn.h"
 
 #define AUTHORITY_KEY RLOG_LOCAL "pki/authority"
-#define AUTHORITY_JOIN_KEY RLOG_LOCAL "pki/join/"    /* HMAC of a token's secret in hex behind it */
+#define AUTHORITY_JOIN_KEY RLOG_LOCAL "pki/join/" /* HMAC of a token's secret in hex behind it */
+/* Challenges that were answered, their nonce in hex behind it: u64, the cluster time of their end.
+ */
+#define AUTHORITY_CHALLENGE_KEY RLOG_LOCAL "pki/challenge/"
 #define AUTHORITY_ROTATE_KEY RLOG_LOCAL "pki/rotate" /* struct authority_rotate */
 
 enum { AUTHORITY_NAME_MAX = 64 };

@@ -49,7 +49,7 @@ void founding_say(const struct founding *f, struct buf *out)
     add_nonces(f, out);
 }
 
-enum status founding_hear(struct founding *f, const char *name, struct bytes said)
+enum status founding_hear(struct founding *f, const char *name, struct bytes said, bool *ret_asks)
 {
     struct founder *peer = find(f, bytes_str(name));
     struct reader r = reader_of(said);
@@ -73,6 +73,7 @@ enum status founding_hear(struct founding *f, const char *name, struct bytes sai
             knows_me = memcmp(nonce.data, own, FOUNDING_NONCE_BYTES) == 0;
     }
     TRY(reader_end(&r));
+    *ret_asks = f->done && founded == 0;
     if (peer == NULL || f->done || peer == &f->founders[f->self])
         return ST_OK;
     peer->heard = true;

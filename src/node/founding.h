@@ -39,8 +39,11 @@ void founding_init(struct founding *f, const char *const *names, unsigned n, uns
 /* What this node says to the others, appended: whether it is fresh, and the nonces it knows. */
 void founding_say(const struct founding *f, struct buf *out);
 
-/* What `name`, as its certificate says, has said. Others than founders are ignored. ST_INVALID. */
-NODISCARD enum status founding_hear(struct founding *f, const char *name, struct bytes said);
+/* What `name`, as its certificate says, has said. Others than founders are ignored. `ret_asks`: it
+ * is fresh and we are not, so it waits for our word. Only then is one due: two that have founded
+ * would answer each other for ever. ST_INVALID. */
+NODISCARD enum status founding_hear(struct founding *f, const char *name, struct bytes said,
+                                    bool *ret_asks);
 
 enum founding_verdict founding_verdict(const struct founding *f);
 

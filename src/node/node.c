@@ -1,4 +1,5 @@
-#include "node/node_parts.h"
+#include "node/enroll.h"
+#include "node/removed.h"
 
 #include "base/fs.h"
 #include "base/mem.h"
@@ -35,6 +36,10 @@ static void on_receive(void *ctx, uint64_t from, const char *from_name, struct b
     }
     if (kind == NODE_FRAME_RENEW || kind == NODE_FRAME_RENEWED) {
         node_renew_hear(n, from, from_name, kind, bytes_from(frame, 1));
+        return;
+    }
+    if (kind == NODE_FRAME_MEMBER || kind == NODE_FRAME_STRANGER) {
+        node_removed_receive(n, from, from_name, kind, bytes_from(frame, 1));
         return;
     }
     if (kind != NODE_FRAME_RAFT) {
@@ -314,11 +319,13 @@ enum status node_open(struct node *n, struct reason *reason)
         return ST_INVALID;
     }
     const uint8_t *c = n->identity.cluster;
+    pthread_mutex_lock(&n->lock); /* workers look already, if this node waited */
     memcpy(n->status.cluster, c, sizeof n->status.cluster);
     (void)snprintf(n->status.cluster_id, sizeof n->status.cluster_id,
                    "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", c[0],
                    c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11], c[12], c[13],
                    c[14], c[15]); /* 36 characters */
+    pthread_mutex_unlock(&n->lock);
     return node_join_start(n, reason);
 }
 
@@ -353,6 +360,7 @@ enum status node_start(const struct node_options *options, struct node **ret_nod
     (void)snprintf(n->status.cluster_name, sizeof n->status.cluster_name, "%s",
                    options->cluster_name); /* bounded */
     n->status.sealed = true;
+    node_brief_publish(n);
     enum status st = loop_fs_new(options->data_dir, &n->fs, &reason);
     if (st == ST_OK)
         st = loop_new(n->fs, &n->env);
@@ -407,6 +415,37 @@ struct mesh *node_mesh(struct node *node)
 {
     ASSERT(node->mesh != NULL);
     return node->mesh;
+}
+
+enum {
+    BRIEF_INITIALIZED = 1,
+    BRIEF_SEALED = 2,
+    BRIEF_ACTIVE = 4,
+    BRIEF_PERF_STANDBY = 8,
+    BRIEF_REMOVED = 16,
+    BRIEF_LEADS = 32,
+};
+
+void node_brief_publish(struct node *n)
+{
+    struct node_brief b = node_brief_of(&n->status);
+    atomic_store(&n->brief, (b.initialized ? BRIEF_INITIALIZED : 0u) |
+                                (b.sealed ? BRIEF_SEALED : 0u) | (b.active ? BRIEF_ACTIVE : 0u) |
+                                (b.perf_standby ? BRIEF_PERF_STANDBY : 0u) |
+                                (b.removed ? BRIEF_REMOVED : 0u) | (b.leads ? BRIEF_LEADS : 0u));
+}
+
+struct node_brief node_brief_get(const struct node *node)
+{
+    unsigned bits = atomic_load(&node->brief);
+    return (struct node_brief){
+        .initialized = (bits & BRIEF_INITIALIZED) != 0,
+        .sealed = (bits & BRIEF_SEALED) != 0,
+        .active = (bits & BRIEF_ACTIVE) != 0,
+        .perf_standby = (bits & BRIEF_PERF_STANDBY) != 0,
+        .removed = (bits & BRIEF_REMOVED) != 0,
+        .leads = (bits & BRIEF_LEADS) != 0,
+    };
 }
 
 void node_status_get(struct node *node, struct node_status *ret_status)

@@ -7,6 +7,9 @@
  *   node.c           the thread, start and stop, frames between nodes
  *   node_join.c      founding, joining, replacing a lost or damaged disk
  *   node_enroll.c    the certificate of a node that joins by a token
+ *   node_told.c      a node that waits to be told which cluster to join
+ *   node_challenge.c joining without a token: proving that one can open the seal
+ *   challenge.[ch]   what is proved
  *   node_files.c     certificate files: read, replaced as a pair
  *   node_renew.c     a new certificate in time
  *   authority.[ch]   the certificate authority and join tokens, as stored
@@ -16,7 +19,8 @@
  *   node_upkeep.c    the Merkle root, transactions of its own
  *   node_seal.c      unsealing by shares, sealing on request
  *   node_snapshot.c  the whole state as a file, and back
- *   node_admin.c     what an operator asks of the cluster
+ *   node_cleanup.c   dead members are removed, by what autopilot.[ch] decides
+ *   node_admin.c     what an operator asks of the cluster (admin.h)
  *   node_removed.c   nodes that were removed, this one among them
  *   founding.[ch]    who may found */
 #ifndef HOLDFAST_NODE_NODE_H
@@ -38,6 +42,8 @@ enum { NODE_FOUNDERS_MAX = 16 };
 /* Keys of the local state, a name behind each: nodes that were removed and not let in again. What
  * is stored does not matter. */
 #define NODE_REMOVED_KEY RLOG_LOCAL "core/removed/"
+/* The same of nodes that shall have no vote: members, or those that will be. */
+#define NODE_NONVOTER_KEY RLOG_LOCAL "core/nonvoter/"
 
 /* Work that belongs to the active node: begun when it becomes active in a term, ended when it no
  * longer is. */
@@ -55,7 +61,9 @@ struct node_options {
     const char *version;                    /* of this program, for people */
     const char *listen_addr, *cluster_addr; /* host:port of the cluster port: bound, told others */
     const char *ca_file, *cert_file, *key_file;
-    const char *join_token_file; /* NULL: none; heeded where cert_file is missing */
+    /* Both are heeded where cert_file is missing. */
+    const char *join_token_file; /* NULL: none */
+    bool join_by_request;        /* wait for node_join */
     struct {
         const char *name, *address;
     } founders[NODE_FOUNDERS_MAX];
@@ -70,6 +78,8 @@ struct node_options {
 
     /* All on the raft thread. */
     void (*ready)(void *ctx); /* once: the replica runs, node_rlog may be used */
+    /* Once, before `ready`: there is no replica before node_join has succeeded. */
+    void (*waits)(void *ctx);
     /* Once: the process must end with this message. `refused`: nothing was started. */
     void (*failed)(void *ctx, const struct reason *reason, bool refused);
     /* A peer opened a connection for requests; it is the callee's now. */
@@ -92,6 +102,7 @@ struct node_status {
     bool active;       /* this node runs write handlers */
     bool perf_standby; /* a standby that answers reads itself */
     bool removed;      /* from the cluster: it serves nothing */
+    bool waits;        /* to be told which cluster to join */
     bool has_leader;
     uint64_t term, committed_index, applied_index;
     uint64_t version;        /* of the replicated state */
@@ -102,6 +113,23 @@ struct node_status {
     struct rlog_status raft;
 };
 
+/* Of these what every request asks about. */
+struct node_brief {
+    bool initialized, sealed, active, perf_standby, removed;
+    bool leads; /* as a candidate for active: `leader_name` is its own */
+};
+static inline struct node_brief node_brief_of(const struct node_status *s)
+{
+    return (struct node_brief){
+        .initialized = s->initialized,
+        .sealed = s->sealed,
+        .active = s->active,
+        .perf_standby = s->perf_standby,
+        .removed = s->removed,
+        .leads = s->leader_name[0] != '\0' && strcmp(s->leader_name, s->name) == 0,
+    };
+}
+
 /* Start the raft thread; everything else is told through the callbacks. ST_NOMEM, ST_IO. */
 NODISCARD enum status node_start(const struct node_options *options, struct node **ret_node);
 /* Hand leadership over if it has it, stop the replica and the cluster port, end the thread. Blocks,
@@ -109,6 +137,27 @@ NODISCARD enum status node_start(const struct node_options *options, struct node
 void node_stop(struct node *node);
 /* Stopped, and nobody uses its barrier or its env any more. NULL is allowed. */
 void node_free(struct node *node);
+
+/* How a node that waits is to join. Borrowed during the call. */
+struct node_join {
+    const char *address;     /* of a member: host:port, TLS */
+    const char *server_name; /* that its certificate must carry; NULL: any */
+    struct bytes ca;         /* whom to believe there, PEM; empty: the hash in `token` */
+    struct bytes client_cert, client_key; /* to show there; empty: nothing */
+    struct bytes token;                   /* empty: by opening the cluster's seal */
+    bool retry;     /* what may pass is tried again, by itself, after the call has ended too */
+    bool non_voter; /* follow, without a vote */
+};
+/* Join a cluster. Blocks, on any thread but the raft thread, for as long as a minute. ST_OK: this
+ * node is a voting member, or will be when it is given enough key shares. ST_TIMEOUT: it goes on by
+ * itself. ST_EXISTS: it has its place already, or does not wait for this. ST_INVALID: refused, with
+ * a reason. ST_BUSY: nobody could be asked, or somebody else's call is under way, with a reason.
+ * ST_IO, with one; ST_NOMEM, ST_CRYPTO, ST_CLOSED.
+ */
+NODISCARD enum status node_join(struct node *node, const struct node_join *how,
+                                struct reason *reason);
+/* The node stops soon: end such a call, and refuse others. Any thread, once. */
+void node_join_give_up(struct node *node);
 
 /* Any thread, after `ready`. */
 struct rlog *node_rlog(struct node *node);
@@ -120,14 +169,6 @@ const struct mesh_identity *node_identity(struct node *node);
 struct tls_ctx *node_tls(struct node *node);
 /* For its counters. Any thread, after `ready`. */
 struct mesh *node_mesh(struct node *node);
-
-/* Both block, on any thread but the raft thread, for as long as half a minute. On the leader only:
- * ST_NOT_LEADER elsewhere; ST_TIMEOUT: it may yet happen; ST_BUSY, ST_INVALID, with a reason.
- * ST_NOT_FOUND: no member of that name. */
-NODISCARD enum status node_remove_member(struct node *node, const char *name,
-                                         struct reason *reason);
-/* Hand leadership to the member best able to take it. */
-NODISCARD enum status node_step_down(struct node *node, struct reason *reason);
 
 /* Snapshots (node_snapshot.c). All block, on any thread but the raft thread.
  *
@@ -186,7 +227,9 @@ struct node_peer {
     char api_address[160]; /* "" while it has not said it */
     char cluster_address[160];
     bool active;
-    int64_t heard_ms; /* when it last spoke, by the clock of this node; 0: never, or ourselves */
+    int64_t heard_ms;  /* when it last spoke, by the clock of this node; 0: never, or ourselves */
+    int64_t steady_ms; /* since when it has done so without a gap */
+    uint64_t last_index, last_term; /* of its log, as a leader knows it; 0 elsewhere */
 };
 unsigned node_peers(struct node *node, struct node_peer ret_peers[static RLOG_MEMBERS_MAX]);
 
@@ -197,5 +240,7 @@ bool node_is_member(struct node *node, const char *name);
 int64_t node_time_ms(struct node *node);
 /* Any thread. */
 void node_status_get(struct node *node, struct node_status *ret_status);
+struct node_brief
+node_brief_get(const struct node *node); /* of one moment, too, and without a lock */
 
 #endif

@@ -1,39 +1,21 @@
-/* A node that joins by a token: before anything else, its certificate.
+/* A node that joins by a token: before anything else, its certificate. By join_token_file:
  *
  *   key (kept, or made and written) ─▶ ask each founder in turn ─▶ write CA and certificate ─▶ open
  *                                          ▲                 │ no answer: the next, after a while
  *                                          └─────────────────┘ a refusal (4xx): the node ends
  *
- * The secret is said over TLS to nobody but a node whose certificate comes from the authority with
- * the token's hash. The key is on disk before it is shown to anybody, so that a certificate that
- * was issued and lost can be asked for again. */
-#include "node/node_parts.h"
+ * By request: node_told.c. The secret is said over TLS to nobody but a node whose certificate comes
+ * from the authority with the token's hash, or from one the request names. The key is on disk
+ * before it is shown to anybody, so that a certificate that was issued and lost can be asked for
+ * again. */
+#include "node/enroll.h"
 
 #include "base/mem.h"
 #include "base/trace.h"
-#include "crypto/cert.h"
-#include "crypto/tls.h"
-#include "http/client.h"
 #include "loop/loop.h"
-#include "node/join_token.h"
-#include "text/json.h"
 
 enum { ENROLL_AGAIN_MS = 1000, ENROLL_CALL_MS = 15000, ENROLL_COMPLAIN_MS = 10000 };
 enum { ENROLL_REPLY_MAX = 64 * 1024 };
-
-struct node_enroll {
-    struct node *node;
-    struct http_client *client;
-    struct tls_ctx *tls;
-    struct http_call call;
-    struct env_timer timer;
-    struct join_token token;
-    struct buf token_text, key, public_key, body;
-    unsigned at; /* founder that is asked */
-    uint64_t complained_ms;
-    struct http_header header;
-    bool calling, closing;
-};
 
 static void ask(struct env_timer *timer);
 
@@ -42,13 +24,22 @@ static void enroll_free(struct node_enroll *e)
     if (e == NULL)
         return;
     http_client_free(e->client);
+    enroll_reset(e);
+    mem_free(e);
+}
+
+void enroll_reset(struct node_enroll *e)
+{
+    ASSERT(!e->calling);
     tls_ctx_unref(e->tls);
+    e->tls = NULL;
     buf_done(&e->token_text);
     buf_done(&e->key);
     buf_done(&e->public_key);
     buf_done(&e->body);
+    buf_done(&e->challenge);
+    buf_done(&e->seal);
     mem_wipe(&e->token, sizeof e->token);
-    mem_free(e);
 }
 
 static void on_stopped(void *ctx)
@@ -67,6 +58,7 @@ void node_enroll_stop(struct node *n)
     env_timer_stop(n->env, &e->timer);
     if (e->calling)
         http_call_cancel(&e->call);
+    e->calling = false;
     http_client_close(e->client, on_stopped, n);
 }
 
@@ -83,22 +75,26 @@ static void on_done_closed(void *ctx)
         loop_stop(n->env);
 }
 
-static struct bytes member_text(const struct text_value *v, const char *name)
+struct bytes enroll_text(const struct text_value *v, const char *name)
 {
     const struct text_value *m = text_get(v, name);
     return m != NULL && m->kind == TEXT_STRING ? m->text : (struct bytes){0};
 }
 
 /* What a cluster answered must be of the authority we were told of, and for our name and key. */
-static enum status check(struct node_enroll *e, struct bytes ca, struct bytes cert,
+static enum status check(struct node_enroll *e, const struct text_value *answer,
                          struct reason *reason)
 {
     uint8_t hash[JOIN_HASH_BYTES];
     char uri[CERT_URI_MAX];
     struct mesh_identity identity;
-    bool good = cert_fingerprint(ca, hash) == ST_OK &&
-                memcmp(hash, e->token.ca_sha256, sizeof hash) == 0 &&
-                cert_matches(cert, ca, buf_bytes(&e->public_key)) == ST_OK &&
+    struct bytes ca = enroll_text(answer, "ca_certificate");
+    struct bytes cert = enroll_text(answer, "certificate");
+    bool believed = e->step == ENROLL_ANSWER
+                        ? enroll_proved(e, answer)
+                        : cert_fingerprint(ca, hash) == ST_OK &&
+                              memcmp(hash, e->token.ca_sha256, sizeof hash) == 0;
+    bool good = believed && cert_matches(cert, ca, buf_bytes(&e->public_key)) == ST_OK &&
                 cert_uri(cert, uri) == ST_OK && mesh_uri_parse(uri, &identity) == ST_OK &&
                 strcmp(identity.name, e->node->options.name) == 0;
     if (good)
@@ -117,9 +113,9 @@ static enum status keep(struct node_enroll *e, struct reason *reason)
         reason_set(reason, "joining: what was answered is no JSON");
         return ST_INVALID;
     }
-    struct bytes ca = member_text(answer, "ca_certificate");
-    struct bytes cert = member_text(answer, "certificate");
-    TRY(check(e, ca, cert, reason));
+    struct bytes ca = enroll_text(answer, "ca_certificate");
+    struct bytes cert = enroll_text(answer, "certificate");
+    TRY(check(e, answer, reason));
     TRY(node_file_put(o->ca_file, ca, reason));
     TRY(node_file_put(o->cert_file, cert, reason));
     trace(TRACE_INFO, "node", "has its certificate for the cluster: %s", o->cert_file);
@@ -152,6 +148,24 @@ static void again(struct node_enroll *e, const char *why)
     env_timer_set(n->env, &e->timer, now + ENROLL_AGAIN_MS);
 }
 
+/* An answer, or why there is none. */
+static enum enroll_end judge(struct node_enroll *e, enum status st, struct reason *reason)
+{
+    const struct http_call *call = &e->call;
+    if (st != ST_OK) {
+        reason_set(reason, "%s",
+                   call->reason.text[0] != '\0' ? call->reason.text : status_text(st));
+        return ENROLL_AGAIN;
+    }
+    if (call->status == 200 && e->step == ENROLL_CHALLENGE)
+        return enroll_challenged(e, reason);
+    if (call->status == 200)
+        return keep(e, reason) == ST_OK ? ENROLL_DONE : ENROLL_REFUSED;
+    explain(e, reason);
+    bool refused = call->status >= 400 && call->status < 500 && call->status != 429;
+    return refused ? ENROLL_REFUSED : ENROLL_AGAIN;
+}
+
 static void on_answer(struct http_call *call, enum status st)
 {
     struct node_enroll *e = CONTAINER_OF(call, struct node_enroll, call);
@@ -162,25 +176,43 @@ static void on_answer(struct http_call *call, enum status st)
         buf_done(&call->reply);
         return;
     }
-    if (st != ST_OK) {
-        again(e, call->reason.text[0] != '\0' ? call->reason.text : status_text(st));
-        return;
-    }
-    bool refused = call->status >= 400 && call->status < 500 && call->status != 429;
-    if (call->status == 200)
-        refused = keep(e, &reason) != ST_OK;
-    else
-        explain(e, &reason);
-    bool done = call->status == 200 && !refused;
+    enum enroll_end end = judge(e, st, &reason);
     buf_done(&call->reply);
-    if (refused)
-        node_fail(n, &reason, true);
-    if (done) {
+    if (end == ENROLL_DONE) {
         e->closing = true;
         http_client_close(e->client, on_done_closed, n);
-    } else if (!refused) {
+    } else if (e->told) {
+        enroll_told_tried(e, end, &reason);
+    } else if (end == ENROLL_REFUSED) {
+        node_fail(n, &reason, true);
+    } else {
         again(e, reason.text);
     }
+}
+
+static struct bytes path_of(enum enroll_step step)
+{
+    switch (step) {
+    case ENROLL_TOKEN: break;
+    case ENROLL_CHALLENGE: return BYTES("/v1/sys/storage/raft/bootstrap/challenge");
+    case ENROLL_ANSWER: return BYTES("/v1/sys/storage/raft/bootstrap/answer");
+    }
+    return BYTES("/v1/sys/storage/raft/bootstrap/join");
+}
+
+void enroll_send(struct node_enroll *e, const struct http_target *target)
+{
+    e->header = (struct http_header){BYTES("content-type"), BYTES("application/json")};
+    e->call = (struct http_call){.method = METHOD_POST,
+                                 .path = path_of(e->step),
+                                 .headers = &e->header,
+                                 .n_headers = 1,
+                                 .body = buf_bytes(&e->body),
+                                 .timeout_ms = ENROLL_CALL_MS,
+                                 .reply_bytes_max = ENROLL_REPLY_MAX,
+                                 .done = on_answer};
+    e->calling = true;
+    http_call_send(e->client, target, &e->call);
 }
 
 static void ask(struct env_timer *timer)
@@ -192,17 +224,7 @@ static void ask(struct env_timer *timer)
         e->at = (e->at + 1) % e->node->options.n_founders;
         target.address = e->node->options.founders[e->at].address;
     }
-    e->header = (struct http_header){BYTES("content-type"), BYTES("application/json")};
-    e->call = (struct http_call){.method = METHOD_POST,
-                                 .path = BYTES("/v1/sys/storage/raft/bootstrap/join"),
-                                 .headers = &e->header,
-                                 .n_headers = 1,
-                                 .body = buf_bytes(&e->body),
-                                 .timeout_ms = ENROLL_CALL_MS,
-                                 .reply_bytes_max = ENROLL_REPLY_MAX,
-                                 .done = on_answer};
-    e->calling = true;
-    http_call_send(e->client, &target, &e->call);
+    enroll_send(e, &target);
 }
 
 /* A key that is there already was made by an earlier start. */
@@ -220,12 +242,21 @@ static enum status make_key(struct node_enroll *e, struct reason *reason)
     return node_file_put(path, buf_bytes(&e->key), reason);
 }
 
-static enum status make_body(struct node_enroll *e)
+enum status enroll_write(struct node_enroll *e, struct bytes answer)
 {
     struct text_writer w = {.out = &e->body};
+    buf_clear(&e->body);
     text_open_object(&w);
-    text_key(&w, "join_token");
-    text_put_bytes(&w, buf_bytes(&e->token_text));
+    if (e->token_text.len != 0) {
+        text_key(&w, "join_token");
+        text_put_bytes(&w, buf_bytes(&e->token_text));
+    }
+    if (answer.len != 0) {
+        text_key(&w, "challenge");
+        text_put_bytes(&w, buf_bytes(&e->challenge));
+        text_key(&w, "answer");
+        text_put_bytes(&w, answer);
+    }
     text_member_str(&w, "node_id", e->node->options.name);
     text_key(&w, "public_key");
     text_put_bytes(&w, buf_bytes(&e->public_key));
@@ -233,48 +264,77 @@ static enum status make_body(struct node_enroll *e)
     return buf_status(&e->body);
 }
 
-static enum status prepare(struct node_enroll *e, struct reason *reason)
+enum status enroll_prepare(struct node_enroll *e, struct bytes token, struct reason *reason)
 {
+    buf_add(&e->token_text, token);
+    TRY(buf_status(&e->token_text));
+    e->step = token.len != 0 ? ENROLL_TOKEN : ENROLL_CHALLENGE;
+    if (e->step == ENROLL_TOKEN && join_token_parse(token, &e->token) != ST_OK) {
+        reason_set(reason, "join_token: not a join token, or mistyped");
+        return ST_INVALID;
+    }
+    TRY(make_key(e, reason));
+    return enroll_write(e, (struct bytes){0});
+}
+
+static enum status prepare_by_file(struct node_enroll *e, struct reason *reason)
+{
+    CLEANUP(buf_done) struct buf token = {0};
     const struct node_options *o = &e->node->options;
     struct tls_options tls = {.tls13_only = true,
                               .ca_sha256 = e->token.ca_sha256,
                               .alpn = "http/1.1",
                               .alpn_required = true,
                               .peer_uri_start = "holdfast://"};
-    TRY(tls_pem_read(o->join_token_file, &e->token_text, reason));
-    if (join_token_parse(buf_bytes(&e->token_text), &e->token) != ST_OK) {
-        reason_set(reason, "%s: not a join token, or mistyped", o->join_token_file);
+    TRY(tls_pem_read(o->join_token_file, &token, reason));
+    TRY(enroll_prepare(e, buf_bytes(&token), reason));
+    return tls_ctx_new(&tls, &e->tls, reason);
+}
+
+static enum status check_file(struct node_enroll *e, struct reason *reason)
+{
+    const struct node_options *o = &e->node->options;
+    struct reason why = {{0}};
+    if (o->n_founders == 1 && strcmp(o->founders[0].name, o->name) == 0) {
+        reason_set(reason, "join_token_file: the only member is this node itself");
         return ST_INVALID;
     }
-    TRY(make_key(e, reason));
-    TRY(make_body(e));
-    TRY(tls_ctx_new(&tls, &e->tls, reason));
-    return http_client_new(e->node->env, &e->client);
+    enum status st = prepare_by_file(e, &why);
+    if (st != ST_OK) {
+        reason_set(reason, "%s: %s", o->join_token_file,
+                   why.text[0] != '\0' ? why.text : status_text(st));
+        return st;
+    }
+    return ST_OK;
 }
 
 enum status node_enroll_start(struct node *n, bool *ret_enrolls, struct reason *reason)
 {
     const struct node_options *o = &n->options;
+    bool by_file = o->join_token_file != NULL && o->n_founders != 0;
     *ret_enrolls = false;
-    if (o->join_token_file == NULL || node_file_exists(o->cert_file) || o->n_founders == 0)
+    if ((!by_file && !o->join_by_request) || node_file_exists(o->cert_file))
         return ST_OK;
-    if (o->n_founders == 1 && strcmp(o->founders[0].name, o->name) == 0) {
-        reason_set(reason, "join_token_file: the only member is this node itself");
-        return ST_INVALID;
-    }
     struct node_enroll *e = mem_zalloc(sizeof *e);
     if (e == NULL)
         return ST_NOMEM;
     e->node = n;
-    e->timer.fire = ask;
-    enum status st = prepare(e, reason);
+    e->told = !by_file;
+    enum status st = by_file ? check_file(e, reason) : ST_OK;
+    if (st == ST_OK)
+        st = http_client_new(n->env, &e->client);
     if (st != ST_OK) {
         enroll_free(e);
         return st;
     }
     n->enroll = e;
     *ret_enrolls = true;
+    if (!by_file) {
+        enroll_told_start(e);
+        return ST_OK;
+    }
     trace(TRACE_INFO, "node", "asks the cluster for its certificate, with %s", o->join_token_file);
+    e->timer.fire = ask;
     env_timer_set(n->env, &e->timer, 0);
     return ST_OK;
 }

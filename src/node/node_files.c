@@ -122,9 +122,14 @@ enum status node_files_settle(struct node *n, struct reason *reason)
 enum status node_files_authority(struct node *n, struct reason *reason)
 {
     CLEANUP(buf_done) struct buf pem = {0};
+    uint8_t hash[sizeof n->status.ca_sha256];
     TRY(tls_pem_read(n->options.ca_file, &pem, reason));
-    if (cert_fingerprint(buf_bytes(&pem), n->status.ca_sha256) == ST_OK)
-        return ST_OK;
-    reason_set(reason, "%s: no PEM certificate found", n->options.ca_file);
-    return ST_INVALID;
+    if (cert_fingerprint(buf_bytes(&pem), hash) != ST_OK) {
+        reason_set(reason, "%s: no PEM certificate found", n->options.ca_file);
+        return ST_INVALID;
+    }
+    pthread_mutex_lock(&n->lock);
+    memcpy(n->status.ca_sha256, hash, sizeof hash);
+    pthread_mutex_unlock(&n->lock);
+    return ST_OK;
 }

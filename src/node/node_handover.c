@@ -68,12 +68,16 @@ void node_handover_hear(struct node *n, uint64_t from, struct bytes content)
         if (h->ms < oldest->ms)
             oldest = h;
     }
+    uint64_t now = env_mono_ms(n->env);
+    int64_t wall = env_wall_ms(n->env);
+    bool steady = oldest->id == from && now - oldest->ms <= HEARD_FOR_MS;
     pthread_mutex_lock(&n->lock);
     *oldest = (struct node_heard){
         .id = from,
         .unsealed = unsealed == 1,
-        .ms = env_mono_ms(n->env),
-        .wall_ms = env_wall_ms(n->env),
+        .ms = now,
+        .wall_ms = wall,
+        .steady_ms = steady ? oldest->steady_ms : wall,
     };
     copy_block(oldest->api_addr, sizeof oldest->api_addr, api_addr);
     copy_block(oldest->version, sizeof oldest->version, version);
@@ -85,9 +89,13 @@ static void copy_text(char *to, size_t room, const char *from)
     (void)snprintf(to, room, "%s", from); /* both were bounded when they came in */
 }
 
-static void describe(const struct node *n, const struct rlog_member *m, struct node_peer *ret)
+static void describe(const struct node *n, unsigned at, struct node_peer *ret)
 {
-    *ret = (struct node_peer){.active = n->status.active && m->id == n->id};
+    const struct rlog_status *raft = &n->status.raft;
+    const struct rlog_member *m = &raft->members[at];
+    *ret = (struct node_peer){.active = n->status.active && m->id == n->id,
+                              .last_index = raft->match[at],
+                              .last_term = raft->match_term[at]};
     copy_text(ret->name, sizeof ret->name, m->name);
     copy_text(ret->cluster_address, sizeof ret->cluster_address, m->address);
     if (m->id == n->id) {
@@ -99,6 +107,7 @@ static void describe(const struct node *n, const struct rlog_member *m, struct n
             copy_text(ret->api_address, sizeof ret->api_address, n->heard[i].api_addr);
             copy_text(ret->version, sizeof ret->version, n->heard[i].version);
             ret->heard_ms = n->heard[i].wall_ms;
+            ret->steady_ms = n->heard[i].steady_ms;
         }
 }
 
@@ -108,7 +117,7 @@ unsigned node_peers(struct node *node, struct node_peer ret_peers[static RLOG_ME
     unsigned n = node->status.raft.n_members;
     ASSERT(n <= RLOG_MEMBERS_MAX);
     for (unsigned i = 0; i < n; i++)
-        describe(node, &node->status.raft.members[i], &ret_peers[i]);
+        describe(node, i, &ret_peers[i]);
     pthread_mutex_unlock(&node->lock);
     return n;
 }

@@ -6,7 +6,8 @@
  *   STARTED or JOINED, and the replica is gone or damaged ─▶ JOINING under a new raft id (R13)
  *
  * The step reached is kept in the file `founding`, written before what it allows is done. */
-#include "node/node_parts.h"
+#include "node/enroll.h"
+#include "node/removed.h"
 
 #include "base/crc32c.h"
 #include "base/fs.h"
@@ -18,7 +19,9 @@
 #define STEP_FILE "founding"
 #define STEP_FILE_NEW "founding.new"
 
-enum { STEP_FORMAT = 1, STEP_BYTES_MAX = 4096, JOIN_FORMAT = 1, ASK_EVERY_MS = 500 };
+/* Each of version 2, which ends in a byte, only to be without a vote: 1. */
+enum { STEP_FORMAT = 1, STEP_FORMAT_NON_VOTER = 2, STEP_BYTES_MAX = 4096 };
+enum { JOIN_FORMAT = 1, JOIN_FORMAT_NON_VOTER = 2, ASK_EVERY_MS = 500 };
 enum { COMPLAIN_EVERY_MS = 10000 };
 enum step {
     STEP_FRESH,
@@ -35,10 +38,12 @@ static enum status step_save(struct node *n, enum step step)
     CLEANUP(buf_done) struct buf record = {0}, file = {0};
     struct fs_file *f;
     founding_save(&n->founding, &record);
-    buf_add_u8(&file, STEP_FORMAT);
+    buf_add_u8(&file, n->non_voter ? STEP_FORMAT_NON_VOTER : STEP_FORMAT);
     buf_add_u8(&file, (uint8_t)step);
     buf_add_u64(&file, n->id);
     buf_add_block(&file, buf_bytes(&record));
+    if (n->non_voter)
+        buf_add_u8(&file, 1);
     buf_add_u32(&file, crc32c(0, buf_bytes(&file)));
     TRY(buf_status(&record));
     TRY(buf_status(&file));
@@ -64,9 +69,12 @@ static enum status step_parse(struct node *n, struct bytes file, enum step *ret_
     uint8_t format = reader_u8(&r), step = reader_u8(&r);
     uint64_t id = reader_u64(&r);
     struct bytes record = reader_block(&r);
-    if (reader_end(&r) != ST_OK || format != STEP_FORMAT || step >= STEPS)
+    bool non_voter = format == STEP_FORMAT_NON_VOTER && reader_u8(&r) == 1;
+    bool known = format == STEP_FORMAT || non_voter;
+    if (reader_end(&r) != ST_OK || !known || step >= STEPS)
         return ST_CORRUPT;
     TRY(founding_load(&n->founding, record));
+    n->non_voter = non_voter;
     n->id = id;
     *ret_step = step;
     return ST_OK;
@@ -130,6 +138,12 @@ static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned 
         mem_free(all);
 }
 
+static void on_flush(void *ctx)
+{
+    struct node *n = ctx;
+    mesh_flush(n->mesh);
+}
+
 static void on_members(void *ctx, const struct rlog_member *members, unsigned count)
 {
     struct node *n = ctx;
@@ -163,7 +177,7 @@ static enum status replica_start(struct node *n, bool founder, struct reason *re
     struct rlog_options o = {
         .env = n->env,
         .dir = NODE_RAFT_DIR,
-        .net = {.send = on_send, .members = on_members, .ctx = n},
+        .net = {.send = on_send, .flush = on_flush, .members = on_members, .ctx = n},
         .events = {.changed = on_changed, .fatal = on_fatal, .applied = on_applied, .ctx = n},
         .founders = founders,
         .n_founders = founder ? fill_founders(n, founders) : 0,
@@ -179,6 +193,7 @@ static enum status replica_start(struct node *n, bool founder, struct reason *re
     if (n->mesh == NULL)
         TRY(node_mesh_open(n, reason));
     TRY(rlog_start(&o, &n->rlog, reason));
+    node_told_runs(n);
     n->phase = founder ? NODE_MEMBER : NODE_JOINING;
     node_mesh_link(n);
     node_role_changed(n);
@@ -362,10 +377,12 @@ static void ask_to_join(struct node *n, const struct rlog_status *raft)
     struct rlog_member founders[NODE_FOUNDERS_MAX];
     const struct rlog_member *members = raft->members;
     unsigned count = raft->n_members;
-    buf_add_u8(&ask, JOIN_FORMAT);
+    buf_add_u8(&ask, n->non_voter ? JOIN_FORMAT_NON_VOTER : JOIN_FORMAT);
     buf_add_u64(&ask, n->id);
     buf_add_block(&ask, bytes_str(n->options.name));
     buf_add_block(&ask, bytes_str(n->options.cluster_addr));
+    if (n->non_voter)
+        buf_add_u8(&ask, 1);
     if (buf_status(&ask) != ST_OK)
         return; /* the next tick tries again */
     if (count == 0) {
@@ -377,22 +394,35 @@ static void ask_to_join(struct node *n, const struct rlog_status *raft)
             node_send(n, members[i].id, NODE_FRAME_JOIN, buf_bytes(&ask));
 }
 
+/* From now on the cluster's record says whether it votes. */
+static void become_member(struct node *n, bool votes)
+{
+    n->phase = NODE_MEMBER;
+    n->non_voter = false;
+    trace(TRACE_INFO, "node", "is a %s member now", votes ? "voting" : "non-voting");
+    if (step_save(n, STEP_STARTED) != ST_OK) {
+        struct reason reason;
+        reason_set(&reason, "%s/" STEP_FILE " cannot be written", n->options.data_dir);
+        node_fail(n, &reason, false);
+    }
+    node_told_end(n, ST_OK, NULL);
+}
+
 static void joining_tick(struct node *n)
 {
     uint64_t now = env_mono_ms(n->env);
     struct rlog_status raft;
     rlog_status(n->rlog, &raft);
-    for (unsigned i = 0; i < raft.n_members; i++)
-        if (raft.members[i].id == n->id && raft.members[i].role == RLOG_VOTER) {
-            n->phase = NODE_MEMBER;
-            trace(TRACE_INFO, "node", "is a voting member now");
-            if (step_save(n, STEP_STARTED) != ST_OK) {
-                struct reason reason;
-                reason_set(&reason, "%s/" STEP_FILE " cannot be written", n->options.data_dir);
-                node_fail(n, &reason, false);
-            }
+    for (unsigned i = 0; i < raft.n_members; i++) {
+        if (raft.members[i].id != n->id)
+            continue;
+        bool votes = raft.members[i].role == RLOG_VOTER;
+        if (votes || (raft.members[i].role == RLOG_STANDBY &&
+                      node_is_noted(n, NODE_NONVOTER_KEY, n->options.name, false))) {
+            become_member(n, votes);
             return;
         }
+    }
     if (now - n->asked_ms < ASK_EVERY_MS)
         return;
     n->asked_ms = now;
@@ -424,22 +454,39 @@ static void on_added(struct rlog_admin *a, enum status st)
               a->reason.text);
 }
 
+/* The wish comes before the member: whoever leads then adds it as it was meant. */
+static void note_non_voter(struct node *n, const char *name)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
+    char key[sizeof NODE_NONVOTER_KEY + MESH_NAME_MAX];
+    (void)snprintf(key, sizeof key, NODE_NONVOTER_KEY "%s", name); /* a valid name */
+    rlog_txn_put(&txn, bytes_str(key), BYTES("wished"));
+    node_write(n, &txn, NULL); /* the next time it asks, it is added */
+}
+
+/* `who->role` is what it wishes for; otherwise its record counts. */
 static void add_member(struct node *n, const struct rlog_member *who,
                        const struct rlog_status *raft)
 {
     uint64_t replaces = 0;
+    bool noted = node_is_noted(n, NODE_NONVOTER_KEY, who->name, true);
+    enum rlog_role role = noted ? RLOG_STANDBY : RLOG_VOTER;
     for (unsigned i = 0; i < raft->n_members; i++) {
         const struct rlog_member *m = &raft->members[i];
-        if (m->id == who->id && m->role == RLOG_VOTER && strcmp(m->name, who->name) == 0)
+        if (m->id == who->id && m->role >= role && strcmp(m->name, who->name) == 0)
             return; /* it is in already and has not noticed yet */
         if (m->id != who->id && strcmp(m->name, who->name) == 0)
             replaces = m->id;
     }
     if (n->adding || replaces == n->id || node_removed_is(n, who->name, true))
         return;
+    if (who->role == RLOG_STANDBY && !noted) {
+        note_non_voter(n, who->name);
+        return;
+    }
     n->adding = true;
     n->add = (struct rlog_admin){.done = on_added, .member = *who, .replaces = replaces};
-    n->add.member.role = RLOG_VOTER;
+    n->add.member.role = role;
     rlog_member_add(n->rlog, &n->add);
 }
 
@@ -450,9 +497,13 @@ static enum status parse_join(struct bytes content, struct rlog_member *ret_who)
     uint8_t format = reader_u8(&r);
     who.id = reader_u64(&r);
     struct bytes name = reader_block(&r), address = reader_block(&r);
+    bool non_voter = format == JOIN_FORMAT_NON_VOTER && reader_u8(&r) == 1;
     TRY(reader_end(&r));
-    if (format != JOIN_FORMAT || who.id == 0 || who.id > INT64_MAX || name.len == 0 ||
-        name.len >= sizeof who.name || address.len == 0 || address.len >= sizeof who.address)
+    if (non_voter)
+        who.role = RLOG_STANDBY;
+    if ((format != JOIN_FORMAT && !non_voter) || who.id == 0 || who.id > INT64_MAX ||
+        name.len == 0 || name.len >= sizeof who.name || address.len == 0 ||
+        address.len >= sizeof who.address)
         return ST_INVALID;
     memcpy(who.name, name.data, name.len);
     memcpy(who.address, address.data, address.len);
@@ -484,14 +535,15 @@ static void hear_join(struct node *n, const char *from_name, struct bytes conten
 void node_join_hear(struct node *n, uint64_t from, const char *from_name, enum node_frame kind,
                     struct bytes content)
 {
+    bool asks = false;
     if (kind == NODE_FRAME_JOIN) {
         hear_join(n, from_name, content);
         return;
     }
-    if (founding_hear(&n->founding, from_name, content) != ST_OK) {
+    if (founding_hear(&n->founding, from_name, content, &asks) != ST_OK) {
         trace(TRACE_WARN, "node", "%s sent a malformed founding message", from_name);
         return;
     }
-    if (n->phase != NODE_FRESH)
+    if (asks)
         say_founding(n, from); /* over its own link, if it is no member */
 }

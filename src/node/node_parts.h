@@ -2,6 +2,8 @@
 #ifndef HOLDFAST_NODE_NODE_PARTS_H
 #define HOLDFAST_NODE_NODE_PARTS_H
 
+#include "node/admin.h"
+#include "node/files.h"
 #include "node/founding.h"
 #include "node/node.h"
 
@@ -32,20 +34,31 @@ enum node_frame {
     NODE_FRAME_FOUNDING,
     NODE_FRAME_JOIN,
     NODE_FRAME_SEAL,
-    NODE_FRAME_RENEW,   /* the public half of a new key, to the leader */
-    NODE_FRAME_RENEWED, /* its certificate */
+    NODE_FRAME_RENEW,    /* the public half of a new key, to the leader */
+    NODE_FRAME_RENEWED,  /* its certificate */
+    NODE_FRAME_MEMBER,   /* am I a member? */
+    NODE_FRAME_STRANGER, /* you are not: u64 the raft id that asked */
 };
 
 /* FRESH: no replica yet, asking the founders. JOINING: the replica runs, the leader is asked to
- * make us a voter. MEMBER: in the configuration as a voter. */
+ * make us a voter. MEMBER: in the configuration as a voter, or without a vote if so wished. */
 enum node_phase { NODE_FRESH, NODE_JOINING, NODE_MEMBER };
+
+/* On the stack of another thread while it waits for the raft thread, whose last touch of it is
+ * node_wait_end. Zero-initialise. */
+struct node_wait {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool finished;
+    enum status st;
+};
 
 /* What a node last said of itself, and when. */
 struct node_heard {
     uint64_t id;
     bool unsealed;
     uint64_t ms;
-    int64_t wall_ms;
+    int64_t wall_ms, steady_ms; /* steady: since when without a gap */
     char api_addr[160], version[32];
 };
 
@@ -54,10 +67,9 @@ struct node_duties {
     struct state *state; /* NULL before the first active term */
     struct state_commit commit;
     struct env_timer timer;
-    uint64_t term; /* 0: not active */
-    size_t next;   /* whose turn it is */
-    bool committing;
-    bool due; /* somebody staged something in this turn of all */
+    uint64_t term;        /* 0: not active */
+    size_t next;          /* whose turn it is */
+    bool committing, due; /* due: somebody staged something in this turn of all */
 };
 
 struct node {
@@ -67,6 +79,7 @@ struct node {
     struct env *env;
     struct mesh *mesh;
     struct rlog *rlog;
+    _Atomic bool running; /* rlog is there, for other threads */
     struct barrier *barrier;
     pthread_t thread;
     struct env_task stop_task, reload_task;
@@ -82,10 +95,19 @@ struct node {
     unsigned n_members;
     struct founding founding;
     uint64_t complained_ms, asked_ms;
+    bool non_voter; /* told to join without a vote, and not yet a member */
     struct rlog_admin add;
     bool adding;
 
     struct node_enroll *enroll; /* node_enroll.c; NULL: has a certificate */
+
+    /* node_told.c */
+    struct node_told *told; /* who waits for the end of a request to join; NULL: nobody */
+    struct env_timer told_timer;
+    struct env_task told_give_up;
+    bool told_closed;
+    struct env_task opened_task; /* node_seal.c has the key of the cluster's seal */
+    _Atomic bool opened_posted;
 
     /* node_renew.c */
     struct barrier_seat *seat;
@@ -99,13 +121,17 @@ struct node {
     bool removed;                                   /* this node */
     char refused_by[NODE_PEERS_MAX][MESH_NAME_MAX]; /* who has told us so */
     unsigned n_refused_by;
+    uint64_t alone_ms, alone_asked_ms; /* without a leader since; 0: there is one */
 
     /* node_seal.c */
     pthread_mutex_t seal_lock; /* guards these */
     struct secret *given;      /* shares of it: SHAMIR_SHARES_MAX, the first n_given in use */
     unsigned n_given;
+    uint64_t given_for; /* stamp of the stored seal they were given for */
     char attempt[AUTH_UUID_LEN + 1];
-    bool held; /* sealed on request: not unsealed by itself */
+    bool held;          /* sealed on request: not unsealed by itself */
+    struct buf awaited; /* seal of a cluster to join, while shares are awaited; else empty */
+    struct seal opener; /* made of them, until this node is unsealed; type 0: none */
 
     /* node_role.c */
     uint64_t leader_version;   /* local version of the leader record that was read */
@@ -124,6 +150,10 @@ struct node {
 
     struct node_duties duty; /* node_duty.c */
 
+    /* node_cleanup.c */
+    uint64_t cleanup_term, cleanup_since_ms, cleanup_looked_ms; /* term 0: not active */
+    bool cleaning;                                              /* a dead member is being removed */
+
     /* node_snapshot.c */
     _Atomic bool snapshot_busy;      /* one is being saved or restored */
     _Atomic uint64_t snapshot_files; /* for their names */
@@ -139,10 +169,12 @@ struct node {
 
     pthread_mutex_t lock; /* status */
     struct node_status status;
+    _Atomic unsigned brief;          /* of `status`; see node_brief_publish */
     int64_t clock_ms, clock_mono_ms; /* cluster time at a moment of the monotonic clock */
 };
 
 /* node.c */
+void node_brief_publish(struct node *n); /* `status` has changed, its lock is held */
 void node_fail(struct node *n, const struct reason *reason, bool refused);
 void node_send(struct node *n, uint64_t to, enum node_frame kind, struct bytes content);
 /* Open the cluster port under n->id; an earlier one must be closed. */
@@ -155,31 +187,16 @@ void node_mesh_link(struct node *n);
 void node_write(struct node *n, struct rlog_txn_builder *builder,
                 void (*stored)(struct node *node));
 
+/* node_admin.c: run `task` on the raft thread until node_wait_end. ST_NOMEM: it does not run. */
+NODISCARD enum status node_wait_for(struct node *n, struct env_task *task, struct node_wait *w);
+void node_wait_end(struct node_wait *w, enum status st);
+
 /* Everything behind the certificate: the name, the port, the replica. */
 NODISCARD enum status node_open(struct node *n, struct reason *reason);
 
-/* node_enroll.c: *ret_enrolls: node_open is called later, or the node fails. */
-NODISCARD enum status node_enroll_start(struct node *n, bool *ret_enrolls, struct reason *reason);
-void node_enroll_stop(struct node *n); /* then ends the loop */
-
-/* node_files.c: of the cluster port. They block; all say why. */
-/* Finish what a crash left half replaced. */
-NODISCARD enum status node_files_settle(struct node *n, struct reason *reason);
-/* Learn the hash of the authority. */
-NODISCARD enum status node_files_authority(struct node *n, struct reason *reason);
-/* Write a file whole: it is the old one or the new one, whatever happens. */
-NODISCARD enum status node_file_put(const char *path, struct bytes content, struct reason *reason);
-/* Replace key and certificate, so that after a crash they still belong together. */
-NODISCARD enum status node_files_replace(struct node *n, struct bytes key, struct bytes cert,
-                                         struct reason *reason);
-bool node_file_exists(const char *path);
-
-/* node_renew.c */
-void node_renew_learn(struct node *n); /* what our certificate says of its time */
-void node_renew_tick(struct node *n);
+/* node_renew.c; the rest is in files.h */
 void node_renew_hear(struct node *n, uint64_t from, const char *from_name, enum node_frame kind,
                      struct bytes content);
-void node_renew_done(struct node *n);
 
 /* node_join.c */
 NODISCARD enum status node_join_start(struct node *n, struct reason *reason);
@@ -189,12 +206,6 @@ void node_join_hear(struct node *n, uint64_t from, const char *from_name, enum n
 
 /* Note beside the replica that this node was removed, if it was a member. */
 NODISCARD enum status node_join_keep_removed(struct node *n);
-
-/* node_removed.c */
-/* Of another node; `unsure` where that cannot be told now. */
-bool node_removed_is(struct node *n, const char *name, bool unsure);
-void node_removed_hear(struct node *n, const char *from); /* a peer says it of this one */
-void node_removed_begin(struct node *n);                  /* it is so */
 
 /* node_role.c */
 void node_role_start(struct node *n, bool joins); /* before the replica runs */
@@ -215,6 +226,11 @@ void node_seal_look(struct node *n);
 /* The key rings may have changed. */
 void node_seal_follow(struct node *n);
 
+/* node_cleanup.c */
+void node_cleanup_look(struct node *n, const struct rlog_status *raft, bool active);
+/* node_admin.c: on the raft thread; n->cleaning until it has ended. */
+void node_remove_dead(struct node *n, const char *name);
+
 /* node_snapshot.c */
 void node_snapshot_look(struct node *n, const struct rlog_status *raft); /* active, a tick */
 
@@ -223,7 +239,6 @@ void node_duty_look(struct node *n, bool active, uint64_t term); /* the role may
 bool node_duty_idle(const struct node *n);                       /* nothing is under way */
 void node_duty_done(struct node *n);                             /* idle */
 
-/* node_upkeep.c */
-void node_upkeep_tick(struct node *n);
+void node_upkeep_tick(struct node *n); /* node_upkeep.c */
 
 #endif

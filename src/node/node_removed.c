@@ -7,24 +7,35 @@
  * The removed node itself: the entry that removes it need not reach it, so it learns from its
  * peers. One of them alone could lie, or be behind; a majority is what removed it. It notes the
  * fact beside its replica, forgets its keys, and serves nothing until its data directory is
- * emptied: what was a replica of this cluster may not come back as the same one (PROTOCOL R13). */
-#include "node/node_parts.h"
+ * emptied: what was a replica of this cluster may not come back as the same one (PROTOCOL R13).
+ *
+ * One whose name was let in again before it heard is not refused, and nobody speaks to its raft id.
+ * So a member that has had no leader for a while asks whether it is one. */
+#include "node/removed.h"
 
 #include "base/trace.h"
 
 #include <stdio.h>
 
+enum { ALONE_MS = 3000, ASK_EVERY_MS = 1000 };
+
 bool node_removed_is(struct node *n, const char *name, bool unsure)
 {
-    char key[sizeof NODE_REMOVED_KEY + MESH_NAME_MAX];
+    for (unsigned i = 0; i < n->n_members; i++)
+        if (strcmp(n->members[i].name, name) == 0)
+            return false; /* it was let in again, and what we applied is older */
+    return node_is_noted(n, NODE_REMOVED_KEY, name, unsure);
+}
+
+bool node_is_noted(struct node *n, const char *prefix, const char *name, bool unsure)
+{
+    char key[sizeof NODE_NONVOTER_KEY + MESH_NAME_MAX];
     struct store_item item;
     struct store_pin pin;
     if (n->rlog == NULL || n->rlog_closed)
         return false;
-    for (unsigned i = 0; i < n->n_members; i++)
-        if (strcmp(n->members[i].name, name) == 0)
-            return false; /* it was let in again, and what we applied is older */
-    (void)snprintf(key, sizeof key, NODE_REMOVED_KEY "%s", name); /* names are bounded */
+    int len = snprintf(key, sizeof key, "%s%s", prefix, name);
+    ASSERT(len > 0 && (size_t)len < sizeof key); /* names are bounded */
     if (store_pin(rlog_store(n->rlog), "removed", 0, &pin) != ST_OK)
         return unsure; /* every pin is taken */
     bool found = store_get(&pin, bytes_str(key), &item) == ST_OK;
@@ -32,12 +43,13 @@ bool node_removed_is(struct node *n, const char *name, bool unsure)
     return found;
 }
 
-/* The others, as far as this node knows: its peers when it was a member, or the founders. */
+/* The others, as far as this node knows: the voters when it was a member, or the founders. Those
+ * without a vote may be behind in any number. */
 static unsigned peers_of(const struct node *n, const char *names[NODE_PEERS_MAX])
 {
     unsigned count = 0;
     for (unsigned i = 0; i < n->n_members; i++)
-        if (strcmp(n->members[i].name, n->options.name) != 0)
+        if (n->members[i].role == RLOG_VOTER && strcmp(n->members[i].name, n->options.name) != 0)
             names[count++] = n->members[i].name;
     for (unsigned i = 0; n->n_members == 0 && i < n->options.n_founders; i++)
         if (strcmp(n->options.founders[i].name, n->options.name) != 0)
@@ -62,6 +74,7 @@ static void note(struct node *n, const char *from)
     for (unsigned i = 0; i < n->n_refused_by; i++)
         if (strcmp(n->refused_by[i], from) == 0)
             return;
+    trace(TRACE_WARN, "node", "%s says that this node is no member of the cluster", from);
     if (n->n_refused_by == ARRAY_LEN(n->refused_by))
         n->n_refused_by = 0; /* names of long ago: those that count say it again */
     (void)snprintf(n->refused_by[n->n_refused_by++], MESH_NAME_MAX, "%s", from); /* a valid name */
@@ -88,5 +101,55 @@ void node_removed_begin(struct node *n)
     node_seal(n);
     pthread_mutex_lock(&n->lock);
     n->status.removed = true;
+    node_brief_publish(n);
     pthread_mutex_unlock(&n->lock);
+}
+
+void node_removed_look(struct node *n, const struct rlog_status *raft)
+{
+    uint64_t now = env_mono_ms(n->env);
+    if (n->phase != NODE_MEMBER || n->removed || raft->leader != 0) {
+        n->alone_ms = 0;
+        return;
+    }
+    if (n->alone_ms == 0)
+        n->alone_ms = now;
+    if (now - n->alone_ms < ALONE_MS || now - n->alone_asked_ms < ASK_EVERY_MS)
+        return;
+    n->alone_asked_ms = now;
+    for (unsigned i = 0; i < raft->n_members; i++)
+        if (raft->members[i].id != n->id)
+            node_send(n, raft->members[i].id, NODE_FRAME_MEMBER, (struct bytes){0});
+}
+
+static bool has_member(const struct rlog_status *raft, uint64_t id)
+{
+    for (unsigned i = 0; i < raft->n_members; i++)
+        if (raft->members[i].id == id)
+            return true;
+    return false;
+}
+
+/* Whether `id` is none is said by who has a leader, and of what is committed. */
+static void answer(struct node *n, uint64_t id, const struct rlog_status *raft)
+{
+    uint8_t who[8];
+    if (raft->leader == 0 || !raft->members_committed || has_member(raft, id))
+        return;
+    le64_put(who, id);
+    node_send(n, id, NODE_FRAME_STRANGER, bytes_of(who, sizeof who));
+}
+
+void node_removed_receive(struct node *n, uint64_t from, const char *from_name,
+                          enum node_frame kind, struct bytes content)
+{
+    struct rlog_status raft;
+    struct reader r = reader_of(content);
+    if (n->phase != NODE_MEMBER || n->removed || n->rlog == NULL || n->rlog_closed)
+        return;
+    rlog_status(n->rlog, &raft);
+    if (kind == NODE_FRAME_MEMBER)
+        answer(n, from, &raft);
+    else if (reader_u64(&r) == n->id && reader_end(&r) == ST_OK && raft.leader == 0)
+        node_removed_hear(n, from_name);
 }

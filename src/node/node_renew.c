@@ -42,8 +42,7 @@ void node_renew_done(struct node *n)
     n->seat = NULL;
 }
 
-/* A value of the local state, decrypted. ST_NOT_FOUND; ST_SEALED; ST_BUSY, ST_CORRUPT, ST_NOMEM. */
-static enum status read_value(struct node *n, struct bytes key, struct buf *out)
+enum status node_read_value(struct node *n, struct bytes key, struct buf *out)
 {
     struct store_item item;
     struct store_pin pin;
@@ -78,7 +77,7 @@ static void follow_rotate(struct node *n)
     uint64_t version = rotate_changed(n);
     if (version == n->rotate_version)
         return;
-    enum status st = read_value(n, BYTES(AUTHORITY_ROTATE_KEY), &plain);
+    enum status st = node_read_value(n, BYTES(AUTHORITY_ROTATE_KEY), &plain);
     if (st == ST_OK)
         st = authority_rotate_decode(buf_bytes(&plain), &n->rotate_since_s);
     if (st == ST_OK || st == ST_NOT_FOUND)
@@ -98,7 +97,7 @@ static enum status sign(struct node *n, const char *name, struct bytes public_pe
     CLEANUP(buf_done) struct buf record = {0};
     CLEANUP(cert_pair_done) struct cert_pair ca = {0};
     struct reason reason = {{0}};
-    TRY(read_value(n, BYTES(AUTHORITY_KEY), &record));
+    TRY(node_read_value(n, BYTES(AUTHORITY_KEY), &record));
     TRY(authority_decode(buf_bytes(&record), &ca));
     enum status st =
         mesh_certify(&ca, name, public_pem, rlog_time_ms(n->rlog) / 1000, ret_cert, &reason);

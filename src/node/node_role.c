@@ -1,5 +1,5 @@
 /* What each change of the replica means for this node: unsealing, the active role, who leads. */
-#include "node/node_parts.h"
+#include "node/removed.h"
 
 #include "base/fs.h"
 #include "base/mem.h"
@@ -22,6 +22,7 @@ static void set_initialized(struct node *n)
 {
     pthread_mutex_lock(&n->lock);
     n->status.initialized = true;
+    node_brief_publish(n);
     pthread_mutex_unlock(&n->lock);
 }
 
@@ -141,6 +142,7 @@ static void publish(struct node *n, const struct rlog_status *raft, const struct
     if (s->active != was_active)
         s->active_since_ms = s->active ? env_wall_ms(n->env) : 0;
     bool active = s->active;
+    node_brief_publish(n);
     pthread_mutex_unlock(&n->lock);
 
     if (active != was_active)
@@ -165,7 +167,9 @@ void node_role_changed(struct node *n)
     if (n->status.active)
         node_snapshot_look(n, &raft);
     node_duty_look(n, n->status.active, raft.term);
+    node_cleanup_look(n, &raft, n->status.active);
     node_handover_look(n, &raft);
+    node_removed_look(n, &raft);
 }
 
 void node_role_applied(struct node *n, uint64_t index, uint64_t version)
@@ -177,6 +181,7 @@ void node_role_applied(struct node *n, uint64_t index, uint64_t version)
     store_unpin(&pin);
     pthread_mutex_lock(&n->lock);
     n->status.applied_index = index;
+    n->status.committed_index = MAX(n->status.committed_index, index);
     n->status.version = version;
     pthread_mutex_unlock(&n->lock);
     if (core != n->leader_version) {

@@ -8,12 +8,14 @@
  *
  * Shares come in on workers' threads, so the attempt has a lock of its own. It is taken before the
  * node's and the barrier's. */
-#include "node/node_parts.h"
+#include "node/enroll.h"
 
 #include "barrier/shamir.h"
 #include "base/mem.h"
 #include "base/trace.h"
 #include "state/state_core.h"
+
+#include <stdatomic.h>
 
 static void lock_take(struct node *n)
 {
@@ -49,11 +51,20 @@ static void forget(struct node *n)
     n->attempt[0] = '\0';
 }
 
+/* Shares of a key that was replaced count for nothing. The lock is held. */
+static void forget_superseded(struct node *n, const struct seal_info *info)
+{
+    if (n->n_given != 0 && n->given_for != info->stamp)
+        forget(n);
+}
+
 void node_seal_done(struct node *n)
 {
     if (n->given == NULL)
         return;
     forget(n);
+    buf_done(&n->awaited);
+    seal_done(&n->opener);
     mem_free(n->given);
     n->given = NULL;
     (void)pthread_mutex_destroy(&n->seal_lock); /* nobody holds it */
@@ -76,6 +87,7 @@ static void publish_sealed(struct node *n, bool sealed)
         n->status.active = false;
         n->status.perf_standby = false;
     }
+    node_brief_publish(n);
     pthread_mutex_unlock(&n->lock);
 }
 
@@ -90,10 +102,29 @@ static enum status unseal(struct node *n, const struct seal *seal, struct reason
     return ST_OK;
 }
 
+/* By shares that were given before this node was a member. False: there are none. */
+static bool look_with_opener(struct node *n)
+{
+    struct reason reason = {{0}};
+    enum status st = ST_OK;
+    lock_take(n);
+    bool has = n->opener.type != 0;
+    if (has)
+        st = unseal(n, &n->opener, &reason);
+    if (st != ST_BUSY && st != ST_NOT_FOUND)
+        seal_done(&n->opener);
+    lock_drop(n);
+    if (st != ST_OK && reason.text[0] != '\0')
+        say_once(n, &reason);
+    return has;
+}
+
 void node_seal_look(struct node *n)
 {
     struct reason reason = {{0}};
     struct seal_info info;
+    if (look_with_opener(n))
+        return;
     if (n->options.seal == NULL) {
         if (state_seal_info(rlog_store(n->rlog), &info) == ST_OK && info.type == SEAL_SHAMIR)
             reason_set(&reason, "%u of %u key shares have to be given", info.threshold,
@@ -119,6 +150,7 @@ static void seal(struct node *n, bool held)
     lock_take(n);
     n->held = held;
     forget(n);
+    seal_done(&n->opener);
     barrier_seal(n->barrier);
     publish_sealed(n, true);
     lock_drop(n);
@@ -138,16 +170,25 @@ void node_seal_follow(struct node *n)
     }
 }
 
+/* Of the cluster, or of the one to join. The lock is held. */
+static enum status info_of(struct node *n, struct seal_info *ret_info)
+{
+    if (n->running)
+        return state_seal_info(rlog_store(n->rlog), ret_info);
+    return n->awaited.len != 0 ? seal_info_read(buf_bytes(&n->awaited), ret_info) : ST_NOT_FOUND;
+}
+
 void node_seal_status(struct node *n, struct node_seal_status *ret_status)
 {
     struct node_seal_status status = {.type = n->options.seal_type};
     struct seal_info info;
-    if (state_seal_info(rlog_store(n->rlog), &info) == ST_OK) {
+    lock_take(n);
+    if (info_of(n, &info) == ST_OK) {
         status.type = info.type;
         status.shares = info.shares;
         status.threshold = info.threshold;
+        forget_superseded(n, &info);
     }
-    lock_take(n);
     status.progress = n->n_given;
     memcpy(status.nonce, n->attempt, sizeof status.nonce);
     lock_drop(n);
@@ -191,18 +232,32 @@ static enum status combine(struct node *n, uint8_t key[SEAL_KEY_BYTES])
     return st;
 }
 
+/* Keep the key that opens the seal of the cluster to join, if this is it. */
+static enum status open_awaited(struct node *n, struct seal *seal, struct reason *reason)
+{
+    uint8_t mac[BARRIER_MAC_BYTES];
+    TRY(barrier_prove_by(seal, buf_bytes(&n->awaited), BYTES("holdfast: try"), mac, reason));
+    mem_wipe(mac, sizeof mac);
+    n->opener = *seal;
+    *seal = (struct seal){0};
+    if (!atomic_exchange(&n->opened_posted, true)) {
+        n->opened_task = (struct env_task){.run = node_told_opened};
+        env_post(n->env, &n->opened_task);
+    }
+    return ST_OK;
+}
+
 static enum status unseal_by_key(struct node *n, struct env *env, const struct seal_info *info,
                                  struct bytes key, struct reason *reason)
 {
-    struct store *store = rlog_store(n->rlog);
     struct seal seal = {0};
 
     if (info->type == SEAL_STATIC) {
-        TRY(state_check_recovery(store, env, n->options.seal, key, reason));
+        TRY(state_check_recovery(rlog_store(n->rlog), env, n->options.seal, key, reason));
         return unseal(n, n->options.seal, reason);
     }
     TRY(seal_shamir(key, info->shares, info->threshold, &seal));
-    enum status st = unseal(n, &seal, reason);
+    enum status st = n->running ? unseal(n, &seal, reason) : open_awaited(n, &seal, reason);
     seal_done(&seal);
     return st;
 }
@@ -247,7 +302,9 @@ static enum status take_share(struct node *n, struct env *env, struct bytes shar
 {
     struct seal_info info;
 
-    TRY(state_seal_info(rlog_store(n->rlog), &info));
+    if (n->opener.type != 0)
+        return ST_OK; /* enough were given */
+    TRY(info_of(n, &info));
     TRY(check_may_take(n, &info, reason));
     size_t wanted = info.shares > 1 ? SEAL_KEY_BYTES + 1 : SEAL_KEY_BYTES;
     if (share.len != wanted) {
@@ -255,9 +312,11 @@ static enum status take_share(struct node *n, struct env *env, struct bytes shar
                    share.len);
         return ST_INVALID;
     }
+    forget_superseded(n, &info);
     if (was_given(n, share))
         return ST_OK;
     ASSERT(n->n_given < SHAMIR_SHARES_MAX);
+    n->given_for = info.stamp;
     TRY(secret_dup(share, &n->given[n->n_given]));
     if (n->n_given++ == 0)
         auth_uuid(env, n->attempt);
@@ -300,4 +359,42 @@ enum status node_unseal_reset(struct node *n, struct reason *reason)
 void node_seal(struct node *n)
 {
     seal(n, true);
+}
+
+enum status node_seal_await(struct node *n, struct bytes seal_record)
+{
+    lock_take(n);
+    buf_clear(&n->awaited);
+    buf_add(&n->awaited, seal_record);
+    enum status st = buf_status(&n->awaited);
+    lock_drop(n);
+    return st;
+}
+
+void node_seal_drop(struct node *n)
+{
+    lock_take(n);
+    forget(n);
+    buf_done(&n->awaited);
+    seal_done(&n->opener);
+    lock_drop(n);
+}
+
+bool node_seal_has_opener(struct node *n)
+{
+    lock_take(n);
+    bool has = n->opener.type != 0;
+    lock_drop(n);
+    return has;
+}
+
+enum status node_seal_prove(struct node *n, struct bytes seal_record, struct bytes message,
+                            uint8_t ret_mac[BARRIER_MAC_BYTES], struct reason *reason)
+{
+    lock_take(n);
+    const struct seal *seal = n->opener.type != 0 ? &n->opener : n->options.seal;
+    enum status st =
+        seal != NULL ? barrier_prove_by(seal, seal_record, message, ret_mac, reason) : ST_NOT_FOUND;
+    lock_drop(n);
+    return st;
 }

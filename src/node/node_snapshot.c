@@ -51,6 +51,8 @@ struct errand {
     /* of a pin */
     struct rlog_machine_dump *dump;
     struct rlog_archive_facts *facts;
+    /* of what is stored */
+    struct seal_info *seal;
     /* of a proposal */
     struct rlog_propose propose;
     uint64_t stage; /* result */
@@ -222,7 +224,8 @@ struct restoring {
     struct rlog_archive_found found;
     struct buf core[CORES]; /* records of the snapshot */
     struct buf ring;        /* our local ring under its root key */
-    bool same_root;
+    bool same_root;         /* as ours */
+    bool opens;             /* another, which the seal configured here opens */
     uint64_t stage;
     struct rlog_txn_builder txn;
     size_t txn_bytes;
@@ -280,22 +283,71 @@ static enum status read_archive(struct restoring *r,
     return st == ST_UNSUPPORTED ? ST_INVALID : st; /* a format, not an operation */
 }
 
+static void seal_on_raft(struct env_task *task)
+{
+    struct errand *e = CONTAINER_OF(task, struct errand, task);
+    struct node *n = e->node;
+    if (n->stopping || n->rlog_closed)
+        finish(e, ST_CLOSED);
+    else
+        finish(e, state_seal_info(rlog_store(n->rlog), e->seal));
+}
+
+static enum status refuse(struct restoring *r, const char *because)
+{
+    reason_set(r->reason, "the snapshot is refused: %s", because);
+    return ST_INVALID;
+}
+
+/* Whether its keys open in `b`, which has the root key that its seal tells of. */
+static enum status check_opens(struct restoring *r, struct barrier *b)
+{
+    struct barrier_records records = records_of(r);
+    struct reason why = {{0}};
+    enum status st = barrier_check(b, &records, &why);
+    return st == ST_INVALID ? refuse(r, why.text) : st;
+}
+
+/* It was changed since it was saved, or is of another root key. Nobody could unseal under keys that
+ * do not open: ours, that of the seal configured here, or in form. */
+static enum status check_forced(struct restoring *r)
+{
+    struct barrier_records records = records_of(r);
+    struct seal_info theirs, ours;
+    struct errand e = {.task = {.run = seal_on_raft}, .node = r->node, .seal = &ours};
+
+    TRY(run(&e));
+    TRY(seal_info_read(records.seal, &theirs));
+    if (theirs.stamp == ours.stamp) {
+        r->same_root = true;
+        return check_opens(r, r->node->barrier);
+    }
+    enum status st = barrier_check(r->node->barrier, &records, NULL);
+    bool own_ring = st == ST_OK;
+    if (st != ST_OK && st != ST_INVALID)
+        return st;
+    st = r->node->options.seal == NULL ? ST_INVALID
+                                       : seal_check(r->node->options.seal, records.seal, NULL);
+    r->opens = st == ST_OK;
+    if (st == ST_INVALID && own_ring)
+        return refuse(r, "its key ring is of this cluster's root key, its stored seal is not");
+    return st == ST_INVALID ? ST_OK : st;
+}
+
 /* Whether it was saved under our root key: its proof says so, and its keys open. */
 static enum status check_root(struct restoring *r)
 {
     uint8_t proof[PROOF_BYTES];
-    struct barrier_records records = records_of(r);
 
     TRY(prove(r->node, bytes_of(r->found.sums, r->found.sums_len), proof));
     r->same_root = bytes_eq_secret(bytes_of(r->found.sealed, r->found.sealed_len),
                                    bytes_of(proof, sizeof proof));
     if (r->same_root)
-        return barrier_check(r->node->barrier, &records, r->reason);
+        return check_opens(r, r->node->barrier);
     if (r->force)
-        return ST_OK;
-    reason_set(r->reason, "the snapshot is refused: it is not of this cluster's root key, or its "
-                          "SHA256SUMS.sealed was changed; snapshot-force takes it all the same");
-    return ST_INVALID;
+        return check_forced(r);
+    return refuse(r, "it is not of this cluster's root key, or its SHA256SUMS.sealed was changed; "
+                     "snapshot-force takes it all the same");
 }
 
 /* Our local ring under the root key of the snapshot, if the configured seal opens that. */
@@ -306,30 +358,29 @@ static enum status rewrap(struct restoring *r)
     struct barrier_records records = records_of(r);
     struct reason why = {{0}};
 
-    if (r->same_root)
+    if (!r->opens)
         return ST_OK;
-    enum status st = ST_INVALID;
-    if (n->options.seal != NULL) {
-        TRY(barrier_new(&apart));
-        st = barrier_unseal(apart, n->options.seal, &records, &why);
-    }
-    if (st == ST_OK)
+    TRY(barrier_new(&apart));
+    enum status st = barrier_unseal(apart, n->options.seal, &records, &why);
+    if (st == ST_CORRUPT)
+        st = refuse(r, why.text);
+    else if (st == ST_OK)
         st = barrier_rewrap(n->barrier, apart, r->env, &r->ring);
     barrier_free(apart);
-    return st == ST_INVALID || st == ST_CORRUPT || st == ST_NOT_FOUND ? ST_OK : st;
+    return st == ST_NOT_FOUND ? ST_OK : st; /* there is none */
 }
 
 static enum status check(struct restoring *r)
 {
-    struct seal_info info;
+    struct reason why = {{0}};
     TRY(read_archive(r, check_key));
     for (int i = 0; i < CORES; i++)
         TRY(buf_status(&r->core[i]));
-    if (seal_info_read(buf_bytes(&r->core[CORE_SEAL]), &info) != ST_OK ||
-        r->core[CORE_KEYRING].len == 0 || r->core[CORE_SALT].len == 0) {
-        reason_set(r->reason, "the snapshot is refused: it is not of an initialised cluster");
-        return ST_INVALID;
-    }
+    struct barrier_records records = records_of(r);
+    if (records.seal.len == 0 || records.keyring.len == 0 || records.salt.len == 0)
+        return refuse(r, "it is not of an initialised cluster");
+    if (barrier_check_form(&records, &why) != ST_OK)
+        return refuse(r, why.text);
     TRY(check_root(r));
     return rewrap(r);
 }
@@ -397,6 +448,7 @@ static enum status swap(struct restoring *r)
     rlog_txn_need_stage(&r->txn, r->stage);
     rlog_txn_stage_swap(&r->txn);
     rlog_txn_put(&r->txn, BYTES(STATE_RESTORED), bytes_of(mark, sizeof mark));
+    rlog_txn_delete(&r->txn, BYTES(BARRIER_HANDOVER)); /* of the state that goes */
     if (r->ring.len != 0)
         rlog_txn_put(&r->txn, BYTES(BARRIER_LOCAL_KEYRING), buf_bytes(&r->ring));
     else if (!r->same_root)

@@ -11,9 +11,21 @@ void answer_done(struct router_answer *answer)
     struct answer_stream *stream = answer->stream;
     buf_done(&answer->body);
     fs_close(answer->file.file);
-    *answer = (struct router_answer){0};
+    *answer = (struct router_answer){.headers = answer->headers}; /* room for others */
     if (stream != NULL)
         stream->drop(stream);
+}
+
+bool answer_add_header(struct router_answer *answer, struct arena *arena, struct bytes name,
+                       struct bytes value)
+{
+    ASSERT(answer->n_headers < ANSWER_HEADERS_MAX);
+    if (answer->headers == NULL)
+        answer->headers = arena_alloc(arena, ANSWER_HEADERS_MAX * sizeof answer->headers[0]);
+    if (answer->headers == NULL)
+        return false;
+    answer->headers[answer->n_headers++] = (struct http_header){name, value};
+    return true;
 }
 
 /* The members of `data` again, beside it, as old clients read them. They were written by us: an
@@ -38,6 +50,22 @@ static void put_warnings(const struct req_reply *reply, struct text_writer *w)
     text_close(w);
 }
 
+/* What stands behind the data; most answers have nothing to say there. */
+static void put_rest(const struct req_reply *reply, struct text_writer *w)
+{
+    if (reply->n_warnings == 0 && reply->auth.len == 0) {
+        text_put_raw(w, BYTES("\"wrap_info\":null,\"warnings\":null,\"auth\":null"));
+        return;
+    }
+    text_member_null(w, "wrap_info");
+    put_warnings(reply, w);
+    text_key(w, "auth");
+    if (reply->auth.len != 0)
+        text_put_raw(w, buf_bytes(&reply->auth));
+    else
+        text_put_null(w);
+}
+
 static void put_envelope(const struct req *req, struct buf *out)
 {
     struct text_writer w = {.out = out};
@@ -48,21 +76,14 @@ static void put_envelope(const struct req *req, struct buf *out)
         return; /* buf_status tells */
     text_open_object(&w);
     text_member_str(&w, "request_id", req->request_id);
-    text_member_str(&w, "lease_id", "");
-    text_member_bool(&w, "renewable", false);
+    text_put_raw(&w, BYTES("\"lease_id\":\"\",\"renewable\":false"));
     text_member_int(&w, "lease_duration", reply->lease_duration_s);
     text_key(&w, "data");
     if (data.len != 0)
         text_put_raw(&w, data);
     else
         text_put_null(&w);
-    text_member_null(&w, "wrap_info");
-    put_warnings(reply, &w);
-    text_key(&w, "auth");
-    if (reply->auth.len != 0)
-        text_put_raw(&w, buf_bytes(&reply->auth));
-    else
-        text_put_null(&w);
+    put_rest(reply, &w);
     text_member_str(&w, "mount_type", req->api->type);
     if ((req->route->flags & ROUTE_TOP_LEVEL) != 0 && data.len != 0)
         repeat_members(&w, data);

@@ -4,7 +4,7 @@
 
 #include "router/req.h"
 
-enum { ANSWER_HEADERS_MAX = 12 };
+enum { ANSWER_HEADERS_MAX = 24 };
 
 /* A body that lies in a file; whoever sends it closes it. */
 struct fs_file;
@@ -21,12 +21,15 @@ struct router_answer {
     int http;
     const char *content_type; /* NULL: no body */
     struct buf body;
-    struct http_header headers[ANSWER_HEADERS_MAX]; /* static or in the request's arena */
-    size_t n_headers;
     struct answer_stream *stream; /* instead of `body` */
     struct answer_file file;      /* likewise */
+    size_t n_headers;
+    struct http_header *headers; /* in the request's arena, with what they say, or that is static */
 };
 void answer_done(struct router_answer *answer);
+/* False: no memory, the answer lacks the header. */
+bool answer_add_header(struct router_answer *answer, struct arena *arena, struct bytes name,
+                       struct bytes value);
 
 /* A long body on its way from another node. One of the two is called, once. */
 struct answer_stream {

@@ -13,6 +13,10 @@ static bool is_reserved(struct bytes name)
 static enum status query_data(struct arena *arena, const struct text_value *query,
                               const struct text_value **ret_data)
 {
+    if (query->n == 0) {
+        *ret_data = query;
+        return ST_OK;
+    }
     struct text_value *data = text_value_new(arena, NULL, TEXT_OBJECT, (struct bytes){0});
     if (data == NULL)
         return ST_NOMEM;

@@ -21,27 +21,58 @@ static enum status first_behind(struct req *req, struct bytes prefix, struct byt
 static enum status read_window(struct req *req, struct bytes prefix, struct bytes *ret_from,
                                size_t *ret_limit)
 {
-    const struct text_value *after = req_query(req, "after"), *limit = req_query(req, "limit");
+    struct bytes after, limit;
     int64_t n = 0;
-    if (limit != NULL && limit->text.len != 0 && text_int_parse(limit->text, &n) != ST_OK)
+    TRY(req_query(req, "after", &after));
+    TRY(req_query(req, "limit", &limit));
+    if (limit.len != 0 && text_int_parse(limit, &n) != ST_OK)
         return req_fail(req, ST_INVALID, "limit: a whole number is expected");
     *ret_limit = n > 0 ? (size_t)n : SIZE_MAX;
-    if (after == NULL || after->text.len == 0)
+    if (after.len == 0)
         return ST_OK;
-    if (after->text.len > STATE_KEY_MAX - prefix.len - 1)
+    if (after.len > STATE_KEY_MAX - prefix.len - 1)
         return req_fail(req, ST_INVALID, "after: too long");
-    return first_behind(req, prefix, after->text, ret_from);
+    return first_behind(req, prefix, after, ret_from);
+}
+
+/* The rest of the next key below the prefix. ST_NOT_FOUND: there is none. */
+static enum status next_key(struct req *req, struct state_iter *iter, struct bytes *ret_name)
+{
+    do
+        if (!state_iter_next(iter))
+            return ST_NOT_FOUND;
+    while (iter->key.len == iter->prefix.len);
+    struct bytes rest = bytes_from(iter->key, iter->prefix.len);
+    *ret_name = bytes_of(arena_dup(req->arena, rest), rest.len);
+    return ret_name->data != NULL ? ST_OK : ST_NOMEM;
+}
+
+static enum status next_name(struct req *req, struct state_iter *iter, struct bytes *ret_name)
+{
+    return req->method == METHOD_SCAN ? next_key(req, iter, ret_name)
+                                      : state_iter_name(iter, ret_name);
+}
+
+/* A scan that was not asked to be short, and is. */
+static void say_how_to_go_on(struct req *req, struct state_iter *iter, struct bytes last)
+{
+    if (state_iter_next(iter))
+        req_warn(req, "More than %d keys: the rest is behind the last one (after=%.*s).",
+                 REQ_SCAN_MAX, (int)MIN(last.len, (size_t)200), (const char *)last.data);
 }
 
 /* Names are written as they are met: there may be many. */
 static enum status write_names(struct req *req, struct state_iter *iter, size_t limit)
 {
+    bool bounded = req->method == METHOD_SCAN && limit > REQ_SCAN_MAX;
     struct text_writer w = {0};
     struct bytes name;
     size_t n = 0;
     enum status st = ST_OK;
 
-    while (n < limit && (st = state_iter_name(iter, &name)) == ST_OK) {
+    if (bounded)
+        limit = REQ_SCAN_MAX;
+    while (n < limit && (st = next_name(req, iter, &name)) == ST_OK) {
         if (n++ == 0) {
             w = req_reply_begin(req);
             text_open_object(&w);
@@ -54,6 +85,8 @@ static enum status write_names(struct req *req, struct state_iter *iter, size_t 
         return st;
     text_close(&w);
     text_close(&w);
+    if (bounded && n == limit)
+        say_how_to_go_on(req, iter, name);
     return req_reply_end(req);
 }
 

@@ -54,24 +54,41 @@ static enum status decode(struct arena *arena, struct bytes path, struct bytes s
     return ret_mount->path != NULL ? ST_OK : ST_NOMEM;
 }
 
-enum status mount_find(struct state_txn *txn, const char *ns, struct bytes path,
-                       struct mount *ret_mount)
+enum status mount_locate(struct state_txn *txn, const char *ns, struct bytes path,
+                         struct mount_place *ret_place)
 {
+    struct mount_place at;
     size_t end = 0;
     for (unsigned i = 0; i < MOUNT_SEGMENTS_MAX && end < path.len; i++) {
-        struct bytes key;
-        struct state_value stored;
         const uint8_t *slash = memchr(path.data + end, '/', path.len - end);
         end = slash != NULL ? (size_t)(slash - path.data) + 1 : path.len;
         size_t len = slash != NULL ? end - 1 : end; /* "kv" alone means "kv/" */
-        TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_of(path.data, len), "", &key));
-        enum status st = state_get(txn, key, &stored);
+        TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_of(path.data, len), "", &at.key));
+        enum status st = state_stamp(txn, at.key, &at.stamp);
         if (st == ST_NOT_FOUND)
             continue;
         TRY(st);
-        return decode(txn->arena, bytes_from(key, key.len - len - 1), stored.value, ret_mount);
+        at.path = bytes_from(at.key, at.key.len - len - 1);
+        *ret_place = at;
+        return ST_OK;
     }
     return ST_NOT_FOUND;
+}
+
+enum status mount_decode(struct arena *arena, const struct mount_place *place, struct bytes stored,
+                         struct mount *ret_mount)
+{
+    return decode(arena, place->path, stored, ret_mount);
+}
+
+enum status mount_find(struct state_txn *txn, const char *ns, struct bytes path,
+                       struct mount *ret_mount)
+{
+    struct mount_place at;
+    struct state_value stored;
+    TRY(mount_locate(txn, ns, path, &at));
+    TRY(state_get(txn, at.key, &stored));
+    return mount_decode(txn->arena, &at, stored.value, ret_mount);
 }
 
 enum status mount_get(struct state_txn *txn, const char *ns, const char *path,

@@ -31,6 +31,19 @@ NODISCARD enum status mount_find(struct state_txn *txn, const char *ns, struct b
 NODISCARD enum status mount_get(struct state_txn *txn, const char *ns, const char *path,
                                 struct mount *ret_mount);
 
+/* Parts of mount_find: where the record of the mount stands that serves a path, and reading it. */
+struct mount_place {
+    struct bytes key;  /* whole, in the arena */
+    struct bytes path; /* of the mount, the end of the key */
+    struct state_stamp stamp;
+};
+/* As mount_find, without ST_CORRUPT. */
+NODISCARD enum status mount_locate(struct state_txn *txn, const char *ns, struct bytes path,
+                                   struct mount_place *ret_place);
+/* `stored` is what is there, in plain. All of the mount goes to the arena. ST_CORRUPT, ST_NOMEM. */
+NODISCARD enum status mount_decode(struct arena *arena, const struct mount_place *place,
+                                   struct bytes stored, struct mount *ret_mount);
+
 /* Make `text` the path of a mount: one slash at its end, none at its front. ST_INVALID with a
  * reason: empty, too long or deep, or space around a segment. ST_NOMEM. */
 NODISCARD enum status mount_path(struct arena *arena, const char *text, const char **ret_path,

@@ -54,7 +54,7 @@ static enum status add_op(struct docs *d, const struct route_api *api, size_t ro
     d->ops[d->n++] = (struct docs_op){.path = path,
                                       .tail = tail,
                                       .id = d->id,
-                                      .route = &api->routes[row],
+                                      .route = route_at(api, row),
                                       .api = api,
                                       .order = row};
     return ST_OK;
@@ -67,7 +67,7 @@ static enum status add_row(struct docs *d, const struct route_api *api, size_t r
     CLEANUP(buf_done) struct buf path = {0};
     buf_add_str(&path, d->base);
     add_template(&path, pattern);
-    if (path.len == 0 || api->routes[row].method == METHOD_LIST)
+    if (path.len == 0 || route_at(api, row)->method == METHOD_LIST)
         if (path.len == 0 || path.data[path.len - 1] != '/')
             buf_add_u8(&path, '/');
     TRY(buf_status(&path));
@@ -79,9 +79,10 @@ static enum status add_row(struct docs *d, const struct route_api *api, size_t r
  * mounts have no names. */
 static enum status add_api(struct docs *d, const struct route_api *api, bool astray)
 {
-    for (size_t i = 0; i < api->n; i++)
-        if (astray || (api->routes[i].flags & ROUTE_ASTRAY) == 0)
-            TRY(add_row(d, api, i, api->routes[i].path));
+    const struct route *route;
+    for (size_t i = 0; (route = route_at(api, i)) != NULL; i++)
+        if (astray || (route->flags & ROUTE_ASTRAY) == 0)
+            TRY(add_row(d, api, i, route->path));
     return ST_OK;
 }
 
@@ -229,7 +230,7 @@ static enum status add_rest_below(struct docs *d, size_t row, const char *patter
 /* A row as it looks from `path`, if it serves that path or one below it. */
 static enum status add_below(struct docs *d, size_t row, const char *path)
 {
-    const char *pattern = d->req->api->routes[row].path;
+    const char *pattern = route_at(d->req->api, row)->path;
     while (*path != '\0' && *pattern != '\0' && *pattern != '*') {
         struct bytes want = segment(pattern), have = segment(path);
         if (*pattern == ':' ? !route_is_name(have) : !bytes_eq(want, have))
@@ -265,7 +266,7 @@ enum status openapi_help(struct req *req)
     if (path == NULL)
         return ST_NOMEM;
     TRY(make_server(req->arena, path, &d.server));
-    for (size_t i = 0; i < req->api->n; i++)
+    for (size_t i = 0; route_at(req->api, i) != NULL; i++)
         TRY(add_below(&d, i, path + skip));
     settle(&d);
     if (d.n == 0)

@@ -9,7 +9,7 @@ const char *openapi_verb(const struct route *route)
     static const char *const verbs[METHODS] = {
         [METHOD_GET] = "get",   [METHOD_LIST] = "get",        [METHOD_POST] = "post",
         [METHOD_PUT] = "put",   [METHOD_PATCH] = "patch",     [METHOD_DELETE] = "delete",
-        [METHOD_HEAD] = "head", [METHOD_OPTIONS] = "options",
+        [METHOD_HEAD] = "head", [METHOD_OPTIONS] = "options", [METHOD_SCAN] = "get",
     };
     return verbs[route->method];
 }
@@ -99,11 +99,12 @@ static void put_path_params(const struct docs_op *op, struct text_writer *w)
         text_close(w);
 }
 
-static void put_list_params(const struct docs_op *op, struct text_writer *w)
+static void put_truth_param(const char *name, bool required, const char *help,
+                            struct text_writer *w)
 {
     text_open_object(w);
-    put_param(w, BYTES("list"), "query", true);
-    text_member_str(w, "description", "Or the method LIST without it.");
+    put_param(w, bytes_str(name), "query", required);
+    text_member_str(w, "description", help);
     open_member(w, "schema");
     text_member_str(w, "type", "string");
     text_key(w, "enum");
@@ -112,6 +113,15 @@ static void put_list_params(const struct docs_op *op, struct text_writer *w)
     text_close(w);
     text_close(w);
     text_close(w);
+}
+
+static void put_list_params(const struct docs_op *op, struct text_writer *w)
+{
+    bool scans = (op->route->flags & ROUTE_SCANS) != 0;
+    put_truth_param("list", !scans, "Or the method LIST without it.", w);
+    if (scans)
+        put_truth_param("scan", false,
+                        "Instead of list: all that is below. Or the method SCAN without it.", w);
     if (strchr(op->route->path, '*') == NULL)
         return;
     text_open_object(w);
@@ -179,10 +189,10 @@ static void put_body(const struct docs_op *op, struct text_writer *w)
 static void put_data(const struct route *route, const char *shape, struct text_writer *w)
 {
     const char *type = shape != NULL ? shape_type(shape) : NULL;
-    if (route->reply != NULL) {
+    if (type != NULL) {
+        shape_write(type, route->reply, w);
+    } else if (route->reply != NULL) {
         shape_write_fields(route->reply, true, NULL, NULL, w);
-    } else if (type != NULL) {
-        shape_write(type, w);
     } else {
         text_open_object(w);
         text_member_str(w, "type", "object");
@@ -233,7 +243,7 @@ static void put_envelope(const struct route *route, const char *shape, bool top,
     put_data(route, shape, w);
     put_nullable_ref(w, "wrap_info", "#/components/schemas/WrapInfo");
     text_key(w, "warnings");
-    shape_write("[str]~", w);
+    shape_write("[str]~", NULL, w);
     if (shape != NULL && shape_has(shape, "auth")) {
         text_key(w, "auth");
         put_ref(w, "#/components/schemas/Auth");
@@ -270,6 +280,12 @@ static void put_success_body(const struct route *route, const char *shape, struc
         put_envelope(route, shape, (route->flags & ROUTE_TOP_LEVEL) != 0, w);
     }
     text_close(w);
+    if (raw && shape_type(shape) != NULL) { /* or JSON, as the query says */
+        open_member(w, "application/json");
+        text_key(w, "schema");
+        put_data(route, shape, w);
+        text_close(w);
+    }
     text_close(w);
 }
 
@@ -437,15 +453,15 @@ static void put_schemas(struct text_writer *w)
 {
     open_member(w, "schemas");
     text_key(w, "Auth");
-    shape_write(AUTH_SHAPE, w);
+    shape_write(AUTH_SHAPE, NULL, w);
     text_key(w, "WrapInfo");
-    shape_write(WRAP_SHAPE, w);
+    shape_write(WRAP_SHAPE, NULL, w);
     text_key(w, "Error");
-    shape_write(ERROR_SHAPE, w);
+    shape_write(ERROR_SHAPE, NULL, w);
     text_key(w, "Envelope");
     shape_write("{request_id:str lease_id:str renewable:bool lease_duration:int data:obj~ "
                 "wrap_info:obj~ warnings:[str]~ auth:obj~ mount_type:str}",
-                w);
+                NULL, w);
     text_close(w);
 }
 
@@ -500,7 +516,8 @@ void openapi_write(const struct docs *d, struct text_writer *w)
     text_member_str(w, "openapi", "3.0.3");
     open_member(w, "info");
     text_member_str(w, "title", "Secrets service");
-    text_member_str(w, "description", "PUT is POST; LIST is GET with list=true.");
+    text_member_str(w, "description",
+                    "PUT is POST; LIST is GET with list=true, SCAN with scan=true.");
     text_member_str(w, "version", d->req->host->version);
     if (d->cut)
         text_member_bool(w, "x-holdfast-cut", true);

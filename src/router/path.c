@@ -47,6 +47,40 @@ static bool has_dots(struct bytes path)
     return false;
 }
 
+/* Nothing to decode, to collapse or to refuse: so are nearly all. */
+static bool is_ordinary(struct bytes raw)
+{
+    if (raw.len == 0 || raw.data[0] != '/')
+        return false;
+    bool begins = false; /* a segment */
+    for (size_t i = 0; i < raw.len; i++) {
+        uint8_t c = raw.data[i];
+        if (c <= ' ' || c >= 0x7f || c == '%' || (begins && (c == '/' || c == '.')))
+            return false;
+        begins = c == '/';
+    }
+    return true;
+}
+
+/* Into `text`, which has room for all of `raw`. */
+static enum status decode_odd(struct bytes raw, uint8_t *text, size_t *ret_len,
+                              struct reason *reason)
+{
+    size_t len = 0;
+    if (percent_decode(raw, false, text, &len) != ST_OK) {
+        reason_set(reason, "the path has a malformed escape");
+        return ST_INVALID;
+    }
+    len = collapse_slashes(text, len);
+    if (len <= PATH_BYTES_MAX &&
+        (!text_printable(bytes_of(text, len)) || has_dots(bytes_of(text, len)))) {
+        reason_set(reason, "the path holds characters that do not show, or '.' or '..'");
+        return ST_INVALID;
+    }
+    *ret_len = len;
+    return ST_OK;
+}
+
 enum status path_decode(struct arena *arena, struct bytes raw, struct bytes *ret_path,
                         struct reason *reason)
 {
@@ -58,18 +92,15 @@ enum status path_decode(struct arena *arena, struct bytes raw, struct bytes *ret
     uint8_t *text = arena_alloc(arena, raw.len + 1);
     if (text == NULL)
         return ST_NOMEM;
-    if (percent_decode(raw, false, text, &len) != ST_OK) {
-        reason_set(reason, "the path has a malformed escape");
-        return ST_INVALID;
+    if (is_ordinary(raw)) {
+        len = raw.len - 1;
+        memcpy(text, raw.data + 1, len);
+    } else {
+        TRY(decode_odd(raw, text, &len, reason));
     }
-    len = collapse_slashes(text, len);
     text[len] = 0;
     if (len > PATH_BYTES_MAX) {
         reason_set(reason, "the path is longer than %d bytes", PATH_BYTES_MAX);
-        return ST_INVALID;
-    }
-    if (!text_printable(bytes_of(text, len)) || has_dots(bytes_of(text, len))) {
-        reason_set(reason, "the path holds characters that do not show, or '.' or '..'");
         return ST_INVALID;
     }
     if (!bytes_has_prefix(bytes_of(text, len), BYTES("v1/")))

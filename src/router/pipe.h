@@ -2,6 +2,8 @@
 #ifndef HOLDFAST_ROUTER_PIPE_H
 #define HOLDFAST_ROUTER_PIPE_H
 
+#include "router/cors.h"
+#include "router/quota.h"
 #include "router/stages.h"
 #include "router/upload.h"
 #include "router/worker.h"
@@ -48,39 +50,53 @@ enum {
     PIPE_LONG_TRY_MS = 600000, /* for one of a route that takes long: until it makes progress */
 };
 
+/* What most calls do not need, made with the first use of any of it. */
+struct pipe_more {
+    struct pipe *pipe;
+    struct state_commit commit;
+    struct buf stored; /* the answer as kept with the id */
+    struct state_confirm confirm;
+    struct audit_op audit;
+    struct upload upload;
+};
+
 struct pipe {
     struct req req;
     struct router_worker *worker;
     struct router_call *call;
+    struct list link; /* of the worker's */
     enum pipe_phase phase;
     enum status result; /* of the phase that ended */
     enum status front;  /* what the stages before the handler came to */
     uint64_t deadline_ms, begun_ms;
     unsigned reruns;
-    bool free;      /* no token is asked for */
+    bool plain;   /* needs no state */
+    bool free;    /* no token is asked for */
+    bool judging; /* here, before its body is sent on; then it was */
+    bool judged;
     bool recorded;  /* the request record was accepted */
     bool changed;   /* writes were committed */
     bool unknown;   /* a try may have taken effect */
     bool stages;    /* a read by its method that staged something all the same */
+    bool throttled; /* it was counted among those of nobody */
     bool overtaken; /* it staged nothing, and what it had read was no longer so */
-    struct node_status node;
+    struct node_brief node;
     struct rlog_request_id id;
     struct router_answer answer;
-    struct buf stored; /* the answer as kept with the id */
+    struct cors_verdict cors;
+    struct quota_verdict quota;
     struct state_txn txn;
     struct state_mark mark;
     struct state_read read;
-    struct state_commit commit;
-    struct state_confirm confirm;
-    struct audit_op audit;
-    struct env_work parse, outside;
+    struct pipe_more *more; /* NULL: nothing of it was needed yet */
+    struct env_work work;   /* of PARSING or OUTSIDE */
     struct bytes content_type;
-    struct reason parse_why;
     struct env_timer timer;
-    struct router_forward forward;
-    struct upload upload;
+    struct router_forward *forward; /* NULL: it was not sent on */
 };
 
+/* p->more is there. ST_NOMEM. */
+NODISCARD enum status pipe_need_more(struct pipe *p);
 /* Records the result of a phase that had to be waited for, in p->result, and goes on. */
 void pipe_step(struct pipe *p);
 /* Decide where the call runs, and begin. */

@@ -16,30 +16,32 @@ void pipe_end_txn(struct pipe *p)
     p->req.txn = NULL;
 }
 
-static void add_header(struct router_answer *answer, const char *name, struct bytes value)
+static void add_header(struct pipe *p, const char *name, struct bytes value)
 {
-    ASSERT(answer->n_headers < ANSWER_HEADERS_MAX);
-    answer->headers[answer->n_headers++] = (struct http_header){bytes_str(name), value};
+    (void)answer_add_header(&p->answer, p->req.arena, bytes_str(name),
+                            value); /* else it lacks it */
 }
 
 /* What the node that the client spoke to says, in both spellings. */
-static void add_own_headers(const struct pipe *p, struct router_answer *answer)
+static void add_own_headers(struct pipe *p)
 {
     const struct router_host *host = p->req.host;
     struct bytes ns = stage_namespace(p->call);
     if (p->call->forwarded)
         return;
+    cors_tell(&p->cors, p->req.arena, &p->answer);
+    quota_tell(&p->quota, p->req.arena, &p->answer);
     if (ns.len != 0) {
-        add_header(answer, "X-Secrets-Namespace", ns);
-        add_header(answer, "X-Vault-Namespace", ns);
+        add_header(p, "X-Secrets-Namespace", ns);
+        add_header(p, "X-Vault-Namespace", ns);
     }
     if (host->hostname != NULL) {
-        add_header(answer, "X-Secrets-Hostname", bytes_str(host->hostname));
-        add_header(answer, "X-Vault-Hostname", bytes_str(host->hostname));
+        add_header(p, "X-Secrets-Hostname", bytes_str(host->hostname));
+        add_header(p, "X-Vault-Hostname", bytes_str(host->hostname));
     }
     if (host->node_id != NULL) {
-        add_header(answer, "X-Secrets-Raft-Node-ID", bytes_str(host->node_id));
-        add_header(answer, "X-Vault-Raft-Node-ID", bytes_str(host->node_id));
+        add_header(p, "X-Secrets-Raft-Node-ID", bytes_str(host->node_id));
+        add_header(p, "X-Vault-Raft-Node-ID", bytes_str(host->node_id));
     }
 }
 
@@ -49,20 +51,23 @@ static void respond(struct pipe *p)
     struct router_call *call = p->call;
 
     request_log(p);
-    add_own_headers(p, &p->answer);
+    add_own_headers(p);
     struct router_answer answer = p->answer;
 
     pipe_move(p, PIPE_DONE);
     pipe_end_txn(p);
-    if (p->commit.done != NULL)
-        state_commit_done(&p->commit);
+    if (p->more != NULL) {
+        state_commit_done(&p->more->commit);
+        buf_done(&p->more->stored);
+    }
     fs_close(p->req.files.upload);
     fs_close(p->req.files.reply);
-    buf_done(&p->stored);
     buf_done(&p->req.reply.data);
     buf_done(&p->req.reply.auth);
+    stage_forget_token(&p->req);
     ASSERT(worker->running > 0);
     worker->running--;
+    list_remove(&p->link);
     call->respond(call, &answer); /* last touch: the arena, and so p, may be gone */
     buf_done(&answer.body);
 }
@@ -76,7 +81,7 @@ void pipe_fail(struct pipe *p, enum status st)
 
 static void on_recorded(struct audit_op *op, enum status st)
 {
-    struct pipe *p = CONTAINER_OF(op, struct pipe, audit);
+    struct pipe *p = CONTAINER_OF(op, struct pipe_more, audit)->pipe;
     p->result = st;
     pipe_step(p);
 }
@@ -112,8 +117,11 @@ bool pipe_record(struct pipe *p, enum audit_kind kind, const char *error)
 {
     struct audit_facts facts = facts_of(p, kind);
     facts.error = error;
-    p->audit = (struct audit_op){.done = on_recorded};
-    p->result = audit_record(&p->worker->audit, p->worker->seat, &facts, &p->audit);
+    p->result = pipe_need_more(p);
+    if (p->result != ST_OK)
+        return false;
+    p->more->audit = (struct audit_op){.done = on_recorded};
+    p->result = audit_record(&p->worker->audit, p->worker->seat, &facts, &p->more->audit);
     return p->result == ST_OK;
 }
 

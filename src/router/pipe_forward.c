@@ -42,11 +42,29 @@ void pipe_wait(struct pipe *p, enum status st)
     env_timer_set(p->worker->env, &p->timer, now_ms + PIPE_WAIT_MS);
 }
 
+/* Few are sent on: the others have no room for it. */
+struct sending {
+    struct router_forward forward;
+    struct pipe *pipe;
+};
+
 static void on_forwarded(struct router_forward *f, enum status st)
 {
-    struct pipe *p = CONTAINER_OF(f, struct pipe, forward);
+    struct pipe *p = CONTAINER_OF(f, struct sending, forward)->pipe;
     p->result = st;
     pipe_step(p);
+}
+
+static bool make_sending(struct pipe *p)
+{
+    if (p->forward != NULL)
+        return true;
+    struct sending *sending = arena_zalloc(p->req.arena, sizeof *sending);
+    if (sending == NULL)
+        return false;
+    sending->pipe = p;
+    p->forward = &sending->forward;
+    return true;
 }
 
 /* An id makes a second try of a write harmless, but not of what is done outside the state. */
@@ -61,7 +79,7 @@ void pipe_forwarded(struct pipe *p)
 {
     enum status st = p->result;
     if (st == ST_OK) {
-        p->answer = p->forward.answer;
+        p->answer = p->forward->answer;
         pipe_finish(p);
         return;
     }
@@ -74,23 +92,23 @@ void pipe_forwarded(struct pipe *p)
         }
     }
     st = st == ST_BUSY ? ST_BUSY : ST_NO_LEADER;
-    if (p->forward.body_taken)
+    if (p->forward->body_taken)
         pipe_fail(p, st);
     else
         pipe_wait(p, st);
 }
 
 /* The client asked to be sent there itself. */
-static void redirect(struct pipe *p)
+static void redirect(struct pipe *p, const struct node_status *node)
 {
     const struct router_call *call = p->call;
     bool query = call->query.len != 0;
-    if (p->node.leader_address[0] == '\0') {
+    if (node->leader_address[0] == '\0') {
         pipe_fail(p, ST_NO_LEADER);
         return;
     }
     const char *to =
-        arena_format(p->req.arena, "%s%.*s%s%.*s", p->node.leader_address, (int)call->path.len,
+        arena_format(p->req.arena, "%s%.*s%s%.*s", node->leader_address, (int)call->path.len,
                      (const char *)call->path.data, query ? "?" : "", (int)call->query.len,
                      query ? (const char *)call->query.data : "");
     if (to == NULL) {
@@ -98,9 +116,10 @@ static void redirect(struct pipe *p)
         return;
     }
     p->answer.http = 307;
-    p->answer.headers[p->answer.n_headers++] =
-        (struct http_header){BYTES("Location"), bytes_str(to)};
-    pipe_finish(p);
+    if (!answer_add_header(&p->answer, p->req.arena, BYTES("Location"), bytes_str(to)))
+        pipe_fail(p, ST_NOMEM);
+    else
+        pipe_finish(p);
 }
 
 static bool asks_redirect(const struct router_call *call)
@@ -112,20 +131,26 @@ static bool asks_redirect(const struct router_call *call)
 void pipe_forward(struct pipe *p)
 {
     struct router_host *host = p->req.host;
+    struct node_status node;
     pipe_end_txn(p);
     answer_done(&p->answer);
+    host->status(host, &node);
     if (!p->call->forwarded && asks_redirect(p->call)) {
-        redirect(p);
+        redirect(p, &node);
         return;
     }
-    if (p->call->forwarded || p->call->given_up || !p->node.has_leader) {
+    if (p->call->forwarded || p->call->given_up || !node.has_leader) {
         pipe_wait(p, ST_NO_LEADER);
         return;
     }
     /* A read, too, may count a use of its token. */
     if (!pipe_id_given(&p->id) && !p->call->streamed) {
         env_random(p->worker->env, p->id.bytes, sizeof p->id.bytes);
-        p->id.issued = p->node.version;
+        p->id.issued = node.version;
+    }
+    if (!make_sending(p)) {
+        pipe_fail(p, ST_NOMEM);
+        return;
     }
     pipe_move(p, PIPE_FORWARDING);
     atomic_fetch_add(&p->worker->forwards, 1);
@@ -133,10 +158,10 @@ void pipe_forward(struct pipe *p)
     uint64_t try_ms = pipe_has_flag(p, ROUTE_LONG) ? PIPE_LONG_TRY_MS
                       : is_repeatable(p)           ? PIPE_TRY_MS
                                                    : PIPE_ONLY_TRY_MS;
-    p->forward = (struct router_forward){.call = p->call,
-                                         .id = p->id,
-                                         .again = p->unknown,
-                                         .deadline_ms = env_mono_ms(p->worker->env) + try_ms,
-                                         .done = on_forwarded};
-    host->forward(host, p->worker->env, &p->forward);
+    *p->forward = (struct router_forward){.call = p->call,
+                                          .id = p->id,
+                                          .again = p->unknown,
+                                          .deadline_ms = env_mono_ms(p->worker->env) + try_ms,
+                                          .done = on_forwarded};
+    host->forward(host, p->worker->env, p->forward);
 }

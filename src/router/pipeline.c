@@ -1,91 +1,95 @@
 #include "auth/token_cache.h"
 #include "router/body.h"
+#include "router/mount_cache.h"
 #include "router/pipe.h"
 #include "router/probe.h"
 #include "router/wrap.h"
 
 static void begin(struct pipe *p);
+static void send_on(struct pipe *p);
 static void run(struct pipe *p);
 static void record_and_handle(struct pipe *p);
 static void handle(struct pipe *p);
+static void start_outside(struct pipe *p);
 
 /* Choosing where to run */
-
-static bool leads(const struct node_status *node)
-{
-    return node->leader_name[0] != '\0' && strcmp(node->leader_name, node->name) == 0;
-}
 
 static enum status read_plain(struct pipe *p)
 {
     struct req *req = &p->req;
     if (p->call->body.len > BODY_FREE_MAX)
         return ST_TOO_BIG;
-    TRY(body_parse(req->arena, req->method, p->call->body, p->call->header(p->call, "content-type"),
+    TRY(body_parse(req->arena, req->method, p->call->body, router_header(p->call, "content-type"),
                    req->query, &req->data, &req->error));
     return body_decode(req);
 }
 
-/* A route about the node that needs no state. */
+/* A route about the node that needs no state. What it does outside comes before its answer: there
+ * is no transaction that would have to end first. */
 static void run_plain(struct pipe *p)
 {
     struct req *req = &p->req;
     enum status st = read_plain(p);
     if (st == ST_OK)
         st = req->route->handler(req);
-    answer_make(req, st, &p->answer);
+    if (st == ST_OK && req->route->outside != NULL) {
+        p->plain = true;
+        start_outside(p);
+        return;
+    }
+    (void)answer_make(req, st, &p->answer); /* the answer says it */
     pipe_finish(p);
 }
 
 static void on_parsed(struct env_work *work)
 {
-    struct pipe *p = CONTAINER_OF(work, struct pipe, parse);
+    struct pipe *p = CONTAINER_OF(work, struct pipe, work);
     pipe_step(p);
 }
 
 static void run_parse(struct env_work *work)
 {
-    struct pipe *p = CONTAINER_OF(work, struct pipe, parse);
+    struct pipe *p = CONTAINER_OF(work, struct pipe, work);
+    atomic_fetch_add(&p->worker->parsed_bytes, p->call->body.len);
     p->result = body_parse(p->req.arena, p->req.method, p->call->body, p->content_type,
-                           p->req.query, &p->req.data, &p->parse_why);
+                           p->req.query, &p->req.data, &p->req.error);
 }
 
 static void parsed(struct pipe *p)
 {
     if (p->result != ST_OK) {
-        p->req.error = p->parse_why;
         pipe_fail(p, p->result);
         return;
     }
     begin(p);
 }
 
-/* Read the body, once, for somebody who was found to have a token: a long one on the pool, after
- * which the stages run again in a transaction of their own. */
+/* Read the body, once, for somebody who was found to have some right there: a long one on the pool,
+ * after which the stages run again in a transaction of their own. */
 static bool parse(struct pipe *p)
 {
-    p->content_type = p->call->header(p->call, "content-type");
-    p->parse = (struct env_work){.run = run_parse, .done = on_parsed, .lane = LANE_POOL};
+    p->content_type = router_header(p->call, "content-type");
+    p->work = (struct env_work){.run = run_parse, .done = on_parsed, .lane = LANE_POOL};
     if (p->call->body.len <= BODY_POOL_BYTES) {
-        run_parse(&p->parse);
+        run_parse(&p->work);
         return true;
     }
     pipe_end_txn(p);
     pipe_move(p, PIPE_PARSING);
-    env_work(p->worker->env, &p->parse);
+    env_work(p->worker->env, &p->work);
     return false;
 }
 
 enum place { PLACE_PLAIN, PLACE_HERE, PLACE_ACTIVE_NODE, PLACE_NOWHERE };
 
 /* Where a request runs: here without or with the state, on the active node, or nowhere yet. */
-static enum place place_of(const struct req *req, const struct node_status *node)
+static enum place place_of(const struct req *req, const struct node_brief *node)
 {
     unsigned flags = req->route != NULL ? req->route->flags : 0;
     if ((flags & ROUTE_NODE) != 0 && req->route->auth == AUTH_NONE)
         return PLACE_PLAIN;
     if ((flags & ROUTE_LEADER) != 0 && !node->removed)
-        return leads(node) ? PLACE_HERE : PLACE_ACTIVE_NODE;
+        return node->leads ? PLACE_HERE : PLACE_ACTIVE_NODE;
     if (!node->initialized || node->sealed || node->removed)
         return PLACE_NOWHERE;
     if (node->active || (flags & ROUTE_NODE) != 0)
@@ -99,8 +103,12 @@ static void refuse_sealed(struct pipe *p)
 {
     if (p->node.removed)
         reason_set(&p->req.error, "this node was removed from the cluster and serves nothing");
+    else if (p->worker->state == NULL)
+        reason_set(&p->req.error, "this node is in no cluster yet: it waits for "
+                                  "sys/storage/raft/join");
     token_cache_clear(p->worker->tokens);
     acl_cache_clear(p->worker->acls);
+    mount_cache_clear(p->worker->mounts);
     pipe_fail(p, ST_SEALED);
 }
 
@@ -116,13 +124,16 @@ void pipe_choose(struct pipe *p)
     struct router_host *host = p->req.host;
 
     pipe_move(p, PIPE_CHOOSING);
-    host->status(host, &p->node);
+    p->judging = false;
+    p->node = host->brief(host);
     if (in_maintenance(p)) {
         reason_set(&p->req.error, "this node is in maintenance");
         pipe_fail(p, ST_BUSY);
         return;
     }
     enum place place = place_of(&p->req, &p->node);
+    if (place != PLACE_PLAIN && p->worker->state == NULL)
+        place = PLACE_NOWHERE;
     bool upload = pipe_has_flag(p, ROUTE_UPLOAD) && p->call->receive != NULL;
     if (p->call->streamed && !upload && (place == PLACE_PLAIN || place == PLACE_HERE)) {
         reason_set(&p->req.error, "this node became active while the request came in: nothing was "
@@ -133,7 +144,7 @@ void pipe_choose(struct pipe *p)
     switch (place) {
     case PLACE_PLAIN: run_plain(p); break;
     case PLACE_HERE: begin(p); break;
-    case PLACE_ACTIVE_NODE: pipe_forward(p); break;
+    case PLACE_ACTIVE_NODE: send_on(p); break;
     case PLACE_NOWHERE: refuse_sealed(p); break;
     }
 }
@@ -157,15 +168,33 @@ static void read_done(struct pipe *p)
         pipe_fail(p, p->result);
 }
 
+static void read_first(struct pipe *p)
+{
+    pipe_move(p, PIPE_READING);
+    p->read = (struct state_read){.done = on_read};
+    state_read_begin(p->worker->state, &p->read);
+}
+
+/* A body that streams takes one of few places on its way, which is not for everybody who asks: its
+ * sender is judged here as well, by what every node knows. */
+static void send_on(struct pipe *p)
+{
+    p->judging = p->call->streamed && !p->judged && !pipe_has_flag(p, ROUTE_LEADER);
+    if (p->judging)
+        read_first(p);
+    else
+        pipe_forward(p);
+}
+
 /* Reads are confirmed before they run, so that they run once; writes after, if they staged nothing
  * (state.h). A write whose answer was overtaken is run again as a read is: what it answers then
- * needs no confirmation that could fail again. */
+ * needs no confirmation that could fail again. What needs no active node has to learn the time too.
+ */
 static void begin(struct pipe *p)
 {
-    if ((stage_reads(&p->req) || p->overtaken) && !pipe_has_flag(p, ROUTE_NODE)) {
-        pipe_move(p, PIPE_READING);
-        p->read = (struct state_read){.done = on_read};
-        state_read_begin(p->worker->state, &p->read);
+    bool first = stage_reads(&p->req) || p->overtaken || pipe_has_flag(p, ROUTE_LEADER);
+    if (first && !pipe_has_flag(p, ROUTE_NODE)) {
+        read_first(p);
         return;
     }
     p->read = (struct state_read){0};
@@ -194,12 +223,44 @@ static enum status run_first_stages(struct pipe *p)
                (pipe_has_flag(p, ROUTE_TOKEN_OPTIONAL) && !stage_has_bearer(p->call)));
     if (!p->free) {
         TRY(stage_authenticate(req, p->call));
-        TRY(count_use(p));
+        if (!p->judging) /* else it is counted where the call goes */
+            TRY(count_use(p));
     } else if (!pipe_has_flag(p, ROUTE_LEADER)) {
         req->bearer = stage_bearer(p->call); /* for the handler to judge */
     }
     p->mark = state_mark(&p->txn);
-    return p->free && p->call->body.len > BODY_FREE_MAX ? ST_TOO_BIG : ST_OK;
+    uint64_t bytes = p->judging ? UINT64_MAX : p->call->body.len;
+    return p->free && bytes > BODY_FREE_MAX ? ST_TOO_BIG : ST_OK;
+}
+
+/* Nobody's body is read who may do nothing there whatever he says: rules about parameters are for
+ * the stages after. */
+static enum status run_before_parsing(struct pipe *p)
+{
+    bool says = p->call->body.len != 0 || p->judging;
+    return p->free || !says ? ST_OK : stage_authorise(&p->req);
+}
+
+/* Who takes part in a ceremony, and whether nobody may. */
+static enum status admit(struct pipe *p)
+{
+    struct req *req = &p->req;
+    TRY(stage_admit(req, p->call));
+    if (req->token != NULL) {
+        enum status st = count_use(p);
+        p->mark = state_mark(&p->txn);
+        return st;
+    }
+    if (p->call->closed_ceremonies)
+        return ST_DENIED;
+    if (stage_reads(req) || p->throttled)
+        return ST_OK;
+    p->throttled = true;
+    if (!throttle_take(&req->host->ceremonies, env_mono_ms(p->worker->env)))
+        return req_fail(req, ST_LIMITED,
+                        "too many calls without a token; one that comes with a "
+                        "token which may do this is not counted");
+    return ST_OK;
 }
 
 /* Whether he may, and what he says. */
@@ -208,9 +269,19 @@ static enum status run_last_stages(struct pipe *p)
     struct req *req = &p->req;
     if (!p->free)
         TRY(stage_authorise(req));
+    else if (pipe_has_flag(p, ROUTE_CEREMONY))
+        TRY(admit(p));
     if (req->method == METHOD_PATCH)
         TRY(body_check_patch_type(p->content_type, &req->error));
     return body_decode(req);
+}
+
+/* An earlier try may have changed what the handler now answered about, or may do so yet: only the
+ * log can tell, so the id goes through it even with nothing staged. Whichever try comes first is
+ * then the only one, and its answer counts (PROTOCOL R14). */
+static bool must_settle_id(const struct pipe *p)
+{
+    return (p->call->again && pipe_id_given(&p->call->id)) || (p->unknown && pipe_id_given(&p->id));
 }
 
 static void reset_reply(struct req *req)
@@ -220,6 +291,25 @@ static void reset_reply(struct req *req)
     req->reply = (struct req_reply){0};
     req->error.text[0] = '\0';
     req->body = NULL;
+    req->told = NULL;
+}
+
+static bool commits_here(const struct pipe *p)
+{
+    return p->node.active || pipe_has_flag(p, ROUTE_LEADER);
+}
+
+/* What a confirmed read reads is not recorded until it stages something: then it runs once more. */
+static bool must_record(struct pipe *p)
+{
+    p->stages = p->stages || state_staged(&p->txn);
+    return p->stages && state_looks_only(&p->txn) && commits_here(p);
+}
+
+static void run_recorded(struct pipe *p)
+{
+    pipe_end_txn(p);
+    run(p);
 }
 
 static void run(struct pipe *p)
@@ -236,9 +326,22 @@ static void run(struct pipe *p)
         pipe_fail(p, st);
         return;
     }
+    if (p->read.confirmed && !p->stages && !must_settle_id(p))
+        state_look_only(&p->txn);
     req->txn = &p->txn;
     p->mark = state_mark(&p->txn);
     p->front = run_first_stages(p);
+    if (must_record(p)) {
+        run_recorded(p);
+        return;
+    }
+    if (p->front == ST_OK && req->data == NULL)
+        p->front = run_before_parsing(p);
+    if (p->front == ST_OK && p->judging) {
+        p->judged = true;
+        pipe_forward(p);
+        return;
+    }
     if (p->front == ST_OK && req->data == NULL) {
         if (!parse(p))
             return;
@@ -282,26 +385,26 @@ static void request_recorded(struct pipe *p)
 
 static void on_outside(struct env_work *work)
 {
-    struct pipe *p = CONTAINER_OF(work, struct pipe, outside);
+    struct pipe *p = CONTAINER_OF(work, struct pipe, work);
     pipe_step(p);
 }
 
 static void run_outside(struct env_work *work)
 {
-    struct pipe *p = CONTAINER_OF(work, struct pipe, outside);
+    struct pipe *p = CONTAINER_OF(work, struct pipe, work);
     p->result = p->req.route->outside(&p->req);
 }
 
 static void start_outside(struct pipe *p)
 {
     pipe_move(p, PIPE_OUTSIDE);
-    p->outside = (struct env_work){.run = run_outside, .done = on_outside, .lane = LANE_POOL};
-    env_work(p->worker->env, &p->outside);
+    p->work = (struct env_work){.run = run_outside, .done = on_outside, .lane = LANE_POOL};
+    env_work(p->worker->env, &p->work);
 }
 
 static void on_received(struct upload *upload, enum status st)
 {
-    struct pipe *p = CONTAINER_OF(upload, struct pipe, upload);
+    struct pipe *p = CONTAINER_OF(upload, struct pipe_more, upload)->pipe;
     p->result = st;
     pipe_step(p);
 }
@@ -309,17 +412,22 @@ static void on_received(struct upload *upload, enum status st)
 /* Somebody who may has sent it: what was not his to send was never read. */
 static void receive(struct pipe *p)
 {
+    if (pipe_need_more(p) != ST_OK) {
+        pipe_fail(p, ST_NOMEM);
+        return;
+    }
     pipe_move(p, PIPE_RECEIVING);
-    p->upload = (struct upload){.env = p->worker->env, .host = p->req.host, .done = on_received};
-    p->call->receive(p->call, &p->upload);
+    p->more->upload =
+        (struct upload){.env = p->worker->env, .host = p->req.host, .done = on_received};
+    p->call->receive(p->call, &p->more->upload);
 }
 
 static void received(struct pipe *p)
 {
     struct req *req = &p->req;
     enum status st = p->result;
-    req->files.upload = p->upload.file;
-    req->files.upload_bytes = p->upload.bytes;
+    req->files.upload = p->more->upload.file;
+    req->files.upload_bytes = p->more->upload.bytes;
     if (st == ST_OK && !p->call->given_up) {
         start_outside(p);
         return;
@@ -333,12 +441,23 @@ static void received(struct pipe *p)
     pipe_fail(p, st);
 }
 
+/* Whether what was committed under our id may have been followed by its step outside already: not
+ * if the try was our own, of which we had not heard; and to read twice does no harm. */
+static bool went_outside(const struct pipe *p)
+{
+    return p->more != NULL && p->more->commit.repeated && !p->unknown && !stage_reads(&p->req);
+}
+
 /* The transaction is over: what the route does outside of it, then the answer. */
 static void go_outside(struct pipe *p)
 {
     bool due = p->front == ST_OK && p->req.route->outside != NULL && p->answer.http < 300 &&
-               !p->commit.repeated && (p->changed || !p->call->given_up);
+               (p->changed || !p->call->given_up);
     pipe_end_txn(p);
+    if (due && went_outside(p)) {
+        pipe_fail(p, ST_UNKNOWN_OUTCOME);
+        return;
+    }
     if (!due) {
         pipe_finish(p);
         return;
@@ -363,8 +482,17 @@ static void answer_with_file(struct pipe *p)
 static void outside_done(struct pipe *p)
 {
     enum status st = p->result;
-    if (st == ST_OK && p->req.files.reply != NULL)
+    if (p->plain) {
+        (void)answer_make(&p->req, st, &p->answer); /* the answer says it */
+        pipe_finish(p);
+        return;
+    }
+    if (st == ST_OK && p->req.files.reply != NULL) {
         answer_with_file(p);
+    } else if (st == ST_OK && p->req.reply.kind != REPLY_NONE && p->answer.http == 204) {
+        buf_done(&p->answer.body); /* the step outside made the reply */
+        st = answer_make(&p->req, st, &p->answer);
+    }
     if (st == ST_OK)
         pipe_finish(p);
     else if (st == ST_NOT_LEADER)
@@ -382,22 +510,42 @@ static bool is_breakdown(enum status st)
 
 static void on_committed(struct state_commit *commit, enum status st)
 {
-    struct pipe *p = CONTAINER_OF(commit, struct pipe, commit);
+    struct pipe *p = CONTAINER_OF(commit, struct pipe_more, commit)->pipe;
     p->result = st;
     pipe_step(p);
 }
 
+enum status pipe_need_more(struct pipe *p)
+{
+    if (p->more != NULL)
+        return ST_OK;
+    p->more = arena_alloc(p->req.arena, sizeof *p->more);
+    if (p->more == NULL)
+        return ST_NOMEM;
+    p->more->pipe = p;
+    p->more->commit = (struct state_commit){0}; /* the rest is set before its use */
+    p->more->stored = (struct buf){0};
+    return ST_OK;
+}
+
+static enum status commit_begin(struct pipe *p)
+{
+    TRY(p->call->given_up ? ST_TIMEOUT : ST_OK);
+    TRY(pipe_need_more(p));
+    struct state_commit *c = &p->more->commit;
+    struct buf *stored = &p->more->stored;
+    c->done = on_committed;
+    c->id = pipe_id_given(&p->call->id) ? p->call->id : p->id;
+    buf_done(stored);
+    if (pipe_id_given(&c->id))
+        TRY(answer_encode(&p->answer, stored));
+    c->answer = buf_bytes(stored);
+    return state_commit(&p->txn, c);
+}
+
 static void commit(struct pipe *p)
 {
-    enum status st = p->call->given_up ? ST_TIMEOUT : ST_OK;
-    p->commit.done = on_committed;
-    p->commit.id = pipe_id_given(&p->call->id) ? p->call->id : p->id;
-    buf_done(&p->stored);
-    if (st == ST_OK && pipe_id_given(&p->commit.id))
-        st = answer_encode(&p->answer, &p->stored);
-    p->commit.answer = buf_bytes(&p->stored);
-    if (st == ST_OK)
-        st = state_commit(&p->txn, &p->commit);
+    enum status st = commit_begin(p);
     pipe_end_txn(p);
     if (st != ST_OK) {
         pipe_fail(p, st);
@@ -408,17 +556,9 @@ static void commit(struct pipe *p)
 
 static void on_confirmed(struct state_confirm *confirm, enum status st)
 {
-    struct pipe *p = CONTAINER_OF(confirm, struct pipe, confirm);
+    struct pipe *p = CONTAINER_OF(confirm, struct pipe_more, confirm)->pipe;
     p->result = st;
     pipe_step(p);
-}
-
-/* An earlier try may have changed what the handler now answered about, or may do so yet: only the
- * log can tell, so the id goes through it even with nothing staged. Whichever try comes first is
- * then the only one, and its answer counts (PROTOCOL R14). */
-static bool must_settle_id(const struct pipe *p)
-{
-    return (p->call->again && pipe_id_given(&p->call->id)) || (p->unknown && pipe_id_given(&p->id));
 }
 
 static void handle(struct pipe *p)
@@ -431,12 +571,12 @@ static void handle(struct pipe *p)
     enum status made = answer_make(req, st, &p->answer);
     if (made == ST_OK && req->wrap_ttl_s != 0)
         made = wrap_answer(req, &p->answer);
-    if (made == ST_UNSUPPORTED && req->matched == ST_UNSUPPORTED) {
+    if (made == ST_UNSUPPORTED) {
         char *methods = arena_alloc(req->arena, ROUTE_METHODS_TEXT);
         if (methods != NULL) { /* without memory the answer lacks a header */
             route_methods_text(req->allowed, methods);
-            p->answer.headers[p->answer.n_headers++] =
-                (struct http_header){BYTES("Allow"), bytes_str(methods)};
+            (void)answer_add_header(&p->answer, req->arena, BYTES("Allow"),
+                                    bytes_str(methods)); /* likewise */
         }
     }
     if (made != ST_OK && state_rollback(&p->txn, p->mark) != ST_OK) {
@@ -444,17 +584,20 @@ static void handle(struct pipe *p)
         return;
     }
     if (state_staged(&p->txn) || (must_settle_id(p) && !is_breakdown(made))) {
-        p->stages = p->stages || state_staged(&p->txn);
-        if (p->node.active || pipe_has_flag(p, ROUTE_LEADER))
+        if (must_record(p))
+            run_recorded(p);
+        else if (commits_here(p))
             commit(p);
         else
             pipe_forward(p);
     } else if (is_breakdown(made) || p->read.confirmed || pipe_has_flag(p, ROUTE_NODE)) {
         go_outside(p);
+    } else if (pipe_need_more(p) != ST_OK) {
+        pipe_fail(p, ST_NOMEM);
     } else {
         pipe_move(p, PIPE_CONFIRMING);
-        p->confirm = (struct state_confirm){.done = on_confirmed};
-        state_confirm(&p->txn, &p->confirm);
+        p->more->confirm = (struct state_confirm){.done = on_confirmed};
+        state_confirm(&p->txn, &p->more->confirm);
     }
 }
 
@@ -475,8 +618,8 @@ static void answer_repeated(struct pipe *p)
 {
     enum status st = ST_UNKNOWN_OUTCOME;
     answer_done(&p->answer);
-    if (p->commit.has_response)
-        st = answer_decode(p->commit.response, p->req.arena, &p->answer);
+    if (p->more->commit.has_response)
+        st = answer_decode(p->more->commit.response, p->req.arena, &p->answer);
     else
         reason_set(&p->req.error, "the change was made; its answer was too long to be kept");
     if (st != ST_OK)
@@ -502,8 +645,10 @@ static void committed(struct pipe *p)
         pipe_fail(p, st);
     } else {
         p->changed = true;
-        if (p->commit.repeated)
+        if (p->more->commit.repeated)
             answer_repeated(p);
+        else if (p->req.told != NULL)
+            trace(TRACE_WARN, "router", "%s, asked by %s", p->req.told, p->call->peer);
         go_outside(p);
     }
 }
@@ -566,6 +711,15 @@ static bool probed(struct router_host *host, struct router_call *call)
     return true;
 }
 
+static void make_request_id(struct router_worker *worker, char ret_id[AUTH_UUID_LEN + 1])
+{
+    if (worker->n_ids == 0) {
+        env_random(worker->env, worker->ids, sizeof worker->ids);
+        worker->n_ids = WORKER_IDS;
+    }
+    auth_uuid_of(worker->ids[--worker->n_ids], ret_id);
+}
+
 void router_handle(struct router_worker *worker, struct router_call *call)
 {
     const struct router *router = worker->router;
@@ -577,31 +731,42 @@ void router_handle(struct router_worker *worker, struct router_call *call)
         refuse(call, ST_BUSY);
         return;
     }
-    struct pipe *p = arena_zalloc(call->arena, sizeof *p);
+    struct pipe *p = arena_alloc(call->arena, sizeof *p);
     char *request_id = arena_alloc(call->arena, AUTH_UUID_LEN + 1);
     if (p == NULL || request_id == NULL) {
         refuse(call, ST_NOMEM);
         return;
     }
     worker->running++;
-    auth_uuid(worker->env, request_id);
-    p->worker = worker;
-    p->call = call;
-    p->begun_ms = env_mono_ms(worker->env);
+    make_request_id(worker, request_id);
+    *p = (struct pipe){.worker = worker,
+                       .call = call,
+                       .begun_ms = env_mono_ms(worker->env),
+                       .req = {.arena = call->arena,
+                               .env = worker->env,
+                               .seat = worker->seat,
+                               .tokens = worker->tokens,
+                               .acls = worker->acls,
+                               .mounts = worker->mounts,
+                               .host = router->options.host,
+                               .router = router,
+                               .request_id = request_id}};
+    list_push(&worker->calls_under_way, &p->link);
     p->deadline_ms = p->begun_ms + PIPE_PATIENCE_MS;
-    p->req = (struct req){.arena = call->arena,
-                          .env = worker->env,
-                          .seat = worker->seat,
-                          .tokens = worker->tokens,
-                          .acls = worker->acls,
-                          .host = router->options.host,
-                          .router = router,
-                          .request_id = request_id};
-    enum status st = stage_target(&p->req, router, call);
-    if (st != ST_OK)
+    enum status st = cors_judge(worker->state, call, &p->cors, &p->req.error);
+    if (st == ST_OK && !p->cors.preflight)
+        st = stage_target(&p->req, router, call);
+    if (st == ST_OK && !p->cors.preflight)
+        st = quota_judge(worker->quotas, worker->state, call, p->req.path, p->begun_ms, &p->quota,
+                         &p->req.error);
+    if (st != ST_OK) {
         pipe_fail(p, st);
-    else
+    } else if (p->cors.preflight) {
+        p->answer.http = 200;
+        pipe_finish(p);
+    } else {
         pipe_choose(p);
+    }
 }
 
 enum status router_give_up(struct router_call *call)
@@ -615,10 +780,9 @@ bool router_sends_on(struct router_worker *worker, const struct router_call *cal
     const struct router *router = worker->router;
     struct router_host *host = router->options.host;
     struct req req = {.arena = call->arena, .env = worker->env, .host = host};
-    struct node_status node;
-    if (call->forwarded || stage_target(&req, router, call) != ST_OK)
+    if (call->forwarded || worker->state == NULL || stage_target(&req, router, call) != ST_OK)
         return false; /* what is wrong with it is said here */
-    host->status(host, &node);
+    const struct node_brief node = host->brief(host);
     return place_of(&req, &node) == PLACE_ACTIVE_NODE;
 }
 
@@ -637,17 +801,13 @@ static bool is_for(const struct route_api *api, const struct route *route,
 bool router_is_long(struct router_worker *worker, const struct router_call *call,
                     uint64_t *ret_upload_bytes_max)
 {
-    const struct router_options *options = &worker->router->options;
-    for (size_t i = 0; i < options->n_apis; i++) {
-        const struct route_api *api = options->apis[i];
-        for (size_t j = 0; api->prefix != NULL && j < api->n; j++) {
-            unsigned flags = api->routes[j].flags & (ROUTE_LONG | ROUTE_UPLOAD);
-            if (flags == 0 || !is_for(api, &api->routes[j], call))
-                continue;
-            *ret_upload_bytes_max =
-                (flags & ROUTE_UPLOAD) != 0 ? options->host->upload_bytes_max : 0;
-            return true;
-        }
+    uint64_t upload_bytes_max = worker->router->options.host->upload_bytes_max;
+    for (unsigned i = 0; i < worker->n_longs; i++) {
+        const struct long_route *is = &worker->longs[i];
+        if (!is_for(is->api, is->route, call))
+            continue;
+        *ret_upload_bytes_max = (is->route->flags & ROUTE_UPLOAD) != 0 ? upload_bytes_max : 0;
+        return true;
     }
     return false;
 }

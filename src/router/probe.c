@@ -15,7 +15,8 @@ bool probe_answer(struct router_host *host, const struct router_call *call,
         return false;
     if (call->method != METHOD_GET && call->method != METHOD_HEAD) {
         answer_error(ret, ST_UNSUPPORTED, NULL);
-        ret->headers[ret->n_headers++] = (struct http_header){BYTES("Allow"), BYTES("GET, HEAD")};
+        (void)answer_add_header(ret, call->arena, BYTES("Allow"),
+                                BYTES("GET, HEAD")); /* else it lacks it */
         return true;
     }
     host->status(host, &node);

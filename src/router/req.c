@@ -12,10 +12,13 @@ const char *req_param(const struct req *req, const char *name)
     return "";
 }
 
-const struct text_value *req_query(const struct req *req, const char *name)
+enum status req_query(struct req *req, const char *name, struct bytes *ret_text)
 {
     const struct text_value *v = text_get(req->query, name);
-    return v != NULL && v->kind == TEXT_STRING ? v : NULL;
+    if (v != NULL && v->kind != TEXT_STRING)
+        return req_fail(req, ST_INVALID, "%s: given more than once", name);
+    *ret_text = v != NULL ? v->text : (struct bytes){0};
+    return ST_OK;
 }
 
 struct auth_scope req_scope(const struct req *req)
@@ -37,13 +40,13 @@ static void drop_acl(struct req_cleanup *cleanup)
     acl_ref_drop(CONTAINER_OF(cleanup, struct held_acl, cleanup)->ref);
 }
 
-enum status req_acl(struct req *req, const struct field_strings *policies,
-                    const struct acl **ret_acl)
+enum status req_acl(struct req *req, const struct auth_token *token, const struct acl **ret_acl)
 {
     struct held_acl *held = arena_zalloc(req->arena, sizeof *held);
     if (held == NULL)
         return ST_NOMEM;
-    TRY(acl_cache_get(req->acls, req->txn, req->ns, policies, &held->ref));
+    const struct acl_names names = {token->policies, token->policies_text, token->policies_hash};
+    TRY(acl_cache_get(req->acls, req->txn, req->ns, &names, &held->ref));
     held->cleanup.run = drop_acl;
     req_defer(req, &held->cleanup);
     *ret_acl = acl_ref_get(held->ref);
@@ -66,6 +69,19 @@ struct text_writer req_reply_begin(struct req *req)
 enum status req_reply_end(struct req *req)
 {
     return buf_status(&req->reply.data);
+}
+
+enum status req_put_object(struct req *req, struct bytes key)
+{
+    CLEANUP(buf_done) struct buf object = {0};
+    struct text_writer w = {.out = &object, .plain = true};
+    if (req->data->n == 0)
+        return req_fail(req, ST_INVALID, "missing data fields");
+    text_put_value(&w, req->data);
+    TRY(buf_status(&object));
+    if (object.len > STATE_VALUE_MAX)
+        return req_fail(req, ST_TOO_BIG, "the value is longer than %d bytes", STATE_VALUE_MAX);
+    return state_put(req->txn, key, buf_bytes(&object));
 }
 
 enum status req_reply(struct req *req, const void *out)
@@ -122,12 +138,15 @@ enum status req_reply_raw(struct req *req, const char *content_type, struct byte
 static void add_warning(struct req *req, const char *format, va_list args)
 {
     char text[400];
-    if (req->reply.n_warnings == REQ_WARNINGS_MAX)
+    struct req_reply *reply = &req->reply;
+    if (reply->n_warnings == REQ_WARNINGS_MAX)
         return;
+    if (reply->warnings == NULL)
+        reply->warnings = arena_alloc(req->arena, REQ_WARNINGS_MAX * sizeof reply->warnings[0]);
     (void)vsnprintf(text, sizeof text, format, args); /* cut when too long */
     const char *copy = arena_str(req->arena, bytes_str(text));
-    if (copy != NULL) /* a warning is not worth a failure */
-        req->reply.warnings[req->reply.n_warnings++] = copy;
+    if (copy != NULL && reply->warnings != NULL) /* a warning is not worth a failure */
+        reply->warnings[reply->n_warnings++] = copy;
 }
 
 void req_warn(struct req *req, const char *format, ...)

@@ -16,7 +16,7 @@ struct fs_file;
 struct router;
 struct router_host;
 
-enum { REQ_WARNINGS_MAX = 8 };
+enum { REQ_WARNINGS_MAX = 8, REQ_SCAN_MAX = 100000 };
 
 enum reply_kind {
     REPLY_NONE, /* 204 */
@@ -32,7 +32,7 @@ struct req_reply {
     struct buf data;
     struct bytes borrowed; /* instead of `data`: JSON in the arena */
     int64_t lease_duration_s;
-    const char *warnings[REQ_WARNINGS_MAX];
+    const char **warnings; /* room for REQ_WARNINGS_MAX, or NULL */
     unsigned n_warnings;
     bool insist;          /* a warning that turns a 204 into a 200 */
     struct buf auth;      /* the member `auth` of the envelope; empty: null */
@@ -57,16 +57,19 @@ struct req {
     const struct router *router; /* all tables */
     const struct route *route;
     const struct route_api *api;
-    const struct mount *mount;      /* NULL for APIs at fixed paths */
-    const struct auth_token *token; /* NULL where none was asked for */
+    const struct mount *mount;      /* until the transaction ends; NULL for APIs at fixed paths */
+    const struct auth_token *token; /* NULL where none was asked for; until the answer is sent */
+    struct token_ref *token_ref;    /* what it lies in; NULL: the arena */
     const struct acl *acl;          /* what it may do; NULL without a token */
     struct acl_cache *acls;         /* the worker's */
     struct bytes bearer;            /* the token as sent */
     struct token_cache *tokens;     /* the worker's; NULL: none */
+    struct mount_cache *mounts;     /* the worker's */
     const char *ns;                 /* id of the namespace */
     const char *request_id;         /* UUID */
-    enum http_method method; /* METHOD_LIST also for GET ?list=true, METHOD_OPTIONS for ?help=1 */
-    struct bytes path;       /* below "/v1/" */
+    /* METHOD_LIST, METHOD_SCAN also for GET ?list=true, ?scan=true; METHOD_OPTIONS for ?help=1. */
+    enum http_method method;
+    struct bytes path;              /* below "/v1/" */
     const struct text_value *data;  /* body, or query of a read; an object, never NULL */
     const struct text_value *query; /* an object, never NULL */
     struct route_params params;
@@ -76,6 +79,7 @@ struct req {
     struct req_reply reply;
     struct req_files files;
     struct reason error;
+    const char *told; /* what the log says once what was staged is committed; NULL: nothing */
 
     /* The router's. */
     struct req_cleanup *cleanups;
@@ -89,8 +93,8 @@ struct req {
 
 /* The text a pattern captured; the name stands in the route's pattern. */
 const char *req_param(const struct req *req, const char *name);
-/* A parameter of the query: NULL when absent or given several times. */
-const struct text_value *req_query(const struct req *req, const char *name);
+/* A parameter of the query: empty when absent. ST_INVALID: given several times. */
+NODISCARD enum status req_query(struct req *req, const char *name, struct bytes *ret_text);
 
 static inline const void *req_body(const struct req *req)
 {
@@ -100,12 +104,16 @@ static inline const void *req_body(const struct req *req)
 
 /* Where and when this request looks for tokens. */
 struct auth_scope req_scope(const struct req *req);
-/* What the named policies allow, until the transaction ends. As acl_cache_get. */
-NODISCARD enum status req_acl(struct req *req, const struct field_strings *policies,
+/* What the policies of a loaded token allow, until the transaction ends. As acl_cache_get. */
+NODISCARD enum status req_acl(struct req *req, const struct auth_token *token,
                               const struct acl **ret_acl);
 
 /* Key under which this request's mount stores `path`. ST_NOMEM. */
 NODISCARD enum status req_key(const struct req *req, const char *path, struct bytes *ret_key);
+
+/* Stage the fields of the request at `key`, as they are read back: compact JSON with every digit.
+ * ST_INVALID without any, ST_TOO_BIG; else as state_put. */
+NODISCARD enum status req_put_object(struct req *req, struct bytes key);
 
 /* Replies. All but the last are ST_OK or ST_NOMEM, so that a handler may end with them. */
 
@@ -121,8 +129,9 @@ NODISCARD enum status req_reply_auth_end(struct req *req);
 /* {"keys": […]} is the data of every listing; an empty one is ST_NOT_FOUND. */
 NODISCARD enum status req_reply_keys(struct req *req, const char *const *keys, size_t n);
 /* The names below the whole key `prefix`, which ends in '/', folders once as "folder/". The query
- * may say to start behind the name `after`, and to give no more than `limit`. ST_NOT_FOUND: there
- * are none. ST_INVALID: a limit that is no number. Else as state_scan. */
+ * may say to start behind the name `after`, and to give no more than `limit`. To SCAN: instead
+ * every key below the prefix, REQ_SCAN_MAX at most; if there are more, a warning says how to go on.
+ * ST_NOT_FOUND: there are none. ST_INVALID: a limit that is no number. Else as state_scan. */
 NODISCARD enum status req_reply_listing(struct req *req, struct bytes prefix);
 /* One JSON object as the data, borrowed from the arena. */
 void req_reply_json(struct req *req, struct bytes object);

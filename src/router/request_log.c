@@ -14,7 +14,7 @@ void request_log(const struct pipe *p)
     struct buf out = {0};
     struct text_writer w = {.out = &out};
 
-    if (level < trace_level() || level >= TRACE_OFF)
+    if (level < trace_level_of("router") || level >= TRACE_OFF)
         return;
     text_open_object(&w);
     text_member_str(&w, "request_id", req->request_id);
@@ -25,7 +25,7 @@ void request_log(const struct pipe *p)
     text_member_int(&w, "duration_ms", (int64_t)(env_mono_ms(p->worker->env) - p->begun_ms));
     text_member_str(&w, "client", p->call->peer);
     text_member_bool(&w, "forwarded", p->call->forwarded);
-    text_member_bool(&w, "sent_on", p->forward.call != NULL);
+    text_member_bool(&w, "sent_on", p->forward != NULL);
     text_member_int(&w, "request_bytes", (int64_t)p->call->body.len);
     text_member_int(&w, "answer_bytes", (int64_t)p->answer.body.len);
     if (req->api != NULL)

@@ -55,6 +55,9 @@ static enum status fit(const char *pattern, const char *path, struct arena *aren
 {
     ret_params->n = 0;
     for (;;) {
+        bool literal = *pattern != '*' && *pattern != ':' && *pattern != '\0';
+        if (literal && *pattern != *path) /* as for most */
+            return ST_NOT_FOUND;
         const char *tail = *pattern == '*' ? strchr(pattern, '/') : NULL;
         if (tail != NULL)
             return fit_before(pattern, tail, path, arena, ret_params);
@@ -78,31 +81,58 @@ static bool method_fits(const struct route *route, enum http_method method)
         method = METHOD_POST;
     if (method == METHOD_HEAD && (route->flags & ROUTE_HEAD) != 0)
         method = METHOD_GET;
+    if (method == METHOD_SCAN && (route->flags & ROUTE_SCANS) != 0)
+        method = METHOD_LIST;
     return route->method == method;
+}
+
+static unsigned methods_of(const struct route *route)
+{
+    unsigned methods = 1u << route->method;
+    if (route->method == METHOD_POST)
+        methods |= 1u << METHOD_PUT;
+    if ((route->flags & ROUTE_HEAD) != 0)
+        methods |= 1u << METHOD_HEAD;
+    if ((route->flags & ROUTE_SCANS) != 0)
+        methods |= 1u << METHOD_SCAN;
+    return methods;
+}
+
+/* As fit, with what the flags of a row say about its path. */
+static enum status row_fit(const struct route *route, const char *path, struct arena *arena,
+                           struct route_params *ret_params)
+{
+    TRY(fit(route->path, path, arena, ret_params));
+    bool nothing = ret_params->n != 0 && ret_params->items[ret_params->n - 1].value[0] == '\0';
+    return nothing && (route->flags & ROUTE_SOME) != 0 ? ST_NOT_FOUND : ST_OK;
 }
 
 enum status route_match(const struct route_api *api, enum http_method method, struct bytes path,
                         struct arena *arena, const struct route **ret_route,
                         struct route_params *ret_params, unsigned *ret_allowed)
 {
-    unsigned allowed = 0;
+    const struct route *route;
+    unsigned allowed = 0, astray = 0;
     ASSERT(path.data[path.len] == 0);
-    for (size_t i = 0; i < api->n; i++) {
-        const struct route *route = &api->routes[i];
-        enum status st = fit(route->path, (const char *)path.data, arena, ret_params);
+    *ret_allowed = 0;
+    for (size_t i = 0; (route = route_at(api, i)) != NULL; i++) {
+        if ((route->flags & ROUTE_ASTRAY) != 0 && allowed != 0)
+            continue;
+        enum status st = row_fit(route, (const char *)path.data, arena, ret_params);
         if (st == ST_NOT_FOUND)
             continue;
         TRY(st);
-        allowed |= 1u << route->method;
-        if (route->method == METHOD_POST)
-            allowed |= 1u << METHOD_PUT;
         if (method_fits(route, method)) {
             *ret_route = route;
             return ST_OK;
         }
+        if ((route->flags & ROUTE_ASTRAY) != 0)
+            astray |= methods_of(route);
+        else
+            allowed |= methods_of(route);
     }
-    *ret_allowed = allowed;
-    return allowed != 0 ? ST_UNSUPPORTED : ST_NOT_FOUND;
+    *ret_allowed = allowed != 0 ? allowed : astray;
+    return *ret_allowed != 0 ? ST_UNSUPPORTED : ST_NOT_FOUND;
 }
 
 void route_methods_text(unsigned allowed, char ret_text[ROUTE_METHODS_TEXT])
@@ -119,13 +149,15 @@ void route_methods_text(unsigned allowed, char ret_text[ROUTE_METHODS_TEXT])
     }
 }
 
-unsigned route_caps(const struct route *route)
+unsigned route_caps(const struct route *route, enum http_method method)
 {
     static const unsigned implied[METHODS] = {
         [METHOD_GET] = CAP_READ,    [METHOD_LIST] = CAP_LIST,     [METHOD_POST] = CAP_UPDATE,
         [METHOD_PATCH] = CAP_PATCH, [METHOD_DELETE] = CAP_DELETE,
     };
-    unsigned caps = route->caps != 0 ? route->caps : implied[route->method];
+    unsigned caps = route->caps != 0        ? route->caps
+                    : method == METHOD_SCAN ? (unsigned)CAP_SCAN
+                                            : implied[route->method];
     ASSERT(caps != 0);
     return caps | ((route->flags & ROUTE_SUDO) != 0 ? CAP_SUDO : 0u);
 }

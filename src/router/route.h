@@ -41,12 +41,21 @@ enum route_flag {
      * nothing, and is long. */
     ROUTE_UPLOAD = 1 << 13,
     ROUTE_OPERATOR = 1 << 14, /* answered in maintenance, as those about the node are */
-    ROUTE_ASTRAY = 1 << 15,   /* only tells people that the path is another one */
-    ROUTE_POLICY = 1 << 16,   /* "*name" is a policy's: judged by that, however it is spelled */
+    /* Only tells people that the path is another one: for what no other row takes, whatever the
+     * method. */
+    ROUTE_ASTRAY = 1 << 15,
+    ROUTE_SCANS = 1 << 17,  /* a LIST that is also answered to SCAN: all below the folder */
+    ROUTE_POLICY = 1 << 16, /* "*name" is a policy's: judged by that, however it is spelled */
+    /* With AUTH_NONE: of the rituals with key shares. Whoever comes with a token that may do this
+     * is known to the handler by it; others are nobody, and may be refused by the listener, or for
+     * coming too often. */
+    ROUTE_CEREMONY = 1 << 18,
+    ROUTE_SOME = 1 << 19, /* "*path" is not nothing */
 };
 
 struct route {
-    enum http_method method; /* POST means PUT too, LIST means GET ?list=true too */
+    /* POST means PUT too; LIST, SCAN mean GET ?list=true, ?scan=true too. */
+    enum http_method method;
     const char *path;
     enum status (*handler)(struct req *req);
     /* For a POST: ST_OK if what it would write exists (then CAP_UPDATE is asked, else CAP_CREATE),
@@ -54,18 +63,24 @@ struct route {
      * its token has either capability. NULL: `caps` as they are. */
     enum status (*exists)(struct req *req);
     /* After the handler succeeded and what it staged was committed: once, on the pool, where it
-     * may block; whatever it changes outside the state is not undone. NULL: nothing. */
+     * may block; whatever it changes outside the state is not undone. It may make the reply that
+     * the handler did not. NULL: nothing. */
     enum status (*outside)(struct req *req);
     enum route_auth auth;
     unsigned caps;  /* enum cap; 0: what the method implies */
     unsigned flags; /* enum route_flag */
     const struct schema *body, *reply;
-    /* What a reply written by hand looks like, as in shape.h; NULL with no `reply`: none, or of a
-     * listing its keys. */
+    /* What a reply written by hand looks like, as in shape.h, of which `reply` may be a part; NULL
+     * with no `reply`: none, or of a listing its keys. */
     const char *shape;
     const char *statuses; /* of such a reply, where it is not 200 alone: "200 429"; "any":
                            * the request may name another one */
     const char *help;
+};
+
+struct route_table {
+    const struct route *rows;
+    size_t n;
 };
 
 /* An API that stands at a fixed path, or an engine that is mounted by its type. */
@@ -77,7 +92,21 @@ struct route_api {
     bool single;  /* mounted once, by initialisation */
     const struct route *routes;
     size_t n;
+    const struct route_table *const *more; /* of a long table, by subject: rows behind those */
+    size_t n_more;
 };
+
+/* The rows of an API in their order; NULL behind the last. */
+static inline const struct route *route_at(const struct route_api *api, size_t i)
+{
+    if (i < api->n)
+        return &api->routes[i];
+    i -= api->n;
+    for (size_t t = 0; t < api->n_more; i -= api->more[t++]->n)
+        if (i < api->more[t]->n)
+            return &api->more[t]->rows[i];
+    return NULL;
+}
 
 enum { ROUTE_PARAMS_MAX = 8, ROUTE_METHODS_TEXT = 64 };
 
@@ -90,7 +119,8 @@ struct route_params {
 };
 
 /* `path` is zero-terminated. ST_NOT_FOUND: no pattern fits. ST_UNSUPPORTED: some do, but not with
- * this method; *ret_allowed has a bit (1 << METHOD_…) for each that would. ST_NOMEM. */
+ * this method; *ret_allowed has a bit (1 << METHOD_…) for each that would, none after ST_OK.
+ * ST_NOMEM. */
 NODISCARD enum status route_match(const struct route_api *api, enum http_method method,
                                   struct bytes path, struct arena *arena,
                                   const struct route **ret_route, struct route_params *ret_params,
@@ -102,7 +132,7 @@ bool route_is_name(struct bytes segment);
 /* "GET, LIST, PUT" for such bits. */
 void route_methods_text(unsigned allowed, char ret_text[ROUTE_METHODS_TEXT]);
 
-/* What a row asks for on its path when it says nothing more exact. */
-unsigned route_caps(const struct route *route);
+/* What a row asks for on its path, of a request by that method, when it says nothing more exact. */
+unsigned route_caps(const struct route *route, enum http_method method);
 
 #endif

@@ -20,6 +20,7 @@
 #include "base/trace.h"
 #include "node/node.h"
 #include "router/answer.h"
+#include "router/throttle.h"
 
 /* A longer body that another node is to read is not kept here: it streams through, and is sent
  * once (PROTOCOL R14). */
@@ -27,6 +28,7 @@ enum { ROUTER_WHOLE_BYTES_MAX = 1024 * 1024 };
 
 struct fs_file;
 struct metrics;
+struct quota_table;
 struct router_worker;
 struct seal;
 struct upload;
@@ -39,11 +41,13 @@ struct router_call {
     struct arena *arena; /* of the request; everything made for it lies there */
     const char *peer;    /* "127.0.0.1:4711", for records */
     bool open_metrics;   /* its listener shows metrics to everybody */
-    bool forwarded;      /* by another node, which is believed for `peer` and `id` */
+    bool closed_ceremonies;    /* its listener wants a token for ROUTE_CEREMONY */
+    bool forwarded;            /* by another node, which is believed for `peer` and `id` */
     struct rlog_request_id id; /* all zero: none */
     bool again;                /* an earlier try with this id may have been executed */
     void *user;                /* of whoever forwards it */
 
+    uint64_t no_header; /* a bit for each length up to 63 that no header's name has */
     /* The first header of that name (lower case); data NULL: absent. */
     struct bytes (*header)(const struct router_call *call, const char *name);
     /* Put the body, which is streamed, into a file: `upload` has what it takes but the request.
@@ -56,6 +60,14 @@ struct router_call {
     bool unsettled; /* it may change something, or has */
     bool given_up;
 };
+
+/* As call->header, at once where no name is as long: most that are asked for are absent. */
+static inline struct bytes router_header(const struct router_call *call, const char *name)
+{
+    size_t len = strlen(name);
+    return len < 64 && (call->no_header >> len & 1) != 0 ? (struct bytes){0}
+                                                         : call->header(call, name);
+}
 
 /* A call on its way to the active node. */
 struct router_forward {
@@ -77,17 +89,24 @@ struct router_forward {
 /* What the router needs of the program around it. Functions are called on any worker's thread. */
 struct router_host {
     void (*status)(struct router_host *host, struct node_status *ret_status);
+    struct node_brief (*brief)(struct router_host *host); /* of the same, cheap */
     int64_t (*time_ms)(struct router_host *host); /* cluster time, as well as this node knows it */
     void (*forward)(struct router_host *host, struct env *env, struct router_forward *f);
-    /* Both block, for steps outside: node.h. */
+    /* All three block, for steps outside: node.h. */
     enum status (*remove_member)(struct router_host *host, const char *name, struct reason *why);
+    enum status (*set_vote)(struct router_host *host, const char *name, bool votes,
+                            struct reason *why);
     enum status (*step_down)(struct router_host *host, struct reason *why);
+    /* What all workers are doing: members of an object. Blocks until each has said it. ST_NOMEM. */
+    enum status (*inflight)(struct router_host *host, struct text_writer *w);
     /* node.h, of this node. */
     void (*seal_status)(struct router_host *host, struct node_seal_status *ret_status);
     enum status (*unseal_share)(struct router_host *host, struct env *env, struct bytes share,
                                 struct reason *why);
     enum status (*unseal_reset)(struct router_host *host, struct reason *why);
     void (*seal_node)(struct router_host *host);
+    /* Blocks: node.h. */
+    enum status (*join)(struct router_host *host, const struct node_join *how, struct reason *why);
     /* Snapshots, of this node: node.h. All four block. */
     enum status (*snapshot_save)(struct router_host *host, struct fs_file **ret_file,
                                  uint64_t *ret_bytes, struct reason *why);
@@ -103,9 +122,15 @@ struct router_host {
     const char *version;            /* reported to clients */
     const char *hostname, *node_id; /* told in headers of answers; NULL: not */
     enum trace_level request_log;   /* of the lines about requests */
+    enum trace_level log_level;     /* configured */
+    const char *data_dir;           /* for the room on its disk; NULL: not told */
+    struct bytes configuration;     /* what is configured, without secrets: an object of JSON */
     /* This node answers 503 to all but health and what operators need. */
     _Atomic bool maintenance;
+    struct quota_table *quotas; /* shared by the workers */
+    struct throttle ceremonies; /* of calls to ROUTE_CEREMONY that change something, by nobody */
     bool default_kv;
+    _Atomic int64_t challenged_ms; /* what sys/storage/raft/bootstrap knows of its callers */
     _Atomic bool leaving; /* ends soon: health tells balancers to go elsewhere; any thread */
 };
 
@@ -120,13 +145,18 @@ struct router {
     struct router_options options;
 };
 
-/* `router` outlives its workers. `state` belongs to the same thread. ST_NOMEM. */
+/* `router` outlives its workers. `state` belongs to the same thread; NULL: there is none yet, and
+ * only what needs none is answered until router_worker_begin. ST_NOMEM. */
 NODISCARD enum status router_worker_new(const struct router *router, struct env *env,
                                         struct state *state, struct router_worker **ret_worker);
+void router_worker_begin(struct router_worker *worker, struct state *state);
 /* No call may be under way. NULL is allowed. */
 void router_worker_free(struct router_worker *worker);
 struct audit *router_worker_audit(struct router_worker *worker);
 unsigned router_worker_running(const struct router_worker *worker); /* calls under way */
+/* Members of an object, one for each of those. On its thread. */
+struct text_writer;
+void router_worker_inflight(struct router_worker *worker, struct text_writer *w);
 
 void router_handle(struct router_worker *worker, struct router_call *call);
 /* Nobody waits for the answer any more. ST_UNKNOWN_OUTCOME: the call may change something, or has;
@@ -144,6 +174,7 @@ bool router_is_long(struct router_worker *worker, const struct router_call *call
 
 struct router_counters {
     uint64_t calls, forwards, reruns, refused; /* refused: above inflight_max */
+    uint64_t parsed_bytes; /* of bodies of those who had some right on their path */
 };
 /* Any thread. */
 void router_worker_counters(const struct router_worker *worker,

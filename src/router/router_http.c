@@ -53,24 +53,19 @@ static struct bytes call_header(const struct router_call *call, const char *name
 static void call_respond(struct router_call *call, struct router_answer *answer)
 {
     struct http_request *req = of(call)->req;
-    struct http_header headers[ANSWER_HEADERS_MAX + 1];
     struct answer_stream *stream = answer->stream;
-    size_t n = 0;
 
-    ASSERT(answer->n_headers <= ANSWER_HEADERS_MAX);
-    for (; n < answer->n_headers; n++)
-        headers[n] = answer->headers[n];
     if (answer->retry != ST_OK) {
         ASSERT(call->forwarded);
-        headers[n++] =
-            (struct http_header){BYTES(ROUTER_HEADER_RETRY), bytes_str(status_name(answer->retry))};
+        (void)answer_add_header(answer, call->arena, BYTES(ROUTER_HEADER_RETRY),
+                                bytes_str(status_name(answer->retry))); /* else nobody tries */
         answer->http = 503;
     }
     struct http_reply reply = {
         .status = answer->http,
         .content_type = answer->content_type,
-        .headers = headers,
-        .n_headers = n,
+        .headers = answer->headers,
+        .n_headers = answer->n_headers,
         .body = buf_bytes(&answer->body),
     };
     if (stream != NULL) {
@@ -138,6 +133,7 @@ static enum status read_peer_headers(struct http_call *call)
     struct bytes client = http_header(call->req, ROUTER_HEADER_CLIENT);
     call->call.forwarded = true;
     call->call.again = http_header(call->req, ROUTER_HEADER_AGAIN).len != 0;
+    call->call.closed_ceremonies = http_header(call->req, ROUTER_HEADER_CLOSED).len != 0;
     if (client.len != 0 && client.len < sizeof call->peer) {
         memcpy(call->peer, client.data, client.len);
         call->peer[client.len] = '\0';
@@ -147,25 +143,27 @@ static enum status read_peer_headers(struct http_call *call)
 
 static struct http_call *call_new(const struct router_http *http, struct http_request *req)
 {
-    struct http_call *call = arena_zalloc(&req->arena, sizeof *call);
+    struct http_call *call = arena_alloc(&req->arena, sizeof *call);
     if (call == NULL)
         return NULL;
-    call->req = req;
-    req->user = call;
-    http_peer_text(req, call->peer);
-    call->call = (struct router_call){
-        .method = req->method,
-        .path = req->path,
-        .query = req->query,
-        .body = req->body,
-        .streamed = http_body_streams(req),
-        .arena = &req->arena,
-        .peer = call->peer,
-        .open_metrics = http->open_metrics,
-        .header = call_header,
-        .receive = call_receive,
-        .respond = call_respond,
+    *call = (struct http_call){
+        .req = req,
+        .call = {.method = req->method,
+                 .path = req->path,
+                 .query = req->query,
+                 .body = req->body,
+                 .streamed = http_body_streams(req),
+                 .arena = &req->arena,
+                 .peer = call->peer,
+                 .open_metrics = http->open_metrics,
+                 .closed_ceremonies = http->closed_ceremonies,
+                 .no_header = http_header_lens_absent(req),
+                 .header = call_header,
+                 .receive = call_receive,
+                 .respond = call_respond},
     };
+    http_peer_text(req, call->peer);
+    req->user = call;
     return call;
 }
 

@@ -5,6 +5,7 @@
  *   x-holdfast-id      32 hex digits, '-', a decimal number: PROTOCOL R14
  *   x-holdfast-again   "1": an earlier try with this id may have been executed
  *   x-holdfast-client  address of the client
+ *   x-holdfast-closed  "1": the client's listener wants a token for ROUTE_CEREMONY
  *
  * and its answer may carry x-holdfast-retry: ST_NOT_LEADER or ST_UNKNOWN_OUTCOME instead of being
  * one. These headers mean nothing on a listener for clients. */
@@ -18,6 +19,7 @@
 #define ROUTER_HEADER_ID "x-holdfast-id"
 #define ROUTER_HEADER_AGAIN "x-holdfast-again"
 #define ROUTER_HEADER_CLIENT "x-holdfast-client"
+#define ROUTER_HEADER_CLOSED "x-holdfast-closed"
 #define ROUTER_HEADER_RETRY "x-holdfast-retry"
 
 /* The `ctx` of the handler below, one for each server. */
@@ -29,6 +31,7 @@ struct router_http {
     bool (*is_member)(const struct router_http *http, const struct http_request *req);
     const char *only;                 /* nothing but a POST to this path; NULL: everything */
     bool open_metrics;                /* metrics without a token */
+    bool closed_ceremonies;           /* ROUTE_CEREMONY only with one */
     const struct client_rule *client; /* who is believed about the client; NULL: nobody */
     bool require_request_header; /* of clients below /v1/, against requests made by web pages */
 };

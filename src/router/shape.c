@@ -3,16 +3,24 @@
 
 enum { SHAPE_DEPTH_MAX = 16 };
 
+static bool opens(char c)
+{
+    return c == '{' || c == '[' || c == '(';
+}
+
+static bool closes(char c)
+{
+    return c == '}' || c == ']' || c == ')';
+}
+
 /* The kind that begins at `at` ends at a "|" outside of brackets, or with the text. */
 static size_t kind_length(const char *at)
 {
     unsigned depth = 0;
     size_t n = 0;
     for (; at[n] != '\0' && (depth > 0 || at[n] != '|'); n++) {
-        if (at[n] == '{' || at[n] == '[')
-            depth++;
-        if (at[n] == '}' || at[n] == ']')
-            depth--;
+        depth += opens(at[n]);
+        depth -= closes(at[n]);
     }
     return n;
 }
@@ -52,7 +60,13 @@ const char *shape_type(const char *shape)
     return NULL;
 }
 
-static const char *write_type(const char *at, unsigned depth, struct text_writer *w);
+struct shaper {
+    const struct schema *reply; /* what "@" stands for */
+    struct text_writer *w;
+};
+
+static const char *write_type(const struct shaper *s, const char *at, unsigned depth);
+static void write_field(const struct field *f, bool answered, struct text_writer *w);
 
 static struct bytes name_at(const char *at)
 {
@@ -65,10 +79,19 @@ static const char *skip_type(const char *at)
     unsigned depth = 0;
     for (; depth > 0 || (*at != ' ' && *at != '}'); at++) {
         ASSERT(*at != '\0');
-        depth += *at == '{' || *at == '[';
-        depth -= *at == '}' || *at == ']';
+        depth += opens(*at);
+        depth -= closes(*at);
     }
     return at + (*at == ' ');
+}
+
+/* Behind the "@" that `at` stands at; NULL where there is none. */
+static const char *after_table(const struct shaper *s, const char *at)
+{
+    if (*at != '@')
+        return NULL;
+    ASSERT(s->reply != NULL);
+    return at + 1 + (at[1] == ' ');
 }
 
 static const char *after_name(const char *at, bool *ret_optional)
@@ -80,51 +103,84 @@ static const char *after_name(const char *at, bool *ret_optional)
     return at + 1;
 }
 
-static void write_required(const char *at, struct text_writer *w)
+static void require(struct bytes name, bool *any, struct text_writer *w)
 {
-    bool any = false;
-    for (bool optional; *at != '}';) {
-        struct bytes name = name_at(at);
-        const char *type = after_name(at, &optional);
-        at = skip_type(type);
-        if (optional || text_is(name, "*"))
-            continue;
-        if (!any) {
-            text_key(w, "required");
-            text_open_list(w);
+    if (!*any) {
+        text_key(w, "required");
+        text_open_list(w);
+    }
+    *any = true;
+    text_put_bytes(w, name);
+}
+
+static void write_required(const struct shaper *s, const char *at)
+{
+    bool any = false, optional;
+    while (*at != '}') {
+        const char *next = after_table(s, at);
+        for (size_t i = 0; next != NULL && i < s->reply->n; i++)
+            if (!s->reply->fields[i].omit)
+                require(bytes_str(s->reply->fields[i].name), &any, s->w);
+        if (next == NULL) {
+            struct bytes name = name_at(at);
+            next = skip_type(after_name(at, &optional));
+            if (!optional && !text_is(name, "*"))
+                require(name, &any, s->w);
         }
-        any = true;
-        text_put_bytes(w, name);
+        at = next;
     }
     if (any)
-        text_close(w);
+        text_close(s->w);
 }
 
 /* `at` stands behind the "{"; what is returned, behind the "}". */
-static const char *write_members(const char *at, unsigned depth, struct text_writer *w)
+static const char *write_members(const struct shaper *s, const char *at, unsigned depth)
 {
     const char *others = NULL;
-    text_member_str(w, "type", "object");
-    write_required(at, w);
-    text_key(w, "properties");
-    text_open_object(w);
+    text_member_str(s->w, "type", "object");
+    write_required(s, at);
+    text_key(s->w, "properties");
+    text_open_object(s->w);
     for (bool optional; *at != '}';) {
-        struct bytes name = name_at(at);
-        const char *type = after_name(at, &optional);
-        at = skip_type(type);
-        if (text_is(name, "*")) {
-            others = type;
-            continue;
+        const char *next = after_table(s, at);
+        for (size_t i = 0; next != NULL && i < s->reply->n; i++) {
+            text_key(s->w, s->reply->fields[i].name);
+            write_field(&s->reply->fields[i], true, s->w);
         }
-        text_key_bytes(w, name);
-        (void)write_type(type, depth + 1, w); /* ends where skip_type says */
+        if (next == NULL) {
+            struct bytes name = name_at(at);
+            const char *type = after_name(at, &optional);
+            next = skip_type(type);
+            if (text_is(name, "*")) {
+                others = type;
+            } else {
+                text_key_bytes(s->w, name);
+                (void)write_type(s, type, depth + 1); /* ends where skip_type says */
+            }
+        }
+        at = next;
     }
-    text_close(w);
-    text_key(w, "additionalProperties");
+    text_close(s->w);
+    text_key(s->w, "additionalProperties");
     if (others != NULL)
-        (void)write_type(others, depth + 1, w); /* as above */
+        (void)write_type(s, others, depth + 1); /* as above */
     else
-        text_put_bool(w, false);
+        text_put_bool(s->w, false);
+    return at + 1;
+}
+
+/* `at` stands behind the "("; what is returned, behind the ")". */
+static const char *write_choice(const struct shaper *s, const char *at, unsigned depth)
+{
+    text_key(s->w, "oneOf");
+    text_open_list(s->w);
+    for (;; at++) {
+        at = write_type(s, at, depth + 1);
+        if (*at != '|')
+            break;
+    }
+    text_close(s->w);
+    ASSERT(*at == ')');
     return at + 1;
 }
 
@@ -139,8 +195,11 @@ static void write_map(struct text_writer *w)
 
 static const char *write_plain(const char *at, struct text_writer *w)
 {
-    static const char *const names[][2] = {
-        {"str", "string"}, {"int", "integer"}, {"bool", "boolean"}, {"obj", "object"}};
+    static const char *const names[][2] = {{"str", "string"},
+                                           {"int", "integer"},
+                                           {"num", "number"},
+                                           {"bool", "boolean"},
+                                           {"obj", "object"}};
     if (strncmp(at, "any", 3) == 0)
         return at + 3;
     if (strncmp(at, "map", 3) == 0) {
@@ -156,33 +215,42 @@ static const char *write_plain(const char *at, struct text_writer *w)
     return at;
 }
 
-/* What is returned stands behind the type. */
-static const char *write_type(const char *at, unsigned depth, struct text_writer *w)
+/* What a type's schema says; what is returned stands behind the type. */
+static const char *write_inside(const struct shaper *s, const char *at, unsigned depth)
 {
     ASSERT(depth < SHAPE_DEPTH_MAX);
-    text_open_object(w);
     if (*at == '{') {
-        at = write_members(at + 1, depth, w);
+        at = write_members(s, at + 1, depth);
+    } else if (*at == '(') {
+        at = write_choice(s, at + 1, depth);
     } else if (*at == '[') {
-        text_member_str(w, "type", "array");
-        text_key(w, "items");
-        at = write_type(at + 1, depth + 1, w);
+        text_member_str(s->w, "type", "array");
+        text_key(s->w, "items");
+        at = write_type(s, at + 1, depth + 1);
         ASSERT(*at == ']');
         at++;
     } else {
-        at = write_plain(at, w);
+        at = write_plain(at, s->w);
     }
     if (*at == '~') {
-        text_member_bool(w, "nullable", true);
+        text_member_bool(s->w, "nullable", true);
         at++;
     }
-    text_close(w);
     return at;
 }
 
-void shape_write(const char *type, struct text_writer *w)
+static const char *write_type(const struct shaper *s, const char *at, unsigned depth)
 {
-    (void)write_type(type, 0, w); /* ends with the kind */
+    text_open_object(s->w);
+    at = write_inside(s, at, depth);
+    text_close(s->w);
+    return at;
+}
+
+void shape_write(const char *type, const struct schema *reply, struct text_writer *w)
+{
+    const struct shaper s = {.reply = reply, .w = w};
+    (void)write_type(&s, type, 0); /* ends with the kind */
 }
 
 /* Tables of fields */
@@ -215,6 +283,10 @@ static void write_default(const struct field *f, struct text_writer *w)
 
 static void write_kind(const struct field *f, bool answered, struct text_writer *w)
 {
+    if (answered && f->shape != NULL) {
+        (void)write_inside(&(struct shaper){.reply = f->sub, .w = w}, f->shape, 0); /* to its end */
+        return;
+    }
     if (f->kind == FIELD_OBJECT || f->kind == FIELD_VALUE)
         return; /* an object is written by its own table, a value is anything */
     if (f->kind == FIELD_MAP) {
@@ -264,12 +336,7 @@ void shape_write_fields(const struct schema *schema, bool answered,
         const struct field *f = &schema->fields[i];
         if ((answered ? f->omit : !f->required) || (skip != NULL && skip(ctx, f->name)))
             continue;
-        if (!any) {
-            text_key(w, "required");
-            text_open_list(w);
-        }
-        any = true;
-        text_put_str(w, f->name);
+        require(bytes_str(f->name), &any, w);
     }
     if (any)
         text_close(w);

@@ -6,9 +6,11 @@
  *          | "text" | "gzip"             the whole body, no JSON
  *          | "json"                      the whole body, any JSON
  *          | type                        data, or the whole body where the route is bare
- *   type   = ( "str" | "int" | "bool" | "any" | "map" | "obj"
- *            | "[" type "]" | "{" { member } "}" ) [ "~" ]       "~": or null
+ *   type   = ( "str" | "int" | "num" | "bool" | "any" | "map" | "obj"
+ *            | "[" type "]" | "{" { member } "}"
+ *            | "(" type { "|" type } ")" ) [ "~" ]               one of these; "~": or null
  *   member = ( NAME [ "?" ] | "*" ) ":" type                     "?": may be absent; "*": any other
+ *          | "@"                                                 the fields of the route's `reply`
  *
  * with one space between members. "map" is an object of strings, "obj" any object. An object has no
  * members but those named. */
@@ -23,8 +25,8 @@ bool shape_has(const char *shape, const char *kind);
 /* The type among its kinds, NULL without one. */
 const char *shape_type(const char *shape);
 
-/* The OpenAPI schema of a type. */
-void shape_write(const char *type, struct text_writer *w);
+/* The OpenAPI schema of a type; `reply` is what "@" stands for, NULL where none does. */
+void shape_write(const char *type, const struct schema *reply, struct text_writer *w);
 /* The same of a table of fields: as a client may send it, or as it is answered. What `skip` names
  * is left out (NULL: nothing). */
 void shape_write_fields(const struct schema *schema, bool answered,

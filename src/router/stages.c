@@ -1,16 +1,18 @@
 #include "router/stages.h"
 #include "auth/namespace.h"
+#include "auth/token_cache.h"
 #include "router/body.h"
+#include "router/mount_cache.h"
 #include "router/openapi.h"
 #include "router/path.h"
 #include "router/wrap.h"
 
 /* Names of headers: ours, and what clients of the upstream product send. */
-static struct bytes header_either(const struct router_call *call, const char *ours,
-                                  const char *theirs)
+static inline struct bytes header_either(const struct router_call *call, const char *ours,
+                                         const char *theirs)
 {
-    struct bytes value = call->header(call, ours);
-    return value.data != NULL ? value : call->header(call, theirs);
+    struct bytes value = router_header(call, ours);
+    return value.data != NULL ? value : router_header(call, theirs);
 }
 
 struct bytes stage_namespace(const struct router_call *call)
@@ -29,10 +31,17 @@ static enum status read_flag(struct req *req, const char *name, bool *ret_wanted
     return ST_OK;
 }
 
+static bool is_listing(const struct req *req)
+{
+    return req->method == METHOD_LIST || req->method == METHOD_SCAN;
+}
+
 /* What a GET is besides a read. */
 static enum status read_get_flags(struct req *req)
 {
     bool list, scan;
+    if (req->query->n == 0)
+        return ST_OK;
     TRY(read_flag(req, "help", &req->help));
     TRY(read_flag(req, "list", &list));
     TRY(read_flag(req, "scan", &scan));
@@ -43,7 +52,22 @@ static enum status read_get_flags(struct req *req)
     else if (list)
         req->method = METHOD_LIST;
     else if (scan)
-        return req_fail(req, ST_UNSUPPORTED, "1 error occurred:\n\t* unsupported operation\n\n");
+        req->method = METHOD_SCAN;
+    return ST_OK;
+}
+
+/* There are no methods, so that a good header has no effect. */
+static enum status check_mfa(struct req *req, struct bytes header)
+{
+    const uint8_t *colon = header.len != 0 ? memchr(header.data, ':', header.len) : NULL;
+    if (colon == NULL)
+        return ST_OK;
+    if (colon == header.data)
+        return req_fail(req, ST_INVALID,
+                        "invalid data in header \"X-Secrets-MFA\"; missing method name or ID");
+    if (colon == header.data + header.len - 1)
+        return req_fail(req, ST_INVALID,
+                        "invalid data in header \"X-Secrets-MFA\"; missing method value");
     return ST_OK;
 }
 
@@ -75,7 +99,7 @@ static enum status read_method(struct req *req, const struct router_call *call)
         break;
     default: break;
     }
-    return req->method == METHOD_LIST ? folder_of(req, &req->path) : ST_OK;
+    return is_listing(req) ? folder_of(req, &req->path) : ST_OK;
 }
 
 /* The API that stands at a fixed path, NULL where mounts decide. */
@@ -91,9 +115,10 @@ static const struct route_api *find_fixed(const struct router *router, struct by
 
 static bool serves(const struct route_api *api, const struct mount *mount)
 {
-    const char *version = mount_option(mount, "version");
-    if (api->prefix != NULL || strcmp(api->type, mount->type) != 0)
+    bool is = api->type[0] == mount->type[0] && strcmp(api->type, mount->type) == 0;
+    if (api->prefix != NULL || !is)
         return false;
+    const char *version = mount_option(mount, "version");
     return api->version == NULL || strcmp(api->version, version != NULL ? version : "1") == 0;
 }
 
@@ -144,16 +169,27 @@ static enum status match(struct req *req)
     return ST_OK;
 }
 
+static enum status read_query(struct req *req, struct bytes text)
+{
+    static const struct text_value nothing = {.kind = TEXT_OBJECT};
+    struct text_value *query;
+    req->query = &nothing;
+    if (text.len == 0)
+        return ST_OK;
+    TRY(path_parse_pairs(req->arena, text, &query, &req->error));
+    req->query = query;
+    return ST_OK;
+}
+
 enum status stage_target(struct req *req, const struct router *router,
                          const struct router_call *call)
 {
-    struct text_value *query;
     struct bytes ns = stage_namespace(call);
 
     TRY(wrap_read(req, header_either(call, "x-secrets-wrap-ttl", "x-vault-wrap-ttl")));
+    TRY(check_mfa(req, header_either(call, "x-secrets-mfa", "x-vault-mfa")));
     TRY(path_decode(req->arena, call->path, &req->path, &req->error));
-    TRY(path_parse_pairs(req->arena, call->query, &query, &req->error));
-    req->query = query;
+    TRY(read_query(req, call->query));
     TRY(read_method(req, call));
     if (auth_namespace_find(ns, &req->ns) != ST_OK)
         return req_fail(req, ST_NOT_FOUND, "namespace not found");
@@ -168,17 +204,38 @@ enum status stage_target(struct req *req, const struct router *router,
     return wrap_check(req);
 }
 
+struct held_mount {
+    struct mount_ref *ref;
+    struct req_cleanup cleanup;
+};
+
+static void drop_mount(struct req_cleanup *cleanup)
+{
+    mount_ref_drop(CONTAINER_OF(cleanup, struct held_mount, cleanup)->ref);
+}
+
+/* The mount that serves the request, until the transaction ends. */
+static enum status find_mount(struct req *req, const struct mount **ret_mount)
+{
+    struct held_mount *held = arena_zalloc(req->arena, sizeof *held);
+    if (held == NULL)
+        return ST_NOMEM;
+    TRY(mount_cache_find(req->mounts, req->txn, req->ns, req->path, &held->ref));
+    held->cleanup.run = drop_mount;
+    req_defer(req, &held->cleanup);
+    *ret_mount = mount_ref_get(held->ref);
+    return ST_OK;
+}
+
 enum status stage_route(struct req *req, const struct router *router)
 {
     if (req->api != NULL && req->mount == NULL)
         return ST_OK; /* fixed: matched before */
-    struct mount *mount = arena_alloc(req->arena, sizeof *mount);
-    if (mount == NULL)
-        return ST_NOMEM;
+    const struct mount *mount = NULL;
     req->mount = NULL;
     req->route = NULL;
     req->api = NULL;
-    enum status st = mount_find(req->txn, req->ns, req->path, mount);
+    enum status st = find_mount(req, &mount);
     if (st == ST_OK)
         req->api = stage_engine(router, mount);
     if (st == ST_NOT_FOUND || (st == ST_OK && req->api == NULL)) {
@@ -198,7 +255,7 @@ struct bytes stage_bearer(const struct router_call *call)
     struct bytes token = header_either(call, "x-secrets-token", "x-vault-token");
     if (token.len != 0)
         return token;
-    token = call->header(call, "authorization");
+    token = router_header(call, "authorization");
     return bytes_has_prefix(token, scheme) ? bytes_from(token, scheme.len) : (struct bytes){0};
 }
 
@@ -207,16 +264,22 @@ bool stage_has_bearer(const struct router_call *call)
     return stage_bearer(call).len != 0;
 }
 
-enum status stage_authenticate(struct req *req, const struct router_call *call)
+void stage_forget_token(struct req *req)
 {
-    struct auth_token *token = arena_zalloc(req->arena, sizeof *token);
-    if (token == NULL)
-        return ST_NOMEM;
+    token_ref_drop(req->token_ref);
+    req->token_ref = NULL;
     req->token = NULL;
     req->acl = NULL;
+}
+
+enum status stage_authenticate(struct req *req, const struct router_call *call)
+{
+    const struct auth_token *token;
+    stage_forget_token(req);
     req->bearer = stage_bearer(call);
     const struct auth_scope scope = req_scope(req);
-    TRY(auth_token_load(&scope, req->bearer, token));
+    TRY(auth_token_hold(&scope, req->bearer, &token, &req->token_ref));
+    TRY(auth_token_from(token, call->peer));
     req->token = token;
     return ST_OK;
 }
@@ -224,6 +287,8 @@ enum status stage_authenticate(struct req *req, const struct router_call *call)
 enum status stage_use(struct req *req)
 {
     const struct auth_scope scope = req_scope(req);
+    if (!req->token->limited)
+        return ST_OK;
     struct auth_token *token = arena_alloc(req->arena, sizeof *token);
     if (token == NULL)
         return ST_NOMEM;
@@ -235,12 +300,12 @@ enum status stage_use(struct req *req)
 
 static enum status ask(const struct req *req, unsigned caps)
 {
-    bool says = req->method != METHOD_DELETE && req->method != METHOD_LIST;
+    bool says = req->method != METHOD_DELETE && !is_listing(req);
     const struct acl_question question = {
         .path = req->path,
         .proper = req->proper,
         .caps = caps,
-        .list = req->method == METHOD_LIST,
+        .list = is_listing(req),
         .data = says ? req->data : NULL,
         .wrap_s = req->wrap_ttl_s,
     };
@@ -282,7 +347,7 @@ static enum status find_proper(struct req *req)
             path = bytes_str(name);
         }
     }
-    if (req->method != METHOD_LIST && path.len != 0 && path.data[path.len - 1] == '/')
+    if (!is_listing(req) && path.len != 0 && path.data[path.len - 1] == '/')
         path.len--;
     if (!bytes_eq(path, req->path))
         req->proper = path;
@@ -309,7 +374,7 @@ static bool may_unmatched(const struct req *req)
 {
     static const unsigned implied[METHODS] = {
         [METHOD_GET] = CAP_READ,      [METHOD_HEAD] = CAP_READ,   [METHOD_LIST] = CAP_LIST,
-        [METHOD_DELETE] = CAP_DELETE, [METHOD_PATCH] = CAP_PATCH,
+        [METHOD_DELETE] = CAP_DELETE, [METHOD_PATCH] = CAP_PATCH, [METHOD_SCAN] = CAP_SCAN,
     };
     unsigned caps = implied[req->method];
     if (caps != 0)
@@ -322,7 +387,7 @@ enum status stage_authorise(struct req *req)
     if (req->matched == ST_OK && req->route->auth == AUTH_NONE)
         return ST_OK;
     ASSERT(req->token != NULL);
-    TRY(req_acl(req, &req->token->policies, &req->acl));
+    TRY(req_acl(req, req->token, &req->acl));
     TRY(find_proper(req));
     if (req->help) {
         bool may = req->help_open || acl_capabilities(req->acl, req->path) != 0;
@@ -332,23 +397,45 @@ enum status stage_authorise(struct req *req)
         return may_unmatched(req) ? refuse_unmatched(req) : ST_DENIED;
     if ((req->route->flags & ROUTE_ANY_TOKEN) != 0)
         return ST_OK;
-    unsigned caps = route_caps(req->route);
+    unsigned caps = route_caps(req->route, req->method);
     return req->route->exists != NULL ? ask_to_write(req, caps) : ask(req, caps);
+}
+
+/* A token that is no good, or too weak, does no harm: these paths are for those who have lost
+ * theirs.
+ */
+enum status stage_admit(struct req *req, const struct router_call *call)
+{
+    enum status st = ST_DENIED;
+    req->token = NULL;
+    if (stage_has_bearer(call))
+        st = stage_authenticate(req, call);
+    if (st == ST_OK)
+        st = req_acl(req, req->token, &req->acl);
+    if (st == ST_OK)
+        st = find_proper(req);
+    if (st == ST_OK)
+        st = ask(req, route_caps(req->route, req->method));
+    if (st == ST_OK)
+        return ST_OK;
+    req->token = NULL;
+    req->acl = NULL;
+    return st == ST_DENIED ? ST_OK : st;
 }
 
 const char *stage_operation(enum http_method method)
 {
     static const char *const names[METHODS] = {
-        [METHOD_GET] = "read",   [METHOD_HEAD] = "read",    [METHOD_POST] = "update",
-        [METHOD_PUT] = "update", [METHOD_PATCH] = "patch",  [METHOD_DELETE] = "delete",
-        [METHOD_LIST] = "list",  [METHOD_OPTIONS] = "help",
+        [METHOD_GET] = "read",   [METHOD_HEAD] = "read",   [METHOD_POST] = "update",
+        [METHOD_PUT] = "update", [METHOD_PATCH] = "patch", [METHOD_DELETE] = "delete",
+        [METHOD_LIST] = "list",  [METHOD_SCAN] = "scan",   [METHOD_OPTIONS] = "help",
     };
     return names[method];
 }
 
 bool stage_reads(const struct req *req)
 {
-    return req->method == METHOD_GET || req->method == METHOD_LIST || req->method == METHOD_HEAD ||
+    return req->method == METHOD_GET || is_listing(req) || req->method == METHOD_HEAD ||
            req->method == METHOD_OPTIONS ||
            (req->route != NULL && (req->route->flags & ROUTE_READS) != 0);
 }

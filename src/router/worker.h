@@ -2,9 +2,18 @@
 #ifndef HOLDFAST_ROUTER_WORKER_H
 #define HOLDFAST_ROUTER_WORKER_H
 
+#include "auth/token.h"
 #include "router/router.h"
 
 #include <stdatomic.h>
+
+enum { WORKER_IDS = 64, WORKER_LONG_MAX = 8 };
+
+/* A route whose head is looked at (ROUTE_LONG, ROUTE_UPLOAD). */
+struct long_route {
+    const struct route_api *api;
+    const struct route *route;
+};
 
 struct router_worker {
     const struct router *router;
@@ -14,8 +23,16 @@ struct router_worker {
     struct acl_cache *acls;
     struct audit audit;
     struct token_cache *tokens;
+    struct mount_cache *mounts;
+    struct quotas *quotas;
     unsigned running, inflight_max;
-    atomic_ullong calls, forwards, reruns, refused;
+    struct list calls_under_way; /* pipes */
+    /* Random parts of the next requests' ids, which are no secrets: a system call for many. */
+    uint8_t ids[WORKER_IDS][AUTH_UUID_RANDOM];
+    unsigned n_ids;
+    struct long_route longs[WORKER_LONG_MAX]; /* few of many: each request is compared with them */
+    unsigned n_longs;
+    atomic_ullong calls, forwards, reruns, refused, parsed_bytes;
 };
 
 #endif

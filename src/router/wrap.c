@@ -2,7 +2,6 @@
 
 #include "auth/token_ttl.h"
 #include "text/duration.h"
-#include "text/time.h"
 
 enum status wrap_read(struct req *req, struct bytes header)
 {
@@ -37,10 +36,7 @@ enum status wrap_check(struct req *req)
 
 enum status wrap_put(const struct wrapping *wrapping, struct buf *out)
 {
-    CLEANUP(buf_done) struct buf time = {0};
     struct text_writer w = {.out = out};
-    text_time_put(&time, wrapping->creation_time_ms);
-    TRY(buf_status(&time));
     text_open_object(&w);
     text_member_str(&w, "request_id", "");
     text_member_str(&w, "lease_id", "");
@@ -52,8 +48,7 @@ enum status wrap_put(const struct wrapping *wrapping, struct buf *out)
     text_member_str(&w, "token", wrapping->bearer);
     text_member_str(&w, "accessor", wrapping->token.accessor);
     text_member_int(&w, "ttl", wrapping->creation_ttl_s);
-    text_key(&w, "creation_time");
-    text_put_bytes(&w, buf_bytes(&time));
+    text_member_time(&w, "creation_time", wrapping->creation_time_ms);
     text_member_str(&w, "creation_path", wrapping->creation_path);
     if (wrapping->wrapped_accessor[0] != '\0')
         text_member_str(&w, "wrapped_accessor", wrapping->wrapped_accessor);
@@ -80,10 +75,17 @@ static enum status wrap(struct req *req, const struct router_answer *answer, str
     return wrap_put(&wrapping, out);
 }
 
+/* A warning alone says nothing that is to be hidden. */
+static bool has_content(const struct req_reply *reply)
+{
+    return reply->kind == REPLY_BARE || reply->kind == REPLY_RAW || reply->data.len != 0 ||
+           reply->borrowed.len != 0 || reply->auth.len != 0;
+}
+
 enum status wrap_answer(struct req *req, struct router_answer *answer)
 {
     struct buf told = {0};
-    if (answer->content_type == NULL)
+    if (answer->content_type == NULL || answer->http >= 300 || !has_content(&req->reply))
         return ST_OK;
     enum status st = wrap(req, answer, &told);
     if (st != ST_OK) {

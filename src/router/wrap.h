@@ -10,8 +10,9 @@ NODISCARD enum status wrap_read(struct req *req, struct bytes header);
 /* Of a request that asks for it and whose path is known: whether its answer can be wrapped.
  * ST_INVALID with a text. */
 NODISCARD enum status wrap_check(struct req *req);
-/* Stage the token that carries a successful answer, and tell of it instead. An answer without a
- * body stays as it is. Failures make `answer` an error, and are returned. */
+/* Stage the token that carries a successful answer, and tell of it instead. An answer without
+ * content, or one of what is not there (404 with data), stays as it is. Failures make `answer` an
+ * error, and are returned. */
 NODISCARD enum status wrap_answer(struct req *req, struct router_answer *answer);
 
 /* The whole answer that tells of a wrapping token. */

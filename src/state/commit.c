@@ -29,9 +29,27 @@ static struct bytes answer_key(uint8_t room[ANSWER_KEY_LEN], const struct rlog_r
     return bytes_of(room, ANSWER_KEY_LEN);
 }
 
+static enum status add_parts(struct rlog_txn_builder *b, struct barrier_seat *seat,
+                             const struct state_op *op)
+{
+    size_t first = op->value.len + BARRIER_OVERHEAD;
+    size_t len = STATE_PARTS_HEADER + first + op->behind.len;
+    uint8_t *room = op->kept != 0 ? rlog_txn_put_keep_room(b, op->key, len, op->keep_from, op->kept)
+                                  : rlog_txn_put_room(b, op->key, len);
+    if (room == NULL)
+        return ST_OK; /* a failure shows when encoding */
+    room[0] = STATE_PARTS_MARK;
+    le32_put(room + 1, (uint32_t)first);
+    if (op->behind.len != 0)
+        memcpy(room + STATE_PARTS_HEADER + first, op->behind.data, op->behind.len);
+    return barrier_encrypt(seat, op->key, op->value, room + STATE_PARTS_HEADER);
+}
+
 static enum status add_put(struct rlog_txn_builder *b, struct barrier_seat *seat,
                            const struct state_op *op)
 {
+    if (op->behind.len + op->kept != 0)
+        return add_parts(b, seat, op);
     if (op->raw) {
         rlog_txn_put(b, op->key, op->value);
         return ST_OK; /* a failure shows when encoding */
@@ -54,12 +72,38 @@ static enum status add_writes(const struct state_txn *txn, struct rlog_txn_build
     return ST_OK;
 }
 
+/* Whether nothing is put but what a full state takes too. */
+static bool fits_anyway(const struct state_txn *txn)
+{
+    SET_FOR (item, &txn->writes)
+        if (item->op->kind == STATE_OP_PUT && !item->op->anyway)
+            return false;
+    return true;
+}
+
 static void add_reads(const struct state_txn *txn, struct rlog_txn_builder *b)
 {
-    SET_FOR (item, &txn->keys)
+    SET_FOR (item, &txn->keys) {
+        if (planted(PLANT_R1_CAS_OLD_ROOT) && set_find(&txn->writes, item->key) != NULL)
+            continue;
         rlog_txn_need_key(b, item->key, item->version);
+    }
     SET_FOR (item, &txn->prefixes)
         rlog_txn_need_prefix(b, item->key, item->version);
+}
+
+/* So that neither of the builder's buffers grows by steps: about what follows will take. */
+static void reserve(const struct state_txn *txn, struct rlog_txn_builder *b)
+{
+    enum { NEED = 16, OP = 32 + BARRIER_OVERHEAD };
+    size_t needs = sizeof STATE_RESTORED + NEED, ops = 0;
+    SET_FOR (item, &txn->keys)
+        needs += item->key.len + NEED;
+    SET_FOR (item, &txn->prefixes)
+        needs += item->key.len + NEED;
+    SET_FOR (item, &txn->writes)
+        ops += item->key.len + item->op->value.len + item->op->behind.len + OP;
+    rlog_txn_reserve(b, needs, MIN(ops, (size_t)RLOG_TXN_MAX));
 }
 
 static enum status add_id(const struct state_txn *txn, struct state_commit *c,
@@ -82,10 +126,10 @@ static enum status add_id(const struct state_txn *txn, struct state_commit *c,
 
 /* Nothing is encrypted for this state with keys of the one before it. Keys of a later one do no
  * harm: the precondition fails then. */
-static enum status follow_restored(const struct state_txn *txn)
+static enum status follow_restored(const struct state_txn *txn, uint64_t restored)
 {
     struct barrier *barrier = txn->state->barrier;
-    if (txn->seat != txn->state->seat || barrier_restored(barrier) >= txn->restored)
+    if (txn->seat != txn->state->seat || barrier_restored(barrier) >= restored)
         return ST_OK;
     enum status st = core_follow(&txn->pin, barrier);
     return st == ST_CORRUPT ? ST_SEALED : st; /* as the node will be in a moment */
@@ -95,8 +139,10 @@ static enum status encode(const struct state_txn *txn, struct state_commit *c)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
 
-    TRY(follow_restored(txn));
-    rlog_txn_need_key(&b, BYTES(STATE_RESTORED), txn->restored);
+    uint64_t restored = core_restored(&txn->pin);
+    TRY(follow_restored(txn, restored));
+    reserve(txn, &b);
+    rlog_txn_need_key(&b, BYTES(STATE_RESTORED), restored);
     add_reads(txn, &b);
     TRY(add_writes(txn, &b));
     TRY(add_id(txn, c, &b));
@@ -155,7 +201,7 @@ static void on_proposed(struct rlog_propose *p, enum status st)
     if (st == ST_OK && p->applied.outcome == RLOG_REPEATED)
         buf_add(&c->sealed, p->applied.response); /* borrowed until we return */
     c->task.run = finish;
-    env_post(c->state->env, &c->task);
+    env_post_round(c->state->env, &c->task);
 }
 
 static void propose(struct env_task *task)
@@ -167,7 +213,7 @@ static void propose(struct env_task *task)
 
 enum status state_commit(struct state_txn *txn, struct state_commit *c)
 {
-    ASSERT(txn->open);
+    ASSERT(txn->open && !txn->looks);
     ASSERT(c->done != NULL);
     TRY(txn->status);
     c->state = txn->state;
@@ -175,10 +221,12 @@ enum status state_commit(struct state_txn *txn, struct state_commit *c)
     c->repeated = c->has_response = false;
     c->response = (struct bytes){0};
     TRY(encode(txn, c));
-    c->rlog = (struct rlog_propose){
-        .txn = buf_bytes(&c->encoded), .ticket = c->ticket, .done = on_proposed};
+    c->rlog = (struct rlog_propose){.txn = buf_bytes(&c->encoded),
+                                    .ticket = c->ticket,
+                                    .upkeep = fits_anyway(txn),
+                                    .done = on_proposed};
     c->task.run = propose;
-    env_post(c->state->log->env, &c->task);
+    env_post_round(c->state->log->env, &c->task);
     state_upkeep_start(c->state);
     return ST_OK;
 }

@@ -26,6 +26,7 @@ static struct barrier_records records_at(const struct store_pin *pin)
         .keyring = value_at(pin, BARRIER_KEYRING),
         .local_keyring = value_at(pin, BARRIER_LOCAL_KEYRING),
         .salt = value_at(pin, BARRIER_SALT),
+        .handover = value_at(pin, BARRIER_HANDOVER),
         .restored = core_restored(pin),
     };
 }
@@ -113,6 +114,40 @@ enum status state_is_initialized(struct store *store)
     enum status st = value_at(&pin, BARRIER_SEAL).len != 0 ? ST_OK : ST_NOT_FOUND;
     store_unpin(&pin);
     return st;
+}
+
+static enum status read_seal(struct state_txn *txn, struct bytes *ret_record,
+                             struct seal_info *ret_info)
+{
+    struct state_value stored;
+    TRY(state_get_raw(txn, BYTES(BARRIER_SEAL), &stored));
+    TRY(seal_info_read(stored.value, ret_info));
+    *ret_record = stored.value;
+    return ST_OK;
+}
+
+enum status state_seal_read(struct state_txn *txn, struct seal_info *ret_info)
+{
+    struct bytes record;
+    return read_seal(txn, &record, ret_info);
+}
+
+enum status state_check_key(struct state_txn *txn, struct bytes key)
+{
+    struct seal_info info;
+    struct bytes record;
+    struct state_value stored;
+    struct seal seal = {0};
+
+    TRY(read_seal(txn, &record, &info));
+    if (info.type == SEAL_STATIC) {
+        TRY(state_get(txn, BYTES(STATE_RECOVERY_KEY), &stored));
+        return bytes_eq_secret(stored.value, key) ? ST_OK : ST_DENIED;
+    }
+    TRY(seal_shamir(key, info.shares, info.threshold, &seal));
+    enum status st = seal_check(&seal, record, NULL);
+    seal_done(&seal);
+    return st == ST_INVALID ? ST_DENIED : st;
 }
 
 static const char *const core_keys[] = {BARRIER_SEAL, BARRIER_KEYRING, BARRIER_LOCAL_KEYRING,

@@ -22,8 +22,15 @@ struct state_op {
     struct state_op *next;
     enum state_op_kind kind;
     bool raw;
+    bool anyway; /* does not count against a full state */
     struct bytes key, value;
+    struct bytes behind;    /* the value, */
+    size_t keep_from, kept; /* and so many bytes of what is stored */
 };
+
+/* A stored value with others behind it: u8 mark, u32 length of the first, then all of them as
+ * barrier_encrypt makes them. What barrier_encrypt makes begins with another byte. */
+enum { STATE_PARTS_MARK = 0x50, STATE_PARTS_HEADER = 1 + 4 };
 
 uint64_t state_random(struct state *state);
 

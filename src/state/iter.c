@@ -153,11 +153,17 @@ enum status state_iter_name(struct state_iter *iter, struct bytes *ret_name)
     return ST_OK;
 }
 
-void state_walk(const struct state_txn *txn, struct bytes prefix, struct state_walk *walk)
+void state_walk_from(const struct state_txn *txn, struct bytes prefix, struct bytes from,
+                     struct state_walk *walk)
 {
     ASSERT(txn->open);
     walk->key = (struct bytes){0};
-    store_iter_init(&walk->store, &txn->pin, prefix, (struct bytes){0});
+    store_iter_init(&walk->store, &txn->pin, prefix, from);
+}
+
+void state_walk(const struct state_txn *txn, struct bytes prefix, struct state_walk *walk)
+{
+    state_walk_from(txn, prefix, (struct bytes){0}, walk);
 }
 
 bool state_walk_next(struct state_walk *walk)

@@ -4,21 +4,25 @@ enum { LEVELS_MAX = 16 }; /* each holds about a quarter of the one below */
 
 static struct state_item *item_new(struct arena *arena, struct bytes key, unsigned levels)
 {
-    struct state_item *item = arena_zalloc(arena, sizeof *item + levels * sizeof item->next[0]);
-    uint8_t *copy = arena_dup(arena, key);
-    if (item == NULL || copy == NULL)
+    size_t size = sizeof(struct state_item) + levels * sizeof(struct state_item *);
+    struct state_item *item = arena_alloc(arena, size + key.len);
+    if (item == NULL)
         return NULL;
+    memset(item, 0, size);
+    uint8_t *copy = (uint8_t *)item + size; /* behind its links */
+    if (key.len != 0)
+        memcpy(copy, key.data, key.len);
     item->key = bytes_of(copy, key.len);
     item->levels = levels;
     return item;
 }
 
-/* On each level the last item before `key`. The set has a head. */
+/* On each level in use the last item before `key`. The set has a head. */
 static void find_before(const struct state_set *set, struct bytes key,
                         struct state_item *before[LEVELS_MAX])
 {
     struct state_item *at = set->head;
-    for (unsigned level = LEVELS_MAX; level-- > 0;) {
+    for (unsigned level = set->levels; level-- > 0;) {
         while (at->next[level] != NULL && bytes_cmp(at->next[level]->key, key) < 0)
             at = at->next[level];
         before[level] = at;
@@ -57,8 +61,10 @@ enum status set_add(struct state_set *set, struct arena *arena, uint64_t random,
     struct state_item *before[LEVELS_MAX];
 
     ASSERT(key.len > 0);
-    if (set->head == NULL)
+    if (set->head == NULL) {
         set->head = item_new(arena, BYTES(""), LEVELS_MAX);
+        set->levels = 1;
+    }
     if (set->head == NULL)
         return ST_NOMEM;
     find_before(set, key, before);
@@ -67,6 +73,8 @@ enum status set_add(struct state_set *set, struct arena *arena, uint64_t random,
         item = item_new(arena, key, height(random));
         if (item == NULL)
             return ST_NOMEM;
+        for (; set->levels < item->levels; set->levels++)
+            before[set->levels] = set->head;
         for (unsigned level = 0; level < item->levels; level++) {
             item->next[level] = before[level]->next[level];
             before[level]->next[level] = item;
@@ -85,7 +93,7 @@ static void remove_below(struct state_set *set, struct bytes prefix, bool keep_e
     if (set->head == NULL)
         return;
     find_before(set, prefix, before);
-    for (unsigned level = LEVELS_MAX; level-- > 0;) {
+    for (unsigned level = set->levels; level-- > 0;) {
         struct state_item *at = before[level];
         if (keep_exact && at->next[level] != NULL && bytes_eq(at->next[level]->key, prefix))
             at = at->next[level];

@@ -16,7 +16,7 @@ struct state_item {
 
 struct state_set {
     struct state_item *head; /* NULL until something is added */
-    unsigned n;
+    unsigned n, levels;      /* items; the highest any of them had */
 };
 
 /* The item at `key` or NULL. */

@@ -51,6 +51,11 @@ struct barrier_seat *state_seat(struct state *state)
     return state->seat;
 }
 
+struct env *state_env(struct state *state)
+{
+    return state->env;
+}
+
 uint64_t state_random(struct state *state)
 {
     uint64_t x = state->seed; /* xorshift64: heights need no better */
@@ -75,7 +80,7 @@ static void read_on_done(struct rlog_read *rlog, enum status st)
     read->status = st;
     read->time_ms = rlog->time_ms;
     read->task.run = read_finish;
-    env_post(read->state->env, &read->task);
+    env_post_round(read->state->env, &read->task);
 }
 
 static void read_start(struct env_task *task)
@@ -92,5 +97,5 @@ void state_read_begin(struct state *state, struct state_read *read)
     read->confirmed = false;
     read->rlog = (struct rlog_read){.done = read_on_done, .deadline_ms = read->deadline_ms};
     read->task.run = read_start;
-    env_post(state->log->env, &read->task);
+    env_post_round(state->log->env, &read->task);
 }

@@ -51,6 +51,7 @@ void state_close(struct state *state);
 void state_free(struct state *state);
 bool state_idle(const struct state *state); /* whether no such renewal is under way */
 struct barrier_seat *state_seat(struct state *state);
+struct env *state_env(struct state *state);
 /* Renew the key rings if it is due: for an active node on which nothing is committed. */
 void state_upkeep(struct state *state);
 

@@ -29,6 +29,23 @@ NODISCARD enum status state_check_recovery(struct store *store, struct env *env,
                                            const struct seal *seal, struct bytes key,
                                            struct reason *reason);
 
+/* How the cluster is sealed, as this transaction sees it. ST_NOT_FOUND, ST_CORRUPT, ST_NOMEM. */
+NODISCARD enum status state_seal_read(struct state_txn *txn, struct seal_info *ret_info);
+/* Whether `key`, of SEAL_KEY_BYTES, is what enough shares of the cluster make: the seal's key, or
+ * with a static seal the recovery key. ST_DENIED: it is not. ST_NOT_FOUND: there is none; else as
+ * state_get. */
+NODISCARD enum status state_check_key(struct state_txn *txn, struct bytes key);
+
+/* Stage a new root key, wrapped by `seal`: what wrapped the one before opens nothing any more,
+ * nodes that are unsealed follow. Once committed: state_follow. As state_put_raw; ST_CONFLICT:
+ * changed meanwhile, in a newer state. ST_BUSY: there is no local key ring yet. ST_SEALED. */
+NODISCARD enum status state_rekey(struct state_txn *txn, const struct seal *seal, int64_t time_ms);
+/* Stage the same root key wrapped anew. As state_rekey. */
+NODISCARD enum status state_reseal(struct state_txn *txn, const struct seal *seal);
+/* For the active node: stage the deletion of what nodes follow a new root key by, when it is an
+ * hour old. As state_delete. */
+NODISCARD enum status state_handover_upkeep(struct state_txn *txn, int64_t now_ms);
+
 /* Stage a new term of the shared key ring. As state_put_raw; ST_SEALED; ST_NO_SPACE: the ring is
  * full. Once committed: state_follow. */
 NODISCARD enum status state_rotate(struct state_txn *txn, int64_t time_ms);

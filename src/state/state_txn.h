@@ -11,7 +11,11 @@
 #define STATE_SHARED RLOG_REPLICATED
 #define STATE_LOCAL RLOG_LOCAL
 
-enum { STATE_KEY_MAX = STORE_KEY_MAX, STATE_VALUE_MAX = 1024 * 1024 };
+enum {
+    STATE_KEY_MAX = STORE_KEY_MAX,
+    STATE_VALUE_MAX = 1024 * 1024,
+    STATE_BEHIND_MAX = 256 * 1024, /* bytes behind a value */
+};
 
 struct state;
 struct state_read;
@@ -27,19 +31,25 @@ struct state_txn {
     struct state_set writes, drops;  /* staged keys; staged deletions of whole prefixes */
     struct state_op *ops, *last_op;  /* everything staged, in order, for state_rollback */
     enum status status;              /* a failure that was met on the way */
-    uint64_t restored;               /* of the pinned state: STATE_RESTORED */
     bool open, confirmed;
+    bool looks; /* what it reads is not recorded */
 };
 
 /* Pin the newest version. `read` is a finished state_read, or NULL for a write request on the
  * active node. `arena` is the request's and outlives the transaction. ST_BUSY: too many pins. */
 NODISCARD enum status state_begin(struct state *state, struct arena *arena,
                                   const struct state_read *read, struct state_txn *ret_txn);
+/* For a confirmed transaction that has read nothing and will hardly stage anything: what it reads
+ * is not recorded. If it stages all the same it cannot be committed: begin another. */
+void state_look_only(struct state_txn *txn);
+bool state_looks_only(const struct state_txn *txn);
 /* Unpin. What reads returned stays in the arena. Ended ones are allowed. */
 void state_end(struct state_txn *txn);
 
 struct state_value {
     struct bytes value;         /* plaintext, in the arena */
+    struct bytes stored;        /* it, in value.len + BARRIER_OVERHEAD bytes, and what is behind it;
+                                   until state_end; empty for what this transaction staged */
     uint64_t created, modified; /* versions; 0 for what this transaction staged */
 };
 
@@ -62,6 +72,20 @@ NODISCARD enum status state_stamp(struct state_txn *txn, struct bytes key,
 /* Stage `value` at `key`, replacing an earlier staged write. Both are copied. ST_OK; ST_INVALID,
  * ST_TOO_BIG (STATE_VALUE_MAX) or ST_NOMEM, transaction unchanged. */
 NODISCARD enum status state_put(struct state_txn *txn, struct bytes key, struct bytes value);
+/* As state_put, also while the state is full, if all that is staged may be: for what only serves
+ * deletion, and for records that take the place of others of their size. */
+NODISCARD enum status state_put_anyway(struct state_txn *txn, struct bytes key, struct bytes value);
+/* A value with earlier ones of the same key behind it, as they are stored: its writer does not
+ * repeat them, and who reads it does not open them; state_open does. */
+struct state_parts {
+    struct bytes value;
+    struct bytes behind; /* what follows, from `stored`; */
+    size_t from, kept;   /* or, if that is empty, bytes [from, from + kept) of what is stored now */
+};
+/* As state_put or, if `anyway`, as state_put_anyway; what follows is at most STATE_BEHIND_MAX. A
+ * value with others behind it is not read again by the transaction that staged it. */
+NODISCARD enum status state_put_parts(struct state_txn *txn, struct bytes key,
+                                      const struct state_parts *parts, bool anyway);
 /* Stage a deletion; the key may be absent. As state_put. */
 NODISCARD enum status state_delete(struct state_txn *txn, struct bytes key);
 /* Stage the deletion of every key that begins with `prefix`, which is longer than its segment,
@@ -72,6 +96,10 @@ bool state_staged(const struct state_txn *txn); /* whether anything is staged */
 /* Versions of the pinned state: of all of it, and the newest at or below a prefix (for blocking
  * queries; it becomes a precondition). */
 uint64_t state_version(const struct state_txn *txn);
+/* Transactions of one state that answer with the same number see the same keys and values, so what
+ * one of them found need not be looked for again. 0: what this one reads has to be recorded, or
+ * differs from what is pinned. */
+uint64_t state_view(const struct state_txn *txn);
 NODISCARD enum status state_newest(struct state_txn *txn, struct bytes prefix,
                                    uint64_t *ret_version);
 
@@ -121,6 +149,9 @@ struct state_walk {
     struct store_iter store;
 };
 void state_walk(const struct state_txn *txn, struct bytes prefix, struct state_walk *walk);
+/* The same from the first key >= `from` on. */
+void state_walk_from(const struct state_txn *txn, struct bytes prefix, struct bytes from,
+                     struct state_walk *walk);
 bool state_walk_next(struct state_walk *walk); /* false at the end */
 
 /* Open what barrier_encrypt made for `key` and what was kept outside the state since; in the arena.
@@ -128,7 +159,8 @@ bool state_walk_next(struct state_walk *walk); /* false at the end */
 NODISCARD enum status state_open(struct state_txn *txn, struct bytes key, struct bytes sealed,
                                  struct bytes *ret_plain);
 
-/* Values that are not encrypted by the rings: the barrier's own records below core/. */
+/* Values that are not encrypted by the rings: the barrier's own records below core/, which are also
+ * put while the state is full. */
 NODISCARD enum status state_get_raw(struct state_txn *txn, struct bytes key,
                                     struct state_value *ret_value);
 NODISCARD enum status state_put_raw(struct state_txn *txn, struct bytes key, struct bytes value);

@@ -22,9 +22,19 @@ enum status state_begin(struct state *state, struct arena *arena, const struct s
         .confirmed = read != NULL,
     };
     TRY(store_pin(state->log->store, "request", PIN_DEADLINE_MS, &ret_txn->pin));
-    ret_txn->restored = core_restored(&ret_txn->pin);
     ret_txn->open = true;
     return ST_OK;
+}
+
+void state_look_only(struct state_txn *txn)
+{
+    ASSERT(txn->confirmed && txn->ops == NULL);
+    txn->looks = true;
+}
+
+bool state_looks_only(const struct state_txn *txn)
+{
+    return txn->looks;
 }
 
 void state_end(struct state_txn *txn)
@@ -47,7 +57,7 @@ enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t versi
 {
     struct state_item *item = NULL;
 
-    if (set_covering(&txn->prefixes, key) != NULL)
+    if (txn->looks || set_covering(&txn->prefixes, key) != NULL)
         return ST_OK;
     enum status st = set_add(&txn->keys, txn->arena, state_random(txn->state), key, &item);
     if (st != ST_OK)
@@ -59,6 +69,8 @@ enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t versi
 enum status txn_note_prefix(struct state_txn *txn, struct bytes prefix)
 {
     struct state_item *item = NULL;
+    if (txn->looks)
+        return ST_OK;
     enum status st =
         set_add_prefix(&txn->prefixes, txn->arena, state_random(txn->state), prefix, &item);
     if (st != ST_OK)
@@ -97,17 +109,40 @@ enum status state_decrypt(struct state *state, struct barrier_seat *seat, struct
     return st == ST_NOT_FOUND ? ST_CORRUPT : st;
 }
 
+/* What is stored is a value, or one with others behind it. */
+static enum status split(struct bytes stored, struct bytes *ret_parts, size_t *ret_first)
+{
+    if (stored.len < STATE_PARTS_HEADER || stored.data[0] != STATE_PARTS_MARK) {
+        *ret_parts = stored;
+        *ret_first = stored.len;
+        return ST_OK;
+    }
+    *ret_parts = bytes_from(stored, STATE_PARTS_HEADER);
+    *ret_first = le32_get(stored.data + 1);
+    return *ret_first <= ret_parts->len ? ST_OK : ST_CORRUPT;
+}
+
+static enum status open_value(struct state_txn *txn, struct bytes key, struct bytes stored,
+                              struct bytes *ret_value, struct bytes *ret_parts)
+{
+    struct bytes parts;
+    size_t first, n = 0;
+
+    TRY(split(stored, &parts, &first));
+    uint8_t *out = arena_alloc(txn->arena, first);
+    if (out == NULL)
+        return ST_NOMEM;
+    TRY(state_decrypt(txn->state, txn->seat, key, bytes_of(parts.data, first), out, &n));
+    *ret_value = bytes_of(out, n);
+    *ret_parts = parts;
+    return ST_OK;
+}
+
 enum status txn_open_value(struct state_txn *txn, struct bytes key, struct bytes stored,
                            struct bytes *ret_value)
 {
-    uint8_t *out = arena_alloc(txn->arena, stored.len);
-    size_t n = 0;
-
-    if (out == NULL)
-        return ST_NOMEM;
-    TRY(state_decrypt(txn->state, txn->seat, key, stored, out, &n));
-    *ret_value = bytes_of(out, n);
-    return ST_OK;
+    struct bytes parts;
+    return open_value(txn, key, stored, ret_value, &parts);
 }
 
 bool txn_own(const struct state_txn *txn, struct bytes key, struct state_op **ret_op)
@@ -146,13 +181,13 @@ static enum status get(struct state_txn *txn, struct bytes key, bool raw,
 
     TRY(look_up(txn, key, &own, &item));
     if (own != NULL) {
-        ASSERT(own->raw == raw);
+        ASSERT(own->raw == raw && own->behind.len + own->kept == 0);
         value.value = own->value;
     } else {
         if (raw)
             value.value = bytes_of(arena_dup(txn->arena, item.value), item.value.len);
         else
-            TRY(txn_open_value(txn, key, item.value, &value.value));
+            TRY(open_value(txn, key, item.value, &value.value, &value.stored));
         if (value.value.data == NULL)
             return ST_NOMEM;
         value.created = item.created;
@@ -207,6 +242,12 @@ uint64_t state_version(const struct state_txn *txn)
     return txn->pin.version;
 }
 
+uint64_t state_view(const struct state_txn *txn)
+{
+    ASSERT(txn->open);
+    return txn->looks && txn->ops == NULL ? txn->pin.generation : 0;
+}
+
 enum status state_newest(struct state_txn *txn, struct bytes prefix, uint64_t *ret_version)
 {
     ASSERT(txn->open);
@@ -240,37 +281,68 @@ static enum status stage(struct state_txn *txn, const struct state_op *op)
     struct state_op *copy = arena_alloc(txn->arena, sizeof *copy);
     uint8_t *key = arena_dup(txn->arena, op->key);
     uint8_t *value = arena_dup(txn->arena, op->value);
+    uint8_t *behind = op->behind.len != 0 ? arena_dup(txn->arena, op->behind) : value;
 
     ASSERT(txn->open);
-    if (copy == NULL || key == NULL || value == NULL)
+    if (copy == NULL || key == NULL || value == NULL || behind == NULL)
         return ST_NOMEM;
     *copy = *op;
     copy->key.data = key;
     copy->value.data = value;
+    copy->behind.data = behind;
     TRY(take_effect(txn, copy));
     *(txn->last_op != NULL ? &txn->last_op->next : &txn->ops) = copy;
     txn->last_op = copy;
     return ST_OK;
 }
 
-static enum status put(struct state_txn *txn, struct bytes key, struct bytes value, bool raw)
+static enum status put(struct state_txn *txn, struct bytes key, struct bytes value,
+                       struct state_op op)
 {
     if (!state_key_valid(key))
         return ST_INVALID;
     if (value.len > STATE_VALUE_MAX)
         return ST_TOO_BIG;
-    return stage(txn,
-                 &(struct state_op){.kind = STATE_OP_PUT, .raw = raw, .key = key, .value = value});
+    op.kind = STATE_OP_PUT;
+    op.key = key;
+    op.value = value;
+    return stage(txn, &op);
 }
 
 enum status state_put(struct state_txn *txn, struct bytes key, struct bytes value)
 {
-    return put(txn, key, value, false);
+    return put(txn, key, value, (struct state_op){0});
+}
+
+enum status state_put_anyway(struct state_txn *txn, struct bytes key, struct bytes value)
+{
+    return put(txn, key, value, (struct state_op){.anyway = true});
+}
+
+enum status state_put_parts(struct state_txn *txn, struct bytes key,
+                            const struct state_parts *parts, bool anyway)
+{
+    struct state_op *own, op = {.anyway = anyway, .behind = parts->behind, .kept = parts->kept};
+    struct store_item item;
+    struct bytes now;
+    size_t first;
+
+    ASSERT(parts->behind.len == 0 || parts->kept == 0);
+    if (parts->behind.len + parts->kept > STATE_BEHIND_MAX)
+        return ST_TOO_BIG;
+    if (parts->kept != 0) {
+        TRY(look_up(txn, key, &own, &item)); /* what is kept must be there still */
+        ASSERT(own == NULL);
+        TRY(split(item.value, &now, &first));
+        ASSERT(parts->from <= now.len && parts->kept <= now.len - parts->from);
+        op.keep_from = item.value.len - now.len + parts->from;
+    }
+    return put(txn, key, parts->value, op);
 }
 
 enum status state_put_raw(struct state_txn *txn, struct bytes key, struct bytes value)
 {
-    return put(txn, key, value, true);
+    return put(txn, key, value, (struct state_op){.raw = true, .anyway = true});
 }
 
 enum status state_delete(struct state_txn *txn, struct bytes key)

@@ -9,6 +9,7 @@
 struct state_upkeep {
     struct state *state;
     enum barrier_ring ring;
+    int64_t grant;
     struct state_commit commit;
 };
 
@@ -32,12 +33,13 @@ static void on_committed(struct state_commit *commit, enum status st)
     if (st == ST_OK)
         st = state_follow(state->log->store, state->barrier);
     if (st == ST_OK)
-        barrier_upkeep_done(state->barrier, u->ring);
+        barrier_upkeep_done(state->barrier, u->ring, u->grant);
     upkeep_free(u);
 }
 
-/* Stage the ring's next record on condition that the stored one is the one it extends. */
-static enum status stage_record(struct state_txn *txn, enum barrier_ring ring, bool rotate,
+/* Stage the ring's next record, of a new term with a grant of 0, on condition that the stored one
+ * is the one it extends. */
+static enum status stage_record(struct state_txn *txn, enum barrier_ring ring, int64_t grant,
                                 int64_t time_ms)
 {
     CLEANUP(buf_done) struct buf record = {0};
@@ -50,13 +52,13 @@ static enum status stage_record(struct state_txn *txn, enum barrier_ring ring, b
     if (st != ST_NOT_FOUND || ring != BARRIER_LOCAL) /* else it is the first one (barrier.h) */
         TRY(st);
     TRY(core_follow(&txn->pin, state->barrier));
-    TRY(barrier_upkeep(state->barrier, state->env, ring, rotate, time_ms, &record));
+    TRY(barrier_upkeep(state->barrier, state->env, ring, grant, time_ms, &record));
     return state_put_raw(txn, key, buf_bytes(&record));
 }
 
 enum status state_rotate(struct state_txn *txn, int64_t time_ms)
 {
-    return stage_record(txn, BARRIER_SHARED, true, time_ms);
+    return stage_record(txn, BARRIER_SHARED, 0, time_ms);
 }
 
 enum status state_ring_info(struct state_txn *txn, struct barrier_ring_info *ret_info)
@@ -73,7 +75,8 @@ static enum status start(struct state_upkeep *u)
     struct state_txn txn;
 
     TRY(state_begin(u->state, &arena, NULL, &txn));
-    enum status st = stage_record(&txn, u->ring, false, env_wall_ms(u->state->env));
+    u->grant = barrier_grant(u->state->barrier, u->ring);
+    enum status st = stage_record(&txn, u->ring, u->grant, env_wall_ms(u->state->env));
     if (st == ST_OK)
         st = state_commit(&txn, &u->commit);
     state_end(&txn);

@@ -35,7 +35,7 @@ static void seek(struct store_iter *iter, struct bytes bound, bool beyond)
     iter->n_frames = iter->first_frame = 0;
     while (node != NULL) {
         struct bytes rest = bytes_from(bound, from), edge = store_node_prefix(node);
-        size_t same = store_common_len(rest, edge), at = from + edge.len;
+        size_t same = bytes_common_len(rest, edge), at = from + edge.len;
         if (same == rest.len) { /* everything below begins with bound */
             if (!beyond)
                 push(iter, node, from, 0);

@@ -166,15 +166,17 @@ static void bytes_put(uint8_t *to, struct bytes from)
         memcpy(to, from.data, from.len);
 }
 
-struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct bytes value)
+struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct bytes value,
+                                  struct bytes more)
 {
-    ASSERT(value.len <= STORE_VALUE_MAX);
-    struct store_leaf *leaf = mem_must_alloc(sizeof *leaf + prefix.len + value.len);
+    ASSERT(value.len <= STORE_VALUE_MAX && more.len <= STORE_VALUE_MAX - value.len);
+    struct store_leaf *leaf = mem_must_alloc(sizeof *leaf + prefix.len + value.len + more.len);
     node_init(&leaf->node, birth, prefix.len, STORE_LEAF);
-    leaf->node.len = (uint32_t)value.len;
+    leaf->node.len = (uint32_t)(value.len + more.len);
     leaf->created = leaf->modified = 0;
     bytes_put(leaf->data, prefix);
     bytes_put(leaf->data + prefix.len, value);
+    bytes_put(leaf->data + prefix.len + value.len, more);
     return leaf;
 }
 
@@ -193,7 +195,8 @@ struct store_inner *store_inner_new(uint64_t birth, struct bytes prefix, unsigne
 static struct store_node *leaf_clone(const struct store_leaf *leaf, uint64_t birth,
                                      struct bytes prefix)
 {
-    struct store_leaf *copy = store_leaf_new(birth, prefix, store_leaf_value(leaf));
+    struct store_leaf *copy =
+        store_leaf_new(birth, prefix, store_leaf_value(leaf), (struct bytes){0});
     copy->node.newest = leaf->node.newest;
     copy->created = leaf->created;
     copy->modified = leaf->modified;

@@ -74,15 +74,6 @@ static inline struct store_inner *store_inner_of(const struct store_node *node)
     return CONTAINER_OF(node, struct store_inner, node);
 }
 
-/* How many leading bytes are equal. */
-static inline size_t store_common_len(struct bytes a, struct bytes b)
-{
-    size_t n = MIN(a.len, b.len), i = 0;
-    while (i < n && a.data[i] == b.data[i])
-        i++;
-    return i;
-}
-
 struct bytes store_node_prefix(const struct store_node *node);
 struct bytes store_leaf_value(const struct store_leaf *leaf);
 /* What the allocator gives up for it. */
@@ -101,8 +92,10 @@ bool store_inner_full(const struct store_inner *inner);
 void store_inner_insert(struct store_inner *inner, uint8_t byte, struct store_node *child);
 void store_inner_remove(struct store_inner *inner, uint8_t byte);
 
-/* Memory is aborted over, never refused. `birth` is the running batch. */
-struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct bytes value);
+/* Memory is aborted over, never refused. `birth` is the running batch. A leaf's value is `value`
+ * and then `more`. */
+struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct bytes value,
+                                  struct bytes more);
 struct store_inner *store_inner_new(uint64_t birth, struct bytes prefix, unsigned room);
 /* A copy in a new place of the tree, not hashed; inner nodes get space for `room` more children. */
 struct store_node *store_node_clone(const struct store_node *node, uint64_t birth,

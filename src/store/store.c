@@ -115,6 +115,14 @@ void store_put(struct store *store, struct bytes key, struct bytes value, uint64
     store_tree_put(&store->writer, &store->live, &change);
 }
 
+void store_put_keep(struct store *store, struct bytes key, struct bytes value, size_t from,
+                    size_t len, uint64_t version)
+{
+    struct store_change change = {
+        .key = key, .value = value, .keep_from = from, .keep_len = len, .modified = version};
+    store_tree_put(&store->writer, &store->live, &change);
+}
+
 bool store_delete(struct store *store, struct bytes key, uint64_t version)
 {
     return store_tree_delete(&store->writer, &store->live, key, version);
@@ -197,7 +205,8 @@ bool store_staging(const struct store *store)
 void store_stage_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
                      uint64_t modified)
 {
-    struct store_change change = {key, value, modified, created, true};
+    struct store_change change = {
+        .key = key, .value = value, .modified = modified, .created = created, .restored = true};
     ASSERT(store->staging);
     store_tree_put(&store->writer, &store->staged, &change);
 }
@@ -211,7 +220,8 @@ static void floor_drop(struct store *store)
 
 static void floor_set(struct store *store, struct bytes keep, uint64_t newest)
 {
-    struct store_leaf *leaf = store_leaf_new(store->writer.batch, keep, BYTES(""));
+    struct store_leaf *leaf =
+        store_leaf_new(store->writer.batch, keep, BYTES(""), (struct bytes){0});
     leaf->node.newest = newest;
     floor_drop(store);
     store->floor = &leaf->node;
@@ -246,7 +256,8 @@ void store_stage_swap(struct store *store, struct bytes keep, uint64_t version)
 void store_load_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
                     uint64_t modified)
 {
-    struct store_change change = {key, value, modified, created, true};
+    struct store_change change = {
+        .key = key, .value = value, .modified = modified, .created = created, .restored = true};
     store_tree_put(&store->writer, &store->live, &change);
 }
 

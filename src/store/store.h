@@ -118,6 +118,10 @@ void store_hash(const struct store_pin *pin, struct bytes prefix,
  * fail (it aborts): applying a committed entry may not fail. A `version` may be 0: the keys that
  * mark the segments are older than every transaction. */
 void store_put(struct store *store, struct bytes key, struct bytes value, uint64_t version);
+/* The same with `value` and then bytes [from, from + len) of the value that is there, as far as it
+ * has them; what is put in the end is no longer than STORE_VALUE_MAX. */
+void store_put_keep(struct store *store, struct bytes key, struct bytes value, size_t from,
+                    size_t len, uint64_t version);
 /* Whether it was there; if not, nothing happened. */
 bool store_delete(struct store *store, struct bytes key, uint64_t version);
 /* Drops all keys that begin with `prefix` in time independent of their number. */

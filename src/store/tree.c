@@ -51,10 +51,21 @@ struct put {
     struct store_node *subtree;
 };
 
-static struct store_node *leaf_new(const struct put *p, size_t from, uint64_t created)
+/* What a change keeps of the value that is there. */
+static struct bytes kept(const struct store_change *c, const struct store_node *old)
+{
+    struct bytes value = store_leaf_value(store_leaf_of(old));
+    size_t from = MIN(c->keep_from, value.len);
+    return bytes_of(value.data + from, MIN(c->keep_len, value.len - from));
+}
+
+/* `old`, or NULL, is what has the key now. */
+static struct store_node *leaf_new(const struct put *p, size_t from, const struct store_node *old)
 {
     const struct store_change *c = p->change;
-    struct store_leaf *leaf = store_leaf_new(p->w->batch, bytes_from(p->key, from), c->value);
+    struct bytes more = old != NULL && c->keep_len != 0 ? kept(c, old) : (struct bytes){0};
+    struct store_leaf *leaf = store_leaf_new(p->w->batch, bytes_from(p->key, from), c->value, more);
+    uint64_t created = old != NULL ? store_leaf_of(old)->created : c->modified;
     leaf->created = c->restored ? c->created : created;
     leaf->modified = leaf->node.newest = c->modified;
     adopt(p->w, &leaf->node);
@@ -65,15 +76,14 @@ static struct store_node *branch_new(const struct put *p, size_t from)
 {
     if (p->subtree != NULL)
         return move(p->w, p->subtree, bytes_from(p->key, from));
-    return leaf_new(p, from, p->change->modified);
+    return leaf_new(p, from, NULL);
 }
 
 /* In place of `old` (NULL: nothing), which has the same key. */
 static struct store_node *leaf_over(const struct put *p, struct store_node *old, size_t from)
 {
     ASSERT(p->subtree == NULL);
-    uint64_t created = old != NULL ? store_leaf_of(old)->created : p->change->modified;
-    struct store_node *leaf = leaf_new(p, from, created);
+    struct store_node *leaf = leaf_new(p, from, old);
     if (old != NULL)
         retire(p->w, old);
     return leaf;
@@ -113,7 +123,7 @@ static void put(const struct put *p, struct store_tree *tree)
     while (*link != NULL) {
         struct store_node *node = *link;
         struct bytes rest = bytes_from(p->key, from), edge = store_node_prefix(node);
-        size_t same = store_common_len(rest, edge), at = from + edge.len;
+        size_t same = bytes_common_len(rest, edge), at = from + edge.len;
         bool leaf = node->kind == STORE_LEAF;
         if (leaf && same == edge.len && same == rest.len) {
             *link = leaf_over(p, node, from);
@@ -273,7 +283,7 @@ void store_tree_raise(struct store_writer *w, struct store_tree *tree, struct by
     tree->newest = MAX(tree->newest, version);
     while (link != NULL && *link != NULL) {
         struct bytes rest = bytes_from(prefix, from), edge = store_node_prefix(*link);
-        size_t same = store_common_len(rest, edge), at = from + edge.len;
+        size_t same = bytes_common_len(rest, edge), at = from + edge.len;
         if (same < rest.len && same < edge.len)
             return; /* parts from prefix: the lowest node above has been raised */
         raise_node(w, link, version);

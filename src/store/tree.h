@@ -20,6 +20,7 @@ struct store_tree {
 
 struct store_change {
     struct bytes key, value;
+    size_t keep_from, keep_len; /* of the value that is there these bytes follow, if it has them */
     uint64_t modified;
     uint64_t created; /* if `restored`; else as the key has it already, or `modified` */
     bool restored;

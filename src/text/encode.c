@@ -3,13 +3,27 @@
 #include "base/macros.h"
 #include "text/value.h"
 
+/* The digits of four bytes: the first is the lowest byte of the result. */
+static uint64_t hex_digits(uint64_t four)
+{
+    uint64_t pairs = (four | four << 16) & 0x0000ffff0000ffff;
+    pairs = (pairs | pairs << 8) & 0x00ff00ff00ff00ff;
+    uint64_t values = (pairs >> 4 & 0x000f000f000f000f) | (pairs & 0x000f000f000f000f) << 8;
+    uint64_t letters = (values + 0x0606060606060606) >> 4 & 0x0101010101010101;
+    return values + 0x3030303030303030 + letters * ('a' - '0' - 10);
+}
+
 void text_hex_put(struct bytes data, char *ret_text)
 {
-    for (size_t i = 0; i < data.len; i++) {
-        *ret_text++ = "0123456789abcdef"[data.data[i] >> 4];
-        *ret_text++ = "0123456789abcdef"[data.data[i] & 15];
+    uint8_t *to = (uint8_t *)ret_text, digits[8];
+    size_t i = 0;
+    for (; i + 4 <= data.len; i += 4)
+        le64_put(to + 2 * i, hex_digits(le32_get(data.data + i)));
+    for (; i < data.len; i++) {
+        le64_put(digits, hex_digits(data.data[i]));
+        memcpy(to + 2 * i, digits, 2);
     }
-    *ret_text = '\0';
+    to[2 * i] = '\0';
 }
 
 enum status text_hex_parse(struct bytes text, uint8_t *out)

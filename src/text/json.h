@@ -32,7 +32,6 @@ enum { TEXT_WRITER_DEPTH_MAX = 64 };
 void text_open_object(struct text_writer *w);
 void text_open_list(struct text_writer *w);
 void text_close(struct text_writer *w); /* the innermost one */
-void text_key(struct text_writer *w, const char *name);
 void text_key_bytes(struct text_writer *w, struct bytes name);
 void text_put_null(struct text_writer *w);
 void text_put_bool(struct text_writer *w, bool truth);
@@ -40,14 +39,45 @@ void text_put_int(struct text_writer *w, int64_t n);
 void text_put_uint(struct text_writer *w, uint64_t n);
 void text_put_str(struct text_writer *w, const char *text); /* NULL is written as null */
 void text_put_bytes(struct text_writer *w, struct bytes text);
+void text_put_time(struct text_writer *w, int64_t ms); /* a string, see text_time */
 /* JSON text that is already complete and trusted. */
 void text_put_raw(struct text_writer *w, struct bytes json);
 void text_put_value(struct text_writer *w, const struct text_value *v); /* NULL: null */
 
-/* Shorthands: key and value. */
-void text_member_str(struct text_writer *w, const char *name, const char *text);
-void text_member_int(struct text_writer *w, const char *name, int64_t n);
-void text_member_bool(struct text_writer *w, const char *name, bool truth);
-void text_member_null(struct text_writer *w, const char *name);
+/* Shorthands. The names are mostly literals, whose length the compiler knows. */
+static inline void text_key(struct text_writer *w, const char *name)
+{
+    text_key_bytes(w, bytes_str(name));
+}
+
+static inline void text_member_str(struct text_writer *w, const char *name, const char *text)
+{
+    text_key(w, name);
+    text_put_str(w, text);
+}
+
+static inline void text_member_int(struct text_writer *w, const char *name, int64_t n)
+{
+    text_key(w, name);
+    text_put_int(w, n);
+}
+
+static inline void text_member_bool(struct text_writer *w, const char *name, bool truth)
+{
+    text_key(w, name);
+    text_put_bool(w, truth);
+}
+
+static inline void text_member_null(struct text_writer *w, const char *name)
+{
+    text_key(w, name);
+    text_put_null(w);
+}
+
+static inline void text_member_time(struct text_writer *w, const char *name, int64_t ms)
+{
+    text_key(w, name);
+    text_put_time(w, ms);
+}
 
 #endif

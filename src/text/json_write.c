@@ -1,4 +1,5 @@
 #include "text/json.h"
+#include "text/time.h"
 #include "text/utf8.h"
 
 static void before_item(struct text_writer *w)
@@ -47,21 +48,35 @@ static void add_escape(struct buf *out, uint32_t rune)
         buf_add_format(out, "\\u%04x", rune);
 }
 
-/* Whether a rune stands for itself. U+2028 and U+2029 end a line in JavaScript. */
+/* Bytes that have to be looked at: in plain text, and where HTML must be safe. U+2028 and U+2029
+ * end a line in JavaScript. */
+enum { LOOK_PLAIN = 1, LOOK_HTML = 2, LOOK_ALWAYS = LOOK_PLAIN | LOOK_HTML };
+static const uint8_t looks[256] = {
+    [0 ... 0x1f] = LOOK_ALWAYS, ['"'] = LOOK_ALWAYS,
+    ['\\'] = LOOK_ALWAYS,       ['<'] = LOOK_HTML,
+    ['>'] = LOOK_HTML,          ['&'] = LOOK_HTML,
+    [0x7f] = LOOK_HTML,         [0x80 ... 0xff] = LOOK_ALWAYS,
+};
+
 static bool is_verbatim(uint32_t rune, bool plain)
 {
-    if (rune < 0x20 || rune == '"' || rune == '\\')
-        return false;
-    return plain || (rune != '<' && rune != '>' && rune != '&' && rune != 0x7f && rune != 0x2028 &&
-                     rune != 0x2029);
+    return rune >= 0x80 && (plain || (rune != 0x2028 && rune != 0x2029));
+}
+
+/* Behind the bytes from `at` on that stand for themselves. */
+static size_t skip_verbatim(struct bytes text, size_t at, bool plain)
+{
+    unsigned look = plain ? LOOK_PLAIN : LOOK_HTML;
+    while (at < text.len && (looks[text.data[at]] & look) == 0)
+        at++;
+    return at;
 }
 
 /* What is not UTF-8 is written as U+FFFD. */
-static void add_quoted(struct buf *out, struct bytes text, bool plain)
+static void add_escaped(struct buf *out, struct bytes text, size_t at, bool plain)
 {
-    size_t at = 0, from = 0;
-    buf_add_u8(out, '"');
-    while (at < text.len) {
+    size_t from = 0;
+    for (; at < text.len; at = skip_verbatim(text, at, plain)) {
         size_t before = at;
         uint32_t rune;
         if (text_utf8_next(text, &at, &rune) != ST_OK) {
@@ -74,23 +89,76 @@ static void add_quoted(struct buf *out, struct bytes text, bool plain)
         add_escape(out, rune);
         from = at;
     }
-    if (from < text.len)
-        buf_add(out, bytes_from(text, from));
+    buf_add(out, bytes_of(text.data + from, text.len - from));
+}
+
+#define LANES(type) type __attribute__((vector_size(16)))
+
+/* Whether any of two runs of eight bytes has to be looked at where HTML must be safe. */
+static bool has_special(uint64_t first, uint64_t second)
+{
+    const LANES(uint64_t) both = {first, second};
+    const LANES(int8_t) v = (LANES(int8_t))both;
+    /* Those beyond 0x7f are negative; '&' is '"', and '>' is '<', but for a bit. */
+    const LANES(int8_t) special = (v < 0x20) | (v == 0x7f) | (v == '\\') |
+                                  ((v & ~('"' ^ '&')) == '"') | ((v & ~('<' ^ '>')) == '<');
+    const LANES(uint64_t) found = (LANES(uint64_t))special;
+    return (found[0] | found[1]) != 0;
+}
+
+/* Whether all of it stands for itself, anywhere; where it says no, a closer look may say yes. */
+static inline bool is_ordinary(struct bytes text)
+{
+    if (text.len < 4)
+        return skip_verbatim(text, 0, false) == text.len;
+    const uint8_t *at = text.data, *end = at + text.len;
+    if (text.len < 8) {
+        uint64_t all = le32_get(at) | (uint64_t)le32_get(end - 4) << 32;
+        return !has_special(all, all);
+    }
+    for (; end - at >= 16; at += 16)
+        if (has_special(le64_get(at), le64_get(at + 8)))
+            return false;
+    return at == end || !has_special(le64_get(end - at >= 8 ? at : end - 8), le64_get(end - 8));
+}
+
+static __attribute__((noinline)) void add_extraordinary(struct buf *out, struct bytes text,
+                                                        bool plain, bool comma)
+{
+    buf_add(out, comma ? BYTES(",\"") : BYTES("\""));
+    add_escaped(out, text, skip_verbatim(text, 0, plain), plain);
     buf_add_u8(out, '"');
+}
+
+/* A text between quotes, behind a comma if one is due. */
+static void add_quoted(struct buf *out, struct bytes text, bool plain, bool comma)
+{
+    if (!is_ordinary(text)) {
+        add_extraordinary(out, text, plain, comma);
+        return;
+    }
+    uint8_t *at = buf_extend(out, comma + text.len + 2);
+    if (at == NULL)
+        return; /* buf_status tells */
+    if (comma)
+        *at++ = ',';
+    *at++ = '"';
+    if (text.len != 0)
+        memcpy(at, text.data, text.len);
+    at[text.len] = '"';
+}
+
+static void add_name(struct buf *out, struct bytes name, bool plain, bool comma)
+{
+    add_quoted(out, name, plain, comma);
+    buf_add_u8(out, ':');
 }
 
 void text_key_bytes(struct text_writer *w, struct bytes name)
 {
     ASSERT(w->depth > 0 && (w->lists & 1) == 0);
-    before_item(w);
-    add_quoted(w->out, name, w->plain);
-    buf_add_u8(w->out, ':');
+    add_name(w->out, name, w->plain, w->separate);
     w->separate = false;
-}
-
-void text_key(struct text_writer *w, const char *name)
-{
-    text_key_bytes(w, bytes_str(name));
 }
 
 void text_put_raw(struct text_writer *w, struct bytes json)
@@ -136,8 +204,8 @@ void text_put_uint(struct text_writer *w, uint64_t n)
 
 void text_put_bytes(struct text_writer *w, struct bytes text)
 {
-    before_item(w);
-    add_quoted(w->out, text, w->plain);
+    add_quoted(w->out, text, w->plain, w->separate);
+    w->separate = true;
 }
 
 void text_put_str(struct text_writer *w, const char *text)
@@ -148,6 +216,12 @@ void text_put_str(struct text_writer *w, const char *text)
         text_put_bytes(w, bytes_str(text));
 }
 
+void text_put_time(struct text_writer *w, int64_t ms)
+{
+    uint8_t text[TEXT_TIME_MAX];
+    text_put_bytes(w, bytes_of(text, text_time(ms, text)));
+}
+
 /* Recursion is bounded by the depth the readers allow. */
 static void add_value(struct buf *out, const struct text_value *v, bool plain)
 {
@@ -155,17 +229,15 @@ static void add_value(struct buf *out, const struct text_value *v, bool plain)
     case TEXT_NULL: buf_add_str(out, "null"); break;
     case TEXT_BOOL: buf_add_str(out, v->truth ? "true" : "false"); break;
     case TEXT_NUMBER: buf_add(out, v->text); break;
-    case TEXT_STRING: add_quoted(out, v->text, plain); break;
+    case TEXT_STRING: add_quoted(out, v->text, plain, false); break;
     case TEXT_LIST:
     case TEXT_OBJECT:
         buf_add_u8(out, v->kind == TEXT_LIST ? '[' : '{');
         TEXT_FOR (item, v) {
-            if (item != v->first)
+            if (v->kind == TEXT_OBJECT)
+                add_name(out, item->name, plain, item != v->first);
+            else if (item != v->first)
                 buf_add_u8(out, ',');
-            if (v->kind == TEXT_OBJECT) {
-                add_quoted(out, item->name, plain);
-                buf_add_u8(out, ':');
-            }
             add_value(out, item, plain);
         }
         buf_add_u8(out, v->kind == TEXT_LIST ? ']' : '}');
@@ -181,28 +253,4 @@ void text_put_value(struct text_writer *w, const struct text_value *v)
     }
     before_item(w);
     add_value(w->out, v, w->plain);
-}
-
-void text_member_str(struct text_writer *w, const char *name, const char *text)
-{
-    text_key(w, name);
-    text_put_str(w, text);
-}
-
-void text_member_int(struct text_writer *w, const char *name, int64_t n)
-{
-    text_key(w, name);
-    text_put_int(w, n);
-}
-
-void text_member_bool(struct text_writer *w, const char *name, bool truth)
-{
-    text_key(w, name);
-    text_put_bool(w, truth);
-}
-
-void text_member_null(struct text_writer *w, const char *name)
-{
-    text_key(w, name);
-    text_put_null(w);
 }

@@ -1,4 +1,5 @@
 #include "text/schema.h"
+#include "base/mem.h"
 #include "text/duration.h"
 
 #include <stdio.h>
@@ -24,7 +25,7 @@ enum status text_bool_parse(struct bytes text, bool *ret_truth)
     static const char *const words[] = {"1", "t", "T", "true",  "TRUE",  "True",
                                         "0", "f", "F", "false", "FALSE", "False"};
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        if (text_is(text, words[i])) {
+        if (text.len != 0 && text.data[0] == (uint8_t)words[i][0] && text_is(text, words[i])) {
             *ret_truth = i < ARRAY_LEN(words) / 2;
             return ST_OK;
         }
@@ -208,24 +209,37 @@ static bool is_named(const struct schema *schema, const struct field *f, struct 
            strncasecmp((const char *)name.data, f->name, name.len) == 0;
 }
 
-static const struct text_value *find(const struct schema *schema, const struct field *f,
-                                     const struct text_value *object)
+/* False: there are several, which can only be where case does not count. */
+static bool find(const struct schema *schema, const struct field *f,
+                 const struct text_value *object, const struct text_value **ret_found)
 {
+    *ret_found = NULL;
     if (object == NULL)
-        return NULL;
-    TEXT_FOR (member, object)
-        if (is_named(schema, f, member->name))
-            return member;
-    return NULL;
+        return true;
+    TEXT_FOR (member, object) {
+        if (!is_named(schema, f, member->name))
+            continue;
+        if (*ret_found != NULL)
+            return false;
+        *ret_found = member;
+        if (!schema->fold_case)
+            break;
+    }
+    return true;
 }
 
 static enum status decode_one(struct decoder *d, const struct schema *schema, const struct field *f,
                               const struct text_value *object, char *out, uint32_t *ret_line)
 {
-    const struct text_value *v = find(schema, f, object);
+    const struct text_value *v = NULL;
     struct text_value preset = {.kind = TEXT_STRING};
 
-    *ret_line = v != NULL ? v->line : object != NULL ? object->line : 0;
+    *ret_line = object != NULL ? object->line : 0;
+    if (!find(schema, f, object, &v)) {
+        reason_set(d->why, "is given twice, with capital letters and without");
+        return ST_INVALID;
+    }
+    *ret_line = v != NULL ? v->line : *ret_line;
     if (v != NULL && v->kind == TEXT_NULL && f->kind != FIELD_VALUE)
         v = NULL;
     if (f->has != 0)
@@ -241,12 +255,43 @@ static enum status decode_one(struct decoder *d, const struct schema *schema, co
     return v == NULL ? ST_OK : decode_field(d, f, v, out);
 }
 
+/* Most presets are as good for the next as for this one; those in the arena are not. */
+static bool keeps_presets(const struct schema *schema)
+{
+    for (size_t i = 0; i < schema->n; i++) {
+        const struct field *f = &schema->fields[i];
+        if (f->preset != NULL && (f->kind == FIELD_STRINGS || f->kind == FIELD_MAP))
+            return false;
+    }
+    return schema->blank != NULL;
+}
+
+/* Kept for as long as the process runs, as the table is. */
+static void keep_blank(const struct schema *schema, const void *decoded)
+{
+    const void *none = NULL;
+    void *copy = keeps_presets(schema) ? mem_alloc(schema->size) : NULL;
+    if (copy == NULL)
+        return;
+    memcpy(copy, decoded, schema->size);
+    if (!__atomic_compare_exchange_n(schema->blank, &none, copy, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        mem_free(copy); /* another thread was first */
+}
+
 enum status schema_decode(const struct schema *schema, const struct text_value *object,
                           struct arena *arena, void *ret_struct, struct schema_fault *ret_fault)
 {
     struct decoder d = {.arena = arena, .why = &ret_fault->why};
 
     ASSERT(object == NULL || object->kind == TEXT_OBJECT);
+    bool empty = object == NULL || object->n == 0;
+    const void *blank =
+        empty && schema->blank != NULL ? __atomic_load_n(schema->blank, __ATOMIC_ACQUIRE) : NULL;
+    if (blank != NULL) {
+        memcpy(ret_struct, blank, schema->size);
+        return ST_OK;
+    }
     memset(ret_struct, 0, schema->size);
     for (size_t i = 0; i < schema->n; i++) {
         const struct field *f = &schema->fields[i];
@@ -258,6 +303,8 @@ enum status schema_decode(const struct schema *schema, const struct text_value *
         }
         TRY(st);
     }
+    if (empty)
+        keep_blank(schema, ret_struct);
     return ST_OK;
 }
 

@@ -61,6 +61,7 @@ struct field {
     const char *preset; /* taken when absent, in the form a string field would have */
     const char *help;
     const struct schema *sub;
+    const char *shape; /* in an answer, of a VALUE: what it looks like, in the words of documents */
     bool required;
     bool omit;   /* encoding: leave the member out when it is empty, 0 or false */
     bool hidden; /* a secret: never shown by help or in logs */
@@ -68,8 +69,9 @@ struct field {
 
 struct schema {
     const struct field *fields;
-    size_t n, size; /* size of the struct */
-    bool fold_case; /* names are compared without case, as some clients of bare paths need */
+    size_t n, size;     /* size of the struct */
+    bool fold_case;     /* names are compared without case, as some clients of bare paths need */
+    const void **blank; /* what an empty object gives, once it was decoded; NULL: not kept */
 };
 
 /* Multiplying by zero only lets _Generic refuse a wrong type. */
@@ -81,9 +83,10 @@ struct schema {
         __VA_ARGS__                                                                \
     }
 #define FIELD(type, member, kind_, ...) FIELD_NAMED(#member, type, member, kind_, __VA_ARGS__)
-#define SCHEMA(type, table)                                                            \
-    {                                                                                  \
-        .fields = (table), .n = sizeof(table) / sizeof(table)[0], .size = sizeof(type) \
+#define SCHEMA(type, table)                                                             \
+    {                                                                                   \
+        .fields = (table), .n = sizeof(table) / sizeof(table)[0], .size = sizeof(type), \
+        .blank = &(const void *){NULL},                                                 \
     }
 
 /* What was wrong with which field. */

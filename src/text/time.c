@@ -17,23 +17,40 @@ static void civil(int64_t days, int64_t *ret_year, unsigned *ret_month, unsigned
     *ret_year = era * 400 + year + (*ret_month <= 2);
 }
 
-void text_time_put(struct buf *out, int64_t ms)
+static uint8_t *put_digits(uint8_t *to, int64_t n, unsigned digits, char end)
 {
-    ASSERT(ms >= INT64_C(-62135596800000) && ms < INT64_C(253402300800000));
+    for (unsigned i = digits; i-- > 0; n /= 10)
+        to[i] = (uint8_t)('0' + n % 10);
+    to[digits] = (uint8_t)end;
+    return to + digits + 1;
+}
+
+/* A point and the fraction in place of the 'Z', if there is one. */
+static uint8_t *put_fraction(uint8_t *end, int64_t ms)
+{
+    unsigned digits = 3;
+    if (ms == 0)
+        return end;
+    for (; ms % 10 == 0; ms /= 10)
+        digits--;
+    end[-1] = '.';
+    return put_digits(end, ms, digits, 'Z');
+}
+
+size_t text_time(int64_t ms, uint8_t ret_text[TEXT_TIME_MAX])
+{
+    ASSERT(ms >= TEXT_TIME_FIRST && ms < INT64_C(253402300800000));
     int64_t days = (ms - (ms < 0 ? DAY_MS - 1 : 0)) / DAY_MS;
     int64_t rest = ms - days * DAY_MS;
     int64_t year;
     unsigned month, day;
     civil(days, &year, &month, &day);
-    buf_add_format(out, "%04lld-%02u-%02uT%02lld:%02lld:%02lld", (long long)year, month, day,
-                   (long long)(rest / 3600000), (long long)(rest / 60000 % 60),
-                   (long long)(rest / 1000 % 60));
-    unsigned fraction = (unsigned)(rest % 1000);
-    if (fraction % 100 == 0 && fraction != 0)
-        buf_add_format(out, ".%u", fraction / 100);
-    else if (fraction % 10 == 0 && fraction != 0)
-        buf_add_format(out, ".%02u", fraction / 10);
-    else if (fraction != 0)
-        buf_add_format(out, ".%03u", fraction);
-    buf_add_str(out, "Z");
+    uint8_t *to = put_digits(ret_text, year, 4, '-');
+    to = put_digits(to, month, 2, '-');
+    to = put_digits(to, day, 2, 'T');
+    to = put_digits(to, rest / 3600000, 2, ':');
+    to = put_digits(to, rest / 60000 % 60, 2, ':');
+    to = put_digits(to, rest / 1000 % 60, 2, 'Z');
+    to = put_fraction(to, rest % 1000);
+    return (size_t)(to - ret_text);
 }

@@ -96,7 +96,7 @@ static void bench_load(struct bench *b)
     line("puts of new keys", now_s() - start, b->n);
     struct store_stats stats;
     store_stats(b->store, &stats);
-    double content = (double)key_bytes / (double)b->n + VALUE_BYTES;
+    double content = (double)key_bytes / (double)b->n + (double)VALUE_BYTES;
     (void)printf(
         "  bytes per key beyond key and value %7.0f (the allocator says %.0f), %.2f nodes\n",
         (double)stats.bytes / (double)b->n - content,

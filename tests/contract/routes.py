@@ -52,7 +52,11 @@ def method_of(record):
     query = urllib.parse.parse_qs(record["query"])
     if record["method"] == "GET" and "help" in query:
         return "HELP"
-    if record["method"] == "GET" and query.get("list", ["0"])[0] in ("1", "t", "T", "true", "TRUE"):
+    truths = ("1", "t", "T", "true", "TRUE")
+    if record["method"] == "SCAN" or (
+        record["method"] == "GET"
+        and any(query.get(name, ["0"])[0] in truths for name in ("list", "scan"))
+    ):
         return "LIST"
     return "POST" if record["method"] == "PUT" else record["method"]
 

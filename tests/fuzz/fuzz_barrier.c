@@ -1,6 +1,6 @@
 /* Stored records of the barrier and the forms of a seal's key: damage is an error, never a crash.
  */
-#include "barrier/ring.h"
+#include "barrier/inside.h"
 #include "barrier/seal_record.h"
 
 #include <stdlib.h>
@@ -58,11 +58,26 @@ static void as_ring(struct bytes input)
     free(ring);
 }
 
+static void as_handover(struct bytes input)
+{
+    struct secret old = {0}, next = {0};
+    int64_t time_ms;
+    if (secret_dup(bytes_of(key, sizeof key), &old) != ST_OK)
+        abort();
+    enum status st = handover_open(&old, input, &next);
+    if (st == ST_OK &&
+        (next.len != SEAL_KEY_BYTES || barrier_handover_time(input, &time_ms) != ST_OK))
+        abort();
+    secret_done(&next);
+    secret_done(&old);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes input = bytes_of(data, size);
     as_key(input);
     as_seal_record(input);
+    as_handover(input);
     if (size <= 64 * 1024)
         as_ring(input);
     return 0;

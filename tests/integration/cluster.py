@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -23,15 +24,28 @@ COMPLAINT = "Assertion failed|ERROR: [A-Za-z]+Sanitizer|WARNING: ThreadSanitizer
 HOLDFAST = os.environ.get("HOLDFAST_BIN", str(TOP / "build" / "release" / "holdfast"))
 
 
+PORTS = range(10000, 32000)  # below those that the kernel gives to outgoing connections
+
+
+def ports_of_mine():
+    """Each worker of pytest-xdist has ports of its own."""
+    mine = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    among = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return PORTS[mine::among]
+
+
 def free_ports(count):
     """Ports nobody listens on now. All are held open together, so they differ."""
+    ports = []
     with contextlib.ExitStack() as stack:
-        ports = []
-        for _ in range(count):
+        for port in random.sample(ports_of_mine(), 1000):
             sock = stack.enter_context(socket.socket())
-            sock.bind(("127.0.0.1", 0))
-            ports.append(sock.getsockname()[1])
-        return ports
+            with contextlib.suppress(OSError):
+                sock.bind(("127.0.0.1", port))
+                ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise AssertionError("too few ports are free")
 
 
 def merged(base, over):
@@ -66,6 +80,12 @@ class Answer:
         return self.json["data"]
 
 
+def note(port, method, target, body, headers, answer, client="tests", settled=True):
+    """One call of a client, for the contract test and for the search for leaks."""
+    recorder.record(port, method, target, body, headers, answer, client, settled)
+    leaks.note(port, target, body, headers, answer)
+
+
 def call_on(connection, method, path, body=None, token=None, headers=None):
     """One request on a kept connection. Bodies that are not bytes are sent as JSON."""
     headers = dict(headers or {})
@@ -73,11 +93,11 @@ def call_on(connection, method, path, body=None, token=None, headers=None):
         headers.setdefault("X-Secrets-Token", token)
     if body is not None and not isinstance(body, (bytes, str)):
         body = json.dumps(body)
-    connection.request(method, path, body, headers)
-    response = connection.getresponse()
-    answer = Answer(response.status, response.headers, response.read())
-    recorder.record(connection.port, method, path, body, headers, answer)
-    leaks.note(connection.port, path, body, headers, answer)
+    with recorder.asking(connection.port, method, path) as settled:
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        answer = Answer(response.status, response.headers, response.read())
+        note(connection.port, method, path, body, headers, answer, settled=settled())
     return answer
 
 
@@ -292,6 +312,22 @@ class Cluster:
         leaks.watch(node.client_port, self.secrets)
         node.config = dict(self.nodes[0].config)
         self.nodes.append(node)
+        return node
+
+    def add_bare(self, name, **cluster):
+        """One more, with a certificate for clients and nothing of the cluster's own. `cluster` says
+        how it joins; what it is given then lies in its folder `own`."""
+        node = self.add_node(name)
+        own = node.dir / "own"
+        own.mkdir()
+        for part in (f"{name}.pem", f"{name}-key.pem"):
+            (self.dir / "tls" / part).unlink()
+        files = {
+            "ca_file": str(own / "ca.pem"),
+            "cert_file": str(own / "node.pem"),
+            "key_file": str(own / "node-key.pem"),
+        }
+        node.config = {**node.config, "cluster": {**files, **cluster}}
         return node
 
     def await_health(self, codes, nodes, timeout_s=30):

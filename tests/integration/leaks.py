@@ -10,8 +10,10 @@ KNOWN_MAX = 4000  # secrets of one cluster
 BODY_MAX = 1 << 16
 DUMP_MAX = 64 << 20  # bytes of a data directory that is still explained
 TOKENS = ("root_token", "client_token", "token", "join_token")
-SHARES = ("key", "keys", "keys_base64")
-SHARED = ("/v1/sys/init", "/v1/sys/unseal")  # elsewhere keys are names
+SHARES = ("key", "keys", "keys_base64", "recovery_keys", "recovery_keys_base64", "otp",
+          "encoded_token")
+# Elsewhere keys are names.
+SHARED = ("/v1/sys/init", "/v1/sys/unseal", "/v1/sys/generate-root", "/v1/sys/rekey")
 GIVEN = ("--exclude=holdfast.json", "--exclude-dir=own")  # not written by a node
 # Any token at all, whoever made it.
 TOKEN = r"hv[sbr]\.[0-9A-Za-z_-]{20,}"

@@ -1,8 +1,10 @@
 """Every call of the tests, kept for the contract test, where HOLDFAST_RECORDS names a folder.
 
 A record says which engine stands where the path leads, as far as the calls themselves told: mounts
-are made, tuned and moved by calls too. Standard library only."""
+are made, tuned and moved by calls too. What a call that ran beside such a change reached, nobody
+knows: its record names no engine. Standard library only."""
 
+import contextlib
 import json
 import os
 import threading
@@ -13,13 +15,23 @@ BODY_MAX = 1 << 16
 BOTH_KV = {"secret/": "kv2", "cubbyhole/": "cubbyhole"}
 
 powerless = set()  # tokens known to allow nothing
-clusters = {}  # port of a node: {path of a mount: engine} of its cluster
 lock = threading.Lock()
+
+
+class Mounts:
+    """Of one cluster: {path: engine}, and how many changes of it were begun and ended."""
+
+    def __init__(self):
+        self.engines = dict(BOTH_KV)
+        self.begun = self.ended = 0
+
+
+clusters = {}  # port of a node: Mounts of its cluster
 
 
 def know(ports):
     """The ports of the nodes of one new cluster."""
-    mounts = dict(BOTH_KV)
+    mounts = Mounts()
     for port in ports:
         clusters[port] = mounts
 
@@ -78,7 +90,27 @@ def token_of(headers):
     return values.get("authorization", "").removeprefix("Bearer ")
 
 
-def record(port, method, target, body, headers, answer):
+def changes_mounts(method, target):
+    return method in ("POST", "PUT", "DELETE") and target.startswith(("/v1/sys/mounts", "/v1/sys/remount"))
+
+
+@contextlib.contextmanager
+def asking(port, method, target):
+    """Around a call; gives what tells, once it was answered, whether the mounts stood still."""
+    mounts = clusters.get(port) or Mounts()
+    own = 1 if changes_mounts(method, target) else 0
+    with lock:
+        quiet = mounts.begun == mounts.ended
+        mounts.begun += own
+        before = mounts.begun
+    try:
+        yield lambda: quiet and mounts.begun == before
+    finally:
+        with lock:
+            mounts.ended += own
+
+
+def record(port, method, target, body, headers, answer, client, settled=True):
     if not FOLDER or port not in clusters or not target.startswith("/v1/"):
         return
     raw, _, query = target.partition("?")
@@ -86,11 +118,13 @@ def record(port, method, target, body, headers, answer):
     path = path.removeprefix("v1/") + ("/" if raw.endswith("/") else "")
     token = token_of(headers)
     with lock:
-        follow(clusters[port], method, path, body, answer.status)
-        engine, rest = place(clusters[port], path)
+        follow(clusters[port].engines, method, path, body, answer.status)
+        engine, rest = place(clusters[port].engines, path)
+    if not settled and engine:
+        engine = None
     kind = "none" if not token else "powerless" if token in powerless else "good"
     line = {
-        "method": method, "path": path, "engine": engine, "rest": rest, "query": query,
+        "client": client, "method": method, "path": path, "engine": engine, "rest": rest, "query": query,
         "token": kind, "status": answer.status, "type": answer.headers.get("Content-Type"),
         "body": answer.body.decode(errors="replace") if len(answer.body) <= BODY_MAX else None,
     }

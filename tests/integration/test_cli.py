@@ -2,12 +2,14 @@
 
 import json
 import os
+import pathlib
 import pty
 import re
 import select
 import socket
 import stat
 import subprocess
+import tarfile
 import time
 
 import pytest
@@ -15,6 +17,25 @@ import pytest
 from cluster import HOLDFAST, Cluster
 
 SECRET = "planted-7f3a-secret"
+UNREACHABLE = "https://127.0.0.1:1"
+
+ended = {}  # command: the exit codes it was seen with
+
+
+def all_commands():
+    text = subprocess.run([HOLDFAST, "help"], capture_output=True, text=True, timeout=60).stdout
+    return [m.group(1) for m in re.finditer(r"^  ([a-z][a-z -]*?) +[A-Z]", text, re.M)]
+
+
+COMMANDS = all_commands()
+
+
+def command_of(args):
+    """The longest command that the words begin with."""
+    for n in range(len(args), 0, -1):
+        if " ".join(args[:n]) in COMMANDS:
+            return " ".join(args[:n])
+    return None
 
 
 class Cli:
@@ -44,8 +65,11 @@ class Cli:
             env=self.env(token, **(env or {})),
         )
         assert done.returncode == code, (args, done.returncode, done.stdout, done.stderr)
+        if not {"-help", "--help", "-h"} & set(args):
+            ended.setdefault(command_of(args), set()).add(code)
         if code == 0:
             assert "Error" not in done.stderr
+            assert "-format=json" not in args or done.stdout == "" or json.loads(done.stdout) != ""
         else:
             assert done.stderr != "" or args[0] == "status" or "-status" in args
         return done
@@ -210,6 +234,44 @@ def test_tokens_are_made_looked_up_renewed_and_revoked(cli):
         cli("token", *args, code=1)
 
 
+def test_leases_are_looked_at_and_revoked(cli):
+    def make():
+        made = cli.json("token", "create", "-orphan", "-ttl=1h", "-policy=default")
+        folder = "auth/token/create"
+        keys = cli("list", "-format=json", f"sys/leases/lookup/{folder}")
+        return made["auth"]["client_token"], [f"{folder}/{name}" for name in json.loads(keys.stdout)]
+
+    token, leases = make()
+    for lease in leases:
+        shown = cli.json("lease", "lookup", lease)
+        assert shown["data"]["id"] == lease
+        assert "tokens cannot be renewed" in cli("lease", "renew", lease, code=2).stderr
+    said = cli("lease", "revoke", leases[0]).stdout
+    assert said == "All revocation operations queued successfully!\n"
+    said = cli("lease", "revoke", "-sync", leases[0]).stdout
+    assert said == f"Success! Revoked lease: {leases[0]}\n"
+    assert "invalid lease" in cli("lease", "lookup", leases[0], code=2).stderr
+    assert cli("lease", "revoke", "-force", "auth/token/create", code=1).stderr
+    for flags in (["-prefix"], ["-prefix", "-force"]):
+        token, leases = make()
+        assert "with prefix: auth/token" in cli("lease", "revoke", *flags, "auth/token").stdout
+        cli("token", "lookup", token=token, code=2)
+
+
+def test_the_history_of_versions_is_shown(cli):
+    version = cli("version").stdout.split()[1]
+    assert re.search(rf"^{re.escape(version)} +20\d\d-", cli("version-history").stdout, re.M)
+    assert cli.json("version-history")["data"]["keys"] == [version]
+
+
+def test_keys_below_a_path_are_scanned(cli):
+    for name in ("a", "b/c"):
+        cli("write", f"kv/deep/{name}", "x=1")
+    assert cli("scan", "kv/deep").stdout.split()[2:] == ["a", "b/c"]
+    assert json.loads(cli("scan", "-format=json", "kv/deep").stdout) == ["a", "b/c"]
+    cli("scan", "kv/none", code=2)
+
+
 def test_policies_are_written_read_listed_and_deleted(cli, tmp_path):
     text = 'path "secret/*" { capabilities = ["read"] }\n'
     (tmp_path / "p.hcl").write_text(text)
@@ -308,6 +370,16 @@ def test_operators_see_and_turn_the_keys(cli):
     assert len(cli.json("operator", "raft", "list-peers")["data"]["config"]["servers"]) == 3
     cli("operator", "raft", "remove-peer", "no-such-node", code=2)
     cli("operator", "raft", "remove-peer", code=1)
+    plain = cli.cluster.standbys()[0].name
+    assert "no vote" in cli("operator", "raft", "demote", plain).stdout
+    state = cli.json("operator", "raft", "autopilot", "state")["data"]
+    assert state["non_voters"] == [plain]
+    assert "a vote" in cli("operator", "raft", "promote", plain).stdout
+    cli("operator", "raft", "demote", "no-such-node", code=2)
+    assert cli("operator", "raft", "autopilot", "set-config", "-max-trailing-logs=900").stdout
+    cli("operator", "raft", "autopilot", "set-config", "-cleanup-dead-servers=true", code=2)
+    config = cli.json("operator", "raft", "autopilot", "get-config")["data"]
+    assert config["max_trailing_logs"] == 900 and not config["cleanup_dead_servers"]
     active = cli.cluster.active()
     cli("operator", "step-down", env={"HOLDFAST_ADDR": active.url})
     cli.cluster.await_up()
@@ -373,15 +445,9 @@ def test_upstreams_environment_and_flags_are_understood(cli):
     cli("secrets", "list", "-namespace=none", code=2)
 
 
-def all_commands():
-    text = subprocess.run([HOLDFAST, "help"], capture_output=True, text=True, timeout=60).stdout
-    return [m.group(1) for m in re.finditer(r"^  ([a-z][a-z -]*?) +[A-Z]", text, re.M)]
-
-
 def test_every_command_has_help(cli):
-    commands = all_commands()
-    assert len(commands) > 50 and "kv metadata get" in commands
-    for command in commands:
+    assert len(COMMANDS) > 50 and "kv metadata get" in COMMANDS
+    for command in COMMANDS:
         done = cli(*command.split(), "-help")
         assert done.stdout.startswith(f"usage: holdfast {command}") and done.stderr == ""
     assert cli("help", "kv", "get").stdout == cli("kv", "get", "--help").stdout
@@ -406,7 +472,7 @@ def complete(*words):
 
 def test_bash_completes_every_command():
     wanted = {}
-    for command in all_commands():
+    for command in COMMANDS:
         words = command.split()
         for n in range(len(words)):
             wanted.setdefault(tuple(words[:n]), set()).add(words[n])
@@ -424,7 +490,7 @@ def test_bash_completes_every_command():
 def test_the_other_shells_get_every_command_too(cli):
     for shell in ("zsh", "fish"):
         script = cli("completion", shell).stdout
-        assert all(f"'{command}'" in script for command in all_commands())
+        assert all(f"'{command}'" in script for command in COMMANDS)
     cli("completion", "csh", code=1)
     cli("completion", code=1)
 
@@ -519,6 +585,84 @@ def test_a_cluster_of_key_shares_is_initialised_unsealed_and_sealed(tmp_path):
         cli("read", "secret/config", code=2)
 
 
+def test_a_root_token_is_made_by_key_shares(tmp_path):
+    with Sealed() as cluster:
+        cli = Cli(cluster, tmp_path)
+        made = cli.json("operator", "init", "-key-shares=3", "-key-threshold=2")
+        keys = made["unseal_keys_b64"]
+        for key in keys[:2]:
+            cli("operator", "unseal", key)
+        cluster.await_up()
+        root = ("operator", "generate-root")
+        assert cli.json(*root, "-status")["started"] is False
+        cli(*root, keys[0], code=1)
+        otp = cli(*root, "-generate-otp").stdout.strip()
+        assert len(otp) == 28 and otp != cli(*root, "-generate-otp").stdout.strip()
+        cli(*root, "-init", "-otp=short", code=2)
+        cli(*root, "-init", "-pgp-key=keybase:x", code=2)
+        begun = cli(*root, "-init", f"-otp={otp}").stdout
+        assert re.search(r"^Progress +0/2$", begun, re.M) and otp not in begun
+        cli(*root, "-init", code=2)
+        cli(*root, "-cancel")
+        begun = cli.json(*root, "-init")
+        shown = cli(*root, stdin=keys[0] + "\n").stdout
+        assert re.search(r"^Progress +1/2$", shown, re.M) and keys[0] not in shown
+        cli(*root, "-nonce=other", keys[1], code=2)
+        code, shown = typed(cli, list(root), keys[2].encode() + b"\r")
+        assert code == 0 and keys[2] not in shown
+        coded = re.search(r"^Encoded Token +(\S+)\s*$", shown, re.M).group(1)
+        decoded = (*root, f"-decode={coded}")
+        token = cli(*decoded, f"-otp={begun['otp']}").stdout.strip()
+        assert cli.json(*root, "-decode=-", f"-otp={begun['otp']}", stdin=coded) == {"token": token}
+        cli(*decoded, code=1)
+        cli(*decoded, "-otp=short", code=1)
+        cli(*root, "-decode=%%", "-otp=x", code=1)
+        assert cli.json("token", "lookup", token=token)["data"]["policies"] == ["root"]
+
+
+def test_new_keys_are_made_and_verified(tmp_path):
+    with Sealed() as cluster:
+        cli = Cli(cluster, tmp_path)
+        made = cli.json("operator", "init", "-key-shares=1", "-key-threshold=1")
+        cli("operator", "unseal", made["unseal_keys_b64"][0])
+        cluster.await_up()
+        cluster.token = made["root_token"]
+        rekey = ("operator", "rekey")
+        assert "false" in cli(*rekey, "-status").stdout
+        cli(*rekey, made["unseal_keys_b64"][0], code=1)
+        cli(*rekey, "-init", "-key-threshold=9", code=2)
+        cli(*rekey, "-init", "-pgp-keys=x", code=2)
+        cli(*rekey, "-status", "-target=other", code=1)
+        cli(*rekey, "-status", "-target=recovery", code=2)
+        begun = cli(*rekey, "-init", "-key-shares=3", "-key-threshold=2").stdout
+        assert re.search(r"^Rekey Progress +0/1$", begun, re.M)
+        assert re.search(r"^New Shares +3$", begun, re.M)
+        assert "Canceled" in cli(*rekey, "-cancel").stdout
+        nonce = cli.json(*rekey, "-init", "-key-shares=3", "-key-threshold=2")["nonce"]
+        first = cli.json(*rekey, "-", stdin=made["unseal_keys_b64"][0])
+        again = cli.json(*rekey, f"-nonce={nonce}", made["unseal_keys_b64"][0])
+        assert again == first and len(first["keys"]) == 3
+        cli(*rekey, "-init", "-verify")
+        shown = cli(*rekey, first["keys"][0]).stdout
+        assert re.search(r"^Rekey Progress +1/2$", shown, re.M)
+        shown = cli(*rekey, stdin=first["keys"][2] + "\n").stdout
+        new = re.findall(r"^Key \d: (\S+)$", shown, re.M)
+        assert len(new) == 5 and "-verify" in shown
+        shown = cli(*rekey, "-verify", new[0]).stdout
+        assert re.search(r"^Rekey Progress +1/3$", shown, re.M) and new[0] not in shown
+        assert "forgotten" in cli(*rekey, "-verify", "-cancel").stdout
+        assert cli.json(*rekey, "-verify", "-status")["progress"] == 0
+        for key in new[1:4]:
+            shown = cli(*rekey, "-verify", key).stdout
+        assert "were verified" in shown
+        cli("operator", "seal")
+        for key, code in zip(first["keys"], (0, 0, 2)):
+            cli("operator", "unseal", key, code=code)
+        for key in new[:3]:
+            cli("operator", "unseal", key)
+        cluster.await_up()
+
+
 def test_an_answer_can_be_wrapped_and_unwrapped_once(cli):
     cli("kv", "put", "secret/cli/w", "x=1")
     token = cli("kv", "get", "-wrap-ttl=5m", "-field=wrapping_token", "secret/cli/w").stdout
@@ -531,3 +675,147 @@ def test_an_answer_can_be_wrapped_and_unwrapped_once(cli):
     table = cli("read", "-wrap-ttl=60", "secret/data/cli/w").stdout
     token = re.search(r"^wrapping_token +(\S+)$", table, re.M).group(1)
     assert "x" in cli("unwrap", "-", stdin=token).stdout
+
+
+def test_members_are_listed(cli):
+    shown = cli("operator", "members").stdout
+    assert re.search(r"^Host Name +API Address +Cluster Address +Active Node", shown)
+    nodes = cli.json("operator", "members")["nodes"]
+    assert {node["api_address"] for node in nodes} == {node.url for node in cli.cluster.nodes}
+    active = [node["api_address"] for node in nodes if node["active_node"]]
+    assert active == [cli.cluster.active().url]
+    for node in nodes:
+        row = next(line for line in shown.splitlines() if node["api_address"] in line)
+        assert f" {str(node['active_node']).lower()} " in row and node["cluster_address"] in row
+    powerless = cli("token", "create", "-policy=default", "-field=token").stdout
+    cli("operator", "members", token=powerless, code=2)
+    cli("operator", "members", "more", code=1)
+
+
+def test_what_is_below_a_path_is_scanned(cli):
+    for path in ("kv/cli-scan/a", "kv/cli-scan/b/c"):
+        cli("write", path, "x=1")
+    assert cli("scan", "kv/cli-scan").stdout.split() == ["Keys", "----", "a", "b/c"]
+    assert cli.json("scan", "kv/cli-scan") == ["a", "b/c"]
+    assert cli.json("list", "kv/cli-scan") == ["a", "b/"]
+    cli("scan", "kv/cli-none", code=2)
+    cli("scan", code=1)
+
+
+SAVE = ("operator", "raft", "snapshot", "save")
+RESTORE = ("operator", "raft", "snapshot", "restore")
+
+
+def test_a_snapshot_is_saved_and_restored(tmp_path):
+    home, files = tmp_path / "home", tmp_path / "files"
+    home.mkdir()
+    files.mkdir()
+    file = files / "a.snap"
+    with Cluster() as cluster, Cluster(size=1) as other:
+        cli, theirs = Cli(cluster, home), Cli(other, home)
+        cli("write", "kv/cli/s", "x=old")
+        assert str(file) in cli(*SAVE, str(file)).stdout
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        with tarfile.open(file) as tar:
+            assert tar.getnames()[:3] == ["meta.json", "state.bin", "SHA256SUMS"]
+        assert cli(*SAVE, "-format=json", str(file)).stdout == ""  # in place of the first
+        whole = file.read_bytes()
+        cli("write", "kv/cli/s", "x=new")
+        powerless = cli("token", "create", "-policy=default", "-field=token").stdout
+        for args, more in (
+            ((*SAVE, str(file)), {"token": powerless, "code": 2}),
+            ((*SAVE, str(files / "none" / "b.snap")), {"code": 1}),
+            (SAVE, {"code": 1}),
+            ((*SAVE, str(file)), {"env": {"HOLDFAST_ADDR": UNREACHABLE}, "code": 2}),
+        ):
+            cli(*args, **more)
+            assert [path.name for path in files.iterdir()] == ["a.snap"], "something was left"
+            assert file.read_bytes() == whole
+        (tmp_path / "cut").write_bytes(whole[: len(whole) // 2])
+        (tmp_path / "empty").write_bytes(b"")
+        for args, more in (
+            ((*RESTORE, str(file)), {"token": powerless, "code": 2}),
+            ((*RESTORE, str(tmp_path / "cut")), {"code": 2}),
+            ((*RESTORE, "-force", str(tmp_path / "cut")), {"code": 2}),
+            ((*RESTORE, str(tmp_path / "empty")), {"code": 2}),
+            ((*RESTORE, str(tmp_path / "none")), {"code": 1}),
+            (RESTORE, {"code": 1}),
+        ):
+            cli(*args, **more)
+            assert cli("read", "-field=x", "kv/cli/s").stdout == "new"
+        assert str(file) in cli(*RESTORE, str(file)).stdout
+        assert cli("read", "-field=x", "kv/cli/s").stdout == "old"
+        cli("write", "kv/cli/s", "x=new")
+        assert cli(*RESTORE, "-format=json", "-force", str(file)).stdout == ""
+        assert cli("read", "-field=x", "kv/cli/s").stdout == "old"
+        assert "snapshot-force" in theirs(*RESTORE, str(file), code=2).stderr
+        theirs("read", "kv/cli/s", code=2)
+
+
+def test_init_is_operator_init(tmp_path):
+    with Sealed() as cluster:
+        cli = Cli(cluster, tmp_path)
+        cli("init", "-status", code=2)
+        cli("init", "-key-shares=2", code=2)
+        cli("init", "-recovery-shares=1", code=1)
+        made = cli.json("init", "-key-shares=1", "-key-threshold=1")
+        assert len(made["unseal_keys_b64"]) == 1
+        cluster.token = made["root_token"]
+        cli("init", "-status")
+        cli("operator", "unseal", made["unseal_keys_b64"][0])
+        cluster.await_up()
+
+
+# What makes commands ask the server; else "x" for each argument that is required.
+GIVEN = {
+    "write": ["x", "a=1"], "patch": ["x", "a=1"], "kv put": ["x", "a=1"], "kv patch": ["x", "a=1"],
+    "kv list": ["x"], "kv undelete": ["x", "-versions=1"], "kv destroy": ["x", "-versions=1"],
+    "kv rollback": ["x", "-version=1"], "login": ["x"], "token revoke": ["x"], "unwrap": ["x"],
+    "policy write": ["x", "-"], "operator unseal": ["x"],
+    "operator raft snapshot save": ["/dev/null/x"], "operator raft snapshot restore": ["/dev/null"],
+}
+ALONE = {"completion", "version", "policy fmt"}  # ask no server
+NEVER = {"lease renew"}  # works: no lease can be renewed yet
+WITHOUT_2 = {"status", "operator raft snapshot save"}  # 2 is for sealed; the file comes first
+
+
+def client_commands():
+    """Those that ask a server, with what their usage demands."""
+    for command in COMMANDS:
+        done = subprocess.run([HOLDFAST, *command.split(), "-help"], capture_output=True, text=True,
+                              timeout=60)
+        if "Flags of every command" in done.stdout:
+            usage = done.stdout.splitlines()[0].removeprefix(f"usage: holdfast {command}")
+            usage = usage.replace(" | ", "|")
+            yield command, re.sub(r"\[[^]]*\]…?", "", usage).split()
+
+
+@pytest.mark.parametrize("command, required", client_commands())
+def test_what_is_given_wrongly_gives_1_and_no_server_2(cli, command, required):
+    words = command.split()
+    done = cli(*words, "-no-such-flag", code=1)
+    assert done.stdout == ""
+    if required:
+        assert cli(*words, code=1).stdout == ""
+    cli(*words, *required, "-format=neither", code=1)
+    if command not in ALONE:
+        for form in ("table", "json"):
+            given = GIVEN.get(command, ["x"] * len(required))
+            done = cli(*words, *given, f"-format={form}", stdin="x",
+                       env={"HOLDFAST_ADDR": UNREACHABLE}, code=1 if command in WITHOUT_2 else 2)
+            assert done.stdout == "" and done.stderr != ""
+
+
+def test_every_command_was_seen_to_work():
+    """By the tests above, all of them, or where another file of tests calls it."""
+    here = pathlib.Path(__file__)
+    others = " ".join(" ".join(path.read_text().split()) for path in here.parent.glob("*.py")
+                      if path.name != here.name)
+
+    def is_called(first, *rest):
+        rest = ", ".join(f'"{word}"' for word in rest)
+        return f'"{first}", {rest}' in others or (rest and f"{first}({rest}" in others)
+
+    missing = [command for command in COMMANDS if command not in NEVER and
+               0 not in ended.get(command, ()) and not is_called(*command.split())]
+    assert not missing

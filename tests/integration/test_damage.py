@@ -2,7 +2,6 @@
 
 import contextlib
 import http.client
-import os
 import pathlib
 import random
 import re
@@ -13,6 +12,7 @@ import time
 import pytest
 
 from cluster import HOLDFAST, Cluster
+from disks import MIB, ballast, drop_ballast, small_disks
 
 
 def fill(cluster, count, size=200, node=None):
@@ -114,7 +114,7 @@ def traced(pid):
 @contextlib.contextmanager
 def failing_disk(node):
     """From here on each of the node's writes and syncs fails; it may end any time."""
-    calls = "fdatasync,fsync,pwritev,pwritev2,pwrite64"
+    calls = "fdatasync,fsync,pwritev,pwritev2,pwrite64,io_submit"
     tracer = subprocess.Popen(
         ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}",
          "-e", f"inject={calls}:error=EIO", "-p", str(node.process.pid)],
@@ -187,27 +187,11 @@ def test_a_lone_node_acknowledges_nothing_without_its_disk():
 
 
 def test_a_full_disk_refuses_writes_and_recovers_when_freed():
-    with Cluster(config={"reserve_bytes": 8 << 20, "segment_bytes": 1 << 20}) as cluster:
-        cluster_dirs = []
-        try:
-            for node in cluster.nodes:
-                assert node.stop() == 0
-                kept = node.dir / "kept"
-                shutil.move(node.data, kept)
-                node.data.mkdir(mode=0o700)
-                subprocess.run(
-                    ["mount", "-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs", str(node.data)],
-                    check=True,
-                )
-                cluster_dirs.append(node.data)
-                shutil.copytree(kept, node.data, dirs_exist_ok=True)
-            cluster.start()
-            cluster.await_up()
+    with Cluster(config={"reserve_bytes": 8 * MIB, "segment_bytes": MIB}) as cluster:
+        with small_disks(cluster, 40):
             fill(cluster, 10)
             for node in cluster.nodes:
-                free = os.statvfs(node.data)
-                with open(node.data / "ballast", "wb") as ballast:
-                    ballast.write(b"x" * max(0, free.f_bavail * free.f_frsize - (4 << 20)))
+                ballast(node, 4 * MIB)
             deadline = time.monotonic() + 30
             while True:
                 answer = cluster.active().call("PUT", "/v1/kv/full", {"n": 1})
@@ -220,18 +204,12 @@ def test_a_full_disk_refuses_writes_and_recovers_when_freed():
             assert cluster.nodes[0].call("GET", "/v1/kv/fill/1").status == 200
             for node in cluster.nodes:
                 assert node.alive
-                (node.data / "ballast").unlink()
+                drop_ballast(node)
             deadline = time.monotonic() + 30
             while cluster.active().call("PUT", "/v1/kv/full", {"n": 2}).status != 204:
                 assert time.monotonic() < deadline, "still refused after space was freed"
                 time.sleep(0.2)
             check(cluster, 10)
-        finally:
-            for node in cluster.nodes:
-                if node.alive:
-                    node.kill()
-            for path in cluster_dirs:
-                subprocess.run(["umount", str(path)], check=True)
 
 
 def test_a_directory_in_use_is_refused(cluster):

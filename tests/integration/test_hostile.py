@@ -1,5 +1,6 @@
 """Requests and bytes that no honest client sends. A node answers or hangs up; it never dies."""
 
+import json
 import re
 import resource
 import socket
@@ -37,6 +38,26 @@ def raw(node, data, timeout_s=5):
                     got += part
             except (TimeoutError, ssl.SSLError, ConnectionError):
                 return got, isinstance(got, bytes) and got == b""
+
+
+def parsed_bytes(node):
+    text = node.call("GET", "/v1/sys/metrics?format=prometheus").body.decode()
+    return int(re.search(r"^holdfast_router_parsed_bytes_total (\d+)$", text, re.M)[1])
+
+
+def test_a_body_is_parsed_only_for_who_has_a_right_there(cluster):
+    powerless = cluster.limited('path "kv/mine" { capabilities = ["create", "update"] }')
+    body = json.dumps({"a": ["x" * 1000] * 8000})
+    node = cluster.active()
+    before = parsed_bytes(node)
+    for token in (powerless, "hvs.none", ""):
+        for path in ("kv/other", "sys/policies/acl/x"):
+            answer = node.call("PUT", f"/v1/{path}", body, token=token, timeout_s=60)
+            assert answer.status == 403, answer.body
+    assert parsed_bytes(node) - before < 1_000_000
+    answer = node.call("PUT", "/v1/kv/mine", body, token=powerless, timeout_s=60)
+    assert answer.status == 413  # too long a value
+    assert parsed_bytes(node) - before > 8_000_000
 
 
 SMUGGLING = {

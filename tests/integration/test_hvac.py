@@ -3,23 +3,35 @@
 import base64
 import json
 import time
+import urllib.parse
 
 import hvac
 import pytest
 from hvac import exceptions
 
-from cluster import Cluster
+from cluster import Answer, Cluster, note
 
 SHAMIR = {"seal": {"static": None, "shamir": {}}}
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:hvac")
 POLICY = 'path "secret/data/app/*" { capabilities = ["create", "read", "update"] }'
 
 
+def heard(response, **_):
+    """What the client asked and was told goes where the calls of all other tests go."""
+    asked = response.request
+    url = urllib.parse.urlsplit(asked.url)
+    answer = Answer(response.status_code, response.headers, response.content)
+    target = urllib.parse.urlunsplit(("", "", url.path, url.query, ""))
+    note(url.port, asked.method, target, asked.body, asked.headers, answer, "hvac")
+
+
 def connect(node, token=None):
     """A client of one node, as a user makes it: address, certificate authority, token."""
     node.cluster.secrets.add("a token", token or "")
     ca = str(node.cluster.dir / "tls" / "tls-ca.pem")
-    return hvac.Client(url=node.url, token=token, verify=ca, timeout=60)
+    client = hvac.Client(url=node.url, token=token, verify=ca, timeout=60)
+    client.session.hooks["response"].append(heard)
+    return client
 
 
 def as_token(node, answer):
@@ -101,6 +113,64 @@ def test_init_unseal_and_seal_with_key_shares():
         assert client.sys.submit_unseal_keys(result["keys_base64"])["sealed"] is False
         made.await_up()
         assert client.secrets.kv.v2.read_secret("sealed")["data"]["data"] == {"a": 1}
+    finally:
+        made.__exit__(None, None, None)
+
+
+def test_key_shares_make_a_root_token():
+    made = Cluster(size=1, config=SHAMIR)
+    try:
+        made.start()
+        made.await_health({501}, made.nodes)
+        client = connect(made.nodes[0])
+        result = client.sys.initialize(secret_shares=3, secret_threshold=2)
+        client.sys.submit_unseal_keys(result["keys"])
+        made.await_up()
+        assert client.sys.read_root_generation_progress()["started"] is False
+        client.sys.start_root_token_generation(otp="0123456789abcdefghijABCDEFGH")
+        assert client.sys.cancel_root_generation()
+        assert client.sys.read_root_generation_progress()["started"] is False
+        begun = client.sys.start_root_token_generation(otp="0123456789abcdefghijABCDEFGH")
+        with pytest.raises(exceptions.InvalidRequest, match="already in progress"):
+            client.sys.start_root_token_generation(otp="0123456789abcdefghijABCDEFGH")
+        one = client.sys.generate_root(key=result["keys"][0], nonce=begun["nonce"])
+        assert (one["progress"], one["required"]) == (1, 2)
+        done = client.sys.generate_root(key=result["keys"][2], nonce=begun["nonce"])
+        mixed = base64.b64decode(done["encoded_token"] + "==")
+        token = bytes(a ^ b for a, b in zip(mixed, b"0123456789abcdefghijABCDEFGH")).decode()
+        assert connect(made.nodes[0], token).auth.token.lookup_self()["data"]["policies"] == ["root"]
+    finally:
+        made.__exit__(None, None, None)
+
+
+def test_key_shares_are_replaced():
+    made = Cluster(size=1, config=SHAMIR)
+    try:
+        made.start()
+        made.await_health({501}, made.nodes)
+        client = connect(made.nodes[0])
+        keys = client.sys.initialize(secret_shares=3, secret_threshold=2)["keys"]
+        client.sys.submit_unseal_keys(keys)
+        made.await_up()
+        sys = client.sys
+        assert sys.read_rekey_progress()["started"] is False
+        wanted = {"secret_shares": 3, "secret_threshold": 2}
+        assert sys.start_rekey(**wanted)["required"] == 2
+        with pytest.raises(exceptions.InvalidRequest, match="rekey already in progress"):
+            sys.start_rekey(**wanted)
+        assert sys.cancel_rekey().status_code == 204
+        nonce = sys.start_rekey(**wanted)["nonce"]
+        assert sys.rekey(key=keys[0], nonce=nonce)["progress"] == 1
+        keys = sys.rekey(key=keys[2], nonce=nonce)["keys"]
+        nonce = sys.start_rekey(**wanted, require_verification=True)["nonce"]
+        new = sys.rekey_multi(keys=keys[:2], nonce=nonce)
+        verify = sys.read_rekey_verify_progress()
+        assert (verify["nonce"], verify["t"]) == (new["verification_nonce"], 2)
+        assert sys.cancel_rekey_verify()
+        nonce = sys.read_rekey_verify_progress()["nonce"]
+        assert sys.rekey_verify_multi(keys=new["keys"][1:], nonce=nonce)["complete"] is True
+        with pytest.raises(exceptions.InvalidRequest, match="no recovery key"):
+            sys.start_rekey(**wanted, recovery_key=True)
     finally:
         made.__exit__(None, None, None)
 
@@ -438,3 +508,36 @@ def test_errors_are_of_upstreams_kinds(client):
         client.adapter.request("post", "/v1/sys/policy/x", data=b"{", headers={})
     with pytest.raises(exceptions.InvalidPath, match="no handler for route"):
         client.adapter.get("/v1/nowhere/x")
+
+
+def test_leases_of_tokens(cluster, client):
+    node = cluster.nodes[0]
+    folder = "auth/token/create-orphan"
+    assert client.sys.revoke_prefix(folder).status_code == 204  # those of other tests
+    made = client.auth.token.create_orphan(ttl="1h", policies=["default"])
+    token = as_token(node, made)
+    (name,) = client.sys.list_leases(folder)["data"]["keys"]
+    lease = client.sys.read_lease(f"{folder}/{name}")["data"]
+    assert lease["id"] == f"{folder}/{name}" and 0 < lease["ttl"] <= 3600
+    with pytest.raises(exceptions.InvalidRequest, match="tokens cannot be renewed"):
+        client.sys.renew_lease(lease["id"])
+    assert client.sys.revoke_lease(lease["id"]).status_code == 204
+    assert not token.is_authenticated()
+    with pytest.raises(exceptions.InvalidRequest, match="invalid lease"):
+        client.sys.read_lease(lease["id"])
+    for revoke in (client.sys.revoke_prefix, client.sys.revoke_force):
+        token = as_token(node, client.auth.token.create_orphan(ttl="1h"))
+        assert token.is_authenticated()
+        assert revoke(folder).status_code == 204
+        assert not token.is_authenticated()
+
+
+def test_quotas(client):
+    client.sys.create_or_update_quota("q", rate=1000.5, path="kv/", interval="2s",
+                                      block_interval="1s")
+    shown = client.sys.read_quota("q")["data"]
+    assert (shown["rate"], shown["interval"], shown["path"]) == (1000.5, 2, "kv/")
+    assert client.sys.list_quotas()["data"]["keys"] == ["q"]
+    assert client.sys.delete_quota("q").status_code == 204
+    with pytest.raises(exceptions.InvalidPath):
+        client.sys.read_quota("q")

@@ -61,6 +61,83 @@ def test_a_full_state_takes_deletes_until_there_is_room():
         cluster.await_equal_roots()
 
 
+def fill(node, deadline):
+    """Write below kv/full/ until the state has 100 KiB too much, so that it stays full for a while."""
+    for n in range(4):
+        assert put(node, f"full/{n}", {"pad": "x" * 290_000}, deadline).status == 204
+    assert put(node, "full/4", {"n": 1}, deadline).status == 507
+
+
+def answered(node, method, path, body=None, token=None):
+    """The first answer that is not about a change of leader."""
+    deadline = time.monotonic() + 30
+    while (answer := node.call(method, path, body, token=token)).status == 503:
+        assert time.monotonic() < deadline, answer.body
+        time.sleep(0.1)
+    return answer
+
+
+def new_token(node, token=None, **fields):
+    answer = answered(node, "POST", "/v1/auth/token/create", fields, token)
+    assert answer.status == 200, answer.body
+    return answer.json["auth"]
+
+
+def usable(node, token):
+    return answered(node, "GET", "/v1/auth/token/lookup-self", token=token).status == 200
+
+
+def test_in_a_full_state_everything_can_still_be_ended():
+    with Cluster(config={"state_bytes_max": MIB}) as cluster:
+        deadline, node = time.monotonic() + 120, cluster.standbys()[0]
+        accessors = "/v1/auth/token/accessors"
+        tokens = [new_token(node, ttl="1h") for _ in range(4)]
+        children = [new_token(node, token["client_token"], ttl="1h") for token in tokens]
+        short = new_token(node, ttl="15s")
+        limited = new_token(node, num_uses=4)["client_token"]
+        cluster.mount("kv2", {"version": "2"})
+        settled = {"data": {"a": "1"}}
+        for path in ("kv2/data/a", "kv2/data/b"):
+            while (answer := answered(node, "PUT", f"/v1/{path}", settled)).status == 400:
+                time.sleep(0.1)
+            assert answer.status == 200, answer.body
+        rules = {"policy": 'path "kv/*" { capabilities = ["read"] }'}
+        assert answered(node, "PUT", "/v1/sys/policies/acl/some", rules).status == 204
+        fill(node, deadline)
+
+        ends = [
+            ("revoke", {"token": tokens[0]["client_token"]}, None),
+            ("revoke-accessor", {"accessor": tokens[1]["accessor"]}, None),
+            ("revoke-self", None, tokens[2]["client_token"]),
+            ("revoke-orphan", {"token": tokens[3]["client_token"]}, None),
+        ]
+        for path, body, by in ends:
+            answer = answered(node, "POST", f"/v1/auth/token/{path}", body, by)
+            assert answer.status == 204, (path, answer.body)
+        for node in cluster.nodes:
+            assert not any(usable(node, token["client_token"]) for token in tokens)
+            have = [usable(node, child["client_token"]) for child in children]
+            assert have == [False, False, False, True]  # the last one's parent left it
+        gone = {token["accessor"] for token in (*tokens, *children[:3], short)}
+        while gone & set(answered(node, "GET", accessors + "?list=true").data["keys"]):
+            assert time.monotonic() < deadline, "what was revoked or has expired is still there"
+            time.sleep(0.2)
+        assert answered(node, "GET", "/v1/kv/full/0", token=limited).status == 200
+        assert answered(node, "PUT", "/v1/kv/full/more", {"n": 1}, limited).status == 507
+        assert answered(node, "DELETE", "/v1/sys/policies/acl/some").status == 204
+        assert answered(node, "DELETE", "/v1/kv2/data/a").status == 204
+        assert answered(node, "PUT", "/v1/kv2/destroy/b", {"versions": [1]}).status == 204
+        assert answered(node, "DELETE", "/v1/kv2/metadata/a").status == 204
+        assert answered(node, "PUT", "/v1/kv2/data/c", settled).status == 507
+        assert answered(node, "POST", "/v1/sys/rotate").status in (200, 204)
+        assert put(node, "full/more", {"n": 1}, deadline).status == 507  # to the end
+        sealed = cluster.standbys()[0]
+        assert answered(sealed, "POST", "/v1/sys/seal").status == 204
+        assert sealed.health() == 503
+        assert answered(cluster.active(), "DELETE", "/v1/sys/mounts/kv2").status == 204
+        assert answered(cluster.active(), "DELETE", "/v1/kv/full/0").status == 204
+
+
 def test_a_value_of_exactly_one_mebibyte_is_the_largest(cluster):
     fits = {"x": "y" * (MIB - len('{"x":""}'))}
     for node in cluster.nodes:

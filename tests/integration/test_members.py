@@ -3,6 +3,8 @@
 import shutil
 import time
 
+import pytest
+
 from cluster import Cluster
 
 
@@ -137,6 +139,50 @@ def test_a_fourth_node_joins_and_is_removed():
         cluster.await_equal_roots()
 
 
+@pytest.mark.parametrize("asleep", [False, True])
+def test_a_node_that_was_let_in_again_before_it_heard_of_its_removal_is_told(asleep):
+    """Nobody refuses its name, and nobody speaks to its raft id."""
+    with Cluster() as cluster:
+        fill(cluster, 5)
+        node, active = cluster.standbys()[0], cluster.active()
+        names = [n.name for n in cluster.nodes if n is not node]
+        if asleep:
+            node.pause()
+        else:
+            node.kill()
+        for what in ("remove-peer", "readmit"):
+            answer = set_vote(active, what, node.name)
+            assert answer.status == 204, answer.body
+        if asleep:
+            node.resume()
+        else:
+            node.start()
+        is_out(cluster, node)
+        assert "data directory is emptied" in node.log_text()
+        await_voters(cluster, names)
+        node.kill()
+        shutil.rmtree(node.data)
+        node.start()
+        cluster.await_up(60)
+        await_voters(cluster, [n.name for n in cluster.nodes])
+        cluster.await_equal_roots()
+
+
+def test_a_member_without_a_leader_is_not_told_that_it_is_none():
+    """A minority that comes back after a long time finds its place again."""
+    with Cluster() as cluster:
+        fill(cluster, 5)
+        one, *others = cluster.nodes
+        for node in others:
+            node.kill()
+        time.sleep(6)
+        assert one.health() not in (200, 473, 530)
+        for node in others:
+            node.start()
+        cluster.await_up(60)
+        assert "no member" not in "".join(n.log_text() for n in cluster.nodes)
+
+
 def test_who_is_no_member_cannot_be_removed_nor_the_last_one():
     with Cluster(size=1) as cluster:
         node, path = cluster.nodes[0], "/v1/sys/storage/raft/remove-peer"
@@ -164,6 +210,85 @@ def test_the_active_node_can_be_removed_and_another_takes_over():
         await_voters(cluster, [n.name for n in others])
         assert others[0].call("PUT", "/v1/kv/members/11", {"n": 11}).status == 204
         cluster.await_equal_roots()
+
+
+def voters(cluster):
+    return sorted(s["node_id"] for s in servers(cluster.active()) if s["voter"])
+
+
+def set_vote(node, what, name, token=None):
+    return node.call("POST", f"/v1/sys/storage/raft/{what}", {"server_id": name}, token,
+                     timeout_s=60)
+
+
+def test_a_node_loses_its_vote_and_gets_it_back():
+    with Cluster() as cluster:
+        fill(cluster, 10)
+        weak = cluster.limited('path "kv/*" { capabilities = ["update"] }')
+        plain, other = cluster.standbys()
+        for what in ("promote", "demote"):
+            assert set_vote(other, what, plain.name, token="").status == 403
+            assert set_vote(other, what, plain.name, token=weak).status == 403
+            for name in ("node7", "", "../x", "a" * 300):
+                assert set_vote(other, what, name).status == 400, name
+        for _ in range(2):
+            assert set_vote(other, "demote", plain.name).status == 204
+        assert voters(cluster) == sorted(n.name for n in cluster.nodes if n is not plain)
+        # It serves as before, but is no part of a majority.
+        assert plain.call("PUT", "/v1/kv/members/10", {"n": 10}).status == 204
+        assert plain.call("GET", "/v1/kv/members/10").data == {"n": 10}
+        # Also after it lost its disk.
+        before = raft_ids(cluster)[plain.name]
+        plain.kill()
+        shutil.rmtree(plain.data)
+        plain.start()
+        deadline = time.monotonic() + 60
+        while raft_ids(cluster)[plain.name] == before or len(servers(cluster.active())) > 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        cluster.await_up(60)
+        cluster.await_equal_roots(60)
+        assert plain.name not in voters(cluster)
+        assert set_vote(plain, "promote", plain.name).status == 204
+        await_voters(cluster, [n.name for n in cluster.nodes])
+        assert set_vote(other, "promote", plain.name).status == 204
+        # It counts again.
+        other.kill()
+        assert plain.call("PUT", "/v1/kv/members/11", {"n": 11}, timeout_s=30).status == 204
+        other.start()
+        cluster.await_up()
+
+
+def test_an_active_node_hands_over_before_it_loses_its_vote():
+    with Cluster() as cluster:
+        fill(cluster, 10)
+        active = cluster.active()
+        other = cluster.standbys()[0]
+        assert set_vote(other, "demote", active.name).status == 204
+        assert cluster.active() is not active
+        assert active.name not in voters(cluster) and len(voters(cluster)) == 2
+        assert active.call("PUT", "/v1/kv/members/11", {"n": 11}).status == 204
+        # A node that is removed is forgotten: it would have a vote if it came back.
+        removed = other.call("POST", "/v1/sys/storage/raft/remove-peer",
+                             {"server_id": active.name}, timeout_s=30)
+        assert removed.status == 204, removed.body
+        is_out(cluster, active)  # before the others take it back and it hears nothing of it
+        assert other.call("POST", "/v1/sys/storage/raft/readmit",
+                          {"server_id": active.name}).status == 204
+        active.kill()
+        shutil.rmtree(active.data)
+        active.start()
+        await_voters(cluster, [n.name for n in cluster.nodes])
+        cluster.await_up(60)
+
+
+def test_the_last_voter_keeps_its_vote():
+    with Cluster(size=1) as cluster:
+        node = cluster.nodes[0]
+        answer = set_vote(node, "demote", node.name)
+        assert answer.status == 400 and "last voter" in answer.json["errors"][0]
+        assert set_vote(node, "promote", node.name).status == 204
+        assert node.call("PUT", "/v1/kv/members/1", {"n": 1}).status == 204
 
 
 def test_leadership_moves_without_losing_a_write():

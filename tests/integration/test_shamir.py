@@ -1,6 +1,7 @@
 """Key shares: making them, unsealing with them, sealing on request, recovery, rotation."""
 
 import base64
+import datetime
 import itertools
 import time
 
@@ -281,6 +282,14 @@ def test_rotation_reaches_every_node_and_survives():
         assert active.call("PUT", "/v1/kv/old", {"n": 1}).status == 204
         before = active.call("GET", "/v1/sys/key-status")
         assert before.status == 200 and before.data["term"] == before.json["term"] == 1
+        installed = datetime.datetime.fromisoformat(before.data["install_time"][:19])
+        age = datetime.datetime.utcnow() - installed
+        assert abs(age) < datetime.timedelta(minutes=10), before.data
+        for n in range(20):
+            assert active.call("PUT", "/v1/kv/counted", {"n": n}).status == 204
+        for node in cluster.nodes:  # those of the writes, and nothing that nobody asked for
+            uses = node.call("GET", "/v1/sys/key-status").data["encryptions"]
+            assert 20 <= uses - before.data["encryptions"] < 100
         refused(active.call("PUT", "/v1/sys/rotate", token="none"), "denied", status=403)
         standby = cluster.standbys()[0]
         assert standby.call("PUT", "/v1/sys/rotate").status == 204

@@ -224,6 +224,14 @@ def hostile(archive):
     yield "order", archive_of(files, [NAMES[1], NAMES[0], *NAMES[2:]]), "meta.json"
 
 
+def with_bad_ring(archive):
+    """One bit of the key ring is another, and the sums are made anew."""
+    files = files_of(archive)
+    state = bytearray(files["state.bin"])
+    state[state.index(b"keyring") + 60] ^= 1
+    return archive_of(with_sums({**files, "state.bin": bytes(state)}))
+
+
 def test_a_bad_archive_is_refused_and_changes_nothing(cluster):
     put(cluster.nodes[0], "present", v="now")
     archive = save(cluster.nodes[0])
@@ -238,6 +246,7 @@ def test_a_bad_archive_is_refused_and_changes_nothing(cluster):
                 assert word in answer.json["errors"][0], (what, answer.body)
     resealed = archive_of({**files_of(archive), "SHA256SUMS.sealed": b"\1" + bytes(32)})
     refused(restore(cluster.nodes[0], resealed), "root key", "snapshot-force")
+    refused(restore(cluster.nodes[0], with_bad_ring(archive), FORCE), "is refused", "key ring")
     assert get(cluster.nodes[0], "present") == {"v": "later"}
     assert cluster.state(cluster.active())["version"] == before
 

@@ -7,6 +7,15 @@ import time
 from cluster import HOLDFAST, Cluster
 
 
+def test_no_replication_is_a_status_too():
+    with Cluster(size=1) as cluster:
+        node = cluster.nodes[0]
+        for kind in ("", "dr/", "performance/"):
+            path = f"/v1/sys/replication/{kind}status"
+            assert node.call("GET", path, token="").data == {"mode": "disabled"}
+            assert node.call("POST", path, {}).status == 405
+
+
 def test_a_cluster_says_what_it_is_before_and_after_init():
     with_init = Cluster()
     try:
@@ -105,6 +114,16 @@ def test_every_node_names_the_same_leader(cluster):
         assert leader["is_self"] is (node is active)
         assert leader["leader_address"] == active.url
         assert leader["raft_applied_index"] > 0
+
+
+def test_metrics_are_json_unless_prometheus_asks(cluster):
+    for node in cluster.nodes:
+        answer = node.call("GET", "/v1/sys/metrics")
+        assert answer.headers["Content-Type"] == "application/json"
+        gauges = {g["Name"]: g["Value"] for g in answer.json["Gauges"]}
+        assert gauges["holdfast_raft_active"] == (node is cluster.active())
+        assert any(c["Count"] > 0 for c in answer.json["Counters"])
+        assert node.call("GET", "/v1/sys/metrics?format=xml").status == 400
 
 
 def test_metrics_are_prometheus_text(cluster):

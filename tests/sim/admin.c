@@ -1,5 +1,5 @@
-/* The administrator: adds, promotes, removes and replaces members, moves leadership, and has
- * snapshots taken. One request at a time, like a person. */
+/* The administrator: adds, promotes, demotes, removes and replaces members, moves leadership, and
+ * has snapshots taken. One request at a time, like a person. */
 #include "cluster.h"
 
 #include <inttypes.h>
@@ -9,7 +9,8 @@ enum { SWITCH_OFF_MS = 500 };
 
 static const char *const names[ADMINS] = {
     [ADMIN_ADD] = "add",         [ADMIN_PROMOTE] = "promote",   [ADMIN_REMOVE] = "remove",
-    [ADMIN_REPLACE] = "replace", [ADMIN_TRANSFER] = "transfer", [ADMIN_SNAPSHOT] = "snapshot"};
+    [ADMIN_REPLACE] = "replace", [ADMIN_TRANSFER] = "transfer", [ADMIN_SNAPSHOT] = "snapshot",
+    [ADMIN_DEMOTE] = "demote"};
 
 static unsigned voters_of(const struct rlog_status *status)
 {
@@ -109,6 +110,8 @@ static void ask(struct cluster *c, struct node *leader, enum admin what)
     sim_env_enter(&leader->env);
     if (what == ADMIN_REMOVE)
         rlog_member_remove(leader->rlog, &a->call);
+    else if (what == ADMIN_DEMOTE)
+        rlog_member_demote(leader->rlog, &a->call);
     else if (what == ADMIN_TRANSFER)
         rlog_transfer(leader->rlog, &a->call);
     else
@@ -174,20 +177,32 @@ static void do_promote(struct cluster *c, struct node *leader, const struct rlog
     }
 }
 
+/* A cluster may shrink to one voter, but not to one that has lost its data. */
+static bool may_lose(struct cluster *c, const struct node *n, const struct rlog_status *status)
+{
+    if (voters_of(status) < (c->profile.founders > 1 ? 3U : 2U))
+        return false;
+    return n->damaged || healthy_voters(c, status) == voters_of(status);
+}
+
 static void do_remove(struct cluster *c, struct node *leader, const struct rlog_status *status)
 {
     const struct rlog_member *m = &status->members[rng_below(&c->rng, status->n_members)];
     struct node *n = node_by_id(c, m->id);
-    bool voter = m->role == RLOG_VOTER, healthy = n != NULL && !n->damaged;
-    /* A cluster may shrink to one voter, but not to one that has lost its data. */
-    if (voter && voters_of(status) < 2)
-        return;
-    if (voter && healthy && healthy_voters(c, status) != voters_of(status))
-        return;
-    if (n == NULL || (c->profile.founders > 1 && voter && voters_of(status) < 3))
+    if (n == NULL || (m->role == RLOG_VOTER && !may_lose(c, n, status)))
         return;
     prepare(c, n, m->role, 0);
     ask(c, leader, ADMIN_REMOVE);
+}
+
+static void do_demote(struct cluster *c, struct node *leader, const struct rlog_status *status)
+{
+    const struct rlog_member *m = &status->members[rng_below(&c->rng, status->n_members)];
+    struct node *n = node_by_id(c, m->id);
+    if (n == NULL || m->role != RLOG_VOTER || !may_lose(c, n, status))
+        return;
+    prepare(c, n, RLOG_STANDBY, 0);
+    ask(c, leader, ADMIN_DEMOTE);
 }
 
 /* A sound member's machine is exchanged for another. */
@@ -288,6 +303,7 @@ static void act(struct cluster *c)
     case ADMIN_REMOVE: do_remove(c, leader, &status); break;
     case ADMIN_REPLACE: do_replace(c, leader, &status); break;
     case ADMIN_TRANSFER: do_transfer(c, leader, &status); break;
+    case ADMIN_DEMOTE: do_demote(c, leader, &status); break;
     case ADMIN_SNAPSHOT:
     case ADMINS: break;
     }

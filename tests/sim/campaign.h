@@ -9,6 +9,7 @@ enum { TEXT_MAX = 1024 };
 /* What one run came to. */
 struct verdict {
     bool passed;
+    bool too_long;          /* ended by the limit of processor time */
     struct outcome outcome; /* when it passed */
     char text[TEXT_MAX];    /* when it did not */
     double seconds;

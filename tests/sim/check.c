@@ -26,6 +26,13 @@ static const char *const reach_names[REACHES] = {
     [REACH_STATE_FULL] = "full state",
     [REACH_LIE] = "lie",
     [REACH_FUTURE] = "entry of a later format",
+    [REACH_TOKEN_REFUSED] = "token refused",
+    [REACH_TOKEN_SPENT] = "last use of a token",
+    [REACH_TREE_REVOKED] = "tree of tokens revoked",
+    [REACH_TOKENS_SWEPT] = "tokens swept up",
+    [REACH_POLICY_FORBIDS] = "policy forbids",
+    [REACH_REKEYED] = "new root key",
+    [REACH_CAS_DIFFERS] = "version differs",
 };
 
 const char *reach_name(enum reach r)

@@ -35,6 +35,13 @@ enum reach {
     REACH_STATE_FULL,
     REACH_LIE,
     REACH_FUTURE,
+    REACH_TOKEN_REFUSED,
+    REACH_TOKEN_SPENT,
+    REACH_TREE_REVOKED,
+    REACH_TOKENS_SWEPT,
+    REACH_POLICY_FORBIDS,
+    REACH_REKEYED,
+    REACH_CAS_DIFFERS,
     REACHES
 };
 const char *reach_name(enum reach r);

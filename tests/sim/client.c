@@ -171,15 +171,14 @@ static bool may_choose(struct cluster *c, const struct node *n)
     return false;
 }
 
-static unsigned choose_slot(struct client *cl)
+unsigned clients_choose_slot(struct cluster *c, struct rng *r)
 {
-    struct cluster *c = cl->cluster;
     for (unsigned tries = 0; tries < 20; tries++) {
-        unsigned slot = (unsigned)rng_below(&cl->rng, SLOTS);
+        unsigned slot = (unsigned)rng_below(r, SLOTS);
         if (may_choose(c, &c->nodes[slot]))
             return slot;
     }
-    return (unsigned)rng_below(&cl->rng, c->profile.founders);
+    return (unsigned)rng_below(r, c->profile.founders);
 }
 
 static void attempt_at(struct client *cl, unsigned slot, uint64_t patience_ms)
@@ -195,7 +194,7 @@ static void attempt_at(struct client *cl, unsigned slot, uint64_t patience_ms)
 
 static void attempt(struct client *cl)
 {
-    unsigned slot = choose_slot(cl);
+    unsigned slot = clients_choose_slot(cl->cluster, &cl->rng);
     attempt_at(cl, slot, TIMEOUT_MS + rng_below(&cl->rng, 600));
 }
 
@@ -356,6 +355,11 @@ bool clients_idle(const struct cluster *c)
         if (c->clients->all[i].waiting)
             return false;
     return true;
+}
+
+bool clients_initialized(const struct cluster *c)
+{
+    return c->clients->initialized;
 }
 
 /* The end. */

@@ -12,6 +12,9 @@
 
 struct cluster;
 struct clients;
+struct front;
+struct acl_cache;
+struct token_cache;
 
 enum node_state {
     NODE_ABSENT, /* never used, or wiped */
@@ -46,8 +49,10 @@ struct node {
     struct state_log log;
     void (*propose)(struct state_log *log, struct rlog_propose *p); /* the log's own */
     struct state *service;
-    unsigned requests; /* under way */
-    unsigned exchanging;   /* how many; there is one staged tree */
+    struct token_cache *tokens; /* as a worker has one; NULL: nobody shows tokens */
+    struct acl_cache *acls;     /* likewise */
+    unsigned requests;          /* under way */
+    unsigned exchanging;        /* how many; there is one staged tree */
     bool may_unseal;
     struct event restart, switch_off;
     bool removed;                             /* from the cluster: its id is used up */
@@ -61,6 +66,7 @@ struct tally {
     uint64_t runs, ops, ops_ok, ops_unknown, ops_failed, faults[FAULTS], admins[ADMINS];
     uint64_t elections, frames, torn_writes, virtual_ms, events, applied;
     uint64_t snapshots_taken, lin_too_hard, restarts, rejoins, replaced_ok, repeated, reruns;
+    uint64_t token_ops, token_ok, token_refused;
     uint64_t reached[REACHES];
 };
 
@@ -87,7 +93,9 @@ struct cluster {
     struct event nemesis, net_calm, exchange, hostile;
     struct rng lies; /* of the hostile peer */
     struct clients *clients;
-    bool calm; /* faults are over */
+    struct front *front;
+    struct event sweep; /* of tokens */
+    bool calm;          /* faults are over */
     /* Set: the next one to lead in a newer term, or the next leader to commit a change, dies. */
     bool leader_dies, change_kills;
     struct event death;
@@ -140,7 +148,16 @@ bool clients_served(const struct cluster *c);
 bool clients_probe(struct cluster *c, const struct node *leader);
 void clients_stop(struct cluster *c);
 bool clients_idle(const struct cluster *c);
+bool clients_initialized(const struct cluster *c); /* values can be stored */
+/* A node to ask; draws from `r`. */
+unsigned clients_choose_slot(struct cluster *c, struct rng *r);
 void clients_check(struct cluster *c); /* histories, at the end */
+
+/* front.c: clients with tokens. */
+void front_start(struct cluster *c);
+void front_stop(struct cluster *c);
+bool front_idle(const struct cluster *c);
+void front_check(struct cluster *c); /* what they were told, at the end */
 
 /* ending.c: arrange what the profile says. */
 void ending_run(struct cluster *c);

@@ -171,6 +171,8 @@ static bool future_make(struct node *n, const struct rlog_status *s, struct buf 
     ae->term = s->term;
     ae->prev_log_index = s->last_index;
     ae->prev_log_term = rlog_entry_term(n->rlog, s->last_index);
+    if (s->last_index > 0 && ae->prev_log_term == 0)
+        return false; /* a snapshot is being installed: no leader sends entries now */
     ae->n_entries = 1;
     frame_add(out, &f, &e);
     return true;

@@ -1,4 +1,6 @@
 /* A node: its machine, and the process that comes and goes on it. */
+#include "auth/acl_cache.h"
+#include "auth/token_cache.h"
 #include "cluster.h"
 #include "sim_mem.h"
 
@@ -206,6 +208,8 @@ static void process_end(struct node *n, uint64_t down_ns)
     n->rlog = NULL;
     n->service = NULL;
     n->barrier = NULL;
+    n->tokens = NULL;
+    n->acls = NULL;
     n->requests = 0;
     n->exchanging = n->outdated = false;
     n->process = 0;
@@ -263,7 +267,7 @@ static void on_propose(struct state_log *log, struct rlog_propose *p)
     struct puts puts = {0};
     uint64_t limit = c->profile.state_bytes_max;
     store_stats(rlog_store(n->rlog), &stats);
-    rlog_txn_touch(p->txn, put_seen, &puts);
+    rlog_txn_touch_ops(p->txn, put_seen, &puts);
     bool full = limit != 0 && stats.bytes >= limit;
     n->propose(log, p);
     c->tally.reached[REACH_STATE_FULL] += full && puts.any && p->status == ST_STATE_FULL;
@@ -277,6 +281,10 @@ static void on_propose(struct state_log *log, struct rlog_propose *p)
 static enum status service_start(struct node *n)
 {
     TRY(barrier_new(&n->barrier));
+    if (n->cluster->profile.fronts != 0) {
+        TRY(token_cache_new(&n->tokens));
+        TRY(acl_cache_new(&n->env.env, &n->acls));
+    }
     n->log = state_log_of(n->rlog, &n->env.env);
     n->propose = n->log.propose;
     n->log.propose = on_propose;
@@ -287,8 +295,24 @@ static void service_stop(struct node *n)
 {
     state_free(n->service);
     barrier_free(n->barrier);
+    token_cache_free(n->tokens);
+    acl_cache_free(n->acls);
+    n->tokens = NULL;
+    n->acls = NULL;
     n->service = NULL;
     n->barrier = NULL;
+}
+
+/* New keys are followed; who finds no way to them unseals as after a start (src/node). */
+static void service_follow(struct node *n)
+{
+    if (n->barrier == NULL || n->tokens == NULL)
+        return;
+    enum status st = state_follow(rlog_store(n->rlog), n->barrier);
+    if (st == ST_CORRUPT)
+        barrier_seal(n->barrier);
+    else if (st != ST_OK && st != ST_SEALED && st != ST_BUSY)
+        core_fail(&n->cluster->core, "%s cannot follow the keys: %s", n->name, status_name(st));
 }
 
 /* Unseal as soon as the state has what it takes. */
@@ -360,6 +384,7 @@ static bool on_left(void *ctx)
         return close_replica(n);
     if (n->may_unseal && !n->closing) {
         n->may_unseal = false;
+        service_follow(n);
         service_unseal(n);
     }
     if (!n->looked_at && !n->closing) {

@@ -28,6 +28,7 @@ struct request {
     struct state_init init;
     uint8_t answer[8]; /* kept by the program for repeated requests */
     uint64_t acked;    /* when the read began */
+    bool found;        /* a cas: there was a value */
     unsigned runs;
     enum status why; /* the last status it met */
 };
@@ -222,35 +223,57 @@ static enum status do_add(struct request *r)
     return put_number(&r->txn, key2(buf, "s/group", r->op.key, have.n), r->op.number, r->op.pad);
 }
 
+/* A list is a value of its newest elements, at most PART of them, with the others behind it in
+ * values of PART each. */
+enum { PART = 5, PART_STORED = 8 * PART + BARRIER_OVERHEAD };
+
+static void list_take(struct numbers *ret, size_t at, struct bytes part)
+{
+    for (size_t i = 0; i < part.len / 8; i++)
+        ret->all[at + i] = le64_get(part.data + 8 * i);
+}
+
 static enum status list_read(struct state_txn *txn, uint64_t list, struct numbers *ret)
 {
     char buf[64];
     struct state_value value;
-    enum status st = state_get(txn, key1(buf, "list", list), &value);
+    struct bytes key = key1(buf, "list", list), part;
+    enum status st = state_get(txn, key, &value);
     if (st != ST_OK)
         return st == ST_NOT_FOUND ? ST_OK : st;
-    ret->n = value.value.len / 8;
-    ret->all = sim_alloc(value.value.len);
-    for (size_t i = 0; i < ret->n; i++)
-        ret->all[i] = le64_get(value.value.data + 8 * i);
+    size_t first = value.value.len + BARRIER_OVERHEAD;
+    size_t behind = (value.stored.len - first) / PART_STORED;
+    if (first + behind * PART_STORED != value.stored.len)
+        return ST_CORRUPT;
+    ret->n = behind * PART + value.value.len / 8;
+    ret->all = sim_alloc(8 * ret->n);
+    list_take(ret, behind * PART, value.value);
+    for (size_t i = 0; i < behind; i++) {
+        TRY(state_open(txn, key, bytes_of(value.stored.data + first + i * PART_STORED, PART_STORED),
+                       &part));
+        list_take(ret, (behind - 1 - i) * PART, part);
+    }
     return ST_OK;
 }
 
 static enum status do_append(struct request *r)
 {
     char buf[64];
+    uint8_t part[8 * PART];
     struct state_value old = {0};
     struct bytes key = key1(buf, "list", r->op.key);
     enum status st = state_get(&r->txn, key, &old);
     if (st != ST_NOT_FOUND)
         TRY(st);
-    uint8_t *list = arena_alloc(&r->arena, old.value.len + 8);
-    if (list == NULL)
-        return ST_NOMEM;
-    if (old.value.len != 0)
-        memcpy(list, old.value.data, old.value.len);
-    le64_put(list + old.value.len, r->op.number);
-    return state_put(&r->txn, key, bytes_of(list, old.value.len + 8));
+    bool full = old.value.len == sizeof part;
+    size_t n = full ? 0 : old.value.len;
+    struct state_parts parts = {.value = bytes_of(part, n + 8)};
+    parts.from = full || old.stored.len == 0 ? 0 : old.value.len + BARRIER_OVERHEAD;
+    parts.kept = old.stored.len - parts.from;
+    if (n != 0)
+        memcpy(part, old.value.data, n);
+    le64_put(part + n, r->op.number);
+    return state_put_parts(&r->txn, key, &parts, false);
 }
 
 static enum status do_noise(struct request *r)
@@ -282,6 +305,7 @@ static enum status do_cas(struct request *r)
     uint64_t have;
     struct bytes key = key1(buf, "reg", r->op.key);
     TRY(get_number(&r->txn, key, &have));
+    r->found = have != 0;
     if (have != r->op.expect)
         return ST_OK;
     return put_number(&r->txn, key, r->op.number, r->op.pad);
@@ -432,7 +456,9 @@ static void on_confirmed(struct state_confirm *confirm, enum status st)
         again(r);
         return;
     }
-    if (st == ST_OK && r->op.kind == OP_CAS) /* its answer is a read of that register */
+    /* Its answer is a read of that register. One that was absent may be so again, after a write and
+     * a deletion: then what was read at an older version holds at the confirmed one. */
+    if (st == ST_OK && r->op.kind == OP_CAS && r->found)
         check_read(r->node, r->acked, state_version(&r->txn));
     request_answer(r, st == ST_OK ? ANSWER_DIFFER : ANSWER_FAILED);
 }

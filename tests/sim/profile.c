@@ -43,7 +43,7 @@ static void draw_admin(struct profile *p, struct rng *r)
     static const unsigned usual[ADMINS] = {
         [ADMIN_ADD] = 10,    [ADMIN_PROMOTE] = 8,  [ADMIN_REMOVE] = 6,
         [ADMIN_REPLACE] = 3, [ADMIN_TRANSFER] = 8, [ADMIN_SNAPSHOT] = 5};
-    for (unsigned i = 0; i < ADMINS; i++)
+    for (unsigned i = 0; i < ADMIN_DEMOTE; i++)
         p->admin_weight[i] = rng_chance(r, 750) ? usual[i] : 0;
     p->admin_every_ms = (unsigned)PICK(r, 100, 300, 600, 1500);
 }
@@ -63,6 +63,16 @@ static void draw_extra(struct profile *p, struct rng *r)
     p->exchange_every_ms = (unsigned)PICK(r, 0, 0, 400, 1500);
     p->lie_every_ms = (unsigned)PICK(r, 0, 20, 200);
     p->state_bytes_max = PICK(r, 0, 0, 0, 0, 100, 400) * 1024;
+}
+
+/* A stream of its own each: the other runs stay as they are. */
+static void draw_more(struct profile *p, struct rng *extra, struct rng *front, struct rng *votes)
+{
+    draw_extra(p, extra);
+    if (rng_chance(votes, 250))
+        p->admin_weight[ADMIN_DEMOTE] = 8;
+    if (rng_chance(front, 150))
+        p->fronts = (unsigned)rng_between(front, 2, 5);
 }
 
 static void draw(struct profile *p, struct rng *r)
@@ -115,6 +125,28 @@ static void pin_churn(struct profile *p)
     p->admin_weight[ADMIN_REMOVE] = 8;
     p->admin_weight[ADMIN_TRANSFER] = 8;
     p->ending = ENDING_CHANGE;
+}
+
+/* Voters lose their vote and get it back, while leaders are cut off with some of the others. */
+static void pin_roles(struct profile *p)
+{
+    p->founders = 5;
+    p->election_ms = 300;
+    p->heartbeat_ms = 30;
+    p->admin_every_ms = 100;
+    memset(p->admin_weight, 0, sizeof p->admin_weight);
+    p->admin_weight[ADMIN_DEMOTE] = 12;
+    p->admin_weight[ADMIN_PROMOTE] = 8;
+    p->admin_weight[ADMIN_TRANSFER] = 6;
+    p->fault_every_ms = 200;
+    memset(p->fault_weight, 0, sizeof p->fault_weight);
+    p->fault_weight[FAULT_CUT] = 40;
+    p->fault_weight[FAULT_POWER] = 4;
+    p->leader_permille = 700;
+    p->refuse_permille = 1000;
+    p->clients = 12;
+    p->keys = 2;
+    p->think_ms_max = 5;
 }
 
 /* Messages arrive seconds late. */
@@ -371,6 +403,23 @@ static void pin_amnesia(struct profile *p)
     p->ending = ENDING_AMNESIA;
 }
 
+/* Tokens on every node, with clocks that are wrong and leaders that come and go. */
+static void pin_tokens(struct profile *p)
+{
+    p->fronts = 8;
+    p->clients = 4;
+    p->value_bytes_max = 200;
+    p->think_ms_max = 30;
+    p->election_ms = 300;
+    p->heartbeat_ms = 30;
+    p->fault_every_ms = 300;
+    p->leader_permille = 500;
+    p->fault_weight[FAULT_CUT] = 20;
+    p->fault_weight[FAULT_CLOCK] = 10;
+    p->fault_weight[FAULT_POWER] = 10;
+    p->admin_weight[ADMIN_TRANSFER] = 10;
+}
+
 /* Nothing goes wrong: to look at a run. */
 static void pin_calm(struct profile *p)
 {
@@ -386,6 +435,7 @@ static const struct {
 } pins[] = {{"any", NULL},
             {"sole", pin_sole},
             {"churn", pin_churn},
+            {"roles", pin_roles},
             {"late", pin_late},
             {"snapshots", pin_snapshots},
             {"disk", pin_disk},
@@ -404,6 +454,7 @@ static const struct {
             {"exchange", pin_exchange},
             {"full", pin_full},
             {"lies", pin_lies},
+            {"tokens", pin_tokens},
             {"calm", pin_calm}};
 
 const char *profile_name(unsigned i)
@@ -415,7 +466,8 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
 {
     struct rng r = rng_make(seed, 0x9201F11E);
     *p = (struct profile){0};
-    struct rng extra = rng_make(seed, 0xE7712A);
+    struct rng extra = rng_make(seed, 0xE7712A), front = rng_make(seed, 0xF2017),
+               votes = rng_make(seed, 0x707E5);
     draw(p, &r);
     if (name[0] == '\0')
         name = "any";
@@ -423,7 +475,7 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
         if (strcmp(pins[i].name, name) != 0)
             continue;
         if (pins[i].pin == NULL)
-            draw_extra(p, &extra);
+            draw_more(p, &extra, &front, &votes);
         else
             pins[i].pin(p);
         snprintf(p->name, sizeof p->name, "%s", name);

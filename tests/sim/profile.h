@@ -30,6 +30,7 @@ enum admin {
     ADMIN_REPLACE,
     ADMIN_TRANSFER,
     ADMIN_SNAPSHOT,
+    ADMIN_DEMOTE, /* a voter becomes a standby */
     ADMINS
 };
 
@@ -73,6 +74,7 @@ struct profile {
     unsigned lie_every_ms;      /* a hostile frame; 0: never */
     uint64_t state_bytes_max;   /* 0: unbounded */
 
+    unsigned fronts; /* clients that show tokens; 0: none */
     unsigned clients, think_ms_max, keys;
     unsigned value_bytes_max;
     unsigned lose_reply_permille;

@@ -144,7 +144,8 @@ static void await_whole(struct cluster *c)
         run_for(c, 100);
     }
     clients_stop(c);
-    while (!clients_idle(c))
+    front_stop(c);
+    while (!clients_idle(c) || !front_idle(c))
         run_for(c, 100);
     limit = c->core.now_ns + WHOLE_MS * (uint64_t)SIM_MS;
     while (!check_converged(c, &why)) {
@@ -227,6 +228,7 @@ void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcom
     cluster_init(c, seed, profile, verbose);
     describe(c);
     clients_start(c);
+    front_start(c);
     admin_start(c);
     nemesis_start(c);
     exchange_begin(c);
@@ -239,6 +241,7 @@ void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcom
     cluster_await_service(c, "after the faults");
     await_whole(c);
     clients_check(c);
+    front_check(c);
     c->tally.runs = 1;
     c->tally.frames = c->net.sent;
     c->tally.virtual_ms = c->core.now_ns / SIM_MS;

@@ -16,5 +16,6 @@
 unsigned selftest_core(void); /* each returns how many tests passed, or exits with status 1 */
 unsigned selftest_fs(void);
 unsigned selftest_lin(void);
+unsigned selftest_front(void);
 
 #endif

@@ -339,6 +339,7 @@ static enum status sim_read_at(struct fs_file *base, void *buf, size_t n, uint64
                                size_t *ret_n)
 {
     struct sim_file *file = file_of(base);
+    ASSERT((file->flags & FS_DIRECT) == 0);
     TRY(call_begin(fs_of(base->fs), FS_CALL_READ, n));
     size_t left = off < file->inode->size ? file->inode->size - (size_t)off : 0;
     *ret_n = MIN(n, left);
@@ -395,6 +396,7 @@ static enum status sim_write_at(struct fs_file *base, const struct bytes *parts,
     struct sim_fs *fs = fs_of(base->fs);
     size_t total = 0, at = 0;
     ASSERT((file->flags & FS_WRITE) != 0);
+    ASSERT((file->flags & FS_DIRECT) == 0 || fs_parts_in_blocks(parts, n, off));
     for (size_t i = 0; i < n; i++)
         total += parts[i].len;
     uint8_t *all = sim_alloc(total);

@@ -2,21 +2,14 @@
 
 enum status kv_key(const struct req *req, struct bytes *ret_key)
 {
-    const char *name = arena_format(req->arena, "k/%s", req_param(req, "path"));
+    const char *name = arena_concat(req->arena, "k/", req_param(req, "path"));
     return name != NULL ? req_key(req, name, ret_key) : ST_NOMEM;
-}
-
-enum status kv_secret_key(struct req *req, struct bytes *ret_key)
-{
-    if (req_param(req, "path")[0] == '\0')
-        return req_fail(req, ST_UNSUPPORTED, "1 error occurred:\n\t* unsupported operation\n\n");
-    return kv_key(req, ret_key);
 }
 
 enum status kv_exists(struct req *req)
 {
     struct bytes key;
-    TRY(kv_secret_key(req, &key));
+    TRY(kv_key(req, &key));
     return state_exists(req->txn, key);
 }
 

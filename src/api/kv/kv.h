@@ -17,10 +17,8 @@ extern const struct route_api kv2_api; /* version 2: versions, check-and-set, me
 /* lease_duration of a read where neither the object nor the mount says: 768 hours. */
 enum { KV_LEASE_S = 2764800 };
 
-/* The key of the secret that the path of the request names, or of the folder. ST_UNSUPPORTED with
- * the request's error: it names the mount itself. ST_NOMEM. */
+/* The key of the secret that the path of the request names, or of the folder. ST_NOMEM. */
 NODISCARD enum status kv_key(const struct req *req, struct bytes *ret_key);
-NODISCARD enum status kv_secret_key(struct req *req, struct bytes *ret_key);
 /* Whether the secret exists: for the choice between create and update. */
 NODISCARD enum status kv_exists(struct req *req);
 /* Names in a folder. */

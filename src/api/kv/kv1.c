@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-/* An object is stored as it is read back: compact JSON with every digit. */
-
 static bool mentions(struct bytes text, const char *quoted)
 {
     return memmem(text.data, text.len, quoted, strlen(quoted)) != NULL;
@@ -34,7 +32,7 @@ static enum status kv_read(struct req *req)
 {
     struct bytes key;
     struct state_value stored;
-    TRY(kv_secret_key(req, &key));
+    TRY(kv_key(req, &key));
     TRY(state_get(req->txn, key, &stored));
     TRY(lease_hint(req, stored.value, &req->reply.lease_duration_s));
     req_reply_json(req, stored.value);
@@ -43,23 +41,15 @@ static enum status kv_read(struct req *req)
 
 static enum status kv_write(struct req *req)
 {
-    CLEANUP(buf_done) struct buf object = {0};
-    struct text_writer w = {.out = &object, .plain = true};
     struct bytes key;
-    TRY(kv_secret_key(req, &key));
-    if (req->data->n == 0)
-        return req_fail(req, ST_INVALID, "missing data fields");
-    text_put_value(&w, req->data);
-    TRY(buf_status(&object));
-    if (object.len > STATE_VALUE_MAX)
-        return req_fail(req, ST_TOO_BIG, "the value is longer than %d bytes", STATE_VALUE_MAX);
-    return state_put(req->txn, key, buf_bytes(&object));
+    TRY(kv_key(req, &key));
+    return req_put_object(req, key);
 }
 
 static enum status kv_delete(struct req *req)
 {
     struct bytes key;
-    TRY(kv_secret_key(req, &key));
+    TRY(kv_key(req, &key));
     return state_delete(req->txn, key);
 }
 
@@ -67,22 +57,25 @@ static const struct route kv_routes[] = {
     {.method = METHOD_GET,
      .path = "*path",
      .handler = kv_read,
+     .flags = ROUTE_SOME,
      .shape = "obj",
      .help = "Read the object at a path. lease_duration is its member `ttl` or `lease`, a hint."},
     {.method = METHOD_LIST,
      .path = "*path",
      .handler = kv_list,
+     .flags = ROUTE_SCANS,
      .help = "List the names in a folder; folders end with '/'. The query may say `after`, a name "
-             "to start behind, and `limit`."},
+             "to start behind, and `limit`. SCAN gives all that is below it."},
     {.method = METHOD_POST,
      .path = "*path",
      .handler = kv_write,
      .exists = kv_exists,
-     .flags = ROUTE_FREE_BODY,
+     .flags = ROUTE_FREE_BODY | ROUTE_SOME,
      .help = "Write an object, in place of the one that was there."},
     {.method = METHOD_DELETE,
      .path = "*path",
      .handler = kv_delete,
+     .flags = ROUTE_SOME,
      .help = "Delete the object at a path; none is fine too."},
 };
 

@@ -16,15 +16,18 @@ struct kv2_config {
 struct kv2_secret {
     struct bytes key;
     struct kv2_record record;
+    struct bytes stored; /* the record and what is behind it; empty: not stored yet */
 };
 
 /* kv2_secret.c */
 
 /* The secret that the path of the request names. ST_NOT_FOUND: there is none, and *ret_secret is an
- * empty one that may be stored. ST_UNSUPPORTED: see kv_secret_key. */
+ * empty one that may be stored. */
 NODISCARD enum status kv2_load(struct req *req, struct kv2_secret *ret_secret);
 /* Stage the record as changed now. */
 NODISCARD enum status kv2_store(struct req *req, struct kv2_secret *secret);
+/* The same for versions that were only deleted, restored or destroyed: also in a full state. */
+NODISCARD enum status kv2_store_marks(struct req *req, struct kv2_secret *secret);
 /* One version more, and the oldest dropped that are too many. `data` is compact JSON and outlives
  * the call. ST_TOO_BIG with the request's error. */
 NODISCARD enum status kv2_add_version(struct req *req, const struct kv2_config *config,

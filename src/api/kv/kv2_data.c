@@ -37,7 +37,8 @@ struct version_out {
 };
 static const struct field version_fields[] = {
     FIELD(struct version_out, created_time, STRING, .help = "When the version was written."),
-    FIELD(struct version_out, custom_metadata, VALUE, .help = "Of the secret, or null."),
+    FIELD(struct version_out, custom_metadata, VALUE, .shape = "map~",
+          .help = "Of the secret, or null."),
     FIELD(struct version_out, deletion_time, STRING,
           .help = "When the version was or will be deleted; empty: never."),
     FIELD(struct version_out, destroyed, BOOL, .help = "Whether its data is gone for good."),
@@ -50,7 +51,7 @@ struct read_out {
     const void *metadata;
 };
 static const struct field read_out_fields[] = {
-    FIELD(struct read_out, data, VALUE,
+    FIELD(struct read_out, data, VALUE, .shape = "obj",
           .help = "The secret; null with status 404 when the version "
                   "was deleted or destroyed."),
     FIELD(struct read_out, metadata, OBJECT, .sub = &kv2_version_reply, .help = "Of the version."),
@@ -59,7 +60,7 @@ const struct schema kv2_read_reply = SCHEMA(struct read_out, read_out_fields);
 
 static const struct field subkeys_out_fields[] = {
     FIELD(struct read_out, metadata, OBJECT, .sub = &kv2_version_reply, .help = "Of the version."),
-    FIELD(struct read_out, subkeys, VALUE,
+    FIELD(struct read_out, subkeys, VALUE, .shape = "obj",
           .help =
               "The names of the secret with null for every value; null with status 404 when the "
               "version was deleted or destroyed."),

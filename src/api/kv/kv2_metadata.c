@@ -42,13 +42,15 @@ static const struct field metadata_out_fields[] = {
     FIELD(struct metadata_out, cas_required, BOOL, .help = "Whether writes need options.cas."),
     FIELD(struct metadata_out, created_time, STRING, .help = "When the secret was first written."),
     FIELD(struct metadata_out, current_version, INT, .help = "The newest version; 0: none."),
-    FIELD(struct metadata_out, custom_metadata, VALUE, .help = "Pairs of strings, or null."),
+    FIELD(struct metadata_out, custom_metadata, VALUE, .shape = "map~",
+          .help = "Pairs of strings, or null."),
     FIELD(struct metadata_out, delete_version_after, STRING, .help = "\"0s\": versions stay."),
     FIELD(struct metadata_out, max_versions, INT, .help = "0: as the mount's config says."),
     FIELD(struct metadata_out, oldest_version, INT,
           .help = "The oldest version that is left, once one was dropped; else 0."),
     FIELD(struct metadata_out, updated_time, STRING, .help = "When it was last changed."),
     FIELD(struct metadata_out, versions, VALUE,
+          .shape = "{*:{created_time:str deletion_time:str destroyed:bool}}",
           .help = "For each version that is left, by number: created_time, deletion_time and "
                   "destroyed."),
 };

@@ -1,7 +1,7 @@
 #include "api/kv/kv2_record.h"
 
 enum {
-    FORMAT = 2,
+    FORMAT = 3,
     FLAG_CAS = 1,
     FLAG_MAX_VERSIONS = 2,
     FLAG_DELETE_AFTER = 4,
@@ -27,6 +27,16 @@ static void encode_version(const struct kv2_version *v, int64_t before_ms, struc
         buf_add_varint(out, (uint64_t)(v->deleted_ms - v->created_ms));
     if (v->place == KV2_INSIDE)
         buf_add_block(out, v->data);
+    if (v->place == KV2_BEHIND)
+        buf_add_varint(out, v->bytes);
+}
+
+/* So that a record of usual size does not grow its buffer by steps. */
+static size_t bytes_about(const struct kv2_record *r)
+{
+    enum { HEAD = 64, VERSION = 16 };
+    size_t n = HEAD + r->n * VERSION;
+    return r->n != 0 ? n + r->versions[r->n - 1].data.len : n;
 }
 
 enum status kv2_record_encode(const struct kv2_record *r, struct buf *out)
@@ -34,6 +44,7 @@ enum status kv2_record_encode(const struct kv2_record *r, struct buf *out)
     int64_t before_ms = r->created_ms;
     ASSERT(r->n <= r->newest && r->n <= KV2_VERSIONS_MAX);
     ASSERT(r->created_ms > 0 && r->updated_ms >= r->created_ms);
+    TRY(buf_reserve(out, bytes_about(r)));
     buf_add_u8(out, FORMAT);
     buf_add_u8(out, (uint8_t)((r->cas_required ? FLAG_CAS : 0) |
                               (r->max_versions != 0 ? FLAG_MAX_VERSIONS : 0) |
@@ -53,6 +64,7 @@ enum status kv2_record_encode(const struct kv2_record *r, struct buf *out)
             buf_add_block(out, bytes_str(r->custom.pairs[i]));
     }
     for (size_t i = 0; i < r->n; i++) {
+        ASSERT(r->versions[i].place != KV2_INSIDE || i == r->n - 1);
         encode_version(&r->versions[i], before_ms, out);
         before_ms = r->versions[i].created_ms;
     }
@@ -74,15 +86,21 @@ static void read_version(struct reader *r, int64_t before_ms, struct kv2_version
     uint64_t head = reader_varint(r);
     ret->place = (enum kv2_place)(head & PLACE_MASK);
     ret->ended = (head & ENDED) != 0;
-    if (ret->place > KV2_OUTSIDE || (head & (DELETED | ENDED)) == ENDED)
+    if ((head & (DELETED | ENDED)) == ENDED)
         r->failed = true;
     ret->created_ms = read_time(r, before_ms, head >> SHIFT);
     ret->deleted_ms = 0;
     if ((head & DELETED) != 0)
         ret->deleted_ms = read_time(r, ret->created_ms, reader_varint(r));
     ret->data = (struct bytes){0};
+    ret->bytes = ret->at = 0;
     if (ret->place == KV2_INSIDE)
         ret->data = reader_block(r);
+    if (ret->place == KV2_BEHIND) {
+        ret->bytes = reader_varint(r);
+        if (ret->bytes == 0 || ret->bytes > KV2_BEHIND_MAX)
+            r->failed = true;
+    }
 }
 
 static enum status read_custom(struct reader *r, struct arena *arena, struct field_map *ret)
@@ -145,6 +163,8 @@ enum status kv2_record_decode(struct bytes stored, struct arena *arena,
     for (size_t i = 0; i < record.n; i++) {
         read_version(&r, before_ms, &record.versions[i]);
         before_ms = record.versions[i].created_ms;
+        if (record.versions[i].place == KV2_INSIDE && i < record.n - 1)
+            return ST_CORRUPT;
     }
     if (reader_end(&r) != ST_OK)
         return ST_CORRUPT;

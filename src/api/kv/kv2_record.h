@@ -1,14 +1,17 @@
-/* The stored form of a version 2 secret: its metadata, its versions, and the data of those versions
- * that are short.
+/* The stored form of a version 2 secret: its metadata, its versions, and the data of the newest, if
+ * it is short. Behind it may lie the records that it had before, newest first, each for the version
+ * that was the newest then.
  *
- *   u8 format = 2
+ *   u8 format = 3
  *   u8 flags: 1 cas_required, 2 max_versions, 4 delete_after, 8 custom metadata
  *   varint newest, varint n, varint created_ms, varint updated_ms - created_ms
  *   [varint max_versions] [varint delete_after_s] [varint pairs, n × (block name, block value)]
  *   n versions, oldest first:
  *     varint (created_ms - that of the version before, or of the record) × 16 + ended × 8
  *            + deleted × 4 + place
- *     [varint deleted_ms - created_ms] [block data, when the place is KV2_INSIDE]
+ *     [varint deleted_ms - created_ms]
+ *     [block data, when the place is KV2_INSIDE]
+ *     [varint bytes of its record as stored, when it is KV2_BEHIND]
  *
  * Encoding is canonical: what decodes encodes to the same bytes. Times are cluster time. */
 #ifndef HOLDFAST_API_KV_KV2_RECORD_H
@@ -20,12 +23,14 @@ enum {
     KV2_VERSIONS_DEFAULT = 10,
     KV2_VERSIONS_MAX = 65536,
     KV2_INSIDE_MAX = 1024, /* bytes of data within a record */
+    KV2_BEHIND_MAX = 2048, /* bytes behind it */
 };
 
 enum kv2_place {
     KV2_DESTROYED, /* nowhere */
-    KV2_INSIDE,    /* in the record */
+    KV2_INSIDE,    /* in the record: the newest version alone */
     KV2_OUTSIDE,   /* under a key of its own */
+    KV2_BEHIND,    /* in a record behind this one */
 };
 
 struct kv2_version {
@@ -33,6 +38,8 @@ struct kv2_version {
     bool ended; /* deleted by a request: it counts at once, whatever the next leader's clock says */
     enum kv2_place place;
     struct bytes data; /* KV2_INSIDE: compact JSON */
+    size_t bytes;      /* of the record with the data as stored; decoded if KV2_BEHIND, */
+    size_t at;         /* else like its place kv2_load's to find */
 };
 
 struct kv2_record {

@@ -1,5 +1,4 @@
 #include "api/kv/kv2.h"
-#include "text/time.h"
 
 /* So that a change of max_versions cannot make a write too long: the rest goes with the next. */
 enum { DROPS_MAX = 256 };
@@ -28,19 +27,44 @@ static enum status make_empty(struct req *req, struct kv2_record *ret)
     return ST_OK;
 }
 
+static enum status decode(struct req *req, struct bytes value, struct kv2_record *ret)
+{
+    if (value.len > 0 && value.data[0] == '{')
+        return adopt(req, value, ret);
+    return kv2_record_decode(value, req->arena, ret);
+}
+
+/* Where each version is that has its data in what is stored: `first` bytes of it are the record. */
+static enum status find_versions(struct kv2_secret *secret, size_t first)
+{
+    struct kv2_record *r = &secret->record;
+    size_t at = first;
+    for (size_t i = r->n; i-- > 0;) {
+        struct kv2_version *v = &r->versions[i];
+        if (v->place == KV2_INSIDE)
+            v->bytes = first;
+        if (v->place != KV2_BEHIND)
+            continue;
+        v->at = at;
+        at += v->bytes;
+    }
+    return at == secret->stored.len ? ST_OK : ST_CORRUPT;
+}
+
 enum status kv2_load(struct req *req, struct kv2_secret *ret_secret)
 {
     struct state_value stored;
-    TRY(kv_secret_key(req, &ret_secret->key));
+    ret_secret->stored = (struct bytes){0};
+    TRY(kv_key(req, &ret_secret->key));
     enum status st = state_get(req->txn, ret_secret->key, &stored);
     if (st == ST_NOT_FOUND) {
         TRY(make_empty(req, &ret_secret->record));
         return st;
     }
     TRY(st);
-    if (stored.value.len > 0 && stored.value.data[0] == '{')
-        return adopt(req, stored.value, &ret_secret->record);
-    return kv2_record_decode(stored.value, req->arena, &ret_secret->record);
+    ret_secret->stored = stored.stored;
+    TRY(decode(req, stored.value, &ret_secret->record));
+    return find_versions(ret_secret, stored.value.len + BARRIER_OVERHEAD);
 }
 
 static uint64_t number_of(const struct kv2_secret *secret, const struct kv2_version *version)
@@ -54,7 +78,7 @@ static uint64_t number_of(const struct kv2_secret *secret, const struct kv2_vers
 static enum status versions_prefix(struct req *req, size_t room, struct bytes *ret_key)
 {
     struct bytes key;
-    const char *name = arena_format(req->arena, "v/%s", req_param(req, "path"));
+    const char *name = arena_concat(req->arena, "v/", req_param(req, "path"));
     if (name == NULL)
         return ST_NOMEM;
     TRY(req_key(req, name, &key));
@@ -80,6 +104,27 @@ static enum status version_key(struct req *req, uint64_t number, struct bytes *r
     return ST_OK;
 }
 
+static struct bytes sealed_at(const struct kv2_secret *secret, const struct kv2_version *version)
+{
+    ASSERT(version->at <= secret->stored.len && version->bytes <= secret->stored.len - version->at);
+    return bytes_of(secret->stored.data + version->at, version->bytes);
+}
+
+/* From the record that it was the newest of. */
+static enum status data_behind(struct req *req, const struct kv2_secret *secret,
+                               const struct kv2_version *version, struct bytes *ret_data)
+{
+    struct kv2_record then;
+    struct bytes plain;
+    TRY(state_open(req->txn, secret->key, sealed_at(secret, version), &plain));
+    TRY(decode(req, plain, &then));
+    if (then.n == 0 || then.newest != number_of(secret, version) ||
+        then.versions[then.n - 1].place != KV2_INSIDE)
+        return ST_CORRUPT;
+    *ret_data = then.versions[then.n - 1].data;
+    return ST_OK;
+}
+
 enum status kv2_data(struct req *req, const struct kv2_secret *secret,
                      const struct kv2_version *version, struct bytes *ret_data)
 {
@@ -90,6 +135,8 @@ enum status kv2_data(struct req *req, const struct kv2_secret *secret,
         *ret_data = version->data;
         return ST_OK;
     }
+    if (version->place == KV2_BEHIND)
+        return data_behind(req, secret, version, ret_data);
     TRY(version_key(req, number_of(secret, version), &key));
     enum status st = state_get(req->txn, key, &stored);
     if (st == ST_NOT_FOUND)
@@ -99,43 +146,91 @@ enum status kv2_data(struct req *req, const struct kv2_secret *secret,
     return ST_OK;
 }
 
-static enum status move_outside(struct req *req, const struct kv2_secret *secret,
+static enum status put(struct req *req, bool anyway, struct bytes key, struct bytes value)
+{
+    return anyway ? state_put_anyway(req->txn, key, value) : state_put(req->txn, key, value);
+}
+
+static enum status move_outside(struct req *req, bool anyway, const struct kv2_secret *secret,
                                 struct kv2_version *version)
 {
-    struct bytes key;
-    ASSERT(version->place == KV2_INSIDE);
+    struct bytes key, data;
     TRY(version_key(req, number_of(secret, version), &key));
-    TRY(state_put(req->txn, key, version->data));
+    TRY(kv2_data(req, secret, version, &data));
+    TRY(put(req, anyway, key, data));
     version->place = KV2_OUTSIDE;
     version->data = (struct bytes){0};
     return ST_OK;
 }
 
-/* Keep the record short: a version too long for it goes outside, and so do the oldest of those that
- * are too long together. */
-static enum status spill(struct req *req, struct kv2_secret *secret)
+/* Keep the record short: the newest version stays in it and others behind it, in the records that
+ * they came with, unless one is too long, or the oldest are too long together. */
+static enum status spill(struct req *req, bool anyway, struct kv2_secret *secret)
 {
     struct kv2_record *r = &secret->record;
-    size_t inside = 0;
+    size_t behind = 0;
     for (size_t i = r->n; i-- > 0;) {
         struct kv2_version *v = &r->versions[i];
-        if (v->place != KV2_INSIDE)
+        if (v->place != KV2_INSIDE && v->place != KV2_BEHIND)
             continue;
-        if (inside + v->data.len > KV2_INSIDE_MAX)
-            TRY(move_outside(req, secret, v));
-        else
-            inside += v->data.len;
+        bool stays = v->place == KV2_INSIDE && i == r->n - 1;
+        if (stays ? v->data.len > KV2_INSIDE_MAX : behind + v->bytes > KV2_BEHIND_MAX) {
+            TRY(move_outside(req, anyway, secret, v));
+        } else if (!stays) {
+            behind += v->bytes;
+            v->place = KV2_BEHIND;
+            v->data = (struct bytes){0};
+        }
     }
     return ST_OK;
 }
 
-enum status kv2_store(struct req *req, struct kv2_secret *secret)
+/* What stays behind the record: a run of what is stored, or else all that is left of it, anew. */
+static enum status keep_behind(const struct kv2_secret *secret, struct state_parts *parts,
+                               struct buf *left)
+{
+    const struct kv2_record *r = &secret->record;
+    bool whole = true;
+    for (size_t i = r->n; i-- > 0;) {
+        const struct kv2_version *v = &r->versions[i];
+        if (v->place != KV2_BEHIND)
+            continue;
+        if (parts->kept == 0)
+            parts->from = v->at;
+        whole = whole && v->at == parts->from + parts->kept;
+        parts->kept += v->bytes;
+    }
+    if (whole)
+        return ST_OK;
+    parts->kept = 0;
+    for (size_t i = r->n; i-- > 0;)
+        if (r->versions[i].place == KV2_BEHIND)
+            buf_add(left, sealed_at(secret, &r->versions[i]));
+    parts->behind = buf_bytes(left);
+    return buf_status(left);
+}
+
+static enum status store(struct req *req, bool anyway, struct kv2_secret *secret)
 {
     CLEANUP(buf_done) struct buf out = {0};
+    CLEANUP(buf_done) struct buf left = {0};
+    struct state_parts parts = {0};
     secret->record.updated_ms = MAX(req->now_ms, secret->record.updated_ms);
-    TRY(spill(req, secret));
+    TRY(spill(req, anyway, secret));
+    TRY(keep_behind(secret, &parts, &left));
     TRY(kv2_record_encode(&secret->record, &out));
-    return state_put(req->txn, secret->key, buf_bytes(&out));
+    parts.value = buf_bytes(&out);
+    return state_put_parts(req->txn, secret->key, &parts, anyway);
+}
+
+enum status kv2_store(struct req *req, struct kv2_secret *secret)
+{
+    return store(req, false, secret);
+}
+
+enum status kv2_store_marks(struct req *req, struct kv2_secret *secret)
+{
+    return store(req, true, secret);
 }
 
 enum status kv2_destroy_version(struct req *req, const struct kv2_secret *secret,
@@ -207,13 +302,10 @@ enum status kv2_remove(struct req *req, const struct kv2_secret *secret)
 
 void kv2_put_time(struct text_writer *w, const char *name, int64_t ms)
 {
-    CLEANUP(buf_done) struct buf time = {0};
     if (ms != 0)
-        text_time_put(&time, ms);
-    text_key(w, name);
-    text_put_bytes(w, buf_bytes(&time));
-    if (buf_status(&time) != ST_OK)
-        w->out->failed = true;
+        text_member_time(w, name, ms);
+    else
+        text_member_str(w, name, "");
 }
 
 void kv2_put_custom(struct text_writer *w, const struct field_map *custom)

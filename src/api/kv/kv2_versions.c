@@ -64,7 +64,7 @@ static enum status each(struct req *req,
         if (version != NULL)
             TRY(change(req, &secret, version));
     }
-    return kv2_store(req, &secret);
+    return kv2_store_marks(req, &secret);
 }
 
 enum status kv2_delete(struct req *req)
@@ -93,5 +93,5 @@ enum status kv2_data_delete(struct req *req)
     if (newest == NULL || !kv2_version_lives(newest, req->now_ms))
         return ST_OK;
     TRY(delete_version(req, &secret, newest));
-    return kv2_store(req, &secret);
+    return kv2_store_marks(req, &secret);
 }

@@ -17,10 +17,12 @@ struct resultant {
     bool root;
     const struct text_value *exact_paths, *glob_paths;
 };
+#define RULES_SHAPE "{*:{capabilities:[str]}}"
 static const struct field resultant_fields[] = {
     FIELD(struct resultant, root, BOOL, .help = "Everything is allowed."),
-    FIELD(struct resultant, exact_paths, VALUE, .help = "Paths, each with its capabilities."),
-    FIELD(struct resultant, glob_paths, VALUE,
+    FIELD(struct resultant, exact_paths, VALUE, .shape = RULES_SHAPE,
+          .help = "Paths, each with its capabilities."),
+    FIELD(struct resultant, glob_paths, VALUE, .shape = RULES_SHAPE,
           .help = "Patterns, without the '*' at their end, each with its capabilities."),
 };
 const struct schema sys_resultant_schema = SCHEMA(struct resultant, resultant_fields);
@@ -121,7 +123,7 @@ enum status sys_capabilities(struct req *req)
     if (st == ST_DENIED)
         return req_fail(req, ST_INVALID, "1 error occurred:\n\t* invalid token\n\n");
     TRY(st);
-    TRY(req_acl(req, &token.policies, &acl));
+    TRY(req_acl(req, &token, &acl));
     return reply(req, acl);
 }
 
@@ -137,7 +139,7 @@ enum status sys_capabilities_accessor(struct req *req)
     if (st == ST_NOT_FOUND)
         return req_fail(req, ST_INVALID, "1 error occurred:\n\t* invalid accessor\n\n");
     TRY(st);
-    TRY(req_acl(req, &token.policies, &acl));
+    TRY(req_acl(req, &token, &acl));
     return reply(req, acl);
 }
 

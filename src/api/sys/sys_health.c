@@ -1,5 +1,4 @@
 #include "api/sys/sys.h"
-#include "base/metric.h"
 #include "text/encode.h"
 #include "text/time.h"
 
@@ -70,9 +69,8 @@ static int64_t health_code(const struct req *req, const struct node_status *node
 
 enum status sys_health(struct req *req)
 {
-    struct node_status *node = sys_node(req);
-    if (node == NULL)
-        return ST_NOMEM;
+    struct node_status status, *node = &status; /* not in the arena, which would be wiped of it */
+    req->host->status(req->host, node);
     TRY(check_codes(req, req_body(req)));
     req->reply.http = req->host->leaving ? HEALTH_LEAVING : (int)health_code(req, node);
 
@@ -103,22 +101,16 @@ enum status sys_health(struct req *req)
 
 enum status sys_leader(struct req *req)
 {
-    CLEANUP(buf_done) struct buf since = {0};
     struct node_status *node = sys_node(req);
     if (node == NULL)
         return ST_NOMEM;
-    if (node->active_since_ms > 0)
-        text_time_put(&since, node->active_since_ms);
-    else
-        buf_add_str(&since, "0001-01-01T00:00:00Z");
-    TRY(buf_status(&since));
 
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);
     text_member_bool(&w, "ha_enabled", true);
     text_member_bool(&w, "is_self", node->active);
-    text_key(&w, "active_time");
-    text_put_bytes(&w, buf_bytes(&since));
+    text_member_time(&w, "active_time",
+                     node->active_since_ms > 0 ? node->active_since_ms : TEXT_TIME_FIRST);
     text_member_str(&w, "leader_address", node->leader_address);
     text_member_str(&w, "leader_cluster_address", node->leader_cluster);
     text_member_bool(&w, "performance_standby", !node->active && node->perf_standby);
@@ -131,25 +123,28 @@ enum status sys_leader(struct req *req)
     return req_reply_end(req);
 }
 
-static enum status put_peer(struct text_writer *w, const struct node_peer *peer)
+enum status sys_replication_status(struct req *req)
 {
-    CLEANUP(buf_done) struct buf heard = {0};
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "mode", "disabled");
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static void put_peer(struct text_writer *w, const struct node_peer *peer)
+{
     text_open_object(w);
     text_member_str(w, "hostname", peer->name);
     text_member_str(w, "api_address", peer->api_address);
     text_member_str(w, "cluster_address", peer->cluster_address);
     text_member_bool(w, "active_node", peer->active);
-    text_key(w, "last_echo");
-    if (peer->heard_ms != 0) {
-        text_time_put(&heard, peer->heard_ms);
-        TRY(buf_status(&heard));
-        text_put_bytes(w, buf_bytes(&heard));
-    } else {
-        text_put_null(w);
-    }
+    if (peer->heard_ms != 0)
+        text_member_time(w, "last_echo", peer->heard_ms);
+    else
+        text_member_null(w, "last_echo");
     text_member_str(w, "version", peer->version);
     text_close(w);
-    return ST_OK;
 }
 
 enum status sys_ha_status(struct req *req)
@@ -163,18 +158,10 @@ enum status sys_ha_status(struct req *req)
     text_key(&w, "nodes");
     text_open_list(&w);
     for (unsigned i = 0; i < n; i++)
-        TRY(put_peer(&w, &peers[i]));
+        put_peer(&w, &peers[i]);
     text_close(&w);
     text_close(&w);
     return req_reply_end(req);
-}
-
-enum status sys_metrics(struct req *req)
-{
-    CLEANUP(buf_done) struct buf text = {0};
-    metrics_write(req->host->metrics, &text);
-    TRY(buf_status(&text));
-    return req_reply_raw(req, "text/plain; version=0.0.4; charset=utf-8", buf_bytes(&text));
 }
 
 enum status sys_state(struct req *req)

@@ -1,9 +1,8 @@
 #include "api/sys/sys.h"
+#include "api/sys/sys_shares.h"
 #include "auth/namespace.h"
-#include "barrier/shamir.h"
 #include "base/mem.h"
 #include "state/state_core.h"
-#include "text/encode.h"
 
 static const struct field init_fields[] = {
     FIELD(struct sys_init, secret_shares, INT,
@@ -32,20 +31,6 @@ enum status sys_init_read(struct req *req)
     return req_reply_end(req);
 }
 
-static enum status check_counts(struct req *req, const char *what, int64_t shares,
-                                int64_t threshold)
-{
-    if (shares < 1 || shares > SHAMIR_SHARES_MAX)
-        return req_fail(req, ST_INVALID, "%s_shares: 1 to %d are expected", what,
-                        SHAMIR_SHARES_MAX);
-    if (threshold < 1 || threshold > shares)
-        return req_fail(req, ST_INVALID, "%s_threshold: 1 to %s_shares is expected", what, what);
-    if (shares > 1 && threshold == 1)
-        return req_fail(req, ST_INVALID,
-                        "%s_threshold must be greater than one for multiple shares", what);
-    return ST_OK;
-}
-
 static enum status check_parameters(struct req *req, const struct sys_init *in)
 {
     if (in->pgp_keys.n != 0 || in->recovery_pgp_keys.n != 0 ||
@@ -56,7 +41,7 @@ static enum status check_parameters(struct req *req, const struct sys_init *in)
             return req_fail(req, ST_INVALID,
                             "parameters recovery_shares,recovery_threshold not applicable to seal "
                             "type shamir");
-        return check_counts(req, "secret", in->secret_shares, in->secret_threshold);
+        return sys_shares_check(req, "secret", in->secret_shares, in->secret_threshold);
     }
     if (in->secret_shares != 0 || in->secret_threshold != 0)
         return req_fail(req, ST_INVALID,
@@ -64,36 +49,13 @@ static enum status check_parameters(struct req *req, const struct sys_init *in)
                         "static");
     if (in->recovery_shares == 0 && in->recovery_threshold == 0)
         return ST_OK;
-    return check_counts(req, "recovery", in->recovery_shares, in->recovery_threshold);
-}
-
-/* A key in its shares: one is the key itself. */
-struct shares {
-    unsigned n, threshold;
-    size_t bytes; /* of each */
-    uint8_t *data;
-};
-
-static enum status split(struct req *req, struct bytes key, int64_t n, int64_t threshold,
-                         struct shares *ret_shares)
-{
-    struct shares s = {.n = (unsigned)n, .threshold = (unsigned)threshold};
-    s.bytes = n > 1 ? key.len + 1 : key.len;
-    s.data = arena_alloc(req->arena, s.n * s.bytes);
-    if (s.data == NULL)
-        return ST_NOMEM;
-    if (n > 1)
-        shamir_split(req->env, key, s.n, s.threshold, s.data);
-    else
-        memcpy(s.data, key.data, key.len);
-    *ret_shares = s;
-    return ST_OK;
+    return sys_shares_check(req, "recovery", in->recovery_shares, in->recovery_threshold);
 }
 
 struct running_init {
     struct state_init init;
     struct seal seal; /* what wraps the root key; its key is ours with key shares alone */
-    struct shares keys, recovery;
+    struct sys_shares keys, recovery;
     struct req_cleanup cleanup;
 };
 
@@ -123,8 +85,8 @@ static enum status make_seal(struct req *req, const struct sys_init *in,
                                  (unsigned)in->secret_threshold, &running->seal);
     mem_wipe(key, sizeof key);
     TRY(st);
-    return split(req, secret_bytes(&running->seal.key), in->secret_shares, in->secret_threshold,
-                 &running->keys);
+    return sys_shares_split(req, secret_bytes(&running->seal.key), in->secret_shares,
+                            in->secret_threshold, &running->keys);
 }
 
 static enum status begin_init(struct req *req, const struct sys_init *in,
@@ -144,7 +106,7 @@ static enum status begin_init(struct req *req, const struct sys_init *in,
     return ST_OK;
 }
 
-static enum status make_recovery(struct req *req, const struct sys_init *in, struct shares *ret)
+static enum status make_recovery(struct req *req, const struct sys_init *in, struct sys_shares *ret)
 {
     uint8_t key[STATE_RECOVERY_BYTES];
     if (in->recovery_shares == 0)
@@ -152,40 +114,10 @@ static enum status make_recovery(struct req *req, const struct sys_init *in, str
     env_random(req->env, key, sizeof key);
     enum status st = state_put(req->txn, BYTES(STATE_RECOVERY_KEY), bytes_of(key, sizeof key));
     if (st == ST_OK)
-        st =
-            split(req, bytes_of(key, sizeof key), in->recovery_shares, in->recovery_threshold, ret);
+        st = sys_shares_split(req, bytes_of(key, sizeof key), in->recovery_shares,
+                              in->recovery_threshold, ret);
     mem_wipe(key, sizeof key);
     return st;
-}
-
-enum { SHARE_BYTES_MAX = 33 };
-
-static void put_shares(struct text_writer *w, const char *name, const struct shares *s,
-                       void (*put)(struct text_writer *w, struct bytes share))
-{
-    text_key(w, name);
-    text_open_list(w);
-    for (unsigned i = 0; i < s->n; i++)
-        put(w, bytes_of(s->data + i * s->bytes, s->bytes));
-    text_close(w);
-}
-
-static void put_base64(struct text_writer *w, struct bytes share)
-{
-    char text[TEXT_BASE64_LEN(SHARE_BYTES_MAX) + 1];
-    ASSERT(share.len <= SHARE_BYTES_MAX);
-    (void)text_base64_put(share, TEXT_BASE64, text);
-    text_put_str(w, text);
-    mem_wipe(text, sizeof text);
-}
-
-static void put_hex(struct text_writer *w, struct bytes share)
-{
-    char text[TEXT_HEX_LEN(SHARE_BYTES_MAX) + 1];
-    ASSERT(share.len <= SHARE_BYTES_MAX);
-    text_hex_put(share, text);
-    text_put_str(w, text);
-    mem_wipe(text, sizeof text);
 }
 
 enum status sys_init_write(struct req *req)
@@ -203,13 +135,12 @@ enum status sys_init_write(struct req *req)
     TRY(auth_token_create(&scope, req->env, &token, &bearer));
     TRY(policy_found(req->txn, req->ns));
     TRY(sys_mount_defaults(req));
+    TRY(sys_version_upkeep(req->txn, req->now_ms)); /* or it would follow as a change unasked */
 
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);
-    put_shares(&w, "keys", &running->keys, put_hex);
-    put_shares(&w, "keys_base64", &running->keys, put_base64);
-    put_shares(&w, "recovery_keys", &running->recovery, put_hex);
-    put_shares(&w, "recovery_keys_base64", &running->recovery, put_base64);
+    sys_shares_put(&w, "keys", "keys_base64", &running->keys);
+    sys_shares_put(&w, "recovery_keys", "recovery_keys_base64", &running->recovery);
     text_member_str(&w, "root_token", bearer);
     text_close(&w);
     return req_reply_end(req);

@@ -3,14 +3,16 @@
  * A token is kept as an HMAC of its secret. Using it binds it to a name and a key, in the one
  * transaction that also lets a removed node of that name in again: nothing is half done, and a
  * machine whose answer was lost gets its certificate by asking again. */
+#include "api/sys/sys_join.h"
 #include "api/sys/sys.h"
 #include "base/mem.h"
 #include "node/authority.h"
 #include "node/join_token.h"
+#include "text/address.h"
 #include "text/encode.h"
-#include "text/time.h"
 
 #include <stdio.h>
+#include <strings.h>
 
 enum {
     TOKENS_MAX = 64, /* not yet expired */
@@ -19,6 +21,10 @@ enum {
     MAC_MESSAGE = 5 + JOIN_SECRET_BYTES,
     KEY_TEXT = sizeof AUTHORITY_JOIN_KEY + TEXT_HEX_LEN(BARRIER_MAC_BYTES),
 };
+
+#define ALREADY                                                                               \
+    "this node is already joined, or founds a cluster; a node that is to be told waits with " \
+    "cluster.join = \"api\" in its configuration, without certificates of a cluster"
 
 static const struct field authority_fields[] = {
     FIELD(struct sys_authority, certificate, STRING, .required = true,
@@ -46,9 +52,23 @@ static const struct field bootstrap_fields[] = {
 const struct schema sys_bootstrap_schema = SCHEMA(struct sys_bootstrap, bootstrap_fields);
 
 static const struct field join_fields[] = {
-    FIELD(struct sys_join, leader_api_addr, STRING, .help = "Accepted and not used."),
+    FIELD(struct sys_join, leader_api_addr, STRING,
+          .help = "https://HOST:PORT of a member, which need not lead. Required."),
     FIELD(struct sys_join, join_token, STRING, .hidden = true,
-          .help = "Belongs in the configuration of the new node: cluster.join_token_file."),
+          .help = "As storage/raft/join-token gave it; without, the node has to open the "
+                  "cluster's seal."),
+    FIELD(struct sys_join, leader_ca_cert, STRING,
+          .help = "PEM of the authority of that address; without, with a token, it must be a "
+                  "cluster port, which is believed by the token's hash; else this system's."),
+    FIELD(struct sys_join, leader_tls_servername, STRING,
+          .help = "The name its certificate must carry; default: HOST."),
+    FIELD(struct sys_join, leader_client_cert, STRING, .help = "PEM of a certificate to show."),
+    FIELD(struct sys_join, leader_client_key, STRING, .hidden = true, .help = "Its key."),
+    FIELD(struct sys_join, retry, BOOL,
+          .help = "Where nobody answers, go on by itself; false is answered then."),
+    FIELD(struct sys_join, non_voter, BOOL,
+          .help = "Follow and serve, without a vote; storage/raft/promote gives one."),
+    FIELD(struct sys_join, auto_join, STRING, .help = "Not available."),
 };
 const struct schema sys_join_schema = SCHEMA(struct sys_join, join_fields);
 
@@ -60,8 +80,7 @@ static bool is_trusted(const struct node_status *node, const struct cert_pair *c
            memcmp(hash, node->ca_sha256, sizeof hash) == 0;
 }
 
-/* ST_INVALID with a text: there is none yet, or it came with another cluster's state. */
-static enum status load_authority(struct req *req, struct cert_pair *ret_pair)
+enum status sys_join_authority(struct req *req, struct cert_pair *ret_pair)
 {
     struct state_value stored;
     struct node_status *node = sys_node(req);
@@ -151,17 +170,13 @@ static enum status store_token(struct req *req, const struct join_token *token,
 static enum status reply_token(struct req *req, const struct join_token *token,
                                const struct join_record *record)
 {
-    CLEANUP(buf_done) struct buf until = {0};
     char text[JOIN_TOKEN_TEXT];
-    text_time_put(&until, record->expires_ms);
-    TRY(buf_status(&until));
     join_token_put(token, text);
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);
     text_member_str(&w, "token", text);
     text_member_str(&w, "node_id", record->node);
-    text_key(&w, "expire_time");
-    text_put_bytes(&w, buf_bytes(&until));
+    text_member_time(&w, "expire_time", record->expires_ms);
     text_close(&w);
     mem_wipe(text, sizeof text);
     return req_reply_end(req);
@@ -177,7 +192,7 @@ enum status sys_join_token(struct req *req)
         return req_fail(req, ST_INVALID, "ttl: 1 second to 30 days is expected");
     if (in->node_id != NULL && in->node_id[0] != '\0' && !mesh_name_valid(in->node_id))
         return req_fail(req, ST_INVALID, "node_id: the name of a node is expected");
-    TRY(load_authority(req, &ca));
+    TRY(sys_join_authority(req, &ca));
     TRY(sweep(req));
     if (in->node_id != NULL)
         (void)snprintf(record.node, sizeof record.node, "%s", in->node_id); /* valid, so it fits */
@@ -239,8 +254,7 @@ static enum status use_token(struct req *req, const struct sys_bootstrap *in,
     return store_token(req, token, &record);
 }
 
-/* Nobody gets a certificate in the name of a node that is there. */
-static enum status check_name(struct req *req, const char *name)
+enum status sys_join_check_name(struct req *req, const char *name)
 {
     struct node_status *node = sys_node(req);
     if (node == NULL)
@@ -261,13 +275,13 @@ static enum status bootstrap(struct req *req, const struct sys_bootstrap *in,
     CLEANUP(cert_pair_done) struct cert_pair ca = {0};
     CLEANUP(buf_done) struct buf cert = {0};
     uint8_t hash[JOIN_HASH_BYTES];
-    TRY(load_authority(req, &ca));
+    TRY(sys_join_authority(req, &ca));
     if (cert_fingerprint(buf_bytes(&ca.cert), hash) != ST_OK)
         return ST_CORRUPT;
     if (memcmp(hash, token->ca_sha256, sizeof hash) != 0)
         return req_fail(req, ST_INVALID, "join_token: of another cluster");
     TRY(use_token(req, in, token));
-    TRY(check_name(req, in->node_id));
+    TRY(sys_join_check_name(req, in->node_id));
     TRY(mesh_certify(&ca, in->node_id, bytes_str(in->public_key), req->now_ms / 1000, &cert,
                      &req->error));
     struct text_writer w = req_reply_begin(req);
@@ -291,26 +305,100 @@ enum status sys_bootstrap(struct req *req)
     return st;
 }
 
-/* Upstream's clients ask a running node to join. One of ours gets its certificate before it runs:
- * until it is a member there is nothing that could answer. */
+static bool is_given(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+static struct bytes text_of(const char *text)
+{
+    return text != NULL ? bytes_str(text) : (struct bytes){0};
+}
+
+static enum status check_join(struct req *req, const struct sys_join *in)
+{
+    if (is_given(in->auto_join))
+        return req_fail(req, ST_INVALID, "auto_join: not available; say leader_api_addr");
+    if (!is_given(in->leader_api_addr))
+        return req_fail(req, ST_INVALID, "leader_api_addr: missing");
+    if (is_given(in->leader_client_cert) != is_given(in->leader_client_key))
+        return req_fail(req, ST_INVALID, "leader_client_cert and leader_client_key go together");
+    return ST_OK;
+}
+
+/* "https://HOST[:PORT][/]": "HOST:PORT" and HOST without its brackets, in the arena. */
+static enum status read_leader(struct req *req, const char *url, const char **ret_address,
+                               const char **ret_host)
+{
+    static const char scheme[] = "https://";
+    size_t start = sizeof scheme - 1;
+    if (strncasecmp(url, scheme, start) != 0)
+        return req_fail(req, ST_INVALID, "leader_api_addr: https://HOST:PORT is expected");
+    struct bytes rest = bytes_from(bytes_str(url), start);
+    if (rest.len != 0 && rest.data[rest.len - 1] == '/')
+        rest.len--;
+    char *address = arena_str(req->arena, rest), *host = arena_alloc(req->arena, TEXT_HOST_MAX);
+    uint16_t port;
+    if (address == NULL || host == NULL)
+        return ST_NOMEM;
+    if (text_address_split(address, host, &port) != ST_OK)
+        address = arena_format(req->arena, "%s:443", address);
+    if (address == NULL)
+        return ST_NOMEM;
+    bool plain = strpbrk(address, "/?#@\\\" \t\r\n") == NULL;
+    if (!plain || text_address_split(address, host, &port) != ST_OK)
+        return req_fail(req, ST_INVALID, "leader_api_addr: https://HOST:PORT is expected");
+    *ret_address = address;
+    *ret_host = host;
+    return ST_OK;
+}
+
+/* It waits for the network, so all of it is done outside. */
 enum status sys_join(struct req *req)
 {
+    struct node_status *node = sys_node(req);
+    if (node == NULL)
+        return ST_NOMEM;
+    if (!node->waits)
+        return req_fail(req, ST_INVALID, ALREADY);
+    return check_join(req, req_body(req));
+}
+
+enum status sys_join_outside(struct req *req)
+{
     const struct sys_join *in = req_body(req);
-    if (in->join_token == NULL || in->join_token[0] == '\0')
-        return req_fail(req, ST_INVALID,
-                        "join_token: missing; make one with sys/storage/raft/join-token at the "
-                        "active node, and name its file in this node's configuration, "
-                        "cluster.join_token_file, before it is first started");
-    return req_fail(req, ST_INVALID,
-                    "this node has its place in a cluster already; a join token "
-                    "belongs in the configuration of a new one");
+    const char *address = NULL, *host = NULL;
+    TRY(read_leader(req, in->leader_api_addr, &address, &host));
+    bool named = is_given(in->leader_tls_servername);
+    /* A cluster port, whose certificate names no host. */
+    bool pinned = is_given(in->join_token) && !is_given(in->leader_ca_cert);
+    struct node_join how = {.address = address,
+                            .server_name = named    ? in->leader_tls_servername
+                                           : pinned ? NULL
+                                                    : host,
+                            .ca = text_of(in->leader_ca_cert),
+                            .client_cert = text_of(in->leader_client_cert),
+                            .client_key = text_of(in->leader_client_key),
+                            .token = text_of(in->join_token),
+                            .retry = in->retry,
+                            .non_voter = in->non_voter};
+    enum status st = req->host->join(req->host, &how, &req->error);
+    if (st == ST_EXISTS)
+        return req_fail(req, ST_INVALID, ALREADY);
+    if (st != ST_OK && st != ST_TIMEOUT)
+        return st;
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_bool(&w, "joined", st == ST_OK);
+    text_close(&w);
+    return req_reply_end(req);
 }
 
 enum status sys_certificates_rotate(struct req *req)
 {
     CLEANUP(cert_pair_done) struct cert_pair ca = {0};
     CLEANUP(buf_done) struct buf out = {0};
-    TRY(load_authority(req, &ca));
+    TRY(sys_join_authority(req, &ca));
     TRY(authority_rotate_encode(req->now_ms / 1000 + 1, &out)); /* of this second too */
     return state_put(req->txn, BYTES(AUTHORITY_ROTATE_KEY), buf_bytes(&out));
 }

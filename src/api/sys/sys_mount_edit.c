@@ -33,6 +33,19 @@ enum status sys_mount_check_place(struct req *req, const char *path)
     return ST_OK;
 }
 
+enum status sys_mount_check_new(struct req *req, const char *path)
+{
+    size_t len;
+    for (const char *segment = path; *segment != '\0'; segment += len + 1) {
+        len = strcspn(segment, "/");
+        if ((len == 1 && segment[0] == '+') || memchr(segment, '*', len) != NULL)
+            return req_fail(req, ST_INVALID,
+                            "cannot mount at \"%s\": '+' and '*' stand for others in policies",
+                            path);
+    }
+    return sys_mount_check_place(req, path);
+}
+
 static enum status place_of(struct req *req, const char **ret_path)
 {
     struct reason why = {0};
@@ -171,7 +184,7 @@ enum status sys_mount_create(struct req *req)
     const char *other;
 
     TRY(place_of(req, &mount.path));
-    TRY(sys_mount_check_place(req, mount.path));
+    TRY(sys_mount_check_new(req, mount.path));
     TRY(read_type(req, in, &mount));
     TRY(read_config(req, in, &mount));
     enum status st = mount_conflict(req->txn, req->ns, mount.path, &other);

@@ -87,7 +87,7 @@ static const struct field mount_info_fields[] = {
     FIELD(struct mount_info, accessor, STRING, .help = "A short name that never changes."),
     FIELD(struct mount_info, uuid, STRING, .help = "What its data is stored under."),
     FIELD(struct mount_info, config, OBJECT, .sub = &config_reply_schema, .help = "Settings."),
-    FIELD(struct mount_info, options, VALUE, .help = "Options, or null."),
+    FIELD(struct mount_info, options, VALUE, .shape = "map~", .help = "Options, or null."),
     FIELD(struct mount_info, local, BOOL, .help = "As given."),
     FIELD(struct mount_info, seal_wrap, BOOL, .help = "As given."),
     FIELD(struct mount_info, external_entropy_access, BOOL, .help = "As given."),
@@ -122,7 +122,7 @@ static const struct field tuned_fields[] = {
     FIELD_NAMED("allowed_response_headers", struct tuned, config.allowed_response_headers, STRINGS,
                 .omit = true, .help = "As given."),
     FIELD(struct tuned, description, STRING, .help = "For people."),
-    FIELD(struct tuned, options, VALUE, .help = "Options, or null."),
+    FIELD(struct tuned, options, VALUE, .shape = "map~", .help = "Options, or null."),
 };
 const struct schema sys_mount_tuned_schema = SCHEMA(struct tuned, tuned_fields);
 

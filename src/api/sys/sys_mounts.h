@@ -70,5 +70,7 @@ NODISCARD enum status sys_remount_status(struct req *req);
 
 /* ST_INVALID with the request's error: no secrets engine may stand at `path`. */
 NODISCARD enum status sys_mount_check_place(struct req *req, const char *path);
+/* The same for one that is not there yet: nor where the path says something else in a policy. */
+NODISCARD enum status sys_mount_check_new(struct req *req, const char *path);
 
 #endif

@@ -39,8 +39,6 @@ static enum status name_of(struct req *req, struct bytes *ret_name)
 {
     const char *name = req_param(req, "name");
     size_t len = strlen(name);
-    if (len == 0)
-        return req_fail(req, ST_UNSUPPORTED, "1 error occurred:\n\t* unsupported operation\n\n");
     enum status st = ST_INVALID;
     if (name[0] != '/' && name[len - 1] != '/')
         st = policy_name(req->arena, bytes_of(name, len), &name);

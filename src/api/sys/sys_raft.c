@@ -5,8 +5,7 @@
 #include <stdio.h>
 
 static const struct field remove_fields[] = {
-    FIELD(struct sys_remove_peer, server_id, STRING, .required = true,
-          .help = "Name of the node to remove."),
+    FIELD(struct sys_remove_peer, server_id, STRING, .required = true, .help = "Name of the node."),
 };
 const struct schema sys_remove_peer_schema = SCHEMA(struct sys_remove_peer, remove_fields);
 
@@ -50,17 +49,29 @@ enum status sys_nothing_staged(struct req *req)
     return ST_OK;
 }
 
-enum status sys_remove_peer(struct req *req)
+/* The member that the body names, and all of them. */
+static enum status find_member(struct req *req, struct node_status **ret_node,
+                               const struct rlog_member **ret_member)
 {
     const struct sys_remove_peer *in = req_body(req);
     struct node_status *node = sys_node(req);
-    bool member = false;
+    *ret_member = NULL;
+    *ret_node = node;
     if (node == NULL)
         return ST_NOMEM;
     for (unsigned i = 0; i < node->raft.n_members; i++)
-        member = member || strcmp(node->raft.members[i].name, in->server_id) == 0;
-    if (!member)
+        if (strcmp(node->raft.members[i].name, in->server_id) == 0)
+            *ret_member = &node->raft.members[i];
+    if (*ret_member == NULL)
         return req_fail(req, ST_INVALID, "no node \"%s\" in the cluster", in->server_id);
+    return ST_OK;
+}
+
+enum status sys_remove_peer(struct req *req)
+{
+    const struct rlog_member *member;
+    struct node_status *node;
+    TRY(find_member(req, &node, &member));
     if (node->raft.n_members == 1)
         return req_fail(req, ST_INVALID, "server_id: the last node cannot be removed");
     return ST_OK; /* the rest happens outside */
@@ -81,13 +92,56 @@ enum status sys_readmit(struct req *req)
     return state_delete(req->txn, bytes_str(key));
 }
 
-enum status sys_remove_peer_outside(struct req *req)
+static enum status not_found_is_invalid(struct req *req, enum status st)
 {
     const struct sys_remove_peer *in = req_body(req);
-    enum status st = req->host->remove_member(req->host, in->server_id, &req->error);
     if (st == ST_NOT_FOUND)
         return req_fail(req, ST_INVALID, "no node \"%s\" in the cluster", in->server_id);
     return st;
+}
+
+enum status sys_remove_peer_outside(struct req *req)
+{
+    const struct sys_remove_peer *in = req_body(req);
+    return not_found_is_invalid(req,
+                                req->host->remove_member(req->host, in->server_id, &req->error));
+}
+
+enum status sys_promote(struct req *req)
+{
+    const struct rlog_member *member;
+    struct node_status *node;
+    return find_member(req, &node, &member); /* the rest happens outside */
+}
+
+enum status sys_demote(struct req *req)
+{
+    const struct rlog_member *member;
+    struct node_status *node;
+    unsigned voters = 0;
+    TRY(find_member(req, &node, &member));
+    for (unsigned i = 0; i < node->raft.n_members; i++)
+        voters += node->raft.members[i].role == RLOG_VOTER;
+    if (voters == 1 && member->role == RLOG_VOTER)
+        return req_fail(req, ST_INVALID, "server_id: the last voter keeps its vote");
+    return ST_OK; /* the rest happens outside */
+}
+
+static enum status set_vote(struct req *req, bool votes)
+{
+    const struct sys_remove_peer *in = req_body(req);
+    return not_found_is_invalid(req,
+                                req->host->set_vote(req->host, in->server_id, votes, &req->error));
+}
+
+enum status sys_promote_outside(struct req *req)
+{
+    return set_vote(req, true);
+}
+
+enum status sys_demote_outside(struct req *req)
+{
+    return set_vote(req, false);
 }
 
 enum status sys_step_down_outside(struct req *req)

@@ -92,8 +92,7 @@ static enum status read_place(struct req *req, const char *name, const char *tex
     enum status st = mount_path(req->arena, text, ret_path, &why);
     if (st == ST_INVALID)
         return req_fail(req, st, "%s: %s", name, why.text);
-    TRY(st);
-    return sys_mount_check_place(req, *ret_path);
+    return st;
 }
 
 enum status sys_remount(struct req *req)
@@ -104,7 +103,9 @@ enum status sys_remount(struct req *req)
     char uuid[AUTH_UUID_LEN + 1];
 
     TRY(read_place(req, "from", in->from, &migration.source_mount));
+    TRY(sys_mount_check_place(req, migration.source_mount));
     TRY(read_place(req, "to", in->to, &migration.target_mount));
+    TRY(sys_mount_check_new(req, migration.target_mount));
     enum status st = mount_get(req->txn, req->ns, migration.source_mount, &mount);
     if (st == ST_NOT_FOUND)
         return req_fail(req, ST_INVALID, "no matching mount at \"%.160s\"", migration.source_mount);

@@ -1,9 +1,8 @@
 /* Sealing, unsealing and the key ring. */
 #include "api/sys/sys.h"
+#include "api/sys/sys_shares.h"
 #include "base/mem.h"
 #include "state/state_core.h"
-#include "text/encode.h"
-#include "text/time.h"
 
 static const struct field unseal_fields[] = {
     FIELD(struct sys_unseal, key, STRING, .hidden = true,
@@ -51,24 +50,12 @@ enum status sys_seal_status(struct req *req)
     return req_reply_end(req);
 }
 
-/* A share is 32 or 33 bytes: hex is tried first, as upstream does. */
 static enum status give_share(struct req *req, const char *text)
 {
-    enum { TEXT_MAX = TEXT_HEX_LEN(33) };
-    uint8_t share[TEXT_BASE64_BYTES(TEXT_MAX)];
-    struct bytes given = bytes_str(text);
+    uint8_t share[SYS_SHARE_BYTES_MAX];
     size_t n = 0;
-
-    bool read = given.len != 0 && given.len <= TEXT_MAX;
-    if (read && text_hex_parse(given, share) == ST_OK)
-        n = given.len / 2;
-    else
-        read = read && text_base64_parse(given, share, &n) == ST_OK;
-    enum status st = ST_INVALID;
-    if (read && (n == 32 || n == 33))
-        st = req->host->unseal_share(req->host, req->env, bytes_of(share, n), &req->error);
-    else
-        reason_set(&req->error, "key: 32 or 33 bytes in hex or base64 are expected");
+    TRY(sys_share_read(req, text, share, &n));
+    enum status st = req->host->unseal_share(req->host, req->env, bytes_of(share, n), &req->error);
     mem_wipe(share, sizeof share);
     return st;
 }
@@ -116,18 +103,14 @@ enum status sys_rotate(struct req *req)
 
 enum status sys_key_status(struct req *req)
 {
-    CLEANUP(buf_done) struct buf since = {0};
     struct barrier_ring_info ring;
     TRY(state_ring_info(req->txn, &ring));
-    text_time_put(&since, ring.installed_ms);
-    TRY(buf_status(&since));
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);
     text_member_int(&w, "term", ring.term);
-    text_key(&w, "install_time");
-    text_put_bytes(&w, buf_bytes(&since));
+    text_member_time(&w, "install_time", ring.installed_ms);
     text_key(&w, "encryptions");
-    text_put_uint(&w, ring.uses);
+    text_put_uint(&w, (uint64_t)MAX((int64_t)ring.uses - ring.unused, INT64_C(0)));
     text_close(&w);
     return req_reply_end(req);
 }

@@ -3,7 +3,6 @@
 #include "api/sys/sys.h"
 #include "auth/token_tree.h"
 #include "router/wrap.h"
-#include "text/time.h"
 
 static const struct field wrapping_fields[] = {
     FIELD(struct sys_wrapping, token, STRING, .preset = "", .hidden = true,
@@ -71,16 +70,12 @@ enum status sys_rewrap(struct req *req)
 
 enum status sys_wrapping_lookup(struct req *req)
 {
-    CLEANUP(buf_done) struct buf time = {0};
     struct wrapping wrapping;
     TRY(find(req, &wrapping));
-    text_time_put(&time, wrapping.creation_time_ms);
-    TRY(buf_status(&time));
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);
     text_member_str(&w, "creation_path", wrapping.creation_path);
-    text_key(&w, "creation_time");
-    text_put_bytes(&w, buf_bytes(&time));
+    text_member_time(&w, "creation_time", wrapping.creation_time_ms);
     text_member_int(&w, "creation_ttl", wrapping.creation_ttl_s);
     text_close(&w);
     return req_reply_end(req);

@@ -78,6 +78,13 @@ NODISCARD enum status token_revoke_orphan(struct req *req);
 NODISCARD enum status token_accessors(struct req *req);
 NODISCARD enum status token_tidy(struct req *req);
 
+/* token_life.c: how long tokens live where nothing else is said, and at most, as auth/token is
+ * tuned. */
+struct token_limits {
+    int64_t default_s, max_s;
+};
+NODISCARD enum status token_limits_load(struct req *req, struct token_limits *ret_limits);
+
 /* Whether this request's token has sudo on its path. */
 bool token_has_sudo(struct req *req);
 

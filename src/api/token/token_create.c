@@ -17,6 +17,7 @@ struct wish {
     struct token_asker asker;
     bool orphan, batch;
     int64_t period_s, explicit_max_s, num_uses;
+    struct token_limits limits;
 };
 
 static bool is_root(const struct field_strings *policies)
@@ -98,6 +99,13 @@ static enum status choose_type(struct req *req, struct wish *w)
     return ST_OK;
 }
 
+/* A token that is bound gives nobody a way around that. */
+static struct field_strings bound_to(struct req *req, const struct token_role *role)
+{
+    bool own = role != NULL && role->token_bound_cidrs.n != 0;
+    return own ? role->token_bound_cidrs : req->token->bound_cidrs;
+}
+
 /* The smaller one of those that are given. */
 static int64_t stricter(int64_t a, int64_t b)
 {
@@ -111,12 +119,13 @@ static void apply_role(struct req *req, struct wish *w)
     w->num_uses = stricter(w->in->num_uses, role != NULL ? role->token_num_uses : 0);
     w->explicit_max_s =
         stricter(w->in->explicit_max_ttl, role != NULL ? role->token_explicit_max_ttl : 0);
-    if (w->explicit_max_s > AUTH_MAX_TTL_S) {
-        req_warn(req,
-                 "Explicit max TTL of %lld seconds is greater than the system's maximum; value is "
-                 "being capped to %lld seconds",
-                 (long long)w->explicit_max_s, (long long)AUTH_MAX_TTL_S);
-        w->explicit_max_s = AUTH_MAX_TTL_S;
+    if (w->explicit_max_s > w->limits.max_s) {
+        req_warn(
+            req,
+            "Explicit max TTL of %lld seconds is greater than the maximum of the mount; value is "
+            "being capped to %lld seconds",
+            (long long)w->explicit_max_s, (long long)w->limits.max_s);
+        w->explicit_max_s = w->limits.max_s;
     }
 }
 
@@ -153,8 +162,8 @@ static enum status choose_end(struct req *req, const struct wish *w, struct auth
     }
     struct token_ttl ttl = {
         .wanted_s = wanted_s,
-        .default_s = AUTH_DEFAULT_TTL_S,
-        .max_s = AUTH_MAX_TTL_S,
+        .default_s = w->limits.default_s,
+        .max_s = w->limits.max_s,
         .explicit_max_s = w->explicit_max_s,
         .period_s = w->period_s,
         .created_ms = req->now_ms,
@@ -181,6 +190,7 @@ static enum status describe(struct req *req, const struct wish *w, struct auth_t
         .role = w->role_name,
         .entity_id = w->orphan ? "" : req->token->entity_id,
         .meta = in->meta,
+        .bound_cidrs = bound_to(req, w->role),
         .created_ms = req->now_ms,
         .explicit_max_ttl_s = w->explicit_max_s,
         .period_s = w->period_s,
@@ -208,6 +218,7 @@ static enum status create(struct req *req, struct wish *w)
     TRY(check_asker(req, w));
     TRY(check_fields(req, w));
     TRY(choose_type(req, w));
+    TRY(token_limits_load(req, &w->limits));
     apply_role(req, w);
     TRY(check_batch(req, w));
     TRY(describe(req, w, &token));

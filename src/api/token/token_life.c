@@ -33,17 +33,35 @@ static enum status itself(struct req *req, struct auth_token *ret_token)
     return auth_token_load_id(&scope, req->token->id, ret_token);
 }
 
+enum status token_limits_load(struct req *req, struct token_limits *ret_limits)
+{
+    struct token_limits limits = {AUTH_DEFAULT_TTL_S, AUTH_MAX_TTL_S};
+    struct mount mount;
+    enum status st = mount_get(req->txn, req->ns, "auth/token/", &mount);
+    if (st == ST_OK && mount.max_lease_ttl_s != 0)
+        limits.max_s = mount.max_lease_ttl_s;
+    if (st == ST_OK && mount.default_lease_ttl_s != 0)
+        limits.default_s = mount.default_lease_ttl_s;
+    if (st != ST_OK && st != ST_NOT_FOUND)
+        return st;
+    limits.default_s = MIN(limits.default_s, limits.max_s);
+    *ret_limits = limits;
+    return ST_OK;
+}
+
 /* Renewing */
 
 static enum status find_end(struct req *req, const struct auth_token *token, int64_t increment_s,
                             int64_t *ret_end_ms)
 {
     struct reason warning = {{0}};
+    struct token_limits limits;
+    TRY(token_limits_load(req, &limits));
     struct token_ttl ttl = {
         .wanted_s = increment_s,
         .own_s = token->creation_ttl_s,
-        .default_s = AUTH_DEFAULT_TTL_S,
-        .max_s = AUTH_MAX_TTL_S,
+        .default_s = limits.default_s,
+        .max_s = limits.max_s,
         .explicit_max_s = token->explicit_max_ttl_s,
         .period_s = token->period_s,
         .created_ms = token->created_ms,
@@ -172,23 +190,9 @@ enum status token_revoke_orphan(struct req *req)
 
 enum status token_accessors(struct req *req)
 {
-    struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
     struct bytes prefix;
-    size_t n = 0;
-
-    if (iter == NULL)
-        return ST_NOMEM;
     TRY(auth_key(req->arena, req->ns, "accessor", BYTES(""), NULL, &prefix));
-    TRY(state_scan(req->txn, prefix, (struct bytes){0}, iter));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "keys");
-    text_open_list(&w);
-    for (; state_iter_next(iter); n++)
-        text_put_bytes(&w, bytes_from(iter->key, prefix.len));
-    text_close(&w);
-    text_close(&w);
-    return n != 0 ? req_reply_end(req) : ST_NOT_FOUND;
+    return req_reply_listing(req, prefix);
 }
 
 enum status token_tidy(struct req *req)

@@ -1,8 +1,11 @@
 #include "api/token/token.h"
 #include "auth/namespace.h"
 #include "auth/policy.h"
+#include "text/cidr.h"
 
 #define ROLE_KIND "tokenrole"
+
+enum { CIDRS_MAX = 64 };
 
 static const struct field role_fields[] = {
     FIELD(struct token_role, allowed_policies, STRINGS,
@@ -17,7 +20,8 @@ static const struct field role_fields[] = {
     FIELD(struct token_role, path_suffix, STRING, .preset = "",
           .help = "Added to the path that tokens are shown with."),
     FIELD(struct token_role, allowed_entity_aliases, STRINGS, .help = "Not available."),
-    FIELD(struct token_role, token_bound_cidrs, STRINGS, .help = "Not available."),
+    FIELD(struct token_role, token_bound_cidrs, STRINGS,
+          .help = "Addresses and blocks of them from which tokens may be used; none: all."),
     FIELD(struct token_role, token_period, DURATION,
           .help = "Tokens live this long after each renewal, without an end."),
     FIELD(struct token_role, token_explicit_max_ttl, DURATION,
@@ -134,6 +138,19 @@ static enum status add_members(struct req *req, struct text_value *to,
     return ST_OK;
 }
 
+static enum status check_cidrs(struct req *req, const struct field_strings *list)
+{
+    struct cidr cidr;
+    if (list->n > CIDRS_MAX)
+        return req_fail(req, ST_INVALID, "token_bound_cidrs: more than %d", CIDRS_MAX);
+    for (size_t i = 0; i < list->n; i++)
+        if (cidr_parse(bytes_str(list->items[i]), &cidr) != ST_OK)
+            return req_fail(req, ST_INVALID,
+                            "token_bound_cidrs: \"%.80s\" is no address and no block of them",
+                            list->items[i]);
+    return ST_OK;
+}
+
 static enum status validate(struct req *req, const struct token_role *role)
 {
     static const char *const types[] = {"service", "batch", "default-service", "default-batch"};
@@ -144,8 +161,7 @@ static enum status validate(struct req *req, const struct token_role *role)
         return req_fail(req, ST_INVALID, "invalid 'token_type' value");
     if (role->token_num_uses < 0)
         return req_fail(req, ST_INVALID, "'token_num_uses' cannot be negative");
-    if (role->token_bound_cidrs.n != 0)
-        return req_fail(req, ST_INVALID, "token_bound_cidrs: not available");
+    TRY(check_cidrs(req, &role->token_bound_cidrs));
     if (role->allowed_entity_aliases.n != 0)
         return req_fail(req, ST_INVALID, "allowed_entity_aliases: there are no entities");
     if (strcmp(role->token_type, "batch") == 0 &&
@@ -198,21 +214,7 @@ enum status token_role_delete(struct req *req)
 
 enum status token_role_list(struct req *req)
 {
-    struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
     struct bytes prefix;
-    size_t n = 0;
-
-    if (iter == NULL)
-        return ST_NOMEM;
     TRY(role_key(req, "", &prefix));
-    TRY(state_scan(req->txn, prefix, (struct bytes){0}, iter));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "keys");
-    text_open_list(&w);
-    for (; state_iter_next(iter); n++)
-        text_put_bytes(&w, bytes_from(iter->key, prefix.len));
-    text_close(&w);
-    text_close(&w);
-    return n != 0 ? req_reply_end(req) : ST_NOT_FOUND;
+    return req_reply_listing(req, prefix);
 }

@@ -1,5 +1,4 @@
 #include "api/token/token.h"
-#include "text/time.h"
 
 static void put_strings(struct text_writer *w, const char *name, const struct field_strings *list)
 {
@@ -23,29 +22,19 @@ static void put_map(struct text_writer *w, const char *name, const struct field_
     text_close(w);
 }
 
-static enum status put_time(struct text_writer *w, const char *name, int64_t ms)
-{
-    CLEANUP(buf_done) struct buf time = {0};
-    text_key(w, name);
-    text_time_put(&time, ms);
-    TRY(buf_status(&time));
-    text_put_bytes(w, buf_bytes(&time));
-    return ST_OK;
-}
-
 /* Seconds until it ends; 0: never. */
 static int64_t remaining_s(const struct auth_token *token, int64_t now_ms)
 {
     return token->expire_ms == 0 ? 0 : MAX(token->expire_ms - now_ms, INT64_C(0)) / 1000;
 }
 
-static enum status put_times(struct text_writer *w, const struct auth_token *token, int64_t now_ms)
+static void put_times(struct text_writer *w, const struct auth_token *token, int64_t now_ms)
 {
     text_member_int(w, "creation_time", token->created_ms / 1000);
     text_member_int(w, "creation_ttl", token->creation_ttl_s);
     if (token->expire_ms != 0) {
-        TRY(put_time(w, "expire_time", token->expire_ms));
-        TRY(put_time(w, "issue_time", token->created_ms));
+        text_member_time(w, "expire_time", token->expire_ms);
+        text_member_time(w, "issue_time", token->created_ms);
     } else {
         text_member_null(w, "expire_time");
     }
@@ -54,10 +43,9 @@ static enum status put_times(struct text_writer *w, const struct auth_token *tok
     if (token->period_s != 0)
         text_member_int(w, "period", token->period_s);
     if (token->renewed_ms == 0)
-        return ST_OK;
-    TRY(put_time(w, "last_renewal", token->renewed_ms));
+        return;
+    text_member_time(w, "last_renewal", token->renewed_ms);
     text_member_int(w, "last_renewal_time", token->renewed_ms / 1000);
-    return ST_OK;
 }
 
 /* `bearer` is "" for those who only know the accessor. */
@@ -76,11 +64,13 @@ static enum status reply_lookup(struct req *req, struct bytes bearer,
     text_member_int(&w, "num_uses", token->num_uses);
     text_member_bool(&w, "orphan", token->orphan);
     text_member_bool(&w, "renewable", token->renewable);
-    TRY(put_times(&w, token, req->now_ms));
+    put_times(&w, token, req->now_ms);
     if (token->role[0] != '\0')
         text_member_str(&w, "role", token->role);
     text_member_str(&w, "entity_id", token->entity_id);
     text_member_str(&w, "type", token->type);
+    if (token->bound_cidrs.n != 0)
+        put_strings(&w, "bound_cidrs", &token->bound_cidrs);
     text_close(&w);
     return req_reply_end(req);
 }

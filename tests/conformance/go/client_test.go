@@ -2,7 +2,8 @@
 //
 // The environment names the cluster as it does for any user of that client (VAULT_ADDR,
 // VAULT_CACERT, VAULT_TOKEN). HOLDFAST_NODES has the addresses of all nodes, HOLDFAST_SEALED those
-// of a second cluster that was not initialised yet.
+// of a second cluster that was not initialised yet, HOLDFAST_AUTHORITY the folder with its
+// certificate authority, and HOLDFAST_BARE the address of a node that waits to join it.
 package conformance
 
 import (
@@ -26,6 +27,7 @@ func connect(t *testing.T) *api.Client {
 	t.Helper()
 	config := api.DefaultConfig()
 	must(t, config.Error)
+	config.HttpClient.Transport = recording{config.HttpClient.Transport}
 	client, err := api.NewClient(config)
 	must(t, err)
 	return client

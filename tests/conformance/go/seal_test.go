@@ -2,7 +2,11 @@ package conformance
 
 import (
 	"bytes"
+	"encoding/base64"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/hashicorp/vault/api"
@@ -35,9 +39,48 @@ func TestAClusterIsInitialisedUnsealedSealedAndShrunk(t *testing.T) {
 		_, err := client.Logical().Read("secret/data/x")
 		return err == nil
 	})
+	generateRoot(t, client, made.Keys)
+	keys := rekey(t, client, rekey(t, client, made.Keys, false), true)
 	restore(t, client)
 	stepDown(t, client, nodes)
 	shrink(t, client)
+	join(t, client, keys)
+}
+
+// join takes a new node in as upstream's operators do: no token, but key shares.
+func join(t *testing.T, client *api.Client, keys []string) {
+	t.Helper()
+	leader := got(client.Sys().Leader())(t).LeaderAddress
+	logical := connectTo(t, leader, client.Token()).Logical()
+	got(logical.Write("sys/storage/raft/certificates/authority", map[string]any{
+		"certificate": file(t, "HOLDFAST_AUTHORITY", "ca.pem"),
+		"private_key": file(t, "HOLDFAST_AUTHORITY", "ca-key.pem"),
+	}))(t)
+	bare := connectTo(t, os.Getenv("HOLDFAST_BARE"), client.Token())
+	equal(t, got(bare.Sys().SealStatus())(t).Initialized, false)
+	_, err := bare.Sys().RaftJoin(&api.RaftJoinRequest{})
+	refused(t, err, http.StatusBadRequest, "leader_api_addr")
+	request := &api.RaftJoinRequest{
+		LeaderAPIAddr: leader,
+		LeaderCACert:  file(t, "HOLDFAST_AUTHORITY", "tls-ca.pem"),
+	}
+	equal(t, got(bare.Sys().RaftJoin(request))(t).Joined, true)
+	status := got(bare.Sys().SealStatus())(t)
+	equal(t, []any{status.Initialized, status.Sealed, status.T, status.N}, []any{true, true, 2, 3})
+	for _, key := range keys[:2] {
+		got(bare.Sys().Unseal(key))(t)
+	}
+	eventually(t, "the new node serves", func() bool {
+		_, err := bare.Logical().Read("secret/data/x")
+		return err == nil
+	})
+	_, err = bare.Sys().RaftJoin(request)
+	refused(t, err, http.StatusBadRequest, "already joined")
+}
+
+func file(t *testing.T, folder, name string) string {
+	t.Helper()
+	return string(got(os.ReadFile(filepath.Join(os.Getenv(folder), name)))(t))
 }
 
 func unseal(t *testing.T, client *api.Client, keys []string) {
@@ -52,6 +95,56 @@ func unseal(t *testing.T, client *api.Client, keys []string) {
 	refused(t, err, http.StatusBadRequest, "")
 	got(client.Sys().Unseal(keys[1]))(t)
 	equal(t, got(client.Sys().UnsealWithOptions(&api.UnsealOpts{Key: keys[2]}))(t).Sealed, false)
+}
+
+func generateRoot(t *testing.T, client *api.Client, keys []string) {
+	t.Helper()
+	begun := got(client.Sys().GenerateRootInit("", ""))(t)
+	equal(t, []any{begun.Started, begun.Progress, begun.Required}, []any{true, 0, 2})
+	_, err := client.Sys().GenerateRootInit("", "")
+	refused(t, err, http.StatusBadRequest, "already in progress")
+	must(t, client.Sys().GenerateRootCancel())
+	equal(t, got(client.Sys().GenerateRootStatus())(t).Started, false)
+	begun = got(client.Sys().GenerateRootInit("", ""))(t)
+	equal(t, got(client.Sys().GenerateRootUpdate(keys[0], begun.Nonce))(t).Progress, 1)
+	_, err = client.Sys().GenerateRootUpdate(keys[0], begun.Nonce)
+	refused(t, err, http.StatusBadRequest, "")
+	done := got(client.Sys().GenerateRootUpdate(keys[2], begun.Nonce))(t)
+	equal(t, done.Complete, true)
+	mixed := got(base64.RawStdEncoding.DecodeString(done.EncodedToken))(t)
+	for i := range mixed {
+		mixed[i] ^= begun.OTP[i]
+	}
+	self := got(connectTo(t, client.Address(), string(mixed)).Auth().Token().LookupSelf())(t)
+	equal(t, fmt.Sprint(self.Data["policies"]), "[root]")
+}
+
+// rekey gives two of the keys and has three new ones.
+func rekey(t *testing.T, client *api.Client, keys []string, verify bool) []string {
+	t.Helper()
+	sys := client.Sys()
+	config := &api.RekeyInitRequest{SecretShares: 3, SecretThreshold: 2, RequireVerification: verify}
+	got(sys.RekeyInit(config))(t)
+	_, err := sys.RekeyInit(config)
+	refused(t, err, http.StatusBadRequest, "already in progress")
+	must(t, sys.RekeyCancel())
+	begun := got(sys.RekeyInit(config))(t)
+	equal(t, []any{begun.Started, begun.T, begun.N, begun.Required}, []any{true, 2, 3, 2})
+	equal(t, got(sys.RekeyUpdate(keys[0], begun.Nonce))(t).Complete, false)
+	equal(t, got(sys.RekeyStatus())(t).Progress, 1)
+	made := got(sys.RekeyUpdate(keys[2], begun.Nonce))(t)
+	equal(t, []any{made.Complete, len(made.Keys), len(made.KeysB64)}, []any{true, 3, 3})
+	equal(t, made.VerificationRequired, verify)
+	if !verify {
+		return made.Keys
+	}
+	must(t, sys.RekeyVerificationCancel())
+	nonce := got(sys.RekeyVerificationStatus())(t).Nonce
+	got(sys.RekeyVerificationUpdate(made.Keys[0], nonce))(t)
+	equal(t, got(sys.RekeyVerificationUpdate(made.Keys[1], nonce))(t).Complete, true)
+	_, err = sys.RekeyRecoveryKeyStatus()
+	refused(t, err, http.StatusBadRequest, "no recovery key")
+	return made.Keys
 }
 
 // restore brings back what a snapshot of this cluster has.

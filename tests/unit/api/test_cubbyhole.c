@@ -1,33 +1,4 @@
-#include "router/world.h"
-
-#include "api/cubbyhole/cubbyhole.h"
-
-static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api, &cubbyhole_api};
-static struct world w;
-
-static int open_world(void **ctx)
-{
-    (void)ctx;
-    world_open(&w, apis, ARRAY_LEN(apis));
-    world_init(&w);
-    return 0;
-}
-
-static int close_world(void **ctx)
-{
-    (void)ctx;
-    world_close(&w);
-    return 0;
-}
-
-static struct test_call *call(enum http_method method, const char *target, const char *body,
-                              int http)
-{
-    struct test_call *t = world_call(&w, method, target, body);
-    if (t->http != http)
-        fail_msg("%s: %d %s", target, t->http, (const char *)t->body.data);
-    return t;
-}
+#include "api/api_world.h"
 
 static void what_was_written_is_read_listed_and_deleted(void **ctx)
 {
@@ -82,8 +53,6 @@ static void it_is_mounted_once(void **ctx)
     (void)call(METHOD_PUT, "/v1/sys/remount", "{\"from\":\"cubbyhole\",\"to\":\"mine\"}", 400);
     (void)call(METHOD_PUT, "/v1/sys/mounts/cubbyhole/tune", "{\"description\":\"x\"}", 400);
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
 
 int main(void)
 {

@@ -1,22 +1,4 @@
-#include "router/world.h"
-
-static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
-static struct world w;
-
-static int open_world(void **ctx)
-{
-    (void)ctx;
-    world_open(&w, apis, ARRAY_LEN(apis));
-    world_init(&w);
-    return 0;
-}
-
-static int close_world(void **ctx)
-{
-    (void)ctx;
-    world_close(&w);
-    return 0;
-}
+#include "api/api_world.h"
 
 static void put(const char *target, const char *body)
 {
@@ -124,6 +106,70 @@ static void a_listing_folds_folders(void **ctx)
     assert_body_has(world_call(&w, METHOD_LIST, "/v1/kv/l/d", NULL), "{\"keys\":[\"e/\"]}");
 }
 
+static void a_scan_gives_all_that_is_below(void **ctx)
+{
+    (void)ctx;
+    static const char *const paths[] = {"l/a", "l/a/b", "l/d/e/f", "l/z", "m"};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        char target[64];
+        (void)snprintf(target, sizeof target, "/v1/kv/%s", paths[i]);
+        put(target, "{\"x\":1}");
+    }
+    static const char all[] = "\"data\":{\"keys\":[\"a\",\"a/b\",\"d/e/f\",\"z\"]}";
+    assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv/l", NULL), all);
+    assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv/l/", NULL), all);
+    assert_body_has(world_call(&w, METHOD_GET, "/v1/kv/l?scan=true", NULL), all);
+    assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv/l?after=a&limit=2", NULL),
+                    "[\"a/b\",\"d/e/f\"]");
+    assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv/l?after=a/", NULL), "[\"d/e/f\",\"z\"]");
+    assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv", NULL), "\"l/z\",\"m\"]");
+    assert_int_equal(world_call(&w, METHOD_SCAN, "/v1/kv/none", NULL)->http, 404);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/l?scan=true&list=true", NULL)->http, 400);
+    struct test_call *t = world_call(&w, METHOD_SCAN, "/v1/sys/policies/acl", NULL);
+    assert_int_equal(t->http, 405);
+}
+
+/* Keys as a log would bring them; a listing does not look at values. */
+static void apply_keys(const char *uuid, int first, int n)
+{
+    CLEANUP(buf_done) struct buf entry = {0};
+    CLEANUP(buf_done) struct buf encoded = {0};
+    struct rlog_txn_builder b = {0};
+    char key[100];
+    for (int i = first; i < first + n; i++) {
+        (void)snprintf(key, sizeof key, "s/ns/root/data/%s/k/big/%06d", uuid, i);
+        rlog_txn_put(&b, bytes_str(key), BYTES("x"));
+    }
+    assert_status(rlog_txn_encode(&b, &encoded), ST_OK);
+    struct bytes txn = buf_bytes(&encoded);
+    assert_status(rlog_entry_encode(1000, &txn, 1, &entry), ST_OK);
+    rlog_machine_apply(&w.m, ++w.index, buf_bytes(&entry), NULL, NULL);
+    rlog_txn_done(&b);
+}
+
+static void a_scan_says_how_to_go_on(void **ctx)
+{
+    (void)ctx;
+    char uuid[37];
+    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/mounts/kv", NULL);
+    const char *at = strstr((const char *)t->body.data, "\"uuid\":\"");
+    assert_non_null(at);
+    (void)snprintf(uuid, sizeof uuid, "%s", at + 8);
+    for (int i = 0; i < REQ_SCAN_MAX; i += 10000)
+        apply_keys(uuid, i, 10000);
+    t = world_call(&w, METHOD_SCAN, "/v1/kv/big", NULL);
+    assert_body_has(t, "\"099999\"]");
+    assert_body_has(t, "\"warnings\":null");
+    apply_keys(uuid, REQ_SCAN_MAX, 5);
+    t = world_call(&w, METHOD_SCAN, "/v1/kv/big", NULL);
+    assert_body_has(t, "\"099999\"]");
+    assert_body_has(t, "after=099999");
+    t = world_call(&w, METHOD_SCAN, "/v1/kv/big?after=099999", NULL);
+    assert_body_has(t, "[\"100000\",\"100001\",\"100002\",\"100003\",\"100004\"]");
+    t = world_call(&w, METHOD_SCAN, "/v1/kv/big?limit=2", NULL);
+    assert_body_has(t, "[\"000000\",\"000001\"]},\"wrap_info\":null,\"warnings\":null");
+}
+
 static void an_empty_folder_is_404(void **ctx)
 {
     (void)ctx;
@@ -167,13 +213,19 @@ static void a_value_above_one_mebibyte_is_413(void **ctx)
     assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/big", NULL)->http, 200);
 }
 
+static void assert_only_lists(const struct test_call *t)
+{
+    assert_int_equal(t->http, 405);
+    assert_string_equal(t->allow, "LIST, SCAN");
+}
+
 static void the_mount_itself_is_no_object(void **ctx)
 {
     (void)ctx;
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv", NULL)->http, 405);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/", NULL)->http, 405);
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv", "{\"a\":1}")->http, 405);
-    assert_int_equal(world_call(&w, METHOD_DELETE, "/v1/kv", NULL)->http, 405);
+    assert_only_lists(world_call(&w, METHOD_GET, "/v1/kv", NULL));
+    assert_only_lists(world_call(&w, METHOD_GET, "/v1/kv/", NULL));
+    assert_only_lists(world_call(&w, METHOD_PUT, "/v1/kv", "{\"a\":1}"));
+    assert_only_lists(world_call(&w, METHOD_DELETE, "/v1/kv", NULL));
 }
 
 static void names_may_hold_what_shows(void **ctx)
@@ -195,8 +247,6 @@ static void the_longest_path_is_stored(void **ctx)
     assert_int_equal(world_call(&w, METHOD_PUT, target, "{\"x\":1}")->http, 400);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +258,8 @@ int main(void)
         TEST(the_lease_hint_comes_from_the_object),
         TEST(deleting_is_idempotent),
         TEST(a_listing_folds_folders),
+        TEST(a_scan_gives_all_that_is_below),
+        TEST(a_scan_says_how_to_go_on),
         TEST(an_empty_folder_is_404),
         TEST(a_long_listing_is_whole),
         TEST(a_value_above_one_mebibyte_is_413),

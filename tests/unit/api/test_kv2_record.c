@@ -22,10 +22,8 @@ static struct kv2_record sample(struct kv2_version versions[4])
     versions[0] = (struct kv2_version){.created_ms = at + 5, .place = KV2_DESTROYED};
     versions[1] = (struct kv2_version){
         .created_ms = at + 5, .deleted_ms = at + 5, .ended = true, .place = KV2_OUTSIDE};
-    versions[2] = (struct kv2_version){.created_ms = at + 900,
-                                       .deleted_ms = at + 1000000000,
-                                       .place = KV2_INSIDE,
-                                       .data = BYTES("{}")};
+    versions[2] = (struct kv2_version){
+        .created_ms = at + 900, .deleted_ms = at + 1000000000, .place = KV2_BEHIND, .bytes = 200};
     versions[3] = (struct kv2_version){
         .created_ms = at + 901, .place = KV2_INSIDE, .data = BYTES("{\"a\":1}")};
     return (struct kv2_record){.newest = 300,
@@ -64,6 +62,7 @@ static void a_record_is_read_as_it_was_written(void **ctx)
         assert_int_equal(r.versions[i].ended, versions[i].ended);
         assert_int_equal(r.versions[i].place, versions[i].place);
         assert_bytes(r.versions[i].data, versions[i].data);
+        assert_int_equal(r.versions[i].bytes, versions[i].bytes);
     }
 }
 
@@ -135,7 +134,7 @@ static void what_is_cut_or_changed_is_noticed(void **ctx)
     assert_status(kv2_record_decode(buf_bytes(&out), &arena, &r), ST_CORRUPT);
 }
 
-#define HEAD "\x02\x00"
+#define HEAD "\x03\x00"
 #define CREATED "\x80\xd0\x95\xff\xbc\x31"
 
 static void bounds_are_held(void **ctx)
@@ -146,21 +145,23 @@ static void bounds_are_held(void **ctx)
         size_t len;
     } bad[] = {
 #define CASE(literal) {(literal), sizeof(literal) - 1}
-        CASE("\x01\x00\x00\x00" CREATED "\x00"),                          /* another format */
-        CASE("\x02\x10\x00\x00" CREATED "\x00"),                          /* an unknown flag */
-        CASE("\x02\x02\x00\x00" CREATED "\x00\x00"),                      /* a limit of nothing */
-        CASE("\x02\x08\x00\x00" CREATED "\x00\x00"),                      /* no pairs */
-        CASE("\x02\x08\x00\x00" CREATED "\x00\xff\xff\x03"),              /* too many */
+        CASE("\x02\x00\x00\x00" CREATED "\x00"),                          /* another format */
+        CASE("\x03\x10\x00\x00" CREATED "\x00"),                          /* an unknown flag */
+        CASE("\x03\x02\x00\x00" CREATED "\x00\x00"),                      /* a limit of nothing */
+        CASE("\x03\x08\x00\x00" CREATED "\x00\x00"),                      /* no pairs */
+        CASE("\x03\x08\x00\x00" CREATED "\x00\xff\xff\x03"),              /* too many */
         CASE(HEAD "\x00\x00\x00\x00"),                                    /* no time */
         CASE(HEAD "\x00\x01" CREATED "\x00\x00"),                         /* more than were made */
-        CASE(HEAD "\x01\x01" CREATED "\x00\x03"),                         /* no such place */
+        CASE(HEAD "\x01\x01" CREATED "\x00\x03\x00"),                     /* nothing behind */
+        CASE(HEAD "\x01\x01" CREATED "\x00\x03\x81\x10"),                 /* too much */
+        CASE(HEAD "\x02\x02" CREATED "\x00\x01\x02{}\x00"),               /* inside, not newest */
         CASE(HEAD "\x01\x01" CREATED "\x00\x0a"),                         /* ended, but never */
         CASE(HEAD "\xff\xff\xff\xff\x0f\xff\xff\x03" CREATED "\x00\x00"), /* more than is there */
         CASE(HEAD "\x01\x01" CREATED "\x00\xf8\xff\xff\xff\xff\xff\xff\xff\xff\x01"), /* far off */
         CASE(HEAD "\x01\x01" CREATED "\x00\x01\x05{}"), /* data beyond the end */
 #undef CASE
     };
-    static const char good[] = HEAD "\x01\x01" CREATED "\x00\x01\x02{}";
+    static const char good[] = HEAD "\x02\x02" CREATED "\x00\x03\x80\x10\x01\x02{}";
     struct kv2_record r;
     assert_status(kv2_record_decode(bytes_of(good, sizeof good - 1), &arena, &r), ST_OK);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)

@@ -1,31 +1,4 @@
-#include "router/world.h"
-
-static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api, &kv2_api};
-static struct world w;
-
-static int open_world(void **ctx)
-{
-    (void)ctx;
-    world_open(&w, apis, ARRAY_LEN(apis));
-    world_init(&w);
-    return 0;
-}
-
-static int close_world(void **ctx)
-{
-    (void)ctx;
-    world_close(&w);
-    return 0;
-}
-
-static struct test_call *call(enum http_method method, const char *target, const char *body,
-                              int http)
-{
-    struct test_call *t = world_call(&w, method, target, body);
-    if (t->http != http)
-        fail_msg("%s: %d %s", target, t->http, (const char *)t->body.data);
-    return t;
-}
+#include "api/api_world.h"
 
 static void mount(const char *path, int http)
 {
@@ -102,10 +75,22 @@ static void a_move_keeps_what_is_stored(void **ctx)
         "{\"from\":\"a\",\"to\":\"a\"}",        "{\"from\":\"a\",\"to\":\"secret\"}",
         "{\"from\":\"a\",\"to\":\"secret/x\"}", "{\"from\":\"none\",\"to\":\"b\"}",
         "{\"from\":\"a\",\"to\":\"sys/x\"}",    "{\"from\":\"a\",\"to\":\"job\"}",
-        "{\"from\":\"sys\",\"to\":\"b\"}",      "{\"from\":\"a\"}"};
+        "{\"from\":\"sys\",\"to\":\"b\"}",      "{\"from\":\"a\"}",
+        "{\"from\":\"a\",\"to\":\"+\"}",        "{\"from\":\"a\",\"to\":\"b/*\"}"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         (void)call(METHOD_POST, "/v1/sys/remount", bad[i], 400);
     (void)call(METHOD_GET, "/v1/a/x", NULL, 200);
+}
+
+static void no_mount_has_the_name_of_a_pattern(void **ctx)
+{
+    (void)ctx;
+    static const char *const bad[] = {"+", "*", "a/+", "+/a", "a*", "*a", "a/b*/c"};
+    static const char *const good[] = {"a+", "b/+c", "c++/d"};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        mount(bad[i], 400);
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        mount(good[i], 204);
 }
 
 static void records_of_moves_go_after_a_day(void **ctx)
@@ -182,8 +167,6 @@ static void a_long_listing_comes_in_pages(void **ctx)
     (void)call(METHOD_LIST, "/v1/kv/p?limit=1.5", NULL, 400);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +175,7 @@ int main(void)
         TEST(paths_are_bounded),
         TEST(what_an_engine_held_ends_with_it),
         TEST(a_move_keeps_what_is_stored),
+        TEST(no_mount_has_the_name_of_a_pattern),
         TEST(records_of_moves_go_after_a_day),
         TEST(a_tune_changes_what_it_names),
         TEST(what_every_request_reads_stays_short),

@@ -1,46 +1,6 @@
 /* Policies over the API, and what they let tokens do. */
+#include "api/api_world.h"
 #include "router/worker.h"
-#include "router/world.h"
-
-static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
-static struct world w;
-static char root[64];
-
-static int open_world(void **ctx)
-{
-    (void)ctx;
-    world_open(&w, apis, ARRAY_LEN(apis));
-    world_init(&w);
-    (void)snprintf(root, sizeof root, "%s", w.token);
-    return 0;
-}
-
-static int close_world(void **ctx)
-{
-    (void)ctx;
-    world_close(&w);
-    return 0;
-}
-
-static struct test_call *as(const char *token, enum http_method method, const char *path,
-                            const char *body)
-{
-    static struct test_call t;
-    static char target[300];
-    (void)snprintf(target, sizeof target, "/v1/%s", path);
-    test_call_done(&t);
-    test_call_init(&t, method, target, body);
-    test_call_header(&t, "x-secrets-token", token);
-    world_handle(&w, &t);
-    return &t;
-}
-
-static void expect(struct test_call *t, int http, const char *part)
-{
-    const char *text = (const char *)t->body.data;
-    if (t->http != http || (part != NULL && strstr(text, part) == NULL))
-        fail_msg("wanted %d %s, have %d %s", http, part != NULL ? part : "", t->http, text);
-}
 
 /* Quotes are written as '. */
 static void set_policy(const char *name, const char *text)
@@ -222,6 +182,22 @@ static void what_is_missing_is_told_to_those_who_might_do_it(void **ctx)
     expect(as(root, METHOD_GET, "other/x", NULL), 404, NULL);
 }
 
+static void a_scan_needs_a_capability_of_its_own(void **ctx)
+{
+    (void)ctx;
+    expect(as(root, METHOD_PUT, "kv/a/b/c", "{\"x\":1}"), 204, NULL);
+    set_policy("lists", "path 'kv/*' { capabilities = ['list', 'read', 'sudo'] }");
+    set_policy("scans", "path 'kv/a' { capabilities = ['scan'] }");
+    const char *lists = make_token("lists"), *scans = make_token("scans");
+    expect(as(lists, METHOD_SCAN, "kv/a", NULL), 403, NULL);
+    expect(as(lists, METHOD_GET, "kv/a?scan=true", NULL), 403, NULL);
+    expect(as(lists, METHOD_LIST, "kv/a", NULL), 200, "[\"b/\"]");
+    expect(as(scans, METHOD_SCAN, "kv/a", NULL), 200, "[\"b/c\"]");
+    expect(as(scans, METHOD_LIST, "kv/a", NULL), 403, NULL);
+    expect(as(scans, METHOD_SCAN, "kv", NULL), 403, NULL);
+    expect(as(scans, METHOD_SCAN, "kv/a/b", NULL), 403, NULL);
+}
+
 static void parameters_are_looked_at(void **ctx)
 {
     (void)ctx;
@@ -363,7 +339,9 @@ static void a_cache_that_lacks_memory_says_so_and_keeps_nothing(void **ctx)
 {
     (void)ctx;
     static const char *const items[] = {"default", "nomem", "absent"};
-    const struct field_strings names = {.items = items, .n = ARRAY_LEN(items)};
+    const struct acl_names names = {.list = {.items = items, .n = ARRAY_LEN(items)},
+                                    .text = BYTES("default nomem absent"),
+                                    .hash = 1};
     set_policy("nomem", "path 'kv/*' { capabilities = ['read'] }");
     for (uint64_t n = 1;; n++) {
         struct arena arena = {0};
@@ -383,6 +361,33 @@ static void a_cache_that_lacks_memory_says_so_and_keeps_nothing(void **ctx)
         if (done)
             return;
     }
+}
+
+static void an_acl_is_kept_under_its_names_and_under_their_text(void **ctx)
+{
+    (void)ctx;
+    static const char *const items[] = {"default", "absent"};
+    const struct bytes texts[] = {BYTES("a"), BYTES("b"), {0}, BYTES("a"), BYTES("b"), {0}};
+    struct acl_cache_counters counters;
+    struct acl_cache *cache;
+    struct arena arena = {0};
+    struct state_txn txn;
+    assert_status(acl_cache_new(&w.env.env, &cache), ST_OK);
+    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        const struct acl_names names = {.list = {.items = items, .n = ARRAY_LEN(items)},
+                                        .text = texts[i],
+                                        .hash = texts[i].len}; /* of two texts the same */
+        struct acl_ref *ref;
+        assert_status(acl_cache_get(cache, &txn, "root", &names, &ref), ST_OK);
+        acl_ref_drop(ref);
+        acl_cache_counters(cache, &counters);
+        assert_int_equal(counters.built, MIN(i + 1, 3));
+        assert_int_equal(counters.hits, i < 3 ? 0 : i - 2);
+    }
+    state_end(&txn);
+    arena_done(&arena);
+    acl_cache_free(cache);
 }
 
 /* Another tree may hold other content at the same version. */
@@ -410,7 +415,43 @@ static void a_policy_of_another_tree_is_not_taken_for_the_same(void **ctx)
     arena_done(&arena);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+static uint64_t parsed_bytes(void)
+{
+    struct router_counters counters;
+    router_worker_counters(w.worker, &counters);
+    return counters.parsed_bytes;
+}
+
+static void nobody_has_a_body_parsed_where_he_has_no_right(void **ctx)
+{
+    (void)ctx;
+    enum { LONG = 8 * 1024 * 1024 };
+    char *body = mem_alloc(LONG + 1);
+    assert_non_null(body);
+    memset(body, '[', LONG); /* malformed besides */
+    memcpy(body, "{\"a\":", 5);
+    body[LONG] = '\0';
+    set_policy("mine", "path 'kv/mine' { capabilities = ['create', 'update']\\n"
+                       "denied_parameters = { 'b' = [] } }");
+    char token[64];
+    (void)snprintf(token, sizeof token, "%s", make_token("mine"));
+    uint64_t before = parsed_bytes();
+    static const char *const paths[] = {"kv/other", "sys/rotate", "sys/none", "none/a"};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        expect(as(token, METHOD_PUT, paths[i], body), 403, "permission denied");
+        expect(as(token, METHOD_PUT, paths[i], "{"), 403, "permission denied");
+        expect(as("hvs.none", METHOD_PUT, paths[i], body), 403, "permission denied");
+        expect(as("", METHOD_PUT, paths[i], body), 403, "permission denied");
+    }
+    expect(as(token, METHOD_PATCH, "kv/mine", body), 403, "permission denied");
+    assert_int_equal(parsed_bytes(), before);
+    expect(as(token, METHOD_PUT, "kv/mine", body), 400, "failed to parse JSON input");
+    assert_int_equal(parsed_bytes(), before + LONG);
+    expect(as(token, METHOD_PUT, "kv/mine", "{"), 400, "failed to parse JSON input");
+    expect(as(token, METHOD_PUT, "kv/mine", "{\"b\":1}"), 403, "permission denied");
+    expect(as(token, METHOD_PUT, "kv/mine", "{\"a\":1}"), 204, NULL);
+    mem_free(body);
+}
 
 int main(void)
 {
@@ -421,7 +462,9 @@ int main(void)
         TEST(edits_count_at_once),
         TEST(a_write_is_judged_by_the_policies_of_its_commit),
         TEST(what_is_missing_is_told_to_those_who_might_do_it),
+        TEST(a_scan_needs_a_capability_of_its_own),
         TEST(parameters_are_looked_at),
+        TEST(nobody_has_a_body_parsed_where_he_has_no_right),
         TEST(capabilities_have_two_shapes),
         TEST(the_default_policy_is_what_a_token_needs_for_itself),
         TEST(without_a_stored_default_policy_there_is_the_built_in_one),
@@ -429,6 +472,7 @@ int main(void)
         TEST(who_may_edit_policies_may_edit_the_one_that_says_so),
         TEST(a_sealed_node_forgets_what_it_compiled),
         TEST(a_cache_that_lacks_memory_says_so_and_keeps_nothing),
+        TEST(an_acl_is_kept_under_its_names_and_under_their_text),
         TEST(a_policy_of_another_tree_is_not_taken_for_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

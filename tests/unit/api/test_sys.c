@@ -1,43 +1,19 @@
-#include "router/world.h"
-
-static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
-static struct world w;
-
-static int open_world(void **ctx)
-{
-    (void)ctx;
-    world_open(&w, apis, ARRAY_LEN(apis));
-    return 0;
-}
-
-static int open_initialised(void **ctx)
-{
-    (void)open_world(ctx);
-    world_init(&w);
-    return 0;
-}
-
-static int close_world(void **ctx)
-{
-    (void)ctx;
-    world_close(&w);
-    return 0;
-}
+#include "api/api_world.h"
 
 /* Health */
 
 static void assert_health(const char *query, int http)
 {
     char target[200];
-    char root[64];
-    memcpy(root, w.token, sizeof root);
+    char kept[64];
+    memcpy(kept, w.token, sizeof kept);
     w.token[0] = '\0'; /* needs none */
     (void)snprintf(target, sizeof target, "/v1/sys/health%s", query);
     struct test_call *t = world_call(&w, METHOD_GET, target, NULL);
     if (t->http != http)
         fail_msg("%s: %d %s", target, t->http, (const char *)t->body.data);
     assert_int_equal(world_call(&w, METHOD_HEAD, target, NULL)->http, http);
-    memcpy(w.token, root, sizeof root);
+    memcpy(w.token, kept, sizeof kept);
 }
 
 static void health_says_what_a_node_can_do(void **ctx)
@@ -118,6 +94,33 @@ static void init_gives_a_token_and_mounts_kv(void **ctx)
     assert_int_equal(strlen(w.token), 28);
     assert_body(world_call(&w, METHOD_GET, "/v1/sys/init", NULL), "{\"initialized\":true}");
     assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 204);
+}
+
+static int64_t unknown_time(struct router_host *host)
+{
+    (void)host;
+    return 0;
+}
+
+static void the_first_key_is_as_old_as_the_cluster_and_its_uses_are_counted(void **ctx)
+{
+    (void)ctx;
+    w.host.time_ms = unknown_time; /* the first leader has not told its workers */
+    world_init(&w);
+    w.later_ms = 5000;
+    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/key-status", NULL);
+    assert_body_has(t, "\"install_time\":\"2023-11-14T22:13:20Z\"");
+    struct barrier_ring_info before, after;
+    assert_status(barrier_ring_info(w.barrier, BARRIER_SHARED, &before), ST_OK);
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 204);
+    assert_status(barrier_ring_info(w.barrier, BARRIER_SHARED, &after), ST_OK);
+    assert_int_equal(before.unused - after.unused, 7);
+    char wanted[64];
+    (void)snprintf(wanted, sizeof wanted, "\"encryptions\":%lld}",
+                   (long long)((int64_t)after.uses - after.unused));
+    t = world_call(&w, METHOD_GET, "/v1/sys/key-status", NULL);
+    assert_body_has(t, wanted);
 }
 
 static void init_works_once(void **ctx)
@@ -229,12 +232,6 @@ static void a_token_looks_itself_up(void **ctx)
     }
 }
 
-static void saved(struct state_commit *c, enum status st)
-{
-    (void)c;
-    assert_status(st, ST_OK);
-}
-
 /* Store a token and speak for it from now on. */
 static void save_token(const char *bearer, const char *policy, int64_t expire_s)
 {
@@ -313,6 +310,9 @@ static void collect_one(struct metric_source *source, struct metric_out *out)
 {
     (void)source;
     metric_one(out, "holdfast_test", METRIC_GAUGE, "A test.", 5);
+    metric_start(out, "holdfast_many_total", METRIC_COUNTER, "Many.");
+    metric_value(out, "a=\"x\",b=\"y,z\"", 7);
+    metric_value(out, NULL, 8);
 }
 
 static void metrics_need_a_token_unless_the_listener_is_open(void **ctx)
@@ -323,7 +323,20 @@ static void metrics_need_a_token_unless_the_listener_is_open(void **ctx)
     struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/metrics?format=prometheus", NULL);
     assert_int_equal(t->http, 200);
     assert_true(strncmp(t->type, "text/plain", 10) == 0);
-    assert_body(t, "# HELP holdfast_test A test.\n# TYPE holdfast_test gauge\nholdfast_test 5\n");
+    assert_body(t, "# HELP holdfast_test A test.\n# TYPE holdfast_test gauge\nholdfast_test 5\n"
+                   "# HELP holdfast_many_total Many.\n# TYPE holdfast_many_total counter\n"
+                   "holdfast_many_total{a=\"x\",b=\"y,z\"} 7\nholdfast_many_total 8\n");
+    t = world_call(&w, METHOD_GET, "/v1/sys/metrics", NULL);
+    assert_int_equal(t->http, 200);
+    assert_string_equal(t->type, "application/json");
+    assert_body_has(t, "{\"Timestamp\":\"20");
+    assert_body_has(t, " +0000 UTC\",\"Gauges\":[{\"Name\":\"holdfast_test\",\"Value\":5,"
+                       "\"Labels\":{}}],\"Points\":[],\"Counters\":["
+                       "{\"Name\":\"holdfast_many_total\",\"Count\":7,\"Sum\":7,"
+                       "\"Labels\":{\"a\":\"x\",\"b\":\"y,z\"}},"
+                       "{\"Name\":\"holdfast_many_total\",\"Count\":8,\"Sum\":8,"
+                       "\"Labels\":{}}],\"Samples\":[]}");
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/sys/metrics?format=x", NULL)->http, 400);
     for (int open = 0; open < 2; open++) {
         struct test_call bare;
         test_call_init(&bare, METHOD_GET, "/v1/sys/metrics", NULL);
@@ -349,8 +362,7 @@ static void a_node_shows_its_version_and_root(void **ctx)
     assert_int_equal(w.forwards, 0);
 }
 
-#define FRESH(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_initialised, close_world)
+#define FRESH(f) cmocka_unit_test_setup_teardown(f, open_fresh, close_world)
 
 int main(void)
 {
@@ -360,6 +372,7 @@ int main(void)
         FRESH(health_names_the_cluster_only_when_unsealed),
         FRESH(leader_and_seal_status_need_no_token),
         FRESH(init_gives_a_token_and_mounts_kv),
+        FRESH(the_first_key_is_as_old_as_the_cluster_and_its_uses_are_counted),
         FRESH(init_works_once),
         FRESH(init_may_make_one_recovery_key),
         FRESH(init_refuses_what_it_cannot_do),

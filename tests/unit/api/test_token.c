@@ -1,50 +1,10 @@
-#include "router/world.h"
+#include "api/api_world.h"
 
 #include "auth/namespace.h"
-#include "auth/token_tree.h"
-
-static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
-static struct world w;
-static char root[64];
-
-static int open_world(void **ctx)
-{
-    (void)ctx;
-    world_open(&w, apis, ARRAY_LEN(apis));
-    world_init(&w);
-    (void)snprintf(root, sizeof root, "%s", w.token);
-    return 0;
-}
-
-static int close_world(void **ctx)
-{
-    (void)ctx;
-    world_close(&w);
-    return 0;
-}
-
-/* A call that speaks for `token`. */
-static struct test_call *as(const char *token, enum http_method method, const char *path,
-                            const char *body)
-{
-    static struct test_call t;
-    static char target[300];
-    (void)snprintf(target, sizeof target, "/v1/%s", path);
-    test_call_done(&t);
-    test_call_init(&t, method, target, body);
-    test_call_header(&t, "x-secrets-token", token);
-    world_handle(&w, &t);
-    return &t;
-}
 
 static struct test_call *post(const char *token, const char *path, const char *body)
 {
     return as(token, METHOD_POST, path, body);
-}
-
-static const char *text(const struct test_call *t)
-{
-    return (const char *)t->body.data;
 }
 
 /* A string member of the last answer. */
@@ -84,42 +44,11 @@ static int status_of(const char *token)
     return as(token, METHOD_GET, "auth/token/lookup-self", NULL)->http;
 }
 
-static void expect(struct test_call *t, int http, const char *part)
-{
-    if (t->http != http || (part != NULL && strstr(text(t), part) == NULL))
-        fail_msg("wanted %d %s, have %d %s", http, part != NULL ? part : "", t->http, text(t));
-}
-
 static const char *about(const char *name, const char *value)
 {
     static char body[AUTH_TOKEN_MAX + 64];
     (void)snprintf(body, sizeof body, "{\"%s\":\"%s\"}", name, value);
     return body;
-}
-
-static void saved(struct state_commit *c, enum status st)
-{
-    (void)c;
-    assert_status(st, ST_OK);
-}
-
-/* One round of the active node's background work; false: there was nothing to do. */
-static bool upkeep(void)
-{
-    struct arena arena = {0};
-    struct state_txn txn;
-    struct state_commit commit = {.done = saved};
-    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
-    assert_status(token_tree_upkeep(&txn, 1700000000000 + w.later_ms), ST_OK);
-    bool due = state_staged(&txn);
-    if (due)
-        assert_status(state_commit(&txn, &commit), ST_OK);
-    state_end(&txn);
-    clock_run(&w.env);
-    if (due)
-        state_commit_done(&commit);
-    arena_done(&arena);
-    return due;
 }
 
 static unsigned count_keys(void)
@@ -619,6 +548,8 @@ static void a_role_decides_how_its_tokens_are(void **ctx)
                 "\"path_suffix\":\"s\",\"renewable\":true}"),
            204, NULL);
     expect(as(root, METHOD_LIST, "auth/token/roles", NULL), 200, "{\"keys\":[\"r\"]}");
+    expect(as(root, METHOD_LIST, "auth/token/roles?after=r", NULL), 404, NULL);
+    expect(as(root, METHOD_LIST, "auth/token/roles?limit=x", NULL), 400, "limit");
     struct test_call *t = as(root, METHOD_GET, "auth/token/roles/r", NULL);
     expect(t, 200, "\"name\":\"r\",\"allowed_policies\":[\"a\",\"b\"],");
     expect(t, 200, "\"token_period\":600,");
@@ -648,8 +579,8 @@ static void a_role_is_checked_when_it_is_written(void **ctx)
     static const char *const bodies[] = {
         "{\"token_type\":\"x\"}",
         "{\"token_num_uses\":-1}",
-        "{\"token_bound_cidrs\":\"10.0.0.0/8\"}",
-        "{\"bound_cidrs\":[\"10.0.0.0/8\"]}",
+        "{\"token_bound_cidrs\":\"10.0.0.1/8\"}",
+        "{\"bound_cidrs\":[\"10.0.0.0/8\",\"here\"]}",
         "{\"allowed_entity_aliases\":\"e\"}",
         "{\"token_type\":\"batch\",\"token_period\":60}",
         "{\"path_suffix\":\"a/b\"}",
@@ -665,11 +596,95 @@ static void a_role_is_checked_when_it_is_written(void **ctx)
     assert_true(strncmp(m.token, "hvb.", 4) == 0);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+static int from(const char *peer, const char *token)
+{
+    static struct test_call t;
+    test_call_done(&t);
+    test_call_init(&t, METHOD_GET, "/v1/auth/token/lookup-self", NULL);
+    test_call_header(&t, "x-secrets-token", token);
+    t.call.peer = peer;
+    world_handle(&w, &t);
+    return t.http;
+}
+
+static void a_token_is_bound_to_addresses(void **ctx)
+{
+    (void)ctx;
+    expect(post(root, "auth/token/roles/near",
+                "{\"token_bound_cidrs\":[\"192.0.2.0/24\",\"fd00::/8\"],"
+                "\"allowed_policies\":\"default,root\"}"),
+           204, NULL);
+    expect(as(root, METHOD_GET, "auth/token/roles/near", NULL), 200,
+           "\"token_bound_cidrs\":[\"192.0.2.0/24\",\"fd00::/8\"]");
+    struct made m = make_at(root, "auth/token/create/near", "{\"policies\":\"root\"}");
+    expect(as(m.token, METHOD_GET, "auth/token/lookup-self", NULL), 200,
+           "\"bound_cidrs\":[\"192.0.2.0/24\",\"fd00::/8\"]");
+    struct made child = make(m.token, "{\"policies\":\"default\"}");
+    struct made batch = make(m.token, "{\"policies\":\"default\",\"type\":\"batch\"}");
+    const char *const tokens[] = {m.token, child.token, batch.token};
+    for (size_t i = 0; i < ARRAY_LEN(tokens); i++) {
+        assert_int_equal(from("192.0.2.200:1", tokens[i]), 200);
+        assert_int_equal(from("[fd12::1]:80", tokens[i]), 200);
+        assert_int_equal(from("[::ffff:192.0.2.1]:80", tokens[i]), 200);
+        assert_int_equal(from("192.0.3.1:1", tokens[i]), 403);
+        assert_int_equal(from("[2001:db8::1]:1", tokens[i]), 403);
+        assert_int_equal(from("", tokens[i]), 403);
+    }
+    assert_int_equal(from("", root), 200);
+}
+
+static void tuning_the_mount_of_tokens_counts(void **ctx)
+{
+    (void)ctx;
+    expect(post(root, "sys/auth/token/tune",
+                "{\"default_lease_ttl\":\"10m\",\"max_lease_ttl\":\"20m\"}"),
+           204, NULL);
+    expect(post(root, "auth/token/create", "{\"policies\":\"default\"}"), 200,
+           "\"lease_duration\":600,");
+    expect(post(root, "auth/token/create", "{\"policies\":\"default\",\"ttl\":\"2h\"}"), 200,
+           "exceeded the effective max_ttl of \\\"1200s\\\"");
+    expect(
+        post(root, "auth/token/create", "{\"policies\":\"default\",\"explicit_max_ttl\":\"2h\"}"),
+        200, "capped to 1200 seconds");
+    struct made m = make(root, "{\"policies\":\"default\"}");
+    w.later_ms += 60000;
+    expect(post(root, "auth/token/renew", about("token", m.token)), 200, "\"lease_duration\":600,");
+    w.later_ms += 8 * 60000; /* 20 minutes after it was made it ends */
+    expect(post(root, "auth/token/renew", about("token", m.token)), 200, "\"lease_duration\":600,");
+    w.later_ms += 5 * 60000;
+    expect(post(root, "auth/token/renew", about("token", m.token)), 200, "\"lease_duration\":360,");
+    expect(post(root, "sys/auth/token/tune", "{\"max_lease_ttl\":\"2000h\"}"), 204, NULL);
+    expect(post(root, "auth/token/create", "{\"policies\":\"default\",\"ttl\":\"1000h\"}"), 200,
+           "\"lease_duration\":3600000,");
+}
+
+static void a_malformed_mfa_header_is_refused(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *name, *value;
+        int http;
+    } cases[] = {{"x-vault-mfa", "id", 200},      {"x-secrets-mfa", "id:123", 200},
+                 {"x-vault-mfa", ":123", 400},    {"x-secrets-mfa", "id:", 400},
+                 {"x-secrets-mfa", "a:b:c", 200}, {"x-vault-mfa", ":", 400}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct test_call t;
+        test_call_init(&t, METHOD_GET, "/v1/auth/token/lookup-self", NULL);
+        test_call_header(&t, "x-secrets-token", root);
+        test_call_header(&t, cases[i].name, cases[i].value);
+        world_handle(&w, &t);
+        if (t.http != cases[i].http)
+            fail_msg("%s: %d", cases[i].value, t.http);
+        test_call_done(&t);
+    }
+}
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_token_is_bound_to_addresses),
+        TEST(tuning_the_mount_of_tokens_counts),
+        TEST(a_malformed_mfa_header_is_refused),
         TEST(a_created_token_works_and_is_described),
         TEST(create_refuses_what_is_not_allowed),
         TEST(an_id_may_be_chosen_once),

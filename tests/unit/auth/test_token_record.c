@@ -9,6 +9,8 @@
 #include "auth/token_ttl.h"
 #include "base/mem.h"
 
+#include <stdio.h>
+
 enum { NOW_MS = 1000000 };
 
 static struct state_world world;
@@ -29,6 +31,7 @@ static int close_world(void **ctx)
 }
 
 static const char *const policies[] = {"a", "b"}, *const meta[] = {"k", "v", "", "w"};
+static const char *const cidrs[] = {"10.0.0.0/8", "::1"};
 
 static struct auth_token sample(void)
 {
@@ -42,6 +45,7 @@ static struct auth_token sample(void)
                                .entity_id = "e",
                                .policies = {policies, 2, true},
                                .meta = {meta, 2, true},
+                               .bound_cidrs = {cidrs, 2, true},
                                .created_ms = 1,
                                .expire_ms = INT64_C(1) << 47,
                                .renewed_ms = 3,
@@ -58,8 +62,6 @@ static void a_record_holds_every_field(void **ctx)
     (void)ctx;
     CLEANUP(buf_done) struct buf record = {0};
     struct auth_token in = sample(), out;
-    int64_t expire_ms;
-    const char *parent;
     token_record_put(&in, &record);
     assert_status(token_record_read(buf_bytes(&record), &world.arena, &out), ST_OK);
     assert_string_equal(out.parent, "p");
@@ -74,13 +76,12 @@ static void a_record_holds_every_field(void **ctx)
     assert_int_equal(out.meta.n, 2);
     assert_string_equal(out.meta.pairs[2], "");
     assert_string_equal(out.meta.pairs[3], "w");
+    assert_int_equal(out.bound_cidrs.n, 2);
+    assert_string_equal(out.bound_cidrs.items[1], "::1");
     assert_true(out.created_ms == 1 && out.renewed_ms == 3 && out.expire_ms == in.expire_ms);
     assert_true(out.creation_ttl_s == 4 && out.explicit_max_ttl_s == 5 && out.period_s == 6);
     assert_true(out.num_uses == INT64_MAX && out.limited && out.renewable && !out.orphan);
     assert_int_equal(out.depth, 8);
-    assert_status(token_record_head(buf_bytes(&record), &expire_ms, &parent), ST_OK);
-    assert_true(expire_ms == in.expire_ms);
-    assert_string_equal(parent, "p");
 }
 
 static void a_record_is_small(void **ctx)
@@ -109,7 +110,7 @@ static void a_damaged_record_is_refused(void **ctx)
     record.data[0] = 2; /* another format */
     assert_status(token_record_read(buf_bytes(&record), &world.arena, &out), ST_CORRUPT);
     record.data[0] = 1;
-    record.data[1] |= 4; /* a flag we do not know */
+    record.data[1] |= 8; /* a flag we do not know */
     assert_status(token_record_read(buf_bytes(&record), &world.arena, &out), ST_CORRUPT);
 }
 
@@ -225,24 +226,133 @@ static void one_use_is_taken_by_one(void **ctx)
     assert_status(sw_commit(&world, &b), ST_CONFLICT);
 }
 
+/* Kept in the cache: a token of that name. */
+static void keep(struct token_cache *cache, struct bytes key, struct state_stamp stamp,
+                 const char *display_name)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    struct auth_token token = sample();
+    struct token_ref *ref;
+    token.display_name = display_name;
+    token_record_put(&token, &record);
+    assert_status(token_ref_new(key, stamp, buf_bytes(&record), &ref), ST_OK);
+    assert_bytes(token_ref_record(ref), buf_bytes(&record));
+    token_cache_put(cache, ref);
+    token_ref_drop(ref);
+}
+
+static void assert_kept(const struct token_cache *cache, struct bytes key, struct state_stamp stamp,
+                        const char *display_name)
+{
+    struct token_ref *ref = token_cache_get(cache, key, stamp);
+    if (display_name == NULL) {
+        assert_null(ref);
+        return;
+    }
+    assert_string_equal(token_ref_get(ref)->display_name, display_name);
+    token_ref_drop(ref);
+}
+
 static void the_cache_is_asked_for_one_version(void **ctx)
 {
     (void)ctx;
     struct token_cache *cache;
     const struct state_stamp one = {1, 7}, two = {2, 7}, other = {2, 8};
+    const struct bytes k = BYTES("t/k");
     assert_status(token_cache_new(&cache), ST_OK);
-    assert_null(token_cache_get(cache, BYTES("k"), one).data);
-    token_cache_put(cache, BYTES("k"), one, BYTES("one"));
-    assert_bytes(token_cache_get(cache, BYTES("k"), one), BYTES("one"));
-    assert_null(token_cache_get(cache, BYTES("k"), two).data);
-    assert_null(token_cache_get(cache, BYTES("j"), one).data);
-    token_cache_put(cache, BYTES("k"), two, BYTES("two"));
-    assert_bytes(token_cache_get(cache, BYTES("k"), two), BYTES("two"));
-    assert_null(token_cache_get(cache, BYTES("k"), other).data);
-    for (int i = 0; i < 3 * TOKEN_CACHE_SLOTS; i++)
-        token_cache_put(cache, bytes_of(&i, sizeof i), one, BYTES("x"));
+    assert_kept(cache, k, one, NULL);
+    keep(cache, k, one, "one");
+    assert_kept(cache, k, one, "one");
+    assert_kept(cache, k, two, NULL);
+    assert_kept(cache, BYTES("t/j"), one, NULL);
+    keep(cache, k, two, "two");
+    assert_kept(cache, k, two, "two");
+    assert_kept(cache, k, one, NULL);
+    assert_kept(cache, k, other, NULL);
+    for (unsigned i = 0; i < 3 * TOKEN_CACHE_SLOTS; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "t/%u", i);
+        keep(cache, bytes_str(key), one, "x");
+    }
     token_cache_clear(cache);
-    assert_null(token_cache_get(cache, BYTES("k"), two).data);
+    assert_kept(cache, k, two, NULL);
+    token_cache_free(cache);
+}
+
+static void what_is_no_record_is_not_kept(void **ctx)
+{
+    (void)ctx;
+    struct token_ref *ref;
+    assert_status(token_ref_new(BYTES("t/k"), (struct state_stamp){1, 7}, BYTES("x"), &ref),
+                  ST_CORRUPT);
+}
+
+/* Whoever reads a token by reference keeps it, whatever becomes of the token and of the cache. */
+static void a_token_that_is_held_stays_as_it_was(void **ctx)
+{
+    (void)ctx;
+    struct token_cache *cache;
+    struct token_ref *refs[2];
+    struct state_txn txn;
+    struct auth_token token = child_of("", NOW_MS + 500);
+    const struct auth_token *held;
+    const char *id, *bearer = created(&token, &id);
+    assert_status(token_cache_new(&cache), ST_OK);
+    sw_begin(&world, &txn);
+    struct auth_scope scope = scope_of(&txn);
+    scope.cache = cache;
+    assert_status(auth_token_hold(&scope, bytes_str(bearer), &held, &refs[0]), ST_OK);
+    assert_status(auth_token_hold(&scope, bytes_str(bearer), &held, &refs[1]), ST_OK);
+    assert_ptr_equal(refs[0], refs[1]); /* decoded once */
+    assert_status(token_tree_end(&scope, held, TOKEN_END_TREE), ST_OK);
+    assert_status(sw_commit(&world, &txn), ST_OK);
+    token_cache_free(cache);
+    token_ref_drop(refs[0]);
+    assert_string_equal(held->id, id);
+    assert_string_equal(held->display_name, token.display_name);
+    assert_int_equal(strlen(held->accessor), AUTH_ACCESSOR_LEN);
+    token_ref_drop(refs[1]);
+}
+
+static enum status hold(const char *bearer, int64_t now_ms, struct token_cache *cache)
+{
+    struct state_txn txn;
+    const struct auth_token *token;
+    struct token_ref *ref;
+    sw_begin(&world, &txn);
+    struct auth_scope scope = scope_of(&txn);
+    scope.now_ms = now_ms;
+    scope.cache = cache;
+    enum status st = auth_token_hold(&scope, bytes_str(bearer), &token, &ref);
+    if (st == ST_OK)
+        token_ref_drop(ref);
+    state_end(&txn);
+    return st;
+}
+
+static void what_is_kept_is_refused_when_it_has_ended(void **ctx)
+{
+    (void)ctx;
+    struct token_cache *cache;
+    struct state_txn txn;
+    const char *top_id;
+    struct auth_token top = child_of("", NOW_MS + 500), loaded;
+    const char *top_bearer = created(&top, &top_id);
+    struct auth_token below = child_of(top_id, 0);
+    const char *bearer = created(&below, NULL);
+    assert_status(token_cache_new(&cache), ST_OK);
+    assert_status(hold(bearer, NOW_MS + 499, cache), ST_OK);
+    assert_status(hold(bearer, NOW_MS + 500, cache), ST_DENIED); /* its parent has expired */
+    assert_status(hold(top_bearer, NOW_MS + 500, cache), ST_DENIED);
+    assert_status(hold("", NOW_MS, cache), ST_DENIED);
+    assert_status(hold("nobody's", NOW_MS, cache), ST_DENIED);
+    sw_begin(&world, &txn);
+    struct auth_scope scope = scope_of(&txn);
+    assert_status(auth_token_load(&scope, bytes_str(top_bearer), &loaded), ST_OK);
+    assert_status(token_tree_end(&scope, &loaded, TOKEN_END_TREE), ST_OK);
+    assert_status(sw_commit(&world, &txn), ST_OK);
+    assert_status(hold(bearer, NOW_MS, cache), ST_DENIED);
+    assert_status(hold(top_bearer, NOW_MS, cache), ST_DENIED);
     token_cache_free(cache);
 }
 
@@ -269,6 +379,47 @@ static void what_is_kept_is_read_by_the_transaction_all_the_same(void **ctx)
     assert_status(token_tree_end(&scope, &out, TOKEN_END_TREE), ST_OK);
     assert_status(sw_commit(&world, &other), ST_OK);
     assert_status(sw_commit(&world, &txn), ST_CONFLICT);
+    token_cache_free(cache);
+}
+
+static enum status hold_looking(const char *bearer, int64_t now_ms, struct token_cache *cache)
+{
+    struct state_txn txn;
+    const struct auth_token *token;
+    struct token_ref *ref = NULL;
+    sw_begin_looking(&world, &txn);
+    struct auth_scope scope = scope_of(&txn);
+    scope.now_ms = now_ms;
+    scope.cache = cache;
+    enum status st = auth_token_hold(&scope, bytes_str(bearer), &token, &ref);
+    token_ref_drop(ref);
+    state_end(&txn);
+    return st;
+}
+
+static void who_only_looks_sees_what_ended(void **ctx)
+{
+    (void)ctx;
+    struct token_cache *cache;
+    struct state_txn txn;
+    const char *top_id;
+    struct auth_token top = child_of("", NOW_MS + 500), loaded;
+    const char *top_bearer = created(&top, &top_id);
+    struct auth_token below = child_of(top_id, 0);
+    const char *bearer = created(&below, NULL);
+    assert_status(token_cache_new(&cache), ST_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_status(hold_looking(bearer, NOW_MS + 499, cache), ST_OK);
+        assert_status(hold_looking(top_bearer, NOW_MS + 499, cache), ST_OK);
+        assert_status(hold_looking(bearer, NOW_MS + 500, cache), ST_DENIED);
+    }
+    sw_begin(&world, &txn);
+    struct auth_scope scope = scope_of(&txn);
+    assert_status(auth_token_load(&scope, bytes_str(top_bearer), &loaded), ST_OK);
+    assert_status(token_tree_end(&scope, &loaded, TOKEN_END_TREE), ST_OK);
+    assert_status(sw_commit(&world, &txn), ST_OK);
+    assert_status(hold_looking(bearer, NOW_MS, cache), ST_DENIED);
+    assert_status(hold_looking(top_bearer, NOW_MS, cache), ST_DENIED);
     token_cache_free(cache);
 }
 
@@ -301,6 +452,41 @@ static void what_is_no_batch_token_is_refused(void **ctx)
     sw_begin(&world, &txn);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         assert_status(token_batch_open(&txn, AUTH_NS_ROOT, bytes_str(texts[i]), &out), ST_DENIED);
+    state_end(&txn);
+}
+
+static void another_spelling_of_a_batch_token_is_none(void **ctx)
+{
+    (void)ctx;
+    static const char names[] = "abc"; /* of three lengths, for every padding */
+    struct state_txn txn;
+    struct auth_token out;
+    const char *bearer;
+    unsigned padded = 0, digits = 0;
+    sw_begin(&world, &txn);
+    for (unsigned i = 0; i < 60; i++) {
+        struct auth_token token = child_of("", NOW_MS + 1000);
+        char other[512];
+        token.type = AUTH_TYPE_BATCH;
+        token.display_name = names + i % 3;
+        assert_status(
+            token_batch_seal(&txn, state_seat(world.state), AUTH_NS_ROOT, &token, &bearer), ST_OK);
+        assert_status(token_batch_open(&txn, AUTH_NS_ROOT, bytes_str(bearer), &out), ST_OK);
+        size_t missing = (4 - (strlen(bearer) - 4) % 4) % 4;
+        padded |= 1U << missing;
+        (void)snprintf(other, sizeof other, "%s%.*s", bearer, (int)missing, "==");
+        assert_status(token_batch_open(&txn, AUTH_NS_ROOT, bytes_str(other), &out),
+                      missing == 0 ? ST_OK : ST_DENIED);
+        (void)snprintf(other, sizeof other, "%s", bearer);
+        char *at = strpbrk(other + 4, "-_");
+        if (at == NULL)
+            continue;
+        digits |= *at == '-' ? 1 : 2;
+        *at = *at == '-' ? '+' : '/';
+        assert_status(token_batch_open(&txn, AUTH_NS_ROOT, bytes_str(other), &out), ST_DENIED);
+    }
+    assert_int_equal(padded, 1 | 2 | 4);
+    assert_int_equal(digits, 3);
     state_end(&txn);
 }
 
@@ -376,10 +562,14 @@ static enum status make_load_end(struct state_txn *txn)
 {
     struct auth_scope scope = scope_of(txn);
     struct auth_token token = child_of("0123456789abcdef0123456789abcdef", NOW_MS + 1), out;
+    const struct auth_token *held;
     const char *bearer = NULL;
+    struct token_ref *ref;
     token.parent = "";
     TRY(auth_token_create(&scope, &world.worker.env, &token, &bearer));
     TRY(auth_token_load(&scope, bytes_str(bearer), &out));
+    TRY(auth_token_hold(&scope, bytes_str(bearer), &held, &ref));
+    token_ref_drop(ref);
     TRY(auth_token_find(&scope, token.accessor, &out));
     return token_tree_end(&scope, &out, TOKEN_END_TREE);
 }
@@ -415,9 +605,14 @@ int main(void)
         TEST(a_write_of_a_token_that_was_revoked_meanwhile_conflicts),
         TEST(one_use_is_taken_by_one),
         TEST(the_cache_is_asked_for_one_version),
+        TEST(what_is_no_record_is_not_kept),
+        TEST(a_token_that_is_held_stays_as_it_was),
+        TEST(what_is_kept_is_refused_when_it_has_ended),
         TEST(what_is_kept_is_read_by_the_transaction_all_the_same),
+        TEST(who_only_looks_sees_what_ended),
         TEST(a_batch_token_opens_in_its_namespace_only),
         TEST(what_is_no_batch_token_is_refused),
+        TEST(another_spelling_of_a_batch_token_is_none),
         TEST(a_service_record_is_no_batch_token),
         TEST(a_ttl_follows_from_what_is_given),
         TEST(a_maximum_counts_from_the_beginning),

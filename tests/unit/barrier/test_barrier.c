@@ -2,7 +2,7 @@
 #include "state/fake_env.h"
 #include "support.h"
 
-#include "barrier/ring.h"
+#include "barrier/inside.h"
 #include "barrier/token.h"
 #include "base/mem.h"
 
@@ -140,7 +140,8 @@ static void a_sealed_barrier_does_nothing(void **state)
     assert_status(barrier_mac(w->seat, PLAIN, mac), ST_SEALED);
     assert_status(barrier_ring_info(w->b, BARRIER_SHARED, &info), ST_SEALED);
     assert_status(barrier_follow(w->b, &records), ST_SEALED);
-    assert_status(barrier_upkeep(w->b, &w->env.env, BARRIER_SHARED, false, 1, &record), ST_SEALED);
+    assert_status(barrier_upkeep(w->b, &w->env.env, BARRIER_SHARED, BARRIER_USES_FIRST, 1, &record),
+                  ST_SEALED);
     assert_false(barrier_upkeep_due(w->b, BARRIER_SHARED));
     barrier_seal(w->b); /* again */
     assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
@@ -289,13 +290,14 @@ static void upkeep(struct world *w, enum barrier_ring ring, bool rotate)
 {
     struct buf record = {0};
     struct buf *stored = ring == BARRIER_SHARED ? &w->created.keyring : &w->created.local_keyring;
-    assert_status(barrier_upkeep(w->b, &w->env.env, ring, rotate, 2000, &record), ST_OK);
+    int64_t grant = rotate ? 0 : barrier_grant(w->b, ring);
+    assert_status(barrier_upkeep(w->b, &w->env.env, ring, grant, 2000, &record), ST_OK);
     buf_clear(stored);
     buf_add(stored, buf_bytes(&record));
     buf_done(&record);
     struct barrier_records records = records_of(&w->created);
     assert_status(barrier_follow(w->b, &records), ST_OK);
-    barrier_upkeep_done(w->b, ring);
+    barrier_upkeep_done(w->b, ring, grant);
 }
 
 static void a_new_term_encrypts_and_old_ones_still_decrypt(void **state)
@@ -452,10 +454,11 @@ static void without_a_local_ring_upkeep_makes_one(void **state)
     assert_status(barrier_ring_info(w->b, BARRIER_LOCAL, &info), ST_SEALED);
     encrypt(w, KEY, stored);
     assert_true(barrier_upkeep_due(w->b, BARRIER_LOCAL));
-    assert_status(barrier_upkeep(w->b, &w->env.env, BARRIER_LOCAL, false, 7, &record), ST_OK);
+    assert_status(barrier_upkeep(w->b, &w->env.env, BARRIER_LOCAL, BARRIER_USES_FIRST, 7, &record),
+                  ST_OK);
     records.local_keyring = buf_bytes(&record);
     assert_status(barrier_follow(w->b, &records), ST_OK);
-    barrier_upkeep_done(w->b, BARRIER_LOCAL);
+    barrier_upkeep_done(w->b, BARRIER_LOCAL, BARRIER_USES_FIRST);
     encrypt(w, key, stored);
     assert_status(decrypt(w->seat, key, bytes_of(stored, sizeof stored)), ST_OK);
     buf_done(&record);
@@ -475,6 +478,18 @@ static void only_the_root_key_proves(void **state)
     assert_status(barrier_create(&w->env.env, &w->seal, 5, &other), ST_OK);
     assert_status(barrier_prove(other.barrier, BYTES("sums"), two), ST_OK);
     assert_memory_not_equal(one, two, sizeof one);
+    /* Whoever opens the stored seal can, and nobody else. */
+    struct bytes stored = buf_bytes(&other.seal);
+    struct reason why = {{0}};
+    assert_status(barrier_prove_by(&w->seal, stored, BYTES("sums"), one, &why), ST_OK);
+    assert_memory_equal(one, two, sizeof one);
+    struct seal wrong = w->seal;
+    assert_status(secret_new(SEAL_KEY_BYTES, &wrong.key), ST_OK);
+    assert_status(barrier_prove_by(&wrong, stored, BYTES("sums"), one, &why), ST_INVALID);
+    assert_true(why.text[0] != '\0');
+    secret_done(&wrong.key);
+    stored.len--;
+    assert_status(barrier_prove_by(&w->seal, stored, BYTES("sums"), one, &why), ST_CORRUPT);
     barrier_created_done(&other);
     barrier_seal(w->b);
     assert_status(barrier_prove(w->b, BYTES("sums"), two), ST_SEALED);
@@ -483,12 +498,28 @@ static void only_the_root_key_proves(void **state)
 static void uses_are_granted_ahead_and_written_to_the_ring(void **state)
 {
     struct world *w = *state;
+    uint8_t stored[STORED_LEN];
+    assert_false(barrier_upkeep_due(w->b, BARRIER_SHARED)); /* nothing was encrypted yet */
+    encrypt(w, KEY, stored);
     assert_true(barrier_upkeep_due(w->b, BARRIER_SHARED)); /* a process starts with none */
     upkeep(w, BARRIER_SHARED, false);
     assert_false(barrier_upkeep_due(w->b, BARRIER_SHARED));
-    assert_true(barrier_upkeep_due(w->b, BARRIER_LOCAL));
-    assert_int_equal(info_of(w->b, BARRIER_SHARED).uses, BARRIER_USES_GRANT);
+    assert_false(barrier_upkeep_due(w->b, BARRIER_LOCAL));
+    assert_int_equal(info_of(w->b, BARRIER_SHARED).uses, BARRIER_USES_FIRST);
+    assert_int_equal(info_of(w->b, BARRIER_SHARED).unused, BARRIER_USES_FIRST - 1);
     assert_int_equal(info_of(w->b, BARRIER_SHARED).term, 1);
+    int64_t used = 1;
+    for (; !barrier_upkeep_due(w->b, BARRIER_SHARED); used++)
+        encrypt(w, KEY, stored);
+    assert_int_equal(info_of(w->b, BARRIER_SHARED).unused, BARRIER_USES_FIRST - used);
+    upkeep(w, BARRIER_SHARED, false);
+    assert_false(barrier_upkeep_due(w->b, BARRIER_SHARED));
+    upkeep(w, BARRIER_SHARED, false); /* who uses much is granted much */
+    assert_int_equal(info_of(w->b, BARRIER_SHARED).uses, 4 * BARRIER_USES_FIRST);
+    assert_int_equal(info_of(w->b, BARRIER_SHARED).unused, 4 * BARRIER_USES_FIRST - used);
+    upkeep(w, BARRIER_SHARED, true); /* of a new term nothing was used */
+    assert_int_equal(info_of(w->b, BARRIER_SHARED).uses, 0);
+    assert_int_equal(info_of(w->b, BARRIER_SHARED).unused, 0);
 }
 
 static void a_term_whose_uses_are_spent_gives_way_to_the_next(void **state)
@@ -500,7 +531,8 @@ static void a_term_whose_uses_are_spent_gives_way_to_the_next(void **state)
         upkeep(w, BARRIER_SHARED, false);
         n++;
     }
-    assert_int_equal(n, BARRIER_USES_MAX / BARRIER_USES_GRANT + 1);
+    assert_in_range(n, BARRIER_USES_MAX / BARRIER_USES_GRANT + 1,
+                    BARRIER_USES_MAX / BARRIER_USES_GRANT + 20); /* the first are small */
     assert_int_equal(info_of(w->b, BARRIER_SHARED).uses, BARRIER_USES_GRANT);
 }
 
@@ -510,7 +542,7 @@ static void a_ring_is_bounded(void **state)
     struct buf record = {0};
     for (int i = 1; i < BARRIER_TERMS_MAX; i++)
         upkeep(w, BARRIER_LOCAL, true);
-    assert_status(barrier_upkeep(w->b, &w->env.env, BARRIER_LOCAL, true, 1, &record), ST_NO_SPACE);
+    assert_status(barrier_upkeep(w->b, &w->env.env, BARRIER_LOCAL, 0, 1, &record), ST_NO_SPACE);
     assert_int_equal(record.len, 0);
     assert_int_equal(info_of(w->b, BARRIER_LOCAL).n_terms, BARRIER_TERMS_MAX);
 }
@@ -537,6 +569,42 @@ static void a_token_is_stored_under_a_name_that_needs_the_salt(void **state)
     assert_string_equal(name, again);
     assert_status(token_name(w->seat, bytes_str(other), again), ST_OK);
     assert_string_not_equal(name, again);
+}
+
+/* Others take the places of those kept, and asked for again each has its own. */
+static void a_kept_mac_is_that_of_its_message(void **state)
+{
+    struct world *w = *state;
+    enum { MESSAGES = 3 * MAC_MEMO_SLOTS };
+    for (uint32_t i = 0; i < 2 * MESSAGES; i++) {
+        struct hmac *plain;
+        uint8_t message[4], first[BARRIER_MAC_BYTES], second[BARRIER_MAC_BYTES];
+        uint8_t want[BARRIER_MAC_BYTES];
+        le32_put(message, i % MESSAGES);
+        assert_status(barrier_mac(w->seat, bytes_of(message, 4), first), ST_OK);
+        assert_status(barrier_mac(w->seat, bytes_of(message, 4), second), ST_OK);
+        assert_status(hmac_new(secret_bytes(&w->b->keys.salt), &plain), ST_OK);
+        assert_status(hmac_run(plain, bytes_of(message, 4), want), ST_OK);
+        hmac_free(plain);
+        assert_memory_equal(first, want, sizeof want);
+        assert_memory_equal(second, want, sizeof want);
+    }
+}
+
+static void a_kept_mac_is_not_that_of_another_salt(void **state)
+{
+    struct world *w = *state;
+    struct barrier_created other = {0};
+    uint8_t before[BARRIER_MAC_BYTES], after[BARRIER_MAC_BYTES];
+    assert_status(barrier_mac(w->seat, PLAIN, before), ST_OK);
+    assert_status(barrier_create(&w->env.env, &w->seal, 1000, &other), ST_OK);
+    struct barrier_records records = records_of(&other);
+    barrier_seal(w->b);
+    assert_null(w->seat->memo);
+    assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
+    assert_status(barrier_mac(w->seat, PLAIN, after), ST_OK);
+    assert_memory_not_equal(before, after, sizeof before);
+    barrier_created_done(&other);
 }
 
 static void every_token_character_is_as_likely(void **state)
@@ -574,7 +642,7 @@ static void running_out_of_memory_is_told_and_harmless(void **state)
         if (st == ST_OK)
             st = barrier_mac(seat, KEY, mac);
         if (st == ST_OK)
-            st = barrier_upkeep(w->b, &w->env.env, BARRIER_SHARED, true, 5, &record);
+            st = barrier_upkeep(w->b, &w->env.env, BARRIER_SHARED, 0, 5, &record);
         if (st == ST_OK)
             st = barrier_create(&w->env.env, &w->seal, 1, &made);
         failed = mem_fail_nth(0);
@@ -615,6 +683,8 @@ int main(void)
         T(a_term_whose_uses_are_spent_gives_way_to_the_next),
         T(a_ring_is_bounded),
         T(a_token_is_stored_under_a_name_that_needs_the_salt),
+        T(a_kept_mac_is_that_of_its_message),
+        T(a_kept_mac_is_not_that_of_another_salt),
         T(every_token_character_is_as_likely),
         T(running_out_of_memory_is_told_and_harmless),
     };

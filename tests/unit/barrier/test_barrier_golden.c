@@ -31,14 +31,27 @@ static void make_files(struct fake_env *env, const struct seal *seal)
     barrier_created_done(&c);
 }
 
+/* Of a new root key in the place of the one that the files have. */
+static void make_next(struct fake_env *env, const struct seal *seal, struct barrier *barrier)
+{
+    struct barrier_rekeyed rekeyed = {0};
+    assert_status(barrier_rekey(barrier, &env->env, seal, 1700000000000, &rekeyed), ST_OK);
+    golden_make("handover-1.bin", buf_bytes(&rekeyed.handover));
+    golden_make("next-keyring-1.bin", buf_bytes(&rekeyed.keyring));
+    golden_make("next-local-keyring-1.bin", buf_bytes(&rekeyed.local_keyring));
+    barrier_rekeyed_done(&rekeyed);
+}
+
 static void records_of_the_first_format_unseal_and_decrypt(void **state)
 {
     (void)state;
     struct fake_env env;
     struct seal seal = {0};
-    struct buf files[6] = {0};
-    static const char *const names[] = {"seal-1.bin", "keyring-1.bin", "local-keyring-1.bin",
-                                        "salt-1.bin", "value-1.bin",   "mac-1.bin"};
+    struct buf files[9] = {0};
+    static const char *const names[] = {
+        "seal-1.bin",     "keyring-1.bin",      "local-keyring-1.bin",
+        "salt-1.bin",     "value-1.bin",        "mac-1.bin",
+        "handover-1.bin", "next-keyring-1.bin", "next-local-keyring-1.bin"};
     struct barrier *barrier = NULL;
     struct barrier_seat *seat = NULL;
     uint8_t out[64], mac[BARRIER_MAC_BYTES];
@@ -47,7 +60,7 @@ static void records_of_the_first_format_unseal_and_decrypt(void **state)
     assert_status(crypto_init(NULL), ST_OK);
     assert_status(seal_static(bytes_of(seal_key, 32), "golden", &seal, NULL), ST_OK);
     make_files(&env, &seal);
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+    for (size_t i = 0; i < 6; i++)
         golden_read(names[i], &files[i]);
     struct barrier_records records = {.seal = buf_bytes(&files[0]),
                                       .keyring = buf_bytes(&files[1]),
@@ -60,6 +73,15 @@ static void records_of_the_first_format_unseal_and_decrypt(void **state)
     assert_bytes(bytes_of(out, n), PLAIN);
     assert_status(barrier_mac(seat, PLAIN, mac), ST_OK);
     assert_bytes(bytes_of(mac, sizeof mac), buf_bytes(&files[5]));
+    make_next(&env, &seal, barrier);
+    for (size_t i = 6; i < ARRAY_LEN(names); i++)
+        golden_read(names[i], &files[i]);
+    records.keyring = buf_bytes(&files[7]);
+    records.local_keyring = buf_bytes(&files[8]);
+    assert_status(barrier_follow(barrier, &records), ST_CORRUPT);
+    records.handover = buf_bytes(&files[6]);
+    assert_status(barrier_follow(barrier, &records), ST_OK);
+    assert_status(barrier_decrypt(seat, KEY, buf_bytes(&files[4]), out, &n), ST_OK);
     barrier_seat_free(seat);
     barrier_free(barrier);
     seal_done(&seal);

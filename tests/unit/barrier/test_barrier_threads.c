@@ -54,7 +54,7 @@ static void rotate(struct env *env, enum barrier_ring ring, struct barrier_creat
 {
     struct buf record = {0};
     struct buf *stored = ring == BARRIER_SHARED ? &c->keyring : &c->local_keyring;
-    assert_status(barrier_upkeep(barrier, env, ring, true, 1, &record), ST_OK);
+    assert_status(barrier_upkeep(barrier, env, ring, 0, 1, &record), ST_OK);
     buf_clear(stored);
     buf_add(stored, buf_bytes(&record));
     buf_done(&record);

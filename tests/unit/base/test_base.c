@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "base/trace.h"
 
+#include <stdio.h>
+
 static void status_codes_have_names_and_http_statuses(void **ctx)
 {
     (void)ctx;
@@ -107,6 +109,8 @@ static void an_arena_is_bounded_and_copies(void **ctx)
     char *text = arena_str(&a, BYTES("hello"));
     assert_string_equal(text, "hello");
     assert_string_equal(arena_format(&a, "%d-%s", 5, text), "5-hello");
+    assert_string_equal(arena_concat(&a, text, "/x"), "hello/x");
+    assert_string_equal(arena_concat(&a, "", ""), "");
     assert_null(arena_alloc(&a, 20000));
     assert_null(arena_alloc(&a, SIZE_MAX / 2));
     unsigned n = 0;
@@ -115,6 +119,53 @@ static void an_arena_is_bounded_and_copies(void **ctx)
     assert_in_range(n, 80, 100);
     arena_done(&a);
     assert_non_null(arena_alloc(&a, 100));
+    arena_done(&a);
+}
+
+static void an_arena_can_be_used_again_with_the_memory_it_has(void **ctx)
+{
+    (void)ctx;
+    struct arena a = {.block_bytes = 1024};
+    uint8_t *first = arena_dup(&a, BYTES("a secret"));
+    for (unsigned i = 0; i < 10; i++)
+        assert_non_null(arena_alloc(&a, 500));
+    arena_clear(&a);
+    mem_fail_nth(1); /* what it has is enough */
+    uint8_t *again = arena_alloc(&a, 900);
+    assert_ptr_equal(again, first);
+    for (size_t i = 0; i < sizeof "a secret"; i++)
+        assert_int_equal(again[i], 0);
+    assert_null(arena_alloc(&a, 900));
+    arena_done(&a);
+}
+
+static void an_arena_gives_what_it_has_to_the_last_byte(void **ctx)
+{
+    (void)ctx;
+    struct arena a = {.block_bytes = 1024};
+    assert_non_null(arena_alloc(&a, 0)); /* without a block, too */
+    volatile size_t huge = SIZE_MAX - 3;
+    assert_null(arena_alloc(&a, huge)); /* also when it is rounded up */
+    size_t left = 1024 - 32;            /* the head of a block */
+    uint8_t *first = arena_alloc(&a, 1);
+    uint8_t *rest = arena_alloc(&a, left - 16);
+    assert_true(rest == first + 16);
+    uint8_t *other = arena_alloc(&a, 1); /* of another block */
+    assert_true(other < first || other >= first + left);
+    assert_int_equal(a.bytes, left + 16);
+    arena_done(&a);
+}
+
+static void an_arena_keeps_no_block_that_was_made_for_one_thing(void **ctx)
+{
+    (void)ctx;
+    struct arena a = {0};
+    assert_non_null(arena_alloc(&a, 100000));
+    arena_clear(&a);
+    mem_fail_nth(1);
+    assert_null(arena_alloc(&a, 10));
+    arena_clear(&a);
+    assert_non_null(arena_alloc(&a, 10));
     arena_done(&a);
 }
 
@@ -239,16 +290,71 @@ static void the_nth_allocation_fails_and_no_other(void **ctx)
     mem_free(third);
 }
 
+enum { PLACES = 4096 };
+
+static const char *const formats[] = {"%u",
+                                      "s/ns/root/mount/kv%u",
+                                      "%u/data",
+                                      "%08x",
+                                      "%08xtail",
+                                      "a longer text %u, and more",
+                                      "%u padded to be of many words: ..............."};
+
+/* Of the hashes of 4096 texts, as a table of as many places uses them: 2589 are expected. */
+static size_t places_taken(size_t form, unsigned shift)
+{
+    bool taken[PLACES] = {0};
+    size_t n = 0;
+    for (unsigned i = 0; i < PLACES; i++) {
+        char text[64];
+        (void)snprintf(text, sizeof text, formats[form], i);
+        bool *at = &taken[(bytes_hash(bytes_str(text)) >> shift) % PLACES];
+        n += !*at;
+        *at = true;
+    }
+    return n;
+}
+
+static void hashes_of_like_texts_fill_a_table(void **ctx)
+{
+    (void)ctx;
+    for (size_t i = 0; i < ARRAY_LEN(formats); i++)
+        for (unsigned shift = 0; shift <= 52; shift += 13)
+            assert_in_range(places_taken(i, shift), 2400, 2800);
+}
+
+static void hashes_tell_every_byte_and_length(void **ctx)
+{
+    (void)ctx;
+    uint8_t text[40] = {0};
+    for (size_t len = 0; len < sizeof text; len++) {
+        uint64_t hash = bytes_hash(bytes_of(text, len));
+        assert_true(hash != bytes_hash(bytes_of(text, len + 1)));
+        assert_true(hash != bytes_hash_from(1, bytes_of(text, len)));
+        for (size_t bit = 0; bit < 8 * len; bit++) {
+            text[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            uint64_t other = bytes_hash(bytes_of(text, len));
+            assert_true(other % PLACES != hash % PLACES || other >> 52 != hash >> 52);
+            text[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_codes_have_names_and_http_statuses),
         cmocka_unit_test(numbers_read_back_as_written),
+        cmocka_unit_test(hashes_of_like_texts_fill_a_table),
+        cmocka_unit_test(hashes_tell_every_byte_and_length),
         cmocka_unit_test(a_short_or_padded_input_fails_the_reader_for_good),
         cmocka_unit_test(bytes_left_over_are_an_error),
         cmocka_unit_test(a_buffer_that_ran_out_of_memory_stays_failed_and_whole),
         cmocka_unit_test(consuming_keeps_the_rest),
         cmocka_unit_test(an_arena_is_bounded_and_copies),
+        cmocka_unit_test(an_arena_gives_what_it_has_to_the_last_byte),
+        cmocka_unit_test(an_arena_can_be_used_again_with_the_memory_it_has),
+        cmocka_unit_test(an_arena_keeps_no_block_that_was_made_for_one_thing),
         cmocka_unit_test(byte_runs_sort_as_unsigned_with_prefixes_first),
         cmocka_unit_test(crc32c_gives_the_known_answer_at_every_split),
         cmocka_unit_test(lists_keep_order_and_survive_removal_in_a_loop),

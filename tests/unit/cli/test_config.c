@@ -70,7 +70,8 @@ static void every_field_is_read(void **ctx)
          "compat { reported_version = \"1.15.0\" }\n" LISTENER
          "listener \"tcp\" {\n address = \"[::1]:1\"\n tls_cert_file = \"c\"\n"
          " tls_key_file = \"k\"\n max_request_bytes = \"1KiB\"\n max_connections = 7\n"
-         " idle_timeout_s = \"2m\"\n unauthenticated_metrics = true\n}\n" SEAL
+         " idle_timeout_s = \"2m\"\n unauthenticated_metrics = true\n"
+         " authenticated_ceremonies = true\n}\n" SEAL
          "cluster {\n id = \"0123abcd-0000-4000-8000-000000000000\"\n name = \"n\"\n"
          " address = \"0.0.0.0:1\"\n advertise = \"h:2\"\n ca_file = \"1\"\n cert_file = \"2\"\n"
          " key_file = \"3\"\n election_ms = 500\n heartbeat_ms = 50\n"
@@ -86,6 +87,8 @@ static void every_field_is_read(void **ctx)
     assert_string_equal(config.reported_version, "1.15.0");
     assert_int_equal(config.n_listeners, 2);
     assert_true(config.listeners[1].unauthenticated_metrics);
+    assert_true(config.listeners[1].authenticated_ceremonies);
+    assert_false(config.listeners[0].authenticated_ceremonies);
     assert_false(config.listeners[1].tls_disable);
     assert_int_equal(config.listeners[1].max_request_bytes, 1024);
     assert_int_equal(config.listeners[1].max_connections, 7);
@@ -195,6 +198,10 @@ static void members_differ(void **ctx)
     refused(text, "x.hcl:16: ", "unknown field \"port\"");
     (void)snprintf(text, sizeof text, "%sid = \"abc\"\n}", start);
     refused(text, "x.hcl:16: ", "UUID");
+    (void)snprintf(text, sizeof text, "%sjoin = \"dns\"\n}", start);
+    refused(text, "x.hcl:16: ", "join: \"api\" is expected");
+    (void)snprintf(text, sizeof text, "%sjoin_token_file = \"t\"\njoin = \"api\"\n}", start);
+    refused(text, "x.hcl:17: ", "join: there is join_token_file already");
     (void)snprintf(text, sizeof text, "%selection_ms = 100\nheartbeat_ms = 90\n}", start);
     refused(text, "x.hcl:16: ", "election_ms");
     (void)snprintf(text, sizeof text, "%selection_ms = 100\n}", start);
@@ -217,28 +224,6 @@ static void a_node_has_an_address_for_clients(void **ctx)
     config_done(&config);
     load(NAMES "api_addr = \"https://[fd00::1]:8200\"\n" LISTENER CLUSTER SEAL);
     assert_string_equal(config.api_addr, "https://[fd00::1]:8200");
-}
-
-static void addresses_have_a_host_and_a_port(void **ctx)
-{
-    (void)ctx;
-    static const struct {
-        const char *text, *host;
-        int port;
-    } good[] = {
-        {"127.0.0.1:8200", "127.0.0.1", 8200}, {"[::1]:65535", "::1", 65535}, {"h.x:1", "h.x", 1}};
-    static const char *const bad[] = {"",     ":1",    "h",    "h:",   "h:0",  "h:65536", "h:-1",
-                                      "h:1x", "::1:5", "[]:5", "[h:5", "h]:5", "h:5:6"};
-    char host[256];
-    uint16_t port;
-    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
-        assert_status(config_split_address(good[i].text, host, &port), ST_OK);
-        assert_string_equal(host, good[i].host);
-        assert_int_equal(port, good[i].port);
-    }
-    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        if (config_split_address(bad[i], host, &port) != ST_INVALID)
-            fail_msg("\"%s\" is taken for an address", bad[i]);
 }
 
 static void a_file_is_loaded_and_a_missing_one_named(void **ctx)
@@ -284,7 +269,6 @@ int main(void)
         TEST(what_is_missing_is_named),
         TEST(members_differ),
         TEST(a_node_has_an_address_for_clients),
-        TEST(addresses_have_a_host_and_a_port),
         TEST(a_file_is_loaded_and_a_missing_one_named),
         TEST(a_failed_allocation_is_reported),
     };

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <openssl/err.h>
 #include <pthread.h>
 
 static struct pki pki;
@@ -97,6 +98,46 @@ static void the_handshake_may_be_split_at_every_byte(void **ctx)
     write_str(e.client, "question");
     assert_status(carry(e.client, e.server, 1, &got), ST_OK);
     assert_got(&got, "question");
+    ends_done(&e);
+}
+
+static void records_that_come_together_are_all_read(void **ctx)
+{
+    struct ends e;
+    enum { RECORDS = 300 };
+    CLEANUP(buf_done) struct buf got = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    shake(&e, SIZE_MAX / 2);
+    assert_status(drain(e.server, &got), ST_OK); /* nothing waits */
+    for (unsigned i = 0; i < RECORDS; i++)
+        write_str(e.client, "a line and another\n");
+    tls_close_notify(e.client);
+    assert_status(carry(e.client, e.server, SIZE_MAX / 2, &got), ST_CLOSED);
+    assert_int_equal(got.len, RECORDS * strlen("a line and another\n"));
+    ends_done(&e);
+}
+
+/* What another use of the library left behind is not taken for a failure of the connection. */
+static void errors_of_others_do_not_count(void **ctx)
+{
+    struct ends e;
+    CLEANUP(buf_done) struct buf got = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    shake(&e, SIZE_MAX / 2);
+    write_str(e.client, "question");
+    CLEANUP(buf_done) struct buf out = {0};
+    tls_take_out(e.client, &out);
+    assert_status(tls_feed(e.server, bytes_of(out.data, 3)), ST_OK); /* half a record */
+    ERR_raise(ERR_LIB_USER, ERR_R_INTERNAL_ERROR);
+    assert_status(drain(e.server, &got), ST_OK);
+    assert_int_equal(got.len, 0);
+    assert_status(tls_feed(e.server, bytes_of(out.data + 3, out.len - 3)), ST_OK);
+    ERR_raise(ERR_LIB_USER, ERR_R_INTERNAL_ERROR);
+    assert_status(drain(e.server, &got), ST_OK);
+    assert_got(&got, "question");
+    ERR_clear_error();
     ends_done(&e);
 }
 
@@ -596,6 +637,8 @@ int main(void)
         cmocka_unit_test(tls_12_is_for_clients_only),
         cmocka_unit_test(plaintext_passes_both_ways),
         cmocka_unit_test(the_handshake_may_be_split_at_every_byte),
+        cmocka_unit_test(records_that_come_together_are_all_read),
+        cmocka_unit_test(errors_of_others_do_not_count),
         cmocka_unit_test(many_parts_share_records),
         cmocka_unit_test(writing_waits_for_the_handshake_and_for_room),
         cmocka_unit_test(input_beyond_the_bound_is_refused),

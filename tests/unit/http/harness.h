@@ -102,12 +102,15 @@ __attribute__((unused)) static int dial(const struct harness *h)
     return fd;
 }
 
+/* Calls with a timeout are tried again after an EINTR, which comes without any signal to a thread
+ * that made a loop: newer libuv gives each loop an io_uring, whose work is done by its maker. */
+
 /* As much as the peer takes. */
 __attribute__((unused)) static size_t say(int fd, struct bytes text)
 {
     size_t n = 0;
     while (n < text.len) {
-        ssize_t more = send(fd, text.data + n, text.len - n, MSG_NOSIGNAL);
+        ssize_t more = TEMP_FAILURE_RETRY(send(fd, text.data + n, text.len - n, MSG_NOSIGNAL));
         if (more <= 0)
             break;
         n += (size_t)more;
@@ -121,7 +124,7 @@ __attribute__((unused)) static size_t hear(int fd, char *out, size_t room, const
     size_t n = 0;
     out[0] = '\0';
     while (n + 1 < room && (until == NULL || strstr(out, until) == NULL)) {
-        ssize_t more = recv(fd, out + n, room - 1 - n, 0);
+        ssize_t more = TEMP_FAILURE_RETRY(recv(fd, out + n, room - 1 - n, 0));
         if (more <= 0)
             break;
         n += (size_t)more;
@@ -133,7 +136,7 @@ __attribute__((unused)) static size_t hear(int fd, char *out, size_t room, const
 __attribute__((unused)) static bool ended(int fd)
 {
     char c;
-    ssize_t n = recv(fd, &c, 1, 0);
+    ssize_t n = TEMP_FAILURE_RETRY(recv(fd, &c, 1, 0));
     return n == 0 || (n < 0 && errno == ECONNRESET);
 }
 

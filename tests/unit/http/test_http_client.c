@@ -534,6 +534,29 @@ static void silence_ends_in_time(void **ctx)
     liar_down(&liar);
 }
 
+static void hold_up(struct env_task *task)
+{
+    (void)task; /* the loop's thread does something else for long */
+    (void)usleep(300 * 1000);
+}
+
+/* Timers come before sockets: the answer lies there, and was not read. */
+static void who_answers_while_the_loop_stands_still_was_in_time(void **ctx)
+{
+    struct http_target target = here();
+    struct env_task task = {.run = hold_up};
+    (void)ctx; /* static */
+    for (unsigned kept = 0; kept < 2; kept++) {
+        struct trial t = get("/none");
+        t.call.timeout_ms = 100;
+        limit(1, 10); /* connecting has no longer either */
+        start(&t, &target);
+        env_post(env, &task); /* what was sent before it goes out */
+        loop_run(env);
+        assert_status(t.st, ST_OK);
+    }
+}
+
 /* Streams */
 
 static void piece_collected(struct http_call *call, struct buf *piece, bool last)
@@ -710,6 +733,9 @@ static void a_certificate_of_another_name_is_refused(void **ctx)
     foreign.tls = stranger;
     struct trial a = get("/about"), b = get("/about"), c = get("/about"), d = get("/about"),
                  big = get("/echo");
+    limit(4, 4);
+    struct env_task task = {.run = hold_up};
+    env_post(env, &task); /* for longer than connecting may take */
     run(&a, &right);
     assert_status(a.st, ST_OK);
     big.call.method = METHOD_PUT;
@@ -822,6 +848,7 @@ int main(void)
         TEST(what_may_not_be_repeated_gets_a_connection_of_its_own),
         TEST(more_than_an_answer_ends_the_connection),
         TEST(silence_ends_in_time),
+        TEST(who_answers_while_the_loop_stands_still_was_in_time),
         TEST(streams_flow_both_ways_at_once),
         TEST(a_short_answer_comes_whole_also_where_a_long_one_would_stream),
         TEST(a_large_answer_comes_whole),

@@ -5,8 +5,10 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+enum { HANDLER_MS = 900, BIG = 30 * 1024 * 1024 };
+
 static struct http_request *held;
-static atomic_bool is_held;
+static atomic_bool is_held, is_slow;
 
 static void respond_body(struct http_request *req)
 {
@@ -16,7 +18,6 @@ static void respond_body(struct http_request *req)
 
 static void respond_big(struct http_request *req)
 {
-    enum { BIG = 30 * 1024 * 1024 };
     uint8_t *body = arena_zalloc(&req->arena, BIG);
     struct http_reply reply = {.status = 200, .body = {body, BIG}};
     assert_non_null(body);
@@ -49,6 +50,10 @@ static void on_request(void *ctx, struct http_request *req)
         atomic_store(&is_held, true);
     } else if (bytes_eq(req->path, BYTES("/big"))) {
         respond_big(req);
+    } else if (bytes_eq(req->path, BYTES("/slow"))) {
+        atomic_store(&is_slow, true);
+        usleep(HANDLER_MS * 1000);
+        (req->query.len != 0 ? respond_big : respond_body)(req);
     } else if (bytes_eq(req->path, BYTES("/stream"))) {
         http_body_next(req, never_piece);
     } else {
@@ -137,6 +142,46 @@ static void a_body_that_trickles_times_out(void **ctx)
     (void)say(fd, BYTES("PUT /stream HTTP/1.1\r\n" HOST "Content-Length: 100\r\n\r\nabc"));
     assert_non_null(strstr(hear_all(fd), "HTTP/1.1 408 "));
     assert_int_equal(counters().timeouts, 2);
+}
+
+static size_t hear_out(int fd)
+{
+    static char part[1024 * 1024];
+    size_t n = 0;
+    for (ssize_t more; (more = recv(fd, part, sizeof part, 0)) > 0;)
+        n += (size_t)more;
+    (void)close(fd);
+    return n;
+}
+
+/* The handler's time is not the client's: neither its own client's, nor that of another one whose
+ * answer is on its way meanwhile. */
+static void a_handler_that_takes_long_makes_no_client_slow(void **ctx)
+{
+    struct http_limits limits = http_limits_default;
+    (void)ctx; /* static */
+    limits.rate_window_ms = HANDLER_MS * 2 / 3;
+    limits.write_rate_min = 1000 / limits.rate_window_ms + 1; /* a byte in each window */
+    up(&limits);
+    static const char last[] = " HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n";
+    int fd = dial(&h);
+    (void)say(fd, BYTES("GET /slow?big"));
+    (void)say(fd, bytes_str(last));
+    assert_true(hear_out(fd) > BIG);
+
+    int reader = dial(&h), other = dial(&h);
+    char c;
+    (void)say(reader, BYTES("GET /big"));
+    (void)say(reader, bytes_str(last));
+    assert_int_equal(recv(reader, &c, 1, 0), 1); /* the rest waits for it to read on */
+    atomic_store(&is_slow, false);
+    (void)say(other, BYTES("GET /slow"));
+    (void)say(other, bytes_str(last));
+    while (!atomic_load(&is_slow))
+        usleep(1000);
+    assert_true(hear_out(reader) + 1 > BIG);
+    assert_true(hear_out(other) > 0);
+    assert_int_equal(counters().timeouts, 0);
 }
 
 static void await_held(void)
@@ -438,6 +483,7 @@ int main(void)
         TEST(headers_that_trickle_time_out),
         TEST(a_silent_connection_is_closed),
         TEST(a_body_that_trickles_times_out),
+        TEST(a_handler_that_takes_long_makes_no_client_slow),
         TEST(a_request_that_is_not_answered_in_time_is_refused),
         TEST(what_a_late_request_is_told_is_its_handlers_word),
         TEST(the_time_of_a_request_includes_its_body),

@@ -2,6 +2,7 @@
 #include "http/hostile.h"
 #include "http/parse.h"
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -121,6 +122,14 @@ static void list_is_a_method_and_link_is_not(void **ctx)
     CHECK("LIST /1 HTTP/1.1\r\nHost: h\r\n\r\nLIST /2 HTTP/1.1\r\nHost: h\r\n\r\n"
           "GET /3 HTTP/1.1\r\nHost: h\r\n\r\n",
           "LIST /1\nLIST /2\nGET /3\n");
+    CHECK("SCAN /v1/kv/ HTTP/1.1\r\nHost: h\r\n\r\nLIST / HTTP/1.1\r\nHost: h\r\n\r\n",
+          "SCAN /v1/kv/\nLIST /\n");
+    CHECK("SCAN\t/a HTTP/1.1\r\nHost: h\r\n\r\n", "400\n");
+    CHECK("SCAT /a HTTP/1.1\r\nHost: h\r\n\r\n", "400\n");
+    CHECK("SIST /a HTTP/1.1\r\nHost: h\r\n\r\n", "400\n");
+    CHECK("LCAN /a HTTP/1.1\r\nHost: h\r\n\r\n", "400\n");
+    CHECK("SOURCE /a HTTP/1.1\r\nHost: h\r\n\r\n", "501\n");
+    CHECK("SCA", "more\n");
     CHECK("LINK /v1/kv/ HTTP/1.1\r\nHost: h\r\n\r\n", "501\n");
     CHECK("UNLINK /v1/kv/ HTTP/1.1\r\nHost: h\r\n\r\n", "501\n");
     CHECK("LOCK /a HTTP/1.1\r\nHost: h\r\n\r\n", "501\n");
@@ -172,6 +181,31 @@ static void one_empty_line_before_a_request_is_skipped(void **ctx)
     CHECK("\nGET / HTTP/1.1\r\n", "400\n");
     CHECK("\rGET / HTTP/1.1\r\n", "400\n");
     CHECK("\r\n\nGET / HTTP/1.1\r\n", "400\n");
+}
+
+static void a_header_is_found_by_its_name_however_long(void **ctx)
+{
+    (void)ctx;
+    for (size_t len = 1; len <= 130; len++) {
+        CLEANUP(http_head_done) struct http_head head = {0};
+        CLEANUP(buf_done) struct buf in = {0};
+        struct outcome o = {.parser.on_body = keep_body};
+        char name[132] = "";
+        struct bytes value;
+        size_t used, at = 0;
+        memset(name, 'x', len);
+        buf_add_format(&in, "GET / HTTP/1.1\r\nHost: h\r\n%s: v\r\n\r\n", name);
+        http_parser_request(&o.parser, &limits, &head);
+        assert_int_equal(http_parser_run(&o.parser, buf_bytes(&in), &used), EVENT_DONE);
+        assert_true(http_head_next(&head, name, &at, &value) && bytes_eq(value, BYTES("v")));
+        at = 0;
+        assert_true(http_head_next(&head, "host", &at, &value) && bytes_eq(value, BYTES("h")));
+        name[0] = 'y'; /* as long */
+        at = 0;
+        assert_false(http_head_next(&head, name, &at, &value));
+        memset(name, 'x', len + 1);
+        assert_false(http_head_next(&head, name, &at, &value));
+    }
 }
 
 static void limits_are_kept(void **ctx)
@@ -281,6 +315,29 @@ static enum http_event respond(struct http_parser *parser, struct http_head *hea
     return event;
 }
 
+/* Long names are made lower case eight bytes at a time. */
+static void names_are_kept_in_lower_case(void **ctx)
+{
+    (void)ctx;
+    static const char mixed[] = "AZaz09!#$%&'*+-.^_`|~@[{BYby";
+    for (size_t from = 0; from + 1 < sizeof mixed; from++) {
+        CLEANUP(http_head_done) struct http_head head = {0};
+        struct http_parser parser = {.on_body = keep_body};
+        CLEANUP(buf_done) struct buf text = {0};
+        char name[sizeof mixed], want[sizeof mixed];
+        size_t used = 0, n = 0;
+        for (size_t i = from; mixed[i] != '\0'; i++)
+            if (strchr("@[{", mixed[i]) == NULL) { /* beside the letters, in no name */
+                name[n] = mixed[i];
+                want[n++] = (char)tolower((unsigned char)mixed[i]);
+            }
+        buf_add_format(&text, "GET / HTTP/1.1\r\nHost: h\r\n%.*s: v\r\n\r\n", (int)n, name);
+        http_parser_request(&parser, &limits, &head);
+        assert_int_equal(http_parser_run(&parser, buf_bytes(&text), &used), EVENT_DONE);
+        assert_true(bytes_eq(http_head_field(&head, 1).name, bytes_of(want, n)));
+    }
+}
+
 static void responses_need_a_version_and_a_length(void **ctx)
 {
     static struct outcome o;
@@ -331,12 +388,14 @@ int main(void)
         cmocka_unit_test(an_offer_to_upgrade_is_ignored),
         cmocka_unit_test(expectations_are_known_or_refused),
         cmocka_unit_test(one_empty_line_before_a_request_is_skipped),
+        cmocka_unit_test(a_header_is_found_by_its_name_however_long),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(a_body_the_owner_refuses_ends_the_message),
         cmocka_unit_test(large_trailers_are_refused),
         cmocka_unit_test(hostile_framings_are_refused),
         cmocka_unit_test(a_smuggled_request_is_never_seen),
         cmocka_unit_test(headers_are_found_in_any_case_and_trimmed),
+        cmocka_unit_test(names_are_kept_in_lower_case),
         cmocka_unit_test(responses_need_a_version_and_a_length),
         cmocka_unit_test(every_allocation_may_fail),
     };

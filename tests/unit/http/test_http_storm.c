@@ -95,7 +95,7 @@ static void misbehave(unsigned *seed)
         size_t cut = (size_t)rand_r(seed) % (text.len + 1);
         (void)say(fd, bytes_of(text.data, cut));
         if (rand_r(seed) % 3 == 0)
-            (void)recv(fd, out, (size_t)rand_r(seed) % sizeof out, 0);
+            (void)TEMP_FAILURE_RETRY(recv(fd, out, (size_t)rand_r(seed) % sizeof out, 0));
         if (rand_r(seed) % 20 != 0)
             (void)say(fd, bytes_from(text, cut));
     }
@@ -180,7 +180,7 @@ static void *late_main(void *arg)
             abort();
         if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0) {
             (void)say(fd, bytes_str(texts[(size_t)i % ARRAY_LEN(texts)]));
-            (void)recv(fd, out, sizeof out, 0);
+            (void)TEMP_FAILURE_RETRY(recv(fd, out, sizeof out, 0));
         }
         (void)close(fd);
     }

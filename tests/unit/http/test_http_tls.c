@@ -90,7 +90,7 @@ static void caller_send(struct caller *c)
 static bool caller_feed(struct caller *c)
 {
     uint8_t cipher[16384];
-    ssize_t n = recv(c->fd, cipher, sizeof cipher, 0);
+    ssize_t n = TEMP_FAILURE_RETRY(recv(c->fd, cipher, sizeof cipher, 0));
     if (n <= 0) {
         tls_feed_end(c->tls);
         return false;

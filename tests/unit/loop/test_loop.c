@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -183,6 +184,46 @@ static void a_task_may_post_itself_again(void **ctx)
     assert_int_equal(r.left, 0);
 }
 
+enum { FREED = 100, FREED_ROUNDS = 40 };
+
+struct last_post {
+    struct env_task task;
+    struct env *env;
+};
+
+static void last_post_run(struct env_task *task)
+{
+    loop_stop(CONTAINER_OF(task, struct last_post, task)->env);
+}
+
+static void *last_post_main(void *arg)
+{
+    struct last_post *posts = arg;
+    for (int i = 0; i < FREED; i++)
+        env_post(posts[i].env, &posts[i].task);
+    return NULL;
+}
+
+/* The thread that posted it may not have come back from the call then. */
+static void an_env_may_be_freed_once_its_last_task_has_run(void **ctx)
+{
+    static struct last_post posts[FREED];
+    pthread_t thread;
+    (void)ctx; /* has its own */
+    for (int round = 0; round < FREED_ROUNDS; round++) {
+        for (int i = 0; i < FREED; i++) {
+            posts[i].task.run = last_post_run;
+            assert_int_equal(loop_new(NULL, &posts[i].env), ST_OK);
+        }
+        assert_int_equal(pthread_create(&thread, NULL, last_post_main, posts), 0);
+        for (int i = 0; i < FREED; i++) {
+            loop_run(posts[i].env);
+            loop_free(posts[i].env);
+        }
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+}
+
 /* Work */
 
 struct job {
@@ -269,10 +310,15 @@ static void wait_run(struct env_work *work)
         sched_yield();
 }
 
-static void release_run(struct env_work *work)
+static void nothing_run(struct env_work *work)
 {
-    (void)work; /* only the flag counts */
+    (void)work; /* its end counts */
+}
+
+static void release_done(struct env_work *work)
+{
     atomic_store(&release, true);
+    job_done(work);
 }
 
 static void lanes_do_not_wait_for_each_other(void **ctx)
@@ -287,7 +333,8 @@ static void lanes_do_not_wait_for_each_other(void **ctx)
                        .nth = 1};
     struct job quick = slow;
     quick.nth = 0;
-    quick.work.run = release_run;
+    quick.work.run = nothing_run;
+    quick.work.done = release_done;
     quick.work.lane = LANE_LOG;
     env_work(env, &slow.work);
     env_work(env, &quick.work);
@@ -335,10 +382,153 @@ static void two_envs_hand_a_task_to_and_fro(void **ctx)
     assert_int_equal(p.left, 0);
 }
 
+enum { ROUND_TASKS = 100 };
+
+struct rounds {
+    struct env_task start, tasks[ROUND_TASKS];
+    struct env *here, *other;
+    int next;
+};
+
+static void round_run(struct env_task *task)
+{
+    static struct rounds *r;
+    if (r == NULL)
+        r = CONTAINER_OF(task, struct rounds, tasks[0]); /* the first comes first */
+    assert_ptr_equal(task, &r->tasks[r->next]);
+    if (++r->next == ROUND_TASKS)
+        loop_stop(r->other);
+}
+
+/* The last round of this loop. */
+static void round_start(struct env_task *task)
+{
+    struct rounds *r = CONTAINER_OF(task, struct rounds, start);
+    for (int i = 0; i < ROUND_TASKS; i++) {
+        r->tasks[i].run = round_run;
+        (i % 40 == 39 ? env_post : env_post_round)(r->other, &r->tasks[i]);
+    }
+    loop_stop(r->here);
+}
+
+static void what_a_round_posts_arrives_in_order(void **ctx)
+{
+    struct env *other = NULL;
+    pthread_t thread;
+    assert_int_equal(loop_new(NULL, &other), ST_OK);
+    static struct rounds r = {.start = {.run = round_start}};
+    r.here = *ctx;
+    r.other = other;
+    env_post(*ctx, &r.start);
+    assert_int_equal(pthread_create(&thread, NULL, env_main, other), 0);
+    loop_run(*ctx);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    loop_free(other);
+    assert_int_equal(r.next, ROUND_TASKS);
+}
+
+static void ping_round(struct env_task *task)
+{
+    struct ping *p = CONTAINER_OF(task, struct ping, task);
+    if (--p->left == 0) {
+        loop_stop(p->envs[0]);
+        loop_stop(p->envs[1]);
+        return;
+    }
+    p->at = !p->at;
+    env_post_round(p->envs[p->at], task);
+}
+
+/* Nothing else would end either loop's waiting. */
+static void what_a_round_posts_leaves_before_the_loop_waits(void **ctx)
+{
+    struct env *other = NULL;
+    pthread_t thread;
+    assert_int_equal(loop_new(NULL, &other), ST_OK);
+    struct ping p = {.task = {.run = ping_round}, .envs = {*ctx, other}, .left = 300};
+    env_post_round(*ctx, &p.task); /* of a thread without a loop */
+    assert_int_equal(pthread_create(&thread, NULL, env_main, other), 0);
+    loop_run(*ctx);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    loop_free(other);
+    assert_int_equal(p.left, 0);
+}
+
+static void repost_run(struct env_task *task)
+{
+    struct reposter *r = CONTAINER_OF(task, struct reposter, task);
+    if (r->left != 0)
+        env_post_round(r->env, task);
+}
+
+struct stopper {
+    struct env_timer timer;
+    struct reposter *reposter;
+};
+
+static void stopper_fire(struct env_timer *timer)
+{
+    struct reposter *r = CONTAINER_OF(timer, struct stopper, timer)->reposter;
+    r->left = 0;
+    loop_stop(r->env);
+}
+
+static void a_task_that_comes_again_for_ever_lets_a_timer_fire(void **ctx)
+{
+    struct reposter r = {.task = {.run = repost_run}, .env = *ctx, .left = 1};
+    struct stopper s = {.timer = {.fire = stopper_fire}, .reposter = &r};
+    env_post(r.env, &r.task);
+    env_timer_set(r.env, &s.timer, env_mono_ms(r.env) + 2);
+    loop_run(r.env);
+    assert_int_equal(r.left, 0);
+}
+
 static void stopping_before_the_run_ends_it_at_once(void **ctx)
 {
     loop_stop(*ctx);
     loop_run(*ctx);
+}
+
+enum { DRAWS = 200, DRAW_TURNS = 3, DRAW_BYTES = 12 };
+
+struct drawer {
+    struct env_task task;
+    struct env *env;
+    unsigned n;
+    uint8_t drawn[DRAWS * DRAW_TURNS][DRAW_BYTES];
+};
+
+/* More than are fetched ahead, with others of other lengths between them. */
+static void drawer_run(struct env_task *task)
+{
+    struct drawer *d = CONTAINER_OF(task, struct drawer, task);
+    uint8_t other[64];
+    for (unsigned i = 0; i < DRAWS; i++) {
+        env_random(d->env, d->drawn[d->n++], DRAW_BYTES);
+        env_random(d->env, other, i % sizeof other);
+    }
+    if (d->n == ARRAY_LEN(d->drawn))
+        loop_stop(d->env);
+    else
+        env_post(d->env, task);
+}
+
+static int draw_order(const void *a, const void *b)
+{
+    return memcmp(a, b, DRAW_BYTES);
+}
+
+static void no_nonce_comes_twice(void **ctx)
+{
+    static struct drawer d;
+    static const uint8_t zero[DRAW_BYTES];
+    d = (struct drawer){.task = {.run = drawer_run}, .env = *ctx};
+    env_post(*ctx, &d.task);
+    loop_run(*ctx);
+    qsort(d.drawn, ARRAY_LEN(d.drawn), DRAW_BYTES, draw_order);
+    assert_memory_not_equal(d.drawn[0], zero, DRAW_BYTES); /* nor one that was wiped */
+    for (size_t i = 1; i < ARRAY_LEN(d.drawn); i++)
+        assert_memory_not_equal(d.drawn[i - 1], d.drawn[i], DRAW_BYTES);
 }
 
 static void random_bytes_differ_and_clocks_advance(void **ctx)
@@ -376,14 +566,21 @@ int main(void)
         cmocka_unit_test_setup_teardown(tasks_of_each_thread_arrive_in_the_order_posted, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_task_may_post_itself_again, setup, teardown),
+        cmocka_unit_test(an_env_may_be_freed_once_its_last_task_has_run),
         cmocka_unit_test_setup_teardown(log_work_runs_in_order_one_at_a_time_off_the_loop, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(pool_work_runs_off_the_loop, setup, teardown),
         cmocka_unit_test(freeing_waits_for_submitted_work),
         cmocka_unit_test_setup_teardown(lanes_do_not_wait_for_each_other, setup, teardown),
         cmocka_unit_test_setup_teardown(two_envs_hand_a_task_to_and_fro, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_round_posts_arrives_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_round_posts_leaves_before_the_loop_waits, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_task_that_comes_again_for_ever_lets_a_timer_fire, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(stopping_before_the_run_ends_it_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(random_bytes_differ_and_clocks_advance, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_nonce_comes_twice, setup, teardown),
         cmocka_unit_test(making_an_env_survives_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 #include "base/buf.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "loop/loop.h"
 
 #include <setjmp.h>
@@ -217,6 +218,82 @@ static void a_durable_file_is_written_and_space_is_known(void **ctx)
     assert_true(space > 0);
 }
 
+/* Written directly as far as the file system does; read through the page cache, as it was before.
+ */
+static void what_is_written_directly_is_read_by_others(void **ctx)
+{
+    static _Alignas(FS_BLOCK) uint8_t blocks[4 * FS_BLOCK];
+    struct fs_file *direct = NULL, *other = make(*ctx, "f");
+    struct bytes parts[] = {bytes_of(blocks, FS_BLOCK), bytes_of(blocks, 2 * FS_BLOCK)};
+    uint8_t got[sizeof blocks];
+    size_t n = 0;
+    assert_int_equal(fs_open(*ctx, "f", FS_WRITE | FS_DSYNC | FS_DIRECT, &direct), ST_OK);
+    for (unsigned i = 1; i < 4; i++) {
+        memset(blocks, (int)i, sizeof blocks);
+        assert_true(fs_parts_in_blocks(parts, 2, FS_BLOCK));
+        assert_int_equal(fs_write_at(direct, parts, 2, FS_BLOCK), ST_OK);
+        assert_int_equal(fs_read_at(other, got, sizeof got, 0, &n), ST_OK);
+        assert_int_equal(n, 4 * FS_BLOCK);
+        assert_memory_equal(got + FS_BLOCK, blocks, 3 * FS_BLOCK);
+    }
+    fs_close(direct);
+    fs_close(other);
+}
+
+static void what_is_no_block_is_known(void **ctx)
+{
+    static _Alignas(FS_BLOCK) uint8_t blocks[2 * FS_BLOCK];
+    struct bytes whole = bytes_of(blocks, FS_BLOCK), part = bytes_of(blocks, FS_BLOCK - 512);
+    struct bytes askew = bytes_of(blocks + 512, FS_BLOCK);
+    (void)ctx; /* needs no file */
+    assert_true(fs_parts_in_blocks(&whole, 1, 8 * FS_BLOCK));
+    assert_false(fs_parts_in_blocks(&whole, 1, 512));
+    assert_false(fs_parts_in_blocks(&part, 1, 0));
+    assert_false(fs_parts_in_blocks(&askew, 1, 0));
+}
+
+/* As after a write that ended within a block. */
+static void what_cannot_be_written_directly_goes_through_the_page_cache(void **ctx)
+{
+    struct fs_file *file = NULL;
+    struct bytes part = BYTES("abc");
+    uint8_t got[8];
+    size_t n = 0;
+    fs_close(make(*ctx, "f"));
+    assert_int_equal(fs_open(*ctx, "f", FS_READ | FS_WRITE | FS_DSYNC | FS_DIRECT, &file), ST_OK);
+    assert_int_equal(fs_write_at(file, &part, 1, 5), ST_OK);
+    assert_int_equal(fs_read_at(file, got, sizeof got, 5, &n), ST_OK);
+    assert_true(bytes_eq(bytes_of(got, n), part));
+    fs_close(file);
+}
+
+static unsigned told;
+
+static void count_told(enum trace_level level, const char *module, const char *text)
+{
+    (void)level, (void)module; /* one line is expected */
+    told += strstr(text, "direct writes are refused") != NULL;
+}
+
+static void where_direct_writes_are_refused_it_is_said_once(void **ctx)
+{
+    struct fs *fs = NULL;
+    (void)ctx; /* has its own root */
+    told = 0;
+    trace_set_sink(count_told);
+    assert_int_equal(loop_fs_new("/dev", &fs, NULL), ST_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        struct fs_file *file = NULL;
+        struct bytes part = BYTES("abc");
+        assert_int_equal(fs_open(fs, "null", FS_WRITE | FS_DIRECT, &file), ST_OK);
+        assert_int_equal(fs_write_at(file, &part, 1, 0), ST_OK);
+        fs_close(file);
+    }
+    trace_set_sink(NULL);
+    loop_fs_free(fs);
+    assert_int_equal(told, 1);
+}
+
 static void writing_where_the_disk_is_full_is_told(void **ctx)
 {
     struct fs *fs = NULL;
@@ -274,6 +351,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lock_excludes_until_it_is_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_durable_file_is_written_and_space_is_known, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(what_is_written_directly_is_read_by_others, setup,
+                                        teardown),
+        cmocka_unit_test(what_is_no_block_is_known),
+        cmocka_unit_test_setup_teardown(what_cannot_be_written_directly_goes_through_the_page_cache,
+                                        setup, teardown),
+        cmocka_unit_test(where_direct_writes_are_refused_it_is_said_once),
         cmocka_unit_test(writing_where_the_disk_is_full_is_told),
         cmocka_unit_test(a_root_that_is_not_there_is_named),
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, setup, teardown),

@@ -59,7 +59,8 @@ static inline void raw_say(struct raw *raw, struct bytes bytes)
     if (raw->tls != NULL)
         assert_status(tls_write(raw->tls, &bytes, 1), ST_OK);
     else
-        assert_int_equal(send(raw->fd, bytes.data, bytes.len, MSG_NOSIGNAL), bytes.len);
+        assert_int_equal(TEMP_FAILURE_RETRY(send(raw->fd, bytes.data, bytes.len, MSG_NOSIGNAL)),
+                         bytes.len);
 }
 
 /* Move what can be moved. */
@@ -68,7 +69,7 @@ static inline void raw_step(struct raw *raw)
     static uint8_t chunk[65536];
     CLEANUP(buf_done) struct buf out = {0};
     size_t n = 0;
-    ssize_t len = raw->deaf ? 0 : recv(raw->fd, chunk, sizeof chunk, 0);
+    ssize_t len = raw->deaf ? 0 : TEMP_FAILURE_RETRY(recv(raw->fd, chunk, sizeof chunk, 0));
     raw->ended |= !raw->deaf && (len == 0 || (len < 0 && errno != EAGAIN));
     if (raw->tls == NULL)
         return;
@@ -77,7 +78,8 @@ static inline void raw_step(struct raw *raw)
     while (!raw->deaf && tls_read(raw->tls, chunk, sizeof chunk, &n) == ST_OK && n != 0)
         buf_add(&raw->got, bytes_of(chunk, n));
     tls_take_out(raw->tls, &out);
-    if (out.len != 0 && send(raw->fd, out.data, out.len, MSG_NOSIGNAL) != (ssize_t)out.len)
+    if (out.len != 0 &&
+        TEMP_FAILURE_RETRY(send(raw->fd, out.data, out.len, MSG_NOSIGNAL)) != (ssize_t)out.len)
         raw->ended = true;
 }
 

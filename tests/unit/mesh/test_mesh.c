@@ -45,6 +45,16 @@ static void the_largest_frame_arrives_whole(void **ctx)
     assert_true(bytes_eq(buf_bytes(&w->nodes[1].last), buf_bytes(&large)));
 }
 
+static void what_was_flushed_has_left(void **ctx)
+{
+    struct world *w = *ctx;
+    start_linked(w, 2);
+    send_str(&w->nodes[0], 2, "x", true);
+    mesh_flush(w->nodes[0].mesh);
+    stop(w, 0); /* which drops what has not */
+    run_until(w, received_one, &w->nodes[1]);
+}
+
 static bool received_all(void *ctx)
 {
     return ((struct node *)ctx)->received == 200;
@@ -470,6 +480,7 @@ int main(void)
         node_test(frames_pass_both_ways),
         node_test(three_nodes_reach_each_other),
         node_test(the_largest_frame_arrives_whole),
+        node_test(what_was_flushed_has_left),
         node_test(frames_of_one_lane_stay_in_order),
         node_test(what_a_peer_gets_and_gives_is_counted),
         node_test(a_small_frame_overtakes_bulk),

@@ -551,7 +551,7 @@ static void read_web(struct mesh_http *web, struct buf *got)
     for (;;) {
         while (tls_read(web->tls, chunk, sizeof chunk, &n) == ST_OK && n != 0)
             buf_add(got, bytes_of(chunk, n));
-        ssize_t len = recv(web->fd, chunk, sizeof chunk, 0);
+        ssize_t len = TEMP_FAILURE_RETRY(recv(web->fd, chunk, sizeof chunk, 0));
         if (len <= 0)
             return;
         assert_status(tls_feed(web->tls, bytes_of(chunk, (size_t)len)), ST_OK);
@@ -598,7 +598,7 @@ static void http_is_handed_over_with_all_its_bytes(void **ctx)
     struct bytes answer = BYTES("HTTP/1.1 200 OK\r\n\r\n");
     assert_status(tls_write(web->tls, &answer, 1), ST_OK);
     tls_take_out(web->tls, &out);
-    assert_int_equal(send(web->fd, out.data, out.len, 0), out.len);
+    assert_int_equal(TEMP_FAILURE_RETRY(send(web->fd, out.data, out.len, 0)), out.len);
     run_until(w, raw_answered, &raw);
     assert_true(bytes_eq(buf_bytes(&raw.got), answer));
     assert_int_equal(stats(&w->nodes[0]).http_accepted, 1);

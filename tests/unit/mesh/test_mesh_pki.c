@@ -1,5 +1,6 @@
 #include "base/buf.h"
 #include "base/fs.h"
+#include "base/mem.h"
 #include "cluster/mesh/mesh_pki.h"
 #include "crypto/crypto.h"
 #include "crypto/tls.h"
@@ -201,6 +202,38 @@ static void nothing_is_replaced(void **ctx)
     assert_string_equal(reason.text, "tls/tls-n1-key.pem: already exists");
 }
 
+/* Each allocation of adding a node fails in turn: it is told, nobody's file is changed, and the
+ * node can be added after. */
+static void running_out_of_memory_is_told_and_leaves_room_to_try_again(void **ctx)
+{
+    struct place *place = *ctx;
+    bool used = true;
+    uint64_t n = 1;
+    bootstrap(place);
+    int before = count_files(place);
+    for (; used; n++) {
+        char name[16];
+        struct reason reason = {""};
+        struct mesh_identity identity;
+        (void)snprintf(name, sizeof name, "m%llu", (unsigned long long)n);
+        const struct mesh_node_names added = {.name = name};
+        (void)mem_fail_nth(n);
+        enum status st = mesh_bootstrap_node(&place->pki, &added, &reason);
+        if (st == ST_OK) {
+            (void)snprintf(name, sizeof name, "m%llu.pem", (unsigned long long)n);
+            st = mesh_identity_read(file(place, name), &identity, &reason);
+            before += 4;
+        }
+        used = mem_fail_nth(0);
+        if (used)
+            assert_status(st, ST_NOMEM);
+        else
+            assert_status(st, ST_OK);
+        assert_int_equal(count_files(place), before);
+    }
+    assert_true(n > 4);
+}
+
 static void an_added_node_needs_the_ca(void **ctx)
 {
     struct place *place = *ctx;
@@ -258,6 +291,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_clients_certificate_is_no_node, setup, teardown),
         cmocka_unit_test_setup_teardown(a_node_is_added_later, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_replaced, setup, teardown),
+        cmocka_unit_test_setup_teardown(running_out_of_memory_is_told_and_leaves_room_to_try_again,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(an_added_node_needs_the_ca, setup, teardown),
         cmocka_unit_test_setup_teardown(names_that_would_collide_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(uris_are_read_strictly, setup, teardown),

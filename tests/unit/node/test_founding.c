@@ -12,12 +12,15 @@ static void init(struct founding *f, unsigned self, uint8_t nonce)
     founding_init(f, names, 3, self, bytes);
 }
 
-static void tell(const struct founding *from, struct founding *to)
+/* Whether an answer is due. */
+static bool tell(const struct founding *from, struct founding *to)
 {
     struct buf said = {0};
+    bool asks = false;
     founding_say(from, &said);
-    assert_status(founding_hear(to, names[from->self], buf_bytes(&said)), ST_OK);
+    assert_status(founding_hear(to, names[from->self], buf_bytes(&said), &asks), ST_OK);
     buf_done(&said);
+    return asks;
 }
 
 static void three_fresh_founders_found_together(void **ctx)
@@ -35,6 +38,20 @@ static void three_fresh_founders_found_together(void **ctx)
     tell(&f[0], &f[1]); /* it has founded, and with my nonce */
     tell(&f[2], &f[1]);
     assert_int_equal(founding_verdict(&f[1]), FOUNDING_FOUND);
+}
+
+static void only_a_fresh_node_is_answered_and_only_by_one_that_is_not(void **ctx)
+{
+    (void)ctx;
+    struct founding a, b;
+    init(&a, 0, 1);
+    init(&b, 1, 2);
+    assert_false(tell(&a, &b)); /* both ask by themselves */
+    b.done = true;
+    assert_true(tell(&a, &b));
+    a.done = true; /* before the answer came */
+    assert_false(tell(&b, &a));
+    assert_false(tell(&a, &b));
 }
 
 static void a_founder_that_lost_its_disk_must_join(void **ctx)
@@ -85,13 +102,14 @@ static void strangers_and_garbage_change_nothing(void **ctx)
     (void)ctx;
     struct founding f, before;
     struct buf said = {0};
+    bool asks = false;
     init(&f, 0, 1);
     founding_say(&f, &said);
     before = f;
-    assert_status(founding_hear(&f, "stranger", buf_bytes(&said)), ST_OK);
-    assert_status(founding_hear(&f, "a", buf_bytes(&said)), ST_OK); /* an echo of ourselves */
+    assert_status(founding_hear(&f, "stranger", buf_bytes(&said), &asks), ST_OK);
+    assert_status(founding_hear(&f, "a", buf_bytes(&said), &asks), ST_OK); /* an echo */
     for (size_t n = 0; n < said.len; n++)
-        assert_status(founding_hear(&f, "b", bytes_of(said.data, n)), ST_INVALID);
+        assert_status(founding_hear(&f, "b", bytes_of(said.data, n), &asks), ST_INVALID);
     assert_memory_equal(&f, &before, sizeof f);
     buf_done(&said);
 }
@@ -121,6 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_fresh_founders_found_together),
+        cmocka_unit_test(only_a_fresh_node_is_answered_and_only_by_one_that_is_not),
         cmocka_unit_test(a_founder_that_lost_its_disk_must_join),
         cmocka_unit_test(a_node_that_joined_knows_no_nonce_and_sends_others_to_join),
         cmocka_unit_test(a_node_that_is_no_founder_joins),

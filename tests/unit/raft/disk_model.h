@@ -54,6 +54,7 @@ static inline void world_append(struct world *w, uint64_t index, unsigned n)
     next->last = index + n - 1;
     w->issued++;
     assert_int_equal(rlog_disk_append(w->disk, index, entries, n), w->issued);
+    rlog_disk_write(w->disk);
     for (unsigned i = 0; i < n; i++)
         rlog_block_unref(entries[i].block);
 }

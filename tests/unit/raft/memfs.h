@@ -46,6 +46,7 @@ struct memfs {
     struct mem_change changes[MEM_NAMES];
     unsigned n_changes;
     uint64_t calls, syncs, writes; /* so far */
+    uint64_t direct;               /* of the writes, those past the page cache */
     uint64_t fail_at, crash_at;    /* number of a call; 0 never */
     enum status fail_with;
     bool dead;
@@ -137,8 +138,9 @@ static inline void mem_inode_grow(struct mem_inode *inode, size_t size)
 {
     if (size <= inode->cap)
         return;
-    size_t cap = (MAX(size, inode->cap * 2) + MEM_SECTOR - 1) / MEM_SECTOR * MEM_SECTOR;
-    assert_true(cap <= MEM_FILE_MAX);
+    assert_true(size <= MEM_FILE_MAX);
+    size_t twice = MIN(inode->cap * 2, (size_t)MEM_FILE_MAX);
+    size_t cap = (MAX(size, twice) + MEM_SECTOR - 1) / MEM_SECTOR * MEM_SECTOR;
     inode->now = realloc(inode->now, cap);
     inode->disk = realloc(inode->disk, cap);
     inode->dirty = realloc(inode->dirty, cap / MEM_SECTOR);

@@ -9,6 +9,7 @@ static inline enum status memfs_read_at(struct fs_file *file, void *buf, size_t 
 {
     struct mem_inode *inode = mem_file_of(file)->inode;
     bool crash;
+    assert_false((mem_file_of(file)->flags & FS_DIRECT) != 0);
     TRY(mem_call(memfs_of(file->fs), &crash));
     if (crash)
         return ST_IO;
@@ -33,6 +34,7 @@ static inline enum status memfs_write_at(struct fs_file *file, const struct byte
     if (st != ST_OK && !seen)
         return st;
     assert_true((f->flags & FS_WRITE) != 0);
+    assert_true((f->flags & FS_DIRECT) == 0 || fs_parts_in_blocks(parts, n, off));
     for (size_t i = 0; i < n; i++)
         len += parts[i].len;
     size_t more = at + len > f->inode->size ? at + len - f->inode->size : 0;
@@ -49,6 +51,7 @@ static inline enum status memfs_write_at(struct fs_file *file, const struct byte
     for (size_t s = (size_t)off / MEM_SECTOR; s * MEM_SECTOR < at; s++)
         f->inode->dirty[s] = !seen;
     m->writes++;
+    m->direct += (f->flags & FS_DIRECT) != 0;
     if (crash || seen)
         return ST_IO;
     if ((f->flags & FS_DSYNC) != 0)

@@ -22,10 +22,10 @@ static void an_entry_is_explained(void **state)
 {
     (void)state;
     struct buf entry = {0};
-    golden_read("entry-1.bin", &entry);
+    golden_read("entry-2.bin", &entry);
     assert_entry_reads(
         buf_bytes(&entry),
-        "cluster time 2023-11-14T22:13:20.123Z, feature 1, 2 transactions\n"
+        "cluster time 2023-11-14T22:13:20.123Z, feature 1, 3 transactions\n"
         "  transaction 0, request a00102030405060708090a0b0c0d0e0f issued at 77, answer 15 bytes\n"
         "    needs s/a at 41\n"
         "    needs no l/absent\n"
@@ -40,7 +40,23 @@ static void an_entry_is_explained(void **state)
         "    begin a staged tree\n"
         "    swap the staged tree in\n"
         "  transaction 1\n"
-        "    put s/k (8 bytes)\n");
+        "    needs s/common/authority/0 at 7\n"
+        "    needs s/common/authority/1 at 8\n"
+        "    needs s/common/authority/2 at 9\n"
+        "    needs s/data/secrets/00000007 at 1\n"
+        "    needs nothing newer than 5 below s/policy/\n"
+        "    put s/data/secrets/00000007 (6 bytes)\n"
+        "    put s/elsewhere (10 bytes)\n"
+        "    delete s/data/secrets/00000007\n"
+        "  transaction 2\n"
+        "    needs s/common/authority/0 at 7\n"
+        "    needs s/common/authority/1 at 8\n"
+        "    needs s/common/authority/2 at 9\n"
+        "    needs s/data/secrets/00000008 at 2\n"
+        "    needs nothing newer than 5 below s/policy/\n"
+        "    put s/data/secrets/00000008 (6 bytes)\n"
+        "    put s/elsewhere (10 bytes)\n"
+        "    delete s/data/secrets/00000008\n");
     buf_done(&entry);
 }
 
@@ -48,7 +64,7 @@ static void what_cannot_be_read_is_said(void **state)
 {
     (void)state;
     struct buf entry = {0};
-    golden_read("entry-1.bin", &entry);
+    golden_read("entry-2.bin", &entry);
     assert_entry_reads(bytes_of(entry.data, 5), "entry cannot be read: invalid request\n");
     entry.data[0] = 9;
     assert_entry_reads(buf_bytes(&entry),

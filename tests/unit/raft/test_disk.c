@@ -2,6 +2,7 @@
 #include "raft/disk_model.h"
 
 #include "base/mem.h"
+#include "raft/rlog_disk_parts.h"
 
 static int setup(void **ctx)
 {
@@ -63,6 +64,7 @@ static void an_entry_larger_than_a_segment_comes_back(void **ctx)
     w->issued = 2;
     (void)rlog_disk_append(w->disk, 1, &e, 1);
     (void)rlog_disk_append(w->disk, 2, &e, 1);
+    rlog_disk_write(w->disk);
     world_run(w);
     assert_int_equal(w->written, 2);
     world_close(w);
@@ -70,6 +72,152 @@ static void an_entry_larger_than_a_segment_comes_back(void **ctx)
     assert_int_equal(w->loaded.n, 2);
     assert_bytes(w->loaded.entries[1].data, e.data);
     rlog_block_unref(block);
+}
+
+static void the_log_is_written_past_the_page_cache(void **ctx)
+{
+    struct world *w = *ctx;
+    uint64_t before = w->fs->writes - w->fs->direct;
+    for (unsigned i = 0; i < 30; i++) {
+        world_add(w, 1 + i % 3);
+        world_run(w);
+    }
+    assert_true(count_names(w->fs, ".seg") > 2); /* so some were zeroed meanwhile */
+    assert_int_equal(w->fs->writes - w->fs->direct, before);
+}
+
+static void the_last_block_is_written_again_with_what_it_held(void **ctx)
+{
+    struct world *w = *ctx;
+    for (unsigned i = 0; i < 2; i++) {
+        struct mem_inode *seg = memfs_inode(w->fs, "d/log/0000000000000001.seg");
+        uint8_t held[MEM_SECTOR];
+        memcpy(held, seg->now, sizeof held);
+        memset(seg->now, 0, sizeof held); /* so it shows who writes it */
+        uint64_t direct = w->fs->direct;
+        world_add(w, 1);
+        assert_true(world_run_one(w, LANE_LOG));
+        assert_int_equal(w->fs->direct, direct + 1);
+        assert_memory_equal(seg->now, held, sizeof held);
+        world_free(w);
+        w = *ctx = world_begin();
+        world_reopen(w);
+    }
+}
+
+static unsigned works(struct world *w, enum env_lane lane)
+{
+    unsigned n = 0;
+    LIST_FOR (link, &w->works)
+        n += CONTAINER_OF(link, struct env_work, link)->lane == lane;
+    return n;
+}
+
+/* Another thread has the end of the log when a short write begins, or when it is done. */
+static void a_short_write_does_not_wait_for_the_lock(void **ctx)
+{
+    struct world *w = *ctx;
+    world_run(w);
+    disk_lock(w->disk);
+    world_add(w, 1);
+    assert_false(w->disk->short_write.running);
+    disk_unlock(w->disk);
+    world_run(w);
+    assert_int_equal(w->written, 1);
+
+    world_add(w, 1);
+    assert_true(w->disk->short_write.running);
+    disk_lock(w->disk);
+    assert_true(world_run_one(w, LANE_LOG));
+    assert_int_equal(w->written, 1);
+    assert_false(rlog_disk_idle(w->disk));
+    disk_unlock(w->disk);
+    world_run(w);
+    assert_int_equal(w->written, 2);
+    world_reopen(w);
+}
+
+static unsigned refusals;
+
+static bool refuse(struct env *env, struct env_write *write)
+{
+    (void)env, (void)write; /* as an env would that has only threads */
+    refusals++;
+    return false;
+}
+
+static void where_a_write_takes_a_thread_the_log_has_its_own(void **ctx)
+{
+    struct world *w = *ctx;
+    struct env_ops ops = *w->env.ops;
+    const struct env_ops *before = w->env.ops;
+    ops.write = refuse;
+    w->env.ops = &ops;
+    refusals = 0;
+    for (unsigned i = 0; i < 5; i++) {
+        world_add(w, 1);
+        assert_false(w->disk->short_write.running);
+        world_run(w);
+        assert_int_equal(w->written, i + 1);
+    }
+    assert_int_equal(refusals, 1);
+    world_reopen(w);
+    w->env.ops = before;
+}
+
+static void what_else_the_log_needs_waits_for_a_short_write(void **ctx)
+{
+    struct world *w = *ctx;
+    world_run(w);
+    world_add(w, 1);
+    w->now_ms += DISK_TICK_MS;
+    struct env_timer *tick = timer_heap_first(&w->timers);
+    timer_heap_stop(&w->timers, tick);
+    tick->fire(tick);
+    rlog_disk_compact(w->disk, 1);
+    assert_int_equal(works(w, LANE_LOG), 1);
+    world_add(w, 1); /* comes behind them */
+    assert_true(world_run_one(w, LANE_LOG));
+    assert_int_equal(w->written, 1);
+    assert_false(w->disk->short_write.running);
+    assert_int_equal(works(w, LANE_LOG), 3);
+    world_run(w);
+    assert_int_equal(w->written, 2);
+    assert_false(w->disk->tend_due);
+    world_reopen(w);
+}
+
+static void a_long_write_is_not_put_together_on_the_raft_thread(void **ctx)
+{
+    struct world *w = *ctx;
+    world_run(w);
+    world_add(w, 1);
+    assert_true(w->disk->short_write.running);
+    for (unsigned i = 0; i < 12; i++)
+        world_add(w, 9);
+    assert_true(world_run_one(w, LANE_LOG));
+    assert_true(w->disk->write.running && !w->disk->short_write.running);
+    world_run(w);
+    assert_int_equal(w->written, 13);
+    world_reopen(w);
+}
+
+static void a_segment_of_odd_size_is_written_in_sectors(void **ctx)
+{
+    struct world *w = *ctx;
+    world_free(w);
+    w = *ctx = world_new();
+    w->segment_bytes = 5 * 512;
+    assert_status(world_create(w), ST_OK);
+    world_open(w);
+    assert_status(world_set_term(w, 1, 0), ST_OK);
+    for (unsigned i = 0; i < 12; i++) {
+        world_add(w, 1);
+        assert_true(world_run_one(w, LANE_LOG));
+        assert_true(i > 0 || w->fs->direct == 0);
+        world_reopen(w);
+    }
+    assert_true(w->fs->direct > 0); /* a larger segment, in the blocks that its batch needs */
 }
 
 static void appends_that_queue_up_become_one_write(void **ctx)
@@ -189,6 +337,60 @@ static void the_next_segment_is_made_before_it_is_needed(void **ctx)
         (void)world_run_one(w, LANE_POOL);
     }
     assert_int_equal(count_names(w->fs, "spare-"), 0);
+}
+
+static uint64_t spare_size(struct world *w)
+{
+    uint64_t size = 0;
+    for (unsigned i = 0; i < w->fs->now.n; i++)
+        if (strstr(w->fs->now.all[i].path, "spare-") != NULL)
+            size += w->fs->now.all[i].inode->size;
+    return size;
+}
+
+static void the_next_segment_grows_with_pauses(void **ctx)
+{
+    enum { SIZE = 1024 * 1024, PIECE = SIZE / 32 };
+    struct world *w = *ctx;
+    world_close(w);
+    w->segment_bytes = SIZE;
+    world_open(w);
+    world_add(w, 1);
+    world_run(w);
+    for (unsigned i = 1; i < SIZE / PIECE; i++) {
+        assert_int_equal(spare_size(w), i * PIECE);
+        world_run(w); /* nothing before the pause is over */
+        assert_int_equal(spare_size(w), i * PIECE);
+        world_sleep(w, 10);
+    }
+    assert_int_equal(count_names(w->fs, "spare-"), 0);
+    assert_int_equal(count_names(w->fs, ".seg"), 2);
+}
+
+static void a_log_that_grows_fast_waits_for_no_pause(void **ctx)
+{
+    struct world *w = *ctx;
+    world_close(w);
+    w->segment_bytes = 64 * 1024;
+    world_open(w);
+    for (unsigned i = 0; i < 100 && count_names(w->fs, ".seg") < 2; i++) {
+        world_add(w, 1);
+        world_run(w);
+    }
+    assert_int_equal(count_names(w->fs, ".seg"), 2);
+}
+
+static void a_log_closed_while_the_next_segment_is_made_opens_again(void **ctx)
+{
+    struct world *w = *ctx;
+    world_close(w);
+    w->segment_bytes = 1024 * 1024;
+    world_open(w);
+    world_add(w, 1);
+    world_run(w);
+    assert_int_equal(count_names(w->fs, "spare-"), 1);
+    world_reopen(w);
+    assert_int_equal(w->loaded.n, 1);
 }
 
 static void a_slow_pool_does_not_stop_the_log(void **ctx)
@@ -312,6 +514,7 @@ static void a_disk_that_fills_up_is_told_in_time(void **ctx)
     world_close(w);
     w->reserve_bytes = 100000;
     world_open(w);
+    world_sleep(w, 2000); /* the next segment has its room */
     assert_false(rlog_disk_full(w->disk));
     w->fs->room = 99999;
     world_sleep(w, 2000);
@@ -388,6 +591,7 @@ static void entries_are_kept_alive_until_written(void **ctx)
         model_make(3, 1); /* the memory checker sees a use after free, or a leak */
     w->issued = 1;
     (void)rlog_disk_append(w->disk, 1, &e, 1);
+    rlog_disk_write(w->disk);
     rlog_block_unref(e.block);
     world_run(w);
     assert_int_equal(w->written, 1);
@@ -404,6 +608,13 @@ int main(void)
         TEST(a_new_replica_is_empty),
         TEST(entries_of_all_sizes_come_back),
         TEST(an_entry_larger_than_a_segment_comes_back),
+        TEST(the_log_is_written_past_the_page_cache),
+        TEST(the_last_block_is_written_again_with_what_it_held),
+        TEST(a_segment_of_odd_size_is_written_in_sectors),
+        TEST(a_short_write_does_not_wait_for_the_lock),
+        TEST(where_a_write_takes_a_thread_the_log_has_its_own),
+        TEST(what_else_the_log_needs_waits_for_a_short_write),
+        TEST(a_long_write_is_not_put_together_on_the_raft_thread),
         TEST(appends_that_queue_up_become_one_write),
         TEST(a_truncation_and_its_replacement_are_one_write),
         TEST(appends_that_replace_each_other_merge),
@@ -412,6 +623,9 @@ int main(void)
         TEST(term_and_vote_come_back),
         TEST(a_quiet_log_gets_a_mark),
         TEST(the_next_segment_is_made_before_it_is_needed),
+        TEST(the_next_segment_grows_with_pauses),
+        TEST(a_log_that_grows_fast_waits_for_no_pause),
+        TEST(a_log_closed_while_the_next_segment_is_made_opens_again),
         TEST(a_slow_pool_does_not_stop_the_log),
         TEST(idle_is_told),
         TEST(queued_bytes_count_what_waits),

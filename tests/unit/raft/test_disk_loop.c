@@ -39,6 +39,7 @@ static void add(struct run *r)
             .term = 1, .type = RLOG_COMMAND, .data = bytes_of(at, 8), .block = block};
     }
     (void)rlog_disk_append(r->disk, r->next, entries, BATCH);
+    rlog_disk_write(r->disk);
     rlog_block_unref(block);
     r->next += BATCH;
 }

@@ -123,6 +123,193 @@ static void a_transaction_sees_those_before_it_in_the_entry(void **state)
     buf_done(&second);
 }
 
+static void put_a(struct rlog_txn_builder *b)
+{
+    rlog_txn_put(b, BYTES("s/a"), BYTES("2"));
+}
+
+static void delete_a(struct rlog_txn_builder *b)
+{
+    rlog_txn_delete(b, BYTES("s/a"));
+}
+
+static void delete_above_a(struct rlog_txn_builder *b)
+{
+    rlog_txn_delete_prefix(b, BYTES("s/a"));
+}
+
+static void replace_all(struct rlog_txn_builder *b)
+{
+    rlog_txn_stage_begin(b);
+    rlog_txn_stage_swap(b);
+}
+
+static void put_beside_a(struct rlog_txn_builder *b)
+{
+    rlog_txn_put(b, BYTES("s/ab"), BYTES("2"));
+}
+
+static void put_elsewhere(struct rlog_txn_builder *b)
+{
+    rlog_txn_put(b, BYTES("s/b"), BYTES("2"));
+}
+
+/* An entry of three transactions that all read s/a, or all below it; the one in the middle does
+ * `op`, the last one puts s/last. */
+static enum rlog_outcome last_of_three(struct world *w, bool below,
+                                       void (*op)(struct rlog_txn_builder *b))
+{
+    struct buf txns[3] = {0};
+    world_put(w, "s/a", "1");
+    uint64_t version = world_get(w, "s/a", NULL);
+    for (int i = 0; i < 3; i++) {
+        struct rlog_txn_builder b = {0};
+        if (below)
+            rlog_txn_need_prefix(&b, BYTES("s/a"), version);
+        else
+            rlog_txn_need_key(&b, BYTES("s/a"), version);
+        if (i == 1)
+            op(&b);
+        else
+            rlog_txn_put(&b, i == 0 ? BYTES("s/first") : BYTES("s/last"), BYTES("x"));
+        assert_status(rlog_txn_encode(&b, &txns[i]), ST_OK);
+        rlog_txn_done(&b);
+    }
+    world_apply_all(
+        w, (struct bytes[]){buf_bytes(&txns[0]), buf_bytes(&txns[1]), buf_bytes(&txns[2])}, 3);
+    for (int i = 0; i < 3; i++)
+        buf_done(&txns[i]);
+    return w->applied.outcome;
+}
+
+static void what_held_for_one_is_looked_at_again_once_it_was_written(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(last_of_three(w, false, put_beside_a), RLOG_APPLIED);
+    assert_int_equal(last_of_three(w, false, put_a), RLOG_CONFLICTED);
+    assert_int_equal(last_of_three(w, false, delete_a), RLOG_CONFLICTED);
+    assert_int_equal(last_of_three(w, false, delete_above_a), RLOG_CONFLICTED);
+    assert_int_equal(last_of_three(w, false, replace_all), RLOG_CONFLICTED);
+    world_delete(w, "s/ab");
+    assert_int_equal(last_of_three(w, true, put_elsewhere), RLOG_APPLIED);
+    assert_int_equal(last_of_three(w, true, put_beside_a), RLOG_CONFLICTED);
+    assert_int_equal(last_of_three(w, true, put_a), RLOG_CONFLICTED);
+    assert_int_equal(last_of_three(w, true, delete_a), RLOG_CONFLICTED);
+    assert_int_equal(last_of_three(w, true, delete_above_a), RLOG_CONFLICTED);
+    assert_int_equal(last_of_three(w, true, replace_all), RLOG_CONFLICTED);
+}
+
+/* The one in the middle is not applied; the last one refers to it for what it needs, and for its
+ * key in part. */
+static void a_transaction_may_refer_to_one_that_conflicted(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    struct buf txns[3] = {0};
+    static const char *const keys[] = {"s/secrets/1", "s/secrets/22", "s/secrets/3"};
+    for (int i = 0; i < 3; i++) {
+        rlog_txn_need_key(&b, bytes_str(keys[i]), i == 1 ? 9 : 0);
+        rlog_txn_need_key(&b, BYTES("s/common"), 0);
+        rlog_txn_put(&b, bytes_str(keys[i]), bytes_str(keys[i]));
+        assert_status(rlog_txn_encode(&b, &txns[i]), ST_OK);
+        rlog_txn_done(&b);
+    }
+    struct bytes all[] = {buf_bytes(&txns[0]), buf_bytes(&txns[1]), buf_bytes(&txns[2])};
+    world_apply_all(w, all, 2);
+    assert_int_equal(w->applied.outcome, RLOG_CONFLICTED);
+    assert_string_equal(w->conflict, "s/secrets/22");
+    world_delete(w, "s/secrets/1");
+    world_apply_all(w, all, 3);
+    assert_int_equal(w->applied.outcome, RLOG_APPLIED);
+    assert_value(w, "s/secrets/1", "s/secrets/1");
+    assert_absent(w, "s/secrets/22");
+    assert_value(w, "s/secrets/3", "s/secrets/3");
+    for (int i = 0; i < 3; i++)
+        buf_done(&txns[i]);
+}
+
+static void a_staged_tree_may_be_named_by_reference(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    struct buf txns[2] = {0};
+    rlog_txn_stage_begin(&b);
+    world_apply(w, &b);
+    for (int i = 0; i < 2; i++) {
+        rlog_txn_need_stage(&b, w->m.stage);
+        rlog_txn_stage_put(&b, i == 0 ? BYTES("s/1") : BYTES("s/2"), BYTES("x"), 1, 1);
+        assert_status(rlog_txn_encode(&b, &txns[i]), ST_OK);
+        rlog_txn_done(&b);
+    }
+    world_apply_all(w, (struct bytes[]){buf_bytes(&txns[0]), buf_bytes(&txns[1])}, 2);
+    assert_int_equal(w->applied.outcome, RLOG_APPLIED);
+    buf_done(&txns[0]);
+    buf_done(&txns[1]);
+}
+
+static void put_keep(struct rlog_txn_builder *b, const char *key, const char *begin, size_t from,
+                     size_t keep)
+{
+    uint8_t *room = rlog_txn_put_keep_room(b, bytes_str(key), strlen(begin), from, keep);
+    assert_non_null(room);
+    memcpy(room, begin, strlen(begin));
+}
+
+static void a_put_may_keep_bytes_of_what_is_there(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    world_put(w, "s/a", "0123456789");
+    uint64_t created = world_get(w, "s/a", NULL);
+    put_keep(&b, "s/a", "new ", 2, 3);
+    assert_int_equal(world_apply(w, &b), RLOG_APPLIED);
+    assert_value(w, "s/a", "new 234");
+    assert_true(world_get(w, "s/a", NULL) > created);
+    put_keep(&b, "s/a", "x", 5, 100); /* as far as there is */
+    world_apply(w, &b);
+    assert_value(w, "s/a", "x34");
+    put_keep(&b, "s/a", "y", 100, 1);
+    world_apply(w, &b);
+    assert_value(w, "s/a", "y");
+    put_keep(&b, "s/absent", "z", 0, 5);
+    world_apply(w, &b);
+    assert_value(w, "s/absent", "z");
+    put_keep(&b, "s/a", "b", 0, 9); /* twice in one entry */
+    put_keep(&b, "s/a", "c", 0, 9);
+    world_apply(w, &b);
+    assert_value(w, "s/a", "cby");
+    world_put(w, "s/a/1", "below");
+    put_keep(&b, "s/a", "d", 1, 1);
+    world_apply(w, &b);
+    assert_value(w, "s/a", "db");
+    assert_value(w, "s/a/1", "below");
+}
+
+static void what_is_kept_may_be_named_by_place(void **state)
+{
+    struct world *w = *state;
+    struct rlog_txn_builder b = {0};
+    struct buf txns[2] = {0};
+    world_put(w, "s/keys/1", "one");
+    world_put(w, "s/keys/2", "two");
+    for (int i = 0; i < 2; i++) {
+        const char *key = i == 0 ? "s/keys/1" : "s/keys/2";
+        rlog_txn_need_key(&b, bytes_str(key), world_get(w, key, NULL));
+        put_keep(&b, key, i == 0 ? "1" : "2", 0, 3);
+        assert_status(rlog_txn_encode(&b, &txns[i]), ST_OK);
+        rlog_txn_done(&b);
+    }
+    struct bytes both[] = {buf_bytes(&txns[0]), buf_bytes(&txns[1])};
+    world_apply_all(w, both, 2);
+    assert_value(w, "s/keys/1", "1one");
+    assert_value(w, "s/keys/2", "2two");
+    world_apply_all(w, both, 2); /* it is another value now */
+    assert_int_equal(w->applied.outcome, RLOG_CONFLICTED);
+    assert_value(w, "s/keys/2", "2two");
+    buf_done(&txns[0]);
+    buf_done(&txns[1]);
+}
+
 /* Read `prefix` now, let something happen, then commit. */
 static enum rlog_outcome phantom(struct world *w, const char *prefix, const char *put,
                                  const char *del)
@@ -520,11 +707,11 @@ static void an_entry_it_does_not_understand_stops_the_node(void **state)
     assert_status(rlog_txn_encode(&b, &txn), ST_OK);
     assert_status(rlog_entry_encode(1, &(struct bytes){txn.data, txn.len}, 1, &entry), ST_OK);
     assert_false(dies(w, buf_bytes(&entry), said));
-    entry.data[0] = 2;
+    entry.data[0] = 3;
     assert_true(dies(w, buf_bytes(&entry), said));
     assert_non_null(strstr(said, "entry 77"));
     assert_non_null(strstr(said, "later version of this program"));
-    entry.data[0] = 1;
+    entry.data[0] = 2;
     entry.data[entry.len - 1] ^= 1; /* the value: nothing to see */
     assert_false(dies(w, buf_bytes(&entry), said));
     assert_true(dies(w, bytes_of(entry.data, entry.len - 1), said));
@@ -543,6 +730,11 @@ int main(void)
         T(a_changed_key_conflicts_and_nothing_happens),
         T(preconditions_of_local_keys_count_local_versions),
         T(a_transaction_sees_those_before_it_in_the_entry),
+        T(a_transaction_may_refer_to_one_that_conflicted),
+        T(a_staged_tree_may_be_named_by_reference),
+        T(a_put_may_keep_bytes_of_what_is_there),
+        T(what_is_kept_may_be_named_by_place),
+        T(what_held_for_one_is_looked_at_again_once_it_was_written),
         T(what_appears_or_vanishes_below_a_read_prefix_conflicts),
         T(the_first_key_of_an_empty_segment_is_a_phantom_too),
         T(cluster_time_never_falls),

@@ -2,6 +2,8 @@
 #include "support.h"
 #include "world.h"
 
+#include "raft/rlog_wire.h"
+
 static void a_write_reaches_every_node(void **ctx)
 {
     (void)ctx;
@@ -14,6 +16,22 @@ static void a_write_reaches_every_node(void **ctx)
     world_run(w, 500);
     for (unsigned i = 0; i < 3; i++)
         assert_string_equal(world_get(&w->nodes[i], "s/a"), "1");
+    world_free(w);
+}
+
+static void a_leaders_entries_leave_before_it_writes_them(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(1, 3);
+    struct wnode *leader = world_await_leader(w), *follower = world_follower(w);
+    unsigned flushes = leader->flushes, others = follower->flushes;
+    for (unsigned i = 0; i < 5; i++) {
+        world_run(w, 50); /* the write before is done, also here */
+        assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    }
+    assert_int_equal(leader->flushes, flushes + 5);
+    assert_int_equal(leader->flushes_writing, 0);
+    assert_int_equal(follower->flushes, others);
     world_free(w);
 }
 
@@ -118,6 +136,8 @@ static void all_waiting_commands_share_an_entry(void **ctx)
         char key[16];
         (void)snprintf(key, sizeof key, "s/k%u", i);
         wclient_put(leader, &clients[i], key, "v");
+        if (i == N / 2)
+            world_run(w, 0); /* the loop's turn ends, nothing is written yet */
     }
     for (unsigned i = 0; i < N; i++) {
         assert_status(wclient_wait(w, &clients[i]), ST_OK);
@@ -125,7 +145,56 @@ static void all_waiting_commands_share_an_entry(void **ctx)
     }
     rlog_status(leader->rlog, &after);
     assert_int_equal(after.version, before.version + N);
-    assert_int_equal(after.last_index, before.last_index + 2); /* the first alone, then the rest */
+    assert_int_equal(after.last_index,
+                     before.last_index + 2); /* those of one turn, then the rest */
+    world_free(w);
+}
+
+/* Until the newest entry is durable here; no majority can have it. Milliseconds since `start`. */
+static uint64_t await_stored(struct world *w, struct wnode *leader, uint64_t start)
+{
+    struct rlog_status s;
+    do {
+        assert_true(world_step(w, w->now_ns + 10000000));
+        rlog_status(leader->rlog, &s);
+    } while (s.stored_index != s.last_index);
+    return (w->now_ns - start) / 1000000;
+}
+
+static void writes_wait_for_the_majority_of_those_before_but_not_long(void **ctx)
+{
+    enum { N = 40 };
+    static struct wclient clients[2 * N];
+    struct rlog_status before, waiting, after;
+    unsigned waited = 0;
+    (void)ctx;
+    struct world *w = world_new(19, 3);
+    struct wnode *leader = world_await_leader(w);
+    memset(clients, 0, sizeof clients);
+    for (unsigned i = 0; i < N; i++) {
+        assert_status(world_put(leader, "s/a", "1"), ST_OK);
+        world_run(w, 20);
+        for (unsigned k = 0; k < 3; k++)
+            w->cut[k][leader - w->nodes] = true;
+        wclient_put(leader, &clients[2 * i], "s/a", "2");
+        world_run(w, 0);
+        bool soon = await_stored(w, leader, w->now_ns) == 0;
+        rlog_status(leader->rlog, &before);
+        wclient_put(leader, &clients[2 * i + 1], "s/b", "3");
+        world_run(w, 0);
+        rlog_status(leader->rlog, &waiting);
+        waited += waiting.last_index == before.last_index;
+        assert_true(!soon || waiting.last_index == before.last_index);
+        world_run(w, 60);
+        rlog_status(leader->rlog, &after);
+        assert_int_equal(after.last_index, before.last_index + 1);
+        for (unsigned k = 0; k < 3; k++)
+            w->cut[k][leader - w->nodes] = false;
+        assert_status(wclient_wait(w, &clients[2 * i + 1]), ST_OK);
+        buf_done(&clients[2 * i].txn);
+        buf_done(&clients[2 * i + 1].txn);
+    }
+    assert_true(waited > N / 4);
     world_free(w);
 }
 
@@ -148,6 +217,42 @@ static void a_restarted_cluster_has_everything(void **ctx)
     for (unsigned i = 0; i < 3; i++) {
         assert_status(world_read(&w->nodes[i]), ST_OK);
         assert_string_equal(world_get(&w->nodes[i], "s/k29"), "v");
+    }
+    world_free(w);
+}
+
+/* One voter and the leader are a majority of three. */
+static void a_read_asks_no_more_voters_than_it_needs(void **ctx)
+{
+    enum { READS = 20 };
+    (void)ctx;
+    struct world *w = world_new(17, 3);
+    struct wnode *leader = world_await_leader(w);
+    assert_status(world_read(leader), ST_OK);
+    uint64_t before = w->n_frames;
+    for (int i = 0; i < READS; i++)
+        assert_status(world_read(leader), ST_OK);
+    assert_true(w->n_frames - before < 3 * READS);
+    world_free(w);
+}
+
+static void a_read_asks_another_voter_when_one_keeps_silent(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(18, 3);
+    struct wnode *leader = world_await_leader(w);
+    for (unsigned gone = 0; gone < 3; gone++) {
+        unsigned at = (unsigned)(leader - w->nodes);
+        if (gone == at)
+            continue;
+        assert_status(world_read(leader), ST_OK);
+        w->cut[at][gone] = w->cut[gone][at] = true;
+        uint64_t start = w->now_ns;
+        for (int i = 0; i < 20; i++)
+            assert_status(world_read(leader), ST_OK);
+        assert_true(w->now_ns - start < 150000000); /* of virtual time: no round was given up */
+        w->cut[at][gone] = w->cut[gone][at] = false;
+        world_run(w, 500);
     }
     world_free(w);
 }
@@ -181,6 +286,21 @@ static void a_follower_applies_without_waiting_for_a_heartbeat(void **ctx)
     world_free(w);
 }
 
+/* A write is two frames and two answers; that it is committed costs none while others follow. */
+static void a_commit_is_told_by_the_next_write(void **ctx)
+{
+    enum { WRITES = 50 };
+    (void)ctx;
+    struct world *w = world_new(13, 3);
+    struct wnode *leader = world_await_leader(w);
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    uint64_t before = w->n_frames;
+    for (int i = 0; i < WRITES; i++)
+        assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    assert_true(w->n_frames - before < 5 * WRITES);
+    world_free(w);
+}
+
 static void a_cut_off_leader_confirms_nothing(void **ctx)
 {
     (void)ctx;
@@ -211,6 +331,7 @@ static void closing_answers_everything(void **ctx)
     struct wnode *leader = world_await_leader(w);
     struct wclient read = {.r = {.done = wclient_read}}, first = {0}, second = {0};
     wclient_put(leader, &first, "s/a", "1");
+    world_run(w, 0);
     wclient_put(leader, &second, "s/a", "2");
     rlog_read(leader->rlog, &read.r);
     wnode_stop(leader);
@@ -223,19 +344,76 @@ static void closing_answers_everything(void **ctx)
     world_free(w);
 }
 
+/* An entry that a later version of the program made, in the name of the leader. */
+static void tell_future(struct wnode *to, const struct wnode *leader, uint64_t term,
+                        uint64_t entry_term)
+{
+    CLEANUP(buf_done) struct buf txn = {0};
+    CLEANUP(buf_done) struct buf entry = {0};
+    CLEANUP(buf_done) struct buf frame = {0};
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
+    struct rlog_frame f = {.kind = RLOG_FRAME_CORE};
+    struct raft_append_entries *ae = &f.core.raft.append_entries;
+    struct rlog_status s;
+    rlog_status(to->rlog, &s);
+    rlog_txn_put(&b, BYTES("s/future"), BYTES("?"));
+    assert_status(rlog_txn_encode(&b, &txn), ST_OK);
+    struct bytes one = buf_bytes(&txn);
+    assert_status(rlog_entry_encode(s.time_ms, &one, 1, &entry), ST_OK);
+    le16_put(entry.data + 2, RLOG_FEATURE + 1);
+    struct rlog_entry e = {entry_term, RLOG_COMMAND, buf_bytes(&entry), NULL};
+    f.core.raft.type = RAFT_APPEND_ENTRIES;
+    *ae = (struct raft_append_entries){.term = term,
+                                       .prev_log_index = 1,
+                                       .prev_log_term = rlog_entry_term(to->rlog, 1),
+                                       .n_entries = 1};
+    f.core.entries = &e;
+    rlog_wire_encode(&f, &frame);
+    buf_add(&frame, e.data);
+    rlog_receive(to->rlog, leader->id, leader->identity.name, buf_bytes(&frame));
+}
+
+static void only_a_leader_that_is_one_stops_us_with_an_entry_of_a_later_format(void **ctx)
+{
+    (void)ctx;
+    struct rlog_status s;
+    struct world *w = world_new(7, 3);
+    struct wnode *leader = world_await_leader(w), *standby = world_follower(w);
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    world_run(w, 500);
+    rlog_status(standby->rlog, &s);
+    assert_true(s.term > 1);
+    tell_future(standby, leader, s.term - 1, s.term - 1); /* a leader that was */
+    tell_future(standby, leader, s.term, s.term + 1);     /* what no leader sends */
+    tell_future(standby, standby, s.term, s.term);
+    tell_future(leader, standby, s.term, s.term);
+    assert_string_equal(standby->fatal, "");
+    assert_string_equal(leader->fatal, "");
+    assert_status(world_put(leader, "s/a", "2"), ST_OK);
+    tell_future(standby, leader, s.term, s.term);
+    assert_non_null(strstr(standby->fatal, "later format"));
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_write_reaches_every_node),
+        cmocka_unit_test(a_leaders_entries_leave_before_it_writes_them),
         cmocka_unit_test(a_read_on_a_follower_sees_the_last_write),
         cmocka_unit_test(a_sole_voter_commits_alone),
         cmocka_unit_test(a_follower_refuses_proposals),
         cmocka_unit_test(a_full_state_takes_deletes_and_upkeep_alone),
         cmocka_unit_test(all_waiting_commands_share_an_entry),
+        cmocka_unit_test(writes_wait_for_the_majority_of_those_before_but_not_long),
         cmocka_unit_test(a_restarted_cluster_has_everything),
+        cmocka_unit_test(a_read_asks_no_more_voters_than_it_needs),
+        cmocka_unit_test(a_read_asks_another_voter_when_one_keeps_silent),
         cmocka_unit_test(reads_survive_lost_frames),
         cmocka_unit_test(a_follower_applies_without_waiting_for_a_heartbeat),
+        cmocka_unit_test(a_commit_is_told_by_the_next_write),
         cmocka_unit_test(a_cut_off_leader_confirms_nothing),
+        cmocka_unit_test(only_a_leader_that_is_one_stops_us_with_an_entry_of_a_later_format),
         cmocka_unit_test(closing_answers_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -209,6 +209,34 @@ static void a_ticket_given_back_frees_the_key(void **ctx)
     world_free(w);
 }
 
+static void who_comes_late_from_a_fence_is_not_replicated(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(8, 1);
+    struct wnode *leader = world_await_leader(w);
+    struct wclient c = {0}, late = {0}, never = {0};
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    uint64_t version = version_of(leader, "s/a");
+    for (unsigned i = 0; i < 2; i++) {
+        propose_rmw(leader, &c, "s/a", version + 999);
+        assert_status(wclient_wait(w, &c), ST_CONFLICT);
+    }
+    uint64_t applied = status_of(leader).txns_applied;
+    propose_rmw(leader, &never, "s/a", version + 999); /* late before it came */
+    assert_status(wclient_wait(w, &never), ST_CONFLICT);
+    propose_rmw(leader, &late, "s/a", version);
+    world_run(w, 100);
+    assert_false(late.done);
+    propose_rmw(leader, &c, "s/a", version);
+    assert_status(wclient_wait(w, &c), ST_OK);
+    assert_status(wclient_wait(w, &late), ST_CONFLICT);
+    assert_int_equal(status_of(leader).txns_applied - applied, 1);
+    buf_done(&c.txn);
+    buf_done(&late.txn);
+    buf_done(&never.txn);
+    world_free(w);
+}
+
 static void a_ticket_that_does_not_come_back_expires(void **ctx)
 {
     (void)ctx;
@@ -236,6 +264,7 @@ int main(void)
         cmocka_unit_test(a_key_conflicts_with_a_pending_sweep),
         cmocka_unit_test(nobody_conflicts_for_ever),
         cmocka_unit_test(a_ticket_given_back_frees_the_key),
+        cmocka_unit_test(who_comes_late_from_a_fence_is_not_replicated),
         cmocka_unit_test(a_ticket_that_does_not_come_back_expires),
     };
     trace_set_level(getenv("V") != NULL ? TRACE_DEBUG : TRACE_ERROR);

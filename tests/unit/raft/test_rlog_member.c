@@ -24,6 +24,23 @@ static enum status remove_member(struct wnode *leader, uint64_t id)
     return wclient_wait(leader->e.world, &c);
 }
 
+static enum status demote(struct wnode *leader, uint64_t id)
+{
+    struct wclient c = {.a = {.done = wclient_admin, .member.id = id}};
+    rlog_member_demote(leader->rlog, &c.a);
+    return wclient_wait(leader->e.world, &c);
+}
+
+static enum rlog_role role_of(struct wnode *n, uint64_t id)
+{
+    struct rlog_status s = status_of(n);
+    for (unsigned i = 0; i < s.n_members; i++)
+        if (s.members[i].id == id)
+            return s.members[i].role;
+    fail_msg("%llu is no member", (unsigned long long)id);
+    return RLOG_SPARE;
+}
+
 static enum status transfer(struct wnode *leader, uint64_t id)
 {
     struct wclient c = {.a = {.done = wclient_admin, .member.id = id}};
@@ -145,6 +162,69 @@ static void a_leader_moves_leadership_before_it_goes(void **ctx)
     world_free(w);
 }
 
+/* Without its vote it follows and answers reads, and no majority needs it; nor does it count as
+ * one. */
+static void a_member_loses_its_vote_and_gets_it_back(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(16, 3);
+    struct wnode *leader = world_await_leader(w), *plain = world_follower(w);
+    assert_status(demote(leader, plain->id), ST_OK);
+    assert_status(demote(leader, plain->id), ST_OK);
+    assert_int_equal(role_of(leader, plain->id), RLOG_STANDBY);
+    assert_status(transfer(leader, plain->id), ST_INVALID);
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    assert_status(world_read(plain), ST_OK);
+    assert_string_equal(world_get(plain, "s/a"), "1");
+
+    assert_status(add(leader, plain->id, RLOG_VOTER, 0), ST_OK);
+    assert_int_equal(role_of(leader, plain->id), RLOG_VOTER);
+    assert_status(transfer(leader, plain->id), ST_OK);
+    assert_ptr_equal(world_await_leader(w), plain);
+    world_free(w);
+}
+
+static void two_voters_and_one_without_a_vote_stop_without_one_of_the_two(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(17, 3);
+    struct wnode *leader = world_await_leader(w), *plain = world_follower(w);
+    assert_status(demote(leader, plain->id), ST_OK);
+    for (unsigned i = 0; i < w->n_nodes; i++)
+        if (&w->nodes[i] != leader && &w->nodes[i] != plain)
+            wnode_stop(&w->nodes[i]);
+    world_run(w, 5000);
+    assert_false(status_of(leader).is_leader);
+    assert_false(status_of(plain).is_leader);
+    world_free(w);
+}
+
+static void a_leader_moves_leadership_before_it_loses_its_vote(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(18, 3);
+    struct wnode *leader = world_await_leader(w);
+    uint64_t id = leader->id;
+    assert_status(demote(leader, id), ST_NOT_LEADER);
+    struct wnode *next = world_await_leader(w);
+    assert_ptr_not_equal(next, leader);
+    assert_status(demote(next, id), ST_OK);
+    assert_int_equal(role_of(next, id), RLOG_STANDBY);
+    assert_status(transfer(next, 0), ST_OK); /* what was asked before is forgotten */
+    world_free(w);
+}
+
+static void the_last_voter_and_strangers_are_not_demoted(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(19, 1);
+    struct wnode *leader = world_await_leader(w);
+    assert_status(demote(leader, leader->id), ST_INVALID);
+    assert_status(demote(leader, 77), ST_INVALID);
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    world_free(w);
+}
+
 static void leadership_moves_under_load(void **ctx)
 {
     (void)ctx;
@@ -190,9 +270,47 @@ static void one_change_at_a_time(void **ctx)
     struct wclient first = {.a = {.done = wclient_admin, .member = world_member(9, RLOG_VOTER)}};
     first.a.deadline_ms = w->now_ns / 1000000 + 3000;
     rlog_member_add(leader->rlog, &first.a); /* there is no such server */
-    assert_status(remove_member(leader, world_follower(w)->id), ST_BUSY);
+    assert_status(add(leader, 8, RLOG_VOTER, 0), ST_BUSY);
     assert_status(wclient_wait(w, &first), ST_TIMEOUT);
     assert_status(remove_member(leader, 9), ST_OK);
+    world_free(w);
+}
+
+static uint64_t now_ms(const struct world *w)
+{
+    return w->now_ns / 1000000;
+}
+
+static void a_dead_server_that_is_being_added_holds_nobody_up(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(9, 3);
+    struct wnode *leader = world_await_leader(w), *follower = world_follower(w);
+    struct wclient dead = {.a = {.done = wclient_admin, .member = world_member(9, RLOG_VOTER)}};
+    rlog_member_add(leader->rlog, &dead.a);
+    world_run(w, 1000);
+    uint64_t before = now_ms(w);
+    struct wclient other = {.a = {.done = wclient_admin, .member.id = follower->id}};
+    rlog_member_remove(leader->rlog, &other.a);
+    assert_status(wclient_wait(w, &dead), ST_BUSY);
+    assert_status(wclient_wait(w, &other), ST_OK);
+    assert_true(now_ms(w) - before < 7000);
+    world_free(w);
+}
+
+static void a_dead_server_is_not_waited_for_to_be_added(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(10, 3);
+    struct wnode *leader = world_await_leader(w), *third;
+    struct wclient dead = {.a = {.done = wclient_admin, .member = world_member(9, RLOG_VOTER)}};
+    uint64_t before = now_ms(w);
+    rlog_member_add(leader->rlog, &dead.a);
+    assert_status(wclient_wait(w, &dead), ST_TIMEOUT);
+    third = newcomer(w, 4);
+    assert_status(add(leader, 4, RLOG_VOTER, 0), ST_OK);
+    assert_true(now_ms(w) - before < 15000);
+    assert_status(world_read(third), ST_OK);
     world_free(w);
 }
 
@@ -231,9 +349,15 @@ int main(void)
         cmocka_unit_test(a_second_member_of_a_name_is_refused),
         cmocka_unit_test(a_member_is_removed),
         cmocka_unit_test(a_leader_moves_leadership_before_it_goes),
+        cmocka_unit_test(a_member_loses_its_vote_and_gets_it_back),
+        cmocka_unit_test(two_voters_and_one_without_a_vote_stop_without_one_of_the_two),
+        cmocka_unit_test(a_leader_moves_leadership_before_it_loses_its_vote),
+        cmocka_unit_test(the_last_voter_and_strangers_are_not_demoted),
         cmocka_unit_test(leadership_moves_under_load),
         cmocka_unit_test(a_transfer_to_a_dead_server_fails_and_writes_go_on),
         cmocka_unit_test(one_change_at_a_time),
+        cmocka_unit_test(a_dead_server_that_is_being_added_holds_nobody_up),
+        cmocka_unit_test(a_dead_server_is_not_waited_for_to_be_added),
         cmocka_unit_test(a_dead_leader_is_replaced_at_once),
     };
     trace_set_level(getenv("V") != NULL ? TRACE_DEBUG : TRACE_ERROR);

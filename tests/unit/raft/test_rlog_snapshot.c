@@ -129,6 +129,32 @@ static void a_transfer_survives_lost_chunks(void **ctx)
     world_free(w);
 }
 
+/* Whenever it comes: what a snapshot that was just loaded took the place of may still be freed. */
+static void a_stop_while_a_snapshot_is_installed_is_a_stop(void **ctx)
+{
+    (void)ctx;
+    enum { TRIES = 32, MS_MIN = 97, MS_SPREAD = 16 };
+    struct reason reason;
+    for (unsigned i = 0; i < TRIES; i++) {
+        struct world *w = small_logs(100 + i, 3);
+        struct wnode *leader = world_await_leader(w), *behind = world_follower(w);
+        put_many(leader, 0, 120);
+        world_run(w, 500);
+        wnode_stop(behind);
+        put_many(leader, 120, 270);
+        world_run(w, 500);
+        assert_status(wnode_start(behind, &reason), ST_OK);
+        for (unsigned ms = 0; ms < 1000 && status_of(behind).leader == 0; ms++)
+            world_run(w, 1);
+        world_run(w, MS_MIN + i % MS_SPREAD);
+        wnode_stop(behind);
+        assert_status(wnode_start(behind, &reason), ST_OK);
+        world_run(w, 3000);
+        assert_int_equal(status_of(behind).applied_index, status_of(world_leader(w)).applied_index);
+        world_free(w);
+    }
+}
+
 static void a_snapshot_can_be_asked_for(void **ctx)
 {
     (void)ctx;
@@ -173,6 +199,7 @@ int main(void)
         cmocka_unit_test(a_restart_begins_at_the_snapshot),
         cmocka_unit_test(a_follower_left_behind_gets_the_snapshot),
         cmocka_unit_test(a_transfer_survives_lost_chunks),
+        cmocka_unit_test(a_stop_while_a_snapshot_is_installed_is_a_stop),
         cmocka_unit_test(a_snapshot_can_be_asked_for),
         cmocka_unit_test(steady_overwrites_under_a_long_pin_keep_memory_bounded),
     };

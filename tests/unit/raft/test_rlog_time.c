@@ -44,6 +44,50 @@ static void a_new_clusters_time_steps_forward_to_a_late_founders(void **ctx)
     world_free(w);
 }
 
+/* Whoever leads next has the entry, but may not have heard of the time. */
+static void a_step_forward_is_in_an_entry_before_it_is_told(void **ctx)
+{
+    (void)ctx;
+    int64_t told = 0;
+    struct world *w = world_make(24, 3);
+    w->nodes[0].e.skew_ms = -3600000;
+    world_start(w);
+    wnode_stop(&w->nodes[2]);
+    assert_status(world_put(world_await_leader(w), "s/a", "1"), ST_OK);
+    assert_status(wnode_start(&w->nodes[2], NULL), ST_OK);
+    for (unsigned i = 0; i < 1000; i++) {
+        struct wnode *leader = world_await_leader(w);
+        struct rlog_status s;
+        rlog_status(leader->rlog, &s);
+        told = rlog_time_ms(leader->rlog);
+        assert_true(told < s.time_ms + 60000);
+        world_run(w, 5);
+    }
+    assert_in_range(told, world_wall(w) - 1000, world_wall(w) + 1000);
+    world_free(w);
+}
+
+/* Nobody else could lead: after a night its time is right at once, without an entry for it. */
+static void a_sole_voter_steps_by_itself(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_make(25, 1);
+    struct rlog_status before, after;
+    world_start(w);
+    assert_status(world_put(world_await_leader(w), "s/a", "1"), ST_OK);
+    rlog_status(w->nodes[0].rlog, &before);
+    wnode_stop(&w->nodes[0]);
+    w->now_ns += UINT64_C(28800) * 1000 * 1000 * 1000;
+    assert_status(wnode_start(&w->nodes[0], NULL), ST_OK);
+    struct wnode *leader = world_await_leader(w);
+    world_run(w, 100);
+    assert_status(world_read(leader), ST_OK);
+    assert_in_range(rlog_time_ms(leader->rlog), world_wall(w) - 1000, world_wall(w) + 1000);
+    rlog_status(leader->rlog, &after);
+    assert_int_equal(after.last_index, before.last_index);
+    world_free(w);
+}
+
 /* The clock of a cluster's only voter begins its time. Voters that come later outvote it: a
  * twentieth faster or slower, and never back. */
 static void a_founders_wrong_clock_is_slewed_away(void **ctx)
@@ -120,6 +164,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_clusters_time_begins_at_the_median),
         cmocka_unit_test(a_new_clusters_time_steps_forward_to_a_late_founders),
+        cmocka_unit_test(a_step_forward_is_in_an_entry_before_it_is_told),
+        cmocka_unit_test(a_sole_voter_steps_by_itself),
         cmocka_unit_test(a_founders_wrong_clock_is_slewed_away),
         cmocka_unit_test(a_late_question_does_not_set_a_standbys_clock_back),
         cmocka_unit_test(cluster_time_never_falls_and_follows_the_median),

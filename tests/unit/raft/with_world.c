@@ -144,6 +144,13 @@ static void wnet_send(void *ctx, uint64_t to, const struct bytes *parts, unsigne
     list_insert_before(at, &f->link);
 }
 
+static void wnet_flush(void *ctx)
+{
+    struct wnode *node = ctx;
+    node->flushes++;
+    node->flushes_writing += !list_empty(&node->e.works[LANE_LOG]);
+}
+
 static void wnet_members(void *ctx, const struct rlog_member *members, unsigned n)
 {
     struct wnode *node = ctx;
@@ -236,7 +243,7 @@ struct rlog_options wnode_options(struct wnode *n)
     o.env = &n->e.env;
     o.dir = "d";
     o.identity = n->identity;
-    o.net = (struct rlog_net_ops){wnet_send, wnet_members, n};
+    o.net = (struct rlog_net_ops){wnet_send, wnet_flush, wnet_members, n};
     o.events = (struct rlog_events){.fatal = wnode_fatal, .applied = wnode_applied, .ctx = n};
     o.segment_bytes = 65536;
     if (n->id <= w->n_founders) {

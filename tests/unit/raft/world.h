@@ -48,6 +48,7 @@ struct wnode {
     char fatal[256];
     struct rlog_member members[RLOG_MEMBERS_MAX];
     unsigned n_members, applied_calls;
+    unsigned flushes, flushes_writing; /* of them, those while the log was written */
 };
 
 struct wframe {

@@ -59,9 +59,15 @@ static inline void clock_post(struct env *env, struct env_task *task)
 
 static inline void clock_env_init(struct clock_env *c)
 {
-    static const struct env_ops ops = {clock_mono_ns,   clock_wall_ms,    clock_random,
-                                       clock_timer_set, clock_timer_stop, clock_work,
-                                       clock_post};
+    static const struct env_ops ops = {
+        .mono_ns = clock_mono_ns,
+        .wall_ms = clock_wall_ms,
+        .random = clock_random,
+        .timer_set = clock_timer_set,
+        .timer_stop = clock_timer_stop,
+        .work = clock_work,
+        .post = clock_post,
+    };
     *c = (struct clock_env){.env = {&ops, NULL}, .seed = 42, .now_ms = 1000};
     list_init(&c->tasks);
     list_init(&c->works);

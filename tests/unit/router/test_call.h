@@ -17,6 +17,7 @@ struct test_call {
     enum status retry;
     int http;
     char type[64], allow[64], location[256];
+    char told[2048]; /* all headers, "Name: value\n" each */
     struct buf body; /* zero-terminated */
 };
 
@@ -40,6 +41,9 @@ static inline void test_respond(struct router_call *call, struct router_answer *
     for (size_t i = 0; i < answer->n_headers; i++) {
         struct http_header h = answer->headers[i];
         bool allow = bytes_eq(h.name, BYTES("Allow"));
+        size_t used = strlen(t->told);
+        (void)snprintf(t->told + used, sizeof t->told - used, "%.*s: %.*s\n", (int)h.name.len,
+                       (const char *)h.name.data, (int)h.value.len, (const char *)h.value.data);
         (void)snprintf(allow ? t->allow : t->location, allow ? sizeof t->allow : sizeof t->location,
                        "%.*s", (int)h.value.len, (const char *)h.value.data);
     }
@@ -77,5 +81,12 @@ static inline void test_call_header(struct test_call *t, const char *name, const
     t->headers[t->n_headers][0] = name;
     t->headers[t->n_headers++][1] = value;
 }
+
+#define assert_body_has(t, part)                                                                 \
+    do {                                                                                         \
+        if (strstr((const char *)(t)->body.data, (part)) == NULL)                                \
+            fail_msg("\"%s\" is not in %d %s", (part), (t)->http, (const char *)(t)->body.data); \
+    } while (0)
+#define assert_body(t, wanted) assert_string_equal((const char *)(t)->body.data, (wanted))
 
 #endif

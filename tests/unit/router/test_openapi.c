@@ -3,20 +3,26 @@
 #include "router/pipe_world.h"
 #include "router/shape.h"
 
-static void assert_shape(const char *shape, const char *wanted)
+static void assert_shape_of(const char *shape, const struct schema *reply, const char *wanted)
 {
     CLEANUP(buf_done) struct buf out = {0};
     struct text_writer wr = {.out = &out};
-    shape_write(shape, &wr);
+    shape_write(shape, reply, &wr);
     buf_add_u8(&out, 0);
     assert_status(buf_status(&out), ST_OK);
     assert_string_equal((const char *)out.data, wanted);
+}
+
+static void assert_shape(const char *shape, const char *wanted)
+{
+    assert_shape_of(shape, NULL, wanted);
 }
 
 static void a_shape_becomes_a_schema(void **ctx)
 {
     (void)ctx;
     assert_shape("str", "{\"type\":\"string\"}");
+    assert_shape("num", "{\"type\":\"number\"}");
     assert_shape("any", "{}");
     assert_shape("[int]~",
                  "{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"nullable\":true}");
@@ -29,6 +35,48 @@ static void a_shape_becomes_a_schema(void **ctx)
     assert_shape("{}", "{\"type\":\"object\",\"properties\":{},\"additionalProperties\":false}");
 }
 
+struct told {
+    const char *name;
+    int64_t size;
+    const struct text_value *rules;
+};
+static const struct field told_fields[] = {
+    FIELD(struct told, name, STRING),
+    FIELD(struct told, size, INT, .omit = true),
+    FIELD(struct told, rules, VALUE, .shape = "map~", .help = "Rules."),
+};
+static const struct schema told_schema = SCHEMA(struct told, told_fields);
+
+#define TOLD                                                                              \
+    "\"name\":{\"type\":\"string\"},\"size\":{\"type\":\"integer\"},\"rules\":{\"type\":" \
+    "\"object\",\"additionalProperties\":{\"type\":\"string\"},\"nullable\":true,"        \
+    "\"description\":\"Rules.\"}"
+
+static void a_shape_takes_the_fields_of_the_reply_in(void **ctx)
+{
+    (void)ctx;
+    assert_shape_of("{*:{@}}", &told_schema,
+                    "{\"type\":\"object\",\"properties\":{},\"additionalProperties\":{\"type\":"
+                    "\"object\",\"required\":[\"name\",\"rules\"],\"properties\":{" TOLD "},"
+                    "\"additionalProperties\":false}}");
+    assert_shape_of("{a:str @ b?:int}", &told_schema,
+                    "{\"type\":\"object\",\"required\":[\"a\",\"name\",\"rules\"],\"properties\":{"
+                    "\"a\":{\"type\":\"string\"}," TOLD ",\"b\":{\"type\":\"integer\"}},"
+                    "\"additionalProperties\":false}");
+}
+
+static void a_shape_may_be_one_of_several(void **ctx)
+{
+    (void)ctx;
+    assert_shape(
+        "{a:([int]|{b:str})~ c:bool}",
+        "{\"type\":\"object\",\"required\":[\"a\",\"c\"],\"properties\":{\"a\":{\"oneOf\":["
+        "{\"type\":\"array\",\"items\":{\"type\":\"integer\"}},{\"type\":\"object\","
+        "\"required\":[\"b\"],\"properties\":{\"b\":{\"type\":\"string\"}},"
+        "\"additionalProperties\":false}],\"nullable\":true},\"c\":{\"type\":\"boolean\"}},"
+        "\"additionalProperties\":false}");
+}
+
 static void the_kinds_of_a_shape_are_told_apart(void **ctx)
 {
     (void)ctx;
@@ -36,6 +84,8 @@ static void the_kinds_of_a_shape_are_told_apart(void **ctx)
     assert_false(shape_has("{none:str}", "none"));
     assert_true(shape_has("auth", "auth"));
     assert_null(shape_type("auth|none"));
+    assert_true(shape_has("{*:(int|none)}|auth", "auth"));
+    assert_false(shape_has("{*:(int|none)}|auth", "none"));
     assert_string_equal(shape_type("none|{a:[str]}"), "{a:[str]}");
 }
 
@@ -48,7 +98,7 @@ static bool is_sound(const struct route *route)
     const char *type = route->shape != NULL ? shape_type(route->shape) : NULL;
     if (type == NULL)
         return true;
-    shape_write(type, &wr); /* asserts that the text is well formed */
+    shape_write(type, route->reply, &wr); /* asserts that the text is well formed */
     enum status st = text_json_parse(&arena, buf_bytes(&out), &v, NULL);
     arena_done(&arena);
     return st == ST_OK;
@@ -59,12 +109,13 @@ static void every_shape_of_the_tables_is_well_formed(void **ctx)
     (void)ctx;
     static const struct route_api *const tables[] = {&sys_api, &token_api, &kv_api, &kv2_api,
                                                      &cubbyhole_api};
+    const struct route *route;
     for (size_t i = 0; i < ARRAY_LEN(tables); i++)
-        for (size_t k = 0; k < tables[i]->n; k++) {
-            const struct route *route = &tables[i]->routes[k];
+        for (size_t k = 0; (route = route_at(tables[i], k)) != NULL; k++) {
             assert_true(is_sound(route));
             assert_non_null(route->help);
-            assert_false(route->shape != NULL && route->reply != NULL);
+            if (route->shape != NULL && route->reply != NULL)
+                assert_non_null(strchr(route->shape, '@'));
         }
 }
 
@@ -119,6 +170,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shape_becomes_a_schema),
+        cmocka_unit_test(a_shape_takes_the_fields_of_the_reply_in),
+        cmocka_unit_test(a_shape_may_be_one_of_several),
         cmocka_unit_test(the_kinds_of_a_shape_are_told_apart),
         cmocka_unit_test(every_shape_of_the_tables_is_well_formed),
         cmocka_unit_test_setup_teardown(help_describes_the_path_from_where_it_was_asked, open_world,

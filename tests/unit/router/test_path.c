@@ -38,6 +38,26 @@ static void a_path_is_decoded_and_its_slashes_collapsed(void **ctx)
     assert_path("/v1/", "");
 }
 
+/* With one character sent as it is, and escaped. */
+static void a_path_means_the_same_however_it_is_written(void **ctx)
+{
+    (void)ctx;
+    static const char *const around[][2] = {{"/v1/a", "b"},  {"/v1/a/", "b"},  {"/v1/a/", ""},
+                                            {"/v1/a/.", ""}, {"/v1/a/", "/b"}, {"/", "v1/a"}};
+    for (unsigned i = 0; i < ARRAY_LEN(around); i++) {
+        for (unsigned c = 1; c < 256; c++) {
+            struct bytes path = {0}, other = {0};
+            const char *raw = arena_format(&arena, "%s%c%s", around[i][0], (char)c, around[i][1]);
+            const char *escaped = arena_format(&arena, "%s%%%02x%s", around[i][0], c, around[i][1]);
+            enum status st = path_decode(&arena, bytes_str(raw), &path, &why);
+            if (c == '%')
+                continue; /* it cannot be sent as it is */
+            assert_status(st, path_decode(&arena, bytes_str(escaped), &other, &why));
+            assert_true(bytes_eq(path, other));
+        }
+    }
+}
+
 static void a_path_outside_v1_is_not_found(void **ctx)
 {
     (void)ctx;
@@ -139,10 +159,15 @@ static void a_failed_allocation_is_reported(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_path_is_decoded_and_its_slashes_collapsed),  TEST(a_path_outside_v1_is_not_found),
-        TEST(a_path_that_could_read_as_another_is_refused), TEST(the_length_of_a_path_is_bounded),
-        TEST(parameters_become_strings_and_lists),          TEST(malformed_parameters_are_refused),
-        TEST(the_number_of_parameters_is_bounded),          TEST(a_failed_allocation_is_reported),
+        TEST(a_path_means_the_same_however_it_is_written),
+        TEST(a_path_is_decoded_and_its_slashes_collapsed),
+        TEST(a_path_outside_v1_is_not_found),
+        TEST(a_path_that_could_read_as_another_is_refused),
+        TEST(the_length_of_a_path_is_bounded),
+        TEST(parameters_become_strings_and_lists),
+        TEST(malformed_parameters_are_refused),
+        TEST(the_number_of_parameters_is_bounded),
+        TEST(a_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,18 @@ static void an_answer_has_the_whole_envelope(void **ctx)
                         "\"mount_type\":\"test\"}");
 }
 
+static void no_two_requests_have_one_id(void **ctx)
+{
+    (void)ctx;
+    enum { N = 200 }; /* more than are drawn at once */
+    static char ids[N][36];
+    for (size_t i = 0; i < N; i++) {
+        memcpy(ids[i], world_call(&w, METHOD_GET, "/v1/test/count", NULL)->body.data + 15, 36);
+        for (size_t j = 0; j < i; j++)
+            assert_memory_not_equal(ids[i], ids[j], 36);
+    }
+}
+
 static void some_data_stands_at_the_top_level_too(void **ctx)
 {
     (void)ctx;
@@ -341,6 +353,19 @@ static void a_conflict_runs_the_handler_again(void **ctx)
     assert_count("101");
 }
 
+/* What a read reads is recorded only once it is known to stage something. */
+static void a_read_that_stages_is_committed_with_what_it_read(void **ctx)
+{
+    (void)ctx;
+    w.before_propose = someone_else_counts;
+    struct test_call *t = world_call(&w, METHOD_GET, "/v1/test/add", NULL);
+    assert_int_equal(t->http, 200);
+    assert_body_has(t, "\"count\":\"101\"");
+    assert_int_equal(runs, 3); /* looking, overtaken, committed */
+    assert_int_equal(w.proposals, 2);
+    assert_count("101");
+}
+
 static void writers_of_one_entry_do_not_conflict(void **ctx)
 {
     (void)ctx;
@@ -550,6 +575,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_answer_has_the_whole_envelope),
+        TEST(no_two_requests_have_one_id),
         TEST(some_data_stands_at_the_top_level_too),
         TEST(a_handler_without_a_reply_answers_204),
         TEST(a_warning_of_the_handler_needs_a_body),
@@ -573,6 +599,7 @@ int main(void)
         TEST(a_write_is_answered_after_its_commit),
         TEST(what_a_failed_handler_staged_is_dropped),
         TEST(a_conflict_runs_the_handler_again),
+        TEST(a_read_that_stages_is_committed_with_what_it_read),
         TEST(writers_of_one_entry_do_not_conflict),
         TEST(an_overtaken_refusal_is_made_again_on_a_confirmed_read),
         TEST(a_lost_commit_says_that_its_fate_is_unknown),

@@ -18,8 +18,17 @@ static const struct route rows[] = {
     {.method = METHOD_GET, .path = "data/latest", .handler = never},
     {.method = METHOD_GET, .path = "data/*path", .handler = never},
     {.method = METHOD_PATCH, .path = "data/*path", .handler = never, .flags = ROUTE_SUDO},
+    {.method = METHOD_POST, .path = "data/*path", .handler = never, .flags = ROUTE_SOME},
+    {.method = METHOD_DELETE, .path = "lost/found", .handler = never},
+    {.method = METHOD_GET, .path = "lost/*path", .handler = never, .flags = ROUTE_ASTRAY},
+    {.method = METHOD_POST, .path = "lost/*path", .handler = never, .flags = ROUTE_ASTRAY},
 };
-static const struct route_api api = {.type = "t", .routes = rows, .n = ARRAY_LEN(rows)};
+enum { OWN_ROWS = 3 };
+static const struct route_table none = {rows, 0},
+                                rest = {rows + OWN_ROWS, ARRAY_LEN(rows) - OWN_ROWS};
+static const struct route_table *const more[] = {&none, &rest};
+static const struct route_api api = {
+    .type = "t", .routes = rows, .n = OWN_ROWS, .more = more, .n_more = ARRAY_LEN(more)};
 
 static struct arena arena;
 static struct route_params params;
@@ -108,6 +117,29 @@ static void a_segment_that_is_no_name_is_not_captured(void **ctx)
     assert_row(METHOD_GET, "roles/k\xc3\xa4se", 3);
 }
 
+static void nothing_is_not_captured_by_who_needs_something(void **ctx)
+{
+    (void)ctx;
+    const struct route *route;
+    assert_row(METHOD_POST, "data/x", 9);
+    assert_status(match(METHOD_POST, "data/", &route), ST_UNSUPPORTED);
+    assert_status(match(METHOD_POST, "data", &route), ST_UNSUPPORTED);
+}
+
+static void who_went_astray_is_told_so_where_nothing_else_is(void **ctx)
+{
+    (void)ctx;
+    const struct route *route;
+    assert_row(METHOD_GET, "lost/x", 11);
+    assert_row(METHOD_POST, "lost/x", 12);
+    assert_int_equal(allowed, 0);
+    assert_row(METHOD_DELETE, "lost/found", 10);
+    assert_status(match(METHOD_GET, "lost/found", &route), ST_UNSUPPORTED);
+    assert_int_equal(allowed, 1u << METHOD_DELETE);
+    assert_status(match(METHOD_DELETE, "lost/x", &route), ST_UNSUPPORTED);
+    assert_int_equal(allowed, 1u << METHOD_GET | 1u << METHOD_POST | 1u << METHOD_PUT);
+}
+
 static void unknown_paths_and_methods_differ(void **ctx)
 {
     (void)ctx;
@@ -118,23 +150,24 @@ static void unknown_paths_and_methods_differ(void **ctx)
     assert_status(match(METHOD_GET, "health/x", &route), ST_NOT_FOUND);
     assert_status(match(METHOD_DELETE, "health", &route), ST_UNSUPPORTED);
     route_methods_text(allowed, text);
-    assert_string_equal(text, "GET, POST, PUT");
+    assert_string_equal(text, "GET, HEAD, POST, PUT");
     assert_status(match(METHOD_HEAD, "data/x", &route), ST_UNSUPPORTED);
     route_methods_text(allowed, text);
-    assert_string_equal(text, "GET, PATCH");
+    assert_string_equal(text, "GET, POST, PUT, PATCH");
 }
 
 static void the_method_implies_the_capability(void **ctx)
 {
     (void)ctx;
-    assert_int_equal(route_caps(&rows[0]), CAP_READ);
-    assert_int_equal(route_caps(&rows[1]), CAP_UPDATE);
-    assert_int_equal(route_caps(&rows[2]), CAP_LIST);
-    assert_int_equal(route_caps(&rows[4]), CAP_DELETE);
-    assert_int_equal(route_caps(&rows[8]), CAP_PATCH | CAP_SUDO);
+    assert_int_equal(route_caps(&rows[0], METHOD_GET), CAP_READ);
+    assert_int_equal(route_caps(&rows[1], METHOD_GET), CAP_UPDATE);
+    assert_int_equal(route_caps(&rows[2], METHOD_GET), CAP_LIST);
+    assert_int_equal(route_caps(&rows[2], METHOD_SCAN), CAP_SCAN);
+    assert_int_equal(route_caps(&rows[4], METHOD_GET), CAP_DELETE);
+    assert_int_equal(route_caps(&rows[8], METHOD_GET), CAP_PATCH | CAP_SUDO);
     struct route both = rows[1];
     both.caps = CAP_CREATE | CAP_UPDATE;
-    assert_int_equal(route_caps(&both), CAP_CREATE | CAP_UPDATE);
+    assert_int_equal(route_caps(&both, METHOD_POST), CAP_CREATE | CAP_UPDATE);
 }
 
 #define TEST(f) cmocka_unit_test_teardown(f, wipe)
@@ -147,6 +180,8 @@ int main(void)
         TEST(a_literal_may_stand_behind_the_rest),
         TEST(the_rest_of_a_path_is_captured_as_it_is),
         TEST(a_segment_that_is_no_name_is_not_captured),
+        TEST(nothing_is_not_captured_by_who_needs_something),
+        TEST(who_went_astray_is_told_so_where_nothing_else_is),
         TEST(unknown_paths_and_methods_differ),
         TEST(the_method_implies_the_capability),
     };

@@ -63,7 +63,7 @@ static void send_nothing(struct answer_stream *stream)
 void router_handle(struct router_worker *worker, struct router_call *call)
 {
     struct router_answer answer = {.http = 200, .content_type = "application/json"};
-    struct bytes agent = call->header(call, "user-agent");
+    struct bytes agent = router_header(call, "user-agent");
     char id[ROUTER_ID_TEXT];
 
     assert_null(worker);
@@ -84,7 +84,7 @@ void router_handle(struct router_worker *worker, struct router_call *call)
     if (bytes_eq(call->path, BYTES("/retry")))
         answer.retry = ST_NOT_LEADER;
     if (bytes_eq(call->path, BYTES("/allow")))
-        answer.headers[answer.n_headers++] = (struct http_header){BYTES("Allow"), BYTES("GET")};
+        assert_true(answer_add_header(&answer, call->arena, BYTES("Allow"), BYTES("GET")));
     router_id_put(&call->id, id);
     buf_add_format(&answer.body, "[%s|%.*s|%.*s|%.*s|%.*s|%d%d%d|%s|%s]",
                    http_method_name(call->method), (int)call->path.len,

@@ -38,6 +38,7 @@ struct world {
     /* What the log does instead of its work, when not ST_OK; once for each entry of the list. */
     enum status propose_status[8];
     unsigned n_propose, proposals, reads;
+    size_t last_txn_bytes;
     enum status read_status;
     void (*before_propose)(struct world *w), (*before_read)(struct world *w); /* once; always */
     struct rlog_request_id proposed_id;
@@ -65,8 +66,8 @@ static inline void world_propose(struct state_log *log, struct rlog_propose *p)
     struct world *w = log->ctx;
     CLEANUP(buf_done) struct buf entry = {0};
     void (*before)(struct world *) = w->before_propose;
+    w->last_txn_bytes = p->txn.len;
     unsigned i = w->proposals++;
-
     w->before_propose = NULL;
     if (before != NULL)
         before(w);
@@ -97,6 +98,11 @@ static inline void world_ticket_drop(struct state_log *log, uint64_t ticket)
 static inline void world_status(struct router_host *host, struct node_status *ret_status)
 {
     *ret_status = CONTAINER_OF(host, struct world, host)->node;
+}
+
+static inline struct node_brief world_brief(struct router_host *host)
+{
+    return node_brief_of(&CONTAINER_OF(host, struct world, host)->node);
 }
 
 static inline void world_seal_status(struct router_host *host, struct node_seal_status *ret_status)
@@ -164,13 +170,6 @@ static inline struct test_call *world_call(struct world *w, enum http_method met
     return &t;
 }
 
-#define assert_body_has(t, part)                                                                 \
-    do {                                                                                         \
-        if (strstr((const char *)(t)->body.data, (part)) == NULL)                                \
-            fail_msg("\"%s\" is not in %d %s", (part), (t)->http, (const char *)(t)->body.data); \
-    } while (0)
-#define assert_body(t, wanted) assert_string_equal((const char *)(t)->body.data, (wanted))
-
 static inline void world_open(struct world *w, const struct route_api *const *apis, size_t n_apis)
 {
     static const uint8_t key[32] = {9};
@@ -185,6 +184,7 @@ static inline void world_open(struct world *w, const struct route_api *const *ap
     assert_status(state_new(&w->env.env, &w->log, w->barrier, &w->state), ST_OK);
     metrics_init(&w->metrics);
     w->host = (struct router_host){.status = world_status,
+                                   .brief = world_brief,
                                    .time_ms = world_time,
                                    .forward = world_forward,
                                    .seal_status = world_seal_status,

@@ -62,8 +62,15 @@ static inline void fake_post(struct env *env, struct env_task *task)
 
 static inline void fake_env_init(struct fake_env *f, uint64_t seed)
 {
-    static const struct env_ops ops = {fake_mono_ns,    fake_wall_ms, fake_random, fake_timer_set,
-                                       fake_timer_stop, fake_work,    fake_post};
+    static const struct env_ops ops = {
+        .mono_ns = fake_mono_ns,
+        .wall_ms = fake_wall_ms,
+        .random = fake_random,
+        .timer_set = fake_timer_set,
+        .timer_stop = fake_timer_stop,
+        .work = fake_work,
+        .post = fake_post,
+    };
     *f = (struct fake_env){.env = {&ops, NULL}, .seed = seed};
     list_init(&f->tasks);
     list_init(&f->works);

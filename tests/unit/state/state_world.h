@@ -23,6 +23,7 @@ struct state_world {
     enum status propose_status, read_status; /* instead of its work, when not ST_OK */
     uint64_t ticket_next, ticket_dropped, ticket_seen;
     unsigned proposals, reads;
+    bool upkeep_seen;
     struct buf last_txn;
     bool deaf; /* tasks of the raft thread are not run */
 };
@@ -39,6 +40,7 @@ static inline void sw_propose(struct state_log *log, struct rlog_propose *p)
     struct buf entry = {0};
     w->proposals++;
     w->ticket_seen = p->ticket;
+    w->upkeep_seen = p->upkeep;
     enum status st = w->propose_status;
     if (st == ST_OK)
         st = rlog_entry_encode(1000, &p->txn, 1, &entry);
@@ -146,6 +148,13 @@ static inline void sw_begin(struct state_world *w, struct state_txn *txn)
     assert_status(state_begin(w->state, &w->arena, NULL, txn), ST_OK);
 }
 
+static inline void sw_begin_looking(struct state_world *w, struct state_txn *txn)
+{
+    const struct state_read read = {.confirmed = true};
+    assert_status(state_begin(w->state, &w->arena, &read, txn), ST_OK);
+    state_look_only(txn);
+}
+
 /* One put, committed. */
 static inline void sw_put(struct state_world *w, const char *key, const char *value)
 {
@@ -172,8 +181,10 @@ static inline void sw_init(struct state_world *w)
     assert_status(sw_commit(w, &txn), ST_OK);
     state_init_done(&init);
     assert_status(state_unseal(w->m.store, w->barrier, &w->seal, NULL), ST_OK);
-    sw_put(w, "s/first", "x"); /* the rings are renewed beside the first commit */
+    sw_put(w, "s/first", "x"); /* the rings are renewed beside their first use */
+    sw_put(w, "l/first", "x");
     sw_delete(w, "s/first");
+    sw_delete(w, "l/first");
 }
 
 #define assert_gets(txn, key, wanted)                              \

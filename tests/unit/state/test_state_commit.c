@@ -81,6 +81,35 @@ static void a_failure_of_the_log_is_told(void **state)
     w->propose_status = ST_OK;
 }
 
+/* What the log is told about a commit that puts at "s/a" and "s/b". */
+static bool full_state_takes(struct state_world *w, bool a_anyway, bool b_anyway)
+{
+    struct state_txn txn;
+    sw_begin(w, &txn);
+    assert_status((a_anyway ? state_put_anyway : state_put)(&txn, BYTES("s/a"), BYTES("x")), ST_OK);
+    assert_status((b_anyway ? state_put_anyway : state_put)(&txn, BYTES("s/b"), BYTES("x")), ST_OK);
+    assert_status(state_delete(&txn, BYTES("s/c")), ST_OK);
+    assert_status(sw_commit(w, &txn), ST_OK);
+    return w->upkeep_seen;
+}
+
+static void a_full_state_takes_what_is_put_anyway_alone(void **state)
+{
+    struct state_world *w = *state;
+    struct state_txn txn;
+    assert_true(full_state_takes(w, true, true));
+    assert_false(full_state_takes(w, true, false));
+    assert_false(full_state_takes(w, false, true));
+    assert_false(full_state_takes(w, false, false));
+    sw_begin(w, &txn); /* what is left in the end counts */
+    assert_status(state_put(&txn, BYTES("s/a"), BYTES("x")), ST_OK);
+    assert_status(state_delete(&txn, BYTES("s/a")), ST_OK);
+    assert_status(state_put(&txn, BYTES("s/b"), BYTES("x")), ST_OK);
+    assert_status(state_put_anyway(&txn, BYTES("s/b"), BYTES("y")), ST_OK);
+    assert_status(sw_commit(w, &txn), ST_OK);
+    assert_true(w->upkeep_seen);
+}
+
 static void a_conflict_gives_a_ticket_for_the_next_try(void **state)
 {
     struct state_world *w = *state;
@@ -362,12 +391,15 @@ static struct barrier_ring_info info_of(struct state_world *w, enum barrier_ring
 static void rings_are_renewed_beside_commits(void **state)
 {
     struct state_world *w = *state; /* whose first commit was made */
-    assert_int_equal(info_of(w, BARRIER_SHARED).uses, BARRIER_USES_GRANT);
-    assert_int_equal(info_of(w, BARRIER_LOCAL).uses, BARRIER_USES_GRANT);
+    assert_int_equal(info_of(w, BARRIER_SHARED).uses, BARRIER_USES_FIRST);
+    assert_int_equal(info_of(w, BARRIER_LOCAL).uses, BARRIER_USES_FIRST);
     assert_false(barrier_upkeep_due(w->barrier, BARRIER_SHARED));
     barrier_seal(w->barrier); /* a restart: what was granted is gone */
     assert_status(state_unseal(w->m.store, w->barrier, &w->seal, NULL), ST_OK);
-    assert_true(barrier_upkeep_due(w->barrier, BARRIER_SHARED));
+    unsigned before = w->proposals;
+    state_upkeep(w->state);
+    sw_run(w);
+    assert_int_equal(w->proposals, before); /* nor is a new grant yet */
     w->propose_status = ST_NOT_LEADER;
     struct state_txn txn;
     stage(w, &txn, "s/a");
@@ -376,7 +408,7 @@ static void rings_are_renewed_beside_commits(void **state)
     w->propose_status = ST_OK;
     sw_put(w, "s/a", "x");
     assert_false(barrier_upkeep_due(w->barrier, BARRIER_SHARED));
-    assert_int_equal(info_of(w, BARRIER_SHARED).uses, 2 * BARRIER_USES_GRANT);
+    assert_int_equal(info_of(w, BARRIER_SHARED).uses, 2 * BARRIER_USES_FIRST);
     assert_true(state_idle(w->state));
 }
 
@@ -392,8 +424,7 @@ static void values_of_a_term_another_node_made_are_read(void **state)
     assert_status(state_unseal(w->m.store, other_barrier, &w->seal, NULL), ST_OK);
     assert_status(state_new(&w->worker.env, &w->log, other_barrier, &other), ST_OK);
 
-    assert_status(barrier_upkeep(w->barrier, &w->worker.env, BARRIER_SHARED, true, 1, &record),
-                  ST_OK);
+    assert_status(barrier_upkeep(w->barrier, &w->worker.env, BARRIER_SHARED, 0, 1, &record), ST_OK);
     sw_begin(w, &txn);
     assert_status(state_put_raw(&txn, BYTES(BARRIER_KEYRING), buf_bytes(&record)), ST_OK);
     assert_status(sw_commit(w, &txn), ST_OK);
@@ -548,6 +579,7 @@ int main(void)
         T(a_commit_needs_both_threads),
         T(one_env_may_be_both),
         T(a_failure_of_the_log_is_told),
+        T(a_full_state_takes_what_is_put_anyway_alone),
         T(a_conflict_gives_a_ticket_for_the_next_try),
         T(a_ticket_that_is_not_used_is_given_back),
         T(a_repeated_request_gets_the_first_answer),

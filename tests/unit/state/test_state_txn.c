@@ -68,6 +68,100 @@ static void a_committed_write_is_read_with_its_versions(void **state)
     state_end(&txn);
 }
 
+static void put_parts(struct state_world *w, const char *value, size_t from, size_t kept)
+{
+    struct state_txn txn;
+    struct state_parts parts = {.value = bytes_str(value), .from = from, .kept = kept};
+    sw_begin(w, &txn);
+    assert_status(state_put_parts(&txn, BYTES("s/a"), &parts, false), ST_OK);
+    assert_status(sw_commit(w, &txn), ST_OK);
+    state_end(&txn);
+}
+
+/* The value at s/a and those behind it, put together. */
+static void assert_parts(struct state_world *w, const char *wanted)
+{
+    struct state_txn txn;
+    struct state_value value;
+    struct bytes plain;
+    char all[64];
+    sw_begin(w, &txn);
+    assert_status(state_get(&txn, BYTES("s/a"), &value), ST_OK);
+    size_t n = 0, at = 0, one = 1 + BARRIER_OVERHEAD; /* all are of one letter */
+    assert_int_equal(value.stored.len % one, 0);
+    for (; at < value.stored.len; at += one) {
+        assert_status(state_open(&txn, BYTES("s/a"), bytes_of(value.stored.data + at, one), &plain),
+                      ST_OK);
+        all[n++] = (char)plain.data[0];
+    }
+    all[n] = '\0';
+    assert_string_equal(all, wanted);
+    assert_bytes(value.value, bytes_of(wanted, 1));
+    state_end(&txn);
+}
+
+static void earlier_values_may_stay_behind_a_value(void **state)
+{
+    struct state_world *w = *state;
+    struct state_txn txn;
+    size_t one = 1 + BARRIER_OVERHEAD;
+    put_parts(w, "1", 0, 0);
+    assert_parts(w, "1");
+    put_parts(w, "2", 0, one);
+    assert_parts(w, "21");
+    put_parts(w, "3", 0, 2 * one);
+    assert_parts(w, "321");
+    put_parts(w, "4", one, one); /* in place of the newest, and without the oldest */
+    assert_parts(w, "42");
+    put_parts(w, "5", 0, 0);
+    assert_parts(w, "5");
+
+    put_parts(w, "6", 0, one);
+    sw_begin(w, &txn);
+    struct state_value value;
+    assert_status(state_get(&txn, BYTES("s/a"), &value), ST_OK);
+    struct state_parts parts = {.value = BYTES("7"), .behind = bytes_from(value.stored, one)};
+    assert_status(state_put_parts(&txn, BYTES("s/a"), &parts, true), ST_OK);
+    assert_status(sw_commit(w, &txn), ST_OK);
+    state_end(&txn);
+    assert_parts(w, "75");
+    parts = (struct state_parts){.value = BYTES("8"), .kept = STATE_BEHIND_MAX + 1};
+    sw_begin(w, &txn);
+    assert_status(state_put_parts(&txn, BYTES("s/a"), &parts, true), ST_TOO_BIG);
+    state_end(&txn);
+}
+
+/* Even if the writer did not look at it: what it means is what it saw. */
+static void what_is_kept_is_a_precondition(void **state)
+{
+    struct state_world *w = *state;
+    struct state_txn txn;
+    size_t one = 1 + BARRIER_OVERHEAD;
+    put_parts(w, "1", 0, 0);
+    sw_begin(w, &txn);
+    struct state_parts parts = {.value = BYTES("3"), .kept = one};
+    assert_status(state_put_parts(&txn, BYTES("s/a"), &parts, false), ST_OK);
+    put_parts(w, "2", 0, 0);
+    assert_status(sw_commit(w, &txn), ST_CONFLICT);
+    state_end(&txn);
+    assert_parts(w, "2");
+}
+
+static void a_cut_value_with_others_behind_it_is_damage(void **state)
+{
+    struct state_world *w = *state;
+    struct state_txn txn;
+    struct state_value value;
+    sw_begin(w, &txn);
+    assert_status(state_put_raw(&txn, BYTES("s/a"), BYTES("\x50\7\0\0\0 short")), ST_OK);
+    assert_status(state_put_raw(&txn, BYTES("s/b"), BYTES("\x50\3\0\0\0 short")), ST_OK);
+    assert_status(sw_commit(w, &txn), ST_OK);
+    sw_begin(w, &txn);
+    assert_status(state_get(&txn, BYTES("s/a"), &value), ST_CORRUPT);
+    assert_status(state_get(&txn, BYTES("s/b"), &value), ST_CORRUPT);
+    state_end(&txn);
+}
+
 static void a_reader_keeps_its_version(void **state)
 {
     struct state_world *w = *state;
@@ -109,6 +203,48 @@ static void a_value_moved_to_another_key_is_corrupt(void **state)
     assert_status(state_get(&txn, BYTES("s/b"), &raw), ST_CORRUPT);
     assert_gets(&txn, "s/a", "value");
     state_end(&txn);
+}
+
+static void who_only_looks_records_nothing(void **state)
+{
+    struct state_world *w = *state;
+    struct state_txn txn;
+    struct state_iter iter;
+    uint64_t newest;
+    sw_put(w, "s/d/a", "1");
+    sw_begin_looking(w, &txn);
+    assert_true(state_looks_only(&txn));
+    assert_gets(&txn, "s/d/a", "1");
+    assert_gets_none(&txn, "s/d/b");
+    assert_status(state_newest(&txn, BYTES("s/d/"), &newest), ST_OK);
+    assert_int_equal(newest, w->m.version);
+    assert_status(state_scan(&txn, BYTES("s/d/"), BYTES(""), &iter), ST_OK);
+    assert_true(state_iter_next(&iter));
+    assert_int_equal(txn.keys.n + txn.prefixes.n, 0);
+    state_end(&txn);
+}
+
+static void equal_views_are_of_one_state(void **state)
+{
+    struct state_world *w = *state;
+    struct state_txn txn, same, recorded, later;
+    sw_put(w, "s/a", "1");
+    sw_begin_looking(w, &txn);
+    sw_begin_looking(w, &same);
+    sw_begin(w, &recorded);
+    assert_int_not_equal(state_view(&txn), 0);
+    assert_int_equal(state_view(&same), state_view(&txn));
+    assert_int_equal(state_view(&recorded), 0);
+    sw_put(w, "l/b", "1");
+    sw_begin_looking(w, &later);
+    assert_int_not_equal(state_view(&later), 0);
+    assert_int_not_equal(state_view(&later), state_view(&txn));
+    assert_status(state_put(&same, BYTES("s/a"), BYTES("2")), ST_OK);
+    assert_int_equal(state_view(&same), 0); /* it sees what it staged */
+    state_end(&txn);
+    state_end(&same);
+    state_end(&recorded);
+    state_end(&later);
 }
 
 /* Preconditions */
@@ -480,6 +616,11 @@ int main(void)
         T(a_transaction_sees_its_own_writes),
         T(a_committed_write_is_read_with_its_versions),
         T(a_reader_keeps_its_version),
+        T(earlier_values_may_stay_behind_a_value),
+        T(what_is_kept_is_a_precondition),
+        T(a_cut_value_with_others_behind_it_is_damage),
+        T(who_only_looks_records_nothing),
+        T(equal_views_are_of_one_state),
         T(what_is_stored_is_not_what_was_put),
         T(a_value_moved_to_another_key_is_corrupt),
         T(a_key_that_was_read_and_changed_conflicts),

@@ -1,6 +1,7 @@
 #include "support.h"
 #include "text/encode.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void hex_goes_there_and_back(void **state)
@@ -13,6 +14,23 @@ static void hex_goes_there_and_back(void **state)
     assert_string_equal(text, "007f80ff1a");
     assert_int_equal(text_hex_parse(BYTES("007F80ff1A"), back), ST_OK);
     assert_memory_equal(back, data, sizeof data);
+}
+
+static void every_byte_has_its_hex_at_every_length(void **state)
+{
+    (void)state;
+    uint8_t data[256];
+    char text[TEXT_HEX_LEN(sizeof data) + 1], wanted[TEXT_HEX_LEN(sizeof data) + 1];
+    for (size_t i = 0; i < sizeof data; i++) {
+        data[i] = (uint8_t)i;
+        assert_int_equal(snprintf(wanted + 2 * i, 3, "%02zx", i), 2);
+    }
+    for (size_t from = 0; from < sizeof data; from++)
+        for (size_t n = 0; n <= MIN(sizeof data - from, (size_t)9); n++) {
+            text_hex_put(bytes_of(data + from, n), text);
+            assert_int_equal(strlen(text), 2 * n);
+            assert_memory_equal(text, wanted + 2 * from, 2 * n);
+        }
 }
 
 static void hex_of_other_characters_or_odd_length_is_refused(void **state)
@@ -80,6 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hex_goes_there_and_back),
+        cmocka_unit_test(every_byte_has_its_hex_at_every_length),
         cmocka_unit_test(hex_of_other_characters_or_odd_length_is_refused),
         cmocka_unit_test(base64_gives_the_texts_of_the_standard),
         cmocka_unit_test(base64_for_urls_uses_other_characters),

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "text/json.h"
+#include "text/time.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -277,6 +278,82 @@ static void plain_text_is_escaped_only_where_it_must_be(void **ctx)
     assert_bytes(buf_bytes(&out), BYTES("{\"<\":\"<>&\xe2\x80\xa8\x7f\\u0001\\\"\"}"));
 }
 
+/* What RFC 8259 7 and the safety of HTML ask of one ASCII character. */
+static void expect_char(struct buf *out, uint8_t c, bool plain)
+{
+    static const char from[] = "\"\\\n\r\t", gives[] = "\"\\nrt";
+    const char *named = c != 0 ? strchr(from, c) : NULL;
+    bool html = !plain && (strchr("<>&", c) != NULL || c == 0x7f);
+    if (named != NULL)
+        buf_add_format(out, "\\%c", gives[named - from]);
+    else if (c < 0x20 || html)
+        buf_add_format(out, "\\u%04x", c);
+    else
+        buf_add_u8(out, c);
+}
+
+static void each_character_is_written_as_it_must_be_wherever_it_stands(void **ctx)
+{
+    (void)ctx;
+    static const char *const around[][2] = {{"", ""}, {"", "z"}, {"ab", ""}, {"ab", "\xc3\xa4z"}};
+    for (unsigned i = 0; i < 2 * 128 * ARRAY_LEN(around); i++) {
+        CLEANUP(buf_done) struct buf text = {0}, want = {0}, out = {0};
+        bool plain = i % 2 != 0;
+        uint8_t c = i / 2 % 128;
+        struct text_writer w = {.out = &out, .plain = plain};
+        buf_add_format(&want, "\"%s", around[i / 256][0]);
+        buf_add_str(&text, around[i / 256][0]);
+        buf_add_u8(&text, c);
+        expect_char(&want, c, plain);
+        buf_add_str(&text, around[i / 256][1]);
+        buf_add_format(&want, "%s\"", around[i / 256][1]);
+        text_put_bytes(&w, buf_bytes(&text));
+        assert_bytes(buf_bytes(&out), buf_bytes(&want));
+    }
+}
+
+/* Long texts are looked at by eight or sixteen bytes. */
+static void each_character_is_found_at_each_place(void **ctx)
+{
+    (void)ctx;
+    static const char x[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+    static const size_t after[] = {0, 1, 3, 7, 9, 17};
+    for (unsigned i = 0; i < 2 * 129 * ARRAY_LEN(after) * 18; i++) {
+        CLEANUP(buf_done) struct buf text = {0}, want = {0}, out = {0};
+        uint8_t c = (uint8_t)(i / 2 % 129);
+        struct bytes before = bytes_of(x, i / 2 / 129 % 18);
+        struct bytes behind = bytes_of(x, after[i / 2 / 129 / 18]);
+        struct text_writer w = {.out = &out, .plain = i % 2 != 0};
+        buf_add(&text, before);
+        buf_add_format(&want, "\"%.*s", (int)before.len, x);
+        if (c < 128) {
+            buf_add_u8(&text, c);
+            expect_char(&want, c, w.plain);
+        } else {
+            buf_add_str(&text, "\xc3\xa4");
+            buf_add_str(&want, "\xc3\xa4");
+        }
+        buf_add(&text, behind);
+        buf_add_format(&want, "%.*s\"", (int)behind.len, x);
+        text_put_bytes(&w, buf_bytes(&text));
+        assert_bytes(buf_bytes(&out), buf_bytes(&want));
+    }
+}
+
+static void instants_are_strings(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf out = {0};
+    struct text_writer w = {.out = &out};
+    text_open_object(&w);
+    text_member_time(&w, "first", TEXT_TIME_FIRST);
+    text_member_time(&w, "last", 1709208000250);
+    text_close(&w);
+    assert_bytes(
+        buf_bytes(&out),
+        BYTES("{\"first\":\"0001-01-01T00:00:00Z\",\"last\":\"2024-02-29T12:00:00.25Z\"}"));
+}
+
 /* jansson is an independent reader of the same language. */
 static void another_reader_agrees_on_what_was_written(void **ctx)
 {
@@ -314,6 +391,9 @@ int main(void)
         TEST(the_writer_nests_and_separates),
         TEST(bytes_that_are_no_text_are_written_as_replacements),
         TEST(plain_text_is_escaped_only_where_it_must_be),
+        TEST(instants_are_strings),
+        TEST(each_character_is_written_as_it_must_be_wherever_it_stands),
+        TEST(each_character_is_found_at_each_place),
         TEST(another_reader_agrees_on_what_was_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,118 @@
+/* sys/tools: random bytes and digests, for those who have no good source at hand. */
+#include "api/sys/sys.h"
+#include "crypto/digest.h"
+#include "text/encode.h"
+
+enum { RANDOM_BYTES_MAX = 128 * 1024 };
+
+static const struct field random_fields[] = {
+    FIELD(struct sys_random, bytes, INT, .preset = "32", .help = "How many: 1 to 131072."),
+    FIELD(struct sys_random, format, STRING, .preset = "base64", .help = "base64 or hex."),
+    FIELD(struct sys_random, source, STRING, .preset = "platform",
+          .help = "platform, or all, which is the same: the seal gives no random bytes."),
+};
+const struct schema sys_random_schema = SCHEMA(struct sys_random, random_fields);
+
+static const struct field hash_fields[] = {
+    FIELD(struct sys_hash, input, STRING, .preset = "", .hidden = true,
+          .help = "What is hashed, in base64."),
+    FIELD(struct sys_hash, algorithm, STRING, .preset = "sha2-256",
+          .help = "sha2- or sha3- with 224, 256, 384 or 512."),
+    FIELD(struct sys_hash, format, STRING, .preset = "hex", .help = "hex or base64."),
+};
+const struct schema sys_hash_schema = SCHEMA(struct sys_hash, hash_fields);
+
+/* {NAME: the bytes in that format}. */
+static enum status reply_bytes(struct req *req, const char *name, const char *format,
+                               struct bytes data)
+{
+    bool hex = strcmp(format, "hex") == 0;
+    if (!hex && strcmp(format, "base64") != 0)
+        return req_fail(req, ST_INVALID,
+                        "unsupported encoding format \"%.40s\"; must be \"hex\" or \"base64\"",
+                        format);
+    char *text = arena_alloc(req->arena, TEXT_HEX_LEN(data.len) + 4);
+    if (text == NULL)
+        return ST_NOMEM;
+    if (hex)
+        text_hex_put(data, text);
+    else
+        (void)text_base64_put(data, TEXT_BASE64, text); /* the length is not needed */
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, name, text);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status check_source(struct req *req, const char *source)
+{
+    if (strcmp(source, "platform") == 0 || strcmp(source, "all") == 0)
+        return ST_OK;
+    return req_fail(req, ST_INVALID, "unsupported entropy source \"%.40s\"", source);
+}
+
+static enum status give_random(struct req *req, const char *source, const char *count)
+{
+    const struct sys_random *in = req_body(req);
+    int64_t n = in->bytes;
+    if (count != NULL && text_int_parse(bytes_str(count), &n) != ST_OK)
+        return req_fail(req, ST_INVALID, "error parsing url-set byte count: a number is expected");
+    if (n < 1)
+        return req_fail(req, ST_INVALID, "\"bytes\" cannot be less than 1");
+    if (n > RANDOM_BYTES_MAX)
+        return req_fail(req, ST_INVALID, "\"bytes\" should be less than %d", RANDOM_BYTES_MAX);
+    TRY(check_source(req, source != NULL ? source : in->source));
+    uint8_t *data = arena_alloc(req->arena, (size_t)n);
+    if (data == NULL)
+        return ST_NOMEM;
+    env_random(req->env, data, (size_t)n);
+    return reply_bytes(req, "random_bytes", in->format, bytes_of(data, (size_t)n));
+}
+
+enum status sys_random(struct req *req)
+{
+    return give_random(req, NULL, NULL);
+}
+
+/* One word behind it is a source or a number. */
+enum status sys_random_by(struct req *req)
+{
+    const char *word = req_param(req, "source");
+    bool number = word[0] >= '0' && word[0] <= '9';
+    return number ? give_random(req, "platform", word) : give_random(req, word, NULL);
+}
+
+enum status sys_random_from(struct req *req)
+{
+    return give_random(req, req_param(req, "source"), req_param(req, "urlbytes"));
+}
+
+static enum status give_hash(struct req *req, const char *algorithm)
+{
+    const struct sys_hash *in = req_body(req);
+    struct bytes text = bytes_str(in->input);
+    uint8_t digest[CRYPTO_DIGEST_MAX];
+    size_t len = 0, n = 0;
+    uint8_t *plain = arena_alloc(req->arena, TEXT_BASE64_BYTES(text.len));
+    if (plain == NULL)
+        return ST_NOMEM;
+    if (text_base64_parse(text, plain, &len) != ST_OK)
+        return req_fail(req, ST_INVALID, "unable to decode input as base64");
+    enum status st = crypto_digest(algorithm, bytes_of(plain, len), digest, &n);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "unsupported algorithm %.40s", algorithm);
+    TRY(st);
+    return reply_bytes(req, "sum", in->format, bytes_of(digest, n));
+}
+
+enum status sys_hash(struct req *req)
+{
+    const struct sys_hash *in = req_body(req);
+    return give_hash(req, in->algorithm);
+}
+
+enum status sys_hash_by(struct req *req)
+{
+    return give_hash(req, req_param(req, "algorithm"));
+}

@@ -1,0 +1,48 @@
+/* Password policies: what passwords made for people and machines look like.
+ *
+ *   length = 20
+ *   rule "charset" {
+ *     charset   = "abcdefghijklmnopqrstuvwxyz"
+ *     min-chars = 1
+ *   }
+ *
+ * A password has as many characters as `length` says, all from the sets of its rules, and of each
+ * set at least `min-chars`. First each rule gets its own, then all sets together, without repeats,
+ * give the rest, then all are shuffled: every choice is fair, and it always ends. */
+#ifndef HOLDFAST_AUTH_PASSWORD_H
+#define HOLDFAST_AUTH_PASSWORD_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/env.h"
+
+enum {
+    PASSWORD_LENGTH_MIN = 4,
+    PASSWORD_LENGTH_MAX = 100,
+    PASSWORD_TEXT_MAX = 64 * 1024, /* of a policy */
+    PASSWORD_RULES_MAX = 32,
+    PASSWORD_CHARSET_MAX = 1024, /* characters of a set */
+};
+
+struct password_rule {
+    const uint32_t *runes; /* without repeats */
+    size_t n;
+    int64_t min_chars;
+};
+
+struct password_policy {
+    int64_t length; /* characters */
+    struct password_rule rules[PASSWORD_RULES_MAX];
+    size_t n_rules;
+    const uint32_t *runes; /* of all rules, without repeats */
+    size_t n;
+};
+
+/* HCL or JSON; what it points to lies in the arena. ST_INVALID with a reason; ST_NOMEM. */
+NODISCARD enum status password_policy_parse(struct arena *arena, struct bytes text,
+                                            struct password_policy *ret_policy, struct reason *why);
+/* Append a new password in UTF-8. ST_NOMEM. */
+NODISCARD enum status password_make(const struct password_policy *policy, struct env *env,
+                                    struct buf *out);
+
+#endif

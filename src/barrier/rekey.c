@@ -1,0 +1,154 @@
+/* A new root key.
+ *
+ * The new one is stored wrapped by the seal, and the rings under it. Nodes that are unsealed do not
+ * have what the seal needs, so the new root key also lies there under the old one for a while:
+ *
+ *   handover   version u8 = 1, time u64 ms, nonce 12, ciphertext 32, tag 16; version, time and the
+ *              record's own key of the state authenticated
+ *
+ * Whoever had missed that moment, and finds a handover of another root key or none, is unsealed
+ * with what is superseded, and cannot go on. */
+#include "barrier/inside.h"
+#include "barrier/seal_record.h"
+
+#include "base/mem.h"
+
+enum {
+    HANDOVER_VERSION = 1,
+    HANDOVER_HEADER = 1 + 8,
+    HANDOVER_TEXT = HANDOVER_HEADER + AEAD_NONCE_BYTES,
+    HANDOVER_BYTES = HANDOVER_TEXT + SEAL_KEY_BYTES + AEAD_TAG_BYTES,
+    AAD_BYTES = HANDOVER_HEADER + sizeof BARRIER_HANDOVER - 1,
+};
+
+static struct bytes make_aad(uint8_t room[AAD_BYTES], const uint8_t *record)
+{
+    memcpy(room, record, HANDOVER_HEADER);
+    memcpy(room + HANDOVER_HEADER, BARRIER_HANDOVER, sizeof BARRIER_HANDOVER - 1);
+    return bytes_of(room, AAD_BYTES);
+}
+
+static enum status handover_put(const struct secret *old, const struct secret *next,
+                                struct env *env, int64_t time_ms, struct buf *out)
+{
+    struct aead *a = NULL;
+    uint8_t room[AAD_BYTES];
+    uint8_t *at = buf_extend(out, HANDOVER_BYTES);
+
+    if (at == NULL)
+        return ST_NOMEM;
+    at[0] = HANDOVER_VERSION;
+    le64_put(at + 1, (uint64_t)time_ms);
+    env_random(env, at + HANDOVER_HEADER, AEAD_NONCE_BYTES);
+    TRY(aead_new(secret_bytes(old), &a));
+    enum status st = aead_seal(a, at + HANDOVER_HEADER, make_aad(room, at), secret_bytes(next),
+                               at + HANDOVER_TEXT, at + HANDOVER_TEXT + SEAL_KEY_BYTES);
+    aead_free(a);
+    return st;
+}
+
+enum status barrier_handover_time(struct bytes record, int64_t *ret_time_ms)
+{
+    if (record.len != HANDOVER_BYTES || record.data[0] != HANDOVER_VERSION ||
+        le64_get(record.data + 1) > INT64_MAX)
+        return ST_CORRUPT;
+    *ret_time_ms = (int64_t)le64_get(record.data + 1);
+    return ST_OK;
+}
+
+enum status handover_open(const struct secret *root, struct bytes record, struct secret *ret_root)
+{
+    struct aead *a = NULL;
+    struct secret next = {0};
+    uint8_t room[AAD_BYTES];
+    int64_t time_ms;
+
+    TRY(barrier_handover_time(record, &time_ms));
+    TRY(aead_new(secret_bytes(root), &a));
+    enum status st = secret_new(SEAL_KEY_BYTES, &next);
+    if (st == ST_OK)
+        st = aead_open(a, record.data + HANDOVER_HEADER, make_aad(room, record.data),
+                       bytes_of(record.data + HANDOVER_TEXT, SEAL_KEY_BYTES),
+                       record.data + HANDOVER_TEXT + SEAL_KEY_BYTES, next.data);
+    aead_free(a);
+    if (st == ST_OK)
+        *ret_root = next;
+    else
+        secret_done(&next);
+    return st;
+}
+
+static enum status copy_keys(struct barrier *b, struct barrier_keys *ret_keys)
+{
+    enum status st = ST_SEALED;
+    lock_take(&b->lock);
+    if (!atomic_load(&b->sealed))
+        st = secret_dup(secret_bytes(&b->keys.root), &ret_keys->root);
+    for (int i = 0; st == ST_OK && i < BARRIER_RINGS; i++)
+        st = b->keys.rings[i].n != 0 ? ring_copy(&b->keys.rings[i], &ret_keys->rings[i])
+                                     : ST_NOT_FOUND;
+    lock_drop(&b->lock);
+    return st;
+}
+
+static enum status put_all(struct barrier_keys *keys, const struct secret *next,
+                           const struct seal *seal, struct env *env, struct barrier_rekeyed *ret)
+{
+    struct aead *root = NULL;
+    TRY(seal_wrap(seal, env, next, &ret->seal));
+    TRY(aead_new(secret_bytes(next), &root));
+    enum status st =
+        ring_encode(&keys->rings[BARRIER_SHARED], root, env, BYTES(BARRIER_KEYRING), &ret->keyring);
+    if (st == ST_OK)
+        st = ring_encode(&keys->rings[BARRIER_LOCAL], root, env, BYTES(BARRIER_LOCAL_KEYRING),
+                         &ret->local_keyring);
+    aead_free(root);
+    return st;
+}
+
+enum status barrier_rekey(struct barrier *b, struct env *env, const struct seal *seal,
+                          int64_t time_ms, struct barrier_rekeyed *ret_rekeyed)
+{
+    struct barrier_keys *keys = mem_zalloc(sizeof *keys);
+    struct barrier_rekeyed out = {0};
+    struct secret next = {0};
+
+    ASSERT(seal->key.len == SEAL_KEY_BYTES && time_ms >= 0);
+    if (keys == NULL)
+        return ST_NOMEM;
+    enum status st = copy_keys(b, keys);
+    if (st == ST_OK)
+        st = secret_new(SEAL_KEY_BYTES, &next);
+    if (st == ST_OK) {
+        env_random(env, next.data, next.len);
+        st = put_all(keys, &next, seal, env, &out);
+    }
+    if (st == ST_OK)
+        st = handover_put(&keys->root, &next, env, time_ms, &out.handover);
+    secret_done(&next);
+    keys_free(&keys);
+    if (st == ST_OK)
+        *ret_rekeyed = out;
+    else
+        barrier_rekeyed_done(&out);
+    return st;
+}
+
+void barrier_rekeyed_done(struct barrier_rekeyed *rekeyed)
+{
+    buf_done(&rekeyed->seal);
+    buf_done(&rekeyed->keyring);
+    buf_done(&rekeyed->local_keyring);
+    buf_done(&rekeyed->handover);
+    *rekeyed = (struct barrier_rekeyed){0};
+}
+
+enum status barrier_reseal(struct barrier *b, struct env *env, const struct seal *seal,
+                           struct buf *ret_record)
+{
+    struct secret root = {0};
+    TRY(copy_root(b, &root));
+    enum status st = seal_wrap(seal, env, &root, ret_record);
+    secret_done(&root);
+    return st;
+}

@@ -1,0 +1,69 @@
+/* Leases: looking at them, renewing and ending them. */
+#include "cli/client.h"
+#include "cli/commands.h"
+
+/* {"lease_id": …}, open. */
+static void open_body(struct cli *cli, struct text_writer *w)
+{
+    text_open_object(w);
+    text_member_str(w, "lease_id", cli->args[0]);
+}
+
+int cmd_lease_lookup(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    open_body(cli, &w);
+    text_close(&w);
+    int code = cli_call(cli, "PUT", "sys/leases/lookup", &body, &reply);
+    return code == CLI_OK ? cli_show(cli, &reply) : code;
+}
+
+int cmd_lease_renew(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    open_body(cli, &w);
+    cli_put_text(cli, &w, "increment", "increment");
+    text_close(&w);
+    int code = cli_call(cli, "PUT", "sys/leases/renew", &body, &reply);
+    return code == CLI_OK ? cli_show(cli, &reply) : code;
+}
+
+int cmd_lease_revoke(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    bool prefix = cli_bool(cli, "prefix", false), force = cli_bool(cli, "force", false);
+    bool sync = cli_bool(cli, "sync", false);
+    const char *path = "sys/leases/revoke";
+    if (force && !prefix)
+        return cli_usage_error(cli, "-force needs -prefix");
+    if (prefix)
+        path = arena_format(&cli->arena, "sys/leases/%s/%s",
+                            force ? "revoke-force" : "revoke-prefix", cli->args[0]);
+    if (path == NULL)
+        return CLI_LOCAL_ERROR;
+    if (prefix)
+        text_open_object(&w);
+    else
+        open_body(cli, &w);
+    if (sync)
+        text_member_bool(&w, "sync", true);
+    text_close(&w);
+    int code = cli_call(cli, "PUT", path, &body, &reply);
+    if (code != CLI_OK || cli->json)
+        return code;
+    if (force)
+        printf("Success! Force revoked any leases with prefix: %s\n", cli->args[0]);
+    else if (prefix)
+        printf("Success! Revoked any leases with prefix: %s\n", cli->args[0]);
+    else if (sync)
+        printf("Success! Revoked lease: %s\n", cli->args[0]);
+    else
+        printf("All revocation operations queued successfully!\n");
+    return code;
+}

@@ -1,0 +1,59 @@
+/* Quotas: how many requests a client may make in a time, by path.
+ *
+ * A client is an IPv4 address, or the 64 bits of an IPv6 address that name a network. Of the quotas
+ * whose path fits a request the one with the longest path counts: "" fits all, "kv/" all below,
+ * "kv/a*" all that begins so, "kv/a" itself. Each node counts its own clients, by the settings it
+ * has read within the last QUOTA_PATIENCE_MS; requests that it sends on are counted here alone.
+ * Without quotas a request costs nothing but a look at the clock. */
+#ifndef HOLDFAST_ROUTER_QUOTA_H
+#define HOLDFAST_ROUTER_QUOTA_H
+
+#include "router/quota_table.h"
+#include "router/router.h"
+
+/* Settings (setting.h): a quota each below, and what holds for all of them. */
+#define QUOTA_SETTINGS "quota/rate-limit/"
+#define QUOTA_CONFIG_SETTING "quota/config"
+
+enum { QUOTA_PATIENCE_MS = 100, QUOTA_MAX = 1000, QUOTA_PATH_MAX = 512, QUOTA_RATE_MAX = 1000000000 };
+
+struct quota {
+    const char *name, *path, *rate, *role;
+    int64_t interval, block_interval; /* seconds */
+    bool inheritable;
+};
+extern const struct schema quota_schema; /* without the name */
+
+struct quota_config {
+    bool enable_rate_limit_audit_logging, enable_rate_limit_response_headers;
+    struct field_strings rate_limit_exempt_paths;
+};
+extern const struct schema quota_config_schema;
+
+/* Digits, perhaps with a fraction: a JSON number above 0. What is asked for in a window, rounded
+ * up. ST_INVALID. */
+NODISCARD enum status quota_rate(const char *text, uint64_t *ret_limit);
+
+/* One worker's view. */
+struct quotas;
+NODISCARD enum status quotas_new(struct quota_table *table, struct quotas **ret_quotas);
+void quotas_free(struct quotas *quotas); /* NULL is allowed */
+
+/* What the answer has to say; `limit` 0: nothing. */
+struct quota_verdict {
+    uint64_t limit;
+    struct quota_count count;
+    bool refused;
+};
+/* `path` is below "/v1/"; `state` NULL: the node has none yet. ST_LIMITED with a reason. What
+ * hinders reading the settings lets all pass.
+ */
+NODISCARD enum status quota_judge(struct quotas *quotas, struct state *state,
+                                  const struct router_call *call, struct bytes path,
+                                  uint64_t now_ms, struct quota_verdict *ret_verdict,
+                                  struct reason *why);
+/* Add the headers, their text in the arena; without memory fewer. */
+void quota_tell(const struct quota_verdict *verdict, struct arena *arena,
+                struct router_answer *answer);
+
+#endif

@@ -1,0 +1,58 @@
+/* A new root key, or the same one wrapped anew. */
+#include "base/plant.h"
+#include "state/inside.h"
+#include "state/state_core.h"
+
+enum { HANDOVER_MS = 60 * 60 * 1000 };
+
+/* What was read here becomes a precondition: no other change of the keys comes between. */
+static enum status read_all(struct state_txn *txn)
+{
+    static const char *const keys[] = {BARRIER_SEAL, BARRIER_KEYRING, BARRIER_LOCAL_KEYRING};
+    struct state_value stored;
+    for (size_t i = 0; i < ARRAY_LEN(keys) && !planted(PLANT_REKEY_BLIND); i++) {
+        enum status st = state_get_raw(txn, bytes_str(keys[i]), &stored);
+        TRY(st == ST_NOT_FOUND ? ST_BUSY : st);
+    }
+    enum status st = core_follow(&txn->pin, txn->state->barrier);
+    return st == ST_CORRUPT ? ST_CONFLICT : st; /* the barrier is further than this state */
+}
+
+static enum status stage(struct state_txn *txn, const struct barrier_rekeyed *rekeyed)
+{
+    TRY(state_put_raw(txn, BYTES(BARRIER_SEAL), buf_bytes(&rekeyed->seal)));
+    TRY(state_put_raw(txn, BYTES(BARRIER_KEYRING), buf_bytes(&rekeyed->keyring)));
+    TRY(state_put_raw(txn, BYTES(BARRIER_LOCAL_KEYRING), buf_bytes(&rekeyed->local_keyring)));
+    return state_put_raw(txn, BYTES(BARRIER_HANDOVER), buf_bytes(&rekeyed->handover));
+}
+
+enum status state_rekey(struct state_txn *txn, const struct seal *seal, int64_t time_ms)
+{
+    CLEANUP(barrier_rekeyed_done) struct barrier_rekeyed rekeyed = {0};
+    TRY(read_all(txn));
+    enum status st =
+        barrier_rekey(txn->state->barrier, txn->state->env, seal, MAX(time_ms, 0), &rekeyed);
+    TRY(st == ST_NOT_FOUND ? ST_BUSY : st);
+    return stage(txn, &rekeyed);
+}
+
+enum status state_reseal(struct state_txn *txn, const struct seal *seal)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    TRY(read_all(txn));
+    TRY(barrier_reseal(txn->state->barrier, txn->state->env, seal, &record));
+    return state_put_raw(txn, BYTES(BARRIER_SEAL), buf_bytes(&record));
+}
+
+enum status state_handover_upkeep(struct state_txn *txn, int64_t now_ms)
+{
+    struct state_value stored;
+    int64_t made_ms = 0;
+    enum status st = state_get_raw(txn, BYTES(BARRIER_HANDOVER), &stored);
+    if (st == ST_NOT_FOUND)
+        return ST_OK;
+    TRY(st);
+    if (barrier_handover_time(stored.value, &made_ms) == ST_OK && now_ms - made_ms < HANDOVER_MS)
+        return ST_OK;
+    return state_delete(txn, BYTES(BARRIER_HANDOVER));
+}

@@ -1,0 +1,15 @@
+/* Addresses as configurations and requests write them. Any thread. */
+#ifndef HOLDFAST_TEXT_ADDRESS_H
+#define HOLDFAST_TEXT_ADDRESS_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+enum { TEXT_HOST_MAX = 256 }; /* with its zero */
+
+/* "host:port", "[v6]:port": the parts, brackets off. ST_INVALID, also for port 0. */
+NODISCARD enum status text_address_split(const char *address, char ret_host[TEXT_HOST_MAX],
+                                         uint16_t *ret_port);
+
+#endif

@@ -1,0 +1,62 @@
+"""Instructions that nodes execute for a request, counted by valgrind's callgrind.
+
+A node runs under callgrind from its start, with nothing counted; then a fixed number of requests is
+counted, one after the other on one connection, so that neither the machine's load nor its speed
+shows in the figure."""
+
+import os
+import re
+import subprocess
+
+from nodes import TIED
+
+WARM_UP = 400
+COUNTED = 150
+ROUNDS = 3
+CONTROL_TIMEOUT_S = 120
+
+
+def start(node):
+    """The node under callgrind, counting nothing yet. On one processor its threads take turns the
+    same way every time: how often they wake each other is a tenth of the figures."""
+    pin = ["taskset", "-c", str(max(os.sched_getaffinity(0)))]
+    node.start(prefix=[
+        *TIED, *pin, "valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no",
+        "--combine-dumps=no", f"--callgrind-out-file={node.dir}/callgrind",
+    ])
+
+
+def control(node, *command):
+    subprocess.run(["vgdb", f"--pid={node.process.pid}", *command], check=True,
+                   capture_output=True, timeout=CONTROL_TIMEOUT_S)
+
+
+def collected(node):
+    """Instructions since the last `zero`, and forgets them."""
+    control(node, "dump")
+    dumps = list(node.dir.glob("callgrind.*"))
+    newest = max(dumps, key=lambda path: int(path.suffix[1:]))
+    total = int(re.search(r"^(?:summary|totals): (\d+)", newest.read_text(), re.M)[1])
+    for path in dumps:
+        path.unlink()
+    return total
+
+
+def per_request(nodes, connection, make):
+    """Instructions of all these nodes for one request; make(i) gives the bytes of the i-th. The
+    least of the rounds: what a node does besides requests only adds."""
+    def run(count):
+        for i in range(count):
+            status = connection.call(make(i))
+            assert 200 <= status < 300, status
+
+    for node in nodes:
+        control(node, "instrumentation", "on")
+    run(WARM_UP)
+    rounds = []
+    for _ in range(ROUNDS):
+        for node in nodes:
+            control(node, "zero")
+        run(COUNTED)
+        rounds.append(sum(collected(node) for node in nodes) / COUNTED)
+    return min(rounds)

@@ -1,0 +1,102 @@
+"""What is wrong with recorded calls by the OpenAPI document: each function gives sentences.
+
+A call is a pair of the operation it asked for (None: none) and its record."""
+
+import json
+
+import routes
+import schema
+
+ENVELOPE = {"request_id", "lease_id", "renewable", "lease_duration", "data", "wrap_info", "warnings",
+            "auth", "mount_type"}
+REFUSED = {403, 400, 404, 413, 503}  # what an operation may say to those who have no right to it
+
+
+def is_wrapped(body):
+    return isinstance(body, dict) and bool(body.get("wrap_info")) and set(body) <= ENVELOPE
+
+
+def beside_data(body):
+    """Members that stand beside those of an envelope must be those of its data."""
+    data = body.get("data") if isinstance(body.get("data"), dict) else {}
+    return [f"$.{name}: is not the member of data" for name, value in body.items()
+            if name not in ENVELOPE and (name not in data or data[name] != value)]
+
+
+def fault(document, op, record):
+    """What is wrong with one answer, or None."""
+    status, body = record["status"], record["body"]
+    response = op.response(document, status)
+    if status in (307, 429) and response is None:
+        return None
+    if response is None:
+        return f"{status} is not said"
+    content = response.get("content", {})
+    if record["method"] == "HEAD" or body is None:
+        return None
+    if not content or not body:
+        return "a body" if body else "no body" if content else None
+    raw = [kind for kind in content if kind != "application/json"]
+    if any((record["type"] or "").startswith(kind) for kind in raw):
+        return None
+    if record["type"] != "application/json" or "application/json" not in content:
+        return f"type {record['type']}"
+    value = json.loads(body)
+    if is_wrapped(value):
+        return None
+    wrong = schema.check(document, content["application/json"]["schema"], value)
+    if isinstance(value, dict) and ENVELOPE <= set(value):
+        wrong += beside_data(value)
+    return wrong or None
+
+
+def off_schema(document, calls):
+    faults = {}
+    for op, record in calls:
+        wrong = fault(document, op, record) if op is not None else None
+        if wrong:
+            faults.setdefault(f"{op} {record['status']} ({record['client']})",
+                              f"/{record['path']}: {wrong} {(record['body'] or '')[:300]}")
+    return [f"{op}: {text}" for op, text in sorted(faults.items())]
+
+
+NO_OPERATION = ("HELP", "OPTIONS")  # of any path: what can be asked, and by which pages
+
+
+def unknown(calls):
+    """What is served but not in the document."""
+    return sorted({
+        f"{r['method']} {r['path']}"
+        for op, r in calls
+        if op is None and r["status"] < 300 and r["engine"] is not None
+        and routes.method_of(r) not in NO_OPERATION
+    })
+
+
+def never_called(found, calls):
+    good = {
+        op for op, r in calls
+        if op is not None and (r["status"] < 300 or (op.astray and 400 <= r["status"] < 500))
+    }
+    return [str(op) for op in found if op not in good]
+
+
+def untried(found, calls):
+    """Who was not tried with no token, a powerless one and a good one, or not refused."""
+    seen = {}
+    for op, r in calls:
+        if op is not None:
+            seen.setdefault((op, r["token"]), set()).add(r["status"])
+    wrong = []
+    for op in found:
+        for kind in ("none", "powerless", "good"):
+            codes = seen.get((op, kind), set())
+            if not codes:
+                wrong.append(f"{op}: not tried with {kind}")
+            elif kind != "good" and op.auth == "token" and not codes <= REFUSED:
+                wrong.append(f"{op}: {sorted(codes)} with {kind}")
+            elif kind != "good" and op.auth == "token" and 403 not in codes:
+                wrong.append(f"{op}: never refused with {kind}")
+            elif kind == "none" and op.auth == "none" and codes == {403}:
+                wrong.append(f"{op}: refused without a token")
+    return wrong

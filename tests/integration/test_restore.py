@@ -1,0 +1,217 @@
+"""Restores that run into a bound or an end: a full disk, a full state, a death, another root key."""
+
+import contextlib
+import http.client
+import pathlib
+import threading
+import time
+
+from cluster import Cluster
+from disks import MIB, ballast, drop_ballast, small_disks
+from test_shamir import ShamirCluster
+from test_snapshot import FORCE, PATH, bulk, get, put, refused, restore, save
+
+
+def await_written(node, path, deadline_s=60):
+    """Until the node takes writes again."""
+    deadline = time.monotonic() + deadline_s
+    while True:
+        answer = node.call("PUT", f"/v1/kv/{path}", {"v": "w"}, timeout_s=30)
+        if answer.status == 204:
+            return
+        assert time.monotonic() < deadline, answer.body
+        time.sleep(0.1)
+
+
+def unchanged(cluster, size):
+    """Every node shows what was there before a restore that failed."""
+    for node in cluster.nodes:
+        assert get(node, "marker") == {"v": "new"}
+        assert get(node, "later") == {"v": "kept"}
+        for i in (0, size - 1):
+            assert len(get(node, f"bulk/{i}")["v"]) > 600 * 1024
+    cluster.await_equal_roots(60)
+
+
+@contextlib.contextmanager
+def changed_since(cluster, size):
+    """An archive of a state that has changed since."""
+    put(cluster.nodes[0], "marker", v="old")
+    bulk(cluster, size)
+    archive = save(cluster.active())
+    put(cluster.nodes[0], "marker", v="new")
+    put(cluster.nodes[0], "later", v="kept")
+    yield archive
+    answer = restore(cluster.active(), archive)
+    assert answer.status == 204, answer.body
+    for node in cluster.nodes:
+        assert get(node, "marker") == {"v": "old"}
+        assert get(node, "later") is None
+    await_written(cluster.nodes[0], "after")
+    cluster.await_equal_roots(60)
+
+
+def test_a_disk_that_fills_during_a_restore_changes_nothing():
+    reserve, size = 8 * MIB, 24
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(
+            Cluster(config={"reserve_bytes": reserve, "segment_bytes": MIB}))
+        stack.enter_context(small_disks(cluster, 256))
+        archive = stack.enter_context(changed_since(cluster, size))
+        for node in cluster.nodes:  # room for the upload, not for the log
+            ballast(node, reserve + 8 * MIB + len(archive) + 6 * MIB)
+        answer = restore(cluster.active(), archive)
+        assert answer.status in (503, 507), answer.body
+        assert "nothing was changed" in answer.json["errors"][0]
+        assert "restoring a snapshot" in "".join(n.log_text() for n in cluster.nodes)
+        for node in cluster.nodes:  # no room for the upload either
+            drop_ballast(node)
+            ballast(node, reserve + MIB)
+        answer = restore(cluster.active(), archive)
+        assert answer.status == 507, answer.body
+        assert all(node.alive for node in cluster.nodes)
+        for node in cluster.nodes:
+            drop_ballast(node)
+        await_written(cluster.active(), "room")
+        unchanged(cluster, size)
+
+
+def test_a_full_state_takes_a_restore_that_fits_alone():
+    """Both states together are more than the bound, and what has been staged counts for nothing."""
+    size = 20
+    with Cluster(config={"state_bytes_max": 24 * MIB}) as cluster:
+        with changed_since(cluster, size) as archive:
+            for i in range(100):
+                body = {"v": "x" * 900_000}
+                answer = cluster.active().call("PUT", f"/v1/kv/full/{i}", body, timeout_s=30)
+                if answer.status != 204:
+                    break
+            assert answer.status == 507, answer.body
+            unchanged(cluster, size)
+        assert get(cluster.nodes[0], "full/0") is None
+
+
+def test_a_snapshot_larger_than_the_state_may_be_changes_nothing():
+    with Cluster() as large:
+        bulk(large, 12)
+        archive = save(large.active())
+    with Cluster(config={"state_bytes_max": 4 * MIB}) as cluster:
+        put(cluster.nodes[0], "marker", v="new")
+        for node in cluster.nodes:
+            for path in (PATH, FORCE):
+                refused(restore(node, archive, path), "state.bin", status=413)
+                assert get(node, "marker") == {"v": "new"}
+        await_written(cluster.nodes[0], "after")
+        cluster.await_equal_roots(60)
+
+
+def unsealed(stack):
+    cluster = stack.enter_context(ShamirCluster())
+    cluster.open_all()
+    cluster.mount("kv", {"version": "1"})
+    return cluster
+
+
+def test_with_key_shares_a_cluster_takes_its_own_snapshot_only():
+    with contextlib.ExitStack() as stack:
+        cluster, other = unsealed(stack), unsealed(stack)
+        put(cluster.nodes[0], "marker", v="old")
+        archive = save(cluster.nodes[0])
+        put(cluster.nodes[0], "marker", v="new")
+        put(other.nodes[0], "marker", v="other")
+        before = other.state(other.active())["version"]
+        for node in other.nodes:
+            refused(restore(node, archive), "root key", "snapshot-force")
+        for node in other.nodes:
+            assert get(node, "marker") == {"v": "other"}
+            assert node.health() in (200, 473), "a refused snapshot sealed it"
+        assert other.state(other.active())["version"] == before
+        for node in cluster.nodes:
+            put(cluster.nodes[0], "marker", v="new")
+            answer = restore(node, archive)
+            assert answer.status == 204, answer.body
+            for each in cluster.nodes:
+                assert get(each, "marker") == {"v": "old"}
+                assert each.health() in (200, 473), "it was sealed by its own snapshot"
+        for node in cluster.nodes:
+            node.kill()
+        cluster.start()
+        cluster.await_health({503}, cluster.nodes)
+        cluster.open_all()
+        for node in cluster.nodes:
+            assert get(node, "marker") == {"v": "old"}
+        cluster.await_equal_roots(60)
+
+
+def killed_while_staging(cluster, archive):
+    """The active node dies once it has begun to stage; whether it had not ended by then."""
+    active = cluster.active()
+    said = active.log_text().count("restoring a snapshot")
+    answers = []
+
+    def send():
+        try:
+            answers.append(restore(active, archive).status)
+        except (OSError, http.client.HTTPException):
+            answers.append(None)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while active.log_text().count("restoring a snapshot") == said:
+        assert time.monotonic() < deadline and thread.is_alive(), answers
+        time.sleep(0.002)
+    active.kill()
+    thread.join()
+    return active, answers != [204]
+
+
+def test_a_restore_whose_node_is_killed_half_way_leaves_nothing():
+    size = 32
+    with Cluster() as cluster, changed_since(cluster, size) as archive:
+        for _ in range(5):
+            victim, half = killed_while_staging(cluster, archive)
+            new = cluster.active(60)
+            if half and get(new, "marker") == {"v": "new"}:
+                break
+            victim.start()  # it was too late
+            cluster.await_up(60)
+            put(new, "marker", v="new")
+            put(new, "later", v="kept")
+        assert half, "five restores were done before their nodes were killed"
+        assert get(new, "later") == {"v": "kept"}
+        # The next active node drops what was staged, and takes writes all the while.
+        deadline = time.monotonic() + 60
+        while "dropping the staged tree" not in "".join(n.log_text() for n in cluster.nodes):
+            assert time.monotonic() < deadline, "nobody drops the staged tree"
+            time.sleep(0.05)
+        await_written(new, "between")
+        victim.start()
+        cluster.await_up(60)
+        unchanged(cluster, size)
+
+
+def memory_bytes(node, name):
+    for line in pathlib.Path(f"/proc/{node.process.pid}/status").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(name)
+
+
+def test_what_memory_a_restore_takes():
+    """Of 200 MB of state, on every node: both states, and the log that carries the new one."""
+    values = 250
+    state_bytes = values * 800 * 1024
+    with Cluster() as cluster, changed_since(cluster, values) as archive:
+        before = []
+        for node in cluster.nodes:
+            pathlib.Path(f"/proc/{node.process.pid}/clear_refs").write_text("5")  # the peak anew
+            before.append(memory_bytes(node, "VmRSS"))
+        answer = restore(cluster.active(), archive)
+        assert answer.status == 204, answer.body
+        for node, rss in zip(cluster.nodes, before):
+            peak = memory_bytes(node, "VmHWM")
+            print(f"{node.name}: a state of {state_bytes // MIB} MiB; {rss // MIB} MiB before a "
+                  f"restore, {peak // MIB} MiB at most: {(peak - rss) / state_bytes:.2f} states more")
+            assert peak - rss < 4 * state_bytes
+        put(cluster.nodes[0], "marker", v="new")

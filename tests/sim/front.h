@@ -1,0 +1,146 @@
+/* Clients that show tokens: they make, use, renew and revoke them, and write under check-and-set,
+ * through src/auth and src/state on every node. What they were told is a log, judged at the end.
+ *
+ *   late        nothing succeeds for a token that began after it, or an ancestor, had expired;
+ *   early       nothing is refused before that, unless something was revoked or its uses are spent;
+ *   revoked     nothing succeeds that began after the end of the token, or of an ancestor, was
+ *               acknowledged;
+ *   uses        never more successes than uses, and no two that leave the same number;
+ *   cas         versions of a register are linearizable, and each has one writer;
+ *   policy      what begins after an edit of a token's policy was acknowledged goes by that edit,
+ *               or by a later one;
+ *   keys        under new keys, everything can still be read. */
+#ifndef HOLDFAST_SIM_FRONT_H
+#define HOLDFAST_SIM_FRONT_H
+
+#include "auth/token.h"
+#include "cluster.h"
+
+enum {
+    FRONT_ROOT = 0, /* number of the token from which all others come */
+    FRONT_KEYS = 3, /* registers */
+    FRONT_POLICIES = 2,
+    FRONT_TEXT = 300, /* of a finding */
+    /* From one leader to the next cluster time may step back, by as long as the last question
+     * took, or since the last entry when no voter heard a later time and lives (PROTOCOL R16). */
+    FRONT_SLACK_MS = 2000,
+};
+
+enum front_kind {
+    FRONT_FOUND,  /* make the root token */
+    FRONT_LOOK,   /* read a register: on any node */
+    FRONT_CAS,    /* write one, if its version is `expect` */
+    FRONT_CREATE, /* token `about` */
+    FRONT_RENEW,
+    FRONT_REVOKE,
+    FRONT_POLICY, /* edit one */
+    FRONT_REKEY,  /* new keys */
+};
+
+struct front_op {
+    enum front_kind kind;
+    unsigned client, attempt;
+    uint64_t number; /* unique; the value that is written */
+    uint64_t by;     /* the token that is shown */
+    uint64_t about;  /* the token it is about */
+    uint64_t key, expect;
+    int64_t ttl_s, explicit_max_s, uses; /* 0: not given */
+    bool orphan;                         /* create: without parent */
+    bool spare;                          /* revoke: its children become orphans */
+    uint64_t policy;                     /* that is edited, or that the new token has */
+    bool allow;                          /* what it shall say */
+    bool root;                           /* rekey: the root key, else a key of the ring */
+    struct rlog_request_id id;
+};
+
+enum front_verdict {
+    FRONT_DONE,
+    FRONT_DIFFER,    /* the token is good; the version, or the token it is about, is not */
+    FRONT_FORBIDDEN, /* the token is good, its policy forbids it */
+    FRONT_REFUSED,   /* the token is not good */
+    FRONT_FAILED,    /* nothing happened, by this attempt */
+    FRONT_UNKNOWN,   /* it may have happened, or may yet */
+};
+
+/* What a node says; kept by the program for repeated requests. */
+struct front_answer {
+    uint64_t number; /* of the operation */
+    enum front_verdict verdict;
+    bool found;            /* revoke: there was something to end */
+    int64_t time_ms;       /* cluster time by which it was judged */
+    int64_t expire_ms;     /* of the token that was shown */
+    int64_t uses_left;     /* of that, -1: not limited */
+    int64_t new_expire_ms; /* of the token that was made or renewed */
+    uint64_t version, value;
+};
+
+struct front_reply {
+    struct event event;
+    struct cluster *cluster;
+    struct front_op op;
+    struct front_answer answer;
+    uint64_t state_version;
+    unsigned slot; /* who answered */
+};
+
+/* front_ops.c: a node's side. */
+
+/* Send `op` to a node; a reply comes to front_replied, or never. */
+void front_send(struct cluster *c, const struct front_op *op, unsigned slot);
+/* Background work on the leader, again and again, until the end of the run. */
+void front_sweep_start(struct cluster *c);
+/* What the register holds on that node. */
+uint64_t front_version(struct node *n, uint64_t key);
+
+/* front_operator.c */
+const char *front_policy_name(uint64_t policy);
+NODISCARD enum status front_policy_edit(struct state_txn *txn, uint64_t policy, bool allow);
+/* Whether the token may look and write. ST_DENIED. */
+NODISCARD enum status front_policy_check(struct node *n, struct state_txn *txn,
+                                         const struct auth_token *token);
+NODISCARD enum status front_rekey(struct node *n, struct state_txn *txn, bool root, int64_t now_ms);
+
+/* front.c: the clients. */
+void front_replied(const struct front_reply *reply);
+
+/* front_judge.c: the log. */
+
+/* An operation that may have happened. */
+struct front_event {
+    struct front_op op;
+    struct front_answer answer;        /* the verdict is UNKNOWN where none came */
+    uint64_t call_ns, ret_ns;          /* LIN_NEVER: unknown */
+    int64_t told_call_ms, told_ret_ms; /* the latest cluster time in answers until then */
+};
+
+struct front_list {
+    size_t *all, n;
+};
+
+struct front_token {
+    uint64_t parent;
+    bool orphan;
+    int64_t uses;            /* 0: any number */
+    uint64_t policy;         /* that it has; not the root token */
+    struct front_list by;    /* events in which it was shown … */
+    struct front_list about; /* … or which were about it */
+};
+
+struct front_log {
+    struct front_event *events;
+    size_t n_events;
+    struct front_token *tokens; /* by number */
+    size_t n_tokens;
+    struct front_list edits[FRONT_POLICIES]; /* all allow to begin with */
+};
+
+uint64_t front_log_token(struct front_log *log, const struct front_token *token); /* its number */
+void front_log_add(struct front_log *log, const struct front_event *event);
+void front_log_done(struct front_log *log);
+/* Whether tokens did what they must; `text` says what not. */
+bool front_judge(const struct front_log *log, char text[FRONT_TEXT]);
+/* The same of a register. `end`: its version at the end, UINT64_MAX: unknown. */
+bool front_judge_register(const struct front_log *log, uint64_t key, uint64_t end,
+                          bool *ret_too_hard, char text[FRONT_TEXT]);
+
+#endif

@@ -1,0 +1,39 @@
+/* What an operator does beside the clients with tokens, by the program's own parts: policies that
+ * allow and forbid, new keys. */
+#include "front.h"
+
+#include "auth/acl_cache.h"
+#include "auth/namespace.h"
+
+static const char *const names[FRONT_POLICIES] = {"front-0", "front-1"};
+
+const char *front_policy_name(uint64_t policy)
+{
+    ASSERT(policy < FRONT_POLICIES);
+    return names[policy];
+}
+
+enum status front_policy_edit(struct state_txn *txn, uint64_t policy, bool allow)
+{
+    struct bytes text = allow ? BYTES("path \"front/*\" { capabilities = [\"read\"] }")
+                              : BYTES("path \"front/*\" { capabilities = [\"deny\"] }");
+    return policy_save(txn, AUTH_NS_ROOT, bytes_str(front_policy_name(policy)), text);
+}
+
+enum status front_policy_check(struct node *n, struct state_txn *txn,
+                               const struct auth_token *token)
+{
+    const struct acl_names list = {token->policies, token->policies_text, token->policies_hash};
+    const struct acl_question question = {.path = BYTES("front/register"), .caps = CAP_READ};
+    struct acl_ref *ref;
+    TRY(acl_cache_get(n->acls, txn, AUTH_NS_ROOT, &list, &ref));
+    enum status st = acl_check(acl_ref_get(ref), &question);
+    acl_ref_drop(ref);
+    return st;
+}
+
+enum status front_rekey(struct node *n, struct state_txn *txn, bool root, int64_t now_ms)
+{
+    enum status st = root ? state_rekey(txn, &n->cluster->seal, now_ms) : state_rotate(txn, now_ms);
+    return st == ST_CORRUPT ? ST_CONFLICT : st; /* the barrier is further than this state */
+}

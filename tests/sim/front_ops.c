@@ -1,0 +1,591 @@
+/* A node's side of an operation with a token: the steps of the program's pipeline (src/router)
+ * around handlers on src/auth and src/state.
+ *
+ *   find the token ─▶ stage its use ─▶ handler, undone if it fails ─▶ staged: commit
+ *                                                                   └▶ else: confirm
+ *
+ * A read runs on any node; if it stages anything elsewhere than on the active one, that is dropped
+ * and the request forwarded (PROTOCOL R4). */
+#include "front.h"
+
+#include "auth/namespace.h"
+#include "auth/policy.h"
+#include "auth/token_cache.h"
+#include "auth/token_tree.h"
+#include "auth/token_ttl.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { RUNS_MAX = 8, READ_DEADLINE_MS = 1500, SWEEP_MS_MIN = 20, SWEEP_MS_MAX = 400 };
+
+/* One operation under way on a node; it vanishes with the node's memory. */
+struct request {
+    struct cluster *cluster;
+    struct node *node;
+    struct front_op op;
+    struct front_answer answer;
+    struct arena arena;
+    struct state_txn txn;
+    struct state_read read;
+    struct state_commit commit;
+    struct state_confirm confirm;
+    struct auth_scope scope;
+    bool forwarded;
+    bool stages;    /* a look that stages something all the same: what it reads is recorded */
+    uint64_t acked; /* when the read began */
+    unsigned runs;
+};
+
+struct delivery {
+    struct event event;
+    struct cluster *cluster;
+    struct front_op op;
+    unsigned slot;
+    bool forwarded;
+};
+
+/* Replies */
+
+static void on_reply(struct event *event)
+{
+    struct front_reply *reply = CONTAINER_OF(event, struct front_reply, event);
+    front_replied(reply);
+    free(reply);
+}
+
+static void reply_send(struct node *n, const struct front_op *op, const struct front_answer *answer,
+                       uint64_t state_version)
+{
+    struct cluster *c = n->cluster;
+    if (!c->calm && rng_chance(&c->rng, c->profile.lose_reply_permille))
+        return;
+    struct front_reply *reply = sim_alloc(sizeof *reply);
+    *reply = (struct front_reply){.event = {.fire = on_reply},
+                                  .cluster = c,
+                                  .op = *op,
+                                  .answer = *answer,
+                                  .state_version = state_version,
+                                  .slot = n->slot};
+    core_after(&c->core, &reply->event, rng_between(&c->rng, 50, 1000) * SIM_US);
+}
+
+static void reply_verdict(struct node *n, const struct front_op *op, enum front_verdict verdict)
+{
+    const struct front_answer answer = {.number = op->number, .verdict = verdict};
+    reply_send(n, op, &answer, 0);
+}
+
+static void request_free(struct request *r)
+{
+    state_end(&r->txn);
+    state_commit_done(&r->commit);
+    arena_done(&r->arena);
+    r->node->requests--;
+    mem_free(r);
+}
+
+static void finish(struct request *r, uint64_t state_version)
+{
+    reply_send(r->node, &r->op, &r->answer, state_version);
+    request_free(r);
+}
+
+static void give_up(struct request *r, enum front_verdict verdict, enum status why)
+{
+    core_say(&r->cluster->core, "%s: token op %" PRIu64 " ends with %s", r->node->name,
+             r->op.number, status_name(why));
+    reply_verdict(r->node, &r->op, verdict);
+    request_free(r);
+}
+
+/* What a handler may fail with here: anything else is a fault of the program. */
+static void refuse(struct request *r, enum status st)
+{
+    if (st != ST_SEALED && st != ST_CLOSED && st != ST_BUSY && st != ST_NO_SPACE)
+        core_fail(&r->cluster->core, "%s: an operation with a token ends with %s", r->node->name,
+                  status_name(st));
+    give_up(r, FRONT_FAILED, st);
+}
+
+/* Handlers */
+
+/* Clients choose what tokens they will bear, and so know it without an answer. NULL: no memory. */
+static const char *bearer_of(struct request *r, uint64_t token)
+{
+    return arena_format(&r->arena, "front-%" PRIu64, token);
+}
+
+/* ST_DENIED: it is not good. */
+static enum status load(struct request *r, uint64_t number, struct auth_token *ret_token)
+{
+    const char *bearer = bearer_of(r, number);
+    return bearer == NULL ? ST_NOMEM : auth_token_load(&r->scope, bytes_str(bearer), ret_token);
+}
+
+static enum status differ(struct request *r)
+{
+    r->answer.verdict = FRONT_DIFFER;
+    return ST_OK;
+}
+
+static enum status do_found(struct request *r)
+{
+    struct auth_token root = auth_token_root(r->scope.now_ms);
+    const char *bearer = bearer_of(r, FRONT_ROOT);
+    if (bearer == NULL)
+        return ST_NOMEM;
+    enum status st = auth_token_create(&r->scope, &r->node->env.env, &root, &bearer);
+    for (uint64_t i = 0; st == ST_OK && i < FRONT_POLICIES; i++)
+        st = front_policy_edit(&r->txn, i, true);
+    return st == ST_EXISTS ? ST_OK : st;
+}
+
+static enum status register_key(struct arena *arena, uint64_t key, struct bytes *ret_key)
+{
+    const char *name = arena_format(arena, "%" PRIu64, key);
+    return name == NULL ? ST_NOMEM
+                        : auth_key(arena, AUTH_NS_ROOT, "data", BYTES("front"), name, ret_key);
+}
+
+/* A register: its version, then who wrote it; nothing there is version 0. */
+static enum status register_get(struct state_txn *txn, uint64_t key, uint64_t *ret_version,
+                                uint64_t *ret_value)
+{
+    struct bytes name;
+    struct state_value stored;
+    TRY(register_key(txn->arena, key, &name));
+    enum status st = state_get(txn, name, &stored);
+    bool there = st == ST_OK && stored.value.len == 16;
+    *ret_version = there ? le64_get(stored.value.data) : 0;
+    *ret_value = there ? le64_get(stored.value.data + 8) : 0;
+    return st == ST_NOT_FOUND ? ST_OK : st;
+}
+
+static enum status do_cas(struct request *r)
+{
+    uint8_t value[16];
+    struct bytes name;
+    TRY(register_get(&r->txn, r->op.key, &r->answer.version, &r->answer.value));
+    if (r->answer.version != r->op.expect)
+        return differ(r);
+    le64_put(value, ++r->answer.version);
+    le64_put(value + 8, r->answer.value = r->op.number);
+    TRY(register_key(&r->arena, r->op.key, &name));
+    return state_put(&r->txn, name, bytes_of(value, sizeof value));
+}
+
+static int64_t end_of(const struct request *r, const struct auth_token *token, int64_t wanted_s)
+{
+    struct reason warning = {{0}};
+    const struct token_ttl ttl = {
+        .wanted_s = wanted_s,
+        .own_s = token->creation_ttl_s,
+        .default_s = AUTH_DEFAULT_TTL_S,
+        .max_s = AUTH_MAX_TTL_S,
+        .explicit_max_s = token->explicit_max_ttl_s,
+        .created_ms = token->created_ms,
+        .now_ms = r->scope.now_ms,
+    };
+    return token_ttl_end_ms(&ttl, &warning);
+}
+
+static enum status do_create(struct request *r, const struct auth_token *asker)
+{
+    const struct front_op *op = &r->op;
+    const char *const policies[] = {front_policy_name(op->policy)};
+    const char *bearer = bearer_of(r, op->about);
+    if (bearer == NULL)
+        return ST_NOMEM;
+    if (asker->limited || asker->depth >= AUTH_TOKEN_DEPTH_MAX)
+        return differ(r);
+    struct auth_token token = {
+        .parent = op->orphan ? "" : asker->id,
+        .display_name = "token",
+        .path = "auth/token/create",
+        .type = AUTH_TYPE_SERVICE,
+        .role = "",
+        .entity_id = "",
+        .policies = {.items = policies, .n = 1, .given = true},
+        .created_ms = r->scope.now_ms,
+        .explicit_max_ttl_s = op->explicit_max_s,
+        .num_uses = op->uses,
+        .depth = op->orphan ? 0 : asker->depth + 1,
+        .renewable = true,
+    };
+    token.expire_ms = end_of(r, &token, op->ttl_s);
+    token.creation_ttl_s = (token.expire_ms - r->scope.now_ms) / 1000;
+    r->answer.new_expire_ms = token.expire_ms;
+    enum status st = auth_token_create(&r->scope, &r->node->env.env, &token, &bearer);
+    return st == ST_EXISTS ? differ(r) : st;
+}
+
+static enum status do_renew(struct request *r)
+{
+    struct auth_token before, after;
+    enum status st = load(r, r->op.about, &before);
+    if (st == ST_DENIED || (st == ST_OK && !before.renewable))
+        return differ(r);
+    TRY(st);
+    after = before;
+    after.expire_ms = r->answer.new_expire_ms = end_of(r, &before, r->op.ttl_s);
+    after.renewed_ms = r->scope.now_ms;
+    return auth_token_update(&r->scope, &before, &after);
+}
+
+static enum status do_revoke(struct request *r)
+{
+    struct auth_token token;
+    enum status st = load(r, r->op.about, &token);
+    if (st == ST_DENIED)
+        return ST_OK; /* revoked is what it shall be */
+    TRY(st);
+    r->answer.found = true;
+    return token_tree_end(&r->scope, &token, r->op.spare ? TOKEN_END_CHILDREN : TOKEN_END_TREE);
+}
+
+static enum status handle(struct request *r, const struct auth_token *asker)
+{
+    bool asks = r->op.kind == FRONT_LOOK || r->op.kind == FRONT_CAS;
+    if (asks) {
+        enum status st = front_policy_check(r->node, &r->txn, asker);
+        if (st == ST_DENIED) {
+            r->answer.verdict = FRONT_FORBIDDEN;
+            return ST_OK;
+        }
+        TRY(st);
+    }
+    switch (r->op.kind) {
+    case FRONT_FOUND: return do_found(r);
+    case FRONT_LOOK: return register_get(&r->txn, r->op.key, &r->answer.version, &r->answer.value);
+    case FRONT_CAS: return do_cas(r);
+    case FRONT_CREATE: return do_create(r, asker);
+    case FRONT_RENEW: return do_renew(r);
+    case FRONT_REVOKE: return do_revoke(r);
+    case FRONT_POLICY: return front_policy_edit(&r->txn, r->op.policy, r->op.allow);
+    case FRONT_REKEY: return front_rekey(r->node, &r->txn, r->op.root, r->scope.now_ms);
+    }
+    return ST_INVALID;
+}
+
+/* What the framework stages stays staged when the handler fails (PROTOCOL R3). */
+static enum status compute(struct request *r)
+{
+    struct auth_token asker = {0};
+    struct front_answer *a = &r->answer;
+    memset(a, 0, sizeof *a); /* its padding is stored too */
+    a->number = r->op.number;
+    a->time_ms = r->scope.now_ms;
+    a->uses_left = -1;
+    if (r->op.kind != FRONT_FOUND) {
+        enum status st = load(r, r->op.by, &asker);
+        if (st == ST_DENIED) {
+            a->verdict = FRONT_REFUSED;
+            return ST_OK;
+        }
+        TRY(st);
+        TRY(auth_token_use(&r->scope, &asker));
+        a->expire_ms = asker.expire_ms;
+        a->uses_left = asker.limited ? asker.num_uses : -1;
+    }
+    struct state_mark mark = state_mark(&r->txn);
+    TRY(handle(r, &asker));
+    return a->verdict == FRONT_DONE ? ST_OK : state_rollback(&r->txn, mark);
+}
+
+/* Running */
+
+static void request_run(struct request *r);
+
+static void again(struct request *r)
+{
+    r->cluster->tally.reruns++;
+    state_end(&r->txn);
+    arena_done(&r->arena);
+    if (++r->runs < RUNS_MAX)
+        request_run(r);
+    else
+        give_up(r, FRONT_FAILED, ST_CONFLICT);
+}
+
+static void applied(struct request *r)
+{
+    struct cluster *c = r->cluster;
+    const struct state_commit *commit = &r->commit;
+    c->tally.repeated += commit->repeated;
+    check_acked(r->node, commit->rlog.index, commit->version);
+    if (commit->repeated && !commit->has_response) {
+        give_up(r, FRONT_UNKNOWN, ST_OK);
+        return;
+    }
+    if (commit->repeated) {
+        if (commit->response.len == sizeof r->answer)
+            memcpy(&r->answer, commit->response.data, sizeof r->answer);
+        if (commit->response.len != sizeof r->answer || r->answer.number != r->op.number)
+            core_fail(&c->core, "%s: a repeated request got the answer of another", r->node->name);
+    }
+    finish(r, commit->version);
+}
+
+static void on_committed(struct state_commit *commit, enum status st)
+{
+    struct request *r = CONTAINER_OF(commit, struct request, commit);
+    switch (st) {
+    case ST_OK: applied(r); return;
+    case ST_CONFLICT: again(r); return;
+    case ST_UNKNOWN_OUTCOME: give_up(r, FRONT_UNKNOWN, st); return;
+    case ST_NOT_LEADER:
+    case ST_BUSY:
+    case ST_NO_SPACE:
+    case ST_STATE_FULL:
+    case ST_CLOSED: give_up(r, FRONT_FAILED, st); return;
+    default:
+        core_fail(&r->cluster->core, "%s: a commit ends with %s", r->node->name, status_name(st));
+    }
+}
+
+static void on_confirmed(struct state_confirm *confirm, enum status st)
+{
+    struct request *r = CONTAINER_OF(confirm, struct request, confirm);
+    if (st == ST_CONFLICT)
+        again(r);
+    else if (st == ST_OK)
+        finish(r, state_version(&r->txn));
+    else
+        give_up(r, FRONT_FAILED, st);
+}
+
+static void commit(struct request *r)
+{
+    r->commit.done = on_committed;
+    r->commit.id = r->op.id;
+    r->commit.answer = bytes_of(&r->answer, sizeof r->answer);
+    enum status st = state_commit(&r->txn, &r->commit);
+    state_end(&r->txn);
+    if (st != ST_OK)
+        refuse(r, st);
+}
+
+static bool is_active(const struct node *n)
+{
+    struct rlog_status status;
+    rlog_status(n->rlog, &status);
+    return status.ready;
+}
+
+static bool forward(struct node *n, const struct front_op *op);
+static void run_now(struct request *r, const struct state_read *read);
+
+/* Computed: what follows from what it staged. */
+static void decide(struct request *r, enum status st)
+{
+    if (st == ST_CONFLICT) {
+        again(r);
+    } else if (st != ST_OK) {
+        refuse(r, st);
+    } else if (!state_staged(&r->txn) && r->txn.confirmed) {
+        check_read(r->node, r->acked, state_version(&r->txn));
+        finish(r, state_version(&r->txn));
+    } else if (!state_staged(&r->txn)) {
+        r->confirm.done = on_confirmed;
+        state_confirm(&r->txn, &r->confirm);
+    } else if (is_active(r->node) && state_looks_only(&r->txn)) { /* as src/router does */
+        r->stages = true;
+        state_end(&r->txn);
+        run_now(r, &r->read);
+    } else if (is_active(r->node)) {
+        commit(r);
+    } else if (!r->forwarded && forward(r->node, &r->op)) {
+        request_free(r);
+    } else {
+        give_up(r, FRONT_FAILED, ST_NOT_LEADER);
+    }
+}
+
+static void run_now(struct request *r, const struct state_read *read)
+{
+    struct node *n = r->node;
+    enum status st = state_begin(n->service, &r->arena, read, &r->txn);
+    if (st == ST_OK && read != NULL && !r->stages)
+        state_look_only(&r->txn);
+    r->scope = (struct auth_scope){
+        .txn = &r->txn,
+        .seat = state_seat(n->service),
+        .cache = n->tokens,
+        .ns = AUTH_NS_ROOT,
+        .now_ms = read != NULL ? read->time_ms : rlog_time_ms(n->rlog),
+    };
+    decide(r, st == ST_OK ? compute(r) : st);
+}
+
+static void on_read(struct state_read *read, enum status st)
+{
+    struct request *r = CONTAINER_OF(read, struct request, read);
+    if (st == ST_OK)
+        run_now(r, read);
+    else
+        give_up(r, FRONT_FAILED, st);
+}
+
+static void request_run(struct request *r)
+{
+    if (r->op.kind == FRONT_LOOK) {
+        r->acked = r->cluster->check.acked_version;
+        r->read = (struct state_read){
+            .done = on_read, .deadline_ms = env_mono_ms(&r->node->env.env) + READ_DEADLINE_MS};
+        state_read_begin(r->node->service, &r->read);
+    } else if (is_active(r->node)) {
+        run_now(r, NULL);
+    } else { /* only the active node runs handlers that write */
+        give_up(r, FRONT_FAILED, ST_NOT_LEADER);
+    }
+}
+
+/* Arrival */
+
+static void deliver_later(struct cluster *c, const struct front_op *op, unsigned slot,
+                          bool forwarded, uint64_t delay_ns);
+
+static bool forward(struct node *n, const struct front_op *op)
+{
+    struct cluster *c = n->cluster;
+    struct rlog_status status;
+    rlog_status(n->rlog, &status);
+    struct node *leader = status.leader != 0 ? node_by_id(c, status.leader) : NULL;
+    if (leader == NULL || leader == n)
+        return false;
+    uint64_t delay_ns = sim_net_delay(&c->net, n->slot, leader->slot);
+    if (delay_ns != 0) /* else it is lost on the way, and the client waits in vain */
+        deliver_later(c, op, leader->slot, true, delay_ns);
+    return true;
+}
+
+static void request_start(struct node *n, const struct front_op *op, bool forwarded)
+{
+    struct request *r = mem_must_alloc(sizeof *r);
+    memset(r, 0, sizeof *r);
+    r->cluster = n->cluster;
+    r->node = n;
+    r->op = *op;
+    r->forwarded = forwarded;
+    n->requests++;
+    request_run(r);
+}
+
+static void execute(struct node *n, const struct front_op *op, bool forwarded)
+{
+    struct rlog_status status;
+    sim_env_enter(&n->env);
+    rlog_status(n->rlog, &status);
+    if (op->kind == FRONT_LOOK || status.is_leader || forwarded || !forward(n, op))
+        request_start(n, op, forwarded);
+    (void)sim_env_leave(&n->env); /* nothing is touched after it */
+}
+
+static void on_delivery(struct event *event)
+{
+    struct delivery *d = CONTAINER_OF(event, struct delivery, event);
+    struct node *n = &d->cluster->nodes[d->slot];
+    if (n->process != 0 && !sim_env_awake(&n->env, event))
+        return;
+    if (n->process == 0 || n->stopping)
+        reply_verdict(n, &d->op, FRONT_FAILED);
+    else
+        execute(n, &d->op, d->forwarded);
+    free(d);
+}
+
+static void deliver_later(struct cluster *c, const struct front_op *op, unsigned slot,
+                          bool forwarded, uint64_t delay_ns)
+{
+    struct delivery *d = sim_alloc(sizeof *d);
+    *d = (struct delivery){.event = {.fire = on_delivery},
+                           .cluster = c,
+                           .op = *op,
+                           .slot = slot,
+                           .forwarded = forwarded};
+    core_after(&c->core, &d->event, delay_ns);
+}
+
+void front_send(struct cluster *c, const struct front_op *op, unsigned slot)
+{
+    deliver_later(c, op, slot, false, rng_between(&c->rng, 50, 1000) * SIM_US);
+}
+
+/* Background work: what expired is ended, what ended is swept up (as src/node's duties do it). */
+
+struct sweep {
+    struct state_commit commit;
+    struct node *node;
+};
+
+static void on_swept(struct state_commit *commit, enum status st)
+{
+    struct sweep *s = CONTAINER_OF(commit, struct sweep, commit);
+    s->node->cluster->tally.reached[REACH_TOKENS_SWEPT] += st == ST_OK;
+    state_commit_done(commit);
+    s->node->requests--;
+    mem_free(s);
+}
+
+static void sweep(struct node *n)
+{
+    struct arena arena = {0};
+    struct state_txn txn;
+    struct sweep *s = mem_must_alloc(sizeof *s);
+    *s = (struct sweep){.commit = {.done = on_swept}, .node = n};
+    bool committing = false;
+    enum status st = state_begin(n->service, &arena, NULL, &txn);
+    if (st == ST_OK)
+        st = token_tree_upkeep(&txn, rlog_time_ms(n->rlog));
+    if (st == ST_OK && state_staged(&txn)) {
+        st = state_commit(&txn, &s->commit);
+        committing = st == ST_OK;
+    }
+    state_end(&txn);
+    arena_done(&arena);
+    if (st != ST_OK && st != ST_SEALED && st != ST_BUSY)
+        core_fail(&n->cluster->core, "%s: upkeep of tokens: %s", n->name, status_name(st));
+    if (committing)
+        n->requests++;
+    else
+        mem_free(s);
+}
+
+static void on_sweep(struct event *event)
+{
+    struct cluster *c = CONTAINER_OF(event, struct cluster, sweep);
+    struct node *n = cluster_leader(c);
+    core_after(&c->core, event, rng_between(&c->rng, SWEEP_MS_MIN, SWEEP_MS_MAX) * SIM_MS);
+    if (n == NULL || n->stopping || n->env.stalled_until_ns > c->core.now_ns || !is_active(n))
+        return;
+    sim_env_enter(&n->env);
+    sweep(n);
+    (void)sim_env_leave(&n->env); /* nothing is touched after it */
+}
+
+void front_sweep_start(struct cluster *c)
+{
+    c->sweep.fire = on_sweep;
+    core_after(&c->core, &c->sweep, SWEEP_MS_MAX * SIM_MS);
+}
+
+/* The end */
+
+uint64_t front_version(struct node *n, uint64_t key)
+{
+    struct arena arena = {0};
+    struct state_txn txn;
+    uint64_t version = 0, value;
+    sim_env_enter(&n->env);
+    enum status st = state_begin(n->service, &arena, NULL, &txn);
+    if (st == ST_OK)
+        st = register_get(&txn, key, &version, &value);
+    if (st != ST_OK)
+        core_fail(&n->cluster->core, "%s: reading at the end: %s", n->name, status_name(st));
+    state_end(&txn);
+    arena_done(&arena);
+    (void)sim_env_leave(&n->env); /* it did nothing that ends a process */
+    return version;
+}

@@ -1,0 +1,103 @@
+/* The world of a file of tests, with every table; its setup and teardown, and calls. */
+#ifndef HOLDFAST_TESTS_UNIT_API_API_WORLD_H
+#define HOLDFAST_TESTS_UNIT_API_API_WORLD_H
+
+#include "api/cubbyhole/cubbyhole.h"
+#include "auth/token_tree.h"
+#include "router/world.h"
+
+static struct world w;
+static char root[64]; /* the first token, also where a test gives w.token another one */
+
+static inline int open_fresh(void **ctx)
+{
+    static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api, &kv2_api,
+                                                   &cubbyhole_api};
+    (void)ctx;
+    world_open(&w, apis, ARRAY_LEN(apis));
+    return 0;
+}
+
+static inline int open_world(void **ctx)
+{
+    (void)open_fresh(ctx);
+    world_init(&w);
+    (void)snprintf(root, sizeof root, "%s", w.token);
+    return 0;
+}
+
+static inline int close_world(void **ctx)
+{
+    (void)ctx;
+    world_close(&w);
+    return 0;
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+
+static inline const char *text(const struct test_call *t)
+{
+    return (const char *)t->body.data;
+}
+
+/* With this status, and with this text in it unless NULL. */
+static inline struct test_call *expect(struct test_call *t, int http, const char *part)
+{
+    if (t->http != http || (part != NULL && strstr(text(t), part) == NULL))
+        fail_msg("%.*s: wanted %d %s, have %d %s", (int)t->call.path.len,
+                 (const char *)t->call.path.data, http, part != NULL ? part : "", t->http, text(t));
+    return t;
+}
+
+/* A call of root's. */
+static inline struct test_call *call(enum http_method method, const char *target, const char *body,
+                                     int http)
+{
+    return expect(world_call(&w, method, target, body), http, NULL);
+}
+
+/* A call that speaks for `token`; `path` is below "/v1/". */
+static inline struct test_call *as(const char *token, enum http_method method, const char *path,
+                                   const char *body)
+{
+    static struct test_call t;
+    static char target[300];
+    (void)snprintf(target, sizeof target, "/v1/%s", path);
+    test_call_done(&t);
+    test_call_init(&t, method, target, body);
+    test_call_header(&t, "x-secrets-token", token);
+    world_handle(&w, &t);
+    return &t;
+}
+
+static inline void saved(struct state_commit *c, enum status st)
+{
+    (void)c;
+    assert_status(st, ST_OK);
+}
+
+/* One round of a part of the active node's background work; false: there was nothing to do. */
+static inline bool round_of(enum status (*part)(struct state_txn *txn, int64_t now_ms))
+{
+    struct arena arena = {0};
+    struct state_txn txn;
+    struct state_commit commit = {.done = saved};
+    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+    assert_status(part(&txn, 1700000000000 + w.later_ms), ST_OK);
+    bool due = state_staged(&txn);
+    if (due)
+        assert_status(state_commit(&txn, &commit), ST_OK);
+    state_end(&txn);
+    clock_run(&w.env);
+    if (due)
+        state_commit_done(&commit);
+    arena_done(&arena);
+    return due;
+}
+
+static inline bool upkeep(void)
+{
+    return round_of(token_tree_upkeep);
+}
+
+#endif

@@ -1,0 +1,290 @@
+/* Attempts with key shares: slots, patience, what supersedes them, what lies on the disk. */
+#include "router/world.h"
+
+#include "api/sys/sys_keys.h"
+#include "router/throttle.h"
+#include "text/encode.h"
+
+static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
+static struct world w;
+static char keys[3][2 * 33 + 1]; /* of the recovery key; two of them suffice */
+static char root[64];
+
+/* The i-th string of a list in an answer. */
+static void pick(const struct test_call *t, const char *before, unsigned i, char *out, size_t room)
+{
+    const char *at = strstr((const char *)t->body.data, before);
+    if (at == NULL)
+        fail_msg("no %s in %s", before, (const char *)t->body.data);
+    for (at += strlen(before); i > 0; i--)
+        at = strchr(at, ',') + 2;
+    (void)snprintf(out, room, "%.*s", (int)strcspn(at, "\""), at);
+}
+
+static int open_initialised(void **ctx)
+{
+    (void)ctx;
+    world_open(&w, apis, ARRAY_LEN(apis));
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init",
+                                     "{\"recovery_shares\":3,\"recovery_threshold\":2}");
+    assert_int_equal(t->http, 200);
+    for (unsigned i = 0; i < 3; i++)
+        pick(t, "\"recovery_keys\":[\"", i, keys[i], sizeof keys[i]);
+    pick(t, "\"root_token\":\"", 0, root, sizeof root);
+    assert_status(state_unseal(w.m.store, w.barrier, &w.seal, NULL), ST_OK);
+    w.node.initialized = w.node.active = true;
+    w.node.sealed = false;
+    return 0;
+}
+
+static int close_world(void **ctx)
+{
+    (void)ctx;
+    world_close(&w);
+    return 0;
+}
+
+/* Without a token; or with root's. */
+static struct test_call *call(enum http_method method, const char *path, const char *body,
+                              bool known)
+{
+    (void)snprintf(w.token, sizeof w.token, "%s", known ? root : "");
+    return world_call(&w, method, path, body);
+}
+
+#define ATTEMPT "/v1/sys/generate-root/attempt"
+
+static void begin(char nonce[40], bool known)
+{
+    struct test_call *t = call(METHOD_PUT, ATTEMPT, "{}", known);
+    if (t->http != 200)
+        fail_msg("%d %s", t->http, (const char *)t->body.data);
+    pick(t, "\"nonce\":\"", 0, nonce, 40);
+}
+
+static struct test_call *give(const char *nonce, const char *key, bool known)
+{
+    char body[256];
+    (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"nonce\":\"%s\"}", key, nonce);
+    return call(METHOD_PUT, "/v1/sys/generate-root/update", body, known);
+}
+
+static bool is_under_way(bool known)
+{
+    struct test_call *t = call(METHOD_GET, ATTEMPT, NULL, known);
+    assert_int_equal(t->http, 200);
+    return strstr((const char *)t->body.data, "\"started\":true") != NULL;
+}
+
+static void a_nobodys_attempt_ends_ten_minutes_after_its_last_share(void **ctx)
+{
+    (void)ctx;
+    char nonce[40];
+    begin(nonce, false);
+    w.later_ms += 10 * 60 * 1000 - 1;
+    assert_int_equal(give(nonce, keys[0], false)->http, 200);
+    w.later_ms += 10 * 60 * 1000 - 1;
+    assert_true(is_under_way(false));
+    w.later_ms += 1;
+    assert_false(is_under_way(false));
+    assert_int_equal(give(nonce, keys[1], false)->http, 400);
+    begin(nonce, false); /* its place is free */
+    assert_body_has(give(nonce, keys[0], false), "\"progress\":1,");
+}
+
+static void one_with_a_token_waits(void **ctx)
+{
+    (void)ctx;
+    char nonce[40];
+    begin(nonce, true);
+    w.later_ms += INT64_C(365) * 24 * 3600 * 1000;
+    assert_true(is_under_way(true));
+    assert_false(is_under_way(false));
+}
+
+static void settled(struct state_commit *c, enum status st)
+{
+    (void)c;
+    assert_status(st, ST_OK);
+}
+
+static void run_upkeep(unsigned *ret_left)
+{
+    struct arena arena = {0};
+    struct state_txn txn;
+    struct state_walk walk;
+    struct state_commit commit = {.done = settled};
+    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+    assert_status(sys_ceremony_upkeep(&txn, 1700000000000 + w.later_ms), ST_OK);
+    if (state_staged(&txn))
+        assert_status(state_commit(&txn, &commit), ST_OK);
+    state_end(&txn);
+    clock_run(&w.env);
+    state_commit_done(&commit);
+    *ret_left = 0;
+    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+    state_walk(&txn, BYTES("l/ceremony/"), &walk);
+    while (state_walk_next(&walk))
+        ++*ret_left;
+    state_end(&txn);
+    arena_done(&arena);
+}
+
+static void what_is_over_is_deleted_and_nothing_else(void **ctx)
+{
+    (void)ctx;
+    char nonce[40];
+    unsigned left;
+    begin(nonce, false);
+    begin(nonce, true);
+    run_upkeep(&left);
+    assert_int_equal(left, 2);
+    w.later_ms += 10 * 60 * 1000;
+    run_upkeep(&left);
+    assert_int_equal(left, 1);
+    assert_true(is_under_way(true));
+}
+
+static void new_shares_supersede_what_was_given_of_the_old(void **ctx)
+{
+    (void)ctx;
+    char nonce[40], other[40], body[300];
+    unsigned left;
+    begin(nonce, true);
+    assert_int_equal(give(nonce, keys[0], true)->http, 200);
+    struct test_call *t = call(METHOD_PUT, "/v1/sys/rekey-recovery-key/init",
+                               "{\"secret_shares\":1,\"secret_threshold\":1}", false);
+    assert_int_equal(t->http, 200);
+    pick(t, "\"nonce\":\"", 0, other, sizeof other);
+    for (unsigned i = 0; i < 2; i++) {
+        (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"nonce\":\"%s\"}", keys[i], other);
+        t = call(METHOD_PUT, "/v1/sys/rekey-recovery-key/update", body, false);
+        assert_int_equal(t->http, 200);
+    }
+    assert_body_has(t, "\"complete\":true,\"keys\":[\"");
+    assert_false(is_under_way(true));
+    assert_int_equal(give(nonce, keys[1], true)->http, 400);
+    run_upkeep(&left);
+    assert_int_equal(left, 1); /* the new shares, to be told again */
+    w.later_ms += 10 * 60 * 1000;
+    run_upkeep(&left);
+    assert_int_equal(left, 0);
+}
+
+static void a_handover_is_deleted_after_an_hour(void **ctx)
+{
+    (void)ctx;
+    struct arena arena = {0};
+    struct state_txn txn;
+    struct seal seal = {0};
+    const uint8_t key[SEAL_KEY_BYTES] = {5};
+    assert_status(seal_static(bytes_of(key, sizeof key), "k2", &seal, NULL), ST_OK);
+    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+    assert_status(state_handover_upkeep(&txn, 1700000000000), ST_OK);
+    assert_false(state_staged(&txn)); /* there is none */
+    assert_status(state_rekey(&txn, &seal, 1700000000000), ST_OK);
+    struct state_mark mark = state_mark(&txn);
+    assert_status(state_handover_upkeep(&txn, 1700000000000 + 3599999), ST_OK);
+    assert_ptr_equal(state_mark(&txn).last_op, mark.last_op);
+    assert_status(state_handover_upkeep(&txn, 1700000000000 + 3600000), ST_OK);
+    assert_status(state_exists(&txn, BYTES(BARRIER_HANDOVER)), ST_NOT_FOUND);
+    state_end(&txn);
+    seal_done(&seal);
+    arena_done(&arena);
+}
+
+static void a_share_is_nowhere_in_clear(void **ctx)
+{
+    (void)ctx;
+    char nonce[40];
+    uint8_t share[33];
+    struct store_pin pin;
+    unsigned n = 0;
+    begin(nonce, false);
+    assert_int_equal(give(nonce, keys[0], false)->http, 200);
+    assert_status(text_hex_parse(bytes_str(keys[0]), share), ST_OK);
+    struct store_iter *iter = mem_alloc(sizeof *iter);
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    store_iter_init(iter, &pin, (struct bytes){0}, (struct bytes){0});
+    for (; store_iter_next(iter); n++)
+        assert_null(memmem(iter->item.value.data, iter->item.value.len, share, 8));
+    assert_true(n > 5);
+    store_unpin(&pin);
+    mem_free(iter);
+}
+
+static unsigned n_told;
+
+static void what_the_log_tells_names_no_secret(enum trace_level level, const char *module,
+                                               const char *text)
+{
+    (void)module;
+    static const char *const steps[] = {"begun", "share was given", "was made"};
+    if (level == TRACE_WARN && n_told < ARRAY_LEN(steps))
+        assert_non_null(strstr(text, steps[n_told++]));
+    for (unsigned i = 0; i < 3; i++)
+        assert_null(strstr(text, keys[i]));
+}
+
+static void each_step_is_told(void **ctx)
+{
+    (void)ctx;
+    char nonce[40];
+    trace_set_sink(what_the_log_tells_names_no_secret);
+    begin(nonce, false);
+    assert_int_equal(give(nonce, keys[0], false)->http, 200);
+    assert_body_has(give(nonce, keys[2], false), "\"complete\":true");
+    trace_set_sink(NULL);
+    assert_int_equal(n_told, 3);
+}
+
+static void throttling_fills_with_time(void **ctx)
+{
+    (void)ctx;
+    struct throttle t = {.burst = 3, .every_ms = 100};
+    for (int i = 0; i < 3; i++)
+        assert_true(throttle_take(&t, 1000));
+    assert_false(throttle_take(&t, 1000));
+    assert_false(throttle_take(&t, 1099));
+    assert_true(throttle_take(&t, 1100));
+    assert_false(throttle_take(&t, 1100));
+    for (int i = 0; i < 3; i++)
+        assert_true(throttle_take(&t, 99999));
+    assert_false(throttle_take(&t, 99999));
+    struct throttle none = {0};
+    for (int i = 0; i < 1000; i++)
+        assert_true(throttle_take(&none, 0));
+}
+
+static void nobody_is_refused_where_he_comes_too_often(void **ctx)
+{
+    (void)ctx;
+    char nonce[40];
+    w.host.ceremonies.burst = 2;
+    w.host.ceremonies.every_ms = 1000000;
+    begin(nonce, false);
+    assert_int_equal(call(METHOD_DELETE, ATTEMPT, NULL, false)->http, 204);
+    assert_int_equal(call(METHOD_DELETE, ATTEMPT, NULL, false)->http, 429);
+    assert_int_equal(call(METHOD_PUT, ATTEMPT, "{}", false)->http, 429);
+    assert_false(is_under_way(false));
+    begin(nonce, true);
+    assert_int_equal(call(METHOD_DELETE, ATTEMPT, NULL, true)->http, 204);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_initialised, close_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_nobodys_attempt_ends_ten_minutes_after_its_last_share),
+        TEST(one_with_a_token_waits),
+        TEST(what_is_over_is_deleted_and_nothing_else),
+        TEST(new_shares_supersede_what_was_given_of_the_old),
+        TEST(a_handover_is_deleted_after_an_hour),
+        TEST(a_share_is_nowhere_in_clear),
+        TEST(each_step_is_told),
+        TEST(throttling_fills_with_time),
+        TEST(nobody_is_refused_where_he_comes_too_often),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

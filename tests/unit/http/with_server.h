@@ -1,0 +1,26 @@
+/* A server whose handlers do something different at each path, for the tests of servers. */
+#ifndef HOLDFAST_TEST_HTTP_WITH_SERVER_H
+#define HOLDFAST_TEST_HTTP_WITH_SERVER_H
+
+#include "http/harness.h"
+#include "http/hostile.h"
+
+#define TALK(literal) talk(BYTES(literal))
+#define CLOSE "Connection: close\r\n"
+
+extern const struct http_handler server_handler;
+extern struct harness h;         /* runs it */
+extern atomic_int gone_calls;    /* clients that left while their request was held */
+extern atomic_int stream_status; /* how the last streamed body broke off */
+
+int server_setup(void **ctx);
+int server_teardown(void **ctx);
+
+/* Say `in` on a new connection and return all that comes back until the peer ends. */
+const char *talk(struct bytes in);
+void assert_has(const char *text, const char *word);
+void await_no_connection(void);
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, server_setup, server_teardown)
+
+#endif

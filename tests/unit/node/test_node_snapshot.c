@@ -1,0 +1,712 @@
+/* Saving and restoring the whole state, over a log that applies at once, with every step failing in
+ * turn. */
+#include "raft/memfs.h"
+#include "raft/memfs_calls.h"
+#include "router/world.h"
+
+#include "node/node_parts.h"
+
+#define OLD "{\"v\":\"old\"}"
+#define NEW "{\"v\":\"new\"}"
+
+enum { LARGE_BYTES = 400 * 1024, LARGE_VALUES = 4 };
+
+static struct world w;
+static struct node n;
+static struct memfs *disk;
+static struct env raft;
+static struct reason why;
+
+/* What the replica does instead of its work, at the k-th proposal; 0: nothing. */
+static unsigned proposals, fail_at, writes;
+static enum status fail_with;
+static bool applied_anyway, stage_taken;
+
+/* Stand in for the replica: the raft thread is this one. */
+
+static void post_now(struct env *env, struct env_task *task)
+{
+    (void)env;
+    task->run(task);
+}
+
+void rlog_status(struct rlog *rlog, struct rlog_status *ret_status)
+{
+    (void)rlog;
+    *ret_status = (struct rlog_status){.applied_index = w.index,
+                                       .term = 2,
+                                       .is_leader = true,
+                                       .ready = true,
+                                       .stage = w.m.staging ? w.m.stage : 0};
+}
+
+struct store *rlog_store(struct rlog *rlog)
+{
+    (void)rlog;
+    return w.m.store;
+}
+
+enum status rlog_dump_begin(struct rlog *rlog, struct rlog_machine_dump *ret_dump)
+{
+    (void)rlog;
+    return rlog_machine_dump_begin(&w.m, ret_dump);
+}
+
+static void apply(struct bytes txn, struct rlog_propose *p)
+{
+    CLEANUP(buf_done) struct buf entry = {0};
+    struct rlog_propose ignored = {0};
+    (void)mem_fail_nth(0); /* what the replica needs is not counted */
+    assert_status(rlog_entry_encode(1000, &txn, 1, &entry), ST_OK);
+    rlog_machine_apply(&w.m, ++w.index, buf_bytes(&entry), p != NULL ? world_each : NULL,
+                       p != NULL ? p : &ignored);
+}
+
+static void take_stage(void)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
+    CLEANUP(buf_done) struct buf txn = {0};
+    rlog_txn_stage_begin(&b);
+    assert_status(rlog_txn_encode(&b, &txn), ST_OK);
+    apply(buf_bytes(&txn), NULL);
+}
+
+static void ignore(struct rlog_propose *p, enum status st)
+{
+    (void)p;
+    (void)st;
+}
+
+void rlog_propose(struct rlog *rlog, struct rlog_propose *p)
+{
+    (void)rlog;
+    assert_true(p->upkeep); /* a full state takes it */
+    if (++proposals != fail_at) {
+        apply(p->txn, p);
+        return;
+    }
+    if (stage_taken) {
+        take_stage();
+        apply(p->txn, p);
+        return;
+    }
+    if (applied_anyway) {
+        struct rlog_propose lost = {.txn = p->txn, .done = ignore};
+        apply(p->txn, &lost);
+    }
+    p->done(p, fail_with);
+}
+
+void node_write(struct node *node, struct rlog_txn_builder *builder,
+                void (*stored)(struct node *node))
+{
+    CLEANUP(buf_done) struct buf txn = {0};
+    assert_ptr_equal(node, &n);
+    assert_null(stored);
+    writes++;
+    assert_status(rlog_txn_encode(builder, &txn), ST_OK);
+    apply(buf_bytes(&txn), NULL);
+}
+
+/* The state */
+
+static void put(const char *path, const char *body)
+{
+    assert_int_equal(world_call(&w, METHOD_PUT, path, body)->http, 204);
+}
+
+static void expect(const char *path, const char *body)
+{
+    struct test_call *t = world_call(&w, METHOD_GET, path, NULL);
+    if (body == NULL)
+        assert_int_equal(t->http, 404);
+    else
+        assert_body_has(t, body);
+}
+
+static void hash(uint8_t ret_hash[STORE_HASH_BYTES])
+{
+    struct store_pin pin;
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    store_hash(&pin, BYTES("s/"), ret_hash);
+    store_unpin(&pin);
+}
+
+static bool has(const char *key)
+{
+    struct store_pin pin;
+    struct store_item item;
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    bool found = store_get(&pin, bytes_str(key), &item) == ST_OK;
+    store_unpin(&pin);
+    return found;
+}
+
+static void open_as(uint64_t seed)
+{
+    static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
+    static struct env_ops ops;
+    world_open(&w, apis, ARRAY_LEN(apis));
+    w.env.seed = seed; /* of every key that is made */
+    world_init(&w);
+    ops = *w.env.env.ops;
+    ops.post = post_now;
+    raft = (struct env){.ops = &ops};
+    n.env = &raft;
+    n.barrier = w.barrier;
+    n.options.seal = &w.seal;
+}
+
+static int open_all(void **ctx)
+{
+    (void)ctx;
+    n = (struct node){0};
+    disk = memfs_new();
+    disk->room = UINT64_MAX;
+    n.fs = &disk->fs;
+    proposals = fail_at = writes = 0;
+    applied_anyway = stage_taken = false;
+    open_as(42);
+    return 0;
+}
+
+static int close_all(void **ctx)
+{
+    (void)ctx;
+    world_close(&w);
+    memfs_free(disk);
+    return 0;
+}
+
+/* Snapshots */
+
+struct saved {
+    struct fs_file *file;
+    uint64_t bytes;
+};
+
+static struct saved save(void)
+{
+    struct saved s = {0};
+    why = (struct reason){{0}};
+    assert_status(node_snapshot_save(&n, &s.file, &s.bytes, &why), ST_OK);
+    assert_true(s.bytes > 0);
+    return s;
+}
+
+static enum status restore(const struct saved *s, bool force)
+{
+    const struct node_snapshot snapshot = {s->file, s->bytes, force};
+    why = (struct reason){{0}};
+    proposals = 0;
+    return node_snapshot_restore(&n, &w.env.env, &snapshot, &why);
+}
+
+/* A snapshot of a state that has changed since; large: of several transactions. */
+static struct saved changed_since(bool large)
+{
+    static char body[LARGE_BYTES + 32];
+    if (large) {
+        memset(body, 'x', sizeof body);
+        memcpy(body, "{\"v\":\"", 6);
+        (void)snprintf(body + LARGE_BYTES, sizeof body - LARGE_BYTES, "\"}");
+    }
+    for (unsigned i = 0; large && i < LARGE_VALUES; i++) {
+        char path[40];
+        (void)snprintf(path, sizeof path, "/v1/kv/large/%u", i);
+        put(path, body);
+    }
+    put("/v1/kv/a", OLD);
+    struct saved s = save();
+    put("/v1/kv/a", NEW);
+    put("/v1/kv/later", NEW);
+    return s;
+}
+
+static void expect_restored(void)
+{
+    expect("/v1/kv/a", OLD);
+    expect("/v1/kv/later", NULL);
+    assert_false(w.m.staging);
+    assert_true(has(STATE_RESTORED));
+}
+
+/* Nothing was changed, and what was staged goes. */
+static void expect_unchanged(const uint8_t before[STORE_HASH_BYTES])
+{
+    uint8_t after[STORE_HASH_BYTES];
+    struct rlog_status status;
+    hash(after);
+    assert_memory_equal(after, before, sizeof after);
+    assert_false(n.snapshot_busy);
+    rlog_status(NULL, &status);
+    node_snapshot_look(&n, &status);
+    assert_false(w.m.staging);
+    expect("/v1/kv/a", NEW);
+}
+
+static void what_was_saved_is_restored(void **ctx)
+{
+    (void)ctx;
+    for (unsigned large = 0; large < 2; large++) {
+        struct saved s = changed_since(large != 0);
+        uint64_t version = w.m.version;
+        bool local = has(BARRIER_LOCAL_KEYRING);
+        assert_true(local);
+        assert_status(restore(&s, false), ST_OK);
+        assert_string_equal(why.text, "");
+        assert_true(proposals >= (large != 0 ? 4U : 3U)); /* begin, put, swap */
+        assert_true(w.m.version > version);
+        expect_restored();
+        assert_true(has(BARRIER_LOCAL_KEYRING));
+        put("/v1/kv/after", NEW);
+        expect("/v1/kv/after", NEW);
+        fs_close(s.file);
+    }
+}
+
+static void a_proposal_that_fails_leaves_the_state_as_it_was(void **ctx)
+{
+    (void)ctx;
+    static const enum status fails[][2] = {{ST_NOT_LEADER, ST_BUSY},
+                                           {ST_CONFLICT, ST_BUSY},
+                                           {ST_NO_SPACE, ST_NO_SPACE},
+                                           {ST_CLOSED, ST_CLOSED}};
+    struct saved s = changed_since(true);
+    uint8_t before[STORE_HASH_BYTES];
+    hash(before);
+    assert_status(restore(&s, false), ST_OK);
+    const unsigned all = proposals;
+    put("/v1/kv/a", NEW);
+    hash(before);
+    for (size_t i = 0; i < ARRAY_LEN(fails); i++)
+        for (fail_at = 1; fail_at <= all; fail_at++) {
+            fail_with = fails[i][0];
+            assert_status(restore(&s, false), fails[i][1]);
+            assert_int_equal(proposals, fail_at);
+            assert_non_null(strstr(why.text, "nothing was changed"));
+            expect_unchanged(before);
+        }
+    fail_at = 0;
+    assert_status(restore(&s, false), ST_OK);
+    expect_restored();
+    fs_close(s.file);
+}
+
+/* Before the swap it cannot have happened; with it, it may. */
+static void an_unknown_outcome_is_one_only_of_the_swap(void **ctx)
+{
+    (void)ctx;
+    struct saved s = changed_since(true);
+    uint8_t before[STORE_HASH_BYTES];
+    assert_status(restore(&s, false), ST_OK);
+    const unsigned all = proposals;
+    put("/v1/kv/a", NEW);
+    hash(before);
+    fail_with = ST_UNKNOWN_OUTCOME;
+    for (unsigned done = 0; done < 2; done++) {
+        applied_anyway = done != 0;
+        for (fail_at = 1; fail_at < all; fail_at++) {
+            assert_status(restore(&s, false), ST_BUSY);
+            assert_non_null(strstr(why.text, "nothing was changed"));
+            expect_unchanged(before);
+        }
+        assert_status(restore(&s, false), ST_UNKNOWN_OUTCOME);
+        assert_null(strstr(why.text, "nothing"));
+        if (done == 0)
+            expect_unchanged(before);
+        else
+            expect_restored();
+    }
+    fs_close(s.file);
+}
+
+static void another_restore_that_took_the_tree_ends_this_one(void **ctx)
+{
+    (void)ctx;
+    struct saved s = changed_since(true);
+    uint8_t before[STORE_HASH_BYTES];
+    assert_status(restore(&s, false), ST_OK);
+    const unsigned all = proposals;
+    put("/v1/kv/a", NEW);
+    hash(before);
+    stage_taken = true;
+    for (fail_at = 2; fail_at <= all; fail_at++) {
+        assert_status(restore(&s, false), ST_BUSY);
+        assert_non_null(strstr(why.text, "another restore took its place"));
+        expect_unchanged(before);
+    }
+    fs_close(s.file);
+}
+
+static void a_file_that_cannot_be_read_changes_nothing(void **ctx)
+{
+    (void)ctx;
+    struct saved s = changed_since(true);
+    uint8_t before[STORE_HASH_BYTES];
+    uint64_t calls = disk->calls;
+    assert_status(restore(&s, false), ST_OK);
+    const uint64_t all = disk->calls - calls;
+    assert_true(all >= 2); /* it is read twice */
+    put("/v1/kv/a", NEW);
+    hash(before);
+    disk->fail_with = ST_IO;
+    for (uint64_t i = 1; i <= all; i++) {
+        disk->fail_at = disk->calls + i;
+        assert_status(restore(&s, false), ST_IO);
+        expect_unchanged(before);
+    }
+    fs_close(s.file);
+}
+
+static void an_archive_cut_short_changes_nothing(void **ctx)
+{
+    (void)ctx;
+    struct saved s = changed_since(false);
+    uint8_t before[STORE_HASH_BYTES];
+    hash(before);
+    assert_status(fs_set_size(s.file, s.bytes / 2), ST_OK);
+    assert_status(restore(&s, false), ST_INVALID);
+    assert_non_null(strstr(why.text, "refused"));
+    assert_int_equal(proposals, 0);
+    expect_unchanged(before);
+    fs_close(s.file);
+}
+
+static void no_memory_changes_nothing(void **ctx)
+{
+    (void)ctx;
+    struct saved s = changed_since(false);
+    uint8_t before[STORE_HASH_BYTES];
+    enum status st = ST_NOMEM;
+    uint64_t nth = 0;
+    hash(before);
+    for (bool hit = true; hit;) {
+        (void)mem_fail_nth(++nth);
+        st = restore(&s, false);
+        hit = proposals == 0 && mem_fail_nth(0); /* staging is begun by what was checked */
+        if (hit) {
+            assert_status(st, ST_NOMEM);
+            expect_unchanged(before);
+        }
+    }
+    assert_true(nth > 4);
+    assert_status(st, ST_OK);
+    expect_restored();
+    fs_close(s.file);
+}
+
+static void saving_needs_memory_room_and_a_disk_that_writes(void **ctx)
+{
+    (void)ctx;
+    struct saved s = {0};
+    enum status st = ST_NOMEM;
+    uint64_t nth = 0;
+    for (bool hit = true; hit;) {
+        (void)mem_fail_nth(++nth);
+        st = node_snapshot_save(&n, &s.file, &s.bytes, &why);
+        hit = mem_fail_nth(0);
+        if (hit)
+            assert_status(st, ST_NOMEM);
+    }
+    assert_true(nth > 2);
+    assert_status(st, ST_OK);
+    fs_close(s.file);
+    uint64_t calls = disk->calls;
+    s = save();
+    fs_close(s.file);
+    const uint64_t all = disk->calls - calls;
+    disk->fail_with = ST_IO;
+    for (uint64_t i = 4; i <= all; i++) { /* once the file has no name */
+        disk->fail_at = disk->calls + i;
+        assert_status(node_snapshot_save(&n, &s.file, &s.bytes, &why), ST_IO);
+        assert_false(n.snapshot_busy);
+    }
+    disk->room = 100;
+    assert_status(node_snapshot_save(&n, &s.file, &s.bytes, &why), ST_NO_SPACE);
+    assert_false(n.snapshot_busy);
+    disk->room = UINT64_MAX;
+    s = save();
+    fs_close(s.file);
+    assert_int_equal(disk->now.n, 0); /* files without a name */
+}
+
+static void there_is_room_above_the_reserve(void **ctx)
+{
+    (void)ctx;
+    disk->room = 100 << 20;
+    assert_false(node_snapshot_room(&n)); /* the reserve where none is configured is more */
+    n.options.reserve_bytes = 10 << 20;
+    assert_true(node_snapshot_room(&n));
+    disk->room = 15 << 20;
+    assert_false(node_snapshot_room(&n));
+    disk->room = UINT64_MAX;
+    disk->dead = true;
+    assert_false(node_snapshot_room(&n));
+}
+
+static void a_file_takes_the_name_of_one_that_was_left(void **ctx)
+{
+    (void)ctx;
+    struct fs_file *left = NULL, *file = NULL;
+    n.snapshot_files = 7;
+    assert_status(fs_open(n.fs, NODE_SNAPSHOT_FILE "7", FS_WRITE | FS_CREATE, &left), ST_OK);
+    fs_close(left);
+    assert_status(node_snapshot_file(&n, &file), ST_OK);
+    assert_int_equal(disk->now.n, 0);
+    fs_close(file);
+    disk->fail_with = ST_IO;
+    for (unsigned i = 1; i <= 3; i++) {
+        disk->fail_at = disk->calls + i;
+        assert_status(node_snapshot_file(&n, &file), ST_IO);
+    }
+}
+
+static void one_at_a_time(void **ctx)
+{
+    (void)ctx;
+    struct saved s = changed_since(false), other = {0};
+    n.snapshot_busy = true;
+    assert_status(node_snapshot_save(&n, &other.file, &other.bytes, &why), ST_BUSY);
+    assert_non_null(strstr(why.text, "another snapshot"));
+    assert_status(restore(&s, false), ST_BUSY);
+    assert_non_null(strstr(why.text, "another snapshot"));
+    assert_true(n.snapshot_busy);
+    n.snapshot_busy = false;
+    take_stage(); /* of a restore on another node */
+    assert_status(node_snapshot_save(&n, &other.file, &other.bytes, &why), ST_BUSY);
+    assert_non_null(strstr(why.text, "is being restored"));
+    assert_status(restore(&s, false), ST_OK);
+    fs_close(s.file);
+}
+
+static void a_node_that_ends_does_neither(void **ctx)
+{
+    (void)ctx;
+    struct saved s = changed_since(false), other = {0};
+    uint8_t before[STORE_HASH_BYTES];
+    hash(before);
+    bool *const ends[] = {&n.stopping, &n.rlog_closed};
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+        *ends[i] = true;
+        assert_status(node_snapshot_save(&n, &other.file, &other.bytes, &why), ST_CLOSED);
+        assert_status(restore(&s, false), ST_CLOSED);
+        assert_int_equal(proposals, 0);
+        *ends[i] = false;
+    }
+    expect_unchanged(before);
+    fs_close(s.file);
+}
+
+static void a_state_that_may_not_be_so_large_is_refused(void **ctx)
+{
+    (void)ctx;
+    struct saved s = changed_since(true);
+    uint8_t before[STORE_HASH_BYTES];
+    hash(before);
+    n.options.state_bytes_max = LARGE_BYTES;
+    assert_status(restore(&s, true), ST_TOO_BIG);
+    assert_int_equal(proposals, 0);
+    expect_unchanged(before);
+    n.options.state_bytes_max = 2 * LARGE_VALUES * LARGE_BYTES;
+    assert_status(restore(&s, true), ST_OK);
+    fs_close(s.file);
+}
+
+/* With `seal`, the configured key opens what comes. */
+static void take_a_foreign_one(bool seal)
+{
+    struct saved s = changed_since(false);
+    uint8_t before[STORE_HASH_BYTES];
+    world_close(&w);
+    open_as(7);
+    put("/v1/kv/a", NEW);
+    hash(before);
+    assert_status(restore(&s, false), ST_INVALID);
+    assert_non_null(strstr(why.text, "snapshot-force"));
+    assert_int_equal(proposals, 0);
+    expect_unchanged(before);
+    n.options.seal = seal ? &w.seal : NULL;
+    assert_status(restore(&s, true), ST_OK);
+    assert_int_equal(has(BARRIER_LOCAL_KEYRING), seal);
+    assert_true(has(STATE_RESTORED));
+    fs_close(s.file);
+}
+
+static void a_foreign_one_needs_force_and_the_local_keys_are_wrapped_anew(void **ctx)
+{
+    (void)ctx;
+    take_a_foreign_one(true);
+}
+
+static void without_the_foreign_ones_key_the_local_keys_go(void **ctx)
+{
+    (void)ctx;
+    take_a_foreign_one(false);
+}
+
+/* A stored record of the state, whatever it is. */
+static void put_raw(const char *key, struct bytes value)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
+    CLEANUP(buf_done) struct buf txn = {0};
+    rlog_txn_put(&b, bytes_str(key), value);
+    assert_status(rlog_txn_encode(&b, &txn), ST_OK);
+    apply(buf_bytes(&txn), NULL);
+}
+
+/* An archive whose sums were made anew after `key` in it was damaged: its last byte is another, or
+ * it is cut. */
+static struct saved damaged(const char *key, bool cut)
+{
+    CLEANUP(barrier_created_done) struct barrier_created other = {0};
+    uint8_t record[512];
+    struct store_pin pin;
+    struct store_item item;
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    assert_status(store_get(&pin, bytes_str(key), &item), ST_OK);
+    size_t len = item.value.len;
+    assert_true(len > 1 && len <= sizeof record);
+    memcpy(record, item.value.data, len);
+    store_unpin(&pin);
+    record[len - 1] ^= 1;
+    put_raw(key, bytes_of(record, cut ? len - 1 : len));
+    assert_status(barrier_create(&w.env.env, &w.seal, 0, &other), ST_OK);
+    n.barrier = other.barrier; /* so that the proof is not ours */
+    struct saved s = save();
+    n.barrier = w.barrier;
+    record[len - 1] ^= 1;
+    put_raw(key, bytes_of(record, len));
+    return s;
+}
+
+/* `told`: what is said; NULL: it is restored. */
+static void force_damaged(const struct saved *s, const char *told)
+{
+    uint8_t before[STORE_HASH_BYTES];
+    hash(before);
+    assert_status(restore(s, false), ST_INVALID);
+    assert_status(restore(s, true), told != NULL ? ST_INVALID : ST_OK);
+    fs_close(s->file);
+    if (told == NULL) {
+        assert_true(has(STATE_RESTORED));
+        return;
+    }
+    assert_non_null(strstr(why.text, "is refused"));
+    if (strstr(why.text, told) == NULL)
+        fail_msg("%s: %s", told, why.text);
+    assert_int_equal(proposals, 0);
+    expect_unchanged(before);
+}
+
+static void our_own_keys_damaged_are_refused_with_force_too(void **ctx)
+{
+    (void)ctx;
+    static const char *const cases[][2] = {
+        {BARRIER_SEAL, "seal"}, {BARRIER_KEYRING, "key ring"}, {BARRIER_SALT, "salt"}};
+    put("/v1/kv/a", NEW);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        for (unsigned cut = 0; cut < 2; cut++)
+            for (unsigned seal = 0; seal < 2; seal++) {
+                struct saved s = damaged(cases[i][0], cut != 0);
+                n.options.seal = seal != 0 ? &w.seal : NULL;
+                force_damaged(&s, cases[i][1]);
+            }
+}
+
+static void our_own_keys_whole_stay_ours_whoever_made_the_sums(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(barrier_created_done) struct barrier_created other = {0};
+    put("/v1/kv/a", OLD);
+    assert_status(barrier_create(&w.env.env, &w.seal, 0, &other), ST_OK);
+    n.barrier = other.barrier;
+    struct saved s = save();
+    n.barrier = w.barrier;
+    put("/v1/kv/a", NEW);
+    n.options.seal = NULL;
+    force_damaged(&s, NULL);
+    assert_true(has(BARRIER_LOCAL_KEYRING));
+    expect("/v1/kv/a", OLD);
+}
+
+/* Where the seal opens the foreign root key, all must open; where nobody can, all must have the
+ * form. */
+static void foreign_keys_damaged_are_refused_as_far_as_one_can_tell(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *key;
+        bool cut, seal;
+        const char *told;
+    } cases[] = {
+        {BARRIER_KEYRING, false, true, "key ring"}, {BARRIER_KEYRING, true, true, "key ring"},
+        {BARRIER_SALT, false, true, "salt"},        {BARRIER_SALT, true, true, "salt"},
+        {BARRIER_SEAL, true, true, "seal"},         {BARRIER_KEYRING, true, false, "key ring"},
+        {BARRIER_SALT, true, false, "salt"},        {BARRIER_SEAL, true, false, "seal"},
+        {BARRIER_KEYRING, false, false, NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct saved s = damaged(cases[i].key, cases[i].cut);
+        world_close(&w);
+        open_as(7 + i);
+        put("/v1/kv/a", NEW);
+        n.options.seal = cases[i].seal ? &w.seal : NULL;
+        force_damaged(&s, cases[i].told);
+    }
+}
+
+static void a_staged_tree_whose_owner_has_gone_is_dropped_once(void **ctx)
+{
+    (void)ctx;
+    struct rlog_status status;
+    take_stage();
+    rlog_status(NULL, &status);
+    n.snapshot_busy = true; /* it is this node's own */
+    node_snapshot_look(&n, &status);
+    n.snapshot_busy = false;
+    status.ready = false;
+    node_snapshot_look(&n, &status);
+    assert_int_equal(writes, 0);
+    assert_true(w.m.staging);
+    status.ready = true;
+    node_snapshot_look(&n, &status);
+    assert_int_equal(writes, 1);
+    assert_false(w.m.staging);
+    take_stage(); /* begun while the first was being dropped: not the one that was meant */
+    node_snapshot_look(&n, &status);
+    assert_int_equal(writes, 1);
+    assert_true(w.m.staging);
+    rlog_status(NULL, &status);
+    node_snapshot_look(&n, &status);
+    assert_int_equal(writes, 2);
+    assert_false(w.m.staging);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_all, close_all)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_was_saved_is_restored),
+        TEST(a_proposal_that_fails_leaves_the_state_as_it_was),
+        TEST(an_unknown_outcome_is_one_only_of_the_swap),
+        TEST(another_restore_that_took_the_tree_ends_this_one),
+        TEST(a_file_that_cannot_be_read_changes_nothing),
+        TEST(an_archive_cut_short_changes_nothing),
+        TEST(no_memory_changes_nothing),
+        TEST(saving_needs_memory_room_and_a_disk_that_writes),
+        TEST(there_is_room_above_the_reserve),
+        TEST(a_file_takes_the_name_of_one_that_was_left),
+        TEST(one_at_a_time),
+        TEST(a_node_that_ends_does_neither),
+        TEST(a_state_that_may_not_be_so_large_is_refused),
+        TEST(a_foreign_one_needs_force_and_the_local_keys_are_wrapped_anew),
+        TEST(without_the_foreign_ones_key_the_local_keys_go),
+        TEST(our_own_keys_damaged_are_refused_with_force_too),
+        TEST(our_own_keys_whole_stay_ours_whoever_made_the_sums),
+        TEST(foreign_keys_damaged_are_refused_as_far_as_one_can_tell),
+        TEST(a_staged_tree_whose_owner_has_gone_is_dropped_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
