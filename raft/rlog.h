@@ -83,7 +83,7 @@ struct rlog_options {
     unsigned heartbeat_ms;       /* 0: 100 */
     unsigned batch_bytes_max;    /* 0: 1 MiB of commands in one entry */
     unsigned inflight_bytes_max; /* 0: 64 MiB proposed and not yet applied, then ST_BUSY */
-    uint64_t snapshot_log_bytes; /* 0: a snapshot per 32 MiB to 512 MiB of log: the state's size */
+    uint64_t snapshot_log_bytes; /* 0: a snapshot per log of half the state's size, 32 to 512 MiB */
     unsigned snapshot_trailing;  /* entries kept before a snapshot; 0: 4096, at most 128 MiB */
     uint64_t state_bytes_max;    /* 0: unbounded; ST_STATE_FULL above but for deletes, `upkeep` */
     uint64_t segment_bytes;

@@ -75,6 +75,9 @@ struct rlog_install {
 void rlog_take_init(struct rlog *r);
 void rlog_take_applied(struct rlog *r, const struct rlog_entry *entry);
 void rlog_take_pump(struct rlog *r);
+/* The bytes of log after which a snapshot is due: `given` of them, or what suits a state of
+ * `state_bytes` if that is 0; `jitter` of 256 is a quarter more. */
+uint64_t rlog_take_threshold(uint64_t given, uint64_t state_bytes, uint32_t jitter);
 
 /* rlog_ship.c */
 void rlog_ship_wanted(struct rlog *r, uint64_t to); /* from inside a step */

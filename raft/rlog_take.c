@@ -27,15 +27,19 @@ void rlog_take_applied(struct rlog *r, const struct rlog_entry *entry)
     r->take.bytes += entry->data.len + ENTRY_OVERHEAD;
 }
 
-static uint64_t threshold(struct rlog *r)
+uint64_t rlog_take_threshold(uint64_t given, uint64_t state_bytes, uint32_t jitter)
+{
+    uint64_t due = MIN(MAX(state_bytes / 2, (uint64_t)LOG_BYTES_MIN), (uint64_t)LOG_BYTES_MAX);
+    uint64_t bytes = given != 0 ? given : due;
+    return bytes + bytes * jitter / 1024;
+}
+
+static bool is_due(const struct rlog *r)
 {
     struct store_stats stats;
-    uint64_t bytes = r->options.snapshot_log_bytes;
-    if (bytes == 0) {
-        store_stats(r->machine.store, &stats);
-        bytes = MIN(MAX(stats.bytes, (uint64_t)LOG_BYTES_MIN), (uint64_t)LOG_BYTES_MAX);
-    }
-    return bytes + bytes * r->take.jitter / 1024; /* up to a quarter more */
+    store_stats(r->machine.store, &stats);
+    return r->take.bytes >=
+           rlog_take_threshold(r->options.snapshot_log_bytes, stats.bytes, r->take.jitter);
 }
 
 /* How many entries before `index` stay: enough for followers that are merely slow, and for one that
@@ -129,7 +133,7 @@ void rlog_take_pump(struct rlog *r)
     uint64_t now = rlog_now(r);
     uint32_t random;
 
-    if ((!t->wanted && t->bytes < threshold(r)) || now < t->not_before_ms || !take_possible(r))
+    if ((!t->wanted && !is_due(r)) || now < t->not_before_ms || !take_possible(r))
         return;
     enum status st = rlog_machine_dump_begin(&r->machine, &t->dump);
     if (st != ST_OK) {

@@ -1,4 +1,5 @@
 /* Snapshots of replicas: taken, sent, installed, restored. */
+#include "raft/rlog_impl.h"
 #include "support.h"
 #include "world.h"
 
@@ -40,6 +41,19 @@ static void a_long_log_is_cut(void **ctx)
         assert_true(s.snapshot_index > 100);
     }
     world_free(w);
+}
+
+static void the_log_is_cut_by_the_size_of_the_state(void **ctx)
+{
+    (void)ctx;
+    const uint64_t mib = 1024 * 1024;
+    assert_int_equal(rlog_take_threshold(0, 0, 0), 32 * mib);
+    assert_int_equal(rlog_take_threshold(0, 64 * mib, 0), 32 * mib);
+    assert_int_equal(rlog_take_threshold(0, 200 * mib, 0), 100 * mib);
+    assert_int_equal(rlog_take_threshold(0, 200 * mib, 256), 125 * mib);
+    assert_int_equal(rlog_take_threshold(0, UINT64_MAX, 0), 512 * mib);
+    assert_int_equal(rlog_take_threshold(0, UINT64_MAX, 256), 640 * mib);
+    assert_int_equal(rlog_take_threshold(4096, 200 * mib, 128), 4608);
 }
 
 static void a_restart_begins_at_the_snapshot(void **ctx)
@@ -196,6 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_log_is_cut),
+        cmocka_unit_test(the_log_is_cut_by_the_size_of_the_state),
         cmocka_unit_test(a_restart_begins_at_the_snapshot),
         cmocka_unit_test(a_follower_left_behind_gets_the_snapshot),
         cmocka_unit_test(a_transfer_survives_lost_chunks),
