@@ -99,8 +99,25 @@ struct pipe {
 NODISCARD enum status pipe_need_more(struct pipe *p);
 /* Records the result of a phase that had to be waited for, in p->result, and goes on. */
 void pipe_step(struct pipe *p);
+/* Run it here with the state. */
+void pipe_begin(struct pipe *p);
+/* To the active node, after its sender was judged here if the body streams. */
+void pipe_send_on(struct pipe *p);
+
+/* pipe_choose.c */
+
 /* Decide where the call runs, and begin. */
 void pipe_choose(struct pipe *p);
+
+/* pipe_outside.c */
+
+/* The transaction is over: what the route does outside of it, then the answer. */
+void pipe_go_outside(struct pipe *p);
+/* The route's step outside itself, and what comes of it. */
+void pipe_start_outside(struct pipe *p);
+void pipe_outside_done(struct pipe *p);
+/* The body of an upload has arrived, or has broken off. */
+void pipe_received(struct pipe *p);
 
 /* pipe_forward.c */
 

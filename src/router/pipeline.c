@@ -1,45 +1,12 @@
-#include "auth/token_cache.h"
+/* A call that runs here: its stages and its handler in a transaction, which is then committed or
+ * confirmed, as often as others overtake it. */
 #include "router/body.h"
-#include "router/mount_cache.h"
 #include "router/pipe.h"
-#include "router/probe.h"
 #include "router/wrap.h"
 
-static void begin(struct pipe *p);
-static void send_on(struct pipe *p);
 static void run(struct pipe *p);
 static void record_and_handle(struct pipe *p);
 static void handle(struct pipe *p);
-static void start_outside(struct pipe *p);
-
-/* Choosing where to run */
-
-static enum status read_plain(struct pipe *p)
-{
-    struct req *req = &p->req;
-    if (p->call->body.len > BODY_FREE_MAX)
-        return ST_TOO_BIG;
-    TRY(body_parse(req->arena, req->method, p->call->body, router_header(p->call, "content-type"),
-                   req->query, &req->data, &req->error));
-    return body_decode(req);
-}
-
-/* A route about the node that needs no state. What it does outside comes before its answer: there
- * is no transaction that would have to end first. */
-static void run_plain(struct pipe *p)
-{
-    struct req *req = &p->req;
-    enum status st = read_plain(p);
-    if (st == ST_OK)
-        st = req->route->handler(req);
-    if (st == ST_OK && req->route->outside != NULL) {
-        p->plain = true;
-        start_outside(p);
-        return;
-    }
-    (void)answer_make(req, st, &p->answer); /* the answer says it */
-    pipe_finish(p);
-}
 
 static void on_parsed(struct env_work *work)
 {
@@ -61,7 +28,7 @@ static void parsed(struct pipe *p)
         pipe_fail(p, p->result);
         return;
     }
-    begin(p);
+    pipe_begin(p);
 }
 
 /* Read the body, once, for somebody who was found to have some right there: a long one on the pool,
@@ -79,77 +46,6 @@ static bool parse(struct pipe *p)
     env_work(p->worker->env, &p->work);
     return false;
 }
-
-enum place { PLACE_PLAIN, PLACE_HERE, PLACE_ACTIVE_NODE, PLACE_NOWHERE };
-
-/* Where a request runs: here without or with the state, on the active node, or nowhere yet. */
-static enum place place_of(const struct req *req, const struct node_brief *node)
-{
-    unsigned flags = req->route != NULL ? req->route->flags : 0;
-    if ((flags & ROUTE_NODE) != 0 && req->route->auth == AUTH_NONE)
-        return PLACE_PLAIN;
-    if ((flags & ROUTE_LEADER) != 0 && !node->removed)
-        return node->leads ? PLACE_HERE : PLACE_ACTIVE_NODE;
-    if (!node->initialized || node->sealed || node->removed)
-        return PLACE_NOWHERE;
-    if (node->active || (flags & ROUTE_NODE) != 0)
-        return PLACE_HERE;
-    bool reads_here = node->perf_standby && stage_reads(req) && (flags & ROUTE_ACTIVE) == 0;
-    return reads_here ? PLACE_HERE : PLACE_ACTIVE_NODE;
-}
-
-/* What was decrypted before does not stay in memory. */
-static void refuse_sealed(struct pipe *p)
-{
-    if (p->node.removed)
-        reason_set(&p->req.error, "this node was removed from the cluster and serves nothing");
-    else if (p->worker->state == NULL)
-        reason_set(&p->req.error, "this node is in no cluster yet: it waits for "
-                                  "sys/storage/raft/join");
-    token_cache_clear(p->worker->tokens);
-    acl_cache_clear(p->worker->acls);
-    mount_cache_clear(p->worker->mounts);
-    pipe_fail(p, ST_SEALED);
-}
-
-/* Other nodes' requests go on: it is this node's clients that are turned away. */
-static bool in_maintenance(const struct pipe *p)
-{
-    return p->req.host->maintenance && !p->call->forwarded &&
-           !pipe_has_flag(p, ROUTE_NODE | ROUTE_OPERATOR);
-}
-
-void pipe_choose(struct pipe *p)
-{
-    struct router_host *host = p->req.host;
-
-    pipe_move(p, PIPE_CHOOSING);
-    p->judging = false;
-    p->node = host->brief(host);
-    if (in_maintenance(p)) {
-        reason_set(&p->req.error, "this node is in maintenance");
-        pipe_fail(p, ST_BUSY);
-        return;
-    }
-    enum place place = place_of(&p->req, &p->node);
-    if (place != PLACE_PLAIN && p->worker->state == NULL)
-        place = PLACE_NOWHERE;
-    bool upload = pipe_has_flag(p, ROUTE_UPLOAD) && p->call->receive != NULL;
-    if (p->call->streamed && !upload && (place == PLACE_PLAIN || place == PLACE_HERE)) {
-        reason_set(&p->req.error, "this node became active while the request came in: nothing was "
-                                  "done, send it again");
-        pipe_fail(p, ST_NO_LEADER);
-        return;
-    }
-    switch (place) {
-    case PLACE_PLAIN: run_plain(p); break;
-    case PLACE_HERE: begin(p); break;
-    case PLACE_ACTIVE_NODE: send_on(p); break;
-    case PLACE_NOWHERE: refuse_sealed(p); break;
-    }
-}
-
-/* Running */
 
 static void on_read(struct state_read *read, enum status st)
 {
@@ -177,7 +73,7 @@ static void read_first(struct pipe *p)
 
 /* A body that streams takes one of few places on its way, which is not for everybody who asks: its
  * sender is judged here as well, by what every node knows. */
-static void send_on(struct pipe *p)
+void pipe_send_on(struct pipe *p)
 {
     p->judging = p->call->streamed && !p->judged && !pipe_has_flag(p, ROUTE_LEADER);
     if (p->judging)
@@ -190,7 +86,7 @@ static void send_on(struct pipe *p)
  * (state.h). A write whose answer was overtaken is run again as a read is: what it answers then
  * needs no confirmation that could fail again. What needs no active node has to learn the time too.
  */
-static void begin(struct pipe *p)
+void pipe_begin(struct pipe *p)
 {
     bool first = stage_reads(&p->req) || p->overtaken || pipe_has_flag(p, ROUTE_LEADER);
     if (first && !pipe_has_flag(p, ROUTE_NODE)) {
@@ -383,124 +279,6 @@ static void request_recorded(struct pipe *p)
     handle(p);
 }
 
-static void on_outside(struct env_work *work)
-{
-    struct pipe *p = CONTAINER_OF(work, struct pipe, work);
-    pipe_step(p);
-}
-
-static void run_outside(struct env_work *work)
-{
-    struct pipe *p = CONTAINER_OF(work, struct pipe, work);
-    p->result = p->req.route->outside(&p->req);
-}
-
-static void start_outside(struct pipe *p)
-{
-    pipe_move(p, PIPE_OUTSIDE);
-    p->work = (struct env_work){.run = run_outside, .done = on_outside, .lane = LANE_POOL};
-    env_work(p->worker->env, &p->work);
-}
-
-static void on_received(struct upload *upload, enum status st)
-{
-    struct pipe *p = CONTAINER_OF(upload, struct pipe_more, upload)->pipe;
-    p->result = st;
-    pipe_step(p);
-}
-
-/* Somebody who may has sent it: what was not his to send was never read. */
-static void receive(struct pipe *p)
-{
-    if (pipe_need_more(p) != ST_OK) {
-        pipe_fail(p, ST_NOMEM);
-        return;
-    }
-    pipe_move(p, PIPE_RECEIVING);
-    p->more->upload =
-        (struct upload){.env = p->worker->env, .host = p->req.host, .done = on_received};
-    p->call->receive(p->call, &p->more->upload);
-}
-
-static void received(struct pipe *p)
-{
-    struct req *req = &p->req;
-    enum status st = p->result;
-    req->files.upload = p->more->upload.file;
-    req->files.upload_bytes = p->more->upload.bytes;
-    if (st == ST_OK && !p->call->given_up) {
-        start_outside(p);
-        return;
-    }
-    if (st == ST_OK || st == ST_CLOSED || st == ST_INVALID)
-        st = req_fail(req, ST_INVALID, "the request body broke off or is malformed");
-    else if (st == ST_TIMEOUT)
-        reason_set(&req->error, "the request body arrives too slowly");
-    else if (st == ST_TOO_BIG)
-        reason_set(&req->error, "http: request body too large");
-    pipe_fail(p, st);
-}
-
-/* Whether what was committed under our id may have been followed by its step outside already: not
- * if the try was our own, of which we had not heard; and to read twice does no harm. */
-static bool went_outside(const struct pipe *p)
-{
-    return p->more != NULL && p->more->commit.repeated && !p->unknown && !stage_reads(&p->req);
-}
-
-/* The transaction is over: what the route does outside of it, then the answer. */
-static void go_outside(struct pipe *p)
-{
-    bool due = p->front == ST_OK && p->req.route->outside != NULL && p->answer.http < 300 &&
-               (p->changed || !p->call->given_up);
-    pipe_end_txn(p);
-    if (due && went_outside(p)) {
-        pipe_fail(p, ST_UNKNOWN_OUTCOME);
-        return;
-    }
-    if (!due) {
-        pipe_finish(p);
-        return;
-    }
-    if (pipe_has_flag(p, ROUTE_UPLOAD))
-        receive(p);
-    else
-        start_outside(p);
-}
-
-/* A file is the whole body of the answer. */
-static void answer_with_file(struct pipe *p)
-{
-    struct req_files *files = &p->req.files;
-    buf_done(&p->answer.body);
-    p->answer.http = 200;
-    p->answer.content_type = files->reply_type;
-    p->answer.file = (struct answer_file){files->reply, files->reply_bytes, p->worker->env};
-    files->reply = NULL;
-}
-
-static void outside_done(struct pipe *p)
-{
-    enum status st = p->result;
-    if (p->plain) {
-        (void)answer_make(&p->req, st, &p->answer); /* the answer says it */
-        pipe_finish(p);
-        return;
-    }
-    if (st == ST_OK && p->req.files.reply != NULL) {
-        answer_with_file(p);
-    } else if (st == ST_OK && p->req.reply.kind != REPLY_NONE && p->answer.http == 204) {
-        buf_done(&p->answer.body); /* the step outside made the reply */
-        st = answer_make(&p->req, st, &p->answer);
-    }
-    if (st == ST_OK)
-        pipe_finish(p);
-    else if (st == ST_NOT_LEADER)
-        pipe_wait(p, ST_NO_LEADER); /* nothing was done: where the leader is now it can be */
-    else
-        pipe_fail(p, st);
-}
-
 /* A failure of this node rather than a statement about the state: there is nothing to confirm. */
 static bool is_breakdown(enum status st)
 {
@@ -591,7 +369,7 @@ static void handle(struct pipe *p)
         else
             pipe_forward(p);
     } else if (is_breakdown(made) || p->read.confirmed || pipe_has_flag(p, ROUTE_NODE)) {
-        go_outside(p);
+        pipe_go_outside(p);
     } else if (pipe_need_more(p) != ST_OK) {
         pipe_fail(p, ST_NOMEM);
     } else {
@@ -610,7 +388,7 @@ static void rerun(struct pipe *p)
         return;
     }
     atomic_fetch_add(&p->worker->reruns, 1);
-    begin(p);
+    pipe_begin(p);
 }
 
 /* An earlier try of the same id was applied: its answer counts, not the one just made. */
@@ -649,7 +427,7 @@ static void committed(struct pipe *p)
             answer_repeated(p);
         else if (p->req.told != NULL)
             trace(TRACE_WARN, "router", "%s, asked by %s", p->req.told, p->call->peer);
-        go_outside(p);
+        pipe_go_outside(p);
     }
 }
 
@@ -659,7 +437,7 @@ static void confirmed(struct pipe *p)
     if (st != ST_OK)
         pipe_forget_reason(p);
     if (st == ST_OK) {
-        go_outside(p);
+        pipe_go_outside(p);
     } else if (st == ST_CONFLICT) {
         p->overtaken = true;
         rerun(p);
@@ -682,132 +460,11 @@ void pipe_step(struct pipe *p)
     case PIPE_RECORDING_REQUEST: request_recorded(p); break;
     case PIPE_COMMITTING: committed(p); break;
     case PIPE_CONFIRMING: confirmed(p); break;
-    case PIPE_RECEIVING: received(p); break;
-    case PIPE_OUTSIDE: outside_done(p); break;
+    case PIPE_RECEIVING: pipe_received(p); break;
+    case PIPE_OUTSIDE: pipe_outside_done(p); break;
     case PIPE_RECORDING_ANSWER: pipe_answer_recorded(p); break;
     case PIPE_CHOOSING:
     case PIPE_RUNNING:
     case PIPE_DONE: ASSERT(p->phase == PIPE_WAITING); break; /* nothing ends in these */
     }
-}
-
-/* Without room for a pipe: answer at once. */
-static void refuse(struct router_call *call, enum status st)
-{
-    struct router_answer answer = {0};
-    answer_error(&answer, st, NULL);
-    call->respond(call, &answer);
-    buf_done(&answer.body);
-}
-
-/* Probes need no room for a pipe. */
-static bool probed(struct router_host *host, struct router_call *call)
-{
-    struct router_answer answer = {0};
-    if (call->forwarded || !probe_answer(host, call, &answer))
-        return false;
-    call->respond(call, &answer);
-    buf_done(&answer.body);
-    return true;
-}
-
-static void make_request_id(struct router_worker *worker, char ret_id[AUTH_UUID_LEN + 1])
-{
-    if (worker->n_ids == 0) {
-        env_random(worker->env, worker->ids, sizeof worker->ids);
-        worker->n_ids = WORKER_IDS;
-    }
-    auth_uuid_of(worker->ids[--worker->n_ids], ret_id);
-}
-
-void router_handle(struct router_worker *worker, struct router_call *call)
-{
-    const struct router *router = worker->router;
-    atomic_fetch_add(&worker->calls, 1);
-    if (probed(router->options.host, call))
-        return;
-    if (worker->running >= worker->inflight_max) {
-        atomic_fetch_add(&worker->refused, 1);
-        refuse(call, ST_BUSY);
-        return;
-    }
-    struct pipe *p = arena_alloc(call->arena, sizeof *p);
-    char *request_id = arena_alloc(call->arena, AUTH_UUID_LEN + 1);
-    if (p == NULL || request_id == NULL) {
-        refuse(call, ST_NOMEM);
-        return;
-    }
-    worker->running++;
-    make_request_id(worker, request_id);
-    *p = (struct pipe){.worker = worker,
-                       .call = call,
-                       .begun_ms = env_mono_ms(worker->env),
-                       .req = {.arena = call->arena,
-                               .env = worker->env,
-                               .seat = worker->seat,
-                               .tokens = worker->tokens,
-                               .acls = worker->acls,
-                               .mounts = worker->mounts,
-                               .host = router->options.host,
-                               .router = router,
-                               .request_id = request_id}};
-    list_push(&worker->calls_under_way, &p->link);
-    p->deadline_ms = p->begun_ms + PIPE_PATIENCE_MS;
-    enum status st = cors_judge(worker->state, call, &p->cors, &p->req.error);
-    if (st == ST_OK && !p->cors.preflight)
-        st = stage_target(&p->req, router, call);
-    if (st == ST_OK && !p->cors.preflight)
-        st = quota_judge(worker->quotas, worker->state, call, p->req.path, p->begun_ms, &p->quota,
-                         &p->req.error);
-    if (st != ST_OK) {
-        pipe_fail(p, st);
-    } else if (p->cors.preflight) {
-        p->answer.http = 200;
-        pipe_finish(p);
-    } else {
-        pipe_choose(p);
-    }
-}
-
-enum status router_give_up(struct router_call *call)
-{
-    call->given_up = true;
-    return call->unsettled ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
-}
-
-bool router_sends_on(struct router_worker *worker, const struct router_call *call)
-{
-    const struct router *router = worker->router;
-    struct router_host *host = router->options.host;
-    struct req req = {.arena = call->arena, .env = worker->env, .host = host};
-    if (call->forwarded || worker->state == NULL || stage_target(&req, router, call) != ST_OK)
-        return false; /* what is wrong with it is said here */
-    const struct node_brief node = host->brief(host);
-    return place_of(&req, &node) == PLACE_ACTIVE_NODE;
-}
-
-/* Whether `route` of `api` is the one for a call, byte by byte: no pattern, no other spelling. */
-static bool is_for(const struct route_api *api, const struct route *route,
-                   const struct router_call *call)
-{
-    struct bytes rest = bytes_from(call->path, MIN(call->path.len, sizeof "/v1/" - 1));
-    size_t prefix = strlen(api->prefix);
-    bool put = call->method == METHOD_PUT && route->method == METHOD_POST;
-    return (put || call->method == route->method) && bytes_has_prefix(call->path, BYTES("/v1/")) &&
-           bytes_has_prefix(rest, bytes_str(api->prefix)) &&
-           bytes_eq(bytes_from(rest, prefix), bytes_str(route->path));
-}
-
-bool router_is_long(struct router_worker *worker, const struct router_call *call,
-                    uint64_t *ret_upload_bytes_max)
-{
-    uint64_t upload_bytes_max = worker->router->options.host->upload_bytes_max;
-    for (unsigned i = 0; i < worker->n_longs; i++) {
-        const struct long_route *is = &worker->longs[i];
-        if (!is_for(is->api, is->route, call))
-            continue;
-        *ret_upload_bytes_max = (is->route->flags & ROUTE_UPLOAD) != 0 ? upload_bytes_max : 0;
-        return true;
-    }
-    return false;
 }
