@@ -25,26 +25,45 @@ HOLDFAST = os.environ.get("HOLDFAST_BIN", str(TOP / "build" / "release" / "holdf
 
 
 PORTS = range(10000, 32000)  # below those that the kernel gives to outgoing connections
+PATIENCE_S = 120  # for what a slow machine does some time, and a good one at once
+
+# Nobody stands for election because the machine stood still for a moment: for tests that are not
+# about elections and that a request without a known outcome would fail.
+STEADY = {"cluster": {"election_ms": 4000}}
+
+given = set()  # ports that were handed out: a node that is down has not lost its own
 
 
 def ports_of_mine():
-    """Each worker of pytest-xdist has ports of its own."""
+    """Each worker of pytest-xdist has ports of its own, and none that the kernel gives away."""
     mine = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     among = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    return PORTS[mine::among]
+    text = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
+    first, last = map(int, text.split())
+    ports = [port for port in PORTS if port % among == mine]
+    return [port for port in ports if not first <= port <= last] or ports
+
+
+def is_free(port):
+    with socket.socket() as sock:
+        try:
+            sock.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def free_ports(count):
-    """Ports nobody listens on now. All are held open together, so they differ."""
+    """Ports nobody listens on now, and none that was given before."""
+    mine = ports_of_mine()
+    random.shuffle(mine)
     ports = []
-    with contextlib.ExitStack() as stack:
-        for port in random.sample(ports_of_mine(), 1000):
-            sock = stack.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                sock.bind(("127.0.0.1", port))
-                ports.append(port)
-            if len(ports) == count:
-                return ports
+    for port in mine:
+        if port not in given and is_free(port):
+            ports.append(port)
+            given.add(port)
+        if len(ports) == count:
+            return ports
     raise AssertionError("too few ports are free")
 
 
@@ -110,6 +129,7 @@ class Node:
         self.data = self.dir / "data"
         self.log = self.dir / "log"
         self.process = None
+        self.paused = False
         self.config = {}
 
     @property
@@ -155,6 +175,7 @@ class Node:
 
     def start(self, env=None, prefix=()):
         assert not self.alive
+        self.paused = False
         self.data.mkdir(exist_ok=True, mode=0o700)
         self.write_config()
         with open(self.log, "ab") as log:
@@ -173,6 +194,10 @@ class Node:
     def log_text(self):
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
+    def log_lines(self):
+        """But for one that is being written."""
+        return self.log_text().split("\n")[:-1]
+
     def complaints(self):
         """What an assertion or a sanitizer has said."""
         text = self.log_text()
@@ -183,29 +208,31 @@ class Node:
         self.process.kill()
         self.process.wait()
 
-    def stop(self, timeout_s=20):
+    def stop(self, timeout_s=PATIENCE_S):
         self.process.terminate()
         return self.process.wait(timeout_s)
 
     def pause(self):
         """Returns when every thread stands still: the signal alone takes its time."""
+        self.paused = True
         self.process.send_signal(signal.SIGSTOP)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE_S
         while not all(map(stopped, pathlib.Path(f"/proc/{self.process.pid}/task").iterdir())):
             assert time.monotonic() < deadline
             time.sleep(0.001)
 
     def resume(self):
+        self.paused = False
         self.process.send_signal(signal.SIGCONT)
 
-    def connect(self, timeout_s=10):
+    def connect(self, timeout_s=PATIENCE_S):
         if self.plain:
             return http.client.HTTPConnection("127.0.0.1", self.client_port, timeout=timeout_s)
         return http.client.HTTPSConnection(
             "127.0.0.1", self.client_port, timeout=timeout_s, context=self.cluster.tls
         )
 
-    def call(self, method, path, body=None, token=None, headers=None, timeout_s=10):
+    def call(self, method, path, body=None, token=None, headers=None, timeout_s=PATIENCE_S):
         """One request on a connection of its own; token "" sends none."""
         connection = self.connect(timeout_s)
         try:
@@ -215,8 +242,11 @@ class Node:
             connection.close()
 
     def health(self):
+        """0 where nobody answers."""
+        if self.paused:
+            return 0
         try:
-            return self.call("GET", "/v1/sys/health", timeout_s=2).status
+            return self.call("GET", "/v1/sys/health", timeout_s=20).status
         except (OSError, http.client.HTTPException):
             return 0
 
@@ -277,7 +307,7 @@ class Cluster:
 
     def init(self):
         self.await_health({501}, self.nodes)
-        answer = self.nodes[0].call("PUT", "/v1/sys/init", {}, timeout_s=30)
+        answer = self.nodes[0].call("PUT", "/v1/sys/init", {})
         assert answer.status == 200, answer.body
         self.token = answer.json["root_token"]
         self.await_up()
@@ -286,7 +316,7 @@ class Cluster:
     def mount(self, path, options):
         """A key/value engine at `path`."""
         body = {"type": "kv", "options": options}
-        answer = self.nodes[0].call("POST", f"/v1/sys/mounts/{path}", body, timeout_s=30)
+        answer = self.nodes[0].call("POST", f"/v1/sys/mounts/{path}", body)
         assert answer.status == 204, answer.body
 
     def limited(self, rules, **body):
@@ -330,7 +360,7 @@ class Cluster:
         node.config = {**node.config, "cluster": {**files, **cluster}}
         return node
 
-    def await_health(self, codes, nodes, timeout_s=30):
+    def await_health(self, codes, nodes, timeout_s=PATIENCE_S):
         deadline = time.monotonic() + timeout_s
         while True:
             have = {node.name: node.health() for node in nodes}
@@ -341,7 +371,7 @@ class Cluster:
             assert time.monotonic() < deadline, f"health is {have}, wanted {codes}"
             time.sleep(0.05)
 
-    def await_up(self, timeout_s=30):
+    def await_up(self, timeout_s=PATIENCE_S):
         """All nodes serve, and exactly one is active."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -351,7 +381,7 @@ class Cluster:
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
-    def active(self, timeout_s=15):
+    def active(self, timeout_s=PATIENCE_S):
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             for node in self.nodes:
@@ -365,10 +395,14 @@ class Cluster:
         return [node for node in self.nodes if node is not active]
 
     def state(self, node):
-        """Version, Merkle root and indexes of a node as it says itself."""
-        return node.call("GET", "/v1/sys/internal/state").data
+        """Version, Merkle root and indexes of a node as it says itself, once it serves."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (answer := node.call("GET", "/v1/sys/internal/state")).status == 503:
+            assert time.monotonic() < deadline, answer.body
+            time.sleep(0.05)
+        return answer.data
 
-    def await_equal_roots(self, timeout_s=30):
+    def await_equal_roots(self, timeout_s=PATIENCE_S):
         """The nodes show one Merkle root at one version; returns (version, root)."""
         deadline = time.monotonic() + timeout_s
         while True:

@@ -101,7 +101,7 @@ class Secrets:
                 + [str(folder) for folder in folders],
                 capture_output=True,
                 env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"},
-                timeout=120,
+                timeout=900,
             )
             assert done.returncode in (0, 1), done.stderr
             for line in done.stdout.splitlines():
@@ -124,7 +124,7 @@ def dump(program, data, out):
     targets = [("log", data)] + [("snapshot", path) for path in data.rglob("*.snap")]
     for n, (what, path) in enumerate(targets):
         with open(f"{out}.{n}", "wb") as file:
-            subprocess.run([program, "dump", what, str(path)], stdout=file, stderr=file, timeout=120)
+            subprocess.run([program, "dump", what, str(path)], stdout=file, stderr=file, timeout=900)
 
 
 def of_cluster(cluster, program):

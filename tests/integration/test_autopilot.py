@@ -30,7 +30,7 @@ def state_of(cluster):
 
 
 def await_state(cluster, wanted):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not wanted(state := state_of(cluster)):
         assert time.monotonic() < deadline, state
         time.sleep(0.1)
@@ -97,17 +97,17 @@ def test_who_is_silent_or_has_no_vote_is_no_reserve(cluster):
     assert cluster.active().call("POST", CONFIG, {"last_contact_threshold": "3s"}).status == 204
     plain, gone = cluster.standbys()
     assert set_vote(plain, "demote", plain.name).status == 204
-    state = await_state(cluster, lambda s: s["healthy"])
+    state = await_state(cluster, lambda s: s["healthy"] and "non_voters" in s)
     assert (state["failure_tolerance"], state["non_voters"]) == (0, [plain.name])
     assert state["servers"][plain.name]["status"] == "non-voter"
     assert set_vote(plain, "promote", plain.name).status == 204
     await_state(cluster, lambda s: s["healthy"] and s["failure_tolerance"] == 1)
     before = state["servers"][gone.name]["stable_since"]
     gone.kill()
-    state = await_state(cluster, lambda s: not s["healthy"])
+    state = await_state(cluster, lambda s: s["servers"][gone.name]["node_status"] == "failed")
     assert state["failure_tolerance"] == 0
     server = state["servers"][gone.name]
-    assert (server["healthy"], server["node_status"]) == (False, "failed")
+    assert not server["healthy"] and not state["healthy"]
     assert server["stable_since"] > before
     gone.start()
     cluster.await_up()
@@ -125,11 +125,11 @@ def test_a_dead_server_is_removed_when_it_may_be():
         assert answer.status == 204, answer.body
         gone.kill()
         names = sorted(n.name for n in cluster.nodes if n is not gone)
-        deadline = time.monotonic() + 150
+        deadline = time.monotonic() + 300
         while sorted(s["node_id"] for s in servers(cluster.active())) != names:
             assert time.monotonic() < deadline
             time.sleep(0.5)
-        assert "has been silent" in cluster.active().log_text()
+        assert any("has been silent" in node.log_text() for node in cluster.nodes)
         gone.start()
-        cluster.await_health({530}, [gone], 60)
+        cluster.await_health({530}, [gone])
         assert cluster.active().call("PUT", "/v1/kv/members/11", {"n": 1}).status == 204

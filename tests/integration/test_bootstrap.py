@@ -65,7 +65,7 @@ class Installed:
             )
 
     def call(self, method, path, body, tls):
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=tls)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=120, context=tls)
         try:
             connection.request(method, path, body)
             answer = connection.getresponse()
@@ -73,7 +73,7 @@ class Installed:
         finally:
             connection.close()
 
-    def await_health(self, codes, tls, timeout_s=60):
+    def await_health(self, codes, tls, timeout_s=120):
         deadline, code = time.monotonic() + timeout_s, 0
         while code not in codes:
             assert self.process.poll() is None, (self.root / "log").read_text()[-2000:]
@@ -109,7 +109,7 @@ def test_the_archives_make_a_cluster(tmp_path, seal):
         for node in nodes:
             node.process.terminate()
         for node in nodes:
-            assert node.process.wait(60) == 0
+            assert node.process.wait(120) == 0
     finally:
         for node in nodes:
             if node.process is not None and node.process.poll() is None:

@@ -16,7 +16,7 @@ CEREMONIES = 'path "sys/generate-root/*" { capabilities = ["read", "update", "de
 
 
 def call(node, method, path, body=None, token="", status=200):
-    answer = node.call(method, path, body, token=token, timeout_s=30)
+    answer = node.call(method, path, body, token=token)
     assert answer.status == status, (method, path, answer.status, answer.body)
     return answer.json if answer.body else None
 
@@ -191,8 +191,11 @@ def test_a_listener_may_want_a_token():
 
 def test_too_many_calls_of_nobody_are_refused_but_not_those_with_a_token(fresh):
     node = fresh.active()
-    codes = [node.call("DELETE", ATTEMPT, token="").status for _ in range(120)]
-    assert codes[0] == 204 and codes[-1] == 429 and set(codes) == {204, 429}
+    codes, deadline = [], time.monotonic() + 300
+    while 429 not in codes:  # one is forgiven each second
+        assert time.monotonic() < deadline, len(codes)
+        codes.append(node.call("DELETE", ATTEMPT, token="").status)
+    assert len(codes) > 50 and set(codes) == {204, 429}
     assert call(node, "GET", ATTEMPT)["started"] is False
     assert is_root(node, generate([node], fresh.keys[:3], fresh.token))
 
@@ -202,7 +205,7 @@ def test_an_attempt_goes_on_after_a_failover(fresh):
     give(fresh.standbys()[1], begun["nonce"], fresh.keys[:2])
     active = fresh.active()
     active.kill()
-    other = fresh.active(timeout_s=30)
+    other = fresh.active()
     status = call(other, "GET", ATTEMPT)
     assert (status["nonce"], status["progress"]) == (begun["nonce"], 2)
     done = give(other, begun["nonce"], fresh.keys[2:3])
@@ -252,10 +255,10 @@ def adopt(cluster, made, threshold):
 def assert_serves(cluster, n):
     """Every node reads what any of them writes."""
     for i, node in enumerate(cluster.nodes):
-        assert node.call("PUT", f"/v1/cubbyhole/n{i}", {"n": n}, timeout_s=30).status == 204
+        assert node.call("PUT", f"/v1/cubbyhole/n{i}", {"n": n}).status == 204
     for node in cluster.nodes:
         for i in range(len(cluster.nodes)):
-            assert node.call("GET", f"/v1/cubbyhole/n{i}", timeout_s=30).data == {"n": n}
+            assert node.call("GET", f"/v1/cubbyhole/n{i}").data == {"n": n}
 
 
 def assert_refuses(node, keys):
@@ -271,7 +274,7 @@ def assert_refuses(node, keys):
 def await_counts(node, shares, threshold):
     """Until the node, which may have just been started, knows the seal of now."""
     node.cluster.await_health({429, 473, 503}, [node])
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while (seal_status(node)["n"], seal_status(node)["t"]) != (shares, threshold):
         assert time.monotonic() < deadline, seal_status(node)
         time.sleep(0.05)
@@ -300,7 +303,7 @@ def test_new_shares_take_the_place_of_the_old_on_every_node(fresh):
     fresh.await_up()
     assert_serves(fresh, 2)
     active.kill()
-    fresh.active(timeout_s=30)
+    fresh.active()
     active.start()
     await_counts(active, 4, 2)
     assert_refuses(active, old[:3])
@@ -318,7 +321,7 @@ def test_unsealed_nodes_follow_and_may_lead(fresh):
     assert fresh.active().call("PUT", "/v1/sys/rotate").status == 204
     for _ in range(2):
         leader = fresh.active()
-        assert leader.call("PUT", "/v1/sys/step-down", timeout_s=30).status == 204
+        assert leader.call("PUT", "/v1/sys/step-down").status == 204
         fresh.await_up()
     assert_serves(fresh, 6)
     for node in fresh.nodes:
@@ -340,10 +343,15 @@ def test_a_node_that_missed_it_follows_or_seals_itself(fresh):
         adopt(fresh, rekey([active], fresh.keys[:3], 5, 3), 3)
     late.resume()
     fresh.await_health({473, 503}, [late])
+    deadline = time.monotonic() + 120
     time.sleep(1)  # it hears of them
-    if seal_status(late)["sealed"]:
-        assert_refuses(late, old[:3])
-        fresh.open(late)
+    while True:
+        if seal_status(late)["sealed"]:
+            assert_refuses(late, old[:3])
+            fresh.open(late)
+        if late.call("PUT", "/v1/cubbyhole/late", {"n": 1}).status == 204:
+            break
+        assert time.monotonic() < deadline
     fresh.await_up()
     assert_serves(fresh, 1)
 
@@ -443,7 +451,7 @@ def test_a_rekey_goes_on_after_a_failover(fresh):
     give(fresh.active(), begun["nonce"], fresh.keys[:2], path="/v1/sys/rekey/update")
     old, gone = fresh.keys, fresh.active()
     gone.kill()
-    other = fresh.active(timeout_s=30)
+    other = fresh.active()
     made = give(other, begun["nonce"], fresh.keys[4:], path="/v1/sys/rekey/update")
     adopt(fresh, made, 2)
     gone.start()
@@ -480,7 +488,7 @@ def test_a_leader_killed_in_the_last_step_leaves_the_old_shares_or_the_new(fresh
         give(active, begun["nonce"], old[:2], path="/v1/sys/rekey/update", token=fresh.token)
         body = {"key": old[2], "nonce": begun["nonce"]}
         made = final_step(active, body, 0.0005 * i)
-        other = fresh.active(timeout_s=30)
+        other = fresh.active()
         again = call(other, "PUT", "/v1/sys/rekey/update", body, fresh.token)
         assert again["complete"] and (made is None or made == again)
         adopt(fresh, again, 3)
@@ -550,12 +558,12 @@ def test_recovery_shares_are_replaced_too():
 
 def test_a_snapshot_of_before_is_of_another_root_key(fresh):
     active = fresh.active()
-    before = active.call("GET", "/v1/sys/storage/raft/snapshot", timeout_s=60).body
+    before = active.call("GET", "/v1/sys/storage/raft/snapshot").body
     adopt(fresh, rekey([active], fresh.keys[:3], 5, 3), 3)
-    after = active.call("GET", "/v1/sys/storage/raft/snapshot", timeout_s=60).body
-    answer = active.call("POST", "/v1/sys/storage/raft/snapshot", before, timeout_s=60)
+    after = active.call("GET", "/v1/sys/storage/raft/snapshot").body
+    answer = active.call("POST", "/v1/sys/storage/raft/snapshot", before)
     refused(answer, "root key")
-    answer = active.call("POST", "/v1/sys/storage/raft/snapshot", after, timeout_s=60)
+    answer = active.call("POST", "/v1/sys/storage/raft/snapshot", after)
     assert answer.status == 204, answer.body
     fresh.await_up()
     assert_serves(fresh, 1)

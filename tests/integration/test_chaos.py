@@ -125,11 +125,15 @@ def check_versions(node, counters, given):
         assert given.get(int(version)) in (None, read.data["data"]["by"]), f"{node.name} {version}"
 
 
-def storm(cluster, until):
-    """Kill, pause and restart; at most a minority is away at any time."""
+def storm(cluster, meant):
+    """Kill, pause and restart; at most a minority is away at any time. It goes on for longer than
+    STORM_S where the machine is too slow for that to mean anything: until `meant(faults)`."""
     rng = random.Random(SEED)
     faults = {"kill": 0, "kill active": 0, "pause": 0, "stop": 0, "kill all": 0}
-    while time.monotonic() < until:
+    began = time.monotonic()
+    while (past := time.monotonic() - began) < 5 * STORM_S:
+        if past >= STORM_S and meant(faults):
+            break
         time.sleep(rng.uniform(0.3, 2.0))
         kind = rng.choices(list(faults), weights=[4, 4, 4, 1, 1])[0]
         faults[kind] += 1
@@ -168,11 +172,22 @@ def test_acknowledged_writes_survive_the_storm():
         users = [TokenUser(cluster, SEED + 100 + n, stop, tokens) for n in range(TOKEN_USERS)]
         for thread in writers + users:
             thread.start()
-        faults = storm(cluster, time.monotonic() + STORM_S)
-        cluster.await_up(60)
+
+        def too_few(faults):
+            """What there was too little of to mean anything."""
+            done = {
+                "writes": (sum(w.ok for w in writers), 20 * STORM_S),
+                "versions": (sum(c.ok for c in counters), STORM_S / 4),
+                "faults": (sum(faults.values()), STORM_S / 6),
+                **{what: (n, STORM_S / 6) for what, n in tokens.done.items()},
+            }
+            return {what: have for what, (have, wanted) in done.items() if have <= wanted}
+
+        faults = storm(cluster, lambda faults: not too_few(faults))
+        cluster.await_up()
         stop.set()
         for thread in writers + users:
-            thread.join(30)
+            thread.join(120)
             assert not thread.is_alive()
         acknowledged = sum(w.ok for w in writers)
         print(f"{acknowledged} acknowledged, {sum(w.unknown for w in writers)} unknown, "
@@ -182,11 +197,7 @@ def test_acknowledged_writes_survive_the_storm():
         print(f"tokens: {tokens.done}, accepted at most {tokens.latest_s:.3f} s after expire_time; "
               f"{versions} versions by check-and-set")
         assert tokens.wrong + [text for w in writers for text in w.wrong] == []
-        assert acknowledged > 20 * STORM_S, "too few writes to mean anything"
-        assert versions > STORM_S / 4, "too few versions"
-        few = {what: n for what, n in tokens.done.items() if n < STORM_S / 6}
-        assert not few, "too few of these"
-        assert sum(faults.values()) > STORM_S / 6
+        assert not too_few(faults)
         for node in cluster.nodes:
             connection = node.connect()
             for writer in writers:

@@ -23,7 +23,7 @@ ended = {}  # command: the exit codes it was seen with
 
 
 def all_commands():
-    text = subprocess.run([HOLDFAST, "help"], capture_output=True, text=True, timeout=60).stdout
+    text = subprocess.run([HOLDFAST, "help"], capture_output=True, text=True, timeout=120).stdout
     return [m.group(1) for m in re.finditer(r"^  ([a-z][a-z -]*?) +[A-Z]", text, re.M)]
 
 
@@ -465,7 +465,7 @@ def complete(*words):
               "complete -p holdfast >/dev/null || exit 4\n"
               '_holdfast; printf "%s\\n" "${COMPREPLY[@]}"')
     done = subprocess.run(["bash", "-uc", script, "bash", *words], capture_output=True, text=True,
-                          timeout=60)
+                          timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -498,7 +498,7 @@ def test_the_other_shells_get_every_command_too(cli):
 def test_a_closed_output_is_an_error(cli):
     with open("/dev/full", "w") as full:
         done = subprocess.run([HOLDFAST, "secrets", "list"], stdout=full, stderr=subprocess.PIPE,
-                              text=True, timeout=60, env=cli.env())
+                              text=True, timeout=120, env=cli.env())
     assert done.returncode == 1 and "standard output" in done.stderr
 
 
@@ -783,7 +783,7 @@ def client_commands():
     """Those that ask a server, with what their usage demands."""
     for command in COMMANDS:
         done = subprocess.run([HOLDFAST, *command.split(), "-help"], capture_output=True, text=True,
-                              timeout=60)
+                              timeout=120)
         if "Flags of every command" in done.stdout:
             usage = done.stdout.splitlines()[0].removeprefix(f"usage: holdfast {command}")
             usage = usage.replace(" | ", "|")

@@ -14,7 +14,7 @@ def ends_with(node, *texts):
     """The node refuses to start and says why."""
     before = len(node.log_text())
     node.start()
-    assert node.process.wait(20) == 1
+    assert node.process.wait(120) == 1
     said = node.log_text()[before:]
     for text in texts:
         assert text in said, said
@@ -82,7 +82,7 @@ def test_a_missing_seal_key_leaves_the_node_sealed_and_voting(tmp_path):
         cluster.await_health({503}, [node])
         assert f"{tmp_path / 'none'}: No such file" in node.log_text()
         other.kill()
-        assert cluster.active().call("PUT", "/v1/kv/x", {"n": 1}, timeout_s=20).status == 204
+        assert cluster.active().call("PUT", "/v1/kv/x", {"n": 1}).status == 204
         assert node.stop() == 0
         node.config = {}
         node.start()
@@ -141,12 +141,12 @@ def test_an_end_is_never_silent():
             node.start()
             cluster.await_up()
             node.process.send_signal(number)
-            assert node.process.wait(30) == code
+            assert node.process.wait(120) == code
             assert text in node.log_text()
         node.config = quiet
         node.log.unlink()
         node.start()
-        assert node.process.wait(30) == 1
+        assert node.process.wait(120) == 1
         assert "/none" in node.log_text()
 
 
@@ -166,7 +166,7 @@ def test_a_node_stopped_while_it_starts_says_so():
             while not catches_sigterm(node.process.pid):
                 assert node.alive
             node.process.terminate()
-            assert node.process.wait(30) in (0, -signal.SIGTERM)
+            assert node.process.wait(120) in (0, -signal.SIGTERM)
             assert "signal 15" in node.log_text() or "SIGTERM" in node.log_text()
         node.start()
         cluster.await_up()

@@ -29,7 +29,7 @@ def connect(node, token=None):
     """A client of one node, as a user makes it: address, certificate authority, token."""
     node.cluster.secrets.add("a token", token or "")
     ca = str(node.cluster.dir / "tls" / "tls-ca.pem")
-    client = hvac.Client(url=node.url, token=token, verify=ca, timeout=60)
+    client = hvac.Client(url=node.url, token=token, verify=ca, timeout=120)
     client.session.hooks["response"].append(heard)
     return client
 
@@ -94,7 +94,7 @@ def test_init_unseal_and_seal_with_key_shares():
         assert [base64.b64decode(k).hex() for k in result["keys_base64"]] == keys
         for node in made.nodes:
             client = connect(node, made.token)
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while client.sys.read_seal_status()["n"] != 3:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
@@ -209,7 +209,7 @@ def test_mounts_are_made_tuned_moved_and_removed(client):
     assert tuned["description"] == "two"
     client.secrets.kv.v1.create_or_update_secret("a", {"b": "c"}, mount_point="hvac/one")
     assert sys.move_backend("hvac/one", "hvac-two")["data"]["migration_id"]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while "hvac-two/" not in sys.list_mounted_secrets_engines()["data"]:
         assert time.monotonic() < deadline
     assert client.secrets.kv.v1.read_secret("a", mount_point="hvac-two")["data"] == {"b": "c"}

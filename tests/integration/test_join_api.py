@@ -39,17 +39,17 @@ def tls_ca(cluster):
 
 
 def drop(cluster, node):
-    assert node.stop(30) == 0
+    assert node.stop() == 0
     cluster.nodes.remove(node)
     assert not node.complaints()
 
 
 def remove(cluster, name):
     """Once no other change of the members is under way."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         body = {"server_id": name}
-        answer = cluster.active().call("POST", f"{RAFT}/remove-peer", body, timeout_s=60)
+        answer = cluster.active().call("POST", f"{RAFT}/remove-peer", body)
         if answer.status == 204:
             return
         assert answer.status == 503 and time.monotonic() < deadline, answer.body
@@ -77,7 +77,7 @@ def test_a_waiting_node_joins_by_the_client_port(cluster):
     assert node.call("PUT", "/v1/sys/unseal", {"key": "00" * 32}, token="").status == 400
     assert [node.call("GET", p, token="").status for p in ("/livez", "/readyz")] == [200, 503]
     node.process.send_signal(signal.SIGHUP)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while "reading certificates" not in node.log_text():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -89,7 +89,7 @@ def test_a_waiting_node_joins_by_the_client_port(cluster):
     # That is the truth: it votes now, and serves as soon as it is unsealed.
     servers = cluster.active().call("GET", f"{RAFT}/configuration").data["config"]["servers"]
     assert {"node4": True}.items() <= {s["node_id"]: s["voter"] for s in servers}.items()
-    cluster.await_up(60)
+    cluster.await_up()
     assert node.call("GET", "/v1/kv/members/49").data == {"n": 49}
     assert node.call("PUT", "/v1/kv/joined", {"n": 1}).status == 204
     own = node.dir / "own"
@@ -101,9 +101,9 @@ def test_a_waiting_node_joins_by_the_client_port(cluster):
     # It starts again by its certificate, and waits for nobody.
     assert node.stop() == 0
     node.start()
-    cluster.await_up(60)
+    cluster.await_up()
     await_voters(cluster, ["node1", "node2", "node3", "node4"])
-    cluster.await_equal_roots(60)
+    cluster.await_equal_roots()
 
 
 def test_a_waiting_node_joins_by_the_cluster_port_and_the_tokens_hash(cluster):
@@ -129,7 +129,7 @@ def test_a_node_joins_without_a_vote(cluster):
     cluster.await_health({473}, [node])
     assert voters(cluster) == before
     assert node.call("PUT", "/v1/kv/members/8", {"n": 8}).status == 204
-    assert node.stop(30) == 0
+    assert node.stop() == 0
     node.start()
     cluster.await_health({473}, [node])
     assert voters(cluster) == before
@@ -202,7 +202,7 @@ def test_with_retry_it_goes_on_by_itself(cluster):
     answer = join(node, leader_api_addr=stopped.url, **body)
     assert (answer.status, answer.json) == (200, {"joined": False})
     stopped.start()
-    cluster.await_up(90)
+    cluster.await_up()
     assert node.health() in (200, 429, 473)
     node.kill()
     cluster.nodes.remove(node)
@@ -222,13 +222,13 @@ def test_a_waiting_node_ends_when_it_is_asked_to(cluster):
         connection = node.connect(30)
         said = json.dumps({"leader_api_addr": cluster.founders[0].url, **body})
         connection.request("POST", f"{RAFT}/join", said)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while "is told to join" not in node.log_text():
             assert time.monotonic() < deadline
             time.sleep(0.02)
         other = join(node, leader_api_addr=cluster.founders[0].url, **body)
         refused(other, "under way", 503)
-        assert node.stop(30) == 0
+        assert node.stop() == 0
         assert connection.getresponse().status == 503
     finally:
         for each in cluster.founders:
@@ -257,14 +257,14 @@ def test_the_command_line_lets_a_node_join(tmp_path):
                    made.nodes[0].url)
         assert done.returncode == 0, done.stderr
         assert done.stdout.split()[-2:] == ["joined", "true"], done.stdout
-        made.await_up(60)
+        made.await_up()
         assert heard.next() == {"STATUS": "Serving"}
         third = waiting(made, "node3")
         env["HOLDFAST_ADDR"] = third.url
         done = run(f"-leader-ca-cert=@{made.dir}/tls/tls-ca.pem", "-join-token=-",
                    made.nodes[0].url, text=make_token(made, made.nodes[0]))
         assert done.returncode == 0, done.stderr
-        made.await_up(60)
+        made.await_up()
 
 
 def test_a_configuration_says_one_way_to_join(cluster):

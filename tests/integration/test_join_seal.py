@@ -28,7 +28,7 @@ class Shared(Cluster):
     def init(self):
         self.await_health({501}, self.nodes)
         body = {"secret_shares": 3, "secret_threshold": 2}
-        answer = self.nodes[0].call("PUT", "/v1/sys/init", body, timeout_s=30)
+        answer = self.nodes[0].call("PUT", "/v1/sys/init", body)
         assert answer.status == 200, answer.body
         self.token, self.keys = answer.json["root_token"], answer.json["keys_base64"]
         self.await_health({503}, self.nodes)
@@ -83,22 +83,22 @@ def test_a_node_joins_by_key_shares_and_is_unsealed_by_them(shared):
     for _ in range(2):
         assert unseal(node, shared.keys[2]).json["progress"] == 1
     assert unseal(node, shared.keys[1]).status == 200
-    shared.await_up(60)
+    shared.await_up()
     await_voters(shared, ["node1", "node2", "node3", "node4"])
     assert node.call("GET", "/v1/kv/members/19").data == {"n": 19}
     refused(join(node, leader_api_addr=shared.nodes[0].url), "already joined")
-    shared.await_equal_roots(60)
+    shared.await_equal_roots()
     # What they made is not kept: after a start they are asked for again.
     assert node.stop() == 0
     node.start()
     shared.await_health({503}, [node])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while status(node)["t"] != 2:  # until it has read its log
         assert time.monotonic() < deadline
         time.sleep(0.05)
     for key in shared.keys[:2]:
         assert unseal(node, key).status == 200
-    shared.await_up(60)
+    shared.await_up()
 
 
 def test_shares_that_were_given_serve_the_newest_request_alone(shared):
@@ -118,7 +118,7 @@ def test_shares_that_were_given_serve_the_newest_request_alone(shared):
     assert (status(node)["progress"], node.health()) == (0, 503)
     for each in shared.founders:
         each.resume()
-    shared.await_up(90)
+    shared.await_up()
     await_voters(shared, ["node1", "node2", "node3", "node4", "node5"])
 
 
@@ -139,7 +139,7 @@ def test_a_node_with_the_key_of_the_seal_joins_at_once(static):
     node = waiting(static, "node4")
     answer = join(node, leader_api_addr=static.standbys()[0].url, leader_ca_cert=tls_ca(static))
     assert (answer.status, answer.json) == (200, {"joined": True})
-    static.await_up(60)
+    static.await_up()
     await_voters(static, ["node1", "node2", "node3", "node4"])
     assert node.call("PUT", "/v1/kv/challenged", {"n": 1}).status == 204
     own = node.dir / "own"
@@ -239,7 +239,7 @@ def test_who_passes_the_words_on_can_do_no_more_with_them(static):
         url = f"https://127.0.0.1:{server.server_port}"
         answer = join(node, leader_api_addr=url, leader_ca_cert=tls_ca(static))
         assert (answer.status, answer.json) == (200, {"joined": True})
-        static.await_up(60)
+        static.await_up()
         for each in static.nodes:
             again = each.call("POST", f"{RAFT}/bootstrap/answer", server.told[0], token="")
             refused(again, "was used already", 403)

@@ -96,7 +96,7 @@ def test_check_and_set_is_exact_through_all_nodes(cluster):
 
     def write(node, name):
         done = 0
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while done < rounds and time.monotonic() < deadline:
             read = get(node, path)
             now = read.data["metadata"]["version"] if read.status == 200 else 0
@@ -304,7 +304,7 @@ def test_versions_end_by_age_on_every_node(cluster):
     assert metadata(second, "age").data["delete_version_after"] == "2s"
     answer = put(third, "age", {"x": 1})
     assert answer.data["deletion_time"] > answer.data["created_time"]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     pending = set(cluster.nodes)
     while pending and time.monotonic() < deadline:
         for node in list(pending):
@@ -450,7 +450,7 @@ def test_a_huge_listing_comes_whole_or_in_pages(cluster):
     names = [f"key{n:05}" for n in range(10000)]
 
     def write(node, part):
-        connection = node.connect(timeout_s=60)
+        connection = node.connect()
         for name in part:
             headers = {"X-Secrets-Token": cluster.token}
             connection.request("PUT", f"/v1/secret/data/huge/{name}", '{"data":{}}', headers)
@@ -466,12 +466,12 @@ def test_a_huge_listing_comes_whole_or_in_pages(cluster):
     for thread in threads:
         thread.join()
     for node in cluster.nodes:
-        answer = node.call("LIST", "/v1/secret/metadata/huge", timeout_s=60)
+        answer = node.call("LIST", "/v1/secret/metadata/huge")
         assert answer.status == 200 and answer.data["keys"] == names
     pages, after = [], ""
     while True:
         query = f"?list=true&limit=3000&after={after}"
-        answer = cluster.nodes[0].call("GET", f"/v1/secret/metadata/huge{query}", timeout_s=60)
+        answer = cluster.nodes[0].call("GET", f"/v1/secret/metadata/huge{query}")
         if answer.status == 404:
             break
         assert len(answer.data["keys"]) <= 3000

@@ -15,7 +15,7 @@ MIB = 1 << 20
 def put(node, key, value, deadline):
     """The first answer that is not about a change of leader."""
     while True:
-        answer = node.call("PUT", f"/v1/kv/{key}", value, timeout_s=30)
+        answer = node.call("PUT", f"/v1/kv/{key}", value)
         if answer.status != 503:
             return answer
         assert time.monotonic() < deadline, answer.body
@@ -24,7 +24,7 @@ def put(node, key, value, deadline):
 
 def test_a_full_state_takes_deletes_until_there_is_room():
     with Cluster(config={"state_bytes_max": MIB}) as cluster:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         pad, kept = "x" * 10_000, []
         for n in range(1000):
             answer = put(cluster.nodes[n % 3], f"full/{n}", {"n": n, "pad": pad}, deadline)
@@ -41,7 +41,7 @@ def test_a_full_state_takes_deletes_until_there_is_room():
         # Another node can lead a full cluster, and is known to the others.
         before = cluster.active()
         before.kill()
-        after = cluster.active(30)
+        after = cluster.active()
         other = next(node for node in cluster.nodes if node not in (before, after))
         while other.call("GET", "/v1/sys/leader").json["leader_address"] != after.url:
             assert time.monotonic() < deadline, "the new leader's address is not known"
@@ -70,7 +70,7 @@ def fill(node, deadline):
 
 def answered(node, method, path, body=None, token=None):
     """The first answer that is not about a change of leader."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while (answer := node.call(method, path, body, token=token)).status == 503:
         assert time.monotonic() < deadline, answer.body
         time.sleep(0.1)
@@ -89,7 +89,7 @@ def usable(node, token):
 
 def test_in_a_full_state_everything_can_still_be_ended():
     with Cluster(config={"state_bytes_max": MIB}) as cluster:
-        deadline, node = time.monotonic() + 120, cluster.standbys()[0]
+        deadline, node = time.monotonic() + 300, cluster.standbys()[0]
         accessors = "/v1/auth/token/accessors"
         tokens = [new_token(node, ttl="1h") for _ in range(4)]
         children = [new_token(node, token["client_token"], ttl="1h") for token in tokens]
@@ -141,13 +141,13 @@ def test_in_a_full_state_everything_can_still_be_ended():
 def test_a_value_of_exactly_one_mebibyte_is_the_largest(cluster):
     fits = {"x": "y" * (MIB - len('{"x":""}'))}
     for node in cluster.nodes:
-        assert node.call("PUT", "/v1/kv/largest", fits, timeout_s=30).status == 204
+        assert node.call("PUT", "/v1/kv/largest", fits).status == 204
         for size in (MIB + 1, 2 * MIB, 5 * MIB):
             longer = {"x": "y" * (size - len('{"x":""}'))}
-            answer = node.call("PUT", "/v1/kv/largest", longer, timeout_s=30)
+            answer = node.call("PUT", "/v1/kv/largest", longer)
             assert answer.status == 413 and answer.json["errors"], answer.body[:200]
     for node in cluster.nodes:
-        assert node.call("GET", "/v1/kv/largest", timeout_s=30).data == fits
+        assert node.call("GET", "/v1/kv/largest").data == fits
 
 
 def memory_bytes(node):
@@ -200,7 +200,7 @@ def test_64_connections_with_values_of_a_mebibyte():
         assert sum(writer.acked > 0 for writer in writers) > 32, "hardly anything was taken"
         cluster.await_up()
         for node in cluster.nodes:
-            connection = node.connect(60)
+            connection = node.connect()
             for writer in writers:
                 answer = call_on(connection, "GET", writer.path, None, cluster.token)
                 have = answer.data["n"] if answer.status == 200 else 0
@@ -208,7 +208,7 @@ def test_64_connections_with_values_of_a_mebibyte():
                 assert writer.acked <= have <= writer.sent
                 assert have == 0 or len(answer.data["pad"]) == MIB - 64
             connection.close()
-        cluster.await_equal_roots(60)
+        cluster.await_equal_roots()
         # State 64, log since a snapshot and behind it, requests and answers on their way.
         print([memory_bytes(node) // MIB for node in cluster.nodes], "MiB at most")
         for node in cluster.nodes:
@@ -279,7 +279,7 @@ async def hot_client(cluster, streams, number, register, deadline):
 
 
 async def hot_key(cluster, count, register):
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 400
     gate = asyncio.Semaphore(100)  # handshakes at once
 
     async def connect(number):

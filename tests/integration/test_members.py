@@ -22,7 +22,7 @@ def raft_ids(cluster):
     return {s["node_id"]: s["raft_id"] for s in servers(cluster.active())}
 
 
-def await_voters(cluster, names, gone=None, timeout_s=60):
+def await_voters(cluster, names, gone=None, timeout_s=120):
     """Exactly these nodes are members, all of them vote, and the raft id `gone` is nobody's."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -39,7 +39,7 @@ def await_voters(cluster, names, gone=None, timeout_s=60):
 
 def is_out(cluster, node):
     """The node knows that it was removed, says so, and serves nothing."""
-    cluster.await_health({530}, [node], 60)
+    cluster.await_health({530}, [node])
     health = node.call("GET", "/v1/sys/health").json
     assert health["removed_from_cluster"] is True
     assert (health["sealed"], health["performance_standby"]) == (True, False)
@@ -72,10 +72,10 @@ def test_a_node_that_lost_its_disk_comes_back_under_a_new_raft_id():
         victim.kill()
         shutil.rmtree(victim.data)
         victim.start()
-        cluster.await_up(60)
+        cluster.await_up()
         await_voters(cluster, [n.name for n in cluster.nodes], gone=first)
         second = raft_ids(cluster)[victim.name]
-        cluster.await_equal_roots(60)
+        cluster.await_equal_roots()
         # It counts: with another node gone the two still make a majority.
         other = next(n for n in cluster.nodes if n is not victim)
         other.kill()
@@ -88,9 +88,9 @@ def test_a_node_that_lost_its_disk_comes_back_under_a_new_raft_id():
         victim.kill()
         shutil.rmtree(victim.data)
         victim.start()
-        cluster.await_up(60)
+        cluster.await_up()
         await_voters(cluster, [n.name for n in cluster.nodes], gone=second)
-        cluster.await_equal_roots(60)
+        cluster.await_equal_roots()
 
 
 def test_a_fourth_node_joins_and_is_removed():
@@ -98,18 +98,18 @@ def test_a_fourth_node_joins_and_is_removed():
         fill(cluster, 50)
         fourth = cluster.add_node("node4")
         fourth.start()
-        cluster.await_up(60)
+        cluster.await_up()
         await_voters(cluster, ["node1", "node2", "node3", "node4"])
         assert fourth.call("GET", "/v1/kv/members/49").data == {"n": 49}
         assert fourth.call("PUT", "/v1/kv/members/50", {"n": 50}).status == 204
         cluster.await_equal_roots()
         removed = cluster.nodes[0].call(
-            "POST", "/v1/sys/storage/raft/remove-peer", {"server_id": "node4"}, timeout_s=30
+            "POST", "/v1/sys/storage/raft/remove-peer", {"server_id": "node4"}
         )
         assert removed.status == 204, removed.body
         await_voters(cluster, ["node1", "node2", "node3"])
         # Its certificate is still good, but nobody takes its word for a client any more.
-        refused = fourth.call("PUT", "/v1/kv/members/51", {"n": 51}, timeout_s=30)
+        refused = fourth.call("PUT", "/v1/kv/members/51", {"n": 51})
         assert refused.status >= 500, refused.body
         assert cluster.nodes[0].call("GET", "/v1/kv/members/51").status == 404
         is_out(cluster, fourth)
@@ -133,7 +133,7 @@ def test_a_fourth_node_joins_and_is_removed():
         fourth.kill()
         shutil.rmtree(fourth.data)
         fourth.start()
-        cluster.await_up(60)
+        cluster.await_up()
         await_voters(cluster, ["node1", "node2", "node3", "node4"])
         assert fourth.call("GET", "/v1/kv/members/49").data == {"n": 49}
         cluster.await_equal_roots()
@@ -163,7 +163,7 @@ def test_a_node_that_was_let_in_again_before_it_heard_of_its_removal_is_told(asl
         node.kill()
         shutil.rmtree(node.data)
         node.start()
-        cluster.await_up(60)
+        cluster.await_up()
         await_voters(cluster, [n.name for n in cluster.nodes])
         cluster.await_equal_roots()
 
@@ -179,7 +179,7 @@ def test_a_member_without_a_leader_is_not_told_that_it_is_none():
         assert one.health() not in (200, 473, 530)
         for node in others:
             node.start()
-        cluster.await_up(60)
+        cluster.await_up()
         assert "no member" not in "".join(n.log_text() for n in cluster.nodes)
 
 
@@ -201,7 +201,7 @@ def test_the_active_node_can_be_removed_and_another_takes_over():
         active = cluster.active()
         others = [n for n in cluster.nodes if n is not active]
         removed = others[0].call(
-            "POST", "/v1/sys/storage/raft/remove-peer", {"server_id": active.name}, timeout_s=30
+            "POST", "/v1/sys/storage/raft/remove-peer", {"server_id": active.name}
         )
         assert removed.status == 204, removed.body
         is_out(cluster, active)
@@ -217,8 +217,7 @@ def voters(cluster):
 
 
 def set_vote(node, what, name, token=None):
-    return node.call("POST", f"/v1/sys/storage/raft/{what}", {"server_id": name}, token,
-                     timeout_s=60)
+    return node.call("POST", f"/v1/sys/storage/raft/{what}", {"server_id": name}, token)
 
 
 def test_a_node_loses_its_vote_and_gets_it_back():
@@ -242,19 +241,19 @@ def test_a_node_loses_its_vote_and_gets_it_back():
         plain.kill()
         shutil.rmtree(plain.data)
         plain.start()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while raft_ids(cluster)[plain.name] == before or len(servers(cluster.active())) > 3:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        cluster.await_up(60)
-        cluster.await_equal_roots(60)
+        cluster.await_up()
+        cluster.await_equal_roots()
         assert plain.name not in voters(cluster)
         assert set_vote(plain, "promote", plain.name).status == 204
         await_voters(cluster, [n.name for n in cluster.nodes])
         assert set_vote(other, "promote", plain.name).status == 204
         # It counts again.
         other.kill()
-        assert plain.call("PUT", "/v1/kv/members/11", {"n": 11}, timeout_s=30).status == 204
+        assert plain.call("PUT", "/v1/kv/members/11", {"n": 11}).status == 204
         other.start()
         cluster.await_up()
 
@@ -270,7 +269,7 @@ def test_an_active_node_hands_over_before_it_loses_its_vote():
         assert active.call("PUT", "/v1/kv/members/11", {"n": 11}).status == 204
         # A node that is removed is forgotten: it would have a vote if it came back.
         removed = other.call("POST", "/v1/sys/storage/raft/remove-peer",
-                             {"server_id": active.name}, timeout_s=30)
+                             {"server_id": active.name})
         assert removed.status == 204, removed.body
         is_out(cluster, active)  # before the others take it back and it hears nothing of it
         assert other.call("POST", "/v1/sys/storage/raft/readmit",
@@ -279,7 +278,7 @@ def test_an_active_node_hands_over_before_it_loses_its_vote():
         shutil.rmtree(active.data)
         active.start()
         await_voters(cluster, [n.name for n in cluster.nodes])
-        cluster.await_up(60)
+        cluster.await_up()
 
 
 def test_the_last_voter_keeps_its_vote():
@@ -296,7 +295,7 @@ def test_leadership_moves_without_losing_a_write():
         for n in range(6):
             active = cluster.active()
             assert active.call("PUT", "/v1/sys/step-down").status == 204
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 120
             while True:
                 others = [node for node in cluster.nodes if node is not active]
                 if any(node.health() == 200 for node in others):

@@ -367,7 +367,7 @@ def test_unmounting_ends_a_large_mount_at_once(cluster):
     cluster.mount("bulk", {"version": "1"})
 
     def write(part):
-        connection = node.connect(timeout_s=60)
+        connection = node.connect()
         for number in part:
             headers = {"X-Secrets-Token": cluster.token}
             connection.request("PUT", f"/v1/bulk/{number}", '{"n":1}', headers)
@@ -381,7 +381,7 @@ def test_unmounting_ends_a_large_mount_at_once(cluster):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(node.call("LIST", "/v1/bulk", timeout_s=30).data["keys"]) == 4000
+    assert len(node.call("LIST", "/v1/bulk").data["keys"]) == 4000
     assert unmount(node, "bulk").status == 204
     cluster.mount("bulk", {"version": "1"})
     for each in cluster.nodes:

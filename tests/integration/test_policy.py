@@ -373,7 +373,7 @@ def test_what_a_denied_policy_stopped_stays_stopped(cluster):
         writer = cluster.nodes[i % 3]
         statuses = []
         for n in range(15):
-            answer = writer.call("PUT", f"/v1/kv/race/{i}", {"n": n}, token=mine, timeout_s=60)
+            answer = writer.call("PUT", f"/v1/kv/race/{i}", {"n": n}, token=mine)
             if answer.status < 500:  # else its fate is not known
                 assert answer.status == 204 or denied(answer), answer.body
                 statuses.append(answer.status)
@@ -402,7 +402,7 @@ def test_policies_are_edited_at_once_by_many(cluster):
         for n in range(8):
             path = f"/v1/sys/policies/acl/many-{i}-{n}"
             body = {"policy": BOTH % f"kv/many/{i}/{n}"}
-            answer = node.call("PUT", path, body, token=mine, timeout_s=60)
+            answer = node.call("PUT", path, body, token=mine)
             assert answer.status == 204, answer.body
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:

@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 
-from cluster import HOLDFAST, Cluster
+from cluster import HOLDFAST, STEADY, Cluster
 
 
 def new_certificates(cluster, name):
@@ -35,12 +35,12 @@ def shown(cluster, port, own=None):
     if own:
         context.load_cert_chain(tls / f"{own}.pem", tls / f"{own}-key.pem")
         context.set_alpn_protocols(["holdfast-raft/1"])
-    with socket.create_connection(("127.0.0.1", port), 10) as tcp:
+    with socket.create_connection(("127.0.0.1", port), 120) as tcp:
         with context.wrap_socket(tcp) as conn:
             return conn.getpeercert(binary_form=True)
 
 
-def await_log(node, text, count=1, timeout_s=30):
+def await_log(node, text, count=1, timeout_s=120):
     deadline = time.monotonic() + timeout_s
     while node.log_text().count(text) < count:
         assert node.alive
@@ -61,7 +61,7 @@ def traffic(nodes):
         count = 0
         while not done.is_set():
             try:
-                answer = node.call("PUT", f"/v1/kv/reload/{n}", {"n": count}, timeout_s=30)
+                answer = node.call("PUT", f"/v1/kv/reload/{n}", {"n": count})
                 if answer.status != 204:
                     failures.append((node.name, answer.status, answer.body))
             except OSError as error:
@@ -83,7 +83,7 @@ def traffic(nodes):
 
 
 def test_new_certificates_are_taken_without_a_failed_request():
-    with Cluster() as cluster:
+    with Cluster(config=STEADY) as cluster:
         tls = cluster.dir / "tls"
         with traffic(cluster.nodes):
             for node in cluster.nodes:

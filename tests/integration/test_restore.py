@@ -12,11 +12,11 @@ from test_shamir import ShamirCluster
 from test_snapshot import FORCE, PATH, bulk, get, put, refused, restore, save
 
 
-def await_written(node, path, deadline_s=60):
+def await_written(node, path, deadline_s=120):
     """Until the node takes writes again."""
     deadline = time.monotonic() + deadline_s
     while True:
-        answer = node.call("PUT", f"/v1/kv/{path}", {"v": "w"}, timeout_s=30)
+        answer = node.call("PUT", f"/v1/kv/{path}", {"v": "w"})
         if answer.status == 204:
             return
         assert time.monotonic() < deadline, answer.body
@@ -30,7 +30,7 @@ def unchanged(cluster, size):
         assert get(node, "later") == {"v": "kept"}
         for i in (0, size - 1):
             assert len(get(node, f"bulk/{i}")["v"]) > 600 * 1024
-    cluster.await_equal_roots(60)
+    cluster.await_equal_roots()
 
 
 @contextlib.contextmanager
@@ -48,7 +48,7 @@ def changed_since(cluster, size):
         assert get(node, "marker") == {"v": "old"}
         assert get(node, "later") is None
     await_written(cluster.nodes[0], "after")
-    cluster.await_equal_roots(60)
+    cluster.await_equal_roots()
 
 
 def test_a_disk_that_fills_during_a_restore_changes_nothing():
@@ -83,7 +83,7 @@ def test_a_full_state_takes_a_restore_that_fits_alone():
         with changed_since(cluster, size) as archive:
             for i in range(100):
                 body = {"v": "x" * 900_000}
-                answer = cluster.active().call("PUT", f"/v1/kv/full/{i}", body, timeout_s=30)
+                answer = cluster.active().call("PUT", f"/v1/kv/full/{i}", body)
                 if answer.status != 204:
                     break
             assert answer.status == 507, answer.body
@@ -102,7 +102,17 @@ def test_a_snapshot_larger_than_the_state_may_be_changes_nothing():
                 refused(restore(node, archive, path), "state.bin", status=413)
                 assert get(node, "marker") == {"v": "new"}
         await_written(cluster.nodes[0], "after")
-        cluster.await_equal_roots(60)
+        cluster.await_equal_roots()
+
+
+def is_sealed(node):
+    return node.call("GET", "/v1/sys/seal-status", token="").json["sealed"]
+
+
+def version_of(cluster):
+    """The state's version and the term: a new leader writes a little."""
+    state = cluster.state(cluster.active())
+    return state["version"], state["term"]
 
 
 def unsealed(stack):
@@ -119,20 +129,21 @@ def test_with_key_shares_a_cluster_takes_its_own_snapshot_only():
         archive = save(cluster.nodes[0])
         put(cluster.nodes[0], "marker", v="new")
         put(other.nodes[0], "marker", v="other")
-        before = other.state(other.active())["version"]
+        before = version_of(other)
         for node in other.nodes:
             refused(restore(node, archive), "root key", "snapshot-force")
         for node in other.nodes:
             assert get(node, "marker") == {"v": "other"}
-            assert node.health() in (200, 473), "a refused snapshot sealed it"
-        assert other.state(other.active())["version"] == before
+            assert not is_sealed(node), "a refused snapshot sealed it"
+        after = version_of(other)
+        assert after == before or after[1] != before[1]
         for node in cluster.nodes:
             put(cluster.nodes[0], "marker", v="new")
             answer = restore(node, archive)
             assert answer.status == 204, answer.body
             for each in cluster.nodes:
                 assert get(each, "marker") == {"v": "old"}
-                assert each.health() in (200, 473), "it was sealed by its own snapshot"
+                assert not is_sealed(each), "it was sealed by its own snapshot"
         for node in cluster.nodes:
             node.kill()
         cluster.start()
@@ -140,7 +151,7 @@ def test_with_key_shares_a_cluster_takes_its_own_snapshot_only():
         cluster.open_all()
         for node in cluster.nodes:
             assert get(node, "marker") == {"v": "old"}
-        cluster.await_equal_roots(60)
+        cluster.await_equal_roots()
 
 
 def killed_while_staging(cluster, archive):
@@ -154,7 +165,7 @@ def killed_while_staging(cluster, archive):
 
     thread = threading.Thread(target=send)
     thread.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     # The first entry begins the staged tree; one more leaves room for one of somebody else.
     while max(cluster.state(node)["committed_index"] for node in standbys) < before + 3:
         assert time.monotonic() < deadline and thread.is_alive()
@@ -169,23 +180,23 @@ def test_a_restore_whose_node_is_killed_half_way_leaves_nothing():
         deadline = time.monotonic() + 300
         while True:
             victim = killed_while_staging(cluster, archive)
-            new = cluster.active(60)
+            new = cluster.active()
             if get(new, "marker") == {"v": "new"}:
                 break
             assert time.monotonic() < deadline, "all restores were done before their nodes were killed"
             victim.start()
-            cluster.await_up(60)
+            cluster.await_up()
             put(new, "marker", v="new")
             put(new, "later", v="kept")
         assert get(new, "later") == {"v": "kept"}
         # The next active node drops what was staged, and takes writes all the while.
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while "dropping the staged tree" not in "".join(n.log_text() for n in cluster.nodes):
             assert time.monotonic() < deadline, "nobody drops the staged tree"
             time.sleep(0.05)
         await_written(new, "between")
         victim.start()
-        cluster.await_up(60)
+        cluster.await_up()
         unchanged(cluster, size)
 
 

@@ -16,7 +16,7 @@ def sealed_node():
         assert node.stop() == 0
         node.config = {"seal": {"static": {"key_id": "other"}}}
         node.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while "stays sealed" not in node.log_text():
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -56,7 +56,7 @@ def let_lead(cluster, node, n):
     silent.pause()
     try:
         other.start()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while led(node) == terms:
             assert time.monotonic() < deadline, "the sealed node was not elected"
             time.sleep(0.02)
@@ -67,10 +67,10 @@ def let_lead(cluster, node, n):
 
 def takes_a_write(cluster, n):
     """Within a while: the node that led before may not have heard yet that it does no more."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         try:
-            answer = cluster.active(timeout_s=60).call("PUT", "/v1/kv/x", {"n": n}, timeout_s=20)
+            answer = cluster.active().call("PUT", "/v1/kv/x", {"n": n})
         except (OSError, http.client.HTTPException):
             answer = None
         if answer is not None and answer.status == 204:
@@ -93,7 +93,7 @@ def test_leadership_is_given_to_an_unsealed_node(sealed_node):
     for _ in range(4):
         before = cluster.active()
         assert before.call("PUT", "/v1/sys/step-down", {}).status == 204
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while cluster.active() is before:
             assert time.monotonic() < deadline
     assert "leads term" not in node.log_text().split("stays sealed")[-1]
@@ -106,6 +106,6 @@ def test_a_node_that_hears_no_leader_is_no_performance_standby():
         for node in others:
             node.kill()
         cluster.await_health({474}, [left])
-        answer = left.call("PUT", "/v1/sys/init", {}, timeout_s=20)
+        answer = left.call("PUT", "/v1/sys/init", {})
         assert answer.status == 503
         assert answer.json["errors"] == ["no active node"]

@@ -62,18 +62,18 @@ def test_secrets_are_in_no_file_log_dump_or_figure():
         figures = {}
         for node in cluster.nodes:
             provoke(cluster, node)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not all(list(node.data.rglob("*.snap")) for node in cluster.nodes):
             assert time.monotonic() < deadline, "a snapshot is missing"
             time.sleep(0.1)
         # A new leader, a crash, and a disk that is filled by the others.
         victim = cluster.active()
         victim.kill()
-        cluster.active(30)
+        cluster.active()
         shutil.rmtree(victim.data)
         victim.start()
-        cluster.await_up(60)
-        cluster.await_equal_roots(60)
+        cluster.await_up()
+        cluster.await_equal_roots()
         for node in cluster.nodes:
             figures[f"metrics of {node.name}"] = node.call("GET", "/v1/sys/metrics").body
             figures[f"state of {node.name}"] = node.call("GET", "/v1/sys/internal/state").body
@@ -128,7 +128,7 @@ def test_a_node_leaves_no_core_and_no_one_of_its_user_reads_its_memory(monkeypat
         assert core.split()[4:6] == ["0", "0"], core
         other = subprocess.Popen([*drop, "sleep", "60"])
         try:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 120
             while owner_of_proc(other.pid) != nobody:
                 assert time.monotonic() < deadline, "the comparison means nothing here"
                 time.sleep(0.02)

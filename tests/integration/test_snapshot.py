@@ -56,15 +56,15 @@ def with_sums(files):
 
 
 def put(node, path, **data):
-    answer = node.call("PUT", f"/v1/kv/{path}", data, timeout_s=30)
+    answer = node.call("PUT", f"/v1/kv/{path}", data)
     assert answer.status == 204, answer.body
 
 
 def get(node, path, token=None):
     """The data; None where there is none. Until the node answers: it may be unsealing."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
-        answer = node.call("GET", f"/v1/kv/{path}", token=token, timeout_s=30)
+        answer = node.call("GET", f"/v1/kv/{path}", token=token)
         if answer.status == 404:
             return None
         if answer.status == 200:
@@ -98,14 +98,14 @@ def test_dump_explains_an_archive(cluster, tmp_path):
     path = tmp_path / "saved.snap"
     path.write_bytes(archive)
     done = subprocess.run(
-        [HOLDFAST, "dump", "snapshot", str(path)], capture_output=True, text=True, timeout=60
+        [HOLDFAST, "dump", "snapshot", str(path)], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
     assert "archive of cluster" in done.stdout and "whole:" in done.stdout
     assert "s/core/keyring" in done.stdout and "not to be read" not in done.stdout
     path.write_bytes(archive[:-100])
     done = subprocess.run(
-        [HOLDFAST, "dump", "snapshot", str(path)], capture_output=True, text=True, timeout=60
+        [HOLDFAST, "dump", "snapshot", str(path)], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 1 and "cut short" in done.stdout + done.stderr
 
@@ -179,7 +179,7 @@ def test_a_snapshot_under_load_is_one_version(cluster):
         while not ended.is_set():
             n += 1
             for key in ("a", "b"):
-                answer = cluster.nodes[0].call("PUT", f"/v1/kv/load/{key}", {"n": n}, timeout_s=60)
+                answer = cluster.nodes[0].call("PUT", f"/v1/kv/load/{key}", {"n": n})
                 if answer.status != 204:
                     failed.append(answer.body)
 
@@ -237,7 +237,7 @@ def test_a_bad_archive_is_refused_and_changes_nothing(cluster):
     archive = save(cluster.nodes[0])
     put(cluster.nodes[0], "present", v="later")
     cluster.await_equal_roots()
-    before = cluster.state(cluster.active())["version"]
+    before = cluster.state(cluster.active())
     for path in (PATH, FORCE):
         for what, bad, word in hostile(archive):
             for node in (cluster.active(), cluster.standbys()[0]):
@@ -248,7 +248,8 @@ def test_a_bad_archive_is_refused_and_changes_nothing(cluster):
     refused(restore(cluster.nodes[0], resealed), "root key", "snapshot-force")
     refused(restore(cluster.nodes[0], with_bad_ring(archive), FORCE), "is refused", "key ring")
     assert get(cluster.nodes[0], "present") == {"v": "later"}
-    assert cluster.state(cluster.active())["version"] == before
+    after = cluster.state(cluster.active())  # a new leader writes a little
+    assert after["version"] == before["version"] or after["term"] != before["term"]
 
 
 def test_a_body_that_breaks_off_changes_nothing(cluster):
@@ -268,7 +269,7 @@ def test_a_body_that_breaks_off_changes_nothing(cluster):
 def bulk(cluster, megabytes):
     """A state large enough that a restore takes a while."""
     value = base64.b64encode(os.urandom(600 * 1024)).decode()
-    connection = cluster.active().connect(60)
+    connection = cluster.active().connect()
     for i in range(megabytes):
         body = json.dumps({"v": f"{i}{value}"})
         connection.request("PUT", f"/v1/kv/bulk/{i}", body, {"X-Secrets-Token": cluster.token})
@@ -299,16 +300,16 @@ def test_a_node_that_dies_during_a_restore_leaves_a_whole_state():
             time.sleep(tenths / 10)  # whatever it is doing then
             active.kill()
             thread.join()
-            cluster.active(60)
+            cluster.active()
             alive = next(n for n in cluster.nodes if n.alive)
             value = get(alive, "marker")
             assert value in ({"v": "old"}, {"v": "new"})
             assert answers != [204] or value == {"v": "old"}
             assert len(get(alive, "bulk/7")["v"]) > 600 * 1024
             active.start()
-            cluster.await_up(60)
+            cluster.await_up()
             put(alive, "marker", v="new")
-            cluster.await_equal_roots(60)
+            cluster.await_equal_roots()
         answer = restore(cluster.nodes[0], archive)
         assert answer.status == 204, answer.body
         assert get(cluster.nodes[2], "marker") == {"v": "old"}
@@ -340,7 +341,7 @@ def test_an_empty_cluster_takes_another_ones_state_and_unseals_by_itself(old):
     with made as cluster:
         answer = restore(cluster.standbys()[0], archive, FORCE)
         assert answer.status == 204, answer.body
-        cluster.await_up(60)
+        cluster.await_up()
         for node in cluster.nodes:
             assert get(node, "from", token=token) == {"v": "the old cluster"}
         assert cluster.nodes[0].call("GET", "/v1/kv/from").status == 403  # its own token is gone
@@ -349,10 +350,10 @@ def test_an_empty_cluster_takes_another_ones_state_and_unseals_by_itself(old):
         for node in cluster.nodes:
             node.kill()
         cluster.start()
-        cluster.await_up(60)
+        cluster.await_up()
         for node in cluster.nodes:
             assert get(node, "next") == {"v": "written"}
-        cluster.await_equal_roots(60)
+        cluster.await_equal_roots()
         assert restore(cluster.nodes[0], archive).status == 204  # it is its own snapshot now
 
 
@@ -371,20 +372,20 @@ def test_with_key_shares_the_old_clusters_shares_unseal():
         refused(restore(cluster.nodes[0], archive), "root key")
         answer = restore(cluster.nodes[0], archive, FORCE)
         assert answer.status == 204, answer.body
-        cluster.await_health({503}, cluster.nodes, 60)
+        cluster.await_health({503}, cluster.nodes)
         for key in cluster.keys[: cluster.threshold]:
             answer = cluster.nodes[0].call("PUT", "/v1/sys/unseal", {"key": key}, token="")
         assert answer.status == 400
         cluster.token = token
         for node in cluster.nodes:
             cluster.open(node, keys)
-        cluster.await_up(60)
+        cluster.await_up()
         for node in cluster.nodes:
             assert get(node, "from") == {"v": "shares"}
-        deadline = time.monotonic() + 60
-        while cluster.nodes[1].call("PUT", "/v1/kv/next", {"v": "w"}, timeout_s=30).status != 204:
+        deadline = time.monotonic() + 120
+        while cluster.nodes[1].call("PUT", "/v1/kv/next", {"v": "w"}).status != 204:
             assert time.monotonic() < deadline
             time.sleep(0.1)
         for node in cluster.nodes:
             assert get(node, "next") == {"v": "w"}
-        cluster.await_equal_roots(60)
+        cluster.await_equal_roots()

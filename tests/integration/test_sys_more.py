@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 
-from cluster import Cluster, call_on
+from cluster import STEADY, Cluster, call_on
 
 SITE = "https://app.example"
 
@@ -177,7 +177,7 @@ def test_more_leases_than_a_request_ends_are_ended_by_the_active_node(cluster):
         assert call_on(connection, "POST", f"/v1/{path}", body, cluster.token).status == 200
     connection.close()
     assert node.call("PUT", f"/v1/sys/leases/revoke-prefix/{path}").status == 202
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while node.call("LIST", f"/v1/sys/leases/lookup/{path}").status != 404:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -214,7 +214,7 @@ def test_tuning_the_mount_of_tokens_counts_at_once():
 
 def await_status(node, want, headers, path="/v1/kv/quota"):
     """Settings count on a node a moment after they were made."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         answer = node.call("GET", path, headers=headers)
         if answer.status == want:
@@ -319,7 +319,7 @@ def test_a_node_tells_what_its_machine_is(cluster):
 
 
 def test_requests_under_way_are_shown():
-    with Cluster() as cluster:
+    with Cluster(config=STEADY) as cluster:
         active, path = cluster.active(), "/v1/sys/in-flight-req"
         weak = cluster.limited('path "kv/*" { capabilities = ["update"] }')
         good = cluster.limited('path "sys/in-flight-req" { capabilities = ["read"] }')
@@ -333,11 +333,11 @@ def test_requests_under_way_are_shown():
         for node in cluster.standbys():
             node.pause()
         threads = [threading.Thread(target=active.call, args=("PUT", f"/v1/kv/wait-{i}", {"n": i}),
-                                    kwargs={"timeout_s": 60}) for i in range(4)]
+                                    daemon=True) for i in range(4)]
         for thread in threads:
             thread.start()
         wanted = {f"/v1/kv/wait-{i}" for i in range(4)}
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not wanted <= (seen := {r["request_path"] for r in
                                       active.call("GET", path, token=good).json.values()}):
             assert time.monotonic() < deadline, seen
@@ -375,7 +375,7 @@ def test_a_standby_without_a_leader_names_none_and_then_the_next_one():
             assert leader_of(node) == (old.url, node is old)
         other.kill()
         old.kill()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while leader_of(one)[0] == old.url:  # until it misses it
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -383,12 +383,14 @@ def test_a_standby_without_a_leader_names_none_and_then_the_next_one():
             assert leader_of(one) == ("", False)
             time.sleep(0.02)
         other.start()
-        cluster.await_health({200, 473}, [one, other], 60)
+        cluster.await_health({200, 473}, [one, other])
         new = cluster.active()
         assert new is not old
         while {leader_of(one), leader_of(other)} != {(new.url, True), (new.url, False)}:
             assert time.monotonic() < deadline + 60
             time.sleep(0.02)
         old.start()
-        cluster.await_up(60)
-        assert leader_of(old) == (cluster.active().url, False)
+        cluster.await_up()
+        while leader_of(old) != (cluster.active().url, False):
+            assert time.monotonic() < deadline + 120
+            time.sleep(0.02)

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from cluster import HOLDFAST, TOP, Cluster
+from cluster import HOLDFAST, STEADY, TOP, Cluster
 
 UNIT = TOP / "deploy" / "systemd" / "holdfast.service"
 EXPOSURE_MAX = 1.5
@@ -25,7 +25,7 @@ class Listener:
         self.name = str(name)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind("\0" + self.name[1:] if self.name[0] == "@" else self.name)
-        self.socket.settimeout(60)
+        self.socket.settimeout(120)
 
     def __enter__(self):
         return self
@@ -103,7 +103,7 @@ def test_the_seal_key_comes_from_a_credential(one, tmp_path):
         assert one.stop() == 0
         key.chmod(0o444)
         one.start(env={"CREDENTIALS_DIRECTORY": str(tmp_path)})
-        assert one.process.wait(20) == 1
+        assert one.process.wait(120) == 1
         assert "seal: credential: " in one.log_text()[-1000:]
         key.unlink()
         one.start(env={"CREDENTIALS_DIRECTORY": str(tmp_path)})
@@ -130,7 +130,7 @@ def test_the_unit_is_one_that_systemd_accepts(tmp_path):
         ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit_here(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert "holdfast" not in done.stderr, done.stderr
 
@@ -140,7 +140,7 @@ def test_the_unit_exposes_little(tmp_path):
         ["systemd-analyze", "security", "--no-pager", "--offline=true", unit_here(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     found = re.search(r"exposure level for \S+: ([0-9.]+)", done.stdout)
     assert found, done.stdout + done.stderr
@@ -155,7 +155,7 @@ def call_sets():
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     ).stdout
     raw, name = collections.defaultdict(set), None
     for line in text.splitlines():
@@ -184,7 +184,7 @@ def test_the_unit_allows_every_system_call_of_a_node(tmp_path):
     """A node is traced from its foundation on, through snapshots, a lost leader and a reload."""
     trace = tmp_path / "trace"
     prefix = ["strace", "-D", "-f", "-qq", "-s", "0", "-o", str(trace)]
-    small = {"snapshot_log_bytes": "64KiB"}
+    small = {"snapshot_log_bytes": "64KiB", **STEADY}
     environment = {"ASAN_OPTIONS": "detect_leaks=0"}  # cannot be done while traced
     cluster = Cluster(config=small)
     traced = cluster.nodes[0]
@@ -192,7 +192,7 @@ def test_the_unit_allows_every_system_call_of_a_node(tmp_path):
     traced.start = lambda: plain_start(env=environment, prefix=prefix)
     with cluster:
         for n in range(40):
-            answer = traced.call("PUT", f"/v1/kv/{n}", {"n": "x" * 8192}, timeout_s=60)
+            answer = traced.call("PUT", f"/v1/kv/{n}", {"n": "x" * 8192})
             assert answer.status == 204
         traced.process.send_signal(signal.SIGHUP)
         other = cluster.active()
@@ -201,9 +201,9 @@ def test_the_unit_allows_every_system_call_of_a_node(tmp_path):
             traced.start()
         else:
             other.start()
-        cluster.await_up(60)
-        assert traced.call("GET", "/v1/kv/1", timeout_s=60).status == 200
-        traced.stop(60)
+        cluster.await_up()
+        assert traced.call("GET", "/v1/kv/1").status == 200
+        traced.stop()
     text = trace.read_text(errors="replace")
     used = set(re.findall(r"^\d+ +([a-z0-9_]+)\(", text, re.M))
     assert {"accept4", "pwritev", "epoll_wait"} <= used, used
@@ -236,7 +236,7 @@ def test_user_and_folders_are_ones_that_systemd_accepts(tmp_path):
             [tool, *verb, f"--root={root}", str(folder / file)],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
         )
         assert done.returncode == 0, done.stderr
         if tool == "systemd-sysusers":

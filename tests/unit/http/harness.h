@@ -93,7 +93,7 @@ __attribute__((unused)) static int dial(const struct harness *h)
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_addr = {htonl(INADDR_LOOPBACK)},
                              .sin_port = htons(http_server_port(h->server))};
-    struct timeval patience = {.tv_sec = 10};
+    struct timeval patience = {.tv_sec = 120};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);

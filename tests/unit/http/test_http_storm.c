@@ -126,7 +126,7 @@ static void storm(const struct http_limits *limits)
         assert_int_equal(pthread_create(&clients[i], NULL, client_main, (void *)(i + 1)), 0);
     for (int i = 0; i < CLIENTS; i++)
         assert_int_equal(pthread_join(clients[i], NULL), 0);
-    for (int i = 0; i < 5000 && (i == 0 || n.connections_open != 0); i++) {
+    for (int i = 0; i < 60000 && (i == 0 || n.connections_open != 0); i++) {
         usleep(1000);
         http_server_counters(h.server, &n);
     }

@@ -266,7 +266,7 @@ void assert_has(const char *text, const char *word)
 void await_no_connection(void)
 {
     struct http_counters n = {.connections_open = 1};
-    for (int i = 0; i < 2000 && n.connections_open != 0; i++) {
+    for (int i = 0; i < 60000 && n.connections_open != 0; i++) {
         usleep(1000);
         http_server_counters(h.server, &n);
     }

@@ -24,7 +24,7 @@
 #define assert_status(expression, expected) \
     assert_string_equal(status_name(expression), status_name(expected))
 
-enum { NODES = 3, PATIENCE_MS = 20000 };
+enum { NODES = 3, PATIENCE_MS = 120000 };
 
 struct node {
     struct mesh *mesh;
