@@ -308,11 +308,9 @@ static const struct policy_rule *find_exact(const struct acl *acl, struct bytes 
     }
 }
 
-/* Whether `a` decides rather than `b`, both with wildcards that fit. */
+/* Whether `a` decides rather than `b`, both with wildcards that fit, the first at one place. */
 static bool beats(const struct policy_rule *a, const struct policy_rule *b)
 {
-    if (a->wild != b->wild)
-        return a->wild > b->wild;
     if (a->star != b->star)
         return !a->star;
     if (a->n_plus != b->n_plus)

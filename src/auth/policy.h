@@ -65,7 +65,6 @@ struct policy_rule {
     bool star;         /* it ends in '*' */
     bool templated;    /* holds {{…}} */
     uint32_t n_plus;   /* segments that are "+" */
-    size_t wild;       /* where the first wildcard stands; the length where there is none */
     unsigned caps;
     struct policy_params allowed, denied;
     const struct bytes *required; /* names, lower case */

@@ -90,15 +90,11 @@ static enum status read_segments(struct parser *p, const struct text_value *v,
                                  struct policy_rule *rule)
 {
     size_t segments = 0;
-    rule->wild = rule->stem.len;
     for (size_t at = 0; at <= rule->stem.len; segments++) {
         struct bytes rest = bytes_from(rule->stem, at);
         const uint8_t *slash = rest.len != 0 ? memchr(rest.data, '/', rest.len) : NULL;
         size_t len = slash != NULL ? (size_t)(slash - rest.data) : rest.len;
-        if (len == 1 && rest.data[0] == '+') {
-            rule->wild = rule->n_plus == 0 ? at : rule->wild;
-            rule->n_plus++;
-        }
+        rule->n_plus += len == 1 && rest.data[0] == '+';
         at += len + 1;
     }
     if (segments > POLICY_SEGMENTS_MAX)

@@ -451,51 +451,72 @@ static void parameters_are_allowed_denied_and_required(void **ctx)
 {
     (void)ctx;
     static const struct {
+        const char *rule, *data;
+        bool fine;
+    } rows[] = {
+        {"allowed_parameters = { \"a\" = [] }", "{\"a\":1}", true},
+        {"allowed_parameters = { \"a\" = [] }", "{\"A\":1}", true},
+        {"allowed_parameters = { \"A\" = [] }", "{\"a\":1}", true},
+        {"allowed_parameters = { \"a\" = [] }", "{\"b\":1}", false},
+        {"allowed_parameters = { \"a\" = [] }", "{\"a\":1,\"b\":1}", false},
+        {"allowed_parameters = { \"a\" = [] }", "{}", true},
+        {"allowed_parameters = { \"*\" = [] }", "{\"b\":1}", true},
+        {"allowed_parameters = { \"a\" = [\"x\"], \"*\" = [] }", "{\"b\":1}", true},
+        {"allowed_parameters = { \"a\" = [\"x\"], \"*\" = [] }", "{\"a\":\"y\"}", false},
+        {"allowed_parameters = { \"a\" = [\"x\", \"y*\"] }", "{\"a\":\"yes\"}", true},
+        {"allowed_parameters = { \"a\" = [\"*ok\"] }", "{\"a\":\"is ok\"}", true},
+        {"allowed_parameters = { \"a\" = [\"*ok\"] }", "{\"a\":\"ok?\"}", false},
+        {"allowed_parameters = { \"a\" = [\"*ok*\"] }", "{\"a\":\"ok?\"}", true},
+        {"allowed_parameters = { \"a\" = [\"*ok*\"] }", "{\"a\":\"is ok?\"}", true},
+        {"allowed_parameters = { \"a\" = [\"*ok*\"] }", "{\"a\":\"o k\"}", false},
+        {"allowed_parameters = { \"a\" = [\"*\"] }", "{\"a\":\"x\"}", false},
+        {"allowed_parameters = { \"a\" = [5] }", "{\"a\":5}", true},
+        {"allowed_parameters = { \"a\" = [5] }", "{\"a\":\"5\"}", true},
+        {"allowed_parameters = { \"a\" = [5] }", "{\"a\":5.0}", true},
+        {"allowed_parameters = { \"a\" = [500] }", "{\"a\":0.5e3}", true},
+        {"allowed_parameters = { \"a\" = [5] }", "{\"a\":50}", false},
+        {"allowed_parameters = { \"a\" = [5] }", "{\"a\":-5}", false},
+        {"allowed_parameters = { \"a\" = [true] }", "{\"a\":true}", true},
+        {"allowed_parameters = { \"a\" = [true] }", "{\"a\":false}", false},
+        {"allowed_parameters = { \"a\" = [true] }", "{\"a\":\"1\"}", true},
+        {"allowed_parameters = { \"a\" = [[1, \"x\"]] }", "{\"a\":[1,\"x\"]}", true},
+        {"allowed_parameters = { \"a\" = [[1, \"x\"]] }", "{\"a\":[\"x\",1]}", false},
+        {"allowed_parameters = { \"a\" = [[1, \"x\"]] }", "{\"a\":[1,\"x\",2]}", false},
+        {"allowed_parameters = { \"a\" = [[1, \"x\"]] }", "{\"a\":[1]}", false},
+        {"allowed_parameters = { \"a\" = [{ \"b\" = 1 }] }", "{\"a\":{\"b\":1}}", true},
+        {"allowed_parameters = { \"a\" = [{ \"b\" = 1 }] }", "{\"a\":{\"b\":1,\"c\":2}}", false},
+        {"allowed_parameters = { \"a\" = [{ \"b\" = 1 }] }", "{\"a\":{}}", false},
+        {"allowed_parameters = { \"a\" = \"x\" }", "{\"a\":\"x\"}", true},
+        {"denied_parameters = { \"a\" = [] }", "{\"a\":1}", false},
+        {"denied_parameters = { \"a\" = [] }", "{\"A\":1}", false},
+        {"denied_parameters = { \"a\" = [] }", "{\"b\":1}", true},
+        {"denied_parameters = { \"a\" = [\"x*\"] }", "{\"a\":\"xyz\"}", false},
+        {"denied_parameters = { \"a\" = [\"x*\"] }", "{\"a\":\"y\"}", true},
+        {"denied_parameters = { \"a\" = [\"5\"] }", "{\"a\":5}", false},
+        {"denied_parameters = { \"a\" = [0] }", "{\"a\":-0.00e7}", false},
+        {"denied_parameters = { \"*\" = [] }", "{\"b\":1}", false},
+        {"denied_parameters = { \"*\" = [] }", "{}", true},
+        {"denied_parameters = { \"a\" = [] }\nallowed_parameters = { \"*\" = [] }", "{\"a\":1}",
+         false},
+        {"required_parameters = [\"a\"]", "{\"b\":1}", false},
+        {"required_parameters = [\"a\"]", "{}", false},
+        {"required_parameters = [\"A\"]", "{\"a\":0}", true},
+        {"required_parameters = [\"a\"]", "{\"a\":null}", false},
+        {"max_wrapping_ttl = \"1h\"", "{}", false},
+        {"min_wrapping_ttl = 1", "{}", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if ((with_data(rows[i].rule, NULL, rows[i].data) == ST_OK) != rows[i].fine)
+            fail_msg("%s | %s", rows[i].rule, rows[i].data);
+}
+
+static void rules_of_two_policies_about_parameters_are_merged(void **ctx)
+{
+    (void)ctx;
+    static const struct {
         const char *rule, *more, *data;
         bool fine;
     } rows[] = {
-        {"allowed_parameters = { \"a\" = [] }", NULL, "{\"a\":1}", true},
-        {"allowed_parameters = { \"a\" = [] }", NULL, "{\"A\":1}", true},
-        {"allowed_parameters = { \"A\" = [] }", NULL, "{\"a\":1}", true},
-        {"allowed_parameters = { \"a\" = [] }", NULL, "{\"b\":1}", false},
-        {"allowed_parameters = { \"a\" = [] }", NULL, "{\"a\":1,\"b\":1}", false},
-        {"allowed_parameters = { \"a\" = [] }", NULL, "{}", true},
-        {"allowed_parameters = { \"*\" = [] }", NULL, "{\"b\":1}", true},
-        {"allowed_parameters = { \"a\" = [\"x\"], \"*\" = [] }", NULL, "{\"b\":1}", true},
-        {"allowed_parameters = { \"a\" = [\"x\"], \"*\" = [] }", NULL, "{\"a\":\"y\"}", false},
-        {"allowed_parameters = { \"a\" = [\"x\", \"y*\"] }", NULL, "{\"a\":\"yes\"}", true},
-        {"allowed_parameters = { \"a\" = [\"*ok\"] }", NULL, "{\"a\":\"is ok\"}", true},
-        {"allowed_parameters = { \"a\" = [\"*ok\"] }", NULL, "{\"a\":\"ok?\"}", false},
-        {"allowed_parameters = { \"a\" = [\"*ok*\"] }", NULL, "{\"a\":\"ok?\"}", true},
-        {"allowed_parameters = { \"a\" = [\"*\"] }", NULL, "{\"a\":\"x\"}", false},
-        {"allowed_parameters = { \"a\" = [5] }", NULL, "{\"a\":5}", true},
-        {"allowed_parameters = { \"a\" = [5] }", NULL, "{\"a\":\"5\"}", true},
-        {"allowed_parameters = { \"a\" = [5] }", NULL, "{\"a\":5.0}", true},
-        {"allowed_parameters = { \"a\" = [500] }", NULL, "{\"a\":0.5e3}", true},
-        {"allowed_parameters = { \"a\" = [5] }", NULL, "{\"a\":50}", false},
-        {"allowed_parameters = { \"a\" = [5] }", NULL, "{\"a\":-5}", false},
-        {"allowed_parameters = { \"a\" = [true] }", NULL, "{\"a\":true}", true},
-        {"allowed_parameters = { \"a\" = [true] }", NULL, "{\"a\":false}", false},
-        {"allowed_parameters = { \"a\" = [true] }", NULL, "{\"a\":\"1\"}", true},
-        {"allowed_parameters = { \"a\" = [[1, \"x\"]] }", NULL, "{\"a\":[1,\"x\"]}", true},
-        {"allowed_parameters = { \"a\" = [[1, \"x\"]] }", NULL, "{\"a\":[\"x\",1]}", false},
-        {"allowed_parameters = { \"a\" = \"x\" }", NULL, "{\"a\":\"x\"}", true},
-        {"denied_parameters = { \"a\" = [] }", NULL, "{\"a\":1}", false},
-        {"denied_parameters = { \"a\" = [] }", NULL, "{\"A\":1}", false},
-        {"denied_parameters = { \"a\" = [] }", NULL, "{\"b\":1}", true},
-        {"denied_parameters = { \"a\" = [\"x*\"] }", NULL, "{\"a\":\"xyz\"}", false},
-        {"denied_parameters = { \"a\" = [\"x*\"] }", NULL, "{\"a\":\"y\"}", true},
-        {"denied_parameters = { \"a\" = [\"5\"] }", NULL, "{\"a\":5}", false},
-        {"denied_parameters = { \"a\" = [0] }", NULL, "{\"a\":-0.00e7}", false},
-        {"denied_parameters = { \"*\" = [] }", NULL, "{\"b\":1}", false},
-        {"denied_parameters = { \"*\" = [] }", NULL, "{}", true},
-        {"denied_parameters = { \"a\" = [] }\nallowed_parameters = { \"*\" = [] }", NULL,
-         "{\"a\":1}", false},
-        {"required_parameters = [\"a\"]", NULL, "{\"b\":1}", false},
-        {"required_parameters = [\"a\"]", NULL, "{}", false},
-        {"required_parameters = [\"A\"]", NULL, "{\"a\":0}", true},
-        {"required_parameters = [\"a\"]", NULL, "{\"a\":null}", false},
-        /* merged */
         {"allowed_parameters = { \"a\" = [\"x\"] }", "allowed_parameters = { \"a\" = [\"y\"] }",
          "{\"a\":\"y\"}", true},
         {"allowed_parameters = { \"a\" = [\"x\"] }", "allowed_parameters = { \"a\" = [] }",
@@ -506,10 +527,9 @@ static void parameters_are_allowed_denied_and_required(void **ctx)
         {"denied_parameters = { \"a\" = [\"x\"] }", "denied_parameters = { \"a\" = [] }",
          "{\"a\":\"y\"}", false},
         {"required_parameters = [\"a\"]", "required_parameters = [\"b\"]", "{\"a\":1}", false},
+        {"required_parameters = [\"a\"]", "required_parameters = [\"b\"]", "{\"b\":1}", false},
         {"required_parameters = [\"a\"]", "required_parameters = [\"b\"]", "{\"a\":1,\"b\":1}",
          true},
-        {"max_wrapping_ttl = \"1h\"", NULL, "{}", false},
-        {"min_wrapping_ttl = 1", NULL, "{}", false},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if ((with_data(rows[i].rule, rows[i].more, rows[i].data) == ST_OK) != rows[i].fine)
@@ -573,17 +593,20 @@ static void wrapping_is_bound_by_the_least_limits_of_both_sides(void **ctx)
         "path \"a\" { capabilities = [\"read\"]\nmin_wrapping_ttl = 60\nmax_wrapping_ttl = 300 }",
         "path \"a\" { capabilities = [\"read\"]\nmin_wrapping_ttl = \"30s\"\n"
         "max_wrapping_ttl = \"10m\" }"};
+    const char *const turned[] = {texts[1], texts[0]};
     static const struct {
         int64_t wrap_s;
         bool one, both;
     } rows[] = {{0, false, false}, {29, false, false}, {30, false, true},
                 {60, true, true},  {300, true, true},  {301, false, false}};
-    struct made one = make(texts, 1), both = make(texts, 2);
+    struct made one = make(texts, 1), both = make(texts, 2), other = make(turned, 2);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct acl_question q = {.path = BYTES("a"), .caps = CAP_READ, .wrap_s = rows[i].wrap_s};
         assert_int_equal(acl_check(one.acl, &q) == ST_OK, rows[i].one);
         assert_int_equal(acl_check(both.acl, &q) == ST_OK, rows[i].both);
+        assert_int_equal(acl_check(other.acl, &q) == ST_OK, rows[i].both);
     }
+    unmake(&other);
     unmake(&one);
     unmake(&both);
 }
@@ -621,6 +644,7 @@ int main(void)
         cmocka_unit_test(a_rule_with_a_template_is_left_out),
         cmocka_unit_test(a_folder_is_reached_by_what_may_match_below_it),
         cmocka_unit_test(parameters_are_allowed_denied_and_required),
+        cmocka_unit_test(rules_of_two_policies_about_parameters_are_merged),
         cmocka_unit_test(denied_is_what_handlers_take_for_a_denied_value),
         cmocka_unit_test(another_spelling_is_judged_as_what_it_stands_for),
         cmocka_unit_test(wrapping_is_bound_by_the_least_limits_of_both_sides),
