@@ -51,6 +51,13 @@ static const char *about(const char *name, const char *value)
     return body;
 }
 
+static const char *about_client(const char *token)
+{
+    static char member[AUTH_TOKEN_MAX + 64];
+    (void)snprintf(member, sizeof member, "\"client_token\":\"%s\"", token);
+    return member;
+}
+
 static unsigned count_keys(void)
 {
     struct store_pin pin;
@@ -251,6 +258,7 @@ static void renewing_counts_from_now_up_to_the_maximum(void **ctx)
     expect(post(m.token, "auth/token/renew-self", NULL), 200, "\"lease_duration\":60,");
     expect(post(m.token, "auth/token/renew-self", "{\"increment\":\"20s\"}"), 200,
            "\"lease_duration\":20,");
+    expect(post(m.token, "auth/token/renew-self", NULL), 200, about_client(m.token));
     expect(post(root, "auth/token/renew-accessor", about("accessor", m.accessor)), 200,
            "\"client_token\":\"\"");
     w.later_ms = 80000;
@@ -358,7 +366,7 @@ static void a_large_tree_is_deleted_in_steps(void **ctx)
     (void)ctx;
     unsigned keys = count_keys();
     struct made top = make(root, "{\"ttl\":600}"), below = top;
-    for (int i = 0; i < 150; i++) {
+    for (int i = 0; i < TOKEN_SWEEP_STEPS + 50; i++) {
         below = make(top.token, "{\"ttl\":600}");
         if (i % 50 == 0)
             make(below.token, "{\"ttl\":600}");
@@ -366,6 +374,7 @@ static void a_large_tree_is_deleted_in_steps(void **ctx)
     assert_int_equal(
         post(root, "auth/token/revoke-accessor", about("accessor", top.accessor))->http, 204);
     assert_true(upkeep());
+    assert_true(count_keys() > keys + 50);         /* no transaction takes all of it */
     assert_int_equal(status_of(below.token), 403); /* deleted or not */
     assert_true(clean_up() >= 1);                  /* how many more depends on the ids */
     assert_int_equal(count_keys(), keys);
@@ -470,7 +479,7 @@ static void a_batch_token_is_stored_nowhere(void **ctx)
     assert_int_equal(count_keys(), keys);
     struct test_call *t = post(root, "auth/token/lookup", about("token", m.token));
     expect(t, 200, "\"type\":\"batch\"");
-    expect(t, 200, "\"renewable\":false");
+    expect(t, 200, "\"orphan\":true,\"renewable\":false");
     expect(post(root, "auth/token/renew", about("token", m.token)), 400, "batch tokens");
     expect(post(root, "auth/token/revoke", about("token", m.token)), 400, "batch tokens");
     w.later_ms = 60000;
@@ -533,6 +542,12 @@ static void accessors_are_listed(void **ctx)
     expect(post(root, "auth/token/lookup-accessor", about("accessor", m.accessor)), 200,
            "\"id\":\"\"");
     expect(post(root, "auth/token/lookup-accessor", "{\"accessor\":\"a/../b\"}"), 400, "invalid");
+    char longest[AUTH_TOKEN_MAX + 1];
+    memset(longest, 'a', AUTH_TOKEN_MAX);
+    longest[AUTH_TOKEN_MAX] = '\0'; /* and no key of the state */
+    expect(post(root, "auth/token/lookup-accessor", about("accessor", longest)), 400,
+           "invalid accessor");
+    expect(post(root, "auth/token/lookup-accessor", "{}"), 400, "invalid accessor");
     expect(post(root, "auth/token/revoke-accessor", "{\"accessor\":\"x\"}"), 400, "invalid");
     expect(post(root, "auth/token/revoke", "{\"token\":\"unknown\"}"), 204, NULL);
     expect(post(root, "auth/token/tidy", NULL), 202, "\"warnings\":[");
@@ -567,6 +582,10 @@ static void a_role_decides_how_its_tokens_are(void **ctx)
     struct made m = make_at(root, "auth/token/create/r", "{\"policies\":\"b\"}");
     expect(post(root, "auth/token/lookup", about("token", m.token)), 200,
            "\"path\":\"auth/token/create/r/s\"");
+    expect(post(root, "auth/token/roles/r", "{\"token_period\":1200}"), 204, NULL);
+    expect(post(root, "auth/token/renew", about("token", m.token)), 200,
+           "\"lease_duration\":1200,");
+    expect(post(root, "auth/token/roles/r", "{\"token_period\":600}"), 204, NULL);
     expect(post(root, "auth/token/renew", about("token", m.token)), 200, "\"lease_duration\":600,");
     assert_int_equal(as(root, METHOD_DELETE, "auth/token/roles/r", NULL)->http, 204);
     expect(post(root, "auth/token/renew", about("token", m.token)), 400, "original token role");
@@ -646,6 +665,10 @@ static void tuning_the_mount_of_tokens_counts(void **ctx)
     expect(
         post(root, "auth/token/create", "{\"policies\":\"default\",\"explicit_max_ttl\":\"2h\"}"),
         200, "capped to 1200 seconds");
+    struct made cut =
+        make(root, "{\"policies\":\"default\",\"explicit_max_ttl\":\"2h\",\"ttl\":60}");
+    expect(post(root, "auth/token/lookup", about("token", cut.token)), 200,
+           "\"explicit_max_ttl\":1200");
     struct made m = make(root, "{\"policies\":\"default\"}");
     w.later_ms += 60000;
     expect(post(root, "auth/token/renew", about("token", m.token)), 200, "\"lease_duration\":600,");
@@ -656,6 +679,168 @@ static void tuning_the_mount_of_tokens_counts(void **ctx)
     expect(post(root, "sys/auth/token/tune", "{\"max_lease_ttl\":\"2000h\"}"), 204, NULL);
     expect(post(root, "auth/token/create", "{\"policies\":\"default\",\"ttl\":\"1000h\"}"), 200,
            "\"lease_duration\":3600000,");
+}
+
+/* As long as is said, and no longer. */
+static void what_a_token_carries_is_bounded(void **ctx)
+{
+    (void)ctx;
+    enum { META = 64, META_BYTES = 64 * 1024, POLICIES = 256 };
+    CLEANUP(buf_done) struct buf body = {0};
+    char id[AUTH_TOKEN_MAX + 2];
+    for (size_t over = 0; over < 2; over++) {
+        memset(id, 'i', sizeof id);
+        id[AUTH_TOKEN_MAX + over] = '\0';
+        buf_clear(&body);
+        buf_add_format(&body, "{\"id\":\"%s\"}", id);
+        buf_add_u8(&body, 0);
+        expect(post(root, "auth/token/create", (const char *)body.data), over ? 400 : 200,
+               over ? "id: longer than 4096" : NULL);
+
+        buf_clear(&body);
+        buf_add_str(&body, "{\"meta\":{\"k\":\"");
+        for (size_t i = 0; i < META_BYTES - 1 + over; i++)
+            buf_add_u8(&body, 'm');
+        buf_add(&body, bytes_of("\"}}", 4));
+        expect(post(root, "auth/token/create", (const char *)body.data), over ? 400 : 200,
+               over ? "meta: more than 64 entries or 65536 bytes" : NULL);
+
+        buf_clear(&body);
+        buf_add_str(&body, "{\"meta\":{\"k\":\"v\"");
+        for (size_t i = 1; i < META + over; i++)
+            buf_add_format(&body, ",\"k%zu\":\"v\"", i);
+        buf_add(&body, bytes_of("}}", 3));
+        expect(post(root, "auth/token/create", (const char *)body.data), over ? 400 : 200,
+               over ? "meta: more than 64" : NULL);
+
+        buf_clear(&body);
+        buf_add_str(&body, "{\"policies\":[\"p\"");
+        for (size_t i = 1; i < POLICIES + over; i++)
+            buf_add_format(&body, ",\"p%zu\"", i);
+        buf_add(&body, bytes_of("]}", 3));
+        expect(post(root, "auth/token/create", (const char *)body.data), over ? 400 : 200,
+               over ? "policies: more than 256" : NULL);
+    }
+}
+
+static void a_batch_token_makes_no_tokens(void **ctx)
+{
+    (void)ctx;
+    write_policy("maker", MAY_CREATE(",\\\"sudo\\\""));
+    struct made m = make(root, "{\"policies\":\"maker\",\"type\":\"batch\"}");
+    expect(post(m.token, "auth/token/create", NULL), 400, "batch tokens cannot create");
+    expect(post(m.token, "auth/token/create-orphan", NULL), 400, "batch tokens cannot create");
+}
+
+static void a_period_is_bounded_by_the_mount(void **ctx)
+{
+    (void)ctx;
+    expect(post(root, "auth/token/create", "{\"policies\":\"default\",\"period\":\"1000h\"}"), 200,
+           "\"lease_duration\":2764800,");
+    expect(post(root, "sys/auth/token/tune", "{\"max_lease_ttl\":\"20m\"}"), 204, NULL);
+    struct test_call *t = post(root, "auth/token/create", "{\"policies\":\"default\"}");
+    expect(t, 200, "\"lease_duration\":1200,"); /* so is the default, and nobody asked for more */
+    expect(t, 200, "\"warnings\":null");
+}
+
+static void write_role(const char *body)
+{
+    expect(as(root, METHOD_DELETE, "auth/token/roles/r", NULL), 204, NULL);
+    expect(post(root, "auth/token/roles/r", body), 204, NULL);
+}
+
+static void the_stricter_of_role_and_request_counts(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *role, *asked, *says;
+    } cases[] = {
+        {"{\"token_period\":600}", "{\"period\":300}", "\"lease_duration\":300,"},
+        {"{\"token_period\":300}", "{\"period\":600}", "\"lease_duration\":300,"},
+        {"{\"token_num_uses\":3}", "{\"num_uses\":5}", "\"num_uses\":3}"},
+        {"{\"token_num_uses\":5}", "{\"num_uses\":3}", "\"num_uses\":3}"},
+        {"{\"token_explicit_max_ttl\":50}", "{\"explicit_max_ttl\":40}", "\"lease_duration\":40,"},
+        {"{\"token_explicit_max_ttl\":40}", "{\"explicit_max_ttl\":50}", "\"lease_duration\":40,"},
+        {"{\"renewable\":false}", "{\"renewable\":true,\"ttl\":9}",
+         "\"lease_duration\":9,\"renewable\":false"},
+        {"{\"renewable\":true}", "{\"renewable\":false,\"ttl\":9}",
+         "\"lease_duration\":9,\"renewable\":false"},
+        {"{\"token_type\":\"batch\"}", "{\"type\":\"service\",\"policies\":\"a\"}",
+         "\"token_type\":\"batch\""},
+        {"{\"token_type\":\"service\"}", "{\"type\":\"batch\"}", "\"token_type\":\"service\""},
+        {"{\"token_type\":\"default-batch\"}", "{\"policies\":\"a\"}", "\"token_type\":\"batch\""},
+        {"{\"token_type\":\"default-batch\"}", "{\"type\":\"service\"}",
+         "\"token_type\":\"service\""},
+        {"{\"token_type\":\"default-service\"}", "{\"type\":\"batch\",\"policies\":\"a\"}",
+         "\"renewable\":false,\"entity_id\":\"\",\"token_type\":\"batch\""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        write_role(cases[i].role);
+        expect(post(root, "auth/token/create/r", cases[i].asked), 200, cases[i].says);
+    }
+}
+
+static void a_role_gives_and_withholds_policies(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *role, *asked;
+        int http;
+        const char *says;
+    } cases[] = {
+        {"{\"disallowed_policies\":\"a\"}", "a", 400, "\\\"a\\\" is disallowed"},
+        {"{\"disallowed_policies\":\"a\"}", "b", 200, "\"policies\":[\"b\",\"default\"]"},
+        {"{\"disallowed_policies\":\"default\"}", "b", 200, "\"policies\":[\"b\"]"},
+        {"{\"disallowed_policies\":\"default\"}", "default", 400, "disallowed"},
+        {"{\"disallowed_policies_glob\":\"def*\"}", "b", 200, "\"policies\":[\"b\"]"},
+        {"{\"allowed_policies_glob\":\"x*z\"}", "xyyz", 200, "\"policies\":[\"default\",\"xyyz\"]"},
+        {"{\"allowed_policies_glob\":\"x*z\"}", "xz", 200, NULL},
+        {"{\"allowed_policies_glob\":\"x*z\"}", "xyzy", 400, "subset"},
+        {"{\"allowed_policies_glob\":\"x*z\"}", "axz", 400, "subset"},
+        {"{\"allowed_policies_glob\":\"*ab\"}", "aab", 200, NULL},
+        {"{\"allowed_policies_glob\":\"*abc\"}", "ababc", 200, NULL},
+        {"{\"allowed_policies_glob\":\"a*b*c\"}", "aXbXbc", 200, NULL},
+        {"{\"allowed_policies_glob\":\"a*b*c\"}", "aXcXb", 400, "subset"},
+        {"{\"allowed_policies_glob\":\"x*\"}", "", 200, "\"policies\":[\"default\"]"},
+        {"{\"token_no_default_policy\":true}", "b", 200, "\"policies\":[\"b\"]"},
+        {"{\"allowed_policies\":\"b\",\"token_no_default_policy\":true}", "", 200,
+         "\"policies\":[\"b\"]"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        write_role(cases[i].role);
+        expect(post(root, "auth/token/create/r", about("policies", cases[i].asked)), cases[i].http,
+               cases[i].says);
+    }
+}
+
+static void a_child_gets_no_default_policy_that_its_parent_lacks(void **ctx)
+{
+    (void)ctx;
+    write_policy("maker", MAY_CREATE(""));
+    struct made m = make(root, "{\"policies\":\"maker\",\"no_default_policy\":true}");
+    expect(post(m.token, "auth/token/create", NULL), 200, "\"policies\":[\"maker\"]");
+}
+
+static void a_role_keeps_what_is_not_given_anew(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf body = {0};
+    expect(post(root, "auth/token/roles/r", "{\"token_period\":600,\"path_suffix\":\"s\"}"), 204,
+           NULL);
+    expect(post(root, "auth/token/roles/r", "{\"token_period\":null,\"path_suffix\":\"t\"}"), 204,
+           NULL);
+    struct test_call *t = as(root, METHOD_GET, "auth/token/roles/r", NULL);
+    expect(t, 200, "\"token_period\":600,");
+    expect(t, 200, "\"path_suffix\":\"t\"");
+    for (size_t n = 64; n < 66; n++) {
+        buf_clear(&body);
+        buf_add_str(&body, "{\"token_bound_cidrs\":[\"10.0.0.0/8\"");
+        for (size_t i = 1; i < n; i++)
+            buf_add_format(&body, ",\"10.0.0.%zu\"", i);
+        buf_add(&body, bytes_of("]}", 3));
+        expect(post(root, "auth/token/roles/r", (const char *)body.data), n > 64 ? 400 : 204,
+               n > 64 ? "token_bound_cidrs: more than 64" : NULL);
+    }
 }
 
 static void a_malformed_mfa_header_is_refused(void **ctx)
@@ -684,6 +869,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_token_is_bound_to_addresses),
         TEST(tuning_the_mount_of_tokens_counts),
+        TEST(what_a_token_carries_is_bounded),
+        TEST(a_batch_token_makes_no_tokens),
+        TEST(a_period_is_bounded_by_the_mount),
+        TEST(the_stricter_of_role_and_request_counts),
+        TEST(a_role_gives_and_withholds_policies),
+        TEST(a_child_gets_no_default_policy_that_its_parent_lacks),
+        TEST(a_role_keeps_what_is_not_given_anew),
         TEST(a_malformed_mfa_header_is_refused),
         TEST(a_created_token_works_and_is_described),
         TEST(create_refuses_what_is_not_allowed),
