@@ -64,6 +64,11 @@ static void a_write_names_the_version_it_follows(void **ctx)
     assert_body_has(call(METHOD_PUT, "/v1/secret/data/a", absent, 400), wrong);
     (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":\"1\"}}", 200);
     (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":1}}", 400);
+    assert_body_has(
+        call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":3}}", 400), wrong);
+    assert_body_has(
+        call(METHOD_PUT, "/v1/secret/data/new", "{\"data\":{},\"options\":{\"cas\":1}}", 400),
+        wrong);
     (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
     (void)call(METHOD_PUT, "/v1/secret/data/a", absent, 400);
     (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":2}}", 200);
@@ -74,7 +79,7 @@ static void a_write_names_the_version_it_follows(void **ctx)
         "{\"data\":{},\"options\":{\"cas\":1.5}}", "{\"data\":{},\"options\":{\"cas\":{}}}",
         "{\"data\":{},\"options\":[]}"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        (void)call(METHOD_PUT, "/v1/secret/data/a", bad[i], 400);
+        assert_no_part(call(METHOD_PUT, "/v1/secret/data/a", bad[i], 400), wrong);
 }
 
 static void a_required_version_must_be_named(void **ctx)
@@ -139,6 +144,58 @@ static void a_deletion_by_request_does_not_wait_for_the_clock(void **ctx)
     (void)get("/v1/secret/data/a?version=1", 200);
 }
 
+/* One number of a time: "2023-11-14T22:13:20Z" later by so many milliseconds. */
+static const char *at_ms(const char *name, int64_t ms)
+{
+    static char member[100];
+    CLEANUP(buf_done) struct buf time = {0};
+    struct text_writer writer = {.out = &time};
+    text_open_object(&writer);
+    text_member_time(&writer, name, 1700000000000 + ms);
+    (void)snprintf(member, sizeof member, "%.*s", (int)time.len - 1, (const char *)time.data + 1);
+    return member;
+}
+
+static void a_version_that_would_end_by_age_is_deleted_now(void **ctx)
+{
+    (void)ctx;
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"delete_version_after\":\"1h\"}", 204);
+    (void)put("a", "{\"x\":1}");
+    (void)put("a", "{\"x\":2}");
+    assert_body_has(get("/v1/secret/data/a", 200), at_ms("deletion_time", 3600000));
+    w.later_ms = 5000;
+    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    assert_body_has(get("/v1/secret/data/a", 404), at_ms("deletion_time", 5000));
+    (void)call(METHOD_POST, "/v1/secret/delete/a", "{\"versions\":[1]}", 204);
+    assert_body_has(get("/v1/secret/data/a?version=1", 404), at_ms("deletion_time", 5000));
+}
+
+/* Once deleted, a version was deleted then; once destroyed, it stays as it was. */
+static void what_was_done_is_not_done_again(void **ctx)
+{
+    (void)ctx;
+    (void)put("a", "{\"x\":1}");
+    w.later_ms = 5000;
+    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    w.later_ms = 9000;
+    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    (void)call(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
+    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
+    assert_body_has(get("/v1/secret/data/a", 404), at_ms("deletion_time", 5000));
+}
+
+/* The time of a new leader may be a little behind that of the one before. */
+static void times_do_not_fall(void **ctx)
+{
+    (void)ctx;
+    (void)put("a", "{\"x\":1}");
+    w.later_ms = 5000;
+    (void)put("a", "{\"x\":2}");
+    w.later_ms = 4000;
+    assert_body_has(put("a", "{\"x\":3}"), at_ms("created_time", 5000));
+    assert_body_has(get("/v1/secret/metadata/a", 200), at_ms("updated_time", 5000));
+}
+
 static void a_destroyed_version_does_not_come_back(void **ctx)
 {
     (void)ctx;
@@ -183,6 +240,10 @@ static void old_versions_are_dropped(void **ctx)
     (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":3}", 204);
     (void)put("a", "{\"n\":14}");
     (void)get("/v1/secret/data/a?version=12", 200);
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":1}", 204);
+    (void)put("a", "{\"n\":15}"); /* the larger limit of both */
+    (void)get("/v1/secret/data/a?version=14", 200);
+    (void)get("/v1/secret/data/a?version=13", 404);
     (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":-1}", 400);
     (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":65537}", 400);
     (void)call(METHOD_POST, "/v1/secret/config", "{\"max_versions\":-1}", 400);
@@ -210,6 +271,8 @@ static void versions_end_by_age(void **ctx)
     assert_body_has(get("/v1/secret/config", 200), "\"delete_version_after\":\"-1s\"");
     (void)put("a", "{\"x\":3}");
     assert_body_has(get("/v1/secret/data/a", 200), "\"deletion_time\":\"\"");
+    (void)call(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"-0s\"}", 204);
+    assert_body_has(get("/v1/secret/config", 200), "\"delete_version_after\":\"0s\"");
     (void)call(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"soon\"}", 400);
     (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"delete_version_after\":\"-1s\"}", 400);
 }
@@ -253,6 +316,8 @@ static void metadata_is_read_and_changed(void **ctx)
     (void)ctx;
     (void)get("/v1/secret/metadata/a", 404);
     (void)patch("/v1/secret/metadata/a", "{\"max_versions\":3}", 404);
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{}", 204); /* nothing is said of it */
+    (void)get("/v1/secret/metadata/a", 404);
     (void)call(METHOD_POST, "/v1/secret/metadata/a",
                "{\"max_versions\":3,\"custom_metadata\":{\"owner\":\"me\",\"n\":7}}", 204);
     struct test_call *t = get("/v1/secret/metadata/a", 200);
@@ -270,6 +335,13 @@ static void metadata_is_read_and_changed(void **ctx)
     assert_body_has(t, "\"custom_metadata\":{\"owner\":\"me\",\"team\":\"x\"},"
                        "\"delete_version_after\":\"1h0m0s\",\"max_versions\":0,");
     assert_body_has(t, "\"versions\":{\"1\":{\"created_time\":\"20");
+    (void)patch("/v1/secret/metadata/a", "{\"cas_required\":true,\"delete_version_after\":null}",
+                204);
+    t = get("/v1/secret/metadata/a", 200);
+    assert_body_has(t, "\"delete_version_after\":\"0s\"");
+    assert_body_has(t, "\"cas_required\":true");
+    (void)patch("/v1/secret/metadata/a", "{\"cas_required\":null}", 204);
+    assert_body_has(get("/v1/secret/metadata/a", 200), "\"cas_required\":false");
     (void)patch("/v1/secret/metadata/a", "{\"custom_metadata\":null}", 204);
     assert_body_has(get("/v1/secret/metadata/a", 200), "\"custom_metadata\":null");
     (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
@@ -456,6 +528,58 @@ static void what_lies_behind_the_newest_version_is_changed_apart(void **ctx)
     (void)get("/v1/secret/data/a?version=10", 404);
 }
 
+static unsigned count_keys(void)
+{
+    struct store_pin pin;
+    struct store_iter *iter = mem_alloc(sizeof *iter);
+    unsigned n = 0;
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    store_iter_init(iter, &pin, BYTES("s/ns/"), BYTES(""));
+    while (store_iter_next(iter))
+        n++;
+    store_unpin(&pin);
+    mem_free(iter);
+    return n;
+}
+
+/* Destroyed and dropped versions, and those of a removed secret, leave no data anywhere. */
+static void long_versions_leave_nothing(void **ctx)
+{
+    (void)ctx;
+    char data[2100];
+    (void)snprintf(data, sizeof data, "{\"n\":\"%02000u\"}", 1);
+    unsigned keys = count_keys();
+    (void)put("a", data);
+    (void)put("a", data);
+    assert_int_equal(count_keys(), keys + 3);
+    (void)call(METHOD_PUT, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
+    assert_int_equal(count_keys(), keys + 2);
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":1}", 204);
+    (void)call(METHOD_POST, "/v1/secret/config", "{\"max_versions\":1}", 204);
+    (void)put("a", data);
+    assert_int_equal(count_keys(), keys + 3); /* the record, its version, the settings */
+    (void)put("b", data);
+    (void)put("b", "{}");
+    (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
+    (void)call(METHOD_DELETE, "/v1/secret/metadata/b", NULL, 204);
+    assert_int_equal(count_keys(), keys + 1);
+}
+
+/* A lower limit must not make one write take very many along. */
+static void many_old_versions_go_by_and_by(void **ctx)
+{
+    (void)ctx;
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":400}", 204);
+    (void)call(METHOD_POST, "/v1/secret/config", "{\"max_versions\":1}", 204);
+    for (unsigned i = 1; i <= 300; i++)
+        (void)put("a", "{}");
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":0}", 204);
+    (void)put("a", "{}");
+    assert_body_has(get("/v1/secret/metadata/a", 200), "\"oldest_version\":257,");
+    (void)put("a", "{}");
+    assert_body_has(get("/v1/secret/metadata/a", 200), "\"oldest_version\":302,");
+}
+
 /* Beyond some two thousand bytes versions are moved to keys of their own, and read from there. */
 static void many_versions_do_not_make_the_record_long(void **ctx)
 {
@@ -483,10 +607,13 @@ static void version_1_becomes_version_2_at_once(void **ctx)
     (void)call(METHOD_PUT, "/v1/kv/old", "{\"n\":9007199254740993}", 204);
     (void)call(METHOD_PUT, "/v1/kv/long", (const char *)body.data, 204);
     static const char second[] = "{\"options\":{\"version\":\"2\"}}";
+    w.later_ms = 5000;
     assert_body_has(call(METHOD_POST, "/v1/sys/mounts/kv/tune", second, 200), "\"warnings\":[\"");
     struct test_call *t = get("/v1/kv/data/old", 200);
     assert_body_has(t, "\"data\":{\"data\":{\"n\":9007199254740993},\"metadata\":");
     assert_body_has(t, "\"version\":1}");
+    w.later_ms = 9000;
+    assert_body_has(get("/v1/kv/data/old", 200), at_ms("created_time", 5000));
     (void)get("/v1/kv/old", 404);
     (void)call(METHOD_PUT, "/v1/kv/data/long", "{\"data\":{\"n\":2},\"options\":{\"cas\":1}}", 200);
     assert_body_has(get("/v1/kv/data/long?version=1", 200), "\"yyyy");
@@ -505,6 +632,11 @@ int main(void)
         TEST(data_must_be_an_object),
         TEST(a_deleted_version_is_404_with_its_metadata),
         TEST(a_deletion_by_request_does_not_wait_for_the_clock),
+        TEST(a_version_that_would_end_by_age_is_deleted_now),
+        TEST(what_was_done_is_not_done_again),
+        TEST(times_do_not_fall),
+        TEST(long_versions_leave_nothing),
+        TEST(many_old_versions_go_by_and_by),
         TEST(a_destroyed_version_does_not_come_back),
         TEST(old_versions_are_dropped),
         TEST(versions_end_by_age),

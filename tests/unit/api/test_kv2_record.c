@@ -150,6 +150,7 @@ static void bounds_are_held(void **ctx)
         CASE("\x03\x02\x00\x00" CREATED "\x00\x00"),                      /* a limit of nothing */
         CASE("\x03\x08\x00\x00" CREATED "\x00\x00"),                      /* no pairs */
         CASE("\x03\x08\x00\x00" CREATED "\x00\xff\xff\x03"),              /* too many */
+        CASE("\x03\x08\x00\x00" CREATED "\x00\x01\x01k\x02v\x00"),        /* no text */
         CASE(HEAD "\x00\x00\x00\x00"),                                    /* no time */
         CASE(HEAD "\x00\x01" CREATED "\x00\x00"),                         /* more than were made */
         CASE(HEAD "\x01\x01" CREATED "\x00\x03\x00"),                     /* nothing behind */
