@@ -62,12 +62,46 @@ static void a_token_is_a_lease(void **ctx)
     (void)snprintf(body, sizeof body, "{\"token\":\"%s\"}", token);
     w.later_ms = 60000;
     (void)ask(METHOD_POST, "auth/token/renew", body, 200);
+    w.later_ms = 90000;
     t = ask(METHOD_POST, "sys/leases/lookup", named(id), 200);
     assert_body_has(t, "\"last_renewal\":\"2023-11-14T22:14:20Z\"");
+    assert_body_has(t, "\"ttl\":3570}");
     assert_body_has(ask(METHOD_LIST, "sys/leases/lookup", NULL, 200), "[\"auth/\"]");
     assert_body_has(ask(METHOD_POST, "sys/leases/renew", named(id), 400), "tokens cannot be");
     assert_body_has(ask(METHOD_POST, "sys/renew", named("a/b"), 400), "lease not found");
     assert_body_has(ask(METHOD_POST, "sys/leases/lookup", "{}", 400), "lease_id");
+}
+
+/* Its index does not name it, but its id may be known. */
+static void a_token_without_an_end_is_no_lease_by_name(void **ctx)
+{
+    (void)ctx;
+    struct arena arena = {0};
+    struct state_txn txn;
+    struct auth_token token;
+    char id[100];
+    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+    const struct auth_scope scope = {
+        .txn = &txn, .seat = state_seat(w.state), .ns = "root", .now_ms = 1700000000000};
+    assert_status(auth_token_load(&scope, bytes_str(root), &token), ST_OK);
+    (void)snprintf(id, sizeof id, "%s/%s", token.path, token.id);
+    state_end(&txn);
+    arena_done(&arena);
+    assert_body_has(ask(METHOD_POST, "sys/leases/lookup", named(id), 400), "invalid lease");
+    (void)ask(METHOD_POST, "sys/leases/revoke", named(id), 204);
+    assert_true(is_good(root));
+}
+
+static void a_prefix_without_its_slash_may_be_one_lease(void **ctx)
+{
+    (void)ctx;
+    char token[64], other[64], id[200], path[260];
+    make("auth/token/create", "{\"ttl\":\"1h\"}", token);
+    only_lease("auth/token/create", id);
+    make("auth/token/create", "{\"ttl\":\"1h\"}", other);
+    (void)snprintf(path, sizeof path, "sys/leases/revoke-prefix/%s", id);
+    (void)ask(METHOD_PUT, path, NULL, 204);
+    assert_true(!is_good(token) && is_good(other));
 }
 
 static void only_its_whole_name_names_a_lease(void **ctx)
@@ -144,20 +178,24 @@ static void a_prefix_ends_what_is_below_it_alone(void **ctx)
 static void very_many_are_ended_by_the_active_node_but_none_that_came_later(void **ctx)
 {
     (void)ctx;
-    enum { MANY = LEASE_STEPS_MAX + 150 };
-    char token[64], last[64], later[64];
+    enum { MANY = LEASE_STEPS_MAX + 150, LATER = 40 }; /* some of them among the rest */
+    char token[64], last[64], later[LATER][64];
     for (int i = 0; i < MANY; i++)
         make("auth/token/create", "{\"ttl\":\"1h\"}", i + 1 < MANY ? token : last);
     struct test_call *t = ask(METHOD_PUT, "sys/leases/revoke-prefix/auth/token", NULL, 202);
     assert_body_has(t, "the active node is ending the rest");
     w.later_ms = 1;
-    make("auth/token/create", "{\"ttl\":\"1h\"}", later);
+    for (int i = 0; i < LATER; i++)
+        make("auth/token/create", "{\"ttl\":\"1h\"}", later[i]);
+    w.later_ms = 2;
     unsigned rounds = 0;
     while (lease_round())
         assert_true(++rounds < 10);
     assert_true(rounds >= 2);
-    assert_true(is_good(later) && !is_good(last) && !is_good(token));
-    assert_body_has(ask(METHOD_GET, "sys/leases/count", NULL, 200), "\"lease_count\":1}");
+    assert_true(!is_good(last) && !is_good(token));
+    for (int i = 0; i < LATER; i++)
+        assert_true(is_good(later[i]));
+    assert_body_has(ask(METHOD_GET, "sys/leases/count", NULL, 200), "\"lease_count\":40}");
 }
 
 static void revoking_many_needs_sudo(void **ctx)
@@ -211,6 +249,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_token_is_a_lease),
+        TEST(a_token_without_an_end_is_no_lease_by_name),
+        TEST(a_prefix_without_its_slash_may_be_one_lease),
         TEST(only_its_whole_name_names_a_lease),
         TEST(revoking_a_lease_ends_the_token_and_its_children),
         TEST(what_never_ends_is_no_lease),

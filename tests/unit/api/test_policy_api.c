@@ -390,6 +390,43 @@ static void an_acl_is_kept_under_its_names_and_under_their_text(void **ctx)
     acl_cache_free(cache);
 }
 
+/* What was not used for the longest time goes first. */
+static void a_full_cache_forgets_what_nobody_uses(void **ctx)
+{
+    (void)ctx;
+    enum { ACLS_MAX = 4096 };
+    struct acl_cache_counters counters;
+    struct acl_cache *cache;
+    struct arena arena = {0};
+    struct state_txn txn;
+    assert_status(acl_cache_new(&w.env.env, &cache), ST_OK);
+    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+    for (unsigned i = 0; i < ACLS_MAX + 3; i++) {
+        /* All of them, then the first again, another new one, and the first two again. */
+        unsigned which = i < ACLS_MAX ? i : i == ACLS_MAX + 1 ? ACLS_MAX : i - ACLS_MAX;
+        if (i == ACLS_MAX + 2)
+            which = 1;
+        const char *name = arena_format(&arena, "p%u", which);
+        const struct acl_names names = {.list = {.items = &name, .n = 1}};
+        struct acl_ref *ref;
+        assert_status(acl_cache_get(cache, &txn, "root", &names, &ref), ST_OK);
+        acl_ref_drop(ref);
+        acl_cache_counters(cache, &counters);
+        assert_true(counters.acls <= ACLS_MAX);
+        assert_int_equal(counters.hits, i < ACLS_MAX ? 0 : 1);
+    }
+    const char *name = "p0";
+    const struct acl_names names = {.list = {.items = &name, .n = 1}};
+    struct acl_ref *ref;
+    assert_status(acl_cache_get(cache, &txn, "root", &names, &ref), ST_OK);
+    acl_ref_drop(ref);
+    acl_cache_counters(cache, &counters);
+    assert_int_equal(counters.hits, 2);
+    state_end(&txn);
+    arena_done(&arena);
+    acl_cache_free(cache);
+}
+
 /* Another tree may hold other content at the same version. */
 static void a_policy_of_another_tree_is_not_taken_for_the_same(void **ctx)
 {
@@ -473,6 +510,7 @@ int main(void)
         TEST(a_sealed_node_forgets_what_it_compiled),
         TEST(a_cache_that_lacks_memory_says_so_and_keeps_nothing),
         TEST(an_acl_is_kept_under_its_names_and_under_their_text),
+        TEST(a_full_cache_forgets_what_nobody_uses),
         TEST(a_policy_of_another_tree_is_not_taken_for_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,6 +170,34 @@ static void what_is_no_wrapping_token_is_refused(void **ctx)
     assert_int_equal(ask(root, NULL, METHOD_GET, "/v1/auth/token/lookup-self", NULL)->http, 200);
 }
 
+/* It is a token like others besides, of one use, that nobody can prolong. */
+static void a_wrapping_token_is_good_for_one_use_of_any_kind(void **ctx)
+{
+    (void)ctx;
+    char token[64];
+    wrap_a_secret(token);
+    struct test_call *t = ask(root, NULL, METHOD_POST, "/v1/auth/token/lookup", about(token));
+    expect(t, 200, "\"num_uses\":1,");
+    expect(t, 200, "\"explicit_max_ttl\":60");
+    expect(ask(root, NULL, METHOD_POST, "/v1/auth/token/renew", about(token)), 400, "renewable");
+    expect(ask(token, NULL, METHOD_GET, "/v1/cubbyhole/response", NULL), 200, "1.10");
+    expect(ask(token, NULL, METHOD_GET, "/v1/cubbyhole/response", NULL), 403, NULL);
+    expect(ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(token)), 400, "not valid");
+}
+
+static void nobody_makes_a_wrapping_token_of_his_own(void **ctx)
+{
+    (void)ctx;
+    expect(ask(root, NULL, METHOD_PUT, "/v1/cubbyhole/wrapinfo",
+               "{\"creation_path\":\"kv/a\",\"creation_time\":1,\"creation_ttl\":60}"),
+           204, NULL);
+    expect(ask(root, NULL, METHOD_PUT, "/v1/cubbyhole/response", "{\"response\":\"{}\"}"), 204,
+           NULL);
+    expect(ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/lookup", about(root)), 400, "not valid");
+    expect(ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(root)), 400, "not valid");
+    expect(ask(root, NULL, METHOD_GET, "/v1/kv/none", NULL), 404, NULL);
+}
+
 static void what_cannot_be_wrapped_is_not_given_bare(void **ctx)
 {
     (void)ctx;
@@ -187,6 +215,8 @@ static void what_cannot_be_wrapped_is_not_given_bare(void **ctx)
     expect(ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(token)), 200, "1.10");
     expect(ask(root, "60", METHOD_PUT, "/v1/kv/b", "{\"a\":1}"), 204, NULL);
     expect(ask(root, "0", METHOD_GET, "/v1/kv/b", NULL), 200, "\"data\":{\"a\":1}");
+    expect(ask(root, "768h", METHOD_GET, "/v1/kv/b", NULL), 200, "\"ttl\":2764800,");
+    expect(ask(root, "2764801", METHOD_GET, "/v1/kv/b", NULL), 400, "X-Secrets-Wrap-TTL");
 }
 
 static void a_standby_forwards_what_is_to_be_wrapped(void **ctx)
@@ -212,6 +242,8 @@ int main(void)
         TEST(it_ends_with_its_time_and_leaves_nothing),
         TEST(what_is_said_may_be_wrapped),
         TEST(what_is_no_wrapping_token_is_refused),
+        TEST(a_wrapping_token_is_good_for_one_use_of_any_kind),
+        TEST(nobody_makes_a_wrapping_token_of_his_own),
         TEST(what_cannot_be_wrapped_is_not_given_bare),
         TEST(a_standby_forwards_what_is_to_be_wrapped),
     };

@@ -67,6 +67,17 @@ static void only_the_root_namespace_is_found(void **ctx)
         assert_status(auth_namespace_find(bytes_str(none[i]), &id), ST_NOT_FOUND);
 }
 
+static void a_key_is_in_the_namespace_whose_whole_id_it_names(void **ctx)
+{
+    (void)ctx;
+    assert_true(auth_key_is_in(BYTES("s/ns/root/token/x"), "root"));
+    assert_true(auth_key_is_in(BYTES("s/ns/root/"), "root"));
+    assert_false(auth_key_is_in(BYTES("s/ns/root"), "root"));
+    assert_false(auth_key_is_in(BYTES("s/ns/roots/token/x"), "root"));
+    assert_false(auth_key_is_in(BYTES("s/ns/roo/token/x"), "root"));
+    assert_false(auth_key_is_in(BYTES("x/ns/root/token/x"), "root"));
+}
+
 static void a_root_token_never_expires_and_has_no_parent(void **ctx)
 {
     (void)ctx;
@@ -85,6 +96,7 @@ int main(void)
         TEST(random_text_uses_every_digit_equally),
         TEST(a_uuid_is_of_version_4),
         TEST(only_the_root_namespace_is_found),
+        TEST(a_key_is_in_the_namespace_whose_whole_id_it_names),
         TEST(a_root_token_never_expires_and_has_no_parent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

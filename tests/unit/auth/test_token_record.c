@@ -112,6 +112,21 @@ static void a_damaged_record_is_refused(void **ctx)
     record.data[0] = 1;
     record.data[1] |= 8; /* a flag we do not know */
     assert_status(token_record_read(buf_bytes(&record), &world.arena, &out), ST_CORRUPT);
+
+    buf_clear(&record);
+    in.bound_cidrs.n = 0;
+    token_record_put(&in, &record);
+    record.data[1] |= 4; /* bound, to nothing */
+    buf_add_u8(&record, 0);
+    assert_status(token_record_read(buf_bytes(&record), &world.arena, &out), ST_CORRUPT);
+
+    for (unsigned over = 0; over < 2; over++) {
+        buf_clear(&record);
+        in.depth = AUTH_TOKEN_DEPTH_MAX + over;
+        token_record_put(&in, &record);
+        assert_status(token_record_read(buf_bytes(&record), &world.arena, &out),
+                      over ? ST_CORRUPT : ST_OK);
+    }
 }
 
 /* With a transaction */
