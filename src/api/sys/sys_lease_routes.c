@@ -2,6 +2,38 @@
 #include "api/sys/sys_leases.h"
 #include "api/sys/sys_tables.h"
 
+/* Rows that stand at several paths: with the lease in the path, and where they used to be. */
+#define RENEW(pattern)                                                                             \
+    {                                                                                              \
+        .method = METHOD_POST, .path = pattern, .handler = sys_lease_renew, .flags = ROUTE_ASTRAY, \
+        .body = &sys_lease_schema,                                                                 \
+        .help =                                                                                    \
+            "Refused for the leases of tokens, the only ones there are: auth/token/renew renews "  \
+            "them."                                                                                \
+    }
+#define REVOKE(pattern)                                                                 \
+    {                                                                                   \
+        .method = METHOD_POST, .path = pattern, .handler = sys_lease_revoke,            \
+        .body = &sys_lease_schema,                                                      \
+        .help = "End a lease at once: of a token, also all below it. None is fine too." \
+    }
+#define REVOKE_PREFIX(pattern)                                                                  \
+    {                                                                                           \
+        .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below,             \
+        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .shape = "none|{}~",             \
+        .statuses = "200 202",                                                                  \
+        .help =                                                                                 \
+            "End all leases below a path. If there are many, the answer is 202 and the active " \
+            "node ends the rest."                                                               \
+    }
+#define REVOKE_FORCE(pattern)                                                       \
+    {                                                                               \
+        .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below, \
+        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .shape = "none|{}~", \
+        .statuses = "200 202",                                                      \
+        .help = "The same as revoke-prefix: nothing here can fail to be ended."     \
+    }
+
 static const struct route rows[] = {
     {.method = METHOD_POST,
      .path = "leases/lookup",
@@ -15,88 +47,18 @@ static const struct route rows[] = {
      .handler = sys_lease_list,
      .flags = ROUTE_SUDO,
      .help = "The names below a path under which there are leases."},
-    {.method = METHOD_POST,
-     .path = "leases/renew",
-     .handler = sys_lease_renew,
-     .flags = ROUTE_ASTRAY,
-     .body = &sys_lease_schema,
-     .help = "Refused for the leases of tokens, the only ones there are: auth/token/renew renews "
-             "them."},
-    {.method = METHOD_POST,
-     .path = "leases/revoke",
-     .handler = sys_lease_revoke,
-     .body = &sys_lease_schema,
-     .help = "End a lease at once: of a token, also all below it. None is fine too."},
-    {.method = METHOD_POST,
-     .path = "leases/renew/*lease_id",
-     .handler = sys_lease_renew,
-     .flags = ROUTE_ASTRAY,
-     .body = &sys_lease_schema,
-     .help = "Refused for the leases of tokens, the only ones there are: auth/token/renew renews "
-             "them."},
-    {.method = METHOD_POST,
-     .path = "leases/revoke/*lease_id",
-     .handler = sys_lease_revoke,
-     .body = &sys_lease_schema,
-     .help = "End a lease at once: of a token, also all below it. None is fine too."},
-    {.method = METHOD_POST,
-     .path = "leases/revoke-prefix/*prefix",
-     .handler = sys_leases_revoke_below,
-     .flags = ROUTE_SUDO,
-     .body = &sys_leases_below_schema,
-     .shape = "none|{}~",
-     .statuses = "200 202",
-     .help = "End all leases below a path. If there are many, the answer is 202 and the active "
-             "node ends the rest."},
-    {.method = METHOD_POST,
-     .path = "leases/revoke-force/*prefix",
-     .handler = sys_leases_revoke_below,
-     .flags = ROUTE_SUDO,
-     .body = &sys_leases_below_schema,
-     .shape = "none|{}~",
-     .statuses = "200 202",
-     .help = "The same as revoke-prefix: nothing here can fail to be ended."},
-    {.method = METHOD_POST,
-     .path = "renew",
-     .handler = sys_lease_renew,
-     .flags = ROUTE_ASTRAY,
-     .body = &sys_lease_schema,
-     .help = "Refused for the leases of tokens, the only ones there are: auth/token/renew renews "
-             "them."},
-    {.method = METHOD_POST,
-     .path = "revoke",
-     .handler = sys_lease_revoke,
-     .body = &sys_lease_schema,
-     .help = "End a lease at once: of a token, also all below it. None is fine too."},
-    {.method = METHOD_POST,
-     .path = "renew/*lease_id",
-     .handler = sys_lease_renew,
-     .flags = ROUTE_ASTRAY,
-     .body = &sys_lease_schema,
-     .help = "Refused for the leases of tokens, the only ones there are: auth/token/renew renews "
-             "them."},
-    {.method = METHOD_POST,
-     .path = "revoke/*lease_id",
-     .handler = sys_lease_revoke,
-     .body = &sys_lease_schema,
-     .help = "End a lease at once: of a token, also all below it. None is fine too."},
-    {.method = METHOD_POST,
-     .path = "revoke-prefix/*prefix",
-     .handler = sys_leases_revoke_below,
-     .flags = ROUTE_SUDO,
-     .body = &sys_leases_below_schema,
-     .shape = "none|{}~",
-     .statuses = "200 202",
-     .help = "End all leases below a path. If there are many, the answer is 202 and the active "
-             "node ends the rest."},
-    {.method = METHOD_POST,
-     .path = "revoke-force/*prefix",
-     .handler = sys_leases_revoke_below,
-     .flags = ROUTE_SUDO,
-     .body = &sys_leases_below_schema,
-     .shape = "none|{}~",
-     .statuses = "200 202",
-     .help = "The same as revoke-prefix: nothing here can fail to be ended."},
+    RENEW("leases/renew"),
+    REVOKE("leases/revoke"),
+    RENEW("leases/renew/*lease_id"),
+    REVOKE("leases/revoke/*lease_id"),
+    REVOKE_PREFIX("leases/revoke-prefix/*prefix"),
+    REVOKE_FORCE("leases/revoke-force/*prefix"),
+    RENEW("renew"),
+    REVOKE("revoke"),
+    RENEW("renew/*lease_id"),
+    REVOKE("revoke/*lease_id"),
+    REVOKE_PREFIX("revoke-prefix/*prefix"),
+    REVOKE_FORCE("revoke-force/*prefix"),
     {.method = METHOD_POST,
      .path = "leases/tidy",
      .handler = sys_leases_tidy,

@@ -1,6 +1,30 @@
 /* Policies, and what tokens may do by them. */
 #include "api/sys/sys_tables.h"
 
+/* Rows that stand at an older path too, and those that differ in whose token it is. */
+#define WRITE(pattern)                                                                        \
+    {                                                                                         \
+        .method = METHOD_POST, .path = pattern, .handler = sys_policy_write,                  \
+        .flags = ROUTE_POLICY | ROUTE_SOME, .body = &sys_policy_schema,                       \
+        .help = "Create or replace a policy. It counts at once, for tokens that have it too." \
+    }
+#define DELETE(pattern)                                                                  \
+    {                                                                                    \
+        .method = METHOD_DELETE, .path = pattern, .handler = sys_policy_delete,          \
+        .flags = ROUTE_POLICY | ROUTE_SOME, .help = "Delete a policy; none is fine too." \
+    }
+#define LIST_OLD(how)                                                                              \
+    {                                                                                              \
+        .method = how, .path = "policy", .handler = sys_policy_list_old, .flags = ROUTE_TOP_LEVEL, \
+        .reply = &sys_policy_names_schema, .help = "The names of the policies."                    \
+    }
+#define CAPABILITIES(pattern, function, whose)                                    \
+    {                                                                             \
+        .method = METHOD_POST, .path = pattern, .handler = function,              \
+        .flags = ROUTE_READS | ROUTE_TOP_LEVEL, .body = &sys_capabilities_schema, \
+        .shape = "{*:[str]}", .help = "What " whose " may do at some paths."      \
+    }
+
 static const struct route rows[] = {
     {.method = METHOD_LIST,
      .path = "policies/acl",
@@ -12,17 +36,8 @@ static const struct route rows[] = {
      .flags = ROUTE_POLICY | ROUTE_SOME,
      .reply = &sys_policy_shown_schema,
      .help = "The text of a policy."},
-    {.method = METHOD_POST,
-     .path = "policies/acl/*name",
-     .handler = sys_policy_write,
-     .flags = ROUTE_POLICY | ROUTE_SOME,
-     .body = &sys_policy_schema,
-     .help = "Create or replace a policy. It counts at once, for tokens that have it too."},
-    {.method = METHOD_DELETE,
-     .path = "policies/acl/*name",
-     .handler = sys_policy_delete,
-     .flags = ROUTE_POLICY | ROUTE_SOME,
-     .help = "Delete a policy; none is fine too."},
+    WRITE("policies/acl/*name"),
+    DELETE("policies/acl/*name"),
     {.method = METHOD_LIST,
      .path = "policies/password",
      .handler = sys_password_list,
@@ -47,56 +62,19 @@ static const struct route rows[] = {
      .path = "policies/password/:name",
      .handler = sys_password_delete,
      .help = "Delete a password policy; none is fine too."},
-    {.method = METHOD_LIST,
-     .path = "policy",
-     .handler = sys_policy_list_old,
-     .flags = ROUTE_TOP_LEVEL,
-     .reply = &sys_policy_names_schema,
-     .help = "The names of the policies."},
-    {.method = METHOD_GET,
-     .path = "policy",
-     .handler = sys_policy_list_old,
-     .flags = ROUTE_TOP_LEVEL,
-     .reply = &sys_policy_names_schema,
-     .help = "The names of the policies."},
+    LIST_OLD(METHOD_LIST),
+    LIST_OLD(METHOD_GET),
     {.method = METHOD_GET,
      .path = "policy/*name",
      .handler = sys_policy_read,
      .flags = ROUTE_POLICY | ROUTE_TOP_LEVEL | ROUTE_SOME,
      .reply = &sys_policy_shown_old_schema,
      .help = "The text of a policy."},
-    {.method = METHOD_POST,
-     .path = "policy/*name",
-     .handler = sys_policy_write,
-     .flags = ROUTE_POLICY | ROUTE_SOME,
-     .body = &sys_policy_schema,
-     .help = "Create or replace a policy, as at policies/acl."},
-    {.method = METHOD_DELETE,
-     .path = "policy/*name",
-     .handler = sys_policy_delete,
-     .flags = ROUTE_POLICY | ROUTE_SOME,
-     .help = "Delete a policy, as at policies/acl."},
-    {.method = METHOD_POST,
-     .path = "capabilities",
-     .handler = sys_capabilities,
-     .flags = ROUTE_READS | ROUTE_TOP_LEVEL,
-     .body = &sys_capabilities_schema,
-     .shape = "{*:[str]}",
-     .help = "What a token may do at some paths."},
-    {.method = METHOD_POST,
-     .path = "capabilities-accessor",
-     .handler = sys_capabilities_accessor,
-     .flags = ROUTE_READS | ROUTE_TOP_LEVEL,
-     .body = &sys_capabilities_schema,
-     .shape = "{*:[str]}",
-     .help = "What the token with an accessor may do at some paths."},
-    {.method = METHOD_POST,
-     .path = "capabilities-self",
-     .handler = sys_capabilities_self,
-     .flags = ROUTE_READS | ROUTE_TOP_LEVEL,
-     .body = &sys_capabilities_schema,
-     .shape = "{*:[str]}",
-     .help = "What the token of the request may do at some paths."},
+    WRITE("policy/*name"),
+    DELETE("policy/*name"),
+    CAPABILITIES("capabilities", sys_capabilities, "a token"),
+    CAPABILITIES("capabilities-accessor", sys_capabilities_accessor, "the token with an accessor"),
+    CAPABILITIES("capabilities-self", sys_capabilities_self, "the token of the request"),
     {.method = METHOD_GET,
      .path = "internal/ui/resultant-acl",
      .handler = sys_resultant_acl,
