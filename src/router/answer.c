@@ -152,6 +152,16 @@ void answer_error(struct router_answer *ret, enum status st, const struct reason
     }
 }
 
+/* Without memory the answer lacks a header. */
+static void tell_methods(struct req *req, struct router_answer *ret)
+{
+    char *methods = arena_alloc(req->arena, ROUTE_METHODS_TEXT);
+    if (methods == NULL)
+        return;
+    route_methods_text(req->others.methods, methods);
+    (void)answer_add_header(ret, req->arena, BYTES("Allow"), bytes_str(methods)); /* likewise */
+}
+
 enum status answer_make(struct req *req, enum status st, struct router_answer *ret)
 {
     answer_done(ret);
@@ -159,6 +169,8 @@ enum status answer_make(struct req *req, enum status st, struct router_answer *r
         st = make_success(req, ret);
     if (st != ST_OK)
         answer_error(ret, st, &req->error);
+    if (st == ST_UNSUPPORTED && req->others.methods != 0)
+        tell_methods(req, ret);
     return st;
 }
 

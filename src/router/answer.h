@@ -40,7 +40,8 @@ struct answer_stream {
 };
 
 /* The answer of a handler that ended with `st`; makes the body. Returns `st`, or ST_NOMEM when a
- * success could not be written, and the answer says that. */
+ * success could not be written, and the answer says that. Of ST_UNSUPPORTED it says which other
+ * methods there are. */
 enum status answer_make(struct req *req, enum status st, struct router_answer *ret);
 
 /* {"errors":[…]} for a status; `reason` may be empty or NULL. Cannot fail: without memory the body

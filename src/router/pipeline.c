@@ -349,14 +349,6 @@ static void handle(struct pipe *p)
     enum status made = answer_make(req, st, &p->answer);
     if (made == ST_OK && req->wrap_ttl_s != 0)
         made = wrap_answer(req, &p->answer);
-    if (made == ST_UNSUPPORTED) {
-        char *methods = arena_alloc(req->arena, ROUTE_METHODS_TEXT);
-        if (methods != NULL) { /* without memory the answer lacks a header */
-            route_methods_text(req->allowed, methods);
-            (void)answer_add_header(&p->answer, req->arena, BYTES("Allow"),
-                                    bytes_str(methods)); /* likewise */
-        }
-    }
     if (made != ST_OK && state_rollback(&p->txn, p->mark) != ST_OK) {
         pipe_fail(p, ST_NOMEM);
         return;

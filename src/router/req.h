@@ -88,7 +88,7 @@ struct req {
     enum status matched; /* of the tables */
     bool help;           /* ?help=1: what the path is about, not what is there … */
     bool help_open;      /* … and every valid token may ask it */
-    unsigned allowed;    /* methods, after ST_UNSUPPORTED */
+    struct route_others others; /* after ST_UNSUPPORTED */
 };
 
 /* The text a pattern captured; the name stands in the route's pattern. */

@@ -109,14 +109,14 @@ static enum status row_fit(const struct route *route, const char *path, struct a
 
 enum status route_match(const struct route_api *api, enum http_method method, struct bytes path,
                         struct arena *arena, const struct route **ret_route,
-                        struct route_params *ret_params, unsigned *ret_allowed)
+                        struct route_params *ret_params, struct route_others *ret_others)
 {
     const struct route *route;
-    unsigned allowed = 0, astray = 0;
+    struct route_others proper = {.open = true}, astray = {.open = true};
     ASSERT(path.data[path.len] == 0);
-    *ret_allowed = 0;
+    *ret_others = (struct route_others){0};
     for (size_t i = 0; (route = route_at(api, i)) != NULL; i++) {
-        if ((route->flags & ROUTE_ASTRAY) != 0 && allowed != 0)
+        if ((route->flags & ROUTE_ASTRAY) != 0 && proper.methods != 0)
             continue;
         enum status st = row_fit(route, (const char *)path.data, arena, ret_params);
         if (st == ST_NOT_FOUND)
@@ -126,21 +126,22 @@ enum status route_match(const struct route_api *api, enum http_method method, st
             *ret_route = route;
             return ST_OK;
         }
-        if ((route->flags & ROUTE_ASTRAY) != 0)
-            astray |= methods_of(route);
-        else
-            allowed |= methods_of(route);
+        struct route_others *others = (route->flags & ROUTE_ASTRAY) != 0 ? &astray : &proper;
+        others->methods |= methods_of(route);
+        others->open = others->open && route->auth == AUTH_NONE;
     }
-    *ret_allowed = allowed != 0 ? allowed : astray;
-    return *ret_allowed != 0 ? ST_UNSUPPORTED : ST_NOT_FOUND;
+    if (proper.methods == 0 && astray.methods == 0)
+        return ST_NOT_FOUND;
+    *ret_others = proper.methods != 0 ? proper : astray;
+    return ST_UNSUPPORTED;
 }
 
-void route_methods_text(unsigned allowed, char ret_text[ROUTE_METHODS_TEXT])
+void route_methods_text(unsigned methods, char ret_text[ROUTE_METHODS_TEXT])
 {
     size_t at = 0;
     ret_text[0] = '\0';
     for (unsigned m = 0; m < METHODS; m++) {
-        if ((allowed >> m & 1) == 0)
+        if ((methods >> m & 1) == 0)
             continue;
         int n = snprintf(ret_text + at, ROUTE_METHODS_TEXT - at, "%s%s", at > 0 ? ", " : "",
                          http_method_name((enum http_method)m));

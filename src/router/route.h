@@ -118,19 +118,24 @@ struct route_params {
     unsigned n;
 };
 
+/* What other methods there are for a path. */
+struct route_others {
+    unsigned methods; /* a bit (1 << METHOD_…) for each */
+    bool open;        /* none of them needs a token */
+};
+
 /* `path` is zero-terminated. ST_NOT_FOUND: no pattern fits. ST_UNSUPPORTED: some do, but not with
- * this method; *ret_allowed has a bit (1 << METHOD_…) for each that would, none after ST_OK.
- * ST_NOMEM. */
+ * this method; *ret_others says with which, and nothing otherwise. ST_NOMEM. */
 NODISCARD enum status route_match(const struct route_api *api, enum http_method method,
                                   struct bytes path, struct arena *arena,
                                   const struct route **ret_route, struct route_params *ret_params,
-                                  unsigned *ret_allowed);
+                                  struct route_others *ret_others);
 
 /* Whether ":name" takes the segment. */
 bool route_is_name(struct bytes segment);
 
 /* "GET, LIST, PUT" for such bits. */
-void route_methods_text(unsigned allowed, char ret_text[ROUTE_METHODS_TEXT]);
+void route_methods_text(unsigned methods, char ret_text[ROUTE_METHODS_TEXT]);
 
 /* What a row asks for on its path, of a request by that method, when it says nothing more exact. */
 unsigned route_caps(const struct route *route, enum http_method method);

@@ -144,7 +144,7 @@ static enum status match_help(struct req *req)
     static const enum http_method methods[] = {METHOD_GET, METHOD_POST};
     for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
         enum status st = route_match(req->api, methods[i], req->rest, req->arena, &req->route,
-                                     &req->params, &req->allowed);
+                                     &req->params, &req->others);
         if (st == ST_NOMEM)
             return st;
         if (st == ST_OK &&
@@ -157,14 +157,31 @@ static enum status match_help(struct req *req)
     return ST_OK;
 }
 
+static enum status refuse_method(struct req *req)
+{
+    (void)req; /* its shape is a handler's */
+    return ST_UNSUPPORTED;
+}
+
+/* Where no method needs a token, none is asked for to say that there are others only. */
+static const struct route no_method_route = {
+    .handler = refuse_method,
+    .auth = AUTH_NONE,
+    .flags = ROUTE_NODE | ROUTE_FREE_BODY,
+};
+
 static enum status match(struct req *req)
 {
     if (req->help)
         return match_help(req);
     enum status st = route_match(req->api, req->method, req->rest, req->arena, &req->route,
-                                 &req->params, &req->allowed);
+                                 &req->params, &req->others);
     if (st == ST_NOMEM)
         return st;
+    if (st == ST_UNSUPPORTED && req->others.open) {
+        req->route = &no_method_route;
+        st = ST_OK;
+    }
     req->matched = st;
     return ST_OK;
 }
@@ -358,7 +375,7 @@ static enum status refuse_unmatched(struct req *req)
 {
     char methods[ROUTE_METHODS_TEXT];
     if (req->matched == ST_UNSUPPORTED) {
-        route_methods_text(req->allowed, methods);
+        route_methods_text(req->others.methods, methods);
         ASSERT(methods[0] != '\0');
         return ST_UNSUPPORTED;
     }

@@ -202,6 +202,14 @@ def test_what_is_open_and_what_is_not(world):
                 refused(ask(node, (f"GET {path}",), token=weak), 403, "permission denied")
 
 
+def test_what_is_open_says_without_a_token_that_the_method_is_another(world):
+    for node in world.nodes:
+        for path in ("sys/init", "sys/seal-status", "sys/leader", "sys/health", "sys/unseal"):
+            answer = ask(node, (f"DELETE {path}",), token="")
+            refused(answer, 405, "unsupported operation")
+            assert "DELETE" not in answer.headers["Allow"]
+
+
 def test_of_two_tokens_the_header_of_its_own_wins(world):
     good, bad = f"Bearer {world.token}", "Bearer hvs.none"
     for node in world.nodes:

@@ -151,6 +151,23 @@ static void another_method_is_405_with_the_ones_allowed(void **ctx)
     assert_int_equal(t->http, 405);
 }
 
+static void where_no_token_is_needed_none_is_for_405(void **ctx)
+{
+    (void)ctx;
+    for (int sealed = 0; sealed < 2; sealed++) {
+        char root[sizeof w.token];
+        memcpy(root, w.token, sizeof root);
+        w.token[0] = '\0';
+        w.node.sealed = sealed != 0;
+        struct test_call *t = world_call(&w, METHOD_DELETE, "/v1/sys/health", NULL);
+        assert_int_equal(t->http, 405);
+        assert_string_equal(t->allow, "GET, HEAD");
+        assert_int_equal(world_call(&w, METHOD_DELETE, "/v1/test/add", NULL)->http,
+                         sealed ? 503 : 403);
+        memcpy(w.token, root, sizeof root);
+    }
+}
+
 static void bad_targets_are_refused(void **ctx)
 {
     (void)ctx;
@@ -585,6 +602,7 @@ int main(void)
         TEST(every_spelling_of_the_token_is_taken),
         TEST(what_is_not_there_says_so_in_three_ways),
         TEST(another_method_is_405_with_the_ones_allowed),
+        TEST(where_no_token_is_needed_none_is_for_405),
         TEST(bad_targets_are_refused),
         TEST(bad_bodies_are_refused),
         TEST(null_is_a_body_without_data),

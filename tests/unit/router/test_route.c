@@ -22,6 +22,10 @@ static const struct route rows[] = {
     {.method = METHOD_DELETE, .path = "lost/found", .handler = never},
     {.method = METHOD_GET, .path = "lost/*path", .handler = never, .flags = ROUTE_ASTRAY},
     {.method = METHOD_POST, .path = "lost/*path", .handler = never, .flags = ROUTE_ASTRAY},
+    {.method = METHOD_GET, .path = "open", .handler = never, .auth = AUTH_NONE},
+    {.method = METHOD_POST, .path = "open", .handler = never, .auth = AUTH_NONE},
+    {.method = METHOD_GET, .path = "half", .handler = never, .auth = AUTH_NONE},
+    {.method = METHOD_POST, .path = "half", .handler = never},
 };
 enum { OWN_ROWS = 3 };
 static const struct route_table none = {rows, 0},
@@ -32,7 +36,7 @@ static const struct route_api api = {
 
 static struct arena arena;
 static struct route_params params;
-static unsigned allowed;
+static struct route_others others;
 
 static int wipe(void **ctx)
 {
@@ -43,7 +47,7 @@ static int wipe(void **ctx)
 
 static enum status match(enum http_method method, const char *path, const struct route **ret_route)
 {
-    return route_match(&api, method, bytes_str(path), &arena, ret_route, &params, &allowed);
+    return route_match(&api, method, bytes_str(path), &arena, ret_route, &params, &others);
 }
 
 static void assert_row(enum http_method method, const char *path, size_t row)
@@ -132,12 +136,12 @@ static void who_went_astray_is_told_so_where_nothing_else_is(void **ctx)
     const struct route *route;
     assert_row(METHOD_GET, "lost/x", 11);
     assert_row(METHOD_POST, "lost/x", 12);
-    assert_int_equal(allowed, 0);
+    assert_int_equal(others.methods, 0);
     assert_row(METHOD_DELETE, "lost/found", 10);
     assert_status(match(METHOD_GET, "lost/found", &route), ST_UNSUPPORTED);
-    assert_int_equal(allowed, 1u << METHOD_DELETE);
+    assert_int_equal(others.methods, 1u << METHOD_DELETE);
     assert_status(match(METHOD_DELETE, "lost/x", &route), ST_UNSUPPORTED);
-    assert_int_equal(allowed, 1u << METHOD_GET | 1u << METHOD_POST | 1u << METHOD_PUT);
+    assert_int_equal(others.methods, 1u << METHOD_GET | 1u << METHOD_POST | 1u << METHOD_PUT);
 }
 
 static void unknown_paths_and_methods_differ(void **ctx)
@@ -149,11 +153,23 @@ static void unknown_paths_and_methods_differ(void **ctx)
     assert_status(match(METHOD_GET, "", &route), ST_NOT_FOUND);
     assert_status(match(METHOD_GET, "health/x", &route), ST_NOT_FOUND);
     assert_status(match(METHOD_DELETE, "health", &route), ST_UNSUPPORTED);
-    route_methods_text(allowed, text);
+    route_methods_text(others.methods, text);
     assert_string_equal(text, "GET, HEAD, POST, PUT");
     assert_status(match(METHOD_HEAD, "data/x", &route), ST_UNSUPPORTED);
-    route_methods_text(allowed, text);
+    route_methods_text(others.methods, text);
     assert_string_equal(text, "GET, POST, PUT, PATCH");
+}
+
+static void what_needs_no_token_by_any_method_is_said(void **ctx)
+{
+    (void)ctx;
+    const struct route *route;
+    assert_status(match(METHOD_DELETE, "open", &route), ST_UNSUPPORTED);
+    assert_true(others.open);
+    assert_status(match(METHOD_DELETE, "half", &route), ST_UNSUPPORTED);
+    assert_false(others.open);
+    assert_status(match(METHOD_DELETE, "none", &route), ST_NOT_FOUND);
+    assert_false(others.open);
 }
 
 static void the_method_implies_the_capability(void **ctx)
@@ -183,6 +199,7 @@ int main(void)
         TEST(nothing_is_not_captured_by_who_needs_something),
         TEST(who_went_astray_is_told_so_where_nothing_else_is),
         TEST(unknown_paths_and_methods_differ),
+        TEST(what_needs_no_token_by_any_method_is_said),
         TEST(the_method_implies_the_capability),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
