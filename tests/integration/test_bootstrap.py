@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import ssl
 import subprocess
 import tarfile
@@ -35,9 +36,9 @@ class Installed:
         with tarfile.open(made / f"{name}.tar") as archive:
             self.modes = {m.name: m.mode for m in archive.getmembers()}
             self.owners = {(m.uid, m.gid) for m in archive.getmembers()}
-            for member in archive.getmembers():
-                member.uid, member.gid = os.getuid(), os.getgid()
-                archive.extract(member, root)
+        root.mkdir()
+        subprocess.run(["tar", "-C", root, "--no-same-owner", "-xpf", made / f"{name}.tar"],
+                       check=True, timeout=60)
         self.etc = root / "etc" / "holdfast"
         self.file = self.etc / "holdfast.hcl"
         self.process = None
@@ -132,6 +133,34 @@ def test_keys_are_kept_from_others(tmp_path):
     assert not [name for name in node.modes if "ca-key" in name]
     left = sorted(path.name for path in (made / "authority").iterdir())
     assert left == ["ca-key.pem", "ca.pem", "seal.key", "tls-ca-key.pem", "tls-ca.pem"]
+
+
+def test_systemd_gives_a_node_what_was_unpacked(tmp_path):
+    """Root's files in a folder of the node's are what systemd-tmpfiles refuses to change. The unit's
+    StateDirectory changes all of them, but only where the folder itself is not the node's yet."""
+    made, root = tmp_path / "cluster", tmp_path / "node1"
+    bootstrap(made, "node1=127.0.0.1")
+    Installed(made, root, "node1", [0])
+    (root / "etc" / "passwd").write_text("root:x:0:0::/:/bin/sh\nholdfast:x:64000:64000::/:/bin/sh\n")
+    (root / "etc" / "group").write_text("root:x:0:\nholdfast:x:64000:\n")
+    systemd = TOP / "deploy" / "systemd"
+    done = subprocess.run(
+        ["systemd-tmpfiles", "--create", f"--root={root}", systemd / "tmpfiles.conf"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0 and "unsafe" not in done.stderr, done.stderr
+    for name in ("holdfast.hcl", "tls-key.pem"):
+        assert (root / "etc" / "holdfast" / name).stat().st_gid == 64000
+    folders = re.search(r"^StateDirectory=(.*)$", (systemd / "holdfast.service").read_text(), re.M)
+    for name in folders[1].split():
+        assert (root / "var" / "lib" / name).stat().st_uid != 64000
+
+
+def test_the_folder_that_the_readme_names_is_none_of_the_sources():
+    folder = re.search(r"^ +deploy/tls/bootstrap (\S+)", (TOP / "README.md").read_text(), re.M)[1]
+    assert not (TOP / os.path.expanduser(folder)).is_relative_to(TOP), "it would hold keys"
 
 
 def test_mistakes_are_named_and_leave_nothing_behind(tmp_path):
