@@ -504,9 +504,10 @@ def test_a_closed_output_is_an_error(cli):
 
 def typed(cli, args, line):
     """Runs a command on a terminal and types a line at its prompt; (exit code, what was shown)."""
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execve(HOLDFAST, [HOLDFAST, *args], cli.env())
+    terminal, its_side = pty.openpty()
+    child = subprocess.Popen(["setsid", "--ctty", "--wait", HOLDFAST, *args], env=cli.env(),
+                             stdin=its_side, stdout=its_side, stderr=its_side)
+    os.close(its_side)
     shown, sent, deadline = b"", False, time.monotonic() + 100
     while time.monotonic() < deadline:
         if not select.select([terminal], [], [], 1)[0]:
@@ -522,7 +523,7 @@ def typed(cli, args, line):
             os.write(terminal, line)
             sent = True
     os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode()
+    return child.wait(60), shown.decode()
 
 
 def test_a_typed_token_is_not_shown(cli, tmp_path):

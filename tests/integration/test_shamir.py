@@ -282,8 +282,8 @@ def test_rotation_reaches_every_node_and_survives():
         assert active.call("PUT", "/v1/kv/old", {"n": 1}).status == 204
         before = active.call("GET", "/v1/sys/key-status")
         assert before.status == 200 and before.data["term"] == before.json["term"] == 1
-        installed = datetime.datetime.fromisoformat(before.data["install_time"][:19])
-        age = datetime.datetime.utcnow() - installed
+        installed = datetime.datetime.fromisoformat(before.data["install_time"][:19] + "+00:00")
+        age = datetime.datetime.now(datetime.timezone.utc) - installed
         assert abs(age) < datetime.timedelta(minutes=10), before.data
         for n in range(20):
             assert active.call("PUT", "/v1/kv/counted", {"n": n}).status == 204
