@@ -141,6 +141,8 @@ def test_systemd_gives_a_node_what_was_unpacked(tmp_path):
     made, root = tmp_path / "cluster", tmp_path / "node1"
     bootstrap(made, "node1=127.0.0.1")
     Installed(made, root, "node1", [0])
+    (root / "etc" / "holdfast" / "tls.pem").chmod(0o600)  # as "cluster add" makes it
+    (root / "etc" / "holdfast" / "join-token").write_text("hfj1-x")
     (root / "etc" / "passwd").write_text("root:x:0:0::/:/bin/sh\nholdfast:x:64000:64000::/:/bin/sh\n")
     (root / "etc" / "group").write_text("root:x:0:\nholdfast:x:64000:\n")
     systemd = TOP / "deploy" / "systemd"
@@ -151,8 +153,9 @@ def test_systemd_gives_a_node_what_was_unpacked(tmp_path):
         timeout=60,
     )
     assert done.returncode == 0 and "unsafe" not in done.stderr, done.stderr
-    for name in ("holdfast.hcl", "tls-key.pem"):
+    for name in ("holdfast.hcl", "tls-key.pem", "join-token"):
         assert (root / "etc" / "holdfast" / name).stat().st_gid == 64000
+    assert (root / "etc" / "holdfast" / "tls.pem").stat().st_mode & 0o777 == 0o644
     folders = re.search(r"^StateDirectory=(.*)$", (systemd / "holdfast.service").read_text(), re.M)
     for name in folders[1].split():
         assert (root / "var" / "lib" / name).stat().st_uid != 64000
