@@ -48,12 +48,30 @@ static void paths_are_bounded(void **ctx)
     mount("", 400);
 }
 
+static unsigned count_keys(void)
+{
+    struct store_pin pin;
+    struct store_iter *iter = mem_alloc(sizeof *iter);
+    unsigned n = 0;
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    store_iter_init(iter, &pin, BYTES("s/ns/"), BYTES(""));
+    while (store_iter_next(iter))
+        n++;
+    store_unpin(&pin);
+    mem_free(iter);
+    return n;
+}
+
 static void what_an_engine_held_ends_with_it(void **ctx)
 {
     (void)ctx;
+    unsigned keys = count_keys();
     mount("a", 204);
     (void)call(METHOD_PUT, "/v1/a/x", "{\"x\":1}", 204);
+    (void)call(METHOD_PUT, "/v1/a/y/z", "{\"x\":1}", 204);
+    assert_int_equal(count_keys(), keys + 3);
     (void)call(METHOD_DELETE, "/v1/sys/mounts/a", NULL, 204);
+    assert_int_equal(count_keys(), keys); /* nothing lies on under a name that nobody knows */
     (void)call(METHOD_GET, "/v1/a/x", NULL, 404);
     mount("a", 204);
     (void)call(METHOD_GET, "/v1/a/x", NULL, 404);
@@ -130,6 +148,66 @@ static void a_tune_changes_what_it_names(void **ctx)
     assert_body_has(t, "\"default_lease_ttl\":2764800,\"max_lease_ttl\":2764800,");
     assert_body_has(t, "\"description\":\"d\"");
     (void)call(METHOD_POST, url, "{\"default_lease_ttl\":\"769h\"}", 400);
+    (void)call(METHOD_POST, url, "{\"default_lease_ttl\":\"768h\"}", 204);
+    (void)call(METHOD_POST, url, "{\"default_lease_ttl\":\"2h\",\"max_lease_ttl\":\"2h\"}", 204);
+    (void)call(METHOD_POST, url, "{\"default_lease_ttl\":7201}", 400);
+    assert_body_has(call(METHOD_POST, url, "{\"token_type\":\"service\"}", 400),
+                    "only auth methods");
+    (void)call(METHOD_POST, "/v1/sys/auth/token/tune", "{\"token_type\":\"service\"}", 204);
+}
+
+static void an_engine_has_a_version_that_there_is(void **ctx)
+{
+    (void)ctx;
+    static const char *const bad[] = {"0", "3", "x", ""};
+    char body[100];
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        (void)snprintf(body, sizeof body, "{\"type\":\"kv\",\"options\":{\"version\":\"%s\"}}",
+                       bad[i]);
+        assert_body_has(call(METHOD_POST, "/v1/sys/mounts/a", body, 400), "options: version");
+    }
+    static const char *const none[] = {"kv-v3", "cubbyhole", "token", "system", ""};
+    for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+        (void)snprintf(body, sizeof body, "{\"type\":\"%s\"}", none[i]);
+        (void)call(METHOD_POST, "/v1/sys/mounts/a", body, 400);
+    }
+    assert_body_has(call(METHOD_GET, "/v1/sys/mounts/auth/token", NULL, 400), "No secret engine");
+    (void)call(METHOD_GET, "/v1/sys/auth/token", NULL, 200);
+}
+
+static void what_others_use_is_reserved(void **ctx)
+{
+    (void)ctx;
+    static const char *const names[] = {
+        "acl",         "agent",  "allocation", "allocations", "audit",       "auth",
+        "catalog",     "client", "cubbyhole",  "deployment",  "deployments", "evaluation",
+        "evaluations", "event",  "identity",   "job",         "jobs",        "namespace",
+        "namespaces",  "node",   "nodes",      "operator",    "regions",     "search",
+        "session",     "status", "sys",        "system",      "txn"};
+    char path[64];
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        mount(names[i], 400);
+        (void)snprintf(path, sizeof path, "%s/x", names[i]);
+        mount(path, 400);
+        (void)snprintf(path, sizeof path, "%sx", names[i]);
+        mount(path, 204);
+    }
+}
+
+/* Without a token, only what was marked for everybody. */
+static void what_is_listed_for_everybody_is_marked_so(void **ctx)
+{
+    (void)ctx;
+    static const char list[] = "/v1/sys/internal/ui/mounts";
+    mount("a", 204);
+    mount("b", 204);
+    (void)call(METHOD_POST, "/v1/sys/mounts/a/tune", "{\"listing_visibility\":\"unauth\"}", 204);
+    (void)call(METHOD_POST, "/v1/sys/mounts/b/tune", "{\"listing_visibility\":\"hidden\"}", 204);
+    w.token[0] = '\0';
+    struct test_call *t = call(METHOD_GET, list, NULL, 200);
+    assert_body_has(t,
+                    "\"secret\":{\"a/\":{\"type\":\"kv\",\"description\":\"\",\"options\":null}},"
+                    "\"auth\":{}");
 }
 
 static void what_every_request_reads_stays_short(void **ctx)
@@ -178,6 +256,9 @@ int main(void)
         TEST(no_mount_has_the_name_of_a_pattern),
         TEST(records_of_moves_go_after_a_day),
         TEST(a_tune_changes_what_it_names),
+        TEST(an_engine_has_a_version_that_there_is),
+        TEST(what_others_use_is_reserved),
+        TEST(what_is_listed_for_everybody_is_marked_so),
         TEST(what_every_request_reads_stays_short),
         TEST(a_long_listing_comes_in_pages),
     };
