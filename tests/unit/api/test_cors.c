@@ -125,7 +125,29 @@ static void what_is_no_setting_is_refused(void **ctx)
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++)
         if (set(bodies[i])->http != 400)
             fail_msg("%s is taken", bodies[i]);
+    assert_int_equal(set("{\"allowed_origins\":[\"https://a,https://b\"]}")->http, 400);
     assert_int_equal(call_from(SITE, METHOD_GET, "/v1/sys/leader")->http, 200);
+}
+
+static void settings_are_bounded(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf body = {0};
+    for (size_t over = 0; over < 2; over++) {
+        buf_clear(&body);
+        buf_add_str(&body, "{\"allowed_origins\":[\"https://a\"");
+        for (size_t i = 1; i < 100 + over; i++)
+            buf_add_format(&body, ",\"https://a%zu\"", i);
+        buf_add(&body, bytes_of("]}", 3));
+        assert_int_equal(set((const char *)body.data)->http, over ? 400 : 204);
+
+        buf_clear(&body);
+        buf_add_str(&body, "{\"allowed_origins\":[\"https://");
+        for (size_t i = 8; i < 255 + over; i++)
+            buf_add_u8(&body, 'a');
+        buf_add(&body, bytes_of("\"]}", 4));
+        assert_int_equal(set((const char *)body.data)->http, over ? 400 : 204);
+    }
 }
 
 static void it_ends_when_it_is_deleted(void **ctx)
@@ -160,6 +182,7 @@ int main(void)
         TEST(a_preflight_is_answered_without_a_token),
         TEST(a_preflight_for_a_strange_method_is_405),
         TEST(what_is_no_setting_is_refused),
+        TEST(settings_are_bounded),
         TEST(it_ends_when_it_is_deleted),
         TEST(what_another_node_sends_on_was_judged_there),
     };

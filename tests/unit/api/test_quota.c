@@ -168,6 +168,52 @@ static void who_asked_too_often_may_be_blocked_for_longer(void **ctx)
     assert_int_equal(from("198.51.100.1:1", "kv/x"), 404);
 }
 
+/* A path means itself alone, a folder what is in it. */
+static void a_quota_is_about_what_it_names(void **ctx)
+{
+    (void)ctx;
+    set("path", "{\"path\":\"kv/a\",\"rate\":1,\"interval\":1000}");
+    assert_int_equal(from("198.51.100.1:1", "kv/a"), 404);
+    assert_int_equal(from("198.51.100.1:1", "kv/a"), 429);
+    assert_int_equal(from("198.51.100.1:1", "kv/ab"), 404);
+    assert_int_equal(from("198.51.100.1:1", "kv/ab"), 404);
+    assert_int_equal(from("198.51.100.1:1", "kv/a/b"), 404);
+    assert_int_equal(from("198.51.100.1:1", "kv/a/b"), 404);
+}
+
+static void settings_are_bounded(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf body = {0};
+    for (size_t over = 0; over < 2; over++) {
+        buf_clear(&body);
+        buf_add_str(&body, "{\"rate\":1,\"path\":\"");
+        for (size_t i = 0; i < QUOTA_PATH_MAX + over; i++)
+            buf_add_u8(&body, 'p');
+        buf_add(&body, bytes_of("\"}", 3));
+        (void)call(METHOD_POST, "/v1/sys/quotas/rate-limit/long", (const char *)body.data,
+                   over ? 400 : 204);
+
+        buf_clear(&body);
+        buf_add_str(&body, "{\"rate_limit_exempt_paths\":[\"p\"");
+        for (size_t i = 1; i < 100 + over; i++)
+            buf_add_format(&body, ",\"p%zu\"", i);
+        buf_add(&body, bytes_of("]}", 3));
+        (void)call(METHOD_POST, "/v1/sys/quotas/config", (const char *)body.data, over ? 400 : 204);
+    }
+    (void)call(METHOD_DELETE, "/v1/sys/quotas/rate-limit/long", NULL, 204);
+    for (unsigned i = 0; i < QUOTA_MAX; i++) {
+        char path[64], quota[64];
+        (void)snprintf(path, sizeof path, "/v1/sys/quotas/rate-limit/q%u", i);
+        (void)snprintf(quota, sizeof quota, "{\"path\":\"x%u\",\"rate\":1}", i);
+        (void)call(METHOD_POST, path, quota, 204);
+    }
+    assert_body_has(
+        call(METHOD_POST, "/v1/sys/quotas/rate-limit/one-more", "{\"path\":\"y\",\"rate\":1}", 400),
+        "more than 1000 quotas");
+    (void)call(METHOD_POST, "/v1/sys/quotas/rate-limit/q7", "{\"path\":\"y\",\"rate\":1}", 204);
+}
+
 static void headers_tell_what_is_left_where_that_is_set(void **ctx)
 {
     (void)ctx;
@@ -185,8 +231,17 @@ static void headers_tell_what_is_left_where_that_is_set(void **ctx)
                         "X-Ratelimit-Limit: 1\nX-Ratelimit-Remaining: 0\nX-Ratelimit-Reset: 10\n");
     t = call(METHOD_GET, "/v1/kv/x", NULL, 429);
     assert_non_null(strstr(t->told, "Retry-After: 10\n"));
+    wait_ms(8001); /* what is left of a second is one yet */
+    t = call(METHOD_GET, "/v1/kv/x", NULL, 429);
+    assert_non_null(strstr(t->told, "X-Ratelimit-Reset: 2\nRetry-After: 2\n"));
     t = call(METHOD_GET, "/v1/sys/leader", NULL, 200);
     assert_string_equal(t->told, "");
+    set("all", "{\"rate\":1,\"interval\":10,\"block_interval\":60}");
+    (void)call(METHOD_GET, "/v1/kv/x", NULL, 404);
+    for (int i = 0; i < 2; i++) {
+        t = call(METHOD_GET, "/v1/kv/x", NULL, 429);
+        assert_non_null(strstr(t->told, "Retry-After: 60\n"));
+    }
     (void)call(METHOD_DELETE, "/v1/sys/quotas/rate-limit/all", NULL, 204);
     wait_ms(QUOTA_PATIENCE_MS);
     (void)call(METHOD_GET, "/v1/kv/x", NULL, 404);
@@ -206,7 +261,10 @@ static void a_table_that_is_full_forgets_the_oldest(void **ctx)
     for (uint32_t i = 0; i < 100000; i++)
         refused += !quota_table_take(table, bytes_of((const uint8_t *)&i, sizeof i), &window,
                                      10 + i, &count);
-    assert_int_equal(refused, 0); /* no two are taken for one */
+    assert_int_equal(refused, 0);                     /* no two are taken for one */
+    for (uint32_t i = 100000 - 4096; i < 100000; i++) /* about one a group: none is forgotten */
+        assert_false(quota_table_take(table, bytes_of((const uint8_t *)&i, sizeof i), &window,
+                                      200000, &count));
     assert_true(quota_table_take(table, key, &window, 200000, &count));
 }
 
@@ -222,6 +280,8 @@ int main(void)
         COUNTING(health_and_unsealing_have_no_quota),
         COUNTING(the_longest_path_counts),
         COUNTING(who_asked_too_often_may_be_blocked_for_longer),
+        COUNTING(a_quota_is_about_what_it_names),
+        COUNTING(settings_are_bounded),
         COUNTING(headers_tell_what_is_left_where_that_is_set),
         COUNTING(a_table_that_is_full_forgets_the_oldest),
     };
