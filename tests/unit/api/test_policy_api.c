@@ -135,6 +135,15 @@ static void appear_meanwhile(struct world *world)
           "{\"policy\":\"path \\\"kv/*\\\" { capabilities = [\\\"deny\\\"] }\"}");
 }
 
+static void always_meanwhile(struct world *world)
+{
+    deny_meanwhile(world);
+    apply(world, "s/ns/root/policy/writer",
+          "{\"policy\":\"path \\\"kv/*\\\" { capabilities = [\\\"create\\\", \\\"update\\\", "
+          "\\\"read\\\"] }\"}");
+    world->before_propose = always_meanwhile;
+}
+
 static void other_meanwhile(struct world *world)
 {
     apply(world, "s/ns/root/policy/unrelated", "{\"policy\":\"path \\\"x\\\" {}\"}");
@@ -161,6 +170,95 @@ static void a_write_is_judged_by_the_policies_of_its_commit(void **ctx)
     expect(as(root, METHOD_DELETE, "sys/policies/acl/absent", NULL), 204, NULL);
     expect(write_warm(token, deny_meanwhile, "{\"a\":3}"), 403, NULL);
     expect(as(root, METHOD_GET, "kv/a", NULL), 200, "\"data\":{\"a\":1}");
+}
+
+/* Not for ever. */
+static void a_write_that_is_overtaken_always_is_given_up(void **ctx)
+{
+    (void)ctx;
+    set_policy("writer", "path 'kv/*' { capabilities = ['create', 'update', 'read'] }");
+    const char *token = make_token("writer");
+    expect(as(root, METHOD_PUT, "kv/a", "{\"a\":0}"), 204, NULL);
+    expect(write_warm(token, always_meanwhile, "{\"a\":1}"), 503, "again and again");
+    w.before_propose = NULL;
+    expect(as(token, METHOD_GET, "kv/a", NULL), 200, "\"data\":{\"a\":0}");
+}
+
+static void another_spelling_of_a_path_escapes_no_rule(void **ctx)
+{
+    (void)ctx;
+    set_policy("spelt", "path 'kv/*' { capabilities = ['read', 'create', 'update'] } "
+                        "path 'kv/a' { capabilities = ['deny'] } "
+                        "path 'sys/policies/acl/*' { capabilities = ['read', 'update'] } "
+                        "path 'sys/policies/acl/spelt' { capabilities = ['deny'] }");
+    const char *token = make_token("spelt");
+    expect(as(token, METHOD_GET, "kv/b/", NULL), 404, NULL);
+    expect(as(token, METHOD_GET, "kv/a/", NULL), 403, NULL);
+    expect(as(token, METHOD_GET, "sys/policies/acl/other", NULL), 404, NULL);
+    expect(as(token, METHOD_GET, "sys/policies/acl/Spelt", NULL), 403, NULL);
+    expect(as(token, METHOD_GET, "sys/policies/acl/SPELT/", NULL), 403, NULL);
+    expect(as(token, METHOD_PUT, "sys/policies/acl/%20spelt", "{\"policy\":\"path \\\"a\\\" {}\"}"),
+           403, NULL);
+}
+
+/* What is wrong with the path itself is not told to who may not write there. */
+static void who_may_not_write_learns_nothing_of_the_path(void **ctx)
+{
+    (void)ctx;
+    static char batch[2][1000];
+    set_policy("writes", "path 'cubbyhole/*' { capabilities = ['create'] }");
+    static const char *const policies[] = {"writes", "absent"};
+    for (size_t i = 0; i < 2; i++) {
+        char body[200];
+        (void)snprintf(body, sizeof body,
+                       "{\"type\":\"batch\",\"no_default_policy\":true,\"policies\":\"%s\"}",
+                       policies[i]);
+        struct test_call *t = as(root, METHOD_POST, "auth/token/create", body);
+        const char *at = strstr(text(t), "\"client_token\":\"");
+        assert_non_null(at);
+        (void)snprintf(batch[i], sizeof batch[i], "%.*s", (int)strcspn(at + 16, "\""), at + 16);
+    }
+    expect(as(batch[0], METHOD_PUT, "cubbyhole/a", "{\"a\":1}"), 400, "only supported by");
+    expect(as(batch[1], METHOD_PUT, "cubbyhole/a", "{\"a\":1}"), 403, NULL);
+}
+
+static void paths_are_asked_about_up_to_a_thousand(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf body = {0};
+    for (size_t over = 0; over < 2; over++) {
+        buf_clear(&body);
+        buf_add_str(&body, "{\"paths\":[\"p\"");
+        for (size_t i = 1; i < 1000 + over; i++)
+            buf_add_format(&body, ",\"p%zu\"", i);
+        buf_add(&body, bytes_of("]}", 3));
+        expect(as(root, METHOD_POST, "sys/capabilities-self", (const char *)body.data),
+               over ? 400 : 200, over ? "1 to 1000" : NULL);
+    }
+    buf_clear(&body);
+    buf_add_str(&body, "{\"paths\":[\"");
+    for (size_t i = 0; i < 5000; i++)
+        buf_add_u8(&body, 'p');
+    buf_add(&body, bytes_of("\"]}", 4));
+    expect(as(root, METHOD_POST, "sys/capabilities-self", (const char *)body.data), 400,
+           "longer than");
+}
+
+static void rules_are_told_apart_as_exact_and_as_patterns(void **ctx)
+{
+    (void)ctx;
+    set_policy("zz", "path 'a' { capabilities = ['read'] } path 'b*' { capabilities = ['list'] } "
+                     "path 'c/+' { capabilities = ['read'] } "
+                     "path 'c/+/*' { capabilities = ['sudo'] } path 'd/+/' { }");
+    set_policy("aa", "path 'a' {}");
+    const char *token = make_token("zz");
+    struct test_call *t = as(token, METHOD_GET, "sys/internal/ui/resultant-acl", NULL);
+    expect(t, 200,
+           "\"exact_paths\":{\"a\":{\"capabilities\":[\"read\"]},\"auth/token/lookup-self\":");
+    expect(t, 200, "\"c/+\":{\"capabilities\":[\"read\"]},\"c/+/\":{\"capabilities\":[\"sudo\"]}");
+    assert_null(strstr(strstr(text(t), "\"glob_paths\""), "\"a\":"));
+    expect(as(root, METHOD_LIST, "sys/policies/acl", NULL), 200,
+           "{\"keys\":[\"aa\",\"default\",\"root\",\"zz\"]}");
 }
 
 static void what_is_missing_is_told_to_those_who_might_do_it(void **ctx)
@@ -498,6 +596,11 @@ int main(void)
         TEST(wrong_policies_are_refused_with_a_reason),
         TEST(edits_count_at_once),
         TEST(a_write_is_judged_by_the_policies_of_its_commit),
+        TEST(a_write_that_is_overtaken_always_is_given_up),
+        TEST(another_spelling_of_a_path_escapes_no_rule),
+        TEST(who_may_not_write_learns_nothing_of_the_path),
+        TEST(paths_are_asked_about_up_to_a_thousand),
+        TEST(rules_are_told_apart_as_exact_and_as_patterns),
         TEST(what_is_missing_is_told_to_those_who_might_do_it),
         TEST(a_scan_needs_a_capability_of_its_own),
         TEST(parameters_are_looked_at),
