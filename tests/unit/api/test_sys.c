@@ -34,9 +34,25 @@ static void health_says_what_a_node_can_do(void **ctx)
     assert_health("", 473);
     assert_health("?performancestandbycode=299", 299);
     assert_health("?perfstandbyok=true", 200);
+    assert_health("?standbyok=true", 200);
+    w.node.has_leader = false;
+    assert_health("", 474);
+    assert_health("?haunhealthycode=299&standbyok=true", 299);
+    w.node.has_leader = true;
     w.node.active = true;
     assert_health("", 200);
     assert_health("?activecode=299&standbycode=298", 299);
+    w.host.leaving = true;
+    assert_health("", 503);
+    assert_health("?activecode=299", 503);
+    w.host.leaving = false;
+    w.host.maintenance = true;
+    assert_health("", 503);
+    assert_health("?maintenancecode=299", 299);
+    w.host.maintenance = false;
+    w.node.removed = true;
+    assert_health("", 530);
+    assert_health("?removedcode=299&activecode=298", 299);
 }
 
 static void health_refuses_codes_that_are_none(void **ctx)
@@ -159,6 +175,8 @@ static void init_refuses_what_it_cannot_do(void **ctx)
         {"{\"secret_shares\":5,\"secret_threshold\":3}", 400},
         {"{\"recovery_shares\":5,\"recovery_threshold\":1}", 400},
         {"{\"recovery_shares\":256,\"recovery_threshold\":3}", 400},
+        {"{\"recovery_shares\":3,\"recovery_threshold\":4}", 400},
+        {"{\"recovery_shares\":3,\"recovery_threshold\":0}", 400},
         {"{\"recovery_shares\":1}", 400},
         {"{\"recovery_shares\":-1,\"recovery_threshold\":-1}", 400},
         {"{\"root_token_pgp_key\":\"x\"}", 501},
@@ -170,6 +188,67 @@ static void init_refuses_what_it_cannot_do(void **ctx)
                          cases[i].http);
     assert_status(state_is_initialized(w.m.store), ST_NOT_FOUND);
     world_init(&w); /* a refusal leaves nothing behind */
+}
+
+static void random_bytes_and_digests_are_bounded(void **ctx)
+{
+    (void)ctx;
+    world_init(&w);
+    struct test_call *t =
+        world_call(&w, METHOD_POST, "/v1/sys/tools/random/131072", "{\"format\":\"hex\"}");
+    expect(t, 200, "\"random_bytes\":\"");
+    assert_true(t->body.len > 2 * 131072);
+    expect(world_call(&w, METHOD_POST, "/v1/sys/tools/random/131073", NULL), 400, "less than");
+    expect(world_call(&w, METHOD_POST, "/v1/sys/tools/random/0", NULL), 400, "less than 1");
+    expect(world_call(&w, METHOD_POST, "/v1/sys/tools/random/seal", NULL), 400, "entropy source");
+    expect(world_call(&w, METHOD_POST, "/v1/sys/tools/random/seal/8", NULL), 400, "entropy source");
+    expect(world_call(&w, METHOD_POST, "/v1/sys/tools/random", "{\"source\":\"seal\"}"), 400,
+           "entropy source");
+    expect(world_call(&w, METHOD_POST, "/v1/sys/tools/random/all/8", NULL), 200, NULL);
+}
+
+static void a_password_policy_is_kept_as_plain_text(void **ctx)
+{
+    (void)ctx;
+    static const char path[] = "/v1/sys/policies/password/p";
+    world_init(&w);
+    expect(
+        world_call(&w, METHOD_POST, path,
+                   "{\"policy\":\"bGVuZ3RoID0gNApydWxlICJjaGFyc2V0IiB7IGNoYXJzZXQgPSAiYSIgfQo=\"}"),
+        204, NULL);
+    expect(world_call(&w, METHOD_GET, path, NULL), 200,
+           "\"policy\":\"length = 4\\nrule \\\"charset\\\" { charset = \\\"a\\\" }\\n\"");
+    expect(world_call(&w, METHOD_GET, "/v1/sys/policies/password/p/generate", NULL), 200,
+           "\"password\":\"aaaa\"");
+}
+
+/* What a combined token is separated from is checked before it is told. */
+static void an_encoded_token_needs_its_own_pad(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *body;
+        int http;
+        const char *says;
+    } cases[] = {
+        {"{\"encoded_token\":\"AwMD\",\"otp\":\"bbb\"}", 200, "\"token\":\"aaa\""},
+        {"{\"encoded_token\":\"AwMD\",\"otp\":\"bb\"}", 400, "not as long"},
+        {"{\"encoded_token\":\"AwMD\",\"otp\":\"bbbb\"}", 400, "not as long"},
+        {"{\"encoded_token\":\"AwMD\",\"otp\":\"bb\\u0003\"}", 400, "does not belong"},
+        {"{\"encoded_token\":\"AwMD\",\"otp\":\"bb#\"}", 400, "does not belong"},
+        {"{\"encoded_token\":\"AwMD\"}", 400, "missing otp"},
+        {"{\"otp\":\"bbb\"}", 400, "missing encoded token"},
+        {"{\"encoded_token\":\"?\",\"otp\":\"b\"}", 400, "base64"},
+    };
+    world_init(&w);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        expect(world_call(&w, METHOD_POST, "/v1/sys/decode-token", cases[i].body), cases[i].http,
+               cases[i].says);
+    static char body[12000];
+    memset(body, 'A', sizeof body);
+    memcpy(body, "{\"encoded_token\":\"", 18);
+    (void)snprintf(body + 5000, sizeof body - 5000, "\",\"otp\":\"b\"}");
+    expect(world_call(&w, METHOD_POST, "/v1/sys/decode-token", body), 400, "base64 is expected");
 }
 
 static void init_may_leave_the_default_mount_out(void **ctx)
@@ -376,6 +455,9 @@ int main(void)
         FRESH(init_works_once),
         FRESH(init_may_make_one_recovery_key),
         FRESH(init_refuses_what_it_cannot_do),
+        FRESH(random_bytes_and_digests_are_bounded),
+        FRESH(a_password_policy_is_kept_as_plain_text),
+        FRESH(an_encoded_token_needs_its_own_pad),
         FRESH(init_may_leave_the_default_mount_out),
         FRESH(init_runs_on_the_leader),
         TEST(no_stored_byte_gives_the_token_away),
