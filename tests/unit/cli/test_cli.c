@@ -40,6 +40,14 @@ static const struct {
     {"/v1/sys/leader", 200, "{\"ha_enabled\":true,\"leader_address\":\"https://n:1\"}"},
     {"/v1/sys/init", 200, "{\"keys\":[],\"root_token\":\"hvs.x\"}"},
     {"/v1/odd", 200, "not json"},
+    {"/v1/some", 200, "{\"request_id\":\"r1\",\"data\":{\"a\":1,\"none\":null}}"},
+    {"/v1/auth/token/create", 200,
+     "{\"auth\":{\"client_token\":\"hvs.new\",\"lease_duration\":0}}"},
+    {"/v1/sys/internal/ui/mounts/v2", 200,
+     "{\"data\":{\"path\":\"v2/\",\"options\":{\"version\":\"2\"}}}"},
+    {"/v1/v2/data/a", 200,
+     "{\"data\":{\"data\":{\"x\":\"1\",\"data\":\"d\"},\"metadata\":{\"version\":7}}}"},
+    {"/v1/v2/b/data/c", 200, "{\"data\":{\"data\":null,\"metadata\":{\"version\":3}}}"},
 };
 
 static void keep_headers(struct http_request *req)
@@ -66,7 +74,7 @@ static void on_request(void *ctx, struct http_request *req)
                    (const char *)token.data, (int)MIN(req->body.len, 2000u),
                    (const char *)req->body.data);
     keep_headers(req);
-    if (bytes_eq(req->path, BYTES("/v1/away"))) {
+    if (bytes_eq(req->path, BYTES("/v1/away")) || bytes_has_prefix(req->path, BYTES("/away/"))) {
         struct http_header location = {BYTES("Location"), bytes_str(elsewhere)};
         reply = (struct http_reply){.status = 307, .headers = &location, .n_headers = 1};
         http_respond(req, &reply);
@@ -74,11 +82,14 @@ static void on_request(void *ctx, struct http_request *req)
     }
     for (size_t i = 0; i < ARRAY_LEN(answers) && req->method != METHOD_DELETE; i++)
         if (bytes_eq(req->path, bytes_str(answers[i].path)) &&
-            (req->method == METHOD_GET || strstr(answers[i].path, "init") != NULL)) {
+            (req->method == METHOD_GET || strstr(answers[i].path, "init") != NULL ||
+             strstr(answers[i].path, "create") != NULL)) {
             reply.status = answers[i].status;
             reply.content_type = "application/json";
             reply.body = bytes_str(answers[i].body);
         }
+    if (req->method == METHOD_PATCH && bytes_has_prefix(req->path, BYTES("/v1/v2/")))
+        reply.status = 405; /* as a server that does not know it yet */
     http_respond(req, &reply);
 }
 
@@ -165,6 +176,12 @@ static void read_shows_a_table_or_json_or_a_field(void **ctx)
     assert_int_equal(RUN("read", "-field", "user", "/kv/a"), 0);
     assert_string_equal(out, "root");
     assert_int_equal(RUN("read", "--field=none", "kv/a"), 1);
+    assert_int_equal(RUN("read", "-field=a", "some"), 0);
+    assert_string_equal(out, "1");
+    assert_int_equal(RUN("read", "-field=request_id", "some"), 0);
+    assert_string_equal(out, "r1");
+    assert_int_equal(RUN("read", "-field=none", "some"), 1);
+    assert_non_null(strstr(err, "not present"));
 }
 
 static void what_is_absent_or_refused_gives_2(void **ctx)
@@ -203,6 +220,61 @@ static void write_takes_values_and_files(void **ctx)
                                "{\"a\":\"1\",\"b\":\"=x y\",\"file\":\"line\\n\\\"q\\\"\"}");
     assert_string_equal(out, "Success! Data written to: kv/b\n");
     assert_int_equal(unlink(path), 0);
+}
+
+static void values_are_taken_as_they_are_meant(void **ctx)
+{
+    (void)ctx;
+    char path[] = "/tmp/holdfast-cli-XXXXXX", word[64];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "{\"x\":[1,2]}", 11), 11);
+    assert_int_equal(close(fd), 0);
+    (void)snprintf(word, sizeof word, "@%s", path);
+    assert_int_equal(RUN("write", "kv/b", "a=1", word, "x=3", "x=4", "a=2"), 0);
+    assert_string_equal(asked, "PUT /v1/kv/b [secret-token] "
+                               "{\"a\":[\"1\",\"2\"],\"x\":[[1,2],\"3\",\"4\"]}");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(RUN("write", "kv/b", "a=\\@x", "b=\\x"), 0);
+    assert_string_equal(asked, "PUT /v1/kv/b [secret-token] {\"a\":\"@x\",\"b\":\"\\\\x\"}");
+    assert_int_equal(RUN("token create", "-policy=a,,b", "-policy", "c", "-metadata=k=v=w"), 0);
+    assert_string_equal(asked, "PUT /v1/auth/token/create [secret-token] "
+                               "{\"policies\":[\"a\",\"b\",\"c\"],\"meta\":{\"k\":\"v=w\"}}");
+    assert_non_null(strstr(out, "token_duration    ∞\n")); /* 0: it never ends */
+}
+
+static void standard_input_is_used_once(void **ctx)
+{
+    (void)ctx;
+    int kept = dup(STDIN_FILENO);
+    assert_non_null(freopen("/dev/null", "r", stdin));
+    assert_int_equal(RUN("write", "kv/b", "a=-"), 0);
+    assert_string_equal(asked, "PUT /v1/kv/b [secret-token] {\"a\":\"\"}");
+    asked[0] = '\0';
+    assert_int_equal(RUN("write", "kv/b", "a=-", "b=-"), 1);
+    assert_non_null(strstr(err, "standard input can be used once"));
+    assert_string_equal(asked, "");
+    assert_true(dup2(kept, STDIN_FILENO) >= 0);
+    assert_int_equal(close(kept), 0);
+}
+
+static void what_excludes_each_other_is_refused_before_it_is_asked(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(run("token revoke", 0, NULL), 1);
+    assert_int_equal(RUN("token revoke", "-self", "x"), 1);
+    assert_int_equal(RUN("token revoke", "-self", "-mode=orphan"), 1);
+    assert_int_equal(RUN("token revoke", "-accessor", "-mode=orphan", "x"), 1);
+    assert_int_equal(RUN("token revoke", "-mode=all", "x"), 1);
+    assert_int_equal(RUN("lease revoke", "-force", "x"), 1);
+    assert_int_equal(RUN("kv destroy", "-versions=1,0", "v2/a"), 1);
+    assert_int_equal(RUN("kv put", "-cas=-1", "v2/a", "x=1"), 1);
+    assert_int_equal(RUN("kv patch", "-method=other", "v2/a", "x=1"), 1);
+    assert_int_equal(RUN("read", "-header==x", "kv/a"), 1);
+    (void)setenv("HOLDFAST_CLIENT_TIMEOUT", "0", 1);
+    assert_int_equal(RUN("read", "kv/a"), 1);
+    (void)unsetenv("HOLDFAST_CLIENT_TIMEOUT");
+    assert_string_equal(asked, "");
 }
 
 static void list_prints_the_keys(void **ctx)
@@ -264,6 +336,23 @@ static void a_redirect_is_followed(void **ctx)
     assert_string_equal(out, "root");
 }
 
+/* What was sent is sent once. */
+static void an_upload_follows_nobody(void **ctx)
+{
+    (void)ctx;
+    char path[] = "/tmp/holdfast-cli-XXXXXX", flag[80];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "archive", 7), 7);
+    assert_int_equal(close(fd), 0);
+    (void)snprintf(elsewhere, sizeof elsewhere, "%s/v1/kv/a", address);
+    (void)snprintf(flag, sizeof flag, "-address=%s/away", address);
+    assert_int_equal(RUN("operator raft snapshot restore", flag, path), 2);
+    assert_string_equal(asked, "POST /away/v1/sys/storage/raft/snapshot [secret-token] archive");
+    assert_non_null(strstr(err, "name that as the address"));
+    assert_int_equal(unlink(path), 0);
+}
+
 static void nobody_there_is_said(void **ctx)
 {
     (void)ctx;
@@ -296,6 +385,7 @@ static void a_header_cannot_begin_another_one(void **ctx)
     (void)ctx;
     assert_int_equal(RUN("read", "-header=X-Extra=a\r\nb: c", "kv/a"), 2);
     assert_int_equal(RUN("read", "-header=X Extra=a", "kv/a"), 2);
+    assert_non_null(strstr(err, "letters, digits and dashes"));
     assert_int_equal(RUN("read", "-namespace=a\nb", "kv/a"), 2);
     (void)setenv("HOLDFAST_TOKEN", "hvs.x\r\ny: z", 1);
     assert_int_equal(RUN("read", "kv/a"), 2);
@@ -323,6 +413,35 @@ static void kv_asks_where_the_mount_is(void **ctx)
     assert_string_equal(asked, "PUT /v1/v2/destroy/a [secret-token] {\"versions\":[1,2,3]}");
     assert_int_equal(RUN("kv put", "-wrap-ttl=1m", "v2/a", "x=1"), 0);
     assert_string_equal(headers, "application/json|||1m|true|");
+    assert_int_equal(RUN("kv put", "-wrap-ttl=1m", "hidden/a", "x=1"), 2);
+    assert_string_equal(headers, "||||true|"); /* the question is not what is to be wrapped */
+    assert_int_equal(RUN("kv list", "v2"), 2);
+    assert_string_equal(asked, "GET /v1/v2/metadata?list=true [secret-token] ");
+    assert_int_equal(RUN("kv put", "-cas=0", "v1/a", "x=1"), 2);
+    assert_string_equal(asked, "GET /v1/sys/internal/ui/mounts/v1/a [secret-token] ");
+}
+
+/* What was read is changed only if nobody else wrote meanwhile. */
+static void kv_writes_behind_what_it_read(void **ctx)
+{
+    (void)ctx;
+    static const char patched[] =
+        "PUT /v1/v2/data/a [secret-token] "
+        "{\"data\":{\"x\":\"1\",\"data\":\"d\",\"y\":\"2\"},\"options\":{\"cas\":7}}";
+    assert_int_equal(RUN("kv patch", "-method=rw", "v2/a", "y=2"), 0);
+    assert_string_equal(asked, patched);
+    assert_int_equal(RUN("kv patch", "v2/a", "y=2"), 0); /* for want of the method */
+    assert_string_equal(asked, patched);
+    assert_int_equal(RUN("kv patch", "-method=patch", "v2/a", "y=2"), 2);
+    assert_int_equal(RUN("kv rollback", "-version=2", "v2/a"), 0);
+    assert_string_equal(asked, "PUT /v1/v2/data/a [secret-token] "
+                               "{\"data\":{\"x\":\"1\",\"data\":\"d\"},\"options\":{\"cas\":7}}");
+    assert_int_equal(RUN("kv rollback", "-version=2", "v2/b/c"), 2); /* it is deleted */
+    assert_string_equal(asked, "GET /v1/v2/b/data/c?version=2 [secret-token] ");
+    assert_int_equal(RUN("kv get", "-field=x", "v2/a"), 0);
+    assert_string_equal(out, "1");
+    assert_int_equal(RUN("kv get", "-field=data", "v2/a"), 0);
+    assert_string_equal(out, "d"); /* its own one */
 }
 
 static void a_404_with_data_is_a_result_and_hints_are_said(void **ctx)
@@ -366,6 +485,14 @@ static void the_token_of_the_file_is_used_and_not_that_of_a_folder(void **ctx)
     assert_true(fputs("hvs.kept\n", f) >= 0 && fclose(f) == 0);
     assert_int_equal(RUN("delete", "x"), 0);
     assert_string_equal(asked, "DELETE /v1/x [hvs.kept] ");
+    f = fopen(file, "w");
+    assert_non_null(f);
+    for (int i = 0; i < 1 << 16; i++)
+        (void)fputc('x', f);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(RUN("delete", "x"), 0);
+    assert_string_equal(asked, "DELETE /v1/x [] "); /* no part of it */
+    assert_non_null(strstr(err, "does not hold a token"));
     assert_int_equal(unlink(file), 0);
     assert_int_equal(mkdir(file, 0700), 0);
     assert_int_equal(RUN("delete", "x"), 0);
@@ -448,6 +575,11 @@ int main(void)
         TEST(what_is_absent_or_refused_gives_2),
         TEST(wrong_usage_gives_1_and_asks_nothing),
         TEST(write_takes_values_and_files),
+        TEST(values_are_taken_as_they_are_meant),
+        TEST(standard_input_is_used_once),
+        TEST(what_excludes_each_other_is_refused_before_it_is_asked),
+        TEST(an_upload_follows_nobody),
+        TEST(kv_writes_behind_what_it_read),
         TEST(list_prints_the_keys),
         TEST(delete_deletes),
         TEST(status_and_init_speak_to_the_system),

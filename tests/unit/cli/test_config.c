@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "cli/config.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -138,6 +139,32 @@ static void a_seal_key_comes_from_a_file_or_a_credential(void **ctx)
             "x.hcl:17: ", "credential: there is key_file already");
 }
 
+#define PLAIN "listener \"tcp\" {\naddress = \"h:1\"\ntls_disable = true\n"
+
+static void the_last_value_that_can_work_is_taken(void **ctx)
+{
+    (void)ctx;
+    load(NAMES
+         "drain_delay_s = 3600\n" PLAIN
+         "max_header_bytes = 1024\nproxy_protocol_behavior = \"use_always\"\n}\n" CLUSTER SEAL);
+    assert_int_equal(config.drain_delay_s, 3600);
+    config_done(&config);
+    CLEANUP(buf_done) struct buf text = {0};
+    for (int over = 0; over < 2; over++) {
+        buf_clear(&text);
+        buf_add_str(&text, NAMES PLAIN "}\n" SEAL "cluster {\naddress = \"h:1\"\nca_file = \"1\"\n"
+                                       "cert_file = \"1\"\nkey_file = \"1\"\n");
+        for (int i = 0; i < CONFIG_MEMBERS_MAX + over; i++)
+            buf_add_format(&text, "member \"n%d\" { address = \"h:%d\" }\n", i, i + 1);
+        buf_add(&text, bytes_of("}\n", 3));
+        if (over)
+            refused((const char *)text.data, "x.hcl:", "member: more than 16");
+        else
+            load((const char *)text.data);
+        config_done(&config);
+    }
+}
+
 static void values_that_cannot_work_are_refused(void **ctx)
 {
     (void)ctx;
@@ -151,7 +178,16 @@ static void values_that_cannot_work_are_refused(void **ctx)
         {NAMES "log_level = \"loud\"\n", "log_level"},
         {NAMES "workers = -1\n", "workers"},
         {NAMES "drain_delay_s = \"2h\"\n", "3: drain_delay_s: at most 3600"},
+        {NAMES "drain_delay_s = 3601\n", "3: drain_delay_s: at most 3600"},
         {NAMES "segment_bytes = \"1.5MiB\"\n", "segment_bytes"},
+        {NAMES "listener \"tcp\" { address = \"h:1\"\n tls_cert_file = \"c\" }\n", "tls_key_file"},
+        {NAMES PLAIN "x_forwarded_for_hop_skips = -1\n}\n", "hop_skips: 0 or more"},
+        {NAMES PLAIN "proxy_protocol_behavior = \"allow_authorized\"\n}\n", "is required with"},
+        {NAMES PLAIN "proxy_protocol_behavior = \"deny_unauthorized\"\n}\n", "is required with"},
+        {NAMES PLAIN "proxy_protocol_behavior = \"always\"\n}\n", "use_always"},
+        {NAMES PLAIN "max_connections = -1\n}\n", "max_connections: 0 or more"},
+        {NAMES PLAIN "max_header_bytes = 1023\n}\n", "at least 1024"},
+        {NAMES PLAIN "max_request_bytes = 0\n}\n", "above 0"},
         {NAMES SEAL, "seal: is repeated"},
         {NAMES CLUSTER, "cluster: is repeated"},
         {NAMES "listener \"unix\" { address = \"h:1\" }\n", "listener: \"unix\""},
@@ -218,6 +254,10 @@ static void a_node_has_an_address_for_clients(void **ctx)
          "listener \"tcp\" { address = \"0.0.0.0:8300\"\n tls_disable = true }\n" LISTENER);
     assert_string_equal(config.api_addr, "http://127.0.0.1:8300");
     config_done(&config);
+    load(NAMES CLUSTER SEAL
+         "listener \"tcp\" { address = \"[::]:8300\"\n tls_disable = true }\n" LISTENER);
+    assert_string_equal(config.api_addr, "http://127.0.0.1:8300");
+    config_done(&config);
     load(NAMES CLUSTER SEAL "listener \"tcp\" { address = \"[::1]:1\"\n tls_cert_file = \"c\"\n"
                             " tls_key_file = \"k\" }\n");
     assert_string_equal(config.api_addr, "https://[::1]:1");
@@ -237,6 +277,15 @@ static void a_file_is_loaded_and_a_missing_one_named(void **ctx)
     assert_int_equal(close(fd), 0);
     assert_status(config_load(path, &config, &why), ST_OK);
     assert_string_equal(config.file, path);
+    config_done(&config);
+    fd = open(path, O_WRONLY);
+    assert_true(fd >= 0 && lseek(fd, 0, SEEK_END) > 0);
+    static char comment[(1 << 20) + 2];
+    memset(comment, '#', sizeof comment);
+    comment[0] = '\n';
+    assert_int_equal(write(fd, comment, sizeof comment), (ssize_t)sizeof comment);
+    assert_int_equal(close(fd), 0);
+    assert_status(config_load(path, &config, &why), ST_TOO_BIG);
     assert_int_equal(unlink(path), 0);
     assert_status(config_load(path, &config, &why), ST_NOT_FOUND);
     assert_non_null(strstr(why.text, path));
@@ -265,6 +314,7 @@ int main(void)
         TEST(json_is_read_too),
         TEST(an_error_names_file_line_and_field),
         TEST(a_seal_key_comes_from_a_file_or_a_credential),
+        TEST(the_last_value_that_can_work_is_taken),
         TEST(values_that_cannot_work_are_refused),
         TEST(what_is_missing_is_named),
         TEST(members_differ),

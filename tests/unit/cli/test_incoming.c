@@ -41,6 +41,7 @@ static void a_body_has_a_length_or_chunks_or_the_end(void **ctx)
            ST_OK, 200, "abc");
     expect("HTTP/1.0 403 No\r\n\r\nabc", ST_OK, 403, "abc");
     expect("HTTP/1.1 204 No Content\r\n\r\n", ST_OK, 204, "");
+    expect("HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n", ST_OK, 304, "");
     expect("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", ST_OK, 200,
            "");
 }
@@ -63,6 +64,8 @@ static void what_is_cut_off_or_no_http_is_refused(void **ctx)
 static void a_body_beyond_the_bound_is_refused(void **ctx)
 {
     (void)ctx;
+    expect("HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n1234567890123456", ST_OK, 200,
+           "1234567890123456");
     expect("HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n12345678901234567", ST_TOO_BIG, 0, "");
     expect("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n", ST_INVALID,
            0, "");
