@@ -1,10 +1,12 @@
-/* Joining by opening the seal, the member's side; the node's is tested with real ones. */
+/* Joining by opening the seal or by a token, the member's side; the node's is tested with real
+ * ones. */
 #include "api/api_world.h"
 
 #include "crypto/cert.h"
 #include "crypto/tls.h"
 #include "loop/loop.h"
 #include "node/challenge.h"
+#include "node/join_token.h"
 #include "text/encode.h"
 
 #include <ftw.h>
@@ -12,6 +14,7 @@
 #include <unistd.h>
 
 #define BOOTSTRAP "/v1/sys/storage/raft/bootstrap/"
+#define AUTHORITY "/v1/sys/storage/raft/certificates/authority"
 
 static char dir[64];
 static struct buf key, public_key, ca;
@@ -58,7 +61,10 @@ static void give_authority(void)
     char body[4000];
     (void)snprintf(body, sizeof body, "{\"certificate\":%s,\"private_key\":%s}", cert_text,
                    key_text);
-    call(METHOD_POST, "/v1/sys/storage/raft/certificates/authority", body, 204);
+    w.node.ca_sha256[31] ^= 1; /* nodes that trust another one would trust none of its nodes */
+    expect(world_call(&w, METHOD_POST, AUTHORITY, body), 400, "not the authority");
+    w.node.ca_sha256[31] ^= 1;
+    call(METHOD_POST, AUTHORITY, body, 204);
     mem_free(cert_text);
     mem_free(key_text);
     buf_done(&ca_key);
@@ -114,22 +120,43 @@ static void get_challenge(const char *name)
     member(expect(ask(name), 200, NULL), "challenge", challenge, sizeof challenge);
 }
 
-/* With the proof that only the root key makes. */
-static struct test_call *answer_as(const char *name)
+static struct test_call *answer_with(const char *name, const char *proof)
 {
+    char body[1500];
+    (void)snprintf(body, sizeof body,
+                   "{\"node_id\":\"%s\",\"public_key\":%s,\"challenge\":\"%s\",\"answer\":\"%s\"}",
+                   name, public_text, challenge, proof);
+    return world_call(&w, METHOD_POST, BOOTSTRAP "answer", body);
+}
+
+/* What only the root key makes: so many bytes of it. */
+static const char *proof_of(const char *name, size_t n)
+{
+    static char proof[TEXT_BASE64_LEN(BARRIER_MAC_BYTES) + 1];
     struct buf message = {0};
     uint8_t mac[BARRIER_MAC_BYTES];
-    char proof[TEXT_BASE64_LEN(BARRIER_MAC_BYTES) + 1], body[1500];
     assert_status(
         challenge_answer(bytes_str(challenge), bytes_str(name), buf_bytes(&public_key), &message),
         ST_OK);
     assert_status(barrier_prove(w.barrier, buf_bytes(&message), mac), ST_OK);
     buf_done(&message);
-    (void)text_base64_put(bytes_of(mac, sizeof mac), TEXT_BASE64, proof);
-    (void)snprintf(body, sizeof body,
-                   "{\"node_id\":\"%s\",\"public_key\":%s,\"challenge\":\"%s\",\"answer\":\"%s\"}",
-                   name, public_text, challenge, proof);
-    return world_call(&w, METHOD_POST, BOOTSTRAP "answer", body);
+    (void)text_base64_put(bytes_of(mac, n), TEXT_BASE64, proof);
+    return proof;
+}
+
+static struct test_call *answer_as(const char *name)
+{
+    return answer_with(name, proof_of(name, BARRIER_MAC_BYTES));
+}
+
+static void change_key(void)
+{
+    struct buf other = {0};
+    buf_done(&public_key);
+    mem_free(public_text);
+    assert_status(cert_key_make(&other, &public_key), ST_OK);
+    public_text = quoted(buf_bytes(&public_key));
+    buf_done(&other);
 }
 
 static void a_right_answer_buys_one_certificate(void **ctx)
@@ -140,6 +167,49 @@ static void a_right_answer_buys_one_certificate(void **ctx)
     expect(answer_as("node9"), 403, "challenge: was used already");
     get_challenge("node9"); /* whose answer was lost asks again */
     expect(answer_as("node9"), 200, "BEGIN CERTIFICATE");
+}
+
+static void only_the_whole_proof_is_an_answer(void **ctx)
+{
+    (void)ctx;
+    static const size_t parts[] = {0, 1, BARRIER_MAC_BYTES / 2, BARRIER_MAC_BYTES - 1};
+    get_challenge("node9");
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        expect(answer_with("node9", proof_of("node9", parts[i])), 403, "answer: wrong");
+    expect(answer_with("node9", proof_of("node8", BARRIER_MAC_BYTES)), 403, "answer: wrong");
+    expect(answer_as("node9"), 200, NULL);
+}
+
+/* A byte of its end, its number or its MAC, wherever it stands. */
+static void a_challenge_of_ones_own_making_is_none(void **ctx)
+{
+    (void)ctx;
+    uint8_t bytes[TEXT_BASE64_BYTES(CHALLENGE_TEXT_MAX)];
+    char kept[CHALLENGE_TEXT_MAX];
+    size_t n = 0;
+    get_challenge("node9");
+    memcpy(kept, challenge, sizeof kept);
+    assert_status(text_base64_parse(bytes_str(challenge), bytes, &n), ST_OK);
+    for (size_t i = 0; i < n; i += 5) {
+        bytes[i] ^= 1;
+        (void)text_base64_put(bytes_of(bytes, n), TEXT_BASE64_URL, challenge);
+        expect(answer_as("node9"), 403, "not of this cluster");
+        bytes[i] ^= 1;
+        w.env.now_ms += 1000;
+    }
+    bytes[n - 1] ^= 1;
+    (void)text_base64_put(bytes_of(bytes, n), TEXT_BASE64_URL, challenge);
+    expect(answer_as("node9"), 403, "not of this cluster");
+    memcpy(challenge, kept, sizeof kept);
+    expect(answer_as("node9"), 200, NULL);
+}
+
+static void a_challenge_is_good_for_the_key_that_was_shown(void **ctx)
+{
+    (void)ctx;
+    get_challenge("node9");
+    change_key();
+    expect(answer_as("node9"), 403, "for another node");
 }
 
 static void a_challenge_is_good_for_the_node_that_asked(void **ctx)
@@ -211,6 +281,7 @@ static void it_may_be_asked_so_often_and_no_more(void **ctx)
         good++;
     assert_in_range(good, 40, 60);
     expect(ask("node9"), 429, "try again later");
+    expect(answer_as("node9"), 429, "try again later"); /* guesses count too */
     w.env.now_ms += 60 * 1000;
     expect(ask("node9"), 200, NULL);
 }
@@ -225,18 +296,131 @@ static void without_the_authority_there_is_no_challenge(void **ctx)
     expect(ask("node9"), 503, NULL);
 }
 
+/* Joining by a token, which the operator has made. */
+
+static void make_token(const char *wishes, char out[JOIN_TOKEN_TEXT])
+{
+    (void)snprintf(w.token, sizeof w.token, "%s", root);
+    struct test_call *t = world_call(&w, METHOD_POST, "/v1/sys/storage/raft/join-token", wishes);
+    w.token[0] = '\0';
+    member(expect(t, 200, NULL), "token", out, JOIN_TOKEN_TEXT);
+}
+
+static struct test_call *join_as(const char *name, const char *token)
+{
+    char body[1200];
+    (void)snprintf(body, sizeof body,
+                   "{\"join_token\":\"%s\",\"node_id\":\"%s\",\"public_key\":%s}", token, name,
+                   public_text);
+    return world_call(&w, METHOD_POST, BOOTSTRAP "join", body);
+}
+
+static void a_token_is_for_one_name_and_one_key(void **ctx)
+{
+    (void)ctx;
+    char token[JOIN_TOKEN_TEXT], named[JOIN_TOKEN_TEXT];
+    make_token("{}", token);
+    make_token("{\"node_id\":\"node7\"}", named);
+    expect(join_as("node8", named), 403, "made for another node");
+    expect(join_as("node7", named), 200, "BEGIN CERTIFICATE");
+    expect(join_as("node9", token), 200, "BEGIN CERTIFICATE");
+    expect(join_as("node9", token), 200, "BEGIN CERTIFICATE"); /* whose answer was lost */
+    expect(join_as("node8", token), 403, "was used already");
+    change_key();
+    expect(join_as("node9", token), 403, "was used already");
+    w.node.raft.n_members = 2;
+    (void)snprintf(w.node.raft.members[0].name, sizeof w.node.raft.members[0].name, "node1");
+    (void)snprintf(w.node.raft.members[1].name, sizeof w.node.raft.members[1].name, "node2");
+    make_token("{}", token);
+    expect(join_as("node1", token), 400, "is a member");
+    expect(join_as("node2", token), 400, "is a member");
+    expect(join_as("node3", token), 200, NULL); /* what was refused did not use it */
+}
+
+static void a_token_ends_at_its_time(void **ctx)
+{
+    (void)ctx;
+    char token[JOIN_TOKEN_TEXT];
+    make_token("{\"ttl\":60}", token);
+    w.later_ms += 59999;
+    expect(join_as("node9", token), 200, NULL);
+    make_token("{\"ttl\":60}", token);
+    w.later_ms += 60000;
+    expect(join_as("node9", token), 403, "join_token: expired");
+    w.later_ms += INT64_C(86400000);
+    char other[JOIN_TOKEN_TEXT];
+    make_token("{\"ttl\":60}", other); /* which sweeps, and leaves what is a day late or less */
+    expect(join_as("node9", token), 403, "join_token: expired");
+    w.later_ms += 1;
+    make_token("{\"ttl\":60}", other);
+    expect(join_as("node9", token), 403, "expired long ago");
+}
+
+static void tokens_are_few_and_not_for_ever(void **ctx)
+{
+    (void)ctx;
+    static const char path[] = "/v1/sys/storage/raft/join-token";
+    char token[JOIN_TOKEN_TEXT];
+    (void)snprintf(w.token, sizeof w.token, "%s", root);
+    expect(world_call(&w, METHOD_POST, path, "{\"ttl\":2592001}"), 400, "30 days");
+    expect(world_call(&w, METHOD_POST, path, "{\"ttl\":0}"), 400, "1 second");
+    expect(world_call(&w, METHOD_POST, path, "{\"node_id\":\"a/b\"}"), 400, "name of a node");
+    expect(world_call(&w, METHOD_POST, path, "{\"ttl\":2592000}"), 200, NULL);
+    for (int i = 1; i < 64; i++)
+        make_token("{}", token);
+    expect(join_as("node9", token), 200, NULL);
+    make_token("{}", token); /* in place of the one that was used */
+    (void)snprintf(w.token, sizeof w.token, "%s", root);
+    expect(world_call(&w, METHOD_POST, path, "{}"), 429, "64 join tokens wait");
+    w.later_ms += 3600000;
+    make_token("{}", token); /* most have expired */
+}
+
+static void who_was_removed_again_needs_a_new_token(void **ctx)
+{
+    (void)ctx;
+    static const char readmit[] = "/v1/sys/storage/raft/readmit";
+    char token[JOIN_TOKEN_TEXT];
+    struct arena arena = {0};
+    make_token("{}", token);
+    for (int i = 0; i < 2; i++) {
+        struct state_txn txn;
+        struct state_commit commit = {.done = saved};
+        assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+        assert_status(state_put(&txn, BYTES(NODE_REMOVED_KEY "node9"), BYTES("x")), ST_OK);
+        assert_status(state_commit(&txn, &commit), ST_OK);
+        state_end(&txn);
+        clock_run(&w.env);
+        state_commit_done(&commit);
+        expect(join_as("node9", token), i == 0 ? 200 : 403, i == 0 ? NULL : "was used already");
+    }
+    expect(ask("node9"), 403, "was removed"); /* nor does the root key do */
+    (void)snprintf(w.token, sizeof w.token, "%s", root);
+    expect(world_call(&w, METHOD_POST, readmit, "{\"server_id\":\"node9\"}"), 204, NULL);
+    expect(world_call(&w, METHOD_POST, readmit, "{\"server_id\":\"node9\"}"), 400, "was removed");
+    expect(ask("node9"), 200, NULL);
+    arena_done(&arena);
+}
+
 #define WITH(name) cmocka_unit_test_setup_teardown(name, open_with_authority, close_with_authority)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH(a_right_answer_buys_one_certificate),
+        WITH(only_the_whole_proof_is_an_answer),
+        WITH(a_challenge_of_ones_own_making_is_none),
+        WITH(a_challenge_is_good_for_the_key_that_was_shown),
         WITH(a_challenge_is_good_for_the_node_that_asked),
         WITH(a_challenge_ends),
         WITH(only_right_answers_are_kept_and_not_for_long),
         WITH(who_became_a_member_meanwhile_gets_nothing),
         WITH(it_may_be_asked_so_often_and_no_more),
         WITH(without_the_authority_there_is_no_challenge),
+        WITH(a_token_is_for_one_name_and_one_key),
+        WITH(a_token_ends_at_its_time),
+        WITH(tokens_are_few_and_not_for_ever),
+        WITH(who_was_removed_again_needs_a_new_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
