@@ -171,6 +171,81 @@ static void new_shares_supersede_what_was_given_of_the_old(void **ctx)
     assert_int_equal(left, 0);
 }
 
+/* What was given is not kept once it has served, but for the last one: it asks for the answer. */
+static void shares_that_have_served_are_not_kept(void **ctx)
+{
+    (void)ctx;
+    char nonce[40], body[300];
+    uint8_t share[33];
+    struct arena arena = {0};
+    struct state_txn txn;
+    struct state_walk walk;
+    struct state_value stored;
+    unsigned n = 0;
+    struct test_call *t = call(METHOD_PUT, "/v1/sys/rekey-recovery-key/init",
+                               "{\"secret_shares\":1,\"secret_threshold\":1}", false);
+    pick(t, "\"nonce\":\"", 0, nonce, sizeof nonce);
+    for (unsigned i = 0; i < 2; i++) {
+        (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"nonce\":\"%s\"}", keys[i], nonce);
+        t = call(METHOD_PUT, "/v1/sys/rekey-recovery-key/update", body, false);
+    }
+    assert_body_has(t, "\"complete\":true");
+    assert_status(text_hex_parse(bytes_str(keys[0]), share), ST_OK);
+    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+    state_walk(&txn, BYTES("l/ceremony/"), &walk);
+    for (; state_walk_next(&walk); n++) {
+        assert_status(state_get(&txn, walk.key, &stored), ST_OK);
+        assert_null(memmem(stored.value.data, stored.value.len, share, sizeof share));
+    }
+    assert_int_equal(n, 1);
+    state_end(&txn);
+    arena_done(&arena);
+}
+
+static void a_root_token_is_made_once(void **ctx)
+{
+    (void)ctx;
+    char nonce[40];
+    for (int known = 0; known < 2; known++) {
+        begin(nonce, known != 0);
+        assert_body_has(give(nonce, keys[0], known != 0), "\"progress\":1,");
+        assert_body_has(give(nonce, keys[1], known != 0), "\"complete\":true");
+        assert_false(is_under_way(known != 0));
+        assert_body_has(give(nonce, keys[1], known != 0), "no root generation");
+    }
+}
+
+static void what_is_no_share_of_this_attempt_is_refused(void **ctx)
+{
+    (void)ctx;
+    char nonce[40], cut[67];
+    begin(nonce, false);
+    assert_body_has(give("00000000-0000-4000-8000-000000000000", keys[0], false), "nonce");
+    assert_body_has(give(nonce, keys[0], false), "\"progress\":1,");
+    assert_body_has(give(nonce, keys[0], false), "was given before");
+    (void)snprintf(cut, sizeof cut, "%.64s", keys[1]);
+    assert_body_has(give(nonce, cut, false), "a share of 33 bytes is expected, not one of 32");
+    (void)snprintf(cut, sizeof cut, "%.62s", keys[1]);
+    assert_body_has(give(nonce, cut, false), "32 or 33 bytes");
+    assert_body_has(give(nonce, "", false), "must be specified");
+    assert_body_has(give(nonce, keys[1], false), "\"complete\":true");
+}
+
+/* One-time passwords are as long as a token, which the server says. */
+static void a_pad_is_as_long_as_a_token(void **ctx)
+{
+    (void)ctx;
+    char body[100];
+    static const int lengths[] = {27, 29, 28};
+    for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+        int len = lengths[i];
+        (void)snprintf(body, sizeof body, "{\"otp\":\"%0*d\"}", len, 0);
+        struct test_call *t = call(METHOD_PUT, ATTEMPT, body, false);
+        assert_int_equal(t->http, len == 28 ? 200 : 400);
+        assert_body_has(t, len == 28 ? "\"otp\":\"\",\"otp_length\":28" : "wrong length");
+    }
+}
+
 static void a_handover_is_deleted_after_an_hour(void **ctx)
 {
     (void)ctx;
@@ -280,6 +355,10 @@ int main(void)
         TEST(one_with_a_token_waits),
         TEST(what_is_over_is_deleted_and_nothing_else),
         TEST(new_shares_supersede_what_was_given_of_the_old),
+        TEST(shares_that_have_served_are_not_kept),
+        TEST(a_root_token_is_made_once),
+        TEST(what_is_no_share_of_this_attempt_is_refused),
+        TEST(a_pad_is_as_long_as_a_token),
         TEST(a_handover_is_deleted_after_an_hour),
         TEST(a_share_is_nowhere_in_clear),
         TEST(each_step_is_told),
