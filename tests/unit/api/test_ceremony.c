@@ -145,6 +145,75 @@ static void what_is_over_is_deleted_and_nothing_else(void **ctx)
     assert_true(is_under_way(true));
 }
 
+/* Who has a token takes part in an attempt of nobody's, and in his own beside it. */
+static void a_nonce_says_which_attempt_is_meant(void **ctx)
+{
+    (void)ctx;
+    char open[40], own[40];
+    begin(open, false);
+    assert_body_has(give(open, keys[0], true), "\"progress\":1,");
+    begin(own, true);
+    assert_body_has(give(own, keys[1], true), "\"progress\":1,");
+    assert_body_has(call(METHOD_GET, ATTEMPT, NULL, true), own);
+    assert_body_has(call(METHOD_GET, ATTEMPT, NULL, false), open);
+    assert_int_equal(give(own, keys[1], false)->http, 400);
+    assert_body_has(give(open, keys[2], true), "\"complete\":true");
+    assert_body_has(give(own, keys[2], true), "\"complete\":true");
+}
+
+#define REKEY "/v1/sys/rekey-recovery-key/"
+
+static struct test_call *rekey(const char *wishes, char nonce[40], bool known)
+{
+    struct test_call *t = call(METHOD_PUT, REKEY "init", wishes, known);
+    char body[300];
+    assert_int_equal(t->http, 200);
+    pick(t, "\"nonce\":\"", 0, nonce, 40);
+    for (unsigned i = 0; i < 2; i++) {
+        (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"nonce\":\"%s\"}", keys[i], nonce);
+        t = call(METHOD_PUT, REKEY "update", body, known);
+    }
+    assert_body_has(t, "\"complete\":true,\"keys\":[\"");
+    return t;
+}
+
+static void so_does_the_nonce_of_a_verification(void **ctx)
+{
+    (void)ctx;
+    char nonce[40], verify[40], fresh[2][67], body[300];
+    struct test_call *t = rekey("{\"secret_shares\":2,\"secret_threshold\":2,"
+                                "\"require_verification\":true}",
+                                nonce, true);
+    pick(t, "\"verification_nonce\":\"", 0, verify, sizeof verify);
+    for (unsigned i = 0; i < 2; i++)
+        pick(t, "\"keys\":[\"", i, fresh[i], sizeof fresh[i]);
+    static const char wishes[] = "{\"secret_shares\":1,\"secret_threshold\":1}";
+    assert_int_equal(call(METHOD_PUT, REKEY "init", wishes, false)->http, 200); /* nobody's */
+    for (unsigned i = 0; i < 2; i++) {
+        (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"nonce\":\"%s\"}", fresh[i], verify);
+        t = call(METHOD_PUT, REKEY "verify", body, true);
+        assert_body_has(t, i == 0 ? "\"progress\":1" : "\"complete\":true");
+    }
+}
+
+/* Shares as many and as long as those before are others all the same. */
+static void an_attempt_ends_with_the_shares_it_was_begun_under(void **ctx)
+{
+    (void)ctx;
+    char nonce[40], other[40];
+    unsigned left;
+    begin(nonce, true);
+    assert_body_has(give(nonce, keys[0], true), "\"progress\":1,");
+    (void)rekey("{\"secret_shares\":3,\"secret_threshold\":2}", other, true);
+    assert_false(is_under_way(true));
+    assert_int_equal(give(nonce, keys[1], true)->http, 400);
+    run_upkeep(&left);
+    assert_int_equal(left, 1); /* the new shares, to be told again … */
+    w.later_ms += 10 * 60 * 1000;
+    run_upkeep(&left);
+    assert_int_equal(left, 0); /* … for ten minutes, also to who has a token */
+}
+
 static void new_shares_supersede_what_was_given_of_the_old(void **ctx)
 {
     (void)ctx;
@@ -354,6 +423,9 @@ int main(void)
         TEST(a_nobodys_attempt_ends_ten_minutes_after_its_last_share),
         TEST(one_with_a_token_waits),
         TEST(what_is_over_is_deleted_and_nothing_else),
+        TEST(a_nonce_says_which_attempt_is_meant),
+        TEST(so_does_the_nonce_of_a_verification),
+        TEST(an_attempt_ends_with_the_shares_it_was_begun_under),
         TEST(new_shares_supersede_what_was_given_of_the_old),
         TEST(shares_that_have_served_are_not_kept),
         TEST(a_root_token_is_made_once),
