@@ -415,6 +415,20 @@ static void nobody_is_refused_where_he_comes_too_often(void **ctx)
     assert_int_equal(call(METHOD_DELETE, ATTEMPT, NULL, true)->http, 204);
 }
 
+static void a_call_that_is_run_again_is_counted_once(void **ctx)
+{
+    (void)ctx;
+    char nonce[40];
+    begin(nonce, true); /* the first commit of all renews the key rings too */
+    w.host.ceremonies.burst = 1;
+    w.host.ceremonies.every_ms = 1000000;
+    w.proposals = 0;
+    w.n_propose = 1;
+    w.propose_status[0] = ST_CONFLICT;
+    begin(nonce, false);
+    assert_int_equal(w.proposals, 2);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_initialised, close_world)
 
 int main(void)
@@ -436,6 +450,7 @@ int main(void)
         TEST(each_step_is_told),
         TEST(throttling_fills_with_time),
         TEST(nobody_is_refused_where_he_comes_too_often),
+        TEST(a_call_that_is_run_again_is_counted_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,6 +177,35 @@ static void a_client_may_ask_to_be_redirected(void **ctx)
     assert_string_equal(t.location, "https://node2:8200/v1/test/count?a=b");
     assert_int_equal(w.forwards, 0);
     test_call_done(&t);
+
+    w.node.leader_address[0] = '\0'; /* it has not said where it is */
+    test_call_init(&t, METHOD_GET, "/v1/test/count", NULL);
+    test_call_header(&t, "x-vault-token", w.token);
+    test_call_header(&t, "x-vault-no-request-forwarding", "true");
+    world_handle(&w, &t);
+    assert_int_equal(t.http, 503);
+    assert_string_equal(t.location, "");
+    test_call_done(&t);
+}
+
+/* That is a matter of the node that the client spoke to, which also says what it is. */
+static void who_is_forwarded_is_not_redirected(void **ctx)
+{
+    (void)ctx;
+    struct test_call t;
+    for (int standby = 0; standby < 2; standby++) {
+        if (standby != 0)
+            world_standby(&w, false);
+        test_call_init(&t, METHOD_GET, "/v1/test/count", NULL);
+        test_call_header(&t, "x-vault-token", w.token);
+        test_call_header(&t, "x-vault-namespace", "root");
+        test_call_header(&t, "x-vault-no-request-forwarding", "true");
+        t.call.forwarded = true;
+        world_handle(&w, &t);
+        assert_string_equal(t.told, "");
+        assert_status(t.retry, standby != 0 ? ST_NOT_LEADER : ST_OK);
+        test_call_done(&t);
+    }
 }
 
 /* Long bodies */
@@ -626,6 +655,7 @@ int main(void)
         TEST(without_an_active_node_a_write_waits_then_fails),
         TEST(a_node_that_became_active_meanwhile_runs_the_call),
         TEST(a_client_may_ask_to_be_redirected),
+        TEST(who_is_forwarded_is_not_redirected),
         TEST(where_a_call_runs_is_known_before_its_body_is),
         TEST(a_streamed_call_is_sent_without_an_id),
         TEST(a_streamed_call_of_somebody_without_a_right_stays_here),

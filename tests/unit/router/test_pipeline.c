@@ -322,6 +322,25 @@ static void more_calls_than_the_limit_are_refused(void **ctx)
 
 /* Sealed */
 
+/* Who waits at other nodes goes on, and so does who looks after this one. */
+static void in_maintenance_clients_are_turned_away(void **ctx)
+{
+    (void)ctx;
+    w.host.maintenance = true;
+    struct test_call *t = world_call(&w, METHOD_GET, "/v1/test/count", NULL);
+    assert_int_equal(t->http, 503);
+    assert_body_has(t, "maintenance");
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/sys/key-status", NULL)->http, 200);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/sys/seal-status", NULL)->http, 200);
+    struct test_call forwarded;
+    test_call_init(&forwarded, METHOD_GET, "/v1/test/count", NULL);
+    test_call_header(&forwarded, "x-vault-token", w.token);
+    forwarded.call.forwarded = true;
+    world_handle(&w, &forwarded);
+    assert_int_equal(forwarded.http, 200);
+    test_call_done(&forwarded);
+}
+
 static void a_sealed_node_answers_only_about_itself(void **ctx)
 {
     (void)ctx;
@@ -613,6 +632,7 @@ int main(void)
         TEST(nothing_is_read_for_somebody_without_a_token),
         TEST(a_path_without_a_token_takes_short_bodies_only),
         TEST(more_calls_than_the_limit_are_refused),
+        TEST(in_maintenance_clients_are_turned_away),
         TEST(a_sealed_node_answers_only_about_itself),
         TEST(a_write_is_answered_after_its_commit),
         TEST(what_a_failed_handler_staged_is_dropped),

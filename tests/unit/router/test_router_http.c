@@ -86,12 +86,12 @@ void router_handle(struct router_worker *worker, struct router_call *call)
     if (bytes_eq(call->path, BYTES("/allow")))
         assert_true(answer_add_header(&answer, call->arena, BYTES("Allow"), BYTES("GET")));
     router_id_put(&call->id, id);
-    buf_add_format(&answer.body, "[%s|%.*s|%.*s|%.*s|%.*s|%d%d%d|%s|%s]",
-                   http_method_name(call->method), (int)call->path.len,
-                   (const char *)call->path.data, (int)call->query.len,
-                   (const char *)call->query.data, (int)call->body.len,
-                   (const char *)call->body.data, (int)agent.len, (const char *)agent.data,
-                   call->forwarded, call->again, call->open_metrics, id, call->peer);
+    buf_add_format(
+        &answer.body, "[%s|%.*s|%.*s|%.*s|%.*s|%d%d%d%d|%s|%s]", http_method_name(call->method),
+        (int)call->path.len, (const char *)call->path.data, (int)call->query.len,
+        (const char *)call->query.data, (int)call->body.len, (const char *)call->body.data,
+        (int)agent.len, (const char *)agent.data, call->forwarded, call->again, call->open_metrics,
+        call->closed_ceremonies, id, call->peer);
     call->respond(call, &answer);
     assert_null(answer.body.data); /* taken */
 }
@@ -143,7 +143,7 @@ static void a_request_reaches_the_router_as_it_came(void **ctx)
                              "User-Agent: test\r\nContent-Length: 7\r\n\r\n{\"a\":1}");
     assert_has(out, "HTTP/1.1 200 ");
     assert_has(out, "Content-Type: application/json\r\n");
-    assert_has(out, "[PUT|/v1/a%20b|x=1|{\"a\":1}|test|000|");
+    assert_has(out, "[PUT|/v1/a%20b|x=1|{\"a\":1}|test|0000|");
     assert_has(out, "|127.0.0.1:");
 }
 
@@ -226,20 +226,20 @@ static void headers_of_an_answer_are_sent(void **ctx)
 static const char forwarded_request[] =
     "GET /v1/a HTTP/1.1\r\n" HOST
     "x-holdfast-id: 000102030405060708090a0b0c0d0e0f-77\r\nx-holdfast-client: 192.0.2.9:5\r\n"
-    "x-holdfast-again: 1\r\n\r\n";
+    "x-holdfast-again: 1\r\nx-holdfast-closed: 1\r\n\r\n";
 
 static void a_node_of_the_cluster_speaks_for_a_client(void **ctx)
 {
     (void)ctx;
     assert_has(ask(&peer_handler, forwarded_request),
-               "|111|000102030405060708090a0b0c0d0e0f-77|192.0.2.9:5]");
+               "|1111|000102030405060708090a0b0c0d0e0f-77|192.0.2.9:5]");
 }
 
 static void a_client_cannot_pass_for_a_node(void **ctx)
 {
     (void)ctx;
     const char *out = ask(&client_handler, forwarded_request);
-    assert_has(out, "|000|00000000000000000000000000000000-0|127.0.0.1:");
+    assert_has(out, "|0000|00000000000000000000000000000000-0|127.0.0.1:");
 }
 
 static void a_malformed_id_of_a_node_is_refused(void **ctx)
@@ -267,6 +267,61 @@ static void a_node_that_was_removed_speaks_for_nobody(void **ctx)
     assert_has(out, "no member of the cluster");
 }
 
+/* A web page cannot make a browser send the header unasked, with the one value that counts. */
+static void a_listener_may_insist_on_the_request_header(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *request, *status;
+    } cases[] = {
+        {"GET /v1/a HTTP/1.1\r\n" HOST "\r\n", "HTTP/1.1 412 "},
+        {"GET /v1/a HTTP/1.1\r\n" HOST "X-Vault-Request: true\r\n\r\n", "HTTP/1.1 200 "},
+        {"GET /v1/a HTTP/1.1\r\n" HOST "X-Secrets-Request: true\r\n\r\n", "HTTP/1.1 200 "},
+        {"GET /v1/a HTTP/1.1\r\n" HOST "X-Secrets-Request: false\r\n\r\n", "HTTP/1.1 412 "},
+        {"GET /v1/a HTTP/1.1\r\n" HOST "X-Vault-Request: 1\r\n\r\n", "HTTP/1.1 412 "},
+        {"GET /ui HTTP/1.1\r\n" HOST "\r\n", "HTTP/1.1 200 "},
+    };
+    client_side.require_request_header = peer_side.require_request_header = true;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        assert_has(ask(&client_handler, cases[i].request), cases[i].status);
+    assert_has(ask(&peer_handler, cases[0].request), "HTTP/1.1 200 "); /* it was asked there */
+    client_side.require_request_header = peer_side.require_request_header = false;
+}
+
+static void a_port_may_be_for_one_call_only(void **ctx)
+{
+    (void)ctx;
+    peer_side.only = "/v1/join";
+    assert_has(ask(&peer_handler, "POST /v1/join HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n"),
+               "HTTP/1.1 200 ");
+    assert_has(ask(&peer_handler, "GET /v1/join HTTP/1.1\r\n" HOST "\r\n"), "HTTP/1.1 403 ");
+    assert_has(ask(&peer_handler, "POST /v1/join/x HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n"),
+               "HTTP/1.1 403 ");
+    peer_side.only = NULL;
+}
+
+static void so_many_headers_say_who_the_client_is(void **ctx)
+{
+    (void)ctx;
+    struct cidr everywhere;
+    assert_status(cidr_parse(BYTES("127.0.0.0/8"), &everywhere), ST_OK);
+    const struct client_rule rule = {.authorized = &everywhere, .n = 1};
+    CLEANUP(buf_done) struct buf request = {0};
+    client_side.client = peer_side.client = &rule;
+    for (int over = 0; over < 2; over++) {
+        buf_clear(&request);
+        buf_add_str(&request, "GET /v1/a HTTP/1.1\r\n" HOST);
+        for (int i = 0; i < 16 + over; i++)
+            buf_add_format(&request, "X-Forwarded-For: 192.0.2.%d\r\n", i + 1);
+        buf_add(&request, bytes_of("\r\n", 3));
+        const char *out = ask(&client_handler, (const char *)request.data);
+        assert_has(out, over ? "more than 16" : "|192.0.2.16:");
+        out = ask(&peer_handler, (const char *)request.data);
+        assert_has(out, "|127.0.0.1:"); /* nodes have their own way to say it */
+    }
+    client_side.client = peer_side.client = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +336,9 @@ int main(void)
         cmocka_unit_test(a_client_cannot_pass_for_a_node),
         cmocka_unit_test(a_malformed_id_of_a_node_is_refused),
         cmocka_unit_test(a_call_handed_back_says_why),
+        cmocka_unit_test(a_listener_may_insist_on_the_request_header),
+        cmocka_unit_test(a_port_may_be_for_one_call_only),
+        cmocka_unit_test(so_many_headers_say_who_the_client_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
