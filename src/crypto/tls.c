@@ -10,11 +10,14 @@
 #include <openssl/x509v3.h>
 #include <pthread.h>
 
+enum { RECORD_EXTRA = 32 }; /* of a record, beside the plaintext: 22 or 29 as a rule */
+
 struct tls_conn {
     SSL *ssl;
     struct tls_setup *setup;
     struct buf in, out; /* ciphertext */
     size_t in_at;       /* consumed of `in` */
+    struct bytes lent;  /* ciphertext that somebody else holds; `in` is empty then */
     enum tls_phase phase;
     bool input_ended, out_of_memory, cut, notified;
     char want_uri[TLS_NAME_MAX]; /* "" any */
@@ -25,16 +28,28 @@ struct tls_conn {
 static pthread_once_t bio_once = PTHREAD_ONCE_INIT;
 static BIO_METHOD *bio_method;
 
+/* Ciphertext that was not taken yet. */
+static struct bytes input(const struct tls_conn *conn)
+{
+    ASSERT(conn->lent.len == 0 || conn->in.len == 0);
+    return conn->lent.len != 0 ? conn->lent : bytes_from(buf_bytes(&conn->in), conn->in_at);
+}
+
 static int bio_read(BIO *bio, char *out, int room)
 {
     struct tls_conn *conn = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
-    size_t n = MIN(conn->in.len - conn->in_at, room > 0 ? (size_t)room : 0);
+    struct bytes in = input(conn);
+    size_t n = MIN(in.len, room > 0 ? (size_t)room : 0);
     if (n == 0) {
         BIO_set_retry_read(bio);
         return -1;
     }
-    memcpy(out, conn->in.data + conn->in_at, n);
+    memcpy(out, in.data, n);
+    if (conn->lent.len != 0) {
+        conn->lent = bytes_from(conn->lent, n);
+        return (int)n;
+    }
     conn->in_at += n;
     ASSERT(conn->in_at <= conn->in.len);
     if (conn->in_at == conn->in.len) {
@@ -224,9 +239,8 @@ static enum status failed(const struct tls_conn *conn)
 }
 
 /* Only fixed texts of OpenSSL: nothing the peer wrote and nothing secret. */
-static void fail_openssl(struct tls_conn *conn)
+static void fail_openssl(struct tls_conn *conn, unsigned long code)
 {
-    unsigned long code = ERR_peek_error();
     long verify = SSL_get_verify_result(conn->ssl);
     const char *text = NULL;
     if (conn->out_of_memory)
@@ -249,7 +263,7 @@ static void judge(struct tls_conn *conn, int result)
         }
         break;
     case SSL_ERROR_ZERO_RETURN: conn->phase = TLS_ENDED; break;
-    default: fail_openssl(conn);
+    default: fail_openssl(conn, ERR_peek_error());
     }
 }
 
@@ -285,7 +299,7 @@ enum tls_phase tls_conn_phase(const struct tls_conn *conn)
 
 enum status tls_feed(struct tls_conn *conn, struct bytes cipher)
 {
-    ASSERT(!conn->input_ended || cipher.len == 0);
+    ASSERT((!conn->input_ended && conn->lent.len == 0) || cipher.len == 0);
     size_t waiting = conn->in.len - conn->in_at;
     if (cipher.len > TLS_INPUT_MAX - MIN(waiting, TLS_INPUT_MAX))
         return ST_TOO_BIG;
@@ -299,6 +313,24 @@ enum status tls_feed(struct tls_conn *conn, struct bytes cipher)
     return st;
 }
 
+enum status tls_lend(struct tls_conn *conn, struct bytes cipher)
+{
+    if (conn->in.len != 0)
+        return tls_feed(conn, cipher);
+    ASSERT(!conn->input_ended && conn->lent.len == 0);
+    if (cipher.len > TLS_INPUT_MAX)
+        return ST_TOO_BIG;
+    conn->lent = cipher;
+    return ST_OK;
+}
+
+enum status tls_keep(struct tls_conn *conn)
+{
+    struct bytes rest = conn->lent;
+    conn->lent = (struct bytes){0};
+    return rest.len != 0 ? tls_feed(conn, rest) : ST_OK;
+}
+
 void tls_feed_end(struct tls_conn *conn)
 {
     conn->input_ended = true;
@@ -307,7 +339,7 @@ void tls_feed_end(struct tls_conn *conn)
 /* Whether reading could give anything: input that is not decrypted, or the end of it. */
 static bool has_input(const struct tls_conn *conn)
 {
-    return conn->in.len != 0 || conn->input_ended || SSL_has_pending(conn->ssl) == 1;
+    return input(conn).len != 0 || conn->input_ended || SSL_has_pending(conn->ssl) == 1;
 }
 
 enum status tls_read(struct tls_conn *conn, void *out, size_t room, size_t *ret_n)
@@ -342,9 +374,10 @@ static enum status write_run(struct tls_conn *conn, struct bytes run)
 {
     while (run.len != 0) {
         size_t written = 0;
-        errors_forget();
         if (SSL_write_ex(conn->ssl, run.data, MIN(run.len, TLS_RECORD_MAX), &written) != 1) {
-            fail_openssl(conn); /* the BIO takes everything, so it is not a matter of waiting */
+            /* The BIO takes everything, so it is not a matter of waiting, and errors that others
+             * left in the queue decide nothing. */
+            fail_openssl(conn, ERR_peek_last_error());
             return failed(conn);
         }
         run = bytes_from(run, written);
@@ -386,12 +419,20 @@ enum status tls_write(struct tls_conn *conn, const struct bytes *parts, unsigned
         return failed(conn);
     if (conn->phase == TLS_HANDSHAKE || conn->out.len >= TLS_OUTPUT_MAX)
         return ST_BUSY;
-    if (n == 1)
-        return write_run(conn, parts[0]);
-    uint8_t gather[TLS_RECORD_MAX];
     size_t total = 0;
     for (unsigned i = 0; i < n; i++)
         total += parts[i].len;
+    if (total == 0)
+        return ST_OK;
+    size_t records = total / TLS_RECORD_MAX + 1;
+    if (buf_reserve(&conn->out, total + records * RECORD_EXTRA) != ST_OK) {
+        conn->out_of_memory = true;
+        fail(conn, "out of memory");
+        return failed(conn);
+    }
+    if (n == 1)
+        return write_run(conn, parts[0]);
+    uint8_t gather[TLS_RECORD_MAX];
     enum status st = write_parts(conn, parts, n, gather);
     mem_wipe(gather, MIN(total, sizeof gather)); /* never more of it is used */
     return st;
@@ -410,6 +451,16 @@ void tls_close_notify(struct tls_conn *conn)
 size_t tls_out_len(const struct tls_conn *conn)
 {
     return conn->out.len;
+}
+
+void tls_lend_out(struct tls_conn *conn, struct buf *spare)
+{
+    ASSERT(spare->len == 0 && !spare->failed);
+    if (conn->out.data != NULL)
+        return;
+    conn->out.data = spare->data;
+    conn->out.cap = spare->cap;
+    *spare = (struct buf){0};
 }
 
 void tls_take_out(struct tls_conn *conn, struct buf *ret_out)

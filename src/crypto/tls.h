@@ -96,6 +96,10 @@ enum tls_phase tls_conn_phase(const struct tls_conn *conn);
 
 /* Ciphertext from the peer, copied. ST_TOO_BIG above TLS_INPUT_MAX (read first), ST_NOMEM. */
 NODISCARD enum status tls_feed(struct tls_conn *conn, struct bytes cipher);
+/* The same without a copy: `cipher` must stay until tls_keep, which copies what was not read by
+ * then and is called before anything more is fed. When tls_lend fails nothing was taken. */
+NODISCARD enum status tls_lend(struct tls_conn *conn, struct bytes cipher);
+NODISCARD enum status tls_keep(struct tls_conn *conn);
 /* The transport ended. Without a close_notify before, reading then fails as truncated. */
 void tls_feed_end(struct tls_conn *conn);
 
@@ -114,8 +118,10 @@ void tls_close_notify(struct tls_conn *conn);
 
 /* Ciphertext waiting to be sent. */
 size_t tls_out_len(const struct tls_conn *conn);
-/* Move it to `ret_out`, which must be empty; release with buf_done. Nothing waiting: stays empty.
- */
+/* Memory for the output: an empty `spare` with room is taken where no output waits. */
+void tls_lend_out(struct tls_conn *conn, struct buf *spare);
+/* Move it to `ret_out`, which must be empty; release with buf_done. Nothing waiting: stays
+ * empty, unless room was lent. */
 void tls_take_out(struct tls_conn *conn, struct buf *ret_out);
 
 /* Why it failed, for a log; "" before. */

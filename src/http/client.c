@@ -521,6 +521,7 @@ void http_client_free(struct http_client *client)
     if (client == NULL)
         return;
     ASSERT(client->closed && list_empty(&client->targets));
+    http_scratch_done(&client->scratch);
     mem_free(client);
 }
 

@@ -152,6 +152,7 @@ static void server_release(struct http_server *s)
     for (struct list *item; (item = list_pop(&s->spare)) != NULL;)
         http_exchange_free(CONTAINER_OF(item, struct http_exchange, link));
     tls_ctx_unref(s->tls);
+    http_scratch_done(&s->scratch);
     mem_free(s);
 }
 

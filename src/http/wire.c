@@ -8,6 +8,7 @@
 enum {
     IOV_BATCH = 48,
     TLS_BATCH = 64 * 1024, /* plaintext encrypted at once */
+    SPARE_MAX = 2 * TLS_BATCH,
     CLEAR_BATCH = 1 << 30,
     KEEPALIVE_S = 60,
 };
@@ -153,6 +154,20 @@ static bool flush_plain(struct http_wire *w)
     return st == ST_OK && !w->writing;
 }
 
+/* The encrypted output is gone: its memory serves the next, of any wire. */
+static void cipher_done(struct http_wire *w)
+{
+    struct buf *spare = &w->scratch->spare;
+    if (w->cipher.cap > SPARE_MAX || w->cipher.cap <= spare->cap) {
+        buf_drop(&w->cipher);
+        return;
+    }
+    buf_drop(spare);
+    *spare = w->cipher;
+    buf_clear(spare);
+    w->cipher = (struct buf){0};
+}
+
 /* Encrypt a batch into `cipher`, after what the TLS engine itself has to say. */
 static enum status encrypt_batch(struct http_wire *w)
 {
@@ -162,6 +177,7 @@ static enum status encrypt_batch(struct http_wire *w)
         unsigned n = out_gather(w, parts, TLS_BATCH);
         for (unsigned i = 0; i < n; i++)
             total += parts[i].len;
+        tls_lend_out(w->tls, &w->scratch->spare);
         enum status st = n != 0 ? tls_write(w->tls, parts, n) : ST_OK;
         if (st == ST_BUSY)
             return ST_OK;
@@ -177,6 +193,8 @@ static bool flush_tls(struct http_wire *w)
 {
     size_t gone = 0;
     enum status st = w->cipher.len == 0 ? encrypt_batch(w) : ST_OK;
+    if (w->cipher.len == 0)
+        cipher_done(w);
     if (w->closing || (st == ST_OK && w->cipher.len == 0))
         return false;
     if (st == ST_OK) {
@@ -189,7 +207,7 @@ static bool flush_tls(struct http_wire *w)
     }
     if (w->writing)
         return false;
-    buf_done(&w->cipher);
+    cipher_done(w);
     return true;
 }
 
@@ -238,7 +256,7 @@ static void wire_on_wrote(uv_write_t *write, int err)
         return;
     }
     if (w->tls != NULL)
-        buf_done(&w->cipher);
+        cipher_done(w);
     else
         out_consume(w, w->submitted);
     http_wire_flush(w);
@@ -279,7 +297,14 @@ void http_wire_finish(struct http_wire *wire)
 void http_scratch_init(struct http_scratch *scratch)
 {
     list_init(&scratch->waiting);
+    scratch->spare = (struct buf){0};
     scratch->busy = false;
+}
+
+void http_scratch_done(struct http_scratch *scratch)
+{
+    ASSERT(list_empty(&scratch->waiting) && !scratch->busy);
+    buf_drop(&scratch->spare);
 }
 
 static struct http_room wire_room(struct http_wire *w)
@@ -377,11 +402,13 @@ static void wire_on_cipher(struct http_wire *w, struct bytes cipher)
         w->ops->not_tls(w);
         return;
     }
-    enum status st = tls_feed(w->tls, cipher);
+    enum status st = tls_lend(w->tls, cipher);
+    if (st == ST_OK) {
+        wire_pump(w);
+        st = tls_keep(w->tls); /* the next wire reads to the same place */
+    }
     if (st != ST_OK)
         wire_ended(w, st);
-    else
-        wire_pump(w);
 }
 
 /* What was no word of a proxy is the client's. */
@@ -493,7 +520,7 @@ static void wire_on_closed(uv_handle_t *handle)
     w->tls = NULL;
     mem_free(w->proxy);
     w->proxy = NULL;
-    buf_done(&w->cipher);
+    buf_drop(&w->cipher);
     w->ops->closed(w);
 }
 

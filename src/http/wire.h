@@ -29,10 +29,12 @@ enum {
 struct http_scratch {
     uint8_t plain[WIRE_SCRATCH], cipher[WIRE_SCRATCH];
     struct list waiting; /* wires with decrypted input, until it is free */
+    struct buf spare;    /* empty: room for the next encrypted output */
     bool busy;
 };
 
 void http_scratch_init(struct http_scratch *scratch);
+void http_scratch_done(struct http_scratch *scratch); /* when its wires are closed */
 
 struct http_room {
     uint8_t *data;

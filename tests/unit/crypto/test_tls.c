@@ -137,7 +137,106 @@ static void errors_of_others_do_not_count(void **ctx)
     ERR_raise(ERR_LIB_USER, ERR_R_INTERNAL_ERROR);
     assert_status(drain(e.server, &got), ST_OK);
     assert_got(&got, "question");
+    ERR_raise(ERR_LIB_USER, ERR_R_INTERNAL_ERROR);
+    write_str(e.server, "answer");
     ERR_clear_error();
+    got.len = 0;
+    assert_status(carry(e.server, e.client, SIZE_MAX / 2, &got), ST_OK);
+    assert_got(&got, "answer");
+    ends_done(&e);
+}
+
+/* What is lent may be written over as soon as tls_keep was called. */
+static void lent_input_is_kept_where_it_was_not_read(void **ctx)
+{
+    struct ends e;
+    uint8_t place[4096], plain[100];
+    size_t n = 0, half;
+    CLEANUP(buf_done) struct buf out = {0}, got = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    shake(&e, SIZE_MAX / 2);
+    write_str(e.client, "one ");
+    write_str(e.client, "two ");
+    write_str(e.client, "three");
+    tls_take_out(e.client, &out);
+    assert_true(out.len < sizeof place);
+    half = out.len / 2;
+    for (unsigned part = 0; part < 2; part++) { /* nothing is read of the first */
+        struct bytes from = bytes_from(buf_bytes(&out), part * half);
+        from.len = part == 0 ? half : from.len;
+        memcpy(place, from.data, from.len);
+        assert_status(tls_lend(e.server, bytes_of(place, from.len)), ST_OK);
+        if (part == 1)
+            assert_status(tls_read(e.server, plain, sizeof plain, &n), ST_OK);
+        assert_status(tls_keep(e.server), ST_OK);
+        memset(place, 0xff, sizeof place);
+    }
+    buf_add(&got, bytes_of(plain, n));
+    assert_status(drain(e.server, &got), ST_OK);
+    assert_got(&got, "one two three");
+    ends_done(&e);
+}
+
+static void input_may_be_lent_byte_by_byte(void **ctx)
+{
+    struct ends e;
+    CLEANUP(buf_done) struct buf out = {0}, got = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    shake(&e, SIZE_MAX / 2);
+    write_str(e.client, "first");
+    write_str(e.client, " second");
+    tls_close_notify(e.client);
+    tls_take_out(e.client, &out);
+    enum status st = ST_OK;
+    for (size_t i = 0; i < out.len; i++) {
+        uint8_t byte = out.data[i];
+        assert_status(st, ST_OK);
+        assert_status(tls_lend(e.server, bytes_of(&byte, 1)), ST_OK);
+        st = drain(e.server, &got);
+        assert_status(tls_keep(e.server), ST_OK);
+        byte = 0xff;
+    }
+    assert_status(st, ST_CLOSED);
+    assert_got(&got, "first second");
+    ends_done(&e);
+}
+
+static void lent_input_is_bounded_too(void **ctx)
+{
+    struct ends e;
+    static uint8_t zeroes[TLS_INPUT_MAX + 1];
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    assert_status(tls_lend(e.server, bytes_of(zeroes, TLS_INPUT_MAX + 1)), ST_TOO_BIG);
+    assert_status(tls_lend(e.server, bytes_of(zeroes, TLS_INPUT_MAX)), ST_OK);
+    assert_status(tls_keep(e.server), ST_OK);
+    assert_status(tls_lend(e.server, bytes_of(zeroes, 1)), ST_TOO_BIG);
+    ends_done(&e);
+}
+
+static void output_goes_to_lent_room(void **ctx)
+{
+    struct ends e;
+    CLEANUP(buf_done) struct buf spare = {0}, out = {0}, got = {0};
+    (void)ctx;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    shake(&e, SIZE_MAX / 2);
+    assert_status(buf_reserve(&spare, 1000), ST_OK);
+    const uint8_t *room = spare.data;
+    tls_lend_out(e.client, &spare);
+    assert_null(spare.data);
+    assert_int_equal(tls_out_len(e.client), 0);
+    write_str(e.client, "there");
+    assert_status(buf_reserve(&spare, 1000), ST_OK);
+    tls_lend_out(e.client, &spare); /* some waits already */
+    assert_non_null(spare.data);
+    tls_take_out(e.client, &out);
+    assert_ptr_equal(out.data, room);
+    assert_status(tls_feed(e.server, buf_bytes(&out)), ST_OK);
+    assert_status(drain(e.server, &got), ST_OK);
+    assert_got(&got, "there");
     ends_done(&e);
 }
 
@@ -610,7 +709,8 @@ static bool exchange(struct ends *e)
         struct tls_conn *from = i % 2 == 0 ? e->client : e->server;
         struct tls_conn *to = i % 2 == 0 ? e->server : e->client;
         tls_take_out(from, &out);
-        ok = tls_feed(to, buf_bytes(&out)) == ST_OK && tls_read(to, plain, 10, &n) == ST_OK;
+        ok = tls_lend(to, buf_bytes(&out)) == ST_OK && tls_read(to, plain, 10, &n) == ST_OK &&
+             tls_keep(to) == ST_OK;
         buf_done(&out);
     }
     return ok && tls_write(e->client, &part, 1) == ST_OK;
@@ -639,6 +739,10 @@ int main(void)
         cmocka_unit_test(the_handshake_may_be_split_at_every_byte),
         cmocka_unit_test(records_that_come_together_are_all_read),
         cmocka_unit_test(errors_of_others_do_not_count),
+        cmocka_unit_test(lent_input_is_kept_where_it_was_not_read),
+        cmocka_unit_test(input_may_be_lent_byte_by_byte),
+        cmocka_unit_test(lent_input_is_bounded_too),
+        cmocka_unit_test(output_goes_to_lent_room),
         cmocka_unit_test(many_parts_share_records),
         cmocka_unit_test(writing_waits_for_the_handshake_and_for_room),
         cmocka_unit_test(input_beyond_the_bound_is_refused),

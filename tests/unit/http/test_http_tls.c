@@ -4,14 +4,36 @@
 #include "http/harness.h"
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
 
 static struct pki pki;
 static struct tls_ctx *server_ctx, *client_ctx;
 static struct harness h;
 
+/* A request that is answered in a later turn of the loop. */
+struct later {
+    struct env_task task;
+    struct http_request *req;
+};
+
+static void answer_later(struct env_task *task)
+{
+    struct http_request *req = CONTAINER_OF(task, struct later, task)->req;
+    struct http_reply reply = {.status = 200, .body = req->body};
+    http_respond(req, &reply);
+}
+
 static void on_request(void *ctx, struct http_request *req)
 {
     struct tls_peer peer;
+    if (bytes_eq(req->path, BYTES("/later"))) {
+        struct later *later = arena_alloc(&req->arena, sizeof *later);
+        assert_non_null(later);
+        *later = (struct later){{.run = answer_later}, req};
+        env_post(h.env, &later->task);
+        return;
+    }
     (void)ctx; /* stateless */
     if (bytes_eq(req->path, BYTES("/cert"))) {
         enum status st = http_peer_cert(req, &peer);
@@ -200,6 +222,115 @@ static void large_bodies_pass(void **ctx)
     caller_close(&c);
 }
 
+static void many_requests_share_a_record(void **ctx)
+{
+    enum { REQUESTS = 200 };
+    static char out[REQUESTS * 500];
+    CLEANUP(buf_done) struct buf text = {0};
+    (void)ctx; /* static */
+    for (unsigned i = 0; i < REQUESTS; i++)
+        buf_add_format(&text, "PUT /a HTTP/1.1\r\n" HOST "%sContent-Length: 5\r\n\r\n<%03u>",
+                       i + 1 == REQUESTS ? CLOSE : "", i);
+    assert_true(text.len < TLS_RECORD_MAX);
+    struct caller c = caller_open(client_ctx);
+    caller_say(&c, buf_bytes(&text));
+    assert_status(caller_hear(&c, out, sizeof out), ST_CLOSED);
+    const char *at = out;
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        char answer[20];
+        (void)snprintf(answer, sizeof answer, "\r\n\r\n<%03u>", i); /* fits */
+        at = strstr(at, answer);
+        assert_non_null(at);
+    }
+    caller_close(&c);
+}
+
+enum { WAITING = 50, WAITING_BODY = 1000 };
+
+static void say_at_once(struct caller *c)
+{
+    CLEANUP(buf_done) struct buf cipher = {0};
+    for (unsigned i = 0; i < WAITING; i++) {
+        CLEANUP(buf_done) struct buf text = {0};
+        buf_add_format(&text, "PUT /later HTTP/1.1\r\n" HOST "%sContent-Length: %d\r\n\r\n%0*u",
+                       i + 1 == WAITING ? CLOSE : "", WAITING_BODY, WAITING_BODY, i);
+        struct bytes part = buf_bytes(&text);
+        assert_status(tls_write(c->tls, &part, 1), ST_OK);
+    }
+    tls_take_out(c->tls, &cipher);
+    assert_int_equal(say(c->fd, buf_bytes(&cipher)), cipher.len);
+}
+
+/* The server reads more of each than it can decrypt before the first is answered. */
+static void records_wait_for_the_answers_before_them(void **ctx)
+{
+    static char out[WAITING * (WAITING_BODY + 500)];
+    struct caller callers[4];
+    (void)ctx; /* static */
+    for (unsigned i = 0; i < ARRAY_LEN(callers); i++)
+        callers[i] = caller_open(client_ctx);
+    for (unsigned i = 0; i < ARRAY_LEN(callers); i++)
+        say_at_once(&callers[i]);
+    for (unsigned i = 0; i < ARRAY_LEN(callers); i++) {
+        const char *at = out;
+        assert_status(caller_hear(&callers[i], out, sizeof out), ST_CLOSED);
+        for (unsigned n = 0; n < WAITING; n++) {
+            at = strstr(at, "\r\n\r\n");
+            assert_non_null(at);
+            assert_int_equal(strtoul(at, NULL, 10), n);
+            at += 4 + WAITING_BODY;
+        }
+        caller_close(&callers[i]);
+    }
+}
+
+static void a_record_may_come_byte_by_byte(void **ctx)
+{
+    static char out[4096];
+    int on = 1;
+    (void)ctx; /* static */
+    struct caller c = caller_open(client_ctx);
+    assert_int_equal(setsockopt(c.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), 0);
+    struct bytes text = BYTES("PUT /a HTTP/1.1\r\n" HOST CLOSE "Content-Length: 2\r\n\r\nab");
+    CLEANUP(buf_done) struct buf cipher = {0};
+    assert_status(tls_write(c.tls, &text, 1), ST_OK);
+    tls_take_out(c.tls, &cipher);
+    for (size_t i = 0; i < cipher.len; i++)
+        (void)say(c.fd, bytes_of(cipher.data + i, 1));
+    assert_status(caller_hear(&c, out, sizeof out), ST_CLOSED);
+    assert_non_null(strstr(out, "\r\n\r\nab"));
+    caller_close(&c);
+}
+
+/* Its answer waits, encrypted, while others get theirs. */
+static void a_client_that_stops_reading_keeps_its_answer(void **ctx)
+{
+    enum { N = 8000000 }; /* more than sockets hold */
+    static char body[N], out[N + 1000];
+    (void)ctx; /* static */
+    memset(body, 'x', sizeof body);
+    struct caller slow = caller_open(client_ctx);
+    caller_say(&slow, BYTES("PUT /a HTTP/1.1\r\n" HOST CLOSE "Content-Length: 8000000\r\n\r\n"));
+    caller_say(&slow, bytes_of(body, sizeof body));
+    for (unsigned i = 0; i < 5; i++) {
+        static char other[100000];
+        struct caller c = caller_open(client_ctx);
+        caller_say(&c, BYTES("PUT /b HTTP/1.1\r\n" HOST CLOSE "Content-Length: 70000\r\n\r\n"));
+        memset(body, 'y', 70000);
+        caller_say(&c, bytes_of(body, 70000));
+        assert_status(caller_hear(&c, other, sizeof other), ST_CLOSED);
+        const char *got = strstr(other, "\r\n\r\n");
+        assert_non_null(got);
+        assert_int_equal(strspn(got + 4, "y"), 70000);
+        caller_close(&c);
+    }
+    assert_status(caller_hear(&slow, out, sizeof out), ST_CLOSED);
+    const char *got = strstr(out, "\r\n\r\n");
+    assert_non_null(got);
+    assert_int_equal(strspn(got + 4, "x"), N);
+    caller_close(&slow);
+}
+
 static void a_half_open_handshake_times_out(void **ctx)
 {
     struct http_counters n;
@@ -310,6 +441,10 @@ int main(void)
         TEST(requests_are_answered_and_the_end_is_orderly),
         TEST(the_certificate_of_the_client_is_shown),
         TEST(large_bodies_pass),
+        TEST(many_requests_share_a_record),
+        TEST(records_wait_for_the_answers_before_them),
+        TEST(a_record_may_come_byte_by_byte),
+        TEST(a_client_that_stops_reading_keeps_its_answer),
         cmocka_unit_test_setup_teardown(a_half_open_handshake_times_out, setup_impatient, teardown),
         TEST(garbage_instead_of_a_handshake_is_closed),
         TEST(a_client_in_clear_is_told),
