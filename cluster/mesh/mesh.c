@@ -297,10 +297,15 @@ void mesh_members(struct mesh *mesh, const struct mesh_member *members, unsigned
     check_accepted(mesh);
 }
 
+/* Small frames of both take the small link of the lower id: where questions and answers meet, they
+ * carry TCP's acknowledgements for each other. */
 static struct mesh_link *link_to(struct mesh *mesh, uint64_t to, bool bulk)
 {
     struct mesh_peer *peer = mesh_peer_find(mesh, to);
-    struct mesh_link *link = peer != NULL ? peer->dials[bulk ? 1 : 0].link : NULL;
+    struct mesh_link *link = !bulk && to < mesh->id ? mesh_link_find(mesh, to, false, true) : NULL;
+    if (link != NULL)
+        return link;
+    link = peer != NULL ? peer->dials[bulk ? 1 : 0].link : NULL;
     if (link != NULL && link->phase == LINK_READY)
         return link;
     /* One we call by another id, cannot call, or do not know yet. */

@@ -1,3 +1,4 @@
+#include "cluster/mesh/mesh_impl.h"
 #include "mesh/mesh_nodes.h"
 
 #include <signal.h>
@@ -129,6 +130,25 @@ static void a_small_frame_overtakes_bulk(void **ctx)
     send_str(&w->nodes[0], 2, "small", false);
     run_until(w, received_one, &w->nodes[1]);
     assert_true(bytes_eq(buf_bytes(&w->nodes[1].last), BYTES("small")));
+}
+
+static size_t waiting(struct node *from, uint64_t to, bool accepted)
+{
+    return mesh_link_find(from->mesh, to, false, accepted)->queue_bytes;
+}
+
+static void small_frames_share_a_link(void **ctx)
+{
+    struct world *w = *ctx;
+    start_linked(w, 2);
+    send_str(&w->nodes[0], 2, "question", false);
+    assert_true(waiting(&w->nodes[0], 2, false) > 0);
+    send_str(&w->nodes[1], 1, "answer", false);
+    assert_true(waiting(&w->nodes[1], 1, true) > 0);
+    assert_int_equal(waiting(&w->nodes[1], 1, false), 0);
+    mesh_link_close(mesh_link_find(w->nodes[1].mesh, 1, false, true), "for the test");
+    send_str(&w->nodes[1], 1, "answer", false);
+    assert_true(waiting(&w->nodes[1], 1, false) > 0);
 }
 
 static void a_frame_to_nobody_is_counted(void **ctx)
@@ -484,6 +504,7 @@ int main(void)
         node_test(frames_of_one_lane_stay_in_order),
         node_test(what_a_peer_gets_and_gives_is_counted),
         node_test(a_small_frame_overtakes_bulk),
+        node_test(small_frames_share_a_link),
         node_test(a_frame_to_nobody_is_counted),
         node_test(a_node_answers_one_it_does_not_know),
         node_test(a_node_that_ends_is_found_gone_once),
