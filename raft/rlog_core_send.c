@@ -1,5 +1,5 @@
 /* What leaves. libraft names entries by number only and leaves the rest to us; two of its answers
- * need repair (F4, F6). */
+ * need repair (F4, F6), and one entry has to wait (F12). */
 #include "raft/rlog_core_parts.h"
 
 static struct rlog_core_peer *peer_of(struct rlog_core *c, uint64_t id)
@@ -40,6 +40,27 @@ static void heartbeat_anchor(struct rlog_core *c, const struct rlog_core_peer *p
     ae->prev_log_term = rlog_core_term_of(c, match);
 }
 
+static bool conf_votes(const struct rlog_conf *conf, uint64_t id)
+{
+    const struct rlog_member *m = rlog_conf_find(conf, id);
+    return m != NULL && m->role == RLOG_VOTER;
+}
+
+/* The first of the entries index..end-1 that `to` may not have yet, or `end`. A server stands for
+ * election only if its newest configuration calls it a voter. If that one is never committed, the
+ * server may be the only one that could win, so it learns that it loses its vote when that is
+ * settled; its answer does not count for it (F12). */
+static uint64_t kept_back(const struct rlog_core *c, uint64_t to, uint64_t index, uint64_t end)
+{
+    uint64_t change = c->raft.configuration_uncommitted_index;
+    struct rlog_conf before;
+
+    if (change < index || change >= end || change <= c->commit || conf_votes(&c->conf, to))
+        return end;
+    enum status st = rlog_conf_decode(bytes_of(c->committed.bytes, c->committed.len), &before);
+    return st == ST_OK && conf_votes(&before, to) ? change : end;
+}
+
 /* One message of the core may become several, each with the last entry of the one before as its
  * previous, so that a frame stays small. */
 static void send_append(struct rlog_core *c, const struct raft_message *m)
@@ -52,7 +73,9 @@ static void send_append(struct rlog_core *c, const struct raft_message *m)
     ae->entries = NULL;
     ASSERT(rlog_core_term_of(c, ae->prev_log_index) == ae->prev_log_term);
     c->sent_commit = MAX(c->sent_commit, ae->leader_commit);
+    end = kept_back(c, m->server_id, index, end);
     if (index == end) {
+        ae->n_entries = 0;
         heartbeat_anchor(c, peer, ae);
         send_one(c, &piece, NULL);
         return;

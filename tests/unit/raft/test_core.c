@@ -114,10 +114,61 @@ static void cores_agree_under_faults(void **ctx)
         storm(seed + i, 20);
 }
 
+/* The leader takes a vote, and dies before anybody else heard of it but, perhaps, who loses it. */
+static void a_vote_that_was_not_yet_taken_elects(void **ctx)
+{
+    struct cluster *c = cluster_new(1, 3);
+    uint64_t index;
+    (void)ctx;
+    cluster_run(c, c->now + 3000);
+    struct cnode *leader = cluster_leader(c);
+    assert_non_null(leader);
+    assert_status(cluster_submit(leader, 1), ST_OK);
+    cluster_run(c, c->now + 1000);
+    unsigned at = (unsigned)(leader - c->nodes), loser = (at + 1) % 3, other = (at + 2) % 3;
+    for (unsigned i = 0; i < 3; i++)
+        c->cut[i][other] = c->cut[other][i] = true;
+    struct rlog_conf conf = leader->core.conf;
+    for (unsigned i = 0; i < conf.n; i++)
+        if (conf.members[i].id == c->nodes[loser].id)
+            conf.members[i].role = RLOG_STANDBY;
+    assert_status(rlog_core_change(&leader->core, &conf, c->now, &index), ST_OK);
+    cluster_run(c, c->now + ELECTION / 2);
+    assert_true(leader->core.stored >= index);
+    assert_true(leader->core.commit < index);
+
+    node_crash(leader);
+    memset(c->cut, 0, sizeof c->cut);
+    cluster_run(c, c->now + 5000);
+    struct cnode *next = cluster_leader(c);
+    assert_non_null(next);
+    assert_status(cluster_submit(next, 2), ST_OK);
+    cluster_run(c, c->now + 1000);
+    assert_true(next->core.commit >= index);
+
+    /* Where nothing stands in its way, the loser hears of it. */
+    node_start(leader);
+    cluster_run(c, c->now + 3000);
+    next = cluster_leader(c);
+    assert_non_null(next);
+    loser = next == &c->nodes[loser] ? other : loser;
+    conf = next->core.conf;
+    for (unsigned i = 0; i < conf.n; i++)
+        if (conf.members[i].id == c->nodes[loser].id)
+            conf.members[i].role = RLOG_STANDBY;
+    assert_status(rlog_core_change(&next->core, &conf, c->now, &index), ST_OK);
+    cluster_run(c, c->now + 1000);
+    assert_true(c->nodes[loser].core.applied >= index);
+    const struct rlog_member *self = rlog_conf_find(&c->nodes[loser].core.conf, c->nodes[loser].id);
+    assert_int_equal(self->role, RLOG_STANDBY);
+    cluster_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cores_agree_under_faults),
+        cmocka_unit_test(a_vote_that_was_not_yet_taken_elects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
