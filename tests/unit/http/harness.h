@@ -88,6 +88,8 @@ __attribute__((unused)) static void harness_down(struct harness *h)
     harness_join(h);
 }
 
+/* Calls with a timeout are tried again after an EINTR, which comes without any signal to a thread
+ * that made a loop: newer libuv gives each loop an io_uring, whose work is done by its maker. */
 __attribute__((unused)) static int dial(const struct harness *h)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
@@ -98,12 +100,9 @@ __attribute__((unused)) static int dial(const struct harness *h)
     assert_true(fd >= 0);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience), 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    assert_int_equal(TEMP_FAILURE_RETRY(connect(fd, (struct sockaddr *)&to, sizeof to)), 0);
     return fd;
 }
-
-/* Calls with a timeout are tried again after an EINTR, which comes without any signal to a thread
- * that made a loop: newer libuv gives each loop an io_uring, whose work is done by its maker. */
 
 /* As much as the peer takes. */
 __attribute__((unused)) static size_t say(int fd, struct bytes text)
