@@ -48,7 +48,11 @@ static bool send_to(const char *name, const char *text)
         return false;
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* else it waits */
     size_t len = strlen(text);
-    ssize_t sent = sendto(fd, text, len, MSG_NOSIGNAL, (struct sockaddr *)&address, address_len);
+    ssize_t sent;
+    /* Interrupted without a signal too: the io_uring of newer libuv's loops does its work here. */
+    do
+        sent = sendto(fd, text, len, MSG_NOSIGNAL, (struct sockaddr *)&address, address_len);
+    while (sent < 0 && errno == EINTR);
     int why = errno;
     (void)close(fd); /* a datagram is gone or it is not */
     errno = why;
