@@ -41,6 +41,7 @@ static const struct {
     {"/v1/sys/init", 200, "{\"keys\":[],\"root_token\":\"hvs.x\"}"},
     {"/v1/odd", 200, "not json"},
     {"/v1/some", 200, "{\"request_id\":\"r1\",\"data\":{\"a\":1,\"none\":null}}"},
+    {"/v1/auth/token/lookup-self", 200, "{\"data\":{\"accessor\":\"acc\",\"ttl\":60}}"},
     {"/v1/auth/token/create", 200,
      "{\"auth\":{\"client_token\":\"hvs.new\",\"lease_duration\":0}}"},
     {"/v1/sys/internal/ui/mounts/v2", 200,
@@ -505,6 +506,57 @@ static void the_token_of_the_file_is_used_and_not_that_of_a_folder(void **ctx)
     free(before);
 }
 
+/* With this as its standard input. */
+static int type_in(const char *typed, const char *command, const char *flag, const char *word)
+{
+    char path[] = "/tmp/holdfast-cli-XXXXXX";
+    int fd = mkstemp(path), kept = dup(STDIN_FILENO);
+    assert_true(fd >= 0 && kept >= 0);
+    assert_int_equal(write(fd, typed, strlen(typed)), (ssize_t)strlen(typed));
+    assert_int_equal(close(fd), 0);
+    assert_non_null(freopen(path, "r", stdin));
+    asked[0] = '\0';
+    int code = RUN(command, flag, word);
+    assert_true(dup2(kept, STDIN_FILENO) >= 0);
+    assert_int_equal(close(kept), 0);
+    assert_int_equal(unlink(path), 0);
+    return code;
+}
+
+static void a_login_keeps_what_it_is_asked_to_keep(void **ctx)
+{
+    (void)ctx;
+    char home[] = "/tmp/holdfast-home-XXXXXX", file[64], *before = getenv("HOME");
+    static char endless[1 << 16];
+    struct stat info;
+    assert_non_null(mkdtemp(home));
+    before = before != NULL ? strdup(before) : NULL;
+    (void)snprintf(file, sizeof file, "%s/.holdfast-token", home);
+    (void)setenv("HOME", home, 1);
+    assert_int_equal(RUN("login", "-token-only", "hvs.a"), 0);
+    assert_string_equal(out, "hvs.a");
+    assert_int_equal(stat(file, &info), -1);
+    assert_int_equal(RUN("login", "-no-store", "hvs.a"), 0);
+    assert_int_equal(stat(file, &info), -1);
+    assert_int_equal(type_in(" \thvs.typed \t\nmore\n", "login", "-no-print", "-"), 0);
+    assert_string_equal(asked, "GET /v1/auth/token/lookup-self [hvs.typed] ");
+    assert_int_equal(stat(file, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    assert_int_equal(unlink(file), 0);
+    memset(endless, 'x', sizeof endless - 1);
+    assert_int_equal(type_in(endless, "login", "-no-print", "-"), 1); /* no part of it */
+    assert_int_equal(type_in(" \n", "login", "-no-print", "-"), 1);
+    assert_string_equal(asked, "");
+    assert_int_equal(rmdir(home), 0);
+    /* Who logs in shows nobody the token that he has. */
+    (void)RUN("login", "-method=userpass", "username=u", "password=p");
+    assert_string_equal(asked, "PUT /v1/auth/userpass/login/u [] "
+                               "{\"username\":\"u\",\"password\":\"p\"}");
+    if (before != NULL)
+        (void)setenv("HOME", before, 1);
+    free(before);
+}
+
 static void a_snapshot_is_saved_whole_or_not_at_all_and_sent_as_it_is(void **ctx)
 {
     (void)ctx;
@@ -594,6 +646,7 @@ int main(void)
         TEST(mistakes_are_named_by_their_place),
         TEST(the_token_of_the_file_is_used_and_not_that_of_a_folder),
         TEST(a_snapshot_is_saved_whole_or_not_at_all_and_sent_as_it_is),
+        TEST(a_login_keeps_what_it_is_asked_to_keep),
         TEST(members_are_listed_and_let_in),
         TEST(running_out_of_memory_is_an_error_and_no_more),
     };
