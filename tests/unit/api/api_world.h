@@ -40,6 +40,20 @@ static inline const char *text(const struct test_call *t)
     return (const char *)t->body.data;
 }
 
+static inline void full_propose(struct state_log *log, struct rlog_propose *p)
+{
+    if (p->upkeep)
+        world_propose(log, p);
+    else
+        p->done(p, ST_STATE_FULL);
+}
+
+/* From now on the state takes only what a full one takes. */
+static inline void set_full(bool full)
+{
+    w.log.propose = full ? full_propose : world_propose;
+}
+
 /* With this status, and with this text in it unless NULL. */
 static inline struct test_call *expect(struct test_call *t, int http, const char *part)
 {

@@ -123,7 +123,16 @@ static void a_scan_gives_all_that_is_below(void **ctx)
                     "[\"a/b\",\"d/e/f\"]");
     assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv/l?after=a/", NULL), "[\"d/e/f\",\"z\"]");
     assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv", NULL), "\"l/z\",\"m\"]");
+    assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv/l?limit=-1", NULL), all);
     assert_int_equal(world_call(&w, METHOD_SCAN, "/v1/kv/none", NULL)->http, 404);
+    CLEANUP(buf_done) struct buf long_name = {0};
+    buf_add_str(&long_name, "/v1/kv/l?after=");
+    for (int i = 0; i < STATE_KEY_MAX; i++)
+        buf_add_u8(&long_name, 'a');
+    buf_add_u8(&long_name, 0);
+    struct test_call *far = world_call(&w, METHOD_SCAN, (const char *)long_name.data, NULL);
+    assert_int_equal(far->http, 400);
+    assert_body_has(far, "after: too long");
     assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/l?scan=true&list=true", NULL)->http, 400);
     struct test_call *t = world_call(&w, METHOD_SCAN, "/v1/sys/policies/acl", NULL);
     assert_int_equal(t->http, 405);

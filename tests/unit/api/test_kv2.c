@@ -179,9 +179,29 @@ static void what_was_done_is_not_done_again(void **ctx)
     (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
     w.later_ms = 9000;
     (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    assert_body_has(get("/v1/secret/metadata/a", 200), at_ms("updated_time", 5000));
     (void)call(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
     (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
     assert_body_has(get("/v1/secret/data/a", 404), at_ms("deletion_time", 5000));
+}
+
+/* Who is told that there is no room can make some, and take back what he did. */
+static void a_full_state_takes_deletions(void **ctx)
+{
+    (void)ctx;
+    for (int i = 0; i < 3; i++)
+        (void)put("a", "{\"x\":1}");
+    set_full(true);
+    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{\"x\":2}}", 507);
+    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":2}", 507);
+    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    (void)call(METHOD_POST, "/v1/secret/delete/a", "{\"versions\":[1]}", 204);
+    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[3]}", 204);
+    (void)call(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1,2]}", 204);
+    (void)get("/v1/secret/data/a", 200);
+    (void)get("/v1/secret/data/a?version=2", 404);
+    (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
+    set_full(false);
 }
 
 /* The time of a new leader may be a little behind that of the one before. */
@@ -634,6 +654,7 @@ int main(void)
         TEST(a_deletion_by_request_does_not_wait_for_the_clock),
         TEST(a_version_that_would_end_by_age_is_deleted_now),
         TEST(what_was_done_is_not_done_again),
+        TEST(a_full_state_takes_deletions),
         TEST(times_do_not_fall),
         TEST(long_versions_leave_nothing),
         TEST(many_old_versions_go_by_and_by),

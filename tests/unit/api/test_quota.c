@@ -133,6 +133,7 @@ static void health_and_unsealing_have_no_quota(void **ctx)
     (void)call(METHOD_GET, "/v1/kv/x", NULL, 429);
     (void)call(METHOD_GET, "/v1/sys/health", NULL, 200);
     (void)call(METHOD_GET, "/v1/sys/seal-status", NULL, 200);
+    (void)call(METHOD_PUT, "/v1/sys/unseal", "{}", 400); /* no share, and not one too many */
     (void)call(METHOD_GET, "/v1/sys/leader", NULL, 429);
     assert_int_equal(from_as("192.0.2.1:4711", "kv/x", true), 404); /* counted where it came in */
 }

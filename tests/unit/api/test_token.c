@@ -454,6 +454,27 @@ static void the_last_use_may_be_anything(void **ctx)
     assert_int_equal(status_of(m.token), 403);
 }
 
+/* What there is can be used up, prolonged and ended; nothing is added. */
+static void a_full_state_goes_on_with_the_tokens_it_has(void **ctx)
+{
+    (void)ctx;
+    struct made counted = make(root, "{\"num_uses\":2,\"ttl\":600}");
+    struct made m = make(root, "{\"ttl\":600}"), parent = make(root, "{\"ttl\":600}");
+    struct made child = make(parent.token, "{\"ttl\":600}");
+    set_full(true);
+    assert_int_equal(post(root, "auth/token/create", NULL)->http, 507);
+    assert_int_equal(status_of(counted.token), 200);
+    assert_int_equal(status_of(counted.token), 200);
+    assert_int_equal(status_of(counted.token), 403);
+    assert_int_equal(post(m.token, "auth/token/renew-self", NULL)->http, 200);
+    assert_int_equal(post(m.token, "auth/token/revoke-self", NULL)->http, 204);
+    assert_int_equal(post(root, "auth/token/revoke-orphan", about("token", parent.token))->http,
+                     204);
+    clean_up();
+    assert_int_equal(status_of(child.token), 200);
+    set_full(false);
+}
+
 static void a_standby_forwards_what_counts(void **ctx)
 {
     (void)ctx;
@@ -896,6 +917,7 @@ int main(void)
         TEST(what_a_token_keeps_goes_with_it),
         TEST(uses_are_counted_whatever_comes_of_them),
         TEST(the_last_use_may_be_anything),
+        TEST(a_full_state_goes_on_with_the_tokens_it_has),
         TEST(a_standby_forwards_what_counts),
         TEST(a_batch_token_is_stored_nowhere),
         TEST(a_batch_token_does_not_come_back_with_the_id_of_its_parent),
