@@ -7,9 +7,11 @@ import pty
 import re
 import select
 import socket
+import ssl
 import stat
 import subprocess
 import tarfile
+import threading
 import time
 
 import pytest
@@ -431,6 +433,31 @@ def test_what_cannot_be_reached_gives_2(cli, tmp_path):
         late = cli("read", "x", f"-address={address}", code=2,
                    env={"HOLDFAST_CLIENT_TIMEOUT": "200ms"})
         assert "timed out" in late.stderr
+
+
+def test_a_token_never_leaves_tls(cli):
+    own = cli.cluster.dir / "tls" / f"tls-{cli.cluster.nodes[0].name}"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{own}.pem", f"{own}-key.pem")
+    with socket.create_server(("127.0.0.1", 0)) as server, \
+            socket.create_server(("127.0.0.1", 0)) as plain:
+        answer = ("HTTP/1.1 307 Temporary Redirect\r\nContent-Length: 0\r\n"
+                  f"Location: http://127.0.0.1:{plain.getsockname()[1]}/v1/x\r\n\r\n")
+
+        def point_elsewhere():
+            with context.wrap_socket(server.accept()[0], server_side=True) as asked:
+                asked.recv(65536)
+                asked.sendall(answer.encode())
+
+        server.settimeout(60)
+        pointing = threading.Thread(target=point_elsewhere)
+        pointing.start()
+        refused = cli("read", f"-address=https://127.0.0.1:{server.getsockname()[1]}", "x", code=2)
+        pointing.join()
+        assert "which is not https" in refused.stderr
+        plain.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            plain.accept()
 
 
 def test_upstreams_environment_and_flags_are_understood(cli):
