@@ -152,8 +152,10 @@ static void on_stranger(void *ctx, struct mesh_http connection)
 static void start_workers(struct server *s)
 {
     struct reason reason = {{0}};
+    /* One is left to the raft thread: who crowds it waits for it, and the less each worker finds to
+     * do at once, the more often everybody is woken. */
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    int64_t wanted = s->config->workers != 0 ? s->config->workers : processors;
+    int64_t wanted = s->config->workers != 0 ? s->config->workers : processors - 1;
     unsigned n = (unsigned)MIN(MAX(wanted, 1), WORKERS_MAX);
     for (unsigned i = 0; i < n; i++) {
         if (worker_start(s, &s->workers[i], &reason) != ST_OK)

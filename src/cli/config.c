@@ -27,7 +27,7 @@ static const struct field root_fields[] = {
     FIELD(struct config, maintenance, BOOL, .preset = "false",
           .help = "Start in maintenance: 503 to all but health and operators."),
     FIELD(struct config, workers, INT, .preset = "0",
-          .help = "Threads that serve requests; 0 means one a processor."),
+          .help = "Threads that serve requests; 0: one less than processors, at least 1."),
     FIELD(struct config, drain_delay_s, DURATION, .preset = "0s",
           .help =
               "From SIGTERM on, serve for so long with a health of 503, so that balancers see."),

@@ -60,7 +60,7 @@ struct config {
     const char *api_addr; /* URL of this node for clients, made from the first listener where none
                              is given */
     const char *reported_version; /* NULL: our own */
-    int64_t workers;              /* 0: one a processor */
+    int64_t workers;              /* 0: one less than processors */
     int64_t drain_delay_s; /* from SIGTERM to the end of serving; health says 503 meanwhile */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes; /* 0: defaults */
     uint64_t snapshot_bytes_max;

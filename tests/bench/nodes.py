@@ -15,6 +15,7 @@ sys.path.insert(0, str(TOP / "tests" / "integration"))
 from cluster import Cluster, free_ports, merged  # noqa: E402
 
 PLAIN = {"listener": {"tcp": {"tls_disable": True}}}
+OWN = {"workers": 0}  # its own choice, where the tests of the integration ask for two
 RULES = """
 path "kv/*" { capabilities = ["create", "read", "update", "delete", "list"] }
 path "kv2/*" { capabilities = ["create", "read", "update", "delete", "list"] }
@@ -30,7 +31,7 @@ class Nodes(Cluster):
     """`kv` is version 1 and `kv2` version 2; `client` is a token that may use both and no more."""
 
     def __init__(self, size=3, config=None, start=None, tls=False):
-        super().__init__(size, merged({} if tls else PLAIN, config or {}))
+        super().__init__(size, merged(OWN if tls else merged(PLAIN, OWN), config or {}))
         self.start_node = start or (lambda node: node.start())
         for node in self.nodes:
             node.start = functools.partial(node.start, prefix=TIED)

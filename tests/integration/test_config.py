@@ -1,6 +1,7 @@
 """Mistakes of the operator: refused with what is wrong, and nothing is lost by them."""
 
 import json
+import os
 import pathlib
 import signal
 import socket
@@ -40,6 +41,12 @@ def test_a_lost_file_of_the_cluster_port_costs_no_data(tmp_path, field, content)
         cluster.await_up()
         for node in cluster.nodes:
             assert node.call("GET", "/v1/kv/kept").data == {"n": 1}
+
+
+def test_one_processor_is_left_to_the_raft_thread():
+    with Cluster(size=1, config={"workers": 0}) as cluster:
+        expected = min(max(os.sysconf("SC_NPROCESSORS_ONLN") - 1, 1), 64)
+        assert f"serves with {expected} workers" in cluster.nodes[0].log_text()
 
 
 def test_what_cannot_be_opened_is_named_with_its_field(tmp_path):
