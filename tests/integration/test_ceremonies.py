@@ -407,8 +407,8 @@ def test_new_shares_are_inert_until_they_are_verified(fresh):
     assert is_root(node, generate([node], adopted[:2]))
 
 
-def test_what_is_wrong_with_a_rekey_is_refused(shamir):
-    node = shamir.nodes[0]
+def test_what_is_wrong_with_a_rekey_is_refused(fresh):
+    node = fresh.nodes[0]
     init, update = "/v1/sys/rekey/init", "/v1/sys/rekey/update"
     call(node, "DELETE", init, status=204)
     for body, word, status in (
@@ -420,7 +420,7 @@ def test_what_is_wrong_with_a_rekey_is_refused(shamir):
         ({"secret_shares": 1, "secret_threshold": 1, "pgp_keys": ["x"]}, "PGP", 501),
     ):
         refused(node.call("PUT", init, body, token=""), word, status=status)
-    refused(node.call("PUT", update, {"key": shamir.keys[0], "nonce": "x"}, token=""), "no rekey")
+    refused(node.call("PUT", update, {"key": fresh.keys[0], "nonce": "x"}, token=""), "no rekey")
     assert call(node, "GET", init) == {
         "nonce": "", "started": False, "t": 0, "n": 0, "progress": 0, "required": 3,
         "pgp_fingerprints": None, "backup": False, "verification_required": False}
@@ -429,12 +429,12 @@ def test_what_is_wrong_with_a_rekey_is_refused(shamir):
     assert (begun["started"], begun["t"], begun["n"], begun["required"]) == (True, 2, 4, 3)
     refused(node.call("PUT", init, body, token=""), "rekey already in progress")
     nonce = begun["nonce"]
-    refused(node.call("PUT", update, {"key": shamir.keys[0], "nonce": "x"}, token=""), "nonce")
-    assert give(node, nonce, shamir.keys[:1], path=update)["progress"] == 1
-    refused(node.call("PUT", update, {"key": shamir.keys[0], "nonce": nonce}, token=""), "before")
-    wrong = bytearray(bytes.fromhex(shamir.keys[2]))
+    refused(node.call("PUT", update, {"key": fresh.keys[0], "nonce": "x"}, token=""), "nonce")
+    assert give(node, nonce, fresh.keys[:1], path=update)["progress"] == 1
+    refused(node.call("PUT", update, {"key": fresh.keys[0], "nonce": nonce}, token=""), "before")
+    wrong = bytearray(bytes.fromhex(fresh.keys[2]))
     wrong[0] ^= 1
-    give(node, nonce, shamir.keys[1:2], path=update)
+    give(node, nonce, fresh.keys[1:2], path=update)
     refused(node.call("PUT", update, {"key": wrong.hex(), "nonce": nonce}, token=""), "given anew")
     assert call(node, "GET", init)["progress"] == 0
     call(node, "DELETE", init, status=204)
