@@ -461,8 +461,10 @@ static int serve(struct server *s)
         return EXIT_FAILURE;
     loop_run(s->env);
     wind_down(s);
-    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         uv_close((uv_handle_t *)&signals[i], on_signal_closed);
+        (void)signal(numbers[i], SIG_IGN); /* it ends already, and in order */
+    }
     loop_free(s->env);
     return EXIT_SUCCESS;
 }

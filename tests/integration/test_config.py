@@ -157,6 +157,18 @@ def test_an_end_is_never_silent():
         assert "/none" in node.log_text()
 
 
+def test_a_node_that_is_told_again_and_again_to_stop_stops_in_order():
+    with Cluster(size=1) as cluster:
+        node = cluster.nodes[0]
+        for _ in range(3):
+            while node.alive:
+                node.process.send_signal(signal.SIGTERM)
+                node.process.send_signal(signal.SIGHUP)
+            assert node.process.returncode == 0
+            node.start()
+            cluster.await_up()
+
+
 def catches_sigterm(pid):
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
