@@ -12,7 +12,7 @@ from nodes import TIED
 
 WARM_UP = 400
 COUNTED = 150
-ROUNDS = 3
+ROUNDS, ROUNDS_MAX = 3, 24
 CONTROL_TIMEOUT_S = 120
 
 
@@ -42,9 +42,10 @@ def collected(node):
     return total
 
 
-def per_request(nodes, connection, make):
+def per_request(nodes, connection, make, most=None):
     """Instructions of all these nodes for one request; make(i) gives the bytes of the i-th. The
-    least of the rounds: what a node does besides requests only adds."""
+    least of the rounds: what a node does besides requests only adds. On a busy machine that is more
+    in each round, so there are more rounds while all of them took more than `most`."""
     def run(count):
         for i in range(count):
             status = connection.call(make(i))
@@ -54,7 +55,7 @@ def per_request(nodes, connection, make):
         control(node, "instrumentation", "on")
     run(WARM_UP)
     rounds = []
-    for _ in range(ROUNDS):
+    while len(rounds) < ROUNDS or most and min(rounds) > most and len(rounds) < ROUNDS_MAX:
         for node in nodes:
             control(node, "zero")
         run(COUNTED)

@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
+import callgrind  # noqa: E402
 import instructions  # noqa: E402
 import load  # noqa: E402
 import measure  # noqa: E402
@@ -148,6 +149,21 @@ def test_instructions_may_differ_by_a_twentieth_and_no_more(monkeypatch, tmp_pat
     assert instructions.compare({"read": 949.0, "write": 2000.0}) == 1
     assert instructions.compare({"read": 1000.0}) == 1
     assert instructions.compare({"read": 1000.0, "write": 2000.0, "list": 1.0}) == 1
+
+
+@pytest.mark.parametrize("costs, most, least", [
+    ([9, 8, 9, 1], None, 8), ([9, 8, 9, 9, 5, 1], 6, 5), ([7, 8, 9, 1], 7, 7),
+    ([9] * callgrind.ROUNDS_MAX, 8, 9)])
+def test_a_figure_that_is_too_high_is_measured_again(monkeypatch, costs, most, least):
+    rest = iter(costs)
+    monkeypatch.setattr(callgrind, "control", lambda *_: None)
+    monkeypatch.setattr(callgrind, "collected", lambda _: callgrind.COUNTED * next(rest))
+
+    class Answering:
+        def call(self, _):
+            return 200
+
+    assert callgrind.per_request([None], Answering(), str, most) == least
 
 
 SAMPLES = """holdfast  100/101   1.5: cpu-clock:
