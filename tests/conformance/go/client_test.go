@@ -291,7 +291,7 @@ func TestRolesOfTokens(t *testing.T) {
 
 func TestAWatcherKeepsATokenAlive(t *testing.T) {
 	client := connect(t)
-	made := got(client.Auth().Token().Create(&api.TokenCreateRequest{Period: "3s"}))(t)
+	made := got(client.Auth().Token().Create(&api.TokenCreateRequest{Period: "30s"}))(t)
 	mine := connectTo(t, addresses("HOLDFAST_NODES")[2], made.Auth.ClientToken)
 	watcher := got(mine.NewLifetimeWatcher(&api.LifetimeWatcherInput{Secret: made}))(t)
 	go watcher.Start()
