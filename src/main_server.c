@@ -208,6 +208,8 @@ static void stop_serving(struct env_timer *timer)
 {
     struct server *s = CONTAINER_OF(timer, struct server, leave_timer);
     ASSERT(s->host.leaving);
+    if (s->stopping) /* told once more: the node hears of it once */
+        return;
     env_timer_stop(s->env, timer);
     s->stopping = true;
     node_join_give_up(s->node);

@@ -157,14 +157,19 @@ def test_an_end_is_never_silent():
         assert "/none" in node.log_text()
 
 
-def test_a_node_that_is_told_again_and_again_to_stop_stops_in_order():
+def test_a_node_that_is_told_to_stop_twice_at_once_stops_in_order():
+    heeding = ["env", "--default-signal=INT"]  # tests in the background hand down that it is ignored
     with Cluster(size=1) as cluster:
         node = cluster.nodes[0]
-        for _ in range(3):
-            while node.alive:
-                node.process.send_signal(signal.SIGTERM)
-                node.process.send_signal(signal.SIGHUP)
-            assert node.process.returncode == 0
+        for _ in range(4):
+            assert node.stop() == 0
+            node.start(prefix=heeding)
+            cluster.await_up()
+            node.pause()
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                node.process.send_signal(number)
+            node.resume()
+            assert node.process.wait(120) == 0
             node.start()
             cluster.await_up()
 
