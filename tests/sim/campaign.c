@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { JOBS_MAX = 64, SECONDS_MAX = 180, PLANTED_SECONDS_MAX = 10, FAILURES_SHOWN = 40 };
+enum { JOBS_MAX = 64, SECONDS_MAX = 180, PLANTED_SECONDS_MAX = 40, FAILURES_SHOWN = 40 };
 
 struct child {
     pid_t pid;

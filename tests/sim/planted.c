@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { FOUND_SECONDS_MAX = 120, RECORDS_MAX = 64, JOBS_MAX = 16 };
+enum { FOUND_SECONDS_MAX = 300, RECORDS_MAX = 64, JOBS_MAX = 16 };
 
 /* planted.txt: "NAME PROFILE SEED [twice]". SEED is where the search begins: for a rare bug, the
  * seed that shows it. "twice": it shows by two runs of a seed that differ. */
