@@ -448,6 +448,13 @@ void tls_close_notify(struct tls_conn *conn)
     ERR_clear_error();
 }
 
+bool tls_rest(struct tls_conn *conn)
+{
+    /* Before CVE-2024-4741 was mended the call took away a record of which only the head had come. */
+    bool half_read = strcmp(SSL_rstate_string(conn->ssl), "RH") != 0;
+    return conn->phase == TLS_OPEN && !half_read && SSL_free_buffers(conn->ssl) == 1;
+}
+
 size_t tls_out_len(const struct tls_conn *conn)
 {
     return conn->out.len;

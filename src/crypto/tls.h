@@ -49,7 +49,7 @@ struct tls_options {
     bool server;
     bool tls13_only; /* else 1.2 or 1.3 */
     bool no_tickets; /* server: no session resumption */
-    bool few;        /* connections, and busy: they keep their 34 KiB of buffers when idle too */
+    bool few;        /* connections, and busy: of a client, else its buffers go after each use */
     bool insecure;   /* client: do not verify the server; for operators who ask for it */
     enum tls_client_cert client_cert;
     struct tls_pem cert; /* own certificate and its chain; a server needs one */
@@ -115,6 +115,10 @@ NODISCARD enum status tls_read(struct tls_conn *conn, void *out, size_t room, si
 NODISCARD enum status tls_write(struct tls_conn *conn, const struct bytes *parts, unsigned n);
 /* Queue our close_notify, once; no tls_write after it. */
 void tls_close_notify(struct tls_conn *conn);
+
+/* Nothing is under way and nothing is expected soon: give up the 34 KiB of buffers, which come back
+ * with the next input or output. False where something is half done. */
+bool tls_rest(struct tls_conn *conn);
 
 /* Ciphertext waiting to be sent. */
 size_t tls_out_len(const struct tls_conn *conn);

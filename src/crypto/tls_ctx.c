@@ -243,11 +243,11 @@ enum status tls_alpn_encode(const char *names, uint8_t wire[TLS_ALPN_WIRE_MAX], 
 
 static bool set_protocol(SSL_CTX *ssl, const struct tls_options *options)
 {
-    if (!options->few)
+    if (!options->server && !options->few) /* servers let idle connections rest */
         SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(ssl, 1); /* a record's head and body at once: it is all in memory */
     SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
-                                 SSL_OP_CIPHER_SERVER_PREFERENCE);
+                                 SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_CLEANSE_PLAINTEXT);
     if (options->no_tickets || !options->server) {
         SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
         (void)SSL_CTX_set_num_tickets(ssl, 0); /* always succeeds */

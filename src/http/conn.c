@@ -7,6 +7,7 @@
 enum {
     QUEUED_MAX = 32,      /* answers to pipelined requests in one write */
     DRAIN_IDLE_MS = 1000, /* for who has connected just before */
+    REST_MS = 1000,       /* after which an idle connection needs no buffers */
 };
 
 static struct http_conn *conn_of(struct http_wire *wire)
@@ -89,6 +90,7 @@ static void conn_move(struct http_conn *c, enum conn_phase phase)
         http_server_move(c->server, c, phase == CONN_IDLE);
     c->phase = phase;
     c->window_on = false;
+    c->rest_ms = phase == CONN_IDLE ? conn_wake(c, REST_MS) : 0;
     if (phase != CONN_BODY && phase != CONN_BUSY)
         c->late_ms = 0;
     switch (phase) {
@@ -621,10 +623,20 @@ static bool due(uint64_t at_ms, uint64_t now_ms)
     return at_ms != 0 && at_ms <= now_ms;
 }
 
+/* Of two times, either of which may be none. */
+static uint64_t sooner(uint64_t a_ms, uint64_t b_ms)
+{
+    return a_ms == 0 ? b_ms : b_ms == 0 ? a_ms : MIN(a_ms, b_ms);
+}
+
 static void conn_on_timer(struct env_timer *timer)
 {
     struct http_conn *c = CONTAINER_OF(timer, struct http_conn, timer);
     uint64_t now_ms = env_mono_ms(c->server->env);
+    if (due(c->rest_ms, now_ms)) {
+        http_wire_rest(&c->wire);
+        c->rest_ms = 0;
+    }
     if (due(c->late_ms, now_ms)) {
         conn_on_late(c);
     } else if (due(c->deadline_ms, now_ms) && !conn_excuse(c, timer->at_ms, now_ms)) {
@@ -633,9 +645,7 @@ static void conn_on_timer(struct env_timer *timer)
     }
     if (c->phase == CONN_CLOSING)
         return;
-    uint64_t next_ms = c->deadline_ms != 0 ? c->deadline_ms : c->late_ms;
-    if (c->late_ms != 0)
-        next_ms = MIN(next_ms, c->late_ms);
+    uint64_t next_ms = sooner(sooner(c->deadline_ms, c->late_ms), c->rest_ms);
     if (next_ms != 0 && (timer->slot == 0 || timer->at_ms > next_ms))
         env_timer_set(c->server->env, timer, next_ms);
 }

@@ -39,6 +39,7 @@ struct http_conn {
     uint32_t allowed_ms;  /* until the deadline, from when it was set */
     bool excused;         /* it has passed, and was put off */
     uint64_t late_ms;     /* when the request is to be answered; 0: nothing waits */
+    uint64_t rest_ms;     /* when its buffers are given up; 0: they are, or it is not idle */
     uint64_t window_in, window_out;
     enum conn_phase phase;
     uint8_t n_queued; /* answers since the last flush */

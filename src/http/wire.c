@@ -284,6 +284,12 @@ uint64_t http_wire_progress(const struct http_wire *wire)
     return wire->bytes_wrote - uv_stream_get_write_queue_size((const uv_stream_t *)&wire->tcp);
 }
 
+void http_wire_rest(struct http_wire *wire)
+{
+    if (wire->tls != NULL)
+        (void)tls_rest(wire->tls); /* a half-read record keeps its place */
+}
+
 void http_wire_finish(struct http_wire *wire)
 {
     if (wire->finishing || wire->closing)

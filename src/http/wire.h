@@ -117,6 +117,9 @@ bool http_wire_pending(const struct http_wire *wire);
 /* How much the peer's side of the socket has taken, for measuring progress. */
 uint64_t http_wire_progress(const struct http_wire *wire);
 
+/* It is idle: what memory can be spared until its next use is given up. */
+void http_wire_rest(struct http_wire *wire);
+
 /* When all queued output is out: say so to the peer and end our side. Reading goes on. */
 void http_wire_finish(struct http_wire *wire);
 /* Give up at once: queued output fails. May be called again. */

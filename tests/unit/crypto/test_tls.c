@@ -240,6 +240,39 @@ static void output_goes_to_lent_room(void **ctx)
     ends_done(&e);
 }
 
+/* Also with a record of which some bytes have come: the head alone, or a part of it. */
+static void a_connection_rests_between_records(void **ctx)
+{
+    (void)ctx;
+    struct ends e;
+    ends_init(&e, own(&pki.server, NULL), own(NULL, &pki.ca), &localhost);
+    assert_false(tls_rest(e.server)); /* the handshake is not over */
+    shake(&e, SIZE_MAX / 2);
+    assert_open(&e);
+    assert_true(tls_rest(e.server));
+    for (size_t first = 1; first <= 40; first++) {
+        CLEANUP(buf_done) struct buf cipher = {0};
+        uint8_t plain[64];
+        size_t n = 0;
+        write_str(e.client, "some words");
+        tls_take_out(e.client, &cipher);
+        struct bytes whole = buf_bytes(&cipher);
+        size_t split = MIN(first, whole.len);
+        assert_status(tls_feed(e.server, bytes_of(whole.data, split)), ST_OK);
+        assert_status(tls_read(e.server, plain, sizeof plain, &n), ST_OK);
+        assert_int_equal(tls_rest(e.server), split == whole.len);
+        if (split < whole.len) {
+            assert_int_equal(n, 0);
+            assert_status(tls_feed(e.server, bytes_from(whole, split)), ST_OK);
+            assert_status(tls_read(e.server, plain, sizeof plain, &n), ST_OK);
+        }
+        assert_memory_equal(plain, "some words", n);
+        assert_int_equal(n, strlen("some words"));
+        assert_true(tls_rest(e.server));
+    }
+    ends_done(&e);
+}
+
 static void many_parts_share_records(void **ctx)
 {
     struct ends e;
@@ -743,6 +776,7 @@ int main(void)
         cmocka_unit_test(input_may_be_lent_byte_by_byte),
         cmocka_unit_test(lent_input_is_bounded_too),
         cmocka_unit_test(output_goes_to_lent_room),
+        cmocka_unit_test(a_connection_rests_between_records),
         cmocka_unit_test(many_parts_share_records),
         cmocka_unit_test(writing_waits_for_the_handshake_and_for_room),
         cmocka_unit_test(input_beyond_the_bound_is_refused),

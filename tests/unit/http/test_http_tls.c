@@ -331,6 +331,40 @@ static void a_client_that_stops_reading_keeps_its_answer(void **ctx)
     caller_close(&slow);
 }
 
+/* Of the sanitizer; not there without it. */
+size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+static void an_idle_connection_holds_no_buffers(void **ctx)
+{
+    (void)ctx;
+    enum { CALLERS = 32, BUFFERS = 34 * 1024 };
+    struct caller callers[CALLERS];
+    char out[512];
+    if (__sanitizer_get_current_allocated_bytes == NULL)
+        skip();
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < CALLERS; i++) {
+            if (round == 0)
+                callers[i] = caller_open(client_ctx);
+            caller_say(&callers[i], BYTES("GET / HTTP/1.1\r\n" HOST "\r\n"));
+            while (caller_feed(&callers[i]) && tls_out_len(callers[i].tls) == 0) {
+                size_t n = 0;
+                assert_status(tls_read(callers[i].tls, out, sizeof out, &n), ST_OK);
+                if (n != 0)
+                    break;
+            }
+        }
+        size_t busy = __sanitizer_get_current_allocated_bytes(), now = busy;
+        for (unsigned wait = 0; wait < 600 && busy - now < CALLERS * BUFFERS * 3 / 4; wait++) {
+            (void)usleep(100 * 1000);
+            now = MIN(busy, __sanitizer_get_current_allocated_bytes());
+        }
+        assert_true(busy - now >= CALLERS * BUFFERS * 3 / 4);
+    }
+    for (unsigned i = 0; i < CALLERS; i++)
+        caller_close(&callers[i]);
+}
+
 static void a_half_open_handshake_times_out(void **ctx)
 {
     struct http_counters n;
@@ -445,6 +479,7 @@ int main(void)
         TEST(records_wait_for_the_answers_before_them),
         TEST(a_record_may_come_byte_by_byte),
         TEST(a_client_that_stops_reading_keeps_its_answer),
+        TEST(an_idle_connection_holds_no_buffers),
         cmocka_unit_test_setup_teardown(a_half_open_handshake_times_out, setup_impatient, teardown),
         TEST(garbage_instead_of_a_handshake_is_closed),
         TEST(a_client_in_clear_is_told),
