@@ -78,7 +78,8 @@ bool http_header_sound(struct http_header header)
     bool sound = header.name.len != 0;
     for (size_t i = 0; i < header.name.len; i++) {
         uint8_t c = header.name.data[i];
-        sound = sound && c < 0x80 && (isalnum(c) || strchr("-_.!#$%&'*+^`|~", c) != NULL);
+        bool sign = c != 0 && strchr("-_.!#$%&'*+^`|~", c) != NULL; /* which finds a zero too */
+        sound = sound && c < 0x80 && (isalnum(c) || sign);
     }
     for (size_t i = 0; i < header.value.len; i++) {
         uint8_t c = header.value.data[i];

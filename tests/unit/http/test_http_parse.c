@@ -1,5 +1,6 @@
 #include "base/mem.h"
 #include "http/hostile.h"
+#include "http/names.h"
 #include "http/parse.h"
 
 #include <ctype.h>
@@ -112,6 +113,8 @@ static void ordinary_requests_are_understood(void **ctx)
           "DELETE /a body=x\n");
     CHECK("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", "OPTIONS *\n");
     CHECK("GET http://h:1/a?b HTTP/1.1\r\nHost: H:1\r\n\r\n", "GET /a?b\n");
+    CHECK("GET https://h/a HTTP/1.1\r\nHost: h\r\n\r\n", "GET /a\n");
+    CHECK("GET http://h?/a HTTP/1.1\r\nHost: h\r\n\r\n", "400\n");
     CHECK("GET / HTTP/1.1\r\nHost: h\r\nX-Empty:\r\nX: \r\n\r\n", "GET /\n");
 }
 
@@ -299,6 +302,65 @@ static void headers_are_found_in_any_case_and_trimmed(void **ctx)
     assert_true(bytes_eq(http_head_field(&head, 1).name, BYTES("x-token")));
 }
 
+/* What it kept may have been a token. */
+static void a_head_that_is_reset_keeps_no_text(void **ctx)
+{
+    CLEANUP(http_head_done) struct http_head head = {0};
+    struct http_parser parser = {.on_body = keep_body};
+    struct bytes in = BYTES("GET /path HTTP/1.1\r\nHost: h\r\nX-Vault-Token: hvs.secret\r\n\r\n");
+    struct bytes value;
+    size_t used = 0, at = 0;
+    (void)ctx;
+    http_parser_request(&parser, &limits, &head);
+    assert_int_equal(http_parser_run(&parser, in, &used), EVENT_DONE);
+    size_t len = head.text.len;
+    const uint8_t *kept = head.text.data;
+    http_head_reset(&head);
+    assert_ptr_equal(head.text.data, kept); /* the room is used again */
+    assert_int_equal(head.text.len, 0);
+    assert_int_equal(head.n_fields, 0);
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(kept[i], 0);
+    assert_false(http_head_next(&head, "x-vault-token", &at, &value));
+    assert_int_equal(buf_reserve(&head.text, 20000), ST_OK);
+    http_head_reset(&head);
+    assert_null(head.text.data); /* much room is given back */
+}
+
+static void headers_that_frame_a_message_are_known(void **ctx)
+{
+    (void)ctx;
+    static const char *const ours[] = {"content-length", "Transfer-Encoding", "CONNECTION",
+                                       "Keep-Alive",     "upgrade",           "TE",
+                                       "trailer",        "Proxy-Connection",  "expect"};
+    static const char *const theirs[] = {
+        "content-type", "t", "content-lengt", "content-length2", "host", "xexpect", "trailers", ""};
+    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+        assert_true(http_header_frames(bytes_str(ours[i])));
+    for (size_t i = 0; i < ARRAY_LEN(theirs); i++)
+        assert_false(http_header_frames(bytes_str(theirs[i])));
+}
+
+static void only_sound_headers_are_written(void **ctx)
+{
+    (void)ctx;
+    static const struct http_header sound[] = {
+        {{(const uint8_t *)"X-a_b.c!#$%&'*+^`|~09", 21}, {(const uint8_t *)"", 0}},
+        {{(const uint8_t *)"x", 1}, {(const uint8_t *)" ~\t\xc3\xa4", 5}},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(sound); i++)
+        assert_true(http_header_sound(sound[i]));
+    for (unsigned c = 0; c < 256; c++) {
+        uint8_t text[3] = {'a', (uint8_t)c, 'b'};
+        struct bytes odd = bytes_of(text, 3), plain = BYTES("x");
+        bool in_name = c < 0x80 && c != 0 && (isalnum((int)c) || strchr("-_.!#$%&'*+^`|~", (int)c));
+        bool in_value = c == '\t' || (c >= ' ' && c != 0x7f);
+        assert_int_equal(http_header_sound((struct http_header){odd, plain}), in_name);
+        assert_int_equal(http_header_sound((struct http_header){plain, odd}), in_value);
+    }
+    assert_false(http_header_sound((struct http_header){BYTES(""), BYTES("x")}));
+}
+
 static enum http_event respond(struct http_parser *parser, struct http_head *head, struct bytes in,
                                bool no_body)
 {
@@ -348,6 +410,9 @@ static void responses_need_a_version_and_a_length(void **ctx)
     assert_int_equal(head.status, 200);
     assert_true(head.keep_alive);
     assert_int_equal(RESPONSE("HTTP/1.1 204 \r\n\r\n", false), EVENT_DONE);
+    assert_int_equal(RESPONSE("HTTP/1.1 304 \r\n\r\n", false), EVENT_DONE);
+    assert_int_equal(RESPONSE("HTTP/1.1 304 \r\nContent-Length: 2\r\n\r\n", false), EVENT_DONE);
+    assert_int_equal(RESPONSE("HTTP/1.1 305 \r\n\r\n", false), EVENT_REFUSED);
     assert_int_equal(RESPONSE("HTTP/1.1 100 Continue\r\n\r\nHTTP", false), EVENT_DONE);
     assert_int_equal(head.status, 100);
     assert_int_equal(RESPONSE("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", true), EVENT_DONE);
@@ -396,6 +461,9 @@ int main(void)
         cmocka_unit_test(a_smuggled_request_is_never_seen),
         cmocka_unit_test(headers_are_found_in_any_case_and_trimmed),
         cmocka_unit_test(names_are_kept_in_lower_case),
+        cmocka_unit_test(a_head_that_is_reset_keeps_no_text),
+        cmocka_unit_test(headers_that_frame_a_message_are_known),
+        cmocka_unit_test(only_sound_headers_are_written),
         cmocka_unit_test(responses_need_a_version_and_a_length),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -44,6 +44,13 @@ static void a_line_names_the_client_and_nothing_behind_it_is_taken(void **ctx)
     assert_fed(BYTES(V6 "PROXY"), PROXY_CLIENT, sizeof V6 - 1, "[fd00::7]:1");
     assert_fed(BYTES("PROXY UNKNOWN\r\nGET"), PROXY_NONE, 15, NULL);
     assert_fed(BYTES("PROXY UNKNOWN ffff::1 ffff::2 1 2\r\nGET"), PROXY_NONE, 35, NULL);
+    char longest[PROXY_LINE_MAX + 2];
+    memset(longest, 'x', sizeof longest);
+    memcpy(longest, "PROXY UNKNOWN ", 14);
+    memcpy(longest + PROXY_LINE_MAX - 2, "\r\n", 2);
+    assert_fed(bytes_of(longest, PROXY_LINE_MAX), PROXY_NONE, PROXY_LINE_MAX, NULL);
+    memcpy(longest + PROXY_LINE_MAX - 2, "x\r\n", 3);
+    assert_fed(bytes_of(longest, PROXY_LINE_MAX + 1), PROXY_BAD, 0, NULL);
 }
 
 static void a_line_that_is_not_exact_is_bad(void **ctx)
@@ -57,6 +64,12 @@ static void a_line_that_is_not_exact_is_bad(void **ctx)
         "PROXY TCP4 203.0.113.7 10.0.0.1 65536 8200\r\n",
         "PROXY TCP4 203.0.113.7 10.0.0.1 +1 8200\r\n",
         "PROXY TCP4 203.0.113.256 10.0.0.1 1 2\r\n",
+        "PROXY TCP4 203.0.113.7 10.0.0.256 1 2\r\n",
+        "PROXY TCP4 203.0.113.7 10.0.0.1 -1 2\r\n",
+        "PROXY TCP4 203.0.113.7 10.0.0.1 1 65536\r\n",
+        "PROXY TCP4 203.0.113.7 10.0.0.1 1 02\r\n",
+        "PROXY TCP4 203.0.113.7 10.0.0.1 1 -2\r\n",
+        "PROXY TCP6 ::1 1.2.3.x 1 2\r\n",
         "PROXY TCP4 fd00::1 fd00::2 1 2\r\n",
         "PROXY TCP6 1.2.3.4 1.2.3.5 1 2\r\n",
         "PROXY UDP4 1.2.3.4 1.2.3.5 1 2\r\n",
@@ -90,6 +103,7 @@ static void a_proxy_that_speaks_for_itself_names_nobody(void **ctx)
     (void)ctx;
     assert_fed(BYTES(SIGNATURE "\x20\0\0\0GET"), PROXY_NONE, 16, NULL);
     assert_fed(BYTES(SIGNATURE "\x21\0\0\0GET"), PROXY_NONE, 16, NULL);
+    assert_fed(BYTES(SIGNATURE "\x21\x31\0\x02\x01\x02GET"), PROXY_NONE, 18, NULL);
     assert_fed(BYTES(SIGNATURE "\x20\x11\0\x0c\xcb\0\x71\x07\x0a\0\0\x01\xdc\x04\x20\x08GET"),
                PROXY_NONE, 28, NULL);
 }
@@ -105,6 +119,12 @@ static void a_binary_head_that_is_not_exact_is_bad(void **ctx)
                0, NULL);
     assert_fed(BYTES(SIGNATURE "\x21\x12\0\x0c\xcb\0\x71\x07\x0a\0\0\x01\xdc\x04\x20\x08"),
                PROXY_BAD, 0, NULL);
+    assert_fed(BYTES(SIGNATURE "\x21\x13\0\x0c"), PROXY_BAD, 0, NULL);
+    /* The addresses of the smaller family do not do for the larger. */
+    assert_fed(BYTES(SIGNATURE "\x21\x21\0\x0c\xcb\0\x71\x07\x0a\0\0\x01\xdc\x04\x20\x08"),
+               PROXY_BAD, 0, NULL);
+    assert_fed(BYTES(SIGNATURE "\x21\0\x08\x01"), PROXY_BAD, 0, NULL);
+    assert_fed(BYTES(SIGNATURE "\x21\0\x08\0"), PROXY_MORE, 0, NULL);
 }
 
 static void what_is_something_else_is_told_early(void **ctx)
