@@ -23,6 +23,12 @@ static void a_block_holds_what_shares_its_bits(void **ctx)
     assert_true(holds("::/0", "fd00::1"));
     assert_true(holds("fd00::/15", "fd01::1"));
     assert_false(holds("fd00::/16", "fd01::1"));
+    assert_true(holds("10.0.0.1/32", "10.0.0.1"));
+    assert_false(holds("10.0.0.1/32", "10.0.0.0"));
+    assert_true(holds("fd00::1/128", "fd00::1"));
+    assert_false(holds("fd00::1/128", "fd00::"));
+    assert_true(holds("128.0.0.0/1", "255.0.0.1"));
+    assert_false(holds("128.0.0.0/1", "127.0.0.1"));
 }
 
 static void an_address_is_a_block_of_one(void **ctx)
@@ -41,6 +47,10 @@ static void what_is_no_block_is_refused(void **ctx)
                                       "10.0.0.0/",
                                       "10.0.0.0/33",
                                       "10.0.0.1/8",
+                                      "10.0.0.3/31",
+                                      "fd00::1/16",
+                                      "fd00::1/127",
+                                      "/8",
                                       "::/129",
                                       "10.0.0.0/-1",
                                       "a.b.c.d/8",
@@ -57,11 +67,9 @@ static void an_address_comes_with_a_port_or_without(void **ctx)
     (void)ctx;
     static const struct {
         const char *text, *shown;
-    } good[] = {{"10.0.0.1:80", "10.0.0.1:80"},
-                {"10.0.0.1", "10.0.0.1:0"},
-                {"[fd00::1]:443", "[fd00::1]:443"},
-                {"[fd00::1]", "[fd00::1]:0"},
-                {"fd00::1", "[fd00::1]:0"}};
+    } good[] = {{"10.0.0.1:80", "10.0.0.1:80"},       {"10.0.0.1", "10.0.0.1:0"},
+                {"10.0.0.1:65535", "10.0.0.1:65535"}, {"[fd00::1]:443", "[fd00::1]:443"},
+                {"[fd00::1]", "[fd00::1]:0"},         {"fd00::1", "[fd00::1]:0"}};
     static const char *const bad[] = {"",          ":80",        "10.0.0.1:",   "10.0.0.1:65536",
                                       "[fd00::1",  "[fd00::1]x", "[fd00::1]:",  "10.0.0.1:-1",
                                       "[10.0.0.1", "unknown",    "10.0.0.1:80x"};

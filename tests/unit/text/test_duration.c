@@ -25,6 +25,8 @@ static void durations_are_read_in_every_form(void **ctx)
         {".5s", 500000000},
         {"5.s", 5000000000},
         {"768h", 2764800000000000},
+        {"9223372036", 9223372036000000000},
+        {"106751d", 9223286400000000000},
         {"0.1234567891234567891234s", 123456789},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -53,6 +55,8 @@ static void what_is_no_duration_is_refused(void **ctx)
         "+5",
         "1h30",
         "106752d",
+        "2562047h48m",
+        "2562047h47m16.9s",
         "d",
         "99999999999999999999h",
         "1\xff",
@@ -101,11 +105,30 @@ static void sizes_have_binary_and_decimal_units(void **ctx)
     assert_int_equal(n, 64 << 20);
     assert_status(text_size_parse(BYTES("3KB"), &n), ST_OK);
     assert_int_equal(n, 3000);
+    static const struct {
+        const char *text;
+        uint64_t n;
+    } units[] = {
+        {"7KiB", 7 << 10},
+        {"7MiB", 7 << 20},
+        {"7GiB", UINT64_C(7) << 30},
+        {"7TiB", UINT64_C(7) << 40},
+        {"7MB", 7000000},
+        {"7GB", UINT64_C(7000000000)},
+        {"7TB", UINT64_C(7000000000000)},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+        assert_status(text_size_parse(bytes_str(units[i].text), &n), ST_OK);
+        assert_true(n == units[i].n);
+    }
     n = 1;
     assert_status(text_size_parse(BYTES("-1"), &n), ST_INVALID);
     assert_status(text_size_parse(BYTES("1.5GiB"), &n), ST_INVALID);
     assert_status(text_size_parse(BYTES("KiB"), &n), ST_INVALID);
     assert_status(text_size_parse(BYTES("10000000TiB"), &n), ST_INVALID);
+    assert_status(text_size_parse(BYTES("-1KiB"), &n), ST_INVALID);
+    assert_status(text_size_parse(BYTES("1kib"), &n), ST_INVALID);
+    assert_status(text_size_parse(BYTES("1KiBKiB"), &n), ST_INVALID);
     assert_int_equal(n, 1);
 }
 
@@ -113,9 +136,31 @@ static void text_that_does_not_show_is_not_printable(void **ctx)
 {
     (void)ctx;
     assert_true(text_printable(BYTES("kv/a b-\xc3\xa4\xf0\x9f\x94\x92~")));
-    static const char *const hidden[] = {
-        "\x01",         "a\n",          "\x7f", "\xc2\x85", "\xc2\xa0",        "\xe2\x80\xae",
-        "\xe2\x80\x8b", "\xef\xbb\xbf", "\xff", "\xc3",     "\xf3\xa0\x80\x81"};
+    assert_true(text_printable(BYTES("\xc2\xa1\xc2\xac\xc2\xae\xe2\x80\x90\xef\xbf\xbd")));
+    static const char *const hidden[] = {"\x01",
+                                         "a\n",
+                                         "\x7f",
+                                         "\xc2\x85",
+                                         "\xc2\xa0",
+                                         "\xe2\x80\xae",
+                                         "\xe2\x80\x8b",
+                                         "\xef\xbb\xbf",
+                                         "\xff",
+                                         "\xc3",
+                                         "\xf3\xa0\x80\x81",
+                                         "\xc2\xad",
+                                         "\xd8\x9c",
+                                         "\xe1\x9a\x80",
+                                         "\xe1\xa0\x8e",
+                                         "\xe2\x80\xa8",
+                                         "\xe2\x81\xa6",
+                                         "\xe3\x80\x80",
+                                         "\xee\x80\x80",
+                                         "\xef\xb7\x90",
+                                         "\xef\xbf\xb9",
+                                         "\xef\xbf\xbf",
+                                         "\xf3\xb0\x80\x80",
+                                         "\xf4\x8f\xbf\xbf"};
     for (size_t i = 0; i < ARRAY_LEN(hidden); i++)
         if (text_printable(bytes_str(hidden[i])))
             fail_msg("%zu is called printable", i);

@@ -114,6 +114,8 @@ static void escapes_become_utf8(void **ctx)
     (void)ctx;
     assert_bytes(parsed("\"\\u00e4\\uD83D\\uDD12\\/\\b\\f\"")->text,
                  BYTES("\xc3\xa4\xf0\x9f\x94\x92/\b\f"));
+    assert_bytes(parsed("\"\\ud800\\udc00\\uDBFF\\uDFFF\\ud7ff\\ue000\"")->text,
+                 BYTES("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\xed\x9f\xbf\xee\x80\x80"));
 }
 
 static void malformed_text_is_refused(void **ctx)
@@ -155,6 +157,18 @@ static void malformed_text_is_refused(void **ctx)
         "\"\\ud800\"",
         "\"\\udc00\"",
         "\"\\ud800\\u0041\"",
+        "\"\\ud800\\udbff\"",
+        "\"\\ud800\\ue000\"",
+        "\"\\udbff\\n\"",
+        "\"\\udc00\\udc00\"",
+        "\"\\u00g0\"",
+        "1e+",
+        "-01",
+        "-a",
+        "1.e5",
+        "nulL",
+        "{\"a\":1,,}",
+        "[,1]",
         "// no\n1",
         "{\"a\":1 \"b\":2}",
         "]",

@@ -153,6 +153,9 @@ static void maps_are_written_in_two_ways(void **ctx)
     assert_string_equal(s.map.pairs[0], "a");
     assert_string_equal(s.map.pairs[1], "1");
     assert_string_equal(s.map.pairs[3], "c=d");
+    s = decoded("{\"name\":1,\"map\":\"k=v, l=w\"}"); /* one pair */
+    assert_int_equal(s.map.n, 1);
+    assert_string_equal(s.map.pairs[1], "v, l=w");
     s = decoded("{\"name\":1,\"map\":[\"k=v=w\",\"e=\"]}");
     assert_int_equal(s.map.n, 2);
     assert_string_equal(s.map.pairs[0], "k");
@@ -178,6 +181,95 @@ static void what_does_not_convert_names_the_field(void **ctx)
     refused("{\"name\":1,\"map\":[\"novalue\"]}", "map");
     refused("{\"name\":1,\"map\":{\"a\\u0000\":\"b\"}}", "map");
     refused("{\"name\":1,\"map\":{\"a\":{}}}", "map");
+}
+
+static void the_line_of_what_is_wrong_is_told(void **ctx)
+{
+    (void)ctx;
+    struct sample s;
+    struct schema_fault fault = {0};
+    const struct text_value *v = parsed("{\n\"name\":1,\n\n\"on\":\"perhaps\"}");
+    assert_status(schema_decode(&schema, v, &arena, &s, &fault), ST_INVALID);
+    assert_int_equal(fault.line, 4);
+    v = parsed("\n{\"on\":true}"); /* what is missing: that of the object */
+    assert_status(schema_decode(&schema, v, &arena, &s, &fault), ST_INVALID);
+    assert_string_equal(fault.field, "name");
+    assert_int_equal(fault.line, 2);
+}
+
+static void truth_has_twelve_words(void **ctx)
+{
+    (void)ctx;
+    static const char *const yes[] = {"1", "t", "T", "true", "TRUE", "True"};
+    static const char *const no[] = {"0", "f", "F", "false", "FALSE", "False"};
+    static const char *const neither[] = {"", "2", "yes", "on", "tRUE", "falsE", "truee", "tr"};
+    for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
+        bool truth = false;
+        assert_status(text_bool_parse(bytes_str(yes[i]), &truth), ST_OK);
+        assert_true(truth);
+        assert_status(text_bool_parse(bytes_str(no[i]), &truth), ST_OK);
+        assert_false(truth);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(neither); i++) {
+        bool truth;
+        assert_status(text_bool_parse(bytes_str(neither[i]), &truth), ST_INVALID);
+    }
+    struct sample s = decoded("{\"name\":1,\"on\":-3}");
+    assert_true(s.on);
+    s = decoded("{\"name\":1,\"on\":0}");
+    assert_false(s.on);
+    refused("{\"name\":1,\"on\":0.5}", "on");
+    refused("{\"name\":1,\"on\":[]}", "on");
+}
+
+/* Each kind that may be left out of an answer. */
+struct optional {
+    const char *text;
+    bool truth;
+    int64_t n, ttl;
+    uint64_t size;
+    struct field_strings list;
+    struct field_map map;
+    const struct text_value *any;
+    const void *sub;
+};
+static const struct field optional_fields[] = {
+    FIELD(struct optional, text, STRING, .omit = true),
+    FIELD(struct optional, truth, BOOL, .omit = true),
+    FIELD(struct optional, n, INT, .omit = true),
+    FIELD(struct optional, ttl, DURATION, .omit = true),
+    FIELD(struct optional, size, SIZE, .omit = true),
+    FIELD(struct optional, list, STRINGS, .omit = true),
+    FIELD(struct optional, map, MAP, .omit = true),
+    FIELD(struct optional, any, VALUE, .omit = true),
+    FIELD(struct optional, sub, OBJECT, .omit = true, .sub = &list_schema),
+};
+static const struct schema optional_schema = SCHEMA(struct optional, optional_fields);
+
+static void what_is_empty_may_be_left_out(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf none = {0}, all = {0};
+    struct text_writer w = {.out = &none}, w2 = {.out = &all};
+    static const char *const items[] = {"a", "b"};
+    struct presets sub = {.list = {.items = items, .n = 1}};
+    struct optional o = {.text = "", .list.given = true, .map.given = true};
+    schema_encode(&optional_schema, &o, &w);
+    assert_bytes(buf_bytes(&none), BYTES("{}"));
+    o = (struct optional){.text = "x",
+                          .truth = true,
+                          .n = -1,
+                          .ttl = 2,
+                          .size = UINT64_MAX,
+                          .list = {.items = items, .n = 2},
+                          .map = {.pairs = items, .n = 1},
+                          .any = parsed("null"),
+                          .sub = &sub};
+    schema_encode(&optional_schema, &o, &w2);
+    assert_bytes(buf_bytes(&all),
+                 BYTES("{\"text\":\"x\",\"truth\":true,\"n\":-1,\"ttl\":2,"
+                       "\"size\":18446744073709551615,\"list\":[\"a\",\"b\"],"
+                       "\"map\":{\"a\":\"b\"},\"any\":null,\"sub\":{\"list\":[\"a\"]}}"));
 }
 
 static void unknown_members_are_found(void **ctx)
@@ -233,6 +325,9 @@ int main(void)
         TEST(lists_are_written_in_two_ways),
         TEST(maps_are_written_in_two_ways),
         TEST(what_does_not_convert_names_the_field),
+        TEST(the_line_of_what_is_wrong_is_told),
+        TEST(truth_has_twelve_words),
+        TEST(what_is_empty_may_be_left_out),
         TEST(unknown_members_are_found),
         TEST(names_may_be_compared_without_case),
         TEST(a_struct_is_written_as_its_table_says),
