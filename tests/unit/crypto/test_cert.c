@@ -1,5 +1,8 @@
 #include "crypto/tls_pair.h"
 
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
 static struct pki pki;
 
 static int setup(void **ctx)
@@ -124,6 +127,11 @@ static void bad_requests_are_explained(void **ctx)
     (void)ctx;
     bad = good, bad.common_name = "";
     assert_refused(bad, NULL, "certificate common name: 1 to 64 characters");
+    char name[66];
+    memset(name, 'n', sizeof name - 1);
+    name[65] = '\0';
+    bad = good, bad.common_name = name;
+    assert_refused(bad, NULL, "certificate common name: 1 to 64 characters");
     bad = good, bad.not_after_s = 1;
     assert_refused(bad, NULL, "certificate validity: ends before it begins");
     bad = good, bad.sans = address, bad.n_sans = 1;
@@ -131,6 +139,16 @@ static void bad_requests_are_explained(void **ctx)
     bad = good, bad.sans = space, bad.n_sans = 1;
     assert_refused(bad, NULL,
                    "certificate name: 1 to 255 printable ASCII characters without spaces");
+    char longer[257];
+    memset(longer, 'n', sizeof longer - 1);
+    longer[256] = '\0';
+    const char *const names[] = {"", "a\x7f", "a\n", longer};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct cert_san san = {CERT_SAN_DNS, names[i]};
+        bad = good, bad.sans = &san, bad.n_sans = 1;
+        assert_refused(bad, NULL,
+                       "certificate name: 1 to 255 printable ASCII characters without spaces");
+    }
     bad = good, bad.n_sans = CERT_SANS_MAX + 1;
     assert_refused(bad, NULL, "certificate names: too many");
 }
@@ -144,6 +162,49 @@ static void only_a_ca_with_its_key_signs(void **ctx)
     assert_refused(good, &pki.node, "certificate issuer: not a CA with its own key");
     assert_refused(good, &mixed, "certificate issuer: not a CA with its own key");
     assert_refused(good, &empty, "certificate issuer: not a certificate and key in PEM form");
+}
+
+static X509 *read_x509(const struct buf *pem)
+{
+    BIO *bio = BIO_new_mem_buf(pem->data, (int)pem->len);
+    X509 *cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+    BIO_free(bio);
+    assert_non_null(cert);
+    return cert;
+}
+
+static void a_certificate_is_for_what_was_asked_alone(void **ctx)
+{
+    X509 *ca = read_x509(&pki.ca.cert), *node = read_x509(&pki.node.cert);
+    X509 *server = read_x509(&pki.server.cert);
+    (void)ctx;
+    assert_int_equal(X509_check_ca(ca), 1);
+    assert_int_equal(X509_get_pathlen(ca), 0); /* nodes, and no other authority */
+    assert_int_equal(X509_get_key_usage(ca), KU_KEY_CERT_SIGN | KU_CRL_SIGN);
+    assert_int_equal(X509_check_ca(node), 0);
+    assert_int_equal(X509_get_key_usage(node), KU_DIGITAL_SIGNATURE);
+    assert_int_equal(X509_get_extended_key_usage(node), XKU_SSL_SERVER | XKU_SSL_CLIENT);
+    assert_int_equal(X509_get_extended_key_usage(server), XKU_SSL_SERVER);
+    X509_free(ca);
+    X509_free(node);
+    X509_free(server);
+}
+
+static void no_two_serial_numbers_are_the_same(void **ctx)
+{
+    CLEANUP(buf_done) struct buf key = {0}, public = {0}, one = {0}, two = {0};
+    (void)ctx;
+    assert_status(cert_key_make(&key, &public), ST_OK);
+    assert_status(cert_sign(&signable, &pki.ca, buf_bytes(&public), &one, NULL), ST_OK);
+    assert_status(cert_sign(&signable, &pki.ca, buf_bytes(&public), &two, NULL), ST_OK);
+    X509 *a = read_x509(&one), *b = read_x509(&two);
+    assert_int_not_equal(ASN1_INTEGER_cmp(X509_get0_serialNumber(a), X509_get0_serialNumber(b)), 0);
+    BIGNUM *number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(a), NULL);
+    assert_int_equal(BN_is_negative(number), 0);
+    assert_int_equal(BN_num_bits(number), 159);
+    BN_free(number);
+    X509_free(a);
+    X509_free(b);
 }
 
 static void rubbish_has_no_fingerprint(void **ctx)
@@ -166,6 +227,8 @@ int main(void)
         cmocka_unit_test(an_authority_has_its_own_key),
         cmocka_unit_test(bad_requests_are_explained),
         cmocka_unit_test(only_a_ca_with_its_key_signs),
+        cmocka_unit_test(a_certificate_is_for_what_was_asked_alone),
+        cmocka_unit_test(no_two_serial_numbers_are_the_same),
         cmocka_unit_test(rubbish_has_no_fingerprint),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

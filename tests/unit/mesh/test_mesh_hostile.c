@@ -273,13 +273,14 @@ static void a_stranger_that_knows_another_cas_hash_says_nothing(void **ctx)
     struct raw raw;
     uint8_t hash[32];
     CLEANUP(buf_done) struct buf pem = {0};
-    /* Nor is the node's own certificate an authority. */
-    static const char *const names[] = {"tls-ca", "n1"};
+    /* Nor is the node's own certificate an authority; and every byte counts. */
+    static const char *const names[] = {"tls-ca", "n1", "ca"};
     start_for_strangers(w);
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         buf_clear(&pem);
         assert_status(tls_pem_read(file(w, "a", names[i], ".pem"), &pem, NULL), ST_OK);
         assert_status(cert_fingerprint(buf_bytes(&pem), hash), ST_OK);
+        hash[31] ^= i == 2 ? 1 : 0;
         raw_connect(&raw, w, 0);
         raw_tls(&raw, (struct tls_options){.ca_sha256 = hash, .alpn = "http/1.1"});
         run_until(w, raw_failed, &raw);

@@ -2,6 +2,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "cluster/mesh/mesh_pki.h"
+#include "crypto/cert.h"
 #include "crypto/crypto.h"
 #include "crypto/tls.h"
 #include "loop/loop.h"
@@ -255,6 +256,40 @@ static void names_that_would_collide_are_refused(void **ctx)
     assert_status(mesh_bootstrap(&place->pki, same, 2, &reason), ST_INVALID);
     assert_string_equal(reason.text, "node \"N1\" is named twice");
     assert_status(mesh_bootstrap(&place->pki, same, 0, &reason), ST_INVALID);
+    static const char *const hosts[17] = {[0 ... 16] = "h"};
+    struct mesh_node_names many[65], wide = {.name = "n1", .hosts = hosts, .n_hosts = 17};
+    for (size_t i = 0; i < ARRAY_LEN(many); i++)
+        many[i] = (struct mesh_node_names){.name = "n1"};
+    assert_status(mesh_bootstrap(&place->pki, many, ARRAY_LEN(many), &reason), ST_INVALID);
+    assert_non_null(strstr(reason.text, "1 to 64 nodes"));
+    assert_status(mesh_bootstrap(&place->pki, &wide, 1, &reason), ST_INVALID);
+    assert_non_null(strstr(reason.text, "too many hosts"));
+}
+
+static void read_pair(struct place *place, const char *name, struct cert_pair *ret_pair)
+{
+    char key[64], cert[64];
+    (void)snprintf(key, sizeof key, "%s-key.pem", name);
+    (void)snprintf(cert, sizeof cert, "%s.pem", name);
+    assert_status(tls_pem_read(file(place, cert), &ret_pair->cert, NULL), ST_OK);
+    assert_status(tls_pem_read(file(place, key), &ret_pair->key, NULL), ST_OK);
+}
+
+static void an_authority_is_that_of_its_cluster(void **ctx)
+{
+    struct place *place = *ctx;
+    CLEANUP(cert_pair_done) struct cert_pair ca = {0}, n1 = {0};
+    struct mesh_identity identity;
+    struct reason reason = {""};
+    bootstrap(place);
+    assert_status(mesh_identity_read(file(place, "n1.pem"), &identity, NULL), ST_OK);
+    read_pair(place, "ca", &ca);
+    read_pair(place, "n1", &n1);
+    assert_status(mesh_authority_check(&ca, identity.cluster, &reason), ST_OK);
+    assert_status(mesh_authority_check(&n1, identity.cluster, &reason), ST_INVALID);
+    identity.cluster[15] ^= 1;
+    assert_status(mesh_authority_check(&ca, identity.cluster, &reason), ST_INVALID);
+    assert_non_null(strstr(reason.text, "this cluster"));
 }
 
 static void uris_are_read_strictly(void **ctx)
@@ -268,14 +303,20 @@ static void uris_are_read_strictly(void **ctx)
         "holdfast://00112233445566778899aabbccddeef/node/n1",
         "holdfast://00112233445566778899aabbccddeeff0/node/n1",
         "holdfast://00112233445566778899aabbccddeeff/node/n1/x",
+        "holdfast://00112233445566778899aabbccddeeff/node/"
+        "x123456789x123456789x123456789x123456789x123456789x123456789x123",
         "https://00112233445566778899aabbccddeeff/node/n1",
     };
+    static const char longest[] = "holdfast://00112233445566778899aabbccddeeff/node/"
+                                  "x123456789x123456789x123456789x123456789x123456789x123456789x12";
     static const char good[] = "holdfast://00112233445566778899aabbccddeeff/node/n-1.x_y";
     struct mesh_identity identity;
     char uri[MESH_URI_MAX];
     (void)ctx;
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         assert_status(mesh_uri_parse(bad[i], &identity), ST_INVALID);
+    assert_status(mesh_uri_parse(longest, &identity), ST_OK);
+    assert_int_equal(strlen(identity.name), MESH_NAME_MAX - 1);
     assert_status(mesh_uri_parse(good, &identity), ST_OK);
     assert_string_equal(identity.name, "n-1.x_y");
     assert_int_equal(identity.cluster[15], 0xff);
@@ -295,6 +336,7 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(an_added_node_needs_the_ca, setup, teardown),
         cmocka_unit_test_setup_teardown(names_that_would_collide_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_authority_is_that_of_its_cluster, setup, teardown),
         cmocka_unit_test_setup_teardown(uris_are_read_strictly, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
