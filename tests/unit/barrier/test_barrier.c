@@ -512,6 +512,7 @@ static void uses_are_granted_ahead_and_written_to_the_ring(void **state)
     for (; !barrier_upkeep_due(w->b, BARRIER_SHARED); used++)
         encrypt(w, KEY, stored);
     assert_int_equal(info_of(w->b, BARRIER_SHARED).unused, BARRIER_USES_FIRST - used);
+    assert_int_equal(used, BARRIER_USES_FIRST / 2 + 1); /* while half of them are left */
     upkeep(w, BARRIER_SHARED, false);
     assert_false(barrier_upkeep_due(w->b, BARRIER_SHARED));
     upkeep(w, BARRIER_SHARED, false); /* who uses much is granted much */
@@ -520,6 +521,20 @@ static void uses_are_granted_ahead_and_written_to_the_ring(void **state)
     upkeep(w, BARRIER_SHARED, true); /* of a new term nothing was used */
     assert_int_equal(info_of(w->b, BARRIER_SHARED).uses, 0);
     assert_int_equal(info_of(w->b, BARRIER_SHARED).unused, 0);
+}
+
+static void uses_that_nobody_wrote_down_are_bounded(void **state)
+{
+    struct world *w = *state;
+    uint8_t stored[STORED_LEN];
+    atomic_store(&w->b->prepaid[BARRIER_SHARED], 1 - BARRIER_USES_GRANT);
+    encrypt(w, KEY, stored);
+    for (int i = 0; i < 3; i++)
+        assert_status(barrier_encrypt(w->seat, KEY, PLAIN, stored), ST_BUSY);
+    assert_int_equal(info_of(w->b, BARRIER_SHARED).unused, -BARRIER_USES_GRANT);
+    encrypt(w, BYTES("l/x"), stored); /* each ring has its own */
+    upkeep(w, BARRIER_SHARED, false);
+    encrypt(w, KEY, stored);
 }
 
 static void a_term_whose_uses_are_spent_gives_way_to_the_next(void **state)
@@ -680,6 +695,7 @@ int main(void)
         T(without_a_local_ring_upkeep_makes_one),
         T(only_the_root_key_proves),
         T(uses_are_granted_ahead_and_written_to_the_ring),
+        T(uses_that_nobody_wrote_down_are_bounded),
         T(a_term_whose_uses_are_spent_gives_way_to_the_next),
         T(a_ring_is_bounded),
         T(a_token_is_stored_under_a_name_that_needs_the_salt),

@@ -62,7 +62,8 @@ static void a_founder_that_lost_its_disk_must_join(void **ctx)
     init(&b, 1, 2);
     tell(&b, &a);
     a.done = true;
-    init(&b, 1, 9); /* a new directory draws a new nonce */
+    init(&b, 1, 9);            /* a new directory draws a new nonce */
+    assert_true(tell(&b, &a)); /* which those who founded do not take for the one they knew */
     tell(&a, &b);
     assert_int_equal(founding_verdict(&b), FOUNDING_JOIN);
 }

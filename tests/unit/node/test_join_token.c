@@ -91,6 +91,36 @@ static void cut_or_longer_records_are_corrupt(void **ctx)
     assert_status(join_record_decode(buf_bytes(&out), &read), ST_CORRUPT);
 }
 
+static void records_that_make_no_sense_are_corrupt(void **ctx)
+{
+    CLEANUP(buf_done) struct buf out = {0}, rotate = {0};
+    struct join_record record = {.expires_ms = 1, .node = "node", .used = true}, read;
+    char *end = record.used_by + sizeof record.used_by - 1;
+    int64_t since_s = 0;
+    (void)ctx;
+    memset(record.used_by, 'x', sizeof record.used_by - 1);
+    *end = '\0'; /* the longest */
+    assert_status(join_record_encode(&record, &out), ST_OK);
+    assert_status(join_record_decode(buf_bytes(&out), &read), ST_OK);
+    assert_string_equal(read.used_by, record.used_by);
+    uint8_t *node = memmem(out.data, out.len, "node", 4);
+    assert_non_null(node);
+    node[2] = 0;
+    assert_status(join_record_decode(buf_bytes(&out), &read), ST_CORRUPT);
+    node[2] = 'd';
+    node[4] = 2; /* neither used nor not */
+    assert_status(join_record_decode(buf_bytes(&out), &read), ST_CORRUPT);
+    node[4] = 1;
+    out.data[8] = 0x80; /* ended before time began */
+    assert_status(join_record_decode(buf_bytes(&out), &read), ST_CORRUPT);
+    assert_status(authority_rotate_encode(77, &rotate), ST_OK);
+    for (size_t len = 0; len < rotate.len; len++)
+        assert_status(authority_rotate_decode(bytes_of(rotate.data, len), &since_s), ST_CORRUPT);
+    rotate.data[rotate.len - 1] = 0x80;
+    assert_status(authority_rotate_decode(buf_bytes(&rotate), &since_s), ST_CORRUPT);
+    assert_int_equal(since_s, 0);
+}
+
 static void the_authority_is_read_as_it_was_written(void **ctx)
 {
     CLEANUP(cert_pair_done) struct cert_pair pair = {0}, read = {0}, none = {0};
@@ -104,6 +134,8 @@ static void the_authority_is_read_as_it_was_written(void **ctx)
     assert_true(bytes_eq(buf_bytes(&read.key), BYTES("key")));
     for (size_t len = 0; len < out.len; len++)
         assert_status(authority_decode(bytes_of(out.data, len), &none), ST_CORRUPT);
+    out.data[0]++;
+    assert_status(authority_decode(buf_bytes(&out), &none), ST_CORRUPT);
 }
 
 int main(void)
@@ -113,6 +145,7 @@ int main(void)
         cmocka_unit_test(a_mistyped_token_is_refused),
         cmocka_unit_test(records_are_read_as_they_were_written),
         cmocka_unit_test(cut_or_longer_records_are_corrupt),
+        cmocka_unit_test(records_that_make_no_sense_are_corrupt),
         cmocka_unit_test(the_authority_is_read_as_it_was_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
