@@ -323,6 +323,7 @@ static void facts_that_are_no_numbers_are_refused(void **state)
 {
     (void)state;
     assert_status(read_with_meta("\"Index\":70", "\"Index\":-7"), ST_INVALID);
+    assert_non_null(strstr(reason.text, "no number Index"));
 }
 
 static void other_facts_than_the_summed_ones_are_refused(void **state)

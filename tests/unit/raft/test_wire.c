@@ -57,7 +57,7 @@ static const struct rlog_frame samples[] = {
     {.kind = RLOG_FRAME_COMMIT, .ask = {.term = 9, .commit = 69}},
 };
 
-enum { APPEND = 0, VOTE_RESULT = 4, TIMEOUT_NOW = 5, CHUNK = 10 };
+enum { APPEND = 0, VOTE_RESULT = 4, TIMEOUT_NOW = 5, ASK = 6, READ_INDEX = 9, CHUNK = 10 };
 
 static void encode(const struct rlog_frame *f, struct buf *out)
 {
@@ -163,6 +163,53 @@ static void counts_and_lengths_are_bounded(void **ctx)
     le64_put(out.data + 2 + 40, 993);
     assert_status(rlog_wire_decode(buf_bytes(&out), &back), ST_INVALID);
     buf_done(&out);
+}
+
+/* The sample with one byte, or eight, of other content. */
+static enum status changed(unsigned sample, size_t at, size_t n, uint64_t value)
+{
+    struct buf out = {0};
+    struct rlog_frame f = samples[sample], back;
+    encode(&f, &out);
+    assert_true(at + n <= out.len);
+    if (n == 1)
+        out.data[at] = (uint8_t)value;
+    else
+        le64_put(out.data + at, value);
+    enum status st = rlog_wire_decode(buf_bytes(&out), &back);
+    if (st == ST_OK)
+        rlog_frame_done(&back);
+    buf_done(&out);
+    return st;
+}
+
+static void what_no_node_would_say_is_refused(void **ctx)
+{
+    (void)ctx;
+    enum { BODY = 2, TERM = BODY, INDEX = BODY + 16, SNAP_TERM = BODY + 24, SIZE = BODY + 32 };
+    assert_status(changed(CHUNK, TERM, 8, 7), ST_OK);
+    assert_status(changed(CHUNK, TERM, 8, 6), ST_INVALID); /* a snapshot of a later term */
+    assert_status(changed(CHUNK, TERM, 8, 0), ST_INVALID);
+    assert_status(changed(CHUNK, INDEX, 8, 0), ST_INVALID);
+    assert_status(changed(CHUNK, SNAP_TERM, 8, 0), ST_INVALID);
+    assert_status(changed(CHUNK, SIZE, 8, 100 + sizeof payload), ST_OK);
+    assert_status(changed(CHUNK, SIZE, 8, 100 + sizeof payload - 1), ST_INVALID);
+    assert_status(changed(CHUNK, SIZE, 8, 99), ST_INVALID);
+    assert_status(changed(CHUNK + 1, BODY + 16, 1, RLOG_CHUNK_REFUSED), ST_OK);
+    assert_status(changed(CHUNK + 1, BODY + 16, 1, RLOG_CHUNK_REFUSED + 1), ST_INVALID);
+    /* Times to which others can still be added. */
+    assert_status(changed(ASK, BODY + 24, 8, INT64_MAX / 2), ST_OK);
+    assert_status(changed(ASK, BODY + 24, 8, INT64_MAX / 2 + 1), ST_INVALID);
+    assert_status(changed(ASK + 1, BODY + 16, 8, UINT64_MAX), ST_INVALID);
+    assert_status(changed(READ_INDEX, BODY + 24, 8, INT64_MAX / 2 + 1), ST_INVALID);
+    /* The kind of the first entry, behind its term; kinds of frames. */
+    size_t kind = BODY + 36 + (two[0].term < 128 ? 1 : 2);
+    assert_status(changed(APPEND, kind, 1, two[0].type), ST_OK);
+    assert_status(changed(APPEND, kind, 1, RLOG_COMMAND - 1), ST_INVALID);
+    assert_status(changed(APPEND, kind, 1, RLOG_CHANGE + 1), ST_INVALID);
+    assert_status(changed(TIMEOUT_NOW, 1, 1, RAFT_INSTALL_SNAPSHOT), ST_INVALID);
+    assert_status(changed(TIMEOUT_NOW, 1, 1, 0), ST_INVALID);
+    assert_status(changed(TIMEOUT_NOW, 1, 1, RLOG_FRAME_COMMIT + 1), ST_INVALID);
 }
 
 static void decoding_survives_each_failed_allocation(void **ctx)
@@ -277,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_later_version_is_refused),
         cmocka_unit_test(a_flag_is_zero_or_one),
         cmocka_unit_test(counts_and_lengths_are_bounded),
+        cmocka_unit_test(what_no_node_would_say_is_refused),
         cmocka_unit_test(decoding_survives_each_failed_allocation),
         cmocka_unit_test(the_bytes_are_those_of_version_1),
         cmocka_unit_test(a_configuration_comes_back_and_libraft_reads_it),
