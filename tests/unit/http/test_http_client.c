@@ -365,6 +365,24 @@ static void all_who_wait_for_a_dead_target_learn_it_at_once(void **ctx)
     assert_int_equal(counters().connects_failed, 1);
 }
 
+static void headers_that_frame_are_not_passed_on(void **ctx)
+{
+    static const struct http_header headers[] = {
+        {{(const uint8_t *)"Host", 4}, {(const uint8_t *)"elsewhere", 9}},
+        {{(const uint8_t *)"Content-Length", 14}, {(const uint8_t *)"5", 1}},
+        {{(const uint8_t *)"TE", 2}, {(const uint8_t *)"trailers", 8}},
+        {{(const uint8_t *)"Connection", 10}, {(const uint8_t *)"close", 5}},
+    };
+    struct http_target target = here();
+    struct trial t = get("/a");
+    (void)ctx; /* static */
+    t.call.headers = headers;
+    t.call.n_headers = ARRAY_LEN(headers);
+    run(&t, &target); /* a second Host, or length, would be refused */
+    assert_status(t.st, ST_OK);
+    assert_int_equal(t.call.status, 200);
+}
+
 static void bad_calls_are_refused(void **ctx)
 {
     static const char *const paths[] = {"", "/a b", "/a\r\nX: y", "/\x7f"};
@@ -754,11 +772,12 @@ static void a_certificate_of_another_name_is_refused(void **ctx)
     harness_up(&secure, &handler, NULL, server_ctx);
     (void)snprintf(at, sizeof at, "127.0.0.1:%u", http_server_port(secure.server)); /* fits */
     struct http_target right = {.address = at, .tls = client_ctx, .host = "localhost"};
-    struct http_target wrong = right, foreign = right, clear = {.address = at};
+    struct http_target wrong = right, foreign = right, node = right, clear = {.address = at};
     wrong.host = "other.example";
     foreign.tls = stranger;
+    node.uri = "holdfast://aa/node/n1";
     struct trial a = get("/about"), b = get("/about"), c = get("/about"), d = get("/about"),
-                 big = get("/echo");
+                 e = get("/about"), big = get("/echo");
     limit(4, 4);
     struct env_task task = {.run = hold_up};
     env_post(env, &task); /* for longer than connecting may take */
@@ -774,6 +793,8 @@ static void a_certificate_of_another_name_is_refused(void **ctx)
     run(&c, &foreign);
     assert_status(c.st, ST_NO_LEADER);
     assert_string_not_equal(c.call.reason.text, "");
+    run(&e, &node); /* the connection that is kept was to somebody without that name */
+    assert_status(e.st, ST_NO_LEADER);
     run(&d, &clear);
     assert_status(d.st, ST_OK);
     assert_int_equal(d.call.status, 400);
@@ -866,6 +887,7 @@ int main(void)
         TEST(a_full_queue_is_busy),
         TEST(a_refused_connection_was_certainly_not_sent),
         TEST(all_who_wait_for_a_dead_target_learn_it_at_once),
+        TEST(headers_that_frame_are_not_passed_on),
         TEST(bad_calls_are_refused),
         TEST(answers_that_cannot_be_used_leave_the_outcome_unknown),
         TEST(interim_answers_are_skipped),

@@ -147,6 +147,7 @@ static void malformed_text_is_refused(void **ctx)
         "\"\\u12",
         "\"\t\"",
         "\"\n\"",
+        "\"\x1f\"",
         "1 2",
         "{}{}",
         "[1 2]",
