@@ -9,10 +9,14 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <ftw.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static char root[64];
@@ -218,6 +222,43 @@ static void a_durable_file_is_written_and_space_is_known(void **ctx)
     assert_true(space > 0);
 }
 
+/* Of a file's pages in the cache. ENOSYS where the kernel does not tell. */
+struct cache_state {
+    uint64_t cached, dirty, writeback, evicted, recently_evicted;
+};
+
+static bool cache_state(const char *name, struct cache_state *ret)
+{
+    enum { CACHESTAT = 451 };
+    uint64_t all[2] = {0, 0};
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/%s", root, name); /* fits */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    long err = syscall(CACHESTAT, fd, all, ret, 0);
+    (void)close(fd);
+    return err == 0;
+}
+
+static void a_long_file_does_not_wait_for_its_sync(void **ctx)
+{
+    static uint8_t megabyte[1024 * 1024];
+    struct bytes part = bytes_of(megabyte, sizeof megabyte);
+    struct cache_state state;
+    struct statfs about;
+    if (statfs(root, &about) != 0 || about.f_type == TMPFS_MAGIC)
+        skip(); /* memory alone */
+    struct fs_file *file = make(*ctx, "f");
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(fs_write_at(file, &part, 1, i * sizeof megabyte), ST_OK);
+    bool told = cache_state("f", &state);
+    fs_close(file);
+    if (told)
+        assert_true((state.dirty + state.writeback) * 4096 < sizeof megabyte);
+    if (!told)
+        skip();
+}
+
 /* Written directly as far as the file system does; read through the page cache, as it was before.
  */
 static void what_is_written_directly_is_read_by_others(void **ctx)
@@ -351,6 +392,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lock_excludes_until_it_is_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_durable_file_is_written_and_space_is_known, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_long_file_does_not_wait_for_its_sync, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_written_directly_is_read_by_others, setup,
                                         teardown),
         cmocka_unit_test(what_is_no_block_is_known),
