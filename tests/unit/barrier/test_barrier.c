@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include "barrier/inside.h"
+#include "barrier/seal_record.h"
 #include "barrier/token.h"
 #include "base/mem.h"
 
@@ -212,6 +213,34 @@ static void a_shamir_seal_tells_its_counts_and_opens_with_its_key_alone(void **s
     barrier_created_done(&created);
     seal_done(&right);
     seal_done(&other);
+}
+
+static void counts_of_shares_that_make_no_sense_are_damage(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t type, shares, threshold;
+        enum status st;
+    } cases[] = {
+        {SEAL_SHAMIR, 5, 5, ST_OK},      {SEAL_SHAMIR, 5, 2, ST_OK},
+        {SEAL_SHAMIR, 1, 1, ST_OK},      {SEAL_SHAMIR, 5, 6, ST_CORRUPT},
+        {SEAL_SHAMIR, 5, 1, ST_CORRUPT}, {SEAL_SHAMIR, 1, 0, ST_CORRUPT},
+        {SEAL_SHAMIR, 0, 0, ST_CORRUPT}, {SEAL_STATIC, 0, 0, ST_OK},
+        {SEAL_STATIC, 2, 3, ST_CORRUPT}, {SEAL_STATIC, 3, 2, ST_OK},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CLEANUP(buf_done) struct buf record = {0};
+        struct seal_info info;
+        buf_add_u8(&record, SEAL_RECORD_VERSION);
+        buf_add_u8(&record, cases[i].type);
+        buf_add_block(&record, BYTES("id"));
+        buf_add_u8(&record, cases[i].shares);
+        buf_add_u8(&record, cases[i].threshold);
+        uint8_t *rest = buf_extend(&record, AEAD_NONCE_BYTES + SEAL_KEY_BYTES + AEAD_TAG_BYTES);
+        assert_non_null(rest);
+        memset(rest, 7, AEAD_NONCE_BYTES + SEAL_KEY_BYTES + AEAD_TAG_BYTES);
+        assert_status(seal_info_read(buf_bytes(&record), &info), cases[i].st);
+    }
 }
 
 static void another_seal_key_is_named_as_the_reason(void **state)
@@ -682,6 +711,7 @@ int main(void)
         T(values_outlive_sealing_and_other_processes),
         T(the_creator_can_encrypt_before_anything_is_stored),
         T(a_shamir_seal_tells_its_counts_and_opens_with_its_key_alone),
+        T(counts_of_shares_that_make_no_sense_are_damage),
         T(another_seal_key_is_named_as_the_reason),
         T(a_damaged_record_does_not_unseal),
         T(rings_cannot_take_each_others_place),

@@ -139,6 +139,19 @@ static void a_file_others_may_touch_is_refused(void **state)
     }
 }
 
+static void a_file_of_another_user_is_refused(void **state)
+{
+    struct place *p = *state;
+    struct seal seal = {0};
+    struct reason reason = {0};
+    if (geteuid() != 0)
+        skip(); /* nobody else can give a file away */
+    write_key(p, base64, 0400);
+    assert_int_equal(chown(p->path, 1, (gid_t)-1), 0);
+    assert_status(seal_static_file(p->path, "k", &seal, &reason), ST_DENIED);
+    assert_non_null(strstr(reason.text, "another user (1)"));
+}
+
 static void what_is_no_regular_file_of_a_key_is_refused(void **state)
 {
     struct place *p = *state;
@@ -186,6 +199,7 @@ int main(void)
         cmocka_unit_test(a_given_name_is_kept_if_it_can_be_printed),
         cmocka_unit_test_setup_teardown(a_private_file_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_others_may_touch_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_file_of_another_user_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_no_regular_file_of_a_key_is_refused, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_credential_is_found_by_its_name, setup, teardown),

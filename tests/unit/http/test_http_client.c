@@ -365,6 +365,22 @@ static void all_who_wait_for_a_dead_target_learn_it_at_once(void **ctx)
     assert_int_equal(counters().connects_failed, 1);
 }
 
+static void an_answer_may_be_as_long_as_asked_for(void **ctx)
+{
+    struct http_target target = here();
+    struct trial t = get("/about"), exact = t, more = t;
+    (void)ctx; /* static */
+    run(&t, &target);
+    assert_true(t.st == ST_OK && t.body_len > 1);
+    exact.call.reply_bytes_max = t.body_len;
+    run(&exact, &target);
+    assert_status(exact.st, ST_OK);
+    assert_int_equal(exact.body_len, t.body_len);
+    more.call.reply_bytes_max = t.body_len - 1;
+    run(&more, &target);
+    assert_status(more.st, ST_UNKNOWN_OUTCOME);
+}
+
 static void headers_that_frame_are_not_passed_on(void **ctx)
 {
     static const struct http_header headers[] = {
@@ -887,6 +903,7 @@ int main(void)
         TEST(a_full_queue_is_busy),
         TEST(a_refused_connection_was_certainly_not_sent),
         TEST(all_who_wait_for_a_dead_target_learn_it_at_once),
+        TEST(an_answer_may_be_as_long_as_asked_for),
         TEST(headers_that_frame_are_not_passed_on),
         TEST(bad_calls_are_refused),
         TEST(answers_that_cannot_be_used_leave_the_outcome_unknown),
