@@ -1,6 +1,6 @@
 /* The filter around libraft's I/O-free core.
  *
- * Bare, raft_step() has faults that loss, delay, restart and membership change reach (F1 to F11).
+ * Bare, raft_step() has faults that loss, delay, restart and membership change reach (F1 to F12).
  * This module feeds it only what it can take, repairs what it gives out, keeps the log in memory,
  * and asserts its invariants around each step. It does no I/O and reads no clock: everything comes
  * in through calls and leaves through `struct rlog_core_ops`.
@@ -9,7 +9,7 @@
  *   rlog_core_log.c      entries in memory
  *   rlog_core_conf.c     configurations, with bounds
  *   rlog_core_receive.c  checks of incoming messages; F1, F5, F7
- *   rlog_core_send.c     filling and splitting of outgoing messages; F4, F6
+ *   rlog_core_send.c     filling and splitting of outgoing messages; F4, F6, F12
  *   rlog_core_vote.c     F2, F9, F10, F11
  *   rlog_core_member.c   changes, catch-up, transfer; F3
  *   rlog_core_check.c    invariants

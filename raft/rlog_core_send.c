@@ -40,25 +40,27 @@ static void heartbeat_anchor(struct rlog_core *c, const struct rlog_core_peer *p
     ae->prev_log_term = rlog_core_term_of(c, match);
 }
 
-static bool conf_votes(const struct rlog_conf *conf, uint64_t id)
+static bool votes_in(const struct raft_configuration *conf, uint64_t id)
 {
-    const struct rlog_member *m = rlog_conf_find(conf, id);
-    return m != NULL && m->role == RLOG_VOTER;
+    for (unsigned i = 0; i < conf->n; i++)
+        if (conf->servers[i].id == id)
+            return conf->servers[i].role == RAFT_VOTER;
+    return false;
 }
 
 /* The first of the entries index..end-1 that `to` may not have yet, or `end`. A server stands for
  * election only if its newest configuration calls it a voter. If that one is never committed, the
  * server may be the only one that could win, so it learns that it loses its vote when that is
- * settled; its answer does not count for it (F12). */
+ * settled; its answer does not count for it (F12). The configuration before is libraft's, which a
+ * restarted leader has too, before it knows what is committed. */
 static uint64_t kept_back(const struct rlog_core *c, uint64_t to, uint64_t index, uint64_t end)
 {
     uint64_t change = c->raft.configuration_uncommitted_index;
-    struct rlog_conf before;
-
-    if (change < index || change >= end || change <= c->commit || conf_votes(&c->conf, to))
+    if (change < index || change >= end || change <= c->commit)
         return end;
-    enum status st = rlog_conf_decode(bytes_of(c->committed.bytes, c->committed.len), &before);
-    return st == ST_OK && conf_votes(&before, to) ? change : end;
+    bool loses_vote =
+        votes_in(&c->raft.configuration_committed, to) && !votes_in(&c->raft.configuration, to);
+    return loses_vote ? change : end;
 }
 
 /* One message of the core may become several, each with the last entry of the one before as its

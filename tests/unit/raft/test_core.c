@@ -114,11 +114,27 @@ static void cores_agree_under_faults(void **ctx)
         storm(seed + i, 20);
 }
 
+static uint64_t set_role(struct cnode *leader, const struct cnode *node, enum rlog_role role)
+{
+    struct rlog_conf conf = leader->core.conf;
+    uint64_t index = 0;
+    for (unsigned i = 0; i < conf.n; i++)
+        if (conf.members[i].id == node->id)
+            conf.members[i].role = role;
+    assert_status(rlog_core_change(&leader->core, &conf, leader->cluster->now, &index), ST_OK);
+    return index;
+}
+
+static void cut_off(struct cluster *c, unsigned node, bool off)
+{
+    for (unsigned i = 0; i < c->n_nodes; i++)
+        c->cut[i][node] = c->cut[node][i] = off;
+}
+
 /* The leader takes a vote, and dies before anybody else heard of it but, perhaps, who loses it. */
 static void a_vote_that_was_not_yet_taken_elects(void **ctx)
 {
     struct cluster *c = cluster_new(1, 3);
-    uint64_t index;
     (void)ctx;
     cluster_run(c, c->now + 3000);
     struct cnode *leader = cluster_leader(c);
@@ -126,13 +142,8 @@ static void a_vote_that_was_not_yet_taken_elects(void **ctx)
     assert_status(cluster_submit(leader, 1), ST_OK);
     cluster_run(c, c->now + 1000);
     unsigned at = (unsigned)(leader - c->nodes), loser = (at + 1) % 3, other = (at + 2) % 3;
-    for (unsigned i = 0; i < 3; i++)
-        c->cut[i][other] = c->cut[other][i] = true;
-    struct rlog_conf conf = leader->core.conf;
-    for (unsigned i = 0; i < conf.n; i++)
-        if (conf.members[i].id == c->nodes[loser].id)
-            conf.members[i].role = RLOG_STANDBY;
-    assert_status(rlog_core_change(&leader->core, &conf, c->now, &index), ST_OK);
+    cut_off(c, other, true);
+    uint64_t index = set_role(leader, &c->nodes[loser], RLOG_STANDBY);
     cluster_run(c, c->now + ELECTION / 2);
     assert_true(leader->core.stored >= index);
     assert_true(leader->core.commit < index);
@@ -152,15 +163,57 @@ static void a_vote_that_was_not_yet_taken_elects(void **ctx)
     next = cluster_leader(c);
     assert_non_null(next);
     loser = next == &c->nodes[loser] ? other : loser;
-    conf = next->core.conf;
-    for (unsigned i = 0; i < conf.n; i++)
-        if (conf.members[i].id == c->nodes[loser].id)
-            conf.members[i].role = RLOG_STANDBY;
-    assert_status(rlog_core_change(&next->core, &conf, c->now, &index), ST_OK);
+    index = set_role(next, &c->nodes[loser], RLOG_STANDBY);
     cluster_run(c, c->now + 1000);
     assert_true(c->nodes[loser].core.applied >= index);
     const struct rlog_member *self = rlog_conf_find(&c->nodes[loser].core.conf, c->nodes[loser].id);
     assert_int_equal(self->role, RLOG_STANDBY);
+    cluster_free(c);
+}
+
+/* The same where the leader started anew meanwhile: it knows neither what is committed, nor that
+ * the vote it takes was given after its snapshot. */
+static void a_restarted_leader_takes_no_vote_early(void **ctx)
+{
+    struct cluster *c = cluster_new(1, 3);
+    (void)ctx;
+    cluster_run(c, c->now + 3000);
+    struct cnode *leader = cluster_leader(c);
+    assert_non_null(leader);
+    assert_status(cluster_submit(leader, 1), ST_OK);
+    cluster_run(c, c->now + 1000);
+    unsigned at = (unsigned)(leader - c->nodes), loser = (at + 1) % 3, other = (at + 2) % 3;
+    (void)set_role(leader, &c->nodes[loser], RLOG_STANDBY);
+    cluster_run(c, c->now + 1000);
+    snapshot_take(leader);
+    (void)set_role(leader, &c->nodes[loser], RLOG_VOTER);
+    cluster_run(c, c->now + 1000);
+    cut_off(c, at, true);
+    uint64_t index = set_role(leader, &c->nodes[loser], RLOG_STANDBY);
+    cut_off(c, loser, true);
+    cluster_run(c, c->now + ELECTION / 2);
+    assert_true(leader->core.stored >= index);
+    node_crash(leader);
+    node_start(leader);
+
+    c->cut[at][other] = c->cut[other][at] = false;
+    for (unsigned ms = 0; ms < 5000 && !rlog_core_leads(&leader->core); ms++)
+        cluster_run(c, c->now + 1);
+    assert_true(rlog_core_leads(&leader->core));
+    cut_off(c, other, true);
+    c->cut[at][loser] = c->cut[loser][at] = false;
+    cluster_run(c, c->now + ELECTION / 2);
+    assert_true(leader->core.commit < index);
+    assert_int_equal(rlog_core_last(&c->nodes[loser].core), index - 1);
+
+    node_crash(leader);
+    cut_off(c, other, false);
+    cluster_run(c, c->now + 5000);
+    struct cnode *next = cluster_leader(c);
+    assert_non_null(next);
+    assert_status(cluster_submit(next, 2), ST_OK);
+    cluster_run(c, c->now + 1000);
+    assert_true(next->core.commit >= index);
     cluster_free(c);
 }
 
@@ -169,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cores_agree_under_faults),
         cmocka_unit_test(a_vote_that_was_not_yet_taken_elects),
+        cmocka_unit_test(a_restarted_leader_takes_no_vote_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
