@@ -56,7 +56,7 @@ static bool votes_in(const struct raft_configuration *conf, uint64_t id)
 static uint64_t kept_back(const struct rlog_core *c, uint64_t to, uint64_t index, uint64_t end)
 {
     uint64_t change = c->raft.configuration_uncommitted_index;
-    if (change < index || change >= end || change <= c->commit)
+    if (change < index || change >= end || change <= c->commit || planted(PLANT_F12_VOTE_TAKEN))
         return end;
     bool loses_vote =
         votes_in(&c->raft.configuration_committed, to) && !votes_in(&c->raft.configuration, to);

@@ -5,7 +5,7 @@
 
 #include "base/macros.h"
 
-/* name, what is broken. F1–F11: faults of libraft's core whose guard is switched off. */
+/* name, what is broken. F1–F12: faults of libraft's core whose guard is switched off. */
 #define PLANT_TABLE(X)                                                                     \
     X(F1_SPLIT, "a received CHANGE is not fed as the first entry of its event")            \
     X(F2_SOLE_VOTER, "a sole voter leads without entering a fresh term")                   \
@@ -18,6 +18,7 @@
     X(F9_VOTE_STATE, "vote results are fed whatever the state")                            \
     X(F10_VOTE_ROLE, "a server its own log calls non-voter does not vote")                 \
     X(F11_TIMER, "the timer may fire for ever at one instant")                             \
+    X(F12_VOTE_TAKEN, "a server hears that it loses its vote before that is settled")      \
     X(R2_UNCONFIRMED_ERROR, "answers that staged nothing are not confirmed")               \
     X(R10_PERSISTED, "writes that a truncation replaced are reported as persisted")        \
     X(R12_SYNC_IGNORED, "a failed sync is taken for a success")                            \

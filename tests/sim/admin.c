@@ -348,6 +348,12 @@ void admin_ask_remove(struct cluster *c, struct node *asked, struct node *member
     ask(c, asked, ADMIN_REMOVE);
 }
 
+void admin_ask_demote(struct cluster *c, struct node *asked, struct node *member)
+{
+    prepare(c, member, RLOG_STANDBY, 0);
+    ask(c, asked, ADMIN_DEMOTE);
+}
+
 void admin_add_voter(struct cluster *c)
 {
     struct node *n = admin_newcomer(c);

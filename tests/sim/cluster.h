@@ -129,6 +129,7 @@ void admin_add_voter(struct cluster *c);
 void admin_ask_add(struct cluster *c, struct node *asked, struct node *member, enum rlog_role role);
 void admin_ask_transfer(struct cluster *c, struct node *asked); /* to the best voter */
 void admin_ask_remove(struct cluster *c, struct node *asked, struct node *member);
+void admin_ask_demote(struct cluster *c, struct node *asked, struct node *member);
 struct node *admin_newcomer(struct cluster *c); /* runs and is no member; NULL: none could start */
 void admin_forget(struct cluster *c, uint64_t process); /* that process is gone */
 

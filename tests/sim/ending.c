@@ -270,6 +270,31 @@ static void ending_amnesia(struct cluster *c)
     cluster_start_all(c);
 }
 
+/* The leader takes a vote and dies at once: of two, before that is on its own disk; of more, before
+ * the others hear of it, and it stays away. If whoever loses the vote was told, it has the longest
+ * log, and nobody can win without it (F12). */
+static void ending_demote(struct cluster *c)
+{
+    struct node *voters[RLOG_MEMBERS_MAX], *leader, *loser;
+    cluster_start_all(c);
+    cluster_await_service(c, "after the faults");
+    cluster_run_for(c, 2 * c->profile.election_ms * (uint64_t)SIM_MS);
+    unsigned n = sound_voters(c, voters);
+    if (n < 2 || n > 4 || !all_up(voters, n))
+        return;
+    leader = cluster_leader(c);
+    do {
+        loser = voters[rng_below(&c->rng, n)];
+    } while (loser == leader);
+    split(c, side_of(leader) | side_of(loser));
+    admin_ask_demote(c, leader, loser);
+    nemesis_kill_soon(c, leader);
+    cluster_run_for(c, 3 * SIM_MS);
+    sim_net_heal(&c->net);
+    if (n == 2)
+        cluster_start_all(c);
+}
+
 /* Where nothing is wrong, leadership moves when it is asked to, and writes go on. */
 static void ending_handover(struct cluster *c)
 {
@@ -297,6 +322,7 @@ void ending_run(struct cluster *c)
     case ENDING_MINORITY: ending_minority(c); break;
     case ENDING_USURPER: ending_usurper(c); break;
     case ENDING_CHANGE: ending_change(c); break;
+    case ENDING_DEMOTE: ending_demote(c); break;
     case ENDING_RIVALS: ending_rivals(c); break;
     case ENDING_AMNESIA: ending_amnesia(c); break;
     case ENDING_HANDOVER: ending_handover(c); break;

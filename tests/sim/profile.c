@@ -69,8 +69,11 @@ static void draw_extra(struct profile *p, struct rng *r)
 static void draw_more(struct profile *p, struct rng *extra, struct rng *front, struct rng *votes)
 {
     draw_extra(p, extra);
-    if (rng_chance(votes, 250))
+    if (rng_chance(votes, 250)) {
         p->admin_weight[ADMIN_DEMOTE] = 8;
+        if (rng_chance(votes, 300))
+            p->ending = ENDING_DEMOTE;
+    }
     if (rng_chance(front, 150))
         p->fronts = (unsigned)rng_between(front, 2, 5);
 }
@@ -147,6 +150,26 @@ static void pin_roles(struct profile *p)
     p->clients = 12;
     p->keys = 2;
     p->think_ms_max = 5;
+}
+
+/* Few voters, who lose their vote and get it back while leaders die. */
+static void pin_demote(struct profile *p)
+{
+    p->founders = MIN(MAX(p->founders, 2u), 3u);
+    p->members_max = 4;
+    p->election_ms = 300;
+    p->heartbeat_ms = 30;
+    p->admin_every_ms = 100;
+    memset(p->admin_weight, 0, sizeof p->admin_weight);
+    p->admin_weight[ADMIN_DEMOTE] = 8;
+    p->admin_weight[ADMIN_PROMOTE] = 16;
+    p->admin_weight[ADMIN_REMOVE] = p->admin_weight[ADMIN_ADD] = 2;
+    p->fault_every_ms = 300;
+    p->fault_weight[FAULT_POWER] = 20;
+    p->fault_weight[FAULT_CUT] = 10;
+    p->fault_weight[FAULT_DAMAGE] = 0;
+    p->leader_permille = 700;
+    p->ending = ENDING_DEMOTE;
 }
 
 /* Messages arrive seconds late. */
@@ -436,6 +459,7 @@ static const struct {
             {"sole", pin_sole},
             {"churn", pin_churn},
             {"roles", pin_roles},
+            {"demote", pin_demote},
             {"late", pin_late},
             {"snapshots", pin_snapshots},
             {"disk", pin_disk},
