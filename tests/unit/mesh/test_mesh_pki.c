@@ -287,6 +287,8 @@ static void an_authority_is_that_of_its_cluster(void **ctx)
     read_pair(place, "n1", &n1);
     assert_status(mesh_authority_check(&ca, identity.cluster, &reason), ST_OK);
     assert_status(mesh_authority_check(&n1, identity.cluster, &reason), ST_INVALID);
+    struct cert_pair crossed = {.cert = ca.cert, .key = n1.key}; /* nothing could be signed */
+    assert_status(mesh_authority_check(&crossed, identity.cluster, &reason), ST_INVALID);
     identity.cluster[15] ^= 1;
     assert_status(mesh_authority_check(&ca, identity.cluster, &reason), ST_INVALID);
     assert_non_null(strstr(reason.text, "this cluster"));

@@ -326,6 +326,20 @@ static void facts_that_are_no_numbers_are_refused(void **state)
     assert_non_null(strstr(reason.text, "no number Index"));
 }
 
+/* Where nothing is said, nothing may stand: no sum covers it. */
+static void what_fills_up_a_file_is_zero(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    size_t end = TAR_BLOCK + strlen((const char *)tar.data + TAR_BLOCK); /* of meta.json */
+    assert_true(end % TAR_BLOCK != 0);
+    tar.data[end] = 1;
+    pack(buf_bytes(&tar), &b);
+    assert_status(read_bytes(buf_bytes(&b)), ST_INVALID);
+    assert_non_null(strstr(reason.text, "between its files"));
+    buf_done(&b);
+}
+
 static void other_facts_than_the_summed_ones_are_refused(void **state)
 {
     (void)state;
@@ -428,6 +442,7 @@ int main(void)
         T(another_format_is_named),
         T(another_programs_snapshot_is_named),
         T(facts_that_are_no_numbers_are_refused),
+        T(what_fills_up_a_file_is_zero),
         T(other_facts_than_the_summed_ones_are_refused),
         T(anything_else_is_no_archive),
         T(each_allocation_may_fail),

@@ -212,6 +212,29 @@ static void what_no_node_would_say_is_refused(void **ctx)
     assert_status(changed(TIMEOUT_NOW, 1, 1, RLOG_FRAME_COMMIT + 1), ST_INVALID);
 }
 
+/* Lengths whose sum is right only because it wrapped. */
+static void no_entry_is_longer_than_entries_are(void **ctx)
+{
+    (void)ctx;
+    static const uint64_t lengths[][2] = {{UINT64_MAX - 4, 16}, {16, UINT64_MAX - 4}};
+    for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+        struct buf whole = {0}, out = {0};
+        struct rlog_frame f = samples[APPEND], back;
+        encode(&f, &whole);
+        buf_add(&out, bytes_of(whole.data, 2 + 36));
+        for (int j = 0; j < 2; j++) {
+            buf_add_varint(&out, 8);
+            buf_add_u8(&out, RLOG_COMMAND);
+            buf_add_varint(&out, lengths[i][j]);
+        }
+        buf_add(&out, bytes_of(payload, 8));
+        buf_add(&out, bytes_of(payload, 3));
+        assert_status(rlog_wire_decode(buf_bytes(&out), &back), ST_INVALID);
+        buf_done(&whole);
+        buf_done(&out);
+    }
+}
+
 static void decoding_survives_each_failed_allocation(void **ctx)
 {
     (void)ctx;
@@ -325,6 +348,7 @@ int main(void)
         cmocka_unit_test(a_flag_is_zero_or_one),
         cmocka_unit_test(counts_and_lengths_are_bounded),
         cmocka_unit_test(what_no_node_would_say_is_refused),
+        cmocka_unit_test(no_entry_is_longer_than_entries_are),
         cmocka_unit_test(decoding_survives_each_failed_allocation),
         cmocka_unit_test(the_bytes_are_those_of_version_1),
         cmocka_unit_test(a_configuration_comes_back_and_libraft_reads_it),
