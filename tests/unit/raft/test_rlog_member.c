@@ -121,6 +121,21 @@ static void a_member_is_replaced_under_its_name(void **ctx)
     world_free(w);
 }
 
+static void there_is_a_most_of_members(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(4, 1);
+    struct wnode *leader = world_await_leader(w);
+    for (uint64_t id = 2; id <= RLOG_MEMBERS_MAX; id++)
+        assert_status(add(leader, id, RLOG_SPARE, 0), ST_OK);
+    assert_int_equal(status_of(leader).n_members, RLOG_MEMBERS_MAX);
+    assert_status(add(leader, RLOG_MEMBERS_MAX + 1, RLOG_SPARE, 0), ST_INVALID);
+    assert_int_equal(status_of(leader).n_members, RLOG_MEMBERS_MAX);
+    assert_status(remove_member(leader, 5), ST_OK);
+    assert_status(add(leader, RLOG_MEMBERS_MAX + 1, RLOG_SPARE, 0), ST_OK);
+    world_free(w);
+}
+
 static void a_second_member_of_a_name_is_refused(void **ctx)
 {
     (void)ctx;
@@ -346,6 +361,7 @@ int main(void)
         cmocka_unit_test(a_cluster_grows_from_one_to_three),
         cmocka_unit_test(adding_again_is_not_an_error),
         cmocka_unit_test(a_member_is_replaced_under_its_name),
+        cmocka_unit_test(there_is_a_most_of_members),
         cmocka_unit_test(a_second_member_of_a_name_is_refused),
         cmocka_unit_test(a_member_is_removed),
         cmocka_unit_test(a_leader_moves_leadership_before_it_goes),
