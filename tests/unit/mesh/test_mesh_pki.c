@@ -305,8 +305,8 @@ static void uris_are_read_strictly(void **ctx)
         "holdfast://00112233445566778899aabbccddeef/node/n1",
         "holdfast://00112233445566778899aabbccddeeff0/node/n1",
         "holdfast://00112233445566778899aabbccddeeff/node/n1/x",
-        "holdfast://00112233445566778899aabbccddeeff/node/"
-        "x123456789x123456789x123456789x123456789x123456789x123456789x123",
+        ("holdfast://00112233445566778899aabbccddeeff/node/"
+         "x123456789x123456789x123456789x123456789x123456789x123456789x123"),
         "https://00112233445566778899aabbccddeeff/node/n1",
     };
     static const char longest[] = "holdfast://00112233445566778899aabbccddeeff/node/"
