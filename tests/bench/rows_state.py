@@ -92,8 +92,10 @@ class Snapshots:
     """Saves snapshots through the API, one after the other, while the block lasts."""
 
     def __init__(self, node, token):
+        # One is saved at a time: that of the block before may still be under way (503).
         self.loop = [*TIED, "sh", "-c",
-                     'while curl -sf -o /dev/null -H "X-Secrets-Token: $1" "$0"; do echo; done',
+                     'while curl -sf --retry 60 --retry-delay 1 -o /dev/null '
+                     '-H "X-Secrets-Token: $1" "$0"; do echo; done',
                      f"{node.url}/v1/sys/storage/raft/snapshot", token]
         self.taken = 0
 
