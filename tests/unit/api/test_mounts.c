@@ -48,30 +48,16 @@ static void paths_are_bounded(void **ctx)
     mount("", 400);
 }
 
-static unsigned count_keys(void)
-{
-    struct store_pin pin;
-    struct store_iter *iter = mem_alloc(sizeof *iter);
-    unsigned n = 0;
-    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
-    store_iter_init(iter, &pin, BYTES("s/ns/"), BYTES(""));
-    while (store_iter_next(iter))
-        n++;
-    store_unpin(&pin);
-    mem_free(iter);
-    return n;
-}
-
 static void what_an_engine_held_ends_with_it(void **ctx)
 {
     (void)ctx;
-    unsigned keys = count_keys();
+    unsigned keys = world_keys(&w);
     mount("a", 204);
     (void)call(METHOD_PUT, "/v1/a/x", "{\"x\":1}", 204);
     (void)call(METHOD_PUT, "/v1/a/y/z", "{\"x\":1}", 204);
-    assert_int_equal(count_keys(), keys + 3);
+    assert_int_equal(world_keys(&w), keys + 3);
     (void)call(METHOD_DELETE, "/v1/sys/mounts/a", NULL, 204);
-    assert_int_equal(count_keys(), keys); /* nothing lies on under a name that nobody knows */
+    assert_int_equal(world_keys(&w), keys); /* nothing lies on under a name that nobody knows */
     (void)call(METHOD_GET, "/v1/a/x", NULL, 404);
     mount("a", 204);
     (void)call(METHOD_GET, "/v1/a/x", NULL, 404);

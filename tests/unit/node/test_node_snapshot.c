@@ -265,6 +265,16 @@ static void what_was_saved_is_restored(void **ctx)
     }
 }
 
+/* How many a restore makes; the state is another one again, of this hash. */
+static unsigned proposals_of(struct saved *s, uint8_t ret_before[STORE_HASH_BYTES])
+{
+    assert_status(restore(s, false), ST_OK);
+    unsigned all = proposals;
+    put("/v1/kv/a", NEW);
+    hash(ret_before);
+    return all;
+}
+
 static void a_proposal_that_fails_leaves_the_state_as_it_was(void **ctx)
 {
     (void)ctx;
@@ -274,11 +284,7 @@ static void a_proposal_that_fails_leaves_the_state_as_it_was(void **ctx)
                                            {ST_CLOSED, ST_CLOSED}};
     struct saved s = changed_since(true);
     uint8_t before[STORE_HASH_BYTES];
-    hash(before);
-    assert_status(restore(&s, false), ST_OK);
-    const unsigned all = proposals;
-    put("/v1/kv/a", NEW);
-    hash(before);
+    const unsigned all = proposals_of(&s, before);
     for (size_t i = 0; i < ARRAY_LEN(fails); i++)
         for (fail_at = 1; fail_at <= all; fail_at++) {
             fail_with = fails[i][0];
@@ -299,10 +305,7 @@ static void an_unknown_outcome_is_one_only_of_the_swap(void **ctx)
     (void)ctx;
     struct saved s = changed_since(true);
     uint8_t before[STORE_HASH_BYTES];
-    assert_status(restore(&s, false), ST_OK);
-    const unsigned all = proposals;
-    put("/v1/kv/a", NEW);
-    hash(before);
+    const unsigned all = proposals_of(&s, before);
     fail_with = ST_UNKNOWN_OUTCOME;
     for (unsigned done = 0; done < 2; done++) {
         applied_anyway = done != 0;
@@ -326,10 +329,7 @@ static void another_restore_that_took_the_tree_ends_this_one(void **ctx)
     (void)ctx;
     struct saved s = changed_since(true);
     uint8_t before[STORE_HASH_BYTES];
-    assert_status(restore(&s, false), ST_OK);
-    const unsigned all = proposals;
-    put("/v1/kv/a", NEW);
-    hash(before);
+    const unsigned all = proposals_of(&s, before);
     stage_taken = true;
     for (fail_at = 2; fail_at <= all; fail_at++) {
         assert_status(restore(&s, false), ST_BUSY);
