@@ -7,6 +7,8 @@
 static enum status read_plain(struct pipe *p)
 {
     struct req *req = &p->req;
+    if (req->others.methods != 0) /* refused, whatever it says */
+        return ST_UNSUPPORTED;
     if (p->call->body.len > BODY_FREE_MAX)
         return ST_TOO_BIG;
     TRY(body_parse(req->arena, req->method, p->call->body, router_header(p->call, "content-type"),

@@ -162,6 +162,7 @@ static void where_no_token_is_needed_none_is_for_405(void **ctx)
         struct test_call *t = world_call(&w, METHOD_DELETE, "/v1/sys/health", NULL);
         assert_int_equal(t->http, 405);
         assert_string_equal(t->allow, "GET, HEAD");
+        assert_int_equal(world_call(&w, METHOD_PATCH, "/v1/sys/health", "{bad")->http, 405);
         assert_int_equal(world_call(&w, METHOD_DELETE, "/v1/test/add", NULL)->http,
                          sealed ? 503 : 403);
         memcpy(w.token, root, sizeof root);

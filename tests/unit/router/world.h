@@ -236,21 +236,6 @@ static inline void world_standby(struct world *w, bool performance)
     (void)snprintf(w->node.leader_address, sizeof w->node.leader_address, "https://node2:8200");
 }
 
-/* Keys of the namespaces' data in the state. */
-static inline unsigned world_keys(struct world *w)
-{
-    struct store_pin pin;
-    struct store_iter *iter = mem_alloc(sizeof *iter);
-    unsigned n = 0;
-    assert_status(store_pin(w->m.store, "test", 0, &pin), ST_OK);
-    store_iter_init(iter, &pin, BYTES("s/ns/"), BYTES(""));
-    while (store_iter_next(iter))
-        n++;
-    store_unpin(&pin);
-    mem_free(iter);
-    return n;
-}
-
 static inline void world_close(struct world *w)
 {
     clock_run(&w->env);
