@@ -84,6 +84,21 @@ static inline struct test_call *as(const char *token, enum http_method method, c
     return &t;
 }
 
+/* Keys of the namespaces' data in the state. */
+static inline unsigned count_keys(void)
+{
+    struct store_pin pin;
+    struct store_iter *iter = mem_alloc(sizeof *iter);
+    unsigned n = 0;
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    store_iter_init(iter, &pin, BYTES("s/ns/"), BYTES(""));
+    while (store_iter_next(iter))
+        n++;
+    store_unpin(&pin);
+    mem_free(iter);
+    return n;
+}
+
 static inline void saved(struct state_commit *c, enum status st)
 {
     (void)c;

@@ -58,20 +58,6 @@ static const char *about_client(const char *token)
     return member;
 }
 
-static unsigned count_keys(void)
-{
-    struct store_pin pin;
-    struct store_iter *iter = mem_alloc(sizeof *iter);
-    unsigned n = 0;
-    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
-    store_iter_init(iter, &pin, BYTES("s/ns/"), BYTES(""));
-    while (store_iter_next(iter))
-        n++;
-    store_unpin(&pin);
-    mem_free(iter);
-    return n;
-}
-
 static unsigned clean_up(void)
 {
     unsigned rounds = 0;
