@@ -1,9 +1,10 @@
 /* Commands. */
-#include "main.h"
+#include "server/server.h"
 #include "base/mem.h"
-#include "cli/cli.h"
+#include "cli/client.h"
 #include "crypto/crypto.h"
 #include "loop/loop.h"
+#include "server/dev.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -12,54 +13,33 @@
 #include <sys/stat.h>
 #include <time.h>
 
-static int usage(const char *line)
-{
-    (void)fprintf(stderr, "usage: holdfast %s\n", line); /* standard error is all there is */
-    return EXIT_FAILURE;
-}
-
 static int fail(const char *what, enum status st, const struct reason *reason)
 {
     (void)fprintf(stderr, "holdfast: %s: %s\n", what,
-                  reason->text[0] != '\0' ? reason->text : status_text(st)); /* as above */
+                  reason->text[0] != '\0' ? reason->text
+                                          : status_text(st)); /* standard error is all there is */
     return EXIT_FAILURE;
 }
 
-/* The value of "-name VALUE", "--name VALUE" or "-name=VALUE" at the front; NULL otherwise. */
-static const char *take_flag(int *argc, char ***argv, const char *name)
-{
-    const char *word = *argc > 0 ? **argv : "";
-    size_t len = strlen(name);
-    if (word[0] != '-')
-        return NULL;
-    word += word[1] == '-' ? 2 : 1;
-    if (strncmp(word, name, len) != 0)
-        return NULL;
-    const char *value = NULL;
-    int used = 0;
-    if (word[len] == '=') {
-        value = word + len + 1;
-        used = 1;
-    } else if (word[len] == '\0' && *argc > 1) {
-        value = (*argv)[1];
-        used = 2;
-    }
-    *argc -= used;
-    *argv += used;
-    return value;
-}
+static const struct cli_flag dev_flags[] = {DEV_FLAGS};
 
-static int run_server(int argc, char **argv)
+static int run_server(struct cli *cli)
 {
     struct config config;
     struct reason reason = {{0}};
-    const char *file = take_flag(&argc, &argv, "config");
-    if (file == NULL || argc != 0)
-        return usage("server -config FILE");
+    const char *file = cli_text(cli, "config");
+    bool dev = cli_bool(cli, "dev", false);
+    if (dev && file == NULL)
+        return dev_run(cli);
+    if (file == NULL || dev)
+        return cli_usage_error(cli, "-config FILE or -dev is expected");
+    for (unsigned i = 0; i < ARRAY_LEN(dev_flags); i++)
+        if (cli_text(cli, dev_flags[i].name) != NULL)
+            return cli_usage_error(cli, "-config stands alone: the other flags need -dev");
     enum status st = config_load(file, &config, &reason);
     if (st != ST_OK) {
-        (void)fprintf(stderr, "holdfast: %s\n",
-                      reason.text[0] != '\0' ? reason.text : status_text(st)); /* as above */
+        (void)fprintf(stderr, "holdfast: %s\n", /* a failure to print has no remedy */
+                      reason.text[0] != '\0' ? reason.text : status_text(st));
         return EXIT_FAILURE;
     }
     int code = server_run(&config);
@@ -85,18 +65,30 @@ static enum status split_names(char *word, struct mesh_node_names *names, const 
 
 enum { HOSTS_MAX = 16 };
 
-static int make_certificates(const char *out, int argc, char **argv, bool add)
+/* The arguments as names of nodes. False with a message. */
+static bool read_names(struct cli *cli, struct mesh_node_names *nodes,
+                       const char *hosts[][HOSTS_MAX])
+{
+    for (unsigned i = 0; i < cli->n_args; i++) {
+        char *word = arena_format(&cli->arena, "%s", cli->args[i]);
+        if (word == NULL || split_names(word, &nodes[i], hosts[i], HOSTS_MAX) != ST_OK) {
+            (void)fprintf(stderr, "holdfast: cluster: \"%s\" is not NAME or NAME,HOST,…\n",
+                          cli->args[i]); /* the exit code says it too */
+            return false;
+        }
+    }
+    return true;
+}
+
+static int make_certificates(struct cli *cli, const char *out, bool add)
 {
     struct mesh_node_names nodes[NODE_FOUNDERS_MAX];
     const char *hosts[NODE_FOUNDERS_MAX][HOSTS_MAX];
     struct reason reason = {{0}};
     struct fs *fs;
     bool locked;
-    for (int i = 0; i < argc; i++)
-        if (split_names(argv[i], &nodes[i], hosts[i], HOSTS_MAX) != ST_OK) {
-            reason_set(&reason, "\"%s\" is not NAME or NAME,HOST,…", argv[i]);
-            return fail("cluster", ST_INVALID, &reason);
-        }
+    if (!read_names(cli, nodes, hosts))
+        return EXIT_FAILURE;
     if (mkdir(out, 0700) != 0 && errno != EEXIST) {
         reason_set(&reason, "%s: %s", out, strerror(errno));
         return fail("cluster", ST_IO, &reason);
@@ -108,7 +100,7 @@ static int make_certificates(const char *out, int argc, char **argv, bool add)
         return fail("cluster", st, &reason);
     struct mesh_pki pki = {.fs = fs, .dir = "", .now_s = (int64_t)time(NULL)};
     st = add ? mesh_bootstrap_node(&pki, nodes, &reason)
-             : mesh_bootstrap(&pki, nodes, (unsigned)argc, &reason);
+             : mesh_bootstrap(&pki, nodes, cli->n_args, &reason);
     loop_fs_free(fs);
     if (st != ST_OK)
         return fail("cluster", st, &reason);
@@ -120,23 +112,22 @@ static int make_certificates(const char *out, int argc, char **argv, bool add)
     return EXIT_SUCCESS;
 }
 
-static int run_cluster(int argc, char **argv, bool add)
+static int run_cluster(struct cli *cli, bool add)
 {
-    const char *out = take_flag(&argc, &argv, "out");
-    if (out == NULL || argc < 1 || argc > (add ? 1 : NODE_FOUNDERS_MAX))
-        return usage(add ? "cluster add -out DIR NAME[,HOST…]"
-                         : "cluster bootstrap -out DIR NAME[,HOST…] …");
-    return make_certificates(out, argc, argv, add);
+    const char *out = cli_text(cli, "out");
+    if (out == NULL)
+        return cli_usage_error(cli, "-out DIR is missing");
+    return make_certificates(cli, out, add);
 }
 
-static int run_cluster_bootstrap(int argc, char **argv)
+static int run_cluster_bootstrap(struct cli *cli)
 {
-    return run_cluster(argc, argv, false);
+    return run_cluster(cli, false);
 }
 
-static int run_cluster_add(int argc, char **argv)
+static int run_cluster_add(struct cli *cli)
 {
-    return run_cluster(argc, argv, true);
+    return run_cluster(cli, true);
 }
 
 static void print_line(void *ctx, const char *text)
@@ -186,54 +177,72 @@ static enum status dump_snapshot(const char *path, struct reason *reason)
     return st;
 }
 
-static int run_dump_log(int argc, char **argv)
+static int run_dump_log(struct cli *cli)
 {
     struct reason reason = {{0}};
-    if (argc != 1)
-        return usage("dump log DIR");
-    enum status st = dump_log(argv[0], &reason);
-    return st == ST_OK ? EXIT_SUCCESS : fail(argv[0], st, &reason);
+    enum status st = dump_log(cli->args[0], &reason);
+    return st == ST_OK ? EXIT_SUCCESS : fail(cli->args[0], st, &reason);
 }
 
-static int run_dump_snapshot(int argc, char **argv)
+static int run_dump_snapshot(struct cli *cli)
 {
     struct reason reason = {{0}};
-    if (argc != 1)
-        return usage("dump snapshot FILE");
-    enum status st = dump_snapshot(argv[0], &reason);
-    return st == ST_OK ? EXIT_SUCCESS : fail(argv[0], st, &reason);
+    enum status st = dump_snapshot(cli->args[0], &reason);
+    return st == ST_OK ? EXIT_SUCCESS : fail(cli->args[0], st, &reason);
 }
 
 static const struct cli_flag server_flags[] = {
-    {"config", CLI_FILE, "the configuration, HCL or JSON"}};
+    {"config", CLI_FILE, "the configuration, HCL or JSON"},
+    {"dev", CLI_BOOL, "the same as the command dev"},
+    DEV_FLAGS};
 static const struct cli_flag cluster_flags[] = {{"out", CLI_FILE, "the directory to write to"}};
 
 static const struct cli_command commands[] = {
+    {.name = "dev",
+     .args = "",
+     .flags = dev_flags,
+     .n_flags = ARRAY_LEN(dev_flags),
+     .offline = true,
+     .run = dev_run,
+     .help = "Run nodes to try things on, unsealed, in a folder that is thrown away."},
     {.name = "server",
      .args = "",
      .flags = server_flags,
      .n_flags = ARRAY_LEN(server_flags),
-     .run_words = run_server,
+     .offline = true,
+     .run = run_server,
      .help = "Run a node."},
     {.name = "cluster bootstrap",
      .args = "NAME[,HOST…]…",
+     .args_min = 1,
+     .args_max = NODE_FOUNDERS_MAX,
      .flags = cluster_flags,
      .n_flags = ARRAY_LEN(cluster_flags),
-     .run_words = run_cluster_bootstrap,
+     .offline = true,
+     .run = run_cluster_bootstrap,
      .help = "Make the certificates of a new cluster."},
     {.name = "cluster add",
      .args = "NAME[,HOST…]",
+     .args_min = 1,
+     .args_max = 1,
      .flags = cluster_flags,
      .n_flags = ARRAY_LEN(cluster_flags),
-     .run_words = run_cluster_add,
+     .offline = true,
+     .run = run_cluster_add,
      .help = "Make the certificates of one more node."},
     {.name = "dump log",
      .args = "DIR",
-     .run_words = run_dump_log,
+     .args_min = 1,
+     .args_max = 1,
+     .offline = true,
+     .run = run_dump_log,
      .help = "Explain the log of a data directory."},
     {.name = "dump snapshot",
      .args = "FILE",
-     .run_words = run_dump_snapshot,
+     .args_min = 1,
+     .args_max = 1,
+     .offline = true,
+     .run = run_dump_snapshot,
      .help = "Explain a snapshot."},
 };
 

@@ -1,7 +1,7 @@
 #include "cluster/mesh/mesh.h"
 #include "base/mem.h"
 #include "base/trace.h"
-#include "cluster/mesh/mesh_impl.h"
+#include "cluster/mesh/mesh_internal.h"
 #include "crypto/cert.h"
 #include "loop/loop.h"
 
@@ -97,7 +97,7 @@ static void note_expiry(struct mesh *mesh)
     int64_t until_s = 0, left_s;
     if (tls_pem_read(mesh->cert_path, &pem, NULL) != ST_OK ||
         cert_not_after(buf_bytes(&pem), &until_s) != ST_OK)
-        return; /* it was readable a moment ago, and the next reload looks again */
+        return; /* the file was readable a moment ago; the next reload looks again */
     atomic_store_explicit(&mesh->count.cert_not_after_s, until_s, memory_order_relaxed);
     left_s = until_s - env_wall_ms(mesh->env) / 1000;
     if (left_s < 0)
@@ -244,10 +244,10 @@ void mesh_close(struct mesh *mesh, void (*closed)(void *ctx), void *ctx)
 
 /* Members and frames */
 
+/* Addresses may differ: name and id say who it is. */
 static bool same_member(const struct mesh_member *a, const struct mesh_member *b)
 {
-    return a->any_id == b->any_id && a->id == b->id && strcmp(a->name, b->name) == 0 &&
-           strcmp(a->address, b->address) == 0;
+    return a->any_id == b->any_id && a->id == b->id && strcmp(a->name, b->name) == 0;
 }
 
 static bool listed(const struct mesh_member *member, const struct mesh_member *members, unsigned n)
@@ -289,9 +289,12 @@ void mesh_members(struct mesh *mesh, const struct mesh_member *members, unsigned
     }
     for (unsigned i = 0; i < n; i++) {
         const struct mesh_member *member = &members[i];
-        if (member->id == 0 || member->id == mesh->id || mesh_peer_find(mesh, member->id) != NULL)
+        struct mesh_peer *peer = mesh_peer_find(mesh, member->id);
+        if (member->id == 0 || member->id == mesh->id)
             continue;
-        if (mesh_peer_new(mesh, member) != ST_OK)
+        if (peer != NULL)
+            mesh_peer_readdress(peer, member);
+        else if (mesh_peer_new(mesh, member) != ST_OK)
             trace(TRACE_ERROR, "mesh", "out of memory: not connecting to %s", member->name);
     }
     check_accepted(mesh);
@@ -311,6 +314,16 @@ static struct mesh_link *link_to(struct mesh *mesh, uint64_t to, bool bulk)
     /* One we call by another id, cannot call, or do not know yet. */
     link = mesh_link_find(mesh, to, bulk, false);
     return link != NULL ? link : mesh_link_find(mesh, to, bulk, true);
+}
+
+bool mesh_linked(const struct mesh *mesh, uint64_t id)
+{
+    LIST_FOR (item, &mesh->links) {
+        const struct mesh_link *link = CONTAINER_OF(item, struct mesh_link, all);
+        if (link->phase == LINK_READY && link->peer_id == id)
+            return true;
+    }
+    return false;
 }
 
 void mesh_send(struct mesh *mesh, uint64_t to, const struct bytes *parts, unsigned n, bool bulk)

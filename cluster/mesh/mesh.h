@@ -27,6 +27,7 @@ struct mesh_member {
     uint64_t id;
     char name[MESH_NAME_MAX];
     char address[MESH_ADDRESS_MAX]; /* host:port of its cluster port; [::1]:port */
+    char other[MESH_ADDRESS_MAX];   /* tried where `address` does not lead to it; "": none */
     bool any_id; /* the name decides: its raft id may be another by now. `id` is what mesh_send
                     knows the link by; frames and `gone` name the id that answered */
 };
@@ -37,7 +38,7 @@ struct mesh_http {
     int fd; /* non-blocking, in no loop */
     struct tls_conn *tls;
     struct buf early;
-    char peer_name[MESH_NAME_MAX];        /* what its certificate says; "": it showed none */
+    char peer_name[MESH_NAME_MAX];        /* from the certificate; "": no certificate */
     char peer_address[MESH_ENDPOINT_MAX]; /* "127.0.0.1:4711" */
 };
 /* Close it unused. */
@@ -50,7 +51,7 @@ struct mesh_events {
     void (*gone)(void *ctx, uint64_t id);
     /* A node of the cluster, perhaps no member, speaks HTTP. NULL: such connections are refused. */
     void (*http)(void *ctx, struct mesh_http http);
-    /* Somebody without a certificate speaks HTTP: `peer_name` is "". NULL: nobody may. */
+    /* An unauthenticated peer speaks HTTP: `peer_name` is "". NULL: such peers are refused. */
     void (*stranger)(void *ctx, struct mesh_http http);
     /* Whether the node of this name was removed: it is refused, and told so. NULL: none was. */
     bool (*removed)(void *ctx, const char *name);
@@ -80,13 +81,16 @@ NODISCARD enum status mesh_start(const struct mesh_options *options, struct mesh
 /* Says goodbye on all links; `closed` is the last call, then the mesh is gone. */
 void mesh_close(struct mesh *mesh, void (*closed)(void *ctx), void *ctx);
 
-/* Connect to these (oneself is skipped) and to no others; at most MESH_MEMBERS_MAX. */
+/* Connect to these (oneself is skipped) and to no others; at most MESH_MEMBERS_MAX. Links made at
+ * an address that a member still has are kept. */
 void mesh_members(struct mesh *mesh, const struct mesh_member *members, unsigned n);
 
 /* Queue one frame of at most MESH_FRAME_MAX bytes; the parts are copied. It leaves before the loop
  * waits again, together with the others queued by then. */
 void mesh_send(struct mesh *mesh, uint64_t to, const struct bytes *parts, unsigned n, bool bulk);
-/* What was queued leaves now. */
+/* Whether a link to this peer is up. */
+bool mesh_linked(const struct mesh *mesh, uint64_t id);
+/* Send queued messages now. */
 void mesh_flush(struct mesh *mesh);
 
 /* For HTTP to the other nodes: shows our certificate, trusts nodes of this cluster only, speaks
@@ -95,6 +99,7 @@ struct tls_ctx *mesh_tls_client(struct mesh *mesh);
 /* Read the certificates again, for new connections. The name and the cluster must stay. */
 NODISCARD enum status mesh_reload(struct mesh *mesh, struct reason *reason);
 
+/* Cluster and name in our certificate, and the port we listen on. */
 const struct mesh_identity *mesh_identity(const struct mesh *mesh);
 uint16_t mesh_port(const struct mesh *mesh);
 

@@ -1,5 +1,5 @@
 #include "base/trace.h"
-#include "cluster/mesh/mesh_impl.h"
+#include "cluster/mesh/mesh_internal.h"
 #include "loop/loop.h"
 
 #include <netdb.h>

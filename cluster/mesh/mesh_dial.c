@@ -1,6 +1,6 @@
 #include "base/mem.h"
 #include "base/trace.h"
-#include "cluster/mesh/mesh_impl.h"
+#include "cluster/mesh/mesh_internal.h"
 #include "loop/loop.h"
 
 #include <netinet/in.h>
@@ -12,6 +12,7 @@ enum {
 };
 
 static void dial_start(struct mesh_dial *dial);
+static void dial_address(struct mesh_dial *dial, const char *address);
 
 struct mesh_peer *mesh_peer_find(struct mesh *mesh, uint64_t id)
 {
@@ -82,6 +83,30 @@ void mesh_peer_dial_soon(struct mesh_peer *peer)
             env_timer_set(peer->mesh->env, &peer->dials[i].retry, 0);
 }
 
+static bool address_is_current(const struct mesh_dial *dial)
+{
+    const struct mesh_member *m = &dial->peer->member;
+    return strcmp(dial->address, m->address) == 0 ||
+           (m->other[0] != '\0' && strcmp(dial->address, m->other) == 0);
+}
+
+void mesh_peer_readdress(struct mesh_peer *peer, const struct mesh_member *member)
+{
+    ASSERT(peer->member.id == member->id);
+    if (strcmp(peer->member.address, member->address) == 0 &&
+        strcmp(peer->member.other, member->other) == 0)
+        return;
+    peer->member = *member;
+    for (size_t i = 0; i < ARRAY_LEN(peer->dials); i++) {
+        struct mesh_dial *dial = &peer->dials[i];
+        if (dial->link == NULL || dial->link->phase != LINK_READY || address_is_current(dial))
+            continue;
+        peer->alive = false; /* a refusal at an address it was never seen at tells nothing */
+        mesh_link_close(dial->link, "the peer has another address");
+    }
+    mesh_peer_dial_soon(peer);
+}
+
 void mesh_peer_heard(struct mesh_peer *peer)
 {
     peer->alive = true;
@@ -104,7 +129,7 @@ static void tell_gone(struct mesh_dial *dial)
 {
     struct mesh_peer *peer = dial->peer;
     struct mesh *mesh = peer->mesh;
-    if (dial->n_endpoints == 0 || dial->refusals != dial->n_endpoints || !peer->alive)
+    if (dial->tried == 0 || dial->refusals != dial->tried || !peer->alive)
         return;
     peer->alive = false;
     mesh_count(&mesh->count.peers_gone, 1);
@@ -125,11 +150,29 @@ static void dial_failed(struct mesh_dial *dial, const char *why)
     if (told != dial->told) /* the two dials of a peer mostly fail alike */
         trace(alone ? TRACE_WARN : TRACE_DEBUG, "mesh",
               "cannot connect to %s at %s: %s; trying again", dial->peer->member.name,
-              dial->peer->member.address, why);
+              dial->address, why);
     dial->told = told;
     dial->failures++;
     env_timer_set(mesh->env, &dial->retry, env_mono_ms(mesh->env) + delay_ms);
     tell_gone(dial);
+}
+
+/* No endpoint of this address led to the peer: the member's other address is next, if it has one
+ * that this round has not tried. */
+static void dial_address_failed(struct mesh_dial *dial, const char *why)
+{
+    const struct mesh_member *m = &dial->peer->member;
+    bool first = strcmp(dial->address, m->address) == 0;
+    if (!dial->redial && first && m->other[0] != '\0' && strcmp(m->other, m->address) != 0)
+        dial_address(dial, m->other);
+    else
+        dial_failed(dial, why);
+}
+
+static void dial_without_endpoint(struct mesh_dial *dial, const char *why)
+{
+    dial->tried++; /* and refused nothing: whether the peer runs is not known */
+    dial_address_failed(dial, why);
 }
 
 static void on_connect(uv_connect_t *request, int status)
@@ -162,6 +205,7 @@ static void dial_endpoint(struct mesh_dial *dial)
         return;
     }
     mesh_count(&mesh->count.connects, 1);
+    dial->tried++;
     dial->link = link;
     link->dial = dial;
     link->bulk = dial->bulk;
@@ -206,10 +250,13 @@ void mesh_dial_lost(struct mesh_dial *dial, bool was_ready, const char *why)
         dial_endpoint(dial);
         return;
     }
+    if (!was_ready) {
+        dial_address_failed(dial, why);
+        return;
+    }
     bool again = now_ms - dial->last_loss_ms < REDIAL_AGAIN_MS;
-    if (was_ready)
-        dial->last_loss_ms = now_ms;
-    if (!was_ready || again) {
+    dial->last_loss_ms = now_ms;
+    if (again) {
         dial_failed(dial, why);
         return;
     }
@@ -240,28 +287,24 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
         peer_free_if_idle(peer);
     else if (dial->n_endpoints != 0)
         dial_endpoint(dial);
-    else {
-        dial_failed(dial, status != 0 ? uv_strerror(status) : "no address");
-    }
+    else
+        dial_without_endpoint(dial, status != 0 ? uv_strerror(status) : "no address");
     mesh_handle_gone(mesh);
 }
 
-/* Names are looked up again after a failure; a lost link is first redialled where it was. */
-static void dial_start(struct mesh_dial *dial)
+/* Resolve one address of the member, and try what it stands for. */
+static void dial_address(struct mesh_dial *dial, const char *address)
 {
     struct mesh *mesh = dial->peer->mesh;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     char host[MESH_ADDRESS_MAX], port[8];
-    ASSERT(dial->link == NULL && !dial->resolving && !mesh->closing);
+    size_t len = strlen(address);
+    ASSERT(len < sizeof dial->address);
+    memcpy(dial->address, address, len + 1);
     dial->at = 0;
-    dial->refusals = 0;
-    if (dial->failures == 0 && dial->n_endpoints != 0) {
-        dial_endpoint(dial);
-        return;
-    }
     dial->n_endpoints = 0;
-    if (mesh_address_split(dial->peer->member.address, host, port) != ST_OK) {
-        dial_failed(dial, "not of the form host:port");
+    if (mesh_address_split(address, host, port) != ST_OK) {
+        dial_without_endpoint(dial, "not of the form host:port");
         return;
     }
     if (parse_numeric(host, (int)strtol(port, NULL, 10), &dial->endpoints[0])) {
@@ -271,9 +314,26 @@ static void dial_start(struct mesh_dial *dial)
     }
     int err = uv_getaddrinfo(loop_uv(mesh->env), &dial->resolve, on_resolved, host, port, &hints);
     if (err != 0) {
-        dial_failed(dial, uv_strerror(err));
+        dial_without_endpoint(dial, uv_strerror(err));
         return;
     }
     dial->resolving = true;
     mesh->handles++;
+}
+
+/* A round: a lost link is first redialled where it was, so that a peer whose process ended is found
+ * gone at once. After a failure, or where the peer has another address by now, its addresses are
+ * tried in turn, and names are looked up again. */
+static void dial_start(struct mesh_dial *dial)
+{
+    ASSERT(dial->link == NULL && !dial->resolving && !dial->peer->mesh->closing);
+    dial->tried = 0;
+    dial->refusals = 0;
+    dial->redial = dial->failures == 0 && dial->n_endpoints != 0 && address_is_current(dial);
+    if (dial->redial) {
+        dial->at = 0;
+        dial_endpoint(dial);
+    } else {
+        dial_address(dial, dial->peer->member.address);
+    }
 }

@@ -5,7 +5,7 @@
  *     | len  | version | kind | len bytes
  *
  *     HELLO   u16 newest protocol the sender speaks · 16 bytes cluster · u64 sender · u64 wanted
- *             (0: whoever has that name; and in an answer) · u8 bulk · block name of the sender
+ *             (0: any node of that name; 0 in a reply) · u8 bulk · block name of the sender
  *     REFUSE  u8 enum mesh_refusal; the sender closes
  *     DATA    a message of the layer above */
 #ifndef HOLDFAST_MESH_FRAME_H
@@ -28,7 +28,7 @@ enum mesh_refusal {
     MESH_REFUSE_CLUSTER,     /* another cluster */
     MESH_REFUSE_NAME,        /* the certificate says another name */
     MESH_REFUSE_ID,          /* this id belongs to another name, or is no id */
-    MESH_REFUSE_WANTED,      /* whom the caller looks for is not here */
+    MESH_REFUSE_WANTED,      /* the wanted node is not here */
     MESH_REFUSE_BUSY,        /* too many links */
     MESH_REFUSE_REMOVED,     /* the caller was removed from the cluster */
 };
@@ -47,6 +47,7 @@ void mesh_hello_encode(const struct mesh_hello *hello, struct buf *out);
 /* ST_INVALID. Later protocols may add fields at the end. */
 NODISCARD enum status mesh_hello_decode(struct bytes payload, struct mesh_hello *ret_hello);
 
+/* The header that goes before a payload of that kind and length. */
 void mesh_header_encode(enum mesh_kind kind, uint32_t payload_bytes,
                         uint8_t ret_header[MESH_HEADER_BYTES]);
 

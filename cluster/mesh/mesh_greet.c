@@ -1,6 +1,6 @@
 #include "base/mem.h"
 #include "base/trace.h"
-#include "cluster/mesh/mesh_impl.h"
+#include "cluster/mesh/mesh_internal.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -94,7 +94,7 @@ static bool may_speak_as(const struct mesh_link *link, uint64_t id)
            mesh->events.id_allowed(mesh->events.ctx, id, link->peer_name);
 }
 
-/* What speaks against a caller's hello, 0 for nothing. */
+/* Why a caller's hello is refused; 0: accepted. */
 static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hello *hello)
 {
     const struct mesh *mesh = link->mesh;

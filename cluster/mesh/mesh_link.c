@@ -1,6 +1,6 @@
 #include "base/mem.h"
 #include "base/trace.h"
-#include "cluster/mesh/mesh_impl.h"
+#include "cluster/mesh/mesh_internal.h"
 #include "loop/loop.h"
 
 #include <netinet/in.h>
@@ -195,7 +195,7 @@ static void consume(struct mesh_link *link, size_t bytes)
 static void on_written(uv_write_t *write, int status)
 {
     struct mesh_link *link = write->data;
-    buf_drop(&link->written); /* it is encrypted */
+    buf_drop(&link->written); /* encrypted: no need to wipe */
     link->writing = false;
     if (link->phase == LINK_CLOSING)
         return;

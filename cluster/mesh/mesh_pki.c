@@ -18,7 +18,7 @@ enum {
     BACKDATE_DAYS = MESH_BACKDATE_DAYS,
 };
 
-/* Which of the two authorities. */
+/* One of the two authorities. */
 struct authority {
     const char *file; /* without ".pem" */
     const char *prefix;
@@ -171,7 +171,7 @@ static enum status node_uri(const struct cert_pair *ca, const char *name, char u
     return ST_INVALID;
 }
 
-/* What signs, and where the files go. */
+/* The signing authority, and the directory of the files. */
 struct signer {
     const struct mesh_pki *pki;
     const struct authority *authority;

@@ -34,8 +34,8 @@ void mesh_cluster_text(const uint8_t cluster[MESH_CLUSTER_ID_BYTES],
 void mesh_uri(const struct mesh_identity *identity, char ret_uri[MESH_URI_MAX]);
 /* ST_INVALID: not the URI of a node. */
 NODISCARD enum status mesh_uri_parse(const char *uri, struct mesh_identity *ret_identity);
-/* Whose certificate this file is. Blocks. ST_NOT_FOUND, ST_DENIED, ST_IO; ST_INVALID: no node's.
- * All with a reason. */
+/* Name of the node whose certificate the file is. Blocks. ST_NOT_FOUND, ST_DENIED, ST_IO;
+ * ST_INVALID: no node's. All with a reason. */
 NODISCARD enum status mesh_identity_read(const char *path, struct mesh_identity *ret_identity,
                                          struct reason *reason);
 
@@ -76,7 +76,8 @@ struct mesh_pki {
 NODISCARD enum status mesh_bootstrap(const struct mesh_pki *pki,
                                      const struct mesh_node_names *nodes, unsigned n_nodes,
                                      struct reason *reason);
-/* The four files of one more node, signed by the CAs found there. Likewise; ST_NOT_FOUND. */
+/* Make the four files of one more node, signed by the CAs found there. Statuses of mesh_bootstrap;
+ * ST_NOT_FOUND: no CA there. Blocks. */
 NODISCARD enum status mesh_bootstrap_node(const struct mesh_pki *pki,
                                           const struct mesh_node_names *node,
                                           struct reason *reason);

@@ -1,7 +1,7 @@
 /* Counters, in all and for each peer: the loop's thread counts, any thread reads.
  *
  * A peer's row belongs to its name and stays for as long as the mesh: readers need no lock. */
-#include "cluster/mesh/mesh_impl.h"
+#include "cluster/mesh/mesh_internal.h"
 
 #include <stdio.h>
 

@@ -16,7 +16,7 @@
 
 enum audit_kind { AUDIT_REQUEST, AUDIT_RESPONSE };
 
-/* What is recorded; NULL and empty where it is unknown. Borrowed until `done`. */
+/* The recorded facts; NULL and empty where unknown. Borrowed until `done`. */
 struct audit_facts {
     enum audit_kind kind;
     int64_t time_ms;
@@ -52,6 +52,7 @@ struct audit {
     struct list devices;
     unsigned n_devices;
 };
+/* Without devices. */
 void audit_init(struct audit *audit);
 /* ST_NO_SPACE: AUDIT_DEVICES_MAX are enabled. */
 NODISCARD enum status audit_enable(struct audit *audit, struct audit_device *device);

@@ -26,7 +26,7 @@ struct acl_glob {
 struct acl_node {
     struct acl_node *parent;
     struct acl_node *plus;
-    const struct policy_rule *rule; /* whose pattern ends here, without '*' */
+    const struct policy_rule *rule; /* rule whose pattern ends here, without '*' */
     struct acl_edge *edges;
     struct acl_glob *globs;
     size_t n_edges, n_globs;
@@ -400,9 +400,9 @@ static const struct policy_rule *find(const struct acl *acl, struct bytes path, 
 
 static const struct policy_rule *decide(const struct acl *acl, const struct acl_question *question)
 {
-    if (question->proper.len == 0)
+    if (question->rule_path.len == 0)
         return find(acl, question->path, question->list);
-    const struct policy_rule *rule = find(acl, question->proper, question->list);
+    const struct policy_rule *rule = find(acl, question->rule_path, question->list);
     return rule != NULL ? rule : find_exact(acl, question->path);
 }
 

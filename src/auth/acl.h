@@ -24,18 +24,18 @@ struct acl;
 /* The policies outlive it. ST_NOMEM. */
 NODISCARD enum status acl_new(const struct policy *const *policies, size_t n, struct acl **ret_acl);
 void acl_free(struct acl *acl); /* NULL is allowed */
-/* What the root policy, alone, allows: everything. Static; acl_free leaves it alone. */
+/* The ACL of the root policy alone: allows everything. Static; acl_free ignores it. */
 const struct acl *acl_of_root(void);
 size_t acl_bytes(const struct acl *acl); /* memory */
 
 struct acl_question {
     struct bytes path; /* without "/v1/" */
-    /* The one name of what `path` is another spelling of; empty: none. What a rule says about it
-     * counts; only where none does, one whose pattern is `path` itself. */
-    struct bytes proper;
+    /* The path that rules know, if `path` is another spelling of it; empty: it is not. What a rule
+     * says about it counts; only where none does, one whose pattern is `path` itself. */
+    struct bytes rule_path;
     unsigned caps; /* all of these are needed */
     bool list;     /* the path is a folder that is to be listed */
-    /* What the request says, for the rules about parameters: an object, or NULL where they do not
+    /* The request's parameters, for the rules about them: an object, or NULL where they do not
      * count (deleting, listing). */
     const struct text_value *data;
     int64_t wrap_s; /* the answer is to be wrapped for that long; 0: not wrapped */

@@ -17,7 +17,8 @@ struct shared_policy {
     struct bytes key;         /* in the state */
     uint64_t hash;
     size_t refs;
-    bool listed; /* in its bucket: the newest of its key that was met */
+    int64_t expire_ms; /* 0: never */
+    bool listed;       /* in its bucket: the newest of its key that was met */
 };
 
 struct acl_part {
@@ -34,9 +35,10 @@ struct acl_ref {
     struct bytes names;   /* namespace, then the names, a zero after each, or their text */
     bool has_text;
     uint64_t hash;
-    uint64_t newest; /* below the prefix of the policies, when it was known to be right */
-    uint64_t view;   /* in which it last was; 0: none */
-    size_t refs;     /* those given out, and one while it is listed */
+    uint64_t newest;   /* below the prefix of the policies, when it was known to be right */
+    uint64_t view;     /* in which it last was; 0: none */
+    int64_t expire_ms; /* when the first of its policies expires; 0: never */
+    size_t refs;       /* one for each user, and one while it is listed */
     size_t n;
     struct acl_part parts[];
 };
@@ -49,7 +51,7 @@ struct acl_cache {
     struct shared_policy *policies[BUCKETS];
 };
 
-static struct acl_ref root_ref; /* its fields are never touched */
+static struct acl_ref root_ref; /* only the address counts; the fields stay untouched */
 
 enum status acl_cache_new(struct env *env, struct acl_cache **ret_cache)
 {
@@ -170,7 +172,8 @@ static enum status stamp_of(struct state_txn *txn, struct bytes key, struct stat
 static enum status get_policy(struct acl_cache *cache, struct state_txn *txn, const char *ns,
                               struct bytes name, struct acl_part *ret_part)
 {
-    struct bytes key, text;
+    struct policy_record record;
+    struct bytes key;
     TRY(policy_key(txn->arena, ns, name, &key));
     TRY(stamp_of(txn, key, &ret_part->stamp));
     uint64_t hash = bytes_hash_from(cache->seed, key);
@@ -182,12 +185,13 @@ static enum status get_policy(struct acl_cache *cache, struct state_txn *txn, co
         ret_part->policy = shared;
         return ST_OK;
     }
-    enum status st = policy_load(txn, ns, name, &text);
+    enum status st = policy_load(txn, ns, name, &record);
     if (st == ST_NOT_FOUND)
         return ST_OK;
     TRY(st);
     struct shared_policy *fresh;
-    TRY(add_policy(cache, text, key, &fresh));
+    TRY(add_policy(cache, record.text, key, &fresh));
+    fresh->expire_ms = record.expire_ms;
     if (shared != NULL)
         unlist_policy(cache, shared);
     fresh->stamp = ret_part->stamp;
@@ -321,6 +325,11 @@ static enum status copy_names(struct acl_ref *ref, const char *ns, const struct 
     return ST_OK;
 }
 
+static bool has_expired(int64_t expire_ms, int64_t now_ms)
+{
+    return expire_ms != 0 && now_ms >= expire_ms;
+}
+
 /* Every named policy that is there; "root" among others is not. */
 static enum status make(struct acl_ref *ref, struct state_txn *txn, const char *ns,
                         const struct acl_names *names)
@@ -336,8 +345,12 @@ static enum status make(struct acl_ref *ref, struct state_txn *txn, const char *
         if (name.len == 0 || text_is(name, AUTH_POLICY_ROOT))
             continue;
         TRY(get_policy(ref->cache, txn, ns, name, &ref->parts[i]));
-        if (ref->parts[i].policy != NULL)
-            policies[n++] = ref->parts[i].policy->policy;
+        const struct shared_policy *shared = ref->parts[i].policy;
+        if (shared == NULL || has_expired(shared->expire_ms, names->now_ms))
+            continue;
+        policies[n++] = shared->policy;
+        if (shared->expire_ms != 0 && (ref->expire_ms == 0 || shared->expire_ms < ref->expire_ms))
+            ref->expire_ms = shared->expire_ms;
     }
     TRY(acl_new(policies, n, &ref->owned));
     ref->acl = ref->owned;
@@ -395,15 +408,17 @@ enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const 
     uint64_t hash = hash_of(cache, ns, names);
     struct acl_ref *ref = find_ref(cache, hash, ns, names);
     uint64_t view = state_view(txn);
-    if (ref != NULL && view != 0 && ref->view == view) {
+    bool expired = ref != NULL && has_expired(ref->expire_ms, names->now_ms);
+    if (ref != NULL && !expired && view != 0 && ref->view == view) {
         *ret_ref = give(ref);
         return ST_OK;
     }
     TRY(policy_key(txn->arena, ns, (struct bytes){0}, &prefix));
     TRY(state_newest(txn, prefix, &newest));
-    if (ref != NULL && ref->newest != newest)
+    if (ref != NULL && !expired && ref->newest != newest)
         TRY(check(ref, txn, ns, list, &same));
-    if (ref != NULL && (ref->newest == newest || same || planted(PLANT_R3_POLICY_ELSEWHERE))) {
+    if (ref != NULL && !expired &&
+        (ref->newest == newest || same || planted(PLANT_R3_POLICY_ELSEWHERE))) {
         ref->newest = newest;
         ref->view = view;
         *ret_ref = give(ref);

@@ -1,10 +1,12 @@
 /* Compiled policies, and what lists of them allow, kept between requests. One for each worker.
  *
- * 1. What is given out is what the policies of the transaction's pinned state say, always: it was
+ * 1. An ACL that is given out agrees with the policies of the transaction's pinned state: it was
  *    made from them, or nothing below their prefix has changed since.
- * 2. That the policies are those is a precondition of the transaction, also that those which are
- *    named but not there stay away (PROTOCOL R3). It is one precondition, whatever their number.
- * 3. Memory is bounded: what was not used for longest goes first. What is given out stays. */
+ * 2. The policies as they were read are a precondition of the transaction, also that the named ones
+ *    that do not exist are not created (PROTOCOL R3). It is one precondition for any number of
+ *    policies.
+ * 3. Memory is bounded: the ACL that was unused for longest is evicted first. An ACL that is given
+ *    out stays. */
 #ifndef HOLDFAST_AUTH_ACL_CACHE_H
 #define HOLDFAST_AUTH_ACL_CACHE_H
 
@@ -21,15 +23,17 @@ void acl_cache_clear(struct acl_cache *cache);
 /* Nothing may be in use. NULL is allowed. */
 void acl_cache_free(struct acl_cache *cache);
 
-/* Names of policies, as policy_name gives them. `text` stands for these in this order, whoever
- * shows it, or is empty: comparing it is cheaper than comparing them. */
+/* Names of policies, as policy_name gives them. */
 struct acl_names {
     struct field_strings list;
+    /* The names in this order as one text, which is cheaper to compare; empty: not known. Equal
+     * texts stand for equal lists, whatever token they come from. */
     struct bytes text;
-    uint64_t hash; /* of the text; whoever shows a token often has it at hand */
+    uint64_t hash;  /* of `text`, computed once when a token is read */
+    int64_t now_ms; /* cluster time: policies that have expired by then grant nothing */
 };
 
-/* What the named policies allow together. Policies that are not there allow nothing, and "root"
+/* The ACL of the named policies together. Policies that do not exist allow nothing, and "root"
  * counts only alone. The ACL lives until acl_ref_drop. The transaction must not have staged
  * policies. ST_CORRUPT: one that is stored does not compile; ST_SEALED, ST_NOMEM. */
 NODISCARD enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const char *ns,

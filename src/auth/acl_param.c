@@ -1,4 +1,4 @@
-/* What rules say about the parameters of a request: the members at the top of its data, without
+/* Rules about the parameters of a request: the members at the top of its data, without
  * regard to the case of their names. */
 #include "auth/acl.h"
 #include "text/schema.h"
@@ -78,7 +78,7 @@ enum status acl_param_merge(struct arena *arena, struct policy_rule *rule,
 
 /* A decimal number without the zeroes that change nothing. */
 struct decimal {
-    const uint8_t *first, *end; /* its digits, with at most one '.' among them; empty: 0 */
+    const uint8_t *first, *end; /* the digits, with at most one '.' among them; empty: 0 */
     int64_t scale;              /* of the first digit */
     bool negative;
 };

@@ -76,8 +76,8 @@ enum status lease_end(const struct auth_scope *s, const struct lease *lease)
 
 /* Many */
 
-/* What one entry of the index stands for, unless it was issued later. An entry whose token is gone
- * goes too. */
+/* End the token of one entry of the index, unless it was issued later. An entry whose token is gone
+ * is deleted too. */
 static enum status end_entry(const struct auth_scope *s, struct bytes key, int64_t before_ms)
 {
     const uint8_t *slash = memrchr(key.data, '/', key.len);

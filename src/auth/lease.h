@@ -26,7 +26,7 @@ struct lease {
     const char *id;
     int64_t issued_ms, expire_ms, renewed_ms; /* 0: never */
     bool renewable;
-    struct auth_token token; /* what it is */
+    struct auth_token token; /* the leased token */
 };
 
 /* Stage the index entry of a token that is made, or ended; nothing for one that never expires. As

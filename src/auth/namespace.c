@@ -31,6 +31,17 @@ enum status auth_key(struct arena *arena, const char *ns, const char *kind, stru
     return ST_OK;
 }
 
+enum status auth_time_key(struct arena *arena, const char *ns, const char *kind, int64_t time_ms,
+                          const char *second, struct bytes *ret_key)
+{
+    char time[AUTH_TIME_DIGITS + 1];
+    ASSERT(time_ms > 0 && time_ms < TEXT_EXPIRY_END);
+    for (int i = AUTH_TIME_DIGITS - 1; i >= 0; i--, time_ms /= 16)
+        time[i] = "0123456789abcdef"[time_ms % 16];
+    time[AUTH_TIME_DIGITS] = '\0';
+    return auth_key(arena, ns, kind, bytes_str(time), second, ret_key);
+}
+
 bool auth_key_is_in(struct bytes key, const char *ns)
 {
     struct bytes rest = bytes_from(key, MIN(key.len, before_ns.len)), id = bytes_str(ns);

@@ -8,12 +8,14 @@
  *   s/ns/ID/accessor/TEXT    which token an accessor names
  *   s/ns/ID/lease/LEASE      what ends by itself; lease.h, with unlease/
  *   s/ns/ID/config/NAME      a setting of the cluster
+ *   s/ns/ID/policy/NAME      a policy; policy.h, with policyend/
  *
  * Only the root namespace exists; its id is "root". */
 #ifndef HOLDFAST_AUTH_NAMESPACE_H
 #define HOLDFAST_AUTH_NAMESPACE_H
 
 #include "base/arena.h"
+#include "text/time.h"
 
 #define AUTH_NS_ROOT "root"
 
@@ -25,6 +27,11 @@ NODISCARD enum status auth_namespace_find(struct bytes header, const char **ret_
  * is one of those above. ST_NOMEM. */
 NODISCARD enum status auth_key(struct arena *arena, const char *ns, const char *kind,
                                struct bytes first, const char *second, struct bytes *ret_key);
+/* The same with a time in ms as FIRST, as hex digits: keys of a kind stand in its order. */
+enum { AUTH_TIME_DIGITS = 12 };
+static_assert(TEXT_EXPIRY_END == INT64_C(1) << 4 * AUTH_TIME_DIGITS, "every expiry has a key");
+NODISCARD enum status auth_time_key(struct arena *arena, const char *ns, const char *kind,
+                                    int64_t time_ms, const char *second, struct bytes *ret_key);
 bool auth_key_is_in(struct bytes key, const char *ns); /* such a key, of that namespace */
 
 #endif

@@ -1,9 +1,19 @@
 #include "auth/policy.h"
 #include "auth/namespace.h"
 #include "text/schema.h"
+#include "text/time.h"
 #include "text/utf8.h"
 
 #define POLICY_KIND "policy"
+#define END_KIND "policyend"
+
+enum { UPKEEP_STEPS = 100 };
+
+/* A record as its fields have it. */
+struct stored {
+    const char *text;
+    struct policy_record record;
+};
 
 static const struct {
     const char *word;
@@ -22,7 +32,7 @@ const char *cap_word(unsigned i, unsigned *ret_cap)
     return caps[i].word;
 }
 
-/* What every token may do unless it was made without: look after itself. */
+/* The default policy: a token may look after itself. */
 static const char default_text[] =
     "# The token itself: look it up, renew it, give it up.\n"
     "path \"auth/token/lookup-self\" {\n    capabilities = [\"read\"]\n}\n"
@@ -87,13 +97,14 @@ enum status policy_name(struct arena *arena, struct bytes text, const char **ret
 
 /* Stored policies: one object, so that more can stand beside the text. */
 
-struct record {
-    const char *policy;
-};
 static const struct field record_fields[] = {
-    FIELD(struct record, policy, STRING, .required = true),
+    FIELD_NAMED("policy", struct stored, text, STRING, .required = true),
+    FIELD_NAMED("version", struct stored, record.version, INT, .omit = true),
+    FIELD_NAMED("modified_ms", struct stored, record.modified_ms, INT, .omit = true),
+    FIELD_NAMED("expire_ms", struct stored, record.expire_ms, INT, .omit = true),
+    FIELD_NAMED("cas_required", struct stored, record.cas_required, BOOL, .omit = true),
 };
-static const struct schema record_schema = SCHEMA(struct record, record_fields);
+static const struct schema record_schema = SCHEMA(struct stored, record_fields);
 
 enum status policy_key(struct arena *arena, const char *ns, struct bytes name,
                        struct bytes *ret_key)
@@ -101,19 +112,30 @@ enum status policy_key(struct arena *arena, const char *ns, struct bytes name,
     return auth_key(arena, ns, POLICY_KIND, name, NULL, ret_key);
 }
 
-static enum status decode(struct state_txn *txn, struct bytes stored, struct bytes *ret_text)
+bool policy_has_expired(const struct policy_record *record, int64_t now_ms)
+{
+    return record->expire_ms != 0 && now_ms >= record->expire_ms;
+}
+
+static enum status decode(struct state_txn *txn, struct bytes value,
+                          struct policy_record *ret_record)
 {
     const struct text_value *object;
-    struct record record;
+    struct stored stored;
     struct schema_fault fault;
-    enum status st = text_json_parse(txn->arena, stored, &object, NULL);
+    enum status st = text_json_parse(txn->arena, value, &object, NULL);
     if (st == ST_OK && object->kind != TEXT_OBJECT)
         st = ST_CORRUPT;
     if (st == ST_OK)
-        st = schema_decode(&record_schema, object, txn->arena, &record, &fault);
+        st = schema_decode(&record_schema, object, txn->arena, &stored, &fault);
     if (st != ST_OK)
         return st == ST_NOMEM ? st : ST_CORRUPT;
-    *ret_text = bytes_str(record.policy);
+    struct policy_record *r = &stored.record;
+    r->text = bytes_str(stored.text);
+    if (r->version < 0 || r->modified_ms < 0 || r->modified_ms >= TEXT_TIME_END ||
+        r->expire_ms < 0 || r->expire_ms >= TEXT_TIME_END)
+        return ST_CORRUPT;
+    *ret_record = *r;
     return ST_OK;
 }
 
@@ -124,7 +146,7 @@ static bool is_fixed(struct bytes name)
 }
 
 enum status policy_load(struct state_txn *txn, const char *ns, struct bytes name,
-                        struct bytes *ret_text)
+                        struct policy_record *ret_record)
 {
     const char *builtin = policy_builtin(name);
     enum status st = ST_NOT_FOUND;
@@ -136,14 +158,36 @@ enum status policy_load(struct state_txn *txn, const char *ns, struct bytes name
         st = state_get(txn, key, &stored);
     }
     if (st == ST_NOT_FOUND && builtin != NULL) {
-        *ret_text = bytes_str(builtin);
+        *ret_record = (struct policy_record){.text = bytes_str(builtin)};
         return ST_OK;
     }
     TRY(st);
-    return decode(txn, stored.value, ret_text);
+    return decode(txn, stored.value, ret_record);
 }
 
-enum status policy_save(struct state_txn *txn, const char *ns, struct bytes name, struct bytes text)
+/* The key in the index of policies that end. `name` is zero-terminated. */
+static enum status end_key(struct state_txn *txn, const char *ns, int64_t expire_ms,
+                           struct bytes name, struct bytes *ret_key)
+{
+    return auth_time_key(txn->arena, ns, END_KIND, expire_ms, (const char *)name.data, ret_key);
+}
+
+static enum status move_end(struct state_txn *txn, const char *ns, struct bytes name,
+                            int64_t before_ms, int64_t after_ms)
+{
+    struct bytes key;
+    if (before_ms != 0 && before_ms != after_ms) {
+        TRY(end_key(txn, ns, before_ms, name, &key));
+        TRY(state_delete(txn, key));
+    }
+    if (after_ms == 0 || before_ms == after_ms)
+        return ST_OK;
+    TRY(end_key(txn, ns, after_ms, name, &key));
+    return state_put(txn, key, (struct bytes){0});
+}
+
+enum status policy_save(struct state_txn *txn, const char *ns, struct bytes name,
+                        const struct policy_record *record, int64_t before_expire_ms)
 {
     CLEANUP(buf_done) struct buf stored = {0};
     struct text_writer w = {.out = &stored, .plain = true};
@@ -153,13 +197,79 @@ enum status policy_save(struct state_txn *txn, const char *ns, struct bytes name
     TRY(policy_key(txn->arena, ns, name, &key));
     text_open_object(&w);
     text_key(&w, "policy");
-    text_put_bytes(&w, text);
+    text_put_bytes(&w, record->text);
+    if (record->version != 0)
+        text_member_int(&w, "version", record->version);
+    if (record->modified_ms != 0)
+        text_member_int(&w, "modified_ms", record->modified_ms);
+    if (record->expire_ms != 0)
+        text_member_int(&w, "expire_ms", record->expire_ms);
+    if (record->cas_required)
+        text_member_bool(&w, "cas_required", true);
     text_close(&w);
     TRY(buf_status(&stored));
+    TRY(move_end(txn, ns, name, before_expire_ms, record->expire_ms));
     return state_put(txn, key, buf_bytes(&stored));
 }
 
-enum status policy_found(struct state_txn *txn, const char *ns)
+enum status policy_delete(struct state_txn *txn, const char *ns, struct bytes name)
 {
-    return policy_save(txn, ns, BYTES(POLICY_DEFAULT), bytes_str(default_text));
+    struct policy_record record;
+    struct bytes key;
+    TRY(policy_key(txn->arena, ns, name, &key));
+    enum status st = policy_load(txn, ns, name, &record);
+    if (st == ST_NOT_FOUND)
+        return ST_OK;
+    if (st == ST_CORRUPT) /* deleting is the cure; upkeep finds what the index has of it */
+        return state_delete(txn, key);
+    TRY(st);
+    TRY(move_end(txn, ns, name, record.expire_ms, 0));
+    return state_delete(txn, key);
+}
+
+/* Delete an index key, and the policy that it names if that has expired. A record that cannot be
+ * read is kept: its tokens are refused until an operator deletes it. */
+static enum status expire(struct state_txn *txn, struct bytes index, struct bytes name,
+                          int64_t now_ms)
+{
+    struct policy_record record;
+    struct bytes key;
+    TRY(state_delete(txn, index));
+    enum status st = policy_load(txn, AUTH_NS_ROOT, name, &record);
+    if (st == ST_NOT_FOUND || st == ST_CORRUPT ||
+        (st == ST_OK && !policy_has_expired(&record, now_ms)))
+        return ST_OK;
+    TRY(st);
+    TRY(policy_key(txn->arena, AUTH_NS_ROOT, name, &key));
+    return state_delete(txn, key);
+}
+
+enum status policy_upkeep(struct state_txn *txn, int64_t now_ms)
+{
+    struct state_walk *walk = arena_alloc(txn->arena, sizeof *walk);
+    unsigned steps = UPKEEP_STEPS;
+    struct bytes prefix, end;
+
+    if (walk == NULL)
+        return ST_NOMEM;
+    TRY(auth_key(txn->arena, AUTH_NS_ROOT, END_KIND, (struct bytes){0}, NULL, &prefix));
+    TRY(auth_time_key(txn->arena, AUTH_NS_ROOT, END_KIND, now_ms + 1, "", &end));
+    for (state_walk(txn, prefix, walk); steps > 0 && state_walk_next(walk); steps--) {
+        if (bytes_cmp(walk->key, end) >= 0)
+            return ST_OK;
+        struct bytes index = bytes_of(arena_dup(txn->arena, walk->key), walk->key.len);
+        size_t before = MIN(prefix.len + AUTH_TIME_DIGITS + 1, walk->key.len);
+        const char *name = arena_str(txn->arena, bytes_from(walk->key, before));
+        if (index.data == NULL || name == NULL)
+            return ST_NOMEM;
+        TRY(expire(txn, index, bytes_str(name), now_ms));
+    }
+    return ST_OK;
+}
+
+enum status policy_found(struct state_txn *txn, const char *ns, int64_t now_ms)
+{
+    const struct policy_record first = {
+        .text = bytes_str(default_text), .version = 1, .modified_ms = now_ms};
+    return policy_save(txn, ns, BYTES(POLICY_DEFAULT), &first, 0);
 }

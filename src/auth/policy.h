@@ -9,9 +9,11 @@
  * elsewhere both mean themselves. Which rule decides about a path, and how several policies come
  * together: acl.h.
  *
- * Stored at s/ns/NS/policy/NAME. "root" and "response-wrapping" are never stored; "default" is
- * stored when the cluster is initialised, and where it is not (an older cluster) it is what
- * policy_builtin says. */
+ * Stored at s/ns/NS/policy/NAME. A policy may have a time (cluster time) at which it expires: from
+ * then on it grants nothing and cannot be read, whether or not it was deleted yet. The index
+ * s/ns/NS/policyend/TIME/NAME says when to delete it. "root" and "response-wrapping" are never
+ * stored. "default" is stored when the cluster is initialised; where it is not stored (an older
+ * cluster), policy_builtin gives its text. */
 #ifndef HOLDFAST_AUTH_POLICY_H
 #define HOLDFAST_AUTH_POLICY_H
 
@@ -62,7 +64,7 @@ struct policy_params {
 
 struct policy_rule {
     struct bytes stem; /* the pattern without a '/' in front and without a '*' at the end */
-    bool star;         /* it ends in '*' */
+    bool star;         /* the path ends in '*' */
     bool templated;    /* holds {{…}} */
     uint32_t n_plus;   /* segments that are "+" */
     unsigned caps;
@@ -87,7 +89,7 @@ NODISCARD enum status policy_compile(struct bytes text, struct policy **ret_poli
 void policy_free(struct policy *policy); /* NULL is allowed */
 
 /* A name as it is stored: spaces around it cut, lower case, in the arena. ST_INVALID: empty,
- * longer than POLICY_NAME_MAX, or with characters that do not show. ST_NOMEM. */
+ * longer than POLICY_NAME_MAX, or with unprintable characters. ST_NOMEM. */
 NODISCARD enum status policy_name(struct arena *arena, struct bytes text, const char **ret_name);
 
 /* The text of a policy that is there without being stored; NULL. */
@@ -96,14 +98,32 @@ const char *policy_builtin(struct bytes name);
 /* The key of a policy, in the arena; of the prefix of all with an empty name. ST_NOMEM. */
 NODISCARD enum status policy_key(struct arena *arena, const char *ns, struct bytes name,
                                  struct bytes *ret_key);
-/* The text, zero-terminated; a built-in one where nothing is stored. ST_NOT_FOUND; ST_CORRUPT; else
- * as state_get. */
+
+/* A policy as it is stored. */
+struct policy_record {
+    struct bytes text;
+    int64_t version; /* how often it was written; 0: by a build that did not count, or built in */
+    int64_t modified_ms; /* 0: not known */
+    int64_t expire_ms;   /* 0: never */
+    bool cas_required;   /* every write must name the version it follows */
+};
+bool policy_has_expired(const struct policy_record *record, int64_t now_ms);
+
+/* The stored policy, expired or not, its text zero-terminated; else the built-in one.
+ * ST_NOT_FOUND; ST_CORRUPT; else as state_get. */
 NODISCARD enum status policy_load(struct state_txn *txn, const char *ns, struct bytes name,
-                                  struct bytes *ret_text);
-/* Stage a text that was compiled. ST_TOO_BIG; else as state_put. */
+                                  struct policy_record *ret_record);
+/* Stage a policy whose text was compiled. `before_expire_ms`: the expire_ms of the stored policy
+ * that it replaces; 0 where that one does not expire, or there is none. ST_TOO_BIG; else as
+ * state_put. */
 NODISCARD enum status policy_save(struct state_txn *txn, const char *ns, struct bytes name,
-                                  struct bytes text);
-/* What a new cluster begins with. As policy_save. */
-NODISCARD enum status policy_found(struct state_txn *txn, const char *ns);
+                                  const struct policy_record *record, int64_t before_expire_ms);
+/* Stage its deletion, also of a record that cannot be read; none is fine. As state_delete. */
+NODISCARD enum status policy_delete(struct state_txn *txn, const char *ns, struct bytes name);
+/* Background work, for the active node: stage the deletion of policies that have expired, some at a
+ * time. Nothing staged: there is nothing to do now. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
+NODISCARD enum status policy_upkeep(struct state_txn *txn, int64_t now_ms);
+/* Store the policies of a new cluster. As policy_save. */
+NODISCARD enum status policy_found(struct state_txn *txn, const char *ns, int64_t now_ms);
 
 #endif

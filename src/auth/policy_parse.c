@@ -19,7 +19,7 @@ struct parser {
     size_t n, room;
 };
 
-/* What makes an item of `owner`, a path or the policy itself, wrong. */
+/* Report a fault of an item of `owner`, which is a path or the policy itself. */
 __attribute__((format(printf, 4, 5))) static enum status
 refuse(struct parser *p, const struct text_value *at, struct bytes owner, const char *format, ...)
 {
@@ -111,7 +111,7 @@ static enum status read_pattern(struct parser *p, const struct text_value *v,
     if (text.len > POLICY_PATTERN_MAX)
         return refuse(p, v, text, "longer than %d bytes", POLICY_PATTERN_MAX);
     if (!text_printable(text))
-        return refuse(p, v, text, "holds characters that do not show");
+        return refuse(p, v, text, "holds unprintable characters");
     if (text.len != 0 && memmem(text.data, text.len, "+*", 2) != NULL)
         return refuse(p, v, text, "\"+*\" is not a wildcard");
     if (!templates_pair(text, &rule->templated))
@@ -275,7 +275,7 @@ static enum status read_field(struct parser *p, struct bytes path, const struct 
         return read_ttl(p, path, v, &rule->max_wrap_s);
     if (text_is(v->name, "comment"))
         return ST_OK;
-    /* What would make the rule narrower is refused rather than passed over. */
+    /* Refuse a setting that would make the rule narrower, rather than ignore it. */
     for (size_t i = 0; i < ARRAY_LEN(beyond); i++)
         if (text_is(v->name, beyond[i]))
             return refuse(p, v, path, "%s is not available", beyond[i]);

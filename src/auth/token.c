@@ -58,6 +58,13 @@ bool auth_token_is_batch(const struct auth_token *token)
     return strcmp(token->type, AUTH_TYPE_BATCH) == 0;
 }
 
+int64_t auth_token_granted_s(const struct auth_token *token)
+{
+    /* A renewal counts from the creation where the clock of another leader was behind it. */
+    int64_t from_ms = MAX(token->created_ms, token->renewed_ms);
+    return token->expire_ms == 0 ? 0 : MAX(token->expire_ms - from_ms, INT64_C(0)) / 1000;
+}
+
 /* Keys */
 
 static enum status key_of(const struct auth_scope *s, const char *kind, const char *first,
@@ -69,16 +76,11 @@ static enum status key_of(const struct auth_scope *s, const char *kind, const ch
 enum status auth_expire_key(const struct auth_scope *s, int64_t expire_ms, const char *id,
                             struct bytes *ret_key)
 {
-    char time[AUTH_EXPIRE_DIGITS + 1];
-    ASSERT(expire_ms > 0 && expire_ms < AUTH_EXPIRE_MAX_MS);
-    for (int i = AUTH_EXPIRE_DIGITS - 1; i >= 0; i--, expire_ms /= 16)
-        time[i] = "0123456789abcdef"[expire_ms % 16];
-    time[AUTH_EXPIRE_DIGITS] = '\0';
-    return key_of(s, "expire", time, id, ret_key);
+    return auth_time_key(s->txn->arena, s->ns, "expire", expire_ms, id, ret_key);
 }
 
-/* Half of the bearer's name (barrier/token.h): nobody finds another bearer for it, and there is one
- * in many keys. */
+/* The id is half of the bearer's name (barrier/token.h): long enough that no other bearer with the
+ * same id can be found, and short because many keys contain it. */
 static enum status put_id(const struct auth_scope *s, struct bytes bearer,
                           char ret_id[AUTH_TOKEN_ID_LEN + 1])
 {
@@ -410,7 +412,7 @@ enum status auth_token_use(const struct auth_scope *s, struct auth_token *token)
     return put_record(s, token);
 }
 
-/* The id of a bearer that nobody has. */
+/* The id of `bearer`. ST_EXISTS: the id is taken. */
 static enum status claim_id(const struct auth_scope *s, struct bytes bearer, const char **ret_id)
 {
     struct bytes key;
@@ -470,7 +472,7 @@ struct auth_token auth_token_root(int64_t now_ms)
         .parent = "",
         .accessor = "",
         .display_name = "root",
-        .path = "auth/token/root",
+        .path = AUTH_ROOT_PATH,
         .type = AUTH_TYPE_SERVICE,
         .role = "",
         .entity_id = "",

@@ -1,9 +1,10 @@
 /* Tokens: who a request speaks for.
  *
- * A service token is stored under its id, a part of its bearer's HMAC; whoever reads the state
- * cannot use what he finds. A batch token is stored nowhere: its bearer is its record, encrypted.
- * What was read to accept a token is part of the transaction's preconditions, so a token that is
- * revoked meanwhile authorises nothing (PROTOCOL R3). Expiry is decided by cluster time (R16).
+ * A service token is stored under its id, a part of its bearer's HMAC: a reader of the state
+ * finds no token that can be used. A batch token is stored nowhere: its bearer is its record,
+ * encrypted. What was read to accept a token is part of the transaction's preconditions, so a token
+ * that is revoked meanwhile authorises nothing (PROTOCOL R3). Expiry is decided by cluster time
+ * (R16).
  *
  *   s/ns/NS/token/ID              the record (token_record.h)
  *   s/ns/NS/accessor/ACCESSOR     the id it names
@@ -16,14 +17,15 @@
  * 1. A token is good while its own record and those of all its ancestors are there and none has
  *    expired. So the small transaction that ends one token ends all below it at once, on every
  *    node; what is left of them is deleted later (token_tree.h).
- * 2. Nobody can make a child of, or write for, a token that has ended: its record is a
- *    precondition. What lies below such a token only becomes less.
+ * 2. A token that has ended gets no new children or records: its own record is a precondition of
+ *    each. So what lies below it only becomes less.
  * 3. An id that is still to be cleaned up after is not given out again. */
 #ifndef HOLDFAST_AUTH_TOKEN_H
 #define HOLDFAST_AUTH_TOKEN_H
 
 #include "state/state.h"
 #include "text/schema.h"
+#include "text/time.h"
 
 struct token_cache;
 struct token_ref;
@@ -33,21 +35,19 @@ enum {
     AUTH_ACCESSOR_LEN = 24,
     AUTH_TOKEN_ID_LEN = 32,
     AUTH_TOKEN_DEPTH_MAX = 64, /* ancestors */
-    AUTH_EXPIRE_DIGITS = 12,
 };
-#define AUTH_EXPIRE_MAX_MS (INT64_C(1) << 48) /* exclusive: in the year 10889 */
 
 #define AUTH_TYPE_SERVICE "service"
 #define AUTH_TYPE_BATCH "batch"
 
-/* As stored; strings lie in the arena of whoever loaded it, and are never NULL. Times are cluster
- * time. */
+/* As stored; strings lie in the arena of the caller that loaded it, and are never NULL. Times are
+ * cluster time. */
 struct auth_token {
     /* Under which the token is stored, and its cubbyhole below "s/ns/NS/cubby/ID/": hex digits,
      * part of the bearer's HMAC, the same for as long as it lives. "" for a token that is not
      * stored. */
     const char *id;
-    const char *parent;   /* its id; "": none */
+    const char *parent;   /* id of the parent; "": none */
     const char *accessor; /* "" for a batch token */
     const char *display_name, *path, *type, *role, *entity_id;
     struct field_strings policies;
@@ -58,7 +58,7 @@ struct auth_token {
     struct field_strings bound_cidrs;          /* where it may be used from; none: everywhere */
     int64_t created_ms, expire_ms, renewed_ms; /* 0: never */
     int64_t creation_ttl_s, explicit_max_ttl_s, period_s;
-    int64_t num_uses; /* that are left, this one not among them; 0: any number, unless limited */
+    int64_t num_uses; /* uses left after this one; 0: any number, unless limited */
     unsigned depth;   /* how many ancestors it was made with */
     bool orphan, renewable;
     bool limited; /* has a number of uses */
@@ -73,14 +73,19 @@ struct auth_scope {
     int64_t now_ms;
 };
 
+/* Batch tokens are encrypted records, stored nowhere. */
 bool auth_token_is_batch(const struct auth_token *token);
+
+/* The time to live that its newest renewal gave, or its creation: what the next renewal gives where
+ * the request names none. 0: it never expires. */
+int64_t auth_token_granted_s(const struct auth_token *token);
 
 /* Find the token that `bearer` is. ST_DENIED: there is none, it has expired, or one of its
  * ancestors has ended. ST_SEALED, ST_CORRUPT, ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status auth_token_load(const struct auth_scope *scope, struct bytes bearer,
                                       struct auth_token *ret_token);
-/* The same without a copy, for whoever reads a token with each request: it lies in *ret_ref until
- * token_ref_drop, or in the arena. */
+/* The same without a copy, for callers that read a token with each request: it lies in *ret_ref
+ * until token_ref_drop, or in the arena. */
 NODISCARD enum status auth_token_hold(const struct auth_scope *scope, struct bytes bearer,
                                       const struct auth_token **ret_token,
                                       struct token_ref **ret_ref);
@@ -109,7 +114,9 @@ NODISCARD enum status auth_token_update(const struct auth_scope *scope,
                                         const struct auth_token *before,
                                         const struct auth_token *after);
 
-/* A token of the root policy that never expires, to be created. */
+/* A token of the root policy that never expires, to be created. No request makes one with its
+ * path. */
+#define AUTH_ROOT_PATH "auth/token/root"
 struct auth_token auth_token_root(int64_t now_ms);
 
 /* Parts of the above. A record as the state holds it (see token_record.h), in the arena; 1. does

@@ -5,7 +5,7 @@
 
 enum { PREFIX_LEN = sizeof TOKEN_BATCH_PREFIX - 1 };
 
-/* What the encryption is bound to: a key that nothing is stored at. */
+/* Bind the encryption to a key of the state at which nothing is stored. */
 static enum status bound_to(struct arena *arena, const char *ns, struct bytes *ret_key)
 {
     return auth_key(arena, ns, "batch", BYTES("token"), NULL, ret_key);

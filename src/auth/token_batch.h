@@ -8,6 +8,7 @@
 
 #define TOKEN_BATCH_PREFIX "hvb."
 
+/* Whether a bearer has the prefix of batch tokens. */
 bool token_batch_is(struct bytes bearer);
 /* *ret_bearer lies in the arena. ST_TOO_BIG: longer than AUTH_TOKEN_MAX. ST_SEALED, ST_BUSY,
  * ST_CRYPTO, ST_NOMEM. */

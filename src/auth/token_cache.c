@@ -12,10 +12,10 @@ struct token_ref {
     struct bytes key, record; /* in the arena, as all that the token points to */
     struct auth_token token;
     struct arena arena;
-    size_t refs; /* those given out, and one while it is in a slot */
+    size_t refs; /* one for each user, and one while it is in a slot */
 };
 
-/* One place for each hash: a newcomer takes the place of whoever is there. */
+/* One slot for each hash: a new entry evicts the old one. */
 struct token_cache {
     bool used;
     struct token_ref *slots[TOKEN_CACHE_SLOTS];

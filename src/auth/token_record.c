@@ -64,6 +64,20 @@ static int64_t read_number(struct reader *r)
     return n > INT64_MAX ? 0 : (int64_t)n;
 }
 
+/* Below `end`. */
+static int64_t read_below(struct reader *r, int64_t end)
+{
+    int64_t n = read_number(r);
+    if (n >= end)
+        r->failed = true;
+    return n;
+}
+
+static int64_t read_seconds(struct reader *r)
+{
+    return read_below(r, TEXT_DURATION_MAX_S + 1);
+}
+
 /* A text that a block of less than 128 bytes holds, which most are: a token may have hundreds of
  * policies, and each request of it reads them. NULL: read_text is to look. */
 static const char *read_short(struct reader *r)
@@ -101,7 +115,7 @@ static uint8_t read_head(struct reader *r, int64_t *ret_expire_ms, const char **
     uint8_t format = reader_u8(r), flags = reader_u8(r);
     if (format != FORMAT || (flags & ~FLAGS) != 0)
         r->failed = true;
-    *ret_expire_ms = read_number(r);
+    *ret_expire_ms = read_below(r, TEXT_EXPIRY_END);
     *ret_parent = read_text(r);
     return flags;
 }
@@ -117,11 +131,11 @@ enum status token_record_read(struct bytes record, struct arena *arena,
     t.type = (flags & FLAG_BATCH) != 0 ? AUTH_TYPE_BATCH : AUTH_TYPE_SERVICE;
     uint64_t depth = reader_varint(&r);
     t.depth = (unsigned)depth;
-    t.created_ms = read_number(&r);
-    t.renewed_ms = read_number(&r);
-    t.creation_ttl_s = read_number(&r);
-    t.explicit_max_ttl_s = read_number(&r);
-    t.period_s = read_number(&r);
+    t.created_ms = read_below(&r, TEXT_CLOCK_END);
+    t.renewed_ms = read_below(&r, TEXT_CLOCK_END);
+    t.creation_ttl_s = read_seconds(&r);
+    t.explicit_max_ttl_s = read_seconds(&r);
+    t.period_s = read_seconds(&r);
     t.num_uses = read_number(&r);
     t.accessor = read_text(&r);
     t.display_name = read_text(&r);

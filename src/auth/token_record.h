@@ -17,6 +17,7 @@
 
 #include "auth/token.h"
 
+/* Append the record. A failed allocation shows in the status of `out`. */
 void token_record_put(const struct auth_token *token, struct buf *out);
 /* Everything but the id, which a record does not hold; borrows from it. ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status token_record_read(struct bytes record, struct arena *arena,

@@ -81,7 +81,7 @@ enum status token_tree_is_clean(const struct auth_scope *s, const char *id)
 
 /* Sweeping */
 
-/* What a token keeps beside its record, by kind of key. */
+/* Kinds of keys that a token keeps beside its record. */
 static const char *const kept[] = {"cubby"};
 
 /* The id at the end of a key. */
@@ -124,7 +124,7 @@ static enum status drop_kept(const struct auth_scope *s, const char *id)
     return ST_OK;
 }
 
-/* A child of a token that ended with its tree: nobody can use it any more. */
+/* End a child of a token that ended with its tree: no request can use such a child any more. */
 static enum status end_child(const struct auth_scope *s, const struct auth_token *child)
 {
     bool childless;

@@ -18,7 +18,7 @@
 
 enum token_end {
     TOKEN_END_TREE,     /* and all below it */
-    TOKEN_END_CHILDREN, /* its children become orphans */
+    TOKEN_END_CHILDREN, /* the children become orphans */
 };
 
 enum { TOKEN_SWEEP_STEPS = 100 /* tokens a transaction */ };

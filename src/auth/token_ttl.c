@@ -1,4 +1,5 @@
 #include "auth/token_ttl.h"
+#include "text/time.h"
 
 static int64_t first_given(int64_t a, int64_t b, int64_t c)
 {
@@ -8,8 +9,8 @@ static int64_t first_given(int64_t a, int64_t b, int64_t c)
 int64_t token_ttl_end_ms(const struct token_ttl *t, struct reason *warning)
 {
     bool periodic = t->period_s != 0;
-    int64_t max_s = t->max_s;
-    /* What two nodes take for the cluster's time may differ by a little. */
+    int64_t max_s = MIN(t->max_s, TEXT_DURATION_MAX_S);
+    /* Two nodes may differ a little about the cluster's time. */
     int64_t now_ms = MAX(t->now_ms, t->created_ms);
 
     ASSERT(t->max_s > 0 && t->default_s > 0);

@@ -9,12 +9,12 @@
 
 /* Seconds, 0: not given; but for the times. */
 struct token_ttl {
-    int64_t wanted_s;       /* by this request; then … */
-    int64_t own_s;          /* … what the token was made with; then … */
-    int64_t default_s;      /* … this */
-    int64_t max_s;          /* of the mount or system: from creation on, unless periodic */
-    int64_t explicit_max_s; /* of the token: from creation on, always */
-    int64_t period_s;       /* instead of the first three */
+    int64_t wanted_s;           /* by this request; then … */
+    int64_t own_s;              /* … by its newest renewal or its creation; then … */
+    int64_t default_s;          /* … this */
+    int64_t max_s;              /* of the mount or system: from creation on, unless periodic */
+    int64_t explicit_max_s;     /* of the token: from creation on, always */
+    int64_t period_s;           /* instead of the first three */
     int64_t created_ms, now_ms; /* an earlier `now` counts as the time of creation */
 };
 

@@ -1,4 +1,4 @@
-/* Response wrapping: an answer that is kept for whoever shows a token that works once.
+/* Response wrapping: a reply that is kept until a client shows a token that works once.
  *
  * The token is an orphan of the policy "response-wrapping" with one use; the answer and word of how
  * it came to be are in its cubbyhole,
@@ -28,7 +28,7 @@ NODISCARD enum status wrapping_create(const struct auth_scope *scope, struct env
  * longer. Else as auth_token_load. */
 NODISCARD enum status wrapping_load(const struct auth_scope *scope, struct bytes bearer,
                                     struct wrapping *ret_wrapping);
-/* What it carries. Its token is to be ended in the same transaction. */
+/* The wrapped reply. The caller ends the token in the same transaction. */
 NODISCARD enum status wrapping_body(const struct auth_scope *scope, const struct wrapping *wrapping,
                                     struct bytes *ret_body);
 

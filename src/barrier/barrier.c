@@ -1,4 +1,4 @@
-#include "barrier/inside.h"
+#include "barrier/barrier_internal.h"
 #include "barrier/seal_record.h"
 
 #include "base/mem.h"

@@ -11,7 +11,7 @@
  * 1. A sealed barrier holds no key: barrier_seal wipes every one, those of all seats included,
  *    before it returns.
  * 2. A value opens only at the key it was encrypted for.
- * 3. There may be no local ring: after a state came from another cluster whose root key nobody here
+ * 3. The local ring may be absent: after a restore from another cluster whose root key no node here
  *    had yet. The first upkeep makes one; until then nothing is encrypted for a local key.
  * 4. The uses of each term are counted in its ring, ahead of time but for a process's first; at
  *    BARRIER_USES_MAX a new term takes over.
@@ -89,11 +89,11 @@ NODISCARD enum status barrier_follow(struct barrier *b, const struct barrier_rec
 /* `restored` of the records that its keys came from. Any thread. */
 uint64_t barrier_restored(const struct barrier *b);
 
-/* A proof that whoever made it had the root key. ST_SEALED, ST_CRYPTO, ST_NOMEM. */
+/* Prove possession of the root key: its HMAC of `message`. ST_SEALED, ST_CRYPTO, ST_NOMEM. */
 NODISCARD enum status barrier_prove(struct barrier *b, struct bytes message,
                                     uint8_t ret_mac[BARRIER_MAC_BYTES]);
-/* The same by whoever can open `seal_record`, a stored seal, with `seal`. ST_INVALID, ST_CORRUPT
- * with a reason: he cannot; ST_CRYPTO, ST_NOMEM. */
+/* The proof of barrier_prove, with the root key that `seal` unwraps from `seal_record`, a stored
+ * seal. ST_INVALID, ST_CORRUPT with a reason: `seal` does not open it; ST_CRYPTO, ST_NOMEM. */
 NODISCARD enum status barrier_prove_by(const struct seal *seal, struct bytes seal_record,
                                        struct bytes message, uint8_t ret_mac[BARRIER_MAC_BYTES],
                                        struct reason *reason);
@@ -101,8 +101,8 @@ NODISCARD enum status barrier_prove_by(const struct seal *seal, struct bytes sea
  * reason: they do not. ST_SEALED, ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_check(struct barrier *b, const struct barrier_records *records,
                                     struct reason *reason);
-/* The same of records whose root key nobody here has: whether they have the form of a seal, a key
- * ring and a salt. ST_INVALID with a reason. */
+/* Whether records under a root key that this node lacks have the form of a seal, a key ring and a
+ * salt. ST_INVALID with a reason. */
 NODISCARD enum status barrier_check_form(const struct barrier_records *records,
                                          struct reason *reason);
 /* The local ring of `b` as a record under the root key of `other`. ST_SEALED, ST_NOT_FOUND (it has
@@ -130,10 +130,10 @@ NODISCARD enum status barrier_reseal(struct barrier *b, struct env *env, const s
 bool barrier_upkeep_due(struct barrier *b, enum barrier_ring ring);
 /* How many uses are to be granted next. */
 int64_t barrier_grant(const struct barrier *b, enum barrier_ring ring);
-/* That record, to be stored on condition that what barrier_follow took last is still stored. Once
- * it is, call barrier_follow, then barrier_upkeep_done. With a `grant` of 0 it is that of a new
- * term even if none is due, and there is no more to do than to follow. ST_SEALED, ST_NO_SPACE
- * (BARRIER_TERMS_MAX), ST_NOMEM, ST_CRYPTO. */
+/* The new record of the ring, to be stored on condition that what barrier_follow took last is still
+ * stored. Once it is, call barrier_follow, then barrier_upkeep_done. With a `grant` of 0 it is that
+ * of a new term even if none is due, and there is no more to do than to follow. ST_SEALED,
+ * ST_NO_SPACE (BARRIER_TERMS_MAX), ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring ring,
                                      int64_t grant, int64_t time_ms, struct buf *ret_record);
 void barrier_upkeep_done(struct barrier *b, enum barrier_ring ring, int64_t grant);
@@ -154,6 +154,7 @@ NODISCARD enum status barrier_seat_new(struct barrier *b, struct env *env,
                                        struct barrier_seat **ret_seat);
 void barrier_seat_free(struct barrier_seat *seat); /* NULL is allowed */
 
+/* The barrier that the seat was made for. */
 struct barrier *barrier_of(const struct barrier_seat *seat);
 
 /* Encrypt for `key`, a whole key of the state; its first segment says which ring. `out` has

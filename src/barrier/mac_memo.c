@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "crypto/siphash.h"
 
-/* One place for each tag: a newcomer takes the place of whoever is there. */
+/* One slot for each tag: a new entry evicts the old one. */
 struct slot {
     bool kept;
     struct siphash_tag tag;

@@ -6,12 +6,13 @@
  *   handover   version u8 = 1, time u64 ms, nonce 12, ciphertext 32, tag 16; version, time and the
  *              record's own key of the state authenticated
  *
- * Whoever had missed that moment, and finds a handover of another root key or none, is unsealed
- * with what is superseded, and cannot go on. */
-#include "barrier/inside.h"
+ * A node that was away for longer finds no such record, or one of another root key. It is unsealed
+ * with a superseded root key and cannot go on. */
+#include "barrier/barrier_internal.h"
 #include "barrier/seal_record.h"
 
 #include "base/mem.h"
+#include "text/time.h"
 
 enum {
     HANDOVER_VERSION = 1,
@@ -50,7 +51,7 @@ static enum status handover_put(const struct secret *old, const struct secret *n
 enum status barrier_handover_time(struct bytes record, int64_t *ret_time_ms)
 {
     if (record.len != HANDOVER_BYTES || record.data[0] != HANDOVER_VERSION ||
-        le64_get(record.data + 1) > INT64_MAX)
+        le64_get(record.data + 1) >= (uint64_t)TEXT_CLOCK_END)
         return ST_CORRUPT;
     *ret_time_ms = (int64_t)le64_get(record.data + 1);
     return ST_OK;

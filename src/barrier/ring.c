@@ -1,6 +1,7 @@
 #include "barrier/ring.h"
 
 #include "base/mem.h"
+#include "text/time.h"
 
 enum { RING_VERSION = 1, HEADER = 1 + AEAD_NONCE_BYTES };
 
@@ -96,7 +97,10 @@ static enum status read_terms(struct bytes plain, struct ring *ring)
 
     while (reader_left(&r) > 0) {
         struct ring_term term = {.term = reader_u32(&r)};
-        term.installed_ms = (int64_t)reader_u64(&r);
+        /* A time out of bounds comes from a wrong clock. It does not make the ring unreadable,
+         * because the keys would be lost with it. */
+        uint64_t installed_ms = reader_u64(&r);
+        term.installed_ms = (int64_t)MIN(installed_ms, (uint64_t)TEXT_CLOCK_END - 1);
         term.uses = reader_u64(&r);
         struct bytes key = reader_take(&r, AEAD_KEY_BYTES);
         if (r.failed || ring->n == BARRIER_TERMS_MAX || term.term == 0 ||

@@ -193,19 +193,42 @@ enum status seal_static_file(const char *path, const char *id, struct seal *ret_
     return from_file(path, S_IRWXG | S_IRWXO, id, ret_seal, reason);
 }
 
-enum status seal_static_credential(const char *name, const char *id, struct seal *ret_seal,
-                                   struct reason *reason)
+/* As systemd's unit loads it, for a node that is started without systemd. */
+static enum status from_folder(const char *name, const char *config_file, const char *id,
+                               struct seal *ret_seal, struct reason *reason)
+{
+    char path[4096];
+    struct reason why = {{0}};
+    const char *slash = strrchr(config_file, '/');
+    int folder = slash != NULL ? (int)(slash - config_file) + 1 : 0;
+    if (snprintf(path, sizeof path, "%.*scredentials/%s", folder, config_file, name) >=
+        (int)sizeof path) {
+        reason_set(reason, "credential: the path of the configuration is too long");
+        return ST_INVALID;
+    }
+    enum status st = seal_static_file(path, id, ret_seal, &why);
+    if (st != ST_OK)
+        reason_set(reason,
+                   "credential: %.120s, and CREDENTIALS_DIRECTORY is not set; set it to the folder "
+                   "with the key, or give key_file",
+                   why.text);
+    return st;
+}
+
+enum status seal_static_credential(const char *name, const char *config_file, const char *id,
+                                   struct seal *ret_seal, struct reason *reason)
 {
     char path[4096];
     const char *dir = getenv("CREDENTIALS_DIRECTORY");
 
-    if (dir == NULL || dir[0] != '/') {
-        reason_set(reason, "there are no systemd credentials: CREDENTIALS_DIRECTORY is not set");
-        return ST_NOT_FOUND;
-    }
-    if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL ||
-        snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path) {
+    if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL) {
         reason_set(reason, "not the name of a systemd credential: %.100s", name);
+        return ST_INVALID;
+    }
+    if (dir == NULL || dir[0] != '/')
+        return from_folder(name, config_file, id, ret_seal, reason);
+    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path) {
+        reason_set(reason, "CREDENTIALS_DIRECTORY: the path is too long");
         return ST_INVALID;
     }
     /* systemd grants reading by an access list, whose mask shows in the group's bits. */
@@ -307,7 +330,7 @@ enum status seal_info_read(struct bytes stored, struct seal_info *ret_info)
     struct record record;
     TRY(read_record(stored, &record));
     *ret_info = record.info;
-    ret_info->stamp = bytes_hash(stored); /* it has a random nonce, and a tag */
+    ret_info->stamp = bytes_hash(stored); /* unique: the record has a random nonce and a tag */
     return ST_OK;
 }
 

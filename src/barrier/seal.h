@@ -1,7 +1,7 @@
 /* How the root key is kept: wrapped by something outside the state.
  *
- * `static`: a 32-byte key from a file or a systemd credential wraps it with AES-256-GCM. Whoever
- * has the disk and that key has everything, so the two are kept apart.
+ * `static`: a 32-byte key from a file or a systemd credential wraps it with AES-256-GCM. The disk
+ * and this key together open everything, so keep them apart.
  *
  * `shamir`: the same, but the key exists only in the shares that were given to people, and in
  * memory while enough of them are put together. */
@@ -31,7 +31,7 @@ void seal_done(struct seal *seal);
 NODISCARD enum status seal_shamir(struct bytes key, unsigned shares, unsigned threshold,
                                   struct seal *ret_seal);
 
-/* What a stored seal tells without its key. ST_CORRUPT. */
+/* The public part of a stored seal, read without its key. ST_CORRUPT. */
 struct seal_info {
     enum seal_type type;
     char id[SEAL_ID_MAX + 1];
@@ -54,8 +54,10 @@ NODISCARD enum status seal_static(struct bytes key, const char *id, struct seal 
  * others. ST_NOT_FOUND, ST_DENIED, ST_INVALID, ST_IO with a reason. Blocks. */
 NODISCARD enum status seal_static_file(const char *path, const char *id, struct seal *ret_seal,
                                        struct reason *reason);
-/* From the systemd credential `name` ($CREDENTIALS_DIRECTORY/name). As seal_static_file. */
-NODISCARD enum status seal_static_credential(const char *name, const char *id,
-                                             struct seal *ret_seal, struct reason *reason);
+/* From the systemd credential `name`: $CREDENTIALS_DIRECTORY/name. Where no systemd set that
+ * variable: credentials/name beside `config_file`, under the rules of seal_static_file. As that. */
+NODISCARD enum status seal_static_credential(const char *name, const char *config_file,
+                                             const char *id, struct seal *ret_seal,
+                                             struct reason *reason);
 
 #endif

@@ -1,4 +1,4 @@
-#include "barrier/inside.h"
+#include "barrier/barrier_internal.h"
 
 #include "base/mem.h"
 
@@ -177,7 +177,7 @@ static enum status keep_mac(struct barrier_seat *seat)
     return ST_OK;
 }
 
-/* What a call needs in its seat: the context of a term (0: the active one), or the HMAC. */
+/* The context that a call needs in its seat: that of a term (0: the active one), or the HMAC. */
 struct want {
     bool mac;
     enum barrier_ring ring;
@@ -205,9 +205,9 @@ static enum status load(struct barrier_seat *seat, struct want want)
     return st;
 }
 
-/* Take the seat's lock with what is wanted in it; otherwise the lock is not held. What was fresh
- * then may be used up to the lock's release, whatever happens to the barrier meanwhile: whoever
- * clears the seat waits. `ret_context` is NULL for the HMAC. */
+/* Lock the seat with the wanted context in it; on failure the lock is not held. A context that was
+ * fresh then may be used up to the lock's release, whatever happens to the barrier meanwhile: a
+ * thread that clears the seat waits for the lock. `ret_context` is NULL for the HMAC. */
 static enum status sit(struct barrier_seat *seat, struct want want,
                        struct seat_context **ret_context)
 {

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* What is not allocated is nobody's: the address sanitizer tells who uses it all the same. */
+/* Free room of an arena is poisoned: the address sanitizer reports any use of it. */
 #ifdef __SANITIZE_ADDRESS__
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -61,7 +61,7 @@ void arena_clear(struct arena *a)
         wipe(block);
         mem_free(block);
     }
-    if (a->blocks != NULL && a->blocks->size != block_room(a)) { /* it was made for one thing */
+    if (a->blocks != NULL && a->blocks->size != block_room(a)) { /* made for one allocation */
         arena_done(a);
         return;
     }

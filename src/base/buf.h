@@ -70,6 +70,8 @@ static inline size_t reader_left(const struct reader *r)
     return (size_t)(r->end - r->at);
 }
 
+/* Numbers are little-endian. Past the end of the input a read gives 0 or nothing, and sets
+ * `failed`. A varint that is longer than needed fails too. */
 uint8_t reader_u8(struct reader *r);
 uint16_t reader_u16(struct reader *r);
 uint32_t reader_u32(struct reader *r);

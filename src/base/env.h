@@ -145,6 +145,7 @@ struct timer_heap {
     uint64_t seq;
 };
 
+/* Done frees the slots, not the timers; set moves a timer that is in the heap already. */
 void timer_heap_done(struct timer_heap *heap);
 void timer_heap_set(struct timer_heap *heap, struct env_timer *timer, uint64_t at_ms);
 void timer_heap_stop(struct timer_heap *heap, struct env_timer *timer);

@@ -1,4 +1,4 @@
-/* Numbers about the running program, in Prometheus' text format.
+/* Numbers about the running program, in the text formats of Prometheus and OpenMetrics.
  *
  * Owners of numbers add a source at start-up, before other threads read the registry; a scrape
  * calls every source on the thread that asks. One metric name belongs to one source. */
@@ -6,13 +6,24 @@
 #define HOLDFAST_BASE_METRIC_H
 
 #include "base/buf.h"
+#include "base/histogram.h"
 #include "base/list.h"
 
-enum metric_kind { METRIC_COUNTER, METRIC_GAUGE };
+enum metric_kind {
+    METRIC_COUNTER,   /* only grows; the name ends in "_total" */
+    METRIC_GAUGE,     /* a value of this moment */
+    METRIC_INFO,      /* always 1: its labels are the information; the name ends in "_info" */
+    METRIC_HISTOGRAM, /* durations; the name ends in "_seconds" */
+};
+
+enum metric_format {
+    METRIC_PROMETHEUS,  /* text exposition format 0.0.4 */
+    METRIC_OPENMETRICS, /* OpenMetrics 1.0.0 */
+};
 
 struct metric_out;
 
-/* Embedded in its owner; must not block. */
+/* Embedded in its owner. */
 struct metric_source {
     void (*collect)(struct metric_source *source, struct metric_out *out);
     struct list link;
@@ -21,29 +32,39 @@ struct metric_source {
 struct metrics {
     struct list sources;
 };
+/* Sources are never removed: each outlives `metrics`. */
 void metrics_init(struct metrics *metrics);
 void metrics_add(struct metrics *metrics, struct metric_source *source);
-/* Append all of it. Failures of memory are kept in `text`. */
-void metrics_write(const struct metrics *metrics, struct buf *text);
+/* Append the values of all sources. A failed allocation shows in the status of `text`. */
+void metrics_write(const struct metrics *metrics, enum metric_format format, struct buf *text);
 
 /* One value: `labels` as in metric_value. */
 struct metric_sample {
     const char *name, *labels;
     enum metric_kind kind;
-    uint64_t value;
+    uint64_t value;  /* of a histogram: how many durations */
+    bool nanos;      /* `value` is in billionths */
+    uint64_t sum_ns; /* of a histogram */
 };
-/* Give all of them to `take`, in the same order. */
+/* Give every value to `take`, in the order of metrics_write. */
 void metrics_each(const struct metrics *metrics,
                   void (*take)(void *ctx, const struct metric_sample *sample), void *ctx);
 
-/* For sources. `name` is [a-z_]+ with a unit last and "_total" for counters; `help` is one line.
+/* For sources. `name` is [a-z_]+ with a unit last and a suffix as enum metric_kind says; `help` is
+ * one line, without a quote or a backslash, and says what it means without the help of others.
  * Samples of one name follow each other: start it, then add one value, or one for each set of
- * labels, given ready to print: `code="2xx"`, NULL for none. */
+ * labels, given ready to print: `class="2xx"`, NULL for none. */
 void metric_start(struct metric_out *out, const char *name, enum metric_kind kind,
                   const char *help);
 void metric_value(struct metric_out *out, const char *labels, uint64_t value);
-/* Both for a single value. */
+void metric_nanos(struct metric_out *out, const char *labels, uint64_t ns); /* shown in seconds */
+void metric_histogram(struct metric_out *out, const char *labels, const struct histogram_sum *sum);
+/* metric_start and metric_value for a single value. */
 void metric_one(struct metric_out *out, const char *name, enum metric_kind kind, const char *help,
                 uint64_t value);
+
+/* `ns` as decimal seconds without zeros at the end, "0.25"; returns `text`. */
+enum { METRIC_SECONDS_TEXT = 40 };
+const char *metric_seconds_text(uint64_t ns, char text[METRIC_SECONDS_TEXT]);
 
 #endif

@@ -69,6 +69,7 @@ static inline bool planted(enum plant p)
 }
 #endif
 
+/* Short name of a planted bug, and a line that describes it. */
 const char *plant_name(enum plant p);
 const char *plant_text(enum plant p);
 

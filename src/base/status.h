@@ -27,6 +27,7 @@
     X(CRYPTO, 500, "cryptographic operation failed")                                     \
     X(UNKNOWN_OUTCOME, 500, "outcome unknown: the change may or may not have been made") \
     X(UNIMPLEMENTED, 501, "not implemented")                                             \
+    X(UNINITIALIZED, 501, "not initialised")                                             \
     X(BAD_GATEWAY, 502, "a required call to another service failed")                     \
     X(SEALED, 503, "sealed")                                                             \
     X(NOT_LEADER, 503, "this node is not the active node")                               \

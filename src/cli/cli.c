@@ -38,19 +38,24 @@ const struct cli_command *cli_find(const struct cli *cli, int argc, char **argv,
     return found;
 }
 
-/* "kv", "kv metadata" and the like: what can follow. Otherwise what there is at all. */
-static int explain(struct cli *cli, int argc, char **argv, FILE *to)
+/* Words that name no command. A group such as "kv metadata" is explained, any other word refused. */
+static int explain(struct cli *cli, int argc, char **argv, bool asked)
 {
     char *group = NULL;
-    for (int n = 0; n < argc && n < 3 && argv[n][0] != '-'; n++) {
-        char *longer = n == 0 ? arena_format(&cli->arena, "%s", argv[n])
-                              : arena_format(&cli->arena, "%s %s", group, argv[n]);
+    int known = 0;
+    for (; known < argc && argv[known][0] != '-'; known++) {
+        char *longer = known == 0 ? arena_format(&cli->arena, "%s", argv[0])
+                                  : arena_format(&cli->arena, "%s %s", group, argv[known]);
         if (longer == NULL || !cli_help_group(cli, longer, NULL))
             break;
         group = longer;
     }
-    (void)cli_help_group(cli, group != NULL ? group : "", to);
-    return to == stdout ? CLI_OK : CLI_LOCAL_ERROR;
+    if (known < argc && argv[known][0] != '-') {
+        cli_unknown_command(cli, argc, argv, known);
+        return CLI_LOCAL_ERROR;
+    }
+    (void)cli_help_group(cli, group != NULL ? group : "", asked ? stdout : stderr);
+    return asked ? CLI_OK : CLI_LOCAL_ERROR;
 }
 
 static bool wants_help(int argc, char **argv)
@@ -72,24 +77,19 @@ static int run(struct cli *cli, int argc, char **argv)
     argv += help ? 1 : 0;
     cli->command = cli_find(cli, argc, argv, &words);
     if (cli->command == NULL)
-        return explain(cli, argc, argv, help || wants_help(argc, argv) ? stdout : stderr);
-    argc -= words;
-    argv += words;
-    if (help || (cli->command->run_words != NULL && wants_help(argc, argv))) {
-        cli_help(cli, stdout);
-        return CLI_OK;
-    }
-    if (cli->command->run_words != NULL)
-        return cli->command->run_words(argc, argv);
-    if (!cli_parse(cli, argc, argv, &help))
+        return explain(cli, argc, argv, help || wants_help(argc, argv));
+    if (!help && !cli_parse(cli, argc - words, argv + words, &help))
         return CLI_LOCAL_ERROR;
     if (help) {
         cli_help(cli, stdout);
         return CLI_OK;
     }
-    if (cli->token == NULL)
+    if (cli->token == NULL && !cli->command->offline)
         cli->token = cli_token_load(cli);
-    return cli->command->run(cli);
+    int code = cli->command->run(cli);
+    if (code == CLI_OK) /* a command that failed may not have come to its flags */
+        cli_warn_unread(cli);
+    return code;
 }
 
 int cli_main(const struct cli_command *more, unsigned n_more, int argc, char **argv)

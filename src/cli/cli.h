@@ -32,14 +32,13 @@ struct cli_flag {
 };
 
 struct cli_command {
-    const char *name; /* its words, "kv metadata get" */
+    const char *name; /* the words of the command, "kv metadata get" */
     const char *args; /* for people, "PATH [KEY=VALUE]…" */
     const char *help; /* one line */
     const struct cli_flag *flags;
     unsigned n_flags, args_min, args_max;
+    bool offline; /* asks no server: has its own flags alone and reads no environment */
     int (*run)(struct cli *cli);
-    /* Instead of `run`: gets the words behind the name as they are; flags are for help alone. */
-    int (*run_words)(int argc, char **argv);
 };
 
 /* Runs the command that the words name, of this folder or of `more` (those of the program itself).

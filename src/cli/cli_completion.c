@@ -78,8 +78,13 @@ static void print_choice(const struct cli_command *c)
 
 static void print_flag_list(const struct cli_flag *flags, unsigned n)
 {
-    for (unsigned i = 0; i < n; i++)
-        printf("-%s%s ", flags[i].name, flags[i].kind == CLI_BOOL ? "" : "=");
+    for (unsigned i = 0; i < n; i++) {
+        const char *end = flags[i].kind == CLI_BOOL ? "" : "=";
+        const char *alias = cli_flag_alias(&flags[i]);
+        printf("-%s%s ", flags[i].name, end);
+        if (alias != NULL)
+            printf("-%s%s ", alias, end);
+    }
 }
 
 /* All that `at` can be, as patterns of a case: 'kv'|'kv get'|… */
@@ -104,7 +109,7 @@ static void print_cases(const struct cli *cli, const struct groups *g)
         printf("    '%s') out='", c->name);
         print_choice(c);
         print_flag_list(c->flags, c->n_flags);
-        if (c->run != NULL)
+        if (!c->offline)
             print_flag_list(cli_common_flags, cli_n_common_flags);
         printf("' ;;\n");
     }
@@ -165,7 +170,10 @@ static void print_quoted(const char *text)
 static void fish_flags(const char *name, const struct cli_flag *flags, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
-        printf("complete -c holdfast -n \"__holdfast_is '%s'\" -o %s%s -d '", name, flags[i].name,
+        const char *alias = cli_flag_alias(&flags[i]);
+        printf("complete -c holdfast -n \"__holdfast_is '%s'\" -o %s%s%s%s -d '", name,
+               flags[i].name, alias == NULL ? "" : alias[1] == '\0' ? " -s " : " -o ",
+               alias != NULL ? alias : "",
                flags[i].kind == CLI_BOOL              ? ""
                : strcmp(flags[i].name, "format") == 0 ? " -xa 'table json'"
                : flags[i].kind == CLI_FILE            ? " -r"
@@ -179,7 +187,7 @@ static void fish(const struct cli *cli, const struct groups *g)
 {
     printf("function __holdfast_is\n    set -l at\n"
            "    for word in (commandline -opc)[2..-1]\n"
-           "        set -l next (string join ' ' $at $word)\n"
+           "        set -l next (string join -- ' ' $at $word)\n"
            "        contains -- $next ");
     print_known(cli, g, " ");
     printf("; and set at $next\n    end\n    test \"$at\" = \"$argv[1]\"\nend\n");
@@ -191,10 +199,10 @@ static void fish(const struct cli *cli, const struct groups *g)
     for (unsigned i = 0; cli_nth(cli, i) != NULL; i++) {
         const struct cli_command *c = cli_nth(cli, i);
         fish_flags(c->name, c->flags, c->n_flags);
-        if (c->run != NULL)
+        if (!c->offline)
             fish_flags(c->name, cli_common_flags, cli_n_common_flags);
         if (is_choice(c)) {
-            printf("complete -c holdfast -n \"__holdfast_is '%s'\" -a '", c->name);
+            printf("complete -c holdfast -n \"__holdfast_is '%s'\" -f -a '", c->name);
             print_choice(c);
             printf("'\n");
         }

@@ -36,7 +36,7 @@ bool cli_slurp(struct cli *cli, const char *name, const char *what, struct bytes
     if (input)
         cli->stdin_consumed = true;
     else
-        (void)fclose(file); /* it was only read */
+        (void)fclose(file); /* the file was only read */
     uint8_t *copy = whole ? arena_dup(&cli->arena, buf_bytes(&b)) : NULL;
     if (copy == NULL) {
         cli_complain("%s cannot be read whole", input ? "standard input" : what);
@@ -107,7 +107,7 @@ static bool merge_json(struct cli *cli, const char *word, const char *what,
     return true;
 }
 
-/* What stands behind "key=". */
+/* Read the value behind "key=". */
 static bool pair_value(struct cli *cli, const char *value, const char *what, struct text_value *ret)
 {
     *ret = (struct text_value){.kind = TEXT_STRING};
@@ -214,10 +214,10 @@ static bool read_hidden(const char *prompt, char line[CLI_SECRET_MAX])
     hidden.c_cc[VEOL] = CTRL_C;
     if (tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden) != 0)
         return false;
-    (void)fputs(prompt, stderr); /* without it there is still a line to be read */
-    (void)fflush(stderr);        /* likewise */
+    (void)fputs(prompt, stderr); /* without the prompt there is still a line to be read */
+    (void)fflush(stderr);        /* a failure loses the prompt only */
     bool good = read_terminal(line);
-    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before); /* it took the other setting */
+    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before); /* the terminal took the other setting */
     return good;
 }
 
@@ -236,7 +236,7 @@ char *cli_secret(struct cli *cli, const char *prompt)
     return copy;
 }
 
-void cli_put_pairs(const struct cli *cli, struct text_writer *w, const char *flag)
+void cli_put_pairs(struct cli *cli, struct text_writer *w, const char *flag)
 {
     unsigned at = 0;
     for (const char *pair; (pair = cli_each(cli, flag, &at)) != NULL;) {
@@ -247,7 +247,7 @@ void cli_put_pairs(const struct cli *cli, struct text_writer *w, const char *fla
     }
 }
 
-void cli_put_list(const struct cli *cli, struct text_writer *w, const char *flag)
+void cli_put_list(struct cli *cli, struct text_writer *w, const char *flag)
 {
     unsigned at = 0;
     text_open_list(w);
@@ -262,7 +262,7 @@ void cli_put_list(const struct cli *cli, struct text_writer *w, const char *flag
     text_close(w);
 }
 
-void cli_put_text(const struct cli *cli, struct text_writer *w, const char *flag, const char *name)
+void cli_put_text(struct cli *cli, struct text_writer *w, const char *flag, const char *name)
 {
     const char *value = cli_text(cli, flag);
     if (value != NULL)

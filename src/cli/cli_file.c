@@ -33,7 +33,7 @@ static bool write_beside(char *name, struct bytes content, unsigned mode)
         err = errno;
     }
     if (!good)
-        (void)unlink(name); /* half a file helps nobody */
+        (void)unlink(name); /* leave no half-written file */
     errno = err;
     return good;
 }

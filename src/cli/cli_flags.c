@@ -17,6 +17,20 @@ const struct cli_flag cli_common_flags[] = {
 };
 const unsigned cli_n_common_flags = ARRAY_LEN(cli_common_flags);
 
+const char *cli_flag_alias(const struct cli_flag *flag)
+{
+    static const struct {
+        const char *name, *alias;
+    } aliases[] = {{"force", "f"},
+                   {"namespace", "ns"},
+                   {"listen", "dev-listen-address"},
+                   {"root-token-id", "dev-root-token-id"}};
+    for (size_t i = 0; i < ARRAY_LEN(aliases); i++)
+        if (strcmp(flag->name, aliases[i].name) == 0)
+            return aliases[i].alias;
+    return NULL;
+}
+
 const char *cli_env(struct cli *cli, const char *name)
 {
     static const char *const starts[] = {"HOLDFAST_", "VAULT_"};
@@ -45,9 +59,11 @@ static bool read_bool(const char *text, bool *ret_truth)
 
 static const struct cli_flag *find_flag(const struct cli_flag *flags, unsigned n, struct bytes name)
 {
-    for (unsigned i = 0; i < n; i++)
-        if (text_is(name, flags[i].name))
+    for (unsigned i = 0; i < n; i++) {
+        const char *alias = cli_flag_alias(&flags[i]);
+        if (text_is(name, flags[i].name) || (alias != NULL && text_is(name, alias)))
             return &flags[i];
+    }
     return NULL;
 }
 
@@ -77,15 +93,13 @@ static bool take_flag(struct cli *cli, int argc, char **argv, int *at)
 {
     const char *name = argv[*at] + (argv[*at][1] == '-' ? 2 : 1), *value = NULL;
     size_t len = strcspn(name, "=");
-    struct bytes word =
-        text_is(bytes_of(name, len), "ns") ? BYTES("namespace") : bytes_of(name, len);
+    struct bytes word = bytes_of(name, len);
     const struct cli_command *c = cli->command;
     const struct cli_flag *flag = find_flag(c->flags, c->n_flags, word);
-    if (flag == NULL)
+    if (flag == NULL && !c->offline)
         flag = find_flag(cli_common_flags, cli_n_common_flags, word);
     if (flag == NULL) {
-        cli_complain("word %d behind \"%s\" is not a flag of this command; see -help", *at + 1,
-                     c->name);
+        cli_unknown_flag(cli, argv[*at], *at + 1);
         return false;
     }
     if (name[len] == '=')
@@ -176,7 +190,8 @@ static bool read_env(struct cli *cli)
            set_timeout(cli, cli_env(cli, "CLIENT_TIMEOUT"));
 }
 
-bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help)
+/* Environment, then the flags that every command has. */
+static bool read_common(struct cli *cli)
 {
     const struct {
         const char *flag;
@@ -185,11 +200,6 @@ bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help)
                  {"ca-cert", &cli->ca_file},
                  {"namespace", &cli->name_space},
                  {"field", &cli->field}};
-    ASSERT(cli->command != NULL && cli->n_given == 0);
-    if (!split_words(cli, argc, argv, ret_help))
-        return false;
-    if (*ret_help)
-        return true;
     if (!read_env(cli))
         return false;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
@@ -197,7 +207,17 @@ bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help)
             *texts[i].to = cli_text(cli, texts[i].flag);
     cli->insecure = cli_bool(cli, "tls-skip-verify", cli->insecure);
     const char *format = cli_text(cli, "format");
-    if (format != NULL && !set_format(cli, format))
+    return format == NULL || set_format(cli, format);
+}
+
+bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help)
+{
+    ASSERT(cli->command != NULL && cli->n_given == 0);
+    if (!split_words(cli, argc, argv, ret_help))
+        return false;
+    if (*ret_help)
+        return true;
+    if (!cli->command->offline && !read_common(cli))
         return false;
     if (cli->n_args < cli->command->args_min)
         return cli_usage_error(cli, "an argument is missing") == CLI_OK;
@@ -206,16 +226,28 @@ bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help)
     return true;
 }
 
-const char *cli_text(const struct cli *cli, const char *flag)
+const char *cli_each(struct cli *cli, const char *flag, unsigned *at)
+{
+    while (*at < cli->n_given) {
+        unsigned i = (*at)++;
+        if (strcmp(cli->given[i].flag->name, flag) == 0) {
+            cli->given[i].read = true;
+            return cli->given[i].value;
+        }
+    }
+    return NULL;
+}
+
+const char *cli_text(struct cli *cli, const char *flag)
 {
     const char *last = NULL;
-    for (unsigned i = 0; i < cli->n_given; i++)
-        if (strcmp(cli->given[i].flag->name, flag) == 0)
-            last = cli->given[i].value;
+    unsigned at = 0;
+    for (const char *value; (value = cli_each(cli, flag, &at)) != NULL;)
+        last = value;
     return last;
 }
 
-bool cli_bool(const struct cli *cli, const char *flag, bool otherwise)
+bool cli_bool(struct cli *cli, const char *flag, bool otherwise)
 {
     const char *text = cli_text(cli, flag);
     bool truth = otherwise;
@@ -224,7 +256,7 @@ bool cli_bool(const struct cli *cli, const char *flag, bool otherwise)
     return truth;
 }
 
-int64_t cli_int(const struct cli *cli, const char *flag, int64_t otherwise)
+int64_t cli_int(struct cli *cli, const char *flag, int64_t otherwise)
 {
     const char *text = cli_text(cli, flag);
     int64_t n = otherwise;
@@ -233,12 +265,9 @@ int64_t cli_int(const struct cli *cli, const char *flag, int64_t otherwise)
     return n;
 }
 
-const char *cli_each(const struct cli *cli, const char *flag, unsigned *at)
+void cli_warn_unread(const struct cli *cli)
 {
-    while (*at < cli->n_given) {
-        unsigned i = (*at)++;
-        if (strcmp(cli->given[i].flag->name, flag) == 0)
-            return cli->given[i].value;
-    }
-    return NULL;
+    for (unsigned i = 0; i < cli->n_given; i++)
+        if (!cli->given[i].read)
+            cli_say("Warning: -%s had no effect here\n", cli->given[i].flag->name);
 }

@@ -1,7 +1,7 @@
 /* Help, from the table of commands. */
 #include "cli/client.h"
 
-static const char *kind_text(enum cli_flag_kind kind)
+const char *cli_flag_value(enum cli_flag_kind kind)
 {
     switch (kind) {
     case CLI_BOOL: return "";
@@ -17,11 +17,13 @@ static const char *kind_text(enum cli_flag_kind kind)
 static void show_flags(const struct cli_flag *flags, unsigned n, FILE *to)
 {
     for (unsigned i = 0; i < n; i++) {
-        int used = fprintf(to, "  -%s%s", flags[i].name, kind_text(flags[i].kind));
+        const char *alias = cli_flag_alias(&flags[i]);
+        int used = fprintf(to, "  -%s%s%s%s", flags[i].name, cli_flag_value(flags[i].kind),
+                           alias != NULL ? ", -" : "", alias != NULL ? alias : "");
         (void)fprintf(to, "%*s%s%s\n", used < 30 ? 30 - used : 1, "", flags[i].help,
                       flags[i].kind == CLI_MANY || flags[i].kind == CLI_PAIRS
                           ? "; may be repeated"
-                          : ""); /* standard output and error are all there is */
+                          : ""); /* a failure to print has no remedy */
     }
 }
 
@@ -31,13 +33,13 @@ void cli_help(const struct cli *cli, FILE *to)
     ASSERT(c != NULL);
     (void)fprintf(to, "usage: holdfast %s%s%s%s\n\n%s\n", c->name,
                   c->n_flags != 0 ? " [FLAG]…" : "", c->args[0] != '\0' ? " " : "", c->args,
-                  c->help); /* as above */
+                  c->help); /* a failure to print has no remedy */
     if (c->n_flags != 0)
-        (void)fprintf(to, "\nFlags:\n"); /* as above */
+        (void)fprintf(to, "\nFlags:\n"); /* a failure to print has no remedy */
     show_flags(c->flags, c->n_flags, to);
-    if (c->run_words != NULL)
+    if (c->offline)
         return;
-    (void)fprintf(to, "\nFlags of every command:\n"); /* as above */
+    (void)fprintf(to, "\nFlags of every command:\n"); /* a failure to print has no remedy */
     show_flags(cli_common_flags, cli_n_common_flags, to);
 }
 
@@ -51,15 +53,16 @@ bool cli_help_group(const struct cli *cli, const char *group, FILE *to)
             continue;
         if (to != NULL && !any)
             (void)fprintf(to, "usage: holdfast %s%sCOMMAND …\n\n", group,
-                          len != 0 ? " " : ""); /* as above */
+                          len != 0 ? " " : ""); /* a failure to print has no remedy */
         any = true;
         if (to != NULL)
-            (void)fprintf(to, "  %-31s %s\n", c->name, c->help); /* as above */
+            (void)fprintf(to, "  %-31s %s\n", c->name,
+                          c->help); /* a failure to print has no remedy */
     }
     if (to != NULL)
         (void)fprintf(
             to, "\n\"holdfast COMMAND -help\" says more. Environment: HOLDFAST_ADDR, _TOKEN, "
                 "_CACERT,\n_NAMESPACE, _SKIP_VERIFY, _CLIENT_TIMEOUT, _FORMAT; VAULT_ instead "
-                "of HOLDFAST_ is taken too.\n"); /* as above */
+                "of HOLDFAST_ is taken too.\n"); /* a failure to print has no remedy */
     return any;
 }

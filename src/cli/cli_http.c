@@ -80,6 +80,17 @@ static enum status parse_address(const char *address, struct target *t, struct r
     return ST_OK;
 }
 
+/* connect, which with a timeout set a signal ends, and so do a stopped terminal job and io_uring.
+ * Linux goes on connecting meanwhile: the next call waits for the outcome. */
+static int connect_whole(int fd, const struct addrinfo *to)
+{
+    int rc;
+    do
+        rc = connect(fd, to->ai_addr, to->ai_addrlen);
+    while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
 static enum status dial(const struct target *t, int64_t timeout_ms, int *ret_fd,
                         struct reason *reason)
 {
@@ -94,7 +105,7 @@ static enum status dial(const struct target *t, int64_t timeout_ms, int *ret_fd,
         int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
         if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
             setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
-            connect(fd, a->ai_addr, a->ai_addrlen) == 0) {
+            connect_whole(fd, a) == 0) {
             freeaddrinfo(found);
             *ret_fd = fd;
             return ST_OK;
@@ -181,6 +192,17 @@ static enum status tls_pump(struct link *l, struct buf *out, bool *ret_end, stru
     }
 }
 
+static enum cli_tls_fault fault_of(enum tls_distrust distrust)
+{
+    switch (distrust) {
+    case TLS_UNKNOWN_ISSUER: return CLI_TLS_UNTRUSTED;
+    case TLS_OTHER_HOST: return CLI_TLS_OTHER_HOST;
+    case TLS_NOT_NOW: return CLI_TLS_NOT_NOW;
+    case TLS_TRUSTED: break;
+    }
+    return CLI_TLS_REFUSED;
+}
+
 static enum status handshake(struct cli *cli, struct link *l, const struct target *t,
                              struct reason *reason)
 {
@@ -192,8 +214,12 @@ static enum status handshake(struct cli *cli, struct link *l, const struct targe
     TRY(tls_ctx_new(&options, &l->ctx, reason));
     TRY(tls_conn_new(l->ctx, &target, &l->tls));
     TRY(flush(l, reason));
-    while (tls_conn_phase(l->tls) == TLS_HANDSHAKE && !end)
-        TRY(tls_pump(l, &early, &end, reason));
+    while (tls_conn_phase(l->tls) == TLS_HANDSHAKE && !end) {
+        enum status st = tls_pump(l, &early, &end, reason);
+        if (st == ST_CRYPTO)
+            cli->tls_fault = fault_of(tls_distrust(l->tls));
+        TRY(st);
+    }
     if (end || early.len != 0) {
         reason_set(reason, "TLS: the server hung up");
         return ST_CRYPTO;
@@ -407,8 +433,10 @@ enum status cli_send(struct cli *cli, const struct cli_call *call, struct cli_re
     if (in.status == 307 && in.location[0] != '\0')
         TRY(follow(cli, &m, &in, reason));
     uint8_t *copy = arena_dup(&cli->arena, buf_bytes(&in.body));
-    if (copy == NULL)
+    char *id = arena_format(&cli->arena, "%s", in.request_id);
+    if (copy == NULL || id == NULL)
         return ST_NOMEM;
-    *ret_reply = (struct cli_reply){.status = in.status, .body = bytes_of(copy, in.body.len)};
+    *ret_reply = (struct cli_reply){
+        .status = in.status, .body = bytes_of(copy, in.body.len), .request_id = id};
     return ST_OK;
 }

@@ -6,22 +6,34 @@
 #include <stdarg.h>
 #include <unistd.h>
 
+static void say(const char *format, va_list args)
+{
+    (void)vfprintf(stderr, format, args); /* standard error is the last place to say anything */
+}
+
+void cli_say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
+
 void cli_complain(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    (void)fputs("Error: ", stderr);       /* standard error is all there is */
-    (void)vfprintf(stderr, format, args); /* as above */
-    (void)fputc('\n', stderr);            /* as above */
+    cli_say("Error: ");
+    say(format, args);
+    cli_say("\n");
     va_end(args);
 }
 
 int cli_usage_error(const struct cli *cli, const char *why)
 {
     const struct cli_command *c = cli->command;
-    (void)fprintf(stderr, "Error: %s\nusage: holdfast %s%s%s%s\n", why, c->name,
-                  c->n_flags != 0 ? " [FLAG]…" : "", c->args[0] != '\0' ? " " : "",
-                  c->args); /* as above */
+    cli_say("Error: %s\nusage: holdfast %s%s%s%s\n", why, c->name,
+            c->n_flags != 0 ? " [FLAG]…" : "", c->args[0] != '\0' ? " " : "", c->args);
     return CLI_LOCAL_ERROR;
 }
 
@@ -113,6 +125,36 @@ static void cell(struct buf *b, const struct text_value *v)
         text_put_value(&w, v);
 }
 
+/* Whether a value needs rows of its own: an object, or a list of more than plain values. */
+static bool is_nested(const struct text_value *v)
+{
+    if (v->kind == TEXT_OBJECT)
+        return v->first != NULL;
+    if (v->kind != TEXT_LIST)
+        return false;
+    TEXT_FOR (item, v)
+        if (item->kind == TEXT_OBJECT || item->kind == TEXT_LIST)
+            return true;
+    return false;
+}
+
+/* A value on one line for people: "a, b" for a list, "x=1, y=2" for an object of plain values. */
+static void line_cell(struct buf *b, const struct text_value *v)
+{
+    bool object = v->kind == TEXT_OBJECT;
+    if ((v->kind != TEXT_LIST && !object) || v->first == NULL) {
+        cell(b, v);
+        return;
+    }
+    TEXT_FOR (item, v) {
+        if (object)
+            buf_add_format(b, "%.*s=", (int)item->name.len, (const char *)item->name.data);
+        cell(b, item);
+        if (item->next != NULL)
+            buf_add_str(b, ", ");
+    }
+}
+
 void cli_print_value(const struct text_value *v)
 {
     CLEANUP(buf_done) struct buf b = {0};
@@ -145,20 +187,59 @@ static void pad(struct buf *b, size_t have, size_t width)
         buf_add_u8(b, ' ');
 }
 
+/* Rows of a table: first they are measured, then written. */
+struct table {
+    struct buf *out; /* NULL: measure */
+    size_t width;    /* of the first column */
+};
+
+/* A row `depth` steps inside, with a dash where it begins an item of a list. No value: its rows
+ * follow. */
+static void put_row(struct table *t, unsigned depth, bool dash, struct bytes name,
+                    const struct text_value *value)
+{
+    size_t used = 2 * (size_t)depth + name.len;
+    ASSERT(!dash || depth > 0);
+    if (t->out == NULL) {
+        t->width = MAX(t->width, used);
+        return;
+    }
+    pad(t->out, 0, 2 * (size_t)depth - (dash ? 2 : 0));
+    buf_add_str(t->out, dash ? "- " : "");
+    buf_add(t->out, name);
+    if (value != NULL) {
+        pad(t->out, used, t->width);
+        line_cell(t->out, value);
+    }
+    buf_add_u8(t->out, '\n');
+}
+
+/* The members of an object or the items of a list. As deep as the parser of JSON goes. */
+static void put_rows(struct table *t, const struct text_value *v, unsigned depth, bool dash)
+{
+    TEXT_FOR (item, v) {
+        bool nested = is_nested(item);
+        if (v->kind == TEXT_LIST && item->kind == TEXT_OBJECT && nested) {
+            put_rows(t, item, depth, true);
+            continue;
+        }
+        put_row(t, depth, dash || v->kind == TEXT_LIST, item->name, nested ? NULL : item);
+        dash = false;
+        if (nested)
+            put_rows(t, item, depth + 1, false);
+    }
+}
+
 void cli_print_table(const struct text_value *object)
 {
     CLEANUP(buf_done) struct buf b = {0};
-    size_t width = sizeof "Key" - 1;
-    TEXT_FOR (item, object)
-        width = MAX(width, item->name.len);
-    width += 4;
-    buf_add_format(&b, "%-*s%s\n%-*s%s\n", (int)width, "Key", "Value", (int)width, "---", "-----");
-    TEXT_FOR (item, object) {
-        buf_add(&b, item->name);
-        pad(&b, item->name.len, width);
-        cell(&b, item);
-        buf_add_u8(&b, '\n');
-    }
+    struct table t = {.width = sizeof "Key" - 1};
+    put_rows(&t, object, 0, false);
+    t.width += 4;
+    t.out = &b;
+    buf_add_format(&b, "%-*s%s\n%-*s%s\n", (int)t.width, "Key", "Value", (int)t.width, "---",
+                   "-----");
+    put_rows(&t, object, 0, false);
     print(&b);
 }
 
@@ -182,7 +263,7 @@ enum { GRID_COLUMNS_MAX = 16 };
 static size_t cell_width(const struct text_value *v)
 {
     CLEANUP(buf_done) struct buf b = {0};
-    cell(&b, v);
+    line_cell(&b, v);
     return b.len;
 }
 
@@ -225,7 +306,7 @@ void cli_print_grid(const struct text_value *rows)
         size_t i = 0;
         TEXT_FOR (item, row) {
             size_t before = b.len;
-            cell(&b, item);
+            line_cell(&b, item);
             if (item->next != NULL)
                 pad(&b, b.len - before, widths[i++]);
         }
@@ -234,23 +315,34 @@ void cli_print_grid(const struct text_value *rows)
     print(&b);
 }
 
-void cli_print_errors(struct cli *cli, const char *method, const char *path,
-                      const struct cli_reply *reply)
+static void print_error_list(const struct text_value *errors)
 {
-    const struct text_value *body = NULL, *errors = NULL;
-    (void)fprintf(stderr, "Error making API request.\n\nURL: %s %s%.*s\nCode: %d. Errors:\n\n",
-                  method, cli->address, (int)strcspn(path, "?"), path,
-                  reply->status); /* standard error is all there is */
-    if (text_json_parse(&cli->arena, reply->body, &body, NULL) == ST_OK)
-        errors = text_get(body, "errors");
     if (errors == NULL || errors->kind != TEXT_LIST)
         return;
     TEXT_FOR (item, errors)
         if (item->kind == TEXT_STRING) {
-            (void)fputs("* ", stderr); /* as above */
+            cli_say("* ");
             cli_put(stderr, item->text);
-            (void)fputc('\n', stderr); /* as above */
+            cli_say("\n");
         }
+}
+
+void cli_print_errors(struct cli *cli, const struct cli_call *call, const struct cli_reply *reply)
+{
+    const struct text_value *body = NULL;
+    cli_say("Error making API request.\n\nURL: %s %s%.*s\nCode: %d. Errors:\n\n", call->method,
+            cli->address, (int)strcspn(call->path, "?"), call->path, reply->status);
+    if (text_json_parse(&cli->arena, reply->body, &body, NULL) == ST_OK) {
+        print_error_list(text_get(body, "errors"));
+        cli_print_warnings(body);
+    }
+    if (reply->request_id[0] != '\0') {
+        cli_say("\nRequest ID: ");
+        cli_put(stderr, bytes_str(reply->request_id));
+        cli_say("\n");
+    }
+    if (reply->status == 403 && call->token == NULL && cli->token == NULL)
+        cli_say("\nNo token was sent: log in with \"holdfast login\", or set HOLDFAST_TOKEN.\n");
 }
 
 void cli_add(struct cli *cli, struct text_value *to, const char *name, const struct text_value *v)
@@ -330,7 +422,7 @@ static void add_wrap(struct cli *cli, struct text_value *to, const struct text_v
         cli_add(cli, to, "wrapped_accessor", text_get(wrap, "wrapped_accessor"));
 }
 
-/* What an answer holds, flat, in the order upstream's tables have. */
+/* Flatten a reply, in the order of upstream's tables. */
 static const struct text_value *flatten(struct cli *cli, const struct text_value *body)
 {
     const struct text_value *data = text_get(body, "data"), *auth = text_get(body, "auth");
@@ -370,9 +462,9 @@ void cli_print_warnings(const struct text_value *body)
     if (warnings == NULL || warnings->kind != TEXT_LIST)
         return;
     TEXT_FOR (item, warnings) {
-        (void)fputs("WARNING! ", stderr); /* standard error is all there is */
+        cli_say("WARNING! ");
         cli_put(stderr, item->text);
-        (void)fputc('\n', stderr); /* as above */
+        cli_say("\n");
     }
 }
 
@@ -402,8 +494,7 @@ int cli_show_value(struct cli *cli, const struct text_value *v)
     if (cli->field != NULL) {
         const struct text_value *one = text_get(v, cli->field);
         if (one == NULL || one->kind == TEXT_NULL) {
-            (void)fprintf(stderr, "Field \"%s\" not present in secret\n",
-                          cli->field); /* standard error is all there is */
+            cli_say("Field \"%s\" not present in secret\n", cli->field);
             return CLI_LOCAL_ERROR;
         }
         cli_print_raw(cli, one);

@@ -17,6 +17,31 @@ char *cli_path(struct cli *cli, const char *path)
     return buf_status(&b) == ST_OK ? arena_str(&cli->arena, buf_bytes(&b)) : NULL;
 }
 
+static void hint_at_tls(const struct cli *cli)
+{
+    bool ours = cli->ca_file != NULL;
+    switch (cli->tls_fault) {
+    case CLI_TLS_UNTRUSTED:
+        cli_say(
+            "The server's certificate is not trusted%s%s: set HOLDFAST_CACERT or -ca-cert to the "
+            "PEM\nfile of the authority that signed it.\n",
+            ours ? " by " : "", ours ? cli->ca_file : "");
+        break;
+    case CLI_TLS_OTHER_HOST:
+        cli_say("The server's certificate is for other names: use one of them in HOLDFAST_ADDR or "
+                "-address.\n");
+        break;
+    case CLI_TLS_NOT_NOW:
+        cli_say("The server's certificate has expired or is not valid yet: renew it, or correct the "
+                "clock of\nthis machine.\n");
+        break;
+    case CLI_TLS_REFUSED:
+        cli_say("If the server does not speak TLS, its address begins with http://.\n");
+        break;
+    case CLI_TLS_GOOD: break;
+    }
+}
+
 int cli_ask(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_reply)
 {
     struct reason reason = {{0}};
@@ -29,6 +54,7 @@ int cli_ask(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_
     if (st != ST_OK) {
         cli_complain("%s %s%.*s: %s", call->method, cli->address, (int)strcspn(call->path, "?"),
                      call->path, reason.text[0] != '\0' ? reason.text : status_text(st));
+        hint_at_tls(cli);
         ret_reply->status = 0;
         return CLI_REMOTE_ERROR;
     }
@@ -44,7 +70,7 @@ int cli_unexpected(void)
 int cli_refused(struct cli *cli, const struct cli_call *call, const struct cli_reply *reply)
 {
     if (reply->status != 0)
-        cli_print_errors(cli, call->method, call->path, reply);
+        cli_print_errors(cli, call, reply);
     return CLI_REMOTE_ERROR;
 }
 

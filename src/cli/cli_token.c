@@ -28,7 +28,7 @@ const char *cli_token_load(struct cli *cli)
     }
     struct stat info;
     ssize_t n = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? read(fd, text, sizeof text) : -1;
-    (void)close(fd); /* it was only read */
+    (void)close(fd); /* the file was only read */
     if (n < 0 || (size_t)n == sizeof text) {
         cli_complain("%s does not hold a token", path);
     } else {

@@ -1,4 +1,4 @@
-/* What commands share: the command line as parsed, requests, data and output. */
+/* Shared by the commands: the parsed command line, requests, data and output. */
 #ifndef HOLDFAST_CLI_CLIENT_H
 #define HOLDFAST_CLI_CLIENT_H
 
@@ -17,9 +17,18 @@ enum {
     CLI_SECRET_MAX = 8192,            /* a line typed: a key, a token, a password */
 };
 
-/* What flags and environment said. HOLDFAST_X wins over its upstream spelling VAULT_X, and a flag
- * over both; the token of the environment wins over the one kept in a file. Strings are borrowed
- * from argv and the environment, or lie in the arena. */
+/* Why no TLS connection was made, for the hint that the user gets. */
+enum cli_tls_fault {
+    CLI_TLS_GOOD,
+    CLI_TLS_UNTRUSTED,
+    CLI_TLS_OTHER_HOST,
+    CLI_TLS_NOT_NOW,
+    CLI_TLS_REFUSED,
+};
+
+/* Settings from flags and environment. HOLDFAST_X wins over its upstream spelling VAULT_X, and a
+ * flag over both; the token of the environment wins over the one kept in a file. Strings are
+ * borrowed from argv and the environment, or lie in the arena. */
 struct cli {
     const struct cli_command *command;
     const struct cli_command *more; /* commands outside of this folder */
@@ -29,12 +38,14 @@ struct cli {
     bool json;           /* -format json; else a table */
     int64_t timeout_ms;  /* the longest wait for one step of the server */
     bool stdin_consumed; /* standard input was read as data already */
+    enum cli_tls_fault tls_fault;
     struct {
         const struct cli_flag *flag;
         const char *value;
+        bool read; /* the command asked for it */
     } given[CLI_FLAGS_MAX];
     unsigned n_given;
-    const char *args[CLI_ARGS_MAX]; /* what is left of the command line */
+    const char *args[CLI_ARGS_MAX]; /* the rest of the command line */
     unsigned n_args;
     struct arena arena;
 };
@@ -43,6 +54,10 @@ struct cli {
 
 extern const struct cli_flag cli_common_flags[];
 extern const unsigned cli_n_common_flags;
+
+/* Another name of the flag, which means the same; NULL: none. */
+const char *cli_flag_alias(const struct cli_flag *flag);
+const char *cli_flag_value(enum cli_flag_kind kind); /* "=FILE": what help shows behind its name */
 
 /* The command whose name the first words are, the longest; NULL. *ret_words: how many words. */
 const struct cli_command *cli_find(const struct cli *cli, int argc, char **argv, int *ret_words);
@@ -53,11 +68,21 @@ const struct cli_command *cli_nth(const struct cli *cli, unsigned i);
 bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help);
 /* The value of PREFIX_name in the environment; NULL when unset or empty. */
 const char *cli_env(struct cli *cli, const char *name);
-const char *cli_text(const struct cli *cli, const char *flag); /* the last; NULL: not given */
-bool cli_bool(const struct cli *cli, const char *flag, bool otherwise);
-int64_t cli_int(const struct cli *cli, const char *flag, int64_t otherwise);
+const char *cli_text(struct cli *cli, const char *flag); /* the last; NULL: not given */
+bool cli_bool(struct cli *cli, const char *flag, bool otherwise);
+int64_t cli_int(struct cli *cli, const char *flag, int64_t otherwise);
 /* Each value of a repeated flag: start with *at 0; NULL at the end. */
-const char *cli_each(const struct cli *cli, const char *flag, unsigned *at);
+const char *cli_each(struct cli *cli, const char *flag, unsigned *at);
+/* Warn of each given flag that the command did not read. */
+void cli_warn_unread(const struct cli *cli);
+
+/* cli_suggest.c: mistyped words. A word is repeated only if it could be a name of ours, letters and
+ * dashes: anything else may be a secret in the wrong place. */
+
+/* Say that the words from argv[known] on name no command, and which is the nearest. */
+void cli_unknown_command(struct cli *cli, int argc, char **argv, int known);
+/* Say that `word`, the place-th behind the command, is no flag of it, and which is the nearest. */
+void cli_unknown_flag(const struct cli *cli, const char *word, int place);
 
 /* cli_help.c */
 
@@ -76,8 +101,9 @@ struct cli_call {
     FILE *download;           /* takes the body of a 2xx */
 };
 struct cli_reply {
-    int status;        /* 0: there was no answer */
-    struct bytes body; /* in the arena */
+    int status;             /* 0: there was no answer */
+    struct bytes body;      /* in the arena */
+    const char *request_id; /* of a refusal, in the arena; "" when the server names none */
 };
 /* Send and wait for the whole answer; one redirect is followed, but not with an upload.
  * ST_INVALID (the address, a header), ST_IO, ST_CRYPTO, ST_TIMEOUT, ST_TOO_BIG, ST_NOMEM with a
@@ -117,22 +143,24 @@ char *cli_query(struct cli *cli, unsigned first);
 /* A line typed without being shown, or the first line of standard input. NULL with a message. */
 char *cli_secret(struct cli *cli, const char *prompt);
 /* The values of a CLI_PAIRS flag as members of an open object. */
-void cli_put_pairs(const struct cli *cli, struct text_writer *w, const char *flag);
+void cli_put_pairs(struct cli *cli, struct text_writer *w, const char *flag);
 /* The values of a repeated flag, each split at commas, as a list. */
-void cli_put_list(const struct cli *cli, struct text_writer *w, const char *flag);
+void cli_put_list(struct cli *cli, struct text_writer *w, const char *flag);
 /* `name`: value of the flag, if it was given. */
-void cli_put_text(const struct cli *cli, struct text_writer *w, const char *flag, const char *name);
+void cli_put_text(struct cli *cli, struct text_writer *w, const char *flag, const char *name);
 /* Without the slashes at its ends. NULL when out of memory. */
 char *cli_trim_path(struct cli *cli, const char *path);
 
 /* cli_print.c */
 
+/* To standard error: text as it is; "Error: ", a line and its end. */
+void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage_error(const struct cli *cli, const char *why);
 /* Text from elsewhere; on a terminal without its control characters. */
 void cli_put(FILE *to, struct bytes text);
 void cli_print_json(const struct text_value *v); /* indented, then a newline */
-/* "Key  Value" in columns, members in the order given; nested values as JSON. */
+/* "Key  Value" in columns, members in the order given; those of nested values below it, inside. */
 void cli_print_table(const struct text_value *object);
 /* One value as bare text; a newline follows on a terminal. */
 void cli_print_raw(const struct cli *cli, const struct text_value *v);
@@ -142,9 +170,9 @@ void cli_print_title(const char *title);
 void cli_print_keys(const struct cli *cli, const struct text_value *keys);
 /* Objects, one a line, the first being the titles. */
 void cli_print_grid(const struct text_value *rows);
-/* The server's messages on standard error. */
-void cli_print_errors(struct cli *cli, const char *method, const char *path,
-                      const struct cli_reply *reply);
+/* The server's errors and warnings on standard error, the request id, and a hint where the call had
+ * no token. */
+void cli_print_errors(struct cli *cli, const struct cli_call *call, const struct cli_reply *reply);
 void cli_print_warnings(const struct text_value *body); /* on standard error */
 /* An answer in full: one field, JSON, or a table of what it holds. */
 int cli_show(struct cli *cli, const struct cli_reply *reply);

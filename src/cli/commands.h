@@ -7,8 +7,10 @@
 extern const struct cli_command cli_commands[];
 extern const unsigned cli_n_commands;
 
+/* cli_completion.c, commands.c */
 int cmd_completion(struct cli *cli);
 int cmd_version(struct cli *cli);
+int cmd_man(struct cli *cli); /* cli_man.c */
 
 /* cmd_path.c */
 int cmd_read(struct cli *cli);

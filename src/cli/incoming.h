@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+enum { INCOMING_REQUEST_ID_MAX = 63 };
+
 enum incoming_phase {
     INCOMING_HEAD,
     INCOMING_CHUNK_SIZE,
@@ -21,14 +23,16 @@ enum incoming_phase {
 struct incoming {
     enum incoming_phase phase;
     int status;
-    char location[1024]; /* "" without one, or when it is longer */
+    char location[1024];                          /* "" without one, or when it is longer */
+    char request_id[INCOMING_REQUEST_ID_MAX + 1]; /* "" without one, or when it is longer */
     bool chunked;
     uint64_t left;
-    struct buf body; /* what does not go to the file */
+    struct buf body; /* a body that does not go to the file */
     size_t body_max;
     FILE *download; /* NULL, or where the body of a 2xx goes, however long it is */
 };
 
+/* `download` as in the struct, and stays the caller's; `body_max` bounds a body in memory. */
 void incoming_init(struct incoming *in, FILE *download, size_t body_max);
 void incoming_done(struct incoming *in);
 /* Takes what it can off the front of `raw`. ST_INVALID: not HTTP. ST_TOO_BIG: a head or a body

@@ -8,17 +8,17 @@
 
 struct line {
     struct bytes key;  /* of "key = …" on a line of its own; empty: none */
-    struct bytes text; /* what follows "= ", or the whole line */
+    struct bytes text; /* the part after "= ", or the whole line */
     unsigned depth;
     bool verbatim; /* inside a comment or a heredoc */
 };
 
-/* What is open at the start of a line. */
+/* The constructs that are open at the start of a line. */
 struct scanner {
     struct arena *arena;
     unsigned depth;
     bool in_comment;
-    struct bytes heredoc; /* its tag */
+    struct bytes heredoc; /* the tag */
 };
 
 static struct bytes trim(struct bytes b)
@@ -109,7 +109,7 @@ static enum status scan_line(struct scanner *s, struct bytes raw, struct line *r
         s->in_comment = end == NULL;
         if (end == NULL)
             return ST_OK;
-        /* What follows the end of a comment stays where it is; it still opens and closes. */
+        /* The text after the end of a comment stays where it is; its brackets still count. */
         squeeze(s, bytes_from(text, (size_t)(end - text.data) + 2), &b);
         return buf_status(&b);
     }
@@ -196,7 +196,7 @@ static enum status format(struct arena *arena, struct bytes text, struct buf *ou
     return buf_status(out);
 }
 
-/* What the text says, as JSON, so that two can be compared. */
+/* The meaning of the text, as JSON, so that two texts can be compared. */
 static enum status meaning(struct arena *arena, struct bytes text, struct buf *out,
                            struct reason *reason)
 {

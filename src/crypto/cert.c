@@ -250,7 +250,7 @@ static EVP_PKEY *read_public(struct bytes pem)
 
 struct making {
     X509 *cert, *issuer;    /* issuer == cert: self-signed */
-    EVP_PKEY *key, *signer; /* signer == key: likewise */
+    EVP_PKEY *key, *signer; /* signer == key: self-signed */
 };
 
 static void making_done(struct making *m)

@@ -18,7 +18,7 @@ struct cert_request {
     unsigned n_sans;
     int64_t not_before_s, not_after_s; /* seconds since 1970 */
     bool ca;                           /* may sign others, but no further CA */
-    bool server, client;               /* what the key may be used for */
+    bool server, client;               /* allowed uses of the key */
 };
 enum { CERT_SANS_MAX = 32 };
 

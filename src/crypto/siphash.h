@@ -1,7 +1,7 @@
 /* SipHash-2-4 with a tag of 128 bits (Aumasson, Bernstein: "SipHash: a fast short-input PRF"): for
- * tables of this process whose keys strangers choose or must not learn. A tag tells nothing about
- * its message, and nobody finds a message for a tag, without the key. What leaves the process takes
- * hmac.h. */
+ * tables of this process whose keys clients choose or must not learn. Without the key, a tag tells
+ * nothing about its message, and no message for a given tag can be found. Tags that leave the
+ * process are made by hmac.h instead. */
 #ifndef HOLDFAST_CRYPTO_SIPHASH_H
 #define HOLDFAST_CRYPTO_SIPHASH_H
 
@@ -13,6 +13,7 @@ struct siphash_tag {
     uint64_t words[2];
 };
 
+/* The tag of a message of any length. */
 struct siphash_tag siphash(const uint8_t key[SIPHASH_KEY_BYTES], struct bytes message);
 
 /* Without a branch that depends on where they differ. */

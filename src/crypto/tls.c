@@ -20,6 +20,7 @@ struct tls_conn {
     struct bytes lent;  /* ciphertext that somebody else holds; `in` is empty then */
     enum tls_phase phase;
     bool input_ended, out_of_memory, cut, notified;
+    enum tls_distrust distrust;
     char want_uri[TLS_NAME_MAX]; /* "" any */
     char alpn[TLS_NAME_MAX];
     struct reason error;
@@ -53,7 +54,7 @@ static int bio_read(BIO *bio, char *out, int room)
     conn->in_at += n;
     ASSERT(conn->in_at <= conn->in.len);
     if (conn->in_at == conn->in.len) {
-        buf_drop(&conn->in); /* it was encrypted */
+        buf_drop(&conn->in); /* ciphertext: no need to wipe */
         conn->in_at = 0;
     }
     return (int)n;
@@ -249,6 +250,12 @@ static void fail_openssl(struct tls_conn *conn, unsigned long code)
         text = X509_verify_cert_error_string(verify);
     else
         text = ERR_reason_error_string(code);
+    if (verify == X509_V_ERR_HOSTNAME_MISMATCH || verify == X509_V_ERR_IP_ADDRESS_MISMATCH)
+        conn->distrust = TLS_OTHER_HOST;
+    else if (verify == X509_V_ERR_CERT_HAS_EXPIRED || verify == X509_V_ERR_CERT_NOT_YET_VALID)
+        conn->distrust = TLS_NOT_NOW;
+    else if (verify != X509_V_OK)
+        conn->distrust = TLS_UNKNOWN_ISSUER;
     fail(conn, text != NULL ? text : "TLS failed");
 }
 
@@ -450,9 +457,16 @@ void tls_close_notify(struct tls_conn *conn)
 
 bool tls_rest(struct tls_conn *conn)
 {
-    /* Before CVE-2024-4741 was mended the call took away a record of which only the head had come. */
+    /* OpenSSL before the fix of CVE-2024-4741 frees a record of which only the head was read. */
     bool half_read = strcmp(SSL_rstate_string(conn->ssl), "RH") != 0;
-    return conn->phase == TLS_OPEN && !half_read && SSL_free_buffers(conn->ssl) == 1;
+    if (conn->phase != TLS_OPEN || half_read)
+        return false;
+    /* OpenSSL 3.2 and later remember the length of a freed read buffer. Freeing it again wipes that
+     * many bytes at NULL, so the buffer has to be there. */
+    errors_forget();
+    bool rests = SSL_alloc_buffers(conn->ssl) == 1 && SSL_free_buffers(conn->ssl) == 1;
+    errors_forget(); /* of an allocation that failed */
+    return rests;
 }
 
 size_t tls_out_len(const struct tls_conn *conn)
@@ -474,13 +488,18 @@ void tls_take_out(struct tls_conn *conn, struct buf *ret_out)
 {
     ASSERT(ret_out->data == NULL);
     *ret_out = conn->out;
-    ret_out->failed = false; /* what is there is whole; the failure stays with the connection */
+    ret_out->failed = false; /* the output is whole; the failure stays with the connection */
     conn->out = (struct buf){0};
 }
 
 const char *tls_error(const struct tls_conn *conn)
 {
     return conn->phase == TLS_FAILED ? conn->error.text : "";
+}
+
+enum tls_distrust tls_distrust(const struct tls_conn *conn)
+{
+    return conn->distrust;
 }
 
 const char *tls_alpn(const struct tls_conn *conn)

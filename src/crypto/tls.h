@@ -32,7 +32,7 @@ enum {
  * ST_IO, ST_NOMEM, with a reason that names the file. */
 NODISCARD enum status tls_pem_read(const char *path, struct buf *out, struct reason *reason);
 
-/* What a server asks of clients. */
+/* Whether a server asks clients for a certificate. */
 enum tls_client_cert {
     TLS_CLIENT_CERT_NONE,
     TLS_CLIENT_CERT_OPTIONAL, /* verified if a CA is given, else accepted as it is */
@@ -54,7 +54,7 @@ struct tls_options {
     enum tls_client_cert client_cert;
     struct tls_pem cert; /* own certificate and its chain; a server needs one */
     struct tls_pem key;
-    struct tls_pem ca; /* whom to trust; a client without one trusts the system's */
+    struct tls_pem ca; /* trusted authorities; a client without any trusts the system's */
     /* Client, instead of `ca`: trust the one among the certificates the server shows whose DER form
      * has this SHA-256. A server that was given its CA shows it behind its own. NULL: not so. */
     const uint8_t *ca_sha256;
@@ -70,10 +70,13 @@ NODISCARD enum status tls_ctx_new(const struct tls_options *options, struct tls_
 /* New connections use the new options; existing ones keep theirs. On failure nothing changes. */
 NODISCARD enum status tls_ctx_reload(struct tls_ctx *ctx, const struct tls_options *options,
                                      struct reason *reason);
+/* When the certificate of the context expires, in seconds since 1970. Any thread. ST_NOT_FOUND: it
+ * has none. ST_INVALID: its time is malformed. */
+NODISCARD enum status tls_ctx_not_after(struct tls_ctx *ctx, int64_t *ret_s);
 struct tls_ctx *tls_ctx_ref(struct tls_ctx *ctx);
 void tls_ctx_unref(struct tls_ctx *ctx); /* NULL is allowed */
 
-/* What a client wants of one connection. */
+/* Requirements of a client for one connection. */
 struct tls_target {
     const char *host; /* DNS name or address the certificate must carry, sent as SNI; NULL: any */
     const char *uri;  /* exact URI name the certificate must carry; NULL: any */
@@ -130,6 +133,11 @@ void tls_take_out(struct tls_conn *conn, struct buf *ret_out);
 
 /* Why it failed, for a log; "" before. */
 const char *tls_error(const struct tls_conn *conn);
+
+/* Why the peer's certificate failed verification; TLS_TRUSTED: it did not fail. */
+enum tls_distrust { TLS_TRUSTED, TLS_UNKNOWN_ISSUER, TLS_OTHER_HOST, TLS_NOT_NOW };
+enum tls_distrust tls_distrust(const struct tls_conn *conn);
+
 /* The agreed ALPN name, "" for none; valid after the handshake. */
 const char *tls_alpn(const struct tls_conn *conn);
 /* "TLSv1.3". */
@@ -145,7 +153,7 @@ struct tls_peer {
 };
 /* The peer's certificate, after the handshake. ST_NOT_FOUND: it showed none. */
 NODISCARD enum status tls_conn_peer(const struct tls_conn *conn, struct tls_peer *ret_peer);
-/* Its DER form, appended. ST_NOT_FOUND, ST_NOMEM. */
+/* Append the DER form of the peer's certificate. ST_NOT_FOUND, ST_NOMEM. */
 NODISCARD enum status tls_conn_peer_der(const struct tls_conn *conn, struct buf *out);
 
 #endif

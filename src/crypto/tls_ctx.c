@@ -8,6 +8,7 @@
 #include <openssl/x509v3.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { CHAIN_MAX = 8, CA_MAX = 256, VERIFY_DEPTH_MAX = 4 };
@@ -177,7 +178,7 @@ static int verify_peer(int chain_ok, X509_STORE_CTX *store)
     return 0;
 }
 
-/* Where a client certificate is optional and no CA is given, whoever reads it judges it. */
+/* Accept any client certificate: where it is optional and no CA is given, its reader judges it. */
 static int accept_any(X509_STORE_CTX *store, void *ctx)
 {
     (void)ctx; /* the callback's shape */
@@ -415,6 +416,21 @@ enum status tls_ctx_reload(struct tls_ctx *ctx, const struct tls_options *option
     unlock(&ctx->lock);
     tls_setup_unref(old);
     return ST_OK;
+}
+
+enum status tls_ctx_not_after(struct tls_ctx *ctx, int64_t *ret_s)
+{
+    struct tls_setup *setup = tls_ctx_setup(ctx);
+    const X509 *cert = SSL_CTX_get0_certificate(setup->ssl);
+    struct tm tm;
+    enum status st = cert == NULL                                          ? ST_NOT_FOUND
+                     : ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1 ? ST_OK
+                                                                           : ST_INVALID;
+    if (st == ST_OK)
+        *ret_s = (int64_t)timegm(&tm);
+    ERR_clear_error(); /* told by the status */
+    tls_setup_unref(setup);
+    return st;
 }
 
 struct tls_ctx *tls_ctx_ref(struct tls_ctx *ctx)

@@ -1,7 +1,7 @@
 /* Calls: queues, events, time. */
 #include "base/mem.h"
 #include "crypto/tls.h"
-#include "http/client_parts.h"
+#include "http/client_internal.h"
 #include "http/names.h"
 
 enum { CALL_TIMEOUT_MS = 60 * 1000, OWNER_LOOK_MS = 1000 };
@@ -132,7 +132,7 @@ static void client_maybe_closed(struct http_client *client)
 static void client_run(struct env_task *task)
 {
     struct http_client *client = CONTAINER_OF(task, struct http_client, task);
-    struct list events; /* what they cause waits for the next turn */
+    struct list events; /* events caused by these wait for the next turn */
     list_init(&events);
     list_splice(&events, &client->events);
     client->task_posted = false;
@@ -333,7 +333,7 @@ static uint64_t call_deadline(const struct http_call *call)
     return call->progress_ms + (call->timeout_ms != 0 ? call->timeout_ms : CALL_TIMEOUT_MS);
 }
 
-/* A stream stands still because nobody asks, or gives. */
+/* A stream stands still because its owner neither asks for a piece nor gives one. */
 static bool call_waits_for_owner(const struct http_call *call)
 {
     bool to_ask = call->on_head != NULL && call->replied && call->on_piece == NULL;
@@ -367,7 +367,7 @@ static void call_on_timer(struct env_timer *timer)
     http_call_fail(call, st, "no answer in time");
 }
 
-/* What owners call */
+/* For owners */
 
 enum status http_client_new(struct env *env, struct http_client **ret_client)
 {
@@ -389,7 +389,7 @@ void http_client_limit(struct http_client *client, const struct http_client_limi
     client->limits = *limits;
 }
 
-/* What is wrong with the call itself; ST_OK: nothing. */
+/* Check the call itself. */
 static enum status call_check(const struct http_client *client, const struct http_call *call)
 {
     if (client->closing)
@@ -443,7 +443,7 @@ void http_call_cancel(struct http_call *call)
     call->head = NULL;
     head_free(head);
     buf_done(&call->reply);
-    client_post(call->client); /* it may have been the last */
+    client_post(call->client); /* the call may have been the last */
 }
 
 uint64_t http_call_length(const struct http_call *call)

@@ -36,12 +36,12 @@ void http_client_limit(struct http_client *client, const struct http_client_limi
 void http_client_close(struct http_client *client, void (*closed)(void *ctx), void *ctx);
 void http_client_free(struct http_client *client); /* closed; NULL is allowed */
 
-/* Who is called. Copied, but for `tls`, of which a reference is taken. */
+/* The server to connect to. Copied, but for `tls`, of which a reference is taken. */
 struct http_target {
     const char *address; /* "10.0.0.1:8201", "[::1]:8201" or "name:8201" */
     struct tls_ctx *tls; /* NULL: in clear */
-    const char *host;    /* what the certificate must carry, as in tls_target; NULL: any */
-    const char *uri;     /* likewise */
+    const char *host;    /* a name in the certificate, as in tls_target; NULL: any */
+    const char *uri;     /* a URI in the certificate, as in tls_target; NULL: any */
 };
 
 struct http_call;
@@ -55,7 +55,7 @@ struct http_call {
     enum http_method method;
     struct bytes path; /* and query */
     const struct http_header *headers;
-    size_t n_headers;         /* those that frame the message are left out; Host is added */
+    size_t n_headers;         /* without those that frame the message; Host is added */
     struct bytes body;        /* unless streamed */
     bool stream_body;         /* comes through http_call_write; not with `repeatable` */
     uint64_t body_length;     /* of a streamed body, or HTTP_LENGTH_UNKNOWN */

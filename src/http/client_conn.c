@@ -1,13 +1,13 @@
 /* One connection of the client. */
 #include "base/mem.h"
 #include "crypto/tls.h"
-#include "http/client_parts.h"
+#include "http/client_internal.h"
 #include "http/names.h"
 #include "loop/loop.h"
 
 enum {
     REPLY_BYTES_MAX = 32 * 1024 * 1024,
-    STREAM_ROOM = 64 * 1024, /* of an answer nobody has asked for yet */
+    STREAM_ROOM = 64 * 1024, /* of a reply, before its owner asks for a piece */
     INTERIM_MAX = 8,         /* 1xx before an answer */
 };
 
@@ -40,7 +40,7 @@ static void conn_shut(struct http_client_conn *c)
     http_wire_close(&c->wire);
 }
 
-/* The connection failed, or answered what nobody understands. */
+/* The connection failed, or the reply is malformed. */
 static void conn_fail(struct http_client_conn *c, const char *why)
 {
     struct http_call *call = c->call;
@@ -121,7 +121,7 @@ static void on_head_sent(struct http_out *out, enum status st)
 
 static void on_end_sent(struct http_out *out, enum status st)
 {
-    (void)out, (void)st; /* likewise */
+    (void)out, (void)st; /* the reply, or its absence, says more */
 }
 
 static void on_piece_sent(struct http_out *out, enum status st)
@@ -244,7 +244,7 @@ static bool on_body_run(struct http_parser *parser, struct bytes run)
         return false;
     }
     if (call->reply.data != NULL && run.data == call->reply.data + call->reply.len) {
-        call->reply.len += run.len; /* it was read to its place */
+        call->reply.len += run.len; /* the bytes were read to their place */
         return true;
     }
     buf_add(&call->reply, run);
@@ -355,7 +355,7 @@ static void conn_on_data(struct http_wire *wire, struct bytes plain)
         c->behind = plain.len;
         conn_on_event(c, event);
     }
-    if (plain.len != 0 && c->phase != CLIENT_CLOSING) /* nobody asked for that */
+    if (plain.len != 0 && c->phase != CLIENT_CLOSING) /* bytes after the reply */
         conn_fail(c, "the other side sent more than an answer");
     else if (c->call != NULL && c->call == call)
         http_client_conn_read(c);

@@ -40,8 +40,9 @@ static void conn_deadline(struct http_conn *c, uint32_t ms)
     c->excused = false;
 }
 
-/* Timers come before sockets: nobody is judged before what he has done was looked at. Where the
- * loop stood still, his time begins anew. Once for each deadline. */
+/* libuv runs timers before it reads sockets, so the peer's bytes may still be unread when its
+ * deadline comes: read once more before it is judged. If the loop was held up, the whole time
+ * begins anew. Once for each deadline. */
 static bool conn_excuse(struct http_conn *c, uint64_t fired_ms, uint64_t now_ms)
 {
     bool still = now_ms >= fired_ms + WIRE_STILL_MS;
@@ -110,6 +111,7 @@ static void conn_close(struct http_conn *c, void (*how)(struct http_wire *wire))
         return;
     struct http_exchange *x = c->x;
     conn_move(c, CONN_CLOSING);
+    http_server_uncount(c->server, c);
     env_timer_stop(c->server->env, &c->timer);
     buf_done(&c->in);
     how(&c->wire);
@@ -169,7 +171,10 @@ static void conn_refuse(struct http_conn *c, int status, const char *why)
         http_reply_refusal(c->x, status, why);
         return;
     }
-    enum status st = status == 413 ? ST_TOO_BIG : status == 408 ? ST_TIMEOUT : ST_INVALID;
+    enum status st = status == 413   ? ST_TOO_BIG
+                     : status == 408 ? ST_TIMEOUT
+                     : status == 503 ? ST_BUSY
+                                     : ST_INVALID;
     http_exchange_body_end(c->x, st);
 }
 
@@ -181,13 +186,13 @@ static bool on_body_run(struct http_parser *parser, struct bytes run)
         http_parser_refuse(parser, 413, "http: request body too large");
         return false;
     }
-    if (x->streaming) {
+    if (x->streaming && x->on_whole == NULL) {
         enum status st = http_exchange_body_add(x, run);
         if (st != ST_OK)
             http_parser_refuse(parser, 503, status_text(st));
         return st == ST_OK;
     }
-    if (run.data == x->body.data + x->body.len) { /* it was read to its place */
+    if (x->body.data != NULL && run.data == x->body.data + x->body.len) { /* read to its place */
         x->body.len += run.len;
         return true;
     }
@@ -202,7 +207,7 @@ static bool on_body_run(struct http_parser *parser, struct bytes run)
 
 static void on_continue_sent(struct http_out *out, enum status st)
 {
-    (void)st; /* whoever must know learns it from the connection */
+    (void)st; /* a failed write also closes the connection, which reports it */
     http_exchange_unref(CONTAINER_OF(out, struct http_exchange, continue_out));
 }
 
@@ -279,7 +284,7 @@ static void conn_on_done(struct http_conn *c)
         conn_give(c);
 }
 
-/* A body whose length nobody announced may turn out too long to be kept whole. */
+/* A body without an announced length may turn out too long to be kept whole. */
 static void conn_on_more(struct http_conn *c)
 {
     struct http_exchange *x = c->x;
@@ -347,6 +352,9 @@ static void conn_settle(struct http_conn *c)
     if (c->settling || conn_over(c) || c->phase == CONN_HANDSHAKE)
         return;
     c->settling = true;
+    if (c->phase == CONN_BUSY && c->x->streaming &&
+        (c->x->on_piece != NULL || c->x->on_whole != NULL))
+        conn_send_continue(c);
     conn_flush(c);
     c->settling = false;
     if (conn_over(c))
@@ -368,8 +376,6 @@ void http_conn_go_on(struct http_conn *c)
 {
     if (c->parsing || conn_over(c) || c->phase == CONN_HANDSHAKE)
         return;
-    if (c->phase == CONN_BUSY && c->x->streaming && c->x->on_piece != NULL)
-        conn_send_continue(c);
     if (c->in.len != 0 && !c->wire.writing) {
         struct buf in = c->in;
         c->in = (struct buf){0};
@@ -405,13 +411,15 @@ void http_conn_answered(struct http_conn *c, bool cut)
     http_conn_go_on(c);
 }
 
-/* What the wire tells */
+/* Callbacks of the wire */
 
 static struct http_room conn_room(struct http_wire *wire)
 {
     struct http_conn *c = conn_of(wire);
     struct http_exchange *x = c->x;
-    if (c->phase != CONN_BODY || !x->head.has_length || c->in.len != 0)
+    bool whole = c->phase == CONN_BODY ||
+                 (c->phase == CONN_BUSY && x->on_whole != NULL && conn_awaits_body(c));
+    if (!whole || !x->head.has_length || c->in.len != 0)
         return (struct http_room){0};
     uint64_t left = x->head.length - x->body_seen;
     if (left < WIRE_DIRECT_FROM ||
@@ -593,7 +601,8 @@ static void conn_on_late(struct http_conn *c)
     if (x->answering) /* an answer on its way is held to a rate */
         return;
     tally_add(&c->server->tally.timeouts, 1);
-    bool body_told = !x->given || (!x->body_done && x->on_piece != NULL);
+    bool asked = x->on_piece != NULL || x->on_whole != NULL;
+    bool body_told = !x->given || (!x->body_done && asked);
     if (body_told)
         conn_refuse(c, 408, "the request body arrives too slowly");
     else

@@ -7,21 +7,32 @@ enum {
     BODY_FIRST = 16 * 1024, /* room for a body, before any of it came */
     REPLY_KEEP = 4 * 1024,  /* capacity of a reply head worth keeping */
     ARENA_KEEP = 16 * 1024, /* of a request: most have enough in it */
+    /* A body of known length gets room for all of it once this much has arrived. */
+    BODY_SURE = 1024 * 1024,
+    WIPE_INLINE_MAX = 256 * 1024, /* a longer buffer is wiped on the pool */
 };
 
-static bool budget_take(struct http_budget *budget, size_t n)
+/* Count a body of `cap` bytes, in place of what was counted for it before. */
+static enum status charge(struct http_exchange *x, size_t cap)
 {
-    size_t before = atomic_fetch_add_explicit(&budget->used, n, memory_order_relaxed);
-    if (before + n <= budget->bytes_max)
-        return true;
-    atomic_fetch_sub_explicit(&budget->used, n, memory_order_relaxed);
-    return false;
+    struct http_budget *budget = x->server->budget;
+    size_t due = cap > HTTP_SMALL_BODY && budget != NULL ? cap : 0;
+    ASSERT(due >= x->budgeted);
+    if (due == 0)
+        return ST_OK;
+    if (x->budgeted == 0 && x->payer.len == 0 && x->conn != NULL)
+        x->payer = http_peer_client(x->conn);
+    if (!http_budget_take(budget, &x->payer, due - x->budgeted))
+        return ST_BUSY;
+    x->budgeted = due;
+    return ST_OK;
 }
 
-static void budget_give(struct http_budget *budget, size_t n)
+static void discharge(struct http_exchange *x)
 {
-    size_t before = atomic_fetch_sub_explicit(&budget->used, n, memory_order_relaxed);
-    ASSERT(before >= n);
+    if (x->budgeted != 0)
+        http_budget_give(x->server->budget, &x->payer, x->budgeted);
+    x->budgeted = 0;
 }
 
 struct http_exchange *http_exchange_new(struct http_server *server)
@@ -49,15 +60,60 @@ void http_exchange_free(struct http_exchange *x)
     mem_free(x);
 }
 
+/* A long buffer that is wiped on the pool. What the budget counts for it is given back then: until
+ * then the memory is in use. */
+struct wipe {
+    struct env_work work;
+    struct buf buf;
+    struct http_budget *budget; /* outlives the server */
+    struct ip payer;
+    size_t budgeted;
+};
+
+static void run_wipe(struct env_work *work)
+{
+    struct wipe *wipe = CONTAINER_OF(work, struct wipe, work);
+    buf_done(&wipe->buf);
+    if (wipe->budgeted != 0)
+        http_budget_give(wipe->budget, &wipe->payer, wipe->budgeted);
+}
+
+static void on_wiped(struct env_work *work)
+{
+    mem_free(CONTAINER_OF(work, struct wipe, work));
+}
+
+/* Wipe and release a body; a long one on the pool, because the other connections of this thread
+ * would wait meanwhile. Without memory for that: here. `budgeted` of the exchange's bytes are given
+ * back with it. */
+static void body_release(struct http_exchange *x, struct buf *body, size_t budgeted)
+{
+    struct wipe *wipe = body->cap > WIPE_INLINE_MAX ? mem_alloc(sizeof *wipe) : NULL;
+    if (wipe == NULL) {
+        buf_done(body);
+        return;
+    }
+    ASSERT(budgeted <= x->budgeted);
+    *wipe = (struct wipe){
+        .work = {.run = run_wipe, .done = on_wiped, .lane = LANE_POOL},
+        .buf = *body,
+        .budget = x->server->budget,
+        .payer = x->payer,
+        .budgeted = budgeted,
+    };
+    x->budgeted -= budgeted;
+    *body = (struct buf){0};
+    env_work(x->server->env, &wipe->work);
+}
+
 static void exchange_release(struct http_exchange *x)
 {
     struct http_server *server = x->server;
     ASSERT(x->conn == NULL && !x->piece_posted && !x->sent_posted);
-    buf_done(&x->body);
+    body_release(x, &x->body, x->budgeted);
     buf_done(&x->stash);
-    buf_done(&x->kept);
-    if (x->budgeted != 0)
-        budget_give(server->budget, x->budgeted);
+    body_release(x, &x->kept, 0);
+    discharge(x); /* of a body that was wiped here */
     list_remove(&x->link);
 
     if (server->n_spare == SPARE_MAX || server->draining) {
@@ -90,15 +146,10 @@ void http_exchange_unref(struct http_exchange *x)
 /* Not buf_reserve: the capacity is chosen here, because it counts. */
 static enum status body_room(struct http_exchange *x, size_t cap)
 {
-    size_t more = cap - x->body.cap;
-    if (!budget_take(x->server->budget, more))
-        return ST_BUSY;
+    TRY(charge(x, cap));
     uint8_t *data = mem_alloc(cap);
-    if (data == NULL) {
-        budget_give(x->server->budget, more);
-        return ST_NOMEM;
-    }
-    x->budgeted += more;
+    if (data == NULL)
+        return ST_NOMEM; /* the request fails, and what was counted is given back with it */
     struct buf old = x->body;
     if (old.len != 0)
         memcpy(data, old.data, old.len);
@@ -109,13 +160,18 @@ static enum status body_room(struct http_exchange *x, size_t cap)
 
 enum status http_exchange_grow(struct http_exchange *x, size_t more)
 {
-    ASSERT(!x->given);
+    ASSERT(!x->given || x->on_whole != NULL);
     size_t need = x->body.len + more;
     if (need <= x->body.cap)
         return ST_OK;
     size_t cap = MAX(MAX(x->body.cap * 2, need), (size_t)BODY_FIRST);
-    if (x->head.has_length)
-        cap = MIN(cap, MAX((size_t)x->head.length, need));
+    if (x->head.has_length) {
+        size_t whole = MAX((size_t)x->head.length, need);
+        cap = x->body.len >= BODY_SURE ? whole : MIN(cap, whole);
+    }
+    /* A share of the budget holds the longest body, and no more than that. */
+    if (need <= x->body_max)
+        cap = (size_t)MIN((uint64_t)cap, x->body_max);
     return body_room(x, cap);
 }
 
@@ -129,43 +185,53 @@ void http_exchange_stream(struct http_exchange *x)
     x->body = (struct buf){0};
 }
 
-/* The budget is for what is kept until the answer; of a stream that was the first piece. */
-static void piece_taken(struct http_exchange *x)
+static void tell_piece(struct http_exchange *x)
 {
-    if (x->budgeted != 0)
-        budget_give(x->server->budget, x->budgeted);
-    x->budgeted = 0;
+    http_piece_fn *on_piece = x->on_piece;
+    struct buf piece = x->stash;
+    bool last = x->body_done;
+    ASSERT(on_piece != NULL);
+    x->on_piece = NULL;
+    x->stash = (struct buf){0};
+    x->last_told = x->body_status != ST_OK || last;
+    if (x->body_status != ST_OK)
+        on_piece(&x->req, x->body_status, (struct bytes){0}, true);
+    else
+        on_piece(&x->req, ST_OK, buf_bytes(&piece), last);
+    buf_done(&piece);
+    discharge(x); /* the budget is for what is kept until the answer: a piece is not */
+}
+
+static void tell_whole(struct http_exchange *x)
+{
+    http_whole_fn *on_whole = x->on_whole;
+    x->on_whole = NULL;
+    x->last_told = true;
+    x->streaming = x->body_status != ST_OK;
+    if (x->body_status == ST_OK)
+        x->req.body = buf_bytes(&x->body);
+    on_whole(&x->req, x->body_status);
 }
 
 static void piece_run(struct env_task *task)
 {
     struct http_exchange *x = CONTAINER_OF(task, struct http_exchange, piece_task);
-    http_piece_fn *on_piece = x->on_piece;
-    struct buf piece = x->stash;
-    bool last = x->body_done;
     x->piece_posted = false;
-    if (!x->answered) {
-        ASSERT(on_piece != NULL);
-        x->on_piece = NULL;
-        x->stash = (struct buf){0};
-        x->last_told = x->body_status != ST_OK || last;
-        if (x->body_status != ST_OK)
-            on_piece(&x->req, x->body_status, (struct bytes){0}, true);
-        else
-            on_piece(&x->req, ST_OK, buf_bytes(&piece), last);
-        buf_done(&piece);
-        piece_taken(x);
-    }
+    if (!x->answered && x->on_whole != NULL)
+        tell_whole(x);
+    else if (!x->answered)
+        tell_piece(x);
     if (x->conn != NULL)
         http_conn_go_on(x->conn);
     http_exchange_unref(x);
 }
 
-/* There is something to tell, and somebody waits for it. */
+/* Call the handler's function later, if it waits for one and there is something to give it. */
 static void piece_post(struct http_exchange *x)
 {
-    bool ready = x->stash.len != 0 || x->body_done || x->body_status != ST_OK;
-    if (x->on_piece == NULL || !ready || x->piece_posted)
+    bool over = x->body_done || x->body_status != ST_OK;
+    bool tell = x->on_whole != NULL ? over : x->on_piece != NULL && (x->stash.len != 0 || over);
+    if (!tell || x->piece_posted)
         return;
     x->piece_posted = true;
     x->refs++;
@@ -194,8 +260,27 @@ void http_body_next(struct http_request *req, http_piece_fn *on_piece)
 {
     struct http_exchange *x = exchange_of(req);
     ASSERT(x->streaming && x->given && !x->answered);
-    ASSERT(x->on_piece == NULL && !x->last_told);
+    ASSERT(x->on_piece == NULL && x->on_whole == NULL && !x->last_told);
     x->on_piece = on_piece;
+    piece_post(x);
+    if (x->conn != NULL)
+        http_conn_go_on(x->conn);
+}
+
+void http_body_collect(struct http_request *req, const struct ip *client, http_whole_fn *on_whole)
+{
+    struct http_exchange *x = exchange_of(req);
+    ASSERT(x->streaming && x->given && !x->answered);
+    ASSERT(x->on_piece == NULL && x->on_whole == NULL && !x->last_told);
+    discharge(x);
+    x->body = x->stash;
+    x->stash = (struct buf){0};
+    x->on_whole = on_whole;
+    if (client != NULL)
+        x->payer = *client;
+    enum status st = charge(x, x->body.cap);
+    if (st != ST_OK)
+        http_exchange_body_end(x, st);
     piece_post(x);
     if (x->conn != NULL)
         http_conn_go_on(x->conn);
@@ -204,7 +289,7 @@ void http_body_next(struct http_request *req, http_piece_fn *on_piece)
 void http_exchange_orphan(struct http_exchange *x)
 {
     x->conn = NULL;
-    if (!x->given) { /* nobody knows it */
+    if (!x->given) { /* no handler has seen it */
         http_exchange_unref(x);
         return;
     }
@@ -216,7 +301,7 @@ void http_exchange_orphan(struct http_exchange *x)
         gone(&x->req);
 }
 
-/* What handlers ask */
+/* For handlers */
 
 void http_answer_within(struct http_request *req, uint32_t ms)
 {

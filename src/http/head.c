@@ -1,4 +1,4 @@
-/* What the head of a message says, in one block of text that can be wiped. */
+/* The head of a message, in one block of text that can be wiped. */
 #include "base/mem.h"
 #include "http/parse.h"
 

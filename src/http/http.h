@@ -18,9 +18,9 @@
 #include "base/buf.h"
 #include "base/env.h"
 
-#include <stdatomic.h>
-
 struct cidr;
+struct http_budget;
+struct ip;
 struct sockaddr;
 struct sockaddr_storage;
 struct tls_conn;
@@ -53,7 +53,7 @@ struct http_header {
 
 struct http_request {
     enum http_method method;
-    struct bytes path;  /* as sent, from '/' up to the '?'; or "*" */
+    struct bytes path;  /* as sent, not canonical: from '/' up to the '?'; or "*" */
     struct bytes query; /* as sent, behind the '?'; data NULL when there is none */
     struct bytes body;  /* all of it, unless it is streamed */
     struct arena arena;
@@ -104,8 +104,15 @@ bool http_body_streams(const struct http_request *req); /* in `request`: it come
 typedef void http_piece_fn(struct http_request *req, enum status st, struct bytes piece, bool last);
 
 /* Ask for the next piece of a streamed body. `on_piece` is called once, never from inside this
- * call. Nothing is read from the peer while nobody asks. */
+ * call. Between a piece and the next call nothing is read from the peer. */
 void http_body_next(struct http_request *req, http_piece_fn *on_piece);
+
+/* Instead of http_body_next: read the body into memory, counted in the server's budget as held by
+ * `client` (NULL: the connection's address). `on_whole` is called once, never from inside this
+ * call: ST_OK, req->body is complete and streams no more; ST_BUSY, above the budget; or as a piece.
+ */
+typedef void http_whole_fn(struct http_request *req, enum status st);
+void http_body_collect(struct http_request *req, const struct ip *client, http_whole_fn *on_whole);
 
 /* Keep `buf`'s memory until the request is released, then wipe it; `buf` is empty afterwards. For
  * answers whose body was built in it. One a request. */
@@ -122,7 +129,7 @@ struct http_reply {
     bool close;        /* close the connection behind it */
 };
 
-void http_respond(struct http_request *req, const struct http_reply *reply);
+void http_respond(struct http_request *req, const struct http_reply *reply); /* once */
 /* {"errors":["message"]}; NULL gives an empty list. `message` is UTF-8 and is copied. */
 void http_respond_error(struct http_request *req, int status, const char *message);
 /* With the HTTP status of the table; a NULL message gives its text. */
@@ -143,9 +150,12 @@ void http_respond_end(struct http_request *req, bool complete);
 struct http_limits {
     size_t uri_bytes_max;    /* request target: 414 */
     size_t header_bytes_max; /* request line and headers: 431 */
-    size_t headers_max;      /* their number: 431 */
+    size_t headers_max;      /* number of headers: 431 */
     uint64_t body_bytes_max; /* 413 */
     size_t connections_max;  /* of this server; the longest idle one gives way */
+    /* Of them from one client address, but for proxies that are believed about their clients; its
+     * longest idle one gives way. 0: half of connections_max. */
+    size_t connections_share;
     uint32_t handshake_ms;   /* TLS */
     uint32_t header_ms;      /* from a request's first byte to the end of its headers: 408 */
     uint32_t idle_ms;        /* between requests */
@@ -158,19 +168,17 @@ struct http_limits {
 
 extern const struct http_limits http_limits_default;
 
-/* Bytes of request bodies held in memory by all servers that share it: 503 above. Any thread. */
-struct http_budget {
-    atomic_size_t used;
-    size_t bytes_max;
-};
+/* A body up to this length is bounded by the number of connections alone and counts in no budget,
+ * so that large bodies cannot keep small ones out. */
+enum { HTTP_SMALL_BODY = 64 * 1024 };
 
 /* Whether the words of a proxy in front of a connection count (http/proxy.h). Where they do not,
  * they are read all the same; a connection without them has its own address. */
 enum http_proxy_mode {
-    HTTP_PROXY_OFF,   /* they are not looked for */
-    HTTP_PROXY_USE,   /* whoever says them */
-    HTTP_PROXY_ALLOW, /* from authorised addresses; from others they are ignored */
-    HTTP_PROXY_DENY,  /* from authorised addresses; from others the connection is closed */
+    HTTP_PROXY_OFF,   /* a proxy header is not looked for */
+    HTTP_PROXY_USE,   /* believe the header from any address */
+    HTTP_PROXY_ALLOW, /* believe it from authorised addresses, ignore it from others */
+    HTTP_PROXY_DENY,  /* believe it from authorised addresses, close connections from others */
 };
 struct http_proxy {
     enum http_proxy_mode mode;
@@ -197,11 +205,13 @@ struct http_server_options {
     const struct http_handler *handler;
     void *ctx;
     const struct http_limits *limits; /* copied; NULL: the default */
-    struct http_budget *budget;       /* NULL: HTTP_BUDGET_DEFAULT of its own */
-    const struct http_proxy *proxy;   /* NULL: off; outlives the server */
+    /* For the bytes of larger bodies in memory: 503 above. NULL: unbounded. Outlives the server. */
+    struct http_budget *budget;
+    const struct http_proxy *proxy; /* NULL: off; outlives the server */
+    /* Other proxies, whose connections carry many clients' requests. Outlive the server. */
+    const struct cidr *forwarders;
+    size_t n_forwarders;
 };
-
-#define HTTP_BUDGET_DEFAULT ((size_t)256 * 1024 * 1024)
 
 struct http_server;
 

@@ -78,7 +78,7 @@ bool http_header_sound(struct http_header header)
     bool sound = header.name.len != 0;
     for (size_t i = 0; i < header.name.len; i++) {
         uint8_t c = header.name.data[i];
-        bool sign = c != 0 && strchr("-_.!#$%&'*+^`|~", c) != NULL; /* which finds a zero too */
+        bool sign = c != 0 && strchr("-_.!#$%&'*+^`|~", c) != NULL; /* strchr finds a zero too */
         sound = sound && c < 0x80 && (isalnum(c) || sign);
     }
     for (size_t i = 0; i < header.value.len; i++) {
@@ -112,3 +112,12 @@ const struct http_limits http_limits_default = {
     .write_rate_min = 512,
     .linger_ms = 2 * 1000,
 };
+
+struct bytes http_trimmed(struct bytes text)
+{
+    while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
+        text = bytes_from(text, 1);
+    while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
+        text.len--;
+    return text;
+}

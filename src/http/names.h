@@ -5,10 +5,12 @@
 #include "http/http.h"
 
 bool http_header_is(struct bytes name, const char *word); /* in any case */
-/* It says how a message is framed or carried on: not to be passed on. */
+/* Whether the header frames the message or manages the connection: it is not passed on. */
 bool http_header_frames(struct bytes name);
-/* It cannot end the header early, or the head. */
+/* Whether the value has no byte that ends the header or the head early. */
 bool http_header_sound(struct http_header header);
+/* A part of a value, without the spaces and tabs around it (RFC 9110 5.6.3). */
+struct bytes http_trimmed(struct bytes text);
 void http_add_number(struct buf *b, uint64_t n); /* decimal */
 
 #endif

@@ -44,7 +44,7 @@ static bool bytes_are(struct bytes b, const char *text)
 
 /* Request line */
 
-/* Which of the words that llhttp does not know the message begins with. */
+/* Find the word unknown to llhttp that the message begins with. */
 static bool is_scan(const struct http_parser *p)
 {
     return p->start_len > 0 && p->start[0] == 'S';
@@ -109,13 +109,13 @@ static size_t authority_end(struct bytes target)
     return at > scheme ? at : 0;
 }
 
+/* RFC 9112 3.2: controls, blanks, bytes above ASCII and a fragment do not belong in a target. */
 static bool target_sound(struct bytes target)
 {
+    static const uint8_t refused[256] = {[0 ... ' '] = 1, ['#'] = 1, [0x7F ... 0xFF] = 1};
     unsigned odd = 0;
-    for (size_t i = 0; i < target.len; i++) {
-        uint8_t c = target.data[i];
-        odd |= (unsigned)(c <= ' ') | (c >= 0x7F) | (c == '#');
-    }
+    for (size_t i = 0; i < target.len; i++)
+        odd |= refused[target.data[i]];
     return odd == 0;
 }
 
@@ -367,7 +367,7 @@ static int on_headers_complete(llhttp_t *llhttp)
         head->status = llhttp->status_code;
         bool bodyless =
             p->no_body || head->status < 200 || head->status == 204 || head->status == 304;
-        if (head->status < 100 || head->status == 101)
+        if (head->status < 100 || head->status == 101 || head->status > 599)
             return refuse(p, 502, "unexpected status");
         if (!bodyless && !head->chunked && !head->has_length)
             return refuse(p, 502, "response without a length");
@@ -391,7 +391,7 @@ static int on_body(llhttp_t *llhttp, const char *at, size_t len)
 
 static int on_chunk_extension(llhttp_t *llhttp, const char *at, size_t len)
 {
-    (void)at, (void)len; /* their presence is enough */
+    (void)at, (void)len; /* the presence of an extension is enough */
     return refuse(parser_of(llhttp), 400, "chunk extensions are not accepted");
 }
 
@@ -460,8 +460,8 @@ static enum http_event refused(struct http_parser *p)
     return EVENT_REFUSED;
 }
 
-/* What of the head may still come: a bound on every byte, blanks too, that does not depend on how
- * the input was split. */
+/* Bytes of the head that may still come: a bound on every byte, blanks too, that does not depend on
+ * how the input was split. */
 static size_t head_max(const struct http_parser *p)
 {
     bool target = !is_response(p) && !p->target_done;

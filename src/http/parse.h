@@ -41,6 +41,7 @@ static inline uint64_t http_head_len_bit(size_t len)
     return (uint64_t)1 << MIN(len, (size_t)63);
 }
 
+/* Wipe and free. */
 void http_head_done(struct http_head *head);
 /* Wipe, and keep the memory for another message unless it has grown beyond the ordinary. */
 void http_head_reset(struct http_head *head);
@@ -75,7 +76,7 @@ struct http_parser {
     uint8_t n_host, n_length, n_coding; /* the second is refused */
     size_t head_bytes;                  /* given to llhttp so far */
     size_t trailer_bytes;
-    const char *slice; /* what llhttp is looking at */
+    const char *slice; /* the input that llhttp is reading */
     int status;        /* why refused: an HTTP status … */
     const char *why;   /* … and a text; static */
 };

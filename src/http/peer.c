@@ -1,4 +1,4 @@
-/* Who is at the other end, and addresses as text. */
+/* The peer of a connection, and addresses as text. */
 #include "crypto/tls.h"
 #include "http/server.h"
 
@@ -14,11 +14,11 @@ static struct http_wire *wire_of(const struct http_request *req)
     return x->conn != NULL ? &x->conn->wire : NULL;
 }
 
-static bool direct_ip(struct http_wire *wire, struct ip *ret_ip)
+bool http_peer_direct(struct http_conn *c, struct ip *ret_ip)
 {
     struct sockaddr_storage address;
     int len = sizeof address;
-    if (uv_tcp_getpeername(&wire->tcp, (struct sockaddr *)&address, &len) != 0)
+    if (uv_tcp_getpeername(&c->wire.tcp, (struct sockaddr *)&address, &len) != 0)
         return false;
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
@@ -27,15 +27,35 @@ static bool direct_ip(struct http_wire *wire, struct ip *ret_ip)
     return true;
 }
 
-static bool is_authorized(const struct http_proxy *rule, struct http_wire *wire)
+static bool is_in(const struct cidr *blocks, size_t n, const struct ip *ip)
 {
-    struct ip ip;
-    if (!direct_ip(wire, &ip))
-        return false;
-    for (size_t i = 0; i < rule->n; i++)
-        if (cidr_holds(&rule->authorized[i], &ip))
+    for (size_t i = 0; i < n; i++)
+        if (cidr_holds(&blocks[i], ip))
             return true;
     return false;
+}
+
+static bool is_authorized(const struct http_proxy *rule, struct http_conn *c)
+{
+    struct ip ip;
+    return http_peer_direct(c, &ip) && is_in(rule->authorized, rule->n, &ip);
+}
+
+bool http_peer_is_proxy(const struct http_server *server, const struct ip *ip)
+{
+    const struct http_proxy *rule = server->proxy;
+    if (rule != NULL && rule->mode != HTTP_PROXY_OFF &&
+        (rule->mode == HTTP_PROXY_USE || is_in(rule->authorized, rule->n, ip)))
+        return true;
+    return is_in(server->forwarders, server->n_forwarders, ip);
+}
+
+struct ip http_peer_client(struct http_conn *c)
+{
+    struct ip ip = c->client;
+    if (ip.len == 0 && !http_peer_direct(c, &ip))
+        ip.len = 0;
+    return ip;
 }
 
 bool http_peer_preamble(struct http_conn *c, const struct proxy *said, enum proxy_result result)
@@ -45,7 +65,7 @@ bool http_peer_preamble(struct http_conn *c, const struct proxy *said, enum prox
         return false;
     if (result == PROXY_ABSENT)
         return true;
-    bool counts = rule->mode == HTTP_PROXY_USE || is_authorized(rule, &c->wire);
+    bool counts = rule->mode == HTTP_PROXY_USE || is_authorized(rule, c);
     if (!counts && rule->mode == HTTP_PROXY_DENY)
         return false;
     if (counts && result == PROXY_CLIENT) {

@@ -31,7 +31,7 @@ size_t proxy_want(const struct proxy *p)
     if (p->len < PROXY_HEAD)
         return PROXY_HEAD - p->len;
     if (is_v1(p))
-        return 1; /* its end is a line's */
+        return 1; /* the header ends with its line */
     if (p->len < V2_FIXED)
         return V2_FIXED - p->len;
     return V2_FIXED + v2_rest(p) - p->len;

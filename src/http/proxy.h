@@ -16,8 +16,8 @@ enum {
 
 enum proxy_result {
     PROXY_MORE,   /* proxy_want bytes at most */
-    PROXY_ABSENT, /* what was read is the client's own */
-    PROXY_CLIENT, /* `ip` and `port` are */
+    PROXY_ABSENT, /* the input begins with the client's own bytes */
+    PROXY_CLIENT, /* `ip` and `port` are the client's */
     PROXY_NONE,   /* the proxy speaks for itself, or does not know: the connection's own address */
     PROXY_BAD,
 };

@@ -2,6 +2,7 @@
 #include "base/trace.h"
 #include "http/names.h"
 #include "http/server.h"
+#include "loop/loop.h"
 
 enum { ERROR_BYTES_MAX = 4096, ESCAPE_MAX = 6, REPLY_ROOM = 2048 };
 
@@ -11,10 +12,10 @@ enum { ERROR_BYTES_MAX = 4096, ESCAPE_MAX = 6, REPLY_ROOM = 2048 };
 static bool header_is_ours(struct bytes name)
 {
     return http_header_frames(name) || http_header_is(name, "content-type") ||
-           http_header_is(name, "cache-control");
+           http_header_is(name, "cache-control") || http_header_is(name, "date");
 }
 
-/* What would end the header early is a fault of ours, and must not reach the peer. */
+/* Bytes that would end the header early are a fault of ours, and must not reach the peer. */
 static bool header_is_sound(struct http_header header)
 {
     bool sound = http_header_sound(header);
@@ -55,13 +56,29 @@ static void add_headers(struct buf *b, const struct http_reply *reply)
     }
 }
 
+/* RFC 9110 6.6.1. The text is made once a second; the loop's own idea of now is late by no more
+ * than one turn, and free. */
+static void add_date(struct buf *b, struct http_server *server)
+{
+    struct http_date *date = &server->date;
+    uint64_t now_ms = uv_now(loop_uv(server->env));
+    if (now_ms >= date->until_ms) {
+        int64_t wall_ms = env_wall_ms(server->env);
+        text_http_date(wall_ms, date->text);
+        date->until_ms = now_ms + (uint64_t)(1000 - wall_ms % 1000);
+    }
+    buf_add(b, BYTES("\r\nDate: "));
+    buf_add(b, bytes_of(date->text, sizeof date->text));
+}
+
 /* `length` of the body, or HTTP_LENGTH_UNKNOWN. */
 static void add_head(struct http_exchange *x, const struct http_reply *reply, uint64_t length)
 {
     struct buf *b = &x->reply;
     if (buf_reserve(b, REPLY_ROOM) != ST_OK)
-        return; /* which shows in its status */
+        return; /* the buffer keeps the failure */
     add_first_lines(b, reply);
+    add_date(b, x->server);
     add_headers(b, reply);
     if (x->reply_chunked) {
         buf_add(b, BYTES("\r\nTransfer-Encoding: chunked"));
@@ -78,11 +95,11 @@ static void add_head(struct http_exchange *x, const struct http_reply *reply, ui
 
 static void on_out_sent(struct http_out *out, enum status st)
 {
-    (void)st; /* whoever must know learns it from the connection */
+    (void)st; /* a failed write also closes the connection, which reports it */
     http_exchange_unref(CONTAINER_OF(out, struct http_exchange, out));
 }
 
-/* What both kinds of answer begin with. False: the peer has gone, or cannot be answered. */
+/* Begin either kind of reply. False: the peer has gone, or cannot be answered. */
 static bool reply_begin(struct http_exchange *x, const struct http_reply *reply, uint64_t length)
 {
     ASSERT(!x->answering && reply->status >= 200 && reply->status <= 599);
@@ -91,7 +108,7 @@ static bool reply_begin(struct http_exchange *x, const struct http_reply *reply,
     tally_add(&x->server->tally.responses[reply->status / 100], 1);
     if (x->conn == NULL)
         return false;
-    bool unread = !x->body_done; /* what follows on the connection is not a request */
+    bool unread = !x->body_done; /* the rest of the body follows, not a request */
     x->reply_close = reply->close || unread || !x->head.keep_alive || x->conn->close_after ||
                      x->server->draining;
     x->no_reply_body = x->req.method == METHOD_HEAD || reply->status == 204 || reply->status == 304;
@@ -277,7 +294,7 @@ void http_respond_piece(struct http_request *req, struct bytes piece, http_sent_
 
 static void on_end_sent(struct http_out *out, enum status st)
 {
-    (void)st; /* whoever must know learns it from the connection */
+    (void)st; /* a failed write also closes the connection, which reports it */
     http_exchange_unref(CONTAINER_OF(out, struct http_exchange, end_out));
 }
 

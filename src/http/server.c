@@ -39,6 +39,43 @@ static enum status server_conn(struct http_server *s, struct http_conn **ret_con
     return ST_OK;
 }
 
+void http_server_uncount(struct http_server *server, struct http_conn *c)
+{
+    if (c->counted.len != 0)
+        http_budget_give(&server->conns, &c->counted, 1);
+    c->counted.len = 0;
+}
+
+/* The longest idle connection of a client gives way to another of the same. */
+static bool server_evict(struct http_server *s, const struct ip *client)
+{
+    LIST_FOR (item, &s->idle) {
+        struct http_conn *c = CONTAINER_OF(item, struct http_conn, link);
+        if (c->counted.len == 0 || !http_budget_same(&c->counted, client))
+            continue;
+        http_conn_close(c);
+        tally_add(&s->tally.evicted, 1);
+        return true;
+    }
+    return false;
+}
+
+/* false: the client has as many connections as one may, and all of them are in use. */
+static bool server_counts(struct http_server *s, struct http_conn *c)
+{
+    struct ip client;
+    bool counts = s->conns.slots != NULL && http_peer_direct(c, &client);
+    if (!counts || http_peer_is_proxy(s, &client))
+        return true;
+    bool taken = http_budget_take(&s->conns, &client, 1) ||
+                 (server_evict(s, &client) && http_budget_take(&s->conns, &client, 1));
+    if (taken)
+        c->counted = client;
+    else
+        tally_add(&s->tally.rejected, 1);
+    return taken;
+}
+
 /* Serve a connection whose socket is in place. */
 static void server_open(struct http_server *s, struct http_conn *c)
 {
@@ -55,11 +92,12 @@ static void server_accept(struct http_server *s)
     struct http_conn *c = NULL;
     enum status st = server_conn(s, &c);
     s->accept_waits = st != ST_OK;
-    if (st != ST_OK && st != ST_BUSY) /* for memory nobody tells when there is some again */
+    if (st != ST_OK && st != ST_BUSY) /* no event says when memory is free again */
         env_timer_set(s->env, &s->accept_timer, env_mono_ms(s->env) + ACCEPT_AGAIN_MS);
     if (st != ST_OK)
         return;
-    if (uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->wire.tcp) != 0)
+    bool taken = uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->wire.tcp) == 0;
+    if (!taken || !server_counts(s, c))
         http_conn_close(c);
     else
         server_open(s, c);
@@ -153,6 +191,7 @@ static void server_release(struct http_server *s)
         http_exchange_free(CONTAINER_OF(item, struct http_exchange, link));
     tls_ctx_unref(s->tls);
     http_scratch_done(&s->scratch);
+    http_budget_done(&s->conns);
     mem_free(s);
 }
 
@@ -185,6 +224,21 @@ static enum status server_bind(struct http_server *s, const struct http_server_o
     return ST_OK;
 }
 
+/* Without a listener connections are counted only where the limits name a share: those of other
+ * nodes are adopted, and have none. */
+static enum status server_share(struct http_server *s, bool listens)
+{
+    size_t total = s->limits.connections_max, share = s->limits.connections_share;
+    if (!listens && share == 0)
+        return ST_OK;
+    const struct http_budget_options options = {
+        .total = total,
+        .share = MIN(share != 0 ? share : (total + 1) / 2, total),
+        .clients_max = total,
+    };
+    return http_budget_init(&s->conns, s->env, &options);
+}
+
 enum status http_server_start(struct env *env, const struct http_server_options *options,
                               struct http_server **ret_server, struct reason *reason)
 {
@@ -201,15 +255,21 @@ enum status http_server_start(struct env *env, const struct http_server_options 
     s->limits = options->limits != NULL ? *options->limits : http_limits_default;
     s->accept_timer.fire = server_on_accept_timer;
     s->proxy = options->proxy;
-    s->own_budget.bytes_max = HTTP_BUDGET_DEFAULT;
-    s->budget = options->budget != NULL ? options->budget : &s->own_budget;
+    s->budget = options->budget;
+    s->forwarders = options->forwarders;
+    s->n_forwarders = options->n_forwarders;
     http_scratch_init(&s->scratch);
     list_init(&s->idle);
     list_init(&s->active);
     list_init(&s->exchanges);
     list_init(&s->spare);
+    enum status st = server_share(s, options->address != NULL);
+    if (st != ST_OK) {
+        server_release(s);
+        return st;
+    }
     if (options->address != NULL)
-        TRY(server_bind(s, options, reason)); /* which releases s when it fails */
+        TRY(server_bind(s, options, reason)); /* server_bind releases s when it fails */
     *ret_server = s;
     return ST_OK;
 }
@@ -225,13 +285,17 @@ static enum status server_take(struct http_server *s, int fd, struct http_conn *
     enum status st = s->drained ? ST_CLOSED : server_conn(s, &c);
     if (st == ST_OK) {
         st = loop_status(uv_tcp_open(&c->wire.tcp, fd));
+        if (st == ST_OK && !server_counts(s, c)) {
+            http_conn_close(c); /* closes fd */
+            return ST_BUSY;
+        }
         if (st == ST_OK) {
             *ret_conn = c;
             return ST_OK;
         }
         http_conn_close(c);
     }
-    (void)close(fd); /* nobody else has it */
+    (void)close(fd); /* not shared */
     return st;
 }
 
@@ -271,7 +335,7 @@ static void server_on_patience(struct env_timer *timer)
     server_close_all(&s->idle);
 }
 
-/* Those who have connected and were not yet accepted would be reset. */
+/* Accept what is in the backlog: those connections would be reset. */
 static void server_accept_rest(struct http_server *s)
 {
     int listener = -1;

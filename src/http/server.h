@@ -1,4 +1,4 @@
-/* What the files of the server share: connections and exchanges (a request and its answer).
+/* Shared by the files of the server: connections and exchanges (a request and its reply).
  *
  * A connection:
  *
@@ -12,10 +12,12 @@
 #ifndef HOLDFAST_HTTP_SERVER_H
 #define HOLDFAST_HTTP_SERVER_H
 
+#include "base/tally.h"
+#include "http/budget.h"
 #include "http/http.h"
 #include "http/parse.h"
-#include "http/tally.h"
 #include "http/wire.h"
+#include "text/time.h"
 
 enum conn_phase {
     CONN_HANDSHAKE,
@@ -37,14 +39,15 @@ struct http_conn {
     struct env_timer timer;
     uint64_t deadline_ms; /* 0: none; the timer may fire earlier and is then set again */
     uint32_t allowed_ms;  /* until the deadline, from when it was set */
-    bool excused;         /* it has passed, and was put off */
+    bool excused;         /* the deadline has passed, and was put off */
     uint64_t late_ms;     /* when the request is to be answered; 0: nothing waits */
     uint64_t rest_ms;     /* when its buffers are given up; 0: they are, or it is not idle */
     uint64_t window_in, window_out;
     enum conn_phase phase;
     uint8_t n_queued; /* answers since the last flush */
     uint64_t counted_out;
-    struct ip client; /* as a proxy said; len 0: nobody did */
+    struct ip counted; /* among the connections of this address; len 0: not counted */
+    struct ip client;  /* as a proxy said; len 0: no proxy did */
     uint16_t client_port;
     char peer[HTTP_PEER_TEXT]; /* once it was asked for */
     bool parsing, settling, window_on;
@@ -61,7 +64,8 @@ struct http_exchange {
     struct http_head head;
 
     struct buf body; /* while it is read into memory; its capacity counts in the budget */
-    size_t budgeted; /* bytes */
+    size_t budgeted; /* bytes, of the share of … */
+    struct ip payer;
     uint64_t body_max, body_seen;
     bool given;     /* to the handler */
     bool body_done; /* all of it was read */
@@ -69,8 +73,9 @@ struct http_exchange {
 
     uint64_t whole_max;         /* a longer body is streamed */
     bool streaming;             /* the handler takes the body in pieces */
-    struct buf stash;           /* what it has not asked for yet */
-    http_piece_fn *on_piece;    /* it asked */
+    struct buf stash;           /* pieces that the handler has not asked for yet */
+    http_piece_fn *on_piece;    /* the handler asked for a piece */
+    http_whole_fn *on_whole;    /* the handler asked for all that is left */
     enum status body_status;    /* not ST_OK: there will be no more */
     struct env_task piece_task; /* tells it, never from inside its own call */
     bool piece_posted, last_told;
@@ -93,14 +98,23 @@ struct http_tally {
     _Atomic uint64_t responses[6], bytes_in, bytes_out;
 };
 
+/* The header's value in this second. */
+struct http_date {
+    uint64_t until_ms; /* monotonic */
+    uint8_t text[TEXT_HTTP_DATE_LEN];
+};
+
 struct http_server {
     struct env *env;
     struct tls_ctx *tls;
     const struct http_handler *handler;
     void *ctx;
     struct http_limits limits;
-    struct http_budget *budget, own_budget;
+    struct http_budget *budget;     /* NULL: unbounded */
+    struct http_budget conns;       /* connections of each client address */
     const struct http_proxy *proxy; /* NULL: off */
+    const struct cidr *forwarders;
+    size_t n_forwarders;
     struct http_scratch scratch;
     uv_tcp_t listener;
     uint16_t port;
@@ -110,6 +124,7 @@ struct http_server {
     struct list idle; /* connections that wait for a request, longest first */
     struct list active, exchanges, spare;
     struct http_tally tally;
+    struct http_date date;
     struct env_timer drain_timer, accept_timer;
     struct env_task drain_task;
     void (*on_drained)(void *done_ctx);
@@ -131,11 +146,11 @@ void http_exchange_free(struct http_exchange *x); /* one that is spare */
 NODISCARD enum status http_exchange_grow(struct http_exchange *x, size_t more);
 /* The body is complete, or (`st`) never will be: tell a streaming handler. */
 void http_exchange_body_end(struct http_exchange *x, enum status st);
-/* What came of the body so far becomes the first piece of a stream. */
+/* Make the body so far the first piece of a stream. */
 void http_exchange_stream(struct http_exchange *x);
 /* A run of a streamed body. ST_NOMEM. */
 NODISCARD enum status http_exchange_body_add(struct http_exchange *x, struct bytes run);
-/* Its connection is gone: hand it over to its handler alone. */
+/* The exchange has lost its connection: leave it to its handler alone. */
 void http_exchange_orphan(struct http_exchange *x);
 
 /* reply.c */
@@ -145,7 +160,13 @@ void http_reply_refusal(struct http_exchange *x, int status, const char *why);
 
 /* peer.c */
 
-/* What a proxy said of the connection, as the server's rules have it. false: close it. */
+/* The address of the connection itself. */
+bool http_peer_direct(struct http_conn *c, struct ip *ret_ip);
+/* Whether its requests are those of many clients. */
+bool http_peer_is_proxy(const struct http_server *server, const struct ip *ip);
+/* The client's, as a proxy said, else of the connection; len 0: unknown. */
+struct ip http_peer_client(struct http_conn *c);
+/* Take over the client's address from a proxy, by the server's rules. false: close. */
 bool http_peer_preamble(struct http_conn *c, const struct proxy *said, enum proxy_result result);
 
 /* conn.c */
@@ -154,7 +175,7 @@ bool http_peer_preamble(struct http_conn *c, const struct proxy *said, enum prox
 NODISCARD enum status http_conn_new(struct http_server *server, struct http_conn **ret_conn);
 /* Start to read. `tls` is taken. */
 void http_conn_open(struct http_conn *c, struct tls_conn *tls, bool secured);
-/* Its answer is queued completely; `cut`: it cannot be completed. */
+/* The reply of the exchange is queued completely; `cut`: it cannot be completed. */
 void http_conn_answered(struct http_conn *c, bool cut);
 /* Something changed from outside of parsing: go on as far as possible. */
 void http_conn_go_on(struct http_conn *c);
@@ -167,7 +188,9 @@ void http_conn_close(struct http_conn *c);
 
 /* A connection or an exchange was released. */
 void http_server_less(struct http_server *server);
-/* It is not idle any more, or idle from now. */
+/* The connection is no longer one of its client's. */
+void http_server_uncount(struct http_server *server, struct http_conn *c);
+/* The connection is not idle any more, or idle from now. */
 void http_server_move(struct http_server *server, struct http_conn *c, bool idle);
 
 #endif

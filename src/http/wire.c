@@ -224,7 +224,7 @@ static void wire_end_side(struct http_wire *w)
     w->finished = true;
     if (w->tls != NULL && w->secured) {
         tls_close_notify(w->tls);
-        (void)flush_tls(w); /* what the socket does not take now follows by itself */
+        (void)flush_tls(w); /* the socket takes the rest later */
     }
     if (!w->closing && uv_shutdown(&w->shutdown, (uv_stream_t *)&w->tcp, wire_on_shutdown) != 0)
         wire_broken(w);
@@ -264,7 +264,7 @@ static void wire_on_wrote(uv_write_t *write, int err)
         return;
     w->ops->drained(w);
     if (!w->closing && w->tls != NULL)
-        wire_pump(w); /* it may have waited for room in the output */
+        wire_pump(w); /* the pump may have waited for room in the output */
 }
 
 void http_wire_send(struct http_wire *wire, struct http_out *out)
@@ -344,7 +344,7 @@ static void wire_secured(struct http_wire *w)
         w->ops->secured(w);
 }
 
-/* Give the owner what TLS has decrypted, as long as he wants it. */
+/* Give the owner what TLS has decrypted, as long as the owner wants it. */
 static void wire_pump(struct http_wire *w)
 {
     if (w->pumping || w->closing)
@@ -375,10 +375,16 @@ static void wire_pump(struct http_wire *w)
     w->pumping = false;
 }
 
+/* libuv reads from one socket up to 32 times, as long as each read fills its buffer. No buffer ends
+ * that: what the socket still has is reported again in the next turn. */
 static void wire_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 {
     struct http_wire *w = wire_of(handle);
     (void)suggested; /* ours is as large */
+    if (w->turn_bytes >= WIRE_TURN_BYTES) {
+        *ret_buf = uv_buf_init(NULL, 0);
+        return;
+    }
     if (w->proxy != NULL) {
         struct proxy *p = w->proxy;
         *ret_buf = uv_buf_init((char *)p->bytes + p->len, (unsigned)proxy_want(p));
@@ -417,7 +423,7 @@ static void wire_on_cipher(struct http_wire *w, struct bytes cipher)
         wire_ended(w, st);
 }
 
-/* What was no word of a proxy is the client's. */
+/* Bytes after the proxy's header are the client's. */
 static void wire_on_proxy(struct http_wire *w, size_t n)
 {
     struct proxy *p = w->proxy;
@@ -440,6 +446,10 @@ static void wire_on_proxy(struct http_wire *w, size_t n)
 static void wire_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct http_wire *w = wire_of(stream);
+    bool full = n > 0 && (size_t)n == buf->len;
+    w->turn_bytes = full ? w->turn_bytes + (size_t)n : 0; /* a short read ends the turn */
+    if (n == UV_ENOBUFS)
+        return;
     if (n == 0 || w->closing || (n > 0 && w->discard))
         return;
     if (n > 0 && w->proxy != NULL) {

@@ -20,6 +20,7 @@ enum {
     WIRE_PARTS = 3,
     WIRE_DIRECT_FROM = 4096,       /* a body with as much left is read to its place */
     WIRE_DIRECT_STEP = 256 * 1024, /* room offered to one read of it */
+    WIRE_TURN_BYTES = 256 * 1024,  /* read from one wire before the others have their turn */
     /* Of who judges a peer by a timer: timers come before sockets. */
     WIRE_STILL_MS = 50, /* one as late as this: the loop was held up */
     WIRE_LOOK_MS = 10,  /* for what the peer did meanwhile to be seen */
@@ -33,6 +34,7 @@ struct http_scratch {
     bool busy;
 };
 
+/* Without wires. */
 void http_scratch_init(struct http_scratch *scratch);
 void http_scratch_done(struct http_scratch *scratch); /* when its wires are closed */
 
@@ -45,7 +47,7 @@ struct http_wire_ops {
     /* Where the next input should go, so that it need not be copied; {0}: the scratch. */
     struct http_room (*room)(struct http_wire *wire);
     void (*data)(struct http_wire *wire, struct bytes plain); /* borrowed for the call */
-    /* What a proxy says first was read, or is not there; then input is told as ever, if the wire
+    /* The proxy's header was read, or is absent; then input is told as ever, if the wire
      * was not closed. Of wires that wait for it only. */
     void (*preamble)(struct http_wire *wire, const struct proxy *said, enum proxy_result result);
     void (*secured)(struct http_wire *wire); /* the TLS handshake is over */
@@ -87,6 +89,7 @@ struct http_wire {
     struct buf cipher; /* encrypted output that is being written */
     size_t cipher_off;
     size_t submitted;     /* bytes given to uv_write */
+    size_t turn_bytes;    /* read in this turn of the loop */
     uint64_t bytes_in;    /* plaintext */
     uint64_t bytes_out;   /* plaintext, taken from the queue */
     uint64_t bytes_wrote; /* as given to the socket */
@@ -117,7 +120,7 @@ bool http_wire_pending(const struct http_wire *wire);
 /* How much the peer's side of the socket has taken, for measuring progress. */
 uint64_t http_wire_progress(const struct http_wire *wire);
 
-/* It is idle: what memory can be spared until its next use is given up. */
+/* The wire is idle: release memory that it can spare until its next use. */
 void http_wire_rest(struct http_wire *wire);
 
 /* When all queued output is out: say so to the peer and end our side. Reading goes on. */

@@ -1,7 +1,10 @@
 #include "loop/lane.h"
+#include "base/cpus.h"
 
 #include <signal.h>
-#include <unistd.h>
+#include <sys/resource.h>
+
+enum { POOL_NICE = 10 };
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lane pool;
@@ -28,22 +31,24 @@ static void *lane_main(void *arg)
 {
     struct lane *lane = arg;
     struct lane_queue *queue = NULL;
+    if (lane->nice != 0) /* of this thread; where the system refuses it, all are equal */
+        (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + lane->nice);
     (void)pthread_mutex_lock(&lane->lock); /* cannot fail: default mutex, never held twice */
     for (struct env_work *work; (work = lane_take(lane, &queue)) != NULL;) {
         (void)pthread_mutex_unlock(&lane->lock); /* held */
         work->run(work);
         queue->finished(queue, work);
-        (void)pthread_mutex_lock(&lane->lock); /* as above */
+        (void)pthread_mutex_lock(&lane->lock); /* cannot fail: default mutex, never held twice */
     }
     (void)pthread_mutex_unlock(&lane->lock); /* held */
     return NULL;
 }
 
-void lane_init(struct lane *lane, const char *name, size_t n_threads)
+void lane_init(struct lane *lane, const char *name, size_t n_threads, int nice)
 {
     sigset_t all, before;
     ASSERT(n_threads > 0 && n_threads <= LANE_THREADS_MAX);
-    *lane = (struct lane){.n_threads = n_threads};
+    *lane = (struct lane){.n_threads = n_threads, .nice = nice};
     list_init(&lane->ready);
     ASSERT(pthread_mutex_init(&lane->lock, NULL) == 0);
     ASSERT(pthread_cond_init(&lane->ready_changed, NULL) == 0);
@@ -93,10 +98,10 @@ void lane_push(struct lane *lane, struct lane_queue *queue, struct env_work *wor
 
 struct lane *lane_pool_ref(void)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     (void)pthread_mutex_lock(&pool_lock); /* cannot fail: default mutex */
     if (pool_refs++ == 0)
-        lane_init(&pool, "hf-pool", (size_t)MIN(MAX(cores, 2), LANE_THREADS_MAX));
+        lane_init(&pool, "hf-pool", MIN(MAX((size_t)cpus_usable(), 2), (size_t)LANE_THREADS_MAX),
+                  POOL_NICE);
     (void)pthread_mutex_unlock(&pool_lock); /* held */
     return &pool;
 }

@@ -15,6 +15,7 @@ struct lane {
     struct list ready; /* queues that hold work; under lock, as all below */
     bool stopping;
     size_t n_threads;
+    int nice;
     pthread_t threads[LANE_THREADS_MAX];
 };
 
@@ -26,19 +27,21 @@ struct lane_queue {
     void *owner;
 };
 
-/* Start `n_threads` threads named `name`. Aborts when the system has none: the program cannot do
- * its work without. */
-void lane_init(struct lane *lane, const char *name, size_t n_threads);
+/* Start `n_threads` threads named `name`, `nice` steps below the priority of the process. Aborts
+ * when the system has none: the program cannot do its work without. */
+void lane_init(struct lane *lane, const char *name, size_t n_threads, int nice);
 
 /* Run what is queued, then end the threads. */
 void lane_done(struct lane *lane);
 
+/* Works of a queue are begun in order; `finished` is called on a thread of the lane. */
 void lane_queue_init(struct lane_queue *queue,
                      void (*finished)(struct lane_queue *queue, struct env_work *work),
                      void *owner);
 void lane_push(struct lane *lane, struct lane_queue *queue, struct env_work *work);
 
-/* The lane shared by the process: started by the first reference, ended by the last unref. */
+/* The lane shared by the process: started by the first reference, ended by the last unref. Its
+ * threads yield the processors to the loops and the log, on which every client waits. */
 struct lane *lane_pool_ref(void);
 void lane_pool_unref(void);
 

@@ -21,7 +21,7 @@ enum {
     RANDOM_SMALL = 16,  /* nonces and numbers; keys come from the kernel one by one */
 };
 
-/* What is to leave for another env with the round. */
+/* Tasks that leave for another env with the round. */
 struct outbox {
     struct loop *to;
     struct list tasks;
@@ -37,7 +37,7 @@ struct loop {
     uv_prepare_t prepare;
 
     struct timer_heap timers;
-    uint64_t armed_ms;  /* what `timer` is set to, 0 when stopped */
+    uint64_t armed_ms;  /* time that `timer` is set to, 0 when stopped */
     uint64_t firing_ms; /* clock of the batch of timers being fired, 0 outside */
 
     pthread_t owner;
@@ -65,7 +65,7 @@ struct loop {
     _Atomic unsigned wakers; /* threads about to wake the loop, which must not be freed before */
 };
 
-static _Thread_local struct loop *current; /* whose callbacks this thread runs */
+static _Thread_local struct loop *current; /* loop whose callbacks this thread runs */
 
 static void outboxes_flush(struct loop *l);
 
@@ -116,7 +116,7 @@ static void random_forget(struct loop *l)
     l->random_asked = false;
 }
 
-/* What is handed out is handed out once: it is gone from the loop before the caller has it. */
+/* Hand random bytes out once: they are gone from the loop before the caller has them. */
 static void random_take(struct loop *l, void *data, size_t n)
 {
     if (l->random_left < n) {
@@ -145,7 +145,7 @@ static void loop_random(struct env *env, void *data, size_t n)
 static void loop_on_timer(uv_timer_t *timer)
 {
     struct loop *l = timer->data;
-    size_t most = l->timers.n; /* those set meanwhile wait for the next round */
+    size_t most = l->timers.n; /* timers set meanwhile wait for the next round */
     l->armed_ms = 0;
     l->firing_ms = env_mono_ms(&l->env);
     for (size_t i = 0; i < most; i++) {
@@ -224,7 +224,8 @@ static void inbox_add_one(struct loop *l, struct list *queue, struct list *item)
     inbox_add(l, queue, &items);
 }
 
-/* Take what came. False: nothing did, or it is others' turn; whoever adds wakes us again. */
+/* Take the tasks that arrived. False: none did, or other work has its turn; the next one that is
+ * added wakes the loop again. */
 static bool inbox_take(struct loop *l, unsigned round, struct list *tasks, struct list *finished)
 {
     (void)pthread_mutex_lock(&l->inbox_lock); /* cannot fail: default mutex */
@@ -338,7 +339,7 @@ static struct lane *loop_lane(struct loop *l, enum env_lane lane)
         if (lane == LANE_POOL)
             l->pool = lane_pool_ref();
         else
-            lane_init(&l->lanes[lane], names[lane], 1);
+            lane_init(&l->lanes[lane], names[lane], 1, 0);
     }
     return lane == LANE_POOL ? l->pool : &l->lanes[lane];
 }
@@ -465,7 +466,7 @@ void loop_free(struct env *env)
         return;
     struct loop *l = loop_of(env);
     ASSERT(!l->running);
-    wake_up(l); /* what was posted and not yet taken */
+    wake_up(l); /* for tasks that were posted and not yet taken */
     do
         (void)uv_run(&l->uv, l->works != 0 ? UV_RUN_ONCE : UV_RUN_NOWAIT); /* handles remain */
     while (l->works != 0);

@@ -1,7 +1,7 @@
 /* The env of base/env.h on libuv: one uv loop, timers, posted tasks and work lanes for one thread.
  *
- * 1. One env belongs to the thread that is inside loop_run; before and after that, to whoever
- *    holds it. Only env_post and loop_stop may be called from other threads meanwhile.
+ * 1. One env belongs to the thread that is inside loop_run; before and after that, to the thread
+ *    that owns the loop. Only env_post and loop_stop may be called from other threads meanwhile.
  * 2. A timer never fires before its time, and timers due together fire in order of time, then of
  *    setting; one that sets itself to the past waits for all that are due.
  * 3. LANE_LOG and LANE_BULK are one thread each per env; LANE_POOL is shared by all envs of the

@@ -35,13 +35,13 @@ static void on_event(uv_poll_t *poll, int error, int events)
     long n;
     do {
         n = syscall(SYS_io_getevents, aio->context, 0L, (long)DEPTH, done, &now);
-        ASSERT(n >= 0 || errno == EINTR); /* that: none is left */
+        ASSERT(n >= 0 || errno == EINTR); /* EINTR: none is left */
         for (long i = 0; i < n; i++)
             take(aio, &done[i]);
     } while (n == DEPTH);
 }
 
-/* What the kernel, a container or a limit may refuse is asked for once. */
+/* Ask once: the kernel, a container or a limit may refuse it. */
 static bool open_context(struct loop_aio *aio, uv_loop_t *uv)
 {
     aio_context_t context = 0;

@@ -29,7 +29,7 @@ enum {
 struct disk {
     struct fs fs;
     int root;
-    _Atomic bool told; /* that there is no way past the page cache */
+    _Atomic bool told; /* reported: no way past the page cache */
 };
 
 struct disk_file {
@@ -158,7 +158,7 @@ static enum status disk_open(struct fs *fs, const char *path, unsigned flags,
 
 static void disk_close(struct fs_file *file)
 {
-    (void)close(fd_of(file)); /* what had to be durable was synced, with its own status */
+    (void)close(fd_of(file)); /* durable data was synced, with its own status */
     mem_free(CONTAINER_OF(file, struct disk_file, file));
 }
 

@@ -1,4 +1,4 @@
-/* What the loop knows of its files. */
+/* Files of the loop. */
 #ifndef HOLDFAST_LOOP_LOOP_FS_H
 #define HOLDFAST_LOOP_LOOP_FS_H
 

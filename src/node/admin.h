@@ -1,4 +1,4 @@
-/* What an operator asks of the cluster (node_admin.c). */
+/* Changes of the cluster that an operator asks for (node_admin.c). */
 #ifndef HOLDFAST_NODE_ADMIN_H
 #define HOLDFAST_NODE_ADMIN_H
 

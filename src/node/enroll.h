@@ -2,18 +2,18 @@
 #ifndef HOLDFAST_NODE_ENROLL_H
 #define HOLDFAST_NODE_ENROLL_H
 
-#include "node/node_parts.h"
+#include "node/node_internal.h"
 
 #include "crypto/cert.h"
 #include "crypto/tls.h"
 #include "http/client.h"
-#include "node/join_token.h"
+#include "cluster/membership/join_token.h"
 #include "text/json.h"
 
-/* What a try came to. AGAIN: it may pass. ASKS: there is a further question. WAITS: for key shares.
+/* Result of a try. AGAIN: the fault may pass. ASKS: a further question. WAITS: for key shares.
  */
 enum enroll_end { ENROLL_DONE, ENROLL_AGAIN, ENROLL_REFUSED, ENROLL_ASKS, ENROLL_WAITS };
-enum enroll_step { ENROLL_TOKEN, ENROLL_CHALLENGE, ENROLL_ANSWER }; /* what is asked */
+enum enroll_step { ENROLL_TOKEN, ENROLL_CHALLENGE, ENROLL_ANSWER }; /* the current request */
 
 enum { ENROLL_SEAL_MAX = 1024 }; /* of a seal as text */
 
@@ -34,9 +34,9 @@ struct node_enroll {
     uint64_t complained_ms;
 
     /* By request. */
-    bool told;                          /* it is this */
-    bool retry;                         /* and goes on by itself */
-    bool pinned;                        /* whoever is asked is believed by the token's hash */
+    bool told;                          /* true: by request */
+    bool retry;                         /* go on after the request has ended */
+    bool pinned;                        /* trust the asked node by the CA hash in the token */
     char address[256 + 8], server[256]; /* "": any name */
     struct buf challenge, seal;         /* as it came last */
 };
@@ -57,7 +57,7 @@ NODISCARD enum enroll_end enroll_challenged(struct node_enroll *e, struct reason
 /* Whether the certificate came from who has the root key. */
 bool enroll_proved(struct node_enroll *e, const struct text_value *answer);
 
-/* What the rest of the folder knows of it. */
+/* The interface for the rest of the folder. */
 
 /* node_enroll.c: *ret_enrolls: node_open is called later, or the node fails. */
 NODISCARD enum status node_enroll_start(struct node *n, bool *ret_enrolls, struct reason *reason);

@@ -19,7 +19,7 @@ bool node_file_exists(const char *path);
 /* node_renew.c */
 /* A value of the local state, decrypted. ST_NOT_FOUND; ST_SEALED; ST_BUSY, ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status node_read_value(struct node *n, struct bytes key, struct buf *out);
-void node_renew_learn(struct node *n); /* what our certificate says of its time */
+void node_renew_learn(struct node *n); /* learn the period of our certificate */
 void node_renew_tick(struct node *n);
 void node_renew_done(struct node *n);
 

@@ -10,9 +10,15 @@
 #include <stdio.h>
 #include <time.h>
 
-void node_fail(struct node *n, const struct reason *reason, bool refused)
+void node_refuse(struct node *n, const struct reason *reason)
 {
-    n->options.failed(n->options.ctx, reason, refused);
+    n->options.failed(n->options.ctx, NODE_NOT_STARTED, reason);
+}
+
+void node_fail(struct node *n, enum status why, const struct reason *reason)
+{
+    bool disk = why == ST_IO || why == ST_NO_SPACE;
+    n->options.failed(n->options.ctx, disk ? NODE_DISK_FAILED : NODE_FAILED, reason);
 }
 
 void node_send(struct node *n, uint64_t to, enum node_frame kind, struct bytes content)
@@ -30,8 +36,9 @@ static void on_receive(void *ctx, uint64_t from, const char *from_name, struct b
     uint8_t kind = reader_u8(&r);
     if (r.failed || n->stopping)
         return;
+    node_quorum_heard(n, from);
     if (kind == NODE_FRAME_SEAL) {
-        node_handover_hear(n, from, bytes_from(frame, 1));
+        node_handover_hear(n, from, from_name, bytes_from(frame, 1));
         return;
     }
     if (kind == NODE_FRAME_RENEW || kind == NODE_FRAME_RENEWED) {
@@ -122,13 +129,25 @@ enum status node_mesh_open(struct node *n, struct reason *reason)
     return mesh_start(&o, &n->mesh, reason);
 }
 
-static void add_link(struct mesh_member *links, unsigned *count, uint64_t id, const char *name,
-                     const char *address)
+static const char *configured_address(const struct node *n, const char *name)
+{
+    for (unsigned i = 0; i < n->options.n_founders; i++)
+        if (strcmp(n->options.founders[i].name, name) == 0)
+            return n->options.founders[i].address;
+    return "";
+}
+
+/* The configuration may know a newer address than the member's record. */
+static void add_link(const struct node *n, struct mesh_member *links, unsigned *count, uint64_t id,
+                     const char *name, const char *address)
 {
     struct mesh_member *m = &links[(*count)++];
+    const char *other = configured_address(n, name);
     m->id = id;
     (void)snprintf(m->name, sizeof m->name, "%s", name);          /* bounded when it came in */
-    (void)snprintf(m->address, sizeof m->address, "%s", address); /* likewise */
+    (void)snprintf(m->address, sizeof m->address, "%s", address); /* bounded when it came in */
+    if (strcmp(other, address) != 0)
+        (void)snprintf(m->other, sizeof m->other, "%s", other); /* bounded when it came in */
 }
 
 void node_mesh_link(struct node *n)
@@ -139,12 +158,13 @@ void node_mesh_link(struct node *n)
     if (n->mesh == NULL)
         return;
     for (unsigned i = 0; i < n->n_members; i++)
-        add_link(links, &count, n->members[i].id, n->members[i].name, n->members[i].address);
+        add_link(n, links, &count, n->members[i].id, n->members[i].name, n->members[i].address);
     for (unsigned i = 0; n->n_members == 0 && i < n->options.n_founders; i++) {
         if (strcmp(n->options.founders[i].name, n->options.name) == 0)
             continue; /* ourselves, perhaps under another id */
-        add_link(links, &count, i + 1, n->options.founders[i].name, n->options.founders[i].address);
-        links[count - 1].any_id = true; /* it may have been replaced since */
+        add_link(n, links, &count, i + 1, n->options.founders[i].name,
+                 n->options.founders[i].address);
+        links[count - 1].any_id = true; /* the node may have been replaced since */
     }
     mesh_members(n->mesh, links, count);
 }
@@ -202,7 +222,7 @@ static void on_reload(struct env_task *task)
 void node_reload(struct node *n)
 {
     if (atomic_exchange(&n->reload_posted, true))
-        return; /* it will see the same files */
+        return; /* the posted reload sees the same files */
     n->reload_task = (struct env_task){.run = on_reload};
     env_post(n->env, &n->reload_task);
 }
@@ -221,14 +241,14 @@ static void close_mesh(struct node *n)
     env_timer_stop(n->env, &n->tick);
     node_renew_done(n);
     if (n->enroll != NULL)
-        node_enroll_stop(n); /* it ends the loop */
+        node_enroll_stop(n); /* ends the loop */
     else if (n->mesh == NULL)
         loop_stop(n->env);
     else
         mesh_close(n->mesh, on_mesh_closed, n);
 }
 
-/* What was proposed has ended with the replica; its end is still on its way here. */
+/* Proposals have ended with the replica; their completions are still on the way here. */
 static void close_when_duties_ended(struct env_timer *timer)
 {
     struct node *n = CONTAINER_OF(timer, struct node, tick);
@@ -290,7 +310,7 @@ void node_stop(struct node *n)
     n->stop_task = (struct env_task){.run = on_stop};
     env_post(n->env, &n->stop_task);
     if (pthread_join(n->thread, NULL) != 0)
-        abort(); /* it was started and is joined once */
+        abort(); /* the thread was started and is joined once */
 }
 
 void node_free(struct node *n)
@@ -302,7 +322,7 @@ void node_free(struct node *n)
     loop_fs_free(n->fs);
     barrier_free(n->barrier);
     node_seal_done(n);
-    (void)pthread_mutex_destroy(&n->lock); /* nobody holds it */
+    (void)pthread_mutex_destroy(&n->lock); /* no thread holds it */
     mem_free(n);
 }
 
@@ -340,7 +360,7 @@ static void *thread_main(void *arg)
     if (st != ST_OK) {
         if (reason.text[0] == '\0')
             reason_set(&reason, "%s", status_text(st));
-        node_fail(n, &reason, true);
+        node_refuse(n, &reason);
     }
     env_timer_set(n->env, &n->tick, env_mono_ms(n->env) + NODE_TICK_MS);
     loop_run(n->env);
@@ -377,7 +397,7 @@ enum status node_start(const struct node_options *options, struct node **ret_nod
     }
     if (reason.text[0] == '\0')
         reason_set(&reason, "%s", status_text(st));
-    options->failed(options->ctx, &reason, true);
+    options->failed(options->ctx, NODE_NOT_STARTED, &reason);
     node_seal_done(n);
     barrier_free(n->barrier);
     loop_free(n->env);
@@ -424,15 +444,18 @@ enum {
     BRIEF_PERF_STANDBY = 8,
     BRIEF_REMOVED = 16,
     BRIEF_LEADS = 32,
+    BRIEF_NO_QUORUM = 64,
+    BRIEF_WAITS = 128,
 };
 
 void node_brief_publish(struct node *n)
 {
     struct node_brief b = node_brief_of(&n->status);
-    atomic_store(&n->brief, (b.initialized ? BRIEF_INITIALIZED : 0u) |
-                                (b.sealed ? BRIEF_SEALED : 0u) | (b.active ? BRIEF_ACTIVE : 0u) |
-                                (b.perf_standby ? BRIEF_PERF_STANDBY : 0u) |
-                                (b.removed ? BRIEF_REMOVED : 0u) | (b.leads ? BRIEF_LEADS : 0u));
+    atomic_store(&n->brief,
+                 (b.initialized ? BRIEF_INITIALIZED : 0u) | (b.sealed ? BRIEF_SEALED : 0u) |
+                     (b.active ? BRIEF_ACTIVE : 0u) | (b.perf_standby ? BRIEF_PERF_STANDBY : 0u) |
+                     (b.removed ? BRIEF_REMOVED : 0u) | (b.leads ? BRIEF_LEADS : 0u) |
+                     (b.no_quorum ? BRIEF_NO_QUORUM : 0u) | (b.waits ? BRIEF_WAITS : 0u));
 }
 
 struct node_brief node_brief_get(const struct node *node)
@@ -445,6 +468,8 @@ struct node_brief node_brief_get(const struct node *node)
         .perf_standby = (bits & BRIEF_PERF_STANDBY) != 0,
         .removed = (bits & BRIEF_REMOVED) != 0,
         .leads = (bits & BRIEF_LEADS) != 0,
+        .no_quorum = (bits & BRIEF_NO_QUORUM) != 0,
+        .waits = (bits & BRIEF_WAITS) != 0,
     };
 }
 

@@ -8,13 +8,14 @@
  *   node_join.c      founding, joining, replacing a lost or damaged disk
  *   node_enroll.c    the certificate of a node that joins by a token
  *   node_told.c      a node that waits to be told which cluster to join
- *   node_challenge.c joining without a token: proving that one can open the seal
- *   challenge.[ch]   what is proved
+ *   node_challenge.c, challenge.[ch]  joining without a token: proving that one can open the seal
  *   node_files.c     certificate files: read, replaced as a pair
  *   node_renew.c     a new certificate in time
  *   authority.[ch]   the certificate authority and join tokens, as stored
  *   join_token.[ch]  join tokens as text
  *   node_role.c      what each change of the replica means for this node
+ *   node_quorum.c    which members are reached or awaited
+ *   node_address.c   where the members are
  *   node_duty.c      transactions the active node makes by itself
  *   node_upkeep.c    the Merkle root, transactions of its own
  *   node_seal.c      unsealing by shares, sealing on request
@@ -31,7 +32,7 @@
 #include "base/env.h"
 #include "base/status.h"
 #include "cluster/mesh/mesh.h"
-#include "raft/rlog.h"
+#include "raft/replica/rlog.h"
 #include "state/state.h"
 
 struct node;
@@ -53,6 +54,8 @@ struct node_duty {
      * staged anything. Its transaction is checked like that of a request. */
     enum status (*run)(struct state_txn *txn, int64_t now_ms);
 };
+
+enum node_failure { NODE_NOT_STARTED, NODE_FAILED, NODE_DISK_FAILED /* a write or sync */ };
 
 /* Borrowed for the life of the node. */
 struct node_options {
@@ -78,10 +81,10 @@ struct node_options {
 
     /* All on the raft thread. */
     void (*ready)(void *ctx); /* once: the replica runs, node_rlog may be used */
-    /* Once, before `ready`: there is no replica before node_join has succeeded. */
+    /* Once, before `ready`: there is no replica before node_join, or all initial members. */
     void (*waits)(void *ctx);
-    /* Once: the process must end with this message. `refused`: nothing was started. */
-    void (*failed)(void *ctx, const struct reason *reason, bool refused);
+    /* Once: the process must end with this message. */
+    void (*failed)(void *ctx, enum node_failure failure, const struct reason *reason);
     /* A peer opened a connection for requests; it is the callee's now. */
     void (*accept_http)(void *ctx, struct mesh_http connection);
     /* The same of somebody who shows no certificate. */
@@ -99,11 +102,10 @@ struct node_status {
     char leader_address[160]; /* the active node's client address, a URL; "" when unknown */
     char leader_cluster[160]; /* the active node's cluster port, host:port; "" when unknown */
     bool initialized, sealed;
-    bool active;       /* this node runs write handlers */
-    bool perf_standby; /* a standby that answers reads itself */
-    bool removed;      /* from the cluster: it serves nothing */
-    bool waits;        /* to be told which cluster to join */
-    bool has_leader;
+    bool active;                /* this node runs write handlers */
+    bool perf_standby;          /* a standby that answers reads itself */
+    bool removed, waits;        /* from the cluster; to be told which cluster to join */
+    bool has_leader, no_quorum; /* no_quorum: as node_no_quorum (quorum.h) */
     uint64_t term, committed_index, applied_index;
     uint64_t version;        /* of the replicated state */
     int64_t cluster_time_ms; /* of the last applied entry; 0 before the first */
@@ -113,9 +115,9 @@ struct node_status {
     struct rlog_status raft;
 };
 
-/* Of these what every request asks about. */
+/* The part of node_status that every request asks for. */
 struct node_brief {
-    bool initialized, sealed, active, perf_standby, removed;
+    bool initialized, sealed, active, perf_standby, removed, waits, no_quorum;
     bool leads; /* as a candidate for active: `leader_name` is its own */
 };
 static inline struct node_brief node_brief_of(const struct node_status *s)
@@ -126,6 +128,8 @@ static inline struct node_brief node_brief_of(const struct node_status *s)
         .active = s->active,
         .perf_standby = s->perf_standby,
         .removed = s->removed,
+        .waits = s->waits,
+        .no_quorum = s->no_quorum,
         .leads = s->leader_name[0] != '\0' && strcmp(s->leader_name, s->name) == 0,
     };
 }
@@ -135,23 +139,23 @@ NODISCARD enum status node_start(const struct node_options *options, struct node
 /* Hand leadership over if it has it, stop the replica and the cluster port, end the thread. Blocks,
  * a few seconds at most. What is still proposed ends with ST_CLOSED; no pin may be held. */
 void node_stop(struct node *node);
-/* Stopped, and nobody uses its barrier or its env any more. NULL is allowed. */
+/* The node is stopped, and no thread uses its barrier or its env any more. NULL is allowed. */
 void node_free(struct node *node);
 
 /* How a node that waits is to join. Borrowed during the call. */
 struct node_join {
     const char *address;     /* of a member: host:port, TLS */
-    const char *server_name; /* that its certificate must carry; NULL: any */
-    struct bytes ca;         /* whom to believe there, PEM; empty: the hash in `token` */
+    const char *server_name; /* a name in its certificate; NULL: any */
+    struct bytes ca;         /* the CA to trust there, PEM; empty: the hash in `token` */
     struct bytes client_cert, client_key; /* to show there; empty: nothing */
     struct bytes token;                   /* empty: by opening the cluster's seal */
-    bool retry;     /* what may pass is tried again, by itself, after the call has ended too */
+    bool retry;     /* keep trying after a fault that may pass, even after the call has ended */
     bool non_voter; /* follow, without a vote */
 };
 /* Join a cluster. Blocks, on any thread but the raft thread, for as long as a minute. ST_OK: this
  * node is a voting member, or will be when it is given enough key shares. ST_TIMEOUT: it goes on by
  * itself. ST_EXISTS: it has its place already, or does not wait for this. ST_INVALID: refused, with
- * a reason. ST_BUSY: nobody could be asked, or somebody else's call is under way, with a reason.
+ * a reason. ST_BUSY: no member could be asked, or another call is under way, with a reason.
  * ST_IO, with one; ST_NOMEM, ST_CRYPTO, ST_CLOSED.
  */
 NODISCARD enum status node_join(struct node *node, const struct node_join *how,
@@ -226,7 +230,7 @@ struct node_peer {
     char name[64], version[32];
     char api_address[160]; /* "" while it has not said it */
     char cluster_address[160];
-    bool active;
+    bool active, reached; /* reached: by the node that is asked */
     int64_t heard_ms;  /* when it last spoke, by the clock of this node; 0: never, or ourselves */
     int64_t steady_ms; /* since when it has done so without a gap */
     uint64_t last_index, last_term; /* of its log, as a leader knows it; 0 elsewhere */

@@ -1,6 +1,7 @@
-/* What an operator asks of the cluster: called on any thread but the raft thread, and waited for.
+/* Changes of the cluster that an operator asks for: called on any thread but the raft thread, and
+ * waited for.
  */
-#include "node/node_parts.h"
+#include "node/node_internal.h"
 
 #include "base/mem.h"
 #include "base/trace.h"
@@ -16,7 +17,7 @@ struct order {
     char name[MESH_NAME_MAX];
     void (*change)(struct rlog *rlog, struct rlog_admin *admin);
     bool removes, votes; /* votes: from now on */
-    bool alone;          /* nobody waits: it frees itself */
+    bool alone;          /* no thread waits: the order frees itself */
     struct rlog_propose propose;
     struct buf txn; /* of it */
     struct node_wait wait;
@@ -36,7 +37,7 @@ enum status node_wait_for(struct node *n, struct env_task *task, struct node_wai
     if (pthread_mutex_init(&w->lock, NULL) != 0)
         return ST_NOMEM;
     if (pthread_cond_init(&w->changed, NULL) != 0) {
-        (void)pthread_mutex_destroy(&w->lock); /* nobody holds it */
+        (void)pthread_mutex_destroy(&w->lock); /* no thread holds it */
         return ST_NOMEM;
     }
     env_post(n->env, task);
@@ -44,8 +45,8 @@ enum status node_wait_for(struct node *n, struct env_task *task, struct node_wai
     while (!w->finished)
         pthread_cond_wait(&w->changed, &w->lock);
     pthread_mutex_unlock(&w->lock);
-    (void)pthread_cond_destroy(&w->changed); /* nobody waits */
-    (void)pthread_mutex_destroy(&w->lock);   /* nobody holds it */
+    (void)pthread_cond_destroy(&w->changed); /* no thread waits */
+    (void)pthread_mutex_destroy(&w->lock);   /* no thread holds it */
     return w->st;
 }
 

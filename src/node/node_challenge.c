@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/trace.h"
-#include "node/challenge.h"
+#include "cluster/membership/challenge.h"
 #include "text/encode.h"
 
 static bool read_base64(struct bytes text, size_t max, struct buf *out)
@@ -45,7 +45,7 @@ static enum status write_answer(struct node_enroll *e, struct reason *reason)
     TRY(challenge_answer(buf_bytes(&e->challenge), bytes_str(e->node->options.name),
                          buf_bytes(&e->public_key), &message));
     TRY(node_seal_prove(e->node, buf_bytes(&e->seal), buf_bytes(&message), mac, reason));
-    (void)text_base64_put(bytes_of(mac, sizeof mac), TEXT_BASE64, text); /* its length is known */
+    (void)text_base64_put(bytes_of(mac, sizeof mac), TEXT_BASE64, text); /* the length is known */
     enum status st = enroll_write(e, bytes_str(text));
     mem_wipe(text, sizeof text);
     mem_wipe(mac, sizeof mac);

@@ -1,7 +1,7 @@
 /* Members that have been silent for too long are removed, where the settings say so (autopilot.h).
  * The leader alone does it, and measures silence from when it became active at the earliest. */
-#include "node/autopilot.h"
-#include "node/node_parts.h"
+#include "cluster/membership/autopilot.h"
+#include "node/node_internal.h"
 
 #include "base/trace.h"
 
@@ -25,7 +25,7 @@ static void look(struct node *n, const struct rlog_status *raft, uint64_t now)
     struct autopilot settings;
     enum status st = node_read_value(n, BYTES(AUTOPILOT_KEY), &plain);
     if (st == ST_NOT_FOUND)
-        return; /* never set: nobody is removed */
+        return; /* never set: no server is removed */
     if (st == ST_OK)
         st = autopilot_decode(buf_bytes(&plain), &settings);
     if (st != ST_OK) {

@@ -2,11 +2,11 @@
  *
  *   STOPPED ──active in a new term──▶ WAITING ──timer──▶ running each duty in turn
  *      ▲                                 ▲                  │ staged: COMMITTING, then the next
- *      └──no longer active───────────────┴──none was due────┘
+ *      └──no longer active, or stopping──┴──none was due────┘
  *
  * What was proposed in a term that has ended is decided by the log like any other write: its
  * preconditions hold, or nothing happens. */
-#include "node/node_parts.h"
+#include "node/node_internal.h"
 
 #include "base/trace.h"
 
@@ -17,8 +17,10 @@ static void on_timer(struct env_timer *timer)
     step(CONTAINER_OF(timer, struct node, duty.timer));
 }
 
+/* While active only: a timer that is set when the node stops outlives its loop. */
 static void again_in(struct node *n, uint64_t ms)
 {
+    ASSERT(n->duty.term != 0 && !n->stopping);
     n->duty.timer.fire = on_timer;
     env_timer_set(n->env, &n->duty.timer, env_mono_ms(n->env) + ms);
 }
@@ -28,7 +30,8 @@ static void on_committed(struct state_commit *commit, enum status st)
     struct node *n = CONTAINER_OF(commit, struct node, duty.commit);
     state_commit_done(commit);
     n->duty.committing = false;
-    again_in(n, st == ST_OK || st == ST_CONFLICT ? 0 : NODE_DUTY_MS);
+    if (n->duty.term != 0) /* else the term has ended, or the node stops, while this was under way */
+        again_in(n, st == ST_OK || st == ST_CONFLICT ? 0 : NODE_DUTY_MS);
 }
 
 /* Whether the duty staged something that is being committed. */

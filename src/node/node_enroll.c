@@ -4,10 +4,10 @@
  *                                          ▲                 │ no answer: the next, after a while
  *                                          └─────────────────┘ a refusal (4xx): the node ends
  *
- * By request: node_told.c. The secret is said over TLS to nobody but a node whose certificate comes
- * from the authority with the token's hash, or from one the request names. The key is on disk
- * before it is shown to anybody, so that a certificate that was issued and lost can be asked for
- * again. */
+ * By request: node_told.c. The token's secret is sent over TLS, and only to a node whose
+ * certificate comes from the authority with the token's hash or from one that the request names.
+ * The key is on disk before a member sees its public half, so that a certificate that was issued
+ * and lost can be asked for again. */
 #include "node/enroll.h"
 
 #include "base/mem.h"
@@ -70,7 +70,7 @@ static void on_done_closed(void *ctx)
     n->enroll = NULL;
     enum status st = n->stopping ? ST_OK : node_open(n, &reason);
     if (st != ST_OK)
-        node_fail(n, &reason, true);
+        node_refuse(n, &reason);
     if (n->stopping)
         loop_stop(n->env);
 }
@@ -81,7 +81,7 @@ struct bytes enroll_text(const struct text_value *v, const char *name)
     return m != NULL && m->kind == TEXT_STRING ? m->text : (struct bytes){0};
 }
 
-/* What a cluster answered must be of the authority we were told of, and for our name and key. */
+/* Check a reply: the certificate must be of the expected authority, and for our name and key. */
 static enum status check(struct node_enroll *e, const struct text_value *answer,
                          struct reason *reason)
 {
@@ -184,7 +184,7 @@ static void on_answer(struct http_call *call, enum status st)
     } else if (e->told) {
         enroll_told_tried(e, end, &reason);
     } else if (end == ENROLL_REFUSED) {
-        node_fail(n, &reason, true);
+        node_refuse(n, &reason);
     } else {
         again(e, reason.text);
     }

@@ -5,7 +5,7 @@
  *
  *   NAME-key.pem.new and NAME.pem.new      not begun: the old pair is in use
  *   NAME.pem.new alone                     the key is the new one: the certificate follows */
-#include "node/node_parts.h"
+#include "node/node_internal.h"
 
 #include "base/fs.h"
 #include "crypto/cert.h"
@@ -20,7 +20,7 @@
 struct place {
     struct fs *fs;
     const char *name;
-    char fresh[NAME_MAX + 1]; /* its successor beside it */
+    char fresh[NAME_MAX + 1]; /* the new file beside it */
 };
 
 static void place_done(struct place *place)

@@ -1,9 +1,9 @@
 /* To whom this node gives leadership: a voter that can be active (PROTOCOL R17).
  *
  * Every node tells the leader whether it is unsealed, at which address clients reach it and what
- * version it is: once a second, and when there is another leader. A sealed leader serves nobody, so
- * it hands over to one that is known to be unsealed. */
-#include "node/node_parts.h"
+ * version it is: once a second, and when there is another leader. A sealed leader serves no
+ * request, so it transfers leadership to a voter that is known to be unsealed. */
+#include "node/node_internal.h"
 
 #include "base/trace.h"
 #include "text/utf8.h"
@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 enum {
-    SEAL_FORMAT = 2, /* 1 had no address and no version */
     SAY_EVERY_MS = 1000,
     HEARD_FOR_MS = 3000,
     RETRY_MIN_MS = 1000,        /* between two attempts of a sealed leader, doubled each time */
@@ -28,7 +27,7 @@ static void say_seal(struct node *n, const struct rlog_status *raft)
     if (raft->leader == 0 || raft->is_leader || (!news && now - n->told_ms < SAY_EVERY_MS))
         return;
     CLEANUP(buf_done) struct buf said = {0};
-    buf_add_u8(&said, SEAL_FORMAT);
+    buf_add_u8(&said, NODE_SAYS_SEALED);
     buf_add_u8(&said, unsealed);
     buf_add_block(&said, bytes_str(n->options.api_addr));
     buf_add_block(&said, bytes_str(n->options.version));
@@ -47,16 +46,20 @@ static void copy_block(char *to, size_t room, struct bytes from)
     to[len] = '\0';
 }
 
-void node_handover_hear(struct node *n, uint64_t from, struct bytes content)
+void node_handover_hear(struct node *n, uint64_t from, const char *from_name, struct bytes content)
 {
     struct reader r = reader_of(content);
     uint8_t format = reader_u8(&r), unsealed = reader_u8(&r);
     struct bytes api_addr = BYTES(""), version = BYTES("");
-    if (format == SEAL_FORMAT) {
+    if (format == NODE_SAYS_ADDRESS) {
+        node_address_hear(n, from, from_name, content);
+        return;
+    }
+    if (format == NODE_SAYS_SEALED) {
         api_addr = reader_block(&r);
         version = reader_block(&r);
     }
-    if (reader_end(&r) != ST_OK || format == 0 || format > SEAL_FORMAT)
+    if (reader_end(&r) != ST_OK || format == 0 || format > NODE_SAYS_SEALED)
         return; /* of a later version */
     struct node_heard *oldest = &n->heard[0];
     for (unsigned i = 0; i < RLOG_MEMBERS_MAX; i++) {
@@ -94,6 +97,7 @@ static void describe(const struct node *n, unsigned at, struct node_peer *ret)
     const struct rlog_status *raft = &n->status.raft;
     const struct rlog_member *m = &raft->members[at];
     *ret = (struct node_peer){.active = n->status.active && m->id == n->id,
+                              .reached = node_quorum_reaches(n, m->id),
                               .last_index = raft->match[at],
                               .last_term = raft->match_term[at]};
     copy_text(ret->name, sizeof ret->name, m->name);

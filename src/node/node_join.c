@@ -119,7 +119,7 @@ static unsigned fill_founders(const struct node *n, struct rlog_member *members)
     return n->options.n_founders;
 }
 
-/* What the replica calls. */
+/* Callbacks of the replica. */
 
 static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned n_parts, bool bulk)
 {
@@ -164,9 +164,9 @@ static void on_applied(void *ctx, uint64_t index, uint64_t version)
     node_role_applied(ctx, index, version);
 }
 
-static void on_fatal(void *ctx, const struct reason *reason)
+static void on_fatal(void *ctx, enum status why, const struct reason *reason)
 {
-    node_fail(ctx, reason, false);
+    node_fail(ctx, why, reason);
 }
 
 /* Making and starting the replica. */
@@ -195,6 +195,7 @@ static enum status replica_start(struct node *n, bool founder, struct reason *re
     TRY(rlog_start(&o, &n->rlog, reason));
     node_told_runs(n);
     n->phase = founder ? NODE_MEMBER : NODE_JOINING;
+    node_quorum_await(n);
     node_mesh_link(n);
     node_role_changed(n);
     n->options.ready(n->options.ctx);
@@ -208,7 +209,7 @@ static void mesh_gone(void *ctx)
     n->mesh = NULL;
     enum status st = replica_start(n, false, &reason);
     if (st != ST_OK)
-        node_fail(n, &reason, true);
+        node_refuse(n, &reason);
 }
 
 /* Begin again as a new member; nothing of the old replica may vote or be trusted (R13). The step
@@ -231,7 +232,7 @@ static enum status rejoin(struct node *n, struct reason *reason)
     trace(TRACE_WARN, "node", "joins as a new member, raft id %llu", (unsigned long long)n->id);
     if (n->mesh == NULL)
         return replica_start(n, false, reason);
-    mesh_close(n->mesh, mesh_gone, n); /* it spoke under the old id */
+    mesh_close(n->mesh, mesh_gone, n); /* the mesh spoke under the old id */
     return ST_OK;
 }
 
@@ -292,6 +293,8 @@ static enum status begin_fresh(struct node *n, struct reason *reason)
     n->complained_ms = env_mono_ms(n->env);
     TRY(node_mesh_open(n, reason));
     node_mesh_link(n);
+    node_quorum_await(n);
+    n->options.waits(n->options.ctx);
     node_join_tick(n);
     return ST_OK;
 }
@@ -359,15 +362,16 @@ static void fresh_tick(struct node *n)
     if (st != ST_OK) {
         if (reason.text[0] == '\0')
             reason_set(&reason, "starting: %s", status_text(st));
-        node_fail(n, &reason, true);
+        node_refuse(n, &reason);
     }
+    node_quorum_await(n);
     uint64_t now = env_mono_ms(n->env);
     if (n->phase != NODE_FRESH || now - n->complained_ms < COMPLAIN_EVERY_MS)
         return;
     n->complained_ms = now;
     for (unsigned i = 0; i < n->founding.n; i++)
         if (i != n->founding.self && !n->founding.founders[i].heard)
-            trace(TRACE_WARN, "node", "waiting for the founder %s at %s",
+            trace(TRACE_WARN, "node", "waiting for the initial member %s at %s",
                   n->founding.founders[i].name, n->options.founders[i].address);
 }
 
@@ -400,10 +404,12 @@ static void become_member(struct node *n, bool votes)
     n->phase = NODE_MEMBER;
     n->non_voter = false;
     trace(TRACE_INFO, "node", "is a %s member now", votes ? "voting" : "non-voting");
-    if (step_save(n, STEP_STARTED) != ST_OK) {
+    enum status st = step_save(n, STEP_STARTED);
+    if (st != ST_OK) {
         struct reason reason;
-        reason_set(&reason, "%s/" STEP_FILE " cannot be written", n->options.data_dir);
-        node_fail(n, &reason, false);
+        reason_set(&reason, "%s/" STEP_FILE " cannot be written: %s", n->options.data_dir,
+                   status_text(st));
+        node_fail(n, st, &reason);
     }
     node_told_end(n, ST_OK, NULL);
 }
@@ -454,7 +460,7 @@ static void on_added(struct rlog_admin *a, enum status st)
               a->reason.text);
 }
 
-/* The wish comes before the member: whoever leads then adds it as it was meant. */
+/* Store the wish before adding the member, so that any later leader adds it without a vote. */
 static void note_non_voter(struct node *n, const char *name)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
@@ -464,7 +470,7 @@ static void note_non_voter(struct node *n, const char *name)
     node_write(n, &txn, NULL); /* the next time it asks, it is added */
 }
 
-/* `who->role` is what it wishes for; otherwise its record counts. */
+/* A wish in `who->role` counts; without one, the stored record. */
 static void add_member(struct node *n, const struct rlog_member *who,
                        const struct rlog_status *raft)
 {
@@ -474,7 +480,7 @@ static void add_member(struct node *n, const struct rlog_member *who,
     for (unsigned i = 0; i < raft->n_members; i++) {
         const struct rlog_member *m = &raft->members[i];
         if (m->id == who->id && m->role >= role && strcmp(m->name, who->name) == 0)
-            return; /* it is in already and has not noticed yet */
+            return; /* the node is a member already and has not noticed yet */
         if (m->id != who->id && strcmp(m->name, who->name) == 0)
             replaces = m->id;
     }

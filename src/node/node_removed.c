@@ -1,16 +1,17 @@
 /* Removed nodes, on both sides.
  *
  * In the cluster: the name of a node that was removed is kept in the state. Its links are refused
- * with that word, and nobody adds it again, until its record is deleted: by an operator, or with
- * the next certificate that a join token buys for the name.
+ * as "removed", and no member adds the node again, until its record is deleted: by an operator, or
+ * with the next certificate that is issued for the name by a join token.
  *
  * The removed node itself: the entry that removes it need not reach it, so it learns from its
  * peers. One of them alone could lie, or be behind; a majority is what removed it. It notes the
  * fact beside its replica, forgets its keys, and serves nothing until its data directory is
  * emptied: what was a replica of this cluster may not come back as the same one (PROTOCOL R13).
  *
- * One whose name was let in again before it heard is not refused, and nobody speaks to its raft id.
- * So a member that has had no leader for a while asks whether it is one. */
+ * A removed node whose name was let in again before it heard of its removal is not refused, but no
+ * member speaks to its raft id. So a member that has had no leader for a while asks its peers
+ * whether it is still a member. */
 #include "node/removed.h"
 
 #include "base/trace.h"
@@ -23,7 +24,7 @@ bool node_removed_is(struct node *n, const char *name, bool unsure)
 {
     for (unsigned i = 0; i < n->n_members; i++)
         if (strcmp(n->members[i].name, name) == 0)
-            return false; /* it was let in again, and what we applied is older */
+            return false; /* the node was let in again; our applied state is older */
     return node_is_noted(n, NODE_REMOVED_KEY, name, unsure);
 }
 

@@ -7,8 +7,8 @@
  *
  * Times are cluster time. Nothing is done while the cluster does not have its authority's key: the
  * warnings before a certificate expires (mesh.c) then ask for somebody to act. */
-#include "node/authority.h"
-#include "node/node_parts.h"
+#include "cluster/membership/authority.h"
+#include "node/node_internal.h"
 
 #include "base/mem.h"
 #include "base/trace.h"
@@ -29,7 +29,7 @@ void node_renew_learn(struct node *n)
     if (tls_pem_read(n->options.cert_file, &pem, NULL) != ST_OK ||
         cert_not_before(buf_bytes(&pem), &since_s) != ST_OK ||
         cert_not_after(buf_bytes(&pem), &until_s) != ST_OK)
-        return; /* it was readable when the port was opened */
+        return; /* the file was readable when the port was opened */
     n->cert_issued_s = since_s + (int64_t)MESH_BACKDATE_DAYS * DAY_S;
     n->cert_until_s = until_s;
 }
@@ -106,7 +106,7 @@ static enum status sign(struct node *n, const char *name, struct bytes public_pe
     return st;
 }
 
-/* What came must be ours in every way before it replaces one that works. */
+/* A new certificate must be ours in every way before it replaces one that works. */
 static enum status check(const struct node *n, struct bytes cert)
 {
     CLEANUP(buf_done) struct buf ca = {0};
@@ -210,7 +210,7 @@ void node_renew_hear(struct node *n, uint64_t from, const char *from_name, enum 
     }
     rlog_status(n->rlog, &raft);
     if (!raft.is_leader || !raft.ready)
-        return; /* it asks again */
+        return; /* the node asks again */
     if (sign(n, from_name, content, &cert) == ST_OK)
         node_send(n, from, NODE_FRAME_RENEWED, buf_bytes(&cert));
 }

@@ -1,4 +1,4 @@
-/* What each change of the replica means for this node: unsealing, the active role, who leads. */
+/* Reactions of this node to each change of its replica: unsealing, the active role, the leader. */
 #include "node/removed.h"
 
 #include "base/fs.h"
@@ -52,7 +52,7 @@ void node_role_start(struct node *n, bool joins)
     if (marked)
         fs_close(mark);
     if (marked || joins)
-        set_initialized(n); /* whom one joins is there already */
+        set_initialized(n); /* a cluster to join is initialised already */
 }
 
 static void unseal_if_initialized(struct node *n)
@@ -111,21 +111,24 @@ static void copy_text(char *to, size_t room, const char *from)
     (void)snprintf(to, room, "%s", from); /* both were bounded when they came in */
 }
 
-static void publish(struct node *n, const struct rlog_status *raft, const struct store_pin *pin)
+/* Returns whether this node is active. Another thread may seal the node meanwhile (publish_sealed):
+ * so the seal is looked at under the lock, and callers do not read the status again. */
+static bool publish(struct node *n, const struct rlog_status *raft, const struct store_pin *pin)
 {
     char address[160];
-    bool sealed = barrier_is_sealed(n->barrier);
     const struct rlog_member *leader = find_member(raft, raft->leader);
     leader_address(pin, raft, address);
-    if (raft->is_leader)
-        copy_text(address, sizeof address, n->options.api_addr);
 
     pthread_mutex_lock(&n->lock);
+    bool sealed = barrier_is_sealed(n->barrier);
+    bool active = raft->is_leader && raft->ready && !sealed && !n->stopping && !n->removed;
+    if (raft->is_leader) /* a leader that does not serve, because it is sealed, names no address */
+        copy_text(address, sizeof address, active ? n->options.api_addr : "");
     struct node_status *s = &n->status;
     bool was_active = s->active;
     s->raft = *raft;
     s->sealed = sealed;
-    s->active = raft->is_leader && raft->ready && !sealed && !n->stopping && !n->removed;
+    s->active = active;
     s->removed = n->removed;
     s->has_leader = leader != NULL;
     s->perf_standby = !s->active && !sealed && s->has_leader && n->options.performance_standby;
@@ -135,19 +138,20 @@ static void publish(struct node *n, const struct rlog_status *raft, const struct
     s->version = raft->version;
     s->cluster_time_ms = raft->time_ms;
     copy_text(s->leader_name, sizeof s->leader_name, leader != NULL ? leader->name : "");
-    copy_text(s->leader_cluster, sizeof s->leader_cluster, leader != NULL ? leader->address : "");
+    bool known = leader != NULL && (active || !raft->is_leader);
+    copy_text(s->leader_cluster, sizeof s->leader_cluster, known ? leader->address : "");
     copy_text(s->leader_address, sizeof s->leader_address, address);
     n->clock_ms = rlog_time_ms(n->rlog);
     n->clock_mono_ms = (int64_t)env_mono_ms(n->env);
     if (s->active != was_active)
         s->active_since_ms = s->active ? env_wall_ms(n->env) : 0;
-    bool active = s->active;
     node_brief_publish(n);
     pthread_mutex_unlock(&n->lock);
 
     if (active != was_active)
         trace(TRACE_INFO, "node", "%s in term %llu", active ? "active" : "no longer active",
               (unsigned long long)raft->term);
+    return active;
 }
 
 void node_role_changed(struct node *n)
@@ -158,17 +162,19 @@ void node_role_changed(struct node *n)
         return;
     rlog_status(n->rlog, &raft);
     unseal_if_initialized(n);
+    node_quorum_look(n, &raft);
     if (store_pin(rlog_store(n->rlog), "node", 0, &pin) != ST_OK)
         return; /* every pin is taken: the next tick tries again */
-    publish(n, &raft, &pin);
+    bool active = publish(n, &raft, &pin);
     store_unpin(&pin);
-    if (n->status.active && n->announced_term != raft.term)
+    if (active && n->announced_term != raft.term)
         announce(n, raft.term);
-    if (n->status.active)
+    if (active)
         node_snapshot_look(n, &raft);
-    node_duty_look(n, n->status.active, raft.term);
-    node_cleanup_look(n, &raft, n->status.active);
+    node_duty_look(n, active, raft.term);
+    node_cleanup_look(n, &raft, active);
     node_handover_look(n, &raft);
+    node_address_look(n, &raft);
     node_removed_look(n, &raft);
 }
 
@@ -176,7 +182,7 @@ void node_role_applied(struct node *n, uint64_t index, uint64_t version)
 {
     struct store_pin pin;
     if (store_pin(rlog_store(n->rlog), "node", 0, &pin) != ST_OK)
-        return; /* as above */
+        return; /* every pin is taken: the next tick tries again */
     uint64_t core = store_newest(&pin, BYTES("s/core/")) + store_newest(&pin, BYTES("l/core/"));
     store_unpin(&pin);
     pthread_mutex_lock(&n->lock);

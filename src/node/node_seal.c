@@ -67,7 +67,7 @@ void node_seal_done(struct node *n)
     seal_done(&n->opener);
     mem_free(n->given);
     n->given = NULL;
-    (void)pthread_mutex_destroy(&n->seal_lock); /* nobody holds it */
+    (void)pthread_mutex_destroy(&n->seal_lock); /* no thread holds it */
 }
 
 static void say_once(struct node *n, const struct reason *reason)
@@ -78,11 +78,13 @@ static void say_once(struct node *n, const struct reason *reason)
     trace(TRACE_WARN, "node", "stays sealed: %s", reason->text);
 }
 
-/* What the node itself shows of it; the next tick tells the rest of the node. */
+/* Show the seal in this node's own status; the next tick tells the rest of the node. */
 static void publish_sealed(struct node *n, bool sealed)
 {
     pthread_mutex_lock(&n->lock);
     n->status.sealed = sealed;
+    if (sealed && n->status.active) /* a sealed node serves nothing, also if it leads the log */
+        n->status.leader_address[0] = n->status.leader_cluster[0] = '\0';
     if (sealed) {
         n->status.active = false;
         n->status.perf_standby = false;
@@ -162,12 +164,14 @@ void node_seal_follow(struct node *n)
     enum status st = state_follow(rlog_store(n->rlog), n->barrier);
     if (st == ST_OK || st == ST_SEALED)
         return;
-    trace(TRACE_ERROR, "node", "the key ring cannot be followed: %s", status_text(st));
-    if (st ==
-        ST_CORRUPT) { /* our root key is not the cluster's any more: unseal as after a start */
-        seal(n, false);
-        node_seal_look(n);
+    if (st != ST_CORRUPT) {
+        trace(TRACE_ERROR, "node", "the key ring cannot be followed: %s", status_text(st));
+        return;
     }
+    trace(TRACE_WARN, "node",
+          "the cluster has another root key now, as after a restore: unsealing again");
+    seal(n, false);
+    node_seal_look(n);
 }
 
 /* Of the cluster, or of the one to join. The lock is held. */

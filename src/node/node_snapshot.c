@@ -1,4 +1,4 @@
-/* Snapshots for operators: the whole replicated state as a file, and back (raft/rlog_archive.h).
+/* Snapshots for operators: the whole replicated state as a file, and back (raft/snapshot/rlog_archive.h).
  *
  *   save     pin ─▶ write an archive to a file without a name
  *   restore  read all of it, changing nothing ─▶ begin a staged tree ─▶ put what is read once more,
@@ -6,20 +6,21 @@
  *
  * 1. Both run on the caller's thread; one of them at a time on a node. The raft thread only pins,
  *    and proposes.
- * 2. Until the swap is applied the old state is whole, on every node. Whoever begins a staged tree
- *    owns it (PROTOCOL R8a); one whose owner has gone is dropped by the next active node.
+ * 2. Until the swap is applied the old state is whole, on every node. The restore that begins a
+ *    staged tree owns it (PROTOCOL R8a); the next active node drops a tree whose owner has gone.
  * 3. The swap also writes STATE_RESTORED, so that nothing which was decided or encrypted before it
- *    takes effect after it, and sees to the local key ring: under the same root key it stays. Where
- *    the seal configured here opens the other root key it is wrapped anew. Otherwise nobody can
- *    wrap it: it goes, and the first active node that was unsealed makes another. What is lost with
- *    it are the remembered answers to repeated requests; they were made in the state that has gone,
- *    and whoever repeats such a request is told that its outcome is unknown. */
-#include "node/node_parts.h"
+ *    takes effect after it, and decides about the local key ring. Under the same root key the ring
+ *    stays. Where the seal configured here opens the other root key, the ring is wrapped anew.
+ *    Otherwise no node can wrap it: the ring is deleted, and the first active node that was
+ *    unsealed makes another. The remembered replies to repeated requests are lost with the ring;
+ *    they were made in the old state, and a client that repeats such a request is told that its
+ *    outcome is unknown. */
+#include "node/node_internal.h"
 
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/trace.h"
-#include "raft/rlog_archive.h"
+#include "raft/snapshot/rlog_archive.h"
 #include "state/state_core.h"
 
 #include <inttypes.h>
@@ -72,7 +73,7 @@ static enum status run(struct errand *e)
     if (pthread_mutex_init(&e->lock, NULL) != 0)
         return ST_NOMEM;
     if (pthread_cond_init(&e->changed, NULL) != 0) {
-        (void)pthread_mutex_destroy(&e->lock); /* nobody holds it */
+        (void)pthread_mutex_destroy(&e->lock); /* no thread holds it */
         return ST_NOMEM;
     }
     env_post(e->node->env, &e->task);
@@ -80,8 +81,8 @@ static enum status run(struct errand *e)
     while (!e->finished)
         pthread_cond_wait(&e->changed, &e->lock);
     pthread_mutex_unlock(&e->lock);
-    (void)pthread_cond_destroy(&e->changed); /* nobody waits */
-    (void)pthread_mutex_destroy(&e->lock);   /* nobody holds it */
+    (void)pthread_cond_destroy(&e->changed); /* no thread waits */
+    (void)pthread_mutex_destroy(&e->lock);   /* no thread holds it */
     return e->st;
 }
 
@@ -103,7 +104,7 @@ enum status node_snapshot_file(struct node *n, struct fs_file **ret_file)
     if (st == ST_OK || st == ST_NOT_FOUND)
         st = fs_open(n->fs, name, FS_READ | FS_WRITE | FS_CREATE | FS_EXCL, &file);
     if (st == ST_OK)
-        st = fs_unlink(n->fs, name); /* it goes with its last user */
+        st = fs_unlink(n->fs, name); /* the file goes with its last user */
     if (st != ST_OK) {
         fs_close(file);
         return st;
@@ -308,8 +309,9 @@ static enum status check_opens(struct restoring *r, struct barrier *b)
     return st == ST_INVALID ? refuse(r, why.text) : st;
 }
 
-/* It was changed since it was saved, or is of another root key. Nobody could unseal under keys that
- * do not open: ours, that of the seal configured here, or in form. */
+/* The archive was changed since it was saved, or is of another root key. Accept it only if its key
+ * records open under our root key or the seal configured here, or at least have the right form:
+ * otherwise no node could unseal after the restore. */
 static enum status check_forced(struct restoring *r)
 {
     struct barrier_records records = records_of(r);
@@ -456,7 +458,7 @@ static enum status swap(struct restoring *r)
     return commit(r);
 }
 
-/* What a failure after the check means to whoever asked. */
+/* Explain a failure after the check to the client. */
 static enum status explain(struct restoring *r, enum status st, bool swapping)
 {
     if (swapping && st == ST_UNKNOWN_OUTCOME)
@@ -506,8 +508,8 @@ enum status node_snapshot_restore(struct node *n, struct env *env,
     return st;
 }
 
-/* A staged tree that nobody fills any more keeps the log from being cut: drop it. Named, so that
- * one that began meanwhile stays. */
+/* Drop a staged tree that no restore fills any more: it keeps the log from being cut. The tree is
+ * named, so that one that began meanwhile stays. */
 void node_snapshot_look(struct node *n, const struct rlog_status *raft)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};

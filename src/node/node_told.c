@@ -7,8 +7,8 @@
  *      └─refused, or no──┘    └─ again, where the request says so: without its caller
  *        answer
  *
- * It is nobody's yet, so that is all there is to lose: whose member it becomes. One call at a time;
- * a try that goes on by itself gives way to a new call. */
+ * Until it joins, anyone who reaches its port can claim the node; there is no other secret to lose
+ * yet. One call runs at a time; a try that goes on by itself gives way to a new call. */
 #include "node/enroll.h"
 
 #include "base/mem.h"
@@ -50,6 +50,7 @@ void node_told_runs(struct node *n)
     n->running = true;
     pthread_mutex_lock(&n->lock);
     n->status.waits = false;
+    node_brief_publish(n);
     pthread_mutex_unlock(&n->lock);
 }
 

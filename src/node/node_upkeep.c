@@ -1,5 +1,5 @@
 /* Background work of this node: the Merkle root, transactions of its own. */
-#include "node/node_parts.h"
+#include "node/node_internal.h"
 
 #include "base/mem.h"
 #include "base/trace.h"

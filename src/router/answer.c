@@ -19,10 +19,9 @@ void answer_done(struct router_answer *answer)
 bool answer_add_header(struct router_answer *answer, struct arena *arena, struct bytes name,
                        struct bytes value)
 {
-    ASSERT(answer->n_headers < ANSWER_HEADERS_MAX);
     if (answer->headers == NULL)
         answer->headers = arena_alloc(arena, ANSWER_HEADERS_MAX * sizeof answer->headers[0]);
-    if (answer->headers == NULL)
+    if (answer->headers == NULL || answer->n_headers == ANSWER_HEADERS_MAX)
         return false;
     answer->headers[answer->n_headers++] = (struct http_header){name, value};
     return true;
@@ -50,7 +49,7 @@ static void put_warnings(const struct req_reply *reply, struct text_writer *w)
     text_close(w);
 }
 
-/* What stands behind the data; most answers have nothing to say there. */
+/* Write the members after the data; most replies have none. */
 static void put_rest(const struct req_reply *reply, struct text_writer *w)
 {
     if (reply->n_warnings == 0 && reply->auth.len == 0) {
@@ -75,6 +74,8 @@ static void put_envelope(const struct req *req, struct buf *out)
     if (buf_reserve(out, data.len + reply->auth.len + ENVELOPE_BYTES) != ST_OK)
         return; /* buf_status tells */
     text_open_object(&w);
+    if (reply->http >= 400)
+        req_put_no_errors(&w);
     text_member_str(&w, "request_id", req->request_id);
     text_put_raw(&w, BYTES("\"lease_id\":\"\",\"renewable\":false"));
     text_member_int(&w, "lease_duration", reply->lease_duration_s);
@@ -106,6 +107,11 @@ static enum status make_success(struct req *req, struct router_answer *ret)
         return buf_status(&ret->body);
     }
     TRY(buf_status(&reply->data));
+    if (reply->encoding != NULL &&
+        (!answer_add_header(ret, req->arena, BYTES("Content-Encoding"),
+                            bytes_str(reply->encoding)) ||
+         !answer_add_header(ret, req->arena, BYTES("Vary"), BYTES("Accept-Encoding"))))
+        return ST_NOMEM;
     ret->body = reply->data;
     reply->data = (struct buf){0};
     return ST_OK;
@@ -159,7 +165,8 @@ static void tell_methods(struct req *req, struct router_answer *ret)
     if (methods == NULL)
         return;
     route_methods_text(req->others.methods, methods);
-    (void)answer_add_header(ret, req->arena, BYTES("Allow"), bytes_str(methods)); /* likewise */
+    (void)answer_add_header(ret, req->arena, BYTES("Allow"),
+                            bytes_str(methods)); /* without memory the header is missing */
 }
 
 enum status answer_make(struct req *req, enum status st, struct router_answer *ret)

@@ -1,12 +1,15 @@
-/* What goes back to the client: status, a few headers, a body. */
+/* The reply to the client: status, a few headers, a body. */
 #ifndef HOLDFAST_ROUTER_ANSWER_H
 #define HOLDFAST_ROUTER_ANSWER_H
 
 #include "router/req.h"
 
-enum { ANSWER_HEADERS_MAX = 24 };
+enum {
+    ANSWER_HEADERS_MAX = 32,
+    ANSWER_HEADERS_OWN = 24, /* of these; the others are for headers of a forwarded answer */
+};
 
-/* A body that lies in a file; whoever sends it closes it. */
+/* A body that lies in a file; the sender closes the file. */
 struct fs_file;
 struct answer_file {
     struct fs_file *file; /* NULL: none */
@@ -22,12 +25,12 @@ struct router_answer {
     const char *content_type; /* NULL: no body */
     struct buf body;
     struct answer_stream *stream; /* instead of `body` */
-    struct answer_file file;      /* likewise */
+    struct answer_file file;      /* instead of `body` */
     size_t n_headers;
     struct http_header *headers; /* in the request's arena, with what they say, or that is static */
 };
 void answer_done(struct router_answer *answer);
-/* False: no memory, the answer lacks the header. */
+/* False: no memory or no room, the answer lacks the header. */
 bool answer_add_header(struct router_answer *answer, struct arena *arena, struct bytes name,
                        struct bytes value);
 
@@ -36,7 +39,7 @@ struct answer_stream {
     uint64_t length; /* or HTTP_LENGTH_UNKNOWN */
     /* The transport has begun the answer: send the body, then end it. */
     void (*send)(struct answer_stream *stream);
-    void (*drop)(struct answer_stream *stream); /* it is not wanted */
+    void (*drop)(struct answer_stream *stream); /* the stream is not wanted */
 };
 
 /* The answer of a handler that ended with `st`; makes the body. Returns `st`, or ST_NOMEM when a
@@ -47,7 +50,7 @@ enum status answer_make(struct req *req, enum status st, struct router_answer *r
 /* {"errors":[…]} for a status; `reason` may be empty or NULL. Cannot fail: without memory the body
  * stays empty. */
 void answer_error(struct router_answer *ret, enum status st, const struct reason *reason);
-/* What answer_error says for a status when it is given no text; "" for none. */
+/* Text of answer_error for a status when the caller gives none; "": no text. */
 const char *answer_error_text(enum status st, const struct reason *reason);
 
 /* Stored with an applied request id (PROTOCOL R14): format u8 = 1, http u16, content type (block),

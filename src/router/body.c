@@ -81,7 +81,7 @@ enum status body_parse(struct arena *arena, enum http_method method, struct byte
     if (st == ST_INVALID || st == ST_TOO_BIG)
         reason_set(reason, "failed to parse JSON input: %s", why.text);
     TRY(st);
-    if (v->kind == TEXT_NULL) { /* what clients in Go send for no data */
+    if (v->kind == TEXT_NULL) { /* clients in Go send null for no data */
         *ret_data = text_value_new(arena, NULL, TEXT_OBJECT, (struct bytes){0});
         return *ret_data != NULL ? ST_OK : ST_NOMEM;
     }

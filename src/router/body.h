@@ -5,8 +5,7 @@
 #include "router/req.h"
 
 enum {
-    BODY_POOL_BYTES = 1024 * 1024, /* longer ones are read on the thread pool */
-    BODY_FREE_MAX = 64 * 1024,     /* the longest one read for somebody without a token */
+    BODY_FREE_MAX = 64 * 1024, /* the longest one parsed for a client without a token */
 };
 
 /* The data of a request: an empty body is an empty object, and so is null; a form only where the

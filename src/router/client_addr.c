@@ -1,17 +1,9 @@
 #include "router/client_addr.h"
+#include "http/names.h"
 
 #include <assert.h>
 
 enum { VALUES_MAX = 16 };
-
-static struct bytes trimmed(struct bytes text)
-{
-    while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
-        text = bytes_from(text, 1);
-    while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
-        text.len--;
-    return text;
-}
 
 /* The last entry of a list with commas, which it is taken from; *left: there may be another. */
 static bool take_last(struct bytes *list, bool *left, struct bytes *ret_entry)
@@ -20,7 +12,7 @@ static bool take_last(struct bytes *list, bool *left, struct bytes *ret_entry)
         return false;
     const uint8_t *comma = list->len > 0 ? memrchr(list->data, ',', list->len) : NULL;
     size_t at = comma != NULL ? (size_t)(comma - list->data) + 1 : 0;
-    *ret_entry = trimmed(bytes_from(*list, at));
+    *ret_entry = http_trimmed(bytes_from(*list, at));
     *left = comma != NULL;
     list->len = comma != NULL ? at - 1 : 0;
     return true;
@@ -96,4 +88,11 @@ enum status client_addr_find(const struct client_rule *rule, const struct http_r
         values[n++] = value;
     }
     return client_addr_choose(rule, values, n, peer, reason);
+}
+
+struct ip client_addr_ip(const char *peer)
+{
+    struct ip ip;
+    uint16_t port;
+    return ip_port_parse(bytes_str(peer), &ip, &port) == ST_OK ? ip : (struct ip){0};
 }

@@ -18,12 +18,12 @@ struct cors {
 };
 extern const struct schema cors_schema;
 
-/* What the answer has to say. */
+/* CORS headers of the reply. */
 struct cors_verdict {
     struct bytes origin; /* may read it; empty: nothing is said */
     bool varies;         /* whether it may depends on the origin */
     bool preflight;      /* the request is answered by `headers` alone */
-    const char *headers; /* that a request may have, ready to print */
+    const char *headers; /* allowed in a request, ready to print */
 };
 
 /* `state` NULL: there is none yet, so nothing was set. ST_DENIED with a reason: another origin.

@@ -1,4 +1,4 @@
-/* What a worker is doing, for sys/in-flight-req. */
+/* Requests in progress on a worker, for sys/in-flight-req. */
 #include "router/pipe.h"
 #include "text/json.h"
 

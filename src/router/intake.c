@@ -50,15 +50,18 @@ void router_handle(struct router_worker *worker, struct router_call *call)
     }
     worker->running++;
     make_request_id(worker, request_id);
+    uint64_t now_ns = env_mono_ns(worker->env);
     *p = (struct pipe){.worker = worker,
                        .call = call,
-                       .begun_ms = env_mono_ms(worker->env),
+                       .begun_ns = now_ns,
+                       .begun_ms = now_ns / 1000000,
                        .req = {.arena = call->arena,
                                .env = worker->env,
                                .seat = worker->seat,
                                .tokens = worker->tokens,
                                .acls = worker->acls,
                                .mounts = worker->mounts,
+                               .docs = &worker->docs,
                                .host = router->options.host,
                                .router = router,
                                .request_id = request_id}};
@@ -68,8 +71,7 @@ void router_handle(struct router_worker *worker, struct router_call *call)
     if (st == ST_OK && !p->cors.preflight)
         st = stage_target(&p->req, router, call);
     if (st == ST_OK && !p->cors.preflight)
-        st = quota_judge(worker->quotas, worker->state, call, p->req.path, p->begun_ms, &p->quota,
-                         &p->req.error);
+        st = quota_judge(worker->quotas, worker->state, call, &p->req, p->begun_ms, &p->quota);
     if (st != ST_OK) {
         pipe_fail(p, st);
     } else if (p->cors.preflight) {
@@ -86,25 +88,22 @@ enum status router_give_up(struct router_call *call)
     return call->unsettled ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
 }
 
-/* Whether `route` of `api` is the one for a call, byte by byte: no pattern, no other spelling. */
-static bool is_for(const struct route_api *api, const struct route *route,
-                   const struct router_call *call)
+/* Whether a route, which has no parameters, is the one for a call. */
+static bool is_for(const struct long_route *is, struct bytes path, enum http_method method)
 {
-    struct bytes rest = bytes_from(call->path, MIN(call->path.len, sizeof "/v1/" - 1));
-    size_t prefix = strlen(api->prefix);
-    bool put = call->method == METHOD_PUT && route->method == METHOD_POST;
-    return (put || call->method == route->method) && bytes_has_prefix(call->path, BYTES("/v1/")) &&
-           bytes_has_prefix(rest, bytes_str(api->prefix)) &&
-           bytes_eq(bytes_from(rest, prefix), bytes_str(route->path));
+    return path.len == is->path_len && bytes_has_prefix(path, bytes_str(is->api->prefix)) &&
+           text_is(bytes_from(path, strlen(is->api->prefix)), is->route->path) &&
+           route_takes(is->route, method);
 }
 
 bool router_is_long(struct router_worker *worker, const struct router_call *call,
                     uint64_t *ret_upload_bytes_max)
 {
     uint64_t upload_bytes_max = worker->router->options.host->upload_bytes_max;
+    struct bytes path = path_trimmed(call->target.path); /* as routes are matched (route.h) */
     for (unsigned i = 0; i < worker->n_longs; i++) {
         const struct long_route *is = &worker->longs[i];
-        if (!is_for(is->api, is->route, call))
+        if (!is_for(is, path, call->method))
             continue;
         *ret_upload_bytes_max = (is->route->flags & ROUTE_UPLOAD) != 0 ? upload_bytes_max : 0;
         return true;

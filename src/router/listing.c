@@ -53,54 +53,115 @@ static enum status next_name(struct req *req, struct state_iter *iter, struct by
                                       : state_iter_name(iter, ret_name);
 }
 
-/* A scan that was not asked to be short, and is. */
-static void say_how_to_go_on(struct req *req, struct state_iter *iter, struct bytes last)
+/* A listing as it is written: names as they are met, because there may be many. */
+struct listing {
+    struct state_iter *iter;
+    size_t limit;
+    bool cut; /* the request did not ask for this limit */
+    struct text_writer names;
+    /* NULL: names alone */
+    enum status (*put)(struct req *req, struct bytes key, struct text_writer *w);
+    struct buf info;
+    struct text_writer details;
+};
+
+/* Memory that the details of one reply may take. */
+enum { DETAILS_BYTES_MAX = 32 * 1024 * 1024 };
+
+static void open_listing(struct req *req, struct listing *l)
 {
-    if (state_iter_next(iter))
-        req_warn(req, "More than %d keys: the rest is behind the last one (after=%.*s).",
-                 REQ_SCAN_MAX, (int)MIN(last.len, (size_t)200), (const char *)last.data);
+    l->names = req_reply_begin(req);
+    text_open_object(&l->names);
+    text_key(&l->names, "keys");
+    text_open_list(&l->names);
+    if (l->put == NULL)
+        return;
+    l->details = (struct text_writer){.out = &l->info};
+    text_open_object(&l->details);
 }
 
-/* Names are written as they are met: there may be many. */
-static enum status write_names(struct req *req, struct state_iter *iter, size_t limit)
+static enum status add_name(struct req *req, struct listing *l, struct bytes name)
 {
-    bool bounded = req->method == METHOD_SCAN && limit > REQ_SCAN_MAX;
-    struct text_writer w = {0};
-    struct bytes name;
-    size_t n = 0;
+    text_put_bytes(&l->names, name);
+    if (l->put == NULL)
+        return ST_OK;
+    size_t len = l->iter->prefix.len;
+    uint8_t *key = arena_alloc(req->arena, len + name.len);
+    if (key == NULL)
+        return ST_NOMEM;
+    memcpy(key, l->iter->prefix.data, len);
+    memcpy(key + len, name.data, name.len);
+    text_key_bytes(&l->details, name);
+    return l->put(req, bytes_of(key, len + name.len), &l->details);
+}
+
+static enum status close_listing(struct req *req, struct listing *l)
+{
+    text_close(&l->names);
+    if (l->put != NULL) {
+        text_close(&l->details);
+        TRY(buf_status(&l->info));
+        text_key(&l->names, "key_info");
+        text_put_raw(&l->names, buf_bytes(&l->info));
+    }
+    text_close(&l->names);
+    return req_reply_end(req);
+}
+
+static enum status write_names(struct req *req, struct listing *l)
+{
+    size_t bytes_max = req->arena->bytes + DETAILS_BYTES_MAX, n = 0;
+    struct bytes name = {0};
     enum status st = ST_OK;
 
-    if (bounded)
-        limit = REQ_SCAN_MAX;
-    while (n < limit && (st = next_name(req, iter, &name)) == ST_OK) {
-        if (n++ == 0) {
-            w = req_reply_begin(req);
-            text_open_object(&w);
-            text_key(&w, "keys");
-            text_open_list(&w);
+    while (n < l->limit && (st = next_name(req, l->iter, &name)) == ST_OK) {
+        if (n++ == 0)
+            open_listing(req, l);
+        TRY(add_name(req, l, name));
+        if (l->put != NULL && (req->arena->bytes > bytes_max || l->info.len > DETAILS_BYTES_MAX)) {
+            l->cut = true;
+            l->limit = n;
         }
-        text_put_bytes(&w, name);
     }
     if (n == 0 || (st != ST_OK && st != ST_NOT_FOUND))
         return st;
-    text_close(&w);
-    text_close(&w);
-    if (bounded && n == limit)
-        say_how_to_go_on(req, iter, name);
-    return req_reply_end(req);
+    if (l->cut && n == l->limit && next_name(req, l->iter, &(struct bytes){0}) == ST_OK)
+        req_warn(req, "More than %zu keys: get the rest with after=%.*s.", n,
+                 (int)MIN(name.len, (size_t)200), (const char *)name.data);
+    return close_listing(req, l);
+}
+
+static enum status list(struct req *req, struct bytes prefix, struct listing *l)
+{
+    struct bytes from = {0};
+    size_t most = l->put != NULL               ? REQ_DETAILS_MAX
+                  : req->method == METHOD_SCAN ? REQ_SCAN_MAX
+                                               : SIZE_MAX;
+
+    ASSERT(prefix.len > 0 && prefix.data[prefix.len - 1] == '/');
+    l->iter = arena_alloc(req->arena, sizeof *l->iter);
+    if (l->iter == NULL)
+        return ST_NOMEM;
+    TRY(read_window(req, prefix, &from, &l->limit));
+    ASSERT(l->limit > 0);
+    l->cut = l->limit > most;
+    l->limit = MIN(l->limit, most);
+    TRY(state_scan(req->txn, prefix, from, l->iter));
+    return write_names(req, l);
 }
 
 enum status req_reply_listing(struct req *req, struct bytes prefix)
 {
-    struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
-    struct bytes from = {0};
-    size_t limit = 0;
+    struct listing l = {0};
+    return list(req, prefix, &l);
+}
 
-    ASSERT(prefix.len > 0 && prefix.data[prefix.len - 1] == '/');
-    if (iter == NULL)
-        return ST_NOMEM;
-    TRY(read_window(req, prefix, &from, &limit));
-    ASSERT(limit > 0);
-    TRY(state_scan(req->txn, prefix, from, iter));
-    return write_names(req, iter, limit);
+enum status req_reply_details(struct req *req, struct bytes prefix,
+                              enum status (*put)(struct req *req, struct bytes key,
+                                                 struct text_writer *w))
+{
+    struct listing l = {.put = put};
+    enum status st = list(req, prefix, &l);
+    buf_done(&l.info);
+    return st;
 }

@@ -1,5 +1,6 @@
 #include "router/openapi.h"
-#include "router/openapi_parts.h"
+#include "router/openapi_cache.h"
+#include "router/openapi_internal.h"
 #include "router/router.h"
 #include "router/stages.h"
 
@@ -86,14 +87,13 @@ static enum status add_api(struct docs *d, const struct route_api *api, bool ast
     return ST_OK;
 }
 
-/* `path` ends in '/'. */
 static enum status set_base(struct docs *d, const char *path, const char *id)
 {
     CLEANUP(buf_done) struct buf base = {0};
     buf_add_u8(&base, '/');
     add_literal(&base, path);
     TRY(buf_status(&base));
-    base.len--;
+    base.len -= base.data[base.len - 1] == '/';
     d->base = arena_str(d->arena, buf_bytes(&base));
     d->id = id;
     return d->base != NULL && id != NULL ? ST_OK : ST_NOMEM;
@@ -101,8 +101,9 @@ static enum status set_base(struct docs *d, const char *path, const char *id)
 
 static enum status add_fixed(struct docs *d, const struct router *router)
 {
-    for (size_t i = 0; i < router->options.n_apis; i++) {
-        const struct route_api *api = router->options.apis[i];
+    struct module_walk walk = {0};
+    const struct route_api *api;
+    while ((api = module_next_api(&router->options.modules, &walk)) != NULL) {
         if (api->prefix == NULL)
             continue;
         TRY(set_base(d, api->prefix, api->type));
@@ -113,8 +114,9 @@ static enum status add_fixed(struct docs *d, const struct router *router)
 
 static enum status add_generic(struct docs *d, const struct router *router)
 {
-    for (size_t i = 0; i < router->options.n_apis; i++) {
-        const struct route_api *api = router->options.apis[i];
+    struct module_walk walk = {0};
+    const struct route_api *api;
+    while ((api = module_next_api(&router->options.modules, &walk)) != NULL) {
         const char *version = api->version != NULL ? api->version : "";
         if (api->prefix != NULL)
             continue;
@@ -180,7 +182,7 @@ static void settle(struct docs *d)
     d->n = n;
 }
 
-enum status openapi_reply(struct req *req, bool generic)
+static enum status render(struct req *req, bool generic)
 {
     struct docs d = {.req = req, .arena = req->arena, .server = "/v1"};
     TRY(add_fixed(&d, req->router));
@@ -192,6 +194,32 @@ enum status openapi_reply(struct req *req, bool generic)
     struct text_writer w = req_reply_begin(req);
     openapi_write(&d, &w);
     return req_reply_end(req);
+}
+
+static enum status reply_page(struct req *req, const struct openapi_page *page)
+{
+    bool gzip = openapi_takes_gzip(req->accept_encoding);
+    TRY(req_reply_raw(req, "application/json", buf_bytes(gzip ? &page->gzip : &page->text)));
+    req->reply.encoding = gzip ? "gzip" : NULL;
+    return ST_OK;
+}
+
+enum status openapi_reply(struct req *req, bool generic)
+{
+    struct openapi_page *page = generic ? &req->docs->generic : &req->docs->named;
+    uint64_t version = 0;
+    if (req->token != NULL) /* shows the mounts that the token reaches */
+        return render(req, generic);
+    if (!generic)
+        TRY(mount_newest(req->txn, req->ns, &version));
+    if (openapi_page_is(page, req->ns, version))
+        return reply_page(req, page);
+    TRY(render(req, generic));
+    if (openapi_page_put(page, req->ns, version, buf_bytes(&req->reply.data)) != ST_OK)
+        return ST_OK; /* the document is sent all the same */
+    buf_done(&req->reply.data);
+    req->reply = (struct req_reply){0};
+    return reply_page(req, page);
 }
 
 /* Help */

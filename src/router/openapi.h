@@ -16,7 +16,7 @@ enum { OPENAPI_OPERATIONS_MAX = 8192 }; /* more than that are left out, which th
  * mount's path as a parameter. ST_NOMEM, or a failure of the state. */
 NODISCARD enum status openapi_reply(struct req *req, bool generic);
 
-/* What ?help=1 answers: the path of the request and those below it, relative to it. ST_NOT_FOUND:
+/* The reply to ?help=1: the path of the request and those below it, relative to it. ST_NOT_FOUND:
  * nothing is served there. ST_NOMEM. */
 NODISCARD enum status openapi_help(struct req *req);
 

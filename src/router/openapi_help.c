@@ -1,4 +1,4 @@
-#include "router/openapi_parts.h"
+#include "router/openapi_internal.h"
 
 static const char *caps_text(const struct route *route)
 {

@@ -1,4 +1,4 @@
-#include "router/openapi_parts.h"
+#include "router/openapi_internal.h"
 #include "router/router.h"
 #include "router/shape.h"
 
@@ -259,31 +259,42 @@ static void put_envelope(const struct route *route, const char *shape, bool top,
 
 /* Answers */
 
+static void put_raw_type(const char *type, bool text, struct text_writer *w)
+{
+    open_member(w, type);
+    text_key(w, "schema");
+    text_open_object(w);
+    text_member_str(w, "type", "string");
+    if (!text)
+        text_member_str(w, "format", "binary");
+    text_close(w);
+    text_close(w);
+}
+
 static void put_success_body(const struct route *route, const char *shape, struct text_writer *w)
 {
-    bool text = shape != NULL && shape_has(shape, "text");
-    bool raw = text || (shape != NULL && shape_has(shape, "gzip"));
+    static const struct {
+        const char *kind, *type;
+        bool text;
+    } raws[] = {{"text", "text/plain", true},
+                {"openmetrics", "application/openmetrics-text", true},
+                {"gzip", "application/gzip", false}};
+    bool raw = false;
     open_member(w, "content");
-    open_member(w, text ? "text/plain" : raw ? "application/gzip" : "application/json");
-    text_key(w, "schema");
-    if (shape != NULL && shape_has(shape, "json")) {
-        put_type(w, "object");
-    } else if (raw) {
-        text_open_object(w);
-        text_member_str(w, "type", "string");
-        if (!text)
-            text_member_str(w, "format", "binary");
-        text_close(w);
-    } else if ((route->flags & ROUTE_BARE) != 0) {
-        put_data(route, shape, w);
-    } else {
-        put_envelope(route, shape, (route->flags & ROUTE_TOP_LEVEL) != 0, w);
-    }
-    text_close(w);
-    if (raw && shape_type(shape) != NULL) { /* or JSON, as the query says */
+    for (size_t i = 0; shape != NULL && i < ARRAY_LEN(raws); i++)
+        if (shape_has(shape, raws[i].kind)) {
+            put_raw_type(raws[i].type, raws[i].text, w);
+            raw = true;
+        }
+    if (!raw || shape_type(shape) != NULL) { /* or JSON, as the request says */
         open_member(w, "application/json");
         text_key(w, "schema");
-        put_data(route, shape, w);
+        if (shape != NULL && shape_has(shape, "json"))
+            put_type(w, "object");
+        else if ((route->flags & ROUTE_BARE) != 0)
+            put_data(route, shape, w);
+        else
+            put_envelope(route, shape, (route->flags & ROUTE_TOP_LEVEL) != 0, w);
         text_close(w);
     }
     text_close(w);
@@ -317,7 +328,7 @@ static void put_responses(const struct route *route, struct text_writer *w)
         shape = "{keys:[str]}";
     bool nothing = route->reply == NULL && (shape == NULL || shape_has(shape, "none"));
     open_member(w, "responses");
-    bool astray = (route->flags & ROUTE_ASTRAY) != 0;
+    bool astray = (route->flags & (ROUTE_ASTRAY | ROUTE_ABSENT)) != 0;
     if (!astray)
         put_success(route, shape, w);
     if (nothing && !astray) {
@@ -395,6 +406,8 @@ static void put_security(const struct route *route, struct text_writer *w)
         text_member_bool(w, "x-vault-createSupported", true);
     if ((route->flags & ROUTE_ASTRAY) != 0)
         text_member_bool(w, "x-holdfast-astray", true);
+    if ((route->flags & ROUTE_ABSENT) != 0)
+        text_member_bool(w, "x-holdfast-absent", true);
     text_member_str(w, "x-holdfast-auth", authority(route));
 }
 
@@ -460,7 +473,7 @@ static void put_schemas(struct text_writer *w)
     shape_write(ERROR_SHAPE, NULL, w);
     text_key(w, "Envelope");
     shape_write("{request_id:str lease_id:str renewable:bool lease_duration:int data:obj~ "
-                "wrap_info:obj~ warnings:[str]~ auth:obj~ mount_type:str}",
+                "wrap_info:obj~ warnings:[str]~ auth:obj~ mount_type:str errors:[str]}",
                 NULL, w);
     text_close(w);
 }

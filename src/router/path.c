@@ -1,6 +1,8 @@
 #include "router/path.h"
 #include "text/utf8.h"
 
+#include <assert.h>
+
 /* Decode into `to`, which has room for all of `text`. ST_INVALID: a malformed escape. */
 static enum status percent_decode(struct bytes text, bool plus, uint8_t *to, size_t *ret_len)
 {
@@ -47,65 +49,107 @@ static bool has_dots(struct bytes path)
     return false;
 }
 
-/* Nothing to decode, to collapse or to refuse: so are nearly all. */
+/* Kinds of bytes in a path. A segment that begins with a slash is empty, one that begins with a dot
+ * may be "." or "..". */
+enum { OPENS_SEGMENT = 1, NOT_FIRST = 2, ODD = 4 };
+
+static const uint8_t byte_kinds[256] = {
+    [0 ... ' '] = ODD, ['%'] = ODD, ['.'] = NOT_FIRST, ['/'] = OPENS_SEGMENT | NOT_FIRST,
+    [0x7f ... 0xff] = ODD,
+};
+
+/* Nothing to decode, to collapse or to refuse: so are nearly all. Every request comes by here, so
+ * a byte costs one look at the table and no branch. */
 static bool is_ordinary(struct bytes raw)
 {
+    unsigned refused = 0, before = 0;
+    static_assert(NOT_FIRST == OPENS_SEGMENT << 1, "the kind before shows what is refused");
     if (raw.len == 0 || raw.data[0] != '/')
         return false;
-    bool begins = false; /* a segment */
     for (size_t i = 0; i < raw.len; i++) {
-        uint8_t c = raw.data[i];
-        if (c <= ' ' || c >= 0x7f || c == '%' || (begins && (c == '/' || c == '.')))
-            return false;
-        begins = c == '/';
+        unsigned kind = byte_kinds[raw.data[i]];
+        refused |= kind & (ODD | (before & OPENS_SEGMENT) << 1);
+        before = kind;
     }
-    return true;
+    return refused == 0;
 }
 
-/* Into `text`, which has room for all of `raw`. */
-static enum status decode_odd(struct bytes raw, uint8_t *text, size_t *ret_len,
-                              struct reason *reason)
+/* Into `text`, which has room for all of `raw`. Returns why the target is malformed, or NULL. */
+static const char *decode_odd(struct bytes raw, uint8_t *text, size_t *ret_len)
 {
     size_t len = 0;
-    if (percent_decode(raw, false, text, &len) != ST_OK) {
-        reason_set(reason, "the path has a malformed escape");
-        return ST_INVALID;
-    }
+    if (percent_decode(raw, false, text, &len) != ST_OK)
+        return "the path has a malformed escape";
     len = collapse_slashes(text, len);
-    if (len <= PATH_BYTES_MAX &&
-        (!text_printable(bytes_of(text, len)) || has_dots(bytes_of(text, len)))) {
-        reason_set(reason, "the path holds characters that do not show, or '.' or '..'");
-        return ST_INVALID;
-    }
     *ret_len = len;
+    bool fits = len <= PATH_BYTES_MAX; /* else that is what is wrong with it */
+    if (fits && (!text_printable(bytes_of(text, len)) || has_dots(bytes_of(text, len))))
+        return "the path has unprintable characters, or a segment '.' or '..'";
+    return NULL;
+}
+
+/* Decode what follows the first '/' into `text`, which has room for all of `raw`. Returns why the
+ * target is malformed, or NULL. */
+static const char *decode(struct bytes raw, uint8_t *text, struct path_target *target,
+                          size_t *ret_len)
+{
+    target->as_sent = is_ordinary(raw);
+    if (!target->as_sent)
+        return decode_odd(raw, text, ret_len);
+    *ret_len = raw.len - 1;
+    memcpy(text, raw.data + 1, raw.len - 1);
+    return NULL;
+}
+
+enum status path_canonical(struct arena *arena, struct bytes raw, struct path_target *ret_target)
+{
+    static const char too_long[] = "the path is longer than 3000 bytes";
+    static_assert(PATH_BYTES_MAX == 3000, "as the text says");
+    struct path_target target = {.fault = too_long};
+    size_t len = 0;
+    if (raw.len <= 3 * PATH_BYTES_MAX) {
+        uint8_t *text = arena_alloc(arena, raw.len + 2);
+        if (text == NULL)
+            return ST_NOMEM;
+        text[0] = '/';
+        target.fault = decode(raw, text + 1, &target, &len);
+        if (target.fault == NULL && len > PATH_BYTES_MAX)
+            target.fault = too_long;
+        text[1 + len] = 0;
+        target.full = bytes_of(text, 1 + len);
+    }
+    if (target.fault != NULL)
+        target.full = (struct bytes){0};
+    else if (bytes_has_prefix(target.full, BYTES(PATH_V1)))
+        target.path = bytes_from(target.full, sizeof PATH_V1 - 1);
+    *ret_target = target;
     return ST_OK;
 }
 
-enum status path_decode(struct arena *arena, struct bytes raw, struct bytes *ret_path,
-                        struct reason *reason)
+enum status path_encode(struct arena *arena, const struct path_target *target,
+                        struct bytes *ret_raw)
 {
-    size_t len = 0;
-    if (raw.len > 3 * PATH_BYTES_MAX) {
-        reason_set(reason, "the path is longer than %d bytes", PATH_BYTES_MAX);
-        return ST_INVALID;
+    ASSERT(target->fault == NULL);
+    if (target->as_sent) {
+        *ret_raw = target->full;
+        return ST_OK;
     }
-    uint8_t *text = arena_alloc(arena, raw.len + 1);
+    static const char digits[] = "0123456789ABCDEF";
+    uint8_t *text = arena_alloc(arena, 3 * target->full.len);
+    size_t len = 0;
     if (text == NULL)
         return ST_NOMEM;
-    if (is_ordinary(raw)) {
-        len = raw.len - 1;
-        memcpy(text, raw.data + 1, len);
-    } else {
-        TRY(decode_odd(raw, text, &len, reason));
+    for (size_t i = 0; i < target->full.len; i++) {
+        uint8_t c = target->full.data[i];
+        if (c > ' ' && c < 0x7f && c != '%' && c != '?' && c != '#') {
+            text[len++] = c;
+            continue;
+        }
+        text[len++] = '%';
+        text[len++] = (uint8_t)digits[c >> 4];
+        text[len++] = (uint8_t)digits[c & 15];
     }
-    text[len] = 0;
-    if (len > PATH_BYTES_MAX) {
-        reason_set(reason, "the path is longer than %d bytes", PATH_BYTES_MAX);
-        return ST_INVALID;
-    }
-    if (!bytes_has_prefix(bytes_of(text, len), BYTES("v1/")))
-        return ST_NOT_FOUND;
-    *ret_path = bytes_of(text + 3, len - 3);
+    *ret_raw = bytes_of(text, len);
     return ST_OK;
 }
 

@@ -1,8 +1,9 @@
-/* What the files of the pipeline share. Inside src/router. */
+/* Shared by the files of the pipeline. Inside src/router. */
 #ifndef HOLDFAST_ROUTER_PIPE_H
 #define HOLDFAST_ROUTER_PIPE_H
 
 #include "router/cors.h"
+#include "router/parsed.h"
 #include "router/quota.h"
 #include "router/stages.h"
 #include "router/upload.h"
@@ -11,7 +12,8 @@
 /* A call on its way.
  *
  *   CHOOSING ──┬─▶ FORWARDING ───────────────────────────────────────┐
- *      ▲       └─▶ READING ─▶ RUNNING ◀──▶ PARSING (long bodies)      │
+ *     ▲▲       └─▶ READING ─▶ RUNNING ◀──▶ PARSING (long bodies)      │
+ *     │└── COLLECTING ◀──────────┤ (unread bodies)                     │
  *   WAITING           ▲          │                                    │
  *      ▲              │   RECORDING_REQUEST                           │
  *      │ not the      │ conflict │                                    │
@@ -29,6 +31,7 @@ enum pipe_phase {
     PIPE_CHOOSING,
     PIPE_WAITING,
     PIPE_FORWARDING,
+    PIPE_COLLECTING,
     PIPE_PARSING,
     PIPE_READING,
     PIPE_RUNNING,
@@ -50,7 +53,7 @@ enum {
     PIPE_LONG_TRY_MS = 600000, /* for one of a route that takes long: until it makes progress */
 };
 
-/* What most calls do not need, made with the first use of any of it. */
+/* State that most calls do not need, made at its first use. */
 struct pipe_more {
     struct pipe *pipe;
     struct state_commit commit;
@@ -58,6 +61,7 @@ struct pipe_more {
     struct state_confirm confirm;
     struct audit_op audit;
     struct upload upload;
+    struct router_collect collect;
 };
 
 struct pipe {
@@ -67,19 +71,21 @@ struct pipe {
     struct list link; /* of the worker's */
     enum pipe_phase phase;
     enum status result; /* of the phase that ended */
-    enum status front;  /* what the stages before the handler came to */
-    uint64_t deadline_ms, begun_ms;
+    enum status front;  /* result of the stages before the handler */
+    uint64_t deadline_ms, begun_ms, begun_ns;
     unsigned reruns;
-    bool plain;   /* needs no state */
-    bool free;    /* no token is asked for */
-    bool judging; /* here, before its body is sent on; then it was */
-    bool judged;
+    bool plain;     /* needs no state */
+    bool free;      /* no token is asked for */
+    bool judging;   /* the stages that run decide whether the body is read */
+    bool judged;    /* allowed by those stages */
+    bool elsewhere; /* the active node is another one */
     bool recorded;  /* the request record was accepted */
     bool changed;   /* writes were committed */
     bool unknown;   /* a try may have taken effect */
     bool stages;    /* a read by its method that staged something all the same */
-    bool throttled; /* it was counted among those of nobody */
-    bool overtaken; /* it staged nothing, and what it had read was no longer so */
+    bool throttled; /* counted by the throttle of requests without a token */
+    bool overtaken; /* staged nothing, and what it had read changed: it runs again as a read */
+    bool local;     /* ROUTE_LOCAL, and no node can be active */
     struct node_brief node;
     struct rlog_request_id id;
     struct router_answer answer;
@@ -90,6 +96,7 @@ struct pipe {
     struct state_read read;
     struct pipe_more *more; /* NULL: nothing of it was needed yet */
     struct env_work work;   /* of PARSING or OUTSIDE */
+    struct parsed *parsed;  /* where the values of a large body are; NULL: in the arena */
     struct bytes content_type;
     struct env_timer timer;
     struct router_forward *forward; /* NULL: it was not sent on */
@@ -101,13 +108,23 @@ NODISCARD enum status pipe_need_more(struct pipe *p);
 void pipe_step(struct pipe *p);
 /* Run it here with the state. */
 void pipe_begin(struct pipe *p);
-/* To the active node, after its sender was judged here if the body streams. */
-void pipe_send_on(struct pipe *p);
+/* Run the stages that say whether the sender may send the body, then pipe_take_body. */
+void pipe_judge(struct pipe *p);
 
 /* pipe_choose.c */
 
 /* Decide where the call runs, and begin. */
 void pipe_choose(struct pipe *p);
+
+/* pipe_collect.c: bodies that were not read yet. */
+
+/* The call has a body that must be read, or sent on, before the call can run. */
+bool pipe_is_unread(const struct pipe *p);
+/* The sender may send the body: read it here, or let it stream to the active node. */
+void pipe_take_body(struct pipe *p);
+void pipe_collected(struct pipe *p);
+/* The reply when a body does not arrive. */
+void pipe_fail_body(struct pipe *p, enum status st);
 
 /* pipe_outside.c */
 
@@ -121,9 +138,9 @@ void pipe_received(struct pipe *p);
 
 /* pipe_forward.c */
 
-/* Nobody could take the call now: look again later, or give up with `st`. */
+/* No node can take the call now: look again later, or give up with `st`. */
 void pipe_wait(struct pipe *p, enum status st);
-/* What a handler said counts only with its answer. */
+/* A handler's message counts only with its reply. */
 void pipe_forget_reason(struct pipe *p);
 /* To the node that forwarded the call: it knows the client and looks for the leader. */
 void pipe_hand_back(struct pipe *p, enum status st);
@@ -169,6 +186,12 @@ static inline bool pipe_id_given(const struct rlog_request_id *id)
 static inline bool pipe_has_flag(const struct pipe *p, unsigned flag)
 {
     return p->req.route != NULL && (p->req.route->flags & flag) != 0;
+}
+
+/* Answered by what this node knows: no read is confirmed for it. */
+static inline bool pipe_is_local(const struct pipe *p)
+{
+    return p->local || pipe_has_flag(p, ROUTE_NODE);
 }
 
 #endif

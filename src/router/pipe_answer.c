@@ -4,7 +4,7 @@
 
 #include "base/fs.h"
 
-/* What a transaction leaves behind once it has ended. */
+/* Release what a transaction leaves behind. */
 void pipe_end_txn(struct pipe *p)
 {
     state_end(&p->txn);
@@ -22,7 +22,7 @@ static void add_header(struct pipe *p, const char *name, struct bytes value)
                             value); /* else it lacks it */
 }
 
-/* What the node that the client spoke to says, in both spellings. */
+/* Headers of the node that the client spoke to, in both spellings. */
 static void add_own_headers(struct pipe *p)
 {
     const struct router_host *host = p->req.host;
@@ -45,14 +45,45 @@ static void add_own_headers(struct pipe *p)
     }
 }
 
+/* The id under which a refusal is recorded: a user quotes it, an operator finds it in the audit
+ * log. The reply of another node has its own. */
+static void tell_request_id(struct pipe *p)
+{
+    struct bytes id = bytes_str(p->req.request_id);
+    if (p->answer.http < 400)
+        return;
+    for (size_t i = 0; i < p->answer.n_headers; i++)
+        if (text_is(p->answer.headers[i].name, "x-secrets-request-id"))
+            return;
+    add_header(p, "X-Secrets-Request-ID", id);
+    add_header(p, "X-Vault-Request-ID", id);
+}
+
+static enum router_class class_of(const struct pipe *p)
+{
+    if (p->forward != NULL)
+        return ROUTER_FORWARDED;
+    if (pipe_has_flag(p, ROUTE_LONG | ROUTE_UPLOAD))
+        return ROUTER_LONG;
+    if (pipe_has_flag(p, ROUTE_NODE))
+        return ROUTER_NODE;
+    if (p->req.method == METHOD_LIST || p->req.method == METHOD_SCAN)
+        return ROUTER_LIST;
+    return stage_reads(&p->req) ? ROUTER_READ : ROUTER_WRITE;
+}
+
 static void respond(struct pipe *p)
 {
     struct router_worker *worker = p->worker;
     struct router_call *call = p->call;
 
+    histogram_add(&worker->latency[class_of(p)], env_mono_ns(worker->env) - p->begun_ns);
+
     request_log(p);
+    tell_request_id(p);
     add_own_headers(p);
     struct router_answer answer = p->answer;
+    struct parsed *parsed = p->parsed;
 
     pipe_move(p, PIPE_DONE);
     pipe_end_txn(p);
@@ -70,6 +101,7 @@ static void respond(struct pipe *p)
     list_remove(&p->link);
     call->respond(call, &answer); /* last touch: the arena, and so p, may be gone */
     buf_done(&answer.body);
+    parsed_free(worker->env, parsed);
 }
 
 void pipe_fail(struct pipe *p, enum status st)

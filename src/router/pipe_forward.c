@@ -22,7 +22,18 @@ void pipe_forget_reason(struct pipe *p)
     p->req.error.text[0] = '\0';
 }
 
-/* Nobody could take the call now: look again, or give up. */
+/* Why there is no active node, where that is known. */
+static void explain(struct pipe *p, enum status st)
+{
+    struct router_host *host = p->req.host;
+    if (st == ST_NO_LEADER)
+        (void)host->node_ops->no_quorum(host->node, &p->req.error); /* else the status says it */
+    else if (st == ST_UNINITIALIZED)
+        (void)host->awaits_members(host, &p->req.error); /* else the status says it */
+}
+
+/* No node can take the call now: look again, or give up. Without a quorum there is nothing to wait
+ * for, unless an earlier try may have taken effect: a later answer may tell. */
 void pipe_wait(struct pipe *p, enum status st)
 {
     uint64_t now_ms = env_mono_ms(p->worker->env);
@@ -32,8 +43,10 @@ void pipe_wait(struct pipe *p, enum status st)
     }
     answer_done(&p->answer);
     pipe_forget_reason(p);
-    if (now_ms >= p->deadline_ms || p->call->given_up) {
+    bool hopeless = p->node.no_quorum && !p->unknown;
+    if (now_ms >= p->deadline_ms || p->call->given_up || hopeless) {
         bool changes = p->stages || !stage_reads(&p->req);
+        explain(p, p->unknown && changes ? ST_UNKNOWN_OUTCOME : st);
         pipe_fail(p, p->unknown && changes ? ST_UNKNOWN_OUTCOME : st);
         return;
     }
@@ -103,14 +116,18 @@ static void redirect(struct pipe *p, const struct node_status *node)
 {
     const struct router_call *call = p->call;
     bool query = call->query.len != 0;
+    struct bytes path;
     if (node->leader_address[0] == '\0') {
         pipe_fail(p, ST_NO_LEADER);
         return;
     }
-    const char *to =
-        arena_format(p->req.arena, "%s%.*s%s%.*s", node->leader_address, (int)call->path.len,
-                     (const char *)call->path.data, query ? "?" : "", (int)call->query.len,
-                     query ? (const char *)call->query.data : "");
+    if (path_encode(p->req.arena, &call->target, &path) != ST_OK) {
+        pipe_fail(p, ST_NOMEM);
+        return;
+    }
+    const char *to = arena_format(p->req.arena, "%s%.*s%s%.*s", node->leader_address, (int)path.len,
+                                  (const char *)path.data, query ? "?" : "", (int)call->query.len,
+                                  query ? (const char *)call->query.data : "");
     if (to == NULL) {
         pipe_fail(p, ST_NOMEM);
         return;
@@ -134,7 +151,7 @@ void pipe_forward(struct pipe *p)
     struct node_status node;
     pipe_end_txn(p);
     answer_done(&p->answer);
-    host->status(host, &node);
+    host->node_ops->status(host->node, &node);
     if (!p->call->forwarded && asks_redirect(p->call)) {
         redirect(p, &node);
         return;

@@ -1,4 +1,5 @@
-/* What a route does outside of a transaction: on the pool, after a body that streams has arrived. */
+/* Work of a route outside of a transaction: on the pool, after a body that streams has arrived.
+ */
 #include "router/pipe.h"
 
 static void on_outside(struct env_work *work)
@@ -27,7 +28,7 @@ static void on_received(struct upload *upload, enum status st)
     pipe_step(p);
 }
 
-/* Somebody who may has sent it: what was not his to send was never read. */
+/* The sender was authorised: the body of any other is never read. */
 static void receive(struct pipe *p)
 {
     if (pipe_need_more(p) != ST_OK) {
@@ -43,20 +44,12 @@ static void receive(struct pipe *p)
 void pipe_received(struct pipe *p)
 {
     struct req *req = &p->req;
-    enum status st = p->result;
     req->files.upload = p->more->upload.file;
     req->files.upload_bytes = p->more->upload.bytes;
-    if (st == ST_OK && !p->call->given_up) {
+    if (p->result == ST_OK && !p->call->given_up)
         pipe_start_outside(p);
-        return;
-    }
-    if (st == ST_OK || st == ST_CLOSED || st == ST_INVALID)
-        st = req_fail(req, ST_INVALID, "the request body broke off or is malformed");
-    else if (st == ST_TIMEOUT)
-        reason_set(&req->error, "the request body arrives too slowly");
-    else if (st == ST_TOO_BIG)
-        reason_set(&req->error, "http: request body too large");
-    pipe_fail(p, st);
+    else
+        pipe_fail_body(p, p->result);
 }
 
 /* Whether what was committed under our id may have been followed by its step outside already: not

@@ -1,6 +1,7 @@
 /* A call that runs here: its stages and its handler in a transaction, which is then committed or
  * confirmed, as often as others overtake it. */
 #include "router/body.h"
+#include "router/client_addr.h"
 #include "router/pipe.h"
 #include "router/wrap.h"
 
@@ -14,12 +15,24 @@ static void on_parsed(struct env_work *work)
     pipe_step(p);
 }
 
+static enum status parse_into(struct pipe *p, struct arena *arena)
+{
+    atomic_fetch_add(&p->worker->parsed_bytes, p->call->body.len);
+    return body_parse(arena, p->req.method, p->call->body, p->content_type, p->req.query,
+                      &p->req.data, &p->req.error);
+}
+
 static void run_parse(struct env_work *work)
 {
     struct pipe *p = CONTAINER_OF(work, struct pipe, work);
-    atomic_fetch_add(&p->worker->parsed_bytes, p->call->body.len);
-    p->result = body_parse(p->req.arena, p->req.method, p->call->body, p->content_type,
-                           p->req.query, &p->req.data, &p->req.error);
+    p->result = parsed_take(p->parsed, p->call->body);
+    if (p->result != ST_OK) {
+        reason_set(&p->req.error, "too many large request bodies of this client are in memory: "
+                                  "send fewer at once");
+        return;
+    }
+    p->result = parse_into(p, &p->parsed->arena);
+    parsed_settle(p->parsed);
 }
 
 static void parsed(struct pipe *p)
@@ -31,16 +44,28 @@ static void parsed(struct pipe *p)
     pipe_begin(p);
 }
 
-/* Read the body, once, for somebody who was found to have some right there: a long one on the pool,
- * after which the stages run again in a transaction of their own. */
+static struct http_budget *budget_of(const struct pipe *p)
+{
+    enum parsed_from from = p->free              ? PARSED_ANONYMOUS
+                            : p->call->forwarded ? PARSED_NODES
+                                                 : PARSED_CLIENTS;
+    return &p->req.host->parsed.of[from];
+}
+
+/* Parse the body, once, after its sender was found to have some right on its path. False: it is
+ * large and is parsed on the pool; then the stages run again in a transaction of their own. */
 static bool parse(struct pipe *p)
 {
     p->content_type = router_header(p->call, "content-type");
-    p->work = (struct env_work){.run = run_parse, .done = on_parsed, .lane = LANE_POOL};
-    if (p->call->body.len <= BODY_POOL_BYTES) {
-        run_parse(&p->work);
+    if (parsed_is_small(p->call->body)) {
+        p->result = parse_into(p, p->req.arena);
         return true;
     }
+    const struct ip client = client_addr_ip(p->call->peer);
+    p->result = parsed_new(budget_of(p), &client, &p->parsed);
+    if (p->result != ST_OK)
+        return true;
+    p->work = (struct env_work){.run = run_parse, .done = on_parsed, .lane = LANE_POOL};
     pipe_end_txn(p);
     pipe_move(p, PIPE_PARSING);
     env_work(p->worker->env, &p->work);
@@ -71,15 +96,12 @@ static void read_first(struct pipe *p)
     state_read_begin(p->worker->state, &p->read);
 }
 
-/* A body that streams takes one of few places on its way, which is not for everybody who asks: its
- * sender is judged here as well, by what every node knows. */
-void pipe_send_on(struct pipe *p)
+/* By what this node knows: the call is judged once more where it runs. */
+void pipe_judge(struct pipe *p)
 {
-    p->judging = p->call->streamed && !p->judged && !pipe_has_flag(p, ROUTE_LEADER);
-    if (p->judging)
-        read_first(p);
-    else
-        pipe_forward(p);
+    p->judging = true;
+    p->read = (struct state_read){0};
+    run(p);
 }
 
 /* Reads are confirmed before they run, so that they run once; writes after, if they staged nothing
@@ -89,7 +111,7 @@ void pipe_send_on(struct pipe *p)
 void pipe_begin(struct pipe *p)
 {
     bool first = stage_reads(&p->req) || p->overtaken || pipe_has_flag(p, ROUTE_LEADER);
-    if (first && !pipe_has_flag(p, ROUTE_NODE)) {
+    if (first && !pipe_is_local(p)) {
         read_first(p);
         return;
     }
@@ -97,10 +119,11 @@ void pipe_begin(struct pipe *p)
     run(p);
 }
 
-/* Uses are counted on the active node, where questions about another one cannot be answered. */
+/* Uses are counted on the active node, but these routes are answered by the node that is asked. So
+ * a token with a limited number of uses cannot ask a standby about itself. */
 static enum status count_use(struct pipe *p)
 {
-    if (p->req.token->limited && pipe_has_flag(p, ROUTE_NODE) && !p->node.active)
+    if (p->req.token->limited && pipe_is_local(p) && !p->node.active)
         return req_fail(&p->req, ST_INVALID,
                         "a token with a limited number of uses may ask the active node only");
     return stage_use(&p->req);
@@ -129,15 +152,15 @@ static enum status run_first_stages(struct pipe *p)
     return p->free && bytes > BODY_FREE_MAX ? ST_TOO_BIG : ST_OK;
 }
 
-/* Nobody's body is read who may do nothing there whatever he says: rules about parameters are for
- * the stages after. */
+/* Authorise on the path before the body is parsed. Rules about parameters are checked after that.
+ */
 static enum status run_before_parsing(struct pipe *p)
 {
     bool says = p->call->body.len != 0 || p->judging;
     return p->free || !says ? ST_OK : stage_authorise(&p->req);
 }
 
-/* Who takes part in a ceremony, and whether nobody may. */
+/* The token of a ceremony's request, if it has a valid one; a request without one is throttled. */
 static enum status admit(struct pipe *p)
 {
     struct req *req = &p->req;
@@ -152,14 +175,15 @@ static enum status admit(struct pipe *p)
     if (stage_reads(req) || p->throttled)
         return ST_OK;
     p->throttled = true;
-    if (!throttle_take(&req->host->ceremonies, env_mono_ms(p->worker->env)))
+    const struct ip client = client_addr_ip(p->call->peer);
+    if (!throttle_take(&req->host->ceremonies, &client, env_mono_ms(p->worker->env)))
         return req_fail(req, ST_LIMITED,
                         "too many calls without a token; one that comes with a "
                         "token which may do this is not counted");
     return ST_OK;
 }
 
-/* Whether he may, and what he says. */
+/* Authorise by the path and the parsed body, then decode the body. */
 static enum status run_last_stages(struct pipe *p)
 {
     struct req *req = &p->req;
@@ -188,6 +212,7 @@ static void reset_reply(struct req *req)
     req->error.text[0] = '\0';
     req->body = NULL;
     req->told = NULL;
+    req->begins_attempt = false;
 }
 
 static bool commits_here(const struct pipe *p)
@@ -195,7 +220,7 @@ static bool commits_here(const struct pipe *p)
     return p->node.active || pipe_has_flag(p, ROUTE_LEADER);
 }
 
-/* What a confirmed read reads is not recorded until it stages something: then it runs once more. */
+/* A confirmed read records its reads only when it stages a write: then it runs once more. */
 static bool must_record(struct pipe *p)
 {
     p->stages = p->stages || state_staged(&p->txn);
@@ -208,6 +233,29 @@ static void run_recorded(struct pipe *p)
     run(p);
 }
 
+/* A failure of this node rather than a statement about the state: there is nothing to confirm. */
+static bool is_breakdown(enum status st)
+{
+    return st == ST_NOMEM || st == ST_IO || st == ST_CORRUPT || st == ST_INTERNAL ||
+           st == ST_CRYPTO || st == ST_SEALED || st == ST_BUSY || st == ST_CLOSED;
+}
+
+/* A refusal is confirmed first: the token, or a policy, may be newer than what this node knows. */
+static void judged(struct pipe *p)
+{
+    if (p->front == ST_OK) {
+        p->judging = false;
+        p->judged = true;
+        pipe_end_txn(p);
+        pipe_take_body(p);
+    } else if (p->free || p->read.confirmed || is_breakdown(p->front)) {
+        record_and_handle(p);
+    } else {
+        pipe_end_txn(p);
+        read_first(p);
+    }
+}
+
 static void run(struct pipe *p)
 {
     struct req *req = &p->req;
@@ -215,7 +263,7 @@ static void run(struct pipe *p)
 
     pipe_move(p, PIPE_RUNNING);
     reset_reply(req);
-    req->now_ms = p->read.confirmed ? p->read.time_ms : host->time_ms(host);
+    req->now_ms = p->read.confirmed ? p->read.time_ms : host->node_ops->time_ms(host->node);
     enum status st =
         state_begin(p->worker->state, req->arena, p->read.confirmed ? &p->read : NULL, &p->txn);
     if (st != ST_OK) {
@@ -233,9 +281,8 @@ static void run(struct pipe *p)
     }
     if (p->front == ST_OK && req->data == NULL)
         p->front = run_before_parsing(p);
-    if (p->front == ST_OK && p->judging) {
-        p->judged = true;
-        pipe_forward(p);
+    if (p->judging) {
+        judged(p);
         return;
     }
     if (p->front == ST_OK && req->data == NULL) {
@@ -254,7 +301,7 @@ static void run(struct pipe *p)
 static void record_and_handle(struct pipe *p)
 {
     struct req *req = &p->req;
-    if (p->front == ST_OK && pipe_has_flag(p, ROUTE_ACTIVE) && !p->node.active) {
+    if (p->front == ST_OK && pipe_has_flag(p, ROUTE_ACTIVE) && !p->node.active && !p->local) {
         pipe_forward(p);
         return;
     }
@@ -279,11 +326,13 @@ static void request_recorded(struct pipe *p)
     handle(p);
 }
 
-/* A failure of this node rather than a statement about the state: there is nothing to confirm. */
-static bool is_breakdown(enum status st)
+/* The client that began an attempt goes on with it however many others come. */
+static void keep_share(struct pipe *p)
 {
-    return st == ST_NOMEM || st == ST_IO || st == ST_CORRUPT || st == ST_INTERNAL ||
-           st == ST_CRYPTO || st == ST_SEALED || st == ST_BUSY || st == ST_CLOSED;
+    if (!p->throttled || !p->req.begins_attempt)
+        return;
+    const struct ip client = client_addr_ip(p->call->peer);
+    throttle_hold(&p->req.host->ceremonies, &client);
 }
 
 static void on_committed(struct state_commit *commit, enum status st)
@@ -360,7 +409,7 @@ static void handle(struct pipe *p)
             commit(p);
         else
             pipe_forward(p);
-    } else if (is_breakdown(made) || p->read.confirmed || pipe_has_flag(p, ROUTE_NODE)) {
+    } else if (is_breakdown(made) || p->read.confirmed || pipe_is_local(p)) {
         pipe_go_outside(p);
     } else if (pipe_need_more(p) != ST_OK) {
         pipe_fail(p, ST_NOMEM);
@@ -402,7 +451,7 @@ static void committed(struct pipe *p)
     if (st != ST_OK)
         pipe_forget_reason(p);
     if (st == ST_CONFLICT) {
-        p->overtaken = false; /* it stages now */
+        p->overtaken = false; /* the transaction stages now */
         rerun(p);
     } else if (st == ST_NOT_LEADER) {
         pipe_wait(p, ST_NO_LEADER);
@@ -415,6 +464,7 @@ static void committed(struct pipe *p)
         pipe_fail(p, st);
     } else {
         p->changed = true;
+        keep_share(p);
         if (p->more->commit.repeated)
             answer_repeated(p);
         else if (p->req.told != NULL)
@@ -447,6 +497,7 @@ void pipe_step(struct pipe *p)
     switch (p->phase) {
     case PIPE_WAITING: pipe_choose(p); break;
     case PIPE_FORWARDING: pipe_forwarded(p); break;
+    case PIPE_COLLECTING: pipe_collected(p); break;
     case PIPE_PARSING: parsed(p); break;
     case PIPE_READING: read_done(p); break;
     case PIPE_RECORDING_REQUEST: request_recorded(p); break;

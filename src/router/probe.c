@@ -9,9 +9,10 @@ static bool is_ready(const struct node_status *node)
 bool probe_answer(struct router_host *host, const struct router_call *call,
                   struct router_answer *ret)
 {
-    bool live = text_is(call->path, "/livez"), ready = text_is(call->path, "/readyz");
+    struct bytes path = call->target.full;
+    bool live = text_is(path, "/livez"), ready = text_is(path, "/readyz");
     struct node_status node;
-    if (!live && !ready && !text_is(call->path, "/activez"))
+    if (!live && !ready && !text_is(path, "/activez"))
         return false;
     if (call->method != METHOD_GET && call->method != METHOD_HEAD) {
         answer_error(ret, ST_UNSUPPORTED, NULL);
@@ -19,10 +20,14 @@ bool probe_answer(struct router_host *host, const struct router_call *call,
                                 BYTES("GET, HEAD")); /* else it lacks it */
         return true;
     }
-    host->status(host, &node);
+    host->node_ops->status(host->node, &node);
     bool serves = !host->maintenance && !host->leaving && (ready ? is_ready(&node) : node.active);
     if (!live && !serves) {
         struct reason why;
+        if (host->awaits_members(host, &why)) {
+            answer_error(ret, ST_UNINITIALIZED, &why);
+            return true;
+        }
         reason_set(&why, "this node %s",
                    host->maintenance   ? "is in maintenance"
                    : !node.initialized ? "is not initialised"

@@ -1,4 +1,4 @@
-/* What load balancers and service managers ask, outside of /v1 and without a token: /livez while
+/* Probes for load balancers and service managers, outside of /v1 and without a token: /livez while
  * the process runs, /readyz while this node can serve requests, /activez while it is active. */
 #ifndef HOLDFAST_ROUTER_PROBE_H
 #define HOLDFAST_ROUTER_PROBE_H

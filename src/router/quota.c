@@ -8,16 +8,17 @@
 
 static const struct field fields[] = {
     FIELD(struct quota, path, STRING, .preset = "",
-          .help = "What it is about: \"\" for all, a mount with its '/', a path, or the beginning "
-                  "of one and '*'."),
+          .help = "What it is about: \"\" for all, a mount, a path below one, or the beginning of "
+                  "such a path and '*'."),
     FIELD(struct quota, rate, STRING, .required = true,
           .help = "How many requests a client may make in an interval."),
     FIELD(struct quota, interval, DURATION, .preset = "1s", .help = "How long that is."),
     FIELD(struct quota, block_interval, DURATION,
           .help = "How long a client is refused after one too many; 0: until the interval ends."),
     FIELD(struct quota, role, STRING, .preset = "", .help = "Not available."),
-    FIELD(struct quota, inheritable, BOOL, .preset = "true",
-          .help = "Kept and shown: there are no namespaces below."),
+    FIELD(struct quota, inheritable, BOOL, .has = offsetof(struct quota, has_inheritable),
+          .help = "Kept and shown: there are no namespaces below. True where none is given and the "
+                  "quota is about everything."),
 };
 const struct schema quota_schema = SCHEMA(struct quota, fields);
 
@@ -38,7 +39,7 @@ struct rule {
     struct quota_window window;
 };
 
-/* What was read at some version of the settings; all of it lies in the arena. */
+/* The rules at one version of the settings; all of them lie in the arena. */
 struct rules {
     struct arena arena;
     uint64_t version;
@@ -166,7 +167,7 @@ static enum status refresh(struct quotas *quotas, struct state *state)
     return st;
 }
 
-/* A node that cannot read its settings, as a sealed one, refuses nobody for them. */
+/* A node that cannot read the settings, such as a sealed one, applies no quotas. */
 static void look(struct quotas *quotas, struct state *state, uint64_t now_ms)
 {
     if (quotas->read_ms != 0 && now_ms - quotas->read_ms < QUOTA_PATIENCE_MS)
@@ -181,33 +182,40 @@ static void look(struct quotas *quotas, struct state *state, uint64_t now_ms)
 
 /* Judging */
 
-static bool fits(struct bytes rule, struct bytes path)
+static bool fits_path(struct bytes rule, struct bytes path)
 {
     if (rule.len == 0)
         return true;
     uint8_t last = rule.data[rule.len - 1];
     if (last == '*')
         return bytes_has_prefix(path, bytes_of(rule.data, rule.len - 1));
-    return last == '/' ? bytes_has_prefix(path, rule) : bytes_eq(path, rule);
+    return (last == '/' && bytes_has_prefix(path, rule)) ||
+           bytes_eq(path_trimmed(path), path_trimmed(rule));
 }
 
-static bool is_exempt(const struct quotas *quotas, struct bytes path)
+static bool fits(struct bytes rule, const struct req *req)
+{
+    return fits_path(rule, req->path) ||
+           (req->rule_path.len != 0 && fits_path(rule, req->rule_path));
+}
+
+static bool is_exempt(const struct quotas *quotas, const struct req *req)
 {
     static const char *const always[] = {"sys/health", "sys/seal-status", "sys/unseal"};
     const struct field_strings *more = &quotas->rules.config.rate_limit_exempt_paths;
     for (size_t i = 0; i < ARRAY_LEN(always); i++)
-        if (text_is(path, always[i]))
+        if (fits(bytes_str(always[i]), req))
             return true;
     for (size_t i = 0; i < more->n; i++)
-        if (more->items[i][0] != '\0' && fits(bytes_str(more->items[i]), path))
+        if (more->items[i][0] != '\0' && fits(bytes_str(more->items[i]), req))
             return true;
     return false;
 }
 
-static const struct rule *find(const struct quotas *quotas, struct bytes path)
+static const struct rule *find(const struct quotas *quotas, const struct req *req)
 {
     for (size_t i = 0; i < quotas->rules.n; i++)
-        if (fits(quotas->rules.items[i].path, path))
+        if (fits(quotas->rules.items[i].path, req))
             return &quotas->rules.items[i];
     return NULL;
 }
@@ -229,8 +237,7 @@ static struct bytes key_of(const struct rule *rule, const char *peer, uint8_t ke
 }
 
 enum status quota_judge(struct quotas *quotas, struct state *state, const struct router_call *call,
-                        struct bytes path, uint64_t now_ms, struct quota_verdict *ret_verdict,
-                        struct reason *why)
+                        struct req *req, uint64_t now_ms, struct quota_verdict *ret_verdict)
 {
     uint8_t key[KEY_BYTES];
     struct quota_count count;
@@ -239,8 +246,8 @@ enum status quota_judge(struct quotas *quotas, struct state *state, const struct
     if (call->forwarded || state == NULL)
         return ST_OK;
     look(quotas, state, now_ms);
-    const struct rule *rule = find(quotas, path);
-    if (rule == NULL || is_exempt(quotas, path))
+    const struct rule *rule = find(quotas, req);
+    if (rule == NULL || is_exempt(quotas, req))
         return ST_OK;
     bool taken = quota_table_take(quotas->table, key_of(rule, call->peer, key), &rule->window,
                                   now_ms, &count);
@@ -249,8 +256,8 @@ enum status quota_judge(struct quotas *quotas, struct state *state, const struct
             (struct quota_verdict){.limit = rule->window.limit, .count = count, .refused = !taken};
     if (taken)
         return ST_OK;
-    reason_set(why, "request path \"%.160s\": rate limit quota exceeded", (const char *)path.data);
-    return ST_LIMITED;
+    return req_fail(req, ST_LIMITED, "request path \"%.160s\": rate limit quota exceeded",
+                    (const char *)req->path.data);
 }
 
 static void add(struct router_answer *answer, struct arena *arena, const char *name, uint64_t n)

@@ -1,26 +1,33 @@
 /* Quotas: how many requests a client may make in a time, by path.
  *
  * A client is an IPv4 address, or the 64 bits of an IPv6 address that name a network. Of the quotas
- * whose path fits a request the one with the longest path counts: "" fits all, "kv/" all below,
- * "kv/a*" all that begins so, "kv/a" itself. Each node counts its own clients, by the settings it
- * has read within the last QUOTA_PATIENCE_MS; requests that it sends on are counted here alone.
- * Without quotas a request costs nothing but a look at the clock. */
+ * whose path fits a request the one with the longest path counts: "" fits all, "kv/" itself and all
+ * below, "kv/a*" all that begins so, "kv/a" itself. They compare as policies do: a '/' at the end
+ * of a request's path, or the case of a policy's name, makes no other path of it. Each node counts
+ * its own clients, by the settings it has read within the last QUOTA_PATIENCE_MS; requests that it
+ * sends on are counted here alone. Without quotas a request costs nothing but a look at the clock.
+ */
 #ifndef HOLDFAST_ROUTER_QUOTA_H
 #define HOLDFAST_ROUTER_QUOTA_H
 
-#include "router/quota_table.h"
+#include "quota/quota_table.h"
 #include "router/router.h"
 
 /* Settings (setting.h): a quota each below, and what holds for all of them. */
 #define QUOTA_SETTINGS "quota/rate-limit/"
 #define QUOTA_CONFIG_SETTING "quota/config"
 
-enum { QUOTA_PATIENCE_MS = 100, QUOTA_MAX = 1000, QUOTA_PATH_MAX = 512, QUOTA_RATE_MAX = 1000000000 };
+enum {
+    QUOTA_PATIENCE_MS = 100,
+    QUOTA_MAX = 1000,
+    QUOTA_PATH_MAX = 512,
+    QUOTA_RATE_MAX = 1000000000
+};
 
 struct quota {
     const char *name, *path, *rate, *role;
     int64_t interval, block_interval; /* seconds */
-    bool inheritable;
+    bool inheritable, has_inheritable;
 };
 extern const struct schema quota_schema; /* without the name */
 
@@ -39,19 +46,17 @@ struct quotas;
 NODISCARD enum status quotas_new(struct quota_table *table, struct quotas **ret_quotas);
 void quotas_free(struct quotas *quotas); /* NULL is allowed */
 
-/* What the answer has to say; `limit` 0: nothing. */
+/* Quota headers of the reply; `limit` 0: none. */
 struct quota_verdict {
     uint64_t limit;
     struct quota_count count;
     bool refused;
 };
-/* `path` is below "/v1/"; `state` NULL: the node has none yet. ST_LIMITED with a reason. What
- * hinders reading the settings lets all pass.
- */
+/* `req` is what stage_target made of the call; `state` NULL: the node has none yet. ST_LIMITED with
+ * the request's error. Settings that cannot be read limit no request. */
 NODISCARD enum status quota_judge(struct quotas *quotas, struct state *state,
-                                  const struct router_call *call, struct bytes path,
-                                  uint64_t now_ms, struct quota_verdict *ret_verdict,
-                                  struct reason *why);
+                                  const struct router_call *call, struct req *req, uint64_t now_ms,
+                                  struct quota_verdict *ret_verdict);
 /* Add the headers, their text in the arena; without memory fewer. */
 void quota_tell(const struct quota_verdict *verdict, struct arena *arena,
                 struct router_answer *answer);

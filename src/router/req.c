@@ -45,7 +45,8 @@ enum status req_acl(struct req *req, const struct auth_token *token, const struc
     struct held_acl *held = arena_zalloc(req->arena, sizeof *held);
     if (held == NULL)
         return ST_NOMEM;
-    const struct acl_names names = {token->policies, token->policies_text, token->policies_hash};
+    const struct acl_names names = {token->policies, token->policies_text, token->policies_hash,
+                                    req->now_ms};
     TRY(acl_cache_get(req->acls, req->txn, req->ns, &names, &held->ref));
     held->cleanup.run = drop_acl;
     req_defer(req, &held->cleanup);
@@ -64,6 +65,11 @@ struct text_writer req_reply_begin(struct req *req)
     ASSERT(req->reply.kind == REPLY_NONE);
     req->reply.kind = (req->route->flags & ROUTE_BARE) != 0 ? REPLY_BARE : REPLY_DATA;
     return (struct text_writer){.out = &req->reply.data};
+}
+
+void req_put_no_errors(struct text_writer *w)
+{
+    text_put_raw(w, BYTES("\"errors\":[]"));
 }
 
 enum status req_reply_end(struct req *req)

@@ -9,14 +9,14 @@
 
 #include "auth/acl_cache.h"
 #include "auth/token.h"
-#include "router/mount.h"
+#include "mount/mount.h"
 #include "router/route.h"
 
 struct fs_file;
 struct router;
 struct router_host;
 
-enum { REQ_WARNINGS_MAX = 8, REQ_SCAN_MAX = 100000 };
+enum { REQ_WARNINGS_MAX = 8, REQ_SCAN_MAX = 100000, REQ_DETAILS_MAX = 10000 };
 
 enum reply_kind {
     REPLY_NONE, /* 204 */
@@ -29,6 +29,7 @@ struct req_reply {
     enum reply_kind kind;
     int http;                 /* 0: 200, or 204 */
     const char *content_type; /* REPLY_RAW */
+    const char *encoding;     /* REPLY_RAW: how the body is compressed; NULL: not */
     struct buf data;
     struct bytes borrowed; /* instead of `data`: JSON in the arena */
     int64_t lease_duration_s;
@@ -59,17 +60,20 @@ struct req {
     const struct route_api *api;
     const struct mount *mount;      /* until the transaction ends; NULL for APIs at fixed paths */
     const struct auth_token *token; /* NULL where none was asked for; until the answer is sent */
-    struct token_ref *token_ref;    /* what it lies in; NULL: the arena */
-    const struct acl *acl;          /* what it may do; NULL without a token */
+    struct token_ref *token_ref;    /* the cache entry that `token` lies in; NULL: the arena */
+    const struct acl *acl;          /* rights of the token; NULL without a token */
     struct acl_cache *acls;         /* the worker's */
     struct bytes bearer;            /* the token as sent */
-    struct token_cache *tokens;     /* the worker's; NULL: none */
-    struct mount_cache *mounts;     /* the worker's */
-    const char *ns;                 /* id of the namespace */
-    const char *request_id;         /* UUID */
+    struct bytes accept;          /* the header, for ROUTE_OPEN_METRICS alone; data NULL: absent */
+    struct bytes accept_encoding; /* the header, for ROUTE_TOKEN_OPTIONAL alone */
+    struct openapi_cache *docs;   /* the worker's */
+    struct token_cache *tokens;   /* the worker's; NULL: none */
+    struct mount_cache *mounts;   /* the worker's */
+    const char *ns;               /* id of the namespace */
+    const char *request_id;       /* UUID */
     /* METHOD_LIST, METHOD_SCAN also for GET ?list=true, ?scan=true; METHOD_OPTIONS for ?help=1. */
     enum http_method method;
-    struct bytes path;              /* below "/v1/" */
+    struct bytes path;              /* below "/v1/", canonical (path.h); a listed one ends in '/' */
     const struct text_value *data;  /* body, or query of a read; an object, never NULL */
     const struct text_value *query; /* an object, never NULL */
     struct route_params params;
@@ -79,15 +83,18 @@ struct req {
     struct req_reply reply;
     struct req_files files;
     struct reason error;
-    const char *told; /* what the log says once what was staged is committed; NULL: nothing */
+    bool closed_ceremonies; /* the listener's; of calls that need no state */
+    bool begins_attempt;    /* with key shares: its client is to have a share of calls of its own */
+    const char *told;       /* log line to write after the commit; NULL: none */
 
     /* The router's. */
     struct req_cleanup *cleanups;
-    struct bytes rest;   /* the path below the API or mount */
-    struct bytes proper; /* what the path is another spelling of; empty: none */
-    enum status matched; /* of the tables */
-    bool help;           /* ?help=1: what the path is about, not what is there … */
-    bool help_open;      /* … and every valid token may ask it */
+    struct bytes rest; /* the path below the API or mount */
+    /* The path that policies and quotas know, if `path` is another spelling of it; else empty. */
+    struct bytes rule_path;
+    enum status matched;        /* of the tables */
+    bool help;                  /* ?help=1: what the path is about, not what is there … */
+    bool help_open;             /* … and every valid token may ask it */
     struct route_others others; /* after ST_UNSUPPORTED */
 };
 
@@ -104,7 +111,7 @@ static inline const void *req_body(const struct req *req)
 
 /* Where and when this request looks for tokens. */
 struct auth_scope req_scope(const struct req *req);
-/* What the policies of a loaded token allow, until the transaction ends. As acl_cache_get. */
+/* The ACL of a loaded token's policies, until the transaction ends. As acl_cache_get. */
 NODISCARD enum status req_acl(struct req *req, const struct auth_token *token,
                               const struct acl **ret_acl);
 
@@ -122,6 +129,9 @@ NODISCARD enum status req_reply(struct req *req, const void *out);
 /* Write `data` (or the bare body) by hand: one JSON object. End with req_reply_end. */
 struct text_writer req_reply_begin(struct req *req);
 NODISCARD enum status req_reply_end(struct req *req);
+/* The member "errors", empty: every reply of 400 or above has it, also one whose data says what is
+ * wrong. The envelope has it by itself. */
+void req_put_no_errors(struct text_writer *writer);
 /* Write the envelope's `auth` by hand, beside data or instead of it: one JSON object. End with
  * req_reply_auth_end. */
 struct text_writer req_reply_auth_begin(struct req *req);
@@ -133,6 +143,12 @@ NODISCARD enum status req_reply_keys(struct req *req, const char *const *keys, s
  * every key below the prefix, REQ_SCAN_MAX at most; if there are more, a warning says how to go on.
  * ST_NOT_FOUND: there are none. ST_INVALID: a limit that is no number. Else as state_scan. */
 NODISCARD enum status req_reply_listing(struct req *req, struct bytes prefix);
+/* The same with a second member, `key_info`: for each name the one JSON value that `put` writes of
+ * the whole key. REQ_DETAILS_MAX names at most, fewer where they take much memory; if there are
+ * more, a warning says how to go on. Also what `put` returns. */
+NODISCARD enum status req_reply_details(struct req *req, struct bytes prefix,
+                                        enum status (*put)(struct req *req, struct bytes key,
+                                                           struct text_writer *w));
 /* One JSON object as the data, borrowed from the arena. */
 void req_reply_json(struct req *req, struct bytes object);
 NODISCARD enum status req_reply_raw(struct req *req, const char *content_type, struct bytes body);

@@ -75,8 +75,10 @@ static enum status fit(const char *pattern, const char *path, struct arena *aren
     }
 }
 
-static bool method_fits(const struct route *route, enum http_method method)
+bool route_takes(const struct route *route, enum http_method method)
 {
+    if ((route->flags & ROUTE_ABSENT) != 0)
+        return method != METHOD_OPTIONS;
     if (method == METHOD_PUT)
         method = METHOD_POST;
     if (method == METHOD_HEAD && (route->flags & ROUTE_HEAD) != 0)
@@ -115,14 +117,14 @@ enum status route_match(const struct route_api *api, enum http_method method, st
     struct route_others proper = {.open = true}, astray = {.open = true};
     ASSERT(path.data[path.len] == 0);
     *ret_others = (struct route_others){0};
-    for (size_t i = 0; (route = route_at(api, i)) != NULL; i++) {
-        if ((route->flags & ROUTE_ASTRAY) != 0 && proper.methods != 0)
+    for (struct route_walk walk = {0}; (route = route_next(api, &walk)) != NULL;) {
+        if ((route->flags & (ROUTE_ASTRAY | ROUTE_ABSENT)) != 0 && proper.methods != 0)
             continue;
         enum status st = row_fit(route, (const char *)path.data, arena, ret_params);
         if (st == ST_NOT_FOUND)
             continue;
         TRY(st);
-        if (method_fits(route, method)) {
+        if (route_takes(route, method)) {
             *ret_route = route;
             return ST_OK;
         }
@@ -153,12 +155,12 @@ void route_methods_text(unsigned methods, char ret_text[ROUTE_METHODS_TEXT])
 unsigned route_caps(const struct route *route, enum http_method method)
 {
     static const unsigned implied[METHODS] = {
-        [METHOD_GET] = CAP_READ,    [METHOD_LIST] = CAP_LIST,     [METHOD_POST] = CAP_UPDATE,
+        [METHOD_GET] = CAP_READ,    [METHOD_HEAD] = CAP_READ,     [METHOD_LIST] = CAP_LIST,
+        [METHOD_SCAN] = CAP_SCAN,   [METHOD_POST] = CAP_UPDATE,   [METHOD_PUT] = CAP_UPDATE,
         [METHOD_PATCH] = CAP_PATCH, [METHOD_DELETE] = CAP_DELETE,
     };
-    unsigned caps = route->caps != 0        ? route->caps
-                    : method == METHOD_SCAN ? (unsigned)CAP_SCAN
-                                            : implied[route->method];
+    bool any = method == METHOD_SCAN || (route->flags & ROUTE_ABSENT) != 0;
+    unsigned caps = route->caps != 0 ? route->caps : implied[any ? method : route->method];
     ASSERT(caps != 0);
     return caps | ((route->flags & ROUTE_SUDO) != 0 ? CAP_SUDO : 0u);
 }

@@ -46,11 +46,18 @@ enum route_flag {
     ROUTE_ASTRAY = 1 << 15,
     ROUTE_SCANS = 1 << 17,  /* a LIST that is also answered to SCAN: all below the folder */
     ROUTE_POLICY = 1 << 16, /* "*name" is a policy's: judged by that, however it is spelled */
-    /* With AUTH_NONE: of the rituals with key shares. Whoever comes with a token that may do this
-     * is known to the handler by it; others are nobody, and may be refused by the listener, or for
-     * coming too often. */
+    /* With AUTH_NONE: part of a ceremony with key shares. The handler sees the token of a request
+     * whose token may do this. Other requests are anonymous: a listener may refuse them
+     * (authenticated_ceremonies), and their rate is limited. */
     ROUTE_CEREMONY = 1 << 18,
     ROUTE_SOME = 1 << 19, /* "*path" is not nothing */
+    /* Of upstream's, and not built: for what no other row takes, whatever the method. Answered with
+     * 501 and the row's help, to a token that may use the path. */
+    ROUTE_ABSENT = 1 << 20,
+    /* With ROUTE_ACTIVE: without a quorum, answered by the node that is asked. */
+    ROUTE_LOCAL = 1 << 21,
+    /* With ROUTE_NODE: answered while initial members are awaited. */
+    ROUTE_UNFOUNDED = 1 << 22,
 };
 
 struct route {
@@ -70,7 +77,7 @@ struct route {
     unsigned caps;  /* enum cap; 0: what the method implies */
     unsigned flags; /* enum route_flag */
     const struct schema *body, *reply;
-    /* What a reply written by hand looks like, as in shape.h, of which `reply` may be a part; NULL
+    /* The form of a reply written by hand, as in shape.h, of which `reply` may be a part; NULL
      * with no `reply`: none, or of a listing its keys. */
     const char *shape;
     const char *statuses; /* of such a reply, where it is not 200 alone: "200 429"; "any":
@@ -85,8 +92,9 @@ struct route_table {
 
 /* An API that stands at a fixed path, or an engine that is mounted by its type. */
 struct route_api {
-    const char *prefix; /* "sys/"; NULL for an engine */
-    const char *type;   /* "system", "kv": shown as mount_type, and what mounts say */
+    const char *prefix;   /* "sys/"; one path without the '/'; NULL for an engine */
+    const char *alias_of; /* with one path: rules know it as this one; NULL: by its own name */
+    const char *type;     /* "system": shown as mount_type, and what mounts say */
     const char
         *version; /* serves only mounts with this option "version", "1" where they have none */
     bool single;  /* mounted once, by initialisation */
@@ -96,7 +104,27 @@ struct route_api {
     size_t n_more;
 };
 
-/* The rows of an API in their order; NULL behind the last. */
+/* A place among the rows of an API; zero: before the first. */
+struct route_walk {
+    const struct route *next, *end; /* of the table that was opened last */
+    size_t table;                   /* the next one to open */
+};
+
+/* The rows of an API one after the other, in their order; NULL behind the last. */
+static inline const struct route *route_next(const struct route_api *api, struct route_walk *walk)
+{
+    while (walk->next == walk->end) {
+        if (walk->table > api->n_more)
+            return NULL;
+        const struct route_table *more = walk->table > 0 ? api->more[walk->table - 1] : NULL;
+        walk->next = more != NULL ? more->rows : api->routes;
+        walk->end = walk->next + (more != NULL ? more->n : api->n);
+        walk->table++;
+    }
+    return walk->next++;
+}
+
+/* The row at a place in that order; NULL behind the last. */
 static inline const struct route *route_at(const struct route_api *api, size_t i)
 {
     if (i < api->n)
@@ -108,7 +136,7 @@ static inline const struct route *route_at(const struct route_api *api, size_t i
     return NULL;
 }
 
-enum { ROUTE_PARAMS_MAX = 8, ROUTE_METHODS_TEXT = 64 };
+enum { ROUTE_PARAMS_MAX = 4, ROUTE_METHODS_TEXT = 64 };
 
 struct route_params {
     struct {
@@ -118,7 +146,7 @@ struct route_params {
     unsigned n;
 };
 
-/* What other methods there are for a path. */
+/* The other methods of a path. */
 struct route_others {
     unsigned methods; /* a bit (1 << METHOD_…) for each */
     bool open;        /* none of them needs a token */
@@ -131,13 +159,16 @@ NODISCARD enum status route_match(const struct route_api *api, enum http_method 
                                   const struct route **ret_route, struct route_params *ret_params,
                                   struct route_others *ret_others);
 
+/* Whether a row answers requests by that method. */
+bool route_takes(const struct route *route, enum http_method method);
+
 /* Whether ":name" takes the segment. */
 bool route_is_name(struct bytes segment);
 
 /* "GET, LIST, PUT" for such bits. */
 void route_methods_text(unsigned methods, char ret_text[ROUTE_METHODS_TEXT]);
 
-/* What a row asks for on its path, of a request by that method, when it says nothing more exact. */
+/* The capabilities that a row asks for; by default those of the method of the request. */
 unsigned route_caps(const struct route *route, enum http_method method);
 
 #endif

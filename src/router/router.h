@@ -17,14 +17,22 @@
 #define HOLDFAST_ROUTER_ROUTER_H
 
 #include "audit/audit.h"
+#include "base/histogram.h"
 #include "base/trace.h"
-#include "node/node.h"
+#include "node/node_ops.h"
 #include "router/answer.h"
+#include "router/module.h"
+#include "router/parsed.h"
+#include "router/path.h"
 #include "router/throttle.h"
 
-/* A longer body that another node is to read is not kept here: it streams through, and is sent
- * once (PROTOCOL R14). */
-enum { ROUTER_WHOLE_BYTES_MAX = 1024 * 1024 };
+enum {
+    /* A longer body is left unread until its sender was found to have a right to send it. */
+    ROUTER_UNJUDGED_BYTES_MAX = HTTP_SMALL_BODY,
+    /* A longer body that another node is to read is not kept here: it streams through, and is sent
+     * once (PROTOCOL R14). */
+    ROUTER_WHOLE_BYTES_MAX = 1024 * 1024,
+};
 
 struct fs_file;
 struct metrics;
@@ -33,23 +41,34 @@ struct router_worker;
 struct seal;
 struct upload;
 
+/* A streamed body on its way into memory. `done` is called once, on the worker's thread, never from
+ * inside `collect`; its statuses are those of http_whole_fn. */
+struct router_collect {
+    void (*done)(struct router_collect *collect, enum status st);
+};
+
 /* One request as a transport hands it over. Lives until its answer was given to `respond`. */
 struct router_call {
     enum http_method method;
-    struct bytes path, query, body; /* as sent */
-    bool streamed;       /* the body did not come: whoever forwards the call takes it in pieces */
-    struct arena *arena; /* of the request; everything made for it lies there */
-    const char *peer;    /* "127.0.0.1:4711", for records */
-    bool open_metrics;   /* its listener shows metrics to everybody */
-    bool closed_ceremonies;    /* its listener wants a token for ROUTE_CEREMONY */
-    bool forwarded;            /* by another node, which is believed for `peer` and `id` */
+    struct path_target target;
+    struct bytes query, body; /* as sent */
+    bool streamed;          /* the body was not read yet: `collect`, `receive` or `forward` does */
+    uint64_t body_length;   /* of a streamed body, or HTTP_LENGTH_UNKNOWN */
+    struct arena *arena;    /* of the request; everything made for it lies there */
+    const char *peer;       /* "127.0.0.1:4711", for records */
+    bool open_metrics;      /* the listener shows metrics without a token */
+    bool closed_ceremonies; /* the listener wants a token for ROUTE_CEREMONY */
+    bool forwarded;         /* by another node, which is believed for `peer` and `id` */
     struct rlog_request_id id; /* all zero: none */
     bool again;                /* an earlier try with this id may have been executed */
-    void *user;                /* of whoever forwards it */
+    void *user;                /* of the forwarding code */
 
     uint64_t no_header; /* a bit for each length up to 63 that no header's name has */
     /* The first header of that name (lower case); data NULL: absent. */
     struct bytes (*header)(const struct router_call *call, const char *name);
+    /* Read the body, which is streamed, into memory: then it is `body`, and `streamed` is over.
+     * NULL: the transport does not stream. */
+    void (*collect)(struct router_call *call, struct router_collect *collect);
     /* Put the body, which is streamed, into a file: `upload` has what it takes but the request.
      * NULL: the transport does not stream. */
     void (*receive)(const struct router_call *call, struct upload *upload);
@@ -57,7 +76,7 @@ struct router_call {
     void (*respond)(struct router_call *call, struct router_answer *answer);
 
     /* The router's. */
-    bool unsettled; /* it may change something, or has */
+    bool unsettled; /* the call may change something, or has */
     bool given_up;
 };
 
@@ -73,7 +92,7 @@ static inline struct bytes router_header(const struct router_call *call, const c
 struct router_forward {
     const struct router_call *call;
     struct rlog_request_id id; /* to be sent with it; all zero: none */
-    bool again;                /* likewise */
+    bool again;                /* to be sent with it: see router_call */
     uint64_t deadline_ms;      /* monotonic */
     /* Once, on the worker's thread, never from inside `forward`. ST_OK: `answer` is set, its body
      * the callee's. ST_NOT_LEADER, ST_NO_LEADER, ST_BUSY: certainly not executed. Anything else:
@@ -86,57 +105,38 @@ struct router_forward {
     enum status refusal;
 };
 
-/* What the router needs of the program around it. Functions are called on any worker's thread. */
+/* The program around the router. Functions are called on any worker's thread. */
 struct router_host {
-    void (*status)(struct router_host *host, struct node_status *ret_status);
-    struct node_brief (*brief)(struct router_host *host); /* of the same, cheap */
-    int64_t (*time_ms)(struct router_host *host); /* cluster time, as well as this node knows it */
+    struct node *node;
+    const struct node_ops *node_ops;
+    /* Whether the cluster does not exist yet, or this node's workers cannot serve it yet; *ret_why
+     * says what the node waits for. */
+    bool (*awaits_members)(struct router_host *host, struct reason *ret_why);
     void (*forward)(struct router_host *host, struct env *env, struct router_forward *f);
-    /* All three block, for steps outside: node.h. */
-    enum status (*remove_member)(struct router_host *host, const char *name, struct reason *why);
-    enum status (*set_vote)(struct router_host *host, const char *name, bool votes,
-                            struct reason *why);
-    enum status (*step_down)(struct router_host *host, struct reason *why);
-    /* What all workers are doing: members of an object. Blocks until each has said it. ST_NOMEM. */
+    /* The calls of all workers: members of an object. Blocks until each has replied. ST_NOMEM. */
     enum status (*inflight)(struct router_host *host, struct text_writer *w);
-    /* node.h, of this node. */
-    void (*seal_status)(struct router_host *host, struct node_seal_status *ret_status);
-    enum status (*unseal_share)(struct router_host *host, struct env *env, struct bytes share,
-                                struct reason *why);
-    enum status (*unseal_reset)(struct router_host *host, struct reason *why);
-    void (*seal_node)(struct router_host *host);
-    /* Blocks: node.h. */
-    enum status (*join)(struct router_host *host, const struct node_join *how, struct reason *why);
-    /* Snapshots, of this node: node.h. All four block. */
-    enum status (*snapshot_save)(struct router_host *host, struct fs_file **ret_file,
-                                 uint64_t *ret_bytes, struct reason *why);
-    enum status (*snapshot_restore)(struct router_host *host, struct env *env,
-                                    const struct node_snapshot *snapshot, struct reason *why);
-    enum status (*file_open)(struct router_host *host, struct fs_file **ret_file);
-    bool (*file_room)(struct router_host *host);
     uint64_t upload_bytes_max; /* of ROUTE_UPLOAD */
-    unsigned (*peers)(struct router_host *host, struct node_peer *ret_peers);
-    enum seal_type seal_type; /* configured; for sys/init, as the next */
-    const struct seal *seal;  /* NULL: none, or its key is missing */
+    enum seal_type seal_type;  /* configured; for sys/init, as the next */
+    const struct seal *seal;   /* NULL: none, or its key is missing */
     const struct metrics *metrics;
     const char *version;            /* reported to clients */
     const char *hostname, *node_id; /* told in headers of answers; NULL: not */
     enum trace_level request_log;   /* of the lines about requests */
     enum trace_level log_level;     /* configured */
     const char *data_dir;           /* for the room on its disk; NULL: not told */
-    struct bytes configuration;     /* what is configured, without secrets: an object of JSON */
+    struct bytes configuration;     /* the configuration, without secrets: an object of JSON */
     /* This node answers 503 to all but health and what operators need. */
     _Atomic bool maintenance;
-    struct quota_table *quotas; /* shared by the workers */
-    struct throttle ceremonies; /* of calls to ROUTE_CEREMONY that change something, by nobody */
-    bool default_kv;
-    _Atomic int64_t challenged_ms; /* what sys/storage/raft/bootstrap knows of its callers */
+    struct quota_table *quotas;    /* shared by the workers */
+    struct throttle ceremonies;    /* of anonymous calls to ROUTE_CEREMONY that change something */
+    struct parsed_budgets parsed;  /* shared by the workers */
+    bool optional_mounts;          /* whether initialisation makes those mounts of modules */
+    _Atomic int64_t challenged_ms; /* rate limit of sys/storage/raft/bootstrap */
     _Atomic bool leaving; /* ends soon: health tells balancers to go elsewhere; any thread */
 };
 
 struct router_options {
-    const struct route_api *const *apis; /* fixed paths and engines */
-    size_t n_apis;
+    struct module_list modules;
     struct router_host *host;
     unsigned inflight_max; /* calls at once in a worker; 0: 16384 */
 };
@@ -158,23 +158,35 @@ unsigned router_worker_running(const struct router_worker *worker); /* calls und
 struct text_writer;
 void router_worker_inflight(struct router_worker *worker, struct text_writer *w);
 
+/* Take a call. It ends with `respond`, once. On the thread of the worker. */
 void router_handle(struct router_worker *worker, struct router_call *call);
-/* Nobody waits for the answer any more. ST_UNKNOWN_OUTCOME: the call may change something, or has;
- * ST_TIMEOUT: it has not, and will not. It is answered all the same, to nobody. */
+/* The client was told that its call takes too long. ST_UNKNOWN_OUTCOME: the call may change
+ * something, or has; ST_TIMEOUT: it has not, and will not. The call still ends with `respond`,
+ * whose answer is discarded. */
 enum status router_give_up(struct router_call *call);
-/* Whether another node would run the call, as far as its target tells: its body need not be here.
- * If the answer has changed when it is handled, a streamed call is refused with ST_NO_LEADER. */
-bool router_sends_on(struct router_worker *worker, const struct router_call *call);
-
 /* Whether a call, as far as its path tells, is for a route that may take long;
  * *ret_upload_bytes_max is what its body may have if that is to be streamed (ROUTE_UPLOAD), else 0.
  */
 bool router_is_long(struct router_worker *worker, const struct router_call *call,
                     uint64_t *ret_upload_bytes_max);
 
+/* Classes of the latency histograms; each request is counted in one. */
+enum router_class {
+    ROUTER_READ,
+    ROUTER_LIST, /* and recursive listings */
+    ROUTER_WRITE,
+    ROUTER_NODE,      /* about this node: health, metrics, seal status */
+    ROUTER_FORWARDED, /* sent on to the active node */
+    ROUTER_LONG,      /* may take long: snapshots */
+    ROUTER_CLASSES
+};
+const char *router_class_name(enum router_class class);
+
 struct router_counters {
+    /* From the request's head to the reply, on this node. */
+    struct histogram_sum latency[ROUTER_CLASSES];
     uint64_t calls, forwards, reruns, refused; /* refused: above inflight_max */
-    uint64_t parsed_bytes; /* of bodies of those who had some right on their path */
+    uint64_t parsed_bytes; /* of bodies whose senders had some right on the path */
 };
 /* Any thread. */
 void router_worker_counters(const struct router_worker *worker,

@@ -9,6 +9,7 @@ struct http_call {
     struct router_call call;
     struct http_request *req;
     struct upload *upload;
+    struct router_collect *collect;
     char peer[HTTP_PEER_TEXT];
 };
 
@@ -45,6 +46,23 @@ static void call_receive(const struct router_call *router_call, struct upload *u
     upload_start(upload);
 }
 
+static void on_whole(struct http_request *req, enum status st)
+{
+    struct http_call *call = req->user;
+    call->call.streamed = st != ST_OK;
+    call->call.body = req->body;
+    call->collect->done(call->collect, st); /* perhaps last touch */
+}
+
+static void call_collect(struct router_call *router_call, struct router_collect *collect)
+{
+    struct http_call *call = of(router_call);
+    const struct ip client = client_addr_ip(call->peer);
+    ASSERT(router_call->streamed && call->collect == NULL);
+    call->collect = collect;
+    http_body_collect(call->req, &client, on_whole);
+}
+
 static struct bytes call_header(const struct router_call *call, const char *name)
 {
     return http_header(of(call)->req, name);
@@ -57,8 +75,9 @@ static void call_respond(struct router_call *call, struct router_answer *answer)
 
     if (answer->retry != ST_OK) {
         ASSERT(call->forwarded);
-        (void)answer_add_header(answer, call->arena, BYTES(ROUTER_HEADER_RETRY),
-                                bytes_str(status_name(answer->retry))); /* else nobody tries */
+        (void)answer_add_header(
+            answer, call->arena, BYTES(ROUTER_HEADER_RETRY),
+            bytes_str(status_name(answer->retry))); /* without the header: no retry */
         answer->http = 503;
     }
     struct http_reply reply = {
@@ -126,7 +145,7 @@ enum status router_retry_parse(struct bytes text, enum status *ret_retry)
     return ST_INVALID;
 }
 
-/* What a node of the cluster says about the client it speaks for. */
+/* Read the headers in which another node describes the client it forwards for. */
 static enum status read_peer_headers(struct http_call *call)
 {
     struct bytes id = http_header(call->req, ROUTER_HEADER_ID);
@@ -141,24 +160,25 @@ static enum status read_peer_headers(struct http_call *call)
     return id.len != 0 ? router_id_parse(id, &call->call.id) : ST_OK;
 }
 
+/* Of a head: the body is not there yet. NULL: no memory. */
 static struct http_call *call_new(const struct router_http *http, struct http_request *req)
 {
     struct http_call *call = arena_alloc(&req->arena, sizeof *call);
-    if (call == NULL)
+    struct path_target target;
+    if (call == NULL || path_canonical(&req->arena, req->path, &target) != ST_OK)
         return NULL;
     *call = (struct http_call){
         .req = req,
         .call = {.method = req->method,
-                 .path = req->path,
+                 .target = target,
                  .query = req->query,
-                 .body = req->body,
-                 .streamed = http_body_streams(req),
                  .arena = &req->arena,
                  .peer = call->peer,
                  .open_metrics = http->open_metrics,
                  .closed_ceremonies = http->closed_ceremonies,
                  .no_header = http_header_lens_absent(req),
                  .header = call_header,
+                 .collect = call_collect,
                  .receive = call_receive,
                  .respond = call_respond},
     };
@@ -167,32 +187,30 @@ static struct http_call *call_new(const struct router_http *http, struct http_re
     return call;
 }
 
-/* What takes long by its nature, and may be large. */
-static bool give_room(const struct router_http *http, struct http_request *req)
+/* Give room to requests that are long-running by nature, and may be large. */
+static bool give_room(const struct router_http *http, const struct http_call *call)
 {
-    const struct router_call call = {.method = req->method, .path = req->path};
     uint64_t upload_bytes_max = 0;
-    if (!router_is_long(http->worker, &call, &upload_bytes_max))
+    if (!router_is_long(http->worker, &call->call, &upload_bytes_max))
         return false;
-    http_answer_within(req, 0);
+    http_answer_within(call->req, 0);
     if (upload_bytes_max == 0)
         return false;
-    http_limit_body(req, upload_bytes_max);
-    http_stream_body(req, 0);
+    http_limit_body(call->req, upload_bytes_max);
+    http_stream_body(call->req, 0);
     return true;
 }
 
-/* A long body does not wait here for a node that will not read it. */
+/* The path is made canonical here, once: everything that is decided about the request later uses
+ * that form. */
 static void on_head(void *ctx, struct http_request *req)
 {
     const struct router_http *http = ctx;
-    if (give_room(http, req))
-        return;
-    if (http->peers || http_body_length(req) <= ROUTER_WHOLE_BYTES_MAX)
-        return;
     struct http_call *call = call_new(http, req);
-    if (call != NULL && router_sends_on(http->worker, &call->call))
-        http_stream_body(req, ROUTER_WHOLE_BYTES_MAX);
+    if (call == NULL)
+        http_respond_status(req, ST_NOMEM, NULL);
+    else if (!give_room(http, call))
+        http_stream_body(req, ROUTER_UNJUDGED_BYTES_MAX);
 }
 
 /* A web page cannot make a browser send such a header to another site unasked. */
@@ -206,18 +224,20 @@ static bool has_request_header(const struct http_request *req)
 static void on_request(void *ctx, struct http_request *req)
 {
     const struct router_http *http = ctx;
-    if (http->require_request_header && !http->peers &&
-        bytes_has_prefix(req->path, BYTES("/v1/")) && !has_request_header(req)) {
+    struct http_call *call = CONTAINER_OF(router_http_call(req), struct http_call, call);
+    const struct path_target *target = &call->call.target;
+    call->call.body = req->body;
+    call->call.streamed = http_body_streams(req);
+    call->call.body_length = http_body_length(req);
+    if (http->require_request_header && !http->peers && target->path.data != NULL &&
+        !has_request_header(req)) {
         http_respond_error(req, 412, "missing 'X-Secrets-Request' header");
         return;
     }
-    struct http_call *call = call_new(http, req);
-    if (call == NULL) {
-        http_respond_status(req, ST_NOMEM, NULL);
-        return;
-    }
-    if (http->only != NULL && (req->method != METHOD_POST || !text_is(req->path, http->only))) {
-        http_respond_error(req, 403, "only who has a certificate of the cluster may ask that here");
+    if (http->only != NULL && (req->method != METHOD_POST || !text_is(target->full, http->only))) {
+        http_respond_error(req, 403,
+                           "without a certificate of the cluster only a request to join "
+                           "is served here");
         return;
     }
     if (http->peers && !http->is_member(http, req)) {

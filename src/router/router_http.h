@@ -27,17 +27,17 @@ struct router_http {
     struct router_worker *worker;
     bool peers; /* connections come from nodes of the cluster */
     /* With `peers`: whether the caller is a member now. A node that was removed keeps its
-     * connections and its certificate, but nobody takes its word any more (PROTOCOL R18). */
+     * connections and its certificate, but is not believed any more (PROTOCOL R18). */
     bool (*is_member)(const struct router_http *http, const struct http_request *req);
-    const char *only;                 /* nothing but a POST to this path; NULL: everything */
+    const char *only;                 /* serve nothing but a POST to this path; NULL: everything */
     bool open_metrics;                /* metrics without a token */
     bool closed_ceremonies;           /* ROUTE_CEREMONY only with one */
-    const struct client_rule *client; /* who is believed about the client; NULL: nobody */
+    const struct client_rule *client; /* proxies that may name the client; NULL: none */
     bool require_request_header; /* of clients below /v1/, against requests made by web pages */
 };
 extern const struct http_handler router_http_handler;
 
-/* The request behind a call that came this way, and back, for whoever forwards it. */
+/* From a call that came over HTTP to its request, and back: for forwarding. */
 struct http_request *router_http_request(const struct router_call *call);
 struct router_call *router_http_call(const struct http_request *req);
 
@@ -45,6 +45,7 @@ struct router_call *router_http_call(const struct http_request *req);
 struct upload *router_http_upload(const struct http_request *req);
 
 enum { ROUTER_ID_TEXT = 32 + 1 + 20 + 1 };
+/* A request id as text in a header between nodes. */
 void router_id_put(const struct rlog_request_id *id, char ret_text[ROUTER_ID_TEXT]);
 /* ST_INVALID. */
 NODISCARD enum status router_id_parse(struct bytes text, struct rlog_request_id *ret_id);

@@ -28,7 +28,7 @@ static size_t kind_length(const char *at)
 static bool is_word(struct bytes kind)
 {
     return text_is(kind, "none") || text_is(kind, "auth") || text_is(kind, "text") ||
-           text_is(kind, "gzip") || text_is(kind, "json");
+           text_is(kind, "openmetrics") || text_is(kind, "gzip") || text_is(kind, "json");
 }
 
 /* *at goes from one kind to the next; false behind the last. */
@@ -61,7 +61,7 @@ const char *shape_type(const char *shape)
 }
 
 struct shaper {
-    const struct schema *reply; /* what "@" stands for */
+    const struct schema *reply; /* meaning of "@" */
     struct text_writer *w;
 };
 
@@ -163,7 +163,7 @@ static const char *write_members(const struct shaper *s, const char *at, unsigne
     text_close(s->w);
     text_key(s->w, "additionalProperties");
     if (others != NULL)
-        (void)write_type(s, others, depth + 1); /* as above */
+        (void)write_type(s, others, depth + 1); /* ends where skip_type says */
     else
         text_put_bool(s->w, false);
     return at + 1;
@@ -215,7 +215,7 @@ static const char *write_plain(const char *at, struct text_writer *w)
     return at;
 }
 
-/* What a type's schema says; what is returned stands behind the type. */
+/* Write the inside of a type's schema. Returns the text behind the type. */
 static const char *write_inside(const struct shaper *s, const char *at, unsigned depth)
 {
     ASSERT(depth < SHAPE_DEPTH_MAX);

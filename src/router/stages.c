@@ -2,7 +2,7 @@
 #include "auth/namespace.h"
 #include "auth/token_cache.h"
 #include "router/body.h"
-#include "router/mount_cache.h"
+#include "mount/mount_cache.h"
 #include "router/openapi.h"
 #include "router/path.h"
 #include "router/wrap.h"
@@ -36,7 +36,7 @@ static bool is_listing(const struct req *req)
     return req->method == METHOD_LIST || req->method == METHOD_SCAN;
 }
 
-/* What a GET is besides a read. */
+/* Variants of GET besides a read. */
 static enum status read_get_flags(struct req *req)
 {
     bool list, scan;
@@ -99,17 +99,32 @@ static enum status read_method(struct req *req, const struct router_call *call)
         break;
     default: break;
     }
-    return is_listing(req) ? folder_of(req, &req->path) : ST_OK;
+    if (is_listing(req))
+        return folder_of(req, &req->path);
+    if (slash) /* the slash means nothing here, and rules leave it out */
+        req->rule_path = path_trimmed(req->path);
+    return ST_OK;
 }
 
-/* The API that stands at a fixed path, NULL where mounts decide. */
-static const struct route_api *find_fixed(const struct router *router, struct bytes path)
+/* A prefix that ends in '/' has everything below it, another one is a path of its own. */
+static bool stands_at(const struct route_api *api, struct bytes path, bool help)
 {
-    for (size_t i = 0; i < router->options.n_apis; i++) {
-        const struct route_api *api = router->options.apis[i];
-        if (api->prefix != NULL && bytes_has_prefix(path, bytes_str(api->prefix)))
+    struct bytes prefix = bytes_str(api->prefix);
+    if (!bytes_has_prefix(path, prefix))
+        return false;
+    return prefix.data[prefix.len - 1] == '/' || path.len == prefix.len ||
+           (help && path.len == prefix.len + 1 && path.data[prefix.len] == '/');
+}
+
+/* The API that stands at a fixed path, NULL where mounts decide. `help`: a path of its own may be
+ * written as a folder. */
+static const struct route_api *find_fixed(const struct router *router, struct bytes path, bool help)
+{
+    struct module_walk walk = {0};
+    const struct route_api *api;
+    while ((api = module_next_api(&router->options.modules, &walk)) != NULL)
+        if (api->prefix != NULL && stands_at(api, path, help))
             return api;
-    }
     return NULL;
 }
 
@@ -124,11 +139,11 @@ static bool serves(const struct route_api *api, const struct mount *mount)
 
 const struct route_api *stage_engine(const struct router *router, const struct mount *mount)
 {
-    for (size_t i = 0; i < router->options.n_apis; i++) {
-        const struct route_api *api = router->options.apis[i];
+    struct module_walk walk = {0};
+    const struct route_api *api;
+    while ((api = module_next_api(&router->options.modules, &walk)) != NULL)
         if (serves(api, mount))
             return api;
-    }
     return NULL;
 }
 
@@ -159,7 +174,7 @@ static enum status match_help(struct req *req)
 
 static enum status refuse_method(struct req *req)
 {
-    (void)req; /* its shape is a handler's */
+    (void)req; /* the signature is a handler's */
     return ST_UNSUPPORTED;
 }
 
@@ -169,6 +184,23 @@ static const struct route no_method_route = {
     .auth = AUTH_NONE,
     .flags = ROUTE_NODE | ROUTE_FREE_BODY,
 };
+
+/* Rules know a policy by its name, whose letters are small. */
+static enum status find_policy_path(struct req *req)
+{
+    const char *given = req_param(req, "name"), *name;
+    enum status st = policy_name(req->arena, bytes_str(given), &name);
+    if (st != ST_OK)
+        return st == ST_NOMEM ? st : ST_OK; /* the handler refuses it */
+    if (strcmp(name, given) == 0)
+        return ST_OK;
+    const char *text = arena_format(req->arena, "%.*s%s", (int)(req->path.len - strlen(given)),
+                                    (const char *)req->path.data, name);
+    if (text == NULL)
+        return ST_NOMEM;
+    req->rule_path = path_trimmed(bytes_str(text));
+    return ST_OK;
+}
 
 static enum status match(struct req *req)
 {
@@ -183,7 +215,8 @@ static enum status match(struct req *req)
         st = ST_OK;
     }
     req->matched = st;
-    return ST_OK;
+    bool policy = st == ST_OK && (req->route->flags & ROUTE_POLICY) != 0;
+    return policy ? find_policy_path(req) : ST_OK;
 }
 
 static enum status read_query(struct req *req, struct bytes text)
@@ -198,6 +231,15 @@ static enum status read_query(struct req *req, struct bytes text)
     return ST_OK;
 }
 
+static enum status read_path(struct req *req, const struct router_call *call)
+{
+    const struct path_target *target = &call->target;
+    if (target->fault != NULL)
+        return req_fail(req, ST_INVALID, "%s", target->fault);
+    req->path = target->path;
+    return target->path.data != NULL ? ST_OK : ST_NOT_FOUND;
+}
+
 enum status stage_target(struct req *req, const struct router *router,
                          const struct router_call *call)
 {
@@ -205,7 +247,7 @@ enum status stage_target(struct req *req, const struct router *router,
 
     TRY(wrap_read(req, header_either(call, "x-secrets-wrap-ttl", "x-vault-wrap-ttl")));
     TRY(check_mfa(req, header_either(call, "x-secrets-mfa", "x-vault-mfa")));
-    TRY(path_decode(req->arena, call->path, &req->path, &req->error));
+    TRY(read_path(req, call));
     TRY(read_query(req, call->query));
     TRY(read_method(req, call));
     if (auth_namespace_find(ns, &req->ns) != ST_OK)
@@ -213,9 +255,11 @@ enum status stage_target(struct req *req, const struct router *router,
     struct bytes path = req->path;
     if (req->help)
         TRY(folder_of(req, &path)); /* "sys" is about all of "sys/" */
-    req->api = find_fixed(router, path);
+    req->api = find_fixed(router, path, req->help);
     if (req->api == NULL)
         return ST_OK;
+    if (req->api->alias_of != NULL)
+        req->rule_path = bytes_str(req->api->alias_of);
     req->rest = bytes_from(req->path, MIN(req->path.len, strlen(req->api->prefix)));
     TRY(match(req));
     return wrap_check(req);
@@ -320,7 +364,7 @@ static enum status ask(const struct req *req, unsigned caps)
     bool says = req->method != METHOD_DELETE && !is_listing(req);
     const struct acl_question question = {
         .path = req->path,
-        .proper = req->proper,
+        .rule_path = req->rule_path,
         .caps = caps,
         .list = is_listing(req),
         .data = says ? req->data : NULL,
@@ -329,9 +373,9 @@ static enum status ask(const struct req *req, unsigned caps)
     return acl_check(req->acl, &question);
 }
 
-/* Create or update, decided by looking (PROTOCOL R1 keeps the answer true until the commit). What
- * is wrong with the path is told only to those who have one of them; who has both need not look,
- * and so does not conflict with others who write there. */
+/* Create or update, decided by whether the key exists (PROTOCOL R1 keeps that true until the
+ * commit). A token with both capabilities needs no look, and so does not conflict with other
+ * writers. What is wrong with the path is told only to a token with one of the two. */
 static enum status ask_to_write(struct req *req, unsigned caps)
 {
     caps &= ~(unsigned)(CAP_CREATE | CAP_UPDATE);
@@ -342,33 +386,6 @@ static enum status ask_to_write(struct req *req, unsigned caps)
         return ask(req, caps | (st == ST_OK ? CAP_UPDATE : CAP_CREATE));
     bool may = ask(req, caps | CAP_UPDATE) == ST_OK || ask(req, caps | CAP_CREATE) == ST_OK;
     return may ? st : ST_DENIED;
-}
-
-/* One thing has one name to the rules: a slash at the end of what is not listed says nothing, nor
- * does the case of a policy's name. */
-static enum status find_proper(struct req *req)
-{
-    struct bytes path = req->path;
-    req->proper = (struct bytes){0};
-    if (req->matched == ST_OK && (req->route->flags & ROUTE_POLICY) != 0) {
-        const char *given = req_param(req, "name"), *name;
-        struct bytes before = bytes_of(path.data, path.len - strlen(given));
-        enum status st = policy_name(req->arena, bytes_str(given), &name);
-        if (st == ST_NOMEM)
-            return st;
-        if (st == ST_OK && strcmp(name, given) != 0) {
-            name = arena_format(req->arena, "%.*s%s", (int)before.len, (const char *)before.data,
-                                name);
-            if (name == NULL)
-                return ST_NOMEM;
-            path = bytes_str(name);
-        }
-    }
-    if (!is_listing(req) && path.len != 0 && path.data[path.len - 1] == '/')
-        path.len--;
-    if (!bytes_eq(path, req->path))
-        req->proper = path;
-    return ST_OK;
 }
 
 static enum status refuse_unmatched(struct req *req)
@@ -386,7 +403,7 @@ static enum status refuse_unmatched(struct req *req)
     return req_fail(req, ST_NOT_FOUND, "1 error occurred:\n\t* unsupported path\n\n");
 }
 
-/* What a request without a row would need. */
+/* Rights that a request without a row would need. */
 static bool may_unmatched(const struct req *req)
 {
     static const unsigned implied[METHODS] = {
@@ -405,7 +422,6 @@ enum status stage_authorise(struct req *req)
         return ST_OK;
     ASSERT(req->token != NULL);
     TRY(req_acl(req, req->token, &req->acl));
-    TRY(find_proper(req));
     if (req->help) {
         bool may = req->help_open || acl_capabilities(req->acl, req->path) != 0;
         return !may ? ST_DENIED : req->matched != ST_OK ? refuse_unmatched(req) : ST_OK;
@@ -418,9 +434,8 @@ enum status stage_authorise(struct req *req)
     return req->route->exists != NULL ? ask_to_write(req, caps) : ask(req, caps);
 }
 
-/* A token that is no good, or too weak, does no harm: these paths are for those who have lost
- * theirs.
- */
+/* A token that is invalid or may not do this is ignored: these paths also serve operators who have
+ * lost their token. */
 enum status stage_admit(struct req *req, const struct router_call *call)
 {
     enum status st = ST_DENIED;
@@ -429,8 +444,6 @@ enum status stage_admit(struct req *req, const struct router_call *call)
         st = stage_authenticate(req, call);
     if (st == ST_OK)
         st = req_acl(req, req->token, &req->acl);
-    if (st == ST_OK)
-        st = find_proper(req);
     if (st == ST_OK)
         st = ask(req, route_caps(req->route, req->method));
     if (st == ST_OK)

@@ -23,18 +23,18 @@ struct bytes stage_namespace(const struct router_call *call);
 bool stage_has_bearer(const struct router_call *call);
 /* The token that came with the call; empty: none. */
 struct bytes stage_bearer(const struct router_call *call);
-/* Who asks: sets req->token. ST_DENIED. */
+/* Authenticate: sets req->token. ST_DENIED. */
 NODISCARD enum status stage_authenticate(struct req *req, const struct router_call *call);
 void stage_forget_token(struct req *req);
-/* For ROUTE_CEREMONY: the same, if his token may do this; otherwise he is nobody. Sets req->token,
- * which is NULL then, and req->acl. A failure of the state. */
+/* For ROUTE_CEREMONY: the same, if the token may do this; otherwise the request is anonymous, and
+ * req->token is NULL. Sets req->token and req->acl. A failure of the state. */
 NODISCARD enum status stage_admit(struct req *req, const struct router_call *call);
-/* Stage one use of his token, if they are counted: it is counted whatever comes of the request
- * (PROTOCOL R3). As state_put. */
+/* Stage one use of the token, if its uses are limited: it is counted whether or not the request
+ * succeeds (PROTOCOL R3). As state_put. */
 NODISCARD enum status stage_use(struct req *req);
-/* Whether he may, with what he says, or, while req->data is NULL, as far as the path tells; then
- * what the tables said. Sets req->acl. ST_DENIED, ST_NOT_FOUND, ST_UNSUPPORTED; a failure of the
- * state. */
+/* Whether the token may do this: by the path and the body, or, while req->data is NULL, by the path
+ * alone. If it may, the result of matching the tables. Sets req->acl. ST_DENIED, ST_NOT_FOUND,
+ * ST_UNSUPPORTED; a failure of the state. */
 NODISCARD enum status stage_authorise(struct req *req);
 
 /* "read", "update" and so on, for records. */

@@ -1,15 +1,86 @@
 #include "router/throttle.h"
+#include "http/budget.h"
 
-bool throttle_take(struct throttle *throttle, uint64_t now_ms)
+struct bucket {
+    uint32_t burst, every_ms;
+};
+
+/* When the bucket is paid for after one more; 0: one more does not fit. */
+static uint64_t next_of(const struct bucket *bucket, uint64_t paid_ms, uint64_t now_ms)
 {
-    uint64_t cost = throttle->every_ms, paid = atomic_load(&throttle->paid_ms), next;
+    uint64_t next = MAX(paid_ms, now_ms) + bucket->every_ms;
+    return next <= now_ms + (uint64_t)bucket->burst * bucket->every_ms ? next : 0;
+}
+
+/* The client's place, or that of the one which came longest ago. */
+static struct throttle_client *find(struct throttle *throttle, const struct ip *client)
+{
+    struct throttle_client *oldest = &throttle->clients[0];
+    for (size_t i = 0; i < ARRAY_LEN(throttle->clients); i++) {
+        struct throttle_client *c = &throttle->clients[i];
+        if (c->ip.len != 0 && http_budget_same(&c->ip, client))
+            return c;
+        if (c->paid_ms < oldest->paid_ms)
+            oldest = c;
+    }
+    *oldest = (struct throttle_client){.ip = *client};
+    return oldest;
+}
+
+static bool take_of_holder(struct throttle *throttle, const struct bucket *bucket,
+                           const struct ip *client, uint64_t now_ms)
+{
+    struct throttle_client *holder = &throttle->holder;
+    bool holds = holder->ip.len != 0 && http_budget_same(&holder->ip, client);
+    uint64_t next = holds ? next_of(bucket, holder->paid_ms, now_ms) : 0;
+    if (next != 0)
+        holder->paid_ms = next;
+    return next != 0;
+}
+
+static bool take(struct throttle *throttle, const struct ip *client, uint64_t now_ms)
+{
+    const struct bucket all = {throttle->burst, throttle->every_ms};
+    const struct bucket each = {(throttle->burst + 1) / 2, throttle->every_ms * 2};
+    if (take_of_holder(throttle, &each, client, now_ms))
+        return true;
+    struct throttle_client *c = find(throttle, client);
+    uint64_t own_ms = next_of(&each, c->paid_ms, now_ms);
+    uint64_t all_ms = next_of(&all, throttle->paid_ms, now_ms);
+    if (own_ms == 0 || all_ms == 0)
+        return false;
+    c->paid_ms = own_ms;
+    throttle->paid_ms = all_ms;
+    return true;
+}
+
+static void lock(struct throttle *throttle)
+{
+    int failed = pthread_mutex_lock(&throttle->lock);
+    ASSERT(failed == 0);
+}
+
+static void unlock(struct throttle *throttle)
+{
+    int failed = pthread_mutex_unlock(&throttle->lock);
+    ASSERT(failed == 0);
+}
+
+bool throttle_take(struct throttle *throttle, const struct ip *client, uint64_t now_ms)
+{
     if (throttle->burst == 0)
         return true;
-    ASSERT(cost != 0);
-    do {
-        next = MAX(paid, now_ms) + cost;
-        if (next > now_ms + throttle->burst * cost)
-            return false;
-    } while (!atomic_compare_exchange_weak(&throttle->paid_ms, &paid, next));
-    return true;
+    ASSERT(throttle->every_ms != 0);
+    lock(throttle);
+    bool taken = take(throttle, client, now_ms);
+    unlock(throttle);
+    return taken;
+}
+
+void throttle_hold(struct throttle *throttle, const struct ip *client)
+{
+    lock(throttle);
+    if (!http_budget_same(&throttle->holder.ip, client))
+        throttle->holder = (struct throttle_client){.ip = *client};
+    unlock(throttle);
 }

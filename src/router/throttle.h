@@ -1,20 +1,40 @@
-/* How often something may be done: a bucket that fills with time. Any thread. */
+/* How often something may be done: buckets that fill with time. Any thread. */
 #ifndef HOLDFAST_ROUTER_THROTTLE_H
 #define HOLDFAST_ROUTER_THROTTLE_H
 
 #include "base/macros.h"
+#include "text/cidr.h"
 
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdint.h>
 
-/* `burst` at once, then one every `every_ms`, which is not 0; burst 0: never refused.
- * Zero-initialise the rest. */
+enum { THROTTLE_CLIENTS = 256 };
+
+struct throttle_client {
+    struct ip ip; /* len 0: free */
+    uint64_t paid_ms;
+};
+
+/* A bucket for all clients, and one of half its size for each client address, so that one client
+ * cannot use up what is for all. One address at a time, that of the client which holds the attempt
+ * in progress, takes from a bucket of its own first, which no other client can use up.
+ *
+ * Of more than THROTTLE_CLIENTS addresses the one that came longest ago is forgotten: the bucket
+ * for all bounds them together. */
 struct throttle {
-    uint32_t burst, every_ms;
-    _Atomic uint64_t paid_ms; /* inside: what was taken is paid for at this time */
+    uint32_t burst;    /* at once, of all clients; 0: never refused */
+    uint32_t every_ms; /* then one each; not 0 */
+    /* Inside. Zero-initialise it, but for the lock. Each time is when what was taken is paid for.
+     */
+    pthread_mutex_t lock;
+    uint64_t paid_ms;
+    struct throttle_client holder;
+    struct throttle_client clients[THROTTLE_CLIENTS];
 };
 
 /* Whether one more may be done now, by a monotonic clock; then it is counted. */
-bool throttle_take(struct throttle *throttle, uint64_t now_ms);
+bool throttle_take(struct throttle *throttle, const struct ip *client, uint64_t now_ms);
+/* `client` holds the attempt in progress. */
+void throttle_hold(struct throttle *throttle, const struct ip *client);
 
 #endif

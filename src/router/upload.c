@@ -30,7 +30,7 @@ static void run_write(struct env_work *work)
 {
     struct upload *u = CONTAINER_OF(work, struct upload, work);
     struct bytes piece = buf_bytes(&u->piece);
-    u->status = u->host->file_room(u->host) ? ST_OK : ST_NO_SPACE;
+    u->status = u->host->node_ops->snapshot_room(u->host->node) ? ST_OK : ST_NO_SPACE;
     if (u->status == ST_OK && piece.len != 0)
         u->status = fs_write_at(u->file, &piece, 1, u->bytes);
 }
@@ -54,7 +54,7 @@ static void on_piece(struct http_request *req, enum status st, struct bytes piec
 static void run_open(struct env_work *work)
 {
     struct upload *u = CONTAINER_OF(work, struct upload, work);
-    u->status = u->host->file_open(u->host, &u->file);
+    u->status = u->host->node_ops->snapshot_file(u->host->node, &u->file);
 }
 
 void upload_start(struct upload *u)

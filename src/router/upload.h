@@ -12,7 +12,7 @@
 /* Embedded until `done`; zero-initialise, set the first part. */
 struct upload {
     struct env *env;
-    struct http_request *req; /* whose body streams */
+    struct http_request *req; /* the request whose body streams */
     struct router_host *host;
     /* Once, on the loop. ST_OK: `file`, the callee's to close, has `bytes`. ST_CLOSED, ST_TIMEOUT,
      * ST_TOO_BIG, ST_INVALID: of the body. ST_NO_SPACE, ST_IO, ST_NOMEM. */

@@ -2,21 +2,25 @@
 #include "auth/acl_cache.h"
 #include "auth/token_cache.h"
 #include "base/mem.h"
-#include "router/mount_cache.h"
+#include "mount/mount_cache.h"
 #include "router/quota.h"
 
 enum { INFLIGHT_DEFAULT = 16384 };
 
 static void find_longs(struct router_worker *worker, const struct router_options *options)
 {
-    for (size_t i = 0; i < options->n_apis; i++) {
-        const struct route_api *api = options->apis[i];
+    struct module_walk place = {0};
+    const struct route_api *api;
+    while ((api = module_next_api(&options->modules, &place)) != NULL) {
         const struct route *route;
-        for (size_t j = 0; api->prefix != NULL && (route = route_at(api, j)) != NULL; j++) {
+        for (struct route_walk walk = {0};
+             api->prefix != NULL && (route = route_next(api, &walk)) != NULL;) {
             if ((route->flags & (ROUTE_LONG | ROUTE_UPLOAD)) == 0)
                 continue;
             ASSERT(worker->n_longs < WORKER_LONG_MAX);
-            worker->longs[worker->n_longs++] = (struct long_route){api, route};
+            ASSERT(strpbrk(route->path, ":*") == NULL); /* found before anything is matched */
+            worker->longs[worker->n_longs++] = (struct long_route){
+                .api = api, .route = route, .path_len = strlen(api->prefix) + strlen(route->path)};
         }
     }
 }
@@ -25,7 +29,7 @@ enum status router_worker_new(const struct router *router, struct env *env, stru
                               struct router_worker **ret_worker)
 {
     const struct router_options *options = &router->options;
-    ASSERT(options->host != NULL && options->n_apis != 0);
+    ASSERT(options->host != NULL && options->modules.n != 0);
     struct router_worker *worker = mem_zalloc(sizeof *worker);
     if (worker == NULL)
         return ST_NOMEM;
@@ -63,6 +67,7 @@ void router_worker_free(struct router_worker *worker)
     acl_cache_free(worker->acls);
     token_cache_free(worker->tokens);
     mount_cache_free(worker->mounts);
+    openapi_cache_done(&worker->docs);
     quotas_free(worker->quotas);
     mem_free(worker);
 }
@@ -77,6 +82,15 @@ unsigned router_worker_running(const struct router_worker *worker)
     return worker->running;
 }
 
+const char *router_class_name(enum router_class class)
+{
+    static const char *const names[ROUTER_CLASSES] = {
+        [ROUTER_READ] = "read", [ROUTER_LIST] = "list",           [ROUTER_WRITE] = "write",
+        [ROUTER_NODE] = "node", [ROUTER_FORWARDED] = "forwarded", [ROUTER_LONG] = "long"};
+    ASSERT(class < ROUTER_CLASSES);
+    return names[class];
+}
+
 void router_worker_counters(const struct router_worker *worker,
                             struct router_counters *ret_counters)
 {
@@ -87,4 +101,6 @@ void router_worker_counters(const struct router_worker *worker,
         .refused = atomic_load(&worker->refused),
         .parsed_bytes = atomic_load(&worker->parsed_bytes),
     };
+    for (unsigned i = 0; i < ROUTER_CLASSES; i++)
+        histogram_sum_add(&ret_counters->latency[i], &worker->latency[i]);
 }

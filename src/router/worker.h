@@ -3,6 +3,7 @@
 #define HOLDFAST_ROUTER_WORKER_H
 
 #include "auth/token.h"
+#include "router/openapi_cache.h"
 #include "router/router.h"
 
 #include <stdatomic.h>
@@ -13,6 +14,7 @@ enum { WORKER_IDS = 64, WORKER_LONG_MAX = 8 };
 struct long_route {
     const struct route_api *api;
     const struct route *route;
+    size_t path_len; /* of the prefix and the route's path together */
 };
 
 struct router_worker {
@@ -24,6 +26,7 @@ struct router_worker {
     struct audit audit;
     struct token_cache *tokens;
     struct mount_cache *mounts;
+    struct openapi_cache docs;
     struct quotas *quotas;
     unsigned running, inflight_max;
     struct list calls_under_way; /* pipes */
@@ -32,6 +35,7 @@ struct router_worker {
     unsigned n_ids;
     struct long_route longs[WORKER_LONG_MAX]; /* few of many: each request is compared with them */
     unsigned n_longs;
+    struct histogram latency[ROUTER_CLASSES];
     atomic_ullong calls, forwards, reruns, refused, parsed_bytes;
 };
 

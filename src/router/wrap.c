@@ -68,7 +68,7 @@ static enum status wrap(struct req *req, const struct router_answer *answer, str
                                 .wrapped_accessor = accessor != NULL ? accessor : "",
                                 .creation_ttl_s = req->wrap_ttl_s};
 
-    /* Without a token nobody may fill the state but by what logs him in. */
+    /* Without a token only a login may store something. */
     if (kind == REPLY_BARE || kind == REPLY_RAW || (req->token == NULL && req->reply.auth.len == 0))
         return refuse(req);
     TRY(wrapping_create(&scope, req->env, buf_bytes(&answer->body), &wrapping));

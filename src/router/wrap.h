@@ -1,11 +1,12 @@
-/* Answers that are kept for whoever shows a token instead of being sent (auth/wrapping.h). */
+/* Wrapped replies: kept until a client shows the wrapping token (auth/wrapping.h). */
 #ifndef HOLDFAST_ROUTER_WRAP_H
 #define HOLDFAST_ROUTER_WRAP_H
 
 #include "auth/wrapping.h"
 #include "router/answer.h"
 
-/* What the header that asks for it says; absent or 0: nothing. ST_INVALID with a text. */
+/* Read the TTL from the header that asks for wrapping; absent or 0: no wrapping. ST_INVALID with
+ * a text. */
 NODISCARD enum status wrap_read(struct req *req, struct bytes header);
 /* Of a request that asks for it and whose path is known: whether its answer can be wrapped.
  * ST_INVALID with a text. */

@@ -1,5 +1,5 @@
-#include "state/inside.h"
 #include "state/state_core.h"
+#include "state/state_internal.h"
 
 #include "base/mem.h"
 #include "base/plant.h"
@@ -29,27 +29,27 @@ static struct bytes answer_key(uint8_t room[ANSWER_KEY_LEN], const struct rlog_r
     return bytes_of(room, ANSWER_KEY_LEN);
 }
 
-static enum status add_parts(struct rlog_txn_builder *b, struct barrier_seat *seat,
-                             const struct state_op *op)
+static enum status add_put_suffix(struct rlog_txn_builder *b, struct barrier_seat *seat,
+                                  const struct state_op *op)
 {
-    size_t first = op->value.len + BARRIER_OVERHEAD;
-    size_t len = STATE_PARTS_HEADER + first + op->behind.len;
-    uint8_t *room = op->kept != 0 ? rlog_txn_put_keep_room(b, op->key, len, op->keep_from, op->kept)
-                                  : rlog_txn_put_room(b, op->key, len);
+    size_t head_len = op->value.len + BARRIER_OVERHEAD;
+    size_t len = STORE_RETAIN_FRAME + head_len + op->suffix.len;
+    ASSERT(op->retain.len == 0 || op->suffix.len == 0);
+    uint8_t *room = op->retain.len != 0 ? rlog_txn_put_retain_room(b, op->key, len, op->retain)
+                                        : rlog_txn_put_room(b, op->key, len);
     if (room == NULL)
         return ST_OK; /* a failure shows when encoding */
-    room[0] = STATE_PARTS_MARK;
-    le32_put(room + 1, (uint32_t)first);
-    if (op->behind.len != 0)
-        memcpy(room + STATE_PARTS_HEADER + first, op->behind.data, op->behind.len);
-    return barrier_encrypt(seat, op->key, op->value, room + STATE_PARTS_HEADER);
+    uint8_t *head = store_retain_frame(room, head_len);
+    if (op->suffix.len != 0)
+        memcpy(head + head_len, op->suffix.data, op->suffix.len);
+    return barrier_encrypt(seat, op->key, op->value, head);
 }
 
 static enum status add_put(struct rlog_txn_builder *b, struct barrier_seat *seat,
                            const struct state_op *op)
 {
-    if (op->behind.len + op->kept != 0)
-        return add_parts(b, seat, op);
+    if (op_has_suffix(op))
+        return add_put_suffix(b, seat, op);
     if (op->raw) {
         rlog_txn_put(b, op->key, op->value);
         return ST_OK; /* a failure shows when encoding */
@@ -102,7 +102,7 @@ static void reserve(const struct state_txn *txn, struct rlog_txn_builder *b)
     SET_FOR (item, &txn->prefixes)
         needs += item->key.len + NEED;
     SET_FOR (item, &txn->writes)
-        ops += item->key.len + item->op->value.len + item->op->behind.len + OP;
+        ops += item->key.len + item->op->value.len + item->op->suffix.len + OP;
     rlog_txn_reserve(b, needs, MIN(ops, (size_t)RLOG_TXN_MAX));
 }
 

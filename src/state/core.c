@@ -1,4 +1,4 @@
-#include "state/inside.h"
+#include "state/state_internal.h"
 #include "state/state_core.h"
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-#include "state/inside.h"
+#include "state/state_internal.h"
 
 /* Keys of the pinned tree and staged ones, merged:
  *

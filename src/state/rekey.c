@@ -1,11 +1,11 @@
 /* A new root key, or the same one wrapped anew. */
 #include "base/plant.h"
-#include "state/inside.h"
+#include "state/state_internal.h"
 #include "state/state_core.h"
 
 enum { HANDOVER_MS = 60 * 60 * 1000 };
 
-/* What was read here becomes a precondition: no other change of the keys comes between. */
+/* Each read here becomes a precondition: no other change of the keys comes between. */
 static enum status read_all(struct state_txn *txn)
 {
     static const char *const keys[] = {BARRIER_SEAL, BARRIER_KEYRING, BARRIER_LOCAL_KEYRING};

@@ -115,7 +115,7 @@ struct state_item *set_covering(const struct state_set *set, struct bytes key)
 
     if (set->head == NULL)
         return NULL;
-    /* What lies between a prefix of the key and the key begins with that prefix, and no such item
+    /* An item between a prefix of the key and the key begins with that prefix, and no such item
      * is kept beside it. So the last one up to the key is the only candidate. */
     find_before(set, key, before);
     struct state_item *item = before[0]->next[0];

@@ -1,4 +1,4 @@
-#include "state/inside.h"
+#include "state/state_internal.h"
 
 #include "base/mem.h"
 
@@ -41,7 +41,7 @@ void state_free(struct state *state)
         return;
     state->closing = state->freed = true;
     if (!state_idle(state))
-        return; /* its upkeep will */
+        return; /* the upkeep will */
     barrier_seat_free(state->seat);
     mem_free(state);
 }

@@ -23,7 +23,7 @@
 
 #include "barrier/barrier.h"
 #include "base/arena.h"
-#include "raft/rlog.h"
+#include "raft/replica/rlog.h"
 #include "state/state_txn.h"
 
 struct state;

@@ -4,8 +4,9 @@
 
 #include "barrier/barrier.h"
 #include "base/arena.h"
-#include "raft/rlog_txn.h"
+#include "raft/txn/rlog_txn.h"
 #include "state/set.h"
+#include "store/retain.h"
 #include "store/store.h"
 
 #define STATE_SHARED RLOG_REPLICATED
@@ -14,7 +15,6 @@
 enum {
     STATE_KEY_MAX = STORE_KEY_MAX,
     STATE_VALUE_MAX = 1024 * 1024,
-    STATE_BEHIND_MAX = 256 * 1024, /* bytes behind a value */
 };
 
 struct state;
@@ -27,12 +27,12 @@ struct state_txn {
     struct barrier_seat *seat;
     struct arena *arena;
     struct store_pin pin;
-    struct state_set keys, prefixes; /* what was read, and at which version */
+    struct state_set keys, prefixes; /* keys and prefixes that were read, and their versions */
     struct state_set writes, drops;  /* staged keys; staged deletions of whole prefixes */
     struct state_op *ops, *last_op;  /* everything staged, in order, for state_rollback */
     enum status status;              /* a failure that was met on the way */
     bool open, confirmed;
-    bool looks; /* what it reads is not recorded */
+    bool looks; /* read-only: reads are not recorded */
 };
 
 /* Pin the newest version. `read` is a finished state_read, or NULL for a write request on the
@@ -47,10 +47,10 @@ bool state_looks_only(const struct state_txn *txn);
 void state_end(struct state_txn *txn);
 
 struct state_value {
-    struct bytes value;         /* plaintext, in the arena */
-    struct bytes stored;        /* it, in value.len + BARRIER_OVERHEAD bytes, and what is behind it;
-                                   until state_end; empty for what this transaction staged */
-    uint64_t created, modified; /* versions; 0 for what this transaction staged */
+    struct bytes value;               /* plaintext, in the arena */
+    struct store_retain_parts stored; /* as encrypted, with its suffix; lives until state_end; empty
+                                         for what this transaction staged */
+    uint64_t created, modified;       /* versions; 0 for what this transaction staged */
 };
 
 /* ST_NOT_FOUND; ST_SEALED; ST_CORRUPT; ST_NOMEM. ST_INVALID: not a key (empty, too long, outside
@@ -75,17 +75,12 @@ NODISCARD enum status state_put(struct state_txn *txn, struct bytes key, struct 
 /* As state_put, also while the state is full, if all that is staged may be: for what only serves
  * deletion, and for records that take the place of others of their size. */
 NODISCARD enum status state_put_anyway(struct state_txn *txn, struct bytes key, struct bytes value);
-/* A value with earlier ones of the same key behind it, as they are stored: its writer does not
- * repeat them, and who reads it does not open them; state_open does. */
-struct state_parts {
-    struct bytes value;
-    struct bytes behind; /* what follows, from `stored`; */
-    size_t from, kept;   /* or, if that is empty, bytes [from, from + kept) of what is stored now */
-};
-/* As state_put or, if `anyway`, as state_put_anyway; what follows is at most STATE_BEHIND_MAX. A
- * value with others behind it is not read again by the transaction that staged it. */
-NODISCARD enum status state_put_parts(struct state_txn *txn, struct bytes key,
-                                      const struct state_parts *parts, bool anyway);
+/* Stage `value` with a retained suffix (store/retain.h): pieces of the present stored value, which
+ * state_get gave in `stored`. They stay encrypted; state_open decrypts one. As state_put or, if
+ * `anyway`, as state_put_anyway; ST_TOO_BIG also when the suffix is longer than
+ * STORE_RETAIN_SUFFIX_MAX. The transaction may not read the key again. */
+NODISCARD enum status state_put_retain(struct state_txn *txn, struct bytes key, struct bytes value,
+                                       const struct store_retain_suffix *suffix, bool anyway);
 /* Stage a deletion; the key may be absent. As state_put. */
 NODISCARD enum status state_delete(struct state_txn *txn, struct bytes key);
 /* Stage the deletion of every key that begins with `prefix`, which is longer than its segment,
@@ -103,8 +98,8 @@ uint64_t state_view(const struct state_txn *txn);
 NODISCARD enum status state_newest(struct state_txn *txn, struct bytes prefix,
                                    uint64_t *ret_version);
 
-/* What is staged so far. Going back to it drops what was staged since; what was read stays read
- * (PROTOCOL R3: what the framework records survives a handler that failed). */
+/* A mark of the writes staged so far. Going back to it drops what was staged since; what was read
+ * stays read (PROTOCOL R3: what the framework records survives a handler that failed). */
 struct state_mark {
     struct state_op *last_op;
 };

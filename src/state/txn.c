@@ -1,5 +1,5 @@
-#include "state/inside.h"
 #include "state/state_core.h"
+#include "state/state_internal.h"
 
 enum {
     PIN_DEADLINE_MS = 100 * 1000, /* longer than a request may take */
@@ -109,30 +109,18 @@ enum status state_decrypt(struct state *state, struct barrier_seat *seat, struct
     return st == ST_NOT_FOUND ? ST_CORRUPT : st;
 }
 
-/* What is stored is a value, or one with others behind it. */
-static enum status split(struct bytes stored, struct bytes *ret_parts, size_t *ret_first)
-{
-    if (stored.len < STATE_PARTS_HEADER || stored.data[0] != STATE_PARTS_MARK) {
-        *ret_parts = stored;
-        *ret_first = stored.len;
-        return ST_OK;
-    }
-    *ret_parts = bytes_from(stored, STATE_PARTS_HEADER);
-    *ret_first = le32_get(stored.data + 1);
-    return *ret_first <= ret_parts->len ? ST_OK : ST_CORRUPT;
-}
-
 static enum status open_value(struct state_txn *txn, struct bytes key, struct bytes stored,
-                              struct bytes *ret_value, struct bytes *ret_parts)
+                              struct bytes *ret_value, struct store_retain_parts *ret_parts)
 {
-    struct bytes parts;
-    size_t first, n = 0;
+    struct store_retain_parts parts;
+    size_t n = 0;
 
-    TRY(split(stored, &parts, &first));
-    uint8_t *out = arena_alloc(txn->arena, first);
+    TRY(store_retain_split(stored, &parts));
+    uint8_t *out = arena_alloc(txn->arena, parts.head.len);
     if (out == NULL)
         return ST_NOMEM;
-    TRY(state_decrypt(txn->state, txn->seat, key, bytes_of(parts.data, first), out, &n));
+    TRY(state_decrypt(txn->state, txn->seat, key, parts.head, out, &n));
+    ASSERT(n <= parts.head.len);
     *ret_value = bytes_of(out, n);
     *ret_parts = parts;
     return ST_OK;
@@ -141,7 +129,7 @@ static enum status open_value(struct state_txn *txn, struct bytes key, struct by
 enum status txn_open_value(struct state_txn *txn, struct bytes key, struct bytes stored,
                            struct bytes *ret_value)
 {
-    struct bytes parts;
+    struct store_retain_parts parts;
     return open_value(txn, key, stored, ret_value, &parts);
 }
 
@@ -153,7 +141,7 @@ bool txn_own(const struct state_txn *txn, struct bytes key, struct state_op **re
     return item != NULL || set_covering(&txn->drops, key) != NULL;
 }
 
-/* What is at `key`, as stored: own writes first. `ret_own` is the staged put or NULL. */
+/* Find the item at `key`, as stored: own writes first. `ret_own` is the staged put or NULL. */
 static enum status look_up(struct state_txn *txn, struct bytes key, struct state_op **ret_own,
                            struct store_item *ret_item)
 {
@@ -181,7 +169,7 @@ static enum status get(struct state_txn *txn, struct bytes key, bool raw,
 
     TRY(look_up(txn, key, &own, &item));
     if (own != NULL) {
-        ASSERT(own->raw == raw && own->behind.len + own->kept == 0);
+        ASSERT(own->raw == raw && !op_has_suffix(own));
         value.value = own->value;
     } else {
         if (raw)
@@ -281,15 +269,15 @@ static enum status stage(struct state_txn *txn, const struct state_op *op)
     struct state_op *copy = arena_alloc(txn->arena, sizeof *copy);
     uint8_t *key = arena_dup(txn->arena, op->key);
     uint8_t *value = arena_dup(txn->arena, op->value);
-    uint8_t *behind = op->behind.len != 0 ? arena_dup(txn->arena, op->behind) : value;
+    uint8_t *suffix = op->suffix.len != 0 ? arena_dup(txn->arena, op->suffix) : value;
 
     ASSERT(txn->open);
-    if (copy == NULL || key == NULL || value == NULL || behind == NULL)
+    if (copy == NULL || key == NULL || value == NULL || suffix == NULL)
         return ST_NOMEM;
     *copy = *op;
     copy->key.data = key;
     copy->value.data = value;
-    copy->behind.data = behind;
+    copy->suffix.data = suffix;
     TRY(take_effect(txn, copy));
     *(txn->last_op != NULL ? &txn->last_op->next : &txn->ops) = copy;
     txn->last_op = copy;
@@ -319,25 +307,22 @@ enum status state_put_anyway(struct state_txn *txn, struct bytes key, struct byt
     return put(txn, key, value, (struct state_op){.anyway = true});
 }
 
-enum status state_put_parts(struct state_txn *txn, struct bytes key,
-                            const struct state_parts *parts, bool anyway)
+enum status state_put_retain(struct state_txn *txn, struct bytes key, struct bytes value,
+                             const struct store_retain_suffix *suffix, bool anyway)
 {
-    struct state_op *own, op = {.anyway = anyway, .behind = parts->behind, .kept = parts->kept};
+    struct state_op *own, op = {.anyway = anyway, .suffix = buf_bytes(&suffix->copy)};
     struct store_item item;
-    struct bytes now;
-    size_t first;
 
-    ASSERT(parts->behind.len == 0 || parts->kept == 0);
-    if (parts->behind.len + parts->kept > STATE_BEHIND_MAX)
+    TRY(buf_status(&suffix->copy));
+    ASSERT(suffix->run.len == 0 || suffix->copy.len == 0);
+    if (suffix->run.len + suffix->copy.len > STORE_RETAIN_SUFFIX_MAX)
         return ST_TOO_BIG;
-    if (parts->kept != 0) {
-        TRY(look_up(txn, key, &own, &item)); /* what is kept must be there still */
+    if (suffix->run.len != 0) {
+        TRY(look_up(txn, key, &own, &item)); /* a precondition: the range is of this version */
         ASSERT(own == NULL);
-        TRY(split(item.value, &now, &first));
-        ASSERT(parts->from <= now.len && parts->kept <= now.len - parts->from);
-        op.keep_from = item.value.len - now.len + parts->from;
+        op.retain = store_retain_range(suffix->run, item.value);
     }
-    return put(txn, key, parts->value, op);
+    return put(txn, key, value, op);
 }
 
 enum status state_put_raw(struct state_txn *txn, struct bytes key, struct bytes value)

@@ -1,6 +1,6 @@
 /* Upkeep of the key rings: granting uses ahead, new terms. It rides on commits, so it runs on the
  * active node and nowhere else; several nodes or workers that try at once settle it by conflict. */
-#include "state/inside.h"
+#include "state/state_internal.h"
 #include "state/state_core.h"
 
 #include "base/mem.h"
@@ -64,7 +64,7 @@ enum status state_rotate(struct state_txn *txn, int64_t time_ms)
 enum status state_ring_info(struct state_txn *txn, struct barrier_ring_info *ret_info)
 {
     struct state_value stored;
-    TRY(state_get_raw(txn, BYTES(BARRIER_KEYRING), &stored)); /* what is told depends on it */
+    TRY(state_get_raw(txn, BYTES(BARRIER_KEYRING), &stored)); /* the result depends on it */
     TRY(core_follow(&txn->pin, txn->state->barrier));
     return barrier_ring_info(txn->state->barrier, BARRIER_SHARED, ret_info);
 }

@@ -93,7 +93,7 @@ static const struct store_node *next_leaf(struct store_iter *iter)
         const struct store_node *node = frame->node;
         iter->key_len = frame->depth;
         if (node->kind == STORE_LEAF) {
-            iter->n_frames--; /* its parent is still in the ring, or it is all there is */
+            iter->n_frames--; /* the parent is still in the ring, or the frame is the last */
             ASSERT(iter->n_frames > iter->first_frame || iter->first_frame == 0);
             return node;
         }

@@ -167,16 +167,16 @@ static void bytes_put(uint8_t *to, struct bytes from)
 }
 
 struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct bytes value,
-                                  struct bytes more)
+                                  struct bytes suffix)
 {
-    ASSERT(value.len <= STORE_VALUE_MAX && more.len <= STORE_VALUE_MAX - value.len);
-    struct store_leaf *leaf = mem_must_alloc(sizeof *leaf + prefix.len + value.len + more.len);
+    ASSERT(value.len <= STORE_VALUE_MAX && suffix.len <= STORE_VALUE_MAX - value.len);
+    struct store_leaf *leaf = mem_must_alloc(sizeof *leaf + prefix.len + value.len + suffix.len);
     node_init(&leaf->node, birth, prefix.len, STORE_LEAF);
-    leaf->node.len = (uint32_t)(value.len + more.len);
+    leaf->node.len = (uint32_t)(value.len + suffix.len);
     leaf->created = leaf->modified = 0;
     bytes_put(leaf->data, prefix);
     bytes_put(leaf->data + prefix.len, value);
-    bytes_put(leaf->data + prefix.len + value.len, more);
+    bytes_put(leaf->data + prefix.len + value.len, suffix);
     return leaf;
 }
 

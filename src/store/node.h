@@ -41,8 +41,7 @@ struct store_node {
     uint32_t len;    /* leaf: bytes of value; inner: children */
     uint16_t prefix_len;
     uint8_t kind;
-    _Atomic uint8_t
-        hash_state; /* NONE -> BUSY -> DONE; `hash` is written by whoever made it BUSY */
+    _Atomic uint8_t hash_state; /* NONE -> BUSY -> DONE; the thread that sets BUSY writes `hash` */
     uint8_t hash[STORE_HASH_BYTES];
 };
 
@@ -74,9 +73,10 @@ static inline struct store_inner *store_inner_of(const struct store_node *node)
     return CONTAINER_OF(node, struct store_inner, node);
 }
 
+/* Borrowed from the node. */
 struct bytes store_node_prefix(const struct store_node *node);
 struct bytes store_leaf_value(const struct store_leaf *leaf);
-/* What the allocator gives up for it. */
+/* Bytes that the allocator uses for the node. */
 size_t store_node_bytes(const struct store_node *node);
 
 /* The child told apart by `byte`; NULL when there is none. */
@@ -93,9 +93,9 @@ void store_inner_insert(struct store_inner *inner, uint8_t byte, struct store_no
 void store_inner_remove(struct store_inner *inner, uint8_t byte);
 
 /* Memory is aborted over, never refused. `birth` is the running batch. A leaf's value is `value`
- * and then `more`. */
+ * followed by `suffix`. */
 struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct bytes value,
-                                  struct bytes more);
+                                  struct bytes suffix);
 struct store_inner *store_inner_new(uint64_t birth, struct bytes prefix, unsigned room);
 /* A copy in a new place of the tree, not hashed; inner nodes get space for `room` more children. */
 struct store_node *store_node_clone(const struct store_node *node, uint64_t birth,

@@ -25,7 +25,7 @@ struct store_slot {
 
 struct store_pins {
     struct store_slot *slots;
-    void *memory;          /* that `slots` lies in, aligned */
+    void *memory;          /* block that `slots` lies in, aligned */
     _Atomic unsigned used; /* slots from here on were never taken */
     _Atomic uint64_t now_ms;
 };
@@ -50,7 +50,8 @@ void store_pins_describe(struct store_pins *pins, unsigned slot, const char *own
                          uint32_t deadline_ms);
 void store_pins_give(struct store_pins *pins, unsigned slot);
 
-/* What is held. Any thread; after the publication whose predecessors are to be judged. */
+/* The generations that are pinned. Any thread; after the publication whose predecessors are to be
+ * judged. */
 void store_pins_held(const struct store_pins *pins, struct store_held *ret_held);
 /* Some held generation g with birth ≤ g < death: the lowest one. 0 when there is none. */
 uint64_t store_held_between(const struct store_held *held, uint64_t birth, uint64_t death);

@@ -4,7 +4,7 @@
 
 #include "store/node.h"
 
-/* What answers for newest versions. */
+/* Lookups of newest versions. */
 struct store_view {
     const struct store_node *root;  /* NULL: empty */
     const struct store_node *floor; /* a leaf: nothing outside its prefix answers less than its

@@ -37,7 +37,7 @@ struct store_graves {
     size_t n, cap;
 };
 
-/* What nodes weigh. */
+/* Weight of nodes. */
 struct store_weight {
     uint64_t keys, nodes, bytes;
 };
@@ -47,7 +47,7 @@ struct store_job {
     struct env_work work;
     bool busy;
     struct store_dead_list drops, loose;
-    struct store_graves graves;       /* what must still be kept */
+    struct store_graves graves;       /* nodes that must still be kept */
     struct store_weight walked;       /* nodes found in dropped subtrees */
     uint64_t kept_bytes, freed_bytes; /* of those; of the loose ones */
 };
@@ -62,7 +62,7 @@ struct store_reclaim {
     bool lent;                          /* kept because the writer read values */
     /* Of published batches. */
     struct store_dead_list drops; /* tops of subtrees to visit */
-    struct store_dead_list loose; /* whose pin went */
+    struct store_dead_list loose; /* nodes whose pin is gone */
     struct store_graves graves;
     struct store_weight live;
     uint64_t retained_bytes;
@@ -72,6 +72,7 @@ struct store_reclaim {
     } shown;
 };
 
+/* Count one node. */
 void store_weight_add(struct store_weight *weight, const struct store_node *node);
 
 /* No pin may be held and no job may run; frees whatever waits. */

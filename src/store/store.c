@@ -115,11 +115,11 @@ void store_put(struct store *store, struct bytes key, struct bytes value, uint64
     store_tree_put(&store->writer, &store->live, &change);
 }
 
-void store_put_keep(struct store *store, struct bytes key, struct bytes value, size_t from,
-                    size_t len, uint64_t version)
+void store_put_retain(struct store *store, struct bytes key, struct bytes value,
+                      struct store_retain retain, uint64_t version)
 {
     struct store_change change = {
-        .key = key, .value = value, .keep_from = from, .keep_len = len, .modified = version};
+        .key = key, .value = value, .retain = retain, .modified = version};
     store_tree_put(&store->writer, &store->live, &change);
 }
 

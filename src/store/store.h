@@ -15,10 +15,10 @@
 #include "base/bytes.h"
 #include "base/env.h"
 #include "base/status.h"
+#include "store/retain.h"
 
 enum {
     STORE_KEY_MAX = 4096,
-    STORE_VALUE_MAX = 2 * 1024 * 1024, /* a sealed value of 1 MiB with its overhead fits */
     STORE_HASH_BYTES = 32,
     STORE_PINS_MAX = 1024, /* pins held at once, all threads together */
 };
@@ -34,7 +34,7 @@ struct store_pin {
     const struct store_node *floor; /* of newest versions since a swap; NULL without */
     uint64_t newest;                /* the tree's own */
     uint64_t generation;            /* counts published batches */
-    uint64_t version;               /* what the writer gave to store_publish */
+    uint64_t version;               /* as the writer gave it to store_publish */
     unsigned slot;
 };
 
@@ -118,10 +118,10 @@ void store_hash(const struct store_pin *pin, struct bytes prefix,
  * fail (it aborts): applying a committed entry may not fail. A `version` may be 0: the keys that
  * mark the segments are older than every transaction. */
 void store_put(struct store *store, struct bytes key, struct bytes value, uint64_t version);
-/* The same with `value` and then bytes [from, from + len) of the value that is there, as far as it
- * has them; what is put in the end is no longer than STORE_VALUE_MAX. */
-void store_put_keep(struct store *store, struct bytes key, struct bytes value, size_t from,
-                    size_t len, uint64_t version);
+/* Put `value` followed by the range of the present value that `retain` names (store/retain.h). With
+ * it the value is no longer than STORE_VALUE_MAX. */
+void store_put_retain(struct store *store, struct bytes key, struct bytes value,
+                      struct store_retain retain, uint64_t version);
 /* Whether it was there; if not, nothing happened. */
 bool store_delete(struct store *store, struct bytes key, uint64_t version);
 /* Drops all keys that begin with `prefix` in time independent of their number. */

@@ -42,29 +42,24 @@ static struct store_inner *writable(struct store_writer *w, struct store_node **
     return inner;
 }
 
-/* What is being put at `key`: a value, or a subtree from another tree. */
+/* The new content of `key`: a value, or a subtree from another tree. */
 struct put {
     struct store_writer *w;
     struct bytes key;
-    uint64_t version; /* that the way there takes over */
+    uint64_t version; /* taken over by the nodes on the way there */
     const struct store_change *change;
     struct store_node *subtree;
 };
-
-/* What a change keeps of the value that is there. */
-static struct bytes kept(const struct store_change *c, const struct store_node *old)
-{
-    struct bytes value = store_leaf_value(store_leaf_of(old));
-    size_t from = MIN(c->keep_from, value.len);
-    return bytes_of(value.data + from, MIN(c->keep_len, value.len - from));
-}
 
 /* `old`, or NULL, is what has the key now. */
 static struct store_node *leaf_new(const struct put *p, size_t from, const struct store_node *old)
 {
     const struct store_change *c = p->change;
-    struct bytes more = old != NULL && c->keep_len != 0 ? kept(c, old) : (struct bytes){0};
-    struct store_leaf *leaf = store_leaf_new(p->w->batch, bytes_from(p->key, from), c->value, more);
+    struct bytes suffix = {0};
+    if (old != NULL && c->retain.len != 0)
+        suffix = store_retain_cut(&c->retain, store_leaf_value(store_leaf_of(old)));
+    struct store_leaf *leaf =
+        store_leaf_new(p->w->batch, bytes_from(p->key, from), c->value, suffix);
     uint64_t created = old != NULL ? store_leaf_of(old)->created : c->modified;
     leaf->created = c->restored ? c->created : created;
     leaf->modified = leaf->node.newest = c->modified;

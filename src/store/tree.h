@@ -4,8 +4,9 @@
 #define HOLDFAST_STORE_TREE_H
 
 #include "store/reclaim.h"
+#include "store/retain.h"
 
-/* What the trees of a store have in common. */
+/* Shared by the trees of a store. */
 struct store_writer {
     uint64_t batch; /* generation that the next publication gets */
     struct store_reclaim reclaim;
@@ -20,12 +21,13 @@ struct store_tree {
 
 struct store_change {
     struct bytes key, value;
-    size_t keep_from, keep_len; /* of the value that is there these bytes follow, if it has them */
+    struct store_retain retain; /* of the value that `key` has now */
     uint64_t modified;
     uint64_t created; /* if `restored`; else as the key has it already, or `modified` */
     bool restored;
 };
 
+/* Put one key, in place of its earlier value. */
 void store_tree_put(struct store_writer *w, struct store_tree *tree,
                     const struct store_change *change);
 /* Whether the key was there. */

@@ -29,6 +29,7 @@ struct text_writer {
 
 enum { TEXT_WRITER_DEPTH_MAX = 64 };
 
+/* Every open is closed by text_close, in the reverse order. */
 void text_open_object(struct text_writer *w);
 void text_open_list(struct text_writer *w);
 void text_close(struct text_writer *w); /* the innermost one */

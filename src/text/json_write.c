@@ -72,7 +72,7 @@ static size_t skip_verbatim(struct bytes text, size_t at, bool plain)
     return at;
 }
 
-/* What is not UTF-8 is written as U+FFFD. */
+/* Bytes that are not UTF-8 are written as U+FFFD. */
 static void add_escaped(struct buf *out, struct bytes text, size_t at, bool plain)
 {
     size_t from = 0;
@@ -99,7 +99,7 @@ static bool has_special(uint64_t first, uint64_t second)
 {
     const LANES(uint64_t) both = {first, second};
     const LANES(int8_t) v = (LANES(int8_t))both;
-    /* Those beyond 0x7f are negative; '&' is '"', and '>' is '<', but for a bit. */
+    /* Bytes beyond 0x7f are negative; '&' is '"', and '>' is '<', but for a bit. */
     const LANES(int8_t) special = (v < 0x20) | (v == 0x7f) | (v == '\\') |
                                   ((v & ~('"' ^ '&')) == '"') | ((v & ~('<' ^ '>')) == '<');
     const LANES(uint64_t) found = (LANES(uint64_t))special;

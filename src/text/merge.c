@@ -55,7 +55,7 @@ static enum status add(struct arena *arena, struct text_value *parent, struct by
     return ST_OK;
 }
 
-/* What becomes of one member; `patch` is not null. The recursion is as deep as the patch. */
+/* Merge one member; `patch` is not null. The recursion is as deep as the patch. */
 static enum status add_merged(struct arena *arena, struct text_value *parent,
                               const struct text_value *target, const struct text_value *patch)
 {

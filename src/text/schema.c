@@ -399,3 +399,48 @@ const char *field_kind_json(enum field_kind kind)
     ASSERT((size_t)kind < ARRAY_LEN(names));
     return names[kind];
 }
+
+static bool is_same_text(const char *one, const char *other)
+{
+    return one == NULL || other == NULL ? one == other : strcmp(one, other) == 0;
+}
+
+static bool is_same_list(struct field_strings one, struct field_strings other)
+{
+    if (one.n != other.n)
+        return false;
+    for (size_t i = 0; i < one.n; i++)
+        if (strcmp(one.items[i], other.items[i]) != 0)
+            return false;
+    return true;
+}
+
+static bool is_same_map(const struct field_map *one, const struct field_map *other)
+{
+    return is_same_list((struct field_strings){.items = one->pairs, .n = 2 * one->n},
+                        (struct field_strings){.items = other->pairs, .n = 2 * other->n});
+}
+
+bool field_same(const struct field *f, const void *one, const void *other)
+{
+    const char *first = one, *second = other;
+    const void *a = first + f->offset, *b = second + f->offset;
+
+    ASSERT(!f->hidden); /* a secret is compared in constant time */
+    if (f->has != 0 && !*(const bool *)(first + f->has) && !*(const bool *)(second + f->has))
+        return true;
+    switch (f->kind) {
+    case FIELD_STRING: return is_same_text(*(const char *const *)a, *(const char *const *)b);
+    case FIELD_BOOL: return *(const bool *)a == *(const bool *)b;
+    case FIELD_INT:
+    case FIELD_DURATION: return *(const int64_t *)a == *(const int64_t *)b;
+    case FIELD_SIZE: return *(const uint64_t *)a == *(const uint64_t *)b;
+    case FIELD_STRINGS:
+        return is_same_list(*(const struct field_strings *)a, *(const struct field_strings *)b);
+    case FIELD_MAP: return is_same_map(a, b);
+    case FIELD_VALUE:
+    case FIELD_OBJECT: break;
+    }
+    ASSERT(f->kind != FIELD_VALUE && f->kind != FIELD_OBJECT);
+    return false;
+}

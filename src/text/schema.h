@@ -63,15 +63,16 @@ struct field {
     const struct schema *sub;
     const char *shape; /* in an answer, of a VALUE: what it looks like, in the words of documents */
     bool required;
-    bool omit;   /* encoding: leave the member out when it is empty, 0 or false */
-    bool hidden; /* a secret: never shown by help or in logs */
+    bool omit;     /* encoding: leave the member out when it is empty, 0 or false */
+    bool hidden;   /* a secret: never shown by help or in logs */
+    bool reloaded; /* of a configuration: a reload applies a new value */
 };
 
 struct schema {
     const struct field *fields;
     size_t n, size;     /* size of the struct */
     bool fold_case;     /* names are compared without case, as some clients of bare paths need */
-    const void **blank; /* what an empty object gives, once it was decoded; NULL: not kept */
+    const void **blank; /* the decoded form of an empty object, once decoded; NULL: not kept */
 };
 
 /* Multiplying by zero only lets _Generic refuse a wrong type. */
@@ -89,7 +90,7 @@ struct schema {
         .blank = &(const void *){NULL},                                                 \
     }
 
-/* What was wrong with which field. */
+/* A faulty field, and the fault. */
 struct schema_fault {
     char field[64];
     uint32_t line;
@@ -110,6 +111,10 @@ const struct text_value *schema_unknown(const struct schema *schema,
 
 /* Write the struct as an object. */
 void schema_encode(const struct schema *schema, const void *from, struct text_writer *w);
+
+/* Whether a field has the same value in two structs, or was given in neither. Not for VALUE, OBJECT
+ * and secrets. */
+bool field_same(const struct field *field, const void *one, const void *other);
 
 /* The JSON type an OpenAPI document gives for a kind: "string", "integer" … */
 const char *field_kind_json(enum field_kind kind);

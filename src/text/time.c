@@ -1,5 +1,7 @@
 #include "text/time.h"
 
+#include <string.h>
+
 enum { DAY_MS = 86400000, ERA_DAYS = 146097 };
 
 /* Days since 1970 to year, month and day of the Gregorian calendar, counting years from March so
@@ -37,20 +39,149 @@ static uint8_t *put_fraction(uint8_t *end, int64_t ms)
     return put_digits(end, ms, digits, 'Z');
 }
 
-size_t text_time(int64_t ms, uint8_t ret_text[TEXT_TIME_MAX])
-{
-    ASSERT(ms >= TEXT_TIME_FIRST && ms < INT64_C(253402300800000));
-    int64_t days = (ms - (ms < 0 ? DAY_MS - 1 : 0)) / DAY_MS;
-    int64_t rest = ms - days * DAY_MS;
+/* A point in time as a calendar and a clock in UTC show it. */
+struct moment {
+    int64_t days, rest_ms; /* since 1970; since midnight */
     int64_t year;
     unsigned month, day;
-    civil(days, &year, &month, &day);
-    uint8_t *to = put_digits(ret_text, year, 4, '-');
-    to = put_digits(to, month, 2, '-');
-    to = put_digits(to, day, 2, 'T');
-    to = put_digits(to, rest / 3600000, 2, ':');
-    to = put_digits(to, rest / 60000 % 60, 2, ':');
-    to = put_digits(to, rest / 1000 % 60, 2, 'Z');
-    to = put_fraction(to, rest % 1000);
+};
+
+static inline struct moment moment_of(int64_t ms)
+{
+    struct moment m;
+    ms = MIN(MAX(ms, TEXT_TIME_FIRST), TEXT_TIME_END - 1);
+    m.days = (ms - (ms < 0 ? DAY_MS - 1 : 0)) / DAY_MS;
+    m.rest_ms = ms - m.days * DAY_MS;
+    civil(m.days, &m.year, &m.month, &m.day);
+    return m;
+}
+
+/* The time of day, `end` behind it. */
+static inline uint8_t *put_clock(uint8_t *to, int64_t rest_ms, char end)
+{
+    to = put_digits(to, rest_ms / 3600000, 2, ':');
+    to = put_digits(to, rest_ms / 60000 % 60, 2, ':');
+    return put_digits(to, rest_ms / 1000 % 60, 2, end);
+}
+
+size_t text_time(int64_t ms, uint8_t ret_text[TEXT_TIME_MAX])
+{
+    struct moment m = moment_of(ms);
+    uint8_t *to = put_digits(ret_text, m.year, 4, '-');
+    to = put_digits(to, m.month, 2, '-');
+    to = put_digits(to, m.day, 2, 'T');
+    to = put_clock(to, m.rest_ms, 'Z');
+    to = put_fraction(to, m.rest_ms % 1000);
     return (size_t)(to - ret_text);
+}
+
+static uint8_t *put_word(uint8_t *to, const char *word)
+{
+    size_t n = strlen(word);
+    memcpy(to, word, n);
+    return to + n;
+}
+
+void text_http_date(int64_t ms, uint8_t ret_text[TEXT_HTTP_DATE_LEN])
+{
+    static const char days[7][6] = {"Mon, ", "Tue, ", "Wed, ", "Thu, ", "Fri, ", "Sat, ", "Sun, "};
+    static const char months[12][5] = {"Jan ", "Feb ", "Mar ", "Apr ", "May ", "Jun ",
+                                       "Jul ", "Aug ", "Sep ", "Oct ", "Nov ", "Dec "};
+    enum { YEAR_1_DAYS = 719162 }; /* from 0001-01-01, a Monday, to 1970 */
+    struct moment m = moment_of(ms);
+    uint8_t *to = put_word(ret_text, days[(m.days + YEAR_1_DAYS) % 7]);
+    to = put_digits(to, m.day, 2, ' ');
+    to = put_word(to, months[m.month - 1]);
+    to = put_digits(to, m.year, 4, ' ');
+    to = put_clock(to, m.rest_ms, ' ');
+    to = put_word(to, "GMT");
+    ASSERT(to == ret_text + TEXT_HTTP_DATE_LEN);
+}
+
+/* Days since 1970; the inverse of civil(). */
+static int64_t days_of(int64_t year, unsigned month, unsigned day)
+{
+    int64_t y = month <= 2 ? year - 1 : year;
+    int64_t in_era = y % 400, from_march = month > 2 ? month - 3 : month + 9;
+    int64_t in_year = (153 * from_march + 2) / 5 + day - 1;
+    return y / 400 * ERA_DAYS + in_era * 365 + in_era / 4 - in_era / 100 + in_year - 719468;
+}
+
+/* `digits` digits and the character behind them. */
+static bool read_number(struct bytes *text, unsigned digits, char end, unsigned *ret_n)
+{
+    unsigned n = 0;
+    if (text->len < digits + (end != '\0'))
+        return false;
+    for (unsigned i = 0; i < digits; i++) {
+        if (text->data[i] < '0' || text->data[i] > '9')
+            return false;
+        n = 10 * n + (text->data[i] - '0');
+    }
+    if (end != '\0' && text->data[digits] != (uint8_t)end)
+        return false;
+    *text = bytes_from(*text, digits + (end != '\0'));
+    *ret_n = n;
+    return true;
+}
+
+/* Milliseconds of what may follow the seconds: a point and digits. */
+static bool read_fraction(struct bytes *text, unsigned *ret_ms)
+{
+    unsigned n = 0, ms = 0;
+    *ret_ms = 0;
+    if (text->len == 0 || text->data[0] != '.')
+        return true;
+    *text = bytes_from(*text, 1);
+    for (; text->len != 0 && text->data[0] >= '0' && text->data[0] <= '9'; n++) {
+        if (n < 3)
+            ms = 10 * ms + (text->data[0] - '0');
+        *text = bytes_from(*text, 1);
+    }
+    for (unsigned i = n; i < 3; i++)
+        ms *= 10;
+    *ret_ms = ms;
+    return n != 0;
+}
+
+/* Minutes east of UTC, and nothing behind. */
+static bool read_offset(struct bytes text, int64_t *ret_minutes)
+{
+    unsigned hours, minutes;
+    *ret_minutes = 0;
+    if (text.len == 1 && (text.data[0] == 'Z' || text.data[0] == 'z'))
+        return true;
+    if (text.len == 0 || (text.data[0] != '+' && text.data[0] != '-'))
+        return false;
+    bool west = text.data[0] == '-';
+    text = bytes_from(text, 1);
+    if (!read_number(&text, 2, ':', &hours) || !read_number(&text, 2, '\0', &minutes) ||
+        text.len != 0 || hours > 23 || minutes > 59)
+        return false;
+    *ret_minutes = (int64_t)(hours * 60 + minutes) * (west ? -1 : 1);
+    return true;
+}
+
+enum status text_time_parse(struct bytes text, int64_t *ret_ms)
+{
+    static const uint8_t month_days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    unsigned year, month, day, hour, minute, second, ms;
+    int64_t offset;
+
+    if (!read_number(&text, 4, '-', &year) || !read_number(&text, 2, '-', &month) ||
+        !read_number(&text, 2, 'T', &day) || !read_number(&text, 2, ':', &hour) ||
+        !read_number(&text, 2, ':', &minute) || !read_number(&text, 2, '\0', &second) ||
+        !read_fraction(&text, &ms) || !read_offset(text, &offset))
+        return ST_INVALID;
+    if (year == 0 || month == 0 || month > 12 || hour > 23 || minute > 59 || second > 59)
+        return ST_INVALID;
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    if (day == 0 || day > (unsigned)month_days[month - 1] + (month == 2 && leap))
+        return ST_INVALID;
+    int64_t minutes = (days_of(year, month, day) * 24 + hour) * 60 + minute - offset;
+    int64_t at_ms = (minutes * 60 + second) * 1000 + ms;
+    if (at_ms < TEXT_TIME_FIRST || at_ms >= TEXT_TIME_END)
+        return ST_INVALID;
+    *ret_ms = at_ms;
+    return ST_OK;
 }

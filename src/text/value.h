@@ -12,7 +12,7 @@ struct text_value {
     uint32_t line;     /* where it began, from 1 */
     bool truth;        /* TEXT_BOOL */
     bool block;        /* HCL: written as a block, without '=' */
-    struct bytes name; /* its key, in an object */
+    struct bytes name; /* key of the value, in an object */
     struct bytes text; /* TEXT_STRING: UTF-8, a zero follows; TEXT_NUMBER: as JSON writes it */
     struct text_value *first, *last, *next; /* members in the order written */
     size_t n;                               /* how many members */

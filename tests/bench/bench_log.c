@@ -4,7 +4,7 @@
  *
  * Prints one JSON object with both. */
 #include "loop/loop.h"
-#include "raft/rlog_disk.h"
+#include "raft/disk/rlog_disk.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -77,9 +77,10 @@ static void on_idle(void *ctx)
         loop_stop(b->env);
 }
 
-static void on_fatal(void *ctx, const struct reason *reason)
+static void on_fatal(void *ctx, enum status why, const struct reason *reason)
 {
     (void)ctx;
+    (void)why; /* the reason says it */
     (void)fprintf(stderr, "%s\n", reason->text);
     exit(1);
 }

@@ -11,7 +11,7 @@ from wire import Connection, request
 
 FILE = TOP / "tests" / "bench" / "instructions.txt"
 KEYS = 20  # few: warming up gives each all the versions it may have
-WITHIN = 0.05
+WITHIN = 0.03  # of which one is noise: the order in which threads wake each other
 ELSEWHERE = 0.30  # where compiler and libraries differ from those of the file
 HEAD = """\
 # Instructions a request costs a node that is its whole cluster: one connection, one request after

@@ -1,20 +1,22 @@
 """Rows of what a client sees when nodes die, leave or are asked too much: failover, overload,
-transfer."""
+transfer, greedy."""
 
 import http.client
 import json
 import os
+import pathlib
 import re
 import statistics
+import subprocess
 import threading
 import time
 
 import load
 import measure
 from measure import result
-from nodes import VALUE2
+from nodes import TIED, VALUE2
 from peers import EtcdNode
-from rows_rates import etcd, ours
+from rows_rates import ceiling, etcd, ours
 
 KILLS = int(os.environ.get("HOLDFAST_KILLS", "30"))
 OVERLOAD_CONNECTIONS = 256
@@ -22,6 +24,9 @@ OVERLOAD_S = 24  # times HOLDFAST_SECONDS: two minutes
 RECOVERY_MAX_S = 30
 TRY_S = 0.5  # for one attempt, so that no request to a dead end hides what follows
 THREADS = 2  # of attempts on each survivor
+GREEDY = pathlib.Path(__file__).with_name("greedy.py")
+GREEDY_CONNECTIONS = 16
+GREEDY_RATE = 200  # writes a second of the client beside it
 
 
 def attempt(connection, method, path, body, headers):
@@ -190,3 +195,42 @@ def row_transfer():
     result("transfer", gaps, "ms", 300, 30, most=True,
            detail=f"{len(gaps)} rolling restarts, {written} writes, {failures} tried again, "
            f"{twice} of them more than once")
+
+
+class Greedy:
+    """The greedy client, on the active node, while the block lasts. It yields the processors to
+    the nodes and the other client, as one with a machine of its own would."""
+
+    def __init__(self, node, token):
+        self.command = [*TIED, "nice", "-n", "19", GREEDY, str(node.client_port), token]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
+        return self
+
+    def __exit__(self, kind, *_):
+        assert kind or self.process.poll() is None, "the greedy client has ended"
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def row_greedy():
+    c = ours()
+    a = c.active()
+    put = load.kv2_put(c.client)
+
+    def alone():
+        return load.bench_open(a.client_port, put, GREEDY_CONNECTIONS, GREEDY_RATE,
+                               measure.SECONDS)
+
+    def beside():
+        with Greedy(a, c.token):
+            return alone()  # which ends the run if a write is refused
+
+    samples = measure.rounds("greedy", {"without": alone, "beside": beside}, ceiling)
+    p99 = [measure.medians(samples, side, "p99_us")[0] / 1000 for side in ("without", "beside")]
+    result("greedy", measure.ratios(samples, "beside", "without", "p99_us"), "p99-of-without", 5, 3,
+           most=True, detail=f"{GREEDY_RATE} writes/s beside a greedy client: p99 {p99[1]:.2f} ms, "
+           f"without {p99[0]:.2f} ms; no write was refused")

@@ -20,7 +20,7 @@ def beside_data(body):
     """Members that stand beside those of an envelope must be those of its data."""
     data = body.get("data") if isinstance(body.get("data"), dict) else {}
     return [f"$.{name}: is not the member of data" for name, value in body.items()
-            if name not in ENVELOPE and (name not in data or data[name] != value)]
+            if name not in ENVELOPE | {"errors"} and (name not in data or data[name] != value)]
 
 
 def fault(document, op, record):
@@ -60,6 +60,21 @@ def off_schema(document, calls):
     return [f"{op}: {text}" for op, text in sorted(faults.items())]
 
 
+def unexplained(calls):
+    """Replies of 400 or above without a list `errors`, whatever was asked for."""
+    wrong = set()
+    for _, r in calls:
+        if r["status"] < 400 or r["method"] == "HEAD" or r["body"] is None:
+            continue
+        try:
+            body = json.loads(r["body"])
+        except ValueError:
+            body = None
+        if not isinstance(body, dict) or not isinstance(body.get("errors"), list):
+            wrong.add(f"{r['method']} {r['path']}: {r['status']} {r['body'][:200]}")
+    return sorted(wrong)
+
+
 NO_OPERATION = ("HELP", "OPTIONS")  # of any path: what can be asked, and by which pages
 
 
@@ -76,7 +91,8 @@ def unknown(calls):
 def never_called(found, calls):
     good = {
         op for op, r in calls
-        if op is not None and (r["status"] < 300 or (op.astray and 400 <= r["status"] < 500))
+        if op is not None and (r["status"] < 300 or (op.astray and 400 <= r["status"] < 500)
+                               or (op.absent and r["status"] == 501))
     }
     return [str(op) for op in found if op not in good]
 

@@ -15,6 +15,7 @@ class Operation:
         self.method = "HEAD" if verb == "head" else self.spec["x-holdfast-method"]
         self.auth = self.spec["x-holdfast-auth"]
         self.astray = self.spec.get("x-holdfast-astray", False)
+        self.absent = self.spec.get("x-holdfast-absent", False)
         self.order = self.spec["x-holdfast-order"]
         many = {p["name"] for p in item.get("parameters", ()) if "slashes" in p.get("description", "")}
         pattern = ""

@@ -78,6 +78,11 @@ def test_nothing_is_served_that_is_not_in_the_document(asked):
     assert not strange, "\n".join(strange)
 
 
+def test_every_refusal_has_a_list_of_errors(asked):
+    wrong = judge.unexplained(asked[2])
+    assert not wrong, "\n".join(wrong)
+
+
 def test_every_operation_was_called_with_success(asked):
     missing = judge.never_called(*asked[1:])
     assert not missing, "never called with success:\n" + "\n".join(missing)

@@ -50,6 +50,7 @@ def faults(document, records):
     found = routes.operations(document)
     calls = [(routes.match(found, r), r) for r in records]
     said = {"off_schema": judge.off_schema(document, calls), "unknown": judge.unknown(calls),
+            "unexplained": judge.unexplained(calls),
             "never_called": judge.never_called(found, calls), "untried": judge.untried(found, calls)}
     return {kind: wrong for kind, wrong in said.items() if wrong}
 
@@ -87,7 +88,17 @@ def test_an_answer_of_another_kind_or_with_a_status_that_is_not_said():
     assert list(faults(DOCUMENT, changed(2, type="text/plain"))) == ["off_schema"]
     assert list(faults(DOCUMENT, changed(2, status=202))) == ["off_schema"]
     assert list(faults(DOCUMENT, changed(4, body="{}"))) == ["off_schema"]
-    assert list(faults(DOCUMENT, changed(0, body='{"error": "no"}'))) == ["off_schema"]
+    wrong = list(faults(DOCUMENT, changed(0, body='{"error": "no"}')))
+    assert wrong == ["off_schema", "unexplained"]
+
+
+@pytest.mark.parametrize("body", ['{"data": null}', '{"errors": null}', '{"errors": "no"}', "no", ""])
+def test_a_refusal_without_a_list_of_errors(body):
+    record = {**call("GET", "none/such", "good", 404, None), "body": body}
+    assert list(faults(DOCUMENT, [*RECORDS, record])) == ["unexplained"]
+    for told in (REFUSAL, {"errors": [], "data": None}):
+        record["body"] = json.dumps(told)
+        assert faults(DOCUMENT, [*RECORDS, record]) == {}
 
 
 def test_what_stands_beside_data_is_what_stands_in_it():

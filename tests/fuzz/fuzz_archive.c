@@ -1,7 +1,7 @@
 /* Any bytes as a snapshot archive that somebody uploads. When the first byte is odd they are what
  * is in the gzip stream, so that the fuzzer need not make its sums right. */
-#include "raft/rlog_archive.h"
-#include "raft/rlog_archive_zlib.h"
+#include "raft/snapshot/rlog_archive.h"
+#include "raft/snapshot/rlog_archive_zlib.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Stored records of the barrier and the forms of a seal's key: damage is an error, never a crash.
  */
-#include "barrier/inside.h"
+#include "barrier/barrier_internal.h"
 #include "barrier/seal_record.h"
 
 #include <stdlib.h>

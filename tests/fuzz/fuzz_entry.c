@@ -1,5 +1,5 @@
 /* Entries and transactions from elsewhere: the check never crashes, and what it accepts applies. */
-#include "raft/rlog_describe.h"
+#include "raft/txn/rlog_describe.h"
 
 #include <stdlib.h>
 

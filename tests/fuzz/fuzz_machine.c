@@ -1,6 +1,6 @@
 /* Snapshot content from elsewhere: loading never crashes, and what loads is dumped again as a state
  * that loads to the same dump. */
-#include "raft/rlog_txn.h"
+#include "raft/txn/rlog_txn.h"
 
 #include <stdlib.h>
 

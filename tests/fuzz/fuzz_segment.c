@@ -1,7 +1,7 @@
 /* Any bytes as the files of a replica's log: slot and two segments. Checksums of the sectors are
  * made right first when the first byte is odd, so that what lies behind them is reached. */
 #include "base/crc32c.h"
-#include "raft/rlog_disk_found.h"
+#include "raft/disk/rlog_disk_found.h"
 #include "ram_files.h"
 
 enum { SIZE_MAX_BYTES = 256 * 1024 };

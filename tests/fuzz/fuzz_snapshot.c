@@ -1,7 +1,7 @@
 /* Any bytes as a snapshot file, as a peer may send one. Checksums are made right first when the
  * first byte is odd, so that what lies behind them is reached. */
 #include "base/crc32c.h"
-#include "raft/rlog_snap_format.h"
+#include "raft/snapshot/rlog_snap_format.h"
 #include "ram_files.h"
 
 enum { SIZE_MAX_BYTES = 512 * 1024 };

@@ -5,7 +5,7 @@
  * Input: a run of { u8 what; } with, for a frame, { u8 peer; u16 length; bytes }. */
 #include "base/mem.h"
 #include "base/trace.h"
-#include "raft/rlog_wire.h"
+#include "raft/replica/rlog_wire.h"
 
 #include <stdio.h>
 
@@ -60,9 +60,9 @@ static void on_apply(void *ctx, uint64_t index, const struct rlog_entry *e)
     ASSERT(index > 0 && e->data.len > 0);
 }
 
-static void on_fatal(void *ctx, const struct reason *reason)
+static void on_fatal(void *ctx, enum status why, const struct reason *reason)
 {
-    ASSERT(reason->text[0] != '\0');
+    ASSERT(why != ST_OK && reason->text[0] != '\0');
     ((struct target *)ctx)->failed = true;
 }
 

@@ -123,6 +123,7 @@ def call_on(connection, method, path, body=None, token=None, headers=None):
 class Node:
     def __init__(self, cluster, name, client_port, cluster_port):
         self.cluster, self.name = cluster, name
+        self.program = cluster.program
         self.client_port, self.cluster_port = client_port, cluster_port
         self.dir = cluster.dir / name
         self.dir.mkdir()
@@ -180,7 +181,7 @@ class Node:
         self.write_config()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [*prefix, HOLDFAST, "server", "-config", str(self.config_path)],
+                [*prefix, self.program, "server", "-config", str(self.config_path)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -254,11 +255,14 @@ class Node:
 class Cluster:
     """Three founders by default, on ports of their own, in a temporary folder."""
 
-    def __init__(self, size=3, config=None):
+    init_body = {}  # what initialises it
+
+    def __init__(self, size=3, config=None, program=HOLDFAST):
+        self.program = program
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="holdfast-"))
         names = [f"node{i + 1}" for i in range(size)]
         subprocess.run(
-            [HOLDFAST, "cluster", "bootstrap", "-out", str(self.dir / "tls"), *names],
+            [program, "cluster", "bootstrap", "-out", str(self.dir / "tls"), *names],
             check=True,
             stdout=subprocess.DEVNULL,
         )
@@ -305,11 +309,20 @@ class Cluster:
         for node in self.nodes:
             node.start()
 
-    def init(self):
+    def await_formed(self):
+        """The nodes have found together, and wait for the initialisation."""
         self.await_health({501}, self.nodes)
-        answer = self.nodes[0].call("PUT", "/v1/sys/init", {})
+        deadline = time.monotonic() + PATIENCE_S
+        while any(n.call("GET", "/v1/sys/health").json.get("errors") for n in self.nodes):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def init(self):
+        self.await_formed()
+        answer = self.nodes[0].call("PUT", "/v1/sys/init", self.init_body)
         assert answer.status == 200, answer.body
         self.token = answer.json["root_token"]
+        self.recovery_keys = answer.json.get("recovery_keys")
         self.await_up()
         self.mount("kv", {"version": "1"})
 
@@ -332,7 +345,7 @@ class Cluster:
     def add_node(self, name):
         """One more node, with certificates of the cluster, not yet started."""
         subprocess.run(
-            [HOLDFAST, "cluster", "add", "-out", str(self.dir / "tls"), name],
+            [self.program, "cluster", "add", "-out", str(self.dir / "tls"), name],
             check=True,
             stdout=subprocess.DEVNULL,
         )
@@ -413,3 +426,15 @@ class Cluster:
                 return next(iter(pairs))
             assert time.monotonic() < deadline, f"states differ: {states}"
             time.sleep(0.1)
+
+
+class Recoverable(Cluster):
+    """A cluster that unseals by itself, with three recovery keys of which two are enough."""
+
+    init_body = {"recovery_shares": 3, "recovery_threshold": 2}
+
+
+class Keyless(Cluster):
+    """A cluster that unseals by itself and has no recovery keys, as it was asked to have."""
+
+    init_body = {"recovery_shares": 0}

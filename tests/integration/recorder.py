@@ -50,7 +50,8 @@ def fields(body):
 
 def engine_of(kind, options):
     version = str((options or {}).get("version", "1")) if isinstance(options, dict) else "1"
-    return {"kv": f"kv{version}", "kv-v2": "kv2", "kv-v1": "kv1"}.get(kind, kind)
+    names = {"kv": f"kv{version}", "kv-v2": "kv2", "kv-v1": "kv1", "generic": "kv1"}
+    return names.get(kind, kind)
 
 
 def follow(mounts, method, path, body, status):
@@ -74,7 +75,7 @@ def follow(mounts, method, path, body, status):
 
 def place(mounts, path):
     """(engine, rest of the path); "" for what stands at a fixed path, None for no mount."""
-    if path.startswith(("sys/", "auth/token/")):
+    if path.startswith(("sys/", "auth/token/")) or path == "metrics":
         return "", path
     for name in sorted(mounts, key=len, reverse=True):
         if path.startswith(name) or path + "/" == name:

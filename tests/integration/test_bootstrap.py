@@ -14,7 +14,7 @@ import pytest
 from cluster import HOLDFAST, TOP, free_ports
 
 SCRIPT = TOP / "deploy" / "tls" / "bootstrap"
-NAMES = ["node1", "node2", "node3"]
+NAMES = ["node1", "node2", "node3", "node4"]  # the last is added later
 
 
 def bootstrap(*words, check=True):
@@ -56,13 +56,15 @@ class Installed:
         self.file.write_text(text)
 
     def start(self):
+        # Without systemd the key is found beside the configuration.
+        credentials = {"CREDENTIALS_DIRECTORY": str(self.etc / "credentials")}
         with open(self.root / "log", "ab") as log:
             self.process = subprocess.Popen(
                 [HOLDFAST, "server", "-config", self.file],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "CREDENTIALS_DIRECTORY": str(self.etc / "credentials")},
+                env={**os.environ, **(credentials if self.name != "node3" else {})},
             )
 
     def call(self, method, path, body, tls):
@@ -84,35 +86,49 @@ class Installed:
             except OSError:
                 time.sleep(0.05)
 
+    def await_formed(self, tls):
+        """The node waits for the initialisation, and for no other initial member."""
+        self.await_health({501}, tls)
+        deadline = time.monotonic() + 120
+        while said := json.loads(self.call("GET", "/v1/sys/health", None, tls)[1]).get("errors"):
+            assert time.monotonic() < deadline, said
+            time.sleep(0.05)
+
 
 @pytest.mark.parametrize("seal", ["static", "shares"])
 def test_the_archives_make_a_cluster(tmp_path, seal):
     made, words, wanted = tmp_path / "cluster", [], {}
     if seal == "shares":
         words, wanted = ["--shares"], {"secret_shares": 3, "secret_threshold": 2}
-    bootstrap(*words, made, *(f"{n}=127.0.0.{i + 1},balancer.example" for i, n in enumerate(NAMES)))
+    hosts = [f"{n}=127.0.0.{i + 1},balancer.example" for i, n in enumerate(NAMES)]
+    bootstrap(*words, made, *hosts[:3])
+    bootstrap("--add", made, hosts[3])
     tls = ssl.create_default_context(cafile=made / "tls-ca.pem")
-    ports = free_ports(6)
+    ports = free_ports(8)
     ports_of = {name: ports[2 * i : 2 * i + 2] for i, name in enumerate(NAMES)}
-    nodes = [Installed(made, tmp_path / name, name, ports_of[name]) for name in NAMES]
+    every = [Installed(made, tmp_path / name, name, ports_of[name]) for name in NAMES]
+    nodes = every[:3]
     try:
         for node in nodes:
             node.move(ports_of)
             node.start()
         for node in nodes:
-            node.await_health({501}, tls)
+            node.await_formed(tls)
         status, body = nodes[0].call("PUT", "/v1/sys/init", json.dumps(wanted).encode(), tls)
         assert status == 200, body
         shares = len(json.loads(body)["keys"])
         assert (shares > 0) == (seal == "shares")
         for node in nodes:
             node.await_health({503} if seal == "shares" else {200, 473}, tls)
-        for node in nodes:
+        every[3].move(ports_of)
+        every[3].start()
+        every[3].await_health({503} if seal == "shares" else {200, 473}, tls)
+        for node in every:
             node.process.terminate()
-        for node in nodes:
+        for node in every:
             assert node.process.wait(120) == 0
     finally:
-        for node in nodes:
+        for node in every:
             if node.process is not None and node.process.poll() is None:
                 node.process.kill()
                 node.process.wait()
@@ -132,7 +148,16 @@ def test_keys_are_kept_from_others(tmp_path):
     # No node gets what makes nodes, and what is a node's alone stays nowhere else.
     assert not [name for name in node.modes if "ca-key" in name]
     left = sorted(path.name for path in (made / "authority").iterdir())
-    assert left == ["ca-key.pem", "ca.pem", "seal.key", "tls-ca-key.pem", "tls-ca.pem"]
+    assert left == ["ca-key.pem", "ca.pem", "members", "seal.id", "seal.key", "tls-ca-key.pem",
+                    "tls-ca.pem"]
+
+
+def test_a_node_given_by_name_listens_everywhere_and_is_dialled_by_name(tmp_path):
+    bootstrap(tmp_path / "cluster", "node1=node1.example", "node2=::1", "node3=127.0.0.3")
+    for name, listen in (("node1", "0.0.0.0"), ("node2", "[::1]"), ("node3", "127.0.0.3")):
+        text = Installed(tmp_path / "cluster", tmp_path / name, name, [0]).file.read_text()
+        assert f'\n  address   = "{listen}:8201"\n' in text
+        assert 'member "node1" { address = "node1.example:8201" }' in text
 
 
 def test_systemd_gives_a_node_what_was_unpacked(tmp_path):
@@ -161,8 +186,9 @@ def test_systemd_gives_a_node_what_was_unpacked(tmp_path):
         assert (root / "var" / "lib" / name).stat().st_uid != 64000
 
 
-def test_the_folder_that_the_readme_names_is_none_of_the_sources():
-    folder = re.search(r"^ +deploy/tls/bootstrap (\S+)", (TOP / "README.md").read_text(), re.M)[1]
+def test_the_folder_that_the_documents_name_is_none_of_the_sources():
+    guide = (TOP / "docs" / "operations.md").read_text()
+    folder = re.search(r"^deploy/tls/bootstrap (\S+)", guide, re.M)[1]
     assert not (TOP / os.path.expanduser(folder)).is_relative_to(TOP), "it would hold keys"
 
 
@@ -170,6 +196,7 @@ def test_mistakes_are_named_and_leave_nothing_behind(tmp_path):
     made = tmp_path / "cluster"
     for words, said in (
         ((made,), "bootstrap [--shares] DIR"),
+        (("--add", made, "node4=127.0.0.1"), "authority/members is missing"),
         ((made, "node1"), '"node1" is not NAME=ADDRESS'),
         ((made, "no/de=127.0.0.1"), '"no/de=127.0.0.1" is not NAME=ADDRESS'),
         ((made, "node1=127.0.0.1", "node1=127.0.0.2"), "is named twice"),
@@ -180,3 +207,5 @@ def test_mistakes_are_named_and_leave_nothing_behind(tmp_path):
     bootstrap(made, "node1=127.0.0.1")
     again = bootstrap(made, "node1=127.0.0.1", check=False)
     assert again.returncode != 0 and "is there already" in again.stderr
+    founder = bootstrap("--add", made, "node1=127.0.0.1", check=False)
+    assert founder.returncode != 0 and "is there already" in founder.stderr

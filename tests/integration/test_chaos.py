@@ -1,99 +1,34 @@
 """Two minutes of kills, pauses and restarts under load: every acknowledged write survives.
 
-Each writer owns its keys and writes rising numbers. What was acknowledged must be there at the end
-on every node (or something the same writer wrote later), and reads during the storm must never show
-less than what was acknowledged before they began. But a write that nobody answered may wait in a node
-that stands still and take effect after later ones: its number may be seen at any time. Tokens expire,
-are used up and are revoked all the while (chaos_tokens.py).
+Each writer owns its keys (writers.py). Tokens expire, are used up and are revoked all the while
+(chaos_tokens.py).
 
 Others share one secret of version 2 and write it by check-and-set: every version number is given to
 one writer, none twice, and each version holds what its writer wrote.
 """
 
-import http.client
 import os
 import random
 import threading
 import time
 
 from chaos_tokens import TokenUser, Tokens
-from cluster import Cluster, call_on
+from cluster import Cluster
+from writers import Writer
 
 STORM_S = int(os.environ.get("HOLDFAST_STORM_S", "120"))
 SEED = int(os.environ.get("HOLDFAST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 WRITERS = 6
 TOKEN_USERS = 4
-KEYS_EACH = 20
 COUNTERS = 3
 SHARED = "/v1/secret/data/chaos"
-
-
-class Writer(threading.Thread):
-    """Writes and reads its own keys through all nodes, and keeps what it was told."""
-
-    def __init__(self, cluster, number, stop):
-        super().__init__(daemon=True)
-        self.cluster, self.number, self.stop_event = cluster, number, stop
-        self.random = random.Random(SEED + number)
-        self.acked = {}     # key: highest acknowledged number
-        self.tried = {}     # key: highest number sent
-        self.unsure = {}    # key: the numbers that were sent and not acknowledged
-        self.ok = self.unknown = self.reads = 0
-        self.wrong = []
-        self.connections = {}
-
-    def call(self, node, method, path, body=None):
-        """None when the fate of the request is unknown."""
-        connection = self.connections.pop(node.name, None) or node.connect(3)
-        try:
-            answer = call_on(connection, method, path, body, self.cluster.token)
-        except (OSError, http.client.HTTPException):
-            connection.close()
-            return None
-        self.connections[node.name] = connection
-        return answer
-
-    def run(self):
-        count = 0
-        while not self.stop_event.is_set():
-            node = self.random.choice(self.cluster.nodes)
-            key = f"w{self.number}-{self.random.randrange(KEYS_EACH)}"
-            if self.random.random() < 0.3:
-                self.check_read(node, key)
-                continue
-            count += 1
-            self.tried[key] = count
-            answer = self.call(node, "PUT", f"/v1/kv/chaos/{key}", {"n": count})
-            if answer is not None and answer.status == 204:
-                self.acked[key] = count
-                self.ok += 1
-            else:
-                self.unknown += 1
-                self.unsure.setdefault(key, set()).add(count)
-                if answer is not None and answer.status < 500:
-                    self.wrong.append(f"PUT answered {answer.status} {answer.body[:200]}")
-                time.sleep(0.02)
-
-    def may_show(self, key, seen, acknowledged):
-        return acknowledged <= seen <= self.tried.get(key, 0) or seen in self.unsure.get(key, ())
-
-    def check_read(self, node, key):
-        before = self.acked.get(key, 0)
-        answer = self.call(node, "GET", f"/v1/kv/chaos/{key}")
-        if answer is None or answer.status >= 500:
-            time.sleep(0.02)
-            return
-        seen = answer.data["n"] if answer.status == 200 else 0
-        self.reads += 1
-        if not self.may_show(key, seen, before):
-            self.wrong.append(f"{node.name}: {key} read {seen} after {before} was acknowledged")
 
 
 class Counter(Writer):
     """Adds versions to a secret that all of them share, each naming the version it follows."""
 
     def __init__(self, cluster, number, stop, given):
-        super().__init__(cluster, WRITERS + number, stop)
+        super().__init__(cluster, WRITERS + number, stop, SEED)
         self.given = given  # version: the content that was acknowledged
 
     def run(self):
@@ -173,7 +108,7 @@ def test_acknowledged_writes_survive_the_storm():
     with Cluster() as cluster:
         given = {}
         counters = [Counter(cluster, n, stop, given) for n in range(COUNTERS)]
-        writers = [Writer(cluster, n, stop) for n in range(WRITERS)] + counters
+        writers = [Writer(cluster, n, stop, SEED) for n in range(WRITERS)] + counters
         tokens = Tokens()
         users = [TokenUser(cluster, SEED + 100 + n, stop, tokens) for n in range(TOKEN_USERS)]
         for thread in writers + users:
@@ -207,10 +142,7 @@ def test_acknowledged_writes_survive_the_storm():
         for node in cluster.nodes:
             connection = node.connect()
             for writer in writers:
-                for key, number in writer.acked.items():
-                    answer = call_on(connection, "GET", f"/v1/kv/chaos/{key}", None, cluster.token)
-                    assert answer.status == 200, f"{node.name} lost {key}"
-                    assert writer.may_show(key, answer.data["n"], number), f"{node.name} {key}"
+                writer.check_end(node, connection)
             connection.close()
             check_versions(node, counters, given)
         version, root = cluster.await_equal_roots()

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 
@@ -43,10 +44,18 @@ def test_a_lost_file_of_the_cluster_port_costs_no_data(tmp_path, field, content)
             assert node.call("GET", "/v1/kv/kept").data == {"n": 1}
 
 
-def test_one_processor_is_left_to_the_raft_thread():
+WORKERS = r"(?:waits|serves) with (\d+) workers"
+
+
+def test_one_usable_processor_is_left_to_the_raft_thread():
     with Cluster(size=1, config={"workers": 0}) as cluster:
-        expected = min(max(os.sysconf("SC_NPROCESSORS_ONLN") - 1, 1), 64)
-        assert f"serves with {expected} workers" in cluster.nodes[0].log_text()
+        node, usable = cluster.nodes[0], sorted(os.sched_getaffinity(0))
+        served = re.findall(WORKERS, node.log_text())
+        assert 1 <= int(served[0]) <= max(len(usable) - 1, 1)  # a quota may make it fewer
+        node.stop()
+        node.start(prefix=["taskset", "-c", str(usable[0])])
+        cluster.await_up()
+        assert re.findall(WORKERS, node.log_text())[-1] == "1"
 
 
 def test_what_cannot_be_opened_is_named_with_its_field(tmp_path):
@@ -170,6 +179,17 @@ def test_a_node_that_is_told_to_stop_twice_at_once_stops_in_order():
                 node.process.send_signal(number)
             node.resume()
             assert node.process.wait(120) == 0
+            node.start()
+            cluster.await_up()
+
+
+def test_a_node_that_is_told_to_stop_all_the_time_stops_in_order():
+    with Cluster(size=1) as cluster:
+        node = cluster.nodes[0]
+        for _ in range(3):
+            while node.process.poll() is None:
+                node.process.terminate()
+            assert node.process.wait() == 0
             node.start()
             cluster.await_up()
 

@@ -1,5 +1,6 @@
 """What holds for every request: probes, health, headers in both spellings, maintenance, log lines."""
 
+import email.utils
 import json
 import socket
 import time
@@ -44,6 +45,20 @@ def test_probes_need_no_token_and_answer_get_and_head(cluster):
     for path in ("/", "/livez/", "/v1", "/ui/", "/healthz"):
         answer = active.call("GET", path)
         assert (answer.status, answer.json) == (404, {"errors": []}), path
+
+
+def test_each_reply_has_one_date(cluster):
+    """Also what a standby passes on, and errors."""
+    standby = cluster.standbys()[0]
+    calls = [("GET", "sys/health", None), ("PUT", "kv/dated", {"a": 1}), ("GET", "kv/dated", None),
+             ("GET", "sys/storage/raft/snapshot", None), ("GET", "kv/none", None),
+             ("PUT", "kv/dated", b"{"), ("GET", "%", None)]
+    for method, path, body in calls:
+        answer = standby.call(method, f"/v1/{path}", body)
+        dates = answer.headers.get_all("Date")
+        assert dates and len(dates) == 1, (path, answer.status, dates)
+        told = email.utils.parsedate_to_datetime(dates[0])
+        assert email.utils.format_datetime(told, usegmt=True) == dates[0]
 
 
 def test_a_standby_that_hears_no_active_node_says_so():
@@ -145,7 +160,8 @@ def test_the_node_that_was_asked_signs_what_another_one_answered(edge):
 def test_nothing_more_is_told_unless_configured(cluster):
     headers = cluster.nodes[0].call("GET", "/v1/kv/none").headers
     told = {name.lower() for name in headers}
-    assert told == {"cache-control", "content-type", "content-length"}
+    assert told == {"cache-control", "content-type", "content-length", "date",
+                    "x-secrets-request-id", "x-vault-request-id"}  # a refusal names its request
     assert headers["Content-Type"] == "application/json"
 
 
@@ -216,6 +232,6 @@ def test_the_active_node_knows_where_the_others_are(cluster):
     assert len(active) == 1 and active[0]["last_echo"] is None
     assert all(n["last_echo"] for n in nodes if not n["active_node"])
     assert len({n["version"] for n in nodes}) == 1 and nodes[0]["version"]
-    addresses = {f"127.0.0.1:{node.cluster_port}" for node in cluster.nodes}
+    addresses = {f"https://127.0.0.1:{node.cluster_port}" for node in cluster.nodes}
     assert {n["cluster_address"] for n in nodes} == addresses
     assert cluster.nodes[0].call("GET", "/v1/sys/ha-status", token="").status == 403

@@ -44,7 +44,6 @@ class Proxy:
         text = put_in_place(text, "bind :8210", f"bind 127.0.0.1:{self.active}")
         authority = str(cluster.dir / "tls" / "tls-ca.pem")
         text = put_in_place(text, "/etc/haproxy/holdfast-ca.pem", authority)
-        text = put_in_place(text, "maxconn 20000", "maxconn 200")  # descriptors may be few
         # The tests need not be root's, and ask what the proxy thinks of the nodes.
         text = re.sub(r"^ +(user|group) .*\n", "", text, flags=re.M)
         text = put_in_place(text, "\nglobal\n", f"\nglobal\n    stats socket {self.admin} mode 600\n")
@@ -55,8 +54,9 @@ class Proxy:
         subprocess.run(["haproxy", "-c", "-q", "-f", self.file], check=True, timeout=120)
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                ["haproxy", "-db", "-f", self.file], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+                ["prlimit", "--nofile=1024:1024", "haproxy", "-db", "-f", self.file],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # as low as a distribution's limit may be
         try:
             self.await_backend("serving", {node.name for node in self.cluster.nodes})
             self.await_backend("active", {self.cluster.active().name})

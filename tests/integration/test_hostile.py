@@ -103,6 +103,40 @@ def test_ambiguous_framing_is_refused_and_the_connection_closed(cluster, name):
     assert closed, "the connection stayed open"
 
 
+def asked(node, method, target, body=b""):
+    """Status and body of the answer to a request whose target is sent as it is."""
+    head = (f"{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+            f"X-Vault-Token: {node.cluster.token}\r\nContent-Length: {len(body)}\r\n\r\n")
+    got, _ = raw(node, head.encode() + body)
+    return int(got.split(b" ", 2)[1]), got.partition(b"\r\n\r\n")[2]
+
+
+@pytest.mark.parametrize("target", [
+    "/v1/sys/storage/raft/%73napshot", "/v1/sys/storage/raft//snapshot",
+    "//v1/sys/storage/raft/snapshot", "/%761/sys%2Fstorage/raft/snapsho%74",
+    "http://x//v1/sys/storage/raft/snapshot", "/v1/sys/storage/raft/%73napshot-force",
+    "/v1/sys/storage//raft/snapshot-force", "/v1/sys/storage/raft/snapshot%2F"])
+def test_an_upload_is_one_however_its_path_is_written(cluster, target):
+    for node in (cluster.active(), cluster.standbys()[0]):
+        for method, body in (("POST", b"abc"), ("PUT", b"")):
+            status, answer = asked(node, method, target, body=body)
+            assert status == 400, answer
+            assert b"'/'" in answer or b"the snapshot is refused" in answer, answer
+
+
+@pytest.mark.parametrize("sent, key", [
+    ("/v1/kv/sp%65lled", "spelled"), ("//v1//kv/%c3%A4%20%3F%23%25%2541;=+", "\u00e4 ?#%%41;=+"),
+    ("/v1/kv/x%2Fy", "x/y")])
+def test_a_forwarded_path_means_the_same_on_the_active_node(cluster, sent, key):
+    value = {"key": key}
+    assert asked(cluster.standbys()[0], "PUT", sent, json.dumps(value).encode())[0] == 204
+    for node in cluster.nodes:
+        status, answer = asked(node, "GET", sent)
+        assert status == 200 and json.loads(answer)["data"] == value
+    folder, _, name = key.rpartition("/")
+    assert name in cluster.active().call("LIST", f"/v1/kv/{folder}").json["data"]["keys"]
+
+
 def test_pipelined_requests_are_answered_in_order(cluster):
     node = cluster.active()
     node.call("PUT", "/v1/kv/pipe", {"n": 1})

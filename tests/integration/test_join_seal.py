@@ -26,7 +26,7 @@ class Shared(Cluster):
         super().__init__(config=SHAMIR)
 
     def init(self):
-        self.await_health({501}, self.nodes)
+        self.await_formed()
         body = {"secret_shares": 3, "secret_threshold": 2}
         answer = self.nodes[0].call("PUT", "/v1/sys/init", body)
         assert answer.status == 200, answer.body

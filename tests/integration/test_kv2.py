@@ -318,7 +318,7 @@ def test_versions_end_by_age_on_every_node(cluster):
         time.sleep(0.05)
     assert not pending
     assert first.call("POST", "/v1/secret/undelete/age", {"versions": [1]}).status == 204
-    assert get(second, "age").data["metadata"]["deletion_time"] == ""
+    assert get(second, "age").data["metadata"]["deletion_time"] > answer.data["deletion_time"]
     answer = metadata(first, "age", {"delete_version_after": "-1s"})
     assert answer.status == 400
 
@@ -332,11 +332,13 @@ def test_the_mounts_settings_hold_for_every_secret(cluster):
             return third.call("GET", "/v1/conf/config").data
         return first.call("POST", "/v1/conf/config", body).status
 
-    assert config() == {"max_versions": 0, "cas_required": False, "delete_version_after": "0s"}
+    assert config() == {"max_versions": 0, "cas_required": False, "metadata_cas_required": False,
+                        "delete_version_after": "0s"}
     assert config({"max_versions": 3}) == 204
     assert config({"cas_required": True}) == 204
     assert config({"delete_version_after": "1h30m"}) == 204
-    assert config() == {"max_versions": 3, "cas_required": True, "delete_version_after": "1h30m0s"}
+    assert config() == {"max_versions": 3, "cas_required": True, "metadata_cas_required": False,
+                        "delete_version_after": "1h30m0s"}
     assert config({}) == 204
     for bad in ({"max_versions": -1}, {"max_versions": 70000}, {"max_versions": "x"},
                 {"cas_required": "x"}, {"delete_version_after": "soon"}):
@@ -407,6 +409,21 @@ def test_custom_metadata_is_bounded(cluster, custom):
     fits = {f"{n:0128}": "v" * 512 for n in range(64)}
     assert metadata(cluster.nodes[0], "bounds", {"custom_metadata": fits}).status == 204
     assert metadata(cluster.nodes[1], "bounds").data["custom_metadata"] == fits
+
+
+def test_a_detailed_listing_shows_the_settings_of_each_secret(cluster):
+    first, second, third = cluster.nodes
+    assert put(first, "many/a", {"x": 1}).status == 200
+    assert put(first, "many/b/c", {}).status == 200
+    settings = {"custom_metadata": {"k": "v"}, "metadata_cas": 0}
+    assert metadata(second, "many/a", settings).status == 204
+    assert metadata(second, "many/a", settings).status == 400  # it was written meanwhile
+    data = third.call("LIST", "/v1/secret/detailed-metadata/many").data
+    assert data["keys"] == ["a", "b/"] and data["key_info"]["b/"] == {}
+    assert data["key_info"]["a"] == metadata(third, "many/a").data
+    assert data["key_info"]["a"]["current_metadata_version"] == 1
+    data = third.call("SCAN", "/v1/secret/detailed-metadata/many").data
+    assert data["keys"] == ["a", "b/c"] and data["key_info"]["b/c"]["current_version"] == 1
 
 
 def test_subkeys_show_no_value(cluster):
@@ -511,8 +528,8 @@ def test_without_a_good_token_nothing_is_answered(cluster, token):
         ("GET", "config"), ("POST", "config"), ("GET", "data/any"), ("POST", "data/any"),
         ("PATCH", "data/any"), ("DELETE", "data/any"), ("POST", "delete/any"),
         ("POST", "undelete/any"), ("POST", "destroy/any"), ("GET", "subkeys/any"),
-        ("LIST", "metadata/any"), ("GET", "metadata/any"), ("POST", "metadata/any"),
-        ("PATCH", "metadata/any"), ("DELETE", "metadata/any"), ("GET", "any"),
+        ("LIST", "metadata/any"), ("LIST", "detailed-metadata/any"), ("GET", "metadata/any"),
+        ("POST", "metadata/any"), ("PATCH", "metadata/any"), ("DELETE", "metadata/any"), ("GET", "any"),
     ]
     for node in cluster.nodes:
         for method, path in rows:

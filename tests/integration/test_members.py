@@ -49,16 +49,28 @@ def is_out(cluster, node):
         assert "removed from the cluster" in answer.json["errors"][0], answer.body
 
 
-def test_a_founder_waits_for_the_others_before_it_founds():
+def test_an_initial_member_waits_for_the_others_and_names_them():
     cluster = Cluster()
+    first, second, third = cluster.nodes
     try:
-        cluster.nodes[0].start()
-        cluster.nodes[1].start()
-        time.sleep(3)
-        for node in cluster.nodes[:2]:
-            assert node.alive
-            assert node.health() == 0, "serves although one founder was never heard of"
-        cluster.nodes[2].start()
+        first.start()
+        second.start()
+        awaited = f"waits for the initial members node3 (127.0.0.1:{third.cluster_port})"
+        deadline = time.monotonic() + 120
+        for node in (first, second):
+            cluster.await_health({501}, [node])
+            while awaited not in (errors := node.call("GET", "/v1/sys/health").json["errors"])[0]:
+                assert time.monotonic() < deadline, errors
+                time.sleep(0.05)
+            assert node.call("GET", "/v1/sys/health").json["initialized"] is False
+            for path in ("/v1/sys/seal-status", "/v1/sys/init", "/v1/kv/a", "/readyz"):
+                answer = node.call("GET", path)
+                assert (answer.status, awaited in answer.json["errors"][0]) == (501, True), path
+            assert node.call("GET", "/livez").status == 200
+        # An initialisation waits a while before it says so.
+        answer = first.call("PUT", "/v1/sys/init", {})
+        assert (answer.status, awaited in answer.json["errors"][0]) == (501, True), answer.body
+        third.start()
         cluster.init()
     finally:
         cluster.__exit__(None, None, None)
@@ -186,7 +198,8 @@ def test_a_member_without_a_leader_is_not_told_that_it_is_none():
 def test_who_is_no_member_cannot_be_removed_nor_the_last_one():
     with Cluster(size=1) as cluster:
         node, path = cluster.nodes[0], "/v1/sys/storage/raft/remove-peer"
-        for name in ("node7", "node1", "", "../x", "a" * 300):
+        assert node.call("POST", path, {"server_id": "node7"}).status == 204  # nothing to do
+        for name in ("node1", "", "../x", "a" * 300):
             answer = node.call("POST", path, {"server_id": name})
             assert answer.status == 400, (name, answer.body)
         assert node.call("PUT", "/v1/kv/members/1", {"n": 1}).status == 204
@@ -228,8 +241,10 @@ def test_a_node_loses_its_vote_and_gets_it_back():
         for what in ("promote", "demote"):
             assert set_vote(other, what, plain.name, token="").status == 403
             assert set_vote(other, what, plain.name, token=weak).status == 403
-            for name in ("node7", "", "../x", "a" * 300):
+            for name in ("", "../x", "a" * 300):
                 assert set_vote(other, what, name).status == 400, name
+        assert set_vote(other, "promote", "node7").status == 400
+        assert set_vote(other, "demote", "node7").status == 204  # it has no vote
         for _ in range(2):
             assert set_vote(other, "demote", plain.name).status == 204
         assert voters(cluster) == sorted(n.name for n in cluster.nodes if n is not plain)

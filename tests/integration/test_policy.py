@@ -38,7 +38,8 @@ def test_a_policy_is_written_read_listed_and_deleted_through_any_node(cluster):
         put(cluster, name, text, node)
         for other in cluster.nodes:
             answer = other.call("GET", f"/v1/sys/policies/acl/{name}")
-            assert answer.data == {"name": name.lower(), "policy": text}
+            shown = {"name": name.lower(), "policy": text, "version": 1, "cas_required": False}
+            assert answer.data == {**shown, "modified": answer.data["modified"]}
             answer = other.call("GET", f"/v1/sys/policy/{name}")
             assert answer.json["name"] == name.lower() and answer.data["rules"] == text
             for method, path in (

@@ -1,6 +1,7 @@
 """Certificates and the log level change while the node runs."""
 
 import contextlib
+import json
 import shutil
 import signal
 import socket
@@ -130,6 +131,46 @@ def test_broken_files_leave_the_old_certificate_in_use():
         node.process.send_signal(signal.SIGHUP)
         await_log(node, "the key does not belong to the certificate")
         assert shown(cluster, node.client_port) == old
+        assert node.call("PUT", "/v1/kv/still", {"n": 1}).status == 204
+
+
+def await_reload(node, count):
+    node.process.send_signal(signal.SIGHUP)
+    await_log(node, "SIGHUP: reading", count=count)
+
+
+def warnings(node):
+    """What the node says of fields that a reload does not apply."""
+    lines = [json.loads(line) for line in node.log_text().splitlines() if "next start" in line]
+    assert all(line["@level"] == "warn" for line in lines), lines
+    return [line["@message"] for line in lines]
+
+
+def test_a_changed_field_that_needs_a_restart_is_named():
+    with Cluster(size=1) as cluster:
+        node = cluster.nodes[0]
+        node.write_config()
+        await_reload(node, 1)
+        assert warnings(node) == []
+        before, changed = dict(node.config), {
+            "log_level": "debug",
+            "state_bytes_max": "1GiB",
+            "cluster": {"election_ms": 1500},
+            "listener": {"tcp": {"address": "127.0.0.1:1", "idle_timeout_s": "7m"}},
+            "seal": {"static": {"key_id": "another"}},
+        }
+        node.config = {**before, **changed}
+        node.write_config()
+        await_reload(node, 2)
+        said = ("reload: these fields take effect at the next start: state_bytes_max, "
+                "cluster.election_ms, listener[0].address, listener[0].idle_timeout_s, seal.key_id")
+        assert warnings(node) == [said]
+        await_reload(node, 3)  # as long as they differ
+        assert warnings(node) == [said, said]
+        node.config = {**before, "log_level": "debug"}
+        node.write_config()
+        await_reload(node, 4)
+        assert warnings(node) == [said, said]
         assert node.call("PUT", "/v1/kv/still", {"n": 1}).status == 204
 
 

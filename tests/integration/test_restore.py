@@ -152,6 +152,32 @@ def test_with_key_shares_a_cluster_takes_its_own_snapshot_only():
         cluster.await_equal_roots()
 
 
+def test_an_empty_cluster_says_what_a_restore_needs_and_then_takes_it():
+    with Cluster(size=1) as source:
+        put(source.nodes[0], "marker", v="old")
+        archive = save(source.nodes[0])
+        empty = Cluster(size=1)
+        node = empty.nodes[0]
+        try:
+            (empty.dir / "seal.key").write_bytes((source.dir / "seal.key").read_bytes())
+            empty.start()
+            empty.await_formed()
+            answer = restore(node, archive, FORCE)
+            assert answer.status == 503, answer.body
+            assert "not initialised; initialise it first, then restore" in answer.json["errors"][0]
+            assert "not initialised" in node.call("GET", "/v1/kv/a").json["errors"][0]
+            empty.init()
+            answer = restore(node, archive, FORCE)
+            assert answer.status == 204, answer.body
+            empty.token = source.token
+            empty.await_up()
+            assert get(node, "marker") == {"v": "old"}
+            assert "another root key" in node.log_text()
+            assert not [line for line in node.log_lines() if '"error"' in line], node.log_text()
+        finally:
+            empty.__exit__(None, None, None)
+
+
 def killed_while_staging(cluster, archive):
     """The active node dies once a standby knows of staged values; returns it."""
     active, standbys = cluster.active(), cluster.standbys()

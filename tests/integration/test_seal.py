@@ -108,4 +108,19 @@ def test_a_node_that_hears_no_leader_is_no_performance_standby():
         cluster.await_health({474}, [left])
         answer = left.call("PUT", "/v1/sys/init", {})
         assert answer.status == 503
-        assert answer.json["errors"] == ["no active node"]
+        assert answer.json["errors"][0].startswith("no quorum: 1 of 3 voters reachable")
+
+
+def test_a_sealed_single_node_names_no_leader():
+    with Cluster(size=1) as cluster:
+        node = cluster.nodes[0]
+        assert node.call("PUT", "/v1/sys/step-down").status == 204  # it goes on to lead
+        leader = node.call("GET", "/v1/sys/leader").json
+        assert leader["leader_cluster_address"] == f"https://127.0.0.1:{node.cluster_port}"
+        assert leader["is_self"] and leader["leader_address"] == node.url
+        assert node.call("PUT", "/v1/sys/seal").status == 204
+        deadline = time.monotonic() + 120
+        while (leader := node.call("GET", "/v1/sys/leader", token="").json)["is_self"]:
+            assert time.monotonic() < deadline, "a sealed node says that it leads"
+            time.sleep(0.02)
+        assert (leader["leader_address"], leader["leader_cluster_address"]) == ("", "")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cluster import Cluster
+from cluster import Cluster, Keyless
 
 SHAMIR = {"seal": {"static": None, "shamir": {}}}
 
@@ -34,7 +34,7 @@ class ShamirCluster(Cluster):
         super().__init__(config=SHAMIR)
 
     def init(self):
-        self.await_health({501}, self.nodes)
+        self.await_formed()
         refused(self.nodes[0].call("PUT", "/v1/sys/unseal", {"key": "00" * 33}, token=""),
                 "not initialised")
         body = {"secret_shares": self.shares, "secret_threshold": self.threshold}
@@ -189,7 +189,7 @@ def fresh():
     cluster = Cluster(size=1, config=SHAMIR)
     try:
         cluster.start()
-        cluster.await_health({501}, cluster.nodes)
+        cluster.await_formed()
         yield cluster
     finally:
         cluster.__exit__(None, None, None)
@@ -230,7 +230,7 @@ def test_a_static_seal_stays_sealed_on_request_until_restart_or_recovery():
     cluster = Cluster()
     try:
         cluster.start()
-        cluster.await_health({501}, cluster.nodes)
+        cluster.await_formed()
         refused(cluster.nodes[0].call("PUT", "/v1/sys/init", {"secret_shares": 1}, token=""),
                 "not applicable")
         refused(cluster.nodes[0].call("PUT", "/v1/sys/init", {"recovery_shares": 2}, token=""),
@@ -267,7 +267,7 @@ def test_a_static_seal_stays_sealed_on_request_until_restart_or_recovery():
 
 
 def test_without_recovery_shares_only_a_restart_unseals():
-    with Cluster() as cluster:
+    with Keyless() as cluster:
         node = cluster.standbys()[0]
         assert node.call("PUT", "/v1/sys/seal").status == 204
         refused(node.call("PUT", "/v1/sys/unseal", {"key": "00" * 32}, token=""), "no recovery key")

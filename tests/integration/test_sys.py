@@ -1,9 +1,11 @@
 """What a load balancer and an operator ask."""
 
+import os
 import re
 import subprocess
 import time
 
+import exposition
 from cluster import HOLDFAST, Cluster
 
 
@@ -20,7 +22,7 @@ def test_a_cluster_says_what_it_is_before_and_after_init():
     with_init = Cluster()
     try:
         with_init.start()
-        with_init.await_health({501}, with_init.nodes)
+        with_init.await_formed()
         node = with_init.nodes[0]
         assert node.call("GET", "/v1/sys/health?uninitcode=299").status == 299
         assert node.call("GET", "/v1/sys/init").json == {"initialized": False}
@@ -121,38 +123,122 @@ def test_metrics_are_json_unless_prometheus_asks(cluster):
         answer = node.call("GET", "/v1/sys/metrics")
         assert answer.headers["Content-Type"] == "application/json"
         gauges = {g["Name"]: g["Value"] for g in answer.json["Gauges"]}
-        assert gauges["holdfast_raft_active"] == (node is cluster.active())
+        assert gauges["holdfast_active"] == (node is cluster.active())
         assert any(c["Count"] > 0 for c in answer.json["Counters"])
         assert node.call("GET", "/v1/sys/metrics?format=xml").status == 400
 
 
-def test_metrics_are_prometheus_text(cluster):
-    answer = cluster.nodes[0].call("GET", "/v1/sys/metrics?format=prometheus")
-    assert answer.status == 200
-    assert answer.headers["Content-Type"].startswith("text/plain")
-    names = {line.split("{")[0].split(" ")[0] for line in answer.body.decode().splitlines()}
-    for part in ("holdfast_raft_", "holdfast_store_", "holdfast_http_"):
-        assert any(name.startswith(part) for name in names), part
+PLAIN = "text/plain; version=0.0.4; charset=utf-8"
+OPEN = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+# What Prometheus 2 and 3 send.
+SCRAPER = ("application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;"
+           "q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
+
+
+def scrape(node, path="/v1/sys/metrics?format=prometheus", accept=None):
+    """The families of a node, read strictly, and the type of the reply."""
+    answer = node.call("GET", path, headers={"Accept": accept} if accept else {})
+    assert answer.status == 200, answer.body
+    kind = answer.headers["Content-Type"]
+    return exposition.parse(answer.body.decode(), kind == OPEN), kind
 
 
 def figures(node):
-    """{(name, labels): value} of a node, after a look at the form of the text."""
-    values, kinds, helped = {}, {}, set()
-    for line in node.call("GET", "/v1/sys/metrics?format=prometheus").body.decode().splitlines():
-        if line.startswith("# HELP "):
-            _, _, name, text = line.split(" ", 3)
-            assert text and name not in helped
-            helped.add(name)
-        elif line.startswith("# TYPE "):
-            _, _, name, kinds[name] = line.split(" ")
-            assert kinds[name] in ("counter", "gauge")
-        else:
-            name, labels, value = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\d+)", line).groups()
-            assert name in helped and name in kinds
-            assert name.endswith("_total") == (kinds[name] == "counter"), name
-            assert (name, labels) not in values
-            values[name, labels] = int(value)
-    return values
+    """{(name, labels): value} of a node."""
+    families, _ = scrape(node)
+    return {
+        (name, ",".join(f'{key}="{text}"' for key, text in labels) or None): value
+        for family in families.values()
+        for (name, labels), value in family.samples.items()
+    }
+
+
+def test_metrics_come_in_the_format_that_is_asked_for(cluster):
+    node = cluster.standbys()[0]
+    for path, accept, wanted in (
+        ("/v1/sys/metrics?format=prometheus", SCRAPER, PLAIN),
+        ("/v1/sys/metrics?format=openmetrics", None, OPEN),
+        ("/v1/sys/metrics", SCRAPER, OPEN),
+        ("/v1/sys/metrics", "text/plain;version=0.0.4", PLAIN),
+        ("/v1/metrics", SCRAPER, OPEN),
+        ("/v1/metrics?format=prometheus", None, PLAIN),
+    ):
+        families, kind = scrape(node, path, accept)
+        assert kind == wanted, (path, accept)
+        counter = "holdfast_http_requests" + ("" if kind == OPEN else "_total")
+        assert families[counter].kind == "counter"
+        assert families["holdfast_request_duration_seconds"].kind == "histogram"
+    assert node.call("GET", "/v1/metrics").headers["Content-Type"] == "application/json"
+    assert node.call("GET", "/v1/metrics", token="").status == 403
+    reader = cluster.limited('path "sys/metrics" { capabilities = ["read"] }')
+    assert cluster.active().call("GET", "/v1/metrics", token=reader).status == 200
+    assert node.call("POST", "/v1/metrics", {}).status == 405
+    assert node.call("GET", "/v1/metrics/x").status == 404
+
+
+def test_help_texts_stand_alone(cluster):
+    families, _ = scrape(cluster.active())
+    for family in families.values():
+        assert len(family.help) > 12 and family.help[-1] == ".", family.name
+        assert not re.match("(Of these|The same|Likewise|As above|Rounds that confirmed them)",
+                            family.help), family.name
+
+
+def test_metrics_cover_process_disk_certificates_and_replication(cluster):
+    active = cluster.active()
+    cluster.limited('path "kv/*" { capabilities = ["read"] }')  # a token that expires
+    have = figures(active)
+    now = time.time()
+    assert have["holdfast_active", None] == 1 and have["holdfast_sealed", None] == 0
+    assert 0 < have["process_cpu_seconds_total", None] < 10000
+    assert have["process_resident_memory_bytes", None] > 1 << 20
+    listed = len(os.listdir(f"/proc/{active.process.pid}/fd"))
+    assert abs(have["process_open_fds", None] - listed) <= 8  # connections come and go
+    assert have["process_open_fds", None] < have["process_max_fds", None]
+    assert now - 3600 < have["process_start_time_seconds", None] < now
+    disk = os.statvfs(active.data)
+    assert have["holdfast_disk_size_bytes", None] == disk.f_blocks * disk.f_frsize
+    assert 0 < have["holdfast_disk_available_bytes", None] < have["holdfast_disk_size_bytes", None]
+    (listener,) = [key for key in have if "listener_certificate" in key[0]]
+    assert listener[1] == f'listener="127.0.0.1:{active.client_port}"' and have[listener] > now
+    (build,) = [labels for name, labels in have if name == "holdfast_build_info"]
+    assert re.fullmatch(r'version="[0-9.]+"', build)
+    others = {f'peer="{node.name}"' for node in cluster.standbys()}
+    lag = {key[1]: n for key, n in have.items() if key[0] == "holdfast_raft_follower_lag_entries"}
+    assert set(lag) == others and all(n < 1000 for n in lag.values())
+    assert not any("follower_lag" in name for name, _ in figures(cluster.standbys()[0]))
+    assert have["holdfast_leases", None] >= 0
+    assert ("holdfast_raft_active", None) not in have
+    assert have["holdfast_store_oldest_pin_age_seconds", None] >= 0
+    classes = {key[1] for key in have if key[0] == "holdfast_http_responses_total"}
+    assert classes == {f'class="{k}xx"' for k in range(2, 6)}
+
+
+def test_leases_are_counted_when_the_node_starts_to_be_scraped():
+    with Cluster(size=1) as one:
+        node = one.nodes[0]
+        for _ in range(3):
+            one.limited('path "kv/*" { capabilities = ["read"] }')
+        assert figures(node)["holdfast_leases", None] == 3
+
+
+def count_of(have, kind):
+    return have["holdfast_request_duration_seconds_count", f'class="{kind}"']
+
+
+def test_each_request_is_timed_in_its_class(cluster):
+    active, standby = cluster.active(), cluster.standbys()[0]
+    before, passed = figures(active), figures(standby)
+    for n in range(5):
+        assert active.call("PUT", "/v1/kv/timed", {"n": n}).status == 204
+        assert active.call("GET", "/v1/kv/timed").status == 200
+        assert active.call("LIST", "/v1/kv/").status == 200
+        assert active.call("GET", "/v1/sys/health").status == 200
+        assert standby.call("PUT", "/v1/kv/timed", {"n": n}).status == 204
+    after, passed_after = figures(active), figures(standby)
+    for kind, least in (("read", 5), ("list", 5), ("write", 10), ("node", 5)):
+        assert count_of(after, kind) - count_of(before, kind) >= least, kind
+    assert count_of(passed_after, "forwarded") - count_of(passed, "forwarded") >= 5
 
 
 def test_the_mesh_is_measured(cluster):

@@ -39,6 +39,52 @@ def test_pages_of_allowed_origins_may_read_answers_of_every_node():
         assert node.call("GET", path, headers={"Origin": "https://evil.example"}).status in (200, 403)
 
 
+EMPTY = {
+    "GET audit": {}, "GET config/auditing/request-headers": {"headers": {}},
+    "LIST config/ui/headers": {"keys": []},
+    "GET internal/counters/entities": {"counters": {"entities": {"total": 0}}},
+    "GET internal/ui/namespaces": {"keys": []},
+    "GET locked-users": {"by_namespace": [], "total": 0}, "LIST namespaces": {"keys": []},
+    "GET plugins/catalog": {"auth": [], "database": [], "secret": [], "detailed": []},
+    "LIST plugins/catalog/secret": {"keys": []},
+}
+
+
+def test_what_is_not_built_is_an_empty_list_where_a_list_is_asked(cluster):
+    for node in cluster.nodes:
+        for asked, data in EMPTY.items():
+            method, path = asked.split()
+            answer = node.call(method, f"/v1/sys/{path}")
+            assert (answer.status, answer.data) == (200, data), asked
+
+
+def test_every_path_that_is_not_built_says_so_by_every_method(cluster):
+    node, weak = cluster.standbys()[0], cluster.limited('path "none" { capabilities = ["read"] }')
+    document = node.call("GET", "/v1/sys/internal/specs/openapi").json
+    absent = [path for path, item in document["paths"].items()
+              if item.get("get", {}).get("x-holdfast-absent")]
+    assert len(absent) > 40
+    kinds = ("GET", None), ("LIST", None), ("POST", {"any": 1}), ("PUT", {"any": 1}), ("DELETE", None)
+    for path in absent:
+        path = "/v1" + path.replace("{", "").replace("}", "").rstrip("/")
+        for method, body in kinds:
+            answer = node.call(method, path, body)
+            assert answer.status == 501, (method, path, answer.status, answer.body)
+            assert answer.json["errors"][0].endswith("are not built.")
+            assert node.call(method, path, body, token=weak).status == 403
+            assert node.call(method, path, body, token="").status == 403
+
+
+def test_the_settings_of_rotation_are_the_cluster_s(cluster):
+    node = cluster.standbys()[0]
+    for path in ("rotate/config", "rotate/keyring/config"):
+        assert node.call("POST", f"/v1/sys/{path}", {"max_operations": 1000000}).status == 204
+        shown = cluster.active().call("GET", f"/v1/sys/{path}").data
+        assert shown == {"max_operations": 1000000, "enabled": True, "interval": 0}
+        assert node.call("POST", f"/v1/sys/{path}", {"max_operations": 1}).status == 400
+        assert node.call("GET", f"/v1/sys/{path}", token="").status == 403
+
+
 def test_settings_of_the_system_need_sudo(cluster):
     rules = 'path "sys/*" { capabilities = ["create", "read", "update", "delete", "list"] }'
     token = cluster.limited(rules)
@@ -360,6 +406,9 @@ def test_all_leases_are_listed_for_who_may():
         assert all(r["lease_id"].startswith("auth/token/create/") for r in shown["leases"])
         assert node.call("GET", path + "?list=true&limit=1", token=good).data["lease_count"] == 2
         assert node.call("LIST", path + "?type=odd", token=good).status == 400
+        reader = cluster.limited('path "sys/leases" { capabilities = ["read", "sudo"] }')
+        assert [node.call("GET", path, token=t).status for t in ("", good)] == [403, 403]
+        assert node.call("GET", path + "?limit=none", token=reader).data["lease_count"] == 3
 
 
 def leader_of(node):

@@ -1,6 +1,8 @@
 """What systemd is told, what it gives, and what its unit allows."""
 
 import collections
+import contextlib
+import http.client
 import os
 import pathlib
 import re
@@ -74,6 +76,21 @@ def test_the_watchdog_hears_of_a_node_that_turns(one, tmp_path):
         assert one.stop() == 0
 
 
+def test_a_node_that_is_stopped_before_it_is_ready_ends_in_order(tmp_path):
+    made = Cluster(size=2, config={"drain_delay_s": "2m"})
+    first, second = made.nodes
+    with contextlib.ExitStack() as stack:
+        heard = stack.enter_context(Listener(tmp_path / "notify"))
+        stack.push(made.__exit__)
+        first.start(env={"NOTIFY_SOCKET": heard.name, "WATCHDOG_USEC": "200000"})
+        assert heard.next()["READY"] == "1"  # the node names the members it waits for, and handles signals
+        first.process.terminate()
+        assert heard.next()["STOPPING"] == "1"
+        second.start()
+        made.await_health({503}, [first])  # it has become ready, and is leaving
+        assert first.stop() == 0, first.log_text()[-2000:]
+
+
 def test_another_process_s_watchdog_is_not_answered(one, tmp_path):
     with Listener(tmp_path / "notify") as heard:
         one.start(env={"NOTIFY_SOCKET": heard.name, "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"})
@@ -133,6 +150,19 @@ def test_the_unit_is_one_that_systemd_accepts(tmp_path):
         timeout=120,
     )
     assert "holdfast" not in done.stderr, done.stderr
+
+
+def test_only_a_failed_disk_keeps_a_node_down():
+    unit = UNIT.read_text()
+    assert re.search(r"^StartLimitIntervalSec=0$", unit, re.M)
+    assert re.search(r"^Restart=on-failure$", unit, re.M)
+    kept_down = re.search(r"^RestartPreventExitStatus=(\d+)$", unit, re.M)[1]
+    with Cluster(size=1) as cluster:
+        node = cluster.nodes[0]
+        subprocess.run(["prlimit", f"--pid={node.process.pid}", "--fsize=0"], check=True, timeout=60)
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            node.call("PUT", "/v1/kv/x", {"v": "its write fails"})
+        assert node.process.wait(120) == int(kept_down)
 
 
 def test_the_unit_exposes_little(tmp_path):

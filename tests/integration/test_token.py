@@ -52,6 +52,7 @@ def test_every_route_through_every_node(cluster):
             assert (data["type"], data["orphan"], data["creation_ttl"]) == ("service", False, 3600)
             assert 3500 < data["ttl"] <= 3600
         assert post(node, "lookup", {"token": token}).data["accessor"] == accessor
+        assert node.call("GET", BASE + f"lookup?token={token}").data["accessor"] == accessor
         by_accessor = post(node, "lookup-accessor", {"accessor": accessor}).data
         assert (by_accessor["id"], by_accessor["path"]) == ("", "auth/token/create")
         for path, body, by in (
@@ -93,7 +94,7 @@ def test_errors_say_what_is_wrong(cluster):
         ("lookup", {"token": "hvs.none"}, 403, "bad token"),
         ("lookup-accessor", {"accessor": "none"}, 400, "invalid accessor"),
         ("renew", {"token": "hvs.none"}, 400, "token not found"),
-        ("renew-self", {}, 400, "lease is not renewable"),
+        ("renew-self", {}, 400, "invalid lease ID"),
         ("renew-accessor", {"accessor": "none"}, 400, "invalid accessor"),
         ("revoke-accessor", {"accessor": "none"}, 400, "invalid accessor"),
         ("revoke-orphan", {"token": "none"}, 400, "not found"),

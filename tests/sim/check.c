@@ -2,7 +2,7 @@
 
 #include "cluster.h"
 #include "ops.h"
-#include "raft/rlog_wire.h"
+#include "raft/replica/rlog_wire.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #define HOLDFAST_SIM_CHECK_H
 
 #include "core.h"
-#include "raft/rlog.h"
+#include "raft/replica/rlog.h"
 
 struct cluster;
 struct node;

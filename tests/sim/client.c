@@ -155,13 +155,13 @@ static void finish(struct client *cl, enum answer answer, const struct reply *re
         next_later(cl);
 }
 
-/* Any machine that runs, member or not, while there are faults. Afterwards one that the leader
- * counts on, as a load balancer has it: a spare that nobody brings up to date serves nobody,
- * rightly. */
+/* While there are faults: any machine that runs, member or not. Afterwards, and in a run that goes
+ * on because too little happened: a standby or voter, as a load balancer chooses. A spare serves no
+ * requests, and no administrator may come to promote it. */
 static bool may_choose(struct cluster *c, const struct node *n)
 {
     struct rlog_status s;
-    struct node *leader = c->calm ? cluster_leader(c) : NULL;
+    struct node *leader = c->calm || c->slow ? cluster_leader(c) : NULL;
     if (n->state != NODE_UP || leader == NULL)
         return n->state == NODE_UP;
     rlog_status(leader->rlog, &s);

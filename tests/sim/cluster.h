@@ -5,7 +5,7 @@
 #include "check.h"
 #include "lin.h"
 #include "profile.h"
-#include "raft/rlog.h"
+#include "raft/replica/rlog.h"
 #include "sim_env.h"
 #include "sim_net.h"
 #include "state/state_core.h"
@@ -96,6 +96,7 @@ struct cluster {
     struct front *front;
     struct event sweep; /* of tokens */
     bool calm;          /* faults are over */
+    bool slow;          /* the run goes on because too little happened */
     /* Set: the next one to lead in a newer term, or the next leader to commit a change, dies. */
     bool leader_dies, change_kills;
     struct event death;

@@ -97,7 +97,7 @@ const char *front_policy_name(uint64_t policy);
 NODISCARD enum status front_policy_edit(struct state_txn *txn, uint64_t policy, bool allow);
 /* Whether the token may look and write. ST_DENIED. */
 NODISCARD enum status front_policy_check(struct node *n, struct state_txn *txn,
-                                         const struct auth_token *token);
+                                         const struct auth_token *token, int64_t now_ms);
 NODISCARD enum status front_rekey(struct node *n, struct state_txn *txn, bool root, int64_t now_ms);
 
 /* front.c: the clients. */

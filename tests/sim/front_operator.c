@@ -17,13 +17,15 @@ enum status front_policy_edit(struct state_txn *txn, uint64_t policy, bool allow
 {
     struct bytes text = allow ? BYTES("path \"front/*\" { capabilities = [\"read\"] }")
                               : BYTES("path \"front/*\" { capabilities = [\"deny\"] }");
-    return policy_save(txn, AUTH_NS_ROOT, bytes_str(front_policy_name(policy)), text);
+    const struct policy_record record = {.text = text};
+    return policy_save(txn, AUTH_NS_ROOT, bytes_str(front_policy_name(policy)), &record, 0);
 }
 
 enum status front_policy_check(struct node *n, struct state_txn *txn,
-                               const struct auth_token *token)
+                               const struct auth_token *token, int64_t now_ms)
 {
-    const struct acl_names list = {token->policies, token->policies_text, token->policies_hash};
+    const struct acl_names list = {token->policies, token->policies_text, token->policies_hash,
+                                   now_ms};
     const struct acl_question question = {.path = BYTES("front/register"), .caps = CAP_READ};
     struct acl_ref *ref;
     TRY(acl_cache_get(n->acls, txn, AUTH_NS_ROOT, &list, &ref));

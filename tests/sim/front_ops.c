@@ -181,7 +181,7 @@ static int64_t end_of(const struct request *r, const struct auth_token *token, i
     struct reason warning = {{0}};
     const struct token_ttl ttl = {
         .wanted_s = wanted_s,
-        .own_s = token->creation_ttl_s,
+        .own_s = auth_token_granted_s(token),
         .default_s = AUTH_DEFAULT_TTL_S,
         .max_s = AUTH_MAX_TTL_S,
         .explicit_max_s = token->explicit_max_ttl_s,
@@ -249,7 +249,7 @@ static enum status handle(struct request *r, const struct auth_token *asker)
 {
     bool asks = r->op.kind == FRONT_LOOK || r->op.kind == FRONT_CAS;
     if (asks) {
-        enum status st = front_policy_check(r->node, &r->txn, asker);
+        enum status st = front_policy_check(r->node, &r->txn, asker, r->scope.now_ms);
         if (st == ST_DENIED) {
             r->answer.verdict = FRONT_FORBIDDEN;
             return ST_OK;

@@ -4,7 +4,7 @@
 #include "cluster.h"
 
 #include "base/mem.h"
-#include "raft/rlog_wire.h"
+#include "raft/replica/rlog_wire.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

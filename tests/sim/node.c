@@ -108,8 +108,9 @@ static void on_changed(void *ctx)
     n->looked_at = false;
 }
 
-static void on_fatal(void *ctx, const struct reason *reason)
+static void on_fatal(void *ctx, enum status why, const struct reason *reason)
 {
+    (void)why;
     struct node *n = ctx;
     n->fatal = true;
     n->reason = *reason;

@@ -223,8 +223,8 @@ static enum status do_add(struct request *r)
     return put_number(&r->txn, key2(buf, "s/group", r->op.key, have.n), r->op.number, r->op.pad);
 }
 
-/* A list is a value of its newest elements, at most PART of them, with the others behind it in
- * values of PART each. */
+/* A list is a value of its newest elements, at most PART of them. Its retained suffix has the
+ * others, PART in a piece. */
 enum { PART = 5, PART_STORED = 8 * PART + BARRIER_OVERHEAD };
 
 static void list_take(struct numbers *ret, size_t at, struct bytes part)
@@ -241,17 +241,16 @@ static enum status list_read(struct state_txn *txn, uint64_t list, struct number
     enum status st = state_get(txn, key, &value);
     if (st != ST_OK)
         return st == ST_NOT_FOUND ? ST_OK : st;
-    size_t first = value.value.len + BARRIER_OVERHEAD;
-    size_t behind = (value.stored.len - first) / PART_STORED;
-    if (first + behind * PART_STORED != value.stored.len)
+    struct bytes suffix = value.stored.suffix;
+    size_t pieces = suffix.len / PART_STORED;
+    if (pieces * PART_STORED != suffix.len)
         return ST_CORRUPT;
-    ret->n = behind * PART + value.value.len / 8;
+    ret->n = pieces * PART + value.value.len / 8;
     ret->all = sim_alloc(8 * ret->n);
-    list_take(ret, behind * PART, value.value);
-    for (size_t i = 0; i < behind; i++) {
-        TRY(state_open(txn, key, bytes_of(value.stored.data + first + i * PART_STORED, PART_STORED),
-                       &part));
-        list_take(ret, (behind - 1 - i) * PART, part);
+    list_take(ret, pieces * PART, value.value);
+    for (size_t i = 0; i < pieces; i++) {
+        TRY(state_open(txn, key, bytes_of(suffix.data + i * PART_STORED, PART_STORED), &part));
+        list_take(ret, (pieces - 1 - i) * PART, part);
     }
     return ST_OK;
 }
@@ -267,13 +266,15 @@ static enum status do_append(struct request *r)
         TRY(st);
     bool full = old.value.len == sizeof part;
     size_t n = full ? 0 : old.value.len;
-    struct state_parts parts = {.value = bytes_of(part, n + 8)};
-    parts.from = full || old.stored.len == 0 ? 0 : old.value.len + BARRIER_OVERHEAD;
-    parts.kept = old.stored.len - parts.from;
+    struct store_retain_suffix suffix = {0};
+    if (full)
+        store_retain_add(&suffix, old.stored.head);
+    if (old.stored.suffix.len != 0)
+        store_retain_add(&suffix, old.stored.suffix);
     if (n != 0)
         memcpy(part, old.value.data, n);
     le64_put(part + n, r->op.number);
-    return state_put_parts(&r->txn, key, &parts, false);
+    return state_put_retain(&r->txn, key, bytes_of(part, n + 8), &suffix, false);
 }
 
 static enum status do_noise(struct request *r)

@@ -51,30 +51,7 @@ static bool profile_is_calm(const struct profile *p)
     return total == 0;
 }
 
-/* A run that did not do enough proves nothing. */
-static void run_faults(struct cluster *c)
-{
-    uint64_t least = profile_is_calm(&c->profile) ? 0 : FAULTS_MIN;
-    run_for(c, c->profile.faults_s * 1000);
-    for (unsigned s = c->profile.faults_s;
-         (c->tally.ops_ok < OPS_MIN || faults_so_far(c) < least) && s < FAULTS_S_MAX; s++) {
-        run_for(c, 1000);
-        c->profile.fault_every_ms += c->profile.fault_every_ms / 16 + 1; /* too much, it seems */
-        c->profile.admin_every_ms += c->profile.admin_every_ms / 16 + 1;
-    }
-    if (c->tally.ops_ok < OPS_MIN || faults_so_far(c) < least)
-        core_fail(&c->core, "too little happened: %" PRIu64 " operations, %" PRIu64 " faults",
-                  c->tally.ops_ok, faults_so_far(c));
-}
-
-void cluster_start_all(struct cluster *c)
-{
-    for (unsigned i = 0; i < SLOTS; i++)
-        if (c->nodes[i].state == NODE_DOWN)
-            node_start(&c->nodes[i]);
-}
-
-/* For whoever reads the trace of a run that fails: each node as it stands. */
+/* The trace of a run that fails ends with the state of each node. */
 static void say_nodes(struct cluster *c)
 {
     static const char *const states[] = {"absent", "down", "up", "gone"};
@@ -97,6 +74,32 @@ static void say_nodes(struct cluster *c)
                  n->name, n->id, states[n->state], n->damaged ? " damaged" : "", s.term, s.leader,
                  s.ready ? " ready" : "", s.last_index, s.commit_index, s.applied_index, members);
     }
+}
+
+/* A run that did not do enough proves nothing. */
+static void run_faults(struct cluster *c)
+{
+    uint64_t least = profile_is_calm(&c->profile) ? 0 : FAULTS_MIN;
+    run_for(c, c->profile.faults_s * 1000);
+    for (unsigned s = c->profile.faults_s;
+         (c->tally.ops_ok < OPS_MIN || faults_so_far(c) < least) && s < FAULTS_S_MAX; s++) {
+        c->slow = true;
+        run_for(c, 1000);
+        c->profile.fault_every_ms += c->profile.fault_every_ms / 16 + 1; /* too much, it seems */
+        c->profile.admin_every_ms += c->profile.admin_every_ms / 16 + 1;
+    }
+    if (c->tally.ops_ok >= OPS_MIN && faults_so_far(c) >= least)
+        return;
+    say_nodes(c);
+    core_fail(&c->core, "too little happened: %" PRIu64 " operations, %" PRIu64 " faults",
+              c->tally.ops_ok, faults_so_far(c));
+}
+
+void cluster_start_all(struct cluster *c)
+{
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (c->nodes[i].state == NODE_DOWN)
+            node_start(&c->nodes[i]);
 }
 
 /* A leader is ready and has a write acknowledged. */

@@ -2,7 +2,7 @@
 #include "auth/namespace.h"
 #include "router/req.h"
 
-/* s/ns/ID/cubby/TOKEN/PATH: whoever ends the token deletes that prefix. */
+/* s/ns/ID/cubby/TOKEN/PATH: ending the token deletes its prefix. */
 #define CUBBY_KIND "cubby"
 
 static enum status tree_key(struct req *req, struct bytes *ret_key)
@@ -82,5 +82,24 @@ static const struct route cubby_routes[] = {
      .help = "Delete the object at a path of the token's own tree; none is fine too."},
 };
 
-const struct route_api cubbyhole_api = {
+static const struct route_api cubbyhole_api = {
     .type = "cubbyhole", .single = true, .routes = cubby_routes, .n = ARRAY_LEN(cubby_routes)};
+
+static const struct route_api *const cubby_apis[] = {&cubbyhole_api};
+
+static const struct module_mount cubby_mounts[] = {
+    {.mount = {.path = "cubbyhole/",
+               .type = "cubbyhole",
+               .description = "per-token private secret storage",
+               .local = true}},
+};
+
+static const char *const cubby_reserved[] = {"cubbyhole"};
+
+const struct module cubbyhole_module = {.name = "cubbyhole",
+                                        .apis = cubby_apis,
+                                        .n_apis = ARRAY_LEN(cubby_apis),
+                                        .mounts = cubby_mounts,
+                                        .n_mounts = ARRAY_LEN(cubby_mounts),
+                                        .reserved = cubby_reserved,
+                                        .n_reserved = ARRAY_LEN(cubby_reserved)};

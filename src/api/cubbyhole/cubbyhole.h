@@ -1,10 +1,10 @@
-/* The cubbyhole: a private tree of JSON objects for each service token, which nobody else can see
- * and which ends with its token. */
+/* The cubbyhole: a private tree of JSON objects for each service token. No other token can see it,
+ * and it ends with its token. */
 #ifndef HOLDFAST_API_CUBBYHOLE_CUBBYHOLE_H
 #define HOLDFAST_API_CUBBYHOLE_CUBBYHOLE_H
 
-#include "router/route.h"
+#include "router/module.h"
 
-extern const struct route_api cubbyhole_api;
+extern const struct module cubbyhole_module;
 
 #endif

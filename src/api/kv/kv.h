@@ -9,10 +9,14 @@
 #ifndef HOLDFAST_API_KV_KV_H
 #define HOLDFAST_API_KV_KV_H
 
+#include "router/module.h"
 #include "router/req.h"
 
-extern const struct route_api kv_api;  /* version 1: any JSON object at any path */
-extern const struct route_api kv2_api; /* version 2: versions, check-and-set, metadata */
+extern const struct module kv_module;
+
+extern const struct route_api kv_api;         /* version 1: any JSON object at any path */
+extern const struct route_api kv_generic_api; /* an old name of version 1 */
+extern const struct route_api kv2_api;        /* version 2: versions, check-and-set, metadata */
 
 /* lease_duration of a read where neither the object nor the mount says: 768 hours. */
 enum { KV_LEASE_S = 2764800 };

@@ -9,14 +9,13 @@
 struct kv2_config {
     int64_t max_versions;   /* 0: not set */
     int64_t delete_after_s; /* 0: not set; negative: no secret of the mount is deleted by age */
-    bool cas_required;
+    bool cas_required, metadata_cas_required;
 };
 
 /* A secret as stored. */
 struct kv2_secret {
     struct bytes key;
     struct kv2_record record;
-    struct bytes stored; /* the record and what is behind it; empty: not stored yet */
 };
 
 /* kv2_secret.c */
@@ -24,6 +23,9 @@ struct kv2_secret {
 /* The secret that the path of the request names. ST_NOT_FOUND: there is none, and *ret_secret is an
  * empty one that may be stored. */
 NODISCARD enum status kv2_load(struct req *req, struct kv2_secret *ret_secret);
+/* The same of the secret that is stored at a whole key. */
+NODISCARD enum status kv2_load_key(struct req *req, struct bytes key,
+                                   struct kv2_secret *ret_secret);
 /* Stage the record as changed now. */
 NODISCARD enum status kv2_store(struct req *req, struct kv2_secret *secret);
 /* The same for versions that were only deleted, restored or destroyed: also in a full state. */
@@ -32,6 +34,9 @@ NODISCARD enum status kv2_store_marks(struct req *req, struct kv2_secret *secret
  * the call. ST_TOO_BIG with the request's error. */
 NODISCARD enum status kv2_add_version(struct req *req, const struct kv2_config *config,
                                       struct kv2_secret *secret, struct bytes data);
+/* When a version is deleted by its age whose time starts at `from_ms`. 0: never. */
+int64_t kv2_deletion_time(const struct kv2_config *config, const struct kv2_record *record,
+                          int64_t from_ms);
 /* The data of a version that is not destroyed. */
 NODISCARD enum status kv2_data(struct req *req, const struct kv2_secret *secret,
                                const struct kv2_version *version, struct bytes *ret_data);
@@ -49,32 +54,11 @@ void kv2_put_version(struct text_writer *w, const struct kv2_secret *secret,
 
 /* kv2_config.c */
 NODISCARD enum status kv2_config_load(struct req *req, struct kv2_config *ret_config);
-NODISCARD enum status kv2_config_read(struct req *req);
-NODISCARD enum status kv2_config_write(struct req *req);
-extern const struct schema kv2_config_schema, kv2_config_reply;
 /* ST_INVALID with the request's error. */
 NODISCARD enum status kv2_check_max_versions(struct req *req, int64_t max_versions);
 
-/* kv2_data.c */
-NODISCARD enum status kv2_data_read(struct req *req);
-NODISCARD enum status kv2_data_write(struct req *req);
-NODISCARD enum status kv2_data_patch(struct req *req);
-NODISCARD enum status kv2_subkeys_read(struct req *req);
-extern const struct schema kv2_read_schema, kv2_subkeys_schema, kv2_write_schema;
-extern const struct schema kv2_read_reply, kv2_subkeys_reply, kv2_version_reply;
-
-/* kv2_versions.c */
-NODISCARD enum status kv2_data_delete(struct req *req);
-NODISCARD enum status kv2_delete(struct req *req);
-NODISCARD enum status kv2_undelete(struct req *req);
-NODISCARD enum status kv2_destroy(struct req *req);
-extern const struct schema kv2_versions_schema;
-
-/* kv2_metadata.c */
-NODISCARD enum status kv2_metadata_read(struct req *req);
-NODISCARD enum status kv2_metadata_write(struct req *req);
-NODISCARD enum status kv2_metadata_patch(struct req *req);
-NODISCARD enum status kv2_metadata_delete(struct req *req);
-extern const struct schema kv2_metadata_schema, kv2_metadata_reply;
+/* The rows of kv2_api, each table at the end of the file that it is named after. */
+extern const struct route_table kv2_config_table, kv2_data_table, kv2_versions_table,
+    kv2_metadata_table;
 
 #endif

@@ -5,7 +5,8 @@ enum { CONFIG_FORMAT = 1 };
 
 struct config_in {
     int64_t max_versions;
-    bool cas_required, has_max_versions, has_cas_required;
+    bool cas_required, metadata_cas_required;
+    bool has_max_versions, has_cas_required, has_metadata_cas_required;
     const char *delete_version_after;
 };
 static const struct field config_fields[] = {
@@ -14,14 +15,17 @@ static const struct field config_fields[] = {
                   "0 means 10."),
     FIELD(struct config_in, cas_required, BOOL, .has = offsetof(struct config_in, has_cas_required),
           .help = "Whether every write must carry options.cas."),
+    FIELD(struct config_in, metadata_cas_required, BOOL,
+          .has = offsetof(struct config_in, has_metadata_cas_required),
+          .help = "Whether every write of a secret's settings must carry metadata_cas."),
     FIELD(struct config_in, delete_version_after, STRING,
           .help = "Age at which versions are deleted, such as \"3h\"; \"0s\": none. Negative: no "
                   "secret of this mount is deleted by age, whatever it says itself."),
 };
-const struct schema kv2_config_schema = SCHEMA(struct config_in, config_fields);
+static const struct schema kv2_config_schema = SCHEMA(struct config_in, config_fields);
 
 struct config_out {
-    bool cas_required;
+    bool cas_required, metadata_cas_required;
     const char *delete_version_after;
     int64_t max_versions;
 };
@@ -29,22 +33,27 @@ static const struct field config_out_fields[] = {
     FIELD(struct config_out, cas_required, BOOL, .help = "Whether every write needs options.cas."),
     FIELD(struct config_out, delete_version_after, STRING, .help = "\"0s\": versions stay."),
     FIELD(struct config_out, max_versions, INT, .help = "0 means 10."),
+    FIELD(struct config_out, metadata_cas_required, BOOL,
+          .help = "Whether every write of a secret's settings needs metadata_cas."),
 };
-const struct schema kv2_config_reply = SCHEMA(struct config_out, config_out_fields);
+static const struct schema kv2_config_reply = SCHEMA(struct config_out, config_out_fields);
 
-/* u8 format, u8 bits (1 cas_required, 2 no deletion by age), varint max_versions, varint
- * delete_after_s */
+enum { CAS_REQUIRED = 1, NO_DELETION_BY_AGE = 2, METADATA_CAS_REQUIRED = 4, BITS = 7 };
+
+/* u8 format, u8 bits (above), varint max_versions, varint delete_after_s */
 static enum status decode(struct bytes stored, struct kv2_config *ret)
 {
     struct reader r = reader_of(stored);
     uint8_t format = reader_u8(&r), bits = reader_u8(&r);
     uint64_t max_versions = reader_varint(&r), after_s = reader_varint(&r);
-    if (reader_end(&r) != ST_OK || format != CONFIG_FORMAT || bits > 3 ||
+    if (reader_end(&r) != ST_OK || format != CONFIG_FORMAT || bits > BITS ||
         max_versions > KV2_VERSIONS_MAX || after_s > INT64_MAX / 1000000000)
         return ST_CORRUPT;
     *ret = (struct kv2_config){.max_versions = (int64_t)max_versions,
-                               .delete_after_s = (bits & 2) != 0 ? -1 : (int64_t)after_s,
-                               .cas_required = (bits & 1) != 0};
+                               .delete_after_s =
+                                   (bits & NO_DELETION_BY_AGE) != 0 ? -1 : (int64_t)after_s,
+                               .cas_required = (bits & CAS_REQUIRED) != 0,
+                               .metadata_cas_required = (bits & METADATA_CAS_REQUIRED) != 0};
     return ST_OK;
 }
 
@@ -68,15 +77,16 @@ static enum status save(struct req *req, const struct kv2_config *config)
     struct bytes key;
     TRY(req_key(req, "config", &key));
     buf_add_u8(&out, CONFIG_FORMAT);
-    buf_add_u8(&out,
-               (uint8_t)((config->cas_required ? 1 : 0) | (config->delete_after_s < 0 ? 2 : 0)));
+    buf_add_u8(&out, (uint8_t)((config->cas_required ? CAS_REQUIRED : 0) |
+                               (config->delete_after_s < 0 ? NO_DELETION_BY_AGE : 0) |
+                               (config->metadata_cas_required ? METADATA_CAS_REQUIRED : 0)));
     buf_add_varint(&out, (uint64_t)config->max_versions);
     buf_add_varint(&out, (uint64_t)MAX(config->delete_after_s, INT64_C(0)));
     TRY(buf_status(&out));
     return state_put(req->txn, key, buf_bytes(&out));
 }
 
-enum status kv2_config_read(struct req *req)
+static enum status kv2_config_read(struct req *req)
 {
     CLEANUP(buf_done) struct buf after = {0};
     struct kv2_config config;
@@ -87,8 +97,12 @@ enum status kv2_config_read(struct req *req)
         text_duration_put(&after, config.delete_after_s * 1000000000);
     buf_add_u8(&after, 0);
     TRY(buf_status(&after));
-    return req_reply(req, &(struct config_out){config.cas_required, (const char *)after.data,
-                                               config.max_versions});
+    return req_reply(req, &(struct config_out){
+                              .cas_required = config.cas_required,
+                              .metadata_cas_required = config.metadata_cas_required,
+                              .delete_version_after = (const char *)after.data,
+                              .max_versions = config.max_versions,
+                          });
 }
 
 enum status kv2_check_max_versions(struct req *req, int64_t max_versions)
@@ -110,7 +124,7 @@ static enum status read_after(struct req *req, const char *text, int64_t *ret_s)
     return ST_OK;
 }
 
-enum status kv2_config_write(struct req *req)
+static enum status kv2_config_write(struct req *req)
 {
     const struct config_in *in = req_body(req);
     struct kv2_config config;
@@ -121,9 +135,27 @@ enum status kv2_config_write(struct req *req)
     }
     if (in->has_cas_required)
         config.cas_required = in->cas_required;
+    if (in->has_metadata_cas_required)
+        config.metadata_cas_required = in->metadata_cas_required;
     if (in->delete_version_after != NULL)
         TRY(read_after(req, in->delete_version_after, &config.delete_after_s));
-    if (!in->has_max_versions && !in->has_cas_required && in->delete_version_after == NULL)
+    if (!in->has_max_versions && !in->has_cas_required && !in->has_metadata_cas_required &&
+        in->delete_version_after == NULL)
         return ST_OK;
     return save(req, &config);
 }
+
+static const struct route config_routes[] = {
+    {.method = METHOD_GET,
+     .path = "config",
+     .handler = kv2_config_read,
+     .reply = &kv2_config_reply,
+     .help = "The settings of the mount."},
+    {.method = METHOD_POST,
+     .path = "config",
+     .handler = kv2_config_write,
+     .body = &kv2_config_schema,
+     .help = "Change settings of the mount; what is not named stays."},
+};
+
+const struct route_table kv2_config_table = {config_routes, ARRAY_LEN(config_routes)};

@@ -7,13 +7,13 @@ struct read_in {
 static const struct field read_fields[] = {
     FIELD(struct read_in, version, INT, .help = "Which version; 0 or none: the newest."),
 };
-const struct schema kv2_read_schema = SCHEMA(struct read_in, read_fields);
+static const struct schema kv2_read_schema = SCHEMA(struct read_in, read_fields);
 
 static const struct field subkeys_fields[] = {
     FIELD(struct read_in, version, INT, .help = "Which version; 0 or none: the newest."),
     FIELD(struct read_in, depth, INT, .help = "How many levels are shown; 0 or none: all."),
 };
-const struct schema kv2_subkeys_schema = SCHEMA(struct read_in, subkeys_fields);
+static const struct schema kv2_subkeys_schema = SCHEMA(struct read_in, subkeys_fields);
 
 struct write_in {
     const struct text_value *data, *options;
@@ -26,7 +26,7 @@ static const struct field write_fields[] = {
           .help = "An object. Its member cas is the number of the version that must be the newest, "
                   "0 for none, or nothing is written."),
 };
-const struct schema kv2_write_schema = SCHEMA(struct write_in, write_fields);
+static const struct schema kv2_write_schema = SCHEMA(struct write_in, write_fields);
 
 /* Replies are written by hand; these name their fields. */
 struct version_out {
@@ -44,7 +44,7 @@ static const struct field version_fields[] = {
     FIELD(struct version_out, destroyed, BOOL, .help = "Whether its data is gone for good."),
     FIELD(struct version_out, version, INT, .help = "Number of the version, from 1."),
 };
-const struct schema kv2_version_reply = SCHEMA(struct version_out, version_fields);
+static const struct schema kv2_version_reply = SCHEMA(struct version_out, version_fields);
 
 struct read_out {
     const struct text_value *data, *subkeys;
@@ -56,7 +56,7 @@ static const struct field read_out_fields[] = {
                   "was deleted or destroyed."),
     FIELD(struct read_out, metadata, OBJECT, .sub = &kv2_version_reply, .help = "Of the version."),
 };
-const struct schema kv2_read_reply = SCHEMA(struct read_out, read_out_fields);
+static const struct schema kv2_read_reply = SCHEMA(struct read_out, read_out_fields);
 
 static const struct field subkeys_out_fields[] = {
     FIELD(struct read_out, metadata, OBJECT, .sub = &kv2_version_reply, .help = "Of the version."),
@@ -65,7 +65,7 @@ static const struct field subkeys_out_fields[] = {
               "The names of the secret with null for every value; null with status 404 when the "
               "version was deleted or destroyed."),
 };
-const struct schema kv2_subkeys_reply = SCHEMA(struct read_out, subkeys_out_fields);
+static const struct schema kv2_subkeys_reply = SCHEMA(struct read_out, subkeys_out_fields);
 
 /* The version that is asked for. ST_NOT_FOUND: there is no such. */
 static enum status find(struct req *req, int64_t number, struct kv2_secret *secret,
@@ -91,7 +91,7 @@ static void put_metadata(struct text_writer *w, const struct kv2_secret *secret,
     text_close(w);
 }
 
-enum status kv2_data_read(struct req *req)
+static enum status kv2_data_read(struct req *req)
 {
     const struct read_in *in = req_body(req);
     struct kv2_secret secret;
@@ -177,7 +177,7 @@ static enum status write_version(struct req *req, const struct kv2_config *confi
     return reply_version(req, secret, kv2_record_version(&secret->record, secret->record.newest));
 }
 
-enum status kv2_data_write(struct req *req)
+static enum status kv2_data_write(struct req *req)
 {
     const struct write_in *in = req_body(req);
     struct kv2_config config;
@@ -200,7 +200,7 @@ static enum status parse(struct req *req, struct bytes data, const struct text_v
     return st == ST_OK || st == ST_NOMEM ? st : ST_CORRUPT;
 }
 
-enum status kv2_data_patch(struct req *req)
+static enum status kv2_data_patch(struct req *req)
 {
     const struct write_in *in = req_body(req);
     const struct text_value *old, *merged;
@@ -257,7 +257,7 @@ static enum status names_of(struct req *req, struct bytes data, int64_t depth,
     return ST_OK;
 }
 
-enum status kv2_subkeys_read(struct req *req)
+static enum status kv2_subkeys_read(struct req *req)
 {
     const struct read_in *in = req_body(req);
     const struct text_value *names = NULL;
@@ -282,3 +282,40 @@ enum status kv2_subkeys_read(struct req *req)
     text_close(&w);
     return req_reply_end(req);
 }
+
+static const struct route data_routes[] = {
+    {.method = METHOD_GET,
+     .path = "data/*path",
+     .handler = kv2_data_read,
+     .flags = ROUTE_SOME,
+     .body = &kv2_read_schema,
+     .reply = &kv2_read_reply,
+     .help = "Read a version of a secret. One that was deleted or destroyed is 404 with its "
+             "metadata."},
+    {.method = METHOD_POST,
+     .path = "data/*path",
+     .handler = kv2_data_write,
+     .flags = ROUTE_SOME,
+     .exists = kv_exists,
+     .body = &kv2_write_schema,
+     .reply = &kv2_version_reply,
+     .help = "Write a new version of a secret. The oldest ones are dropped when there are more "
+             "than max_versions."},
+    {.method = METHOD_PATCH,
+     .path = "data/*path",
+     .handler = kv2_data_patch,
+     .flags = ROUTE_SOME,
+     .body = &kv2_write_schema,
+     .reply = &kv2_version_reply,
+     .help = "Write a new version that is the newest one changed by a JSON merge patch. The newest "
+             "one must not be deleted."},
+    {.method = METHOD_GET,
+     .path = "subkeys/*path",
+     .handler = kv2_subkeys_read,
+     .flags = ROUTE_SOME,
+     .body = &kv2_subkeys_schema,
+     .reply = &kv2_subkeys_reply,
+     .help = "Read the names within a secret, without their values."},
+};
+
+const struct route_table kv2_data_table = {data_routes, ARRAY_LEN(data_routes)};

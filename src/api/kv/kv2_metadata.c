@@ -8,8 +8,10 @@
 enum { CUSTOM_KEYS_MAX = 64, CUSTOM_KEY_MAX = 128, CUSTOM_VALUE_MAX = 512 };
 
 struct metadata_in {
-    int64_t max_versions, delete_version_after;
-    bool cas_required, has_max_versions, has_cas_required, has_delete_after;
+    int64_t max_versions, delete_version_after, metadata_cas;
+    bool cas_required, metadata_cas_required;
+    bool has_max_versions, has_cas_required, has_delete_after;
+    bool has_metadata_cas, has_metadata_cas_required;
     const struct text_value *custom_metadata;
 };
 static const struct field metadata_fields[] = {
@@ -21,6 +23,13 @@ static const struct field metadata_fields[] = {
     FIELD(struct metadata_in, cas_required, BOOL,
           .has = offsetof(struct metadata_in, has_cas_required),
           .help = "Whether every write must carry options.cas."),
+    FIELD(struct metadata_in, metadata_cas, INT,
+          .has = offsetof(struct metadata_in, has_metadata_cas),
+          .help = "The current_metadata_version that these settings follow, or nothing is written; "
+                  "0: the settings were never written."),
+    FIELD(struct metadata_in, metadata_cas_required, BOOL,
+          .has = offsetof(struct metadata_in, has_metadata_cas_required),
+          .help = "Whether every write of these settings must carry metadata_cas."),
     FIELD(struct metadata_in, delete_version_after, DURATION,
           .has = offsetof(struct metadata_in, has_delete_after),
           .help =
@@ -30,22 +39,26 @@ static const struct field metadata_fields[] = {
           .help = "Up to 64 pairs of strings, names of 128 bytes and values of 512; they replace "
                   "those that were there. A PATCH merges them instead, null removes one."),
 };
-const struct schema kv2_metadata_schema = SCHEMA(struct metadata_in, metadata_fields);
+static const struct schema kv2_metadata_schema = SCHEMA(struct metadata_in, metadata_fields);
 
 struct metadata_out {
-    bool cas_required;
+    bool cas_required, metadata_cas_required;
     const char *created_time, *updated_time, *delete_version_after;
-    int64_t current_version, oldest_version, max_versions;
+    int64_t current_version, current_metadata_version, oldest_version, max_versions;
     const struct text_value *custom_metadata, *versions;
 };
 static const struct field metadata_out_fields[] = {
     FIELD(struct metadata_out, cas_required, BOOL, .help = "Whether writes need options.cas."),
     FIELD(struct metadata_out, created_time, STRING, .help = "When the secret was first written."),
+    FIELD(struct metadata_out, current_metadata_version, INT,
+          .help = "How often the settings were written, for metadata_cas."),
     FIELD(struct metadata_out, current_version, INT, .help = "The newest version; 0: none."),
     FIELD(struct metadata_out, custom_metadata, VALUE, .shape = "map~",
           .help = "Pairs of strings, or null."),
     FIELD(struct metadata_out, delete_version_after, STRING, .help = "\"0s\": versions stay."),
     FIELD(struct metadata_out, max_versions, INT, .help = "0: as the mount's config says."),
+    FIELD(struct metadata_out, metadata_cas_required, BOOL,
+          .help = "Whether writes of the settings need metadata_cas."),
     FIELD(struct metadata_out, oldest_version, INT,
           .help = "The oldest version that is left, once one was dropped; else 0."),
     FIELD(struct metadata_out, updated_time, STRING, .help = "When it was last changed."),
@@ -54,7 +67,7 @@ static const struct field metadata_out_fields[] = {
           .help = "For each version that is left, by number: created_time, deletion_time and "
                   "destroyed."),
 };
-const struct schema kv2_metadata_reply = SCHEMA(struct metadata_out, metadata_out_fields);
+static const struct schema kv2_metadata_reply = SCHEMA(struct metadata_out, metadata_out_fields);
 
 static void put_versions(struct text_writer *w, const struct kv2_record *r)
 {
@@ -74,30 +87,56 @@ static void put_versions(struct text_writer *w, const struct kv2_record *r)
     text_close(w);
 }
 
-enum status kv2_metadata_read(struct req *req)
+static enum status put_metadata(const struct kv2_record *r, struct text_writer *w)
 {
     CLEANUP(buf_done) struct buf after = {0};
-    struct kv2_secret secret;
-    const struct kv2_record *r = &secret.record;
-
-    TRY(kv2_load(req, &secret));
     text_duration_put(&after, r->delete_after_s * 1000000000);
     TRY(buf_status(&after));
     uint64_t oldest = r->newest - r->n + 1;
+    text_open_object(w);
+    text_member_bool(w, "cas_required", r->cas_required);
+    kv2_put_time(w, "created_time", r->created_ms);
+    text_member_int(w, "current_metadata_version", (int64_t)r->metadata_version);
+    text_member_int(w, "current_version", (int64_t)r->newest);
+    kv2_put_custom(w, &r->custom);
+    text_key(w, "delete_version_after");
+    text_put_bytes(w, buf_bytes(&after));
+    text_member_int(w, "max_versions", (int64_t)r->max_versions);
+    text_member_bool(w, "metadata_cas_required", r->metadata_cas_required);
+    text_member_int(w, "oldest_version", oldest > 1 ? (int64_t)oldest : 0);
+    kv2_put_time(w, "updated_time", r->updated_ms);
+    put_versions(w, r);
+    text_close(w);
+    return ST_OK;
+}
+
+static enum status kv2_metadata_read(struct req *req)
+{
+    struct kv2_secret secret;
+    TRY(kv2_load(req, &secret));
     struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_bool(&w, "cas_required", r->cas_required);
-    kv2_put_time(&w, "created_time", r->created_ms);
-    text_member_int(&w, "current_version", (int64_t)r->newest);
-    kv2_put_custom(&w, &r->custom);
-    text_key(&w, "delete_version_after");
-    text_put_bytes(&w, buf_bytes(&after));
-    text_member_int(&w, "max_versions", (int64_t)r->max_versions);
-    text_member_int(&w, "oldest_version", oldest > 1 ? (int64_t)oldest : 0);
-    kv2_put_time(&w, "updated_time", r->updated_ms);
-    put_versions(&w, r);
-    text_close(&w);
+    TRY(put_metadata(&secret.record, &w));
     return req_reply_end(req);
+}
+
+/* A folder has no metadata. */
+static enum status put_details(struct req *req, struct bytes key, struct text_writer *w)
+{
+    struct kv2_secret secret;
+    if (key.data[key.len - 1] == '/') {
+        text_open_object(w);
+        text_close(w);
+        return ST_OK;
+    }
+    TRY(kv2_load_key(req, key, &secret));
+    return put_metadata(&secret.record, w);
+}
+
+static enum status kv2_metadata_list(struct req *req)
+{
+    struct bytes prefix;
+    TRY(kv_key(req, &prefix));
+    return req_reply_details(req, prefix, put_details);
 }
 
 static enum status fail_custom(struct req *req, const char *what)
@@ -138,6 +177,29 @@ static enum status read_custom(struct req *req, const struct text_value *custom,
     return ST_OK;
 }
 
+/* Settings that another request has written meanwhile are not overwritten. */
+static enum status check_metadata_cas(struct req *req, const struct metadata_in *in,
+                                      const struct kv2_config *config, const struct kv2_record *r)
+{
+    if (!in->has_metadata_cas && (config->metadata_cas_required || r->metadata_cas_required))
+        return req_fail(req, ST_INVALID, "metadata check-and-set parameter required for this call");
+    bool is_new = r->newest == 0 && r->metadata_version == 0;
+    if (in->has_metadata_cas && in->metadata_cas != 0 && is_new)
+        return req_fail(req, ST_INVALID, "metadata_cas must be 0 when creating new metadata");
+    if (in->has_metadata_cas &&
+        (in->metadata_cas < 0 || (uint64_t)in->metadata_cas != r->metadata_version))
+        return req_fail(req, ST_INVALID,
+                        "metadata check-and-set parameter does not match the current version");
+    return ST_OK;
+}
+
+static void warn_mandated(struct req *req, const char *field)
+{
+    req_warn(req,
+             "\"%s\" set to false, but is mandated by backend config. This value will be ignored.",
+             field);
+}
+
 static enum status apply(struct req *req, const struct metadata_in *in, struct kv2_record *r)
 {
     struct kv2_config config;
@@ -147,18 +209,27 @@ static enum status apply(struct req *req, const struct metadata_in *in, struct k
     }
     if (in->has_delete_after)
         r->delete_after_s = in->delete_version_after;
-    if (!in->has_cas_required)
-        return ST_OK;
-    r->cas_required = in->cas_required;
     TRY(kv2_config_load(req, &config));
-    if (config.cas_required && !in->cas_required)
-        req_warn(req,
-                 "\"cas_required\" set to false, but is mandated by backend config. This value "
-                 "will be ignored.");
+    TRY(check_metadata_cas(req, in, &config, r));
+    r->metadata_version++;
+    if (in->has_cas_required)
+        r->cas_required = in->cas_required;
+    if (in->has_metadata_cas_required)
+        r->metadata_cas_required = in->metadata_cas_required;
+    if (in->has_cas_required && config.cas_required && !in->cas_required)
+        warn_mandated(req, "cas_required");
+    if (in->has_metadata_cas_required && config.metadata_cas_required && !in->metadata_cas_required)
+        warn_mandated(req, "metadata_cas_required");
     return ST_OK;
 }
 
-enum status kv2_metadata_write(struct req *req)
+static bool has_setting(const struct metadata_in *in)
+{
+    return in->has_max_versions || in->has_cas_required || in->has_delete_after ||
+           in->has_metadata_cas_required;
+}
+
+static enum status kv2_metadata_write(struct req *req)
 {
     const struct metadata_in *in = req_body(req);
     const struct text_value *custom = in->custom_metadata;
@@ -168,7 +239,7 @@ enum status kv2_metadata_write(struct req *req)
     enum status st = kv2_load(req, &secret);
     if (st != ST_NOT_FOUND)
         TRY(st);
-    if (!has_custom && !in->has_max_versions && !in->has_cas_required && !in->has_delete_after)
+    if (!has_custom && !has_setting(in))
         return ST_OK;
     TRY(apply(req, in, &secret.record));
     if (has_custom)
@@ -199,7 +270,15 @@ static bool is_null(const struct req *req, const char *name)
     return v != NULL && v->kind == TEXT_NULL;
 }
 
-enum status kv2_metadata_patch(struct req *req)
+/* Whether a PATCH sets a setting to null. */
+static bool takes_back(const struct req *req)
+{
+    return is_null(req, "max_versions") || is_null(req, "delete_version_after") ||
+           is_null(req, "cas_required") || is_null(req, "metadata_cas_required") ||
+           is_null(req, "custom_metadata");
+}
+
+static enum status kv2_metadata_patch(struct req *req)
 {
     const struct metadata_in *in = req_body(req);
     const struct text_value *old, *merged;
@@ -207,6 +286,8 @@ enum status kv2_metadata_patch(struct req *req)
     struct kv2_record *r = &secret.record;
 
     TRY(kv2_load(req, &secret));
+    if (!has_setting(in) && in->custom_metadata == NULL && !takes_back(req))
+        return ST_OK;
     TRY(apply(req, in, r));
     if (is_null(req, "max_versions"))
         r->max_versions = 0;
@@ -214,6 +295,8 @@ enum status kv2_metadata_patch(struct req *req)
         r->delete_after_s = 0;
     if (is_null(req, "cas_required"))
         r->cas_required = false;
+    if (is_null(req, "metadata_cas_required"))
+        r->metadata_cas_required = false;
     if (is_null(req, "custom_metadata")) {
         r->custom = (struct field_map){0};
     } else if (in->custom_metadata != NULL) {
@@ -226,7 +309,7 @@ enum status kv2_metadata_patch(struct req *req)
     return kv2_store(req, &secret);
 }
 
-enum status kv2_metadata_delete(struct req *req)
+static enum status kv2_metadata_delete(struct req *req)
 {
     struct kv2_secret secret;
     enum status st = kv2_load(req, &secret);
@@ -235,3 +318,47 @@ enum status kv2_metadata_delete(struct req *req)
     TRY(st);
     return kv2_remove(req, &secret);
 }
+
+static const struct route metadata_routes[] = {
+    {.method = METHOD_LIST,
+     .path = "metadata/*path",
+     .handler = kv_list,
+     .flags = ROUTE_SCANS,
+     .help = "List the names in a folder; folders end with '/'. The query may say `after`, a name "
+             "to start behind, and `limit`. SCAN gives all that is below it."},
+    {.method = METHOD_LIST,
+     .path = "detailed-metadata/*path",
+     .handler = kv2_metadata_list,
+     .flags = ROUTE_SCANS,
+     .reply = &kv2_metadata_reply,
+     .shape = "{keys:[str] key_info:{*:({@}|{})}}",
+     .help = "As metadata/, with the metadata of each secret. Longer listings come in parts: the "
+             "query may say `after` and `limit`."},
+    {.method = METHOD_GET,
+     .path = "metadata/*path",
+     .handler = kv2_metadata_read,
+     .flags = ROUTE_SOME,
+     .reply = &kv2_metadata_reply,
+     .help = "Read the settings of a secret and what is known of its versions."},
+    {.method = METHOD_POST,
+     .path = "metadata/*path",
+     .handler = kv2_metadata_write,
+     .flags = ROUTE_SOME,
+     .exists = kv_exists,
+     .body = &kv2_metadata_schema,
+     .help = "Change settings of a secret, or make one that has no version yet; what is not named "
+             "stays."},
+    {.method = METHOD_PATCH,
+     .path = "metadata/*path",
+     .handler = kv2_metadata_patch,
+     .flags = ROUTE_SOME,
+     .body = &kv2_metadata_schema,
+     .help = "Change settings of a secret that exists; null takes a setting back."},
+    {.method = METHOD_DELETE,
+     .path = "metadata/*path",
+     .handler = kv2_metadata_delete,
+     .flags = ROUTE_SOME,
+     .help = "Remove a secret with all versions and metadata for good."},
+};
+
+const struct route_table kv2_metadata_table = {metadata_routes, ARRAY_LEN(metadata_routes)};

@@ -1,4 +1,5 @@
 #include "api/kv/kv2_record.h"
+#include "text/time.h"
 
 enum {
     FORMAT = 3,
@@ -6,15 +7,15 @@ enum {
     FLAG_MAX_VERSIONS = 2,
     FLAG_DELETE_AFTER = 4,
     FLAG_CUSTOM = 8,
+    FLAG_METADATA_CAS = 16,
+    FLAG_METADATA_VERSION = 32,
+    FLAGS = 63,
     PLACE_MASK = 3,
     DELETED = 4,
     ENDED = 8,
     SHIFT = 4,
     CUSTOM_MAX = 1024, /* more than can be set */
 };
-
-/* Beyond any clock, and far from overflow when added up. */
-#define TIME_MAX_MS ((uint64_t)1 << 50)
 
 static void encode_version(const struct kv2_version *v, int64_t before_ms, struct buf *out)
 {
@@ -25,10 +26,10 @@ static void encode_version(const struct kv2_version *v, int64_t before_ms, struc
                             (v->deleted_ms != 0 ? DELETED : 0u) | (v->ended ? ENDED : 0u));
     if (v->deleted_ms != 0)
         buf_add_varint(out, (uint64_t)(v->deleted_ms - v->created_ms));
-    if (v->place == KV2_INSIDE)
+    if (v->place == KV2_INLINE)
         buf_add_block(out, v->data);
-    if (v->place == KV2_BEHIND)
-        buf_add_varint(out, v->bytes);
+    if (v->place == KV2_APPENDED)
+        buf_add_varint(out, v->sealed.len);
 }
 
 /* So that a record of usual size does not grow its buffer by steps. */
@@ -49,7 +50,9 @@ enum status kv2_record_encode(const struct kv2_record *r, struct buf *out)
     buf_add_u8(out, (uint8_t)((r->cas_required ? FLAG_CAS : 0) |
                               (r->max_versions != 0 ? FLAG_MAX_VERSIONS : 0) |
                               (r->delete_after_s != 0 ? FLAG_DELETE_AFTER : 0) |
-                              (r->custom.n != 0 ? FLAG_CUSTOM : 0)));
+                              (r->custom.n != 0 ? FLAG_CUSTOM : 0) |
+                              (r->metadata_cas_required ? FLAG_METADATA_CAS : 0) |
+                              (r->metadata_version != 0 ? FLAG_METADATA_VERSION : 0)));
     buf_add_varint(out, r->newest);
     buf_add_varint(out, r->n);
     buf_add_varint(out, (uint64_t)r->created_ms);
@@ -58,13 +61,15 @@ enum status kv2_record_encode(const struct kv2_record *r, struct buf *out)
         buf_add_varint(out, r->max_versions);
     if (r->delete_after_s != 0)
         buf_add_varint(out, (uint64_t)r->delete_after_s);
+    if (r->metadata_version != 0)
+        buf_add_varint(out, r->metadata_version);
     if (r->custom.n != 0) {
         buf_add_varint(out, r->custom.n);
         for (size_t i = 0; i < 2 * r->custom.n; i++)
             buf_add_block(out, bytes_str(r->custom.pairs[i]));
     }
     for (size_t i = 0; i < r->n; i++) {
-        ASSERT(r->versions[i].place != KV2_INSIDE || i == r->n - 1);
+        ASSERT(r->versions[i].place != KV2_INLINE || i == r->n - 1);
         encode_version(&r->versions[i], before_ms, out);
         before_ms = r->versions[i].created_ms;
     }
@@ -72,9 +77,9 @@ enum status kv2_record_encode(const struct kv2_record *r, struct buf *out)
 }
 
 /* A time: `add` behind `before_ms`. 0 marks the reader as failed. */
-static int64_t read_time(struct reader *r, int64_t before_ms, uint64_t add)
+static int64_t read_time(struct reader *r, int64_t before_ms, uint64_t add, int64_t end_ms)
 {
-    if (add >= TIME_MAX_MS || (uint64_t)before_ms + add >= TIME_MAX_MS) {
+    if (add >= (uint64_t)end_ms || before_ms + (int64_t)add >= end_ms) {
         r->failed = true;
         return 0;
     }
@@ -88,17 +93,17 @@ static void read_version(struct reader *r, int64_t before_ms, struct kv2_version
     ret->ended = (head & ENDED) != 0;
     if ((head & (DELETED | ENDED)) == ENDED)
         r->failed = true;
-    ret->created_ms = read_time(r, before_ms, head >> SHIFT);
+    ret->created_ms = read_time(r, before_ms, head >> SHIFT, TEXT_CLOCK_END);
     ret->deleted_ms = 0;
     if ((head & DELETED) != 0)
-        ret->deleted_ms = read_time(r, ret->created_ms, reader_varint(r));
+        ret->deleted_ms = read_time(r, ret->created_ms, reader_varint(r), TEXT_EXPIRY_END);
     ret->data = (struct bytes){0};
-    ret->bytes = ret->at = 0;
-    if (ret->place == KV2_INSIDE)
+    ret->sealed = (struct bytes){0};
+    if (ret->place == KV2_INLINE)
         ret->data = reader_block(r);
-    if (ret->place == KV2_BEHIND) {
-        ret->bytes = reader_varint(r);
-        if (ret->bytes == 0 || ret->bytes > KV2_BEHIND_MAX)
+    if (ret->place == KV2_APPENDED) {
+        ret->sealed.len = reader_varint(r);
+        if (ret->sealed.len == 0 || ret->sealed.len > KV2_APPENDED_MAX)
             r->failed = true;
     }
 }
@@ -129,18 +134,22 @@ static enum status read_head(struct reader *r, struct arena *arena, struct kv2_r
     uint8_t format = reader_u8(r), flags = reader_u8(r);
     ret->newest = reader_varint(r);
     ret->n = reader_varint(r);
-    ret->created_ms = read_time(r, 0, reader_varint(r));
-    ret->updated_ms = read_time(r, ret->created_ms, reader_varint(r));
+    ret->created_ms = read_time(r, 0, reader_varint(r), TEXT_CLOCK_END);
+    ret->updated_ms = read_time(r, ret->created_ms, reader_varint(r), TEXT_CLOCK_END);
     ret->cas_required = (flags & FLAG_CAS) != 0;
+    ret->metadata_cas_required = (flags & FLAG_METADATA_CAS) != 0;
     if ((flags & FLAG_MAX_VERSIONS) != 0)
         ret->max_versions = reader_varint(r);
     if ((flags & FLAG_DELETE_AFTER) != 0)
-        ret->delete_after_s = read_time(r, 0, reader_varint(r));
-    bool canonical =
-        (flags & ~(FLAG_CAS | FLAG_MAX_VERSIONS | FLAG_DELETE_AFTER | FLAG_CUSTOM)) == 0 &&
-        ((flags & FLAG_MAX_VERSIONS) != 0) == (ret->max_versions != 0) &&
-        ((flags & FLAG_DELETE_AFTER) != 0) == (ret->delete_after_s != 0);
-    if (r->failed || format != FORMAT || !canonical || ret->created_ms == 0)
+        ret->delete_after_s = read_time(r, 0, reader_varint(r), TEXT_DURATION_MAX_S + 1);
+    if ((flags & FLAG_METADATA_VERSION) != 0)
+        ret->metadata_version = reader_varint(r);
+    bool canonical = (flags & ~FLAGS) == 0 &&
+                     ((flags & FLAG_MAX_VERSIONS) != 0) == (ret->max_versions != 0) &&
+                     ((flags & FLAG_DELETE_AFTER) != 0) == (ret->delete_after_s != 0) &&
+                     ((flags & FLAG_METADATA_VERSION) != 0) == (ret->metadata_version != 0);
+    if (r->failed || format != FORMAT || !canonical || ret->created_ms == 0 ||
+        ret->metadata_version > INT64_MAX)
         return ST_CORRUPT;
     /* A version takes a byte or more: what is allocated is bounded by what is there. */
     if (ret->newest > INT64_MAX || ret->n > ret->newest || ret->n > KV2_VERSIONS_MAX ||
@@ -163,7 +172,7 @@ enum status kv2_record_decode(struct bytes stored, struct arena *arena,
     for (size_t i = 0; i < record.n; i++) {
         read_version(&r, before_ms, &record.versions[i]);
         before_ms = record.versions[i].created_ms;
-        if (record.versions[i].place == KV2_INSIDE && i < record.n - 1)
+        if (record.versions[i].place == KV2_INLINE && i < record.n - 1)
             return ST_CORRUPT;
     }
     if (reader_end(&r) != ST_OK)

@@ -1,17 +1,19 @@
-/* The stored form of a version 2 secret: its metadata, its versions, and the data of the newest, if
- * it is short. Behind it may lie the records that it had before, newest first, each for the version
- * that was the newest then.
+/* The stored form of a version 2 secret: its metadata, its versions, and the data of the newest
+ * version if that is short. Earlier records of the secret may be appended to it, newest first; each
+ * holds the data of the version that was the newest then.
  *
  *   u8 format = 3
- *   u8 flags: 1 cas_required, 2 max_versions, 4 delete_after, 8 custom metadata
+ *   u8 flags: 1 cas_required, 2 max_versions, 4 delete_after, 8 custom metadata,
+ *             16 metadata_cas_required, 32 metadata version
  *   varint newest, varint n, varint created_ms, varint updated_ms - created_ms
- *   [varint max_versions] [varint delete_after_s] [varint pairs, n × (block name, block value)]
+ *   [varint max_versions] [varint delete_after_s] [varint metadata version]
+ *   [varint pairs, n × (block name, block value)]
  *   n versions, oldest first:
  *     varint (created_ms - that of the version before, or of the record) × 16 + ended × 8
  *            + deleted × 4 + place
  *     [varint deleted_ms - created_ms]
- *     [block data, when the place is KV2_INSIDE]
- *     [varint bytes of its record as stored, when it is KV2_BEHIND]
+ *     [block data, when the place is KV2_INLINE]
+ *     [varint bytes of its record as stored, when it is KV2_APPENDED]
  *
  * Encoding is canonical: what decodes encodes to the same bytes. Times are cluster time. */
 #ifndef HOLDFAST_API_KV_KV2_RECORD_H
@@ -22,32 +24,33 @@
 enum {
     KV2_VERSIONS_DEFAULT = 10,
     KV2_VERSIONS_MAX = 65536,
-    KV2_INSIDE_MAX = 1024, /* bytes of data within a record */
-    KV2_BEHIND_MAX = 2048, /* bytes behind it */
+    KV2_INLINE_MAX = 1024,   /* bytes of data in a record */
+    KV2_APPENDED_MAX = 2048, /* bytes of earlier records */
 };
 
 enum kv2_place {
     KV2_DESTROYED, /* nowhere */
-    KV2_INSIDE,    /* in the record: the newest version alone */
-    KV2_OUTSIDE,   /* under a key of its own */
-    KV2_BEHIND,    /* in a record behind this one */
+    KV2_INLINE,    /* in the record: the newest version alone */
+    KV2_SEPARATE,  /* under a key of its own */
+    KV2_APPENDED,  /* in an earlier record, appended to this one */
 };
 
 struct kv2_version {
     int64_t created_ms, deleted_ms; /* deleted_ms 0: never; may lie in the future */
     bool ended; /* deleted by a request: it counts at once, whatever the next leader's clock says */
     enum kv2_place place;
-    struct bytes data; /* KV2_INSIDE: compact JSON */
-    size_t bytes;      /* of the record with the data as stored; decoded if KV2_BEHIND, */
-    size_t at;         /* else like its place kv2_load's to find */
+    struct bytes data;   /* KV2_INLINE: compact JSON */
+    struct bytes sealed; /* the record with the data, as stored; kv2_record_decode knows its length
+                            alone, if KV2_APPENDED, and kv2_load finds it */
 };
 
 struct kv2_record {
     uint64_t newest; /* number of the last version; 0: there was none */
     int64_t created_ms, updated_ms;
-    uint64_t max_versions;  /* 0: not set */
-    int64_t delete_after_s; /* 0: not set */
-    bool cas_required;
+    uint64_t max_versions;     /* 0: not set */
+    int64_t delete_after_s;    /* 0: not set */
+    uint64_t metadata_version; /* how often its settings were written */
+    bool cas_required, metadata_cas_required;
     struct field_map custom;
     struct kv2_version *versions; /* newest - n + 1 … newest */
     size_t n;

@@ -3,14 +3,14 @@
 /* So that a change of max_versions cannot make a write too long: the rest goes with the next. */
 enum { DROPS_MAX = 256 };
 
-/* What version 1 stored, seen as the only version of a secret. */
+/* Take a value that version 1 stored as the only version of a secret. */
 static enum status adopt(struct req *req, struct bytes object, struct kv2_record *ret)
 {
     struct kv2_version *versions = arena_alloc(req->arena, 2 * sizeof *versions);
     if (versions == NULL)
         return ST_NOMEM;
     int64_t at_ms = MAX(req->mount->upgraded_ms, INT64_C(1));
-    versions[0] = (struct kv2_version){.created_ms = at_ms, .place = KV2_INSIDE, .data = object};
+    versions[0] = (struct kv2_version){.created_ms = at_ms, .place = KV2_INLINE, .data = object};
     *ret = (struct kv2_record){
         .newest = 1, .created_ms = at_ms, .updated_ms = at_ms, .versions = versions, .n = 1};
     return ST_OK;
@@ -34,37 +34,45 @@ static enum status decode(struct req *req, struct bytes value, struct kv2_record
     return kv2_record_decode(value, req->arena, ret);
 }
 
-/* Where each version is that has its data in what is stored: `first` bytes of it are the record. */
-static enum status find_versions(struct kv2_secret *secret, size_t first)
+/* Find the record of each inline or appended version in the stored value. */
+static enum status find_versions(struct kv2_record *r, struct store_retain_parts stored)
 {
-    struct kv2_record *r = &secret->record;
-    size_t at = first;
+    ASSERT(r->n <= r->newest);
+    if (stored.head.len == 0) /* staged by this transaction */
+        return ST_CORRUPT;
     for (size_t i = r->n; i-- > 0;) {
         struct kv2_version *v = &r->versions[i];
-        if (v->place == KV2_INSIDE)
-            v->bytes = first;
-        if (v->place != KV2_BEHIND)
+        if (v->place == KV2_INLINE)
+            v->sealed = stored.head;
+        if (v->place != KV2_APPENDED)
             continue;
-        v->at = at;
-        at += v->bytes;
+        if (v->sealed.len > stored.suffix.len)
+            return ST_CORRUPT;
+        v->sealed.data = stored.suffix.data;
+        stored.suffix = bytes_from(stored.suffix, v->sealed.len);
     }
-    return at == secret->stored.len ? ST_OK : ST_CORRUPT;
+    return stored.suffix.len == 0 ? ST_OK : ST_CORRUPT;
 }
 
-enum status kv2_load(struct req *req, struct kv2_secret *ret_secret)
+enum status kv2_load_key(struct req *req, struct bytes key, struct kv2_secret *ret_secret)
 {
     struct state_value stored;
-    ret_secret->stored = (struct bytes){0};
-    TRY(kv_key(req, &ret_secret->key));
+    ret_secret->key = key;
     enum status st = state_get(req->txn, ret_secret->key, &stored);
     if (st == ST_NOT_FOUND) {
         TRY(make_empty(req, &ret_secret->record));
         return st;
     }
     TRY(st);
-    ret_secret->stored = stored.stored;
     TRY(decode(req, stored.value, &ret_secret->record));
-    return find_versions(ret_secret, stored.value.len + BARRIER_OVERHEAD);
+    return find_versions(&ret_secret->record, stored.stored);
+}
+
+enum status kv2_load(struct req *req, struct kv2_secret *ret_secret)
+{
+    struct bytes key;
+    TRY(kv_key(req, &key));
+    return kv2_load_key(req, key, ret_secret);
 }
 
 static uint64_t number_of(const struct kv2_secret *secret, const struct kv2_version *version)
@@ -104,22 +112,17 @@ static enum status version_key(struct req *req, uint64_t number, struct bytes *r
     return ST_OK;
 }
 
-static struct bytes sealed_at(const struct kv2_secret *secret, const struct kv2_version *version)
-{
-    ASSERT(version->at <= secret->stored.len && version->bytes <= secret->stored.len - version->at);
-    return bytes_of(secret->stored.data + version->at, version->bytes);
-}
-
 /* From the record that it was the newest of. */
-static enum status data_behind(struct req *req, const struct kv2_secret *secret,
-                               const struct kv2_version *version, struct bytes *ret_data)
+static enum status data_appended(struct req *req, const struct kv2_secret *secret,
+                                 const struct kv2_version *version, struct bytes *ret_data)
 {
     struct kv2_record then;
     struct bytes plain;
-    TRY(state_open(req->txn, secret->key, sealed_at(secret, version), &plain));
+    ASSERT(version->place == KV2_APPENDED);
+    TRY(state_open(req->txn, secret->key, version->sealed, &plain));
     TRY(decode(req, plain, &then));
     if (then.n == 0 || then.newest != number_of(secret, version) ||
-        then.versions[then.n - 1].place != KV2_INSIDE)
+        then.versions[then.n - 1].place != KV2_INLINE)
         return ST_CORRUPT;
     *ret_data = then.versions[then.n - 1].data;
     return ST_OK;
@@ -131,12 +134,12 @@ enum status kv2_data(struct req *req, const struct kv2_secret *secret,
     struct state_value stored;
     struct bytes key;
     ASSERT(version->place != KV2_DESTROYED);
-    if (version->place == KV2_INSIDE) {
+    if (version->place == KV2_INLINE) {
         *ret_data = version->data;
         return ST_OK;
     }
-    if (version->place == KV2_BEHIND)
-        return data_behind(req, secret, version, ret_data);
+    if (version->place == KV2_APPENDED)
+        return data_appended(req, secret, version, ret_data);
     TRY(version_key(req, number_of(secret, version), &key));
     enum status st = state_get(req->txn, key, &stored);
     if (st == ST_NOT_FOUND)
@@ -151,76 +154,59 @@ static enum status put(struct req *req, bool anyway, struct bytes key, struct by
     return anyway ? state_put_anyway(req->txn, key, value) : state_put(req->txn, key, value);
 }
 
-static enum status move_outside(struct req *req, bool anyway, const struct kv2_secret *secret,
-                                struct kv2_version *version)
+static enum status move_separate(struct req *req, bool anyway, const struct kv2_secret *secret,
+                                 struct kv2_version *version)
 {
     struct bytes key, data;
     TRY(version_key(req, number_of(secret, version), &key));
     TRY(kv2_data(req, secret, version, &data));
     TRY(put(req, anyway, key, data));
-    version->place = KV2_OUTSIDE;
+    version->place = KV2_SEPARATE;
     version->data = (struct bytes){0};
     return ST_OK;
 }
 
-/* Keep the record short: the newest version stays in it and others behind it, in the records that
- * they came with, unless one is too long, or the oldest are too long together. */
+/* Keep the record short. The newest version stays inline, and earlier ones stay in the records that
+ * they came with, appended. A version too long for that, and the oldest of too many, become
+ * separate. */
 static enum status spill(struct req *req, bool anyway, struct kv2_secret *secret)
 {
     struct kv2_record *r = &secret->record;
-    size_t behind = 0;
+    size_t appended = 0;
     for (size_t i = r->n; i-- > 0;) {
         struct kv2_version *v = &r->versions[i];
-        if (v->place != KV2_INSIDE && v->place != KV2_BEHIND)
+        if (v->place != KV2_INLINE && v->place != KV2_APPENDED)
             continue;
-        bool stays = v->place == KV2_INSIDE && i == r->n - 1;
-        if (stays ? v->data.len > KV2_INSIDE_MAX : behind + v->bytes > KV2_BEHIND_MAX) {
-            TRY(move_outside(req, anyway, secret, v));
+        bool stays = v->place == KV2_INLINE && i == r->n - 1;
+        if (stays ? v->data.len > KV2_INLINE_MAX : appended + v->sealed.len > KV2_APPENDED_MAX) {
+            TRY(move_separate(req, anyway, secret, v));
         } else if (!stays) {
-            behind += v->bytes;
-            v->place = KV2_BEHIND;
+            appended += v->sealed.len;
+            v->place = KV2_APPENDED;
             v->data = (struct bytes){0};
         }
     }
     return ST_OK;
 }
 
-/* What stays behind the record: a run of what is stored, or else all that is left of it, anew. */
-static enum status keep_behind(const struct kv2_secret *secret, struct state_parts *parts,
-                               struct buf *left)
+/* The records of the appended versions, newest first. */
+static void retain_appended(const struct kv2_record *r, struct store_retain_suffix *suffix)
 {
-    const struct kv2_record *r = &secret->record;
-    bool whole = true;
-    for (size_t i = r->n; i-- > 0;) {
-        const struct kv2_version *v = &r->versions[i];
-        if (v->place != KV2_BEHIND)
-            continue;
-        if (parts->kept == 0)
-            parts->from = v->at;
-        whole = whole && v->at == parts->from + parts->kept;
-        parts->kept += v->bytes;
-    }
-    if (whole)
-        return ST_OK;
-    parts->kept = 0;
     for (size_t i = r->n; i-- > 0;)
-        if (r->versions[i].place == KV2_BEHIND)
-            buf_add(left, sealed_at(secret, &r->versions[i]));
-    parts->behind = buf_bytes(left);
-    return buf_status(left);
+        if (r->versions[i].place == KV2_APPENDED)
+            store_retain_add(suffix, r->versions[i].sealed);
 }
 
 static enum status store(struct req *req, bool anyway, struct kv2_secret *secret)
 {
     CLEANUP(buf_done) struct buf out = {0};
-    CLEANUP(buf_done) struct buf left = {0};
-    struct state_parts parts = {0};
+    CLEANUP(store_retain_done) struct store_retain_suffix suffix = {0};
     secret->record.updated_ms = MAX(req->now_ms, secret->record.updated_ms);
     TRY(spill(req, anyway, secret));
-    TRY(keep_behind(secret, &parts, &left));
+    retain_appended(&secret->record, &suffix);
+    ASSERT(suffix.run.len + suffix.copy.len <= KV2_APPENDED_MAX);
     TRY(kv2_record_encode(&secret->record, &out));
-    parts.value = buf_bytes(&out);
-    return state_put_parts(req->txn, secret->key, &parts, anyway);
+    return state_put_retain(req->txn, secret->key, buf_bytes(&out), &suffix, anyway);
 }
 
 enum status kv2_store(struct req *req, struct kv2_secret *secret)
@@ -237,7 +223,7 @@ enum status kv2_destroy_version(struct req *req, const struct kv2_secret *secret
                                 struct kv2_version *version)
 {
     struct bytes key;
-    if (version->place == KV2_OUTSIDE) {
+    if (version->place == KV2_SEPARATE) {
         TRY(version_key(req, number_of(secret, version), &key));
         TRY(state_delete(req->txn, key));
     }
@@ -261,15 +247,14 @@ static enum status drop_oldest(struct req *req, const struct kv2_config *config,
     return ST_OK;
 }
 
-/* 0: never. */
-static int64_t deletion_time(const struct kv2_config *config, const struct kv2_record *record,
-                             int64_t created_ms)
+int64_t kv2_deletion_time(const struct kv2_config *config, const struct kv2_record *record,
+                          int64_t from_ms)
 {
     int64_t mine = record->delete_after_s, all = config->delete_after_s;
     if (all < 0 || (mine == 0 && all == 0))
         return 0;
     int64_t after_s = mine == 0 ? all : all == 0 ? mine : MIN(mine, all);
-    return created_ms + after_s * 1000;
+    return from_ms + after_s * 1000;
 }
 
 enum status kv2_add_version(struct req *req, const struct kv2_config *config,
@@ -281,8 +266,8 @@ enum status kv2_add_version(struct req *req, const struct kv2_config *config,
     int64_t before_ms = r->n > 0 ? r->versions[r->n - 1].created_ms : r->created_ms;
     struct kv2_version *v = &r->versions[r->n];
     *v = (struct kv2_version){
-        .created_ms = MAX(req->now_ms, before_ms), .place = KV2_INSIDE, .data = data};
-    v->deleted_ms = deletion_time(config, r, v->created_ms);
+        .created_ms = MAX(req->now_ms, before_ms), .place = KV2_INLINE, .data = data};
+    v->deleted_ms = kv2_deletion_time(config, r, v->created_ms);
     r->n++;
     r->newest++;
     TRY(drop_oldest(req, config, secret));
@@ -295,7 +280,7 @@ enum status kv2_remove(struct req *req, const struct kv2_secret *secret)
     TRY(state_delete(req->txn, secret->key));
     TRY(versions_prefix(req, 0, &prefix));
     for (size_t i = 0; i < secret->record.n; i++)
-        if (secret->record.versions[i].place == KV2_OUTSIDE)
+        if (secret->record.versions[i].place == KV2_SEPARATE)
             return state_delete_prefix(req->txn, prefix);
     return ST_OK;
 }

@@ -8,7 +8,7 @@ struct versions_in {
 static const struct field versions_fields[] = {
     FIELD(struct versions_in, versions, STRINGS, .help = "Numbers of versions."),
 };
-const struct schema kv2_versions_schema = SCHEMA(struct versions_in, versions_fields);
+static const struct schema kv2_versions_schema = SCHEMA(struct versions_in, versions_fields);
 
 static enum status delete_version(struct req *req, struct kv2_secret *secret,
                                   struct kv2_version *version)
@@ -21,14 +21,16 @@ static enum status delete_version(struct req *req, struct kv2_secret *secret,
     return ST_OK;
 }
 
+/* Where versions are deleted by their age, the time starts anew. */
 static enum status undelete_version(struct req *req, struct kv2_secret *secret,
                                     struct kv2_version *version)
 {
-    (void)req;
-    (void)secret;
+    struct kv2_config config;
     if (version->place == KV2_DESTROYED)
         return ST_OK;
-    version->deleted_ms = 0;
+    TRY(kv2_config_load(req, &config));
+    int64_t from_ms = MAX(req->now_ms, version->created_ms);
+    version->deleted_ms = kv2_deletion_time(&config, &secret->record, from_ms);
     version->ended = false;
     return ST_OK;
 }
@@ -67,22 +69,22 @@ static enum status each(struct req *req,
     return kv2_store_marks(req, &secret);
 }
 
-enum status kv2_delete(struct req *req)
+static enum status kv2_delete(struct req *req)
 {
     return each(req, delete_version);
 }
 
-enum status kv2_undelete(struct req *req)
+static enum status kv2_undelete(struct req *req)
 {
     return each(req, undelete_version);
 }
 
-enum status kv2_destroy(struct req *req)
+static enum status kv2_destroy(struct req *req)
 {
     return each(req, destroy_version);
 }
 
-enum status kv2_data_delete(struct req *req)
+static enum status kv2_data_delete(struct req *req)
 {
     struct kv2_secret secret;
     enum status st = kv2_load(req, &secret);
@@ -95,3 +97,32 @@ enum status kv2_data_delete(struct req *req)
     TRY(delete_version(req, &secret, newest));
     return kv2_store_marks(req, &secret);
 }
+
+static const struct route versions_routes[] = {
+    {.method = METHOD_DELETE,
+     .path = "data/*path",
+     .handler = kv2_data_delete,
+     .flags = ROUTE_SOME,
+     .help = "Delete the newest version of a secret; undelete takes it back."},
+    {.method = METHOD_POST,
+     .path = "delete/*path",
+     .handler = kv2_delete,
+     .flags = ROUTE_SOME,
+     .body = &kv2_versions_schema,
+     .help = "Delete versions of a secret; undelete takes it back."},
+    {.method = METHOD_POST,
+     .path = "undelete/*path",
+     .handler = kv2_undelete,
+     .flags = ROUTE_SOME,
+     .body = &kv2_versions_schema,
+     .help = "Take back the deletion of versions that were not destroyed. Where versions are "
+             "deleted by their age, their time starts anew."},
+    {.method = METHOD_POST,
+     .path = "destroy/*path",
+     .handler = kv2_destroy,
+     .flags = ROUTE_SOME,
+     .body = &kv2_versions_schema,
+     .help = "Remove the data of versions for good."},
+};
+
+const struct route_table kv2_versions_table = {versions_routes, ARRAY_LEN(versions_routes)};

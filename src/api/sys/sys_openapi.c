@@ -1,14 +1,31 @@
 #include "api/sys/sys.h"
 #include "router/openapi.h"
 
+struct sys_openapi {
+    bool generic_mount_paths;
+};
+
 static const struct field openapi_fields[] = {
     FIELD(struct sys_openapi, generic_mount_paths, BOOL, .preset = "false",
           .help = "Every engine once, with the path of its mount as a parameter."),
 };
-const struct schema sys_openapi_schema = SCHEMA(struct sys_openapi, openapi_fields);
+static const struct schema sys_openapi_schema = SCHEMA(struct sys_openapi, openapi_fields);
 
-enum status sys_openapi(struct req *req)
+static enum status sys_openapi(struct req *req)
 {
     const struct sys_openapi *in = req_body(req);
     return openapi_reply(req, in->generic_mount_paths);
 }
+
+static const struct route openapi_routes[] = {
+    {.method = METHOD_GET,
+     .path = "internal/specs/openapi",
+     .handler = sys_openapi,
+     .flags = ROUTE_BARE | ROUTE_ANY_TOKEN | ROUTE_TOKEN_OPTIONAL,
+     .body = &sys_openapi_schema,
+     .shape = "obj",
+     .help = "This API as an OpenAPI document, with the mounts the token can use; without a token "
+             "those that are listed to everybody."},
+};
+
+const struct route_table sys_openapi_table = {openapi_routes, ARRAY_LEN(openapi_routes)};

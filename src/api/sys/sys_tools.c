@@ -3,6 +3,14 @@
 #include "crypto/digest.h"
 #include "text/encode.h"
 
+struct sys_random {
+    int64_t bytes;
+    const char *format, *source;
+};
+struct sys_hash {
+    const char *input, *algorithm, *format;
+};
+
 enum { RANDOM_BYTES_MAX = 128 * 1024 };
 
 static const struct field random_fields[] = {
@@ -11,7 +19,7 @@ static const struct field random_fields[] = {
     FIELD(struct sys_random, source, STRING, .preset = "platform",
           .help = "platform, or all, which is the same: the seal gives no random bytes."),
 };
-const struct schema sys_random_schema = SCHEMA(struct sys_random, random_fields);
+static const struct schema sys_random_schema = SCHEMA(struct sys_random, random_fields);
 
 static const struct field hash_fields[] = {
     FIELD(struct sys_hash, input, STRING, .preset = "", .hidden = true,
@@ -20,7 +28,7 @@ static const struct field hash_fields[] = {
           .help = "sha2- or sha3- with 224, 256, 384 or 512."),
     FIELD(struct sys_hash, format, STRING, .preset = "hex", .help = "hex or base64."),
 };
-const struct schema sys_hash_schema = SCHEMA(struct sys_hash, hash_fields);
+static const struct schema sys_hash_schema = SCHEMA(struct sys_hash, hash_fields);
 
 /* {NAME: the bytes in that format}. */
 static enum status reply_bytes(struct req *req, const char *name, const char *format,
@@ -70,20 +78,20 @@ static enum status give_random(struct req *req, const char *source, const char *
     return reply_bytes(req, "random_bytes", in->format, bytes_of(data, (size_t)n));
 }
 
-enum status sys_random(struct req *req)
+static enum status sys_random(struct req *req)
 {
     return give_random(req, NULL, NULL);
 }
 
 /* One word behind it is a source or a number. */
-enum status sys_random_by(struct req *req)
+static enum status sys_random_by(struct req *req)
 {
     const char *word = req_param(req, "source");
     bool number = word[0] >= '0' && word[0] <= '9';
     return number ? give_random(req, "platform", word) : give_random(req, word, NULL);
 }
 
-enum status sys_random_from(struct req *req)
+static enum status sys_random_from(struct req *req)
 {
     return give_random(req, req_param(req, "source"), req_param(req, "urlbytes"));
 }
@@ -106,13 +114,53 @@ static enum status give_hash(struct req *req, const char *algorithm)
     return reply_bytes(req, "sum", in->format, bytes_of(digest, n));
 }
 
-enum status sys_hash(struct req *req)
+static enum status sys_hash(struct req *req)
 {
     const struct sys_hash *in = req_body(req);
     return give_hash(req, in->algorithm);
 }
 
-enum status sys_hash_by(struct req *req)
+static enum status sys_hash_by(struct req *req)
 {
     return give_hash(req, req_param(req, "algorithm"));
 }
+
+static const struct route tools_routes[] = {
+    {.method = METHOD_POST,
+     .path = "tools/random",
+     .handler = sys_random,
+     .flags = ROUTE_READS,
+     .body = &sys_random_schema,
+     .shape = "{random_bytes:str}",
+     .help = "Random bytes."},
+    {.method = METHOD_POST,
+     .path = "tools/random/:source",
+     .handler = sys_random_by,
+     .flags = ROUTE_READS,
+     .body = &sys_random_schema,
+     .shape = "{random_bytes:str}",
+     .help = "Random bytes."},
+    {.method = METHOD_POST,
+     .path = "tools/random/:source/:urlbytes",
+     .handler = sys_random_from,
+     .flags = ROUTE_READS,
+     .body = &sys_random_schema,
+     .shape = "{random_bytes:str}",
+     .help = "Random bytes."},
+    {.method = METHOD_POST,
+     .path = "tools/hash",
+     .handler = sys_hash,
+     .flags = ROUTE_READS,
+     .body = &sys_hash_schema,
+     .shape = "{sum:str}",
+     .help = "The digest of some data."},
+    {.method = METHOD_POST,
+     .path = "tools/hash/:algorithm",
+     .handler = sys_hash_by,
+     .flags = ROUTE_READS,
+     .body = &sys_hash_schema,
+     .shape = "{sum:str}",
+     .help = "The digest of some data."},
+};
+
+const struct route_table sys_tools_table = {tools_routes, ARRAY_LEN(tools_routes)};

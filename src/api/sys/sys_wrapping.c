@@ -1,14 +1,18 @@
-/* sys/wrapping/: what was wrapped, for whoever has the token, in the body or in the header. The
- * token is all the authority these ask for. */
+/* sys/wrapping/: look up, unwrap and rewrap a wrapped reply. The wrapping token comes in the body
+ * or in the header, and is all the authority these routes ask for. */
 #include "api/sys/sys.h"
 #include "auth/token_tree.h"
 #include "router/wrap.h"
+
+struct sys_wrapping {
+    const char *token;
+};
 
 static const struct field wrapping_fields[] = {
     FIELD(struct sys_wrapping, token, STRING, .preset = "", .hidden = true,
           .help = "The wrapping token, unless it comes in the header."),
 };
-const struct schema sys_wrapping_schema = SCHEMA(struct sys_wrapping, wrapping_fields);
+static const struct schema sys_wrapping_schema = SCHEMA(struct sys_wrapping, wrapping_fields);
 
 static enum status not_valid(struct req *req, enum status st)
 {
@@ -28,7 +32,7 @@ static enum status find(struct req *req, struct wrapping *ret_wrapping)
     return st != ST_OK ? not_valid(req, st) : ST_OK;
 }
 
-/* What it carries, once: the token ends. */
+/* Take the wrapped reply, once: the token ends. */
 static enum status take(struct req *req, struct wrapping *ret_wrapping, struct bytes *ret_body)
 {
     const struct auth_scope scope = req_scope(req);
@@ -39,7 +43,7 @@ static enum status take(struct req *req, struct wrapping *ret_wrapping, struct b
     return token_tree_end(&scope, &ret_wrapping->token, TOKEN_END_TREE);
 }
 
-enum status sys_wrap(struct req *req)
+static enum status sys_wrap(struct req *req)
 {
     if (req->wrap_ttl_s == 0)
         return req_fail(req, ST_INVALID, "endpoint requires response wrapping to be used");
@@ -48,7 +52,7 @@ enum status sys_wrap(struct req *req)
     return req_reply_end(req);
 }
 
-enum status sys_unwrap(struct req *req)
+static enum status sys_unwrap(struct req *req)
 {
     struct wrapping wrapping;
     struct bytes body;
@@ -56,7 +60,7 @@ enum status sys_unwrap(struct req *req)
     return req_reply_raw(req, "application/json", body);
 }
 
-enum status sys_rewrap(struct req *req)
+static enum status sys_rewrap(struct req *req)
 {
     CLEANUP(buf_done) struct buf told = {0};
     const struct auth_scope scope = req_scope(req);
@@ -68,7 +72,7 @@ enum status sys_rewrap(struct req *req)
     return req_reply_raw(req, "application/json", buf_bytes(&told));
 }
 
-enum status sys_wrapping_lookup(struct req *req)
+static enum status sys_wrapping_lookup(struct req *req)
 {
     struct wrapping wrapping;
     TRY(find(req, &wrapping));
@@ -80,3 +84,43 @@ enum status sys_wrapping_lookup(struct req *req)
     text_close(&w);
     return req_reply_end(req);
 }
+
+static const struct route wrapping_routes[] = {
+    {.method = METHOD_POST,
+     .path = "wrapping/wrap",
+     .handler = sys_wrap,
+     .flags = ROUTE_FREE_BODY,
+     .shape = "obj",
+     .help = "Wrap what is said here: it is the answer that the wrapping header asks to keep."},
+    {.method = METHOD_POST,
+     .path = "wrapping/unwrap",
+     .handler = sys_unwrap,
+     .auth = AUTH_NONE,
+     .body = &sys_wrapping_schema,
+     .shape = "json",
+     .help = "What a wrapping token keeps, once. The token is all the authority that is asked."},
+    {.method = METHOD_POST,
+     .path = "wrapping/rewrap",
+     .handler = sys_rewrap,
+     .auth = AUTH_NONE,
+     .body = &sys_wrapping_schema,
+     .shape = "json",
+     .help = "Exchange a wrapping token for a new one that keeps the same."},
+    {.method = METHOD_POST,
+     .path = "wrapping/lookup",
+     .handler = sys_wrapping_lookup,
+     .auth = AUTH_NONE,
+     .flags = ROUTE_READS,
+     .body = &sys_wrapping_schema,
+     .shape = "{creation_ttl:int creation_time:str creation_path:str}",
+     .help = "How a wrapping token came to be; it is not used up."},
+    {.method = METHOD_GET,
+     .path = "wrapping/lookup",
+     .handler = sys_wrapping_lookup,
+     .auth = AUTH_NONE,
+     .body = &sys_wrapping_schema,
+     .shape = "{creation_ttl:int creation_time:str creation_path:str}",
+     .help = "How a wrapping token came to be; it is not used up."},
+};
+
+const struct route_table sys_wrapping_table = {wrapping_routes, ARRAY_LEN(wrapping_routes)};

@@ -5,7 +5,11 @@
 #include "auth/token_tree.h"
 #include "router/router.h"
 
-extern const struct route_api token_api;
+extern const struct module token_module;
+
+/* The rows of token_api, each table at the end of the file that it is named after. */
+extern const struct route_table token_create_table, token_show_table, token_life_table,
+    token_role_table;
 
 /* Bodies. */
 struct token_named {
@@ -13,17 +17,14 @@ struct token_named {
     int64_t increment;
 };
 extern const struct schema token_bearer_schema, token_accessor_schema;
-extern const struct schema token_renew_schema, token_renew_self_schema;
-extern const struct schema token_renew_accessor_schema;
 
 struct token_create {
     const char *id, *display_name, *type, *entity_alias;
     struct field_strings policies;
     struct field_map meta;
     bool no_parent, no_default_policy, renewable;
-    int64_t ttl, explicit_max_ttl, period, num_uses;
+    int64_t ttl, lease, explicit_max_ttl, period, num_uses;
 };
-extern const struct schema token_create_schema;
 
 /* A role as stored and shown. */
 struct token_role {
@@ -34,16 +35,10 @@ struct token_role {
     const char *path_suffix, *token_type;
     int64_t token_period, token_explicit_max_ttl, token_num_uses;
 };
-extern const struct schema token_role_schema;
 
 /* token_role.c. ST_NOT_FOUND. */
 NODISCARD enum status token_role_load(struct req *req, const char *name,
                                       struct token_role *ret_role);
-NODISCARD enum status token_role_exists(struct req *req);
-NODISCARD enum status token_role_read(struct req *req);
-NODISCARD enum status token_role_write(struct req *req);
-NODISCARD enum status token_role_delete(struct req *req);
-NODISCARD enum status token_role_list(struct req *req);
 
 /* token_policy.c: which policies a new token gets. `role` may be NULL. ST_INVALID with a text. */
 struct token_asker {
@@ -54,29 +49,9 @@ NODISCARD enum status token_policies(struct req *req, const struct token_create 
                                      const struct token_role *role, const struct token_asker *asker,
                                      struct field_strings *ret_policies);
 
-/* token_create.c */
-NODISCARD enum status token_create_child(struct req *req);
-NODISCARD enum status token_create_orphan(struct req *req);
-NODISCARD enum status token_create_by_role(struct req *req);
-
-/* token_show.c */
-NODISCARD enum status token_lookup(struct req *req);
-NODISCARD enum status token_lookup_self(struct req *req);
-NODISCARD enum status token_lookup_accessor(struct req *req);
-/* Reply with `auth`; `bearer` may be "" for those who only know the accessor. */
+/* token_show.c: reply with `auth`; `bearer` is "" where only the accessor is known. */
 NODISCARD enum status token_reply_auth(struct req *req, const char *bearer,
                                        const struct auth_token *token);
-
-/* token_life.c */
-NODISCARD enum status token_renew(struct req *req);
-NODISCARD enum status token_renew_self(struct req *req);
-NODISCARD enum status token_renew_accessor(struct req *req);
-NODISCARD enum status token_revoke(struct req *req);
-NODISCARD enum status token_revoke_self(struct req *req);
-NODISCARD enum status token_revoke_accessor(struct req *req);
-NODISCARD enum status token_revoke_orphan(struct req *req);
-NODISCARD enum status token_accessors(struct req *req);
-NODISCARD enum status token_tidy(struct req *req);
 
 /* token_life.c: how long tokens live where nothing else is said, and at most, as auth/token is
  * tuned. */
@@ -85,7 +60,7 @@ struct token_limits {
 };
 NODISCARD enum status token_limits_load(struct req *req, struct token_limits *ret_limits);
 
-/* Whether this request's token has sudo on its path. */
+/* token_create.c: whether this request's token has sudo on its path. */
 bool token_has_sudo(struct req *req);
 
 #endif

@@ -2,6 +2,26 @@
 #include "auth/policy.h"
 #include "auth/token_ttl.h"
 
+static const struct field create_fields[] = {
+    FIELD(struct token_create, id, STRING, .preset = "", .hidden = true,
+          .help = "The token itself instead of a random one; needs sudo."),
+    FIELD(struct token_create, policies, STRINGS, .help = "None: those of the parent."),
+    FIELD(struct token_create, meta, MAP, .help = "Shown in the audit log."),
+    FIELD(struct token_create, no_parent, BOOL, .help = "Make an orphan; needs sudo."),
+    FIELD(struct token_create, no_default_policy, BOOL, .help = "Leave the policy default out."),
+    FIELD(struct token_create, renewable, BOOL, .preset = "true"),
+    FIELD(struct token_create, ttl, DURATION, .help = "How long it lives, unless renewed."),
+    FIELD(struct token_create, lease, DURATION, .help = "Old name of ttl, which wins over it."),
+    FIELD(struct token_create, explicit_max_ttl, DURATION, .help = "How long it lives at most."),
+    FIELD(struct token_create, type, STRING, .preset = "", .help = "service or batch."),
+    FIELD(struct token_create, display_name, STRING, .preset = ""),
+    FIELD(struct token_create, num_uses, INT, .help = "How often it may be used; 0: any number."),
+    FIELD(struct token_create, period, DURATION,
+          .help = "Each renewal makes it live this long again, without an end; needs sudo."),
+    FIELD(struct token_create, entity_alias, STRING, .preset = "", .help = "Not available."),
+};
+static const struct schema token_create_schema = SCHEMA(struct token_create, create_fields);
+
 enum { NAME_MAX = 512, META_MAX = 64, META_BYTES_MAX = 64 * 1024 };
 
 bool token_has_sudo(struct req *req)
@@ -9,7 +29,7 @@ bool token_has_sudo(struct req *req)
     return (acl_capabilities(req->acl, req->path) & CAP_SUDO) != 0;
 }
 
-/* What a request asks for, with what its role and its token make of it. */
+/* The wishes of a request, bounded by its role and its token. */
 struct wish {
     const struct token_create *in;
     const struct token_role *role; /* NULL: none */
@@ -50,7 +70,7 @@ static enum status check_id(struct req *req, const struct wish *w)
     const char *id = w->in->id;
     for (const char *c = id; *c != '\0'; c++)
         if (*c <= ' ' || *c > '~' || *c == '.')
-            return req_fail(req, ST_INVALID, "id: has a '.' or what does not show in ASCII");
+            return req_fail(req, ST_INVALID, "id: printable ASCII without '.' is expected");
     if (strlen(id) > AUTH_TOKEN_MAX)
         return req_fail(req, ST_INVALID, "id: longer than %d bytes", AUTH_TOKEN_MAX);
     return ST_OK;
@@ -99,7 +119,7 @@ static enum status choose_type(struct req *req, struct wish *w)
     return ST_OK;
 }
 
-/* A token that is bound gives nobody a way around that. */
+/* The addresses that a child is bound to: those of its role, else those of its parent. */
 static struct field_strings bound_to(struct req *req, const struct token_role *role)
 {
     bool own = role != NULL && role->token_bound_cidrs.n != 0;
@@ -148,7 +168,7 @@ static const char *display_name(struct req *req, const char *wanted)
 static enum status choose_end(struct req *req, const struct wish *w, struct auth_token *token)
 {
     struct reason warning = {{0}};
-    int64_t wanted_s = w->in->ttl;
+    int64_t wanted_s = w->in->ttl != 0 ? w->in->ttl : w->in->lease;
 
     if (is_root(&token->policies) && wanted_s == 0 && w->period_s == 0) {
         wanted_s = w->explicit_max_s;
@@ -238,17 +258,17 @@ static enum status create(struct req *req, struct wish *w)
     return token_reply_auth(req, bearer, &token);
 }
 
-enum status token_create_child(struct req *req)
+static enum status token_create_child(struct req *req)
 {
     return create(req, &(struct wish){.role_name = ""});
 }
 
-enum status token_create_orphan(struct req *req)
+static enum status token_create_orphan(struct req *req)
 {
     return create(req, &(struct wish){.role_name = "", .orphan = true});
 }
 
-enum status token_create_by_role(struct req *req)
+static enum status token_create_by_role(struct req *req)
 {
     struct token_role role;
     const char *name = req_param(req, "role");
@@ -258,3 +278,29 @@ enum status token_create_by_role(struct req *req)
     TRY(st);
     return create(req, &(struct wish){.role = &role, .role_name = name});
 }
+
+static const struct route create_routes[] = {
+    {.method = METHOD_POST,
+     .path = "create",
+     .handler = token_create_child,
+     .flags = ROUTE_ACTIVE,
+     .body = &token_create_schema,
+     .shape = "auth",
+     .help = "Make a token, a child of the one that asks."},
+    {.method = METHOD_POST,
+     .path = "create-orphan",
+     .handler = token_create_orphan,
+     .flags = ROUTE_ACTIVE,
+     .body = &token_create_schema,
+     .shape = "auth",
+     .help = "Make a token without a parent."},
+    {.method = METHOD_POST,
+     .path = "create/:role",
+     .handler = token_create_by_role,
+     .flags = ROUTE_ACTIVE,
+     .body = &token_create_schema,
+     .shape = "auth",
+     .help = "Make a token as a role allows."},
+};
+
+const struct route_table token_create_table = {create_routes, ARRAY_LEN(create_routes)};

@@ -2,6 +2,25 @@
 #include "auth/namespace.h"
 #include "auth/token_ttl.h"
 
+#define INCREMENT \
+    FIELD(struct token_named, increment, DURATION, .help = "How long it shall live from now on.")
+
+static const struct field renew_fields[] = {
+    FIELD(struct token_named, token, STRING, .preset = "", .hidden = true, .help = "The token."),
+    INCREMENT,
+};
+static const struct schema token_renew_schema = SCHEMA(struct token_named, renew_fields);
+
+static const struct field renew_self_fields[] = {INCREMENT};
+static const struct schema token_renew_self_schema = SCHEMA(struct token_named, renew_self_fields);
+
+static const struct field renew_accessor_fields[] = {
+    FIELD(struct token_named, accessor, STRING, .preset = "", .help = "The token's accessor."),
+    INCREMENT,
+};
+static const struct schema token_renew_accessor_schema =
+    SCHEMA(struct token_named, renew_accessor_fields);
+
 /* Finding the token a request is about. Those that have ended are not there. */
 
 static enum status by_bearer(struct req *req, const char *bearer, struct auth_token *ret_token)
@@ -59,7 +78,7 @@ static enum status find_end(struct req *req, const struct auth_token *token, int
     TRY(token_limits_load(req, &limits));
     struct token_ttl ttl = {
         .wanted_s = increment_s,
-        .own_s = token->creation_ttl_s,
+        .own_s = auth_token_granted_s(token),
         .default_s = limits.default_s,
         .max_s = limits.max_s,
         .explicit_max_s = token->explicit_max_ttl_s,
@@ -75,8 +94,11 @@ static enum status find_end(struct req *req, const struct auth_token *token, int
                             "original token role \"%.100s\" could not be found, not renewing",
                             token->role);
         TRY(st);
-        if (role.token_period != 0)
-            ttl.period_s = role.token_period;
+        ttl.period_s = role.token_period; /* as the role says now, not when the token was made */
+        if (role.token_explicit_max_ttl != 0)
+            ttl.explicit_max_s = ttl.explicit_max_s == 0
+                                     ? role.token_explicit_max_ttl
+                                     : MIN(ttl.explicit_max_s, role.token_explicit_max_ttl);
     }
     *ret_end_ms = token_ttl_end_ms(&ttl, &warning);
     if (warning.text[0] != '\0')
@@ -92,6 +114,8 @@ static enum status renew(struct req *req, const char *bearer, const struct auth_
 
     if (auth_token_is_batch(token))
         return req_fail(req, ST_INVALID, "batch tokens cannot be renewed");
+    if (strcmp(token->path, AUTH_ROOT_PATH) == 0) /* a root token has no lease */
+        return req_fail(req, ST_INVALID, "invalid lease ID");
     if (!token->renewable)
         return req_fail(req, ST_INVALID, "lease is not renewable");
     TRY(find_end(req, token, increment_s, &renewed.expire_ms));
@@ -105,7 +129,7 @@ static enum status not_found(struct req *req, enum status st)
     return st == ST_NOT_FOUND ? req_fail(req, ST_INVALID, "token not found") : st;
 }
 
-enum status token_renew(struct req *req)
+static enum status token_renew(struct req *req)
 {
     const struct token_named *in = req_body(req);
     struct auth_token token;
@@ -115,7 +139,7 @@ enum status token_renew(struct req *req)
     return renew(req, in->token, &token, in->increment);
 }
 
-enum status token_renew_self(struct req *req)
+static enum status token_renew_self(struct req *req)
 {
     const struct token_named *in = req_body(req);
     struct auth_token token;
@@ -126,7 +150,7 @@ enum status token_renew_self(struct req *req)
     return bearer == NULL ? ST_NOMEM : renew(req, bearer, &token, in->increment);
 }
 
-enum status token_renew_accessor(struct req *req)
+static enum status token_renew_accessor(struct req *req)
 {
     const struct token_named *in = req_body(req);
     struct auth_token token;
@@ -144,7 +168,7 @@ static enum status end(struct req *req, const struct auth_token *token, enum tok
     return token_tree_end(&scope, token, how);
 }
 
-enum status token_revoke(struct req *req)
+static enum status token_revoke(struct req *req)
 {
     const struct token_named *in = req_body(req);
     struct auth_token token;
@@ -155,17 +179,17 @@ enum status token_revoke(struct req *req)
     return end(req, &token, TOKEN_END_TREE);
 }
 
-enum status token_revoke_self(struct req *req)
+static enum status token_revoke_self(struct req *req)
 {
     struct auth_token token;
     enum status st = itself(req, &token);
     if (st == ST_NOT_FOUND)
-        return ST_OK; /* this was its last use */
+        return ST_OK; /* the last use of the token */
     TRY(st);
     return end(req, &token, TOKEN_END_TREE);
 }
 
-enum status token_revoke_accessor(struct req *req)
+static enum status token_revoke_accessor(struct req *req)
 {
     const struct token_named *in = req_body(req);
     struct auth_token token;
@@ -173,7 +197,7 @@ enum status token_revoke_accessor(struct req *req)
     return end(req, &token, TOKEN_END_TREE);
 }
 
-enum status token_revoke_orphan(struct req *req)
+static enum status token_revoke_orphan(struct req *req)
 {
     const struct token_named *in = req_body(req);
     struct auth_token token;
@@ -188,17 +212,70 @@ enum status token_revoke_orphan(struct req *req)
 
 /* The rest */
 
-enum status token_accessors(struct req *req)
+static enum status token_accessors(struct req *req)
 {
     struct bytes prefix;
     TRY(auth_key(req->arena, req->ns, "accessor", BYTES(""), NULL, &prefix));
     return req_reply_listing(req, prefix);
 }
 
-enum status token_tidy(struct req *req)
+static enum status token_tidy(struct req *req)
 {
     req->reply.http = 202;
-    req_warn(req, "Nothing was left to start: what expired or revoked tokens leave is deleted by "
-                  "the active node all the time.");
+    req_warn(req, "Nothing to do: the active node deletes what is left of expired and revoked "
+                  "tokens by itself.");
     return ST_OK;
 }
+
+static const struct route life_routes[] = {
+    {.method = METHOD_POST,
+     .path = "renew",
+     .handler = token_renew,
+     .body = &token_renew_schema,
+     .shape = "auth",
+     .help = "Let a token live longer."},
+    {.method = METHOD_POST,
+     .path = "renew-self",
+     .handler = token_renew_self,
+     .body = &token_renew_self_schema,
+     .shape = "auth",
+     .help = "Let this token live longer."},
+    {.method = METHOD_POST,
+     .path = "renew-accessor",
+     .handler = token_renew_accessor,
+     .body = &token_renew_accessor_schema,
+     .shape = "auth",
+     .help = "Let the token of an accessor live longer."},
+    {.method = METHOD_POST,
+     .path = "revoke",
+     .handler = token_revoke,
+     .body = &token_bearer_schema,
+     .help = "End a token and all below it."},
+    {.method = METHOD_POST,
+     .path = "revoke-self",
+     .handler = token_revoke_self,
+     .help = "End this token and all below it."},
+    {.method = METHOD_POST,
+     .path = "revoke-accessor",
+     .handler = token_revoke_accessor,
+     .body = &token_accessor_schema,
+     .help = "End the token of an accessor and all below it."},
+    {.method = METHOD_POST,
+     .path = "revoke-orphan",
+     .handler = token_revoke_orphan,
+     .body = &token_bearer_schema,
+     .help = "End a token; its children become orphans. Needs sudo."},
+    {.method = METHOD_LIST,
+     .path = "accessors",
+     .handler = token_accessors,
+     .flags = ROUTE_SUDO,
+     .help = "The accessors of all tokens that are stored."},
+    {.method = METHOD_POST,
+     .path = "tidy",
+     .handler = token_tidy,
+     .shape = "{}~",
+     .statuses = "202",
+     .help = "Does nothing: leftovers are deleted all the time."},
+};
+
+const struct route_table token_life_table = {life_routes, ARRAY_LEN(life_routes)};

@@ -1,4 +1,4 @@
-/* Which policies a new token gets: never more than who asks may give. */
+/* Policies of a new token: never more than the asking token may give. */
 #include "api/token/token.h"
 #include "auth/policy.h"
 
@@ -27,7 +27,7 @@ static enum status clean_name(struct req *req, const char *text, const char **re
         return ST_OK;
     enum status st = policy_name(req->arena, bytes_str(text), ret_name);
     if (st == ST_INVALID)
-        return req_fail(req, st, "policies: a name is too long or does not show");
+        return req_fail(req, st, "policies: a name is too long or not printable");
     return st;
 }
 
@@ -99,7 +99,8 @@ static bool role_says(const struct token_role *role)
            0;
 }
 
-/* What a role that names policies allows, whoever asks. */
+/* Policies of a token made under a role that names policies. The role's lists bound them, not the
+ * policies of the asking token. */
 static enum status by_role(struct req *req, const struct token_create *in,
                            const struct token_role *role, const struct token_asker *asker,
                            struct field_strings *ret)
@@ -154,6 +155,16 @@ static bool is_root(const struct field_strings *policies)
     return policies->n == 1 && strcmp(policies->items[0], AUTH_POLICY_ROOT) == 0;
 }
 
+/* A request without the default policy gets none, wherever the policy would come from. */
+static void leave_default_out(struct field_strings *policies, const char **room)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < policies->n; i++)
+        if (strcmp(policies->items[i], POLICY_DEFAULT) != 0)
+            room[n++] = policies->items[i];
+    *policies = (struct field_strings){.items = room, .n = n, .given = true};
+}
+
 /* Policies may be written later than the tokens that have them; a slip of the pen is told. */
 static enum status warn_missing(struct req *req, const struct field_strings *policies)
 {
@@ -182,6 +193,12 @@ enum status token_policies(struct req *req, const struct token_create *in,
         TRY(by_role(req, in, role, asker, &policies));
     else
         TRY(by_parent(req, in, asker, add_default, &policies));
+    if (in->no_default_policy) {
+        const char **room = arena_alloc(req->arena, (policies.n + 1) * sizeof *room);
+        if (room == NULL)
+            return ST_NOMEM;
+        leave_default_out(&policies, room);
+    }
     if (is_root(&policies) && !is_root(&asker->parent->policies))
         return req_fail(req, ST_INVALID,
                         "root tokens may not be created without parent token being root");

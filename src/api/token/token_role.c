@@ -32,7 +32,7 @@ static const struct field role_fields[] = {
     FIELD(struct token_role, token_type, STRING, .preset = "default-service",
           .help = "service, batch, default-service or default-batch."),
 };
-const struct schema token_role_schema = SCHEMA(struct token_role, role_fields);
+static const struct schema token_role_schema = SCHEMA(struct token_role, role_fields);
 
 /* Names that older clients use. */
 static const char *const old_names[][2] = {
@@ -74,14 +74,14 @@ enum status token_role_load(struct req *req, const char *name, struct token_role
     return decode(req, tree, ret_role);
 }
 
-enum status token_role_exists(struct req *req)
+static enum status token_role_exists(struct req *req)
 {
     struct bytes key;
     TRY(role_key(req, req_param(req, "role"), &key));
     return state_exists(req->txn, key);
 }
 
-enum status token_role_read(struct req *req)
+static enum status token_role_read(struct req *req)
 {
     const char *name = req_param(req, "role");
     struct token_role role;
@@ -145,9 +145,31 @@ static enum status check_cidrs(struct req *req, const struct field_strings *list
         return req_fail(req, ST_INVALID, "token_bound_cidrs: more than %d", CIDRS_MAX);
     for (size_t i = 0; i < list->n; i++)
         if (cidr_parse(bytes_str(list->items[i]), &cidr) != ST_OK)
+            return req_fail(
+                req, ST_INVALID,
+                "token_bound_cidrs: \"%.80s\" is neither an address nor a block of addresses",
+                list->items[i]);
+    return ST_OK;
+}
+
+/* Refuse settings that batch tokens cannot have: such a role could never make a token. */
+static enum status check_batch(struct req *req, const struct token_role *role)
+{
+    const struct {
+        bool given;
+        const char *what;
+    } no[] = {
+        {!role->orphan, "non-orphan tokens"},
+        {role->token_period != 0, "periodic tokens"},
+        {role->renewable, "renewable tokens"},
+        {role->token_explicit_max_ttl != 0, "tokens with an explicit max TTL"},
+        {role->token_num_uses != 0, "tokens with a number of uses"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(no) && strcmp(role->token_type, AUTH_TYPE_BATCH) == 0; i++)
+        if (no[i].given)
             return req_fail(req, ST_INVALID,
-                            "token_bound_cidrs: \"%.80s\" is no address and no block of them",
-                            list->items[i]);
+                            "'token_type' cannot be 'batch' when role is set to generate %s",
+                            no[i].what);
     return ST_OK;
 }
 
@@ -164,18 +186,14 @@ static enum status validate(struct req *req, const struct token_role *role)
     TRY(check_cidrs(req, &role->token_bound_cidrs));
     if (role->allowed_entity_aliases.n != 0)
         return req_fail(req, ST_INVALID, "allowed_entity_aliases: there are no entities");
-    if (strcmp(role->token_type, "batch") == 0 &&
-        (role->token_period != 0 || role->token_num_uses != 0 || role->token_explicit_max_ttl != 0))
-        return req_fail(req, ST_INVALID,
-                        "'token_type' cannot be 'batch' with a period, an explicit max ttl or a "
-                        "number of uses");
+    TRY(check_batch(req, role));
     if (strpbrk(role->path_suffix, "\n\t /") != NULL || strlen(role->path_suffix) > 200)
         return req_fail(req, ST_INVALID, "path_suffix: one segment of a path is expected");
     return ST_OK;
 }
 
 /* Fields that are not given stay as they are. */
-enum status token_role_write(struct req *req)
+static enum status token_role_write(struct req *req)
 {
     CLEANUP(buf_done) struct buf record = {0};
     struct text_writer w = {.out = &record, .plain = true};
@@ -205,16 +223,42 @@ enum status token_role_write(struct req *req)
     return state_put(req->txn, key, buf_bytes(&record));
 }
 
-enum status token_role_delete(struct req *req)
+static enum status token_role_delete(struct req *req)
 {
     struct bytes key;
     TRY(role_key(req, req_param(req, "role"), &key));
     return state_delete(req->txn, key);
 }
 
-enum status token_role_list(struct req *req)
+static enum status token_role_list(struct req *req)
 {
     struct bytes prefix;
     TRY(role_key(req, "", &prefix));
     return req_reply_listing(req, prefix);
 }
+
+static const struct route role_routes[] = {
+    {.method = METHOD_LIST,
+     .path = "roles",
+     .handler = token_role_list,
+     .help = "The names of all roles."},
+    {.method = METHOD_GET,
+     .path = "roles/:role",
+     .handler = token_role_read,
+     .reply = &token_role_schema,
+     .shape = "{name:str @ period:int explicit_max_ttl:int}",
+     .help = "What a role says."},
+    {.method = METHOD_POST,
+     .path = "roles/:role",
+     .handler = token_role_write,
+     .exists = token_role_exists,
+     .body = &token_role_schema,
+     .flags = ROUTE_FREE_BODY,
+     .help = "Make or change a role. Fields that are not given stay as they are."},
+    {.method = METHOD_DELETE,
+     .path = "roles/:role",
+     .handler = token_role_delete,
+     .help = "Delete a role. Its tokens can no longer be renewed."},
+};
+
+const struct route_table token_role_table = {role_routes, ARRAY_LEN(role_routes)};

@@ -1,5 +1,15 @@
 #include "api/token/token.h"
 
+static const struct field bearer_fields[] = {
+    FIELD(struct token_named, token, STRING, .preset = "", .hidden = true, .help = "The token."),
+};
+const struct schema token_bearer_schema = SCHEMA(struct token_named, bearer_fields);
+
+static const struct field accessor_fields[] = {
+    FIELD(struct token_named, accessor, STRING, .preset = "", .help = "The token's accessor."),
+};
+const struct schema token_accessor_schema = SCHEMA(struct token_named, accessor_fields);
+
 static void put_strings(struct text_writer *w, const char *name, const struct field_strings *list)
 {
     text_key(w, name);
@@ -75,12 +85,12 @@ static enum status reply_lookup(struct req *req, struct bytes bearer,
     return req_reply_end(req);
 }
 
-enum status token_lookup_self(struct req *req)
+static enum status token_lookup_self(struct req *req)
 {
     return reply_lookup(req, req->bearer, req->token);
 }
 
-enum status token_lookup(struct req *req)
+static enum status token_lookup(struct req *req)
 {
     const struct token_named *in = req_body(req);
     const struct auth_scope scope = req_scope(req);
@@ -94,7 +104,7 @@ enum status token_lookup(struct req *req)
     return reply_lookup(req, bytes_str(in->token), &token);
 }
 
-enum status token_lookup_accessor(struct req *req)
+static enum status token_lookup_accessor(struct req *req)
 {
     const struct token_named *in = req_body(req);
     const struct auth_scope scope = req_scope(req);
@@ -126,3 +136,46 @@ enum status token_reply_auth(struct req *req, const char *bearer, const struct a
     text_close(&w);
     return req_reply_auth_end(req);
 }
+
+#define TOKEN_SHAPE                                                                         \
+    "{id:str accessor:str policies:[str] path:str meta:map~ display_name:str num_uses:int " \
+    "orphan:bool renewable:bool role?:str entity_id:str type:str creation_time:int "        \
+    "creation_ttl:int expire_time:str~ ttl:int explicit_max_ttl:int period?:int "           \
+    "issue_time?:str last_renewal?:str last_renewal_time?:int identity_policies?:[str] "    \
+    "bound_cidrs?:[str]}"
+
+static const struct route show_routes[] = {
+    {.method = METHOD_GET,
+     .path = "lookup-self",
+     .handler = token_lookup_self,
+     .shape = TOKEN_SHAPE,
+     .help = "What this token is."},
+    {.method = METHOD_POST,
+     .path = "lookup-self",
+     .handler = token_lookup_self,
+     .flags = ROUTE_READS,
+     .shape = TOKEN_SHAPE,
+     .help = "What this token is."},
+    {.method = METHOD_GET,
+     .path = "lookup",
+     .handler = token_lookup,
+     .body = &token_bearer_schema,
+     .shape = TOKEN_SHAPE,
+     .help = "What a token is: the one that the query names, else the caller's."},
+    {.method = METHOD_POST,
+     .path = "lookup",
+     .handler = token_lookup,
+     .flags = ROUTE_READS,
+     .body = &token_bearer_schema,
+     .shape = TOKEN_SHAPE,
+     .help = "What a token is."},
+    {.method = METHOD_POST,
+     .path = "lookup-accessor",
+     .handler = token_lookup_accessor,
+     .flags = ROUTE_READS,
+     .body = &token_accessor_schema,
+     .shape = TOKEN_SHAPE,
+     .help = "What the token of an accessor is, without the token."},
+};
+
+const struct route_table token_show_table = {show_routes, ARRAY_LEN(show_routes)};

@@ -348,3 +348,58 @@ func TestTheMountOfAPathIsFound(t *testing.T) {
 	_, err := logical.Read("sys/internal/ui/mounts/nowhere/x")
 	refused(t, err, http.StatusForbidden, "preflight capability check returned 403")
 }
+
+// A cache in front of the service takes the time of a reply from its Date and fails without one.
+func TestEveryReplyHasADateThatCachesRead(t *testing.T) {
+	client := connect(t)
+	for _, address := range addresses("HOLDFAST_NODES") {
+		must(t, client.SetAddress(address))
+		for _, path := range []string{"sys/health", "auth/token/lookup-self", "sys/none", "cubbyhole/none"} {
+			request := client.NewRequest(http.MethodGet, "/v1/"+path)
+			answer, err := client.RawRequest(request)
+			if answer == nil {
+				t.Fatal(err)
+			}
+			got(http.ParseTime(answer.Header.Get("Date")))(t)
+		}
+	}
+}
+
+// The calls of Terraform's provider for its documented example of a mount, a policy and a secret.
+func TestWhatTerraformMakesIsReadBackAsItWasSaid(t *testing.T) {
+	client := connect(t)
+	sys := client.Sys()
+	const path, rules = "terraform-kv", "path \"terraform-kv/*\" {\n  capabilities = [\"read\"]\n}\n"
+	options := map[string]string{"version": "2", "type": "kv-v2"}
+	must(t, sys.Mount(path, &api.MountInput{Type: "kv", Description: "example",
+		Config: api.MountConfigInput{DefaultLeaseTTL: "0s", MaxLeaseTTL: "0s"}, Options: options}))
+	equal(t, got(sys.ListMounts())(t)[path+"/"].Options, options)
+	description := "changed"
+	must(t, sys.TuneMount(path, api.MountConfigInput{Description: &description, Options: options}))
+	mount := got(sys.ListMounts())(t)[path+"/"]
+	equal(t, []any{mount.Type, mount.Description, mount.Options}, []any{"kv", "changed", options})
+	must(t, sys.PutPolicy("terraform", rules))
+	equal(t, got(sys.GetPolicy("terraform"))(t), rules)
+	logical := client.Logical()
+	data := map[string]any{"zip": "zap", "foo": "bar"}
+	eventually(t, "the mount serves", func() bool {
+		_, err := logical.Write(path+"/data/secret", map[string]any{"data": data, "options": map[string]any{}})
+		return err == nil
+	})
+	got(logical.Write(path+"/metadata/secret", map[string]any{"max_versions": 5,
+		"custom_metadata": map[string]any{"foo": "bar"}}))(t)
+	equal(t, got(logical.Read(path + "/data/secret"))(t).Data["data"], data)
+	got(logical.Delete(path + "/metadata/secret"))(t)
+	must(t, sys.DeletePolicy("terraform"))
+	must(t, sys.Unmount(path))
+}
+
+// What is not built is said, or shown as an empty list, and no error of the client's own.
+func TestWhatIsNotBuiltIsSaid(t *testing.T) {
+	sys := connect(t).Sys()
+	equal(t, len(got(sys.ListAudit())(t)), 0)
+	plugins := got(sys.ListPlugins(&api.ListPluginsInput{}))(t)
+	equal(t, len(plugins.Details), 0)
+	err := sys.EnableAuditWithOptions("file", &api.EnableAuditOptions{Type: "file"})
+	refused(t, err, http.StatusNotImplemented, "Audit devices are not built.")
+}

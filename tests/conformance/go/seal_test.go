@@ -41,6 +41,8 @@ func TestAClusterIsInitialisedUnsealedSealedAndShrunk(t *testing.T) {
 	})
 	generateRoot(t, client, made.Keys)
 	keys := rekey(t, client, rekey(t, client, made.Keys, false), true)
+	generateRootWithToken(t, client, keys)
+	keys = rotateKeys(t, client, keys)
 	restore(t, client)
 	stepDown(t, client, nodes)
 	shrink(t, client)
@@ -111,12 +113,40 @@ func generateRoot(t *testing.T, client *api.Client, keys []string) {
 	refused(t, err, http.StatusBadRequest, "")
 	done := got(client.Sys().GenerateRootUpdate(keys[2], begun.Nonce))(t)
 	equal(t, done.Complete, true)
-	mixed := got(base64.RawStdEncoding.DecodeString(done.EncodedToken))(t)
+	isRoot(t, client, done.EncodedToken, begun.OTP)
+}
+
+// isRoot demands a root token, combined with a one-time password.
+func isRoot(t *testing.T, client *api.Client, encoded, otp string) {
+	t.Helper()
+	mixed := got(base64.RawStdEncoding.DecodeString(encoded))(t)
 	for i := range mixed {
-		mixed[i] ^= begun.OTP[i]
+		mixed[i] ^= otp[i]
 	}
 	self := got(connectTo(t, client.Address(), string(mixed)).Auth().Token().LookupSelf())(t)
 	equal(t, fmt.Sprint(self.Data["policies"]), "[root]")
+}
+
+// generateRootWithToken sends what the newest command line sends, which older clients do not know.
+func generateRootWithToken(t *testing.T, client *api.Client, keys []string) {
+	t.Helper()
+	const attempt, update = "sys/generate-root-token/attempt", "sys/generate-root-token/update"
+	logical := client.Logical()
+	_, err := connectTo(t, client.Address(), "none").Logical().Read(attempt)
+	refused(t, err, http.StatusForbidden, "permission denied")
+	nothing := map[string]any{"otp": "", "pgp_key": ""}
+	got(logical.Write(attempt, nothing))(t)
+	_, err = logical.Write(attempt, nothing)
+	refused(t, err, http.StatusBadRequest, "already in progress")
+	got(logical.Delete(attempt))(t)
+	equal(t, got(logical.Read(attempt))(t).Data["started"], false)
+	begun := got(logical.Write(attempt, nothing))(t).Data
+	share := map[string]any{"key": keys[0], "nonce": begun["nonce"]}
+	equal(t, got(logical.Write(update, share))(t).Data["complete"], false)
+	share["key"] = keys[1]
+	done := got(logical.Write(update, share))(t).Data
+	equal(t, done["complete"], true)
+	isRoot(t, client, done["encoded_token"].(string), begun["otp"].(string))
 }
 
 // rekey gives two of the keys and has three new ones.

@@ -2,7 +2,6 @@
 #ifndef HOLDFAST_TESTS_UNIT_API_API_WORLD_H
 #define HOLDFAST_TESTS_UNIT_API_API_WORLD_H
 
-#include "api/cubbyhole/cubbyhole.h"
 #include "auth/token_tree.h"
 #include "router/world.h"
 
@@ -11,10 +10,10 @@ static char root[64]; /* the first token, also where a test gives w.token anothe
 
 static inline int open_fresh(void **ctx)
 {
-    static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api, &kv2_api,
-                                                   &cubbyhole_api};
+    static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+                                                   &kv_module};
     (void)ctx;
-    world_open(&w, apis, ARRAY_LEN(apis));
+    world_open(&w, modules, ARRAY_LEN(modules));
     return 0;
 }
 
@@ -58,8 +57,9 @@ static inline void set_full(bool full)
 static inline struct test_call *expect(struct test_call *t, int http, const char *part)
 {
     if (t->http != http || (part != NULL && strstr(text(t), part) == NULL))
-        fail_msg("%.*s: wanted %d %s, have %d %s", (int)t->call.path.len,
-                 (const char *)t->call.path.data, http, part != NULL ? part : "", t->http, text(t));
+        fail_msg("%.*s: wanted %d %s, have %d %s", (int)t->call.target.full.len,
+                 (const char *)t->call.target.full.data, http, part != NULL ? part : "", t->http,
+                 text(t));
     return t;
 }
 
@@ -75,7 +75,7 @@ static inline struct test_call *as(const char *token, enum http_method method, c
                                    const char *body)
 {
     static struct test_call t;
-    static char target[300];
+    static char target[AUTH_TOKEN_MAX + 100];
     (void)snprintf(target, sizeof target, "/v1/%s", path);
     test_call_done(&t);
     test_call_init(&t, method, target, body);

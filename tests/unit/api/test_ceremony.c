@@ -1,11 +1,12 @@
 /* Attempts with key shares: slots, patience, what supersedes them, what lies on the disk. */
 #include "router/world.h"
 
-#include "api/sys/sys_keys.h"
+#include "api/sys/seal/sys_keys.h"
 #include "router/throttle.h"
 #include "text/encode.h"
 
-static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
+static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+                                               &kv_module};
 static struct world w;
 static char keys[3][2 * 33 + 1]; /* of the recovery key; two of them suffice */
 static char root[64];
@@ -24,7 +25,7 @@ static void pick(const struct test_call *t, const char *before, unsigned i, char
 static int open_initialised(void **ctx)
 {
     (void)ctx;
-    world_open(&w, apis, ARRAY_LEN(apis));
+    world_open(&w, modules, ARRAY_LEN(modules));
     struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init",
                                      "{\"recovery_shares\":3,\"recovery_threshold\":2}");
     assert_int_equal(t->http, 200);
@@ -382,22 +383,50 @@ static void each_step_is_told(void **ctx)
     assert_int_equal(n_told, 3);
 }
 
+static struct ip address(unsigned n)
+{
+    const uint8_t bytes[4] = {10, 0, (uint8_t)(n >> 8), (uint8_t)n};
+    return ip_of(bytes, sizeof bytes);
+}
+
 static void throttling_fills_with_time(void **ctx)
 {
     (void)ctx;
-    struct throttle t = {.burst = 3, .every_ms = 100};
+    struct throttle t = {.burst = 6, .every_ms = 100};
+    const struct ip a = address(1), b = address(2), c = address(3);
     for (int i = 0; i < 3; i++)
-        assert_true(throttle_take(&t, 1000));
-    assert_false(throttle_take(&t, 1000));
-    assert_false(throttle_take(&t, 1099));
-    assert_true(throttle_take(&t, 1100));
-    assert_false(throttle_take(&t, 1100));
+        assert_true(throttle_take(&t, &a, 1000));
+    assert_false(throttle_take(&t, &a, 1000)); /* its half is used up, but not that of others */
     for (int i = 0; i < 3; i++)
-        assert_true(throttle_take(&t, 99999));
-    assert_false(throttle_take(&t, 99999));
+        assert_true(throttle_take(&t, &b, 1000));
+    assert_false(throttle_take(&t, &c, 1000));
+    assert_false(throttle_take(&t, &c, 1099));
+    assert_true(throttle_take(&t, &c, 1100));
+    assert_false(throttle_take(&t, &c, 1100));
+    assert_false(throttle_take(&t, &a, 1199));
+    assert_true(throttle_take(&t, &a, 1200));
+    for (int i = 0; i < 3; i++)
+        assert_true(throttle_take(&t, &a, 99999));
+    assert_false(throttle_take(&t, &a, 99999));
     struct throttle none = {0};
     for (int i = 0; i < 1000; i++)
-        assert_true(throttle_take(&none, 0));
+        assert_true(throttle_take(&none, &a, 0));
+}
+
+static void the_holder_of_an_attempt_has_a_share_of_its_own(void **ctx)
+{
+    (void)ctx;
+    struct throttle t = {.burst = 6, .every_ms = 100};
+    const struct ip holder = address(1);
+    throttle_hold(&t, &holder);
+    for (unsigned i = 0; i < 1000; i++) { /* more clients than are remembered */
+        const struct ip stranger = address(2 + i);
+        assert_int_equal(throttle_take(&t, &stranger, 1000), i < 6);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_true(throttle_take(&t, &holder, 1000));
+    assert_false(throttle_take(&t, &holder, 1000));
+    assert_true(throttle_take(&t, &holder, 1200));
 }
 
 static void nobody_is_refused_where_he_comes_too_often(void **ctx)
@@ -413,6 +442,53 @@ static void nobody_is_refused_where_he_comes_too_often(void **ctx)
     assert_false(is_under_way(false));
     begin(nonce, true);
     assert_int_equal(call(METHOD_DELETE, ATTEMPT, NULL, true)->http, 204);
+}
+
+static int call_from(const char *peer)
+{
+    struct test_call t;
+    test_call_init(&t, METHOD_DELETE, ATTEMPT, NULL);
+    t.call.peer = peer;
+    world_handle(&w, &t);
+    test_call_done(&t);
+    return t.http;
+}
+
+static void a_stranger_does_not_keep_the_operator_out(void **ctx)
+{
+    (void)ctx;
+    char nonce[40];
+    w.host.ceremonies.burst = 8;
+    w.host.ceremonies.every_ms = 1000000;
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(call_from("198.51.100.7:1"), i < 4 ? 204 : 429);
+    begin(nonce, false);
+    assert_int_equal(call_from("198.51.100.8:1"), 204);
+    assert_int_equal(call_from("198.51.100.8:1"), 204);
+    assert_int_equal(call_from("198.51.100.8:1"), 204);
+    assert_int_equal(call_from("198.51.100.9:1"), 429); /* nothing is left for all … */
+    assert_int_equal(call(METHOD_DELETE, ATTEMPT, NULL, false)->http, 204); /* … but for it */
+}
+
+static enum status unseal_reset(struct node *node, struct reason *why)
+{
+    (void)node;
+    (void)why;
+    return ST_OK;
+}
+
+static void a_reset_needs_an_open_listener(void **ctx)
+{
+    (void)ctx;
+    w.node_ops.unseal_reset = unseal_reset;
+    for (int closed = 0; closed < 2; closed++) {
+        struct test_call t;
+        test_call_init(&t, METHOD_PUT, "/v1/sys/unseal", "{\"reset\":true}");
+        t.call.closed_ceremonies = closed != 0;
+        world_handle(&w, &t);
+        assert_int_equal(t.http, closed != 0 ? 403 : 200);
+        test_call_done(&t);
+    }
 }
 
 static void a_call_that_is_run_again_is_counted_once(void **ctx)
@@ -434,6 +510,9 @@ static void a_call_that_is_run_again_is_counted_once(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(the_holder_of_an_attempt_has_a_share_of_its_own),
+        TEST(a_stranger_does_not_keep_the_operator_out),
+        TEST(a_reset_needs_an_open_listener),
         TEST(a_nobodys_attempt_ends_ten_minutes_after_its_last_share),
         TEST(one_with_a_token_waits),
         TEST(what_is_over_is_deleted_and_nothing_else),

@@ -1,6 +1,7 @@
 #include "router/world.h"
 
-static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
+static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+                                               &kv_module};
 static struct world w;
 
 #define SITE "https://app.example"
@@ -8,7 +9,7 @@ static struct world w;
 static int open_initialised(void **ctx)
 {
     (void)ctx;
-    world_open(&w, apis, ARRAY_LEN(apis));
+    world_open(&w, modules, ARRAY_LEN(modules));
     world_init(&w);
     return 0;
 }

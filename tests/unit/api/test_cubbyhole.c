@@ -29,8 +29,9 @@ static void a_token_that_is_not_stored_has_none(void **ctx)
     (void)ctx;
     CLEANUP(arena_done) struct arena arena = {0};
     const struct auth_token batch = {.id = "", .accessor = "", .type = "batch"};
-    for (size_t i = 0; i < cubbyhole_api.n; i++) {
-        const struct route *route = &cubbyhole_api.routes[i];
+    assert_true(cubbyhole_module.apis[0]->n > 0);
+    for (size_t i = 0; i < cubbyhole_module.apis[0]->n; i++) {
+        const struct route *route = &cubbyhole_module.apis[0]->routes[i];
         const struct text_value *data;
         assert_status(text_json_parse(&arena, BYTES("{\"a\":1}"), &data, NULL), ST_OK);
         struct req req = {.arena = &arena, .route = route, .token = &batch, .ns = "root"};

@@ -118,6 +118,7 @@ static void a_deleted_version_is_404_with_its_metadata(void **ctx)
     (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
     struct test_call *t = get("/v1/secret/data/a", 404);
     assert_body_has(t, "\"data\":{\"data\":null,\"metadata\":{\"created_time\":\"20");
+    assert_body_has(t, "{\"errors\":[],\"request_id\":");
     assert_body_has(t, "\"deletion_time\":\"20");
     assert_body_has(t, "\"destroyed\":false,\"version\":2}");
     (void)get("/v1/secret/data/a?version=1", 200);
@@ -280,8 +281,13 @@ static void versions_end_by_age(void **ctx)
     w.later_ms += 1100;
     (void)get("/v1/secret/data/a", 404);
     (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
-    w.later_ms += 100000;
-    (void)get("/v1/secret/data/a", 200);
+    w.later_ms += 59000; /* the time started anew */
+    assert_body_has(get("/v1/secret/data/a", 200), "\"deletion_time\":\"20");
+    w.later_ms += 1100;
+    (void)get("/v1/secret/data/a", 404);
+    (void)call(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"-1s\"}", 204);
+    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
+    assert_body_has(get("/v1/secret/data/a", 200), "\"deletion_time\":\"\"");
     (void)call(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"10s\"}", 204);
     assert_body_has(get("/v1/secret/config", 200), "\"delete_version_after\":\"10s\"");
     (void)put("a", "{\"x\":2}");
@@ -342,7 +348,8 @@ static void metadata_is_read_and_changed(void **ctx)
                "{\"max_versions\":3,\"custom_metadata\":{\"owner\":\"me\",\"n\":7}}", 204);
     struct test_call *t = get("/v1/secret/metadata/a", 200);
     assert_body_has(t, "\"current_version\":0,\"custom_metadata\":{\"owner\":\"me\",\"n\":\"7\"},"
-                       "\"delete_version_after\":\"0s\",\"max_versions\":3,\"oldest_version\":0,");
+                       "\"delete_version_after\":\"0s\",\"max_versions\":3,"
+                       "\"metadata_cas_required\":false,\"oldest_version\":0,");
     assert_body_has(t, "\"versions\":{}");
     (void)get("/v1/secret/data/a", 404);
     (void)put("a", "{}");
@@ -368,6 +375,70 @@ static void metadata_is_read_and_changed(void **ctx)
     (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
     (void)get("/v1/secret/metadata/a", 404);
     (void)get("/v1/secret/data/a", 404);
+}
+
+static struct test_call *says(struct test_call *t, const char *part)
+{
+    assert_body_has(t, part);
+    return t;
+}
+
+static void settings_that_somebody_else_wrote_are_not_overwritten(void **ctx)
+{
+    (void)ctx;
+    static const char at[] = "/v1/secret/metadata/a";
+    static const char late[] = "metadata check-and-set parameter does not match";
+    static const char missing[] = "metadata check-and-set parameter required for this call";
+    (void)says(call(METHOD_POST, at, "{\"max_versions\":1,\"metadata_cas\":1}", 400),
+               "metadata_cas must be 0 when creating new metadata");
+    (void)call(METHOD_POST, at, "{\"max_versions\":1,\"metadata_cas\":0}", 204);
+    (void)put("a", "{}"); /* a version changes no setting */
+    (void)says(get(at, 200), "\"current_metadata_version\":1,");
+    (void)says(call(METHOD_POST, at, "{\"max_versions\":2,\"metadata_cas\":0}", 400), late);
+    (void)says(patch(at, "{\"max_versions\":2,\"metadata_cas\":2}", 400), late);
+    (void)says(patch(at, "{\"max_versions\":2,\"metadata_cas\":-1}", 400), late);
+    (void)patch(at, "{\"max_versions\":2,\"metadata_cas\":1}", 204);
+    (void)patch(at, "{\"metadata_cas\":1}", 204); /* no setting is written */
+    (void)call(METHOD_POST, at, "{\"metadata_cas\":1}", 204);
+    (void)says(get(at, 200), "\"current_metadata_version\":2,");
+    (void)call(METHOD_POST, at, "{\"metadata_cas_required\":true}", 204);
+    (void)says(call(METHOD_POST, at, "{\"max_versions\":3}", 400), missing);
+    (void)says(patch(at, "{\"custom_metadata\":{\"a\":\"b\"}}", 400), missing);
+    (void)says(patch(at, "{\"metadata_cas_required\":null}", 400), missing);
+    (void)says(get(at, 200), "\"max_versions\":2,\"metadata_cas_required\":true,");
+    (void)patch(at, "{\"metadata_cas_required\":null,\"metadata_cas\":3}", 204);
+    (void)call(METHOD_POST, at, "{\"max_versions\":4}", 204);
+    (void)put("b", "{}"); /* settings of what a version made have version 0 */
+    (void)call(METHOD_POST, "/v1/secret/metadata/b", "{\"max_versions\":4,\"metadata_cas\":0}",
+               204);
+    (void)call(METHOD_POST, "/v1/secret/config", "{\"metadata_cas_required\":true}", 204);
+    (void)says(get("/v1/secret/config", 200), "\"metadata_cas_required\":true");
+    (void)call(METHOD_POST, "/v1/secret/config", "{\"cas_required\":false}", 204);
+    (void)says(call(METHOD_POST, "/v1/secret/metadata/c", "{\"max_versions\":3}", 400), missing);
+    (void)says(call(METHOD_POST, at, "{\"metadata_cas_required\":false,\"metadata_cas\":5}", 200),
+               "is mandated by backend config");
+}
+
+static void a_detailed_listing_shows_metadata(void **ctx)
+{
+    (void)ctx;
+    (void)put("d/a", "{\"x\":1}");
+    (void)put("d/a", "{\"x\":2}");
+    (void)put("d/b", "{}");
+    (void)put("d/e/f", "{}");
+    (void)call(METHOD_POST, "/v1/secret/metadata/d/b", "{\"custom_metadata\":{\"k\":\"v\"}}", 204);
+    struct test_call *t = call(METHOD_LIST, "/v1/secret/detailed-metadata/d", NULL, 200);
+    (void)says(t, "\"keys\":[\"a\",\"b\",\"e/\"],\"key_info\":{\"a\":{\"cas_required\":false,");
+    (void)says(t, "\"current_version\":2,");
+    (void)says(t, "\"custom_metadata\":{\"k\":\"v\"}");
+    (void)says(t, "\"e/\":{}}");
+    t = call(METHOD_SCAN, "/v1/secret/detailed-metadata/d", NULL, 200);
+    (void)says(t, "\"keys\":[\"a\",\"b\",\"e/f\"]");
+    (void)says(t, "\"e/f\":{\"cas_required\":false,");
+    t = call(METHOD_LIST, "/v1/secret/detailed-metadata/d?after=a&limit=1", NULL, 200);
+    (void)says(t, "\"keys\":[\"b\"],\"key_info\":{\"b\":{");
+    (void)says(call(METHOD_LIST, "/v1/secret/detailed-metadata", NULL, 200), "\"keys\":[\"d/\"]");
+    (void)call(METHOD_LIST, "/v1/secret/detailed-metadata/none", NULL, 404);
 }
 
 static void custom_metadata_is_bounded(void **ctx)
@@ -447,6 +518,7 @@ static void a_wrong_prefix_is_told_the_right_one(void **ctx)
     assert_body_has(t, "\"warnings\":[\"Invalid path for a versioned K/V secrets engine: use "
                        "\\\"secret/data/foo\\\"");
     assert_body_has(t, "\"data\":null");
+    assert_body_has(t, "{\"errors\":[],\"request_id\":");
     assert_body_has(call(METHOD_PUT, "/v1/secret/foo", "{\"a\":1}", 404), "secret/data/foo");
     assert_body_has(call(METHOD_LIST, "/v1/secret/foo", NULL, 404), "secret/metadata/foo/");
     (void)call(METHOD_DELETE, "/v1/secret/foo", NULL, 404);
@@ -650,6 +722,8 @@ int main(void)
         TEST(a_patch_merges),
         TEST(subkeys_show_names_alone),
         TEST(metadata_is_read_and_changed),
+        TEST(settings_that_somebody_else_wrote_are_not_overwritten),
+        TEST(a_detailed_listing_shows_metadata),
         TEST(custom_metadata_is_bounded),
         TEST(a_listing_shows_secrets_not_versions),
         TEST(a_parameter_given_twice_is_refused_where_it_counts),

@@ -2,6 +2,7 @@
 
 #include "api/kv/kv2_record.h"
 #include "base/mem.h"
+#include "text/time.h"
 
 static struct arena arena;
 
@@ -21,16 +22,20 @@ static struct kv2_record sample(struct kv2_version versions[4])
     int64_t at = (int64_t)T0 * 1000;
     versions[0] = (struct kv2_version){.created_ms = at + 5, .place = KV2_DESTROYED};
     versions[1] = (struct kv2_version){
-        .created_ms = at + 5, .deleted_ms = at + 5, .ended = true, .place = KV2_OUTSIDE};
-    versions[2] = (struct kv2_version){
-        .created_ms = at + 900, .deleted_ms = at + 1000000000, .place = KV2_BEHIND, .bytes = 200};
+        .created_ms = at + 5, .deleted_ms = at + 5, .ended = true, .place = KV2_SEPARATE};
+    versions[2] = (struct kv2_version){.created_ms = at + 900,
+                                       .deleted_ms = at + 1000000000,
+                                       .place = KV2_APPENDED,
+                                       .sealed.len = 200};
     versions[3] = (struct kv2_version){
-        .created_ms = at + 901, .place = KV2_INSIDE, .data = BYTES("{\"a\":1}")};
+        .created_ms = at + 901, .place = KV2_INLINE, .data = BYTES("{\"a\":1}")};
     return (struct kv2_record){.newest = 300,
                                .created_ms = at,
                                .updated_ms = at + 2000,
                                .max_versions = 7,
                                .delete_after_s = 3600,
+                               .metadata_version = 200,
+                               .metadata_cas_required = true,
                                .cas_required = true,
                                .custom = {.pairs = pairs, .n = 2},
                                .versions = versions,
@@ -53,6 +58,7 @@ static void a_record_is_read_as_it_was_written(void **ctx)
     assert_status(kv2_record_decode(buf_bytes(&out), &arena, &r), ST_OK);
     assert_true(r.newest == 300 && r.n == 4 && r.max_versions == 7 && r.delete_after_s == 3600);
     assert_true(r.created_ms == in.created_ms && r.updated_ms == in.updated_ms && r.cas_required);
+    assert_true(r.metadata_version == 200 && r.metadata_cas_required);
     assert_int_equal(r.custom.n, 2);
     for (size_t i = 0; i < 4; i++)
         assert_string_equal(r.custom.pairs[i], pairs[i]);
@@ -62,7 +68,7 @@ static void a_record_is_read_as_it_was_written(void **ctx)
         assert_int_equal(r.versions[i].ended, versions[i].ended);
         assert_int_equal(r.versions[i].place, versions[i].place);
         assert_bytes(r.versions[i].data, versions[i].data);
-        assert_int_equal(r.versions[i].bytes, versions[i].bytes);
+        assert_int_equal(r.versions[i].sealed.len, versions[i].sealed.len);
     }
 }
 
@@ -72,7 +78,7 @@ static void a_new_secret_takes_few_bytes_beside_its_data(void **ctx)
     CLEANUP(buf_done) struct buf out = {0};
     int64_t at = (int64_t)T0 * 1000;
     struct kv2_version version = {
-        .created_ms = at, .place = KV2_INSIDE, .data = BYTES("{\"a\":1}")};
+        .created_ms = at, .place = KV2_INLINE, .data = BYTES("{\"a\":1}")};
     struct kv2_record r = {
         .newest = 1, .created_ms = at, .updated_ms = at, .versions = &version, .n = 1};
     encode(&r, &out);
@@ -98,7 +104,7 @@ static void a_version_is_found_by_its_number(void **ctx)
 static void a_version_ends_at_its_time(void **ctx)
 {
     (void)ctx;
-    struct kv2_version v = {.created_ms = 5, .deleted_ms = 10, .place = KV2_INSIDE};
+    struct kv2_version v = {.created_ms = 5, .deleted_ms = 10, .place = KV2_INLINE};
     assert_true(kv2_version_lives(&v, 9));
     assert_false(kv2_version_lives(&v, 10));
     assert_false(kv2_version_lives(&v, 11));
@@ -145,8 +151,10 @@ static void bounds_are_held(void **ctx)
         size_t len;
     } bad[] = {
 #define CASE(literal) {(literal), sizeof(literal) - 1}
-        CASE("\x02\x00\x00\x00" CREATED "\x00"),                          /* another format */
-        CASE("\x03\x10\x00\x00" CREATED "\x00"),                          /* an unknown flag */
+        CASE("\x02\x00\x00\x00" CREATED "\x00"),     /* another format */
+        CASE("\x03\x40\x00\x00" CREATED "\x00"),     /* an unknown flag */
+        CASE("\x03\x20\x00\x00" CREATED "\x00\x00"), /* settings never written, and so said */
+        CASE("\x03\x20\x00\x00" CREATED "\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
         CASE("\x03\x02\x00\x00" CREATED "\x00\x00"),                      /* a limit of nothing */
         CASE("\x03\x08\x00\x00" CREATED "\x00\x00"),                      /* no pairs */
         CASE("\x03\x08\x00\x00" CREATED "\x00\xff\xff\x03"),              /* too many */
@@ -159,12 +167,17 @@ static void bounds_are_held(void **ctx)
         CASE(HEAD "\x01\x01" CREATED "\x00\x0a"),                         /* ended, but never */
         CASE(HEAD "\xff\xff\xff\xff\x0f\xff\xff\x03" CREATED "\x00\x00"), /* more than is there */
         CASE(HEAD "\x01\x01" CREATED "\x00\xf8\xff\xff\xff\xff\xff\xff\xff\xff\x01"), /* far off */
-        CASE(HEAD "\x01\x01" CREATED "\x00\x01\x05{}"), /* data beyond the end */
+        CASE(HEAD "\x01\x01" CREATED "\x00\x01\x05{}"),               /* data beyond the end */
+        CASE(HEAD "\x00\x00\x80\xe0\xba\xd3\x87\xce\x39\x00"),        /* made in the year 9999 */
+        CASE(HEAD "\x00\x00" CREATED "\x80\x90\xa5\xd4\xca\x9c\x39"), /* changed in it */
 #undef CASE
     };
     static const char good[] = HEAD "\x02\x02" CREATED "\x00\x03\x80\x10\x01\x02{}";
+    static const char last[] = HEAD "\x00\x00" CREATED "\xff\x8f\xa5\xd4\xca\x9c\x39";
     struct kv2_record r;
     assert_status(kv2_record_decode(bytes_of(good, sizeof good - 1), &arena, &r), ST_OK);
+    assert_status(kv2_record_decode(bytes_of(last, sizeof last - 1), &arena, &r), ST_OK);
+    assert_int_equal(r.updated_ms, TEXT_CLOCK_END - 1);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         if (kv2_record_decode(bytes_of(bad[i].text, bad[i].len), &arena, &r) != ST_CORRUPT)
             fail_msg("case %zu is taken", i);

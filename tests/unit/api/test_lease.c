@@ -18,7 +18,7 @@ static void make(const char *path, const char *body, char ret_token[64])
 static bool is_good(const char *token)
 {
     char body[100];
-    (void)snprintf(body, sizeof body, "{\"token\":\"%s\"}", token);
+    (void)snprintf(body, sizeof body, "{\"token\":\"%.63s\"}", token); /* as make() */
     return world_call(&w, METHOD_POST, "/v1/auth/token/lookup", body)->http == 200;
 }
 
@@ -210,6 +210,7 @@ static void revoking_many_needs_sudo(void **ctx)
                  {METHOD_PUT, "sys/revoke-force/auth"},
                  {METHOD_LIST, "sys/leases/lookup/auth"},
                  {METHOD_LIST, "sys/leases"},
+                 {METHOD_GET, "sys/leases"},
                  {METHOD_POST, "sys/leases/tidy"},
                  {METHOD_GET, "sys/leases/count"}};
     char token[64];
@@ -240,9 +241,26 @@ static void all_leases_are_listed_and_counted(void **ctx)
     assert_body_has(t, "\"lease_count\":2");
     assert_body_has(ask(METHOD_LIST, "sys/leases?type=irrevocable", NULL, 200),
                     "{\"leases\":[],\"lease_count\":0}");
-    (void)ask(METHOD_LIST, "sys/leases?type=odd", NULL, 400);
-    (void)ask(METHOD_LIST, "sys/leases?limit=0", NULL, 400);
-    (void)ask(METHOD_LIST, "sys/leases?limit=none", NULL, 400);
+    static const char *const wrong[] = {"type=odd", "limit=0", "limit=-1", "limit=some", "limit="};
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "sys/leases?%s", wrong[i]);
+        (void)ask(METHOD_LIST, path, NULL, 400);
+        (void)ask(METHOD_GET, path, NULL, 400);
+    }
+}
+
+static void all_leases_are_read_as_well_as_listed(void **ctx)
+{
+    (void)ctx;
+    char token[64];
+    make("auth/token/create", "{\"ttl\":\"1h\"}", token);
+    make("auth/token/create", "{\"ttl\":\"1h\"}", token);
+    struct test_call *t = ask(METHOD_GET, "sys/leases?limit=none", NULL, 200);
+    assert_body_has(t, "\"},{\"lease_id\":\"auth/token/create/");
+    assert_body_has(t, "\"lease_count\":2");
+    assert_body_has(ask(METHOD_GET, "sys/leases?type=irrevocable", NULL, 200),
+                    "{\"leases\":[],\"lease_count\":0}");
 }
 
 int main(void)
@@ -258,6 +276,7 @@ int main(void)
         TEST(very_many_are_ended_by_the_active_node_but_none_that_came_later),
         TEST(revoking_many_needs_sudo),
         TEST(all_leases_are_listed_and_counted),
+        TEST(all_leases_are_read_as_well_as_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

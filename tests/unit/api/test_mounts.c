@@ -138,8 +138,82 @@ static void a_tune_changes_what_it_names(void **ctx)
     (void)call(METHOD_POST, url, "{\"default_lease_ttl\":\"2h\",\"max_lease_ttl\":\"2h\"}", 204);
     (void)call(METHOD_POST, url, "{\"default_lease_ttl\":7201}", 400);
     assert_body_has(call(METHOD_POST, url, "{\"token_type\":\"service\"}", 400),
-                    "only auth methods");
-    (void)call(METHOD_POST, "/v1/sys/auth/token/tune", "{\"token_type\":\"service\"}", 204);
+                    "only be modified on auth mounts");
+}
+
+/* Tokens of auth/token are of the type that their requests name. */
+static void the_mount_of_tokens_has_no_token_type(void **ctx)
+{
+    (void)ctx;
+    static const char *const types[] = {"batch", "service", "default-service", "", "x"};
+    char body[64];
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        (void)snprintf(body, sizeof body, "{\"token_type\":\"%s\"}", types[i]);
+        struct test_call *t = call(METHOD_POST, "/v1/sys/auth/token/tune", body, 400);
+        assert_body_has(t, "token_type");
+        (void)call(METHOD_POST, "/v1/sys/mounts/auth/token/tune", body, 400);
+    }
+    (void)call(METHOD_POST, "/v1/sys/mounts/a",
+               "{\"type\":\"kv\",\"config\":{\"token_type\":\"batch\"}}", 200);
+    struct test_call *t = call(METHOD_GET, "/v1/sys/mounts/a", NULL, 200);
+    assert_null(strstr(text(t), "token_type"));
+}
+
+static void a_preflight_says_where_the_mount_stands(void **ctx)
+{
+    (void)ctx;
+    assert_body_has(call(METHOD_GET, "/v1/sys/internal/ui/mounts/auth/token", NULL, 200),
+                    "\"data\":{\"path\":\"token/\",\"type\":\"token\"");
+    assert_body_has(call(METHOD_GET, "/v1/sys/internal/ui/mounts/kv/a", NULL, 200),
+                    "\"data\":{\"path\":\"kv/\",");
+}
+
+/* Those that mean something here, and all others. */
+static void options_are_kept_as_they_are_given(void **ctx)
+{
+    (void)ctx;
+    static const char tune[] = "/v1/sys/mounts/a/tune";
+    CLEANUP(buf_done) struct buf many = {0};
+    (void)call(METHOD_POST, "/v1/sys/mounts/a",
+               "{\"type\":\"kv-v2\",\"options\":{\"version\":\"2\",\"type\":\"kv-v2\",\"n\":5}}",
+               204);
+    assert_body_has(call(METHOD_GET, "/v1/sys/mounts/a", NULL, 200),
+                    "\"options\":{\"version\":\"2\",\"type\":\"kv-v2\",\"n\":\"5\"}");
+    (void)call(METHOD_POST, tune,
+               "{\"options\":{\"type\":\"x\",\"more\":\"y\",\"n\":\"\",\"none\":\"\"}}", 204);
+    assert_body_has(call(METHOD_GET, tune, NULL, 200),
+                    "\"options\":{\"version\":\"2\",\"type\":\"x\",\"more\":\"y\"}");
+    (void)call(METHOD_POST, tune, "{\"options\":{\"version\":\"1\",\"type\":\"z\"}}", 400);
+    (void)call(METHOD_POST, tune, "{\"options\":{\"version\":\"\"}}", 400);
+    assert_body_has(call(METHOD_GET, tune, NULL, 200), "\"type\":\"x\"");
+    mount("b", 204);
+    (void)call(METHOD_POST, "/v1/sys/mounts/b/tune", "{\"options\":{\"version\":1,\"k\":\"v\"}}",
+               204);
+    assert_body_has(call(METHOD_GET, "/v1/sys/mounts/b", NULL, 200),
+                    "\"options\":{\"version\":\"1\",\"k\":\"v\"}");
+    (void)call(METHOD_POST, "/v1/sys/mounts/b/tune", "{\"options\":{\"version\":\"2\"}}", 200);
+    assert_body_has(call(METHOD_GET, "/v1/sys/mounts/b", NULL, 200),
+                    "\"options\":{\"version\":\"2\",\"k\":\"v\"}");
+    for (int n = 0; n < 300; n++)
+        buf_add_format(&many, "%s\"o%d\":\"1\"", n == 0 ? "{\"options\":{" : ",", n);
+    buf_add(&many, bytes_of("}}", 3));
+    assert_body_has(call(METHOD_POST, tune, (const char *)many.data, 400), "options: more than");
+}
+
+static void old_names_of_types_count(void **ctx)
+{
+    (void)ctx;
+    (void)call(METHOD_POST, "/v1/sys/mounts/a", "{\"type\":\"generic\"}", 204);
+    (void)call(METHOD_PUT, "/v1/a/x", "{\"k\":1}", 204);
+    assert_body_has(call(METHOD_GET, "/v1/a/x", NULL, 200), "\"data\":{\"k\":1}");
+    assert_body_has(call(METHOD_GET, "/v1/sys/mounts/a", NULL, 200), "\"type\":\"generic\"");
+    assert_body_has(call(METHOD_POST, "/v1/sys/mounts/b",
+                         "{\"type\":\"generic\",\"options\":{\"version\":\"2\"}}", 400),
+                    "does not allow setting a version");
+    (void)call(METHOD_POST, "/v1/sys/mounts/b", "{\"type\":\"plugin\",\"plugin_name\":\"kv-v2\"}",
+               204);
+    assert_body_has(call(METHOD_GET, "/v1/sys/mounts/b", NULL, 200), "\"version\":\"2\"");
+    (void)call(METHOD_POST, "/v1/sys/mounts/c", "{\"type\":\"plugin\"}", 400);
 }
 
 static void an_engine_has_a_version_that_there_is(void **ctx)
@@ -242,6 +316,10 @@ int main(void)
         TEST(no_mount_has_the_name_of_a_pattern),
         TEST(records_of_moves_go_after_a_day),
         TEST(a_tune_changes_what_it_names),
+        TEST(the_mount_of_tokens_has_no_token_type),
+        TEST(options_are_kept_as_they_are_given),
+        TEST(old_names_of_types_count),
+        TEST(a_preflight_says_where_the_mount_stands),
         TEST(an_engine_has_a_version_that_there_is),
         TEST(what_others_use_is_reserved),
         TEST(what_is_listed_for_everybody_is_marked_so),

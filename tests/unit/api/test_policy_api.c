@@ -56,7 +56,8 @@ static void policies_are_written_read_listed_and_deleted(void **ctx)
     set_policy("My-Team", "path 'kv/*' { capabilities = ['read'] }");
     expect(as(root, METHOD_GET, "sys/policies/acl/my-team", NULL), 200,
            "\"data\":{\"name\":\"my-team\",\"policy\":\"path \\\"kv/*\\\" { capabilities = "
-           "[\\\"read\\\"] }\"}");
+           "[\\\"read\\\"] }\",\"version\":1,\"cas_required\":false,"
+           "\"modified\":\"2023-11-14T22:13:20Z\"}");
     expect(as(root, METHOD_GET, "sys/policy/MY-TEAM", NULL), 200, "\"rules\":\"path ");
     expect(as(root, METHOD_LIST, "sys/policies/acl", NULL), 200,
            "\"data\":{\"keys\":[\"default\",\"my-team\",\"root\"]}");
@@ -244,6 +245,19 @@ static void paths_are_asked_about_up_to_a_thousand(void **ctx)
            "longer than");
 }
 
+static void merged_rules_show_parameters_and_wrapping(void **ctx)
+{
+    (void)ctx;
+    set_policy("one", "path 'kv/a' { capabilities = ['update'] min_wrapping_ttl = '1m' "
+                      "max_wrapping_ttl = 3600 allowed_parameters = { 'n' = [1, 'x'] '*' = [] } }");
+    set_policy("two", "path 'kv/a' { capabilities = ['update'] denied_parameters = { 'no' = [] } "
+                      "required_parameters = ['n', 'm'] }");
+    expect(as(make_token("one,two"), METHOD_GET, "sys/internal/ui/resultant-acl", NULL), 200,
+           "\"kv/a\":{\"capabilities\":[\"update\"],\"min_wrapping_ttl\":60,"
+           "\"max_wrapping_ttl\":3600,\"allowed_parameters\":{\"*\":[],\"n\":[1,\"x\"]},"
+           "\"denied_parameters\":{\"no\":[]},\"required_parameters\":[\"n\",\"m\"]}");
+}
+
 static void rules_are_told_apart_as_exact_and_as_patterns(void **ctx)
 {
     (void)ctx;
@@ -256,6 +270,7 @@ static void rules_are_told_apart_as_exact_and_as_patterns(void **ctx)
     expect(t, 200,
            "\"exact_paths\":{\"a\":{\"capabilities\":[\"read\"]},\"auth/token/lookup-self\":");
     expect(t, 200, "\"c/+\":{\"capabilities\":[\"read\"]},\"c/+/\":{\"capabilities\":[\"sudo\"]}");
+    expect(t, 200, "\"d/+/\":{\"capabilities\":[\"deny\"]}");
     assert_null(strstr(strstr(text(t), "\"glob_paths\""), "\"a\":"));
     expect(as(root, METHOD_LIST, "sys/policies/acl", NULL), 200,
            "{\"keys\":[\"aa\",\"default\",\"root\",\"zz\"]}");
@@ -418,6 +433,162 @@ static void who_may_edit_policies_may_edit_the_one_that_says_so(void **ctx)
     assert_int_equal(w.worker->reruns, 0);
     expect(as(token, METHOD_DELETE, "sys/policies/acl/admin", NULL), 204, NULL);
     expect(as(token, METHOD_DELETE, "sys/policies/acl/new", NULL), 403, NULL);
+}
+
+#define RULES "\"policy\":\"path \\\"kv/*\\\" { capabilities = [\\\"read\\\"] }\""
+
+static struct test_call *put_policy(const char *name, const char *fields, int http,
+                                    const char *says)
+{
+    char path[100], body[300];
+    (void)snprintf(path, sizeof path, "sys/policies/acl/%s", name);
+    (void)snprintf(body, sizeof body, "{" RULES "%s}", fields);
+    return expect(as(root, METHOD_POST, path, body), http, says);
+}
+
+static void a_policy_that_somebody_else_wrote_is_not_overwritten(void **ctx)
+{
+    (void)ctx;
+    static const char differs[] = "did not match the current version";
+    static const char missing[] = "check-and-set parameter required for this call";
+    put_policy("a", ",\"cas\":1", 400, differs);
+    put_policy("a", ",\"cas_required\":true", 400, missing);
+    put_policy("a", ",\"cas\":-1", 204, NULL);
+    put_policy("a", ",\"cas\":-1", 400, "set to -1 on existing entry");
+    put_policy("a", ",\"cas\":0", 400, differs);
+    put_policy("a", ",\"cas\":-2", 400, differs);
+    put_policy("a", "", 204, NULL);
+    put_policy("a", ",\"cas\":2,\"cas_required\":true", 204, NULL);
+    expect(as(root, METHOD_GET, "sys/policies/acl/a", NULL), 200,
+           "\"version\":3,\"cas_required\":true,");
+    expect(as(root, METHOD_GET, "sys/policy/a", NULL), 200, "\"version\":3,\"cas_required\":true,");
+    put_policy("a", "", 400, missing);
+    put_policy("a", ",\"cas_required\":false", 400, missing);
+    put_policy("a", ",\"cas\":3", 204, NULL);
+    put_policy("a", "", 204, NULL);
+    expect(as(root, METHOD_DELETE, "sys/policies/acl/a", NULL), 204, NULL);
+    put_policy("a", ",\"cas\":-1", 204, NULL);
+    apply(&w, "s/ns/root/policy/old", "{\"policy\":\"path 'x' {}\"}"); /* by an older build */
+    expect(as(root, METHOD_GET, "sys/policies/acl/old", NULL), 200,
+           "\"version\":0,\"cas_required\":false}");
+    put_policy("old", ",\"cas\":-1", 400, "existing entry");
+    put_policy("old", ",\"cas\":0", 204, NULL);
+}
+
+/* At its time, whether or not it was deleted yet; the cached rules of its tokens too. */
+static void a_policy_ends_at_its_time_and_not_before(void **ctx)
+{
+    (void)ctx;
+    put_policy("short", ",\"ttl\":\"10s\"", 204, NULL);
+    put_policy("long", ",\"expiration\":\"2023-11-14T23:13:40+01:00\"", 204, NULL); /* after 20 s */
+    put_policy("stays", "", 204, NULL);
+    const char *one = make_token("short"), *two = make_token("short,long"),
+               *three = make_token("short,long,stays");
+    expect(as(root, METHOD_GET, "sys/policies/acl/short", NULL), 200,
+           "\"expiration\":\"2023-11-14T22:13:30Z\"}");
+    w.later_ms = 9999;
+    expect(as(one, METHOD_GET, "kv/x", NULL), 404, NULL);
+    expect(as(two, METHOD_GET, "kv/x", NULL), 404, NULL);
+    assert_false(round_of(policy_upkeep));
+    w.later_ms = 10000;
+    expect(as(one, METHOD_GET, "kv/x", NULL), 403, NULL);
+    expect(as(two, METHOD_GET, "kv/x", NULL), 404, NULL);
+    expect(as(root, METHOD_GET, "sys/policies/acl/short", NULL), 404, NULL);
+    put_policy("short", ",\"cas\":1", 400, "did not match"); /* it begins anew */
+    w.later_ms = 19999;
+    expect(as(two, METHOD_GET, "kv/x", NULL), 404, NULL);
+    w.later_ms = 20000;
+    expect(as(two, METHOD_GET, "kv/x", NULL), 403, NULL);
+    expect(as(three, METHOD_GET, "kv/x", NULL), 404, NULL);
+}
+
+static void an_expired_policy_is_deleted_and_nothing_else(void **ctx)
+{
+    (void)ctx;
+    unsigned keys = count_keys();
+    put_policy("gone/a", ",\"ttl\":10", 204, NULL);
+    put_policy("gone/a", ",\"ttl\":20", 204, NULL); /* in place of the earlier time */
+    assert_int_equal(count_keys(), keys + 2);
+    put_policy("gone/a", "", 204, NULL);
+    assert_int_equal(count_keys(), keys + 1);
+    put_policy("gone/a", ",\"ttl\":20", 204, NULL);
+    expect(as(root, METHOD_DELETE, "sys/policies/acl/gone/a", NULL), 204, NULL);
+    assert_int_equal(count_keys(), keys);
+    put_policy("anew", ",\"ttl\":20", 204, NULL);
+    put_policy("gone/b", ",\"ttl\":20", 204, NULL);
+    put_policy("later", ",\"ttl\":21", 204, NULL);
+    w.later_ms = 20000;
+    put_policy("anew", ",\"cas\":-1", 204, NULL); /* before the old one is deleted */
+    assert_true(round_of(policy_upkeep));
+    assert_false(round_of(policy_upkeep));
+    assert_int_equal(count_keys(), keys + 3);
+    expect(as(root, METHOD_LIST, "sys/policies/acl", NULL), 200,
+           "[\"anew\",\"default\",\"later\",\"root\"]");
+    for (int i = 0; i < 101; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "many%d", i);
+        put_policy(name, ",\"ttl\":1", 204, NULL);
+    }
+    w.later_ms = 22000;
+    assert_true(round_of(policy_upkeep));
+    assert_true(round_of(policy_upkeep));
+    assert_false(round_of(policy_upkeep));
+    assert_int_equal(count_keys(), keys + 1);
+}
+
+/* As a damaged disk or a snapshot made by hand would leave them. */
+static void a_policy_that_cannot_be_read_is_deleted_on_request(void **ctx)
+{
+    (void)ctx;
+    unsigned keys = count_keys();
+    apply(&w, "s/ns/root/policy/broken", "no object");
+    expect(as(root, METHOD_GET, "sys/policies/acl/broken", NULL), 500, NULL);
+    expect(as(root, METHOD_DELETE, "sys/policies/acl/broken", NULL), 204, NULL);
+    expect(as(root, METHOD_GET, "sys/policies/acl/broken", NULL), 404, NULL);
+    assert_int_equal(count_keys(), keys);
+}
+
+static void what_cannot_be_read_does_not_hold_up_the_end_of_policies(void **ctx)
+{
+    (void)ctx;
+    unsigned keys = count_keys();
+    put_policy("broken", ",\"ttl\":1", 204, NULL);
+    put_policy("gone", ",\"ttl\":2", 204, NULL);
+    apply(&w, "s/ns/root/policy/broken", "no object");
+    apply(&w, "s/ns/root/policyend/0", "");
+    apply(&w, "s/ns/root/policyend/000000000001", "");
+    w.later_ms = 3000;
+    assert_true(round_of(policy_upkeep));
+    assert_false(round_of(policy_upkeep));
+    assert_int_equal(count_keys(), keys + 1);
+}
+
+static void an_end_of_a_policy_is_checked(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *fields, *says;
+    } cases[] = {
+        {",\"ttl\":0", "already elapsed"},
+        {",\"ttl\":-1", "ttl: "},
+        {",\"ttl\":\"soon\"", "ttl: "},
+        {",\"expiration\":\"2023-11-14T22:13:20Z\"", "already elapsed"},
+        {",\"expiration\":1700000000", "already elapsed"},
+        {",\"expiration\":\"tomorrow\"", "expiration: "},
+        {",\"expiration\":-5", "expiration: "},
+        {",\"expiration\":9223372036854775807", "expiration: "},
+        {",\"expiration\":\"9999-12-31T23:59:59-01:00\"", "expiration: "},
+        {",\"ttl\":5,\"expiration\":1700000005", "cannot supply both"},
+        {",\"cas\":\"x\"", "cas: "},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        put_policy("bad", cases[i].fields, 400, cases[i].says);
+    expect(as(root, METHOD_GET, "sys/policies/acl/bad", NULL), 404, NULL);
+    put_policy("default", ",\"ttl\":5", 400, "does not end");
+    put_policy("good", ",\"expiration\":\"1700000005\"", 204, NULL);
+    expect(as(root, METHOD_GET, "sys/policy/good", NULL), 200,
+           "\"expiration\":\"2023-11-14T22:13:25Z\"");
+    put_policy("good", ",\"expiration\":\"\"", 204, NULL);
 }
 
 static void a_sealed_node_forgets_what_it_compiled(void **ctx)
@@ -595,6 +766,13 @@ int main(void)
         TEST(reserved_policies_stay),
         TEST(wrong_policies_are_refused_with_a_reason),
         TEST(edits_count_at_once),
+        TEST(merged_rules_show_parameters_and_wrapping),
+        TEST(a_policy_that_somebody_else_wrote_is_not_overwritten),
+        TEST(a_policy_ends_at_its_time_and_not_before),
+        TEST(an_expired_policy_is_deleted_and_nothing_else),
+        TEST(a_policy_that_cannot_be_read_is_deleted_on_request),
+        TEST(what_cannot_be_read_does_not_hold_up_the_end_of_policies),
+        TEST(an_end_of_a_policy_is_checked),
         TEST(a_write_is_judged_by_the_policies_of_its_commit),
         TEST(a_write_that_is_overtaken_always_is_given_up),
         TEST(another_spelling_of_a_path_escapes_no_rule),

@@ -62,7 +62,7 @@ static void a_quota_is_written_read_listed_and_deleted(void **ctx)
     set("one", "{\"path\":\"kv/\",\"rate\":100.5,\"interval\":\"1m\",\"block_interval\":5}");
     assert_body_has(call(METHOD_GET, "/v1/sys/quotas/rate-limit/one", NULL, 200),
                     "{\"name\":\"one\",\"type\":\"rate-limit\",\"path\":\"kv/\",\"rate\":100.5,"
-                    "\"interval\":60,\"block_interval\":5,\"role\":\"\",\"inheritable\":true}");
+                    "\"interval\":60,\"block_interval\":5,\"role\":\"\",\"inheritable\":false}");
     assert_body_has(call(METHOD_LIST, "/v1/sys/quotas/rate-limit", NULL, 200), "[\"one\"]");
     (void)call(METHOD_POST, "/v1/sys/quotas/rate-limit/one", "{\"path\":\"kv/\",\"rate\":\"7\"}",
                204);
@@ -82,6 +82,10 @@ static void a_quota_is_written_read_listed_and_deleted(void **ctx)
         "{\"rate\":1000000001}",
         "{\"rate\":1,\"interval\":0}",
         "{\"rate\":1,\"role\":\"r\"}",
+        "{\"rate\":1,\"path\":\"none/\"}",
+        "{\"rate\":1,\"path\":\"kvx\"}",
+        "{\"rate\":1,\"path\":\"kv//a\"}",
+        "{\"rate\":1,\"path\":\"*\"}",
     };
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++)
         (void)call(METHOD_POST, "/v1/sys/quotas/rate-limit/bad", bodies[i], 400);
@@ -113,6 +117,38 @@ static void each_client_has_its_own_count(void **ctx)
     assert_int_equal(from("[2001:db8:0:1::3]:1", "kv/x"), 404);
     wait_ms(10000);
     assert_int_equal(from("198.51.100.1:3", "kv/x"), 404);
+}
+
+/* Asked once each; the first one uses up the quota. */
+static void assert_one_count(const char *path, const char *const *spellings, size_t n)
+{
+    char body[200];
+    (void)snprintf(body, sizeof body, "{\"path\":\"%s\",\"rate\":1,\"interval\":10}", path);
+    set("one", body);
+    for (size_t i = 0; i < n; i++) {
+        int http = from("198.51.100.7:1", spellings[i]);
+        if ((http == 429) != (i != 0))
+            fail_msg("%s below the quota of %s: %d", spellings[i], path, http);
+    }
+    wait_ms(10000);
+}
+
+static void a_path_has_one_quota_however_it_is_written(void **ctx)
+{
+    (void)ctx;
+    static const char *const self[] = {"auth/token/lookup-self",       "auth/token/lookup-self/",
+                                       "auth//token/lookup-self//",    "auth/token/lookup%2Dself",
+                                       "auth%2ftoken/lookup-self",     "auth/token/lookup-self%2F",
+                                       "auth/token/lookup-self?help=1"};
+    static const char *const policy[] = {"sys/policies/acl/default", "sys/policies/acl/Default",
+                                         "sys/policies/acl/%44EFAULT/"};
+    static const char *const folder[] = {"kv/a?list=true", "kv/a/?list=true", "kv/a/?scan=true",
+                                         "kv/a"};
+    static const char *const mount[] = {"kv/x", "kv", "kv/", "kv?list=true", "%6bv"};
+    assert_one_count("auth/token/lookup-self", self, ARRAY_LEN(self));
+    assert_one_count("sys/policies/acl/default", policy, ARRAY_LEN(policy));
+    assert_one_count("kv/a", folder, ARRAY_LEN(folder));
+    assert_one_count("kv/", mount, ARRAY_LEN(mount));
 }
 
 static void the_refusal_says_which_path(void **ctx)
@@ -170,6 +206,21 @@ static void who_asked_too_often_may_be_blocked_for_longer(void **ctx)
 }
 
 /* A path means itself alone, a folder what is in it. */
+static void a_quota_on_a_mount_needs_no_slash(void **ctx)
+{
+    (void)ctx;
+    set("bare", "{\"path\":\"kv\",\"rate\":1,\"interval\":1000,\"inheritable\":true}");
+    assert_body_has(call(METHOD_GET, "/v1/sys/quotas/rate-limit/bare", NULL, 200),
+                    "\"path\":\"kv/\"");
+    assert_body_has(call(METHOD_GET, "/v1/sys/quotas/rate-limit/bare", NULL, 200),
+                    "\"inheritable\":true");
+    assert_int_equal(from("198.51.100.2:1", "kv/a"), 404);
+    assert_int_equal(from("198.51.100.2:1", "kv/b"), 429);
+    set("all", "{\"rate\":1000}");
+    assert_body_has(call(METHOD_GET, "/v1/sys/quotas/rate-limit/all", NULL, 200),
+                    "\"inheritable\":true");
+}
+
 static void a_quota_is_about_what_it_names(void **ctx)
 {
     (void)ctx;
@@ -188,8 +239,8 @@ static void settings_are_bounded(void **ctx)
     CLEANUP(buf_done) struct buf body = {0};
     for (size_t over = 0; over < 2; over++) {
         buf_clear(&body);
-        buf_add_str(&body, "{\"rate\":1,\"path\":\"");
-        for (size_t i = 0; i < QUOTA_PATH_MAX + over; i++)
+        buf_add_str(&body, "{\"rate\":1,\"path\":\"kv/");
+        for (size_t i = 3; i < QUOTA_PATH_MAX + over; i++)
             buf_add_u8(&body, 'p');
         buf_add(&body, bytes_of("\"}", 3));
         (void)call(METHOD_POST, "/v1/sys/quotas/rate-limit/long", (const char *)body.data,
@@ -206,13 +257,13 @@ static void settings_are_bounded(void **ctx)
     for (unsigned i = 0; i < QUOTA_MAX; i++) {
         char path[64], quota[64];
         (void)snprintf(path, sizeof path, "/v1/sys/quotas/rate-limit/q%u", i);
-        (void)snprintf(quota, sizeof quota, "{\"path\":\"x%u\",\"rate\":1}", i);
+        (void)snprintf(quota, sizeof quota, "{\"path\":\"kv/x%u\",\"rate\":1}", i);
         (void)call(METHOD_POST, path, quota, 204);
     }
-    assert_body_has(
-        call(METHOD_POST, "/v1/sys/quotas/rate-limit/one-more", "{\"path\":\"y\",\"rate\":1}", 400),
-        "more than 1000 quotas");
-    (void)call(METHOD_POST, "/v1/sys/quotas/rate-limit/q7", "{\"path\":\"y\",\"rate\":1}", 204);
+    assert_body_has(call(METHOD_POST, "/v1/sys/quotas/rate-limit/one-more",
+                         "{\"path\":\"kv/y\",\"rate\":1}", 400),
+                    "more than 1000 quotas");
+    (void)call(METHOD_POST, "/v1/sys/quotas/rate-limit/q7", "{\"path\":\"kv/y\",\"rate\":1}", 204);
 }
 
 static void headers_tell_what_is_left_where_that_is_set(void **ctx)
@@ -277,11 +328,13 @@ int main(void)
         COUNTING(a_quota_is_written_read_listed_and_deleted),
         COUNTING(a_rate_is_rounded_up),
         COUNTING(each_client_has_its_own_count),
+        COUNTING(a_path_has_one_quota_however_it_is_written),
         COUNTING(the_refusal_says_which_path),
         COUNTING(health_and_unsealing_have_no_quota),
         COUNTING(the_longest_path_counts),
         COUNTING(who_asked_too_often_may_be_blocked_for_longer),
         COUNTING(a_quota_is_about_what_it_names),
+        COUNTING(a_quota_on_a_mount_needs_no_slash),
         COUNTING(settings_are_bounded),
         COUNTING(headers_tell_what_is_left_where_that_is_set),
         COUNTING(a_table_that_is_full_forgets_the_oldest),

@@ -12,6 +12,8 @@ static void assert_health(const char *query, int http)
     struct test_call *t = world_call(&w, METHOD_GET, target, NULL);
     if (t->http != http)
         fail_msg("%s: %d %s", target, t->http, (const char *)t->body.data);
+    bool told = strstr((const char *)t->body.data, "\"errors\":[") != NULL;
+    assert_int_equal(told, http >= 400);
     assert_int_equal(world_call(&w, METHOD_HEAD, target, NULL)->http, http);
     memcpy(w.token, kept, sizeof kept);
 }
@@ -33,6 +35,7 @@ static void health_says_what_a_node_can_do(void **ctx)
     w.node.perf_standby = true;
     assert_health("", 473);
     assert_health("?performancestandbycode=299", 299);
+    assert_health("?standbycode=299", 473);
     assert_health("?perfstandbyok=true", 200);
     assert_health("?standbyok=true", 200);
     w.node.has_leader = false;
@@ -90,7 +93,7 @@ static void leader_and_seal_status_need_no_token(void **ctx)
     assert_body_has(t, "{\"ha_enabled\":true,\"is_self\":false,"
                        "\"active_time\":\"0001-01-01T00:00:00Z\","
                        "\"leader_address\":\"https://node1:8200\","
-                       "\"leader_cluster_address\":\"node1:8201\"");
+                       "\"leader_cluster_address\":\"https://node1:8201\"");
     assert_body_has(t, "\"raft_applied_index\":7}");
     w.node.active = true;
     w.node.active_since_ms = 1700000000500;
@@ -112,16 +115,16 @@ static void init_gives_a_token_and_mounts_kv(void **ctx)
     assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 204);
 }
 
-static int64_t unknown_time(struct router_host *host)
+static int64_t unknown_time(struct node *node)
 {
-    (void)host;
+    (void)node;
     return 0;
 }
 
 static void the_first_key_is_as_old_as_the_cluster_and_its_uses_are_counted(void **ctx)
 {
     (void)ctx;
-    w.host.time_ms = unknown_time; /* the first leader has not told its workers */
+    w.node_ops.time_ms = unknown_time; /* the first leader has not told its workers */
     world_init(&w);
     w.later_ms = 5000;
     struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/key-status", NULL);
@@ -163,6 +166,30 @@ static void init_may_make_one_recovery_key(void **ctx)
     assert_int_equal(strcspn(base64, "\""), 44);
     assert_int_equal(base64[43], '=');
     assert_body_has(t, "{\"keys\":[],\"keys_base64\":[],");
+}
+
+static unsigned count_of(const struct test_call *t, const char *text)
+{
+    unsigned n = 0;
+    for (const char *at = (const char *)t->body.data; (at = strstr(at, text)) != NULL; at++)
+        n++;
+    return n;
+}
+
+static void init_makes_five_recovery_keys_unless_told_otherwise(void **ctx)
+{
+    (void)ctx;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init", "{}");
+    assert_int_equal(t->http, 200);
+    assert_int_equal(count_of(t, "\",\""), 2 * 4); /* between the five of two lists */
+}
+
+static void init_makes_no_recovery_keys_where_none_are_wanted(void **ctx)
+{
+    (void)ctx;
+    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init", "{\"recovery_shares\":0}");
+    assert_int_equal(t->http, 200);
+    assert_body_has(t, "\"recovery_keys\":[],\"recovery_keys_base64\":[]");
 }
 
 static void init_refuses_what_it_cannot_do(void **ctx)
@@ -254,7 +281,7 @@ static void an_encoded_token_needs_its_own_pad(void **ctx)
 static void init_may_leave_the_default_mount_out(void **ctx)
 {
     (void)ctx;
-    w.host.default_kv = false;
+    w.host.optional_mounts = false;
     struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init", "{}");
     const char *token = strstr((const char *)t->body.data, "hvs.");
     (void)snprintf(w.token, sizeof w.token, "%.28s", token);
@@ -416,6 +443,11 @@ static void metrics_need_a_token_unless_the_listener_is_open(void **ctx)
                        "{\"Name\":\"holdfast_many_total\",\"Count\":8,\"Sum\":8,"
                        "\"Labels\":{}}],\"Samples\":[]}");
     assert_int_equal(world_call(&w, METHOD_GET, "/v1/sys/metrics?format=x", NULL)->http, 400);
+    t = world_call(&w, METHOD_GET, "/v1/metrics?format=openmetrics", NULL);
+    assert_int_equal(t->http, 200);
+    assert_true(strncmp(t->type, "application/openmetrics-text;", 28) == 0);
+    t = world_call(&w, METHOD_GET, "/v1/metrics?help=1", NULL);
+    assert_body_has(t, "{\"help\":\"# metrics\\n");
     for (int open = 0; open < 2; open++) {
         struct test_call bare;
         test_call_init(&bare, METHOD_GET, "/v1/sys/metrics", NULL);
@@ -454,6 +486,8 @@ int main(void)
         FRESH(the_first_key_is_as_old_as_the_cluster_and_its_uses_are_counted),
         FRESH(init_works_once),
         FRESH(init_may_make_one_recovery_key),
+        FRESH(init_makes_five_recovery_keys_unless_told_otherwise),
+        FRESH(init_makes_no_recovery_keys_where_none_are_wanted),
         FRESH(init_refuses_what_it_cannot_do),
         FRESH(random_bytes_and_digests_are_bounded),
         FRESH(a_password_policy_is_kept_as_plain_text),

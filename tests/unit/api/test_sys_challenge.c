@@ -5,8 +5,8 @@
 #include "crypto/cert.h"
 #include "crypto/tls.h"
 #include "loop/loop.h"
-#include "node/challenge.h"
-#include "node/join_token.h"
+#include "cluster/membership/challenge.h"
+#include "cluster/membership/join_token.h"
 #include "text/encode.h"
 
 #include <ftw.h>

@@ -2,30 +2,37 @@
 #include "api/api_world.h"
 
 static struct node_peer peers[RLOG_MEMBERS_MAX];
-static unsigned n_peers, changed;
+static unsigned n_peers, changed, step_downs;
+static enum status change_ends;
 static bool given_vote;
 
-static unsigned tell_peers(struct router_host *host, struct node_peer *ret_peers)
+static unsigned tell_peers(struct node *node, struct node_peer *ret_peers)
 {
-    (void)host;
+    (void)node;
     memcpy(ret_peers, peers, sizeof peers);
     return n_peers;
 }
 
-static enum status keep_vote(struct router_host *host, const char *name, bool votes,
-                             struct reason *why)
+static enum status keep_vote(struct node *node, const char *name, bool votes, struct reason *why)
 {
-    (void)host, (void)name, (void)why;
+    (void)node, (void)name, (void)why;
     changed++;
     given_vote = votes;
+    return change_ends;
+}
+
+static enum status give_way(struct node *node, struct reason *why)
+{
+    (void)node, (void)why;
+    step_downs++;
     return ST_OK;
 }
 
-static enum status remove_one(struct router_host *host, const char *name, struct reason *why)
+static enum status remove_one(struct node *node, const char *name, struct reason *why)
 {
-    (void)host, (void)why;
+    (void)node, (void)why;
     changed++;
-    return strcmp(name, "gone") == 0 ? ST_NOT_FOUND : ST_OK;
+    return strcmp(name, "gone") == 0 ? ST_NOT_FOUND : change_ends;
 }
 
 static int64_t now_ms(void)
@@ -37,14 +44,15 @@ static int64_t now_ms(void)
 static void set_members(unsigned n, unsigned voters)
 {
     struct rlog_status *raft = &w.node.raft;
-    w.host.peers = tell_peers;
-    w.host.set_vote = keep_vote;
-    w.host.remove_member = remove_one;
+    w.node_ops.peers = tell_peers;
+    w.node_ops.set_vote = keep_vote;
+    w.node_ops.remove_member = remove_one;
+    w.node_ops.step_down = give_way;
     w.node.active_since_ms = now_ms() - 1000000;
     raft->id = raft->leader = 1;
     raft->last_index = 1000;
     raft->n_members = n_peers = n;
-    changed = 0;
+    changed = step_downs = 0;
     for (unsigned i = 0; i < n; i++) {
         struct rlog_member *m = &raft->members[i];
         *m = (struct rlog_member){.id = i + 1, .role = i < voters ? RLOG_VOTER : RLOG_SPARE};
@@ -173,8 +181,7 @@ static void the_last_of_its_kind_stays(void **ctx)
     assert_body_has(change("remove-peer", "a", 400), "the last node");
     set_members(3, 1);
     assert_body_has(change("demote", "a", 400), "the last voter");
-    assert_body_has(change("demote", "x", 400), "no node");
-    assert_body_has(change("remove-peer", "x", 400), "no node");
+    assert_body_has(change("promote", "x", 400), "no node");
     assert_int_equal(changed, 0);
     (void)change("demote", "b", 204); /* it has no vote, and goes on without */
     assert_false(given_vote);
@@ -188,6 +195,29 @@ static void the_last_of_its_kind_stays(void **ctx)
     assert_body_has(change("readmit", "a/b", 400), "the name of a node");
 }
 
+static void to_take_from_an_unknown_node_is_done_already(void **ctx)
+{
+    (void)ctx;
+    for (unsigned members = 1; members <= 3; members += 2) {
+        set_members(members, 1);
+        change_ends = ST_NOT_FOUND;
+        (void)change("demote", "x", 204);
+        (void)change("remove-peer", "x", 204);
+        change_ends = ST_OK;
+    }
+}
+
+static void the_only_voter_steps_down_and_leads_on(void **ctx)
+{
+    (void)ctx;
+    set_members(3, 1);
+    (void)call(METHOD_POST, "/v1/sys/step-down", NULL, 204);
+    assert_int_equal(step_downs, 0);
+    set_members(3, 2);
+    (void)call(METHOD_POST, "/v1/sys/step-down", NULL, 204);
+    assert_int_equal(step_downs, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +226,8 @@ int main(void)
         TEST(stable_is_who_spoke_without_a_gap),
         TEST(settings_are_bounded),
         TEST(the_last_of_its_kind_stays),
+        TEST(to_take_from_an_unknown_node_is_done_already),
+        TEST(the_only_voter_steps_down_and_leads_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

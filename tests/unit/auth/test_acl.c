@@ -564,7 +564,7 @@ static void another_spelling_is_judged_as_what_it_stands_for(void **ctx)
 {
     (void)ctx;
     static const struct {
-        const char *rules, *path, *proper;
+        const char *rules, *path, *rule_path;
         bool fine;
     } rows[] = {
         {"path \"a/*\" { capabilities = [\"read\"] } path \"a/b\" { capabilities = [\"deny\"] }",
@@ -578,8 +578,9 @@ static void another_spelling_is_judged_as_what_it_stands_for(void **ctx)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct made m = make(&rows[i].rules, 1);
-        struct acl_question q = {
-            .path = bytes_str(rows[i].path), .proper = bytes_str(rows[i].proper), .caps = CAP_READ};
+        struct acl_question q = {.path = bytes_str(rows[i].path),
+                                 .rule_path = bytes_str(rows[i].rule_path),
+                                 .caps = CAP_READ};
         if ((acl_check(m.acl, &q) == ST_OK) != rows[i].fine)
             fail_msg("%s | %s", rows[i].rules, rows[i].path);
         unmake(&m);

@@ -123,7 +123,7 @@ static void what_is_wrong_is_told_with_its_line(void **ctx)
         {"path \"a/{{b\" { }", "template"},
         {"path \"a/}}{{b\" { }", "template"},
         {"path \"a/{{{{b}}}}\" { }", "template"},
-        {"path \"a\\u0007\" { }", "do not show"},
+        {"path \"a\\u0007\" { }", "unprintable"},
         {"path = 1", "line 1"},
         {"path \"a\" \"b\" { }", "invalid key \"b\""},
         {"path \"a\" { capabilities = [\"read\"", "line 1"},

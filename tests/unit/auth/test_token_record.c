@@ -172,11 +172,45 @@ static enum status load(const char *bearer, int64_t now_ms)
     return st;
 }
 
+static enum status with_times(const struct auth_token *token)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    struct auth_token out;
+    token_record_put(token, &record);
+    return token_record_read(buf_bytes(&record), &world.arena, &out);
+}
+
+static void times_after_the_year_9998_are_refused(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        size_t offset;
+        int64_t end;
+    } fields[] = {
+        {offsetof(struct auth_token, created_ms), TEXT_CLOCK_END},
+        {offsetof(struct auth_token, renewed_ms), TEXT_CLOCK_END},
+        {offsetof(struct auth_token, expire_ms), TEXT_EXPIRY_END},
+        {offsetof(struct auth_token, creation_ttl_s), TEXT_DURATION_MAX_S + 1},
+        {offsetof(struct auth_token, explicit_max_ttl_s), TEXT_DURATION_MAX_S + 1},
+        {offsetof(struct auth_token, period_s), TEXT_DURATION_MAX_S + 1},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        struct auth_token token = sample();
+        int64_t *field = (int64_t *)((char *)&token + fields[i].offset);
+        *field = fields[i].end - 1;
+        assert_status(with_times(&token), ST_OK);
+        *field = fields[i].end;
+        assert_status(with_times(&token), ST_CORRUPT);
+        *field = INT64_MAX;
+        assert_status(with_times(&token), ST_CORRUPT);
+    }
+}
+
 static void keys_of_expiry_sort_by_time(void **ctx)
 {
     (void)ctx;
     static const int64_t times[] = {
-        1, 15, 16, 4095, 4096, 1700000000000, 1700000000001, AUTH_EXPIRE_MAX_MS - 1};
+        1, 15, 16, 4095, 4096, 1700000000000, 1700000000001, TEXT_EXPIRY_END - 1};
     struct state_txn txn;
     struct bytes before = {0}, key;
     sw_begin(&world, &txn);
@@ -615,6 +649,7 @@ int main(void)
         TEST(a_record_holds_every_field),
         TEST(a_record_is_small),
         TEST(a_damaged_record_is_refused),
+        TEST(times_after_the_year_9998_are_refused),
         TEST(keys_of_expiry_sort_by_time),
         TEST(a_token_is_good_until_its_last_millisecond),
         TEST(a_write_of_a_token_that_was_revoked_meanwhile_conflicts),

@@ -2,7 +2,7 @@
 #include "state/fake_env.h"
 #include "support.h"
 
-#include "barrier/inside.h"
+#include "barrier/barrier_internal.h"
 #include "barrier/seal_record.h"
 #include "barrier/token.h"
 #include "base/mem.h"

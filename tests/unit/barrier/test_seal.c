@@ -176,19 +176,23 @@ static void a_credential_is_found_by_its_name(void **state)
     struct place *p = *state;
     struct seal seal = {0};
     struct reason reason = {0};
+    char config[96];
+    (void)snprintf(config, sizeof config, "%s/holdfast.hcl", p->dir);
     assert_int_equal(unsetenv("CREDENTIALS_DIRECTORY"), 0);
-    assert_status(seal_static_credential("key", NULL, &seal, &reason), ST_NOT_FOUND);
+    assert_status(seal_static_credential("key", config, NULL, &seal, &reason), ST_NOT_FOUND);
+    assert_non_null(strstr(reason.text, "/credentials/key: "));
+    assert_non_null(strstr(reason.text, "CREDENTIALS_DIRECTORY is not set"));
     assert_int_equal(setenv("CREDENTIALS_DIRECTORY", p->dir, 1), 0);
-    assert_status(seal_static_credential("key", NULL, &seal, &reason), ST_NOT_FOUND);
+    assert_status(seal_static_credential("key", config, NULL, &seal, &reason), ST_NOT_FOUND);
     write_key(p, hex_right, 0440); /* as systemd shows an access list */
-    assert_status(seal_static_credential("key", NULL, &seal, &reason), ST_OK);
+    assert_status(seal_static_credential("key", config, NULL, &seal, &reason), ST_OK);
     assert_is_key(&seal);
     seal_done(&seal);
     static const char *bad[] = {"", ".", "..", "../key", "a/b", ".hidden"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        assert_status(seal_static_credential(bad[i], NULL, &seal, &reason), ST_INVALID);
+        assert_status(seal_static_credential(bad[i], config, NULL, &seal, &reason), ST_INVALID);
     assert_int_equal(chmod(p->path, 0444), 0);
-    assert_status(seal_static_credential("key", NULL, &seal, &reason), ST_DENIED);
+    assert_status(seal_static_credential("key", config, NULL, &seal, &reason), ST_DENIED);
 }
 
 int main(void)

@@ -2,7 +2,6 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/crc32c.h"
 #include "base/env.h"
 #include "base/list.h"
 #include "base/mem.h"
@@ -180,16 +179,6 @@ static void byte_runs_sort_as_unsigned_with_prefixes_first(void **ctx)
     assert_false(bytes_eq_secret(BYTES("same"), BYTES("samee")));
 }
 
-/* Check value of CRC-32C for "123456789" (RFC 3720 B.4 uses the same polynomial). */
-static void crc32c_gives_the_known_answer_at_every_split(void **ctx)
-{
-    (void)ctx;
-    struct bytes text = BYTES("123456789");
-    for (size_t i = 0; i <= text.len; i++)
-        assert_int_equal(crc32c(crc32c(0, bytes_of(text.data, i)), bytes_from(text, i)),
-                         0xE3069283u);
-}
-
 struct item {
     struct list link;
     int value;
@@ -356,7 +345,6 @@ int main(void)
         cmocka_unit_test(an_arena_can_be_used_again_with_the_memory_it_has),
         cmocka_unit_test(an_arena_keeps_no_block_that_was_made_for_one_thing),
         cmocka_unit_test(byte_runs_sort_as_unsigned_with_prefixes_first),
-        cmocka_unit_test(crc32c_gives_the_known_answer_at_every_split),
         cmocka_unit_test(lists_keep_order_and_survive_removal_in_a_loop),
         cmocka_unit_test(timers_come_in_order_of_time_then_of_setting),
         cmocka_unit_test(the_reason_of_an_end_is_written_whatever_the_level),

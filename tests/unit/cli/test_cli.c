@@ -4,6 +4,9 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -171,7 +174,7 @@ static void read_shows_a_table_or_json_or_a_field(void **ctx)
     assert_int_equal(RUN("read", "kv/a"), 0);
     assert_string_equal(asked, "GET /v1/kv/a [secret-token] ");
     assert_string_equal(out, "Key     Value\n---     -----\nuser    root\nn       12\n"
-                             "o       {\"x\":[1]}\n");
+                             "o\n  x     1\n");
     assert_int_equal(RUN("read", "-format=json", "kv/a"), 0);
     assert_non_null(strstr(out, "    \"user\": \"root\",\n"));
     assert_int_equal(RUN("read", "-field", "user", "/kv/a"), 0);
@@ -302,7 +305,8 @@ static void status_and_init_speak_to_the_system(void **ctx)
     assert_non_null(strstr(out, "https://n:1"));
     assert_int_equal(RUN("init", "-format", "json"), 0);
     assert_non_null(strstr(out, "\"root_token\": \"hvs.x\""));
-    assert_string_equal(asked, "PUT /v1/sys/init [secret-token] {}");
+    assert_string_equal(asked, "PUT /v1/sys/init [secret-token] "
+                               "{\"recovery_shares\":5,\"recovery_threshold\":3}");
 }
 
 static void flags_win_over_the_environment_and_ours_over_upstreams(void **ctx)
@@ -361,6 +365,64 @@ static void nobody_there_is_said(void **ctx)
     assert_non_null(strstr(err, "127.0.0.1:1"));
     assert_int_equal(RUN("read", "-address=ftp://x", "x"), 2);
     assert_non_null(strstr(err, "https://"));
+}
+
+/* A listener whose queue is full, so that a connection waits; it interrupts who connects, and makes
+ * room afterwards. */
+struct crowded {
+    int listener, first;
+    pthread_t connecting;
+};
+
+static void on_alarm(int signal)
+{
+    (void)signal; /* it is there to interrupt */
+}
+
+static void *interrupt_and_answer(void *ctx)
+{
+    struct crowded *c = ctx;
+    static const char answer[] = "HTTP/1.1 204 No Content\r\n\r\n";
+    char request[1024];
+    for (int i = 0; i < 10; i++) {
+        (void)usleep(20000); /* longer or shorter does no harm */
+        (void)pthread_kill(c->connecting, SIGALRM);
+    }
+    int queued = accept(c->listener, NULL, NULL), fd = accept(c->listener, NULL, NULL);
+    bool answered = queued >= 0 && fd >= 0 && read(fd, request, sizeof request) > 0 &&
+                    write(fd, answer, strlen(answer)) == (ssize_t)strlen(answer);
+    (void)close(queued), (void)close(fd); /* what failed is told */
+    return answered ? c : NULL;
+}
+
+static void a_signal_does_not_end_connecting(void **ctx)
+{
+    (void)ctx;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    struct crowded c = {socket(AF_INET, SOCK_STREAM, 0), socket(AF_INET, SOCK_STREAM, 0),
+                        pthread_self()};
+    struct sigaction alarm = {.sa_handler = on_alarm}, before;
+    pthread_t thread;
+    void *answered = NULL;
+    assert_true(c.listener >= 0 && c.first >= 0);
+    assert_int_equal(bind(c.listener, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(c.listener, 0), 0); /* one waits; the next tries again after a second */
+    assert_int_equal(getsockname(c.listener, (struct sockaddr *)&at, &len), 0);
+    assert_int_equal(connect(c.first, (struct sockaddr *)&at, sizeof at), 0);
+    (void)snprintf(address, sizeof address, "http://127.0.0.1:%u", ntohs(at.sin_port));
+    assert_int_equal(setenv("HOLDFAST_ADDR", address, 1), 0);
+    assert_int_equal(sigaction(SIGALRM, &alarm, &before), 0);
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_and_answer, &c), 0);
+    int code = RUN("delete", "kv/a");
+    assert_int_equal(shutdown(c.listener, SHUT_RDWR), 0); /* nobody waits for who did not come */
+    assert_int_equal(pthread_join(thread, &answered), 0);
+    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+    assert_int_equal(close(c.first), 0);
+    assert_int_equal(close(c.listener), 0);
+    assert_string_equal(err, "");
+    assert_int_equal(code, 0);
+    assert_non_null(answered);
 }
 
 static void flags_become_headers_and_stand_anywhere(void **ctx)
@@ -639,6 +701,7 @@ int main(void)
         TEST(a_path_in_the_address_goes_in_front),
         TEST(a_redirect_is_followed),
         TEST(nobody_there_is_said),
+        TEST(a_signal_does_not_end_connecting),
         TEST(flags_become_headers_and_stand_anywhere),
         TEST(a_header_cannot_begin_another_one),
         TEST(kv_asks_where_the_mount_is),

@@ -1,4 +1,5 @@
 /* Slow, silent, greedy and numerous clients, and draining. */
+#include "http/budget.h"
 #include "http/harness.h"
 
 #include <fcntl.h>
@@ -173,7 +174,8 @@ static void a_handler_that_takes_long_makes_no_client_slow(void **ctx)
     char c;
     (void)say(reader, BYTES("GET /big"));
     (void)say(reader, bytes_str(last));
-    assert_int_equal(TEMP_FAILURE_RETRY(recv(reader, &c, 1, 0)), 1); /* the rest waits for it to read on */
+    assert_int_equal(TEMP_FAILURE_RETRY(recv(reader, &c, 1, 0)),
+                     1); /* the rest waits for it to read on */
     atomic_store(&is_slow, false);
     (void)say(other, BYTES("GET /slow"));
     (void)say(other, bytes_str(last));
@@ -285,7 +287,7 @@ static void the_longest_idle_connection_gives_way(void **ctx)
     static char out[1024];
     int fds[4];
     (void)ctx; /* static */
-    limits.connections_max = 3;
+    limits.connections_max = limits.connections_share = 3;
     up(&limits);
     for (int i = 0; i < 4; i++) {
         fds[i] = dial(&h);
@@ -322,7 +324,9 @@ static void when_all_are_busy_a_new_connection_waits(void **ctx)
 
 static void bodies_beyond_the_budget_are_refused(void **ctx)
 {
-    static struct http_budget budget = {.bytes_max = 300 * 1024};
+    static struct http_budget budget;
+    static const struct http_budget_options size = {
+        .total = 300 * 1024, .share = 300 * 1024, .clients_max = 10};
     static uint8_t body[400 * 1024];
     static char out[4096];
     struct http_limits limits = http_limits_default;
@@ -330,6 +334,10 @@ static void bodies_beyond_the_budget_are_refused(void **ctx)
     limits.linger_ms = 50;
     struct http_server_options options = {
         .handler = &handler, .limits = &limits, .budget = &budget};
+    struct env *env;
+    assert_int_equal(loop_new(NULL, &env), ST_OK);
+    assert_int_equal(http_budget_init(&budget, env, &size), ST_OK);
+    loop_free(env);
     harness_open(&h, &options);
     for (int i = 0; i < 3; i++) { /* what was refused is given back */
         int fd = dial(&h);
@@ -343,6 +351,9 @@ static void bodies_beyond_the_budget_are_refused(void **ctx)
     (void)hear(fd, out, sizeof out, "\r\n\r\n");
     assert_non_null(strstr(out, "HTTP/1.1 200 "));
     (void)close(fd);
+    while (http_budget_used(&budget) != 0)
+        usleep(1000);
+    http_budget_done(&budget);
 }
 
 /* In a process of its own, for descriptors: connect, say so, wait for `until` to close. */
@@ -373,7 +384,9 @@ static void ten_thousand_idle_connections_are_held(void **ctx)
     files.rlim_cur = files.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
     uint64_t n = MIN((uint64_t)N, files.rlim_cur - SPARE);
-    up(NULL);
+    struct http_limits limits = http_limits_default;
+    limits.connections_share = limits.connections_max;
+    up(&limits);
     assert_int_equal(pipe2(ready, O_CLOEXEC) | pipe2(until, O_CLOEXEC), 0);
     pid_t child = fork();
     if (child == 0) {

@@ -1,13 +1,16 @@
 #include "http/with_server.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 static void a_request_is_answered(void **ctx)
 {
     (void)ctx; /* static */
-    assert_string_equal(TALK("GET /a/b?c=d HTTP/1.1\r\n" HOST CLOSE "X-VAULT-TOKEN:  s.1 \r\n\r\n"),
+    char *out = TALK("GET /a/b?c=d HTTP/1.1\r\n" HOST CLOSE "X-VAULT-TOKEN:  s.1 \r\n\r\n");
+    (void)undate(out); /* one, as the text shows */
+    assert_string_equal(out,
                         "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Type: text/plain"
-                        "\r\nContent-Length: 30\r\nConnection: close\r\n\r\n"
+                        UNDATED "\r\nContent-Length: 30\r\nConnection: close\r\n\r\n"
                         "GET /a/b?c=d token=s.1 body=0\n");
 }
 
@@ -49,6 +52,7 @@ static void any_split_of_the_input_gives_the_same_answers(void **ctx)
                             "GET /end HTTP/1.1\r\n" HOST CLOSE "\r\n");
     (void)ctx;                                           /* static */
     (void)snprintf(whole, sizeof whole, "%s", talk(in)); /* fits */
+    assert_int_equal(undate(whole), 4);
     assert_int_equal(count(whole, "HTTP/1.1 200 OK"), 4);
     for (size_t cut = 1; cut < in.len; cut++) {
         int fd = dial(&h);
@@ -59,6 +63,7 @@ static void any_split_of_the_input_gives_the_same_answers(void **ctx)
         assert_int_equal(say(fd, bytes_from(in, cut)), in.len - cut);
         (void)hear(fd, split, sizeof split, NULL);
         (void)close(fd);
+        assert_int_equal(undate(split), 4);
         assert_string_equal(split, whole);
     }
 }
@@ -226,6 +231,40 @@ static void a_header_that_would_split_the_answer_is_left_out(void **ctx)
     assert_int_equal(count(out, "Content-Length"), 1);
 }
 
+static int64_t date_of(const char *head)
+{
+    struct tm tm = {0};
+    const char *date = strstr(head, "\r\nDate: ");
+    assert_non_null(date);
+    const char *end = strptime(date, "%n Date: %a, %d %b %Y %H:%M:%S GMT", &tm);
+    assert_non_null(end);
+    assert_memory_equal(end, "\r\n", 2);
+    return timegm(&tm);
+}
+
+/* Of each kind: given whole, without a body, in pieces, an error, the server's own refusal. */
+static void each_reply_has_the_date(void **ctx)
+{
+    static const char *const asked[] = {
+        "GET /a HTTP/1.1\r\n" HOST CLOSE "\r\n",
+        "GET /none HTTP/1.1\r\n" HOST CLOSE "\r\n",
+        "HEAD /a HTTP/1.1\r\n" HOST CLOSE "\r\n",
+        "GET /flow?1 HTTP/1.1\r\n" HOST CLOSE "\r\n",
+        "GET /missing HTTP/1.1\r\n" HOST CLOSE "\r\n",
+        "GET /evil HTTP/1.1\r\n" HOST CLOSE "\r\n",
+        "GET /early HTTP/1.1\r\n" HOST CLOSE "\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+    };
+    enum { SLACK_S = 60 };
+    (void)ctx; /* static */
+    for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
+        int64_t before = time(NULL);
+        char *out = talk(bytes_str(asked[i]));
+        assert_in_range(date_of(out), before - SLACK_S, time(NULL) + SLACK_S);
+        assert_int_equal(undate(out), 1);
+    }
+}
+
 static void the_peer_is_known(void **ctx)
 {
     (void)ctx; /* static */
@@ -323,6 +362,7 @@ int main(void)
         TEST(nothing_behind_a_refused_request_is_served),
         TEST(requests_before_a_malformed_one_are_served),
         TEST(a_header_that_would_split_the_answer_is_left_out),
+        TEST(each_reply_has_the_date),
         TEST(the_peer_is_known),
         TEST(what_happens_is_counted),
         TEST(the_server_survives_lack_of_memory),

@@ -149,7 +149,7 @@ static void a_storm_on_few_connections_leaves_nothing_behind(void **ctx)
 {
     struct http_limits limits = http_limits_default;
     (void)ctx; /* no state */
-    limits.connections_max = 3;
+    limits.connections_max = limits.connections_share = 3;
     limits.linger_ms = 5;
     limits.idle_ms = 50;
     limits.header_ms = 30;

@@ -17,7 +17,10 @@ int server_setup(void **ctx);
 int server_teardown(void **ctx);
 
 /* Say `in` on a new connection and return all that comes back until the peer ends. */
-const char *talk(struct bytes in);
+char *talk(struct bytes in);
+/* Replace the value of each Date header by as many 'x'. How many there were. */
+size_t undate(char *text);
+#define UNDATED "\r\nDate: xxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 void assert_has(const char *text, const char *word);
 void await_no_connection(void);
 

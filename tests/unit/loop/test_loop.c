@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 static int setup(void **ctx)
 {
@@ -235,6 +236,8 @@ struct job {
     pthread_t ran_on;
 };
 
+static atomic_int job_priority; /* of the thread that ran the last job */
+
 static void job_run(struct env_work *work)
 {
     struct job *j = CONTAINER_OF(work, struct job, work);
@@ -244,6 +247,7 @@ static void job_run(struct env_work *work)
         atomic_fetch_sub(j->running, 1);
     }
     j->ran_on = pthread_self();
+    atomic_store(&job_priority, getpriority(PRIO_PROCESS, 0));
 }
 
 static void job_done(struct env_work *work)
@@ -291,6 +295,15 @@ static void pool_work_runs_off_the_loop(void **ctx)
 {
     run_jobs(*ctx, LANE_POOL, true);
     run_jobs(*ctx, LANE_POOL, true);
+}
+
+static void pool_work_yields_to_the_loops_and_the_log(void **ctx)
+{
+    int own = getpriority(PRIO_PROCESS, 0);
+    run_jobs(*ctx, LANE_LOG, true);
+    assert_int_equal(atomic_load(&job_priority), own);
+    run_jobs(*ctx, LANE_POOL, true);
+    assert_int_equal(atomic_load(&job_priority), MIN(own + 10, 19));
 }
 
 static void freeing_waits_for_submitted_work(void **ctx)
@@ -570,6 +583,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(log_work_runs_in_order_one_at_a_time_off_the_loop, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(pool_work_runs_off_the_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(pool_work_yields_to_the_loops_and_the_log, setup, teardown),
         cmocka_unit_test(freeing_waits_for_submitted_work),
         cmocka_unit_test_setup_teardown(lanes_do_not_wait_for_each_other, setup, teardown),
         cmocka_unit_test_setup_teardown(two_envs_hand_a_task_to_and_fro, setup, teardown),

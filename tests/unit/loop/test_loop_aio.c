@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,8 @@ static int teardown(void **ctx)
 static unsigned threads(void)
 {
     unsigned n = 0;
-    DIR *dir = opendir("/proc/self/task");
+    int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* see open_descriptors */
+    DIR *dir = fdopendir(fd);
     assert_non_null(dir);
     for (const struct dirent *entry; (entry = readdir(dir)) != NULL;)
         n += entry->d_name[0] != '.';

@@ -1,4 +1,4 @@
-#include "cluster/mesh/mesh_impl.h"
+#include "cluster/mesh/mesh_internal.h"
 #include "mesh/mesh_nodes.h"
 
 #include <signal.h>
@@ -419,6 +419,63 @@ static void a_host_name_is_looked_up(void **ctx)
     run_until(w, all_linked, w);
 }
 
+static bool has_both_links(void *ctx)
+{
+    return stats(ctx).links_out == 2;
+}
+
+/* n1 knows n2 at `stored`, and by its configuration where it really is. */
+static void link_by_other(struct world *w, const char *stored)
+{
+    struct mesh_member n2;
+    start(w, 0);
+    start(w, 1);
+    n2 = w->nodes[1].member;
+    (void)snprintf(n2.other, sizeof n2.other, "%s", n2.address);
+    (void)snprintf(n2.address, sizeof n2.address, "%s", stored);
+    mesh_members(w->nodes[0].mesh, &n2, 1);
+    run_until(w, has_both_links, &w->nodes[0]);
+    assert_int_equal(stats(&w->nodes[1]).links_in, 2);
+}
+
+static void a_peer_is_found_at_its_other_address(void **ctx)
+{
+    link_by_other(*ctx, "127.0.0.1:1");
+}
+
+static void a_name_that_is_not_known_leads_to_the_other_address(void **ctx)
+{
+    link_by_other(*ctx, "no-such-host.invalid:8201");
+}
+
+static void another_node_at_the_first_address_leads_to_the_other(void **ctx)
+{
+    struct world *w = *ctx;
+    start(w, 2);
+    link_by_other(w, w->nodes[2].member.address);
+    assert_int_equal(stats(&w->nodes[2]).links_in, 0);
+}
+
+static void a_peer_that_moves_is_dialled_where_it_is_now(void **ctx)
+{
+    struct world *w = *ctx;
+    start_linked(w, 2);
+    uint64_t connects = stats(&w->nodes[0]).connects;
+    struct mesh_member n2 = w->nodes[1].member;
+    (void)snprintf(n2.other, sizeof n2.other, "%s", n2.address);
+    (void)snprintf(n2.address, sizeof n2.address, "127.0.0.1:1");
+    mesh_members(w->nodes[0].mesh, &n2, 1); /* its links are still where it is */
+    run_for(w, 50);
+    assert_int_equal(stats(&w->nodes[0]).connects, connects);
+    n2.other[0] = '\0';
+    mesh_members(w->nodes[0].mesh, &n2, 1);
+    run_until(w, called_in_vain, &w->nodes[0]);
+    assert_int_equal(stats(&w->nodes[0]).links_out, 0);
+    introduce(w, 0);
+    run_until(w, all_linked, w);
+    assert_int_equal(w->nodes[0].gone, 0);
+}
+
 static void closing_while_connecting_leaves_nothing(void **ctx)
 {
     struct world *w = *ctx;
@@ -520,6 +577,10 @@ int main(void)
         node_test(an_address_of_another_node_is_not_linked),
         node_test(a_node_of_another_cluster_is_not_linked),
         node_test(a_host_name_is_looked_up),
+        node_test(a_peer_is_found_at_its_other_address),
+        node_test(a_name_that_is_not_known_leads_to_the_other_address),
+        node_test(another_node_at_the_first_address_leads_to_the_other),
+        node_test(a_peer_that_moves_is_dialled_where_it_is_now),
         node_test(closing_while_connecting_leaves_nothing),
         node_test(starting_says_what_is_wrong),
         node_test(a_reload_keeps_the_name),

@@ -1,7 +1,7 @@
 #include "support.h"
 
 #include "base/mem.h"
-#include "node/node_parts.h"
+#include "node/node_internal.h"
 
 #include <stdio.h>
 

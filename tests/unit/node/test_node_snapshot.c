@@ -4,7 +4,7 @@
 #include "raft/memfs_calls.h"
 #include "router/world.h"
 
-#include "node/node_parts.h"
+#include "node/node_internal.h"
 
 #define OLD "{\"v\":\"old\"}"
 #define NEW "{\"v\":\"new\"}"
@@ -144,9 +144,10 @@ static bool has(const char *key)
 
 static void open_as(uint64_t seed)
 {
-    static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
+    static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+                                                   &kv_module};
     static struct env_ops ops;
-    world_open(&w, apis, ARRAY_LEN(apis));
+    world_open(&w, modules, ARRAY_LEN(modules));
     w.env.seed = seed; /* of every key that is made */
     world_init(&w);
     ops = *w.env.env.ops;

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/plant.h"
-#include "raft/rlog_wire.h"
+#include "raft/replica/rlog_wire.h"
 
 #include <inttypes.h>
 #include <stdio.h>

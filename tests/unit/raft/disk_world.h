@@ -8,7 +8,7 @@
 #include "raft/memfs_crash.h"
 
 #include "base/trace.h"
-#include "raft/rlog_disk.h"
+#include "raft/disk/rlog_disk.h"
 
 enum { WORLD_STATES = 512, WORLD_ENTRIES = 1024, WORLD_SEGMENT = 8192 };
 
@@ -32,6 +32,7 @@ struct world {
     struct rlog_loaded loaded;
     struct rlog_identity identity;
     struct reason reason, fatal_reason;
+    enum status fatal_why;
     unsigned fatals, idles;
     uint64_t segment_bytes, reserve_bytes;
 
@@ -106,10 +107,11 @@ static inline void world_written(void *ctx, uint64_t seq)
     w->written = seq;
 }
 
-static inline void world_fatal(void *ctx, const struct reason *reason)
+static inline void world_fatal(void *ctx, enum status why, const struct reason *reason)
 {
     struct world *w = ctx;
     w->fatals++;
+    w->fatal_why = why;
     w->fatal_reason = *reason;
 }
 

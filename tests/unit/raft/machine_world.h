@@ -6,7 +6,7 @@
 #include "support.h"
 
 #include "base/mem.h"
-#include "raft/rlog_txn.h"
+#include "raft/txn/rlog_txn.h"
 
 struct world {
     struct fake_env env;

@@ -2,9 +2,9 @@
 #include "golden.h"
 #include "machine_world.h"
 
-#include "raft/rlog_archive.h"
-#include "raft/rlog_archive_tar.h"
-#include "raft/rlog_archive_zlib.h"
+#include "raft/snapshot/rlog_archive.h"
+#include "raft/snapshot/rlog_archive_tar.h"
+#include "raft/snapshot/rlog_archive_zlib.h"
 
 #include <stdio.h>
 

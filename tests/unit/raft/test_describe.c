@@ -1,7 +1,7 @@
 /* What `holdfast dump` says about entries and content. */
 #include "golden.h"
 
-#include "raft/rlog_describe.h"
+#include "raft/txn/rlog_describe.h"
 
 static void collect(void *ctx, const char *text)
 {

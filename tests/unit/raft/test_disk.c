@@ -2,7 +2,7 @@
 #include "raft/disk_model.h"
 
 #include "base/mem.h"
-#include "raft/rlog_disk_parts.h"
+#include "raft/disk/rlog_disk_internal.h"
 
 static int setup(void **ctx)
 {
@@ -551,6 +551,7 @@ static void a_full_disk_stops_the_log_when_a_segment_is_needed(void **ctx)
     }
     assert_int_equal(w->fatals, 1);
     assert_non_null(strstr(w->fatal_reason.text, "no space"));
+    assert_status(w->fatal_why, ST_NO_SPACE);
     assert_true(w->written > 0 && w->written < w->issued);
     world_close(w);
     w->fs->room = UINT64_MAX;

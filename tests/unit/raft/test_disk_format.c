@@ -2,7 +2,7 @@
  */
 #include "support.h"
 
-#include "raft/rlog_disk_parts.h"
+#include "raft/disk/rlog_disk_internal.h"
 
 enum { IMAGE = 16 * SECTOR, ID = 77, NUMBER = 3 };
 

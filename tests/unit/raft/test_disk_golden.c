@@ -2,7 +2,7 @@
 #include "raft/disk_model.h"
 #include "raft/golden.h"
 
-#include "raft/rlog_disk_format.h"
+#include "raft/disk/rlog_disk_format.h"
 
 #define SEG1 "d/log/0000000000000001.seg"
 #define SEG2 "d/log/0000000000000002.seg"

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "loop/loop.h"
-#include "raft/rlog_disk.h"
+#include "raft/disk/rlog_disk.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -99,8 +99,9 @@ static void on_written(void *ctx, uint64_t seq)
     assert_status(rlog_disk_set_term(r->disk, 1, 0), ST_OK);
 }
 
-static void on_fatal(void *ctx, const struct reason *reason)
+static void on_fatal(void *ctx, enum status why, const struct reason *reason)
 {
+    (void)why;
     (void)ctx;
     fail_msg("%s", reason->text);
 }

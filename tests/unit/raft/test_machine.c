@@ -247,10 +247,11 @@ static void a_staged_tree_may_be_named_by_reference(void **state)
     buf_done(&txns[1]);
 }
 
-static void put_keep(struct rlog_txn_builder *b, const char *key, const char *begin, size_t from,
-                     size_t keep)
+static void put_retain(struct rlog_txn_builder *b, const char *key, const char *begin, size_t from,
+                       size_t keep)
 {
-    uint8_t *room = rlog_txn_put_keep_room(b, bytes_str(key), strlen(begin), from, keep);
+    uint8_t *room = rlog_txn_put_retain_room(b, bytes_str(key), strlen(begin),
+                                             (struct store_retain){.from = from, .len = keep});
     assert_non_null(room);
     memcpy(room, begin, strlen(begin));
 }
@@ -261,25 +262,25 @@ static void a_put_may_keep_bytes_of_what_is_there(void **state)
     struct rlog_txn_builder b = {0};
     world_put(w, "s/a", "0123456789");
     uint64_t created = world_get(w, "s/a", NULL);
-    put_keep(&b, "s/a", "new ", 2, 3);
+    put_retain(&b, "s/a", "new ", 2, 3);
     assert_int_equal(world_apply(w, &b), RLOG_APPLIED);
     assert_value(w, "s/a", "new 234");
     assert_true(world_get(w, "s/a", NULL) > created);
-    put_keep(&b, "s/a", "x", 5, 100); /* as far as there is */
+    put_retain(&b, "s/a", "x", 5, 100); /* as far as there is */
     world_apply(w, &b);
     assert_value(w, "s/a", "x34");
-    put_keep(&b, "s/a", "y", 100, 1);
+    put_retain(&b, "s/a", "y", 100, 1);
     world_apply(w, &b);
     assert_value(w, "s/a", "y");
-    put_keep(&b, "s/absent", "z", 0, 5);
+    put_retain(&b, "s/absent", "z", 0, 5);
     world_apply(w, &b);
     assert_value(w, "s/absent", "z");
-    put_keep(&b, "s/a", "b", 0, 9); /* twice in one entry */
-    put_keep(&b, "s/a", "c", 0, 9);
+    put_retain(&b, "s/a", "b", 0, 9); /* twice in one entry */
+    put_retain(&b, "s/a", "c", 0, 9);
     world_apply(w, &b);
     assert_value(w, "s/a", "cby");
     world_put(w, "s/a/1", "below");
-    put_keep(&b, "s/a", "d", 1, 1);
+    put_retain(&b, "s/a", "d", 1, 1);
     world_apply(w, &b);
     assert_value(w, "s/a", "db");
     assert_value(w, "s/a/1", "below");
@@ -295,7 +296,7 @@ static void what_is_kept_may_be_named_by_place(void **state)
     for (int i = 0; i < 2; i++) {
         const char *key = i == 0 ? "s/keys/1" : "s/keys/2";
         rlog_txn_need_key(&b, bytes_str(key), world_get(w, key, NULL));
-        put_keep(&b, key, i == 0 ? "1" : "2", 0, 3);
+        put_retain(&b, key, i == 0 ? "1" : "2", 0, 3);
         assert_status(rlog_txn_encode(&b, &txns[i]), ST_OK);
         rlog_txn_done(&b);
     }

@@ -3,7 +3,8 @@
 #include "golden.h"
 #include "machine_world.h"
 
-#include "raft/rlog_machine_content.h"
+#include "raft/txn/rlog_machine_content.h"
+#include "text/time.h"
 
 static struct world first, second;
 
@@ -245,7 +246,9 @@ static void a_later_format_is_refused_by_name(void **state)
     buf_done(&content);
 }
 
-/* Content with the header of a state at versions 9 and 9 and these records. */
+/* Content with the header of a state at versions 9 and 9, of this time, and these records. */
+static uint64_t made_ms = 1000;
+
 static enum status load_made(struct bytes records)
 {
     struct buf content = {0};
@@ -254,7 +257,7 @@ static enum status load_made(struct bytes records)
     buf_add_u16(&content, 1);
     buf_add_u64(&content, 9);
     buf_add_u64(&content, 9);
-    buf_add_u64(&content, 1000);
+    buf_add_u64(&content, made_ms);
     buf_add_u64(&content, 0);
     buf_add_u64(&content, 0);
     assert_int_equal(content.len, RLOG_CONTENT_HEADER_BYTES);
@@ -286,6 +289,20 @@ static void records_out_of_order_or_range_are_corrupt(void **state)
     };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         assert_status(load_made(bad[i]), ST_CORRUPT);
+}
+
+static void content_of_a_time_after_the_year_9998_is_corrupt(void **state)
+{
+    (void)state;
+    static const struct bytes records = BYTES("\1\0\3s/a\1\2\1v\1\2\1b\3\3\0\2\2\5\0\2");
+    static const uint64_t late[] = {TEXT_CLOCK_END, INT64_MAX, UINT64_MAX};
+    made_ms = TEXT_CLOCK_END - 1;
+    assert_status(load_made(records), ST_OK);
+    for (size_t i = 0; i < ARRAY_LEN(late); i++) {
+        made_ms = late[i];
+        assert_status(load_made(records), ST_CORRUPT);
+    }
+    made_ms = 1000;
 }
 
 static void an_empty_state_travels_too(void **state)
@@ -416,6 +433,7 @@ int main(void)
         T(flipped_content_never_crashes),
         T(a_later_format_is_refused_by_name),
         T(records_out_of_order_or_range_are_corrupt),
+        T(content_of_a_time_after_the_year_9998_is_corrupt),
         T(an_empty_state_travels_too),
         T(large_values_and_long_keys_travel_in_small_pieces),
         T(no_snapshot_is_taken_of_a_half_built_tree),

@@ -2,7 +2,7 @@
 #include "support.h"
 #include "world.h"
 
-#include "raft/rlog_wire.h"
+#include "raft/replica/rlog_wire.h"
 
 static void a_write_reaches_every_node(void **ctx)
 {
@@ -392,6 +392,7 @@ static void only_a_leader_that_is_one_stops_us_with_an_entry_of_a_later_format(v
     assert_status(world_put(leader, "s/a", "2"), ST_OK);
     tell_future(standby, leader, s.term, s.term);
     assert_non_null(strstr(standby->fatal, "later format"));
+    assert_status(standby->fatal_why, ST_UNSUPPORTED); /* not the disk's fault */
     world_free(w);
 }
 

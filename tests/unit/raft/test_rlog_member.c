@@ -240,6 +240,71 @@ static void the_last_voter_and_strangers_are_not_demoted(void **ctx)
     world_free(w);
 }
 
+static enum status set_address(struct wnode *leader, uint64_t id, const char *address)
+{
+    struct wclient c = {.a = {.done = wclient_admin, .member.id = id}};
+    (void)snprintf(c.a.member.address, sizeof c.a.member.address, "%s", address);
+    rlog_member_address(leader->rlog, &c.a);
+    return wclient_wait(leader->e.world, &c);
+}
+
+static const char *address_of(const struct wnode *n, uint64_t id)
+{
+    for (unsigned i = 0; i < n->n_members; i++)
+        if (n->members[i].id == id)
+            return n->members[i].address;
+    return "none";
+}
+
+static void a_new_address_of_a_member_reaches_every_member(void **ctx)
+{
+    (void)ctx;
+    struct reason reason;
+    struct world *w = world_new(20, 3);
+    struct wnode *leader = world_await_leader(w), *moved = world_follower(w);
+    assert_status(demote(leader, moved->id), ST_OK);
+    assert_status(set_address(leader, moved->id, "elsewhere:1"), ST_OK);
+    assert_status(set_address(leader, leader->id, "[::1]:2"), ST_OK);
+    assert_status(set_address(leader, leader->id, "[::1]:2"), ST_OK);
+    assert_status(world_read(moved), ST_OK);
+    for (unsigned i = 0; i < w->n_nodes; i++) {
+        assert_string_equal(address_of(&w->nodes[i], moved->id), "elsewhere:1");
+        assert_string_equal(address_of(&w->nodes[i], leader->id), "[::1]:2");
+    }
+    assert_int_equal(role_of(leader, moved->id), RLOG_STANDBY);
+    assert_int_equal(status_of(leader).n_members, 3);
+
+    wnode_stop(moved); /* it finds the addresses in its log again */
+    assert_status(wnode_start(moved, &reason), ST_OK);
+    assert_string_equal(address_of(moved, leader->id), "[::1]:2");
+    world_free(w);
+}
+
+static void an_address_that_cannot_be_stored_is_refused(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(21, 1);
+    struct wnode *leader = world_await_leader(w);
+    assert_status(set_address(leader, leader->id, "two words:1"), ST_INVALID);
+    assert_status(set_address(leader, leader->id, ""), ST_INVALID);
+    assert_status(set_address(leader, 77, "host:1"), ST_INVALID);
+    assert_string_equal(address_of(leader, leader->id), "host1:8201");
+    world_free(w);
+}
+
+static void a_new_address_does_not_wait_for_a_dead_server_being_added(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(22, 3);
+    struct wnode *leader = world_await_leader(w);
+    struct wclient dead = {.a = {.done = wclient_admin, .member = world_member(9, RLOG_VOTER)}};
+    rlog_member_add(leader->rlog, &dead.a);
+    world_run(w, 1000);
+    assert_status(set_address(leader, leader->id, "host:1"), ST_OK);
+    assert_status(wclient_wait(w, &dead), ST_BUSY);
+    world_free(w);
+}
+
 static void leadership_moves_under_load(void **ctx)
 {
     (void)ctx;
@@ -369,6 +434,9 @@ int main(void)
         cmocka_unit_test(two_voters_and_one_without_a_vote_stop_without_one_of_the_two),
         cmocka_unit_test(a_leader_moves_leadership_before_it_loses_its_vote),
         cmocka_unit_test(the_last_voter_and_strangers_are_not_demoted),
+        cmocka_unit_test(a_new_address_of_a_member_reaches_every_member),
+        cmocka_unit_test(an_address_that_cannot_be_stored_is_refused),
+        cmocka_unit_test(a_new_address_does_not_wait_for_a_dead_server_being_added),
         cmocka_unit_test(leadership_moves_under_load),
         cmocka_unit_test(a_transfer_to_a_dead_server_fails_and_writes_go_on),
         cmocka_unit_test(one_change_at_a_time),

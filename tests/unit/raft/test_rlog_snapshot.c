@@ -1,5 +1,5 @@
 /* Snapshots of replicas: taken, sent, installed, restored. */
-#include "raft/rlog_impl.h"
+#include "raft/replica/rlog_internal.h"
 #include "support.h"
 #include "world.h"
 

@@ -1,6 +1,7 @@
 /* Cluster time (R16): where it begins, how it follows the clocks, and that it never falls. */
-#include "raft/rlog_wire.h"
+#include "raft/replica/rlog_wire.h"
 #include "support.h"
+#include "text/time.h"
 #include "world.h"
 
 static int64_t world_wall(const struct world *w)
@@ -139,6 +140,24 @@ static void a_late_question_does_not_set_a_standbys_clock_back(void **ctx)
     world_free(w);
 }
 
+/* It writes, and the others take what it says. */
+static void a_clock_that_is_wrong_by_ages_stops_no_node(void **ctx)
+{
+    (void)ctx;
+    for (unsigned n = 1; n <= 3; n += 2) {
+        struct world *w = world_make(24, n);
+        for (unsigned i = 0; i < n; i++)
+            w->nodes[i].e.skew_ms = INT64_MAX / 4;
+        world_start(w);
+        struct wnode *leader = world_await_leader(w);
+        assert_status(world_put(leader, "s/a", "1"), ST_OK);
+        world_run(w, 2000);
+        assert_status(world_put(world_await_leader(w), "s/a", "2"), ST_OK);
+        assert_in_range(rlog_time_ms(leader->rlog), 1, TEXT_CLOCK_END - 1);
+        world_free(w);
+    }
+}
+
 static void cluster_time_never_falls_and_follows_the_median(void **ctx)
 {
     (void)ctx;
@@ -168,6 +187,7 @@ int main(void)
         cmocka_unit_test(a_sole_voter_steps_by_itself),
         cmocka_unit_test(a_founders_wrong_clock_is_slewed_away),
         cmocka_unit_test(a_late_question_does_not_set_a_standbys_clock_back),
+        cmocka_unit_test(a_clock_that_is_wrong_by_ages_stops_no_node),
         cmocka_unit_test(cluster_time_never_falls_and_follows_the_median),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,8 +2,9 @@
 #include "golden.h"
 
 #include "base/mem.h"
-#include "raft/rlog_txn.h"
-#include "raft/rlog_txn_read.h"
+#include "raft/txn/rlog_txn.h"
+#include "raft/txn/rlog_txn_read.h"
+#include "text/time.h"
 
 static const struct rlog_request_id some_id = {
     {0xA0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, 77};
@@ -318,6 +319,30 @@ static void an_entry_gives_its_transactions_back(void **state)
     buf_done(&a);
     buf_done(&b);
     buf_done(&entry);
+}
+
+static void an_entry_of_a_time_after_the_year_9998_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t time_ms;
+        enum status st;
+    } cases[] = {
+        {TEXT_CLOCK_END - 1, ST_OK}, {TEXT_CLOCK_END, ST_INVALID}, {TEXT_EXPIRY_END, ST_INVALID},
+        {INT64_MAX, ST_INVALID},     {UINT64_MAX, ST_INVALID},
+    };
+    CLEANUP(buf_done) struct buf txn = {0}, entry = {0};
+    struct rlog_entry_header header;
+    struct rlog_entry_view view;
+    encode_put("s/k", 3, 'v', &txn);
+    struct bytes whole = buf_bytes(&txn);
+    assert_status(rlog_entry_encode(1, &whole, 1, &entry), ST_OK);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        le64_put(entry.data + 4, cases[i].time_ms); /* after format and feature */
+        assert_status(rlog_entry_check(buf_bytes(&entry)), cases[i].st);
+        assert_status(rlog_entry_peek(buf_bytes(&entry), &header), cases[i].st);
+        assert_status(rlog_entry_open(buf_bytes(&entry), &view), cases[i].st);
+    }
 }
 
 /* A write of a secret as it is made: what is common to many, the key, and more that is common. */
@@ -654,6 +679,7 @@ int main(void)
         cmocka_unit_test(what_exceeds_a_limit_is_too_big),
         cmocka_unit_test(touched_keys_are_named_in_their_order),
         cmocka_unit_test(an_entry_gives_its_transactions_back),
+        cmocka_unit_test(an_entry_of_a_time_after_the_year_9998_is_refused),
         cmocka_unit_test(transactions_refer_to_what_the_one_before_needs),
         cmocka_unit_test(a_long_key_is_not_put_together),
         cmocka_unit_test(a_reference_to_what_is_not_there_is_refused),

@@ -200,8 +200,9 @@ static void on_apply(void *ctx, uint64_t index, const struct rlog_entry *e)
     }
 }
 
-static void on_fatal(void *ctx, const struct reason *reason)
+static void on_fatal(void *ctx, enum status why, const struct reason *reason)
 {
+    (void)why;
     struct cnode *n = ctx;
     (void)fprintf(stderr, "node %" PRIu64 ": %s\n", n->id, reason->text);
     abort();

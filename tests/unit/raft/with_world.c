@@ -158,10 +158,11 @@ static void wnet_members(void *ctx, const struct rlog_member *members, unsigned 
     node->n_members = n;
 }
 
-static void wnode_fatal(void *ctx, const struct reason *reason)
+static void wnode_fatal(void *ctx, enum status why, const struct reason *reason)
 {
     struct wnode *node = ctx;
     node->failed = true;
+    node->fatal_why = why;
     (void)snprintf(node->fatal, sizeof node->fatal, "%s", reason->text);
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "base/trace.h"
-#include "raft/rlog.h"
+#include "raft/replica/rlog.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +46,7 @@ struct wnode {
     struct rlog_identity identity;
     bool up, failed, closed;
     char fatal[256];
+    enum status fatal_why;
     struct rlog_member members[RLOG_MEMBERS_MAX];
     unsigned n_members, applied_calls;
     unsigned flushes, flushes_writing; /* of them, those while the log was written */

@@ -108,10 +108,18 @@ static const struct route test_routes[] = {
     {.method = METHOD_GET, .path = "active", .handler = run_count, .flags = ROUTE_ACTIVE},
     {.method = METHOD_GET, .path = "sudo", .handler = run_count, .flags = ROUTE_TOP_LEVEL},
     {.method = METHOD_PATCH, .path = "patch", .handler = run_count},
+    {.method = METHOD_POST,
+     .path = "upload",
+     .handler = run_count,
+     .outside = outside,
+     .flags = ROUTE_UPLOAD},
 };
 static const struct route_api test_api = {
     .prefix = "test/", .type = "test", .routes = test_routes, .n = ARRAY_LEN(test_routes)};
-static const struct route_api *const apis[] = {&sys_api, &token_api, &test_api, &kv_api};
+static const struct route_api *const test_apis[] = {&test_api};
+static const struct module test_module = {.name = "test", .apis = test_apis, .n_apis = 1};
+static const struct module *const modules[] = {&test_module, &token_module, &cubbyhole_module,
+                                               &sys_module, &kv_module};
 
 static struct world w;
 
@@ -121,7 +129,7 @@ static int open_world(void **ctx)
     runs = 0;
     outside_runs = 0;
     outside_result = ST_OK;
-    world_open(&w, apis, ARRAY_LEN(apis));
+    world_open(&w, modules, ARRAY_LEN(modules));
     world_init(&w);
     return 0;
 }

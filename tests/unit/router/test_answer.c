@@ -61,6 +61,17 @@ static void what_is_no_stored_answer_is_corrupt(void **ctx)
     answer_done(&in);
 }
 
+static void more_headers_than_there_is_room_for_are_left_out(void **ctx)
+{
+    (void)ctx;
+    struct router_answer answer = {0};
+    for (int i = 0; i < 2 * ANSWER_HEADERS_MAX; i++)
+        assert_int_equal(answer_add_header(&answer, &arena, BYTES("A"), BYTES("b")),
+                         i < ANSWER_HEADERS_MAX);
+    assert_int_equal(answer.n_headers, ANSWER_HEADERS_MAX);
+    answer_done(&answer);
+}
+
 static void every_status_has_an_answer(void **ctx)
 {
     (void)ctx;
@@ -135,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_stored_answer_is_given_again),      TEST(an_answer_without_a_body_stays_without),
+        TEST(what_is_no_stored_answer_is_corrupt), TEST(more_headers_than_there_is_room_for_are_left_out),
         TEST(what_is_no_stored_answer_is_corrupt), TEST(every_status_has_an_answer),
         TEST(request_ids_travel_as_text),          TEST(only_two_statuses_ask_for_another_try),
     };

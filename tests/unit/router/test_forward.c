@@ -210,40 +210,13 @@ static void who_is_forwarded_is_not_redirected(void **ctx)
 
 /* Long bodies */
 
-static bool sends_on(enum http_method method, const char *target)
-{
-    struct test_call t;
-    test_call_init(&t, method, target, NULL);
-    bool sends = router_sends_on(w.worker, &t.call);
-    test_call_done(&t);
-    return sends;
-}
-
-static void where_a_call_runs_is_known_before_its_body_is(void **ctx)
-{
-    (void)ctx;
-    assert_false(sends_on(METHOD_PUT, "/v1/test/add")); /* active itself */
-    world_standby(&w, true);
-    assert_true(sends_on(METHOD_PUT, "/v1/test/add"));
-    assert_true(sends_on(METHOD_PUT, "/v1/kv/a"));
-    assert_true(sends_on(METHOD_GET, "/v1/test/active"));
-    assert_true(sends_on(METHOD_PUT, "/v1/sys/init")); /* the leader's */
-    assert_false(sends_on(METHOD_GET, "/v1/kv/a"));
-    assert_false(sends_on(METHOD_POST, "/v1/test/reads"));
-    assert_false(sends_on(METHOD_GET, "/v1/sys/health")); /* about this node */
-    assert_false(sends_on(METHOD_PUT, "/v1/%zz"));        /* refused here */
-    w.node.perf_standby = false;
-    assert_true(sends_on(METHOD_GET, "/v1/kv/a"));
-    w.node.sealed = true;
-    assert_false(sends_on(METHOD_PUT, "/v1/kv/a"));
-}
-
 static struct test_call *streamed_call(struct test_call *t)
 {
     w.forwards = 0;
     test_call_init(t, METHOD_PUT, "/v1/test/add", NULL);
     test_call_header(t, "x-secrets-token", w.token);
     t->call.streamed = true;
+    t->call.body_length = ROUTER_WHOLE_BYTES_MAX + 1;
     world_handle(&w, t);
     return t;
 }
@@ -309,14 +282,114 @@ static void a_streamed_call_of_unknown_fate_says_so(void **ctx)
     test_call_done(&t);
 }
 
-static void a_node_that_became_active_refuses_what_it_did_not_read(void **ctx)
+/* The same with a body that comes when it is asked for. */
+static struct test_call *late_call(struct test_call *t, uint64_t length)
+{
+    w.forwards = 0;
+    test_call_init(t, METHOD_PUT, "/v1/kv/late", NULL);
+    test_call_header(t, "x-secrets-token", w.token);
+    t->call.streamed = true;
+    t->call.body_length = length;
+    t->late_body = "{\"a\":1}";
+    return t;
+}
+
+static void a_long_body_is_read_here_once_its_sender_was_judged(void **ctx)
 {
     (void)ctx;
     struct test_call t;
-    assert_int_equal(streamed_call(&t)->http, 503);
-    assert_body_has(&t, "nothing was done");
-    assert_int_equal(runs, 0);
+    world_handle(&w, late_call(&t, HTTP_LENGTH_UNKNOWN));
+    assert_int_equal(t.http, 204);
+    assert_int_equal(t.collects, 1);
+    assert_int_equal(w.reads, 0); /* what this node knew was enough */
     test_call_done(&t);
+    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/late", NULL)->http, 200);
+}
+
+static void a_long_body_of_somebody_without_a_right_is_never_read(void **ctx)
+{
+    (void)ctx;
+    static const char *const open_routes[] = {"/v1/sys/unseal", "/v1/sys/init",
+                                              "/v1/sys/generate-root/update"};
+    static struct test_call t;
+    for (size_t i = 0; i < ARRAY_LEN(open_routes); i++) {
+        test_call_init(&t, METHOD_PUT, open_routes[i], NULL);
+        t.call.streamed = true;
+        t.call.body_length = HTTP_LENGTH_UNKNOWN;
+        world_handle(&w, &t);
+        assert_int_equal(t.http, 413);
+        assert_int_equal(t.collects, 0);
+        test_call_done(&t);
+    }
+    (void)snprintf(w.token, sizeof w.token, "hvs.none");
+    w.reads = 0;
+    world_handle(&w, late_call(&t, 100 * 1024));
+    assert_int_equal(t.http, 403);
+    assert_int_equal(t.collects, 0);
+    assert_int_equal(w.reads, 1); /* its token might have been newer than what is known here */
+    test_call_done(&t);
+}
+
+static void a_standby_reads_what_it_can_send_again(void **ctx)
+{
+    (void)ctx;
+    static const uint8_t none[16];
+    struct test_call t;
+    world_standby(&w, true);
+    for (uint64_t over = 0; over < 2; over++) {
+        world_handle(&w, late_call(&t, ROUTER_WHOLE_BYTES_MAX + over));
+        assert_int_equal(t.http, 299);
+        assert_int_equal(t.collects, over == 0 ? 1 : 0);
+        assert_int_equal(memcmp(w.forward_ids[0].bytes, none, sizeof none) == 0, over == 1);
+        test_call_done(&t);
+    }
+}
+
+static void a_node_that_becomes_active_reads_what_was_to_be_sent_on(void **ctx)
+{
+    (void)ctx;
+    struct test_call t;
+    world_standby(&w, true);
+    w.forward_status[0] = ST_NOT_LEADER;
+    w.n_forward = 1;
+    (void)late_call(&t, ROUTER_WHOLE_BYTES_MAX + 1);
+    router_handle(w.worker, &t.call);
+    w.node.active = true;
+    clock_run(&w.env);
+    for (int i = 0; t.answers == 0 && i < 1000; i++) {
+        test_collected(&t);
+        w.env.now_ms++;
+        clock_run(&w.env);
+    }
+    assert_int_equal(t.http, 204);
+    assert_int_equal(w.forwards, 1);
+    test_call_done(&t);
+}
+
+static void a_body_that_does_not_come_changes_nothing(void **ctx)
+{
+    static const struct {
+        enum status st;
+        int http;
+        const char *text;
+    } cases[] = {
+        {ST_CLOSED, 400, "broke off"},
+        {ST_INVALID, 400, "broke off"},
+        {ST_TIMEOUT, 408, "too slowly"},
+        {ST_TOO_BIG, 413, "too large"},
+        {ST_BUSY, 503, "too many request bodies"},
+        {ST_NOMEM, 500, "out of memory"},
+    };
+    (void)ctx;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct test_call t;
+        late_call(&t, 100 * 1024)->late_status = cases[i].st;
+        world_handle(&w, &t);
+        assert_int_equal(t.http, cases[i].http);
+        assert_body_has(&t, cases[i].text);
+        test_call_done(&t);
+    }
+    assert_int_equal(w.proposals, 0);
 }
 
 /* Calls nobody waits for any more */
@@ -656,12 +729,15 @@ int main(void)
         TEST(a_node_that_became_active_meanwhile_runs_the_call),
         TEST(a_client_may_ask_to_be_redirected),
         TEST(who_is_forwarded_is_not_redirected),
-        TEST(where_a_call_runs_is_known_before_its_body_is),
         TEST(a_streamed_call_is_sent_without_an_id),
         TEST(a_streamed_call_of_somebody_without_a_right_stays_here),
         TEST(a_streamed_call_waits_for_an_active_node_until_its_body_was_touched),
         TEST(a_streamed_call_of_unknown_fate_says_so),
-        TEST(a_node_that_became_active_refuses_what_it_did_not_read),
+        TEST(a_long_body_is_read_here_once_its_sender_was_judged),
+        TEST(a_long_body_of_somebody_without_a_right_is_never_read),
+        TEST(a_standby_reads_what_it_can_send_again),
+        TEST(a_node_that_becomes_active_reads_what_was_to_be_sent_on),
+        TEST(a_body_that_does_not_come_changes_nothing),
         TEST(an_answer_that_is_not_sent_drops_its_stream),
         TEST(a_call_another_node_has_may_have_been_made),
         TEST(a_call_that_waits_is_not_made_once_it_was_given_up),

@@ -1,7 +1,9 @@
 #include "api/cubbyhole/cubbyhole.h"
 #include "router/openapi.h"
+#include "router/openapi_cache.h"
 #include "router/pipe_world.h"
 #include "router/shape.h"
+#include "router/worker.h"
 
 static void assert_shape_of(const char *shape, const struct schema *reply, const char *wanted)
 {
@@ -107,11 +109,12 @@ static bool is_sound(const struct route *route)
 static void every_shape_of_the_tables_is_well_formed(void **ctx)
 {
     (void)ctx;
-    static const struct route_api *const tables[] = {&sys_api, &token_api, &kv_api, &kv2_api,
-                                                     &cubbyhole_api};
+    const struct module_list list = {modules + 1, ARRAY_LEN(modules) - 1}; /* not the test's own */
+    struct module_walk place = {0};
+    const struct route_api *api;
     const struct route *route;
-    for (size_t i = 0; i < ARRAY_LEN(tables); i++)
-        for (size_t k = 0; (route = route_at(tables[i], k)) != NULL; k++) {
+    while ((api = module_next_api(&list, &place)) != NULL)
+        for (size_t k = 0; (route = route_at(api, k)) != NULL; k++) {
             assert_true(is_sound(route));
             assert_non_null(route->help);
             if (route->shape != NULL && route->reply != NULL)
@@ -166,9 +169,83 @@ static void a_document_without_memory_is_an_error(void **ctx)
     }
 }
 
+#define SPECS "/v1/sys/internal/specs/openapi"
+
+static struct test_call *ask_anonymous(const char *encoding)
+{
+    static struct test_call t;
+    test_call_done(&t);
+    test_call_init(&t, METHOD_GET, SPECS, NULL);
+    if (encoding != NULL)
+        test_call_header(&t, "accept-encoding", encoding);
+    world_handle(&w, &t);
+    assert_int_equal(t.http, 200);
+    assert_string_equal(t.type, "application/json");
+    return &t;
+}
+
+static void the_anonymous_document_is_rendered_once_for_each_change_of_mounts(void **ctx)
+{
+    (void)ctx;
+    static const char mount[] =
+        "{\"type\":\"kv-v1\",\"config\":{\"listing_visibility\":\"unauth\"}}";
+    const struct buf *kept = &w.worker->docs.named.text;
+    size_t len = ask_anonymous(NULL)->body.len;
+    assert_int_equal(kept->len + 1, len);
+    const uint8_t *at = kept->data;
+    assert_int_equal(ask_anonymous(NULL)->body.len, len);
+    assert_ptr_equal(kept->data, at);
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/sys/mounts/shown", mount)->http, 204);
+    assert_body_has(ask_anonymous(NULL), "\"/shown/{path}\"");
+    assert_int_equal(world_call(&w, METHOD_DELETE, "/v1/sys/mounts/shown", NULL)->http, 204);
+    assert_int_equal(ask_anonymous(NULL)->body.len, len);
+}
+
+static void the_anonymous_document_is_compressed_for_those_that_take_it(void **ctx)
+{
+    (void)ctx;
+    static const char *const plain[] = {"", "br", "gzip;q=0", "gzip ; q=0.00", "xgzip", ",;,"};
+    static const char *const gzip[] = {"gzip", "br, GZip;q=0.5", "gzip;q=1,*;q=0"};
+    for (size_t i = 0; i < ARRAY_LEN(plain); i++)
+        assert_null(strstr(ask_anonymous(plain[i])->told, "Content-Encoding"));
+    size_t len = ask_anonymous(NULL)->body.len;
+    for (size_t i = 0; i < ARRAY_LEN(gzip); i++) {
+        struct test_call *t = ask_anonymous(gzip[i]);
+        assert_non_null(strstr(t->told, "Content-Encoding: gzip\n"));
+        assert_non_null(strstr(t->told, "Vary: Accept-Encoding\n"));
+        assert_true(t->body.len < len / 4);
+        assert_memory_equal(t->body.data, "\x1f\x8b", 2);
+    }
+}
+
+static void a_kept_document_without_memory_is_an_error(void **ctx)
+{
+    (void)ctx;
+    bool used = true;
+    for (uint64_t n = 1; used; n++) {
+        struct test_call t;
+        openapi_cache_done(&w.worker->docs);
+        test_call_init(&t, METHOD_GET, SPECS, NULL);
+        (void)mem_fail_nth(n);
+        router_handle(w.worker, &t.call);
+        used = mem_fail_nth(0);
+        clock_run(&w.env);
+        assert_int_equal(t.answers, 1);
+        assert_true(t.http == 200 || (used && t.http == 500));
+        test_call_done(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            the_anonymous_document_is_rendered_once_for_each_change_of_mounts, open_world,
+            close_world),
+        cmocka_unit_test_setup_teardown(the_anonymous_document_is_compressed_for_those_that_take_it,
+                                        open_world, close_world),
+        cmocka_unit_test_setup_teardown(a_kept_document_without_memory_is_an_error, open_world,
+                                        close_world),
         cmocka_unit_test(a_shape_becomes_a_schema),
         cmocka_unit_test(a_shape_takes_the_fields_of_the_reply_in),
         cmocka_unit_test(a_shape_may_be_one_of_several),

@@ -17,13 +17,26 @@ static int wipe(void **ctx)
     return 0;
 }
 
+static struct path_target target_of(const char *raw)
+{
+    struct path_target target;
+    assert_status(path_canonical(&arena, bytes_str(raw), &target), ST_OK);
+    return target;
+}
+
 static void assert_path(const char *raw, const char *path)
 {
-    struct bytes have;
-    if (path_decode(&arena, bytes_str(raw), &have, &why) != ST_OK)
-        fail_msg("%s: %s", raw, why.text);
-    assert_bytes(have, bytes_str(path));
-    assert_int_equal(have.data[have.len], 0);
+    struct path_target have = target_of(raw), again;
+    struct bytes sent;
+    if (have.fault != NULL)
+        fail_msg("%s: %s", raw, have.fault);
+    assert_bytes(have.path, bytes_str(path));
+    assert_int_equal(have.full.data[have.full.len], 0);
+    assert_status(path_encode(&arena, &have, &sent), ST_OK);
+    for (size_t i = 0; i < sent.len; i++)
+        assert_true(sent.data[i] > ' ' && sent.data[i] < 0x7f && sent.data[i] != '?');
+    assert_status(path_canonical(&arena, sent, &again), ST_OK);
+    assert_bytes(again.full, have.full);
 }
 
 static void a_path_is_decoded_and_its_slashes_collapsed(void **ctx)
@@ -36,6 +49,12 @@ static void a_path_is_decoded_and_its_slashes_collapsed(void **ctx)
     assert_path("/v1/kv/k%C3%A4se", "kv/k\xc3\xa4se");
     assert_path("/v1/kv/.hidden/..x/...", "kv/.hidden/..x/...");
     assert_path("/v1/", "");
+    assert_path("/%761/a", "a");
+    assert_path("/v1/sys/storage/raft/%73nap%73hot", "sys/storage/raft/snapshot");
+    assert_path("/v1/a%2Fb%2fc", "a/b/c");
+    assert_path("/v1/a%2F/", "a/");
+    assert_path("/v1/a;b=c,d&e'(f)!$*@:", "a;b=c,d&e'(f)!$*@:");
+    assert_path("/v1/a%3Fb%23c%25%32f", "a?b#c%2f");
 }
 
 /* With one character sent as it is, and escaped. */
@@ -46,14 +65,13 @@ static void a_path_means_the_same_however_it_is_written(void **ctx)
                                             {"/v1/a/.", ""}, {"/v1/a/", "/b"}, {"/", "v1/a"}};
     for (unsigned i = 0; i < ARRAY_LEN(around); i++) {
         for (unsigned c = 1; c < 256; c++) {
-            struct bytes path = {0}, other = {0};
             const char *raw = arena_format(&arena, "%s%c%s", around[i][0], (char)c, around[i][1]);
             const char *escaped = arena_format(&arena, "%s%%%02x%s", around[i][0], c, around[i][1]);
-            enum status st = path_decode(&arena, bytes_str(raw), &path, &why);
+            struct path_target target = target_of(raw), other = target_of(escaped);
             if (c == '%')
                 continue; /* it cannot be sent as it is */
-            assert_status(st, path_decode(&arena, bytes_str(escaped), &other, &why));
-            assert_true(bytes_eq(path, other));
+            assert_int_equal(target.fault == NULL, other.fault == NULL);
+            assert_true(bytes_eq(target.full, other.full));
         }
     }
 }
@@ -62,9 +80,10 @@ static void a_path_outside_v1_is_not_found(void **ctx)
 {
     (void)ctx;
     static const char *const raws[] = {"/", "", "/v1", "/v2/x", "/ui/", "*", "/V1/x"};
-    struct bytes path;
-    for (size_t i = 0; i < ARRAY_LEN(raws); i++)
-        assert_status(path_decode(&arena, bytes_str(raws[i]), &path, &why), ST_NOT_FOUND);
+    for (size_t i = 0; i < ARRAY_LEN(raws); i++) {
+        assert_null(target_of(raws[i]).fault);
+        assert_null(target_of(raws[i]).path.data);
+    }
 }
 
 static void a_path_that_could_read_as_another_is_refused(void **ctx)
@@ -76,12 +95,10 @@ static void a_path_that_could_read_as_another_is_refused(void **ctx)
         "/v1/%E2%80%AEx",  "/v1/%ff",           "/v1/%",      "/v1/%2",    "/v1/%zz",
         "/v1/a%E2%80%8Bb", "/../v1/kv",
     };
-    struct bytes path;
     for (size_t i = 0; i < ARRAY_LEN(raws); i++) {
-        why.text[0] = '\0';
-        if (path_decode(&arena, bytes_str(raws[i]), &path, &why) != ST_INVALID)
+        struct path_target target = target_of(raws[i]);
+        if (target.fault == NULL || target.full.data != NULL || target.path.data != NULL)
             fail_msg("%s is taken", raws[i]);
-        assert_true(why.text[0] != '\0');
     }
 }
 
@@ -89,11 +106,18 @@ static void the_length_of_a_path_is_bounded(void **ctx)
 {
     (void)ctx;
     char raw[PATH_BYTES_MAX + 3];
-    struct bytes path;
+    struct path_target target;
     memset(raw, 'x', sizeof raw);
     memcpy(raw, "/v1/", 4);
-    assert_status(path_decode(&arena, bytes_of(raw, PATH_BYTES_MAX + 1), &path, &why), ST_OK);
-    assert_status(path_decode(&arena, bytes_of(raw, PATH_BYTES_MAX + 2), &path, &why), ST_INVALID);
+    assert_status(path_canonical(&arena, bytes_of(raw, PATH_BYTES_MAX + 1), &target), ST_OK);
+    assert_null(target.fault);
+    assert_status(path_canonical(&arena, bytes_of(raw, PATH_BYTES_MAX + 2), &target), ST_OK);
+    assert_non_null(target.fault);
+    static char escaped[3 * PATH_BYTES_MAX + 10];
+    for (size_t i = 0; i < sizeof escaped; i++)
+        escaped[i] = "%78"[i % 3];
+    assert_status(path_canonical(&arena, bytes_of(escaped, sizeof escaped), &target), ST_OK);
+    assert_non_null(target.fault);
 }
 
 static const char *pairs(const char *text)
@@ -141,11 +165,14 @@ static void the_number_of_parameters_is_bounded(void **ctx)
 static void a_failed_allocation_is_reported(void **ctx)
 {
     (void)ctx;
-    struct bytes path;
+    struct path_target target;
     struct text_value *object;
+    struct bytes sent;
     for (uint64_t n = 1; n < 4; n++) {
         (void)mem_fail_nth(n);
-        enum status st = path_decode(&arena, BYTES("/v1/kv/a"), &path, &why);
+        enum status st = path_canonical(&arena, BYTES("/v1/kv/%41"), &target);
+        if (st == ST_OK)
+            st = path_encode(&arena, &target, &sent);
         if (st == ST_OK)
             st = path_parse_pairs(&arena, BYTES("a=1&a=2"), &object, &why);
         bool used = mem_fail_nth(0);

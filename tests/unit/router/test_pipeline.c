@@ -1,3 +1,5 @@
+#include "router/body.h"
+#include "router/client_addr.h"
 #include "router/pipe_world.h"
 
 /* Answers */
@@ -34,6 +36,16 @@ static void some_data_stands_at_the_top_level_too(void **ctx)
     struct test_call *t = world_call(&w, METHOD_GET, "/v1/test/sudo", NULL);
     assert_body_has(t, ",\"data\":{\"runs\":1},");
     assert_body_has(t, "\"mount_type\":\"test\",\"runs\":1}");
+}
+
+static void an_upload_whose_body_does_not_stream_is_an_error(void **ctx)
+{
+    (void)ctx;
+    struct test_call *t = world_call(&w, METHOD_POST, "/v1/test/upload", "{}");
+    assert_int_equal(t->http, 500);
+    assert_body_has(t, "the body of this request cannot be received here");
+    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test//%75pload", NULL)->http, 500);
+    assert_int_equal(runs, 0);
 }
 
 static void a_handler_without_a_reply_answers_204(void **ctx)
@@ -272,13 +284,67 @@ static void a_long_body_is_read_on_the_pool(void **ctx)
     CLEANUP(buf_done) struct buf body = {0};
     unsigned before = w.env.works_run;
     buf_add_str(&body, "{\"ttl\":7,\"long\":\"");
-    uint8_t *room = buf_extend(&body, 1024 * 1024);
-    memset(room, 'x', 1024 * 1024);
+    uint8_t *room = buf_extend(&body, 64 * 1024);
+    memset(room, 'x', 64 * 1024);
     buf_add_str(&body, "\"}");
     buf_add_u8(&body, 0);
     struct test_call *t = world_call(&w, METHOD_POST, "/v1/test/named/a", (const char *)body.data);
     assert_body_has(t, "\"ttl\":7");
     assert_true(w.env.works_run > before);
+}
+
+/* {"ttl":7,"long":[[],[],…]}: 3 bytes a value. */
+static void add_lists(struct buf *body, unsigned n)
+{
+    buf_add_str(body, "{\"ttl\":7,\"long\":[[]");
+    while (n-- > 1)
+        buf_add_str(body, ",[]");
+    buf_add_str(body, "]}");
+    buf_add_u8(body, 0);
+}
+
+static void a_short_body_of_many_values_is_parsed_on_the_pool(void **ctx)
+{
+    (void)ctx;
+    static const unsigned lists[] = {500, 10000};
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        CLEANUP(buf_done) struct buf body = {0};
+        unsigned before = w.env.works_run;
+        add_lists(&body, lists[i]);
+        assert_true(body.len < BODY_FREE_MAX);
+        struct test_call *t =
+            world_call(&w, METHOD_POST, "/v1/test/named/a", (const char *)body.data);
+        assert_body_has(t, "\"ttl\":7");
+        assert_true((w.env.works_run > before) == (i == 1));
+    }
+}
+
+static void a_client_has_a_share_of_the_memory_for_parsed_bodies(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf body = {0};
+    struct http_budget *budget = &w.host.parsed.of[PARSED_CLIENTS];
+    const struct ip self = client_addr_ip("127.0.0.1:1"), other = client_addr_ip("127.0.0.2:1");
+    assert_status(parsed_budgets_init(&w.host.parsed, &w.env.env, 0), ST_OK);
+    add_lists(&body, 10000);
+    const char *large = (const char *)body.data;
+
+    assert_true(http_budget_take(budget, &other, budget->share));
+    assert_int_equal(world_call(&w, METHOD_POST, "/v1/test/named/a", large)->http, 200);
+    clock_run(&w.env);
+    assert_int_equal(http_budget_used(budget), budget->share);
+
+    assert_true(http_budget_take(budget, &self, budget->share));
+    struct test_call *t = world_call(&w, METHOD_POST, "/v1/test/named/a", large);
+    assert_int_equal(t->http, 503);
+    assert_body_has(t, "too many large request bodies of this client are in memory");
+    assert_int_equal(world_call(&w, METHOD_POST, "/v1/test/named/a", "{}")->http, 200);
+
+    http_budget_give(budget, &self, budget->share);
+    assert_int_equal(world_call(&w, METHOD_POST, "/v1/test/named/a", large)->http, 200);
+    http_budget_give(budget, &other, budget->share);
+    clock_run(&w.env);
+    parsed_budgets_done(&w.host.parsed); /* which asserts that all was given back */
 }
 
 static void nothing_is_read_for_somebody_without_a_token(void **ctx)
@@ -342,6 +408,37 @@ static void in_maintenance_clients_are_turned_away(void **ctx)
     test_call_done(&forwarded);
 }
 
+static void without_a_quorum_a_call_fails_at_once_and_names_the_missing(void **ctx)
+{
+    (void)ctx;
+    static const enum http_method methods[] = {METHOD_GET, METHOD_POST};
+    w.node.active = w.node.perf_standby = w.node.has_leader = false;
+    w.node.no_quorum = true;
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+        uint64_t before = w.env.now_ms;
+        struct test_call *t = world_call(&w, methods[i], "/v1/test/add", NULL);
+        assert_int_equal(t->http, 503);
+        assert_body(t, "{\"errors\":[\"no quorum: 1 of 3 voters reachable, 2 needed; missing b, "
+                       "c\"]}");
+        assert_int_equal(w.env.now_ms, before);
+    }
+    assert_int_equal(runs, 0);
+}
+
+static void without_a_quorum_an_unknown_outcome_is_still_looked_for(void **ctx)
+{
+    (void)ctx;
+    w.node.active = w.node.perf_standby = false;
+    w.node.has_leader = w.node.no_quorum = true;
+    w.forward_status[0] = ST_UNKNOWN_OUTCOME;
+    w.forward_status[1] = ST_NOT_LEADER;
+    w.forward_status[2] = ST_OK;
+    w.n_forward = 3;
+    struct test_call *t = world_call(&w, METHOD_POST, "/v1/test/add", NULL);
+    assert_int_equal(t->http, 299);
+    assert_int_equal(w.forwards, 3);
+}
+
 static void a_sealed_node_answers_only_about_itself(void **ctx)
 {
     (void)ctx;
@@ -354,6 +451,12 @@ static void a_sealed_node_answers_only_about_itself(void **ctx)
     assert_body_has(t, "\"sealed\":true");
     t = world_call(&w, METHOD_GET, "/v1/sys/metrics", NULL);
     assert_int_equal(t->http, 503);
+    struct test_call open;
+    test_call_init(&open, METHOD_GET, "/v1/sys/metrics", NULL);
+    open.call.open_metrics = true;
+    world_handle(&w, &open);
+    assert_int_equal(open.http, 200);
+    test_call_done(&open);
 }
 
 /* Writes */
@@ -614,6 +717,7 @@ int main(void)
         TEST(an_answer_has_the_whole_envelope),
         TEST(no_two_requests_have_one_id),
         TEST(some_data_stands_at_the_top_level_too),
+        TEST(an_upload_whose_body_does_not_stream_is_an_error),
         TEST(a_handler_without_a_reply_answers_204),
         TEST(a_warning_of_the_handler_needs_a_body),
         TEST(unknown_fields_are_mentioned_only_beside_data),
@@ -630,10 +734,14 @@ int main(void)
         TEST(patch_takes_one_content_type),
         TEST(a_namespace_other_than_root_is_not_found),
         TEST(a_long_body_is_read_on_the_pool),
+        TEST(a_short_body_of_many_values_is_parsed_on_the_pool),
+        TEST(a_client_has_a_share_of_the_memory_for_parsed_bodies),
         TEST(nothing_is_read_for_somebody_without_a_token),
         TEST(a_path_without_a_token_takes_short_bodies_only),
         TEST(more_calls_than_the_limit_are_refused),
         TEST(in_maintenance_clients_are_turned_away),
+        TEST(without_a_quorum_a_call_fails_at_once_and_names_the_missing),
+        TEST(without_a_quorum_an_unknown_outcome_is_still_looked_for),
         TEST(a_sealed_node_answers_only_about_itself),
         TEST(a_write_is_answered_after_its_commit),
         TEST(what_a_failed_handler_staged_is_dropped),

@@ -26,6 +26,8 @@ static const struct route rows[] = {
     {.method = METHOD_POST, .path = "open", .handler = never, .auth = AUTH_NONE},
     {.method = METHOD_GET, .path = "half", .handler = never, .auth = AUTH_NONE},
     {.method = METHOD_POST, .path = "half", .handler = never},
+    {.method = METHOD_LIST, .path = "gone/list", .handler = never},
+    {.method = METHOD_GET, .path = "gone/*path", .handler = never, .flags = ROUTE_ABSENT},
 };
 enum { OWN_ROWS = 3 };
 static const struct route_table none = {rows, 0},
@@ -144,6 +146,27 @@ static void who_went_astray_is_told_so_where_nothing_else_is(void **ctx)
     assert_int_equal(others.methods, 1u << METHOD_GET | 1u << METHOD_POST | 1u << METHOD_PUT);
 }
 
+static void what_is_absent_is_so_by_every_method(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        enum http_method method;
+        unsigned cap;
+    } asked[] = {{METHOD_GET, CAP_READ},    {METHOD_HEAD, CAP_READ},    {METHOD_LIST, CAP_LIST},
+                 {METHOD_SCAN, CAP_SCAN},   {METHOD_POST, CAP_UPDATE},  {METHOD_PUT, CAP_UPDATE},
+                 {METHOD_PATCH, CAP_PATCH}, {METHOD_DELETE, CAP_DELETE}};
+    const struct route *route;
+    for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
+        assert_row(asked[i].method, "gone/x/y", 18);
+        assert_int_equal(route_caps(&rows[18], asked[i].method), asked[i].cap);
+    }
+    assert_row(METHOD_GET, "gone", 18);
+    assert_row(METHOD_LIST, "gone/list", 17);
+    assert_status(match(METHOD_DELETE, "gone/list", &route), ST_UNSUPPORTED);
+    assert_int_equal(others.methods, 1u << METHOD_LIST);
+    assert_status(match(METHOD_OPTIONS, "gone/x", &route), ST_UNSUPPORTED);
+}
+
 static void unknown_paths_and_methods_differ(void **ctx)
 {
     (void)ctx;
@@ -198,6 +221,7 @@ int main(void)
         TEST(a_segment_that_is_no_name_is_not_captured),
         TEST(nothing_is_not_captured_by_who_needs_something),
         TEST(who_went_astray_is_told_so_where_nothing_else_is),
+        TEST(what_is_absent_is_so_by_every_method),
         TEST(unknown_paths_and_methods_differ),
         TEST(what_needs_no_token_by_any_method_is_said),
         TEST(the_method_implies_the_capability),

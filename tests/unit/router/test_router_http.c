@@ -59,6 +59,24 @@ static void send_nothing(struct answer_stream *stream)
     http_respond_end(stream_req, true);
 }
 
+static void respond_length(struct router_call *call)
+{
+    struct router_answer answer = {.http = 200, .content_type = "application/json"};
+    buf_add_format(&answer.body, "[%zu of %llu]", call->body.len,
+                   (unsigned long long)call->body_length);
+    call->respond(call, &answer);
+}
+
+static struct router_call *collected_call;
+
+static void on_collected(struct router_collect *collect, enum status st)
+{
+    (void)collect;
+    assert_status(st, ST_OK);
+    assert_false(collected_call->streamed);
+    respond_length(collected_call);
+}
+
 /* Stands in for the router: answers with what it was given. */
 void router_handle(struct router_worker *worker, struct router_call *call)
 {
@@ -70,25 +88,36 @@ void router_handle(struct router_worker *worker, struct router_call *call)
     if (call->streamed)
         agent = BYTES("streamed");
     assert_ptr_equal(&router_http_request(call)->arena, call->arena);
-    if (bytes_eq(call->path, BYTES("/changes")) || bytes_eq(call->path, BYTES("/waits"))) {
+    if (bytes_eq(call->target.full, BYTES("/changes")) ||
+        bytes_eq(call->target.full, BYTES("/waits"))) {
         late_call = call;
         return;
     }
-    if (bytes_eq(call->path, BYTES("/stream"))) {
+    if (bytes_eq(call->target.full, BYTES("/length"))) {
+        respond_length(call);
+        return;
+    }
+    if (bytes_eq(call->target.full, BYTES("/collect"))) {
+        static struct router_collect collect = {.done = on_collected};
+        collected_call = call;
+        call->collect(call, &collect);
+        return;
+    }
+    if (bytes_eq(call->target.full, BYTES("/stream"))) {
         static struct answer_stream stream = {.length = HTTP_LENGTH_UNKNOWN, .send = send_nothing};
         stream_req = router_http_request(call);
         answer.stream = &stream;
         call->respond(call, &answer);
         return;
     }
-    if (bytes_eq(call->path, BYTES("/retry")))
+    if (bytes_eq(call->target.full, BYTES("/retry")))
         answer.retry = ST_NOT_LEADER;
-    if (bytes_eq(call->path, BYTES("/allow")))
+    if (bytes_eq(call->target.full, BYTES("/allow")))
         assert_true(answer_add_header(&answer, call->arena, BYTES("Allow"), BYTES("GET")));
     router_id_put(&call->id, id);
     buf_add_format(
         &answer.body, "[%s|%.*s|%.*s|%.*s|%.*s|%d%d%d%d|%s|%s]", http_method_name(call->method),
-        (int)call->path.len, (const char *)call->path.data, (int)call->query.len,
+        (int)call->target.full.len, (const char *)call->target.full.data, (int)call->query.len,
         (const char *)call->query.data, (int)call->body.len, (const char *)call->body.data,
         (int)agent.len, (const char *)agent.data, call->forwarded, call->again, call->open_metrics,
         call->closed_ceremonies, id, call->peer);
@@ -105,15 +134,9 @@ bool router_is_long(struct router_worker *worker, const struct router_call *call
     return false;
 }
 
-bool router_sends_on(struct router_worker *worker, const struct router_call *call)
-{
-    (void)worker;
-    return bytes_eq(call->path, BYTES("/elsewhere"));
-}
-
 enum status router_give_up(struct router_call *call)
 {
-    return bytes_eq(call->path, BYTES("/changes")) ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
+    return bytes_eq(call->target.full, BYTES("/changes")) ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
 }
 
 static const char *ask(const struct http_handler *handler, const char *request)
@@ -135,7 +158,7 @@ static const char *ask(const struct http_handler *handler, const char *request)
             fail_msg("\"%s\" is not in \"%s\"", (part), (text)); \
     } while (0)
 
-static void a_request_reaches_the_router_as_it_came(void **ctx)
+static void a_request_reaches_the_router_with_its_canonical_path(void **ctx)
 {
     (void)ctx;
     const char *out =
@@ -143,23 +166,28 @@ static void a_request_reaches_the_router_as_it_came(void **ctx)
                              "User-Agent: test\r\nContent-Length: 7\r\n\r\n{\"a\":1}");
     assert_has(out, "HTTP/1.1 200 ");
     assert_has(out, "Content-Type: application/json\r\n");
-    assert_has(out, "[PUT|/v1/a%20b|x=1|{\"a\":1}|test|0000|");
+    assert_has(out, "[PUT|/v1/a b|x=1|{\"a\":1}|test|0000|");
     assert_has(out, "|127.0.0.1:");
 }
 
-static void a_long_body_for_another_node_is_not_read_first(void **ctx)
+/* A request with that header and a body of `n` letters. */
+static const char *ask_long(const char *path, const char *framing, size_t n)
+{
+    static char request[200 * 1024];
+    int head =
+        snprintf(request, sizeof request, "PUT %s HTTP/1.1\r\n" HOST "%s\r\n\r\n", path, framing);
+    memset(request + head, 'x', n);
+    request[(size_t)head + n] = 0;
+    return ask(&client_handler, request);
+}
+
+static void a_long_body_is_not_read_before_the_router_asks(void **ctx)
 {
     (void)ctx;
-    static const char elsewhere[] =
-        "PUT /elsewhere HTTP/1.1\r\n" HOST "User-Agent: test\r\nContent-Length: 1048577\r\n\r\n";
-    assert_has(ask(&client_handler, elsewhere), "[PUT|/elsewhere|||streamed|");
-    assert_has(ask(&client_handler, "PUT /elsewhere HTTP/1.1\r\n" HOST
-                                    "User-Agent: test\r\nContent-Length: 2\r\n\r\nab"),
-               "[PUT|/elsewhere||ab|test|");
-    assert_has(ask(&client_handler, "PUT /elsewhere HTTP/1.1\r\n" HOST
-                                    "User-Agent: test\r\nTransfer-Encoding: chunked\r\n\r\n"
-                                    "2\r\nab\r\n0\r\n\r\n"),
-               "[PUT|/elsewhere||ab|test|");
+    assert_has(ask_long("/unread", "Content-Length: 65537", 0), "[PUT|/unread|||streamed|");
+    assert_has(ask_long("//unr%65ad", "Content-Length: 65537", 0), "[PUT|/unread|||streamed|");
+    assert_has(ask_long("/length", "Content-Length: 65536", 65536), "[65536 of 65536]");
+    assert_has(ask_long("/collect", "Content-Length: 70000", 70000), "[70000 of 70000]");
 }
 
 static void a_streamed_answer_is_begun_and_left_to_its_stream(void **ctx)
@@ -279,6 +307,11 @@ static void a_listener_may_insist_on_the_request_header(void **ctx)
         {"GET /v1/a HTTP/1.1\r\n" HOST "X-Secrets-Request: true\r\n\r\n", "HTTP/1.1 200 "},
         {"GET /v1/a HTTP/1.1\r\n" HOST "X-Secrets-Request: false\r\n\r\n", "HTTP/1.1 412 "},
         {"GET /v1/a HTTP/1.1\r\n" HOST "X-Vault-Request: 1\r\n\r\n", "HTTP/1.1 412 "},
+        {"GET //v1/a HTTP/1.1\r\n" HOST "\r\n", "HTTP/1.1 412 "},
+        {"GET /%761/a HTTP/1.1\r\n" HOST "\r\n", "HTTP/1.1 412 "},
+        {"GET /v1%2fa HTTP/1.1\r\n" HOST "\r\n", "HTTP/1.1 412 "},
+        {"GET http://x//v1/a HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 412 "},
+        {"GET //v1/a HTTP/1.1\r\n" HOST "X-Vault-Request: true\r\n\r\n", "HTTP/1.1 200 "},
         {"GET /ui HTTP/1.1\r\n" HOST "\r\n", "HTTP/1.1 200 "},
     };
     client_side.require_request_header = peer_side.require_request_header = true;
@@ -294,6 +327,8 @@ static void a_port_may_be_for_one_call_only(void **ctx)
     peer_side.only = "/v1/join";
     assert_has(ask(&peer_handler, "POST /v1/join HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n"),
                "HTTP/1.1 200 ");
+    assert_has(ask(&peer_handler, "POST //v1/j%6Fin HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n"),
+               "[POST|/v1/join|");
     assert_has(ask(&peer_handler, "GET /v1/join HTTP/1.1\r\n" HOST "\r\n"), "HTTP/1.1 403 ");
     assert_has(ask(&peer_handler, "POST /v1/join/x HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n"),
                "HTTP/1.1 403 ");
@@ -326,8 +361,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_that_was_removed_speaks_for_nobody),
-        cmocka_unit_test(a_request_reaches_the_router_as_it_came),
-        cmocka_unit_test(a_long_body_for_another_node_is_not_read_first),
+        cmocka_unit_test(a_request_reaches_the_router_with_its_canonical_path),
+        cmocka_unit_test(a_long_body_is_not_read_before_the_router_asks),
         cmocka_unit_test(a_streamed_answer_is_begun_and_left_to_its_stream),
         cmocka_unit_test(a_late_answer_leaves_the_client_with_what_is_known),
         cmocka_unit_test(list_is_a_method),

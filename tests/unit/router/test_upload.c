@@ -23,15 +23,15 @@ struct upload *router_http_upload(const struct http_request *req)
     return &up;
 }
 
-static bool file_room(struct router_host *h)
+static bool file_room(struct node *node)
 {
-    assert_ptr_equal(h, &host);
+    assert_ptr_equal(node, host.node);
     return pieces_with_room < 0 || pieces_with_room-- > 0;
 }
 
-static enum status file_open(struct router_host *h, struct fs_file **ret_file)
+static enum status file_open(struct node *node, struct fs_file **ret_file)
 {
-    assert_ptr_equal(h, &host);
+    assert_ptr_equal(node, host.node);
     return open_status != ST_OK
                ? open_status
                : fs_open(&disk->fs, "file", FS_READ | FS_WRITE | FS_CREATE, ret_file);
@@ -69,7 +69,8 @@ static const struct http_handler handler = {.head = on_head, .request = on_reque
 static int open_all(void **ctx)
 {
     (void)ctx;
-    host = (struct router_host){.file_room = file_room, .file_open = file_open};
+    static const struct node_ops ops = {.snapshot_room = file_room, .snapshot_file = file_open};
+    host = (struct router_host){.node_ops = &ops};
     open_status = ST_OK;
     pieces_with_room = -1;
     assert_int_equal(pipe(told_pipe), 0);

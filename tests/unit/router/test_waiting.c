@@ -1,16 +1,16 @@
 #include "router/world.h"
 
-static const struct route_api *const apis[] = {&sys_api, &token_api, &kv_api};
+static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+                                               &kv_module};
 static struct world w;
 static struct node_join asked;
 static char asked_address[300], asked_server[300];
 static unsigned joins;
 static enum status join_result;
 
-static enum status fake_join(struct router_host *host, const struct node_join *how,
-                             struct reason *why)
+static enum status fake_join(struct node *node, const struct node_join *how, struct reason *why)
 {
-    (void)host;
+    (void)node;
     joins++;
     asked = *how;
     (void)snprintf(asked_address, sizeof asked_address, "%s", how->address);
@@ -25,12 +25,12 @@ static enum status fake_join(struct router_host *host, const struct node_join *h
 static int open_waiting(void **ctx)
 {
     (void)ctx;
-    world_open(&w, apis, ARRAY_LEN(apis));
+    world_open(&w, modules, ARRAY_LEN(modules));
     world_init(&w);
     router_worker_free(w.worker);
     assert_status(router_worker_new(&w.router, &w.env.env, NULL, &w.worker), ST_OK);
     w.node = (struct node_status){.name = "node4", .sealed = true, .waits = true};
-    w.host.join = fake_join;
+    w.node_ops.join = fake_join;
     joins = 0;
     join_result = ST_OK;
     return 0;
@@ -63,6 +63,7 @@ static void without_a_state_a_node_answers_about_itself_alone(void **ctx)
     } others[] = {{METHOD_GET, "/v1/kv/a"},        {METHOD_PUT, "/v1/kv/a"},
                   {METHOD_PUT, "/v1/sys/init"},    {METHOD_GET, "/v1/sys/mounts"},
                   {METHOD_GET, "/v1/sys/metrics"}, {METHOD_GET, "/v1/sys/internal/specs/openapi"}};
+    w.node.waits = true;
     /* Whatever the node says of itself meanwhile. */
     for (unsigned i = 0; i < 4; i++) {
         w.node.initialized = w.node.active = i > 0;
@@ -91,12 +92,15 @@ static void the_origin_of_a_page_means_nothing_without_a_state(void **ctx)
     test_call_done(&t);
 }
 
-static void a_long_body_is_not_sent_on_without_a_state(void **ctx)
+static void a_long_body_is_refused_without_a_state(void **ctx)
 {
     (void)ctx;
     struct test_call t;
-    test_call_init(&t, METHOD_PUT, "/v1/sys/init", NULL);
-    assert_false(router_sends_on(w.worker, &t.call));
+    test_call_init(&t, METHOD_PUT, "/v1/kv/a", NULL);
+    t.call.streamed = true;
+    world_handle(&w, &t);
+    assert_int_equal(t.http, 503);
+    assert_int_equal(t.collects, 0);
     test_call_done(&t);
 }
 
@@ -112,6 +116,31 @@ static void it_serves_once_it_has_its_state(void **ctx)
                                   .active = true};
     assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 204);
     assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/a", NULL)->http, 200);
+}
+
+/* The node is a member already, and its workers are about to get the state. */
+static void a_write_is_held_until_the_state_is_there(void **ctx)
+{
+    (void)ctx;
+    struct test_call t;
+    w.node.waits = false;
+    struct test_call *other = world_call(&w, METHOD_GET, "/v1/kv/a", NULL);
+    assert_int_equal(other->http, 503);
+    assert_body_has(other, "this node is starting");
+    test_call_init(&t, METHOD_PUT, "/v1/sys/init", "{}");
+    router_handle(w.worker, &t.call);
+    assert_int_equal(t.answers, 0);
+    router_worker_begin(w.worker, w.state);
+    w.node = (struct node_status){.name = "node4",
+                                  .leader_name = "node4",
+                                  .has_leader = true,
+                                  .initialized = true,
+                                  .active = true};
+    w.env.now_ms += 100; /* it looks again every 25 ms */
+    clock_run(&w.env);
+    assert_int_equal(t.answers, 1);
+    assert_int_equal(t.http, 400);
+    test_call_done(&t);
 }
 
 static void a_request_to_join_says_whom_to_ask(void **ctx)
@@ -207,8 +236,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(without_a_state_a_node_answers_about_itself_alone),
         TEST(the_origin_of_a_page_means_nothing_without_a_state),
-        TEST(a_long_body_is_not_sent_on_without_a_state),
+        TEST(a_long_body_is_refused_without_a_state),
         TEST(it_serves_once_it_has_its_state),
+        TEST(a_write_is_held_until_the_state_is_there),
         TEST(a_request_to_join_says_whom_to_ask),
         TEST(a_request_to_join_that_cannot_be_meant_asks_nobody),
         TEST(what_joining_came_to_is_the_answer),

@@ -7,6 +7,7 @@
 #include "router/test_call.h"
 #include "support.h"
 
+#include "api/cubbyhole/cubbyhole.h"
 #include "api/kv/kv.h"
 #include "api/sys/sys.h"
 #include "api/token/token.h"
@@ -29,13 +30,15 @@ struct world {
     struct state *state;
     struct metrics metrics;
     struct router_host host;
+    struct node_ops node_ops;
     struct node_status node;
     struct router router;
     struct router_worker *worker;
+    bool awaits;      /* initial members */
     char token[64];   /* of root */
     int64_t later_ms; /* cluster time, beyond 1700000000000 */
 
-    /* What the log does instead of its work, when not ST_OK; once for each entry of the list. */
+    /* What the log does instead of its work, when not ST_OK. */
     enum status propose_status[8];
     unsigned n_propose, proposals, reads;
     size_t last_txn_bytes;
@@ -95,26 +98,7 @@ static inline void world_ticket_drop(struct state_log *log, uint64_t ticket)
     (void)ticket;
 }
 
-static inline void world_status(struct router_host *host, struct node_status *ret_status)
-{
-    *ret_status = CONTAINER_OF(host, struct world, host)->node;
-}
-
-static inline struct node_brief world_brief(struct router_host *host)
-{
-    return node_brief_of(&CONTAINER_OF(host, struct world, host)->node);
-}
-
-static inline void world_seal_status(struct router_host *host, struct node_seal_status *ret_status)
-{
-    (void)host;
-    *ret_status = (struct node_seal_status){.type = SEAL_STATIC};
-}
-
-static inline int64_t world_time(struct router_host *host)
-{
-    return 1700000000000 + CONTAINER_OF(host, struct world, host)->later_ms;
-}
+#include "router/world_host.h"
 
 static inline void world_forwarded(struct env_task *task)
 {
@@ -150,6 +134,7 @@ static inline void world_handle(struct world *w, struct test_call *t)
     router_handle(w->worker, &t->call);
     clock_run(&w->env);
     for (int i = 0; t->answers == 0 && i < 10000; i++) {
+        test_collected(t);
         w->env.now_ms++;
         clock_run(&w->env);
     }
@@ -170,7 +155,8 @@ static inline struct test_call *world_call(struct world *w, enum http_method met
     return &t;
 }
 
-static inline void world_open(struct world *w, const struct route_api *const *apis, size_t n_apis)
+static inline void world_open(struct world *w, const struct module *const *modules,
+                              size_t n_modules)
 {
     static const uint8_t key[32] = {9};
     *w = (struct world){0};
@@ -183,16 +169,20 @@ static inline void world_open(struct world *w, const struct route_api *const *ap
     assert_status(barrier_new(&w->barrier), ST_OK);
     assert_status(state_new(&w->env.env, &w->log, w->barrier, &w->state), ST_OK);
     metrics_init(&w->metrics);
-    w->host = (struct router_host){.status = world_status,
-                                   .brief = world_brief,
-                                   .time_ms = world_time,
+    w->node_ops = (struct node_ops){.status = world_status,
+                                    .brief = world_brief,
+                                    .no_quorum = world_no_quorum,
+                                    .time_ms = world_time,
+                                    .seal_status = world_seal_status};
+    w->host = (struct router_host){.node = (struct node *)(void *)w,
+                                   .node_ops = &w->node_ops,
+                                   .awaits_members = world_awaits_members,
                                    .forward = world_forward,
-                                   .seal_status = world_seal_status,
                                    .seal_type = SEAL_STATIC,
                                    .seal = &w->seal,
                                    .metrics = &w->metrics,
                                    .version = "0.0.1",
-                                   .default_kv = true};
+                                   .optional_mounts = true};
     w->node = (struct node_status){.name = "node1",
                                    .leader_name = "node1",
                                    .leader_address = "https://node1:8200",
@@ -202,7 +192,7 @@ static inline void world_open(struct world *w, const struct route_api *const *ap
                                    .has_leader = true,
                                    .sealed = true};
     w->router.options = (struct router_options){
-        .apis = apis, .n_apis = n_apis, .host = &w->host, .inflight_max = 4};
+        .modules = {modules, n_modules}, .host = &w->host, .inflight_max = 4};
     assert_status(router_worker_new(&w->router, &w->env.env, w->state, &w->worker), ST_OK);
 }
 
@@ -224,8 +214,7 @@ static inline void world_init(struct world *w)
                      204);
     assert_int_equal(world_call(w, METHOD_PUT, "/v1/kv/first", "{\"a\":1}")->http, 204);
     assert_int_equal(world_call(w, METHOD_DELETE, "/v1/kv/first", NULL)->http, 204);
-    w->proposals = 0;
-    w->reads = 0;
+    w->proposals = w->reads = 0;
 }
 
 static inline void world_standby(struct world *w, bool performance)

@@ -7,7 +7,7 @@
 #include "support.h"
 
 #include "base/mem.h"
-#include "raft/rlog_txn.h"
+#include "raft/txn/rlog_txn.h"
 #include "state/state_core.h"
 
 struct state_world {

@@ -2,7 +2,7 @@
 #include "support.h"
 
 #include "loop/loop.h"
-#include "raft/rlog_txn.h"
+#include "raft/txn/rlog_txn.h"
 #include "state/state_core.h"
 
 #include <pthread.h>

@@ -68,18 +68,27 @@ static void a_committed_write_is_read_with_its_versions(void **state)
     state_end(&txn);
 }
 
-static void put_parts(struct state_world *w, const char *value, size_t from, size_t kept)
+/* Put a value of one letter at s/a with pieces [first, first + n) of the stored value as its
+ * suffix: piece 0 is the present head. */
+static void put_pieces(struct state_world *w, const char *value, size_t first, size_t n)
 {
+    CLEANUP(store_retain_done) struct store_retain_suffix suffix = {0};
     struct state_txn txn;
-    struct state_parts parts = {.value = bytes_str(value), .from = from, .kept = kept};
+    struct state_value now;
+    size_t one = 1 + BARRIER_OVERHEAD;
     sw_begin(w, &txn);
-    assert_status(state_put_parts(&txn, BYTES("s/a"), &parts, false), ST_OK);
+    if (n != 0)
+        assert_status(state_get(&txn, BYTES("s/a"), &now), ST_OK);
+    for (size_t i = first; i < first + n; i++)
+        store_retain_add(&suffix, i == 0 ? now.stored.head
+                                         : bytes_of(now.stored.suffix.data + (i - 1) * one, one));
+    assert_status(state_put_retain(&txn, BYTES("s/a"), bytes_str(value), &suffix, false), ST_OK);
     assert_status(sw_commit(w, &txn), ST_OK);
     state_end(&txn);
 }
 
-/* The value at s/a and those behind it, put together. */
-static void assert_parts(struct state_world *w, const char *wanted)
+/* The letters of the value at s/a and of its suffix. */
+static void assert_pieces(struct state_world *w, const char *wanted)
 {
     struct state_txn txn;
     struct state_value value;
@@ -87,10 +96,13 @@ static void assert_parts(struct state_world *w, const char *wanted)
     char all[64];
     sw_begin(w, &txn);
     assert_status(state_get(&txn, BYTES("s/a"), &value), ST_OK);
-    size_t n = 0, at = 0, one = 1 + BARRIER_OVERHEAD; /* all are of one letter */
-    assert_int_equal(value.stored.len % one, 0);
-    for (; at < value.stored.len; at += one) {
-        assert_status(state_open(&txn, BYTES("s/a"), bytes_of(value.stored.data + at, one), &plain),
+    struct bytes suffix = value.stored.suffix;
+    size_t n = 0, one = 1 + BARRIER_OVERHEAD;
+    assert_int_equal(suffix.len % one, 0);
+    assert_status(state_open(&txn, BYTES("s/a"), value.stored.head, &plain), ST_OK);
+    all[n++] = (char)plain.data[0];
+    for (size_t at = 0; at < suffix.len; at += one) {
+        assert_status(state_open(&txn, BYTES("s/a"), bytes_of(suffix.data + at, one), &plain),
                       ST_OK);
         all[n++] = (char)plain.data[0];
     }
@@ -100,54 +112,74 @@ static void assert_parts(struct state_world *w, const char *wanted)
     state_end(&txn);
 }
 
-static void earlier_values_may_stay_behind_a_value(void **state)
+static void earlier_values_may_stay_as_a_suffix(void **state)
 {
     struct state_world *w = *state;
-    struct state_txn txn;
-    size_t one = 1 + BARRIER_OVERHEAD;
-    put_parts(w, "1", 0, 0);
-    assert_parts(w, "1");
-    put_parts(w, "2", 0, one);
-    assert_parts(w, "21");
-    put_parts(w, "3", 0, 2 * one);
-    assert_parts(w, "321");
-    put_parts(w, "4", one, one); /* in place of the newest, and without the oldest */
-    assert_parts(w, "42");
-    put_parts(w, "5", 0, 0);
-    assert_parts(w, "5");
+    put_pieces(w, "1", 0, 0);
+    assert_pieces(w, "1");
+    put_pieces(w, "2", 0, 1);
+    assert_pieces(w, "21");
+    put_pieces(w, "3", 0, 2);
+    assert_pieces(w, "321");
+    put_pieces(w, "4", 1, 1); /* in place of the newest, and without the oldest */
+    assert_pieces(w, "42");
+    put_pieces(w, "5", 0, 0);
+    assert_pieces(w, "5");
+}
 
-    put_parts(w, "6", 0, one);
-    sw_begin(w, &txn);
+static void pieces_that_are_no_range_stay_too(void **state)
+{
+    CLEANUP(store_retain_done) struct store_retain_suffix suffix = {0};
+    struct state_world *w = *state;
+    struct state_txn txn;
     struct state_value value;
+    size_t one = 1 + BARRIER_OVERHEAD;
+    put_pieces(w, "1", 0, 0);
+    put_pieces(w, "2", 0, 1);
+    put_pieces(w, "3", 0, 2);
+    sw_begin(w, &txn);
     assert_status(state_get(&txn, BYTES("s/a"), &value), ST_OK);
-    struct state_parts parts = {.value = BYTES("7"), .behind = bytes_from(value.stored, one)};
-    assert_status(state_put_parts(&txn, BYTES("s/a"), &parts, true), ST_OK);
+    store_retain_add(&suffix, value.stored.head);
+    store_retain_add(&suffix, bytes_from(value.stored.suffix, one));
+    assert_status(state_put_retain(&txn, BYTES("s/a"), BYTES("4"), &suffix, true), ST_OK);
     assert_status(sw_commit(w, &txn), ST_OK);
     state_end(&txn);
-    assert_parts(w, "75");
-    parts = (struct state_parts){.value = BYTES("8"), .kept = STATE_BEHIND_MAX + 1};
-    sw_begin(w, &txn);
-    assert_status(state_put_parts(&txn, BYTES("s/a"), &parts, true), ST_TOO_BIG);
-    state_end(&txn);
+    assert_pieces(w, "431");
 }
 
-/* Even if the writer did not look at it: what it means is what it saw. */
-static void what_is_kept_is_a_precondition(void **state)
+static void a_suffix_above_the_limit_is_refused(void **state)
 {
+    static const uint8_t far_too_much[STORE_RETAIN_SUFFIX_MAX + 1];
+    struct store_retain_suffix suffix = {0};
     struct state_world *w = *state;
     struct state_txn txn;
-    size_t one = 1 + BARRIER_OVERHEAD;
-    put_parts(w, "1", 0, 0);
+    store_retain_add(&suffix, bytes_of(far_too_much, sizeof far_too_much));
     sw_begin(w, &txn);
-    struct state_parts parts = {.value = BYTES("3"), .kept = one};
-    assert_status(state_put_parts(&txn, BYTES("s/a"), &parts, false), ST_OK);
-    put_parts(w, "2", 0, 0);
-    assert_status(sw_commit(w, &txn), ST_CONFLICT);
+    assert_status(state_put_retain(&txn, BYTES("s/a"), BYTES("8"), &suffix, true), ST_TOO_BIG);
     state_end(&txn);
-    assert_parts(w, "2");
 }
 
-static void a_cut_value_with_others_behind_it_is_damage(void **state)
+/* Even if the transaction did not read the key itself: the range is of the version it saw. */
+static void a_retained_range_is_a_precondition(void **state)
+{
+    struct store_retain_suffix suffix = {0};
+    struct state_world *w = *state;
+    struct state_txn reader, txn;
+    struct state_value value;
+    put_pieces(w, "1", 0, 0);
+    sw_begin(w, &reader);
+    sw_begin(w, &txn);
+    assert_status(state_get(&reader, BYTES("s/a"), &value), ST_OK);
+    store_retain_add(&suffix, value.stored.head);
+    assert_status(state_put_retain(&txn, BYTES("s/a"), BYTES("3"), &suffix, false), ST_OK);
+    put_pieces(w, "2", 0, 0);
+    assert_status(sw_commit(w, &txn), ST_CONFLICT);
+    state_end(&txn);
+    state_end(&reader);
+    assert_pieces(w, "2");
+}
+
+static void a_cut_value_with_a_suffix_is_damage(void **state)
 {
     struct state_world *w = *state;
     struct state_txn txn;
@@ -616,9 +648,11 @@ int main(void)
         T(a_transaction_sees_its_own_writes),
         T(a_committed_write_is_read_with_its_versions),
         T(a_reader_keeps_its_version),
-        T(earlier_values_may_stay_behind_a_value),
-        T(what_is_kept_is_a_precondition),
-        T(a_cut_value_with_others_behind_it_is_damage),
+        T(earlier_values_may_stay_as_a_suffix),
+        T(pieces_that_are_no_range_stay_too),
+        T(a_suffix_above_the_limit_is_refused),
+        T(a_retained_range_is_a_precondition),
+        T(a_cut_value_with_a_suffix_is_damage),
         T(who_only_looks_records_nothing),
         T(equal_views_are_of_one_state),
         T(what_is_stored_is_not_what_was_put),

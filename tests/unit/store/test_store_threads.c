@@ -114,7 +114,7 @@ struct run {
         version; /* relaxed: readers learn of progress, and synchronise by pins alone */
 };
 
-struct reader {
+struct read_thread {
     pthread_t thread;
     struct run *run;
     struct rng rng;
@@ -137,7 +137,7 @@ static void stay_away(const struct run *run)
 }
 
 /* All counters of a batch have one value, which is its version. */
-static void check_counters(struct reader *r, const struct store_pin *pin)
+static void check_counters(struct read_thread *r, const struct store_pin *pin)
 {
     size_t n = 0;
     store_iter_init(&r->iter, pin, BYTES("s/count/"), BYTES(""));
@@ -150,7 +150,7 @@ static void check_counters(struct reader *r, const struct store_pin *pin)
         reader_fail("an old newest version");
 }
 
-static void check_churn(struct reader *r, const struct store_pin *pin)
+static void check_churn(struct read_thread *r, const struct store_pin *pin)
 {
     store_iter_init(&r->iter, pin, BYTES("s/churn/"), BYTES(""));
     while (store_iter_next(&r->iter)) {
@@ -165,7 +165,7 @@ static void check_churn(struct reader *r, const struct store_pin *pin)
 
 static void *reader_main(void *arg)
 {
-    struct reader *r = arg;
+    struct read_thread *r = arg;
     struct store_pin held = {0};
     uint8_t before[STORE_HASH_BYTES], after[STORE_HASH_BYTES];
     while (!atomic_load_explicit(&r->run->stop, memory_order_relaxed)) {
@@ -231,7 +231,7 @@ static void batch(struct store *store, struct rng *rng, uint64_t version)
 
 static void readers_see_whole_batches(void **ctx)
 {
-    static struct reader readers[READERS];
+    static struct read_thread readers[READERS];
     struct bulk_env env;
     struct run run = {0};
     struct rng rng = {1};
@@ -240,7 +240,7 @@ static void readers_see_whole_batches(void **ctx)
     env_open(&env);
     assert_status(store_new(&env.env, &run.store), ST_OK);
     for (size_t i = 0; i < READERS; i++) {
-        readers[i] = (struct reader){.run = &run, .rng.state = i};
+        readers[i] = (struct read_thread){.run = &run, .rng.state = i};
         assert_int_equal(pthread_create(&readers[i].thread, NULL, reader_main, &readers[i]), 0);
     }
     /* Enough of both, whoever gets the processor. */
@@ -266,7 +266,7 @@ static void readers_see_whole_batches(void **ctx)
 /* Pins and nothing else, as fast as they go, while generations pass. */
 static void *pinner_main(void *arg)
 {
-    struct reader *r = arg;
+    struct read_thread *r = arg;
     uint64_t last = 0;
     while (!atomic_load_explicit(&r->run->stop, memory_order_relaxed)) {
         struct store_pin pin;
@@ -289,13 +289,13 @@ static void *pinner_main(void *arg)
 
 static void pins_belong_to_one_publication(void **ctx)
 {
-    static struct reader readers[READERS];
+    static struct read_thread readers[READERS];
     struct run run = {0};
     uint64_t version = 0;
     (void)ctx;
     assert_status(store_new(NULL, &run.store), ST_OK);
     for (size_t i = 0; i < READERS; i++) {
-        readers[i] = (struct reader){.run = &run};
+        readers[i] = (struct read_thread){.run = &run};
         assert_int_equal(pthread_create(&readers[i].thread, NULL, pinner_main, &readers[i]), 0);
     }
     while (version < rounds(20000, 2000000) ||

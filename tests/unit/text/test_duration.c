@@ -186,10 +186,79 @@ static void instants_are_written_as_rfc_3339(void **ctx)
         {-86400000, "1969-12-31T00:00:00Z"},
         {253402300799999, "9999-12-31T23:59:59.999Z"},
         {-62135596800000, "0001-01-01T00:00:00Z"},
+        {TEXT_TIME_END, "9999-12-31T23:59:59.999Z"}, /* the nearest that can be written */
+        {INT64_MAX, "9999-12-31T23:59:59.999Z"},
+        {INT64_MIN, "0001-01-01T00:00:00Z"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         uint8_t text[TEXT_TIME_MAX];
         assert_bytes(bytes_of(text, text_time(cases[i].ms, text)), bytes_str(cases[i].text));
+    }
+}
+
+static void dates_of_http_are_imf_fixdates(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        int64_t ms;
+        const char *text;
+    } cases[] = {
+        {784111777000, "Sun, 06 Nov 1994 08:49:37 GMT"},
+        {784111777999, "Sun, 06 Nov 1994 08:49:37 GMT"},
+        {0, "Thu, 01 Jan 1970 00:00:00 GMT"},
+        {-1, "Wed, 31 Dec 1969 23:59:59 GMT"},
+        {951782400000, "Tue, 29 Feb 2000 00:00:00 GMT"},
+        {TEXT_TIME_END - 1, "Fri, 31 Dec 9999 23:59:59 GMT"},
+        {TEXT_TIME_FIRST, "Mon, 01 Jan 0001 00:00:00 GMT"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        uint8_t text[TEXT_HTTP_DATE_LEN];
+        text_http_date(cases[i].ms, text);
+        assert_bytes(bytes_of(text, sizeof text), bytes_str(cases[i].text));
+    }
+}
+
+static void times_are_read_with_any_offset(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *text;
+        int64_t ms;
+    } good[] = {
+        {"1970-01-01T00:00:00Z", 0},
+        {"2023-11-14T22:13:20z", 1700000000000},
+        {"2023-11-14T22:13:20.5Z", 1700000000500},
+        {"2023-11-14T22:13:20.123999999Z", 1700000000123},
+        {"2023-11-15T00:13:20+02:00", 1700000000000},
+        {"2023-11-14T14:43:20-07:30", 1700000000000},
+        {"2024-02-29T00:00:00Z", 1709164800000},
+        {"2000-02-29T00:00:00Z", 951782400000},
+        {"0001-01-01T00:00:00Z", TEXT_TIME_FIRST},
+        {"9999-12-31T23:59:59.999Z", TEXT_TIME_END - 1},
+    };
+    static const char *const bad[] = {
+        "", "Z", "2023-11-14", "2023-11-14T22:13Z", "2023-11-14T22:13:20", "2023-11-14 22:13:20Z",
+        "2023-13-14T22:13:20Z", "2023-00-14T22:13:20Z", "2023-11-31T22:13:20Z",
+        "2023-11-00T22:13:20Z", "2023-02-29T00:00:00Z", "1900-02-29T00:00:00Z",
+        "2023-11-14T24:00:00Z", "2023-11-14T22:60:20Z", "2023-11-14T22:13:60Z",
+        "2023-11-14T22:13:20.Z", "2023-11-14T22:13:20ZZ", "2023-11-14T22:13:20+2:00",
+        "2023-11-14T22:13:20+24:00", "2023-11-14T22:13:20+01:60", "0000-12-31T00:00:00Z",
+        "0001-01-01T00:00:00+00:01", "9999-12-31T23:59:59-00:01", "+023-11-14T22:13:20Z",
+        "2023-11-14T22:13:20+01:000",
+    };
+    int64_t ms;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        assert_status(text_time_parse(bytes_str(good[i].text), &ms), ST_OK);
+        assert_int_equal(ms, good[i].ms);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        if (text_time_parse(bytes_str(bad[i]), &ms) != ST_INVALID)
+            fail_msg("\"%s\" is taken", bad[i]);
+    for (int64_t day = TEXT_TIME_FIRST; day < TEXT_TIME_END; day += 86400000 * INT64_C(37) + 1) {
+        uint8_t text[TEXT_TIME_MAX];
+        struct bytes shown = bytes_of(text, text_time(day, text));
+        assert_status(text_time_parse(shown, &ms), ST_OK);
+        assert_int_equal(ms, day);
     }
 }
 
@@ -200,6 +269,8 @@ int main(void)
         cmocka_unit_test(what_is_no_duration_is_refused),
         cmocka_unit_test(durations_are_written_in_gos_form),
         cmocka_unit_test(instants_are_written_as_rfc_3339),
+        cmocka_unit_test(times_are_read_with_any_offset),
+        cmocka_unit_test(dates_of_http_are_imf_fixdates),
         cmocka_unit_test(sizes_have_binary_and_decimal_units),
         cmocka_unit_test(text_that_does_not_show_is_not_printable),
     };

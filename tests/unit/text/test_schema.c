@@ -316,9 +316,55 @@ static void a_struct_is_written_as_its_table_says(void **ctx)
 
 #define TEST(f) cmocka_unit_test_teardown(f, wipe)
 
+/* Which fields of two objects have the same value, as a character each: '=' or '!'. */
+static void assert_same(const char *one, const char *other, const char *wanted)
+{
+    char seen[ARRAY_LEN(fields)] = "";
+    struct sample a = decoded(one), b = decoded(other);
+    for (size_t i = 0; i + 1 < ARRAY_LEN(fields); i++) { /* the last one is a VALUE */
+        seen[i] = field_same(&fields[i], &a, &b) ? '=' : '!';
+        assert_int_equal(field_same(&fields[i], &b, &a), seen[i] == '=');
+    }
+    assert_string_equal(seen, wanted);
+}
+
+static void fields_are_compared_by_their_kind(void **ctx)
+{
+    (void)ctx;
+    const char *full = "{\"name\":\"a\",\"on\":true,\"count\":1,\"ttl\":5,\"size\":7,"
+                       "\"list\":[\"x\",\"y\"],\"map\":{\"k\":\"v\"}}";
+    assert_same(full, full, "=======");
+    assert_same(full, "{\"name\":\"a\"}", "=!!!!!!");
+    assert_same(full,
+                "{\"name\":\"a\",\"on\":\"1\",\"count\":\"1\",\"ttl\":\"5s\",\"size\":\"7\","
+                "\"list\":\"x,y\",\"map\":[\"k=v\"]}",
+                "=======");
+    assert_same(full,
+                "{\"name\":\"b\",\"on\":false,\"count\":2,\"ttl\":6,\"size\":8,"
+                "\"list\":[\"x\",\"z\"],\"map\":{\"k\":\"w\"}}",
+                "!!!!!!!");
+    assert_same("{\"name\":\"a\",\"ttl\":30}", "{\"name\":\"a\"}", "=======");
+}
+
+static void a_field_given_in_neither_struct_is_the_same(void **ctx)
+{
+    (void)ctx;
+    const struct field *ttl = &fields[3];
+    struct sample a = {.ttl = 1}, b = {.ttl = 2};
+    assert_true(field_same(ttl, &a, &b));
+    b.has_ttl = true;
+    assert_false(field_same(ttl, &a, &b));
+    const struct field *name = &fields[0];
+    a.name = "x";
+    assert_false(field_same(name, &a, &b));
+    assert_false(field_same(name, &b, &a));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(fields_are_compared_by_their_kind),
+        TEST(a_field_given_in_neither_struct_is_the_same),
         TEST(absent_fields_take_their_presets),
         TEST(an_empty_object_gives_the_presets_every_time),
         TEST(scalars_convert_into_each_other),

@@ -1,0 +1,215 @@
+/* Shared inside cluster/mesh.
+ *
+ * mesh ── peers ── two dials each (small, bulk) ── the link being made or in use
+ *      └─ links: those of the dials and the accepted ones
+ *
+ * A link owns its socket and lives until libuv has closed it; the dial that points to it is told by
+ * mesh_dial_lost before. A call into `events` may close any link and change any peer: look at the
+ * phase again afterwards. */
+#ifndef HOLDFAST_CLUSTER_MESH_MESH_INTERNAL_H
+#define HOLDFAST_CLUSTER_MESH_MESH_INTERNAL_H
+
+#include "base/env.h"
+#include "cluster/mesh/mesh.h"
+#include "crypto/tls.h"
+
+#include <stdatomic.h>
+#include <uv.h>
+
+enum {
+    MESH_SCRATCH_BYTES = 64 * 1024,
+    MESH_WRITE_BYTES = 192 * 1024, /* plaintext in one write, below TLS_OUTPUT_MAX */
+    MESH_WRITE_PARTS = 64,
+    MESH_CONNECT_MS = 2000,
+    MESH_UNKNOWN_MAX = 64,    /* accepted and not yet known; the oldest goes … */
+    MESH_UNKNOWN_MS = 1000,   /* … after it had this long */
+    MESH_ACCEPTED_MAX = 128,  /* known */
+    MESH_ACCEPTS_PER_S = 200, /* handshakes cost time that heartbeats need */
+    MESH_ENDPOINTS_MAX = 8,   /* addresses of one peer */
+    MESH_ROWS_MAX = MESH_PEERS_COUNTED_MAX,
+};
+
+static const char *const MESH_ALPN_RAFT = "holdfast-raft/1";
+static const char *const MESH_ALPN_HTTP = "http/1.1";
+
+/* CONNECTING -> SHAKING -> GREETING -> READY        any -> CLOSING
+ *                      \-> LEAVING (HTTP: last bytes of the handshake, then handed over)
+ * An accepted link begins SHAKING. */
+enum link_phase {
+    LINK_CONNECTING, /* TCP */
+    LINK_SHAKING,    /* TLS */
+    LINK_GREETING,   /* waiting for the peer's hello */
+    LINK_READY,
+    LINK_LEAVING,
+    LINK_CLOSING,
+};
+
+struct mesh_dial;
+
+struct mesh_peer_row {
+    char name[MESH_NAME_MAX];
+    _Atomic uint64_t links, reconnects, connects_failed, frames_sent, frames_received,
+        frames_dropped, bytes_sent, bytes_received;
+};
+
+struct mesh_link {
+    struct mesh *mesh;
+    struct list all;     /* in mesh->links */
+    struct list dirty;   /* in mesh->dirty while frames wait for the end of the round */
+    struct list unknown; /* in mesh->unknown while accepted and not known */
+    enum link_phase phase;
+    struct mesh_dial *dial; /* NULL: accepted, or given up by its dial */
+    uint64_t accepted_ms;
+    bool accepted, bulk, writing;
+    uv_tcp_t tcp;
+    uv_connect_t connect;
+    uv_write_t write;
+    struct buf written; /* ciphertext being written */
+    struct tls_conn *tls;
+    struct mesh_frames frames;
+    struct buf early; /* LEAVING: plaintext behind the handshake */
+    struct env_timer deadline;
+    struct list queue; /* frames to send */
+    size_t queue_bytes, head_sent;
+    uint64_t peer_id; /* 0: not known */
+    char peer_name[MESH_NAME_MAX];
+    struct mesh_peer_row *row; /* of that name; NULL: not known */
+    char endpoint[MESH_ENDPOINT_MAX];
+};
+
+/* Keeps one outgoing link to a peer. At most one of link, resolving, a running `retry`. */
+struct mesh_dial {
+    struct mesh_peer *peer;
+    bool bulk, resolving;
+    uint64_t told; /* hash of the failure last logged, 0: none */
+    struct mesh_link *link;
+    struct env_timer retry;
+    unsigned failures;     /* in a row */
+    uint64_t last_loss_ms; /* when a ready link was lost */
+    uv_getaddrinfo_t resolve;
+    char address[MESH_ADDRESS_MAX]; /* of the member: whose endpoints these are */
+    struct sockaddr_storage endpoints[MESH_ENDPOINTS_MAX];
+    unsigned n_endpoints, at;
+    bool redial;              /* this round: only where the lost link was */
+    unsigned tried, refusals; /* endpoints in this round; those of them that refused */
+};
+
+struct mesh_peer {
+    struct mesh *mesh;
+    struct list link; /* in mesh->peers */
+    struct mesh_member member;
+    struct mesh_peer_row *row;
+    uint64_t answered;         /* raft id that answered last; member.id unless any_id */
+    struct mesh_dial dials[2]; /* [bulk] */
+    bool alive;                /* was connected since it was last found gone */
+    bool leaving;              /* freed once nothing is being resolved */
+};
+
+struct mesh_counters {
+    _Atomic uint64_t frames_sent, frames_received, bytes_sent, bytes_received, dropped_full,
+        dropped_unconnected, links_out, links_in, connects, connects_failed, accepts,
+        accepts_refused, peers_gone, http_accepted;
+    _Atomic int64_t cert_not_after_s;
+};
+
+static inline void mesh_count(_Atomic uint64_t *counter, uint64_t n)
+{
+    (void)atomic_fetch_add_explicit(counter, n, memory_order_relaxed); /* old value unused */
+}
+
+struct mesh {
+    struct env *env;
+    struct mesh_events events;
+    struct mesh_identity self;
+    uint64_t id;
+    size_t queue_bytes_max[2]; /* [bulk] */
+    unsigned greeting_ms;
+    char *ca_path, *cert_path, *key_path;
+    struct tls_ctx *server_tls, *client_tls;
+    uv_tcp_t listener;
+    uv_prepare_t flush;
+    uint16_t port;
+    struct env_timer accept_later;
+    uint64_t accept_tokens, accept_filled_ms;
+    struct list links, dirty, unknown, peers;
+    unsigned n_unknown, n_accepted;
+    unsigned handles; /* open at libuv: sockets, flush, names being resolved */
+    bool closing;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+    uint64_t log_window_ms;
+    unsigned log_lines, log_hidden;
+    uint8_t cipher[MESH_SCRATCH_BYTES], plain[MESH_SCRATCH_BYTES];
+    struct mesh_counters count;
+    struct mesh_peer_row rows[MESH_ROWS_MAX];
+    _Atomic unsigned n_rows; /* a row below it has its name for good */
+};
+
+/* mesh.c */
+
+/* One libuv handle or request of the mesh is over; the last one ends a closing mesh. */
+void mesh_handle_gone(struct mesh *mesh);
+bool mesh_is_removed(const struct mesh *mesh, const char *name);
+/* "host:port" or "[host]:port" apart. ST_INVALID. */
+NODISCARD enum status mesh_address_split(const char *address, char ret_host[MESH_ADDRESS_MAX],
+                                         char ret_port[8]);
+void mesh_endpoint_text(const struct sockaddr_storage *addr, char ret_text[MESH_ENDPOINT_MAX]);
+
+/* mesh_stats.c: never NULL. */
+struct mesh_peer_row *mesh_peer_row(struct mesh *mesh, const char *name);
+
+/* mesh_link.c */
+
+/* NULL: out of memory. Not connected yet. */
+struct mesh_link *mesh_link_new(struct mesh *mesh);
+/* The socket is connected: begin TLS. `target` is NULL on accepted links. */
+void mesh_link_begin(struct mesh_link *link, const struct tls_target *target);
+/* Close and release, telling only the log and the link's dial; `why` is for people. */
+void mesh_link_close(struct mesh_link *link, const char *why);
+/* Queue a frame. ST_BUSY: no room for it. ST_NOMEM. */
+NODISCARD enum status mesh_link_send(struct mesh_link *link, enum mesh_kind kind,
+                                     const struct bytes *parts, unsigned n);
+/* Write what waits, unless a write is running. */
+void mesh_link_flush(struct mesh_link *link);
+void mesh_link_set_deadline(struct mesh_link *link, uint64_t ms);
+
+/* mesh_greet.c: what happens on a link between the TLS handshake and the first message. */
+
+/* The handshake is over. */
+void mesh_greet_open(struct mesh_link *link);
+/* A frame came while GREETING. */
+void mesh_greet_frame(struct mesh_link *link, const struct mesh_frame *frame);
+/* LEAVING and nothing left to write: hand the connection over. */
+void mesh_greet_leave(struct mesh_link *link);
+
+/* mesh_dial.c */
+
+NODISCARD enum status mesh_peer_new(struct mesh *mesh, const struct mesh_member *member);
+void mesh_peer_close(struct mesh_peer *peer);
+/* The member has these addresses now; nothing else of it may differ. */
+void mesh_peer_readdress(struct mesh_peer *peer, const struct mesh_member *member);
+struct mesh_peer *mesh_peer_find(struct mesh *mesh, uint64_t id);
+/* The peer was heard: dial now instead of waiting. */
+void mesh_peer_heard(struct mesh_peer *peer);
+void mesh_peer_dial_soon(struct mesh_peer *peer);
+uint64_t mesh_dial_wanted(const struct mesh_dial *dial); /* 0: any id of that name */
+void mesh_dial_ready(struct mesh_dial *dial);
+/* The dial's link is closing; it was ready or not. */
+void mesh_dial_lost(struct mesh_dial *dial, bool was_ready, const char *why);
+
+/* mesh_accept.c */
+
+NODISCARD enum status mesh_listen(struct mesh *mesh, const char *address, struct reason *reason);
+void mesh_listen_close(struct mesh *mesh);
+/* Whether one more known link fits; an older one of the same peer and lane makes room. */
+bool mesh_accept_room(struct mesh_link *link);
+/* An accepted link became ready. */
+void mesh_accept_known(struct mesh_link *link);
+/* An accepted link goes without having been of use: count and log. */
+void mesh_accept_refused(struct mesh_link *link, const char *why);
+/* At a bounded rate: a peer must not fill the disk with our complaints. */
+void mesh_log_hostile(const struct mesh_link *link, const char *why);
+/* A ready link whose other end is this id; NULL: none. */
+struct mesh_link *mesh_link_find(struct mesh *mesh, uint64_t id, bool bulk, bool accepted);
+
+#endif

@@ -1,0 +1,43 @@
+/* The log as a directory has it: read back, judged, and shown to an observer. */
+#ifndef HOLDFAST_RAFT_DISK_RLOG_DISK_FOUND_H
+#define HOLDFAST_RAFT_DISK_RLOG_DISK_FOUND_H
+
+#include "raft/disk/rlog_disk_internal.h"
+
+struct log_found {
+    struct rlog_entry *entries;
+    size_t n, cap;
+    uint64_t base, prev_term; /* index of entries[0]; term before it */
+    uint64_t seq, chain;      /* of the newest batch */
+    struct segment *segments; /* segments in use */
+    size_t n_segments, segments_cap;
+    uint64_t end;        /* offset where the last one ends */
+    uint64_t last_batch; /* offset of its newest batch, 0 none */
+    bool last_marked;
+    uint8_t *image; /* content of the last one */
+    size_t image_size;
+    uint64_t *unused; /* numbers of the segments before and behind those that hold nothing needed */
+    size_t n_unused;
+    uint64_t truncations;   /* batches that replaced entries before them */
+    bool torn, torn_unused; /* the last one ends with a torn write; or one behind it is one */
+    bool damaged;  /* `reason` says where; harmless if a snapshot covers all below `base` */
+    bool lost_end; /* the damage may have taken the newest entries */
+    struct reason reason;
+};
+void log_found_done(struct log_found *found);
+/* Observer of the log while it is read, for dump. Members may be NULL. */
+struct log_watch {
+    void (*segment)(void *ctx, uint64_t number, const struct segment_header *header);
+    void (*batch)(void *ctx, uint64_t off, const struct batch_found *found, struct bytes payload);
+    void (*note)(void *ctx, const char *text);
+    void *ctx;
+};
+/* ST_IO and ST_NOMEM only; damage is in *ret. */
+NODISCARD enum status log_find(struct fs *fs, const char *dir, uint64_t id,
+                               const struct log_watch *watch, struct log_found *ret);
+
+/* Find what disk_load would find, without changing anything. Needs fs, dir, identity and lock. */
+NODISCARD enum status disk_examine(struct rlog_disk *disk, const struct log_watch *watch,
+                                   struct rlog_loaded *ret);
+
+#endif

@@ -1,0 +1,205 @@
+/* Shared by the files of the disk, and private to them.
+ *
+ * Three threads meet here: the raft thread owns the queue and the slot file; LANE_LOG and, for the
+ * reset of an installed snapshot, LANE_BULK own `tail` under `lock`. The raft thread waits for the
+ * lock only in open and close; for a short write it takes it when it is free (rlog_disk_short.c),
+ * and no work of LANE_LOG is submitted before that write is done. */
+#ifndef HOLDFAST_RAFT_DISK_RLOG_DISK_INTERNAL_H
+#define HOLDFAST_RAFT_DISK_RLOG_DISK_INTERNAL_H
+
+#include "raft/disk/rlog_disk.h"
+#include "raft/disk/rlog_disk_tail_internal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+enum {
+    DISK_PATH_MAX = 512,
+    DISK_DIR_MAX = 400,
+    DISK_SEGMENTS_MAX = 1 << 20,
+    DISK_SNAPSHOTS_MAX = 64, /* files looked at */
+    DISK_VERIFIED_MAX = 8,
+    DISK_TICK_MS = 2000,
+    DISK_RESERVE_DEFAULT = 128 << 20,
+};
+
+struct append {
+    struct list link;
+    uint64_t seq, generation, index, bytes;
+    unsigned n;
+    struct rlog_entry entries[];
+};
+
+struct disk_work {
+    struct env_work work;
+    struct rlog_disk *disk;
+    bool running;
+    enum status st;
+    struct reason reason;
+};
+
+/* A short write: from the stage, without a thread of its own. Raft thread. */
+struct disk_short {
+    struct env_write write;
+    struct batch_plan plan;
+    struct staged staged;
+    bool running; /* as disk_work `write` is then, too */
+    bool refused; /* a short write would need a thread: not tried again */
+};
+
+/* The next segment while it is zeroed. Of the running work, else of the raft thread. */
+struct disk_making {
+    struct fs_file *file; /* NULL: none */
+    uint64_t spare, off;  /* zeroed up to there, durably */
+    struct env_timer pause;
+};
+
+struct disk_snapshot {
+    uint64_t index, term;
+};
+
+struct rlog_disk {
+    struct env *env;
+    struct fs *fs;
+    char dir[DISK_DIR_MAX];
+    struct rlog_disk_ops ops;
+    void (*idle)(void *ctx);
+    uint64_t segment_bytes, reserve_bytes, group_bytes;
+    unsigned snapshots_kept;
+    struct rlog_identity identity;
+    struct fs_file *lock_file;
+
+    /* raft thread */
+    struct list queue;
+    uint64_t queued_bytes, write_seq, compact_upto;
+    bool failed; /* nothing is written or acknowledged any more */
+    bool corrupt;
+    bool held; /* appends wait for rlog_disk_release */
+    struct fs_file *slot_file;
+    struct slot_record slot;
+    struct env_timer tick;
+    struct disk_work write, compact, tend, prep;
+    struct disk_short short_write;
+    bool tend_due; /* the tick came during a short write */
+    struct disk_making making;
+    struct list group; /* of the running write */
+    uint64_t group_seq;
+    uint64_t compacting; /* index up to which the running compaction drops */
+    bool compact_more;   /* work is left for another run */
+
+    /* any thread */
+    _Atomic uint64_t durable_seq;  /* batch */
+    _Atomic uint64_t durable_last; /* entry */
+    _Atomic uint64_t log_bytes;
+    _Atomic uint64_t active_bytes; /* of the segment being written */
+    _Atomic uint64_t generation;   /* counts resets */
+    _Atomic uint64_t spare_number, temp_number;
+    _Atomic bool full, want_next;
+
+    pthread_mutex_t lock;
+    struct tail tail;
+    uint64_t tick_seq;                                /* newest batch at the last tick */
+    struct disk_snapshot verified[DISK_VERIFIED_MAX]; /* newest first */
+    unsigned n_verified;
+};
+
+static inline uint64_t tail_term(const struct tail *t)
+{
+    return t->runs[t->n_runs - 1].term;
+}
+
+/* rlog_disk_file.c: paths, and writes whose failure is final. */
+void disk_path(const struct rlog_disk *disk, char path[DISK_PATH_MAX], const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void segment_path(const struct rlog_disk *disk, uint64_t number, char path[DISK_PATH_MAX]);
+void spare_path(const struct rlog_disk *disk, uint64_t number, char path[DISK_PATH_MAX]);
+bool segment_name_parse(const char *name, uint64_t *ret_number);
+bool snapshot_name_parse(const char *name, uint64_t *ret_index, uint64_t *ret_term);
+/* To open a segment of `size` bytes with, for writing. */
+unsigned segment_flags(uint64_t size);
+/* Write to a file opened with FS_DSYNC. */
+NODISCARD enum status disk_write(struct fs_file *file, struct bytes data, uint64_t off);
+/* Result of a write or sync, with the planted bug of R12. */
+enum status disk_final(enum status st);
+NODISCARD enum status disk_sync(struct fs_file *file);
+NODISCARD enum status disk_sync_dir(const struct rlog_disk *disk, const char *sub);
+/* Zero `n` bytes of an open file; durable as the file was opened. */
+NODISCARD enum status disk_zero_piece(struct fs_file *file, uint64_t off, uint64_t n);
+/* Zero all of a file of `size` bytes, creating it, and sync. */
+NODISCARD enum status disk_zero(struct fs *fs, const char *path, uint64_t size);
+/* All of a file, at most `max` bytes; freed by the caller with mem_free. */
+NODISCARD enum status file_read(struct fs *fs, const char *path, uint64_t max, uint8_t **ret_data,
+                                size_t *ret_size);
+void disk_free_check(struct rlog_disk *disk);
+
+/* rlog_disk.c: of works, raft thread. */
+void disk_work_submit(struct disk_work *w);
+void disk_work_take(struct disk_work *w);
+void disk_go_on(struct rlog_disk *disk);
+
+/* Merge the group into one batch. False: nothing of it changes the log. */
+NODISCARD enum status disk_group_plan(struct rlog_disk *disk, struct batch_plan *plan,
+                                      bool *ret_changes);
+void disk_write_over(struct rlog_disk *disk);
+
+/* rlog_disk_short.c: raft thread, but for the end. */
+void disk_short_init(struct rlog_disk *disk);
+/* Begin to write the group, of so many bytes; false: it takes a thread. */
+bool disk_short_begin(struct rlog_disk *disk, uint64_t bytes);
+/* The write is done, or failed: under the lock. */
+NODISCARD enum status disk_short_end(struct rlog_disk *disk, struct reason *reason);
+
+/* rlog_disk_prep.c: raft thread. */
+void disk_prep_init(struct rlog_disk *disk);
+void disk_prep_kick(struct rlog_disk *disk);
+void disk_prep_close(struct rlog_disk *disk);
+
+/* rlog_disk_small.c: slot, identity, install. */
+struct slot_found {
+    struct slot_record record;
+    bool fell_back, corrupt;
+    const char *why;
+};
+NODISCARD enum status slot_create(struct fs *fs, const char *path, uint64_t id);
+NODISCARD enum status slot_load(struct rlog_disk *disk, struct slot_found *ret);
+/* Both copies, one after the other: at most one is ever torn. */
+NODISCARD enum status slot_write(struct rlog_disk *disk, const struct slot_record *record);
+NODISCARD enum status identity_create(struct fs *fs, const char *dir,
+                                      const struct rlog_identity *identity);
+/* ST_NOT_FOUND; ST_CORRUPT when neither copy is whole. */
+NODISCARD enum status identity_load(struct fs *fs, const char *dir, struct rlog_identity *ret);
+NODISCARD enum status install_begin(struct rlog_disk *disk, const struct install_record *record);
+NODISCARD enum status install_end(struct rlog_disk *disk);
+/* Index 0 when no install was interrupted. */
+NODISCARD enum status install_load(struct rlog_disk *disk, struct install_record *ret);
+
+/* rlog_disk.c */
+void disk_works_init(struct rlog_disk *disk);
+void disk_drop_held(struct rlog_disk *disk); /* entries appended before the release */
+void disk_lock(struct rlog_disk *disk);
+void disk_unlock(struct rlog_disk *disk);
+
+/* rlog_disk_load.c */
+NODISCARD enum status disk_load(struct rlog_disk *disk, struct rlog_loaded *ret,
+                                struct reason *reason);
+
+/* rlog_snap_store.c: which snapshot files there are. */
+struct snapshots_found {
+    struct rlog_snapshot_meta newest; /* newest one that verifies; index 0: none */
+    uint64_t bad_index, bad_term;     /* newest damaged file above it, 0 none */
+    struct reason reason;             /* about that file */
+};
+NODISCARD enum status snapshots_find(struct rlog_disk *disk, struct snapshots_found *ret);
+/* Temporary files of an earlier process. */
+NODISCARD enum status snapshots_tidy(struct rlog_disk *disk);
+NODISCARD enum status snapshot_remove(struct rlog_disk *disk, uint64_t index, uint64_t term);
+void snapshot_path(const struct rlog_disk *disk, uint64_t index, uint64_t term,
+                   char path[DISK_PATH_MAX]);
+/* Remember a file that was read back whole. Takes the lock. */
+void snapshot_verified(struct rlog_disk *disk, uint64_t index, uint64_t term);
+/* The oldest of the snapshots kept: the log above it must stay. 0 when there are too few. Under the
+ * lock. */
+uint64_t snapshot_floor(const struct rlog_disk *disk);
+
+#endif

@@ -1,0 +1,326 @@
+/* Opening a replica: what the slot, the snapshots and the log say together, and the repairs that
+ * are safe. Nothing is changed in a directory that turns out to be corrupt.
+ *
+ * The log must reach whatever else proves that it once did: the batch named in the slot, the index
+ * of every snapshot taken here. Below the base of the log everything must be in a verified
+ * snapshot. */
+#include "base/mem.h"
+#include "base/plant.h"
+#include "base/trace.h"
+#include "raft/disk/rlog_disk_found.h"
+
+#include <stdarg.h>
+
+struct loading {
+    struct rlog_disk *disk;
+    struct rlog_loaded *loaded;
+    struct slot_found slot;
+    struct install_record install;
+    struct snapshots_found snapshots;
+    struct log_found log;
+    bool reset; /* the log is behind an installed snapshot: start it anew */
+};
+
+static void corrupt(struct loading *l, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void corrupt(struct loading *l, const char *format, ...)
+{
+    va_list args;
+    if (l->loaded->corrupt)
+        return;
+    l->loaded->corrupt = true;
+    va_start(args, format);
+    (void)vsnprintf(l->loaded->reason.text, sizeof l->loaded->reason.text, format,
+                    args); /* a cut text is still of use */
+    va_end(args);
+}
+
+static uint64_t log_last(const struct log_found *f)
+{
+    return f->base + f->n - 1;
+}
+
+/* An installed snapshot replaces a log that does not contain its last entry. */
+static void judge_install(struct loading *l)
+{
+    const struct rlog_snapshot_meta *snap = &l->snapshots.newest;
+    const struct log_found *f = &l->log;
+    if (l->install.index == 0 || snap->index != l->install.index || snap->term != l->install.term)
+        return;
+    bool inside = f->base <= snap->index && snap->index <= log_last(f);
+    l->reset = log_last(f) < snap->index ||
+               (inside && f->entries[snap->index - f->base].term != snap->term);
+}
+
+/* The damaged file is the one whose install was interrupted: the state before it is complete. */
+static bool bad_install(const struct loading *l)
+{
+    return l->snapshots.bad_index != 0 && l->snapshots.bad_index == l->install.index &&
+           l->snapshots.bad_term == l->install.term;
+}
+
+static void judge_damage(struct loading *l)
+{
+    const struct log_found *f = &l->log;
+    uint64_t covered = l->snapshots.newest.index;
+    if (f->damaged && (f->lost_end || f->base > covered + 1))
+        corrupt(l, "%s", f->reason.text);
+    if (f->seq < l->slot.record.log_seq && !planted(PLANT_R13_AMNESIA))
+        corrupt(l, "log: it ends with batch %llu at entry %llu, but batch %llu was durable",
+                (unsigned long long)f->seq, (unsigned long long)log_last(f),
+                (unsigned long long)l->slot.record.log_seq);
+}
+
+/* The log and the snapshot must meet. */
+static void judge_log(struct loading *l)
+{
+    const struct log_found *f = &l->log;
+    const struct rlog_snapshot_meta *snap = &l->snapshots.newest;
+    unsigned long long index = snap->index, base = f->base, last = log_last(f);
+    if (f->base > snap->index + 1) {
+        corrupt(l, "log: it begins at entry %llu, but the newest good snapshot ends at %llu%s%s",
+                base, index, l->snapshots.bad_index != 0 ? "; " : "", l->snapshots.reason.text);
+        return;
+    }
+    if (last < snap->index) {
+        corrupt(l, "log: it ends at entry %llu, below the snapshot taken at %llu", last, index);
+        return;
+    }
+    uint64_t term =
+        f->base == snap->index + 1 ? f->prev_term : f->entries[snap->index - f->base].term;
+    if (snap->index != 0 && term != snap->term)
+        corrupt(l, "log: entry %llu has term %llu, the snapshot says %llu", index,
+                (unsigned long long)term, (unsigned long long)snap->term);
+    uint64_t newest = f->n != 0 ? f->entries[f->n - 1].term : f->prev_term;
+    if (newest > l->slot.record.term)
+        corrupt(l, "slot: its term %llu is older than entry %llu of term %llu",
+                (unsigned long long)l->slot.record.term, last, (unsigned long long)newest);
+    if (l->snapshots.bad_index > log_last(f) && !bad_install(l))
+        corrupt(l, "%s, and the log ends below it at %llu", l->snapshots.reason.text, last);
+}
+
+static void judge(struct loading *l)
+{
+    if (l->slot.corrupt)
+        corrupt(l, "%s", l->slot.why);
+    judge_install(l);
+    if (l->reset)
+        return;
+    judge_damage(l);
+    judge_log(l);
+}
+
+/* Hand the log over to `tail`, which goes on where it ends. */
+static enum status tail_take(struct loading *l)
+{
+    struct tail *t = &l->disk->tail;
+    const struct log_found *f = &l->log;
+    TRY(tail_open_run(t, f->base - 1, f->prev_term));
+    for (size_t i = 0; i < f->n; i++)
+        TRY(tail_open_run(t, f->base + i, f->entries[i].term));
+    for (size_t i = 0; i < f->n_segments; i++)
+        TRY(tail_add_segment(t, &f->segments[i]));
+    t->last = log_last(f);
+    t->seq = f->seq;
+    t->chain = f->chain;
+    t->off = f->n_segments != 0 ? f->end : 0;
+    t->marked = f->last_marked;
+    l->disk->durable_seq = t->seq;
+    l->disk->durable_last = t->last;
+    l->disk->active_bytes = t->off;
+    return ST_OK;
+}
+
+/* The newest batch may be in the page cache only, even after a failed sync: write it again, so that
+ * what was read is durable before anything is answered from it. */
+static enum status rewrite_last(struct loading *l)
+{
+    struct tail *t = &l->disk->tail;
+    const struct log_found *f = &l->log;
+    if (t->n_segments == 0 || l->reset)
+        return ST_OK;
+    uint64_t from = f->last_batch > SECTOR ? f->last_batch : 0;
+    ASSERT(from < f->end && f->end <= f->image_size);
+    return tail_rewrite(l->disk, bytes_of(f->image, f->image_size), from);
+}
+
+static enum status unlink_name(void *ctx, const char *name)
+{
+    struct rlog_disk *disk = ctx;
+    char path[DISK_PATH_MAX];
+    if (strncmp(name, "spare-", 6) != 0)
+        return ST_OK;
+    disk_path(disk, path, "log/%s", name);
+    return fs_unlink(disk->fs, path);
+}
+
+/* Files that hold nothing: spares whose zeroing may not have ended, segments never written. */
+static enum status remove_unused(struct loading *l)
+{
+    struct rlog_disk *disk = l->disk;
+    char path[DISK_PATH_MAX];
+    for (size_t i = l->log.n_unused; i > 0; i--) { /* newest first: no gap after a crash */
+        segment_path(disk, l->log.unused[i - 1], path);
+        TRY(fs_unlink(disk->fs, path));
+        TRY(disk_sync_dir(disk, "log"));
+    }
+    disk_path(disk, path, "log");
+    TRY(fs_list(disk->fs, path, unlink_name, disk));
+    return disk_sync_dir(disk, "log");
+}
+
+/* Make durable what was read, cut a torn tail by beginning a new segment, and mark the end. */
+static enum status settle(struct loading *l, struct reason *reason)
+{
+    struct rlog_disk *disk = l->disk;
+    struct tail *t = &disk->tail;
+    struct batch_plan mark = {.first = t->last + 1, .flags = BATCH_MARK, .roll = l->log.torn};
+    reason_set(reason, "log: it cannot be made ready");
+    TRY(disk_sync_dir(disk, "")); /* names that were read may be in the cache only, too */
+    TRY(remove_unused(l));
+    TRY(snapshots_tidy(disk));
+    TRY(disk_sync_dir(disk, "snap")); /* names that were read may not be durable yet */
+    TRY(disk_sync_dir(disk, ""));
+    TRY(rewrite_last(l));
+    if (l->reset)
+        TRY(tail_reset(disk, l->snapshots.newest.index, l->snapshots.newest.term, reason));
+    else
+        TRY(tail_write(disk, &mark, reason));
+    reason_set(reason, "slot: it cannot be written");
+    struct slot_record slot = l->slot.record;
+    slot.log_seq = t->seq;
+    TRY(slot_write(disk, &l->slot.record)); /* the copies are equal before a new one is begun */
+    slot.seq++;
+    TRY(slot_write(disk, &slot));
+    reason_set(reason, "install: it cannot be removed");
+    if (bad_install(l))
+        TRY(snapshot_remove(disk, l->install.index, l->install.term));
+    if (l->install.index != 0)
+        TRY(install_end(disk));
+    tail_count_bytes(disk);
+    return ST_OK;
+}
+
+static enum status find_all(struct loading *l, const struct log_watch *watch, struct reason *reason)
+{
+    struct rlog_disk *disk = l->disk;
+    reason_set(reason, "slot: it cannot be read");
+    TRY(slot_load(disk, &l->slot));
+    reason_set(reason, "install: it cannot be read");
+    TRY(install_load(disk, &l->install));
+    reason_set(reason, "snap: the snapshots cannot be read");
+    TRY(snapshots_find(disk, &l->snapshots));
+    reason_set(reason, "log: the segments cannot be read");
+    TRY(log_find(disk->fs, disk->dir, disk->identity.id, watch, &l->log));
+    if (l->log.base == 0) { /* no segment at all */
+        l->log.base = l->snapshots.newest.index + 1;
+        l->log.prev_term = l->snapshots.newest.term;
+    }
+    return ST_OK;
+}
+
+static void report(struct loading *l)
+{
+    struct rlog_loaded *out = l->loaded;
+    out->term = l->slot.record.term;
+    out->vote = l->slot.record.vote;
+    out->slot_fell_back = l->slot.fell_back && !l->slot.corrupt;
+    out->snapshot = l->snapshots.newest;
+    out->snapshot_fell_back = l->snapshots.bad_index != 0;
+    out->torn = l->log.torn || l->log.torn_unused;
+    out->reset = l->reset;
+    out->truncations = l->log.truncations;
+    if (out->corrupt || l->reset) {
+        out->first = out->snapshot.index + 1;
+        out->prev_term = out->snapshot.term;
+        return;
+    }
+    out->first = l->log.base;
+    out->prev_term = l->log.prev_term;
+    out->n = l->log.n;
+    out->entries = l->log.entries;
+    l->log.entries = NULL;
+    l->log.n = 0;
+}
+
+/* Warn operators about damage to a replica that can still be used. */
+static void warn(const struct loading *l)
+{
+    const char *dir = l->disk->dir;
+    unsigned long long snapshot = l->snapshots.newest.index;
+    if (l->slot.fell_back)
+        trace(TRACE_WARN, "raft", "%s/%s: fell back", dir, l->slot.why);
+    if (l->log.damaged && !l->reset)
+        trace(TRACE_WARN, "raft", "%s/%s: damaged, but the snapshot at %llu covers it", dir,
+              l->log.reason.text, snapshot);
+    if (l->log.torn || l->log.torn_unused)
+        trace(TRACE_WARN, "raft", "%s/log: a torn write behind entry %llu was cut", dir,
+              (unsigned long long)log_last(&l->log));
+    if (l->snapshots.bad_index != 0)
+        trace(TRACE_WARN, "raft", "%s/%s: damaged, fell back to the one at %llu", dir,
+              l->snapshots.reason.text, snapshot);
+    if (l->reset)
+        trace(TRACE_WARN, "raft", "%s/log: begun anew behind the snapshot installed at %llu", dir,
+              snapshot);
+}
+
+/* The planted bug of R13: whatever is missing is taken for never written. */
+static void forget(struct loading *l)
+{
+    const struct rlog_snapshot_meta *snap = &l->snapshots.newest;
+    l->loaded->corrupt = false;
+    if (l->slot.corrupt)
+        l->slot.record = (struct slot_record){.seq = 1};
+    bool inside = l->log.base <= snap->index + 1 && snap->index <= log_last(&l->log);
+    l->reset = l->reset || !inside || l->log.base == snap->index + 1;
+}
+
+static enum status load(struct loading *l, struct reason *reason)
+{
+    TRY(find_all(l, NULL, reason));
+    judge(l);
+    if (l->loaded->corrupt && planted(PLANT_R13_AMNESIA))
+        forget(l);
+    if (l->loaded->corrupt) {
+        tail_break(&l->disk->tail, "corrupt");
+        trace(TRACE_ERROR, "raft", "%s is corrupt: %s", l->disk->dir, l->loaded->reason.text);
+    } else {
+        reason_set(reason, "out of memory");
+        TRY(tail_take(l));
+        TRY(settle(l, reason));
+        warn(l);
+    }
+    report(l);
+    return ST_OK;
+}
+
+enum status disk_load(struct rlog_disk *disk, struct rlog_loaded *ret, struct reason *reason)
+{
+    struct loading l = {.disk = disk, .loaded = ret};
+    *ret = (struct rlog_loaded){0};
+    enum status st = load(&l, reason);
+    log_found_done(&l.log);
+    return st;
+}
+
+enum status disk_examine(struct rlog_disk *disk, const struct log_watch *watch,
+                         struct rlog_loaded *ret)
+{
+    struct loading l = {.disk = disk, .loaded = ret};
+    *ret = (struct rlog_loaded){0};
+    enum status st = find_all(&l, watch, NULL);
+    if (st == ST_OK) {
+        judge(&l);
+        report(&l);
+    }
+    log_found_done(&l.log);
+    return st;
+}
+
+void rlog_loaded_done(struct rlog_loaded *loaded)
+{
+    for (uint64_t i = 0; loaded->entries != NULL && i < loaded->n; i++)
+        rlog_block_unref(loaded->entries[i].block);
+    mem_free(loaded->entries);
+    *loaded = (struct rlog_loaded){0};
+}

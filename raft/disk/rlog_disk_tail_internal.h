@@ -1,0 +1,94 @@
+/* The end of the log on disk, which rlog_disk_tail.c keeps. Part of rlog_disk_internal.h. */
+#ifndef HOLDFAST_RAFT_DISK_RLOG_DISK_TAIL_INTERNAL_H
+#define HOLDFAST_RAFT_DISK_RLOG_DISK_TAIL_INTERNAL_H
+
+#include "raft/disk/rlog_disk_format.h"
+
+struct rlog_disk;
+
+enum { DISK_DIRTY_MAX = 8 };
+
+struct segment {
+    uint64_t number, size;
+    uint64_t last; /* newest live entry that lies in it, 0 none */
+};
+
+/* Entries from `first` on have this term, until the next run. */
+struct term_run {
+    uint64_t first, term;
+};
+
+/* The end of the log on disk. */
+struct tail {
+    struct segment *segments; /* ascending, without gaps; the last one is being written */
+    size_t n_segments, segments_cap;
+    struct term_run *runs; /* never empty; covers the entry before the first one too */
+    size_t n_runs, runs_cap;
+    uint64_t last;       /* index of the newest entry */
+    uint64_t seq, chain; /* of the newest batch */
+    struct fs_file *file;
+    uint64_t off;
+    uint8_t partial[FS_BLOCK]; /* content of the last block up to `off` */
+    bool marked;               /* the newest batch is a mark */
+    bool broken;               /* a write failed: no more */
+    struct reason why_broken;
+    uint8_t *stage; /* whole blocks, in `stage_room` */
+    void *stage_room;
+    size_t stage_size;
+    uint64_t upto;                  /* entries up to here are not needed */
+    uint64_t prepared;              /* number of the next segment if its file is ready, else 0 */
+    uint64_t dirty[DISK_DIRTY_MAX]; /* numbers of spare files that are to be zeroed */
+    size_t n_dirty;
+};
+
+/* Entries that replace everything from `first` on. */
+struct batch_plan {
+    uint64_t first;
+    const struct rlog_entry **entries;
+    unsigned n;
+    uint64_t bytes;      /* with headers */
+    uint32_t flags;      /* BATCH_MARK, BATCH_CLEAN */
+    bool roll;           /* begin a segment */
+    bool reset;          /* begin one that voids what went before */
+    uint64_t reset_term; /* of entry first-1 */
+};
+
+/* The bytes in the stage and their place in the file: `n` bytes, `before` of them already there. */
+struct staged {
+    const struct segment *fresh; /* NULL: the active segment goes on */
+    struct fs_file *file;
+    size_t before, n, all; /* `all`: with the rest of the last block */
+    uint64_t off, chain;
+};
+
+/* rlog_disk_tail.c: under the lock. */
+void tail_done(struct tail *t);
+void tail_break(struct tail *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+NODISCARD enum status tail_open_run(struct tail *t, uint64_t index, uint64_t term);
+NODISCARD enum status tail_add_segment(struct tail *t, const struct segment *segment);
+NODISCARD enum status tail_write(struct rlog_disk *disk, const struct batch_plan *plan,
+                                 struct reason *reason);
+/* The same in two steps, if the active segment goes on: what is to be written to staged.file is
+ * `all` bytes of the stage at staged.off. False: it takes tail_write. Until tail_staged says what
+ * came of it the tail must be left alone, but for spares. */
+bool tail_stage(struct rlog_disk *disk, const struct batch_plan *plan, struct staged *ret);
+NODISCARD enum status tail_staged(struct rlog_disk *disk, const struct batch_plan *plan,
+                                  const struct staged *staged, enum status st,
+                                  struct reason *reason);
+/* A file to zero for a segment: what compaction left, else a new one. */
+uint64_t tail_take_spare(struct rlog_disk *disk);
+NODISCARD enum status tail_prepare(struct rlog_disk *disk, uint64_t spare);
+/* Remove the oldest segment if its live entries are all ≤ upto and no snapshot kept needs them: one
+ * at a time, so that writes get between. */
+NODISCARD enum status tail_compact(struct rlog_disk *disk, uint64_t upto, bool *ret_more,
+                                   struct reason *reason);
+/* The log starts anew behind an installed snapshot. */
+NODISCARD enum status tail_reset(struct rlog_disk *disk, uint64_t index, uint64_t term,
+                                 struct reason *reason);
+NODISCARD enum status tail_mark(struct rlog_disk *disk, uint32_t flags, struct reason *reason);
+void tail_count_bytes(struct rlog_disk *disk);
+/* Open the last segment and write it again from `from` to the end of the log, with the rest of the
+ * blocks that this touches, as `image` has it. */
+NODISCARD enum status tail_rewrite(struct rlog_disk *disk, struct bytes image, uint64_t from);
+
+#endif

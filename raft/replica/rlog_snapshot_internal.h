@@ -1,0 +1,97 @@
+/* Snapshots in a replica: taken, sent, installed. Part of rlog_internal.h. */
+#ifndef HOLDFAST_RAFT_REPLICA_RLOG_SNAPSHOT_INTERNAL_H
+#define HOLDFAST_RAFT_REPLICA_RLOG_SNAPSHOT_INTERNAL_H
+
+#include "raft/replica/rlog_wire.h"
+
+enum { RLOG_SHIPS_MAX = 2 }; /* being sent at once */
+
+struct rlog_take {
+    struct env_work work;
+    bool running, wanted;
+    uint64_t bytes; /* applied since the last one */
+    uint64_t not_before_ms;
+    unsigned jitter; /* 1/1024 of the threshold, up to a quarter */
+    struct rlog_disk *disk;
+    struct rlog_machine_dump dump;
+    struct rlog_snapshot_meta meta;
+    enum status status;
+};
+
+enum rlog_ship_phase { SHIP_FREE, SHIP_OPENING, SHIP_SENDING, SHIP_CLOSING };
+
+struct rlog_ship {
+    struct rlog *rlog;
+    uint64_t to;
+    enum rlog_ship_phase phase;
+    bool wanted, working, reading, ending;
+    bool again; /* the chunk being read is not the one needed next */
+    uint64_t transfer, index, term, size, sent, acked, heard_ms, moved_ms, not_before_ms;
+    struct rlog_snap_reader *reader;
+    uint8_t *buffer;
+    size_t got;
+    enum status status;
+    struct env_work work;
+    struct env_timer timer;
+};
+
+enum rlog_install_phase {
+    INSTALL_IDLE,
+    INSTALL_RECEIVING,
+    INSTALL_VERIFYING,
+    INSTALL_ABORTING,
+    INSTALL_SETTLING, /* the core waits for it from here on */
+    INSTALL_INSTALLING,
+    INSTALL_OPENING,
+    INSTALL_LOADING,
+    INSTALL_CLOSING,
+};
+
+struct rlog_chunk_copy {
+    void *copy;
+    size_t len;
+};
+
+struct rlog_install {
+    enum rlog_install_phase phase;
+    bool working, ending;
+    uint64_t from, transfer, term, index, snap_term, size;
+    uint64_t queued, written, heard_ms; /* bytes accepted, bytes in the file */
+    struct rlog_chunk_copy queue[4];
+    unsigned n_queued;
+    void *writing_copy;
+    struct bytes writing, content;
+    struct rlog_disk *disk;
+    struct rlog_snap_writer *writer;
+    struct rlog_snap_reader *reader;
+    struct rlog_machine_load *load;
+    struct rlog_snapshot_meta meta;
+    enum status status;
+    struct env_work work;
+    struct env_timer timer;
+};
+
+/* rlog_take.c */
+void rlog_take_init(struct rlog *r);
+void rlog_take_applied(struct rlog *r, const struct rlog_entry *entry);
+void rlog_take_pump(struct rlog *r);
+/* The bytes of log after which a snapshot is due: `given` of them, or what suits a state of
+ * `state_bytes` if that is 0; `jitter` of 256 is a quarter more. */
+uint64_t rlog_take_threshold(uint64_t given, uint64_t state_bytes, uint32_t jitter);
+
+/* rlog_ship.c */
+void rlog_ship_wanted(struct rlog *r, uint64_t to); /* from inside a step */
+void rlog_ships_pump(struct rlog *r);
+void rlog_ships_receive(struct rlog *r, uint64_t from, const struct rlog_frame *frame);
+bool rlog_ships_idle(const struct rlog *r);
+uint64_t rlog_ships_oldest(const struct rlog *r); /* UINT64_MAX: none */
+void rlog_ships_close(struct rlog *r);
+
+/* rlog_install.c */
+void rlog_install_init(struct rlog *r);
+void rlog_install_receive(struct rlog *r, uint64_t from, const struct rlog_frame *frame);
+bool rlog_install_busy(const struct rlog *r); /* the core waits for one */
+bool rlog_install_idle(const struct rlog *r);
+void rlog_install_done(struct rlog *r);
+
+#endif

@@ -1,0 +1,165 @@
+/* Own snapshots: pin the applied state, write it to a file on LANE_BULK, then let the core and the
+ * log forget what it covers. Begun when enough was applied since the last one, relative to the size
+ * of the state, a little later on one node than on another. */
+#include "base/trace.h"
+#include "raft/replica/rlog_internal.h"
+
+enum {
+    LOG_BYTES_MIN = 32 * 1024 * 1024, /* the log since the last snapshot is in memory */
+    LOG_BYTES_MAX = 512 * 1024 * 1024,
+    ENTRY_OVERHEAD = 64,
+    TRAILING_ENTRIES = 4096,
+    TRAILING_BYTES = 128 * 1024 * 1024,
+    SHIPPED_BYTES = 512 * 1024 * 1024,
+    RETRY_MS = 1000,
+    FAILED_MS = 30000,
+};
+
+void rlog_take_init(struct rlog *r)
+{
+    uint32_t random;
+    env_random(r->env, &random, sizeof random);
+    r->take.jitter = random % 256;
+}
+
+void rlog_take_applied(struct rlog *r, const struct rlog_entry *entry)
+{
+    r->take.bytes += entry->data.len + ENTRY_OVERHEAD;
+}
+
+uint64_t rlog_take_threshold(uint64_t given, uint64_t state_bytes, uint32_t jitter)
+{
+    uint64_t due = MIN(MAX(state_bytes / 2, (uint64_t)LOG_BYTES_MIN), (uint64_t)LOG_BYTES_MAX);
+    uint64_t bytes = given != 0 ? given : due;
+    return bytes + bytes * jitter / 1024;
+}
+
+static bool is_due(const struct rlog *r)
+{
+    struct store_stats stats;
+    store_stats(r->machine.store, &stats);
+    return r->take.bytes >=
+           rlog_take_threshold(r->options.snapshot_log_bytes, stats.bytes, r->take.jitter);
+}
+
+/* How many entries before `index` stay: enough for followers that are merely slow, and for one that
+ * is being sent an older snapshot, bounded in bytes. */
+static uint64_t trailing_count(const struct rlog *r, uint64_t index)
+{
+    const struct rlog_core_log *log = &r->core.log;
+    uint64_t most =
+        r->options.snapshot_trailing != 0 ? r->options.snapshot_trailing : TRAILING_ENTRIES;
+    uint64_t shipped = rlog_ships_oldest(r), n = 0, bytes = 0;
+    while (index > n && rlog_core_log_has(log, index - n)) {
+        bool sent = index - n > shipped;
+        bytes += rlog_core_log_at(log, index - n)->data.len;
+        if ((n >= most && !sent) || bytes > (sent ? SHIPPED_BYTES : TRAILING_BYTES))
+            break;
+        n++;
+    }
+    return MAX(n, 1u);
+}
+
+static enum status write_piece(void *ctx, struct bytes content)
+{
+    return rlog_snap_write(ctx, content);
+}
+
+static void take_run(struct env_work *work)
+{
+    struct rlog_take *t = CONTAINER_OF(work, struct rlog_take, work);
+    struct rlog_snap_writer *writer;
+    uint64_t bytes;
+
+    t->status = rlog_snap_create(t->disk, &t->meta, &writer);
+    if (t->status != ST_OK)
+        return;
+    t->status = rlog_machine_dump_run(&t->dump, write_piece, writer);
+    if (t->status != ST_OK) {
+        rlog_snap_abort(writer);
+        return;
+    }
+    t->status = rlog_snap_commit(writer, &bytes);
+    if (t->status == ST_OK)
+        t->status = rlog_snap_prune(t->disk);
+}
+
+static void take_finish(struct rlog *r)
+{
+    struct rlog_take *t = &r->take;
+    struct rlog_core_snapshot snap = {.index = t->meta.index, .term = t->meta.term};
+    snap.conf.index = t->meta.conf_index;
+    snap.conf.len = t->meta.conf_len;
+    memcpy(snap.conf.bytes, t->meta.conf, t->meta.conf_len);
+    if (rlog_install_busy(r) || snap.index <= r->core.snap.index)
+        return; /* a leader's snapshot overtook it */
+    uint64_t upto = rlog_core_snapshot(&r->core, &snap, trailing_count(r, snap.index), rlog_now(r));
+    if (upto != 0)
+        rlog_disk_compact(r->disk, upto);
+    r->snapshots_taken++;
+    r->snapshot_time_ms = t->dump.time_ms;
+}
+
+static void take_done(struct env_work *work)
+{
+    struct rlog *r = CONTAINER_OF(work, struct rlog, take.work);
+    struct rlog_take *t = &r->take;
+    rlog_enter(r);
+    rlog_machine_dump_end(&t->dump);
+    t->running = false;
+    if (t->status == ST_OK && !r->failed) {
+        take_finish(r);
+    } else if (!r->failed) {
+        t->not_before_ms = rlog_now(r) + FAILED_MS;
+        trace(TRACE_ERROR, "raft", "snapshot at %llu: %s", (unsigned long long)t->meta.index,
+              status_text(t->status));
+    }
+    rlog_leave(r);
+}
+
+/* Only what is applied, stored and not yet in a snapshot. A founder's first entry counts as stored
+ * before it is: every founder makes the same one. */
+static bool take_possible(struct rlog *r)
+{
+    const struct rlog_core *c = &r->core;
+    return !r->take.running && !rlog_install_busy(r) && c->applied > c->snap.index &&
+           c->applied <= c->stored && c->applied <= rlog_disk_durable(r->disk) &&
+           c->committed.index != 0;
+}
+
+void rlog_take_pump(struct rlog *r)
+{
+    struct rlog_take *t = &r->take;
+    const struct rlog_core *c = &r->core;
+    uint64_t now = rlog_now(r);
+    uint32_t random;
+
+    if ((!t->wanted && !is_due(r)) || now < t->not_before_ms || !take_possible(r))
+        return;
+    enum status st = rlog_machine_dump_begin(&r->machine, &t->dump);
+    if (st != ST_OK) {
+        t->not_before_ms = now + RETRY_MS; /* a staged tree is open, or no pin is free */
+        return;
+    }
+    env_random(r->env, &random, sizeof random);
+    t->jitter = random % 256;
+    t->wanted = false;
+    t->running = true;
+    t->bytes = 0;
+    t->disk = r->disk;
+    t->meta = (struct rlog_snapshot_meta){.index = c->applied,
+                                          .term = rlog_core_term_of(c, c->applied),
+                                          .conf_index = c->committed.index,
+                                          .conf_len = c->committed.len};
+    memcpy(t->meta.conf, c->committed.bytes, c->committed.len);
+    t->work = (struct env_work){.run = take_run, .done = take_done, .lane = LANE_BULK};
+    env_work(r->env, &t->work);
+}
+
+void rlog_snapshot_now(struct rlog *r)
+{
+    rlog_enter(r);
+    r->take.wanted = true;
+    r->take.not_before_ms = 0;
+    rlog_leave_start(r);
+}

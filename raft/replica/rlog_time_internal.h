@@ -1,0 +1,36 @@
+/* Cluster time in a replica (R16). Part of rlog_internal.h. */
+#ifndef HOLDFAST_RAFT_REPLICA_RLOG_TIME_INTERNAL_H
+#define HOLDFAST_RAFT_REPLICA_RLOG_TIME_INTERNAL_H
+
+#include "raft/core/rlog_members.h"
+
+struct rlog;
+
+struct rlog_wall {
+    uint64_t id, at_ms;
+    int64_t wall_ms;
+};
+
+struct rlog_clock {
+    int64_t base_ms, told_ms; /* cluster time at `base_mono`; the highest given out */
+    uint64_t base_mono;
+    bool known;        /* not merely the last entry's time */
+    int64_t step_ms;   /* by so much the next entry's time is ahead; 0: it is not */
+    uint64_t stepping; /* index of the entry that carried it, until that is applied; 0: none */
+    uint64_t begin_ms; /* monotonic: since then a new cluster's leader waits for clocks; 0 not */
+    struct rlog_wall walls[RLOG_MEMBERS_MAX];
+};
+
+int64_t rlog_clock_own(struct rlog *r); /* this node's wall clock, as far as it can be told */
+void rlog_clock_start(struct rlog *r);
+void rlog_clock_heard(struct rlog *r, int64_t time_ms);             /* from the leader */
+void rlog_clock_wall(struct rlog *r, uint64_t id, int64_t wall_ms); /* a voter's */
+void rlog_clock_lead(struct rlog *r);                               /* won an election */
+void rlog_clock_advance(struct rlog *r);
+/* The time of the next entry, and that it was submitted. */
+int64_t rlog_clock_entry_ms(struct rlog *r);
+void rlog_clock_submitted(struct rlog *r, uint64_t index);
+bool rlog_clock_began(const struct rlog *r); /* this node knows of a cluster time */
+bool rlog_ready(const struct rlog *r);       /* a leader that may write and confirm */
+
+#endif

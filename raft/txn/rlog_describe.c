@@ -1,0 +1,182 @@
+#include "raft/txn/rlog_describe.h"
+#include "raft/txn/rlog_txn_read.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+enum { KEY_SHOWN_MAX = 512 };
+
+static void add_key(struct buf *out, struct bytes key)
+{
+    for (size_t i = 0; i < MIN(key.len, (size_t)KEY_SHOWN_MAX); i++)
+        if (key.data[i] >= 0x20 && key.data[i] < 0x7F && key.data[i] != '\\')
+            buf_add_u8(out, key.data[i]);
+        else
+            buf_add_format(out, "\\x%02x", key.data[i]);
+    if (key.len > KEY_SHOWN_MAX)
+        buf_add_format(out, "… (%zu bytes)", key.len);
+}
+
+/* One line; what memory does not allow is left out. */
+static void write_line(const struct rlog_lines *lines, struct buf *text)
+{
+    buf_add_u8(text, 0);
+    lines->line(lines->ctx, text->failed ? "(out of memory)" : (const char *)text->data);
+    buf_clear(text);
+}
+
+__attribute__((format(printf, 3, 4))) static void say(const struct rlog_lines *lines,
+                                                      struct bytes key, const char *format, ...)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    char words[256];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(words, sizeof words, format, args); /* our own words, which fit */
+    va_end(args);
+    for (const char *at = words; *at != '\0'; at++)
+        if (*at == '@')
+            add_key(&text, key);
+        else
+            buf_add_u8(&text, (uint8_t)*at);
+    write_line(lines, &text);
+}
+
+static const struct bytes no_key = {0};
+
+static void say_time(const struct rlog_lines *lines, const char *before, int64_t time_ms,
+                     const char *after)
+{
+    char text[64] = "?";
+    struct tm tm;
+    time_t s = (time_t)(time_ms / 1000);
+    if (gmtime_r(&s, &tm) != NULL)
+        (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm); /* or empty */
+    say(lines, no_key, "%scluster time %s.%03dZ%s", before, text, (int)(time_ms % 1000), after);
+}
+
+static void describe_need(const struct rlog_need *need, const struct rlog_lines *lines)
+{
+    if (need->kind == RLOG_NEED_STAGE)
+        say(lines, no_key, "    needs the staged tree %" PRIu64, need->version);
+    else if (need->kind == RLOG_NEED_PREFIX)
+        say(lines, need->key, "    needs nothing newer than %" PRIu64 " below @", need->version);
+    else if (need->version == 0)
+        say(lines, need->key, "    needs no @");
+    else
+        say(lines, need->key, "    needs @ at %" PRIu64, need->version);
+}
+
+static void describe_needs(struct rlog_prior *prior, struct bytes needs,
+                           const struct rlog_lines *lines)
+{
+    struct rlog_need_run run;
+    unsigned place = 0;
+    enum status st;
+
+    while ((st = rlog_entry_need_next(prior, &needs, &place, &run)) == ST_OK)
+        for (unsigned i = 0; i < run.n; i++)
+            describe_need(run.same ? &prior->needs[run.place + i] : &run.need, lines);
+    if (st != ST_NOT_FOUND)
+        say(lines, no_key, "    malformed precondition");
+}
+
+static void describe_op(const struct rlog_op *op, const struct rlog_lines *lines)
+{
+    switch (op->kind) {
+    case RLOG_OP_PUT: say(lines, op->key, "    put @ (%zu bytes)", op->value.len); break;
+    case RLOG_OP_PUT_RETAIN:
+        say(lines, op->key, "    put @ (%zu bytes), then bytes %zu to %zu of what is there",
+            op->value.len, op->retain.from, op->retain.from + op->retain.len);
+        break;
+    case RLOG_OP_DELETE: say(lines, op->key, "    delete @"); break;
+    case RLOG_OP_DELETE_PREFIX: say(lines, op->key, "    delete all below @"); break;
+    case RLOG_OP_STAGE_BEGIN: say(lines, no_key, "    begin a staged tree"); break;
+    case RLOG_OP_STAGE_PUT:
+        say(lines, op->key, "    stage @ (%zu bytes), created %" PRIu64 ", changed %" PRIu64,
+            op->value.len, op->created, op->modified);
+        break;
+    case RLOG_OP_STAGE_SWAP: say(lines, no_key, "    swap the staged tree in"); break;
+    case RLOG_OP_STAGE_DROP: say(lines, no_key, "    drop the staged tree"); break;
+    }
+}
+
+static void describe_txn(struct rlog_prior *prior, struct bytes txn, unsigned i,
+                         const struct rlog_lines *lines)
+{
+    struct rlog_txn_view view;
+    struct rlog_op op;
+    enum status st = rlog_txn_open(txn, &view);
+
+    if (st != ST_OK) {
+        say(lines, no_key, "  transaction %u cannot be read: %s", i, status_text(st));
+        return;
+    }
+    if (view.has_id) {
+        char id[33];
+        for (size_t n = 0; n < 16; n++)
+            (void)snprintf(id + 2 * n, 3, "%02x", view.id.bytes[n]); /* fits */
+        say(lines, no_key, "  transaction %u, request %s issued at %" PRIu64 ", answer %zu bytes",
+            i, id, view.id.issued, view.response.len);
+    } else {
+        say(lines, no_key, "  transaction %u", i);
+    }
+    describe_needs(prior, view.needs, lines);
+    while ((st = rlog_entry_op_next(prior, &view.ops, &op)) == ST_OK)
+        describe_op(&op, lines);
+    if (st != ST_NOT_FOUND)
+        say(lines, no_key, "    malformed operation");
+}
+
+void rlog_entry_describe(struct bytes entry, const struct rlog_lines *lines)
+{
+    struct rlog_prior prior;
+    struct rlog_entry_view view;
+    struct bytes txn;
+    unsigned n = 0;
+    enum status st = rlog_entry_open(entry, &view);
+
+    if (st != ST_OK) {
+        say(lines, no_key, "entry cannot be read: %s",
+            st == ST_UNSUPPORTED ? "it needs a later version of this program" : status_text(st));
+        return;
+    }
+    prior.n = 0;
+    char after[64];
+    (void)snprintf(after, sizeof after, ", feature %u, %u transactions", view.header.feature,
+                   view.header.n_txns); /* fits */
+    say_time(lines, "", view.header.time_ms, after);
+    while ((st = rlog_entry_next(&view.txns, &txn)) == ST_OK)
+        describe_txn(&prior, txn, n++, lines);
+    if (st != ST_NOT_FOUND || n != view.header.n_txns)
+        say(lines, no_key, "  malformed: the number of transactions is another");
+}
+
+static void on_header(void *ctx, const struct rlog_machine *m)
+{
+    say(ctx, no_key, "version %" PRIu64 ", local version %" PRIu64 ", feature %u", m->version,
+        m->local_version, m->feature);
+    say_time(ctx, "", m->time_ms, "");
+    say(ctx, no_key,
+        "requests issued before %" PRIu64 " are forgotten, %" PRIu64 " bytes of answers kept",
+        m->id_floor, m->id_bytes);
+}
+
+static void on_key(void *ctx, const struct store_item *item)
+{
+    say(ctx, item->key, "@ (%zu bytes), created %" PRIu64 ", changed %" PRIu64, item->value.len,
+        item->created, item->modified);
+}
+
+static void on_newest(void *ctx, struct bytes at, uint64_t version)
+{
+    say(ctx, at, "newest change below @: %" PRIu64, version);
+}
+
+struct rlog_content_visit rlog_content_describe(const struct rlog_lines *lines)
+{
+    return (struct rlog_content_visit){on_header, on_key, on_newest, (void *)(uintptr_t)lines};
+}

@@ -1,0 +1,414 @@
+#include "raft/txn/rlog_txn.h"
+#include "raft/txn/rlog_txn_read.h"
+
+#include "base/plant.h"
+#include "base/trace.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* Records of applied request ids, so that a repeated one is answered and not applied again (R14):
+ *
+ *   l/req/i<id>            version u64, response: what the first apply came to
+ *   l/req/v<version be64>  id: the same records in the order they expire
+ *
+ * An id takes a version of its own, so the second key is unique. A record is forgotten when its
+ * version falls below `id_floor`, which only rises; an id issued below the floor may have been
+ * applied and forgotten. One issued at or above it was applied later still, so its record is there
+ * or it never was applied. */
+#define REQUEST_BY_ID RLOG_REQUESTS "i"
+#define REQUEST_BY_VERSION RLOG_REQUESTS "v"
+
+enum {
+    ID_KEY = sizeof REQUEST_BY_ID - 1 + 16,
+    VERSION_KEY = sizeof REQUEST_BY_VERSION - 1 + 8,
+};
+
+/* A committed entry this program cannot apply: going on would be a silent divergence. */
+static __attribute__((noreturn, cold)) void stop(uint64_t index, enum status st)
+{
+    const char *why = st == ST_UNSUPPORTED ? "it needs a later version of this program"
+                                           : "its content is malformed";
+    trace_end(TRACE_ERROR, "raft",
+              "entry %" PRIu64 " cannot be applied: %s; this node stops so that its state does not "
+              "diverge",
+              index, why);
+    abort();
+}
+
+static struct bytes id_key(uint8_t room[ID_KEY], const uint8_t id[16])
+{
+    memcpy(room, REQUEST_BY_ID, ID_KEY - 16);
+    memcpy(room + ID_KEY - 16, id, 16);
+    return bytes_of(room, ID_KEY);
+}
+
+static struct bytes version_key(uint8_t room[VERSION_KEY], uint64_t version)
+{
+    memcpy(room, REQUEST_BY_VERSION, VERSION_KEY - 8);
+    be64_put(room + VERSION_KEY - 8, version);
+    return bytes_of(room, VERSION_KEY);
+}
+
+/* Whether the id decides the outcome by itself. */
+static bool id_decides(const struct rlog_machine *m, const struct rlog_txn_view *view,
+                       struct rlog_applied *applied)
+{
+    uint8_t room[ID_KEY];
+    struct store_item item;
+
+    if (!view->has_id || planted(PLANT_R14_NO_DEDUP))
+        return false;
+    if (store_writer_get(m->store, id_key(room, view->id.bytes), &item) == ST_OK) {
+        ASSERT(item.value.len >= 8);
+        applied->outcome = RLOG_REPEATED;
+        applied->version = le64_get(item.value.data);
+        applied->response = bytes_from(item.value, 8);
+        return true;
+    }
+    /* No honest issuer knows a version that has not been applied. */
+    if (view->id.issued < m->id_floor || view->id.issued > m->version) {
+        applied->outcome = RLOG_OUTCOME_UNKNOWN;
+        return true;
+    }
+    return false;
+}
+
+static void id_record(struct rlog_machine *m, const struct rlog_txn_view *view)
+{
+    uint8_t room[ID_KEY], order[VERSION_KEY], value[8 + RLOG_RESPONSE_MAX];
+    size_t n = view->response.len;
+
+    ASSERT(n <= RLOG_RESPONSE_MAX);
+    le64_put(value, m->version);
+    if (n != 0)
+        memcpy(value + 8, view->response.data, n);
+    store_put(m->store, id_key(room, view->id.bytes), bytes_of(value, 8 + n), m->local_version);
+    store_put(m->store, version_key(order, m->version),
+              bytes_of(view->id.bytes, sizeof view->id.bytes), m->local_version);
+    m->id_bytes += n;
+}
+
+/* Forget the record of one version, if it has one. */
+static void id_forget(struct rlog_machine *m, uint64_t version)
+{
+    uint8_t room[ID_KEY], order[VERSION_KEY], id[16];
+    struct bytes order_key = version_key(order, version);
+    struct store_item item;
+
+    if (store_writer_get(m->store, order_key, &item) != ST_OK)
+        return;
+    ASSERT(item.value.len == sizeof id);
+    memcpy(id, item.value.data, sizeof id);
+    (void)store_delete(m->store, order_key, m->local_version); /* seen above */
+    struct bytes key = id_key(room, id);
+    if (store_writer_get(m->store, key, &item) == ST_OK) {
+        ASSERT(item.value.len >= 8);
+        m->id_bytes -= MIN(m->id_bytes, item.value.len - 8);
+        (void)store_delete(m->store, key, m->local_version); /* seen above */
+    }
+}
+
+/* Raise the floor to the window, and further while responses take too much room. `before` is the
+ * version before this transaction: a swap may have jumped far ahead, past versions without one. */
+static void ids_prune(struct rlog_machine *m, uint64_t before)
+{
+    uint64_t floor = m->version > RLOG_ID_WINDOW ? m->version - RLOG_ID_WINDOW : 0;
+
+    while (m->id_floor <= before && (m->id_floor < floor || m->id_bytes > RLOG_ID_BYTES_MAX))
+        id_forget(m, m->id_floor++);
+    m->id_floor = MAX(m->id_floor, floor);
+    ASSERT(m->id_floor <= m->version);
+}
+
+static bool need_holds(const struct rlog_machine *m, const struct rlog_need *need)
+{
+    struct store_item item;
+
+    if (need->kind == RLOG_NEED_STAGE)
+        return need->version == m->stage || (m->staging && planted(PLANT_STAGE_SHARED));
+    if (planted(PLANT_R1_NO_PRECONDITION))
+        return true;
+    if (need->kind == RLOG_NEED_PREFIX)
+        return store_writer_newest(m->store, need->key) <= need->version;
+    if (store_writer_get(m->store, need->key, &item) != ST_OK)
+        return need->version == 0;
+    return need->version != 0 && item.modified == need->version;
+}
+
+/* Preconditions of the transaction before, by place: the next mostly has the same ones there. Those
+ * that hold go on holding until a key is written that decides them. */
+struct known {
+    struct rlog_prior prior;
+    uint32_t holds; /* bit by place */
+};
+static_assert(RLOG_PLACES_MAX <= 32, "a bit for each place");
+
+/* Of the places of a run those that have a bit. */
+static uint32_t places_of(const struct rlog_need_run *run)
+{
+    if (run->place >= RLOG_PLACES_MAX)
+        return 0;
+    return (uint32_t)((UINT64_C(1) << run->n) - 1) << run->place;
+}
+
+/* Whether it holds until one of this entry's operations says otherwise. What apply itself writes,
+ * without an operation, it does not see. */
+static bool lasts(const struct rlog_need *need)
+{
+    return (need->kind == RLOG_NEED_KEY && !bytes_has_prefix(need->key, BYTES(RLOG_REQUESTS))) ||
+           (need->kind == RLOG_NEED_PREFIX && !rlog_key_is_local(need->key));
+}
+
+/* Of a run that is not known to hold. */
+static bool run_holds(const struct rlog_machine *m, struct known *known,
+                      const struct rlog_need_run *run, struct bytes *ret_conflict)
+{
+    for (unsigned i = 0; i < run->n; i++) {
+        unsigned place = run->place + i;
+        const struct rlog_need *need = run->same ? &known->prior.needs[place] : &run->need;
+        uint32_t bit = place < RLOG_PLACES_MAX ? UINT32_C(1) << place : 0;
+        if ((known->holds & bit) != 0)
+            continue;
+        if (!need_holds(m, need)) {
+            *ret_conflict = need->key;
+            return false;
+        }
+        if (lasts(need))
+            known->holds |= bit;
+    }
+    return true;
+}
+
+static void known_forget(struct known *known, const struct rlog_op *op)
+{
+    if (op->kind != RLOG_OP_PUT && op->kind != RLOG_OP_PUT_RETAIN && op->kind != RLOG_OP_DELETE) {
+        known->holds = 0;
+        return;
+    }
+    for (unsigned i = 0; i < known->prior.n; i++) {
+        const struct rlog_need *need = &known->prior.needs[i];
+        if (need->kind == RLOG_NEED_PREFIX ? bytes_has_prefix(op->key, need->key)
+                                           : bytes_eq(op->key, need->key))
+            known->holds &= ~(UINT32_C(1) << i);
+    }
+}
+
+/* Effects of a transaction's operations on the machine's counters. */
+struct effects {
+    bool replicated, local;
+    bool stage_missing; /* an operation on the staged tree finds none, or one that is not its own */
+};
+
+static struct effects effects_of(const struct rlog_prior *prior, const struct rlog_txn_view *view,
+                                 bool staging, uint64_t index)
+{
+    struct bytes ops = view->ops;
+    bool has_id = view->has_id;
+    struct effects fx = {.replicated = has_id, .local = has_id};
+    struct rlog_op op;
+    enum status st;
+
+    while ((st = rlog_entry_op_next(prior, &ops, &op)) == ST_OK) {
+        switch (op.kind) {
+        case RLOG_OP_PUT:
+        case RLOG_OP_PUT_RETAIN:
+        case RLOG_OP_DELETE:
+        case RLOG_OP_DELETE_PREFIX:
+            *(rlog_key_is_local(op.key) ? &fx.local : &fx.replicated) = true;
+            break;
+        case RLOG_OP_STAGE_BEGIN: fx.local = staging = true; break;
+        case RLOG_OP_STAGE_PUT:
+            fx.local = true;
+            fx.stage_missing |= !staging;
+            break;
+        case RLOG_OP_STAGE_DROP:
+        case RLOG_OP_STAGE_SWAP:
+            *(op.kind == RLOG_OP_STAGE_DROP ? &fx.local : &fx.replicated) = true;
+            fx.stage_missing |= !staging;
+            staging = false;
+            break;
+        }
+    }
+    if (st != ST_NOT_FOUND)
+        stop(index, st);
+    return fx;
+}
+
+/* Result of a transaction's preconditions. */
+struct needs {
+    bool hold;
+    bool name_stage;       /* the preconditions name a staged tree */
+    struct bytes conflict; /* the one that does not hold */
+};
+
+static bool run_names_stage(const struct known *known, const struct rlog_need_run *run)
+{
+    for (unsigned i = 0; run->same && i < run->n; i++)
+        if (known->prior.needs[run->place + i].kind == RLOG_NEED_STAGE)
+            return true;
+    return !run->same && run->need.kind == RLOG_NEED_STAGE;
+}
+
+/* Whether nothing the transaction read has changed. */
+static struct needs needs_read(const struct rlog_machine *m, struct bytes seq, uint64_t index,
+                               struct known *known)
+{
+    struct needs needs = {.hold = true};
+    struct rlog_need_run run;
+    unsigned place = 0;
+    enum status st;
+
+    while ((st = rlog_entry_need_next(&known->prior, &seq, &place, &run)) == ST_OK) {
+        uint32_t places = places_of(&run);
+        if (!run.same)
+            known->holds &= ~places;
+        if (m->staging)
+            needs.name_stage |= run_names_stage(known, &run);
+        if (needs.hold && (places == 0 || (known->holds & places) != places))
+            needs.hold = run_holds(m, known, &run, &needs.conflict);
+    }
+    if (st != ST_NOT_FOUND)
+        stop(index, st);
+    return needs;
+}
+
+static void stage_end(struct rlog_machine *m)
+{
+    m->staging = false;
+    m->stage = 0;
+    m->stage_newest = 0;
+}
+
+/* The staged tree came from elsewhere: its versions may lie ahead of ours, never the reverse. */
+static void stage_swap(struct rlog_machine *m)
+{
+    m->version = MAX(m->version, m->stage_newest + 1);
+    store_stage_swap(m->store, BYTES(RLOG_LOCAL), m->version);
+    store_put(m->store, BYTES(RLOG_REPLICATED), BYTES(""), m->version);
+    stage_end(m);
+}
+
+static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
+{
+    uint64_t version = rlog_key_is_local(op->key) ? m->local_version : m->version;
+
+    switch (op->kind) {
+    case RLOG_OP_PUT: store_put(m->store, op->key, op->value, version); break;
+    case RLOG_OP_PUT_RETAIN:
+        store_put_retain(m->store, op->key, op->value, op->retain, version);
+        break;
+    case RLOG_OP_DELETE:
+        (void)store_delete(m->store, op->key, version); /* absent is fine: the outcome is equal */
+        break;
+    case RLOG_OP_DELETE_PREFIX: store_delete_prefix(m->store, op->key, version); break;
+    case RLOG_OP_STAGE_BEGIN:
+        store_stage_begin(m->store);
+        m->staging = true;
+        m->stage = m->local_version; /* raised for this transaction: no two trees share it */
+        m->stage_newest = 0;
+        break;
+    case RLOG_OP_STAGE_PUT:
+        ASSERT(m->staging);
+        store_stage_put(m->store, op->key, op->value, op->created, op->modified);
+        m->stage_newest = MAX(m->stage_newest, op->modified);
+        break;
+    case RLOG_OP_STAGE_SWAP: stage_swap(m); break;
+    case RLOG_OP_STAGE_DROP:
+        store_stage_drop(m->store);
+        stage_end(m);
+        break;
+    }
+}
+
+static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_txn_view *view,
+                      struct known *known, struct rlog_applied *applied)
+{
+    struct bytes ops = view->ops;
+    struct rlog_op op;
+    uint64_t before = m->version;
+    struct needs needs = needs_read(m, view->needs, index, known); /* the next may refer to them */
+
+    if (id_decides(m, view, applied))
+        return;
+    struct effects fx = effects_of(&known->prior, view, m->staging && needs.name_stage, index);
+    if (!needs.hold || fx.stage_missing) {
+        applied->conflict = needs.conflict;
+        applied->outcome = RLOG_CONFLICTED;
+        return;
+    }
+    m->version += fx.replicated;
+    m->local_version += fx.local;
+    while (rlog_entry_op_next(&known->prior, &ops, &op) == ST_OK) {
+        op_apply(m, &op);
+        known_forget(known, &op);
+    }
+    if (view->has_id)
+        id_record(m, view);
+    ids_prune(m, before);
+    applied->outcome = RLOG_APPLIED;
+    applied->version = m->version;
+}
+
+bool rlog_machine_conflicts(const struct rlog_machine *m, struct bytes txn,
+                            struct bytes *ret_conflict)
+{
+    struct rlog_applied applied = {0};
+    struct rlog_txn_view view;
+    struct rlog_need need;
+
+    if (rlog_txn_open(txn, &view) != ST_OK || id_decides(m, &view, &applied))
+        return false;
+    while (rlog_need_next(&view.needs, &need) == ST_OK)
+        if (!need_holds(m, &need)) {
+            *ret_conflict = need.key;
+            return true;
+        }
+    return false;
+}
+
+/* The keys of the segments themselves: see rlog_txn.h. */
+static void segments_mark(struct store *store)
+{
+    struct store_item item;
+
+    if (store_writer_get(store, BYTES(RLOG_REPLICATED), &item) != ST_OK)
+        store_put(store, BYTES(RLOG_REPLICATED), BYTES(""), 0);
+    if (store_writer_get(store, BYTES(RLOG_LOCAL), &item) != ST_OK)
+        store_put(store, BYTES(RLOG_LOCAL), BYTES(""), 0);
+}
+
+void rlog_machine_apply(struct rlog_machine *m, uint64_t index, struct bytes entry,
+                        void (*each)(void *ctx, unsigned i, const struct rlog_applied *applied),
+                        void *ctx)
+{
+    struct rlog_entry_view entry_view;
+    struct rlog_txn_view view;
+    struct known known;
+    struct bytes txn;
+    unsigned i = 0;
+    enum status st = rlog_entry_open(entry, &entry_view);
+
+    known.prior.n = 0;
+    known.holds = 0;
+    ASSERT(m->store != NULL);
+    if (st != ST_OK)
+        stop(index, st);
+    m->time_ms = MAX(m->time_ms, entry_view.header.time_ms);
+    m->feature = MAX(m->feature, entry_view.header.feature);
+    segments_mark(m->store);
+    for (; (st = rlog_entry_next(&entry_view.txns, &txn)) == ST_OK; i++) {
+        struct rlog_applied applied = {.version = m->version};
+        st = rlog_txn_open(txn, &view);
+        if (st != ST_OK)
+            stop(index, st);
+        txn_apply(m, index, &view, &known, &applied);
+        applied.stage = m->stage;
+        if (each != NULL)
+            each(ctx, i, &applied);
+    }
+    if (st != ST_NOT_FOUND || i != entry_view.header.n_txns)
+        stop(index, ST_INVALID);
+    store_publish(m->store, m->version);
+}

@@ -1,0 +1,69 @@
+#include "raft/txn/rlog_content.h"
+#include "raft/txn/rlog_txn.h"
+
+#include "base/mem.h"
+
+struct rlog_machine_load {
+    struct rlog_machine *m;
+    struct rlog_machine next; /* the counters that were read */
+    struct rlog_content *content;
+};
+
+static void on_header(void *ctx, const struct rlog_machine *counters)
+{
+    ((struct rlog_machine_load *)ctx)->next = *counters;
+}
+
+static void on_key(void *ctx, const struct store_item *item)
+{
+    struct rlog_machine_load *l = ctx;
+    store_load_put(l->m->store, item->key, item->value, item->created, item->modified);
+}
+
+static void on_newest(void *ctx, struct bytes at, uint64_t version)
+{
+    struct rlog_machine_load *l = ctx;
+    store_raise_newest(l->m->store, at, version);
+}
+
+enum status rlog_machine_load_begin(struct rlog_machine *m, struct rlog_machine_load **ret)
+{
+    struct rlog_machine_load *l = mem_zalloc(sizeof *l);
+    if (l == NULL)
+        return ST_NOMEM;
+    l->m = m;
+    const struct rlog_content_visit visit = {on_header, on_key, on_newest, l};
+    enum status st = rlog_content_begin(&visit, &l->content);
+    if (st != ST_OK) {
+        mem_free(l);
+        return st;
+    }
+    store_load_reset(m->store); /* the staged tree, too */
+    m->stage = 0;
+    m->staging = false; /* the counters stay until the new ones are published with the content */
+    *ret = l;
+    return ST_OK;
+}
+
+enum status rlog_machine_load_piece(struct rlog_machine_load *l, struct bytes content)
+{
+    ASSERT(l->content != NULL);
+    return rlog_content_piece(l->content, content);
+}
+
+enum status rlog_machine_load_end(struct rlog_machine_load *l)
+{
+    struct rlog_machine *m = l->m;
+    enum status st = rlog_content_end(l->content);
+
+    if (st == ST_OK) {
+        l->next.store = m->store;
+        *m = l->next;
+        store_publish(m->store, m->version);
+    } else {
+        store_load_reset(m->store);
+        *m = (struct rlog_machine){.store = m->store};
+    }
+    mem_free(l);
+    return st;
+}

@@ -1,0 +1,190 @@
+/* The content of a COMMAND entry: cluster time and a run of transactions; and how one is applied.
+ *
+ * Wire form, versioned: raft/FORMAT.md. Encoded on worker threads, applied on the raft thread of
+ * every node in the same way: nothing random and no clock is read at apply (PROTOCOL R6), and apply
+ * cannot fail. */
+#ifndef HOLDFAST_RAFT_TXN_RLOG_TXN_H
+#define HOLDFAST_RAFT_TXN_RLOG_TXN_H
+
+#include "base/buf.h"
+#include "store/store.h"
+
+enum {
+    RLOG_TXN_MAX = 4 * 1024 * 1024,       /* one encoded transaction */
+    RLOG_ENTRY_MAX = 8 * 1024 * 1024,     /* one entry */
+    RLOG_RESPONSE_MAX = 64 * 1024,        /* a sealed response kept for exactly-once */
+    RLOG_ID_WINDOW = 65536,               /* versions for which request ids are remembered */
+    RLOG_ID_BYTES_MAX = 64 * 1024 * 1024, /* of remembered responses; above, the window shrinks */
+    RLOG_FEATURE = 1,                     /* highest feature level this program understands */
+};
+
+/* First segments of every key. Local keys are in neither the WAL nor the compared root, and count
+ * versions of their own. The two segments are themselves keys, always present, so that "newest
+ * below a prefix" never mixes the two counters. */
+#define RLOG_REPLICATED "s/"
+#define RLOG_LOCAL "l/"
+/* Written by apply alone; transactions that touch it are malformed. */
+#define RLOG_REQUESTS RLOG_LOCAL "req/"
+
+/* A client request, once per client retry loop (PROTOCOL R14). All zero: none. */
+struct rlog_request_id {
+    uint8_t bytes[16];
+    uint64_t issued; /* cluster index (state version) known to the issuer when it made the id */
+};
+
+/* Builder. Zero-initialise, begin, add preconditions and operations in any order, end. */
+struct rlog_txn_builder {
+    struct buf needs, ops;
+    unsigned n_needs, n_ops;
+    struct rlog_request_id id;
+    struct buf response;
+    bool too_big; /* something exceeds a limit; rlog_txn_encode says so */
+};
+void rlog_txn_done(struct rlog_txn_builder *b);
+/* Room for so many bytes of preconditions and operations. Without memory it shows when encoding. */
+void rlog_txn_reserve(struct rlog_txn_builder *b, size_t needs, size_t ops);
+/* A key lies in one of the two segments, outside RLOG_REQUESTS, and is longer than its segment. */
+bool rlog_txn_key_valid(struct bytes key);
+/* Whether rlog_txn_need_prefix, or rlog_txn_delete_prefix, takes such a prefix. */
+bool rlog_txn_prefix_valid(struct bytes prefix);
+bool rlog_txn_drop_valid(struct bytes prefix);
+void rlog_txn_id(struct rlog_txn_builder *b, const struct rlog_request_id *id,
+                 struct bytes response);
+/* `key`'s modified version must still be `version`; 0: it must be absent. */
+void rlog_txn_need_key(struct rlog_txn_builder *b, struct bytes key, uint64_t version);
+/* Nothing below `prefix` (at least a segment) may have changed since `version`, of the counter of
+ * its segment: what store_newest answered when the prefix was read. */
+void rlog_txn_need_prefix(struct rlog_txn_builder *b, struct bytes prefix, uint64_t version);
+/* The staged tree must be the one that began with this number (rlog_applied.stage). */
+void rlog_txn_need_stage(struct rlog_txn_builder *b, uint64_t stage);
+void rlog_txn_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value);
+/* The same, with room of `len` ≥ 1 bytes for the caller to fill at once; NULL when encoding will
+ * fail anyway. */
+uint8_t *rlog_txn_put_room(struct rlog_txn_builder *b, struct bytes key, size_t len);
+/* rlog_txn_put_room for a value that ends with a range of the value it replaces
+ * (store/retain.h). The caller adds the key as a precondition: the range is of the version read. */
+uint8_t *rlog_txn_put_retain_room(struct rlog_txn_builder *b, struct bytes key, size_t len,
+                                  struct store_retain retain);
+void rlog_txn_delete(struct rlog_txn_builder *b, struct bytes key);
+void rlog_txn_delete_prefix(struct rlog_txn_builder *b, struct bytes prefix);
+/* A staged tree belongs to the writer that began it. A transaction that puts into one, swaps it in
+ * or drops it without having begun it itself has to name it by rlog_txn_need_stage, or conflicts:
+ * of two writers the later to begin has the tree, and not a key of the other gets into it. */
+void rlog_txn_stage_begin(struct rlog_txn_builder *b); /* drops an earlier one of any writer */
+void rlog_txn_stage_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value,
+                        uint64_t created, uint64_t modified);
+/* Whether rlog_txn_stage_put takes the item. */
+bool rlog_txn_stage_valid(const struct store_item *item);
+void rlog_txn_stage_swap(struct rlog_txn_builder *b);
+void rlog_txn_stage_drop(struct rlog_txn_builder *b); /* give the staged tree up */
+/* ST_OK and the encoded transaction appended to `out`; ST_TOO_BIG; ST_NOMEM. */
+NODISCARD enum status rlog_txn_encode(const struct rlog_txn_builder *b, struct buf *out);
+
+/* Strict check of bytes that did not come from this process. ST_INVALID, ST_TOO_BIG;
+ * ST_UNSUPPORTED: of a later format. */
+NODISCARD enum status rlog_txn_check(struct bytes txn);
+
+/* Keys an encoded transaction needs or changes, for early conflict detection (PROTOCOL R5). */
+enum rlog_touch {
+    RLOG_TOUCH_NEED_KEY,
+    RLOG_TOUCH_NEED_PREFIX,
+    RLOG_TOUCH_PUT,
+    RLOG_TOUCH_DELETE,
+    RLOG_TOUCH_DELETE_PREFIX,
+    RLOG_TOUCH_ALL
+};
+void rlog_txn_touch_needs(struct bytes txn,
+                          void (*each)(void *ctx, enum rlog_touch, struct bytes key), void *ctx);
+void rlog_txn_touch_ops(struct bytes txn,
+                        void (*each)(void *ctx, enum rlog_touch, struct bytes key), void *ctx);
+
+/* An entry under construction: time, then transactions, which refer to what
+ * those before them need. */
+struct rlog_entry_header {
+    uint16_t format;  /* 2 */
+    uint16_t feature; /* feature level of the cluster */
+    int64_t time_ms;  /* cluster time of the active node */
+    uint32_t n_txns;
+};
+/* Appends to `out`. ST_TOO_BIG, ST_NOMEM: `out` is unchanged in length. */
+NODISCARD enum status rlog_entry_encode(int64_t time_ms, const struct bytes *txns, unsigned n,
+                                        struct buf *out);
+/* Strict; every transaction too. ST_INVALID, ST_TOO_BIG; ST_UNSUPPORTED: of another format or a
+ * later feature level than this program understands. */
+NODISCARD enum status rlog_entry_check(struct bytes entry);
+/* The header alone, for cluster time and dumps. ST_INVALID, ST_UNSUPPORTED. */
+NODISCARD enum status rlog_entry_peek(struct bytes entry, struct rlog_entry_header *ret_header);
+
+enum rlog_outcome {
+    RLOG_APPLIED,
+    RLOG_CONFLICTED,      /* a precondition failed: nothing changed */
+    RLOG_REPEATED,        /* the id was applied before: its response is given */
+    RLOG_OUTCOME_UNKNOWN, /* the id is older than the window: nothing changed */
+};
+
+/* Result of applying one transaction of an entry. */
+struct rlog_applied {
+    enum rlog_outcome outcome;
+    uint64_t version;      /* the state version after it; of the first apply when repeated */
+    struct bytes response; /* RLOG_REPEATED: the stored sealed response, borrowed until publish */
+    struct bytes conflict; /* RLOG_CONFLICTED: the key or prefix, borrowed during the call; empty
+                              when a stage operation found no stage open, or another's */
+    uint64_t stage;        /* number of the staged tree that is open after it; 0: none */
+};
+
+/* Counters that live beside the tree and travel in snapshots. */
+struct rlog_machine {
+    struct store *store;
+    uint64_t version;       /* of the replicated keys */
+    uint64_t local_version; /* of the local keys */
+    int64_t time_ms;        /* cluster time of the last applied entry; never falls */
+    uint16_t feature;
+    bool staging;          /* a staged tree is open; no snapshot is taken meanwhile */
+    uint64_t stage;        /* number of the staged tree: local_version when it began; 0: none */
+    uint64_t stage_newest; /* newest version put into it */
+    uint64_t id_floor;     /* request ids issued below this version are forgotten */
+    uint64_t id_bytes;     /* of remembered responses */
+};
+
+/* Apply a whole COMMAND entry at `index` and publish. `each` (or NULL) is called per transaction,
+ * in order, before the publish. A transaction with replicated operations or an id gets the next
+ * `version`; one with local operations or an id the next `local_version`. Aborts, with a line in
+ * the log, on what rlog_entry_check refuses: unknown formats stop the node. */
+void rlog_machine_apply(struct rlog_machine *m, uint64_t index, struct bytes entry,
+                        void (*each)(void *ctx, unsigned i, const struct rlog_applied *applied),
+                        void *ctx);
+
+/* Whether applying `txn` now would come to RLOG_CONFLICTED; nothing is changed. Raft thread. The
+ * key or prefix borrows from `txn`. */
+bool rlog_machine_conflicts(const struct rlog_machine *m, struct bytes txn,
+                            struct bytes *ret_conflict);
+
+/* Serialise a pinned state as content of a snapshot file, in pieces. LANE_BULK. */
+struct rlog_machine_dump {
+    struct store_pin pin;
+    uint64_t version, local_version;
+    int64_t time_ms;
+    uint64_t id_floor, id_bytes;
+    uint16_t feature;
+    bool replicated_only; /* set after the begin: leave out what is this cluster's own */
+};
+/* Raft thread, right after an apply. ST_BUSY: a staged tree is open (it exists in memory and the
+ * log only) or no pin is free; try again later. */
+NODISCARD enum status rlog_machine_dump_begin(struct rlog_machine *m,
+                                              struct rlog_machine_dump *dump);
+NODISCARD enum status rlog_machine_dump_run(struct rlog_machine_dump *dump,
+                                            enum status (*piece)(void *ctx, struct bytes content),
+                                            void *ctx);
+void rlog_machine_dump_end(struct rlog_machine_dump *dump);
+
+/* Restore from content pieces into the machine's store (raft thread; the store is reset first).
+ * Pieces may be cut anywhere. ST_CORRUPT; ST_UNSUPPORTED: content of a later format. After a
+ * failure the store is empty and the machine may not apply: load another snapshot or stop. */
+struct rlog_machine_load;
+NODISCARD enum status rlog_machine_load_begin(struct rlog_machine *m,
+                                              struct rlog_machine_load **ret);
+NODISCARD enum status rlog_machine_load_piece(struct rlog_machine_load *l, struct bytes content);
+/* ST_CORRUPT when the content was cut short. Publishes on success; frees `l` in any case. */
+NODISCARD enum status rlog_machine_load_end(struct rlog_machine_load *l);
+
+#endif

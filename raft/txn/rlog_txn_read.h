@@ -1,0 +1,99 @@
+/* Reading transactions and entries in place; the inside of rlog_txn.h. Pointers borrow from the
+ * input, those to keys of an entry from its rlog_prior too. Layout: raft/FORMAT.md, "Entry". */
+#ifndef HOLDFAST_RAFT_TXN_RLOG_TXN_READ_H
+#define HOLDFAST_RAFT_TXN_RLOG_TXN_READ_H
+
+#include "raft/txn/rlog_txn.h"
+
+enum {
+    RLOG_TXN_FORMAT = 1,
+    RLOG_ENTRY_FORMAT = 2,
+    RLOG_ENTRY_HEADER_BYTES = 16,
+    RLOG_TXN_HAS_ID = 1 << 0,
+    RLOG_PLACES_MAX = 16,    /* preconditions of a transaction that the next may refer to */
+    RLOG_LIKE_KEY_MAX = 256, /* a key that shares its beginning with another */
+};
+
+enum rlog_need_kind { RLOG_NEED_KEY = 1, RLOG_NEED_PREFIX = 2, RLOG_NEED_STAGE = 3 };
+
+/* Within an entry alone: what saves repeating what stands before. */
+enum { RLOG_NEED_SAME = 4, RLOG_NEED_LIKE = 5, RLOG_OP_PUT_AT = 8, RLOG_OP_PUT_RETAIN_AT = 10 };
+
+struct rlog_need {
+    enum rlog_need_kind kind;
+    struct bytes key;
+    uint64_t version;
+};
+
+enum rlog_op_kind {
+    RLOG_OP_PUT = 1,
+    RLOG_OP_DELETE = 2,
+    RLOG_OP_DELETE_PREFIX = 3,
+    RLOG_OP_STAGE_BEGIN = 4,
+    RLOG_OP_STAGE_PUT = 5,
+    RLOG_OP_STAGE_SWAP = 6,
+    RLOG_OP_STAGE_DROP = 7,
+    RLOG_OP_PUT_RETAIN = 9,
+};
+
+struct rlog_op {
+    enum rlog_op_kind kind;
+    struct bytes key, value;
+    uint64_t created, modified;
+    struct store_retain retain; /* RLOG_OP_PUT_RETAIN */
+};
+
+struct rlog_txn_view {
+    bool has_id;
+    struct rlog_request_id id;
+    struct bytes response;
+    struct bytes needs, ops; /* sequences for rlog_need_next, rlog_op_next */
+};
+
+/* The frame of a transaction; its sequences are checked as they are walked.
+ * ST_INVALID, ST_TOO_BIG, ST_UNSUPPORTED. */
+NODISCARD enum status rlog_txn_open(struct bytes txn, struct rlog_txn_view *ret_view);
+
+/* The next element, and *seq moved behind it. ST_NOT_FOUND at the end; ST_INVALID. */
+NODISCARD enum status rlog_need_next(struct bytes *seq, struct rlog_need *ret_need);
+NODISCARD enum status rlog_op_next(struct bytes *seq, struct rlog_op *ret_op);
+
+struct rlog_entry_view {
+    struct rlog_entry_header header;
+    struct bytes txns; /* sequence of blocks, for rlog_entry_next */
+};
+
+/* ST_INVALID, ST_UNSUPPORTED, ST_TOO_BIG. */
+NODISCARD enum status rlog_entry_open(struct bytes entry, struct rlog_entry_view *ret_view);
+/* The next transaction. ST_NOT_FOUND at the end; ST_INVALID. */
+NODISCARD enum status rlog_entry_next(struct bytes *seq, struct bytes *ret_txn);
+
+/* The first preconditions of a transaction of an entry, by place, until those of the next were
+ * read. Begins with `n` 0. */
+struct rlog_prior {
+    unsigned n;
+    struct rlog_need needs[RLOG_PLACES_MAX];
+    uint8_t keys[RLOG_PLACES_MAX][RLOG_LIKE_KEY_MAX]; /* of those that are put together */
+};
+
+/* One precondition, or a run that is the same as in the transaction before. */
+struct rlog_need_run {
+    unsigned place, n;
+    bool same;             /* the bytes are in the prior */
+    struct rlog_need need; /* otherwise, n being 1 */
+};
+
+/* The next ones of a transaction of an entry; *place begins with 0. All have to be read, to the
+ * end, before operations and the next transaction. As rlog_need_next. */
+NODISCARD enum status rlog_entry_need_next(struct rlog_prior *prior, struct bytes *seq,
+                                           unsigned *place, struct rlog_need_run *ret_run);
+/* As rlog_op_next. */
+NODISCARD enum status rlog_entry_op_next(const struct rlog_prior *prior, struct bytes *seq,
+                                         struct rlog_op *ret_op);
+
+static inline bool rlog_key_is_local(struct bytes key)
+{
+    return bytes_has_prefix(key, BYTES(RLOG_LOCAL));
+}
+
+#endif

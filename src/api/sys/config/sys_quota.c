@@ -1,0 +1,179 @@
+/* sys/quotas: what quota.h judges by. */
+#include "api/sys/sys.h"
+#include "router/quota.h"
+#include "router/setting.h"
+
+enum { EXEMPT_MAX = 100 };
+
+static const char *setting_of(struct req *req)
+{
+    return arena_format(req->arena, QUOTA_SETTINGS "%s", req_param(req, "name"));
+}
+
+static enum status sys_quota_list(struct req *req)
+{
+    struct bytes prefix;
+    TRY(setting_key(req->arena, req->ns, QUOTA_SETTINGS, &prefix));
+    return req_reply_listing(req, prefix);
+}
+
+static enum status sys_quota_read(struct req *req)
+{
+    const char *setting = setting_of(req);
+    struct quota quota;
+    if (setting == NULL)
+        return ST_NOMEM;
+    TRY(setting_load(req->txn, req->ns, setting, &quota_schema, &quota));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "name", req_param(req, "name"));
+    text_member_str(&w, "type", "rate-limit");
+    text_member_str(&w, "path", quota.path);
+    text_key(&w, "rate");
+    text_put_raw(&w, bytes_str(quota.rate)); /* a number, as quota_rate has checked */
+    text_member_int(&w, "interval", quota.interval);
+    text_member_int(&w, "block_interval", quota.block_interval);
+    text_member_str(&w, "role", quota.role);
+    text_member_bool(&w, "inheritable", quota.inheritable);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+/* Neither more than are looked at, nor another one about the same. */
+static enum status check_others(struct req *req, const struct quota *in)
+{
+    struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
+    const char *name = req_param(req, "name");
+    struct bytes prefix;
+    size_t n = 0;
+
+    if (iter == NULL)
+        return ST_NOMEM;
+    TRY(setting_key(req->arena, req->ns, QUOTA_SETTINGS, &prefix));
+    TRY(state_scan(req->txn, prefix, (struct bytes){0}, iter));
+    while (state_iter_next(iter)) {
+        struct quota other;
+        const char *its = arena_str(req->arena, bytes_from(iter->key, prefix.len));
+        if (its == NULL)
+            return ST_NOMEM;
+        if (strcmp(its, name) == 0)
+            continue;
+        const char *setting = arena_format(req->arena, QUOTA_SETTINGS "%s", its);
+        if (setting == NULL)
+            return ST_NOMEM;
+        TRY(setting_load(req->txn, req->ns, setting, &quota_schema, &other));
+        if (strcmp(other.path, in->path) == 0)
+            return req_fail(req, ST_INVALID,
+                            "quota rule with similar properties exists under the name \"%s\"", its);
+        if (++n == QUOTA_MAX)
+            return req_fail(req, ST_INVALID, "more than %d quotas", QUOTA_MAX);
+    }
+    return ST_OK;
+}
+
+/* Requests reach mounts alone: a quota on another path would never count one. A mount's path gets
+ * its '/'. */
+static enum status check_path(struct req *req, struct quota *in)
+{
+    struct bytes path = bytes_str(in->path);
+    struct mount mount;
+    if (path.len == 0)
+        return ST_OK;
+    if (path.len > QUOTA_PATH_MAX)
+        return req_fail(req, ST_INVALID, "path: longer than %d bytes", QUOTA_PATH_MAX);
+    if (path.data[path.len - 1] == '*')
+        path.len--;
+    enum status st = mount_find(req->txn, req->ns, path, &mount);
+    if (st == ST_NOT_FOUND || strstr(in->path, "//") != NULL)
+        return req_fail(req, ST_INVALID, "invalid mount path \"%.160s\"", in->path);
+    TRY(st);
+    if (strlen(in->path) + 1 == strlen(mount.path))
+        in->path = mount.path;
+    return ST_OK;
+}
+
+static enum status sys_quota_write(struct req *req)
+{
+    struct quota in = *(const struct quota *)req_body(req);
+    const char *setting = setting_of(req);
+    uint64_t limit;
+
+    if (setting == NULL)
+        return ST_NOMEM;
+    if (quota_rate(in.rate, &limit) != ST_OK)
+        return req_fail(req, ST_INVALID, "'rate' is invalid: a number above 0 is expected");
+    if (in.interval == 0)
+        return req_fail(req, ST_INVALID, "'interval' is invalid: a time above 0 is expected");
+    if (in.role[0] != '\0')
+        return req_fail(req, ST_INVALID, "role: not available");
+    while (in.path[0] == '/')
+        in.path++;
+    TRY(check_path(req, &in));
+    if (!in.has_inheritable)
+        in.inheritable = in.path[0] == '\0';
+    TRY(check_others(req, &in));
+    return setting_save(req->txn, req->ns, setting, &quota_schema, &in);
+}
+
+static enum status sys_quota_delete(struct req *req)
+{
+    const char *setting = setting_of(req);
+    return setting != NULL ? setting_delete(req->txn, req->ns, setting) : ST_NOMEM;
+}
+
+static enum status sys_quota_config_read(struct req *req)
+{
+    struct quota_config config = {0};
+    enum status st =
+        setting_load(req->txn, req->ns, QUOTA_CONFIG_SETTING, &quota_config_schema, &config);
+    if (st != ST_NOT_FOUND)
+        TRY(st);
+    return req_reply(req, &config);
+}
+
+static enum status sys_quota_config_write(struct req *req)
+{
+    const struct quota_config *in = req_body(req);
+    if (in->rate_limit_exempt_paths.n > EXEMPT_MAX)
+        return req_fail(req, ST_INVALID, "rate_limit_exempt_paths: more than %d", EXEMPT_MAX);
+    for (size_t i = 0; i < in->rate_limit_exempt_paths.n; i++)
+        if (strlen(in->rate_limit_exempt_paths.items[i]) > QUOTA_PATH_MAX)
+            return req_fail(req, ST_INVALID, "rate_limit_exempt_paths: longer than %d bytes",
+                            QUOTA_PATH_MAX);
+    return setting_save(req->txn, req->ns, QUOTA_CONFIG_SETTING, &quota_config_schema, in);
+}
+
+static const struct route quota_routes[] = {
+    {.method = METHOD_LIST,
+     .path = "quotas/rate-limit",
+     .handler = sys_quota_list,
+     .help = "The names of the quotas."},
+    {.method = METHOD_GET,
+     .path = "quotas/rate-limit/:name",
+     .handler = sys_quota_read,
+     .shape = "{name:str type:str path:str rate:num interval:int block_interval:int role:str "
+              "inheritable:bool}",
+     .help = "A quota."},
+    {.method = METHOD_POST,
+     .path = "quotas/rate-limit/:name",
+     .handler = sys_quota_write,
+     .body = &quota_schema,
+     .help = "Create or replace a quota: how many requests a client may make in a time. The one "
+             "with the longest path that fits a request counts, on each node by itself."},
+    {.method = METHOD_DELETE,
+     .path = "quotas/rate-limit/:name",
+     .handler = sys_quota_delete,
+     .help = "Delete a quota; none is fine too."},
+    {.method = METHOD_GET,
+     .path = "quotas/config",
+     .handler = sys_quota_config_read,
+     .reply = &quota_config_schema,
+     .help = "What holds for all quotas."},
+    {.method = METHOD_POST,
+     .path = "quotas/config",
+     .handler = sys_quota_config_write,
+     .body = &quota_config_schema,
+     .help = "Set what holds for all quotas."},
+};
+
+const struct route_table sys_quota_table = {quota_routes, ARRAY_LEN(quota_routes)};

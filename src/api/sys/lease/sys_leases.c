@@ -1,0 +1,374 @@
+/* sys/leases: what was given out for a time (auth/lease.h). */
+#include "api/sys/sys.h"
+#include "auth/lease.h"
+
+#include <strings.h>
+
+struct sys_lease {
+    const char *lease_id;
+    int64_t increment;
+    bool sync;
+};
+struct sys_leases_below {
+    const char *prefix;
+    bool sync;
+};
+struct sys_leases_count {
+    const char *type;
+};
+struct sys_leases_all {
+    const char *type, *limit;
+};
+
+static const struct field fields[] = {
+    FIELD(struct sys_lease, lease_id, STRING, .preset = "", .help = "Which lease."),
+    FIELD(struct sys_lease, increment, DURATION, .help = "Not read: no lease here can be renewed."),
+    FIELD(struct sys_lease, sync, BOOL, .help = "Not read: a revocation is always synchronous."),
+};
+static const struct schema sys_lease_schema = SCHEMA(struct sys_lease, fields);
+
+static const struct field below_fields[] = {
+    FIELD(struct sys_leases_below, prefix, STRING, .preset = "", .help = "A path."),
+    FIELD(struct sys_leases_below, sync, BOOL,
+          .help = "Not read: a revocation is always synchronous."),
+};
+static const struct schema sys_leases_below_schema = SCHEMA(struct sys_leases_below, below_fields);
+
+static const struct field count_fields[] = {
+    FIELD(struct sys_leases_count, type, STRING, .preset = "",
+          .help = "irrevocable: those that could not be ended, of which there are none."),
+};
+static const struct schema sys_leases_count_schema = SCHEMA(struct sys_leases_count, count_fields);
+
+enum { LEASES_MAX = 100000 };
+static const struct field all_fields[] = {
+    FIELD(struct sys_leases_all, type, STRING, .preset = "",
+          .help = "irrevocable: those that could not be revoked, of which there are none."),
+    FIELD(struct sys_leases_all, limit, STRING, .preset = "10000",
+          .help = "Leases to name: a number, or none for no limit; never more than 100000. All "
+                  "leases are counted."),
+};
+static const struct schema sys_leases_all_schema = SCHEMA(struct sys_leases_all, all_fields);
+
+static enum status find(struct req *req, const char *unknown, struct lease *ret_lease)
+{
+    const struct sys_lease *in = req_body(req);
+    const struct auth_scope scope = req_scope(req);
+    if (in->lease_id[0] == '\0')
+        return req_fail(req, ST_INVALID, "lease_id must be specified");
+    enum status st = lease_find(&scope, in->lease_id, ret_lease);
+    return st == ST_NOT_FOUND && unknown != NULL ? req_fail(req, ST_INVALID, "%s", unknown) : st;
+}
+
+static void put_time(struct text_writer *w, const char *name, int64_t ms)
+{
+    if (ms != 0)
+        text_member_time(w, name, ms);
+    else
+        text_member_null(w, name);
+}
+
+static enum status sys_lease_lookup(struct req *req)
+{
+    struct lease lease;
+    TRY(find(req, "invalid lease", &lease));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "id", lease.id);
+    put_time(&w, "issue_time", lease.issued_ms);
+    put_time(&w, "expire_time", lease.expire_ms);
+    put_time(&w, "last_renewal", lease.renewed_ms);
+    text_member_bool(&w, "renewable", lease.renewable);
+    text_member_int(&w, "ttl", MAX(lease.expire_ms - req->now_ms, INT64_C(0)) / 1000);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status sys_lease_list(struct req *req)
+{
+    const struct auth_scope scope = req_scope(req);
+    struct bytes prefix;
+    TRY(lease_prefix(&scope, req_param(req, "prefix"), &prefix));
+    return req_reply_listing(req, prefix);
+}
+
+/* The right to use this path is no right to renew the tokens of others. */
+static enum status sys_lease_renew(struct req *req)
+{
+    struct lease lease;
+    TRY(find(req, "lease not found", &lease));
+    return req_fail(req, ST_INVALID,
+                    "tokens cannot be renewed through this endpoint: use auth/token/renew");
+}
+
+static enum status sys_lease_revoke(struct req *req)
+{
+    const struct auth_scope scope = req_scope(req);
+    struct lease lease;
+    enum status st = find(req, NULL, &lease);
+    if (st == ST_NOT_FOUND)
+        return ST_OK; /* nothing to change */
+    TRY(st);
+    return lease_end(&scope, &lease);
+}
+
+static enum status sys_leases_revoke_below(struct req *req)
+{
+    const struct sys_leases_below *in = req_body(req);
+    const struct auth_scope scope = req_scope(req);
+    size_t len = strlen(in->prefix);
+    struct lease lease;
+    bool all = true;
+
+    while (len > 0 && in->prefix[len - 1] == '/')
+        len--;
+    if (len == 0)
+        return req_fail(req, ST_INVALID, "prefix: a path is expected");
+    const char *one = arena_str(req->arena, bytes_of(in->prefix, len));
+    const char *below = arena_format(req->arena, "%.*s/", (int)len, in->prefix);
+    if (one == NULL || below == NULL)
+        return ST_NOMEM;
+    enum status st = lease_find(&scope, one, &lease);
+    if (st == ST_OK)
+        TRY(lease_end(&scope, &lease));
+    else if (st != ST_NOT_FOUND)
+        return st;
+    TRY(lease_end_below(&scope, below, &all));
+    if (all)
+        return ST_OK;
+    req->reply.http = 202;
+    req_warn(req, "More than %d leases: the active node is ending the rest.", LEASE_STEPS_MAX);
+    return ST_OK;
+}
+
+static enum status sys_leases_tidy(struct req *req)
+{
+    req->reply.http = 202;
+    req_warn(req, "Nothing to do: the active node deletes what is left of ended leases by itself.");
+    return ST_OK;
+}
+
+/* Where the mount of a lease ends in its id: mounts of auth methods have two segments at least. */
+static enum status mount_len(struct req *req, struct bytes lease, size_t *ret_len)
+{
+    struct mount mount;
+    const char *path = arena_str(req->arena, lease);
+    if (path == NULL)
+        return ST_NOMEM;
+    size_t first = strcspn(path, "/") + 1;
+    *ret_len = MIN(first, lease.len);
+    if (bytes_has_prefix(lease, BYTES("auth/"))) {
+        *ret_len = MIN(first + strcspn(path + first, "/") + 1, lease.len);
+        return ST_OK;
+    }
+    if (bytes_has_prefix(lease, BYTES("sys/")))
+        return ST_OK;
+    enum status st = mount_find(req->txn, req->ns, lease, &mount);
+    if (st == ST_OK)
+        *ret_len = strlen(mount.path);
+    return st == ST_NOT_FOUND ? ST_OK : st;
+}
+
+struct count {
+    struct text_writer w;
+    struct bytes mount;
+    int64_t of_mount, all;
+};
+
+static void put_count(struct count *c)
+{
+    if (c->of_mount != 0) {
+        text_key_bytes(&c->w, c->mount);
+        text_put_int(&c->w, c->of_mount);
+    }
+    c->all += c->of_mount;
+    c->of_mount = 0;
+}
+
+/* Leases come in order, so that those of a mount stand together. */
+static enum status count_all(struct req *req, struct count *c)
+{
+    const struct auth_scope scope = req_scope(req);
+    struct state_walk *walk = arena_alloc(req->arena, sizeof *walk);
+    struct bytes prefix;
+    size_t len;
+
+    if (walk == NULL)
+        return ST_NOMEM;
+    TRY(lease_prefix(&scope, "", &prefix));
+    for (state_walk(req->txn, prefix, walk); state_walk_next(walk); c->of_mount++) {
+        struct bytes lease = bytes_from(walk->key, prefix.len);
+        if (c->of_mount != 0 && bytes_has_prefix(lease, c->mount))
+            continue;
+        put_count(c);
+        TRY(mount_len(req, lease, &len));
+        c->mount = bytes_of(arena_dup(req->arena, bytes_of(lease.data, len)), len);
+        if (c->mount.data == NULL)
+            return ST_NOMEM;
+    }
+    put_count(c);
+    return ST_OK;
+}
+
+/* Nothing here can fail to be revoked. */
+static enum status read_type(struct req *req, const char *type, bool *ret_none)
+{
+    *ret_none = strcmp(type, "irrevocable") == 0;
+    if (!*ret_none && type[0] != '\0')
+        return req_fail(req, ST_INVALID, "type: irrevocable is expected, or no type");
+    return ST_OK;
+}
+
+static enum status sys_leases_count(struct req *req)
+{
+    const struct sys_leases_count *in = req_body(req);
+    bool none;
+    TRY(read_type(req, in->type, &none));
+    struct count c = {.w = req_reply_begin(req)};
+    text_open_object(&c.w);
+    text_key(&c.w, "counts");
+    text_open_object(&c.w);
+    if (!none)
+        TRY(count_all(req, &c));
+    text_close(&c.w);
+    text_member_int(&c.w, "lease_count", c.all);
+    text_close(&c.w);
+    return req_reply_end(req);
+}
+
+static enum status put_leases(struct req *req, struct text_writer *w, int64_t limit, int64_t *ret_n)
+{
+    const struct auth_scope scope = req_scope(req);
+    struct state_walk *walk = arena_alloc(req->arena, sizeof *walk);
+    struct bytes prefix;
+    if (walk == NULL)
+        return ST_NOMEM;
+    TRY(lease_prefix(&scope, "", &prefix));
+    for (state_walk(req->txn, prefix, walk); state_walk_next(walk); ++*ret_n) {
+        if (*ret_n >= limit)
+            continue;
+        text_open_object(w);
+        text_key(w, "lease_id");
+        text_put_bytes(w, bytes_from(walk->key, prefix.len));
+        text_close(w);
+    }
+    return ST_OK;
+}
+
+static enum status read_limit(struct req *req, const char *text, int64_t *ret_limit)
+{
+    int64_t limit = LEASES_MAX;
+    if (strcasecmp(text, "none") != 0 &&
+        (text_int_parse(bytes_str(text), &limit) != ST_OK || limit < 1))
+        return req_fail(req, ST_INVALID, "limit: a number of 1 or more is expected, or \"none\"");
+    *ret_limit = MIN(limit, (int64_t)LEASES_MAX);
+    return ST_OK;
+}
+
+static enum status sys_leases_all(struct req *req)
+{
+    const struct sys_leases_all *in = req_body(req);
+    int64_t n = 0, limit = 0;
+    bool none;
+    TRY(read_type(req, in->type, &none));
+    TRY(read_limit(req, in->limit, &limit));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "leases");
+    text_open_list(&w);
+    if (!none)
+        TRY(put_leases(req, &w, limit, &n));
+    text_close(&w);
+    text_member_int(&w, "lease_count", n);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+/* Rows that stand at several paths: with the lease in the path, and where they used to be. */
+#define RENEW(pattern)                                                                             \
+    {                                                                                              \
+        .method = METHOD_POST, .path = pattern, .handler = sys_lease_renew, .flags = ROUTE_ASTRAY, \
+        .body = &sys_lease_schema,                                                                 \
+        .help =                                                                                    \
+            "Refused for the leases of tokens, the only ones there are: auth/token/renew renews "  \
+            "them."                                                                                \
+    }
+#define REVOKE(pattern)                                                                 \
+    {                                                                                   \
+        .method = METHOD_POST, .path = pattern, .handler = sys_lease_revoke,            \
+        .body = &sys_lease_schema,                                                      \
+        .help = "End a lease at once: of a token, also all below it. None is fine too." \
+    }
+#define REVOKE_PREFIX(pattern)                                                                  \
+    {                                                                                           \
+        .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below,             \
+        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .shape = "none|{}~",             \
+        .statuses = "200 202",                                                                  \
+        .help =                                                                                 \
+            "End all leases below a path. If there are many, the answer is 202 and the active " \
+            "node ends the rest."                                                               \
+    }
+#define REVOKE_FORCE(pattern)                                                       \
+    {                                                                               \
+        .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below, \
+        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .shape = "none|{}~", \
+        .statuses = "200 202",                                                      \
+        .help = "The same as revoke-prefix: nothing here can fail to be ended."     \
+    }
+
+static const struct route leases_routes[] = {
+    {.method = METHOD_POST,
+     .path = "leases/lookup",
+     .handler = sys_lease_lookup,
+     .flags = ROUTE_READS,
+     .body = &sys_lease_schema,
+     .shape = "{id:str issue_time:str expire_time:str~ last_renewal:str~ renewable:bool ttl:int}",
+     .help = "What a lease is, and how long it lives."},
+    {.method = METHOD_LIST,
+     .path = "leases/lookup/*prefix",
+     .handler = sys_lease_list,
+     .flags = ROUTE_SUDO,
+     .help = "The names below a path under which there are leases."},
+    RENEW("leases/renew"),
+    REVOKE("leases/revoke"),
+    RENEW("leases/renew/*lease_id"),
+    REVOKE("leases/revoke/*lease_id"),
+    REVOKE_PREFIX("leases/revoke-prefix/*prefix"),
+    REVOKE_FORCE("leases/revoke-force/*prefix"),
+    RENEW("renew"),
+    REVOKE("revoke"),
+    RENEW("renew/*lease_id"),
+    REVOKE("revoke/*lease_id"),
+    REVOKE_PREFIX("revoke-prefix/*prefix"),
+    REVOKE_FORCE("revoke-force/*prefix"),
+    {.method = METHOD_POST,
+     .path = "leases/tidy",
+     .handler = sys_leases_tidy,
+     .flags = ROUTE_SUDO,
+     .shape = "{}~",
+     .statuses = "202",
+     .help = "Does nothing: leftovers are deleted all the time."},
+    {.method = METHOD_LIST,
+     .path = "leases",
+     .handler = sys_leases_all,
+     .flags = ROUTE_SUDO,
+     .body = &sys_leases_all_schema,
+     .shape = "{leases:[{lease_id:str}] lease_count:int}",
+     .help = "All leases."},
+    {.method = METHOD_GET,
+     .path = "leases",
+     .handler = sys_leases_all,
+     .flags = ROUTE_SUDO,
+     .body = &sys_leases_all_schema,
+     .shape = "{leases:[{lease_id:str}] lease_count:int}",
+     .help = "All leases."},
+    {.method = METHOD_GET,
+     .path = "leases/count",
+     .handler = sys_leases_count,
+     .flags = ROUTE_SUDO,
+     .body = &sys_leases_count_schema,
+     .shape = "{counts:{*:int} lease_count:int}",
+     .help = "How many leases there are, by mount."},
+};
+
+const struct route_table sys_leases_table = {leases_routes, ARRAY_LEN(leases_routes)};

@@ -1,0 +1,396 @@
+#include "api/sys/mount/sys_mounts.h"
+#include "api/sys/sys.h"
+
+#define AUTH_PREFIX "auth/"
+
+/* Answers. Their structs only give the kinds of the fields; they are written by hand. */
+struct config_reply {
+    int64_t default_lease_ttl, max_lease_ttl;
+    bool force_no_cache;
+    const char *listing_visibility, *token_type;
+    struct field_strings audit_non_hmac_request_keys, audit_non_hmac_response_keys;
+    struct field_strings passthrough_request_headers, allowed_response_headers;
+};
+#define CONFIG_REPLY_FIELDS(type)                                                              \
+    FIELD(type, default_lease_ttl, INT, .help = "Seconds; 0: the system's."),                  \
+        FIELD(type, max_lease_ttl, INT, .help = "Seconds; 0: the system's."),                  \
+        FIELD(type, force_no_cache, BOOL, .help = "As given."),                                \
+        FIELD(type, listing_visibility, STRING, .omit = true, .help = "As given."),            \
+        FIELD(type, token_type, STRING, .omit = true, .help = "Auth methods only."),           \
+        FIELD(type, audit_non_hmac_request_keys, STRINGS, .omit = true, .help = "As given."),  \
+        FIELD(type, audit_non_hmac_response_keys, STRINGS, .omit = true, .help = "As given."), \
+        FIELD(type, passthrough_request_headers, STRINGS, .omit = true, .help = "As given."),  \
+        FIELD(type, allowed_response_headers, STRINGS, .omit = true, .help = "As given.")
+static const struct field config_reply_fields[] = {CONFIG_REPLY_FIELDS(struct config_reply)};
+static const struct schema config_reply_schema = SCHEMA(struct config_reply, config_reply_fields);
+
+struct mount_info {
+    const char *path, *type, *description, *accessor, *uuid;
+    const void *config;
+    const struct text_value *options;
+    bool local, seal_wrap, external_entropy_access;
+    const char *plugin_version, *running_plugin_version, *running_sha256, *deprecation_status;
+};
+static const struct field mount_info_fields[] = {
+    FIELD(struct mount_info, path, STRING, .omit = true, .help = "In preflights: where it stands."),
+    FIELD(struct mount_info, type, STRING, .help = "Type of engine."),
+    FIELD(struct mount_info, description, STRING, .help = "For people."),
+    FIELD(struct mount_info, accessor, STRING, .help = "A short name that never changes."),
+    FIELD(struct mount_info, uuid, STRING, .help = "What its data is stored under."),
+    FIELD(struct mount_info, config, OBJECT, .sub = &config_reply_schema, .help = "Settings."),
+    FIELD(struct mount_info, options, VALUE, .shape = "map~", .help = "Options, or null."),
+    FIELD(struct mount_info, local, BOOL, .help = "As given."),
+    FIELD(struct mount_info, seal_wrap, BOOL, .help = "As given."),
+    FIELD(struct mount_info, external_entropy_access, BOOL, .help = "As given."),
+    FIELD(struct mount_info, plugin_version, STRING, .help = "Empty: engines are built in."),
+    FIELD(struct mount_info, running_plugin_version, STRING, .help = "Version of the program."),
+    FIELD(struct mount_info, running_sha256, STRING, .help = "Empty."),
+    FIELD(struct mount_info, deprecation_status, STRING, .help = "\"supported\"."),
+};
+static const struct schema sys_mount_info_schema = SCHEMA(struct mount_info, mount_info_fields);
+
+struct tuned {
+    struct config_reply config;
+    const char *description;
+    const struct text_value *options;
+};
+static const struct field tuned_fields[] = {
+    FIELD_NAMED("default_lease_ttl", struct tuned, config.default_lease_ttl, INT,
+                .help = "Seconds, the system's where none was set."),
+    FIELD_NAMED("max_lease_ttl", struct tuned, config.max_lease_ttl, INT,
+                .help = "Seconds, the system's where none was set."),
+    FIELD_NAMED("force_no_cache", struct tuned, config.force_no_cache, BOOL, .help = "As given."),
+    FIELD_NAMED("listing_visibility", struct tuned, config.listing_visibility, STRING, .omit = true,
+                .help = "As given."),
+    FIELD_NAMED("token_type", struct tuned, config.token_type, STRING, .omit = true,
+                .help = "Auth methods only."),
+    FIELD_NAMED("audit_non_hmac_request_keys", struct tuned, config.audit_non_hmac_request_keys,
+                STRINGS, .omit = true, .help = "As given."),
+    FIELD_NAMED("audit_non_hmac_response_keys", struct tuned, config.audit_non_hmac_response_keys,
+                STRINGS, .omit = true, .help = "As given."),
+    FIELD_NAMED("passthrough_request_headers", struct tuned, config.passthrough_request_headers,
+                STRINGS, .omit = true, .help = "As given."),
+    FIELD_NAMED("allowed_response_headers", struct tuned, config.allowed_response_headers, STRINGS,
+                .omit = true, .help = "As given."),
+    FIELD(struct tuned, description, STRING, .help = "For people."),
+    FIELD(struct tuned, options, VALUE, .shape = "map~", .help = "Options, or null."),
+};
+static const struct schema sys_mount_tuned_schema = SCHEMA(struct tuned, tuned_fields);
+
+static struct config_reply config_of(const struct mount *mount)
+{
+    return (struct config_reply){
+        .default_lease_ttl = mount->default_lease_ttl_s,
+        .max_lease_ttl = mount->max_lease_ttl_s,
+        .force_no_cache = mount->force_no_cache,
+        .listing_visibility = mount->listing_visibility,
+        .token_type = mount->token_type,
+        .audit_non_hmac_request_keys = mount->audit_non_hmac_request_keys,
+        .audit_non_hmac_response_keys = mount->audit_non_hmac_response_keys,
+        .passthrough_request_headers = mount->passthrough_request_headers,
+        .allowed_response_headers = mount->allowed_response_headers,
+    };
+}
+
+/* The options as a tree, NULL without any. */
+static enum status options_of(struct arena *arena, const struct mount *mount,
+                              const struct text_value **ret_options)
+{
+    struct text_value *options = NULL;
+    if (mount->options.n != 0) {
+        options = text_value_new(arena, NULL, TEXT_OBJECT, (struct bytes){0});
+        if (options == NULL)
+            return ST_NOMEM;
+    }
+    for (size_t i = 0; i < mount->options.n; i++) {
+        struct text_value *v =
+            text_value_new(arena, options, TEXT_STRING, bytes_str(mount->options.pairs[2 * i]));
+        if (v == NULL)
+            return ST_NOMEM;
+        v->text = bytes_str(mount->options.pairs[2 * i + 1]);
+    }
+    *ret_options = options;
+    return ST_OK;
+}
+
+/* `path` stands in preflights only. */
+static enum status put_mount(struct req *req, struct text_writer *w, const struct mount *mount,
+                             const char *path)
+{
+    struct config_reply config = config_of(mount);
+    struct mount_info info = {
+        .path = path,
+        .type = mount->type,
+        .description = mount->description,
+        .accessor = mount->accessor,
+        .uuid = mount->uuid,
+        .config = &config,
+        .local = mount->local,
+        .seal_wrap = mount->seal_wrap,
+        .external_entropy_access = mount->external_entropy_access,
+        .plugin_version = "",
+        .running_plugin_version = req->host->version,
+        .running_sha256 = "",
+        .deprecation_status = "supported",
+    };
+    TRY(options_of(req->arena, mount, &info.options));
+    schema_encode(&sys_mount_info_schema, &info, w);
+    return ST_OK;
+}
+
+static bool is_auth(const struct mount *mount)
+{
+    return strncmp(mount->path, AUTH_PREFIX, strlen(AUTH_PREFIX)) == 0;
+}
+
+/* Name of an auth method within sys/auth. */
+static const char *shown_path(const struct mount *mount)
+{
+    return is_auth(mount) ? mount->path + strlen(AUTH_PREFIX) : mount->path;
+}
+
+struct listing {
+    struct req *req;
+    struct text_writer w;
+    bool auth; /* auth methods, else secrets engines */
+};
+
+/* Without a token, what was marked for everybody; else what the token can use. */
+static bool is_visible(const struct req *req, const struct mount *mount)
+{
+    if (req->token != NULL)
+        return acl_reaches(req->acl, bytes_str(mount->path));
+    return mount->listing_visibility != NULL && strcmp(mount->listing_visibility, "unauth") == 0;
+}
+
+static enum status put_brief(struct req *req, struct text_writer *w, const struct mount *mount)
+{
+    const struct text_value *options;
+    TRY(options_of(req->arena, mount, &options));
+    text_open_object(w);
+    text_member_str(w, "type", mount->type);
+    text_member_str(w, "description", mount->description);
+    text_key(w, "options");
+    text_put_value(w, options);
+    text_close(w);
+    return ST_OK;
+}
+
+static enum status put_visible(void *ctx, const struct mount *mount)
+{
+    struct listing *listing = ctx;
+    struct req *req = listing->req;
+    if (is_auth(mount) != listing->auth || !is_visible(req, mount))
+        return ST_OK;
+    text_key(&listing->w, shown_path(mount));
+    return req->token == NULL ? put_brief(req, &listing->w, mount)
+                              : put_mount(req, &listing->w, mount, NULL);
+}
+
+static enum status sys_ui_mounts(struct req *req)
+{
+    struct listing listing = {.req = req, .w = req_reply_begin(req)};
+    text_open_object(&listing.w);
+    text_key(&listing.w, "secret");
+    text_open_object(&listing.w);
+    TRY(mount_each(req->txn, req->ns, put_visible, &listing));
+    text_close(&listing.w);
+    listing.auth = true;
+    text_key(&listing.w, "auth");
+    text_open_object(&listing.w);
+    TRY(mount_each(req->txn, req->ns, put_visible, &listing));
+    text_close(&listing.w);
+    text_close(&listing.w);
+    return req_reply_end(req);
+}
+
+/* No mount and no access look the same. */
+static enum status refuse(struct req *req, const char *path)
+{
+    return req_fail(req, ST_DENIED,
+                    "preflight capability check returned 403, please ensure client's policies "
+                    "grant access to path \"%.100s/\"",
+                    path);
+}
+
+static enum status sys_ui_mount(struct req *req)
+{
+    const char *path = req_param(req, "path");
+    struct mount mount;
+
+    enum status st = mount_find(req->txn, req->ns, bytes_str(path), &mount);
+    if (st == ST_NOT_FOUND)
+        return refuse(req, path);
+    TRY(st);
+    if (!acl_reaches(req->acl, bytes_str(mount.path)))
+        return refuse(req, path);
+    struct text_writer w = req_reply_begin(req);
+    TRY(put_mount(req, &w, &mount, shown_path(&mount)));
+    return req_reply_end(req);
+}
+
+static enum status put_one(void *ctx, const struct mount *mount)
+{
+    struct listing *listing = ctx;
+    if (is_auth(mount) != listing->auth)
+        return ST_OK;
+    text_key(&listing->w, shown_path(mount));
+    return put_mount(listing->req, &listing->w, mount, NULL);
+}
+
+static enum status list(struct req *req, bool auth)
+{
+    struct listing listing = {.req = req, .w = req_reply_begin(req), .auth = auth};
+    text_open_object(&listing.w);
+    TRY(mount_each(req->txn, req->ns, put_one, &listing));
+    text_close(&listing.w);
+    return req_reply_end(req);
+}
+
+static enum status sys_mounts_list(struct req *req)
+{
+    return list(req, false);
+}
+
+static enum status sys_auth_list(struct req *req)
+{
+    return list(req, true);
+}
+
+/* The mount at what the path names, below `prefix`. */
+static enum status mount_at(struct req *req, const char *prefix, struct mount *ret_mount)
+{
+    const char *path = req_param(req, "path");
+    struct reason why = {0};
+    enum status st = mount_path(req->arena, path, &path, &why);
+    if (st == ST_INVALID)
+        return req_fail(req, st, "%s", why.text);
+    TRY(st);
+    const char *whole = arena_format(req->arena, "%s%s", prefix, path);
+    if (whole == NULL)
+        return ST_NOMEM;
+    st = mount_get(req->txn, req->ns, whole, ret_mount);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "No %s engine mount at %s", *prefix ? "auth" : "secret",
+                        path);
+    return st;
+}
+
+enum status sys_mount_named(struct req *req, bool auth, struct mount *ret_mount)
+{
+    struct mount mount;
+    TRY(mount_at(req, auth ? AUTH_PREFIX : "", &mount));
+    if (!auth && is_auth(&mount))
+        return req_fail(req, ST_INVALID, "No secret engine mount at %s", mount.path);
+    *ret_mount = mount;
+    return ST_OK;
+}
+
+enum status sys_mount_tuned(struct req *req, bool auth, struct mount *ret_mount, bool *ret_auth)
+{
+    TRY(mount_at(req, auth ? AUTH_PREFIX : "", ret_mount));
+    *ret_auth = is_auth(ret_mount);
+    return ST_OK;
+}
+
+static enum status read_one(struct req *req, bool auth)
+{
+    struct mount mount;
+    TRY(sys_mount_named(req, auth, &mount));
+    struct text_writer w = req_reply_begin(req);
+    TRY(put_mount(req, &w, &mount, NULL));
+    return req_reply_end(req);
+}
+
+static enum status sys_mount_read(struct req *req)
+{
+    return read_one(req, false);
+}
+
+static enum status sys_auth_read(struct req *req)
+{
+    return read_one(req, true);
+}
+
+static enum status read_tune(struct req *req, bool auth)
+{
+    struct mount mount;
+    TRY(sys_mount_tuned(req, auth, &mount, &auth));
+    struct tuned out = {.config = config_of(&mount), .description = mount.description};
+    if (out.config.default_lease_ttl == 0)
+        out.config.default_lease_ttl = SYS_TTL_S;
+    if (out.config.max_lease_ttl == 0)
+        out.config.max_lease_ttl = SYS_TTL_S;
+    TRY(options_of(req->arena, &mount, &out.options));
+    return req_reply(req, &out);
+}
+
+static enum status sys_mount_tune_read(struct req *req)
+{
+    return read_tune(req, false);
+}
+
+static enum status sys_auth_tune_read(struct req *req)
+{
+    return read_tune(req, true);
+}
+
+/* The full reply, for a request with a valid token. */
+#define VISIBLE_MOUNT "({@}|{type:str description:str options:map~})"
+
+static const struct route mounts_routes[] = {
+    {.method = METHOD_GET,
+     .path = "internal/ui/mounts",
+     .handler = sys_ui_mounts,
+     .flags = ROUTE_ANY_TOKEN | ROUTE_TOKEN_OPTIONAL,
+     .reply = &sys_mount_info_schema,
+     .shape = "{secret:{*:" VISIBLE_MOUNT "} auth:{*:" VISIBLE_MOUNT "}}",
+     .help = "Mounts the token can use; without a token those that are listed to everybody."},
+    {.method = METHOD_GET,
+     .path = "internal/ui/mounts/*path",
+     .handler = sys_ui_mount,
+     .flags = ROUTE_ANY_TOKEN | ROUTE_SOME,
+     .reply = &sys_mount_info_schema,
+     .help = "The mount that serves a path the token can use. No mount and no access are both "
+             "403."},
+    {.method = METHOD_GET,
+     .path = "mounts",
+     .handler = sys_mounts_list,
+     .flags = ROUTE_TOP_LEVEL,
+     .reply = &sys_mount_info_schema,
+     .shape = "{*:{@}}",
+     .help = "All secrets engines: an object with a member for each path."},
+    {.method = METHOD_GET,
+     .path = "mounts/*path/tune",
+     .handler = sys_mount_tune_read,
+     .flags = ROUTE_TOP_LEVEL,
+     .reply = &sys_mount_tuned_schema,
+     .help = "The settings of a mount as they take effect."},
+    {.method = METHOD_GET,
+     .path = "mounts/*path",
+     .handler = sys_mount_read,
+     .flags = ROUTE_TOP_LEVEL | ROUTE_SOME,
+     .reply = &sys_mount_info_schema,
+     .help = "The mount at a path."},
+    {.method = METHOD_GET,
+     .path = "auth",
+     .handler = sys_auth_list,
+     .flags = ROUTE_TOP_LEVEL,
+     .reply = &sys_mount_info_schema,
+     .shape = "{*:{@}}",
+     .help = "All auth methods: an object with a member for each path."},
+    {.method = METHOD_GET,
+     .path = "auth/*path/tune",
+     .handler = sys_auth_tune_read,
+     .flags = ROUTE_SUDO | ROUTE_TOP_LEVEL,
+     .reply = &sys_mount_tuned_schema,
+     .help = "The settings of an auth method as they take effect."},
+    {.method = METHOD_GET,
+     .path = "auth/*path",
+     .handler = sys_auth_read,
+     .flags = ROUTE_SUDO | ROUTE_TOP_LEVEL | ROUTE_SOME,
+     .reply = &sys_mount_info_schema,
+     .help = "The auth method at a path."},
+};
+
+const struct route_table sys_mounts_table = {mounts_routes, ARRAY_LEN(mounts_routes)};

@@ -1,0 +1,168 @@
+#include "api/sys/mount/sys_mounts.h"
+#include "api/sys/sys.h"
+#include "auth/namespace.h"
+
+struct sys_remount {
+    const char *from, *to;
+};
+struct sys_migration {
+    const char *migration_id;
+    const void *migration_info; /* struct sys_migration_info */
+};
+struct sys_migration_info {
+    const char *source_mount, *target_mount, *status;
+};
+
+/* A move is done when its request is answered; what is kept of it is for clients that ask for its
+ * status, and goes with the first move a day later. */
+#define REMOUNT_KIND "remount"
+
+enum { REMOUNT_KEPT_MS = 24 * 3600 * 1000, REMOUNT_SWEEP_MAX = 1000 };
+
+struct migration {
+    const char *source_mount, *target_mount;
+    int64_t time_ms;
+};
+static const struct field migration_record_fields[] = {
+    FIELD(struct migration, source_mount, STRING, .required = true),
+    FIELD(struct migration, target_mount, STRING, .required = true),
+    FIELD(struct migration, time_ms, INT),
+};
+static const struct schema migration_record = SCHEMA(struct migration, migration_record_fields);
+
+static const struct field remount_fields[] = {
+    FIELD(struct sys_remount, from, STRING, .required = true, .help = "Where the mount stands."),
+    FIELD(struct sys_remount, to, STRING, .required = true, .help = "Where it is to stand."),
+};
+static const struct schema sys_remount_schema = SCHEMA(struct sys_remount, remount_fields);
+
+static const struct field remounted_fields[] = {
+    FIELD(struct sys_migration, migration_id, STRING, .help = "For remount/status."),
+};
+static const struct schema sys_remounted_schema = SCHEMA(struct sys_migration, remounted_fields);
+
+static const struct field info_fields[] = {
+    FIELD(struct sys_migration_info, source_mount, STRING, .help = "Where it stood."),
+    FIELD(struct sys_migration_info, target_mount, STRING, .help = "Where it stands."),
+    FIELD(struct sys_migration_info, status, STRING, .help = "\"success\"."),
+};
+static const struct schema info_schema = SCHEMA(struct sys_migration_info, info_fields);
+
+static const struct field migration_fields[] = {
+    FIELD(struct sys_migration, migration_id, STRING, .help = "As asked for."),
+    FIELD(struct sys_migration, migration_info, OBJECT, .sub = &info_schema,
+          .help = "What was moved."),
+};
+static const struct schema sys_migration_schema = SCHEMA(struct sys_migration, migration_fields);
+
+static enum status decode(struct arena *arena, struct bytes stored, struct migration *ret)
+{
+    const struct text_value *v;
+    struct schema_fault fault;
+    enum status st = text_json_parse(arena, stored, &v, NULL);
+    if (st == ST_OK)
+        st = v->kind == TEXT_OBJECT ? schema_decode(&migration_record, v, arena, ret, &fault)
+                                    : ST_INVALID;
+    return st == ST_OK || st == ST_NOMEM ? st : ST_CORRUPT;
+}
+
+static enum status sweep(struct req *req)
+{
+    struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
+    struct bytes prefix, stored;
+    struct migration migration;
+
+    if (iter == NULL)
+        return ST_NOMEM;
+    TRY(auth_key(req->arena, req->ns, REMOUNT_KIND, (struct bytes){0}, NULL, &prefix));
+    TRY(state_scan(req->txn, prefix, (struct bytes){0}, iter));
+    for (unsigned i = 0; i < REMOUNT_SWEEP_MAX && state_iter_next(iter); i++) {
+        TRY(state_iter_value(iter, &stored));
+        TRY(decode(req->arena, stored, &migration));
+        if (migration.time_ms < req->now_ms - REMOUNT_KEPT_MS)
+            TRY(state_delete(req->txn, iter->key));
+    }
+    return ST_OK;
+}
+
+static enum status keep(struct req *req, const char *id, const struct migration *migration)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    struct text_writer w = {.out = &record};
+    struct bytes key;
+    TRY(auth_key(req->arena, req->ns, REMOUNT_KIND, bytes_str(id), NULL, &key));
+    schema_encode(&migration_record, migration, &w);
+    TRY(buf_status(&record));
+    return state_put(req->txn, key, buf_bytes(&record));
+}
+
+static enum status read_place(struct req *req, const char *name, const char *text,
+                              const char **ret_path)
+{
+    struct reason why = {0};
+    enum status st = mount_path(req->arena, text, ret_path, &why);
+    if (st == ST_INVALID)
+        return req_fail(req, st, "%s: %s", name, why.text);
+    return st;
+}
+
+static enum status sys_remount(struct req *req)
+{
+    const struct sys_remount *in = req_body(req);
+    struct migration migration = {.time_ms = req->now_ms};
+    struct mount mount;
+    char uuid[AUTH_UUID_LEN + 1];
+
+    TRY(read_place(req, "from", in->from, &migration.source_mount));
+    TRY(sys_mount_check_place(req, migration.source_mount));
+    TRY(read_place(req, "to", in->to, &migration.target_mount));
+    TRY(sys_mount_check_new(req, migration.target_mount));
+    enum status st = mount_get(req->txn, req->ns, migration.source_mount, &mount);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "no matching mount at \"%.160s\"", migration.source_mount);
+    TRY(st);
+    if (strcmp(migration.source_mount, migration.target_mount) == 0)
+        return req_fail(req, ST_INVALID, "path is already in use at %.160s",
+                        migration.target_mount);
+    st = mount_move(req->txn, req->ns, &mount, migration.target_mount);
+    if (st == ST_EXISTS)
+        return req_fail(req, ST_INVALID, "path is already in use at %.160s, above or below it",
+                        migration.target_mount);
+    TRY(st);
+    TRY(sweep(req));
+    auth_uuid(req->env, uuid);
+    TRY(keep(req, uuid, &migration));
+    return req_reply(req, &(struct sys_migration){.migration_id = uuid});
+}
+
+static enum status sys_remount_status(struct req *req)
+{
+    const char *id = req_param(req, "migration_id");
+    struct state_value stored;
+    struct migration migration;
+    struct bytes key;
+
+    TRY(auth_key(req->arena, req->ns, REMOUNT_KIND, bytes_str(id), NULL, &key));
+    TRY(state_get(req->txn, key, &stored));
+    TRY(decode(req->arena, stored.value, &migration));
+    struct sys_migration_info info = {migration.source_mount, migration.target_mount, "success"};
+    return req_reply(req, &(struct sys_migration){id, &info});
+}
+
+static const struct route remount_routes[] = {
+    {.method = METHOD_POST,
+     .path = "remount",
+     .handler = sys_remount,
+     .flags = ROUTE_SUDO | ROUTE_TOP_LEVEL,
+     .body = &sys_remount_schema,
+     .reply = &sys_remounted_schema,
+     .help = "Move a secrets engine, with all it holds, to another path. It is done when this is "
+             "answered."},
+    {.method = METHOD_GET,
+     .path = "remount/status/:migration_id",
+     .handler = sys_remount_status,
+     .reply = &sys_migration_schema,
+     .help = "What became of a move; kept for at least a day."},
+};
+
+const struct route_table sys_remount_table = {remount_routes, ARRAY_LEN(remount_routes)};

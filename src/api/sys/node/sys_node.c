@@ -1,0 +1,193 @@
+/* About this node: its configuration, how much it logs. */
+#include "api/sys/sys.h"
+
+struct sys_logger {
+    const char *level;
+};
+
+static enum status sys_config_sanitized(struct req *req)
+{
+    const uint8_t *copy = arena_dup(req->arena, req->host->configuration);
+    if (copy == NULL)
+        return ST_NOMEM;
+    req_reply_json(req, bytes_of(copy, req->host->configuration.len));
+    return ST_OK;
+}
+
+/* Loggers: the modules whose lines are in the log. */
+
+static const struct field fields[] = {
+    FIELD(struct sys_logger, level, STRING, .preset = "",
+          .help = "debug, info, warn or error: the least that is logged."),
+};
+static const struct schema sys_logger_schema = SCHEMA(struct sys_logger, fields);
+
+/* The words of upstream, those that mean the same first. */
+static const struct {
+    const char *word;
+    enum trace_level level;
+} words[] = {{"debug", TRACE_DEBUG},  {"info", TRACE_INFO},   {"warn", TRACE_WARN},
+             {"error", TRACE_ERROR},  {"trace", TRACE_DEBUG}, {"notice", TRACE_INFO},
+             {"warning", TRACE_WARN}, {"err", TRACE_ERROR},   {"off", TRACE_OFF}};
+
+static const char *word_of(enum trace_level level)
+{
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (words[i].level == level)
+            return words[i].word;
+    return "off";
+}
+
+static enum status read_level(struct req *req, enum trace_level *ret_level)
+{
+    const struct sys_logger *in = req_body(req);
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (strcmp(words[i].word, in->level) == 0) {
+            *ret_level = words[i].level;
+            return ST_OK;
+        }
+    }
+    return req_fail(req, ST_INVALID, "invalid level provided: %.40s", in->level);
+}
+
+static bool is_module(const char *name)
+{
+    for (unsigned i = 0; trace_module(i) != NULL; i++)
+        if (strcmp(trace_module(i), name) == 0)
+            return true;
+    return false;
+}
+
+static enum status check_name(struct req *req)
+{
+    const char *name = req_param(req, "name");
+    return is_module(name) ? ST_OK
+                           : req_fail(req, ST_NOT_FOUND, "logger \"%.80s\" not found", name);
+}
+
+static enum status sys_loggers_read(struct req *req)
+{
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    for (unsigned i = 0; trace_module(i) != NULL; i++)
+        text_member_str(&w, trace_module(i), word_of(trace_level_of(trace_module(i))));
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status sys_logger_read(struct req *req)
+{
+    const char *name = req_param(req, "name");
+    TRY(check_name(req));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, name, word_of(trace_level_of(name)));
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status sys_loggers_check(struct req *req)
+{
+    enum trace_level level;
+    return read_level(req, &level);
+}
+
+static enum status sys_logger_check(struct req *req)
+{
+    TRY(check_name(req));
+    return req->method == METHOD_DELETE ? ST_OK : sys_loggers_check(req);
+}
+
+static enum status sys_loggers_outside(struct req *req)
+{
+    enum trace_level level;
+    TRY(read_level(req, &level));
+    TRY(trace_follow(NULL));
+    trace_set_level(level);
+    return ST_OK;
+}
+
+static enum status sys_logger_outside(struct req *req)
+{
+    enum trace_level level;
+    TRY(read_level(req, &level));
+    return trace_set_level_of(req_param(req, "name"), level);
+}
+
+static enum status sys_loggers_reset_outside(struct req *req)
+{
+    trace_set_level(req->host->log_level);
+    return trace_follow(NULL);
+}
+
+static enum status sys_logger_reset_outside(struct req *req)
+{
+    return trace_follow(req_param(req, "name"));
+}
+
+static enum status sys_inflight_outside(struct req *req)
+{
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    TRY(req->host->inflight(req->host, &w));
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static const struct route node_routes[] = {
+    {.method = METHOD_GET,
+     .path = "config/state/sanitized",
+     .handler = sys_config_sanitized,
+     .flags = ROUTE_NODE,
+     .shape = "{*:any}",
+     .help = "What is configured on this node, without secrets."},
+    {.method = METHOD_GET,
+     .path = "in-flight-req",
+     .handler = sys_nothing_staged,
+     .outside = sys_inflight_outside,
+     .flags = ROUTE_NODE | ROUTE_BARE,
+     .shape = "{*:{start_time:str client_remote_address:str request_path:str request_method:str "
+              "client_id:str}}",
+     .help = "What this node is doing: the requests under way, by their ids. Other nodes' requests "
+             "that it runs are among them."},
+    {.method = METHOD_GET,
+     .path = "loggers",
+     .handler = sys_loggers_read,
+     .flags = ROUTE_NODE,
+     .shape = "map",
+     .help = "The least that each module of this node logs."},
+    {.method = METHOD_POST,
+     .path = "loggers",
+     .handler = sys_loggers_check,
+     .outside = sys_loggers_outside,
+     .flags = ROUTE_NODE,
+     .body = &sys_logger_schema,
+     .help = "What all modules of this node log, until it ends."},
+    {.method = METHOD_DELETE,
+     .path = "loggers",
+     .handler = sys_nothing_staged,
+     .outside = sys_loggers_reset_outside,
+     .flags = ROUTE_NODE,
+     .help = "Log again as configured, on this node."},
+    {.method = METHOD_GET,
+     .path = "loggers/:name",
+     .handler = sys_logger_read,
+     .flags = ROUTE_NODE,
+     .shape = "map",
+     .help = "The least that a module of this node logs."},
+    {.method = METHOD_POST,
+     .path = "loggers/:name",
+     .handler = sys_logger_check,
+     .outside = sys_logger_outside,
+     .flags = ROUTE_NODE,
+     .body = &sys_logger_schema,
+     .help = "What a module of this node logs, until it ends."},
+    {.method = METHOD_DELETE,
+     .path = "loggers/:name",
+     .handler = sys_logger_check,
+     .outside = sys_logger_reset_outside,
+     .flags = ROUTE_NODE,
+     .help = "Let a module of this node log as the others do."},
+};
+
+const struct route_table sys_node_table = {node_routes, ARRAY_LEN(node_routes)};

@@ -1,0 +1,134 @@
+/* sys/policies/password: what generated passwords look like (auth/password.h). */
+#include "api/sys/sys.h"
+#include "auth/password.h"
+#include "router/setting.h"
+#include "text/encode.h"
+
+struct sys_password {
+    const char *policy;
+};
+
+static const struct field fields[] = {
+    FIELD(struct sys_password, policy, STRING, .required = true,
+          .help = "The text, HCL or JSON, plain or in base64."),
+};
+static const struct schema sys_password_schema = SCHEMA(struct sys_password, fields);
+
+struct made {
+    const char *password;
+};
+static const struct field made_fields[] = {
+    FIELD(struct made, password, STRING, .hidden = true, .help = "A new one."),
+};
+static const struct schema sys_password_made_schema = SCHEMA(struct made, made_fields);
+
+static const char *setting_of(struct req *req)
+{
+    return arena_format(req->arena, "password/%s", req_param(req, "name"));
+}
+
+static enum status load(struct req *req, struct sys_password *ret_stored)
+{
+    const char *setting = setting_of(req);
+    if (setting == NULL)
+        return ST_NOMEM;
+    return setting_load(req->txn, req->ns, setting, &sys_password_schema, ret_stored);
+}
+
+static enum status sys_password_list(struct req *req)
+{
+    struct bytes prefix;
+    TRY(setting_key(req->arena, req->ns, "password/", &prefix));
+    return req_reply_listing(req, prefix);
+}
+
+static enum status sys_password_read(struct req *req)
+{
+    struct sys_password stored;
+    TRY(load(req, &stored));
+    return req_reply(req, &stored);
+}
+
+static enum status sys_password_generate(struct req *req)
+{
+    CLEANUP(buf_done) struct buf password = {0};
+    struct sys_password stored;
+    struct password_policy policy;
+    struct reason why = {{0}};
+
+    TRY(load(req, &stored));
+    enum status st = password_policy_parse(req->arena, bytes_str(stored.policy), &policy, &why);
+    TRY(st == ST_INVALID ? ST_CORRUPT : st); /* the policy was parsed before it was stored */
+    TRY(password_make(&policy, req->env, &password));
+    struct made out = {.password = arena_str(req->arena, buf_bytes(&password))};
+    return out.password != NULL ? req_reply(req, &out) : ST_NOMEM;
+}
+
+/* No policy is base64 by itself. */
+static enum status plain_text(struct req *req, const char *given, const char **ret_text)
+{
+    struct bytes text = bytes_str(given);
+    size_t len = 0;
+    uint8_t *plain = arena_alloc(req->arena, TEXT_BASE64_BYTES(text.len));
+    if (plain == NULL)
+        return ST_NOMEM;
+    *ret_text = given;
+    if (text_base64_parse(text, plain, &len) == ST_OK && len != 0 && memchr(plain, 0, len) == NULL)
+        *ret_text = arena_str(req->arena, bytes_of(plain, len));
+    return *ret_text != NULL ? ST_OK : ST_NOMEM;
+}
+
+static enum status sys_password_write(struct req *req)
+{
+    const struct sys_password *in = req_body(req);
+    const char *setting = setting_of(req);
+    struct sys_password out;
+    struct password_policy policy;
+    struct reason why = {{0}};
+
+    if (setting == NULL)
+        return ST_NOMEM;
+    if (in->policy[0] == '\0')
+        return req_fail(req, ST_INVALID, "missing policy");
+    TRY(plain_text(req, in->policy, &out.policy));
+    enum status st = password_policy_parse(req->arena, bytes_str(out.policy), &policy, &why);
+    if (st == ST_INVALID)
+        return req_fail(req, st, "failed to parse password policy: %s", why.text);
+    TRY(st);
+    return setting_save(req->txn, req->ns, setting, &sys_password_schema, &out);
+}
+
+static enum status sys_password_delete(struct req *req)
+{
+    const char *setting = setting_of(req);
+    return setting != NULL ? setting_delete(req->txn, req->ns, setting) : ST_NOMEM;
+}
+
+static const struct route password_routes[] = {
+    {.method = METHOD_LIST,
+     .path = "policies/password",
+     .handler = sys_password_list,
+     .help = "The names of the password policies."},
+    {.method = METHOD_GET,
+     .path = "policies/password/:name",
+     .handler = sys_password_read,
+     .reply = &sys_password_schema,
+     .help = "The text of a password policy."},
+    {.method = METHOD_GET,
+     .path = "policies/password/:name/generate",
+     .handler = sys_password_generate,
+     .reply = &sys_password_made_schema,
+     .help = "A new password as the policy says. It is kept nowhere."},
+    {.method = METHOD_POST,
+     .path = "policies/password/:name",
+     .handler = sys_password_write,
+     .body = &sys_password_schema,
+     .help = "Create or replace a password policy: a length, and sets of characters with how many "
+             "of each there are at least."},
+    {.method = METHOD_DELETE,
+     .path = "policies/password/:name",
+     .handler = sys_password_delete,
+     .help = "Delete a password policy; none is fine too."},
+};
+
+const struct route_table sys_password_table = {password_routes, ARRAY_LEN(password_routes)};

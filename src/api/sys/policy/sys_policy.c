@@ -1,0 +1,339 @@
+/* Policies: sys/policies/acl and, as older clients know it, sys/policy. */
+#include "api/sys/sys.h"
+#include "text/encode.h"
+#include "text/time.h"
+
+#include <stdlib.h>
+
+struct sys_policy {
+    const char *name, *policy, *rules, *expiration;
+    int64_t ttl, cas;
+    bool cas_required, has_ttl, has_cas;
+};
+
+static const struct field policy_fields[] = {
+    FIELD(struct sys_policy, name, STRING, .help = "Name of the policy; case does not matter."),
+    FIELD(struct sys_policy, policy, STRING, .help = "The text, HCL or JSON, plain or in base64."),
+    FIELD(struct sys_policy, rules, STRING, .help = "The same, as older clients name it."),
+    FIELD(struct sys_policy, ttl, DURATION, .has = offsetof(struct sys_policy, has_ttl),
+          .help = "How long the policy lasts; none: until it is deleted."),
+    FIELD(struct sys_policy, expiration, STRING,
+          .help = "When the policy ends, in place of ttl: RFC 3339, or seconds since 1970."),
+    FIELD(struct sys_policy, cas, INT, .has = offsetof(struct sys_policy, has_cas),
+          .help = "The version that the policy must have, or nothing is written; -1: there is none "
+                  "of this name."),
+    FIELD(struct sys_policy, cas_required, BOOL,
+          .help = "Whether every later write must carry cas; this one too."),
+};
+static const struct schema sys_policy_schema = SCHEMA(struct sys_policy, policy_fields);
+
+struct shown {
+    const char *name, *text, *modified, *expiration;
+    int64_t version;
+    bool cas_required;
+};
+#define SHOWN_FIELDS                                                                         \
+    FIELD(struct shown, version, INT, .help = "How often the policy was written, for cas."), \
+        FIELD(struct shown, cas_required, BOOL, .help = "Whether writes need cas."),         \
+        FIELD(struct shown, modified, STRING, .omit = true, .help = "When it was written."), \
+        FIELD(struct shown, expiration, STRING, .omit = true, .help = "When the policy ends.")
+static const struct field shown_fields[] = {
+    FIELD(struct shown, name, STRING, .help = "Name of the policy."),
+    FIELD_NAMED("policy", struct shown, text, STRING, .help = "Its text, as written."),
+    SHOWN_FIELDS,
+};
+static const struct schema sys_policy_shown_schema = SCHEMA(struct shown, shown_fields);
+
+static const struct field shown_old_fields[] = {
+    FIELD(struct shown, name, STRING, .help = "Name of the policy."),
+    FIELD_NAMED("rules", struct shown, text, STRING, .help = "Its text, as written."),
+    SHOWN_FIELDS,
+};
+static const struct schema sys_policy_shown_old_schema = SCHEMA(struct shown, shown_old_fields);
+
+struct shown_names {
+    struct field_strings keys, policies;
+};
+static const struct field names_fields[] = {
+    FIELD(struct shown_names, keys, STRINGS, .help = "Names of all policies."),
+    FIELD(struct shown_names, policies, STRINGS, .help = "The same."),
+};
+static const struct schema sys_policy_names_schema = SCHEMA(struct shown_names, names_fields);
+
+static enum status name_of(struct req *req, struct bytes *ret_name)
+{
+    const char *name = req_param(req, "name");
+    size_t len = strlen(name);
+    enum status st = ST_INVALID;
+    if (name[0] != '/' && name[len - 1] != '/')
+        st = policy_name(req->arena, bytes_of(name, len), &name);
+    if (st == ST_INVALID)
+        return req_fail(req, st,
+                        "name: 1 to %d printable bytes without '/' at the ends are expected",
+                        POLICY_NAME_MAX);
+    TRY(st);
+    *ret_name = bytes_str(name);
+    return ST_OK;
+}
+
+struct names {
+    struct arena *arena;
+    const char **items;
+    size_t n;
+};
+
+static enum status add_name(struct names *names, const char *name)
+{
+    if ((names->n & (names->n - 1)) == 0) { /* full at every power of two */
+        const char **more = arena_alloc(names->arena, MAX(2 * names->n, (size_t)1) * sizeof *more);
+        if (more == NULL)
+            return ST_NOMEM;
+        if (names->n != 0)
+            memcpy(more, names->items, names->n * sizeof *more);
+        names->items = more;
+    }
+    names->items[names->n++] = name;
+    return name != NULL ? ST_OK : ST_NOMEM;
+}
+
+static int name_order(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Stored and built-in policies, without that of wrapping tokens. */
+static enum status all_names(struct req *req, struct names *names)
+{
+    struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
+    struct bytes prefix;
+    bool has_default = false;
+
+    names->arena = req->arena;
+    if (iter == NULL)
+        return ST_NOMEM;
+    TRY(policy_key(req->arena, req->ns, (struct bytes){0}, &prefix));
+    TRY(state_scan(req->txn, prefix, (struct bytes){0}, iter));
+    while (state_iter_next(iter)) {
+        struct bytes name = bytes_from(iter->key, prefix.len);
+        has_default = has_default || text_is(name, POLICY_DEFAULT);
+        TRY(add_name(names, arena_str(req->arena, name)));
+    }
+    if (!has_default)
+        TRY(add_name(names, POLICY_DEFAULT));
+    TRY(add_name(names, AUTH_POLICY_ROOT));
+    qsort(names->items, names->n, sizeof *names->items, name_order);
+    return ST_OK;
+}
+
+static enum status sys_policy_list(struct req *req)
+{
+    struct names names = {0};
+    TRY(all_names(req, &names));
+    return req_reply_keys(req, names.items, names.n);
+}
+
+static enum status sys_policy_list_old(struct req *req)
+{
+    struct names names = {0};
+    TRY(all_names(req, &names));
+    struct field_strings all = {.items = names.items, .n = names.n, .given = true};
+    struct shown_names out = {.keys = all, .policies = all};
+    return req_reply(req, &out);
+}
+
+/* The policy that is valid now. ST_NOT_FOUND: *ret_record is empty, but for the expire_ms of one
+ * that has expired. */
+static enum status load(struct req *req, struct bytes name, struct policy_record *ret_record)
+{
+    *ret_record = (struct policy_record){0};
+    TRY(policy_load(req->txn, req->ns, name, ret_record));
+    if (!policy_has_expired(ret_record, req->now_ms))
+        return ST_OK;
+    *ret_record = (struct policy_record){.expire_ms = ret_record->expire_ms};
+    return ST_NOT_FOUND;
+}
+
+static const char *shown_time(struct req *req, int64_t ms)
+{
+    uint8_t text[TEXT_TIME_MAX];
+    return ms == 0 ? "" : arena_str(req->arena, bytes_of(text, text_time(ms, text)));
+}
+
+/* The route's reply says how the text is called. */
+static enum status sys_policy_read(struct req *req)
+{
+    struct policy_record record;
+    struct bytes name;
+    TRY(name_of(req, &name));
+    TRY(load(req, name, &record));
+    struct shown out = {
+        .name = (const char *)name.data,
+        .text = (const char *)record.text.data,
+        .version = record.version,
+        .cas_required = record.cas_required,
+        .modified = shown_time(req, record.modified_ms),
+        .expiration = shown_time(req, record.expire_ms),
+    };
+    return out.modified != NULL && out.expiration != NULL ? req_reply(req, &out) : ST_NOMEM;
+}
+
+/* No policy is valid base64 by itself, an empty or a commented one aside. */
+static enum status plain_text(struct req *req, const char *given, struct bytes *ret_text)
+{
+    struct bytes text = bytes_str(given);
+    size_t len = 0;
+    uint8_t *plain = arena_alloc(req->arena, TEXT_BASE64_BYTES(text.len));
+    if (plain == NULL)
+        return ST_NOMEM;
+    bool coded = text_base64_parse(text, plain, &len) == ST_OK && len != 0;
+    *ret_text = coded ? bytes_of(plain, len) : text;
+    return ST_OK;
+}
+
+/* Refuse to change a reserved policy, or to delete a required one. */
+static enum status check_reserved(struct req *req, struct bytes name, bool deletion)
+{
+    if (text_is(name, AUTH_POLICY_ROOT) || text_is(name, POLICY_WRAPPING))
+        return req_fail(req, ST_INVALID, "cannot %s \"%s\" policy", deletion ? "delete" : "update",
+                        (const char *)name.data);
+    if (deletion && text_is(name, POLICY_DEFAULT))
+        return req_fail(req, ST_INVALID, "cannot delete \"%s\" policy", POLICY_DEFAULT);
+    return ST_OK;
+}
+
+/* `has`: whether there is one. */
+static enum status check_cas(struct req *req, const struct sys_policy *in, bool has,
+                             const struct policy_record *before)
+{
+    if (!in->has_cas && (before->cas_required || in->cas_required))
+        return req_fail(req, ST_INVALID, "check-and-set parameter required for this call");
+    if (in->has_cas && in->cas == -1 && has)
+        return req_fail(req, ST_INVALID, "check-and-set parameter set to -1 on existing entry");
+    if (in->has_cas && in->cas != -1 && in->cas != before->version)
+        return req_fail(req, ST_INVALID,
+                        "check-and-set parameter did not match the current version");
+    return ST_OK;
+}
+
+/* When the policy is to end; 0: never. */
+static enum status read_end(struct req *req, const struct sys_policy *in, struct bytes name,
+                            int64_t *ret_ms)
+{
+    const char *text = in->expiration != NULL && in->expiration[0] != '\0' ? in->expiration : NULL;
+    int64_t seconds, ms = 0;
+    if (text != NULL && in->has_ttl)
+        return req_fail(req, ST_INVALID, "cannot supply both 'expiration' and 'ttl' for policies");
+    *ret_ms = 0;
+    if (text == NULL && !in->has_ttl)
+        return ST_OK;
+    if (text_is(name, POLICY_DEFAULT))
+        return req_fail(req, ST_INVALID, "the policy \"%s\" does not end", POLICY_DEFAULT);
+    if (in->has_ttl)
+        ms = in->ttl > (TEXT_TIME_END - req->now_ms) / 1000 ? TEXT_TIME_END
+                                                            : req->now_ms + in->ttl * 1000;
+    else if (text_int_parse(bytes_str(text), &seconds) == ST_OK)
+        ms = seconds < 0 || seconds > TEXT_TIME_END / 1000 ? TEXT_TIME_END : seconds * 1000;
+    else if (text_time_parse(bytes_str(text), &ms) != ST_OK)
+        ms = TEXT_TIME_END;
+    if (ms >= TEXT_TIME_END)
+        return req_fail(req, ST_INVALID,
+                        "%s: a time before the year 10000 is expected, such as "
+                        "\"2030-01-31T12:00:00Z\"",
+                        in->has_ttl ? "ttl" : "expiration");
+    if (ms <= req->now_ms)
+        return req_fail(req, ST_INVALID,
+                        "refusing to update policy as expiration time has already elapsed");
+    *ret_ms = ms;
+    return ST_OK;
+}
+
+static enum status check_text(struct req *req, struct bytes text)
+{
+    struct policy *policy;
+    struct reason why = {{0}};
+    enum status st = policy_compile(text, &policy, &why);
+    if (st == ST_INVALID || st == ST_TOO_BIG)
+        return req_fail(req, st, "failed to parse policy: %s", why.text);
+    TRY(st);
+    policy_free(policy);
+    return ST_OK;
+}
+
+static enum status sys_policy_write(struct req *req)
+{
+    const struct sys_policy *in = req_body(req);
+    const char *given = in->policy != NULL ? in->policy : in->rules;
+    struct policy_record before, record = {.modified_ms = req->now_ms};
+    struct bytes name;
+
+    TRY(name_of(req, &name));
+    if (given == NULL || given[0] == '\0')
+        return req_fail(req, ST_INVALID, "'policy' parameter not supplied or empty");
+    TRY(check_reserved(req, name, false));
+    TRY(plain_text(req, given, &record.text));
+    TRY(read_end(req, in, name, &record.expire_ms));
+    TRY(check_text(req, record.text));
+    enum status st = load(req, name, &before);
+    if (st != ST_NOT_FOUND)
+        TRY(st);
+    TRY(check_cas(req, in, st == ST_OK, &before));
+    record.version = before.version + 1;
+    record.cas_required = in->cas_required;
+    st = policy_save(req->txn, req->ns, name, &record, before.expire_ms);
+    if (st == ST_TOO_BIG)
+        return req_fail(req, st, "the policy is too long to be stored");
+    return st;
+}
+
+static enum status sys_policy_delete(struct req *req)
+{
+    struct bytes name;
+    TRY(name_of(req, &name));
+    TRY(check_reserved(req, name, true));
+    return policy_delete(req->txn, req->ns, name);
+}
+
+/* Rows that stand at an older path too. */
+#define WRITE(pattern)                                                                        \
+    {                                                                                         \
+        .method = METHOD_POST, .path = pattern, .handler = sys_policy_write,                  \
+        .flags = ROUTE_POLICY | ROUTE_SOME, .body = &sys_policy_schema,                       \
+        .help = "Create or replace a policy. It counts at once, for tokens that have it too." \
+    }
+#define DELETE(pattern)                                                                  \
+    {                                                                                    \
+        .method = METHOD_DELETE, .path = pattern, .handler = sys_policy_delete,          \
+        .flags = ROUTE_POLICY | ROUTE_SOME, .help = "Delete a policy; none is fine too." \
+    }
+#define LIST_OLD(how)                                                                              \
+    {                                                                                              \
+        .method = how, .path = "policy", .handler = sys_policy_list_old, .flags = ROUTE_TOP_LEVEL, \
+        .reply = &sys_policy_names_schema, .help = "The names of the policies."                    \
+    }
+
+static const struct route policy_routes[] = {
+    {.method = METHOD_LIST,
+     .path = "policies/acl",
+     .handler = sys_policy_list,
+     .help = "The names of the policies."},
+    {.method = METHOD_GET,
+     .path = "policies/acl/*name",
+     .handler = sys_policy_read,
+     .flags = ROUTE_POLICY | ROUTE_SOME,
+     .reply = &sys_policy_shown_schema,
+     .help = "The text of a policy."},
+    WRITE("policies/acl/*name"),
+    DELETE("policies/acl/*name"),
+    LIST_OLD(METHOD_LIST),
+    LIST_OLD(METHOD_GET),
+    {.method = METHOD_GET,
+     .path = "policy/*name",
+     .handler = sys_policy_read,
+     .flags = ROUTE_POLICY | ROUTE_TOP_LEVEL | ROUTE_SOME,
+     .reply = &sys_policy_shown_old_schema,
+     .help = "The text of a policy."},
+    WRITE("policy/*name"),
+    DELETE("policy/*name"),
+};
+
+const struct route_table sys_policy_table = {policy_routes, ARRAY_LEN(policy_routes)};

@@ -1,0 +1,261 @@
+/* sys/storage/raft/autopilot: how well the members are, and what is done about it. */
+#include "api/sys/sys.h"
+#include "cluster/membership/autopilot.h"
+#include "text/duration.h"
+
+/* Settings, each with whether it was given. */
+struct sys_autopilot {
+    bool cleanup_dead_servers;
+    int64_t dead_server_last_contact_threshold, last_contact_threshold, server_stabilization_time;
+    int64_t max_trailing_logs, min_quorum;
+    bool has_cleanup, has_dead, has_contact, has_trailing, has_quorum, has_stable;
+};
+
+enum { DEAD_MIN_S = 60, QUORUM_MIN = 3 };
+
+static const struct field config_fields[] = {
+    FIELD(struct sys_autopilot, cleanup_dead_servers, BOOL,
+          .has = offsetof(struct sys_autopilot, has_cleanup),
+          .help = "Remove members that have been silent for too long."),
+    FIELD(struct sys_autopilot, dead_server_last_contact_threshold, DURATION,
+          .has = offsetof(struct sys_autopilot, has_dead),
+          .help = "Silence after which a member is dead; a minute at least."),
+    FIELD(struct sys_autopilot, last_contact_threshold, DURATION,
+          .has = offsetof(struct sys_autopilot, has_contact),
+          .help = "Silence after which a member is not healthy. Members speak once a second."),
+    FIELD(struct sys_autopilot, max_trailing_logs, INT,
+          .has = offsetof(struct sys_autopilot, has_trailing),
+          .help = "How many entries of the log a healthy member may be behind."),
+    FIELD(struct sys_autopilot, min_quorum, INT, .has = offsetof(struct sys_autopilot, has_quorum),
+          .help = "Dead members stay where fewer voters than these would be left; needed to have "
+                  "them removed, and 3 at least."),
+    FIELD(struct sys_autopilot, server_stabilization_time, DURATION,
+          .has = offsetof(struct sys_autopilot, has_stable),
+          .help = "Kept and shown; a new member votes as soon as it has the whole log."),
+};
+static const struct schema sys_autopilot_schema = SCHEMA(struct sys_autopilot, config_fields);
+
+static enum status load(struct req *req, struct autopilot *ret)
+{
+    struct state_value stored;
+    enum status st = state_get(req->txn, BYTES(AUTOPILOT_KEY), &stored);
+    *ret = autopilot_default;
+    if (st == ST_NOT_FOUND)
+        return ST_OK;
+    TRY(st);
+    return autopilot_decode(stored.value, ret);
+}
+
+static void put_duration(struct text_writer *w, const char *name, int64_t ns)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    text_duration_put(&text, ns);
+    text_key(w, name);
+    text_put_bytes(w, buf_bytes(&text));
+}
+
+static enum status sys_autopilot_read(struct req *req)
+{
+    struct autopilot a;
+    TRY(load(req, &a));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_bool(&w, "cleanup_dead_servers", a.cleanup_dead_servers);
+    put_duration(&w, "dead_server_last_contact_threshold",
+                 a.dead_server_last_contact_threshold * 1000000000);
+    put_duration(&w, "last_contact_threshold", a.last_contact_threshold * 1000000000);
+    text_member_int(&w, "max_trailing_logs", a.max_trailing_logs);
+    text_member_int(&w, "min_quorum", a.min_quorum);
+    put_duration(&w, "server_stabilization_time", a.server_stabilization_time * 1000000000);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status check(struct req *req, const struct autopilot *a)
+{
+    if (a->dead_server_last_contact_threshold < DEAD_MIN_S)
+        return req_fail(req, ST_INVALID,
+                        "dead_server_last_contact_threshold should not be less than 1m");
+    if (a->last_contact_threshold == 0)
+        return req_fail(req, ST_INVALID, "last_contact_threshold: a time above 0 is expected");
+    if (a->max_trailing_logs < 0)
+        return req_fail(req, ST_INVALID, "max_trailing_logs: 0 or more is expected");
+    if (a->min_quorum < 0)
+        return req_fail(req, ST_INVALID, "min_quorum: 0 or more is expected");
+    if (a->cleanup_dead_servers && a->min_quorum < QUORUM_MIN)
+        return req_fail(req, ST_INVALID,
+                        "min_quorum must be set when cleanup_dead_servers is set and it should at "
+                        "least be %d",
+                        QUORUM_MIN);
+    return ST_OK;
+}
+
+static enum status sys_autopilot_write(struct req *req)
+{
+    const struct sys_autopilot *in = req_body(req);
+    CLEANUP(buf_done) struct buf record = {0};
+    struct autopilot a;
+    TRY(load(req, &a));
+    if (in->has_cleanup)
+        a.cleanup_dead_servers = in->cleanup_dead_servers;
+    if (in->has_dead)
+        a.dead_server_last_contact_threshold = in->dead_server_last_contact_threshold;
+    if (in->has_contact)
+        a.last_contact_threshold = in->last_contact_threshold;
+    if (in->has_trailing)
+        a.max_trailing_logs = in->max_trailing_logs;
+    if (in->has_quorum)
+        a.min_quorum = in->min_quorum;
+    if (in->has_stable)
+        a.server_stabilization_time = in->server_stabilization_time;
+    TRY(check(req, &a));
+    TRY(autopilot_encode(&a, &record));
+    return state_put(req->txn, BYTES(AUTOPILOT_KEY), buf_bytes(&record));
+}
+
+struct server {
+    const struct node_peer *peer;
+    const struct rlog_member *member;
+    bool leads, silent, healthy;
+    int64_t contact_ms, stable_ms; /* since the last contact; a moment */
+};
+
+struct watched {
+    const struct rlog_status *raft;
+    struct server servers[RLOG_MEMBERS_MAX];
+    unsigned voters, healthy_voters;
+    bool healthy;
+};
+
+static struct server judge(const struct autopilot *a, const struct node_status *node,
+                           const struct node_peer *peer, const struct rlog_member *member,
+                           int64_t now_ms)
+{
+    int64_t since = node->active_since_ms, heard = MAX(peer->heard_ms, since);
+    int64_t limit_ms = a->last_contact_threshold * 1000;
+    struct server s = {.peer = peer, .member = member, .leads = member->id == node->raft.id};
+    if (s.leads) {
+        s.healthy = true;
+        s.stable_ms = since;
+        return s;
+    }
+    s.contact_ms = MAX(now_ms - heard, INT64_C(0));
+    uint64_t behind = node->raft.last_index - MIN(peer->last_index, node->raft.last_index);
+    s.silent = s.contact_ms > limit_ms;
+    s.healthy = peer->heard_ms != 0 && !s.silent && behind <= (uint64_t)a->max_trailing_logs;
+    s.stable_ms = s.silent ? heard + limit_ms : MAX(peer->steady_ms, since);
+    return s;
+}
+
+static enum status watch(struct req *req, const struct node_status *node, struct watched *ret)
+{
+    struct node_peer *peers = arena_alloc(req->arena, RLOG_MEMBERS_MAX * sizeof *peers);
+    struct autopilot a;
+    if (peers == NULL)
+        return ST_NOMEM;
+    TRY(load(req, &a));
+    unsigned n = req->host->node_ops->peers(req->host->node, peers);
+    *ret = (struct watched){.raft = &node->raft, .healthy = true};
+    for (unsigned i = 0; i < node->raft.n_members; i++) {
+        static const struct node_peer unknown;
+        const struct rlog_member *m = &node->raft.members[i];
+        const struct node_peer *peer = &unknown;
+        for (unsigned j = 0; j < n; j++)
+            if (strcmp(peers[j].name, m->name) == 0)
+                peer = &peers[j];
+        struct server s = judge(&a, node, peer, m, env_wall_ms(req->env));
+        ret->servers[i] = s;
+        ret->healthy = ret->healthy && s.healthy;
+        ret->voters += m->role == RLOG_VOTER;
+        ret->healthy_voters += m->role == RLOG_VOTER && s.healthy;
+    }
+    return ST_OK;
+}
+
+static void put_server(struct text_writer *w, const struct server *s)
+{
+    bool votes = s->member->role == RLOG_VOTER;
+    text_key(w, s->member->name);
+    text_open_object(w);
+    text_member_str(w, "id", s->member->name);
+    text_member_str(w, "name", s->member->name);
+    text_member_str(w, "address", s->member->address);
+    text_member_str(w, "node_status", s->silent ? "failed" : "alive");
+    text_member_str(w, "node_type", votes ? "voter" : "non-voter");
+    text_member_str(w, "status", s->leads ? "leader" : votes ? "voter" : "non-voter");
+    put_duration(w, "last_contact", s->contact_ms * 1000000);
+    text_key(w, "last_term");
+    text_put_uint(w, s->peer->last_term);
+    text_key(w, "last_index");
+    text_put_uint(w, s->peer->last_index);
+    text_member_bool(w, "healthy", s->healthy);
+    text_member_time(w, "stable_since", s->stable_ms);
+    text_member_str(w, "version", s->peer->version);
+    text_close(w);
+}
+
+static void put_names(struct text_writer *w, const struct watched *all, const char *name, bool vote)
+{
+    text_key(w, name);
+    text_open_list(w);
+    for (unsigned i = 0; i < all->raft->n_members; i++)
+        if ((all->servers[i].member->role == RLOG_VOTER) == vote)
+            text_put_str(w, all->servers[i].member->name);
+    text_close(w);
+}
+
+static enum status sys_autopilot_state(struct req *req)
+{
+    struct watched *all = arena_alloc(req->arena, sizeof *all);
+    struct node_status *node = sys_node(req);
+    if (all == NULL || node == NULL)
+        return ST_NOMEM;
+    TRY(watch(req, node, all));
+    unsigned quorum = all->voters / 2 + 1;
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_bool(&w, "healthy", all->healthy);
+    text_member_int(&w, "failure_tolerance",
+                    all->healthy_voters > quorum ? all->healthy_voters - quorum : 0);
+    text_member_str(&w, "leader", node->leader_name);
+    put_names(&w, all, "voters", true);
+    if (all->voters < node->raft.n_members)
+        put_names(&w, all, "non_voters", false);
+    text_key(&w, "servers");
+    text_open_object(&w);
+    for (unsigned i = 0; i < node->raft.n_members; i++)
+        put_server(&w, &all->servers[i]);
+    text_close(&w);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static const struct route autopilot_routes[] = {
+    {.method = METHOD_GET,
+     .path = "storage/raft/autopilot/configuration",
+     .handler = sys_autopilot_read,
+     .flags = ROUTE_OPERATOR,
+     .shape = "{cleanup_dead_servers:bool dead_server_last_contact_threshold:str "
+              "last_contact_threshold:str max_trailing_logs:int min_quorum:int "
+              "server_stabilization_time:str}",
+     .help = "How the members are watched."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/autopilot/configuration",
+     .handler = sys_autopilot_write,
+     .flags = ROUTE_OPERATOR,
+     .body = &sys_autopilot_schema,
+     .help = "Say how the members are watched, and whether dead ones are removed; what is not "
+             "named stays."},
+    {.method = METHOD_GET,
+     .path = "storage/raft/autopilot/state",
+     .handler = sys_autopilot_state,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
+     .shape = "{healthy:bool failure_tolerance:int leader:str voters:[str] non_voters?:[str] "
+              "servers:{*:{id:str name:str address:str node_status:str node_type:str status:str "
+              "last_contact:str last_term:int last_index:int healthy:bool stable_since:str "
+              "version:str}}}",
+     .help = "How well the members are, as the active node knows them, and how many voters may be "
+             "lost."},
+};
+
+const struct route_table sys_autopilot_table = {autopilot_routes, ARRAY_LEN(autopilot_routes)};

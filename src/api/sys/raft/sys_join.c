@@ -1,0 +1,465 @@
+/* Joining with a one-time token, and the certificates of the cluster port.
+ *
+ * A token is kept as an HMAC of its secret. Using it binds it to a name and a key, in the one
+ * transaction that also lets a removed node of that name in again: nothing is half done, and a
+ * machine whose answer was lost gets its certificate by asking again. */
+#include "api/sys/raft/sys_join.h"
+#include "api/sys/sys.h"
+#include "base/mem.h"
+#include "cluster/membership/authority.h"
+#include "cluster/membership/join_token.h"
+#include "text/address.h"
+#include "text/encode.h"
+
+#include <stdio.h>
+#include <strings.h>
+
+struct sys_authority {
+    const char *certificate, *private_key;
+};
+struct sys_join_token {
+    int64_t ttl;
+    const char *node_id;
+};
+struct sys_bootstrap {
+    const char *join_token, *node_id, *public_key;
+};
+struct sys_join {
+    const char *leader_api_addr, *join_token, *leader_tls_servername;
+    const char *leader_ca_cert, *leader_client_cert, *leader_client_key, *auto_join;
+    bool retry, non_voter;
+};
+
+enum {
+    TOKENS_MAX = 64, /* not yet expired */
+    TTL_DEFAULT_S = 3600,
+    TTL_MAX_S = 30 * 86400,
+    MAC_MESSAGE = 5 + JOIN_SECRET_BYTES,
+    KEY_TEXT = sizeof AUTHORITY_JOIN_KEY + TEXT_HEX_LEN(BARRIER_MAC_BYTES),
+};
+
+#define ALREADY                                                                               \
+    "this node is already joined, or founds a cluster; a node that is to be told waits with " \
+    "cluster.join = \"api\" in its configuration, without certificates of a cluster"
+
+static const struct field authority_fields[] = {
+    FIELD(struct sys_authority, certificate, STRING, .required = true,
+          .help = "The cluster's ca.pem."),
+    FIELD(struct sys_authority, private_key, STRING, .required = true, .hidden = true,
+          .help = "Its ca-key.pem."),
+};
+static const struct schema sys_authority_schema = SCHEMA(struct sys_authority, authority_fields);
+
+static const struct field join_token_fields[] = {
+    FIELD(struct sys_join_token, ttl, DURATION, .preset = "1h",
+          .help = "How long it may be used; 30 days at most."),
+    FIELD(struct sys_join_token, node_id, STRING,
+          .help = "The name of the node it is for; without, any that is no member."),
+};
+static const struct schema sys_join_token_schema = SCHEMA(struct sys_join_token, join_token_fields);
+
+static const struct field bootstrap_fields[] = {
+    FIELD(struct sys_bootstrap, join_token, STRING, .required = true, .hidden = true,
+          .help = "As storage/raft/join-token gave it."),
+    FIELD(struct sys_bootstrap, node_id, STRING, .required = true, .help = "Name of the new node."),
+    FIELD(struct sys_bootstrap, public_key, STRING, .required = true,
+          .help = "The public half of its key, P-256 in PEM form."),
+};
+static const struct schema sys_bootstrap_schema = SCHEMA(struct sys_bootstrap, bootstrap_fields);
+
+static const struct field join_fields[] = {
+    FIELD(struct sys_join, leader_api_addr, STRING,
+          .help = "https://HOST:PORT of a member, which need not lead. Required."),
+    FIELD(struct sys_join, join_token, STRING, .hidden = true,
+          .help = "As storage/raft/join-token gave it; without, the node has to open the "
+                  "cluster's seal."),
+    FIELD(struct sys_join, leader_ca_cert, STRING,
+          .help = "PEM of the authority of that address; without, with a token, it must be a "
+                  "cluster port, which is believed by the token's hash; else this system's."),
+    FIELD(struct sys_join, leader_tls_servername, STRING,
+          .help = "The name its certificate must carry; default: HOST."),
+    FIELD(struct sys_join, leader_client_cert, STRING, .help = "PEM of a certificate to show."),
+    FIELD(struct sys_join, leader_client_key, STRING, .hidden = true, .help = "Its key."),
+    FIELD(struct sys_join, retry, BOOL,
+          .help = "If no member answers, reply false and keep trying."),
+    FIELD(struct sys_join, non_voter, BOOL,
+          .help = "Follow and serve, without a vote; storage/raft/promote gives one."),
+    FIELD(struct sys_join, auto_join, STRING, .help = "Not available."),
+};
+static const struct schema sys_join_schema = SCHEMA(struct sys_join, join_fields);
+
+/* Whether it is the one that this node, and so every other, trusts. */
+static bool is_trusted(const struct node_status *node, const struct cert_pair *ca)
+{
+    uint8_t hash[JOIN_HASH_BYTES];
+    return cert_fingerprint(buf_bytes(&ca->cert), hash) == ST_OK &&
+           memcmp(hash, node->ca_sha256, sizeof hash) == 0;
+}
+
+enum status sys_join_authority(struct req *req, struct cert_pair *ret_pair)
+{
+    struct state_value stored;
+    struct node_status *node = sys_node(req);
+    if (node == NULL)
+        return ST_NOMEM;
+    enum status st = state_get(req->txn, BYTES(AUTHORITY_KEY), &stored);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID,
+                        "the cluster does not have the key of its certificate authority yet: see "
+                        "sys/storage/raft/certificates/authority");
+    TRY(st);
+    TRY(authority_decode(stored.value, ret_pair));
+    if (is_trusted(node, ret_pair))
+        return ST_OK;
+    return req_fail(req, ST_INVALID,
+                    "the certificate authority in the state is not the one that the nodes trust: "
+                    "give theirs to sys/storage/raft/certificates/authority");
+}
+
+static enum status sys_authority(struct req *req)
+{
+    const struct sys_authority *in = req_body(req);
+    CLEANUP(cert_pair_done) struct cert_pair pair = {0};
+    CLEANUP(buf_done) struct buf record = {0};
+    struct node_status *node = sys_node(req);
+    if (node == NULL)
+        return ST_NOMEM;
+    buf_add_str(&pair.cert, in->certificate);
+    buf_add_str(&pair.key, in->private_key);
+    TRY(buf_status(&pair.cert));
+    TRY(buf_status(&pair.key));
+    TRY(mesh_authority_check(&pair, node->cluster, &req->error));
+    if (!is_trusted(node, &pair))
+        return req_fail(req, ST_INVALID,
+                        "certificate: this is not the authority that this node trusts (ca_file)");
+    TRY(authority_encode(&pair, &record));
+    return state_put(req->txn, BYTES(AUTHORITY_KEY), buf_bytes(&record));
+}
+
+/* The key of the state under which a secret's token is kept. */
+static enum status token_key(struct req *req, const uint8_t secret[JOIN_SECRET_BYTES],
+                             char ret_key[KEY_TEXT])
+{
+    uint8_t message[MAC_MESSAGE], mac[BARRIER_MAC_BYTES];
+    memcpy(message, "join ", MAC_MESSAGE - JOIN_SECRET_BYTES);
+    memcpy(message + MAC_MESSAGE - JOIN_SECRET_BYTES, secret, JOIN_SECRET_BYTES);
+    enum status st = barrier_mac(req->seat, bytes_of(message, sizeof message), mac);
+    mem_wipe(message, sizeof message);
+    TRY(st);
+    memcpy(ret_key, AUTHORITY_JOIN_KEY, sizeof AUTHORITY_JOIN_KEY - 1);
+    text_hex_put(bytes_of(mac, sizeof mac), ret_key + sizeof AUTHORITY_JOIN_KEY - 1);
+    return ST_OK;
+}
+
+/* Forget expired tokens, a day late, so that they are told from those that never were. */
+static enum status sweep(struct req *req)
+{
+    struct state_iter iter;
+    unsigned left = 0;
+    TRY(state_scan(req->txn, BYTES(AUTHORITY_JOIN_KEY), (struct bytes){0}, &iter));
+    while (state_iter_next(&iter)) {
+        struct join_record record;
+        struct bytes stored;
+        TRY(state_iter_value(&iter, &stored));
+        TRY(join_record_decode(stored, &record));
+        if (record.expires_ms + INT64_C(86400000) < req->now_ms)
+            TRY(state_delete(req->txn, iter.key));
+        else
+            left += record.expires_ms > req->now_ms && !record.used;
+    }
+    if (left >= TOKENS_MAX)
+        return req_fail(req, ST_LIMITED, "%d join tokens wait to be used; let them expire first",
+                        TOKENS_MAX);
+    return ST_OK;
+}
+
+static enum status store_token(struct req *req, const struct join_token *token,
+                               const struct join_record *record)
+{
+    CLEANUP(buf_done) struct buf out = {0};
+    char key[KEY_TEXT];
+    TRY(token_key(req, token->secret, key));
+    TRY(join_record_encode(record, &out));
+    return state_put(req->txn, bytes_str(key), buf_bytes(&out));
+}
+
+static enum status reply_token(struct req *req, const struct join_token *token,
+                               const struct join_record *record)
+{
+    char text[JOIN_TOKEN_TEXT];
+    join_token_put(token, text);
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "token", text);
+    text_member_str(&w, "node_id", record->node);
+    text_member_time(&w, "expire_time", record->expires_ms);
+    text_close(&w);
+    mem_wipe(text, sizeof text);
+    return req_reply_end(req);
+}
+
+static enum status sys_join_token(struct req *req)
+{
+    const struct sys_join_token *in = req_body(req);
+    CLEANUP(cert_pair_done) struct cert_pair ca = {0};
+    struct join_token token;
+    struct join_record record = {0};
+    if (in->ttl < 1 || in->ttl > TTL_MAX_S)
+        return req_fail(req, ST_INVALID, "ttl: 1 second to 30 days is expected");
+    if (in->node_id != NULL && in->node_id[0] != '\0' && !mesh_name_valid(in->node_id))
+        return req_fail(req, ST_INVALID, "node_id: the name of a node is expected");
+    TRY(sys_join_authority(req, &ca));
+    TRY(sweep(req));
+    if (in->node_id != NULL)
+        (void)snprintf(record.node, sizeof record.node, "%s", in->node_id); /* valid, so it fits */
+    record.expires_ms = req->now_ms + in->ttl * 1000;
+    if (cert_fingerprint(buf_bytes(&ca.cert), token.ca_sha256) != ST_OK)
+        return ST_CORRUPT;
+    env_random(req->env, token.secret, sizeof token.secret);
+    enum status st = store_token(req, &token, &record);
+    if (st == ST_OK)
+        st = reply_token(req, &token, &record);
+    mem_wipe(&token, sizeof token);
+    return st;
+}
+
+/* The first use of a token readmits a removed node of that name. A node that is removed after that
+ * needs a new token. */
+static enum status readmit(struct req *req, const char *name, bool again)
+{
+    const char *key = arena_format(req->arena, NODE_REMOVED_KEY "%s", name);
+    if (key == NULL)
+        return ST_NOMEM;
+    enum status st = state_exists(req->txn, bytes_str(key));
+    if (st == ST_NOT_FOUND)
+        return ST_OK;
+    TRY(st);
+    if (again)
+        return req_fail(req, ST_DENIED, "join_token: was used already");
+    return state_delete(req->txn, bytes_str(key));
+}
+
+/* May this token buy a certificate for this name and key? Stages its use. */
+static enum status use_token(struct req *req, const struct sys_bootstrap *in,
+                             const struct join_token *token)
+{
+    char key[KEY_TEXT];
+    uint8_t key_mac[BARRIER_MAC_BYTES];
+    struct state_value stored;
+    struct join_record record;
+    TRY(token_key(req, token->secret, key));
+    TRY(barrier_mac(req->seat, bytes_str(in->public_key), key_mac));
+    enum status st = state_get(req->txn, bytes_str(key), &stored);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_DENIED, "join_token: not one of this cluster, or expired long ago");
+    TRY(st);
+    TRY(join_record_decode(stored.value, &record));
+    if (req->now_ms >= record.expires_ms)
+        return req_fail(req, ST_DENIED, "join_token: expired");
+    if (record.node[0] != '\0' && strcmp(record.node, in->node_id) != 0)
+        return req_fail(req, ST_DENIED, "join_token: made for another node");
+    if (record.used && (strcmp(record.used_by, in->node_id) != 0 ||
+                        memcmp(record.key_mac, key_mac, sizeof key_mac) != 0))
+        return req_fail(req, ST_DENIED, "join_token: was used already");
+    TRY(readmit(req, in->node_id, record.used));
+    if (record.used)
+        return ST_OK;
+    record.used = true;
+    (void)snprintf(record.used_by, sizeof record.used_by, "%s", in->node_id); /* valid: it fits */
+    memcpy(record.key_mac, key_mac, sizeof key_mac);
+    return store_token(req, token, &record);
+}
+
+enum status sys_join_check_name(struct req *req, const char *name)
+{
+    struct node_status *node = sys_node(req);
+    if (node == NULL)
+        return ST_NOMEM;
+    if (!mesh_name_valid(name))
+        return req_fail(req, ST_INVALID, "node_id: the name of a node is expected");
+    for (unsigned i = 0; i < node->raft.n_members; i++)
+        if (strcmp(node->raft.members[i].name, name) == 0)
+            return req_fail(req, ST_INVALID,
+                            "node_id: \"%s\" is a member; remove it first, if it is to be replaced",
+                            name);
+    return ST_OK;
+}
+
+static enum status bootstrap(struct req *req, const struct sys_bootstrap *in,
+                             const struct join_token *token)
+{
+    CLEANUP(cert_pair_done) struct cert_pair ca = {0};
+    CLEANUP(buf_done) struct buf cert = {0};
+    uint8_t hash[JOIN_HASH_BYTES];
+    TRY(sys_join_authority(req, &ca));
+    if (cert_fingerprint(buf_bytes(&ca.cert), hash) != ST_OK)
+        return ST_CORRUPT;
+    if (memcmp(hash, token->ca_sha256, sizeof hash) != 0)
+        return req_fail(req, ST_INVALID, "join_token: of another cluster");
+    TRY(use_token(req, in, token));
+    TRY(sys_join_check_name(req, in->node_id));
+    TRY(mesh_certify(&ca, in->node_id, bytes_str(in->public_key), req->now_ms / 1000, &cert,
+                     &req->error));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "certificate");
+    text_put_bytes(&w, buf_bytes(&cert));
+    text_key(&w, "ca_certificate");
+    text_put_bytes(&w, buf_bytes(&ca.cert));
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status sys_bootstrap(struct req *req)
+{
+    const struct sys_bootstrap *in = req_body(req);
+    struct join_token token;
+    if (join_token_parse(bytes_str(in->join_token), &token) != ST_OK)
+        return req_fail(req, ST_INVALID, "join_token: not a join token, or mistyped");
+    enum status st = bootstrap(req, in, &token);
+    mem_wipe(&token, sizeof token);
+    return st;
+}
+
+static bool is_given(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+static struct bytes text_of(const char *text)
+{
+    return text != NULL ? bytes_str(text) : (struct bytes){0};
+}
+
+static enum status check_join(struct req *req, const struct sys_join *in)
+{
+    if (is_given(in->auto_join))
+        return req_fail(req, ST_INVALID, "auto_join: not available; say leader_api_addr");
+    if (!is_given(in->leader_api_addr))
+        return req_fail(req, ST_INVALID, "leader_api_addr: missing");
+    if (is_given(in->leader_client_cert) != is_given(in->leader_client_key))
+        return req_fail(req, ST_INVALID, "leader_client_cert and leader_client_key go together");
+    return ST_OK;
+}
+
+/* "https://HOST[:PORT][/]": "HOST:PORT" and HOST without its brackets, in the arena. */
+static enum status read_leader(struct req *req, const char *url, const char **ret_address,
+                               const char **ret_host)
+{
+    static const char scheme[] = "https://";
+    size_t start = sizeof scheme - 1;
+    if (strncasecmp(url, scheme, start) != 0)
+        return req_fail(req, ST_INVALID, "leader_api_addr: https://HOST:PORT is expected");
+    struct bytes rest = bytes_from(bytes_str(url), start);
+    if (rest.len != 0 && rest.data[rest.len - 1] == '/')
+        rest.len--;
+    char *address = arena_str(req->arena, rest), *host = arena_alloc(req->arena, TEXT_HOST_MAX);
+    uint16_t port;
+    if (address == NULL || host == NULL)
+        return ST_NOMEM;
+    if (text_address_split(address, host, &port) != ST_OK)
+        address = arena_format(req->arena, "%s:443", address);
+    if (address == NULL)
+        return ST_NOMEM;
+    bool plain = strpbrk(address, "/?#@\\\" \t\r\n") == NULL;
+    if (!plain || text_address_split(address, host, &port) != ST_OK)
+        return req_fail(req, ST_INVALID, "leader_api_addr: https://HOST:PORT is expected");
+    *ret_address = address;
+    *ret_host = host;
+    return ST_OK;
+}
+
+/* Joining waits for the network, so all of it runs outside of the transaction. */
+static enum status sys_join(struct req *req)
+{
+    struct node_status *node = sys_node(req);
+    if (node == NULL)
+        return ST_NOMEM;
+    if (!node->waits)
+        return req_fail(req, ST_INVALID, ALREADY);
+    return check_join(req, req_body(req));
+}
+
+static enum status sys_join_outside(struct req *req)
+{
+    const struct sys_join *in = req_body(req);
+    const char *address = NULL, *host = NULL;
+    TRY(read_leader(req, in->leader_api_addr, &address, &host));
+    bool named = is_given(in->leader_tls_servername);
+    /* A cluster port, whose certificate names no host. */
+    bool pinned = is_given(in->join_token) && !is_given(in->leader_ca_cert);
+    struct node_join how = {.address = address,
+                            .server_name = named    ? in->leader_tls_servername
+                                           : pinned ? NULL
+                                                    : host,
+                            .ca = text_of(in->leader_ca_cert),
+                            .client_cert = text_of(in->leader_client_cert),
+                            .client_key = text_of(in->leader_client_key),
+                            .token = text_of(in->join_token),
+                            .retry = in->retry,
+                            .non_voter = in->non_voter};
+    enum status st = req->host->node_ops->join(req->host->node, &how, &req->error);
+    if (st == ST_EXISTS)
+        return req_fail(req, ST_INVALID, ALREADY);
+    if (st != ST_OK && st != ST_TIMEOUT)
+        return st;
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_bool(&w, "joined", st == ST_OK);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status sys_certificates_rotate(struct req *req)
+{
+    CLEANUP(cert_pair_done) struct cert_pair ca = {0};
+    CLEANUP(buf_done) struct buf out = {0};
+    TRY(sys_join_authority(req, &ca));
+    TRY(authority_rotate_encode(req->now_ms / 1000 + 1, &out)); /* of this second too */
+    return state_put(req->txn, BYTES(AUTHORITY_ROTATE_KEY), buf_bytes(&out));
+}
+
+static const struct route join_routes[] = {
+    {.method = METHOD_POST,
+     .path = "storage/raft/join-token",
+     .handler = sys_join_token,
+     .flags = ROUTE_SUDO,
+     .body = &sys_join_token_schema,
+     .shape = "{token:str node_id:str expire_time:str}",
+     .help = "Make a token with which one new node may join, once. It carries the hash of the "
+             "cluster's certificate authority, so that the node knows whom to believe."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/join",
+     .handler = sys_join,
+     .outside = sys_join_outside,
+     .auth = AUTH_NONE,
+     .flags = ROUTE_NODE | ROUTE_BARE,
+     .body = &sys_join_schema,
+     .shape = "{joined:bool}",
+     .help = "Let this node, which must wait for it (cluster.join in its configuration), join a "
+             "cluster. It is a member when true is answered; false: it goes on by itself. "
+             "Without a token it must open the cluster's seal: where people hold the key, true "
+             "means that it waits for their shares, at its sys/unseal."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/bootstrap/join",
+     .handler = sys_bootstrap,
+     .auth = AUTH_NONE,
+     .flags = ROUTE_BARE,
+     .body = &sys_bootstrap_schema,
+     .shape = "{certificate:str ca_certificate:str}",
+     .help = "What a new node asks with its join token: its certificate for the cluster port."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/certificates/authority",
+     .handler = sys_authority,
+     .flags = ROUTE_SUDO,
+     .body = &sys_authority_schema,
+     .help = "Give the cluster the key of its certificate authority, so that it can sign "
+             "certificates of its nodes. It is kept encrypted."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/certificates/rotate",
+     .handler = sys_certificates_rotate,
+     .flags = ROUTE_SUDO,
+     .help = "Have every node get a new certificate for its cluster port now."},
+};
+
+const struct route_table sys_join_table = {join_routes, ARRAY_LEN(join_routes)};

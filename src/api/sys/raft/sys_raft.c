@@ -1,0 +1,285 @@
+/* The members of the cluster, and who leads it. What changes them is done outside of any
+ * transaction, on the pool, once. */
+#include "api/sys/sys.h"
+
+#include <stdio.h>
+
+struct sys_remove_peer {
+    const char *server_id;
+};
+
+static const struct field remove_fields[] = {
+    FIELD(struct sys_remove_peer, server_id, STRING, .required = true, .help = "Name of the node."),
+};
+static const struct schema sys_remove_peer_schema = SCHEMA(struct sys_remove_peer, remove_fields);
+
+static void write_member(struct text_writer *w, const struct rlog_member *m, uint64_t leader)
+{
+    char id[24];
+    (void)snprintf(id, sizeof id, "%llu", (unsigned long long)m->id); /* 20 digits */
+    text_open_object(w);
+    text_member_str(w, "node_id", m->name);
+    text_member_str(w, "address", m->address);
+    text_member_bool(w, "leader", m->id == leader);
+    text_member_str(w, "protocol_version", "1");
+    text_member_bool(w, "voter", m->role == RLOG_VOTER);
+    text_member_str(w, "raft_id", id);
+    text_close(w);
+}
+
+void sys_warn_no_quorum(struct req *req)
+{
+    struct reason why;
+    struct node_brief node = req->host->node_ops->brief(req->host->node);
+    if (!node.active && req->host->node_ops->no_quorum(req->host->node, &why))
+        req_warn(req, "%s: this is what the node that was asked knows", why.text);
+}
+
+static enum status sys_raft_configuration(struct req *req)
+{
+    struct node_status node;
+    req->host->node_ops->status(req->host->node, &node);
+    sys_warn_no_quorum(req);
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "config");
+    text_open_object(&w);
+    text_key(&w, "index");
+    text_put_uint(&w, node.raft.commit_index);
+    text_key(&w, "servers");
+    text_open_list(&w);
+    for (unsigned i = 0; i < node.raft.n_members; i++)
+        write_member(&w, &node.raft.members[i], node.raft.leader);
+    text_close(&w);
+    text_close(&w);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+enum status sys_nothing_staged(struct req *req)
+{
+    (void)req; /* all of it happens outside */
+    return ST_OK;
+}
+
+/* The member that the body names, NULL where there is none, and all members. */
+static enum status find_member(struct req *req, struct node_status **ret_node,
+                               const struct rlog_member **ret_member)
+{
+    const struct sys_remove_peer *in = req_body(req);
+    struct node_status *node = sys_node(req);
+    *ret_member = NULL;
+    *ret_node = node;
+    if (!mesh_name_valid(in->server_id))
+        return req_fail(req, ST_INVALID, "server_id: \"%.64s\" cannot be the name of a node",
+                        in->server_id);
+    if (node == NULL)
+        return ST_NOMEM;
+    for (unsigned i = 0; i < node->raft.n_members; i++)
+        if (strcmp(node->raft.members[i].name, in->server_id) == 0)
+            *ret_member = &node->raft.members[i];
+    return ST_OK;
+}
+
+static enum status no_such_node(struct req *req)
+{
+    const struct sys_remove_peer *in = req_body(req);
+    return req_fail(req, ST_INVALID, "no node \"%s\" in the cluster", in->server_id);
+}
+
+static enum status sys_remove_peer(struct req *req)
+{
+    const struct rlog_member *member;
+    struct node_status *node;
+    TRY(find_member(req, &node, &member));
+    if (member != NULL && node->raft.n_members == 1)
+        return req_fail(req, ST_INVALID, "server_id: the last node cannot be removed");
+    return ST_OK; /* the rest happens outside */
+}
+
+static enum status sys_readmit(struct req *req)
+{
+    const struct sys_remove_peer *in = req_body(req);
+    if (!mesh_name_valid(in->server_id))
+        return req_fail(req, ST_INVALID, "server_id: the name of a node is expected");
+    const char *key = arena_format(req->arena, NODE_REMOVED_KEY "%s", in->server_id);
+    if (key == NULL)
+        return ST_NOMEM;
+    enum status st = state_exists(req->txn, bytes_str(key));
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "server_id: no node \"%s\" was removed", in->server_id);
+    TRY(st);
+    return state_delete(req->txn, bytes_str(key));
+}
+
+/* To take from a node what it does not have is done already: the request may be a repeated one. */
+static enum status not_found_is_done(enum status st)
+{
+    return st == ST_NOT_FOUND ? ST_OK : st;
+}
+
+static enum status sys_remove_peer_outside(struct req *req)
+{
+    const struct sys_remove_peer *in = req_body(req);
+    return not_found_is_done(
+        req->host->node_ops->remove_member(req->host->node, in->server_id, &req->error));
+}
+
+static enum status sys_promote(struct req *req)
+{
+    const struct rlog_member *member;
+    struct node_status *node;
+    TRY(find_member(req, &node, &member));
+    return member != NULL ? ST_OK : no_such_node(req); /* the rest happens outside */
+}
+
+static enum status sys_demote(struct req *req)
+{
+    const struct rlog_member *member;
+    struct node_status *node;
+    unsigned voters = 0;
+    TRY(find_member(req, &node, &member));
+    for (unsigned i = 0; i < node->raft.n_members; i++)
+        voters += node->raft.members[i].role == RLOG_VOTER;
+    if (voters == 1 && member != NULL && member->role == RLOG_VOTER)
+        return req_fail(req, ST_INVALID, "server_id: the last voter keeps its vote");
+    return ST_OK; /* the rest happens outside */
+}
+
+static enum status set_vote(struct req *req, bool votes)
+{
+    const struct sys_remove_peer *in = req_body(req);
+    enum status st =
+        req->host->node_ops->set_vote(req->host->node, in->server_id, votes, &req->error);
+    if (st == ST_NOT_FOUND && votes)
+        return no_such_node(req);
+    return not_found_is_done(st);
+}
+
+static enum status sys_promote_outside(struct req *req)
+{
+    return set_vote(req, true);
+}
+
+static enum status sys_demote_outside(struct req *req)
+{
+    return set_vote(req, false);
+}
+
+/* The only voter would be elected again at once, as it is upstream. */
+static bool is_only_voter(struct req *req)
+{
+    struct node_status node;
+    unsigned voters = 0;
+    req->host->node_ops->status(req->host->node, &node);
+    for (unsigned i = 0; i < node.raft.n_members; i++)
+        voters += node.raft.members[i].role == RLOG_VOTER;
+    return voters == 1 && node.active;
+}
+
+static enum status sys_step_down_outside(struct req *req)
+{
+    struct reason why = {{0}};
+    if (is_only_voter(req))
+        return ST_OK;
+    enum status st = req->host->node_ops->step_down(req->host->node, &why);
+    /* ST_NOT_LEADER: this node does not lead any more. */
+    if (st == ST_OK || st == ST_NOT_LEADER)
+        return ST_OK;
+    return req_fail(req, st, "%s", why.text[0] != '\0' ? why.text : status_text(st));
+}
+
+static enum status sys_snapshot_save_outside(struct req *req)
+{
+    struct req_files *files = &req->files;
+    files->reply_type = "application/gzip";
+    return req->host->node_ops->snapshot_save(req->host->node, &files->reply, &files->reply_bytes,
+                                              &req->error);
+}
+
+static enum status restore(struct req *req, bool force)
+{
+    const struct node_snapshot snapshot = {req->files.upload, req->files.upload_bytes, force};
+    return req->host->node_ops->snapshot_restore(req->host->node, req->env, &snapshot, &req->error);
+}
+
+static enum status sys_snapshot_restore_outside(struct req *req)
+{
+    return restore(req, false);
+}
+
+static enum status sys_snapshot_force_outside(struct req *req)
+{
+    return restore(req, true);
+}
+
+static const struct route raft_routes[] = {
+    {.method = METHOD_POST,
+     .path = "step-down",
+     .handler = sys_nothing_staged,
+     .outside = sys_step_down_outside,
+     .flags = ROUTE_ACTIVE | ROUTE_SUDO | ROUTE_OPERATOR,
+     .help = "Hand leadership to another node. An only voter keeps it."},
+    {.method = METHOD_GET,
+     .path = "storage/raft/configuration",
+     .handler = sys_raft_configuration,
+     .flags = ROUTE_ACTIVE | ROUTE_LOCAL | ROUTE_OPERATOR,
+     .shape = "{config:{index:int servers:[{node_id:str address:str leader:bool "
+              "protocol_version:str voter:bool raft_id:str}]}}",
+     .help = "The members of the cluster. Without a quorum: as the node that is asked knows them."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/remove-peer",
+     .handler = sys_remove_peer,
+     .outside = sys_remove_peer_outside,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
+     .body = &sys_remove_peer_schema,
+     .help = "Remove a node from the cluster; an unknown one is no error. It is refused from then "
+             "on, until it is let in again by readmit or by a join token."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/readmit",
+     .handler = sys_readmit,
+     .flags = ROUTE_SUDO | ROUTE_OPERATOR,
+     .body = &sys_remove_peer_schema,
+     .help = "Let a node that was removed join again under its certificate, with an empty data "
+             "directory."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/promote",
+     .handler = sys_promote,
+     .outside = sys_promote_outside,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
+     .body = &sys_remove_peer_schema,
+     .help = "Give a node a vote. It is given as soon as it has the whole log."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/demote",
+     .handler = sys_demote,
+     .outside = sys_demote_outside,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
+     .body = &sys_remove_peer_schema,
+     .help = "Take a node's vote; an unknown node is no error. It goes on to follow and to serve, "
+             "and comes back without a vote also after it lost its disk. An active node hands "
+             "leadership on first."},
+    {.method = METHOD_GET,
+     .path = "storage/raft/snapshot",
+     .handler = sys_nothing_staged,
+     .outside = sys_snapshot_save_outside,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_LONG,
+     .shape = "gzip",
+     .help = "The whole state as one gzip tar. Its values stay encrypted: it is of use with the "
+             "seal key or the key shares of now."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/snapshot",
+     .handler = sys_nothing_staged,
+     .outside = sys_snapshot_restore_outside,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_LONG | ROUTE_UPLOAD,
+     .help = "Replace the whole state by the snapshot that is the body, on every node, at once or "
+             "not at all. It must be of this cluster's root key."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/snapshot-force",
+     .handler = sys_nothing_staged,
+     .outside = sys_snapshot_force_outside,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_LONG | ROUTE_UPLOAD,
+     .help = "Restore a snapshot even if it was made under another root key; its origin cannot be "
+             "checked then. The nodes unseal with the keys of the cluster that made it."},
+};
+
+const struct route_table sys_raft_table = {raft_routes, ARRAY_LEN(raft_routes)};

@@ -1,0 +1,243 @@
+/* Joining without a token: a node that proves that it can open the cluster's seal gets a
+ * certificate.
+ *
+ * A challenge is not stored: it carries its expiry and a MAC over the expiry, the node's name and
+ * the node's key. Only a right answer is written to the state, as used; so an unauthenticated peer
+ * cannot make the state grow. Each node bounds how often all of them together may ask. */
+#include "api/sys/raft/sys_join.h"
+#include "api/sys/sys.h"
+#include "barrier/barrier.h"
+#include "base/mem.h"
+#include "cluster/membership/authority.h"
+#include "cluster/membership/challenge.h"
+#include "state/state_core.h"
+#include "text/encode.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+
+/* The last two are of an answer. */
+struct sys_challenge {
+    const char *node_id, *public_key, *challenge, *answer;
+};
+
+enum {
+    TTL_MS = 5 * 60 * 1000,
+    EVERY_MS = 250, /* on average; so many at once: */
+    BURST = 40,
+    NONCE_BYTES = 16,
+    HEAD_BYTES = 8 + NONCE_BYTES,
+    CHALLENGE_BYTES = HEAD_BYTES + BARRIER_MAC_BYTES,
+    KEY_TEXT = sizeof AUTHORITY_CHALLENGE_KEY + TEXT_HEX_LEN(NONCE_BYTES),
+};
+
+static_assert(TEXT_BASE64_LEN(CHALLENGE_BYTES) < CHALLENGE_TEXT_MAX, "the text fits");
+
+static const struct field challenge_fields[] = {
+    FIELD(struct sys_challenge, node_id, STRING, .required = true, .help = "Name of the new node."),
+    FIELD(struct sys_challenge, public_key, STRING, .required = true,
+          .help = "The public half of its key, P-256 in PEM form."),
+};
+static const struct schema sys_challenge_schema = SCHEMA(struct sys_challenge, challenge_fields);
+
+static const struct field answer_fields[] = {
+    FIELD(struct sys_challenge, node_id, STRING, .required = true, .help = "As it was asked for."),
+    FIELD(struct sys_challenge, public_key, STRING, .required = true,
+          .help = "As it was asked for."),
+    FIELD(struct sys_challenge, challenge, STRING, .required = true, .help = "As it was given."),
+    FIELD(struct sys_challenge, answer, STRING, .required = true, .hidden = true,
+          .help = "Proof of the root key over all of these, in base64."),
+};
+static const struct schema sys_answer_schema = SCHEMA(struct sys_challenge, answer_fields);
+
+/* The moment up to which everything was asked that may be; it runs ahead of the clock by as much as
+ * was asked at once. */
+static enum status limit(struct req *req)
+{
+    _Atomic int64_t *asked_ms = &req->host->challenged_ms;
+    int64_t now_ms = (int64_t)env_mono_ms(req->env);
+    int64_t seen = atomic_load(asked_ms), next;
+    do {
+        next = MAX(seen, now_ms) + EVERY_MS;
+        if (next - now_ms > (int64_t)EVERY_MS * BURST)
+            return req_fail(req, ST_LIMITED, "too many nodes ask to join; try again later");
+    } while (!atomic_compare_exchange_weak(asked_ms, &seen, next));
+    return ST_OK;
+}
+
+/* Refuse a removed node: a token lets it in again, the root key does not. */
+static enum status check_node(struct req *req, const char *name)
+{
+    TRY(sys_join_check_name(req, name));
+    const char *key = arena_format(req->arena, NODE_REMOVED_KEY "%s", name);
+    if (key == NULL)
+        return ST_NOMEM;
+    enum status st = state_exists(req->txn, bytes_str(key));
+    if (st == ST_OK)
+        return req_fail(req, ST_DENIED, "node_id: \"%s\" was removed; let it in again with readmit",
+                        name);
+    return st == ST_NOT_FOUND ? ST_OK : st;
+}
+
+static enum status challenge_mac(struct req *req, const struct sys_challenge *in, struct bytes head,
+                                 uint8_t ret_mac[BARRIER_MAC_BYTES])
+{
+    CLEANUP(buf_done) struct buf message = {0};
+    buf_add_block(&message, BYTES("join challenge"));
+    buf_add_block(&message, head);
+    buf_add_block(&message, bytes_str(in->node_id));
+    buf_add_block(&message, bytes_str(in->public_key));
+    TRY(buf_status(&message));
+    return barrier_mac(req->seat, buf_bytes(&message), ret_mac);
+}
+
+static enum status reply_challenge(struct req *req, struct bytes challenge, struct bytes seal)
+{
+    char text[TEXT_BASE64_LEN(CHALLENGE_BYTES) + 1];
+    char *seal_text = arena_alloc(req->arena, TEXT_BASE64_LEN(seal.len) + 1);
+    if (seal_text == NULL)
+        return ST_NOMEM;
+    (void)text_base64_put(challenge, TEXT_BASE64_URL, text); /* the length is known */
+    (void)text_base64_put(seal, TEXT_BASE64, seal_text);     /* the text is terminated */
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "challenge", text);
+    text_member_str(&w, "seal", seal_text);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status sys_challenge(struct req *req)
+{
+    const struct sys_challenge *in = req_body(req);
+    CLEANUP(cert_pair_done) struct cert_pair ca = {0};
+    uint8_t challenge[CHALLENGE_BYTES];
+    struct state_value seal;
+    TRY(limit(req));
+    TRY(check_node(req, in->node_id));
+    TRY(sys_join_authority(req, &ca));
+    TRY(state_get_raw(req->txn, BYTES(BARRIER_SEAL), &seal));
+    le64_put(challenge, (uint64_t)(req->now_ms + TTL_MS));
+    env_random(req->env, challenge + 8, NONCE_BYTES);
+    TRY(challenge_mac(req, in, bytes_of(challenge, HEAD_BYTES), challenge + HEAD_BYTES));
+    return reply_challenge(req, bytes_of(challenge, sizeof challenge), seal.value);
+}
+
+/* Whether the challenge is one of ours, for this name and key, and in time. */
+static enum status read_challenge(struct req *req, const struct sys_challenge *in,
+                                  uint8_t ret[TEXT_BASE64_BYTES(CHALLENGE_TEXT_MAX)])
+{
+    uint8_t mac[BARRIER_MAC_BYTES];
+    size_t n = 0;
+    struct bytes text = bytes_str(in->challenge);
+    if (text.len > CHALLENGE_TEXT_MAX || text_base64_parse(text, ret, &n) != ST_OK ||
+        n != CHALLENGE_BYTES)
+        return req_fail(req, ST_INVALID, "challenge: malformed");
+    TRY(challenge_mac(req, in, bytes_of(ret, HEAD_BYTES), mac));
+    if (!bytes_eq_secret(bytes_of(mac, sizeof mac), bytes_of(ret + HEAD_BYTES, sizeof mac)))
+        return req_fail(req, ST_DENIED, "challenge: not of this cluster, or for another node");
+    if ((uint64_t)req->now_ms >= le64_get(ret))
+        return req_fail(req, ST_DENIED, "challenge: expired");
+    return ST_OK;
+}
+
+static enum status check_answer(struct req *req, const struct sys_challenge *in)
+{
+    CLEANUP(buf_done) struct buf message = {0};
+    uint8_t wanted[BARRIER_MAC_BYTES], given[TEXT_BASE64_BYTES(CHALLENGE_TEXT_MAX)];
+    struct bytes text = bytes_str(in->answer);
+    size_t n = 0;
+    if (text.len > CHALLENGE_TEXT_MAX || text_base64_parse(text, given, &n) != ST_OK)
+        return req_fail(req, ST_INVALID, "answer: base64 is expected");
+    TRY(challenge_answer(bytes_str(in->challenge), bytes_str(in->node_id),
+                         bytes_str(in->public_key), &message));
+    TRY(barrier_prove(barrier_of(req->seat), buf_bytes(&message), wanted));
+    bool right =
+        n == sizeof wanted && bytes_eq_secret(bytes_of(wanted, sizeof wanted), bytes_of(given, n));
+    mem_wipe(wanted, sizeof wanted);
+    return right ? ST_OK : req_fail(req, ST_DENIED, "answer: wrong");
+}
+
+/* Once; those of the past are forgotten. */
+static enum status use_challenge(struct req *req, const uint8_t challenge[CHALLENGE_BYTES])
+{
+    char key[KEY_TEXT];
+    struct state_iter iter;
+    memcpy(key, AUTHORITY_CHALLENGE_KEY, sizeof AUTHORITY_CHALLENGE_KEY - 1);
+    text_hex_put(bytes_of(challenge + 8, NONCE_BYTES), key + sizeof AUTHORITY_CHALLENGE_KEY - 1);
+    enum status st = state_exists(req->txn, bytes_str(key));
+    if (st == ST_OK)
+        return req_fail(req, ST_DENIED, "challenge: was used already");
+    if (st != ST_NOT_FOUND)
+        return st;
+    TRY(state_scan(req->txn, BYTES(AUTHORITY_CHALLENGE_KEY), (struct bytes){0}, &iter));
+    while (state_iter_next(&iter)) {
+        struct bytes stored;
+        TRY(state_iter_value(&iter, &stored));
+        if (stored.len != 8)
+            return ST_CORRUPT;
+        if ((uint64_t)req->now_ms >= le64_get(stored.data))
+            TRY(state_delete(req->txn, iter.key));
+    }
+    return state_put(req->txn, bytes_str(key), bytes_of(challenge, 8));
+}
+
+static enum status reply_accepted(struct req *req, struct bytes challenge, struct bytes cert,
+                                  struct bytes ca)
+{
+    CLEANUP(buf_done) struct buf message = {0};
+    uint8_t mac[BARRIER_MAC_BYTES];
+    char proof[TEXT_BASE64_LEN(BARRIER_MAC_BYTES) + 1];
+    TRY(challenge_accepted(challenge, cert, ca, &message));
+    TRY(barrier_prove(barrier_of(req->seat), buf_bytes(&message), mac));
+    (void)text_base64_put(bytes_of(mac, sizeof mac), TEXT_BASE64, proof); /* the length is known */
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "certificate");
+    text_put_bytes(&w, cert);
+    text_key(&w, "ca_certificate");
+    text_put_bytes(&w, ca);
+    text_member_str(&w, "proof", proof);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status sys_answer(struct req *req)
+{
+    const struct sys_challenge *in = req_body(req);
+    CLEANUP(cert_pair_done) struct cert_pair ca = {0};
+    CLEANUP(buf_done) struct buf cert = {0};
+    uint8_t challenge[TEXT_BASE64_BYTES(CHALLENGE_TEXT_MAX)];
+    TRY(limit(req));
+    TRY(read_challenge(req, in, challenge));
+    TRY(check_answer(req, in));
+    TRY(use_challenge(req, challenge));
+    TRY(check_node(req, in->node_id));
+    TRY(sys_join_authority(req, &ca));
+    TRY(mesh_certify(&ca, in->node_id, bytes_str(in->public_key), req->now_ms / 1000, &cert,
+                     &req->error));
+    return reply_accepted(req, bytes_str(in->challenge), buf_bytes(&cert), buf_bytes(&ca.cert));
+}
+
+static const struct route challenge_routes[] = {
+    {.method = METHOD_POST,
+     .path = "storage/raft/bootstrap/challenge",
+     .handler = sys_challenge,
+     .auth = AUTH_NONE,
+     .flags = ROUTE_BARE,
+     .body = &sys_challenge_schema,
+     .shape = "{challenge:str seal:str}",
+     .help = "What a new node asks without a join token: a challenge, and the root key as the seal "
+             "wraps it. Who can open that can answer."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/bootstrap/answer",
+     .handler = sys_answer,
+     .auth = AUTH_NONE,
+     .flags = ROUTE_BARE,
+     .body = &sys_answer_schema,
+     .shape = "{certificate:str ca_certificate:str proof:str}",
+     .help = "The answer to a challenge, once: the node's certificate for the cluster port, and "
+             "proof that this cluster has the root key too."},
+};
+
+const struct route_table sys_challenge_table = {challenge_routes, ARRAY_LEN(challenge_routes)};

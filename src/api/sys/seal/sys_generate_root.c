@@ -1,0 +1,245 @@
+/* A new root token, made by holders of enough key shares. It is sent encrypted with a one-time pad,
+ * which the client that begins the attempt chooses or is told, so that no other holder sees it. */
+#include "api/sys/seal/sys_ceremony.h"
+#include "api/sys/sys.h"
+#include "barrier/token.h"
+#include "base/mem.h"
+#include "text/encode.h"
+
+struct sys_generate_root {
+    const char *otp, *pgp_key;
+};
+struct sys_decode_token {
+    const char *encoded_token, *otp;
+};
+
+static const struct field attempt_fields[] = {
+    FIELD(struct sys_generate_root, otp, STRING, .hidden = true,
+          .help = "One-time password that the token will be combined with, as long as a token; "
+                  "without it one is made, and shown once."),
+    FIELD(struct sys_generate_root, pgp_key, STRING, .help = "Not available."),
+};
+static const struct schema sys_generate_root_schema = {.fields = attempt_fields,
+                                                       .n = ARRAY_LEN(attempt_fields),
+                                                       .size = sizeof(struct sys_generate_root),
+                                                       .fold_case = true};
+
+static const struct field decode_fields[] = {
+    FIELD(struct sys_decode_token, encoded_token, STRING, .hidden = true,
+          .help = "As generate-root has answered it."),
+    FIELD(struct sys_decode_token, otp, STRING, .hidden = true, .help = "Of that attempt."),
+};
+static const struct schema sys_decode_token_schema = SCHEMA(struct sys_decode_token, decode_fields);
+
+enum { CODED_MAX = TEXT_BASE64_LEN(TOKEN_SERVICE_LEN) };
+
+/* `coded`: the token, once it is there; `otp`: where it is told, else "". */
+static enum status reply_with(struct req *req, const struct ceremony *c, const char *coded,
+                              const char *otp)
+{
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "nonce", c->nonce);
+    text_member_bool(&w, "started", c->phase != CEREMONY_NONE);
+    text_member_int(&w, "progress", ceremony_progress(c));
+    text_member_int(&w, "required", c->seal.threshold);
+    text_member_bool(&w, "complete", coded[0] != '\0');
+    text_member_str(&w, "encoded_token", coded);
+    text_member_str(&w, "encoded_root_token", coded);
+    text_member_str(&w, "pgp_fingerprint", "");
+    text_member_str(&w, "otp", otp);
+    text_member_int(&w, "otp_length", TOKEN_SERVICE_LEN);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status sys_generate_root_read(struct req *req)
+{
+    struct ceremony c;
+    TRY(ceremony_find(req, CEREMONY_ROOT, NULL, &c));
+    return reply_with(req, &c, "", "");
+}
+
+static enum status sys_generate_root_begin(struct req *req)
+{
+    const struct sys_generate_root *in = req_body(req);
+    struct ceremony c;
+    char *made = NULL;
+
+    if (in->pgp_key != NULL && in->pgp_key[0] != '\0')
+        return req_fail(req, ST_UNIMPLEMENTED, "pgp_key: PGP keys are not available");
+    enum status st = ceremony_begin(req, CEREMONY_ROOT, &c);
+    if (st == ST_EXISTS)
+        return req_fail(req, ST_INVALID, "root generation already in progress");
+    TRY(st);
+    if (in->otp != NULL && in->otp[0] != '\0') {
+        c.otp = bytes_str(in->otp);
+    } else {
+        made = arena_alloc(req->arena, TOKEN_SERVICE_LEN + 1);
+        if (made == NULL)
+            return ST_NOMEM;
+        auth_random_text(req->env, made, TOKEN_SERVICE_LEN);
+        c.otp = bytes_str(made);
+    }
+    if (c.otp.len != TOKEN_SERVICE_LEN)
+        return req_fail(req, ST_INVALID, "otp: OTP string is wrong length: %d are expected",
+                        TOKEN_SERVICE_LEN);
+    TRY(ceremony_save(req, &c));
+    req->told = "the making of a root token was begun";
+    req->begins_attempt = true;
+    return reply_with(req, &c, "", made != NULL ? made : "");
+}
+
+static enum status sys_generate_root_cancel(struct req *req)
+{
+    struct ceremony c;
+    TRY(ceremony_find(req, CEREMONY_ROOT, NULL, &c));
+    if (c.phase == CEREMONY_NONE)
+        return ST_OK;
+    c.phase = CEREMONY_NONE;
+    req->told = "the making of a root token was given up";
+    return ceremony_save(req, &c);
+}
+
+static enum status make_token(struct req *req, struct bytes otp, char ret_coded[CODED_MAX + 1])
+{
+    struct auth_token token = auth_token_root(req->now_ms);
+    struct auth_scope scope = req_scope(req);
+    uint8_t mixed[TOKEN_SERVICE_LEN];
+    const char *bearer = NULL;
+
+    TRY(auth_token_create(&scope, req->env, &token, &bearer));
+    if (otp.len != sizeof mixed || strlen(bearer) != sizeof mixed)
+        return ST_CORRUPT;
+    for (size_t i = 0; i < sizeof mixed; i++)
+        mixed[i] = (uint8_t)bearer[i] ^ otp.data[i];
+    (void)text_base64_put(bytes_of(mixed, sizeof mixed), TEXT_BASE64_RAW, ret_coded);
+    mem_wipe(mixed, sizeof mixed);
+    return ST_OK;
+}
+
+/* Enough shares were given. */
+static enum status carry_out(struct req *req, struct ceremony *c)
+{
+    char coded[CODED_MAX + 1];
+    enum status st = ceremony_check(req, c);
+    if (st == ST_DENIED) {
+        c->given = (struct bytes){0};
+        TRY(ceremony_save(req, c));
+        req->told = "a root token was refused: the shares do not make the key";
+        return ceremony_refuse(req, "root generation aborted: these shares do not make the key; "
+                                    "they have to be given anew");
+    }
+    TRY(st);
+    TRY(make_token(req, c->otp, coded));
+    struct ceremony over = *c;
+    over.phase = CEREMONY_NONE;
+    TRY(ceremony_save(req, &over));
+    req->told = "a root token was made with key shares";
+    st = reply_with(req, c, coded, "");
+    mem_wipe(coded, sizeof coded);
+    return st;
+}
+
+static enum status sys_generate_root_update(struct req *req)
+{
+    const struct sys_share *in = req_body(req);
+    struct ceremony c;
+
+    TRY(ceremony_find(req, CEREMONY_ROOT, in->nonce, &c));
+    if (c.phase == CEREMONY_NONE)
+        return req_fail(req, ST_INVALID, "no root generation in progress");
+    TRY(ceremony_heed_nonce(req, c.nonce, in->nonce));
+    TRY(ceremony_give(req, &c, in->key));
+    if (ceremony_is_full(&c))
+        return carry_out(req, &c);
+    TRY(ceremony_save(req, &c));
+    req->told = "a key share was given for a root token";
+    return reply_with(req, &c, "", "");
+}
+
+static enum status sys_decode_token(struct req *req)
+{
+    const struct sys_decode_token *in = req_body(req);
+    uint8_t mixed[TEXT_BASE64_BYTES(AUTH_TOKEN_MAX)];
+    char token[AUTH_TOKEN_MAX + 1];
+    size_t n = 0;
+
+    if (in->encoded_token == NULL || in->encoded_token[0] == '\0')
+        return req_fail(req, ST_INVALID, "missing encoded token");
+    if (in->otp == NULL || in->otp[0] == '\0')
+        return req_fail(req, ST_INVALID, "missing otp");
+    struct bytes coded = bytes_str(in->encoded_token), otp = bytes_str(in->otp);
+    if (coded.len > AUTH_TOKEN_MAX || text_base64_parse(coded, mixed, &n) != ST_OK)
+        return req_fail(req, ST_INVALID, "encoded_token: base64 is expected");
+    if (n != otp.len)
+        return req_fail(req, ST_INVALID, "otp: it is not as long as the token");
+    for (size_t i = 0; i < n; i++)
+        token[i] = (char)(mixed[i] ^ otp.data[i]);
+    bool readable = true;
+    for (size_t i = 0; i < n; i++)
+        readable = readable && token[i] > 0x20 && token[i] < 0x7F;
+    enum status st = ST_OK;
+    if (readable) {
+        struct text_writer w = req_reply_begin(req);
+        text_open_object(&w);
+        text_key(&w, "token");
+        text_put_bytes(&w, bytes_of(token, n));
+        text_close(&w);
+        st = req_reply_end(req);
+    } else {
+        st = req_fail(req, ST_INVALID, "otp: it does not belong to this encoded token");
+    }
+    mem_wipe(mixed, sizeof mixed);
+    mem_wipe(token, sizeof token);
+    return st;
+}
+
+#define ROOT_SHAPE                                                     \
+    "{nonce:str started:bool progress:int required:int complete:bool " \
+    "encoded_token:str encoded_root_token:str pgp_fingerprint:str otp:str otp_length:int}"
+#define ROOT_ROWS(at, who, begun)                                                             \
+    {.method = METHOD_GET,                                                                    \
+     .path = at "attempt",                                                                    \
+     .handler = sys_generate_root_read,                                                       \
+     who,                                                                                     \
+     .shape = ROOT_SHAPE,                                                                     \
+     .help = "How far the making of a root token has come."},                                 \
+        {.method = METHOD_POST,                                                               \
+         .path = at "attempt",                                                                \
+         .handler = sys_generate_root_begin,                                                  \
+         who,                                                                                 \
+         .body = &sys_generate_root_schema,                                                   \
+         .shape = ROOT_SHAPE,                                                                 \
+         .help = "Begin to make a root token. It takes enough key shares (of the recovery "   \
+                 "key with a seal that opens by itself). " begun},                            \
+        {.method = METHOD_DELETE,                                                             \
+         .path = at "attempt",                                                                \
+         .handler = sys_generate_root_cancel,                                                 \
+         who,                                                                                 \
+         .help = "Give the making of a root token up; none under way is fine too."},          \
+    {                                                                                         \
+        .method = METHOD_POST, .path = at "update", .handler = sys_generate_root_update, who, \
+        .body = &sys_share_schema, .shape = ROOT_SHAPE,                                       \
+        .help = "Give one key share. The last one is answered with the root token, combined " \
+                "with the one-time password. Shares that do not make the key have to be "     \
+                "given anew."                                                                 \
+    }
+
+static const struct route generate_root_routes[] = {
+    ROOT_ROWS("generate-root/", CEREMONY_OPEN,
+              "An attempt begun with a token that may do this is seen and ended only by requests "
+              "with such a token; another one ends after ten minutes without a share."),
+    ROOT_ROWS("generate-root-token/", CEREMONY_JUDGED, CEREMONY_SEEN),
+    {.method = METHOD_POST,
+     .path = "decode-token",
+     .handler = sys_decode_token,
+     .auth = AUTH_NONE,
+     .flags = ROUTE_READS,
+     .body = &sys_decode_token_schema,
+     .shape = "{token:str}",
+     .help = "Separate a token from the one-time password it was combined with."},
+};
+
+const struct route_table sys_generate_root_table = {generate_root_routes,
+                                                    ARRAY_LEN(generate_root_routes)};

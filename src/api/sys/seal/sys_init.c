@@ -1,0 +1,192 @@
+#include "api/sys/seal/sys_shares.h"
+#include "api/sys/sys.h"
+#include "auth/namespace.h"
+#include "base/mem.h"
+#include "state/state_core.h"
+
+struct sys_init {
+    int64_t secret_shares, secret_threshold, stored_shares, recovery_shares, recovery_threshold;
+    bool has_recovery_shares, has_recovery_threshold;
+    struct field_strings pgp_keys, recovery_pgp_keys;
+    const char *root_token_pgp_key;
+};
+
+static const struct field init_fields[] = {
+    FIELD(struct sys_init, secret_shares, INT,
+          .help = "Shares of the key to make, 1 to 255; not for a seal that unseals by itself."),
+    FIELD(struct sys_init, secret_threshold, INT, .help = "How many of them it takes to unseal."),
+    FIELD(struct sys_init, stored_shares, INT, .help = "Not read: no shares are stored."),
+    FIELD(struct sys_init, pgp_keys, STRINGS, .help = "Not available."),
+    FIELD(struct sys_init, root_token_pgp_key, STRING, .help = "Not available."),
+    FIELD(struct sys_init, recovery_shares, INT,
+          .has = offsetof(struct sys_init, has_recovery_shares),
+          .help = "Shares of a recovery key to make, for a seal that unseals by itself; 0: none. "
+                  "Without this field and the next: 5, of which it takes 3."),
+    FIELD(struct sys_init, recovery_threshold, INT,
+          .has = offsetof(struct sys_init, has_recovery_threshold),
+          .help = "How many of them it takes."),
+    FIELD(struct sys_init, recovery_pgp_keys, STRINGS, .help = "Not available."),
+};
+enum { RECOVERY_SHARES = 5, RECOVERY_THRESHOLD = 3 };
+static const struct schema sys_init_schema = SCHEMA(struct sys_init, init_fields);
+
+static enum status sys_init_read(struct req *req)
+{
+    struct node_status *node = arena_alloc(req->arena, sizeof *node);
+    if (node == NULL)
+        return ST_NOMEM;
+    req->host->node_ops->status(req->host->node, node);
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_bool(&w, "initialized", node->initialized);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status check_parameters(struct req *req, const struct sys_init *in)
+{
+    if (in->pgp_keys.n != 0 || in->recovery_pgp_keys.n != 0 ||
+        (in->root_token_pgp_key != NULL && in->root_token_pgp_key[0] != '\0'))
+        return req_fail(req, ST_UNIMPLEMENTED, "PGP keys are not available");
+    if (req->host->seal_type == SEAL_SHAMIR) {
+        if (in->recovery_shares != 0 || in->recovery_threshold != 0)
+            return req_fail(req, ST_INVALID,
+                            "parameters recovery_shares,recovery_threshold not applicable to seal "
+                            "type shamir");
+        return sys_shares_check(req, "secret", in->secret_shares, in->secret_threshold);
+    }
+    if (in->secret_shares != 0 || in->secret_threshold != 0)
+        return req_fail(req, ST_INVALID,
+                        "parameters secret_shares,secret_threshold not applicable to seal type "
+                        "static");
+    if (in->recovery_shares == 0 && in->recovery_threshold == 0)
+        return ST_OK;
+    return sys_shares_check(req, "recovery", in->recovery_shares, in->recovery_threshold);
+}
+
+struct running_init {
+    struct state_init init;
+    struct seal seal; /* wraps the root key; `seal.key` is ours with key shares alone */
+    struct sys_shares keys, recovery;
+    struct req_cleanup cleanup;
+};
+
+static void end_init(struct req_cleanup *cleanup)
+{
+    struct running_init *running = CONTAINER_OF(cleanup, struct running_init, cleanup);
+    state_init_done(&running->init);
+    if (running->seal.type == SEAL_SHAMIR)
+        seal_done(&running->seal);
+}
+
+/* Make the seal that wraps the root key. */
+static enum status make_seal(struct req *req, const struct sys_init *in,
+                             struct running_init *running)
+{
+    uint8_t key[SEAL_KEY_BYTES];
+    if (req->host->seal_type == SEAL_STATIC) {
+        if (req->host->seal == NULL)
+            return req_fail(req, ST_INVALID, "the active node has no seal key");
+        running->seal = *req->host->seal;
+        running->seal.shares = (uint8_t)in->recovery_shares;
+        running->seal.threshold = (uint8_t)in->recovery_threshold;
+        return ST_OK;
+    }
+    env_random(req->env, key, sizeof key);
+    enum status st = seal_shamir(bytes_of(key, sizeof key), (unsigned)in->secret_shares,
+                                 (unsigned)in->secret_threshold, &running->seal);
+    mem_wipe(key, sizeof key);
+    TRY(st);
+    return sys_shares_split(req, secret_bytes(&running->seal.key), in->secret_shares,
+                            in->secret_threshold, &running->keys);
+}
+
+static enum status begin_init(struct req *req, const struct sys_init *in,
+                              struct running_init **ret_running)
+{
+    struct running_init *running = arena_zalloc(req->arena, sizeof *running);
+    if (running == NULL)
+        return ST_NOMEM;
+    running->cleanup.run = end_init;
+    req_defer(req, &running->cleanup);
+    TRY(make_seal(req, in, running));
+    enum status st = state_init_begin(req->txn, &running->seal, req->now_ms, &running->init);
+    if (st == ST_EXISTS)
+        return req_fail(req, ST_INVALID, "Vault is already initialized");
+    TRY(st);
+    *ret_running = running;
+    return ST_OK;
+}
+
+static enum status make_recovery(struct req *req, const struct sys_init *in, struct sys_shares *ret)
+{
+    uint8_t key[STATE_RECOVERY_BYTES];
+    if (in->recovery_shares == 0)
+        return ST_OK;
+    env_random(req->env, key, sizeof key);
+    enum status st = state_put(req->txn, BYTES(STATE_RECOVERY_KEY), bytes_of(key, sizeof key));
+    if (st == ST_OK)
+        st = sys_shares_split(req, bytes_of(key, sizeof key), in->recovery_shares,
+                              in->recovery_threshold, ret);
+    mem_wipe(key, sizeof key);
+    return st;
+}
+
+/* Without recovery keys, who loses the root token of a cluster that unseals itself has lost the
+ * right to manage it: none are made only on request. */
+static void default_recovery(const struct req *req, struct sys_init *in)
+{
+    if (req->host->seal_type == SEAL_SHAMIR || in->has_recovery_shares ||
+        in->has_recovery_threshold)
+        return;
+    in->recovery_shares = RECOVERY_SHARES;
+    in->recovery_threshold = RECOVERY_THRESHOLD;
+}
+
+static enum status sys_init_write(struct req *req)
+{
+    struct sys_init in = *(const struct sys_init *)req_body(req);
+    struct running_init *running = NULL;
+    const char *bearer = NULL;
+
+    TRY(check_parameters(req, &in));
+    default_recovery(req, &in);
+    TRY(begin_init(req, &in, &running));
+    TRY(make_recovery(req, &in, &running->recovery));
+    struct auth_token token = auth_token_root(req->now_ms);
+    struct auth_scope scope = req_scope(req);
+    scope.seat = running->init.seat; /* this node is sealed yet */
+    TRY(auth_token_create(&scope, req->env, &token, &bearer));
+    TRY(policy_found(req->txn, req->ns, req->now_ms));
+    TRY(sys_mount_defaults(req));
+    TRY(sys_version_upkeep(req->txn, req->now_ms)); /* or it would follow as a change unasked */
+
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    sys_shares_put(&w, "keys", "keys_base64", &running->keys);
+    sys_shares_put(&w, "recovery_keys", "recovery_keys_base64", &running->recovery);
+    text_member_str(&w, "root_token", bearer);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static const struct route init_routes[] = {
+    {.method = METHOD_GET,
+     .path = "init",
+     .handler = sys_init_read,
+     .auth = AUTH_NONE,
+     .flags = ROUTE_NODE | ROUTE_BARE,
+     .shape = "{initialized:bool}",
+     .help = "Whether the cluster was initialised."},
+    {.method = METHOD_POST,
+     .path = "init",
+     .handler = sys_init_write,
+     .auth = AUTH_NONE,
+     .flags = ROUTE_LEADER | ROUTE_BARE | ROUTE_OPERATOR,
+     .body = &sys_init_schema,
+     .shape = "{keys:[str] keys_base64:[str] recovery_keys?:[str] recovery_keys_base64?:[str] "
+              "root_token:str}",
+     .help = "Initialise the cluster, once: makes its keys and the root token."},
+};
+
+const struct route_table sys_init_table = {init_routes, ARRAY_LEN(init_routes)};

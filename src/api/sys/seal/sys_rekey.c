@@ -1,0 +1,379 @@
+/* New shares: of the key of the seal (rekey, rotate/root), or of the recovery key
+ * (rekey-recovery-key, rotate/recovery). The paths below rotate ask for a token.
+ *
+ * The request with the last needed share is answered with the new shares. They replace the present
+ * ones at once; or, where the attempt asks for verification, when enough of them were given back
+ * (verify). One transaction replaces them, so at any moment exactly one set is valid. An answer
+ * that was lost can be had again for ten minutes: give that last share once more. */
+#include "api/sys/seal/sys_ceremony.h"
+#include "api/sys/sys.h"
+#include "base/mem.h"
+
+struct sys_rekey {
+    int64_t secret_shares, secret_threshold, stored_shares;
+    struct field_strings pgp_keys;
+    bool backup, require_verification;
+};
+
+static const struct field rekey_fields[] = {
+    FIELD(struct sys_rekey, secret_shares, INT, .help = "New shares to make, 1 to 255."),
+    FIELD(struct sys_rekey, secret_threshold, INT, .help = "How many of them it takes."),
+    FIELD(struct sys_rekey, stored_shares, INT, .help = "Not read: no shares are stored."),
+    FIELD(struct sys_rekey, pgp_keys, STRINGS, .help = "Not available."),
+    FIELD(struct sys_rekey, backup, BOOL, .help = "Needs PGP keys, which are not available."),
+    FIELD(struct sys_rekey, require_verification, BOOL,
+          .help = "The new shares count when enough of them were given to verify."),
+};
+static const struct schema sys_rekey_schema = {.fields = rekey_fields,
+                                               .n = ARRAY_LEN(rekey_fields),
+                                               .size = sizeof(struct sys_rekey),
+                                               .fold_case = true};
+
+static enum ceremony_kind kind_of(const struct req *req)
+{
+    bool recovery = strstr(req->route->path, "recovery") != NULL;
+    return recovery ? CEREMONY_RECOVERY : CEREMONY_REKEY;
+}
+
+/* Each seal has the one or the other. */
+static enum status check_kind(struct req *req)
+{
+    struct seal_info info;
+    TRY(state_seal_read(req->txn, &info));
+    if (kind_of(req) == CEREMONY_REKEY && info.type != SEAL_SHAMIR)
+        return req_fail(req, ST_INVALID,
+                        "the seal of this cluster has no key shares: rotate/recovery and "
+                        "rekey-recovery-key make new shares of its recovery key");
+    if (kind_of(req) == CEREMONY_RECOVERY && info.type == SEAL_SHAMIR)
+        return req_fail(req, ST_INVALID,
+                        "a cluster with key shares has no recovery key: rotate/root and rekey "
+                        "make new key shares");
+    return ST_OK;
+}
+
+static enum status find(struct req *req, const char *nonce, struct ceremony *ret)
+{
+    TRY(check_kind(req));
+    return ceremony_find(req, kind_of(req), nonce, ret);
+}
+
+static void put_common(struct text_writer *w, const struct ceremony *c)
+{
+    text_member_null(w, "pgp_fingerprints");
+    text_member_bool(w, "backup", false);
+    text_member_bool(w, "verification_required", c->rekey.verify);
+    if (c->rekey.nonce[0] != '\0')
+        text_member_str(w, "verification_nonce", c->rekey.nonce);
+}
+
+static enum status reply_status(struct req *req, const struct ceremony *found)
+{
+    const struct ceremony none = {.seal = found->seal};
+    const struct ceremony *c = ceremony_is_under_way(found) ? found : &none;
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "nonce", c->nonce);
+    text_member_bool(&w, "started", c->phase != CEREMONY_NONE);
+    text_member_int(&w, "t", c->rekey.shares.threshold);
+    text_member_int(&w, "n", c->rekey.shares.n);
+    text_member_int(&w, "progress", c->phase == CEREMONY_GIVING ? ceremony_progress(c) : 0);
+    text_member_int(&w, "required", c->seal.threshold);
+    put_common(&w, c);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+/* The new shares. */
+static enum status reply_made(struct req *req, const struct ceremony *c)
+{
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "nonce", c->nonce);
+    text_member_bool(&w, "complete", true);
+    sys_shares_put(&w, "keys", "keys_base64", &c->rekey.shares);
+    put_common(&w, c);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status sys_rekey_read(struct req *req)
+{
+    struct ceremony c;
+    TRY(find(req, NULL, &c));
+    return reply_status(req, &c);
+}
+
+static enum status check_wishes(struct req *req, const struct sys_rekey *in)
+{
+    if (in->pgp_keys.n != 0)
+        return req_fail(req, ST_UNIMPLEMENTED, "pgp_keys: PGP keys are not available");
+    if (in->backup)
+        return req_fail(req, ST_INVALID,
+                        "backup: cannot request a backup of the new keys without "
+                        "providing PGP keys for encryption");
+    return sys_shares_check(req, "secret", in->secret_shares, in->secret_threshold);
+}
+
+static enum status sys_rekey_begin(struct req *req)
+{
+    const struct sys_rekey *in = req_body(req);
+    struct ceremony c;
+    TRY(check_kind(req));
+    TRY(check_wishes(req, in));
+    enum status st = ceremony_begin(req, kind_of(req), &c);
+    if (st == ST_EXISTS)
+        return req_fail(req, ST_INVALID, "rekey already in progress");
+    TRY(st);
+    c.rekey.shares.n = (unsigned)in->secret_shares;
+    c.rekey.shares.threshold = (unsigned)in->secret_threshold;
+    c.rekey.verify = in->require_verification;
+    TRY(ceremony_save(req, &c));
+    req->told = "the making of new key shares was begun";
+    req->begins_attempt = true;
+    return reply_status(req, &c);
+}
+
+static enum status sys_rekey_cancel(struct req *req)
+{
+    struct ceremony c;
+    TRY(find(req, NULL, &c));
+    if (!ceremony_is_under_way(&c))
+        return ST_OK;
+    c.phase = CEREMONY_NONE;
+    req->told = "the making of new key shares was given up";
+    return ceremony_save(req, &c);
+}
+
+/* Stage it that the new shares count. */
+static enum status put_in_force(struct req *req, struct ceremony *c)
+{
+    const struct sys_shares *s = &c->rekey.shares;
+    struct seal seal = {0};
+    enum status st;
+
+    if (c->kind == CEREMONY_REKEY) {
+        TRY(seal_shamir(c->rekey.key, s->n, s->threshold, &seal));
+        st = state_rekey(req->txn, &seal, req->now_ms);
+        seal_done(&seal);
+    } else {
+        if (req->host->seal == NULL)
+            return req_fail(req, ST_INVALID, "the active node has no seal key");
+        seal = *req->host->seal; /* the key stays the host's */
+        seal.shares = (uint8_t)s->n;
+        seal.threshold = (uint8_t)s->threshold;
+        TRY(state_put(req->txn, BYTES(STATE_RECOVERY_KEY), c->rekey.key));
+        st = state_reseal(req->txn, &seal);
+    }
+    TRY(st);
+    c->given = (struct bytes){0};
+    c->phase = CEREMONY_DONE;
+    req->told = "new key shares took the place of those before";
+    return state_seal_read(req->txn, &c->seal);
+}
+
+static enum status make_shares(struct req *req, struct ceremony *c)
+{
+    uint8_t *key = arena_alloc(req->arena, SEAL_KEY_BYTES);
+    size_t bytes = ceremony_share_bytes(c);
+    if (key == NULL)
+        return ST_NOMEM;
+    env_random(req->env, key, SEAL_KEY_BYTES);
+    c->rekey.key = bytes_of(key, SEAL_KEY_BYTES);
+    c->rekey.last = bytes_from(c->given, c->given.len - bytes);
+    return sys_shares_split(req, c->rekey.key, c->rekey.shares.n, c->rekey.shares.threshold,
+                            &c->rekey.shares);
+}
+
+static enum status refuse_shares(struct req *req, struct ceremony *c)
+{
+    c->given = (struct bytes){0};
+    TRY(ceremony_save(req, c));
+    req->told = "new key shares were refused: those that were given do not make the key";
+    return ceremony_refuse(req, "rekey aborted: these shares do not make the key; they have to be "
+                                "given anew");
+}
+
+/* Enough shares were given. */
+static enum status carry_out(struct req *req, struct ceremony *c)
+{
+    enum status st = ceremony_check(req, c);
+    if (st == ST_DENIED)
+        return refuse_shares(req, c);
+    TRY(st);
+    TRY(make_shares(req, c));
+    if (c->rekey.verify) {
+        auth_uuid(req->env, c->rekey.nonce);
+        c->given = (struct bytes){0};
+        c->phase = CEREMONY_VERIFYING;
+        req->told = "new key shares were made, to be verified";
+    } else {
+        TRY(put_in_force(req, c));
+    }
+    TRY(ceremony_save(req, c));
+    return reply_made(req, c);
+}
+
+static enum status sys_rekey_update(struct req *req)
+{
+    const struct sys_share *in = req_body(req);
+    struct ceremony c;
+
+    TRY(find(req, in->nonce, &c));
+    bool made = c.phase == CEREMONY_VERIFYING || c.phase == CEREMONY_DONE;
+    if (made && in->nonce != NULL && strcmp(in->nonce, c.nonce) == 0 &&
+        ceremony_is_repeated(req, &c, in->key))
+        return reply_made(req, &c);
+    req->error.text[0] = '\0';
+    if (!ceremony_is_under_way(&c))
+        return req_fail(req, ST_INVALID, "no rekey in progress");
+    TRY(ceremony_heed_nonce(req, c.nonce, in->nonce));
+    if (c.phase == CEREMONY_VERIFYING)
+        return req_fail(req, ST_INVALID,
+                        "rekey operation already finished: the new shares are to "
+                        "be verified");
+    TRY(ceremony_give(req, &c, in->key));
+    if (ceremony_is_full(&c))
+        return carry_out(req, &c);
+    TRY(ceremony_save(req, &c));
+    req->told = "a key share was given for new ones";
+    return reply_status(req, &c);
+}
+
+/* Verifying */
+
+static enum status find_verifying(struct req *req, const char *nonce, struct ceremony *ret)
+{
+    TRY(find(req, nonce, ret));
+    if (ret->phase == CEREMONY_VERIFYING)
+        return ST_OK;
+    return req_fail(req, ST_INVALID, "no rekey verification in progress");
+}
+
+static enum status reply_verifying(struct req *req, const struct ceremony *c)
+{
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "nonce", c->rekey.nonce);
+    text_member_bool(&w, "started", true);
+    text_member_int(&w, "t", c->rekey.shares.threshold);
+    text_member_int(&w, "n", c->rekey.shares.n);
+    text_member_int(&w, "progress", ceremony_progress(c));
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status sys_rekey_verify_read(struct req *req)
+{
+    struct ceremony c;
+    TRY(find_verifying(req, NULL, &c));
+    return reply_verifying(req, &c);
+}
+
+/* The new shares stay as they are; giving them back begins anew. */
+static enum status sys_rekey_verify_restart(struct req *req)
+{
+    struct ceremony c;
+    TRY(find_verifying(req, NULL, &c));
+    c.given = (struct bytes){0};
+    auth_uuid(req->env, c.rekey.nonce);
+    TRY(ceremony_save(req, &c));
+    return reply_verifying(req, &c);
+}
+
+static enum status verified(struct req *req, struct ceremony *c)
+{
+    enum status st = ceremony_check(req, c);
+    if (st == ST_DENIED)
+        return refuse_shares(req, c);
+    TRY(st);
+    TRY(put_in_force(req, c));
+    struct ceremony over = *c;
+    over.phase = CEREMONY_NONE;
+    TRY(ceremony_save(req, &over));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "nonce", c->rekey.nonce);
+    text_member_bool(&w, "complete", true);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status sys_rekey_verify(struct req *req)
+{
+    const struct sys_share *in = req_body(req);
+    struct ceremony c;
+
+    TRY(find_verifying(req, in->nonce, &c));
+    TRY(ceremony_heed_nonce(req, c.rekey.nonce, in->nonce));
+    TRY(ceremony_give(req, &c, in->key));
+    if (ceremony_is_full(&c))
+        return verified(req, &c);
+    TRY(ceremony_save(req, &c));
+    return reply_verifying(req, &c);
+}
+
+#define REKEY_MEMBERS \
+    "pgp_fingerprints:[str]~ backup:bool verification_required:bool verification_nonce?:str"
+#define REKEY_SHAPE \
+    "{nonce:str started:bool t:int n:int progress:int required:int " REKEY_MEMBERS "}"
+#define REKEYED_SHAPE                                                                    \
+    "{nonce:str started?:bool t?:int n?:int progress?:int required?:int complete?:bool " \
+    "keys?:[str] keys_base64?:[str] " REKEY_MEMBERS "}"
+#define VERIFY_SHAPE "{nonce:str started?:bool t?:int n?:int progress?:int complete?:bool}"
+#define REKEY_ROWS(at, who, key)                                                                \
+    {.method = METHOD_GET,                                                                      \
+     .path = at "init",                                                                         \
+     .handler = sys_rekey_read,                                                                 \
+     who,                                                                                       \
+     .shape = REKEY_SHAPE,                                                                      \
+     .help = "How far the making of new shares of the " key " has come."},                      \
+        {.method = METHOD_POST,                                                                 \
+         .path = at "init",                                                                     \
+         .handler = sys_rekey_begin,                                                            \
+         who,                                                                                   \
+         .body = &sys_rekey_schema,                                                             \
+         .shape = REKEY_SHAPE,                                                                  \
+         .help = "Begin to make new shares of the " key ". It takes enough of the present "     \
+                 "ones. " CEREMONY_SEEN},                                                       \
+        {.method = METHOD_DELETE,                                                               \
+         .path = at "init",                                                                     \
+         .handler = sys_rekey_cancel,                                                           \
+         who,                                                                                   \
+         .help = "Give the making of new shares of the " key " up, also while they are "        \
+                 "verified. The present ones go on to count."},                                 \
+        {.method = METHOD_POST,                                                                 \
+         .path = at "update",                                                                   \
+         .handler = sys_rekey_update,                                                           \
+         who,                                                                                   \
+         .body = &sys_share_schema,                                                             \
+         .shape = REKEYED_SHAPE,                                                                \
+         .help = "Give one present share. The last one is answered with the new shares of "     \
+                 "the " key ", which count at once, or when they were verified. The same "      \
+                 "share within ten minutes is answered the same again."},                       \
+        {.method = METHOD_GET,                                                                  \
+         .path = at "verify",                                                                   \
+         .handler = sys_rekey_verify_read,                                                      \
+         who,                                                                                   \
+         .shape = VERIFY_SHAPE,                                                                 \
+         .help = "How many of the new shares of the " key " were given back."},                 \
+        {.method = METHOD_POST,                                                                 \
+         .path = at "verify",                                                                   \
+         .handler = sys_rekey_verify,                                                           \
+         who,                                                                                   \
+         .body = &sys_share_schema,                                                             \
+         .shape = VERIFY_SHAPE,                                                                 \
+         .help = "Give one of the new shares of the " key " back. The last one makes them "     \
+                 "count in place of the present ones."},                                        \
+    {                                                                                           \
+        .method = METHOD_DELETE, .path = at "verify", .handler = sys_rekey_verify_restart, who, \
+        .shape = VERIFY_SHAPE, .help = "Begin anew to give the new shares of the " key " back." \
+    }
+
+static const struct route rekey_routes[] = {
+    REKEY_ROWS("rekey/", CEREMONY_OPEN, "seal's key"),
+    REKEY_ROWS("rekey-recovery-key/", CEREMONY_OPEN, "recovery key"),
+    REKEY_ROWS("rotate/root/", CEREMONY_JUDGED, "seal's key"),
+    REKEY_ROWS("rotate/recovery/", CEREMONY_JUDGED, "recovery key"),
+};
+
+const struct route_table sys_rekey_table = {rekey_routes, ARRAY_LEN(rekey_routes)};

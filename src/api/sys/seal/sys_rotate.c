@@ -1,0 +1,164 @@
+/* New keys that values are encrypted with, on request or by sys/rotate/config; a new root key. */
+#include "api/sys/seal/sys_keys.h"
+#include "api/sys/sys.h"
+#include "auth/namespace.h"
+#include "base/trace.h"
+#include "router/setting.h"
+#include "state/state_core.h"
+#include "text/duration.h"
+
+#define SETTING "rotate"
+
+/* As upstream: more often makes keys without making anything safer. */
+enum { OPERATIONS_MIN = 1000000, INTERVAL_MIN_S = 24 * 60 * 60 };
+#define INTERVAL_MAX_S (INT64_C(36500) * 24 * 60 * 60)
+/* The setting leaves the other half of the ring to requests and to the bound of every key. */
+enum { TERMS_MAX = BARRIER_TERMS_MAX / 2 };
+
+static const struct field config_fields[] = {
+    FIELD(struct sys_rotate_config, enabled, BOOL, .preset = "true",
+          .has = offsetof(struct sys_rotate_config, has_enabled),
+          .help = "Whether the two numbers here count."),
+    FIELD(struct sys_rotate_config, max_operations, INT, .preset = "2147483648",
+          .has = offsetof(struct sys_rotate_config, has_max_operations),
+          .help = "How many values a key encrypts before the next one, 1000000 to 2147483648."),
+    FIELD(struct sys_rotate_config, interval, DURATION, .preset = "0",
+          .has = offsetof(struct sys_rotate_config, has_interval),
+          .help = "How long a key is used before the next one: 24h or more; 0: for ever."),
+};
+const struct schema sys_rotate_config_schema = SCHEMA(struct sys_rotate_config, config_fields);
+
+static enum status load(struct state_txn *txn, struct sys_rotate_config *ret)
+{
+    enum status st = setting_load(txn, AUTH_NS_ROOT, SETTING, &sys_rotate_config_schema, ret);
+    if (st == ST_NOT_FOUND) {
+        *ret = (struct sys_rotate_config){.enabled = true, .max_operations = BARRIER_USES_MAX};
+        st = ST_OK;
+    }
+    return st;
+}
+
+static enum status sys_rotate_config_read(struct req *req)
+{
+    CLEANUP(buf_done) struct buf interval = {0};
+    struct sys_rotate_config c;
+    TRY(load(req->txn, &c));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_int(&w, "max_operations", c.max_operations);
+    text_member_bool(&w, "enabled", c.enabled);
+    text_key(&w, "interval");
+    if (c.interval != 0) {
+        text_duration_put(&interval, c.interval * 1000000000);
+        TRY(buf_status(&interval));
+        text_put_bytes(&w, buf_bytes(&interval));
+    } else {
+        text_put_int(&w, 0);
+    }
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+static enum status sys_rotate_config_write(struct req *req)
+{
+    const struct sys_rotate_config *in = req_body(req);
+    struct sys_rotate_config c;
+    TRY(load(req->txn, &c));
+    if (in->has_enabled)
+        c.enabled = in->enabled;
+    if (in->has_max_operations)
+        c.max_operations = in->max_operations;
+    if (in->has_interval)
+        c.interval = in->interval;
+    if (c.max_operations < OPERATIONS_MIN || c.max_operations > (int64_t)BARRIER_USES_MAX)
+        return req_fail(req, ST_INVALID, "max_operations must be in the range [%d,%lld]",
+                        OPERATIONS_MIN, (long long)BARRIER_USES_MAX);
+    if (c.interval != 0 && (c.interval < INTERVAL_MIN_S || c.interval > INTERVAL_MAX_S))
+        return req_fail(req, ST_INVALID,
+                        "interval must be greater or equal to 24h0m0s and at most 876000h0m0s");
+    return setting_save(req->txn, AUTH_NS_ROOT, SETTING, &sys_rotate_config_schema, &c);
+}
+
+static bool is_time(const struct sys_rotate_config *c, const struct barrier_ring_info *ring,
+                    int64_t now_ms)
+{
+    int64_t used = (int64_t)ring->uses - ring->unused;
+    bool old = c->interval != 0 && (now_ms - ring->installed_ms) / 1000 >= c->interval;
+    return c->enabled && ring->n_terms < TERMS_MAX && (old || used >= c->max_operations);
+}
+
+enum status sys_rotate_upkeep(struct state_txn *txn, int64_t now_ms)
+{
+    struct sys_rotate_config c;
+    struct barrier_ring_info ring;
+    TRY(load(txn, &c));
+    TRY(state_ring_info(txn, &ring));
+    if (!is_time(&c, &ring, now_ms))
+        return ST_OK;
+    if (ring.n_terms + 1 == TERMS_MAX)
+        trace(TRACE_WARN, "sys",
+              "the key ring holds %d keys: sys/rotate/config no longer adds to it", TERMS_MAX);
+    return state_rotate(txn, now_ms);
+}
+
+static enum status sys_rotate(struct req *req)
+{
+    enum status st = state_rotate(req->txn, req->now_ms);
+    if (st == ST_NO_SPACE)
+        return req_fail(req, st, "the key ring holds as many keys as it can (%d)",
+                        BARRIER_TERMS_MAX);
+    return st;
+}
+
+/* With key shares the seal's key is not here: only its holders can wrap another root key. */
+static enum status sys_rotate_root(struct req *req)
+{
+    struct seal_info info;
+    TRY(state_seal_read(req->txn, &info));
+    if (info.type == SEAL_SHAMIR)
+        return req_fail(req, ST_UNIMPLEMENTED,
+                        "a new root key takes new key shares here: see sys/rotate/root/init");
+    if (req->host->seal == NULL)
+        return req_fail(req, ST_INVALID, "the active node has no seal key");
+    struct seal seal = *req->host->seal; /* the key stays the host's */
+    seal.shares = (uint8_t)info.shares;
+    seal.threshold = (uint8_t)info.threshold;
+    req->told = "a new root key took the place of the one before";
+    return state_rekey(req->txn, &seal, req->now_ms);
+}
+
+#define ROTATE_CONFIG_ROWS(at)                                                               \
+    {.method = METHOD_GET,                                                                   \
+     .path = at,                                                                             \
+     .handler = sys_rotate_config_read,                                                      \
+     .shape = "{max_operations:int enabled:bool interval:(str|int)}",                        \
+     .help = "When the key that values are encrypted with is changed without being asked."}, \
+    {                                                                                        \
+        .method = METHOD_POST, .path = at, .handler = sys_rotate_config_write,               \
+        .body = &sys_rotate_config_schema,                                                   \
+        .help = "Change that; what is not named stays. Whatever is set here, a key is used " \
+                "for at most 2147483648 values."                                             \
+    }
+
+static const struct route rotate_routes[] = {
+    {.method = METHOD_POST,
+     .path = "rotate",
+     .handler = sys_rotate,
+     .flags = ROUTE_SUDO | ROUTE_OPERATOR,
+     .help = "Encrypt what is written from now on with a new key."},
+    {.method = METHOD_POST,
+     .path = "rotate/keyring",
+     .handler = sys_rotate,
+     .flags = ROUTE_SUDO | ROUTE_OPERATOR,
+     .help = "The same as rotate."},
+    ROTATE_CONFIG_ROWS("rotate/config"),
+    ROTATE_CONFIG_ROWS("rotate/keyring/config"),
+    {.method = METHOD_POST,
+     .path = "rotate/root",
+     .handler = sys_rotate_root,
+     .flags = ROUTE_SUDO | ROUTE_OPERATOR,
+     .help = "Make a new root key, where the seal opens by itself. With key shares it takes new "
+             "shares: see rotate/root/init."},
+};
+
+const struct route_table sys_rotate_table = {rotate_routes, ARRAY_LEN(rotate_routes)};

@@ -1,0 +1,93 @@
+#include "api/sys/seal/sys_shares.h"
+#include "barrier/shamir.h"
+#include "base/mem.h"
+#include "text/encode.h"
+
+enum status sys_shares_check(struct req *req, const char *what, int64_t shares, int64_t threshold)
+{
+    if (shares < 1 || shares > SHAMIR_SHARES_MAX)
+        return req_fail(req, ST_INVALID, "%s_shares: 1 to %d are expected", what,
+                        SHAMIR_SHARES_MAX);
+    if (threshold < 1 || threshold > shares)
+        return req_fail(req, ST_INVALID, "%s_threshold: 1 to %s_shares is expected", what, what);
+    if (shares > 1 && threshold == 1)
+        return req_fail(req, ST_INVALID,
+                        "%s_threshold must be greater than one for multiple shares", what);
+    return ST_OK;
+}
+
+enum status sys_shares_split(struct req *req, struct bytes key, int64_t n, int64_t threshold,
+                             struct sys_shares *ret_shares)
+{
+    struct sys_shares s = {.n = (unsigned)n, .threshold = (unsigned)threshold};
+    ASSERT(key.len == SEAL_KEY_BYTES);
+    s.bytes = n > 1 ? key.len + 1 : key.len;
+    uint8_t *data = arena_alloc(req->arena, s.n * s.bytes);
+    if (data == NULL)
+        return ST_NOMEM;
+    if (n > 1)
+        shamir_split(req->env, key, s.n, s.threshold, data);
+    else
+        memcpy(data, key.data, key.len);
+    s.data = data;
+    *ret_shares = s;
+    return ST_OK;
+}
+
+static void put_list(struct text_writer *w, const char *name, const struct sys_shares *s,
+                     void (*put)(struct text_writer *w, struct bytes share))
+{
+    text_key(w, name);
+    text_open_list(w);
+    for (unsigned i = 0; i < s->n; i++)
+        put(w, bytes_of(s->data + i * s->bytes, s->bytes));
+    text_close(w);
+}
+
+static void put_base64(struct text_writer *w, struct bytes share)
+{
+    char text[TEXT_BASE64_LEN(SYS_SHARE_BYTES_MAX) + 1];
+    ASSERT(share.len <= SYS_SHARE_BYTES_MAX);
+    (void)text_base64_put(share, TEXT_BASE64, text);
+    text_put_str(w, text);
+    mem_wipe(text, sizeof text);
+}
+
+static void put_hex(struct text_writer *w, struct bytes share)
+{
+    char text[TEXT_HEX_LEN(SYS_SHARE_BYTES_MAX) + 1];
+    ASSERT(share.len <= SYS_SHARE_BYTES_MAX);
+    text_hex_put(share, text);
+    text_put_str(w, text);
+    mem_wipe(text, sizeof text);
+}
+
+void sys_shares_put(struct text_writer *w, const char *hex, const char *base64,
+                    const struct sys_shares *shares)
+{
+    put_list(w, hex, shares, put_hex);
+    put_list(w, base64, shares, put_base64);
+}
+
+enum status sys_share_read(struct req *req, const char *text,
+                           uint8_t ret_share[SYS_SHARE_BYTES_MAX], size_t *ret_n)
+{
+    enum { TEXT_MAX = TEXT_HEX_LEN(SYS_SHARE_BYTES_MAX) };
+    uint8_t share[TEXT_BASE64_BYTES(TEXT_MAX)];
+    struct bytes given = bytes_str(text);
+    size_t n = 0;
+
+    bool read = given.len != 0 && given.len <= TEXT_MAX;
+    if (read && text_hex_parse(given, share) == ST_OK)
+        n = given.len / 2;
+    else
+        read = read && text_base64_parse(given, share, &n) == ST_OK;
+    read = read && (n == SEAL_KEY_BYTES || n == SYS_SHARE_BYTES_MAX);
+    if (read) {
+        memcpy(ret_share, share, n);
+        *ret_n = n;
+    }
+    mem_wipe(share, sizeof share);
+    return read ? ST_OK
+                : req_fail(req, ST_INVALID, "key: 32 or 33 bytes in hex or base64 are expected");
+}

@@ -1,0 +1,32 @@
+/* Key shares: a key in its shares, and shares as text. */
+#ifndef HOLDFAST_API_SYS_SEAL_SYS_SHARES_H
+#define HOLDFAST_API_SYS_SEAL_SYS_SHARES_H
+
+#include "barrier/seal.h"
+#include "router/req.h"
+
+enum { SYS_SHARE_BYTES_MAX = SEAL_KEY_BYTES + 1 };
+
+/* A key in its shares, one behind the other; a single one is the key itself. Zero-initialise. */
+struct sys_shares {
+    unsigned n, threshold;
+    size_t bytes;        /* of each */
+    const uint8_t *data; /* in the arena */
+};
+
+/* Whether a key may be split so. ST_INVALID with the request's error, which begins with `what`. */
+NODISCARD enum status sys_shares_check(struct req *req, const char *what, int64_t shares,
+                                       int64_t threshold);
+/* `n` and `threshold` were checked, the key has SEAL_KEY_BYTES. ST_NOMEM. */
+NODISCARD enum status sys_shares_split(struct req *req, struct bytes key, int64_t n,
+                                       int64_t threshold, struct sys_shares *ret_shares);
+/* Two members of an open object: lists of the shares in hex and in base64. */
+void sys_shares_put(struct text_writer *w, const char *hex, const char *base64,
+                    const struct sys_shares *shares);
+
+/* A share as people give it: hex is tried first, as upstream does, then base64. 32 or 33 bytes;
+ * the caller wipes them. ST_INVALID with the request's error. */
+NODISCARD enum status sys_share_read(struct req *req, const char *text,
+                                     uint8_t ret_share[SYS_SHARE_BYTES_MAX], size_t *ret_n);
+
+#endif

@@ -1,0 +1,60 @@
+/* The module, and the table of sys/: the tables of its files. Rows whose patterns take the same
+ * path and method stand in one file, so the order of the files does not matter; but sys_absent.c,
+ * whose rows match only what no other row does, is last. */
+#include "api/sys/sys.h"
+#include "api/sys/seal/sys_keys.h"
+#include "auth/lease.h"
+#include "auth/policy.h"
+#include "state/state_core.h"
+
+static const struct route_table *const sys_tables[] = {
+    &sys_health_table,     &sys_maintenance_table,  &sys_metrics_table,
+    &sys_quota_table,      &sys_tools_table,        &sys_wrapping_table,
+    &sys_node_table,       &sys_host_table,         &sys_version_table,
+    &sys_cors_table,       &sys_openapi_table,      &sys_seal_table,
+    &sys_init_table,       &sys_rotate_table,       &sys_generate_root_table,
+    &sys_rekey_table,      &sys_challenge_table,    &sys_raft_table,
+    &sys_autopilot_table,  &sys_join_table,         &sys_mounts_table,
+    &sys_mount_edit_table, &sys_remount_table,      &sys_policy_table,
+    &sys_password_table,   &sys_capabilities_table, &sys_leases_table,
+    &sys_absent_table, /* last */
+};
+
+static const struct route_api sys_api = {
+    .prefix = "sys/", .type = "system", .more = sys_tables, .n_more = ARRAY_LEN(sys_tables)};
+
+static const struct route_api *const sys_apis[] = {&sys_api, &sys_metrics_api};
+
+static const struct module_mount sys_mounts[] = {
+    {.mount = {.path = "identity/", .type = "identity", .description = "identity store"}},
+    {.mount = {.path = "sys/",
+               .type = "system",
+               .description = "system endpoints used for control, policy and debugging"}},
+};
+
+/* Words of the system, and of APIs that will share the listener. */
+static const char *const sys_reserved[] = {
+    "acl",        "agent",       "allocation", "allocations", "audit",       "catalog",  "client",
+    "deployment", "deployments", "evaluation", "event",       "evaluations", "identity", "job",
+    "jobs",       "namespace",   "namespaces", "node",        "nodes",       "operator", "regions",
+    "search",     "session",     "status",     "sys",         "system",      "txn",
+};
+
+static const struct node_duty sys_duties[] = {
+    {.name = "superseded root key", .run = state_handover_upkeep},
+    {.name = "a new key by sys/rotate/config", .run = sys_rotate_upkeep},
+    {.name = "abandoned attempts with key shares", .run = sys_ceremony_upkeep},
+    {.name = "expired policies", .run = policy_upkeep},
+    {.name = "revoked leases", .run = lease_upkeep},
+    {.name = "the history of versions", .run = sys_version_upkeep},
+};
+
+const struct module sys_module = {.name = "sys",
+                                  .apis = sys_apis,
+                                  .n_apis = ARRAY_LEN(sys_apis),
+                                  .mounts = sys_mounts,
+                                  .n_mounts = ARRAY_LEN(sys_mounts),
+                                  .reserved = sys_reserved,
+                                  .n_reserved = ARRAY_LEN(sys_reserved),
+                                  .duties = sys_duties,
+                                  .n_duties = ARRAY_LEN(sys_duties)};

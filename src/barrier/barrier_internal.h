@@ -1,0 +1,95 @@
+/* Shared by barrier.c, rekey.c and seat.c.
+ *
+ * Locks: a barrier's before any seat's. A seat's lock is its own thread's but for the moment in
+ * which the barrier is sealed or its rings change. */
+#ifndef HOLDFAST_BARRIER_BARRIER_INTERNAL_H
+#define HOLDFAST_BARRIER_BARRIER_INTERNAL_H
+
+#include "barrier/mac_memo.h"
+#include "barrier/ring.h"
+#include "base/list.h"
+#include "crypto/hmac.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { SEAT_CONTEXTS = 4 };
+
+/* Nonce and tag of a stored ring: they tell one record from any other. */
+struct ring_mark {
+    uint8_t data[12 + 16];
+};
+
+struct barrier_keys {
+    struct secret root, salt;
+    struct ring rings[BARRIER_RINGS];
+    struct ring_mark marks[BARRIER_RINGS]; /* of the records they came from */
+};
+
+struct barrier {
+    pthread_mutex_t lock; /* guards what has no atomic type */
+    atomic_bool sealed;
+    _Atomic uint64_t epoch; /* raised by every change of keys */
+    _Atomic uint64_t restored;
+    struct barrier_keys keys;
+    /* Uses of the active term that are granted and not yet made; below zero: made in advance. */
+    _Atomic int64_t prepaid[BARRIER_RINGS];
+    _Atomic bool lacking[BARRIER_RINGS];    /* there is no such ring */
+    _Atomic int64_t granted[BARRIER_RINGS]; /* of the active term to this process so far */
+    struct list seats;
+};
+
+struct seat_context {
+    uint32_t term; /* 0: empty */
+    struct aead *aead;
+};
+
+struct seat_ring {
+    uint32_t active;
+    unsigned next; /* the context to give up next */
+    struct seat_context contexts[SEAT_CONTEXTS];
+};
+
+struct barrier_seat {
+    struct barrier *barrier;
+    struct env *env;
+    struct list link;
+    pthread_mutex_t lock;
+    uint64_t epoch; /* the barrier's when the keys below were taken; 0: none */
+    struct seat_ring rings[BARRIER_RINGS];
+    struct hmac *mac;
+    struct mac_memo *memo; /* of `mac`: there with it */
+};
+
+/* Wipe what the seat keeps. Its lock is held, or no other thread knows the seat. */
+void seat_clear(struct barrier_seat *seat);
+
+/* One value under one key; seat.c. `plain` and `out` as in barrier_encrypt and barrier_decrypt. */
+NODISCARD enum status value_encrypt(struct aead *aead, struct env *env, uint32_t term,
+                                    struct bytes key, struct bytes plain, uint8_t *out);
+NODISCARD enum status value_decrypt(struct aead *aead, struct bytes key, struct bytes stored,
+                                    uint8_t *out, size_t *ret_len);
+/* ST_CORRUPT: too short, or of another version. */
+NODISCARD enum status value_term(struct bytes stored, uint32_t *ret_term);
+
+void keys_free(struct barrier_keys **keys); /* wipes; barrier.c */
+/* A copy of the root key, outside of the lock; barrier.c. ST_SEALED, ST_NOMEM. */
+NODISCARD enum status copy_root(struct barrier *b, struct secret *ret_root);
+/* The root key that took the place of `root`; rekey.c. ST_CORRUPT: there is none such. ST_NOMEM,
+ * ST_CRYPTO. */
+NODISCARD enum status handover_open(const struct secret *root, struct bytes record,
+                                    struct secret *ret_root);
+
+static inline void lock_take(pthread_mutex_t *lock)
+{
+    int failed = pthread_mutex_lock(lock);
+    ASSERT(failed == 0);
+}
+
+static inline void lock_drop(pthread_mutex_t *lock)
+{
+    int failed = pthread_mutex_unlock(lock);
+    ASSERT(failed == 0);
+}
+
+#endif

@@ -1,0 +1,91 @@
+/* The manual page, from the table of commands: roff with the macros of man(7). */
+#include "cli/client.h"
+#include "cli/commands.h"
+
+/* Text in which nothing is a request or an escape of roff. */
+static void put_text(const char *text)
+{
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == '\\')
+            printf("\\e");
+        else if (*at == '-')
+            printf("\\-");
+        else if ((*at == '.' || *at == '\'') && (at == text || at[-1] == '\n'))
+            printf("\\&%c", *at);
+        else
+            (void)putchar(*at); /* checked when all is flushed */
+    }
+}
+
+static void put_flags(const struct cli_flag *flags, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const char *alias = cli_flag_alias(&flags[i]);
+        printf(".TP\n.B \\-");
+        put_text(flags[i].name);
+        put_text(cli_flag_value(flags[i].kind));
+        if (alias != NULL) {
+            printf(", \\-");
+            put_text(alias);
+        }
+        printf("\n");
+        put_text(flags[i].help);
+        printf("\n");
+    }
+}
+
+static void put_command(const struct cli_command *c)
+{
+    printf(".SS holdfast ");
+    put_text(c->name);
+    if (c->args[0] != '\0')
+        printf(" ");
+    put_text(c->args);
+    printf("\n");
+    put_text(c->help);
+    printf("\n");
+    put_flags(c->flags, c->n_flags);
+}
+
+static void put_environment(void)
+{
+    static const struct {
+        const char *name, *text;
+    } rows[] = {
+        {"HOLDFAST_ADDR", "URL of a node, https://127.0.0.1:8200 by default."},
+        {"HOLDFAST_TOKEN", "The token; without it the one that login kept."},
+        {"HOLDFAST_CACERT", "File with the certificate authority of the server."},
+        {"HOLDFAST_NAMESPACE", "The namespace."},
+        {"HOLDFAST_SKIP_VERIFY", "true: do not verify the server's certificate."},
+        {"HOLDFAST_CLIENT_TIMEOUT", "The longest wait for one step of the server."},
+        {"HOLDFAST_FORMAT", "table or json."},
+    };
+    printf(".SH ENVIRONMENT\nEach variable may also begin with VAULT_ in place of HOLDFAST_.\n");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        printf(".TP\n.B %s\n", rows[i].name);
+        put_text(rows[i].text);
+        printf("\n");
+    }
+}
+
+int cmd_man(struct cli *cli)
+{
+    printf(
+        ".TH HOLDFAST 1 \"\" \"holdfast %s\" \"User Commands\"\n"
+        ".SH NAME\nholdfast \\- replicated secrets server and its command line\n"
+        ".SH SYNOPSIS\n.B holdfast\n.I COMMAND\n[\\fIFLAG\\fR]... [\\fIARGUMENT\\fR]...\n"
+        ".SH DESCRIPTION\nholdfast keeps secrets in a state that every node of a cluster has, "
+        "and serves them\nover HTTPS. The same program runs a node (\\fBholdfast server\\fR) and "
+        "is its client.\n.SH COMMANDS\n",
+        HOLDFAST_VERSION);
+    for (unsigned i = 0; cli_nth(cli, i) != NULL; i++)
+        put_command(cli_nth(cli, i));
+    printf(".SH FLAGS OF EVERY CLIENT COMMAND\n");
+    put_flags(cli_common_flags, cli_n_common_flags);
+    put_environment();
+    printf(".SH EXIT STATUS\n0: done. 1: the command was given wrongly, or a file or terminal "
+           "failed. 2: the server\nrefused, found nothing or was not reached.\n"
+           ".SH FILES\n.TP\n.I ~/.holdfast\\-token\nThe token that login kept.\n"
+           ".TP\n.I /etc/holdfast/holdfast.hcl\nConfiguration of the node that systemd runs.\n");
+    return CLI_OK;
+}

@@ -1,0 +1,137 @@
+/* Suggest a name for a mistyped word: the nearest, by the number of letters that differ. */
+#include "cli/client.h"
+
+enum { NAME_MAX_BYTES = 64 };
+
+/* How many letters must be added, taken away, changed or swapped with the next to make `b` of `a`.
+ * Names that are too long count as different in every letter. */
+static size_t distance(struct bytes a, struct bytes b)
+{
+    size_t rows[3][NAME_MAX_BYTES + 1];
+    if (a.len > NAME_MAX_BYTES || b.len > NAME_MAX_BYTES)
+        return MAX(a.len, b.len);
+    for (size_t j = 0; j <= b.len; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= a.len; i++) {
+        size_t *now = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= b.len; j++) {
+            size_t changed = last[j - 1] + (a.data[i - 1] != b.data[j - 1] ? 1 : 0);
+            now[j] = MIN(changed, MIN(last[j], now[j - 1]) + 1);
+            if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] && a.data[i - 2] == b.data[j - 1])
+                now[j] = MIN(now[j], before[j - 2] + 1);
+        }
+    }
+    return rows[a.len % 3][b.len];
+}
+
+/* The best name so far. */
+struct nearest {
+    struct bytes typed, name;
+    size_t distance;
+};
+
+static void consider(struct nearest *n, struct bytes typed, struct bytes name)
+{
+    size_t d = distance(typed, name);
+    if (d <= 1 + name.len / 4 && (n->name.len == 0 || d < n->distance)) {
+        n->name = name;
+        n->distance = d;
+    }
+}
+
+static bool could_be_a_name(const char *word)
+{
+    size_t len = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-");
+    return len != 0 && len <= NAME_MAX_BYTES && word[len] == '\0';
+}
+
+/* The first `n` words with a space between; NULL when there are fewer. */
+static char *join(struct cli *cli, int argc, char **argv, int n)
+{
+    CLEANUP(buf_done) struct buf b = {0};
+    for (int i = 0; i < n; i++) {
+        if (i == argc || argv[i][0] == '-')
+            return NULL;
+        buf_add_format(&b, "%s%s", i != 0 ? " " : "", argv[i]);
+    }
+    return buf_status(&b) == ST_OK ? arena_str(&cli->arena, buf_bytes(&b)) : NULL;
+}
+
+/* The last word of a command's name. */
+static const char *last_word(const char *name)
+{
+    const char *space = strrchr(name, ' ');
+    return space != NULL ? space + 1 : name;
+}
+
+/* A command or the beginning of one that looks like as many of the words; else a command whose last
+ * word was typed alone, as in "unseal" for "operator unseal". Its length is 0 when there is none. */
+static struct bytes nearest_command(struct cli *cli, int argc, char **argv, int known)
+{
+    struct nearest near = {.distance = 0};
+    for (unsigned i = 0; cli_nth(cli, i) != NULL; i++) {
+        const char *name = cli_nth(cli, i)->name;
+        int words = 0;
+        for (size_t end = 0; name[end] != '\0'; end++) {
+            end += strcspn(name + end, " ");
+            const char *typed = join(cli, argc, argv, ++words);
+            if (typed != NULL && words > known)
+                consider(&near, bytes_str(typed), bytes_of(name, end));
+            if (name[end] == '\0')
+                break;
+        }
+    }
+    for (unsigned i = 0; near.name.len == 0 && cli_nth(cli, i) != NULL; i++)
+        if (strcmp(last_word(cli_nth(cli, i)->name), argv[known]) == 0)
+            near.name = bytes_str(cli_nth(cli, i)->name);
+    return near.name;
+}
+
+void cli_unknown_command(struct cli *cli, int argc, char **argv, int known)
+{
+    ASSERT(known < argc);
+    struct bytes near = nearest_command(cli, argc, argv, known);
+    const char *typed = could_be_a_name(argv[known]) ? join(cli, argc, argv, known + 1) : NULL;
+    const char *group = known > 0 ? join(cli, argc, argv, known) : NULL;
+    char *hint = near.len == 0 ? arena_format(&cli->arena, "%s", "")
+                               : arena_format(&cli->arena, "; did you mean \"%.*s\"?",
+                                              (int)near.len, (const char *)near.data);
+    if (hint == NULL)
+        hint = "";
+    if (typed != NULL)
+        cli_complain("unknown command \"%s\"%s", typed, hint);
+    else
+        cli_complain("word %d is not a command%s", known + 1, hint);
+    cli_say("\"holdfast help%s%s\" lists the commands.\n", group != NULL ? " " : "",
+            group != NULL ? group : "");
+}
+
+static void consider_flags(struct nearest *n, const struct cli_flag *flags, unsigned n_flags)
+{
+    for (unsigned i = 0; i < n_flags; i++)
+        consider(n, n->typed, bytes_str(flags[i].name));
+}
+
+void cli_unknown_flag(const struct cli *cli, const char *word, int place)
+{
+    const struct cli_command *c = cli->command;
+    char name[NAME_MAX_BYTES + 1];
+    const char *at = word + (word[1] == '-' ? 2 : 1);
+    size_t len = strcspn(at, "=");
+    struct nearest near = {.typed = bytes_of(at, len)};
+    consider_flags(&near, c->flags, c->n_flags);
+    if (!c->offline)
+        consider_flags(&near, cli_common_flags, cli_n_common_flags);
+    (void)snprintf(name, sizeof name, "%.*s", (int)MIN(len, sizeof name - 1), at); /* cut */
+    char hint[NAME_MAX_BYTES + 32] = "";
+    if (near.name.len != 0)
+        (void)snprintf(hint, sizeof hint, "did you mean -%.*s? ", (int)near.name.len,
+                       (const char *)near.name.data); /* names of ours fit */
+    if (len < sizeof name && could_be_a_name(name))
+        cli_complain("unknown flag -%s; %s\"holdfast %s -help\" lists the flags", name, hint,
+                     c->name);
+    else
+        cli_complain("word %d behind \"%s\" is not a flag; %s\"holdfast %s -help\" lists the flags",
+                     place, c->name, hint, c->name);
+}

@@ -1,0 +1,165 @@
+/* operator generate-root: a new root token by key shares. */
+#include "base/mem.h"
+#include "cli/command/ceremony.h"
+#include "cli/commands.h"
+#include "crypto/crypto.h"
+#include "text/encode.h"
+
+#define ATTEMPT "sys/generate-root/attempt"
+
+enum { TOKEN_BYTES_MAX = 1024 };
+
+/* The server's status of an attempt: NULL with a message. */
+static const struct text_value *read_status(struct cli *cli, int *ret_code)
+{
+    struct cli_reply reply = {0};
+    *ret_code = cli_call(cli, "GET", ATTEMPT, NULL, &reply);
+    return *ret_code == CLI_OK ? cli_parse_reply(cli, &reply) : NULL;
+}
+
+static int show(struct cli *cli, const struct text_value *answer)
+{
+    static const struct ceremony_row rows[] = {{"Nonce", "nonce"},
+                                               {"Started", "started"},
+                                               {"Progress", "progress"},
+                                               {"Complete", "complete"},
+                                               {"Encoded Token", "encoded_token"},
+                                               {"OTP", "otp"},
+                                               {"OTP Length", "otp_length"}};
+    return ceremony_show(cli, answer, "required", rows, ARRAY_LEN(rows));
+}
+
+static int status(struct cli *cli)
+{
+    int code;
+    const struct text_value *answer = read_status(cli, &code);
+    return code != CLI_OK ? code : show(cli, answer);
+}
+
+static int begin(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body};
+    struct cli_reply reply = {0};
+    text_open_object(&w);
+    cli_put_text(cli, &w, "otp", "otp");
+    cli_put_text(cli, &w, "pgp-key", "pgp_key");
+    text_close(&w);
+    int code = cli_call(cli, "PUT", ATTEMPT, &body, &reply);
+    return code != CLI_OK ? code : show(cli, cli_parse_reply(cli, &reply));
+}
+
+static int cancel(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    int code = cli_call(cli, "DELETE", ATTEMPT, NULL, &reply);
+    if (code == CLI_OK && !cli->json)
+        printf("Success! Root token generation canceled (if it was started)\n");
+    return code;
+}
+
+/* As long as a token of this server. */
+static int make_otp(struct cli *cli)
+{
+    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    enum { BASE = sizeof digits - 1, FAIR = 256 / BASE * BASE };
+    char otp[TOKEN_BYTES_MAX + 1];
+    int code;
+    const struct text_value *length = text_get(read_status(cli, &code), "otp_length");
+    int64_t wanted = 0;
+    if (code != CLI_OK)
+        return code;
+    if (length == NULL || text_int_parse(length->text, &wanted) != ST_OK || wanted < 1 ||
+        wanted > TOKEN_BYTES_MAX)
+        return cli_unexpected();
+    for (int64_t n = 0; n < wanted;) {
+        uint8_t random;
+        if (crypto_random(&random, 1) != ST_OK) {
+            cli_complain("there are no random bytes");
+            return CLI_LOCAL_ERROR;
+        }
+        if (random < FAIR) /* others would favour some digits */
+            otp[n++] = digits[random % BASE];
+    }
+    otp[wanted] = '\0';
+    struct text_value *table = cli_object(cli, NULL);
+    if (table == NULL)
+        return CLI_LOCAL_ERROR;
+    cli_add_text(cli, table, "otp", otp);
+    if (cli->json)
+        cli_print_json(table);
+    else
+        printf("%s\n", otp);
+    mem_wipe(otp, sizeof otp);
+    return CLI_OK;
+}
+
+/* No server is asked: the token is not shown to anybody. */
+static int decode(struct cli *cli)
+{
+    const char *coded = cli_text(cli, "decode"), *otp = cli_text(cli, "otp");
+    uint8_t token[TEXT_BASE64_BYTES(TOKEN_BYTES_MAX)];
+    size_t n = 0;
+    if (strcmp(coded, "-") == 0)
+        coded = cli_secret(cli, "Encoded token (will be hidden): ");
+    if (coded == NULL)
+        return CLI_LOCAL_ERROR;
+    if (otp == NULL)
+        return cli_usage_error(cli, "-decode needs -otp");
+    if (strlen(coded) > TOKEN_BYTES_MAX || text_base64_parse(bytes_str(coded), token, &n) != ST_OK)
+        return cli_usage_error(cli, "the encoded token is not base64");
+    if (n != strlen(otp)) {
+        mem_wipe(token, sizeof token);
+        return cli_usage_error(cli, "the OTP is not as long as the token");
+    }
+    bool readable = true;
+    for (size_t i = 0; i < n; i++) {
+        token[i] ^= (uint8_t)otp[i];
+        readable = readable && token[i] > 0x20 && token[i] < 0x7F;
+    }
+    if (!readable)
+        return cli_usage_error(cli, "the OTP does not belong to this encoded token");
+    const struct text_value v = {.kind = TEXT_STRING, .text = bytes_of(token, n)};
+    struct text_value *object = cli_object(cli, NULL);
+    if (cli->json && object != NULL) {
+        cli_add(cli, object, "token", &v);
+        cli_print_json(object);
+    } else if (!cli->json) {
+        cli_put(stdout, v.text);
+        printf("\n");
+    }
+    mem_wipe(token, sizeof token);
+    return CLI_OK;
+}
+
+static int give(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    CLEANUP(buf_done) struct buf body = {0};
+    int code;
+    const struct text_value *now = read_status(cli, &code);
+    if (code != CLI_OK)
+        return code;
+    const struct text_value *started = text_get(now, "started");
+    if (started == NULL || !started->truth) {
+        cli_complain("no root generation is in progress: begin with -init");
+        return CLI_LOCAL_ERROR;
+    }
+    code = ceremony_share_body(cli, now, "nonce", &body);
+    if (code == CLI_OK)
+        code = cli_call(cli, "PUT", "sys/generate-root/update", &body, &reply);
+    return code != CLI_OK ? code : show(cli, cli_parse_reply(cli, &reply));
+}
+
+int cmd_generate_root(struct cli *cli)
+{
+    if (cli_bool(cli, "generate-otp", false))
+        return make_otp(cli);
+    if (cli_text(cli, "decode") != NULL)
+        return decode(cli);
+    if (cli_bool(cli, "cancel", false))
+        return cancel(cli);
+    if (cli_bool(cli, "init", false))
+        return begin(cli);
+    return cli_bool(cli, "status", false) ? status(cli) : give(cli);
+}

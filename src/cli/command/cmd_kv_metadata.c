@@ -1,0 +1,130 @@
+/* Metadata of a secret: the settings kept beside its versions. */
+#include "cli/commands.h"
+#include "cli/kv.h"
+
+/* The path below metadata/, of a mount of version 2. */
+static int find(struct cli *cli, char **ret_path)
+{
+    struct kv_place place;
+    int code = kv_locate(cli, &place);
+    if (code == CLI_OK)
+        code = kv_need_v2(&place, "metadata");
+    if (code != CLI_OK)
+        return code;
+    *ret_path = kv_path(cli, &place, "metadata");
+    return *ret_path != NULL ? CLI_OK : CLI_LOCAL_ERROR;
+}
+
+static void show_metadata(struct cli *cli, const struct text_value *data)
+{
+    struct text_value *own = cli_object(cli, NULL);
+    const struct text_value *versions = text_get(data, "versions");
+    if (own == NULL || data->kind != TEXT_OBJECT)
+        return;
+    TEXT_FOR (item, data) {
+        char *name = arena_str(&cli->arena, item->name);
+        if (item != versions && name != NULL)
+            cli_add(cli, own, name, item);
+    }
+    cli_print_title("Metadata");
+    cli_print_table(own);
+    if (versions == NULL || versions->kind != TEXT_OBJECT)
+        return;
+    TEXT_FOR (item, versions) {
+        char *title = arena_format(&cli->arena, "Version %.*s", (int)item->name.len,
+                                   (const char *)item->name.data);
+        printf("\n");
+        if (title != NULL)
+            cli_print_title(title);
+        cli_print_table(item);
+    }
+}
+
+int cmd_kv_metadata_get(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    char *path = NULL;
+    int code = find(cli, &path);
+    if (code == CLI_OK)
+        code = cli_fetch(cli, path, "", &reply);
+    if (code != CLI_OK)
+        return code;
+    if (cli->json || cli->field != NULL)
+        return cli_show(cli, &reply);
+    const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
+    if (data == NULL)
+        return cli_unexpected();
+    cli_print_title("Metadata Path");
+    printf("%s\n\n", path);
+    show_metadata(cli, data);
+    return CLI_OK;
+}
+
+/* Only what was given; names of -remove-custom-metadata as null. */
+static void put_settings(struct cli *cli, struct text_writer *w)
+{
+    unsigned at = 0;
+    bool custom = cli_text(cli, "custom-metadata") != NULL;
+    const char *name = cli_text(cli, "remove-custom-metadata");
+    text_open_object(w);
+    if (cli_text(cli, "max-versions") != NULL)
+        text_member_int(w, "max_versions", cli_int(cli, "max-versions", 0));
+    if (cli_text(cli, "cas-required") != NULL)
+        text_member_bool(w, "cas_required", cli_bool(cli, "cas-required", false));
+    cli_put_text(cli, w, "delete-version-after", "delete_version_after");
+    if (custom || name != NULL) {
+        text_key(w, "custom_metadata");
+        text_open_object(w);
+        cli_put_pairs(cli, w, "custom-metadata");
+        while ((name = cli_each(cli, "remove-custom-metadata", &at)) != NULL) {
+            text_key(w, name);
+            text_put_null(w);
+        }
+        text_close(w);
+    }
+    text_close(w);
+}
+
+static int send_settings(struct cli *cli, const char *method, const char *type)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    char *path = NULL;
+    put_settings(cli, &w);
+    int code = find(cli, &path);
+    if (code != CLI_OK)
+        return code;
+    struct cli_call call = {.method = method,
+                            .path = cli_path(cli, path),
+                            .body = buf_bytes(&body),
+                            .content_type = type};
+    if (buf_status(&body) != ST_OK)
+        call.path = NULL;
+    code = cli_do(cli, &call, &reply);
+    if (code == CLI_OK && !cli->json)
+        printf("Success! Data written to: %s\n", path);
+    return code;
+}
+
+int cmd_kv_metadata_put(struct cli *cli)
+{
+    return send_settings(cli, "PUT", NULL);
+}
+
+int cmd_kv_metadata_patch(struct cli *cli)
+{
+    return send_settings(cli, "PATCH", "application/merge-patch+json");
+}
+
+int cmd_kv_metadata_delete(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    char *path = NULL;
+    int code = find(cli, &path);
+    if (code == CLI_OK)
+        code = cli_call(cli, "DELETE", path, NULL, &reply);
+    if (code == CLI_OK && !cli->json)
+        printf("Success! Data deleted (if it existed) at: %s\n", path);
+    return code;
+}

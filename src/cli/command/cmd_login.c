@@ -1,0 +1,136 @@
+/* Getting a token and keeping it. */
+#include "cli/client.h"
+#include "cli/commands.h"
+
+static bool is_method(const char *method, const char *name)
+{
+    return strcmp(method, name) == 0;
+}
+
+/* Tell a person about the token that is stored now, without showing the token. */
+static int show_login(struct cli *cli, const struct text_value *of, bool looked_up, bool stored)
+{
+    struct text_value *table = cli_object(cli, NULL);
+    if (table == NULL)
+        return CLI_LOCAL_ERROR;
+    cli_add(cli, table, "token_accessor", text_get(of, "accessor"));
+    cli_add(cli, table, "token_duration", text_get(of, looked_up ? "ttl" : "lease_duration"));
+    cli_add(cli, table, "token_renewable", text_get(of, "renewable"));
+    cli_add(cli, table, "policies", text_get(of, "policies"));
+    if (cli->json) {
+        cli_print_json(table);
+        return CLI_OK;
+    }
+    printf("Success! You are now authenticated.%s\n\n",
+           stored ? " Later commands use this token by themselves." : "");
+    cli_print_table(table);
+    return CLI_OK;
+}
+
+static int finish(struct cli *cli, const char *token, const struct text_value *of, bool looked_up)
+{
+    bool only = cli_bool(cli, "token-only", false),
+         store = !only && !cli_bool(cli, "no-store", false);
+    if (store && !cli_token_store(cli, token))
+        return CLI_LOCAL_ERROR;
+    if (store && cli->token_from_env)
+        (void)fprintf(stderr,
+                      "WARNING! The token of the environment (HOLDFAST_TOKEN or VAULT_TOKEN) is "
+                      "used before this one.\n"); /* standard error is all there is */
+    if (only || cli->field != NULL) {
+        const struct text_value v = {.kind = TEXT_STRING, .text = bytes_str(token)};
+        if (only || strcmp(cli->field, "token") == 0) {
+            cli_print_raw(cli, &v);
+            return CLI_OK;
+        }
+        return cli_show_value(cli, of);
+    }
+    return cli_bool(cli, "no-print", false) ? CLI_OK : show_login(cli, of, looked_up, store);
+}
+
+/* A token that exists: it is good if it can look at itself. */
+static int with_token(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    const char *token = cli->n_args != 0 ? cli->args[0] : "-";
+    if (cli->n_args > 1)
+        return cli_usage_error(cli, "too many arguments");
+    if (strncmp(token, "token=", 6) == 0)
+        token += 6;
+    if (strcmp(token, "-") == 0)
+        token = cli_secret(cli, "Token (will be hidden): ");
+    if (token == NULL)
+        return CLI_LOCAL_ERROR;
+    struct cli_call call = {.method = "GET", .path = "/v1/auth/token/lookup-self", .token = token};
+    int code = cli_do(cli, &call, &reply);
+    if (code != CLI_OK)
+        return code;
+    const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
+    return data != NULL ? finish(cli, token, data, true) : cli_unexpected();
+}
+
+/* The credentials given as arguments; a user's password is read from the terminal. */
+static const struct text_value *credentials(struct cli *cli, const char *method)
+{
+    const struct text_value *given = cli_data(cli, 0);
+    if (given == NULL || !is_method(method, "userpass") || text_get(given, "password") != NULL)
+        return given;
+    struct text_value *all = cli_object(cli, NULL);
+    char *password = all != NULL ? cli_secret(cli, "Password (will be hidden): ") : NULL;
+    if (password == NULL)
+        return NULL;
+    *all = *given;
+    cli_add_text(cli, all, "password", password);
+    return all;
+}
+
+static const char *login_path(struct cli *cli, const char *method, const struct text_value *given)
+{
+    const char *mount = cli_text(cli, "path");
+    char *at = cli_trim_path(cli, mount != NULL ? mount : method);
+    const struct text_value *user = text_get(given, "username");
+    if (at == NULL)
+        return NULL;
+    if (!is_method(method, "userpass"))
+        return arena_format(&cli->arena, "auth/%s/login", at);
+    if (user == NULL || user->kind != TEXT_STRING || user->text.len == 0) {
+        (void)cli_usage_error(cli, "userpass needs username=NAME"); /* NULL says it */
+        return NULL;
+    }
+    return arena_format(&cli->arena, "auth/%s/login/%.*s", at, (int)user->text.len,
+                        (const char *)user->text.data);
+}
+
+static int with_method(struct cli *cli, const char *method)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    const struct text_value *given = credentials(cli, method);
+    const char *path = given != NULL ? login_path(cli, method, given) : NULL;
+    if (path == NULL)
+        return CLI_LOCAL_ERROR;
+    text_put_value(&w, given);
+    struct cli_call call = {
+        .method = "PUT", .path = cli_path(cli, path), .body = buf_bytes(&body), .token = ""};
+    if (buf_status(&body) != ST_OK)
+        call.path = NULL;
+    int code = cli_do(cli, &call, &reply);
+    if (code != CLI_OK)
+        return code;
+    const struct text_value *auth = text_get(cli_parse_reply(cli, &reply), "auth");
+    const struct text_value *token = text_get(auth, "client_token");
+    if (token == NULL || token->kind != TEXT_STRING) {
+        cli_complain("the answer holds no token");
+        return CLI_REMOTE_ERROR;
+    }
+    return finish(cli, (const char *)token->text.data, auth, false);
+}
+
+int cmd_login(struct cli *cli)
+{
+    const char *method = cli_text(cli, "method");
+    if (method == NULL || is_method(method, "token"))
+        return with_token(cli);
+    return with_method(cli, method);
+}

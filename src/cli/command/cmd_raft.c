@@ -1,0 +1,239 @@
+/* The members of a cluster and snapshots of its state. */
+#include "cli/client.h"
+#include "cli/commands.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int cmd_raft_list_peers(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    int code = cli_call(cli, "GET", "sys/storage/raft/configuration", NULL, &reply);
+    if (code != CLI_OK)
+        return code;
+    const struct text_value *body = cli_parse_reply(cli, &reply);
+    const struct text_value *servers =
+        text_get(text_get(text_get(body, "data"), "config"), "servers");
+    struct text_value *grid = text_value_new(&cli->arena, NULL, TEXT_LIST, (struct bytes){0});
+    if (servers == NULL || servers->kind != TEXT_LIST || grid == NULL)
+        return cli_unexpected();
+    if (cli->json) {
+        cli_print_json(body);
+        return CLI_OK;
+    }
+    TEXT_FOR (server, servers) {
+        struct text_value *line = cli_object(cli, grid);
+        const struct text_value *leader = text_get(server, "leader");
+        bool leads = leader != NULL && leader->truth;
+        cli_add(cli, line, "Node", text_get(server, "node_id"));
+        cli_add(cli, line, "Address", text_get(server, "address"));
+        cli_add_text(cli, line, "State", leads ? "leader" : "follower");
+        cli_add(cli, line, "Voter", text_get(server, "voter"));
+    }
+    cli_print_grid(grid);
+    return CLI_OK;
+}
+
+/* Text, "@file" or "-". False with a message. */
+static bool put_material(struct cli *cli, struct text_writer *w, const char *flag, const char *name)
+{
+    const char *value = cli_text(cli, flag);
+    struct bytes text;
+    if (value == NULL)
+        return true;
+    if (value[0] == '@' || strcmp(value, "-") == 0) {
+        char *what = arena_format(&cli->arena, "flag -%s", flag);
+        if (what == NULL || !cli_slurp(cli, value[0] == '@' ? value + 1 : value, what, &text))
+            return false;
+        while (text.len != 0 &&
+               (text.data[text.len - 1] == '\n' || text.data[text.len - 1] == '\r'))
+            text.len--;
+    } else {
+        text = bytes_str(value);
+    }
+    text_key(w, name);
+    text_put_bytes(w, text);
+    return true;
+}
+
+int cmd_raft_join(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    text_open_object(&w);
+    if (cli->n_args != 0)
+        text_member_str(&w, "leader_api_addr", cli->args[0]);
+    if (!put_material(cli, &w, "leader-ca-cert", "leader_ca_cert") ||
+        !put_material(cli, &w, "leader-client-cert", "leader_client_cert") ||
+        !put_material(cli, &w, "leader-client-key", "leader_client_key") ||
+        !put_material(cli, &w, "join-token", "join_token"))
+        return CLI_LOCAL_ERROR;
+    cli_put_text(cli, &w, "leader-tls-servername", "leader_tls_servername");
+    if (cli_bool(cli, "retry", false))
+        text_member_bool(&w, "retry", true);
+    if (cli_bool(cli, "non-voter", false))
+        text_member_bool(&w, "non_voter", true);
+    text_close(&w);
+    int code = cli_call(cli, "PUT", "sys/storage/raft/join", &body, &reply);
+    return code == CLI_OK && reply.body.len != 0 ? cli_show(cli, &reply) : code;
+}
+
+int cmd_raft_join_token(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    text_open_object(&w);
+    cli_put_text(cli, &w, "ttl", "ttl");
+    if (cli->n_args != 0)
+        text_member_str(&w, "node_id", cli->args[0]);
+    text_close(&w);
+    int code = cli_call(cli, "PUT", "sys/storage/raft/join-token", &body, &reply);
+    return code == CLI_OK ? cli_show(cli, &reply) : code;
+}
+
+static int change_member(struct cli *cli, const char *path, const char *said)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    text_open_object(&w);
+    text_member_str(&w, "server_id", cli->args[0]);
+    text_close(&w);
+    int code = cli_call(cli, "PUT", path, &body, &reply);
+    if (code == CLI_OK && !cli->json)
+        printf("%s\n", said);
+    return code;
+}
+
+int cmd_raft_remove_peer(struct cli *cli)
+{
+    return change_member(cli, "sys/storage/raft/remove-peer", "Peer removed successfully!");
+}
+
+int cmd_raft_promote(struct cli *cli)
+{
+    return change_member(cli, "sys/storage/raft/promote", "Success! The node has a vote.");
+}
+
+int cmd_raft_demote(struct cli *cli)
+{
+    return change_member(cli, "sys/storage/raft/demote", "Success! The node has no vote.");
+}
+
+static int show(struct cli *cli, const char *path)
+{
+    struct cli_reply reply = {0};
+    int code = cli_call(cli, "GET", path, NULL, &reply);
+    return code == CLI_OK ? cli_show(cli, &reply) : code;
+}
+
+int cmd_raft_autopilot_state(struct cli *cli)
+{
+    return show(cli, "sys/storage/raft/autopilot/state");
+}
+
+int cmd_raft_autopilot_get(struct cli *cli)
+{
+    return show(cli, "sys/storage/raft/autopilot/configuration");
+}
+
+int cmd_raft_autopilot_set(struct cli *cli)
+{
+    static const char *const settings[][2] = {
+        {"cleanup-dead-servers", "cleanup_dead_servers"},
+        {"dead-server-last-contact-threshold", "dead_server_last_contact_threshold"},
+        {"last-contact-threshold", "last_contact_threshold"},
+        {"max-trailing-logs", "max_trailing_logs"},
+        {"min-quorum", "min_quorum"},
+        {"server-stabilization-time", "server_stabilization_time"}};
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body, .plain = true};
+    struct cli_reply reply = {0};
+    text_open_object(&w);
+    for (size_t i = 0; i < ARRAY_LEN(settings); i++)
+        cli_put_text(cli, &w, settings[i][0], settings[i][1]);
+    text_close(&w);
+    int code = cli_call(cli, "PUT", "sys/storage/raft/autopilot/configuration", &body, &reply);
+    if (code == CLI_OK && !cli->json)
+        printf("Success! The settings of autopilot were changed.\n");
+    return code;
+}
+
+int cmd_raft_readmit(struct cli *cli)
+{
+    return change_member(cli, "sys/storage/raft/readmit",
+                         "Success! The node may join again, with an empty data directory.");
+}
+
+static int file_error(const char *path)
+{
+    cli_complain("%s: %s", path, strerror(errno));
+    return CLI_LOCAL_ERROR;
+}
+
+/* Everything into the file and onto the disk. */
+static int download(struct cli *cli, FILE *file, const char *name)
+{
+    struct cli_reply reply = {0};
+    struct cli_call call = {
+        .method = "GET", .path = "/v1/sys/storage/raft/snapshot", .download = file};
+    int code = cli_do(cli, &call, &reply);
+    if (code != CLI_OK)
+        return code;
+    if (fflush(file) != 0 || fsync(fileno(file)) != 0)
+        return file_error(name);
+    if (ftello(file) == 0) {
+        cli_complain("the server sent an empty snapshot");
+        return CLI_REMOTE_ERROR;
+    }
+    return CLI_OK;
+}
+
+/* To a file beside the target, which takes its name only when it is whole. */
+int cmd_raft_save(struct cli *cli)
+{
+    const char *path = cli->args[0];
+    char *name = arena_format(&cli->arena, "%s.XXXXXX", path);
+    int fd = name != NULL ? mkostemp(name, O_CLOEXEC) : -1;
+    if (fd < 0)
+        return file_error(path);
+    FILE *file = fdopen(fd, "wb");
+    if (file == NULL) {
+        (void)close(fd);    /* the file is empty */
+        (void)unlink(name); /* an empty temporary file may stay */
+        return file_error(path);
+    }
+    int code = download(cli, file, name);
+    if (fclose(file) != 0 && code == CLI_OK)
+        code = file_error(name);
+    if (code == CLI_OK && rename(name, path) != 0)
+        code = file_error(path);
+    if (code != CLI_OK)
+        (void)unlink(name); /* leave no half-written snapshot */
+    else if (!cli->json)
+        printf("Success! Snapshot saved to: %s\n", path);
+    return code;
+}
+
+int cmd_raft_restore(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    FILE *file = fopen(cli->args[0], "rbe");
+    if (file == NULL)
+        return file_error(cli->args[0]);
+    struct cli_call call = {.method = "POST",
+                            .path = cli_bool(cli, "force", false)
+                                        ? "/v1/sys/storage/raft/snapshot-force"
+                                        : "/v1/sys/storage/raft/snapshot",
+                            .content_type = "application/gzip",
+                            .upload = file};
+    int code = cli_do(cli, &call, &reply);
+    (void)fclose(file); /* the file was only read */
+    if (code == CLI_OK && !cli->json)
+        printf("Success! Restored the snapshot: %s\n", cli->args[0]);
+    return code;
+}

@@ -1,0 +1,155 @@
+/* operator rekey: new key shares, or new shares of the recovery key. */
+#include "cli/command/ceremony.h"
+#include "cli/commands.h"
+
+enum { SHARES_DEFAULT = 5, THRESHOLD_DEFAULT = 3 };
+
+static bool is_recovery(struct cli *cli)
+{
+    const char *target = cli_text(cli, "target");
+    return target != NULL &&
+           (strcmp(target, "recovery") == 0 || strcmp(target, "hsm") == 0); /* the old name */
+}
+
+static bool verifies(struct cli *cli)
+{
+    return cli_bool(cli, "verify", false);
+}
+
+/* "sys/rekey/WHAT", of what -target and -verify say: with -init the latter is a wish. */
+static char *path_of(struct cli *cli, const char *what)
+{
+    bool verify = verifies(cli) && !cli_bool(cli, "init", false);
+    return arena_format(&cli->arena, "sys/%s/%s", is_recovery(cli) ? "rekey-recovery-key" : "rekey",
+                        verify ? "verify" : what);
+}
+
+static int show(struct cli *cli, const struct text_value *answer)
+{
+    static const struct ceremony_row rows[] = {{"Nonce", "nonce"},
+                                               {"Started", "started"},
+                                               {"Complete", "complete"},
+                                               {"Rekey Progress", "progress"},
+                                               {"New Shares", "n"},
+                                               {"New Threshold", "t"},
+                                               {"Verification Required", "verification_required"},
+                                               {"Verification Nonce", "verification_nonce"}};
+    bool of_new = text_get(answer, "required") == NULL; /* while verifying */
+    return ceremony_show(cli, answer, of_new ? "t" : "required", rows, ARRAY_LEN(rows));
+}
+
+static int ask(struct cli *cli, const char *method, const char *what, const struct buf *body,
+               const struct text_value **ret_answer)
+{
+    struct cli_reply reply = {0};
+    char *path = path_of(cli, what);
+    if (path == NULL)
+        return CLI_LOCAL_ERROR;
+    int code = cli_call(cli, method, path, body, &reply);
+    *ret_answer = NULL;
+    if (code == CLI_OK && reply.body.len != 0)
+        *ret_answer = cli_parse_reply(cli, &reply);
+    return code;
+}
+
+static int begin(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body};
+    const struct text_value *answer;
+    text_open_object(&w);
+    text_member_int(&w, "secret_shares", cli_int(cli, "key-shares", SHARES_DEFAULT));
+    text_member_int(&w, "secret_threshold", cli_int(cli, "key-threshold", THRESHOLD_DEFAULT));
+    text_member_bool(&w, "require_verification", verifies(cli));
+    text_member_bool(&w, "backup", cli_bool(cli, "backup", false));
+    if (cli_text(cli, "pgp-keys") != NULL) {
+        text_key(&w, "pgp_keys");
+        cli_put_list(cli, &w, "pgp-keys");
+    }
+    text_close(&w);
+    int code = ask(cli, "PUT", "init", &body, &answer);
+    return code != CLI_OK ? code : show(cli, answer);
+}
+
+static int cancel(struct cli *cli)
+{
+    const struct text_value *answer;
+    int code = ask(cli, "DELETE", "init", NULL, &answer);
+    if (code == CLI_OK && !cli->json)
+        printf("Success! %s\n", verifies(cli) ? "The keys that were given to verify are forgotten"
+                                              : "Canceled rekeying (if it was started)");
+    return code;
+}
+
+static int status(struct cli *cli)
+{
+    const struct text_value *answer;
+    int code = ask(cli, "GET", "init", NULL, &answer);
+    return code != CLI_OK ? code : show(cli, answer);
+}
+
+static bool is_true(const struct text_value *answer, const char *name)
+{
+    const struct text_value *v = text_get(answer, name);
+    return v != NULL && v->kind == TEXT_BOOL && v->truth;
+}
+
+/* The new shares, shown once. */
+static int show_made(struct cli *cli, const struct text_value *answer)
+{
+    const struct text_value *keys = text_get(answer, "keys_base64");
+    const struct text_value *nonce = text_get(answer, "verification_nonce");
+    unsigned n = 0;
+    if (cli->json) {
+        cli_print_json(answer);
+        return CLI_OK;
+    }
+    if (keys != NULL && keys->kind == TEXT_LIST) {
+        TEXT_FOR (key, keys)
+            printf("Key %u: %.*s\n", ++n, (int)key->text.len, (const char *)key->text.data);
+        printf("\n");
+    }
+    if (is_true(answer, "verification_required") && nonce != NULL)
+        printf("The present keys still count. Give enough of the new ones with \"holdfast operator "
+               "rekey -verify\":\nthen the new ones do.\n\nVerification Nonce: %.*s\n",
+               (int)nonce->text.len, (const char *)nonce->text.data);
+    else if (n != 0)
+        printf("The new keys count from now on, those before do not. Give them to different "
+               "people.\n");
+    else
+        printf("The new keys were verified and count from now on, those before do not.\n");
+    return CLI_OK;
+}
+
+static int give(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    const struct text_value *now = NULL, *answer = NULL;
+    if (cli_text(cli, "nonce") == NULL) { /* the answer to a last share may be asked for again */
+        int code = ask(cli, "GET", "init", NULL, &now);
+        if (code != CLI_OK)
+            return code;
+        if (!is_true(now, "started")) {
+            cli_complain("no rekey is in progress: begin with -init");
+            return CLI_LOCAL_ERROR;
+        }
+    }
+    int code = ceremony_share_body(cli, now, "nonce", &body);
+    if (code == CLI_OK)
+        code = ask(cli, "PUT", "update", &body, &answer);
+    if (code != CLI_OK)
+        return code;
+    return is_true(answer, "complete") ? show_made(cli, answer) : show(cli, answer);
+}
+
+int cmd_rekey(struct cli *cli)
+{
+    const char *target = cli_text(cli, "target");
+    if (target != NULL && !is_recovery(cli) && strcmp(target, "barrier") != 0)
+        return cli_usage_error(cli, "-target is barrier or recovery");
+    if (cli_bool(cli, "cancel", false))
+        return cancel(cli);
+    if (cli_bool(cli, "init", false))
+        return begin(cli);
+    return cli_bool(cli, "status", false) ? status(cli) : give(cli);
+}

@@ -1,0 +1,485 @@
+#include "config/config_fields.h"
+#include "text/address.h"
+#include "text/hcl.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { NODE_NAME_MAX = 63, CONFIG_BYTES_MAX = 1 << 20, DRAIN_DELAY_MAX_S = 3600 };
+
+/* A seal of key shares has no fields. */
+static const struct schema shamir_schema = {.size = sizeof(struct config_seal)};
+
+/* Shared by all readers of blocks. */
+struct loader {
+    struct config *config;
+    struct reason *reason;
+};
+
+__attribute__((format(printf, 3, 4))) static enum status refuse(struct loader *l, uint32_t line,
+                                                                const char *format, ...)
+{
+    char text[200];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args); /* cut when too long */
+    va_end(args);
+    reason_set(l->reason, "%s:%u: %s", l->config->file, line, text);
+    return ST_INVALID;
+}
+
+/* One of the names that stand for blocks rather than fields. */
+static bool is_one_of(struct bytes name, const char *const *blocks)
+{
+    for (; blocks != NULL && *blocks != NULL; blocks++)
+        if (text_is(name, *blocks))
+            return true;
+    return false;
+}
+
+/* Fill a struct from a block; `blocks` (NULL-terminated, or NULL) may stand in it beside fields. */
+static enum status load_fields(struct loader *l, const struct schema *schema,
+                               const struct text_value *object, const char *const *blocks,
+                               void *ret_struct)
+{
+    struct schema_fault fault;
+    const struct text_value *unknown = NULL;
+
+    while ((unknown = schema_unknown(schema, object, unknown)) != NULL)
+        if (!is_one_of(unknown->name, blocks))
+            return refuse(l, unknown->line, "unknown field \"%.*s\"",
+                          (int)MIN(unknown->name.len, 64), (const char *)unknown->name.data);
+    enum status st = schema_decode(schema, object, &l->config->arena, ret_struct, &fault);
+    if (st == ST_INVALID)
+        return refuse(l, fault.line, "%s: %s", fault.field, fault.why.text);
+    return st;
+}
+
+typedef enum status (*block_loader)(struct loader *l, const char *label,
+                                    const struct text_value *body);
+
+/* A body, or a list of bodies as JSON writes several. */
+static enum status load_bodies(struct loader *l, const char *label, const struct text_value *v,
+                               block_loader load)
+{
+    if (v->kind == TEXT_OBJECT)
+        return load(l, label, v);
+    if (v->kind != TEXT_LIST)
+        return refuse(l, v->line, "%s: a block is expected", label);
+    TEXT_FOR (item, v) {
+        if (item->kind != TEXT_OBJECT)
+            return refuse(l, item->line, "%s: a block is expected", label);
+        TRY(load(l, label, item));
+    }
+    return ST_OK;
+}
+
+/* `object` holds labels, each with its body or bodies. */
+static enum status load_labels(struct loader *l, const char *name, const struct text_value *object,
+                               block_loader load)
+{
+    if (object->kind != TEXT_OBJECT)
+        return refuse(l, object->line, "%s: a block with a label is expected", name);
+    TEXT_FOR (labelled, object) {
+        if (labelled->kind != TEXT_OBJECT && labelled->kind != TEXT_LIST)
+            return refuse(l, object->line, "%s: a label is missing: %s \"…\" { … }", name, name);
+        TRY(load_bodies(l, (const char *)labelled->name.data, labelled, load));
+    }
+    return ST_OK;
+}
+
+/* Call `load` for every block `name "label" { … }` in `parent`. */
+static enum status load_labelled(struct loader *l, const struct text_value *parent,
+                                 const char *name, block_loader load)
+{
+    TEXT_FOR (v, parent) {
+        if (!text_is(v->name, name))
+            continue;
+        if (v->kind != TEXT_LIST)
+            TRY(load_labels(l, name, v, load));
+        else
+            TEXT_FOR (item, v)
+                TRY(load_labels(l, name, item, load));
+    }
+    return ST_OK;
+}
+
+static enum status check_address(struct loader *l, const struct text_value *object,
+                                 const char *name, const char *address)
+{
+    char host[256];
+    uint16_t port;
+    const struct text_value *v = text_get(object, name);
+    if (address != NULL && strlen(address) > CONFIG_ADDRESS_MAX)
+        return refuse(l, v->line, "%s: at most %d characters are expected", name,
+                      CONFIG_ADDRESS_MAX);
+    if (address == NULL || text_address_split(address, host, &port) == ST_OK)
+        return ST_OK;
+    return refuse(l, v != NULL ? v->line : object->line,
+                  "%s: \"%.64s\" is not host:port with a port of 1 to 65535", name, address);
+}
+
+/* Names appear in certificates, file names and logs. */
+static bool is_node_name(const char *name)
+{
+    size_t len = strlen(name);
+    return len >= 1 && len <= NODE_NAME_MAX && name[0] != '-' && name[0] != '.' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == len;
+}
+
+static enum status load_member(struct loader *l, const char *label, const struct text_value *body)
+{
+    struct config_cluster *cluster = &l->config->cluster;
+    struct config_member member;
+
+    if (cluster->n_members == CONFIG_MEMBERS_MAX)
+        return refuse(l, body->line, "member: more than %d", CONFIG_MEMBERS_MAX);
+    if (!is_node_name(label))
+        return refuse(l, body->line, "member: \"%.64s\" is not a name of a node", label);
+    TRY(load_fields(l, &config_member_schema, body, NULL, &member));
+    TRY(check_address(l, body, "address", member.address));
+    for (unsigned i = 0; i < cluster->n_members; i++) {
+        if (strcmp(cluster->members[i].name, label) == 0)
+            return refuse(l, body->line, "member: \"%s\" is repeated", label);
+        if (strcmp(cluster->members[i].address, member.address) == 0)
+            return refuse(l, body->line, "address: \"%s\" and \"%s\" have the same one",
+                          cluster->members[i].name, label);
+    }
+    member.name = label;
+    cluster->members[cluster->n_members++] = member;
+    return ST_OK;
+}
+
+static bool is_uuid(const char *text)
+{
+    for (int i = 0; i < 36; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        if (dash ? text[i] != '-' : text_hex_digit((uint8_t)text[i]) == 16)
+            return false;
+    }
+    return text[36] == '\0';
+}
+
+enum { ELECTION_MS = 1000, HEARTBEAT_MS = 100 }; /* the defaults of the log */
+
+static enum status check_times(struct loader *l, const struct text_value *body)
+{
+    const struct config_cluster *c = &l->config->cluster;
+    int64_t election_ms = c->election_ms != 0 ? c->election_ms : ELECTION_MS;
+    int64_t heartbeat_ms = c->heartbeat_ms != 0 ? c->heartbeat_ms : HEARTBEAT_MS;
+    if (c->heartbeat_ms >= 0 && election_ms <= 60000 && heartbeat_ms <= election_ms / 2)
+        return ST_OK;
+    const struct text_value *v = text_get(body, "election_ms");
+    return refuse(l, v != NULL ? v->line : body->line,
+                  "election_ms: at most 60000, and at least twice heartbeat_ms, are expected; they "
+                  "are %lld and %lld",
+                  (long long)election_ms, (long long)heartbeat_ms);
+}
+
+static enum status load_cluster(struct loader *l, const char *label, const struct text_value *body)
+{
+    static const char *const blocks[] = {"member", NULL};
+    struct config_cluster *cluster = &l->config->cluster;
+    (void)label;
+
+    if (cluster->address != NULL)
+        return refuse(l, body->line, "cluster: is repeated");
+    TRY(load_fields(l, &config_cluster_schema, body, blocks, cluster));
+    TRY(check_address(l, body, "address", cluster->address));
+    TRY(check_address(l, body, "advertise", cluster->advertise));
+    if (cluster->id != NULL && !is_uuid(cluster->id))
+        return refuse(l, text_get(body, "id")->line, "id: a UUID is expected");
+    if (cluster->join != NULL && strcmp(cluster->join, "api") != 0)
+        return refuse(l, text_get(body, "join")->line, "join: \"api\" is expected");
+    if (cluster->join != NULL && cluster->join_token_file != NULL)
+        return refuse(l, text_get(body, "join")->line,
+                      "join: there is join_token_file already; one of the two is expected");
+    TRY(check_times(l, body));
+    TRY(load_labelled(l, body, "member", load_member));
+    if (cluster->n_members == 0)
+        return refuse(l, body->line, "member: at least one is required: the initial members");
+    return ST_OK;
+}
+
+/* Where the list of members has this node, else where it listens. */
+static void default_advertise(struct config *config)
+{
+    struct config_cluster *c = &config->cluster;
+    for (unsigned i = 0; c->advertise == NULL && i < c->n_members; i++)
+        if (strcmp(c->members[i].name, config->node_name) == 0)
+            c->advertise = c->members[i].address;
+    if (c->advertise == NULL)
+        c->advertise = c->address;
+}
+
+static enum status load_blocks(struct loader *l, const struct text_value *body, const char *name,
+                               const struct field_strings *texts, struct cidr **ret_blocks)
+{
+    *ret_blocks = NULL;
+    if (texts->n == 0)
+        return ST_OK;
+    struct cidr *blocks = arena_alloc(&l->config->arena, texts->n * sizeof *blocks);
+    if (blocks == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < texts->n; i++)
+        if (cidr_parse(bytes_str(texts->items[i]), &blocks[i]) != ST_OK)
+            return refuse(l, text_get(body, name)->line,
+                          "%s: \"%.64s\" is not an address or a block such as 10.0.0.0/8", name,
+                          texts->items[i]);
+    *ret_blocks = blocks;
+    return ST_OK;
+}
+
+/* Check which proxies may name the client. */
+static enum status check_proxies(struct loader *l, const struct text_value *body,
+                                 struct config_listener *listener)
+{
+    static const char *const modes[] = {"", "use_always", "allow_authorized", "deny_unauthorized",
+                                        NULL};
+    const char *mode = listener->proxy_protocol_behavior;
+    TRY(load_blocks(l, body, "proxy_protocol_authorized_addrs",
+                    &listener->proxy_protocol_authorized_addrs, &listener->proxies));
+    TRY(load_blocks(l, body, "x_forwarded_for_authorized_addrs",
+                    &listener->x_forwarded_for_authorized_addrs, &listener->forwarders));
+    if (!is_one_of(bytes_str(mode), modes))
+        return refuse(l, text_get(body, "proxy_protocol_behavior")->line,
+                      "proxy_protocol_behavior: use_always, allow_authorized or deny_unauthorized "
+                      "is expected");
+    bool needs = mode[0] != '\0' && strcmp(mode, "use_always") != 0;
+    if (needs && listener->proxies == NULL)
+        return refuse(l, text_get(body, "proxy_protocol_behavior")->line,
+                      "proxy_protocol_authorized_addrs: is required with %s", mode);
+    if (listener->x_forwarded_for_hop_skips < 0)
+        return refuse(l, text_get(body, "x_forwarded_for_hop_skips")->line,
+                      "x_forwarded_for_hop_skips: 0 or more is expected");
+    return ST_OK;
+}
+
+static enum status load_listener(struct loader *l, const char *label, const struct text_value *body)
+{
+    struct config *config = l->config;
+    struct config_listener *listener = &config->listeners[config->n_listeners];
+
+    if (strcmp(label, "tcp") != 0)
+        return refuse(l, body->line, "listener: \"%.64s\" is not a kind of listener, only \"tcp\"",
+                      label);
+    if (config->n_listeners == CONFIG_LISTENERS_MAX)
+        return refuse(l, body->line, "listener: more than %d", CONFIG_LISTENERS_MAX);
+    TRY(load_fields(l, &config_listener_schema, body, NULL, listener));
+    TRY(check_address(l, body, "address", listener->address));
+    TRY(check_proxies(l, body, listener));
+    bool has_tls = listener->tls_cert_file != NULL && listener->tls_key_file != NULL;
+    if (!has_tls && !listener->tls_disable)
+        return refuse(
+            l, body->line,
+            "listener: tls_cert_file and tls_key_file are required, or tls_disable = true");
+    if (listener->max_request_bytes == 0 || listener->max_header_bytes < 1024)
+        return refuse(l, body->line,
+                      "listener: max_request_bytes above 0 and max_header_bytes of at least 1024 "
+                      "are required");
+    if (listener->max_connections < 0 || listener->max_connections > CONFIG_CONNECTIONS_MAX)
+        return refuse(l, body->line, "max_connections: 0 to %d is expected",
+                      CONFIG_CONNECTIONS_MAX);
+    if (listener->max_connections_per_address < 0)
+        return refuse(l, body->line, "max_connections_per_address: 0 or more is expected");
+    config->n_listeners++;
+    return ST_OK;
+}
+
+static enum status load_seal(struct loader *l, const char *label, const struct text_value *body)
+{
+    if (l->config->seal.type != NULL)
+        return refuse(l, body->line, "seal: is repeated");
+    if (strcmp(label, "shamir") == 0) {
+        TRY(load_fields(l, &shamir_schema, body, NULL, &l->config->seal));
+        l->config->seal.type = "shamir";
+        return ST_OK;
+    }
+    if (strcmp(label, "static") != 0)
+        return refuse(l, body->line,
+                      "seal: \"%.64s\" is not a kind of seal, only \"shamir\" and \"static\"",
+                      label);
+    struct config_seal *seal = &l->config->seal;
+    TRY(load_fields(l, &config_seal_schema, body, NULL, seal));
+    if (seal->key_file == NULL && seal->credential == NULL)
+        return refuse(l, body->line, "key_file: is required, or credential");
+    if (seal->key_file != NULL && seal->credential != NULL)
+        return refuse(l, text_get(body, "credential")->line,
+                      "credential: there is key_file already; one of the two is expected");
+    seal->type = "static";
+    return ST_OK;
+}
+
+static enum status load_compat(struct loader *l, const char *label, const struct text_value *body)
+{
+    struct config_compat compat;
+    (void)label;
+    TRY(load_fields(l, &config_compat_schema, body, NULL, &compat));
+    l->config->reported_version = compat.reported_version;
+    return ST_OK;
+}
+
+static enum status load_plain(struct loader *l, const struct text_value *root, const char *name,
+                              block_loader load)
+{
+    TEXT_FOR (v, root)
+        if (text_is(v->name, name))
+            TRY(load_bodies(l, name, v, load));
+    return ST_OK;
+}
+
+enum { API_ADDR_MAX = 159 };
+
+/* The address is sent to clients unchanged, in a header. */
+static bool is_api_addr(const char *text)
+{
+    size_t scheme = strncmp(text, "https://", 8) == 0  ? 8
+                    : strncmp(text, "http://", 7) == 0 ? 7
+                                                       : 0;
+    const char *at = text + scheme;
+    char host[256], with_port[API_ADDR_MAX + 5];
+    uint16_t port;
+    if (scheme == 0 || strlen(text) > API_ADDR_MAX)
+        return false;
+    for (const char *c = at; *c != '\0'; c++)
+        if (*c <= ' ' || *c >= 0x7F || strchr("/?#@\\\"", *c) != NULL)
+            return false;
+    if (text_address_split(at, host, &port) == ST_OK)
+        return true;
+    (void)snprintf(with_port, sizeof with_port, "%s:1", at); /* fits */
+    return text_address_split(with_port, host, &port) == ST_OK;
+}
+
+/* Default: the address of the first listener; if it listens everywhere, the host the other nodes
+ * use. */
+static enum status default_api_addr(struct config *config)
+{
+    const struct config_listener *first = &config->listeners[0];
+    char host[256], other[256];
+    uint16_t port, other_port;
+    if (text_address_split(first->address, host, &port) != ST_OK ||
+        text_address_split(config->cluster.advertise, other, &other_port) != ST_OK)
+        return ST_INTERNAL; /* both were checked */
+    bool any = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+    const char *use = any ? other : host;
+    bool bracketed = strchr(use, ':') != NULL;
+    config->api_addr =
+        arena_format(&config->arena, "http%s://%s%s%s:%u", first->tls_disable ? "" : "s",
+                     bracketed ? "[" : "", use, bracketed ? "]" : "", port);
+    return config->api_addr != NULL ? ST_OK : ST_NOMEM;
+}
+
+static enum status check_root(struct loader *l, const struct text_value *root)
+{
+    static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL};
+    struct config *config = l->config;
+
+    if (!is_node_name(config->node_name))
+        return refuse(l, text_get(root, "node_name")->line,
+                      "node_name: 1 to %d letters, digits, '-', '_' and '.' are expected",
+                      NODE_NAME_MAX);
+    if (!is_one_of(bytes_str(config->log_level), levels))
+        return refuse(l, text_get(root, "log_level")->line,
+                      "log_level: debug, info, warn, error or off is expected");
+    if (!is_one_of(bytes_str(config->log_requests_level), levels))
+        return refuse(l, text_get(root, "log_requests_level")->line,
+                      "log_requests_level: debug, info, warn, error or off is expected");
+    if (config->workers < 0 || config->workers > 256)
+        return refuse(l, text_get(root, "workers")->line, "workers: 0 to 256 is expected");
+    if (config->drain_delay_s > DRAIN_DELAY_MAX_S)
+        return refuse(l, text_get(root, "drain_delay_s")->line,
+                      "drain_delay_s: at most %d seconds are expected", DRAIN_DELAY_MAX_S);
+    if (config->data_dir[0] == '\0')
+        return refuse(l, text_get(root, "data_dir")->line, "data_dir: is empty");
+    if (config->n_listeners == 0)
+        return refuse(l, root->line, "listener: at least one is required");
+    if (config->cluster.address == NULL)
+        return refuse(l, root->line, "cluster: is required");
+    default_advertise(config);
+    if (config->seal.type == NULL)
+        config->seal.type = "shamir"; /* as upstream: people hold the key */
+    if (config->api_addr == NULL)
+        return default_api_addr(config);
+    if (!is_api_addr(config->api_addr))
+        return refuse(l, text_get(root, "api_addr")->line,
+                      "api_addr: a URL such as https://node1.example:8200 is expected");
+    return ST_OK;
+}
+
+static enum status load_root(struct loader *l, struct bytes text)
+{
+    static const char *const blocks[] = {"cluster", "listener", "seal", "compat", NULL};
+    const struct text_value *root;
+    struct reason why = {0};
+    struct config *config = l->config;
+
+    enum status st = text_hcl_parse(&config->arena, text, &root, &why);
+    if (st == ST_INVALID || st == ST_TOO_BIG) {
+        bool has_line = strncmp(why.text, "line ", 5) == 0;
+        reason_set(l->reason, has_line ? "%s:%s" : "%s: %s", config->file,
+                   why.text + (has_line ? 5 : 0));
+    }
+    TRY(st);
+    ASSERT(root->kind == TEXT_OBJECT);
+
+    struct config fields;
+    TRY(load_fields(l, &config_root_schema, root, blocks, &fields));
+    fields.arena = config->arena;
+    fields.file = config->file;
+    *config = fields;
+    TRY(load_plain(l, root, "cluster", load_cluster));
+    TRY(load_plain(l, root, "compat", load_compat));
+    TRY(load_labelled(l, root, "listener", load_listener));
+    TRY(load_labelled(l, root, "seal", load_seal));
+    return check_root(l, root);
+}
+
+enum status config_parse(struct bytes text, const char *file, struct config *ret_config,
+                         struct reason *reason)
+{
+    struct config config = {0};
+    struct loader l = {.config = &config, .reason = reason};
+
+    config.file = arena_str(&config.arena, bytes_str(file));
+    if (config.file == NULL)
+        return ST_NOMEM;
+    enum status st = load_root(&l, text);
+    if (st != ST_OK) {
+        config_done(&config);
+        return st;
+    }
+    *ret_config = config;
+    return ST_OK;
+}
+
+enum status config_load(const char *file, struct config *ret_config, struct reason *reason)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    FILE *f = fopen(file, "rbe");
+    if (f == NULL) {
+        enum status st = status_from_errno(errno);
+        reason_set(reason, "%s: %s", file, strerror(errno));
+        return st;
+    }
+    uint8_t *room = buf_extend(&text, CONFIG_BYTES_MAX + 1);
+    size_t n = room != NULL ? fread(room, 1, CONFIG_BYTES_MAX + 1, f) : 0;
+    bool failed = ferror(f) != 0;
+    (void)fclose(f); /* only read from */
+    TRY(buf_status(&text));
+    if (failed) {
+        reason_set(reason, "%s: cannot be read", file);
+        return ST_IO;
+    }
+    if (n > CONFIG_BYTES_MAX) {
+        reason_set(reason, "%s: longer than %d bytes", file, CONFIG_BYTES_MAX);
+        return ST_TOO_BIG;
+    }
+    return config_parse(bytes_of(text.data, n), file, ret_config, reason);
+}
+
+void config_done(struct config *config)
+{
+    arena_done(&config->arena);
+    memset(config, 0, sizeof *config);
+}

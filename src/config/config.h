@@ -1,0 +1,104 @@
+/* The configuration file of a node, HCL or JSON. Every error names file, line and field; a field
+ * that is not known is an error. README.md has an example. */
+#ifndef HOLDFAST_CONFIG_CONFIG_H
+#define HOLDFAST_CONFIG_CONFIG_H
+
+#include "base/arena.h"
+#include "text/cidr.h"
+#include "text/schema.h"
+
+enum {
+    CONFIG_LISTENERS_MAX = 16,
+    CONFIG_MEMBERS_MAX = 16,
+    CONFIG_ADDRESS_MAX = 127,
+    CONFIG_CONNECTIONS_MAX = 1000000,
+};
+
+struct config_member {
+    const char *name;
+    const char *address; /* host:port of the cluster port */
+};
+
+struct config_cluster {
+    const char *id;        /* UUID; NULL: made at the first start */
+    const char *name;      /* shown by health */
+    const char *address;   /* host:port to listen on */
+    const char *advertise; /* host:port others reach us at */
+    bool advertise_given;  /* false: made from the rest of the file */
+    const char *ca_file, *cert_file, *key_file;
+    const char *join_token_file;                      /* NULL: these files are there */
+    const char *join;                                 /* "api": or told by a request; else NULL */
+    int64_t election_ms, heartbeat_ms;                /* 0: the defaults of the log */
+    struct config_member members[CONFIG_MEMBERS_MAX]; /* the initial members */
+    unsigned n_members;
+};
+
+struct config_listener {
+    const char *address; /* host:port */
+    const char *tls_cert_file, *tls_key_file;
+    bool tls_disable;
+    bool unauthenticated_metrics;  /* sys/metrics without a token */
+    bool authenticated_ceremonies; /* generate-root and rekey only with one; no reset of unseal */
+    const char *proxy_protocol_behavior; /* "": off; use_always and so on */
+    struct field_strings proxy_protocol_authorized_addrs, x_forwarded_for_authorized_addrs;
+    int64_t x_forwarded_for_hop_skips;
+    bool x_forwarded_for_reject_not_authorized, x_forwarded_for_reject_not_present;
+    struct cidr *proxies, *forwarders; /* the lists above, read */
+    bool require_request_header;       /* 412 without "X-Secrets-Request: true" */
+    uint64_t max_request_bytes;        /* body; 413 above */
+    uint64_t max_header_bytes;
+    int64_t max_connections;             /* 0: the default */
+    int64_t max_connections_per_address; /* 0: half of them */
+    int64_t header_timeout_s;  /* from the first byte of a request to the end of its header */
+    int64_t request_timeout_s; /* from the header to the answer */
+    int64_t idle_timeout_s;    /* between requests */
+};
+
+struct config_seal {
+    const char *type;                  /* "shamir", "static" */
+    const char *key_file, *credential; /* static: the one or the other */
+    const char *key_id;
+};
+
+struct config {
+    struct arena arena; /* owns everything below */
+    const char *file;
+    const char *node_name, *data_dir, *log_level;
+    const char *api_addr; /* URL of this node for clients, made from the first listener where none
+                             is given */
+    bool api_addr_given;
+    const char *reported_version; /* NULL: our own */
+    int64_t workers;              /* 0: one less than processors */
+    int64_t drain_delay_s; /* from SIGTERM to the end of serving; health says 503 meanwhile */
+    uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes; /* 0: defaults */
+    uint64_t snapshot_bytes_max;
+    const char *log_requests_level; /* a line about each request, at this level */
+    bool enable_response_header_hostname, enable_response_header_raft_node_id;
+    bool default_kv, performance_standby, maintenance;
+    struct config_cluster cluster;
+    struct config_listener listeners[CONFIG_LISTENERS_MAX];
+    unsigned n_listeners;
+    struct config_seal seal;
+};
+
+/* Read and check the text of `file`, whose name is used in messages only.
+ * ST_INVALID, ST_TOO_BIG with a reason "FILE:LINE: …"; ST_NOMEM. */
+NODISCARD enum status config_parse(struct bytes text, const char *file, struct config *ret_config,
+                                   struct reason *reason);
+/* The same from a file. Also ST_NOT_FOUND, ST_IO with a reason. */
+NODISCARD enum status config_load(const char *file, struct config *ret_config,
+                                  struct reason *reason);
+void config_done(struct config *config);
+
+/* Write the names of the fields whose values differ and that a reload does not apply, into an empty
+ * buffer: "listener[0].address, cluster.election_ms". Names that would make the text longer than
+ * CONFIG_CHANGES_BYTES are counted at its end. Values are not shown. ST_NOMEM. */
+enum { CONFIG_CHANGES_BYTES = 800 };
+NODISCARD enum status config_changes(const struct config *in_use, const struct config *loaded,
+                                     struct buf *names);
+
+/* Append what is configured as one JSON object, in the words of upstream's clients. Nothing in it
+ * is secret, nor says where secrets are kept. */
+void config_show(const struct config *config, struct buf *out);
+
+#endif

@@ -1,0 +1,19 @@
+/* The tables of the configuration's fields, one for each block: what the file is read by, and what
+ * two configurations are compared by. docs/configuration.md is generated from config_fields.c. */
+#ifndef HOLDFAST_CONFIG_CONFIG_FIELDS_H
+#define HOLDFAST_CONFIG_CONFIG_FIELDS_H
+
+#include "config/config.h"
+
+struct config_compat {
+    const char *reported_version;
+};
+
+extern const struct schema config_root_schema;     /* struct config, without its blocks */
+extern const struct schema config_cluster_schema;  /* struct config_cluster, without members */
+extern const struct schema config_member_schema;   /* struct config_member, without its name */
+extern const struct schema config_listener_schema; /* struct config_listener */
+extern const struct schema config_seal_schema;     /* struct config_seal of a static seal */
+extern const struct schema config_compat_schema;   /* struct config_compat */
+
+#endif

@@ -1,0 +1,78 @@
+/* The configuration as a running node shows it. */
+#include "config/config.h"
+
+static void put_list(struct text_writer *w, const char *name, const struct field_strings *list)
+{
+    text_key(w, name);
+    text_open_list(w);
+    for (size_t i = 0; i < list->n; i++)
+        text_put_str(w, list->items[i]);
+    text_close(w);
+}
+
+static void put_listener(struct text_writer *w, const struct config_listener *l)
+{
+    text_open_object(w);
+    text_member_str(w, "type", "tcp");
+    text_key(w, "config");
+    text_open_object(w);
+    text_member_str(w, "address", l->address);
+    text_member_bool(w, "tls_disable", l->tls_disable);
+    text_member_bool(w, "unauthenticated_metrics_access", l->unauthenticated_metrics);
+    text_member_bool(w, "require_request_header", l->require_request_header);
+    text_member_str(w, "proxy_protocol_behavior", l->proxy_protocol_behavior);
+    put_list(w, "proxy_protocol_authorized_addrs", &l->proxy_protocol_authorized_addrs);
+    put_list(w, "x_forwarded_for_authorized_addrs", &l->x_forwarded_for_authorized_addrs);
+    text_member_int(w, "x_forwarded_for_hop_skips", l->x_forwarded_for_hop_skips);
+    text_member_bool(w, "x_forwarded_for_reject_not_authorized",
+                     l->x_forwarded_for_reject_not_authorized);
+    text_member_bool(w, "x_forwarded_for_reject_not_present",
+                     l->x_forwarded_for_reject_not_present);
+    text_close(w);
+    text_close(w);
+}
+
+static void put_storage(struct text_writer *w, const struct config *c)
+{
+    text_key(w, "storage");
+    text_open_object(w);
+    text_member_str(w, "type", "raft");
+    text_member_str(w, "cluster_addr", c->cluster.advertise);
+    text_member_str(w, "redirect_addr", c->api_addr);
+    text_member_bool(w, "disable_clustering", false);
+    text_key(w, "raft");
+    text_open_object(w);
+    text_member_str(w, "node_id", c->node_name);
+    text_close(w);
+    text_close(w);
+}
+
+void config_show(const struct config *c, struct buf *out)
+{
+    struct text_writer w = {.out = out};
+    text_open_object(&w);
+    text_member_str(&w, "api_addr", c->api_addr);
+    text_member_str(&w, "cluster_addr", c->cluster.advertise);
+    text_member_str(&w, "cluster_name", c->cluster.name);
+    text_member_str(&w, "log_level", c->log_level != NULL ? c->log_level : "info");
+    text_member_str(&w, "log_requests_level", c->log_requests_level);
+    text_member_bool(&w, "enable_response_header_hostname", c->enable_response_header_hostname);
+    text_member_bool(&w, "enable_response_header_raft_node_id",
+                     c->enable_response_header_raft_node_id);
+    text_member_bool(&w, "performance_standby", c->performance_standby);
+    text_member_int(&w, "workers", c->workers);
+    text_key(&w, "listeners");
+    text_open_list(&w);
+    for (unsigned i = 0; i < c->n_listeners; i++)
+        put_listener(&w, &c->listeners[i]);
+    text_close(&w);
+    text_key(&w, "seals");
+    text_open_list(&w);
+    text_open_object(&w);
+    text_member_str(&w, "type", c->seal.type);
+    text_member_bool(&w, "disabled", false);
+    text_close(&w);
+    text_close(&w);
+    put_storage(&w, c);
+    text_close(&w);
+}

@@ -1,0 +1,54 @@
+/* A bounded amount of something that many clients share, of which one client gets a share only.
+ *
+ * A client is an IP address; of IPv6 the first 64 bits, because one customer has all addresses
+ * behind them. Amounts are bytes, connections or streams: whatever the owner counts.
+ *
+ * 1. `used` never exceeds `total`, and what one client holds never exceeds `share`.
+ * 2. Only clients that hold something are remembered, `clients_max` at most: above, the budget
+ *    counts as used up.
+ *
+ * Any thread. */
+#ifndef HOLDFAST_HTTP_BUDGET_H
+#define HOLDFAST_HTTP_BUDGET_H
+
+#include "base/env.h"
+#include "crypto/siphash.h"
+#include "text/cidr.h"
+
+#include <pthread.h>
+
+struct budget_slot {
+    uint64_t client; /* 0: free */
+    size_t held;
+};
+
+struct http_budget {
+    size_t total, share; /* `share` is at most `total` */
+    pthread_mutex_t lock;
+    uint8_t seed[SIPHASH_KEY_BYTES]; /* so that a client cannot choose addresses that collide */
+    size_t used;
+    size_t n_clients, clients_max, n_slots;
+    struct budget_slot *slots;
+};
+
+struct http_budget_options {
+    size_t total, share;
+    size_t clients_max; /* at least 1 */
+};
+
+/* `env` gives the random seed. ST_NOMEM. */
+NODISCARD enum status http_budget_init(struct http_budget *budget, struct env *env,
+                                       const struct http_budget_options *options);
+/* Of one that was initialised, or is all zero. */
+void http_budget_done(struct http_budget *budget);
+
+/* false: `n` more do not fit, and nothing was taken. `client` with len 0 is the one client of
+ * unknown address. */
+NODISCARD bool http_budget_take(struct http_budget *budget, const struct ip *client, size_t n);
+/* Give back `n` of what the client holds. */
+void http_budget_give(struct http_budget *budget, const struct ip *client, size_t n);
+size_t http_budget_used(struct http_budget *budget);
+/* Whether two addresses are one client. */
+bool http_budget_same(const struct ip *a, const struct ip *b);
+
+#endif

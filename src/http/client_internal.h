@@ -1,0 +1,126 @@
+/* Shared by the two files of the client.
+ *
+ * A connection:
+ *
+ *     RESOLVING -> CONNECTING -> SECURING -> IDLE <-> BUSY
+ *     any -> CLOSING, when it fails, is not to be kept, or its call was given up
+ *
+ * A call waits at its target, moves to a connection, and ends; what it is told from outside of the
+ * loop's callbacks goes through its event bits and the client's one task. */
+#ifndef HOLDFAST_HTTP_CLIENT_INTERNAL_H
+#define HOLDFAST_HTTP_CLIENT_INTERNAL_H
+
+#include "base/tally.h"
+#include "http/client.h"
+#include "http/parse.h"
+#include "http/wire.h"
+
+enum client_phase {
+    CLIENT_RESOLVING,
+    CLIENT_CONNECTING,
+    CLIENT_SECURING,
+    CLIENT_IDLE,
+    CLIENT_BUSY,
+    CLIENT_CLOSING,
+};
+
+enum call_event {
+    CALL_FAIL = 1 << 0,  /* `failure` is set; nothing else counts any more */
+    CALL_SENT = 1 << 1,  /* the piece being written is out */
+    CALL_PIECE = 1 << 2, /* there may be something for on_piece */
+    CALL_DONE = 1 << 3,  /* the answer is complete, and was told */
+};
+
+struct http_client_target {
+    struct list link;
+    struct http_client *client;
+    struct tls_ctx *tls;
+    char *address, *host, *uri; /* host and uri may be NULL */
+    struct list idle;           /* longest first */
+    struct list active, waiting;
+    size_t n_conns, n_connecting, n_waiting;
+    bool serving, serve_again;
+};
+
+struct http_client_conn {
+    struct http_wire wire;
+    struct http_client *client;
+    struct http_client_target *target;
+    struct list link; /* in the target's idle or active */
+    struct http_call *call;
+    struct http_parser parser;
+    struct http_head *head;
+    struct buf text; /* the request's head, a chunk's */
+    struct http_out out, end_out;
+    struct http_piece piece_out;
+    struct env_timer timer;
+    uv_connect_t connect;
+    uv_getaddrinfo_t resolve;
+    enum client_phase phase;
+    uint64_t before_wrote, before_out; /* the wire's counts when the call came */
+    uint8_t n_interim;
+    bool used, resolving, wire_closed;
+    bool excused;                 /* a late timer was excused once: the loop was late too */
+    bool piece_busy, all_written; /* the request */
+    size_t behind;                /* input after what is being parsed */
+};
+
+struct http_client_tally {
+    _Atomic uint64_t calls, failed, unknown, repeated, connects, connects_failed;
+};
+
+struct http_client {
+    struct env *env;
+    struct http_client_limits limits;
+    struct http_scratch scratch;
+    struct list targets;
+    struct list events; /* calls with event bits */
+    struct env_task task;
+    size_t n_conns;
+    bool task_posted, closing, closed;
+    void (*on_closed)(void *ctx);
+    void *closed_ctx;
+    struct http_client_tally tally;
+};
+
+static inline bool call_streams(const struct http_call *call)
+{
+    return call->stream_body || call->on_head != NULL;
+}
+
+/* client.c */
+
+/* Tell the call later, from the loop. */
+void http_call_post(struct http_call *call, unsigned events);
+/* End it with a failure. It has left its connection, and leaves the queue. */
+void http_call_fail(struct http_call *call, enum status st, const char *why);
+/* The answer is complete. From a callback of the loop; last touch. */
+void http_call_complete(struct http_call *call);
+/* The call has lost its connection: put it at the front of the queue. */
+void http_call_again(struct http_call *call, struct http_client_target *target);
+/* The connection is ready, or free again: give it a call, or keep it. */
+void http_target_free(struct http_client_conn *c);
+/* Give waiting calls connections, or start some. */
+void http_target_serve(struct http_client_target *target);
+/* An attempt to connect failed: those fail who waited for it. */
+void http_target_failed(struct http_client_target *target, const char *why);
+/* A connection is gone. */
+void http_client_less(struct http_client *client, struct http_client_target *target);
+
+/* client_conn.c */
+
+/* Connect. ST_NOMEM, or what the system says. */
+NODISCARD enum status http_client_connect(struct http_client_target *target);
+/* Send a call over an idle connection. */
+void http_client_conn_take(struct http_client_conn *c, struct http_call *call);
+void http_client_conn_close(struct http_client_conn *c);
+/* The call is given up by its owner. */
+void http_client_conn_abandon(struct http_client_conn *c);
+/* Read on if the call wants more. */
+void http_client_conn_read(struct http_client_conn *c);
+/* The connection's call has a piece to send, or has ended its body. */
+void http_client_conn_write(struct http_client_conn *c);
+/* Whether the other side may know of the call. */
+bool http_client_conn_sent(const struct http_client_conn *c);
+
+#endif

@@ -1,0 +1,25 @@
+/* Records of mounts that were decrypted and parsed lately, for one worker. What is found here was
+ * read by the transaction all the same: the stamp of what is stored decides whether the copy is
+ * that of now. */
+#ifndef HOLDFAST_MOUNT_MOUNT_CACHE_H
+#define HOLDFAST_MOUNT_MOUNT_CACHE_H
+
+#include "mount/mount.h"
+
+struct mount_cache;
+struct mount_ref; /* a reference to a mount that is in use */
+
+enum { MOUNT_CACHE_SLOTS = 512, MOUNT_CACHE_RECORD_MAX = 2048 /* longer ones are not kept */ };
+
+NODISCARD enum status mount_cache_new(struct mount_cache **ret_cache); /* ST_NOMEM */
+void mount_cache_clear(struct mount_cache *cache);                     /* wipes; NULL is allowed */
+void mount_cache_free(struct mount_cache *cache);                      /* wipes; NULL is allowed */
+
+/* As mount_find. The mount lives until mount_ref_drop, whatever becomes of the cache. */
+NODISCARD enum status mount_cache_find(struct mount_cache *cache, struct state_txn *txn,
+                                       const char *ns, struct bytes path,
+                                       struct mount_ref **ret_ref);
+const struct mount *mount_ref_get(const struct mount_ref *ref);
+void mount_ref_drop(struct mount_ref *ref); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,72 @@
+/* A module: everything that one folder of src/api adds to the server. It is one constant in its
+ * folder and one line in the list of src/server/modules.c; the server, the router and sys/mounts
+ * find everything by that list. */
+#ifndef HOLDFAST_ROUTER_MODULE_H
+#define HOLDFAST_ROUTER_MODULE_H
+
+#include "mount/mount.h"
+#include "node/node.h"
+#include "router/route.h"
+
+/* A name of a type that stands for the type and a value of its option `version`. */
+struct module_alias {
+    const char *name, *version;
+};
+
+/* An engine that clients can mount. */
+struct module_engine {
+    const char *type;
+    const struct module_alias *aliases;
+    size_t n_aliases;
+    /* Check the option `version` of a new mount. ST_INVALID with the request's error. NULL: the
+     * type has no versions. */
+    enum status (*check_version)(struct req *req, const char *version);
+    /* A tune sets the option `version` of `mount`, which still has its former value: check the new
+     * one, change other fields of the mount. ST_INVALID with the request's error. NULL: the type
+     * has no versions. */
+    enum status (*tune_version)(struct req *req, const char *version, struct mount *mount);
+};
+
+/* A mount that initialisation makes. */
+struct module_mount {
+    struct mount mount;
+    /* The configuration may switch this mount off (default_kv), and clients may move, remove and
+     * tune it. A mount that is not optional stays; a tune changes only its audit fields. */
+    bool optional;
+};
+
+struct module {
+    const char *name;
+    const struct route_api *const *apis; /* fixed paths and engines */
+    size_t n_apis;
+    const struct module_engine *engines;
+    size_t n_engines;
+    const struct module_mount *mounts;
+    size_t n_mounts;
+    const char *const *reserved; /* first segments of paths where clients mount nothing */
+    size_t n_reserved;
+    const struct node_duty *duties;
+    size_t n_duties;
+};
+
+struct module_list {
+    const struct module *const *items;
+    size_t n;
+};
+
+/* A place among the APIs of a list; zero: before the first. */
+struct module_walk {
+    size_t module, api;
+};
+
+/* The APIs of all modules one after the other; NULL behind the last. */
+static inline const struct route_api *module_next_api(const struct module_list *list,
+                                                      struct module_walk *walk)
+{
+    for (; walk->module < list->n; walk->module++, walk->api = 0)
+        if (walk->api < list->items[walk->module]->n_apis)
+            return list->items[walk->module]->apis[walk->api++];
+    return NULL;
+}
+
+#endif

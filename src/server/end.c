@@ -1,0 +1,40 @@
+/* How the process ends: never without a word. */
+#include "base/trace.h"
+#include "server/server.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Handle a signal while the process starts, or because of a fault in it. Only calls that are
+ * allowed in a signal handler. */
+static void on_fatal_signal(int number)
+{
+    const char *name = sigabbrev_np(number);
+    const char *words[] = {"holdfast: ended by SIG", name != NULL ? name : "?", "\n"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (write(STDERR_FILENO, words[i], strlen(words[i])) < 0)
+            break;       /* nowhere left to say it */
+    (void)raise(number); /* pending until we return; its default by then */
+}
+
+void ending_say_signals(void)
+{
+    static const int numbers[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,  SIGABRT, SIGSEGV,
+                                  SIGBUS,  SIGILL,  SIGFPE,  SIGSYS,   SIGTRAP, SIGALRM,
+                                  SIGUSR1, SIGUSR2, SIGXCPU, SIGVTALRM};
+    struct sigaction ours = {.sa_handler = on_fatal_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction now;
+    (void)sigemptyset(&ours.sa_mask); /* cannot fail */
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+        if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+            (void)sigaction(numbers[i], &ours, NULL); /* a signal more that ends us unsaid */
+    (void)signal(SIGXFSZ, SIG_IGN);                   /* the write says that it failed */
+    (void)signal(SIGPIPE, SIG_IGN);                   /* the write says that it failed */
+}
+
+bool ending_is_ignored(int number)
+{
+    struct sigaction now;
+    return sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}

@@ -1,0 +1,220 @@
+/* Requests that go on to the active node: the same request, over the cluster port (PROTOCOL R18).
+ *
+ * The active node authenticates the request itself; it believes this node about the client's
+ * address and the request id alone. */
+#include "server/forward.h"
+#include "text/value.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    TIMEOUT_MS_MAX = 600000,
+    ANSWER_WHOLE_MAX = 256 * 1024, /* a longer one streams through */
+};
+
+/* Headers about the connection they came by, or that a client may not set. */
+static bool hop_by_hop(struct bytes name)
+{
+    static const char *const names[] = {"connection",   "keep-alive", "proxy-connection",
+                                        "te",           "trailer",    "transfer-encoding",
+                                        "upgrade",      "expect",     "content-length",
+                                        "cache-control"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (text_is(name, names[i]))
+            return true;
+    return bytes_has_prefix(name, BYTES("x-holdfast-"));
+}
+
+static struct worker *worker_of(struct server *s, const struct env *env)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(s->workers); i++)
+        if (s->workers[i].env == env)
+            return &s->workers[i];
+    ASSERT(env == NULL);
+    return NULL;
+}
+
+void forward_finish(struct forward *fw, enum status st)
+{
+    struct router_forward *f = fw->f;
+    stream_body_end(fw);
+    buf_done(&fw->http.reply);
+    f->done(f, st); /* last touch: the arena, and so fw, may be gone */
+}
+
+/* Headers that answers of ours carry besides the body's type. */
+static enum status take_headers(struct forward *fw, struct router_answer *answer)
+{
+    struct arena *arena = fw->f->call->arena;
+    for (size_t i = 0; i < http_call_header_count(&fw->http); i++) {
+        struct http_header h = http_call_header_at(&fw->http, i);
+        bool type = text_is(h.name, "content-type");
+        bool full = answer->n_headers == ANSWER_HEADERS_MAX - ANSWER_HEADERS_OWN;
+        if (hop_by_hop(h.name) || (!type && full))
+            continue;
+        char *name = arena_str(arena, h.name), *value = arena_str(arena, h.value);
+        if (name == NULL || value == NULL)
+            return ST_NOMEM;
+        if (type)
+            answer->content_type = value;
+        else
+            TRY(answer_add_header(answer, arena, bytes_str(name), bytes_str(value)) ? ST_OK
+                                                                                    : ST_NOMEM);
+    }
+    return ST_OK;
+}
+
+/* An answer, or why the other node gives none. */
+static enum status take_head(struct forward *fw)
+{
+    struct router_answer *answer = &fw->f->answer;
+    enum status retry = ST_OK;
+    if (router_retry_parse(http_call_header(&fw->http, ROUTER_HEADER_RETRY), &retry) != ST_OK)
+        return ST_UNKNOWN_OUTCOME;
+    TRY(retry);
+    answer->http = fw->http.status;
+    return take_headers(fw, answer) == ST_OK ? ST_OK : ST_UNKNOWN_OUTCOME;
+}
+
+static void on_done(struct http_call *call, enum status st)
+{
+    struct forward *fw = CONTAINER_OF(call, struct forward, http);
+    fw->over = true;
+    if (fw->down.send != NULL) {
+        stream_answer_over(fw, st); /* last touch */
+        return;
+    }
+    if (st == ST_OK)
+        st = take_head(fw);
+    if (st == ST_OK) {
+        fw->f->answer.body = call->reply;
+        call->reply = (struct buf){0};
+    }
+    forward_finish(fw, st);
+}
+
+/* A long answer goes on to the client as it comes. */
+static void on_head(struct http_call *call)
+{
+    struct forward *fw = CONTAINER_OF(call, struct forward, http);
+    enum status st = take_head(fw);
+    if (st == ST_OK) {
+        fw->f->answer.stream = stream_answer(fw);
+    } else {
+        http_call_cancel(call);
+        fw->over = true;
+    }
+    forward_finish(fw, st);
+}
+
+static enum status build_headers(struct forward *fw)
+{
+    const struct router_call *call = fw->f->call;
+    const struct http_request *req = router_http_request(call);
+    size_t n = http_header_count(req), used = 0;
+    struct http_header *headers = arena_alloc(call->arena, (n + 4) * sizeof *headers);
+    if (headers == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        struct http_header h = http_header_at(req, i);
+        if (!hop_by_hop(h.name))
+            headers[used++] = h;
+    }
+    headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_CLIENT), bytes_str(call->peer)};
+    if (call->closed_ceremonies)
+        headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_CLOSED), BYTES("1")};
+    static const struct rlog_request_id none;
+    if (memcmp(fw->f->id.bytes, none.bytes, sizeof none.bytes) != 0) {
+        router_id_put(&fw->f->id, fw->id);
+        headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_ID), bytes_str(fw->id)};
+        fw->http.repeatable = fw->http.once = true; /* a second try has to say that it is one */
+        if (fw->f->again)
+            headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_AGAIN), BYTES("1")};
+    }
+    fw->http.headers = headers;
+    fw->http.n_headers = used;
+    return ST_OK;
+}
+
+/* The active node finds the same canonical path in it. */
+static enum status build_path(struct forward *fw)
+{
+    const struct router_call *call = fw->f->call;
+    TRY(path_encode(call->arena, &call->target, &fw->http.path));
+    if (call->query.data == NULL)
+        return ST_OK;
+    struct bytes path = fw->http.path;
+    size_t len = path.len + 1 + call->query.len;
+    uint8_t *text = arena_alloc(call->arena, len);
+    if (text == NULL)
+        return ST_NOMEM;
+    memcpy(text, path.data, path.len);
+    text[path.len] = '?';
+    if (call->query.len != 0)
+        memcpy(text + path.len + 1, call->query.data, call->query.len);
+    fw->http.path = bytes_of(text, len);
+    return ST_OK;
+}
+
+static enum status build(struct forward *fw, uint64_t now_ms)
+{
+    const struct router_forward *f = fw->f;
+    uint64_t left_ms = f->deadline_ms - MIN(f->deadline_ms, now_ms);
+    fw->http = (struct http_call){
+        .method = f->call->method,
+        .body = f->call->body,
+        .stream_body = f->call->streamed,
+        .body_length = http_body_length(fw->req),
+        .timeout_ms = (uint32_t)MIN(MAX(left_ms, (uint64_t)1), (uint64_t)TIMEOUT_MS_MAX),
+        .whole_max = ANSWER_WHOLE_MAX,
+        .on_head = on_head,
+        .done = on_done,
+    };
+    TRY(build_headers(fw));
+    return build_path(fw);
+}
+
+static void on_refused(struct env_task *task)
+{
+    struct router_forward *f = CONTAINER_OF(task, struct router_forward, task);
+    f->done(f, f->refusal);
+}
+
+static void refuse(struct env *env, struct router_forward *f, enum status st)
+{
+    f->refusal = st;
+    f->task = (struct env_task){.run = on_refused};
+    env_post(env, &f->task);
+}
+
+void forward_start(struct router_host *host, struct env *env, struct router_forward *f)
+{
+    struct server *s = CONTAINER_OF(host, struct server, host);
+    struct forward *fw = arena_zalloc(f->call->arena, sizeof *fw);
+    struct mesh_identity leader = *node_identity(s->node);
+    struct node_status status;
+    char uri[MESH_URI_MAX];
+    if (fw == NULL) {
+        refuse(env, f, ST_NO_LEADER);
+        return;
+    }
+    node_status_get(s->node, &status);
+    fw->f = f;
+    fw->worker = worker_of(s, env);
+    fw->req = router_http_request(f->call);
+    enum status st = status.leader_cluster[0] != '\0' ? build(fw, env_mono_ms(env)) : ST_NO_LEADER;
+    if (st == ST_OK && f->call->streamed)
+        st = stream_body_reserve(fw);
+    if (st != ST_OK) {
+        refuse(env, f, st == ST_BUSY ? ST_BUSY : ST_NO_LEADER);
+        return;
+    }
+    (void)snprintf(leader.name, sizeof leader.name, "%s", status.leader_name); /* bounded */
+    mesh_uri(&leader, uri);
+    struct http_target target = {
+        .address = status.leader_cluster, .tls = node_tls(s->node), .uri = uri};
+    http_call_send(fw->worker->client, &target, &fw->http);
+    if (f->call->streamed)
+        stream_body_begin(fw);
+}

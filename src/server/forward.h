@@ -1,0 +1,44 @@
+/* A request on its way to the active node: what server/forward.c and server/stream.c share. */
+#ifndef HOLDFAST_SERVER_FORWARD_H
+#define HOLDFAST_SERVER_FORWARD_H
+
+#include "http/client.h"
+#include "server/server.h"
+
+/* Lies in the arena of the client's request. */
+struct forward {
+    struct http_call http; /* to the active node */
+    struct router_forward *f;
+    struct worker *worker;
+    struct http_request *req; /* the client's */
+    char id[ROUTER_ID_TEXT];
+    bool over; /* `http` has ended, or was cancelled */
+
+    bool up;          /* the body of the request goes through, … */
+    struct ip client; /* … and counts among those of this address */
+    bool up_last;     /* all of it was read */
+    struct buf sent;  /* the piece being written */
+
+    struct answer_stream down; /* the body of the answer goes through */
+    bool down_begun, down_last;
+    bool down_busy; /* a piece is being sent */
+    struct buf piece;
+};
+
+/* server/forward.c: tell the router. Last touch. */
+void forward_finish(struct forward *fw, enum status st);
+
+/* server/stream.c */
+
+/* Behind http_call_send: move the client's body as it comes. ST_BUSY: too many are moved, or too
+ * many of one client. */
+NODISCARD enum status stream_body_reserve(struct forward *fw);
+void stream_body_begin(struct forward *fw);
+/* The call ends, or is answered: no more of the body is wanted. */
+void stream_body_end(struct forward *fw);
+/* The answer's head has come: let its body follow by itself. */
+struct answer_stream *stream_answer(struct forward *fw);
+/* The call has ended with `st` after stream_answer. Perhaps last touch. */
+void stream_answer_over(struct forward *fw, enum status st);
+
+#endif

@@ -1,0 +1,155 @@
+/* Metrics of the process and of what surrounds it: resources, disk, certificates; and leases, which
+ * take a walk through the state. They run on the pool, where reading files is fine. A figure that
+ * cannot be had is left out. */
+#include "auth/namespace.h"
+#include "server/server.h"
+#include "store/store.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { LEASES_EVERY_MS = 30000 };
+
+static void cpu_figures(struct metric_out *out)
+{
+    struct rusage use;
+    if (getrusage(RUSAGE_SELF, &use) != 0)
+        return;
+    uint64_t s = (uint64_t)use.ru_utime.tv_sec + (uint64_t)use.ru_stime.tv_sec;
+    uint64_t us = (uint64_t)use.ru_utime.tv_usec + (uint64_t)use.ru_stime.tv_usec;
+    metric_start(out, "process_cpu_seconds_total", METRIC_COUNTER,
+                 "Processor time of the process, user and system, in seconds.");
+    metric_nanos(out, NULL, s * 1000000000 + us * 1000);
+}
+
+static void memory_figures(struct metric_out *out)
+{
+    unsigned long long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    int n = file != NULL ? fscanf(file, "%llu %llu", &size, &resident) : 0;
+    uint64_t page = (uint64_t)MAX(sysconf(_SC_PAGESIZE), 1L);
+    if (file != NULL)
+        (void)fclose(file); /* only read */
+    if (n != 2)
+        return;
+    metric_one(out, "process_virtual_memory_bytes", METRIC_GAUGE,
+               "Virtual memory of the process, in bytes.", size * page);
+    metric_one(out, "process_resident_memory_bytes", METRIC_GAUGE,
+               "Resident memory of the process, in bytes.", resident * page);
+}
+
+/* Opened by open, not opendir: the thread sanitizer sees only the former take over the number of a
+ * descriptor that libuv has closed by a system call of its own. */
+static DIR *open_descriptors(void)
+{
+    int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (fd >= 0 && dir == NULL)
+        (void)close(fd); /* only read */
+    return dir;
+}
+
+static void descriptor_figures(struct metric_out *out)
+{
+    struct rlimit limit;
+    DIR *dir = open_descriptors();
+    uint64_t n = 0;
+    if (dir == NULL)
+        return;
+    while (readdir(dir) != NULL)
+        n++;
+    (void)closedir(dir); /* only read */
+    metric_one(out, "process_open_fds", METRIC_GAUGE, "Open file descriptors of the process.",
+               n - MIN(n, UINT64_C(3))); /* ".", ".." and the one that reads */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        metric_one(out, "process_max_fds", METRIC_GAUGE,
+                   "File descriptors that the process may have open.", limit.rlim_cur);
+}
+
+static void disk_figures(struct metric_out *out, const char *dir)
+{
+    struct statvfs fs;
+    if (statvfs(dir, &fs) != 0)
+        return;
+    metric_one(out, "holdfast_disk_size_bytes", METRIC_GAUGE,
+               "Size of the file system of the data directory, in bytes.",
+               (uint64_t)fs.f_blocks * fs.f_frsize);
+    metric_one(out, "holdfast_disk_available_bytes", METRIC_GAUGE,
+               "Free space on the file system of the data directory, in bytes.",
+               (uint64_t)fs.f_bavail * fs.f_frsize);
+}
+
+/* An address has no character that a label would have to escape (http_address_parse). */
+static void certificate_figures(struct metric_out *out, const struct server *s)
+{
+    bool begun = false;
+    for (unsigned i = 0; i < s->config->n_listeners; i++) {
+        char label[160];
+        int64_t until_s;
+        if (s->tls[i] == NULL || tls_ctx_not_after(s->tls[i], &until_s) != ST_OK)
+            continue;
+        if (!begun)
+            metric_start(out, "holdfast_listener_certificate_expiry_time_seconds", METRIC_GAUGE,
+                         "End of the listener's certificate, in seconds since 1970.");
+        begun = true;
+        (void)snprintf(label, sizeof label, "listener=\"%.128s\"",
+                       s->config->listeners[i].address); /* cut where it does not fit */
+        metric_value(out, label, (uint64_t)MAX(until_s, (int64_t)0));
+    }
+}
+
+void process_figures(struct metric_out *out, const struct server *s)
+{
+    metric_start(out, "holdfast_build_info", METRIC_INFO, "Version of the program.");
+    metric_value(out, "version=\"" HOLDFAST_VERSION "\"", 1);
+    metric_start(out, "process_start_time_seconds", METRIC_GAUGE,
+                 "Start of the process, in seconds since 1970.");
+    metric_nanos(out, NULL, (uint64_t)MAX(s->started_ms, (int64_t)0) * 1000000);
+    cpu_figures(out);
+    memory_figures(out);
+    descriptor_figures(out);
+    disk_figures(out, s->config->data_dir);
+    certificate_figures(out, s);
+}
+
+static enum status count_leases(struct store *store, uint64_t *ret_n)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct store_iter iter;
+    struct store_pin pin;
+    struct bytes prefix;
+    uint64_t n = 0;
+    TRY(auth_key(&arena, AUTH_NS_ROOT, "lease", (struct bytes){0}, NULL, &prefix));
+    TRY(store_pin(store, "metrics", 0, &pin));
+    store_iter_init(&iter, &pin, prefix, (struct bytes){0});
+    while (store_iter_next(&iter))
+        n++;
+    store_unpin(&pin);
+    *ret_n = n;
+    return ST_OK;
+}
+
+/* A walk over every lease is not for each scrape. */
+void lease_figures(struct metric_out *out, struct server *s, struct store *store)
+{
+    struct lease_count *count = &s->leases;
+    if (pthread_mutex_lock(&count->lock) != 0)
+        abort(); /* held by this file alone, and never twice */
+    uint64_t now_ms = env_mono_ms(s->env);
+    if (!count->known || now_ms - count->counted_ms >= LEASES_EVERY_MS) {
+        count->known = count_leases(store, &count->n) == ST_OK;
+        count->counted_ms = now_ms;
+    }
+    bool known = count->known;
+    uint64_t n = count->n;
+    if (pthread_mutex_unlock(&count->lock) != 0)
+        abort(); /* held by this thread */
+    if (known)
+        metric_one(out, "holdfast_leases", METRIC_GAUGE,
+                   "Leases in force: service tokens that expire. Counted every 30 seconds.", n);
+}

@@ -1,0 +1,170 @@
+/* Wiring of the program: what its files share. Nothing here knows what it connects.
+ *
+ *   main.c          commands
+ *   server/dev.h      nodes to try things on
+ *   server/server.c   the server process: signals, node, workers, start and end
+ *   server/worker.c   a thread that serves requests
+ *   server/forward.c  requests that go on to the active node
+ *   server/stream.c   their long bodies
+ *   server/metrics.c  metrics of all parts
+ *   server/process.c  metrics of the process, its disk and its certificates; the number of leases
+ *   server/reload.c   what SIGHUP reads again
+ *   server/notify.c   what systemd is told
+ *   server/end.c      last words */
+#ifndef HOLDFAST_SERVER_SERVER_H
+#define HOLDFAST_SERVER_SERVER_H
+
+#include "base/metric.h"
+#include "base/trace.h"
+#include "config/config.h"
+#include "crypto/tls.h"
+#include "http/budget.h"
+#include "http/http.h"
+#include "node/admin.h"
+#include "node/node.h"
+#include "node/quorum.h"
+#include "router/router_http.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+
+enum {
+    WORKERS_MAX = 64,
+    STREAMS_MAX =
+        32, /* of each worker: the other connections to the active node are for short calls */
+    /* Long request bodies in memory, of clients and as much again of other nodes; more where a
+     * listener takes larger ones. */
+    BODIES_BYTES = 256 * 1024 * 1024,
+    DRAIN_MS = 10000,
+    LISTENER_CLUSTER = CONFIG_LISTENERS_MAX,
+    LISTENER_STRANGERS,
+    LISTENERS,
+    /* Calls without a token to generate-root and rekey that change something. */
+    CEREMONIES_BURST = 60,
+    CEREMONIES_EVERY_MS = 1000,
+};
+
+struct server;
+struct http_client;
+
+/* A way in for requests; the last two of a worker take over connections of the cluster port: of
+ * other nodes, and of those that have no certificate yet. */
+struct listener {
+    struct http_server *http;
+    struct router_http handler;
+    struct client_rule client;
+    struct http_proxy proxy;
+};
+
+struct worker {
+    struct server *server;
+    struct env *env;
+    pthread_t thread;
+    struct state_log log;
+    struct state *state;
+    struct router_worker *router;
+    struct http_client *client;
+    struct listener listeners[LISTENERS];
+    unsigned draining; /* servers that have not drained yet */
+    struct env_task drain_task;
+    struct env_task ping_task;
+    struct env_task begin_task;
+    sem_t drained;
+    struct reason reason; /* why it did not start */
+};
+
+/* Whether every thread still turns: asked in rounds, told to systemd after each. */
+struct watchdog {
+    struct env_timer timer;
+    uint64_t period_ms;          /* 0: switched off */
+    _Atomic unsigned unanswered; /* threads that have not answered this round */
+    struct env_task node_task;
+};
+
+/* The last count, for scrapes that follow soon. */
+struct lease_count {
+    pthread_mutex_t lock;
+    bool known;
+    uint64_t n, counted_ms; /* monotonic */
+};
+
+enum { SERVER_DUTIES_MAX = 64 };
+
+struct server {
+    const struct config *config;
+    struct env *env; /* of the main thread */
+    struct node *node;
+    struct seal seal;
+    bool has_seal;
+    struct node_options node_options;
+    struct node_duty duties[SERVER_DUTIES_MAX]; /* of all modules */
+    size_t n_duties;
+    char hostname[256];
+    struct router router;
+    struct router_host host;
+    struct http_budget client_bodies, cluster_bodies; /* bytes */
+    struct http_budget streams;                       /* bodies being moved to the active node */
+    struct tls_ctx *tls[CONFIG_LISTENERS_MAX];
+    struct worker workers[WORKERS_MAX];
+    int64_t started_ms;           /* wall clock */
+    _Atomic bool ready;           /* the node has its replica; else it waits to be told to join */
+    _Atomic unsigned n_workers;   /* running workers; any thread may look */
+    _Atomic unsigned n_begun;     /* workers that have their end of the state */
+    _Atomic unsigned next_worker; /* round robin for the cluster port */
+    struct buf shown;             /* the configuration, for sys/config/state/sanitized */
+    struct metrics metrics;
+    struct metric_source metric_source;
+    struct lease_count leases;
+    struct env_task waits_task, ready_task;
+    struct watchdog watchdog;
+    bool serving;
+    struct env_timer leave_timer; /* from the signal to the end of serving */
+    _Atomic bool stopping;        /* set by the main thread, heeded by the node's too */
+};
+
+/* server/modules.c */
+extern const struct module_list server_modules;
+
+/* server/server.c */
+int server_run(const struct config *config);
+
+/* server/end.c. A signal that would end the process silently is named on standard error first;
+ * those that are ignored stay so. */
+void ending_say_signals(void);
+bool ending_is_ignored(int number);
+
+/* server/worker.c. Drain blocks until every request was answered; stop ends the thread. */
+NODISCARD enum status worker_start(struct server *server, struct worker *worker,
+                                   struct reason *reason);
+/* Of a worker that was started before the node had its replica: it has it now. */
+void worker_begin(struct worker *worker);
+void worker_drain(struct worker *worker);
+void worker_stop(struct worker *worker);
+/* Another node's connection; any thread. */
+void worker_adopt(struct worker *worker, struct mesh_http connection);
+
+/* server/reload.c, on the main thread. */
+void reload_all(struct server *server);
+struct tls_options reload_tls_options(const struct config_listener *listener);
+enum trace_level reload_level_of(const char *name); /* NULL: the default */
+
+/* server/notify.c, on the main thread: without $NOTIFY_SOCKET nothing but the reload happens. */
+void notify_serving(struct server *server);
+void notify_joined(struct server *server); /* the node has joined and has its replica now */
+void notify_reload(struct server *server);
+void notify_stopping(struct server *server);
+
+/* server/forward.c */
+void forward_start(struct router_host *host, struct env *env, struct router_forward *f);
+
+/* server/inflight.c */
+NODISCARD enum status inflight_gather(struct router_host *host, struct text_writer *w);
+
+/* server/metrics.c */
+void metrics_start(struct server *server);
+
+/* server/process.c */
+void process_figures(struct metric_out *out, const struct server *server);
+void lease_figures(struct metric_out *out, struct server *server, struct store *store);
+
+#endif

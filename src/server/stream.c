@@ -1,0 +1,191 @@
+/* Long bodies that pass through a standby, a piece at a time in each direction.
+ *
+ *   client ──▶ http_body_next ──▶ http_call_write ──▶ active node     the next piece is read when
+ *   client ◀── http_respond_piece ◀── http_call_next ◀── active node  the one before was written
+ *
+ * A request that breaks off is never complete at the active node, and so never executed. */
+#include "server/forward.h"
+
+enum { ANSWER_STALL_MS = 60 * 1000 }; /* how long the active node may pause within an answer */
+
+static struct forward *of(const struct http_request *req)
+{
+    return router_http_call(req)->user;
+}
+
+static void belongs_to(struct http_request *req, struct forward *fw)
+{
+    router_http_call(req)->user = fw;
+}
+
+/* Requests */
+
+enum status stream_body_reserve(struct forward *fw)
+{
+    ASSERT(!fw->up);
+    fw->client = client_addr_ip(fw->f->call->peer);
+    if (!http_budget_take(&fw->worker->server->streams, &fw->client, 1))
+        return ST_BUSY;
+    fw->up = true;
+    return ST_OK;
+}
+
+void stream_body_end(struct forward *fw)
+{
+    if (!fw->up)
+        return;
+    http_budget_give(&fw->worker->server->streams, &fw->client, 1);
+    fw->up = false;
+    if (fw->over) /* else an answer came early, and the piece is still being written */
+        buf_done(&fw->sent);
+    http_on_gone(fw->req, NULL);
+}
+
+/* The client did not keep to its side: the active node is left with half a request. */
+static void broke_off(struct forward *fw, enum status st)
+{
+    static const struct reason slow = {"the request body arrives too slowly"},
+                               large = {"http: request body too large"},
+                               broken = {"the request body broke off or is malformed"};
+    struct router_answer *answer = &fw->f->answer;
+    http_call_cancel(&fw->http);
+    fw->over = true;
+    switch (st) {
+    case ST_TIMEOUT: answer_error(answer, st, &slow); break;
+    case ST_TOO_BIG: answer_error(answer, st, &large); break;
+    case ST_CLOSED:
+    case ST_INVALID: answer_error(answer, ST_INVALID, &broken); break;
+    default: answer_error(answer, st, NULL); break;
+    }
+    forward_finish(fw, ST_OK); /* last touch */
+}
+
+static void on_client_gone(struct http_request *req)
+{
+    broke_off(of(req), ST_CLOSED);
+}
+
+static void on_written(struct http_call *call);
+
+static void on_body_piece(struct http_request *req, enum status st, struct bytes piece, bool last)
+{
+    struct forward *fw = of(req);
+    if (!fw->up || fw->over)
+        return;
+    ASSERT(fw->sent.data == NULL && !fw->up_last);
+    if (st == ST_OK) {
+        buf_add(&fw->sent, piece);
+        st = buf_status(&fw->sent);
+    }
+    if (st != ST_OK) {
+        broke_off(fw, st);
+        return;
+    }
+    fw->up_last = last;
+    if (last) /* a client that only ends its side now still wants its answer */
+        http_on_gone(req, NULL);
+    if (piece.len != 0)
+        http_call_write(&fw->http, buf_bytes(&fw->sent), on_written);
+    if (last)
+        http_call_write_end(&fw->http);
+}
+
+static void on_written(struct http_call *call)
+{
+    struct forward *fw = CONTAINER_OF(call, struct forward, http);
+    buf_done(&fw->sent);
+    if (fw->up_last || !fw->up)
+        return;
+    fw->f->body_taken = true;
+    http_body_next(fw->req, on_body_piece);
+}
+
+/* Nothing is read before a connection to the active node stands, which an empty piece tells: until
+ * then the call can be sent elsewhere. */
+void stream_body_begin(struct forward *fw)
+{
+    ASSERT(fw->up && !fw->f->body_taken);
+    belongs_to(fw->req, fw);
+    http_on_gone(fw->req, on_client_gone);
+    http_call_write(&fw->http, (struct bytes){0}, on_written);
+}
+
+/* Answers */
+
+static void cancel(struct forward *fw)
+{
+    if (!fw->over)
+        http_call_cancel(&fw->http);
+    fw->over = true;
+    buf_done(&fw->sent);
+}
+
+/* Last touch if nothing is under way in either direction. */
+static void end_if_over(struct forward *fw)
+{
+    if (fw->over && fw->down_begun && !fw->down_busy)
+        http_respond_end(fw->req, fw->down_last);
+}
+
+static void on_answer_piece(struct http_call *call, struct buf *piece, bool last);
+
+static void on_answer_sent(struct http_request *req, enum status st)
+{
+    struct forward *fw = of(req);
+    fw->down_busy = false;
+    buf_done(&fw->piece);
+    if (st != ST_OK)
+        cancel(fw);
+    if (!fw->over && !fw->down_last)
+        http_call_next(&fw->http, on_answer_piece);
+    end_if_over(fw);
+}
+
+static void on_answer_piece(struct http_call *call, struct buf *piece, bool last)
+{
+    struct forward *fw = CONTAINER_OF(call, struct forward, http);
+    ASSERT(!fw->down_busy && fw->piece.data == NULL);
+    fw->piece = *piece;
+    *piece = (struct buf){0};
+    fw->down_last = last;
+    fw->down_busy = true;
+    http_respond_piece(fw->req, buf_bytes(&fw->piece), on_answer_sent);
+}
+
+static void on_reader_gone(struct http_request *req)
+{
+    struct forward *fw = of(req);
+    cancel(fw);
+    end_if_over(fw);
+}
+
+static void send_answer(struct answer_stream *stream)
+{
+    struct forward *fw = CONTAINER_OF(stream, struct forward, down);
+    fw->down_begun = true;
+    belongs_to(fw->req, fw);
+    http_on_gone(fw->req, on_reader_gone);
+    if (!fw->over)
+        http_call_next(&fw->http, on_answer_piece);
+    end_if_over(fw);
+}
+
+static void drop_answer(struct answer_stream *stream)
+{
+    cancel(CONTAINER_OF(stream, struct forward, down));
+}
+
+struct answer_stream *stream_answer(struct forward *fw)
+{
+    fw->http.timeout_ms = ANSWER_STALL_MS;
+    fw->down = (struct answer_stream){
+        .length = http_call_length(&fw->http), .send = send_answer, .drop = drop_answer};
+    return &fw->down;
+}
+
+void stream_answer_over(struct forward *fw, enum status st)
+{
+    ASSERT(fw->over && (st != ST_OK || fw->down_last));
+    buf_done(&fw->sent);
+    end_if_over(fw);
+}

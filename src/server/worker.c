@@ -1,0 +1,291 @@
+/* A thread that serves requests: its loop, its listeners, its end of the state and the router. */
+#include "base/mem.h"
+#include "base/trace.h"
+#include "crypto/tls.h"
+#include "http/client.h"
+#include "loop/loop.h"
+#include "server/server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Unauthenticated peers of the cluster port. Their bodies are so short that no budget counts them.
+ */
+enum {
+    STRANGERS_MAX = 32,
+    STRANGERS_SHARE = 8, /* of one address */
+    STRANGERS_BODY_MAX = 16 * 1024,
+    STRANGERS_PATIENCE_MS = 10000,
+};
+
+static uint32_t ms_of(int64_t s)
+{
+    return (uint32_t)MIN(s, (int64_t)UINT32_MAX / 1000) * 1000;
+}
+
+static void limits_of(const struct config_listener *from, struct http_limits *to)
+{
+    *to = http_limits_default;
+    if (from->max_request_bytes != 0)
+        to->body_bytes_max = from->max_request_bytes;
+    if (from->max_header_bytes != 0)
+        to->header_bytes_max = (size_t)from->max_header_bytes;
+    if (from->max_connections != 0)
+        to->connections_max = (size_t)from->max_connections;
+    if (from->max_connections_per_address != 0)
+        to->connections_share = (size_t)from->max_connections_per_address;
+    if (from->header_timeout_s != 0)
+        to->header_ms = ms_of(from->header_timeout_s);
+    if (from->idle_timeout_s != 0)
+        to->idle_ms = ms_of(from->idle_timeout_s);
+    to->request_ms = ms_of(from->request_timeout_s);
+}
+
+/* The proxies that may name the client. */
+static void proxies_of(const struct config_listener *from, struct listener *to)
+{
+    const char *mode = from->proxy_protocol_behavior;
+    to->proxy = (struct http_proxy){
+        .mode = strcmp(mode, "use_always") == 0         ? HTTP_PROXY_USE
+                : strcmp(mode, "allow_authorized") == 0 ? HTTP_PROXY_ALLOW
+                : mode[0] != '\0'                       ? HTTP_PROXY_DENY
+                                                        : HTTP_PROXY_OFF,
+        .authorized = from->proxies,
+        .n = from->proxy_protocol_authorized_addrs.n,
+    };
+    to->client = (struct client_rule){
+        .authorized = from->forwarders,
+        .n = from->x_forwarded_for_authorized_addrs.n,
+        .hop_skips = from->x_forwarded_for_hop_skips,
+        .reject_not_authorized = from->x_forwarded_for_reject_not_authorized,
+        .reject_not_present = from->x_forwarded_for_reject_not_present,
+    };
+}
+
+static enum status listen_on(struct worker *w, unsigned i)
+{
+    const struct config_listener *config = &w->server->config->listeners[i];
+    struct sockaddr_storage address;
+    struct http_limits limits;
+    limits_of(config, &limits);
+    TRY(http_address_parse(config->address, &address, &w->reason));
+    proxies_of(config, &w->listeners[i]);
+    w->listeners[i].handler =
+        (struct router_http){.worker = w->router,
+                             .open_metrics = config->unauthenticated_metrics,
+                             .closed_ceremonies = config->authenticated_ceremonies,
+                             .client = &w->listeners[i].client,
+                             .require_request_header = config->require_request_header};
+    struct http_server_options options = {
+        .address = (const struct sockaddr *)&address,
+        .exclusive = w == &w->server->workers[0],
+        .tls = w->server->tls[i],
+        .handler = &router_http_handler,
+        .ctx = &w->listeners[i].handler,
+        .limits = &limits,
+        .budget = &w->server->client_bodies,
+        .proxy = &w->listeners[i].proxy,
+        .forwarders = config->forwarders,
+        .n_forwarders = config->x_forwarded_for_authorized_addrs.n,
+    };
+    struct reason why = {{0}};
+    enum status st = http_server_start(w->env, &options, &w->listeners[i].http, &why);
+    if (st != ST_OK)
+        reason_set(&w->reason, "listener %s: %s", config->address,
+                   why.text[0] != '\0' ? why.text : status_text(st));
+    return st;
+}
+
+static bool from_member(const struct router_http *http, const struct http_request *req)
+{
+    const struct listener *listener = CONTAINER_OF(http, struct listener, handler);
+    const struct worker *w = CONTAINER_OF(listener, struct worker, listeners[LISTENER_CLUSTER]);
+    struct mesh_identity identity;
+    struct tls_peer peer;
+    return http_peer_cert(req, &peer) == ST_OK && peer.verified &&
+           mesh_uri_parse(peer.uri, &identity) == ST_OK &&
+           node_is_member(w->server->node, identity.name);
+}
+
+/* Little is asked by those who join, and seldom. */
+static enum status serve_strangers(struct worker *w)
+{
+    struct listener *strangers = &w->listeners[LISTENER_STRANGERS];
+    struct http_limits limits = http_limits_default;
+    strangers->handler =
+        (struct router_http){.worker = w->router, .only = "/v1/sys/storage/raft/bootstrap/join"};
+    limits.connections_max = STRANGERS_MAX;
+    limits.connections_share = STRANGERS_SHARE;
+    limits.body_bytes_max = STRANGERS_BODY_MAX;
+    limits.header_ms = limits.idle_ms = STRANGERS_PATIENCE_MS;
+    struct http_server_options options = {
+        .handler = &router_http_handler, .ctx = &strangers->handler, .limits = &limits};
+    return http_server_start(w->env, &options, &strangers->http, &w->reason);
+}
+
+static enum status open_state(struct worker *w)
+{
+    struct node *node = w->server->node;
+    w->log = state_log_of(node_rlog(node), node_env(node));
+    return state_new(w->env, &w->log, node_barrier(node), &w->state);
+}
+
+static enum status serve(struct worker *w)
+{
+    struct server *s = w->server;
+    if (s->ready)
+        TRY(open_state(w));
+    TRY(router_worker_new(&s->router, w->env, w->state, &w->router));
+    s->n_begun += w->state != NULL;
+    TRY(http_client_new(w->env, &w->client));
+    struct listener *cluster = &w->listeners[LISTENER_CLUSTER];
+    cluster->handler =
+        (struct router_http){.worker = w->router, .peers = true, .is_member = from_member};
+    struct http_limits limits = http_limits_default;
+    limits.idle_ms = UINT32_MAX / 2; /* the other node's pool decides when to hang up */
+    for (unsigned i = 0; i < s->config->n_listeners; i++) /* theirs has the limits of a client's */
+        limits.body_bytes_max =
+            MAX(limits.body_bytes_max, s->config->listeners[i].max_request_bytes);
+    struct http_server_options options = {.handler = &router_http_handler,
+                                          .ctx = &cluster->handler,
+                                          .limits = &limits,
+                                          .budget = &s->cluster_bodies};
+    TRY(http_server_start(w->env, &options, &cluster->http, &w->reason));
+    TRY(serve_strangers(w));
+    for (unsigned i = 0; i < s->config->n_listeners; i++)
+        TRY(listen_on(w, i));
+    return ST_OK;
+}
+
+static void *thread_main(void *arg)
+{
+    struct worker *w = arg;
+    loop_run(w->env);
+    return NULL;
+}
+
+/* The env is ours alone: its thread has not begun, or has ended. */
+static void release(struct worker *w)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
+        http_server_free(w->listeners[i].http);
+    router_worker_free(w->router);
+    http_client_free(w->client);
+    state_free(w->state);
+    loop_free(w->env);
+    w->env = NULL;
+}
+
+static void on_client_closed(void *ctx)
+{
+    struct worker *w = ctx;
+    ASSERT(router_worker_running(w->router) == 0);
+    if (w->state != NULL)
+        state_close(w->state); /* the node stops next, and a renewal of keys may end after it */
+    if (sem_post(&w->drained) != 0)
+        abort(); /* counts to one */
+}
+
+static void on_drained(void *ctx)
+{
+    struct worker *w = ctx;
+    ASSERT(w->draining > 0);
+    if (--w->draining == 0)
+        http_client_close(w->client, on_client_closed, w);
+}
+
+static void on_drain(struct env_task *task)
+{
+    struct worker *w = CONTAINER_OF(task, struct worker, drain_task);
+    for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
+        w->draining += w->listeners[i].http != NULL;
+    for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
+        if (w->listeners[i].http != NULL)
+            http_server_drain(w->listeners[i].http, DRAIN_MS, on_drained, w);
+}
+
+enum status worker_start(struct server *server, struct worker *w, struct reason *reason)
+{
+    w->server = server;
+    TRY(loop_new(NULL, &w->env));
+    enum status st = sem_init(&w->drained, 0, 0) == 0 ? serve(w) : ST_IO;
+    if (st == ST_OK && pthread_create(&w->thread, NULL, thread_main, w) != 0)
+        st = ST_NOMEM;
+    if (st == ST_OK)
+        return ST_OK;
+    *reason = w->reason;
+    if (reason->text[0] == '\0')
+        reason_set(reason, "%s", status_text(st));
+    return st; /* the process ends: what was opened goes with it */
+}
+
+static void on_begin(struct env_task *task)
+{
+    struct worker *w = CONTAINER_OF(task, struct worker, begin_task);
+    struct node_options *o = &w->server->node_options;
+    struct reason reason;
+    enum status st = open_state(w);
+    if (st == ST_OK) {
+        router_worker_begin(w->router, w->state);
+        w->server->n_begun++;
+        return;
+    }
+    reason_set(&reason, "a worker cannot begin: %s", status_text(st));
+    o->failed(o->ctx, NODE_NOT_STARTED, &reason);
+}
+
+void worker_begin(struct worker *w)
+{
+    w->begin_task = (struct env_task){.run = on_begin};
+    env_post(w->env, &w->begin_task);
+}
+
+void worker_drain(struct worker *w)
+{
+    w->drain_task = (struct env_task){.run = on_drain};
+    env_post(w->env, &w->drain_task);
+    while (sem_wait(&w->drained) != 0)
+        ASSERT(errno == EINTR);
+}
+
+void worker_stop(struct worker *w)
+{
+    loop_stop(w->env);
+    if (pthread_join(w->thread, NULL) != 0)
+        abort(); /* the thread was started and is joined once */
+    release(w);
+}
+
+struct adopted {
+    struct env_task task;
+    struct worker *worker;
+    struct mesh_http connection;
+};
+
+static void on_adopt(struct env_task *task)
+{
+    struct adopted *a = CONTAINER_OF(task, struct adopted, task);
+    bool stranger = a->connection.peer_name[0] == '\0';
+    struct http_server *http =
+        a->worker->listeners[stranger ? LISTENER_STRANGERS : LISTENER_CLUSTER].http;
+    enum status st = http_server_adopt(http, a->connection.fd, a->connection.tls,
+                                       buf_bytes(&a->connection.early));
+    if (st != ST_OK)
+        trace(stranger ? TRACE_DEBUG : TRACE_WARN, "main",
+              "a connection of %s was not taken over: %s", a->connection.peer_name,
+              status_text(st));
+    buf_done(&a->connection.early);
+    mem_free(a);
+}
+
+void worker_adopt(struct worker *w, struct mesh_http connection)
+{
+    struct adopted *a = mem_zalloc(sizeof *a);
+    if (a == NULL) {
+        mesh_http_drop(&connection);
+        return;
+    }
+    *a = (struct adopted){.task = {.run = on_adopt}, .worker = w, .connection = connection};
+    env_post(w->env, &a->task);
+}

@@ -1,0 +1,69 @@
+/* Shared by the files of this folder. */
+#ifndef HOLDFAST_STATE_STATE_INTERNAL_H
+#define HOLDFAST_STATE_STATE_INTERNAL_H
+
+#include "state/state.h"
+
+struct state {
+    struct env *env;
+    struct state_log *log;
+    struct barrier *barrier;
+    struct barrier_seat *seat;
+    uint64_t seed;                              /* of the heights in transactions' sets */
+    struct state_upkeep *upkeep[BARRIER_RINGS]; /* under way; NULL */
+    bool closing;                               /* the replica may be gone */
+    bool freed;                                 /* by its owner: goes with the last upkeep */
+};
+
+enum state_op_kind { STATE_OP_PUT, STATE_OP_DELETE, STATE_OP_DROP };
+
+/* One call of state_put, state_delete or state_delete_prefix. */
+struct state_op {
+    struct state_op *next;
+    enum state_op_kind kind;
+    bool raw;
+    bool anyway; /* does not count against a full state */
+    struct bytes key, value;
+    struct store_retain retain; /* the suffix, as a range of the stored value; */
+    struct bytes suffix;        /* or as bytes */
+};
+
+static inline bool op_has_suffix(const struct state_op *op)
+{
+    return op->retain.len + op->suffix.len != 0;
+}
+
+uint64_t state_random(struct state *state);
+
+/* A key below a segment, not one of the machine's own. */
+bool state_key_valid(struct bytes key);
+
+/* barrier_decrypt, following the rings when the term is one we do not know. */
+NODISCARD enum status state_decrypt(struct state *state, struct barrier_seat *seat,
+                                    struct bytes key, struct bytes stored, uint8_t *out,
+                                    size_t *ret_len);
+/* barrier_follow with the records of a pinned version. */
+NODISCARD enum status core_follow(const struct store_pin *pin, struct barrier *barrier);
+
+/* The version that last replaced the whole state, 0: none did. */
+uint64_t core_restored(const struct store_pin *pin);
+
+/* Record a read as a precondition. ST_NOMEM, kept in the transaction too. */
+NODISCARD enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t version);
+NODISCARD enum status txn_note_prefix(struct state_txn *txn, struct bytes prefix);
+
+/* Plaintext of a stored value, in the arena. As state_get, without ST_NOT_FOUND. */
+NODISCARD enum status txn_open_value(struct state_txn *txn, struct bytes key, struct bytes stored,
+                                     struct bytes *ret_value);
+
+/* Find the write staged at `key`: *ret_op is its latest put or deletion, or NULL. False when
+ * nothing is staged that touches it. */
+bool txn_own(const struct state_txn *txn, struct bytes key, struct state_op **ret_op);
+
+/* Whether all that was read still holds in another pinned version. */
+bool txn_still_holds(const struct state_txn *txn, const struct store_pin *pin);
+
+/* Start upkeep of the rings if it is due and none is under way; failures are tried again later. */
+void state_upkeep_start(struct state *state);
+
+#endif

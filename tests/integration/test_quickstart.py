@@ -1,0 +1,108 @@
+"""deploy/quickstart, with a program that was built before, in a folder of its own."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import stat
+import subprocess
+
+import pytest
+
+from cluster import HOLDFAST, PATIENCE_S, TOP
+from test_dev import free_base
+
+
+class Quickstart:
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "deploy").mkdir()
+        shutil.copy(TOP / "deploy" / "quickstart", folder / "deploy" / "quickstart")
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "HOLDFAST_BIN": HOLDFAST,
+                    "HOLDFAST_PORT": str(free_base(3))}
+
+    def run(self, *args, code=0):
+        done = subprocess.run([self.folder / "deploy" / "quickstart", *args], env=self.env,
+                              capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.returncode == code, (done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    def path(self, name):
+        return self.folder / "build" / "quickstart" / name
+
+    def shell(self, text):
+        """A command after the settings were read, with a program that is called holdfast."""
+        env = {"PATH": f"{pathlib.Path(HOLDFAST).parent}:{self.env['PATH']}", "HOME": self.env["HOME"]}
+        done = subprocess.run(["bash", "-euc", f". build/quickstart/env\n{text}"], env=env,
+                              cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def quickstart(tmp_path_factory):
+    made = Quickstart(tmp_path_factory.mktemp("quickstart"))
+    try:
+        said = made.run("--detach")
+        assert "read through node3" in said
+        yield made
+    finally:
+        made.run("--stop")
+
+
+def test_settings_are_for_both_kinds_of_clients_and_for_their_owner(quickstart):
+    env = quickstart.path("env")
+    assert stat.S_IMODE(env.stat().st_mode) == 0o600
+    text = env.read_text()
+    for name in ("ADDR", "CACERT", "TOKEN"):
+        values = re.findall(rf"^export (?:HOLDFAST|VAULT)_{name}='(.*)'$", text, re.M)
+        assert len(values) == 2 and values[0] == values[1]
+    assert len(re.search(r"^export HOLDFAST_NODES='(.*)'$", text, re.M).group(1).split(",")) == 3
+    assert quickstart.shell("holdfast kv put secret/a n=1; holdfast kv get -field=n secret/a")[-1] == "1"
+    theirs = "unset ${!HOLDFAST_*}; holdfast kv get -field=n secret/a"
+    assert quickstart.shell(theirs) == "1"
+
+
+def test_recovery_keys_lie_beside_the_root_token(quickstart):
+    kept = quickstart.path("init.json")
+    made = json.loads(kept.read_text())
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert len(made["recovery_keys_b64"]) == 5 and made["recovery_keys_threshold"] == 3
+    assert made["root_token"] in quickstart.path("env").read_text()
+
+
+def test_a_killed_node_is_started_again(quickstart):
+    pid = int(quickstart.path("node2/pid").read_text())
+    assert "runs already" in quickstart.run("--start", "2", code=1)
+    os.kill(pid, signal.SIGKILL)
+    assert quickstart.run("--start", "2") == "node2 serves\n"
+    assert int(quickstart.path("node2/pid").read_text()) != pid
+    for wrong in ("4", "", "../x"):
+        assert "there is no node" in quickstart.run("--start", wrong, code=1)
+    assert "--start N" in quickstart.run("--detach", code=1)
+
+
+def test_ctrl_c_ends_the_nodes(tmp_path):
+    made = Quickstart(tmp_path)
+    running = subprocess.Popen([tmp_path / "deploy" / "quickstart"], env=made.env, text=True,
+                               stdout=subprocess.PIPE, start_new_session=True)
+    with running.stdout as said:
+        assert "Ctrl-C stops it.\n" in said  # read up to there
+        pids = [int(made.path(f"node{i}/pid").read_text()) for i in (1, 2, 3)]
+        os.killpg(running.pid, signal.SIGINT)  # as the terminal does
+        assert running.wait(PATIENCE_S) == 130
+    assert not [pid for pid in pids if pathlib.Path(f"/proc/{pid}/exe").exists()]
+
+
+def test_progress_of_a_build_is_shown(tmp_path):
+    """Every tenth of it, and all of it in the log."""
+    text = (TOP / "deploy" / "quickstart").read_text()
+    shown = re.search(r"^progress\(\)\n\{.*?^\}\n", text, re.M | re.S).group(0)
+    lines = "".join(f"[{n}/40] Building C object {n}\n" for n in range(1, 41))
+    done = subprocess.run(["bash", "-c", f"say() {{ echo \"$@\"; }}\n{shown}\nprogress 3> log"],
+                          cwd=tmp_path, input="configured\n" + lines, capture_output=True,
+                          text=True, timeout=PATIENCE_S, check=True)
+    assert done.stdout.split("\n")[:-1] == [f"  {n} %" for n in range(10, 101, 10)]
+    assert (tmp_path / "log").read_text() == "configured\n" + lines

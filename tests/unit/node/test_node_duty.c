@@ -1,0 +1,174 @@
+/* When duties run again, over a state whose commits end when the test says so. */
+#include "support.h"
+
+#include "base/mem.h"
+#include "node/node_internal.h"
+#include "router/clock_env.h"
+
+static struct clock_env clock_env;
+static struct node *n;
+static struct state_commit *committing;
+
+/* Stand in for the replica and the state. */
+
+int64_t rlog_time_ms(struct rlog *rlog)
+{
+    (void)rlog;
+    return 1;
+}
+
+struct state_log state_log_of(struct rlog *rlog, struct env *env)
+{
+    (void)rlog;
+    return (struct state_log){.env = env};
+}
+
+enum status state_new(struct env *env, struct state_log *log, struct barrier *barrier,
+                      struct state **ret_state)
+{
+    (void)env;
+    (void)barrier;
+    *ret_state = (struct state *)log; /* not looked into */
+    return ST_OK;
+}
+
+void state_free(struct state *state)
+{
+    (void)state;
+}
+
+bool state_idle(const struct state *state)
+{
+    (void)state;
+    return true;
+}
+
+void state_upkeep(struct state *state)
+{
+    (void)state;
+}
+
+enum status state_begin(struct state *state, struct arena *arena, const struct state_read *read,
+                        struct state_txn *ret_txn)
+{
+    (void)read;
+    *ret_txn = (struct state_txn){.state = state, .arena = arena};
+    return ST_OK;
+}
+
+bool state_staged(const struct state_txn *txn)
+{
+    (void)txn;
+    return true;
+}
+
+enum status state_commit(struct state_txn *txn, struct state_commit *commit)
+{
+    (void)txn;
+    committing = commit;
+    return ST_OK;
+}
+
+void state_commit_done(struct state_commit *commit)
+{
+    assert_ptr_equal(commit, committing);
+    committing = NULL;
+}
+
+void state_end(struct state_txn *txn)
+{
+    (void)txn;
+}
+
+static enum status stage_something(struct state_txn *txn, int64_t now_ms)
+{
+    (void)txn;
+    (void)now_ms;
+    return ST_OK;
+}
+
+static const struct node_duty duties[] = {{.name = "something", .run = stage_something}};
+
+static int set_up(void **ctx)
+{
+    (void)ctx;
+    clock_env_init(&clock_env);
+    n = mem_zalloc(sizeof *n);
+    assert_non_null(n);
+    n->env = &clock_env.env;
+    n->options.duties = duties;
+    n->options.n_duties = ARRAY_LEN(duties);
+    node_duty_look(n, true, 1);
+    clock_run(&clock_env);
+    assert_non_null(committing); /* the duty's first commit is under way */
+    return 0;
+}
+
+static int tear_down(void **ctx)
+{
+    (void)ctx;
+    timer_heap_done(&clock_env.timers);
+    mem_free(n);
+    return 0;
+}
+
+static bool timer_is_set(void)
+{
+    return timer_heap_first(&clock_env.timers) != NULL;
+}
+
+static void end_commit(enum status st)
+{
+    committing->done(committing, st);
+}
+
+static void a_commit_that_ends_after_the_stop_sets_no_timer(void **ctx)
+{
+    static const enum status ends[] = {ST_OK, ST_CONFLICT, ST_CLOSED, ST_UNKNOWN_OUTCOME};
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+        n->stopping = true;
+        node_duty_look(n, false, 0);
+        end_commit(ends[i]);
+        assert_false(timer_is_set());
+        assert_true(node_duty_idle(n));
+        assert_int_equal(tear_down(ctx), 0);
+        assert_int_equal(set_up(ctx), 0);
+    }
+}
+
+static void a_commit_that_ends_in_a_later_term_goes_on_in_it(void **ctx)
+{
+    (void)ctx;
+    node_duty_look(n, false, 0);
+    assert_false(timer_is_set());
+    node_duty_look(n, true, 2);
+    assert_false(timer_is_set()); /* not before the commit of the earlier term has ended */
+    end_commit(ST_UNKNOWN_OUTCOME);
+    assert_true(timer_is_set());
+    clock_env.now_ms += NODE_DUTY_MS;
+    clock_run(&clock_env);
+    assert_non_null(committing);
+}
+
+static void a_commit_that_ends_between_two_terms_waits_for_the_next(void **ctx)
+{
+    (void)ctx;
+    node_duty_look(n, false, 0);
+    end_commit(ST_NOT_LEADER);
+    assert_false(timer_is_set());
+    node_duty_look(n, true, 2);
+    assert_true(timer_is_set());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_commit_that_ends_after_the_stop_sets_no_timer, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_commit_that_ends_in_a_later_term_goes_on_in_it, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_commit_that_ends_between_two_terms_waits_for_the_next,
+                                        set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

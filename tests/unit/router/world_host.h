@@ -1,0 +1,49 @@
+/* What the world of the router's tests knows of its node. Included by router/world.h alone, where
+ * struct world is known. */
+#ifndef HOLDFAST_TESTS_UNIT_ROUTER_WORLD_HOST_H
+#define HOLDFAST_TESTS_UNIT_ROUTER_WORLD_HOST_H
+
+/* The node that the router is given stands for the world, and nothing looks into it. */
+static inline struct world *world_of(const struct node *node)
+{
+    return (struct world *)(uintptr_t)node;
+}
+
+static inline void world_status(struct node *node, struct node_status *ret_status)
+{
+    *ret_status = world_of(node)->node;
+}
+
+static inline struct node_brief world_brief(const struct node *node)
+{
+    return node_brief_of(&world_of(node)->node);
+}
+
+static inline bool world_no_quorum(struct node *node, struct reason *ret_why)
+{
+    const struct world *w = world_of(node);
+    if (w->node.no_quorum)
+        reason_set(ret_why, "no quorum: 1 of 3 voters reachable, 2 needed; missing b, c");
+    return w->node.no_quorum;
+}
+
+static inline bool world_awaits_members(struct router_host *host, struct reason *ret_why)
+{
+    struct world *w = CONTAINER_OF(host, struct world, host);
+    if (w->awaits)
+        reason_set(ret_why, "waits for b (b:8201)");
+    return w->awaits;
+}
+
+static inline void world_seal_status(struct node *node, struct node_seal_status *ret_status)
+{
+    (void)node;
+    *ret_status = (struct node_seal_status){.type = SEAL_STATIC};
+}
+
+static inline int64_t world_time(struct node *node)
+{
+    return 1700000000000 + world_of(node)->later_ms;
+}
+
+#endif
