@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import itertools
 import socket
 import ssl
 import threading
@@ -12,7 +13,9 @@ import pytest
 from cluster import Cluster, call_on
 
 MIB = 1 << 20
-GREEDY = "127.0.0.2"  # the other client has 127.0.0.1
+# Each test has a greedy client of its own: a node may still hold the bodies of the one before.
+# The other client has 127.0.0.1.
+GREEDY = (f"127.0.0.{host}" for host in itertools.count(2))
 BODY = 32 * MIB - 1  # eight of them are 256 MiB
 
 
@@ -25,10 +28,11 @@ def cluster():
 @pytest.fixture
 def greedy(cluster):
     """Connections of the greedy client, closed at the end."""
+    address = next(GREEDY)
     with contextlib.ExitStack() as stack:
 
         def dial(node):
-            tcp = socket.create_connection(("127.0.0.1", node.client_port), 20, (GREEDY, 0))
+            tcp = socket.create_connection(("127.0.0.1", node.client_port), 20, (address, 0))
             stack.callback(tcp.close)
             tls = cluster.tls.wrap_socket(tcp, server_hostname="127.0.0.1")
             stack.callback(tls.close)
