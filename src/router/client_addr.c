@@ -89,10 +89,3 @@ enum status client_addr_find(const struct client_rule *rule, const struct http_r
     }
     return client_addr_choose(rule, values, n, peer, reason);
 }
-
-struct ip client_addr_ip(const char *peer)
-{
-    struct ip ip;
-    uint16_t port;
-    return ip_port_parse(bytes_str(peer), &ip, &port) == ST_OK ? ip : (struct ip){0};
-}

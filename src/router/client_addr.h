@@ -22,7 +22,5 @@ NODISCARD enum status client_addr_find(const struct client_rule *rule,
 NODISCARD enum status client_addr_choose(const struct client_rule *rule, const struct bytes *values,
                                          size_t n, char peer[static HTTP_PEER_TEXT],
                                          struct reason *reason);
-/* The address in such a text; len 0: it is none. */
-struct ip client_addr_ip(const char *peer);
 
 #endif

@@ -36,6 +36,8 @@ static const char *const methods[] = {"DELETE", "GET",  "OPTIONS", "POST",
 #define METHODS_TEXT "DELETE, GET, OPTIONS, POST, PUT, LIST, SCAN, PATCH"
 #define MAX_AGE_S "300"
 
+enum { CORS_HEADERS_MAX = 5 }; /* of one reply */
+
 enum status cors_headers(struct arena *arena, const struct cors *cors,
                          struct field_strings *ret_headers)
 {
@@ -89,49 +91,49 @@ static enum status join_headers(struct arena *arena, const struct cors *cors, co
     return text != NULL ? ST_OK : ST_NOMEM;
 }
 
-enum status cors_judge(struct state *state, const struct router_call *call,
-                       struct cors_verdict *ret_verdict, struct reason *why)
+/* There is room for every header that a reply can have. */
+static void tell(struct router_call *call, struct http_header *headers, const char *name,
+                 struct bytes value)
+{
+    ASSERT(call->n_front_headers < CORS_HEADERS_MAX);
+    headers[call->n_front_headers++] = (struct http_header){bytes_str(name), value};
+}
+
+static enum status judge_preflight(struct router_call *call, const struct cors *cors,
+                                   struct http_header *headers)
+{
+    const char *allowed;
+    if (!has_method(call->header(call, "access-control-request-method")))
+        return ST_UNSUPPORTED;
+    TRY(join_headers(call->arena, cors, &allowed));
+    call->preflight = true;
+    tell(call, headers, "Access-Control-Allow-Methods", BYTES(METHODS_TEXT));
+    tell(call, headers, "Access-Control-Allow-Headers", bytes_str(allowed));
+    tell(call, headers, "Access-Control-Max-Age", BYTES(MAX_AGE_S));
+    return ST_OK;
+}
+
+enum status cors_judge(struct state *state, struct router_call *call)
 {
     struct bytes origin = router_header(call, "origin");
     struct cors cors;
 
-    *ret_verdict = (struct cors_verdict){0};
-    if (state == NULL || origin.len == 0 || call->forwarded)
+    ASSERT(!call->forwarded && call->n_front_headers == 0);
+    if (state == NULL || origin.len == 0)
         return ST_OK;
     enum status st = load(state, call->arena, &cors);
     if (st == ST_NOT_FOUND)
         return ST_OK;
     TRY(st);
-    ret_verdict->varies = true;
+    struct http_header *headers = arena_alloc(call->arena, CORS_HEADERS_MAX * sizeof *headers);
+    if (headers == NULL)
+        return ST_NOMEM;
+    call->front_headers = headers;
+    tell(call, headers, "Vary", BYTES("Origin"));
     if (!is_allowed(&cors, origin)) {
-        reason_set(why, "origin not allowed");
+        reason_set(&call->refused, "origin not allowed");
         return ST_DENIED;
     }
-    ret_verdict->origin = origin;
-    if (call->method != METHOD_OPTIONS)
-        return ST_OK;
-    if (!has_method(call->header(call, "access-control-request-method")))
-        return ST_UNSUPPORTED;
-    ret_verdict->preflight = true;
-    return join_headers(call->arena, &cors, &ret_verdict->headers);
-}
-
-static void add(struct router_answer *answer, struct arena *arena, const char *name,
-                struct bytes value)
-{
-    (void)answer_add_header(answer, arena, bytes_str(name), value); /* without, less is allowed */
-}
-
-void cors_tell(const struct cors_verdict *verdict, struct arena *arena,
-               struct router_answer *answer)
-{
-    if (verdict->varies)
-        add(answer, arena, "Vary", BYTES("Origin"));
-    if (verdict->origin.len != 0)
-        add(answer, arena, "Access-Control-Allow-Origin", verdict->origin);
-    if (!verdict->preflight)
-        return;
-    add(answer, arena, "Access-Control-Allow-Methods", BYTES(METHODS_TEXT));
-    add(answer, arena, "Access-Control-Allow-Headers", bytes_str(verdict->headers));
-    add(answer, arena, "Access-Control-Max-Age", BYTES(MAX_AGE_S));
+    tell(call, headers, "Access-Control-Allow-Origin", origin);
+    return call->method == METHOD_OPTIONS ? judge_preflight(call, &cors, headers) : ST_OK;
 }

@@ -18,22 +18,11 @@ struct cors {
 };
 extern const struct schema cors_schema;
 
-/* CORS headers of the reply. */
-struct cors_verdict {
-    struct bytes origin; /* may read it; empty: nothing is said */
-    bool varies;         /* whether it may depends on the origin */
-    bool preflight;      /* the request is answered by `headers` alone */
-    const char *headers; /* allowed in a request, ready to print */
-};
-
-/* `state` NULL: there is none yet, so nothing was set. ST_DENIED with a reason: another origin.
- * ST_UNSUPPORTED: a preflight for a method that we have no use for. Both set *ret_verdict.
- * ST_NOMEM, ST_CORRUPT, ST_BUSY. */
-NODISCARD enum status cors_judge(struct state *state, const struct router_call *call,
-                                 struct cors_verdict *ret_verdict, struct reason *why);
-/* Add what the verdict says. */
-void cors_tell(const struct cors_verdict *verdict, struct arena *arena,
-               struct router_answer *answer);
+/* Decide about a call of a client, and set what its reply says about that: front_headers and
+ * preflight. `state` NULL: there is none yet, so nothing was set. ST_DENIED, with call->refused:
+ * another origin. ST_UNSUPPORTED: a preflight for a method that no route has. Replies to both have
+ * headers too. ST_NOMEM, ST_CORRUPT, ST_BUSY. */
+NODISCARD enum status cors_judge(struct state *state, struct router_call *call);
 
 /* Our own names of headers, and those that are set besides. ST_NOMEM. */
 NODISCARD enum status cors_headers(struct arena *arena, const struct cors *cors,

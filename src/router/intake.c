@@ -1,6 +1,5 @@
-/* Calls as they come in: probes and refusals are answered at once, the others become pipes. */
+/* Calls as they come in: refusals are answered at once, the others become pipes. */
 #include "router/pipe.h"
-#include "router/probe.h"
 
 /* Without room for a pipe: answer at once. */
 static void refuse(struct router_call *call, enum status st)
@@ -11,15 +10,12 @@ static void refuse(struct router_call *call, enum status st)
     buf_done(&answer.body);
 }
 
-/* Probes need no room for a pipe. */
-static bool probed(struct router_host *host, struct router_call *call)
+void router_answer(struct router_worker *worker, struct router_call *call,
+                   struct router_answer *answer)
 {
-    struct router_answer answer = {0};
-    if (call->forwarded || !probe_answer(host, call, &answer))
-        return false;
-    call->respond(call, &answer);
-    buf_done(&answer.body);
-    return true;
+    atomic_fetch_add(&worker->calls, 1);
+    call->respond(call, answer);
+    buf_done(&answer->body);
 }
 
 static void make_request_id(struct router_worker *worker, char ret_id[AUTH_UUID_LEN + 1])
@@ -35,8 +31,6 @@ void router_handle(struct router_worker *worker, struct router_call *call)
 {
     const struct router *router = worker->router;
     atomic_fetch_add(&worker->calls, 1);
-    if (probed(router->options.host, call))
-        return;
     if (worker->running >= worker->inflight_max) {
         atomic_fetch_add(&worker->refused, 1);
         refuse(call, ST_BUSY);
@@ -67,14 +61,16 @@ void router_handle(struct router_worker *worker, struct router_call *call)
                                .request_id = request_id}};
     list_push(&worker->calls_under_way, &p->link);
     p->deadline_ms = p->begun_ms + PIPE_PATIENCE_MS;
-    enum status st = cors_judge(worker->state, call, &p->cors, &p->req.error);
-    if (st == ST_OK && !p->cors.preflight)
+    enum status st = call->verdict;
+    if (st != ST_OK)
+        p->req.error = call->refused;
+    if (st == ST_OK && !call->preflight)
         st = stage_target(&p->req, router, call);
-    if (st == ST_OK && !p->cors.preflight)
+    if (st == ST_OK && !call->preflight)
         st = quota_judge(worker->quotas, worker->state, call, &p->req, p->begun_ms, &p->quota);
     if (st != ST_OK) {
         pipe_fail(p, st);
-    } else if (p->cors.preflight) {
+    } else if (call->preflight) {
         p->answer.http = 200;
         pipe_finish(p);
     } else {

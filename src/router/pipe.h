@@ -2,11 +2,9 @@
 #ifndef HOLDFAST_ROUTER_PIPE_H
 #define HOLDFAST_ROUTER_PIPE_H
 
-#include "router/cors.h"
 #include "router/parsed.h"
 #include "router/quota.h"
 #include "router/stages.h"
-#include "router/upload.h"
 #include "router/worker.h"
 
 /* A call on its way.
@@ -60,7 +58,7 @@ struct pipe_more {
     struct buf stored; /* the answer as kept with the id */
     struct state_confirm confirm;
     struct audit_op audit;
-    struct upload upload;
+    struct router_receive receive;
     struct router_collect collect;
 };
 
@@ -89,7 +87,6 @@ struct pipe {
     struct node_brief node;
     struct rlog_request_id id;
     struct router_answer answer;
-    struct cors_verdict cors;
     struct quota_verdict quota;
     struct state_txn txn;
     struct state_mark mark;

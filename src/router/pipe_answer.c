@@ -29,7 +29,9 @@ static void add_own_headers(struct pipe *p)
     struct bytes ns = stage_namespace(p->call);
     if (p->call->forwarded)
         return;
-    cors_tell(&p->cors, p->req.arena, &p->answer);
+    for (size_t i = 0; i < p->call->n_front_headers; i++)
+        (void)answer_add_header(&p->answer, p->req.arena, p->call->front_headers[i].name,
+                                p->call->front_headers[i].value); /* else it lacks it */
     quota_tell(&p->quota, p->req.arena, &p->answer);
     if (ns.len != 0) {
         add_header(p, "X-Secrets-Namespace", ns);

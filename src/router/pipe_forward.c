@@ -147,7 +147,7 @@ static bool asks_redirect(const struct router_call *call)
 
 void pipe_forward(struct pipe *p)
 {
-    struct router_host *host = p->req.host;
+    const struct router_host *host = p->req.host;
     struct node_status node;
     pipe_end_txn(p);
     answer_done(&p->answer);
@@ -176,9 +176,10 @@ void pipe_forward(struct pipe *p)
                       : is_repeatable(p)           ? PIPE_TRY_MS
                                                    : PIPE_ONLY_TRY_MS;
     *p->forward = (struct router_forward){.call = p->call,
+                                          .env = p->worker->env,
                                           .id = p->id,
                                           .again = p->unknown,
                                           .deadline_ms = env_mono_ms(p->worker->env) + try_ms,
                                           .done = on_forwarded};
-    host->forward(host, p->worker->env, p->forward);
+    p->call->forward(p->call, p->forward);
 }

@@ -21,9 +21,9 @@ void pipe_start_outside(struct pipe *p)
     env_work(p->worker->env, &p->work);
 }
 
-static void on_received(struct upload *upload, enum status st)
+static void on_received(struct router_receive *receive, enum status st)
 {
-    struct pipe *p = CONTAINER_OF(upload, struct pipe_more, upload)->pipe;
+    struct pipe *p = CONTAINER_OF(receive, struct pipe_more, receive)->pipe;
     p->result = st;
     pipe_step(p);
 }
@@ -36,16 +36,17 @@ static void receive(struct pipe *p)
         return;
     }
     pipe_move(p, PIPE_RECEIVING);
-    p->more->upload =
-        (struct upload){.env = p->worker->env, .host = p->req.host, .done = on_received};
-    p->call->receive(p->call, &p->more->upload);
+    p->more->receive =
+        (struct router_receive){.env = p->worker->env, .host = p->req.host, .done = on_received};
+    if (p->call->receive(p->call, &p->more->receive) != ST_OK)
+        pipe_fail(p, ST_NOMEM);
 }
 
 void pipe_received(struct pipe *p)
 {
     struct req *req = &p->req;
-    req->files.upload = p->more->upload.file;
-    req->files.upload_bytes = p->more->upload.bytes;
+    req->files.upload = p->more->receive.file;
+    req->files.upload_bytes = p->more->receive.bytes;
     if (p->result == ST_OK && !p->call->given_up)
         pipe_start_outside(p);
     else

@@ -1,9 +1,9 @@
 /* A call that runs here: its stages and its handler in a transaction, which is then committed or
  * confirmed, as often as others overtake it. */
 #include "router/body.h"
-#include "router/client_addr.h"
 #include "router/pipe.h"
 #include "router/wrap.h"
+#include "text/cidr.h"
 
 static void run(struct pipe *p);
 static void record_and_handle(struct pipe *p);
@@ -61,7 +61,7 @@ static bool parse(struct pipe *p)
         p->result = parse_into(p, p->req.arena);
         return true;
     }
-    const struct ip client = client_addr_ip(p->call->peer);
+    const struct ip client = ip_port_ip(p->call->peer);
     p->result = parsed_new(budget_of(p), &client, &p->parsed);
     if (p->result != ST_OK)
         return true;
@@ -175,7 +175,7 @@ static enum status admit(struct pipe *p)
     if (stage_reads(req) || p->throttled)
         return ST_OK;
     p->throttled = true;
-    const struct ip client = client_addr_ip(p->call->peer);
+    const struct ip client = ip_port_ip(p->call->peer);
     if (!throttle_take(&req->host->ceremonies, &client, env_mono_ms(p->worker->env)))
         return req_fail(req, ST_LIMITED,
                         "too many calls without a token; one that comes with a "
@@ -331,7 +331,7 @@ static void keep_share(struct pipe *p)
 {
     if (!p->throttled || !p->req.begins_attempt)
         return;
-    const struct ip client = client_addr_ip(p->call->peer);
+    const struct ip client = ip_port_ip(p->call->peer);
     throttle_hold(&p->req.host->ceremonies, &client);
 }
 

@@ -39,13 +39,25 @@ struct metrics;
 struct quota_table;
 struct router_worker;
 struct seal;
-struct upload;
 
 /* A streamed body on its way into memory. `done` is called once, on the worker's thread, never from
  * inside `collect`; its statuses are those of http_whole_fn. */
 struct router_collect {
     void (*done)(struct router_collect *collect, enum status st);
 };
+
+/* A streamed body on its way into a file. `done` is called once, on the worker's thread, never from
+ * inside `receive`. ST_OK: `file`, the router's to close, has `bytes`. ST_CLOSED, ST_TIMEOUT,
+ * ST_TOO_BIG, ST_INVALID: of the body. ST_NO_SPACE, ST_IO, ST_NOMEM. */
+struct router_receive {
+    struct env *env;
+    struct router_host *host;
+    void (*done)(struct router_receive *receive, enum status st);
+    struct fs_file *file;
+    uint64_t bytes;
+};
+
+struct router_forward;
 
 /* One request as a transport hands it over. Lives until its answer was given to `respond`. */
 struct router_call {
@@ -61,7 +73,13 @@ struct router_call {
     bool forwarded;         /* by another node, which is believed for `peer` and `id` */
     struct rlog_request_id id; /* all zero: none */
     bool again;                /* an earlier try with this id may have been executed */
-    void *user;                /* of the forwarding code */
+
+    /* What the front has decided about the sender. ST_OK, or the call is refused with `refused`. */
+    enum status verdict;
+    struct reason refused;
+    bool preflight;                          /* answered with 200 and the next headers alone */
+    const struct http_header *front_headers; /* of the reply, in the arena or static */
+    size_t n_front_headers;
 
     uint64_t no_header; /* a bit for each length up to 63 that no header's name has */
     /* The first header of that name (lower case); data NULL: absent. */
@@ -69,9 +87,11 @@ struct router_call {
     /* Read the body, which is streamed, into memory: then it is `body`, and `streamed` is over.
      * NULL: the transport does not stream. */
     void (*collect)(struct router_call *call, struct router_collect *collect);
-    /* Put the body, which is streamed, into a file: `upload` has what it takes but the request.
-     * NULL: the transport does not stream. */
-    void (*receive)(const struct router_call *call, struct upload *upload);
+    /* Put the body, which is streamed, into a file. NULL: the transport does not stream. ST_NOMEM:
+     * `done` is not called. */
+    enum status (*receive)(struct router_call *call, struct router_receive *receive);
+    /* Send the call to the active node. */
+    void (*forward)(struct router_call *call, struct router_forward *f);
     /* Once, on the worker's thread, possibly from inside router_handle. The body may be taken. */
     void (*respond)(struct router_call *call, struct router_answer *answer);
 
@@ -90,7 +110,8 @@ static inline struct bytes router_header(const struct router_call *call, const c
 
 /* A call on its way to the active node. */
 struct router_forward {
-    const struct router_call *call;
+    struct router_call *call;
+    struct env *env;           /* of the worker */
     struct rlog_request_id id; /* to be sent with it; all zero: none */
     bool again;                /* to be sent with it: see router_call */
     uint64_t deadline_ms;      /* monotonic */
@@ -99,9 +120,8 @@ struct router_forward {
      * unknown. */
     void (*done)(struct router_forward *f, enum status st);
     struct router_answer answer;
-    bool body_taken; /* of a streamed call something was read: it cannot be sent again */
-    void *user;      /* the host's, as the next two */
-    struct env_task task;
+    bool body_taken;      /* of a streamed call something was read: it cannot be sent again */
+    struct env_task task; /* the transport's, as the next */
     enum status refusal;
 };
 
@@ -112,7 +132,6 @@ struct router_host {
     /* Whether the cluster does not exist yet, or this node's workers cannot serve it yet; *ret_why
      * says what the node waits for. */
     bool (*awaits_members)(struct router_host *host, struct reason *ret_why);
-    void (*forward)(struct router_host *host, struct env *env, struct router_forward *f);
     /* The calls of all workers: members of an object. Blocks until each has replied. ST_NOMEM. */
     enum status (*inflight)(struct router_host *host, struct text_writer *w);
     uint64_t upload_bytes_max; /* of ROUTE_UPLOAD */
@@ -153,13 +172,19 @@ void router_worker_begin(struct router_worker *worker, struct state *state);
 /* No call may be under way. NULL is allowed. */
 void router_worker_free(struct router_worker *worker);
 struct audit *router_worker_audit(struct router_worker *worker);
-unsigned router_worker_running(const struct router_worker *worker); /* calls under way */
+struct router_host *router_worker_host(const struct router_worker *worker);
+struct state *router_worker_state(const struct router_worker *worker); /* NULL: there is none yet */
+unsigned router_worker_running(const struct router_worker *worker);    /* calls under way */
 /* Members of an object, one for each of those. On its thread. */
 struct text_writer;
 void router_worker_inflight(struct router_worker *worker, struct text_writer *w);
 
 /* Take a call. It ends with `respond`, once. On the thread of the worker. */
 void router_handle(struct router_worker *worker, struct router_call *call);
+/* Count a call that the front answers with `answer`, and answer it. The body is freed. On the
+ * thread of the worker. */
+void router_answer(struct router_worker *worker, struct router_call *call,
+                   struct router_answer *answer);
 /* The client was told that its call takes too long. ST_UNKNOWN_OUTCOME: the call may change
  * something, or has; ST_TIMEOUT: it has not, and will not. The call still ends with `respond`,
  * whose answer is discarded. */

@@ -1,21 +1,25 @@
 #include "router/router_http.h"
 
+#include "front/front.h"
 #include "router/download.h"
 #include "router/upload.h"
+#include "server/forward.h"
 
 #include <stdio.h>
 
-struct http_call {
+struct front_call {
     struct router_call call;
     struct http_request *req;
+    const struct forwarder *forwarder;
+    struct forward *forward; /* whose streams use the request; NULL: none */
     struct upload *upload;
     struct router_collect *collect;
     char peer[HTTP_PEER_TEXT];
 };
 
-static struct http_call *of(const struct router_call *call)
+static struct front_call *of(const struct router_call *call)
 {
-    return CONTAINER_OF(call, struct http_call, call);
+    return CONTAINER_OF(call, struct front_call, call);
 }
 
 struct http_request *router_http_request(const struct router_call *call)
@@ -25,30 +29,70 @@ struct http_request *router_http_request(const struct router_call *call)
 
 struct router_call *router_http_call(const struct http_request *req)
 {
-    struct http_call *call = req->user;
+    struct front_call *call = req->user;
     ASSERT(call != NULL);
     return &call->call;
 }
 
 struct upload *router_http_upload(const struct http_request *req)
 {
-    const struct http_call *call = req->user;
+    const struct front_call *call = req->user;
     ASSERT(call != NULL && call->upload != NULL);
     return call->upload;
 }
 
-static void call_receive(const struct router_call *router_call, struct upload *upload)
+struct forward *router_http_forward(const struct http_request *req)
 {
-    struct http_call *call = of(router_call);
+    const struct front_call *call = req->user;
+    ASSERT(call != NULL && call->forward != NULL);
+    return call->forward;
+}
+
+void router_http_set_forward(const struct http_request *req, struct forward *forward)
+{
+    struct front_call *call = req->user;
+    ASSERT(call != NULL && forward != NULL);
+    call->forward = forward;
+}
+
+struct receiving {
+    struct upload upload;
+    struct router_receive *to;
+};
+
+static void on_uploaded(struct upload *upload, enum status st)
+{
+    struct router_receive *to = CONTAINER_OF(upload, struct receiving, upload)->to;
+    to->file = upload->file;
+    to->bytes = upload->bytes;
+    to->done(to, st); /* perhaps last touch */
+}
+
+static enum status call_receive(struct router_call *router_call, struct router_receive *to)
+{
+    struct front_call *call = of(router_call);
+    struct receiving *receiving = arena_zalloc(router_call->arena, sizeof *receiving);
     ASSERT(router_call->streamed && call->upload == NULL);
-    call->upload = upload;
-    upload->req = call->req;
-    upload_start(upload);
+    if (receiving == NULL)
+        return ST_NOMEM;
+    receiving->to = to;
+    receiving->upload =
+        (struct upload){.env = to->env, .req = call->req, .host = to->host, .done = on_uploaded};
+    call->upload = &receiving->upload;
+    upload_start(call->upload);
+    return ST_OK;
+}
+
+static void call_forward(struct router_call *router_call, struct router_forward *f)
+{
+    struct front_call *call = of(router_call);
+    ASSERT(call->forwarder != NULL && !router_call->forwarded);
+    forward_start(call->forwarder, f);
 }
 
 static void on_whole(struct http_request *req, enum status st)
 {
-    struct http_call *call = req->user;
+    struct front_call *call = req->user;
     call->call.streamed = st != ST_OK;
     call->call.body = req->body;
     call->collect->done(call->collect, st); /* perhaps last touch */
@@ -56,8 +100,8 @@ static void on_whole(struct http_request *req, enum status st)
 
 static void call_collect(struct router_call *router_call, struct router_collect *collect)
 {
-    struct http_call *call = of(router_call);
-    const struct ip client = client_addr_ip(call->peer);
+    struct front_call *call = of(router_call);
+    const struct ip client = ip_port_ip(call->peer);
     ASSERT(router_call->streamed && call->collect == NULL);
     call->collect = collect;
     http_body_collect(call->req, &client, on_whole);
@@ -146,7 +190,7 @@ enum status router_retry_parse(struct bytes text, enum status *ret_retry)
 }
 
 /* Read the headers in which another node describes the client it forwards for. */
-static enum status read_peer_headers(struct http_call *call)
+static enum status read_peer_headers(struct front_call *call)
 {
     struct bytes id = http_header(call->req, ROUTER_HEADER_ID);
     struct bytes client = http_header(call->req, ROUTER_HEADER_CLIENT);
@@ -161,14 +205,15 @@ static enum status read_peer_headers(struct http_call *call)
 }
 
 /* Of a head: the body is not there yet. NULL: no memory. */
-static struct http_call *call_new(const struct router_http *http, struct http_request *req)
+static struct front_call *call_new(const struct router_http *http, struct http_request *req)
 {
-    struct http_call *call = arena_alloc(&req->arena, sizeof *call);
+    struct front_call *call = arena_alloc(&req->arena, sizeof *call);
     struct path_target target;
     if (call == NULL || path_canonical(&req->arena, req->path, &target) != ST_OK)
         return NULL;
-    *call = (struct http_call){
+    *call = (struct front_call){
         .req = req,
+        .forwarder = http->forwarder,
         .call = {.method = req->method,
                  .target = target,
                  .query = req->query,
@@ -180,6 +225,7 @@ static struct http_call *call_new(const struct router_http *http, struct http_re
                  .header = call_header,
                  .collect = call_collect,
                  .receive = call_receive,
+                 .forward = call_forward,
                  .respond = call_respond},
     };
     http_peer_text(req, call->peer);
@@ -188,7 +234,7 @@ static struct http_call *call_new(const struct router_http *http, struct http_re
 }
 
 /* Give room to requests that are long-running by nature, and may be large. */
-static bool give_room(const struct router_http *http, const struct http_call *call)
+static bool give_room(const struct router_http *http, const struct front_call *call)
 {
     uint64_t upload_bytes_max = 0;
     if (!router_is_long(http->worker, &call->call, &upload_bytes_max))
@@ -206,7 +252,7 @@ static bool give_room(const struct router_http *http, const struct http_call *ca
 static void on_head(void *ctx, struct http_request *req)
 {
     const struct router_http *http = ctx;
-    struct http_call *call = call_new(http, req);
+    struct front_call *call = call_new(http, req);
     if (call == NULL)
         http_respond_status(req, ST_NOMEM, NULL);
     else if (!give_room(http, call))
@@ -224,7 +270,7 @@ static bool has_request_header(const struct http_request *req)
 static void on_request(void *ctx, struct http_request *req)
 {
     const struct router_http *http = ctx;
-    struct http_call *call = CONTAINER_OF(router_http_call(req), struct http_call, call);
+    struct front_call *call = CONTAINER_OF(router_http_call(req), struct front_call, call);
     const struct path_target *target = &call->call.target;
     call->call.body = req->body;
     call->call.streamed = http_body_streams(req);
@@ -253,7 +299,7 @@ static void on_request(void *ctx, struct http_request *req)
         http_respond_status(req, ST_INVALID, "malformed " ROUTER_HEADER_ID);
         return;
     }
-    router_handle(http->worker, &call->call);
+    front_handle(http->worker, &call->call);
 }
 
 static const char *on_late(void *ctx, struct http_request *req, int *ret_status)

@@ -16,6 +16,8 @@
 #include "router/client_addr.h"
 #include "router/router.h"
 
+struct forwarder;
+
 #define ROUTER_HEADER_ID "x-holdfast-id"
 #define ROUTER_HEADER_AGAIN "x-holdfast-again"
 #define ROUTER_HEADER_CLIENT "x-holdfast-client"
@@ -25,7 +27,8 @@
 /* The `ctx` of the handler below, one for each server. */
 struct router_http {
     struct router_worker *worker;
-    bool peers; /* connections come from nodes of the cluster */
+    const struct forwarder *forwarder; /* NULL with `peers`: no call goes on from here */
+    bool peers;                        /* connections come from nodes of the cluster */
     /* With `peers`: whether the caller is a member now. A node that was removed keeps its
      * connections and its certificate, but is not believed any more (PROTOCOL R18). */
     bool (*is_member)(const struct router_http *http, const struct http_request *req);
@@ -40,6 +43,11 @@ extern const struct http_handler router_http_handler;
 /* From a call that came over HTTP to its request, and back: for forwarding. */
 struct http_request *router_http_request(const struct router_call *call);
 struct router_call *router_http_call(const struct http_request *req);
+
+/* What forwards the request, for its streams. */
+struct forward;
+struct forward *router_http_forward(const struct http_request *req);
+void router_http_set_forward(const struct http_request *req, struct forward *forward);
 
 /* The upload that router_call.receive began for a request. */
 struct upload *router_http_upload(const struct http_request *req);

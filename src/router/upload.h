@@ -1,4 +1,4 @@
-/* A request's body on its way into a file, a piece at a time. Inside src/router.
+/* A request's body on its way into a file, a piece at a time.
  *
  *   OPENING ─▶ READING ◀─▶ WRITING ─▶ done
  *

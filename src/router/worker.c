@@ -77,6 +77,16 @@ struct audit *router_worker_audit(struct router_worker *worker)
     return &worker->audit;
 }
 
+struct router_host *router_worker_host(const struct router_worker *worker)
+{
+    return worker->router->options.host;
+}
+
+struct state *router_worker_state(const struct router_worker *worker)
+{
+    return worker->state;
+}
+
 unsigned router_worker_running(const struct router_worker *worker)
 {
     return worker->running;

@@ -26,15 +26,6 @@ static bool hop_by_hop(struct bytes name)
     return bytes_has_prefix(name, BYTES("x-holdfast-"));
 }
 
-static struct worker *worker_of(struct server *s, const struct env *env)
-{
-    for (unsigned i = 0; i < ARRAY_LEN(s->workers); i++)
-        if (s->workers[i].env == env)
-            return &s->workers[i];
-    ASSERT(env == NULL);
-    return NULL;
-}
-
 void forward_finish(struct forward *fw, enum status st)
 {
     struct router_forward *f = fw->f;
@@ -181,40 +172,40 @@ static void on_refused(struct env_task *task)
     f->done(f, f->refusal);
 }
 
-static void refuse(struct env *env, struct router_forward *f, enum status st)
+static void refuse(struct router_forward *f, enum status st)
 {
     f->refusal = st;
     f->task = (struct env_task){.run = on_refused};
-    env_post(env, &f->task);
+    env_post(f->env, &f->task);
 }
 
-void forward_start(struct router_host *host, struct env *env, struct router_forward *f)
+void forward_start(const struct forwarder *forwarder, struct router_forward *f)
 {
-    struct server *s = CONTAINER_OF(host, struct server, host);
     struct forward *fw = arena_zalloc(f->call->arena, sizeof *fw);
-    struct mesh_identity leader = *node_identity(s->node);
+    struct mesh_identity leader = *node_identity(forwarder->node);
     struct node_status status;
     char uri[MESH_URI_MAX];
     if (fw == NULL) {
-        refuse(env, f, ST_NO_LEADER);
+        refuse(f, ST_NO_LEADER);
         return;
     }
-    node_status_get(s->node, &status);
+    node_status_get(forwarder->node, &status);
     fw->f = f;
-    fw->worker = worker_of(s, env);
+    fw->forwarder = forwarder;
     fw->req = router_http_request(f->call);
-    enum status st = status.leader_cluster[0] != '\0' ? build(fw, env_mono_ms(env)) : ST_NO_LEADER;
+    enum status st =
+        status.leader_cluster[0] != '\0' ? build(fw, env_mono_ms(f->env)) : ST_NO_LEADER;
     if (st == ST_OK && f->call->streamed)
         st = stream_body_reserve(fw);
     if (st != ST_OK) {
-        refuse(env, f, st == ST_BUSY ? ST_BUSY : ST_NO_LEADER);
+        refuse(f, st == ST_BUSY ? ST_BUSY : ST_NO_LEADER);
         return;
     }
     (void)snprintf(leader.name, sizeof leader.name, "%s", status.leader_name); /* bounded */
     mesh_uri(&leader, uri);
     struct http_target target = {
-        .address = status.leader_cluster, .tls = node_tls(s->node), .uri = uri};
-    http_call_send(fw->worker->client, &target, &fw->http);
+        .address = status.leader_cluster, .tls = node_tls(forwarder->node), .uri = uri};
+    http_call_send(forwarder->client, &target, &fw->http);
     if (f->call->streamed)
         stream_body_begin(fw);
 }

@@ -2,14 +2,26 @@
 #ifndef HOLDFAST_SERVER_FORWARD_H
 #define HOLDFAST_SERVER_FORWARD_H
 
+#include "http/budget.h"
 #include "http/client.h"
-#include "server/server.h"
+#include "router/router_http.h"
+
+/* How the requests of one worker go on to the active node. */
+struct forwarder {
+    struct node *node;
+    struct http_client *client;  /* of the worker's thread */
+    struct http_budget *streams; /* bodies being moved, of all workers */
+};
+
+/* Send a call to the active node. f->done is called once, never from inside this call; its statuses
+ * are those of struct router_forward. On the worker's thread. */
+void forward_start(const struct forwarder *forwarder, struct router_forward *f);
 
 /* Lies in the arena of the client's request. */
 struct forward {
     struct http_call http; /* to the active node */
     struct router_forward *f;
-    struct worker *worker;
+    const struct forwarder *forwarder;
     struct http_request *req; /* the client's */
     char id[ROUTER_ID_TEXT];
     bool over; /* `http` has ended, or was cancelled */

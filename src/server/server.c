@@ -298,7 +298,6 @@ static void router_of(struct server *s)
     s->host = (struct router_host){
         .node_ops = &node_ops,
         .awaits_members = host_awaits,
-        .forward = forward_start,
         .inflight = inflight_gather,
         .upload_bytes_max = s->config->snapshot_bytes_max,
         .seal_type = seal_type_of(s->config),

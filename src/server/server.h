@@ -24,6 +24,7 @@
 #include "node/node.h"
 #include "node/quorum.h"
 #include "router/router_http.h"
+#include "server/forward.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -64,6 +65,7 @@ struct worker {
     struct state *state;
     struct router_worker *router;
     struct http_client *client;
+    struct forwarder forwarder;
     struct listener listeners[LISTENERS];
     unsigned draining; /* servers that have not drained yet */
     struct env_task drain_task;
@@ -153,9 +155,6 @@ void notify_serving(struct server *server);
 void notify_joined(struct server *server); /* the node has joined and has its replica now */
 void notify_reload(struct server *server);
 void notify_stopping(struct server *server);
-
-/* server/forward.c */
-void forward_start(struct router_host *host, struct env *env, struct router_forward *f);
 
 /* server/inflight.c */
 NODISCARD enum status inflight_gather(struct router_host *host, struct text_writer *w);

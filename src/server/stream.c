@@ -10,12 +10,7 @@ enum { ANSWER_STALL_MS = 60 * 1000 }; /* how long the active node may pause with
 
 static struct forward *of(const struct http_request *req)
 {
-    return router_http_call(req)->user;
-}
-
-static void belongs_to(struct http_request *req, struct forward *fw)
-{
-    router_http_call(req)->user = fw;
+    return router_http_forward(req);
 }
 
 /* Requests */
@@ -23,8 +18,8 @@ static void belongs_to(struct http_request *req, struct forward *fw)
 enum status stream_body_reserve(struct forward *fw)
 {
     ASSERT(!fw->up);
-    fw->client = client_addr_ip(fw->f->call->peer);
-    if (!http_budget_take(&fw->worker->server->streams, &fw->client, 1))
+    fw->client = ip_port_ip(fw->f->call->peer);
+    if (!http_budget_take(fw->forwarder->streams, &fw->client, 1))
         return ST_BUSY;
     fw->up = true;
     return ST_OK;
@@ -34,7 +29,7 @@ void stream_body_end(struct forward *fw)
 {
     if (!fw->up)
         return;
-    http_budget_give(&fw->worker->server->streams, &fw->client, 1);
+    http_budget_give(fw->forwarder->streams, &fw->client, 1);
     fw->up = false;
     if (fw->over) /* else an answer came early, and the piece is still being written */
         buf_done(&fw->sent);
@@ -105,7 +100,7 @@ static void on_written(struct http_call *call)
 void stream_body_begin(struct forward *fw)
 {
     ASSERT(fw->up && !fw->f->body_taken);
-    belongs_to(fw->req, fw);
+    router_http_set_forward(fw->req, fw);
     http_on_gone(fw->req, on_client_gone);
     http_call_write(&fw->http, (struct bytes){0}, on_written);
 }
@@ -163,7 +158,7 @@ static void send_answer(struct answer_stream *stream)
 {
     struct forward *fw = CONTAINER_OF(stream, struct forward, down);
     fw->down_begun = true;
-    belongs_to(fw->req, fw);
+    router_http_set_forward(fw->req, fw);
     http_on_gone(fw->req, on_reader_gone);
     if (!fw->over)
         http_call_next(&fw->http, on_answer_piece);

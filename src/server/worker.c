@@ -73,6 +73,7 @@ static enum status listen_on(struct worker *w, unsigned i)
     proxies_of(config, &w->listeners[i]);
     w->listeners[i].handler =
         (struct router_http){.worker = w->router,
+                             .forwarder = &w->forwarder,
                              .open_metrics = config->unauthenticated_metrics,
                              .closed_ceremonies = config->authenticated_ceremonies,
                              .client = &w->listeners[i].client,
@@ -113,8 +114,9 @@ static enum status serve_strangers(struct worker *w)
 {
     struct listener *strangers = &w->listeners[LISTENER_STRANGERS];
     struct http_limits limits = http_limits_default;
-    strangers->handler =
-        (struct router_http){.worker = w->router, .only = "/v1/sys/storage/raft/bootstrap/join"};
+    strangers->handler = (struct router_http){.worker = w->router,
+                                              .forwarder = &w->forwarder,
+                                              .only = "/v1/sys/storage/raft/bootstrap/join"};
     limits.connections_max = STRANGERS_MAX;
     limits.connections_share = STRANGERS_SHARE;
     limits.body_bytes_max = STRANGERS_BODY_MAX;
@@ -139,6 +141,7 @@ static enum status serve(struct worker *w)
     TRY(router_worker_new(&s->router, w->env, w->state, &w->router));
     s->n_begun += w->state != NULL;
     TRY(http_client_new(w->env, &w->client));
+    w->forwarder = (struct forwarder){.node = s->node, .client = w->client, .streams = &s->streams};
     struct listener *cluster = &w->listeners[LISTENER_CLUSTER];
     cluster->handler =
         (struct router_http){.worker = w->router, .peers = true, .is_member = from_member};

@@ -71,6 +71,13 @@ enum status ip_port_parse(struct bytes text, struct ip *ret_ip, uint16_t *ret_po
     return ST_OK;
 }
 
+struct ip ip_port_ip(const char *text)
+{
+    struct ip ip;
+    uint16_t port;
+    return ip_port_parse(bytes_str(text), &ip, &port) == ST_OK ? ip : (struct ip){0};
+}
+
 void ip_port_put(const struct ip *ip, uint16_t port, char ret_text[static IP_PORT_TEXT])
 {
     char host[INET6_ADDRSTRLEN] = "";

@@ -21,6 +21,8 @@ NODISCARD enum status ip_parse(struct bytes text, struct ip *ret_ip);
 struct ip ip_of(const uint8_t *bytes, size_t len);
 /* "10.0.0.1:80", "[fd00::1]:80", or an address alone; the port is 0 then. ST_INVALID. */
 NODISCARD enum status ip_port_parse(struct bytes text, struct ip *ret_ip, uint16_t *ret_port);
+/* The address alone of such a text; len 0: the text has none. */
+struct ip ip_port_ip(const char *text);
 /* "10.0.0.1:80", "[fd00::1]:80". */
 enum { IP_PORT_TEXT = 64 };
 void ip_port_put(const struct ip *ip, uint16_t port, char ret_text[static IP_PORT_TEXT]);

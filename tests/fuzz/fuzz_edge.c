@@ -243,15 +243,16 @@ static void check_sent(struct bytes raw)
     ASSERT(strcmp(there.text, edge.is.text) == 0);
 }
 
-static void on_forward(struct router_host *host, struct env *env, struct router_forward *f)
+static void on_forward(struct router_call *call, struct router_forward *f)
 {
     struct bytes raw;
-    ASSERT(path_encode(f->call->arena, &f->call->target, &raw) == ST_OK);
+    ASSERT(call == f->call);
+    ASSERT(path_encode(call->arena, &call->target, &raw) == ST_OK);
     check_sent(raw);
-    ASSERT(!edge.http.peers && f->call->method == edge.method);
+    ASSERT(!edge.http.peers && call->method == edge.method);
     edge.reached = true;
     edge.w.forwards = 0;
-    world_forward(host, env, f);
+    world_forward(&edge.w, f);
 }
 
 static void check_location(struct bytes location)
@@ -333,6 +334,7 @@ static void on_request(void *ctx, struct http_request *req)
     ASSERT((call->target.fault == NULL) == edge.is.sound);
     edge.respond = call->respond;
     call->respond = on_respond;
+    call->forward = on_forward;
     router_http_handler.request(&edge.http, req);
     bool at_once = refusals() != before && !edge.answered;
     ASSERT(!(refused || other) || (at_once && !edge.reached));
@@ -434,7 +436,6 @@ static void must(int http, enum http_method method, const char *target, const ch
 
 static void set_host(struct router_host *host, struct node_ops *ops)
 {
-    host->forward = on_forward;
     host->inflight = list_inflight;
     host->upload_bytes_max = 1024 * 1024;
     host->quotas = edge.quotas;

@@ -8,8 +8,11 @@
 
 #include <stdio.h>
 
+struct world;
+
 struct test_call {
     struct router_call call;
+    struct world *world; /* that the call was handed to */
     struct arena arena;
     const char *headers[8][2];
     unsigned n_headers, answers;

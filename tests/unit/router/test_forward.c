@@ -150,7 +150,7 @@ static void a_node_that_became_active_meanwhile_runs_the_call(void **ctx)
     w.node.has_leader = false;
     test_call_init(&t, METHOD_PUT, "/v1/test/add", NULL);
     test_call_header(&t, "x-vault-token", w.token);
-    router_handle(w.worker, &t.call);
+    world_take(&w, &t);
     clock_run(&w.env);
     assert_int_equal(t.answers, 0);
     w.node.active = w.node.has_leader = true;
@@ -353,7 +353,7 @@ static void a_node_that_becomes_active_reads_what_was_to_be_sent_on(void **ctx)
     w.forward_status[0] = ST_NOT_LEADER;
     w.n_forward = 1;
     (void)late_call(&t, ROUTER_WHOLE_BYTES_MAX + 1);
-    router_handle(w.worker, &t.call);
+    world_take(&w, &t);
     w.node.active = true;
     clock_run(&w.env);
     for (int i = 0; t.answers == 0 && i < 1000; i++) {
@@ -400,7 +400,7 @@ static void handle_in_part(void)
 {
     test_call_init(&given_up, METHOD_PUT, "/v1/test/add", NULL);
     test_call_header(&given_up, "x-secrets-token", w.token);
-    router_handle(w.worker, &given_up.call);
+    world_take(&w, &given_up);
 }
 
 static void run_to_the_end(void)
@@ -695,7 +695,7 @@ static void a_commit_we_had_not_heard_of_is_followed_outside(void **ctx)
     struct test_call t;
     test_call_init(&t, METHOD_PUT, "/v1/test/out", NULL);
     test_call_header(&t, "x-vault-token", w.token);
-    router_handle(w.worker, &t.call);
+    world_take(&w, &t);
     clock_run(&w.env);
     assert_int_equal(w.forwards, 1);
     become_active(&w);

@@ -159,7 +159,7 @@ static void a_document_without_memory_is_an_error(void **ctx)
             test_call_init(&t, METHOD_GET, targets[i], NULL);
             test_call_header(&t, "x-vault-token", w.token);
             (void)mem_fail_nth(n);
-            router_handle(w.worker, &t.call);
+            world_take(&w, &t);
             used = mem_fail_nth(0);
             clock_run(&w.env);
             assert_int_equal(t.answers, 1);
@@ -227,7 +227,7 @@ static void a_kept_document_without_memory_is_an_error(void **ctx)
         openapi_cache_done(&w.worker->docs);
         test_call_init(&t, METHOD_GET, SPECS, NULL);
         (void)mem_fail_nth(n);
-        router_handle(w.worker, &t.call);
+        world_take(&w, &t);
         used = mem_fail_nth(0);
         clock_run(&w.env);
         assert_int_equal(t.answers, 1);

@@ -1,6 +1,6 @@
 #include "router/body.h"
-#include "router/client_addr.h"
 #include "router/pipe_world.h"
+#include "text/cidr.h"
 
 /* Answers */
 
@@ -324,7 +324,7 @@ static void a_client_has_a_share_of_the_memory_for_parsed_bodies(void **ctx)
     (void)ctx;
     CLEANUP(buf_done) struct buf body = {0};
     struct http_budget *budget = &w.host.parsed.of[PARSED_CLIENTS];
-    const struct ip self = client_addr_ip("127.0.0.1:1"), other = client_addr_ip("127.0.0.2:1");
+    const struct ip self = ip_port_ip("127.0.0.1:1"), other = ip_port_ip("127.0.0.2:1");
     assert_status(parsed_budgets_init(&w.host.parsed, &w.env.env, 0), ST_OK);
     add_lists(&body, 10000);
     const char *large = (const char *)body.data;
@@ -377,7 +377,7 @@ static void more_calls_than_the_limit_are_refused(void **ctx)
     for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
         test_call_init(&calls[i], METHOD_GET, "/v1/test/count", NULL);
         test_call_header(&calls[i], "x-vault-token", w.token);
-        router_handle(w.worker, &calls[i].call);
+        world_take(&w, &calls[i]);
     }
     clock_run(&w.env);
     for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
@@ -513,7 +513,7 @@ static void writers_of_one_entry_do_not_conflict(void **ctx)
     for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
         test_call_init(&calls[i], METHOD_PUT, "/v1/kv/hot", "{\"a\":1}");
         test_call_header(&calls[i], "x-vault-token", w.token);
-        router_handle(w.worker, &calls[i].call);
+        world_take(&w, &calls[i]);
     }
     clock_run(&w.env);
     for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
@@ -694,7 +694,7 @@ static void every_failed_allocation_is_answered(void **ctx)
             test_call_init(&t, cases[i].method, cases[i].target, cases[i].body);
             test_call_header(&t, "x-vault-token", w.token);
             (void)mem_fail_nth(n);
-            router_handle(w.worker, &t.call);
+            world_take(&w, &t);
             bool used = mem_fail_nth(0);
             clock_run(&w.env);
             assert_int_equal(t.answers, 1);

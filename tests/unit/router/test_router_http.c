@@ -1,6 +1,7 @@
 #include "http/harness.h"
 #include "support.h"
 
+#include "front/front.h"
 #include "router/router_http.h"
 
 static bool removed;
@@ -77,8 +78,8 @@ static void on_collected(struct router_collect *collect, enum status st)
     respond_length(collected_call);
 }
 
-/* Stands in for the router: answers with what it was given. */
-void router_handle(struct router_worker *worker, struct router_call *call)
+/* Stands in for the front and the router: answers with what it was given. */
+void front_handle(struct router_worker *worker, struct router_call *call)
 {
     struct router_answer answer = {.http = 200, .content_type = "application/json"};
     struct bytes agent = router_header(call, "user-agent");

@@ -128,7 +128,7 @@ static void a_write_is_held_until_the_state_is_there(void **ctx)
     assert_int_equal(other->http, 503);
     assert_body_has(other, "this node is starting");
     test_call_init(&t, METHOD_PUT, "/v1/sys/init", "{}");
-    router_handle(w.worker, &t.call);
+    world_take(&w, &t);
     assert_int_equal(t.answers, 0);
     router_worker_begin(w.worker, w.state);
     w.node = (struct node_status){.name = "node4",
@@ -217,7 +217,7 @@ static void every_failed_allocation_of_joining_is_answered(void **ctx)
         test_call_init(&t, METHOD_POST, "/v1/sys/storage/raft/join",
                        "{\"leader_api_addr\":\"https://h\",\"join_token\":\"t\"}");
         (void)mem_fail_nth(n);
-        router_handle(w.worker, &t.call);
+        world_take(&w, &t);
         clock_run(&w.env);
         bool used = mem_fail_nth(0);
         assert_int_equal(t.answers, 1);

@@ -13,6 +13,7 @@
 #include "api/token/token.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "front/front.h"
 #include "router/router.h"
 #include "state/state_core.h"
 
@@ -114,10 +115,8 @@ static inline void world_forwarded(struct env_task *task)
     f->done(f, st);
 }
 
-static inline void world_forward(struct router_host *host, struct env *env,
-                                 struct router_forward *f)
+static inline void world_forward(struct world *w, struct router_forward *f)
 {
-    struct world *w = CONTAINER_OF(host, struct world, host);
     assert_null(w->forwarding);
     assert_true(w->forwards < WORLD_FORWARDS_MAX);
     w->forward_again[w->forwards] = f->again;
@@ -125,13 +124,25 @@ static inline void world_forward(struct router_host *host, struct env *env,
     w->forwarding = f;
     f->body_taken = w->forward_takes_body;
     w->forward_task.run = world_forwarded;
-    env_post(env, &w->forward_task);
+    env_post(f->env, &w->forward_task);
+}
+
+static inline void world_forward_call(struct router_call *call, struct router_forward *f)
+{
+    world_forward(CONTAINER_OF(call, struct test_call, call)->world, f);
+}
+
+static inline void world_take(struct world *w, struct test_call *t)
+{
+    t->world = w;
+    t->call.forward = world_forward_call;
+    front_handle(w->worker, &t->call);
 }
 
 /* Until it is answered, moving the clock as far as needed. */
 static inline void world_handle(struct world *w, struct test_call *t)
 {
-    router_handle(w->worker, &t->call);
+    world_take(w, t);
     clock_run(&w->env);
     for (int i = 0; t->answers == 0 && i < 10000; i++) {
         test_collected(t);
@@ -177,7 +188,6 @@ static inline void world_open(struct world *w, const struct module *const *modul
     w->host = (struct router_host){.node = (struct node *)(void *)w,
                                    .node_ops = &w->node_ops,
                                    .awaits_members = world_awaits_members,
-                                   .forward = world_forward,
                                    .seal_type = SEAL_STATIC,
                                    .seal = &w->seal,
                                    .metrics = &w->metrics,
