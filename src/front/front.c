@@ -1,7 +1,7 @@
 #include "front/front.h"
 
-#include "router/cors.h"
-#include "router/probe.h"
+#include "front/cors.h"
+#include "front/probe.h"
 
 static bool was_probed(struct router_worker *worker, struct router_call *call)
 {

@@ -74,7 +74,7 @@ struct router_call {
     struct rlog_request_id id; /* all zero: none */
     bool again;                /* an earlier try with this id may have been executed */
 
-    /* What the front has decided about the sender. ST_OK, or the call is refused with `refused`. */
+    /* The front's decision about the sender: ST_OK, or the call is refused with `refused`. */
     enum status verdict;
     struct reason refused;
     bool preflight;                          /* answered with 200 and the next headers alone */

@@ -4,8 +4,6 @@
  *   server/dev.h      nodes to try things on
  *   server/server.c   the server process: signals, node, workers, start and end
  *   server/worker.c   a thread that serves requests
- *   server/forward.c  requests that go on to the active node
- *   server/stream.c   their long bodies
  *   server/metrics.c  metrics of all parts
  *   server/process.c  metrics of the process, its disk and its certificates; the number of leases
  *   server/reload.c   what SIGHUP reads again
@@ -18,13 +16,13 @@
 #include "base/trace.h"
 #include "config/config.h"
 #include "crypto/tls.h"
+#include "front/forward.h"
+#include "front/front_http.h"
 #include "http/budget.h"
 #include "http/http.h"
 #include "node/admin.h"
 #include "node/node.h"
 #include "node/quorum.h"
-#include "router/router_http.h"
-#include "server/forward.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -52,7 +50,7 @@ struct http_client;
  * other nodes, and of those that have no certificate yet. */
 struct listener {
     struct http_server *http;
-    struct router_http handler;
+    struct front_http handler;
     struct client_rule client;
     struct http_proxy proxy;
 };

@@ -72,17 +72,17 @@ static enum status listen_on(struct worker *w, unsigned i)
     TRY(http_address_parse(config->address, &address, &w->reason));
     proxies_of(config, &w->listeners[i]);
     w->listeners[i].handler =
-        (struct router_http){.worker = w->router,
-                             .forwarder = &w->forwarder,
-                             .open_metrics = config->unauthenticated_metrics,
-                             .closed_ceremonies = config->authenticated_ceremonies,
-                             .client = &w->listeners[i].client,
-                             .require_request_header = config->require_request_header};
+        (struct front_http){.worker = w->router,
+                            .forwarder = &w->forwarder,
+                            .open_metrics = config->unauthenticated_metrics,
+                            .closed_ceremonies = config->authenticated_ceremonies,
+                            .client = &w->listeners[i].client,
+                            .require_request_header = config->require_request_header};
     struct http_server_options options = {
         .address = (const struct sockaddr *)&address,
         .exclusive = w == &w->server->workers[0],
         .tls = w->server->tls[i],
-        .handler = &router_http_handler,
+        .handler = &front_http_handler,
         .ctx = &w->listeners[i].handler,
         .limits = &limits,
         .budget = &w->server->client_bodies,
@@ -98,7 +98,7 @@ static enum status listen_on(struct worker *w, unsigned i)
     return st;
 }
 
-static bool from_member(const struct router_http *http, const struct http_request *req)
+static bool from_member(const struct front_http *http, const struct http_request *req)
 {
     const struct listener *listener = CONTAINER_OF(http, struct listener, handler);
     const struct worker *w = CONTAINER_OF(listener, struct worker, listeners[LISTENER_CLUSTER]);
@@ -114,15 +114,15 @@ static enum status serve_strangers(struct worker *w)
 {
     struct listener *strangers = &w->listeners[LISTENER_STRANGERS];
     struct http_limits limits = http_limits_default;
-    strangers->handler = (struct router_http){.worker = w->router,
-                                              .forwarder = &w->forwarder,
-                                              .only = "/v1/sys/storage/raft/bootstrap/join"};
+    strangers->handler = (struct front_http){.worker = w->router,
+                                             .forwarder = &w->forwarder,
+                                             .only = "/v1/sys/storage/raft/bootstrap/join"};
     limits.connections_max = STRANGERS_MAX;
     limits.connections_share = STRANGERS_SHARE;
     limits.body_bytes_max = STRANGERS_BODY_MAX;
     limits.header_ms = limits.idle_ms = STRANGERS_PATIENCE_MS;
     struct http_server_options options = {
-        .handler = &router_http_handler, .ctx = &strangers->handler, .limits = &limits};
+        .handler = &front_http_handler, .ctx = &strangers->handler, .limits = &limits};
     return http_server_start(w->env, &options, &strangers->http, &w->reason);
 }
 
@@ -136,6 +136,7 @@ static enum status open_state(struct worker *w)
 static enum status serve(struct worker *w)
 {
     struct server *s = w->server;
+    ASSERT(s->config->n_listeners <= CONFIG_LISTENERS_MAX);
     if (s->ready)
         TRY(open_state(w));
     TRY(router_worker_new(&s->router, w->env, w->state, &w->router));
@@ -144,13 +145,13 @@ static enum status serve(struct worker *w)
     w->forwarder = (struct forwarder){.node = s->node, .client = w->client, .streams = &s->streams};
     struct listener *cluster = &w->listeners[LISTENER_CLUSTER];
     cluster->handler =
-        (struct router_http){.worker = w->router, .peers = true, .is_member = from_member};
+        (struct front_http){.worker = w->router, .peers = true, .is_member = from_member};
     struct http_limits limits = http_limits_default;
     limits.idle_ms = UINT32_MAX / 2; /* the other node's pool decides when to hang up */
     for (unsigned i = 0; i < s->config->n_listeners; i++) /* theirs has the limits of a client's */
         limits.body_bytes_max =
             MAX(limits.body_bytes_max, s->config->listeners[i].max_request_bytes);
-    struct http_server_options options = {.handler = &router_http_handler,
+    struct http_server_options options = {.handler = &front_http_handler,
                                           .ctx = &cluster->handler,
                                           .limits = &limits,
                                           .budget = &s->cluster_bodies};
@@ -201,6 +202,7 @@ static void on_drained(void *ctx)
 static void on_drain(struct env_task *task)
 {
     struct worker *w = CONTAINER_OF(task, struct worker, drain_task);
+    ASSERT(w->draining == 0); /* a worker drains once */
     for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
         w->draining += w->listeners[i].http != NULL;
     for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)

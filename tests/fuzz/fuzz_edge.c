@@ -10,11 +10,12 @@
 #include "router/world.h"
 
 #include "api/cubbyhole/cubbyhole.h"
+#include "front/front_call.h"
+#include "front/front_http.h"
 #include "loop/loop.h"
 #include "raft/memfs.h"
 #include "raft/memfs_calls.h"
 #include "router/quota.h"
-#include "router/router_http.h"
 #include "text/json.h"
 #include "text/utf8.h"
 
@@ -46,7 +47,7 @@ static struct edge {
     struct world w;
     struct env *env;
     struct http_server *server;
-    struct router_http http;
+    struct front_http http;
     struct quota_table *quotas;
     struct memfs *disk;
     struct audit_device device;
@@ -311,7 +312,7 @@ static void on_head(void *ctx, struct http_request *req)
     struct bytes ours = http_header(req, "x-secrets-request");
     struct bytes theirs = http_header(req, "x-vault-request");
     edge.has_header = text_is(ours, "true") || text_is(theirs, "true");
-    router_http_handler.head(&edge.http, req);
+    front_http_handler.head(&edge.http, req);
 }
 
 static bool needs_stream(const struct http_request *req)
@@ -330,12 +331,12 @@ static void on_request(void *ctx, struct http_request *req)
     (void)ctx;
     ASSERT(edge.req == req);
     ASSERT(!needs_stream(req) || http_body_streams(req));
-    struct router_call *call = router_http_call(req);
+    struct router_call *call = &front_call_get(req)->call;
     ASSERT((call->target.fault == NULL) == edge.is.sound);
     edge.respond = call->respond;
     call->respond = on_respond;
     call->forward = on_forward;
-    router_http_handler.request(&edge.http, req);
+    front_http_handler.request(&edge.http, req);
     bool at_once = refusals() != before && !edge.answered;
     ASSERT(!(refused || other) || (at_once && !edge.reached));
 }
@@ -421,7 +422,7 @@ static unsigned no_peers(struct node *node, struct node_peer *ret_peers)
     return 0;
 }
 
-static bool is_member(const struct router_http *http, const struct http_request *req)
+static bool is_member(const struct front_http *http, const struct http_request *req)
 {
     (void)http, (void)req;
     return true;
@@ -492,11 +493,11 @@ static void set_mode(unsigned mode)
     w->node.perf_standby = false;
     if ((mode & MODE_STANDBY) != 0)
         world_standby(w, (mode & MODE_READS) != 0);
-    edge.http = (struct router_http){.worker = w->worker,
-                                     .peers = (mode & MODE_PEERS) != 0,
-                                     .is_member = is_member,
-                                     .only = (mode & MODE_ONLY) != 0 ? ONLY : NULL,
-                                     .require_request_header = (mode & MODE_HEADER) != 0};
+    edge.http = (struct front_http){.worker = w->worker,
+                                    .peers = (mode & MODE_PEERS) != 0,
+                                    .is_member = is_member,
+                                    .only = (mode & MODE_ONLY) != 0 ? ONLY : NULL,
+                                    .require_request_header = (mode & MODE_HEADER) != 0};
 }
 
 static void server_up(void)

@@ -1,7 +1,7 @@
 #include "support.h"
 
+#include "front/relay.h"
 #include "router/answer.h"
-#include "router/router_http.h"
 
 static struct arena arena;
 
@@ -109,11 +109,11 @@ static void request_ids_travel_as_text(void **ctx)
 {
     (void)ctx;
     struct rlog_request_id in = {.issued = INT64_MAX}, out = {0};
-    char text[ROUTER_ID_TEXT];
+    char text[RELAY_ID_TEXT];
     for (size_t i = 0; i < sizeof in.bytes; i++)
         in.bytes[i] = (uint8_t)(0xf0 + i);
-    router_id_put(&in, text);
-    assert_status(router_id_parse(bytes_str(text), &out), ST_OK);
+    relay_id_put(&in, text);
+    assert_status(relay_id_parse(bytes_str(text), &out), ST_OK);
     assert_memory_equal(&in, &out, sizeof in);
     static const char *const bad[] = {"",
                                       "-",
@@ -124,20 +124,20 @@ static void request_ids_travel_as_text(void **ctx)
                                       "00112233445566778899aabbccddeefg-1",
                                       "00112233445566778899aabbccddeeff+1"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        assert_status(router_id_parse(bytes_str(bad[i]), &out), ST_INVALID);
+        assert_status(relay_id_parse(bytes_str(bad[i]), &out), ST_INVALID);
 }
 
 static void only_two_statuses_ask_for_another_try(void **ctx)
 {
     (void)ctx;
     enum status retry = ST_INTERNAL;
-    assert_status(router_retry_parse((struct bytes){0}, &retry), ST_OK);
+    assert_status(relay_retry_parse((struct bytes){0}, &retry), ST_OK);
     assert_status(retry, ST_OK);
-    assert_status(router_retry_parse(BYTES("ST_NOT_LEADER"), &retry), ST_OK);
+    assert_status(relay_retry_parse(BYTES("ST_NOT_LEADER"), &retry), ST_OK);
     assert_status(retry, ST_NOT_LEADER);
-    assert_status(router_retry_parse(BYTES("ST_UNKNOWN_OUTCOME"), &retry), ST_OK);
+    assert_status(relay_retry_parse(BYTES("ST_UNKNOWN_OUTCOME"), &retry), ST_OK);
     assert_status(retry, ST_UNKNOWN_OUTCOME);
-    assert_status(router_retry_parse(BYTES("ST_OK"), &retry), ST_INVALID);
+    assert_status(relay_retry_parse(BYTES("ST_OK"), &retry), ST_INVALID);
 }
 
 #define TEST(f) cmocka_unit_test_teardown(f, wipe)
@@ -145,10 +145,14 @@ static void only_two_statuses_ask_for_another_try(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_stored_answer_is_given_again),      TEST(an_answer_without_a_body_stays_without),
-        TEST(what_is_no_stored_answer_is_corrupt), TEST(more_headers_than_there_is_room_for_are_left_out),
-        TEST(what_is_no_stored_answer_is_corrupt), TEST(every_status_has_an_answer),
-        TEST(request_ids_travel_as_text),          TEST(only_two_statuses_ask_for_another_try),
+        TEST(a_stored_answer_is_given_again),
+        TEST(an_answer_without_a_body_stays_without),
+        TEST(what_is_no_stored_answer_is_corrupt),
+        TEST(more_headers_than_there_is_room_for_are_left_out),
+        TEST(what_is_no_stored_answer_is_corrupt),
+        TEST(every_status_has_an_answer),
+        TEST(request_ids_travel_as_text),
+        TEST(only_two_statuses_ask_for_another_try),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* sys/config/cors: what cors.h judges by. */
 #include "api/sys/sys.h"
-#include "router/cors.h"
+#include "front/cors.h"
 #include "router/setting.h"
 
 enum { ITEMS_MAX = 100, ITEM_BYTES_MAX = 255 };

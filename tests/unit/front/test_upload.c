@@ -1,11 +1,12 @@
 /* Bodies on their way into a file: whole, too long, broken off, and onto a disk that fails. */
-#include "router/stream_world.h"
+#include "front/stream_world.h"
 
-#include "router/upload.h"
+#include "front/upload.h"
 
-#include "router/router_http.h"
+#include "front/front_call.h"
 
 static struct upload up;
+static struct front_call call; /* there is one request at a time */
 static struct router_host host;
 static enum status open_status;
 static int pieces_with_room; /* negative: there is always room */
@@ -15,13 +16,6 @@ static enum status told;
 static uint64_t told_bytes;
 static bool told_file, same;
 static int told_pipe[2]; /* a byte for each */
-
-/* Stands in for the transport's calls: there is one request at a time. */
-struct upload *router_http_upload(const struct http_request *req)
-{
-    assert_ptr_equal(up.req, req);
-    return &up;
-}
 
 static bool file_room(struct node *node)
 {
@@ -61,6 +55,8 @@ static void on_request(void *ctx, struct http_request *req)
 {
     (void)ctx;
     up = (struct upload){.env = server.env, .req = req, .host = &host, .done = on_done};
+    call = (struct front_call){.req = req, .upload = &up};
+    req->user = &call;
     upload_start(&up);
 }
 

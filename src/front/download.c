@@ -1,4 +1,4 @@
-#include "router/download.h"
+#include "front/download.h"
 
 #include "base/fs.h"
 

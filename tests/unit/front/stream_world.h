@@ -1,6 +1,6 @@
 /* A server and files in memory, for bodies on their way between the two. */
-#ifndef HOLDFAST_TESTS_UNIT_ROUTER_STREAM_WORLD_H
-#define HOLDFAST_TESTS_UNIT_ROUTER_STREAM_WORLD_H
+#ifndef HOLDFAST_TESTS_UNIT_FRONT_STREAM_WORLD_H
+#define HOLDFAST_TESTS_UNIT_FRONT_STREAM_WORLD_H
 
 #include "http/harness.h"
 #include "raft/memfs.h"

@@ -1,7 +1,7 @@
-#include "router/upload.h"
+#include "front/upload.h"
 
 #include "base/fs.h"
-#include "router/router_http.h"
+#include "front/front_call.h"
 
 static void finish(struct upload *u, enum status st)
 {
@@ -37,7 +37,7 @@ static void run_write(struct env_work *work)
 
 static void on_piece(struct http_request *req, enum status st, struct bytes piece, bool last)
 {
-    struct upload *u = router_http_upload(req);
+    struct upload *u = front_call_get(req)->upload;
     if (st == ST_OK) {
         buf_add(&u->piece, piece);
         st = buf_status(&u->piece);

@@ -2,7 +2,8 @@
  *
  * The active node authenticates the request itself; it believes this node about the client's
  * address and the request id alone. */
-#include "server/forward.h"
+#include "front/forward.h"
+#include "front/front_call.h"
 #include "text/value.h"
 
 #include <stdio.h>
@@ -23,7 +24,7 @@ static bool hop_by_hop(struct bytes name)
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (text_is(name, names[i]))
             return true;
-    return bytes_has_prefix(name, BYTES("x-holdfast-"));
+    return bytes_has_prefix(name, BYTES(RELAY_PREFIX));
 }
 
 void forward_finish(struct forward *fw, enum status st)
@@ -61,7 +62,7 @@ static enum status take_head(struct forward *fw)
 {
     struct router_answer *answer = &fw->f->answer;
     enum status retry = ST_OK;
-    if (router_retry_parse(http_call_header(&fw->http, ROUTER_HEADER_RETRY), &retry) != ST_OK)
+    if (relay_retry_parse(http_call_header(&fw->http, RELAY_HEADER_RETRY), &retry) != ST_OK)
         return ST_UNKNOWN_OUTCOME;
     TRY(retry);
     answer->http = fw->http.status;
@@ -102,7 +103,7 @@ static void on_head(struct http_call *call)
 static enum status build_headers(struct forward *fw)
 {
     const struct router_call *call = fw->f->call;
-    const struct http_request *req = router_http_request(call);
+    const struct http_request *req = front_call_of(call)->req;
     size_t n = http_header_count(req), used = 0;
     struct http_header *headers = arena_alloc(call->arena, (n + 4) * sizeof *headers);
     if (headers == NULL)
@@ -112,16 +113,16 @@ static enum status build_headers(struct forward *fw)
         if (!hop_by_hop(h.name))
             headers[used++] = h;
     }
-    headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_CLIENT), bytes_str(call->peer)};
+    headers[used++] = (struct http_header){BYTES(RELAY_HEADER_CLIENT), bytes_str(call->peer)};
     if (call->closed_ceremonies)
-        headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_CLOSED), BYTES("1")};
+        headers[used++] = (struct http_header){BYTES(RELAY_HEADER_CLOSED), BYTES("1")};
     static const struct rlog_request_id none;
     if (memcmp(fw->f->id.bytes, none.bytes, sizeof none.bytes) != 0) {
-        router_id_put(&fw->f->id, fw->id);
-        headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_ID), bytes_str(fw->id)};
+        relay_id_put(&fw->f->id, fw->id);
+        headers[used++] = (struct http_header){BYTES(RELAY_HEADER_ID), bytes_str(fw->id)};
         fw->http.repeatable = fw->http.once = true; /* a second try has to say that it is one */
         if (fw->f->again)
-            headers[used++] = (struct http_header){BYTES(ROUTER_HEADER_AGAIN), BYTES("1")};
+            headers[used++] = (struct http_header){BYTES(RELAY_HEADER_AGAIN), BYTES("1")};
     }
     fw->http.headers = headers;
     fw->http.n_headers = used;
@@ -192,7 +193,7 @@ void forward_start(const struct forwarder *forwarder, struct router_forward *f)
     node_status_get(forwarder->node, &status);
     fw->f = f;
     fw->forwarder = forwarder;
-    fw->req = router_http_request(f->call);
+    fw->req = front_call_of(f->call)->req;
     enum status st =
         status.leader_cluster[0] != '\0' ? build(fw, env_mono_ms(f->env)) : ST_NO_LEADER;
     if (st == ST_OK && f->call->streamed)

@@ -1,59 +1,13 @@
-#include "router/router_http.h"
+#include "front/front_http.h"
 
+#include "front/download.h"
+#include "front/forward.h"
 #include "front/front.h"
-#include "router/download.h"
-#include "router/upload.h"
-#include "server/forward.h"
+#include "front/front_call.h"
+#include "front/relay.h"
+#include "front/upload.h"
 
 #include <stdio.h>
-
-struct front_call {
-    struct router_call call;
-    struct http_request *req;
-    const struct forwarder *forwarder;
-    struct forward *forward; /* whose streams use the request; NULL: none */
-    struct upload *upload;
-    struct router_collect *collect;
-    char peer[HTTP_PEER_TEXT];
-};
-
-static struct front_call *of(const struct router_call *call)
-{
-    return CONTAINER_OF(call, struct front_call, call);
-}
-
-struct http_request *router_http_request(const struct router_call *call)
-{
-    return of(call)->req;
-}
-
-struct router_call *router_http_call(const struct http_request *req)
-{
-    struct front_call *call = req->user;
-    ASSERT(call != NULL);
-    return &call->call;
-}
-
-struct upload *router_http_upload(const struct http_request *req)
-{
-    const struct front_call *call = req->user;
-    ASSERT(call != NULL && call->upload != NULL);
-    return call->upload;
-}
-
-struct forward *router_http_forward(const struct http_request *req)
-{
-    const struct front_call *call = req->user;
-    ASSERT(call != NULL && call->forward != NULL);
-    return call->forward;
-}
-
-void router_http_set_forward(const struct http_request *req, struct forward *forward)
-{
-    struct front_call *call = req->user;
-    ASSERT(call != NULL && forward != NULL);
-    call->forward = forward;
-}
 
 struct receiving {
     struct upload upload;
@@ -70,7 +24,7 @@ static void on_uploaded(struct upload *upload, enum status st)
 
 static enum status call_receive(struct router_call *router_call, struct router_receive *to)
 {
-    struct front_call *call = of(router_call);
+    struct front_call *call = front_call_of(router_call);
     struct receiving *receiving = arena_zalloc(router_call->arena, sizeof *receiving);
     ASSERT(router_call->streamed && call->upload == NULL);
     if (receiving == NULL)
@@ -85,14 +39,14 @@ static enum status call_receive(struct router_call *router_call, struct router_r
 
 static void call_forward(struct router_call *router_call, struct router_forward *f)
 {
-    struct front_call *call = of(router_call);
+    struct front_call *call = front_call_of(router_call);
     ASSERT(call->forwarder != NULL && !router_call->forwarded);
     forward_start(call->forwarder, f);
 }
 
 static void on_whole(struct http_request *req, enum status st)
 {
-    struct front_call *call = req->user;
+    struct front_call *call = front_call_get(req);
     call->call.streamed = st != ST_OK;
     call->call.body = req->body;
     call->collect->done(call->collect, st); /* perhaps last touch */
@@ -100,7 +54,7 @@ static void on_whole(struct http_request *req, enum status st)
 
 static void call_collect(struct router_call *router_call, struct router_collect *collect)
 {
-    struct front_call *call = of(router_call);
+    struct front_call *call = front_call_of(router_call);
     const struct ip client = ip_port_ip(call->peer);
     ASSERT(router_call->streamed && call->collect == NULL);
     call->collect = collect;
@@ -109,18 +63,18 @@ static void call_collect(struct router_call *router_call, struct router_collect 
 
 static struct bytes call_header(const struct router_call *call, const char *name)
 {
-    return http_header(of(call)->req, name);
+    return http_header(front_call_of(call)->req, name);
 }
 
 static void call_respond(struct router_call *call, struct router_answer *answer)
 {
-    struct http_request *req = of(call)->req;
+    struct http_request *req = front_call_of(call)->req;
     struct answer_stream *stream = answer->stream;
 
     if (answer->retry != ST_OK) {
         ASSERT(call->forwarded);
         (void)answer_add_header(
-            answer, call->arena, BYTES(ROUTER_HEADER_RETRY),
+            answer, call->arena, BYTES(RELAY_HEADER_RETRY),
             bytes_str(status_name(answer->retry))); /* without the header: no retry */
         answer->http = 503;
     }
@@ -145,67 +99,23 @@ static void call_respond(struct router_call *call, struct router_answer *answer)
     http_respond(req, &reply);
 }
 
-void router_id_put(const struct rlog_request_id *id, char ret_text[ROUTER_ID_TEXT])
-{
-    for (size_t i = 0; i < sizeof id->bytes; i++)
-        (void)snprintf(ret_text + 2 * i, 3, "%02x", id->bytes[i]); /* three fit */
-    (void)snprintf(ret_text + 32, ROUTER_ID_TEXT - 32, "-%llu",
-                   (unsigned long long)id->issued); /* 20 digits fit */
-}
-
-enum status router_id_parse(struct bytes text, struct rlog_request_id *ret_id)
-{
-    struct rlog_request_id id = {0};
-    int64_t issued;
-    if (text.len < 34 || text.data[32] != '-')
-        return ST_INVALID;
-    for (size_t i = 0; i < sizeof id.bytes; i++) {
-        unsigned high = text_hex_digit(text.data[2 * i]),
-                 low = text_hex_digit(text.data[2 * i + 1]);
-        if (high > 15 || low > 15)
-            return ST_INVALID;
-        id.bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    TRY(text_int_parse(bytes_from(text, 33), &issued));
-    if (issued < 0)
-        return ST_INVALID;
-    id.issued = (uint64_t)issued;
-    *ret_id = id;
-    return ST_OK;
-}
-
-enum status router_retry_parse(struct bytes text, enum status *ret_retry)
-{
-    static const enum status known[] = {ST_NOT_LEADER, ST_UNKNOWN_OUTCOME};
-    if (text.len == 0) {
-        *ret_retry = ST_OK;
-        return ST_OK;
-    }
-    for (size_t i = 0; i < ARRAY_LEN(known); i++)
-        if (text_is(text, status_name(known[i]))) {
-            *ret_retry = known[i];
-            return ST_OK;
-        }
-    return ST_INVALID;
-}
-
 /* Read the headers in which another node describes the client it forwards for. */
 static enum status read_peer_headers(struct front_call *call)
 {
-    struct bytes id = http_header(call->req, ROUTER_HEADER_ID);
-    struct bytes client = http_header(call->req, ROUTER_HEADER_CLIENT);
+    struct bytes id = http_header(call->req, RELAY_HEADER_ID);
+    struct bytes client = http_header(call->req, RELAY_HEADER_CLIENT);
     call->call.forwarded = true;
-    call->call.again = http_header(call->req, ROUTER_HEADER_AGAIN).len != 0;
-    call->call.closed_ceremonies = http_header(call->req, ROUTER_HEADER_CLOSED).len != 0;
+    call->call.again = http_header(call->req, RELAY_HEADER_AGAIN).len != 0;
+    call->call.closed_ceremonies = http_header(call->req, RELAY_HEADER_CLOSED).len != 0;
     if (client.len != 0 && client.len < sizeof call->peer) {
         memcpy(call->peer, client.data, client.len);
         call->peer[client.len] = '\0';
     }
-    return id.len != 0 ? router_id_parse(id, &call->call.id) : ST_OK;
+    return id.len != 0 ? relay_id_parse(id, &call->call.id) : ST_OK;
 }
 
 /* Of a head: the body is not there yet. NULL: no memory. */
-static struct front_call *call_new(const struct router_http *http, struct http_request *req)
+static struct front_call *call_new(const struct front_http *http, struct http_request *req)
 {
     struct front_call *call = arena_alloc(&req->arena, sizeof *call);
     struct path_target target;
@@ -234,7 +144,7 @@ static struct front_call *call_new(const struct router_http *http, struct http_r
 }
 
 /* Give room to requests that are long-running by nature, and may be large. */
-static bool give_room(const struct router_http *http, const struct front_call *call)
+static bool give_room(const struct front_http *http, const struct front_call *call)
 {
     uint64_t upload_bytes_max = 0;
     if (!router_is_long(http->worker, &call->call, &upload_bytes_max))
@@ -251,7 +161,7 @@ static bool give_room(const struct router_http *http, const struct front_call *c
  * that form. */
 static void on_head(void *ctx, struct http_request *req)
 {
-    const struct router_http *http = ctx;
+    const struct front_http *http = ctx;
     struct front_call *call = call_new(http, req);
     if (call == NULL)
         http_respond_status(req, ST_NOMEM, NULL);
@@ -269,8 +179,8 @@ static bool has_request_header(const struct http_request *req)
 
 static void on_request(void *ctx, struct http_request *req)
 {
-    const struct router_http *http = ctx;
-    struct front_call *call = CONTAINER_OF(router_http_call(req), struct front_call, call);
+    const struct front_http *http = ctx;
+    struct front_call *call = front_call_get(req);
     const struct path_target *target = &call->call.target;
     call->call.body = req->body;
     call->call.streamed = http_body_streams(req);
@@ -296,7 +206,7 @@ static void on_request(void *ctx, struct http_request *req)
         return;
     }
     if (http->peers && read_peer_headers(call) != ST_OK) {
-        http_respond_status(req, ST_INVALID, "malformed " ROUTER_HEADER_ID);
+        http_respond_status(req, ST_INVALID, "malformed " RELAY_HEADER_ID);
         return;
     }
     front_handle(http->worker, &call->call);
@@ -305,11 +215,11 @@ static void on_request(void *ctx, struct http_request *req)
 static const char *on_late(void *ctx, struct http_request *req, int *ret_status)
 {
     (void)ctx; /* the call knows */
-    if (router_give_up(router_http_call(req)) == ST_TIMEOUT)
+    if (router_give_up(&front_call_get(req)->call) == ST_TIMEOUT)
         return "not answered in time: nothing was changed";
     *ret_status = 504;
     return status_text(ST_UNKNOWN_OUTCOME);
 }
 
-const struct http_handler router_http_handler = {
+const struct http_handler front_http_handler = {
     .head = on_head, .request = on_request, .late = on_late};

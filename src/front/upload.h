@@ -3,8 +3,8 @@
  *   OPENING ─▶ READING ◀─▶ WRITING ─▶ done
  *
  * The loop takes a piece, the pool writes it; the next one is read from the client only then. */
-#ifndef HOLDFAST_ROUTER_UPLOAD_H
-#define HOLDFAST_ROUTER_UPLOAD_H
+#ifndef HOLDFAST_FRONT_UPLOAD_H
+#define HOLDFAST_FRONT_UPLOAD_H
 
 #include "http/http.h"
 #include "router/router.h"

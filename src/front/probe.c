@@ -1,4 +1,4 @@
-#include "router/probe.h"
+#include "front/probe.h"
 
 static bool is_ready(const struct node_status *node)
 {

@@ -2,48 +2,50 @@
 #include "support.h"
 
 #include "front/front.h"
-#include "router/router_http.h"
+#include "front/front_call.h"
+#include "front/front_http.h"
+#include "front/relay.h"
 
 static bool removed;
 
-static bool is_member(const struct router_http *http, const struct http_request *req)
+static bool is_member(const struct front_http *http, const struct http_request *req)
 {
     (void)http;
     (void)req;
     return !removed;
 }
 
-static struct router_http client_side,
+static struct front_http client_side,
     peer_side = {.peers = true, .is_member = is_member, .open_metrics = true};
 
 static void on_client_head(void *ctx, struct http_request *req)
 {
     (void)ctx;
-    router_http_handler.head(&client_side, req);
+    front_http_handler.head(&client_side, req);
 }
 
 static void on_peer_head(void *ctx, struct http_request *req)
 {
     (void)ctx;
-    router_http_handler.head(&peer_side, req);
+    front_http_handler.head(&peer_side, req);
 }
 
 static void on_client(void *ctx, struct http_request *req)
 {
     (void)ctx;
-    router_http_handler.request(&client_side, req);
+    front_http_handler.request(&client_side, req);
 }
 
 static const char *on_client_late(void *ctx, struct http_request *req, int *ret_status)
 {
     (void)ctx;
-    return router_http_handler.late(&client_side, req, ret_status);
+    return front_http_handler.late(&client_side, req, ret_status);
 }
 
 static void on_peer(void *ctx, struct http_request *req)
 {
     (void)ctx;
-    router_http_handler.request(&peer_side, req);
+    front_http_handler.request(&peer_side, req);
 }
 
 static const struct http_handler client_handler = {.head = on_client_head, .request = on_client};
@@ -83,12 +85,12 @@ void front_handle(struct router_worker *worker, struct router_call *call)
 {
     struct router_answer answer = {.http = 200, .content_type = "application/json"};
     struct bytes agent = router_header(call, "user-agent");
-    char id[ROUTER_ID_TEXT];
+    char id[RELAY_ID_TEXT];
 
     assert_null(worker);
     if (call->streamed)
         agent = BYTES("streamed");
-    assert_ptr_equal(&router_http_request(call)->arena, call->arena);
+    assert_ptr_equal(&front_call_of(call)->req->arena, call->arena);
     if (bytes_eq(call->target.full, BYTES("/changes")) ||
         bytes_eq(call->target.full, BYTES("/waits"))) {
         late_call = call;
@@ -106,7 +108,7 @@ void front_handle(struct router_worker *worker, struct router_call *call)
     }
     if (bytes_eq(call->target.full, BYTES("/stream"))) {
         static struct answer_stream stream = {.length = HTTP_LENGTH_UNKNOWN, .send = send_nothing};
-        stream_req = router_http_request(call);
+        stream_req = front_call_of(call)->req;
         answer.stream = &stream;
         call->respond(call, &answer);
         return;
@@ -115,7 +117,7 @@ void front_handle(struct router_worker *worker, struct router_call *call)
         answer.retry = ST_NOT_LEADER;
     if (bytes_eq(call->target.full, BYTES("/allow")))
         assert_true(answer_add_header(&answer, call->arena, BYTES("Allow"), BYTES("GET")));
-    router_id_put(&call->id, id);
+    relay_id_put(&call->id, id);
     buf_add_format(
         &answer.body, "[%s|%.*s|%.*s|%.*s|%.*s|%d%d%d%d|%s|%s]", http_method_name(call->method),
         (int)call->target.full.len, (const char *)call->target.full.data, (int)call->query.len,

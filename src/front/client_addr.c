@@ -1,4 +1,4 @@
-#include "router/client_addr.h"
+#include "front/client_addr.h"
 #include "http/names.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 #include "support.h"
 
-#include "router/client_addr.h"
+#include "front/client_addr.h"
 
 #include <stdio.h>
 

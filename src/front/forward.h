@@ -1,10 +1,12 @@
-/* A request on its way to the active node: what server/forward.c and server/stream.c share. */
-#ifndef HOLDFAST_SERVER_FORWARD_H
-#define HOLDFAST_SERVER_FORWARD_H
+/* Requests that this node sends on to the active node. The second part is shared by front/forward.c
+ * and front/stream.c alone. */
+#ifndef HOLDFAST_FRONT_FORWARD_H
+#define HOLDFAST_FRONT_FORWARD_H
 
+#include "front/relay.h"
 #include "http/budget.h"
 #include "http/client.h"
-#include "router/router_http.h"
+#include "router/router.h"
 
 /* How the requests of one worker go on to the active node. */
 struct forwarder {
@@ -23,7 +25,7 @@ struct forward {
     struct router_forward *f;
     const struct forwarder *forwarder;
     struct http_request *req; /* the client's */
-    char id[ROUTER_ID_TEXT];
+    char id[RELAY_ID_TEXT];
     bool over; /* `http` has ended, or was cancelled */
 
     bool up;          /* the body of the request goes through, … */
@@ -37,10 +39,10 @@ struct forward {
     struct buf piece;
 };
 
-/* server/forward.c: tell the router. Last touch. */
+/* front/forward.c: tell the router. Last touch. */
 void forward_finish(struct forward *fw, enum status st);
 
-/* server/stream.c */
+/* front/stream.c */
 
 /* Behind http_call_send: move the client's body as it comes. ST_BUSY: too many are moved, or too
  * many of one client. */

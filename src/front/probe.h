@@ -1,7 +1,7 @@
 /* Probes for load balancers and service managers, outside of /v1 and without a token: /livez while
  * the process runs, /readyz while this node can serve requests, /activez while it is active. */
-#ifndef HOLDFAST_ROUTER_PROBE_H
-#define HOLDFAST_ROUTER_PROBE_H
+#ifndef HOLDFAST_FRONT_PROBE_H
+#define HOLDFAST_FRONT_PROBE_H
 
 #include "router/answer.h"
 #include "router/router.h"

@@ -5,8 +5,8 @@
  * answer, another one is refused with 403, preflights are answered here. A node that is sealed
  * knows no settings: there it is off. Credentials of a browser are never allowed; tokens travel in
  * a header of their own. */
-#ifndef HOLDFAST_ROUTER_CORS_H
-#define HOLDFAST_ROUTER_CORS_H
+#ifndef HOLDFAST_FRONT_CORS_H
+#define HOLDFAST_FRONT_CORS_H
 
 #include "router/router.h"
 

@@ -1,6 +1,6 @@
 /* X-Forwarded-For: who the client is, when a proxy that is trusted says so. */
-#ifndef HOLDFAST_ROUTER_CLIENT_ADDR_H
-#define HOLDFAST_ROUTER_CLIENT_ADDR_H
+#ifndef HOLDFAST_FRONT_CLIENT_ADDR_H
+#define HOLDFAST_FRONT_CLIENT_ADDR_H
 
 #include "http/http.h"
 #include "text/cidr.h"

@@ -1,6 +1,6 @@
-/* A file as the body of an answer, a piece at a time. Inside src/router. */
-#ifndef HOLDFAST_ROUTER_DOWNLOAD_H
-#define HOLDFAST_ROUTER_DOWNLOAD_H
+/* A file as the body of an answer, a piece at a time. Inside src/front. */
+#ifndef HOLDFAST_FRONT_DOWNLOAD_H
+#define HOLDFAST_FRONT_DOWNLOAD_H
 
 #include "http/http.h"
 #include "router/answer.h"

@@ -1,7 +1,7 @@
 /* Files on their way to a client: whole, or cut so that it notices. */
-#include "router/stream_world.h"
+#include "front/stream_world.h"
 
-#include "router/download.h"
+#include "front/download.h"
 
 static uint64_t file_bytes, said_bytes;
 

@@ -4,13 +4,16 @@
  *   client ◀── http_respond_piece ◀── http_call_next ◀── active node  the one before was written
  *
  * A request that breaks off is never complete at the active node, and so never executed. */
-#include "server/forward.h"
+#include "front/forward.h"
+#include "front/front_call.h"
 
 enum { ANSWER_STALL_MS = 60 * 1000 }; /* how long the active node may pause within an answer */
 
 static struct forward *of(const struct http_request *req)
 {
-    return router_http_forward(req);
+    struct forward *fw = front_call_get(req)->forward;
+    ASSERT(fw != NULL && fw->req == req);
+    return fw;
 }
 
 /* Requests */
@@ -100,7 +103,7 @@ static void on_written(struct http_call *call)
 void stream_body_begin(struct forward *fw)
 {
     ASSERT(fw->up && !fw->f->body_taken);
-    router_http_set_forward(fw->req, fw);
+    front_call_get(fw->req)->forward = fw;
     http_on_gone(fw->req, on_client_gone);
     http_call_write(&fw->http, (struct bytes){0}, on_written);
 }
@@ -158,7 +161,7 @@ static void send_answer(struct answer_stream *stream)
 {
     struct forward *fw = CONTAINER_OF(stream, struct forward, down);
     fw->down_begun = true;
-    router_http_set_forward(fw->req, fw);
+    front_call_get(fw->req)->forward = fw;
     http_on_gone(fw->req, on_reader_gone);
     if (!fw->over)
         http_call_next(&fw->http, on_answer_piece);

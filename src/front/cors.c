@@ -1,4 +1,4 @@
-#include "router/cors.h"
+#include "front/cors.h"
 #include "auth/namespace.h"
 #include "router/setting.h"
 

@@ -1,0 +1,31 @@
+/* Headers between nodes. A forwarded request is the same HTTP request with headers added by the
+ * node that sends it on:
+ *
+ *   x-holdfast-id      32 hex digits, '-', a decimal number: PROTOCOL R14
+ *   x-holdfast-again   "1": an earlier try with this id may have been executed
+ *   x-holdfast-client  address of the client
+ *   x-holdfast-closed  "1": the client's listener wants a token for ROUTE_CEREMONY
+ *
+ * and its reply may carry x-holdfast-retry: ST_NOT_LEADER or ST_UNKNOWN_OUTCOME instead of being
+ * one. These headers mean nothing on a listener for clients. */
+#ifndef HOLDFAST_FRONT_RELAY_H
+#define HOLDFAST_FRONT_RELAY_H
+
+#include "raft/txn/rlog_txn.h"
+
+#define RELAY_PREFIX "x-holdfast-"
+#define RELAY_HEADER_ID RELAY_PREFIX "id"
+#define RELAY_HEADER_AGAIN RELAY_PREFIX "again"
+#define RELAY_HEADER_CLIENT RELAY_PREFIX "client"
+#define RELAY_HEADER_CLOSED RELAY_PREFIX "closed"
+#define RELAY_HEADER_RETRY RELAY_PREFIX "retry"
+
+enum { RELAY_ID_TEXT = 32 + 1 + 20 + 1 };
+/* A request id as text in a header between nodes. */
+void relay_id_put(const struct rlog_request_id *id, char ret_text[RELAY_ID_TEXT]);
+/* ST_INVALID. */
+NODISCARD enum status relay_id_parse(struct bytes text, struct rlog_request_id *ret_id);
+/* ST_OK for no text; ST_INVALID for anything but the two statuses above. */
+NODISCARD enum status relay_retry_parse(struct bytes text, enum status *ret_retry);
+
+#endif
