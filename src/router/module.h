@@ -69,4 +69,12 @@ static inline const struct route_api *module_next_api(const struct module_list *
     return NULL;
 }
 
+/* The API that stands at a fixed path; NULL: mounts decide. `help`: a path of its own may be
+ * written as a folder. */
+const struct route_api *module_find_fixed(const struct module_list *list, struct bytes path,
+                                          bool help);
+/* The tables of a mount's engine; NULL: this program has none such. */
+const struct route_api *module_find_engine(const struct module_list *list,
+                                           const struct mount *mount);
+
 #endif

@@ -2,7 +2,6 @@
 #include "router/openapi_cache.h"
 #include "router/openapi_internal.h"
 #include "router/router.h"
-#include "router/stages.h"
 
 #include <stdlib.h>
 
@@ -138,7 +137,7 @@ static enum status add_mount(void *ctx, const struct mount *mount)
     const char *shown = mount->listing_visibility;
     bool visible = req->token != NULL ? acl_reaches(req->acl, bytes_str(mount->path))
                                       : shown != NULL && strcmp(shown, "unauth") == 0;
-    const struct route_api *api = stage_engine(req->router, mount);
+    const struct route_api *api = module_find_engine(&req->router->options.modules, mount);
     if (!visible || api == NULL || d->cut)
         return ST_OK;
     const char *path = arena_str(d->arena, bytes_str(mount->path));

@@ -4,21 +4,46 @@
 
 #include "router/router.h"
 
+/* stage_target.c */
+
 /* Path, query, method and namespace of the call; and the API at a fixed path, if it is one.
  * ST_INVALID, ST_NOT_FOUND (with the request's error), ST_UNSUPPORTED, ST_NOMEM. */
 NODISCARD enum status stage_target(struct req *req, const struct router *router,
                                    const struct router_call *call);
+
+/* "read", "update" and so on, for records. */
+const char *stage_operation(enum http_method method);
+/* Whether the method only reads. */
+bool stage_reads(const struct req *req);
+/* The namespace the call names, as sent. */
+struct bytes stage_namespace(const struct router_call *call);
+
+/* The first of two headers that the call has: our name, and the name that clients of the upstream
+ * product use. */
+static inline struct bytes stage_header(const struct router_call *call, const char *ours,
+                                        const char *theirs)
+{
+    struct bytes value = router_header(call, ours);
+    return value.data != NULL ? value : router_header(call, theirs);
+}
+
+static inline bool stage_lists(const struct req *req)
+{
+    return req->method == METHOD_LIST || req->method == METHOD_SCAN;
+}
+
+/* stage_route.c */
 
 /* With a transaction: the mount and its engine's row, where the path is not fixed. What is not
  * found is kept in req->matched, because only those who may see it are told. ST_OK, or a failure of
  * the state. */
 NODISCARD enum status stage_route(struct req *req, const struct router *router);
 
-/* The tables of a mount's engine; NULL: this program has none such. */
-const struct route_api *stage_engine(const struct router *router, const struct mount *mount);
+/* The row of the tables of req->api. What is not found is kept in req->matched. ST_NOMEM. */
+NODISCARD enum status stage_match(struct req *req);
 
-/* The namespace the call names, as sent. */
-struct bytes stage_namespace(const struct router_call *call);
+/* stage_authorise.c */
+
 /* Whether the call carries a token at all. */
 bool stage_has_bearer(const struct router_call *call);
 /* The token that came with the call; empty: none. */
@@ -36,10 +61,5 @@ NODISCARD enum status stage_use(struct req *req);
  * alone. If it may, the result of matching the tables. Sets req->acl. ST_DENIED, ST_NOT_FOUND,
  * ST_UNSUPPORTED; a failure of the state. */
 NODISCARD enum status stage_authorise(struct req *req);
-
-/* "read", "update" and so on, for records. */
-const char *stage_operation(enum http_method method);
-/* Whether the method only reads. */
-bool stage_reads(const struct req *req);
 
 #endif

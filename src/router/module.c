@@ -1,0 +1,42 @@
+#include "router/module.h"
+
+/* A prefix that ends in '/' has everything below it, another one is a path of its own. */
+static bool stands_at(const struct route_api *api, struct bytes path, bool help)
+{
+    struct bytes prefix = bytes_str(api->prefix);
+    if (!bytes_has_prefix(path, prefix))
+        return false;
+    return prefix.data[prefix.len - 1] == '/' || path.len == prefix.len ||
+           (help && path.len == prefix.len + 1 && path.data[prefix.len] == '/');
+}
+
+const struct route_api *module_find_fixed(const struct module_list *list, struct bytes path,
+                                          bool help)
+{
+    struct module_walk walk = {0};
+    const struct route_api *api;
+    while ((api = module_next_api(list, &walk)) != NULL)
+        if (api->prefix != NULL && stands_at(api, path, help))
+            return api;
+    return NULL;
+}
+
+static bool serves(const struct route_api *api, const struct mount *mount)
+{
+    bool is = api->type[0] == mount->type[0] && strcmp(api->type, mount->type) == 0;
+    if (api->prefix != NULL || !is)
+        return false;
+    const char *version = mount_option(mount, "version");
+    return api->version == NULL || strcmp(api->version, version != NULL ? version : "1") == 0;
+}
+
+const struct route_api *module_find_engine(const struct module_list *list,
+                                           const struct mount *mount)
+{
+    struct module_walk walk = {0};
+    const struct route_api *api;
+    while ((api = module_next_api(list, &walk)) != NULL)
+        if (serves(api, mount))
+            return api;
+    return NULL;
+}
