@@ -1,12 +1,12 @@
 #include "auth/lease.h"
-#include "auth/namespace.h"
 #include "auth/token_record.h"
 #include "auth/token_tree.h"
+#include "state/ns_key.h"
 
 static enum status key_of(const struct auth_scope *s, const char *kind, const char *name,
                           struct bytes *ret_key)
 {
-    return auth_key(s->txn->arena, s->ns, kind, bytes_str(name), NULL, ret_key);
+    return state_ns_key(s->txn->arena, s->ns, kind, bytes_str(name), NULL, ret_key);
 }
 
 /* "PATH/ID"; NULL without memory. */
@@ -171,7 +171,7 @@ static enum status follow_mark(const struct auth_scope *s, struct bytes mark, co
 enum status lease_upkeep(struct state_txn *txn, int64_t now_ms)
 {
     const struct auth_scope scope = {
-        .txn = txn, .seat = txn->seat, .ns = AUTH_NS_ROOT, .now_ms = now_ms};
+        .txn = txn, .seat = txn->seat, .ns = STATE_NS_ROOT, .now_ms = now_ms};
     struct state_walk *walk = arena_alloc(txn->arena, sizeof *walk);
     struct bytes prefix;
 

@@ -1,53 +1,5 @@
 #include "auth/namespace.h"
-
-static const struct bytes before_ns = {(const uint8_t *)"s/ns/", 5};
-
-enum status auth_key(struct arena *arena, const char *ns, const char *kind, struct bytes first,
-                     const char *second, struct bytes *ret_key)
-{
-    const struct bytes parts[] = {
-        before_ns,
-        bytes_str(ns),
-        BYTES("/"),
-        bytes_str(kind),
-        BYTES("/"),
-        first,
-        second != NULL ? BYTES("/") : (struct bytes){0},
-        second != NULL ? bytes_str(second) : (struct bytes){0},
-    };
-    size_t len = 0;
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-        len += parts[i].len;
-    uint8_t *key = arena_alloc(arena, len + 1), *to = key;
-    if (key == NULL)
-        return ST_NOMEM;
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-        if (parts[i].len != 0)
-            memcpy(to, parts[i].data, parts[i].len);
-        to += parts[i].len;
-    }
-    *to = 0;
-    *ret_key = bytes_of(key, len);
-    return ST_OK;
-}
-
-enum status auth_time_key(struct arena *arena, const char *ns, const char *kind, int64_t time_ms,
-                          const char *second, struct bytes *ret_key)
-{
-    char time[AUTH_TIME_DIGITS + 1];
-    ASSERT(time_ms > 0 && time_ms < TEXT_EXPIRY_END);
-    for (int i = AUTH_TIME_DIGITS - 1; i >= 0; i--, time_ms /= 16)
-        time[i] = "0123456789abcdef"[time_ms % 16];
-    time[AUTH_TIME_DIGITS] = '\0';
-    return auth_key(arena, ns, kind, bytes_str(time), second, ret_key);
-}
-
-bool auth_key_is_in(struct bytes key, const char *ns)
-{
-    struct bytes rest = bytes_from(key, MIN(key.len, before_ns.len)), id = bytes_str(ns);
-    return bytes_has_prefix(key, before_ns) && bytes_has_prefix(rest, id) && rest.len > id.len &&
-           rest.data[id.len] == '/';
-}
+#include "state/ns_key.h"
 
 enum status auth_namespace_find(struct bytes header, const char **ret_id)
 {
@@ -55,8 +7,8 @@ enum status auth_namespace_find(struct bytes header, const char **ret_id)
         header = bytes_from(header, 1);
     while (header.len > 0 && header.data[header.len - 1] == '/')
         header.len--;
-    if (header.len != 0 && !bytes_eq(header, BYTES(AUTH_NS_ROOT)))
+    if (header.len != 0 && !bytes_eq(header, BYTES(STATE_NS_ROOT)))
         return ST_NOT_FOUND;
-    *ret_id = AUTH_NS_ROOT;
+    *ret_id = STATE_NS_ROOT;
     return ST_OK;
 }

@@ -1,5 +1,5 @@
 #include "auth/policy.h"
-#include "auth/namespace.h"
+#include "state/ns_key.h"
 #include "text/schema.h"
 #include "text/time.h"
 #include "text/utf8.h"
@@ -109,7 +109,7 @@ static const struct schema record_schema = SCHEMA(struct stored, record_fields);
 enum status policy_key(struct arena *arena, const char *ns, struct bytes name,
                        struct bytes *ret_key)
 {
-    return auth_key(arena, ns, POLICY_KIND, name, NULL, ret_key);
+    return state_ns_key(arena, ns, POLICY_KIND, name, NULL, ret_key);
 }
 
 bool policy_has_expired(const struct policy_record *record, int64_t now_ms)
@@ -169,7 +169,7 @@ enum status policy_load(struct state_txn *txn, const char *ns, struct bytes name
 static enum status end_key(struct state_txn *txn, const char *ns, int64_t expire_ms,
                            struct bytes name, struct bytes *ret_key)
 {
-    return auth_time_key(txn->arena, ns, END_KIND, expire_ms, (const char *)name.data, ret_key);
+    return state_ns_time_key(txn->arena, ns, END_KIND, expire_ms, (const char *)name.data, ret_key);
 }
 
 static enum status move_end(struct state_txn *txn, const char *ns, struct bytes name,
@@ -235,12 +235,12 @@ static enum status expire(struct state_txn *txn, struct bytes index, struct byte
     struct policy_record record;
     struct bytes key;
     TRY(state_delete(txn, index));
-    enum status st = policy_load(txn, AUTH_NS_ROOT, name, &record);
+    enum status st = policy_load(txn, STATE_NS_ROOT, name, &record);
     if (st == ST_NOT_FOUND || st == ST_CORRUPT ||
         (st == ST_OK && !policy_has_expired(&record, now_ms)))
         return ST_OK;
     TRY(st);
-    TRY(policy_key(txn->arena, AUTH_NS_ROOT, name, &key));
+    TRY(policy_key(txn->arena, STATE_NS_ROOT, name, &key));
     return state_delete(txn, key);
 }
 
@@ -252,13 +252,13 @@ enum status policy_upkeep(struct state_txn *txn, int64_t now_ms)
 
     if (walk == NULL)
         return ST_NOMEM;
-    TRY(auth_key(txn->arena, AUTH_NS_ROOT, END_KIND, (struct bytes){0}, NULL, &prefix));
-    TRY(auth_time_key(txn->arena, AUTH_NS_ROOT, END_KIND, now_ms + 1, "", &end));
+    TRY(state_ns_key(txn->arena, STATE_NS_ROOT, END_KIND, (struct bytes){0}, NULL, &prefix));
+    TRY(state_ns_time_key(txn->arena, STATE_NS_ROOT, END_KIND, now_ms + 1, "", &end));
     for (state_walk(txn, prefix, walk); steps > 0 && state_walk_next(walk); steps--) {
         if (bytes_cmp(walk->key, end) >= 0)
             return ST_OK;
         struct bytes index = bytes_of(arena_dup(txn->arena, walk->key), walk->key.len);
-        size_t before = MIN(prefix.len + AUTH_TIME_DIGITS + 1, walk->key.len);
+        size_t before = MIN(prefix.len + STATE_TIME_DIGITS + 1, walk->key.len);
         const char *name = arena_str(txn->arena, bytes_from(walk->key, before));
         if (index.data == NULL || name == NULL)
             return ST_NOMEM;

@@ -1,57 +1,16 @@
 #include "auth/token.h"
 #include "auth/lease.h"
-#include "auth/namespace.h"
 #include "auth/policy.h"
 #include "auth/token_batch.h"
 #include "auth/token_cache.h"
 #include "auth/token_record.h"
 #include "auth/token_tree.h"
 #include "barrier/token.h"
-#include "base/mem.h"
 #include "base/plant.h"
+#include "state/ns_key.h"
 #include "text/cidr.h"
 #include "text/encode.h"
-
-#include <assert.h>
-
-void auth_random_text(struct env *env, char *out, size_t n)
-{
-    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    enum { KINDS = 62, FAIR = 256 / KINDS * KINDS };
-    for (size_t i = 0; i < n;) {
-        uint8_t pool[32];
-        env_random(env, pool, sizeof pool);
-        for (size_t j = 0; j < sizeof pool && i < n; j++)
-            if (pool[j] < FAIR)
-                out[i++] = digits[pool[j] % KINDS];
-        mem_wipe(pool, sizeof pool);
-    }
-    out[n] = '\0';
-}
-
-void auth_uuid_of(const uint8_t random[AUTH_UUID_RANDOM], char ret_uuid[AUTH_UUID_LEN + 1])
-{
-    uint8_t b[AUTH_UUID_RANDOM];
-    char hex[TEXT_HEX_LEN(sizeof b) + 1];
-    memcpy(b, random, sizeof b);
-    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
-    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-    text_hex_put(bytes_of(b, sizeof b), hex);
-    memset(ret_uuid, '-', AUTH_UUID_LEN); /* 8-4-4-4-12 */
-    memcpy(ret_uuid, hex, 8);
-    memcpy(ret_uuid + 9, hex + 8, 4);
-    memcpy(ret_uuid + 14, hex + 12, 4);
-    memcpy(ret_uuid + 19, hex + 16, 4);
-    memcpy(ret_uuid + 24, hex + 20, 12);
-    ret_uuid[AUTH_UUID_LEN] = '\0';
-}
-
-void auth_uuid(struct env *env, char ret_uuid[AUTH_UUID_LEN + 1])
-{
-    uint8_t random[AUTH_UUID_RANDOM];
-    env_random(env, random, sizeof random);
-    auth_uuid_of(random, ret_uuid);
-}
+#include "text/random.h"
 
 bool auth_token_is_batch(const struct auth_token *token)
 {
@@ -70,13 +29,13 @@ int64_t auth_token_granted_s(const struct auth_token *token)
 static enum status key_of(const struct auth_scope *s, const char *kind, const char *first,
                           const char *second, struct bytes *ret_key)
 {
-    return auth_key(s->txn->arena, s->ns, kind, bytes_str(first), second, ret_key);
+    return state_ns_key(s->txn->arena, s->ns, kind, bytes_str(first), second, ret_key);
 }
 
 enum status auth_expire_key(const struct auth_scope *s, int64_t expire_ms, const char *id,
                             struct bytes *ret_key)
 {
-    return auth_time_key(s->txn->arena, s->ns, "expire", expire_ms, id, ret_key);
+    return state_ns_time_key(s->txn->arena, s->ns, "expire", expire_ms, id, ret_key);
 }
 
 /* The id is half of the bearer's name (barrier/token.h): long enough that no other bearer with the
@@ -455,7 +414,7 @@ enum status auth_token_create(const struct auth_scope *s, struct env *env, struc
     token->limited = token->num_uses != 0;
     if (auth_token_is_batch(token))
         return seal_batch(s, token, bearer);
-    auth_random_text(env, accessor, AUTH_ACCESSOR_LEN);
+    text_random(env, accessor, AUTH_ACCESSOR_LEN);
     token->accessor = accessor;
     token_make(env, made);
     if (*bearer == NULL)

@@ -126,12 +126,4 @@ NODISCARD enum status auth_token_record(const struct auth_scope *scope, const ch
 NODISCARD enum status auth_expire_key(const struct auth_scope *scope, int64_t expire_ms,
                                       const char *id, struct bytes *ret_key);
 
-/* `n` random characters of [0-9A-Za-z], terminated. */
-void auth_random_text(struct env *env, char *out, size_t n);
-/* A random UUID (RFC 9562, version 4), terminated. */
-enum { AUTH_UUID_LEN = 36 };
-void auth_uuid(struct env *env, char ret_uuid[AUTH_UUID_LEN + 1]);
-enum { AUTH_UUID_RANDOM = 16 };
-void auth_uuid_of(const uint8_t random[AUTH_UUID_RANDOM], char ret_uuid[AUTH_UUID_LEN + 1]);
-
 #endif

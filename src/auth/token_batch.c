@@ -1,6 +1,6 @@
 #include "auth/token_batch.h"
-#include "auth/namespace.h"
 #include "auth/token_record.h"
+#include "state/ns_key.h"
 #include "text/encode.h"
 
 enum { PREFIX_LEN = sizeof TOKEN_BATCH_PREFIX - 1 };
@@ -8,7 +8,7 @@ enum { PREFIX_LEN = sizeof TOKEN_BATCH_PREFIX - 1 };
 /* Bind the encryption to a key of the state at which nothing is stored. */
 static enum status bound_to(struct arena *arena, const char *ns, struct bytes *ret_key)
 {
-    return auth_key(arena, ns, "batch", BYTES("token"), NULL, ret_key);
+    return state_ns_key(arena, ns, "batch", BYTES("token"), NULL, ret_key);
 }
 
 bool token_batch_is(struct bytes bearer)

@@ -1,8 +1,8 @@
 #include "auth/token_cache.h"
-#include "auth/namespace.h"
 #include "auth/token_record.h"
 #include "base/mem.h"
 #include "base/plant.h"
+#include "state/ns_key.h"
 
 enum { REF_BLOCK = 1024 }; /* has room for all of most tokens */
 
@@ -122,7 +122,7 @@ struct token_ref *token_cache_seen(const struct token_cache *cache, const char *
 {
     struct token_ref *ref = cache->slots[slot_of(id)];
     ASSERT(view != 0);
-    if (ref == NULL || strcmp(ref->token.id, id) != 0 || !auth_key_is_in(ref->key, ns))
+    if (ref == NULL || strcmp(ref->token.id, id) != 0 || !state_ns_holds(ref->key, ns))
         return NULL;
     if (ref->view != view && (ref->view == 0 || !planted(PLANT_R3_OLD_VIEW)))
         return NULL;

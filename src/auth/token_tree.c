@@ -1,7 +1,7 @@
 #include "auth/token_tree.h"
 #include "auth/lease.h"
-#include "auth/namespace.h"
 #include "auth/token_record.h"
+#include "state/ns_key.h"
 
 #define MARK_TREE "t"
 #define MARK_CHILDREN "c"
@@ -9,7 +9,7 @@
 static enum status key_of(const struct auth_scope *s, const char *kind, const char *first,
                           const char *second, struct bytes *ret_key)
 {
-    return auth_key(s->txn->arena, s->ns, kind, bytes_str(first), second, ret_key);
+    return state_ns_key(s->txn->arena, s->ns, kind, bytes_str(first), second, ret_key);
 }
 
 /* Ending */
@@ -239,7 +239,7 @@ enum status token_tree_upkeep(struct state_txn *txn, int64_t now_ms)
 {
     unsigned steps = TOKEN_SWEEP_STEPS;
     const struct auth_scope scope = {
-        .txn = txn, .seat = txn->seat, .ns = AUTH_NS_ROOT, .now_ms = now_ms};
+        .txn = txn, .seat = txn->seat, .ns = STATE_NS_ROOT, .now_ms = now_ms};
     TRY(expire(&scope, &steps));
     return sweep(&scope, &steps);
 }

@@ -1,6 +1,6 @@
 #include "auth/wrapping.h"
-#include "auth/namespace.h"
 #include "auth/policy.h"
+#include "state/ns_key.h"
 
 static const struct field info_fields[] = {
     FIELD(struct wrapping, creation_path, STRING, .required = true),
@@ -26,7 +26,7 @@ static enum status keep(const struct auth_scope *s, const char *id, const char *
     struct bytes key;
     schema_encode(schema, record, &w);
     TRY(buf_status(&text));
-    TRY(auth_key(s->txn->arena, s->ns, "cubby", bytes_str(id), name, &key));
+    TRY(state_ns_key(s->txn->arena, s->ns, "cubby", bytes_str(id), name, &key));
     return state_put(s->txn, key, buf_bytes(&text));
 }
 
@@ -37,7 +37,7 @@ static enum status find(const struct auth_scope *s, const char *id, const char *
     struct state_value stored;
     struct schema_fault fault;
     struct bytes key;
-    TRY(auth_key(s->txn->arena, s->ns, "cubby", bytes_str(id), name, &key));
+    TRY(state_ns_key(s->txn->arena, s->ns, "cubby", bytes_str(id), name, &key));
     TRY(state_get(s->txn, key, &stored));
     enum status st = text_json_parse(s->txn->arena, stored.value, &tree, NULL);
     if (st == ST_OK && tree->kind != TEXT_OBJECT)

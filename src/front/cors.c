@@ -1,6 +1,6 @@
 #include "front/cors.h"
-#include "auth/namespace.h"
 #include "router/setting.h"
+#include "state/ns_key.h"
 
 static const struct field fields[] = {
     FIELD(struct cors, allowed_origins, STRINGS, .required = true,
@@ -57,7 +57,7 @@ static enum status load(struct state *state, struct arena *arena, struct cors *r
 {
     struct state_txn txn = {0};
     TRY(state_begin(state, arena, NULL, &txn));
-    enum status st = setting_load(&txn, AUTH_NS_ROOT, CORS_SETTING, &cors_schema, ret_cors);
+    enum status st = setting_load(&txn, STATE_NS_ROOT, CORS_SETTING, &cors_schema, ret_cors);
     state_end(&txn);
     return st == ST_SEALED ? ST_NOT_FOUND : st;
 }

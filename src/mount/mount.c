@@ -1,6 +1,6 @@
 #include "mount/mount.h"
-#include "auth/namespace.h"
-#include "auth/token.h"
+#include "state/ns_key.h"
+#include "text/random.h"
 #include "text/utf8.h"
 
 #define MOUNT_KIND "mount"
@@ -63,7 +63,7 @@ enum status mount_locate(struct state_txn *txn, const char *ns, struct bytes pat
         const uint8_t *slash = memchr(path.data + end, '/', path.len - end);
         end = slash != NULL ? (size_t)(slash - path.data) + 1 : path.len;
         size_t len = slash != NULL ? end - 1 : end; /* "kv" alone means "kv/" */
-        TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_of(path.data, len), "", &at.key));
+        TRY(state_ns_key(txn->arena, ns, MOUNT_KIND, bytes_of(path.data, len), "", &at.key));
         enum status st = state_stamp(txn, at.key, &at.stamp);
         if (st == ST_NOT_FOUND)
             continue;
@@ -97,7 +97,7 @@ enum status mount_get(struct state_txn *txn, const char *ns, const char *path,
     struct state_value stored;
     struct bytes key;
     ASSERT(path[0] != '\0' && path[strlen(path) - 1] == '/');
-    TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_str(path), NULL, &key));
+    TRY(state_ns_key(txn->arena, ns, MOUNT_KIND, bytes_str(path), NULL, &key));
     TRY(state_get(txn, key, &stored));
     return decode(txn->arena, bytes_str(path), stored.value, ret_mount);
 }
@@ -143,7 +143,7 @@ enum status mount_conflict(struct state_txn *txn, const char *ns, const char *pa
         *ret_path = above.path;
     if (st != ST_NOT_FOUND)
         return st;
-    TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_str(path), NULL, &prefix));
+    TRY(state_ns_key(txn->arena, ns, MOUNT_KIND, bytes_str(path), NULL, &prefix));
     TRY(state_scan(txn, prefix, (struct bytes){0}, iter));
     if (!state_iter_next(iter))
         return ST_NOT_FOUND;
@@ -158,7 +158,7 @@ static enum status save(struct state_txn *txn, const char *ns, const struct moun
     struct text_writer w = {.out = &record};
     struct bytes key;
     ASSERT(path[0] != '\0' && path[strlen(path) - 1] == '/');
-    TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_str(path), NULL, &key));
+    TRY(state_ns_key(txn->arena, ns, MOUNT_KIND, bytes_str(path), NULL, &key));
     schema_encode(&mount_schema, mount, &w);
     TRY(buf_status(&record));
     return record.len <= MOUNT_RECORD_MAX ? state_put(txn, key, buf_bytes(&record)) : ST_TOO_BIG;
@@ -167,14 +167,14 @@ static enum status save(struct state_txn *txn, const char *ns, const struct moun
 enum status mount_create(struct state_txn *txn, struct env *env, const char *ns,
                          struct mount *mount)
 {
-    char uuid[AUTH_UUID_LEN + 1], digits[AUTH_UUID_LEN + 1];
+    char uuid[TEXT_UUID_LEN + 1], digits[TEXT_UUID_LEN + 1];
     const char *other;
 
     enum status st = mount_conflict(txn, ns, mount->path, &other);
     if (st != ST_NOT_FOUND)
         return st == ST_OK ? ST_EXISTS : st;
-    auth_uuid(env, uuid);
-    auth_uuid(env, digits);
+    text_uuid(env, uuid);
+    text_uuid(env, digits);
     digits[ACCESSOR_DIGITS] = '\0';
     mount->uuid = arena_str(txn->arena, bytes_str(uuid));
     mount->accessor = arena_format(txn->arena, "%s_%s", mount->type, digits);
@@ -191,7 +191,7 @@ enum status mount_update(struct state_txn *txn, const char *ns, const struct mou
 static enum status delete_record(struct state_txn *txn, const char *ns, const struct mount *mount)
 {
     struct bytes key;
-    TRY(auth_key(txn->arena, ns, MOUNT_KIND, bytes_str(mount->path), NULL, &key));
+    TRY(state_ns_key(txn->arena, ns, MOUNT_KIND, bytes_str(mount->path), NULL, &key));
     return state_delete(txn, key);
 }
 
@@ -224,7 +224,7 @@ enum status mount_each(struct state_txn *txn, const char *ns,
 
     if (iter == NULL)
         return ST_NOMEM;
-    TRY(auth_key(txn->arena, ns, MOUNT_KIND, (struct bytes){0}, NULL, &prefix));
+    TRY(state_ns_key(txn->arena, ns, MOUNT_KIND, (struct bytes){0}, NULL, &prefix));
     TRY(state_scan(txn, prefix, (struct bytes){0}, iter));
     while (state_iter_next(iter)) {
         TRY(state_iter_value(iter, &stored));
@@ -237,12 +237,12 @@ enum status mount_each(struct state_txn *txn, const char *ns,
 enum status mount_newest(struct state_txn *txn, const char *ns, uint64_t *ret_version)
 {
     struct bytes prefix;
-    TRY(auth_key(txn->arena, ns, MOUNT_KIND, (struct bytes){0}, NULL, &prefix));
+    TRY(state_ns_key(txn->arena, ns, MOUNT_KIND, (struct bytes){0}, NULL, &prefix));
     return state_newest(txn, prefix, ret_version);
 }
 
 enum status mount_key(struct arena *arena, const char *ns, const struct mount *mount,
                       const char *path, struct bytes *ret_key)
 {
-    return auth_key(arena, ns, DATA_KIND, bytes_str(mount->uuid), path, ret_key);
+    return state_ns_key(arena, ns, DATA_KIND, bytes_str(mount->uuid), path, ret_key);
 }

@@ -1,6 +1,6 @@
 #include "mount/mount_cache.h"
+#include "state/ns_key.h"
 
-#include "auth/namespace.h"
 #include "base/mem.h"
 
 enum { SEEN_SLOTS = 64 };
@@ -111,7 +111,7 @@ static bool was_seen(const struct mount_ref *ref, uint64_t view, const char *ns,
     struct bytes at = bytes_str(ref->mount.path);
     struct bytes bare = bytes_of(at.data, at.len - 1); /* "kv" alone means "kv/" */
     return ref->view == view && (bytes_has_prefix(path, at) || bytes_eq(path, bare)) &&
-           auth_key_is_in(ref->key, ns);
+           state_ns_holds(ref->key, ns);
 }
 
 static enum status find(struct mount_cache *cache, struct state_txn *txn, const char *ns,

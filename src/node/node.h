@@ -27,13 +27,13 @@
 #ifndef HOLDFAST_NODE_NODE_H
 #define HOLDFAST_NODE_NODE_H
 
-#include "auth/token.h"
 #include "barrier/barrier.h"
 #include "base/env.h"
 #include "base/status.h"
 #include "cluster/mesh/mesh.h"
 #include "raft/replica/rlog.h"
 #include "state/state.h"
+#include "text/random.h"
 
 struct node;
 struct tls_ctx;
@@ -203,7 +203,7 @@ struct node_seal_status {
     enum seal_type type;
     unsigned shares, threshold;    /* 0 before the initialisation */
     unsigned progress;             /* shares that were given of those it takes */
-    char nonce[AUTH_UUID_LEN + 1]; /* of this attempt; "" without one */
+    char nonce[TEXT_UUID_LEN + 1]; /* of this attempt; "" without one */
 };
 void node_seal_status(struct node *node, struct node_seal_status *ret_status);
 

@@ -2,12 +2,13 @@
 #ifndef HOLDFAST_NODE_NODE_INTERNAL_H
 #define HOLDFAST_NODE_NODE_INTERNAL_H
 
+#include "cluster/membership/founding.h"
 #include "node/admin.h"
 #include "node/files.h"
-#include "cluster/membership/founding.h"
 #include "node/frame.h"
 #include "node/node.h"
 #include "node/quorum.h"
+#include "text/random.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -118,7 +119,7 @@ struct node {
     struct secret *given;      /* shares of it: SHAMIR_SHARES_MAX, the first n_given in use */
     unsigned n_given;
     uint64_t given_for; /* stamp of the stored seal they were given for */
-    char attempt[AUTH_UUID_LEN + 1];
+    char attempt[TEXT_UUID_LEN + 1];
     bool held;          /* sealed on request: not unsealed by itself */
     struct buf awaited; /* seal of a cluster to join, while shares are awaited; else empty */
     struct seal opener; /* made of them, until this node is unsealed; type 0: none */

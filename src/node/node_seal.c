@@ -9,6 +9,7 @@
  * Shares come in on workers' threads, so the attempt has a lock of its own. It is taken before the
  * node's and the barrier's. */
 #include "node/enroll.h"
+#include "text/random.h"
 
 #include "barrier/shamir.h"
 #include "base/mem.h"
@@ -323,7 +324,7 @@ static enum status take_share(struct node *n, struct env *env, struct bytes shar
     n->given_for = info.stamp;
     TRY(secret_dup(share, &n->given[n->n_given]));
     if (n->n_given++ == 0)
-        auth_uuid(env, n->attempt);
+        text_uuid(env, n->attempt);
     return n->n_given < info.threshold ? ST_OK : try_shares(n, env, &info, reason);
 }
 

@@ -1,5 +1,6 @@
 /* Calls as they come in: refusals are answered at once, the others become pipes. */
 #include "router/pipe.h"
+#include "text/random.h"
 
 /* Without room for a pipe: answer at once. */
 static void refuse(struct router_call *call, enum status st)
@@ -18,13 +19,13 @@ void router_answer(struct router_worker *worker, struct router_call *call,
     buf_done(&answer->body);
 }
 
-static void make_request_id(struct router_worker *worker, char ret_id[AUTH_UUID_LEN + 1])
+static void make_request_id(struct router_worker *worker, char ret_id[TEXT_UUID_LEN + 1])
 {
     if (worker->n_ids == 0) {
         env_random(worker->env, worker->ids, sizeof worker->ids);
         worker->n_ids = WORKER_IDS;
     }
-    auth_uuid_of(worker->ids[--worker->n_ids], ret_id);
+    text_uuid_of(worker->ids[--worker->n_ids], ret_id);
 }
 
 void router_handle(struct router_worker *worker, struct router_call *call)
@@ -37,7 +38,7 @@ void router_handle(struct router_worker *worker, struct router_call *call)
         return;
     }
     struct pipe *p = arena_alloc(call->arena, sizeof *p);
-    char *request_id = arena_alloc(call->arena, AUTH_UUID_LEN + 1);
+    char *request_id = arena_alloc(call->arena, TEXT_UUID_LEN + 1);
     if (p == NULL || request_id == NULL) {
         refuse(call, ST_NOMEM);
         return;

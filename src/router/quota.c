@@ -1,7 +1,7 @@
 #include "router/quota.h"
-#include "auth/namespace.h"
 #include "base/mem.h"
 #include "router/setting.h"
+#include "state/ns_key.h"
 #include "text/cidr.h"
 
 #include <stdlib.h>
@@ -132,15 +132,15 @@ static enum status read_rules(struct state_txn *txn, struct rules *rules)
     rules->items = arena_alloc(&rules->arena, QUOTA_MAX * sizeof *rules->items);
     if (iter == NULL || rules->items == NULL)
         return ST_NOMEM;
-    TRY(setting_key(txn->arena, AUTH_NS_ROOT, QUOTA_SETTINGS, &prefix));
+    TRY(setting_key(txn->arena, STATE_NS_ROOT, QUOTA_SETTINGS, &prefix));
     TRY(state_scan(txn, prefix, (struct bytes){0}, iter));
     while (rules->n < QUOTA_MAX && state_iter_next(iter)) {
         TRY(state_iter_value(iter, &stored));
         TRY(add_rule(rules, stored, iter->modified));
     }
     qsort(rules->items, rules->n, sizeof *rules->items, rule_order);
-    enum status st =
-        setting_load(txn, AUTH_NS_ROOT, QUOTA_CONFIG_SETTING, &quota_config_schema, &rules->config);
+    enum status st = setting_load(txn, STATE_NS_ROOT, QUOTA_CONFIG_SETTING, &quota_config_schema,
+                                  &rules->config);
     return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
@@ -152,7 +152,7 @@ static enum status refresh(struct quotas *quotas, struct state *state)
     struct bytes prefix;
 
     TRY(state_begin(state, &fresh.arena, NULL, &txn));
-    enum status st = setting_key(&fresh.arena, AUTH_NS_ROOT, "quota/", &prefix);
+    enum status st = setting_key(&fresh.arena, STATE_NS_ROOT, "quota/", &prefix);
     if (st == ST_OK)
         st = state_newest(&txn, prefix, &fresh.version);
     bool same = st == ST_OK && quotas->read && fresh.version == quotas->rules.version;

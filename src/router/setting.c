@@ -1,10 +1,10 @@
 #include "router/setting.h"
-#include "auth/namespace.h"
+#include "state/ns_key.h"
 
 enum status setting_key(struct arena *arena, const char *ns, const char *name,
                         struct bytes *ret_key)
 {
-    return auth_key(arena, ns, "config", bytes_str(name), NULL, ret_key);
+    return state_ns_key(arena, ns, "config", bytes_str(name), NULL, ret_key);
 }
 
 enum status setting_load(struct state_txn *txn, const char *ns, const char *name,

@@ -2,9 +2,9 @@
 #ifndef HOLDFAST_ROUTER_WORKER_H
 #define HOLDFAST_ROUTER_WORKER_H
 
-#include "auth/token.h"
 #include "router/openapi_cache.h"
 #include "router/router.h"
+#include "text/random.h"
 
 #include <stdatomic.h>
 
@@ -31,7 +31,7 @@ struct router_worker {
     unsigned running, inflight_max;
     struct list calls_under_way; /* pipes */
     /* Random parts of the next requests' ids, which are no secrets: a system call for many. */
-    uint8_t ids[WORKER_IDS][AUTH_UUID_RANDOM];
+    uint8_t ids[WORKER_IDS][TEXT_UUID_RANDOM];
     unsigned n_ids;
     struct long_route longs[WORKER_LONG_MAX]; /* few of many: each request is compared with them */
     unsigned n_longs;

@@ -1,9 +1,9 @@
 /* What an operator does beside the clients with tokens, by the program's own parts: policies that
  * allow and forbid, new keys. */
 #include "front.h"
+#include "state/ns_key.h"
 
 #include "auth/acl_cache.h"
-#include "auth/namespace.h"
 
 static const char *const names[FRONT_POLICIES] = {"front-0", "front-1"};
 
@@ -18,7 +18,7 @@ enum status front_policy_edit(struct state_txn *txn, uint64_t policy, bool allow
     struct bytes text = allow ? BYTES("path \"front/*\" { capabilities = [\"read\"] }")
                               : BYTES("path \"front/*\" { capabilities = [\"deny\"] }");
     const struct policy_record record = {.text = text};
-    return policy_save(txn, AUTH_NS_ROOT, bytes_str(front_policy_name(policy)), &record, 0);
+    return policy_save(txn, STATE_NS_ROOT, bytes_str(front_policy_name(policy)), &record, 0);
 }
 
 enum status front_policy_check(struct node *n, struct state_txn *txn,
@@ -28,7 +28,7 @@ enum status front_policy_check(struct node *n, struct state_txn *txn,
                                    now_ms};
     const struct acl_question question = {.path = BYTES("front/register"), .caps = CAP_READ};
     struct acl_ref *ref;
-    TRY(acl_cache_get(n->acls, txn, AUTH_NS_ROOT, &list, &ref));
+    TRY(acl_cache_get(n->acls, txn, STATE_NS_ROOT, &list, &ref));
     enum status st = acl_check(acl_ref_get(ref), &question);
     acl_ref_drop(ref);
     return st;

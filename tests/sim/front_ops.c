@@ -7,8 +7,8 @@
  * A read runs on any node; if it stages anything elsewhere than on the active one, that is dropped
  * and the request forwarded (PROTOCOL R4). */
 #include "front.h"
+#include "state/ns_key.h"
 
-#include "auth/namespace.h"
 #include "auth/policy.h"
 #include "auth/token_cache.h"
 #include "auth/token_tree.h"
@@ -146,7 +146,7 @@ static enum status register_key(struct arena *arena, uint64_t key, struct bytes 
 {
     const char *name = arena_format(arena, "%" PRIu64, key);
     return name == NULL ? ST_NOMEM
-                        : auth_key(arena, AUTH_NS_ROOT, "data", BYTES("front"), name, ret_key);
+                        : state_ns_key(arena, STATE_NS_ROOT, "data", BYTES("front"), name, ret_key);
 }
 
 /* A register: its version, then who wrote it; nothing there is version 0. */
@@ -413,7 +413,7 @@ static void run_now(struct request *r, const struct state_read *read)
         .txn = &r->txn,
         .seat = state_seat(n->service),
         .cache = n->tokens,
-        .ns = AUTH_NS_ROOT,
+        .ns = STATE_NS_ROOT,
         .now_ms = read != NULL ? read->time_ms : rlog_time_ms(n->rlog),
     };
     decide(r, st == ST_OK ? compute(r) : st);

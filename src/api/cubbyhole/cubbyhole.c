@@ -1,6 +1,6 @@
 #include "api/cubbyhole/cubbyhole.h"
-#include "auth/namespace.h"
 #include "router/req.h"
+#include "state/ns_key.h"
 
 /* s/ns/ID/cubby/TOKEN/PATH: ending the token deletes its prefix. */
 #define CUBBY_KIND "cubby"
@@ -13,8 +13,8 @@ static enum status tree_key(struct req *req, struct bytes *ret_key)
         return req_fail(req, ST_INVALID,
                         "cubbyhole operations are only supported by \"service\" type tokens");
     ASSERT(token->id[0] != '\0');
-    return auth_key(req->arena, req->ns, CUBBY_KIND, bytes_str(token->id), req_param(req, "path"),
-                    ret_key);
+    return state_ns_key(req->arena, req->ns, CUBBY_KIND, bytes_str(token->id),
+                        req_param(req, "path"), ret_key);
 }
 
 static enum status cubby_exists(struct req *req)

@@ -1,6 +1,6 @@
 #include "api/token/token.h"
-#include "auth/namespace.h"
 #include "auth/token_ttl.h"
+#include "state/ns_key.h"
 
 #define INCREMENT \
     FIELD(struct token_named, increment, DURATION, .help = "How long it shall live from now on.")
@@ -215,7 +215,7 @@ static enum status token_revoke_orphan(struct req *req)
 static enum status token_accessors(struct req *req)
 {
     struct bytes prefix;
-    TRY(auth_key(req->arena, req->ns, "accessor", BYTES(""), NULL, &prefix));
+    TRY(state_ns_key(req->arena, req->ns, "accessor", BYTES(""), NULL, &prefix));
     return req_reply_listing(req, prefix);
 }
 

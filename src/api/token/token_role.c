@@ -1,6 +1,6 @@
 #include "api/token/token.h"
-#include "auth/namespace.h"
 #include "auth/policy.h"
+#include "state/ns_key.h"
 #include "text/cidr.h"
 
 #define ROLE_KIND "tokenrole"
@@ -43,7 +43,7 @@ static const char *const old_names[][2] = {
 
 static enum status role_key(struct req *req, const char *name, struct bytes *ret_key)
 {
-    return auth_key(req->arena, req->ns, ROLE_KIND, bytes_str(name), NULL, ret_key);
+    return state_ns_key(req->arena, req->ns, ROLE_KIND, bytes_str(name), NULL, ret_key);
 }
 
 /* The stored record as a tree. ST_NOT_FOUND. */

@@ -1,7 +1,7 @@
 /* What a node tells of itself, and the history of versions. */
 #include "api/api_world.h"
+#include "state/ns_key.h"
 
-#include "auth/namespace.h"
 #include "base/trace.h"
 #include "router/setting.h"
 
@@ -88,7 +88,7 @@ static void the_machine_is_described(void **ctx)
 static enum status forget(struct state_txn *txn, int64_t now_ms)
 {
     (void)now_ms;
-    return setting_delete(txn, AUTH_NS_ROOT, "version/" HOLDFAST_VERSION);
+    return setting_delete(txn, STATE_NS_ROOT, "version/" HOLDFAST_VERSION);
 }
 
 /* A transaction of the active node's; whether it changed anything. */

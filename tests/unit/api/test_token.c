@@ -1,6 +1,5 @@
 #include "api/token_world.h"
-
-#include "auth/namespace.h"
+#include "state/ns_key.h"
 
 /* Creating */
 
@@ -321,7 +320,7 @@ static void what_a_token_keeps_goes_with_it(void **ctx)
     struct auth_token token;
     assert_status(auth_token_load(&scope, bytes_str(m.token), &token), ST_OK);
     assert_int_equal(strlen(token.id), AUTH_TOKEN_ID_LEN);
-    assert_status(auth_key(&arena, "root", "cubby", bytes_str(token.id), "a/b", &key), ST_OK);
+    assert_status(state_ns_key(&arena, "root", "cubby", bytes_str(token.id), "a/b", &key), ST_OK);
     assert_status(state_put(&txn, key, BYTES("x")), ST_OK);
     assert_status(state_commit(&txn, &commit), ST_OK);
     state_end(&txn);

@@ -1,4 +1,6 @@
+#include "state/ns_key.h"
 #include "support.h"
+#include "text/random.h"
 
 #include "auth/namespace.h"
 #include "auth/token.h"
@@ -27,7 +29,7 @@ static void random_text_uses_every_digit_equally(void **ctx)
     enum { N = 62000 };
     static char text[N + 1];
     unsigned seen[256] = {0};
-    auth_random_text(&env.env, text, N);
+    text_random(&env.env, text, N);
     assert_int_equal(strlen(text), N);
     for (size_t i = 0; i < N; i++)
         seen[(uint8_t)text[i]]++;
@@ -42,9 +44,9 @@ static void random_text_uses_every_digit_equally(void **ctx)
 static void a_uuid_is_of_version_4(void **ctx)
 {
     (void)ctx;
-    char first[AUTH_UUID_LEN + 1], second[AUTH_UUID_LEN + 1];
-    auth_uuid(&env.env, first);
-    auth_uuid(&env.env, second);
+    char first[TEXT_UUID_LEN + 1], second[TEXT_UUID_LEN + 1];
+    text_uuid(&env.env, first);
+    text_uuid(&env.env, second);
     assert_string_not_equal(first, second);
     assert_int_equal(strlen(first), 36);
     assert_int_equal(first[14], '4');
@@ -70,12 +72,12 @@ static void only_the_root_namespace_is_found(void **ctx)
 static void a_key_is_in_the_namespace_whose_whole_id_it_names(void **ctx)
 {
     (void)ctx;
-    assert_true(auth_key_is_in(BYTES("s/ns/root/token/x"), "root"));
-    assert_true(auth_key_is_in(BYTES("s/ns/root/"), "root"));
-    assert_false(auth_key_is_in(BYTES("s/ns/root"), "root"));
-    assert_false(auth_key_is_in(BYTES("s/ns/roots/token/x"), "root"));
-    assert_false(auth_key_is_in(BYTES("s/ns/roo/token/x"), "root"));
-    assert_false(auth_key_is_in(BYTES("x/ns/root/token/x"), "root"));
+    assert_true(state_ns_holds(BYTES("s/ns/root/token/x"), "root"));
+    assert_true(state_ns_holds(BYTES("s/ns/root/"), "root"));
+    assert_false(state_ns_holds(BYTES("s/ns/root"), "root"));
+    assert_false(state_ns_holds(BYTES("s/ns/roots/token/x"), "root"));
+    assert_false(state_ns_holds(BYTES("s/ns/roo/token/x"), "root"));
+    assert_false(state_ns_holds(BYTES("x/ns/root/token/x"), "root"));
 }
 
 static void a_root_token_never_expires_and_has_no_parent(void **ctx)

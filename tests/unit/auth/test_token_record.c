@@ -1,7 +1,7 @@
 /* Tokens below the API: records, batch tokens, ends, concurrent changes, lack of memory. */
+#include "state/ns_key.h"
 #include "state/state_world.h"
 
-#include "auth/namespace.h"
 #include "auth/token_batch.h"
 #include "auth/token_cache.h"
 #include "auth/token_record.h"
@@ -134,7 +134,7 @@ static void a_damaged_record_is_refused(void **ctx)
 static struct auth_scope scope_of(struct state_txn *txn)
 {
     return (struct auth_scope){
-        .txn = txn, .seat = state_seat(world.state), .ns = AUTH_NS_ROOT, .now_ms = NOW_MS};
+        .txn = txn, .seat = state_seat(world.state), .ns = STATE_NS_ROOT, .now_ms = NOW_MS};
 }
 
 static struct auth_token child_of(const char *parent, int64_t expire_ms)
@@ -482,9 +482,9 @@ static void a_batch_token_opens_in_its_namespace_only(void **ctx)
     const char *bearer;
     token.type = AUTH_TYPE_BATCH;
     sw_begin(&world, &txn);
-    assert_status(token_batch_seal(&txn, state_seat(world.state), AUTH_NS_ROOT, &token, &bearer),
+    assert_status(token_batch_seal(&txn, state_seat(world.state), STATE_NS_ROOT, &token, &bearer),
                   ST_OK);
-    assert_status(token_batch_open(&txn, AUTH_NS_ROOT, bytes_str(bearer), &out), ST_OK);
+    assert_status(token_batch_open(&txn, STATE_NS_ROOT, bytes_str(bearer), &out), ST_OK);
     assert_string_equal(out.id, "");
     assert_true(auth_token_is_batch(&out));
     assert_status(token_batch_open(&txn, "other", bytes_str(bearer), &out), ST_DENIED);
@@ -500,7 +500,7 @@ static void what_is_no_batch_token_is_refused(void **ctx)
     struct auth_token out;
     sw_begin(&world, &txn);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-        assert_status(token_batch_open(&txn, AUTH_NS_ROOT, bytes_str(texts[i]), &out), ST_DENIED);
+        assert_status(token_batch_open(&txn, STATE_NS_ROOT, bytes_str(texts[i]), &out), ST_DENIED);
     state_end(&txn);
 }
 
@@ -519,12 +519,12 @@ static void another_spelling_of_a_batch_token_is_none(void **ctx)
         token.type = AUTH_TYPE_BATCH;
         token.display_name = names + i % 3;
         assert_status(
-            token_batch_seal(&txn, state_seat(world.state), AUTH_NS_ROOT, &token, &bearer), ST_OK);
-        assert_status(token_batch_open(&txn, AUTH_NS_ROOT, bytes_str(bearer), &out), ST_OK);
+            token_batch_seal(&txn, state_seat(world.state), STATE_NS_ROOT, &token, &bearer), ST_OK);
+        assert_status(token_batch_open(&txn, STATE_NS_ROOT, bytes_str(bearer), &out), ST_OK);
         size_t missing = (4 - (strlen(bearer) - 4) % 4) % 4;
         padded |= 1U << missing;
         (void)snprintf(other, sizeof other, "%s%.*s", bearer, (int)missing, "==");
-        assert_status(token_batch_open(&txn, AUTH_NS_ROOT, bytes_str(other), &out),
+        assert_status(token_batch_open(&txn, STATE_NS_ROOT, bytes_str(other), &out),
                       missing == 0 ? ST_OK : ST_DENIED);
         (void)snprintf(other, sizeof other, "%s", bearer);
         char *at = strpbrk(other + 4, "-_");
@@ -532,7 +532,7 @@ static void another_spelling_of_a_batch_token_is_none(void **ctx)
             continue;
         digits |= *at == '-' ? 1 : 2;
         *at = *at == '-' ? '+' : '/';
-        assert_status(token_batch_open(&txn, AUTH_NS_ROOT, bytes_str(other), &out), ST_DENIED);
+        assert_status(token_batch_open(&txn, STATE_NS_ROOT, bytes_str(other), &out), ST_DENIED);
     }
     assert_int_equal(padded, 1 | 2 | 4);
     assert_int_equal(digits, 3);
@@ -550,7 +550,8 @@ static void a_service_record_is_no_batch_token(void **ctx)
     uint8_t sealed[512];
     token_record_put(&token, &record);
     sw_begin(&world, &txn);
-    assert_status(auth_key(&world.arena, AUTH_NS_ROOT, "token", BYTES("x"), NULL, &key), ST_OK);
+    assert_status(state_ns_key(&world.arena, STATE_NS_ROOT, "token", BYTES("x"), NULL, &key),
+                  ST_OK);
     assert_true(record.len + BARRIER_OVERHEAD <= sizeof sealed);
     assert_status(barrier_encrypt(state_seat(world.state), key, buf_bytes(&record), sealed), ST_OK);
     struct bytes other = BYTES("s/ns/root/batch/token");

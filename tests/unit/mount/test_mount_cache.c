@@ -1,6 +1,6 @@
 #include "router/world.h"
+#include "state/ns_key.h"
 
-#include "auth/namespace.h"
 #include "mount/mount_cache.h"
 
 static struct world w;
@@ -39,7 +39,7 @@ static void renew(void)
 static struct mount_ref *find(const char *path)
 {
     struct mount_ref *ref = NULL;
-    assert_status(mount_cache_find(cache, &txn, AUTH_NS_ROOT, bytes_str(path), &ref), ST_OK);
+    assert_status(mount_cache_find(cache, &txn, STATE_NS_ROOT, bytes_str(path), &ref), ST_OK);
     return ref;
 }
 
@@ -85,7 +85,7 @@ static void a_mount_made_anew_at_a_path_is_another(void **ctx)
     struct mount_ref *before = find("kv/a"), *none = NULL;
     change(METHOD_DELETE, "/v1/sys/mounts/kv", NULL);
     renew();
-    assert_status(mount_cache_find(cache, &txn, AUTH_NS_ROOT, BYTES("kv/a"), &none), ST_NOT_FOUND);
+    assert_status(mount_cache_find(cache, &txn, STATE_NS_ROOT, BYTES("kv/a"), &none), ST_NOT_FOUND);
     change(METHOD_PUT, "/v1/sys/mounts/kv", "{\"type\":\"kv-v2\"}");
     renew();
     struct mount_ref *after = find("kv/a");
@@ -100,9 +100,9 @@ static void what_is_staged_is_kept_for_nobody(void **ctx)
     (void)ctx;
     struct mount mount;
     struct mount_ref *stored = find("kv/a");
-    assert_status(mount_get(&txn, AUTH_NS_ROOT, "kv/", &mount), ST_OK);
+    assert_status(mount_get(&txn, STATE_NS_ROOT, "kv/", &mount), ST_OK);
     mount.description = "staged";
-    assert_status(mount_update(&txn, AUTH_NS_ROOT, &mount), ST_OK);
+    assert_status(mount_update(&txn, STATE_NS_ROOT, &mount), ST_OK);
     struct mount_ref *staged = find("kv/a");
     assert_string_equal(mount_ref_get(staged)->description, "staged");
     renew(); /* it was not committed */
@@ -118,7 +118,7 @@ static void what_is_found_in_the_cache_is_a_precondition_too(void **ctx)
 {
     (void)ctx;
     struct bytes key;
-    assert_status(auth_key(&arena, AUTH_NS_ROOT, "mount", BYTES("kv/"), NULL, &key), ST_OK);
+    assert_status(state_ns_key(&arena, STATE_NS_ROOT, "mount", BYTES("kv/"), NULL, &key), ST_OK);
     for (int i = 0; i < 2; i++) {
         renew();
         assert_null(set_find(&txn.keys, key));
@@ -146,7 +146,8 @@ static void who_only_looks_sees_every_change(void **ctx)
         mount_ref_drop(first);
         mount_ref_drop(second);
     }
-    assert_status(mount_cache_find(cache, &txn, AUTH_NS_ROOT, BYTES("kvx/a"), &none), ST_NOT_FOUND);
+    assert_status(mount_cache_find(cache, &txn, STATE_NS_ROOT, BYTES("kvx/a"), &none),
+                  ST_NOT_FOUND);
     assert_status(mount_cache_find(cache, &txn, "other", BYTES("kv/a"), &none), ST_NOT_FOUND);
     change(METHOD_POST, "/v1/sys/mounts/kv/tune", "{\"default_lease_ttl\":\"77s\"}");
     renew_looking();
@@ -155,7 +156,7 @@ static void who_only_looks_sees_every_change(void **ctx)
     mount_ref_drop(tuned);
     change(METHOD_DELETE, "/v1/sys/mounts/kv", NULL);
     renew_looking();
-    assert_status(mount_cache_find(cache, &txn, AUTH_NS_ROOT, BYTES("kv/a"), &none), ST_NOT_FOUND);
+    assert_status(mount_cache_find(cache, &txn, STATE_NS_ROOT, BYTES("kv/a"), &none), ST_NOT_FOUND);
 }
 
 static void what_is_cleared_lives_while_it_is_held(void **ctx)
@@ -176,7 +177,7 @@ static void a_lack_of_memory_is_told_and_keeps_nothing_half_made(void **ctx)
         assert_true(st == ST_NOMEM && n < 200);
         renew();
         mem_fail_nth(n);
-        st = mount_cache_find(cache, &txn, AUTH_NS_ROOT, BYTES("kv/a"), &ref);
+        st = mount_cache_find(cache, &txn, STATE_NS_ROOT, BYTES("kv/a"), &ref);
         mem_fail_nth(0);
     }
     assert_string_equal(mount_ref_get(ref)->path, "kv/");

@@ -1,6 +1,7 @@
 #include "api/sys/mount/sys_mounts.h"
 #include "api/sys/sys.h"
-#include "auth/namespace.h"
+#include "state/ns_key.h"
+#include "text/random.h"
 
 struct sys_remount {
     const char *from, *to;
@@ -74,7 +75,7 @@ static enum status sweep(struct req *req)
 
     if (iter == NULL)
         return ST_NOMEM;
-    TRY(auth_key(req->arena, req->ns, REMOUNT_KIND, (struct bytes){0}, NULL, &prefix));
+    TRY(state_ns_key(req->arena, req->ns, REMOUNT_KIND, (struct bytes){0}, NULL, &prefix));
     TRY(state_scan(req->txn, prefix, (struct bytes){0}, iter));
     for (unsigned i = 0; i < REMOUNT_SWEEP_MAX && state_iter_next(iter); i++) {
         TRY(state_iter_value(iter, &stored));
@@ -90,7 +91,7 @@ static enum status keep(struct req *req, const char *id, const struct migration 
     CLEANUP(buf_done) struct buf record = {0};
     struct text_writer w = {.out = &record};
     struct bytes key;
-    TRY(auth_key(req->arena, req->ns, REMOUNT_KIND, bytes_str(id), NULL, &key));
+    TRY(state_ns_key(req->arena, req->ns, REMOUNT_KIND, bytes_str(id), NULL, &key));
     schema_encode(&migration_record, migration, &w);
     TRY(buf_status(&record));
     return state_put(req->txn, key, buf_bytes(&record));
@@ -111,7 +112,7 @@ static enum status sys_remount(struct req *req)
     const struct sys_remount *in = req_body(req);
     struct migration migration = {.time_ms = req->now_ms};
     struct mount mount;
-    char uuid[AUTH_UUID_LEN + 1];
+    char uuid[TEXT_UUID_LEN + 1];
 
     TRY(read_place(req, "from", in->from, &migration.source_mount));
     TRY(sys_mount_check_place(req, migration.source_mount));
@@ -130,7 +131,7 @@ static enum status sys_remount(struct req *req)
                         migration.target_mount);
     TRY(st);
     TRY(sweep(req));
-    auth_uuid(req->env, uuid);
+    text_uuid(req->env, uuid);
     TRY(keep(req, uuid, &migration));
     return req_reply(req, &(struct sys_migration){.migration_id = uuid});
 }
@@ -142,7 +143,7 @@ static enum status sys_remount_status(struct req *req)
     struct migration migration;
     struct bytes key;
 
-    TRY(auth_key(req->arena, req->ns, REMOUNT_KIND, bytes_str(id), NULL, &key));
+    TRY(state_ns_key(req->arena, req->ns, REMOUNT_KIND, bytes_str(id), NULL, &key));
     TRY(state_get(req->txn, key, &stored));
     TRY(decode(req->arena, stored.value, &migration));
     struct sys_migration_info info = {migration.source_mount, migration.target_mount, "success"};

@@ -1,7 +1,7 @@
 /* The history of active versions of this program, and counts for capacity planning. */
 #include "api/sys/sys.h"
-#include "auth/namespace.h"
 #include "router/setting.h"
+#include "state/ns_key.h"
 
 #include <stdlib.h>
 
@@ -22,8 +22,8 @@ enum status sys_version_upkeep(struct state_txn *txn, int64_t now_ms)
 {
     static const char name[] = SETTINGS HOLDFAST_VERSION;
     const struct version version = {.installed_ms = now_ms};
-    enum status st = setting_exists(txn, AUTH_NS_ROOT, name);
-    return st == ST_NOT_FOUND ? setting_save(txn, AUTH_NS_ROOT, name, &schema, &version) : st;
+    enum status st = setting_exists(txn, STATE_NS_ROOT, name);
+    return st == ST_NOT_FOUND ? setting_save(txn, STATE_NS_ROOT, name, &schema, &version) : st;
 }
 
 static int version_order(const void *a, const void *b)
@@ -98,7 +98,7 @@ static enum status sys_counters_tokens(struct req *req)
     int64_t n = 0;
     if (walk == NULL)
         return ST_NOMEM;
-    TRY(auth_key(req->arena, req->ns, "accessor", BYTES(""), NULL, &prefix));
+    TRY(state_ns_key(req->arena, req->ns, "accessor", BYTES(""), NULL, &prefix));
     for (state_walk(req->txn, prefix, walk); state_walk_next(walk); n++)
         continue;
     struct text_writer w = req_reply_begin(req);

@@ -7,6 +7,7 @@
 #include "api/sys/seal/sys_keys.h"
 #include "barrier/shamir.h"
 #include "base/mem.h"
+#include "text/random.h"
 #include "text/time.h"
 
 static const struct field share_fields[] = {
@@ -54,7 +55,7 @@ static enum status decode_rekey(struct reader *r, struct ceremony_rekey *ret)
     k.shares.data = issued.data;
     k.verify = verify != 0;
     if (reader_end(r) != ST_OK || verify > 1 || k.shares.threshold > k.shares.n ||
-        (nonce.len != 0 && nonce.len != AUTH_UUID_LEN) ||
+        (nonce.len != 0 && nonce.len != TEXT_UUID_LEN) ||
         (k.key.len != 0 && k.key.len != SEAL_KEY_BYTES) ||
         issued.len != (k.key.len != 0 ? k.shares.n * k.shares.bytes : 0))
         return ST_CORRUPT;
@@ -76,7 +77,7 @@ static enum status decode(struct bytes stored, struct ceremony *ret)
     c.otp = reader_block(&r);
     c.given = reader_block(&r);
     if (format != CEREMONY_FORMAT || decode_rekey(&r, &c.rekey) != ST_OK ||
-        phase == CEREMONY_NONE || phase > CEREMONY_DONE || nonce.len != AUTH_UUID_LEN ||
+        phase == CEREMONY_NONE || phase > CEREMONY_DONE || nonce.len != TEXT_UUID_LEN ||
         expire_ms >= (uint64_t)TEXT_EXPIRY_END)
         return ST_CORRUPT;
     if (phase != CEREMONY_GIVING && c.rekey.key.len == 0)
@@ -158,7 +159,7 @@ enum status ceremony_begin(struct req *req, enum ceremony_kind kind, struct cere
     if (ceremony_is_under_way(&c))
         return ST_EXISTS;
     c = (struct ceremony){.kind = kind, .known = c.known, .seal = c.seal, .phase = CEREMONY_GIVING};
-    auth_uuid(req->env, c.nonce);
+    text_uuid(req->env, c.nonce);
     *ret_ceremony = c;
     return ST_OK;
 }

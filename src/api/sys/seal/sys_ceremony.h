@@ -23,6 +23,7 @@
 
 #include "api/sys/seal/sys_shares.h"
 #include "state/state_core.h"
+#include "text/random.h"
 
 enum { CEREMONY_PATIENCE_MS = 10 * 60 * 1000 };
 
@@ -33,7 +34,7 @@ enum ceremony_phase { CEREMONY_NONE, CEREMONY_GIVING, CEREMONY_VERIFYING, CEREMO
 struct ceremony_rekey {
     struct sys_shares shares;      /* as asked for; `data` once they are made */
     bool verify;                   /* the new shares count once they were given back */
-    char nonce[AUTH_UUID_LEN + 1]; /* of giving them back */
+    char nonce[TEXT_UUID_LEN + 1]; /* of giving them back */
     struct bytes key;              /* the key that they make */
     struct bytes last; /* the share that completed it: who gives it again hears the same */
 };
@@ -42,7 +43,7 @@ struct ceremony {
     enum ceremony_kind kind;
     bool known; /* in the slot of calls with a token */
     enum ceremony_phase phase;
-    char nonce[AUTH_UUID_LEN + 1]; /* "" without one */
+    char nonce[TEXT_UUID_LEN + 1]; /* "" without one */
     int64_t expire_ms;             /* cluster time, 0: never */
     struct bytes otp;              /* of CEREMONY_ROOT, as text */
     struct bytes given;            /* shares, one behind the other */

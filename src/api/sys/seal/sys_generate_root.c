@@ -5,6 +5,7 @@
 #include "barrier/token.h"
 #include "base/mem.h"
 #include "text/encode.h"
+#include "text/random.h"
 
 struct sys_generate_root {
     const char *otp, *pgp_key;
@@ -78,7 +79,7 @@ static enum status sys_generate_root_begin(struct req *req)
         made = arena_alloc(req->arena, TOKEN_SERVICE_LEN + 1);
         if (made == NULL)
             return ST_NOMEM;
-        auth_random_text(req->env, made, TOKEN_SERVICE_LEN);
+        text_random(req->env, made, TOKEN_SERVICE_LEN);
         c.otp = bytes_str(made);
     }
     if (c.otp.len != TOKEN_SERVICE_LEN)

@@ -8,6 +8,7 @@
 #include "api/sys/seal/sys_ceremony.h"
 #include "api/sys/sys.h"
 #include "base/mem.h"
+#include "text/random.h"
 
 struct sys_rekey {
     int64_t secret_shares, secret_threshold, stored_shares;
@@ -202,7 +203,7 @@ static enum status carry_out(struct req *req, struct ceremony *c)
     TRY(st);
     TRY(make_shares(req, c));
     if (c->rekey.verify) {
-        auth_uuid(req->env, c->rekey.nonce);
+        text_uuid(req->env, c->rekey.nonce);
         c->given = (struct bytes){0};
         c->phase = CEREMONY_VERIFYING;
         req->told = "new key shares were made, to be verified";
@@ -275,7 +276,7 @@ static enum status sys_rekey_verify_restart(struct req *req)
     struct ceremony c;
     TRY(find_verifying(req, NULL, &c));
     c.given = (struct bytes){0};
-    auth_uuid(req->env, c.rekey.nonce);
+    text_uuid(req->env, c.rekey.nonce);
     TRY(ceremony_save(req, &c));
     return reply_verifying(req, &c);
 }

@@ -1,9 +1,9 @@
 /* New keys that values are encrypted with, on request or by sys/rotate/config; a new root key. */
 #include "api/sys/seal/sys_keys.h"
 #include "api/sys/sys.h"
-#include "auth/namespace.h"
 #include "base/trace.h"
 #include "router/setting.h"
+#include "state/ns_key.h"
 #include "state/state_core.h"
 #include "text/duration.h"
 
@@ -30,7 +30,7 @@ const struct schema sys_rotate_config_schema = SCHEMA(struct sys_rotate_config, 
 
 static enum status load(struct state_txn *txn, struct sys_rotate_config *ret)
 {
-    enum status st = setting_load(txn, AUTH_NS_ROOT, SETTING, &sys_rotate_config_schema, ret);
+    enum status st = setting_load(txn, STATE_NS_ROOT, SETTING, &sys_rotate_config_schema, ret);
     if (st == ST_NOT_FOUND) {
         *ret = (struct sys_rotate_config){.enabled = true, .max_operations = BARRIER_USES_MAX};
         st = ST_OK;
@@ -76,7 +76,7 @@ static enum status sys_rotate_config_write(struct req *req)
     if (c.interval != 0 && (c.interval < INTERVAL_MIN_S || c.interval > INTERVAL_MAX_S))
         return req_fail(req, ST_INVALID,
                         "interval must be greater or equal to 24h0m0s and at most 876000h0m0s");
-    return setting_save(req->txn, AUTH_NS_ROOT, SETTING, &sys_rotate_config_schema, &c);
+    return setting_save(req->txn, STATE_NS_ROOT, SETTING, &sys_rotate_config_schema, &c);
 }
 
 static bool is_time(const struct sys_rotate_config *c, const struct barrier_ring_info *ring,

@@ -1,0 +1,37 @@
+/* Keys of a namespace. The namespace is the first part of a key, so that one prefix deletes
+ * everything that a namespace holds.
+ *
+ *   s/ns/ID/mount/PATH/      where an engine is mounted
+ *   s/ns/ID/data/UUID/…      what a mount stores
+ *   s/ns/ID/token/ID         a token; auth/token.h has the other keys of tokens
+ *   s/ns/ID/cubby/ID/…       what a token keeps for itself; deleted with the token
+ *   s/ns/ID/accessor/TEXT    the token that an accessor names
+ *   s/ns/ID/lease/LEASE      the index of leases; lease/lease.h, with unlease/ and leaseend/
+ *   s/ns/ID/config/NAME      a setting of the cluster
+ *   s/ns/ID/policy/NAME      a policy; auth/policy.h, with policyend/
+ *
+ * Only the root namespace exists. */
+#ifndef HOLDFAST_STATE_NS_KEY_H
+#define HOLDFAST_STATE_NS_KEY_H
+
+#include "base/arena.h"
+#include "text/time.h"
+
+#define STATE_NS_ROOT "root"
+
+/* The key "s/ns/NS/KIND/FIRST" and, unless NULL, "/SECOND"; zero-terminated, in the arena. `kind`
+ * is one of those above. ST_NOMEM. */
+NODISCARD enum status state_ns_key(struct arena *arena, const char *ns, const char *kind,
+                                   struct bytes first, const char *second, struct bytes *ret_key);
+
+/* The same with a time in ms as FIRST, as hex digits: the keys of a kind stand in the order of
+ * their times. ST_NOMEM. */
+enum { STATE_TIME_DIGITS = 12 };
+static_assert(TEXT_EXPIRY_END == INT64_C(1) << 4 * STATE_TIME_DIGITS, "every expiry has a key");
+NODISCARD enum status state_ns_time_key(struct arena *arena, const char *ns, const char *kind,
+                                        int64_t time_ms, const char *second, struct bytes *ret_key);
+
+/* Whether `key` is a key of the namespace. */
+bool state_ns_holds(struct bytes key, const char *ns);
+
+#endif

@@ -1,0 +1,42 @@
+#include "text/random.h"
+#include "base/mem.h"
+#include "text/encode.h"
+
+void text_random(struct env *env, char *out, size_t n)
+{
+    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    enum { KINDS = 62, FAIR = 256 / KINDS * KINDS };
+    for (size_t i = 0; i < n;) {
+        uint8_t pool[32];
+        env_random(env, pool, sizeof pool);
+        for (size_t j = 0; j < sizeof pool && i < n; j++)
+            if (pool[j] < FAIR)
+                out[i++] = digits[pool[j] % KINDS];
+        mem_wipe(pool, sizeof pool);
+    }
+    out[n] = '\0';
+}
+
+void text_uuid_of(const uint8_t random[TEXT_UUID_RANDOM], char ret_uuid[TEXT_UUID_LEN + 1])
+{
+    uint8_t b[TEXT_UUID_RANDOM];
+    char hex[TEXT_HEX_LEN(sizeof b) + 1];
+    memcpy(b, random, sizeof b);
+    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
+    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
+    text_hex_put(bytes_of(b, sizeof b), hex);
+    memset(ret_uuid, '-', TEXT_UUID_LEN); /* 8-4-4-4-12 */
+    memcpy(ret_uuid, hex, 8);
+    memcpy(ret_uuid + 9, hex + 8, 4);
+    memcpy(ret_uuid + 14, hex + 12, 4);
+    memcpy(ret_uuid + 19, hex + 16, 4);
+    memcpy(ret_uuid + 24, hex + 20, 12);
+    ret_uuid[TEXT_UUID_LEN] = '\0';
+}
+
+void text_uuid(struct env *env, char ret_uuid[TEXT_UUID_LEN + 1])
+{
+    uint8_t random[TEXT_UUID_RANDOM];
+    env_random(env, random, sizeof random);
+    text_uuid_of(random, ret_uuid);
+}

@@ -1,0 +1,17 @@
+/* Random texts: secrets, names and identifiers. The random bytes are those of the env. */
+#ifndef HOLDFAST_TEXT_RANDOM_H
+#define HOLDFAST_TEXT_RANDOM_H
+
+#include "base/env.h"
+
+/* `n` random characters of [0-9A-Za-z], terminated: `out` has room for n + 1. */
+void text_random(struct env *env, char *out, size_t n);
+
+/* A random UUID (RFC 9562, version 4), terminated. */
+enum { TEXT_UUID_LEN = 36 };
+void text_uuid(struct env *env, char ret_uuid[TEXT_UUID_LEN + 1]);
+/* The same of random bytes that the caller has. */
+enum { TEXT_UUID_RANDOM = 16 };
+void text_uuid_of(const uint8_t random[TEXT_UUID_RANDOM], char ret_uuid[TEXT_UUID_LEN + 1]);
+
+#endif
