@@ -77,8 +77,9 @@ struct route {
     unsigned caps;  /* enum cap; 0: what the method implies */
     unsigned flags; /* enum route_flag */
     const struct schema *body, *reply;
-    /* The form of a reply written by hand, as in shape.h, of which `reply` may be a part; NULL
-     * with no `reply`: none, or of a listing its keys. */
+    /* For a reply that no schema can describe, because its form depends on the request or on what
+     * clients stored: the form as in shape.h, of which `reply` may be a part. The row says why.
+     * NULL with no `reply`: none, or of a listing its keys. */
     const char *shape;
     const char *statuses; /* of such a reply, where it is not 200 alone: "200 429"; "any":
                            * the request may name another one */

@@ -273,12 +273,27 @@ static void write_default(const struct field *f, struct text_writer *w)
         if (text_duration_parse(bytes_str(f->preset), &n) == ST_OK)
             text_member_int(w, "default", n / 1000000000);
         break;
-    case FIELD_SIZE:
-    case FIELD_STRINGS:
-    case FIELD_MAP:
-    case FIELD_VALUE:
-    case FIELD_OBJECT: break;
+    default: break;
     }
+}
+
+static void write_item(const struct schema *sub, struct text_writer *w)
+{
+    if (schema_is_value(sub))
+        write_field(&sub->fields[0], true, w);
+    else
+        shape_write_fields(sub, true, NULL, NULL, w);
+}
+
+static void write_table(const struct schema *sub, struct text_writer *w)
+{
+    ASSERT(sub->named);
+    text_member_str(w, "type", "object");
+    text_key(w, "properties");
+    text_open_object(w);
+    text_close(w);
+    text_key(w, "additionalProperties");
+    write_item(sub, w);
 }
 
 static void write_kind(const struct field *f, bool answered, struct text_writer *w)
@@ -293,7 +308,15 @@ static void write_kind(const struct field *f, bool answered, struct text_writer 
         write_map(w);
         return;
     }
+    if (f->kind == FIELD_TABLE) {
+        write_table(f->sub, w);
+        return;
+    }
     text_member_str(w, "type", field_kind_json(f->kind));
+    if (f->kind == FIELD_LIST) {
+        text_key(w, "items");
+        write_item(f->sub, w);
+    }
     if (f->kind == FIELD_STRINGS) {
         text_key(w, "items");
         text_open_object(w);
@@ -312,6 +335,8 @@ static void write_field(const struct field *f, bool answered, struct text_writer
     }
     text_open_object(w);
     write_kind(f, answered, w);
+    if (answered && f->null)
+        text_member_bool(w, "nullable", true);
     if (f->help != NULL)
         text_member_str(w, "description", f->help);
     if (!answered && f->preset != NULL && f->preset[0] != '\0' && !f->required)
@@ -326,31 +351,61 @@ void shape_write_field(const struct field *field, struct text_writer *w)
     write_field(field, false, w);
 }
 
-void shape_write_fields(const struct schema *schema, bool answered,
-                        bool (*skip)(void *ctx, const char *name), void *ctx, struct text_writer *w)
+struct field_choice {
+    const struct schema *schema;
+    bool answered;
+    bool (*skip)(void *ctx, const char *name);
+    void *ctx;
+};
+
+static bool is_chosen(const struct field_choice *choice, const struct field *f)
+{
+    return f->kind != FIELD_OTHERS && (choice->skip == NULL || !choice->skip(choice->ctx, f->name));
+}
+
+static void write_required_fields(const struct field_choice *choice, struct text_writer *w)
 {
     bool any = false;
-    text_open_object(w);
-    text_member_str(w, "type", "object");
-    for (size_t i = 0; i < schema->n; i++) {
-        const struct field *f = &schema->fields[i];
-        if ((answered ? f->omit : !f->required) || (skip != NULL && skip(ctx, f->name)))
-            continue;
-        require(bytes_str(f->name), &any, w);
+    for (size_t i = 0; i < choice->schema->n; i++) {
+        const struct field *f = &choice->schema->fields[i];
+        if (is_chosen(choice, f) && (choice->answered ? !f->omit : f->required))
+            require(bytes_str(f->name), &any, w);
     }
     if (any)
         text_close(w);
+}
+
+static void write_other_members(const struct schema *schema, struct text_writer *w)
+{
+    const struct schema *others = NULL;
+    for (size_t i = 0; i < schema->n; i++)
+        if (schema->fields[i].kind == FIELD_OTHERS)
+            others = schema->fields[i].sub;
+    text_key(w, "additionalProperties");
+    if (others != NULL)
+        write_item(others, w);
+    else
+        text_put_bool(w, false);
+}
+
+void shape_write_fields(const struct schema *schema, bool answered,
+                        bool (*skip)(void *ctx, const char *name), void *ctx, struct text_writer *w)
+{
+    const struct field_choice choice = {schema, answered, skip, ctx};
+    text_open_object(w);
+    text_member_str(w, "type", "object");
+    write_required_fields(&choice, w);
     text_key(w, "properties");
     text_open_object(w);
     for (size_t i = 0; i < schema->n; i++) {
         const struct field *f = &schema->fields[i];
-        if (skip != NULL && skip(ctx, f->name))
+        if (!is_chosen(&choice, f))
             continue;
         text_key(w, f->name);
         write_field(f, answered, w);
     }
     text_close(w);
     if (answered)
-        text_member_bool(w, "additionalProperties", false);
+        write_other_members(schema, w);
     text_close(w);
 }

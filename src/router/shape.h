@@ -1,4 +1,4 @@
-/* A short notation for the form of replies that are written by hand, for documents and tests.
+/* A short notation for the form of replies that no schema can describe, for documents and tests.
  *
  *   shape  = kind { "|" kind }           one of these
  *   kind   = "none"                      204

@@ -34,6 +34,8 @@ void text_open_object(struct text_writer *w);
 void text_open_list(struct text_writer *w);
 void text_close(struct text_writer *w); /* the innermost one */
 void text_key_bytes(struct text_writer *w, struct bytes name);
+/* A name that is already between quotes and before its ':', trusted. */
+void text_key_raw(struct text_writer *w, struct bytes key);
 void text_put_null(struct text_writer *w);
 void text_put_bool(struct text_writer *w, bool truth);
 void text_put_int(struct text_writer *w, int64_t n);

@@ -195,9 +195,9 @@ static enum status decode_field(struct decoder *d, const struct field *f,
     case FIELD_STRINGS: return to_strings(d, v, at);
     case FIELD_MAP: return to_map(d, v, at);
     case FIELD_VALUE: *(const struct text_value **)at = v; return ST_OK;
-    case FIELD_OBJECT: break;
+    default: break;
     }
-    ASSERT(f->kind != FIELD_OBJECT); /* replies only */
+    ASSERT(f->kind < FIELD_OBJECT); /* the others are of replies only */
     return ST_INTERNAL;
 }
 
@@ -326,17 +326,35 @@ const struct text_value *schema_unknown(const struct schema *schema,
 static bool is_empty(const struct field *f, const void *at)
 {
     switch (f->kind) {
-    case FIELD_STRING: return *(const char *const *)at == NULL || **(const char *const *)at == 0;
+    case FIELD_STRING:
+    case FIELD_DIGITS: return *(const char *const *)at == NULL || **(const char *const *)at == 0;
     case FIELD_BOOL: return !*(const bool *)at;
     case FIELD_INT:
     case FIELD_DURATION:
-    case FIELD_SIZE: return *(const uint64_t *)at == 0;
+    case FIELD_SIZE:
+    case FIELD_UINT:
+    case FIELD_TIME: return *(const uint64_t *)at == 0;
     case FIELD_STRINGS: return ((const struct field_strings *)at)->n == 0;
     case FIELD_MAP: return ((const struct field_map *)at)->n == 0;
     case FIELD_VALUE: return *(const struct text_value *const *)at == NULL;
     case FIELD_OBJECT: return *(const void *const *)at == NULL;
+    case FIELD_BYTES: return ((const struct bytes *)at)->len == 0;
+    case FIELD_LIST:
+    case FIELD_TABLE:
+    case FIELD_OTHERS: return ((const struct field_list *)at)->n == 0;
     }
     return false;
+}
+
+static bool is_omitted(const struct field *f, const char *from)
+{
+    return f->has != 0 ? !*(const bool *)(from + f->has) : is_empty(f, from + f->offset);
+}
+
+/* Of a field that may be null. A list of strings may be given and empty. */
+static bool is_null(const struct field *f, const void *at)
+{
+    return f->kind == FIELD_STRINGS ? !((const struct field_strings *)at)->given : is_empty(f, at);
 }
 
 static void encode_strings(const struct field_strings *s, struct text_writer *w)
@@ -355,6 +373,28 @@ static void encode_map(const struct field_map *map, struct text_writer *w)
     text_close(w);
 }
 
+static void encode_list(const struct field *f, const struct field_list *list, struct text_writer *w)
+{
+    const char *item = list->items;
+    ASSERT(f->sub != NULL && (list->n == 0 || item != NULL));
+    text_open_list(w);
+    for (size_t i = 0; i < list->n; i++, item += f->sub->size)
+        schema_encode(f->sub, item, w);
+    text_close(w);
+}
+
+/* Members of an object that is open. */
+static void encode_members(const struct field *f, const struct field_list *list,
+                           struct text_writer *w)
+{
+    const char *item = list->items;
+    ASSERT(f->sub != NULL && f->sub->named);
+    for (size_t i = 0; i < list->n; i++, item += f->sub->size) {
+        text_key(w, *(const char *const *)(const void *)(item + f->sub->name));
+        schema_encode(f->sub, item, w);
+    }
+}
+
 static void encode_field(const struct field *f, const void *at, struct text_writer *w)
 {
     switch (f->kind) {
@@ -362,7 +402,8 @@ static void encode_field(const struct field *f, const void *at, struct text_writ
     case FIELD_BOOL: text_put_bool(w, *(const bool *)at); break;
     case FIELD_INT:
     case FIELD_DURATION: text_put_int(w, *(const int64_t *)at); break;
-    case FIELD_SIZE: text_put_uint(w, *(const uint64_t *)at); break;
+    case FIELD_SIZE:
+    case FIELD_UINT: text_put_uint(w, *(const uint64_t *)at); break;
     case FIELD_STRINGS: encode_strings(at, w); break;
     case FIELD_MAP: encode_map(at, w); break;
     case FIELD_VALUE: text_put_value(w, *(const struct text_value *const *)at); break;
@@ -372,19 +413,43 @@ static void encode_field(const struct field *f, const void *at, struct text_writ
         else
             schema_encode(f->sub, *(const void *const *)at, w);
         break;
+    case FIELD_BYTES: text_put_bytes(w, *(const struct bytes *)at); break;
+    case FIELD_TIME: text_put_time(w, *(const int64_t *)at); break;
+    case FIELD_DIGITS: text_put_raw(w, bytes_str(*(const char *const *)at)); break;
+    case FIELD_LIST: encode_list(f, at, w); break;
+    case FIELD_TABLE:
+        text_open_object(w);
+        encode_members(f, at, w);
+        text_close(w);
+        break;
+    case FIELD_OTHERS: encode_members(f, at, w); break;
     }
+}
+
+bool schema_is_value(const struct schema *schema)
+{
+    return schema->n == 1 && schema->fields[0].kind != FIELD_OTHERS &&
+           schema->fields[0].name[0] == '\0';
 }
 
 void schema_encode(const struct schema *schema, const void *from, struct text_writer *w)
 {
+    if (schema_is_value(schema)) {
+        encode_field(&schema->fields[0], (const char *)from + schema->fields[0].offset, w);
+        return;
+    }
     text_open_object(w);
     for (size_t i = 0; i < schema->n; i++) {
         const struct field *f = &schema->fields[i];
-        const void *at = (const char *)from + f->offset;
-        if (f->omit && is_empty(f, at))
+        const char *at = (const char *)from + f->offset;
+        if (f->omit && is_omitted(f, from))
             continue;
-        text_key(w, f->name);
-        encode_field(f, at, w);
+        if (f->kind != FIELD_OTHERS)
+            text_key_raw(w, f->key);
+        if (f->null && is_null(f, at))
+            text_put_null(w);
+        else
+            encode_field(f, at, w);
     }
     text_close(w);
 }
@@ -395,6 +460,9 @@ const char *field_kind_json(enum field_kind kind)
         [FIELD_STRING] = "string",    [FIELD_BOOL] = "boolean", [FIELD_INT] = "integer",
         [FIELD_DURATION] = "integer", [FIELD_SIZE] = "integer", [FIELD_STRINGS] = "array",
         [FIELD_MAP] = "object",       [FIELD_VALUE] = "object", [FIELD_OBJECT] = "object",
+        [FIELD_UINT] = "integer",     [FIELD_BYTES] = "string", [FIELD_TIME] = "string",
+        [FIELD_DIGITS] = "number",    [FIELD_LIST] = "array",   [FIELD_TABLE] = "object",
+        [FIELD_OTHERS] = "object",
     };
     ASSERT((size_t)kind < ARRAY_LEN(names));
     return names[kind];
@@ -438,9 +506,8 @@ bool field_same(const struct field *f, const void *one, const void *other)
     case FIELD_STRINGS:
         return is_same_list(*(const struct field_strings *)a, *(const struct field_strings *)b);
     case FIELD_MAP: return is_same_map(a, b);
-    case FIELD_VALUE:
-    case FIELD_OBJECT: break;
+    default: break;
     }
-    ASSERT(f->kind != FIELD_VALUE && f->kind != FIELD_OBJECT);
+    ASSERT(f->kind < FIELD_VALUE);
     return false;
 }

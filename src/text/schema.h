@@ -1,5 +1,6 @@
 /* Tables of fields: from a tree into a C struct with the conversions people rely on, and from a
- * struct to JSON. The same table documents the fields.
+ * struct to JSON. The same table documents the fields. Members of a reply stand in the order of its
+ * table.
  *
  *   struct sign { const char *key; int64_t ttl; };
  *   static const struct field sign_fields[] = {
@@ -8,7 +9,17 @@
  *   };
  *   const struct schema sign_schema = SCHEMA(struct sign, sign_fields);
  *
- * A member whose C type does not fit its kind does not compile. */
+ * A member whose C type does not fit its kind does not compile.
+ *
+ * A reply may hold lists and maps of other structs:
+ *
+ *   struct peer { const char *name; bool leader; };        {"peers":{"a":{"leader":true}}}
+ *   struct peers { struct field_list peers; };
+ *   static const struct field peer_fields[] = {FIELD(struct peer, leader, BOOL)};
+ *   static const struct schema peer_schema = SCHEMA_NAMED(struct peer, name, peer_fields);
+ *   static const struct field peers_fields[] = {
+ *       FIELD(struct peers, peers, TABLE, .sub = &peer_schema)};
+ */
 #ifndef HOLDFAST_TEXT_SCHEMA_H
 #define HOLDFAST_TEXT_SCHEMA_H
 
@@ -28,6 +39,12 @@ struct field_map {
     bool given;
 };
 
+/* Several structs of one schema, one behind the other. */
+struct field_list {
+    const void *items;
+    size_t n;
+};
+
 /* Kind, and the type of its member. A string, number or boolean is taken for one another where its
  * content allows; null counts as absent. */
 enum field_kind {
@@ -39,7 +56,16 @@ enum field_kind {
     FIELD_STRINGS,  /* struct field_strings: list, or "a,b" */
     FIELD_MAP,      /* struct field_map: object, or list of "k=v" */
     FIELD_VALUE,    /* const struct text_value *, NULL when absent */
-    FIELD_OBJECT,   /* const void *: a struct of `sub`; only encoded */
+    /* Of replies: only encoded. */
+    FIELD_OBJECT, /* const void *: a struct of `sub`, NULL: null */
+    FIELD_UINT,   /* uint64_t */
+    FIELD_BYTES,  /* struct bytes: a string */
+    FIELD_TIME,   /* int64_t ms: a string, see text_time */
+    FIELD_DIGITS, /* const char *: a number as JSON writes it */
+    FIELD_LIST,   /* struct field_list: a list of structs of `sub` */
+    /* struct field_list: an object with a member for each struct of `sub`, which says its name. */
+    FIELD_TABLE,
+    FIELD_OTHERS, /* as TABLE, but its members stand in the object itself; the field has no name */
 };
 #define FIELD_C_STRING const char *
 #define FIELD_C_BOOL bool
@@ -50,11 +76,19 @@ enum field_kind {
 #define FIELD_C_MAP struct field_map
 #define FIELD_C_VALUE const struct text_value *
 #define FIELD_C_OBJECT const void *
+#define FIELD_C_UINT uint64_t
+#define FIELD_C_BYTES struct bytes
+#define FIELD_C_TIME int64_t
+#define FIELD_C_DIGITS const char *
+#define FIELD_C_LIST struct field_list
+#define FIELD_C_TABLE struct field_list
+#define FIELD_C_OTHERS struct field_list
 
 struct schema;
 
 struct field {
     const char *name;
+    struct bytes key; /* the name as JSON writes it, with the ':' */
     enum field_kind kind;
     size_t offset;
     size_t has;         /* offset of a bool that says whether the field was given; 0: none */
@@ -63,25 +97,33 @@ struct field {
     const struct schema *sub;
     const char *shape; /* in an answer, of a VALUE: what it looks like, in the words of documents */
     bool required;
-    bool omit;     /* encoding: leave the member out when it is empty, 0 or false */
-    bool hidden;   /* a secret: never shown by help or in logs */
+    /* Encoding: leave the member out when it is empty, 0 or false; with `has`, when that is false.
+     */
+    bool omit;
+    bool null;   /* encoding: null for a string of NULL, an empty map, a list not given, a time 0 */
+    bool hidden; /* a secret: never shown by help or in logs */
     bool reloaded; /* of a configuration: a reload applies a new value */
 };
 
 struct schema {
     const struct field *fields;
-    size_t n, size;     /* size of the struct */
-    bool fold_case;     /* names are compared without case, as some clients of bare paths need */
+    size_t n, size; /* size of the struct */
+    bool fold_case; /* names are compared without case, as some clients of bare paths need */
+    /* Of the structs of a TABLE: where a struct has its name, a const char *. Where the only field
+     * has the name "", a struct is written as the value of this field, without an object. */
+    bool named;
+    size_t name;
     const void **blank; /* the decoded form of an empty object, once decoded; NULL: not kept */
 };
 
 /* Multiplying by zero only lets _Generic refuse a wrong type. */
-#define FIELD_NAMED(text, type, member, kind_, ...)                                \
-    {                                                                              \
-        .name = (text), .kind = FIELD_##kind_,                                     \
-        .offset = offsetof(type, member) +                                         \
-                  0 * (size_t) _Generic(((type *)0)->member, FIELD_C_##kind_ : 1), \
-        __VA_ARGS__                                                                \
+#define FIELD_NAMED(text, type, member, kind_, ...)                                  \
+    {                                                                                \
+        .name = (text), .key = {(const uint8_t *)"\"" text "\":", sizeof(text) + 2}, \
+        .kind = FIELD_##kind_,                                                       \
+        .offset = offsetof(type, member) +                                           \
+                  0 * (size_t) _Generic(((type *)0)->member, FIELD_C_##kind_ : 1),   \
+        __VA_ARGS__                                                                  \
     }
 #define FIELD(type, member, kind_, ...) FIELD_NAMED(#member, type, member, kind_, __VA_ARGS__)
 #define SCHEMA(type, table)                                                             \
@@ -89,6 +131,16 @@ struct schema {
         .fields = (table), .n = sizeof(table) / sizeof(table)[0], .size = sizeof(type), \
         .blank = &(const void *){NULL},                                                 \
     }
+
+#define SCHEMA_NAMED(type, member, table)                                               \
+    {                                                                                   \
+        .fields = (table), .n = sizeof(table) / sizeof(table)[0], .size = sizeof(type), \
+        .named = true,                                                                  \
+        .name = offsetof(type, member) +                                                \
+                0 * (size_t) _Generic(((type *)0)->member, FIELD_C_STRING : 1),         \
+    }
+/* The one value that a struct of a TABLE or of a LIST stands for. */
+#define FIELD_ITSELF(type, member, kind_, ...) FIELD_NAMED("", type, member, kind_, __VA_ARGS__)
 
 /* A faulty field, and the fault. */
 struct schema_fault {
@@ -109,11 +161,14 @@ const struct text_value *schema_unknown(const struct schema *schema,
                                         const struct text_value *object,
                                         const struct text_value *after);
 
-/* Write the struct as an object. */
+/* Whether a struct is written as the value of its only field, see SCHEMA_NAMED. */
+bool schema_is_value(const struct schema *schema);
+
+/* Write the struct as an object, its members in the order of the table. */
 void schema_encode(const struct schema *schema, const void *from, struct text_writer *w);
 
-/* Whether a field has the same value in two structs, or was given in neither. Not for VALUE, OBJECT
- * and secrets. */
+/* Whether a field has the same value in two structs, or was given in neither. Not for VALUE, kinds
+ * of replies and secrets. */
 bool field_same(const struct field *field, const void *one, const void *other);
 
 /* The JSON type an OpenAPI document gives for a kind: "string", "integer" … */

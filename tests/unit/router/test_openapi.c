@@ -67,6 +67,39 @@ static void a_shape_takes_the_fields_of_the_reply_in(void **ctx)
                     "\"additionalProperties\":false}");
 }
 
+struct count {
+    const char *mount;
+    int64_t count;
+};
+static const struct field count_fields[] = {FIELD_ITSELF(struct count, count, INT)};
+static const struct schema count_schema = SCHEMA_NAMED(struct count, mount, count_fields);
+struct counts {
+    struct field_list list, table, others;
+    int64_t since_ms;
+};
+static const struct field counts_fields[] = {
+    FIELD(struct counts, list, LIST, .sub = &count_schema),
+    FIELD(struct counts, table, TABLE, .sub = &count_schema, .omit = true),
+    FIELD_NAMED("since", struct counts, since_ms, TIME, .null = true),
+    FIELD_NAMED("", struct counts, others, OTHERS, .sub = &count_schema),
+};
+static const struct schema counts_schema = SCHEMA(struct counts, counts_fields);
+
+static void a_reply_of_lists_and_maps_becomes_a_schema(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf out = {0};
+    struct text_writer wr = {.out = &out};
+    shape_write_fields(&counts_schema, true, NULL, NULL, &wr);
+    assert_bytes(buf_bytes(&out),
+                 BYTES("{\"type\":\"object\",\"required\":[\"list\",\"since\"],\"properties\":{"
+                       "\"list\":{\"type\":\"array\",\"items\":{\"type\":\"integer\"}},"
+                       "\"table\":{\"type\":\"object\",\"properties\":{},"
+                       "\"additionalProperties\":{\"type\":\"integer\"}},"
+                       "\"since\":{\"type\":\"string\",\"nullable\":true}},"
+                       "\"additionalProperties\":{\"type\":\"integer\"}}"));
+}
+
 static void a_shape_may_be_one_of_several(void **ctx)
 {
     (void)ctx;
@@ -248,6 +281,7 @@ int main(void)
                                         close_world),
         cmocka_unit_test(a_shape_becomes_a_schema),
         cmocka_unit_test(a_shape_takes_the_fields_of_the_reply_in),
+        cmocka_unit_test(a_reply_of_lists_and_maps_becomes_a_schema),
         cmocka_unit_test(a_shape_may_be_one_of_several),
         cmocka_unit_test(the_kinds_of_a_shape_are_told_apart),
         cmocka_unit_test(every_shape_of_the_tables_is_well_formed),

@@ -314,6 +314,77 @@ static void a_struct_is_written_as_its_table_says(void **ctx)
                        "\"map\":{\"k\":\"v\"},\"any\":[1]}"));
 }
 
+struct level {
+    const char *module;
+    int64_t level;
+};
+static const struct field level_fields[] = {FIELD_ITSELF(struct level, level, INT)};
+static const struct schema level_schema = SCHEMA_NAMED(struct level, module, level_fields);
+
+struct place {
+    const char *name, *version, *load;
+    struct bytes text;
+    int64_t seen_ms;
+    uint64_t index;
+    struct field_list levels;
+};
+static const struct field place_fields[] = {
+    FIELD(struct place, version, STRING, .null = true),
+    FIELD(struct place, text, BYTES),
+    FIELD_NAMED("seen", struct place, seen_ms, TIME, .null = true),
+    FIELD(struct place, index, UINT),
+    FIELD(struct place, load, DIGITS),
+    FIELD(struct place, levels, TABLE, .sub = &level_schema, .omit = true),
+};
+static const struct schema place_schema = SCHEMA_NAMED(struct place, name, place_fields);
+
+struct places {
+    struct field_list list, others;
+    struct field_map map;
+    struct field_strings strings;
+    bool leads, knows_leads;
+};
+static const struct field places_fields[] = {
+    FIELD(struct places, list, LIST, .sub = &level_schema),
+    FIELD(struct places, map, MAP, .null = true),
+    FIELD(struct places, strings, STRINGS, .null = true),
+    FIELD(struct places, leads, BOOL, .omit = true, .has = offsetof(struct places, knows_leads)),
+    FIELD_NAMED("", struct places, others, OTHERS, .sub = &place_schema),
+};
+static const struct schema places_schema = SCHEMA(struct places, places_fields);
+
+static void assert_places(const struct places *places, const char *wanted)
+{
+    CLEANUP(buf_done) struct buf out = {0};
+    struct text_writer w = {.out = &out};
+    schema_encode(&places_schema, places, &w);
+    assert_bytes(buf_bytes(&out), bytes_str(wanted));
+}
+
+static void lists_and_maps_of_structs_are_written(void **ctx)
+{
+    (void)ctx;
+    static const struct level levels[] = {{"a\"b", 1}, {"c", -2}};
+    const struct place places[] = {
+        {.name = "p", .text = BYTES("x\"y"), .load = "1.50", .levels = {levels, 2}},
+        {.name = "q", .version = "1", .seen_ms = 1000, .index = UINT64_MAX, .load = "0"},
+    };
+    const struct places all = {
+        .list = {levels, 2}, .others = {places, 2}, .strings.given = true, .knows_leads = true};
+    assert_places(&all, "{\"list\":[1,-2],\"map\":null,\"strings\":[],\"leads\":false,"
+                        "\"p\":{\"version\":null,\"text\":\"x\\\"y\",\"seen\":null,\"index\":0,"
+                        "\"load\":1.50,\"levels\":{\"a\\\"b\":1,\"c\":-2}},"
+                        "\"q\":{\"version\":\"1\",\"text\":\"\",\"seen\":\"1970-01-01T00:00:01Z\","
+                        "\"index\":18446744073709551615,\"load\":0}}");
+}
+
+static void empty_lists_and_maps_of_structs_are_written(void **ctx)
+{
+    (void)ctx;
+    const struct places none = {.leads = true}; /* nor does the struct say that it knows */
+    assert_places(&none, "{\"list\":[],\"map\":null,\"strings\":null}");
+}
+
 #define TEST(f) cmocka_unit_test_teardown(f, wipe)
 
 /* Which fields of two objects have the same value, as a character each: '=' or '!'. */
@@ -377,6 +448,8 @@ int main(void)
         TEST(unknown_members_are_found),
         TEST(names_may_be_compared_without_case),
         TEST(a_struct_is_written_as_its_table_says),
+        TEST(lists_and_maps_of_structs_are_written),
+        TEST(empty_lists_and_maps_of_structs_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
