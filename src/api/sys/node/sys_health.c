@@ -75,6 +75,36 @@ static int64_t health_code(const struct req *req, const struct node_status *node
     return in->standbyok ? in->activecode : in->standbycode;
 }
 
+struct health_out {
+    bool initialized, sealed, standby, performance_standby, maintenance, removed_from_cluster;
+    const char *replication_performance_mode, *replication_dr_mode;
+    int64_t server_time_utc;
+    const char *version, *cluster_name, *cluster_id;
+    bool ha_connection_healthy, follows, open; /* follows: a standby of an open cluster */
+    struct field_strings errors;
+};
+static const struct field health_out_fields[] = {
+    FIELD(struct health_out, initialized, BOOL),
+    FIELD(struct health_out, sealed, BOOL),
+    FIELD(struct health_out, standby, BOOL),
+    FIELD(struct health_out, performance_standby, BOOL),
+    FIELD(struct health_out, replication_performance_mode, STRING),
+    FIELD(struct health_out, replication_dr_mode, STRING),
+    FIELD(struct health_out, server_time_utc, INT),
+    FIELD(struct health_out, version, STRING),
+    FIELD(struct health_out, maintenance, BOOL, .omit = true),
+    FIELD(struct health_out, removed_from_cluster, BOOL, .omit = true),
+    FIELD(struct health_out, ha_connection_healthy, BOOL, .omit = true,
+          .has = offsetof(struct health_out, follows)),
+    FIELD(struct health_out, cluster_name, STRING, .omit = true,
+          .has = offsetof(struct health_out, open)),
+    FIELD(struct health_out, cluster_id, STRING, .omit = true,
+          .has = offsetof(struct health_out, open)),
+    FIELD(struct health_out, errors, STRINGS, .omit = true,
+          .has = offsetof(struct health_out, errors.given)),
+};
+static const struct schema sys_health_reply = SCHEMA(struct health_out, health_out_fields);
+
 static enum status sys_health(struct req *req)
 {
     struct node_status status, *node = &status; /* not in the arena, which would be wiped of it */
@@ -83,117 +113,146 @@ static enum status sys_health(struct req *req)
     TRY(check_codes(req, req_body(req)));
     req->reply.http = req->host->leaving ? HEALTH_LEAVING : (int)health_code(req, node);
 
-    struct text_writer w = req_reply_begin(req);
     bool open = node->initialized && !node->sealed;
-    text_open_object(&w);
-    text_member_bool(&w, "initialized", node->initialized);
-    text_member_bool(&w, "sealed", !open);
-    text_member_bool(&w, "standby", !node->active);
-    text_member_bool(&w, "performance_standby", open && !node->active && node->perf_standby);
-    text_member_str(&w, "replication_performance_mode", "disabled");
-    text_member_str(&w, "replication_dr_mode", "disabled");
-    text_member_int(&w, "server_time_utc", env_wall_ms(req->env) / 1000);
-    text_member_str(&w, "version", req->host->version);
-    if (req->host->maintenance)
-        text_member_bool(&w, "maintenance", true);
-    if (node->removed)
-        text_member_bool(&w, "removed_from_cluster", true);
-    if (open && !node->active)
-        text_member_bool(&w, "ha_connection_healthy", node->has_leader);
-    if (open) {
-        text_member_str(&w, "cluster_name", node->cluster_name);
-        text_member_str(&w, "cluster_id", node->cluster_id);
-    }
-    if (!node->initialized && req->host->awaits_members(req->host, &why)) {
-        text_key(&w, "errors");
-        text_open_list(&w);
-        text_put_str(&w, why.text);
-        text_close(&w);
-    } else if (req->reply.http >= 400) {
-        req_put_no_errors(&w);
-    }
-    text_close(&w);
-    return req_reply_end(req);
+    bool awaits = !node->initialized && req->host->awaits_members(req->host, &why);
+    const struct health_out out = {
+        .initialized = node->initialized,
+        .sealed = !open,
+        .standby = !node->active,
+        .performance_standby = open && !node->active && node->perf_standby,
+        .replication_performance_mode = "disabled",
+        .replication_dr_mode = "disabled",
+        .server_time_utc = env_wall_ms(req->env) / 1000,
+        .version = req->host->version,
+        .maintenance = req->host->maintenance,
+        .removed_from_cluster = node->removed,
+        .ha_connection_healthy = node->has_leader,
+        .follows = open && !node->active,
+        .open = open,
+        .cluster_name = node->cluster_name,
+        .cluster_id = node->cluster_id,
+        .errors = {(const char *const[]){why.text}, awaits, awaits || req->reply.http >= 400},
+    };
+    return req_reply(req, &out);
 }
 
-/* A cluster port as a URL, as upstream's clients expect it; "" while it is not known. */
-static enum status put_cluster_url(struct req *req, struct text_writer *w, const char *name,
-                                   const char *address)
+/* A cluster port as a URL, as upstream's clients expect it; "" while it is not known. NULL without
+ * memory. */
+static const char *cluster_url(struct req *req, const char *address)
 {
-    const char *url = address[0] != '\0' ? arena_format(req->arena, "https://%s", address) : "";
-    if (url == NULL)
-        return ST_NOMEM;
-    text_member_str(w, name, url);
-    return ST_OK;
+    return address[0] != '\0' ? arena_format(req->arena, "https://%s", address) : "";
 }
+
+struct leader_out {
+    bool ha_enabled, is_self, performance_standby;
+    int64_t active_time, performance_standby_last_remote_wal;
+    const char *leader_address, *leader_cluster_address;
+    uint64_t raft_committed_index, raft_applied_index;
+};
+static const struct field leader_fields[] = {
+    FIELD(struct leader_out, ha_enabled, BOOL),
+    FIELD(struct leader_out, is_self, BOOL),
+    FIELD(struct leader_out, active_time, TIME),
+    FIELD(struct leader_out, leader_address, STRING),
+    FIELD(struct leader_out, leader_cluster_address, STRING),
+    FIELD(struct leader_out, performance_standby, BOOL),
+    FIELD(struct leader_out, performance_standby_last_remote_wal, INT),
+    FIELD(struct leader_out, raft_committed_index, UINT),
+    FIELD(struct leader_out, raft_applied_index, UINT),
+};
+static const struct schema sys_leader_reply = SCHEMA(struct leader_out, leader_fields);
 
 static enum status sys_leader(struct req *req)
 {
     struct node_status *node = sys_node(req);
-    if (node == NULL)
+    const char *cluster = node != NULL ? cluster_url(req, node->leader_cluster) : NULL;
+    if (cluster == NULL)
         return ST_NOMEM;
-
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_bool(&w, "ha_enabled", true);
-    text_member_bool(&w, "is_self", node->active);
-    text_member_time(&w, "active_time",
-                     node->active_since_ms > 0 ? node->active_since_ms : TEXT_TIME_FIRST);
-    text_member_str(&w, "leader_address", node->leader_address);
-    TRY(put_cluster_url(req, &w, "leader_cluster_address", node->leader_cluster));
-    text_member_bool(&w, "performance_standby", !node->active && node->perf_standby);
-    text_member_int(&w, "performance_standby_last_remote_wal", 0);
-    text_key(&w, "raft_committed_index");
-    text_put_uint(&w, node->committed_index);
-    text_key(&w, "raft_applied_index");
-    text_put_uint(&w, node->applied_index);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct leader_out out = {
+        .ha_enabled = true,
+        .is_self = node->active,
+        .active_time = node->active_since_ms > 0 ? node->active_since_ms : TEXT_TIME_FIRST,
+        .leader_address = node->leader_address,
+        .leader_cluster_address = cluster,
+        .performance_standby = !node->active && node->perf_standby,
+        .raft_committed_index = node->committed_index,
+        .raft_applied_index = node->applied_index,
+    };
+    return req_reply(req, &out);
 }
+
+struct replication_out {
+    const char *mode;
+};
+static const struct field replication_fields[] = {FIELD(struct replication_out, mode, STRING)};
+static const struct schema sys_replication_reply =
+    SCHEMA(struct replication_out, replication_fields);
 
 static enum status sys_replication_status(struct req *req)
 {
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "mode", "disabled");
-    text_close(&w);
-    return req_reply_end(req);
+    return req_reply(req, &(struct replication_out){.mode = "disabled"});
 }
 
-static enum status put_peer(struct req *req, struct text_writer *w, const struct node_peer *peer)
-{
-    text_open_object(w);
-    text_member_str(w, "hostname", peer->name);
-    text_member_str(w, "api_address", peer->api_address);
-    TRY(put_cluster_url(req, w, "cluster_address", peer->cluster_address));
-    text_member_bool(w, "active_node", peer->active);
-    if (peer->heard_ms != 0)
-        text_member_time(w, "last_echo", peer->heard_ms);
-    else
-        text_member_null(w, "last_echo");
-    text_member_str(w, "version", peer->version);
-    text_member_bool(w, "reachable", peer->reached);
-    text_close(w);
-    return ST_OK;
-}
+struct peer_out {
+    const char *hostname, *api_address, *cluster_address, *version;
+    bool active_node, reachable;
+    int64_t last_echo;
+};
+static const struct field peer_fields[] = {
+    FIELD(struct peer_out, hostname, STRING),
+    FIELD(struct peer_out, api_address, STRING),
+    FIELD(struct peer_out, cluster_address, STRING),
+    FIELD(struct peer_out, active_node, BOOL),
+    FIELD(struct peer_out, last_echo, TIME, .null = true),
+    FIELD(struct peer_out, version, STRING),
+    FIELD(struct peer_out, reachable, BOOL),
+};
+static const struct schema peer_schema = SCHEMA(struct peer_out, peer_fields);
+struct ha_status_out {
+    struct field_list nodes;
+};
+static const struct field ha_status_fields[] = {
+    FIELD(struct ha_status_out, nodes, LIST, .sub = &peer_schema),
+};
+static const struct schema sys_ha_status_reply = SCHEMA(struct ha_status_out, ha_status_fields);
 
 static enum status sys_ha_status(struct req *req)
 {
     struct node_peer *peers = arena_alloc(req->arena, RLOG_MEMBERS_MAX * sizeof *peers);
-    if (peers == NULL)
+    struct peer_out *out = arena_alloc(req->arena, RLOG_MEMBERS_MAX * sizeof *out);
+    if (peers == NULL || out == NULL)
         return ST_NOMEM;
     unsigned n = req->host->node_ops->peers(req->host->node, peers);
+    ASSERT(n <= RLOG_MEMBERS_MAX);
+    for (unsigned i = 0; i < n; i++) {
+        out[i] = (struct peer_out){
+            .hostname = peers[i].name,
+            .api_address = peers[i].api_address,
+            .cluster_address = cluster_url(req, peers[i].cluster_address),
+            .active_node = peers[i].active,
+            .last_echo = peers[i].heard_ms,
+            .version = peers[i].version,
+            .reachable = peers[i].reached,
+        };
+        if (out[i].cluster_address == NULL)
+            return ST_NOMEM;
+    }
     sys_warn_no_quorum(req);
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "nodes");
-    text_open_list(&w);
-    for (unsigned i = 0; i < n; i++)
-        TRY(put_peer(req, &w, &peers[i]));
-    text_close(&w);
-    text_close(&w);
-    return req_reply_end(req);
+    return req_reply(req, &(struct ha_status_out){.nodes = {out, n}});
 }
+
+struct state_out {
+    const char *name, *merkle_root;
+    uint64_t version, root_version, term, committed_index, applied_index;
+    int64_t cluster_time_ms;
+};
+static const struct field state_fields[] = {
+    FIELD(struct state_out, name, STRING),        FIELD(struct state_out, version, UINT),
+    FIELD(struct state_out, root_version, UINT),  FIELD(struct state_out, merkle_root, STRING),
+    FIELD(struct state_out, term, UINT),          FIELD(struct state_out, committed_index, UINT),
+    FIELD(struct state_out, applied_index, UINT), FIELD(struct state_out, cluster_time_ms, INT),
+};
+static const struct schema sys_state_reply = SCHEMA(struct state_out, state_fields);
 
 static enum status sys_state(struct req *req)
 {
@@ -202,35 +261,18 @@ static enum status sys_state(struct req *req)
     if (node == NULL)
         return ST_NOMEM;
     text_hex_put(bytes_of(node->root, sizeof node->root), root);
-
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "name", node->name);
-    text_key(&w, "version");
-    text_put_uint(&w, node->version);
-    text_key(&w, "root_version");
-    text_put_uint(&w, node->root_version);
-    text_member_str(&w, "merkle_root", root);
-    text_key(&w, "term");
-    text_put_uint(&w, node->term);
-    text_key(&w, "committed_index");
-    text_put_uint(&w, node->committed_index);
-    text_key(&w, "applied_index");
-    text_put_uint(&w, node->applied_index);
-    text_member_int(&w, "cluster_time_ms", req->host->node_ops->time_ms(req->host->node));
-    text_close(&w);
-    return req_reply_end(req);
+    const struct state_out out = {
+        .name = node->name,
+        .version = node->version,
+        .root_version = node->root_version,
+        .merkle_root = root,
+        .term = node->term,
+        .committed_index = node->committed_index,
+        .applied_index = node->applied_index,
+        .cluster_time_ms = req->host->node_ops->time_ms(req->host->node),
+    };
+    return req_reply(req, &out);
 }
-
-#define HEALTH_SHAPE                                                                            \
-    "{initialized:bool sealed:bool standby:bool performance_standby:bool "                      \
-    "replication_performance_mode:str replication_dr_mode:str server_time_utc:int version:str " \
-    "maintenance?:bool removed_from_cluster?:bool ha_connection_healthy?:bool "                 \
-    "cluster_name?:str cluster_id?:str errors?:[str]}"
-#define LEADER_SHAPE                                                    \
-    "{ha_enabled:bool is_self:bool active_time:str leader_address:str " \
-    "leader_cluster_address:str performance_standby:bool "              \
-    "performance_standby_last_remote_wal:int raft_committed_index:int raft_applied_index:int}"
 
 static const struct route health_routes[] = {
     {.method = METHOD_GET,
@@ -239,7 +281,7 @@ static const struct route health_routes[] = {
      .body = &sys_health_schema,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE | ROUTE_HEAD | ROUTE_UNFOUNDED,
-     .shape = HEALTH_SHAPE,
+     .reply = &sys_health_reply,
      .statuses = "200 429 472 473 474 501 503 530 any",
      .help = "What this node can do, told by the status: 200 active, 473 answers reads, 429 "
              "standby, 474 no active node is heard of, 503 sealed or in maintenance, 501 not "
@@ -249,42 +291,40 @@ static const struct route health_routes[] = {
      .handler = sys_leader,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE,
-     .shape = LEADER_SHAPE,
+     .reply = &sys_leader_reply,
      .help = "Which node is active."},
     {.method = METHOD_GET,
      .path = "replication/status",
      .handler = sys_replication_status,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE,
-     .shape = "{mode:str}",
+     .reply = &sys_replication_reply,
      .help = "That this cluster replicates to no other, and none to it."},
     {.method = METHOD_GET,
      .path = "replication/dr/status",
      .handler = sys_replication_status,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE,
-     .shape = "{mode:str}",
+     .reply = &sys_replication_reply,
      .help = "The same of disaster recovery."},
     {.method = METHOD_GET,
      .path = "replication/performance/status",
      .handler = sys_replication_status,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE,
-     .shape = "{mode:str}",
+     .reply = &sys_replication_reply,
      .help = "The same of performance replication."},
     {.method = METHOD_GET,
      .path = "internal/state",
      .handler = sys_state,
      .flags = ROUTE_NODE,
-     .shape = "{name:str version:int root_version:int merkle_root:str term:int committed_index:int "
-              "applied_index:int cluster_time_ms:int}",
+     .reply = &sys_state_reply,
      .help = "Version, Merkle root and log indexes of this node."},
     {.method = METHOD_GET,
      .path = "ha-status",
      .handler = sys_ha_status,
      .flags = ROUTE_ACTIVE | ROUTE_LOCAL | ROUTE_TOP_LEVEL | ROUTE_OPERATOR,
-     .shape = "{nodes:[{hostname:str api_address:str cluster_address:str active_node:bool "
-              "last_echo:str~ version:str reachable:bool}]}",
+     .reply = &sys_ha_status_reply,
      .help = "The nodes of the cluster as the active one knows them, and when each last spoke. "
              "Without a quorum: as the node that is asked knows them."},
 };

@@ -46,29 +46,47 @@ static enum status load(struct req *req, struct autopilot *ret)
     return autopilot_decode(stored.value, ret);
 }
 
-static void put_duration(struct text_writer *w, const char *name, int64_t ns)
+/* Zero-terminated; NULL without memory. */
+static const char *duration(struct req *req, int64_t ns)
 {
     CLEANUP(buf_done) struct buf text = {0};
     text_duration_put(&text, ns);
-    text_key(w, name);
-    text_put_bytes(w, buf_bytes(&text));
+    return buf_status(&text) == ST_OK ? arena_str(req->arena, buf_bytes(&text)) : NULL;
 }
+
+struct config_out {
+    bool cleanup_dead_servers;
+    const char *dead_server_last_contact_threshold, *last_contact_threshold;
+    const char *server_stabilization_time;
+    int64_t max_trailing_logs, min_quorum;
+};
+static const struct field config_out_fields[] = {
+    FIELD(struct config_out, cleanup_dead_servers, BOOL),
+    FIELD(struct config_out, dead_server_last_contact_threshold, STRING),
+    FIELD(struct config_out, last_contact_threshold, STRING),
+    FIELD(struct config_out, max_trailing_logs, INT),
+    FIELD(struct config_out, min_quorum, INT),
+    FIELD(struct config_out, server_stabilization_time, STRING),
+};
+static const struct schema sys_autopilot_reply = SCHEMA(struct config_out, config_out_fields);
 
 static enum status sys_autopilot_read(struct req *req)
 {
     struct autopilot a;
     TRY(load(req, &a));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_bool(&w, "cleanup_dead_servers", a.cleanup_dead_servers);
-    put_duration(&w, "dead_server_last_contact_threshold",
-                 a.dead_server_last_contact_threshold * 1000000000);
-    put_duration(&w, "last_contact_threshold", a.last_contact_threshold * 1000000000);
-    text_member_int(&w, "max_trailing_logs", a.max_trailing_logs);
-    text_member_int(&w, "min_quorum", a.min_quorum);
-    put_duration(&w, "server_stabilization_time", a.server_stabilization_time * 1000000000);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct config_out out = {
+        .cleanup_dead_servers = a.cleanup_dead_servers,
+        .dead_server_last_contact_threshold =
+            duration(req, a.dead_server_last_contact_threshold * 1000000000),
+        .last_contact_threshold = duration(req, a.last_contact_threshold * 1000000000),
+        .max_trailing_logs = a.max_trailing_logs,
+        .min_quorum = a.min_quorum,
+        .server_stabilization_time = duration(req, a.server_stabilization_time * 1000000000),
+    };
+    if (out.dead_server_last_contact_threshold == NULL || out.last_contact_threshold == NULL ||
+        out.server_stabilization_time == NULL)
+        return ST_NOMEM;
+    return req_reply(req, &out);
 }
 
 static enum status check(struct req *req, const struct autopilot *a)
@@ -172,62 +190,95 @@ static enum status watch(struct req *req, const struct node_status *node, struct
     return ST_OK;
 }
 
-static void put_server(struct text_writer *w, const struct server *s)
+struct server_out {
+    const char *id, *name, *address, *node_status, *node_type, *status, *last_contact, *version;
+    uint64_t last_term, last_index;
+    bool healthy;
+    int64_t stable_since;
+};
+static const struct field server_fields[] = {
+    FIELD(struct server_out, id, STRING),           FIELD(struct server_out, name, STRING),
+    FIELD(struct server_out, address, STRING),      FIELD(struct server_out, node_status, STRING),
+    FIELD(struct server_out, node_type, STRING),    FIELD(struct server_out, status, STRING),
+    FIELD(struct server_out, last_contact, STRING), FIELD(struct server_out, last_term, UINT),
+    FIELD(struct server_out, last_index, UINT),     FIELD(struct server_out, healthy, BOOL),
+    FIELD(struct server_out, stable_since, TIME),   FIELD(struct server_out, version, STRING),
+};
+static const struct schema server_schema = SCHEMA_NAMED(struct server_out, id, server_fields);
+
+struct state_out {
+    bool healthy;
+    int64_t failure_tolerance;
+    const char *leader;
+    struct field_strings voters, non_voters;
+    struct field_list servers;
+};
+static const struct field state_fields[] = {
+    FIELD(struct state_out, healthy, BOOL),
+    FIELD(struct state_out, failure_tolerance, INT),
+    FIELD(struct state_out, leader, STRING),
+    FIELD(struct state_out, voters, STRINGS),
+    FIELD(struct state_out, non_voters, STRINGS, .omit = true),
+    FIELD(struct state_out, servers, TABLE, .sub = &server_schema),
+};
+static const struct schema sys_autopilot_state_reply = SCHEMA(struct state_out, state_fields);
+
+static struct server_out server_of(struct req *req, const struct server *s)
 {
     bool votes = s->member->role == RLOG_VOTER;
-    text_key(w, s->member->name);
-    text_open_object(w);
-    text_member_str(w, "id", s->member->name);
-    text_member_str(w, "name", s->member->name);
-    text_member_str(w, "address", s->member->address);
-    text_member_str(w, "node_status", s->silent ? "failed" : "alive");
-    text_member_str(w, "node_type", votes ? "voter" : "non-voter");
-    text_member_str(w, "status", s->leads ? "leader" : votes ? "voter" : "non-voter");
-    put_duration(w, "last_contact", s->contact_ms * 1000000);
-    text_key(w, "last_term");
-    text_put_uint(w, s->peer->last_term);
-    text_key(w, "last_index");
-    text_put_uint(w, s->peer->last_index);
-    text_member_bool(w, "healthy", s->healthy);
-    text_member_time(w, "stable_since", s->stable_ms);
-    text_member_str(w, "version", s->peer->version);
-    text_close(w);
+    return (struct server_out){
+        .id = s->member->name,
+        .name = s->member->name,
+        .address = s->member->address,
+        .node_status = s->silent ? "failed" : "alive",
+        .node_type = votes ? "voter" : "non-voter",
+        .status = s->leads ? "leader"
+                  : votes  ? "voter"
+                           : "non-voter",
+        .last_contact = duration(req, s->contact_ms * 1000000),
+        .last_term = s->peer->last_term,
+        .last_index = s->peer->last_index,
+        .healthy = s->healthy,
+        .stable_since = s->stable_ms,
+        .version = s->peer->version,
+    };
 }
 
-static void put_names(struct text_writer *w, const struct watched *all, const char *name, bool vote)
+static struct field_strings names_of(const struct watched *all, bool vote,
+                                     const char *room[RLOG_MEMBERS_MAX])
 {
-    text_key(w, name);
-    text_open_list(w);
+    size_t n = 0;
     for (unsigned i = 0; i < all->raft->n_members; i++)
         if ((all->servers[i].member->role == RLOG_VOTER) == vote)
-            text_put_str(w, all->servers[i].member->name);
-    text_close(w);
+            room[n++] = all->servers[i].member->name;
+    ASSERT(n <= RLOG_MEMBERS_MAX);
+    return (struct field_strings){.items = room, .n = n};
 }
 
 static enum status sys_autopilot_state(struct req *req)
 {
     struct watched *all = arena_alloc(req->arena, sizeof *all);
     struct node_status *node = sys_node(req);
+    const char *voters[RLOG_MEMBERS_MAX], *others[RLOG_MEMBERS_MAX];
+    struct server_out servers[RLOG_MEMBERS_MAX];
     if (all == NULL || node == NULL)
         return ST_NOMEM;
     TRY(watch(req, node, all));
+    for (unsigned i = 0; i < node->raft.n_members; i++) {
+        servers[i] = server_of(req, &all->servers[i]);
+        if (servers[i].last_contact == NULL)
+            return ST_NOMEM;
+    }
     unsigned quorum = all->voters / 2 + 1;
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_bool(&w, "healthy", all->healthy);
-    text_member_int(&w, "failure_tolerance",
-                    all->healthy_voters > quorum ? all->healthy_voters - quorum : 0);
-    text_member_str(&w, "leader", node->leader_name);
-    put_names(&w, all, "voters", true);
-    if (all->voters < node->raft.n_members)
-        put_names(&w, all, "non_voters", false);
-    text_key(&w, "servers");
-    text_open_object(&w);
-    for (unsigned i = 0; i < node->raft.n_members; i++)
-        put_server(&w, &all->servers[i]);
-    text_close(&w);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct state_out out = {
+        .healthy = all->healthy,
+        .failure_tolerance = all->healthy_voters > quorum ? all->healthy_voters - quorum : 0,
+        .leader = node->leader_name,
+        .voters = names_of(all, true, voters),
+        .non_voters = names_of(all, false, others),
+        .servers = {servers, node->raft.n_members},
+    };
+    return req_reply(req, &out);
 }
 
 static const struct route autopilot_routes[] = {
@@ -235,9 +286,7 @@ static const struct route autopilot_routes[] = {
      .path = "storage/raft/autopilot/configuration",
      .handler = sys_autopilot_read,
      .flags = ROUTE_OPERATOR,
-     .shape = "{cleanup_dead_servers:bool dead_server_last_contact_threshold:str "
-              "last_contact_threshold:str max_trailing_logs:int min_quorum:int "
-              "server_stabilization_time:str}",
+     .reply = &sys_autopilot_reply,
      .help = "How the members are watched."},
     {.method = METHOD_POST,
      .path = "storage/raft/autopilot/configuration",
@@ -250,10 +299,7 @@ static const struct route autopilot_routes[] = {
      .path = "storage/raft/autopilot/state",
      .handler = sys_autopilot_state,
      .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
-     .shape = "{healthy:bool failure_tolerance:int leader:str voters:[str] non_voters?:[str] "
-              "servers:{*:{id:str name:str address:str node_status:str node_type:str status:str "
-              "last_contact:str last_term:int last_index:int healthy:bool stable_since:str "
-              "version:str}}}",
+     .reply = &sys_autopilot_state_reply,
      .help = "How well the members are, as the active node knows them, and how many voters may be "
              "lost."},
 };

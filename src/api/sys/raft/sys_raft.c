@@ -2,8 +2,6 @@
  * transaction, on the pool, once. */
 #include "api/sys/sys.h"
 
-#include <stdio.h>
-
 struct sys_remove_peer {
     const char *server_id;
 };
@@ -13,19 +11,33 @@ static const struct field remove_fields[] = {
 };
 static const struct schema sys_remove_peer_schema = SCHEMA(struct sys_remove_peer, remove_fields);
 
-static void write_member(struct text_writer *w, const struct rlog_member *m, uint64_t leader)
-{
-    char id[24];
-    (void)snprintf(id, sizeof id, "%llu", (unsigned long long)m->id); /* 20 digits */
-    text_open_object(w);
-    text_member_str(w, "node_id", m->name);
-    text_member_str(w, "address", m->address);
-    text_member_bool(w, "leader", m->id == leader);
-    text_member_str(w, "protocol_version", "1");
-    text_member_bool(w, "voter", m->role == RLOG_VOTER);
-    text_member_str(w, "raft_id", id);
-    text_close(w);
-}
+struct member_out {
+    const char *node_id, *address, *protocol_version, *raft_id;
+    bool leader, voter;
+};
+static const struct field member_fields[] = {
+    FIELD(struct member_out, node_id, STRING), FIELD(struct member_out, address, STRING),
+    FIELD(struct member_out, leader, BOOL),    FIELD(struct member_out, protocol_version, STRING),
+    FIELD(struct member_out, voter, BOOL),     FIELD(struct member_out, raft_id, STRING),
+};
+static const struct schema member_schema = SCHEMA(struct member_out, member_fields);
+struct members_out {
+    uint64_t index;
+    struct field_list servers;
+};
+static const struct field members_fields[] = {
+    FIELD(struct members_out, index, UINT),
+    FIELD(struct members_out, servers, LIST, .sub = &member_schema),
+};
+static const struct schema members_schema = SCHEMA(struct members_out, members_fields);
+struct configuration_out {
+    const void *config;
+};
+static const struct field configuration_fields[] = {
+    FIELD(struct configuration_out, config, OBJECT, .sub = &members_schema),
+};
+static const struct schema sys_raft_configuration_reply =
+    SCHEMA(struct configuration_out, configuration_fields);
 
 void sys_warn_no_quorum(struct req *req)
 {
@@ -37,23 +49,26 @@ void sys_warn_no_quorum(struct req *req)
 
 static enum status sys_raft_configuration(struct req *req)
 {
-    struct node_status node;
-    req->host->node_ops->status(req->host->node, &node);
+    struct node_status *node = sys_node(req);
+    struct member_out out[RLOG_MEMBERS_MAX];
+    if (node == NULL)
+        return ST_NOMEM;
+    ASSERT(node->raft.n_members <= RLOG_MEMBERS_MAX);
+    for (unsigned i = 0; i < node->raft.n_members; i++) {
+        const struct rlog_member *m = &node->raft.members[i];
+        const char *id = arena_format(req->arena, "%llu", (unsigned long long)m->id);
+        if (id == NULL)
+            return ST_NOMEM;
+        out[i] = (struct member_out){.node_id = m->name,
+                                     .address = m->address,
+                                     .leader = m->id == node->raft.leader,
+                                     .protocol_version = "1",
+                                     .voter = m->role == RLOG_VOTER,
+                                     .raft_id = id};
+    }
     sys_warn_no_quorum(req);
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "config");
-    text_open_object(&w);
-    text_key(&w, "index");
-    text_put_uint(&w, node.raft.commit_index);
-    text_key(&w, "servers");
-    text_open_list(&w);
-    for (unsigned i = 0; i < node.raft.n_members; i++)
-        write_member(&w, &node.raft.members[i], node.raft.leader);
-    text_close(&w);
-    text_close(&w);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct members_out all = {node->raft.commit_index, {out, node->raft.n_members}};
+    return req_reply(req, &(struct configuration_out){.config = &all});
 }
 
 enum status sys_nothing_staged(struct req *req)
@@ -224,8 +239,7 @@ static const struct route raft_routes[] = {
      .path = "storage/raft/configuration",
      .handler = sys_raft_configuration,
      .flags = ROUTE_ACTIVE | ROUTE_LOCAL | ROUTE_OPERATOR,
-     .shape = "{config:{index:int servers:[{node_id:str address:str leader:bool "
-              "protocol_version:str voter:bool raft_id:str}]}}",
+     .reply = &sys_raft_configuration_reply,
      .help = "The members of the cluster. Without a quorum: as the node that is asked knows them."},
     {.method = METHOD_POST,
      .path = "storage/raft/remove-peer",
