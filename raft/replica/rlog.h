@@ -115,6 +115,7 @@ struct rlog_propose {
     struct bytes txn;
     uint64_t ticket; /* 0, or what rlog left here with an earlier conflict; 0 again when spent */
     bool upkeep;     /* small, and needed to run the cluster: not refused as ST_STATE_FULL */
+    uint64_t term;   /* 0, or refuse with ST_NOT_LEADER unless this node leads in this term */
     /* ST_OK: `outcome`, `version`, `response` are set (response borrowed during the call).
      * ST_CONFLICT is not a failure: rerun on a version ≥ `version`, passing `ticket`.
      * ST_NOT_LEADER, ST_BUSY, ST_NO_SPACE, ST_STATE_FULL, ST_TOO_BIG: nothing was proposed.

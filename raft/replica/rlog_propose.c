@@ -122,7 +122,7 @@ static enum status proposal_refused(struct rlog *r, const struct rlog_propose *p
         return ST_INVALID;
     if (p->txn.len > RLOG_TXN_MAX)
         return ST_TOO_BIG;
-    if (!rlog_core_leads(&r->core))
+    if (!rlog_core_leads(&r->core) || (p->term != 0 && p->term != r->core.term))
         return ST_NOT_LEADER;
     if (ps->waiting_bytes + ps->batches_bytes + p->txn.len > r->options.inflight_bytes_max)
         return ST_BUSY;

@@ -72,6 +72,31 @@ static void a_follower_refuses_proposals(void **ctx)
     world_free(w);
 }
 
+static enum status put_in_term(struct wnode *n, uint64_t term)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
+    struct wclient c = {.p.term = term};
+    rlog_txn_put(&b, BYTES("s/a"), BYTES("v"));
+    wclient_propose(n, &c, &b);
+    enum status st = wclient_wait(n->e.world, &c);
+    buf_done(&c.txn);
+    return st;
+}
+
+static void a_proposal_of_another_term_is_refused(void **ctx)
+{
+    (void)ctx;
+    struct world *w = world_new(4, 3);
+    struct wnode *leader = world_await_leader(w);
+    struct rlog_status status;
+    rlog_status(leader->rlog, &status);
+    assert_status(put_in_term(leader, status.term), ST_OK);
+    assert_status(put_in_term(leader, status.term - 1), ST_NOT_LEADER);
+    assert_status(put_in_term(leader, status.term + 1), ST_NOT_LEADER);
+    assert_status(put_in_term(leader, 0), ST_OK);
+    world_free(w);
+}
+
 static enum status put_for_upkeep(struct wnode *n, const char *key)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
@@ -404,6 +429,7 @@ int main(void)
         cmocka_unit_test(a_read_on_a_follower_sees_the_last_write),
         cmocka_unit_test(a_sole_voter_commits_alone),
         cmocka_unit_test(a_follower_refuses_proposals),
+        cmocka_unit_test(a_proposal_of_another_term_is_refused),
         cmocka_unit_test(a_full_state_takes_deletes_and_upkeep_alone),
         cmocka_unit_test(all_waiting_commands_share_an_entry),
         cmocka_unit_test(writes_wait_for_the_majority_of_those_before_but_not_long),
