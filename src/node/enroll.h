@@ -4,10 +4,10 @@
 
 #include "node/node_internal.h"
 
+#include "cluster/membership/join_token.h"
 #include "crypto/cert.h"
 #include "crypto/tls.h"
 #include "http/client.h"
-#include "cluster/membership/join_token.h"
 #include "text/json.h"
 
 /* Result of a try. AGAIN: the fault may pass. ASKS: a further question. WAITS: for key shares.

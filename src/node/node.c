@@ -15,18 +15,32 @@ void node_refuse(struct node *n, const struct reason *reason)
     n->options.failed(n->options.ctx, NODE_NOT_STARTED, reason);
 }
 
+static void part_send(struct part_host *host, uint64_t to, enum frame_kind kind,
+                      struct bytes content)
+{
+    node_send(CONTAINER_OF(host, struct node, host), to, kind, content);
+}
+
+static void part_fail(struct part_host *host, enum status why, const struct reason *reason)
+{
+    node_fail(CONTAINER_OF(host, struct node, host), why, reason);
+}
+
+static const struct part_calls part_calls = {
+    .send = part_send, .write = node_write, .fail = part_fail};
+
 void node_fail(struct node *n, enum status why, const struct reason *reason)
 {
     bool disk = why == ST_IO || why == ST_NO_SPACE;
     n->options.failed(n->options.ctx, disk ? NODE_DISK_FAILED : NODE_FAILED, reason);
 }
 
-void node_send(struct node *n, uint64_t to, enum node_frame kind, struct bytes content)
+void node_send(struct node *n, uint64_t to, enum frame_kind kind, struct bytes content)
 {
     uint8_t head = (uint8_t)kind;
     struct bytes parts[] = {bytes_of(&head, 1), content};
-    if (n->mesh != NULL)
-        mesh_send(n->mesh, to, parts, ARRAY_LEN(parts), false);
+    if (n->host.mesh != NULL)
+        mesh_send(n->host.mesh, to, parts, ARRAY_LEN(parts), false);
 }
 
 static void on_receive(void *ctx, uint64_t from, const char *from_name, struct bytes frame)
@@ -34,36 +48,36 @@ static void on_receive(void *ctx, uint64_t from, const char *from_name, struct b
     struct node *n = ctx;
     struct reader r = reader_of(frame);
     uint8_t kind = reader_u8(&r);
-    if (r.failed || n->stopping)
+    if (r.failed || n->host.stopping)
         return;
     node_quorum_heard(n, from);
-    if (kind == NODE_FRAME_SEAL) {
+    if (kind == FRAME_REPORT) {
         node_handover_hear(n, from, from_name, bytes_from(frame, 1));
         return;
     }
-    if (kind == NODE_FRAME_RENEW || kind == NODE_FRAME_RENEWED) {
+    if (kind == FRAME_RENEW || kind == FRAME_RENEWED) {
         node_renew_hear(n, from, from_name, kind, bytes_from(frame, 1));
         return;
     }
-    if (kind == NODE_FRAME_MEMBER || kind == NODE_FRAME_STRANGER) {
+    if (kind == FRAME_MEMBER || kind == FRAME_STRANGER) {
         node_removed_receive(n, from, from_name, kind, bytes_from(frame, 1));
         return;
     }
-    if (kind != NODE_FRAME_RAFT) {
+    if (kind != FRAME_RAFT) {
         node_join_hear(n, from, from_name, kind, bytes_from(frame, 1));
         return;
     }
     uint64_t to = reader_u64(&r);
-    if (r.failed || to != n->id || n->rlog == NULL)
+    if (r.failed || to != n->host.id || n->host.rlog == NULL)
         return; /* for an earlier incarnation of this node */
-    rlog_receive(n->rlog, from, from_name, bytes_of(r.at, reader_left(&r)));
+    rlog_receive(n->host.rlog, from, from_name, bytes_of(r.at, reader_left(&r)));
 }
 
 static void on_gone(void *ctx, uint64_t id)
 {
     struct node *n = ctx;
-    if (n->rlog != NULL && !n->stopping)
-        rlog_peer_gone(n->rlog, id);
+    if (n->host.rlog != NULL && !n->host.stopping)
+        rlog_peer_gone(n->host.rlog, id);
 }
 
 /* The certificate of a node that was removed is still good; its requests are not. */
@@ -71,9 +85,9 @@ static void on_http(void *ctx, struct mesh_http connection)
 {
     struct node *n = ctx;
     bool member = false;
-    for (unsigned i = 0; i < n->n_members; i++)
-        member = member || strcmp(n->members[i].name, connection.peer_name) == 0;
-    if (member && !n->stopping)
+    for (unsigned i = 0; i < n->host.n_members; i++)
+        member = member || strcmp(n->host.members[i].name, connection.peer_name) == 0;
+    if (member && !n->host.stopping)
         n->options.accept_http(n->options.ctx, connection);
     else
         mesh_http_drop(&connection);
@@ -83,16 +97,16 @@ static void on_http(void *ctx, struct mesh_http connection)
 static bool id_allowed(void *ctx, uint64_t id, const char *name)
 {
     struct node *n = ctx;
-    for (unsigned i = 0; i < n->n_members; i++)
-        if (n->members[i].id == id)
-            return strcmp(n->members[i].name, name) == 0;
-    return id != n->id;
+    for (unsigned i = 0; i < n->host.n_members; i++)
+        if (n->host.members[i].id == id)
+            return strcmp(n->host.members[i].name, name) == 0;
+    return id != n->host.id;
 }
 
 static void on_stranger(void *ctx, struct mesh_http connection)
 {
     struct node *n = ctx;
-    if (n->stopping || n->removed)
+    if (n->host.stopping || n->host.removed)
         mesh_http_drop(&connection);
     else
         n->options.accept_stranger(n->options.ctx, connection);
@@ -111,12 +125,12 @@ static void on_told_removed(void *ctx, const char *name)
 enum status node_mesh_open(struct node *n, struct reason *reason)
 {
     struct mesh_options o = {
-        .env = n->env,
+        .env = n->host.env,
         .address = n->options.listen_addr,
         .ca_path = n->options.ca_file,
         .cert_path = n->options.cert_file,
         .key_path = n->options.key_file,
-        .id = n->id,
+        .id = n->host.id,
         .events = {.receive = on_receive,
                    .gone = on_gone,
                    .http = on_http,
@@ -126,7 +140,7 @@ enum status node_mesh_open(struct node *n, struct reason *reason)
                    .id_allowed = id_allowed,
                    .ctx = n},
     };
-    return mesh_start(&o, &n->mesh, reason);
+    return mesh_start(&o, &n->host.mesh, reason);
 }
 
 static const char *configured_address(const struct node *n, const char *name)
@@ -155,30 +169,31 @@ void node_mesh_link(struct node *n)
     static_assert((int)RLOG_MEMBERS_MAX <= (int)MESH_MEMBERS_MAX, "members fit");
     struct mesh_member links[MESH_MEMBERS_MAX] = {0};
     unsigned count = 0;
-    if (n->mesh == NULL)
+    if (n->host.mesh == NULL)
         return;
-    for (unsigned i = 0; i < n->n_members; i++)
-        add_link(n, links, &count, n->members[i].id, n->members[i].name, n->members[i].address);
-    for (unsigned i = 0; n->n_members == 0 && i < n->options.n_founders; i++) {
+    for (unsigned i = 0; i < n->host.n_members; i++)
+        add_link(n, links, &count, n->host.members[i].id, n->host.members[i].name,
+                 n->host.members[i].address);
+    for (unsigned i = 0; n->host.n_members == 0 && i < n->options.n_founders; i++) {
         if (strcmp(n->options.founders[i].name, n->options.name) == 0)
             continue; /* ourselves, perhaps under another id */
         add_link(n, links, &count, i + 1, n->options.founders[i].name,
                  n->options.founders[i].address);
         links[count - 1].any_id = true; /* the node may have been replaced since */
     }
-    mesh_members(n->mesh, links, count);
+    mesh_members(n->host.mesh, links, count);
 }
 
 static void on_tick(struct env_timer *timer)
 {
     struct node *n = CONTAINER_OF(timer, struct node, tick);
     node_join_tick(n);
-    if (n->rlog != NULL && !n->stopping) {
+    if (n->host.rlog != NULL && !n->host.stopping) {
         node_role_changed(n);
         node_upkeep_tick(n);
         node_renew_tick(n);
     }
-    env_timer_set(n->env, &n->tick, env_mono_ms(n->env) + NODE_TICK_MS);
+    env_timer_set(n->host.env, &n->tick, env_mono_ms(n->host.env) + PART_TICK_MS);
 }
 
 bool node_is_member(struct node *node, const char *name)
@@ -208,9 +223,9 @@ static void on_reload(struct env_task *task)
     struct node *n = CONTAINER_OF(task, struct node, reload_task);
     struct reason reason = {{0}};
     n->reload_posted = false;
-    if (n->mesh == NULL || n->stopping)
+    if (n->host.mesh == NULL || n->host.stopping)
         return;
-    enum status st = mesh_reload(n->mesh, &reason);
+    enum status st = mesh_reload(n->host.mesh, &reason);
     node_renew_learn(n);
     if (st == ST_OK)
         trace(TRACE_INFO, "node", "cluster port: certificate read again");
@@ -224,7 +239,7 @@ void node_reload(struct node *n)
     if (atomic_exchange(&n->reload_posted, true))
         return; /* the posted reload sees the same files */
     n->reload_task = (struct env_task){.run = on_reload};
-    env_post(n->env, &n->reload_task);
+    env_post(n->host.env, &n->reload_task);
 }
 
 /* Stopping: hand over, close the replica, close the port, end the loop. */
@@ -232,51 +247,53 @@ void node_reload(struct node *n)
 static void on_mesh_closed(void *ctx)
 {
     struct node *n = ctx;
-    n->mesh = NULL;
-    loop_stop(n->env);
+    n->host.mesh = NULL;
+    loop_stop(n->host.env);
 }
 
 static void close_mesh(struct node *n)
 {
-    env_timer_stop(n->env, &n->tick);
+    env_timer_stop(n->host.env, &n->tick);
     node_renew_done(n);
     if (n->enroll != NULL)
         node_enroll_stop(n); /* ends the loop */
-    else if (n->mesh == NULL)
-        loop_stop(n->env);
+    else if (n->host.mesh == NULL)
+        loop_stop(n->host.env);
     else
-        mesh_close(n->mesh, on_mesh_closed, n);
+        mesh_close(n->host.mesh, on_mesh_closed, n);
 }
 
 /* Proposals have ended with the replica; their completions are still on the way here. */
-static void close_when_duties_ended(struct env_timer *timer)
+static void close_when_parts_rest(struct env_timer *timer)
 {
     struct node *n = CONTAINER_OF(timer, struct node, tick);
-    if (node_duty_idle(n))
+    if (node_parts_stop(n))
         close_mesh(n);
     else
-        env_timer_set(n->env, &n->tick, env_mono_ms(n->env) + 5);
+        env_timer_set(n->host.env, &n->tick, env_mono_ms(n->host.env) + PART_STOP_POLL_MS);
 }
 
 static void on_rlog_closed(void *ctx)
 {
     struct node *n = ctx;
-    n->rlog_closed = true;
-    n->tick.fire = close_when_duties_ended;
-    env_timer_set(n->env, &n->tick, env_mono_ms(n->env));
+    n->host.replica_closed = true;
+    n->tick.fire = close_when_parts_rest;
+    env_timer_set(n->host.env, &n->tick, env_mono_ms(n->host.env));
 }
 
 static void close_when_idle(struct env_timer *timer)
 {
     struct node *n = CONTAINER_OF(timer, struct node, tick);
-    if (n->hashing || (n->transferring && env_mono_ms(n->env) < n->stop_deadline_ms)) {
-        env_timer_set(n->env, &n->tick, env_mono_ms(n->env) + 5);
+    bool rest = node_parts_stop(n);
+    if (!rest || n->hashing ||
+        (n->transferring && env_mono_ms(n->host.env) < n->stop_deadline_ms)) {
+        env_timer_set(n->host.env, &n->tick, env_mono_ms(n->host.env) + PART_STOP_POLL_MS);
         return;
     }
-    if (n->rlog == NULL)
+    if (n->host.rlog == NULL)
         close_mesh(n);
     else
-        rlog_close(n->rlog, on_rlog_closed, n);
+        rlog_close(n->host.rlog, on_rlog_closed, n);
 }
 
 static void on_handed_over(struct rlog_admin *a, enum status st)
@@ -289,26 +306,26 @@ static void on_handed_over(struct rlog_admin *a, enum status st)
 static void on_stop(struct env_task *task)
 {
     struct node *n = CONTAINER_OF(task, struct node, stop_task);
-    if (n->rlog != NULL)
+    if (n->host.rlog != NULL)
         node_role_changed(n);
-    n->stopping = true;
-    node_duty_look(n, false, 0);
-    n->stop_deadline_ms = env_mono_ms(n->env) + NODE_STOP_TRANSFER_MS;
-    if (n->rlog != NULL && n->status.raft.is_leader && n->status.raft.n_members > 1 &&
+    n->host.stopping = true;
+    n->host.active_term = 0;
+    n->stop_deadline_ms = env_mono_ms(n->host.env) + NODE_STOP_TRANSFER_MS;
+    if (n->host.rlog != NULL && n->status.raft.is_leader && n->status.raft.n_members > 1 &&
         !n->transferring) {
         n->transferring = true;
         n->transfer =
             (struct rlog_admin){.done = on_handed_over, .member.id = node_handover_target(n)};
-        rlog_transfer(n->rlog, &n->transfer);
+        rlog_transfer(n->host.rlog, &n->transfer);
     }
     n->tick.fire = close_when_idle;
-    env_timer_set(n->env, &n->tick, env_mono_ms(n->env));
+    env_timer_set(n->host.env, &n->tick, env_mono_ms(n->host.env));
 }
 
 void node_stop(struct node *n)
 {
     n->stop_task = (struct env_task){.run = on_stop};
-    env_post(n->env, &n->stop_task);
+    env_post(n->host.env, &n->stop_task);
     if (pthread_join(n->thread, NULL) != 0)
         abort(); /* the thread was started and is joined once */
 }
@@ -317,10 +334,10 @@ void node_free(struct node *n)
 {
     if (n == NULL)
         return;
-    node_duty_done(n);
-    loop_free(n->env);
-    loop_fs_free(n->fs);
-    barrier_free(n->barrier);
+    services_done(&n->services);
+    loop_free(n->host.env);
+    loop_fs_free(n->host.fs);
+    barrier_free(n->host.barrier);
     node_seal_done(n);
     (void)pthread_mutex_destroy(&n->lock); /* no thread holds it */
     mem_free(n);
@@ -332,19 +349,21 @@ enum status node_open(struct node *n, struct reason *reason)
 {
     TRY(node_files_settle(n, reason));
     TRY(node_files_authority(n, reason));
-    TRY(mesh_identity_read(n->options.cert_file, &n->identity, reason));
-    if (strcmp(n->identity.name, n->options.name) != 0) {
+    TRY(mesh_identity_read(n->options.cert_file, &n->host.identity, reason));
+    if (strcmp(n->host.identity.name, n->options.name) != 0) {
         reason_set(reason, "%s is the certificate of %s, not of %s", n->options.cert_file,
-                   n->identity.name, n->options.name);
+                   n->host.identity.name, n->options.name);
         return ST_INVALID;
     }
-    const uint8_t *c = n->identity.cluster;
+    ASSERT(n->host.rlog == NULL && n->host.mesh == NULL);
+    const uint8_t *c = n->host.identity.cluster;
     pthread_mutex_lock(&n->lock); /* workers look already, if this node waited */
     memcpy(n->status.cluster, c, sizeof n->status.cluster);
     (void)snprintf(n->status.cluster_id, sizeof n->status.cluster_id,
                    "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", c[0],
                    c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11], c[12], c[13],
                    c[14], c[15]); /* 36 characters */
+    memcpy(n->host.cluster_id, n->status.cluster_id, sizeof n->host.cluster_id);
     pthread_mutex_unlock(&n->lock);
     return node_join_start(n, reason);
 }
@@ -362,9 +381,14 @@ static void *thread_main(void *arg)
             reason_set(&reason, "%s", status_text(st));
         node_refuse(n, &reason);
     }
-    env_timer_set(n->env, &n->tick, env_mono_ms(n->env) + NODE_TICK_MS);
-    loop_run(n->env);
+    env_timer_set(n->host.env, &n->tick, env_mono_ms(n->host.env) + PART_TICK_MS);
+    loop_run(n->host.env);
     return NULL;
+}
+
+static int64_t part_time_ms(void *ctx)
+{
+    return node_time_ms(ctx);
 }
 
 enum status node_start(const struct node_options *options, struct node **ret_node)
@@ -376,16 +400,27 @@ enum status node_start(const struct node_options *options, struct node **ret_nod
     ASSERT(options->n_founders <= NODE_FOUNDERS_MAX);
     n->options = *options;
     n->tick.fire = on_tick;
+    n->host.calls = &part_calls;
+    n->duties = (struct duties){.rows = options->duties, .n = options->n_duties};
+    n->services = (struct services){.rows = options->services,
+                                    .n = options->n_services,
+                                    .time_ms = part_time_ms,
+                                    .time_ctx = n};
+    n->snapshot = (struct snapshot){.seal = options->seal,
+                                    .state_bytes_max = options->state_bytes_max,
+                                    .reserve_bytes = options->reserve_bytes};
     (void)snprintf(n->status.name, sizeof n->status.name, "%s", options->name); /* bounded */
     (void)snprintf(n->status.cluster_name, sizeof n->status.cluster_name, "%s",
                    options->cluster_name); /* bounded */
     n->status.sealed = true;
     node_brief_publish(n);
-    enum status st = loop_fs_new(options->data_dir, &n->fs, &reason);
+    enum status st = loop_fs_new(options->data_dir, &n->host.fs, &reason);
     if (st == ST_OK)
-        st = loop_new(n->fs, &n->env);
+        st = loop_new(n->host.fs, &n->host.env);
     if (st == ST_OK)
-        st = barrier_new(&n->barrier);
+        st = barrier_new(&n->host.barrier);
+    if (st == ST_OK)
+        st = node_parts_start(n);
     if (st == ST_OK)
         st = node_seal_init(n);
     if (st == ST_OK && (pthread_mutex_init(&n->lock, NULL) != 0 ||
@@ -398,43 +433,49 @@ enum status node_start(const struct node_options *options, struct node **ret_nod
     if (reason.text[0] == '\0')
         reason_set(&reason, "%s", status_text(st));
     options->failed(options->ctx, NODE_NOT_STARTED, &reason);
+    services_done(&n->services);
     node_seal_done(n);
-    barrier_free(n->barrier);
-    loop_free(n->env);
-    loop_fs_free(n->fs);
+    barrier_free(n->host.barrier);
+    loop_free(n->host.env);
+    loop_fs_free(n->host.fs);
     mem_free(n);
     return st;
 }
 
 struct rlog *node_rlog(struct node *node)
 {
-    return node->rlog;
+    return node->host.rlog;
+}
+
+struct snapshot *node_snapshot(struct node *node)
+{
+    return &node->snapshot;
 }
 
 struct env *node_env(struct node *node)
 {
-    return node->env;
+    return node->host.env;
 }
 
 struct barrier *node_barrier(struct node *node)
 {
-    return node->barrier;
+    return node->host.barrier;
 }
 
 const struct mesh_identity *node_identity(struct node *node)
 {
-    return &node->identity;
+    return &node->host.identity;
 }
 
 struct tls_ctx *node_tls(struct node *node)
 {
-    return mesh_tls_client(node->mesh);
+    return mesh_tls_client(node->host.mesh);
 }
 
 struct mesh *node_mesh(struct node *node)
 {
-    ASSERT(node->mesh != NULL);
-    return node->mesh;
+    ASSERT(node->host.mesh != NULL);
+    return node->host.mesh;
 }
 
 enum {

@@ -31,7 +31,10 @@
 #include "base/env.h"
 #include "base/status.h"
 #include "cluster/mesh/mesh.h"
+#include "node/duty.h"
+#include "node/service.h"
 #include "raft/replica/rlog.h"
+#include "snapshot/snapshot.h"
 #include "state/state.h"
 #include "text/random.h"
 
@@ -45,15 +48,6 @@ enum { NODE_FOUNDERS_MAX = 16 };
 #define NODE_REMOVED_KEY RLOG_LOCAL "core/removed/"
 /* The same of nodes that shall have no vote: members, or those that will be. */
 #define NODE_NONVOTER_KEY RLOG_LOCAL "core/nonvoter/"
-
-/* Work that belongs to the active node: begun when it becomes active in a term, ended when it no
- * longer is. */
-struct node_duty {
-    const char *name; /* for the log */
-    /* Stage what is due now, a little of it: it runs on the raft thread, and again soon after it
-     * staged anything. Its transaction is checked like that of a request. */
-    enum status (*run)(struct state_txn *txn, int64_t now_ms);
-};
 
 enum node_failure { NODE_NOT_STARTED, NODE_FAILED, NODE_DISK_FAILED /* a write or sync */ };
 
@@ -75,6 +69,8 @@ struct node_options {
     const struct seal *seal;  /* NULL: unsealed by key shares, or the key file is missing */
     const struct node_duty *duties;
     size_t n_duties;
+    const struct node_service *services;
+    size_t n_services;
     bool performance_standby;
     unsigned election_ms, heartbeat_ms; /* 0: defaults of rlog.h, as below */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes;
@@ -174,29 +170,8 @@ struct tls_ctx *node_tls(struct node *node);
 /* For its counters. Any thread, after `ready`. */
 struct mesh *node_mesh(struct node *node);
 
-/* Snapshots (node_snapshot.c). All block, on any thread but the raft thread.
- *
- * A file in the data directory that has no name and is gone when it is closed. ST_IO, ST_NO_SPACE.
- */
-struct fs_file;
-NODISCARD enum status node_snapshot_file(struct node *node, struct fs_file **ret_file);
-/* Whether some more megabytes may be written to such a file. */
-bool node_snapshot_room(struct node *node);
-/* Write the state, as it is after the call, to such a file, from its beginning. ST_BUSY with a
- * reason; ST_SEALED, ST_NO_SPACE, ST_IO, ST_NOMEM, ST_CRYPTO, ST_CLOSED. */
-NODISCARD enum status node_snapshot_save(struct node *node, struct fs_file **ret_file,
-                                         uint64_t *ret_bytes, struct reason *reason);
-/* Replace the replicated state by a snapshot, on every node, at once or not at all. ST_INVALID,
- * ST_TOO_BIG with a reason: it is refused. ST_BUSY, ST_NO_SPACE, ST_CLOSED, ST_SEALED: nothing was
- * changed. ST_UNKNOWN_OUTCOME: the leader changed in the last moment. */
-struct node_snapshot {
-    struct fs_file *file; /* borrowed */
-    uint64_t bytes;
-    bool force; /* also one of another root key */
-};
-NODISCARD enum status node_snapshot_restore(struct node *node, struct env *env,
-                                            const struct node_snapshot *snapshot,
-                                            struct reason *reason);
+/* For src/snapshot's functions. Any thread, after `ready`. */
+struct snapshot *node_snapshot(struct node *node);
 
 /* How this node is sealed, and how far unsealing has come. Any thread. */
 struct node_seal_status {

@@ -49,22 +49,23 @@ static void on_stored(struct rlog_admin *a, enum status st)
 static void store(struct node *n, const struct rlog_status *raft, const struct rlog_member *member,
                   const char *address)
 {
-    if (n->storing_address || n->stopping || !raft->ready || !raft->members_committed)
+    if (n->storing_address || n->host.stopping || !raft->ready || !raft->members_committed)
         return;
     n->storing_address = true;
     n->address = (struct rlog_admin){.done = on_stored, .member = *member};
     (void)snprintf(n->address.member.address, sizeof n->address.member.address, "%s",
                    address); /* bounded: is_reachable */
-    rlog_member_address(n->rlog, &n->address);
+    rlog_member_address(n->host.rlog, &n->address);
 }
 
 void node_address_look(struct node *n, const struct rlog_status *raft)
 {
-    const struct rlog_member *self = find_member(raft, n->id);
+    const struct rlog_member *self = find_member(raft, n->host.id);
     const char *address = n->options.cluster_addr;
-    uint64_t now = env_mono_ms(n->env);
-    if (self == NULL || raft->leader == 0 || n->removed || strcmp(self->address, address) == 0 ||
-        !is_reachable(address) || now - n->address_said_ms < ADDRESS_SAY_MS)
+    uint64_t now = env_mono_ms(n->host.env);
+    if (self == NULL || raft->leader == 0 || n->host.removed ||
+        strcmp(self->address, address) == 0 || !is_reachable(address) ||
+        now - n->address_said_ms < ADDRESS_SAY_MS)
         return;
     n->address_said_ms = now;
     if (raft->is_leader) {
@@ -72,10 +73,10 @@ void node_address_look(struct node *n, const struct rlog_status *raft)
         return;
     }
     CLEANUP(buf_done) struct buf said = {0};
-    buf_add_u8(&said, NODE_SAYS_ADDRESS);
+    buf_add_u8(&said, REPORT_ADDRESS);
     buf_add_block(&said, bytes_str(address));
     if (buf_status(&said) == ST_OK)
-        node_send(n, raft->leader, NODE_FRAME_SEAL, buf_bytes(&said));
+        node_send(n, raft->leader, FRAME_REPORT, buf_bytes(&said));
 }
 
 void node_address_hear(struct node *n, uint64_t from, const char *from_name, struct bytes content)
@@ -83,15 +84,16 @@ void node_address_hear(struct node *n, uint64_t from, const char *from_name, str
     char address[sizeof((struct rlog_member *)0)->address];
     struct reader r = reader_of(content);
     struct rlog_status raft;
-    (void)reader_u8(&r); /* NODE_SAYS_ADDRESS */
+    (void)reader_u8(&r); /* REPORT_ADDRESS */
     struct bytes said = reader_block(&r);
-    if (reader_end(&r) != ST_OK || said.len >= sizeof address || n->rlog == NULL || n->rlog_closed)
+    if (reader_end(&r) != ST_OK || said.len >= sizeof address || n->host.rlog == NULL ||
+        n->host.replica_closed)
         return;
     memcpy(address, said.data, said.len);
     address[said.len] = '\0';
     if (strlen(address) != said.len || !is_reachable(address))
         return;
-    rlog_status(n->rlog, &raft);
+    rlog_status(n->host.rlog, &raft);
     const struct rlog_member *member = find_member(&raft, from);
     if (raft.is_leader && member != NULL && strcmp(member->name, from_name) == 0 &&
         strcmp(member->address, address) != 0)

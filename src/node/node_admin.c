@@ -40,7 +40,7 @@ enum status node_wait_for(struct node *n, struct env_task *task, struct node_wai
         (void)pthread_mutex_destroy(&w->lock); /* no thread holds it */
         return ST_NOMEM;
     }
-    env_post(n->env, task);
+    env_post(n->host.env, task);
     pthread_mutex_lock(&w->lock);
     while (!w->finished)
         pthread_cond_wait(&w->changed, &w->lock);
@@ -70,18 +70,18 @@ static void on_done(struct rlog_admin *admin, enum status st)
 
 static void prepare(struct order *o)
 {
-    o->admin = (struct rlog_admin){.done = on_done,
-                                   .deadline_ms = env_mono_ms(o->node->env) + ADMIN_PATIENCE_MS};
+    o->admin = (struct rlog_admin){
+        .done = on_done, .deadline_ms = env_mono_ms(o->node->host.env) + ADMIN_PATIENCE_MS};
 }
 
 static void on_noted(struct rlog_propose *p, enum status st)
 {
     struct order *o = CONTAINER_OF(p, struct order, propose);
     buf_done(&o->txn);
-    if (st != ST_OK || o->node->rlog_closed)
+    if (st != ST_OK || o->node->host.replica_closed)
         finish(o, st != ST_OK ? st : ST_CLOSED);
     else
-        o->change(o->node->rlog, &o->admin);
+        o->change(o->node->host.rlog, &o->admin);
 }
 
 static void put_note(struct rlog_txn_builder *txn, const char *prefix, const char *name, bool is)
@@ -109,7 +109,7 @@ static void note_and_change(struct order *o)
         return;
     }
     o->propose = (struct rlog_propose){.txn = buf_bytes(&o->txn), .upkeep = true, .done = on_noted};
-    rlog_propose(o->node->rlog, &o->propose);
+    rlog_propose(o->node->host.rlog, &o->propose);
 }
 
 static void run_change(struct env_task *task)
@@ -117,16 +117,16 @@ static void run_change(struct env_task *task)
     struct order *o = CONTAINER_OF(task, struct order, task);
     struct node *n = o->node;
     prepare(o);
-    for (unsigned i = 0; i < n->n_members; i++)
-        if (strcmp(n->members[i].name, o->name) == 0)
-            o->admin.member = n->members[i];
+    for (unsigned i = 0; i < n->host.n_members; i++)
+        if (strcmp(n->host.members[i].name, o->name) == 0)
+            o->admin.member = n->host.members[i];
     o->admin.member.role = RLOG_VOTER;
-    if (n->stopping)
+    if (n->host.stopping)
         finish(o, ST_CLOSED);
     else if (o->admin.member.id == 0)
         finish(o, ST_NOT_FOUND);
-    else if (o->admin.member.id == n->id && !o->votes)
-        o->change(n->rlog, &o->admin); /* gives leadership away: the next leader goes on */
+    else if (o->admin.member.id == n->host.id && !o->votes)
+        o->change(n->host.rlog, &o->admin); /* gives leadership away: the next leader goes on */
     else
         note_and_change(o);
 }
@@ -135,12 +135,12 @@ static void run_step_down(struct env_task *task)
 {
     struct order *o = CONTAINER_OF(task, struct order, task);
     prepare(o);
-    if (o->node->stopping) {
+    if (o->node->host.stopping) {
         finish(o, ST_CLOSED);
         return;
     }
     o->admin.member.id = node_handover_target(o->node);
-    rlog_transfer(o->node->rlog, &o->admin);
+    rlog_transfer(o->node->host.rlog, &o->admin);
 }
 
 static enum status give(struct order *o, struct reason *reason)

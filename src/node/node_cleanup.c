@@ -10,7 +10,7 @@ enum { LOOK_EVERY_MS = 5000 };
 static uint64_t silent_ms(const struct node *n, uint64_t id, uint64_t now)
 {
     uint64_t heard = n->cleanup_since_ms;
-    if (id == n->id)
+    if (id == n->host.id)
         return 0;
     for (unsigned i = 0; i < RLOG_MEMBERS_MAX; i++)
         if (n->heard[i].id == id)
@@ -47,7 +47,7 @@ static void look(struct node *n, const struct rlog_status *raft, uint64_t now)
 
 void node_cleanup_look(struct node *n, const struct rlog_status *raft, bool active)
 {
-    uint64_t now = env_mono_ms(n->env);
+    uint64_t now = env_mono_ms(n->host.env);
     if (!active || raft->term != n->cleanup_term) {
         n->cleanup_term = active ? raft->term : 0;
         n->cleanup_since_ms = n->cleanup_looked_ms = now;

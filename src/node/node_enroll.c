@@ -47,7 +47,7 @@ static void on_stopped(void *ctx)
     struct node *n = ctx;
     enroll_free(n->enroll);
     n->enroll = NULL;
-    loop_stop(n->env);
+    loop_stop(n->host.env);
 }
 
 void node_enroll_stop(struct node *n)
@@ -55,7 +55,7 @@ void node_enroll_stop(struct node *n)
     struct node_enroll *e = n->enroll;
     if (e->closing)
         return; /* on_done_closed does it */
-    env_timer_stop(n->env, &e->timer);
+    env_timer_stop(n->host.env, &e->timer);
     if (e->calling)
         http_call_cancel(&e->call);
     e->calling = false;
@@ -68,11 +68,11 @@ static void on_done_closed(void *ctx)
     struct reason reason = {{0}};
     enroll_free(n->enroll);
     n->enroll = NULL;
-    enum status st = n->stopping ? ST_OK : node_open(n, &reason);
+    enum status st = n->host.stopping ? ST_OK : node_open(n, &reason);
     if (st != ST_OK)
         node_refuse(n, &reason);
-    if (n->stopping)
-        loop_stop(n->env);
+    if (n->host.stopping)
+        loop_stop(n->host.env);
 }
 
 struct bytes enroll_text(const struct text_value *v, const char *name)
@@ -138,14 +138,14 @@ static void explain(const struct node_enroll *e, struct reason *reason)
 static void again(struct node_enroll *e, const char *why)
 {
     struct node *n = e->node;
-    uint64_t now = env_mono_ms(n->env);
+    uint64_t now = env_mono_ms(n->host.env);
     if (e->complained_ms == 0 || now - e->complained_ms >= ENROLL_COMPLAIN_MS) {
         e->complained_ms = now;
         trace(TRACE_WARN, "node", "waits to join: %s at %s: %s", n->options.founders[e->at].name,
               n->options.founders[e->at].address, why);
     }
     e->at = (e->at + 1) % n->options.n_founders;
-    env_timer_set(n->env, &e->timer, now + ENROLL_AGAIN_MS);
+    env_timer_set(n->host.env, &e->timer, now + ENROLL_AGAIN_MS);
 }
 
 /* An answer, or why there is none. */
@@ -172,7 +172,7 @@ static void on_answer(struct http_call *call, enum status st)
     struct node *n = e->node;
     struct reason reason = {{0}};
     e->calling = false;
-    if (n->stopping) {
+    if (n->host.stopping) {
         buf_done(&call->reply);
         return;
     }
@@ -322,7 +322,7 @@ enum status node_enroll_start(struct node *n, bool *ret_enrolls, struct reason *
     e->told = !by_file;
     enum status st = by_file ? check_file(e, reason) : ST_OK;
     if (st == ST_OK)
-        st = http_client_new(n->env, &e->client);
+        st = http_client_new(n->host.env, &e->client);
     if (st != ST_OK) {
         enroll_free(e);
         return st;
@@ -335,6 +335,6 @@ enum status node_enroll_start(struct node *n, bool *ret_enrolls, struct reason *
     }
     trace(TRACE_INFO, "node", "asks the cluster for its certificate, with %s", o->join_token_file);
     e->timer.fire = ask;
-    env_timer_set(n->env, &e->timer, 0);
+    env_timer_set(n->host.env, &e->timer, 0);
     return ST_OK;
 }

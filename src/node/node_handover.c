@@ -21,13 +21,13 @@ enum {
 /* To the leader, unless it is us. */
 static void say_seal(struct node *n, const struct rlog_status *raft)
 {
-    uint64_t now = env_mono_ms(n->env);
-    uint8_t unsealed = barrier_is_sealed(n->barrier) ? 0 : 1;
+    uint64_t now = env_mono_ms(n->host.env);
+    uint8_t unsealed = barrier_is_sealed(n->host.barrier) ? 0 : 1;
     bool news = raft->leader != n->told_leader || unsealed != n->told_unsealed;
     if (raft->leader == 0 || raft->is_leader || (!news && now - n->told_ms < SAY_EVERY_MS))
         return;
     CLEANUP(buf_done) struct buf said = {0};
-    buf_add_u8(&said, NODE_SAYS_SEALED);
+    buf_add_u8(&said, REPORT_SEALED);
     buf_add_u8(&said, unsealed);
     buf_add_block(&said, bytes_str(n->options.api_addr));
     buf_add_block(&said, bytes_str(n->options.version));
@@ -36,7 +36,7 @@ static void say_seal(struct node *n, const struct rlog_status *raft)
     n->told_leader = raft->leader;
     n->told_unsealed = unsealed;
     n->told_ms = now;
-    node_send(n, raft->leader, NODE_FRAME_SEAL, buf_bytes(&said));
+    node_send(n, raft->leader, FRAME_REPORT, buf_bytes(&said));
 }
 
 static void copy_block(char *to, size_t room, struct bytes from)
@@ -51,15 +51,15 @@ void node_handover_hear(struct node *n, uint64_t from, const char *from_name, st
     struct reader r = reader_of(content);
     uint8_t format = reader_u8(&r), unsealed = reader_u8(&r);
     struct bytes api_addr = BYTES(""), version = BYTES("");
-    if (format == NODE_SAYS_ADDRESS) {
+    if (format == REPORT_ADDRESS) {
         node_address_hear(n, from, from_name, content);
         return;
     }
-    if (format == NODE_SAYS_SEALED) {
+    if (format == REPORT_SEALED) {
         api_addr = reader_block(&r);
         version = reader_block(&r);
     }
-    if (reader_end(&r) != ST_OK || format == 0 || format > NODE_SAYS_SEALED)
+    if (reader_end(&r) != ST_OK || format == 0 || format > REPORT_SEALED)
         return; /* of a later version */
     struct node_heard *oldest = &n->heard[0];
     for (unsigned i = 0; i < RLOG_MEMBERS_MAX; i++) {
@@ -71,8 +71,8 @@ void node_handover_hear(struct node *n, uint64_t from, const char *from_name, st
         if (h->ms < oldest->ms)
             oldest = h;
     }
-    uint64_t now = env_mono_ms(n->env);
-    int64_t wall = env_wall_ms(n->env);
+    uint64_t now = env_mono_ms(n->host.env);
+    int64_t wall = env_wall_ms(n->host.env);
     bool steady = oldest->id == from && now - oldest->ms <= HEARD_FOR_MS;
     pthread_mutex_lock(&n->lock);
     *oldest = (struct node_heard){
@@ -96,17 +96,17 @@ static void describe(const struct node *n, unsigned at, struct node_peer *ret)
 {
     const struct rlog_status *raft = &n->status.raft;
     const struct rlog_member *m = &raft->members[at];
-    *ret = (struct node_peer){.active = n->status.active && m->id == n->id,
+    *ret = (struct node_peer){.active = n->status.active && m->id == n->host.id,
                               .reached = node_quorum_reaches(n, m->id),
                               .last_index = raft->match[at],
                               .last_term = raft->match_term[at]};
     copy_text(ret->name, sizeof ret->name, m->name);
     copy_text(ret->cluster_address, sizeof ret->cluster_address, m->address);
-    if (m->id == n->id) {
+    if (m->id == n->host.id) {
         copy_text(ret->api_address, sizeof ret->api_address, n->options.api_addr);
         copy_text(ret->version, sizeof ret->version, n->options.version);
     }
-    for (unsigned i = 0; m->id != n->id && i < RLOG_MEMBERS_MAX; i++)
+    for (unsigned i = 0; m->id != n->host.id && i < RLOG_MEMBERS_MAX; i++)
         if (n->heard[i].id == m->id) {
             copy_text(ret->api_address, sizeof ret->api_address, n->heard[i].api_addr);
             copy_text(ret->version, sizeof ret->version, n->heard[i].version);
@@ -128,7 +128,7 @@ unsigned node_peers(struct node *node, struct node_peer ret_peers[static RLOG_ME
 
 static bool is_unsealed(struct node *n, uint64_t id)
 {
-    uint64_t now = env_mono_ms(n->env);
+    uint64_t now = env_mono_ms(n->host.env);
     for (unsigned i = 0; i < RLOG_MEMBERS_MAX; i++)
         if (n->heard[i].id == id)
             return n->heard[i].unsealed && now - n->heard[i].ms <= HEARD_FOR_MS;
@@ -138,10 +138,10 @@ static bool is_unsealed(struct node *n, uint64_t id)
 uint64_t node_handover_target(struct node *n)
 {
     struct rlog_status raft;
-    rlog_status(n->rlog, &raft);
+    rlog_status(n->host.rlog, &raft);
     for (unsigned i = 0; i < raft.n_members; i++) {
         const struct rlog_member *m = &raft.members[i];
-        if (m->id != n->id && m->role == RLOG_VOTER && is_unsealed(n, m->id))
+        if (m->id != n->host.id && m->role == RLOG_VOTER && is_unsealed(n, m->id))
             return m->id;
     }
     return 0;
@@ -169,21 +169,21 @@ static bool is_due(struct node *n, uint64_t now)
 
 static void hand_over_if_sealed(struct node *n, const struct rlog_status *raft)
 {
-    if (!raft->is_leader || !n->status.initialized || !barrier_is_sealed(n->barrier) ||
+    if (!raft->is_leader || !n->status.initialized || !barrier_is_sealed(n->host.barrier) ||
         n->transferring)
         return;
     uint64_t target = node_handover_target(n);
-    if (target == 0 || !is_due(n, env_mono_ms(n->env)))
+    if (target == 0 || !is_due(n, env_mono_ms(n->host.env)))
         return;
     trace(TRACE_WARN, "node", "leads, but is sealed: hands over to another node");
     n->transferring = true;
     n->transfer = (struct rlog_admin){.done = on_transferred, .member.id = target};
-    rlog_transfer(n->rlog, &n->transfer);
+    rlog_transfer(n->host.rlog, &n->transfer);
 }
 
 void node_handover_look(struct node *n, const struct rlog_status *raft)
 {
-    ASSERT(n->rlog != NULL);
+    ASSERT(n->host.rlog != NULL);
     say_seal(n, raft);
     hand_over_if_sealed(n, raft);
 }

@@ -3,11 +3,13 @@
 #define HOLDFAST_NODE_NODE_INTERNAL_H
 
 #include "cluster/membership/founding.h"
+#include "cluster/membership/frame.h"
 #include "node/admin.h"
 #include "node/files.h"
-#include "node/frame.h"
 #include "node/node.h"
 #include "node/quorum.h"
+#include "node/service.h"
+#include "snapshot/snapshot.h"
 #include "text/random.h"
 
 #include <assert.h>
@@ -16,7 +18,6 @@
 
 #define NODE_RAFT_DIR "raft"
 #define NODE_MARK_FILE "initialized"
-#define NODE_SNAPSHOT_FILE "snapshot-"
 #define NODE_LEADER_KEY RLOG_LOCAL "core/leader"
 
 enum { NODE_PEERS_MAX = 16 };
@@ -25,8 +26,6 @@ static_assert((int)NODE_PEERS_MAX >= (int)RLOG_MEMBERS_MAX &&
               "peers are members or founders");
 
 enum {
-    NODE_TICK_MS = 200,
-    NODE_DUTY_MS = 500,       /* between looks for something to do */
     NODE_HASH_BUSY_MS = 5000, /* between two roots while the state keeps changing */
     NODE_STOP_TRANSFER_MS = 2000,
 };
@@ -53,37 +52,18 @@ struct node_heard {
     char api_addr[160], version[32];
 };
 
-struct node_duties {
-    struct state_log log;
-    struct state *state; /* NULL before the first active term */
-    struct state_commit commit;
-    struct env_timer timer;
-    uint64_t term;        /* 0: not active */
-    size_t next;          /* the duty to run next */
-    bool committing, due; /* due: somebody staged something in this turn of all */
-};
-
 struct node {
     struct node_options options;
-    struct mesh_identity identity;
-    struct fs *fs;
-    struct env *env;
-    struct mesh *mesh;
-    struct rlog *rlog;
-    _Atomic bool running; /* rlog is there, for other threads */
-    struct barrier *barrier;
+    struct part_host host;
+    _Atomic bool running; /* host.rlog is there, for other threads */
     pthread_t thread;
     struct env_task stop_task, reload_task;
     _Atomic bool reload_posted;
     struct env_timer tick;
-    bool stopping, mesh_closed, rlog_closed;
     uint64_t stop_deadline_ms;
 
     /* node_join.c */
     enum node_phase phase;
-    uint64_t id;                                  /* our raft id */
-    struct rlog_member members[RLOG_MEMBERS_MAX]; /* as the replica last told; none at first */
-    unsigned n_members;
     struct founding founding;
     uint64_t complained_ms, asked_ms;
     bool non_voter; /* told to join without a vote, and not yet a member */
@@ -109,7 +89,6 @@ struct node {
     int64_t rotate_since_s;
 
     /* node_removed.c */
-    bool removed;                                   /* this node */
     char refused_by[NODE_PEERS_MAX][MESH_NAME_MAX]; /* peers that have told us so */
     unsigned n_refused_by;
     uint64_t alone_ms, alone_asked_ms; /* without a leader since; 0: there is one */
@@ -145,16 +124,13 @@ struct node {
     uint64_t address_said_ms;
 
     struct node_quorum quorum; /* node_quorum.c */
-    struct node_duties duty;   /* node_duty.c */
+    struct duties duties;
+    struct services services;
+    struct snapshot snapshot;
 
     /* node_cleanup.c */
     uint64_t cleanup_term, cleanup_since_ms, cleanup_looked_ms; /* term 0: not active */
     bool cleaning;                                              /* a dead member is being removed */
-
-    /* node_snapshot.c */
-    _Atomic bool snapshot_busy;      /* one is being saved or restored */
-    _Atomic uint64_t snapshot_files; /* for their names */
-    uint64_t dropped_stage;          /* the staged tree that was last asked to go */
 
     /* node_upkeep.c */
     struct env_work hash_work;
@@ -162,7 +138,6 @@ struct node {
     uint8_t hash_root[STORE_HASH_BYTES];
     uint64_t hashed_ms, hash_seen_version;
     bool hashing;
-    struct node_write *writes; /* proposals of our own in flight */
 
     pthread_mutex_t lock; /* status */
     struct node_status status;
@@ -176,16 +151,14 @@ void node_brief_publish(struct node *n); /* `status` has changed, its lock is he
 void node_refuse(struct node *n, const struct reason *reason);
 /* The node ran until now. */
 void node_fail(struct node *n, enum status why, const struct reason *reason);
-void node_send(struct node *n, uint64_t to, enum node_frame kind, struct bytes content);
+void node_send(struct node *n, uint64_t to, enum frame_kind kind, struct bytes content);
 /* Open the cluster port under n->id; an earlier one must be closed. */
 NODISCARD enum status node_mesh_open(struct node *n, struct reason *reason);
 /* Link to the members, or to the founders while none are known. */
 void node_mesh_link(struct node *n);
 
-/* Propose one transaction of our own. `stored` (may be NULL) is called when it was applied; where
- * it was not, the next tick tries again. */
-void node_write(struct node *n, struct rlog_txn_builder *builder,
-                void (*stored)(struct node *node));
+/* part_calls.write */
+void node_write(struct part_host *host, struct rlog_txn_builder *txn, uint64_t *mark);
 
 /* node_admin.c: run `task` on the raft thread until node_wait_end. ST_NOMEM: it does not run. */
 NODISCARD enum status node_wait_for(struct node *n, struct env_task *task, struct node_wait *w);
@@ -195,13 +168,13 @@ void node_wait_end(struct node_wait *w, enum status st);
 NODISCARD enum status node_open(struct node *n, struct reason *reason);
 
 /* node_renew.c; the rest is in files.h */
-void node_renew_hear(struct node *n, uint64_t from, const char *from_name, enum node_frame kind,
+void node_renew_hear(struct node *n, uint64_t from, const char *from_name, enum frame_kind kind,
                      struct bytes content);
 
 /* node_join.c */
 NODISCARD enum status node_join_start(struct node *n, struct reason *reason);
 void node_join_tick(struct node *n);
-void node_join_hear(struct node *n, uint64_t from, const char *from_name, enum node_frame kind,
+void node_join_hear(struct node *n, uint64_t from, const char *from_name, enum frame_kind kind,
                     struct bytes content);
 
 /* Note beside the replica that this node was removed, if it was a member. */
@@ -235,13 +208,11 @@ void node_cleanup_look(struct node *n, const struct rlog_status *raft, bool acti
 /* node_admin.c: on the raft thread; n->cleaning until it has ended. */
 void node_remove_dead(struct node *n, const char *name);
 
-/* node_snapshot.c */
-void node_snapshot_look(struct node *n, const struct rlog_status *raft); /* active, a tick */
-
-/* node_duty.c */
-void node_duty_look(struct node *n, bool active, uint64_t term); /* the role may have changed */
-bool node_duty_idle(const struct node *n);                       /* nothing is under way */
-void node_duty_done(struct node *n);                             /* idle */
+/* parts.c: call each part in the order of the table. */
+NODISCARD enum status node_parts_start(struct node *n);
+void node_parts_changed(struct node *n, const struct rlog_status *raft);
+/* True: every part rests. */
+bool node_parts_stop(struct node *n);
 
 void node_upkeep_tick(struct node *n); /* node_upkeep.c */
 

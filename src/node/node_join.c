@@ -40,14 +40,14 @@ static enum status step_save(struct node *n, enum step step)
     founding_save(&n->founding, &record);
     buf_add_u8(&file, n->non_voter ? STEP_FORMAT_NON_VOTER : STEP_FORMAT);
     buf_add_u8(&file, (uint8_t)step);
-    buf_add_u64(&file, n->id);
+    buf_add_u64(&file, n->host.id);
     buf_add_block(&file, buf_bytes(&record));
     if (n->non_voter)
         buf_add_u8(&file, 1);
     buf_add_u32(&file, crc32c(0, buf_bytes(&file)));
     TRY(buf_status(&record));
     TRY(buf_status(&file));
-    TRY(fs_open(n->fs, STEP_FILE_NEW, FS_WRITE | FS_CREATE, &f));
+    TRY(fs_open(n->host.fs, STEP_FILE_NEW, FS_WRITE | FS_CREATE, &f));
     struct bytes content = buf_bytes(&file);
     enum status st = fs_set_size(f, 0);
     if (st == ST_OK)
@@ -56,8 +56,8 @@ static enum status step_save(struct node *n, enum step step)
         st = fs_sync(f);
     fs_close(f);
     TRY(st);
-    TRY(fs_rename(n->fs, STEP_FILE_NEW, STEP_FILE));
-    return fs_sync_dir(n->fs, "");
+    TRY(fs_rename(n->host.fs, STEP_FILE_NEW, STEP_FILE));
+    return fs_sync_dir(n->host.fs, "");
 }
 
 static enum status step_parse(struct node *n, struct bytes file, enum step *ret_step)
@@ -75,7 +75,7 @@ static enum status step_parse(struct node *n, struct bytes file, enum step *ret_
         return ST_CORRUPT;
     TRY(founding_load(&n->founding, record));
     n->non_voter = non_voter;
-    n->id = id;
+    n->host.id = id;
     *ret_step = step;
     return ST_OK;
 }
@@ -86,7 +86,7 @@ static enum status step_load(struct node *n, enum step *ret_step)
     uint8_t bytes[STEP_BYTES_MAX];
     struct fs_file *f;
     size_t len = 0;
-    TRY(fs_open(n->fs, STEP_FILE, FS_READ, &f));
+    TRY(fs_open(n->host.fs, STEP_FILE, FS_READ, &f));
     enum status st = fs_read_at(f, bytes, sizeof bytes, 0, &len);
     fs_close(f);
     TRY(st);
@@ -96,16 +96,17 @@ static enum status step_load(struct node *n, enum step *ret_step)
 static void new_id(struct node *n)
 {
     do
-        env_random(n->env, &n->id, sizeof n->id);
-    while ((n->id &= INT64_MAX) <= NODE_FOUNDERS_MAX); /* the founders have the small ones */
+        env_random(n->host.env, &n->host.id, sizeof n->host.id);
+    while ((n->host.id &= INT64_MAX) <= NODE_FOUNDERS_MAX); /* the founders have the small ones */
 }
 
 static void fill_identity(const struct node *n, struct rlog_identity *identity)
 {
-    *identity = (struct rlog_identity){.id = n->id};
-    static_assert(sizeof identity->cluster == sizeof n->identity.cluster, "cluster ids");
-    memcpy(identity->cluster, n->identity.cluster, sizeof identity->cluster);
-    (void)snprintf(identity->name, sizeof identity->name, "%s", n->identity.name); /* bounded */
+    *identity = (struct rlog_identity){.id = n->host.id};
+    static_assert(sizeof identity->cluster == sizeof n->host.identity.cluster, "cluster ids");
+    memcpy(identity->cluster, n->host.identity.cluster, sizeof identity->cluster);
+    (void)snprintf(identity->name, sizeof identity->name, "%s",
+                   n->host.identity.name); /* bounded */
 }
 
 static unsigned fill_founders(const struct node *n, struct rlog_member *members)
@@ -124,7 +125,7 @@ static unsigned fill_founders(const struct node *n, struct rlog_member *members)
 static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned n_parts, bool bulk)
 {
     struct node *n = ctx;
-    uint8_t head[9] = {NODE_FRAME_RAFT};
+    uint8_t head[9] = {FRAME_RAFT};
     struct bytes few[16], *all = few;
     if (n_parts >= ARRAY_LEN(few))
         all = mem_alloc((n_parts + 1) * sizeof *all);
@@ -133,7 +134,7 @@ static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned 
     le64_put(head + 1, to); /* another incarnation at that address must not take it */
     all[0] = bytes_of(head, sizeof head);
     memcpy(all + 1, parts, n_parts * sizeof *parts);
-    mesh_send(n->mesh, to, all, n_parts + 1, bulk);
+    mesh_send(n->host.mesh, to, all, n_parts + 1, bulk);
     if (all != few)
         mem_free(all);
 }
@@ -141,16 +142,16 @@ static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned 
 static void on_flush(void *ctx)
 {
     struct node *n = ctx;
-    mesh_flush(n->mesh);
+    mesh_flush(n->host.mesh);
 }
 
 static void on_members(void *ctx, const struct rlog_member *members, unsigned count)
 {
     struct node *n = ctx;
-    ASSERT(count <= ARRAY_LEN(n->members));
-    n->n_members = count;
+    ASSERT(count <= ARRAY_LEN(n->host.members));
+    n->host.n_members = count;
     if (count != 0)
-        memcpy(n->members, members, count * sizeof members[0]);
+        memcpy(n->host.members, members, count * sizeof members[0]);
     node_mesh_link(n);
 }
 
@@ -175,7 +176,7 @@ static enum status replica_start(struct node *n, bool founder, struct reason *re
 {
     struct rlog_member founders[NODE_FOUNDERS_MAX];
     struct rlog_options o = {
-        .env = n->env,
+        .env = n->host.env,
         .dir = NODE_RAFT_DIR,
         .net = {.send = on_send, .flush = on_flush, .members = on_members, .ctx = n},
         .events = {.changed = on_changed, .fatal = on_fatal, .applied = on_applied, .ctx = n},
@@ -190,9 +191,9 @@ static enum status replica_start(struct node *n, bool founder, struct reason *re
     };
     fill_identity(n, &o.identity);
     node_role_start(n, !founder);
-    if (n->mesh == NULL)
+    if (n->host.mesh == NULL)
         TRY(node_mesh_open(n, reason));
-    TRY(rlog_start(&o, &n->rlog, reason));
+    TRY(rlog_start(&o, &n->host.rlog, reason));
     node_told_runs(n);
     n->phase = founder ? NODE_MEMBER : NODE_JOINING;
     node_quorum_await(n);
@@ -206,7 +207,7 @@ static void mesh_gone(void *ctx)
 {
     struct node *n = ctx;
     struct reason reason = {{0}};
-    n->mesh = NULL;
+    n->host.mesh = NULL;
     enum status st = replica_start(n, false, &reason);
     if (st != ST_OK)
         node_refuse(n, &reason);
@@ -225,14 +226,15 @@ static enum status rejoin(struct node *n, struct reason *reason)
     n->founding.done = true;
     new_id(n);
     TRY(step_save(n, STEP_JOINING));
-    TRY(rlog_disk_wipe(n->env, NODE_RAFT_DIR, reason));
+    TRY(rlog_disk_wipe(n->host.env, NODE_RAFT_DIR, reason));
     fill_identity(n, &identity);
-    TRY(rlog_disk_create(n->env, NODE_RAFT_DIR, &identity, reason));
+    TRY(rlog_disk_create(n->host.env, NODE_RAFT_DIR, &identity, reason));
     TRY(step_save(n, STEP_JOINED));
-    trace(TRACE_WARN, "node", "joins as a new member, raft id %llu", (unsigned long long)n->id);
-    if (n->mesh == NULL)
+    trace(TRACE_WARN, "node", "joins as a new member, raft id %llu",
+          (unsigned long long)n->host.id);
+    if (n->host.mesh == NULL)
         return replica_start(n, false, reason);
-    mesh_close(n->mesh, mesh_gone, n); /* the mesh spoke under the old id */
+    mesh_close(n->host.mesh, mesh_gone, n); /* the mesh spoke under the old id */
     return ST_OK;
 }
 
@@ -241,10 +243,10 @@ static enum status rejoin(struct node *n, struct reason *reason)
 static enum status start_or_rejoin(struct node *n, bool founder, struct reason *reason)
 {
     struct fs_file *identity;
-    enum status st = fs_open(n->fs, NODE_RAFT_DIR "/identity", FS_READ, &identity);
+    enum status st = fs_open(n->host.fs, NODE_RAFT_DIR "/identity", FS_READ, &identity);
     if (st == ST_OK) {
         fs_close(identity);
-        if (n->mesh == NULL)
+        if (n->host.mesh == NULL)
             TRY(node_mesh_open(n, reason));
         st = replica_start(n, founder, reason);
     }
@@ -261,7 +263,7 @@ static enum status found(struct node *n, struct reason *reason)
     n->founding.done = true;
     TRY(step_save(n, STEP_FOUNDING));
     fill_identity(n, &identity);
-    enum status st = rlog_disk_create(n->env, NODE_RAFT_DIR, &identity, reason);
+    enum status st = rlog_disk_create(n->host.env, NODE_RAFT_DIR, &identity, reason);
     if (st != ST_OK && st != ST_EXISTS)
         return st;
     TRY(step_save(n, STEP_STARTED));
@@ -278,7 +280,7 @@ enum status node_join_keep_removed(struct node *n)
 static enum status start_removed(struct node *n, struct reason *reason)
 {
     node_removed_begin(n);
-    enum status st = replica_start(n, n->id <= NODE_FOUNDERS_MAX, reason);
+    enum status st = replica_start(n, n->host.id <= NODE_FOUNDERS_MAX, reason);
     if (st == ST_CORRUPT || st == ST_NOT_FOUND)
         reason_set(reason,
                    "this node was removed from the cluster, and what is left of its data "
@@ -290,7 +292,7 @@ static enum status start_removed(struct node *n, struct reason *reason)
 static enum status begin_fresh(struct node *n, struct reason *reason)
 {
     n->phase = NODE_FRESH;
-    n->complained_ms = env_mono_ms(n->env);
+    n->complained_ms = env_mono_ms(n->host.env);
     TRY(node_mesh_open(n, reason));
     node_mesh_link(n);
     node_quorum_await(n);
@@ -311,9 +313,9 @@ enum status node_join_start(struct node *n, struct reason *reason)
         if (strcmp(names[i], n->options.name) == 0)
             self = i;
     }
-    env_random(n->env, nonce, sizeof nonce);
+    env_random(n->host.env, nonce, sizeof nonce);
     founding_init(&n->founding, names, n->options.n_founders, self, nonce);
-    n->id = self + 1;
+    n->host.id = self + 1;
     enum status st = step_load(n, &step);
     if (st == ST_NOT_FOUND) {
         if (self == n->options.n_founders)
@@ -327,7 +329,7 @@ enum status node_join_start(struct node *n, struct reason *reason)
     switch (step) {
     case STEP_FRESH: return begin_fresh(n, reason);
     case STEP_FOUNDING: return found(n, reason);
-    case STEP_STARTED: return start_or_rejoin(n, n->id <= NODE_FOUNDERS_MAX, reason);
+    case STEP_STARTED: return start_or_rejoin(n, n->host.id <= NODE_FOUNDERS_MAX, reason);
     case STEP_JOINING: return rejoin(n, reason);
     case STEP_JOINED: return start_or_rejoin(n, false, reason);
     case STEP_REMOVED: return start_removed(n, reason);
@@ -344,7 +346,7 @@ static void say_founding(struct node *n, uint64_t to)
     CLEANUP(buf_done) struct buf said = {0};
     founding_say(&n->founding, &said);
     if (buf_status(&said) == ST_OK)
-        node_send(n, to, NODE_FRAME_FOUNDING, buf_bytes(&said));
+        node_send(n, to, FRAME_FOUNDING, buf_bytes(&said));
 }
 
 static void fresh_tick(struct node *n)
@@ -365,7 +367,7 @@ static void fresh_tick(struct node *n)
         node_refuse(n, &reason);
     }
     node_quorum_await(n);
-    uint64_t now = env_mono_ms(n->env);
+    uint64_t now = env_mono_ms(n->host.env);
     if (n->phase != NODE_FRESH || now - n->complained_ms < COMPLAIN_EVERY_MS)
         return;
     n->complained_ms = now;
@@ -382,7 +384,7 @@ static void ask_to_join(struct node *n, const struct rlog_status *raft)
     const struct rlog_member *members = raft->members;
     unsigned count = raft->n_members;
     buf_add_u8(&ask, n->non_voter ? JOIN_FORMAT_NON_VOTER : JOIN_FORMAT);
-    buf_add_u64(&ask, n->id);
+    buf_add_u64(&ask, n->host.id);
     buf_add_block(&ask, bytes_str(n->options.name));
     buf_add_block(&ask, bytes_str(n->options.cluster_addr));
     if (n->non_voter)
@@ -395,7 +397,7 @@ static void ask_to_join(struct node *n, const struct rlog_status *raft)
     }
     for (unsigned i = 0; i < count; i++)
         if (strcmp(members[i].name, n->options.name) != 0)
-            node_send(n, members[i].id, NODE_FRAME_JOIN, buf_bytes(&ask));
+            node_send(n, members[i].id, FRAME_JOIN, buf_bytes(&ask));
 }
 
 /* From now on the cluster's record says whether it votes. */
@@ -416,11 +418,11 @@ static void become_member(struct node *n, bool votes)
 
 static void joining_tick(struct node *n)
 {
-    uint64_t now = env_mono_ms(n->env);
+    uint64_t now = env_mono_ms(n->host.env);
     struct rlog_status raft;
-    rlog_status(n->rlog, &raft);
+    rlog_status(n->host.rlog, &raft);
     for (unsigned i = 0; i < raft.n_members; i++) {
-        if (raft.members[i].id != n->id)
+        if (raft.members[i].id != n->host.id)
             continue;
         bool votes = raft.members[i].role == RLOG_VOTER;
         if (votes || (raft.members[i].role == RLOG_STANDBY &&
@@ -437,7 +439,7 @@ static void joining_tick(struct node *n)
 
 void node_join_tick(struct node *n)
 {
-    if (n->removed || n->enroll != NULL)
+    if (n->host.removed || n->enroll != NULL)
         return;
     switch (n->phase) {
     case NODE_FRESH: fresh_tick(n); break;
@@ -467,7 +469,7 @@ static void note_non_voter(struct node *n, const char *name)
     char key[sizeof NODE_NONVOTER_KEY + MESH_NAME_MAX];
     (void)snprintf(key, sizeof key, NODE_NONVOTER_KEY "%s", name); /* a valid name */
     rlog_txn_put(&txn, bytes_str(key), BYTES("wished"));
-    node_write(n, &txn, NULL); /* the next time it asks, it is added */
+    node_write(&n->host, &txn, NULL); /* the next time it asks, it is added */
 }
 
 /* A wish in `who->role` counts; without one, the stored record. */
@@ -484,7 +486,7 @@ static void add_member(struct node *n, const struct rlog_member *who,
         if (m->id != who->id && strcmp(m->name, who->name) == 0)
             replaces = m->id;
     }
-    if (n->adding || replaces == n->id || node_removed_is(n, who->name, true))
+    if (n->adding || replaces == n->host.id || node_removed_is(n, who->name, true))
         return;
     if (who->role == RLOG_STANDBY && !noted) {
         note_non_voter(n, who->name);
@@ -493,7 +495,7 @@ static void add_member(struct node *n, const struct rlog_member *who,
     n->adding = true;
     n->add = (struct rlog_admin){.done = on_added, .member = *who, .replaces = replaces};
     n->add.member.role = role;
-    rlog_member_add(n->rlog, &n->add);
+    rlog_member_add(n->host.rlog, &n->add);
 }
 
 static enum status parse_join(struct bytes content, struct rlog_member *ret_who)
@@ -524,10 +526,10 @@ static void hear_join(struct node *n, const char *from_name, struct bytes conten
 {
     struct rlog_member who;
     struct rlog_status raft;
-    if (n->rlog == NULL || parse_join(content, &who) != ST_OK)
+    if (n->host.rlog == NULL || parse_join(content, &who) != ST_OK)
         return;
     bool itself = strcmp(who.name, from_name) == 0, member = false;
-    rlog_status(n->rlog, &raft);
+    rlog_status(n->host.rlog, &raft);
     for (unsigned i = 0; i < raft.n_members; i++)
         member = member || strcmp(raft.members[i].name, from_name) == 0;
     if (!itself && !member)
@@ -535,14 +537,14 @@ static void hear_join(struct node *n, const char *from_name, struct bytes conten
     if (raft.is_leader)
         add_member(n, &who, &raft);
     else if (itself && raft.leader != 0)
-        node_send(n, raft.leader, NODE_FRAME_JOIN, content);
+        node_send(n, raft.leader, FRAME_JOIN, content);
 }
 
-void node_join_hear(struct node *n, uint64_t from, const char *from_name, enum node_frame kind,
+void node_join_hear(struct node *n, uint64_t from, const char *from_name, enum frame_kind kind,
                     struct bytes content)
 {
     bool asks = false;
-    if (kind == NODE_FRAME_JOIN) {
+    if (kind == FRAME_JOIN) {
         hear_join(n, from_name, content);
         return;
     }

@@ -1,6 +1,6 @@
 /* The functions of this node that the layers above call, as a table, so that a test can put another
- * node in its place. Each member is the function of that name in node.h, quorum.h and admin.h, where
- * its shape, errors and thread are described. */
+ * node in its place. Each member is the function of that name in node.h, quorum.h, admin.h and
+ * snapshot/snapshot.h, where its shape, errors and thread are described. */
 #ifndef HOLDFAST_NODE_NODE_OPS_H
 #define HOLDFAST_NODE_NODE_OPS_H
 
@@ -29,7 +29,7 @@ struct node_ops {
     enum status (*snapshot_save)(struct node *node, struct fs_file **ret_file, uint64_t *ret_bytes,
                                  struct reason *reason);
     enum status (*snapshot_restore)(struct node *node, struct env *env,
-                                    const struct node_snapshot *snapshot, struct reason *reason);
+                                    const struct snapshot_source *source, struct reason *reason);
 };
 
 extern const struct node_ops node_ops;

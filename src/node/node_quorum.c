@@ -50,7 +50,7 @@ void node_quorum_heard(struct node *n, uint64_t from)
             at = i;
     }
     q->heard[at].id = from;
-    q->heard[at].ms = env_mono_ms(n->env);
+    q->heard[at].ms = env_mono_ms(n->host.env);
 }
 
 static bool was_heard(const struct node_quorum *q, uint64_t id, uint64_t now)
@@ -64,9 +64,10 @@ static bool was_heard(const struct node_quorum *q, uint64_t id, uint64_t now)
 /* `asks`: this node is a voter without a leader for a while, so whom it reaches answers it. */
 static bool reaches(struct node *n, uint64_t id, bool asks, uint64_t now)
 {
-    if (id == n->id)
+    if (id == n->host.id)
         return true;
-    return n->mesh != NULL && mesh_linked(n->mesh, id) && (!asks || was_heard(&n->quorum, id, now));
+    return n->host.mesh != NULL && mesh_linked(n->host.mesh, id) &&
+           (!asks || was_heard(&n->quorum, id, now));
 }
 
 static bool is_voter(const struct rlog_status *raft, uint64_t id)
@@ -92,14 +93,14 @@ static void explain(struct node_quorum *q, const struct rlog_status *raft, unsig
 void node_quorum_look(struct node *n, const struct rlog_status *raft)
 {
     struct node_quorum *q = &n->quorum;
-    uint64_t now = env_mono_ms(n->env);
+    uint64_t now = env_mono_ms(n->host.env);
     unsigned voters = 0, reached = 0;
     uint32_t missing = 0;
     if (raft->leader != 0)
         q->since_ms = 0;
     else if (q->since_ms == 0)
         q->since_ms = now;
-    bool asks = q->since_ms != 0 && now - q->since_ms >= SILENT_MS && is_voter(raft, n->id);
+    bool asks = q->since_ms != 0 && now - q->since_ms >= SILENT_MS && is_voter(raft, n->host.id);
 
     pthread_mutex_lock(&n->lock);
     q->n_reached = 0;
@@ -112,7 +113,7 @@ void node_quorum_look(struct node *n, const struct rlog_status *raft)
         reached += m->role == RLOG_VOTER && here;
         missing |= m->role == RLOG_VOTER && !here ? 1u << i : 0;
     }
-    if (raft->leader != 0 || n->removed || reached > voters / 2 || voters == 0)
+    if (raft->leader != 0 || n->host.removed || reached > voters / 2 || voters == 0)
         q->short_ms = 0;
     else if (q->short_ms == 0)
         q->short_ms = now;

@@ -22,8 +22,8 @@ enum { ALONE_MS = 3000, ASK_EVERY_MS = 1000 };
 
 bool node_removed_is(struct node *n, const char *name, bool unsure)
 {
-    for (unsigned i = 0; i < n->n_members; i++)
-        if (strcmp(n->members[i].name, name) == 0)
+    for (unsigned i = 0; i < n->host.n_members; i++)
+        if (strcmp(n->host.members[i].name, name) == 0)
             return false; /* the node was let in again; our applied state is older */
     return node_is_noted(n, NODE_REMOVED_KEY, name, unsure);
 }
@@ -33,11 +33,11 @@ bool node_is_noted(struct node *n, const char *prefix, const char *name, bool un
     char key[sizeof NODE_NONVOTER_KEY + MESH_NAME_MAX];
     struct store_item item;
     struct store_pin pin;
-    if (n->rlog == NULL || n->rlog_closed)
+    if (n->host.rlog == NULL || n->host.replica_closed)
         return false;
     int len = snprintf(key, sizeof key, "%s%s", prefix, name);
     ASSERT(len > 0 && (size_t)len < sizeof key); /* names are bounded */
-    if (store_pin(rlog_store(n->rlog), "removed", 0, &pin) != ST_OK)
+    if (store_pin(rlog_store(n->host.rlog), "removed", 0, &pin) != ST_OK)
         return unsure; /* every pin is taken */
     bool found = store_get(&pin, bytes_str(key), &item) == ST_OK;
     store_unpin(&pin);
@@ -49,10 +49,11 @@ bool node_is_noted(struct node *n, const char *prefix, const char *name, bool un
 static unsigned peers_of(const struct node *n, const char *names[NODE_PEERS_MAX])
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < n->n_members; i++)
-        if (n->members[i].role == RLOG_VOTER && strcmp(n->members[i].name, n->options.name) != 0)
-            names[count++] = n->members[i].name;
-    for (unsigned i = 0; n->n_members == 0 && i < n->options.n_founders; i++)
+    for (unsigned i = 0; i < n->host.n_members; i++)
+        if (n->host.members[i].role == RLOG_VOTER &&
+            strcmp(n->host.members[i].name, n->options.name) != 0)
+            names[count++] = n->host.members[i].name;
+    for (unsigned i = 0; n->host.n_members == 0 && i < n->options.n_founders; i++)
         if (strcmp(n->options.founders[i].name, n->options.name) != 0)
             names[count++] = n->options.founders[i].name;
     ASSERT(count <= NODE_PEERS_MAX);
@@ -83,7 +84,7 @@ static void note(struct node *n, const char *from)
 
 void node_removed_hear(struct node *n, const char *from)
 {
-    if (n->removed || n->stopping)
+    if (n->host.removed || n->host.stopping)
         return;
     note(n, from);
     if (is_settled(n))
@@ -98,7 +99,7 @@ void node_removed_begin(struct node *n)
           "again and its data directory is emptied");
     if (st != ST_OK)
         trace(TRACE_ERROR, "node", "that cannot be noted: %s", status_text(st));
-    n->removed = true;
+    n->host.removed = true;
     node_seal(n);
     pthread_mutex_lock(&n->lock);
     n->status.removed = true;
@@ -108,8 +109,8 @@ void node_removed_begin(struct node *n)
 
 void node_removed_look(struct node *n, const struct rlog_status *raft)
 {
-    uint64_t now = env_mono_ms(n->env);
-    if (n->phase != NODE_MEMBER || n->removed || raft->leader != 0) {
+    uint64_t now = env_mono_ms(n->host.env);
+    if (n->phase != NODE_MEMBER || n->host.removed || raft->leader != 0) {
         n->alone_ms = 0;
         return;
     }
@@ -119,8 +120,8 @@ void node_removed_look(struct node *n, const struct rlog_status *raft)
         return;
     n->alone_asked_ms = now;
     for (unsigned i = 0; i < raft->n_members; i++)
-        if (raft->members[i].id != n->id)
-            node_send(n, raft->members[i].id, NODE_FRAME_MEMBER, (struct bytes){0});
+        if (raft->members[i].id != n->host.id)
+            node_send(n, raft->members[i].id, FRAME_MEMBER, (struct bytes){0});
 }
 
 static bool has_member(const struct rlog_status *raft, uint64_t id)
@@ -138,19 +139,20 @@ static void answer(struct node *n, uint64_t id, const struct rlog_status *raft)
     if (raft->leader == 0 || !raft->members_committed || has_member(raft, id))
         return;
     le64_put(who, id);
-    node_send(n, id, NODE_FRAME_STRANGER, bytes_of(who, sizeof who));
+    node_send(n, id, FRAME_STRANGER, bytes_of(who, sizeof who));
 }
 
 void node_removed_receive(struct node *n, uint64_t from, const char *from_name,
-                          enum node_frame kind, struct bytes content)
+                          enum frame_kind kind, struct bytes content)
 {
     struct rlog_status raft;
     struct reader r = reader_of(content);
-    if (n->phase != NODE_MEMBER || n->removed || n->rlog == NULL || n->rlog_closed)
+    if (n->phase != NODE_MEMBER || n->host.removed || n->host.rlog == NULL ||
+        n->host.replica_closed)
         return;
-    rlog_status(n->rlog, &raft);
-    if (kind == NODE_FRAME_MEMBER)
+    rlog_status(n->host.rlog, &raft);
+    if (kind == FRAME_MEMBER)
         answer(n, from, &raft);
-    else if (reader_u64(&r) == n->id && reader_end(&r) == ST_OK && raft.leader == 0)
+    else if (reader_u64(&r) == n->host.id && reader_end(&r) == ST_OK && raft.leader == 0)
         node_removed_hear(n, from_name);
 }

@@ -48,8 +48,8 @@ enum status node_read_value(struct node *n, struct bytes key, struct buf *out)
     struct store_pin pin;
     size_t len = 0;
     if (n->seat == NULL)
-        TRY(barrier_seat_new(n->barrier, n->env, &n->seat));
-    TRY(store_pin(rlog_store(n->rlog), "certificates", 0, &pin));
+        TRY(barrier_seat_new(n->host.barrier, n->host.env, &n->seat));
+    TRY(store_pin(rlog_store(n->host.rlog), "certificates", 0, &pin));
     enum status st = store_get(&pin, key, &item);
     uint8_t *to = st == ST_OK ? buf_extend(out, item.value.len) : NULL;
     if (st == ST_OK)
@@ -64,7 +64,7 @@ enum status node_read_value(struct node *n, struct bytes key, struct buf *out)
 static uint64_t rotate_changed(struct node *n)
 {
     struct store_pin pin;
-    if (store_pin(rlog_store(n->rlog), "certificates", 0, &pin) != ST_OK)
+    if (store_pin(rlog_store(n->host.rlog), "certificates", 0, &pin) != ST_OK)
         return n->rotate_version; /* the next tick looks again */
     uint64_t version = store_newest(&pin, BYTES(AUTHORITY_ROTATE_KEY));
     store_unpin(&pin);
@@ -100,7 +100,7 @@ static enum status sign(struct node *n, const char *name, struct bytes public_pe
     TRY(node_read_value(n, BYTES(AUTHORITY_KEY), &record));
     TRY(authority_decode(buf_bytes(&record), &ca));
     enum status st =
-        mesh_certify(&ca, name, public_pem, rlog_time_ms(n->rlog) / 1000, ret_cert, &reason);
+        mesh_certify(&ca, name, public_pem, rlog_time_ms(n->host.rlog) / 1000, ret_cert, &reason);
     if (st != ST_OK)
         trace(TRACE_WARN, "node", "a certificate for %s is not made: %s", name, reason.text);
     return st;
@@ -116,7 +116,7 @@ static enum status check(const struct node *n, struct bytes cert)
     TRY(cert_matches(cert, buf_bytes(&ca), buf_bytes(&n->new_public)));
     TRY(cert_uri(cert, uri));
     TRY(mesh_uri_parse(uri, &identity));
-    return memcmp(&identity, &n->identity, sizeof identity) == 0 ? ST_OK : ST_INVALID;
+    return memcmp(&identity, &n->host.identity, sizeof identity) == 0 ? ST_OK : ST_INVALID;
 }
 
 static void take(struct node *n, struct bytes cert)
@@ -129,7 +129,7 @@ static void take(struct node *n, struct bytes cert)
     }
     st = node_files_replace(n, buf_bytes(&n->new_key), cert, &reason);
     if (st == ST_OK)
-        st = mesh_reload(n->mesh, &reason);
+        st = mesh_reload(n->host.mesh, &reason);
     if (st == ST_OK)
         trace(TRACE_INFO, "node", "has a new certificate for the cluster port");
     else
@@ -143,7 +143,7 @@ static void take(struct node *n, struct bytes cert)
 
 static void complain(struct node *n, const char *why)
 {
-    uint64_t now_ms = env_mono_ms(n->env);
+    uint64_t now_ms = env_mono_ms(n->host.env);
     if (n->renew_complained_ms != 0 && now_ms - n->renew_complained_ms < RENEW_FAILED_MS)
         return;
     n->renew_complained_ms = now_ms;
@@ -157,7 +157,7 @@ static void ask(struct node *n, const struct rlog_status *raft)
     if (n->new_public.len == 0 && cert_key_make(&n->new_key, &n->new_public) != ST_OK)
         return; /* the next try */
     if (!raft->is_leader) {
-        node_send(n, raft->leader, NODE_FRAME_RENEW, buf_bytes(&n->new_public));
+        node_send(n, raft->leader, FRAME_RENEW, buf_bytes(&n->new_public));
         return;
     }
     enum status st = sign(n, n->options.name, buf_bytes(&n->new_public), &cert);
@@ -170,16 +170,16 @@ static void ask(struct node *n, const struct rlog_status *raft)
 
 void node_renew_tick(struct node *n)
 {
-    uint64_t now_ms = env_mono_ms(n->env);
+    uint64_t now_ms = env_mono_ms(n->host.env);
     struct rlog_status raft;
-    if (n->mesh == NULL || n->removed || n->phase != NODE_MEMBER ||
+    if (n->host.mesh == NULL || n->host.removed || n->phase != NODE_MEMBER ||
         now_ms - n->renew_looked_ms < RENEW_LOOK_MS)
         return;
     n->renew_looked_ms = now_ms;
     if (n->cert_until_s == 0)
         node_renew_learn(n);
     follow_rotate(n);
-    rlog_status(n->rlog, &raft);
+    rlog_status(n->host.rlog, &raft);
     if (raft.leader == 0 || !is_due(n, node_time_ms(n) / 1000) ||
         (n->renew_asked_ms != 0 &&
          now_ms - n->renew_asked_ms < MAX(n->renew_wait_ms, (uint64_t)RENEW_ASK_MS)))
@@ -190,27 +190,28 @@ void node_renew_tick(struct node *n)
 
 static bool is_member(const struct node *n, uint64_t id, const char *name)
 {
-    for (unsigned i = 0; i < n->n_members; i++)
-        if (n->members[i].id == id)
-            return strcmp(n->members[i].name, name) == 0;
+    for (unsigned i = 0; i < n->host.n_members; i++)
+        if (n->host.members[i].id == id)
+            return strcmp(n->host.members[i].name, name) == 0;
     return false;
 }
 
-void node_renew_hear(struct node *n, uint64_t from, const char *from_name, enum node_frame kind,
+void node_renew_hear(struct node *n, uint64_t from, const char *from_name, enum frame_kind kind,
                      struct bytes content)
 {
     CLEANUP(buf_done) struct buf cert = {0};
     struct rlog_status raft;
-    if (n->rlog == NULL || n->rlog_closed || n->removed || !is_member(n, from, from_name))
+    if (n->host.rlog == NULL || n->host.replica_closed || n->host.removed ||
+        !is_member(n, from, from_name))
         return;
-    if (kind == NODE_FRAME_RENEWED) {
-        if (n->new_public.len != 0 && n->mesh != NULL)
+    if (kind == FRAME_RENEWED) {
+        if (n->new_public.len != 0 && n->host.mesh != NULL)
             take(n, content);
         return;
     }
-    rlog_status(n->rlog, &raft);
+    rlog_status(n->host.rlog, &raft);
     if (!raft.is_leader || !raft.ready)
         return; /* the node asks again */
     if (sign(n, from_name, content, &cert) == ST_OK)
-        node_send(n, from, NODE_FRAME_RENEWED, buf_bytes(&cert));
+        node_send(n, from, FRAME_RENEWED, buf_bytes(&cert));
 }

@@ -34,13 +34,13 @@ static void note_initialized(struct node *n)
     if (n->status.initialized)
         return;
     set_initialized(n);
-    enum status st = fs_open(n->fs, NODE_MARK_FILE, FS_WRITE | FS_CREATE, &mark);
+    enum status st = fs_open(n->host.fs, NODE_MARK_FILE, FS_WRITE | FS_CREATE, &mark);
     if (st == ST_OK) {
         st = fs_sync(mark);
         fs_close(mark);
     }
     if (st == ST_OK)
-        st = fs_sync_dir(n->fs, "");
+        st = fs_sync_dir(n->host.fs, "");
     if (st != ST_OK)
         trace(TRACE_WARN, "node", "%s: %s", NODE_MARK_FILE, status_text(st));
 }
@@ -48,7 +48,7 @@ static void note_initialized(struct node *n)
 void node_role_start(struct node *n, bool joins)
 {
     struct fs_file *mark;
-    bool marked = fs_open(n->fs, NODE_MARK_FILE, FS_READ, &mark) == ST_OK;
+    bool marked = fs_open(n->host.fs, NODE_MARK_FILE, FS_READ, &mark) == ST_OK;
     if (marked)
         fs_close(mark);
     if (marked || joins)
@@ -57,7 +57,8 @@ void node_role_start(struct node *n, bool joins)
 
 static void unseal_if_initialized(struct node *n)
 {
-    if (!barrier_is_sealed(n->barrier) || state_is_initialized(rlog_store(n->rlog)) != ST_OK)
+    if (!barrier_is_sealed(n->host.barrier) ||
+        state_is_initialized(rlog_store(n->host.rlog)) != ST_OK)
         return;
     note_initialized(n);
     node_seal_look(n);
@@ -69,14 +70,14 @@ static void announce(struct node *n, uint64_t term)
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
     CLEANUP(buf_done) struct buf record = {0};
     buf_add_u8(&record, LEADER_FORMAT);
-    buf_add_u64(&record, n->id);
+    buf_add_u64(&record, n->host.id);
     buf_add_u64(&record, term);
     buf_add_block(&record, bytes_str(n->options.api_addr));
     if (buf_status(&record) != ST_OK)
         return; /* the next tick tries again */
     rlog_txn_put(&txn, BYTES(NODE_LEADER_KEY), buf_bytes(&record));
-    node_write(n, &txn, NULL);
     n->announced_term = term;
+    node_write(&n->host, &txn, &n->announced_term);
 }
 
 /* The address in the newest leader record, if `leader` of `term` wrote it; else "". */
@@ -120,8 +121,9 @@ static bool publish(struct node *n, const struct rlog_status *raft, const struct
     leader_address(pin, raft, address);
 
     pthread_mutex_lock(&n->lock);
-    bool sealed = barrier_is_sealed(n->barrier);
-    bool active = raft->is_leader && raft->ready && !sealed && !n->stopping && !n->removed;
+    bool sealed = barrier_is_sealed(n->host.barrier);
+    bool active =
+        raft->is_leader && raft->ready && !sealed && !n->host.stopping && !n->host.removed;
     if (raft->is_leader) /* a leader that does not serve, because it is sealed, names no address */
         copy_text(address, sizeof address, active ? n->options.api_addr : "");
     struct node_status *s = &n->status;
@@ -129,7 +131,7 @@ static bool publish(struct node *n, const struct rlog_status *raft, const struct
     s->raft = *raft;
     s->sealed = sealed;
     s->active = active;
-    s->removed = n->removed;
+    s->removed = n->host.removed;
     s->has_leader = leader != NULL;
     s->perf_standby = !s->active && !sealed && s->has_leader && n->options.performance_standby;
     s->term = raft->term;
@@ -141,10 +143,10 @@ static bool publish(struct node *n, const struct rlog_status *raft, const struct
     bool known = leader != NULL && (active || !raft->is_leader);
     copy_text(s->leader_cluster, sizeof s->leader_cluster, known ? leader->address : "");
     copy_text(s->leader_address, sizeof s->leader_address, address);
-    n->clock_ms = rlog_time_ms(n->rlog);
-    n->clock_mono_ms = (int64_t)env_mono_ms(n->env);
+    n->clock_ms = rlog_time_ms(n->host.rlog);
+    n->clock_mono_ms = (int64_t)env_mono_ms(n->host.env);
     if (s->active != was_active)
-        s->active_since_ms = s->active ? env_wall_ms(n->env) : 0;
+        s->active_since_ms = s->active ? env_wall_ms(n->host.env) : 0;
     node_brief_publish(n);
     pthread_mutex_unlock(&n->lock);
 
@@ -158,20 +160,20 @@ void node_role_changed(struct node *n)
 {
     struct rlog_status raft;
     struct store_pin pin;
-    if (n->rlog == NULL || n->rlog_closed)
+    if (n->host.rlog == NULL || n->host.replica_closed)
         return;
-    rlog_status(n->rlog, &raft);
+    rlog_status(n->host.rlog, &raft);
     unseal_if_initialized(n);
     node_quorum_look(n, &raft);
-    if (store_pin(rlog_store(n->rlog), "node", 0, &pin) != ST_OK)
+    if (store_pin(rlog_store(n->host.rlog), "node", 0, &pin) != ST_OK)
         return; /* every pin is taken: the next tick tries again */
     bool active = publish(n, &raft, &pin);
     store_unpin(&pin);
     if (active && n->announced_term != raft.term)
         announce(n, raft.term);
-    if (active)
-        node_snapshot_look(n, &raft);
-    node_duty_look(n, active, raft.term);
+    n->host.active_term = active ? raft.term : 0;
+    if (!n->host.stopping)
+        node_parts_changed(n, &raft);
     node_cleanup_look(n, &raft, active);
     node_handover_look(n, &raft);
     node_address_look(n, &raft);
@@ -181,7 +183,7 @@ void node_role_changed(struct node *n)
 void node_role_applied(struct node *n, uint64_t index, uint64_t version)
 {
     struct store_pin pin;
-    if (store_pin(rlog_store(n->rlog), "node", 0, &pin) != ST_OK)
+    if (store_pin(rlog_store(n->host.rlog), "node", 0, &pin) != ST_OK)
         return; /* every pin is taken: the next tick tries again */
     uint64_t core = store_newest(&pin, BYTES("s/core/")) + store_newest(&pin, BYTES("l/core/"));
     store_unpin(&pin);

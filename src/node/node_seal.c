@@ -97,7 +97,7 @@ static void publish_sealed(struct node *n, bool sealed)
 /* The lock is held. */
 static enum status unseal(struct node *n, const struct seal *seal, struct reason *reason)
 {
-    enum status st = state_unseal(rlog_store(n->rlog), n->barrier, seal, reason);
+    enum status st = state_unseal(rlog_store(n->host.rlog), n->host.barrier, seal, reason);
     if (st != ST_OK)
         return st;
     n->held = false;
@@ -129,7 +129,7 @@ void node_seal_look(struct node *n)
     if (look_with_opener(n))
         return;
     if (n->options.seal == NULL) {
-        if (state_seal_info(rlog_store(n->rlog), &info) == ST_OK && info.type == SEAL_SHAMIR)
+        if (state_seal_info(rlog_store(n->host.rlog), &info) == ST_OK && info.type == SEAL_SHAMIR)
             reason_set(&reason, "%u of %u key shares have to be given", info.threshold,
                        info.shares);
         else
@@ -154,7 +154,7 @@ static void seal(struct node *n, bool held)
     n->held = held;
     forget(n);
     seal_done(&n->opener);
-    barrier_seal(n->barrier);
+    barrier_seal(n->host.barrier);
     publish_sealed(n, true);
     lock_drop(n);
     trace(TRACE_INFO, "node", "sealed");
@@ -162,7 +162,7 @@ static void seal(struct node *n, bool held)
 
 void node_seal_follow(struct node *n)
 {
-    enum status st = state_follow(rlog_store(n->rlog), n->barrier);
+    enum status st = state_follow(rlog_store(n->host.rlog), n->host.barrier);
     if (st == ST_OK || st == ST_SEALED)
         return;
     if (st != ST_CORRUPT) {
@@ -179,7 +179,7 @@ void node_seal_follow(struct node *n)
 static enum status info_of(struct node *n, struct seal_info *ret_info)
 {
     if (n->running)
-        return state_seal_info(rlog_store(n->rlog), ret_info);
+        return state_seal_info(rlog_store(n->host.rlog), ret_info);
     return n->awaited.len != 0 ? seal_info_read(buf_bytes(&n->awaited), ret_info) : ST_NOT_FOUND;
 }
 
@@ -247,7 +247,7 @@ static enum status open_awaited(struct node *n, struct seal *seal, struct reason
     *seal = (struct seal){0};
     if (!atomic_exchange(&n->opened_posted, true)) {
         n->opened_task = (struct env_task){.run = node_told_opened};
-        env_post(n->env, &n->opened_task);
+        env_post(n->host.env, &n->opened_task);
     }
     return ST_OK;
 }
@@ -258,7 +258,7 @@ static enum status unseal_by_key(struct node *n, struct env *env, const struct s
     struct seal seal = {0};
 
     if (info->type == SEAL_STATIC) {
-        TRY(state_check_recovery(rlog_store(n->rlog), env, n->options.seal, key, reason));
+        TRY(state_check_recovery(rlog_store(n->host.rlog), env, n->options.seal, key, reason));
         return unseal(n, n->options.seal, reason);
     }
     TRY(seal_shamir(key, info->shares, info->threshold, &seal));
@@ -340,9 +340,9 @@ enum status node_unseal_share(struct node *n, struct env *env, struct bytes shar
         return ST_INVALID;
     }
     lock_take(n);
-    if (barrier_is_sealed(n->barrier))
+    if (barrier_is_sealed(n->host.barrier))
         st = take_share(n, env, share, reason);
-    if (!barrier_is_sealed(n->barrier))
+    if (!barrier_is_sealed(n->host.barrier))
         publish_sealed(n, false);
     lock_drop(n);
     return st;
@@ -350,7 +350,7 @@ enum status node_unseal_share(struct node *n, struct env *env, struct bytes shar
 
 enum status node_unseal_reset(struct node *n, struct reason *reason)
 {
-    bool sealed = barrier_is_sealed(n->barrier);
+    bool sealed = barrier_is_sealed(n->host.barrier);
     if (!sealed) {
         reason_set(reason, "reset: the node is unsealed");
         return ST_INVALID;

@@ -33,7 +33,7 @@ void node_told_end(struct node *n, enum status st, const struct reason *reason)
     if (told == NULL)
         return;
     n->told = NULL;
-    env_timer_stop(n->env, &n->told_timer);
+    env_timer_stop(n->host.env, &n->told_timer);
     if (reason != NULL)
         told->reason = *reason;
     node_wait_end(&told->wait, st);
@@ -66,7 +66,7 @@ static void publish_waits(struct node *n, bool knows)
 
 void enroll_told_ask(struct node_enroll *e)
 {
-    env_timer_stop(e->node->env, &e->timer);
+    env_timer_stop(e->node->host.env, &e->timer);
     struct http_target target = {
         .address = e->address, .tls = e->tls, .host = e->server[0] != '\0' ? e->server : NULL};
     enroll_send(e, &target);
@@ -75,7 +75,7 @@ void enroll_told_ask(struct node_enroll *e)
 static void ask_later(struct node_enroll *e)
 {
     struct node *n = e->node;
-    env_timer_set(n->env, &e->timer, env_mono_ms(n->env) + TOLD_AGAIN_MS);
+    env_timer_set(n->host.env, &e->timer, env_mono_ms(n->host.env) + TOLD_AGAIN_MS);
 }
 
 /* From the first question on: a challenge ends, and answering it may be what failed. */
@@ -99,7 +99,7 @@ void node_told_opened(struct env_task *task)
     struct node *n = CONTAINER_OF(task, struct node, opened_task);
     struct node_enroll *e = n->enroll;
     n->opened_posted = false;
-    if (e != NULL && !n->stopping && !e->calling && !e->closing && node_seal_has_opener(n))
+    if (e != NULL && !n->host.stopping && !e->calling && !e->closing && node_seal_has_opener(n))
         ask_again(e);
 }
 
@@ -153,7 +153,7 @@ void enroll_told_tried(struct node_enroll *e, enum enroll_end end, const struct 
 /* A try that goes on by itself ends. */
 static void stop_try(struct node_enroll *e)
 {
-    env_timer_stop(e->node->env, &e->timer);
+    env_timer_stop(e->node->host.env, &e->timer);
     if (e->calling)
         http_call_cancel(&e->call);
     e->calling = false;
@@ -197,7 +197,7 @@ static enum status prepare(struct node_enroll *e, const struct node_join *how,
 static enum status begin(struct node *n, struct node_told *told)
 {
     struct node_enroll *e = n->enroll;
-    if (n->told_closed || n->stopping)
+    if (n->told_closed || n->host.stopping)
         return ST_CLOSED;
     if (n->told != NULL) {
         reason_set(&told->reason, "another request to join is under way");
@@ -222,7 +222,7 @@ static void run_join(struct env_task *task)
         return;
     }
     n->told = told;
-    env_timer_set(n->env, &n->told_timer, env_mono_ms(n->env) + TOLD_PATIENCE_MS);
+    env_timer_set(n->host.env, &n->told_timer, env_mono_ms(n->host.env) + TOLD_PATIENCE_MS);
     trace(TRACE_INFO, "node", "is told to join by %s", n->enroll->address);
     enroll_told_ask(n->enroll);
 }
@@ -246,5 +246,5 @@ static void run_give_up(struct env_task *task)
 void node_join_give_up(struct node *n)
 {
     n->told_give_up = (struct env_task){.run = run_give_up};
-    env_post(n->env, &n->told_give_up);
+    env_post(n->host.env, &n->told_give_up);
 }

@@ -12,6 +12,6 @@ void node_removed_hear(struct node *n, const char *from); /* a peer says it of t
 void node_removed_begin(struct node *n);                  /* this node was removed */
 void node_removed_look(struct node *n, const struct rlog_status *raft); /* a tick */
 void node_removed_receive(struct node *n, uint64_t from, const char *from_name,
-                          enum node_frame kind, struct bytes content);
+                          enum frame_kind kind, struct bytes content);
 
 #endif

@@ -45,8 +45,10 @@ struct module {
     size_t n_mounts;
     const char *const *reserved; /* first segments of paths where clients mount nothing */
     size_t n_reserved;
-    const struct node_duty *duties;
+    const struct node_duty *duties; /* transactions of the active node (node/duty.h) */
     size_t n_duties;
+    const struct node_service *services; /* threads of the active node (node/service.h) */
+    size_t n_services;
 };
 
 struct module_list {

@@ -170,21 +170,24 @@ static enum seal_type seal_type_of(const struct config *c)
     return strcmp(c->seal.type, "static") == 0 ? SEAL_STATIC : SEAL_SHAMIR;
 }
 
-static void duties_of(struct server *s)
+static void background_of(struct server *s)
 {
-    ASSERT(s->n_duties == 0);
+    ASSERT(s->n_duties == 0 && s->n_services == 0);
     for (size_t i = 0; i < server_modules.n; i++) {
         const struct module *module = server_modules.items[i];
         ASSERT(s->n_duties + module->n_duties <= SERVER_DUTIES_MAX);
         for (size_t k = 0; k < module->n_duties; k++)
             s->duties[s->n_duties++] = module->duties[k];
+        ASSERT(s->n_services + module->n_services <= SERVER_SERVICES_MAX);
+        for (size_t k = 0; k < module->n_services; k++)
+            s->services[s->n_services++] = module->services[k];
     }
 }
 
 static void node_options_of(const struct config *c, struct server *s)
 {
     struct node_options *o = &s->node_options;
-    duties_of(s);
+    background_of(s);
     *o = (struct node_options){
         .name = c->node_name,
         .data_dir = c->data_dir,
@@ -202,6 +205,8 @@ static void node_options_of(const struct config *c, struct server *s)
         .seal = s->has_seal ? &s->seal : NULL,
         .duties = s->duties,
         .n_duties = s->n_duties,
+        .services = s->services,
+        .n_services = s->n_services,
         .performance_standby = c->performance_standby,
         .election_ms = (unsigned)c->cluster.election_ms,
         .heartbeat_ms = (unsigned)c->cluster.heartbeat_ms,

@@ -88,7 +88,7 @@ struct lease_count {
     uint64_t n, counted_ms; /* monotonic */
 };
 
-enum { SERVER_DUTIES_MAX = 64 };
+enum { SERVER_DUTIES_MAX = 64, SERVER_SERVICES_MAX = 32 };
 
 struct server {
     const struct config *config;
@@ -99,6 +99,8 @@ struct server {
     struct node_options node_options;
     struct node_duty duties[SERVER_DUTIES_MAX]; /* of all modules */
     size_t n_duties;
+    struct node_service services[SERVER_SERVICES_MAX]; /* of all modules */
+    size_t n_services;
     char hostname[256];
     struct router router;
     struct router_host host;

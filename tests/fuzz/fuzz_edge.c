@@ -396,10 +396,10 @@ static enum status refuse_save(struct node *node, struct fs_file **ret_file, uin
 }
 
 static enum status check_restore(struct node *node, struct env *env,
-                                 const struct node_snapshot *snapshot, struct reason *why)
+                                 const struct snapshot_source *source, struct reason *why)
 {
     (void)node, (void)env, (void)why;
-    ASSERT(snapshot->file != NULL && is_upload(&edge.is));
+    ASSERT(source->file != NULL && is_upload(&edge.is));
     edge.reached = true;
     return ST_INVALID;
 }

@@ -214,8 +214,8 @@ static enum status sys_snapshot_save_outside(struct req *req)
 
 static enum status restore(struct req *req, bool force)
 {
-    const struct node_snapshot snapshot = {req->files.upload, req->files.upload_bytes, force};
-    return req->host->node_ops->snapshot_restore(req->host->node, req->env, &snapshot, &req->error);
+    const struct snapshot_source source = {req->files.upload, req->files.upload_bytes, force};
+    return req->host->node_ops->snapshot_restore(req->host->node, req->env, &source, &req->error);
 }
 
 static enum status sys_snapshot_restore_outside(struct req *req)

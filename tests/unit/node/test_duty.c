@@ -2,11 +2,13 @@
 #include "support.h"
 
 #include "base/mem.h"
-#include "node/node_internal.h"
+#include "node/duty.h"
 #include "router/clock_env.h"
 
 static struct clock_env clock_env;
-static struct node *n;
+static struct part_host host;
+static struct duties *d;
+static unsigned runs; /* of the second duty */
 static struct state_commit *committing;
 
 /* Stand in for the replica and the state. */
@@ -80,6 +82,8 @@ void state_end(struct state_txn *txn)
     (void)txn;
 }
 
+static uint64_t turn_ms; /* of the first duty */
+
 static enum status stage_something(struct state_txn *txn, int64_t now_ms)
 {
     (void)txn;
@@ -87,20 +91,58 @@ static enum status stage_something(struct state_txn *txn, int64_t now_ms)
     return ST_OK;
 }
 
-static const struct node_duty duties[] = {{.name = "something", .run = stage_something}};
+static enum status take_long(struct state_txn *txn, int64_t now_ms)
+{
+    (void)txn;
+    (void)now_ms;
+    clock_env.now_ms += turn_ms;
+    return ST_SEALED; /* stages nothing, and says nothing */
+}
+
+static enum status count_run(struct state_txn *txn, int64_t now_ms)
+{
+    (void)txn;
+    (void)now_ms;
+    runs++;
+    return ST_SEALED;
+}
+
+static const struct node_duty staging[] = {{.name = "something", .run = stage_something}};
+static const struct node_duty reading[] = {{.name = "long", .run = take_long},
+                                           {.name = "counted", .run = count_run}};
+
+static void change(uint64_t active_term)
+{
+    static const struct rlog_status raft;
+    host.active_term = active_term;
+    duty_part.changed(d, &raft);
+}
+
+static void begin(const struct node_duty *rows, size_t n)
+{
+    clock_env_init(&clock_env);
+    d = mem_zalloc(sizeof *d);
+    assert_non_null(d);
+    *d = (struct duties){.rows = rows, .n = n};
+    host = (struct part_host){.env = &clock_env.env};
+    assert_status(duty_part.start(d, &host), ST_OK);
+}
 
 static int set_up(void **ctx)
 {
     (void)ctx;
-    clock_env_init(&clock_env);
-    n = mem_zalloc(sizeof *n);
-    assert_non_null(n);
-    n->env = &clock_env.env;
-    n->options.duties = duties;
-    n->options.n_duties = ARRAY_LEN(duties);
-    node_duty_look(n, true, 1);
+    begin(staging, ARRAY_LEN(staging));
+    change(1);
     clock_run(&clock_env);
     assert_non_null(committing); /* the duty's first commit is under way */
+    return 0;
+}
+
+static int set_up_reading(void **ctx)
+{
+    (void)ctx;
+    runs = 0;
+    begin(reading, ARRAY_LEN(reading));
     return 0;
 }
 
@@ -108,7 +150,7 @@ static int tear_down(void **ctx)
 {
     (void)ctx;
     timer_heap_done(&clock_env.timers);
-    mem_free(n);
+    mem_free(d);
     return 0;
 }
 
@@ -126,11 +168,14 @@ static void a_commit_that_ends_after_the_stop_sets_no_timer(void **ctx)
 {
     static const enum status ends[] = {ST_OK, ST_CONFLICT, ST_CLOSED, ST_UNKNOWN_OUTCOME};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
-        n->stopping = true;
-        node_duty_look(n, false, 0);
+        host.stopping = true;
+        host.active_term = 0;
+        assert_true(duty_part.stop(d)); /* the replica may close */
+        host.replica_closed = true;
+        assert_false(duty_part.stop(d)); /* the thread may not end yet */
         end_commit(ends[i]);
         assert_false(timer_is_set());
-        assert_true(node_duty_idle(n));
+        assert_true(duty_part.stop(d));
         assert_int_equal(tear_down(ctx), 0);
         assert_int_equal(set_up(ctx), 0);
     }
@@ -139,13 +184,13 @@ static void a_commit_that_ends_after_the_stop_sets_no_timer(void **ctx)
 static void a_commit_that_ends_in_a_later_term_goes_on_in_it(void **ctx)
 {
     (void)ctx;
-    node_duty_look(n, false, 0);
+    change(0);
     assert_false(timer_is_set());
-    node_duty_look(n, true, 2);
+    change(2);
     assert_false(timer_is_set()); /* not before the commit of the earlier term has ended */
     end_commit(ST_UNKNOWN_OUTCOME);
     assert_true(timer_is_set());
-    clock_env.now_ms += NODE_DUTY_MS;
+    clock_env.now_ms += DUTY_EVERY_MS;
     clock_run(&clock_env);
     assert_non_null(committing);
 }
@@ -153,11 +198,42 @@ static void a_commit_that_ends_in_a_later_term_goes_on_in_it(void **ctx)
 static void a_commit_that_ends_between_two_terms_waits_for_the_next(void **ctx)
 {
     (void)ctx;
-    node_duty_look(n, false, 0);
+    change(0);
     end_commit(ST_NOT_LEADER);
     assert_false(timer_is_set());
-    node_duty_look(n, true, 2);
+    change(2);
     assert_true(timer_is_set());
+}
+
+static void a_turn_that_took_its_budget_leaves_the_next_duty_to_the_next_turn(void **ctx)
+{
+    (void)ctx;
+    turn_ms = DUTY_TURN_MS;
+    change(1);
+    clock_run(&clock_env);
+    assert_int_equal(runs, 0);
+    assert_true(timer_is_set());
+    clock_env.now_ms++;
+    clock_run(&clock_env);
+    assert_int_equal(runs, 1);
+    turn_ms = DUTY_TURN_MS - 1;
+    clock_env.now_ms += DUTY_EVERY_MS;
+    clock_run(&clock_env);
+    assert_int_equal(runs, 2); /* both in one turn */
+}
+
+static void a_dr_secondary_begins_no_duty(void **ctx)
+{
+    (void)ctx;
+    host.dr_secondary = true;
+    change(1);
+    assert_false(timer_is_set());
+    host.dr_secondary = false;
+    change(1);
+    assert_true(timer_is_set());
+    host.dr_secondary = true;
+    change(1);
+    assert_false(timer_is_set());
 }
 
 int main(void)
@@ -169,6 +245,10 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_commit_that_ends_between_two_terms_waits_for_the_next,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_turn_that_took_its_budget_leaves_the_next_duty_to_the_next_turn, set_up_reading,
+            tear_down),
+        cmocka_unit_test_setup_teardown(a_dr_secondary_begins_no_duty, set_up_reading, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,8 @@
 #include "raft/memfs_calls.h"
 #include "router/world.h"
 
-#include "node/node_internal.h"
+#include "cluster/membership/part.h"
+#include "snapshot/snapshot.h"
 
 #define OLD "{\"v\":\"old\"}"
 #define NEW "{\"v\":\"new\"}"
@@ -12,7 +13,8 @@
 enum { LARGE_BYTES = 400 * 1024, LARGE_VALUES = 4 };
 
 static struct world w;
-static struct node n;
+static struct part_host host;
+static struct snapshot part;
 static struct memfs *disk;
 static struct env raft;
 static struct reason why;
@@ -97,16 +99,17 @@ void rlog_propose(struct rlog *rlog, struct rlog_propose *p)
     p->done(p, fail_with);
 }
 
-void node_write(struct node *node, struct rlog_txn_builder *builder,
-                void (*stored)(struct node *node))
+static void write_now(struct part_host *from, struct rlog_txn_builder *builder, uint64_t *mark)
 {
     CLEANUP(buf_done) struct buf txn = {0};
-    assert_ptr_equal(node, &n);
-    assert_null(stored);
+    assert_ptr_equal(from, &host);
+    assert_ptr_equal(mark, &part.dropped_stage);
     writes++;
     assert_status(rlog_txn_encode(builder, &txn), ST_OK);
     apply(buf_bytes(&txn), NULL);
 }
+
+static const struct part_calls part_calls = {.write = write_now};
 
 /* The state */
 
@@ -153,18 +156,20 @@ static void open_as(uint64_t seed)
     ops = *w.env.env.ops;
     ops.post = post_now;
     raft = (struct env){.ops = &ops};
-    n.env = &raft;
-    n.barrier = w.barrier;
-    n.options.seal = &w.seal;
+    host.env = &raft;
+    host.barrier = w.barrier;
+    part.seal = &w.seal;
 }
 
 static int open_all(void **ctx)
 {
     (void)ctx;
-    n = (struct node){0};
+    host = (struct part_host){.calls = &part_calls, .active_term = 1};
+    part = (struct snapshot){0};
+    assert_status(snapshot_part.start(&part, &host), ST_OK);
     disk = memfs_new();
     disk->room = UINT64_MAX;
-    n.fs = &disk->fs;
+    host.fs = &disk->fs;
     proposals = fail_at = writes = 0;
     applied_anyway = stage_taken = false;
     open_as(42);
@@ -190,17 +195,17 @@ static struct saved save(void)
 {
     struct saved s = {0};
     why = (struct reason){{0}};
-    assert_status(node_snapshot_save(&n, &s.file, &s.bytes, &why), ST_OK);
+    assert_status(snapshot_save(&part, &s.file, &s.bytes, &why), ST_OK);
     assert_true(s.bytes > 0);
     return s;
 }
 
 static enum status restore(const struct saved *s, bool force)
 {
-    const struct node_snapshot snapshot = {s->file, s->bytes, force};
+    const struct snapshot_source source = {s->file, s->bytes, force};
     why = (struct reason){{0}};
     proposals = 0;
-    return node_snapshot_restore(&n, &w.env.env, &snapshot, &why);
+    return snapshot_restore(&part, &w.env.env, &source, &why);
 }
 
 /* A snapshot of a state that has changed since; large: of several transactions. */
@@ -239,9 +244,9 @@ static void expect_unchanged(const uint8_t before[STORE_HASH_BYTES])
     struct rlog_status status;
     hash(after);
     assert_memory_equal(after, before, sizeof after);
-    assert_false(n.snapshot_busy);
+    assert_false(part.busy);
     rlog_status(NULL, &status);
-    node_snapshot_look(&n, &status);
+    snapshot_part.changed(&part, &status);
     assert_false(w.m.staging);
     expect("/v1/kv/a", NEW);
 }
@@ -405,7 +410,7 @@ static void saving_needs_memory_room_and_a_disk_that_writes(void **ctx)
     uint64_t nth = 0;
     for (bool hit = true; hit;) {
         (void)mem_fail_nth(++nth);
-        st = node_snapshot_save(&n, &s.file, &s.bytes, &why);
+        st = snapshot_save(&part, &s.file, &s.bytes, &why);
         hit = mem_fail_nth(0);
         if (hit)
             assert_status(st, ST_NOMEM);
@@ -420,12 +425,12 @@ static void saving_needs_memory_room_and_a_disk_that_writes(void **ctx)
     disk->fail_with = ST_IO;
     for (uint64_t i = 4; i <= all; i++) { /* once the file has no name */
         disk->fail_at = disk->calls + i;
-        assert_status(node_snapshot_save(&n, &s.file, &s.bytes, &why), ST_IO);
-        assert_false(n.snapshot_busy);
+        assert_status(snapshot_save(&part, &s.file, &s.bytes, &why), ST_IO);
+        assert_false(part.busy);
     }
     disk->room = 100;
-    assert_status(node_snapshot_save(&n, &s.file, &s.bytes, &why), ST_NO_SPACE);
-    assert_false(n.snapshot_busy);
+    assert_status(snapshot_save(&part, &s.file, &s.bytes, &why), ST_NO_SPACE);
+    assert_false(part.busy);
     disk->room = UINT64_MAX;
     s = save();
     fs_close(s.file);
@@ -436,30 +441,30 @@ static void there_is_room_above_the_reserve(void **ctx)
 {
     (void)ctx;
     disk->room = 100 << 20;
-    assert_false(node_snapshot_room(&n)); /* the reserve where none is configured is more */
-    n.options.reserve_bytes = 10 << 20;
-    assert_true(node_snapshot_room(&n));
+    assert_false(snapshot_room(&part)); /* the reserve where none is configured is more */
+    part.reserve_bytes = 10 << 20;
+    assert_true(snapshot_room(&part));
     disk->room = 15 << 20;
-    assert_false(node_snapshot_room(&n));
+    assert_false(snapshot_room(&part));
     disk->room = UINT64_MAX;
     disk->dead = true;
-    assert_false(node_snapshot_room(&n));
+    assert_false(snapshot_room(&part));
 }
 
 static void a_file_takes_the_name_of_one_that_was_left(void **ctx)
 {
     (void)ctx;
     struct fs_file *left = NULL, *file = NULL;
-    n.snapshot_files = 7;
-    assert_status(fs_open(n.fs, NODE_SNAPSHOT_FILE "7", FS_WRITE | FS_CREATE, &left), ST_OK);
+    part.files = 7;
+    assert_status(fs_open(host.fs, "snapshot-7", FS_WRITE | FS_CREATE, &left), ST_OK);
     fs_close(left);
-    assert_status(node_snapshot_file(&n, &file), ST_OK);
+    assert_status(snapshot_file(&part, &file), ST_OK);
     assert_int_equal(disk->now.n, 0);
     fs_close(file);
     disk->fail_with = ST_IO;
     for (unsigned i = 1; i <= 3; i++) {
         disk->fail_at = disk->calls + i;
-        assert_status(node_snapshot_file(&n, &file), ST_IO);
+        assert_status(snapshot_file(&part, &file), ST_IO);
     }
 }
 
@@ -467,15 +472,15 @@ static void one_at_a_time(void **ctx)
 {
     (void)ctx;
     struct saved s = changed_since(false), other = {0};
-    n.snapshot_busy = true;
-    assert_status(node_snapshot_save(&n, &other.file, &other.bytes, &why), ST_BUSY);
+    part.busy = true;
+    assert_status(snapshot_save(&part, &other.file, &other.bytes, &why), ST_BUSY);
     assert_non_null(strstr(why.text, "another snapshot"));
     assert_status(restore(&s, false), ST_BUSY);
     assert_non_null(strstr(why.text, "another snapshot"));
-    assert_true(n.snapshot_busy);
-    n.snapshot_busy = false;
+    assert_true(part.busy);
+    part.busy = false;
     take_stage(); /* of a restore on another node */
-    assert_status(node_snapshot_save(&n, &other.file, &other.bytes, &why), ST_BUSY);
+    assert_status(snapshot_save(&part, &other.file, &other.bytes, &why), ST_BUSY);
     assert_non_null(strstr(why.text, "is being restored"));
     assert_status(restore(&s, false), ST_OK);
     fs_close(s.file);
@@ -487,10 +492,10 @@ static void a_node_that_ends_does_neither(void **ctx)
     struct saved s = changed_since(false), other = {0};
     uint8_t before[STORE_HASH_BYTES];
     hash(before);
-    bool *const ends[] = {&n.stopping, &n.rlog_closed};
+    bool *const ends[] = {&host.stopping, &host.replica_closed};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
         *ends[i] = true;
-        assert_status(node_snapshot_save(&n, &other.file, &other.bytes, &why), ST_CLOSED);
+        assert_status(snapshot_save(&part, &other.file, &other.bytes, &why), ST_CLOSED);
         assert_status(restore(&s, false), ST_CLOSED);
         assert_int_equal(proposals, 0);
         *ends[i] = false;
@@ -505,11 +510,11 @@ static void a_state_that_may_not_be_so_large_is_refused(void **ctx)
     struct saved s = changed_since(true);
     uint8_t before[STORE_HASH_BYTES];
     hash(before);
-    n.options.state_bytes_max = LARGE_BYTES;
+    part.state_bytes_max = LARGE_BYTES;
     assert_status(restore(&s, true), ST_TOO_BIG);
     assert_int_equal(proposals, 0);
     expect_unchanged(before);
-    n.options.state_bytes_max = 2 * LARGE_VALUES * LARGE_BYTES;
+    part.state_bytes_max = 2 * LARGE_VALUES * LARGE_BYTES;
     assert_status(restore(&s, true), ST_OK);
     fs_close(s.file);
 }
@@ -527,7 +532,7 @@ static void take_a_foreign_one(bool seal)
     assert_non_null(strstr(why.text, "snapshot-force"));
     assert_int_equal(proposals, 0);
     expect_unchanged(before);
-    n.options.seal = seal ? &w.seal : NULL;
+    part.seal = seal ? &w.seal : NULL;
     assert_status(restore(&s, true), ST_OK);
     assert_int_equal(has(BARRIER_LOCAL_KEYRING), seal);
     assert_true(has(STATE_RESTORED));
@@ -573,9 +578,9 @@ static struct saved damaged(const char *key, bool cut)
     record[len - 1] ^= 1;
     put_raw(key, bytes_of(record, cut ? len - 1 : len));
     assert_status(barrier_create(&w.env.env, &w.seal, 0, &other), ST_OK);
-    n.barrier = other.barrier; /* so that the proof is not ours */
+    host.barrier = other.barrier; /* so that the proof is not ours */
     struct saved s = save();
-    n.barrier = w.barrier;
+    host.barrier = w.barrier;
     record[len - 1] ^= 1;
     put_raw(key, bytes_of(record, len));
     return s;
@@ -610,7 +615,7 @@ static void our_own_keys_damaged_are_refused_with_force_too(void **ctx)
         for (unsigned cut = 0; cut < 2; cut++)
             for (unsigned seal = 0; seal < 2; seal++) {
                 struct saved s = damaged(cases[i][0], cut != 0);
-                n.options.seal = seal != 0 ? &w.seal : NULL;
+                part.seal = seal != 0 ? &w.seal : NULL;
                 force_damaged(&s, cases[i][1]);
             }
 }
@@ -621,11 +626,11 @@ static void our_own_keys_whole_stay_ours_whoever_made_the_sums(void **ctx)
     CLEANUP(barrier_created_done) struct barrier_created other = {0};
     put("/v1/kv/a", OLD);
     assert_status(barrier_create(&w.env.env, &w.seal, 0, &other), ST_OK);
-    n.barrier = other.barrier;
+    host.barrier = other.barrier;
     struct saved s = save();
-    n.barrier = w.barrier;
+    host.barrier = w.barrier;
     put("/v1/kv/a", NEW);
-    n.options.seal = NULL;
+    part.seal = NULL;
     force_damaged(&s, NULL);
     assert_true(has(BARRIER_LOCAL_KEYRING));
     expect("/v1/kv/a", OLD);
@@ -652,7 +657,7 @@ static void foreign_keys_damaged_are_refused_as_far_as_one_can_tell(void **ctx)
         world_close(&w);
         open_as(7 + i);
         put("/v1/kv/a", NEW);
-        n.options.seal = cases[i].seal ? &w.seal : NULL;
+        part.seal = cases[i].seal ? &w.seal : NULL;
         force_damaged(&s, cases[i].told);
     }
 }
@@ -663,23 +668,23 @@ static void a_staged_tree_whose_owner_has_gone_is_dropped_once(void **ctx)
     struct rlog_status status;
     take_stage();
     rlog_status(NULL, &status);
-    n.snapshot_busy = true; /* it is this node's own */
-    node_snapshot_look(&n, &status);
-    n.snapshot_busy = false;
+    part.busy = true; /* it is this node's own */
+    snapshot_part.changed(&part, &status);
+    part.busy = false;
     status.ready = false;
-    node_snapshot_look(&n, &status);
+    snapshot_part.changed(&part, &status);
     assert_int_equal(writes, 0);
     assert_true(w.m.staging);
     status.ready = true;
-    node_snapshot_look(&n, &status);
+    snapshot_part.changed(&part, &status);
     assert_int_equal(writes, 1);
     assert_false(w.m.staging);
     take_stage(); /* begun while the first was being dropped: not the one that was meant */
-    node_snapshot_look(&n, &status);
+    snapshot_part.changed(&part, &status);
     assert_int_equal(writes, 1);
     assert_true(w.m.staging);
     rlog_status(NULL, &status);
-    node_snapshot_look(&n, &status);
+    snapshot_part.changed(&part, &status);
     assert_int_equal(writes, 2);
     assert_false(w.m.staging);
 }

@@ -1,0 +1,124 @@
+#include "node/duty.h"
+
+#include "base/trace.h"
+
+static void duty_step(struct duties *d);
+
+static void on_timer(struct env_timer *timer)
+{
+    duty_step(CONTAINER_OF(timer, struct duties, timer));
+}
+
+/* While active only: a timer that is set when the node stops outlives its loop. */
+static void duty_again_in(struct duties *d, uint64_t ms)
+{
+    ASSERT(d->term != 0 && !d->host->stopping);
+    d->timer.fire = on_timer;
+    env_timer_set(d->host->env, &d->timer, env_mono_ms(d->host->env) + ms);
+}
+
+static void on_committed(struct state_commit *commit, enum status st)
+{
+    struct duties *d = CONTAINER_OF(commit, struct duties, commit);
+    ASSERT(d->committing);
+    state_commit_done(commit);
+    d->committing = false;
+    if (d->term != 0) /* else the term has ended, or the node stops, while this was under way */
+        duty_again_in(d, st == ST_OK || st == ST_CONFLICT ? 0 : DUTY_EVERY_MS);
+}
+
+/* Whether the duty staged something that is being committed. */
+static bool duty_run(struct duties *d, const struct node_duty *duty)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct state_txn txn;
+    ASSERT(!d->committing);
+    enum status st = state_begin(d->state, &arena, NULL, &txn);
+    if (st == ST_OK) {
+        st = duty->run(&txn, rlog_time_ms(d->host->rlog));
+        if (st == ST_OK && state_staged(&txn)) {
+            d->commit.done = on_committed;
+            st = state_commit(&txn, &d->commit);
+            d->committing = st == ST_OK;
+        }
+        state_end(&txn);
+    }
+    if (st != ST_OK && st != ST_SEALED)
+        trace(TRACE_WARN, "node", "%s: %s", duty->name, status_text(st));
+    return d->committing;
+}
+
+static void duty_step(struct duties *d)
+{
+    if (d->term == 0 || d->committing || d->host->stopping)
+        return;
+    uint64_t began_ms = env_mono_ms(d->host->env);
+    while (d->next < d->n) {
+        if (duty_run(d, &d->rows[d->next++])) {
+            d->due = true;
+            return;
+        }
+        if (d->next < d->n && env_mono_ms(d->host->env) - began_ms >= DUTY_TURN_MS) {
+            duty_again_in(d, 1); /* let the raft thread do its own work first */
+            return;
+        }
+    }
+    state_upkeep(d->state);
+    duty_again_in(d, d->due ? 0 : DUTY_EVERY_MS);
+    d->next = 0;
+    d->due = false;
+}
+
+static void duty_end(struct duties *d)
+{
+    d->term = 0;
+    env_timer_stop(d->host->env, &d->timer);
+}
+
+static void duty_changed(void *self, const struct rlog_status *raft)
+{
+    struct duties *d = self;
+    struct part_host *host = d->host;
+    (void)raft;
+    ASSERT(!host->stopping || host->active_term == 0);
+    if (host->active_term == 0 || host->dr_secondary) {
+        duty_end(d);
+        return;
+    }
+    if (d->term == host->active_term)
+        return;
+    if (d->state == NULL) {
+        d->log = state_log_of(host->rlog, host->env);
+        if (state_new(host->env, &d->log, host->barrier, &d->state) != ST_OK)
+            return; /* the next tick tries again */
+    }
+    d->term = host->active_term;
+    d->next = 0;
+    if (!d->committing)
+        duty_again_in(d, 0);
+}
+
+static enum status duty_start(void *self, struct part_host *host)
+{
+    struct duties *d = self;
+    ASSERT(d->host == NULL && d->term == 0);
+    d->host = host;
+    return ST_OK;
+}
+
+/* A proposal under way ends with the replica. */
+static bool duty_stop(void *self)
+{
+    struct duties *d = self;
+    duty_end(d);
+    if (!d->host->replica_closed || d->state == NULL)
+        return true;
+    if (d->committing || !state_idle(d->state))
+        return false;
+    state_free(d->state);
+    d->state = NULL;
+    return true;
+}
+
+const struct part duty_part = {
+    .name = "duties", .start = duty_start, .changed = duty_changed, .stop = duty_stop};

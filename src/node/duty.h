@@ -1,0 +1,48 @@
+/* Duties: transactions that the active node makes by itself, one at a time. A part of the node
+ * (cluster/membership/part.h).
+ *
+ *   STOPPED ──active in a new term──▶ WAITING ──timer──▶ running each duty in turn
+ *      ▲                                 ▲                  │ staged: COMMITTING, then the next
+ *      └──no longer active, or stopping──┴──none was due────┘
+ *
+ * A turn of the raft thread runs duties for DUTY_TURN_MS at most; the next turn goes on with the
+ * duty after the last one. A duty bounds its own run: it stages a little of what is due.
+ *
+ * A DR secondary begins no duty: its state is the primary's. What was proposed in a term that has
+ * ended is decided by the log like any other write: its preconditions hold, or nothing happens. */
+#ifndef HOLDFAST_NODE_DUTY_H
+#define HOLDFAST_NODE_DUTY_H
+
+#include "cluster/membership/part.h"
+#include "state/state.h"
+
+/* A duty of a module: begun when this node becomes active in a term, ended when the node no longer
+ * is. */
+struct node_duty {
+    const char *name; /* for the log */
+    /* Stage what is due now, a little of it: `run` is called on the raft thread, and again soon
+     * after it staged anything. Its transaction is checked like that of a request. */
+    enum status (*run)(struct state_txn *txn, int64_t now_ms);
+};
+
+enum {
+    DUTY_EVERY_MS = 500, /* between looks for something to do */
+    DUTY_TURN_MS = 5,    /* budget of a turn */
+};
+
+struct duties {
+    struct part_host *host;
+    const struct node_duty *rows;
+    size_t n;
+    struct state_log log;
+    struct state *state; /* NULL before the first active term */
+    struct state_commit commit;
+    struct env_timer timer;
+    uint64_t term;        /* 0: not active */
+    size_t next;          /* the duty to run next */
+    bool committing, due; /* due: a duty staged something in this round of all */
+};
+
+extern const struct part duty_part;
+
+#endif

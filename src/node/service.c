@@ -1,0 +1,261 @@
+#include "node/service.h"
+
+#include "base/mem.h"
+#include "base/trace.h"
+#include "loop/loop.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { IDLE_POLL_MS = 5 };
+
+/* No node ever leads this term. */
+static const uint64_t no_term = UINT64_MAX;
+
+/* On the run's thread. */
+
+static void on_timer(struct env_timer *timer)
+{
+    struct service *s = CONTAINER_OF(timer, struct service, timer);
+    s->fired = true;
+    loop_stop(s->env);
+}
+
+static void set_timer(struct service *s, uint64_t ms)
+{
+    s->fired = false;
+    s->timer.fire = on_timer;
+    env_timer_set(s->env, &s->timer, env_mono_ms(s->env) + ms);
+}
+
+bool service_wait(struct service *s, uint64_t ms)
+{
+    ASSERT(pthread_equal(s->self, pthread_self()));
+    set_timer(s, ms);
+    while (!s->fired && !s->ended)
+        loop_run(s->env);
+    env_timer_stop(s->env, &s->timer);
+    return !s->ended;
+}
+
+int64_t service_time_ms(const struct service *s)
+{
+    return s->all->time_ms(s->all->time_ctx);
+}
+
+static void on_committed(struct state_commit *commit, enum status st)
+{
+    struct service *s = CONTAINER_OF(commit, struct service, commit);
+    ASSERT(!s->committed);
+    s->st = st;
+    s->committed = true;
+    loop_stop(s->env);
+}
+
+/* One try. A conflict leaves its ticket in s->commit for the next one. */
+static enum status try_once(struct service *s, service_stage stage, void *ctx)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct state_txn txn;
+    TRY(state_begin(s->state, &arena, NULL, &txn));
+    enum status st = stage(&txn, ctx, service_time_ms(s));
+    bool proposes = st == ST_OK && state_staged(&txn);
+    if (proposes) {
+        s->committed = false;
+        s->commit.done = on_committed;
+        st = state_commit(&txn, &s->commit);
+    }
+    state_end(&txn);
+    if (!proposes || st != ST_OK)
+        return st;
+    while (
+        !s->committed) /* bounded by the replica: it answers each proposal, also when it closes */
+        loop_run(s->env);
+    return s->st;
+}
+
+enum status service_transact(struct service *s, service_stage stage, void *ctx)
+{
+    enum status st = ST_CONFLICT;
+    ASSERT(pthread_equal(s->self, pthread_self()));
+    for (unsigned i = 0; i < SERVICE_TRIES_MAX && st == ST_CONFLICT; i++)
+        st = s->ended ? ST_CLOSED : try_once(s, stage, ctx);
+    state_commit_done(&s->commit);
+    return s->ended && st == ST_NOT_LEADER ? ST_CLOSED : st;
+}
+
+/* The renewal of a key ring that a commit began ends on this env. */
+static void wait_until_idle(struct service *s)
+{
+    state_close(s->state);
+    while (!state_idle(s->state)) {
+        set_timer(s, IDLE_POLL_MS);
+        while (!s->fired)
+            loop_run(s->env);
+    }
+}
+
+static void *service_main(void *arg)
+{
+    struct service *s = arg;
+    s->self = pthread_self();
+    s->row->run(s);
+    wait_until_idle(s);
+    env_post(s->all->host->env, &s->gone);
+    return NULL;
+}
+
+/* On the raft thread. */
+
+/* A proposal of a run that has ended is refused like a proposal of an earlier term. */
+static void service_propose(struct state_log *log, struct rlog_propose *p)
+{
+    struct service *s = CONTAINER_OF(log, struct service, log);
+    p->term = s->ended ? no_term : s->term;
+    rlog_propose(log->ctx, p);
+}
+
+static void service_release(struct service *s)
+{
+    state_free(s->state);
+    loop_free(s->env);
+    s->state = NULL;
+    s->env = NULL;
+}
+
+static void on_gone(struct env_task *task)
+{
+    struct service *s = CONTAINER_OF(task, struct service, gone);
+    ASSERT(s->phase != SERVICE_IDLE);
+    if (pthread_join(s->thread, NULL) != 0)
+        abort(); /* the thread was started and is joined once */
+    service_release(s);
+    if (s->complained_ms != 0)
+        trace(TRACE_INFO, "node", "the service %s has ended", s->row->name);
+    s->phase = SERVICE_IDLE;
+    s->complained_ms = 0;
+    if (s->ended)
+        s->term = 0;
+}
+
+static enum status service_open(struct service *s)
+{
+    struct part_host *host = s->all->host;
+    TRY(loop_new(NULL, &s->env));
+    s->log = state_log_of(host->rlog, host->env);
+    s->log.propose = service_propose;
+    TRY(state_new(s->env, &s->log, host->barrier, &s->state));
+    return pthread_create(&s->thread, NULL, service_main, s) == 0 ? ST_OK : ST_NOMEM;
+}
+
+static void service_begin(struct service *s, uint64_t term)
+{
+    ASSERT(s->phase == SERVICE_IDLE && term != 0 && term != no_term);
+    s->term = term;
+    s->ended = false;
+    s->phase = SERVICE_RUNNING;
+    s->gone.run = on_gone;
+    s->commit = (struct state_commit){0};
+    enum status st = service_open(s);
+    if (st == ST_OK)
+        return;
+    trace(TRACE_WARN, "node", "the service %s does not begin: %s", s->row->name, status_text(st));
+    service_release(s);
+    s->phase = SERVICE_IDLE;
+    s->term = 0; /* the next tick tries again */
+}
+
+static void service_ask(struct service *s)
+{
+    ASSERT(s->phase == SERVICE_RUNNING && !s->ended);
+    s->phase = SERVICE_ENDING;
+    s->ended = true;
+    s->asked_ms = env_mono_ms(s->all->host->env);
+    loop_stop(s->env); /* ends a wait of the run */
+}
+
+static void complain_if_late(struct service *s)
+{
+    uint64_t now_ms = env_mono_ms(s->all->host->env);
+    if (s->phase != SERVICE_ENDING ||
+        now_ms - MAX(s->asked_ms, s->complained_ms) < SERVICE_COMPLAIN_MS)
+        return;
+    s->complained_ms = now_ms;
+    trace(TRACE_WARN, "node",
+          "the service %s of term %" PRIu64 " was asked to end %" PRIu64
+          " s ago and still runs: its writes are refused",
+          s->row->name, s->term, (now_ms - s->asked_ms) / 1000);
+}
+
+static void service_changed(void *self, const struct rlog_status *raft)
+{
+    struct services *all = self;
+    uint64_t term = all->host->dr_secondary ? 0 : all->host->active_term;
+    (void)raft;
+    for (size_t i = 0; i < all->n; i++) {
+        struct service *s = &all->items[i];
+        if (s->phase == SERVICE_RUNNING && s->term != term)
+            service_ask(s);
+        if (s->phase == SERVICE_IDLE && term == 0)
+            s->term = 0; /* the node may become active again in the same term */
+        if (s->phase == SERVICE_IDLE && s->term != term)
+            service_begin(s, term);
+        complain_if_late(s);
+    }
+}
+
+static enum status service_start(void *self, struct part_host *host)
+{
+    struct services *all = self;
+    ASSERT(all->host == NULL && (all->n == 0 || all->time_ms != NULL));
+    all->host = host;
+    all->items = all->n != 0 ? mem_zalloc(all->n * sizeof *all->items) : NULL;
+    if (all->n != 0 && all->items == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < all->n; i++)
+        all->items[i] = (struct service){.all = all, .row = &all->rows[i]};
+    return ST_OK;
+}
+
+/* A run that hangs may use the replica and the barrier as soon as it goes on, so the node cannot be
+ * taken apart around it. */
+static void give_up(struct services *all, const struct service *s)
+{
+    struct reason reason;
+    reason_set(&reason, "the service %s did not end within %u s", s->row->name,
+               SERVICE_STOP_MS / 1000);
+    all->stop_ms = env_mono_ms(all->host->env); /* where the process goes on: wait again */
+    all->host->calls->fail(all->host, ST_TIMEOUT, &reason);
+}
+
+static bool service_stop(void *self)
+{
+    struct services *all = self;
+    uint64_t now_ms = env_mono_ms(all->host->env);
+    bool rests = true;
+    if (all->stop_ms == 0)
+        all->stop_ms = now_ms;
+    for (size_t i = 0; i < all->n; i++) {
+        struct service *s = &all->items[i];
+        if (s->phase == SERVICE_RUNNING)
+            service_ask(s);
+        if (s->phase == SERVICE_IDLE)
+            continue;
+        rests = false;
+        if (now_ms - all->stop_ms >= SERVICE_STOP_MS)
+            give_up(all, s);
+    }
+    return rests;
+}
+
+void services_done(struct services *all)
+{
+    for (size_t i = 0; i < all->n && all->items != NULL; i++)
+        ASSERT(all->items[i].phase == SERVICE_IDLE);
+    mem_free(all->items);
+    all->items = NULL;
+}
+
+const struct part service_part = {
+    .name = "services", .start = service_start, .changed = service_changed, .stop = service_stop};

@@ -1,0 +1,105 @@
+/* Services: background work of modules that may block, such as calls to the outside. A part of the
+ * node (cluster/membership/part.h).
+ *
+ *   IDLE ──active in a new term──▶ RUNNING ──no longer active, or stopping──▶ ENDING
+ *     ▲                              │ `run` returned by itself                 │ `run` returned
+ *     └──────── thread joined ◀──────┴──────────────────────────────────────────┘
+ *
+ * IDLE to RUNNING: service_begin. To ENDING: service_ask. To IDLE: on_gone.
+ *
+ * 1. The active node begins each service once a term, on a thread, an env and a `state` of its own,
+ *    and ends it once. A service whose `run` returned early is begun again in the next term.
+ * 2. At most one run of a service exists on a node: the next term's run begins after the last one's
+ *    thread was joined.
+ * 3. A DR secondary begins no service.
+ * 4. Ending a service never delays the change of the role. A run that hangs in a call to the
+ * outside cannot change the state any more: each proposal carries the run's term, and the replica
+ * refuses one of a term that it does not lead; after the run was asked to end, service_propose
+ * marks each proposal with a term that no node leads. A request that is already under way outside
+ * cannot be called back: a service repeats such a request without harm, and bounds it by a
+ * deadline.
+ * 5. While a run hangs, this node logs that every SERVICE_COMPLAIN_MS and does not begin the
+ * service again; other nodes do. A node that stops waits SERVICE_STOP_MS for it, then the process
+ * ends without winding down, as after a crash. */
+#ifndef HOLDFAST_NODE_SERVICE_H
+#define HOLDFAST_NODE_SERVICE_H
+
+#include "cluster/membership/part.h"
+#include "state/state.h"
+
+#include <pthread.h>
+
+struct service;
+
+/* A service of a module. */
+struct node_service {
+    const char *name; /* for the log */
+    /* The work of one term, on the service's own thread. Return soon after service_wait returned
+     * false or service_transact ST_CLOSED; bound every call to the outside by a deadline. */
+    void (*run)(struct service *service);
+};
+
+/* Stage what a transaction shall change, as of the cluster time `now_ms`. Called again on a newer
+ * version after a conflict. Must not block. */
+typedef enum status (*service_stage)(struct state_txn *txn, void *ctx, int64_t now_ms);
+
+enum {
+    SERVICE_TRIES_MAX = 8, /* of one transaction */
+    SERVICE_COMPLAIN_MS = 10000,
+    SERVICE_STOP_MS = 10000,
+};
+
+/* The next three are for `run`, on its thread. */
+
+/* Wait until `ms` have passed. False, possibly at once: the run was asked to end. */
+NODISCARD bool service_wait(struct service *service, uint64_t ms);
+/* Run one transaction and wait until it was applied. A transaction that stages nothing reads a
+ * recent version. ST_CLOSED: the run was asked to end. ST_NOT_LEADER: this node does not lead in
+ * the run's term. ST_CONFLICT: SERVICE_TRIES_MAX tries met other writes. Else as state_begin,
+ * `stage`, state_commit and its `done`. */
+NODISCARD enum status service_transact(struct service *service, service_stage stage, void *ctx);
+/* Cluster time. */
+int64_t service_time_ms(const struct service *service);
+
+/* The rest is for the node. */
+struct services;
+
+enum service_phase { SERVICE_IDLE, SERVICE_RUNNING, SERVICE_ENDING };
+
+/* One row and its run. Raft thread, but for what `run`'s thread owns. */
+struct service {
+    struct services *all;
+    const struct node_service *row;
+    enum service_phase phase;
+    uint64_t term;      /* of the run; IDLE: the service is not begun again in this term; 0: none */
+    _Atomic bool ended; /* asked to end; set by the raft thread, read by both */
+    uint64_t asked_ms, complained_ms; /* monotonic: asked to end; last complaint, 0: none */
+    pthread_t thread;
+    struct env_task gone; /* to the raft thread: the run has returned */
+
+    /* Of the run's thread; the raft thread makes and frees these. */
+    pthread_t self;
+    struct env *env;
+    struct state_log log;
+    struct state *state;
+    struct state_commit commit;
+    struct env_timer timer;
+    bool fired, committed; /* results of the wait and of the commit */
+    enum status st;
+};
+
+struct services {
+    struct part_host *host;
+    const struct node_service *rows;
+    size_t n;
+    int64_t (*time_ms)(void *ctx); /* cluster time, any thread */
+    void *time_ctx;
+    struct service *items; /* `n` */
+    uint64_t stop_ms;      /* monotonic: the node began to stop; 0: not so */
+};
+
+extern const struct part service_part;
+/* Release what `start` made. After `stop`, or where `start` failed. */
+void services_done(struct services *services);
+
+#endif

@@ -1,0 +1,90 @@
+/* Saving: pin the state on the raft thread, write the archive on the caller's. */
+#include "snapshot/snapshot_internal.h"
+
+#include "base/fs.h"
+#include "raft/snapshot/rlog_archive.h"
+
+#include <assert.h>
+
+struct saving {
+    struct snapshot *snapshot;
+    struct fs_file *file;
+    uint64_t at, checked; /* bytes written; written when the room was last checked, and some more */
+    /* Of the pin, which the raft thread makes. */
+    struct env_task task;
+    struct wait wait;
+    struct rlog_machine_dump dump;
+    struct rlog_archive_facts facts;
+};
+
+static void pin_on_raft(struct env_task *task)
+{
+    struct saving *s = CONTAINER_OF(task, struct saving, task);
+    struct rlog *rlog = s->snapshot->host->rlog;
+    struct rlog_status raft;
+    if (snapshot_closed(s->snapshot)) {
+        wait_end(&s->wait, ST_CLOSED);
+        return;
+    }
+    rlog_status(rlog, &raft);
+    s->facts.index = raft.applied_index;
+    s->facts.term = raft.term;
+    wait_end(&s->wait, rlog_dump_begin(rlog, &s->dump));
+}
+
+static enum status save_piece(void *ctx, struct bytes piece)
+{
+    struct saving *s = ctx;
+    if (s->at >= s->checked) {
+        if (!snapshot_room(s->snapshot))
+            return ST_NO_SPACE;
+        s->checked = s->at + SNAPSHOT_ROOM_EVERY_BYTES;
+    }
+    TRY(fs_write_at(s->file, &piece, 1, s->at));
+    s->at += piece.len;
+    return ST_OK;
+}
+
+static enum status save_seal(void *ctx, struct bytes sums, struct buf *out)
+{
+    struct saving *s = ctx;
+    uint8_t proof[SNAPSHOT_PROOF_BYTES];
+    TRY(snapshot_prove(s->snapshot, sums, proof));
+    buf_add(out, bytes_of(proof, sizeof proof));
+    return ST_OK;
+}
+
+static enum status save_all(struct saving *s)
+{
+    struct part_host *host = s->snapshot->host;
+    const struct rlog_archive_out out = {save_piece, save_seal, s};
+
+    static_assert(sizeof s->facts.cluster >= sizeof host->cluster_id, "a UUID fits");
+    memcpy(s->facts.cluster, host->cluster_id, sizeof host->cluster_id); /* never changes */
+    s->task.run = pin_on_raft;
+    TRY(wait_for(&s->wait, host->env, &s->task));
+    s->dump.replicated_only = true;
+    enum status st = rlog_archive_write(&s->dump, &s->facts, &out);
+    rlog_machine_dump_end(&s->dump);
+    return st;
+}
+
+enum status snapshot_save(struct snapshot *snapshot, struct fs_file **ret_file, uint64_t *ret_bytes,
+                          struct reason *reason)
+{
+    struct saving s = {.snapshot = snapshot};
+    TRY(snapshot_begin(snapshot, reason));
+    enum status st = snapshot_file(snapshot, &s.file);
+    if (st == ST_OK)
+        st = save_all(&s);
+    snapshot_end(snapshot);
+    if (st != ST_OK) {
+        fs_close(s.file);
+        if (st == ST_BUSY)
+            reason_set(reason, "a snapshot is being restored");
+        return st;
+    }
+    *ret_file = s.file;
+    *ret_bytes = s.at;
+    return ST_OK;
+}
