@@ -149,7 +149,7 @@ static uint32_t everybody(const struct rlog *r)
     return (uint32_t)((1ull << r->core.conf.n) - 1);
 }
 
-static void round_ask(struct rlog *r, struct rlog_round *round, uint32_t whom)
+static void round_ask(struct rlog *r, struct rlog_round *round, uint32_t whom, uint64_t now_ms)
 {
     const struct rlog_conf *conf = &r->core.conf;
     struct rlog_frame frame = {.kind = RLOG_FRAME_ASK,
@@ -162,38 +162,39 @@ static void round_ask(struct rlog *r, struct rlog_round *round, uint32_t whom)
             rlog_send_frame(r, conf->members[i].id, &frame, false);
     round->asked |= whom;
     if (round->asked == everybody(r))
-        r->reads.all_ms = rlog_now(r);
+        r->reads.all_ms = now_ms;
 }
 
 /* A frame of the round was lost, or its follower is: ask those that were not. */
-static void round_ask_rest(struct rlog *r, struct rlog_round *round)
+static void round_ask_rest(struct rlog *r, struct rlog_round *round, uint64_t now_ms)
 {
-    if (!round->open || round->asks_leader || rlog_now(r) - round->started_ms < REST_MS ||
+    if (!round->open || round->asks_leader || now_ms - round->started_ms < REST_MS ||
         round->conf_generation != r->conf_generation)
         return;
     uint32_t rest = everybody(r) & ~round->asked;
     if (rest != 0)
-        round_ask(r, round, rest);
+        round_ask(r, round, rest, now_ms);
 }
 
-static bool all_are_due(struct rlog *r)
+static bool all_are_due(const struct rlog *r, uint64_t now_ms)
 {
-    return rlog_now(r) - r->reads.all_ms >= ALL_MS;
+    return now_ms - r->reads.all_ms >= ALL_MS;
 }
 
-static void round_begin(struct rlog *r, struct rlog_round *round)
+static void round_begin(struct rlog *r, struct rlog_round *round, uint64_t now_ns)
 {
     struct rlog_reads *rs = &r->reads;
+    uint64_t now_ms = now_ns / 1000000;
     round->open = true;
     round->number = ++rs->number;
     round->term = r->core.term;
     round->leader = rlog_core_leader(&r->core);
     round->conf_generation = r->conf_generation;
-    round->started_ms = rlog_now(r);
+    round->started_ms = now_ms;
     round->yes = round->asked = 0;
     round->asks_leader = !rlog_core_leads(&r->core);
     round->untimed = !round->asks_leader && !rlog_clock_began(r);
-    rs->started_ns = env_mono_ns(r->env);
+    rs->started_ns = now_ns;
     list_splice(&round->reads, &rs->fresh);
     if (round->asks_leader) {
         struct rlog_frame frame = {.kind = RLOG_FRAME_READ, .read.number = round->number};
@@ -205,8 +206,12 @@ static void round_begin(struct rlog *r, struct rlog_round *round)
     round->n_remote = rs->n_remote;
     rs->n_remote = 0;
     r->read_rounds++;
-    bool quick = rs->quick_generation == r->conf_generation && rs->quick != 0 && !all_are_due(r);
-    round_ask(r, round, quick ? rs->quick : everybody(r));
+    bool quick = rs->quick_generation == r->conf_generation && rs->quick != 0 &&
+                 !all_are_due(r, now_ms);
+    if (r->core.conf.n == 1)
+        rs->all_ms = now_ms;
+    else
+        round_ask(r, round, quick ? rs->quick : everybody(r), now_ms);
     round_check(r, round);
 }
 
@@ -224,7 +229,7 @@ static struct rlog_round *round_free(struct rlog *r, unsigned *ret_open)
 }
 
 /* Whether a question may be asked now, and is worth it. */
-static bool round_wanted(struct rlog *r)
+static bool round_wanted(struct rlog *r, uint64_t now_ms)
 {
     const struct rlog_reads *rs = &r->reads;
     bool waiting = !list_empty(&rs->fresh);
@@ -232,7 +237,7 @@ static bool round_wanted(struct rlog *r)
         return waiting && rlog_core_leader(&r->core) != 0;
     if (!rlog_core_ready(&r->core))
         return false;
-    return waiting || rs->n_remote > 0 || all_are_due(r);
+    return waiting || rs->n_remote > 0 || all_are_due(r, now_ms);
 }
 
 /* A new cluster has learnt its time. An answer tells a time that a majority has been told. */
@@ -254,7 +259,7 @@ static void fire_awaiting(struct rlog *r)
     }
 }
 
-static void arm(struct rlog *r)
+static void arm(struct rlog *r, uint64_t now_ms)
 {
     struct rlog_reads *rs = &r->reads;
     bool pending = !list_empty(&rs->fresh) || !list_empty(&rs->awaiting);
@@ -263,20 +268,22 @@ static void arm(struct rlog *r)
     if (!pending)
         env_timer_stop(r->env, &rs->timer);
     else if (rs->timer.slot == 0)
-        env_timer_set(r->env, &rs->timer, rlog_now(r) + CHECK_MS);
+        env_timer_set(r->env, &rs->timer, now_ms + CHECK_MS);
 }
 
+/* One look at the clock serves the whole call: it is made for every read. */
 void rlog_reads_pump(struct rlog *r)
 {
     unsigned open;
+    uint64_t now_ns = env_mono_ns(r->env), now_ms = now_ns / 1000000;
     give_up_untimed(r);
     struct rlog_round *round = round_free(r, &open);
     bool first = open == 0 && rlog_core_ready(&r->core) && !rlog_clock_began(r);
-    if (round != NULL && (first || round_wanted(r)) &&
-        (open == 0 || env_mono_ns(r->env) - r->reads.started_ns >= ROUND_GAP_NS))
-        round_begin(r, round);
+    if (round != NULL && (first || round_wanted(r, now_ms)) &&
+        (open == 0 || now_ns - r->reads.started_ns >= ROUND_GAP_NS))
+        round_begin(r, round, now_ns);
     fire_awaiting(r);
-    arm(r);
+    arm(r, now_ms);
 }
 
 static void expire(struct rlog *r, struct list *reads, uint64_t now)
@@ -300,7 +307,7 @@ static void on_timer(struct env_timer *timer)
     for (unsigned i = 0; i < RLOG_ROUNDS_MAX; i++) {
         struct rlog_round *round = &rs->rounds[i];
         expire(r, &round->reads, now);
-        round_ask_rest(r, round);
+        round_ask_rest(r, round, now);
         if (round->open && now - round->started_ms >= ROUND_MS)
             round_give_up(r, round);
     }

@@ -131,14 +131,14 @@ void rlog_take_pump(struct rlog *r)
 {
     struct rlog_take *t = &r->take;
     const struct rlog_core *c = &r->core;
-    uint64_t now = rlog_now(r);
     uint32_t random;
 
-    if ((!t->wanted && !is_due(r)) || now < t->not_before_ms || !take_possible(r))
+    /* The clock is asked last: this is called for every read. */
+    if ((!t->wanted && !is_due(r)) || !take_possible(r) || rlog_now(r) < t->not_before_ms)
         return;
     enum status st = rlog_machine_dump_begin(&r->machine, &t->dump);
     if (st != ST_OK) {
-        t->not_before_ms = now + RETRY_MS; /* a staged tree is open, or no pin is free */
+        t->not_before_ms = rlog_now(r) + RETRY_MS; /* a staged tree is open, or no pin is free */
         return;
     }
     env_random(r->env, &random, sizeof random);
