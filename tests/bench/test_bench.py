@@ -141,12 +141,11 @@ def test_the_median_is_held_against_the_gate(capsys, values, most, verdict):
     assert capsys.readouterr().out.split()[-1] == verdict
 
 
-def test_instructions_may_differ_by_three_percent_and_no_more(monkeypatch, tmp_path):
+def test_instructions_may_rise_by_two_percent_and_no_more(monkeypatch, tmp_path):
     monkeypatch.setattr(instructions, "FILE", tmp_path / "figures")
     assert instructions.update({"read": 1000.0, "write": 2000.0}) == 0
-    assert instructions.compare({"read": 1029.0, "write": 1941.0}) == 0
-    assert instructions.compare({"read": 1031.0, "write": 2000.0}) == 1
-    assert instructions.compare({"read": 969.0, "write": 2000.0}) == 1
+    assert instructions.compare({"read": 1019.0, "write": 1500.0}) == 0
+    assert instructions.compare({"read": 1021.0, "write": 2000.0}) == 1
     assert instructions.compare({"read": 1000.0}) == 1
     assert instructions.compare({"read": 1000.0, "write": 2000.0, "list": 1.0}) == 1
 
