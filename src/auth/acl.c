@@ -414,9 +414,11 @@ static bool wrap_allowed(const struct policy_rule *rule, int64_t wrap_s)
     return rule->min_wrap_s == 0 || wrap_s >= rule->min_wrap_s;
 }
 
-enum status acl_check(const struct acl *acl, const struct acl_question *question)
+enum status acl_check(const struct acl *acl, const struct acl_question *question,
+                      const struct policy_rule **ret_rule)
 {
     ASSERT(question->caps != 0 && (question->caps & CAP_DENY) == 0);
+    *ret_rule = NULL;
     if (acl->root)
         return ST_OK;
     const struct policy_rule *rule = decide(acl, question);
@@ -424,8 +426,8 @@ enum status acl_check(const struct acl *acl, const struct acl_question *question
         !wrap_allowed(rule, question->wrap_s))
         return ST_DENIED;
     ASSERT(rule->caps != CAP_DENY);
-    bool fine = question->data == NULL || acl_param_allow(rule, question->data);
-    return fine ? ST_OK : ST_DENIED;
+    *ret_rule = rule;
+    return ST_OK;
 }
 
 unsigned acl_capabilities(const struct acl *acl, struct bytes path)

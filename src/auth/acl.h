@@ -33,15 +33,14 @@ struct acl_question {
     /* The path that rules know, if `path` is another spelling of it; empty: it is not. What a rule
      * says about it counts; only where none does, one whose pattern is `path` itself. */
     struct bytes rule_path;
-    unsigned caps; /* all of these are needed */
-    bool list;     /* the path is a folder that is to be listed */
-    /* The request's parameters, for the rules about them: an object, or NULL where they do not
-     * count (deleting, listing). */
-    const struct text_value *data;
+    unsigned caps;  /* all of these are needed */
+    bool list;      /* the path is a folder that is to be listed */
     int64_t wrap_s; /* the answer is to be wrapped for that long; 0: not wrapped */
 };
-/* ST_DENIED. */
-NODISCARD enum status acl_check(const struct acl *acl, const struct acl_question *question);
+/* Whether the ACL allows this path. *ret_rule: the rule that does, for acl_param_allow, as long as
+ * the ACL lives; NULL for root. ST_DENIED. */
+NODISCARD enum status acl_check(const struct acl *acl, const struct acl_question *question,
+                                const struct policy_rule **ret_rule);
 
 /* Every capability at a path, taken as a folder where it ends in '/'; 0 where denied. */
 unsigned acl_capabilities(const struct acl *acl, struct bytes path);

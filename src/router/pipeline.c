@@ -152,14 +152,6 @@ static enum status run_first_stages(struct pipe *p)
     return p->free && bytes > BODY_FREE_MAX ? ST_TOO_BIG : ST_OK;
 }
 
-/* Authorise on the path before the body is parsed. Rules about parameters are checked after that.
- */
-static enum status run_before_parsing(struct pipe *p)
-{
-    bool says = p->call->body.len != 0 || p->judging;
-    return p->free || !says ? ST_OK : stage_authorise(&p->req);
-}
-
 /* The token of a ceremony's request, if it has a valid one; a request without one is throttled. */
 static enum status admit(struct pipe *p)
 {
@@ -183,12 +175,12 @@ static enum status admit(struct pipe *p)
     return ST_OK;
 }
 
-/* Authorise by the path and the parsed body, then decode the body. */
+/* Authorise by the parsed body, then decode the body. */
 static enum status run_last_stages(struct pipe *p)
 {
     struct req *req = &p->req;
     if (!p->free)
-        TRY(stage_authorise(req));
+        TRY(stage_authorise_parameters(req));
     else if (pipe_has_flag(p, ROUTE_CEREMONY))
         TRY(admit(p));
     if (req->method == METHOD_PATCH)
@@ -279,8 +271,8 @@ static void run(struct pipe *p)
         run_recorded(p);
         return;
     }
-    if (p->front == ST_OK && req->data == NULL)
-        p->front = run_before_parsing(p);
+    if (p->front == ST_OK && !p->free)
+        p->front = stage_authorise_path(req);
     if (p->judging) {
         judged(p);
         return;

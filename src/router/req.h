@@ -88,6 +88,7 @@ struct req {
     const char *told;       /* log line to write after the commit; NULL: none */
 
     /* The router's. */
+    const struct policy_rule *rule; /* allows the path, as long as `acl`; NULL: none is needed */
     struct req_cleanup *cleanups;
     struct bytes rest; /* the path below the API or mount */
     /* The path that policies and quotas know, if `path` is another spelling of it; else empty. */

@@ -51,18 +51,17 @@ enum status stage_use(struct req *req)
     return ST_OK;
 }
 
-static enum status ask(const struct req *req, unsigned caps)
+/* Whether a rule gives the capabilities on the path; req->rule is that rule. */
+static enum status ask(struct req *req, unsigned caps)
 {
-    bool says = req->method != METHOD_DELETE && !stage_lists(req);
     const struct acl_question question = {
         .path = req->path,
         .rule_path = req->rule_path,
         .caps = caps,
         .list = stage_lists(req),
-        .data = says ? req->data : NULL,
         .wrap_s = req->wrap_ttl_s,
     };
-    return acl_check(req->acl, &question);
+    return acl_check(req->acl, &question, &req->rule);
 }
 
 /* Create or update, decided by whether the key exists (PROTOCOL R1 keeps that true until the
@@ -96,7 +95,7 @@ static enum status refuse_unmatched(struct req *req)
 }
 
 /* Rights that a request without a row would need. */
-static bool may_unmatched(const struct req *req)
+static bool may_unmatched(struct req *req)
 {
     static const unsigned implied[METHODS] = {
         [METHOD_GET] = CAP_READ,      [METHOD_HEAD] = CAP_READ,   [METHOD_LIST] = CAP_LIST,
@@ -108,8 +107,9 @@ static bool may_unmatched(const struct req *req)
     return ask(req, CAP_UPDATE) == ST_OK || ask(req, CAP_CREATE) == ST_OK;
 }
 
-enum status stage_authorise(struct req *req)
+enum status stage_authorise_path(struct req *req)
 {
+    req->rule = NULL;
     if (req->matched == ST_OK && req->route->auth == AUTH_NONE)
         return ST_OK;
     ASSERT(req->token != NULL);
@@ -126,6 +126,16 @@ enum status stage_authorise(struct req *req)
     return req->route->exists != NULL ? ask_to_write(req, caps) : ask(req, caps);
 }
 
+enum status stage_authorise_parameters(const struct req *req)
+{
+    bool count = req->method != METHOD_DELETE && !stage_lists(req);
+    ASSERT(req->data != NULL);
+    ASSERT(req->acl != NULL || req->route->auth == AUTH_NONE); /* stage_authorise_path came first */
+    if (req->rule == NULL || !count)
+        return ST_OK;
+    return acl_param_allow(req->rule, req->data) ? ST_OK : ST_DENIED;
+}
+
 /* A token that is invalid or may not do this is ignored: these paths also serve operators who have
  * lost their token. */
 enum status stage_admit(struct req *req, const struct router_call *call)
@@ -138,6 +148,8 @@ enum status stage_admit(struct req *req, const struct router_call *call)
         st = req_acl(req, req->token, &req->acl);
     if (st == ST_OK)
         st = ask(req, route_caps(req->route, req->method));
+    if (st == ST_OK)
+        st = stage_authorise_parameters(req);
     if (st == ST_OK)
         return ST_OK;
     req->token = NULL;

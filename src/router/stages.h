@@ -57,9 +57,12 @@ NODISCARD enum status stage_admit(struct req *req, const struct router_call *cal
 /* Stage one use of the token, if its uses are limited: it is counted whether or not the request
  * succeeds (PROTOCOL R3). As state_put. */
 NODISCARD enum status stage_use(struct req *req);
-/* Whether the token may do this: by the path and the body, or, while req->data is NULL, by the path
- * alone. If it may, the result of matching the tables. Sets req->acl. ST_DENIED, ST_NOT_FOUND,
+/* Whether the token may do this by the path alone, before the body is parsed. If the token may, the
+ * result of matching the tables. Sets req->acl and req->rule. ST_DENIED, ST_NOT_FOUND,
  * ST_UNSUPPORTED; a failure of the state. */
-NODISCARD enum status stage_authorise(struct req *req);
+NODISCARD enum status stage_authorise_path(struct req *req);
+/* Whether the rule of the path allows the parsed parameters, req->data. Deleting and listing have
+ * none. ST_DENIED. */
+NODISCARD enum status stage_authorise_parameters(const struct req *req);
 
 #endif

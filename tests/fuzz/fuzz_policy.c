@@ -12,7 +12,8 @@ static void ask(const struct acl *acl, struct bytes path)
     for (unsigned i = 0; i < CAP_KINDS; i++) {
         (void)cap_word(i, &cap); /* only the bit */
         struct acl_question q = {.path = path, .caps = cap, .list = true, .wrap_s = 1};
-        if (cap != CAP_DENY && acl_check(acl, &q) == ST_OK)
+        const struct policy_rule *rule;
+        if (cap != CAP_DENY && acl_check(acl, &q, &rule) == ST_OK)
             ASSERT((caps & cap) != 0);
     }
 }

@@ -29,7 +29,8 @@ enum status front_policy_check(struct node *n, struct state_txn *txn,
     const struct acl_question question = {.path = BYTES("front/register"), .caps = CAP_READ};
     struct acl_ref *ref;
     TRY(acl_cache_get(n->acls, txn, STATE_NS_ROOT, &list, &ref));
-    enum status st = acl_check(acl_ref_get(ref), &question);
+    const struct policy_rule *rule;
+    enum status st = acl_check(acl_ref_get(ref), &question, &rule);
     acl_ref_drop(ref);
     return st;
 }

@@ -45,7 +45,8 @@ static void unmake(struct made *m)
 static enum status ask(const struct acl *acl, const char *path, unsigned caps)
 {
     struct acl_question q = {.path = bytes_str(path), .caps = caps, .list = (caps & CAP_LIST) != 0};
-    return acl_check(acl, &q);
+    const struct policy_rule *rule;
+    return acl_check(acl, &q, &rule);
 }
 
 /* Each pattern allows one capability of its own, so that who decided shows. */
@@ -440,8 +441,11 @@ static enum status with_data(const char *rule, const char *more, const char *dat
                    more != NULL ? more : "");
     assert_status(text_json_parse(&arena, bytes_str(data), &v, NULL), ST_OK);
     struct made m = make(texts, more != NULL ? 2 : 1);
-    struct acl_question q = {.path = BYTES("a"), .caps = CAP_UPDATE, .data = v};
-    enum status st = acl_check(m.acl, &q);
+    const struct acl_question q = {.path = BYTES("a"), .caps = CAP_UPDATE};
+    const struct policy_rule *found;
+    enum status st = acl_check(m.acl, &q, &found);
+    if (st == ST_OK && !acl_param_allow(found, v))
+        st = ST_DENIED;
     unmake(&m);
     arena_done(&arena);
     return st;
@@ -581,7 +585,8 @@ static void another_spelling_is_judged_as_what_it_stands_for(void **ctx)
         struct acl_question q = {.path = bytes_str(rows[i].path),
                                  .rule_path = bytes_str(rows[i].rule_path),
                                  .caps = CAP_READ};
-        if ((acl_check(m.acl, &q) == ST_OK) != rows[i].fine)
+        const struct policy_rule *rule;
+        if ((acl_check(m.acl, &q, &rule) == ST_OK) != rows[i].fine)
             fail_msg("%s | %s", rows[i].rules, rows[i].path);
         unmake(&m);
     }
@@ -603,9 +608,10 @@ static void wrapping_is_bound_by_the_least_limits_of_both_sides(void **ctx)
     struct made one = make(texts, 1), both = make(texts, 2), other = make(turned, 2);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct acl_question q = {.path = BYTES("a"), .caps = CAP_READ, .wrap_s = rows[i].wrap_s};
-        assert_int_equal(acl_check(one.acl, &q) == ST_OK, rows[i].one);
-        assert_int_equal(acl_check(both.acl, &q) == ST_OK, rows[i].both);
-        assert_int_equal(acl_check(other.acl, &q) == ST_OK, rows[i].both);
+        const struct policy_rule *rule;
+        assert_int_equal(acl_check(one.acl, &q, &rule) == ST_OK, rows[i].one);
+        assert_int_equal(acl_check(both.acl, &q, &rule) == ST_OK, rows[i].both);
+        assert_int_equal(acl_check(other.acl, &q, &rule) == ST_OK, rows[i].both);
     }
     unmake(&other);
     unmake(&one);
