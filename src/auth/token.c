@@ -1,9 +1,7 @@
 #include "auth/token.h"
-#include "auth/lease.h"
 #include "auth/policy.h"
 #include "auth/token_batch.h"
 #include "auth/token_cache.h"
-#include "auth/token_record.h"
 #include "auth/token_tree.h"
 #include "barrier/token.h"
 #include "base/plant.h"
@@ -11,32 +9,6 @@
 #include "text/cidr.h"
 #include "text/encode.h"
 #include "text/random.h"
-
-bool auth_token_is_batch(const struct auth_token *token)
-{
-    return strcmp(token->type, AUTH_TYPE_BATCH) == 0;
-}
-
-int64_t auth_token_granted_s(const struct auth_token *token)
-{
-    /* A renewal counts from the creation where the clock of another leader was behind it. */
-    int64_t from_ms = MAX(token->created_ms, token->renewed_ms);
-    return token->expire_ms == 0 ? 0 : MAX(token->expire_ms - from_ms, INT64_C(0)) / 1000;
-}
-
-/* Keys */
-
-static enum status key_of(const struct auth_scope *s, const char *kind, const char *first,
-                          const char *second, struct bytes *ret_key)
-{
-    return state_ns_key(s->txn->arena, s->ns, kind, bytes_str(first), second, ret_key);
-}
-
-enum status auth_expire_key(const struct auth_scope *s, int64_t expire_ms, const char *id,
-                            struct bytes *ret_key)
-{
-    return state_ns_time_key(s->txn->arena, s->ns, "expire", expire_ms, id, ret_key);
-}
 
 /* The id is half of the bearer's name (barrier/token.h): long enough that no other bearer with the
  * same id can be found, and short because many keys contain it. */
@@ -62,56 +34,6 @@ static enum status id_of(const struct auth_scope *s, struct bytes bearer, const 
 
 /* Finding */
 
-/* The token of an id, with a reference that the caller drops: as its record says, 1. does not
- * matter. Its stamp is read by the transaction wherever the record comes from (PROTOCOL R3). */
-static enum status take_ref(const struct auth_scope *s, const char *id, struct token_ref **ret_ref)
-{
-    struct bytes key;
-    struct state_value stored;
-    struct state_stamp stamp;
-    struct token_ref *ref = NULL;
-
-    uint64_t view = s->cache != NULL ? state_view(s->txn) : 0;
-    if (view != 0 && (ref = token_cache_seen(s->cache, s->ns, id, view)) != NULL) {
-        *ret_ref = ref;
-        return ST_OK;
-    }
-    TRY(key_of(s, "token", id, NULL, &key));
-    enum status st = state_stamp(s->txn, key, &stamp);
-    if (st == ST_NOT_FOUND && planted(PLANT_R3_REVOKED_ELSEWHERE)) {
-        stamp = (struct state_stamp){.modified = 1};
-        st = ST_OK;
-    }
-    TRY(st);
-    bool keep = s->cache != NULL && stamp.modified != 0; /* not staged by this transaction */
-    if (keep)
-        ref = token_cache_get(s->cache, key, stamp);
-    if (ref == NULL) {
-        TRY(state_get(s->txn, key, &stored));
-        TRY(token_ref_new(key, stamp, stored.value, &ref));
-        if (keep)
-            token_cache_put(s->cache, ref);
-    }
-    if (keep)
-        token_ref_see(ref, view);
-    *ret_ref = ref;
-    return ST_OK;
-}
-
-enum status auth_token_record(const struct auth_scope *s, const char *id, struct bytes *ret_record)
-{
-    struct token_ref *ref = NULL;
-
-    TRY(take_ref(s, id, &ref));
-    struct bytes record = token_ref_record(ref);
-    record.data = arena_dup(s->txn->arena, record);
-    token_ref_drop(ref);
-    if (record.data == NULL)
-        return ST_NOMEM;
-    *ret_record = record;
-    return ST_OK;
-}
-
 static bool has_expired(const struct auth_scope *s, int64_t expire_ms)
 {
     int64_t now_ms = s->now_ms;
@@ -126,7 +48,7 @@ static enum status walk_up(const struct auth_scope *s, const char *parent, bool 
 {
     for (unsigned i = 0; i <= AUTH_TOKEN_DEPTH_MAX && parent[0] != '\0'; i++) {
         struct token_ref *ref = NULL;
-        enum status st = take_ref(s, parent, &ref);
+        enum status st = token_store_hold(s, parent, &ref);
         if (st == ST_NOT_FOUND) {
             TRY(token_tree_left_children(s, parent));
             *ret_orphan = *ret_orphan || i == 0;
@@ -163,23 +85,13 @@ static enum status check(const struct auth_scope *s, struct auth_token *token)
     return check_ancestors(s, token->parent, &token->orphan);
 }
 
-static enum status load_record(const struct auth_scope *s, const char *id,
-                               struct auth_token *ret_token)
-{
-    struct bytes record;
-    TRY(auth_token_record(s, id, &record));
-    TRY(token_record_read(record, s->txn->arena, ret_token));
-    ret_token->id = id;
-    return ST_OK;
-}
-
 /* An id may be given out again when its token has ended, an accessor never. What is stored of a
  * token's children is deleted before that; a batch token has to know its parent itself. */
 static enum status check_batch(const struct auth_scope *s, struct auth_token *token)
 {
     struct auth_token parent;
     if (token->parent[0] != '\0') {
-        TRY(load_record(s, token->parent, &parent));
+        TRY(token_store_load(s, token->parent, &parent));
         if (strcmp(parent.accessor, token->accessor) != 0)
             return ST_NOT_FOUND;
     }
@@ -192,7 +104,7 @@ static enum status seal_batch(const struct auth_scope *s, const struct auth_toke
 {
     struct auth_token sealed = *token, parent;
     if (token->parent[0] != '\0') {
-        TRY(load_record(s, token->parent, &parent));
+        TRY(token_store_load(s, token->parent, &parent));
         sealed.accessor = parent.accessor;
     }
     return token_batch_seal(s->txn, s->seat, s->ns, &sealed, bearer);
@@ -203,7 +115,7 @@ enum status auth_token_load_id(const struct auth_scope *s, const char *id,
 {
     struct auth_token token;
 
-    TRY(load_record(s, id, &token));
+    TRY(token_store_load(s, id, &token));
     TRY(check(s, &token));
     *ret_token = token;
     return ST_OK;
@@ -256,7 +168,7 @@ static enum status hold(const struct auth_scope *s, const char *id,
                         const struct auth_token **ret_token, struct token_ref **ret_ref)
 {
     struct token_ref *ref = NULL;
-    TRY(take_ref(s, id, &ref));
+    TRY(token_store_hold(s, id, &ref));
     enum status st = check_kept(s, ref, ret_token);
     if (st == ST_OK)
         *ret_ref = ref;
@@ -294,7 +206,7 @@ enum status auth_token_find(const struct auth_scope *s, const char *accessor,
     struct bytes key;
     struct state_value stored;
 
-    TRY(key_of(s, "accessor", accessor, NULL, &key));
+    TRY(state_ns_key(s->txn->arena, s->ns, "accessor", bytes_str(accessor), NULL, &key));
     enum status st = state_get(s->txn, key, &stored);
     if (st == ST_INVALID) /* too long for a key */
         return ST_NOT_FOUND;
@@ -322,42 +234,6 @@ enum status auth_token_from(const struct auth_token *token, const char *peer)
 
 /* Changing */
 
-/* An old record or its expiry makes way for each that is put by these two; what is put beside those
- * of a new token counts against a full state. */
-static enum status put_record(const struct auth_scope *s, const struct auth_token *token)
-{
-    CLEANUP(buf_done) struct buf record = {0};
-    struct bytes key;
-
-    token_record_put(token, &record);
-    TRY(buf_status(&record));
-    TRY(key_of(s, "token", token->id, NULL, &key));
-    return state_put_anyway(s->txn, key, buf_bytes(&record));
-}
-
-static enum status put_expiry(const struct auth_scope *s, const struct auth_token *token)
-{
-    struct bytes key;
-    if (token->expire_ms == 0)
-        return ST_OK;
-    TRY(auth_expire_key(s, token->expire_ms, token->id, &key));
-    return state_put_anyway(s->txn, key, (struct bytes){0});
-}
-
-enum status auth_token_update(const struct auth_scope *s, const struct auth_token *before,
-                              const struct auth_token *after)
-{
-    struct bytes key;
-
-    ASSERT(strcmp(before->id, after->id) == 0 && before->id[0] != '\0');
-    if (before->expire_ms != after->expire_ms && before->expire_ms != 0) {
-        TRY(auth_expire_key(s, before->expire_ms, before->id, &key));
-        TRY(state_delete(s->txn, key));
-    }
-    TRY(put_expiry(s, after));
-    return put_record(s, after);
-}
-
 enum status auth_token_use(const struct auth_scope *s, struct auth_token *token)
 {
     if (!token->limited)
@@ -368,35 +244,17 @@ enum status auth_token_use(const struct auth_scope *s, struct auth_token *token)
         return ST_OK;
     if (token->num_uses == 0)
         return token_tree_end(s, token, TOKEN_END_TREE);
-    return put_record(s, token);
+    return token_store_put(s, token);
 }
 
 /* The id of `bearer`. ST_EXISTS: the id is taken. */
 static enum status claim_id(const struct auth_scope *s, struct bytes bearer, const char **ret_id)
 {
-    struct bytes key;
-
     TRY(id_of(s, bearer, ret_id));
-    TRY(key_of(s, "token", *ret_id, NULL, &key));
-    enum status st = state_exists(s->txn, key);
+    enum status st = token_store_exists(s, *ret_id);
     if (st != ST_NOT_FOUND)
         return st == ST_OK ? ST_EXISTS : st;
     return token_tree_is_clean(s, *ret_id);
-}
-
-static enum status put_new(const struct auth_scope *s, const struct auth_token *token)
-{
-    struct bytes key;
-
-    TRY(put_record(s, token));
-    TRY(put_expiry(s, token));
-    TRY(lease_put_token(s, token));
-    TRY(key_of(s, "accessor", token->accessor, NULL, &key));
-    TRY(state_put(s->txn, key, bytes_str(token->id)));
-    if (token->parent[0] == '\0')
-        return ST_OK;
-    TRY(key_of(s, "child", token->parent, token->id, &key));
-    return state_put(s->txn, key, (struct bytes){0});
 }
 
 enum status auth_token_create(const struct auth_scope *s, struct env *env, struct auth_token *token,
@@ -420,7 +278,7 @@ enum status auth_token_create(const struct auth_scope *s, struct env *env, struc
     if (*bearer == NULL)
         *bearer = made;
     TRY(claim_id(s, bytes_str(*bearer), &token->id));
-    return put_new(s, token);
+    return token_store_add(s, token);
 }
 
 struct auth_token auth_token_root(int64_t now_ms)

@@ -1,5 +1,4 @@
 #include "auth/token_batch.h"
-#include "auth/token_record.h"
 #include "state/ns_key.h"
 #include "text/encode.h"
 

@@ -4,7 +4,8 @@
 #ifndef HOLDFAST_AUTH_TOKEN_BATCH_H
 #define HOLDFAST_AUTH_TOKEN_BATCH_H
 
-#include "auth/token.h"
+#include "auth/token_record.h"
+#include "state/state.h"
 
 #define TOKEN_BATCH_PREFIX "hvb."
 

@@ -1,5 +1,4 @@
 #include "auth/token_cache.h"
-#include "auth/token_record.h"
 #include "base/mem.h"
 #include "base/plant.h"
 #include "state/ns_key.h"

@@ -3,9 +3,11 @@
 #ifndef HOLDFAST_AUTH_TOKEN_CACHE_H
 #define HOLDFAST_AUTH_TOKEN_CACHE_H
 
-#include "auth/token.h"
+#include "auth/token_record.h"
+#include "state/state.h"
 
 struct token_cache;
+struct token_ref;
 
 enum { TOKEN_CACHE_SLOTS = 4096, TOKEN_CACHE_RECORD_MAX = 8192 /* longer ones are not kept */ };
 

@@ -2,6 +2,18 @@
 
 enum { FORMAT = 1, FLAG_RENEWABLE = 1, FLAG_BATCH = 2, FLAG_BOUND = 4, FLAGS = 7 };
 
+bool auth_token_is_batch(const struct auth_token *token)
+{
+    return strcmp(token->type, AUTH_TYPE_BATCH) == 0;
+}
+
+int64_t auth_token_granted_s(const struct auth_token *token)
+{
+    /* A renewal counts from the creation where the clock of another leader was behind it. */
+    int64_t from_ms = MAX(token->created_ms, token->renewed_ms);
+    return token->expire_ms == 0 ? 0 : MAX(token->expire_ms - from_ms, INT64_C(0)) / 1000;
+}
+
 static void put_text(struct buf *out, const char *text)
 {
     ASSERT(text != NULL);

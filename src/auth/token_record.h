@@ -15,7 +15,51 @@
 #ifndef HOLDFAST_AUTH_TOKEN_RECORD_H
 #define HOLDFAST_AUTH_TOKEN_RECORD_H
 
-#include "auth/token.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "text/schema.h"
+#include "text/time.h"
+
+enum {
+    AUTH_TOKEN_MAX = 4096, /* of a bearer */
+    AUTH_ACCESSOR_LEN = 24,
+    AUTH_TOKEN_ID_LEN = 32,
+    AUTH_TOKEN_DEPTH_MAX = 64, /* ancestors */
+};
+
+#define AUTH_TYPE_SERVICE "service"
+#define AUTH_TYPE_BATCH "batch"
+
+/* As stored; strings lie in the arena of the caller that loaded it, and are never NULL. Times are
+ * cluster time. */
+struct auth_token {
+    /* Under which the token is stored, and its cubbyhole below "s/ns/NS/cubby/ID/": hex digits,
+     * part of the bearer's HMAC, the same for as long as it lives. "" for a token that is not
+     * stored. */
+    const char *id;
+    const char *parent;   /* id of the parent; "": none */
+    const char *accessor; /* "" for a batch token */
+    const char *display_name, *path, *type, *role, *entity_id;
+    struct field_strings policies;
+    struct bytes
+        policies_text;      /* the names as the record has them; empty: it came from no record */
+    uint64_t policies_hash; /* of that text */
+    struct field_map meta;
+    struct field_strings bound_cidrs;          /* where it may be used from; none: everywhere */
+    int64_t created_ms, expire_ms, renewed_ms; /* 0: never */
+    int64_t creation_ttl_s, explicit_max_ttl_s, period_s;
+    int64_t num_uses; /* uses left after this one; 0: any number, unless limited */
+    unsigned depth;   /* how many ancestors it was made with */
+    bool orphan, renewable;
+    bool limited; /* has a number of uses */
+};
+
+/* Batch tokens are encrypted records, stored nowhere. */
+bool auth_token_is_batch(const struct auth_token *token);
+
+/* The time to live that its newest renewal gave, or its creation: what the next renewal gives where
+ * the request names none. 0: it never expires. */
+int64_t auth_token_granted_s(const struct auth_token *token);
 
 /* Append the record. A failed allocation shows in the status of `out`. */
 void token_record_put(const struct auth_token *token, struct buf *out);

@@ -1,6 +1,4 @@
 #include "auth/token_tree.h"
-#include "auth/lease.h"
-#include "auth/token_record.h"
 #include "state/ns_key.h"
 
 #define MARK_TREE "t"
@@ -30,27 +28,10 @@ static enum status put_mark(const struct auth_scope *s, const char *id, enum tok
                             how == TOKEN_END_TREE ? BYTES(MARK_TREE) : BYTES(MARK_CHILDREN));
 }
 
-/* The record and what points to it. */
-static enum status delete_token(const struct auth_scope *s, const struct auth_token *token)
-{
-    struct bytes key;
-
-    ASSERT(token->id[0] != '\0' && token->accessor[0] != '\0');
-    TRY(delete_key(s, "token", token->id, NULL));
-    TRY(delete_key(s, "accessor", token->accessor, NULL));
-    if (token->parent[0] != '\0')
-        TRY(delete_key(s, "child", token->parent, token->id));
-    TRY(lease_drop_token(s, token));
-    if (token->expire_ms == 0)
-        return ST_OK;
-    TRY(auth_expire_key(s, token->expire_ms, token->id, &key));
-    return state_delete(s->txn, key);
-}
-
 enum status token_tree_end(const struct auth_scope *s, const struct auth_token *token,
                            enum token_end how)
 {
-    TRY(delete_token(s, token));
+    TRY(token_store_delete(s, token));
     return put_mark(s, token->id, how);
 }
 
@@ -128,7 +109,7 @@ static enum status drop_kept(const struct auth_scope *s, const char *id)
 static enum status end_child(const struct auth_scope *s, const struct auth_token *child)
 {
     bool childless;
-    TRY(delete_token(s, child));
+    TRY(token_store_delete(s, child));
     TRY(is_empty(s, "child", child->id, &childless));
     return childless ? drop_kept(s, child->id) : put_mark(s, child->id, TOKEN_END_TREE);
 }
@@ -138,21 +119,18 @@ static enum status make_orphan(const struct auth_scope *s, const struct auth_tok
     struct auth_token orphan = *child;
     TRY(delete_key(s, "child", child->parent, child->id));
     orphan.parent = "";
-    return auth_token_update(s, child, &orphan);
+    return token_store_update(s, child, &orphan);
 }
 
 static enum status sweep_child(const struct auth_scope *s, const char *parent, const char *id,
                                enum token_end how)
 {
-    struct bytes record;
     struct auth_token child;
 
-    enum status st = auth_token_record(s, id, &record);
+    enum status st = token_store_load(s, id, &child);
     if (st == ST_NOT_FOUND)
         return delete_key(s, "child", parent, id);
     TRY(st);
-    TRY(token_record_read(record, s->txn->arena, &child));
-    child.id = id;
     if (strcmp(child.parent, parent) != 0)
         return delete_key(s, "child", parent, id);
     return how == TOKEN_END_TREE ? end_child(s, &child) : make_orphan(s, &child);
@@ -202,19 +180,15 @@ static enum status sweep(const struct auth_scope *s, unsigned *steps)
 
 static enum status expire_token(const struct auth_scope *s, struct bytes expire_key)
 {
-    struct bytes record;
     struct auth_token token;
     const char *id;
 
     TRY(last_segment(s, expire_key, &id));
-    enum status st = auth_token_record(s, id, &record);
-    if (st == ST_OK)
-        st = token_record_read(record, s->txn->arena, &token);
+    enum status st = token_store_load(s, id, &token);
     if (st == ST_NOT_FOUND ||
         (st == ST_OK && (token.expire_ms == 0 || token.expire_ms > s->now_ms)))
         return state_delete(s->txn, expire_key); /* key and record change together: not ours */
     TRY(st);
-    token.id = id;
     return token_tree_end(s, &token, TOKEN_END_TREE);
 }
 
@@ -226,7 +200,7 @@ static enum status expire(const struct auth_scope *s, unsigned *steps)
     if (walk == NULL)
         return ST_NOMEM;
     TRY(key_of(s, "expire", "", NULL, &prefix));
-    TRY(auth_expire_key(s, s->now_ms + 1, "", &end));
+    TRY(token_store_expire_key(s, s->now_ms + 1, "", &end));
     for (state_walk(s->txn, prefix, walk); *steps > 0 && state_walk_next(walk); --*steps) {
         if (bytes_cmp(walk->key, end) >= 0)
             return ST_OK;

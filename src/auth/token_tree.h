@@ -14,7 +14,7 @@
 #ifndef HOLDFAST_AUTH_TOKEN_TREE_H
 #define HOLDFAST_AUTH_TOKEN_TREE_H
 
-#include "auth/token.h"
+#include "auth/token_store.h"
 
 enum token_end {
     TOKEN_END_TREE,     /* and all below it */

@@ -35,7 +35,9 @@ static bool duty_run(struct duties *d, const struct node_duty *duty)
     ASSERT(!d->committing);
     enum status st = state_begin(d->state, &arena, NULL, &txn);
     if (st == ST_OK) {
-        st = duty->run(&txn, rlog_time_ms(d->host->rlog));
+        int64_t now_ms = rlog_time_ms(d->host->rlog);
+        ASSERT((duty->run != NULL) != (duty->run_with != NULL));
+        st = duty->run != NULL ? duty->run(&txn, now_ms) : duty->run_with(duty->with, &txn, now_ms);
         if (st == ST_OK && state_staged(&txn)) {
             d->commit.done = on_committed;
             st = state_commit(&txn, &d->commit);

@@ -65,6 +65,16 @@ static void put_rest(const struct req_reply *reply, struct text_writer *w)
         text_put_null(w);
 }
 
+static void put_lease(const struct req_reply *reply, struct text_writer *w)
+{
+    if (reply->lease_id == NULL) { /* most replies give none */
+        text_put_raw(w, BYTES("\"lease_id\":\"\",\"renewable\":false"));
+        return;
+    }
+    text_member_str(w, "lease_id", reply->lease_id);
+    text_member_bool(w, "renewable", reply->renewable);
+}
+
 static void put_envelope(const struct req *req, struct buf *out)
 {
     struct text_writer w = {.out = out};
@@ -77,7 +87,7 @@ static void put_envelope(const struct req *req, struct buf *out)
     if (reply->http >= 400)
         req_put_no_errors(&w);
     text_member_str(&w, "request_id", req->request_id);
-    text_put_raw(&w, BYTES("\"lease_id\":\"\",\"renewable\":false"));
+    put_lease(reply, &w);
     text_member_int(&w, "lease_duration", reply->lease_duration_s);
     text_key(&w, "data");
     if (data.len != 0)

@@ -4,6 +4,7 @@
 #ifndef HOLDFAST_ROUTER_MODULE_H
 #define HOLDFAST_ROUTER_MODULE_H
 
+#include "lease/lease.h"
 #include "mount/mount.h"
 #include "node/node.h"
 #include "router/route.h"
@@ -45,6 +46,8 @@ struct module {
     size_t n_mounts;
     const char *const *reserved; /* first segments of paths where clients mount nothing */
     size_t n_reserved;
+    const struct lease_kind *const *leases; /* kinds of leases that its engines give */
+    size_t n_leases;
     const struct node_duty *duties; /* transactions of the active node (node/duty.h) */
     size_t n_duties;
     const struct node_service *services; /* threads of the active node (node/service.h) */
@@ -55,6 +58,15 @@ struct module_list {
     const struct module *const *items;
     size_t n;
 };
+
+/* Add the lease kinds of all modules to `kinds`, which is empty. */
+static inline void module_lease_kinds(const struct module_list *list, struct lease_kinds *kinds)
+{
+    ASSERT(kinds->n == 0);
+    for (size_t i = 0; i < list->n; i++)
+        for (size_t k = 0; k < list->items[i]->n_leases; k++)
+            lease_kinds_add(kinds, list->items[i]->leases[k]);
+}
 
 /* A place among the APIs of a list; zero: before the first. */
 struct module_walk {

@@ -32,6 +32,8 @@ struct req_reply {
     const char *encoding;     /* REPLY_RAW: how the body is compressed; NULL: not */
     struct buf data;
     struct bytes borrowed; /* instead of `data`: JSON in the arena */
+    const char *lease_id;  /* NULL: no lease is given; req_lease.h */
+    bool renewable;        /* the lease */
     int64_t lease_duration_s;
     const char **warnings; /* room for REQ_WARNINGS_MAX, or NULL */
     unsigned n_warnings;

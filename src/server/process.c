@@ -1,6 +1,7 @@
 /* Metrics of the process and of what surrounds it: resources, disk, certificates; and leases, which
  * take a walk through the state. They run on the pool, where reading files is fine. A figure that
  * cannot be had is left out. */
+#include "lease/lease.h"
 #include "server/server.h"
 #include "state/ns_key.h"
 #include "store/store.h"
@@ -124,7 +125,7 @@ static enum status count_leases(struct store *store, uint64_t *ret_n)
     struct store_pin pin;
     struct bytes prefix;
     uint64_t n = 0;
-    TRY(state_ns_key(&arena, STATE_NS_ROOT, "lease", (struct bytes){0}, NULL, &prefix));
+    TRY(lease_prefix(&arena, STATE_NS_ROOT, "", &prefix));
     TRY(store_pin(store, "metrics", 0, &pin));
     store_iter_init(&iter, &pin, prefix, (struct bytes){0});
     while (store_iter_next(&iter))

@@ -182,6 +182,10 @@ static void background_of(struct server *s)
         for (size_t k = 0; k < module->n_services; k++)
             s->services[s->n_services++] = module->services[k];
     }
+    ASSERT(s->n_duties < SERVER_DUTIES_MAX);
+    module_lease_kinds(&server_modules, &s->lease_kinds);
+    s->duties[s->n_duties++] = (struct node_duty){
+        .name = "expired and revoked leases", .run_with = lease_upkeep, .with = &s->lease_kinds};
 }
 
 static void node_options_of(const struct config *c, struct server *s)

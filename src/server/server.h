@@ -97,7 +97,8 @@ struct server {
     struct seal seal;
     bool has_seal;
     struct node_options node_options;
-    struct node_duty duties[SERVER_DUTIES_MAX]; /* of all modules */
+    struct node_duty duties[SERVER_DUTIES_MAX]; /* of all modules, and that of leases */
+    struct lease_kinds lease_kinds;             /* of all modules */
     size_t n_duties;
     struct node_service services[SERVER_SERVICES_MAX]; /* of all modules */
     size_t n_services;

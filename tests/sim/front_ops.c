@@ -231,7 +231,7 @@ static enum status do_renew(struct request *r)
     after = before;
     after.expire_ms = r->answer.new_expire_ms = end_of(r, &before, r->op.ttl_s);
     after.renewed_ms = r->scope.now_ms;
-    return auth_token_update(&r->scope, &before, &after);
+    return token_store_update(&r->scope, &before, &after);
 }
 
 static enum status do_revoke(struct request *r)

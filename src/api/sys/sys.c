@@ -3,7 +3,6 @@
  * whose rows match only what no other row does, is last. */
 #include "api/sys/sys.h"
 #include "api/sys/seal/sys_keys.h"
-#include "auth/lease.h"
 #include "auth/policy.h"
 #include "state/state_core.h"
 
@@ -45,7 +44,6 @@ static const struct node_duty sys_duties[] = {
     {.name = "a new key by sys/rotate/config", .run = sys_rotate_upkeep},
     {.name = "abandoned attempts with key shares", .run = sys_ceremony_upkeep},
     {.name = "expired policies", .run = policy_upkeep},
-    {.name = "revoked leases", .run = lease_upkeep},
     {.name = "the history of versions", .run = sys_version_upkeep},
 };
 

@@ -1,5 +1,6 @@
 /* The module, and the table of auth/token/: the tables of its files. */
 #include "api/token/token.h"
+#include "auth/token_lease.h"
 
 static const struct route_table *const token_tables[] = {&token_create_table, &token_show_table,
                                                          &token_life_table, &token_role_table};
@@ -17,6 +18,8 @@ static const struct module_mount token_mounts[] = {
 
 static const char *const token_reserved[] = {"auth"};
 
+static const struct lease_kind *const token_leases[] = {&token_lease_kind};
+
 static const struct node_duty token_duties[] = {
     {.name = "expired and revoked tokens", .run = token_tree_upkeep},
 };
@@ -28,5 +31,7 @@ const struct module token_module = {.name = "token",
                                     .n_mounts = ARRAY_LEN(token_mounts),
                                     .reserved = token_reserved,
                                     .n_reserved = ARRAY_LEN(token_reserved),
+                                    .leases = token_leases,
+                                    .n_leases = ARRAY_LEN(token_leases),
                                     .duties = token_duties,
                                     .n_duties = ARRAY_LEN(token_duties)};

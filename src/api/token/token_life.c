@@ -120,7 +120,7 @@ static enum status renew(struct req *req, const char *bearer, const struct auth_
         return req_fail(req, ST_INVALID, "lease is not renewable");
     TRY(find_end(req, token, increment_s, &renewed.expire_ms));
     renewed.renewed_ms = req->now_ms;
-    TRY(auth_token_update(&scope, token, &renewed));
+    TRY(token_store_update(&scope, token, &renewed));
     return token_reply_auth(req, bearer, &renewed);
 }
 

@@ -1,5 +1,5 @@
 #include "api/api_world.h"
-#include "auth/lease.h"
+#include "lease/lease.h"
 
 /* A call of w.token's; `path` is below "/v1/". */
 static struct test_call *ask(enum http_method method, const char *path, const char *body, int http)
@@ -41,10 +41,17 @@ static const char *named(const char *id)
     return body;
 }
 
+static enum status upkeep_of_leases(struct state_txn *txn, int64_t now_ms)
+{
+    struct lease_kinds kinds = {0};
+    module_lease_kinds(&w.router.options.modules, &kinds);
+    return lease_upkeep(&kinds, txn, now_ms);
+}
+
 /* What the active node does by itself; whether there was anything. */
 static bool lease_round(void)
 {
-    return round_of(lease_upkeep);
+    return round_of(upkeep_of_leases);
 }
 
 static void a_token_is_a_lease(void **ctx)

@@ -1,6 +1,6 @@
-/* sys/leases: what was given out for a time (auth/lease.h). */
+/* sys/leases: what is lent for a time (lease/lease.h). */
 #include "api/sys/sys.h"
-#include "auth/lease.h"
+#include "router/req_lease.h"
 
 #include <strings.h>
 
@@ -22,7 +22,8 @@ struct sys_leases_all {
 
 static const struct field fields[] = {
     FIELD(struct sys_lease, lease_id, STRING, .preset = "", .help = "Which lease."),
-    FIELD(struct sys_lease, increment, DURATION, .help = "Not read: no lease here can be renewed."),
+    FIELD(struct sys_lease, increment, DURATION,
+          .help = "Time to live from now on; none: as the kind of lease has it."),
     FIELD(struct sys_lease, sync, BOOL, .help = "Not read: a revocation is always synchronous."),
 };
 static const struct schema sys_lease_schema = SCHEMA(struct sys_lease, fields);
@@ -50,13 +51,13 @@ static const struct field all_fields[] = {
 };
 static const struct schema sys_leases_all_schema = SCHEMA(struct sys_leases_all, all_fields);
 
-static enum status find(struct req *req, const char *unknown, struct lease *ret_lease)
+static enum status find(struct req *req, const struct lease_scope *scope, const char *unknown,
+                        struct lease *ret_lease)
 {
     const struct sys_lease *in = req_body(req);
-    const struct auth_scope scope = req_scope(req);
     if (in->lease_id[0] == '\0')
         return req_fail(req, ST_INVALID, "lease_id must be specified");
-    enum status st = lease_find(&scope, in->lease_id, ret_lease);
+    enum status st = lease_find(scope, in->lease_id, ret_lease);
     return st == ST_NOT_FOUND && unknown != NULL ? req_fail(req, ST_INVALID, "%s", unknown) : st;
 }
 
@@ -70,8 +71,10 @@ static void put_time(struct text_writer *w, const char *name, int64_t ms)
 
 static enum status sys_lease_lookup(struct req *req)
 {
+    struct lease_scope scope;
     struct lease lease;
-    TRY(find(req, "invalid lease", &lease));
+    TRY(req_lease_scope(req, &scope));
+    TRY(find(req, &scope, "invalid lease", &lease));
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);
     text_member_str(&w, "id", lease.id);
@@ -86,26 +89,33 @@ static enum status sys_lease_lookup(struct req *req)
 
 static enum status sys_lease_list(struct req *req)
 {
-    const struct auth_scope scope = req_scope(req);
     struct bytes prefix;
-    TRY(lease_prefix(&scope, req_param(req, "prefix"), &prefix));
+    TRY(lease_prefix(req->arena, req->ns, req_param(req, "prefix"), &prefix));
     return req_reply_listing(req, prefix);
 }
 
-/* The right to use this path is no right to renew the tokens of others. */
 static enum status sys_lease_renew(struct req *req)
 {
+    const struct sys_lease *in = req_body(req);
+    struct reason why = {{0}};
+    struct lease_scope scope;
     struct lease lease;
-    TRY(find(req, "lease not found", &lease));
-    return req_fail(req, ST_INVALID,
-                    "tokens cannot be renewed through this endpoint: use auth/token/renew");
+    TRY(req_lease_scope(req, &scope));
+    TRY(find(req, &scope, "lease not found", &lease));
+    enum status st = lease_renew(&scope, &lease, in->increment, &why);
+    if (st == ST_INVALID)
+        return req_fail(req, st, "%s", why.text);
+    TRY(st);
+    req_reply_lease(req, &lease);
+    return ST_OK;
 }
 
 static enum status sys_lease_revoke(struct req *req)
 {
-    const struct auth_scope scope = req_scope(req);
+    struct lease_scope scope;
     struct lease lease;
-    enum status st = find(req, NULL, &lease);
+    TRY(req_lease_scope(req, &scope));
+    enum status st = find(req, &scope, NULL, &lease);
     if (st == ST_NOT_FOUND)
         return ST_OK; /* nothing to change */
     TRY(st);
@@ -115,7 +125,7 @@ static enum status sys_lease_revoke(struct req *req)
 static enum status sys_leases_revoke_below(struct req *req)
 {
     const struct sys_leases_below *in = req_body(req);
-    const struct auth_scope scope = req_scope(req);
+    struct lease_scope scope;
     size_t len = strlen(in->prefix);
     struct lease lease;
     bool all = true;
@@ -128,6 +138,7 @@ static enum status sys_leases_revoke_below(struct req *req)
     const char *below = arena_format(req->arena, "%.*s/", (int)len, in->prefix);
     if (one == NULL || below == NULL)
         return ST_NOMEM;
+    TRY(req_lease_scope(req, &scope));
     enum status st = lease_find(&scope, one, &lease);
     if (st == ST_OK)
         TRY(lease_end(&scope, &lease));
@@ -188,14 +199,13 @@ static void put_count(struct count *c)
 /* Leases come in order, so that those of a mount stand together. */
 static enum status count_all(struct req *req, struct count *c)
 {
-    const struct auth_scope scope = req_scope(req);
     struct state_walk *walk = arena_alloc(req->arena, sizeof *walk);
     struct bytes prefix;
     size_t len;
 
     if (walk == NULL)
         return ST_NOMEM;
-    TRY(lease_prefix(&scope, "", &prefix));
+    TRY(lease_prefix(req->arena, req->ns, "", &prefix));
     for (state_walk(req->txn, prefix, walk); state_walk_next(walk); c->of_mount++) {
         struct bytes lease = bytes_from(walk->key, prefix.len);
         if (c->of_mount != 0 && bytes_has_prefix(lease, c->mount))
@@ -238,12 +248,11 @@ static enum status sys_leases_count(struct req *req)
 
 static enum status put_leases(struct req *req, struct text_writer *w, int64_t limit, int64_t *ret_n)
 {
-    const struct auth_scope scope = req_scope(req);
     struct state_walk *walk = arena_alloc(req->arena, sizeof *walk);
     struct bytes prefix;
     if (walk == NULL)
         return ST_NOMEM;
-    TRY(lease_prefix(&scope, "", &prefix));
+    TRY(lease_prefix(req->arena, req->ns, "", &prefix));
     for (state_walk(req->txn, prefix, walk); state_walk_next(walk); ++*ret_n) {
         if (*ret_n >= limit)
             continue;
@@ -285,19 +294,19 @@ static enum status sys_leases_all(struct req *req)
 }
 
 /* Rows that stand at several paths: with the lease in the path, and where they used to be. */
-#define RENEW(pattern)                                                                             \
-    {                                                                                              \
-        .method = METHOD_POST, .path = pattern, .handler = sys_lease_renew, .flags = ROUTE_ASTRAY, \
-        .body = &sys_lease_schema,                                                                 \
-        .help =                                                                                    \
-            "Refused for the leases of tokens, the only ones there are: auth/token/renew renews "  \
-            "them."                                                                                \
+#define RENEW(pattern)                                                                         \
+    {                                                                                          \
+        .method = METHOD_POST, .path = pattern, .handler = sys_lease_renew,                    \
+        .body = &sys_lease_schema,                                                             \
+        .help = "Let a lease live longer. Refused for the leases of tokens: auth/token/renew " \
+                "renews them."                                                                 \
     }
-#define REVOKE(pattern)                                                                 \
-    {                                                                                   \
-        .method = METHOD_POST, .path = pattern, .handler = sys_lease_revoke,            \
-        .body = &sys_lease_schema,                                                      \
-        .help = "End a lease at once: of a token, also all below it. None is fine too." \
+#define REVOKE(pattern)                                                                            \
+    {                                                                                              \
+        .method = METHOD_POST, .path = pattern, .handler = sys_lease_revoke,                       \
+        .body = &sys_lease_schema,                                                                 \
+        .help = "End a lease at once. With a token, all tokens below it end. An unknown lease is " \
+                "fine."                                                                            \
     }
 #define REVOKE_PREFIX(pattern)                                                                  \
     {                                                                                           \

@@ -1,0 +1,156 @@
+#include "auth/token_store.h"
+#include "auth/token_cache.h"
+#include "base/plant.h"
+#include "lease/lease.h"
+#include "state/ns_key.h"
+
+static enum status store_key(const struct auth_scope *s, const char *kind, const char *first,
+                             const char *second, struct bytes *ret_key)
+{
+    return state_ns_key(s->txn->arena, s->ns, kind, bytes_str(first), second, ret_key);
+}
+
+enum status token_store_expire_key(const struct auth_scope *s, int64_t expire_ms, const char *id,
+                                   struct bytes *ret_key)
+{
+    return state_ns_time_key(s->txn->arena, s->ns, "expire", expire_ms, id, ret_key);
+}
+
+/* Reading */
+
+enum status token_store_hold(const struct auth_scope *s, const char *id, struct token_ref **ret_ref)
+{
+    struct bytes key;
+    struct state_value stored;
+    struct state_stamp stamp;
+    struct token_ref *ref = NULL;
+
+    uint64_t view = s->cache != NULL ? state_view(s->txn) : 0;
+    if (view != 0 && (ref = token_cache_seen(s->cache, s->ns, id, view)) != NULL) {
+        *ret_ref = ref;
+        return ST_OK;
+    }
+    TRY(store_key(s, "token", id, NULL, &key));
+    enum status st = state_stamp(s->txn, key, &stamp);
+    if (st == ST_NOT_FOUND && planted(PLANT_R3_REVOKED_ELSEWHERE)) {
+        stamp = (struct state_stamp){.modified = 1};
+        st = ST_OK;
+    }
+    TRY(st);
+    bool keep = s->cache != NULL && stamp.modified != 0; /* not staged by this transaction */
+    if (keep)
+        ref = token_cache_get(s->cache, key, stamp);
+    if (ref == NULL) {
+        TRY(state_get(s->txn, key, &stored));
+        TRY(token_ref_new(key, stamp, stored.value, &ref));
+        if (keep)
+            token_cache_put(s->cache, ref);
+    }
+    if (keep)
+        token_ref_see(ref, view);
+    *ret_ref = ref;
+    return ST_OK;
+}
+
+enum status token_store_load(const struct auth_scope *s, const char *id,
+                             struct auth_token *ret_token)
+{
+    struct token_ref *ref = NULL;
+
+    TRY(token_store_hold(s, id, &ref));
+    struct bytes record = token_ref_record(ref);
+    record.data = arena_dup(s->txn->arena, record);
+    token_ref_drop(ref);
+    if (record.data == NULL)
+        return ST_NOMEM;
+    TRY(token_record_read(record, s->txn->arena, ret_token));
+    ret_token->id = id;
+    return ST_OK;
+}
+
+enum status token_store_exists(const struct auth_scope *s, const char *id)
+{
+    struct bytes key;
+    TRY(store_key(s, "token", id, NULL, &key));
+    return state_exists(s->txn, key);
+}
+
+/* Changing */
+
+/* A record and an expiry that these two put take the place of old ones. The other keys of a new
+ * token count against a full state. */
+enum status token_store_put(const struct auth_scope *s, const struct auth_token *token)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    struct bytes key;
+
+    ASSERT(token->id[0] != '\0' && !auth_token_is_batch(token));
+    token_record_put(token, &record);
+    TRY(buf_status(&record));
+    TRY(store_key(s, "token", token->id, NULL, &key));
+    return state_put_anyway(s->txn, key, buf_bytes(&record));
+}
+
+static enum status put_expiry(const struct auth_scope *s, const struct auth_token *token)
+{
+    struct bytes key;
+    if (token->expire_ms == 0)
+        return ST_OK;
+    TRY(token_store_expire_key(s, token->expire_ms, token->id, &key));
+    return state_put_anyway(s->txn, key, (struct bytes){0});
+}
+
+enum status token_store_update(const struct auth_scope *s, const struct auth_token *before,
+                               const struct auth_token *after)
+{
+    struct bytes key;
+
+    ASSERT(strcmp(before->id, after->id) == 0 && before->id[0] != '\0');
+    ASSERT((before->expire_ms == 0) == (after->expire_ms == 0)); /* a lease stays one */
+    if (before->expire_ms != after->expire_ms && before->expire_ms != 0) {
+        TRY(token_store_expire_key(s, before->expire_ms, before->id, &key));
+        TRY(state_delete(s->txn, key));
+    }
+    TRY(put_expiry(s, after));
+    return token_store_put(s, after);
+}
+
+enum status token_store_add(const struct auth_scope *s, const struct auth_token *token)
+{
+    struct bytes key;
+
+    TRY(token_store_put(s, token));
+    TRY(put_expiry(s, token));
+    if (token->expire_ms != 0)
+        TRY(lease_index_put(s->txn, s->ns, token->path, token->id));
+    TRY(store_key(s, "accessor", token->accessor, NULL, &key));
+    TRY(state_put(s->txn, key, bytes_str(token->id)));
+    if (token->parent[0] == '\0')
+        return ST_OK;
+    TRY(store_key(s, "child", token->parent, token->id, &key));
+    return state_put(s->txn, key, (struct bytes){0});
+}
+
+static enum status delete_at(const struct auth_scope *s, const char *kind, const char *first,
+                             const char *second)
+{
+    struct bytes key;
+    TRY(store_key(s, kind, first, second, &key));
+    return state_delete(s->txn, key);
+}
+
+enum status token_store_delete(const struct auth_scope *s, const struct auth_token *token)
+{
+    struct bytes key;
+
+    ASSERT(token->id[0] != '\0' && token->accessor[0] != '\0');
+    TRY(delete_at(s, "token", token->id, NULL));
+    TRY(delete_at(s, "accessor", token->accessor, NULL));
+    if (token->parent[0] != '\0')
+        TRY(delete_at(s, "child", token->parent, token->id));
+    if (token->expire_ms == 0)
+        return ST_OK;
+    TRY(lease_index_drop(s->txn, s->ns, token->path, token->id));
+    TRY(token_store_expire_key(s, token->expire_ms, token->id, &key));
+    return state_delete(s->txn, key);
+}

@@ -1,0 +1,231 @@
+#include "lease/lease.h"
+#include "lease/lease_internal.h"
+#include "state/ns_key.h"
+#include "text/random.h"
+#include "text/value.h"
+
+enum { FORMAT = 1, FLAG_RENEWABLE = 1, KIND_NAME_MAX = 31 };
+
+void lease_kinds_add(struct lease_kinds *kinds, const struct lease_kind *kind)
+{
+    size_t len = strlen(kind->name);
+    ASSERT(kinds->n < LEASE_KINDS_MAX && len > 0 && len <= KIND_NAME_MAX);
+    for (size_t i = 0; i < kinds->n; i++) {
+        ASSERT(strcmp(kinds->items[i]->name, kind->name) != 0);
+        ASSERT(!kind->indexed || !kinds->items[i]->indexed);
+    }
+    ASSERT(!kind->indexed || kind->find != NULL);
+    kinds->items[kinds->n++] = kind;
+}
+
+/* The kind with this name, or with an empty name the `indexed` one; NULL: there is none. */
+static const struct lease_kind *kind_of(const struct lease_kinds *kinds, struct bytes name)
+{
+    for (size_t i = 0; i < kinds->n; i++)
+        if (name.len == 0 ? kinds->items[i]->indexed : text_is(name, kinds->items[i]->name))
+            return kinds->items[i];
+    return NULL;
+}
+
+/* Keys */
+
+const char *lease_id(struct arena *arena, const char *path, const char *id)
+{
+    size_t len = strlen(path);
+    while (len > 0 && path[len - 1] == '/')
+        len--;
+    return arena_format(arena, "%.*s/%s", (int)len, path, id);
+}
+
+enum status lease_prefix(struct arena *arena, const char *ns, const char *prefix,
+                         struct bytes *ret_key)
+{
+    return state_ns_key(arena, ns, LEASE_INDEX, bytes_str(prefix), NULL, ret_key);
+}
+
+static enum status index_key(struct state_txn *txn, const char *ns, const char *path,
+                             const char *id, struct bytes *ret_key)
+{
+    const char *name = lease_id(txn->arena, path, id);
+    ASSERT(id[0] != '\0' && strchr(id, '/') == NULL);
+    return name != NULL ? lease_prefix(txn->arena, ns, name, ret_key) : ST_NOMEM;
+}
+
+enum status lease_index_put(struct state_txn *txn, const char *ns, const char *path, const char *id)
+{
+    struct bytes key;
+    TRY(index_key(txn, ns, path, id, &key));
+    return state_put(txn, key, (struct bytes){0});
+}
+
+enum status lease_index_drop(struct state_txn *txn, const char *ns, const char *path,
+                             const char *id)
+{
+    struct bytes key;
+    TRY(index_key(txn, ns, path, id, &key));
+    return state_delete(txn, key);
+}
+
+static enum status end_key(const struct lease_scope *s, const struct lease *lease,
+                           struct bytes *ret_key)
+{
+    ASSERT(lease->expire_ms != 0);
+    return state_ns_time_key(s->txn->arena, s->ns, LEASE_ENDS, lease->expire_ms, lease->id,
+                             ret_key);
+}
+
+/* Records */
+
+static void put_time(struct buf *out, int64_t ms)
+{
+    ASSERT(ms >= 0);
+    buf_add_varint(out, (uint64_t)ms);
+}
+
+/* A renewed record takes the place of an old one, also in a full state. */
+static enum status put_lease_record(const struct lease_scope *s, const struct lease *lease,
+                                    bool renewed)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    struct bytes key;
+
+    ASSERT(!lease->kind->indexed && lease->expire_ms < TEXT_EXPIRY_END);
+    buf_add_u8(&record, FORMAT);
+    buf_add_u8(&record, lease->renewable ? FLAG_RENEWABLE : 0);
+    put_time(&record, lease->issued_ms);
+    put_time(&record, lease->expire_ms);
+    put_time(&record, lease->renewed_ms);
+    buf_add_block(&record, bytes_str(lease->kind->name));
+    buf_add(&record, lease->data);
+    TRY(buf_status(&record));
+    TRY(lease_prefix(s->txn->arena, s->ns, lease->id, &key));
+    TRY(renewed ? state_put_anyway(s->txn, key, buf_bytes(&record))
+                : state_put(s->txn, key, buf_bytes(&record)));
+    if (lease->expire_ms == 0)
+        return ST_OK;
+    TRY(end_key(s, lease, &key));
+    return state_put_anyway(s->txn, key, (struct bytes){0});
+}
+
+static int64_t read_time(struct reader *r, int64_t end)
+{
+    uint64_t ms = reader_varint(r);
+    if (ms >= (uint64_t)end)
+        r->failed = true;
+    return r->failed ? 0 : (int64_t)ms;
+}
+
+static enum status read_lease_record(const struct lease_scope *s, struct bytes record,
+                                     struct lease *lease)
+{
+    struct reader r = reader_of(record);
+    uint8_t format = reader_u8(&r), flags = reader_u8(&r);
+
+    lease->issued_ms = read_time(&r, TEXT_CLOCK_END);
+    lease->expire_ms = read_time(&r, TEXT_EXPIRY_END);
+    lease->renewed_ms = read_time(&r, TEXT_CLOCK_END);
+    struct bytes name = reader_block(&r);
+    if (format != FORMAT || (flags & ~FLAG_RENEWABLE) != 0 || name.len == 0)
+        r.failed = true;
+    lease->data = reader_take(&r, reader_left(&r));
+    lease->renewable = (flags & FLAG_RENEWABLE) != 0;
+    lease->kind = r.failed ? NULL : kind_of(s->kinds, name);
+    bool known = reader_end(&r) == ST_OK && lease->kind != NULL && !lease->kind->indexed;
+    return known ? ST_OK : ST_CORRUPT;
+}
+
+enum status lease_load(const struct lease_scope *s, const char *id, struct lease *ret_lease)
+{
+    struct lease lease = {.id = id};
+    struct state_value stored;
+    struct bytes key;
+
+    TRY(lease_prefix(s->txn->arena, s->ns, id, &key));
+    enum status st = state_get(s->txn, key, &stored);
+    if (st == ST_INVALID) /* too long for a key */
+        return ST_NOT_FOUND;
+    TRY(st);
+    if (stored.value.len != 0) {
+        TRY(read_lease_record(s, stored.value, &lease));
+    } else {
+        lease.kind = kind_of(s->kinds, stored.value);
+        if (lease.kind == NULL)
+            return ST_CORRUPT;
+        TRY(lease.kind->find(s, &lease));
+    }
+    *ret_lease = lease;
+    return ST_OK;
+}
+
+/* One lease */
+
+enum status lease_create(const struct lease_scope *s, struct env *env, const char *path,
+                         struct lease *lease)
+{
+    char id[LEASE_ID_LEN + 1];
+
+    ASSERT(!lease->kind->indexed && kind_of(s->kinds, bytes_str(lease->kind->name)) == lease->kind);
+    ASSERT(lease->expire_ms == 0 || lease->expire_ms > s->now_ms);
+    text_random(env, id, LEASE_ID_LEN);
+    lease->id = lease_id(s->txn->arena, path, id);
+    if (lease->id == NULL)
+        return ST_NOMEM;
+    lease->issued_ms = s->now_ms;
+    lease->renewed_ms = 0;
+    lease->thing = NULL;
+    return put_lease_record(s, lease, false);
+}
+
+enum status lease_find(const struct lease_scope *s, const char *id, struct lease *ret_lease)
+{
+    struct lease lease;
+
+    TRY(lease_load(s, id, &lease));
+    if (lease.expire_ms != 0 && lease.expire_ms <= s->now_ms)
+        return ST_NOT_FOUND;
+    if (lease.kind->check != NULL)
+        TRY(lease.kind->check(s, &lease));
+    *ret_lease = lease;
+    return ST_OK;
+}
+
+enum status lease_renew(const struct lease_scope *s, struct lease *lease, int64_t wanted_s,
+                        struct reason *why)
+{
+    struct lease renewed = *lease;
+    struct bytes key;
+
+    ASSERT(lease->expire_ms == 0 || lease->expire_ms > s->now_ms);
+    if (lease->kind->renew == NULL || (!lease->kind->indexed && !lease->renewable)) {
+        reason_set(why, "lease is not renewable");
+        return ST_INVALID;
+    }
+    TRY(lease->kind->renew(s, &renewed, wanted_s, why));
+    ASSERT(renewed.expire_ms == 0 || renewed.expire_ms > s->now_ms);
+    renewed.renewed_ms = s->now_ms;
+    if (!lease->kind->indexed) {
+        if (lease->expire_ms != 0) {
+            TRY(end_key(s, lease, &key));
+            TRY(state_delete(s->txn, key));
+        }
+        TRY(put_lease_record(s, &renewed, true));
+    }
+    *lease = renewed;
+    return ST_OK;
+}
+
+enum status lease_end(const struct lease_scope *s, const struct lease *lease)
+{
+    struct bytes key;
+
+    if (lease->kind->end != NULL)
+        TRY(lease->kind->end(s, lease));
+    if (lease->kind->indexed)
+        return ST_OK;
+    if (lease->expire_ms != 0) {
+        TRY(end_key(s, lease, &key));
+        TRY(state_delete(s->txn, key));
+    }
+    TRY(lease_prefix(s->txn->arena, s->ns, lease->id, &key));
+    return state_delete(s->txn, key);
+}

@@ -1,0 +1,16 @@
+/* Shared by the files of src/lease. */
+#ifndef HOLDFAST_LEASE_LEASE_INTERNAL_H
+#define HOLDFAST_LEASE_LEASE_INTERNAL_H
+
+#include "lease/lease.h"
+
+/* Kinds of keys (state/ns_key.h). */
+#define LEASE_INDEX "lease"
+#define LEASE_ENDS "leaseend"
+#define LEASE_MARKS "unlease"
+
+/* The lease as stored, whether or not it is still good. ST_NOT_FOUND; else as lease_find. */
+NODISCARD enum status lease_load(const struct lease_scope *scope, const char *id,
+                                 struct lease *ret_lease);
+
+#endif

@@ -1,0 +1,15 @@
+/* Leases of a request: where it looks for them, and its reply with one. */
+#ifndef HOLDFAST_ROUTER_REQ_LEASE_H
+#define HOLDFAST_ROUTER_REQ_LEASE_H
+
+#include "lease/lease.h"
+#include "router/req.h"
+
+/* Where and when this request looks for leases, with the kinds of all modules. ST_NOMEM. */
+NODISCARD enum status req_lease_scope(struct req *req, struct lease_scope *ret_scope);
+
+/* The envelope's lease_id, renewable and lease_duration, beside data or instead of data. The lease
+ * is borrowed until the answer is made. */
+void req_reply_lease(struct req *req, const struct lease *lease);
+
+#endif
