@@ -206,8 +206,8 @@ static void round_begin(struct rlog *r, struct rlog_round *round, uint64_t now_n
     round->n_remote = rs->n_remote;
     rs->n_remote = 0;
     r->read_rounds++;
-    bool quick = rs->quick_generation == r->conf_generation && rs->quick != 0 &&
-                 !all_are_due(r, now_ms);
+    bool quick =
+        rs->quick_generation == r->conf_generation && rs->quick != 0 && !all_are_due(r, now_ms);
     if (r->core.conf.n == 1)
         rs->all_ms = now_ms;
     else

@@ -5,8 +5,9 @@
 #include "base/macros.h"
 
 /* Both the head of a list and the link inside an element. Heads and links change each other through
- * pointers, while their owners are read by name. gcc 12 at -O2 takes the first element out of a loop
- * that removes elements if type-based alias analysis applies: may_alias keeps it away from lists. */
+ * pointers, while their owners are read by name. gcc 12 at -O2 takes the first element out of a
+ * loop that removes elements if type-based alias analysis applies: may_alias keeps it away from
+ * lists. */
 struct list {
     struct list *prev, *next;
 } __attribute__((may_alias));
