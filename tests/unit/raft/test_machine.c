@@ -1,11 +1,8 @@
 /* Applying entries: versions, preconditions, request ids, the staged tree. */
+#include "dies.h"
 #include "machine_world.h"
 
-#include <signal.h>
 #include <stdio.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static int setup(void **state)
 {
@@ -672,30 +669,20 @@ static void of_two_writers_the_later_has_the_staged_tree(void **state)
     assert_absent(w, "s/old");
 }
 
-/* Apply `entry` in a child; its last words into `ret_said`. */
-static bool dies(struct world *w, struct bytes entry, char ret_said[512])
+struct applying {
+    struct world *w;
+    struct bytes entry;
+};
+
+static void apply_entry(void *ctx)
 {
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        const struct rlimit none = {0, 0};
-        (void)setrlimit(RLIMIT_CORE, &none); /* or a core is left */
-        (void)dup2(ends[1], STDERR_FILENO);
-        (void)signal(SIGABRT, SIG_DFL);
-        rlog_machine_apply(&w->m, 77, entry, NULL, NULL);
-        _exit(0);
-    }
-    (void)close(ends[1]);
-    size_t n = 0;
-    for (ssize_t got; (got = read(ends[0], ret_said + n, 511 - n)) > 0 && n < 511;)
-        n += (size_t)got;
-    ret_said[n] = '\0';
-    (void)close(ends[0]);
-    int how = 0;
-    assert_int_equal(waitpid(child, &how, 0), child);
-    return WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT;
+    struct applying *a = ctx;
+    rlog_machine_apply(&a->w->m, 77, a->entry, NULL, NULL);
+}
+
+static bool apply_dies(struct world *w, struct bytes entry, char ret_said[DIES_SAID])
+{
+    return dies(apply_entry, &(struct applying){w, entry}, ret_said);
 }
 
 static void an_entry_it_does_not_understand_stops_the_node(void **state)
@@ -703,19 +690,19 @@ static void an_entry_it_does_not_understand_stops_the_node(void **state)
     struct world *w = *state;
     struct rlog_txn_builder b = {0};
     struct buf txn = {0}, entry = {0};
-    char said[512];
+    char said[DIES_SAID];
     rlog_txn_put(&b, BYTES("s/a"), BYTES("x"));
     assert_status(rlog_txn_encode(&b, &txn), ST_OK);
     assert_status(rlog_entry_encode(1, &(struct bytes){txn.data, txn.len}, 1, &entry), ST_OK);
-    assert_false(dies(w, buf_bytes(&entry), said));
+    assert_false(apply_dies(w, buf_bytes(&entry), said));
     entry.data[0] = 3;
-    assert_true(dies(w, buf_bytes(&entry), said));
+    assert_true(apply_dies(w, buf_bytes(&entry), said));
     assert_non_null(strstr(said, "entry 77"));
     assert_non_null(strstr(said, "later version of this program"));
     entry.data[0] = 2;
     entry.data[entry.len - 1] ^= 1; /* the value: nothing to see */
-    assert_false(dies(w, buf_bytes(&entry), said));
-    assert_true(dies(w, bytes_of(entry.data, entry.len - 1), said));
+    assert_false(apply_dies(w, buf_bytes(&entry), said));
+    assert_true(apply_dies(w, bytes_of(entry.data, entry.len - 1), said));
     assert_non_null(strstr(said, "malformed"));
     rlog_txn_done(&b);
     buf_done(&txn);

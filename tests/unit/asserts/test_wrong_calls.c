@@ -1,0 +1,343 @@
+/* Calls that only a mistake of ours can make: an assertion stops each of them before it does harm.
+ */
+#include "dies.h"
+#include "state/state_world.h"
+
+#include "api/kv/kv2_record.h"
+#include "audit/audit.h"
+#include "auth/acl.h"
+#include "auth/token.h"
+#include "barrier/ring.h"
+#include "barrier/shamir.h"
+#include "cluster/membership/wait.h"
+#include "http/budget.h"
+#include "loop/lane.h"
+#include "loop/loop.h"
+#include "router/req.h"
+#include "state/ns_key.h"
+#include "text/json.h"
+
+#include <semaphore.h>
+
+static struct fake_env fake;
+
+/* Keys and seals */
+
+static void a_barrier_is_freed_under_a_seat(void *ctx)
+{
+    struct barrier *barrier;
+    struct barrier_seat *seat;
+    (void)ctx;
+    assert_status(barrier_new(&barrier), ST_OK);
+    assert_status(barrier_seat_new(barrier, &fake.env, &seat), ST_OK);
+    barrier_free(barrier);
+}
+
+static void a_wiped_ring_is_used(void *ctx)
+{
+    struct ring ring = {0};
+    (void)ctx;
+    assert_status(ring_grow(&ring, &fake.env, 1), ST_OK);
+    ring_done(&ring);
+    (void)ring_active(&ring);
+}
+
+static void a_secret_is_split_above_its_shares(void *ctx)
+{
+    uint8_t shares[4 * 33];
+    (void)ctx;
+    shamir_split(&fake.env, BYTES("secret"), 3, 4, shares);
+}
+
+/* Transactions */
+
+static struct state_world world;
+
+static void open_txn(struct state_txn *txn)
+{
+    sw_open(&world);
+    sw_init(&world);
+    sw_begin(&world, txn);
+}
+
+static void an_ended_transaction_is_read(void *ctx)
+{
+    struct state_txn txn;
+    struct state_value value;
+    (void)ctx;
+    open_txn(&txn);
+    state_end(&txn);
+    assert_status(state_get(&txn, BYTES("s/a"), &value), ST_OK);
+}
+
+static void an_ended_transaction_is_written(void *ctx)
+{
+    struct state_txn txn;
+    (void)ctx;
+    open_txn(&txn);
+    state_end(&txn);
+    assert_status(state_put(&txn, BYTES("s/a"), BYTES("1")), ST_OK);
+}
+
+static void an_ended_transaction_is_committed(void *ctx)
+{
+    struct state_commit commit = {0};
+    struct state_txn txn;
+    (void)ctx;
+    open_txn(&txn);
+    state_end(&txn);
+    assert_status(state_commit(&txn, &commit), ST_OK);
+}
+
+static void a_commit_is_awaited_by_no_function(void *ctx)
+{
+    struct state_commit commit = {0};
+    struct state_txn txn;
+    (void)ctx;
+    open_txn(&txn);
+    assert_status(state_put(&txn, BYTES("s/a"), BYTES("1")), ST_OK);
+    assert_status(state_commit(&txn, &commit), ST_OK);
+}
+
+static void a_key_expires_before_time_began(void *ctx)
+{
+    struct arena arena = {0};
+    struct bytes key;
+    (void)ctx;
+    assert_status(state_ns_time_key(&arena, STATE_NS_ROOT, "expire", 0, "a", &key), ST_OK);
+}
+
+/* Tokens, leases, policies */
+
+static void a_use_is_taken_from_a_token_that_has_none(void *ctx)
+{
+    struct auth_token token = {.limited = true};
+    struct auth_scope scope = {0};
+    (void)ctx;
+    assert_status(auth_token_use(&scope, &token), ST_OK);
+}
+
+static void a_policy_is_asked_whether_it_denies(void *ctx)
+{
+    struct acl_question question = {.path = BYTES("kv/a"), .caps = CAP_DENY};
+    (void)ctx;
+    assert_status(acl_check(acl_of_root(), &question, &(const struct policy_rule *){NULL}), ST_OK);
+}
+
+static void a_folder_is_asked_for_without_its_slash(void *ctx)
+{
+    (void)ctx;
+    (void)acl_reaches(acl_of_root(), BYTES("kv"));
+}
+
+/* Requests */
+
+static void a_handler_replies_twice(void *ctx)
+{
+    static const struct route route = {0};
+    struct req req = {.route = &route};
+    (void)ctx;
+    assert_status(req_reply_raw(&req, "text/plain", BYTES("a")), ST_OK);
+    assert_status(req_reply_raw(&req, "text/plain", BYTES("b")), ST_OK);
+}
+
+static void a_handler_asks_for_a_name_that_its_path_lacks(void *ctx)
+{
+    struct req req = {0};
+    (void)ctx;
+    (void)req_param(&req, "name");
+}
+
+static void a_handler_without_a_mount_asks_for_its_key(void *ctx)
+{
+    struct req req = {0};
+    struct bytes key;
+    (void)ctx;
+    assert_status(req_key(&req, "a", &key), ST_OK);
+}
+
+static void a_record_goes_to_no_audit_device(void *ctx)
+{
+    struct audit audit;
+    struct audit_facts facts = {0};
+    struct audit_op op = {0};
+    (void)ctx;
+    audit_init(&audit);
+    assert_status(audit_record(&audit, NULL, &facts, &op), ST_OK);
+}
+
+static void a_list_gets_a_member(void *ctx)
+{
+    struct buf out = {0};
+    struct text_writer w = {.out = &out};
+    (void)ctx;
+    text_open_list(&w);
+    text_key(&w, "name");
+}
+
+static void more_is_closed_than_was_opened(void *ctx)
+{
+    struct buf out = {0};
+    struct text_writer w = {.out = &out};
+    (void)ctx;
+    text_open_object(&w);
+    text_close(&w);
+    text_close(&w);
+}
+
+static void a_secret_has_more_versions_than_were_written(void *ctx)
+{
+    static struct kv2_version version;
+    struct kv2_record record = {.versions = &version, .n = 1, .created_ms = 1, .updated_ms = 1};
+    struct buf out = {0};
+    (void)ctx;
+    assert_status(kv2_record_encode(&record, &out), ST_OK);
+}
+
+/* Memory that clients share */
+
+static void open_budget(struct http_budget *budget)
+{
+    struct http_budget_options options = {.total = 10, .share = 5, .clients_max = 2};
+    assert_status(http_budget_init(budget, &fake.env, &options), ST_OK);
+    assert_true(http_budget_take(budget, &(struct ip){0}, 3));
+}
+
+static void a_client_gives_back_more_than_it_took(void *ctx)
+{
+    struct http_budget budget;
+    (void)ctx;
+    open_budget(&budget);
+    http_budget_give(&budget, &(struct ip){0}, 4);
+}
+
+static void a_budget_ends_while_a_client_holds_some(void *ctx)
+{
+    struct http_budget budget;
+    (void)ctx;
+    open_budget(&budget);
+    http_budget_done(&budget);
+}
+
+/* Threads */
+
+static sem_t running;
+
+static void say_running(struct env_task *task)
+{
+    (void)task;
+    (void)sem_post(&running);
+}
+
+static void *run_loop(void *arg)
+{
+    loop_run(arg);
+    return NULL;
+}
+
+static void fire_never(struct env_timer *timer)
+{
+    (void)timer;
+}
+
+static void a_timer_is_set_on_the_wrong_thread(void *ctx)
+{
+    static struct env_task task = {.run = say_running};
+    static struct env_timer timer = {.fire = fire_never};
+    struct env *env;
+    pthread_t thread;
+    (void)ctx;
+    assert_status(loop_new(NULL, &env), ST_OK);
+    assert_int_equal(sem_init(&running, 0, 0), 0);
+    env_post(env, &task);
+    assert_int_equal(pthread_create(&thread, NULL, run_loop, env), 0);
+    assert_int_equal(sem_wait(&running), 0);
+    env_timer_set(env, &timer, 1);
+}
+
+static void a_loop_runs_inside_itself(struct env_task *task);
+static struct env *nested_env;
+static struct env_task nested_task = {.run = a_loop_runs_inside_itself};
+
+static void a_loop_runs_inside_itself(struct env_task *task)
+{
+    (void)task;
+    loop_run(nested_env);
+}
+
+static void a_loop_is_run_twice(void *ctx)
+{
+    (void)ctx;
+    assert_status(loop_new(NULL, &nested_env), ST_OK);
+    env_post(nested_env, &nested_task);
+    loop_run(nested_env);
+}
+
+static void a_work_has_no_end(void *ctx)
+{
+    static struct env_work work;
+    struct env *env;
+    (void)ctx;
+    assert_status(loop_new(NULL, &env), ST_OK);
+    env_work(env, &work);
+}
+
+static void a_wait_ends_twice(void *ctx)
+{
+    static struct wait wait = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                               .changed = PTHREAD_COND_INITIALIZER};
+    (void)ctx;
+    wait_end(&wait, ST_OK);
+    wait_end(&wait, ST_OK);
+}
+
+static void an_assertion_stops_each(void **state)
+{
+    static const struct {
+        const char *name;
+        void (*act)(void *ctx);
+        const char *asserted;
+    } calls[] = {
+#define CALL(act, asserted) {#act, act, asserted}
+        CALL(a_barrier_is_freed_under_a_seat, "list_empty(&b->seats)"),
+        CALL(a_wiped_ring_is_used, "ring->n > 0"),
+        CALL(a_secret_is_split_above_its_shares, "threshold <= n"),
+        CALL(an_ended_transaction_is_read, "txn->open"),
+        CALL(an_ended_transaction_is_written, "txn->open"),
+        CALL(an_ended_transaction_is_committed, "txn->open"),
+        CALL(a_commit_is_awaited_by_no_function, "c->done != NULL"),
+        CALL(a_key_expires_before_time_began, "time_ms > 0"),
+        CALL(a_use_is_taken_from_a_token_that_has_none, "token->num_uses > 0"),
+        CALL(a_policy_is_asked_whether_it_denies, "question->caps"),
+        CALL(a_folder_is_asked_for_without_its_slash, "folder.len > 0"),
+        CALL(a_handler_replies_twice, "req->reply.kind == REPLY_NONE"),
+        CALL(a_handler_asks_for_a_name_that_its_path_lacks, "req->params.n"),
+        CALL(a_handler_without_a_mount_asks_for_its_key, "req->mount != NULL"),
+        CALL(a_record_goes_to_no_audit_device, "audit_enabled(audit)"),
+        CALL(a_list_gets_a_member, "w->depth > 0 && (w->lists & 1) == 0"),
+        CALL(more_is_closed_than_was_opened, "w->depth > 0"),
+        CALL(a_secret_has_more_versions_than_were_written, "r->n <= r->newest"),
+        CALL(a_client_gives_back_more_than_it_took, "held >= n"),
+        CALL(a_budget_ends_while_a_client_holds_some, "budget->used == 0"),
+        CALL(a_timer_is_set_on_the_wrong_thread, "pthread_equal(l->owner, pthread_self())"),
+        CALL(a_loop_is_run_twice, "!l->running"),
+        CALL(a_work_has_no_end, "work->run != NULL && work->done != NULL"),
+        CALL(a_wait_ends_twice, "!wait->finished"),
+#undef CALL
+    };
+    char said[DIES_SAID];
+    (void)state;
+    fake_env_init(&fake, 1);
+    for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+        if (!dies(calls[i].act, NULL, said))
+            fail_msg("%s: not stopped; said: %s", calls[i].name, said);
+        if (strstr(said, "Assertion failed: ") == NULL || strstr(said, calls[i].asserted) == NULL)
+            fail_msg("%s: stopped by another assertion: %s", calls[i].name, said);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(an_assertion_stops_each)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
