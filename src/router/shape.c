@@ -277,12 +277,18 @@ static void write_default(const struct field *f, struct text_writer *w)
     }
 }
 
+/* Without a table: any object. */
 static void write_item(const struct schema *sub, struct text_writer *w)
 {
-    if (schema_is_value(sub))
+    if (sub == NULL) {
+        text_open_object(w);
+        text_member_str(w, "type", "object");
+        text_close(w);
+    } else if (schema_is_value(sub)) {
         write_field(&sub->fields[0], true, w);
-    else
+    } else {
         shape_write_fields(sub, true, NULL, NULL, w);
+    }
 }
 
 static void write_table(const struct schema *sub, struct text_writer *w)

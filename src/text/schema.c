@@ -351,9 +351,11 @@ static bool is_omitted(const struct field *f, const char *from)
     return f->has != 0 ? !*(const bool *)(from + f->has) : is_empty(f, from + f->offset);
 }
 
-/* Of a field that may be null. A list of strings may be given and empty. */
+/* Of a field that may be null. A string and a list of strings may be there and empty. */
 static bool is_null(const struct field *f, const void *at)
 {
+    if (f->kind == FIELD_STRING)
+        return *(const char *const *)at == NULL;
     return f->kind == FIELD_STRINGS ? !((const struct field_strings *)at)->given : is_empty(f, at);
 }
 
@@ -376,7 +378,7 @@ static void encode_map(const struct field_map *map, struct text_writer *w)
 static void encode_list(const struct field *f, const struct field_list *list, struct text_writer *w)
 {
     const char *item = list->items;
-    ASSERT(f->sub != NULL && (list->n == 0 || item != NULL));
+    ASSERT(list->n == 0 || (f->sub != NULL && item != NULL));
     text_open_list(w);
     for (size_t i = 0; i < list->n; i++, item += f->sub->size)
         schema_encode(f->sub, item, w);

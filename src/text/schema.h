@@ -62,7 +62,7 @@ enum field_kind {
     FIELD_BYTES,  /* struct bytes: a string */
     FIELD_TIME,   /* int64_t ms: a string, see text_time */
     FIELD_DIGITS, /* const char *: a number as JSON writes it */
-    FIELD_LIST,   /* struct field_list: a list of structs of `sub` */
+    FIELD_LIST,   /* struct field_list: structs of `sub`; without `sub` an empty list of objects */
     /* struct field_list: an object with a member for each struct of `sub`, which says its name. */
     FIELD_TABLE,
     FIELD_OTHERS, /* as TABLE, but its members stand in the object itself; the field has no name */

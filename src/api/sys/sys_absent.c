@@ -7,75 +7,41 @@ static enum status absent(struct req *req)
     return req_fail(req, ST_UNIMPLEMENTED, "%s", req->route->help);
 }
 
-static void put_empty_list(struct text_writer *w, const char *name)
-{
-    text_key(w, name);
-    text_open_list(w);
-    text_close(w);
-}
+struct nothing {
+    struct field_strings strings;
+    struct field_list list;
+    int64_t total;
+    const void *object;
+};
+#define NO_STRINGS(name) FIELD_NAMED(name, struct nothing, strings, STRINGS)
+#define NO_OBJECTS(name) FIELD_NAMED(name, struct nothing, list, LIST)
+static const struct schema no_members = {.size = sizeof(struct nothing)};
+static const struct field no_keys_fields[] = {NO_STRINGS("keys")};
+static const struct schema no_keys_reply = SCHEMA(struct nothing, no_keys_fields);
+static const struct field no_headers_fields[] = {
+    FIELD_NAMED("headers", struct nothing, object, OBJECT, .sub = &no_members),
+};
+static const struct schema no_headers_reply = SCHEMA(struct nothing, no_headers_fields);
+static const struct field no_users_fields[] = {NO_OBJECTS("by_namespace"),
+                                               FIELD(struct nothing, total, INT)};
+static const struct schema no_users_reply = SCHEMA(struct nothing, no_users_fields);
+static const struct field no_plugins_fields[] = {NO_STRINGS("auth"), NO_STRINGS("database"),
+                                                 NO_STRINGS("secret"), NO_OBJECTS("detailed")};
+static const struct schema no_plugins_reply = SCHEMA(struct nothing, no_plugins_fields);
+static const struct field total_fields[] = {FIELD(struct nothing, total, INT)};
+static const struct schema total_schema = SCHEMA(struct nothing, total_fields);
+static const struct field kinds_fields[] = {
+    FIELD_NAMED("entities", struct nothing, object, OBJECT, .sub = &total_schema)};
+static const struct schema kinds_schema = SCHEMA(struct nothing, kinds_fields);
+static const struct field counters_fields[] = {
+    FIELD_NAMED("counters", struct nothing, object, OBJECT, .sub = &kinds_schema)};
+static const struct schema no_entities_reply = SCHEMA(struct nothing, counters_fields);
 
-static enum status no_keys(struct req *req)
+/* The reply of the route's schema with nothing in it. */
+static enum status nothing(struct req *req)
 {
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    put_empty_list(&w, "keys");
-    text_close(&w);
-    return req_reply_end(req);
-}
-
-static enum status no_audit_devices(struct req *req)
-{
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_close(&w);
-    return req_reply_end(req);
-}
-
-static enum status no_audited_headers(struct req *req)
-{
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "headers");
-    text_open_object(&w);
-    text_close(&w);
-    text_close(&w);
-    return req_reply_end(req);
-}
-
-static enum status no_locked_users(struct req *req)
-{
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    put_empty_list(&w, "by_namespace");
-    text_member_int(&w, "total", 0);
-    text_close(&w);
-    return req_reply_end(req);
-}
-
-static enum status no_plugins(struct req *req)
-{
-    static const char *const kinds[] = {"auth", "database", "secret", "detailed"};
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        put_empty_list(&w, kinds[i]);
-    text_close(&w);
-    return req_reply_end(req);
-}
-
-static enum status no_entities(struct req *req)
-{
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "counters");
-    text_open_object(&w);
-    text_key(&w, "entities");
-    text_open_object(&w);
-    text_member_int(&w, "total", 0);
-    text_close(&w);
-    text_close(&w);
-    text_close(&w);
-    return req_reply_end(req);
+    static const struct nothing none, one_level = {.object = &none}, two = {.object = &one_level};
+    return req_reply(req, &two);
 }
 
 #define ABSENT(pattern, what)                                                   \
@@ -87,49 +53,52 @@ static enum status no_entities(struct req *req)
 static const struct route absent_routes[] = {
     {.method = METHOD_GET,
      .path = "audit",
-     .handler = no_audit_devices,
+     .handler = nothing,
      .flags = ROUTE_SUDO | ROUTE_TOP_LEVEL,
-     .shape = "{}",
+     .reply = &no_members,
      .help = "The audit devices: none, they are not built."},
     {.method = METHOD_GET,
      .path = "config/auditing/request-headers",
-     .handler = no_audited_headers,
+     .handler = nothing,
      .flags = ROUTE_SUDO,
-     .shape = "{headers:{}}",
+     .reply = &no_headers_reply,
      .help = "The headers of requests that audit devices record: none, they are not built."},
     {.method = METHOD_LIST,
      .path = "config/ui/headers",
-     .handler = no_keys,
+     .handler = nothing,
      .flags = ROUTE_SUDO,
+     .reply = &no_keys_reply,
      .help = "The headers of web pages: none, there are no pages."},
     {.method = METHOD_GET,
      .path = "internal/counters/entities",
-     .handler = no_entities,
-     .shape = "{counters:{entities:{total:int}}}",
+     .handler = nothing,
+     .reply = &no_entities_reply,
      .help = "How many entities there are: none, they are not built."},
     {.method = METHOD_GET,
      .path = "internal/ui/namespaces",
-     .handler = no_keys,
+     .handler = nothing,
      .flags = ROUTE_ANY_TOKEN,
-     .shape = "{keys:[str]}",
+     .reply = &no_keys_reply,
      .help = "The namespaces below the root that the token can use: none, they are not built."},
     {.method = METHOD_GET,
      .path = "locked-users",
-     .handler = no_locked_users,
-     .shape = "{by_namespace:[obj] total:int}",
+     .handler = nothing,
+     .reply = &no_users_reply,
      .help = "The users that failed to log in too often: none, there are no logins."},
     {.method = METHOD_LIST,
      .path = "namespaces",
-     .handler = no_keys,
+     .handler = nothing,
+     .reply = &no_keys_reply,
      .help = "The namespaces below the root: none, they are not built."},
     {.method = METHOD_GET,
      .path = "plugins/catalog",
-     .handler = no_plugins,
-     .shape = "{auth:[str] database:[str] secret:[str] detailed:[obj]}",
+     .handler = nothing,
+     .reply = &no_plugins_reply,
      .help = "The plugins: none, they are not built."},
     {.method = METHOD_LIST,
      .path = "plugins/catalog/:type",
-     .handler = no_keys,
+     .handler = nothing,
+     .reply = &no_keys_reply,
      .help = "The plugins of one type: none, they are not built."},
     ABSENT("audit/*path", "Audit devices"),
     ABSENT("audit-hash/*path", "Audit devices"),

@@ -30,9 +30,16 @@ static const struct field hash_fields[] = {
 };
 static const struct schema sys_hash_schema = SCHEMA(struct sys_hash, hash_fields);
 
-/* {NAME: the bytes in that format}. */
-static enum status reply_bytes(struct req *req, const char *name, const char *format,
-                               struct bytes data)
+struct tools_out {
+    const char *random_bytes, *sum;
+};
+static const struct field random_out_fields[] = {FIELD(struct tools_out, random_bytes, STRING)};
+static const struct schema sys_random_reply = SCHEMA(struct tools_out, random_out_fields);
+static const struct field hash_out_fields[] = {FIELD(struct tools_out, sum, STRING)};
+static const struct schema sys_hash_reply = SCHEMA(struct tools_out, hash_out_fields);
+
+static enum status text_in_format(struct req *req, const char *format, struct bytes data,
+                                  const char **ret_text)
 {
     bool hex = strcmp(format, "hex") == 0;
     if (!hex && strcmp(format, "base64") != 0)
@@ -46,11 +53,8 @@ static enum status reply_bytes(struct req *req, const char *name, const char *fo
         text_hex_put(data, text);
     else
         (void)text_base64_put(data, TEXT_BASE64, text); /* the length is not needed */
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, name, text);
-    text_close(&w);
-    return req_reply_end(req);
+    *ret_text = text;
+    return ST_OK;
 }
 
 static enum status check_source(struct req *req, const char *source)
@@ -75,7 +79,9 @@ static enum status give_random(struct req *req, const char *source, const char *
     if (data == NULL)
         return ST_NOMEM;
     env_random(req->env, data, (size_t)n);
-    return reply_bytes(req, "random_bytes", in->format, bytes_of(data, (size_t)n));
+    struct tools_out out = {0};
+    TRY(text_in_format(req, in->format, bytes_of(data, (size_t)n), &out.random_bytes));
+    return req_reply(req, &out);
 }
 
 static enum status sys_random(struct req *req)
@@ -111,7 +117,9 @@ static enum status give_hash(struct req *req, const char *algorithm)
     if (st == ST_NOT_FOUND)
         return req_fail(req, ST_INVALID, "unsupported algorithm %.40s", algorithm);
     TRY(st);
-    return reply_bytes(req, "sum", in->format, bytes_of(digest, n));
+    struct tools_out out = {0};
+    TRY(text_in_format(req, in->format, bytes_of(digest, n), &out.sum));
+    return req_reply(req, &out);
 }
 
 static enum status sys_hash(struct req *req)
@@ -131,35 +139,35 @@ static const struct route tools_routes[] = {
      .handler = sys_random,
      .flags = ROUTE_READS,
      .body = &sys_random_schema,
-     .shape = "{random_bytes:str}",
+     .reply = &sys_random_reply,
      .help = "Random bytes."},
     {.method = METHOD_POST,
      .path = "tools/random/:source",
      .handler = sys_random_by,
      .flags = ROUTE_READS,
      .body = &sys_random_schema,
-     .shape = "{random_bytes:str}",
+     .reply = &sys_random_reply,
      .help = "Random bytes."},
     {.method = METHOD_POST,
      .path = "tools/random/:source/:urlbytes",
      .handler = sys_random_from,
      .flags = ROUTE_READS,
      .body = &sys_random_schema,
-     .shape = "{random_bytes:str}",
+     .reply = &sys_random_reply,
      .help = "Random bytes."},
     {.method = METHOD_POST,
      .path = "tools/hash",
      .handler = sys_hash,
      .flags = ROUTE_READS,
      .body = &sys_hash_schema,
-     .shape = "{sum:str}",
+     .reply = &sys_hash_reply,
      .help = "The digest of some data."},
     {.method = METHOD_POST,
      .path = "tools/hash/:algorithm",
      .handler = sys_hash_by,
      .flags = ROUTE_READS,
      .body = &sys_hash_schema,
-     .shape = "{sum:str}",
+     .reply = &sys_hash_reply,
      .help = "The digest of some data."},
 };
 

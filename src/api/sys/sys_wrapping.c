@@ -72,17 +72,24 @@ static enum status sys_rewrap(struct req *req)
     return req_reply_raw(req, "application/json", buf_bytes(&told));
 }
 
+struct lookup_out {
+    const char *creation_path;
+    int64_t creation_time, creation_ttl;
+};
+static const struct field lookup_fields[] = {
+    FIELD(struct lookup_out, creation_path, STRING),
+    FIELD(struct lookup_out, creation_time, TIME),
+    FIELD(struct lookup_out, creation_ttl, INT),
+};
+static const struct schema sys_wrapping_reply = SCHEMA(struct lookup_out, lookup_fields);
+
 static enum status sys_wrapping_lookup(struct req *req)
 {
     struct wrapping wrapping;
     TRY(find(req, &wrapping));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "creation_path", wrapping.creation_path);
-    text_member_time(&w, "creation_time", wrapping.creation_time_ms);
-    text_member_int(&w, "creation_ttl", wrapping.creation_ttl_s);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct lookup_out out = {wrapping.creation_path, wrapping.creation_time_ms,
+                                   wrapping.creation_ttl_s};
+    return req_reply(req, &out);
 }
 
 static const struct route wrapping_routes[] = {
@@ -90,21 +97,21 @@ static const struct route wrapping_routes[] = {
      .path = "wrapping/wrap",
      .handler = sys_wrap,
      .flags = ROUTE_FREE_BODY,
-     .shape = "obj",
+     .shape = "obj", /* any object: the client's own */
      .help = "Wrap what is said here: it is the answer that the wrapping header asks to keep."},
     {.method = METHOD_POST,
      .path = "wrapping/unwrap",
      .handler = sys_unwrap,
      .auth = AUTH_NONE,
      .body = &sys_wrapping_schema,
-     .shape = "json",
+     .shape = "json", /* the reply of another route */
      .help = "What a wrapping token keeps, once. The token is all the authority that is asked."},
     {.method = METHOD_POST,
      .path = "wrapping/rewrap",
      .handler = sys_rewrap,
      .auth = AUTH_NONE,
      .body = &sys_wrapping_schema,
-     .shape = "json",
+     .shape = "json", /* the reply of another route */
      .help = "Exchange a wrapping token for a new one that keeps the same."},
     {.method = METHOD_POST,
      .path = "wrapping/lookup",
@@ -112,14 +119,14 @@ static const struct route wrapping_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_READS,
      .body = &sys_wrapping_schema,
-     .shape = "{creation_ttl:int creation_time:str creation_path:str}",
+     .reply = &sys_wrapping_reply,
      .help = "How a wrapping token came to be; it is not used up."},
     {.method = METHOD_GET,
      .path = "wrapping/lookup",
      .handler = sys_wrapping_lookup,
      .auth = AUTH_NONE,
      .body = &sys_wrapping_schema,
-     .shape = "{creation_ttl:int creation_time:str creation_path:str}",
+     .reply = &sys_wrapping_reply,
      .help = "How a wrapping token came to be; it is not used up."},
 };
 

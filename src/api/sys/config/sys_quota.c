@@ -17,6 +17,19 @@ static enum status sys_quota_list(struct req *req)
     return req_reply_listing(req, prefix);
 }
 
+struct quota_out {
+    const char *name, *type, *path, *rate, *role;
+    int64_t interval, block_interval;
+    bool inheritable;
+};
+static const struct field quota_out_fields[] = {
+    FIELD(struct quota_out, name, STRING),  FIELD(struct quota_out, type, STRING),
+    FIELD(struct quota_out, path, STRING),  FIELD(struct quota_out, rate, DIGITS),
+    FIELD(struct quota_out, interval, INT), FIELD(struct quota_out, block_interval, INT),
+    FIELD(struct quota_out, role, STRING),  FIELD(struct quota_out, inheritable, BOOL),
+};
+static const struct schema sys_quota_reply = SCHEMA(struct quota_out, quota_out_fields);
+
 static enum status sys_quota_read(struct req *req)
 {
     const char *setting = setting_of(req);
@@ -24,19 +37,17 @@ static enum status sys_quota_read(struct req *req)
     if (setting == NULL)
         return ST_NOMEM;
     TRY(setting_load(req->txn, req->ns, setting, &quota_schema, &quota));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "name", req_param(req, "name"));
-    text_member_str(&w, "type", "rate-limit");
-    text_member_str(&w, "path", quota.path);
-    text_key(&w, "rate");
-    text_put_raw(&w, bytes_str(quota.rate)); /* a number, as quota_rate has checked */
-    text_member_int(&w, "interval", quota.interval);
-    text_member_int(&w, "block_interval", quota.block_interval);
-    text_member_str(&w, "role", quota.role);
-    text_member_bool(&w, "inheritable", quota.inheritable);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct quota_out out = {
+        .name = req_param(req, "name"),
+        .type = "rate-limit",
+        .path = quota.path,
+        .rate = quota.rate, /* a number, as quota_rate has checked */
+        .interval = quota.interval,
+        .block_interval = quota.block_interval,
+        .role = quota.role,
+        .inheritable = quota.inheritable,
+    };
+    return req_reply(req, &out);
 }
 
 /* Neither more than are looked at, nor another one about the same. */
@@ -151,8 +162,7 @@ static const struct route quota_routes[] = {
     {.method = METHOD_GET,
      .path = "quotas/rate-limit/:name",
      .handler = sys_quota_read,
-     .shape = "{name:str type:str path:str rate:num interval:int block_interval:int role:str "
-              "inheritable:bool}",
+     .reply = &sys_quota_reply,
      .help = "A quota."},
     {.method = METHOD_POST,
      .path = "quotas/rate-limit/:name",

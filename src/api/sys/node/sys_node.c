@@ -65,25 +65,40 @@ static enum status check_name(struct req *req)
                            : req_fail(req, ST_NOT_FOUND, "logger \"%.80s\" not found", name);
 }
 
+struct logger_out {
+    const char *module, *level;
+};
+static const struct field logger_fields[] = {FIELD_ITSELF(struct logger_out, level, STRING)};
+static const struct schema logger_schema = SCHEMA_NAMED(struct logger_out, module, logger_fields);
+struct loggers_out {
+    struct field_list loggers;
+};
+static const struct field loggers_fields[] = {
+    FIELD_NAMED("", struct loggers_out, loggers, OTHERS, .sub = &logger_schema),
+};
+static const struct schema sys_loggers_reply = SCHEMA(struct loggers_out, loggers_fields);
+
 static enum status sys_loggers_read(struct req *req)
 {
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    for (unsigned i = 0; trace_module(i) != NULL; i++)
-        text_member_str(&w, trace_module(i), word_of(trace_level_of(trace_module(i))));
-    text_close(&w);
-    return req_reply_end(req);
+    size_t n = 0;
+    while (trace_module((unsigned)n) != NULL)
+        n++;
+    struct logger_out *out = arena_alloc(req->arena, n * sizeof *out);
+    if (out == NULL)
+        return ST_NOMEM;
+    for (unsigned i = 0; i < n; i++) {
+        const char *module = trace_module(i);
+        out[i] = (struct logger_out){module, word_of(trace_level_of(module))};
+    }
+    return req_reply(req, &(struct loggers_out){{out, n}});
 }
 
 static enum status sys_logger_read(struct req *req)
 {
     const char *name = req_param(req, "name");
     TRY(check_name(req));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, name, word_of(trace_level_of(name)));
-    text_close(&w);
-    return req_reply_end(req);
+    const struct logger_out out = {name, word_of(trace_level_of(name))};
+    return req_reply(req, &(struct loggers_out){{&out, 1}});
 }
 
 static enum status sys_loggers_check(struct req *req)
@@ -139,7 +154,7 @@ static const struct route node_routes[] = {
      .path = "config/state/sanitized",
      .handler = sys_config_sanitized,
      .flags = ROUTE_NODE,
-     .shape = "{*:any}",
+     .shape = "{*:any}", /* the names of settings, which the server has written */
      .help = "What is configured on this node, without secrets."},
     {.method = METHOD_GET,
      .path = "in-flight-req",
@@ -154,7 +169,7 @@ static const struct route node_routes[] = {
      .path = "loggers",
      .handler = sys_loggers_read,
      .flags = ROUTE_NODE,
-     .shape = "map",
+     .reply = &sys_loggers_reply,
      .help = "The least that each module of this node logs."},
     {.method = METHOD_POST,
      .path = "loggers",
@@ -173,7 +188,7 @@ static const struct route node_routes[] = {
      .path = "loggers/:name",
      .handler = sys_logger_read,
      .flags = ROUTE_NODE,
-     .shape = "map",
+     .reply = &sys_loggers_reply,
      .help = "The least that a module of this node logs."},
     {.method = METHOD_POST,
      .path = "loggers/:name",

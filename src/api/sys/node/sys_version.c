@@ -59,6 +59,26 @@ static enum status load_all(struct req *req, struct version *versions, size_t *r
     return ST_OK;
 }
 
+struct version_out {
+    const char *name, *build_date, *previous_version;
+    int64_t timestamp_installed;
+};
+static const struct field version_fields[] = {
+    FIELD(struct version_out, timestamp_installed, TIME),
+    FIELD(struct version_out, build_date, STRING),
+    FIELD(struct version_out, previous_version, STRING, .null = true),
+};
+static const struct schema version_schema = SCHEMA_NAMED(struct version_out, name, version_fields);
+struct history_out {
+    struct field_strings keys;
+    struct field_list key_info;
+};
+static const struct field history_fields[] = {
+    FIELD(struct history_out, keys, STRINGS),
+    FIELD(struct history_out, key_info, TABLE, .sub = &version_schema),
+};
+static const struct schema sys_version_history_reply = SCHEMA(struct history_out, history_fields);
+
 static enum status sys_version_history(struct req *req)
 {
     struct version *versions = arena_alloc(req->arena, VERSIONS_MAX * sizeof *versions);
@@ -68,27 +88,39 @@ static enum status sys_version_history(struct req *req)
     TRY(load_all(req, versions, &n));
     if (n == 0)
         return ST_NOT_FOUND;
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "keys");
-    text_open_list(&w);
-    for (size_t i = 0; i < n; i++)
-        text_put_str(&w, versions[i].name);
-    text_close(&w);
-    text_key(&w, "key_info");
-    text_open_object(&w);
+    struct version_out *out = arena_alloc(req->arena, n * sizeof *out);
+    const char **names = arena_alloc(req->arena, n * sizeof *names);
+    if (out == NULL || names == NULL)
+        return ST_NOMEM;
     for (size_t i = 0; i < n; i++) {
-        text_key(&w, versions[i].name);
-        text_open_object(&w);
-        text_member_time(&w, "timestamp_installed", versions[i].installed_ms);
-        text_member_str(&w, "build_date", "");
-        text_member_str(&w, "previous_version", i > 0 ? versions[i - 1].name : NULL);
-        text_close(&w);
+        names[i] = versions[i].name;
+        out[i] = (struct version_out){.name = names[i],
+                                      .build_date = "",
+                                      .previous_version = i > 0 ? names[i - 1] : NULL,
+                                      .timestamp_installed = versions[i].installed_ms};
     }
-    text_close(&w);
-    text_close(&w);
-    return req_reply_end(req);
+    return req_reply(req, &(struct history_out){{.items = names, .n = n}, {out, n}});
 }
+
+struct total_out {
+    int64_t total;
+};
+static const struct field total_fields[] = {FIELD(struct total_out, total, INT)};
+static const struct schema total_schema = SCHEMA(struct total_out, total_fields);
+struct kinds_out {
+    const void *service_tokens;
+};
+static const struct field kinds_fields[] = {
+    FIELD(struct kinds_out, service_tokens, OBJECT, .sub = &total_schema),
+};
+static const struct schema kinds_schema = SCHEMA(struct kinds_out, kinds_fields);
+struct counters_out {
+    const void *counters;
+};
+static const struct field counters_fields[] = {
+    FIELD(struct counters_out, counters, OBJECT, .sub = &kinds_schema),
+};
+static const struct schema sys_counters_reply = SCHEMA(struct counters_out, counters_fields);
 
 /* Count tokens; the count may include ended ones that are not deleted yet. */
 static enum status sys_counters_tokens(struct req *req)
@@ -101,30 +133,20 @@ static enum status sys_counters_tokens(struct req *req)
     TRY(state_ns_key(req->arena, req->ns, "accessor", BYTES(""), NULL, &prefix));
     for (state_walk(req->txn, prefix, walk); state_walk_next(walk); n++)
         continue;
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "counters");
-    text_open_object(&w);
-    text_key(&w, "service_tokens");
-    text_open_object(&w);
-    text_member_int(&w, "total", n);
-    text_close(&w);
-    text_close(&w);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct kinds_out kinds = {&(struct total_out){n}};
+    return req_reply(req, &(struct counters_out){&kinds});
 }
 
 static const struct route version_routes[] = {
     {.method = METHOD_LIST,
      .path = "version-history",
      .handler = sys_version_history,
-     .shape =
-         "{keys:[str] key_info:{*:{timestamp_installed:str build_date:str previous_version:str~}}}",
+     .reply = &sys_version_history_reply,
      .help = "The versions of this program that have been active, oldest first."},
     {.method = METHOD_GET,
      .path = "internal/counters/tokens",
      .handler = sys_counters_tokens,
-     .shape = "{counters:{service_tokens:{total:int}}}",
+     .reply = &sys_counters_reply,
      .help = "How many service tokens there are."},
 };
 

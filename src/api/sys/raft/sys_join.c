@@ -183,19 +183,27 @@ static enum status store_token(struct req *req, const struct join_token *token,
     return state_put(req->txn, bytes_str(key), buf_bytes(&out));
 }
 
+struct join_token_out {
+    const char *token, *node_id;
+    int64_t expire_time;
+};
+static const struct field join_token_out_fields[] = {
+    FIELD(struct join_token_out, token, STRING),
+    FIELD(struct join_token_out, node_id, STRING),
+    FIELD(struct join_token_out, expire_time, TIME),
+};
+static const struct schema sys_join_token_reply =
+    SCHEMA(struct join_token_out, join_token_out_fields);
+
 static enum status reply_token(struct req *req, const struct join_token *token,
                                const struct join_record *record)
 {
     char text[JOIN_TOKEN_TEXT];
     join_token_put(token, text);
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "token", text);
-    text_member_str(&w, "node_id", record->node);
-    text_member_time(&w, "expire_time", record->expires_ms);
-    text_close(&w);
+    enum status st =
+        req_reply(req, &(struct join_token_out){text, record->node, record->expires_ms});
     mem_wipe(text, sizeof text);
-    return req_reply_end(req);
+    return st;
 }
 
 static enum status sys_join_token(struct req *req)
@@ -285,6 +293,16 @@ enum status sys_join_check_name(struct req *req, const char *name)
     return ST_OK;
 }
 
+struct certificate_out {
+    struct bytes certificate, ca_certificate;
+};
+static const struct field certificate_fields[] = {
+    FIELD(struct certificate_out, certificate, BYTES),
+    FIELD(struct certificate_out, ca_certificate, BYTES),
+};
+static const struct schema sys_certificate_reply =
+    SCHEMA(struct certificate_out, certificate_fields);
+
 static enum status bootstrap(struct req *req, const struct sys_bootstrap *in,
                              const struct join_token *token)
 {
@@ -300,14 +318,7 @@ static enum status bootstrap(struct req *req, const struct sys_bootstrap *in,
     TRY(sys_join_check_name(req, in->node_id));
     TRY(mesh_certify(&ca, in->node_id, bytes_str(in->public_key), req->now_ms / 1000, &cert,
                      &req->error));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "certificate");
-    text_put_bytes(&w, buf_bytes(&cert));
-    text_key(&w, "ca_certificate");
-    text_put_bytes(&w, buf_bytes(&ca.cert));
-    text_close(&w);
-    return req_reply_end(req);
+    return req_reply(req, &(struct certificate_out){buf_bytes(&cert), buf_bytes(&ca.cert)});
 }
 
 static enum status sys_bootstrap(struct req *req)
@@ -380,6 +391,12 @@ static enum status sys_join(struct req *req)
     return check_join(req, req_body(req));
 }
 
+struct joined_out {
+    bool joined;
+};
+static const struct field joined_fields[] = {FIELD(struct joined_out, joined, BOOL)};
+static const struct schema sys_joined_reply = SCHEMA(struct joined_out, joined_fields);
+
 static enum status sys_join_outside(struct req *req)
 {
     const struct sys_join *in = req_body(req);
@@ -403,11 +420,7 @@ static enum status sys_join_outside(struct req *req)
         return req_fail(req, ST_INVALID, ALREADY);
     if (st != ST_OK && st != ST_TIMEOUT)
         return st;
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_bool(&w, "joined", st == ST_OK);
-    text_close(&w);
-    return req_reply_end(req);
+    return req_reply(req, &(struct joined_out){.joined = st == ST_OK});
 }
 
 static enum status sys_certificates_rotate(struct req *req)
@@ -425,7 +438,7 @@ static const struct route join_routes[] = {
      .handler = sys_join_token,
      .flags = ROUTE_SUDO,
      .body = &sys_join_token_schema,
-     .shape = "{token:str node_id:str expire_time:str}",
+     .reply = &sys_join_token_reply,
      .help = "Make a token with which one new node may join, once. It carries the hash of the "
              "cluster's certificate authority, so that the node knows whom to believe."},
     {.method = METHOD_POST,
@@ -435,7 +448,7 @@ static const struct route join_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE,
      .body = &sys_join_schema,
-     .shape = "{joined:bool}",
+     .reply = &sys_joined_reply,
      .help = "Let this node, which must wait for it (cluster.join in its configuration), join a "
              "cluster. It is a member when true is answered; false: it goes on by itself. "
              "Without a token it must open the cluster's seal: where people hold the key, true "
@@ -446,7 +459,7 @@ static const struct route join_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_BARE,
      .body = &sys_bootstrap_schema,
-     .shape = "{certificate:str ca_certificate:str}",
+     .reply = &sys_certificate_reply,
      .help = "What a new node asks with its join token: its certificate for the cluster port."},
     {.method = METHOD_POST,
      .path = "storage/raft/certificates/authority",

@@ -91,6 +91,15 @@ static enum status challenge_mac(struct req *req, const struct sys_challenge *in
     return barrier_mac(req->seat, buf_bytes(&message), ret_mac);
 }
 
+struct challenge_out {
+    const char *challenge, *seal;
+};
+static const struct field challenge_out_fields[] = {
+    FIELD(struct challenge_out, challenge, STRING),
+    FIELD(struct challenge_out, seal, STRING),
+};
+static const struct schema sys_challenge_reply = SCHEMA(struct challenge_out, challenge_out_fields);
+
 static enum status reply_challenge(struct req *req, struct bytes challenge, struct bytes seal)
 {
     char text[TEXT_BASE64_LEN(CHALLENGE_BYTES) + 1];
@@ -99,12 +108,7 @@ static enum status reply_challenge(struct req *req, struct bytes challenge, stru
         return ST_NOMEM;
     (void)text_base64_put(challenge, TEXT_BASE64_URL, text); /* the length is known */
     (void)text_base64_put(seal, TEXT_BASE64, seal_text);     /* the text is terminated */
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "challenge", text);
-    text_member_str(&w, "seal", seal_text);
-    text_close(&w);
-    return req_reply_end(req);
+    return req_reply(req, &(struct challenge_out){text, seal_text});
 }
 
 static enum status sys_challenge(struct req *req)
@@ -182,6 +186,17 @@ static enum status use_challenge(struct req *req, const uint8_t challenge[CHALLE
     return state_put(req->txn, bytes_str(key), bytes_of(challenge, 8));
 }
 
+struct accepted_out {
+    struct bytes certificate, ca_certificate;
+    const char *proof;
+};
+static const struct field accepted_fields[] = {
+    FIELD(struct accepted_out, certificate, BYTES),
+    FIELD(struct accepted_out, ca_certificate, BYTES),
+    FIELD(struct accepted_out, proof, STRING),
+};
+static const struct schema sys_accepted_reply = SCHEMA(struct accepted_out, accepted_fields);
+
 static enum status reply_accepted(struct req *req, struct bytes challenge, struct bytes cert,
                                   struct bytes ca)
 {
@@ -191,15 +206,7 @@ static enum status reply_accepted(struct req *req, struct bytes challenge, struc
     TRY(challenge_accepted(challenge, cert, ca, &message));
     TRY(barrier_prove(barrier_of(req->seat), buf_bytes(&message), mac));
     (void)text_base64_put(bytes_of(mac, sizeof mac), TEXT_BASE64, proof); /* the length is known */
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "certificate");
-    text_put_bytes(&w, cert);
-    text_key(&w, "ca_certificate");
-    text_put_bytes(&w, ca);
-    text_member_str(&w, "proof", proof);
-    text_close(&w);
-    return req_reply_end(req);
+    return req_reply(req, &(struct accepted_out){cert, ca, proof});
 }
 
 static enum status sys_answer(struct req *req)
@@ -226,7 +233,7 @@ static const struct route challenge_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_BARE,
      .body = &sys_challenge_schema,
-     .shape = "{challenge:str seal:str}",
+     .reply = &sys_challenge_reply,
      .help = "What a new node asks without a join token: a challenge, and the root key as the seal "
              "wraps it. Who can open that can answer."},
     {.method = METHOD_POST,
@@ -235,7 +242,7 @@ static const struct route challenge_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_BARE,
      .body = &sys_answer_schema,
-     .shape = "{certificate:str ca_certificate:str proof:str}",
+     .reply = &sys_accepted_reply,
      .help = "The answer to a challenge, once: the node's certificate for the cluster port, and "
              "proof that this cluster has the root key too."},
 };

@@ -34,24 +34,42 @@ static const struct schema sys_decode_token_schema = SCHEMA(struct sys_decode_to
 
 enum { CODED_MAX = TEXT_BASE64_LEN(TOKEN_SERVICE_LEN) };
 
+struct root_out {
+    const char *nonce, *encoded_token, *encoded_root_token, *pgp_fingerprint, *otp;
+    bool started, complete;
+    int64_t progress, required, otp_length;
+};
+static const struct field root_fields[] = {
+    FIELD(struct root_out, nonce, STRING),
+    FIELD(struct root_out, started, BOOL),
+    FIELD(struct root_out, progress, INT),
+    FIELD(struct root_out, required, INT),
+    FIELD(struct root_out, complete, BOOL),
+    FIELD(struct root_out, encoded_token, STRING),
+    FIELD(struct root_out, encoded_root_token, STRING),
+    FIELD(struct root_out, pgp_fingerprint, STRING),
+    FIELD(struct root_out, otp, STRING),
+    FIELD(struct root_out, otp_length, INT),
+};
+static const struct schema sys_generate_root_reply = SCHEMA(struct root_out, root_fields);
+
 /* `coded`: the token, once it is there; `otp`: where it is told, else "". */
 static enum status reply_with(struct req *req, const struct ceremony *c, const char *coded,
                               const char *otp)
 {
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "nonce", c->nonce);
-    text_member_bool(&w, "started", c->phase != CEREMONY_NONE);
-    text_member_int(&w, "progress", ceremony_progress(c));
-    text_member_int(&w, "required", c->seal.threshold);
-    text_member_bool(&w, "complete", coded[0] != '\0');
-    text_member_str(&w, "encoded_token", coded);
-    text_member_str(&w, "encoded_root_token", coded);
-    text_member_str(&w, "pgp_fingerprint", "");
-    text_member_str(&w, "otp", otp);
-    text_member_int(&w, "otp_length", TOKEN_SERVICE_LEN);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct root_out out = {
+        .nonce = c->nonce,
+        .started = c->phase != CEREMONY_NONE,
+        .progress = ceremony_progress(c),
+        .required = c->seal.threshold,
+        .complete = coded[0] != '\0',
+        .encoded_token = coded,
+        .encoded_root_token = coded,
+        .pgp_fingerprint = "",
+        .otp = otp,
+        .otp_length = TOKEN_SERVICE_LEN,
+    };
+    return req_reply(req, &out);
 }
 
 static enum status sys_generate_root_read(struct req *req)
@@ -159,6 +177,12 @@ static enum status sys_generate_root_update(struct req *req)
     return reply_with(req, &c, "", "");
 }
 
+struct decoded_out {
+    struct bytes token;
+};
+static const struct field decoded_fields[] = {FIELD(struct decoded_out, token, BYTES)};
+static const struct schema sys_decode_token_reply = SCHEMA(struct decoded_out, decoded_fields);
+
 static enum status sys_decode_token(struct req *req)
 {
     const struct sys_decode_token *in = req_body(req);
@@ -181,37 +205,28 @@ static enum status sys_decode_token(struct req *req)
     for (size_t i = 0; i < n; i++)
         readable = readable && token[i] > 0x20 && token[i] < 0x7F;
     enum status st = ST_OK;
-    if (readable) {
-        struct text_writer w = req_reply_begin(req);
-        text_open_object(&w);
-        text_key(&w, "token");
-        text_put_bytes(&w, bytes_of(token, n));
-        text_close(&w);
-        st = req_reply_end(req);
-    } else {
+    if (readable)
+        st = req_reply(req, &(struct decoded_out){bytes_of(token, n)});
+    else
         st = req_fail(req, ST_INVALID, "otp: it does not belong to this encoded token");
-    }
     mem_wipe(mixed, sizeof mixed);
     mem_wipe(token, sizeof token);
     return st;
 }
 
-#define ROOT_SHAPE                                                     \
-    "{nonce:str started:bool progress:int required:int complete:bool " \
-    "encoded_token:str encoded_root_token:str pgp_fingerprint:str otp:str otp_length:int}"
 #define ROOT_ROWS(at, who, begun)                                                             \
     {.method = METHOD_GET,                                                                    \
      .path = at "attempt",                                                                    \
      .handler = sys_generate_root_read,                                                       \
      who,                                                                                     \
-     .shape = ROOT_SHAPE,                                                                     \
+     .reply = &sys_generate_root_reply,                                                       \
      .help = "How far the making of a root token has come."},                                 \
         {.method = METHOD_POST,                                                               \
          .path = at "attempt",                                                                \
          .handler = sys_generate_root_begin,                                                  \
          who,                                                                                 \
          .body = &sys_generate_root_schema,                                                   \
-         .shape = ROOT_SHAPE,                                                                 \
+         .reply = &sys_generate_root_reply,                                                   \
          .help = "Begin to make a root token. It takes enough key shares (of the recovery "   \
                  "key with a seal that opens by itself). " begun},                            \
         {.method = METHOD_DELETE,                                                             \
@@ -221,7 +236,7 @@ static enum status sys_decode_token(struct req *req)
          .help = "Give the making of a root token up; none under way is fine too."},          \
     {                                                                                         \
         .method = METHOD_POST, .path = at "update", .handler = sys_generate_root_update, who, \
-        .body = &sys_share_schema, .shape = ROOT_SHAPE,                                       \
+        .body = &sys_share_schema, .reply = &sys_generate_root_reply,                         \
         .help = "Give one key share. The last one is answered with the root token, combined " \
                 "with the one-time password. Shares that do not make the key have to be "     \
                 "given anew."                                                                 \
@@ -238,7 +253,7 @@ static const struct route generate_root_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_READS,
      .body = &sys_decode_token_schema,
-     .shape = "{token:str}",
+     .reply = &sys_decode_token_reply,
      .help = "Separate a token from the one-time password it was combined with."},
 };
 

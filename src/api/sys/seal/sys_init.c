@@ -30,17 +30,19 @@ static const struct field init_fields[] = {
 enum { RECOVERY_SHARES = 5, RECOVERY_THRESHOLD = 3 };
 static const struct schema sys_init_schema = SCHEMA(struct sys_init, init_fields);
 
+struct initialized_out {
+    bool initialized;
+};
+static const struct field initialized_fields[] = {FIELD(struct initialized_out, initialized, BOOL)};
+static const struct schema sys_initialized_reply =
+    SCHEMA(struct initialized_out, initialized_fields);
+
 static enum status sys_init_read(struct req *req)
 {
-    struct node_status *node = arena_alloc(req->arena, sizeof *node);
+    struct node_status *node = sys_node(req);
     if (node == NULL)
         return ST_NOMEM;
-    req->host->node_ops->status(req->host->node, node);
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_bool(&w, "initialized", node->initialized);
-    text_close(&w);
-    return req_reply_end(req);
+    return req_reply(req, &(struct initialized_out){node->initialized});
 }
 
 static enum status check_parameters(struct req *req, const struct sys_init *in)
@@ -143,6 +145,28 @@ static void default_recovery(const struct req *req, struct sys_init *in)
     in->recovery_threshold = RECOVERY_THRESHOLD;
 }
 
+struct keys_out {
+    struct sys_shares_text keys, recovery;
+    const char *root_token;
+};
+static const struct field keys_fields[] = {
+    FIELD_NAMED("keys", struct keys_out, keys.hex, STRINGS),
+    FIELD_NAMED("keys_base64", struct keys_out, keys.base64, STRINGS),
+    FIELD_NAMED("recovery_keys", struct keys_out, recovery.hex, STRINGS),
+    FIELD_NAMED("recovery_keys_base64", struct keys_out, recovery.base64, STRINGS),
+    FIELD(struct keys_out, root_token, STRING),
+};
+static const struct schema sys_init_reply = SCHEMA(struct keys_out, keys_fields);
+
+static enum status reply_keys(struct req *req, const struct running_init *running,
+                              const char *root_token)
+{
+    struct keys_out out = {.root_token = root_token};
+    TRY(sys_shares_text(req, &running->keys, &out.keys));
+    TRY(sys_shares_text(req, &running->recovery, &out.recovery));
+    return req_reply(req, &out);
+}
+
 static enum status sys_init_write(struct req *req)
 {
     struct sys_init in = *(const struct sys_init *)req_body(req);
@@ -161,13 +185,7 @@ static enum status sys_init_write(struct req *req)
     TRY(sys_mount_defaults(req));
     TRY(sys_version_upkeep(req->txn, req->now_ms)); /* or it would follow as a change unasked */
 
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    sys_shares_put(&w, "keys", "keys_base64", &running->keys);
-    sys_shares_put(&w, "recovery_keys", "recovery_keys_base64", &running->recovery);
-    text_member_str(&w, "root_token", bearer);
-    text_close(&w);
-    return req_reply_end(req);
+    return reply_keys(req, running, bearer);
 }
 
 static const struct route init_routes[] = {
@@ -176,7 +194,7 @@ static const struct route init_routes[] = {
      .handler = sys_init_read,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE,
-     .shape = "{initialized:bool}",
+     .reply = &sys_initialized_reply,
      .help = "Whether the cluster was initialised."},
     {.method = METHOD_POST,
      .path = "init",
@@ -184,8 +202,7 @@ static const struct route init_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_LEADER | ROUTE_BARE | ROUTE_OPERATOR,
      .body = &sys_init_schema,
-     .shape = "{keys:[str] keys_base64:[str] recovery_keys?:[str] recovery_keys_base64?:[str] "
-              "root_token:str}",
+     .reply = &sys_init_reply,
      .help = "Initialise the cluster, once: makes its keys and the root token."},
 };
 

@@ -58,43 +58,75 @@ static enum status find(struct req *req, const char *nonce, struct ceremony *ret
     return ceremony_find(req, kind_of(req), nonce, ret);
 }
 
-static void put_common(struct text_writer *w, const struct ceremony *c)
-{
-    text_member_null(w, "pgp_fingerprints");
-    text_member_bool(w, "backup", false);
-    text_member_bool(w, "verification_required", c->rekey.verify);
-    if (c->rekey.nonce[0] != '\0')
-        text_member_str(w, "verification_nonce", c->rekey.nonce);
-}
+/* How far an attempt is, or what it made. */
+struct rekey_out {
+    const char *nonce, *verification_nonce;
+    bool started, complete, under_way, backup, verification_required;
+    int64_t t, n, progress, required;
+    struct sys_shares_text keys;
+    struct field_strings pgp_fingerprints; /* none */
+};
+#define REKEY_COMMON                                                  \
+    FIELD(struct rekey_out, pgp_fingerprints, STRINGS, .null = true), \
+        FIELD(struct rekey_out, backup, BOOL),                        \
+        FIELD(struct rekey_out, verification_required, BOOL),         \
+        FIELD(struct rekey_out, verification_nonce, STRING, .omit = true)
+static const struct field rekey_out_fields[] = {
+    FIELD(struct rekey_out, nonce, STRING),
+    FIELD(struct rekey_out, started, BOOL),
+    FIELD(struct rekey_out, t, INT),
+    FIELD(struct rekey_out, n, INT),
+    FIELD(struct rekey_out, progress, INT),
+    FIELD(struct rekey_out, required, INT),
+    REKEY_COMMON,
+};
+static const struct schema sys_rekey_reply = SCHEMA(struct rekey_out, rekey_out_fields);
+
+/* Of a request that gives a share: that, or the new shares. */
+#define UNDER_WAY .omit = true, .has = offsetof(struct rekey_out, under_way)
+static const struct field rekeyed_fields[] = {
+    FIELD(struct rekey_out, nonce, STRING),
+    FIELD(struct rekey_out, started, BOOL, UNDER_WAY),
+    FIELD(struct rekey_out, t, INT, UNDER_WAY),
+    FIELD(struct rekey_out, n, INT, UNDER_WAY),
+    FIELD(struct rekey_out, progress, INT, UNDER_WAY),
+    FIELD(struct rekey_out, required, INT, UNDER_WAY),
+    FIELD(struct rekey_out, complete, BOOL, .omit = true),
+    FIELD_NAMED("keys", struct rekey_out, keys.hex, STRINGS, .omit = true),
+    FIELD_NAMED("keys_base64", struct rekey_out, keys.base64, STRINGS, .omit = true),
+    REKEY_COMMON,
+};
+static const struct schema sys_rekeyed_reply = SCHEMA(struct rekey_out, rekeyed_fields);
 
 static enum status reply_status(struct req *req, const struct ceremony *found)
 {
     const struct ceremony none = {.seal = found->seal};
     const struct ceremony *c = ceremony_is_under_way(found) ? found : &none;
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "nonce", c->nonce);
-    text_member_bool(&w, "started", c->phase != CEREMONY_NONE);
-    text_member_int(&w, "t", c->rekey.shares.threshold);
-    text_member_int(&w, "n", c->rekey.shares.n);
-    text_member_int(&w, "progress", c->phase == CEREMONY_GIVING ? ceremony_progress(c) : 0);
-    text_member_int(&w, "required", c->seal.threshold);
-    put_common(&w, c);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct rekey_out out = {
+        .nonce = c->nonce,
+        .under_way = true,
+        .started = c->phase != CEREMONY_NONE,
+        .t = c->rekey.shares.threshold,
+        .n = c->rekey.shares.n,
+        .progress = c->phase == CEREMONY_GIVING ? ceremony_progress(c) : 0,
+        .required = c->seal.threshold,
+        .verification_required = c->rekey.verify,
+        .verification_nonce = c->rekey.nonce,
+    };
+    return req_reply(req, &out);
 }
 
 /* The new shares. */
 static enum status reply_made(struct req *req, const struct ceremony *c)
 {
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "nonce", c->nonce);
-    text_member_bool(&w, "complete", true);
-    sys_shares_put(&w, "keys", "keys_base64", &c->rekey.shares);
-    put_common(&w, c);
-    text_close(&w);
-    return req_reply_end(req);
+    struct rekey_out out = {
+        .nonce = c->nonce,
+        .complete = true,
+        .verification_required = c->rekey.verify,
+        .verification_nonce = c->rekey.nonce,
+    };
+    TRY(sys_shares_text(req, &c->rekey.shares, &out.keys));
+    return req_reply(req, &out);
 }
 
 static enum status sys_rekey_read(struct req *req)
@@ -250,17 +282,32 @@ static enum status find_verifying(struct req *req, const char *nonce, struct cer
     return req_fail(req, ST_INVALID, "no rekey verification in progress");
 }
 
+struct verify_out {
+    const char *nonce;
+    bool started, complete;
+    int64_t t, n, progress;
+};
+#define STARTED .omit = true, .has = offsetof(struct verify_out, started)
+static const struct field verify_fields[] = {
+    FIELD(struct verify_out, nonce, STRING),
+    FIELD(struct verify_out, started, BOOL, .omit = true),
+    FIELD(struct verify_out, t, INT, STARTED),
+    FIELD(struct verify_out, n, INT, STARTED),
+    FIELD(struct verify_out, progress, INT, STARTED),
+    FIELD(struct verify_out, complete, BOOL, .omit = true),
+};
+static const struct schema sys_verify_reply = SCHEMA(struct verify_out, verify_fields);
+
 static enum status reply_verifying(struct req *req, const struct ceremony *c)
 {
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "nonce", c->rekey.nonce);
-    text_member_bool(&w, "started", true);
-    text_member_int(&w, "t", c->rekey.shares.threshold);
-    text_member_int(&w, "n", c->rekey.shares.n);
-    text_member_int(&w, "progress", ceremony_progress(c));
-    text_close(&w);
-    return req_reply_end(req);
+    const struct verify_out out = {
+        .nonce = c->rekey.nonce,
+        .started = true,
+        .t = c->rekey.shares.threshold,
+        .n = c->rekey.shares.n,
+        .progress = ceremony_progress(c),
+    };
+    return req_reply(req, &out);
 }
 
 static enum status sys_rekey_verify_read(struct req *req)
@@ -291,12 +338,7 @@ static enum status verified(struct req *req, struct ceremony *c)
     struct ceremony over = *c;
     over.phase = CEREMONY_NONE;
     TRY(ceremony_save(req, &over));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "nonce", c->rekey.nonce);
-    text_member_bool(&w, "complete", true);
-    text_close(&w);
-    return req_reply_end(req);
+    return req_reply(req, &(struct verify_out){.nonce = c->rekey.nonce, .complete = true});
 }
 
 static enum status sys_rekey_verify(struct req *req)
@@ -313,27 +355,19 @@ static enum status sys_rekey_verify(struct req *req)
     return reply_verifying(req, &c);
 }
 
-#define REKEY_MEMBERS \
-    "pgp_fingerprints:[str]~ backup:bool verification_required:bool verification_nonce?:str"
-#define REKEY_SHAPE \
-    "{nonce:str started:bool t:int n:int progress:int required:int " REKEY_MEMBERS "}"
-#define REKEYED_SHAPE                                                                    \
-    "{nonce:str started?:bool t?:int n?:int progress?:int required?:int complete?:bool " \
-    "keys?:[str] keys_base64?:[str] " REKEY_MEMBERS "}"
-#define VERIFY_SHAPE "{nonce:str started?:bool t?:int n?:int progress?:int complete?:bool}"
 #define REKEY_ROWS(at, who, key)                                                                \
     {.method = METHOD_GET,                                                                      \
      .path = at "init",                                                                         \
      .handler = sys_rekey_read,                                                                 \
      who,                                                                                       \
-     .shape = REKEY_SHAPE,                                                                      \
+     .reply = &sys_rekey_reply,                                                                 \
      .help = "How far the making of new shares of the " key " has come."},                      \
         {.method = METHOD_POST,                                                                 \
          .path = at "init",                                                                     \
          .handler = sys_rekey_begin,                                                            \
          who,                                                                                   \
          .body = &sys_rekey_schema,                                                             \
-         .shape = REKEY_SHAPE,                                                                  \
+         .reply = &sys_rekey_reply,                                                             \
          .help = "Begin to make new shares of the " key ". It takes enough of the present "     \
                  "ones. " CEREMONY_SEEN},                                                       \
         {.method = METHOD_DELETE,                                                               \
@@ -347,7 +381,7 @@ static enum status sys_rekey_verify(struct req *req)
          .handler = sys_rekey_update,                                                           \
          who,                                                                                   \
          .body = &sys_share_schema,                                                             \
-         .shape = REKEYED_SHAPE,                                                                \
+         .reply = &sys_rekeyed_reply,                                                           \
          .help = "Give one present share. The last one is answered with the new shares of "     \
                  "the " key ", which count at once, or when they were verified. The same "      \
                  "share within ten minutes is answered the same again."},                       \
@@ -355,19 +389,20 @@ static enum status sys_rekey_verify(struct req *req)
          .path = at "verify",                                                                   \
          .handler = sys_rekey_verify_read,                                                      \
          who,                                                                                   \
-         .shape = VERIFY_SHAPE,                                                                 \
+         .reply = &sys_verify_reply,                                                            \
          .help = "How many of the new shares of the " key " were given back."},                 \
         {.method = METHOD_POST,                                                                 \
          .path = at "verify",                                                                   \
          .handler = sys_rekey_verify,                                                           \
          who,                                                                                   \
          .body = &sys_share_schema,                                                             \
-         .shape = VERIFY_SHAPE,                                                                 \
+         .reply = &sys_verify_reply,                                                            \
          .help = "Give one of the new shares of the " key " back. The last one makes them "     \
                  "count in place of the present ones."},                                        \
     {                                                                                           \
         .method = METHOD_DELETE, .path = at "verify", .handler = sys_rekey_verify_restart, who, \
-        .shape = VERIFY_SHAPE, .help = "Begin anew to give the new shares of the " key " back." \
+        .reply = &sys_verify_reply,                                                             \
+        .help = "Begin anew to give the new shares of the " key " back."                        \
     }
 
 static const struct route rekey_routes[] = {

@@ -25,6 +25,32 @@ static const char *seal_name(enum seal_type type)
     return type == SEAL_STATIC ? "static" : "shamir";
 }
 
+struct seal_out {
+    const char *type, *nonce, *version, *build_date, *storage_type, *cluster_name, *cluster_id;
+    bool initialized, sealed, migration, recovery_seal, removed_from_cluster, open;
+    int64_t t, n, progress;
+};
+static const struct field seal_out_fields[] = {
+    FIELD(struct seal_out, type, STRING),
+    FIELD(struct seal_out, initialized, BOOL),
+    FIELD(struct seal_out, sealed, BOOL),
+    FIELD(struct seal_out, t, INT),
+    FIELD(struct seal_out, n, INT),
+    FIELD(struct seal_out, progress, INT),
+    FIELD(struct seal_out, nonce, STRING),
+    FIELD(struct seal_out, version, STRING),
+    FIELD(struct seal_out, build_date, STRING),
+    FIELD(struct seal_out, migration, BOOL),
+    FIELD(struct seal_out, recovery_seal, BOOL),
+    FIELD(struct seal_out, removed_from_cluster, BOOL, .omit = true),
+    FIELD(struct seal_out, storage_type, STRING),
+    FIELD(struct seal_out, cluster_name, STRING, .omit = true,
+          .has = offsetof(struct seal_out, open)),
+    FIELD(struct seal_out, cluster_id, STRING, .omit = true,
+          .has = offsetof(struct seal_out, open)),
+};
+static const struct schema sys_seal_reply = SCHEMA(struct seal_out, seal_out_fields);
+
 static enum status sys_seal_status(struct req *req)
 {
     struct node_seal_status seal;
@@ -32,29 +58,25 @@ static enum status sys_seal_status(struct req *req)
     if (node == NULL)
         return ST_NOMEM;
     req->host->node_ops->seal_status(req->host->node, &seal);
-    struct text_writer w = req_reply_begin(req);
     bool open = node->initialized && !node->sealed;
-    text_open_object(&w);
-    text_member_str(&w, "type", seal_name(seal.type));
-    text_member_bool(&w, "initialized", node->initialized);
-    text_member_bool(&w, "sealed", !open);
-    text_member_int(&w, "t", seal.threshold);
-    text_member_int(&w, "n", seal.shares);
-    text_member_int(&w, "progress", seal.progress);
-    text_member_str(&w, "nonce", seal.nonce);
-    text_member_str(&w, "version", req->host->version);
-    text_member_str(&w, "build_date", "");
-    text_member_bool(&w, "migration", false);
-    text_member_bool(&w, "recovery_seal", seal.type == SEAL_STATIC);
-    if (node->removed)
-        text_member_bool(&w, "removed_from_cluster", true);
-    text_member_str(&w, "storage_type", "raft");
-    if (open) {
-        text_member_str(&w, "cluster_name", node->cluster_name);
-        text_member_str(&w, "cluster_id", node->cluster_id);
-    }
-    text_close(&w);
-    return req_reply_end(req);
+    const struct seal_out out = {
+        .type = seal_name(seal.type),
+        .initialized = node->initialized,
+        .sealed = !open,
+        .t = seal.threshold,
+        .n = seal.shares,
+        .progress = seal.progress,
+        .nonce = seal.nonce,
+        .version = req->host->version,
+        .build_date = "",
+        .recovery_seal = seal.type == SEAL_STATIC,
+        .removed_from_cluster = node->removed,
+        .storage_type = "raft",
+        .open = open,
+        .cluster_name = node->cluster_name,
+        .cluster_id = node->cluster_id,
+    };
+    return req_reply(req, &out);
 }
 
 static enum status give_share(struct req *req, const char *text)
@@ -105,25 +127,23 @@ static enum status sys_seal_outside(struct req *req)
     return ST_OK;
 }
 
+struct key_out {
+    int64_t term, install_time, encryptions;
+};
+static const struct field key_fields[] = {
+    FIELD(struct key_out, term, INT),
+    FIELD(struct key_out, install_time, TIME),
+    FIELD(struct key_out, encryptions, INT),
+};
+static const struct schema sys_key_reply = SCHEMA(struct key_out, key_fields);
+
 static enum status sys_key_status(struct req *req)
 {
     struct barrier_ring_info ring;
     TRY(state_ring_info(req->txn, &ring));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_int(&w, "term", ring.term);
-    text_member_time(&w, "install_time", ring.installed_ms);
-    text_key(&w, "encryptions");
-    text_put_uint(&w, (uint64_t)MAX((int64_t)ring.uses - ring.unused, INT64_C(0)));
-    text_close(&w);
-    return req_reply_end(req);
+    int64_t used = MAX((int64_t)ring.uses - ring.unused, INT64_C(0));
+    return req_reply(req, &(struct key_out){ring.term, ring.installed_ms, used});
 }
-
-#define SEAL_SHAPE                                                                           \
-    "{type:str initialized:bool sealed:bool t:int n:int progress:int nonce:str version:str " \
-    "build_date:str migration:bool recovery_seal:bool removed_from_cluster?:bool "           \
-    "storage_type:str cluster_name?:str "                                                    \
-    "cluster_id?:str}"
 
 static const struct route seal_routes[] = {
     {.method = METHOD_GET,
@@ -131,7 +151,7 @@ static const struct route seal_routes[] = {
      .handler = sys_seal_status,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE,
-     .shape = SEAL_SHAPE,
+     .reply = &sys_seal_reply,
      .help = "Whether this node is sealed, and how it unseals."},
     {.method = METHOD_POST,
      .path = "unseal",
@@ -139,7 +159,7 @@ static const struct route seal_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE | ROUTE_BARE,
      .body = &sys_unseal_schema,
-     .shape = SEAL_SHAPE,
+     .reply = &sys_seal_reply,
      .help = "Give this node one key share, or forget those given. Enough of them unseal it. With "
              "a seal that opens by itself the shares are those of the recovery key, and unseal a "
              "node that was sealed on request."},
@@ -154,7 +174,7 @@ static const struct route seal_routes[] = {
      .path = "key-status",
      .handler = sys_key_status,
      .flags = ROUTE_TOP_LEVEL | ROUTE_OPERATOR | ROUTE_ACTIVE,
-     .shape = "{term:int install_time:str encryptions:int}",
+     .reply = &sys_key_reply,
      .help = "The key that values are encrypted with: its term, since when, and how often it was "
              "used; what a node had been granted and not used when it ended counts as used."},
 };

@@ -34,39 +34,41 @@ enum status sys_shares_split(struct req *req, struct bytes key, int64_t n, int64
     return ST_OK;
 }
 
-static void put_list(struct text_writer *w, const char *name, const struct sys_shares *s,
-                     void (*put)(struct text_writer *w, struct bytes share))
+static char *hex_text(struct arena *arena, struct bytes share)
 {
-    text_key(w, name);
-    text_open_list(w);
-    for (unsigned i = 0; i < s->n; i++)
-        put(w, bytes_of(s->data + i * s->bytes, s->bytes));
-    text_close(w);
-}
-
-static void put_base64(struct text_writer *w, struct bytes share)
-{
-    char text[TEXT_BASE64_LEN(SYS_SHARE_BYTES_MAX) + 1];
+    char *text = arena_alloc(arena, TEXT_HEX_LEN(SYS_SHARE_BYTES_MAX) + 1);
     ASSERT(share.len <= SYS_SHARE_BYTES_MAX);
-    (void)text_base64_put(share, TEXT_BASE64, text);
-    text_put_str(w, text);
-    mem_wipe(text, sizeof text);
+    if (text != NULL)
+        text_hex_put(share, text);
+    return text;
 }
 
-static void put_hex(struct text_writer *w, struct bytes share)
+static char *base64_text(struct arena *arena, struct bytes share)
 {
-    char text[TEXT_HEX_LEN(SYS_SHARE_BYTES_MAX) + 1];
+    char *text = arena_alloc(arena, TEXT_BASE64_LEN(SYS_SHARE_BYTES_MAX) + 1);
     ASSERT(share.len <= SYS_SHARE_BYTES_MAX);
-    text_hex_put(share, text);
-    text_put_str(w, text);
-    mem_wipe(text, sizeof text);
+    if (text != NULL)
+        (void)text_base64_put(share, TEXT_BASE64, text); /* the text is terminated */
+    return text;
 }
 
-void sys_shares_put(struct text_writer *w, const char *hex, const char *base64,
-                    const struct sys_shares *shares)
+enum status sys_shares_text(struct req *req, const struct sys_shares *shares,
+                            struct sys_shares_text *ret_text)
 {
-    put_list(w, hex, shares, put_hex);
-    put_list(w, base64, shares, put_base64);
+    const char **hex = arena_alloc(req->arena, shares->n * sizeof *hex);
+    const char **base64 = arena_alloc(req->arena, shares->n * sizeof *base64);
+    if (hex == NULL || base64 == NULL)
+        return ST_NOMEM;
+    for (unsigned i = 0; i < shares->n; i++) {
+        struct bytes share = bytes_of(shares->data + i * shares->bytes, shares->bytes);
+        hex[i] = hex_text(req->arena, share);
+        base64[i] = base64_text(req->arena, share);
+        if (hex[i] == NULL || base64[i] == NULL)
+            return ST_NOMEM;
+    }
+    *ret_text = (struct sys_shares_text){.hex = {.items = hex, .n = shares->n},
+                                         .base64 = {.items = base64, .n = shares->n}};
+    return ST_OK;
 }
 
 enum status sys_share_read(struct req *req, const char *text,

@@ -20,9 +20,12 @@ NODISCARD enum status sys_shares_check(struct req *req, const char *what, int64_
 /* `n` and `threshold` were checked, the key has SEAL_KEY_BYTES. ST_NOMEM. */
 NODISCARD enum status sys_shares_split(struct req *req, struct bytes key, int64_t n,
                                        int64_t threshold, struct sys_shares *ret_shares);
-/* Two members of an open object: lists of the shares in hex and in base64. */
-void sys_shares_put(struct text_writer *w, const char *hex, const char *base64,
-                    const struct sys_shares *shares);
+/* The shares as text, in the arena, which is wiped. ST_NOMEM. */
+struct sys_shares_text {
+    struct field_strings hex, base64;
+};
+NODISCARD enum status sys_shares_text(struct req *req, const struct sys_shares *shares,
+                                      struct sys_shares_text *ret_text);
 
 /* A share as people give it: hex is tried first, as upstream does, then base64. 32 or 33 bytes;
  * the caller wipes them. ST_INVALID with the request's error. */
