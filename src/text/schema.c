@@ -336,9 +336,11 @@ static bool is_empty(const struct field *f, const void *at)
     case FIELD_TIME: return *(const uint64_t *)at == 0;
     case FIELD_STRINGS: return ((const struct field_strings *)at)->n == 0;
     case FIELD_MAP: return ((const struct field_map *)at)->n == 0;
-    case FIELD_VALUE: return *(const struct text_value *const *)at == NULL;
+    case FIELD_VALUE:
+    case FIELD_TREE: return *(const struct text_value *const *)at == NULL;
     case FIELD_OBJECT: return *(const void *const *)at == NULL;
-    case FIELD_BYTES: return ((const struct bytes *)at)->len == 0;
+    case FIELD_BYTES:
+    case FIELD_JSON: return ((const struct bytes *)at)->len == 0;
     case FIELD_LIST:
     case FIELD_TABLE:
     case FIELD_OTHERS: return ((const struct field_list *)at)->n == 0;
@@ -397,6 +399,14 @@ static void encode_members(const struct field *f, const struct field_list *list,
     }
 }
 
+static void encode_time(const struct field *f, int64_t ms, struct text_writer *w)
+{
+    if (f->blank && ms == 0)
+        text_put_str(w, "");
+    else
+        text_put_time(w, ms);
+}
+
 static void encode_field(const struct field *f, const void *at, struct text_writer *w)
 {
     switch (f->kind) {
@@ -408,7 +418,8 @@ static void encode_field(const struct field *f, const void *at, struct text_writ
     case FIELD_UINT: text_put_uint(w, *(const uint64_t *)at); break;
     case FIELD_STRINGS: encode_strings(at, w); break;
     case FIELD_MAP: encode_map(at, w); break;
-    case FIELD_VALUE: text_put_value(w, *(const struct text_value *const *)at); break;
+    case FIELD_VALUE:
+    case FIELD_TREE: text_put_value(w, *(const struct text_value *const *)at); break;
     case FIELD_OBJECT:
         if (*(const void *const *)at == NULL)
             text_put_null(w);
@@ -416,7 +427,8 @@ static void encode_field(const struct field *f, const void *at, struct text_writ
             schema_encode(f->sub, *(const void *const *)at, w);
         break;
     case FIELD_BYTES: text_put_bytes(w, *(const struct bytes *)at); break;
-    case FIELD_TIME: text_put_time(w, *(const int64_t *)at); break;
+    case FIELD_TIME: encode_time(f, *(const int64_t *)at, w); break;
+    case FIELD_JSON: text_put_raw(w, *(const struct bytes *)at); break;
     case FIELD_DIGITS: text_put_raw(w, bytes_str(*(const char *const *)at)); break;
     case FIELD_LIST: encode_list(f, at, w); break;
     case FIELD_TABLE:
@@ -464,7 +476,7 @@ const char *field_kind_json(enum field_kind kind)
         [FIELD_MAP] = "object",       [FIELD_VALUE] = "object", [FIELD_OBJECT] = "object",
         [FIELD_UINT] = "integer",     [FIELD_BYTES] = "string", [FIELD_TIME] = "string",
         [FIELD_DIGITS] = "number",    [FIELD_LIST] = "array",   [FIELD_TABLE] = "object",
-        [FIELD_OTHERS] = "object",
+        [FIELD_OTHERS] = "object",    [FIELD_JSON] = "object",  [FIELD_TREE] = "object",
     };
     ASSERT((size_t)kind < ARRAY_LEN(names));
     return names[kind];

@@ -62,6 +62,8 @@ enum field_kind {
     FIELD_BYTES,  /* struct bytes: a string */
     FIELD_TIME,   /* int64_t ms: a string, see text_time */
     FIELD_DIGITS, /* const char *: a number as JSON writes it */
+    FIELD_JSON,   /* struct bytes: an object as JSON, complete and trusted */
+    FIELD_TREE,   /* const struct text_value *: an object, NULL: null */
     FIELD_LIST,   /* struct field_list: structs of `sub`; without `sub` an empty list of objects */
     /* struct field_list: an object with a member for each struct of `sub`, which says its name. */
     FIELD_TABLE,
@@ -80,6 +82,8 @@ enum field_kind {
 #define FIELD_C_BYTES struct bytes
 #define FIELD_C_TIME int64_t
 #define FIELD_C_DIGITS const char *
+#define FIELD_C_JSON struct bytes
+#define FIELD_C_TREE const struct text_value *
 #define FIELD_C_LIST struct field_list
 #define FIELD_C_TABLE struct field_list
 #define FIELD_C_OTHERS struct field_list
@@ -97,6 +101,7 @@ struct field {
     const struct schema *sub;
     const char *shape; /* in an answer, of a VALUE: what it looks like, in the words of documents */
     bool required;
+    bool blank; /* encoding: "" for a time 0 */
     /* Encoding: leave the member out when it is empty, 0 or false; with `has`, when that is false.
      */
     bool omit;

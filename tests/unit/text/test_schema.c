@@ -327,6 +327,8 @@ struct place {
     int64_t seen_ms;
     uint64_t index;
     struct field_list levels;
+    struct bytes json;
+    const struct text_value *tree;
 };
 static const struct field place_fields[] = {
     FIELD(struct place, version, STRING, .null = true),
@@ -335,6 +337,9 @@ static const struct field place_fields[] = {
     FIELD(struct place, index, UINT),
     FIELD(struct place, load, DIGITS),
     FIELD(struct place, levels, TABLE, .sub = &level_schema, .omit = true),
+    FIELD_NAMED("was_seen", struct place, seen_ms, TIME, .blank = true),
+    FIELD(struct place, json, JSON),
+    FIELD(struct place, tree, TREE),
 };
 static const struct schema place_schema = SCHEMA_NAMED(struct place, name, place_fields);
 
@@ -366,16 +371,28 @@ static void lists_and_maps_of_structs_are_written(void **ctx)
     (void)ctx;
     static const struct level levels[] = {{"a\"b", 1}, {"c", -2}};
     const struct place places[] = {
-        {.name = "p", .text = BYTES("x\"y"), .load = "1.50", .levels = {levels, 2}},
-        {.name = "q", .version = "1", .seen_ms = 1000, .index = UINT64_MAX, .load = "0"},
+        {.name = "p",
+         .text = BYTES("x\"y"),
+         .load = "1.50",
+         .levels = {levels, 2},
+         .json = BYTES("{\"a\":1.0}"),
+         .tree = parsed("{\"b\":2}")},
+        {.name = "q",
+         .version = "1",
+         .seen_ms = 1000,
+         .index = UINT64_MAX,
+         .load = "0",
+         .json = BYTES("null")},
     };
     const struct places all = {
         .list = {levels, 2}, .others = {places, 2}, .strings.given = true, .knows_leads = true};
     assert_places(&all, "{\"list\":[1,-2],\"map\":null,\"strings\":[],\"leads\":false,"
                         "\"p\":{\"version\":null,\"text\":\"x\\\"y\",\"seen\":null,\"index\":0,"
-                        "\"load\":1.50,\"levels\":{\"a\\\"b\":1,\"c\":-2}},"
+                        "\"load\":1.50,\"levels\":{\"a\\\"b\":1,\"c\":-2},"
+                        "\"was_seen\":\"\",\"json\":{\"a\":1.0},\"tree\":{\"b\":2}},"
                         "\"q\":{\"version\":\"1\",\"text\":\"\",\"seen\":\"1970-01-01T00:00:01Z\","
-                        "\"index\":18446744073709551615,\"load\":0}}");
+                        "\"index\":18446744073709551615,\"load\":0,"
+                        "\"was_seen\":\"1970-01-01T00:00:01Z\",\"json\":null,\"tree\":null}}");
 }
 
 static void empty_lists_and_maps_of_structs_are_written(void **ctx)
