@@ -178,6 +178,7 @@ unsigned router_worker_running(const struct router_worker *worker);    /* calls 
 /* Members of an object, one for each of those. On its thread. */
 struct text_writer;
 void router_worker_inflight(struct router_worker *worker, struct text_writer *w);
+extern const struct schema router_inflight_schema; /* of a request */
 
 /* Take a call. It ends with `respond`, once. On the thread of the worker. */
 void router_handle(struct router_worker *worker, struct router_call *call);

@@ -46,11 +46,14 @@ NODISCARD enum status kv2_destroy_version(struct req *req, const struct kv2_secr
 /* Stage the end of a secret, all versions and metadata. */
 NODISCARD enum status kv2_remove(struct req *req, const struct kv2_secret *secret);
 
-/* Members of an object that is open: a time, "" for 0; and metadata of a version. */
-void kv2_put_time(struct text_writer *w, const char *name, int64_t ms);
-void kv2_put_custom(struct text_writer *w, const struct field_map *custom);
-void kv2_put_version(struct text_writer *w, const struct kv2_secret *secret,
-                     const struct kv2_version *version);
+/* A version as replies show it. The pairs are the record's. */
+struct kv2_version_out {
+    int64_t created_ms, deleted_ms, version;
+    struct field_map custom_metadata;
+    bool destroyed;
+};
+struct kv2_version_out kv2_version_out(const struct kv2_secret *secret,
+                                       const struct kv2_version *version);
 
 /* kv2_config.c */
 NODISCARD enum status kv2_config_load(struct req *req, struct kv2_config *ret_config);

@@ -28,30 +28,25 @@ static const struct field write_fields[] = {
 };
 static const struct schema kv2_write_schema = SCHEMA(struct write_in, write_fields);
 
-/* Replies are written by hand; these name their fields. */
-struct version_out {
-    const char *created_time, *deletion_time;
-    const struct text_value *custom_metadata;
-    bool destroyed;
-    int64_t version;
-};
 static const struct field version_fields[] = {
-    FIELD(struct version_out, created_time, STRING, .help = "When the version was written."),
-    FIELD(struct version_out, custom_metadata, VALUE, .shape = "map~",
+    FIELD_NAMED("created_time", struct kv2_version_out, created_ms, TIME, .blank = true,
+                .help = "When the version was written."),
+    FIELD(struct kv2_version_out, custom_metadata, MAP, .null = true,
           .help = "Of the secret, or null."),
-    FIELD(struct version_out, deletion_time, STRING,
-          .help = "When the version was or will be deleted; empty: never."),
-    FIELD(struct version_out, destroyed, BOOL, .help = "Whether its data is gone for good."),
-    FIELD(struct version_out, version, INT, .help = "Number of the version, from 1."),
+    FIELD_NAMED("deletion_time", struct kv2_version_out, deleted_ms, TIME, .blank = true,
+                .help = "When the version was or will be deleted; empty: never."),
+    FIELD(struct kv2_version_out, destroyed, BOOL, .help = "Whether its data is gone for good."),
+    FIELD(struct kv2_version_out, version, INT, .help = "Number of the version, from 1."),
 };
-static const struct schema kv2_version_reply = SCHEMA(struct version_out, version_fields);
+static const struct schema kv2_version_reply = SCHEMA(struct kv2_version_out, version_fields);
 
 struct read_out {
-    const struct text_value *data, *subkeys;
+    struct bytes data;
+    const struct text_value *subkeys;
     const void *metadata;
 };
 static const struct field read_out_fields[] = {
-    FIELD(struct read_out, data, VALUE, .shape = "obj",
+    FIELD(struct read_out, data, JSON,
           .help = "The secret; null with status 404 when the version "
                   "was deleted or destroyed."),
     FIELD(struct read_out, metadata, OBJECT, .sub = &kv2_version_reply, .help = "Of the version."),
@@ -60,7 +55,7 @@ static const struct schema kv2_read_reply = SCHEMA(struct read_out, read_out_fie
 
 static const struct field subkeys_out_fields[] = {
     FIELD(struct read_out, metadata, OBJECT, .sub = &kv2_version_reply, .help = "Of the version."),
-    FIELD(struct read_out, subkeys, VALUE, .shape = "obj",
+    FIELD(struct read_out, subkeys, TREE,
           .help =
               "The names of the secret with null for every value; null with status 404 when the "
               "version was deleted or destroyed."),
@@ -82,15 +77,6 @@ static enum status find(struct req *req, int64_t number, struct kv2_secret *secr
     return ST_OK;
 }
 
-static void put_metadata(struct text_writer *w, const struct kv2_secret *secret,
-                         const struct kv2_version *version)
-{
-    text_key(w, "metadata");
-    text_open_object(w);
-    kv2_put_version(w, secret, version);
-    text_close(w);
-}
-
 static enum status kv2_data_read(struct req *req)
 {
     const struct read_in *in = req_body(req);
@@ -103,13 +89,8 @@ static enum status kv2_data_read(struct req *req)
         TRY(kv2_data(req, &secret, version, &data));
     else
         req->reply.http = 404;
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "data");
-    text_put_raw(&w, data);
-    put_metadata(&w, &secret, version);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct kv2_version_out metadata = kv2_version_out(&secret, version);
+    return req_reply(req, &(struct read_out){.data = data, .metadata = &metadata});
 }
 
 /* Writing */
@@ -159,11 +140,8 @@ static enum status check_data(struct req *req, const struct write_in *in)
 static enum status reply_version(struct req *req, const struct kv2_secret *secret,
                                  const struct kv2_version *version)
 {
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    kv2_put_version(&w, secret, version);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct kv2_version_out out = kv2_version_out(secret, version);
+    return req_reply(req, &out);
 }
 
 static enum status write_version(struct req *req, const struct kv2_config *config,
@@ -274,13 +252,8 @@ static enum status kv2_subkeys_read(struct req *req)
     } else {
         req->reply.http = 404;
     }
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    put_metadata(&w, &secret, version);
-    text_key(&w, "subkeys");
-    text_put_value(&w, names);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct kv2_version_out metadata = kv2_version_out(&secret, version);
+    return req_reply(req, &(struct read_out){.subkeys = names, .metadata = &metadata});
 }
 
 static const struct route data_routes[] = {

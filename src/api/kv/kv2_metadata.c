@@ -41,72 +41,93 @@ static const struct field metadata_fields[] = {
 };
 static const struct schema kv2_metadata_schema = SCHEMA(struct metadata_in, metadata_fields);
 
+struct version_out {
+    const char *number;
+    int64_t created_time, deletion_time;
+    bool destroyed;
+};
+static const struct field version_fields[] = {
+    FIELD(struct version_out, created_time, TIME, .blank = true),
+    FIELD(struct version_out, deletion_time, TIME, .blank = true),
+    FIELD(struct version_out, destroyed, BOOL),
+};
+static const struct schema version_schema =
+    SCHEMA_NAMED(struct version_out, number, version_fields);
+
 struct metadata_out {
     bool cas_required, metadata_cas_required;
-    const char *created_time, *updated_time, *delete_version_after;
+    int64_t created_time, updated_time;
+    struct bytes delete_version_after;
     int64_t current_version, current_metadata_version, oldest_version, max_versions;
-    const struct text_value *custom_metadata, *versions;
+    struct field_map custom_metadata;
+    struct field_list versions;
 };
 static const struct field metadata_out_fields[] = {
     FIELD(struct metadata_out, cas_required, BOOL, .help = "Whether writes need options.cas."),
-    FIELD(struct metadata_out, created_time, STRING, .help = "When the secret was first written."),
+    FIELD(struct metadata_out, created_time, TIME, .blank = true,
+          .help = "When the secret was first written."),
     FIELD(struct metadata_out, current_metadata_version, INT,
           .help = "How often the settings were written, for metadata_cas."),
     FIELD(struct metadata_out, current_version, INT, .help = "The newest version; 0: none."),
-    FIELD(struct metadata_out, custom_metadata, VALUE, .shape = "map~",
+    FIELD(struct metadata_out, custom_metadata, MAP, .null = true,
           .help = "Pairs of strings, or null."),
-    FIELD(struct metadata_out, delete_version_after, STRING, .help = "\"0s\": versions stay."),
+    FIELD(struct metadata_out, delete_version_after, BYTES, .help = "\"0s\": versions stay."),
     FIELD(struct metadata_out, max_versions, INT, .help = "0: as the mount's config says."),
     FIELD(struct metadata_out, metadata_cas_required, BOOL,
           .help = "Whether writes of the settings need metadata_cas."),
     FIELD(struct metadata_out, oldest_version, INT,
           .help = "The oldest version that is left, once one was dropped; else 0."),
-    FIELD(struct metadata_out, updated_time, STRING, .help = "When it was last changed."),
-    FIELD(struct metadata_out, versions, VALUE,
-          .shape = "{*:{created_time:str deletion_time:str destroyed:bool}}",
+    FIELD(struct metadata_out, updated_time, TIME, .blank = true,
+          .help = "When it was last changed."),
+    FIELD(struct metadata_out, versions, TABLE, .sub = &version_schema,
           .help = "For each version that is left, by number: created_time, deletion_time and "
                   "destroyed."),
 };
 static const struct schema kv2_metadata_reply = SCHEMA(struct metadata_out, metadata_out_fields);
 
-static void put_versions(struct text_writer *w, const struct kv2_record *r)
+static enum status versions_of(const struct kv2_record *r, struct arena *arena,
+                               struct field_list *ret)
 {
-    text_key(w, "versions");
-    text_open_object(w);
+    struct version_out *out = arena_alloc(arena, r->n * sizeof *out);
+    if (out == NULL)
+        return ST_NOMEM;
     for (size_t i = 0; i < r->n; i++) {
-        char number[24];
-        (void)snprintf(number, sizeof number, "%llu",
-                       (unsigned long long)(r->newest - r->n + 1 + i));
-        text_key(w, number);
-        text_open_object(w);
-        kv2_put_time(w, "created_time", r->versions[i].created_ms);
-        kv2_put_time(w, "deletion_time", r->versions[i].deleted_ms);
-        text_member_bool(w, "destroyed", r->versions[i].place == KV2_DESTROYED);
-        text_close(w);
+        const struct kv2_version *v = &r->versions[i];
+        unsigned long long number = r->newest - r->n + 1 + i;
+        out[i] = (struct version_out){.number = arena_format(arena, "%llu", number),
+                                      .created_time = v->created_ms,
+                                      .deletion_time = v->deleted_ms,
+                                      .destroyed = v->place == KV2_DESTROYED};
+        if (out[i].number == NULL)
+            return ST_NOMEM;
     }
-    text_close(w);
+    *ret = (struct field_list){out, r->n};
+    return ST_OK;
 }
 
+/* An arena of its own keeps the memory of a long listing bounded. */
 static enum status put_metadata(const struct kv2_record *r, struct text_writer *w)
 {
     CLEANUP(buf_done) struct buf after = {0};
+    CLEANUP(arena_done) struct arena arena = {0};
+    ASSERT(r->n <= r->newest);
     text_duration_put(&after, r->delete_after_s * 1000000000);
     TRY(buf_status(&after));
     uint64_t oldest = r->newest - r->n + 1;
-    text_open_object(w);
-    text_member_bool(w, "cas_required", r->cas_required);
-    kv2_put_time(w, "created_time", r->created_ms);
-    text_member_int(w, "current_metadata_version", (int64_t)r->metadata_version);
-    text_member_int(w, "current_version", (int64_t)r->newest);
-    kv2_put_custom(w, &r->custom);
-    text_key(w, "delete_version_after");
-    text_put_bytes(w, buf_bytes(&after));
-    text_member_int(w, "max_versions", (int64_t)r->max_versions);
-    text_member_bool(w, "metadata_cas_required", r->metadata_cas_required);
-    text_member_int(w, "oldest_version", oldest > 1 ? (int64_t)oldest : 0);
-    kv2_put_time(w, "updated_time", r->updated_ms);
-    put_versions(w, r);
-    text_close(w);
+    struct metadata_out out = {
+        .cas_required = r->cas_required,
+        .created_time = r->created_ms,
+        .current_metadata_version = (int64_t)r->metadata_version,
+        .current_version = (int64_t)r->newest,
+        .custom_metadata = r->custom,
+        .delete_version_after = buf_bytes(&after),
+        .max_versions = (int64_t)r->max_versions,
+        .metadata_cas_required = r->metadata_cas_required,
+        .oldest_version = oldest > 1 ? (int64_t)oldest : 0,
+        .updated_time = r->updated_ms,
+    };
+    TRY(versions_of(r, &arena, &out.versions));
+    schema_encode(&kv2_metadata_reply, &out, w);
     return ST_OK;
 }
 
@@ -331,6 +352,7 @@ static const struct route metadata_routes[] = {
      .handler = kv2_metadata_list,
      .flags = ROUTE_SCANS,
      .reply = &kv2_metadata_reply,
+     /* A folder has an empty object in place of metadata. */
      .shape = "{keys:[str] key_info:{*:({@}|{})}}",
      .help = "As metadata/, with the metadata of each secret. Longer listings come in parts: the "
              "query may say `after` and `limit`."},

@@ -285,33 +285,12 @@ enum status kv2_remove(struct req *req, const struct kv2_secret *secret)
     return ST_OK;
 }
 
-void kv2_put_time(struct text_writer *w, const char *name, int64_t ms)
+struct kv2_version_out kv2_version_out(const struct kv2_secret *secret,
+                                       const struct kv2_version *version)
 {
-    if (ms != 0)
-        text_member_time(w, name, ms);
-    else
-        text_member_str(w, name, "");
-}
-
-void kv2_put_custom(struct text_writer *w, const struct field_map *custom)
-{
-    text_key(w, "custom_metadata");
-    if (custom->n == 0) {
-        text_put_null(w);
-        return;
-    }
-    text_open_object(w);
-    for (size_t i = 0; i < custom->n; i++)
-        text_member_str(w, custom->pairs[2 * i], custom->pairs[2 * i + 1]);
-    text_close(w);
-}
-
-void kv2_put_version(struct text_writer *w, const struct kv2_secret *secret,
-                     const struct kv2_version *version)
-{
-    kv2_put_time(w, "created_time", version->created_ms);
-    kv2_put_custom(w, &secret->record.custom);
-    kv2_put_time(w, "deletion_time", version->deleted_ms);
-    text_member_bool(w, "destroyed", version->place == KV2_DESTROYED);
-    text_member_int(w, "version", (int64_t)number_of(secret, version));
+    return (struct kv2_version_out){.created_ms = version->created_ms,
+                                    .deleted_ms = version->deleted_ms,
+                                    .version = (int64_t)number_of(secret, version),
+                                    .custom_metadata = secret->record.custom,
+                                    .destroyed = version->place == KV2_DESTROYED};
 }

@@ -23,7 +23,7 @@ static const struct route openapi_routes[] = {
      .handler = sys_openapi,
      .flags = ROUTE_BARE | ROUTE_ANY_TOKEN | ROUTE_TOKEN_OPTIONAL,
      .body = &sys_openapi_schema,
-     .shape = "obj",
+     .shape = "obj", /* a document with a schema of its own */
      .help = "This API as an OpenAPI document, with the mounts the token can use; without a token "
              "those that are listed to everybody."},
 };

@@ -3,7 +3,6 @@
 
 #define AUTH_PREFIX "auth/"
 
-/* Answers. Their structs only give the kinds of the fields; they are written by hand. */
 struct config_reply {
     int64_t default_lease_ttl, max_lease_ttl;
     bool force_no_cache;
@@ -27,7 +26,7 @@ static const struct schema config_reply_schema = SCHEMA(struct config_reply, con
 struct mount_info {
     const char *path, *type, *description, *accessor, *uuid;
     const void *config;
-    const struct text_value *options;
+    struct field_map options;
     bool local, seal_wrap, external_entropy_access;
     const char *plugin_version, *running_plugin_version, *running_sha256, *deprecation_status;
 };
@@ -38,7 +37,7 @@ static const struct field mount_info_fields[] = {
     FIELD(struct mount_info, accessor, STRING, .help = "A short name that never changes."),
     FIELD(struct mount_info, uuid, STRING, .help = "What its data is stored under."),
     FIELD(struct mount_info, config, OBJECT, .sub = &config_reply_schema, .help = "Settings."),
-    FIELD(struct mount_info, options, VALUE, .shape = "map~", .help = "Options, or null."),
+    FIELD(struct mount_info, options, MAP, .null = true, .help = "Options, or null."),
     FIELD(struct mount_info, local, BOOL, .help = "As given."),
     FIELD(struct mount_info, seal_wrap, BOOL, .help = "As given."),
     FIELD(struct mount_info, external_entropy_access, BOOL, .help = "As given."),
@@ -47,12 +46,13 @@ static const struct field mount_info_fields[] = {
     FIELD(struct mount_info, running_sha256, STRING, .help = "Empty."),
     FIELD(struct mount_info, deprecation_status, STRING, .help = "\"supported\"."),
 };
-static const struct schema sys_mount_info_schema = SCHEMA(struct mount_info, mount_info_fields);
+static const struct schema sys_mount_info_schema =
+    SCHEMA_NAMED(struct mount_info, path, mount_info_fields);
 
 struct tuned {
     struct config_reply config;
     const char *description;
-    const struct text_value *options;
+    struct field_map options;
 };
 static const struct field tuned_fields[] = {
     FIELD_NAMED("default_lease_ttl", struct tuned, config.default_lease_ttl, INT,
@@ -73,7 +73,7 @@ static const struct field tuned_fields[] = {
     FIELD_NAMED("allowed_response_headers", struct tuned, config.allowed_response_headers, STRINGS,
                 .omit = true, .help = "As given."),
     FIELD(struct tuned, description, STRING, .help = "For people."),
-    FIELD(struct tuned, options, VALUE, .shape = "map~", .help = "Options, or null."),
+    FIELD(struct tuned, options, MAP, .null = true, .help = "Options, or null."),
 };
 static const struct schema sys_mount_tuned_schema = SCHEMA(struct tuned, tuned_fields);
 
@@ -92,39 +92,19 @@ static struct config_reply config_of(const struct mount *mount)
     };
 }
 
-/* The options as a tree, NULL without any. */
-static enum status options_of(struct arena *arena, const struct mount *mount,
-                              const struct text_value **ret_options)
-{
-    struct text_value *options = NULL;
-    if (mount->options.n != 0) {
-        options = text_value_new(arena, NULL, TEXT_OBJECT, (struct bytes){0});
-        if (options == NULL)
-            return ST_NOMEM;
-    }
-    for (size_t i = 0; i < mount->options.n; i++) {
-        struct text_value *v =
-            text_value_new(arena, options, TEXT_STRING, bytes_str(mount->options.pairs[2 * i]));
-        if (v == NULL)
-            return ST_NOMEM;
-        v->text = bytes_str(mount->options.pairs[2 * i + 1]);
-    }
-    *ret_options = options;
-    return ST_OK;
-}
-
 /* `path` stands in preflights only. */
-static enum status put_mount(struct req *req, struct text_writer *w, const struct mount *mount,
-                             const char *path)
+static void put_mount(struct req *req, struct text_writer *w, const struct mount *mount,
+                      const char *path)
 {
     struct config_reply config = config_of(mount);
-    struct mount_info info = {
+    const struct mount_info info = {
         .path = path,
         .type = mount->type,
         .description = mount->description,
         .accessor = mount->accessor,
         .uuid = mount->uuid,
         .config = &config,
+        .options = mount->options,
         .local = mount->local,
         .seal_wrap = mount->seal_wrap,
         .external_entropy_access = mount->external_entropy_access,
@@ -133,9 +113,7 @@ static enum status put_mount(struct req *req, struct text_writer *w, const struc
         .running_sha256 = "",
         .deprecation_status = "supported",
     };
-    TRY(options_of(req->arena, mount, &info.options));
     schema_encode(&sys_mount_info_schema, &info, w);
-    return ST_OK;
 }
 
 static bool is_auth(const struct mount *mount)
@@ -163,17 +141,21 @@ static bool is_visible(const struct req *req, const struct mount *mount)
     return mount->listing_visibility != NULL && strcmp(mount->listing_visibility, "unauth") == 0;
 }
 
-static enum status put_brief(struct req *req, struct text_writer *w, const struct mount *mount)
+struct brief {
+    const char *type, *description;
+    struct field_map options;
+};
+static const struct field brief_fields[] = {
+    FIELD(struct brief, type, STRING),
+    FIELD(struct brief, description, STRING),
+    FIELD(struct brief, options, MAP, .null = true),
+};
+static const struct schema brief_schema = SCHEMA(struct brief, brief_fields);
+
+static void put_brief(struct text_writer *w, const struct mount *mount)
 {
-    const struct text_value *options;
-    TRY(options_of(req->arena, mount, &options));
-    text_open_object(w);
-    text_member_str(w, "type", mount->type);
-    text_member_str(w, "description", mount->description);
-    text_key(w, "options");
-    text_put_value(w, options);
-    text_close(w);
-    return ST_OK;
+    const struct brief brief = {mount->type, mount->description, mount->options};
+    schema_encode(&brief_schema, &brief, w);
 }
 
 static enum status put_visible(void *ctx, const struct mount *mount)
@@ -183,8 +165,11 @@ static enum status put_visible(void *ctx, const struct mount *mount)
     if (is_auth(mount) != listing->auth || !is_visible(req, mount))
         return ST_OK;
     text_key(&listing->w, shown_path(mount));
-    return req->token == NULL ? put_brief(req, &listing->w, mount)
-                              : put_mount(req, &listing->w, mount, NULL);
+    if (req->token == NULL)
+        put_brief(&listing->w, mount);
+    else
+        put_mount(req, &listing->w, mount, NULL);
+    return ST_OK;
 }
 
 static enum status sys_ui_mounts(struct req *req)
@@ -225,9 +210,17 @@ static enum status sys_ui_mount(struct req *req)
     if (!acl_reaches(req->acl, bytes_str(mount.path)))
         return refuse(req, path);
     struct text_writer w = req_reply_begin(req);
-    TRY(put_mount(req, &w, &mount, shown_path(&mount)));
+    put_mount(req, &w, &mount, shown_path(&mount));
     return req_reply_end(req);
 }
+
+struct mounts_out {
+    struct field_list mounts;
+};
+static const struct field mounts_fields[] = {
+    FIELD_NAMED("", struct mounts_out, mounts, OTHERS, .sub = &sys_mount_info_schema),
+};
+static const struct schema sys_mounts_reply = SCHEMA(struct mounts_out, mounts_fields);
 
 static enum status put_one(void *ctx, const struct mount *mount)
 {
@@ -235,7 +228,8 @@ static enum status put_one(void *ctx, const struct mount *mount)
     if (is_auth(mount) != listing->auth)
         return ST_OK;
     text_key(&listing->w, shown_path(mount));
-    return put_mount(listing->req, &listing->w, mount, NULL);
+    put_mount(listing->req, &listing->w, mount, NULL);
+    return ST_OK;
 }
 
 static enum status list(struct req *req, bool auth)
@@ -298,7 +292,7 @@ static enum status read_one(struct req *req, bool auth)
     struct mount mount;
     TRY(sys_mount_named(req, auth, &mount));
     struct text_writer w = req_reply_begin(req);
-    TRY(put_mount(req, &w, &mount, NULL));
+    put_mount(req, &w, &mount, NULL);
     return req_reply_end(req);
 }
 
@@ -316,12 +310,12 @@ static enum status read_tune(struct req *req, bool auth)
 {
     struct mount mount;
     TRY(sys_mount_tuned(req, auth, &mount, &auth));
-    struct tuned out = {.config = config_of(&mount), .description = mount.description};
+    struct tuned out = {
+        .config = config_of(&mount), .description = mount.description, .options = mount.options};
     if (out.config.default_lease_ttl == 0)
         out.config.default_lease_ttl = SYS_TTL_S;
     if (out.config.max_lease_ttl == 0)
         out.config.max_lease_ttl = SYS_TTL_S;
-    TRY(options_of(req->arena, &mount, &out.options));
     return req_reply(req, &out);
 }
 
@@ -344,6 +338,7 @@ static const struct route mounts_routes[] = {
      .handler = sys_ui_mounts,
      .flags = ROUTE_ANY_TOKEN | ROUTE_TOKEN_OPTIONAL,
      .reply = &sys_mount_info_schema,
+     /* With a token whole mounts, without one a part of each. */
      .shape = "{secret:{*:" VISIBLE_MOUNT "} auth:{*:" VISIBLE_MOUNT "}}",
      .help = "Mounts the token can use; without a token those that are listed to everybody."},
     {.method = METHOD_GET,
@@ -357,8 +352,7 @@ static const struct route mounts_routes[] = {
      .path = "mounts",
      .handler = sys_mounts_list,
      .flags = ROUTE_TOP_LEVEL,
-     .reply = &sys_mount_info_schema,
-     .shape = "{*:{@}}",
+     .reply = &sys_mounts_reply,
      .help = "All secrets engines: an object with a member for each path."},
     {.method = METHOD_GET,
      .path = "mounts/*path/tune",
@@ -376,8 +370,7 @@ static const struct route mounts_routes[] = {
      .path = "auth",
      .handler = sys_auth_list,
      .flags = ROUTE_TOP_LEVEL,
-     .reply = &sys_mount_info_schema,
-     .shape = "{*:{@}}",
+     .reply = &sys_mounts_reply,
      .help = "All auth methods: an object with a member for each path."},
     {.method = METHOD_GET,
      .path = "auth/*path/tune",

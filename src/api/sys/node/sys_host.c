@@ -219,6 +219,7 @@ static const struct route host_routes[] = {
      .path = "host-info",
      .handler = sys_host_info,
      .flags = ROUTE_NODE,
+     /* The reply leaves out members that this machine does not tell. */
      .shape = "{timestamp:str host:obj cpu:[obj] cpu_times:[obj] memory:obj disk:[obj]}",
      .help = "The machine of this node: processors, memory, and the disk of the data directory."},
 };

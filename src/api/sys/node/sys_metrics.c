@@ -144,15 +144,15 @@ static enum status sys_metrics_outside(struct req *req)
 }
 
 /* The row of sys/metrics and of its alias. */
-#define METRICS_ROUTE(where)                                                                     \
-    .method = METHOD_GET, .path = where, .handler = sys_nothing_staged,                          \
-    .outside = sys_metrics_outside, .flags = ROUTE_NODE | ROUTE_OPEN_METRICS | ROUTE_BARE,       \
-    .body = &sys_metrics_schema,                                                                 \
-    .shape =                                                                                     \
-        "text|openmetrics|{Timestamp:str Gauges:[{Name:str Value:num Labels:map}] Points:[any] " \
-        "Counters:[{Name:str Count:num Sum:num Labels:map}] "                                    \
-        "Samples:[{Name:str Count:int Sum:num Labels:map}]}",                                    \
-    .help = "Metrics of this node: JSON, or the text format of Prometheus or OpenMetrics. "      \
+#define METRICS_ROUTE(where)                                                                 \
+    .method = METHOD_GET, .path = where, .handler = sys_nothing_staged,                      \
+    .outside = sys_metrics_outside, .flags = ROUTE_NODE | ROUTE_OPEN_METRICS | ROUTE_BARE,   \
+    .body = &sys_metrics_schema, /* Text or JSON, as the request says. */                    \
+        .shape = "text|openmetrics|{Timestamp:str Gauges:[{Name:str Value:num Labels:map}] " \
+                 "Points:[any] "                                                             \
+                 "Counters:[{Name:str Count:num Sum:num Labels:map}] "                       \
+                 "Samples:[{Name:str Count:int Sum:num Labels:map}]}",                       \
+    .help = "Metrics of this node: JSON, or the text format of Prometheus or OpenMetrics. "  \
             "Counters begin at zero when the node starts."
 
 static const struct route metrics_routes[] = {

@@ -140,6 +140,15 @@ static enum status sys_logger_reset_outside(struct req *req)
     return trace_follow(req_param(req, "name"));
 }
 
+struct inflight_out {
+    struct field_list requests;
+};
+static const struct field inflight_fields[] = {
+    FIELD_NAMED("", struct inflight_out, requests, OTHERS, .sub = &router_inflight_schema),
+};
+static const struct schema sys_inflight_reply = SCHEMA(struct inflight_out, inflight_fields);
+
+/* The members of the reply come from the workers, one after the other. */
 static enum status sys_inflight_outside(struct req *req)
 {
     struct text_writer w = req_reply_begin(req);
@@ -161,8 +170,7 @@ static const struct route node_routes[] = {
      .handler = sys_nothing_staged,
      .outside = sys_inflight_outside,
      .flags = ROUTE_NODE | ROUTE_BARE,
-     .shape = "{*:{start_time:str client_remote_address:str request_path:str request_method:str "
-              "client_id:str}}",
+     .reply = &sys_inflight_reply,
      .help = "What this node is doing: the requests under way, by their ids. Other nodes' requests "
              "that it runs are among them."},
     {.method = METHOD_GET,

@@ -18,41 +18,48 @@ static const struct field capabilities_fields[] = {
 static const struct schema sys_capabilities_schema =
     SCHEMA(struct sys_capabilities, capabilities_fields);
 
-/* Only for its kinds: written by hand. */
-struct resultant {
-    bool root;
-    const struct text_value *exact_paths, *glob_paths;
+struct words_out {
+    const char *path;
+    struct field_strings words;
 };
-#define RULES_SHAPE                                                       \
-    "{*:{capabilities:[str] min_wrapping_ttl?:int max_wrapping_ttl?:int " \
-    "allowed_parameters?:{*:[any]} denied_parameters?:{*:[any]} required_parameters?:[str]}}"
-static const struct field resultant_fields[] = {
-    FIELD(struct resultant, root, BOOL, .help = "Everything is allowed."),
-    FIELD(struct resultant, exact_paths, VALUE, .shape = RULES_SHAPE,
-          .help = "Paths, each with its capabilities and what the rule says of parameters and "
-                  "wrapping."),
-    FIELD(struct resultant, glob_paths, VALUE, .shape = RULES_SHAPE,
-          .help = "The same of patterns, without the '*' at their end."),
+static const struct field words_fields[] = {FIELD_ITSELF(struct words_out, words, STRINGS)};
+static const struct schema words_schema = SCHEMA_NAMED(struct words_out, path, words_fields);
+struct capabilities_out {
+    struct field_list paths;
 };
-static const struct schema sys_resultant_schema = SCHEMA(struct resultant, resultant_fields);
+static const struct field capabilities_out_fields[] = {
+    FIELD_NAMED("", struct capabilities_out, paths, OTHERS, .sub = &words_schema),
+};
+static const struct schema sys_capabilities_reply =
+    SCHEMA(struct capabilities_out, capabilities_out_fields);
 
-/* The words, in order. */
-static void put_words(struct text_writer *w, const struct acl *acl, const char *path)
+/* The words of capabilities, in order. */
+static enum status cap_words(struct req *req, unsigned caps, struct field_strings *ret_words)
 {
-    unsigned caps = acl_capabilities(acl, bytes_str(path + (path[0] == '/'))), cap;
-    text_open_list(w);
-    if (acl_is_root(acl)) {
-        text_put_str(w, "root");
-    } else if (caps == 0) {
-        text_put_str(w, "deny");
-    } else {
-        for (unsigned i = 0; i < CAP_KINDS; i++) {
-            const char *word = cap_word(i, &cap);
-            if ((caps & cap) != 0)
-                text_put_str(w, word);
-        }
+    const char **words = arena_alloc(req->arena, CAP_KINDS * sizeof *words);
+    size_t n = 0;
+    unsigned cap;
+    if (words == NULL)
+        return ST_NOMEM;
+    for (unsigned i = 0; i < CAP_KINDS; i++) {
+        const char *word = cap_word(i, &cap);
+        if ((caps & cap) != 0)
+            words[n++] = word;
     }
-    text_close(w);
+    *ret_words = (struct field_strings){.items = words, .n = n, .given = true};
+    return ST_OK;
+}
+
+/* The capabilities of a token at a path. */
+static enum status path_words(struct req *req, const struct acl *acl, const char *path,
+                              struct words_out *ret)
+{
+    static const char *const root[] = {"root"}, *const deny[] = {"deny"};
+    unsigned caps = acl_capabilities(acl, bytes_str(path + (path[0] == '/')));
+    *ret = (struct words_out){.path = path, .words = {acl_is_root(acl) ? root : deny, 1, true}};
+    if (acl_is_root(acl) || caps == 0)
+        return ST_OK;
+    return cap_words(req, caps, &ret->words);
 }
 
 struct asked {
@@ -99,20 +106,16 @@ static enum status reply(struct req *req, const struct acl *acl)
         if (strlen(paths->items[i]) > PATH_BYTES_MAX)
             return req_fail(req, ST_INVALID, "paths: one is longer than %d bytes", PATH_BYTES_MAX);
     TRY(find_repeated(req, paths, &again));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    for (size_t i = 0; i < paths->n; i++) {
-        if (again[i])
-            continue;
-        text_key(&w, paths->items[i]);
-        put_words(&w, acl, paths->items[i]);
-    }
-    if (paths->n == 1 && strcmp(paths->items[0], "capabilities") != 0) {
-        text_key(&w, "capabilities");
-        put_words(&w, acl, paths->items[0]);
-    }
-    text_close(&w);
-    return req_reply_end(req);
+    struct words_out *out = arena_alloc(req->arena, (paths->n + 1) * sizeof *out);
+    size_t n = 0;
+    if (out == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < paths->n; i++)
+        if (!again[i])
+            TRY(path_words(req, acl, paths->items[i], &out[n++]));
+    if (paths->n == 1 && strcmp(paths->items[0], "capabilities") != 0)
+        out[n++] = (struct words_out){"capabilities", out[0].words};
+    return req_reply(req, &(struct capabilities_out){{out, n}});
 }
 
 static enum status sys_capabilities_self(struct req *req)
@@ -152,58 +155,97 @@ static enum status sys_capabilities_accessor(struct req *req)
     return reply(req, acl);
 }
 
-static void put_params(struct text_writer *w, const char *name, const struct policy_params *params)
+/* One value of a parameter, one name of a required one, as policies hold them. */
+struct any_value {
+    const struct text_value *value;
+};
+static const struct field value_fields[] = {FIELD_ITSELF(struct any_value, value, VALUE)};
+static const struct schema value_schema = SCHEMA(struct any_value, value_fields);
+struct any_name {
+    struct bytes name;
+};
+static const struct field name_fields[] = {FIELD_ITSELF(struct any_name, name, BYTES)};
+static const struct schema name_schema = SCHEMA(struct any_name, name_fields);
+
+struct param_out {
+    const char *name;
+    struct field_list values;
+};
+static const struct field param_fields[] = {
+    FIELD_ITSELF(struct param_out, values, LIST, .sub = &value_schema),
+};
+static const struct schema param_schema = SCHEMA_NAMED(struct param_out, name, param_fields);
+
+/* A rule, without the parts that it does not mention. */
+struct rule_out {
+    const char *path;
+    struct field_strings capabilities;
+    int64_t min_wrapping_ttl, max_wrapping_ttl;
+    struct field_list allowed_parameters, denied_parameters, required_parameters;
+};
+static const struct field rule_fields[] = {
+    FIELD(struct rule_out, capabilities, STRINGS),
+    FIELD(struct rule_out, min_wrapping_ttl, INT, .omit = true),
+    FIELD(struct rule_out, max_wrapping_ttl, INT, .omit = true),
+    FIELD(struct rule_out, allowed_parameters, TABLE, .omit = true, .sub = &param_schema),
+    FIELD(struct rule_out, denied_parameters, TABLE, .omit = true, .sub = &param_schema),
+    FIELD(struct rule_out, required_parameters, LIST, .omit = true, .sub = &name_schema),
+};
+static const struct schema rule_schema = SCHEMA_NAMED(struct rule_out, path, rule_fields);
+
+struct resultant {
+    bool root;
+    struct field_list exact_paths, glob_paths;
+};
+static const struct field resultant_fields[] = {
+    FIELD(struct resultant, root, BOOL, .help = "Everything is allowed."),
+    FIELD(struct resultant, exact_paths, TABLE, .sub = &rule_schema,
+          .help = "Paths, each with its capabilities and what the rule says of parameters and "
+                  "wrapping."),
+    FIELD(struct resultant, glob_paths, TABLE, .sub = &rule_schema,
+          .help = "The same of patterns, without the '*' at their end."),
+};
+static const struct schema sys_resultant_schema = SCHEMA(struct resultant, resultant_fields);
+
+static enum status params_of(struct req *req, const struct policy_params *params,
+                             struct field_list *ret)
 {
-    if (params->n == 0)
-        return;
-    text_key(w, name);
-    text_open_object(w);
+    struct param_out *out = arena_alloc(req->arena, params->n * sizeof *out);
+    if (out == NULL)
+        return ST_NOMEM;
     for (size_t i = 0; i < params->n; i++) {
-        text_key_bytes(w, params->items[i].name);
-        text_open_list(w);
-        for (size_t v = 0; v < params->items[i].n_values; v++)
-            text_put_value(w, params->items[i].values[v]);
-        text_close(w);
+        const struct policy_param *p = &params->items[i];
+        out[i] = (struct param_out){arena_str(req->arena, p->name), {p->values, p->n_values}};
+        if (out[i].name == NULL)
+            return ST_NOMEM;
     }
-    text_close(w);
+    *ret = (struct field_list){out, params->n};
+    return ST_OK;
 }
 
-/* Write one rule, without the parts that it does not mention. */
-static void put_rule(struct text_writer *w, const struct policy_rule *rule)
+static enum status rule_of(struct req *req, const struct policy_rule *rule, struct rule_out *ret)
 {
-    unsigned caps = rule->caps != 0 ? rule->caps : (unsigned)CAP_DENY, cap;
-    text_open_object(w);
-    text_key(w, "capabilities");
-    text_open_list(w);
-    for (unsigned k = 0; k < CAP_KINDS; k++) {
-        const char *word = cap_word(k, &cap);
-        if ((caps & cap) != 0)
-            text_put_str(w, word);
-    }
-    text_close(w);
-    if (rule->min_wrap_s != 0)
-        text_member_int(w, "min_wrapping_ttl", rule->min_wrap_s);
-    if (rule->max_wrap_s != 0)
-        text_member_int(w, "max_wrapping_ttl", rule->max_wrap_s);
-    put_params(w, "allowed_parameters", &rule->allowed);
-    put_params(w, "denied_parameters", &rule->denied);
-    if (rule->n_required != 0) {
-        text_key(w, "required_parameters");
-        text_open_list(w);
-        for (size_t i = 0; i < rule->n_required; i++)
-            text_put_bytes(w, rule->required[i]);
-        text_close(w);
-    }
-    text_close(w);
+    static_assert(sizeof(struct any_value) == sizeof *rule->allowed.items->values, "as policies");
+    static_assert(sizeof(struct any_name) == sizeof *rule->required, "as policies");
+    *ret = (struct rule_out){.path = arena_str(req->arena, rule->stem),
+                             .min_wrapping_ttl = rule->min_wrap_s,
+                             .max_wrapping_ttl = rule->max_wrap_s,
+                             .required_parameters = {rule->required, rule->n_required}};
+    if (ret->path == NULL)
+        return ST_NOMEM;
+    TRY(cap_words(req, rule->caps != 0 ? rule->caps : (unsigned)CAP_DENY, &ret->capabilities));
+    TRY(params_of(req, &rule->allowed, &ret->allowed_parameters));
+    return params_of(req, &rule->denied, &ret->denied_parameters);
 }
 
 /* The merged rules: those that stand for one path, and the others without the '*' at their end. */
-static void put_rules(struct text_writer *w, const struct acl *acl, bool exact)
+static enum status rules_of(struct req *req, bool exact, struct field_list *ret)
 {
-    size_t n;
-    const struct policy_rule *const *rules = acl_rules(acl, &n);
-    text_key(w, exact ? "exact_paths" : "glob_paths");
-    text_open_object(w);
+    size_t n, n_out = 0;
+    const struct policy_rule *const *rules = acl_rules(req->acl, &n);
+    struct rule_out *out = arena_alloc(req->arena, n * sizeof *out);
+    if (out == NULL)
+        return ST_NOMEM;
     for (size_t i = 0; i < n; i++) {
         const struct policy_rule *rule = rules[i];
         if (exact != (!rule->star && rule->n_plus == 0))
@@ -211,29 +253,27 @@ static void put_rules(struct text_writer *w, const struct acl *acl, bool exact)
         if (!exact && rule->star && i != 0 && rules[i - 1]->n_plus != 0 &&
             bytes_eq(rules[i - 1]->stem, rule->stem))
             continue; /* "a/+" and "a/+*" have one name here */
-        text_key_bytes(w, rule->stem);
-        put_rule(w, rule);
+        TRY(rule_of(req, rule, &out[n_out++]));
     }
-    text_close(w);
+    ASSERT(n_out <= n);
+    *ret = (struct field_list){out, n_out};
+    return ST_OK;
 }
 
 static enum status sys_resultant_acl(struct req *req)
 {
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_bool(&w, "root", acl_is_root(req->acl));
-    put_rules(&w, req->acl, true);
-    put_rules(&w, req->acl, false);
-    text_close(&w);
-    return req_reply_end(req);
+    struct resultant out = {.root = acl_is_root(req->acl)};
+    TRY(rules_of(req, true, &out.exact_paths));
+    TRY(rules_of(req, false, &out.glob_paths));
+    return req_reply(req, &out);
 }
 
 /* Rows that differ in whose token it is. */
-#define CAPABILITIES(pattern, function, whose)                                    \
-    {                                                                             \
-        .method = METHOD_POST, .path = pattern, .handler = function,              \
-        .flags = ROUTE_READS | ROUTE_TOP_LEVEL, .body = &sys_capabilities_schema, \
-        .shape = "{*:[str]}", .help = "What " whose " may do at some paths."      \
+#define CAPABILITIES(pattern, function, whose)                                           \
+    {                                                                                    \
+        .method = METHOD_POST, .path = pattern, .handler = function,                     \
+        .flags = ROUTE_READS | ROUTE_TOP_LEVEL, .body = &sys_capabilities_schema,        \
+        .reply = &sys_capabilities_reply, .help = "What " whose " may do at some paths." \
     }
 
 static const struct route capabilities_routes[] = {

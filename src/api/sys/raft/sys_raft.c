@@ -277,7 +277,7 @@ static const struct route raft_routes[] = {
      .handler = sys_nothing_staged,
      .outside = sys_snapshot_save_outside,
      .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_LONG,
-     .shape = "gzip",
+     .shape = "gzip", /* no JSON */
      .help = "The whole state as one gzip tar. Its values stay encrypted: it is of use with the "
              "seal key or the key shares of now."},
     {.method = METHOD_POST,

@@ -131,7 +131,7 @@ static enum status sys_rotate_root(struct req *req)
     {.method = METHOD_GET,                                                                   \
      .path = at,                                                                             \
      .handler = sys_rotate_config_read,                                                      \
-     .shape = "{max_operations:int enabled:bool interval:(str|int)}",                        \
+     .shape = "{max_operations:int enabled:bool interval:(str|int)}", /* 0 is a number */    \
      .help = "When the key that values are encrypted with is changed without being asked."}, \
     {                                                                                        \
         .method = METHOD_POST, .path = at, .handler = sys_rotate_config_write,               \
