@@ -1,7 +1,7 @@
 /* operator generate-root: a new root token by key shares. */
 #include "base/mem.h"
 #include "cli/command/ceremony.h"
-#include "cli/commands.h"
+#include "cli/command/command.h"
 #include "crypto/crypto.h"
 #include "text/encode.h"
 
@@ -151,7 +151,7 @@ static int give(struct cli *cli)
     return code != CLI_OK ? code : show(cli, cli_parse_reply(cli, &reply));
 }
 
-int cmd_generate_root(struct cli *cli)
+static int cmd_generate_root(struct cli *cli)
 {
     if (cli_bool(cli, "generate-otp", false))
         return make_otp(cli);
@@ -163,3 +163,24 @@ int cmd_generate_root(struct cli *cli)
         return begin(cli);
     return cli_bool(cli, "status", false) ? status(cli) : give(cli);
 }
+
+static const struct cli_flag generate_root_flags[] = {
+    {"init", CLI_BOOL, "begin an attempt"},
+    {"otp", CLI_TEXT, "one-time password, for -init and -decode"},
+    {"pgp-key", CLI_TEXT, "key to encrypt the token for"},
+    {"nonce", CLI_TEXT, "of the attempt; else the one that is under way"},
+    {"status", CLI_BOOL, "how far it has come"},
+    {"cancel", CLI_BOOL, "give it up"},
+    {"generate-otp", CLI_BOOL, "print a one-time password"},
+    {"decode", CLI_TEXT, "encoded token, or - (standard input), to be separated from -otp"}};
+
+static const struct cli_command generate_root_commands[] = {
+    {.name = "operator generate-root",
+     ARGS("[KEY | -]", 0, 1),
+     FLAGS(generate_root_flags),
+     .run = cmd_generate_root,
+     .help = "Make a root token by key shares: -init, then one share a call, then -decode."},
+};
+
+const struct cli_group cli_generate_root_commands = {generate_root_commands,
+                                                     ARRAY_LEN(generate_root_commands)};

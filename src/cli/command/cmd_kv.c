@@ -1,5 +1,5 @@
 /* Key/value secrets of both versions. */
-#include "cli/commands.h"
+#include "cli/command/command.h"
 #include "cli/kv.h"
 #include "text/merge.h"
 
@@ -47,7 +47,7 @@ static int fetch_secret(struct cli *cli, const char *path, int64_t version,
     return cli_fetch(cli, path, query, ret_reply);
 }
 
-int cmd_kv_get(struct cli *cli)
+static int cmd_kv_get(struct cli *cli)
 {
     struct kv_place place;
     struct cli_reply reply = {0};
@@ -103,7 +103,7 @@ static void put_version2(struct text_writer *w, const struct text_value *data, i
     text_close(w);
 }
 
-int cmd_kv_put(struct cli *cli)
+static int cmd_kv_put(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -189,7 +189,7 @@ static const struct text_value *patch_data(struct cli *cli)
     return patch;
 }
 
-int cmd_kv_patch(struct cli *cli)
+static int cmd_kv_patch(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -227,7 +227,7 @@ int cmd_kv_patch(struct cli *cli)
     return CLI_REMOTE_ERROR;
 }
 
-int cmd_kv_rollback(struct cli *cli)
+static int cmd_kv_rollback(struct cli *cli)
 {
     struct kv_place place;
     const struct text_value *data = NULL, *latest = NULL;
@@ -283,7 +283,7 @@ static int send_versions(struct cli *cli, const char *api, const char *said)
     return code == CLI_OK ? say_done(cli, said, path) : code;
 }
 
-int cmd_kv_delete(struct cli *cli)
+static int cmd_kv_delete(struct cli *cli)
 {
     struct kv_place place;
     struct cli_reply reply = {0};
@@ -297,17 +297,17 @@ int cmd_kv_delete(struct cli *cli)
     return code == CLI_OK ? say_done(cli, "deleted (if it existed) at", path) : code;
 }
 
-int cmd_kv_undelete(struct cli *cli)
+static int cmd_kv_undelete(struct cli *cli)
 {
     return send_versions(cli, "undelete", "written to");
 }
 
-int cmd_kv_destroy(struct cli *cli)
+static int cmd_kv_destroy(struct cli *cli)
 {
     return send_versions(cli, "destroy", "written to");
 }
 
-int cmd_kv_list(struct cli *cli)
+static int cmd_kv_list(struct cli *cli)
 {
     struct kv_place place;
     struct cli_reply reply = {0};
@@ -328,7 +328,7 @@ int cmd_kv_list(struct cli *cli)
     return CLI_OK;
 }
 
-int cmd_kv_enable_versioning(struct cli *cli)
+static int cmd_kv_enable_versioning(struct cli *cli)
 {
     struct cli_reply reply = {0};
     CLEANUP(buf_done) struct buf body = {0};
@@ -342,3 +342,66 @@ int cmd_kv_enable_versioning(struct cli *cli)
         printf("Success! Tuned the secrets engine at: %s/\n", mount);
     return code;
 }
+
+static const struct cli_flag kv_get_flags[] = {
+    MOUNT_FLAG, WRAP_FLAG, FIELD_FLAG, {"version", CLI_INT, "an older version"}};
+static const struct cli_flag kv_put_flags[] = {MOUNT_FLAG, WRAP_FLAG, FIELD_FLAG, CAS_FLAG};
+static const struct cli_flag kv_patch_flags[] = {
+    MOUNT_FLAG,
+    FIELD_FLAG,
+    CAS_FLAG,
+    {"method", CLI_TEXT, "patch, or rw: read, change, write; default: patch, then rw"},
+    {"remove-data", CLI_MANY, "a key to take away"}};
+static const struct cli_flag kv_versions_flags[] = {MOUNT_FLAG, VERSIONS_FLAG};
+static const struct cli_flag mount_flags[] = {MOUNT_FLAG};
+static const struct cli_flag kv_rollback_flags[] = {
+    MOUNT_FLAG, FIELD_FLAG, {"version", CLI_INT, "the version to be written again"}};
+
+static const struct cli_command kv_commands[] = {
+    {.name = "kv get",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_get_flags),
+     .run = cmd_kv_get,
+     .help = "Print a secret."},
+    {.name = "kv put",
+     ARGS("PATH " CLI_DATA, 1, CLI_ANY),
+     FLAGS(kv_put_flags),
+     .run = cmd_kv_put,
+     .help = "Write a secret; version 2 keeps the older ones."},
+    {.name = "kv patch",
+     ARGS("PATH " CLI_DATA, 1, CLI_ANY),
+     FLAGS(kv_patch_flags),
+     .run = cmd_kv_patch,
+     .help = "Change some keys of a secret."},
+    {.name = "kv delete",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_versions_flags),
+     .run = cmd_kv_delete,
+     .help = "Delete a secret; versions can be brought back."},
+    {.name = "kv undelete",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_versions_flags),
+     .run = cmd_kv_undelete,
+     .help = "Bring deleted versions back."},
+    {.name = "kv destroy",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_versions_flags),
+     .run = cmd_kv_destroy,
+     .help = "Remove the data of versions for good."},
+    {.name = "kv list",
+     ARGS("[PATH]", 0, 1),
+     FLAGS(mount_flags),
+     .run = cmd_kv_list,
+     .help = "List the secrets below a path."},
+    {.name = "kv rollback",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_rollback_flags),
+     .run = cmd_kv_rollback,
+     .help = "Write an older version again as the newest."},
+    {.name = "kv enable-versioning",
+     ARGS("MOUNT", 1, 1),
+     .run = cmd_kv_enable_versioning,
+     .help = "Make a key/value engine version 2."},
+};
+
+const struct cli_group cli_kv_commands = {kv_commands, ARRAY_LEN(kv_commands)};

@@ -1,5 +1,5 @@
 /* Metadata of a secret: the settings kept beside its versions. */
-#include "cli/commands.h"
+#include "cli/command/command.h"
 #include "cli/kv.h"
 
 /* The path below metadata/, of a mount of version 2. */
@@ -40,7 +40,7 @@ static void show_metadata(struct cli *cli, const struct text_value *data)
     }
 }
 
-int cmd_kv_metadata_get(struct cli *cli)
+static int cmd_kv_metadata_get(struct cli *cli)
 {
     struct cli_reply reply = {0};
     char *path = NULL;
@@ -107,17 +107,17 @@ static int send_settings(struct cli *cli, const char *method, const char *type)
     return code;
 }
 
-int cmd_kv_metadata_put(struct cli *cli)
+static int cmd_kv_metadata_put(struct cli *cli)
 {
     return send_settings(cli, "PUT", NULL);
 }
 
-int cmd_kv_metadata_patch(struct cli *cli)
+static int cmd_kv_metadata_patch(struct cli *cli)
 {
     return send_settings(cli, "PATCH", "application/merge-patch+json");
 }
 
-int cmd_kv_metadata_delete(struct cli *cli)
+static int cmd_kv_metadata_delete(struct cli *cli)
 {
     struct cli_reply reply = {0};
     char *path = NULL;
@@ -128,3 +128,42 @@ int cmd_kv_metadata_delete(struct cli *cli)
         printf("Success! Data deleted (if it existed) at: %s\n", path);
     return code;
 }
+
+#define SETTING_FLAGS                                                                             \
+    MOUNT_FLAG, {"max-versions", CLI_INT, "how many versions are kept; 0: as the engine has it"}, \
+        {"cas-required", CLI_BOOL, "writes must say -cas"},                                       \
+        {"delete-version-after", CLI_TEXT, "how long versions live"},                             \
+    {                                                                                             \
+        "custom-metadata", CLI_PAIRS, "kept with the secret"                                      \
+    }
+static const struct cli_flag kv_metadata_get_flags[] = {MOUNT_FLAG, FIELD_FLAG};
+static const struct cli_flag kv_metadata_put_flags[] = {SETTING_FLAGS};
+static const struct cli_flag kv_metadata_patch_flags[] = {
+    SETTING_FLAGS, {"remove-custom-metadata", CLI_MANY, "a name to take away"}};
+static const struct cli_flag mount_flags[] = {MOUNT_FLAG};
+
+static const struct cli_command kv_metadata_commands[] = {
+    {.name = "kv metadata get",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_metadata_get_flags),
+     .run = cmd_kv_metadata_get,
+     .help = "Print settings and versions of a secret."},
+    {.name = "kv metadata put",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_metadata_put_flags),
+     .run = cmd_kv_metadata_put,
+     .help = "Set the settings of a secret."},
+    {.name = "kv metadata patch",
+     ARGS("PATH", 1, 1),
+     FLAGS(kv_metadata_patch_flags),
+     .run = cmd_kv_metadata_patch,
+     .help = "Change some settings of a secret."},
+    {.name = "kv metadata delete",
+     ARGS("PATH", 1, 1),
+     FLAGS(mount_flags),
+     .run = cmd_kv_metadata_delete,
+     .help = "Remove a secret with all its versions."},
+};
+
+const struct cli_group cli_kv_metadata_commands = {kv_metadata_commands,
+                                                   ARRAY_LEN(kv_metadata_commands)};

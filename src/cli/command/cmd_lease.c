@@ -1,6 +1,6 @@
 /* Leases: looking at them, renewing and ending them. */
 #include "cli/client.h"
-#include "cli/commands.h"
+#include "cli/command/command.h"
 
 /* {"lease_id": …}, open. */
 static void open_body(struct cli *cli, struct text_writer *w)
@@ -9,7 +9,7 @@ static void open_body(struct cli *cli, struct text_writer *w)
     text_member_str(w, "lease_id", cli->args[0]);
 }
 
-int cmd_lease_lookup(struct cli *cli)
+static int cmd_lease_lookup(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -20,7 +20,7 @@ int cmd_lease_lookup(struct cli *cli)
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
-int cmd_lease_renew(struct cli *cli)
+static int cmd_lease_renew(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -32,7 +32,7 @@ int cmd_lease_renew(struct cli *cli)
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
-int cmd_lease_revoke(struct cli *cli)
+static int cmd_lease_revoke(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -67,3 +67,31 @@ int cmd_lease_revoke(struct cli *cli)
         printf("All revocation operations queued successfully!\n");
     return code;
 }
+
+static const struct cli_flag field_flags[] = {FIELD_FLAG};
+static const struct cli_flag lease_renew_flags[] = {
+    FIELD_FLAG, {"increment", CLI_TEXT, "how long it shall live from now on"}};
+static const struct cli_flag lease_revoke_flags[] = {
+    {"prefix", CLI_BOOL, "all leases below the path"},
+    {"force", CLI_BOOL, "with -prefix: also what cannot be ended where it was made"},
+    {"sync", CLI_BOOL, "wait until it is done"}};
+
+static const struct cli_command lease_commands[] = {
+    {.name = "lease lookup",
+     ARGS("ID", 1, 1),
+     FLAGS(field_flags),
+     .run = cmd_lease_lookup,
+     .help = "Print the properties of a lease."},
+    {.name = "lease renew",
+     ARGS("ID", 1, 1),
+     FLAGS(lease_renew_flags),
+     .run = cmd_lease_renew,
+     .help = "Extend the life of a lease."},
+    {.name = "lease revoke",
+     ARGS("ID | PREFIX", 1, 1),
+     FLAGS(lease_revoke_flags),
+     .run = cmd_lease_revoke,
+     .help = "End a lease, or all below a path."},
+};
+
+const struct cli_group cli_lease_commands = {lease_commands, ARRAY_LEN(lease_commands)};

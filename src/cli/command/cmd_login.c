@@ -1,6 +1,6 @@
 /* Getting a token and keeping it. */
 #include "cli/client.h"
-#include "cli/commands.h"
+#include "cli/command/command.h"
 
 static bool is_method(const char *method, const char *name)
 {
@@ -127,10 +127,28 @@ static int with_method(struct cli *cli, const char *method)
     return finish(cli, (const char *)token->text.data, auth, false);
 }
 
-int cmd_login(struct cli *cli)
+static int cmd_login(struct cli *cli)
 {
     const char *method = cli_text(cli, "method");
     if (method == NULL || is_method(method, "token"))
         return with_token(cli);
     return with_method(cli, method);
 }
+
+static const struct cli_flag login_flags[] = {
+    FIELD_FLAG,
+    {"method", CLI_TEXT, "token (default), userpass, approle, cert, …"},
+    {"path", CLI_TEXT, "where the method is mounted, if not at its name"},
+    {"no-store", CLI_BOOL, "do not keep the token"},
+    {"no-print", CLI_BOOL, "say nothing"},
+    {"token-only", CLI_BOOL, "print the token and keep nothing"}};
+
+static const struct cli_command login_commands[] = {
+    {.name = "login",
+     ARGS("[TOKEN | - | KEY=VALUE…]", 0, CLI_ANY),
+     FLAGS(login_flags),
+     .run = cmd_login,
+     .help = "Get a token and keep it in ~/.holdfast-token."},
+};
+
+const struct cli_group cli_login_commands = {login_commands, ARRAY_LEN(login_commands)};

@@ -1,6 +1,6 @@
 /* Commands for operators of a cluster: status, init, unseal, seal, keys. */
 #include "cli/client.h"
-#include "cli/commands.h"
+#include "cli/command/command.h"
 
 enum { SHARES_DEFAULT = 5, THRESHOLD_DEFAULT = 3 };
 
@@ -50,7 +50,7 @@ static void add_seal_rows(struct cli *cli, struct text_value *table, const struc
     add_rows(cli, table, s, tail, ARRAY_LEN(tail));
 }
 
-int cmd_status(struct cli *cli)
+static int cmd_status(struct cli *cli)
 {
     static const struct row rows[] = {
         {"HA Enabled", "ha_enabled"},
@@ -86,7 +86,7 @@ int cmd_status(struct cli *cli)
     return sealed->truth ? CLI_REMOTE_ERROR : CLI_OK;
 }
 
-int cmd_version_history(struct cli *cli)
+static int cmd_version_history(struct cli *cli)
 {
     struct cli_reply reply = {0};
     int code = cli_fetch(cli, "sys/version-history", "?list=true", &reply);
@@ -229,7 +229,7 @@ static void print_init(const struct text_value *body, const struct text_value *t
            keys != 0 || recovery != 0 ? " and the keys" : "");
 }
 
-int cmd_init(struct cli *cli)
+static int cmd_init(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct cli_reply reply = {0};
@@ -259,7 +259,7 @@ int cmd_init(struct cli *cli)
     return CLI_OK;
 }
 
-int cmd_unseal(struct cli *cli)
+static int cmd_unseal(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body};
@@ -303,17 +303,17 @@ static int just_do(struct cli *cli, const char *path, const char *said)
     return code;
 }
 
-int cmd_seal(struct cli *cli)
+static int cmd_seal(struct cli *cli)
 {
     return just_do(cli, "sys/seal", "Sealed the node");
 }
 
-int cmd_step_down(struct cli *cli)
+static int cmd_step_down(struct cli *cli)
 {
     return just_do(cli, "sys/step-down", "Stepped down");
 }
 
-int cmd_key_status(struct cli *cli)
+static int cmd_key_status(struct cli *cli)
 {
     static const struct row rows[] = {{"Key Term", "term"},
                                       {"Install Time", "install_time"},
@@ -337,7 +337,7 @@ int cmd_key_status(struct cli *cli)
     return CLI_OK;
 }
 
-int cmd_rotate(struct cli *cli)
+static int cmd_rotate(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct cli_reply reply = {0};
@@ -350,7 +350,7 @@ int cmd_rotate(struct cli *cli)
     return cmd_key_status(cli);
 }
 
-int cmd_members(struct cli *cli)
+static int cmd_members(struct cli *cli)
 {
     static const struct row rows[] = {{"Host Name", "hostname"},
                                       {"API Address", "api_address"},
@@ -383,3 +383,57 @@ int cmd_members(struct cli *cli)
     cli_print_grid(grid);
     return CLI_OK;
 }
+
+static const struct cli_flag init_flags[] = {
+    {"key-shares", CLI_INT, "how many keys are made; default 5"},
+    {"key-threshold", CLI_INT, "how many of them unseal; default 3"},
+    {"recovery-shares", CLI_INT,
+     "for a cluster that unseals itself: recovery keys to make; default 5, 0: none"},
+    {"recovery-threshold", CLI_INT, "how many of them it takes; default 3"},
+    {"status", CLI_BOOL, "say whether the cluster is initialised: exit code 0, or 2 if not"}};
+static const struct cli_flag unseal_flags[] = {{"reset", CLI_BOOL, "forget the keys given so far"}};
+
+static const struct cli_command operator_commands[] = {
+    {.name = "status",
+     ARGS("", 0, 0),
+     .run = cmd_status,
+     .help = "Show whether a node is sealed, and which node is active; exit code 2: sealed."},
+    {.name = "version-history",
+     ARGS("", 0, 0),
+     .run = cmd_version_history,
+     .help = "List the versions that have been active, and since when."},
+    {.name = "init",
+     ARGS("", 0, 0),
+     FLAGS(init_flags),
+     .run = cmd_init,
+     .help = "The same as operator init."},
+    {.name = "operator init",
+     ARGS("", 0, 0),
+     FLAGS(init_flags),
+     .run = cmd_init,
+     .help = "Initialise a new cluster; prints keys and root token, once."},
+    {.name = "operator unseal",
+     ARGS("[KEY | -]", 0, 1),
+     FLAGS(unseal_flags),
+     .run = cmd_unseal,
+     .help = "Give a sealed node one key share, typed or from standard input."},
+    {.name = "operator seal", ARGS("", 0, 0), .run = cmd_seal, .help = "Seal a node."},
+    {.name = "operator step-down",
+     ARGS("", 0, 0),
+     .run = cmd_step_down,
+     .help = "Let another node become the active one."},
+    {.name = "operator rotate",
+     ARGS("", 0, 0),
+     .run = cmd_rotate,
+     .help = "Make a new encryption key, for values stored from now on."},
+    {.name = "operator key-status",
+     ARGS("", 0, 0),
+     .run = cmd_key_status,
+     .help = "Show the encryption key in use."},
+    {.name = "operator members",
+     ARGS("", 0, 0),
+     .run = cmd_members,
+     .help = "List the nodes and which is active."},
+};
+
+const struct cli_group cli_operator_commands = {operator_commands, ARRAY_LEN(operator_commands)};

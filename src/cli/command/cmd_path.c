@@ -1,6 +1,6 @@
 /* Requests to any path: read, write, patch, list, scan, delete. */
 #include "cli/client.h"
-#include "cli/commands.h"
+#include "cli/command/command.h"
 
 /* "/v1/" PATH with the arguments behind it as a query. */
 static const char *path_with_query(struct cli *cli)
@@ -9,7 +9,7 @@ static const char *path_with_query(struct cli *cli)
     return query != NULL && path != NULL ? arena_format(&cli->arena, "%s%s", path, query) : NULL;
 }
 
-int cmd_read(struct cli *cli)
+static int cmd_read(struct cli *cli)
 {
     struct cli_reply reply = {0};
     const char *query = cli_query(cli, 1);
@@ -35,12 +35,12 @@ static int show_keys(struct cli *cli, const char *query)
     return CLI_OK;
 }
 
-int cmd_list(struct cli *cli)
+static int cmd_list(struct cli *cli)
 {
     return show_keys(cli, "?list=true");
 }
 
-int cmd_scan(struct cli *cli)
+static int cmd_scan(struct cli *cli)
 {
     return show_keys(cli, "?scan=true");
 }
@@ -73,17 +73,17 @@ static int send_data(struct cli *cli, const char *method, const char *type)
     return CLI_OK;
 }
 
-int cmd_write(struct cli *cli)
+static int cmd_write(struct cli *cli)
 {
     return send_data(cli, "PUT", NULL);
 }
 
-int cmd_patch(struct cli *cli)
+static int cmd_patch(struct cli *cli)
 {
     return send_data(cli, "PATCH", "application/merge-patch+json");
 }
 
-int cmd_delete(struct cli *cli)
+static int cmd_delete(struct cli *cli)
 {
     struct cli_reply reply = {0};
     struct cli_call call = {.method = "DELETE", .path = path_with_query(cli)};
@@ -98,3 +98,36 @@ int cmd_delete(struct cli *cli)
         printf("Success! Data deleted (if it existed) at: %s\n", cli->args[0]);
     return CLI_OK;
 }
+
+static const struct cli_flag read_flags[] = {FIELD_FLAG, WRAP_FLAG};
+static const struct cli_flag write_flags[] = {
+    FIELD_FLAG, WRAP_FLAG, {"force", CLI_BOOL, "write without any data"}};
+
+static const struct cli_command path_commands[] = {
+    {.name = "read",
+     ARGS("PATH [KEY=VALUE]…", 1, CLI_ANY),
+     FLAGS(read_flags),
+     .run = cmd_read,
+     .help = "Print what is at a path."},
+    {.name = "write",
+     ARGS("PATH " CLI_DATA, 1, CLI_ANY),
+     FLAGS(write_flags),
+     .run = cmd_write,
+     .help = "Write data to a path."},
+    {.name = "patch",
+     ARGS("PATH " CLI_DATA, 1, CLI_ANY),
+     FLAGS(write_flags),
+     .run = cmd_patch,
+     .help = "Change some of the data at a path."},
+    {.name = "list", ARGS("PATH", 1, 1), .run = cmd_list, .help = "List the keys below a path."},
+    {.name = "scan",
+     ARGS("PATH", 1, 1),
+     .run = cmd_scan,
+     .help = "List the keys below a path, and below its folders."},
+    {.name = "delete",
+     ARGS("PATH [KEY=VALUE]…", 1, CLI_ANY),
+     .run = cmd_delete,
+     .help = "Delete what is at a path."},
+};
+
+const struct cli_group cli_path_commands = {path_commands, ARRAY_LEN(path_commands)};

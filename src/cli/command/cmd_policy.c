@@ -1,6 +1,6 @@
 /* Policies. */
 #include "cli/client.h"
-#include "cli/commands.h"
+#include "cli/command/command.h"
 #include "cli/policy_format.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static char *policy_path(struct cli *cli)
     return path;
 }
 
-int cmd_policy_list(struct cli *cli)
+static int cmd_policy_list(struct cli *cli)
 {
     struct cli_reply reply = {0};
     int code = cli_fetch(cli, "sys/policies/acl", "?list=true", &reply);
@@ -35,7 +35,7 @@ int cmd_policy_list(struct cli *cli)
     return CLI_OK;
 }
 
-int cmd_policy_read(struct cli *cli)
+static int cmd_policy_read(struct cli *cli)
 {
     struct cli_reply reply = {0};
     char *path = policy_path(cli);
@@ -61,7 +61,7 @@ int cmd_policy_read(struct cli *cli)
     return CLI_OK;
 }
 
-int cmd_policy_write(struct cli *cli)
+static int cmd_policy_write(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -80,7 +80,7 @@ int cmd_policy_write(struct cli *cli)
     return code;
 }
 
-int cmd_policy_delete(struct cli *cli)
+static int cmd_policy_delete(struct cli *cli)
 {
     struct cli_reply reply = {0};
     char *path = policy_path(cli);
@@ -92,7 +92,7 @@ int cmd_policy_delete(struct cli *cli)
     return code;
 }
 
-int cmd_policy_fmt(struct cli *cli)
+static int cmd_policy_fmt(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf out = {0};
     const char *path = cli->args[0];
@@ -118,3 +118,29 @@ int cmd_policy_fmt(struct cli *cli)
         printf("Success! Formatted policy: %s\n", path);
     return CLI_OK;
 }
+
+static const struct cli_flag field_flags[] = {FIELD_FLAG};
+
+static const struct cli_command policy_commands[] = {
+    {.name = "policy list", ARGS("", 0, 0), .run = cmd_policy_list, .help = "List the policies."},
+    {.name = "policy read",
+     ARGS("NAME", 1, 1),
+     FLAGS(field_flags),
+     .run = cmd_policy_read,
+     .help = "Print a policy."},
+    {.name = "policy write",
+     ARGS("NAME FILE|-", 2, 2),
+     .run = cmd_policy_write,
+     .help = "Set a policy, from a file or standard input."},
+    {.name = "policy delete",
+     ARGS("NAME", 1, 1),
+     .run = cmd_policy_delete,
+     .help = "Remove a policy."},
+    {.name = "policy fmt",
+     ARGS("FILE", 1, 1),
+     .offline = true,
+     .run = cmd_policy_fmt,
+     .help = "Rewrite the file of a policy in one style."},
+};
+
+const struct cli_group cli_policy_commands = {policy_commands, ARRAY_LEN(policy_commands)};

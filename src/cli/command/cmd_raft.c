@@ -1,13 +1,13 @@
 /* The members of a cluster and snapshots of its state. */
 #include "cli/client.h"
-#include "cli/commands.h"
+#include "cli/command/command.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-int cmd_raft_list_peers(struct cli *cli)
+static int cmd_raft_list_peers(struct cli *cli)
 {
     struct cli_reply reply = {0};
     int code = cli_call(cli, "GET", "sys/storage/raft/configuration", NULL, &reply);
@@ -58,7 +58,7 @@ static bool put_material(struct cli *cli, struct text_writer *w, const char *fla
     return true;
 }
 
-int cmd_raft_join(struct cli *cli)
+static int cmd_raft_join(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -81,7 +81,7 @@ int cmd_raft_join(struct cli *cli)
     return code == CLI_OK && reply.body.len != 0 ? cli_show(cli, &reply) : code;
 }
 
-int cmd_raft_join_token(struct cli *cli)
+static int cmd_raft_join_token(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -109,17 +109,17 @@ static int change_member(struct cli *cli, const char *path, const char *said)
     return code;
 }
 
-int cmd_raft_remove_peer(struct cli *cli)
+static int cmd_raft_remove_peer(struct cli *cli)
 {
     return change_member(cli, "sys/storage/raft/remove-peer", "Peer removed successfully!");
 }
 
-int cmd_raft_promote(struct cli *cli)
+static int cmd_raft_promote(struct cli *cli)
 {
     return change_member(cli, "sys/storage/raft/promote", "Success! The node has a vote.");
 }
 
-int cmd_raft_demote(struct cli *cli)
+static int cmd_raft_demote(struct cli *cli)
 {
     return change_member(cli, "sys/storage/raft/demote", "Success! The node has no vote.");
 }
@@ -131,17 +131,17 @@ static int show(struct cli *cli, const char *path)
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
-int cmd_raft_autopilot_state(struct cli *cli)
+static int cmd_raft_autopilot_state(struct cli *cli)
 {
     return show(cli, "sys/storage/raft/autopilot/state");
 }
 
-int cmd_raft_autopilot_get(struct cli *cli)
+static int cmd_raft_autopilot_get(struct cli *cli)
 {
     return show(cli, "sys/storage/raft/autopilot/configuration");
 }
 
-int cmd_raft_autopilot_set(struct cli *cli)
+static int cmd_raft_autopilot_set(struct cli *cli)
 {
     static const char *const settings[][2] = {
         {"cleanup-dead-servers", "cleanup_dead_servers"},
@@ -163,7 +163,7 @@ int cmd_raft_autopilot_set(struct cli *cli)
     return code;
 }
 
-int cmd_raft_readmit(struct cli *cli)
+static int cmd_raft_readmit(struct cli *cli)
 {
     return change_member(cli, "sys/storage/raft/readmit",
                          "Success! The node may join again, with an empty data directory.");
@@ -194,7 +194,7 @@ static int download(struct cli *cli, FILE *file, const char *name)
 }
 
 /* To a file beside the target, which takes its name only when it is whole. */
-int cmd_raft_save(struct cli *cli)
+static int cmd_raft_save(struct cli *cli)
 {
     const char *path = cli->args[0];
     char *name = arena_format(&cli->arena, "%s.XXXXXX", path);
@@ -219,7 +219,7 @@ int cmd_raft_save(struct cli *cli)
     return code;
 }
 
-int cmd_raft_restore(struct cli *cli)
+static int cmd_raft_restore(struct cli *cli)
 {
     struct cli_reply reply = {0};
     FILE *file = fopen(cli->args[0], "rbe");
@@ -237,3 +237,80 @@ int cmd_raft_restore(struct cli *cli)
         printf("Success! Restored the snapshot: %s\n", cli->args[0]);
     return code;
 }
+
+static const struct cli_flag join_flags[] = {
+    {"join-token", CLI_TEXT, "@FILE or - (standard input) with the token of join-token"},
+    {"leader-ca-cert", CLI_TEXT, "@FILE with the CA of the leader's address"},
+    {"leader-client-cert", CLI_TEXT, "@FILE with a certificate to show there"},
+    {"leader-client-key", CLI_TEXT, "@FILE with its key"},
+    {"leader-tls-servername", CLI_TEXT, "name its certificate must carry"},
+    {"retry", CLI_BOOL, "keep trying until it works"},
+    {"non-voter", CLI_BOOL, "join without a vote"}};
+static const struct cli_flag join_token_flags[] = {FIELD_FLAG,
+                                                   {"ttl", CLI_TEXT, "how long the token is good"}};
+static const struct cli_flag autopilot_flags[] = {
+    {"cleanup-dead-servers", CLI_TEXT, "true: remove members that are dead"},
+    {"dead-server-last-contact-threshold", CLI_TEXT, "silence after which one is dead"},
+    {"last-contact-threshold", CLI_TEXT, "silence after which one is not healthy"},
+    {"max-trailing-logs", CLI_TEXT, "entries that a healthy one may be behind"},
+    {"min-quorum", CLI_TEXT, "voters that are kept whatever happens"},
+    {"server-stabilization-time", CLI_TEXT, "kept and shown"}};
+static const struct cli_flag restore_flags[] = {
+    {"force", CLI_BOOL, "also that of another cluster"}};
+
+static const struct cli_command raft_commands[] = {
+    {.name = "operator raft list-peers",
+     ARGS("", 0, 0),
+     .run = cmd_raft_list_peers,
+     .help = "List the members of the Raft cluster."},
+    {.name = "operator raft join",
+     ARGS("[LEADER-URL]", 0, 1),
+     FLAGS(join_flags),
+     .run = cmd_raft_join,
+     .help = "Let a node join a cluster."},
+    {.name = "operator raft join-token",
+     ARGS("[NODE-NAME]", 0, 1),
+     FLAGS(join_token_flags),
+     .run = cmd_raft_join_token,
+     .help = "Make a token with which one node can join."},
+    {.name = "operator raft remove-peer",
+     ARGS("NODE-NAME", 1, 1),
+     .run = cmd_raft_remove_peer,
+     .help = "Remove a node from the cluster."},
+    {.name = "operator raft autopilot state",
+     ARGS("", 0, 0),
+     .run = cmd_raft_autopilot_state,
+     .help = "Show the health of the members."},
+    {.name = "operator raft autopilot get-config",
+     ARGS("", 0, 0),
+     .run = cmd_raft_autopilot_get,
+     .help = "Show the settings of autopilot."},
+    {.name = "operator raft autopilot set-config",
+     ARGS("", 0, 0),
+     FLAGS(autopilot_flags),
+     .run = cmd_raft_autopilot_set,
+     .help = "Change the settings of autopilot."},
+    {.name = "operator raft promote",
+     ARGS("NODE-NAME", 1, 1),
+     .run = cmd_raft_promote,
+     .help = "Give a node of the cluster a vote."},
+    {.name = "operator raft demote",
+     ARGS("NODE-NAME", 1, 1),
+     .run = cmd_raft_demote,
+     .help = "Take a node's vote; the node still follows and serves."},
+    {.name = "operator raft readmit",
+     ARGS("NODE-NAME", 1, 1),
+     .run = cmd_raft_readmit,
+     .help = "Let a node that was removed join again."},
+    {.name = "operator raft snapshot save",
+     ARGS("FILE", 1, 1),
+     .run = cmd_raft_save,
+     .help = "Save the whole state to a file."},
+    {.name = "operator raft snapshot restore",
+     ARGS("FILE", 1, 1),
+     FLAGS(restore_flags),
+     .run = cmd_raft_restore,
+     .help = "Replace the whole state by that in a file."},
+};
+
+const struct cli_group cli_raft_commands = {raft_commands, ARRAY_LEN(raft_commands)};

@@ -1,6 +1,6 @@
 /* operator rekey: new key shares, or new shares of the recovery key. */
 #include "cli/command/ceremony.h"
-#include "cli/commands.h"
+#include "cli/command/command.h"
 
 enum { SHARES_DEFAULT = 5, THRESHOLD_DEFAULT = 3 };
 
@@ -142,7 +142,7 @@ static int give(struct cli *cli)
     return is_true(answer, "complete") ? show_made(cli, answer) : show(cli, answer);
 }
 
-int cmd_rekey(struct cli *cli)
+static int cmd_rekey(struct cli *cli)
 {
     const char *target = cli_text(cli, "target");
     if (target != NULL && !is_recovery(cli) && strcmp(target, "barrier") != 0)
@@ -153,3 +153,26 @@ int cmd_rekey(struct cli *cli)
         return begin(cli);
     return cli_bool(cli, "status", false) ? status(cli) : give(cli);
 }
+
+static const struct cli_flag rekey_flags[] = {
+    {"init", CLI_BOOL, "begin an attempt"},
+    {"key-shares", CLI_INT, "new keys to make (5)"},
+    {"key-threshold", CLI_INT, "how many of them it takes (3)"},
+    {"verify", CLI_BOOL,
+     "with -init: new keys count once they were given back; else give one back"},
+    {"target", CLI_TEXT, "barrier (the keys that unseal), or recovery"},
+    {"nonce", CLI_TEXT, "of the attempt; else the one that is under way"},
+    {"status", CLI_BOOL, "how far it has come"},
+    {"cancel", CLI_BOOL, "give it up; with -verify only what was given back"},
+    {"pgp-keys", CLI_MANY, "keys to encrypt the new ones for"},
+    {"backup", CLI_BOOL, "keep the encrypted ones, with -pgp-keys"}};
+
+static const struct cli_command rekey_commands[] = {
+    {.name = "operator rekey",
+     ARGS("[KEY | -]", 0, 1),
+     FLAGS(rekey_flags),
+     .run = cmd_rekey,
+     .help = "Make new key shares: -init, then one present share a call."},
+};
+
+const struct cli_group cli_rekey_commands = {rekey_commands, ARRAY_LEN(rekey_commands)};

@@ -1,6 +1,6 @@
 /* Mounts of secrets engines. */
 #include "cli/client.h"
-#include "cli/commands.h"
+#include "cli/command/command.h"
 
 #include <time.h>
 
@@ -23,7 +23,7 @@ static void add_config(struct cli *cli, struct text_value *line, const struct te
         cli_add(cli, line, more[i].title, more[i].value != NULL ? more[i].value : &none);
 }
 
-int cmd_secrets_list(struct cli *cli)
+static int cmd_secrets_list(struct cli *cli)
 {
     struct cli_reply reply = {0};
     int code = cli_call(cli, "GET", "sys/mounts", NULL, &reply);
@@ -88,7 +88,7 @@ static void put_settings(struct cli *cli, struct text_writer *w)
         }
 }
 
-int cmd_secrets_enable(struct cli *cli)
+static int cmd_secrets_enable(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -117,7 +117,7 @@ int cmd_secrets_enable(struct cli *cli)
     return code;
 }
 
-int cmd_secrets_disable(struct cli *cli)
+static int cmd_secrets_disable(struct cli *cli)
 {
     struct cli_reply reply = {0};
     char *mount = cli_trim_path(cli, cli->args[0]);
@@ -130,7 +130,7 @@ int cmd_secrets_disable(struct cli *cli)
     return code;
 }
 
-int cmd_secrets_tune(struct cli *cli)
+static int cmd_secrets_tune(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -178,7 +178,7 @@ static int await_move(struct cli *cli, const char *id)
     return CLI_REMOTE_ERROR;
 }
 
-int cmd_secrets_move(struct cli *cli)
+static int cmd_secrets_move(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -203,3 +203,51 @@ int cmd_secrets_move(struct cli *cli)
                to, (int)id->text.len, (const char *)id->text.data);
     return code;
 }
+
+#define ENGINE_FLAGS                                                                           \
+    {"description", CLI_TEXT, "for people"},                                                   \
+        {"default-lease-ttl", CLI_TEXT, "time to live where a request names none"},            \
+        {"max-lease-ttl", CLI_TEXT, "longest time to live"},                                   \
+        {"listing-visibility", CLI_TEXT, "unauth: listed to clients without a token; hidden"}, \
+        {"audit-non-hmac-request-keys", CLI_MANY, "request data recorded in the clear"},       \
+        {"audit-non-hmac-response-keys", CLI_MANY, "response data recorded in the clear"},     \
+        {"version", CLI_INT, "of a key/value engine: 1 or 2"},                                 \
+    {                                                                                          \
+        "options", CLI_PAIRS, "an option of the engine"                                        \
+    }
+static const struct cli_flag secrets_list_flags[] = {
+    {"detailed", CLI_BOOL, "with settings and options"}};
+static const struct cli_flag secrets_enable_flags[] = {
+    {"path", CLI_TEXT, "where, if not at the name of the type"},
+    ENGINE_FLAGS,
+    {"local", CLI_BOOL, "not replicated to other clusters"},
+    {"seal-wrap", CLI_BOOL, "accepted and shown"}};
+static const struct cli_flag secrets_tune_flags[] = {ENGINE_FLAGS};
+
+static const struct cli_command secrets_commands[] = {
+    {.name = "secrets list",
+     ARGS("", 0, 0),
+     FLAGS(secrets_list_flags),
+     .run = cmd_secrets_list,
+     .help = "List the secrets engines."},
+    {.name = "secrets enable",
+     ARGS("TYPE", 1, 1),
+     FLAGS(secrets_enable_flags),
+     .run = cmd_secrets_enable,
+     .help = "Mount a secrets engine."},
+    {.name = "secrets disable",
+     ARGS("PATH", 1, 1),
+     .run = cmd_secrets_disable,
+     .help = "Unmount a secrets engine; its data is removed."},
+    {.name = "secrets move",
+     ARGS("FROM TO", 2, 2),
+     .run = cmd_secrets_move,
+     .help = "Move a secrets engine to another path."},
+    {.name = "secrets tune",
+     ARGS("PATH", 1, 1),
+     FLAGS(secrets_tune_flags),
+     .run = cmd_secrets_tune,
+     .help = "Change the settings of a secrets engine."},
+};
+
+const struct cli_group cli_secrets_commands = {secrets_commands, ARRAY_LEN(secrets_commands)};

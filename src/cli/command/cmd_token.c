@@ -1,6 +1,6 @@
 /* Tokens. One that is given as "-" is typed, or comes from standard input. */
 #include "cli/client.h"
-#include "cli/commands.h"
+#include "cli/command/command.h"
 
 static void put_options(struct cli *cli, struct text_writer *w)
 {
@@ -35,7 +35,7 @@ static void put_options(struct cli *cli, struct text_writer *w)
     }
 }
 
-int cmd_token_create(struct cli *cli)
+static int cmd_token_create(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -73,7 +73,7 @@ static int open_body(struct cli *cli, struct text_writer *w, bool accessor)
     return CLI_OK;
 }
 
-int cmd_token_lookup(struct cli *cli)
+static int cmd_token_lookup(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -91,7 +91,7 @@ int cmd_token_lookup(struct cli *cli)
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
-int cmd_token_renew(struct cli *cli)
+static int cmd_token_renew(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -121,7 +121,7 @@ static const char *revoke_path(struct cli *cli, bool accessor, const char *mode)
     return mode != NULL ? "auth/token/revoke-orphan" : "auth/token/revoke";
 }
 
-int cmd_token_revoke(struct cli *cli)
+static int cmd_token_revoke(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -150,7 +150,7 @@ int cmd_token_revoke(struct cli *cli)
     return code;
 }
 
-int cmd_token_capabilities(struct cli *cli)
+static int cmd_token_capabilities(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -193,7 +193,7 @@ int cmd_token_capabilities(struct cli *cli)
 }
 
 /* The wrapping token is the argument, or the token in use. */
-int cmd_unwrap(struct cli *cli)
+static int cmd_unwrap(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -208,3 +208,69 @@ int cmd_unwrap(struct cli *cli)
         return cli_show(cli, &reply);
     return CLI_OK;
 }
+
+static const struct cli_flag token_create_flags[] = {
+    FIELD_FLAG,
+    WRAP_FLAG,
+    {"policy", CLI_MANY, "what it may do; default: what its parent may"},
+    {"ttl", CLI_TEXT, "how long it lives unless renewed"},
+    {"explicit-max-ttl", CLI_TEXT, "how long it lives at most"},
+    {"period", CLI_TEXT, "each renewal makes it live this long again"},
+    {"renewable", CLI_BOOL, "whether it can be renewed"},
+    {"use-limit", CLI_INT, "how often it can be used; 0: any number"},
+    {"orphan", CLI_BOOL, "it outlives the token that makes it"},
+    {"no-default-policy", CLI_BOOL, "without the policy \"default\""},
+    {"type", CLI_TEXT, "service or batch"},
+    {"role", CLI_TEXT, "made as this role says"},
+    {"display-name", CLI_TEXT, "shown in lookups and records"},
+    {"metadata", CLI_PAIRS, "kept with the token"},
+    {"id", CLI_TEXT, "the token itself instead of a random one"},
+    {"entity-alias", CLI_TEXT, "alias of the entity it is for; with -role"}};
+static const struct cli_flag token_named_flags[] = {
+    FIELD_FLAG, {"accessor", CLI_BOOL, "the argument is an accessor"}};
+static const struct cli_flag token_renew_flags[] = {
+    FIELD_FLAG,
+    {"accessor", CLI_BOOL, "the argument is an accessor"},
+    {"increment", CLI_TEXT, "how long it shall live from now on"}};
+static const struct cli_flag token_revoke_flags[] = {
+    {"self", CLI_BOOL, "the token that is used"},
+    {"accessor", CLI_BOOL, "the argument is an accessor"},
+    {"mode", CLI_TEXT, "orphan: its children stay; path: all below the path"}};
+static const struct cli_flag capabilities_flags[] = {
+    {"accessor", CLI_BOOL, "the first argument is an accessor"}};
+static const struct cli_flag field_flags[] = {FIELD_FLAG};
+
+static const struct cli_command token_commands[] = {
+    {.name = "token create",
+     ARGS("", 0, 0),
+     FLAGS(token_create_flags),
+     .run = cmd_token_create,
+     .help = "Make a token."},
+    {.name = "token lookup",
+     ARGS("[TOKEN | - | ACCESSOR]", 0, 1),
+     FLAGS(token_named_flags),
+     .run = cmd_token_lookup,
+     .help = "Print the properties of a token."},
+    {.name = "token renew",
+     ARGS("[TOKEN | - | ACCESSOR]", 0, 1),
+     FLAGS(token_renew_flags),
+     .run = cmd_token_renew,
+     .help = "Extend the life of a token."},
+    {.name = "token revoke",
+     ARGS("[TOKEN | - | ACCESSOR]", 0, 1),
+     FLAGS(token_revoke_flags),
+     .run = cmd_token_revoke,
+     .help = "End a token and its children."},
+    {.name = "token capabilities",
+     ARGS("[TOKEN | - | ACCESSOR] PATH", 1, 2),
+     FLAGS(capabilities_flags),
+     .run = cmd_token_capabilities,
+     .help = "Print what a token may do at a path."},
+    {.name = "unwrap",
+     ARGS("[TOKEN | -]", 0, 1),
+     FLAGS(field_flags),
+     .run = cmd_unwrap,
+     .help = "Print the reply behind a wrapping token, which works once."},
+};
+
+const struct cli_group cli_token_commands = {token_commands, ARRAY_LEN(token_commands)};

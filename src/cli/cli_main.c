@@ -7,7 +7,10 @@ const struct cli_command *cli_nth(const struct cli *cli, unsigned i)
     if (i < cli->n_more)
         return &cli->more[i];
     i -= cli->n_more;
-    return i < cli_n_commands ? &cli_commands[i] : NULL;
+    for (unsigned g = 0; g < cli_n_groups; i -= cli_groups[g++]->n)
+        if (i < cli_groups[g]->n)
+            return &cli_groups[g]->rows[i];
+    return NULL;
 }
 
 /* How many words `name` takes at the front of the words, 0 when it is not there. */
