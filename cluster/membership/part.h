@@ -11,11 +11,35 @@
 
 #include "barrier/barrier.h"
 #include "base/env.h"
+#include "cluster/membership/founding.h"
 #include "cluster/membership/frame.h"
 #include "cluster/mesh/mesh.h"
 #include "raft/replica/rlog.h"
 
+#include <assert.h>
+
 struct part_host;
+
+/* The configuration of this node as a member. Borrowed for the life of the node. */
+struct member_options {
+    const char *name, *data_dir;
+    const char *api_addr;     /* URL clients reach this node at */
+    const char *version;      /* of this program, for people */
+    const char *cluster_addr; /* host:port of the cluster port, told others */
+    const char *ca_file, *cert_file, *key_file;
+    /* Both are heeded where cert_file is missing. */
+    const char *join_token_file; /* NULL: none */
+    bool join_by_request;        /* wait for a join request */
+    struct {
+        const char *name, *address;
+    } founders[FOUNDERS_MAX];
+    unsigned n_founders;
+};
+
+/* How far this node has come. FRESH: there is no replica yet, the initial members are asked.
+ * JOINING: the replica runs, the leader is asked to make this node a member. MEMBER: in the
+ * configuration as a voter, or without a vote if an operator wants that. */
+enum member_phase { PHASE_NO_CERTIFICATE, PHASE_FRESH, PHASE_JOINING, PHASE_MEMBER };
 
 /* A frame of another node, without its first byte. Borrowed during the call. */
 struct part_frame {
@@ -57,6 +81,27 @@ struct part_calls {
     /* Propose a transaction that is small and needed to run the cluster. Where it was not applied,
      * *mark (may be NULL; as long-lived as the node) becomes 0, so that the part tries again. */
     void (*write)(struct part_host *host, struct rlog_txn_builder *txn, uint64_t *mark);
+    /* Link to the members, or to the initial members while no member is known. */
+    void (*link)(struct part_host *host);
+    /* Open the cluster port under host->id; an earlier one must be closed. */
+    enum status (*open_port)(struct part_host *host, struct reason *reason);
+    /* Start the replica, with the initial configuration if this node is an initial member. Opens
+     * the cluster port where that is closed; writes host->phase. ST_NOT_FOUND, ST_CORRUPT: what is
+     * on disk is no replica; other statuses with a reason. */
+    enum status (*start_replica)(struct part_host *host, bool founder, struct reason *reason);
+    /* The same for a replica under a new id: an open cluster port is closed first, then the replica
+     * starts later. */
+    enum status (*restart_replica)(struct part_host *host, struct reason *reason);
+    /* Facts of the host have changed: show them to other threads. */
+    void (*publish)(struct part_host *host);
+    /* Once, before there is a replica: this node waits for other nodes or for a join request. */
+    void (*wait)(struct part_host *host);
+    /* Forget every key. */
+    void (*seal)(struct part_host *host);
+    /* Cluster time as well as this node knows it; 0: not yet. Any thread. */
+    int64_t (*time_ms)(struct part_host *host);
+    /* The node does not start: the process ends with this message. */
+    void (*refuse)(struct part_host *host, const struct reason *reason);
     /* The node cannot go on: the process ends with this message. `why`: ST_IO and ST_NO_SPACE are
      * failures of the disk. */
     void (*fail)(struct part_host *host, enum status why, const struct reason *reason);
@@ -66,6 +111,7 @@ struct part_calls {
 struct part_host {
     /* For the life of the node. */
     const struct part_calls *calls;
+    const struct member_options *options;
     struct env *env; /* of the raft thread */
     struct fs *fs;   /* of the data directory */
     struct barrier *barrier;
@@ -73,14 +119,19 @@ struct part_host {
     struct mesh *mesh; /* the cluster port; NULL while closed */
     struct rlog *rlog; /* the replica; NULL before there is one */
     struct mesh_identity identity;
-    char cluster_id[40]; /* UUID text; "" before the certificate was read */
-    uint64_t id;         /* our raft id */
+    char cluster_id[40];   /* UUID text; "" before the certificate was read */
+    uint8_t ca_sha256[32]; /* of the cluster's authority, as ca_file has it */
+    enum member_phase phase;
+    uint64_t id;                                  /* our raft id */
     struct rlog_member members[RLOG_MEMBERS_MAX]; /* as the replica last told; none at first */
     unsigned n_members;
     uint64_t active_term; /* the role: the term in which this node is active; 0: a standby */
-    bool removed;         /* this node is no member any more */
+    bool initialized;     /* the cluster has a state */
+    bool waits;           /* enroll: for a join request */
+    bool removed;         /* bootstrap: this node is no member any more */
     bool dr_secondary;    /* this cluster follows another one: no duty and no service runs */
     bool stopping, replica_closed;
+    _Atomic bool running; /* `rlog` is there; any thread */
 };
 
 #endif

@@ -1,45 +1,143 @@
 #include "node/node_ops.h"
-#include "node/admin.h"
-#include "node/quorum.h"
-#include "snapshot/snapshot.h"
+#include "node/node_internal.h"
 
-static enum status open_file(struct node *node, struct fs_file **ret_file)
+#include <stdio.h>
+
+static struct node_brief get_brief(const struct node *node)
 {
-    return snapshot_file(node_snapshot(node), ret_file);
+    return board_brief(&node->board);
+}
+
+static bool lost_quorum(struct node *node, struct reason *ret_why)
+{
+    return quorum_lost(&node->quorum, ret_why);
+}
+
+static int64_t get_time_ms(struct node *node)
+{
+    return board_time_ms(&node->board);
+}
+
+static void copy_text(char *to, size_t room, const char *from)
+{
+    (void)snprintf(to, room, "%s", from); /* both were bounded when they came in */
+}
+
+/* The board's lock is held. */
+static void describe_peer(struct node *n, unsigned at, struct node_peer *ret)
+{
+    const struct node_status *s = &n->board.status;
+    const struct member_options *o = &n->options.member;
+    const struct rlog_member *m = &s->raft.members[at];
+    struct peer_report report;
+    bool ours = m->id == n->host.id;
+    *ret = (struct node_peer){.active = s->active && ours,
+                              .reached = quorum_reaches(&n->quorum, m->id),
+                              .last_index = s->raft.match[at],
+                              .last_term = s->raft.match_term[at]};
+    copy_text(ret->name, sizeof ret->name, m->name);
+    copy_text(ret->cluster_address, sizeof ret->cluster_address, m->address);
+    if (ours) {
+        copy_text(ret->api_address, sizeof ret->api_address, o->api_addr);
+        copy_text(ret->version, sizeof ret->version, o->version);
+    } else if (peers_get(&n->peers, m->id, &report)) {
+        copy_text(ret->api_address, sizeof ret->api_address, report.api_addr);
+        copy_text(ret->version, sizeof ret->version, report.version);
+        ret->heard_ms = report.wall_ms;
+        ret->steady_ms = report.steady_ms;
+    }
+}
+
+static unsigned list_peers(struct node *node, struct node_peer *ret_peers)
+{
+    pthread_mutex_lock(&node->board.lock);
+    unsigned n = node->board.status.raft.n_members;
+    ASSERT(n <= RLOG_MEMBERS_MAX);
+    for (unsigned i = 0; i < n; i++)
+        describe_peer(node, i, &ret_peers[i]);
+    pthread_mutex_unlock(&node->board.lock);
+    return n;
+}
+
+static void get_seal_status(struct node *node, struct node_seal_status *ret_status)
+{
+    unseal_status(&node->unseal, ret_status);
+}
+
+static enum status give_share(struct node *node, struct env *env, struct bytes share,
+                              struct reason *reason)
+{
+    return unseal_share(&node->unseal, env, share, reason);
+}
+
+static enum status reset_shares(struct node *node, struct reason *reason)
+{
+    return unseal_reset(&node->unseal, reason);
+}
+
+static void seal_node(struct node *node)
+{
+    unseal_seal(&node->unseal);
+}
+
+static enum status join_cluster(struct node *node, const struct join_request *request,
+                                struct reason *reason)
+{
+    return enroll_join(&node->enroll, request, reason);
+}
+
+static enum status remove_member(struct node *node, const char *name, struct reason *reason)
+{
+    return admin_remove(&node->admin, name, reason);
+}
+
+static enum status set_vote(struct node *node, const char *name, bool votes, struct reason *reason)
+{
+    return admin_set_vote(&node->admin, name, votes, reason);
+}
+
+static enum status step_down(struct node *node, struct reason *reason)
+{
+    return admin_step_down(&node->admin, reason);
+}
+
+static enum status open_snapshot(struct node *node, struct fs_file **ret_file)
+{
+    return snapshot_file(&node->snapshot, ret_file);
 }
 
 static bool has_room(struct node *node)
 {
-    return snapshot_room(node_snapshot(node));
+    return snapshot_room(&node->snapshot);
 }
 
 static enum status save_state(struct node *node, struct fs_file **ret_file, uint64_t *ret_bytes,
                               struct reason *reason)
 {
-    return snapshot_save(node_snapshot(node), ret_file, ret_bytes, reason);
+    return snapshot_save(&node->snapshot, ret_file, ret_bytes, reason);
 }
 
 static enum status restore_state(struct node *node, struct env *env,
                                  const struct snapshot_source *source, struct reason *reason)
 {
-    return snapshot_restore(node_snapshot(node), env, source, reason);
+    return snapshot_restore(&node->snapshot, env, source, reason);
 }
 
 const struct node_ops node_ops = {
     .status = node_status_get,
-    .brief = node_brief_get,
-    .no_quorum = node_no_quorum,
-    .time_ms = node_time_ms,
-    .peers = node_peers,
-    .seal_status = node_seal_status,
-    .unseal_share = node_unseal_share,
-    .unseal_reset = node_unseal_reset,
-    .seal = node_seal,
-    .join = node_join,
-    .remove_member = node_remove_member,
-    .set_vote = node_set_vote,
-    .step_down = node_step_down,
-    .snapshot_file = open_file,
+    .brief = get_brief,
+    .no_quorum = lost_quorum,
+    .time_ms = get_time_ms,
+    .peers = list_peers,
+    .seal_status = get_seal_status,
+    .unseal_share = give_share,
+    .unseal_reset = reset_shares,
+    .seal = seal_node,
+    .join = join_cluster,
+    .remove_member = remove_member,
+    .set_vote = set_vote,
+    .step_down = step_down,
+    .snapshot_file = open_snapshot,
     .snapshot_room = has_room,
     .snapshot_save = save_state,
     .snapshot_restore = restore_state,

@@ -1,29 +1,51 @@
 /* The functions of this node that the layers above call, as a table, so that a test can put another
- * node in its place. Each member is the function of that name in node.h, quorum.h, admin.h and
- * snapshot/snapshot.h, where its shape, errors and thread are described. */
+ * node in its place. A function that is a part's has the shape, errors and thread that the part's
+ * header describes. */
 #ifndef HOLDFAST_NODE_NODE_OPS_H
 #define HOLDFAST_NODE_NODE_OPS_H
 
+#include "cluster/membership/admin.h"
+#include "cluster/membership/enroll.h"
 #include "node/node.h"
+#include "node/unseal.h"
+#include "snapshot/snapshot.h"
+
+/* A member, as the active node knows it; other nodes know only their own. */
+struct node_peer {
+    char name[64], version[32];
+    char api_address[160]; /* "" while the member has not said it */
+    char cluster_address[160];
+    bool active, reached; /* reached: by the node that is asked */
+    int64_t heard_ms;  /* when it last spoke, by the clock of this node; 0: never, or ourselves */
+    int64_t steady_ms; /* since when it has done so without a gap */
+    uint64_t last_index, last_term; /* of its log, as a leader knows it; 0 elsewhere */
+};
 
 struct node_ops {
-    void (*status)(struct node *node, struct node_status *ret_status);
-    struct node_brief (*brief)(const struct node *node);
+    void (*status)(struct node *node, struct node_status *ret_status); /* board_get */
+    struct node_brief (*brief)(const struct node *node);               /* board_brief */
+    /* Whether too few voters can be reached for a leader, for longer than an election takes; then
+     * *ret_why counts them and names those that are missing. Any thread. */
     bool (*no_quorum)(struct node *node, struct reason *ret_why);
-    int64_t (*time_ms)(struct node *node);
+    int64_t (*time_ms)(struct node *node); /* board_time_ms */
+    /* Fill RLOG_MEMBERS_MAX peers at most; how many. Any thread. */
     unsigned (*peers)(struct node *node, struct node_peer *ret_peers);
 
+    /* unseal_status, _share, _reset, _seal */
     void (*seal_status)(struct node *node, struct node_seal_status *ret_status);
     enum status (*unseal_share)(struct node *node, struct env *env, struct bytes share,
                                 struct reason *reason);
     enum status (*unseal_reset)(struct node *node, struct reason *reason);
     void (*seal)(struct node *node);
 
-    enum status (*join)(struct node *node, const struct node_join *how, struct reason *reason);
+    /* enroll_join; admin_remove, _set_vote, _step_down */
+    enum status (*join)(struct node *node, const struct join_request *request,
+                        struct reason *reason);
     enum status (*remove_member)(struct node *node, const char *name, struct reason *reason);
     enum status (*set_vote)(struct node *node, const char *name, bool votes, struct reason *reason);
     enum status (*step_down)(struct node *node, struct reason *reason);
 
+    /* snapshot_file, _room, _save, _restore */
     enum status (*snapshot_file)(struct node *node, struct fs_file **ret_file);
     bool (*snapshot_room)(struct node *node);
     enum status (*snapshot_save)(struct node *node, struct fs_file **ret_file, uint64_t *ret_bytes,

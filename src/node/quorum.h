@@ -1,37 +1,37 @@
-/* The quorum as a node sees it without a leader: the members it reaches, and those it waits for. */
+/* The quorum as a node sees it without a leader: the members it reaches, and the members it waits
+ * for. A part (cluster/membership/part.h). */
 #ifndef HOLDFAST_NODE_QUORUM_H
 #define HOLDFAST_NODE_QUORUM_H
 
-#include "base/status.h"
-#include "raft/replica/rlog.h"
+#include "cluster/membership/bootstrap.h"
+#include "node/board.h"
 
-struct node;
-
-/* Whether too few voters can be reached for a leader, for longer than an election takes; then
- * *ret_why counts them and names those that are missing. Any thread. */
-bool node_no_quorum(struct node *node, struct reason *ret_why);
-/* Whether the cluster does not exist yet because not all initial members have been heard; then
- * *ret_why names those with their addresses. Any thread. */
-bool node_awaits_members(struct node *node, struct reason *ret_why);
-
-/* The rest is for src/node. */
-struct node_quorum {
+struct quorum {
+    struct part_host *host;
+    struct board *board;
+    const struct bootstrap *bootstrap;
     uint64_t since_ms, short_ms; /* without a leader, and with too few voters; 0: not so */
     struct {
         uint64_t id, ms;
     } heard[RLOG_MEMBERS_MAX]; /* while there is no leader */
 
-    /* Under the node's lock. */
+    /* Under the board's lock. */
     uint64_t reached[RLOG_MEMBERS_MAX]; /* raft ids */
     unsigned n_reached;
     struct reason why;    /* no quorum */
     struct reason awaits; /* "": no initial member is awaited */
 };
 
-/* Raft thread. A frame came while there is no leader; members or a tick; initial members. */
-void node_quorum_heard(struct node *n, uint64_t from);
-void node_quorum_look(struct node *n, const struct rlog_status *raft);
-void node_quorum_await(struct node *n);
-bool node_quorum_reaches(const struct node *n, uint64_t id); /* the lock is held */
+extern const struct part quorum_part;
+
+/* A frame came from a member. Raft thread. */
+void quorum_heard(struct quorum *q, uint64_t from);
+/* Name the initial members that are awaited, or none. Raft thread. */
+void quorum_await(struct quorum *q);
+/* Whether a member is reached. The board's lock is held. */
+bool quorum_reaches(const struct quorum *q, uint64_t id);
+/* As no_quorum of node_ops.h and node_awaits_members of node.h. Any thread. */
+bool quorum_lost(struct quorum *q, struct reason *ret_why);
+bool quorum_awaits(struct quorum *q, struct reason *ret_why);
 
 #endif

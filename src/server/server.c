@@ -44,7 +44,8 @@ static bool host_awaits(struct router_host *host, struct reason *why)
     const struct node_options *o = &s->node_options;
     if (node_awaits_members(s->node, why))
         return true;
-    if (o->join_by_request || o->join_token_file != NULL || s->n_begun >= s->n_workers)
+    if (o->member.join_by_request || o->member.join_token_file != NULL ||
+        s->n_begun >= s->n_workers)
         return false;
     reason_set(why, "not initialised: this node is starting");
     return true;
@@ -193,18 +194,18 @@ static void node_options_of(const struct config *c, struct server *s)
     struct node_options *o = &s->node_options;
     background_of(s);
     *o = (struct node_options){
-        .name = c->node_name,
-        .data_dir = c->data_dir,
+        .member = {.name = c->node_name,
+                   .data_dir = c->data_dir,
+                   .api_addr = c->api_addr,
+                   .version = HOLDFAST_VERSION,
+                   .cluster_addr = c->cluster.advertise,
+                   .ca_file = c->cluster.ca_file,
+                   .cert_file = c->cluster.cert_file,
+                   .key_file = c->cluster.key_file,
+                   .join_token_file = c->cluster.join_token_file,
+                   .join_by_request = c->cluster.join != NULL},
         .cluster_name = c->cluster.name,
-        .api_addr = c->api_addr,
-        .version = HOLDFAST_VERSION,
         .listen_addr = c->cluster.address,
-        .cluster_addr = c->cluster.advertise,
-        .ca_file = c->cluster.ca_file,
-        .cert_file = c->cluster.cert_file,
-        .key_file = c->cluster.key_file,
-        .join_token_file = c->cluster.join_token_file,
-        .join_by_request = c->cluster.join != NULL,
         .seal_type = seal_type_of(c),
         .seal = s->has_seal ? &s->seal : NULL,
         .duties = s->duties,
@@ -226,10 +227,10 @@ static void node_options_of(const struct config *c, struct server *s)
         .ctx = s,
     };
     for (unsigned i = 0; i < c->cluster.n_members; i++) {
-        o->founders[i].name = c->cluster.members[i].name;
-        o->founders[i].address = c->cluster.members[i].address;
+        o->member.founders[i].name = c->cluster.members[i].name;
+        o->member.founders[i].address = c->cluster.members[i].address;
     }
-    o->n_founders = c->cluster.n_members;
+    o->member.n_founders = c->cluster.n_members;
 }
 
 static enum status open_tls(struct server *s, struct reason *reason)

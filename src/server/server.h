@@ -20,9 +20,7 @@
 #include "front/front_http.h"
 #include "http/budget.h"
 #include "http/http.h"
-#include "node/admin.h"
 #include "node/node.h"
-#include "node/quorum.h"
 
 #include <pthread.h>
 #include <semaphore.h>

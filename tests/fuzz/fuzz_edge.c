@@ -382,7 +382,7 @@ static void seal_node(struct node *node)
     (void)node;
 }
 
-static enum status refuse_join(struct node *node, const struct node_join *how, struct reason *why)
+static enum status refuse_join(struct node *node, const struct join_request *how, struct reason *why)
 {
     (void)node, (void)how, (void)why;
     return ST_EXISTS;

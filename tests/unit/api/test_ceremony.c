@@ -470,7 +470,7 @@ static void a_stranger_does_not_keep_the_operator_out(void **ctx)
     assert_int_equal(call(METHOD_DELETE, ATTEMPT, NULL, false)->http, 204); /* … but for it */
 }
 
-static enum status unseal_reset(struct node *node, struct reason *why)
+static enum status fake_reset(struct node *node, struct reason *why)
 {
     (void)node;
     (void)why;
@@ -480,7 +480,7 @@ static enum status unseal_reset(struct node *node, struct reason *why)
 static void a_reset_needs_an_open_listener(void **ctx)
 {
     (void)ctx;
-    w.node_ops.unseal_reset = unseal_reset;
+    w.node_ops.unseal_reset = fake_reset;
     for (int closed = 0; closed < 2; closed++) {
         struct test_call t;
         test_call_init(&t, METHOD_PUT, "/v1/sys/unseal", "{\"reset\":true}");

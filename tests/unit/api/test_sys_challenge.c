@@ -387,7 +387,7 @@ static void who_was_removed_again_needs_a_new_token(void **ctx)
         struct state_txn txn;
         struct state_commit commit = {.done = saved};
         assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
-        assert_status(state_put(&txn, BYTES(NODE_REMOVED_KEY "node9"), BYTES("x")), ST_OK);
+        assert_status(state_put(&txn, BYTES(MEMBER_REMOVED_KEY "node9"), BYTES("x")), ST_OK);
         assert_status(state_commit(&txn, &commit), ST_OK);
         state_end(&txn);
         clock_run(&w.env);

@@ -3,12 +3,12 @@
 static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
                                                &kv_module};
 static struct world w;
-static struct node_join asked;
+static struct join_request asked;
 static char asked_address[300], asked_server[300];
 static unsigned joins;
 static enum status join_result;
 
-static enum status fake_join(struct node *node, const struct node_join *how, struct reason *why)
+static enum status fake_join(struct node *node, const struct join_request *how, struct reason *why)
 {
     (void)node;
     joins++;

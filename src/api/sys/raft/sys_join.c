@@ -235,7 +235,7 @@ static enum status sys_join_token(struct req *req)
  * needs a new token. */
 static enum status readmit(struct req *req, const char *name, bool again)
 {
-    const char *key = arena_format(req->arena, NODE_REMOVED_KEY "%s", name);
+    const char *key = arena_format(req->arena, MEMBER_REMOVED_KEY "%s", name);
     if (key == NULL)
         return ST_NOMEM;
     enum status st = state_exists(req->txn, bytes_str(key));
@@ -405,7 +405,7 @@ static enum status sys_join_outside(struct req *req)
     bool named = is_given(in->leader_tls_servername);
     /* A cluster port, whose certificate names no host. */
     bool pinned = is_given(in->join_token) && !is_given(in->leader_ca_cert);
-    struct node_join how = {.address = address,
+    struct join_request how = {.address = address,
                             .server_name = named    ? in->leader_tls_servername
                                            : pinned ? NULL
                                                     : host,

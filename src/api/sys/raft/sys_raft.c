@@ -117,7 +117,7 @@ static enum status sys_readmit(struct req *req)
     const struct sys_remove_peer *in = req_body(req);
     if (!mesh_name_valid(in->server_id))
         return req_fail(req, ST_INVALID, "server_id: the name of a node is expected");
-    const char *key = arena_format(req->arena, NODE_REMOVED_KEY "%s", in->server_id);
+    const char *key = arena_format(req->arena, MEMBER_REMOVED_KEY "%s", in->server_id);
     if (key == NULL)
         return ST_NOMEM;
     enum status st = state_exists(req->txn, bytes_str(key));

@@ -69,7 +69,7 @@ static enum status limit(struct req *req)
 static enum status check_node(struct req *req, const char *name)
 {
     TRY(sys_join_check_name(req, name));
-    const char *key = arena_format(req->arena, NODE_REMOVED_KEY "%s", name);
+    const char *key = arena_format(req->arena, MEMBER_REMOVED_KEY "%s", name);
     if (key == NULL)
         return ST_NOMEM;
     enum status st = state_exists(req->txn, bytes_str(key));

@@ -3,8 +3,9 @@
  *   challenge asked ─▶ has a key of the seal ─▶ answer ─▶ certificate and proof ─▶ open
  *                  └─▶ has none: waits for key shares; enough of them ─▶ asks anew, and answers
  *
- * The shares are put together and tried here (node_seal.c): wrong ones never leave the node. */
-#include "node/enroll.h"
+ * The shares are put together and tried here (src/node/unseal.c): wrong ones never leave the node.
+ */
+#include "cluster/membership/enroll_internal.h"
 
 #include "base/mem.h"
 #include "base/trace.h"
@@ -21,7 +22,7 @@ static bool read_base64(struct bytes text, size_t max, struct buf *out)
     return true;
 }
 
-static bool read_challenge(struct node_enroll *e)
+static bool read_challenge(struct enroll_try *e)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct text_value *answer;
@@ -37,14 +38,15 @@ static bool read_challenge(struct node_enroll *e)
            seal_info_read(buf_bytes(&e->seal), &info) == ST_OK;
 }
 
-static enum status write_answer(struct node_enroll *e, struct reason *reason)
+static enum status write_answer(struct enroll_try *e, struct reason *reason)
 {
     CLEANUP(buf_done) struct buf message = {0};
     uint8_t mac[BARRIER_MAC_BYTES];
     char text[TEXT_BASE64_LEN(BARRIER_MAC_BYTES) + 1];
-    TRY(challenge_answer(buf_bytes(&e->challenge), bytes_str(e->node->options.name),
+    TRY(challenge_answer(buf_bytes(&e->challenge), bytes_str(e->all->host->options->name),
                          buf_bytes(&e->public_key), &message));
-    TRY(node_seal_prove(e->node, buf_bytes(&e->seal), buf_bytes(&message), mac, reason));
+    TRY(e->all->seal.prove(e->all->seal.ctx, buf_bytes(&e->seal), buf_bytes(&message), mac,
+                           reason));
     (void)text_base64_put(bytes_of(mac, sizeof mac), TEXT_BASE64, text); /* the length is known */
     enum status st = enroll_write(e, bytes_str(text));
     mem_wipe(text, sizeof text);
@@ -53,7 +55,7 @@ static enum status write_answer(struct node_enroll *e, struct reason *reason)
 }
 
 /* People have the key: they give it to this node as to any other. */
-static enum enroll_end await_shares(struct node_enroll *e, struct reason *reason)
+static enum enroll_end await_shares(struct enroll_try *e, struct reason *reason)
 {
     struct seal_info info = {0};
     if (seal_info_read(buf_bytes(&e->seal), &info) != ST_OK || info.type != SEAL_SHAMIR) {
@@ -63,7 +65,7 @@ static enum enroll_end await_shares(struct node_enroll *e, struct reason *reason
                    info.id);
         return ENROLL_REFUSED;
     }
-    if (node_seal_await(e->node, buf_bytes(&e->seal)) != ST_OK) {
+    if (e->all->seal.await(e->all->seal.ctx, buf_bytes(&e->seal)) != ST_OK) {
         reason_set(reason, "%s", status_text(ST_NOMEM));
         return ENROLL_REFUSED;
     }
@@ -72,7 +74,7 @@ static enum enroll_end await_shares(struct node_enroll *e, struct reason *reason
     return ENROLL_WAITS;
 }
 
-enum enroll_end enroll_challenged(struct node_enroll *e, struct reason *reason)
+enum enroll_end enroll_challenged(struct enroll_try *e, struct reason *reason)
 {
     if (!read_challenge(e)) {
         reason_set(reason, "joining: what was answered is no challenge");
@@ -90,13 +92,14 @@ enum enroll_end enroll_challenged(struct node_enroll *e, struct reason *reason)
     return ENROLL_ASKS;
 }
 
-bool enroll_proved(struct node_enroll *e, const struct text_value *answer)
+bool enroll_proved(struct enroll_try *e, const struct text_value *answer)
 {
     CLEANUP(buf_done) struct buf message = {0}, proof = {0};
     uint8_t mac[BARRIER_MAC_BYTES];
     return challenge_accepted(buf_bytes(&e->challenge), enroll_text(answer, "certificate"),
                               enroll_text(answer, "ca_certificate"), &message) == ST_OK &&
            read_base64(enroll_text(answer, "proof"), CHALLENGE_TEXT_MAX, &proof) &&
-           node_seal_prove(e->node, buf_bytes(&e->seal), buf_bytes(&message), mac, NULL) == ST_OK &&
+           e->all->seal.prove(e->all->seal.ctx, buf_bytes(&e->seal), buf_bytes(&message), mac,
+                              NULL) == ST_OK &&
            bytes_eq_secret(buf_bytes(&proof), bytes_of(mac, sizeof mac));
 }

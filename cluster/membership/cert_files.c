@@ -5,7 +5,7 @@
  *
  *   NAME-key.pem.new and NAME.pem.new      not begun: the old pair is in use
  *   NAME.pem.new alone                     the key is the new one: the certificate follows */
-#include "node/node_internal.h"
+#include "cluster/membership/cert_files.h"
 
 #include "base/fs.h"
 #include "crypto/cert.h"
@@ -65,42 +65,42 @@ static enum status take_over(const struct place *place)
     return fs_sync_dir(place->fs, "");
 }
 
-static enum status told(enum status st, const char *path, struct reason *reason)
+static enum status say_file(enum status st, const char *path, struct reason *reason)
 {
     if (st != ST_OK)
         reason_set(reason, "%.200s: %s", path, status_text(st));
     return st;
 }
 
-enum status node_file_put(const char *path, struct bytes content, struct reason *reason)
+enum status cert_file_put(const char *path, struct bytes content, struct reason *reason)
 {
     CLEANUP(place_done) struct place place = {0};
     TRY(place_of(path, &place, reason));
     enum status st = write_fresh(&place, content);
     if (st == ST_OK)
         st = take_over(&place);
-    return told(st, path, reason);
+    return say_file(st, path, reason);
 }
 
-bool node_file_exists(const char *path)
+bool cert_file_exists(const char *path)
 {
     return access(path, F_OK) == 0;
 }
 
-enum status node_files_replace(struct node *n, struct bytes key, struct bytes cert,
+enum status cert_files_replace(const struct member_options *o, struct bytes key, struct bytes cert,
                                struct reason *reason)
 {
     CLEANUP(place_done) struct place key_place = {0}, cert_place = {0};
-    TRY(place_of(n->options.key_file, &key_place, reason));
-    TRY(place_of(n->options.cert_file, &cert_place, reason));
-    TRY(told(write_fresh(&key_place, key), n->options.key_file, reason));
-    TRY(told(write_fresh(&cert_place, cert), n->options.cert_file, reason));
-    TRY(told(fs_sync_dir(cert_place.fs, ""), n->options.cert_file, reason));
-    TRY(told(take_over(&key_place), n->options.key_file, reason));
-    return told(take_over(&cert_place), n->options.cert_file, reason);
+    TRY(place_of(o->key_file, &key_place, reason));
+    TRY(place_of(o->cert_file, &cert_place, reason));
+    TRY(say_file(write_fresh(&key_place, key), o->key_file, reason));
+    TRY(say_file(write_fresh(&cert_place, cert), o->cert_file, reason));
+    TRY(say_file(fs_sync_dir(cert_place.fs, ""), o->cert_file, reason));
+    TRY(say_file(take_over(&key_place), o->key_file, reason));
+    return say_file(take_over(&cert_place), o->cert_file, reason);
 }
 
-static bool has(const struct place *place, const char *name)
+static bool place_has(const struct place *place, const char *name)
 {
     struct fs_file *file = NULL;
     if (fs_open(place->fs, name, FS_READ, &file) != ST_OK)
@@ -109,27 +109,24 @@ static bool has(const struct place *place, const char *name)
     return true;
 }
 
-enum status node_files_settle(struct node *n, struct reason *reason)
+enum status cert_files_settle(const struct member_options *o, struct reason *reason)
 {
     CLEANUP(place_done) struct place key = {0}, cert = {0};
-    TRY(place_of(n->options.key_file, &key, reason));
-    TRY(place_of(n->options.cert_file, &cert, reason));
-    if (has(&cert, cert.fresh) && !has(&key, key.fresh))
-        return told(take_over(&cert), n->options.cert_file, reason);
+    TRY(place_of(o->key_file, &key, reason));
+    TRY(place_of(o->cert_file, &cert, reason));
+    if (place_has(&cert, cert.fresh) && !place_has(&key, key.fresh))
+        return say_file(take_over(&cert), o->cert_file, reason);
     return ST_OK;
 }
 
-enum status node_files_authority(struct node *n, struct reason *reason)
+enum status cert_files_authority(const struct member_options *o, uint8_t ret_sha256[32],
+                                 struct reason *reason)
 {
     CLEANUP(buf_done) struct buf pem = {0};
-    uint8_t hash[sizeof n->status.ca_sha256];
-    TRY(tls_pem_read(n->options.ca_file, &pem, reason));
-    if (cert_fingerprint(buf_bytes(&pem), hash) != ST_OK) {
-        reason_set(reason, "%s: no PEM certificate found", n->options.ca_file);
+    TRY(tls_pem_read(o->ca_file, &pem, reason));
+    if (cert_fingerprint(buf_bytes(&pem), ret_sha256) != ST_OK) {
+        reason_set(reason, "%s: no PEM certificate found", o->ca_file);
         return ST_INVALID;
     }
-    pthread_mutex_lock(&n->lock);
-    memcpy(n->status.ca_sha256, hash, sizeof hash);
-    pthread_mutex_unlock(&n->lock);
     return ST_OK;
 }

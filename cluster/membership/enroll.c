@@ -4,11 +4,13 @@
  *                                          ▲                 │ no answer: the next, after a while
  *                                          └─────────────────┘ a refusal (4xx): the node ends
  *
- * By request: node_told.c. The token's secret is sent over TLS, and only to a node whose
+ * By request: enroll_told.c. The token's secret is sent over TLS, and only to a node whose
  * certificate comes from the authority with the token's hash or from one that the request names.
  * The key is on disk before a member sees its public half, so that a certificate that was issued
  * and lost can be asked for again. */
-#include "node/enroll.h"
+#include "cluster/membership/enroll_internal.h"
+
+#include "cluster/membership/cert_files.h"
 
 #include "base/mem.h"
 #include "base/trace.h"
@@ -19,7 +21,7 @@ enum { ENROLL_REPLY_MAX = 64 * 1024 };
 
 static void ask(struct env_timer *timer);
 
-static void enroll_free(struct node_enroll *e)
+static void enroll_free(struct enroll_try *e)
 {
     if (e == NULL)
         return;
@@ -28,7 +30,7 @@ static void enroll_free(struct node_enroll *e)
     mem_free(e);
 }
 
-void enroll_reset(struct node_enroll *e)
+void enroll_reset(struct enroll_try *e)
 {
     ASSERT(!e->calling);
     tls_ctx_unref(e->tls);
@@ -44,35 +46,21 @@ void enroll_reset(struct node_enroll *e)
 
 static void on_stopped(void *ctx)
 {
-    struct node *n = ctx;
-    enroll_free(n->enroll);
-    n->enroll = NULL;
-    loop_stop(n->host.env);
-}
-
-void node_enroll_stop(struct node *n)
-{
-    struct node_enroll *e = n->enroll;
-    if (e->closing)
-        return; /* on_done_closed does it */
-    env_timer_stop(n->host.env, &e->timer);
-    if (e->calling)
-        http_call_cancel(&e->call);
-    e->calling = false;
-    http_client_close(e->client, on_stopped, n);
+    struct enroll *all = ctx;
+    ASSERT(all->host->stopping);
+    enroll_free(all->try);
+    all->try = NULL;
 }
 
 static void on_done_closed(void *ctx)
 {
-    struct node *n = ctx;
+    struct enroll *all = ctx;
     struct reason reason = {{0}};
-    enroll_free(n->enroll);
-    n->enroll = NULL;
-    enum status st = n->host.stopping ? ST_OK : node_open(n, &reason);
+    enroll_free(all->try);
+    all->try = NULL;
+    enum status st = all->host->stopping ? ST_OK : bootstrap_open(all->bootstrap, &reason);
     if (st != ST_OK)
-        node_refuse(n, &reason);
-    if (n->host.stopping)
-        loop_stop(n->host.env);
+        all->host->calls->refuse(all->host, &reason);
 }
 
 struct bytes enroll_text(const struct text_value *v, const char *name)
@@ -82,7 +70,7 @@ struct bytes enroll_text(const struct text_value *v, const char *name)
 }
 
 /* Check a reply: the certificate must be of the expected authority, and for our name and key. */
-static enum status check(struct node_enroll *e, const struct text_value *answer,
+static enum status check(struct enroll_try *e, const struct text_value *answer,
                          struct reason *reason)
 {
     uint8_t hash[JOIN_HASH_BYTES];
@@ -96,7 +84,7 @@ static enum status check(struct node_enroll *e, const struct text_value *answer,
                               memcmp(hash, e->token.ca_sha256, sizeof hash) == 0;
     bool good = believed && cert_matches(cert, ca, buf_bytes(&e->public_key)) == ST_OK &&
                 cert_uri(cert, uri) == ST_OK && mesh_uri_parse(uri, &identity) == ST_OK &&
-                strcmp(identity.name, e->node->options.name) == 0;
+                strcmp(identity.name, e->all->host->options->name) == 0;
     if (good)
         return ST_OK;
     reason_set(reason, "joining: the certificate that came is not the one asked for");
@@ -104,11 +92,11 @@ static enum status check(struct node_enroll *e, const struct text_value *answer,
 }
 
 /* The certificate last: where it lies, everything lies. */
-static enum status keep(struct node_enroll *e, struct reason *reason)
+static enum status keep(struct enroll_try *e, struct reason *reason)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct text_value *answer;
-    const struct node_options *o = &e->node->options;
+    const struct member_options *o = e->all->host->options;
     if (text_json_parse(&arena, buf_bytes(&e->call.reply), &answer, NULL) != ST_OK) {
         reason_set(reason, "joining: what was answered is no JSON");
         return ST_INVALID;
@@ -116,13 +104,13 @@ static enum status keep(struct node_enroll *e, struct reason *reason)
     struct bytes ca = enroll_text(answer, "ca_certificate");
     struct bytes cert = enroll_text(answer, "certificate");
     TRY(check(e, answer, reason));
-    TRY(node_file_put(o->ca_file, ca, reason));
-    TRY(node_file_put(o->cert_file, cert, reason));
+    TRY(cert_file_put(o->ca_file, ca, reason));
+    TRY(cert_file_put(o->cert_file, cert, reason));
     trace(TRACE_INFO, "node", "has its certificate for the cluster: %s", o->cert_file);
     return ST_OK;
 }
 
-static void explain(const struct node_enroll *e, struct reason *reason)
+static void explain(const struct enroll_try *e, struct reason *reason)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct text_value *answer;
@@ -135,21 +123,21 @@ static void explain(const struct node_enroll *e, struct reason *reason)
                first != NULL ? (const char *)first->text.data : "");
 }
 
-static void again(struct node_enroll *e, const char *why)
+static void enroll_again(struct enroll_try *e, const char *why)
 {
-    struct node *n = e->node;
-    uint64_t now = env_mono_ms(n->host.env);
+    struct part_host *host = e->all->host;
+    uint64_t now = env_mono_ms(host->env);
     if (e->complained_ms == 0 || now - e->complained_ms >= ENROLL_COMPLAIN_MS) {
         e->complained_ms = now;
-        trace(TRACE_WARN, "node", "waits to join: %s at %s: %s", n->options.founders[e->at].name,
-              n->options.founders[e->at].address, why);
+        trace(TRACE_WARN, "node", "waits to join: %s at %s: %s",
+              host->options->founders[e->at].name, host->options->founders[e->at].address, why);
     }
-    e->at = (e->at + 1) % n->options.n_founders;
-    env_timer_set(n->host.env, &e->timer, now + ENROLL_AGAIN_MS);
+    e->at = (e->at + 1) % host->options->n_founders;
+    env_timer_set(host->env, &e->timer, now + ENROLL_AGAIN_MS);
 }
 
 /* An answer, or why there is none. */
-static enum enroll_end judge(struct node_enroll *e, enum status st, struct reason *reason)
+static enum enroll_end judge(struct enroll_try *e, enum status st, struct reason *reason)
 {
     const struct http_call *call = &e->call;
     if (st != ST_OK) {
@@ -168,11 +156,11 @@ static enum enroll_end judge(struct node_enroll *e, enum status st, struct reaso
 
 static void on_answer(struct http_call *call, enum status st)
 {
-    struct node_enroll *e = CONTAINER_OF(call, struct node_enroll, call);
-    struct node *n = e->node;
+    struct enroll_try *e = CONTAINER_OF(call, struct enroll_try, call);
+    struct part_host *host = e->all->host;
     struct reason reason = {{0}};
     e->calling = false;
-    if (n->host.stopping) {
+    if (host->stopping) {
         buf_done(&call->reply);
         return;
     }
@@ -180,13 +168,13 @@ static void on_answer(struct http_call *call, enum status st)
     buf_done(&call->reply);
     if (end == ENROLL_DONE) {
         e->closing = true;
-        http_client_close(e->client, on_done_closed, n);
+        http_client_close(e->client, on_done_closed, e->all);
     } else if (e->told) {
         enroll_told_tried(e, end, &reason);
     } else if (end == ENROLL_REFUSED) {
-        node_refuse(n, &reason);
+        host->calls->refuse(host, &reason);
     } else {
-        again(e, reason.text);
+        enroll_again(e, reason.text);
     }
 }
 
@@ -200,7 +188,7 @@ static struct bytes path_of(enum enroll_step step)
     return BYTES("/v1/sys/storage/raft/bootstrap/join");
 }
 
-void enroll_send(struct node_enroll *e, const struct http_target *target)
+void enroll_send(struct enroll_try *e, const struct http_target *target)
 {
     e->header = (struct http_header){BYTES("content-type"), BYTES("application/json")};
     e->call = (struct http_call){.method = METHOD_POST,
@@ -217,21 +205,21 @@ void enroll_send(struct node_enroll *e, const struct http_target *target)
 
 static void ask(struct env_timer *timer)
 {
-    struct node_enroll *e = CONTAINER_OF(timer, struct node_enroll, timer);
-    struct http_target target = {.address = e->node->options.founders[e->at].address,
+    struct enroll_try *e = CONTAINER_OF(timer, struct enroll_try, timer);
+    struct http_target target = {.address = e->all->host->options->founders[e->at].address,
                                  .tls = e->tls};
-    if (strcmp(e->node->options.founders[e->at].name, e->node->options.name) == 0) {
-        e->at = (e->at + 1) % e->node->options.n_founders;
-        target.address = e->node->options.founders[e->at].address;
+    if (strcmp(e->all->host->options->founders[e->at].name, e->all->host->options->name) == 0) {
+        e->at = (e->at + 1) % e->all->host->options->n_founders;
+        target.address = e->all->host->options->founders[e->at].address;
     }
     enroll_send(e, &target);
 }
 
 /* A key that is there already was made by an earlier start. */
-static enum status make_key(struct node_enroll *e, struct reason *reason)
+static enum status make_key(struct enroll_try *e, struct reason *reason)
 {
-    const char *path = e->node->options.key_file;
-    if (node_file_exists(path)) {
+    const char *path = e->all->host->options->key_file;
+    if (cert_file_exists(path)) {
         TRY(tls_pem_read(path, &e->key, reason));
         enum status st = cert_key_public(buf_bytes(&e->key), &e->public_key);
         if (st != ST_OK)
@@ -239,10 +227,10 @@ static enum status make_key(struct node_enroll *e, struct reason *reason)
         return st;
     }
     TRY(cert_key_make(&e->key, &e->public_key));
-    return node_file_put(path, buf_bytes(&e->key), reason);
+    return cert_file_put(path, buf_bytes(&e->key), reason);
 }
 
-enum status enroll_write(struct node_enroll *e, struct bytes answer)
+enum status enroll_write(struct enroll_try *e, struct bytes answer)
 {
     struct text_writer w = {.out = &e->body};
     buf_clear(&e->body);
@@ -257,14 +245,14 @@ enum status enroll_write(struct node_enroll *e, struct bytes answer)
         text_key(&w, "answer");
         text_put_bytes(&w, answer);
     }
-    text_member_str(&w, "node_id", e->node->options.name);
+    text_member_str(&w, "node_id", e->all->host->options->name);
     text_key(&w, "public_key");
     text_put_bytes(&w, buf_bytes(&e->public_key));
     text_close(&w);
     return buf_status(&e->body);
 }
 
-enum status enroll_prepare(struct node_enroll *e, struct bytes token, struct reason *reason)
+enum status enroll_prepare(struct enroll_try *e, struct bytes token, struct reason *reason)
 {
     buf_add(&e->token_text, token);
     TRY(buf_status(&e->token_text));
@@ -277,10 +265,10 @@ enum status enroll_prepare(struct node_enroll *e, struct bytes token, struct rea
     return enroll_write(e, (struct bytes){0});
 }
 
-static enum status prepare_by_file(struct node_enroll *e, struct reason *reason)
+static enum status prepare_by_file(struct enroll_try *e, struct reason *reason)
 {
     CLEANUP(buf_done) struct buf token = {0};
-    const struct node_options *o = &e->node->options;
+    const struct member_options *o = e->all->host->options;
     struct tls_options tls = {.tls13_only = true,
                               .ca_sha256 = e->token.ca_sha256,
                               .alpn = "http/1.1",
@@ -291,9 +279,9 @@ static enum status prepare_by_file(struct node_enroll *e, struct reason *reason)
     return tls_ctx_new(&tls, &e->tls, reason);
 }
 
-static enum status check_file(struct node_enroll *e, struct reason *reason)
+static enum status check_file(struct enroll_try *e, struct reason *reason)
 {
-    const struct node_options *o = &e->node->options;
+    const struct member_options *o = e->all->host->options;
     struct reason why = {{0}};
     if (o->n_founders == 1 && strcmp(o->founders[0].name, o->name) == 0) {
         reason_set(reason, "join_token_file: the only member is this node itself");
@@ -308,26 +296,27 @@ static enum status check_file(struct node_enroll *e, struct reason *reason)
     return ST_OK;
 }
 
-enum status node_enroll_start(struct node *n, bool *ret_enrolls, struct reason *reason)
+enum status enroll_open(struct enroll *all, bool *ret_enrolls, struct reason *reason)
 {
-    const struct node_options *o = &n->options;
+    const struct member_options *o = all->host->options;
     bool by_file = o->join_token_file != NULL && o->n_founders != 0;
+    ASSERT(all->try == NULL && all->host->phase == PHASE_NO_CERTIFICATE);
     *ret_enrolls = false;
-    if ((!by_file && !o->join_by_request) || node_file_exists(o->cert_file))
+    if ((!by_file && !o->join_by_request) || cert_file_exists(o->cert_file))
         return ST_OK;
-    struct node_enroll *e = mem_zalloc(sizeof *e);
+    struct enroll_try *e = mem_zalloc(sizeof *e);
     if (e == NULL)
         return ST_NOMEM;
-    e->node = n;
+    e->all = all;
     e->told = !by_file;
     enum status st = by_file ? check_file(e, reason) : ST_OK;
     if (st == ST_OK)
-        st = http_client_new(n->host.env, &e->client);
+        st = http_client_new(all->host->env, &e->client);
     if (st != ST_OK) {
         enroll_free(e);
         return st;
     }
-    n->enroll = e;
+    all->try = e;
     *ret_enrolls = true;
     if (!by_file) {
         enroll_told_start(e);
@@ -335,6 +324,40 @@ enum status node_enroll_start(struct node *n, bool *ret_enrolls, struct reason *
     }
     trace(TRACE_INFO, "node", "asks the cluster for its certificate, with %s", o->join_token_file);
     e->timer.fire = ask;
-    env_timer_set(n->host.env, &e->timer, 0);
+    env_timer_set(all->host->env, &e->timer, 0);
     return ST_OK;
 }
+
+static enum status enroll_start(void *self, struct part_host *host)
+{
+    struct enroll *e = self;
+    ASSERT(e->host == NULL && e->try == NULL);
+    e->host = host;
+    return ST_OK;
+}
+
+/* The request that told this node to join ends once the node is a member. */
+static void enroll_tick(void *self)
+{
+    struct enroll *e = self;
+    if (e->wait != NULL && e->host->phase == PHASE_MEMBER)
+        enroll_told_end(e, ST_OK, NULL);
+}
+
+static bool enroll_stop(void *self)
+{
+    struct enroll *all = self;
+    struct enroll_try *e = all->try;
+    if (e == NULL || e->closing)
+        return e == NULL;
+    env_timer_stop(all->host->env, &e->timer);
+    if (e->calling)
+        http_call_cancel(&e->call);
+    e->calling = false;
+    e->closing = true;
+    http_client_close(e->client, on_stopped, all);
+    return false;
+}
+
+const struct part enroll_part = {
+    .name = "enroll", .start = enroll_start, .tick = enroll_tick, .stop = enroll_stop};

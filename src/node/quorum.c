@@ -7,7 +7,7 @@
  * kernel of a paused process keeps the link: voters ask each other for votes then, so each answers
  * at least once per election timeout. Before the first start, the same is told of the initial
  * members that have not been heard. */
-#include "node/node_internal.h"
+#include "node/quorum.h"
 
 #include <stdio.h>
 
@@ -35,9 +35,8 @@ static void end_items(struct reason *text, unsigned left_out)
         (void)snprintf(text->text + at, sizeof text->text - at, " and %u more", left_out);
 }
 
-void node_quorum_heard(struct node *n, uint64_t from)
+void quorum_heard(struct quorum *q, uint64_t from)
 {
-    struct node_quorum *q = &n->quorum;
     unsigned at = 0;
     if (q->since_ms == 0)
         return; /* there is a leader */
@@ -50,10 +49,10 @@ void node_quorum_heard(struct node *n, uint64_t from)
             at = i;
     }
     q->heard[at].id = from;
-    q->heard[at].ms = env_mono_ms(n->host.env);
+    q->heard[at].ms = env_mono_ms(q->host->env);
 }
 
-static bool was_heard(const struct node_quorum *q, uint64_t id, uint64_t now)
+static bool was_heard(const struct quorum *q, uint64_t id, uint64_t now)
 {
     for (unsigned i = 0; i < RLOG_MEMBERS_MAX; i++)
         if (q->heard[i].id == id)
@@ -62,12 +61,12 @@ static bool was_heard(const struct node_quorum *q, uint64_t id, uint64_t now)
 }
 
 /* `asks`: this node is a voter without a leader for a while, so whom it reaches answers it. */
-static bool reaches(struct node *n, uint64_t id, bool asks, uint64_t now)
+static bool reaches(const struct quorum *q, uint64_t id, bool asks, uint64_t now)
 {
-    if (id == n->host.id)
+    if (id == q->host->id)
         return true;
-    return n->host.mesh != NULL && mesh_linked(n->host.mesh, id) &&
-           (!asks || was_heard(&n->quorum, id, now));
+    return q->host->mesh != NULL && mesh_linked(q->host->mesh, id) &&
+           (!asks || was_heard(q, id, now));
 }
 
 static bool is_voter(const struct rlog_status *raft, uint64_t id)
@@ -78,8 +77,8 @@ static bool is_voter(const struct rlog_status *raft, uint64_t id)
     return false;
 }
 
-static void explain(struct node_quorum *q, const struct rlog_status *raft, unsigned reached,
-                    unsigned voters, uint32_t missing)
+static void quorum_explain(struct quorum *q, const struct rlog_status *raft, unsigned reached,
+                           unsigned voters, uint32_t missing)
 {
     unsigned left_out = 0;
     reason_set(&q->why, "no quorum: %u of %u voters reachable, %u needed; missing ", reached,
@@ -90,88 +89,106 @@ static void explain(struct node_quorum *q, const struct rlog_status *raft, unsig
     end_items(&q->why, left_out);
 }
 
-void node_quorum_look(struct node *n, const struct rlog_status *raft)
+static void quorum_changed(void *self, const struct rlog_status *raft)
 {
-    struct node_quorum *q = &n->quorum;
-    uint64_t now = env_mono_ms(n->host.env);
+    struct quorum *q = self;
+    uint64_t now = env_mono_ms(q->host->env);
     unsigned voters = 0, reached = 0;
     uint32_t missing = 0;
     if (raft->leader != 0)
         q->since_ms = 0;
     else if (q->since_ms == 0)
         q->since_ms = now;
-    bool asks = q->since_ms != 0 && now - q->since_ms >= SILENT_MS && is_voter(raft, n->host.id);
+    bool asks = q->since_ms != 0 && now - q->since_ms >= SILENT_MS && is_voter(raft, q->host->id);
 
-    pthread_mutex_lock(&n->lock);
+    struct node_status *s = board_begin(q->board);
     q->n_reached = 0;
     for (unsigned i = 0; i < raft->n_members; i++) {
         const struct rlog_member *m = &raft->members[i];
-        bool here = reaches(n, m->id, asks, now);
+        bool here = reaches(q, m->id, asks, now);
         if (here)
             q->reached[q->n_reached++] = m->id;
         voters += m->role == RLOG_VOTER;
         reached += m->role == RLOG_VOTER && here;
         missing |= m->role == RLOG_VOTER && !here ? 1u << i : 0;
     }
-    if (raft->leader != 0 || n->host.removed || reached > voters / 2 || voters == 0)
+    if (raft->leader != 0 || q->host->removed || reached > voters / 2 || voters == 0)
         q->short_ms = 0;
     else if (q->short_ms == 0)
         q->short_ms = now;
-    n->status.no_quorum = q->short_ms != 0 && now - q->short_ms >= SHORT_MS;
-    if (n->status.no_quorum)
-        explain(q, raft, reached, voters, missing);
-    node_brief_publish(n);
-    pthread_mutex_unlock(&n->lock);
+    s->no_quorum = q->short_ms != 0 && now - q->short_ms >= SHORT_MS;
+    if (s->no_quorum)
+        quorum_explain(q, raft, reached, voters, missing);
+    board_end(q->board);
 }
 
-bool node_quorum_reaches(const struct node *n, uint64_t id)
+bool quorum_reaches(const struct quorum *q, uint64_t id)
 {
-    for (unsigned i = 0; i < n->quorum.n_reached; i++)
-        if (n->quorum.reached[i] == id)
+    for (unsigned i = 0; i < q->n_reached; i++)
+        if (q->reached[i] == id)
             return true;
     return false;
 }
 
-bool node_no_quorum(struct node *node, struct reason *ret_why)
+bool quorum_lost(struct quorum *q, struct reason *ret_why)
 {
-    pthread_mutex_lock(&node->lock);
-    bool lost = node->status.no_quorum;
+    pthread_mutex_lock(&q->board->lock);
+    bool lost = q->board->status.no_quorum;
     if (lost)
-        *ret_why = node->quorum.why;
-    pthread_mutex_unlock(&node->lock);
+        *ret_why = q->why;
+    pthread_mutex_unlock(&q->board->lock);
     return lost;
 }
 
-void node_quorum_await(struct node *n)
+void quorum_await(struct quorum *q)
 {
     struct reason awaits = {{0}};
+    const struct founding *f = &q->bootstrap->founding;
     unsigned left_out = 0;
-    if (n->phase == NODE_FRESH) {
+    if (q->host->phase == PHASE_FRESH) {
         reason_set(&awaits, "not initialised: this node waits for the initial members ");
         size_t start = strlen(awaits.text);
-        for (unsigned i = 0; i < n->founding.n; i++) {
+        for (unsigned i = 0; i < f->n; i++) {
             char item[FOUNDER_NAME_MAX + MESH_ADDRESS_MAX + 3];
-            if (i == n->founding.self || n->founding.founders[i].heard)
+            if (i == f->self || f->founders[i].heard)
                 continue;
-            (void)snprintf(item, sizeof item, "%s (%s)", n->founding.founders[i].name,
-                           n->options.founders[i].address); /* both bounded */
+            (void)snprintf(item, sizeof item, "%s (%s)", f->founders[i].name,
+                           q->host->options->founders[i].address); /* both bounded */
             add_item(&awaits, item, &left_out);
         }
         end_items(&awaits, left_out);
         if (awaits.text[start] == '\0')
             reason_set(&awaits, "not initialised: the initial members are starting the cluster");
     }
-    pthread_mutex_lock(&n->lock);
-    n->quorum.awaits = awaits;
-    pthread_mutex_unlock(&n->lock);
+    pthread_mutex_lock(&q->board->lock);
+    q->awaits = awaits;
+    pthread_mutex_unlock(&q->board->lock);
 }
 
-bool node_awaits_members(struct node *node, struct reason *ret_why)
+bool quorum_awaits(struct quorum *q, struct reason *ret_why)
 {
-    pthread_mutex_lock(&node->lock);
-    bool awaits = node->quorum.awaits.text[0] != '\0';
+    pthread_mutex_lock(&q->board->lock);
+    bool awaits = q->awaits.text[0] != '\0';
     if (awaits)
-        *ret_why = node->quorum.awaits;
-    pthread_mutex_unlock(&node->lock);
+        *ret_why = q->awaits;
+    pthread_mutex_unlock(&q->board->lock);
     return awaits;
 }
+
+static void quorum_tick(void *self)
+{
+    struct quorum *q = self;
+    if (q->host->phase == PHASE_FRESH)
+        quorum_await(q);
+}
+
+static enum status quorum_start(void *self, struct part_host *host)
+{
+    struct quorum *q = self;
+    ASSERT(q->host == NULL && q->n_reached == 0);
+    q->host = host;
+    return ST_OK;
+}
+
+const struct part quorum_part = {
+    .name = "quorum", .start = quorum_start, .tick = quorum_tick, .changed = quorum_changed};

@@ -2,14 +2,15 @@
  * asks a member for its certificate, with the token it was given or by opening the cluster's seal,
  * and opens.
  *
- *   WAITING ─node_join─▶ ASKING ─certificate─▶ node_open ─▶ member: the call ends well
+ *   WAITING ─enroll_join─▶ ASKING ─certificate─▶ bootstrap_open ─▶ member: the call ends well
  *      ▲                 │    ▲
  *      └─refused, or no──┘    └─ again, where the request says so: without its caller
  *        answer
  *
  * Until it joins, anyone who reaches its port can claim the node; there is no other secret to lose
  * yet. One call runs at a time; a try that goes on by itself gives way to a new call. */
-#include "node/enroll.h"
+#include "cluster/membership/enroll_internal.h"
+#include "cluster/membership/wait.h"
 
 #include "base/mem.h"
 #include "base/trace.h"
@@ -19,67 +20,55 @@
 enum { TOLD_AGAIN_MS = 2000, TOLD_PATIENCE_MS = 50000 };
 
 /* On the caller's stack. */
-struct node_told {
+struct enroll_wait {
     struct env_task task;
-    struct node *node;
-    const struct node_join *how;
+    struct enroll *all;
+    const struct join_request *how;
     struct reason reason;
-    struct node_wait wait;
+    struct wait wait;
 };
 
-void node_told_end(struct node *n, enum status st, const struct reason *reason)
+void enroll_told_end(struct enroll *all, enum status st, const struct reason *reason)
 {
-    struct node_told *told = n->told;
+    struct enroll_wait *told = all->wait;
     if (told == NULL)
         return;
-    n->told = NULL;
-    env_timer_stop(n->host.env, &n->told_timer);
+    all->wait = NULL;
+    env_timer_stop(all->host->env, &all->patience);
     if (reason != NULL)
         told->reason = *reason;
-    node_wait_end(&told->wait, st);
+    wait_end(&told->wait, st);
 }
 
 static void on_patience(struct env_timer *timer)
 {
-    struct node *n = CONTAINER_OF(timer, struct node, told_timer);
-    node_told_end(n, ST_TIMEOUT, NULL);
-}
-
-void node_told_runs(struct node *n)
-{
-    n->running = true;
-    pthread_mutex_lock(&n->lock);
-    n->status.waits = false;
-    node_brief_publish(n);
-    pthread_mutex_unlock(&n->lock);
+    enroll_told_end(CONTAINER_OF(timer, struct enroll, patience), ST_TIMEOUT, NULL);
 }
 
 /* `knows`: the seal of the cluster to join, which then is one that is initialised. */
-static void publish_waits(struct node *n, bool knows)
+static void publish_waits(struct enroll *all, bool knows)
 {
-    pthread_mutex_lock(&n->lock);
-    n->status.waits = true;
-    n->status.initialized = knows;
-    node_brief_publish(n);
-    pthread_mutex_unlock(&n->lock);
+    all->host->waits = true;
+    all->host->initialized = knows;
+    all->host->calls->publish(all->host);
 }
 
-void enroll_told_ask(struct node_enroll *e)
+void enroll_told_ask(struct enroll_try *e)
 {
-    env_timer_stop(e->node->host.env, &e->timer);
+    env_timer_stop(e->all->host->env, &e->timer);
     struct http_target target = {
         .address = e->address, .tls = e->tls, .host = e->server[0] != '\0' ? e->server : NULL};
     enroll_send(e, &target);
 }
 
-static void ask_later(struct node_enroll *e)
+static void ask_later(struct enroll_try *e)
 {
-    struct node *n = e->node;
-    env_timer_set(n->host.env, &e->timer, env_mono_ms(n->host.env) + TOLD_AGAIN_MS);
+    struct env *env = e->all->host->env;
+    env_timer_set(env, &e->timer, env_mono_ms(env) + TOLD_AGAIN_MS);
 }
 
 /* From the first question on: a challenge ends, and answering it may be what failed. */
-static void ask_again(struct node_enroll *e)
+static void ask_again(struct enroll_try *e)
 {
     if (e->step == ENROLL_ANSWER)
         e->step = ENROLL_CHALLENGE;
@@ -91,40 +80,39 @@ static void ask_again(struct node_enroll *e)
 
 static void on_again(struct env_timer *timer)
 {
-    ask_again(CONTAINER_OF(timer, struct node_enroll, timer));
+    ask_again(CONTAINER_OF(timer, struct enroll_try, timer));
 }
 
-void node_told_opened(struct env_task *task)
+void enroll_opened(struct enroll *all)
 {
-    struct node *n = CONTAINER_OF(task, struct node, opened_task);
-    struct node_enroll *e = n->enroll;
-    n->opened_posted = false;
-    if (e != NULL && !n->host.stopping && !e->calling && !e->closing && node_seal_has_opener(n))
+    struct enroll_try *e = all->try;
+    if (e != NULL && !all->host->stopping && !e->calling && !e->closing &&
+        all->seal.has_opener(all->seal.ctx))
         ask_again(e);
 }
 
-void enroll_told_start(struct node_enroll *e)
+void enroll_told_start(struct enroll_try *e)
 {
-    struct node *n = e->node;
-    ASSERT(e->told && n->options.waits != NULL);
+    struct enroll *all = e->all;
+    ASSERT(e->told && all->wait == NULL);
     e->timer.fire = on_again;
-    n->told_timer.fire = on_patience;
-    publish_waits(n, false);
+    all->patience.fire = on_patience;
+    publish_waits(all, false);
     trace(TRACE_INFO, "node", "waits to be told which cluster to join");
-    n->options.waits(n->options.ctx);
+    all->host->calls->wait(all->host);
 }
 
-static void forget(struct node_enroll *e)
+static void enroll_forget(struct enroll_try *e)
 {
     enroll_reset(e);
-    node_seal_drop(e->node);
-    publish_waits(e->node, false);
+    e->all->seal.drop(e->all->seal.ctx);
+    publish_waits(e->all, false);
 }
 
-void enroll_told_tried(struct node_enroll *e, enum enroll_end end, const struct reason *reason)
+void enroll_told_tried(struct enroll_try *e, enum enroll_end end, const struct reason *reason)
 {
-    struct node *n = e->node;
-    bool again = end == ENROLL_AGAIN && (e->retry || node_seal_has_opener(n));
+    struct enroll *all = e->all;
+    bool again = end == ENROLL_AGAIN && (e->retry || all->seal.has_opener(all->seal.ctx));
     struct reason said;
     ASSERT(end != ENROLL_DONE);
     if (end == ENROLL_ASKS) {
@@ -132,8 +120,8 @@ void enroll_told_tried(struct node_enroll *e, enum enroll_end end, const struct 
         return;
     }
     if (end == ENROLL_WAITS) {
-        publish_waits(n, true);
-        node_told_end(n, ST_OK, NULL);
+        publish_waits(all, true);
+        enroll_told_end(all, ST_OK, NULL);
         return;
     }
     reason_set(&said, "%.100s: %s%s", e->address, reason->text,
@@ -143,25 +131,25 @@ void enroll_told_tried(struct node_enroll *e, enum enroll_end end, const struct 
     trace(TRACE_WARN, "node", "did not join by %s", said.text);
     if (again) {
         ask_later(e);
-        node_told_end(n, ST_TIMEOUT, NULL);
+        enroll_told_end(all, ST_TIMEOUT, NULL);
         return;
     }
-    forget(e);
-    node_told_end(n, end == ENROLL_REFUSED ? ST_INVALID : ST_BUSY, &said);
+    enroll_forget(e);
+    enroll_told_end(all, end == ENROLL_REFUSED ? ST_INVALID : ST_BUSY, &said);
 }
 
 /* A try that goes on by itself ends. */
-static void stop_try(struct node_enroll *e)
+static void stop_try(struct enroll_try *e)
 {
-    env_timer_stop(e->node->host.env, &e->timer);
+    env_timer_stop(e->all->host->env, &e->timer);
     if (e->calling)
         http_call_cancel(&e->call);
     e->calling = false;
-    forget(e);
+    enroll_forget(e);
 }
 
 /* Without a CA the token says whom to believe: only the cluster port shows that authority. */
-static enum status make_tls(struct node_enroll *e, const struct node_join *how,
+static enum status make_tls(struct enroll_try *e, const struct join_request *how,
                             struct reason *reason)
 {
     struct tls_options o = {.alpn = "http/1.1",
@@ -177,8 +165,8 @@ static enum status make_tls(struct node_enroll *e, const struct node_join *how,
     return tls_ctx_new(&o, &e->tls, reason);
 }
 
-static enum status prepare(struct node_enroll *e, const struct node_join *how,
-                           struct reason *reason)
+static enum status told_prepare(struct enroll_try *e, const struct join_request *how,
+                                struct reason *reason)
 {
     int address = snprintf(e->address, sizeof e->address, "%s", how->address);
     int server = snprintf(e->server, sizeof e->server, "%s",
@@ -189,48 +177,48 @@ static enum status prepare(struct node_enroll *e, const struct node_join *how,
         return ST_INVALID;
     }
     e->retry = how->retry;
-    e->node->non_voter = how->non_voter;
+    e->all->bootstrap->non_voter = how->non_voter;
     TRY(enroll_prepare(e, how->token, reason));
     return make_tls(e, how, reason);
 }
 
-static enum status begin(struct node *n, struct node_told *told)
+static enum status told_begin(struct enroll *all, struct enroll_wait *told)
 {
-    struct node_enroll *e = n->enroll;
-    if (n->told_closed || n->host.stopping)
+    struct enroll_try *e = all->try;
+    if (all->given_up || all->host->stopping)
         return ST_CLOSED;
-    if (n->told != NULL) {
+    if (all->wait != NULL) {
         reason_set(&told->reason, "another request to join is under way");
         return ST_BUSY;
     }
     if (e == NULL || !e->told || e->closing)
         return ST_EXISTS;
     stop_try(e);
-    enum status st = prepare(e, told->how, &told->reason);
+    enum status st = told_prepare(e, told->how, &told->reason);
     if (st != ST_OK)
-        forget(e);
+        enroll_forget(e);
     return st;
 }
 
 static void run_join(struct env_task *task)
 {
-    struct node_told *told = CONTAINER_OF(task, struct node_told, task);
-    struct node *n = told->node;
-    enum status st = begin(n, told);
+    struct enroll_wait *told = CONTAINER_OF(task, struct enroll_wait, task);
+    struct enroll *all = told->all;
+    enum status st = told_begin(all, told);
     if (st != ST_OK) {
-        node_wait_end(&told->wait, st);
+        wait_end(&told->wait, st);
         return;
     }
-    n->told = told;
-    env_timer_set(n->host.env, &n->told_timer, env_mono_ms(n->host.env) + TOLD_PATIENCE_MS);
-    trace(TRACE_INFO, "node", "is told to join by %s", n->enroll->address);
-    enroll_told_ask(n->enroll);
+    all->wait = told;
+    env_timer_set(all->host->env, &all->patience, env_mono_ms(all->host->env) + TOLD_PATIENCE_MS);
+    trace(TRACE_INFO, "node", "is told to join by %s", all->try->address);
+    enroll_told_ask(all->try);
 }
 
-enum status node_join(struct node *node, const struct node_join *how, struct reason *reason)
+enum status enroll_join(struct enroll *e, const struct join_request *request, struct reason *reason)
 {
-    struct node_told told = {.task = {.run = run_join}, .node = node, .how = how};
-    enum status st = node_wait_for(node, &told.task, &told.wait);
+    struct enroll_wait told = {.task = {.run = run_join}, .all = e, .how = request};
+    enum status st = wait_for(&told.wait, e->host->env, &told.task);
     if (told.reason.text[0] != '\0')
         *reason = told.reason;
     return st;
@@ -238,13 +226,14 @@ enum status node_join(struct node *node, const struct node_join *how, struct rea
 
 static void run_give_up(struct env_task *task)
 {
-    struct node *n = CONTAINER_OF(task, struct node, told_give_up);
-    n->told_closed = true;
-    node_told_end(n, ST_CLOSED, NULL);
+    struct enroll *e = CONTAINER_OF(task, struct enroll, give_up_task);
+    ASSERT(!e->given_up);
+    e->given_up = true;
+    enroll_told_end(e, ST_CLOSED, NULL);
 }
 
-void node_join_give_up(struct node *n)
+void enroll_give_up(struct enroll *e)
 {
-    n->told_give_up = (struct env_task){.run = run_give_up};
-    env_post(n->host.env, &n->told_give_up);
+    e->give_up_task = (struct env_task){.run = run_give_up};
+    env_post(e->host->env, &e->give_up_task);
 }

@@ -1,0 +1,59 @@
+#include "cluster/membership/local.h"
+
+#include <stdio.h>
+
+enum status local_read(struct local *local, struct bytes key, struct buf *out)
+{
+    struct store_item item;
+    struct store_pin pin;
+    size_t len = 0;
+    ASSERT(local->host->rlog != NULL && !local->host->replica_closed);
+    if (local->seat == NULL)
+        TRY(barrier_seat_new(local->host->barrier, local->host->env, &local->seat));
+    TRY(store_pin(rlog_store(local->host->rlog), "certificates", 0, &pin));
+    enum status st = store_get(&pin, key, &item);
+    uint8_t *to = st == ST_OK ? buf_extend(out, item.value.len) : NULL;
+    if (st == ST_OK)
+        st = to != NULL ? barrier_decrypt(local->seat, key, item.value, to, &len) : ST_NOMEM;
+    if (to != NULL && st == ST_NOT_FOUND)
+        st = ST_BUSY; /* of a key ring's term that is still to come */
+    out->len = st == ST_OK ? len : 0;
+    store_unpin(&pin);
+    return st;
+}
+
+bool local_has(const struct part_host *host, const char *prefix, const char *name, bool unsure)
+{
+    char key[MEMBER_KEY_MAX];
+    struct store_item item;
+    struct store_pin pin;
+    if (host->rlog == NULL || host->replica_closed)
+        return false;
+    int len = snprintf(key, sizeof key, "%s%s", prefix, name);
+    ASSERT(len > 0 && (size_t)len < sizeof key); /* names are bounded */
+    if (store_pin(rlog_store(host->rlog), "removed", 0, &pin) != ST_OK)
+        return unsure; /* every pin is taken */
+    bool found = store_get(&pin, bytes_str(key), &item) == ST_OK;
+    store_unpin(&pin);
+    return found;
+}
+
+static enum status local_start(void *self, struct part_host *host)
+{
+    struct local *local = self;
+    ASSERT(local->host == NULL && local->seat == NULL);
+    local->host = host;
+    return ST_OK;
+}
+
+static bool local_stop(void *self)
+{
+    struct local *local = self;
+    if (local->host->replica_closed || local->host->rlog == NULL) {
+        barrier_seat_free(local->seat);
+        local->seat = NULL;
+    }
+    return true;
+}
+
+const struct part local_part = {.name = "local", .start = local_start, .stop = local_stop};

@@ -1,0 +1,151 @@
+#include "node/role.h"
+
+#include "base/trace.h"
+
+#include <stdio.h>
+
+#define LEADER_KEY RLOG_LOCAL "core/leader"
+
+enum { LEADER_FORMAT = 1 };
+
+static enum status read_record(const struct store_pin *pin, const char *key, struct bytes *ret)
+{
+    struct store_item item;
+    TRY(store_get(pin, bytes_str(key), &item));
+    *ret = item.value;
+    return ST_OK;
+}
+
+/* The leader writes who it is, so that standbys can name its client address. */
+static void announce_leader(struct role *r, uint64_t term)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
+    CLEANUP(buf_done) struct buf record = {0};
+    buf_add_u8(&record, LEADER_FORMAT);
+    buf_add_u64(&record, r->host->id);
+    buf_add_u64(&record, term);
+    buf_add_block(&record, bytes_str(r->host->options->api_addr));
+    if (buf_status(&record) != ST_OK)
+        return; /* the next tick tries again */
+    rlog_txn_put(&txn, BYTES(LEADER_KEY), buf_bytes(&record));
+    r->announced_term = term;
+    r->host->calls->write(r->host, &txn, &r->announced_term);
+}
+
+/* The address in the newest leader record, if `leader` of `term` wrote it; else "". */
+static void leader_address(const struct store_pin *pin, const struct rlog_status *raft,
+                           char ret_address[160])
+{
+    struct bytes record;
+    ret_address[0] = '\0';
+    if (read_record(pin, LEADER_KEY, &record) != ST_OK)
+        return;
+    struct reader in = reader_of(record);
+    uint8_t format = reader_u8(&in);
+    uint64_t id = reader_u64(&in), term = reader_u64(&in);
+    struct bytes address = reader_block(&in);
+    if (reader_end(&in) != ST_OK || format != LEADER_FORMAT || id != raft->leader ||
+        term != raft->term || address.len >= 160)
+        return;
+    memcpy(ret_address, address.data, address.len);
+    ret_address[address.len] = '\0';
+}
+
+static const struct rlog_member *find_member(const struct rlog_status *raft, uint64_t id)
+{
+    for (unsigned i = 0; i < raft->n_members; i++)
+        if (raft->members[i].id == id)
+            return &raft->members[i];
+    return NULL;
+}
+
+static void copy_text(char *to, size_t room, const char *from)
+{
+    (void)snprintf(to, room, "%s", from); /* both were bounded when they came in */
+}
+
+/* Returns whether this node is active. Another thread may seal the node meanwhile (publish_sealed):
+ * so the seal is looked at under the lock, and callers do not read the status again. */
+static bool publish_role(struct role *r, const struct rlog_status *raft,
+                         const struct store_pin *pin)
+{
+    char address[160];
+    const struct rlog_member *leader = find_member(raft, raft->leader);
+    leader_address(pin, raft, address);
+
+    struct node_status *s = board_begin(r->board);
+    bool sealed = barrier_is_sealed(r->host->barrier);
+    bool active =
+        raft->is_leader && raft->ready && !sealed && !r->host->stopping && !r->host->removed;
+    if (raft->is_leader) /* a leader that does not serve, because it is sealed, names no address */
+        copy_text(address, sizeof address, active ? r->host->options->api_addr : "");
+    bool was_active = s->active;
+    s->raft = *raft;
+    s->sealed = sealed;
+    s->active = active;
+    s->removed = r->host->removed;
+    s->has_leader = leader != NULL;
+    s->perf_standby = !s->active && !sealed && s->has_leader && r->performance_standby;
+    s->term = raft->term;
+    s->committed_index = raft->commit_index;
+    s->applied_index = raft->applied_index;
+    s->version = raft->version;
+    s->cluster_time_ms = raft->time_ms;
+    copy_text(s->leader_name, sizeof s->leader_name, leader != NULL ? leader->name : "");
+    bool known = leader != NULL && (active || !raft->is_leader);
+    copy_text(s->leader_cluster, sizeof s->leader_cluster, known ? leader->address : "");
+    copy_text(s->leader_address, sizeof s->leader_address, address);
+    r->board->clock_ms = rlog_time_ms(r->host->rlog);
+    r->board->clock_mono_ms = (int64_t)env_mono_ms(r->host->env);
+    if (s->active != was_active)
+        s->active_since_ms = s->active ? env_wall_ms(r->host->env) : 0;
+    board_end(r->board);
+
+    if (active != was_active)
+        trace(TRACE_INFO, "node", "%s in term %llu", active ? "active" : "no longer active",
+              (unsigned long long)raft->term);
+    return active;
+}
+
+static void role_changed(void *self, const struct rlog_status *raft)
+{
+    struct role *r = self;
+    struct part_host *host = r->host;
+    struct store_pin pin;
+    if (store_pin(rlog_store(host->rlog), "node", 0, &pin) != ST_OK)
+        return; /* every pin is taken: the next tick tries again */
+    bool active = publish_role(r, raft, &pin);
+    store_unpin(&pin);
+    ASSERT(!active || !host->stopping);
+    if (active && r->announced_term != raft->term)
+        announce_leader(r, raft->term);
+    host->active_term = active ? raft->term : 0;
+}
+
+bool role_applied(struct role *r, uint64_t index, uint64_t version)
+{
+    struct store_pin pin;
+    ASSERT(r->host->rlog != NULL);
+    if (store_pin(rlog_store(r->host->rlog), "node", 0, &pin) != ST_OK)
+        return false; /* every pin is taken: the next tick tries again */
+    uint64_t core = store_newest(&pin, BYTES("s/core/")) + store_newest(&pin, BYTES("l/core/"));
+    store_unpin(&pin);
+    struct node_status *s = board_begin(r->board);
+    s->applied_index = index;
+    s->committed_index = MAX(s->committed_index, index);
+    s->version = version;
+    board_end(r->board);
+    bool changed = core != r->core_version;
+    r->core_version = core;
+    return changed;
+}
+
+static enum status role_start(void *self, struct part_host *host)
+{
+    struct role *r = self;
+    ASSERT(r->host == NULL && r->announced_term == 0);
+    r->host = host;
+    return ST_OK;
+}
+
+const struct part role_part = {.name = "role", .start = role_start, .changed = role_changed};

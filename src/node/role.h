@@ -1,0 +1,22 @@
+/* The role of this node: active, or a standby of a leader that it names. A part
+ * (cluster/membership/part.h). Raft thread. */
+#ifndef HOLDFAST_NODE_ROLE_H
+#define HOLDFAST_NODE_ROLE_H
+
+#include "node/board.h"
+
+struct role {
+    struct part_host *host;
+    struct board *board;
+    bool performance_standby; /* a standby answers reads itself */
+    uint64_t core_version;    /* local version of the core records that were read */
+    uint64_t announced_term;  /* the term whose leader record we have proposed; 0: none */
+};
+
+/* Writes host->active_term: parts that read the role stand behind it in the table. */
+extern const struct part role_part;
+
+/* An entry was applied. True: keys, members' records or the leader's record may have changed. */
+NODISCARD bool role_applied(struct role *role, uint64_t index, uint64_t version);
+
+#endif

@@ -1,0 +1,20 @@
+/* The Merkle root of the replicated keys, computed beside the raft thread. A part
+ * (cluster/membership/part.h). Raft thread. */
+#ifndef HOLDFAST_NODE_ROOT_H
+#define HOLDFAST_NODE_ROOT_H
+
+#include "node/board.h"
+
+struct root {
+    struct part_host *host;
+    struct board *board;
+    struct env_work work;
+    struct store_pin pin; /* while `hashing` */
+    uint8_t hash[STORE_HASH_BYTES];
+    uint64_t hashed_ms, seen_version;
+    bool hashing;
+};
+
+extern const struct part root_part;
+
+#endif

@@ -1,0 +1,81 @@
+#include "node/transfer.h"
+
+#include "base/trace.h"
+
+enum {
+    RETRY_MIN_MS = 1000,        /* between two attempts of a sealed leader, doubled each time */
+    RETRY_MAX_MS = 60000,       /* and at last */
+    RETRY_REST_MS = 10 * 60000, /* without an attempt: the next is the first again */
+    STOP_TRANSFER_MS = 2000,
+};
+
+static void on_transferred(struct rlog_admin *a, enum status st)
+{
+    struct transfer *t = CONTAINER_OF(a, struct transfer, admin);
+    ASSERT(t->running);
+    t->running = false;
+    if (st != ST_OK && !t->host->stopping) /* stopping goes on either way */
+        trace(TRACE_WARN, "node", "leadership was not handed over: %s", status_text(st));
+}
+
+static void transfer_begin(struct transfer *t, uint64_t target)
+{
+    ASSERT(!t->running);
+    t->running = true;
+    t->admin = (struct rlog_admin){.done = on_transferred, .member.id = target};
+    rlog_transfer(t->host->rlog, &t->admin);
+}
+
+/* Bounded, so that nodes that lose their seal again and again do not keep the cluster busy. */
+static bool transfer_is_due(struct transfer *t, uint64_t now)
+{
+    if (t->began_ms != 0 && now - t->began_ms < t->wait_ms)
+        return false;
+    bool rested = t->began_ms == 0 || now - t->began_ms > RETRY_REST_MS;
+    t->wait_ms = rested ? RETRY_MIN_MS : (unsigned)MIN(2 * t->wait_ms, (unsigned)RETRY_MAX_MS);
+    t->began_ms = now;
+    return true;
+}
+
+static void transfer_changed(void *self, const struct rlog_status *raft)
+{
+    struct transfer *t = self;
+    struct part_host *host = t->host;
+    if (!raft->is_leader || !host->initialized || !barrier_is_sealed(host->barrier) || t->running)
+        return;
+    uint64_t target = peers_target(t->peers);
+    if (target == 0 || !transfer_is_due(t, env_mono_ms(host->env)))
+        return;
+    trace(TRACE_WARN, "node", "leads, but is sealed: hands over to another node");
+    transfer_begin(t, target);
+}
+
+static enum status transfer_start(void *self, struct part_host *host)
+{
+    struct transfer *t = self;
+    ASSERT(t->host == NULL && !t->running);
+    t->host = host;
+    return ST_OK;
+}
+
+static bool transfer_stop(void *self)
+{
+    struct transfer *t = self;
+    struct part_host *host = t->host;
+    struct rlog_status raft;
+    if (host->rlog == NULL || host->replica_closed)
+        return true;
+    uint64_t now = env_mono_ms(host->env);
+    if (t->deadline_ms == 0) {
+        t->deadline_ms = now + STOP_TRANSFER_MS;
+        rlog_status(host->rlog, &raft);
+        if (raft.is_leader && raft.n_members > 1 && !t->running)
+            transfer_begin(t, peers_target(t->peers));
+    }
+    return !t->running || now >= t->deadline_ms;
+}
+
+const struct part transfer_part = {.name = "transfer",
+                                   .start = transfer_start,
+                                   .changed = transfer_changed,
+                                   .stop = transfer_stop};

@@ -1,0 +1,267 @@
+/* The replica's transport: the cluster port, links to the members, frames, and the replica itself.
+ */
+#include "node/mark.h"
+#include "node/node_internal.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+
+static struct node *node_of(struct part_host *host)
+{
+    return CONTAINER_OF(host, struct node, host);
+}
+
+/* The cluster port. */
+
+void transport_send(struct part_host *host, uint64_t to, enum frame_kind kind, struct bytes content)
+{
+    uint8_t head = (uint8_t)kind;
+    struct bytes parts[] = {bytes_of(&head, 1), content};
+    if (host->mesh != NULL)
+        mesh_send(host->mesh, to, parts, ARRAY_LEN(parts), false);
+}
+
+static void on_receive(void *ctx, uint64_t from, const char *from_name, struct bytes frame)
+{
+    struct node *n = ctx;
+    struct reader r = reader_of(frame);
+    uint8_t kind = reader_u8(&r);
+    if (r.failed || n->host.stopping)
+        return;
+    quorum_heard(&n->quorum, from);
+    if (kind != FRAME_RAFT) {
+        struct part_frame f = {from, from_name, kind, bytes_from(frame, 1)};
+        node_parts_receive(n, &f);
+        return;
+    }
+    uint64_t to = reader_u64(&r);
+    if (r.failed || to != n->host.id || n->host.rlog == NULL)
+        return; /* for an earlier incarnation of this node */
+    rlog_receive(n->host.rlog, from, from_name, bytes_of(r.at, reader_left(&r)));
+}
+
+static void on_gone(void *ctx, uint64_t id)
+{
+    struct node *n = ctx;
+    if (n->host.rlog != NULL && !n->host.stopping)
+        rlog_peer_gone(n->host.rlog, id);
+}
+
+/* The certificate of a node that was removed is still good; its requests are not. */
+static void on_http(void *ctx, struct mesh_http connection)
+{
+    struct node *n = ctx;
+    bool member = false;
+    for (unsigned i = 0; i < n->host.n_members; i++)
+        member = member || strcmp(n->host.members[i].name, connection.peer_name) == 0;
+    if (member && !n->host.stopping)
+        n->options.accept_http(n->options.ctx, connection);
+    else
+        mesh_http_drop(&connection);
+}
+
+/* A raft id belongs to the name it has in the configuration; unknown ones may join. */
+static bool id_allowed(void *ctx, uint64_t id, const char *name)
+{
+    struct node *n = ctx;
+    for (unsigned i = 0; i < n->host.n_members; i++)
+        if (n->host.members[i].id == id)
+            return strcmp(n->host.members[i].name, name) == 0;
+    return id != n->host.id;
+}
+
+static void on_stranger(void *ctx, struct mesh_http connection)
+{
+    struct node *n = ctx;
+    if (n->host.stopping || n->host.removed)
+        mesh_http_drop(&connection);
+    else
+        n->options.accept_stranger(n->options.ctx, connection);
+}
+
+static bool on_ask_removed(void *ctx, const char *name)
+{
+    return removed_is(&((struct node *)ctx)->host, name, false); /* the word is not said in doubt */
+}
+
+static void on_told_removed(void *ctx, const char *name)
+{
+    removed_hear(&((struct node *)ctx)->removed, name);
+}
+
+enum status transport_open(struct part_host *host, struct reason *reason)
+{
+    struct node *n = node_of(host);
+    const struct member_options *m = &n->options.member;
+    ASSERT(host->mesh == NULL);
+    struct mesh_options o = {
+        .env = host->env,
+        .address = n->options.listen_addr,
+        .ca_path = m->ca_file,
+        .cert_path = m->cert_file,
+        .key_path = m->key_file,
+        .id = host->id,
+        .events = {.receive = on_receive,
+                   .gone = on_gone,
+                   .http = on_http,
+                   .stranger = n->options.accept_stranger != NULL ? on_stranger : NULL,
+                   .removed = on_ask_removed,
+                   .told_removed = on_told_removed,
+                   .id_allowed = id_allowed,
+                   .ctx = n},
+    };
+    return mesh_start(&o, &host->mesh, reason);
+}
+
+static const char *configured_address(const struct part_host *host, const char *name)
+{
+    for (unsigned i = 0; i < host->options->n_founders; i++)
+        if (strcmp(host->options->founders[i].name, name) == 0)
+            return host->options->founders[i].address;
+    return "";
+}
+
+/* The configuration may know a newer address than the member's record. */
+static void add_link(const struct part_host *host, struct mesh_member *links, unsigned *count,
+                     uint64_t id, const char *name, const char *address)
+{
+    struct mesh_member *m = &links[(*count)++];
+    const char *other = configured_address(host, name);
+    m->id = id;
+    (void)snprintf(m->name, sizeof m->name, "%s", name);          /* bounded when it came in */
+    (void)snprintf(m->address, sizeof m->address, "%s", address); /* bounded when it came in */
+    if (strcmp(other, address) != 0)
+        (void)snprintf(m->other, sizeof m->other, "%s", other); /* bounded when it came in */
+}
+
+void transport_link(struct part_host *host)
+{
+    static_assert((int)RLOG_MEMBERS_MAX <= (int)MESH_MEMBERS_MAX, "members fit");
+    struct mesh_member links[MESH_MEMBERS_MAX] = {0};
+    unsigned count = 0;
+    if (host->mesh == NULL)
+        return;
+    for (unsigned i = 0; i < host->n_members; i++)
+        add_link(host, links, &count, host->members[i].id, host->members[i].name,
+                 host->members[i].address);
+    for (unsigned i = 0; host->n_members == 0 && i < host->options->n_founders; i++) {
+        if (strcmp(host->options->founders[i].name, host->options->name) == 0)
+            continue; /* ourselves, perhaps under another id */
+        add_link(host, links, &count, i + 1, host->options->founders[i].name,
+                 host->options->founders[i].address);
+        links[count - 1].any_id = true; /* the node may have been replaced since */
+    }
+    mesh_members(host->mesh, links, count);
+}
+
+/* Callbacks of the replica. */
+
+static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned n_parts, bool bulk)
+{
+    struct node *n = ctx;
+    uint8_t head[9] = {FRAME_RAFT};
+    struct bytes few[16], *all = few;
+    if (n_parts >= ARRAY_LEN(few))
+        all = mem_alloc((n_parts + 1) * sizeof *all);
+    if (all == NULL)
+        return;             /* a lost frame, as any other */
+    le64_put(head + 1, to); /* another incarnation at that address must not take it */
+    all[0] = bytes_of(head, sizeof head);
+    memcpy(all + 1, parts, n_parts * sizeof *parts);
+    mesh_send(n->host.mesh, to, all, n_parts + 1, bulk);
+    if (all != few)
+        mem_free(all);
+}
+
+static void on_flush(void *ctx)
+{
+    struct node *n = ctx;
+    mesh_flush(n->host.mesh);
+}
+
+static void on_members(void *ctx, const struct rlog_member *members, unsigned count)
+{
+    struct node *n = ctx;
+    ASSERT(count <= ARRAY_LEN(n->host.members));
+    n->host.n_members = count;
+    if (count != 0)
+        memcpy(n->host.members, members, count * sizeof members[0]);
+    transport_link(&n->host);
+}
+
+static void on_changed(void *ctx)
+{
+    node_changed(ctx);
+}
+
+static void on_applied(void *ctx, uint64_t index, uint64_t version)
+{
+    struct node *n = ctx;
+    if (!role_applied(&n->role, index, version))
+        return;
+    unseal_follow(&n->unseal);
+    transport_link(&n->host); /* a member may have been removed */
+    node_changed(n);
+}
+
+static void on_fatal(void *ctx, enum status why, const struct reason *reason)
+{
+    node_fail(ctx, why, reason);
+}
+
+/* The replica. */
+
+enum status transport_start_replica(struct part_host *host, bool founder, struct reason *reason)
+{
+    struct node *n = node_of(host);
+    struct rlog_member founders[FOUNDERS_MAX];
+    struct rlog_options o = {
+        .env = host->env,
+        .dir = MEMBER_RAFT_DIR,
+        .net = {.send = on_send, .flush = on_flush, .members = on_members, .ctx = n},
+        .events = {.changed = on_changed, .fatal = on_fatal, .applied = on_applied, .ctx = n},
+        .founders = founders,
+        .n_founders = founder ? bootstrap_members(host->options, founders) : 0,
+        .election_ms = n->options.election_ms,
+        .heartbeat_ms = n->options.heartbeat_ms,
+        .segment_bytes = n->options.segment_bytes,
+        .snapshot_log_bytes = n->options.snapshot_log_bytes,
+        .state_bytes_max = n->options.state_bytes_max,
+        .reserve_bytes = n->options.reserve_bytes,
+    };
+    bootstrap_identity(host, &o.identity);
+    ASSERT(host->rlog == NULL);
+    mark_read(host, !founder);
+    if (host->mesh == NULL)
+        TRY(transport_open(host, reason));
+    TRY(rlog_start(&o, &host->rlog, reason));
+    host->running = true;
+    host->waits = false;
+    host->phase = founder ? PHASE_MEMBER : PHASE_JOINING;
+    host->calls->publish(host);
+    quorum_await(&n->quorum);
+    transport_link(host);
+    node_changed(n);
+    n->options.ready(n->options.ctx);
+    return ST_OK;
+}
+
+static void on_port_closed(void *ctx)
+{
+    struct node *n = ctx;
+    struct reason reason = {{0}};
+    n->host.mesh = NULL;
+    enum status st = transport_start_replica(&n->host, false, &reason);
+    if (st != ST_OK)
+        n->host.calls->refuse(&n->host, &reason);
+}
+
+/* The port spoke under the old id. */
+enum status transport_restart_replica(struct part_host *host, struct reason *reason)
+{
+    if (host->mesh == NULL)
+        return transport_start_replica(host, false, reason);
+    mesh_close(host->mesh, on_port_closed, node_of(host));
+    return ST_OK;
+}

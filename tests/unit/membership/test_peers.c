@@ -1,0 +1,126 @@
+/* Reports of members on themselves: what is kept of them, and to which voter leadership goes. */
+#include "support.h"
+
+#include "cluster/membership/peers.h"
+#include "router/clock_env.h"
+
+static struct clock_env clock_env;
+static struct part_host host;
+static struct peers peers;
+static struct rlog_status raft;
+
+void rlog_status(struct rlog *rlog, struct rlog_status *ret_status)
+{
+    (void)rlog;
+    *ret_status = raft;
+}
+
+static int set_up(void **ctx)
+{
+    (void)ctx;
+    clock_env_init(&clock_env);
+    clock_env.now_ms = 100000;
+    host = (struct part_host){.env = &clock_env.env, .id = 1};
+    peers = (struct peers){0};
+    raft = (struct rlog_status){.n_members = 3,
+                                .members = {{.id = 1, .role = RLOG_VOTER},
+                                            {.id = 2, .role = RLOG_VOTER},
+                                            {.id = 3, .role = RLOG_STANDBY}}};
+    assert_status(peers_part.start(&peers, &host), ST_OK);
+    return 0;
+}
+
+static int tear_down(void **ctx)
+{
+    (void)ctx;
+    timer_heap_done(&clock_env.timers);
+    peers_done(&peers);
+    return 0;
+}
+
+static bool receive(uint64_t from, struct bytes content)
+{
+    const struct part_frame frame = {from, "peer", FRAME_REPORT, content};
+    return peers_part.receive(&peers, &frame);
+}
+
+static void report(uint64_t from, bool unsealed)
+{
+    CLEANUP(buf_done) struct buf said = {0};
+    buf_add_u8(&said, REPORT_SEALED);
+    buf_add_u8(&said, unsealed);
+    buf_add_block(&said, BYTES("https://peer:8200"));
+    buf_add_block(&said, BYTES("1.2.3"));
+    assert_true(receive(from, buf_bytes(&said)));
+}
+
+static void leadership_goes_to_an_unsealed_voter_that_spoke_lately(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(peers_target(&peers), 0);
+    report(3, true); /* has no vote */
+    report(2, false);
+    assert_int_equal(peers_target(&peers), 0);
+    report(2, true);
+    assert_int_equal(peers_target(&peers), 2);
+    clock_env.now_ms += 3001;
+    assert_int_equal(peers_target(&peers), 0);
+}
+
+static void a_report_is_kept(void **ctx)
+{
+    (void)ctx;
+    struct peer_report kept;
+    assert_false(peers_get(&peers, 2, &kept));
+    report(2, true);
+    assert_true(peers_get(&peers, 2, &kept));
+    assert_string_equal(kept.api_addr, "https://peer:8200");
+    assert_string_equal(kept.version, "1.2.3");
+    assert_int_equal(peers_heard_ms(&peers, 2), 100000);
+    assert_int_equal(peers_heard_ms(&peers, 3), 0);
+}
+
+static void a_silence_ends_the_time_without_a_gap(void **ctx)
+{
+    (void)ctx;
+    struct peer_report first, kept;
+    report(2, true);
+    assert_true(peers_get(&peers, 2, &first));
+    clock_env.now_ms += 3000;
+    report(2, true);
+    assert_true(peers_get(&peers, 2, &kept));
+    assert_int_equal(kept.steady_ms, first.steady_ms);
+    clock_env.now_ms += 3001;
+    report(2, true);
+    assert_true(peers_get(&peers, 2, &kept));
+    assert_int_equal(kept.steady_ms, kept.wall_ms);
+}
+
+static void a_report_of_an_address_is_left_to_another_part(void **ctx)
+{
+    (void)ctx;
+    assert_false(receive(2, bytes_of((const uint8_t[]){REPORT_ADDRESS, 0}, 2)));
+}
+
+static void a_report_of_a_later_build_is_ignored(void **ctx)
+{
+    (void)ctx;
+    struct peer_report kept;
+    assert_true(receive(2, bytes_of((const uint8_t[]){9, 1}, 2)));
+    assert_true(receive(2, (struct bytes){0}));
+    assert_false(peers_get(&peers, 2, &kept));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(leadership_goes_to_an_unsealed_voter_that_spoke_lately,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_report_is_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_silence_ends_the_time_without_a_gap, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_report_of_an_address_is_left_to_another_part, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_report_of_a_later_build_is_ignored, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
