@@ -28,6 +28,26 @@ static void make_request_id(struct router_worker *worker, char ret_id[TEXT_UUID_
     text_uuid_of(worker->ids[--worker->n_ids], ret_id);
 }
 
+/* Find path and quota of a call that the front lets in. */
+static enum pipe_phase arrive(struct pipe *p)
+{
+    struct router_worker *worker = p->worker;
+    struct router_call *call = p->call;
+    enum status st = call->verdict;
+    if (st != ST_OK)
+        p->req.error = call->refused;
+    if (st == ST_OK && !call->preflight)
+        st = stage_target(&p->req, worker->router, call);
+    if (st == ST_OK && !call->preflight)
+        st = quota_judge(worker->quotas, worker->state, call, &p->req, p->begun_ms, &p->quota);
+    if (st != ST_OK)
+        return pipe_fail(p, st);
+    if (!call->preflight)
+        return PIPE_CHOOSING;
+    p->answer.http = 200;
+    return pipe_end(p);
+}
+
 void router_handle(struct router_worker *worker, struct router_call *call)
 {
     const struct router *router = worker->router;
@@ -62,21 +82,7 @@ void router_handle(struct router_worker *worker, struct router_call *call)
                                .request_id = request_id}};
     list_push(&worker->calls_under_way, &p->link);
     p->deadline_ms = p->begun_ms + PIPE_PATIENCE_MS;
-    enum status st = call->verdict;
-    if (st != ST_OK)
-        p->req.error = call->refused;
-    if (st == ST_OK && !call->preflight)
-        st = stage_target(&p->req, router, call);
-    if (st == ST_OK && !call->preflight)
-        st = quota_judge(worker->quotas, worker->state, call, &p->req, p->begun_ms, &p->quota);
-    if (st != ST_OK) {
-        pipe_fail(p, st);
-    } else if (call->preflight) {
-        p->answer.http = 200;
-        pipe_finish(p);
-    } else {
-        pipe_choose(p);
-    }
+    pipe_go(p, arrive(p));
 }
 
 enum status router_give_up(struct router_call *call)

@@ -1,4 +1,4 @@
-/* Shared by the files of the pipeline. Inside src/router. */
+/* Shared by the files of the pipeline. Inside src/router. pipeline.c draws the phases. */
 #ifndef HOLDFAST_ROUTER_PIPE_H
 #define HOLDFAST_ROUTER_PIPE_H
 
@@ -7,39 +7,34 @@
 #include "router/stages.h"
 #include "router/worker.h"
 
-/* A call on its way.
- *
- *   CHOOSING ──┬─▶ FORWARDING ───────────────────────────────────────┐
- *     ▲▲       └─▶ READING ─▶ RUNNING ◀──▶ PARSING (long bodies)      │
- *     │└── COLLECTING ◀──────────┤ (unread bodies)                     │
- *   WAITING           ▲          │                                    │
- *      ▲              │   RECORDING_REQUEST                           │
- *      │ not the      │ conflict │                                    │
- *      │ leader       └──────────┤                                    │
- *      └──────────────── COMMITTING, CONFIRMING                       │
- *                                ▼                                    │
- *                       RECEIVING (uploads)                           │
- *                                ▼                                    │
- *                             OUTSIDE                                 │
- *                                ▼                                    ▼
- *                        RECORDING_ANSWER ────────────────────────▶ DONE
- *
- * Phases in which nothing has to be waited for are passed through at once. */
 enum pipe_phase {
-    PIPE_CHOOSING,
-    PIPE_WAITING,
-    PIPE_FORWARDING,
-    PIPE_COLLECTING,
-    PIPE_PARSING,
-    PIPE_READING,
-    PIPE_RUNNING,
-    PIPE_RECORDING_REQUEST,
-    PIPE_COMMITTING,
-    PIPE_CONFIRMING,
-    PIPE_RECEIVING,
-    PIPE_OUTSIDE,
-    PIPE_RECORDING_ANSWER,
-    PIPE_DONE,
+    PIPE_ARRIVED,
+    PIPE_CHOOSING,          /* decide where the call runs */
+    PIPE_WAITING,           /* for an active node */
+    PIPE_STATELESS,         /* run a handler that needs no state */
+    PIPE_STATELESS_OUTSIDE, /* the step outside of such a route */
+    PIPE_FORWARDING,        /* the active node runs the call */
+    PIPE_PRECHECKING,       /* may the sender send a body that was not read yet? */
+    PIPE_PRECHECK_READING,  /* confirm a version of the state before such a sender is refused */
+    PIPE_COLLECTING,        /* read the body into memory */
+    PIPE_READING,           /* confirm the version of the state to begin with */
+    PIPE_ADMITTING,         /* begin a transaction; find route and token; authorise by path */
+    PIPE_PARSING,           /* parse the body, once; a long body on the pool */
+    PIPE_AUTHORISING,       /* authorise by parameters; decode */
+    PIPE_RECORDING_REQUEST, /* audit record of the request, once */
+    PIPE_PREPARING,         /* the route's `prepare`, once */
+    PIPE_HANDLING,          /* the route's handler */
+    PIPE_COMMITTING,        /* commit what the handler staged */
+    PIPE_CONFIRMING,        /* confirm what the handler read, if nothing was staged */
+    PIPE_RECEIVING,         /* write the body of an upload into a file */
+    PIPE_OUTSIDE,           /* the route's `outside`, once */
+    PIPE_FINISHING,         /* the route's `finish`, in a second transaction */
+    PIPE_FINISH_COMMITTING,
+    PIPE_FINISH_CONFIRMING,
+    PIPE_RECORDING_REPLY, /* audit record of the reply */
+    PIPE_DONE,            /* send the reply */
+    PIPE_PHASES,
+    PIPE_PENDING = PIPE_PHASES, /* no next phase yet: the phase waits, and pipe_step goes on */
 };
 
 enum {
@@ -49,6 +44,38 @@ enum {
     PIPE_TRY_MS = 3000,        /* for one try that may be followed by another */
     PIPE_ONLY_TRY_MS = 60000,  /* for one that may not */
     PIPE_LONG_TRY_MS = 600000, /* for one of a route that takes long: until it makes progress */
+};
+
+/* Where the call runs. */
+enum pipe_place {
+    PIPE_NOWHERE, /* refuse: the node is sealed or has no state yet */
+    PIPE_NO_STATE,
+    PIPE_HERE,
+    PIPE_HERE_ALONE, /* ROUTE_LOCAL, and no node can be active: nothing is confirmed */
+    PIPE_ACTIVE_NODE,
+};
+
+/* How the transaction runs. */
+enum pipe_mode {
+    /* A method that reads: on a confirmed version, and its reads are not recorded. A method that
+     * writes: on the version of this node, with its reads recorded. */
+    PIPE_BY_METHOD,
+    PIPE_CONFIRMED, /* staged nothing, and what it had read changed: run as a read */
+    PIPE_RECORDED,  /* staged something: its reads are recorded, whatever the method */
+};
+
+/* Whether the call changed something. */
+enum pipe_effect {
+    PIPE_UNCHANGED,
+    PIPE_UNKNOWN, /* a try may have taken effect */
+    PIPE_CHANGED, /* writes were committed, or the step outside was done */
+};
+
+/* Steps that are done once, however often the transaction runs. */
+enum pipe_once {
+    PIPE_ONCE_THROTTLED = 1 << 0, /* counted by the throttle of requests without a token */
+    PIPE_ONCE_RECORDED = 1 << 1,  /* the request record was accepted */
+    PIPE_ONCE_PREPARED = 1 << 2,  /* the route's `prepare` succeeded */
 };
 
 /* State that most calls do not need, made at its first use. */
@@ -62,28 +89,21 @@ struct pipe_more {
     struct router_collect collect;
 };
 
+/* A call on its way. */
 struct pipe {
     struct req req;
     struct router_worker *worker;
     struct router_call *call;
     struct list link; /* of the worker's */
     enum pipe_phase phase;
-    enum status result; /* of the phase that ended */
-    enum status front;  /* result of the stages before the handler */
+    enum pipe_place place;
+    enum pipe_mode mode;
+    enum pipe_effect effect;
+    unsigned once;       /* enum pipe_once */
+    enum status result;  /* of what the phase waited for */
+    enum status verdict; /* of the phases before the handler; then of `finish` */
     uint64_t deadline_ms, begun_ms, begun_ns;
     unsigned reruns;
-    bool plain;     /* needs no state */
-    bool free;      /* no token is asked for */
-    bool judging;   /* the stages that run decide whether the body is read */
-    bool judged;    /* allowed by those stages */
-    bool elsewhere; /* the active node is another one */
-    bool recorded;  /* the request record was accepted */
-    bool changed;   /* writes were committed */
-    bool unknown;   /* a try may have taken effect */
-    bool stages;    /* a read by its method that staged something all the same */
-    bool throttled; /* counted by the throttle of requests without a token */
-    bool overtaken; /* staged nothing, and what it had read changed: it runs again as a read */
-    bool local;     /* ROUTE_LOCAL, and no node can be active */
     struct node_brief node;
     struct rlog_request_id id;
     struct router_answer answer;
@@ -92,87 +112,84 @@ struct pipe {
     struct state_mark mark;
     struct state_read read;
     struct pipe_more *more; /* NULL: nothing of it was needed yet */
-    struct env_work work;   /* of PARSING or OUTSIDE */
+    struct env_work work;   /* of PARSING, PREPARING or OUTSIDE */
     struct parsed *parsed;  /* where the values of a large body are; NULL: in the arena */
     struct bytes content_type;
     struct env_timer timer;
     struct router_forward *forward; /* NULL: it was not sent on */
 };
 
+/* pipeline.c */
+
+/* Run phases from `next` on, until one waits or the call is answered: then `p` may be gone. */
+void pipe_go(struct pipe *p, enum pipe_phase next);
+/* Go on with a phase that waited: the result is in p->result. As pipe_go. */
+void pipe_step(struct pipe *p);
 /* p->more is there. ST_NOMEM. */
 NODISCARD enum status pipe_need_more(struct pipe *p);
-/* Records the result of a phase that had to be waited for, in p->result, and goes on. */
-void pipe_step(struct pipe *p);
-/* Run it here with the state. */
-void pipe_begin(struct pipe *p);
-/* Run the stages that say whether the sender may send the body, then pipe_take_body. */
-void pipe_judge(struct pipe *p);
 
-/* pipe_choose.c */
+/* Decisions: each returns the next phase, for the phase that asks to return. */
 
-/* Decide where the call runs, and begin. */
-void pipe_choose(struct pipe *p);
+/* Run the transaction, for the first time or again. */
+enum pipe_phase pipe_begin(struct pipe *p);
+/* The sender may send its body, which was not read yet: read it here, or let it stream to the
+ * active node. */
+enum pipe_phase pipe_take_body(struct pipe *p);
+/* The phases before the handler are over: record the request, unless it was or need not be. */
+enum pipe_phase pipe_go_record(struct pipe *p);
+/* The request was recorded where that is needed: prepare, or handle. */
+enum pipe_phase pipe_go_prepare(struct pipe *p);
+/* The transaction is over: what the route does outside of it, then the answer. */
+enum pipe_phase pipe_go_outside(struct pipe *p);
+/* The step outside was done: run the route's `finish`. */
+enum pipe_phase pipe_go_finish(struct pipe *p);
+/* Let the active node run the call. */
+enum pipe_phase pipe_forward(struct pipe *p);
+/* No node can take the call now: look again later, or give up with `st`. */
+enum pipe_phase pipe_wait(struct pipe *p, enum status st);
+/* To the node that forwarded the call: it knows the client and looks for the leader. */
+enum pipe_phase pipe_hand_back(struct pipe *p, enum status st);
+/* Record p->answer where needed, and send it. */
+enum pipe_phase pipe_end(struct pipe *p);
+/* The same with an error made of `st` and the request's reason. */
+enum pipe_phase pipe_fail(struct pipe *p, enum status st);
 
-/* pipe_collect.c: bodies that were not read yet. */
+/* pipe_body.c */
 
 /* The call has a body that must be read, or sent on, before the call can run. */
 bool pipe_is_unread(const struct pipe *p);
-/* The sender may send the body: read it here, or let it stream to the active node. */
-void pipe_take_body(struct pipe *p);
-void pipe_collected(struct pipe *p);
-/* The reply when a body does not arrive. */
-void pipe_fail_body(struct pipe *p, enum status st);
+
+/* pipe_admit.c */
+
+/* A confirmed read records its reads only once it stages a write. Whether it must run again for
+ * that. */
+bool pipe_must_record(struct pipe *p);
+/* Whether the log must settle which try of the call's id took effect (PROTOCOL R14). */
+bool pipe_must_settle_id(const struct pipe *p);
+
+/* pipe_handle.c */
+
+/* Begin the commit of p->txn, or its confirmation; pipe_step follows after ST_OK. As state_commit;
+ * ST_NOMEM. */
+NODISCARD enum status pipe_commit_begin(struct pipe *p, const struct rlog_request_id *id);
+NODISCARD enum status pipe_confirm_begin(struct pipe *p);
+/* Another request was faster: end the transaction. false: that happened too often, and the
+ * request's error says so. */
+NODISCARD bool pipe_may_rerun(struct pipe *p);
+/* A failure of this node rather than a statement about the state: there is nothing to confirm. */
+bool pipe_is_breakdown(enum status st);
+/* A handler's message counts only with its reply. */
+void pipe_forget_reason(struct pipe *p);
 
 /* pipe_outside.c */
 
-/* The transaction is over: what the route does outside of it, then the answer. */
-void pipe_go_outside(struct pipe *p);
-/* The route's step outside itself, and what comes of it. */
-void pipe_start_outside(struct pipe *p);
-void pipe_outside_done(struct pipe *p);
-/* The body of an upload has arrived, or has broken off. */
-void pipe_received(struct pipe *p);
-
-/* pipe_forward.c */
-
-/* No node can take the call now: look again later, or give up with `st`. */
-void pipe_wait(struct pipe *p, enum status st);
-/* A handler's message counts only with its reply. */
-void pipe_forget_reason(struct pipe *p);
-/* To the node that forwarded the call: it knows the client and looks for the leader. */
-void pipe_hand_back(struct pipe *p, enum status st);
-/* To the active node. */
-void pipe_forward(struct pipe *p);
-void pipe_forwarded(struct pipe *p);
+/* Whether the route does something outside, after a transaction that came to p->answer. */
+bool pipe_outside_is_due(const struct pipe *p);
 
 /* pipe_answer.c */
 
 /* End the transaction, if one is open, and what hangs on it. */
 void pipe_end_txn(struct pipe *p);
-/* Record p->answer where needed and send it: last touch. */
-void pipe_finish(struct pipe *p);
-/* The same with an error made of `st` and the request's reason. */
-void pipe_fail(struct pipe *p, enum status st);
-/* false: no record was made, p->result says why; else PIPE_RECORDING_… ends with pipe_step. */
-bool pipe_record(struct pipe *p, enum audit_kind kind, const char *error);
-void pipe_answer_recorded(struct pipe *p);
-
-/* Whether the call may change something in this phase, or has before. What a read that was sent on
- * may change is its token's count of uses, which is of no use to know. */
-static inline bool pipe_unsettled(const struct pipe *p, enum pipe_phase phase)
-{
-    bool sent = (p->unknown || phase == PIPE_FORWARDING) && !stage_reads(&p->req);
-    return sent || p->changed || phase == PIPE_COMMITTING || phase == PIPE_OUTSIDE;
-}
-
-static inline void pipe_move(struct pipe *p, enum pipe_phase phase)
-{
-    bool unsettled = pipe_unsettled(p, phase);
-    ASSERT(p->phase != PIPE_DONE);
-    ASSERT(!p->call->given_up || p->call->unsettled || !unsettled); /* as router_give_up said */
-    p->phase = phase;
-    p->call->unsettled = unsettled;
-}
 
 static inline bool pipe_id_given(const struct rlog_request_id *id)
 {
@@ -188,7 +205,25 @@ static inline bool pipe_has_flag(const struct pipe *p, unsigned flag)
 /* Answered by what this node knows: no read is confirmed for it. */
 static inline bool pipe_is_local(const struct pipe *p)
 {
-    return p->local || pipe_has_flag(p, ROUTE_NODE);
+    return p->place == PIPE_HERE_ALONE || pipe_has_flag(p, ROUTE_NODE);
+}
+
+/* Writes of the call are committed by this node. */
+static inline bool pipe_commits_here(const struct pipe *p)
+{
+    return p->node.active || pipe_has_flag(p, ROUTE_LEADER);
+}
+
+/* No token is asked for. The route is known. */
+static inline bool pipe_is_anonymous(const struct pipe *p)
+{
+    const struct route *route = p->req.route;
+    if (route == NULL || p->req.matched != ST_OK)
+        return false;
+    if (route->auth == AUTH_NONE)
+        return true;
+    return ((route->flags & ROUTE_OPEN_METRICS) != 0 && p->call->open_metrics) ||
+           ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0 && !stage_has_bearer(p->call));
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* The end of a call: recording (PROTOCOL R20) and sending. */
-#include "router/pipe.h"
+#include "router/pipe_phases.h"
 #include "router/request_log.h"
 
 #include "base/fs.h"
@@ -14,6 +14,9 @@ void pipe_end_txn(struct pipe *p)
         cleanup->run(cleanup);
     }
     p->req.txn = NULL;
+    p->req.mount = NULL; /* the transaction held them */
+    p->req.acl = NULL;
+    p->req.rule = NULL;
 }
 
 static void add_header(struct pipe *p, const char *name, struct bytes value)
@@ -74,7 +77,7 @@ static enum router_class class_of(const struct pipe *p)
     return stage_reads(&p->req) ? ROUTER_READ : ROUTER_WRITE;
 }
 
-static void respond(struct pipe *p)
+enum pipe_phase pipe_respond(struct pipe *p)
 {
     struct router_worker *worker = p->worker;
     struct router_call *call = p->call;
@@ -87,7 +90,6 @@ static void respond(struct pipe *p)
     struct router_answer answer = p->answer;
     struct parsed *parsed = p->parsed;
 
-    pipe_move(p, PIPE_DONE);
     pipe_end_txn(p);
     if (p->more != NULL) {
         state_commit_done(&p->more->commit);
@@ -104,13 +106,21 @@ static void respond(struct pipe *p)
     call->respond(call, &answer); /* last touch: the arena, and so p, may be gone */
     buf_done(&answer.body);
     parsed_free(worker->env, parsed);
+    return PIPE_PENDING;
 }
 
-void pipe_fail(struct pipe *p, enum status st)
+enum pipe_phase pipe_end(struct pipe *p)
 {
+    bool records = (p->once & PIPE_ONCE_RECORDED) != 0 && p->answer.retry == ST_OK;
+    return records ? PIPE_RECORDING_REPLY : PIPE_DONE;
+}
+
+enum pipe_phase pipe_fail(struct pipe *p, enum status st)
+{
+    ASSERT(st != ST_OK);
     answer_done(&p->answer);
     answer_error(&p->answer, st, &p->req.error);
-    pipe_finish(p);
+    return pipe_end(p);
 }
 
 static void on_recorded(struct audit_op *op, enum status st)
@@ -147,38 +157,68 @@ static struct audit_facts facts_of(const struct pipe *p, enum audit_kind kind)
     return facts;
 }
 
-bool pipe_record(struct pipe *p, enum audit_kind kind, const char *error)
+/* Offer a record. ST_OK: pipe_step goes on once a device accepted it or none did. As audit_record.
+ */
+static enum status record(struct pipe *p, enum audit_kind kind, const char *error)
 {
     struct audit_facts facts = facts_of(p, kind);
     facts.error = error;
-    p->result = pipe_need_more(p);
-    if (p->result != ST_OK)
-        return false;
+    TRY(pipe_need_more(p));
     p->more->audit = (struct audit_op){.done = on_recorded};
-    p->result = audit_record(&p->worker->audit, p->worker->seat, &facts, &p->more->audit);
-    return p->result == ST_OK;
+    return audit_record(&p->worker->audit, p->worker->seat, &facts, &p->more->audit);
 }
 
-void pipe_answer_recorded(struct pipe *p)
+enum pipe_phase pipe_go_record(struct pipe *p)
 {
-    if (p->result != ST_OK) {
-        reason_set(&p->req.error, p->changed
-                                      ? "the change was made, but it could not be recorded by any "
-                                        "audit device"
-                                      : "the answer could not be recorded by any audit device");
-        answer_done(&p->answer);
-        answer_error(&p->answer, ST_INTERNAL, &p->req.error);
-    }
-    respond(p);
+    bool active = p->node.active || p->place == PIPE_HERE_ALONE;
+    if (p->verdict == ST_OK && pipe_has_flag(p, ROUTE_ACTIVE) && !active)
+        return pipe_forward(p);
+    if ((p->once & PIPE_ONCE_RECORDED) != 0 || !audit_enabled(&p->worker->audit))
+        return pipe_go_prepare(p);
+    return PIPE_RECORDING_REQUEST;
 }
 
-void pipe_finish(struct pipe *p)
+static enum pipe_phase fail_record(struct pipe *p)
 {
-    if (!p->recorded || p->answer.retry != ST_OK) {
-        respond(p);
-        return;
-    }
-    pipe_move(p, PIPE_RECORDING_ANSWER);
-    if (!pipe_record(p, AUDIT_RESPONSE, p->answer.http >= 400 ? p->req.error.text : NULL))
-        pipe_answer_recorded(p);
+    reason_set(&p->req.error, "the request could not be recorded by any audit device");
+    return pipe_fail(p, ST_INTERNAL);
+}
+
+enum pipe_phase pipe_record_request(struct pipe *p)
+{
+    enum status st = p->verdict;
+    ASSERT((p->once & PIPE_ONCE_RECORDED) == 0);
+    st = record(p, AUDIT_REQUEST, st != ST_OK ? answer_error_text(st, &p->req.error) : NULL);
+    return st == ST_OK ? PIPE_PENDING : fail_record(p);
+}
+
+enum pipe_phase pipe_record_request_done(struct pipe *p)
+{
+    if (p->result != ST_OK)
+        return fail_record(p);
+    p->once |= PIPE_ONCE_RECORDED;
+    return pipe_go_prepare(p);
+}
+
+static enum pipe_phase fail_record_reply(struct pipe *p)
+{
+    reason_set(&p->req.error, p->effect == PIPE_CHANGED
+                                  ? "the change was made, but it could not be recorded by any "
+                                    "audit device"
+                                  : "the answer could not be recorded by any audit device");
+    answer_done(&p->answer);
+    answer_error(&p->answer, ST_INTERNAL, &p->req.error);
+    return PIPE_DONE;
+}
+
+enum pipe_phase pipe_record_reply(struct pipe *p)
+{
+    ASSERT((p->once & PIPE_ONCE_RECORDED) != 0);
+    const char *error = p->answer.http >= 400 ? p->req.error.text : NULL;
+    return record(p, AUDIT_RESPONSE, error) == ST_OK ? PIPE_PENDING : fail_record_reply(p);
+}
+
+enum pipe_phase pipe_record_reply_done(struct pipe *p)
+{
+    return p->result == ST_OK ? PIPE_DONE : fail_record_reply(p);
 }

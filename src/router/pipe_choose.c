@@ -2,9 +2,9 @@
 #include "auth/token_cache.h"
 #include "mount/mount_cache.h"
 #include "router/body.h"
-#include "router/pipe.h"
+#include "router/pipe_phases.h"
 
-static enum status read_plain(struct pipe *p)
+static enum status read_stateless(struct pipe *p)
 {
     struct req *req = &p->req;
     if (req->others.methods != 0) /* refused, whatever it says */
@@ -18,77 +18,79 @@ static enum status read_plain(struct pipe *p)
 
 /* A route about the node that needs no state. What it does outside comes before its answer: there
  * is no transaction that would have to end first. */
-static void run_plain(struct pipe *p)
+enum pipe_phase pipe_stateless(struct pipe *p)
 {
     struct req *req = &p->req;
-    enum status st = read_plain(p);
+    enum status st = read_stateless(p);
     req->closed_ceremonies = p->call->closed_ceremonies;
     if (st == ST_OK)
         st = req->route->handler(req);
-    if (st == ST_OK && req->route->outside != NULL) {
-        p->plain = true;
-        pipe_start_outside(p);
-        return;
-    }
+    if (st == ST_OK && req->route->outside != NULL)
+        return p->call->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_STATELESS_OUTSIDE;
     (void)answer_make(req, st, &p->answer); /* the answer says it */
-    pipe_finish(p);
+    return pipe_end(p);
 }
 
-enum place { PLACE_PLAIN, PLACE_HERE, PLACE_ACTIVE_NODE, PLACE_NOWHERE };
+enum pipe_phase pipe_stateless_done(struct pipe *p)
+{
+    ASSERT(p->req.txn == NULL);
+    (void)answer_make(&p->req, p->result, &p->answer); /* the answer says it */
+    return pipe_end(p);
+}
 
 /* Where a request runs: here without or with the state, on the active node, or nowhere yet.
  * Metrics that need no token need no state either: a sealed node shows that it is sealed. */
-static enum place place_of(const struct req *req, const struct router_call *call,
-                           const struct node_brief *node)
+static enum pipe_place place_of(const struct req *req, const struct router_call *call,
+                                const struct node_brief *node)
 {
     unsigned flags = req->route != NULL ? req->route->flags : 0;
     bool open = (flags & ROUTE_OPEN_METRICS) != 0 && call->open_metrics;
     if ((flags & ROUTE_NODE) != 0 && (req->route->auth == AUTH_NONE || open))
-        return PLACE_PLAIN;
+        return PIPE_NO_STATE;
     if ((flags & ROUTE_LEADER) != 0 && !node->removed)
-        return node->leads ? PLACE_HERE : PLACE_ACTIVE_NODE;
+        return node->leads ? PIPE_HERE : PIPE_ACTIVE_NODE;
     if (!node->initialized || node->sealed || node->removed)
-        return PLACE_NOWHERE;
+        return PIPE_NOWHERE;
     bool local = (flags & ROUTE_LOCAL) != 0 && node->no_quorum && !call->forwarded;
-    if (node->active || (flags & ROUTE_NODE) != 0 || local)
-        return PLACE_HERE;
+    if (local)
+        return PIPE_HERE_ALONE;
+    if (node->active || (flags & ROUTE_NODE) != 0)
+        return PIPE_HERE;
     bool reads_here = node->perf_standby && stage_reads(req) && (flags & ROUTE_ACTIVE) == 0;
-    return reads_here ? PLACE_HERE : PLACE_ACTIVE_NODE;
+    return reads_here ? PIPE_HERE : PIPE_ACTIVE_NODE;
 }
 
 /* This node forms a cluster with others, or has just done so and its workers are about to get the
  * state. A request that would change the cluster is held until then, for as long as it would wait
- * for an active node; any other is told whom the node waits for. */
-static bool awaits_members(struct pipe *p)
+ * for an active node; any other is told whom the node waits for. PIPE_PENDING: the node forms
+ * none. */
+static enum pipe_phase await_members(struct pipe *p)
 {
     struct reason why;
     if (p->worker->state != NULL || pipe_has_flag(p, ROUTE_UNFOUNDED))
-        return false;
+        return PIPE_PENDING;
     bool forming = p->req.host->awaits_members(p->req.host, &why);
     bool held = pipe_has_flag(p, ROUTE_LEADER) && !stage_reads(&p->req) && !p->node.removed;
-    if (held && (forming || !p->node.waits)) {
-        pipe_wait(p, ST_UNINITIALIZED);
-    } else if (forming) {
-        p->req.error = why;
-        pipe_fail(p, ST_UNINITIALIZED);
-    } else {
-        return false;
-    }
-    return true;
+    if (held && (forming || !p->node.waits))
+        return pipe_wait(p, ST_UNINITIALIZED);
+    if (!forming)
+        return PIPE_PENDING;
+    p->req.error = why;
+    return pipe_fail(p, ST_UNINITIALIZED);
 }
 
-static void refuse_uninitialized(struct pipe *p)
+static enum pipe_phase refuse_uninitialized(struct pipe *p)
 {
     bool restores = pipe_has_flag(p, ROUTE_UPLOAD);
     reason_set(&p->req.error, "Vault is sealed: the cluster is not initialised; initialise it%s",
                restores ? " first, then restore with force: the snapshot's keys and tokens "
                           "replace those of the initialisation"
                         : " (operator init)");
-    pipe_fail(p, ST_SEALED);
+    return pipe_fail(p, ST_SEALED);
 }
 
 /* Refuse: the node is sealed. Data decrypted before does not stay in memory. */
-static void refuse_sealed(struct pipe *p)
+static enum pipe_phase refuse_sealed(struct pipe *p)
 {
     struct reason why;
     if (p->node.removed)
@@ -98,15 +100,14 @@ static void refuse_sealed(struct pipe *p)
                    p->node.waits
                        ? "this node is in no cluster yet: it waits for sys/storage/raft/join"
                        : "this node is starting");
-    else if (!p->node.initialized) {
-        refuse_uninitialized(p);
-        return;
-    } else if (p->req.host->node_ops->no_quorum(p->req.host->node, &why))
+    else if (!p->node.initialized)
+        return refuse_uninitialized(p);
+    else if (p->req.host->node_ops->no_quorum(p->req.host->node, &why))
         reason_set(&p->req.error, "Vault is sealed; %s", why.text);
     token_cache_clear(p->worker->tokens);
     acl_cache_clear(p->worker->acls);
     mount_cache_clear(p->worker->mounts);
-    pipe_fail(p, ST_SEALED);
+    return pipe_fail(p, ST_SEALED);
 }
 
 /* Other nodes' requests go on: it is this node's clients that are turned away. */
@@ -116,37 +117,43 @@ static bool in_maintenance(const struct pipe *p)
            !pipe_has_flag(p, ROUTE_NODE | ROUTE_OPERATOR);
 }
 
-/* How the body comes was decided with the head, before the route was known. False: the call was
- * answered. */
-static bool arrived_as_needed(struct pipe *p)
+/* Whether the body comes as the route needs it: that was decided with the head, before the route
+ * was known. */
+static bool arrives_as_needed(const struct pipe *p)
 {
-    if (!pipe_has_flag(p, ROUTE_UPLOAD) || (p->call->streamed && p->call->receive != NULL))
-        return true;
-    reason_set(&p->req.error, "the body of this request cannot be received here");
-    pipe_fail(p, ST_INTERNAL);
-    return false;
+    return !pipe_has_flag(p, ROUTE_UPLOAD) || (p->call->streamed && p->call->receive != NULL);
 }
 
-static void go_on(struct pipe *p)
+static enum pipe_phase go_on(struct pipe *p)
 {
-    if (!pipe_is_unread(p) && p->elsewhere)
-        pipe_forward(p);
-    else if (!pipe_is_unread(p))
-        pipe_begin(p);
-    else if (pipe_has_flag(p, ROUTE_LEADER)) /* needs no token, and perhaps there is no state */
-        pipe_fail(p, ST_TOO_BIG);
-    else if (p->judged)
-        pipe_take_body(p);
-    else
-        pipe_judge(p);
+    if (!pipe_is_unread(p))
+        return p->place == PIPE_ACTIVE_NODE ? pipe_forward(p) : pipe_begin(p);
+    if (pipe_has_flag(p, ROUTE_LEADER)) /* needs no token, and perhaps there is no state */
+        return pipe_fail(p, ST_TOO_BIG);
+    return pipe_begin(p);
 }
 
-void pipe_choose(struct pipe *p)
+static enum pipe_phase go_to_place(struct pipe *p)
 {
-    struct router_host *host = p->req.host;
+    bool here = p->place != PIPE_NOWHERE && p->place != PIPE_ACTIVE_NODE;
+    if (here && !arrives_as_needed(p)) {
+        reason_set(&p->req.error, "the body of this request cannot be received here");
+        return pipe_fail(p, ST_INTERNAL);
+    }
+    switch (p->place) {
+    case PIPE_NO_STATE: return PIPE_STATELESS;
+    case PIPE_NOWHERE: return refuse_sealed(p);
+    case PIPE_HERE:
+    case PIPE_HERE_ALONE:
+    case PIPE_ACTIVE_NODE: break;
+    }
+    return go_on(p);
+}
 
-    pipe_move(p, PIPE_CHOOSING);
-    p->judging = false;
+enum pipe_phase pipe_choose(struct pipe *p)
+{
+    const struct router_host *host = p->req.host;
+
     if (pipe_has_flag(p, ROUTE_OPEN_METRICS))
         p->req.accept = router_header(p->call, "accept");
     if (pipe_has_flag(p, ROUTE_TOKEN_OPTIONAL))
@@ -154,26 +161,15 @@ void pipe_choose(struct pipe *p)
     p->node = host->node_ops->brief(host->node);
     if (in_maintenance(p)) {
         reason_set(&p->req.error, "this node is in maintenance");
-        pipe_fail(p, ST_BUSY);
-        return;
+        return pipe_fail(p, ST_BUSY);
     }
-    if (awaits_members(p))
-        return;
-    if (p->worker->state == NULL && p->call->forwarded) {
-        pipe_hand_back(p, ST_NOT_LEADER);
-        return;
-    }
-    enum place place = place_of(&p->req, p->call, &p->node);
-    p->local = place == PLACE_HERE && p->node.no_quorum && pipe_has_flag(p, ROUTE_LOCAL);
-    if (place != PLACE_PLAIN && p->worker->state == NULL)
-        place = PLACE_NOWHERE;
-    if ((place == PLACE_PLAIN || place == PLACE_HERE) && !arrived_as_needed(p))
-        return;
-    p->elsewhere = place == PLACE_ACTIVE_NODE;
-    switch (place) {
-    case PLACE_PLAIN: run_plain(p); break;
-    case PLACE_HERE:
-    case PLACE_ACTIVE_NODE: go_on(p); break;
-    case PLACE_NOWHERE: refuse_sealed(p); break;
-    }
+    enum pipe_phase next = await_members(p);
+    if (next != PIPE_PENDING)
+        return next;
+    if (p->worker->state == NULL && p->call->forwarded)
+        return pipe_hand_back(p, ST_NOT_LEADER);
+    p->place = place_of(&p->req, p->call, &p->node);
+    if (p->place != PIPE_NO_STATE && p->worker->state == NULL)
+        p->place = PIPE_NOWHERE;
+    return go_to_place(p);
 }

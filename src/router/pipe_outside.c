@@ -1,11 +1,69 @@
-/* Work of a route outside of a transaction: on the pool, after a body that streams has arrived.
+/* Work of a route outside of transactions, on the pool: before the first transaction, and after it.
  */
-#include "router/pipe.h"
+#include "router/pipe_phases.h"
 
-static void on_outside(struct env_work *work)
+static void on_worked(struct env_work *work)
 {
     struct pipe *p = CONTAINER_OF(work, struct pipe, work);
     pipe_step(p);
+}
+
+static void start(struct pipe *p, void (*run)(struct env_work *work))
+{
+    p->work = (struct env_work){.run = run, .done = on_worked, .lane = LANE_POOL};
+    env_work(p->worker->env, &p->work);
+}
+
+/* Whether the sender may do this is confirmed before the work begins. */
+enum pipe_phase pipe_go_prepare(struct pipe *p)
+{
+    const struct route *route = p->req.route;
+    if (p->verdict != ST_OK || route->prepare == NULL || (p->once & PIPE_ONCE_PREPARED) != 0)
+        return PIPE_HANDLING;
+    bool confirmed = p->read.confirmed || pipe_is_local(p);
+    pipe_end_txn(p);
+    if (p->call->given_up)
+        return pipe_fail(p, ST_TIMEOUT);
+    return confirmed ? PIPE_PREPARING : PIPE_READING;
+}
+
+static void run_prepare(struct env_work *work)
+{
+    struct pipe *p = CONTAINER_OF(work, struct pipe, work);
+    p->result = p->req.route->prepare(&p->req);
+}
+
+enum pipe_phase pipe_prepare(struct pipe *p)
+{
+    ASSERT((p->once & PIPE_ONCE_PREPARED) == 0);
+    ASSERT(p->req.prepared == NULL);
+    start(p, run_prepare);
+    return PIPE_PENDING;
+}
+
+enum pipe_phase pipe_prepare_done(struct pipe *p)
+{
+    ASSERT(p->req.reply.kind == REPLY_NONE); /* the handler makes the reply */
+    if (p->result != ST_OK)
+        return pipe_fail(p, p->result);
+    if (p->call->given_up)
+        return pipe_fail(p, ST_TIMEOUT);
+    p->once |= PIPE_ONCE_PREPARED;
+    return pipe_begin(p);
+}
+
+bool pipe_outside_is_due(const struct pipe *p)
+{
+    return p->verdict == ST_OK && p->req.route->outside != NULL && p->answer.http < 300 &&
+           (p->effect == PIPE_CHANGED || !p->call->given_up);
+}
+
+enum pipe_phase pipe_go_outside(struct pipe *p)
+{
+    pipe_end_txn(p);
+    if (!pipe_outside_is_due(p))
+        return pipe_end(p);
+    return pipe_has_flag(p, ROUTE_UPLOAD) ? PIPE_RECEIVING : PIPE_OUTSIDE;
 }
 
 static void run_outside(struct env_work *work)
@@ -14,69 +72,11 @@ static void run_outside(struct env_work *work)
     p->result = p->req.route->outside(&p->req);
 }
 
-void pipe_start_outside(struct pipe *p)
+enum pipe_phase pipe_outside(struct pipe *p)
 {
-    pipe_move(p, PIPE_OUTSIDE);
-    p->work = (struct env_work){.run = run_outside, .done = on_outside, .lane = LANE_POOL};
-    env_work(p->worker->env, &p->work);
-}
-
-static void on_received(struct router_receive *receive, enum status st)
-{
-    struct pipe *p = CONTAINER_OF(receive, struct pipe_more, receive)->pipe;
-    p->result = st;
-    pipe_step(p);
-}
-
-/* The sender was authorised: the body of any other is never read. */
-static void receive(struct pipe *p)
-{
-    if (pipe_need_more(p) != ST_OK) {
-        pipe_fail(p, ST_NOMEM);
-        return;
-    }
-    pipe_move(p, PIPE_RECEIVING);
-    p->more->receive =
-        (struct router_receive){.env = p->worker->env, .host = p->req.host, .done = on_received};
-    if (p->call->receive(p->call, &p->more->receive) != ST_OK)
-        pipe_fail(p, ST_NOMEM);
-}
-
-void pipe_received(struct pipe *p)
-{
-    struct req *req = &p->req;
-    req->files.upload = p->more->receive.file;
-    req->files.upload_bytes = p->more->receive.bytes;
-    if (p->result == ST_OK && !p->call->given_up)
-        pipe_start_outside(p);
-    else
-        pipe_fail_body(p, p->result);
-}
-
-/* Whether what was committed under our id may have been followed by its step outside already: not
- * if the try was our own, of which we had not heard; and to read twice does no harm. */
-static bool went_outside(const struct pipe *p)
-{
-    return p->more != NULL && p->more->commit.repeated && !p->unknown && !stage_reads(&p->req);
-}
-
-void pipe_go_outside(struct pipe *p)
-{
-    bool due = p->front == ST_OK && p->req.route->outside != NULL && p->answer.http < 300 &&
-               (p->changed || !p->call->given_up);
-    pipe_end_txn(p);
-    if (due && went_outside(p)) {
-        pipe_fail(p, ST_UNKNOWN_OUTCOME);
-        return;
-    }
-    if (!due) {
-        pipe_finish(p);
-        return;
-    }
-    if (pipe_has_flag(p, ROUTE_UPLOAD))
-        receive(p);
-    else
-        pipe_start_outside(p);
+    ASSERT(p->verdict == ST_OK);
+    start(p, run_outside);
+    return PIPE_PENDING;
 }
 
 /* A file is the whole body of the answer. */
@@ -90,24 +90,26 @@ static void answer_with_file(struct pipe *p)
     files->reply = NULL;
 }
 
-void pipe_outside_done(struct pipe *p)
+/* The step outside may make the reply that the handler did not. */
+static enum status answer_outside(struct pipe *p)
+{
+    if (p->req.files.reply != NULL)
+        answer_with_file(p);
+    else if (p->req.reply.kind != REPLY_NONE && p->answer.http == 204)
+        return answer_make(&p->req, ST_OK, &p->answer);
+    return ST_OK;
+}
+
+enum pipe_phase pipe_outside_done(struct pipe *p)
 {
     enum status st = p->result;
-    if (p->plain) {
-        (void)answer_make(&p->req, st, &p->answer); /* the answer says it */
-        pipe_finish(p);
-        return;
-    }
-    if (st == ST_OK && p->req.files.reply != NULL) {
-        answer_with_file(p);
-    } else if (st == ST_OK && p->req.reply.kind != REPLY_NONE && p->answer.http == 204) {
-        buf_done(&p->answer.body); /* the step outside made the reply */
-        st = answer_make(&p->req, st, &p->answer);
-    }
+    if (st == ST_NOT_LEADER)
+        return pipe_wait(p, ST_NO_LEADER); /* nothing was done: where the leader is now it can be */
+    if (st == ST_OK && !stage_reads(&p->req))
+        p->effect = PIPE_CHANGED;
     if (st == ST_OK)
-        pipe_finish(p);
-    else if (st == ST_NOT_LEADER)
-        pipe_wait(p, ST_NO_LEADER); /* nothing was done: where the leader is now it can be */
-    else
-        pipe_fail(p, st);
+        st = answer_outside(p);
+    if (st != ST_OK)
+        return pipe_fail(p, st);
+    return p->req.route->finish != NULL ? pipe_go_finish(p) : pipe_end(p);
 }

@@ -80,6 +80,7 @@ struct req {
     const struct text_value *query; /* an object, never NULL */
     struct route_params params;
     const void *body;   /* decoded by the route's schema */
+    void *prepared;     /* made by `prepare`, in the arena; kept over all runs */
     int64_t now_ms;     /* cluster time */
     int64_t wrap_ttl_s; /* the answer is to be wrapped for so long; 0: not */
     struct req_reply reply;

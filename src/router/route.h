@@ -69,10 +69,29 @@ struct route {
      * ST_NOT_FOUND. Called before the fields are decoded. Another status refuses the request, if
      * its token has either capability. NULL: `caps` as they are. */
     enum status (*exists)(struct req *req);
-    /* After the handler succeeded and what it staged was committed: once, on the pool, where it
-     * may block; whatever it changes outside the state is not undone. It may make the reply that
-     * the handler did not. NULL: nothing. */
+    /* Steps around the handler, in this order: prepare, the handler's transaction, outside, finish.
+     * NULL: the route has no such step.
+     *
+     * `prepare` runs on the pool, where it may block, once the sender is known to have the right;
+     * what it leaves in req->prepared is kept when the transaction runs again. It changes nothing:
+     * after a failure of another part a client may send the request again. Its failure is the
+     * reply.
+     *
+     * `outside` runs on the pool, once, after the handler succeeded and what it staged was
+     * committed; whatever it changes outside the state is not undone. Its failure is the reply, and
+     * `finish` does not run. ST_NOT_LEADER: nothing was done; the request looks for the leader.
+     *
+     * `finish` runs in a second transaction, on the active node, after `outside` succeeded, to
+     * store what came of it; it runs again when the transaction is overtaken. It is not authorised
+     * again, req->acl is NULL.
+     *
+     * `prepare` and `outside` have no transaction, mount or ACL. One of handler, `outside` and
+     * `finish` makes the reply. Another node that sends a request on does not know an engine's
+     * route, and may send it twice: there a transaction before an `outside` that must not be
+     * repeated stages something (PROTOCOL R14). */
+    enum status (*prepare)(struct req *req);
     enum status (*outside)(struct req *req);
+    enum status (*finish)(struct req *req);
     enum route_auth auth;
     unsigned caps;  /* enum cap; 0: what the method implies */
     unsigned flags; /* enum route_flag */

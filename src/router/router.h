@@ -3,7 +3,7 @@
  *   limits, target, namespace, route, authenticate, body, authorise, audit request, handler,
  *   commit, audit response, send
  *
- * Handlers are straight-line functions (req.h); everything that waits is done here (pipeline.c).
+ * Handlers are straight-line functions (req.h); everything that waits is a phase of pipeline.c.
  *
  * 1. Every call is answered exactly once.
  * 2. An answer that staged writes is sent after they were committed and applied; one that staged

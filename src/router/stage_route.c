@@ -101,7 +101,7 @@ static enum status find_mount(struct req *req, const struct mount **ret_mount)
 
 enum status stage_route(struct req *req, const struct router *router)
 {
-    if (req->api != NULL && req->mount == NULL)
+    if (req->api != NULL && req->api->prefix != NULL)
         return ST_OK; /* fixed: matched before */
     const struct mount *mount = NULL;
     req->mount = NULL;

@@ -7,15 +7,29 @@
 
 enum { INFLIGHT_DEFAULT = 16384 };
 
+/* The steps of a row fit where the row runs. */
+static void check_steps(const struct route *route)
+{
+    bool anywhere = route->method != METHOD_POST && route->method != METHOD_DELETE &&
+                    route->method != METHOD_PATCH;
+    anywhere = anywhere || (route->flags & ROUTE_READS) != 0;
+    if (route->prepare != NULL || route->finish != NULL)
+        ASSERT((route->flags & (ROUTE_NODE | ROUTE_LOCAL)) == 0); /* no transaction, or no commit */
+    if (route->finish == NULL)
+        return;
+    ASSERT(route->outside != NULL);
+    ASSERT(!anywhere || (route->flags & ROUTE_ACTIVE) != 0); /* a standby commits nothing */
+}
+
 static void find_longs(struct router_worker *worker, const struct router_options *options)
 {
     struct module_walk place = {0};
     const struct route_api *api;
     while ((api = module_next_api(&options->modules, &place)) != NULL) {
         const struct route *route;
-        for (struct route_walk walk = {0};
-             api->prefix != NULL && (route = route_next(api, &walk)) != NULL;) {
-            if ((route->flags & (ROUTE_LONG | ROUTE_UPLOAD)) == 0)
+        for (struct route_walk walk = {0}; (route = route_next(api, &walk)) != NULL;) {
+            check_steps(route);
+            if (api->prefix == NULL || (route->flags & (ROUTE_LONG | ROUTE_UPLOAD)) == 0)
                 continue;
             ASSERT(worker->n_longs < WORKER_LONG_MAX);
             ASSERT(strpbrk(route->path, ":*") == NULL); /* found before anything is matched */

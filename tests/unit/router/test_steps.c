@@ -1,0 +1,544 @@
+/* The steps of a route around its handler: prepare, outside, finish. */
+#include "router/world.h"
+
+static struct world w;
+static struct test_call call;
+static char trail[256]; /* a letter for each step that ran */
+static enum status prepare_result, outside_result, finish_result;
+static bool finish_stages;
+static void (*during_prepare)(void), (*during_outside)(void), (*during_finish)(void);
+
+static void pass(char step, void (**during)(void))
+{
+    size_t n = strlen(trail);
+    void (*run)(void) = *during;
+    assert_true(n + 1 < sizeof trail);
+    trail[n] = step;
+    trail[n + 1] = '\0';
+    *during = NULL;
+    if (run != NULL)
+        run();
+}
+
+static enum status prepare(struct req *req)
+{
+    assert_null(req->txn);
+    assert_null(req->mount);
+    assert_null(req->acl);
+    assert_null(req->prepared);
+    pass('p', &during_prepare);
+    req->prepared = arena_format(req->arena, "prepared %s", trail);
+    return prepare_result == ST_OK ? ST_OK : req_fail(req, prepare_result, "not prepared");
+}
+
+static enum status add_to(struct req *req, struct bytes key)
+{
+    struct state_value stored;
+    int64_t n = 0;
+    enum status st = state_get(req->txn, key, &stored);
+    if (st == ST_OK)
+        st = text_int_parse(stored.value, &n);
+    if (st != ST_OK && st != ST_NOT_FOUND)
+        return st;
+    char *next = arena_format(req->arena, "%lld", (long long)n + 1);
+    return next != NULL ? state_put(req->txn, key, bytes_str(next)) : ST_NOMEM;
+}
+
+static enum status handle(struct req *req)
+{
+    static void (*none)(void);
+    pass('h', &none);
+    if (req->route->prepare != NULL)
+        assert_string_equal(req->prepared, "prepared p");
+    return add_to(req, BYTES("s/first"));
+}
+
+static enum status handle_nothing(struct req *req)
+{
+    static void (*none)(void);
+    (void)req;
+    pass('h', &none);
+    return ST_OK;
+}
+
+static enum status outside(struct req *req)
+{
+    assert_null(req->txn);
+    assert_null(req->mount);
+    pass('o', &during_outside);
+    return outside_result == ST_OK ? ST_OK : req_fail(req, outside_result, "outside failed");
+}
+
+static enum status finish(struct req *req)
+{
+    assert_non_null(req->txn);
+    assert_null(req->acl);
+    pass('f', &during_finish);
+    if (finish_stages)
+        TRY(add_to(req, BYTES("s/second")));
+    else if (state_exists(req->txn, BYTES("s/second")) == ST_NOMEM)
+        return ST_NOMEM;
+    if (finish_result != ST_OK)
+        return req_fail(req, finish_result, "finish failed");
+    struct text_writer out = req_reply_begin(req);
+    text_open_object(&out);
+    text_member_str(&out, "trail", trail);
+    text_close(&out);
+    return req_reply_end(req);
+}
+
+static enum status nothing_exists(struct req *req)
+{
+    assert_non_null(req->mount);
+    return ST_NOT_FOUND;
+}
+
+static const struct route rows[] = {
+    {.method = METHOD_POST,
+     .path = "all",
+     .handler = handle,
+     .prepare = prepare,
+     .outside = outside,
+     .finish = finish},
+    {.method = METHOD_GET, .path = "prepared", .handler = handle_nothing, .prepare = prepare},
+    {.method = METHOD_POST, .path = "nothing", .handler = handle_nothing, .outside = outside},
+};
+static const struct route_api fixed = {
+    .prefix = "steps/", .type = "steps", .routes = rows, .n = ARRAY_LEN(rows)};
+static const struct route engine_rows[] = {
+    {.method = METHOD_POST,
+     .path = "*path",
+     .handler = handle,
+     .exists = nothing_exists,
+     .prepare = prepare,
+     .outside = outside,
+     .finish = finish},
+};
+static const struct route_api engine = {
+    .type = "stepping", .routes = engine_rows, .n = ARRAY_LEN(engine_rows)};
+static const struct route_api *const apis[] = {&fixed, &engine};
+static const struct module_engine engines[] = {{.type = "stepping"}};
+static const struct module steps_module = {
+    .name = "steps", .apis = apis, .n_apis = 2, .engines = engines, .n_engines = 1};
+static const struct module *const modules[] = {&steps_module, &token_module, &cubbyhole_module,
+                                               &sys_module, &kv_module};
+
+static int open_steps(void **ctx)
+{
+    (void)ctx;
+    trail[0] = '\0';
+    prepare_result = outside_result = finish_result = ST_OK;
+    finish_stages = true;
+    during_prepare = during_outside = during_finish = NULL;
+    call = (struct test_call){0};
+    world_open(&w, modules, ARRAY_LEN(modules));
+    world_init(&w);
+    return 0;
+}
+
+static int close_steps(void **ctx)
+{
+    (void)ctx;
+    test_call_done(&call);
+    world_close(&w);
+    return 0;
+}
+
+/* A request that a step may look at while it runs. */
+static void request(enum http_method method, const char *target)
+{
+    test_call_done(&call);
+    test_call_init(&call, method, target, NULL);
+    test_call_header(&call, "x-secrets-token", w.token);
+    world_handle(&w, &call);
+}
+
+static void assert_value_of(struct bytes key, const char *wanted)
+{
+    struct arena arena = {0};
+    struct state_txn txn;
+    struct state_value stored;
+    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
+    enum status st = state_get(&txn, key, &stored);
+    state_end(&txn);
+    if (wanted == NULL)
+        assert_status(st, ST_NOT_FOUND);
+    else
+        assert_bytes(stored.value, bytes_str(wanted));
+    arena_done(&arena);
+}
+
+static void assert_stored(const char *first, const char *second)
+{
+    assert_value_of(BYTES("s/first"), first);
+    assert_value_of(BYTES("s/second"), second);
+}
+
+static void another_writes(struct bytes key)
+{
+    struct rlog_txn_builder b = {0};
+    CLEANUP(buf_done) struct buf encoded = {0};
+    CLEANUP(buf_done) struct buf entry = {0};
+    uint8_t sealed[3 + BARRIER_OVERHEAD];
+    assert_status(barrier_encrypt(state_seat(w.state), key, BYTES("100"), sealed), ST_OK);
+    rlog_txn_put(&b, key, bytes_of(sealed, sizeof sealed));
+    assert_status(rlog_txn_encode(&b, &encoded), ST_OK);
+    struct bytes one = buf_bytes(&encoded);
+    assert_status(rlog_entry_encode(1000, &one, 1, &entry), ST_OK);
+    rlog_machine_apply(&w.m, ++w.index, buf_bytes(&entry), NULL, NULL);
+    rlog_txn_done(&b);
+}
+
+static void overtake_first(struct world *world)
+{
+    (void)world;
+    another_writes(BYTES("s/first"));
+}
+
+static void overtake_second(struct world *world)
+{
+    (void)world;
+    another_writes(BYTES("s/second"));
+}
+
+static void will_overtake_finish(void)
+{
+    w.before_propose = overtake_second;
+}
+
+static void will_overtake_confirmation(void)
+{
+    w.before_read = overtake_second;
+}
+
+/* Order, and runs */
+
+static void each_step_runs_once_in_its_order(void **ctx)
+{
+    (void)ctx;
+    request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(call.http, 200);
+    assert_body_has(&call, "\"trail\":\"phof\"");
+    assert_int_equal(w.proposals, 2);
+    assert_int_equal(w.env.works_run, 2);
+    assert_stored("1", "1");
+}
+
+static void a_read_can_prepare(void **ctx)
+{
+    (void)ctx;
+    request(METHOD_GET, "/v1/steps/prepared");
+    assert_int_equal(call.http, 204);
+    assert_string_equal(trail, "ph");
+    assert_int_equal(w.reads, 2);
+}
+
+static void a_transaction_that_runs_again_does_not_prepare_again(void **ctx)
+{
+    (void)ctx;
+    w.before_propose = overtake_first;
+    request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(call.http, 200);
+    assert_body_has(&call, "\"trail\":\"phhof\"");
+    assert_stored("101", "1");
+}
+
+static void a_search_for_the_leader_does_not_prepare_again(void **ctx)
+{
+    (void)ctx;
+    w.propose_status[0] = ST_NOT_LEADER;
+    w.n_propose = 1;
+    request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(call.http, 200);
+    assert_string_equal(trail, "phhof");
+    assert_stored("1", "1");
+}
+
+static void an_overtaken_finish_runs_alone(void **ctx)
+{
+    (void)ctx;
+    during_outside = will_overtake_finish;
+    request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(call.http, 200);
+    assert_body_has(&call, "\"trail\":\"phoff\"");
+    assert_stored("1", "101");
+}
+
+static void a_finish_that_stores_nothing_is_confirmed(void **ctx)
+{
+    (void)ctx;
+    finish_stages = false;
+    during_finish = will_overtake_confirmation;
+    request(METHOD_POST, "/v1/steps/all");
+    w.before_read = NULL;
+    assert_int_equal(call.http, 500); /* overtaken again and again */
+    assert_body_has(&call, "could not be stored");
+    trail[0] = '\0';
+    request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(call.http, 200);
+    assert_body_has(&call, "\"trail\":\"phof\"");
+}
+
+/* Rights */
+
+static void nothing_is_prepared_for_a_sender_without_the_right(void **ctx)
+{
+    (void)ctx;
+    char root[sizeof w.token];
+    memcpy(root, w.token, sizeof root);
+    (void)snprintf(w.token, sizeof w.token, "hvs.wrong");
+    request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(call.http, 403);
+    memcpy(w.token, root, sizeof root);
+    w.read_status = ST_TIMEOUT; /* a right that is not confirmed */
+    request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(call.http, 503);
+    assert_string_equal(trail, "");
+    assert_int_equal(w.env.works_run, 0);
+}
+
+static void a_standby_prepares_nothing_that_it_sends_on(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(call.http, 299);
+    assert_string_equal(trail, "");
+}
+
+/* Failures */
+
+static void a_failed_prepare_is_the_reply(void **ctx)
+{
+    (void)ctx;
+    prepare_result = ST_INVALID;
+    request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(call.http, 400);
+    assert_body_has(&call, "not prepared");
+    assert_string_equal(trail, "p");
+    assert_int_equal(w.proposals, 0);
+}
+
+static void after_a_failed_step_outside_nothing_is_finished(void **ctx)
+{
+    (void)ctx;
+    outside_result = ST_LIMITED;
+    request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(call.http, 429);
+    assert_body_has(&call, "outside failed");
+    assert_string_equal(trail, "pho");
+    assert_stored("1", NULL);
+}
+
+static void a_failed_finish_stores_nothing(void **ctx)
+{
+    (void)ctx;
+    finish_result = ST_INVALID;
+    request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(call.http, 400);
+    assert_body_has(&call, "finish failed");
+    assert_string_equal(trail, "phof");
+    assert_stored("1", NULL);
+}
+
+static void a_result_that_cannot_be_stored_is_told(void **ctx)
+{
+    (void)ctx;
+    static const enum status lost[] = {ST_NOT_LEADER, ST_UNKNOWN_OUTCOME, ST_NO_SPACE, ST_CLOSED};
+    for (size_t i = 0; i < ARRAY_LEN(lost); i++) {
+        trail[0] = '\0';
+        w.proposals = 0;
+        w.propose_status[1] = lost[i];
+        w.n_propose = 2;
+        request(METHOD_POST, "/v1/steps/all");
+        assert_int_equal(call.http, 500);
+        assert_body_has(&call, "was done, but its result could not be stored");
+        assert_string_equal(trail, "phof");
+        assert_status(call.retry, ST_OK); /* no other node may do the work again */
+    }
+    assert_stored("4", NULL);
+}
+
+static struct test_call unmounting;
+
+static void unmount(void)
+{
+    test_call_init(&unmounting, METHOD_DELETE, "/v1/sys/mounts/s", NULL);
+    test_call_header(&unmounting, "x-secrets-token", w.token);
+    world_take(&w, &unmounting);
+    clock_run(&w.env);
+}
+
+static void the_mount_may_be_gone_when_the_work_is_done(void **ctx)
+{
+    (void)ctx;
+    struct test_call *t =
+        world_call(&w, METHOD_POST, "/v1/sys/mounts/s", "{\"type\":\"stepping\"}");
+    assert_int_equal(t->http, 204);
+    request(METHOD_POST, "/v1/s/a");
+    assert_int_equal(call.http, 200);
+    assert_body_has(&call, "\"trail\":\"phof\"");
+    trail[0] = '\0';
+    during_outside = unmount;
+    request(METHOD_POST, "/v1/s/a");
+    assert_int_equal(unmounting.http, 204);
+    test_call_done(&unmounting);
+    assert_int_equal(call.http, 500);
+    assert_body_has(&call, "could not be stored");
+    assert_string_equal(trail, "pho");
+}
+
+/* Clients that go away */
+
+static enum status told;
+
+static void give_up(void)
+{
+    told = router_give_up(&call.call);
+}
+
+static void give_up_world(struct world *world)
+{
+    world->before_read = NULL;
+    give_up();
+}
+
+static void a_client_that_goes_before_the_work_costs_none(void **ctx)
+{
+    (void)ctx;
+    w.before_read = give_up_world;
+    request(METHOD_POST, "/v1/steps/all");
+    assert_status(told, ST_TIMEOUT);
+    assert_string_equal(trail, "");
+}
+
+static void a_client_that_goes_during_prepare_changes_nothing(void **ctx)
+{
+    (void)ctx;
+    during_prepare = give_up;
+    request(METHOD_POST, "/v1/steps/all");
+    assert_status(told, ST_TIMEOUT);
+    assert_string_equal(trail, "p");
+    assert_int_equal(w.proposals, 0);
+}
+
+/* The client was told that the outcome is unknown: the steps go on to the end. */
+static void a_client_that_goes_later_leaves_nothing_half_done(void **ctx)
+{
+    (void)ctx;
+    w.before_propose = give_up_world;
+    request(METHOD_POST, "/v1/steps/all");
+    assert_status(told, ST_UNKNOWN_OUTCOME);
+    assert_string_equal(trail, "phof");
+    trail[0] = '\0';
+    told = ST_OK;
+    during_outside = give_up;
+    request(METHOD_POST, "/v1/steps/all");
+    assert_status(told, ST_UNKNOWN_OUTCOME);
+    assert_string_equal(trail, "phof");
+    trail[0] = '\0';
+    told = ST_OK;
+    during_finish = give_up;
+    request(METHOD_POST, "/v1/steps/all");
+    assert_status(told, ST_UNKNOWN_OUTCOME);
+    assert_string_equal(trail, "phof");
+    assert_stored("3", "3");
+}
+
+struct recorder {
+    struct audit_device device;
+    struct audit_write *pending;
+    struct env_task task;
+    unsigned lines;
+};
+
+static void recorded(struct env_task *task)
+{
+    struct recorder *r = CONTAINER_OF(task, struct recorder, task);
+    if (r->lines == 2) /* the reply is being recorded */
+        give_up();
+    r->pending->done(r->pending, ST_OK);
+}
+
+static void record(struct audit_device *device, struct audit_write *write)
+{
+    struct recorder *r = CONTAINER_OF(device, struct recorder, device);
+    r->lines++;
+    r->pending = write;
+    r->task.run = recorded;
+    env_post(&w.env.env, &r->task);
+}
+
+static void work_that_was_done_counts_as_a_change(void **ctx)
+{
+    (void)ctx;
+    static struct recorder recorder;
+    recorder = (struct recorder){.device = {.name = "test", .write = record}};
+    assert_status(audit_enable(router_worker_audit(w.worker), &recorder.device), ST_OK);
+    request(METHOD_POST, "/v1/steps/nothing");
+    assert_string_equal(trail, "ho");
+    assert_int_equal(recorder.lines, 2);
+    assert_status(told, ST_UNKNOWN_OUTCOME);
+}
+
+/* Memory */
+
+static uint64_t failing; /* the allocation that fails */
+static bool failed;
+
+static void memory_is_back(struct world *world)
+{
+    (void)world;
+    failed = mem_fail_nth(0);
+}
+
+static void memory_fails(void)
+{
+    w.before_propose = memory_is_back;
+    (void)mem_fail_nth(failing);
+}
+
+static void every_failed_allocation_of_finish_is_told(void **ctx)
+{
+    (void)ctx;
+    for (failing = 1, failed = true; failed; failing++) {
+        trail[0] = '\0';
+        failed = false;
+        during_finish = memory_fails;
+        request(METHOD_POST, "/v1/steps/all");
+        if (w.before_propose != NULL)
+            memory_is_back(&w);
+        w.before_propose = NULL;
+        assert_string_equal(trail, "phof");
+        assert_int_equal(call.http, failed ? 500 : 200);
+        assert_true(!failed || strstr((const char *)call.body.data, "could not be stored") != NULL);
+    }
+    assert_true(failing > 3);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_steps, close_steps)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(each_step_runs_once_in_its_order),
+        TEST(a_read_can_prepare),
+        TEST(a_transaction_that_runs_again_does_not_prepare_again),
+        TEST(a_search_for_the_leader_does_not_prepare_again),
+        TEST(an_overtaken_finish_runs_alone),
+        TEST(a_finish_that_stores_nothing_is_confirmed),
+        TEST(nothing_is_prepared_for_a_sender_without_the_right),
+        TEST(a_standby_prepares_nothing_that_it_sends_on),
+        TEST(a_failed_prepare_is_the_reply),
+        TEST(after_a_failed_step_outside_nothing_is_finished),
+        TEST(a_failed_finish_stores_nothing),
+        TEST(a_result_that_cannot_be_stored_is_told),
+        TEST(the_mount_may_be_gone_when_the_work_is_done),
+        TEST(a_client_that_goes_before_the_work_costs_none),
+        TEST(a_client_that_goes_during_prepare_changes_nothing),
+        TEST(a_client_that_goes_later_leaves_nothing_half_done),
+        TEST(work_that_was_done_counts_as_a_change),
+        TEST(every_failed_allocation_of_finish_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
