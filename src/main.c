@@ -36,7 +36,7 @@ static int run_server(struct cli *cli)
     for (unsigned i = 0; i < ARRAY_LEN(dev_flags); i++)
         if (cli_text(cli, dev_flags[i].name) != NULL)
             return cli_usage_error(cli, "-config stands alone: the other flags need -dev");
-    enum status st = config_load(file, &config, &reason);
+    enum status st = config_load(file, modules_blocks(), &config, &reason);
     if (st != ST_OK) {
         (void)fprintf(stderr, "holdfast: %s\n", /* a failure to print has no remedy */
                       reason.text[0] != '\0' ? reason.text : status_text(st));

@@ -407,9 +407,31 @@ static enum status check_root(struct loader *l, const struct text_value *root)
     return ST_OK;
 }
 
+/* A block that the file does not have consists of the defaults of its fields. */
+static enum status load_module_block(struct loader *l, const struct text_value *root, size_t at)
+{
+    static const struct text_value absent = {.kind = TEXT_OBJECT};
+    const struct config_block *block = l->config->blocks->items[at];
+    const struct text_value *body = &absent;
+    void *data = arena_zalloc(&l->config->arena, block->schema->size);
+    if (data == NULL)
+        return ST_NOMEM;
+    TEXT_FOR (v, root) {
+        if (!text_is(v->name, block->name))
+            continue;
+        if (body != &absent || v->kind != TEXT_OBJECT)
+            return refuse(l, v->line, "%s: one block is expected", block->name);
+        body = v;
+    }
+    TRY(load_fields(l, block->schema, body, NULL, data));
+    l->config->block_data[at] = data;
+    return ST_OK;
+}
+
 static enum status load_root(struct loader *l, struct bytes text)
 {
-    static const char *const blocks[] = {"cluster", "listener", "seal", "compat", NULL};
+    const char *blocks[4 + CONFIG_BLOCKS_MAX + 1] = {"cluster", "listener", "seal", "compat"};
+    const struct config_blocks *more = l->config->blocks;
     const struct text_value *root;
     struct reason why = {0};
     struct config *config = l->config;
@@ -423,22 +445,27 @@ static enum status load_root(struct loader *l, struct bytes text)
     TRY(st);
     ASSERT(root->kind == TEXT_OBJECT);
 
+    for (size_t i = 0; more != NULL && i < more->n; i++)
+        blocks[4 + i] = more->items[i]->name;
     struct config fields;
     TRY(load_fields(l, &config_root_schema, root, blocks, &fields));
     fields.arena = config->arena;
     fields.file = config->file;
+    fields.blocks = more;
     *config = fields;
     TRY(load_plain(l, root, "cluster", load_cluster));
     TRY(load_plain(l, root, "compat", load_compat));
     TRY(load_labelled(l, root, "listener", load_listener));
     TRY(load_labelled(l, root, "seal", load_seal));
+    for (size_t i = 0; more != NULL && i < more->n; i++)
+        TRY(load_module_block(l, root, i));
     return check_root(l, root);
 }
 
-enum status config_parse(struct bytes text, const char *file, struct config *ret_config,
-                         struct reason *reason)
+enum status config_parse(struct bytes text, const char *file, const struct config_blocks *blocks,
+                         struct config *ret_config, struct reason *reason)
 {
-    struct config config = {0};
+    struct config config = {.blocks = blocks};
     struct loader l = {.config = &config, .reason = reason};
 
     config.file = arena_str(&config.arena, bytes_str(file));
@@ -453,7 +480,8 @@ enum status config_parse(struct bytes text, const char *file, struct config *ret
     return ST_OK;
 }
 
-enum status config_load(const char *file, struct config *ret_config, struct reason *reason)
+enum status config_load(const char *file, const struct config_blocks *blocks,
+                        struct config *ret_config, struct reason *reason)
 {
     CLEANUP(buf_done) struct buf text = {0};
     FILE *f = fopen(file, "rbe");
@@ -475,7 +503,7 @@ enum status config_load(const char *file, struct config *ret_config, struct reas
         reason_set(reason, "%s: longer than %d bytes", file, CONFIG_BYTES_MAX);
         return ST_TOO_BIG;
     }
-    return config_parse(bytes_of(text.data, n), file, ret_config, reason);
+    return config_parse(bytes_of(text.data, n), file, blocks, ret_config, reason);
 }
 
 void config_done(struct config *config)

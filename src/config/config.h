@@ -60,6 +60,21 @@ struct config_seal {
     const char *key_id;
 };
 
+/* A block without a label that a module of the server adds to the file: `name { FIELD = VALUE … }`.
+ * A reload does not apply its fields. None of them is secret. */
+struct config_block {
+    const char *name;
+    const struct schema *schema;
+};
+
+enum { CONFIG_BLOCKS_MAX = 16 };
+
+/* The blocks that a file may have besides those of struct config. Static. */
+struct config_blocks {
+    const struct config_block *items[CONFIG_BLOCKS_MAX];
+    size_t n;
+};
+
 struct config {
     struct arena arena; /* owns everything below */
     const char *file;
@@ -79,15 +94,18 @@ struct config {
     struct config_listener listeners[CONFIG_LISTENERS_MAX];
     unsigned n_listeners;
     struct config_seal seal;
+    const struct config_blocks *blocks;        /* of modules; NULL: none */
+    const void *block_data[CONFIG_BLOCKS_MAX]; /* as their schemas say, by position in `blocks` */
 };
 
-/* Read and check the text of `file`, whose name is used in messages only.
- * ST_INVALID, ST_TOO_BIG with a reason "FILE:LINE: …"; ST_NOMEM. */
-NODISCARD enum status config_parse(struct bytes text, const char *file, struct config *ret_config,
+/* Read and check the text of `file`, whose name is used in messages only. `blocks` outlives the
+ * configuration; NULL: none. ST_INVALID, ST_TOO_BIG with a reason "FILE:LINE: …"; ST_NOMEM. */
+NODISCARD enum status config_parse(struct bytes text, const char *file,
+                                   const struct config_blocks *blocks, struct config *ret_config,
                                    struct reason *reason);
 /* The same from a file. Also ST_NOT_FOUND, ST_IO with a reason. */
-NODISCARD enum status config_load(const char *file, struct config *ret_config,
-                                  struct reason *reason);
+NODISCARD enum status config_load(const char *file, const struct config_blocks *blocks,
+                                  struct config *ret_config, struct reason *reason);
 void config_done(struct config *config);
 
 /* Write the names of the fields whose values differ and that a reload does not apply, into an empty

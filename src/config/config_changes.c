@@ -96,6 +96,11 @@ enum status config_changes(const struct config *in_use, const struct config *loa
     compare_listeners(&c, in_use, loaded);
     compare_seals(&c, &in_use->seal, &loaded->seal);
     compare(&c, "compat", &config_compat_schema, &old, &new);
+    ASSERT(in_use->blocks == loaded->blocks);
+    for (size_t i = 0; in_use->blocks != NULL && i < in_use->blocks->n; i++) {
+        const struct config_block *block = in_use->blocks->items[i];
+        compare(&c, block->name, block->schema, in_use->block_data[i], loaded->block_data[i]);
+    }
     if (c.n_omitted != 0)
         buf_add_format(names, " and %u more", c.n_omitted);
     return buf_status(names);

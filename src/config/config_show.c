@@ -74,5 +74,9 @@ void config_show(const struct config *c, struct buf *out)
     text_close(&w);
     text_close(&w);
     put_storage(&w, c);
+    for (size_t i = 0; c->blocks != NULL && i < c->blocks->n; i++) {
+        text_key(&w, c->blocks->items[i]->name);
+        schema_encode(c->blocks->items[i]->schema, c->block_data[i], &w);
+    }
     text_close(&w);
 }

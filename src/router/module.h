@@ -4,10 +4,13 @@
 #ifndef HOLDFAST_ROUTER_MODULE_H
 #define HOLDFAST_ROUTER_MODULE_H
 
+#include "base/metric.h"
 #include "lease/lease.h"
 #include "mount/mount.h"
 #include "node/node.h"
 #include "router/route.h"
+
+struct config_block; /* config/config.h */
 
 /* A name of a type that stands for the type and a value of its option `version`. */
 struct module_alias {
@@ -52,6 +55,11 @@ struct module {
     size_t n_duties;
     const struct node_service *services; /* threads of the active node (node/service.h) */
     size_t n_services;
+    const struct config_block *config; /* a block of the configuration file; NULL: none */
+    /* With `config`: takes the fields, once, before the node starts. They outlive the server. */
+    void (*configure)(const void *fields);
+    /* Adds the values of its metrics to a scrape, on the thread that asks. NULL: none. */
+    void (*metrics)(struct metric_out *out);
 };
 
 struct module_list {

@@ -336,6 +336,7 @@ static void collect(struct metric_source *source, struct metric_out *out)
     http_figures(out, s);
     router_figures(out, s);
     forward_figures(out, s);
+    modules_metrics(out);
     if (!s->ready) /* no replica and no mesh before the node joins */
         return;
     raft_figures(out, &status);

@@ -58,7 +58,7 @@ static void reload_config(const struct server *s)
 {
     struct config config;
     struct reason why = {{0}};
-    enum status st = config_load(s->config->file, &config, &why);
+    enum status st = config_load(s->config->file, s->config->blocks, &config, &why);
     if (st != ST_OK) {
         trace(TRACE_ERROR, "main", "keeps its log level: %s",
               why.text[0] != '\0' ? why.text : status_text(st));

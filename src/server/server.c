@@ -356,6 +356,7 @@ static enum status prepare(struct server *s, struct reason *reason)
     TRY(open_seal(s, reason));
     TRY(open_tls(s, reason));
     TRY(open_data_dir(c, reason));
+    modules_configure(c);
     node_options_of(c, s);
     router_of(s);
     TRY(crypto_random(seed, sizeof seed));

@@ -125,6 +125,11 @@ struct server {
 
 /* server/modules.c */
 extern const struct module_list server_modules;
+/* The blocks that the modules add to the configuration file. First called before threads start. */
+const struct config_blocks *modules_blocks(void);
+/* Give each module the fields of its block. */
+void modules_configure(const struct config *config);
+void modules_metrics(struct metric_out *out);
 
 /* server/server.c */
 int server_run(const struct config *config);

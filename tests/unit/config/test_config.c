@@ -26,15 +26,26 @@ static int done(void **ctx)
     return 0;
 }
 
+/* The block of a module. */
+struct lamp {
+    const char *colour;
+    int64_t bulbs;
+};
+static const struct field lamp_fields[] = {FIELD(struct lamp, colour, STRING, .preset = "red"),
+                                           FIELD(struct lamp, bulbs, INT)};
+static const struct schema lamp_schema = SCHEMA(struct lamp, lamp_fields);
+static const struct config_block lamp_block = {"lamp", &lamp_schema};
+static const struct config_blocks blocks = {{&lamp_block}, 1};
+
 static void load(const char *text)
 {
-    if (config_parse(bytes_str(text), "x.hcl", &config, &why) != ST_OK)
+    if (config_parse(bytes_str(text), "x.hcl", &blocks, &config, &why) != ST_OK)
         fail_msg("%s: %s", text, why.text);
 }
 
 static void refused(const char *text, const char *start, const char *part)
 {
-    assert_status(config_parse(bytes_str(text), "x.hcl", &config, &why), ST_INVALID);
+    assert_status(config_parse(bytes_str(text), "x.hcl", &blocks, &config, &why), ST_INVALID);
     if (strncmp(why.text, start, strlen(start)) != 0 || strstr(why.text, part) == NULL)
         fail_msg("\"%s\" is not \"%s … %s\"", why.text, start, part);
 }
@@ -304,7 +315,7 @@ static void a_file_is_loaded_and_a_missing_one_named(void **ctx)
     static const char text[] = NAMES LISTENER CLUSTER SEAL;
     assert_int_equal(write(fd, text, sizeof text - 1), (ssize_t)sizeof text - 1);
     assert_int_equal(close(fd), 0);
-    assert_status(config_load(path, &config, &why), ST_OK);
+    assert_status(config_load(path, NULL, &config, &why), ST_OK);
     assert_string_equal(config.file, path);
     config_done(&config);
     fd = open(path, O_WRONLY);
@@ -314,9 +325,9 @@ static void a_file_is_loaded_and_a_missing_one_named(void **ctx)
     comment[0] = '\n';
     assert_int_equal(write(fd, comment, sizeof comment), (ssize_t)sizeof comment);
     assert_int_equal(close(fd), 0);
-    assert_status(config_load(path, &config, &why), ST_TOO_BIG);
+    assert_status(config_load(path, NULL, &config, &why), ST_TOO_BIG);
     assert_int_equal(unlink(path), 0);
-    assert_status(config_load(path, &config, &why), ST_NOT_FOUND);
+    assert_status(config_load(path, NULL, &config, &why), ST_NOT_FOUND);
     assert_non_null(strstr(why.text, path));
 }
 
@@ -326,7 +337,7 @@ static void assert_changes(const char *text, const char *other, const char *want
     struct config second;
     CLEANUP(buf_done) struct buf there = {0}, back = {0};
     load(text);
-    if (config_parse(bytes_str(other), "y.hcl", &second, &why) != ST_OK)
+    if (config_parse(bytes_str(other), "y.hcl", &blocks, &second, &why) != ST_OK)
         fail_msg("%s: %s", other, why.text);
     assert_status(config_changes(&config, &second, &there), ST_OK);
     assert_status(config_changes(&second, &config, &back), ST_OK);
@@ -336,6 +347,34 @@ static void assert_changes(const char *text, const char *other, const char *want
     buf_add_u8(&back, 0);
     assert_string_equal((const char *)there.data, wanted);
     assert_string_equal((const char *)back.data, wanted);
+}
+
+static void a_module_has_a_block_of_its_own(void **ctx)
+{
+    CLEANUP(buf_done) struct buf shown = {0};
+    (void)ctx;
+    load(NAMES LISTENER CLUSTER SEAL);
+    const struct lamp *lamp = config.block_data[0];
+    assert_string_equal(lamp->colour, "red");
+    assert_int_equal(lamp->bulbs, 0);
+    done(NULL);
+    load(NAMES LISTENER CLUSTER SEAL "lamp {\n  bulbs = 3\n}\n");
+    lamp = config.block_data[0];
+    assert_string_equal(lamp->colour, "red");
+    assert_int_equal(lamp->bulbs, 3);
+    config_show(&config, &shown);
+    buf_add_u8(&shown, 0);
+    assert_non_null(strstr((const char *)shown.data, "\"lamp\":{\"colour\":\"red\",\"bulbs\":3}"));
+    done(NULL);
+    refused(NAMES LISTENER CLUSTER SEAL "lamp {\n  bulb = 3\n}\n", "x.hcl:19:", "\"bulb\"");
+    refused(NAMES LISTENER CLUSTER SEAL "lamp {\n  bulbs = \"x\"\n}\n", "x.hcl:19:", "bulbs");
+    refused(NAMES LISTENER CLUSTER SEAL "lamp {\n}\nlamp {\n}\n", "x.hcl:", "one block");
+    refused(NAMES LISTENER CLUSTER SEAL "lamp \"a\" {\n}\n", "x.hcl:", "a");
+    assert_status(
+        config_parse(BYTES(NAMES LISTENER CLUSTER "lamp {\n}\n"), "x", NULL, &config, &why),
+        ST_INVALID);
+    assert_changes(NAMES LISTENER CLUSTER SEAL,
+                   NAMES LISTENER CLUSTER SEAL "lamp {\n bulbs = 1\n}\n", "lamp.bulbs");
 }
 
 static void fields_that_changed_are_named(void **ctx)
@@ -469,7 +508,7 @@ static void a_comparison_without_memory_is_reported(void **ctx)
     struct config second;
     CLEANUP(buf_done) struct buf names = {0};
     load(NAMES LISTENER CLUSTER SEAL);
-    assert_status(config_parse(BYTES(NAMES LISTENER CLUSTER), "y", &second, &why), ST_OK);
+    assert_status(config_parse(BYTES(NAMES LISTENER CLUSTER), "y", &blocks, &second, &why), ST_OK);
     (void)mem_fail_nth(1);
     enum status st = config_changes(&config, &second, &names);
     (void)mem_fail_nth(0);
@@ -482,7 +521,8 @@ static void a_failed_allocation_is_reported(void **ctx)
     (void)ctx;
     for (uint64_t n = 1;; n++) {
         (void)mem_fail_nth(n);
-        enum status st = config_parse(BYTES(NAMES LISTENER CLUSTER SEAL), "x", &config, &why);
+        enum status st =
+            config_parse(BYTES(NAMES LISTENER CLUSTER SEAL), "x", &blocks, &config, &why);
         bool used = mem_fail_nth(0);
         assert_status(st, used ? ST_NOMEM : ST_OK);
         if (!used)
@@ -507,6 +547,7 @@ int main(void)
         TEST(a_node_is_reached_where_the_list_of_members_has_it),
         TEST(a_node_has_an_address_for_clients),
         TEST(a_file_is_loaded_and_a_missing_one_named),
+        TEST(a_module_has_a_block_of_its_own),
         TEST(fields_that_changed_are_named),
         TEST(a_field_that_a_reload_applies_is_not_named),
         TEST(a_default_that_another_field_gives_is_not_named),
