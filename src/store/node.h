@@ -16,7 +16,8 @@
 #ifndef HOLDFAST_STORE_NODE_H
 #define HOLDFAST_STORE_NODE_H
 
-#include "store/store.h"
+#include "store/retain.h"
+#include "store/version.h"
 
 #include <assert.h>
 #include <stdatomic.h>

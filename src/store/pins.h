@@ -8,7 +8,7 @@
 #ifndef HOLDFAST_STORE_PINS_H
 #define HOLDFAST_STORE_PINS_H
 
-#include "store/store.h"
+#include "store/version.h"
 
 #include <stdatomic.h>
 

@@ -9,6 +9,7 @@
 #ifndef HOLDFAST_STORE_RECLAIM_H
 #define HOLDFAST_STORE_RECLAIM_H
 
+#include "base/env.h"
 #include "store/node.h"
 #include "store/pins.h"
 
