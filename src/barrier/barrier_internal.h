@@ -5,6 +5,7 @@
 #ifndef HOLDFAST_BARRIER_BARRIER_INTERNAL_H
 #define HOLDFAST_BARRIER_BARRIER_INTERNAL_H
 
+#include "barrier/barrier.h"
 #include "barrier/mac_memo.h"
 #include "barrier/ring.h"
 #include "base/list.h"

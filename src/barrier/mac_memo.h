@@ -4,7 +4,8 @@
 #ifndef HOLDFAST_BARRIER_MAC_MEMO_H
 #define HOLDFAST_BARRIER_MAC_MEMO_H
 
-#include "barrier/barrier.h"
+#include "barrier/limits.h"
+#include "base/env.h"
 
 enum { MAC_MEMO_SLOTS = 1024 };
 

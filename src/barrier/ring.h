@@ -7,8 +7,11 @@
 #ifndef HOLDFAST_BARRIER_RING_H
 #define HOLDFAST_BARRIER_RING_H
 
-#include "barrier/barrier.h"
+#include "barrier/limits.h"
+#include "base/buf.h"
+#include "base/env.h"
 #include "crypto/aead.h"
+#include "crypto/crypto.h"
 
 enum { RING_TERM_BYTES = 4 + 8 + 8 + AEAD_KEY_BYTES, RING_OVERHEAD = 1 + 12 + 16 };
 

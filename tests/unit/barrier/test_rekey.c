@@ -2,6 +2,7 @@
 #include "state/fake_env.h"
 #include "support.h"
 
+#include "barrier/barrier.h"
 #include "barrier/ring.h"
 #include "base/mem.h"
 
