@@ -11,6 +11,7 @@
 #define HOLDFAST_LOOP_LOOP_H
 
 #include "base/env.h"
+#include "loop/loop_fs.h"
 
 #include <uv.h>
 
@@ -33,13 +34,5 @@ uv_loop_t *loop_uv(struct env *env);
 
 /* The status for a libuv error (negative errno). */
 enum status loop_status(int uv_error);
-
-/* Files below the directory `root`, which must exist. Files are made 0600, directories 0700,
- * nothing follows a symbolic link in the last component, paths that are absolute or contain ".."
- * are ST_INVALID. ST_NOT_FOUND; ST_IO with `reason`. */
-NODISCARD enum status loop_fs_new(const char *root, struct fs **ret_fs, struct reason *reason);
-
-/* All its files must be closed. NULL is allowed. */
-void loop_fs_free(struct fs *fs);
 
 #endif

@@ -1,15 +1,14 @@
 /* Files of a real disk. A failed sync is reported, never repeated: after it the kernel may have
  * dropped the dirty pages and would call a second one a success. */
 #include "loop/loop_fs.h"
-#include "base/fs.h"
 #include "base/mem.h"
 #include "base/trace.h"
-#include "loop/loop.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>

@@ -1,8 +1,16 @@
-/* Files of the loop. */
+/* The files of base/fs.h on a POSIX disk. */
 #ifndef HOLDFAST_LOOP_LOOP_FS_H
 #define HOLDFAST_LOOP_LOOP_FS_H
 
-struct fs_file;
+#include "base/fs.h"
+
+/* Files below the directory `root`, which must exist. Files are made 0600, directories 0700,
+ * nothing follows a symbolic link in the last component, paths that are absolute or contain ".."
+ * are ST_INVALID. ST_NOT_FOUND; ST_IO with `reason`. */
+NODISCARD enum status loop_fs_new(const char *root, struct fs **ret_fs, struct reason *reason);
+
+/* All its files must be closed. NULL is allowed. */
+void loop_fs_free(struct fs *fs);
 
 /* The descriptor, if writes go past the page cache; else -1, as for files of other kinds. */
 int loop_fs_direct(const struct fs_file *file);
