@@ -7,32 +7,50 @@
 
 enum { CIDRS_MAX = 64 };
 
-static const struct field role_fields[] = {
-    FIELD(struct token_role, allowed_policies, STRINGS,
-          .help = "Policies a token may ask for; none: those of its parent."),
-    FIELD(struct token_role, disallowed_policies, STRINGS, .help = "Policies it may not have."),
-    FIELD(struct token_role, allowed_policies_glob, STRINGS,
-          .help = "As allowed_policies; '*' stands for anything."),
-    FIELD(struct token_role, disallowed_policies_glob, STRINGS,
-          .help = "As disallowed_policies; '*' stands for anything."),
-    FIELD(struct token_role, orphan, BOOL, .help = "Tokens have no parent."),
-    FIELD(struct token_role, renewable, BOOL, .preset = "true", .help = "Tokens may be renewed."),
-    FIELD(struct token_role, path_suffix, STRING, .preset = "",
-          .help = "Added to the path that tokens are shown with."),
-    FIELD(struct token_role, allowed_entity_aliases, STRINGS, .help = "Not available."),
-    FIELD(struct token_role, token_bound_cidrs, STRINGS,
-          .help = "Addresses and blocks of them from which tokens may be used; none: all."),
-    FIELD(struct token_role, token_period, DURATION,
-          .help = "Tokens live this long after each renewal, without an end."),
-    FIELD(struct token_role, token_explicit_max_ttl, DURATION,
-          .help = "Tokens end this long after they were made, whatever else is said."),
-    FIELD(struct token_role, token_no_default_policy, BOOL,
-          .help = "The policy \"default\" is not added."),
-    FIELD(struct token_role, token_num_uses, INT, .help = "How often tokens may be used; 0: any."),
-    FIELD(struct token_role, token_type, STRING, .preset = "default-service",
-          .help = "service, batch, default-service or default-batch."),
-};
+/* Fields of a role that is the member `at` of a struct, or the struct itself. */
+#define ROLE_FIELDS(type, at)                                                                      \
+    FIELD_NAMED("allowed_policies", type, at allowed_policies, STRINGS,                            \
+                .help = "Policies a token may ask for; none: those of its parent."),               \
+        FIELD_NAMED("disallowed_policies", type, at disallowed_policies, STRINGS,                  \
+                    .help = "Policies it may not have."),                                          \
+        FIELD_NAMED("allowed_policies_glob", type, at allowed_policies_glob, STRINGS,              \
+                    .help = "As allowed_policies; '*' stands for anything."),                      \
+        FIELD_NAMED("disallowed_policies_glob", type, at disallowed_policies_glob, STRINGS,        \
+                    .help = "As disallowed_policies; '*' stands for anything."),                   \
+        FIELD_NAMED("orphan", type, at orphan, BOOL, .help = "Tokens have no parent."),            \
+        FIELD_NAMED("renewable", type, at renewable, BOOL, .preset = "true",                       \
+                    .help = "Tokens may be renewed."),                                             \
+        FIELD_NAMED("path_suffix", type, at path_suffix, STRING, .preset = "",                     \
+                    .help = "Added to the path that tokens are shown with."),                      \
+        FIELD_NAMED("allowed_entity_aliases", type, at allowed_entity_aliases, STRINGS,            \
+                    .help = "Not available."),                                                     \
+        FIELD_NAMED("token_bound_cidrs", type, at token_bound_cidrs, STRINGS,                      \
+                    .help =                                                                        \
+                        "Addresses and blocks of them from which tokens may be used; none: all."), \
+        FIELD_NAMED("token_period", type, at token_period, DURATION,                               \
+                    .help = "Tokens live this long after each renewal, without an end."),          \
+        FIELD_NAMED("token_explicit_max_ttl", type, at token_explicit_max_ttl, DURATION,           \
+                    .help = "Tokens end this long after they were made, whatever else is said."),  \
+        FIELD_NAMED("token_no_default_policy", type, at token_no_default_policy, BOOL,             \
+                    .help = "The policy \"default\" is not added."),                               \
+        FIELD_NAMED("token_num_uses", type, at token_num_uses, INT,                                \
+                    .help = "How often tokens may be used; 0: any."),                              \
+        FIELD_NAMED("token_type", type, at token_type, STRING, .preset = "default-service",        \
+                    .help = "service, batch, default-service or default-batch.")
+static const struct field role_fields[] = {ROLE_FIELDS(struct token_role, )};
 static const struct schema token_role_schema = SCHEMA(struct token_role, role_fields);
+
+struct role_out {
+    const char *name;
+    struct token_role role;
+};
+static const struct field role_out_fields[] = {
+    FIELD(struct role_out, name, STRING),
+    ROLE_FIELDS(struct role_out, role.),
+    FIELD_NAMED("period", struct role_out, role.token_period, INT),
+    FIELD_NAMED("explicit_max_ttl", struct role_out, role.token_explicit_max_ttl, INT),
+};
+static const struct schema token_role_reply = SCHEMA(struct role_out, role_out_fields);
 
 /* Names that older clients use. */
 static const char *const old_names[][2] = {
@@ -83,27 +101,9 @@ static enum status token_role_exists(struct req *req)
 
 static enum status token_role_read(struct req *req)
 {
-    const char *name = req_param(req, "role");
-    struct token_role role;
-    TRY(token_role_load(req, name, &role));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "name", name);
-    for (size_t i = 0; i < token_role_schema.n; i++) {
-        const struct field *f = &token_role_schema.fields[i];
-        const struct schema one = {.fields = f, .n = 1, .size = sizeof role};
-        CLEANUP(buf_done) struct buf text = {0};
-        struct text_writer inner = {.out = &text};
-        schema_encode(&one, &role, &inner);
-        TRY(buf_status(&text));
-        size_t skip = strlen("{\"\":") + strlen(f->name);
-        text_key(&w, f->name);
-        text_put_raw(&w, bytes_of(text.data + skip, text.len - skip - 1));
-    }
-    text_member_int(&w, "period", role.token_period);
-    text_member_int(&w, "explicit_max_ttl", role.token_explicit_max_ttl);
-    text_close(&w);
-    return req_reply_end(req);
+    struct role_out out = {.name = req_param(req, "role")};
+    TRY(token_role_load(req, out.name, &out.role));
+    return req_reply(req, &out);
 }
 
 static struct bytes current_name(struct bytes name)
@@ -245,8 +245,7 @@ static const struct route role_routes[] = {
     {.method = METHOD_GET,
      .path = "roles/:role",
      .handler = token_role_read,
-     .reply = &token_role_schema,
-     .shape = "{name:str @ period:int explicit_max_ttl:int}",
+     .reply = &token_role_reply,
      .help = "What a role says."},
     {.method = METHOD_POST,
      .path = "roles/:role",

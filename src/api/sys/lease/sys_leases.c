@@ -61,13 +61,20 @@ static enum status find(struct req *req, const struct lease_scope *scope, const 
     return st == ST_NOT_FOUND && unknown != NULL ? req_fail(req, ST_INVALID, "%s", unknown) : st;
 }
 
-static void put_time(struct text_writer *w, const char *name, int64_t ms)
-{
-    if (ms != 0)
-        text_member_time(w, name, ms);
-    else
-        text_member_null(w, name);
-}
+struct lease_out {
+    const char *id;
+    int64_t issue_time, expire_time, last_renewal, ttl;
+    bool renewable;
+};
+static const struct field lease_fields[] = {
+    FIELD(struct lease_out, id, STRING),
+    FIELD(struct lease_out, issue_time, TIME, .null = true),
+    FIELD(struct lease_out, expire_time, TIME, .null = true),
+    FIELD(struct lease_out, last_renewal, TIME, .null = true),
+    FIELD(struct lease_out, renewable, BOOL),
+    FIELD(struct lease_out, ttl, INT),
+};
+static const struct schema sys_lease_reply = SCHEMA(struct lease_out, lease_fields);
 
 static enum status sys_lease_lookup(struct req *req)
 {
@@ -75,16 +82,15 @@ static enum status sys_lease_lookup(struct req *req)
     struct lease lease;
     TRY(req_lease_scope(req, &scope));
     TRY(find(req, &scope, "invalid lease", &lease));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_str(&w, "id", lease.id);
-    put_time(&w, "issue_time", lease.issued_ms);
-    put_time(&w, "expire_time", lease.expire_ms);
-    put_time(&w, "last_renewal", lease.renewed_ms);
-    text_member_bool(&w, "renewable", lease.renewable);
-    text_member_int(&w, "ttl", MAX(lease.expire_ms - req->now_ms, INT64_C(0)) / 1000);
-    text_close(&w);
-    return req_reply_end(req);
+    const struct lease_out out = {
+        .id = lease.id,
+        .issue_time = lease.issued_ms,
+        .expire_time = lease.expire_ms,
+        .last_renewal = lease.renewed_ms,
+        .renewable = lease.renewable,
+        .ttl = MAX(lease.expire_ms - req->now_ms, INT64_C(0)) / 1000,
+    };
+    return req_reply(req, &out);
 }
 
 static enum status sys_lease_list(struct req *req)
@@ -180,20 +186,49 @@ static enum status mount_len(struct req *req, struct bytes lease, size_t *ret_le
     return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
+struct mount_count {
+    const char *mount;
+    int64_t leases;
+};
+static const struct field mount_count_fields[] = {FIELD_ITSELF(struct mount_count, leases, INT)};
+static const struct schema mount_count_schema =
+    SCHEMA_NAMED(struct mount_count, mount, mount_count_fields);
+struct counts_out {
+    struct field_list counts;
+    int64_t lease_count;
+};
+static const struct field counts_out_fields[] = {
+    FIELD(struct counts_out, counts, TABLE, .sub = &mount_count_schema),
+    FIELD(struct counts_out, lease_count, INT),
+};
+static const struct schema sys_leases_count_reply = SCHEMA(struct counts_out, counts_out_fields);
+
 struct count {
-    struct text_writer w;
-    struct bytes mount;
-    int64_t of_mount, all;
+    struct mount_count *mounts; /* in the arena, doubled when full */
+    size_t n, room;
+    struct bytes mount; /* of the last one */
+    int64_t all;
 };
 
-static void put_count(struct count *c)
+static enum status begin_mount_count(struct arena *arena, struct count *c, struct bytes mount)
 {
-    if (c->of_mount != 0) {
-        text_key_bytes(&c->w, c->mount);
-        text_put_int(&c->w, c->of_mount);
+    ASSERT(c->n <= c->room);
+    if (c->n == c->room) {
+        size_t room = MAX(2 * c->room, (size_t)16);
+        struct mount_count *more = arena_alloc(arena, room * sizeof *more);
+        if (more == NULL)
+            return ST_NOMEM;
+        if (c->n != 0)
+            memcpy(more, c->mounts, c->n * sizeof *more);
+        c->mounts = more;
+        c->room = room;
     }
-    c->all += c->of_mount;
-    c->of_mount = 0;
+    const char *name = arena_str(arena, mount);
+    if (name == NULL)
+        return ST_NOMEM;
+    c->mounts[c->n++] = (struct mount_count){.mount = name};
+    c->mount = bytes_str(name);
+    return ST_OK;
 }
 
 /* Leases come in order, so that those of a mount stand together. */
@@ -206,17 +241,14 @@ static enum status count_all(struct req *req, struct count *c)
     if (walk == NULL)
         return ST_NOMEM;
     TRY(lease_prefix(req->arena, req->ns, "", &prefix));
-    for (state_walk(req->txn, prefix, walk); state_walk_next(walk); c->of_mount++) {
+    for (state_walk(req->txn, prefix, walk); state_walk_next(walk); c->all++) {
         struct bytes lease = bytes_from(walk->key, prefix.len);
-        if (c->of_mount != 0 && bytes_has_prefix(lease, c->mount))
-            continue;
-        put_count(c);
-        TRY(mount_len(req, lease, &len));
-        c->mount = bytes_of(arena_dup(req->arena, bytes_of(lease.data, len)), len);
-        if (c->mount.data == NULL)
-            return ST_NOMEM;
+        if (c->n == 0 || !bytes_has_prefix(lease, c->mount)) {
+            TRY(mount_len(req, lease, &len));
+            TRY(begin_mount_count(req->arena, c, bytes_of(lease.data, len)));
+        }
+        c->mounts[c->n - 1].leases++;
     }
-    put_count(c);
     return ST_OK;
 }
 
@@ -232,19 +264,28 @@ static enum status read_type(struct req *req, const char *type, bool *ret_none)
 static enum status sys_leases_count(struct req *req)
 {
     const struct sys_leases_count *in = req_body(req);
+    struct count c = {0};
     bool none;
     TRY(read_type(req, in->type, &none));
-    struct count c = {.w = req_reply_begin(req)};
-    text_open_object(&c.w);
-    text_key(&c.w, "counts");
-    text_open_object(&c.w);
     if (!none)
         TRY(count_all(req, &c));
-    text_close(&c.w);
-    text_member_int(&c.w, "lease_count", c.all);
-    text_close(&c.w);
-    return req_reply_end(req);
+    return req_reply(req, &(struct counts_out){{c.mounts, c.n}, c.all});
 }
+
+struct listed_out {
+    struct bytes lease_id;
+};
+static const struct field listed_fields[] = {FIELD(struct listed_out, lease_id, BYTES)};
+static const struct schema listed_schema = SCHEMA(struct listed_out, listed_fields);
+struct leases_out {
+    struct field_list leases;
+    int64_t lease_count;
+};
+static const struct field leases_out_fields[] = {
+    FIELD(struct leases_out, leases, LIST, .sub = &listed_schema),
+    FIELD(struct leases_out, lease_count, INT),
+};
+static const struct schema sys_leases_reply = SCHEMA(struct leases_out, leases_out_fields);
 
 static enum status put_leases(struct req *req, struct text_writer *w, int64_t limit, int64_t *ret_n)
 {
@@ -256,10 +297,8 @@ static enum status put_leases(struct req *req, struct text_writer *w, int64_t li
     for (state_walk(req->txn, prefix, walk); state_walk_next(walk); ++*ret_n) {
         if (*ret_n >= limit)
             continue;
-        text_open_object(w);
-        text_key(w, "lease_id");
-        text_put_bytes(w, bytes_from(walk->key, prefix.len));
-        text_close(w);
+        const struct listed_out out = {bytes_from(walk->key, prefix.len)};
+        schema_encode(&listed_schema, &out, w);
     }
     return ST_OK;
 }
@@ -274,6 +313,7 @@ static enum status read_limit(struct req *req, const char *text, int64_t *ret_li
     return ST_OK;
 }
 
+/* The list may be long: each lease is written as it is found. */
 static enum status sys_leases_all(struct req *req)
 {
     const struct sys_leases_all *in = req_body(req);
@@ -311,18 +351,16 @@ static enum status sys_leases_all(struct req *req)
 #define REVOKE_PREFIX(pattern)                                                                  \
     {                                                                                           \
         .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below,             \
-        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .shape = "none|{}~",             \
-        .statuses = "200 202",                                                                  \
+        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .statuses = "200 202",           \
         .help =                                                                                 \
             "End all leases below a path. If there are many, the answer is 202 and the active " \
             "node ends the rest."                                                               \
     }
-#define REVOKE_FORCE(pattern)                                                       \
-    {                                                                               \
-        .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below, \
-        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .shape = "none|{}~", \
-        .statuses = "200 202",                                                      \
-        .help = "The same as revoke-prefix: nothing here can fail to be ended."     \
+#define REVOKE_FORCE(pattern)                                                         \
+    {                                                                                 \
+        .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below,   \
+        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .statuses = "200 202", \
+        .help = "The same as revoke-prefix: nothing here can fail to be ended."       \
     }
 
 static const struct route leases_routes[] = {
@@ -331,7 +369,7 @@ static const struct route leases_routes[] = {
      .handler = sys_lease_lookup,
      .flags = ROUTE_READS,
      .body = &sys_lease_schema,
-     .shape = "{id:str issue_time:str expire_time:str~ last_renewal:str~ renewable:bool ttl:int}",
+     .reply = &sys_lease_reply,
      .help = "What a lease is, and how long it lives."},
     {.method = METHOD_LIST,
      .path = "leases/lookup/*prefix",
@@ -354,7 +392,6 @@ static const struct route leases_routes[] = {
      .path = "leases/tidy",
      .handler = sys_leases_tidy,
      .flags = ROUTE_SUDO,
-     .shape = "{}~",
      .statuses = "202",
      .help = "Does nothing: leftovers are deleted all the time."},
     {.method = METHOD_LIST,
@@ -362,21 +399,21 @@ static const struct route leases_routes[] = {
      .handler = sys_leases_all,
      .flags = ROUTE_SUDO,
      .body = &sys_leases_all_schema,
-     .shape = "{leases:[{lease_id:str}] lease_count:int}",
+     .reply = &sys_leases_reply,
      .help = "All leases."},
     {.method = METHOD_GET,
      .path = "leases",
      .handler = sys_leases_all,
      .flags = ROUTE_SUDO,
      .body = &sys_leases_all_schema,
-     .shape = "{leases:[{lease_id:str}] lease_count:int}",
+     .reply = &sys_leases_reply,
      .help = "All leases."},
     {.method = METHOD_GET,
      .path = "leases/count",
      .handler = sys_leases_count,
      .flags = ROUTE_SUDO,
      .body = &sys_leases_count_schema,
-     .shape = "{counts:{*:int} lease_count:int}",
+     .reply = &sys_leases_count_reply,
      .help = "How many leases there are, by mount."},
 };
 
