@@ -71,6 +71,7 @@ void router_handle(struct router_worker *worker, struct router_call *call)
                        .begun_ns = now_ns,
                        .begun_ms = now_ns / 1000000,
                        .req = {.arena = call->arena,
+                               .peer = call->peer,
                                .env = worker->env,
                                .seat = worker->seat,
                                .tokens = worker->tokens,

@@ -21,10 +21,29 @@ const struct route_api *module_find_fixed(const struct module_list *list, struct
     return NULL;
 }
 
+bool module_is_auth(const struct mount *mount)
+{
+    static const char prefix[] = "auth/";
+    return strncmp(mount->path, prefix, sizeof prefix - 1) == 0;
+}
+
+const struct module_login *module_find_login(const struct module_list *list, const char *type)
+{
+    for (size_t i = 0; i < list->n; i++)
+        for (size_t k = 0; k < list->items[i]->n_logins; k++) {
+            const struct module_login *login = &list->items[i]->logins[k];
+            ASSERT(login->api->login && login->api->prefix == NULL);
+            ASSERT(strcmp(login->api->type, login->type) == 0);
+            if (strcmp(login->type, type) == 0)
+                return login;
+        }
+    return NULL;
+}
+
 static bool serves(const struct route_api *api, const struct mount *mount)
 {
     bool is = api->type[0] == mount->type[0] && strcmp(api->type, mount->type) == 0;
-    if (api->prefix != NULL || !is)
+    if (api->prefix != NULL || !is || api->login != module_is_auth(mount))
         return false;
     const char *version = mount_option(mount, "version");
     return api->version == NULL || strcmp(api->version, version != NULL ? version : "1") == 0;

@@ -31,6 +31,19 @@ struct module_engine {
     enum status (*tune_version)(struct req *req, const char *version, struct mount *mount);
 };
 
+struct auth_token;
+struct login_role;
+
+/* An auth method that clients can enable below "auth/". */
+struct module_login {
+    const char *type;
+    const struct route_api *api; /* paths below the mount: prefix NULL, `login` set */
+    /* A token that this method gave at `mount` is to be renewed: the settings of its role as they
+     * are now. ST_INVALID with the request's error: the role is gone, or refuses. */
+    enum status (*renew)(struct req *req, const struct mount *mount, const struct auth_token *token,
+                         struct login_role *ret_role);
+};
+
 /* A mount that initialisation makes. */
 struct module_mount {
     struct mount mount;
@@ -45,6 +58,8 @@ struct module {
     size_t n_apis;
     const struct module_engine *engines;
     size_t n_engines;
+    const struct module_login *logins; /* auth methods */
+    size_t n_logins;
     const struct module_mount *mounts;
     size_t n_mounts;
     const char *const *reserved; /* first segments of paths where clients mount nothing */
@@ -81,13 +96,19 @@ struct module_walk {
     size_t module, api;
 };
 
-/* The APIs of all modules one after the other; NULL behind the last. */
+/* The APIs of all modules one after the other, those of auth methods included; NULL behind the
+ * last. */
 static inline const struct route_api *module_next_api(const struct module_list *list,
                                                       struct module_walk *walk)
 {
-    for (; walk->module < list->n; walk->module++, walk->api = 0)
-        if (walk->api < list->items[walk->module]->n_apis)
-            return list->items[walk->module]->apis[walk->api++];
+    for (; walk->module < list->n; walk->module++, walk->api = 0) {
+        const struct module *module = list->items[walk->module];
+        size_t i = walk->api++;
+        if (i < module->n_apis)
+            return module->apis[i];
+        if (i < module->n_apis + module->n_logins)
+            return module->logins[i - module->n_apis].api;
+    }
     return NULL;
 }
 
@@ -95,7 +116,11 @@ static inline const struct route_api *module_next_api(const struct module_list *
  * written as a folder. */
 const struct route_api *module_find_fixed(const struct module_list *list, struct bytes path,
                                           bool help);
-/* The tables of a mount's engine; NULL: this program has none such. */
+/* The auth method of a type; NULL: there is none. */
+const struct module_login *module_find_login(const struct module_list *list, const char *type);
+/* Whether a mount is that of an auth method. */
+bool module_is_auth(const struct mount *mount);
+/* The tables of a mount's engine or auth method; NULL: this program has none such. */
 const struct route_api *module_find_engine(const struct module_list *list,
                                            const struct mount *mount);
 

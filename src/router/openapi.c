@@ -120,9 +120,10 @@ static enum status add_generic(struct docs *d, const struct router *router)
         if (api->prefix != NULL)
             continue;
         d->id = arena_format(d->arena, "%s%s", api->type, version);
-        d->base = api->single ? arena_format(d->arena, "/%s", api->type)
-                              : arena_format(d->arena, "/{%s%s%s_mount_path}", api->type,
-                                             version[0] != '\0' ? "_v" : "", version);
+        d->base = api->single
+                      ? arena_format(d->arena, "/%s", api->type)
+                      : arena_format(d->arena, "/%s{%s%s%s_mount_path}", api->login ? "auth/" : "",
+                                     api->type, version[0] != '\0' ? "_v" : "", version);
         if (d->id == NULL || d->base == NULL)
             return ST_NOMEM;
         TRY(add_api(d, api, false));

@@ -66,6 +66,7 @@ struct req {
     const struct acl *acl;          /* rights of the token; NULL without a token */
     struct acl_cache *acls;         /* the worker's */
     struct bytes bearer;            /* the token as sent */
+    const char *peer;               /* address and port of the client */
     struct bytes accept;          /* the header, for ROUTE_OPEN_METRICS alone; data NULL: absent */
     struct bytes accept_encoding; /* the header, for ROUTE_TOKEN_OPTIONAL alone */
     struct openapi_cache *docs;   /* the worker's */

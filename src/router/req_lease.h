@@ -8,8 +8,8 @@
 /* Where and when this request looks for leases, with the kinds of all modules. ST_NOMEM. */
 NODISCARD enum status req_lease_scope(struct req *req, struct lease_scope *ret_scope);
 
-/* The envelope's lease_id, renewable and lease_duration, beside data or instead of data. The lease
- * is borrowed until the answer is made. */
+/* The envelope's lease_id, renewable and lease_duration, after the data of the reply or without
+ * data. The lease is borrowed until the answer is made. */
 void req_reply_lease(struct req *req, const struct lease *lease);
 
 #endif

@@ -118,6 +118,7 @@ struct route_api {
     const char
         *version; /* serves only mounts with this option "version", "1" where they have none */
     bool single;  /* mounted once, by initialisation */
+    bool login;   /* of an auth method: serves its mounts below "auth/" */
     const struct route *routes;
     size_t n;
     const struct route_table *const *more; /* of a long table, by subject: rows behind those */

@@ -3,6 +3,7 @@
 #define HOLDFAST_API_TOKEN_TOKEN_H
 
 #include "auth/token_tree.h"
+#include "router/req_login.h"
 #include "router/router.h"
 
 extern const struct module token_module;
@@ -49,16 +50,9 @@ NODISCARD enum status token_policies(struct req *req, const struct token_create 
                                      const struct token_role *role, const struct token_asker *asker,
                                      struct field_strings *ret_policies);
 
-/* token_show.c: reply with `auth`; `bearer` is "" where only the accessor is known. */
-NODISCARD enum status token_reply_auth(struct req *req, const char *bearer,
-                                       const struct auth_token *token);
-
 /* token_life.c: how long tokens live where nothing else is said, and at most, as auth/token is
  * tuned. */
-struct token_limits {
-    int64_t default_s, max_s;
-};
-NODISCARD enum status token_limits_load(struct req *req, struct token_limits *ret_limits);
+NODISCARD enum status token_limits_load(struct req *req, struct login_limits *ret_limits);
 
 /* token_create.c: whether this request's token has sudo on its path. */
 bool token_has_sudo(struct req *req);

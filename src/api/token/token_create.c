@@ -1,5 +1,5 @@
 #include "api/token/token.h"
-#include "auth/policy.h"
+#include "auth/policy_list.h"
 #include "auth/token_ttl.h"
 
 static const struct field create_fields[] = {
@@ -37,13 +37,8 @@ struct wish {
     struct token_asker asker;
     bool orphan, batch;
     int64_t period_s, explicit_max_s, num_uses;
-    struct token_limits limits;
+    struct login_limits limits;
 };
-
-static bool is_root(const struct field_strings *policies)
-{
-    return policies->n == 1 && strcmp(policies->items[0], AUTH_POLICY_ROOT) == 0;
-}
 
 static enum status check_asker(struct req *req, const struct wish *w)
 {
@@ -170,7 +165,7 @@ static enum status choose_end(struct req *req, const struct wish *w, struct auth
     struct reason warning = {{0}};
     int64_t wanted_s = w->in->ttl != 0 ? w->in->ttl : w->in->lease;
 
-    if (is_root(&token->policies) && wanted_s == 0 && w->period_s == 0) {
+    if (policy_list_is_root(&token->policies) && wanted_s == 0 && w->period_s == 0) {
         wanted_s = w->explicit_max_s;
         if (wanted_s == 0 && req->token->expire_ms != 0)
             return req_fail(req, ST_INVALID,
@@ -221,7 +216,7 @@ static enum status describe(struct req *req, const struct wish *w, struct auth_t
     if (token->display_name == NULL || token->path == NULL)
         return ST_NOMEM;
     TRY(token_policies(req, in, w->role, &w->asker, &token->policies));
-    if (w->batch && is_root(&token->policies))
+    if (w->batch && policy_list_is_root(&token->policies))
         return req_fail(req, ST_INVALID, "batch tokens cannot be root tokens");
     return choose_end(req, w, token);
 }
@@ -255,7 +250,7 @@ static enum status create(struct req *req, struct wish *w)
                         "longer than %d bytes",
                         AUTH_TOKEN_MAX);
     TRY(st);
-    return token_reply_auth(req, bearer, &token);
+    return req_reply_auth(req, bearer, &token);
 }
 
 static enum status token_create_child(struct req *req)

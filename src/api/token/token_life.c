@@ -52,19 +52,13 @@ static enum status itself(struct req *req, struct auth_token *ret_token)
     return auth_token_load_id(&scope, req->token->id, ret_token);
 }
 
-enum status token_limits_load(struct req *req, struct token_limits *ret_limits)
+enum status token_limits_load(struct req *req, struct login_limits *ret_limits)
 {
-    struct token_limits limits = {AUTH_DEFAULT_TTL_S, AUTH_MAX_TTL_S};
-    struct mount mount;
+    struct mount mount = {0};
     enum status st = mount_get(req->txn, req->ns, "auth/token/", &mount);
-    if (st == ST_OK && mount.max_lease_ttl_s != 0)
-        limits.max_s = mount.max_lease_ttl_s;
-    if (st == ST_OK && mount.default_lease_ttl_s != 0)
-        limits.default_s = mount.default_lease_ttl_s;
     if (st != ST_OK && st != ST_NOT_FOUND)
         return st;
-    limits.default_s = MIN(limits.default_s, limits.max_s);
-    *ret_limits = limits;
+    *ret_limits = req_limits_of(&mount);
     return ST_OK;
 }
 
@@ -74,7 +68,7 @@ static enum status find_end(struct req *req, const struct auth_token *token, int
                             int64_t *ret_end_ms)
 {
     struct reason warning = {{0}};
-    struct token_limits limits;
+    struct login_limits limits;
     TRY(token_limits_load(req, &limits));
     struct token_ttl ttl = {
         .wanted_s = increment_s,
@@ -118,10 +112,13 @@ static enum status renew(struct req *req, const char *bearer, const struct auth_
         return req_fail(req, ST_INVALID, "invalid lease ID");
     if (!token->renewable)
         return req_fail(req, ST_INVALID, "lease is not renewable");
-    TRY(find_end(req, token, increment_s, &renewed.expire_ms));
+    if (req_is_login_token(token))
+        TRY(req_login_renew(req, token, increment_s, &renewed.expire_ms));
+    else
+        TRY(find_end(req, token, increment_s, &renewed.expire_ms));
     renewed.renewed_ms = req->now_ms;
     TRY(token_store_update(&scope, token, &renewed));
-    return token_reply_auth(req, bearer, &renewed);
+    return req_reply_auth(req, bearer, &renewed);
 }
 
 static enum status not_found(struct req *req, enum status st)

@@ -116,27 +116,6 @@ static enum status token_lookup_accessor(struct req *req)
     return reply_lookup(req, BYTES(""), &token);
 }
 
-enum status token_reply_auth(struct req *req, const char *bearer, const struct auth_token *token)
-{
-    struct text_writer w = req_reply_auth_begin(req);
-    req->reply.accessor = token->accessor;
-    text_open_object(&w);
-    text_member_str(&w, "client_token", bearer);
-    text_member_str(&w, "accessor", token->accessor);
-    put_strings(&w, "policies", &token->policies);
-    put_strings(&w, "token_policies", &token->policies);
-    put_map(&w, "metadata", &token->meta);
-    text_member_int(&w, "lease_duration", remaining_s(token, req->now_ms));
-    text_member_bool(&w, "renewable", token->renewable);
-    text_member_str(&w, "entity_id", token->entity_id);
-    text_member_str(&w, "token_type", token->type);
-    text_member_bool(&w, "orphan", token->orphan);
-    text_member_null(&w, "mfa_requirement");
-    text_member_int(&w, "num_uses", token->num_uses);
-    text_close(&w);
-    return req_reply_auth_end(req);
-}
-
 #define TOKEN_SHAPE                                                                         \
     "{id:str accessor:str policies:[str] path:str meta:map~ display_name:str num_uses:int " \
     "orphan:bool renewable:bool role?:str entity_id:str type:str creation_time:int "        \

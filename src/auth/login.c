@@ -1,0 +1,233 @@
+#include "auth/login.h"
+#include "auth/policy_list.h"
+#include "auth/token_ttl.h"
+#include "text/cidr.h"
+
+static bool is_type(const char *text, const char *type)
+{
+    return text != NULL && strcmp(text, type) == 0;
+}
+
+/* Roles */
+
+static enum status check_numbers(const struct login_role *role, struct reason *why)
+{
+    if (role->token_num_uses < 0)
+        reason_set(why, "token_num_uses: cannot be negative");
+    else if (role->token_max_ttl != 0 && role->token_ttl > role->token_max_ttl)
+        reason_set(why, "token_ttl: cannot be greater than token_max_ttl");
+    else
+        return ST_OK;
+    return ST_INVALID;
+}
+
+static enum status check_type(const struct login_role *role, struct reason *why)
+{
+    static const char *const types[] = {"",      "default", "default-service", "default-batch",
+                                        "batch", "service"};
+    bool known = role->token_type == NULL;
+    for (size_t i = 0; i < ARRAY_LEN(types) && !known; i++)
+        known = is_type(role->token_type, types[i]);
+    bool counts = role->token_num_uses != 0, periodic = role->token_period != 0;
+    if (!known)
+        reason_set(why, "token_type: service, batch, default-service or default-batch is expected");
+    else if (is_type(role->token_type, AUTH_TYPE_BATCH) && (counts || periodic))
+        reason_set(why, "token_type: batch tokens have no %s",
+                   counts ? "token_num_uses" : "token_period");
+    else
+        return ST_OK;
+    return ST_INVALID;
+}
+
+enum status login_role_check(const struct login_role *role, struct reason *why)
+{
+    struct cidr cidr;
+    TRY(check_numbers(role, why));
+    for (size_t i = 0; i < role->token_bound_cidrs.n; i++)
+        if (cidr_parse(bytes_str(role->token_bound_cidrs.items[i]), &cidr) != ST_OK) {
+            reason_set(why, "token_bound_cidrs: \"%.80s\" is not an address or a block of them",
+                       role->token_bound_cidrs.items[i]);
+            return ST_INVALID;
+        }
+    return check_type(role, why);
+}
+
+/* Times */
+
+struct login_limits login_limits_of(int64_t default_s, int64_t max_s)
+{
+    ASSERT(default_s >= 0 && max_s >= 0);
+    struct login_limits limits = {
+        .default_s = default_s != 0 ? default_s : AUTH_DEFAULT_TTL_S,
+        .max_s = max_s != 0 ? max_s : AUTH_MAX_TTL_S,
+    };
+    limits.default_s = MIN(limits.default_s, limits.max_s);
+    return limits;
+}
+
+/* The limits that a role leaves of those of its mount. */
+static struct login_limits limits_under(struct login_limits limits, const struct login_role *role)
+{
+    ASSERT(limits.default_s > 0 && limits.default_s <= limits.max_s);
+    if (role->token_ttl != 0)
+        limits.default_s = role->token_ttl;
+    if (role->token_max_ttl != 0)
+        limits.max_s = MIN(limits.max_s, role->token_max_ttl);
+    return limits;
+}
+
+int64_t login_renewed_end_ms(const struct auth_token *token, const struct login_role *role,
+                             struct login_limits limits, int64_t wanted_s, int64_t now_ms,
+                             struct reason *warning)
+{
+    struct login_limits under = limits_under(limits, role);
+    ASSERT(token->expire_ms != 0 && !auth_token_is_batch(token));
+    const struct token_ttl ttl = {
+        .wanted_s = wanted_s,
+        .default_s = under.default_s,
+        .max_s = under.max_s,
+        .explicit_max_s = token->explicit_max_ttl_s,
+        .period_s = role->token_period,
+        .created_ms = token->created_ms,
+        .now_ms = now_ms,
+    };
+    return token_ttl_end_ms(&ttl, warning);
+}
+
+static void set_end(const struct login_place *place, const struct login_role *role,
+                    struct auth_token *token, struct reason *warning)
+{
+    struct login_limits under = limits_under(place->limits, role);
+    token->explicit_max_ttl_s = MIN(role->token_explicit_max_ttl, place->limits.max_s);
+    token->period_s = role->token_period;
+    const struct token_ttl ttl = {
+        .default_s = under.default_s,
+        .max_s = under.max_s,
+        .explicit_max_s = token->explicit_max_ttl_s,
+        .period_s = token->period_s,
+        .created_ms = place->now_ms,
+        .now_ms = place->now_ms,
+    };
+    token->expire_ms = token_ttl_end_ms(&ttl, warning);
+    ASSERT(token->expire_ms > place->now_ms);
+    token->creation_ttl_s = (token->expire_ms - place->now_ms) / 1000;
+}
+
+/* Tokens */
+
+/* A mount that says "service" or "batch" decides; else the role does, and then the mount's
+ * default. */
+static bool gives_batch(const struct login_place *place, const struct login_role *role)
+{
+    const char *mount = place->token_type, *own = role->token_type;
+    if (is_type(mount, AUTH_TYPE_SERVICE) || is_type(mount, AUTH_TYPE_BATCH))
+        return is_type(mount, AUTH_TYPE_BATCH);
+    if (own != NULL && own[0] != '\0' && strcmp(own, "default") != 0)
+        return is_type(own, AUTH_TYPE_BATCH) || is_type(own, "default-batch");
+    return is_type(mount, "default-batch");
+}
+
+/* "NAME-USER", where slashes of a mount "auth/NAME/" are dashes. */
+static const char *display_name_of(struct arena *arena, const struct login_place *place,
+                                   const char *user)
+{
+    const char *name = place->mount_path + strlen("auth/");
+    size_t len = strlen(name);
+    ASSERT(strncmp(place->mount_path, "auth/", strlen("auth/")) == 0);
+    ASSERT(len > 1 && name[len - 1] == '/');
+    char *text = arena_format(arena, "%.*s-%s", (int)(len - 1), name, user);
+    for (size_t i = 0; text != NULL && i < len - 1; i++)
+        if (text[i] == '/')
+            text[i] = '-';
+    return text;
+}
+
+static enum status set_policies(struct arena *arena, const struct login_role *role,
+                                struct auth_token *token, struct reason *why)
+{
+    TRY(policy_list_clean(arena, &role->token_policies, !role->token_no_default_policy,
+                          &token->policies, why));
+    if (!policy_list_is_root(&token->policies))
+        return ST_OK;
+    reason_set(why, "auth methods cannot create root tokens");
+    return ST_INVALID;
+}
+
+enum status login_token(struct arena *arena, const struct login_place *place,
+                        const struct login *login, struct auth_token *ret_token, struct reason *why)
+{
+    const struct login_role *role = login->role;
+    bool batch = gives_batch(place, role);
+    struct auth_token token = {
+        .parent = "",
+        .display_name = display_name_of(arena, place, login->name),
+        .path = place->path,
+        .type = batch ? AUTH_TYPE_BATCH : AUTH_TYPE_SERVICE,
+        .role = "",
+        .entity_id = "",
+        .meta = login->meta,
+        .bound_cidrs = role->token_bound_cidrs,
+        .created_ms = place->now_ms,
+        .num_uses = role->token_num_uses,
+        .orphan = true,
+        .renewable = !batch,
+    };
+
+    ASSERT(strncmp(place->path, place->mount_path, strlen(place->mount_path)) == 0);
+    if (token.display_name == NULL)
+        return ST_NOMEM;
+    TRY(auth_token_from(&token, place->peer));
+    TRY(set_policies(arena, role, &token, why));
+    set_end(place, role, &token, why);
+    if (batch && (token.num_uses != 0 || token.period_s != 0)) {
+        reason_set(why, "batch tokens cannot have \"%s\" set",
+                   token.num_uses != 0 ? "num_uses" : "period");
+        return ST_INVALID;
+    }
+    *ret_token = token;
+    return ST_OK;
+}
+
+/* Replies */
+
+static void put_names(struct text_writer *w, const char *name, const struct field_strings *list)
+{
+    text_key(w, name);
+    text_open_list(w);
+    for (size_t i = 0; i < list->n; i++)
+        text_put_str(w, list->items[i]);
+    text_close(w);
+}
+
+static void put_pairs(struct text_writer *w, const char *name, const struct field_map *map)
+{
+    text_key(w, name);
+    if (map->n == 0) {
+        text_put_null(w);
+        return;
+    }
+    text_open_object(w);
+    for (size_t i = 0; i < map->n; i++)
+        text_member_str(w, map->pairs[2 * i], map->pairs[2 * i + 1]);
+    text_close(w);
+}
+
+void login_put_auth(struct text_writer *w, const char *bearer, const struct auth_token *token,
+                    int64_t now_ms)
+{
+    int64_t left_s = token->expire_ms == 0 ? 0 : MAX(token->expire_ms - now_ms, INT64_C(0)) / 1000;
+    text_open_object(w);
+    text_member_str(w, "client_token", bearer);
+    text_member_str(w, "accessor", token->accessor);
+    put_names(w, "policies", &token->policies);
+    put_names(w, "token_policies", &token->policies);
+    put_pairs(w, "metadata", &token->meta);
+    text_member_int(w, "lease_duration", left_s);
+    text_member_bool(w, "renewable", token->renewable);
+    text_member_str(w, "entity_id", token->entity_id);
+    text_member_str(w, "token_type", token->type);
+    text_member_bool(w, "orphan", token->orphan);
+    text_member_null(w, "mfa_requirement");
+    text_member_int(w, "num_uses", token->num_uses);
+    text_close(w);
+}

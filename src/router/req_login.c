@@ -1,0 +1,86 @@
+#include "router/req_login.h"
+#include "router/router.h"
+
+#define AUTH_PREFIX "auth/"
+#define TOKEN_STORE AUTH_PREFIX "token/"
+
+static bool is_below(const char *path, const char *prefix)
+{
+    return strncmp(path, prefix, strlen(prefix)) == 0;
+}
+
+struct login_limits req_limits_of(const struct mount *mount)
+{
+    return login_limits_of(mount->default_lease_ttl_s, mount->max_lease_ttl_s);
+}
+
+enum status req_reply_auth(struct req *req, const char *bearer, const struct auth_token *token)
+{
+    struct text_writer w = req_reply_auth_begin(req);
+    req->reply.accessor = token->accessor;
+    login_put_auth(&w, bearer, token, req->now_ms);
+    return req_reply_auth_end(req);
+}
+
+enum status req_login(struct req *req, const struct login *login)
+{
+    const struct mount *mount = req->mount;
+    const struct auth_scope scope = req_scope(req);
+    struct reason why = {{0}};
+    struct auth_token token;
+    const char *bearer = NULL;
+
+    ASSERT(req->api->login && mount != NULL && is_below(mount->path, AUTH_PREFIX));
+    ASSERT(req->token == NULL && req->txn != NULL);
+    const struct login_place place = {
+        .mount_path = mount->path,
+        .path = (const char *)req->path.data,
+        .token_type = mount->token_type,
+        .peer = req->peer,
+        .limits = req_limits_of(mount),
+        .now_ms = req->now_ms,
+    };
+    enum status st = login_token(req->arena, &place, login, &token, &why);
+    if (st == ST_INVALID)
+        return req_fail(req, st, "%s", why.text);
+    TRY(st);
+    if (why.text[0] != '\0')
+        req_warn(req, "%s", why.text);
+    st = auth_token_create(&scope, req->env, &token, &bearer);
+    if (st == ST_TOO_BIG)
+        return req_fail(req, ST_INVALID,
+                        "what a batch token holds must fit into it: it would be "
+                        "longer than %d bytes",
+                        AUTH_TOKEN_MAX);
+    TRY(st);
+    return req_reply_auth(req, bearer, &token);
+}
+
+bool req_is_login_token(const struct auth_token *token)
+{
+    return is_below(token->path, AUTH_PREFIX) && !is_below(token->path, TOKEN_STORE);
+}
+
+enum status req_login_renew(struct req *req, const struct auth_token *token, int64_t wanted_s,
+                            int64_t *ret_end_ms)
+{
+    const struct module_login *method = NULL;
+    struct login_role role = {0};
+    struct reason warning = {{0}};
+    struct mount mount;
+
+    ASSERT(req_is_login_token(token));
+    enum status st = mount_find(req->txn, req->ns, bytes_str(token->path), &mount);
+    if (st != ST_OK && st != ST_NOT_FOUND)
+        return st;
+    if (st == ST_OK)
+        method = module_find_login(&req->router->options.modules, mount.type);
+    if (method == NULL)
+        return req_fail(req, ST_INVALID, "the auth method of this token is no longer enabled");
+    TRY(method->renew(req, &mount, token, &role));
+    *ret_end_ms =
+        login_renewed_end_ms(token, &role, req_limits_of(&mount), wanted_s, req->now_ms, &warning);
+    if (warning.text[0] != '\0')
+        req_warn(req, "%s", warning.text);
+    return ST_OK;
+}
