@@ -88,10 +88,23 @@ def unknown(calls):
     })
 
 
+# Operations that cannot succeed with the modules that are built in. tests/unit/sample calls each of
+# them with success.
+NEEDS_A_MODULE = {
+    "POST /sys/auth/{path}": "an auth method besides token",
+    "POST /sys/leases/renew": "leases that are no tokens",
+    "POST /sys/leases/renew/{lease_id}": "leases that are no tokens",
+    "POST /sys/renew": "leases that are no tokens",
+    "POST /sys/renew/{lease_id}": "leases that are no tokens",
+}
+
+
 def never_called(found, calls):
     good = {
         op for op, r in calls
-        if op is not None and (r["status"] < 300 or (op.astray and 400 <= r["status"] < 500)
+        if op is not None and (r["status"] < 300
+                               or (str(op) in NEEDS_A_MODULE and r["status"] == 400)
+                               or (op.astray and 400 <= r["status"] < 500)
                                or (op.absent and r["status"] == 501))
     }
     return [str(op) for op in found if op not in good]

@@ -78,6 +78,14 @@ def test_a_route_that_was_never_called():
     assert faults(DOCUMENT, refused) == {"never_called": ["GET /sys/thing"]}
 
 
+def test_a_route_that_needs_a_module_is_refused_instead():
+    path = "/sys/leases/renew"
+    item = {"post": {**DOCUMENT["paths"]["/sys/thing"]["get"], "x-holdfast-method": "POST"}}
+    op = routes.Operation(path, "post", item)
+    assert judge.never_called([op], [(op, {"status": 403})]) == [f"POST {path}"]
+    assert judge.never_called([op], [(op, {"status": 400})]) == []
+
+
 @pytest.mark.parametrize("body", [
     {"data": {}}, {"data": {"name": 1}}, {"data": None}, [], {"data": {"name": "a", "more": 1}}])
 def test_an_answer_off_its_schema(body):

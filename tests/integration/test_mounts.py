@@ -409,8 +409,24 @@ def test_auth_methods_are_listed_read_and_tuned(cluster):
         answer = third.call("GET", f"/v1/sys/auth/{path}")
         assert answer.status == 400 and "No auth engine mount at" in errors(answer)
     assert mounts(first, "/auth/token").status == 400
-    assert first.call("POST", "/v1/sys/auth/userpass", {"type": "userpass"}).status == 405
-    assert first.call("DELETE", "/v1/sys/auth/token").status == 405
+
+
+def test_only_known_auth_methods_are_enabled_and_the_token_method_stays(cluster):
+    first, second, third = cluster.nodes
+    for kind, why in (("unknown", "plugin not found in the catalog: unknown"),
+                      ("kv", "plugin not found in the catalog: kv"),
+                      ("token", "token credential backend cannot be instantiated")):
+        for node in cluster.nodes:
+            answer = node.call("POST", "/v1/sys/auth/some", {"type": kind})
+            assert answer.status == 400 and why in errors(answer)
+    assert second.call("POST", "/v1/sys/auth/some", {}).status == 400
+    assert third.call("DELETE", "/v1/sys/auth/some").status == 204
+    answer = first.call("DELETE", "/v1/sys/auth/token")
+    assert answer.status == 400 and "token credential backend cannot be disabled" in errors(answer)
+    assert set(first.call("GET", "/v1/sys/auth").data) == {"token/"}
+    token = cluster.limited('path "sys/auth/*" { capabilities = ["create", "update", "delete"] }')
+    for method, body in (("POST", {"type": "unknown"}), ("DELETE", None)):
+        assert second.call(method, "/v1/sys/auth/some", body, token=token).status == 403
 
 
 def test_a_client_sees_the_mounts_it_can_use(cluster):

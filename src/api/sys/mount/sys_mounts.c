@@ -1,8 +1,6 @@
 #include "api/sys/mount/sys_mounts.h"
 #include "api/sys/sys.h"
 
-#define AUTH_PREFIX "auth/"
-
 struct config_reply {
     int64_t default_lease_ttl, max_lease_ttl;
     bool force_no_cache;
@@ -116,15 +114,10 @@ static void put_mount(struct req *req, struct text_writer *w, const struct mount
     schema_encode(&sys_mount_info_schema, &info, w);
 }
 
-static bool is_auth(const struct mount *mount)
-{
-    return strncmp(mount->path, AUTH_PREFIX, strlen(AUTH_PREFIX)) == 0;
-}
-
 /* Name of an auth method within sys/auth. */
 static const char *shown_path(const struct mount *mount)
 {
-    return is_auth(mount) ? mount->path + strlen(AUTH_PREFIX) : mount->path;
+    return module_is_auth(mount) ? mount->path + strlen(SYS_AUTH_PREFIX) : mount->path;
 }
 
 struct listing {
@@ -162,7 +155,7 @@ static enum status put_visible(void *ctx, const struct mount *mount)
 {
     struct listing *listing = ctx;
     struct req *req = listing->req;
-    if (is_auth(mount) != listing->auth || !is_visible(req, mount))
+    if (module_is_auth(mount) != listing->auth || !is_visible(req, mount))
         return ST_OK;
     text_key(&listing->w, shown_path(mount));
     if (req->token == NULL)
@@ -225,7 +218,7 @@ static const struct schema sys_mounts_reply = SCHEMA(struct mounts_out, mounts_f
 static enum status put_one(void *ctx, const struct mount *mount)
 {
     struct listing *listing = ctx;
-    if (is_auth(mount) != listing->auth)
+    if (module_is_auth(mount) != listing->auth)
         return ST_OK;
     text_key(&listing->w, shown_path(mount));
     put_mount(listing->req, &listing->w, mount, NULL);
@@ -273,8 +266,8 @@ static enum status mount_at(struct req *req, const char *prefix, struct mount *r
 enum status sys_mount_named(struct req *req, bool auth, struct mount *ret_mount)
 {
     struct mount mount;
-    TRY(mount_at(req, auth ? AUTH_PREFIX : "", &mount));
-    if (!auth && is_auth(&mount))
+    TRY(mount_at(req, auth ? SYS_AUTH_PREFIX : "", &mount));
+    if (!auth && module_is_auth(&mount))
         return req_fail(req, ST_INVALID, "No secret engine mount at %s", mount.path);
     *ret_mount = mount;
     return ST_OK;
@@ -282,8 +275,8 @@ enum status sys_mount_named(struct req *req, bool auth, struct mount *ret_mount)
 
 enum status sys_mount_tuned(struct req *req, bool auth, struct mount *ret_mount, bool *ret_auth)
 {
-    TRY(mount_at(req, auth ? AUTH_PREFIX : "", ret_mount));
-    *ret_auth = is_auth(ret_mount);
+    TRY(mount_at(req, auth ? SYS_AUTH_PREFIX : "", ret_mount));
+    *ret_auth = module_is_auth(ret_mount);
     return ST_OK;
 }
 

@@ -16,6 +16,12 @@ NODISCARD enum status sys_mount_named(struct req *req, bool auth, struct mount *
 NODISCARD enum status sys_mount_tuned(struct req *req, bool auth, struct mount *ret_mount,
                                       bool *ret_auth);
 
+#define SYS_AUTH_PREFIX "auth/" /* of the mounts of auth methods */
+
+/* sys_mount_edit.c: stage the end of every lease below the path of a mount; a warning tells if some
+ * end later. As lease_end_below. */
+NODISCARD enum status sys_mount_end_leases(struct req *req, const char *path);
+
 /* sys_mount_edit.c. ST_INVALID with the request's error: no secrets engine may stand at `path`. */
 NODISCARD enum status sys_mount_check_place(struct req *req, const char *path);
 /* The same for one that is not there yet: nor where the path says something else in a policy. */

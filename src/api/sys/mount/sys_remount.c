@@ -125,6 +125,7 @@ static enum status sys_remount(struct req *req)
     if (strcmp(migration.source_mount, migration.target_mount) == 0)
         return req_fail(req, ST_INVALID, "path is already in use at %.160s",
                         migration.target_mount);
+    TRY(sys_mount_end_leases(req, migration.source_mount));
     st = mount_move(req->txn, req->ns, &mount, migration.target_mount);
     if (st == ST_EXISTS)
         return req_fail(req, ST_INVALID, "path is already in use at %.160s, above or below it",
