@@ -74,6 +74,16 @@ void board_end(struct board *board)
     ASSERT(failed == 0);
 }
 
+void board_applied(struct board *board, uint64_t index, uint64_t version)
+{
+    struct node_status *s = &board->status;
+    pthread_mutex_lock(&board->lock);
+    s->applied_index = index;
+    s->committed_index = MAX(s->committed_index, index);
+    s->version = version;
+    pthread_mutex_unlock(&board->lock);
+}
+
 void board_show(struct board *board, const struct part_host *host)
 {
     struct node_status *s = board_begin(board);

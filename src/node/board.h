@@ -64,6 +64,9 @@ void board_done(struct board *board);
 /* Take the lock to write, and drop it: then the change is published. Any thread. */
 struct node_status *board_begin(struct board *board);
 void board_end(struct board *board);
+/* Publish that an entry was applied: for each entry, so without the brief, which does not tell it.
+ */
+void board_applied(struct board *board, uint64_t index, uint64_t version);
 /* Publish the facts of the host. Raft thread. */
 void board_show(struct board *board, const struct part_host *host);
 

@@ -130,11 +130,7 @@ bool role_applied(struct role *r, uint64_t index, uint64_t version)
         return false; /* every pin is taken: the next tick tries again */
     uint64_t core = store_newest(&pin, BYTES("s/core/")) + store_newest(&pin, BYTES("l/core/"));
     store_unpin(&pin);
-    struct node_status *s = board_begin(r->board);
-    s->applied_index = index;
-    s->committed_index = MAX(s->committed_index, index);
-    s->version = version;
-    board_end(r->board);
+    board_applied(r->board, index, version);
     bool changed = core != r->core_version;
     r->core_version = core;
     return changed;
