@@ -1,4 +1,5 @@
 #include "front/cors.h"
+#include "router/dialect.h"
 #include "router/setting.h"
 #include "state/ns_key.h"
 
@@ -14,21 +15,6 @@ static const char *const own_headers[] = {
     "Content-Type",
     "X-Requested-With",
     "Authorization",
-    "X-Secrets-Token",
-    "X-Secrets-Namespace",
-    "X-Secrets-Request",
-    "X-Secrets-Wrap-TTL",
-    "X-Secrets-MFA",
-    "X-Secrets-No-Request-Forwarding",
-    "X-Secrets-Policy-Override",
-    "X-Vault-Token",
-    "X-Vault-Namespace",
-    "X-Vault-Request",
-    "X-Vault-Wrap-TTL",
-    "X-Vault-Wrap-Format",
-    "X-Vault-MFA",
-    "X-Vault-No-Request-Forwarding",
-    "X-Vault-Policy-Override",
 };
 
 static const char *const methods[] = {"DELETE", "GET",  "OPTIONS", "POST",
@@ -38,14 +24,17 @@ static const char *const methods[] = {"DELETE", "GET",  "OPTIONS", "POST",
 
 enum { CORS_HEADERS_MAX = 5 }; /* of one reply */
 
-enum status cors_headers(struct arena *arena, const struct cors *cors,
-                         struct field_strings *ret_headers)
+enum status cors_headers(struct arena *arena, const struct dialect *dialect,
+                         const struct cors *cors, struct field_strings *ret_headers)
 {
-    size_t n = ARRAY_LEN(own_headers);
-    const char **items = arena_alloc(arena, (n + cors->allowed_headers.n) * sizeof *items);
+    size_t n = 0, n_all = ARRAY_LEN(own_headers) + dialect->n_page_headers;
+    const char **items = arena_alloc(arena, (n_all + cors->allowed_headers.n) * sizeof *items);
     if (items == NULL)
         return ST_NOMEM;
-    memcpy(items, own_headers, sizeof own_headers);
+    for (size_t i = 0; i < ARRAY_LEN(own_headers); i++)
+        items[n++] = own_headers[i];
+    for (size_t i = 0; i < dialect->n_page_headers; i++)
+        items[n++] = dialect->page_headers[i];
     for (size_t i = 0; i < cors->allowed_headers.n; i++)
         items[n++] = cors->allowed_headers.items[i];
     *ret_headers = (struct field_strings){.items = items, .n = n, .given = true};
@@ -80,60 +69,75 @@ static bool has_method(struct bytes method)
     return false;
 }
 
-static enum status join_headers(struct arena *arena, const struct cors *cors, const char **ret_text)
+static enum status join_headers(const struct router_call *call, const struct cors *cors,
+                                const char **ret_text)
 {
+    struct arena *arena = call->arena;
     struct field_strings all;
     const char *text = "";
-    TRY(cors_headers(arena, cors, &all));
+    TRY(cors_headers(arena, call->dialect, cors, &all));
     for (size_t i = 0; i < all.n && text != NULL; i++)
         text = arena_format(arena, "%s%s%s", text, i != 0 ? ", " : "", all.items[i]);
     *ret_text = text;
     return text != NULL ? ST_OK : ST_NOMEM;
 }
 
-/* There is room for every header that a reply can have. */
-static void tell(struct router_call *call, struct http_header *headers, const char *name,
-                 struct bytes value)
+struct judgement {
+    struct router_verdict verdict;
+    struct http_header headers[CORS_HEADERS_MAX]; /* room for all that a reply can have */
+};
+
+static void tell(struct judgement *j, const char *name, struct bytes value)
 {
-    ASSERT(call->n_front_headers < CORS_HEADERS_MAX);
-    headers[call->n_front_headers++] = (struct http_header){bytes_str(name), value};
+    ASSERT(j->verdict.n_headers < CORS_HEADERS_MAX);
+    j->headers[j->verdict.n_headers++] = (struct http_header){bytes_str(name), value};
 }
 
-static enum status judge_preflight(struct router_call *call, const struct cors *cors,
-                                   struct http_header *headers)
+static enum status judge_preflight(const struct router_call *call, const struct cors *cors,
+                                   struct judgement *j)
 {
     const char *allowed;
+    ASSERT(call->method == METHOD_OPTIONS);
     if (!has_method(call->header(call, "access-control-request-method")))
         return ST_UNSUPPORTED;
-    TRY(join_headers(call->arena, cors, &allowed));
-    call->preflight = true;
-    tell(call, headers, "Access-Control-Allow-Methods", BYTES(METHODS_TEXT));
-    tell(call, headers, "Access-Control-Allow-Headers", bytes_str(allowed));
-    tell(call, headers, "Access-Control-Max-Age", BYTES(MAX_AGE_S));
+    TRY(join_headers(call, cors, &allowed));
+    j->verdict.preflight = true;
+    tell(j, "Access-Control-Allow-Methods", BYTES(METHODS_TEXT));
+    tell(j, "Access-Control-Allow-Headers", bytes_str(allowed));
+    tell(j, "Access-Control-Max-Age", BYTES(MAX_AGE_S));
     return ST_OK;
 }
 
-enum status cors_judge(struct state *state, struct router_call *call)
+static enum status judge_origin(const struct router_call *call, const struct cors *cors,
+                                struct bytes origin, struct judgement *j)
 {
+    tell(j, "Vary", BYTES("Origin"));
+    if (!is_allowed(cors, origin)) {
+        j->verdict.why = "origin not allowed";
+        return ST_DENIED;
+    }
+    tell(j, "Access-Control-Allow-Origin", origin);
+    return call->method == METHOD_OPTIONS ? judge_preflight(call, cors, j) : ST_OK;
+}
+
+void cors_judge(struct state *state, struct router_call *call)
+{
+    static const struct router_verdict no_memory = {.st = ST_NOMEM};
     struct bytes origin = router_header(call, "origin");
     struct cors cors;
 
-    ASSERT(!call->forwarded && call->n_front_headers == 0);
+    ASSERT(!call->forwarded && call->verdict == NULL);
     if (state == NULL || origin.len == 0)
-        return ST_OK;
+        return;
     enum status st = load(state, call->arena, &cors);
     if (st == ST_NOT_FOUND)
-        return ST_OK;
-    TRY(st);
-    struct http_header *headers = arena_alloc(call->arena, CORS_HEADERS_MAX * sizeof *headers);
-    if (headers == NULL)
-        return ST_NOMEM;
-    call->front_headers = headers;
-    tell(call, headers, "Vary", BYTES("Origin"));
-    if (!is_allowed(&cors, origin)) {
-        reason_set(&call->refused, "origin not allowed");
-        return ST_DENIED;
+        return;
+    struct judgement *j = arena_zalloc(call->arena, sizeof *j);
+    if (j == NULL) {
+        call->verdict = &no_memory;
+        return;
     }
-    tell(call, headers, "Access-Control-Allow-Origin", origin);
-    return call->method == METHOD_OPTIONS ? judge_preflight(call, &cors, headers) : ST_OK;
+    j->verdict.headers = j->headers;
+    j->verdict.st = st == ST_OK ? judge_origin(call, &cors, origin, j) : st;
+    call->verdict = &j->verdict;
 }

@@ -18,14 +18,17 @@ struct cors {
 };
 extern const struct schema cors_schema;
 
-/* Decide about a call of a client, and set what its reply says about that: front_headers and
- * preflight. `state` NULL: there is none yet, so nothing was set. ST_DENIED, with call->refused:
- * another origin. ST_UNSUPPORTED: a preflight for a method that no route has. Replies to both have
- * headers too. ST_NOMEM, ST_CORRUPT, ST_BUSY. */
-NODISCARD enum status cors_judge(struct state *state, struct router_call *call);
+/* Set call->verdict, unless the call names no origin or nothing was set: another origin is refused
+ * with ST_DENIED, a preflight for a method that no route has with ST_UNSUPPORTED. `state` NULL:
+ * there is none yet, so nothing was set. A failure is a verdict, too: ST_NOMEM, ST_CORRUPT,
+ * ST_BUSY.
+ */
+void cors_judge(struct state *state, struct router_call *call);
 
-/* Our own names of headers, and those that are set besides. ST_NOMEM. */
-NODISCARD enum status cors_headers(struct arena *arena, const struct cors *cors,
-                                   struct field_strings *ret_headers);
+/* The headers that pages may send: of every request, of a dialect, and those that are set.
+ * ST_NOMEM.
+ */
+NODISCARD enum status cors_headers(struct arena *arena, const struct dialect *dialect,
+                                   const struct cors *cors, struct field_strings *ret_headers);
 
 #endif

@@ -14,11 +14,11 @@ static bool was_probed(struct router_worker *worker, struct router_call *call)
 
 void front_handle(struct router_worker *worker, struct router_call *call)
 {
-    ASSERT(call->respond != NULL && call->verdict == ST_OK);
+    ASSERT(call->respond != NULL && call->verdict == NULL);
     if (!call->forwarded) {
         if (was_probed(worker, call))
             return;
-        call->verdict = cors_judge(router_worker_state(worker), call);
+        cors_judge(router_worker_state(worker), call);
     }
     router_handle(worker, call);
 }

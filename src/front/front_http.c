@@ -6,8 +6,11 @@
 #include "front/front_call.h"
 #include "front/relay.h"
 #include "front/upload.h"
+#include "router/dialect.h"
 
 #include <stdio.h>
+
+enum { ERROR_TEXT_MAX = HTTP_ERROR_BYTES_MAX + 1 };
 
 struct receiving {
     struct upload upload;
@@ -70,6 +73,7 @@ static void call_respond(struct router_call *call, struct router_answer *answer)
 {
     struct http_request *req = front_call_of(call)->req;
     struct answer_stream *stream = answer->stream;
+    ASSERT(stream == NULL || answer->file.file == NULL);
 
     if (answer->retry != ST_OK) {
         ASSERT(call->forwarded);
@@ -140,6 +144,7 @@ static struct front_call *call_new(const struct front_http *http, struct http_re
     };
     http_peer_text(req, call->peer);
     req->user = call;
+    router_place(http->worker, &call->call);
     return call;
 }
 
@@ -169,12 +174,11 @@ static void on_head(void *ctx, struct http_request *req)
         http_stream_body(req, ROUTER_UNJUDGED_BYTES_MAX);
 }
 
-/* A web page cannot make a browser send such a header to another site unasked. */
-static bool has_request_header(const struct http_request *req)
+/* A page of another site may have made the request. */
+static bool is_unmarked(const struct router_call *call)
 {
-    struct bytes ours = http_header(req, "x-secrets-request");
-    struct bytes theirs = http_header(req, "x-vault-request");
-    return text_is(ours, "true") || text_is(theirs, "true");
+    bool (*is_marked)(const struct router_call *) = call->dialect->is_marked;
+    return is_marked != NULL && !is_marked(call);
 }
 
 static void on_request(void *ctx, struct http_request *req)
@@ -186,11 +190,11 @@ static void on_request(void *ctx, struct http_request *req)
     call->call.streamed = http_body_streams(req);
     call->call.body_length = http_body_length(req);
     if (http->require_request_header && !http->peers && target->path.data != NULL &&
-        !has_request_header(req)) {
-        http_respond_error(req, 412, "missing 'X-Secrets-Request' header");
+        is_unmarked(&call->call)) {
+        http_respond_error(req, 412, call->call.dialect->unmarked_text);
         return;
     }
-    if (http->only != NULL && (req->method != METHOD_POST || !text_is(target->full, http->only))) {
+    if (http->only != NULL && (req->method != METHOD_POST || !text_is(target->path, http->only))) {
         http_respond_error(req, 403,
                            "without a certificate of the cluster only a request to join "
                            "is served here");
@@ -221,5 +225,21 @@ static const char *on_late(void *ctx, struct http_request *req, int *ret_status)
     return status_text(ST_UNKNOWN_OUTCOME);
 }
 
+/* An error that the server gives itself, or that is given before there is a call. */
+static const char *on_error(void *ctx, const struct http_request *req, int status,
+                            struct bytes message, struct buf *out)
+{
+    const struct front_http *http = ctx;
+    const struct front_call *call = req->user;
+    const struct dialect *dialect = call != NULL ? call->call.dialect : router_home(http->worker);
+    char text[ERROR_TEXT_MAX];
+    ASSERT(status >= 400 && message.len < sizeof text);
+    (void)snprintf(text, sizeof text, "%.*s", (int)message.len,
+                   message.len != 0 ? (const char *)message.data : ""); /* fits */
+    dialect->put_error(status == 413 ? dialect->body_too_long_text : text, out);
+    buf_add(out, BYTES("\n"));
+    return dialect->error_type;
+}
+
 const struct http_handler front_http_handler = {
-    .head = on_head, .request = on_request, .late = on_late};
+    .head = on_head, .request = on_request, .late = on_late, .error = on_error};

@@ -16,11 +16,12 @@ struct front_http {
     /* With `peers`: whether the caller is a member now. A node that was removed keeps its
      * connections and its certificate, but is not believed any more (PROTOCOL R18). */
     bool (*is_member)(const struct front_http *http, const struct http_request *req);
-    const char *only;                 /* serve nothing but a POST to this path; NULL: everything */
-    bool open_metrics;                /* metrics without a token */
+    const char *only;  /* serve nothing but a POST to this path below the root; NULL: everything */
+    bool open_metrics; /* metrics without a token */
     bool closed_ceremonies;           /* ROUTE_CEREMONY only with one */
     const struct client_rule *client; /* proxies that may name the client; NULL: none */
-    bool require_request_header; /* of clients below /v1/, against requests made by web pages */
+    bool require_request_header; /* of clients, where their dialect has one, against requests made
+                                    by web pages */
 };
 extern const struct http_handler front_http_handler;
 

@@ -15,7 +15,7 @@ bool probe_answer(struct router_host *host, const struct router_call *call,
     if (!live && !ready && !text_is(path, "/activez"))
         return false;
     if (call->method != METHOD_GET && call->method != METHOD_HEAD) {
-        answer_error(ret, ST_UNSUPPORTED, NULL);
+        answer_error(ret, call->dialect, ST_UNSUPPORTED, NULL);
         (void)answer_add_header(ret, call->arena, BYTES("Allow"),
                                 BYTES("GET, HEAD")); /* else it lacks it */
         return true;
@@ -25,7 +25,7 @@ bool probe_answer(struct router_host *host, const struct router_call *call,
     if (!live && !serves) {
         struct reason why;
         if (host->awaits_members(host, &why)) {
-            answer_error(ret, ST_UNINITIALIZED, &why);
+            answer_error(ret, call->dialect, ST_UNINITIALIZED, &why);
             return true;
         }
         reason_set(&why, "this node %s",
@@ -34,12 +34,12 @@ bool probe_answer(struct router_host *host, const struct router_call *call,
                    : node.sealed       ? "is sealed"
                    : ready             ? "knows no active node"
                                        : "is not active");
-        answer_error(ret, ST_NO_LEADER, &why);
+        answer_error(ret, call->dialect, ST_NO_LEADER, &why);
         return true;
     }
     buf_add(&ret->body, BYTES("{\"ok\":true}"));
     if (buf_status(&ret->body) != ST_OK) {
-        answer_error(ret, ST_NOMEM, NULL);
+        answer_error(ret, call->dialect, ST_NOMEM, NULL);
         return true;
     }
     ret->http = 200;

@@ -6,6 +6,7 @@
  * A request that breaks off is never complete at the active node, and so never executed. */
 #include "front/forward.h"
 #include "front/front_call.h"
+#include "router/dialect.h"
 
 enum { ANSWER_STALL_MS = 60 * 1000 }; /* how long the active node may pause within an answer */
 
@@ -43,17 +44,21 @@ void stream_body_end(struct forward *fw)
 static void broke_off(struct forward *fw, enum status st)
 {
     static const struct reason slow = {"the request body arrives too slowly"},
-                               large = {"http: request body too large"},
                                broken = {"the request body broke off or is malformed"};
     struct router_answer *answer = &fw->f->answer;
+    const struct dialect *dialect = fw->f->call->dialect;
+    struct reason large;
     http_call_cancel(&fw->http);
     fw->over = true;
     switch (st) {
-    case ST_TIMEOUT: answer_error(answer, st, &slow); break;
-    case ST_TOO_BIG: answer_error(answer, st, &large); break;
+    case ST_TIMEOUT: answer_error(answer, dialect, st, &slow); break;
+    case ST_TOO_BIG:
+        reason_set(&large, "%s", dialect->body_too_long_text);
+        answer_error(answer, dialect, st, &large);
+        break;
     case ST_CLOSED:
-    case ST_INVALID: answer_error(answer, ST_INVALID, &broken); break;
-    default: answer_error(answer, st, NULL); break;
+    case ST_INVALID: answer_error(answer, dialect, ST_INVALID, &broken); break;
+    default: answer_error(answer, dialect, st, NULL); break;
     }
     forward_finish(fw, ST_OK); /* last touch */
 }

@@ -183,7 +183,7 @@ static bool on_body_run(struct http_parser *parser, struct bytes run)
     struct http_exchange *x = CONTAINER_OF(parser, struct http_conn, parser)->x;
     x->body_seen += run.len;
     if (x->body_seen > x->body_max) {
-        http_parser_refuse(parser, 413, "http: request body too large");
+        http_parser_refuse(parser, 413, "request body too large");
         return false;
     }
     if (x->streaming && x->on_whole == NULL) {
@@ -258,7 +258,7 @@ static void conn_on_head(struct http_conn *c, bool body)
             return;
     }
     if (head->has_length && head->length > x->body_max) {
-        conn_refuse(c, 413, "http: request body too large");
+        conn_refuse(c, 413, "request body too large");
         return;
     }
     x->streaming = x->whole_max == 0 || (head->has_length && head->length > x->whole_max);

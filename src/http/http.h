@@ -20,6 +20,7 @@
 
 struct cidr;
 struct http_budget;
+struct http_proxy;
 struct ip;
 struct sockaddr;
 struct sockaddr_storage;
@@ -71,7 +72,7 @@ bool http_header_next(const struct http_request *req, const char *name, size_t *
 size_t http_header_count(const struct http_request *req);
 struct http_header http_header_at(const struct http_request *req, size_t i);
 
-enum { HTTP_PEER_TEXT = 64 };
+enum { HTTP_PEER_TEXT = 64, HTTP_ERROR_BYTES_MAX = 4096 };
 /* "127.0.0.1:4711" or "[::1]:4711", as a proxy that counts has said or of the connection itself;
  * "" when unknown. */
 void http_peer_text(const struct http_request *req, char ret_text[static HTTP_PEER_TEXT]);
@@ -130,7 +131,7 @@ struct http_reply {
 };
 
 void http_respond(struct http_request *req, const struct http_reply *reply); /* once */
-/* {"errors":["message"]}; NULL gives an empty list. `message` is UTF-8 and is copied. */
+/* In the handler's form of an error. `message` is UTF-8 and is copied; NULL: the status says it. */
 void http_respond_error(struct http_request *req, int status, const char *message);
 /* With the HTTP status of the table; a NULL message gives its text. */
 void http_respond_status(struct http_request *req, enum status st, const char *message);
@@ -172,23 +173,9 @@ extern const struct http_limits http_limits_default;
  * so that large bodies cannot keep small ones out. */
 enum { HTTP_SMALL_BODY = 64 * 1024 };
 
-/* Whether the words of a proxy in front of a connection count (http/proxy.h). Where they do not,
- * they are read all the same; a connection without them has its own address. */
-enum http_proxy_mode {
-    HTTP_PROXY_OFF,   /* a proxy header is not looked for */
-    HTTP_PROXY_USE,   /* believe the header from any address */
-    HTTP_PROXY_ALLOW, /* believe it from authorised addresses, ignore it from others */
-    HTTP_PROXY_DENY,  /* believe it from authorised addresses, close connections from others */
-};
-struct http_proxy {
-    enum http_proxy_mode mode;
-    const struct cidr *authorized;
-    size_t n;
-};
-
 struct http_handler {
-    /* The head is complete, the body was not read: limit or stream it, or answer at once. The
-     * request may not be kept: it comes again, or never. May be NULL. */
+    /* The head is complete: limit or stream the body, or answer at once. The request may not be
+     * kept: it comes again, or never. May be NULL. */
     void (*head)(void *ctx, struct http_request *req);
     /* The request is complete, or its body is to be streamed. */
     void (*request)(void *ctx, struct http_request *req);
@@ -196,6 +183,10 @@ struct http_handler {
      * is 503 at first, and the connection closes; to the handler it is as if the peer had gone.
      * May be NULL. */
     const char *(*late)(void *ctx, struct http_request *req, int *ret_status);
+    /* Write an error's body to `out`; returns its static content type. `message` is UTF-8 of
+     * HTTP_ERROR_BYTES_MAX bytes at most, data NULL where the status says all. NULL: plain text. */
+    const char *(*error)(void *ctx, const struct http_request *req, int status,
+                         struct bytes message, struct buf *out);
 };
 
 struct http_server_options {

@@ -8,6 +8,20 @@
 
 #include "text/cidr.h"
 
+/* Whether the words of a proxy in front of a connection count. Where they do not,
+ * they are read all the same; a connection without them has its own address. */
+enum http_proxy_mode {
+    HTTP_PROXY_OFF,   /* a proxy header is not looked for */
+    HTTP_PROXY_USE,   /* believe the header from any address */
+    HTTP_PROXY_ALLOW, /* believe it from authorised addresses, ignore it from others */
+    HTTP_PROXY_DENY,  /* believe it from authorised addresses, close connections from others */
+};
+struct http_proxy {
+    enum http_proxy_mode mode;
+    const struct cidr *authorized;
+    size_t n;
+};
+
 enum {
     PROXY_HEAD = 12,             /* tells whether it is one */
     PROXY_LINE_MAX = 107,        /* version 1, with its CR LF */

@@ -4,7 +4,7 @@
 #include "http/server.h"
 #include "loop/loop.h"
 
-enum { ERROR_BYTES_MAX = 4096, ESCAPE_MAX = 6, REPLY_ROOM = 2048 };
+enum { REPLY_ROOM = 2048 };
 
 /* Heads */
 
@@ -159,45 +159,34 @@ void http_respond(struct http_request *req, const struct http_reply *reply)
 
 /* Errors */
 
-/* JSON text of a string, without the quotes. Control characters are escaped. */
-static void add_escaped(struct buf *b, struct bytes text)
+/* The handler's form of an error, or its plain text. Returns the content type. */
+static const char *put_error(struct http_exchange *x, int status, struct bytes message,
+                             struct buf *out)
 {
-    for (size_t i = 0; i < text.len; i++) {
-        uint8_t c = text.data[i];
-        if (c == '"' || c == '\\') {
-            buf_add_u8(b, '\\');
-            buf_add_u8(b, c);
-        } else if (c == '\n') {
-            buf_add(b, BYTES("\\n"));
-        } else if (c == '\t') {
-            buf_add(b, BYTES("\\t"));
-        } else if (c < ' ') {
-            buf_add_format(b, "\\u%04x", c);
-        } else {
-            buf_add_u8(b, c);
-        }
-    }
+    const struct http_server *server = x->server;
+    if (server->handler->error != NULL)
+        return server->handler->error(server->ctx, &x->req, status, message, out);
+    buf_add(out, message);
+    buf_add(out, BYTES("\n"));
+    return "text/plain; charset=utf-8";
 }
 
 static void error_reply(struct http_exchange *x, int status, const char *message, bool close)
 {
-    struct http_reply reply = {
-        .status = status, .content_type = "application/json", .close = close};
+    struct bytes text = {0};
     struct buf body = {0};
-    buf_add(&body, BYTES("{\"errors\":["));
-    if (message != NULL) {
-        buf_add(&body, BYTES("\""));
-        add_escaped(&body, bytes_of(message, strnlen(message, ERROR_BYTES_MAX)));
-        buf_add(&body, BYTES("\""));
-    }
-    buf_add(&body, BYTES("]}\n"));
+    if (message != NULL)
+        text = bytes_of(message, strnlen(message, HTTP_ERROR_BYTES_MAX));
+    struct http_reply reply = {
+        .status = status, .content_type = put_error(x, status, text, &body), .close = close};
+    ASSERT(status >= 400 && reply.content_type != NULL);
     if (buf_status(&body) == ST_OK) {
         buf_done(&x->kept); /* an answer that was being built */
         http_keep(&x->req, &body);
         reply.body = buf_bytes(&x->kept);
     } else {
         buf_done(&body);
-        reply.body = BYTES("{\"errors\":[]}\n");
+        reply.content_type = NULL;
     }
     http_respond(&x->req, &reply);
 }

@@ -1,10 +1,9 @@
 #include "router/answer.h"
+#include "router/dialect.h"
 
 #include "base/fs.h"
 
-#define JSON_TYPE "application/json"
-
-enum { ANSWER_FORMAT = 1, ENVELOPE_BYTES = 320 };
+enum { ANSWER_FORMAT = 1 };
 
 void answer_done(struct router_answer *answer)
 {
@@ -27,80 +26,6 @@ bool answer_add_header(struct router_answer *answer, struct arena *arena, struct
     return true;
 }
 
-/* The members of `data` again, beside it, as old clients read them. They were written by us: an
- * object in compact form. */
-static void repeat_members(struct text_writer *w, struct bytes data)
-{
-    ASSERT(data.len >= 2 && data.data[0] == '{');
-    if (data.len > 2)
-        text_put_raw(w, bytes_of(data.data + 1, data.len - 2));
-}
-
-static void put_warnings(const struct req_reply *reply, struct text_writer *w)
-{
-    text_key(w, "warnings");
-    if (reply->n_warnings == 0) {
-        text_put_null(w);
-        return;
-    }
-    text_open_list(w);
-    for (unsigned i = 0; i < reply->n_warnings; i++)
-        text_put_str(w, reply->warnings[i]);
-    text_close(w);
-}
-
-/* Write the members after the data; most replies have none. */
-static void put_rest(const struct req_reply *reply, struct text_writer *w)
-{
-    if (reply->n_warnings == 0 && reply->auth.len == 0) {
-        text_put_raw(w, BYTES("\"wrap_info\":null,\"warnings\":null,\"auth\":null"));
-        return;
-    }
-    text_member_null(w, "wrap_info");
-    put_warnings(reply, w);
-    text_key(w, "auth");
-    if (reply->auth.len != 0)
-        text_put_raw(w, buf_bytes(&reply->auth));
-    else
-        text_put_null(w);
-}
-
-static void put_lease(const struct req_reply *reply, struct text_writer *w)
-{
-    if (reply->lease_id == NULL) { /* most replies give none */
-        text_put_raw(w, BYTES("\"lease_id\":\"\",\"renewable\":false"));
-        return;
-    }
-    text_member_str(w, "lease_id", reply->lease_id);
-    text_member_bool(w, "renewable", reply->renewable);
-}
-
-static void put_envelope(const struct req *req, struct buf *out)
-{
-    struct text_writer w = {.out = out};
-    const struct req_reply *reply = &req->reply;
-    struct bytes data = reply->borrowed.len != 0 ? reply->borrowed : buf_bytes(&reply->data);
-
-    if (buf_reserve(out, data.len + reply->auth.len + ENVELOPE_BYTES) != ST_OK)
-        return; /* buf_status tells */
-    text_open_object(&w);
-    if (reply->http >= 400)
-        req_put_no_errors(&w);
-    text_member_str(&w, "request_id", req->request_id);
-    put_lease(reply, &w);
-    text_member_int(&w, "lease_duration", reply->lease_duration_s);
-    text_key(&w, "data");
-    if (data.len != 0)
-        text_put_raw(&w, data);
-    else
-        text_put_null(&w);
-    put_rest(reply, &w);
-    text_member_str(&w, "mount_type", req->api->type);
-    if ((req->route->flags & ROUTE_TOP_LEVEL) != 0 && data.len != 0)
-        repeat_members(&w, data);
-    text_close(&w);
-}
-
 static enum status make_success(struct req *req, struct router_answer *ret)
 {
     struct req_reply *reply = &req->reply;
@@ -108,12 +33,14 @@ static enum status make_success(struct req *req, struct router_answer *ret)
 
     if (kind == REPLY_NONE && reply->insist)
         kind = REPLY_DATA; /* warnings need a body to stand in */
-    ret->http = reply->http != 0 ? reply->http : kind == REPLY_NONE ? 204 : 200;
-    if (kind == REPLY_NONE)
+    bool silent = kind == REPLY_NONE;
+    ret->http = reply->http != 0 ? reply->http : silent ? req->dialect->silent_http : 200;
+    if (silent)
         return ST_OK;
-    ret->content_type = kind == REPLY_RAW ? reply->content_type : JSON_TYPE;
+    ret->content_type = kind == REPLY_RAW ? reply->content_type : req->dialect->data_type;
     if (kind == REPLY_DATA) {
-        put_envelope(req, &ret->body);
+        struct bytes data = reply->borrowed.len != 0 ? reply->borrowed : buf_bytes(&reply->data);
+        req->dialect->put_data(req, data, &ret->body);
         return buf_status(&ret->body);
     }
     TRY(buf_status(&reply->data));
@@ -127,41 +54,29 @@ static enum status make_success(struct req *req, struct router_answer *ret)
     return ST_OK;
 }
 
-const char *answer_error_text(enum status st, const struct reason *reason)
+const char *answer_error_text(const struct dialect *dialect, enum status st,
+                              const struct reason *reason)
 {
-    if (reason != NULL && reason->text[0] != '\0')
-        return reason->text;
-    switch (st) {
-    case ST_NOT_FOUND: return "";
-    case ST_SEALED: return "Vault is sealed"; /* clients look for these words */
-    case ST_DENIED: return "1 error occurred:\n\t* permission denied\n\n";
-    case ST_UNSUPPORTED: return "1 error occurred:\n\t* unsupported operation\n\n";
-    default: return status_text(st);
-    }
+    ASSERT(st != ST_OK);
+    return reason != NULL && reason->text[0] != '\0' ? reason->text : dialect->error_text(st);
 }
 
 /* The table knows a request that was too slow; here it is the cluster that was. */
-static int http_of(enum status st)
+static int http_of(const struct dialect *dialect, enum status st)
 {
+    if (dialect->error_http != NULL)
+        return dialect->error_http(st);
     return st == ST_TIMEOUT || st == ST_CONFLICT ? 503 : status_http(st);
 }
 
-void answer_error(struct router_answer *ret, enum status st, const struct reason *reason)
+void answer_error(struct router_answer *ret, const struct dialect *dialect, enum status st,
+                  const struct reason *reason)
 {
-    const char *text = answer_error_text(st, reason);
-    struct text_writer w = {.out = &ret->body};
-
     ASSERT(st != ST_OK);
     buf_clear(&ret->body);
-    ret->http = http_of(st);
-    ret->content_type = JSON_TYPE;
-    text_open_object(&w);
-    text_key(&w, "errors");
-    text_open_list(&w);
-    if (text[0] != '\0')
-        text_put_str(&w, text);
-    text_close(&w);
-    text_close(&w);
+    ret->http = http_of(dialect, st);
+    ret->content_type = dialect->error_type;
+    dialect->put_error(answer_error_text(dialect, st, reason), &ret->body);
     if (buf_status(&ret->body) != ST_OK) {
         buf_done(&ret->body);
         ret->content_type = NULL;
@@ -185,7 +100,7 @@ enum status answer_make(struct req *req, enum status st, struct router_answer *r
     if (st == ST_OK)
         st = make_success(req, ret);
     if (st != ST_OK)
-        answer_error(ret, st, &req->error);
+        answer_error(ret, req->dialect, st, &req->error);
     if (st == ST_UNSUPPORTED && req->others.methods != 0)
         tell_methods(req, ret);
     return st;

@@ -47,11 +47,13 @@ struct answer_stream {
  * methods there are. */
 enum status answer_make(struct req *req, enum status st, struct router_answer *ret);
 
-/* {"errors":[…]} for a status; `reason` may be empty or NULL. Cannot fail: without memory the body
+/* An error in a dialect's form; `reason` may be empty or NULL. Cannot fail: without memory the body
  * stays empty. */
-void answer_error(struct router_answer *ret, enum status st, const struct reason *reason);
-/* Text of answer_error for a status when the caller gives none; "": no text. */
-const char *answer_error_text(enum status st, const struct reason *reason);
+void answer_error(struct router_answer *ret, const struct dialect *dialect, enum status st,
+                  const struct reason *reason);
+/* Text of answer_error; "": no text. */
+const char *answer_error_text(const struct dialect *dialect, enum status st,
+                              const struct reason *reason);
 
 /* Stored with an applied request id (PROTOCOL R14): format u8 = 1, http u16, content type (block),
  * body (block). Headers are not kept. ST_NOMEM; ST_CORRUPT. */

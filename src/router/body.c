@@ -1,4 +1,5 @@
 #include "router/body.h"
+#include "router/dialect.h"
 #include "router/path.h"
 
 #include <stdio.h>
@@ -145,13 +146,13 @@ static enum status merge(struct req *req, const struct text_value **ret_object)
     return ST_OK;
 }
 
-static void warn_unknown(struct req *req)
+static enum status find_unknown(struct req *req)
 {
     const struct text_value *unknown = NULL;
     while ((unknown = schema_unknown(req->route->body, req->data, unknown)) != NULL)
         if (captured(req, unknown->name) == NULL)
-            req_note(req, "Endpoint ignored the unrecognized parameter %.*s",
-                     (int)MIN(unknown->name.len, 64), (const char *)unknown->name.data);
+            TRY(req->dialect->unknown_field(req, unknown->name));
+    return ST_OK;
 }
 
 enum status body_decode(struct req *req)
@@ -169,10 +170,10 @@ enum status body_decode(struct req *req)
         return ST_NOMEM;
     enum status st = schema_decode(schema, object, req->arena, out, &fault);
     if (st == ST_INVALID)
-        return req_fail(req, st, "Field validation failed: %s: %s", fault.field, fault.why.text);
+        return req->dialect->refuse_field(req, fault.field, fault.why.text);
     TRY(st);
     if ((req->route->flags & ROUTE_FREE_BODY) == 0)
-        warn_unknown(req);
+        TRY(find_unknown(req));
     req->body = out;
     return ST_OK;
 }

@@ -1,4 +1,5 @@
 /* Requests in progress on a worker, for sys/in-flight-req. */
+#include "router/dialect.h"
 #include "router/pipe.h"
 #include "text/json.h"
 
@@ -22,7 +23,7 @@ static void put_pipe(const struct pipe *p, struct text_writer *w)
     CLEANUP(buf_done) struct buf path = {0};
     struct env *env = p->worker->env;
     int64_t age_ms = (int64_t)(env_mono_ms(env) - p->begun_ms);
-    buf_add_str(&path, "/v1/");
+    buf_add_str(&path, p->req.dialect->root);
     buf_add(&path, p->req.path);
     const struct inflight_out out = {
         .start_time = env_wall_ms(env) - age_ms,

@@ -6,7 +6,7 @@
 static void refuse(struct router_call *call, enum status st)
 {
     struct router_answer answer = {0};
-    answer_error(&answer, st, NULL);
+    answer_error(&answer, call->dialect, st, NULL);
     call->respond(call, &answer);
     buf_done(&answer.body);
 }
@@ -33,16 +33,18 @@ static enum pipe_phase arrive(struct pipe *p)
 {
     struct router_worker *worker = p->worker;
     struct router_call *call = p->call;
-    enum status st = call->verdict;
-    if (st != ST_OK)
-        p->req.error = call->refused;
-    if (st == ST_OK && !call->preflight)
+    const struct router_verdict *verdict = call->verdict;
+    bool preflight = verdict != NULL && verdict->preflight;
+    enum status st = verdict != NULL ? verdict->st : ST_OK;
+    if (st != ST_OK && verdict->why != NULL)
+        reason_set(&p->req.error, "%s", verdict->why);
+    if (st == ST_OK && !preflight)
         st = stage_target(&p->req, worker->router, call);
-    if (st == ST_OK && !call->preflight)
+    if (st == ST_OK && !preflight)
         st = quota_judge(worker->quotas, worker->state, call, &p->req, p->begun_ms, &p->quota);
     if (st != ST_OK)
         return pipe_fail(p, st);
-    if (!call->preflight)
+    if (!preflight)
         return PIPE_CHOOSING;
     p->answer.http = 200;
     return pipe_end(p);
@@ -51,6 +53,7 @@ static enum pipe_phase arrive(struct pipe *p)
 void router_handle(struct router_worker *worker, struct router_call *call)
 {
     const struct router *router = worker->router;
+    ASSERT(call->dialect != NULL);
     atomic_fetch_add(&worker->calls, 1);
     if (worker->running >= worker->inflight_max) {
         atomic_fetch_add(&worker->refused, 1);
@@ -80,10 +83,25 @@ void router_handle(struct router_worker *worker, struct router_call *call)
                                .docs = &worker->docs,
                                .host = router->options.host,
                                .router = router,
+                               .dialect = call->dialect,
                                .request_id = request_id}};
     list_push(&worker->calls_under_way, &p->link);
     p->deadline_ms = p->begun_ms + PIPE_PATIENCE_MS;
     pipe_go(p, arrive(p));
+}
+
+void router_place(struct router_worker *worker, struct router_call *call)
+{
+    ASSERT(call->dialect == NULL);
+    call->dialect = worker->one_dialect ? worker->home
+                                        : dialect_find(&worker->router->options.modules,
+                                                       worker->home, call->target.full);
+    path_set_root(&call->target, call->dialect->root);
+}
+
+const struct dialect *router_home(const struct router_worker *worker)
+{
+    return worker->home;
 }
 
 enum status router_give_up(struct router_call *call)
@@ -107,7 +125,7 @@ bool router_is_long(struct router_worker *worker, const struct router_call *call
     struct bytes path = path_trimmed(call->target.path); /* as routes are matched (route.h) */
     for (unsigned i = 0; i < worker->n_longs; i++) {
         const struct long_route *is = &worker->longs[i];
-        if (!is_for(is, path, call->method))
+        if (is->api->dialect != call->dialect || !is_for(is, path, call->method))
             continue;
         *ret_upload_bytes_max = (is->route->flags & ROUTE_UPLOAD) != 0 ? upload_bytes_max : 0;
         return true;

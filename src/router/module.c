@@ -1,22 +1,23 @@
 #include "router/module.h"
 
-/* A prefix that ends in '/' has everything below it, another one is a path of its own. */
-static bool stands_at(const struct route_api *api, struct bytes path, bool help)
+bool module_stands_at(const struct route_api *api, struct bytes path, bool help)
 {
     struct bytes prefix = bytes_str(api->prefix);
+    ASSERT(prefix.len != 0);
     if (!bytes_has_prefix(path, prefix))
         return false;
     return prefix.data[prefix.len - 1] == '/' || path.len == prefix.len ||
            (help && path.len == prefix.len + 1 && path.data[prefix.len] == '/');
 }
 
-const struct route_api *module_find_fixed(const struct module_list *list, struct bytes path,
+const struct route_api *module_find_fixed(const struct module_list *list,
+                                          const struct dialect *dialect, struct bytes path,
                                           bool help)
 {
     struct module_walk walk = {0};
     const struct route_api *api;
     while ((api = module_next_api(list, &walk)) != NULL)
-        if (api->prefix != NULL && stands_at(api, path, help))
+        if (api->prefix != NULL && api->dialect == dialect && module_stands_at(api, path, help))
             return api;
     return NULL;
 }

@@ -112,9 +112,13 @@ static inline const struct route_api *module_next_api(const struct module_list *
     return NULL;
 }
 
-/* The API that stands at a fixed path; NULL: mounts decide. `help`: a path of its own may be
- * written as a folder. */
-const struct route_api *module_find_fixed(const struct module_list *list, struct bytes path,
+/* Whether an API at a fixed path holds `path`, which lies below its dialect's root. A prefix that
+ * ends in '/' has everything below it; another one is a path of its own, which may be written as a
+ * folder with `help`. */
+bool module_stands_at(const struct route_api *api, struct bytes path, bool help);
+/* The API of a dialect that stands at a fixed path; NULL: mounts decide. */
+const struct route_api *module_find_fixed(const struct module_list *list,
+                                          const struct dialect *dialect, struct bytes path,
                                           bool help);
 /* The auth method of a type; NULL: there is none. */
 const struct module_login *module_find_login(const struct module_list *list, const char *type);

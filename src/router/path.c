@@ -54,7 +54,7 @@ static bool has_dots(struct bytes path)
 enum { OPENS_SEGMENT = 1, NOT_FIRST = 2, ODD = 4 };
 
 static const uint8_t byte_kinds[256] = {
-    [0 ... ' '] = ODD, ['%'] = ODD, ['.'] = NOT_FIRST, ['/'] = OPENS_SEGMENT | NOT_FIRST,
+    [0 ... ' '] = ODD,     ['%'] = ODD, ['.'] = NOT_FIRST, ['/'] = OPENS_SEGMENT | NOT_FIRST,
     [0x7f ... 0xff] = ODD,
 };
 
@@ -120,9 +120,27 @@ enum status path_canonical(struct arena *arena, struct bytes raw, struct path_ta
     }
     if (target.fault != NULL)
         target.full = (struct bytes){0};
-    else if (bytes_has_prefix(target.full, BYTES(PATH_V1)))
-        target.path = bytes_from(target.full, sizeof PATH_V1 - 1);
     *ret_target = target;
+    return ST_OK;
+}
+
+void path_set_root(struct path_target *target, const char *root)
+{
+    struct bytes prefix = bytes_str(root);
+    ASSERT(prefix.len != 0 && prefix.data[prefix.len - 1] == '/');
+    bool below = bytes_has_prefix(target->full, prefix);
+    target->path = below ? bytes_from(target->full, prefix.len) : (struct bytes){0};
+}
+
+enum status path_folder(struct arena *arena, struct bytes path, struct bytes *ret_folder)
+{
+    if (path.len != 0 && path.data[path.len - 1] != '/') {
+        const char *text = arena_format(arena, "%s/", (const char *)path.data);
+        if (text == NULL)
+            return ST_NOMEM;
+        path = bytes_str(text);
+    }
+    *ret_folder = path;
     return ST_OK;
 }
 

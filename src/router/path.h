@@ -4,8 +4,6 @@
 
 #include "text/value.h"
 
-#define PATH_V1 "/v1/"
-
 enum { PATH_BYTES_MAX = 3000, PATH_PAIRS_MAX = 1000 };
 
 /* The path of a request target in its canonical form: percent-decoded once, repeated slashes made
@@ -13,12 +11,12 @@ enum { PATH_BYTES_MAX = 3000, PATH_PAIRS_MAX = 1000 };
  * written. A '/' at the end is kept: it says that a folder is meant. */
 struct path_target {
     struct bytes full; /* from '/' on, zero-terminated; data NULL: the target is malformed */
-    struct bytes path; /* the part after "/v1/", zero-terminated; data NULL: none */
+    struct bytes path; /* the part below a dialect's root, zero-terminated; data NULL: none */
     const char *fault; /* why the target is malformed; NULL: it is not */
     bool as_sent;      /* `full` is what was sent, byte by byte */
 };
 
-/* ST_OK, for a malformed target too; ST_NOMEM. */
+/* ST_OK, for a malformed target too, and without `path`; ST_NOMEM. */
 NODISCARD enum status path_canonical(struct arena *arena, struct bytes raw,
                                      struct path_target *ret_target);
 
@@ -27,6 +25,12 @@ NODISCARD enum status path_canonical(struct arena *arena, struct bytes raw,
  */
 NODISCARD enum status path_encode(struct arena *arena, const struct path_target *target,
                                   struct bytes *ret_raw);
+
+/* Set target->path for a root, "/v1/". */
+void path_set_root(struct path_target *target, const char *root);
+
+/* `path`, zero-terminated, as a folder, which ends in '/'; an empty path stays empty. ST_NOMEM. */
+NODISCARD enum status path_folder(struct arena *arena, struct bytes path, struct bytes *ret_folder);
 
 /* Without the '/' at its end. */
 static inline struct bytes path_trimmed(struct bytes path)

@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_ROUTER_PIPE_H
 #define HOLDFAST_ROUTER_PIPE_H
 
+#include "router/dialect.h"
 #include "router/parsed.h"
 #include "router/quota.h"
 #include "router/stages.h"
@@ -223,7 +224,7 @@ static inline bool pipe_is_anonymous(const struct pipe *p)
     if (route->auth == AUTH_NONE)
         return true;
     return ((route->flags & ROUTE_OPEN_METRICS) != 0 && p->call->open_metrics) ||
-           ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0 && !stage_has_bearer(p->call));
+           ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0 && !stage_has_bearer(&p->req, p->call));
 }
 
 #endif

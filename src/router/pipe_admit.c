@@ -98,7 +98,7 @@ static enum status identify(struct pipe *p)
     if (!pipe_is_anonymous(p))
         return stage_authenticate(req, p->call);
     if (!pipe_has_flag(p, ROUTE_LEADER))
-        req->bearer = stage_bearer(p->call); /* for the handler to judge */
+        req->bearer = stage_bearer(req, p->call); /* for the handler to judge */
     return ST_OK;
 }
 

@@ -19,49 +19,17 @@ void pipe_end_txn(struct pipe *p)
     p->req.rule = NULL;
 }
 
-static void add_header(struct pipe *p, const char *name, struct bytes value)
+/* Without memory the reply lacks some of them. */
+static void finish_headers(struct pipe *p)
 {
-    (void)answer_add_header(&p->answer, p->req.arena, bytes_str(name),
-                            value); /* else it lacks it */
-}
-
-/* Headers of the node that the client spoke to, in both spellings. */
-static void add_own_headers(struct pipe *p)
-{
-    const struct router_host *host = p->req.host;
-    struct bytes ns = stage_namespace(p->call);
-    if (p->call->forwarded)
-        return;
-    for (size_t i = 0; i < p->call->n_front_headers; i++)
-        (void)answer_add_header(&p->answer, p->req.arena, p->call->front_headers[i].name,
-                                p->call->front_headers[i].value); /* else it lacks it */
-    quota_tell(&p->quota, p->req.arena, &p->answer);
-    if (ns.len != 0) {
-        add_header(p, "X-Secrets-Namespace", ns);
-        add_header(p, "X-Vault-Namespace", ns);
-    }
-    if (host->hostname != NULL) {
-        add_header(p, "X-Secrets-Hostname", bytes_str(host->hostname));
-        add_header(p, "X-Vault-Hostname", bytes_str(host->hostname));
-    }
-    if (host->node_id != NULL) {
-        add_header(p, "X-Secrets-Raft-Node-ID", bytes_str(host->node_id));
-        add_header(p, "X-Vault-Raft-Node-ID", bytes_str(host->node_id));
-    }
-}
-
-/* The id under which a refusal is recorded: a user quotes it, an operator finds it in the audit
- * log. The reply of another node has its own. */
-static void tell_request_id(struct pipe *p)
-{
-    struct bytes id = bytes_str(p->req.request_id);
-    if (p->answer.http < 400)
-        return;
-    for (size_t i = 0; i < p->answer.n_headers; i++)
-        if (text_is(p->answer.headers[i].name, "x-secrets-request-id"))
-            return;
-    add_header(p, "X-Secrets-Request-ID", id);
-    add_header(p, "X-Vault-Request-ID", id);
+    const struct router_call *call = p->call;
+    const struct router_verdict *verdict = call->verdict;
+    for (size_t i = 0; verdict != NULL && i < verdict->n_headers; i++)
+        (void)answer_add_header(&p->answer, p->req.arena, verdict->headers[i].name,
+                                verdict->headers[i].value);
+    if (!call->forwarded)
+        quota_tell(&p->quota, p->req.arena, &p->answer);
+    p->req.dialect->add_headers(&p->req, call, &p->answer);
 }
 
 static enum router_class class_of(const struct pipe *p)
@@ -85,8 +53,7 @@ enum pipe_phase pipe_respond(struct pipe *p)
     histogram_add(&worker->latency[class_of(p)], env_mono_ns(worker->env) - p->begun_ns);
 
     request_log(p);
-    tell_request_id(p);
-    add_own_headers(p);
+    finish_headers(p);
     struct router_answer answer = p->answer;
     struct parsed *parsed = p->parsed;
 
@@ -119,7 +86,7 @@ enum pipe_phase pipe_fail(struct pipe *p, enum status st)
 {
     ASSERT(st != ST_OK);
     answer_done(&p->answer);
-    answer_error(&p->answer, st, &p->req.error);
+    answer_error(&p->answer, p->req.dialect, st, &p->req.error);
     return pipe_end(p);
 }
 
@@ -188,7 +155,8 @@ enum pipe_phase pipe_record_request(struct pipe *p)
 {
     enum status st = p->verdict;
     ASSERT((p->once & PIPE_ONCE_RECORDED) == 0);
-    st = record(p, AUDIT_REQUEST, st != ST_OK ? answer_error_text(st, &p->req.error) : NULL);
+    st = record(p, AUDIT_REQUEST,
+                st != ST_OK ? answer_error_text(p->req.dialect, st, &p->req.error) : NULL);
     return st == ST_OK ? PIPE_PENDING : fail_record(p);
 }
 
@@ -207,7 +175,7 @@ static enum pipe_phase fail_record_reply(struct pipe *p)
                                     "audit device"
                                   : "the answer could not be recorded by any audit device");
     answer_done(&p->answer);
-    answer_error(&p->answer, ST_INTERNAL, &p->req.error);
+    answer_error(&p->answer, p->req.dialect, ST_INTERNAL, &p->req.error);
     return PIPE_DONE;
 }
 

@@ -53,12 +53,12 @@ static enum pipe_phase fail_body(struct pipe *p, enum status st)
         st = req_fail(&p->req, ST_INVALID, "the request body broke off or is malformed");
         break;
     case ST_TIMEOUT: reason_set(why, "the request body arrives too slowly"); break;
-    case ST_TOO_BIG: reason_set(why, "http: request body too large"); break;
+    case ST_TOO_BIG: reason_set(why, "%s", p->req.dialect->body_too_long_text); break;
     case ST_BUSY: reason_set(why, "too many request bodies are being received"); break;
     default: break;
     }
     answer_done(&p->answer);
-    answer_error(&p->answer, st, why);
+    answer_error(&p->answer, p->req.dialect, st, why);
     p->answer.http = status_http(st); /* 408: the client is late, not the cluster */
     return pipe_end(p);
 }
@@ -82,8 +82,8 @@ static void on_parsed(struct env_work *work)
 static enum status parse_into(struct pipe *p, struct arena *arena)
 {
     atomic_fetch_add(&p->worker->parsed_bytes, p->call->body.len);
-    return body_parse(arena, p->req.method, p->call->body, p->content_type, p->req.query,
-                      &p->req.data, &p->req.error);
+    return p->req.dialect->parse_body(arena, p->req.method, p->call->body, p->content_type,
+                                      p->req.query, &p->req.data, &p->req.error);
 }
 
 static void run_parse(struct env_work *work)

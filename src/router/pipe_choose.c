@@ -11,8 +11,9 @@ static enum status read_stateless(struct pipe *p)
         return ST_UNSUPPORTED;
     if (p->call->body.len > BODY_FREE_MAX || p->call->streamed)
         return ST_TOO_BIG;
-    TRY(body_parse(req->arena, req->method, p->call->body, router_header(p->call, "content-type"),
-                   req->query, &req->data, &req->error));
+    TRY(req->dialect->parse_body(req->arena, req->method, p->call->body,
+                                 router_header(p->call, "content-type"), req->query, &req->data,
+                                 &req->error));
     return body_decode(req);
 }
 
@@ -82,7 +83,8 @@ static enum pipe_phase await_members(struct pipe *p)
 static enum pipe_phase refuse_uninitialized(struct pipe *p)
 {
     bool restores = pipe_has_flag(p, ROUTE_UPLOAD);
-    reason_set(&p->req.error, "Vault is sealed: the cluster is not initialised; initialise it%s",
+    reason_set(&p->req.error, "%s: the cluster is not initialised; initialise it%s",
+               p->req.dialect->error_text(ST_SEALED),
                restores ? " first, then restore with force: the snapshot's keys and tokens "
                           "replace those of the initialisation"
                         : " (operator init)");
@@ -103,7 +105,7 @@ static enum pipe_phase refuse_sealed(struct pipe *p)
     else if (!p->node.initialized)
         return refuse_uninitialized(p);
     else if (p->req.host->node_ops->no_quorum(p->req.host->node, &why))
-        reason_set(&p->req.error, "Vault is sealed; %s", why.text);
+        reason_set(&p->req.error, "%s; %s", p->req.dialect->error_text(ST_SEALED), why.text);
     token_cache_clear(p->worker->tokens);
     acl_cache_clear(p->worker->acls);
     mount_cache_clear(p->worker->mounts);

@@ -130,8 +130,7 @@ static enum pipe_phase redirect(struct pipe *p, const struct node_status *node)
 
 static bool asks_redirect(const struct router_call *call)
 {
-    return call->header(call, "x-secrets-no-request-forwarding").data != NULL ||
-           call->header(call, "x-vault-no-request-forwarding").data != NULL;
+    return call->dialect->asks_redirect != NULL && call->dialect->asks_redirect(call);
 }
 
 enum pipe_phase pipe_forward(struct pipe *p)

@@ -1,7 +1,6 @@
 /* The handler, and the commit or the confirmation of its transaction, as often as other requests
  * change what it read. */
 #include "router/pipe_phases.h"
-#include "router/wrap.h"
 
 void pipe_forget_reason(struct pipe *p)
 {
@@ -67,7 +66,7 @@ static enum status run_handler(struct pipe *p)
     struct req *req = &p->req;
     enum status st = p->verdict == ST_OK ? req->route->handler(req) : p->verdict;
     st = answer_make(req, st, &p->answer);
-    return st == ST_OK && req->wrap_ttl_s != 0 ? wrap_answer(req, &p->answer) : st;
+    return st == ST_OK && req->dialect->finish != NULL ? req->dialect->finish(req, &p->answer) : st;
 }
 
 /* Commit the staged writes: here, or let the active node run the request anew. */
@@ -121,7 +120,7 @@ static void answer_repeated(struct pipe *p)
     else
         reason_set(&p->req.error, "the change was made; its answer was too long to be kept");
     if (st != ST_OK)
-        answer_error(&p->answer, st, &p->req.error);
+        answer_error(&p->answer, p->req.dialect, st, &p->req.error);
 }
 
 /* The transaction is applied. If an earlier try was, and another node asked for it, that node may

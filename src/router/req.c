@@ -67,11 +67,6 @@ struct text_writer req_reply_begin(struct req *req)
     return (struct text_writer){.out = &req->reply.data};
 }
 
-void req_put_no_errors(struct text_writer *w)
-{
-    text_put_raw(w, BYTES("\"errors\":[]"));
-}
-
 enum status req_reply_end(struct req *req)
 {
     return buf_status(&req->reply.data);

@@ -57,7 +57,8 @@ struct req {
     struct state_txn *txn;     /* NULL for routes about the node without a token */
     struct barrier_seat *seat; /* as txn */
     struct router_host *host;
-    const struct router *router; /* all tables */
+    const struct router *router;   /* all tables */
+    const struct dialect *dialect; /* of the request */
     const struct route *route;
     const struct route_api *api;
     const struct mount *mount;      /* until the transaction ends; NULL for APIs at fixed paths */
@@ -76,7 +77,7 @@ struct req {
     const char *request_id;       /* UUID */
     /* METHOD_LIST, METHOD_SCAN also for GET ?list=true, ?scan=true; METHOD_OPTIONS for ?help=1. */
     enum http_method method;
-    struct bytes path;              /* below "/v1/", canonical (path.h); a listed one ends in '/' */
+    struct bytes path; /* below the dialect's root, canonical (path.h); a listed one ends in '/' */
     const struct text_value *data;  /* body, or query of a read; an object, never NULL */
     const struct text_value *query; /* an object, never NULL */
     struct route_params params;
@@ -134,9 +135,6 @@ NODISCARD enum status req_reply(struct req *req, const void *out);
 /* Write `data` (or the bare body) by hand: one JSON object. End with req_reply_end. */
 struct text_writer req_reply_begin(struct req *req);
 NODISCARD enum status req_reply_end(struct req *req);
-/* The member "errors", empty: every reply of 400 or above has it, also one whose data says what is
- * wrong. The envelope has it by itself. */
-void req_put_no_errors(struct text_writer *writer);
 /* Write the envelope's `auth` by hand, beside data or instead of it: one JSON object. End with
  * req_reply_auth_end. */
 struct text_writer req_reply_auth_begin(struct req *req);

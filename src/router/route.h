@@ -12,6 +12,7 @@
 #include "http/http.h"
 #include "text/schema.h"
 
+struct dialect;
 struct req;
 
 enum route_auth {
@@ -112,6 +113,8 @@ struct route_table {
 
 /* An API that stands at a fixed path, or an engine that is mounted by its type. */
 struct route_api {
+    /* Of the clients at a fixed path. NULL for an engine: mounts have one dialect. */
+    const struct dialect *dialect;
     const char *prefix;   /* "sys/"; one path without the '/'; NULL for an engine */
     const char *alias_of; /* with one path: rules know it as this one; NULL: by its own name */
     const char *type;     /* "system": shown as mount_type, and what mounts say */

@@ -34,6 +34,7 @@ enum {
     ROUTER_WHOLE_BYTES_MAX = 1024 * 1024,
 };
 
+struct dialect;
 struct fs_file;
 struct metrics;
 struct quota_table;
@@ -57,13 +58,23 @@ struct router_receive {
     uint64_t bytes;
 };
 
+/* The front's decision about a call, from where the call comes. */
+struct router_verdict {
+    enum status st;                    /* ST_OK, or the call is refused, */
+    const char *why;                   /* ... with this text; NULL: that of the status */
+    bool preflight;                    /* the call is answered with 200 and the headers alone */
+    const struct http_header *headers; /* of the reply, in the arena or static */
+    size_t n_headers;
+};
+
 struct router_forward;
 
 /* One request as a transport hands it over. Lives until its answer was given to `respond`. */
 struct router_call {
     enum http_method method;
     struct path_target target;
-    struct bytes query, body; /* as sent */
+    const struct dialect *dialect; /* by router_place */
+    struct bytes query, body;      /* as sent */
     bool streamed;          /* the body was not read yet: `collect`, `receive` or `forward` does */
     uint64_t body_length;   /* of a streamed body, or HTTP_LENGTH_UNKNOWN */
     struct arena *arena;    /* of the request; everything made for it lies there */
@@ -74,12 +85,7 @@ struct router_call {
     struct rlog_request_id id; /* all zero: none */
     bool again;                /* an earlier try with this id may have been executed */
 
-    /* The front's decision about the sender: ST_OK, or the call is refused with `refused`. */
-    enum status verdict;
-    struct reason refused;
-    bool preflight;                          /* answered with 200 and the next headers alone */
-    const struct http_header *front_headers; /* of the reply, in the arena or static */
-    size_t n_front_headers;
+    const struct router_verdict *verdict; /* NULL: nothing was decided */
 
     uint64_t no_header; /* a bit for each length up to 63 that no header's name has */
     /* The first header of that name (lower case); data NULL: absent. */
@@ -179,6 +185,12 @@ unsigned router_worker_running(const struct router_worker *worker);    /* calls 
 struct text_writer;
 void router_worker_inflight(struct router_worker *worker, struct text_writer *w);
 extern const struct schema router_inflight_schema; /* of a request */
+
+/* Find the dialect of a call whose target is canonical, and the path below the root of the dialect.
+ * Once for a call, before the router is told anything else of it. */
+void router_place(struct router_worker *worker, struct router_call *call);
+/* The dialect of requests that no table claims, and of what is no request. */
+const struct dialect *router_home(const struct router_worker *worker);
 
 /* Take a call. It ends with `respond`, once. On the thread of the worker. */
 void router_handle(struct router_worker *worker, struct router_call *call);

@@ -1,20 +1,16 @@
 /* The token of a request: authentication, and the rights of the token. */
 #include "auth/token_cache.h"
+#include "router/dialect.h"
 #include "router/stages.h"
 
-struct bytes stage_bearer(const struct router_call *call)
+struct bytes stage_bearer(const struct req *req, const struct router_call *call)
 {
-    static const struct bytes scheme = {(const uint8_t *)"Bearer ", 7};
-    struct bytes token = stage_header(call, "x-secrets-token", "x-vault-token");
-    if (token.len != 0)
-        return token;
-    token = router_header(call, "authorization");
-    return bytes_has_prefix(token, scheme) ? bytes_from(token, scheme.len) : (struct bytes){0};
+    return req->dialect->read_token(req, call);
 }
 
-bool stage_has_bearer(const struct router_call *call)
+bool stage_has_bearer(const struct req *req, const struct router_call *call)
 {
-    return stage_bearer(call).len != 0;
+    return stage_bearer(req, call).len != 0;
 }
 
 void stage_forget_token(struct req *req)
@@ -29,7 +25,7 @@ enum status stage_authenticate(struct req *req, const struct router_call *call)
 {
     const struct auth_token *token;
     stage_forget_token(req);
-    req->bearer = stage_bearer(call);
+    req->bearer = stage_bearer(req, call);
     const struct auth_scope scope = req_scope(req);
     TRY(auth_token_hold(&scope, req->bearer, &token, &req->token_ref));
     TRY(auth_token_from(token, call->peer));
@@ -87,11 +83,8 @@ static enum status refuse_unmatched(struct req *req)
         ASSERT(methods[0] != '\0');
         return ST_UNSUPPORTED;
     }
-    if (req->api == NULL)
-        return req_fail(req, ST_NOT_FOUND,
-                        "no handler for route \"%.160s\". route entry not found.",
-                        (const char *)req->path.data);
-    return req_fail(req, ST_NOT_FOUND, "1 error occurred:\n\t* unsupported path\n\n");
+    req->dialect->say_no_path(req, req->api != NULL);
+    return ST_NOT_FOUND;
 }
 
 /* Rights that a request without a row would need. */
@@ -142,7 +135,7 @@ enum status stage_admit(struct req *req, const struct router_call *call)
 {
     enum status st = ST_DENIED;
     req->token = NULL;
-    if (stage_has_bearer(call))
+    if (stage_has_bearer(req, call))
         st = stage_authenticate(req, call);
     if (st == ST_OK)
         st = req_acl(req, req->token, &req->acl);

@@ -15,18 +15,6 @@ NODISCARD enum status stage_target(struct req *req, const struct router *router,
 const char *stage_operation(enum http_method method);
 /* Whether the method only reads. */
 bool stage_reads(const struct req *req);
-/* The namespace the call names, as sent. */
-struct bytes stage_namespace(const struct router_call *call);
-
-/* The first of two headers that the call has: our name, and the name that clients of the upstream
- * product use. */
-static inline struct bytes stage_header(const struct router_call *call, const char *ours,
-                                        const char *theirs)
-{
-    struct bytes value = router_header(call, ours);
-    return value.data != NULL ? value : router_header(call, theirs);
-}
-
 static inline bool stage_lists(const struct req *req)
 {
     return req->method == METHOD_LIST || req->method == METHOD_SCAN;
@@ -45,9 +33,9 @@ NODISCARD enum status stage_match(struct req *req);
 /* stage_authorise.c */
 
 /* Whether the call carries a token at all. */
-bool stage_has_bearer(const struct router_call *call);
+bool stage_has_bearer(const struct req *req, const struct router_call *call);
 /* The token that came with the call; empty: none. */
-struct bytes stage_bearer(const struct router_call *call);
+struct bytes stage_bearer(const struct req *req, const struct router_call *call);
 /* Authenticate: sets req->token. ST_DENIED. */
 NODISCARD enum status stage_authenticate(struct req *req, const struct router_call *call);
 void stage_forget_token(struct req *req);

@@ -3,6 +3,7 @@
 #include "auth/token_cache.h"
 #include "base/mem.h"
 #include "mount/mount_cache.h"
+#include "router/dialect.h"
 #include "router/quota.h"
 
 enum { INFLIGHT_DEFAULT = 16384 };
@@ -48,6 +49,8 @@ enum status router_worker_new(const struct router *router, struct env *env, stru
     if (worker == NULL)
         return ST_NOMEM;
     worker->router = router;
+    worker->home = dialect_home(&options->modules);
+    worker->one_dialect = dialect_is_only(&options->modules, worker->home);
     worker->env = env;
     list_init(&worker->calls_under_way);
     if (state != NULL)

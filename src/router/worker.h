@@ -28,6 +28,8 @@ struct router_worker {
     struct mount_cache *mounts;
     struct openapi_cache docs;
     struct quotas *quotas;
+    const struct dialect *home; /* of paths that no table claims */
+    bool one_dialect;           /* every table speaks that one */
     unsigned running, inflight_max;
     struct list calls_under_way; /* pipes */
     /* Random parts of the next requests' ids, which are no secrets: a system call for many. */

@@ -20,6 +20,7 @@
 #include "front/front_http.h"
 #include "http/budget.h"
 #include "http/http.h"
+#include "http/proxy.h"
 #include "node/node.h"
 
 #include <pthread.h>

@@ -114,9 +114,8 @@ static enum status serve_strangers(struct worker *w)
 {
     struct listener *strangers = &w->listeners[LISTENER_STRANGERS];
     struct http_limits limits = http_limits_default;
-    strangers->handler = (struct front_http){.worker = w->router,
-                                             .forwarder = &w->forwarder,
-                                             .only = "/v1/sys/storage/raft/bootstrap/join"};
+    strangers->handler = (struct front_http){
+        .worker = w->router, .forwarder = &w->forwarder, .only = "sys/storage/raft/bootstrap/join"};
     limits.connections_max = STRANGERS_MAX;
     limits.connections_share = STRANGERS_SHARE;
     limits.body_bytes_max = STRANGERS_BODY_MAX;

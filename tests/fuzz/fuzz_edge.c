@@ -33,7 +33,7 @@ enum mode {
     MODE_ONLY = 16,  /* the listener serves one request only */
 };
 
-#define ONLY "/v1/sys/storage/raft/bootstrap/join"
+#define ONLY "sys/storage/raft/bootstrap/join"
 
 enum { TURNS_MAX = 5000, RECORDS_MAX = 64, PATH_MAX_BYTES = 16 * 1024 };
 
@@ -213,8 +213,11 @@ static const struct route test_routes[] = {
     {.method = METHOD_POST, .path = "*path", .handler = answer_test, .flags = ROUTE_FREE_BODY},
     {.method = METHOD_DELETE, .path = "*path", .handler = answer_test},
 };
-static const struct route_api test_api = {
-    .prefix = "sys/test/", .type = "test", .routes = test_routes, .n = ARRAY_LEN(test_routes)};
+static const struct route_api test_api = {.dialect = &secrets_dialect,
+                                          .prefix = "sys/test/",
+                                          .type = "test",
+                                          .routes = test_routes,
+                                          .n = ARRAY_LEN(test_routes)};
 static const struct route_api *const test_apis[] = {&test_api};
 static const struct module test_module = {.name = "test", .apis = test_apis, .n_apis = 1};
 static const struct module *const modules[] = {&test_module, &token_module, &cubbyhole_module,
@@ -325,8 +328,8 @@ static void on_request(void *ctx, struct http_request *req)
 {
     bool refused = edge.http.require_request_header && !edge.http.peers && below_v1(&edge.is) &&
                    !edge.has_header;
-    bool other = edge.http.only != NULL &&
-                 (req->method != METHOD_POST || edge.is.folder || strcmp(edge.is.text, ONLY) != 0);
+    bool other = edge.http.only != NULL && (req->method != METHOD_POST || edge.is.folder ||
+                                            strcmp(edge.is.text, "/v1/" ONLY) != 0);
     uint64_t before = refusals();
     (void)ctx;
     ASSERT(edge.req == req);

@@ -4,6 +4,7 @@
 #include "api/sys/sys.h"
 #include "api/sys/seal/sys_keys.h"
 #include "auth/policy.h"
+#include "front/secrets/secrets.h"
 #include "state/state_core.h"
 
 static const struct route_table *const sys_tables[] = {
@@ -19,8 +20,11 @@ static const struct route_table *const sys_tables[] = {
     &sys_absent_table, /* last */
 };
 
-static const struct route_api sys_api = {
-    .prefix = "sys/", .type = "system", .more = sys_tables, .n_more = ARRAY_LEN(sys_tables)};
+static const struct route_api sys_api = {.dialect = &secrets_dialect,
+                                         .prefix = "sys/",
+                                         .type = "system",
+                                         .more = sys_tables,
+                                         .n_more = ARRAY_LEN(sys_tables)};
 
 static const struct route_api *const sys_apis[] = {&sys_api, &sys_metrics_api};
 

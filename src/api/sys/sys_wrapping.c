@@ -2,7 +2,7 @@
  * or in the header, and is all the authority these routes ask for. */
 #include "api/sys/sys.h"
 #include "auth/token_tree.h"
-#include "router/wrap.h"
+#include "front/secrets/wrap.h"
 
 struct sys_wrapping {
     const char *token;

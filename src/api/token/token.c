@@ -1,11 +1,13 @@
 /* The module, and the table of auth/token/: the tables of its files. */
 #include "api/token/token.h"
 #include "auth/token_lease.h"
+#include "front/secrets/secrets.h"
 
 static const struct route_table *const token_tables[] = {&token_create_table, &token_show_table,
                                                          &token_life_table, &token_role_table};
 
-static const struct route_api token_api = {.prefix = "auth/token/",
+static const struct route_api token_api = {.dialect = &secrets_dialect,
+                                           .prefix = "auth/token/",
                                            .type = "token",
                                            .more = token_tables,
                                            .n_more = ARRAY_LEN(token_tables)};

@@ -5,6 +5,7 @@
 #include "front/front_call.h"
 #include "front/front_http.h"
 #include "front/relay.h"
+#include "front/secrets/secrets.h"
 
 static bool removed;
 
@@ -48,8 +49,17 @@ static void on_peer(void *ctx, struct http_request *req)
     front_http_handler.request(&peer_side, req);
 }
 
-static const struct http_handler client_handler = {.head = on_client_head, .request = on_client};
-static const struct http_handler peer_handler = {.head = on_peer_head, .request = on_peer};
+static const char *on_error(void *ctx, const struct http_request *req, int status,
+                            struct bytes message, struct buf *out)
+{
+    (void)ctx;
+    return front_http_handler.error(&client_side, req, status, message, out);
+}
+
+static const struct http_handler client_handler = {
+    .head = on_client_head, .request = on_client, .error = on_error};
+static const struct http_handler peer_handler = {
+    .head = on_peer_head, .request = on_peer, .error = on_error};
 
 static struct http_request *stream_req;
 static struct router_call *late_call;
@@ -126,6 +136,19 @@ void front_handle(struct router_worker *worker, struct router_call *call)
         call->closed_ceremonies, id, call->peer);
     call->respond(call, &answer);
     assert_null(answer.body.data); /* taken */
+}
+
+void router_place(struct router_worker *worker, struct router_call *call)
+{
+    assert_null(worker);
+    call->dialect = &secrets_dialect;
+    path_set_root(&call->target, "/v1/");
+}
+
+const struct dialect *router_home(const struct router_worker *worker)
+{
+    assert_null(worker);
+    return &secrets_dialect;
 }
 
 bool router_is_long(struct router_worker *worker, const struct router_call *call,
@@ -215,7 +238,8 @@ static void answer_late(struct env_task *task)
 /* What a client hears whose request is answered too late. */
 static const char *ask_late(const char *request)
 {
-    static const struct http_handler late_handler = {on_client_head, on_client, on_client_late};
+    static const struct http_handler late_handler = {on_client_head, on_client, on_client_late,
+                                                     on_error};
     static struct env_task answer = {.run = answer_late};
     static char out[4096];
     struct http_limits limits = http_limits_default;
@@ -327,7 +351,7 @@ static void a_listener_may_insist_on_the_request_header(void **ctx)
 static void a_port_may_be_for_one_call_only(void **ctx)
 {
     (void)ctx;
-    peer_side.only = "/v1/join";
+    peer_side.only = "join";
     assert_has(ask(&peer_handler, "POST /v1/join HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n"),
                "HTTP/1.1 200 ");
     assert_has(ask(&peer_handler, "POST //v1/j%6Fin HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n"),

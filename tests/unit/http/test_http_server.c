@@ -8,21 +8,21 @@ static void a_request_is_answered(void **ctx)
     (void)ctx; /* static */
     char *out = TALK("GET /a/b?c=d HTTP/1.1\r\n" HOST CLOSE "X-VAULT-TOKEN:  s.1 \r\n\r\n");
     (void)undate(out); /* one, as the text shows */
-    assert_string_equal(out,
-                        "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Type: text/plain"
-                        UNDATED "\r\nContent-Length: 30\r\nConnection: close\r\n\r\n"
-                        "GET /a/b?c=d token=s.1 body=0\n");
+    assert_string_equal(
+        out, "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Type: text/plain" UNDATED
+             "\r\nContent-Length: 30\r\nConnection: close\r\n\r\n"
+             "GET /a/b?c=d token=s.1 body=0\n");
 }
 
-static void errors_have_the_shape_clients_parse(void **ctx)
+static void errors_are_text_where_the_handler_has_no_form(void **ctx)
 {
     (void)ctx; /* static */
     const char *out = TALK("GET /missing HTTP/1.1\r\n" HOST CLOSE "\r\n");
     assert_has(out, "HTTP/1.1 404 Not Found\r\nCache-Control: no-store\r\n"
-                    "Content-Type: application/json\r\n");
-    assert_has(out, "\r\n\r\n{\"errors\":[]}\n");
+                    "Content-Type: text/plain; charset=utf-8\r\n");
+    assert_has(out, "\r\n\r\n\n");
     assert_has(TALK("GET /quote HTTP/1.1\r\n" HOST CLOSE "\r\n"),
-               "{\"errors\":[\"1 error occurred:\\n\\t* \\\"x\\\\y\\\" \\u0001\\n\\n\"]}\n");
+               "\r\n\r\n1 error occurred:\n\t* \"x\\y\" \x01\n\n\n");
 }
 
 static void list_reaches_the_handler(void **ctx)
@@ -181,7 +181,7 @@ static void what_is_malformed_is_refused_and_closed(void **ctx)
         const char *out = talk(bytes_str(cases[i][0]));
         (void)snprintf(want, sizeof want, "HTTP/1.1 %s ", cases[i][1]); /* fits */
         assert_has(out, want);
-        assert_has(out, "Connection: close\r\n\r\n{\"errors\":[\"");
+        assert_has(out, "Connection: close\r\n\r\n");
     }
 }
 
@@ -246,14 +246,10 @@ static int64_t date_of(const char *head)
 static void each_reply_has_the_date(void **ctx)
 {
     static const char *const asked[] = {
-        "GET /a HTTP/1.1\r\n" HOST CLOSE "\r\n",
-        "GET /none HTTP/1.1\r\n" HOST CLOSE "\r\n",
-        "HEAD /a HTTP/1.1\r\n" HOST CLOSE "\r\n",
-        "GET /flow?1 HTTP/1.1\r\n" HOST CLOSE "\r\n",
-        "GET /missing HTTP/1.1\r\n" HOST CLOSE "\r\n",
-        "GET /evil HTTP/1.1\r\n" HOST CLOSE "\r\n",
-        "GET /early HTTP/1.1\r\n" HOST CLOSE "\r\n",
-        "GET / HTTP/9.9\r\n\r\n",
+        "GET /a HTTP/1.1\r\n" HOST CLOSE "\r\n",       "GET /none HTTP/1.1\r\n" HOST CLOSE "\r\n",
+        "HEAD /a HTTP/1.1\r\n" HOST CLOSE "\r\n",      "GET /flow?1 HTTP/1.1\r\n" HOST CLOSE "\r\n",
+        "GET /missing HTTP/1.1\r\n" HOST CLOSE "\r\n", "GET /evil HTTP/1.1\r\n" HOST CLOSE "\r\n",
+        "GET /early HTTP/1.1\r\n" HOST CLOSE "\r\n",   "GET / HTTP/9.9\r\n\r\n",
     };
     enum { SLACK_S = 60 };
     (void)ctx; /* static */
@@ -346,7 +342,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_request_is_answered),
-        TEST(errors_have_the_shape_clients_parse),
+        TEST(errors_are_text_where_the_handler_has_no_form),
         TEST(list_reaches_the_handler),
         TEST(a_body_comes_with_the_request),
         TEST(any_split_of_the_input_gives_the_same_answers),

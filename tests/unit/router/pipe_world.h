@@ -114,8 +114,11 @@ static const struct route test_routes[] = {
      .outside = outside,
      .flags = ROUTE_UPLOAD},
 };
-static const struct route_api test_api = {
-    .prefix = "test/", .type = "test", .routes = test_routes, .n = ARRAY_LEN(test_routes)};
+static const struct route_api test_api = {.dialect = &secrets_dialect,
+                                          .prefix = "test/",
+                                          .type = "test",
+                                          .routes = test_routes,
+                                          .n = ARRAY_LEN(test_routes)};
 static const struct route_api *const test_apis[] = {&test_api};
 static const struct module test_module = {.name = "test", .apis = test_apis, .n_apis = 1};
 static const struct module *const modules[] = {&test_module, &token_module, &cubbyhole_module,

@@ -1,6 +1,7 @@
 #include "support.h"
 
 #include "front/relay.h"
+#include "front/secrets/secrets.h"
 #include "router/answer.h"
 
 static struct arena arena;
@@ -92,7 +93,7 @@ static void every_status_has_an_answer(void **ctx)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct router_answer answer = {0};
-        answer_error(&answer, cases[i].st, NULL);
+        answer_error(&answer, &secrets_dialect, cases[i].st, NULL);
         assert_int_equal(answer.http, cases[i].http);
         if (cases[i].body != NULL)
             assert_bytes(buf_bytes(&answer.body), bytes_str(cases[i].body));
@@ -100,7 +101,7 @@ static void every_status_has_an_answer(void **ctx)
     }
     struct router_answer answer = {0};
     struct reason reason = {"a \"reason\""};
-    answer_error(&answer, ST_INVALID, &reason);
+    answer_error(&answer, &secrets_dialect, ST_INVALID, &reason);
     assert_bytes(buf_bytes(&answer.body), BYTES("{\"errors\":[\"a \\\"reason\\\"\"]}"));
     answer_done(&answer);
 }

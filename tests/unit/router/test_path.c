@@ -21,6 +21,7 @@ static struct path_target target_of(const char *raw)
 {
     struct path_target target;
     assert_status(path_canonical(&arena, bytes_str(raw), &target), ST_OK);
+    path_set_root(&target, "/v1/");
     return target;
 }
 

@@ -103,8 +103,11 @@ static const struct route rows[] = {
     {.method = METHOD_GET, .path = "prepared", .handler = handle_nothing, .prepare = prepare},
     {.method = METHOD_POST, .path = "nothing", .handler = handle_nothing, .outside = outside},
 };
-static const struct route_api fixed = {
-    .prefix = "steps/", .type = "steps", .routes = rows, .n = ARRAY_LEN(rows)};
+static const struct route_api fixed = {.dialect = &secrets_dialect,
+                                       .prefix = "steps/",
+                                       .type = "steps",
+                                       .routes = rows,
+                                       .n = ARRAY_LEN(rows)};
 static const struct route engine_rows[] = {
     {.method = METHOD_POST,
      .path = "*path",

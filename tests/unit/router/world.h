@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "front/front.h"
-#include "router/router.h"
+#include "front/secrets/secrets.h"
 #include "state/state_core.h"
 
 #include <stdio.h>
@@ -136,6 +136,7 @@ static inline void world_take(struct world *w, struct test_call *t)
 {
     t->world = w;
     t->call.forward = world_forward_call;
+    router_place(w->worker, &t->call);
     front_handle(w->worker, &t->call);
 }
 

@@ -27,7 +27,7 @@ static enum status sys_cors_read(struct req *req)
     TRY(st);
     out.enabled = true;
     out.allowed_origins = cors.allowed_origins;
-    TRY(cors_headers(req->arena, &cors, &out.allowed_headers));
+    TRY(cors_headers(req->arena, req->dialect, &cors, &out.allowed_headers));
     return req_reply(req, &out);
 }
 

@@ -2,6 +2,7 @@
  * They are gathered on the pool: some are read from the disk or counted in the state. */
 #include "api/sys/sys.h"
 #include "base/metric.h"
+#include "front/secrets/secrets.h"
 
 #include <stdio.h>
 #include <strings.h>
@@ -163,7 +164,8 @@ const struct route_table sys_metrics_table = {metrics_routes, ARRAY_LEN(metrics_
 
 static const struct route alias_routes[] = {{METRICS_ROUTE("")}};
 
-const struct route_api sys_metrics_api = {.prefix = "metrics",
+const struct route_api sys_metrics_api = {.dialect = &secrets_dialect,
+                                          .prefix = "metrics",
                                           .alias_of = "sys/metrics",
                                           .type = "system",
                                           .routes = alias_routes,

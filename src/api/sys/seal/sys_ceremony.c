@@ -7,6 +7,7 @@
 #include "api/sys/seal/sys_keys.h"
 #include "barrier/shamir.h"
 #include "base/mem.h"
+#include "front/secrets/secrets.h"
 #include "text/random.h"
 #include "text/time.h"
 
@@ -297,10 +298,7 @@ enum status ceremony_refuse(struct req *req, const char *text)
     struct text_writer w = req_reply_begin(req);
     req->reply.http = 400;
     text_open_object(&w);
-    text_key(&w, "errors");
-    text_open_list(&w);
-    text_put_str(&w, text);
-    text_close(&w);
+    secrets_put_errors(&w, text);
     text_close(&w);
     return req_reply_end(req);
 }

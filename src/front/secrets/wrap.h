@@ -1,6 +1,6 @@
 /* Wrapped replies: kept until a client shows the wrapping token (auth/wrapping.h). */
-#ifndef HOLDFAST_ROUTER_WRAP_H
-#define HOLDFAST_ROUTER_WRAP_H
+#ifndef HOLDFAST_FRONT_SECRETS_WRAP_H
+#define HOLDFAST_FRONT_SECRETS_WRAP_H
 
 #include "auth/wrapping.h"
 #include "router/answer.h"
@@ -11,7 +11,8 @@ NODISCARD enum status wrap_read(struct req *req, struct bytes header);
 /* Of a request that asks for it and whose path is known: whether its answer can be wrapped.
  * ST_INVALID with a text. */
 NODISCARD enum status wrap_check(struct req *req);
-/* Stage the token that carries a successful answer, and tell of it instead. An answer without
+/* Where wrapping is asked for: stage the token that carries a successful answer, and tell of it
+ * instead. An answer without
  * content, or one of what is not there (404 with data), stays as it is. Failures make `answer` an
  * error, and are returned. */
 NODISCARD enum status wrap_answer(struct req *req, struct router_answer *answer);

@@ -1,4 +1,4 @@
-#include "router/wrap.h"
+#include "front/secrets/wrap.h"
 
 #include "auth/token_ttl.h"
 #include "text/duration.h"
@@ -85,13 +85,14 @@ static bool has_content(const struct req_reply *reply)
 enum status wrap_answer(struct req *req, struct router_answer *answer)
 {
     struct buf told = {0};
-    if (answer->content_type == NULL || answer->http >= 300 || !has_content(&req->reply))
+    if (req->wrap_ttl_s == 0 || answer->content_type == NULL || answer->http >= 300 ||
+        !has_content(&req->reply))
         return ST_OK;
     enum status st = wrap(req, answer, &told);
     if (st != ST_OK) {
         buf_done(&told);
         answer_done(answer);
-        answer_error(answer, st, &req->error);
+        answer_error(answer, req->dialect, st, &req->error);
         return st;
     }
     buf_done(&answer->body);

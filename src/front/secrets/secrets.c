@@ -1,0 +1,324 @@
+#include "front/secrets/secrets.h"
+
+#include "front/secrets/wrap.h"
+#include "router/body.h"
+#include "router/header.h"
+
+#define JSON_TYPE "application/json"
+
+enum { ENVELOPE_BYTES = 320 };
+
+/* Requests */
+
+/* Methods of multi-factor authentication cannot be made, so that a good header has no effect. */
+static enum status check_mfa(struct req *req, struct bytes header)
+{
+    const uint8_t *colon = header.len != 0 ? memchr(header.data, ':', header.len) : NULL;
+    if (colon == NULL)
+        return ST_OK;
+    if (colon == header.data)
+        return req_fail(req, ST_INVALID,
+                        "invalid data in header \"X-Secrets-MFA\"; missing method name or ID");
+    if (colon == header.data + header.len - 1)
+        return req_fail(req, ST_INVALID,
+                        "invalid data in header \"X-Secrets-MFA\"; missing method value");
+    return ST_OK;
+}
+
+static enum status read_headers(struct req *req, const struct router_call *call)
+{
+    TRY(wrap_read(req, header_either(call, "x-secrets-wrap-ttl", "x-vault-wrap-ttl")));
+    return check_mfa(req, header_either(call, "x-secrets-mfa", "x-vault-mfa"));
+}
+
+static enum status read_flag(struct req *req, const char *name, bool *ret_wanted)
+{
+    const struct text_value *v = text_get(req->query, name);
+    *ret_wanted = false;
+    if (v == NULL)
+        return ST_OK;
+    if (v->kind != TEXT_STRING || text_bool_parse(v->text, ret_wanted) != ST_OK)
+        return req_fail(req, ST_INVALID, "%s: true or false is expected", name);
+    return ST_OK;
+}
+
+/* Variants of GET besides a read. */
+static enum status read_get_flags(struct req *req)
+{
+    bool list, scan;
+    if (req->query->n == 0)
+        return ST_OK;
+    TRY(read_flag(req, "help", &req->help));
+    TRY(read_flag(req, "list", &list));
+    TRY(read_flag(req, "scan", &scan));
+    if (req->help)
+        req->method = METHOD_OPTIONS;
+    else if (list && scan)
+        return req_fail(req, ST_INVALID, "list and scan exclude each other");
+    else if (list)
+        req->method = METHOD_LIST;
+    else if (scan)
+        req->method = METHOD_SCAN;
+    return ST_OK;
+}
+
+static enum status read_method(struct req *req, const struct router_call *call)
+{
+    bool slash = req->path.len > 0 && req->path.data[req->path.len - 1] == '/';
+    req->method = call->method;
+    switch (call->method) {
+    case METHOD_GET: TRY(read_get_flags(req)); break;
+    case METHOD_POST:
+    case METHOD_PUT:
+    case METHOD_PATCH:
+        if (slash)
+            return req_fail(req, ST_INVALID, "cannot write to a path ending in '/'");
+        break;
+    default: break;
+    }
+    if (req->method == METHOD_LIST || req->method == METHOD_SCAN)
+        return path_folder(req->arena, req->path, &req->path);
+    if (slash) /* the slash means nothing here, and rules leave it out */
+        req->rule_path = path_trimmed(req->path);
+    return ST_OK;
+}
+
+static struct bytes namespace_of(const struct router_call *call)
+{
+    return header_either(call, "x-secrets-namespace", "x-vault-namespace");
+}
+
+static struct bytes read_namespace(const struct req *req, const struct router_call *call)
+{
+    (void)req; /* the header says it alone */
+    return namespace_of(call);
+}
+
+static struct bytes read_token(const struct req *req, const struct router_call *call)
+{
+    struct bytes token = header_either(call, "x-secrets-token", "x-vault-token");
+    (void)req; /* no parameter carries a token */
+    return token.len != 0 ? token : header_bearer(call);
+}
+
+static enum status refuse_field(struct req *req, const char *field, const char *why)
+{
+    return req_fail(req, ST_INVALID, "Field validation failed: %s: %s", field, why);
+}
+
+static enum status note_unknown_field(struct req *req, struct bytes field)
+{
+    req_note(req, "Endpoint ignored the unrecognized parameter %.*s",
+             (int)MIN(field.len, (size_t)64), (const char *)field.data);
+    return ST_OK;
+}
+
+static bool asks_redirect(const struct router_call *call)
+{
+    return header_either(call, "x-secrets-no-request-forwarding", "x-vault-no-request-forwarding")
+               .data != NULL;
+}
+
+/* A web page cannot make a browser send such a header to another site unasked. */
+static bool is_marked(const struct router_call *call)
+{
+    return text_is(router_header(call, "x-secrets-request"), "true") ||
+           text_is(router_header(call, "x-vault-request"), "true");
+}
+
+static const char *const page_headers[] = {
+    "X-Secrets-Token",
+    "X-Secrets-Namespace",
+    "X-Secrets-Request",
+    "X-Secrets-Wrap-TTL",
+    "X-Secrets-MFA",
+    "X-Secrets-No-Request-Forwarding",
+    "X-Secrets-Policy-Override",
+    "X-Vault-Token",
+    "X-Vault-Namespace",
+    "X-Vault-Request",
+    "X-Vault-Wrap-TTL",
+    "X-Vault-Wrap-Format",
+    "X-Vault-MFA",
+    "X-Vault-No-Request-Forwarding",
+    "X-Vault-Policy-Override",
+};
+
+/* Replies */
+
+/* The members of `data` again, beside it, as old clients read them. They were written by us: an
+ * object in compact form. */
+static void repeat_members(struct text_writer *w, struct bytes data)
+{
+    ASSERT(data.len >= 2 && data.data[0] == '{');
+    if (data.len > 2)
+        text_put_raw(w, bytes_of(data.data + 1, data.len - 2));
+}
+
+static void put_warnings(const struct req_reply *reply, struct text_writer *w)
+{
+    text_key(w, "warnings");
+    if (reply->n_warnings == 0) {
+        text_put_null(w);
+        return;
+    }
+    text_open_list(w);
+    for (unsigned i = 0; i < reply->n_warnings; i++)
+        text_put_str(w, reply->warnings[i]);
+    text_close(w);
+}
+
+/* Write the members after the data; most replies have none. */
+static void put_rest(const struct req_reply *reply, struct text_writer *w)
+{
+    if (reply->n_warnings == 0 && reply->auth.len == 0) {
+        text_put_raw(w, BYTES("\"wrap_info\":null,\"warnings\":null,\"auth\":null"));
+        return;
+    }
+    text_member_null(w, "wrap_info");
+    put_warnings(reply, w);
+    text_key(w, "auth");
+    if (reply->auth.len != 0)
+        text_put_raw(w, buf_bytes(&reply->auth));
+    else
+        text_put_null(w);
+}
+
+void secrets_put_errors(struct text_writer *w, const char *text)
+{
+    text_key(w, "errors");
+    text_open_list(w);
+    if (text[0] != '\0')
+        text_put_str(w, text);
+    text_close(w);
+}
+
+static void put_lease(const struct req_reply *reply, struct text_writer *w)
+{
+    if (reply->lease_id == NULL) { /* most replies give none */
+        text_put_raw(w, BYTES("\"lease_id\":\"\",\"renewable\":false"));
+        return;
+    }
+    text_member_str(w, "lease_id", reply->lease_id);
+    text_member_bool(w, "renewable", reply->renewable);
+}
+
+static void put_envelope(const struct req *req, struct bytes data, struct buf *out)
+{
+    struct text_writer w = {.out = out};
+    const struct req_reply *reply = &req->reply;
+
+    if (buf_reserve(out, data.len + reply->auth.len + ENVELOPE_BYTES) != ST_OK)
+        return; /* buf_status tells */
+    text_open_object(&w);
+    if (reply->http >= 400)
+        secrets_put_errors(&w, "");
+    text_member_str(&w, "request_id", req->request_id);
+    put_lease(reply, &w);
+    text_member_int(&w, "lease_duration", reply->lease_duration_s);
+    text_key(&w, "data");
+    if (data.len != 0)
+        text_put_raw(&w, data);
+    else
+        text_put_null(&w);
+    put_rest(reply, &w);
+    text_member_str(&w, "mount_type", req->api->type);
+    if ((req->route->flags & ROUTE_TOP_LEVEL) != 0 && data.len != 0)
+        repeat_members(&w, data);
+    text_close(&w);
+}
+
+static const char *error_text(enum status st)
+{
+    switch (st) {
+    case ST_NOT_FOUND: return "";
+    case ST_SEALED: return "Vault is sealed"; /* clients look for these words */
+    case ST_DENIED: return "1 error occurred:\n\t* permission denied\n\n";
+    case ST_UNSUPPORTED: return "1 error occurred:\n\t* unsupported operation\n\n";
+    default: return status_text(st);
+    }
+}
+
+static void put_error(const char *text, struct buf *out)
+{
+    struct text_writer w = {.out = out};
+    text_open_object(&w);
+    secrets_put_errors(&w, text);
+    text_close(&w);
+}
+
+static void say_no_path(struct req *req, bool served)
+{
+    if (served)
+        reason_set(&req->error, "1 error occurred:\n\t* unsupported path\n\n");
+    else
+        reason_set(&req->error, "no handler for route \"%.160s\". route entry not found.",
+                   (const char *)req->path.data);
+}
+
+/* Headers of the node that the client spoke to. */
+static void tell_node(const struct req *req, const struct router_call *call,
+                      struct router_answer *answer)
+{
+    const struct router_host *host = req->host;
+    struct bytes ns = namespace_of(call);
+    if (ns.len != 0)
+        header_tell(answer, req->arena, "X-Secrets-Namespace", "X-Vault-Namespace", ns);
+    if (host->hostname != NULL)
+        header_tell(answer, req->arena, "X-Secrets-Hostname", "X-Vault-Hostname",
+                    bytes_str(host->hostname));
+    if (host->node_id != NULL)
+        header_tell(answer, req->arena, "X-Secrets-Raft-Node-ID", "X-Vault-Raft-Node-ID",
+                    bytes_str(host->node_id));
+}
+
+/* The id under which a refusal is recorded: a user quotes the id, an operator finds it in the audit
+ * log. The reply of another node has its own. */
+static void tell_request_id(const struct req *req, struct router_answer *answer)
+{
+    if (answer->http < 400)
+        return;
+    for (size_t i = 0; i < answer->n_headers; i++)
+        if (text_is(answer->headers[i].name, "x-secrets-request-id"))
+            return;
+    header_tell(answer, req->arena, "X-Secrets-Request-ID", "X-Vault-Request-ID",
+                bytes_str(req->request_id));
+}
+
+static void add_headers(const struct req *req, const struct router_call *call,
+                        struct router_answer *answer)
+{
+    ASSERT(answer->http != 0 || answer->retry != ST_OK);
+    tell_request_id(req, answer);
+    if (!call->forwarded)
+        tell_node(req, call, answer);
+}
+
+const struct dialect secrets_dialect = {
+    .name = "secrets",
+    .root = "/v1/",
+    .mounts = true,
+    .read_headers = read_headers,
+    .read_method = read_method,
+    .read_namespace = read_namespace,
+    .read_token = read_token,
+    .parse_body = body_parse,
+    .refuse_field = refuse_field,
+    .unknown_field = note_unknown_field,
+    .check_route = wrap_check,
+    .asks_redirect = asks_redirect,
+    .is_marked = is_marked,
+    .unmarked_text = "missing 'X-Secrets-Request' header",
+    .page_headers = page_headers,
+    .n_page_headers = ARRAY_LEN(page_headers),
+    .silent_http = 204,
+    .data_type = JSON_TYPE,
+    .put_data = put_envelope,
+    .finish = wrap_answer,
+    .error_type = JSON_TYPE,
+    .error_text = error_text,
+    .put_error = put_error,
+    .body_too_long_text = "http: request body too large",
+    .say_no_path = say_no_path,
+    .add_headers = add_headers,
+};

@@ -1,0 +1,22 @@
+/* Headers that have two names: ours, and the name that clients of the upstream product use. */
+#ifndef HOLDFAST_ROUTER_HEADER_H
+#define HOLDFAST_ROUTER_HEADER_H
+
+#include "router/router.h"
+
+/* The value of a request's header by the first of two names (lower case) that is there; data NULL:
+ * neither is. Inline, so that the lengths of the names are known. */
+static inline struct bytes header_either(const struct router_call *call, const char *ours,
+                                         const char *theirs)
+{
+    struct bytes value = router_header(call, ours);
+    return value.data != NULL ? value : router_header(call, theirs);
+}
+
+/* The token in the header Authorization, behind "Bearer "; empty: none. */
+struct bytes header_bearer(const struct router_call *call);
+/* Add a header under both names; without memory the reply lacks it. */
+void header_tell(struct router_answer *answer, struct arena *arena, const char *ours,
+                 const char *theirs, struct bytes value);
+
+#endif
