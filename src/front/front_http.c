@@ -186,6 +186,8 @@ static void on_request(void *ctx, struct http_request *req)
     const struct front_http *http = ctx;
     struct front_call *call = front_call_get(req);
     const struct path_target *target = &call->call.target;
+    ASSERT(!http->peers || http->is_member != NULL);
+    ASSERT(call->call.dialect != NULL);
     call->call.body = req->body;
     call->call.streamed = http_body_streams(req);
     call->call.body_length = http_body_length(req);
