@@ -1,4 +1,5 @@
 /* The manual page, from the table of commands: roff with the macros of man(7). */
+#include "base/version.h"
 #include "cli/client.h"
 #include "cli/commands.h"
 
@@ -77,7 +78,7 @@ int cmd_man(struct cli *cli)
         ".SH DESCRIPTION\nholdfast keeps secrets in a state that every node of a cluster has, "
         "and serves them\nover HTTPS. The same program runs a node (\\fBholdfast server\\fR) and "
         "is its client.\n.SH COMMANDS\n",
-        HOLDFAST_VERSION);
+        holdfast_version);
     for (unsigned i = 0; cli_nth(cli, i) != NULL; i++)
         put_command(cli_nth(cli, i));
     printf(".SH FLAGS OF EVERY CLIENT COMMAND\n");

@@ -1,7 +1,14 @@
 /* The list of command files, in the order of help, manual page and completion. */
 #include "cli/commands.h"
+#include "base/version.h"
 
 #include <stdio.h>
+
+#ifdef HOLDFAST_MORE_COMMANDS /* a build for tests adds a group (CMakeLists.txt) */
+#define MORE(X) X(HOLDFAST_MORE_COMMANDS)
+#else
+#define MORE(X)
+#endif
 
 #define GROUPS(X)                 \
     X(cli_path_commands)          \
@@ -16,12 +23,13 @@
     X(cli_generate_root_commands) \
     X(cli_rekey_commands)         \
     X(cli_raft_commands)          \
-    X(cli_about_commands)
+    X(cli_about_commands)         \
+    MORE(X)
 
 int cmd_version(struct cli *cli)
 {
     (void)cli; /* takes nothing */
-    printf("holdfast %s\n", HOLDFAST_VERSION);
+    printf("holdfast %s\n", holdfast_version);
     return CLI_OK;
 }
 

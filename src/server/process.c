@@ -1,6 +1,7 @@
 /* Metrics of the process and of what surrounds it: resources, disk, certificates; and leases, which
  * take a walk through the state. They run on the pool, where reading files is fine. A figure that
  * cannot be had is left out. */
+#include "base/version.h"
 #include "lease/lease.h"
 #include "server/server.h"
 #include "state/ns_key.h"
@@ -106,8 +107,10 @@ static void certificate_figures(struct metric_out *out, const struct server *s)
 
 void process_figures(struct metric_out *out, const struct server *s)
 {
+    char version[64];
+    (void)snprintf(version, sizeof version, "version=\"%s\"", holdfast_version); /* fits */
     metric_start(out, "holdfast_build_info", METRIC_INFO, "Version of the program.");
-    metric_value(out, "version=\"" HOLDFAST_VERSION "\"", 1);
+    metric_value(out, version, 1);
     metric_start(out, "process_start_time_seconds", METRIC_GAUGE,
                  "Start of the process, in seconds since 1970.");
     metric_nanos(out, NULL, (uint64_t)MAX(s->started_ms, (int64_t)0) * 1000000);

@@ -3,6 +3,7 @@
 #include "base/cpus.h"
 #include "base/mem.h"
 #include "base/trace.h"
+#include "base/version.h"
 #include "crypto/crypto.h"
 #include "crypto/tls.h"
 #include "loop/loop.h"
@@ -197,7 +198,7 @@ static void node_options_of(const struct config *c, struct server *s)
         .member = {.name = c->node_name,
                    .data_dir = c->data_dir,
                    .api_addr = c->api_addr,
-                   .version = HOLDFAST_VERSION,
+                   .version = holdfast_version,
                    .cluster_addr = c->cluster.advertise,
                    .ca_file = c->cluster.ca_file,
                    .cert_file = c->cluster.cert_file,
@@ -314,7 +315,7 @@ static void router_of(struct server *s)
         .seal = s->has_seal ? &s->seal : NULL,
         .metrics = &s->metrics,
         .version =
-            s->config->reported_version != NULL ? s->config->reported_version : HOLDFAST_VERSION,
+            s->config->reported_version != NULL ? s->config->reported_version : holdfast_version,
         .optional_mounts = s->config->default_kv,
         .hostname =
             s->config->enable_response_header_hostname && s->hostname[0] != 0 ? s->hostname : NULL,

@@ -256,6 +256,7 @@ class Cluster:
     """Three founders by default, on ports of their own, in a temporary folder."""
 
     init_body = {}  # what initialises it
+    recorded = True  # whether the contract test judges its calls
 
     def __init__(self, size=3, config=None, program=HOLDFAST):
         self.program = program
@@ -277,7 +278,8 @@ class Cluster:
         ]
         self.founders = list(self.nodes)
         self.secrets = leaks.Secrets()
-        recorder.know([node.client_port for node in self.nodes])
+        if self.recorded:
+            recorder.know([node.client_port for node in self.nodes])
         for node in self.nodes:
             node.config = dict(config or {})
             leaks.watch(node.client_port, self.secrets)

@@ -18,4 +18,9 @@ const struct module sample_module = {.name = "sample",
                                      .leases = sample_leases,
                                      .n_leases = ARRAY_LEN(sample_leases),
                                      .logins = sample_logins,
-                                     .n_logins = ARRAY_LEN(sample_logins)};
+                                     .n_logins = ARRAY_LEN(sample_logins),
+                                     .services = &sample_service,
+                                     .n_services = 1,
+                                     .config = &sample_block,
+                                     .configure = sample_configure,
+                                     .metrics = sample_metrics};

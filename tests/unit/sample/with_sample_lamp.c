@@ -21,6 +21,11 @@ static const struct field lamp_fields[] = {
 };
 static const struct schema lamp_schema = SCHEMA(struct lamp, lamp_fields);
 
+static const struct field line_fields[] = {
+    FIELD(struct sample_line, line, STRING, .help = "As it came back from outside."),
+};
+static const struct schema line_schema = SCHEMA(struct sample_line, line_fields);
+
 static enum status lamp_key(struct req *req, const char *name, struct bytes *ret_key)
 {
     const char *path = arena_format(req->arena, "burning/%s", name);
@@ -92,6 +97,11 @@ static const struct route lamp_routes[] = {
      .handler = lamp_read,
      .reply = &lamp_schema,
      .help = "A lamp that burns."},
+    {.method = METHOD_GET,
+     .path = "said",
+     .handler = sample_said,
+     .reply = &line_schema,
+     .help = "The line that the service stored last."},
 };
 
 const struct route_api sample_lamp_api = {

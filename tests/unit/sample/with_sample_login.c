@@ -71,7 +71,7 @@ static enum status sample_login(struct req *req)
     enum status st = user_load(req, req->mount, meta[1], &user);
     if (st != ST_OK && st != ST_NOT_FOUND)
         return st;
-    if (st != ST_OK || strcmp(user.word, in->word) != 0)
+    if (st != ST_OK || !bytes_eq_secret(bytes_str(user.word), bytes_str(in->word)))
         return req_fail(req, ST_INVALID, "invalid username or word");
     return req_login(req, &(struct login){.role = &user.role,
                                           .name = meta[1],

@@ -1,8 +1,10 @@
 /* The history of active versions of this program, and counts for capacity planning. */
 #include "api/sys/sys.h"
+#include "base/version.h"
 #include "router/setting.h"
 #include "state/ns_key.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define SETTINGS "version/"
@@ -20,7 +22,9 @@ static const struct schema schema = SCHEMA(struct version, fields);
 
 enum status sys_version_upkeep(struct state_txn *txn, int64_t now_ms)
 {
-    static const char name[] = SETTINGS HOLDFAST_VERSION;
+    char name[64];
+    int len = snprintf(name, sizeof name, SETTINGS "%s", holdfast_version);
+    ASSERT(len > 0 && (size_t)len < sizeof name);
     const struct version version = {.installed_ms = now_ms};
     enum status st = setting_exists(txn, STATE_NS_ROOT, name);
     return st == ST_NOT_FOUND ? setting_save(txn, STATE_NS_ROOT, name, &schema, &version) : st;

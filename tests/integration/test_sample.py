@@ -1,0 +1,193 @@
+"""The module of tests/unit/sample in a build of the server (-DHOLDFAST_SAMPLE=ON), on three real nodes.
+
+What the module adds is reached through lists that name it in one line each: nothing in src knows it."""
+
+import os
+import pathlib
+import re
+import socketserver
+import subprocess
+import threading
+import time
+
+import pytest
+
+from cluster import HOLDFAST, PATIENCE_S, TOP, Cluster
+
+PROGRAM = str(pathlib.Path(HOLDFAST).with_name("holdfast-sample"))
+
+
+class Outside(socketserver.ThreadingTCPServer):
+    """Whom the service calls: counts the questions, and answers "hello N"."""
+
+    allow_reuse_address = daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Caller)
+        self.lock, self.asked, self.silent = threading.Lock(), 0, False
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Caller(socketserver.StreamRequestHandler):
+    def handle(self):
+        assert self.rfile.readline() == b"who is there?\n"
+        with self.server.lock:
+            self.server.asked += 1
+            number, silent = self.server.asked, self.server.silent
+        if silent:
+            self.rfile.read()  # until the caller gives up
+        else:
+            self.wfile.write(b"hello %d\n" % number)
+
+
+class SampleCluster(Cluster):
+    recorded = False  # the document of the API has no lamp
+
+
+@pytest.fixture(scope="module")
+def outside():
+    with Outside() as server:
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def cluster(outside):
+    config = {"sample": {"call": "127.0.0.1:%d" % outside.server_address[1], "every": "1s"}}
+    with SampleCluster(config=config, program=PROGRAM) as made:
+        answer = made.nodes[1].call("POST", "/v1/sys/mounts/lamp", {"type": "lamp"})
+        assert answer.status == 204, answer.body
+        yield made
+
+
+def wait(condition):
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def said(node):
+    """The number that the service heard last, as this node knows it."""
+    answer = node.call("GET", "/v1/lamp/said")
+    assert answer.status in (200, 404), answer.body
+    return int(answer.data["line"].removeprefix("hello ")) if answer.status == 200 else 0
+
+
+def calls(node):
+    text = node.call("GET", "/v1/sys/metrics?format=prometheus").body.decode()
+    return int(re.search(r"^holdfast_sample_calls_total (\d+)$", text, re.M)[1])
+
+
+def one_calls(cluster):
+    """The active node calls, the others do not. False: another node became active meanwhile."""
+    active = cluster.active()
+    others = [node for node in cluster.nodes if node is not active]
+    before = [calls(node) for node in others]
+    begun = calls(active)
+    wait(lambda: calls(active) > begun + 1 or cluster.active() is not active)
+    after = [calls(node) for node in others]
+    if cluster.active() is not active:
+        return False
+    assert after == before
+    return True
+
+
+def test_the_version_says_what_was_built():
+    version = subprocess.run([PROGRAM, "version"], capture_output=True, text=True, check=True)
+    assert version.stdout.strip().endswith("+sample")
+    version = subprocess.run([HOLDFAST, "version"], capture_output=True, text=True, check=True)
+    assert "sample" not in version.stdout
+
+
+def test_one_service_calls_out_and_every_node_tells_what_it_heard(cluster, outside):
+    wait(lambda: all(said(node) > 0 for node in cluster.nodes))
+    assert one_calls(cluster) or one_calls(cluster) or one_calls(cluster)
+
+
+def test_the_next_active_node_goes_on(cluster, outside):
+    first = cluster.active()
+    assert first.call("PUT", "/v1/sys/step-down").status == 204
+    wait(lambda: cluster.active() is not first)
+    before = said(cluster.active())
+    wait(lambda: all(said(node) > before for node in cluster.nodes))
+    assert one_calls(cluster) or one_calls(cluster) or one_calls(cluster)
+
+
+def test_a_call_that_hangs_holds_nothing_up(cluster, outside):
+    outside.silent = True
+    try:
+        asked = outside.asked
+        wait(lambda: outside.asked > asked)  # a call hangs now
+        first = cluster.active()
+        assert first.call("PUT", "/v1/sys/step-down").status == 204
+        begun = time.monotonic()
+        wait(lambda: cluster.active() is not first)
+        assert time.monotonic() - begun < 20
+    finally:
+        outside.silent = False
+    before = said(cluster.active())
+    wait(lambda: said(cluster.active()) > before)
+
+
+def test_a_login_takes_renews_and_ends_a_lease(cluster):
+    one, two, three = cluster.nodes
+    policy = 'path "lamp/take/*" { capabilities = ["create", "read", "update"] }'
+    assert one.call("PUT", "/v1/sys/policies/acl/lamps", {"policy": policy}).status == 204
+    assert one.call("POST", "/v1/sys/auth/words", {"type": "sample"}).status == 204
+    user = {"word": "mellon", "token_policies": ["lamps"], "token_ttl": "1h"}
+    assert two.call("POST", "/v1/auth/words/users/ann", user).status == 204
+    login = "/v1/auth/words/login/ann"
+    assert three.call("POST", login, {"word": "enemy"}, token="").status == 400
+    answer = three.call("POST", login, {"word": "mellon"}, token="")
+    assert answer.status == 200, answer.body
+    assert set(answer.json["auth"]["policies"]) == {"default", "lamps"}
+    token = answer.json["auth"]["client_token"]
+
+    assert one.call("POST", "/v1/kv/a", {"x": "1"}, token=token).status == 403
+    taken = one.call("POST", "/v1/lamp/take/red", {"ttl": "10m"}, token=token)
+    assert taken.status == 200, taken.body
+    lease = taken.json["lease_id"]
+    assert lease.startswith("lamp/take/red/") and taken.json["renewable"]
+    assert 0 < taken.json["lease_duration"] <= 600
+    for node in cluster.nodes:
+        assert node.call("GET", "/v1/lamp/take/red", token=token).status == 200
+    renewed = two.call("POST", "/v1/sys/leases/renew", {"lease_id": lease, "increment": 1200}, token=token)
+    assert renewed.status == 200 and 600 < renewed.json["lease_duration"] <= 1200
+    shown = three.call("POST", "/v1/sys/leases/lookup", {"lease_id": lease})
+    assert shown.status == 200 and shown.data["id"] == lease
+    assert three.call("POST", "/v1/sys/leases/revoke", {"lease_id": lease}).status == 204
+    for node in cluster.nodes:
+        assert node.call("GET", "/v1/lamp/take/red", token=token).status == 404
+    again = two.call("POST", "/v1/sys/leases/revoke", {"lease_id": lease})
+    assert again.status in (204, 400), again.body
+
+    assert one.call("DELETE", "/v1/sys/auth/words").status == 204
+    wait(lambda: two.call("GET", "/v1/auth/token/lookup-self", token=token).status == 403)
+
+
+def test_a_lease_ends_by_itself(cluster):
+    assert cluster.nodes[2].call("POST", "/v1/lamp/take/short", {"ttl": "2s"}).status == 200
+    assert cluster.nodes[2].call("GET", "/v1/lamp/take/short").status == 200
+    wait(lambda: all(n.call("GET", "/v1/lamp/take/short").status == 404 for n in cluster.nodes))
+
+
+def test_the_command_line_has_its_command(cluster, tmp_path):
+    env = {"HOME": str(tmp_path), "HOLDFAST_ADDR": cluster.nodes[0].url, "HOLDFAST_TOKEN": cluster.token,
+           "HOLDFAST_CACERT": str(cluster.dir / "tls" / "tls-ca.pem"), "PATH": os.environ["PATH"]}
+    done = subprocess.run([PROGRAM, "lamp", "take", "-ttl=5m", "-field=lease_id", "blue"], env=env,
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.startswith("lamp/take/blue/"), done.stderr
+
+
+def test_the_configuration_has_its_block(cluster):
+    shown = cluster.nodes[0].call("GET", "/v1/sys/config/state/sanitized")
+    assert shown.data["sample"]["every"] == 1, shown.body
+
+
+def test_nothing_in_the_program_names_the_sample():
+    names = re.compile(r"\bsample_(module|commands|service|block)\b|unit/sample|\blamps?\b|\"sample\"")
+    for folder in ("src", "raft", "cluster"):
+        for path in sorted((TOP / folder).rglob("*.[ch]")):
+            found = names.search(path.read_text())
+            assert found is None, f"{path}: {found[0]}"
