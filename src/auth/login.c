@@ -190,44 +190,48 @@ enum status login_token(struct arena *arena, const struct login_place *place,
 
 /* Replies */
 
-static void put_names(struct text_writer *w, const char *name, const struct field_strings *list)
-{
-    text_key(w, name);
-    text_open_list(w);
-    for (size_t i = 0; i < list->n; i++)
-        text_put_str(w, list->items[i]);
-    text_close(w);
-}
-
-static void put_pairs(struct text_writer *w, const char *name, const struct field_map *map)
-{
-    text_key(w, name);
-    if (map->n == 0) {
-        text_put_null(w);
-        return;
-    }
-    text_open_object(w);
-    for (size_t i = 0; i < map->n; i++)
-        text_member_str(w, map->pairs[2 * i], map->pairs[2 * i + 1]);
-    text_close(w);
-}
+struct auth_out {
+    const char *client_token, *accessor, *entity_id, *token_type;
+    struct field_strings policies, token_policies, identity_policies; /* the last: none */
+    struct field_map metadata;
+    int64_t lease_duration, num_uses;
+    bool renewable, orphan;
+    const struct text_value *mfa_requirement; /* none */
+};
+static const struct field auth_fields[] = {
+    FIELD(struct auth_out, client_token, STRING),
+    FIELD(struct auth_out, accessor, STRING),
+    FIELD(struct auth_out, policies, STRINGS),
+    FIELD(struct auth_out, token_policies, STRINGS),
+    FIELD(struct auth_out, identity_policies, STRINGS, .omit = true),
+    FIELD(struct auth_out, metadata, MAP, .null = true),
+    FIELD(struct auth_out, lease_duration, INT),
+    FIELD(struct auth_out, renewable, BOOL),
+    FIELD(struct auth_out, entity_id, STRING),
+    FIELD(struct auth_out, token_type, STRING),
+    FIELD(struct auth_out, orphan, BOOL),
+    FIELD(struct auth_out, mfa_requirement, TREE, .null = true),
+    FIELD(struct auth_out, num_uses, INT),
+};
+const struct schema login_auth_schema = SCHEMA(struct auth_out, auth_fields);
 
 void login_put_auth(struct text_writer *w, const char *bearer, const struct auth_token *token,
                     int64_t now_ms)
 {
     int64_t left_s = token->expire_ms == 0 ? 0 : MAX(token->expire_ms - now_ms, INT64_C(0)) / 1000;
-    text_open_object(w);
-    text_member_str(w, "client_token", bearer);
-    text_member_str(w, "accessor", token->accessor);
-    put_names(w, "policies", &token->policies);
-    put_names(w, "token_policies", &token->policies);
-    put_pairs(w, "metadata", &token->meta);
-    text_member_int(w, "lease_duration", left_s);
-    text_member_bool(w, "renewable", token->renewable);
-    text_member_str(w, "entity_id", token->entity_id);
-    text_member_str(w, "token_type", token->type);
-    text_member_bool(w, "orphan", token->orphan);
-    text_member_null(w, "mfa_requirement");
-    text_member_int(w, "num_uses", token->num_uses);
-    text_close(w);
+    const struct auth_out out = {
+        .client_token = bearer,
+        .accessor = token->accessor,
+        .policies = token->policies,
+        .token_policies = token->policies,
+        .metadata = token->meta,
+        .lease_duration = left_s,
+        .renewable = token->renewable,
+        .entity_id = token->entity_id,
+        .token_type = token->type,
+        .orphan = token->orphan,
+        .num_uses = token->num_uses,
+    };
+    ASSERT(bearer != NULL && token->num_uses >= 0);
+    schema_encode(&login_auth_schema, &out, w);
 }

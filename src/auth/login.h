@@ -82,6 +82,7 @@ int64_t login_renewed_end_ms(const struct auth_token *token, const struct login_
                              struct reason *warning);
 
 /* The object `auth` of a reply. `bearer` is "" where only the accessor is known. */
+extern const struct schema login_auth_schema;
 void login_put_auth(struct text_writer *w, const char *bearer, const struct auth_token *token,
                     int64_t now_ms);
 

@@ -1,3 +1,4 @@
+#include "auth/login.h"
 #include "router/openapi_internal.h"
 #include "router/router.h"
 #include "router/shape.h"
@@ -244,7 +245,7 @@ static void put_envelope(const struct route *route, const char *shape, bool top,
     put_nullable_ref(w, "wrap_info", "#/components/schemas/WrapInfo");
     text_key(w, "warnings");
     shape_write("[str]~", NULL, w);
-    if (shape != NULL && shape_has(shape, "auth")) {
+    if ((route->flags & ROUTE_GIVES_TOKEN) != 0) {
         text_key(w, "auth");
         put_ref(w, "#/components/schemas/Auth");
     } else {
@@ -326,7 +327,7 @@ static void put_responses(const struct route *route, struct text_writer *w)
     const char *shape = route->shape;
     if (shape == NULL && route->reply == NULL && route->method == METHOD_LIST)
         shape = "{keys:[str]}";
-    bool nothing = route->reply == NULL && (shape == NULL || shape_has(shape, "none"));
+    bool nothing = route->reply == NULL && shape == NULL && (route->flags & ROUTE_GIVES_TOKEN) == 0;
     open_member(w, "responses");
     bool astray = (route->flags & (ROUTE_ASTRAY | ROUTE_ABSENT)) != 0;
     if (!astray)
@@ -454,10 +455,6 @@ static size_t put_path(const struct docs *d, size_t at, struct text_writer *w)
 
 /* Components */
 
-#define AUTH_SHAPE                                                                            \
-    "{client_token:str accessor:str policies:[str] token_policies?:[str] "                    \
-    "identity_policies?:[str] metadata:map~ lease_duration:int renewable:bool entity_id:str " \
-    "token_type:str orphan:bool mfa_requirement:obj~ num_uses:int}"
 #define WRAP_SHAPE                                                         \
     "{token:str accessor:str ttl:int creation_time:str creation_path:str " \
     "wrapped_accessor?:str}"
@@ -467,7 +464,7 @@ static void put_schemas(struct text_writer *w)
 {
     open_member(w, "schemas");
     text_key(w, "Auth");
-    shape_write(AUTH_SHAPE, NULL, w);
+    shape_write_fields(&login_auth_schema, true, NULL, NULL, w);
     text_key(w, "WrapInfo");
     shape_write(WRAP_SHAPE, NULL, w);
     text_key(w, "Error");

@@ -27,8 +27,8 @@ static size_t kind_length(const char *at)
 
 static bool is_word(struct bytes kind)
 {
-    return text_is(kind, "none") || text_is(kind, "auth") || text_is(kind, "text") ||
-           text_is(kind, "openmetrics") || text_is(kind, "gzip") || text_is(kind, "json");
+    return text_is(kind, "text") || text_is(kind, "openmetrics") || text_is(kind, "gzip") ||
+           text_is(kind, "json");
 }
 
 /* *at goes from one kind to the next; false behind the last. */
@@ -304,10 +304,6 @@ static void write_table(const struct schema *sub, struct text_writer *w)
 
 static void write_kind(const struct field *f, bool answered, struct text_writer *w)
 {
-    if (answered && f->shape != NULL) {
-        (void)write_inside(&(struct shaper){.reply = f->sub, .w = w}, f->shape, 0); /* to its end */
-        return;
-    }
     if (f->kind == FIELD_OBJECT || f->kind == FIELD_VALUE)
         return; /* an object is written by its own table, a value is anything */
     if (f->kind == FIELD_MAP) {

@@ -1,9 +1,7 @@
 /* A short notation for the form of replies that no schema can describe, for documents and tests.
  *
  *   shape  = kind { "|" kind }           one of these
- *   kind   = "none"                      204
- *          | "auth"                      a token, in the envelope's `auth`
- *          | "text" | "openmetrics" | "gzip"   the whole body, no JSON
+ *   kind   = "text" | "openmetrics" | "gzip"   the whole body, no JSON
  *          | "json"                      the whole body, any JSON
  *          | type                        data, or the whole body where the route is bare
  *   type   = ( "str" | "int" | "num" | "bool" | "any" | "map" | "obj"
@@ -20,8 +18,7 @@
 #include "text/json.h"
 #include "text/schema.h"
 
-/* Whether one of the kinds of `shape` is `kind`: "none", "auth", "text", "openmetrics", "gzip",
- * "json". */
+/* Whether one of the kinds of `shape` is `kind`: "text", "openmetrics", "gzip", "json". */
 bool shape_has(const char *shape, const char *kind);
 /* The type among its kinds, NULL without one. */
 const char *shape_type(const char *shape);

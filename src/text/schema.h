@@ -99,7 +99,6 @@ struct field {
     const char *preset; /* taken when absent, in the form a string field would have */
     const char *help;
     const struct schema *sub;
-    const char *shape; /* in an answer, of a VALUE: what it looks like, in the words of documents */
     bool required;
     bool blank; /* encoding: "" for a time 0 */
     /* Encoding: leave the member out when it is empty, 0 or false; with `has`, when that is false.
