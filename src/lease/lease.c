@@ -2,30 +2,6 @@
 #include "lease/lease_internal.h"
 #include "state/ns_key.h"
 #include "text/random.h"
-#include "text/value.h"
-
-enum { FORMAT = 1, FLAG_RENEWABLE = 1, KIND_NAME_MAX = 31 };
-
-void lease_kinds_add(struct lease_kinds *kinds, const struct lease_kind *kind)
-{
-    size_t len = strlen(kind->name);
-    ASSERT(kinds->n < LEASE_KINDS_MAX && len > 0 && len <= KIND_NAME_MAX);
-    for (size_t i = 0; i < kinds->n; i++) {
-        ASSERT(strcmp(kinds->items[i]->name, kind->name) != 0);
-        ASSERT(!kind->indexed || !kinds->items[i]->indexed);
-    }
-    ASSERT(!kind->indexed || kind->find != NULL);
-    kinds->items[kinds->n++] = kind;
-}
-
-/* The kind with this name, or with an empty name the `indexed` one; NULL: there is none. */
-static const struct lease_kind *kind_of(const struct lease_kinds *kinds, struct bytes name)
-{
-    for (size_t i = 0; i < kinds->n; i++)
-        if (name.len == 0 ? kinds->items[i]->indexed : text_is(name, kinds->items[i]->name))
-            return kinds->items[i];
-    return NULL;
-}
 
 /* Keys */
 
@@ -76,12 +52,6 @@ static enum status end_key(const struct lease_scope *s, const struct lease *leas
 
 /* Records */
 
-static void put_time(struct buf *out, int64_t ms)
-{
-    ASSERT(ms >= 0);
-    buf_add_varint(out, (uint64_t)ms);
-}
-
 /* A renewed record takes the place of an old one, also in a full state. */
 static enum status put_lease_record(const struct lease_scope *s, const struct lease *lease,
                                     bool renewed)
@@ -90,13 +60,7 @@ static enum status put_lease_record(const struct lease_scope *s, const struct le
     struct bytes key;
 
     ASSERT(!lease->kind->indexed && lease->expire_ms < TEXT_EXPIRY_END);
-    buf_add_u8(&record, FORMAT);
-    buf_add_u8(&record, lease->renewable ? FLAG_RENEWABLE : 0);
-    put_time(&record, lease->issued_ms);
-    put_time(&record, lease->expire_ms);
-    put_time(&record, lease->renewed_ms);
-    buf_add_block(&record, bytes_str(lease->kind->name));
-    buf_add(&record, lease->data);
+    lease_record_put(lease, &record);
     TRY(buf_status(&record));
     TRY(lease_prefix(s->txn->arena, s->ns, lease->id, &key));
     TRY(renewed ? state_put_anyway(s->txn, key, buf_bytes(&record))
@@ -105,33 +69,6 @@ static enum status put_lease_record(const struct lease_scope *s, const struct le
         return ST_OK;
     TRY(end_key(s, lease, &key));
     return state_put_anyway(s->txn, key, (struct bytes){0});
-}
-
-static int64_t read_time(struct reader *r, int64_t end)
-{
-    uint64_t ms = reader_varint(r);
-    if (ms >= (uint64_t)end)
-        r->failed = true;
-    return r->failed ? 0 : (int64_t)ms;
-}
-
-static enum status read_lease_record(const struct lease_scope *s, struct bytes record,
-                                     struct lease *lease)
-{
-    struct reader r = reader_of(record);
-    uint8_t format = reader_u8(&r), flags = reader_u8(&r);
-
-    lease->issued_ms = read_time(&r, TEXT_CLOCK_END);
-    lease->expire_ms = read_time(&r, TEXT_EXPIRY_END);
-    lease->renewed_ms = read_time(&r, TEXT_CLOCK_END);
-    struct bytes name = reader_block(&r);
-    if (format != FORMAT || (flags & ~FLAG_RENEWABLE) != 0 || name.len == 0)
-        r.failed = true;
-    lease->data = reader_take(&r, reader_left(&r));
-    lease->renewable = (flags & FLAG_RENEWABLE) != 0;
-    lease->kind = r.failed ? NULL : kind_of(s->kinds, name);
-    bool known = reader_end(&r) == ST_OK && lease->kind != NULL && !lease->kind->indexed;
-    return known ? ST_OK : ST_CORRUPT;
 }
 
 enum status lease_load(const struct lease_scope *s, const char *id, struct lease *ret_lease)
@@ -146,9 +83,9 @@ enum status lease_load(const struct lease_scope *s, const char *id, struct lease
         return ST_NOT_FOUND;
     TRY(st);
     if (stored.value.len != 0) {
-        TRY(read_lease_record(s, stored.value, &lease));
+        TRY(lease_record_read(stored.value, s->kinds, &lease));
     } else {
-        lease.kind = kind_of(s->kinds, stored.value);
+        lease.kind = lease_kind_of(s->kinds, stored.value);
         if (lease.kind == NULL)
             return ST_CORRUPT;
         TRY(lease.kind->find(s, &lease));
@@ -164,7 +101,8 @@ enum status lease_create(const struct lease_scope *s, struct env *env, const cha
 {
     char id[LEASE_ID_LEN + 1];
 
-    ASSERT(!lease->kind->indexed && kind_of(s->kinds, bytes_str(lease->kind->name)) == lease->kind);
+    ASSERT(!lease->kind->indexed &&
+           lease_kind_of(s->kinds, bytes_str(lease->kind->name)) == lease->kind);
     ASSERT(lease->expire_ms == 0 || lease->expire_ms > s->now_ms);
     text_random(env, id, LEASE_ID_LEN);
     lease->id = lease_id(s->txn->arena, path, id);
@@ -227,5 +165,6 @@ enum status lease_end(const struct lease_scope *s, const struct lease *lease)
         TRY(state_delete(s->txn, key));
     }
     TRY(lease_prefix(s->txn->arena, s->ns, lease->id, &key));
+    ASSERT(state_exists(s->txn, key) != ST_NOT_FOUND); /* a lease ends once */
     return state_delete(s->txn, key);
 }

@@ -11,6 +11,7 @@
 #include "barrier/shamir.h"
 #include "cluster/membership/wait.h"
 #include "http/budget.h"
+#include "lease/lease.h"
 #include "loop/lane.h"
 #include "loop/loop.h"
 #include "router/req.h"
@@ -128,6 +129,37 @@ static void a_folder_is_asked_for_without_its_slash(void *ctx)
 {
     (void)ctx;
     (void)acl_reaches(acl_of_root(), BYTES("kv"));
+}
+
+static enum status no_end(const struct lease_scope *s, const struct lease *lease)
+{
+    (void)s;
+    (void)lease;
+    return ST_OK;
+}
+static const struct lease_kind lamp_kind = {.name = "lamp", .end = no_end};
+
+static void a_lease_is_ended_twice(void *ctx)
+{
+    struct lease_kinds kinds = {0};
+    struct lease lease = {.kind = &lamp_kind};
+    struct state_txn txn;
+    (void)ctx;
+    open_txn(&txn);
+    lease_kinds_add(&kinds, &lamp_kind);
+    const struct lease_scope scope = {.txn = &txn, .ns = STATE_NS_ROOT, .kinds = &kinds};
+    assert_status(lease_create(&scope, &fake.env, "a", &lease), ST_OK);
+    assert_status(lease_end(&scope, &lease), ST_OK);
+    assert_status(lease_end(&scope, &lease), ST_OK);
+}
+
+static void two_kinds_of_leases_have_one_name(void *ctx)
+{
+    static const struct lease_kind other = {.name = "lamp"};
+    struct lease_kinds kinds = {0};
+    (void)ctx;
+    lease_kinds_add(&kinds, &lamp_kind);
+    lease_kinds_add(&kinds, &other);
 }
 
 /* Requests */
@@ -310,6 +342,8 @@ static void an_assertion_stops_each(void **state)
         CALL(a_use_is_taken_from_a_token_that_has_none, "token->num_uses > 0"),
         CALL(a_policy_is_asked_whether_it_denies, "question->caps"),
         CALL(a_folder_is_asked_for_without_its_slash, "folder.len > 0"),
+        CALL(a_lease_is_ended_twice, "state_exists(s->txn, key) != ST_NOT_FOUND"),
+        CALL(two_kinds_of_leases_have_one_name, "strcmp(kinds->items[i]->name, kind->name)"),
         CALL(a_handler_replies_twice, "req->reply.kind == REPLY_NONE"),
         CALL(a_handler_asks_for_a_name_that_its_path_lacks, "req->params.n"),
         CALL(a_handler_without_a_mount_asks_for_its_key, "req->mount != NULL"),

@@ -269,6 +269,42 @@ static void the_record_has_its_format(void **ctx)
     }
 }
 
+static enum status make_renew_end(struct state_txn *txn)
+{
+    const struct lease_scope scope = scope_at(txn, NOW_MS);
+    struct lease lease = {
+        .kind = &lamp_kind, .expire_ms = NOW_MS + 1, .renewable = true, .data = BYTES("x")};
+    struct reason why;
+    bool all;
+    TRY(lease_create(&scope, &world.worker.env, "a", &lease));
+    TRY(lease_find(&scope, lease.id, &lease));
+    TRY(lease_renew(&scope, &lease, 0, &why));
+    TRY(lease_end(&scope, &lease));
+    TRY(lease_end_below(&scope, "lamps/", &all));
+    return lease_upkeep(&kinds, txn, NOW_MS + 2 * HOUR_MS);
+}
+
+static void every_lack_of_memory_is_told(void **ctx)
+{
+    (void)ctx;
+    enum status st = ST_NOMEM;
+    (void)lent("lamps/take", 2);
+    (void)lent("other", 2);
+    for (uint64_t n = 1; st != ST_OK; n++) {
+        struct state_txn txn;
+        struct arena arena = {.block_bytes = 64};
+        assert_true(n < 1000);
+        assert_status(state_begin(world.state, &arena, NULL, &txn), ST_OK);
+        (void)mem_fail_nth(n);
+        st = make_renew_end(&txn);
+        (void)mem_fail_nth(0);
+        assert_true(st == ST_OK || st == ST_NOMEM);
+        state_end(&txn);
+        arena_done(&arena);
+    }
+    assert_true(ended > 5);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
 
 int main(void)
@@ -282,6 +318,7 @@ int main(void)
         TEST(all_leases_below_a_path_end_but_no_later_one),
         TEST(a_record_without_its_kind_is_corrupt),
         TEST(the_record_has_its_format),
+        TEST(every_lack_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

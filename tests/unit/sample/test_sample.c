@@ -204,6 +204,24 @@ static void a_renewal_asks_the_method(void **ctx)
     assert_int_equal(status_of(m.token), 403);
 }
 
+static void a_login_may_be_wrapped(void **ctx)
+{
+    (void)ctx;
+    struct test_call t;
+    char wrapping[200], accessor[64];
+    enable("words");
+    write_user("words", "");
+    test_call_init(&t, METHOD_POST, "/v1/auth/words/login/ann", "{\"word\":\"x\"}");
+    test_call_header(&t, "x-secrets-wrap-ttl", "60");
+    world_handle(&w, &t);
+    expect(&t, 200, "\"auth\":null");
+    copy_member(&t, "token", wrapping, sizeof wrapping);
+    copy_member(&t, "wrapped_accessor", accessor, sizeof accessor);
+    test_call_done(&t);
+    expect(post(wrapping, "sys/wrapping/unwrap", NULL), 200, accessor);
+    expect(post(root, "auth/token/lookup-accessor", about("accessor", accessor)), 200, "words-ann");
+}
+
 static void uses_of_a_login_token_are_counted(void **ctx)
 {
     (void)ctx;
@@ -404,6 +422,7 @@ int main(void)
         SAMPLE(the_mount_and_the_role_bound_the_life_of_a_token),
         SAMPLE(the_mount_may_decide_the_type_of_tokens),
         SAMPLE(a_renewal_asks_the_method),
+        SAMPLE(a_login_may_be_wrapped),
         SAMPLE(uses_of_a_login_token_are_counted),
         SAMPLE(disabling_a_method_ends_its_tokens_and_deletes_what_it_holds),
         SAMPLE(a_disabled_method_of_many_tokens_ends_the_rest_later),
