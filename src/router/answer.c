@@ -31,7 +31,7 @@ static enum status make_success(struct req *req, struct router_answer *ret)
     struct req_reply *reply = &req->reply;
     enum reply_kind kind = reply->kind;
 
-    if (kind == REPLY_NONE && reply->insist)
+    if (kind == REPLY_NONE && reply->insist && req->dialect->tells_warnings)
         kind = REPLY_DATA; /* warnings need a body to stand in */
     bool silent = kind == REPLY_NONE;
     ret->http = reply->http != 0 ? reply->http : silent ? req->dialect->silent_http : 200;

@@ -13,7 +13,6 @@
 #include "router/module.h"
 #include "router/path.h"
 
-struct docs_dialect;
 struct router_call;
 
 struct dialect {
@@ -56,7 +55,8 @@ struct dialect {
 
     /* Replies. Functions that write keep a lack of memory in the buffer. */
 
-    int silent_http; /* status of a success without data: 204 */
+    int silent_http;     /* status of a success without data: 204 */
+    bool tells_warnings; /* a success with warnings alone has a body, which put_data writes */
     const char *data_type;
     /* The whole body around a handler's data; `data` is empty where warnings alone are told. */
     void (*put_data)(const struct req *req, struct bytes data, struct buf *out);
@@ -75,7 +75,6 @@ struct dialect {
     /* Headers of the reply to this node's client, and of the reply to a node that forwarded. */
     void (*add_headers)(const struct req *req, const struct router_call *call,
                         struct router_answer *answer);
-    const struct docs_dialect *docs;
 };
 
 /* The dialect of requests that no table claims: the dialect with mounts, or else the first. */

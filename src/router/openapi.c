@@ -1,4 +1,5 @@
 #include "router/openapi.h"
+#include "router/dialect.h"
 #include "router/openapi_cache.h"
 #include "router/openapi_internal.h"
 #include "router/router.h"
@@ -103,7 +104,7 @@ static enum status add_fixed(struct docs *d, const struct router *router)
     struct module_walk walk = {0};
     const struct route_api *api;
     while ((api = module_next_api(&router->options.modules, &walk)) != NULL) {
-        if (api->prefix == NULL)
+        if (api->prefix == NULL || api->dialect != d->req->dialect)
             continue;
         TRY(set_base(d, api->prefix, api->type));
         TRY(add_api(d, api, true));
@@ -184,7 +185,9 @@ static void settle(struct docs *d)
 
 static enum status render(struct req *req, bool generic)
 {
-    struct docs d = {.req = req, .arena = req->arena, .server = "/v1"};
+    struct bytes root = path_trimmed(bytes_str(req->dialect->root));
+    struct docs d = {.req = req, .arena = req->arena, .server = arena_str(req->arena, root)};
+    TRY(d.server != NULL ? ST_OK : ST_NOMEM);
     TRY(add_fixed(&d, req->router));
     if (generic)
         TRY(add_generic(&d, req->router));
@@ -271,10 +274,11 @@ static enum status add_below(struct docs *d, size_t row, const char *path)
     return *pattern == '*' ? add_rest_below(d, row, pattern, path) : ST_OK;
 }
 
-static enum status make_server(struct arena *arena, const char *path, const char **ret_server)
+static enum status make_server(struct arena *arena, const char *root, const char *path,
+                               const char **ret_server)
 {
     CLEANUP(buf_done) struct buf server = {0};
-    buf_add_str(&server, "/v1/");
+    buf_add_str(&server, root);
     add_literal(&server, path);
     TRY(buf_status(&server));
     *ret_server = arena_str(arena, buf_bytes(&server));
@@ -293,7 +297,7 @@ enum status openapi_help(struct req *req)
     struct docs d = {.req = req, .arena = req->arena, .base = "", .id = req->api->type};
     if (path == NULL)
         return ST_NOMEM;
-    TRY(make_server(req->arena, path, &d.server));
+    TRY(make_server(req->arena, req->dialect->root, path, &d.server));
     for (size_t i = 0; route_at(req->api, i) != NULL; i++)
         TRY(add_below(&d, i, path + skip));
     settle(&d);

@@ -312,6 +312,7 @@ const struct dialect secrets_dialect = {
     .page_headers = page_headers,
     .n_page_headers = ARRAY_LEN(page_headers),
     .silent_http = 204,
+    .tells_warnings = true,
     .data_type = JSON_TYPE,
     .put_data = put_envelope,
     .finish = wrap_answer,

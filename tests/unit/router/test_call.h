@@ -24,6 +24,7 @@ struct test_call {
     /* The answer. */
     enum status retry;
     int http;
+    bool has_id; /* of the request, which is random */
     char type[64], allow[64], location[256];
     char told[2048]; /* "Name: value\n" for each header, but for the request's random id */
     struct buf body; /* zero-terminated */
@@ -73,6 +74,7 @@ static inline void test_respond(struct router_call *call, struct router_answer *
         bool location = bytes_eq(h.name, BYTES("Location"));
         bool id = bytes_eq(h.name, BYTES("X-Secrets-Request-ID")) ||
                   bytes_eq(h.name, BYTES("X-Vault-Request-ID"));
+        t->has_id = t->has_id || id;
         if (id)
             continue;
         size_t used = strlen(t->told);
