@@ -239,7 +239,8 @@ static const char *on_error(void *ctx, const struct http_request *req, int statu
     (void)snprintf(text, sizeof text, "%.*s", (int)message.len,
                    message.len != 0 ? (const char *)message.data : ""); /* fits */
     dialect->put_error(status == 413 ? dialect->body_too_long_text : text, out);
-    buf_add(out, BYTES("\n"));
+    if (out->len == 0 || out->data[out->len - 1] != '\n')
+        buf_add(out, BYTES("\n"));
     return dialect->error_type;
 }
 

@@ -172,6 +172,28 @@ def test_a_lease_ends_by_itself(cluster):
     wait(lambda: all(n.call("GET", "/v1/lamp/take/short").status == 404 for n in cluster.nodes))
 
 
+def test_a_table_speaks_another_dialect(cluster):
+    def ask(node, method, path, body=None, token=cluster.token, headers=None):
+        answer = node.call(method, path, body, token="", headers={"X-Lantern": token, **(headers or {})})
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+        return answer.status, answer.body.decode()
+
+    echo = "/lantern/light/echo"
+    for node in cluster.nodes:
+        assert ask(node, "POST", echo, {"word": "hello"}) == (200, "hello")
+        assert ask(node, "POST", echo, {"word": "hello"}, token="x") == (403, "not yours\n")
+        assert ask(node, "POST", echo, {}) == (400, "word is wrong: is required\n")
+        assert ask(node, "POST", echo, {"word": "a", "b": 1}) == (400, "there is no field b\n")
+        assert ask(node, "GET", echo) == (405, "not with this method\n")
+        assert ask(node, "GET", "/lantern/light/none") == (404, "no lantern there\n")
+        assert ask(node, "GET", "/lantern/none") == (404, "no lantern there\n")
+        large = b'{"word":"' + b"x" * (40 << 20) + b'"}'
+        assert ask(node, "POST", echo, large) == (413, "too much for a lantern\n")
+        assert node.call("GET", "/v1/lantern/light/echo").status == 404  # not the secrets service's
+        secrets = node.call("GET", "/v1/none/such")
+        assert secrets.json["errors"] and "X-Lantern-Burns" not in secrets.headers
+
+
 def test_the_command_line_has_its_command(cluster, tmp_path):
     env = {"HOME": str(tmp_path), "HOLDFAST_ADDR": cluster.nodes[0].url, "HOLDFAST_TOKEN": cluster.token,
            "HOLDFAST_CACERT": str(cluster.dir / "tls" / "tls-ca.pem"), "PATH": os.environ["PATH"]}

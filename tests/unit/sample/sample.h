@@ -1,5 +1,5 @@
-/* A sample module: an engine that lends lamps, an auth method, a service, a block of the
- * configuration, metrics. See README.md. */
+/* A sample module: an engine that lends lamps, an auth method, a table with a dialect of its own, a
+ * service, a block of the configuration, metrics. See README.md. */
 #ifndef HOLDFAST_TESTS_UNIT_SAMPLE_SAMPLE_H
 #define HOLDFAST_TESTS_UNIT_SAMPLE_SAMPLE_H
 
@@ -11,6 +11,9 @@ extern const struct module sample_module;
 /* with_sample_lamp.c */
 extern const struct route_api sample_lamp_api;
 extern const struct lease_kind sample_lamp_kind;
+
+/* with_sample_dialect.c */
+extern const struct route_api sample_lantern_api;
 
 /* with_sample_login.c */
 extern const struct route_api sample_login_api;

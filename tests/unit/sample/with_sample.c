@@ -1,6 +1,6 @@
 #include "sample/sample.h"
 
-static const struct route_api *const sample_apis[] = {&sample_lamp_api};
+static const struct route_api *const sample_apis[] = {&sample_lamp_api, &sample_lantern_api};
 
 static const struct module_engine sample_engines[] = {{.type = "lamp"}};
 
