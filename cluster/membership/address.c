@@ -49,6 +49,7 @@ static void on_address_stored(struct rlog_admin *a, enum status st)
 static void store_address(struct address *s, const struct rlog_status *raft,
                           const struct rlog_member *member, const char *address)
 {
+    ASSERT(raft->is_leader && strlen(address) < sizeof member->address);
     if (s->storing || s->host->stopping || !raft->ready || !raft->members_committed)
         return;
     s->storing = true;

@@ -76,6 +76,7 @@ static void put_note(struct rlog_txn_builder *txn, const char *prefix, const cha
 static void note_and_change(struct order *o)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
+    ASSERT(o->txn.len == 0 && o->change != NULL);
     if (o->removes)
         put_note(&txn, MEMBER_REMOVED_KEY, o->name, true);
     put_note(&txn, MEMBER_NONVOTER_KEY, o->name, !o->removes && !o->votes);
@@ -92,6 +93,7 @@ static void run_change(struct env_task *task)
 {
     struct order *o = CONTAINER_OF(task, struct order, task);
     struct part_host *host = o->all->host;
+    ASSERT(part_on_thread(o->all->host));
     order_prepare(o);
     for (unsigned i = 0; i < host->n_members; i++)
         if (strcmp(host->members[i].name, o->name) == 0)
@@ -110,6 +112,7 @@ static void run_change(struct env_task *task)
 static void run_step_down(struct env_task *task)
 {
     struct order *o = CONTAINER_OF(task, struct order, task);
+    ASSERT(part_on_thread(o->all->host));
     order_prepare(o);
     if (o->all->host->stopping) {
         order_finish(o, ST_CLOSED);

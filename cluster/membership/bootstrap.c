@@ -38,6 +38,7 @@ static enum status step_save(struct bootstrap *b, enum step step)
 {
     CLEANUP(buf_done) struct buf record = {0}, file = {0};
     struct fs_file *f;
+    ASSERT(step < STEPS && part_on_thread(b->host));
     founding_save(&b->founding, &record);
     buf_add_u8(&file, b->non_voter ? STEP_FORMAT_NON_VOTER : STEP_FORMAT);
     buf_add_u8(&file, (uint8_t)step);
@@ -169,6 +170,7 @@ static enum status start_or_rejoin(struct bootstrap *b, bool founder, struct rea
 static enum status found_cluster(struct bootstrap *b, struct reason *reason)
 {
     struct rlog_identity identity;
+    ASSERT(b->host->rlog == NULL && b->host->id <= FOUNDERS_MAX);
     b->founding.done = true;
     TRY(step_save(b, STEP_FOUNDING));
     bootstrap_identity(b->host, &identity);

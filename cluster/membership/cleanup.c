@@ -22,6 +22,7 @@ static void remove_if_dead(struct cleanup *c, const struct rlog_status *raft, ui
     CLEANUP(buf_done) struct buf plain = {0};
     struct autopilot_server servers[RLOG_MEMBERS_MAX];
     struct autopilot settings;
+    ASSERT(c->host->active_term != 0 && !c->admin->cleaning);
     enum status st = local_read(c->local, BYTES(AUTOPILOT_KEY), &plain);
     if (st == ST_NOT_FOUND)
         return; /* never set: no server is removed */

@@ -190,6 +190,7 @@ static struct bytes path_of(enum enroll_step step)
 
 void enroll_send(struct enroll_try *e, const struct http_target *target)
 {
+    ASSERT(!e->calling && !e->closing);
     e->header = (struct http_header){BYTES("content-type"), BYTES("application/json")};
     e->call = (struct http_call){.method = METHOD_POST,
                                  .path = path_of(e->step),

@@ -31,6 +31,7 @@ struct enroll_wait {
 void enroll_told_end(struct enroll *all, enum status st, const struct reason *reason)
 {
     struct enroll_wait *told = all->wait;
+    ASSERT(part_on_thread(all->host));
     if (told == NULL)
         return;
     all->wait = NULL;

@@ -17,6 +17,7 @@ static void ask_to_join(struct join *j, const struct rlog_status *raft)
     struct rlog_member founders[FOUNDERS_MAX];
     const struct rlog_member *members = raft->members;
     unsigned count = raft->n_members;
+    ASSERT(j->host->phase == PHASE_JOINING && !j->host->removed);
     buf_add_u8(&ask, j->bootstrap->non_voter ? JOIN_FORMAT_NON_VOTER : JOIN_FORMAT);
     buf_add_u64(&ask, j->host->id);
     buf_add_block(&ask, bytes_str(j->host->options->name));
@@ -38,6 +39,7 @@ static void ask_to_join(struct join *j, const struct rlog_status *raft)
 static void become_member(struct join *j, bool votes)
 {
     struct part_host *host = j->host;
+    ASSERT(j->host->phase == PHASE_JOINING);
     trace(TRACE_INFO, "node", "is a %s member now", votes ? "voting" : "non-voting");
     enum status st = bootstrap_joined(j->bootstrap);
     if (st != ST_OK) {
@@ -51,6 +53,7 @@ static void become_member(struct join *j, bool votes)
 static void join_tick(void *self)
 {
     struct join *j = self;
+    ASSERT(part_on_thread(j->host));
     if (j->host->phase != PHASE_JOINING || j->host->removed)
         return;
     uint64_t now = env_mono_ms(j->host->env);
@@ -99,6 +102,7 @@ static void add_member(struct join *j, const struct rlog_member *who,
                        const struct rlog_status *raft)
 {
     uint64_t replaces = 0;
+    ASSERT(raft->is_leader && who->id != 0);
     bool noted = local_has(j->host, MEMBER_NONVOTER_KEY, who->name, true);
     enum rlog_role role = noted ? RLOG_STANDBY : RLOG_VOTER;
     for (unsigned i = 0; i < raft->n_members; i++) {
@@ -148,6 +152,7 @@ static void hear_join(struct join *j, const char *from_name, struct bytes conten
 {
     struct rlog_member who;
     struct rlog_status raft;
+    ASSERT(part_on_thread(j->host));
     if (j->host->rlog == NULL || parse_join(content, &who) != ST_OK)
         return;
     bool itself = strcmp(who.name, from_name) == 0, member = false;

@@ -17,6 +17,7 @@
 #include "raft/replica/rlog.h"
 
 #include <assert.h>
+#include <pthread.h>
 
 struct part_host;
 
@@ -116,6 +117,9 @@ struct part_host {
     struct fs *fs;   /* of the data directory */
     struct barrier *barrier;
 
+    pthread_t thread; /* the raft thread, once `threaded` */
+    bool threaded;
+
     struct mesh *mesh; /* the cluster port; NULL while closed */
     struct rlog *rlog; /* the replica; NULL before there is one */
     struct mesh_identity identity;
@@ -133,5 +137,11 @@ struct part_host {
     bool stopping, replica_closed;
     _Atomic bool running; /* `rlog` is there; any thread */
 };
+
+/* Whether the caller may touch the host: on the raft thread, or before there is one. */
+static inline bool part_on_thread(const struct part_host *host)
+{
+    return !host->threaded || pthread_equal(host->thread, pthread_self());
+}
 
 #endif

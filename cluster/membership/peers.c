@@ -57,6 +57,7 @@ static void keep_report(struct peers *peers, const struct part_frame *frame, boo
     int64_t wall = env_wall_ms(host->env);
     struct peer_report *slot = report_slot(peers, frame->from);
     bool steady = slot->id == frame->from && now - slot->ms <= HEARD_FOR_MS;
+    ASSERT(part_on_thread(peers->host));
     pthread_mutex_lock(&peers->lock);
     *slot = (struct peer_report){
         .id = frame->from,
@@ -101,6 +102,7 @@ static bool is_unsealed(struct peers *p, uint64_t id)
 uint64_t peers_target(struct peers *p)
 {
     struct rlog_status raft;
+    ASSERT(part_on_thread(p->host));
     rlog_status(p->host->rlog, &raft);
     for (unsigned i = 0; i < raft.n_members; i++) {
         const struct rlog_member *m = &raft.members[i];

@@ -70,6 +70,7 @@ static void note_refusal(struct removed *r, const char *from)
 
 void removed_hear(struct removed *r, const char *from)
 {
+    ASSERT(part_on_thread(r->host));
     if (r->host->removed || r->host->stopping)
         return;
     note_refusal(r, from);

@@ -28,6 +28,7 @@ void renew_learn(struct renew *r)
 {
     CLEANUP(buf_done) struct buf pem = {0};
     int64_t since_s, until_s;
+    ASSERT(part_on_thread(r->host));
     if (tls_pem_read(r->host->options->cert_file, &pem, NULL) != ST_OK ||
         cert_not_before(buf_bytes(&pem), &since_s) != ST_OK ||
         cert_not_after(buf_bytes(&pem), &until_s) != ST_OK)
@@ -72,6 +73,7 @@ static enum status sign_certificate(struct renew *r, const char *name, struct by
     CLEANUP(buf_done) struct buf record = {0};
     CLEANUP(cert_pair_done) struct cert_pair ca = {0};
     struct reason reason = {{0}};
+    ASSERT(part_on_thread(r->host) && !r->host->removed);
     TRY(local_read(r->local, BYTES(AUTHORITY_KEY), &record));
     TRY(authority_decode(buf_bytes(&record), &ca));
     enum status st =
@@ -97,6 +99,7 @@ static enum status check_renewed(const struct renew *r, struct bytes cert)
 static void take_certificate(struct renew *r, struct bytes cert)
 {
     struct reason reason = {{0}};
+    ASSERT(r->host->mesh != NULL && r->new_public.len != 0);
     enum status st = check_renewed(r, cert);
     if (st != ST_OK) {
         trace(TRACE_WARN, "node", "a certificate came that is not the one asked for");
@@ -129,6 +132,7 @@ static void renew_complain(struct renew *r, const char *why)
 static void ask_leader(struct renew *r, const struct rlog_status *raft)
 {
     CLEANUP(buf_done) struct buf cert = {0};
+    ASSERT(raft->leader != 0 && !r->host->stopping);
     if (r->new_public.len == 0 && cert_key_make(&r->new_key, &r->new_public) != ST_OK)
         return; /* the next try */
     if (!raft->is_leader) {

@@ -84,6 +84,7 @@ static void on_written(struct rlog_propose *p, enum status st)
 static void on_write(struct part_host *host, struct rlog_txn_builder *txn, uint64_t *mark)
 {
     struct node_write *w = mem_zalloc(sizeof *w);
+    ASSERT(part_on_thread(host) && !host->replica_closed);
     if (w == NULL || rlog_txn_encode(txn, &w->txn) != ST_OK) {
         if (w != NULL)
             buf_done(&w->txn);
@@ -117,6 +118,7 @@ static const struct part_calls part_calls = {
 void node_changed(struct node *n)
 {
     struct rlog_status raft;
+    ASSERT(part_on_thread(&n->host));
     if (n->host.rlog == NULL || n->host.replica_closed)
         return;
     rlog_status(n->host.rlog, &raft);
@@ -135,6 +137,7 @@ static void on_reload(struct env_task *task)
 {
     struct node *n = CONTAINER_OF(task, struct node, reload_task);
     struct reason reason = {{0}};
+    ASSERT(part_on_thread(&n->host));
     n->reload_posted = false;
     if (n->host.mesh == NULL || n->host.stopping)
         return;
@@ -243,6 +246,8 @@ static void *thread_main(void *arg)
     struct node *n = arg;
     struct reason reason = {{0}};
     bool enrolls = false;
+    n->host.thread = pthread_self();
+    n->host.threaded = true;
     enum status st = enroll_open(&n->enroll, &enrolls, &reason);
     if (st == ST_OK && !enrolls)
         st = bootstrap_open(&n->bootstrap, &reason);
@@ -253,6 +258,7 @@ static void *thread_main(void *arg)
     }
     env_timer_set(n->host.env, &n->tick, env_mono_ms(n->host.env) + PART_TICK_MS);
     loop_run(n->host.env);
+    n->host.threaded = false;
     return NULL;
 }
 

@@ -38,6 +38,7 @@ static void end_items(struct reason *text, unsigned left_out)
 void quorum_heard(struct quorum *q, uint64_t from)
 {
     unsigned at = 0;
+    ASSERT(part_on_thread(q->host));
     if (q->since_ms == 0)
         return; /* there is a leader */
     for (unsigned i = 0; i < RLOG_MEMBERS_MAX; i++) {
@@ -145,6 +146,7 @@ void quorum_await(struct quorum *q)
     struct reason awaits = {{0}};
     const struct founding *f = &q->bootstrap->founding;
     unsigned left_out = 0;
+    ASSERT(part_on_thread(q->host));
     if (q->host->phase == PHASE_FRESH) {
         reason_set(&awaits, "not initialised: this node waits for the initial members ");
         size_t start = strlen(awaits.text);

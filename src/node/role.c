@@ -21,6 +21,7 @@ static void announce_leader(struct role *r, uint64_t term)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
     CLEANUP(buf_done) struct buf record = {0};
+    ASSERT(term != 0 && term != r->announced_term);
     buf_add_u8(&record, LEADER_FORMAT);
     buf_add_u64(&record, r->host->id);
     buf_add_u64(&record, term);

@@ -27,6 +27,7 @@ static void on_receive(void *ctx, uint64_t from, const char *from_name, struct b
     struct node *n = ctx;
     struct reader r = reader_of(frame);
     uint8_t kind = reader_u8(&r);
+    ASSERT(part_on_thread(&n->host));
     if (r.failed || n->host.stopping)
         return;
     quorum_heard(&n->quorum, from);
@@ -137,6 +138,7 @@ static void add_link(const struct part_host *host, struct mesh_member *links, un
 
 void transport_link(struct part_host *host)
 {
+    ASSERT(part_on_thread(host));
     static_assert((int)RLOG_MEMBERS_MAX <= (int)MESH_MEMBERS_MAX, "members fit");
     struct mesh_member links[MESH_MEMBERS_MAX] = {0};
     unsigned count = 0;
@@ -260,6 +262,7 @@ static void on_port_closed(void *ctx)
 /* The port spoke under the old id. */
 enum status transport_restart_replica(struct part_host *host, struct reason *reason)
 {
+    ASSERT(host->rlog == NULL && part_on_thread(host));
     if (host->mesh == NULL)
         return transport_start_replica(host, false, reason);
     mesh_close(host->mesh, on_port_closed, node_of(host));

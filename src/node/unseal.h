@@ -26,6 +26,7 @@ struct unseal {
     struct reason said; /* why the last unsealing failed, said once; raft thread */
 
     pthread_mutex_t lock; /* guards the rest; taken before the board's and the barrier's */
+    bool locked;          /* the lock is held, for assertions */
     struct secret *given; /* shares: SHAMIR_SHARES_MAX, the first n_given in use */
     unsigned n_given;
     uint64_t given_for; /* stamp of the stored seal they were given for */

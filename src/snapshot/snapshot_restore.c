@@ -176,6 +176,7 @@ static enum status rewrap(struct restoring *r)
     struct barrier *apart = NULL;
     struct barrier_records records = records_of(r);
     struct reason why = {{0}};
+    ASSERT(!r->opens || !r->same_root);
 
     if (!r->opens)
         return ST_OK;
@@ -228,6 +229,7 @@ static enum status commit(struct restoring *r)
 {
     CLEANUP(buf_done) struct buf txn = {0};
     struct errand e = {.task = {.run = propose_on_raft}, .snapshot = r->snapshot};
+    ASSERT(r->txn.n_ops > 0 && r->snapshot->busy);
     enum status st = rlog_txn_encode(&r->txn, &txn);
     rlog_txn_done(&r->txn);
     r->txn_bytes = 0;
@@ -262,6 +264,7 @@ static enum status stage_all(struct restoring *r)
 static enum status swap_stage(struct restoring *r)
 {
     uint8_t mark[16];
+    ASSERT(r->stage != 0 && r->txn.n_ops == 0);
     env_random(r->env, mark, sizeof mark);
     rlog_txn_need_stage(&r->txn, r->stage);
     rlog_txn_stage_swap(&r->txn);

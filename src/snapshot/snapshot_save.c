@@ -58,6 +58,7 @@ static enum status save_all(struct saving *s)
 {
     struct part_host *host = s->snapshot->host;
     const struct rlog_archive_out out = {save_piece, save_seal, s};
+    ASSERT(s->at == 0 && s->snapshot->busy);
 
     static_assert(sizeof s->facts.cluster >= sizeof host->cluster_id, "a UUID fits");
     memcpy(s->facts.cluster, host->cluster_id, sizeof host->cluster_id); /* never changes */
