@@ -75,6 +75,26 @@ def test_the_document_says_what_an_operation_takes_and_answers(cluster):
     }
 
 
+def reply_of(operation, status="200"):
+    return operation["responses"][status]["content"]["application/json"]["schema"]["properties"]
+
+
+def test_the_document_says_what_a_reply_holds(cluster):
+    document = cluster.nodes[0].call("GET", SPECS).json
+    paths = document["paths"]
+    create = paths["/auth/token/create"]["post"]
+    assert reply_of(create)["auth"] == {"$ref": "#/components/schemas/Auth"}
+    assert "204" not in create["responses"]
+    assert "token_policies" in document["components"]["schemas"]["Auth"]["required"]
+    tidy = paths["/sys/leases/tidy"]["post"]
+    assert reply_of(tidy, "202")["data"]["maxProperties"] == 0
+    assert "204" not in tidy["responses"] and "200" not in tidy["responses"]
+    peer = reply_of(paths["/sys/ha-status"]["get"])["data"]["properties"]["nodes"]["items"]
+    assert peer["properties"]["last_echo"] == {"type": "string", "nullable": True}
+    words = reply_of(paths["/sys/capabilities"]["post"])["data"]["additionalProperties"]
+    assert words == {"type": "array", "items": {"type": "string"}}
+
+
 def test_help_describes_a_path_and_those_below_it(cluster, tmp_path):
     node = cluster.nodes[0]
     for path, here, below in [
