@@ -1,0 +1,47 @@
+#include "state/fake_env.h"
+#include "support.h"
+#include "text/random.h"
+
+static struct fake_env env;
+
+static void random_text_uses_every_digit_equally(void **ctx)
+{
+    (void)ctx;
+    enum { N = 62000 };
+    static char text[N + 1];
+    unsigned seen[256] = {0};
+    text_random(&env.env, text, N);
+    assert_int_equal(strlen(text), N);
+    for (size_t i = 0; i < N; i++)
+        seen[(uint8_t)text[i]]++;
+    unsigned kinds = 0;
+    for (size_t i = 0; i < 256; i++) {
+        kinds += seen[i] != 0;
+        assert_true(seen[i] == 0 || (seen[i] > 800 && seen[i] < 1200));
+    }
+    assert_int_equal(kinds, 62);
+}
+
+static void a_uuid_is_of_version_4(void **ctx)
+{
+    (void)ctx;
+    char first[TEXT_UUID_LEN + 1], second[TEXT_UUID_LEN + 1];
+    text_uuid(&env.env, first);
+    text_uuid(&env.env, second);
+    assert_string_not_equal(first, second);
+    assert_int_equal(strlen(first), 36);
+    assert_int_equal(first[14], '4');
+    assert_non_null(strchr("89ab", first[19]));
+    assert_int_equal(strspn(first, "0123456789abcdef-"), 36);
+    assert_true(first[8] == '-' && first[13] == '-' && first[18] == '-' && first[23] == '-');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_text_uses_every_digit_equally),
+        cmocka_unit_test(a_uuid_is_of_version_4),
+    };
+    fake_env_init(&env, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
