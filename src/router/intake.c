@@ -28,6 +28,30 @@ static void make_request_id(struct router_worker *worker, char ret_id[TEXT_UUID_
     text_uuid_of(worker->ids[--worker->n_ids], ret_id);
 }
 
+/* All of `p` but what phases set before they use it. */
+static void init_pipe(struct pipe *p, struct router_worker *worker, struct router_call *call,
+                      uint64_t now_ns)
+{
+    memset(p, 0, offsetof(struct pipe, txn));
+    p->worker = worker;
+    p->call = call;
+    p->begun_ns = now_ns;
+    p->begun_ms = now_ns / 1000000;
+    p->deadline_ms = p->begun_ms + PIPE_PATIENCE_MS;
+    struct req *req = &p->req;
+    req->arena = call->arena;
+    req->peer = call->peer;
+    req->dialect = call->dialect;
+    req->env = worker->env;
+    req->seat = worker->seat;
+    req->tokens = worker->tokens;
+    req->acls = worker->acls;
+    req->mounts = worker->mounts;
+    req->docs = &worker->docs;
+    req->host = worker->router->options.host;
+    req->router = worker->router;
+}
+
 /* Find path and quota of a call that the front lets in. */
 static enum pipe_phase arrive(struct pipe *p)
 {
@@ -52,7 +76,6 @@ static enum pipe_phase arrive(struct pipe *p)
 
 void router_handle(struct router_worker *worker, struct router_call *call)
 {
-    const struct router *router = worker->router;
     ASSERT(call->dialect != NULL);
     atomic_fetch_add(&worker->calls, 1);
     if (worker->running >= worker->inflight_max) {
@@ -69,24 +92,9 @@ void router_handle(struct router_worker *worker, struct router_call *call)
     worker->running++;
     make_request_id(worker, request_id);
     uint64_t now_ns = env_mono_ns(worker->env);
-    *p = (struct pipe){.worker = worker,
-                       .call = call,
-                       .begun_ns = now_ns,
-                       .begun_ms = now_ns / 1000000,
-                       .req = {.arena = call->arena,
-                               .peer = call->peer,
-                               .env = worker->env,
-                               .seat = worker->seat,
-                               .tokens = worker->tokens,
-                               .acls = worker->acls,
-                               .mounts = worker->mounts,
-                               .docs = &worker->docs,
-                               .host = router->options.host,
-                               .router = router,
-                               .dialect = call->dialect,
-                               .request_id = request_id}};
+    init_pipe(p, worker, call, now_ns);
+    p->req.request_id = request_id;
     list_push(&worker->calls_under_way, &p->link);
-    p->deadline_ms = p->begun_ms + PIPE_PATIENCE_MS;
     pipe_go(p, arrive(p));
 }
 

@@ -77,6 +77,7 @@ enum pipe_once {
     PIPE_ONCE_THROTTLED = 1 << 0, /* counted by the throttle of requests without a token */
     PIPE_ONCE_RECORDED = 1 << 1,  /* the request record was accepted */
     PIPE_ONCE_PREPARED = 1 << 2,  /* the route's `prepare` succeeded */
+    PIPE_ONCE_BEGUN = 1 << 3,     /* a transaction was begun */
 };
 
 /* State that most calls do not need, made at its first use. */
@@ -103,21 +104,23 @@ struct pipe {
     unsigned once;       /* enum pipe_once */
     enum status result;  /* of what the phase waited for */
     enum status verdict; /* of the phases before the handler; then of `finish` */
-    uint64_t deadline_ms, begun_ms, begun_ns;
     unsigned reruns;
+    uint64_t deadline_ms, begun_ms, begun_ns;
     struct node_brief node;
     struct rlog_request_id id;
     struct router_answer answer;
     struct quota_verdict quota;
-    struct state_txn txn;
-    struct state_mark mark;
-    struct state_read read;
     struct pipe_more *more; /* NULL: nothing of it was needed yet */
-    struct env_work work;   /* of PARSING, PREPARING or OUTSIDE */
     struct parsed *parsed;  /* where the values of a large body are; NULL: in the arena */
     struct bytes content_type;
-    struct env_timer timer;
     struct router_forward *forward; /* NULL: it was not sent on */
+
+    /* From here on, members that a phase sets before they are used. */
+    struct state_txn txn;   /* open while req.txn is set */
+    struct state_mark mark; /* of txn */
+    struct state_read read;
+    struct env_work work; /* of PARSING, PREPARING or OUTSIDE */
+    struct env_timer timer;
 };
 
 /* pipeline.c */

@@ -79,7 +79,9 @@ static enum status begin_txn(struct pipe *p)
     const struct router_host *host = req->host;
     bool confirmed = p->read.confirmed;
 
-    reset_reply(req);
+    if ((p->once & PIPE_ONCE_BEGUN) != 0)
+        reset_reply(req);
+    p->once |= PIPE_ONCE_BEGUN;
     req->now_ms = confirmed ? p->read.time_ms : host->node_ops->time_ms(host->node);
     TRY(state_begin(p->worker->state, req->arena, confirmed ? &p->read : NULL, &p->txn));
     if (confirmed && p->mode != PIPE_RECORDED && !pipe_must_settle_id(p))
@@ -93,6 +95,7 @@ static enum status begin_txn(struct pipe *p)
 static enum status identify(struct pipe *p)
 {
     struct req *req = &p->req;
+    ASSERT(req->txn == &p->txn);
     req->token = NULL;
     TRY(stage_route(req, p->worker->router));
     if (!pipe_is_anonymous(p))
@@ -141,7 +144,7 @@ enum pipe_phase pipe_precheck(struct pipe *p)
 static enum status admit_sender(struct pipe *p)
 {
     TRY(identify(p));
-    if (!pipe_is_anonymous(p))
+    if (p->req.token != NULL)
         return count_use(p);
     return p->call->body.len > BODY_FREE_MAX ? ST_TOO_BIG : ST_OK;
 }
@@ -157,7 +160,7 @@ enum pipe_phase pipe_admit(struct pipe *p)
         pipe_end_txn(p);
         return PIPE_ADMITTING;
     }
-    if (p->verdict == ST_OK && !pipe_is_anonymous(p))
+    if (p->verdict == ST_OK && p->req.token != NULL) /* else the call is anonymous */
         p->verdict = stage_authorise_path(&p->req);
     if (p->verdict != ST_OK)
         return pipe_go_record(p);
@@ -188,7 +191,7 @@ static enum status admit_ceremony(struct pipe *p)
 static enum status authorise(struct pipe *p)
 {
     struct req *req = &p->req;
-    if (!pipe_is_anonymous(p))
+    if (req->token != NULL)
         TRY(stage_authorise_parameters(req));
     else if (pipe_has_flag(p, ROUTE_CEREMONY))
         TRY(admit_ceremony(p));

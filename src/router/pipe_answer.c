@@ -7,7 +7,8 @@
 /* Release what a transaction leaves behind. */
 void pipe_end_txn(struct pipe *p)
 {
-    state_end(&p->txn);
+    if (p->req.txn != NULL)
+        state_end(&p->txn);
     while (p->req.cleanups != NULL) {
         struct req_cleanup *cleanup = p->req.cleanups;
         p->req.cleanups = cleanup->next;
@@ -57,7 +58,8 @@ enum pipe_phase pipe_respond(struct pipe *p)
     struct router_answer answer = p->answer;
     struct parsed *parsed = p->parsed;
 
-    pipe_end_txn(p);
+    if (p->req.txn != NULL || p->req.cleanups != NULL)
+        pipe_end_txn(p);
     if (p->more != NULL) {
         state_commit_done(&p->more->commit);
         buf_done(&p->more->stored);

@@ -101,7 +101,7 @@ static void run_parse(struct env_work *work)
 
 static struct http_budget *budget_of(const struct pipe *p)
 {
-    enum parsed_from from = pipe_is_anonymous(p) ? PARSED_ANONYMOUS
+    enum parsed_from from = p->req.token == NULL ? PARSED_ANONYMOUS
                             : p->call->forwarded ? PARSED_NODES
                                                  : PARSED_CLIENTS;
     return &p->req.host->parsed.of[from];
@@ -142,6 +142,8 @@ static void on_received(struct router_receive *receive, enum status st)
 /* The sender was authorised: the body of any other is never read. */
 enum pipe_phase pipe_receive(struct pipe *p)
 {
+    ASSERT(pipe_has_flag(p, ROUTE_UPLOAD));
+    ASSERT(p->call->streamed);
     if (pipe_need_more(p) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
     p->more->receive =

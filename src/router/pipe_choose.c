@@ -22,6 +22,7 @@ static enum status read_stateless(struct pipe *p)
 enum pipe_phase pipe_stateless(struct pipe *p)
 {
     struct req *req = &p->req;
+    ASSERT(p->place == PIPE_NO_STATE);
     enum status st = read_stateless(p);
     req->closed_ceremonies = p->call->closed_ceremonies;
     if (st == ST_OK)

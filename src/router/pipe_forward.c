@@ -46,7 +46,7 @@ static void on_timer(struct env_timer *timer)
 
 enum pipe_phase pipe_wait_begin(struct pipe *p)
 {
-    p->timer.fire = on_timer;
+    p->timer = (struct env_timer){.fire = on_timer};
     env_timer_set(p->worker->env, &p->timer, env_mono_ms(p->worker->env) + PIPE_WAIT_MS);
     return PIPE_PENDING;
 }
@@ -93,6 +93,7 @@ static bool is_repeatable(const struct pipe *p)
 enum pipe_phase pipe_send_done(struct pipe *p)
 {
     enum status st = p->result;
+    ASSERT(p->phase == PIPE_FORWARDING);
     if (st == ST_OK) {
         p->answer = p->forward->answer;
         return pipe_end(p);
@@ -137,6 +138,7 @@ enum pipe_phase pipe_forward(struct pipe *p)
 {
     const struct router_host *host = p->req.host;
     struct node_status node;
+    ASSERT(p->place != PIPE_NO_STATE); /* the node that is asked answers */
     pipe_end_txn(p);
     answer_done(&p->answer);
     host->node_ops->status(host->node, &node);

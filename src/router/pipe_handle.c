@@ -83,6 +83,7 @@ static enum pipe_phase go_commit(struct pipe *p)
 
 enum pipe_phase pipe_handle(struct pipe *p)
 {
+    ASSERT(p->verdict != ST_OK || p->req.data != NULL); /* the body was parsed */
     enum status st = run_handler(p);
     if (st != ST_OK && state_rollback(&p->txn, p->mark) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
@@ -127,6 +128,7 @@ static void answer_repeated(struct pipe *p)
  * have done its step outside already; to read twice does no harm. */
 static enum pipe_phase applied(struct pipe *p)
 {
+    ASSERT(p->phase == PIPE_COMMITTING);
     bool repeated = p->more->commit.repeated, ours = p->effect != PIPE_UNCHANGED;
     p->effect = PIPE_CHANGED;
     keep_share(p);
@@ -148,6 +150,7 @@ static enum pipe_phase rerun(struct pipe *p, enum pipe_mode mode)
 enum pipe_phase pipe_commit_done(struct pipe *p)
 {
     enum status st = p->result;
+    ASSERT(p->more->pipe == p);
     if (st == ST_OK)
         return applied(p);
     pipe_forget_reason(p);

@@ -41,6 +41,7 @@ enum pipe_phase pipe_prepare(struct pipe *p)
     return PIPE_PENDING;
 }
 
+/* A read goes on with the version that was confirmed for it before; a write begins anew. */
 enum pipe_phase pipe_prepare_done(struct pipe *p)
 {
     ASSERT(p->req.reply.kind == REPLY_NONE); /* the handler makes the reply */
@@ -49,7 +50,7 @@ enum pipe_phase pipe_prepare_done(struct pipe *p)
     if (p->call->given_up)
         return pipe_fail(p, ST_TIMEOUT);
     p->once |= PIPE_ONCE_PREPARED;
-    return pipe_begin(p);
+    return stage_reads(&p->req) && p->read.confirmed ? PIPE_ADMITTING : pipe_begin(p);
 }
 
 bool pipe_outside_is_due(const struct pipe *p)
@@ -103,6 +104,7 @@ static enum status answer_outside(struct pipe *p)
 enum pipe_phase pipe_outside_done(struct pipe *p)
 {
     enum status st = p->result;
+    ASSERT(p->phase == PIPE_OUTSIDE);
     if (st == ST_NOT_LEADER)
         return pipe_wait(p, ST_NO_LEADER); /* nothing was done: where the leader is now it can be */
     if (st == ST_OK && !stage_reads(&p->req))

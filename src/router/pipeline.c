@@ -26,26 +26,12 @@
  *    route has prepared, and when another request changed what the transaction had read.
  * 3. Any phase can fail: the call goes on to RECORDING_REPLY, or to DONE where nothing was
  * recorded.
- * 4. A phase outside of a transaction holds none open: `txn` of the table.
+ * 4. A phase outside of a transaction holds none open: `txn_closed`.
  * 5. A client that was told that nothing is changed can rely on that: no phase that may change
- *    something begins after router_give_up (`touches` of the table). */
+ *    something begins after router_give_up: `touching`. */
 #include "router/pipe_phases.h"
 
-/* Whether a phase runs inside a transaction. */
-enum phase_txn { TXN_CLOSED = 1 << false, TXN_OPEN = 1 << true, TXN_ANY = TXN_CLOSED | TXN_OPEN };
-
-/* Whether the call may change something in a phase. What a forwarded read changes is the count of
- * its token's uses: the client need not know. */
-enum phase_touch { TOUCHES_NOTHING, TOUCHES_IF_WRITE, TOUCHES };
-
-struct phase {
-    enum pipe_phase (*run)(struct pipe *p);
-    enum pipe_phase (*resume)(struct pipe *p); /* NULL: the phase waits for nothing */
-    uint32_t next;                             /* a bit for each phase that may follow */
-    uint8_t txn, touches;                      /* enum phase_txn, enum phase_touch */
-};
-
-static_assert(PIPE_PHASES <= 32, "struct phase has a bit for each phase");
+static_assert(PIPE_PHASES <= 32, "a set of phases is a word");
 
 #define BIT(phase) (UINT32_C(1) << PIPE_##phase)
 #define ENDS (BIT(RECORDING_REPLY) | BIT(DONE))
@@ -53,78 +39,120 @@ static_assert(PIPE_PHASES <= 32, "struct phase has a bit for each phase");
 #define ELSEWHERE (BIT(WAITING) | BIT(FORWARDING)) /* pipe_forward */
 #define REFUSES (BIT(RECORDING_REQUEST) | BIT(HANDLING))
 #define RUNS (REFUSES | BIT(READING) | BIT(PREPARING))
+#define AFTER (BIT(RECEIVING) | BIT(OUTSIDE)) /* pipe_go_outside */
 
-static const struct phase phases[PIPE_PHASES] = {
-    [PIPE_ARRIVED] = {NULL, NULL, BIT(CHOOSING) | ENDS, TXN_CLOSED, TOUCHES_NOTHING},
-    [PIPE_CHOOSING] = {pipe_choose, NULL, BIT(STATELESS) | BEGINS | ELSEWHERE | ENDS, TXN_CLOSED,
-                       TOUCHES_NOTHING},
-    [PIPE_WAITING] = {pipe_wait_begin, pipe_wait_done, BIT(CHOOSING), TXN_CLOSED, TOUCHES_NOTHING},
-    [PIPE_STATELESS] = {pipe_stateless, NULL, BIT(STATELESS_OUTSIDE) | ENDS, TXN_CLOSED,
-                        TOUCHES_NOTHING},
-    [PIPE_STATELESS_OUTSIDE] = {pipe_outside, pipe_stateless_done, ENDS, TXN_CLOSED, TOUCHES},
-    [PIPE_FORWARDING] = {pipe_send, pipe_send_done, BIT(WAITING) | ENDS, TXN_CLOSED,
-                         TOUCHES_IF_WRITE},
-    [PIPE_PRECHECKING] = {pipe_precheck, NULL,
-                          BIT(PRECHECK_READING) | BIT(COLLECTING) | REFUSES | ELSEWHERE | ENDS,
-                          TXN_CLOSED, TOUCHES_NOTHING},
-    [PIPE_PRECHECK_READING] = {pipe_read, pipe_read_done, BIT(PRECHECKING) | BIT(WAITING) | ENDS,
-                               TXN_CLOSED, TOUCHES_NOTHING},
-    [PIPE_COLLECTING] = {pipe_collect, pipe_collect_done, BIT(CHOOSING) | ENDS, TXN_CLOSED,
-                         TOUCHES_NOTHING},
-    [PIPE_READING] = {pipe_read, pipe_read_done, BIT(ADMITTING) | BIT(WAITING) | ENDS, TXN_CLOSED,
-                      TOUCHES_NOTHING},
-    [PIPE_ADMITTING] = {pipe_admit, NULL,
-                        BIT(ADMITTING) | BIT(PARSING) | BIT(AUTHORISING) | REFUSES | ENDS,
-                        TXN_CLOSED, TOUCHES_NOTHING},
-    [PIPE_PARSING] = {pipe_parse, pipe_parse_done, BIT(AUTHORISING) | BEGINS | ENDS, TXN_OPEN,
-                      TOUCHES_NOTHING},
-    [PIPE_AUTHORISING] = {pipe_authorise, NULL, RUNS | ELSEWHERE | ENDS, TXN_OPEN, TOUCHES_NOTHING},
-    [PIPE_RECORDING_REQUEST] = {pipe_record_request, pipe_record_request_done, RUNS | ENDS,
-                                TXN_OPEN, TOUCHES_NOTHING},
-    [PIPE_PREPARING] = {pipe_prepare, pipe_prepare_done, BEGINS | ENDS, TXN_CLOSED,
-                        TOUCHES_NOTHING},
-    [PIPE_HANDLING] = {pipe_handle, NULL,
-                       BIT(ADMITTING) | BIT(COMMITTING) | BIT(CONFIRMING) | BIT(RECEIVING) |
-                           BIT(OUTSIDE) | ELSEWHERE | ENDS,
-                       TXN_OPEN, TOUCHES_NOTHING},
-    [PIPE_COMMITTING] = {pipe_commit, pipe_commit_done,
-                         BEGINS | BIT(RECEIVING) | BIT(OUTSIDE) | BIT(WAITING) | ENDS, TXN_OPEN,
-                         TOUCHES},
-    [PIPE_CONFIRMING] = {pipe_confirm, pipe_confirm_done,
-                         BEGINS | BIT(RECEIVING) | BIT(OUTSIDE) | BIT(WAITING) | ENDS, TXN_OPEN,
-                         TOUCHES_NOTHING},
-    [PIPE_RECEIVING] = {pipe_receive, pipe_receive_done, BIT(OUTSIDE) | ENDS, TXN_CLOSED,
-                        TOUCHES_NOTHING},
-    [PIPE_OUTSIDE] = {pipe_outside, pipe_outside_done, BIT(FINISHING) | BIT(WAITING) | ENDS,
-                      TXN_CLOSED, TOUCHES},
-    [PIPE_FINISHING] = {pipe_finish, NULL, BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) | ENDS,
-                        TXN_CLOSED, TOUCHES},
-    [PIPE_FINISH_COMMITTING] = {pipe_finish_commit, pipe_finish_commit_done, BIT(FINISHING) | ENDS,
-                                TXN_OPEN, TOUCHES},
-    [PIPE_FINISH_CONFIRMING] = {pipe_finish_confirm, pipe_finish_confirm_done,
-                                BIT(FINISHING) | ENDS, TXN_OPEN, TOUCHES},
-    [PIPE_RECORDING_REPLY] = {pipe_record_reply, pipe_record_reply_done, BIT(DONE), TXN_ANY,
-                              TOUCHES_NOTHING},
-    [PIPE_DONE] = {pipe_respond, NULL, 0, TXN_ANY, TOUCHES_NOTHING},
+/* Phases inside a transaction; the last two are inside or outside of one. */
+static const uint32_t txn_open = BIT(PARSING) | BIT(AUTHORISING) | BIT(RECORDING_REQUEST) |
+                                 BIT(HANDLING) | BIT(COMMITTING) | BIT(CONFIRMING) |
+                                 BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) | ENDS;
+static const uint32_t txn_closed = ~(txn_open & ~ENDS);
+/* Phases in which the call may change something. A forwarded read may change the count of its
+ * token's uses, which the client need not know. */
+static const uint32_t touching = BIT(COMMITTING) | BIT(OUTSIDE) | BIT(STATELESS_OUTSIDE) |
+                                 BIT(FINISHING) | BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING);
+static const uint32_t touching_if_write = BIT(FORWARDING);
+
+/* The phases that may follow each phase. */
+static const uint32_t followers[PIPE_PHASES] = {
+    [PIPE_ARRIVED] = BIT(CHOOSING) | ENDS,
+    [PIPE_CHOOSING] = BIT(STATELESS) | BEGINS | ELSEWHERE | ENDS,
+    [PIPE_WAITING] = BIT(CHOOSING),
+    [PIPE_STATELESS] = BIT(STATELESS_OUTSIDE) | ENDS,
+    [PIPE_STATELESS_OUTSIDE] = ENDS,
+    [PIPE_FORWARDING] = BIT(WAITING) | ENDS,
+    [PIPE_PRECHECKING] = BIT(PRECHECK_READING) | BIT(COLLECTING) | REFUSES | ELSEWHERE | ENDS,
+    [PIPE_PRECHECK_READING] = BIT(PRECHECKING) | BIT(WAITING) | ENDS,
+    [PIPE_COLLECTING] = BIT(CHOOSING) | ENDS,
+    [PIPE_READING] = BIT(ADMITTING) | BIT(WAITING) | ENDS,
+    [PIPE_ADMITTING] = BIT(ADMITTING) | BIT(PARSING) | BIT(AUTHORISING) | REFUSES | ENDS,
+    [PIPE_PARSING] = BIT(AUTHORISING) | BEGINS | ENDS,
+    [PIPE_AUTHORISING] = RUNS | ELSEWHERE | ENDS,
+    [PIPE_RECORDING_REQUEST] = RUNS | ENDS,
+    [PIPE_PREPARING] = BEGINS | ENDS,
+    [PIPE_HANDLING] = BIT(ADMITTING) | BIT(COMMITTING) | BIT(CONFIRMING) | AFTER | ELSEWHERE | ENDS,
+    [PIPE_COMMITTING] = BEGINS | AFTER | BIT(WAITING) | ENDS,
+    [PIPE_CONFIRMING] = BEGINS | AFTER | BIT(WAITING) | ENDS,
+    [PIPE_RECEIVING] = BIT(OUTSIDE) | ENDS,
+    [PIPE_OUTSIDE] = BIT(FINISHING) | BIT(WAITING) | ENDS,
+    [PIPE_FINISHING] = BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) | ENDS,
+    [PIPE_FINISH_COMMITTING] = BIT(FINISHING) | ENDS,
+    [PIPE_FINISH_CONFIRMING] = BIT(FINISHING) | ENDS,
+    [PIPE_RECORDING_REPLY] = BIT(DONE),
+    [PIPE_DONE] = 0,
 };
 
-/* Tell router_give_up whether the call may change something from now on, or has. */
-static void settle(struct pipe *p, const struct phase *to)
+/* The function that goes on with a phase that waited. */
+static enum pipe_phase (*const resume[PIPE_PHASES])(struct pipe *p) = {
+    [PIPE_WAITING] = pipe_wait_done,
+    [PIPE_STATELESS_OUTSIDE] = pipe_stateless_done,
+    [PIPE_FORWARDING] = pipe_send_done,
+    [PIPE_PRECHECK_READING] = pipe_read_done,
+    [PIPE_COLLECTING] = pipe_collect_done,
+    [PIPE_READING] = pipe_read_done,
+    [PIPE_PARSING] = pipe_parse_done,
+    [PIPE_RECORDING_REQUEST] = pipe_record_request_done,
+    [PIPE_PREPARING] = pipe_prepare_done,
+    [PIPE_COMMITTING] = pipe_commit_done,
+    [PIPE_CONFIRMING] = pipe_confirm_done,
+    [PIPE_RECEIVING] = pipe_receive_done,
+    [PIPE_OUTSIDE] = pipe_outside_done,
+    [PIPE_FINISH_COMMITTING] = pipe_finish_commit_done,
+    [PIPE_FINISH_CONFIRMING] = pipe_finish_confirm_done,
+    [PIPE_RECORDING_REPLY] = pipe_record_reply_done,
+};
+
+/* Do the work of a phase. A switch rather than a table: the compiler can then put the
+ * phases of a read into one function. */
+static inline enum pipe_phase run_phase(struct pipe *p, enum pipe_phase phase)
 {
-    bool writes = p->effect == PIPE_UNKNOWN || to->touches == TOUCHES_IF_WRITE;
+    switch (phase) {
+    case PIPE_CHOOSING: return pipe_choose(p);
+    case PIPE_WAITING: return pipe_wait_begin(p);
+    case PIPE_STATELESS: return pipe_stateless(p);
+    case PIPE_FORWARDING: return pipe_send(p);
+    case PIPE_PRECHECKING: return pipe_precheck(p);
+    case PIPE_PRECHECK_READING:
+    case PIPE_READING: return pipe_read(p);
+    case PIPE_COLLECTING: return pipe_collect(p);
+    case PIPE_ADMITTING: return pipe_admit(p);
+    case PIPE_PARSING: return pipe_parse(p);
+    case PIPE_AUTHORISING: return pipe_authorise(p);
+    case PIPE_RECORDING_REQUEST: return pipe_record_request(p);
+    case PIPE_PREPARING: return pipe_prepare(p);
+    case PIPE_HANDLING: return pipe_handle(p);
+    case PIPE_COMMITTING: return pipe_commit(p);
+    case PIPE_CONFIRMING: return pipe_confirm(p);
+    case PIPE_RECEIVING: return pipe_receive(p);
+    case PIPE_STATELESS_OUTSIDE:
+    case PIPE_OUTSIDE: return pipe_outside(p);
+    case PIPE_FINISHING: return pipe_finish(p);
+    case PIPE_FINISH_COMMITTING: return pipe_finish_commit(p);
+    case PIPE_FINISH_CONFIRMING: return pipe_finish_confirm(p);
+    case PIPE_RECORDING_REPLY: return pipe_record_reply(p);
+    case PIPE_DONE: return pipe_respond(p);
+    case PIPE_ARRIVED:
+    case PIPE_PHASES: break; /* no phase leads here: see `followers` */
+    }
+    return PIPE_PENDING;
+}
+
+/* Tell router_give_up whether the call may change something from now on, or has. */
+__attribute__((noinline)) static void settle(struct pipe *p, uint32_t to)
+{
+    bool writes = p->effect == PIPE_UNKNOWN || (to & touching_if_write) != 0;
     bool unsettled =
-        p->effect == PIPE_CHANGED || to->touches == TOUCHES || (writes && !stage_reads(&p->req));
+        p->effect == PIPE_CHANGED || (to & touching) != 0 || (writes && !stage_reads(&p->req));
     ASSERT(!p->call->given_up || p->call->unsettled || !unsettled); /* as router_give_up said */
     p->call->unsettled = unsettled;
 }
 
-static void move(struct pipe *p, enum pipe_phase next)
+static inline void move(struct pipe *p, enum pipe_phase next)
 {
-    const struct phase *from = &phases[p->phase], *to = &phases[next];
-    ASSERT(next < PIPE_PHASES);
-    ASSERT((from->next >> next & 1) != 0);
-    ASSERT((to->txn >> (p->req.txn != NULL) & 1) != 0);
-    if ((from->touches | to->touches) != TOUCHES_NOTHING)
+    uint32_t to = UINT32_C(1) << next, from = UINT32_C(1) << p->phase;
+    uint32_t fitting = p->req.txn != NULL ? txn_open : txn_closed;
+    ASSERT((followers[p->phase] & to) != 0);
+    ASSERT((fitting & to) != 0);
+    if (((from | to) & (touching | touching_if_write)) != 0)
         settle(p, to);
     p->phase = next;
 }
@@ -133,16 +161,15 @@ void pipe_go(struct pipe *p, enum pipe_phase next)
 {
     while (next != PIPE_PENDING) {
         move(p, next);
-        next = phases[next].run(p); /* PIPE_DONE: the last touch */
+        next = run_phase(p, next); /* PIPE_DONE: the last touch */
     }
 }
 
 void pipe_step(struct pipe *p)
 {
     ASSERT(p->phase < PIPE_PHASES);
-    const struct phase *phase = &phases[p->phase];
-    ASSERT(phase->resume != NULL); /* else nothing was begun that could end */
-    pipe_go(p, phase->resume(p));
+    ASSERT(resume[p->phase] != NULL); /* else nothing was begun that could end */
+    pipe_go(p, resume[p->phase](p));
 }
 
 enum status pipe_need_more(struct pipe *p)

@@ -37,7 +37,7 @@ static void assert_stopped(const struct wrong *wrong, size_t n)
 static void a_phase_follows_only_where_the_table_says_so(void **ctx)
 {
     (void)ctx;
-    static const char said[] = "from->next >> next";
+    static const char said[] = "followers[p->phase]";
     const struct wrong wrong[] = {
         {PIPE_ARRIVED, PIPE_HANDLING, true, false, said},
         {PIPE_CHOOSING, PIPE_COMMITTING, true, false, said},
@@ -62,7 +62,7 @@ static void a_phase_follows_only_where_the_table_says_so(void **ctx)
 static void a_phase_has_a_transaction_or_none(void **ctx)
 {
     (void)ctx;
-    static const char said[] = "to->txn >>";
+    static const char said[] = "fitting & to";
     const struct wrong wrong[] = {
         {PIPE_AUTHORISING, PIPE_HANDLING, false, false, said},
         {PIPE_HANDLING, PIPE_OUTSIDE, true, false, said},
@@ -88,7 +88,7 @@ static void nothing_changes_after_the_client_was_told_so(void **ctx)
 static void only_a_phase_that_waits_is_gone_on_with(void **ctx)
 {
     (void)ctx;
-    static const char said[] = "phase->resume != NULL";
+    static const char said[] = "resume[p->phase] != NULL";
     const struct wrong wrong[] = {
         {PIPE_ARRIVED, PIPE_PENDING, false, false, said},
         {PIPE_CHOOSING, PIPE_PENDING, false, false, said},
