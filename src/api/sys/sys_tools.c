@@ -102,7 +102,8 @@ static enum status sys_random_from(struct req *req)
     return give_random(req, req_param(req, "source"), req_param(req, "urlbytes"));
 }
 
-static enum status give_hash(struct req *req, const char *algorithm)
+/* Hash the input, which may be as long as a body, on the pool. */
+static enum status prepare_hash(struct req *req, const char *algorithm)
 {
     const struct sys_hash *in = req_body(req);
     struct bytes text = bytes_str(in->input);
@@ -117,20 +118,29 @@ static enum status give_hash(struct req *req, const char *algorithm)
     if (st == ST_NOT_FOUND)
         return req_fail(req, ST_INVALID, "unsupported algorithm %.40s", algorithm);
     TRY(st);
-    struct tools_out out = {0};
-    TRY(text_in_format(req, in->format, bytes_of(digest, n), &out.sum));
-    return req_reply(req, &out);
+    struct tools_out *out = arena_zalloc(req->arena, sizeof *out);
+    if (out == NULL)
+        return ST_NOMEM;
+    TRY(text_in_format(req, in->format, bytes_of(digest, n), &out->sum));
+    req->prepared = out;
+    return ST_OK;
+}
+
+static enum status sys_hash_prepare(struct req *req)
+{
+    const struct sys_hash *in = req_body(req);
+    return prepare_hash(req, in->algorithm);
+}
+
+static enum status sys_hash_by_prepare(struct req *req)
+{
+    return prepare_hash(req, req_param(req, "algorithm"));
 }
 
 static enum status sys_hash(struct req *req)
 {
-    const struct sys_hash *in = req_body(req);
-    return give_hash(req, in->algorithm);
-}
-
-static enum status sys_hash_by(struct req *req)
-{
-    return give_hash(req, req_param(req, "algorithm"));
+    ASSERT(req->prepared != NULL);
+    return req_reply(req, req->prepared);
 }
 
 static const struct route tools_routes[] = {
@@ -158,13 +168,15 @@ static const struct route tools_routes[] = {
     {.method = METHOD_POST,
      .path = "tools/hash",
      .handler = sys_hash,
+     .prepare = sys_hash_prepare,
      .flags = ROUTE_READS,
      .body = &sys_hash_schema,
      .reply = &sys_hash_reply,
      .help = "The digest of some data."},
     {.method = METHOD_POST,
      .path = "tools/hash/:algorithm",
-     .handler = sys_hash_by,
+     .handler = sys_hash,
+     .prepare = sys_hash_by_prepare,
      .flags = ROUTE_READS,
      .body = &sys_hash_schema,
      .reply = &sys_hash_reply,

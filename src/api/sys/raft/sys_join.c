@@ -116,7 +116,8 @@ enum status sys_join_authority(struct req *req, struct cert_pair *ret_pair)
                     "give theirs to sys/storage/raft/certificates/authority");
 }
 
-static enum status sys_authority(struct req *req)
+/* The record of an authority that this node trusts. The check of a key pair takes a while. */
+static enum status sys_authority_prepare(struct req *req)
 {
     const struct sys_authority *in = req_body(req);
     CLEANUP(cert_pair_done) struct cert_pair pair = {0};
@@ -133,7 +134,20 @@ static enum status sys_authority(struct req *req)
         return req_fail(req, ST_INVALID,
                         "certificate: this is not the authority that this node trusts (ca_file)");
     TRY(authority_encode(&pair, &record));
-    return state_put(req->txn, BYTES(AUTHORITY_KEY), buf_bytes(&record));
+    struct bytes *kept = arena_alloc(req->arena, sizeof *kept);
+    const uint8_t *copy = arena_dup(req->arena, buf_bytes(&record));
+    if (kept == NULL || copy == NULL)
+        return ST_NOMEM;
+    *kept = bytes_of(copy, record.len);
+    req->prepared = kept;
+    return ST_OK;
+}
+
+static enum status sys_authority(struct req *req)
+{
+    const struct bytes *record = req->prepared;
+    ASSERT(record != NULL);
+    return state_put(req->txn, BYTES(AUTHORITY_KEY), *record);
 }
 
 /* The key of the state under which a secret's token is kept. */
@@ -406,15 +420,15 @@ static enum status sys_join_outside(struct req *req)
     /* A cluster port, whose certificate names no host. */
     bool pinned = is_given(in->join_token) && !is_given(in->leader_ca_cert);
     struct join_request how = {.address = address,
-                            .server_name = named    ? in->leader_tls_servername
-                                           : pinned ? NULL
-                                                    : host,
-                            .ca = text_of(in->leader_ca_cert),
-                            .client_cert = text_of(in->leader_client_cert),
-                            .client_key = text_of(in->leader_client_key),
-                            .token = text_of(in->join_token),
-                            .retry = in->retry,
-                            .non_voter = in->non_voter};
+                               .server_name = named    ? in->leader_tls_servername
+                                              : pinned ? NULL
+                                                       : host,
+                               .ca = text_of(in->leader_ca_cert),
+                               .client_cert = text_of(in->leader_client_cert),
+                               .client_key = text_of(in->leader_client_key),
+                               .token = text_of(in->join_token),
+                               .retry = in->retry,
+                               .non_voter = in->non_voter};
     enum status st = req->host->node_ops->join(req->host->node, &how, &req->error);
     if (st == ST_EXISTS)
         return req_fail(req, ST_INVALID, ALREADY);
@@ -464,6 +478,7 @@ static const struct route join_routes[] = {
     {.method = METHOD_POST,
      .path = "storage/raft/certificates/authority",
      .handler = sys_authority,
+     .prepare = sys_authority_prepare,
      .flags = ROUTE_SUDO,
      .body = &sys_authority_schema,
      .help = "Give the cluster the key of its certificate authority, so that it can sign "
