@@ -13,6 +13,7 @@
 #include "router/module.h"
 #include "router/path.h"
 
+struct docs_dialect;
 struct router_call;
 
 struct dialect {
@@ -75,6 +76,7 @@ struct dialect {
     /* Headers of the reply to this node's client, and of the reply to a node that forwarded. */
     void (*add_headers)(const struct req *req, const struct router_call *call,
                         struct router_answer *answer);
+    const struct docs_dialect *docs; /* openapi_dialect.h; NULL: read_method asks for no help */
 };
 
 /* The dialect of requests that no table claims: the dialect with mounts, or else the first. */

@@ -1,4 +1,5 @@
-#include "auth/login.h"
+#include "router/dialect.h"
+#include "router/openapi_dialect.h"
 #include "router/openapi_internal.h"
 #include "router/router.h"
 #include "router/shape.h"
@@ -15,23 +16,21 @@ const char *openapi_verb(const struct route *route)
     return verbs[route->method];
 }
 
-/* Small pieces */
-
-static void put_type(struct text_writer *w, const char *type)
+void openapi_put_type(struct text_writer *w, const char *type)
 {
     text_open_object(w);
     text_member_str(w, "type", type);
     text_close(w);
 }
 
-static void put_ref(struct text_writer *w, const char *ref)
+void openapi_put_ref(struct text_writer *w, const char *ref)
 {
     text_open_object(w);
     text_member_str(w, "$ref", ref);
     text_close(w);
 }
 
-static void open_member(struct text_writer *w, const char *name)
+void openapi_open_member(struct text_writer *w, const char *name)
 {
     text_key(w, name);
     text_open_object(w);
@@ -93,7 +92,7 @@ static void put_path_params(const struct docs_op *op, struct text_writer *w)
         if (takes_the_rest(op, name))
             text_member_str(w, "description", "May hold slashes.");
         text_key(w, "schema");
-        put_type(w, "string");
+        openapi_put_type(w, "string");
         text_close(w);
     }
     if (any)
@@ -106,7 +105,7 @@ static void put_truth_param(const char *name, bool required, const char *help,
     text_open_object(w);
     put_param(w, bytes_str(name), "query", required);
     text_member_str(w, "description", help);
-    open_member(w, "schema");
+    openapi_open_member(w, "schema");
     text_member_str(w, "type", "string");
     text_key(w, "enum");
     text_open_list(w);
@@ -129,13 +128,13 @@ static void put_list_params(const struct docs_op *op, struct text_writer *w)
     put_param(w, BYTES("after"), "query", false);
     text_member_str(w, "description", "The name behind which the listing begins.");
     text_key(w, "schema");
-    put_type(w, "string");
+    openapi_put_type(w, "string");
     text_close(w);
     text_open_object(w);
     put_param(w, BYTES("limit"), "query", false);
     text_member_str(w, "description", "How many names at most.");
     text_key(w, "schema");
-    put_type(w, "integer");
+    openapi_put_type(w, "integer");
     text_close(w);
 }
 
@@ -173,21 +172,21 @@ static void put_body(const struct docs_op *op, struct text_writer *w)
     bool free_body = (route->flags & ROUTE_FREE_BODY) != 0;
     if (!writes || (route->body == NULL && !free_body))
         return;
-    open_member(w, "requestBody");
-    open_member(w, "content");
-    open_member(w, route->method == METHOD_PATCH ? "application/merge-patch+json"
-                                                 : "application/json");
+    openapi_open_member(w, "requestBody");
+    openapi_open_member(w, "content");
+    openapi_open_member(w, route->method == METHOD_PATCH ? "application/merge-patch+json"
+                                                         : "application/json");
     text_key(w, "schema");
     if (route->body != NULL)
         shape_write_fields(route->body, false, in_path, (void *)(uintptr_t)op, w);
     else
-        put_type(w, "object");
+        openapi_put_type(w, "object");
     text_close(w);
     text_close(w);
     text_close(w);
 }
 
-static void put_data(const struct route *route, const char *shape, struct text_writer *w)
+void openapi_put_data(const struct route *route, const char *shape, struct text_writer *w)
 {
     const char *type = shape != NULL ? shape_type(shape) : NULL;
     if (type != NULL) {
@@ -203,66 +202,11 @@ static void put_data(const struct route *route, const char *shape, struct text_w
     }
 }
 
-static const char *const envelope_members[] = {
-    "request_id", "lease_id", "renewable", "lease_duration", "data",
-    "wrap_info",  "warnings", "auth",      "mount_type",
-};
-
-static void put_nullable_ref(struct text_writer *w, const char *name, const char *ref)
-{
-    open_member(w, name);
-    text_member_str(w, "type", "object");
-    text_member_bool(w, "nullable", true);
-    text_key(w, "allOf");
-    text_open_list(w);
-    put_ref(w, ref);
-    text_close(w);
-    text_close(w);
-}
-
-/* `top`: the members of data may stand beside it. */
-static void put_envelope(const struct route *route, const char *shape, bool top,
-                         struct text_writer *w)
-{
-    text_open_object(w);
-    text_member_str(w, "type", "object");
-    text_key(w, "required");
-    text_open_list(w);
-    for (size_t i = 0; i < ARRAY_LEN(envelope_members); i++)
-        text_put_str(w, envelope_members[i]);
-    text_close(w);
-    open_member(w, "properties");
-    text_key(w, "request_id");
-    put_type(w, "string");
-    text_key(w, "lease_id");
-    put_type(w, "string");
-    text_key(w, "renewable");
-    put_type(w, "boolean");
-    text_key(w, "lease_duration");
-    put_type(w, "integer");
-    text_key(w, "data");
-    put_data(route, shape, w);
-    put_nullable_ref(w, "wrap_info", "#/components/schemas/WrapInfo");
-    text_key(w, "warnings");
-    shape_write("[str]~", NULL, w);
-    if ((route->flags & ROUTE_GIVES_TOKEN) != 0) {
-        text_key(w, "auth");
-        put_ref(w, "#/components/schemas/Auth");
-    } else {
-        put_nullable_ref(w, "auth", "#/components/schemas/Auth");
-    }
-    text_key(w, "mount_type");
-    put_type(w, "string");
-    text_close(w);
-    text_member_bool(w, "additionalProperties", top);
-    text_close(w);
-}
-
 /* Answers */
 
 static void put_raw_type(const char *type, bool text, struct text_writer *w)
 {
-    open_member(w, type);
+    openapi_open_member(w, type);
     text_key(w, "schema");
     text_open_object(w);
     text_member_str(w, "type", "string");
@@ -272,7 +216,8 @@ static void put_raw_type(const char *type, bool text, struct text_writer *w)
     text_close(w);
 }
 
-static void put_success_body(const struct route *route, const char *shape, struct text_writer *w)
+static void put_success_body(const struct docs_dialect *docs, const struct route *route,
+                             const char *shape, struct text_writer *w)
 {
     static const struct {
         const char *kind, *type;
@@ -281,27 +226,28 @@ static void put_success_body(const struct route *route, const char *shape, struc
                 {"openmetrics", "application/openmetrics-text", true},
                 {"gzip", "application/gzip", false}};
     bool raw = false;
-    open_member(w, "content");
+    openapi_open_member(w, "content");
     for (size_t i = 0; shape != NULL && i < ARRAY_LEN(raws); i++)
         if (shape_has(shape, raws[i].kind)) {
             put_raw_type(raws[i].type, raws[i].text, w);
             raw = true;
         }
     if (!raw || shape_type(shape) != NULL) { /* or JSON, as the request says */
-        open_member(w, "application/json");
+        openapi_open_member(w, "application/json");
         text_key(w, "schema");
         if (shape != NULL && shape_has(shape, "json"))
-            put_type(w, "object");
+            openapi_put_type(w, "object");
         else if ((route->flags & ROUTE_BARE) != 0)
-            put_data(route, shape, w);
+            openapi_put_data(route, shape, w);
         else
-            put_envelope(route, shape, (route->flags & ROUTE_TOP_LEVEL) != 0, w);
+            docs->put_envelope(route, shape, w);
         text_close(w);
     }
     text_close(w);
 }
 
-static void put_success(const struct route *route, const char *shape, struct text_writer *w)
+static void put_success(const struct docs_dialect *docs, const struct route *route,
+                        const char *shape, struct text_writer *w)
 {
     const char *codes = route->statuses != NULL ? route->statuses : "200";
     for (; *codes != '\0'; codes += strspn(codes, " ")) {
@@ -310,7 +256,7 @@ static void put_success(const struct route *route, const char *shape, struct tex
         text_key_bytes(w, text_is(code, "any") ? BYTES("default") : code);
         text_open_object(w);
         text_member_str(w, "description", "Done.");
-        put_success_body(route, shape, w);
+        put_success_body(docs, route, shape, w);
         text_close(w);
     }
 }
@@ -321,20 +267,21 @@ static bool answers_any(const struct route *route)
     return route->statuses != NULL && strstr(route->statuses, "any") != NULL;
 }
 
-static void put_responses(const struct route *route, struct text_writer *w)
+static void put_responses(const struct docs_dialect *docs, const struct route *route,
+                          struct text_writer *w)
 {
     static const char *const errors[] = {"400", "403", "404", "405", "412", "413", "500", "503"};
     const char *shape = route->shape;
     if (shape == NULL && route->reply == NULL && route->method == METHOD_LIST)
         shape = "{keys:[str]}";
     bool nothing = route->reply == NULL && shape == NULL && (route->flags & ROUTE_GIVES_TOKEN) == 0;
-    open_member(w, "responses");
+    openapi_open_member(w, "responses");
     bool astray = (route->flags & (ROUTE_ASTRAY | ROUTE_ABSENT)) != 0;
     if (!astray)
-        put_success(route, shape, w);
+        put_success(docs, route, shape, w);
     bool plain = route->statuses == NULL || strstr(route->statuses, "200") != NULL;
     if (nothing && plain && !astray) {
-        open_member(w, "204");
+        openapi_open_member(w, "204");
         text_member_str(w, "description", "Done; with a warning it is 200.");
         text_close(w);
     }
@@ -342,11 +289,12 @@ static void put_responses(const struct route *route, struct text_writer *w)
         if (route->statuses != NULL && strstr(route->statuses, errors[i]) != NULL)
             continue;
         text_key(w, errors[i]);
-        put_ref(w, strcmp(errors[i], "404") == 0 ? "#/components/responses/NotFound" : REF_ERROR);
+        openapi_put_ref(w, strcmp(errors[i], "404") == 0 ? "#/components/responses/NotFound"
+                                                         : REF_ERROR);
     }
     if (!answers_any(route)) {
         text_key(w, "default");
-        put_ref(w, REF_ERROR);
+        openapi_put_ref(w, REF_ERROR);
     }
     text_close(w);
 }
@@ -384,7 +332,8 @@ static const char *authority(const struct route *route)
     return (route->flags & ROUTE_ANY_TOKEN) != 0 ? "any" : "token";
 }
 
-static void put_security(const struct route *route, struct text_writer *w)
+static void put_security(const struct docs_dialect *docs, const struct route *route,
+                         struct text_writer *w)
 {
     text_key(w, "security");
     text_open_list(w);
@@ -400,12 +349,7 @@ static void put_security(const struct route *route, struct text_writer *w)
         text_close(w);
     }
     text_close(w);
-    if (route->auth == AUTH_NONE)
-        text_member_bool(w, "x-vault-unauthenticated", true);
-    if ((route->flags & ROUTE_SUDO) != 0)
-        text_member_bool(w, "x-vault-sudo", true);
-    if (route->exists != NULL)
-        text_member_bool(w, "x-vault-createSupported", true);
+    docs->put_marks(route, w);
     if ((route->flags & ROUTE_ASTRAY) != 0)
         text_member_bool(w, "x-holdfast-astray", true);
     if ((route->flags & ROUTE_ABSENT) != 0)
@@ -417,7 +361,7 @@ static void put_operation(const struct docs *d, const struct docs_op *op, const 
                           struct text_writer *w)
 {
     const struct route *route = op->route;
-    open_member(w, verb);
+    openapi_open_member(w, verb);
     if (route->help != NULL)
         text_member_str(w, "summary", route->help);
     put_id(d, op, verb, w);
@@ -427,10 +371,10 @@ static void put_operation(const struct docs *d, const struct docs_op *op, const 
     text_close(w);
     text_member_str(w, "x-holdfast-method", http_method_name(route->method));
     text_member_int(w, "x-holdfast-order", (int64_t)op->order);
-    put_security(route, w);
+    put_security(d->req->dialect->docs, route, w);
     put_query_params(op, w);
     put_body(op, w);
-    put_responses(route, w);
+    put_responses(d->req->dialect->docs, route, w);
     text_close(w);
 }
 
@@ -453,82 +397,15 @@ static size_t put_path(const struct docs *d, size_t at, struct text_writer *w)
     return n;
 }
 
-/* Components */
-
-#define WRAP_SHAPE                                                         \
-    "{token:str accessor:str ttl:int creation_time:str creation_path:str " \
-    "wrapped_accessor?:str}"
-#define ERROR_SHAPE "{errors:[str] warnings?:[str]~ data?:obj~}"
-
-static void put_schemas(struct text_writer *w)
-{
-    open_member(w, "schemas");
-    text_key(w, "Auth");
-    shape_write_fields(&login_auth_schema, true, NULL, NULL, w);
-    text_key(w, "WrapInfo");
-    shape_write(WRAP_SHAPE, NULL, w);
-    text_key(w, "Error");
-    shape_write(ERROR_SHAPE, NULL, w);
-    text_key(w, "Envelope");
-    shape_write("{request_id:str lease_id:str renewable:bool lease_duration:int data:obj~ "
-                "wrap_info:obj~ warnings:[str]~ auth:obj~ mount_type:str errors:[str]}",
-                NULL, w);
-    text_close(w);
-}
-
-static void put_response(struct text_writer *w, const char *name, const char *says, bool envelope)
-{
-    open_member(w, name);
-    text_member_str(w, "description", says);
-    open_member(w, "content");
-    open_member(w, "application/json");
-    open_member(w, "schema");
-    text_key(w, envelope ? "oneOf" : "allOf");
-    text_open_list(w);
-    put_ref(w, "#/components/schemas/Error");
-    if (envelope)
-        put_ref(w, "#/components/schemas/Envelope");
-    for (unsigned i = 0; i < 5; i++)
-        text_close(w);
-}
-
-static void put_security_schemes(struct text_writer *w)
-{
-    open_member(w, "securitySchemes");
-    open_member(w, "token");
-    text_member_str(w, "type", "apiKey");
-    text_member_str(w, "in", "header");
-    text_member_str(w, "name", "X-Secrets-Token");
-    text_member_str(w, "description", "Also taken as X-Vault-Token.");
-    text_close(w);
-    open_member(w, "bearer");
-    text_member_str(w, "type", "http");
-    text_member_str(w, "scheme", "bearer");
-    text_close(w);
-    text_close(w);
-}
-
-static void put_components(struct text_writer *w)
-{
-    open_member(w, "components");
-    put_schemas(w);
-    open_member(w, "responses");
-    put_response(w, "Error", "Refused or failed; the texts say why.", false);
-    put_response(w, "NotFound",
-                 "There is nothing; where data or warnings say more, they are there.", true);
-    text_close(w);
-    put_security_schemes(w);
-    text_close(w);
-}
-
 void openapi_write(const struct docs *d, struct text_writer *w)
 {
+    const struct docs_dialect *docs = d->req->dialect->docs;
+    ASSERT(docs != NULL);
     text_open_object(w);
     text_member_str(w, "openapi", "3.0.3");
-    open_member(w, "info");
-    text_member_str(w, "title", "Secrets service");
-    text_member_str(w, "description",
-                    "PUT is POST; LIST is GET with list=true, SCAN with scan=true.");
+    openapi_open_member(w, "info");
+    text_member_str(w, "title", docs->title);
+    text_member_str(w, "description", docs->description);
     text_member_str(w, "version", d->req->host->version);
     if (d->cut)
         text_member_bool(w, "x-holdfast-cut", true);
@@ -539,10 +416,10 @@ void openapi_write(const struct docs *d, struct text_writer *w)
     text_member_str(w, "url", d->server);
     text_close(w);
     text_close(w);
-    open_member(w, "paths");
+    openapi_open_member(w, "paths");
     for (size_t i = 0; i < d->n;)
         i += put_path(d, i, w);
     text_close(w);
-    put_components(w);
+    docs->put_components(w);
     text_close(w);
 }

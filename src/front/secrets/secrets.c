@@ -1,5 +1,6 @@
 #include "front/secrets/secrets.h"
 
+#include "front/secrets/secrets_docs.h"
 #include "front/secrets/wrap.h"
 #include "router/body.h"
 #include "router/header.h"
@@ -65,6 +66,7 @@ static enum status read_get_flags(struct req *req)
 static enum status read_method(struct req *req, const struct router_call *call)
 {
     bool slash = req->path.len > 0 && req->path.data[req->path.len - 1] == '/';
+    ASSERT(req->query != NULL);
     req->method = call->method;
     switch (call->method) {
     case METHOD_GET: TRY(read_get_flags(req)); break;
@@ -322,4 +324,5 @@ const struct dialect secrets_dialect = {
     .body_too_long_text = "http: request body too large",
     .say_no_path = say_no_path,
     .add_headers = add_headers,
+    .docs = &secrets_docs,
 };
