@@ -62,34 +62,35 @@ static void dead_splice(struct store_dead_list *to, struct store_dead_list *from
     *from = (struct store_dead_list){0};
 }
 
-static struct store_grave *grave_of(struct store_graves *graves, uint64_t generation)
+static struct store_retire_list *retire_list_of(struct store_retire_lists *retired,
+                                                uint64_t generation)
 {
-    size_t low = 0, high = graves->n;
+    size_t low = 0, high = retired->n;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (graves->items[middle].generation < generation)
+        if (retired->items[middle].generation < generation)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low < graves->n && graves->items[low].generation == generation)
-        return &graves->items[low];
-    if (graves->n == graves->cap) {
-        graves->cap = graves->cap != 0 ? graves->cap * 2 : 8;
-        graves->items = mem_must_realloc(graves->items, graves->cap * sizeof *graves->items);
+    if (low < retired->n && retired->items[low].generation == generation)
+        return &retired->items[low];
+    if (retired->n == retired->cap) {
+        retired->cap = retired->cap != 0 ? retired->cap * 2 : 8;
+        retired->items = mem_must_realloc(retired->items, retired->cap * sizeof *retired->items);
     }
-    memmove(graves->items + low + 1, graves->items + low,
-            (graves->n - low) * sizeof *graves->items);
-    graves->n++;
-    graves->items[low] = (struct store_grave){.generation = generation};
-    return &graves->items[low];
+    memmove(retired->items + low + 1, retired->items + low,
+            (retired->n - low) * sizeof *retired->items);
+    retired->n++;
+    retired->items[low] = (struct store_retire_list){.generation = generation};
+    return &retired->items[low];
 }
 
-static void graves_done(struct store_graves *graves)
+static void retired_done(struct store_retire_lists *retired)
 {
-    ASSERT(graves->n == 0);
-    mem_free(graves->items);
-    *graves = (struct store_graves){0};
+    ASSERT(retired->n == 0);
+    mem_free(retired->items);
+    *retired = (struct store_retire_lists){0};
 }
 
 void store_weight_add(struct store_weight *weight, const struct store_node *node)
@@ -108,14 +109,14 @@ static void weight_sub(struct store_weight *from, const struct store_weight *les
     from->bytes -= less->bytes;
 }
 
-/* Free it, or lay it into the grave of a pin that needs it. Returns the bytes freed. */
+/* Free it, or put it into the retire list of a pin that needs it. Returns the bytes freed. */
 static uint64_t judge(struct store_dead dead, const struct store_held *held,
-                      struct store_graves *graves)
+                      struct store_retire_lists *retired)
 {
     ASSERT(dead.node->birth <= dead.death);
     uint64_t pin = store_held_between(held, dead.node->birth, dead.death);
     if (pin != 0) {
-        dead_add(&grave_of(graves, pin)->dead, dead);
+        dead_add(&retire_list_of(retired, pin)->dead, dead);
         return 0;
     }
     uint64_t bytes = store_node_bytes(dead.node);
@@ -188,12 +189,12 @@ static void job_run(struct env_work *work)
 
     store_pins_held(r->pins, &held);
     while (dead_take(&job->loose, &dead))
-        job->freed_bytes += judge(dead, &held, &job->graves);
+        job->freed_bytes += judge(dead, &held, &job->retired);
     while (dead_take(&job->drops, &dead)) {
         uint64_t bytes = store_node_bytes(dead.node);
         store_weight_add(&job->walked, dead.node);
         push_children(&job->drops, dead.node, dead.death);
-        if (judge(dead, &held, &job->graves) == 0)
+        if (judge(dead, &held, &job->retired) == 0)
             job->kept_bytes += bytes;
     }
 }
@@ -210,10 +211,10 @@ static void job_done(struct env_work *work)
     r->retained_bytes += job->kept_bytes;
     ASSERT(r->retained_bytes >= job->freed_bytes);
     r->retained_bytes -= job->freed_bytes;
-    for (size_t i = 0; i < job->graves.n; i++)
-        dead_splice(&grave_of(&r->graves, job->graves.items[i].generation)->dead,
-                    &job->graves.items[i].dead);
-    job->graves.n = 0;
+    for (size_t i = 0; i < job->retired.n; i++)
+        dead_splice(&retire_list_of(&r->retired, job->retired.items[i].generation)->dead,
+                    &job->retired.items[i].dead);
+    job->retired.n = 0;
     job->walked = (struct store_weight){0};
     job->kept_bytes = job->freed_bytes = 0;
     job->busy = false;
@@ -239,18 +240,18 @@ static void job_start(struct store_reclaim *r)
 }
 
 /* Graves whose pin went become loose. */
-static void graves_open(struct store_reclaim *r, const struct store_held *held)
+static void retired_release(struct store_reclaim *r, const struct store_held *held)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < r->graves.n; i++) {
-        struct store_grave *grave = &r->graves.items[i];
-        uint64_t generation = grave->generation;
+    for (size_t i = 0; i < r->retired.n; i++) {
+        struct store_retire_list *list = &r->retired.items[i];
+        uint64_t generation = list->generation;
         if (store_held_between(held, generation, generation + 1) != 0)
-            r->graves.items[kept++] = *grave;
+            r->retired.items[kept++] = *list;
         else
-            dead_splice(&r->loose, &grave->dead);
+            dead_splice(&r->loose, &list->dead);
     }
-    r->graves.n = kept;
+    r->retired.n = kept;
 }
 
 static void free_list(struct store_dead_list *list)
@@ -267,21 +268,21 @@ static bool run(struct store_reclaim *r, struct store_dead_list *fresh, size_t l
     struct store_dead dead;
     uint64_t freed_bytes = 0;
 
-    if (fresh->n + r->loose.n + r->drops.n + r->graves.n == 0) {
+    if (fresh->n + r->loose.n + r->drops.n + r->retired.n == 0) {
         show(r);
         return r->job.busy;
     }
     store_pins_held(r->pins, &held);
-    graves_open(r, &held);
+    retired_release(r, &held);
     while (dead_take(fresh, &dead))
-        freed_bytes += judge(dead, &held, &r->graves);
+        freed_bytes += judge(dead, &held, &r->retired);
     for (; loose_max > 0 && dead_take(&r->loose, &dead); loose_max--)
-        freed_bytes += judge(dead, &held, &r->graves);
+        freed_bytes += judge(dead, &held, &r->retired);
     ASSERT(r->retained_bytes >= freed_bytes);
     r->retained_bytes -= freed_bytes;
     show(r);
     job_start(r);
-    return r->job.busy || r->loose.n + r->drops.n + r->graves.n != 0;
+    return r->job.busy || r->loose.n + r->drops.n + r->retired.n != 0;
 }
 
 bool store_reclaim_published(struct store_reclaim *r)
@@ -308,9 +309,9 @@ void store_reclaim_done(struct store_reclaim *r)
     free_list(&r->loose);
     while (dead_take(&r->drops, &dead))
         store_reclaim_free_tree(dead.node);
-    for (size_t i = 0; i < r->graves.n; i++)
-        free_list(&r->graves.items[i].dead);
-    r->graves.n = 0;
-    graves_done(&r->graves);
-    graves_done(&r->job.graves);
+    for (size_t i = 0; i < r->retired.n; i++)
+        free_list(&r->retired.items[i].dead);
+    r->retired.n = 0;
+    retired_done(&r->retired);
+    retired_done(&r->job.retired);
 }

@@ -1,11 +1,11 @@
 /* Release of dead nodes: each is freed as soon as no pin lies between its birth and its death,
  * whatever older or newer pins there are.
  *
- * A dead node that some pin needs waits in the grave of the lowest such pin. When that pin goes,
- * the grave's nodes become loose and are judged again. The writer judges what died in a batch when
- * it publishes, and twice as many loose ones, so memory stays bounded however busy the background
- * is; dropped subtrees, whose nodes have yet to be visited, and large heaps of loose nodes are
- * worked off on LANE_BULK. */
+ * A dead node that some pin needs waits in the retire list of the lowest such pin. When that pin
+ * goes, the list's nodes become loose and are judged again. The writer judges what died in a batch
+ * when it publishes, and twice as many loose ones, so memory stays bounded however busy the
+ * background is; dropped subtrees, whose nodes have yet to be visited, and large heaps of loose
+ * nodes are worked off on LANE_BULK. */
 #ifndef HOLDFAST_STORE_RECLAIM_H
 #define HOLDFAST_STORE_RECLAIM_H
 
@@ -27,14 +27,14 @@ struct store_dead_list {
     size_t n;
 };
 
-struct store_grave {
+struct store_retire_list {
     uint64_t generation;
     struct store_dead_list dead;
 };
 
 /* Ascending generations. Zero-initialise. */
-struct store_graves {
-    struct store_grave *items;
+struct store_retire_lists {
+    struct store_retire_list *items;
     size_t n, cap;
 };
 
@@ -48,9 +48,9 @@ struct store_job {
     struct env_work work;
     bool busy;
     struct store_dead_list drops, loose;
-    struct store_graves graves;       /* nodes that must still be kept */
-    struct store_weight walked;       /* nodes found in dropped subtrees */
-    uint64_t kept_bytes, freed_bytes; /* of those; of the loose ones */
+    struct store_retire_lists retired; /* nodes that must still be kept */
+    struct store_weight walked;        /* nodes found in dropped subtrees */
+    uint64_t kept_bytes, freed_bytes;  /* of those; of the loose ones */
 };
 
 struct store_reclaim {
@@ -64,7 +64,7 @@ struct store_reclaim {
     /* Of published batches. */
     struct store_dead_list drops; /* tops of subtrees to visit */
     struct store_dead_list loose; /* nodes whose pin is gone */
-    struct store_graves graves;
+    struct store_retire_lists retired;
     struct store_weight live;
     uint64_t retained_bytes;
     struct store_job job;
