@@ -88,7 +88,7 @@ enum status token_store_put(const struct auth_scope *s, const struct auth_token 
     token_record_put(token, &record);
     TRY(buf_status(&record));
     TRY(store_key(s, "token", token->id, NULL, &key));
-    return state_put_anyway(s->txn, key, buf_bytes(&record));
+    return state_put_exempt(s->txn, key, buf_bytes(&record));
 }
 
 static enum status put_expiry(const struct auth_scope *s, const struct auth_token *token)
@@ -97,7 +97,7 @@ static enum status put_expiry(const struct auth_scope *s, const struct auth_toke
     if (token->expire_ms == 0)
         return ST_OK;
     TRY(token_store_expire_key(s, token->expire_ms, token->id, &key));
-    return state_put_anyway(s->txn, key, (struct bytes){0});
+    return state_put_exempt(s->txn, key, (struct bytes){0});
 }
 
 enum status token_store_update(const struct auth_scope *s, const struct auth_token *before,

@@ -24,7 +24,7 @@ static enum status put_mark(const struct auth_scope *s, const char *id, enum tok
 {
     struct bytes key;
     TRY(key_of(s, "revoked", id, NULL, &key));
-    return state_put_anyway(s->txn, key,
+    return state_put_exempt(s->txn, key,
                             how == TOKEN_END_TREE ? BYTES(MARK_TREE) : BYTES(MARK_CHILDREN));
 }
 

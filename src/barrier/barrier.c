@@ -343,15 +343,15 @@ static enum status open_under(const struct secret *root, const struct barrier_re
     return st;
 }
 
-/* Another root key took the place of ours, if the handover says so. The lock is held, the barrier
- * unsealed. ST_CORRUPT: it does not. */
+/* Another root key took the place of ours, if the superseded record says so. The lock is held, the
+ * barrier unsealed. ST_CORRUPT: it does not. */
 static enum status follow_rekeyed(struct barrier *b, const struct barrier_records *records)
 {
     CLEANUP(keys_free) struct barrier_keys *next = mem_zalloc(sizeof *next);
     struct secret root = {0};
     if (next == NULL)
         return ST_NOMEM;
-    TRY(handover_open(&b->keys.root, records->handover, &root));
+    TRY(superseded_open(&b->keys.root, records->superseded, &root));
     enum status st = open_under(&root, records, next, NULL);
     secret_done(&root);
     for (int i = 0; st == ST_OK && i < BARRIER_RINGS; i++)
@@ -373,7 +373,7 @@ static enum status follow_rings(struct barrier *b, const struct barrier_records 
 {
     struct ring_mark mark = mark_of(records->keyring);
     enum status st = ST_CORRUPT;
-    if (records->handover.len != 0 && !mark_eq(&mark, &b->keys.marks[BARRIER_SHARED]))
+    if (records->superseded.len != 0 && !mark_eq(&mark, &b->keys.marks[BARRIER_SHARED]))
         st = follow_rekeyed(b, records);
     if (st != ST_CORRUPT)
         return st;

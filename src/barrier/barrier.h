@@ -4,7 +4,7 @@
  *   key rings   AES-256 keys by term, encrypted under the root key, stored at s/core/keyring for
  *               replicated keys and l/core/keyring for local ones
  *   salt        for HMACs of bearer values, encrypted under the shared ring, stored at s/core/salt
- *   handover    the root key under the one before, for a while: l/core/handover (rekey.c)
+ *   superseded  the new root key under the superseded one, for a while: l/core/handover (rekey.c)
  *   values      AES-256-GCM: version u8, term u32, nonce 12, ciphertext, tag 16; version, term and
  *               the whole key of the state are authenticated
  *
@@ -33,13 +33,13 @@ struct barrier_seat;
 #define BARRIER_LOCAL_KEYRING "l/core/keyring"
 #define BARRIER_SEAL "s/core/seal"
 #define BARRIER_SALT "s/core/salt"
-#define BARRIER_HANDOVER "l/core/handover"
+#define BARRIER_SUPERSEDED "l/core/handover"
 
 enum barrier_ring { BARRIER_SHARED, BARRIER_LOCAL, BARRIER_RINGS };
 
 /* The stored records, as read from the state; borrowed during the call. Empty: absent. */
 struct barrier_records {
-    struct bytes seal, keyring, local_keyring, salt, handover;
+    struct bytes seal, keyring, local_keyring, salt, superseded;
     /* The version that last replaced the whole state by another one (a snapshot's), 0: none did.
      * Rings of a later one need not extend those of an earlier. */
     uint64_t restored;
@@ -99,17 +99,18 @@ NODISCARD enum status barrier_check_form(const struct barrier_records *records,
 NODISCARD enum status barrier_rewrap(struct barrier *b, struct barrier *other, struct env *env,
                                      struct buf *ret_record);
 
-/* A new root key, wrapped by `seal`, with all that is stored under it, and a handover. To be stored
- * together on condition that what barrier_follow took last is still stored; then barrier_follow.
- * Zero-initialise. ST_SEALED; ST_NOT_FOUND: there is no local ring yet; ST_NOMEM, ST_CRYPTO. */
+/* A new root key, wrapped by `seal`, with all that is stored under it, and a record for the
+ * superseded root key. To be stored together on condition that what barrier_follow took last is
+ * still stored; then barrier_follow. Zero-initialise. ST_SEALED; ST_NOT_FOUND: there is no local
+ * ring yet; ST_NOMEM, ST_CRYPTO. */
 struct barrier_rekeyed {
-    struct buf seal, keyring, local_keyring, handover;
+    struct buf seal, keyring, local_keyring, superseded;
 };
 NODISCARD enum status barrier_rekey(struct barrier *b, struct env *env, const struct seal *seal,
                                     int64_t time_ms, struct barrier_rekeyed *ret_rekeyed);
 void barrier_rekeyed_done(struct barrier_rekeyed *rekeyed);
-/* When a handover was made. ST_CORRUPT. */
-NODISCARD enum status barrier_handover_time(struct bytes record, int64_t *ret_time_ms);
+/* When a superseded record was made. ST_CORRUPT. */
+NODISCARD enum status barrier_superseded_time(struct bytes record, int64_t *ret_time_ms);
 /* The same root key wrapped by `seal`, appended. ST_SEALED, ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_reseal(struct barrier *b, struct env *env, const struct seal *seal,
                                      struct buf *ret_record);

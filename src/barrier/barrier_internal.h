@@ -78,8 +78,8 @@ void keys_free(struct barrier_keys **keys); /* wipes; barrier.c */
 NODISCARD enum status copy_root(struct barrier *b, struct secret *ret_root);
 /* The root key that took the place of `root`; rekey.c. ST_CORRUPT: there is none such. ST_NOMEM,
  * ST_CRYPTO. */
-NODISCARD enum status handover_open(const struct secret *root, struct bytes record,
-                                    struct secret *ret_root);
+NODISCARD enum status superseded_open(const struct secret *root, struct bytes record,
+                                      struct secret *ret_root);
 
 static inline void lock_take(pthread_mutex_t *lock)
 {

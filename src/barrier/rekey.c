@@ -3,7 +3,7 @@
  * The new one is stored wrapped by the seal, and the rings under it. Nodes that are unsealed do not
  * have what the seal needs, so the new root key also lies there under the old one for a while:
  *
- *   handover   version u8 = 1, time u64 ms, nonce 12, ciphertext 32, tag 16; version, time and the
+ *   superseded  version u8 = 1, time u64 ms, nonce 12, ciphertext 32, tag 16; version, time and the
  *              record's own key of the state authenticated
  *
  * A node that was away for longer finds no such record, or one of another root key. It is unsealed
@@ -15,62 +15,62 @@
 #include "text/time.h"
 
 enum {
-    HANDOVER_VERSION = 1,
-    HANDOVER_HEADER = 1 + 8,
-    HANDOVER_TEXT = HANDOVER_HEADER + AEAD_NONCE_BYTES,
-    HANDOVER_BYTES = HANDOVER_TEXT + SEAL_KEY_BYTES + AEAD_TAG_BYTES,
-    AAD_BYTES = HANDOVER_HEADER + sizeof BARRIER_HANDOVER - 1,
+    SUPERSEDED_VERSION = 1,
+    SUPERSEDED_HEADER = 1 + 8,
+    SUPERSEDED_TEXT = SUPERSEDED_HEADER + AEAD_NONCE_BYTES,
+    SUPERSEDED_BYTES = SUPERSEDED_TEXT + SEAL_KEY_BYTES + AEAD_TAG_BYTES,
+    AAD_BYTES = SUPERSEDED_HEADER + sizeof BARRIER_SUPERSEDED - 1,
 };
 
 static struct bytes make_aad(uint8_t room[AAD_BYTES], const uint8_t *record)
 {
-    memcpy(room, record, HANDOVER_HEADER);
-    memcpy(room + HANDOVER_HEADER, BARRIER_HANDOVER, sizeof BARRIER_HANDOVER - 1);
+    memcpy(room, record, SUPERSEDED_HEADER);
+    memcpy(room + SUPERSEDED_HEADER, BARRIER_SUPERSEDED, sizeof BARRIER_SUPERSEDED - 1);
     return bytes_of(room, AAD_BYTES);
 }
 
-static enum status handover_put(const struct secret *old, const struct secret *next,
-                                struct env *env, int64_t time_ms, struct buf *out)
+static enum status superseded_put(const struct secret *old, const struct secret *next,
+                                  struct env *env, int64_t time_ms, struct buf *out)
 {
     struct aead *a = NULL;
     uint8_t room[AAD_BYTES];
-    uint8_t *at = buf_extend(out, HANDOVER_BYTES);
+    uint8_t *at = buf_extend(out, SUPERSEDED_BYTES);
 
     if (at == NULL)
         return ST_NOMEM;
-    at[0] = HANDOVER_VERSION;
+    at[0] = SUPERSEDED_VERSION;
     le64_put(at + 1, (uint64_t)time_ms);
-    env_random(env, at + HANDOVER_HEADER, AEAD_NONCE_BYTES);
+    env_random(env, at + SUPERSEDED_HEADER, AEAD_NONCE_BYTES);
     TRY(aead_new(secret_bytes(old), &a));
-    enum status st = aead_seal(a, at + HANDOVER_HEADER, make_aad(room, at), secret_bytes(next),
-                               at + HANDOVER_TEXT, at + HANDOVER_TEXT + SEAL_KEY_BYTES);
+    enum status st = aead_seal(a, at + SUPERSEDED_HEADER, make_aad(room, at), secret_bytes(next),
+                               at + SUPERSEDED_TEXT, at + SUPERSEDED_TEXT + SEAL_KEY_BYTES);
     aead_free(a);
     return st;
 }
 
-enum status barrier_handover_time(struct bytes record, int64_t *ret_time_ms)
+enum status barrier_superseded_time(struct bytes record, int64_t *ret_time_ms)
 {
-    if (record.len != HANDOVER_BYTES || record.data[0] != HANDOVER_VERSION ||
+    if (record.len != SUPERSEDED_BYTES || record.data[0] != SUPERSEDED_VERSION ||
         le64_get(record.data + 1) >= (uint64_t)TEXT_CLOCK_END)
         return ST_CORRUPT;
     *ret_time_ms = (int64_t)le64_get(record.data + 1);
     return ST_OK;
 }
 
-enum status handover_open(const struct secret *root, struct bytes record, struct secret *ret_root)
+enum status superseded_open(const struct secret *root, struct bytes record, struct secret *ret_root)
 {
     struct aead *a = NULL;
     struct secret next = {0};
     uint8_t room[AAD_BYTES];
     int64_t time_ms;
 
-    TRY(barrier_handover_time(record, &time_ms));
+    TRY(barrier_superseded_time(record, &time_ms));
     TRY(aead_new(secret_bytes(root), &a));
     enum status st = secret_new(SEAL_KEY_BYTES, &next);
     if (st == ST_OK)
-        st = aead_open(a, record.data + HANDOVER_HEADER, make_aad(room, record.data),
-                       bytes_of(record.data + HANDOVER_TEXT, SEAL_KEY_BYTES),
-                       record.data + HANDOVER_TEXT + SEAL_KEY_BYTES, next.data);
+        st = aead_open(a, record.data + SUPERSEDED_HEADER, make_aad(room, record.data),
+                       bytes_of(record.data + SUPERSEDED_TEXT, SEAL_KEY_BYTES),
+                       record.data + SUPERSEDED_TEXT + SEAL_KEY_BYTES, next.data);
     aead_free(a);
     if (st == ST_OK)
         *ret_root = next;
@@ -125,7 +125,7 @@ enum status barrier_rekey(struct barrier *b, struct env *env, const struct seal 
         st = put_all(keys, &next, seal, env, &out);
     }
     if (st == ST_OK)
-        st = handover_put(&keys->root, &next, env, time_ms, &out.handover);
+        st = superseded_put(&keys->root, &next, env, time_ms, &out.superseded);
     secret_done(&next);
     keys_free(&keys);
     if (st == ST_OK)
@@ -140,7 +140,7 @@ void barrier_rekeyed_done(struct barrier_rekeyed *rekeyed)
     buf_done(&rekeyed->seal);
     buf_done(&rekeyed->keyring);
     buf_done(&rekeyed->local_keyring);
-    buf_done(&rekeyed->handover);
+    buf_done(&rekeyed->superseded);
     *rekeyed = (struct barrier_rekeyed){0};
 }
 

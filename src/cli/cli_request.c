@@ -103,7 +103,7 @@ const struct text_value *cli_parse_reply(struct cli *cli, const struct cli_reply
 
 /* Whether a 404 carries something all the same, as that of a deleted version does. Hints of the
  * server are said. */
-static bool found_anyway(struct cli *cli, const struct cli_reply *reply)
+static bool found_after_all(struct cli *cli, const struct cli_reply *reply)
 {
     const struct text_value *body = NULL;
     if (text_json_parse(&cli->arena, reply->body, &body, NULL) != ST_OK)
@@ -126,7 +126,7 @@ int cli_fetch(struct cli *cli, const char *path, const char *query, struct cli_r
         return code;
     if (ret_reply->status != 404)
         return cli_refused(cli, &call, ret_reply);
-    if (found_anyway(cli, ret_reply))
+    if (found_after_all(cli, ret_reply))
         return CLI_OK;
     (void)fprintf(stderr, "No value found at %s\n", path); /* standard error is all there is */
     return CLI_REMOTE_ERROR;

@@ -63,12 +63,12 @@ static enum status put_lease_record(const struct lease_scope *s, const struct le
     lease_record_put(lease, &record);
     TRY(buf_status(&record));
     TRY(lease_prefix(s->txn->arena, s->ns, lease->id, &key));
-    TRY(renewed ? state_put_anyway(s->txn, key, buf_bytes(&record))
+    TRY(renewed ? state_put_exempt(s->txn, key, buf_bytes(&record))
                 : state_put(s->txn, key, buf_bytes(&record)));
     if (lease->expire_ms == 0)
         return ST_OK;
     TRY(end_key(s, lease, &key));
-    return state_put_anyway(s->txn, key, (struct bytes){0});
+    return state_put_exempt(s->txn, key, (struct bytes){0});
 }
 
 enum status lease_load(const struct lease_scope *s, const char *id, struct lease *ret_lease)

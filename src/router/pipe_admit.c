@@ -58,7 +58,7 @@ bool pipe_must_record(struct pipe *p)
     if (!state_staged(&p->txn))
         return false;
     p->mode = PIPE_RECORDED;
-    return state_looks_only(&p->txn) && pipe_commits_here(p);
+    return state_is_read_only(&p->txn) && pipe_commits_here(p);
 }
 
 static void reset_reply(struct req *req)
@@ -85,7 +85,7 @@ static enum status begin_txn(struct pipe *p)
     req->now_ms = confirmed ? p->read.time_ms : host->node_ops->time_ms(host->node);
     TRY(state_begin(p->worker->state, req->arena, confirmed ? &p->read : NULL, &p->txn));
     if (confirmed && p->mode != PIPE_RECORDED && !pipe_must_settle_id(p))
-        state_look_only(&p->txn);
+        state_set_read_only(&p->txn);
     req->txn = &p->txn;
     p->mark = state_mark(&p->txn);
     return ST_OK;

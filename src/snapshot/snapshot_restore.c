@@ -269,7 +269,7 @@ static enum status swap_stage(struct restoring *r)
     rlog_txn_need_stage(&r->txn, r->stage);
     rlog_txn_stage_swap(&r->txn);
     rlog_txn_put(&r->txn, BYTES(STATE_RESTORED), bytes_of(mark, sizeof mark));
-    rlog_txn_delete(&r->txn, BYTES(BARRIER_HANDOVER)); /* of the state that goes */
+    rlog_txn_delete(&r->txn, BYTES(BARRIER_SUPERSEDED)); /* of the state that goes */
     if (r->ring.len != 0)
         rlog_txn_put(&r->txn, BYTES(BARRIER_LOCAL_KEYRING), buf_bytes(&r->ring));
     else if (!r->same_root)

@@ -73,10 +73,10 @@ static enum status add_writes(const struct state_txn *txn, struct rlog_txn_build
 }
 
 /* Whether nothing is put but what a full state takes too. */
-static bool fits_anyway(const struct state_txn *txn)
+static bool is_exempt(const struct state_txn *txn)
 {
     SET_FOR (item, &txn->writes)
-        if (item->op->kind == STATE_OP_PUT && !item->op->anyway)
+        if (item->op->kind == STATE_OP_PUT && !item->op->exempt)
             return false;
     return true;
 }
@@ -213,7 +213,7 @@ static void propose(struct env_task *task)
 
 enum status state_commit(struct state_txn *txn, struct state_commit *c)
 {
-    ASSERT(txn->open && !txn->looks);
+    ASSERT(txn->open && !txn->read_only);
     ASSERT(c->done != NULL);
     TRY(txn->status);
     c->state = txn->state;
@@ -223,7 +223,7 @@ enum status state_commit(struct state_txn *txn, struct state_commit *c)
     TRY(encode(txn, c));
     c->rlog = (struct rlog_propose){.txn = buf_bytes(&c->encoded),
                                     .ticket = c->ticket,
-                                    .upkeep = fits_anyway(txn),
+                                    .upkeep = is_exempt(txn),
                                     .done = on_proposed};
     c->task.run = propose;
     env_post_round(c->state->log->env, &c->task);

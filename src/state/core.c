@@ -1,5 +1,5 @@
-#include "state/state_internal.h"
 #include "state/state_core.h"
+#include "state/state_internal.h"
 
 #include "base/mem.h"
 
@@ -26,7 +26,7 @@ static struct barrier_records records_at(const struct store_pin *pin)
         .keyring = value_at(pin, BARRIER_KEYRING),
         .local_keyring = value_at(pin, BARRIER_LOCAL_KEYRING),
         .salt = value_at(pin, BARRIER_SALT),
-        .handover = value_at(pin, BARRIER_HANDOVER),
+        .superseded = value_at(pin, BARRIER_SUPERSEDED),
         .restored = core_restored(pin),
     };
 }

@@ -1,9 +1,9 @@
 /* A new root key, or the same one wrapped anew. */
 #include "base/plant.h"
-#include "state/state_internal.h"
 #include "state/state_core.h"
+#include "state/state_internal.h"
 
-enum { HANDOVER_MS = 60 * 60 * 1000 };
+enum { SUPERSEDED_MS = 60 * 60 * 1000 };
 
 /* Each read here becomes a precondition: no other change of the keys comes between. */
 static enum status read_all(struct state_txn *txn)
@@ -23,7 +23,7 @@ static enum status stage(struct state_txn *txn, const struct barrier_rekeyed *re
     TRY(state_put_raw(txn, BYTES(BARRIER_SEAL), buf_bytes(&rekeyed->seal)));
     TRY(state_put_raw(txn, BYTES(BARRIER_KEYRING), buf_bytes(&rekeyed->keyring)));
     TRY(state_put_raw(txn, BYTES(BARRIER_LOCAL_KEYRING), buf_bytes(&rekeyed->local_keyring)));
-    return state_put_raw(txn, BYTES(BARRIER_HANDOVER), buf_bytes(&rekeyed->handover));
+    return state_put_raw(txn, BYTES(BARRIER_SUPERSEDED), buf_bytes(&rekeyed->superseded));
 }
 
 enum status state_rekey(struct state_txn *txn, const struct seal *seal, int64_t time_ms)
@@ -44,15 +44,16 @@ enum status state_reseal(struct state_txn *txn, const struct seal *seal)
     return state_put_raw(txn, BYTES(BARRIER_SEAL), buf_bytes(&record));
 }
 
-enum status state_handover_upkeep(struct state_txn *txn, int64_t now_ms)
+enum status state_superseded_upkeep(struct state_txn *txn, int64_t now_ms)
 {
     struct state_value stored;
     int64_t made_ms = 0;
-    enum status st = state_get_raw(txn, BYTES(BARRIER_HANDOVER), &stored);
+    enum status st = state_get_raw(txn, BYTES(BARRIER_SUPERSEDED), &stored);
     if (st == ST_NOT_FOUND)
         return ST_OK;
     TRY(st);
-    if (barrier_handover_time(stored.value, &made_ms) == ST_OK && now_ms - made_ms < HANDOVER_MS)
+    if (barrier_superseded_time(stored.value, &made_ms) == ST_OK &&
+        now_ms - made_ms < SUPERSEDED_MS)
         return ST_OK;
-    return state_delete(txn, BYTES(BARRIER_HANDOVER));
+    return state_delete(txn, BYTES(BARRIER_SUPERSEDED));
 }

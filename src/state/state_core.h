@@ -44,7 +44,7 @@ NODISCARD enum status state_rekey(struct state_txn *txn, const struct seal *seal
 NODISCARD enum status state_reseal(struct state_txn *txn, const struct seal *seal);
 /* For the active node: stage the deletion of what nodes follow a new root key by, when it is an
  * hour old. As state_delete. */
-NODISCARD enum status state_handover_upkeep(struct state_txn *txn, int64_t now_ms);
+NODISCARD enum status state_superseded_upkeep(struct state_txn *txn, int64_t now_ms);
 
 /* Stage a new term of the shared key ring. As state_put_raw; ST_SEALED; ST_NO_SPACE: the ring is
  * full. Once committed: state_follow. */

@@ -22,7 +22,7 @@ struct state_op {
     struct state_op *next;
     enum state_op_kind kind;
     bool raw;
-    bool anyway; /* does not count against a full state */
+    bool exempt; /* does not count against a full state */
     struct bytes key, value;
     struct store_retain retain; /* the suffix, as a range of the stored value; */
     struct bytes suffix;        /* or as bytes */

@@ -32,7 +32,7 @@ struct state_txn {
     struct state_op *ops, *last_op;  /* everything staged, in order, for state_rollback */
     enum status status;              /* a failure that was met on the way */
     bool open, confirmed;
-    bool looks; /* read-only: reads are not recorded */
+    bool read_only; /* reads are not recorded */
 };
 
 /* Pin the newest version. `read` is a finished state_read, or NULL for a write request on the
@@ -41,8 +41,8 @@ NODISCARD enum status state_begin(struct state *state, struct arena *arena,
                                   const struct state_read *read, struct state_txn *ret_txn);
 /* For a confirmed transaction that has read nothing and will hardly stage anything: what it reads
  * is not recorded. If it stages all the same it cannot be committed: begin another. */
-void state_look_only(struct state_txn *txn);
-bool state_looks_only(const struct state_txn *txn);
+void state_set_read_only(struct state_txn *txn);
+bool state_is_read_only(const struct state_txn *txn);
 /* Unpin. What reads returned stays in the arena. Ended ones are allowed. */
 void state_end(struct state_txn *txn);
 
@@ -74,13 +74,13 @@ NODISCARD enum status state_stamp(struct state_txn *txn, struct bytes key,
 NODISCARD enum status state_put(struct state_txn *txn, struct bytes key, struct bytes value);
 /* As state_put, also while the state is full, if all that is staged may be: for what only serves
  * deletion, and for records that take the place of others of their size. */
-NODISCARD enum status state_put_anyway(struct state_txn *txn, struct bytes key, struct bytes value);
+NODISCARD enum status state_put_exempt(struct state_txn *txn, struct bytes key, struct bytes value);
 /* Stage `value` with a retained suffix (store/retain.h): pieces of the present stored value, which
  * state_get gave in `stored`. They stay encrypted; state_open decrypts one. As state_put or, if
- * `anyway`, as state_put_anyway; ST_TOO_BIG also when the suffix is longer than
+ * `exempt`, as state_put_exempt; ST_TOO_BIG also when the suffix is longer than
  * STORE_RETAIN_SUFFIX_MAX. The transaction may not read the key again. */
 NODISCARD enum status state_put_retain(struct state_txn *txn, struct bytes key, struct bytes value,
-                                       const struct store_retain_suffix *suffix, bool anyway);
+                                       const struct store_retain_suffix *suffix, bool exempt);
 /* Stage a deletion; the key may be absent. As state_put. */
 NODISCARD enum status state_delete(struct state_txn *txn, struct bytes key);
 /* Stage the deletion of every key that begins with `prefix`, which is longer than its segment,

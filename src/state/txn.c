@@ -26,15 +26,15 @@ enum status state_begin(struct state *state, struct arena *arena, const struct s
     return ST_OK;
 }
 
-void state_look_only(struct state_txn *txn)
+void state_set_read_only(struct state_txn *txn)
 {
     ASSERT(txn->confirmed && txn->ops == NULL);
-    txn->looks = true;
+    txn->read_only = true;
 }
 
-bool state_looks_only(const struct state_txn *txn)
+bool state_is_read_only(const struct state_txn *txn)
 {
-    return txn->looks;
+    return txn->read_only;
 }
 
 void state_end(struct state_txn *txn)
@@ -57,7 +57,7 @@ enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t versi
 {
     struct state_item *item = NULL;
 
-    if (txn->looks || set_covering(&txn->prefixes, key) != NULL)
+    if (txn->read_only || set_covering(&txn->prefixes, key) != NULL)
         return ST_OK;
     enum status st = set_add(&txn->keys, txn->arena, state_random(txn->state), key, &item);
     if (st != ST_OK)
@@ -69,7 +69,7 @@ enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t versi
 enum status txn_note_prefix(struct state_txn *txn, struct bytes prefix)
 {
     struct state_item *item = NULL;
-    if (txn->looks)
+    if (txn->read_only)
         return ST_OK;
     enum status st =
         set_add_prefix(&txn->prefixes, txn->arena, state_random(txn->state), prefix, &item);
@@ -233,7 +233,7 @@ uint64_t state_version(const struct state_txn *txn)
 uint64_t state_view(const struct state_txn *txn)
 {
     ASSERT(txn->open);
-    return txn->looks && txn->ops == NULL ? txn->pin.generation : 0;
+    return txn->read_only && txn->ops == NULL ? txn->pin.generation : 0;
 }
 
 enum status state_newest(struct state_txn *txn, struct bytes prefix, uint64_t *ret_version)
@@ -302,15 +302,15 @@ enum status state_put(struct state_txn *txn, struct bytes key, struct bytes valu
     return put(txn, key, value, (struct state_op){0});
 }
 
-enum status state_put_anyway(struct state_txn *txn, struct bytes key, struct bytes value)
+enum status state_put_exempt(struct state_txn *txn, struct bytes key, struct bytes value)
 {
-    return put(txn, key, value, (struct state_op){.anyway = true});
+    return put(txn, key, value, (struct state_op){.exempt = true});
 }
 
 enum status state_put_retain(struct state_txn *txn, struct bytes key, struct bytes value,
-                             const struct store_retain_suffix *suffix, bool anyway)
+                             const struct store_retain_suffix *suffix, bool exempt)
 {
-    struct state_op *own, op = {.anyway = anyway, .suffix = buf_bytes(&suffix->copy)};
+    struct state_op *own, op = {.exempt = exempt, .suffix = buf_bytes(&suffix->copy)};
     struct store_item item;
 
     TRY(buf_status(&suffix->copy));
@@ -327,7 +327,7 @@ enum status state_put_retain(struct state_txn *txn, struct bytes key, struct byt
 
 enum status state_put_raw(struct state_txn *txn, struct bytes key, struct bytes value)
 {
-    return put(txn, key, value, (struct state_op){.raw = true, .anyway = true});
+    return put(txn, key, value, (struct state_op){.raw = true, .exempt = true});
 }
 
 enum status state_delete(struct state_txn *txn, struct bytes key)

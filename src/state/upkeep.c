@@ -1,7 +1,7 @@
 /* Upkeep of the key rings: granting uses ahead, new terms. It rides on commits, so it runs on the
  * active node and nowhere else; several nodes or workers that try at once settle it by conflict. */
-#include "state/state_internal.h"
 #include "state/state_core.h"
+#include "state/state_internal.h"
 
 #include "base/mem.h"
 #include "base/trace.h"

@@ -64,9 +64,9 @@ static void as_handover(struct bytes input)
     int64_t time_ms;
     if (secret_dup(bytes_of(key, sizeof key), &old) != ST_OK)
         abort();
-    enum status st = handover_open(&old, input, &next);
+    enum status st = superseded_open(&old, input, &next);
     if (st == ST_OK &&
-        (next.len != SEAL_KEY_BYTES || barrier_handover_time(input, &time_ms) != ST_OK))
+        (next.len != SEAL_KEY_BYTES || barrier_superseded_time(input, &time_ms) != ST_OK))
         abort();
     secret_done(&next);
     secret_done(&old);

@@ -390,7 +390,7 @@ static void decide(struct request *r, enum status st)
     } else if (!state_staged(&r->txn)) {
         r->confirm.done = on_confirmed;
         state_confirm(&r->txn, &r->confirm);
-    } else if (is_active(r->node) && state_looks_only(&r->txn)) { /* as src/router does */
+    } else if (is_active(r->node) && state_is_read_only(&r->txn)) { /* as src/router does */
         r->stages = true;
         state_end(&r->txn);
         run_now(r, &r->read);
@@ -408,7 +408,7 @@ static void run_now(struct request *r, const struct state_read *read)
     struct node *n = r->node;
     enum status st = state_begin(n->service, &r->arena, read, &r->txn);
     if (st == ST_OK && read != NULL && !r->stages)
-        state_look_only(&r->txn);
+        state_set_read_only(&r->txn);
     r->scope = (struct auth_scope){
         .txn = &r->txn,
         .seat = state_seat(n->service),

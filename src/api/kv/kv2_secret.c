@@ -149,18 +149,18 @@ enum status kv2_data(struct req *req, const struct kv2_secret *secret,
     return ST_OK;
 }
 
-static enum status put(struct req *req, bool anyway, struct bytes key, struct bytes value)
+static enum status put(struct req *req, bool exempt, struct bytes key, struct bytes value)
 {
-    return anyway ? state_put_anyway(req->txn, key, value) : state_put(req->txn, key, value);
+    return exempt ? state_put_exempt(req->txn, key, value) : state_put(req->txn, key, value);
 }
 
-static enum status move_separate(struct req *req, bool anyway, const struct kv2_secret *secret,
+static enum status move_separate(struct req *req, bool exempt, const struct kv2_secret *secret,
                                  struct kv2_version *version)
 {
     struct bytes key, data;
     TRY(version_key(req, number_of(secret, version), &key));
     TRY(kv2_data(req, secret, version, &data));
-    TRY(put(req, anyway, key, data));
+    TRY(put(req, exempt, key, data));
     version->place = KV2_SEPARATE;
     version->data = (struct bytes){0};
     return ST_OK;
@@ -169,7 +169,7 @@ static enum status move_separate(struct req *req, bool anyway, const struct kv2_
 /* Keep the record short. The newest version stays inline, and earlier ones stay in the records that
  * they came with, appended. A version too long for that, and the oldest of too many, become
  * separate. */
-static enum status spill(struct req *req, bool anyway, struct kv2_secret *secret)
+static enum status spill(struct req *req, bool exempt, struct kv2_secret *secret)
 {
     struct kv2_record *r = &secret->record;
     size_t appended = 0;
@@ -179,7 +179,7 @@ static enum status spill(struct req *req, bool anyway, struct kv2_secret *secret
             continue;
         bool stays = v->place == KV2_INLINE && i == r->n - 1;
         if (stays ? v->data.len > KV2_INLINE_MAX : appended + v->sealed.len > KV2_APPENDED_MAX) {
-            TRY(move_separate(req, anyway, secret, v));
+            TRY(move_separate(req, exempt, secret, v));
         } else if (!stays) {
             appended += v->sealed.len;
             v->place = KV2_APPENDED;
@@ -197,16 +197,16 @@ static void retain_appended(const struct kv2_record *r, struct store_retain_suff
             store_retain_add(suffix, r->versions[i].sealed);
 }
 
-static enum status store(struct req *req, bool anyway, struct kv2_secret *secret)
+static enum status store(struct req *req, bool exempt, struct kv2_secret *secret)
 {
     CLEANUP(buf_done) struct buf out = {0};
     CLEANUP(store_retain_done) struct store_retain_suffix suffix = {0};
     secret->record.updated_ms = MAX(req->now_ms, secret->record.updated_ms);
-    TRY(spill(req, anyway, secret));
+    TRY(spill(req, exempt, secret));
     retain_appended(&secret->record, &suffix);
     ASSERT(suffix.run.len + suffix.copy.len <= KV2_APPENDED_MAX);
     TRY(kv2_record_encode(&secret->record, &out));
-    return state_put_retain(req->txn, secret->key, buf_bytes(&out), &suffix, anyway);
+    return state_put_retain(req->txn, secret->key, buf_bytes(&out), &suffix, exempt);
 }
 
 enum status kv2_store(struct req *req, struct kv2_secret *secret)

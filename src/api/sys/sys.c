@@ -44,7 +44,7 @@ static const char *const sys_reserved[] = {
 };
 
 static const struct node_duty sys_duties[] = {
-    {.name = "superseded root key", .run = state_handover_upkeep},
+    {.name = "superseded root key", .run = state_superseded_upkeep},
     {.name = "a new key by sys/rotate/config", .run = sys_rotate_upkeep},
     {.name = "abandoned attempts with key shares", .run = sys_ceremony_upkeep},
     {.name = "expired policies", .run = policy_upkeep},

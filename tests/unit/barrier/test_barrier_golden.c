@@ -36,7 +36,7 @@ static void make_next(struct fake_env *env, const struct seal *seal, struct barr
 {
     struct barrier_rekeyed rekeyed = {0};
     assert_status(barrier_rekey(barrier, &env->env, seal, 1700000000000, &rekeyed), ST_OK);
-    golden_make("handover-1.bin", buf_bytes(&rekeyed.handover));
+    golden_make("handover-1.bin", buf_bytes(&rekeyed.superseded));
     golden_make("next-keyring-1.bin", buf_bytes(&rekeyed.keyring));
     golden_make("next-local-keyring-1.bin", buf_bytes(&rekeyed.local_keyring));
     barrier_rekeyed_done(&rekeyed);
@@ -82,7 +82,7 @@ static void records_of_the_first_format_unseal_and_decrypt(void **state)
     records.keyring = buf_bytes(&files[7]);
     records.local_keyring = buf_bytes(&files[8]);
     assert_status(barrier_follow(barrier, &records), ST_CORRUPT);
-    records.handover = buf_bytes(&files[6]);
+    records.superseded = buf_bytes(&files[6]);
     assert_status(barrier_follow(barrier, &records), ST_OK);
     assert_status(barrier_decrypt(seat, KEY, buf_bytes(&files[4]), out, &n), ST_OK);
     barrier_seat_free(seat);

@@ -1,4 +1,4 @@
-/* A new root key: who follows, what opens nothing any more, what a handover gives away. */
+/* A new root key: who follows, what opens nothing any more, what a superseded record gives away. */
 #include "state/fake_env.h"
 #include "support.h"
 
@@ -7,7 +7,7 @@
 #include "base/mem.h"
 
 struct stored {
-    struct buf seal, keyring, local_keyring, salt, handover;
+    struct buf seal, keyring, local_keyring, salt, superseded;
 };
 
 struct world {
@@ -31,7 +31,7 @@ static struct barrier_records records_of(const struct stored *s)
                                     .keyring = buf_bytes(&s->keyring),
                                     .local_keyring = buf_bytes(&s->local_keyring),
                                     .salt = buf_bytes(&s->salt),
-                                    .handover = buf_bytes(&s->handover)};
+                                    .superseded = buf_bytes(&s->superseded)};
 }
 
 static void make_seal(uint8_t first, struct seal *ret_seal)
@@ -67,7 +67,7 @@ static int teardown(void **state)
 {
     struct world *w = *state;
     struct buf *bufs[] = {&w->now.seal, &w->now.keyring, &w->now.local_keyring, &w->now.salt,
-                          &w->now.handover};
+                          &w->now.superseded};
     for (size_t i = 0; i < ARRAY_LEN(bufs); i++)
         buf_done(bufs[i]);
     barrier_free(w->active);
@@ -86,7 +86,7 @@ static void rekey(struct world *w, uint8_t first)
     keep(&w->now.seal, &made.seal);
     keep(&w->now.keyring, &made.keyring);
     keep(&w->now.local_keyring, &made.local_keyring);
-    keep(&w->now.handover, &made.handover);
+    keep(&w->now.superseded, &made.superseded);
     barrier_rekeyed_done(&made);
     seal_done(&seal);
     struct barrier_records records = records_of(&w->now);
@@ -156,7 +156,7 @@ static void rings_change_after_it_as_before(void **state)
     assert_status(barrier_upkeep(w->active, &w->env.env, BARRIER_SHARED, 0, 6000, &record), ST_OK);
     keep(&w->now.keyring, &record);
     buf_done(&record);
-    assert_status(follow(w, w->active), ST_OK); /* beside the handover of before */
+    assert_status(follow(w, w->active), ST_OK); /* beside the superseded record of before */
     assert_status(follow(w, w->standby), ST_OK);
     assert_status(barrier_ring_info(w->standby, BARRIER_SHARED, &info), ST_OK);
     assert_int_equal(info.term, 2);
@@ -195,22 +195,22 @@ static void who_missed_one_of_two_cannot_follow(void **state)
     assert_status(unseal(w, 3), ST_OK);
 }
 
-static void without_a_handover_nobody_follows(void **state)
+static void without_the_superseded_record_no_node_follows(void **state)
 {
     struct world *w = *state;
     rekey(w, 2);
-    struct buf handover = w->now.handover;
-    w->now.handover = (struct buf){0};
+    struct buf superseded = w->now.superseded;
+    w->now.superseded = (struct buf){0};
     assert_status(follow(w, w->standby), ST_CORRUPT);
     assert_status(unseal(w, 2), ST_OK); /* it is for those who are unsealed */
-    w->now.handover = handover;
+    w->now.superseded = superseded;
     assert_status(follow(w, w->standby), ST_OK);
 }
 
-static void a_damaged_handover_is_none(void **state)
+static void a_damaged_superseded_record_is_none(void **state)
 {
     struct world *w = *state;
-    struct buf *h = &w->now.handover;
+    struct buf *h = &w->now.superseded;
     rekey(w, 2);
     for (size_t bit = 0; bit < h->len * 8; bit++) {
         h->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -237,14 +237,14 @@ static void rings_that_lost_a_key_are_not_followed(void **state)
     assert_status(follow(w, w->standby), ST_CORRUPT);
 }
 
-static void a_handover_tells_its_time(void **state)
+static void a_superseded_record_tells_its_time(void **state)
 {
     struct world *w = *state;
     int64_t time_ms = 0;
     rekey(w, 2);
-    assert_status(barrier_handover_time(buf_bytes(&w->now.handover), &time_ms), ST_OK);
+    assert_status(barrier_superseded_time(buf_bytes(&w->now.superseded), &time_ms), ST_OK);
     assert_int_equal(time_ms, 5000);
-    assert_status(barrier_handover_time(BYTES("short"), &time_ms), ST_CORRUPT);
+    assert_status(barrier_superseded_time(BYTES("short"), &time_ms), ST_CORRUPT);
 }
 
 static void the_same_root_key_may_be_wrapped_anew(void **state)
@@ -305,10 +305,10 @@ int main(void)
         T(rings_change_after_it_as_before),
         T(uses_are_counted_on),
         T(who_missed_one_of_two_cannot_follow),
-        T(without_a_handover_nobody_follows),
-        T(a_damaged_handover_is_none),
+        T(without_the_superseded_record_no_node_follows),
+        T(a_damaged_superseded_record_is_none),
         T(rings_that_lost_a_key_are_not_followed),
-        T(a_handover_tells_its_time),
+        T(a_superseded_record_tells_its_time),
         T(the_same_root_key_may_be_wrapped_anew),
         T(a_sealed_node_makes_none),
         T(running_out_of_memory_is_told_and_harmless),

@@ -132,7 +132,7 @@ static void renew_looking(void)
     const struct state_read read = {.confirmed = true};
     state_end(&txn);
     assert_status(state_begin(w.state, &arena, &read, &txn), ST_OK);
-    state_look_only(&txn);
+    state_set_read_only(&txn);
 }
 
 static void who_only_looks_sees_every_change(void **ctx)

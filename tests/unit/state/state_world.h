@@ -152,7 +152,7 @@ static inline void sw_begin_looking(struct state_world *w, struct state_txn *txn
 {
     const struct state_read read = {.confirmed = true};
     assert_status(state_begin(w->state, &w->arena, &read, txn), ST_OK);
-    state_look_only(txn);
+    state_set_read_only(txn);
 }
 
 /* One put, committed. */

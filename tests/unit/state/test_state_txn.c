@@ -245,7 +245,7 @@ static void who_only_looks_records_nothing(void **state)
     uint64_t newest;
     sw_put(w, "s/d/a", "1");
     sw_begin_looking(w, &txn);
-    assert_true(state_looks_only(&txn));
+    assert_true(state_is_read_only(&txn));
     assert_gets(&txn, "s/d/a", "1");
     assert_gets_none(&txn, "s/d/b");
     assert_status(state_newest(&txn, BYTES("s/d/"), &newest), ST_OK);
