@@ -28,11 +28,11 @@ static void make_request_id(struct router_worker *worker, char ret_id[TEXT_UUID_
     text_uuid_of(worker->ids[--worker->n_ids], ret_id);
 }
 
-/* All of `p` but what phases set before they use it. */
+/* All of `p` but the members that phases set before they wait. */
 static void init_pipe(struct pipe *p, struct router_worker *worker, struct router_call *call,
                       uint64_t now_ns)
 {
-    memset(p, 0, offsetof(struct pipe, txn));
+    memset(p, 0, offsetof(struct pipe, work));
     p->worker = worker;
     p->call = call;
     p->begun_ns = now_ns;

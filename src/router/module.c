@@ -14,11 +14,17 @@ const struct route_api *module_find_fixed(const struct module_list *list,
                                           const struct dialect *dialect, struct bytes path,
                                           bool help)
 {
-    struct module_walk walk = {0};
-    const struct route_api *api;
-    while ((api = module_next_api(list, &walk)) != NULL)
-        if (api->prefix != NULL && api->dialect == dialect && module_stands_at(api, path, help))
-            return api;
+    ASSERT(dialect != NULL);
+    if (path.len == 0)
+        return NULL;
+    for (size_t i = 0; i < list->n; i++)
+        for (size_t k = 0; k < list->items[i]->n_apis; k++) {
+            const struct route_api *api = list->items[i]->apis[k];
+            /* Every request comes by: one byte rules most of them out. */
+            if (api->prefix != NULL && api->prefix[0] == path.data[0] && api->dialect == dialect &&
+                module_stands_at(api, path, help))
+                return api;
+        }
     return NULL;
 }
 
@@ -43,8 +49,8 @@ const struct module_login *module_find_login(const struct module_list *list, con
 
 static bool serves(const struct route_api *api, const struct mount *mount)
 {
-    bool is = api->type[0] == mount->type[0] && strcmp(api->type, mount->type) == 0;
-    if (api->prefix != NULL || !is || api->login != module_is_auth(mount))
+    if (api->type[0] != mount->type[0] || api->prefix != NULL ||
+        strcmp(api->type, mount->type) != 0 || api->login != module_is_auth(mount))
         return false;
     const char *version = mount_option(mount, "version");
     return api->version == NULL || strcmp(api->version, version != NULL ? version : "1") == 0;
@@ -53,10 +59,14 @@ static bool serves(const struct route_api *api, const struct mount *mount)
 const struct route_api *module_find_engine(const struct module_list *list,
                                            const struct mount *mount)
 {
-    struct module_walk walk = {0};
-    const struct route_api *api;
-    while ((api = module_next_api(list, &walk)) != NULL)
-        if (serves(api, mount))
-            return api;
+    for (size_t i = 0; i < list->n; i++) {
+        const struct module *module = list->items[i];
+        for (size_t k = 0; k < module->n_apis; k++)
+            if (serves(module->apis[k], mount))
+                return module->apis[k];
+        for (size_t k = 0; k < module->n_logins; k++)
+            if (serves(module->logins[k].api, mount))
+                return module->logins[k].api;
+    }
     return NULL;
 }

@@ -91,6 +91,14 @@ struct pipe_more {
     struct router_collect collect;
 };
 
+/* A transaction, made when a call begins its first one: many calls about the node need none. */
+struct pipe_run {
+    struct pipe *pipe;
+    struct state_txn txn;   /* open while req.txn is set */
+    struct state_mark mark; /* of txn */
+    struct state_read read;
+};
+
 /* A call on its way. */
 struct pipe {
     struct req req;
@@ -110,17 +118,17 @@ struct pipe {
     struct rlog_request_id id;
     struct router_answer answer;
     struct quota_verdict quota;
+    struct pipe_run *run;   /* NULL: no transaction was begun yet */
     struct pipe_more *more; /* NULL: nothing of it was needed yet */
     struct parsed *parsed;  /* where the values of a large body are; NULL: in the arena */
     struct bytes content_type;
     struct router_forward *forward; /* NULL: it was not sent on */
 
-    /* From here on, members that a phase sets before they are used. */
-    struct state_txn txn;   /* open while req.txn is set */
-    struct state_mark mark; /* of txn */
-    struct state_read read;
-    struct env_work work; /* of PARSING, PREPARING or OUTSIDE */
-    struct env_timer timer;
+    /* A phase sets its member before it waits: a call waits for one thing at a time. */
+    union {
+        struct env_work work; /* of PARSING, PREPARING or OUTSIDE */
+        struct env_timer timer;
+    };
 };
 
 /* pipeline.c */
@@ -131,6 +139,13 @@ void pipe_go(struct pipe *p, enum pipe_phase next);
 void pipe_step(struct pipe *p);
 /* p->more is there. ST_NOMEM. */
 NODISCARD enum status pipe_need_more(struct pipe *p);
+/* p->run is there. ST_NOMEM. */
+NODISCARD enum status pipe_need_run(struct pipe *p);
+/* Whether the call runs on a version that was confirmed for it. */
+static inline bool pipe_is_confirmed(const struct pipe *p)
+{
+    return p->run != NULL && p->run->read.confirmed;
+}
 
 /* Decisions: each returns the next phase, for the phase that asks to return. */
 
@@ -173,8 +188,8 @@ bool pipe_must_settle_id(const struct pipe *p);
 
 /* pipe_handle.c */
 
-/* Begin the commit of p->txn, or its confirmation; pipe_step follows after ST_OK. As state_commit;
- * ST_NOMEM. */
+/* Begin the commit of the transaction, or its confirmation; pipe_step follows after ST_OK. As
+ * state_commit; ST_NOMEM. */
 NODISCARD enum status pipe_commit_begin(struct pipe *p, const struct rlog_request_id *id);
 NODISCARD enum status pipe_confirm_begin(struct pipe *p);
 /* Another request was faster: end the transaction. false: that happened too often, and the

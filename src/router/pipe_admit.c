@@ -11,26 +11,28 @@ enum pipe_phase pipe_begin(struct pipe *p)
 {
     bool overtaken = p->mode == PIPE_CONFIRMED, unread = pipe_is_unread(p);
     ASSERT(p->req.txn == NULL);
+    if (pipe_need_run(p) != ST_OK)
+        return pipe_fail(p, ST_NOMEM);
     if (unread && overtaken)
         return PIPE_PRECHECK_READING;
     if (!unread && !pipe_is_local(p) &&
         (overtaken || stage_reads(&p->req) || pipe_has_flag(p, ROUTE_LEADER)))
         return PIPE_READING;
-    p->read = (struct state_read){0};
+    p->run->read = (struct state_read){0};
     return unread ? PIPE_PRECHECKING : PIPE_ADMITTING;
 }
 
 static void on_read(struct state_read *read, enum status st)
 {
-    struct pipe *p = CONTAINER_OF(read, struct pipe, read);
+    struct pipe *p = CONTAINER_OF(read, struct pipe_run, read)->pipe;
     p->result = st;
     pipe_step(p);
 }
 
 enum pipe_phase pipe_read(struct pipe *p)
 {
-    p->read = (struct state_read){.done = on_read};
-    state_read_begin(p->worker->state, &p->read);
+    p->run->read = (struct state_read){.done = on_read};
+    state_read_begin(p->worker->state, &p->run->read);
     return PIPE_PENDING;
 }
 
@@ -55,10 +57,10 @@ bool pipe_must_settle_id(const struct pipe *p)
 
 bool pipe_must_record(struct pipe *p)
 {
-    if (!state_staged(&p->txn))
+    if (!state_staged(&p->run->txn))
         return false;
     p->mode = PIPE_RECORDED;
-    return state_is_read_only(&p->txn) && pipe_commits_here(p);
+    return state_is_read_only(&p->run->txn) && pipe_commits_here(p);
 }
 
 static void reset_reply(struct req *req)
@@ -77,17 +79,17 @@ static enum status begin_txn(struct pipe *p)
 {
     struct req *req = &p->req;
     const struct router_host *host = req->host;
-    bool confirmed = p->read.confirmed;
+    bool confirmed = pipe_is_confirmed(p);
 
     if ((p->once & PIPE_ONCE_BEGUN) != 0)
         reset_reply(req);
     p->once |= PIPE_ONCE_BEGUN;
-    req->now_ms = confirmed ? p->read.time_ms : host->node_ops->time_ms(host->node);
-    TRY(state_begin(p->worker->state, req->arena, confirmed ? &p->read : NULL, &p->txn));
+    req->now_ms = confirmed ? p->run->read.time_ms : host->node_ops->time_ms(host->node);
+    TRY(state_begin(p->worker->state, req->arena, confirmed ? &p->run->read : NULL, &p->run->txn));
     if (confirmed && p->mode != PIPE_RECORDED && !pipe_must_settle_id(p))
-        state_set_read_only(&p->txn);
-    req->txn = &p->txn;
-    p->mark = state_mark(&p->txn);
+        state_set_read_only(&p->run->txn);
+    req->txn = &p->run->txn;
+    p->run->mark = state_mark(&p->run->txn);
     return ST_OK;
 }
 
@@ -95,7 +97,7 @@ static enum status begin_txn(struct pipe *p)
 static enum status identify(struct pipe *p)
 {
     struct req *req = &p->req;
-    ASSERT(req->txn == &p->txn);
+    ASSERT(req->txn == &p->run->txn);
     req->token = NULL;
     TRY(stage_route(req, p->worker->router));
     if (!pipe_is_anonymous(p))
@@ -113,7 +115,8 @@ static enum status count_use(struct pipe *p)
         return req_fail(&p->req, ST_INVALID,
                         "a token with a limited number of uses may ask the active node only");
     TRY(stage_use(&p->req));
-    p->mark = state_mark(&p->txn); /* the count stays staged, even when the handler fails */
+    p->run->mark =
+        state_mark(&p->run->txn); /* the count stays staged, even when the handler fails */
     return ST_OK;
 }
 
@@ -135,7 +138,7 @@ enum pipe_phase pipe_precheck(struct pipe *p)
         pipe_end_txn(p);
         return pipe_take_body(p);
     }
-    if (anonymous || p->read.confirmed || pipe_is_breakdown(p->verdict))
+    if (anonymous || pipe_is_confirmed(p) || pipe_is_breakdown(p->verdict))
         return pipe_go_record(p);
     pipe_end_txn(p);
     return PIPE_PRECHECK_READING;

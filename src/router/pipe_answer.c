@@ -8,7 +8,7 @@
 void pipe_end_txn(struct pipe *p)
 {
     if (p->req.txn != NULL)
-        state_end(&p->txn);
+        state_end(&p->run->txn);
     while (p->req.cleanups != NULL) {
         struct req_cleanup *cleanup = p->req.cleanups;
         p->req.cleanups = cleanup->next;

@@ -39,9 +39,10 @@ static enum status begin_finish(struct pipe *p)
     req->reply = (struct req_reply){0};
     pipe_forget_reason(p);
     req->now_ms = req->host->node_ops->time_ms(req->host->node);
-    TRY(state_begin(p->worker->state, req->arena, NULL, &p->txn));
-    req->txn = &p->txn;
-    p->mark = state_mark(&p->txn);
+    TRY(pipe_need_run(p));
+    TRY(state_begin(p->worker->state, req->arena, NULL, &p->run->txn));
+    req->txn = &p->run->txn;
+    p->run->mark = state_mark(&p->run->txn);
     TRY(stage_route(req, p->worker->router));
     bool same = req->route == route;
     req->route = route;
@@ -54,11 +55,11 @@ enum pipe_phase pipe_finish(struct pipe *p)
     if (st != ST_OK)
         return fail_finish(p, st);
     p->verdict = p->req.route->finish(&p->req);
-    if (p->verdict != ST_OK && state_rollback(&p->txn, p->mark) != ST_OK)
+    if (p->verdict != ST_OK && state_rollback(&p->run->txn, p->run->mark) != ST_OK)
         return fail_finish(p, ST_NOMEM);
     if (pipe_is_breakdown(p->verdict))
         return fail_finish(p, p->verdict);
-    return state_staged(&p->txn) ? PIPE_FINISH_COMMITTING : PIPE_FINISH_CONFIRMING;
+    return state_staged(&p->run->txn) ? PIPE_FINISH_COMMITTING : PIPE_FINISH_CONFIRMING;
 }
 
 /* The state has what `finish` staged, or confirms what it read. `finish` may make the reply that

@@ -31,7 +31,7 @@ enum status pipe_commit_begin(struct pipe *p, const struct rlog_request_id *id)
     if (pipe_id_given(&c->id))
         TRY(answer_encode(&p->answer, stored));
     c->answer = buf_bytes(stored);
-    return state_commit(&p->txn, c);
+    return state_commit(&p->run->txn, c);
 }
 
 static void on_confirmed(struct state_confirm *confirm, enum status st)
@@ -45,7 +45,7 @@ enum status pipe_confirm_begin(struct pipe *p)
 {
     TRY(pipe_need_more(p));
     p->more->confirm = (struct state_confirm){.done = on_confirmed};
-    state_confirm(&p->txn, &p->more->confirm);
+    state_confirm(&p->run->txn, &p->more->confirm);
     return ST_OK;
 }
 
@@ -85,11 +85,11 @@ enum pipe_phase pipe_handle(struct pipe *p)
 {
     ASSERT(p->verdict != ST_OK || p->req.data != NULL); /* the body was parsed */
     enum status st = run_handler(p);
-    if (st != ST_OK && state_rollback(&p->txn, p->mark) != ST_OK)
+    if (st != ST_OK && state_rollback(&p->run->txn, p->run->mark) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
-    if (state_staged(&p->txn) || (pipe_must_settle_id(p) && !pipe_is_breakdown(st)))
+    if (state_staged(&p->run->txn) || (pipe_must_settle_id(p) && !pipe_is_breakdown(st)))
         return go_commit(p);
-    if (pipe_is_breakdown(st) || p->read.confirmed || pipe_is_local(p))
+    if (pipe_is_breakdown(st) || pipe_is_confirmed(p) || pipe_is_local(p))
         return pipe_go_outside(p);
     return PIPE_CONFIRMING;
 }

@@ -20,7 +20,7 @@ enum pipe_phase pipe_go_prepare(struct pipe *p)
     const struct route *route = p->req.route;
     if (p->verdict != ST_OK || route->prepare == NULL || (p->once & PIPE_ONCE_PREPARED) != 0)
         return PIPE_HANDLING;
-    bool confirmed = p->read.confirmed || pipe_is_local(p);
+    bool confirmed = pipe_is_confirmed(p) || pipe_is_local(p);
     pipe_end_txn(p);
     if (p->call->given_up)
         return pipe_fail(p, ST_TIMEOUT);
@@ -50,7 +50,7 @@ enum pipe_phase pipe_prepare_done(struct pipe *p)
     if (p->call->given_up)
         return pipe_fail(p, ST_TIMEOUT);
     p->once |= PIPE_ONCE_PREPARED;
-    return stage_reads(&p->req) && p->read.confirmed ? PIPE_ADMITTING : pipe_begin(p);
+    return stage_reads(&p->req) && pipe_is_confirmed(p) ? PIPE_ADMITTING : pipe_begin(p);
 }
 
 bool pipe_outside_is_due(const struct pipe *p)

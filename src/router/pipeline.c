@@ -172,6 +172,19 @@ void pipe_step(struct pipe *p)
     pipe_go(p, resume[p->phase](p));
 }
 
+enum status pipe_need_run(struct pipe *p)
+{
+    if (p->run != NULL)
+        return ST_OK;
+    ASSERT(p->req.txn == NULL);
+    p->run = arena_alloc(p->req.arena, sizeof *p->run);
+    if (p->run == NULL)
+        return ST_NOMEM;
+    p->run->pipe = p;
+    p->run->read = (struct state_read){0}; /* the rest is set before its use */
+    return ST_OK;
+}
+
 enum status pipe_need_more(struct pipe *p)
 {
     if (p->more != NULL)

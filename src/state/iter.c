@@ -34,7 +34,8 @@ static void find_store_item(struct state_iter *iter)
         }
         iter->store_have = iter->store_given = true;
         struct bytes key = iter->store.item.key;
-        struct state_item *drop = set_covering(&iter->txn->drops, key);
+        const struct state_set *drops = &iter->txn->drops;
+        struct state_item *drop = drops->head != NULL ? set_covering(drops, key) : NULL;
         if (drop == NULL && !is_segment(key))
             return;
         if (drop != NULL)
@@ -85,8 +86,9 @@ bool state_iter_next(struct state_iter *iter)
     ASSERT(iter->txn->open);
     for (;;) {
         find_store_item(iter);
+        const struct state_set *writes = &iter->txn->writes; /* of a listing: empty */
         struct state_item *staged =
-            set_after(&iter->txn->writes, bound_of(iter), !iter->past_bound);
+            writes->head != NULL ? set_after(writes, bound_of(iter), !iter->past_bound) : NULL;
         if (staged != NULL && !bytes_has_prefix(staged->key, iter->prefix))
             staged = NULL;
         if (staged == NULL && !iter->store_have)

@@ -135,8 +135,10 @@ enum status txn_open_value(struct state_txn *txn, struct bytes key, struct bytes
 
 bool txn_own(const struct state_txn *txn, struct bytes key, struct state_op **ret_op)
 {
+    *ret_op = NULL;
+    if (txn->writes.head == NULL && txn->drops.head == NULL) /* most reads */
+        return false;
     struct state_item *item = set_find(&txn->writes, key);
-
     *ret_op = item != NULL ? item->op : NULL;
     return item != NULL || set_covering(&txn->drops, key) != NULL;
 }

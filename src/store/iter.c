@@ -86,7 +86,7 @@ static void pop(struct store_iter *iter)
 }
 
 /* The next leaf; its key is iter->key[0..key_len). NULL at the end. */
-static const struct store_node *next_leaf(struct store_iter *iter)
+static inline const struct store_node *next_leaf(struct store_iter *iter)
 {
     while (iter->n_frames > iter->first_frame) {
         struct store_frame *frame = top_of(iter);
