@@ -8,13 +8,13 @@ enum status local_read(struct local *local, struct bytes key, struct buf *out)
     struct store_pin pin;
     size_t len = 0;
     ASSERT(local->host->rlog != NULL && !local->host->replica_closed);
-    if (local->seat == NULL)
-        TRY(barrier_seat_new(local->host->barrier, local->host->env, &local->seat));
+    if (local->cipher == NULL)
+        TRY(barrier_cipher_new(local->host->barrier, local->host->env, &local->cipher));
     TRY(store_pin(rlog_store(local->host->rlog), "certificates", 0, &pin));
     enum status st = store_get(&pin, key, &item);
     uint8_t *to = st == ST_OK ? buf_extend(out, item.value.len) : NULL;
     if (st == ST_OK)
-        st = to != NULL ? barrier_decrypt(local->seat, key, item.value, to, &len) : ST_NOMEM;
+        st = to != NULL ? barrier_decrypt(local->cipher, key, item.value, to, &len) : ST_NOMEM;
     if (to != NULL && st == ST_NOT_FOUND)
         st = ST_BUSY; /* of a key ring's term that is still to come */
     out->len = st == ST_OK ? len : 0;
@@ -41,7 +41,7 @@ bool local_has(const struct part_host *host, const char *prefix, const char *nam
 static enum status local_start(void *self, struct part_host *host)
 {
     struct local *local = self;
-    ASSERT(local->host == NULL && local->seat == NULL);
+    ASSERT(local->host == NULL && local->cipher == NULL);
     local->host = host;
     return ST_OK;
 }
@@ -50,8 +50,8 @@ static bool local_stop(void *self)
 {
     struct local *local = self;
     if (local->host->replica_closed || local->host->rlog == NULL) {
-        barrier_seat_free(local->seat);
-        local->seat = NULL;
+        barrier_cipher_free(local->cipher);
+        local->cipher = NULL;
     }
     return true;
 }

@@ -19,12 +19,13 @@ enum status audit_enable(struct audit *audit, struct audit_device *device)
     return ST_OK;
 }
 
-static enum status put_token(struct text_writer *w, struct barrier_seat *seat, struct bytes token)
+static enum status put_token(struct text_writer *w, struct barrier_cipher *cipher,
+                             struct bytes token)
 {
     char name[2 * BARRIER_MAC_BYTES + 1];
     if (token.len == 0)
         return ST_OK;
-    enum status st = token_name(seat, token, name);
+    enum status st = token_name(cipher, token, name);
     if (st == ST_SEALED)
         return ST_OK;
     TRY(st);
@@ -53,7 +54,7 @@ static void put_auth(struct text_writer *w, const struct audit_facts *facts)
     text_close(w);
 }
 
-static enum status put_request(struct text_writer *w, struct barrier_seat *seat,
+static enum status put_request(struct text_writer *w, struct barrier_cipher *cipher,
                                const struct audit_facts *facts)
 {
     text_key(w, "request");
@@ -68,12 +69,12 @@ static enum status put_request(struct text_writer *w, struct barrier_seat *seat,
     text_close(w);
     text_member_str(w, "mount_type", facts->mount_type);
     text_member_str(w, "remote_address", facts->peer);
-    TRY(put_token(w, seat, facts->token));
+    TRY(put_token(w, cipher, facts->token));
     text_close(w);
     return ST_OK;
 }
 
-static enum status put_record(struct buf *line, struct barrier_seat *seat,
+static enum status put_record(struct buf *line, struct barrier_cipher *cipher,
                               const struct audit_facts *facts)
 {
     struct text_writer w = {.out = line};
@@ -83,7 +84,7 @@ static enum status put_record(struct buf *line, struct barrier_seat *seat,
     text_member_time(&w, "time", facts->time_ms);
     text_member_str(&w, "type", response ? "response" : "request");
     put_auth(&w, facts);
-    TRY(put_request(&w, seat, facts));
+    TRY(put_request(&w, cipher, facts));
     if (response) {
         text_key(&w, "response");
         text_open_object(&w);
@@ -109,12 +110,12 @@ static void on_written(struct audit_write *write, enum status st)
     op->done(op, op->accepted > 0 ? ST_OK : ST_IO);
 }
 
-enum status audit_record(struct audit *audit, struct barrier_seat *seat,
+enum status audit_record(struct audit *audit, struct barrier_cipher *cipher,
                          const struct audit_facts *facts, struct audit_op *op)
 {
     ASSERT(audit_enabled(audit) && op->done != NULL);
     op->line = (struct buf){0};
-    enum status st = put_record(&op->line, seat, facts);
+    enum status st = put_record(&op->line, cipher, facts);
     if (st != ST_OK) {
         buf_done(&op->line);
         return st;

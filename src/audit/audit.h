@@ -70,10 +70,10 @@ struct audit_op {
     unsigned waiting, accepted;
     struct buf line;
 };
-/* Offer a record to every device; at least one is enabled. `seat` makes the HMACs; a token cannot
+/* Offer a record to every device; at least one is enabled. `cipher` makes the HMACs; a token cannot
  * be recorded while the barrier is sealed and is then left out. ST_OK: `done` follows.
  * ST_NOMEM, ST_CRYPTO: it does not. */
-NODISCARD enum status audit_record(struct audit *audit, struct barrier_seat *seat,
+NODISCARD enum status audit_record(struct audit *audit, struct barrier_cipher *cipher,
                                    const struct audit_facts *facts, struct audit_op *op);
 
 #endif

@@ -17,7 +17,7 @@ static enum status put_id(const struct auth_scope *s, struct bytes bearer,
 {
     uint8_t mac[BARRIER_MAC_BYTES];
     static_assert(AUTH_TOKEN_ID_LEN == TEXT_HEX_LEN(sizeof mac / 2), "half");
-    TRY(barrier_mac(s->seat, bearer, mac));
+    TRY(barrier_mac(s->cipher, bearer, mac));
     text_hex_put(bytes_of(mac, sizeof mac / 2), ret_id);
     return ST_OK;
 }
@@ -107,7 +107,7 @@ static enum status seal_batch(const struct auth_scope *s, const struct auth_toke
         TRY(token_store_load(s, token->parent, &parent));
         sealed.accessor = parent.accessor;
     }
-    return token_batch_seal(s->txn, s->seat, s->ns, &sealed, bearer);
+    return token_batch_seal(s->txn, s->cipher, s->ns, &sealed, bearer);
 }
 
 enum status auth_token_load_id(const struct auth_scope *s, const char *id,

@@ -15,7 +15,7 @@ bool token_batch_is(struct bytes bearer)
     return bytes_has_prefix(bearer, BYTES(TOKEN_BATCH_PREFIX));
 }
 
-enum status token_batch_seal(struct state_txn *txn, struct barrier_seat *seat, const char *ns,
+enum status token_batch_seal(struct state_txn *txn, struct barrier_cipher *cipher, const char *ns,
                              const struct auth_token *token, const char **ret_bearer)
 {
     CLEANUP(buf_done) struct buf record = {0};
@@ -32,7 +32,7 @@ enum status token_batch_seal(struct state_txn *txn, struct barrier_seat *seat, c
     if (sealed == NULL || bearer == NULL)
         return ST_NOMEM;
     TRY(bound_to(txn->arena, ns, &key));
-    TRY(barrier_encrypt(seat, key, buf_bytes(&record), sealed));
+    TRY(barrier_encrypt(cipher, key, buf_bytes(&record), sealed));
     memcpy(bearer, TOKEN_BATCH_PREFIX, PREFIX_LEN);
     (void)text_base64_put(bytes_of(sealed, len), TEXT_BASE64_URL, bearer + PREFIX_LEN);
     *ret_bearer = bearer;

@@ -13,7 +13,7 @@
 bool token_batch_is(struct bytes bearer);
 /* *ret_bearer lies in the arena. ST_TOO_BIG: longer than AUTH_TOKEN_MAX. ST_SEALED, ST_BUSY,
  * ST_CRYPTO, ST_NOMEM. */
-NODISCARD enum status token_batch_seal(struct state_txn *txn, struct barrier_seat *seat,
+NODISCARD enum status token_batch_seal(struct state_txn *txn, struct barrier_cipher *cipher,
                                        const char *ns, const struct auth_token *token,
                                        const char **ret_bearer);
 /* ST_DENIED: not one that we made for this namespace. ST_SEALED, ST_NOMEM. */

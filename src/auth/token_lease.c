@@ -5,7 +5,7 @@
 static struct auth_scope scope_of(const struct lease_scope *s)
 {
     return (struct auth_scope){
-        .txn = s->txn, .seat = s->txn->seat, .ns = s->ns, .now_ms = s->now_ms};
+        .txn = s->txn, .cipher = s->txn->cipher, .ns = s->ns, .now_ms = s->now_ms};
 }
 
 static const struct auth_token *token_of(const struct lease *lease)

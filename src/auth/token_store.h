@@ -19,7 +19,7 @@ struct token_ref;
 /* Where tokens are looked for, and when. */
 struct auth_scope {
     struct state_txn *txn;
-    struct barrier_seat *seat;
+    struct barrier_cipher *cipher;
     struct token_cache *cache; /* NULL: none */
     const char *ns;
     int64_t now_ms; /* cluster time */

@@ -213,7 +213,7 @@ enum status token_tree_upkeep(struct state_txn *txn, int64_t now_ms)
 {
     unsigned steps = TOKEN_SWEEP_STEPS;
     const struct auth_scope scope = {
-        .txn = txn, .seat = txn->seat, .ns = STATE_NS_ROOT, .now_ms = now_ms};
+        .txn = txn, .cipher = txn->cipher, .ns = STATE_NS_ROOT, .now_ms = now_ms};
     TRY(expire(&scope, &steps));
     return sweep(&scope, &steps);
 }

@@ -42,7 +42,7 @@ enum status barrier_new(struct barrier **ret_barrier)
     }
     atomic_store(&b->sealed, true);
     atomic_store(&b->epoch, 1);
-    list_init(&b->seats);
+    list_init(&b->ciphers);
     *ret_barrier = b;
     return ST_OK;
 }
@@ -51,7 +51,7 @@ void barrier_free(struct barrier *b)
 {
     if (b == NULL)
         return;
-    ASSERT(list_empty(&b->seats));
+    ASSERT(list_empty(&b->ciphers));
     keys_done(&b->keys);
     int failed = pthread_mutex_destroy(&b->lock);
     ASSERT(failed == 0);
@@ -63,15 +63,15 @@ bool barrier_is_sealed(const struct barrier *b)
     return atomic_load(&b->sealed);
 }
 
-/* Every seat takes its keys afresh. The barrier's lock is held. */
-static void clear_seats(struct barrier *b)
+/* Every cipher context takes its keys afresh. The barrier's lock is held. */
+static void clear_ciphers(struct barrier *b)
 {
     atomic_fetch_add(&b->epoch, 1);
-    LIST_FOR (item, &b->seats) {
-        struct barrier_seat *seat = CONTAINER_OF(item, struct barrier_seat, link);
-        lock_take(&seat->lock);
-        seat_clear(seat);
-        lock_drop(&seat->lock);
+    LIST_FOR (item, &b->ciphers) {
+        struct barrier_cipher *cipher = CONTAINER_OF(item, struct barrier_cipher, link);
+        lock_take(&cipher->lock);
+        cipher_clear(cipher);
+        lock_drop(&cipher->lock);
     }
 }
 
@@ -80,7 +80,7 @@ void barrier_seal(struct barrier *b)
     lock_take(&b->lock);
     atomic_store(&b->sealed, true);
     keys_done(&b->keys);
-    clear_seats(b);
+    clear_ciphers(b);
     lock_drop(&b->lock);
 }
 
@@ -171,7 +171,7 @@ static void put_keys(struct barrier *b, struct barrier_keys *keys)
 {
     b->keys = *keys;
     mem_wipe(keys, sizeof *keys);
-    clear_seats(b);
+    clear_ciphers(b);
 }
 
 /* The same with the keys of another state, or the first: of them nothing was granted yet. */
@@ -326,7 +326,7 @@ static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct
     b->keys.marks[ring] = mark;
     if (rotated) {
         set_unpaid(b, ring);
-        clear_seats(b);
+        clear_ciphers(b);
     }
     return ST_OK;
 }

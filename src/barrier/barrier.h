@@ -8,8 +8,8 @@
  *   values      AES-256-GCM: version u8, term u32, nonce 12, ciphertext, tag 16; version, term and
  *               the whole key of the state are authenticated
  *
- * 1. A sealed barrier holds no key: barrier_seal wipes every one, those of all seats included,
- *    before it returns.
+ * 1. A sealed barrier holds no key: barrier_seal wipes every one, those of all cipher contexts
+ * included, before it returns.
  * 2. A value opens only at the key it was encrypted for.
  * 3. The local ring may be absent: after a restore from another cluster whose root key no node here
  *    had yet. The first upkeep makes one; until then nothing is encrypted for a local key.
@@ -27,7 +27,7 @@
 #include "base/env.h"
 
 struct barrier;
-struct barrier_seat;
+struct barrier_cipher;
 
 #define BARRIER_KEYRING "s/core/keyring"
 #define BARRIER_LOCAL_KEYRING "l/core/keyring"
@@ -47,7 +47,7 @@ struct barrier_records {
 
 /* Starts sealed. ST_NOMEM. */
 NODISCARD enum status barrier_new(struct barrier **ret_barrier);
-void barrier_free(struct barrier *b); /* no seat may be left; wipes; NULL is allowed */
+void barrier_free(struct barrier *b); /* no cipher context may be left; wipes; NULL is allowed */
 
 /* Everything a new cluster stores, and a barrier that is open with it, so that the first values can
  * be encrypted before the records are committed. Zero-initialise. */
@@ -140,25 +140,25 @@ NODISCARD enum status barrier_ring_info(struct barrier *b, enum barrier_ring rin
 
 /* Keeps cipher contexts: no thread waits for another, no message pays for key setup. `env` gives
  * the nonces and belongs to the thread. ST_NOMEM. */
-NODISCARD enum status barrier_seat_new(struct barrier *b, struct env *env,
-                                       struct barrier_seat **ret_seat);
-void barrier_seat_free(struct barrier_seat *seat); /* NULL is allowed */
+NODISCARD enum status barrier_cipher_new(struct barrier *b, struct env *env,
+                                         struct barrier_cipher **ret_cipher);
+void barrier_cipher_free(struct barrier_cipher *cipher); /* NULL is allowed */
 
-/* The barrier that the seat was made for. */
-struct barrier *barrier_of(const struct barrier_seat *seat);
+/* The barrier that the cipher context was made for. */
+struct barrier *barrier_of(const struct barrier_cipher *cipher);
 
 /* Encrypt for `key`, a whole key of the state; its first segment says which ring. `out` has
  * plain.len + BARRIER_OVERHEAD bytes. ST_SEALED, ST_CRYPTO, ST_NOMEM. ST_BUSY: far more uses than
  * were granted, or no ring yet: upkeep does not keep up. */
-NODISCARD enum status barrier_encrypt(struct barrier_seat *seat, struct bytes key,
+NODISCARD enum status barrier_encrypt(struct barrier_cipher *cipher, struct bytes key,
                                       struct bytes plain, uint8_t *out);
 /* `out` has room for stored.len bytes; *ret_len is stored.len - BARRIER_OVERHEAD. ST_SEALED;
  * ST_CORRUPT; ST_NOT_FOUND: of a term we do not know: barrier_follow, then again. ST_CRYPTO,
  * ST_NOMEM. */
-NODISCARD enum status barrier_decrypt(struct barrier_seat *seat, struct bytes key,
+NODISCARD enum status barrier_decrypt(struct barrier_cipher *cipher, struct bytes key,
                                       struct bytes stored, uint8_t *out, size_t *ret_len);
 /* HMAC-SHA-256 under the salt: how a bearer value becomes a key. ST_SEALED, ST_CRYPTO, ST_NOMEM. */
-NODISCARD enum status barrier_mac(struct barrier_seat *seat, struct bytes message,
+NODISCARD enum status barrier_mac(struct barrier_cipher *cipher, struct bytes message,
                                   uint8_t ret_mac[BARRIER_MAC_BYTES]);
 
 #endif

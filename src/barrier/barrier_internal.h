@@ -1,7 +1,7 @@
-/* Shared by barrier.c, rekey.c and seat.c.
+/* Shared by barrier.c, rekey.c and cipher.c.
  *
- * Locks: a barrier's before any seat's. A seat's lock is its own thread's but for the moment in
- * which the barrier is sealed or its rings change. */
+ * Locks: a barrier's before any cipher context's. A cipher context's lock is its own thread's but
+ * for the moment in which the barrier is sealed or its rings change. */
 #ifndef HOLDFAST_BARRIER_BARRIER_INTERNAL_H
 #define HOLDFAST_BARRIER_BARRIER_INTERNAL_H
 
@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { SEAT_CONTEXTS = 4 };
+enum { CIPHER_CONTEXTS = 4 };
 
 /* Nonce and tag of a stored ring: they tell one record from any other. */
 struct ring_mark {
@@ -37,35 +37,37 @@ struct barrier {
     _Atomic int64_t prepaid[BARRIER_RINGS];
     _Atomic bool lacking[BARRIER_RINGS];    /* there is no such ring */
     _Atomic int64_t granted[BARRIER_RINGS]; /* of the active term to this process so far */
-    struct list seats;
+    struct list ciphers;
 };
 
-struct seat_context {
+struct cipher_context {
     uint32_t term; /* 0: empty */
     struct aead *aead;
 };
 
-struct seat_ring {
+struct cipher_ring {
     uint32_t active;
     unsigned next; /* the context to give up next */
-    struct seat_context contexts[SEAT_CONTEXTS];
+    struct cipher_context contexts[CIPHER_CONTEXTS];
 };
 
-struct barrier_seat {
+struct barrier_cipher {
     struct barrier *barrier;
     struct env *env;
     struct list link;
     pthread_mutex_t lock;
     uint64_t epoch; /* the barrier's when the keys below were taken; 0: none */
-    struct seat_ring rings[BARRIER_RINGS];
+    struct cipher_ring rings[BARRIER_RINGS];
     struct hmac *mac;
     struct mac_memo *memo; /* of `mac`: there with it */
 };
 
-/* Wipe what the seat keeps. Its lock is held, or no other thread knows the seat. */
-void seat_clear(struct barrier_seat *seat);
+/* Wipe what the cipher context keeps. Its lock is held, or no other thread knows the cipher
+ * context. */
+void cipher_clear(struct barrier_cipher *cipher);
 
-/* One value under one key; seat.c. `plain` and `out` as in barrier_encrypt and barrier_decrypt. */
+/* One value under one key; cipher.c. `plain` and `out` as in barrier_encrypt and barrier_decrypt.
+ */
 NODISCARD enum status value_encrypt(struct aead *aead, struct env *env, uint32_t term,
                                     struct bytes key, struct bytes plain, uint8_t *out);
 NODISCARD enum status value_decrypt(struct aead *aead, struct bytes key, struct bytes stored,

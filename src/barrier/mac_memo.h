@@ -1,6 +1,6 @@
-/* The HMACs that a seat made lately, so that a bearer that comes with every request is not hashed
- * for each. Messages are not kept: a keyed tag of 128 bits (crypto/siphash.h) stands for each,
- * under a random key of this memo. One thread at a time. Inside src/barrier. */
+/* The HMACs that a cipher context made lately, so that a bearer that comes with every request is
+ * not hashed for each. Messages are not kept: a keyed tag of 128 bits (crypto/siphash.h) stands for
+ * each, under a random key of this memo. One thread at a time. Inside src/barrier. */
 #ifndef HOLDFAST_BARRIER_MAC_MEMO_H
 #define HOLDFAST_BARRIER_MAC_MEMO_H
 

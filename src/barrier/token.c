@@ -21,12 +21,12 @@ void token_make(struct env *env, char ret_token[TOKEN_SERVICE_LEN + 1])
     mem_wipe(random, sizeof random);
 }
 
-enum status token_name(struct barrier_seat *seat, struct bytes token,
+enum status token_name(struct barrier_cipher *cipher, struct bytes token,
                        char ret_name[2 * BARRIER_MAC_BYTES + 1])
 {
     uint8_t mac[BARRIER_MAC_BYTES];
 
-    TRY(barrier_mac(seat, token, mac));
+    TRY(barrier_mac(cipher, token, mac));
     text_hex_put(bytes_of(mac, sizeof mac), ret_name);
     return ST_OK;
 }

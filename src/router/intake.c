@@ -43,7 +43,7 @@ static void init_pipe(struct pipe *p, struct router_worker *worker, struct route
     req->peer = call->peer;
     req->dialect = call->dialect;
     req->env = worker->env;
-    req->seat = worker->seat;
+    req->cipher = worker->cipher;
     req->tokens = worker->tokens;
     req->acls = worker->acls;
     req->mounts = worker->mounts;

@@ -134,7 +134,7 @@ static enum status record(struct pipe *p, enum audit_kind kind, const char *erro
     facts.error = error;
     TRY(pipe_need_more(p));
     p->more->audit = (struct audit_op){.done = on_recorded};
-    return audit_record(&p->worker->audit, p->worker->seat, &facts, &p->more->audit);
+    return audit_record(&p->worker->audit, p->worker->cipher, &facts, &p->more->audit);
 }
 
 enum pipe_phase pipe_go_record(struct pipe *p)

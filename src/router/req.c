@@ -24,7 +24,7 @@ enum status req_query(struct req *req, const char *name, struct bytes *ret_text)
 struct auth_scope req_scope(const struct req *req)
 {
     return (struct auth_scope){.txn = req->txn,
-                               .seat = req->seat,
+                               .cipher = req->cipher,
                                .cache = req->tokens,
                                .ns = req->ns,
                                .now_ms = req->now_ms};

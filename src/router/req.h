@@ -52,10 +52,10 @@ struct req_files {
 };
 
 struct req {
-    struct arena *arena;       /* the request's; wiped when it was answered */
-    struct env *env;           /* of the worker that runs it */
-    struct state_txn *txn;     /* NULL for routes about the node without a token */
-    struct barrier_seat *seat; /* as txn */
+    struct arena *arena;           /* the request's; wiped when it was answered */
+    struct env *env;               /* of the worker that runs it */
+    struct state_txn *txn;         /* NULL for routes about the node without a token */
+    struct barrier_cipher *cipher; /* as txn */
     struct router_host *host;
     const struct router *router;   /* all tables */
     const struct dialect *dialect; /* of the request */

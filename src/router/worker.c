@@ -73,7 +73,7 @@ void router_worker_begin(struct router_worker *worker, struct state *state)
 {
     ASSERT(worker->state == NULL && state != NULL);
     worker->state = state;
-    worker->seat = state_seat(state);
+    worker->cipher = state_cipher(state);
 }
 
 void router_worker_free(struct router_worker *worker)

@@ -21,7 +21,7 @@ struct router_worker {
     const struct router *router;
     struct env *env;
     struct state *state;
-    struct barrier_seat *seat;
+    struct barrier_cipher *cipher;
     struct acl_cache *acls;
     struct audit audit;
     struct token_cache *tokens;

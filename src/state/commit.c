@@ -29,7 +29,7 @@ static struct bytes answer_key(uint8_t room[ANSWER_KEY_LEN], const struct rlog_r
     return bytes_of(room, ANSWER_KEY_LEN);
 }
 
-static enum status add_put_suffix(struct rlog_txn_builder *b, struct barrier_seat *seat,
+static enum status add_put_suffix(struct rlog_txn_builder *b, struct barrier_cipher *cipher,
                                   const struct state_op *op)
 {
     size_t head_len = op->value.len + BARRIER_OVERHEAD;
@@ -42,20 +42,20 @@ static enum status add_put_suffix(struct rlog_txn_builder *b, struct barrier_sea
     uint8_t *head = store_retain_frame(room, head_len);
     if (op->suffix.len != 0)
         memcpy(head + head_len, op->suffix.data, op->suffix.len);
-    return barrier_encrypt(seat, op->key, op->value, head);
+    return barrier_encrypt(cipher, op->key, op->value, head);
 }
 
-static enum status add_put(struct rlog_txn_builder *b, struct barrier_seat *seat,
+static enum status add_put(struct rlog_txn_builder *b, struct barrier_cipher *cipher,
                            const struct state_op *op)
 {
     if (op_has_suffix(op))
-        return add_put_suffix(b, seat, op);
+        return add_put_suffix(b, cipher, op);
     if (op->raw) {
         rlog_txn_put(b, op->key, op->value);
         return ST_OK; /* a failure shows when encoding */
     }
     uint8_t *room = rlog_txn_put_room(b, op->key, op->value.len + BARRIER_OVERHEAD);
-    return room != NULL ? barrier_encrypt(seat, op->key, op->value, room) : ST_OK;
+    return room != NULL ? barrier_encrypt(cipher, op->key, op->value, room) : ST_OK;
 }
 
 /* Deleted prefixes first: what was staged below one before it was deleted is in no set any more. */
@@ -67,7 +67,7 @@ static enum status add_writes(const struct state_txn *txn, struct rlog_txn_build
         if (item->op->kind == STATE_OP_DELETE)
             rlog_txn_delete(b, item->key);
         else
-            TRY(add_put(b, txn->seat, item->op));
+            TRY(add_put(b, txn->cipher, item->op));
     }
     return ST_OK;
 }
@@ -118,7 +118,7 @@ static enum status add_id(const struct state_txn *txn, struct state_commit *c,
         uint8_t *out = buf_extend(&c->sealed, c->answer.len + BARRIER_OVERHEAD);
         if (out == NULL)
             return ST_NOMEM;
-        TRY(barrier_encrypt(txn->seat, answer_key(room, &c->id), c->answer, out));
+        TRY(barrier_encrypt(txn->cipher, answer_key(room, &c->id), c->answer, out));
     }
     rlog_txn_id(b, &c->id, buf_bytes(&c->sealed));
     return ST_OK;
@@ -129,7 +129,7 @@ static enum status add_id(const struct state_txn *txn, struct state_commit *c,
 static enum status follow_restored(const struct state_txn *txn, uint64_t restored)
 {
     struct barrier *barrier = txn->state->barrier;
-    if (txn->seat != txn->state->seat || barrier_restored(barrier) >= restored)
+    if (txn->cipher != txn->state->cipher || barrier_restored(barrier) >= restored)
         return ST_OK;
     enum status st = core_follow(&txn->pin, barrier);
     return st == ST_CORRUPT ? ST_SEALED : st; /* as the node will be in a moment */
@@ -161,8 +161,8 @@ static void open_response(struct state_commit *c)
         return;
     buf_clear(&c->encoded);
     uint8_t *out = buf_extend(&c->encoded, sealed.len);
-    if (out == NULL ||
-        state_decrypt(c->state, c->state->seat, answer_key(room, &c->id), sealed, out, &n) != ST_OK)
+    if (out == NULL || state_decrypt(c->state, c->state->cipher, answer_key(room, &c->id), sealed,
+                                     out, &n) != ST_OK)
         return;
     c->response = bytes_of(out, n);
     c->has_response = true;

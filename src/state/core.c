@@ -68,7 +68,7 @@ enum status state_seal_info(struct store *store, struct seal_info *ret_info)
 }
 
 /* Opened apart from the node's own barrier, which stays as it is. */
-static enum status compare_recovery(const struct store_pin *pin, struct barrier_seat *seat,
+static enum status compare_recovery(const struct store_pin *pin, struct barrier_cipher *cipher,
                                     struct bytes key)
 {
     uint8_t plain[STATE_RECOVERY_BYTES + BARRIER_OVERHEAD];
@@ -78,7 +78,7 @@ static enum status compare_recovery(const struct store_pin *pin, struct barrier_
         return ST_NOT_FOUND;
     if (stored.len != sizeof plain)
         return ST_CORRUPT;
-    enum status st = barrier_decrypt(seat, BYTES(STATE_RECOVERY_KEY), stored, plain, &n);
+    enum status st = barrier_decrypt(cipher, BYTES(STATE_RECOVERY_KEY), stored, plain, &n);
     if (st == ST_OK && !bytes_eq_secret(bytes_of(plain, n), key))
         st = ST_DENIED;
     mem_wipe(plain, sizeof plain);
@@ -89,7 +89,7 @@ enum status state_check_recovery(struct store *store, struct env *env, const str
                                  struct bytes key, struct reason *reason)
 {
     struct barrier *apart = NULL;
-    struct barrier_seat *seat = NULL;
+    struct barrier_cipher *cipher = NULL;
     struct store_pin pin;
 
     TRY(store_pin(store, "recovery", PIN_DEADLINE_MS, &pin));
@@ -98,10 +98,10 @@ enum status state_check_recovery(struct store *store, struct env *env, const str
     if (st == ST_OK)
         st = barrier_unseal(apart, seal, &records, reason);
     if (st == ST_OK)
-        st = barrier_seat_new(apart, env, &seat);
+        st = barrier_cipher_new(apart, env, &cipher);
     if (st == ST_OK)
-        st = compare_recovery(&pin, seat, key);
-    barrier_seat_free(seat);
+        st = compare_recovery(&pin, cipher, key);
+    barrier_cipher_free(cipher);
     barrier_free(apart);
     store_unpin(&pin);
     return st;
@@ -182,7 +182,7 @@ enum status state_init_begin(struct state_txn *txn, const struct seal *seal, int
     TRY(check_absent(txn));
     TRY(barrier_create(txn->state->env, seal, time_ms, &init.created));
     struct state_mark mark = state_mark(txn);
-    enum status st = barrier_seat_new(init.created.barrier, txn->state->env, &init.seat);
+    enum status st = barrier_cipher_new(init.created.barrier, txn->state->env, &init.cipher);
     if (st == ST_OK)
         st = stage_records(txn, &init.created);
     if (st != ST_OK) {
@@ -191,14 +191,14 @@ enum status state_init_begin(struct state_txn *txn, const struct seal *seal, int
         state_init_done(&init);
         return st;
     }
-    txn->seat = init.seat;
+    txn->cipher = init.cipher;
     *ret_init = init;
     return ST_OK;
 }
 
 void state_init_done(struct state_init *init)
 {
-    barrier_seat_free(init->seat);
-    init->seat = NULL;
+    barrier_cipher_free(init->cipher);
+    init->cipher = NULL;
     barrier_created_done(&init->created);
 }

@@ -13,7 +13,7 @@ enum status state_new(struct env *env, struct state_log *log, struct barrier *ba
     state->barrier = barrier;
     env_random(env, &state->seed, sizeof state->seed);
     state->seed |= 1; /* the generator never leaves 0 */
-    enum status st = barrier_seat_new(barrier, env, &state->seat);
+    enum status st = barrier_cipher_new(barrier, env, &state->cipher);
     if (st != ST_OK) {
         mem_free(state);
         return st;
@@ -42,13 +42,13 @@ void state_free(struct state *state)
     state->closing = state->freed = true;
     if (!state_idle(state))
         return; /* the upkeep will */
-    barrier_seat_free(state->seat);
+    barrier_cipher_free(state->cipher);
     mem_free(state);
 }
 
-struct barrier_seat *state_seat(struct state *state)
+struct barrier_cipher *state_cipher(struct state *state)
 {
-    return state->seat;
+    return state->cipher;
 }
 
 struct env *state_env(struct state *state)

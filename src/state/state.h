@@ -50,7 +50,7 @@ void state_close(struct state *state);
  * rides on commits, may be: then the release follows its end, and the env must run until then. */
 void state_free(struct state *state);
 bool state_idle(const struct state *state); /* whether no such renewal is under way */
-struct barrier_seat *state_seat(struct state *state);
+struct barrier_cipher *state_cipher(struct state *state);
 struct env *state_env(struct state *state);
 /* Renew the key rings if it is due: for an active node on which nothing is committed. */
 void state_upkeep(struct state *state);

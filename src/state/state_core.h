@@ -60,7 +60,7 @@ NODISCARD enum status state_follow(struct store *store, struct barrier *barrier)
  * `created` lives until the transaction ended. ST_EXISTS: initialised before. ST_NOMEM. */
 struct state_init {
     struct barrier_created created;
-    struct barrier_seat *seat;
+    struct barrier_cipher *cipher;
 };
 NODISCARD enum status state_init_begin(struct state_txn *txn, const struct seal *seal,
                                        int64_t time_ms, struct state_init *ret_init);

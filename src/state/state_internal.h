@@ -8,7 +8,7 @@ struct state {
     struct env *env;
     struct state_log *log;
     struct barrier *barrier;
-    struct barrier_seat *seat;
+    struct barrier_cipher *cipher;
     uint64_t seed;                              /* of the heights in transactions' sets */
     struct state_upkeep *upkeep[BARRIER_RINGS]; /* under way; NULL */
     bool closing;                               /* the replica may be gone */
@@ -39,7 +39,7 @@ uint64_t state_random(struct state *state);
 bool state_key_valid(struct bytes key);
 
 /* barrier_decrypt, following the rings when the term is one we do not know. */
-NODISCARD enum status state_decrypt(struct state *state, struct barrier_seat *seat,
+NODISCARD enum status state_decrypt(struct state *state, struct barrier_cipher *cipher,
                                     struct bytes key, struct bytes stored, uint8_t *out,
                                     size_t *ret_len);
 /* barrier_follow with the records of a pinned version. */

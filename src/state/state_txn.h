@@ -24,7 +24,7 @@ struct state_op;
 /* Embedded in a request. The fields are not for handlers. */
 struct state_txn {
     struct state *state;
-    struct barrier_seat *seat;
+    struct barrier_cipher *cipher;
     struct arena *arena;
     struct store_pin pin;
     struct state_set keys, prefixes; /* keys and prefixes that were read, and their versions */

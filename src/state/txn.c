@@ -17,7 +17,7 @@ enum status state_begin(struct state *state, struct arena *arena, const struct s
     ASSERT(read == NULL || read->confirmed);
     *ret_txn = (struct state_txn){
         .state = state,
-        .seat = state->seat,
+        .cipher = state->cipher,
         .arena = arena,
         .confirmed = read != NULL,
     };
@@ -97,14 +97,14 @@ bool txn_still_holds(const struct state_txn *txn, const struct store_pin *pin)
     return true;
 }
 
-enum status state_decrypt(struct state *state, struct barrier_seat *seat, struct bytes key,
+enum status state_decrypt(struct state *state, struct barrier_cipher *cipher, struct bytes key,
                           struct bytes stored, uint8_t *out, size_t *ret_len)
 {
-    enum status st = barrier_decrypt(seat, key, stored, out, ret_len);
+    enum status st = barrier_decrypt(cipher, key, stored, out, ret_len);
     if (st == ST_NOT_FOUND) { /* a term that another node made */
         st = state_follow(state->log->store, state->barrier);
         if (st == ST_OK)
-            st = barrier_decrypt(seat, key, stored, out, ret_len);
+            st = barrier_decrypt(cipher, key, stored, out, ret_len);
     }
     return st == ST_NOT_FOUND ? ST_CORRUPT : st;
 }
@@ -119,7 +119,7 @@ static enum status open_value(struct state_txn *txn, struct bytes key, struct by
     uint8_t *out = arena_alloc(txn->arena, parts.head.len);
     if (out == NULL)
         return ST_NOMEM;
-    TRY(state_decrypt(txn->state, txn->seat, key, parts.head, out, &n));
+    TRY(state_decrypt(txn->state, txn->cipher, key, parts.head, out, &n));
     ASSERT(n <= parts.head.len);
     *ret_value = bytes_of(out, n);
     *ret_parts = parts;

@@ -411,7 +411,7 @@ static void run_now(struct request *r, const struct state_read *read)
         state_set_read_only(&r->txn);
     r->scope = (struct auth_scope){
         .txn = &r->txn,
-        .seat = state_seat(n->service),
+        .cipher = state_cipher(n->service),
         .cache = n->tokens,
         .ns = STATE_NS_ROOT,
         .now_ms = read != NULL ? read->time_ms : rlog_time_ms(n->rlog),

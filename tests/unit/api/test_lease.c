@@ -89,7 +89,7 @@ static void a_token_without_an_end_is_no_lease_by_name(void **ctx)
     char id[100];
     assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
     const struct auth_scope scope = {
-        .txn = &txn, .seat = state_seat(w.state), .ns = "root", .now_ms = 1700000000000};
+        .txn = &txn, .cipher = state_cipher(w.state), .ns = "root", .now_ms = 1700000000000};
     assert_status(auth_token_load(&scope, bytes_str(root), &token), ST_OK);
     (void)snprintf(id, sizeof id, "%s/%s", token.path, token.id);
     state_end(&txn);

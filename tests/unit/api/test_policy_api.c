@@ -40,7 +40,7 @@ static void apply(struct world *world, const char *key, const char *value)
     size_t len = strlen(value);
     assert_true(len + BARRIER_OVERHEAD <= sizeof sealed);
     assert_status(
-        barrier_encrypt(state_seat(world->state), bytes_str(key), bytes_of(value, len), sealed),
+        barrier_encrypt(state_cipher(world->state), bytes_str(key), bytes_of(value, len), sealed),
         ST_OK);
     rlog_txn_put(&b, bytes_str(key), bytes_of(sealed, len + BARRIER_OVERHEAD));
     assert_status(rlog_txn_encode(&b, &encoded), ST_OK);

@@ -348,7 +348,7 @@ static void save_token(const char *bearer, const char *policy, int64_t expire_s)
     struct state_commit commit = {.done = saved};
     assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
     struct auth_scope scope = {
-        .txn = &txn, .seat = state_seat(w.state), .ns = "root", .now_ms = 1600000000000};
+        .txn = &txn, .cipher = state_cipher(w.state), .ns = "root", .now_ms = 1600000000000};
     const char *bearer_given = bearer;
     token.policies.items = policies;
     token.expire_ms = expire_s * 1000;

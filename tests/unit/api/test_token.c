@@ -316,7 +316,7 @@ static void what_a_token_keeps_goes_with_it(void **ctx)
     struct made parent = make(root, "{\"ttl\":600}"), m = make(parent.token, "{\"ttl\":600}");
     assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
     struct auth_scope scope = {
-        .txn = &txn, .seat = state_seat(w.state), .ns = "root", .now_ms = 1700000000000};
+        .txn = &txn, .cipher = state_cipher(w.state), .ns = "root", .now_ms = 1700000000000};
     struct auth_token token;
     assert_status(auth_token_load(&scope, bytes_str(m.token), &token), ST_OK);
     assert_int_equal(strlen(token.id), AUTH_TOKEN_ID_LEN);

@@ -24,13 +24,13 @@ static struct fake_env fake;
 
 /* Keys and seals */
 
-static void a_barrier_is_freed_under_a_seat(void *ctx)
+static void a_barrier_is_freed_under_a_cipher(void *ctx)
 {
     struct barrier *barrier;
-    struct barrier_seat *seat;
+    struct barrier_cipher *cipher;
     (void)ctx;
     assert_status(barrier_new(&barrier), ST_OK);
-    assert_status(barrier_seat_new(barrier, &fake.env, &seat), ST_OK);
+    assert_status(barrier_cipher_new(barrier, &fake.env, &cipher), ST_OK);
     barrier_free(barrier);
 }
 
@@ -331,7 +331,7 @@ static void an_assertion_stops_each(void **state)
         const char *asserted;
     } calls[] = {
 #define CALL(act, asserted) {#act, act, asserted}
-        CALL(a_barrier_is_freed_under_a_seat, "list_empty(&b->seats)"),
+        CALL(a_barrier_is_freed_under_a_cipher, "list_empty(&b->ciphers)"),
         CALL(a_wiped_ring_is_used, "ring->n > 0"),
         CALL(a_secret_is_split_above_its_shares, "threshold <= n"),
         CALL(an_ended_transaction_is_read, "txn->open"),

@@ -17,7 +17,7 @@ struct world {
     struct fake_env env;
     struct seal seal;
     struct barrier_created created;
-    struct barrier_seat *seat;
+    struct barrier_cipher *cipher;
     struct audit audit;
     struct device devices[DEVICES];
     struct audit_op op;
@@ -51,13 +51,13 @@ static int setup(void **state)
     for (size_t i = 0; i < DEVICES; i++)
         w.devices[i].device = (struct audit_device){.name = "d", .write = device_write};
     *state = &w;
-    return barrier_seat_new(w.created.barrier, &w.env.env, &w.seat) == ST_OK ? 0 : -1;
+    return barrier_cipher_new(w.created.barrier, &w.env.env, &w.cipher) == ST_OK ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     struct world *w = *state;
-    barrier_seat_free(w->seat);
+    barrier_cipher_free(w->cipher);
     barrier_created_done(&w->created);
     seal_done(&w->seal);
     return 0;
@@ -100,8 +100,8 @@ static void a_record_says_everything(void **state)
     CLEANUP(buf_done) struct buf want = {0};
     char name[2 * BARRIER_MAC_BYTES + 1];
     enable(w, 1);
-    assert_status(audit_record(&w->audit, w->seat, &facts, &w->op), ST_OK);
-    assert_status(token_name(w->seat, facts.token, name), ST_OK);
+    assert_status(audit_record(&w->audit, w->cipher, &facts, &w->op), ST_OK);
+    assert_status(token_name(w->cipher, facts.token, name), ST_OK);
     buf_add_format(&want,
                    "{\"time\":\"1970-01-01T00:00:00Z\",\"type\":\"response\","
                    "\"auth\":{\"accessor\":\"acc\",\"display_name\":\"shown\","
@@ -127,7 +127,7 @@ static void what_is_unknown_is_left_out(void **state)
     few.token = (struct bytes){0};
     few.accessor = NULL;
     few.error = NULL;
-    assert_status(audit_record(&w->audit, w->seat, &few, &w->op), ST_OK);
+    assert_status(audit_record(&w->audit, w->cipher, &few, &w->op), ST_OK);
     assert_bytes(w->devices[0].write->line,
                  BYTES("{\"time\":\"1970-01-01T00:00:00Z\",\"type\":\"request\",\"auth\":{},"
                        "\"request\":{\"id\":\"r1\",\"operation\":\"update\",\"path\":\"kv/a\","
@@ -141,7 +141,7 @@ static void a_token_cannot_be_told_while_sealed(void **state)
     struct world *w = *state;
     enable(w, 1);
     barrier_seal(w->created.barrier);
-    assert_status(audit_record(&w->audit, w->seat, &facts, &w->op), ST_OK);
+    assert_status(audit_record(&w->audit, w->cipher, &facts, &w->op), ST_OK);
     struct bytes line = w->devices[0].write->line;
     assert_null(memmem(line.data, line.len, "client_token", 12));
     assert_null(memmem(line.data, line.len, "hvs.x", 5));
@@ -155,7 +155,7 @@ static void one_device_that_accepts_is_enough(void **state)
     enable(w, 3);
     for (unsigned accepts = 0; accepts < 3; accepts++) {
         w->done = 0;
-        assert_status(audit_record(&w->audit, w->seat, &facts, &w->op), ST_OK);
+        assert_status(audit_record(&w->audit, w->cipher, &facts, &w->op), ST_OK);
         for (unsigned i = 0; i < 3; i++) {
             assert_int_equal(w->done, 0); /* the others are waited for */
             answer(w, i, i == accepts ? ST_OK : ST_IO);
@@ -170,7 +170,7 @@ static void without_a_device_that_accepts_it_failed(void **state)
     struct world *w = *state;
     enable(w, 2);
     for (int again = 0; again < 2; again++) {
-        assert_status(audit_record(&w->audit, w->seat, &facts, &w->op), ST_OK);
+        assert_status(audit_record(&w->audit, w->cipher, &facts, &w->op), ST_OK);
         answer(w, 1, ST_IO);
         answer(w, 0, again == 0 ? ST_OK : ST_NO_SPACE);
         assert_status(w->st, again == 0 ? ST_OK : ST_IO); /* nothing of before counts */
@@ -184,7 +184,7 @@ static void devices_are_bounded(void **state)
     enable(w, AUDIT_DEVICES_MAX);
     assert_true(audit_enabled(&w->audit));
     assert_status(audit_enable(&w->audit, &w->devices[AUDIT_DEVICES_MAX].device), ST_NO_SPACE);
-    assert_status(audit_record(&w->audit, w->seat, &facts, &w->op), ST_OK);
+    assert_status(audit_record(&w->audit, w->cipher, &facts, &w->op), ST_OK);
     assert_null(w->devices[AUDIT_DEVICES_MAX].write);
     for (unsigned i = 0; i < AUDIT_DEVICES_MAX; i++)
         answer(w, i, ST_OK);
@@ -199,7 +199,7 @@ static void running_out_of_memory_is_told(void **state)
     for (uint64_t n = 1; failed; n++) {
         w->devices[0].write = NULL;
         (void)mem_fail_nth(n);
-        enum status st = audit_record(&w->audit, w->seat, &facts, &w->op);
+        enum status st = audit_record(&w->audit, w->cipher, &facts, &w->op);
         failed = mem_fail_nth(0);
         assert_status(st, failed ? ST_NOMEM : ST_OK);
         assert_true((w->devices[0].write == NULL) == failed); /* no half of a record */

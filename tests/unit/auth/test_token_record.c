@@ -135,7 +135,7 @@ static void a_damaged_record_is_refused(void **ctx)
 static struct auth_scope scope_of(struct state_txn *txn)
 {
     return (struct auth_scope){
-        .txn = txn, .seat = state_seat(world.state), .ns = STATE_NS_ROOT, .now_ms = NOW_MS};
+        .txn = txn, .cipher = state_cipher(world.state), .ns = STATE_NS_ROOT, .now_ms = NOW_MS};
 }
 
 static struct auth_token child_of(const char *parent, int64_t expire_ms)
@@ -484,7 +484,7 @@ static void a_batch_token_opens_in_its_namespace_only(void **ctx)
     const char *bearer;
     token.type = AUTH_TYPE_BATCH;
     sw_begin(&world, &txn);
-    assert_status(token_batch_seal(&txn, state_seat(world.state), STATE_NS_ROOT, &token, &bearer),
+    assert_status(token_batch_seal(&txn, state_cipher(world.state), STATE_NS_ROOT, &token, &bearer),
                   ST_OK);
     assert_status(token_batch_open(&txn, STATE_NS_ROOT, bytes_str(bearer), &out), ST_OK);
     assert_string_equal(out.id, "");
@@ -521,7 +521,8 @@ static void another_spelling_of_a_batch_token_is_none(void **ctx)
         token.type = AUTH_TYPE_BATCH;
         token.display_name = names + i % 3;
         assert_status(
-            token_batch_seal(&txn, state_seat(world.state), STATE_NS_ROOT, &token, &bearer), ST_OK);
+            token_batch_seal(&txn, state_cipher(world.state), STATE_NS_ROOT, &token, &bearer),
+            ST_OK);
         assert_status(token_batch_open(&txn, STATE_NS_ROOT, bytes_str(bearer), &out), ST_OK);
         size_t missing = (4 - (strlen(bearer) - 4) % 4) % 4;
         padded |= 1U << missing;
@@ -555,7 +556,8 @@ static void a_service_record_is_no_batch_token(void **ctx)
     assert_status(state_ns_key(&world.arena, STATE_NS_ROOT, "token", BYTES("x"), NULL, &key),
                   ST_OK);
     assert_true(record.len + BARRIER_OVERHEAD <= sizeof sealed);
-    assert_status(barrier_encrypt(state_seat(world.state), key, buf_bytes(&record), sealed), ST_OK);
+    assert_status(barrier_encrypt(state_cipher(world.state), key, buf_bytes(&record), sealed),
+                  ST_OK);
     struct bytes other = BYTES("s/ns/root/batch/token");
     assert_status(state_open(&txn, other, bytes_of(sealed, record.len + BARRIER_OVERHEAD), &opened),
                   ST_CORRUPT);

@@ -12,7 +12,7 @@ struct world {
     struct seal seal;
     struct barrier_created created;
     struct barrier *b;
-    struct barrier_seat *seat;
+    struct barrier_cipher *cipher;
 };
 
 static struct barrier_records records_of(const struct barrier_created *c)
@@ -33,7 +33,7 @@ static int setup(void **state)
     if (crypto_init(NULL) != ST_OK ||
         seal_static(bytes_of(key, 32), "k1", &w.seal, NULL) != ST_OK ||
         barrier_create(&w.env.env, &w.seal, 1000, &w.created) != ST_OK ||
-        barrier_new(&w.b) != ST_OK || barrier_seat_new(w.b, &w.env.env, &w.seat) != ST_OK)
+        barrier_new(&w.b) != ST_OK || barrier_cipher_new(w.b, &w.env.env, &w.cipher) != ST_OK)
         return -1;
     records = records_of(&w.created);
     *state = &w;
@@ -43,7 +43,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct world *w = *state;
-    barrier_seat_free(w->seat);
+    barrier_cipher_free(w->cipher);
     barrier_free(w->b);
     barrier_created_done(&w->created);
     seal_done(&w->seal);
@@ -56,14 +56,14 @@ enum { PLAIN_LEN = 28, STORED_LEN = PLAIN_LEN + BARRIER_OVERHEAD };
 
 static void encrypt(struct world *w, struct bytes key, uint8_t out[STORED_LEN])
 {
-    assert_status(barrier_encrypt(w->seat, key, PLAIN, out), ST_OK);
+    assert_status(barrier_encrypt(w->cipher, key, PLAIN, out), ST_OK);
 }
 
-static enum status decrypt(struct barrier_seat *seat, struct bytes key, struct bytes stored)
+static enum status decrypt(struct barrier_cipher *cipher, struct bytes key, struct bytes stored)
 {
     uint8_t out[256];
     size_t n = 999;
-    enum status st = barrier_decrypt(seat, key, stored, out, &n);
+    enum status st = barrier_decrypt(cipher, key, stored, out, &n);
     if (st == ST_OK)
         assert_bytes(bytes_of(out, n), PLAIN);
     else
@@ -76,11 +76,11 @@ static void a_value_comes_back_at_its_key_alone(void **state)
     struct world *w = *state;
     uint8_t stored[STORED_LEN];
     encrypt(w, KEY, stored);
-    assert_status(decrypt(w->seat, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
-    assert_status(decrypt(w->seat, BYTES("s/kv/some/secreu"), bytes_of(stored, STORED_LEN)),
+    assert_status(decrypt(w->cipher, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
+    assert_status(decrypt(w->cipher, BYTES("s/kv/some/secreu"), bytes_of(stored, STORED_LEN)),
                   ST_CORRUPT);
-    assert_status(decrypt(w->seat, BYTES("s/kv/some"), bytes_of(stored, STORED_LEN)), ST_CORRUPT);
-    assert_status(decrypt(w->seat, BYTES("l/kv/some/secret"), bytes_of(stored, STORED_LEN)),
+    assert_status(decrypt(w->cipher, BYTES("s/kv/some"), bytes_of(stored, STORED_LEN)), ST_CORRUPT);
+    assert_status(decrypt(w->cipher, BYTES("l/kv/some/secret"), bytes_of(stored, STORED_LEN)),
                   ST_CORRUPT); /* another ring */
 }
 
@@ -104,13 +104,13 @@ static void any_flipped_bit_or_cut_is_noticed(void **state)
     encrypt(w, KEY, stored);
     for (size_t bit = 0; bit < STORED_LEN * 8; bit++) {
         stored[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        enum status st = decrypt(w->seat, KEY, bytes_of(stored, STORED_LEN));
+        enum status st = decrypt(w->cipher, KEY, bytes_of(stored, STORED_LEN));
         /* The term is read before it is authenticated. */
         assert_status(st, bit >= 8 && bit < 40 && st == ST_NOT_FOUND ? ST_NOT_FOUND : ST_CORRUPT);
         stored[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
     for (size_t n = 0; n < STORED_LEN; n++)
-        assert_status(decrypt(w->seat, KEY, bytes_of(stored, n)), ST_CORRUPT);
+        assert_status(decrypt(w->cipher, KEY, bytes_of(stored, n)), ST_CORRUPT);
 }
 
 static void the_empty_value_is_a_value(void **state)
@@ -118,11 +118,11 @@ static void the_empty_value_is_a_value(void **state)
     struct world *w = *state;
     uint8_t stored[BARRIER_OVERHEAD], out[1];
     size_t n = 9;
-    assert_status(barrier_encrypt(w->seat, KEY, BYTES(""), stored), ST_OK);
-    assert_status(barrier_decrypt(w->seat, KEY, bytes_of(stored, sizeof stored), out, &n), ST_OK);
+    assert_status(barrier_encrypt(w->cipher, KEY, BYTES(""), stored), ST_OK);
+    assert_status(barrier_decrypt(w->cipher, KEY, bytes_of(stored, sizeof stored), out, &n), ST_OK);
     assert_int_equal(n, 0);
     stored[BARRIER_OVERHEAD - 1] ^= 1;
-    assert_status(barrier_decrypt(w->seat, KEY, bytes_of(stored, sizeof stored), out, &n),
+    assert_status(barrier_decrypt(w->cipher, KEY, bytes_of(stored, sizeof stored), out, &n),
                   ST_CORRUPT);
 }
 
@@ -136,9 +136,9 @@ static void a_sealed_barrier_does_nothing(void **state)
     encrypt(w, KEY, stored);
     barrier_seal(w->b);
     assert_true(barrier_is_sealed(w->b));
-    assert_status(barrier_encrypt(w->seat, KEY, PLAIN, stored), ST_SEALED);
-    assert_status(decrypt(w->seat, KEY, bytes_of(stored, STORED_LEN)), ST_SEALED);
-    assert_status(barrier_mac(w->seat, PLAIN, mac), ST_SEALED);
+    assert_status(barrier_encrypt(w->cipher, KEY, PLAIN, stored), ST_SEALED);
+    assert_status(decrypt(w->cipher, KEY, bytes_of(stored, STORED_LEN)), ST_SEALED);
+    assert_status(barrier_mac(w->cipher, PLAIN, mac), ST_SEALED);
     assert_status(barrier_ring_info(w->b, BARRIER_SHARED, &info), ST_SEALED);
     assert_status(barrier_follow(w->b, &records), ST_SEALED);
     assert_status(barrier_upkeep(w->b, &w->env.env, BARRIER_SHARED, BARRIER_USES_FIRST, 1, &record),
@@ -147,7 +147,7 @@ static void a_sealed_barrier_does_nothing(void **state)
     barrier_seal(w->b); /* again */
     assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
     assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_EXISTS);
-    assert_status(barrier_encrypt(w->seat, KEY, PLAIN, stored), ST_OK);
+    assert_status(barrier_encrypt(w->cipher, KEY, PLAIN, stored), ST_OK);
     buf_done(&record);
 }
 
@@ -157,15 +157,15 @@ static void values_outlive_sealing_and_other_processes(void **state)
     uint8_t stored[STORED_LEN];
     struct barrier_records records = records_of(&w->created);
     struct barrier *other = NULL;
-    struct barrier_seat *seat = NULL;
+    struct barrier_cipher *cipher = NULL;
     encrypt(w, KEY, stored);
     barrier_seal(w->b);
     assert_status(barrier_new(&other), ST_OK);
-    assert_status(barrier_seat_new(other, &w->env.env, &seat), ST_OK);
-    assert_status(decrypt(seat, KEY, bytes_of(stored, STORED_LEN)), ST_SEALED);
+    assert_status(barrier_cipher_new(other, &w->env.env, &cipher), ST_OK);
+    assert_status(decrypt(cipher, KEY, bytes_of(stored, STORED_LEN)), ST_SEALED);
     assert_status(barrier_unseal(other, &w->seal, &records, NULL), ST_OK);
-    assert_status(decrypt(seat, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
-    barrier_seat_free(seat);
+    assert_status(decrypt(cipher, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
+    barrier_cipher_free(cipher);
     barrier_free(other);
 }
 
@@ -173,11 +173,11 @@ static void the_creator_can_encrypt_before_anything_is_stored(void **state)
 {
     struct world *w = *state;
     uint8_t stored[STORED_LEN];
-    struct barrier_seat *seat = NULL;
-    assert_status(barrier_seat_new(w->created.barrier, &w->env.env, &seat), ST_OK);
-    assert_status(barrier_encrypt(seat, KEY, PLAIN, stored), ST_OK);
-    barrier_seat_free(seat);
-    assert_status(decrypt(w->seat, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
+    struct barrier_cipher *cipher = NULL;
+    assert_status(barrier_cipher_new(w->created.barrier, &w->env.env, &cipher), ST_OK);
+    assert_status(barrier_encrypt(cipher, KEY, PLAIN, stored), ST_OK);
+    barrier_cipher_free(cipher);
+    assert_status(decrypt(w->cipher, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
 }
 
 static void a_shamir_seal_tells_its_counts_and_opens_with_its_key_alone(void **state)
@@ -339,16 +339,16 @@ static void a_new_term_encrypts_and_old_ones_still_decrypt(void **state)
     encrypt(w, KEY, second);
     assert_int_equal(le32_get(first + 1), 1);
     assert_int_equal(le32_get(second + 1), 2);
-    assert_status(decrypt(w->seat, KEY, bytes_of(first, STORED_LEN)), ST_OK);
-    assert_status(decrypt(w->seat, KEY, bytes_of(second, STORED_LEN)), ST_OK);
-    assert_status(decrypt(w->seat, BYTES("l/x"), bytes_of(local, STORED_LEN)), ST_OK);
+    assert_status(decrypt(w->cipher, KEY, bytes_of(first, STORED_LEN)), ST_OK);
+    assert_status(decrypt(w->cipher, KEY, bytes_of(second, STORED_LEN)), ST_OK);
+    assert_status(decrypt(w->cipher, BYTES("l/x"), bytes_of(local, STORED_LEN)), ST_OK);
     struct barrier_ring_info info = info_of(w->b, BARRIER_SHARED);
     assert_int_equal(info.term, 2);
     assert_int_equal(info.n_terms, 2);
     assert_int_equal(info.installed_ms, 2000);
     assert_int_equal(info_of(w->b, BARRIER_LOCAL).term, 1);
     le32_put(second + 1, 1); /* passing for a value of the other term */
-    assert_status(decrypt(w->seat, KEY, bytes_of(second, STORED_LEN)), ST_CORRUPT);
+    assert_status(decrypt(w->cipher, KEY, bytes_of(second, STORED_LEN)), ST_CORRUPT);
 }
 
 static void more_terms_than_kept_contexts_all_decrypt(void **state)
@@ -361,7 +361,7 @@ static void more_terms_than_kept_contexts_all_decrypt(void **state)
     }
     for (int again = 0; again < 2; again++)
         for (int i = 0; i < 12; i++)
-            assert_status(decrypt(w->seat, KEY, bytes_of(stored[i], STORED_LEN)), ST_OK);
+            assert_status(decrypt(w->cipher, KEY, bytes_of(stored[i], STORED_LEN)), ST_OK);
 }
 
 static void a_node_that_lags_learns_the_term_by_following(void **state)
@@ -369,18 +369,18 @@ static void a_node_that_lags_learns_the_term_by_following(void **state)
     struct world *w = *state;
     uint8_t stored[STORED_LEN];
     struct barrier *other = NULL;
-    struct barrier_seat *seat = NULL;
+    struct barrier_cipher *cipher = NULL;
     struct barrier_records records = records_of(&w->created);
     assert_status(barrier_new(&other), ST_OK);
-    assert_status(barrier_seat_new(other, &w->env.env, &seat), ST_OK);
+    assert_status(barrier_cipher_new(other, &w->env.env, &cipher), ST_OK);
     assert_status(barrier_unseal(other, &w->seal, &records, NULL), ST_OK);
     upkeep(w, BARRIER_SHARED, true);
     encrypt(w, KEY, stored);
-    assert_status(decrypt(seat, KEY, bytes_of(stored, STORED_LEN)), ST_NOT_FOUND);
+    assert_status(decrypt(cipher, KEY, bytes_of(stored, STORED_LEN)), ST_NOT_FOUND);
     records = records_of(&w->created);
     assert_status(barrier_follow(other, &records), ST_OK);
-    assert_status(decrypt(seat, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
-    barrier_seat_free(seat);
+    assert_status(decrypt(cipher, KEY, bytes_of(stored, STORED_LEN)), ST_OK);
+    barrier_cipher_free(cipher);
     barrier_free(other);
 }
 
@@ -421,11 +421,11 @@ static void a_restored_state_may_know_fewer_terms(void **state)
     assert_int_equal(barrier_restored(w->b), 9);
     assert_status(barrier_ring_info(w->b, BARRIER_SHARED, &info), ST_OK);
     assert_int_equal(info.n_terms, 1);
-    assert_status(decrypt(w->seat, KEY, bytes_of(before, sizeof before)), ST_OK);
-    assert_status(decrypt(w->seat, KEY, bytes_of(later, sizeof later)), ST_NOT_FOUND);
+    assert_status(decrypt(w->cipher, KEY, bytes_of(before, sizeof before)), ST_OK);
+    assert_status(decrypt(w->cipher, KEY, bytes_of(later, sizeof later)), ST_NOT_FOUND);
     /* Somebody who still looks at the state that has gone does not bring its keys back. */
     assert_status(barrier_follow(w->b, &now), ST_OK);
-    assert_status(decrypt(w->seat, KEY, bytes_of(later, sizeof later)), ST_NOT_FOUND);
+    assert_status(decrypt(w->cipher, KEY, bytes_of(later, sizeof later)), ST_NOT_FOUND);
     buf_done(&old);
 }
 
@@ -441,7 +441,7 @@ static void another_clusters_state_is_not_followed(void **state)
     records.restored = 9;
     assert_status(barrier_follow(w->b, &records), ST_CORRUPT);
     assert_int_equal(barrier_restored(w->b), 0);
-    assert_status(decrypt(w->seat, KEY, bytes_of(stored, sizeof stored)), ST_OK);
+    assert_status(decrypt(w->cipher, KEY, bytes_of(stored, sizeof stored)), ST_OK);
     assert_status(barrier_check(w->b, &records, &why), ST_INVALID);
     assert_true(why.text[0] != '\0');
     assert_status(barrier_check(w->b, &mine, NULL), ST_OK);
@@ -463,7 +463,7 @@ static void a_local_ring_moves_to_another_root_key(void **state)
     barrier_seal(w->b);
     assert_status(barrier_rewrap(w->b, other.barrier, &w->env.env, &record), ST_SEALED);
     assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
-    assert_status(decrypt(w->seat, key, bytes_of(stored, sizeof stored)), ST_OK);
+    assert_status(decrypt(w->cipher, key, bytes_of(stored, sizeof stored)), ST_OK);
     buf_done(&record);
     barrier_created_done(&other);
 }
@@ -479,7 +479,7 @@ static void without_a_local_ring_upkeep_makes_one(void **state)
     barrier_seal(w->b);
     records.local_keyring = (struct bytes){0};
     assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
-    assert_status(barrier_encrypt(w->seat, key, PLAIN, stored), ST_BUSY);
+    assert_status(barrier_encrypt(w->cipher, key, PLAIN, stored), ST_BUSY);
     assert_status(barrier_ring_info(w->b, BARRIER_LOCAL, &info), ST_SEALED);
     encrypt(w, KEY, stored);
     assert_true(barrier_upkeep_due(w->b, BARRIER_LOCAL));
@@ -489,7 +489,7 @@ static void without_a_local_ring_upkeep_makes_one(void **state)
     assert_status(barrier_follow(w->b, &records), ST_OK);
     barrier_upkeep_done(w->b, BARRIER_LOCAL, BARRIER_USES_FIRST);
     encrypt(w, key, stored);
-    assert_status(decrypt(w->seat, key, bytes_of(stored, sizeof stored)), ST_OK);
+    assert_status(decrypt(w->cipher, key, bytes_of(stored, sizeof stored)), ST_OK);
     buf_done(&record);
 }
 
@@ -559,7 +559,7 @@ static void uses_that_nobody_wrote_down_are_bounded(void **state)
     atomic_store(&w->b->prepaid[BARRIER_SHARED], 1 - BARRIER_USES_GRANT);
     encrypt(w, KEY, stored);
     for (int i = 0; i < 3; i++)
-        assert_status(barrier_encrypt(w->seat, KEY, PLAIN, stored), ST_BUSY);
+        assert_status(barrier_encrypt(w->cipher, KEY, PLAIN, stored), ST_BUSY);
     assert_int_equal(info_of(w->b, BARRIER_SHARED).unused, -BARRIER_USES_GRANT);
     encrypt(w, BYTES("l/x"), stored); /* each ring has its own */
     upkeep(w, BARRIER_SHARED, false);
@@ -604,14 +604,14 @@ static void a_token_is_stored_under_a_name_that_needs_the_salt(void **state)
     assert_int_equal(strspn(token + 4, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                        "abcdefghijklmnopqrstuvwxyz"),
                      24);
-    assert_status(token_name(w->seat, bytes_str(token), name), ST_OK);
+    assert_status(token_name(w->cipher, bytes_str(token), name), ST_OK);
     assert_int_equal(strlen(name), 64);
     barrier_seal(w->b);
-    assert_status(token_name(w->seat, bytes_str(token), again), ST_SEALED);
+    assert_status(token_name(w->cipher, bytes_str(token), again), ST_SEALED);
     assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
-    assert_status(token_name(w->seat, bytes_str(token), again), ST_OK);
+    assert_status(token_name(w->cipher, bytes_str(token), again), ST_OK);
     assert_string_equal(name, again);
-    assert_status(token_name(w->seat, bytes_str(other), again), ST_OK);
+    assert_status(token_name(w->cipher, bytes_str(other), again), ST_OK);
     assert_string_not_equal(name, again);
 }
 
@@ -625,8 +625,8 @@ static void a_kept_mac_is_that_of_its_message(void **state)
         uint8_t message[4], first[BARRIER_MAC_BYTES], second[BARRIER_MAC_BYTES];
         uint8_t want[BARRIER_MAC_BYTES];
         le32_put(message, i % MESSAGES);
-        assert_status(barrier_mac(w->seat, bytes_of(message, 4), first), ST_OK);
-        assert_status(barrier_mac(w->seat, bytes_of(message, 4), second), ST_OK);
+        assert_status(barrier_mac(w->cipher, bytes_of(message, 4), first), ST_OK);
+        assert_status(barrier_mac(w->cipher, bytes_of(message, 4), second), ST_OK);
         assert_status(hmac_new(secret_bytes(&w->b->keys.salt), &plain), ST_OK);
         assert_status(hmac_run(plain, bytes_of(message, 4), want), ST_OK);
         hmac_free(plain);
@@ -640,13 +640,13 @@ static void a_kept_mac_is_not_that_of_another_salt(void **state)
     struct world *w = *state;
     struct barrier_created other = {0};
     uint8_t before[BARRIER_MAC_BYTES], after[BARRIER_MAC_BYTES];
-    assert_status(barrier_mac(w->seat, PLAIN, before), ST_OK);
+    assert_status(barrier_mac(w->cipher, PLAIN, before), ST_OK);
     assert_status(barrier_create(&w->env.env, &w->seal, 1000, &other), ST_OK);
     struct barrier_records records = records_of(&other);
     barrier_seal(w->b);
-    assert_null(w->seat->memo);
+    assert_null(w->cipher->memo);
     assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
-    assert_status(barrier_mac(w->seat, PLAIN, after), ST_OK);
+    assert_status(barrier_mac(w->cipher, PLAIN, after), ST_OK);
     assert_memory_not_equal(before, after, sizeof before);
     barrier_created_done(&other);
 }
@@ -673,18 +673,18 @@ static void running_out_of_memory_is_told_and_harmless(void **state)
     bool failed = true;
     for (uint64_t n = 1; failed; n++) {
         struct barrier_created made = {0};
-        struct barrier_seat *seat = NULL;
+        struct barrier_cipher *cipher = NULL;
         struct buf record = {0};
         uint8_t stored[STORED_LEN], mac[32];
         barrier_seal(w->b);
         (void)mem_fail_nth(n); /* arms it */
         enum status st = barrier_unseal(w->b, &w->seal, &records, NULL);
         if (st == ST_OK)
-            st = barrier_seat_new(w->b, &w->env.env, &seat);
+            st = barrier_cipher_new(w->b, &w->env.env, &cipher);
         if (st == ST_OK)
-            st = barrier_encrypt(seat, KEY, PLAIN, stored);
+            st = barrier_encrypt(cipher, KEY, PLAIN, stored);
         if (st == ST_OK)
-            st = barrier_mac(seat, KEY, mac);
+            st = barrier_mac(cipher, KEY, mac);
         if (st == ST_OK)
             st = barrier_upkeep(w->b, &w->env.env, BARRIER_SHARED, 0, 5, &record);
         if (st == ST_OK)
@@ -692,7 +692,7 @@ static void running_out_of_memory_is_told_and_harmless(void **state)
         failed = mem_fail_nth(0);
         assert_status(st, failed ? ST_NOMEM : ST_OK);
         barrier_created_done(&made);
-        barrier_seat_free(seat);
+        barrier_cipher_free(cipher);
         buf_done(&record);
         assert_true(n < 100);
     }

@@ -15,19 +15,19 @@ static const uint8_t seal_key[32] = {0x60, 0x1D, 0xE2};
 static void make_files(struct fake_env *env, const struct seal *seal)
 {
     struct barrier_created c = {0};
-    struct barrier_seat *seat = NULL;
+    struct barrier_cipher *cipher = NULL;
     uint8_t stored[64], mac[BARRIER_MAC_BYTES];
     assert_status(barrier_create(&env->env, seal, 1700000000000, &c), ST_OK);
-    assert_status(barrier_seat_new(c.barrier, &env->env, &seat), ST_OK);
-    assert_status(barrier_encrypt(seat, KEY, PLAIN, stored), ST_OK);
-    assert_status(barrier_mac(seat, PLAIN, mac), ST_OK);
+    assert_status(barrier_cipher_new(c.barrier, &env->env, &cipher), ST_OK);
+    assert_status(barrier_encrypt(cipher, KEY, PLAIN, stored), ST_OK);
+    assert_status(barrier_mac(cipher, PLAIN, mac), ST_OK);
     golden_make("seal-1.bin", buf_bytes(&c.seal));
     golden_make("keyring-1.bin", buf_bytes(&c.keyring));
     golden_make("local-keyring-1.bin", buf_bytes(&c.local_keyring));
     golden_make("salt-1.bin", buf_bytes(&c.salt));
     golden_make("value-1.bin", bytes_of(stored, PLAIN.len + BARRIER_OVERHEAD));
     golden_make("mac-1.bin", bytes_of(mac, sizeof mac));
-    barrier_seat_free(seat);
+    barrier_cipher_free(cipher);
     barrier_created_done(&c);
 }
 
@@ -53,7 +53,7 @@ static void records_of_the_first_format_unseal_and_decrypt(void **state)
         "salt-1.bin",     "value-1.bin",        "mac-1.bin",
         "handover-1.bin", "next-keyring-1.bin", "next-local-keyring-1.bin"};
     struct barrier *barrier = NULL;
-    struct barrier_seat *seat = NULL;
+    struct barrier_cipher *cipher = NULL;
     uint8_t out[64], mac[BARRIER_MAC_BYTES];
     size_t n = 0;
     fake_env_init(&env, 1);
@@ -67,11 +67,11 @@ static void records_of_the_first_format_unseal_and_decrypt(void **state)
                                       .local_keyring = buf_bytes(&files[2]),
                                       .salt = buf_bytes(&files[3])};
     assert_status(barrier_new(&barrier), ST_OK);
-    assert_status(barrier_seat_new(barrier, &env.env, &seat), ST_OK);
+    assert_status(barrier_cipher_new(barrier, &env.env, &cipher), ST_OK);
     assert_status(barrier_unseal(barrier, &seal, &records, NULL), ST_OK);
-    assert_status(barrier_decrypt(seat, KEY, buf_bytes(&files[4]), out, &n), ST_OK);
+    assert_status(barrier_decrypt(cipher, KEY, buf_bytes(&files[4]), out, &n), ST_OK);
     assert_bytes(bytes_of(out, n), PLAIN);
-    assert_status(barrier_mac(seat, PLAIN, mac), ST_OK);
+    assert_status(barrier_mac(cipher, PLAIN, mac), ST_OK);
     assert_bytes(bytes_of(mac, sizeof mac), buf_bytes(&files[5]));
     /* Nodes of two releases prove the same to each other. */
     assert_status(barrier_prove(barrier, PLAIN, mac), ST_OK);
@@ -84,8 +84,8 @@ static void records_of_the_first_format_unseal_and_decrypt(void **state)
     assert_status(barrier_follow(barrier, &records), ST_CORRUPT);
     records.superseded = buf_bytes(&files[6]);
     assert_status(barrier_follow(barrier, &records), ST_OK);
-    assert_status(barrier_decrypt(seat, KEY, buf_bytes(&files[4]), out, &n), ST_OK);
-    barrier_seat_free(seat);
+    assert_status(barrier_decrypt(cipher, KEY, buf_bytes(&files[4]), out, &n), ST_OK);
+    barrier_cipher_free(cipher);
     barrier_free(barrier);
     seal_done(&seal);
     for (size_t i = 0; i < ARRAY_LEN(files); i++)

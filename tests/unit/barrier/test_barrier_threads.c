@@ -15,7 +15,7 @@ static atomic_bool stopping;
 struct user {
     pthread_t thread;
     struct fake_env env;
-    struct barrier_seat *seat;
+    struct barrier_cipher *cipher;
     uint64_t done, refused;
     const char *failed;
 };
@@ -29,13 +29,13 @@ static const char *use_once(struct user *u, uint64_t i)
     size_t n = 0;
 
     memset(plain, (int)(i & 0xFF), sizeof plain);
-    enum status st = barrier_encrypt(u->seat, key, bytes_of(plain, sizeof plain), stored);
+    enum status st = barrier_encrypt(u->cipher, key, bytes_of(plain, sizeof plain), stored);
     if (st == ST_OK)
-        st = barrier_decrypt(u->seat, key, bytes_of(stored, sizeof stored), out, &n);
+        st = barrier_decrypt(u->cipher, key, bytes_of(stored, sizeof stored), out, &n);
     if (st == ST_OK && (n != sizeof plain || memcmp(plain, out, n) != 0))
         return "another value came back";
     if (st == ST_OK)
-        st = barrier_mac(u->seat, key, mac);
+        st = barrier_mac(u->cipher, key, mac);
     if (st != ST_OK && st != ST_SEALED && st != ST_BUSY)
         return status_name(st);
     *(st == ST_OK ? &u->done : &u->refused) += 1;
@@ -76,7 +76,7 @@ static void no_thread_ever_gets_a_wrong_value(void **state)
     for (int i = 0; i < THREADS; i++) {
         users[i] = (struct user){0};
         fake_env_init(&users[i].env, (uint64_t)i + 2);
-        assert_status(barrier_seat_new(barrier, &users[i].env.env, &users[i].seat), ST_OK);
+        assert_status(barrier_cipher_new(barrier, &users[i].env.env, &users[i].cipher), ST_OK);
         assert_int_equal(pthread_create(&users[i].thread, NULL, use, &users[i]), 0);
     }
     for (int round = 0; round < ROUNDS; round++) {
@@ -84,16 +84,16 @@ static void no_thread_ever_gets_a_wrong_value(void **state)
                                           .keyring = buf_bytes(&c.keyring),
                                           .local_keyring = buf_bytes(&c.local_keyring),
                                           .salt = buf_bytes(&c.salt)};
-        struct barrier_seat *passing = NULL;
+        struct barrier_cipher *passing = NULL;
         assert_status(barrier_unseal(barrier, &seal, &records, NULL), ST_OK);
-        assert_status(barrier_seat_new(barrier, &env.env, &passing), ST_OK);
+        assert_status(barrier_cipher_new(barrier, &env.env, &passing), ST_OK);
         rotate(&env.env, round % 2 == 0 ? BARRIER_SHARED : BARRIER_LOCAL, &c);
         records = (struct barrier_records){.seal = buf_bytes(&c.seal),
                                            .keyring = buf_bytes(&c.keyring),
                                            .local_keyring = buf_bytes(&c.local_keyring),
                                            .salt = buf_bytes(&c.salt)};
         assert_status(barrier_follow(barrier, &records), ST_OK);
-        barrier_seat_free(passing);
+        barrier_cipher_free(passing);
         barrier_seal(barrier);
     }
     atomic_store(&stopping, true);
@@ -101,7 +101,7 @@ static void no_thread_ever_gets_a_wrong_value(void **state)
         assert_int_equal(pthread_join(users[i].thread, NULL), 0);
         if (users[i].failed != NULL)
             fail_msg("%s", users[i].failed);
-        barrier_seat_free(users[i].seat);
+        barrier_cipher_free(users[i].cipher);
     }
     barrier_free(barrier);
     barrier_created_done(&c);

@@ -116,16 +116,16 @@ static enum status unseal(struct world *w, uint8_t first)
 static void assert_shares(struct world *w, struct barrier *by, struct barrier *for_,
                           struct bytes key)
 {
-    struct barrier_seat *one = NULL, *other = NULL;
+    struct barrier_cipher *one = NULL, *other = NULL;
     uint8_t stored[5 + BARRIER_OVERHEAD], plain[5 + BARRIER_OVERHEAD];
     size_t n = 0;
-    assert_status(barrier_seat_new(by, &w->env.env, &one), ST_OK);
-    assert_status(barrier_seat_new(for_, &w->env.env, &other), ST_OK);
+    assert_status(barrier_cipher_new(by, &w->env.env, &one), ST_OK);
+    assert_status(barrier_cipher_new(for_, &w->env.env, &other), ST_OK);
     assert_status(barrier_encrypt(one, key, BYTES("value"), stored), ST_OK);
     assert_status(barrier_decrypt(other, key, bytes_of(stored, sizeof stored), plain, &n), ST_OK);
     assert_bytes(bytes_of(plain, n), BYTES("value"));
-    barrier_seat_free(one);
-    barrier_seat_free(other);
+    barrier_cipher_free(one);
+    barrier_cipher_free(other);
 }
 
 static void the_old_seal_opens_nothing_and_unsealed_nodes_follow(void **state)

@@ -165,8 +165,8 @@ static inline void someone_else_counts(struct world *world)
     CLEANUP(buf_done) struct buf encoded = {0};
     CLEANUP(buf_done) struct buf entry = {0};
     uint8_t sealed[3 + BARRIER_OVERHEAD];
-    assert_status(barrier_encrypt(state_seat(world->state), BYTES("s/count"), BYTES("100"), sealed),
-                  ST_OK);
+    assert_status(
+        barrier_encrypt(state_cipher(world->state), BYTES("s/count"), BYTES("100"), sealed), ST_OK);
     rlog_txn_put(&b, BYTES("s/count"), bytes_of(sealed, sizeof sealed));
     assert_status(rlog_txn_encode(&b, &encoded), ST_OK);
     struct bytes one = buf_bytes(&encoded);

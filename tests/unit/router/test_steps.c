@@ -183,7 +183,7 @@ static void another_writes(struct bytes key)
     CLEANUP(buf_done) struct buf encoded = {0};
     CLEANUP(buf_done) struct buf entry = {0};
     uint8_t sealed[3 + BARRIER_OVERHEAD];
-    assert_status(barrier_encrypt(state_seat(w.state), key, BYTES("100"), sealed), ST_OK);
+    assert_status(barrier_encrypt(state_cipher(w.state), key, BYTES("100"), sealed), ST_OK);
     rlog_txn_put(&b, key, bytes_of(sealed, sizeof sealed));
     assert_status(rlog_txn_encode(&b, &encoded), ST_OK);
     struct bytes one = buf_bytes(&encoded);

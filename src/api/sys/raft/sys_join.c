@@ -157,7 +157,7 @@ static enum status token_key(struct req *req, const uint8_t secret[JOIN_SECRET_B
     uint8_t message[MAC_MESSAGE], mac[BARRIER_MAC_BYTES];
     memcpy(message, "join ", MAC_MESSAGE - JOIN_SECRET_BYTES);
     memcpy(message + MAC_MESSAGE - JOIN_SECRET_BYTES, secret, JOIN_SECRET_BYTES);
-    enum status st = barrier_mac(req->seat, bytes_of(message, sizeof message), mac);
+    enum status st = barrier_mac(req->cipher, bytes_of(message, sizeof message), mac);
     mem_wipe(message, sizeof message);
     TRY(st);
     memcpy(ret_key, AUTHORITY_JOIN_KEY, sizeof AUTHORITY_JOIN_KEY - 1);
@@ -270,7 +270,7 @@ static enum status use_token(struct req *req, const struct sys_bootstrap *in,
     struct state_value stored;
     struct join_record record;
     TRY(token_key(req, token->secret, key));
-    TRY(barrier_mac(req->seat, bytes_str(in->public_key), key_mac));
+    TRY(barrier_mac(req->cipher, bytes_str(in->public_key), key_mac));
     enum status st = state_get(req->txn, bytes_str(key), &stored);
     if (st == ST_NOT_FOUND)
         return req_fail(req, ST_DENIED, "join_token: not one of this cluster, or expired long ago");

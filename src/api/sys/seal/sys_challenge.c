@@ -88,7 +88,7 @@ static enum status challenge_mac(struct req *req, const struct sys_challenge *in
     buf_add_block(&message, bytes_str(in->node_id));
     buf_add_block(&message, bytes_str(in->public_key));
     TRY(buf_status(&message));
-    return barrier_mac(req->seat, buf_bytes(&message), ret_mac);
+    return barrier_mac(req->cipher, buf_bytes(&message), ret_mac);
 }
 
 struct challenge_out {
@@ -155,7 +155,7 @@ static enum status check_answer(struct req *req, const struct sys_challenge *in)
         return req_fail(req, ST_INVALID, "answer: base64 is expected");
     TRY(challenge_answer(bytes_str(in->challenge), bytes_str(in->node_id),
                          bytes_str(in->public_key), &message));
-    TRY(barrier_prove(barrier_of(req->seat), buf_bytes(&message), wanted));
+    TRY(barrier_prove(barrier_of(req->cipher), buf_bytes(&message), wanted));
     bool right =
         n == sizeof wanted && bytes_eq_secret(bytes_of(wanted, sizeof wanted), bytes_of(given, n));
     mem_wipe(wanted, sizeof wanted);
@@ -204,7 +204,7 @@ static enum status reply_accepted(struct req *req, struct bytes challenge, struc
     uint8_t mac[BARRIER_MAC_BYTES];
     char proof[TEXT_BASE64_LEN(BARRIER_MAC_BYTES) + 1];
     TRY(challenge_accepted(challenge, cert, ca, &message));
-    TRY(barrier_prove(barrier_of(req->seat), buf_bytes(&message), mac));
+    TRY(barrier_prove(barrier_of(req->cipher), buf_bytes(&message), mac));
     (void)text_base64_put(bytes_of(mac, sizeof mac), TEXT_BASE64, proof); /* the length is known */
     return req_reply(req, &(struct accepted_out){cert, ca, proof});
 }

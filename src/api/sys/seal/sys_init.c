@@ -179,7 +179,7 @@ static enum status sys_init_write(struct req *req)
     TRY(make_recovery(req, &in, &running->recovery));
     struct auth_token token = auth_token_root(req->now_ms);
     struct auth_scope scope = req_scope(req);
-    scope.seat = running->init.seat; /* this node is sealed yet */
+    scope.cipher = running->init.cipher; /* this node is sealed yet */
     TRY(auth_token_create(&scope, req->env, &token, &bearer));
     TRY(policy_found(req->txn, req->ns, req->now_ms));
     TRY(sys_mount_defaults(req));

@@ -1,0 +1,289 @@
+#include "barrier/barrier_internal.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+
+enum {
+    VALUE_VERSION = 1,
+    VALUE_HEADER = 1 + 4, /* version, term: authenticated */
+    VALUE_TEXT = VALUE_HEADER + AEAD_NONCE_BYTES,
+    KEY_MAX = 4096,
+    LOAD_TRIES = 8, /* each is lost only to a change of the rings at that moment */
+};
+
+static struct bytes make_aad(uint8_t *room, const uint8_t *header, struct bytes key)
+{
+    ASSERT(key.len > 0 && key.len <= KEY_MAX);
+    memcpy(room, header, VALUE_HEADER);
+    memcpy(room + VALUE_HEADER, key.data, key.len);
+    return bytes_of(room, VALUE_HEADER + key.len);
+}
+
+enum status value_encrypt(struct aead *aead, struct env *env, uint32_t term, struct bytes key,
+                          struct bytes plain, uint8_t *out)
+{
+    uint8_t room[VALUE_HEADER + KEY_MAX];
+
+    out[0] = VALUE_VERSION;
+    le32_put(out + 1, term);
+    env_random(env, out + VALUE_HEADER, AEAD_NONCE_BYTES);
+    return aead_seal(aead, out + VALUE_HEADER, make_aad(room, out, key), plain, out + VALUE_TEXT,
+                     out + VALUE_TEXT + plain.len);
+}
+
+enum status value_term(struct bytes stored, uint32_t *ret_term)
+{
+    if (stored.len < BARRIER_OVERHEAD || stored.data[0] != VALUE_VERSION)
+        return ST_CORRUPT;
+    *ret_term = le32_get(stored.data + 1);
+    return ST_OK;
+}
+
+enum status value_decrypt(struct aead *aead, struct bytes key, struct bytes stored, uint8_t *out,
+                          size_t *ret_len)
+{
+    uint8_t room[VALUE_HEADER + KEY_MAX];
+
+    ASSERT(stored.len >= BARRIER_OVERHEAD);
+    size_t n = stored.len - BARRIER_OVERHEAD;
+    TRY(aead_open(aead, stored.data + VALUE_HEADER, make_aad(room, stored.data, key),
+                  bytes_of(stored.data + VALUE_TEXT, n), stored.data + VALUE_TEXT + n, out));
+    *ret_len = n;
+    return ST_OK;
+}
+
+void cipher_clear(struct barrier_cipher *cipher)
+{
+    for (int i = 0; i < BARRIER_RINGS; i++) {
+        for (int j = 0; j < CIPHER_CONTEXTS; j++)
+            aead_free(cipher->rings[i].contexts[j].aead);
+        cipher->rings[i] = (struct cipher_ring){0};
+    }
+    hmac_free(cipher->mac);
+    mac_memo_free(cipher->memo);
+    cipher->mac = NULL;
+    cipher->memo = NULL;
+    cipher->epoch = 0;
+}
+
+struct barrier *barrier_of(const struct barrier_cipher *cipher)
+{
+    return cipher->barrier;
+}
+
+enum status barrier_cipher_new(struct barrier *b, struct env *env,
+                               struct barrier_cipher **ret_cipher)
+{
+    struct barrier_cipher *cipher = mem_zalloc(sizeof *cipher);
+    if (cipher == NULL)
+        return ST_NOMEM;
+    cipher->barrier = b;
+    cipher->env = env;
+    if (pthread_mutex_init(&cipher->lock, NULL) != 0) {
+        mem_free(cipher);
+        return ST_NOMEM;
+    }
+    lock_take(&b->lock);
+    list_push(&b->ciphers, &cipher->link);
+    lock_drop(&b->lock);
+    *ret_cipher = cipher;
+    return ST_OK;
+}
+
+void barrier_cipher_free(struct barrier_cipher *cipher)
+{
+    if (cipher == NULL)
+        return;
+    lock_take(&cipher->barrier->lock);
+    list_remove(&cipher->link);
+    lock_drop(&cipher->barrier->lock);
+    cipher_clear(cipher);
+    int failed = pthread_mutex_destroy(&cipher->lock);
+    ASSERT(failed == 0);
+    mem_free(cipher);
+}
+
+static enum barrier_ring ring_of(struct bytes key)
+{
+    return key.len > 0 && key.data[0] == BARRIER_LOCAL_KEYRING[0] ? BARRIER_LOCAL : BARRIER_SHARED;
+}
+
+/* Whether what the cipher context keeps is of the barrier's present keys. Its lock is held. */
+static bool is_fresh(const struct barrier_cipher *cipher)
+{
+    return cipher->epoch == atomic_load(&cipher->barrier->epoch);
+}
+
+/* Both locks are held, the barrier is unsealed. */
+static void freshen(struct barrier_cipher *cipher)
+{
+    struct barrier *b = cipher->barrier;
+
+    if (is_fresh(cipher))
+        return;
+    cipher_clear(cipher);
+    for (int i = 0; i < BARRIER_RINGS; i++)
+        cipher->rings[i].active =
+            b->keys.rings[i].n != 0 ? ring_active(&b->keys.rings[i])->term : 0;
+    cipher->epoch = atomic_load(&b->epoch);
+}
+
+/* The context for a term, NULL if it is not kept. 0: of the active term. */
+static struct cipher_context *kept(struct barrier_cipher *cipher, enum barrier_ring ring,
+                                   uint32_t term)
+{
+    struct cipher_ring *r = &cipher->rings[ring];
+
+    if (!is_fresh(cipher))
+        return NULL;
+    if (term == 0)
+        term = r->active;
+    if (term == 0)
+        return NULL; /* there is no ring */
+    for (int i = 0; i < CIPHER_CONTEXTS; i++)
+        if (r->contexts[i].term == term)
+            return &r->contexts[i];
+    return NULL;
+}
+
+/* Make and keep a context. Both locks are held. */
+static enum status keep(struct barrier_cipher *cipher, enum barrier_ring ring, uint32_t term)
+{
+    struct cipher_ring *r = &cipher->rings[ring];
+    struct aead *aead = NULL;
+    const struct ring_term *found = ring_find(&cipher->barrier->keys.rings[ring], term);
+
+    if (found == NULL)
+        return ST_NOT_FOUND;
+    TRY(aead_new(secret_bytes(&found->key), &aead));
+    struct cipher_context *c = &r->contexts[r->next++ % CIPHER_CONTEXTS];
+    aead_free(c->aead);
+    *c = (struct cipher_context){term, aead};
+    return ST_OK;
+}
+
+/* Both locks are held. */
+static enum status keep_mac(struct barrier_cipher *cipher)
+{
+    struct mac_memo *memo = NULL;
+
+    if (cipher->mac != NULL)
+        return ST_OK;
+    TRY(mac_memo_new(cipher->env, &memo));
+    enum status st = hmac_new(secret_bytes(&cipher->barrier->keys.salt), &cipher->mac);
+    if (st != ST_OK) {
+        mac_memo_free(memo);
+        return st;
+    }
+    cipher->memo = memo;
+    return ST_OK;
+}
+
+/* The part of a cipher context that a call needs: that of a term (0: the active one), or the HMAC.
+ */
+struct want {
+    bool mac;
+    enum barrier_ring ring;
+    uint32_t term;
+};
+
+static enum status load(struct barrier_cipher *cipher, struct want want)
+{
+    struct barrier *b = cipher->barrier;
+    enum status st = ST_OK;
+
+    lock_take(&b->lock);
+    lock_take(&cipher->lock);
+    if (atomic_load(&b->sealed))
+        st = ST_SEALED;
+    else {
+        freshen(cipher);
+        if (want.mac)
+            st = keep_mac(cipher);
+        else if (kept(cipher, want.ring, want.term) == NULL)
+            st = keep(cipher, want.ring,
+                      want.term != 0 ? want.term : cipher->rings[want.ring].active);
+    }
+    lock_drop(&cipher->lock);
+    lock_drop(&b->lock);
+    return st;
+}
+
+/* Lock the cipher context with the wanted context in it; on failure the lock is not held. A context
+ * that was fresh then may be used up to the lock's release, whatever happens to the barrier
+ * meanwhile: a thread that clears the cipher context waits for the lock. `ret_context` is NULL for
+ * the HMAC. */
+static enum status sit(struct barrier_cipher *cipher, struct want want,
+                       struct cipher_context **ret_context)
+{
+    for (int i = 0; i < LOAD_TRIES; i++) {
+        lock_take(&cipher->lock);
+        struct cipher_context *c = want.mac ? NULL : kept(cipher, want.ring, want.term);
+        if (want.mac ? is_fresh(cipher) && cipher->mac != NULL : c != NULL) {
+            *ret_context = c;
+            return ST_OK;
+        }
+        lock_drop(&cipher->lock);
+        TRY(load(cipher, want));
+    }
+    return ST_BUSY;
+}
+
+/* One use of the active term. */
+static enum status pay(struct barrier *b, enum barrier_ring ring)
+{
+    if (atomic_fetch_sub(&b->prepaid[ring], 1) > -BARRIER_USES_GRANT)
+        return ST_OK;
+    atomic_fetch_add(&b->prepaid[ring], 1);
+    return ST_BUSY;
+}
+
+enum status barrier_encrypt(struct barrier_cipher *cipher, struct bytes key, struct bytes plain,
+                            uint8_t *out)
+{
+    struct want want = {.ring = ring_of(key)};
+    struct cipher_context *c = NULL;
+
+    enum status st = sit(cipher, want, &c);
+    if (st == ST_NOT_FOUND)
+        return ST_BUSY; /* no ring yet */
+    TRY(st);
+    st = pay(cipher->barrier, want.ring);
+    if (st == ST_OK)
+        st = value_encrypt(c->aead, cipher->env, c->term, key, plain, out);
+    lock_drop(&cipher->lock);
+    return st;
+}
+
+enum status barrier_decrypt(struct barrier_cipher *cipher, struct bytes key, struct bytes stored,
+                            uint8_t *out, size_t *ret_len)
+{
+    struct want want = {.ring = ring_of(key)};
+    struct cipher_context *c = NULL;
+
+    TRY(value_term(stored, &want.term));
+    if (want.term == 0)
+        return ST_CORRUPT;
+    TRY(sit(cipher, want, &c));
+    enum status st = value_decrypt(c->aead, key, stored, out, ret_len);
+    lock_drop(&cipher->lock);
+    return st;
+}
+
+enum status barrier_mac(struct barrier_cipher *cipher, struct bytes message,
+                        uint8_t ret_mac[BARRIER_MAC_BYTES])
+{
+    static_assert(BARRIER_MAC_BYTES == (int)HMAC_BYTES, "one size");
+
+    struct cipher_context *none = NULL;
+    TRY(sit(cipher, (struct want){.mac = true}, &none));
+    enum status st = ST_OK;
+    if (!mac_memo_get(cipher->memo, message, ret_mac)) {
+        st = hmac_run(cipher->mac, message, ret_mac);
+        if (st == ST_OK)
+            mac_memo_put(cipher->memo, message, ret_mac);
+    }
+    lock_drop(&cipher->lock);
+    return st;
+}
