@@ -3,14 +3,14 @@
 #define HOLDFAST_CLUSTER_MEMBERSHIP_FRAME_H
 
 enum frame_kind {
-    FRAME_RAFT,     /* u64 the raft id meant, then the replica's own */
-    FRAME_FOUNDING, /* bootstrap */
-    FRAME_JOIN,     /* a node asks to become a member */
-    FRAME_REPORT,   /* a report of a node on itself: enum frame_report */
-    FRAME_RENEW,    /* the public half of a new key, to the leader */
-    FRAME_RENEWED,  /* a renewed certificate */
-    FRAME_MEMBER,   /* am I a member? */
-    FRAME_STRANGER, /* you are not: u64 the raft id that asked */
+    FRAME_RAFT,      /* u64 the raft id meant, then the replica's own */
+    FRAME_FOUNDING,  /* bootstrap */
+    FRAME_JOIN,      /* a node asks to become a member */
+    FRAME_REPORT,    /* a report of a node on itself: enum frame_report */
+    FRAME_RENEW,     /* the public half of a new key, to the leader */
+    FRAME_RENEWED,   /* a renewed certificate */
+    FRAME_MEMBER,    /* am I a member? */
+    FRAME_NO_MEMBER, /* you are not: u64 the raft id that asked */
 };
 
 /* First byte of the content of a FRAME_REPORT. A build ignores the reports that it does not know.

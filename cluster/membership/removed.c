@@ -111,7 +111,7 @@ static void answer_member(struct removed *r, uint64_t id, const struct rlog_stat
     if (raft->leader == 0 || !raft->members_committed || has_member(raft, id))
         return;
     le64_put(who, id);
-    r->host->calls->send(r->host, id, FRAME_STRANGER, bytes_of(who, sizeof who));
+    r->host->calls->send(r->host, id, FRAME_NO_MEMBER, bytes_of(who, sizeof who));
 }
 
 static bool removed_receive(void *self, const struct part_frame *frame)
@@ -120,7 +120,7 @@ static bool removed_receive(void *self, const struct part_frame *frame)
     struct part_host *host = r->host;
     struct rlog_status raft;
     struct reader content = reader_of(frame->content);
-    if (frame->kind != FRAME_MEMBER && frame->kind != FRAME_STRANGER)
+    if (frame->kind != FRAME_MEMBER && frame->kind != FRAME_NO_MEMBER)
         return false;
     if (host->phase != PHASE_MEMBER || host->removed || host->rlog == NULL || host->replica_closed)
         return true;

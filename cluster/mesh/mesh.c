@@ -59,9 +59,9 @@ static void node_tls(const struct mesh *mesh, bool server, struct tls_options *r
         .tls13_only = true,
         .few = true,
         .no_tickets = true,
-        .client_cert = !server                         ? TLS_CLIENT_CERT_NONE
-                       : mesh->events.stranger != NULL ? TLS_CLIENT_CERT_OPTIONAL
-                                                       : TLS_CLIENT_CERT_REQUIRED,
+        .client_cert = !server                                ? TLS_CLIENT_CERT_NONE
+                       : mesh->events.unauthenticated != NULL ? TLS_CLIENT_CERT_OPTIONAL
+                                                              : TLS_CLIENT_CERT_REQUIRED,
         .cert.path = mesh->cert_path,
         .key.path = mesh->key_path,
         .ca.path = mesh->ca_path,

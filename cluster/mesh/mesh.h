@@ -52,7 +52,7 @@ struct mesh_events {
     /* A node of the cluster, perhaps no member, speaks HTTP. NULL: such connections are refused. */
     void (*http)(void *ctx, struct mesh_http http);
     /* An unauthenticated peer speaks HTTP: `peer_name` is "". NULL: such peers are refused. */
-    void (*stranger)(void *ctx, struct mesh_http http);
+    void (*unauthenticated)(void *ctx, struct mesh_http http);
     /* Whether the node of this name was removed: it is refused, and told so. NULL: none was. */
     bool (*removed)(void *ctx, const char *name);
     /* A node we called, known by its certificate, says that we were removed. May be NULL. */

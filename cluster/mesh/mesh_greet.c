@@ -41,7 +41,7 @@ void mesh_greet_open(struct mesh_link *link)
     struct mesh_identity identity;
     ASSERT(link->phase == LINK_SHAKING);
     bool http = strcmp(tls_alpn(link->tls), MESH_ALPN_HTTP) == 0;
-    if (link->accepted && http && link->mesh->events.stranger != NULL &&
+    if (link->accepted && http && link->mesh->events.unauthenticated != NULL &&
         tls_conn_peer(link->tls, &peer) == ST_NOT_FOUND) {
         link->phase = LINK_LEAVING;
         (void)uv_read_stop((uv_stream_t *)&link->tcp); /* always succeeds */
@@ -202,7 +202,7 @@ void mesh_greet_leave(struct mesh_link *link)
     mesh_count(&mesh->count.http_accepted, 1);
     mesh_link_close(link, "handed over");
     if (http.peer_name[0] == '\0')
-        mesh->events.stranger(mesh->events.ctx, http);
+        mesh->events.unauthenticated(mesh->events.ctx, http);
     else
         mesh->events.http(mesh->events.ctx, http);
 }

@@ -77,7 +77,7 @@ static inline const struct rlog_entry *rlog_core_log_at(const struct rlog_core_l
     return &log->base[log->skip + (size_t)(index - log->first)];
 }
 
-void rlog_core_log_done(struct rlog_core_log *log); /* frees */
+void rlog_core_log_done(struct rlog_core_log *log);                  /* frees */
 void rlog_core_log_reset(struct rlog_core_log *log, uint64_t first); /* empty, from `first` on */
 void rlog_core_log_append(struct rlog_core_log *log,
                           const struct rlog_entry *entry);             /* references */
@@ -243,7 +243,7 @@ bool rlog_core_installing(const struct rlog_core *c);
 bool rlog_core_transferring(const struct rlog_core *c);
 uint64_t rlog_core_term_of(const struct rlog_core *c, uint64_t index); /* 0: not known */
 uint64_t rlog_core_last(const struct rlog_core *c);
-uint64_t rlog_core_match(const struct rlog_core *c, uint64_t id); /* leader; 0 for a stranger */
+uint64_t rlog_core_match(const struct rlog_core *c, uint64_t id); /* leader; 0: no member */
 /* Change the election timeout, for a while (fast failover). Redraws the timer. */
 void rlog_core_set_election(struct rlog_core *c, unsigned election_ms, uint64_t now_ms);
 

@@ -1,5 +1,6 @@
 /* The answer to a request, taken apart while it arrives (RFC 9112 sections 4 to 7). The bytes are a
- * stranger's: whatever they are, nothing is read beyond them and nothing is kept beyond the bound.
+ * another party's: whatever they are, nothing is read beyond them and nothing is kept beyond the
+ * bound.
  */
 #ifndef HOLDFAST_CLI_INCOMING_H
 #define HOLDFAST_CLI_INCOMING_H

@@ -41,7 +41,7 @@ struct node_options {
     /* A peer opened a connection for requests; the callee owns it now. */
     void (*accept_http)(void *ctx, struct mesh_http connection);
     /* The same of an unauthenticated peer, which shows no certificate. */
-    void (*accept_stranger)(void *ctx, struct mesh_http connection);
+    void (*accept_unauthenticated)(void *ctx, struct mesh_http connection);
     void *ctx;
 };
 

@@ -72,13 +72,13 @@ static bool id_allowed(void *ctx, uint64_t id, const char *name)
     return id != n->host.id;
 }
 
-static void on_stranger(void *ctx, struct mesh_http connection)
+static void on_unauthenticated(void *ctx, struct mesh_http connection)
 {
     struct node *n = ctx;
     if (n->host.stopping || n->host.removed)
         mesh_http_drop(&connection);
     else
-        n->options.accept_stranger(n->options.ctx, connection);
+        n->options.accept_unauthenticated(n->options.ctx, connection);
 }
 
 static bool on_ask_removed(void *ctx, const char *name)
@@ -106,7 +106,8 @@ enum status transport_open(struct part_host *host, struct reason *reason)
         .events = {.receive = on_receive,
                    .gone = on_gone,
                    .http = on_http,
-                   .stranger = n->options.accept_stranger != NULL ? on_stranger : NULL,
+                   .unauthenticated =
+                       n->options.accept_unauthenticated != NULL ? on_unauthenticated : NULL,
                    .removed = on_ask_removed,
                    .told_removed = on_told_removed,
                    .id_allowed = id_allowed,

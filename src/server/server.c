@@ -63,13 +63,14 @@ static void on_http(void *ctx, struct mesh_http connection)
     worker_adopt(&s->workers[s->next_worker++ % n_workers], connection);
 }
 
-static void on_stranger(void *ctx, struct mesh_http connection)
+static void on_unauthenticated(void *ctx, struct mesh_http connection)
 {
     struct server *s = ctx;
     if (s->n_workers == 0 || s->stopping)
         mesh_http_drop(&connection);
     else
-        worker_adopt(&s->workers[0], connection); /* only worker 0 has room, for STRANGERS_MAX */
+        worker_adopt(&s->workers[0],
+                     connection); /* only worker 0 has room, for UNAUTHENTICATED_MAX */
 }
 
 static void start_workers(struct server *s)
@@ -224,7 +225,7 @@ static void node_options_of(const struct config *c, struct server *s)
         .ready = on_ready,
         .failed = on_failed,
         .accept_http = on_http,
-        .accept_stranger = on_stranger,
+        .accept_unauthenticated = on_unauthenticated,
         .ctx = s,
     };
     for (unsigned i = 0; i < c->cluster.n_members; i++) {

@@ -35,7 +35,7 @@ enum {
     BODIES_BYTES = 256 * 1024 * 1024,
     DRAIN_MS = 10000,
     LISTENER_CLUSTER = CONFIG_LISTENERS_MAX,
-    LISTENER_STRANGERS,
+    LISTENER_UNAUTHENTICATED,
     LISTENERS,
     /* Calls without a token to generate-root and rekey that change something. */
     CEREMONIES_BURST = 60,

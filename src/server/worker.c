@@ -13,10 +13,10 @@
 /* Unauthenticated peers of the cluster port. Their bodies are so short that no budget counts them.
  */
 enum {
-    STRANGERS_MAX = 32,
-    STRANGERS_SHARE = 8, /* of one address */
-    STRANGERS_BODY_MAX = 16 * 1024,
-    STRANGERS_PATIENCE_MS = 10000,
+    UNAUTHENTICATED_MAX = 32,
+    UNAUTHENTICATED_SHARE = 8, /* of one address */
+    UNAUTHENTICATED_BODY_MAX = 16 * 1024,
+    UNAUTHENTICATED_PATIENCE_MS = 10000,
 };
 
 static uint32_t ms_of(int64_t s)
@@ -110,19 +110,19 @@ static bool from_member(const struct front_http *http, const struct http_request
 }
 
 /* Little is asked by those who join, and seldom. */
-static enum status serve_strangers(struct worker *w)
+static enum status serve_unauthenticated(struct worker *w)
 {
-    struct listener *strangers = &w->listeners[LISTENER_STRANGERS];
+    struct listener *unauthenticated = &w->listeners[LISTENER_UNAUTHENTICATED];
     struct http_limits limits = http_limits_default;
-    strangers->handler = (struct front_http){
+    unauthenticated->handler = (struct front_http){
         .worker = w->router, .forwarder = &w->forwarder, .only = "sys/storage/raft/bootstrap/join"};
-    limits.connections_max = STRANGERS_MAX;
-    limits.connections_share = STRANGERS_SHARE;
-    limits.body_bytes_max = STRANGERS_BODY_MAX;
-    limits.header_ms = limits.idle_ms = STRANGERS_PATIENCE_MS;
+    limits.connections_max = UNAUTHENTICATED_MAX;
+    limits.connections_share = UNAUTHENTICATED_SHARE;
+    limits.body_bytes_max = UNAUTHENTICATED_BODY_MAX;
+    limits.header_ms = limits.idle_ms = UNAUTHENTICATED_PATIENCE_MS;
     struct http_server_options options = {
-        .handler = &front_http_handler, .ctx = &strangers->handler, .limits = &limits};
-    return http_server_start(w->env, &options, &strangers->http, &w->reason);
+        .handler = &front_http_handler, .ctx = &unauthenticated->handler, .limits = &limits};
+    return http_server_start(w->env, &options, &unauthenticated->http, &w->reason);
 }
 
 static enum status open_state(struct worker *w)
@@ -155,7 +155,7 @@ static enum status serve(struct worker *w)
                                           .limits = &limits,
                                           .budget = &s->cluster_bodies};
     TRY(http_server_start(w->env, &options, &cluster->http, &w->reason));
-    TRY(serve_strangers(w));
+    TRY(serve_unauthenticated(w));
     for (unsigned i = 0; i < s->config->n_listeners; i++)
         TRY(listen_on(w, i));
     return ST_OK;
@@ -270,13 +270,13 @@ struct adopted {
 static void on_adopt(struct env_task *task)
 {
     struct adopted *a = CONTAINER_OF(task, struct adopted, task);
-    bool stranger = a->connection.peer_name[0] == '\0';
+    bool unauthenticated = a->connection.peer_name[0] == '\0';
     struct http_server *http =
-        a->worker->listeners[stranger ? LISTENER_STRANGERS : LISTENER_CLUSTER].http;
+        a->worker->listeners[unauthenticated ? LISTENER_UNAUTHENTICATED : LISTENER_CLUSTER].http;
     enum status st = http_server_adopt(http, a->connection.fd, a->connection.tls,
                                        buf_bytes(&a->connection.early));
     if (st != ST_OK)
-        trace(stranger ? TRACE_DEBUG : TRACE_WARN, "main",
+        trace(unauthenticated ? TRACE_DEBUG : TRACE_WARN, "main",
               "a connection of %s was not taken over: %s", a->connection.peer_name,
               status_text(st));
     buf_done(&a->connection.early);

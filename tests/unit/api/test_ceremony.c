@@ -420,8 +420,8 @@ static void the_holder_of_an_attempt_has_a_share_of_its_own(void **ctx)
     const struct ip holder = address(1);
     throttle_hold(&t, &holder);
     for (unsigned i = 0; i < 1000; i++) { /* more clients than are remembered */
-        const struct ip stranger = address(2 + i);
-        assert_int_equal(throttle_take(&t, &stranger, 1000), i < 6);
+        const struct ip unauthenticated = address(2 + i);
+        assert_int_equal(throttle_take(&t, &unauthenticated, 1000), i < 6);
     }
     for (int i = 0; i < 3; i++)
         assert_true(throttle_take(&t, &holder, 1000));

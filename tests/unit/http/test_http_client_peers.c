@@ -247,13 +247,13 @@ static void a_certificate_of_another_name_is_refused(void **ctx)
     options.server = true;
     options.alpn = "http/1.1";
     struct tls_ctx *server_ctx = ctx_of(options), *client_ctx = ctx_of(own(NULL, &pki.ca)),
-                   *stranger = ctx_of(own(NULL, &pki.other_ca));
+                   *unauthenticated = ctx_of(own(NULL, &pki.other_ca));
     harness_up(&secure, &handler, NULL, server_ctx);
     (void)snprintf(at, sizeof at, "127.0.0.1:%u", http_server_port(secure.server)); /* fits */
     struct http_target right = {.address = at, .tls = client_ctx, .host = "localhost"};
     struct http_target wrong = right, foreign = right, node = right, clear = {.address = at};
     wrong.host = "other.example";
-    foreign.tls = stranger;
+    foreign.tls = unauthenticated;
     node.uri = "holdfast://aa/node/n1";
     struct trial a = get("/about"), b = get("/about"), c = get("/about"), d = get("/about"),
                  e = get("/about"), big = get("/echo");
@@ -280,7 +280,7 @@ static void a_certificate_of_another_name_is_refused(void **ctx)
     harness_down(&secure);
     tls_ctx_unref(server_ctx);
     tls_ctx_unref(client_ctx);
-    tls_ctx_unref(stranger);
+    tls_ctx_unref(unauthenticated);
     pki_done(&pki);
 }
 

@@ -31,10 +31,10 @@ static inline void on_http(void *ctx, struct mesh_http http)
     node->web = http;
 }
 
-static inline void on_stranger(void *ctx, struct mesh_http http)
+static inline void on_unauthenticated(void *ctx, struct mesh_http http)
 {
     struct node *node = ctx;
-    node->strangers++;
+    node->unauthenticated++;
     mesh_http_drop(&http);
 }
 

@@ -38,7 +38,7 @@ struct node {
     struct mesh_http web; /* the newest connection handed over */
     const char *removed;  /* name of a node that was; NULL: none */
     char told_by[MESH_NAME_MAX];
-    unsigned told, strangers;
+    unsigned told, unauthenticated;
 };
 
 struct world {

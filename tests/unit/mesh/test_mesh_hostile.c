@@ -230,18 +230,18 @@ static void a_client_without_a_certificate_is_refused(void **ctx)
     assert_handshake_refused(w, options, "peer did not return a certificate");
 }
 
-static void start_for_strangers(struct world *w)
+static void start_for_unauthenticated(struct world *w)
 {
     struct mesh_options options = options_of(w, 0, "a");
-    options.events.stranger = on_stranger;
+    options.events.unauthenticated = on_unauthenticated;
     start_with(w, 0, &options);
 }
 
-static bool strangers_came(void *ctx)
+static bool unauthenticated_came(void *ctx)
 {
     struct raw *raw = ctx;
     raw_step(raw);
-    return raw->w->nodes[0].strangers != 0;
+    return raw->w->nodes[0].unauthenticated != 0;
 }
 
 static void a_stranger_that_knows_the_cas_hash_may_speak_http(void **ctx)
@@ -252,10 +252,10 @@ static void a_stranger_that_knows_the_cas_hash_may_speak_http(void **ctx)
     CLEANUP(buf_done) struct buf pem = {0};
     assert_status(tls_pem_read(file(w, "a", "ca", ".pem"), &pem, NULL), ST_OK);
     assert_status(cert_fingerprint(buf_bytes(&pem), hash), ST_OK);
-    start_for_strangers(w);
+    start_for_unauthenticated(w);
     raw_connect(&raw, w, 0);
     raw_tls(&raw, (struct tls_options){.ca_sha256 = hash, .alpn = "http/1.1"});
-    run_until(w, strangers_came, &raw);
+    run_until(w, unauthenticated_came, &raw);
     assert_int_equal(w->nodes[0].http, 0);
     raw_done(&raw);
 }
@@ -275,7 +275,7 @@ static void a_stranger_that_knows_another_cas_hash_says_nothing(void **ctx)
     CLEANUP(buf_done) struct buf pem = {0};
     /* Nor is the node's own certificate an authority; and every byte counts. */
     static const char *const names[] = {"tls-ca", "n1", "ca"};
-    start_for_strangers(w);
+    start_for_unauthenticated(w);
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         buf_clear(&pem);
         assert_status(tls_pem_read(file(w, "a", names[i], ".pem"), &pem, NULL), ST_OK);
@@ -286,30 +286,30 @@ static void a_stranger_that_knows_another_cas_hash_says_nothing(void **ctx)
         run_until(w, raw_failed, &raw);
         raw_done(&raw);
     }
-    assert_int_equal(w->nodes[0].strangers, 0);
+    assert_int_equal(w->nodes[0].unauthenticated, 0);
 }
 
 static void a_stranger_may_not_speak_raft(void **ctx)
 {
     struct world *w = *ctx;
     struct raw raw;
-    start_for_strangers(w);
+    start_for_unauthenticated(w);
     raw_connect(&raw, w, 0);
     raw_tls(&raw,
             (struct tls_options){.ca.path = file(w, "a", "ca", ".pem"), .alpn = "holdfast-raft/1"});
     assert_dropped(&raw, "the certificate names no node");
-    assert_int_equal(w->nodes[0].strangers, 0);
+    assert_int_equal(w->nodes[0].unauthenticated, 0);
 }
 
 static void a_certificate_of_another_cluster_is_no_strangers(void **ctx)
 {
     struct world *w = *ctx;
     struct raw raw;
-    start_for_strangers(w);
+    start_for_unauthenticated(w);
     raw_connect(&raw, w, 0);
     raw_tls(&raw, raw_options(w, "b", "n2", "http/1.1"));
     assert_dropped(&raw, "unable to get local issuer certificate");
-    assert_int_equal(w->nodes[0].strangers, 0);
+    assert_int_equal(w->nodes[0].unauthenticated, 0);
 }
 
 static void a_node_of_another_cluster_is_refused(void **ctx)
