@@ -65,13 +65,18 @@ static enum status put_part_mark(const struct lease_scope *s, const struct part 
     buf_add(&value, part->next);
     TRY(buf_status(&value));
     TRY(state_ns_key(s->txn->arena, s->ns, LEASE_MARKS, bytes_str(part->prefix), NULL, &mark));
-    return state_put(s->txn, mark, buf_bytes(&value));
+    return state_put_exempt(s->txn, mark, buf_bytes(&value)); /* it serves deletion alone */
 }
 
 enum status lease_end_below(const struct lease_scope *s, const char *prefix, bool *ret_all)
 {
     struct part part = {.prefix = prefix, .before_ms = s->now_ms, .steps = LEASE_STEPS_MAX};
+    struct bytes below;
+    uint64_t newest;
     ASSERT(prefix[0] != '\0' && prefix[strlen(prefix) - 1] == '/');
+    /* A lease that is issued meanwhile is a conflict: the walk alone is no precondition. */
+    TRY(lease_prefix(s->txn->arena, s->ns, prefix, &below));
+    TRY(state_newest(s->txn, below, &newest));
     TRY(end_part(s, &part));
     ASSERT(part.all || part.steps == 0);
     *ret_all = part.all;

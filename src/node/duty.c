@@ -23,7 +23,8 @@ static void on_committed(struct state_commit *commit, enum status st)
     ASSERT(d->committing);
     state_commit_done(commit);
     d->committing = false;
-    if (d->term != 0) /* else the term has ended, or the node stops, while this was under way */
+    /* Else the term has ended, or the node stops, while this was under way. */
+    if (d->term != 0 && !d->host->stopping)
         duty_again_in(d, st == ST_OK || st == ST_CONFLICT ? 0 : DUTY_EVERY_MS);
 }
 

@@ -113,8 +113,11 @@ static void role_changed(void *self, const struct rlog_status *raft)
     struct role *r = self;
     struct part_host *host = r->host;
     struct store_pin pin;
-    if (store_pin(rlog_store(host->rlog), "node", 0, &pin) != ST_OK)
-        return; /* every pin is taken: the next tick tries again */
+    if (store_pin(rlog_store(host->rlog), "node", 0, &pin) != ST_OK) {
+        if (!raft->is_leader || raft->term != host->active_term)
+            host->active_term = 0; /* no other part works in a term that has ended */
+        return;                    /* every pin is taken: the next tick tries again */
+    }
     bool active = publish_role(r, raft, &pin);
     store_unpin(&pin);
     ASSERT(!active || !host->stopping);

@@ -307,6 +307,21 @@ static void every_lack_of_memory_is_told(void **ctx)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
 
+/* The walk of what is to end must not miss a lease that is issued at the same time. */
+static void a_lease_issued_meanwhile_makes_the_end_of_all_run_again(void **ctx)
+{
+    struct state_txn txn;
+    bool all = false;
+    (void)ctx;
+    (void)lent("lamps/take", 1);
+    sw_begin(&world, &txn);
+    const struct lease_scope scope = scope_at(&txn, NOW_MS);
+    assert_status(lease_end_below(&scope, "lamps/", &all), ST_OK);
+    assert_true(all);
+    (void)lent("lamps/take", 1);
+    assert_status(sw_commit(&world, &txn), ST_CONFLICT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +331,7 @@ int main(void)
         TEST(an_ended_lease_leaves_no_key),
         TEST(expired_leases_end_by_themselves),
         TEST(all_leases_below_a_path_end_but_no_later_one),
+        TEST(a_lease_issued_meanwhile_makes_the_end_of_all_run_again),
         TEST(a_record_without_its_kind_is_corrupt),
         TEST(the_record_has_its_format),
         TEST(every_lack_of_memory_is_told),

@@ -181,6 +181,17 @@ static void a_commit_that_ends_after_the_stop_sets_no_timer(void **ctx)
     }
 }
 
+/* The node was asked to stop, and its parts will be. */
+static void a_commit_that_ends_before_the_parts_stop_sets_no_timer(void **ctx)
+{
+    (void)ctx;
+    host.stopping = true;
+    host.active_term = 0;
+    end_commit(ST_OK);
+    assert_false(timer_is_set());
+    assert_true(duty_part.stop(d));
+}
+
 static void a_commit_that_ends_in_a_later_term_goes_on_in_it(void **ctx)
 {
     (void)ctx;
@@ -241,6 +252,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_commit_that_ends_after_the_stop_sets_no_timer, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_commit_that_ends_before_the_parts_stop_sets_no_timer,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_commit_that_ends_in_a_later_term_goes_on_in_it, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_commit_that_ends_between_two_terms_waits_for_the_next,

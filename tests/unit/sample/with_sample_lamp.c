@@ -42,6 +42,8 @@ static enum status lamp_take(struct req *req)
 
     if (lease == NULL)
         return ST_NOMEM;
+    if (in->ttl == 0)
+        return req_fail(req, ST_INVALID, "ttl: more than 0 is expected");
     TRY(lamp_key(req, out.name, &key));
     TRY(state_put(req->txn, key, BYTES("on")));
     int64_t ttl_s = MIN(in->ttl, req_limits_of(req->mount).max_s);
