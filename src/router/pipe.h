@@ -109,9 +109,11 @@ struct pipe {
     enum pipe_place place;
     enum pipe_mode mode;
     enum pipe_effect effect;
-    unsigned once;       /* enum pipe_once */
-    enum status result;  /* of what the phase waited for */
-    enum status verdict; /* of the phases before the handler; then of `finish` */
+    unsigned once;           /* enum pipe_once */
+    enum status result;      /* of what the phase waited for */
+    enum status verdict;     /* of the phases before the handler; then of `finish` */
+    enum status prepared;    /* of the route's `prepare`, once it ran … */
+    const char *prepare_why; /* … and the text of its error; NULL: none */
     unsigned reruns;
     uint64_t deadline_ms, begun_ms, begun_ns;
     struct node_brief node;

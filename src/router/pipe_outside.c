@@ -18,6 +18,11 @@ static void start(struct pipe *p, void (*run)(struct env_work *work))
 enum pipe_phase pipe_go_prepare(struct pipe *p)
 {
     const struct route *route = p->req.route;
+    if (p->verdict == ST_OK && p->prepared != ST_OK) {
+        p->verdict = p->prepared;
+        if (p->prepare_why != NULL)
+            reason_set(&p->req.error, "%s", p->prepare_why);
+    }
     if (p->verdict != ST_OK || route->prepare == NULL || (p->once & PIPE_ONCE_PREPARED) != 0)
         return PIPE_HANDLING;
     bool confirmed = pipe_is_confirmed(p) || pipe_is_local(p);
@@ -41,15 +46,21 @@ enum pipe_phase pipe_prepare(struct pipe *p)
     return PIPE_PENDING;
 }
 
-/* A read goes on with the version that was confirmed for it before; a write begins anew. */
+/* A read goes on with the version that was confirmed for it before; a write begins anew. So does
+ * one whose work failed: the use of its token counts (PROTOCOL R3), and an earlier try of its id
+ * may have taken effect (R14). */
 enum pipe_phase pipe_prepare_done(struct pipe *p)
 {
     ASSERT(p->req.reply.kind == REPLY_NONE); /* the handler makes the reply */
-    if (p->result != ST_OK)
-        return pipe_fail(p, p->result);
     if (p->call->given_up)
         return pipe_fail(p, ST_TIMEOUT);
     p->once |= PIPE_ONCE_PREPARED;
+    p->prepared = p->result;
+    if (p->result != ST_OK && p->req.error.text[0] != '\0') {
+        p->prepare_why = arena_str(p->req.arena, bytes_str(p->req.error.text));
+        if (p->prepare_why == NULL)
+            return pipe_fail(p, ST_NOMEM);
+    }
     return stage_reads(&p->req) && pipe_is_confirmed(p) ? PIPE_ADMITTING : pipe_begin(p);
 }
 

@@ -322,6 +322,25 @@ static void a_failed_prepare_is_the_reply(void **ctx)
     assert_int_equal(w.proposals, 0);
 }
 
+/* PROTOCOL R3: a use counts although the request fails. */
+static void a_failed_prepare_uses_the_token(void **ctx)
+{
+    (void)ctx;
+    struct test_call *made =
+        world_call(&w, METHOD_POST, "/v1/auth/token/create",
+                   "{\"id\":\"twice\",\"num_uses\":2,\"policies\":[\"root\"]}");
+    assert_int_equal(made->http, 200);
+    (void)snprintf(w.token, sizeof w.token, "twice");
+    prepare_result = ST_INVALID;
+    for (int i = 0; i < 2; i++) {
+        request(METHOD_POST, "/v1/steps/all");
+        assert_int_equal(call.http, 400);
+        assert_body_has(&call, "not prepared");
+    }
+    request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(call.http, 403);
+}
+
 static void after_a_failed_step_outside_nothing_is_finished(void **ctx)
 {
     (void)ctx;
@@ -533,6 +552,7 @@ int main(void)
         TEST(nothing_is_prepared_for_a_sender_without_the_right),
         TEST(a_standby_prepares_nothing_that_it_sends_on),
         TEST(a_failed_prepare_is_the_reply),
+        TEST(a_failed_prepare_uses_the_token),
         TEST(after_a_failed_step_outside_nothing_is_finished),
         TEST(a_failed_finish_stores_nothing),
         TEST(a_result_that_cannot_be_stored_is_told),
