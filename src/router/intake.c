@@ -6,7 +6,10 @@
 static void refuse(struct router_call *call, enum status st)
 {
     struct router_answer answer = {0};
-    answer_error(&answer, call->dialect, st, NULL);
+    if (call->forwarded && call->again) /* an earlier try may have taken effect */
+        answer.retry = ST_UNKNOWN_OUTCOME;
+    else
+        answer_error(&answer, call->dialect, st, NULL);
     call->respond(call, &answer);
     buf_done(&answer.body);
 }

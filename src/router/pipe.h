@@ -202,6 +202,11 @@ bool pipe_is_breakdown(enum status st);
 /* A handler's message counts only with its reply. */
 void pipe_forget_reason(struct pipe *p);
 
+/* pipe_answer.c */
+
+/* An earlier try of this write may have taken effect, and the log has not told. */
+bool pipe_is_open(const struct pipe *p);
+
 /* pipe_outside.c */
 
 /* Whether the route does something outside, after a transaction that came to p->answer. */

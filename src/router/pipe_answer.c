@@ -84,9 +84,24 @@ enum pipe_phase pipe_end(struct pipe *p)
     return records ? PIPE_RECORDING_REPLY : PIPE_DONE;
 }
 
+bool pipe_is_open(const struct pipe *p)
+{
+    bool tried = p->effect == PIPE_UNKNOWN || (p->call->again && pipe_id_given(&p->call->id));
+    return tried && p->effect != PIPE_CHANGED &&
+           (p->mode == PIPE_RECORDED || !stage_reads(&p->req));
+}
+
+/* A failure of this node says nothing about an earlier try that may have taken effect: the node
+ * that sent the call on tries once more, and a client hears that the outcome is unknown. */
 enum pipe_phase pipe_fail(struct pipe *p, enum status st)
 {
     ASSERT(st != ST_OK);
+    if (st != ST_UNKNOWN_OUTCOME && status_http(st) >= 500 && pipe_is_open(p)) {
+        if (p->call->forwarded)
+            return pipe_hand_back(p, ST_UNKNOWN_OUTCOME);
+        st = ST_UNKNOWN_OUTCOME;
+        pipe_forget_reason(p);
+    }
     answer_done(&p->answer);
     answer_error(&p->answer, p->req.dialect, st, &p->req.error);
     return pipe_end(p);

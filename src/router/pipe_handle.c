@@ -89,6 +89,8 @@ enum pipe_phase pipe_handle(struct pipe *p)
         return pipe_fail(p, ST_NOMEM);
     if (state_staged(&p->run->txn) || (pipe_must_settle_id(p) && !pipe_is_breakdown(st)))
         return go_commit(p);
+    if (pipe_is_breakdown(st) && pipe_is_open(p))
+        return pipe_fail(p, st);
     if (pipe_is_breakdown(st) || pipe_is_confirmed(p) || pipe_is_local(p))
         return pipe_go_outside(p);
     return PIPE_CONFIRMING;

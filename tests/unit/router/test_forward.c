@@ -551,6 +551,30 @@ static void an_unknown_fate_is_told_with_the_next_try(void **ctx)
     assert_true(w.forward_again[2]);
 }
 
+/* The first try may have filled the state, or may yet be committed by the old leader. */
+static void a_later_try_that_the_node_refuses_leaves_the_outcome_open(void **ctx)
+{
+    static const enum status refusals[] = {ST_BUSY, ST_STATE_FULL, ST_NO_SPACE};
+    (void)ctx;
+    for (size_t i = 0; i < 2 * ARRAY_LEN(refusals); i++) {
+        struct test_call t;
+        bool again = i % 2 == 0;
+        w.proposals = 0;
+        w.propose_status[0] = w.propose_status[1] = refusals[i / 2];
+        w.n_propose = 2;
+        test_call_init(&t, METHOD_PUT, "/v1/test/add", NULL);
+        test_call_header(&t, "x-vault-token", w.token);
+        t.call.forwarded = true;
+        t.call.id.bytes[0] = (uint8_t)(10 + i);
+        t.call.id.issued = w.m.version;
+        t.call.again = again;
+        world_handle(&w, &t);
+        assert_status(t.retry, again ? ST_UNKNOWN_OUTCOME : ST_OK);
+        assert_true(again || t.http >= 500);
+        test_call_done(&t);
+    }
+}
+
 static void a_node_that_is_not_active_hands_the_call_back(void **ctx)
 {
     (void)ctx;
@@ -745,6 +769,7 @@ int main(void)
         TEST(a_repeated_id_is_answered_from_its_first_try),
         TEST(a_later_try_is_answered_by_the_try_that_took_effect),
         TEST(a_later_try_that_fails_shuts_the_earlier_one_out),
+        TEST(a_later_try_that_the_node_refuses_leaves_the_outcome_open),
         TEST(an_unknown_fate_is_told_with_the_next_try),
         TEST(a_node_that_is_not_active_hands_the_call_back),
         TEST(an_active_node_that_lost_the_commit_hands_it_back),
