@@ -61,11 +61,13 @@ static enum status put_part_mark(const struct lease_scope *s, const struct part 
 {
     CLEANUP(buf_done) struct buf value = {0};
     struct bytes mark;
+    ASSERT(!part->all && part->next.len != 0);
+    ASSERT(part->prefix[0] != '\0');
     buf_add_format(&value, "%lld ", (long long)part->before_ms);
     buf_add(&value, part->next);
     TRY(buf_status(&value));
     TRY(state_ns_key(s->txn->arena, s->ns, LEASE_MARKS, bytes_str(part->prefix), NULL, &mark));
-    return state_put_exempt(s->txn, mark, buf_bytes(&value)); /* it serves deletion alone */
+    return state_put_exempt(s->txn, mark, buf_bytes(&value)); /* the mark serves deletion */
 }
 
 enum status lease_end_below(const struct lease_scope *s, const char *prefix, bool *ret_all)
@@ -90,6 +92,7 @@ static enum status follow_mark(const struct lease_scope *s, struct bytes mark, c
     struct part part = {.prefix = prefix, .steps = LEASE_UPKEEP_STEPS};
     struct state_value stored;
 
+    ASSERT(prefix[0] != '\0' && mark.len != 0);
     TRY(state_get(s->txn, mark, &stored));
     const uint8_t *space = memchr(stored.value.data, ' ', stored.value.len);
     size_t len = space != NULL ? (size_t)(space - stored.value.data) : 0;

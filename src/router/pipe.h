@@ -143,11 +143,6 @@ void pipe_step(struct pipe *p);
 NODISCARD enum status pipe_need_more(struct pipe *p);
 /* p->run is there. ST_NOMEM. */
 NODISCARD enum status pipe_need_run(struct pipe *p);
-/* Whether the call runs on a version that was confirmed for it. */
-static inline bool pipe_is_confirmed(const struct pipe *p)
-{
-    return p->run != NULL && p->run->read.confirmed;
-}
 
 /* Decisions: each returns the next phase, for the phase that asks to return. */
 

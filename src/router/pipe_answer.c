@@ -86,6 +86,7 @@ enum pipe_phase pipe_end(struct pipe *p)
 
 bool pipe_is_open(const struct pipe *p)
 {
+    ASSERT(!p->call->again || p->call->forwarded); /* nodes alone can say so */
     bool tried = p->effect == PIPE_UNKNOWN || (p->call->again && pipe_id_given(&p->call->id));
     return tried && p->effect != PIPE_CHANGED &&
            (p->mode == PIPE_RECORDED || !stage_reads(&p->req));

@@ -52,6 +52,7 @@ enum pipe_phase pipe_prepare(struct pipe *p)
 enum pipe_phase pipe_prepare_done(struct pipe *p)
 {
     ASSERT(p->req.reply.kind == REPLY_NONE); /* the handler makes the reply */
+    ASSERT(p->prepared == ST_OK && p->prepare_why == NULL);
     if (p->call->given_up)
         return pipe_fail(p, ST_TIMEOUT);
     p->once |= PIPE_ONCE_PREPARED;

@@ -8,6 +8,12 @@
 
 #include "router/pipe.h"
 
+/* Whether the call runs on a version that was confirmed for it. */
+static inline bool pipe_is_confirmed(const struct pipe *p)
+{
+    return p->run != NULL && p->run->read.confirmed;
+}
+
 /* pipe_choose.c */
 enum pipe_phase pipe_choose(struct pipe *p);
 enum pipe_phase pipe_stateless(struct pipe *p);
