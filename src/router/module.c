@@ -49,8 +49,8 @@ const struct module_login *module_find_login(const struct module_list *list, con
 
 static bool serves(const struct route_api *api, const struct mount *mount)
 {
-    if (api->type[0] != mount->type[0] || api->prefix != NULL ||
-        strcmp(api->type, mount->type) != 0 || api->login != module_is_auth(mount))
+    if (api->prefix != NULL || strcmp(api->type, mount->type) != 0 ||
+        api->login != module_is_auth(mount))
         return false;
     const char *version = mount_option(mount, "version");
     return api->version == NULL || strcmp(api->version, version != NULL ? version : "1") == 0;
@@ -59,10 +59,11 @@ static bool serves(const struct route_api *api, const struct mount *mount)
 const struct route_api *module_find_engine(const struct module_list *list,
                                            const struct mount *mount)
 {
+    const char first = mount->type[0]; /* as in module_find_fixed */
     for (size_t i = 0; i < list->n; i++) {
         const struct module *module = list->items[i];
         for (size_t k = 0; k < module->n_apis; k++)
-            if (serves(module->apis[k], mount))
+            if (module->apis[k]->type[0] == first && serves(module->apis[k], mount))
                 return module->apis[k];
         for (size_t k = 0; k < module->n_logins; k++)
             if (serves(module->logins[k].api, mount))

@@ -2,30 +2,33 @@
 
 static const struct bytes before_ns = {(const uint8_t *)"s/ns/", 5};
 
+static uint8_t *put(uint8_t *to, struct bytes part)
+{
+    if (part.len != 0)
+        memcpy(to, part.data, part.len);
+    return to + part.len;
+}
+
 enum status state_ns_key(struct arena *arena, const char *ns, const char *kind, struct bytes first,
                          const char *second, struct bytes *ret_key)
 {
-    const struct bytes parts[] = {
-        before_ns,
-        bytes_str(ns),
-        BYTES("/"),
-        bytes_str(kind),
-        BYTES("/"),
-        first,
-        second != NULL ? BYTES("/") : (struct bytes){0},
-        second != NULL ? bytes_str(second) : (struct bytes){0},
-    };
-    size_t len = 0;
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-        len += parts[i].len;
+    const struct bytes id = bytes_str(ns), sort = bytes_str(kind);
+    const struct bytes last = second != NULL ? bytes_str(second) : (struct bytes){0};
+    size_t len =
+        before_ns.len + id.len + 1 + sort.len + 1 + first.len + (second != NULL) + last.len;
     uint8_t *key = arena_alloc(arena, len + 1), *to = key;
     if (key == NULL)
         return ST_NOMEM;
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-        if (parts[i].len != 0)
-            memcpy(to, parts[i].data, parts[i].len);
-        to += parts[i].len;
+    to = put(put(to, before_ns), id);
+    *to++ = '/';
+    to = put(to, sort);
+    *to++ = '/';
+    to = put(to, first);
+    if (second != NULL) {
+        *to++ = '/';
+        to = put(to, last);
     }
+    ASSERT(to == key + len);
     *to = 0;
     *ret_key = bytes_of(key, len);
     return ST_OK;
