@@ -31,6 +31,7 @@ class Filler:
     def __init__(self, cluster, tokens=None):
         self.cluster, self.node = cluster, cluster.nodes[0]
         self.tokens = dict(tokens or {"root": cluster.token})
+        self.accessors = {}
 
     def call(self, method, path, body=None, token="root", headers=None):
         answer = self.node.call(method, f"/v1/{path}", body, self.tokens.get(token, token), headers)
@@ -40,6 +41,7 @@ class Filler:
     def token(self, name, path="auth/token/create", by="root", **body):
         made = self.call("POST", path, {"display_name": name, **body}, by)
         self.tokens[name] = made["auth"]["client_token"]
+        self.accessors[name] = made["auth"]["accessor"]
 
 
 def fill_mounts(m):

@@ -29,12 +29,16 @@ def await_true(what, condition):
 
 
 def await_expired(filler):
-    """What was made to expire after a second."""
+    """What was made to expire after a second, and the removal of the token that did."""
     def status(token, path):
         return filler.node.call("GET", f"/v1/{path}", token=filler.tokens[token]).status
 
+    def accessors():
+        return filler.call("GET", "auth/token/accessors?list=true")["data"]["keys"]
+
     await_true("the version expires", lambda: status("root", "secret/data/brief") == 404)
     await_true("the token expires", lambda: status("expired", "kv/app/note") == 403)
+    await_true("the token is removed", lambda: filler.accessors["expired"] not in accessors())
 
 
 def await_writes(writers):
