@@ -1,6 +1,6 @@
-/* A node that waits to be told which cluster to join: asked by somebody who may be anybody, it
- * asks a member for its certificate, with the token it was given or by opening the cluster's seal,
- * and opens.
+/* A node that waits for a join request. The request may come from any client. The node then asks a
+ * member of the named cluster for a certificate: it shows the token of the request, or proves that
+ * it can open the cluster's seal. With the certificate it opens its data.
  *
  *   WAITING ─enroll_join─▶ ASKING ─certificate─▶ bootstrap_open ─▶ member: the call ends well
  *      ▲                 │    ▲

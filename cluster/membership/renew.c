@@ -6,7 +6,7 @@
  * that are up keep the old certificate, which stays good until it expires.
  *
  * Times are cluster time. Nothing is done while the cluster does not have its authority's key: the
- * warnings before a certificate expires (mesh.c) then ask for somebody to act. */
+ * warnings before a certificate expires (mesh.c) then ask the operator to act. */
 #include "cluster/membership/renew.h"
 
 #include "cluster/membership/authority.h"

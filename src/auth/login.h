@@ -51,7 +51,7 @@ struct login_limits {
 /* The limits of a mount (0: the system's); the default is never above the maximum. */
 struct login_limits login_limits_of(int64_t default_s, int64_t max_s);
 
-/* Where somebody logs in. */
+/* The mount, the path and the client of a login. */
 struct login_place {
     const char *mount_path; /* "auth/NAME/" */
     const char *path;       /* of the request, below the mount */

@@ -1,7 +1,7 @@
 /* Sealing and unsealing of this node.
  *
- * With a static seal it unseals by itself as soon as the state says how; with key shares somebody
- * has to give enough of them. A node that was sealed on request stays so until it is started again
+ * With a static seal the node unseals by itself as soon as the state says how; with key shares,
+ * clients give enough of them. A node that was sealed on request stays so until it is started again
  * or shares are given: of the key, or with a static seal of the recovery key. One whose root key is
  * not the cluster's any more, because the state was replaced, seals itself and unseals as after a
  * start: by the configured seal, or by shares of the key that now counts.

@@ -111,7 +111,7 @@ enum status stage_authorise_path(struct req *req)
         bool may = req->help_open || acl_capabilities(req->acl, req->path) != 0;
         return !may ? ST_DENIED : req->matched != ST_OK ? refuse_unmatched(req) : ST_OK;
     }
-    if (req->matched != ST_OK) /* only those who might do it learn what is missing */
+    if (req->matched != ST_OK) /* a sender without the right learns nothing about the path */
         return may_unmatched(req) ? refuse_unmatched(req) : ST_DENIED;
     if ((req->route->flags & ROUTE_ANY_TOKEN) != 0)
         return ST_OK;
