@@ -59,6 +59,20 @@ def test_a_policy_is_written_read_listed_and_deleted_through_any_node(cluster):
         assert node.call("DELETE", f"/v1/sys/policy/{name}").status == 204
 
 
+def test_a_patch_keeps_what_it_does_not_name_on_every_node(cluster):
+    text = BOTH % "kv/patched/*"
+    put(cluster, "patched", text)
+    for i, node in enumerate(cluster.nodes):
+        body = {"cas_required": True, "cas": i + 1}
+        answer = node.call("PATCH", "/v1/sys/policies/acl/patched", body,
+                           headers={"Content-Type": "application/merge-patch+json"})
+        assert answer.status == 204, answer.body
+        for other in cluster.nodes:
+            data = other.call("GET", "/v1/sys/policies/acl/patched").data
+            assert data["policy"] == text and data["cas_required"] is True
+            assert data["version"] == i + 2
+
+
 def test_base64_json_and_the_older_field_are_accepted(cluster):
     node = cluster.nodes[1]
     text = json.dumps({"path": {"kv/*": {"capabilities": ["read"]}}})

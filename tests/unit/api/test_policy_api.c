@@ -563,6 +563,67 @@ static void what_cannot_be_read_does_not_hold_up_the_end_of_policies(void **ctx)
     assert_int_equal(count_keys(), keys + 1);
 }
 
+static struct test_call *patch_policy(const char *token, const char *name, const char *body)
+{
+    static struct test_call t;
+    static char target[100];
+    (void)snprintf(target, sizeof target, "/v1/sys/policies/acl/%s", name);
+    test_call_done(&t);
+    test_call_init(&t, METHOD_PATCH, target, body);
+    test_call_header(&t, "x-secrets-token", token);
+    test_call_header(&t, "content-type", "application/merge-patch+json");
+    world_handle(&w, &t);
+    return &t;
+}
+
+static void a_patch_changes_the_fields_that_it_names(void **ctx)
+{
+    (void)ctx;
+    static const char kept[] = "\"policy\":\"path \\\"kv/*\\\" { capabilities = [\\\"read\\\"] }\","
+                               "\"version\":2,\"cas_required\":true,"
+                               "\"modified\":\"2023-11-14T22:13:20Z\","
+                               "\"expiration\":\"2023-11-14T22:13:40Z\"}";
+    put_policy("a", ",\"ttl\":20", 204, NULL);
+    const char *token = make_token("a");
+    expect(patch_policy(root, "A", "{\"cas_required\":true,\"ttl\":null}"), 204, NULL);
+    expect(as(root, METHOD_GET, "sys/policies/acl/a", NULL), 200, kept);
+    expect(patch_policy(root, "a", "{\"policy\":\"path \\\"x\\\" {}\"}"), 204, NULL);
+    expect(as(token, METHOD_GET, "kv/x", NULL), 403, NULL);
+    expect(patch_policy(root, "a", "{\"expiration\":1700000030,\"cas\":3}"), 204, NULL);
+    w.later_ms = 20000;
+    expect(as(root, METHOD_GET, "sys/policies/acl/a", NULL), 200,
+           "\"version\":4,\"cas_required\":true,\"modified\":\"2023-11-14T22:13:20Z\","
+           "\"expiration\":\"2023-11-14T22:13:50Z\"}");
+    w.later_ms = 30000;
+    expect(patch_policy(root, "a", "{\"ttl\":5}"), 404, "policy not found");
+    assert_true(round_of(policy_upkeep));
+    assert_false(round_of(policy_upkeep)); /* the earlier times of the end are gone */
+}
+
+static void a_wrong_patch_of_a_policy_is_refused(void **ctx)
+{
+    (void)ctx;
+    static const char *const rows[][2] = {
+        {"{\"policy\":\"\"}", "not supplied or empty"},
+        {"{\"policy\":\"path {\"}", "failed to parse policy: line 1"},
+        {"{\"cas\":-1}", "existing entry"},
+        {"{\"cas\":2,\"cas_required\":false}", "did not match"},
+        {"{\"ttl\":5,\"expiration\":1700000005}", "cannot supply both"},
+        {"{\"ttl\":0}", "already elapsed"},
+    };
+    expect(patch_policy(root, "a", "{}"), 404, "policy not found");
+    put_policy("a", "", 204, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        expect(patch_policy(root, "a", rows[i][0]), 400, rows[i][1]);
+    expect(as(root, METHOD_GET, "sys/policies/acl/a", NULL), 200, "\"version\":1,");
+    expect(patch_policy(root, "root", "{}"), 400, "cannot update");
+    expect(patch_policy(root, "default", "{\"ttl\":5}"), 400, "does not end");
+    set_policy("posts", "path 'sys/policies/acl/*' { capabilities = ['create', 'update'] }");
+    set_policy("patches", "path 'sys/policies/acl/*' { capabilities = ['patch'] }");
+    expect(patch_policy(make_token("posts"), "a", "{}"), 403, NULL);
+    expect(patch_policy(make_token("patches"), "a", "{}"), 204, NULL);
+}
+
 static void an_end_of_a_policy_is_checked(void **ctx)
 {
     (void)ctx;
@@ -769,6 +830,8 @@ int main(void)
         TEST(merged_rules_show_parameters_and_wrapping),
         TEST(a_policy_that_somebody_else_wrote_is_not_overwritten),
         TEST(a_policy_ends_at_its_time_and_not_before),
+        TEST(a_patch_changes_the_fields_that_it_names),
+        TEST(a_wrong_patch_of_a_policy_is_refused),
         TEST(an_expired_policy_is_deleted_and_nothing_else),
         TEST(a_policy_that_cannot_be_read_is_deleted_on_request),
         TEST(what_cannot_be_read_does_not_hold_up_the_end_of_policies),

@@ -8,7 +8,7 @@
 struct sys_policy {
     const char *name, *policy, *rules, *expiration;
     int64_t ttl, cas;
-    bool cas_required, has_ttl, has_cas;
+    bool cas_required, has_ttl, has_cas, has_cas_required;
 };
 
 static const struct field policy_fields[] = {
@@ -23,6 +23,7 @@ static const struct field policy_fields[] = {
           .help = "The version that the policy must have, or nothing is written; -1: there is none "
                   "of this name."),
     FIELD(struct sys_policy, cas_required, BOOL,
+          .has = offsetof(struct sys_policy, has_cas_required),
           .help = "Whether every later write must carry cas; this one too."),
 };
 static const struct schema sys_policy_schema = SCHEMA(struct sys_policy, policy_fields);
@@ -215,7 +216,12 @@ static enum status check_cas(struct req *req, const struct sys_policy *in, bool 
     return ST_OK;
 }
 
-/* When the policy is to end; 0: never. */
+static bool has_end(const struct sys_policy *in)
+{
+    return in->has_ttl || (in->expiration != NULL && in->expiration[0] != '\0');
+}
+
+/* When the policy ends, by the ttl or the expiration of the request. */
 static enum status read_end(struct req *req, const struct sys_policy *in, struct bytes name,
                             int64_t *ret_ms)
 {
@@ -223,9 +229,7 @@ static enum status read_end(struct req *req, const struct sys_policy *in, struct
     int64_t seconds, ms = 0;
     if (text != NULL && in->has_ttl)
         return req_fail(req, ST_INVALID, "cannot supply both 'expiration' and 'ttl' for policies");
-    *ret_ms = 0;
-    if (text == NULL && !in->has_ttl)
-        return ST_OK;
+    ASSERT(has_end(in));
     if (text_is(name, POLICY_DEFAULT))
         return req_fail(req, ST_INVALID, "the policy \"%s\" does not end", POLICY_DEFAULT);
     if (in->has_ttl)
@@ -259,30 +263,78 @@ static enum status check_text(struct req *req, struct bytes text)
     return ST_OK;
 }
 
+static const char *given_text(const struct sys_policy *in)
+{
+    return in->policy != NULL ? in->policy : in->rules;
+}
+
+/* Put the fields that the request gives into `record`. */
+static enum status change_record(struct req *req, const struct sys_policy *in, struct bytes name,
+                                 struct policy_record *record)
+{
+    const char *given = given_text(in);
+    if (given != NULL)
+        TRY(plain_text(req, given, &record->text));
+    if (has_end(in))
+        TRY(read_end(req, in, name, &record->expire_ms));
+    if (in->has_cas_required)
+        record->cas_required = in->cas_required;
+    return given != NULL ? check_text(req, record->text) : ST_OK;
+}
+
+/* Store `record` as the version after `before`. */
+static enum status save_record(struct req *req, struct bytes name,
+                               const struct policy_record *before, struct policy_record *record)
+{
+    record->modified_ms = req->now_ms;
+    record->version = before->version + 1;
+    enum status st = policy_save(req->txn, req->ns, name, record, before->expire_ms);
+    if (st == ST_TOO_BIG)
+        return req_fail(req, st, "the policy is too long to be stored");
+    return st;
+}
+
 static enum status sys_policy_write(struct req *req)
 {
     const struct sys_policy *in = req_body(req);
-    const char *given = in->policy != NULL ? in->policy : in->rules;
-    struct policy_record before, record = {.modified_ms = req->now_ms};
+    const char *given = given_text(in);
+    struct policy_record before, record = {0};
     struct bytes name;
 
     TRY(name_of(req, &name));
     if (given == NULL || given[0] == '\0')
         return req_fail(req, ST_INVALID, "'policy' parameter not supplied or empty");
     TRY(check_reserved(req, name, false));
-    TRY(plain_text(req, given, &record.text));
-    TRY(read_end(req, in, name, &record.expire_ms));
-    TRY(check_text(req, record.text));
+    TRY(change_record(req, in, name, &record));
     enum status st = load(req, name, &before);
     if (st != ST_NOT_FOUND)
         TRY(st);
     TRY(check_cas(req, in, st == ST_OK, &before));
-    record.version = before.version + 1;
-    record.cas_required = in->cas_required;
-    st = policy_save(req->txn, req->ns, name, &record, before.expire_ms);
-    if (st == ST_TOO_BIG)
-        return req_fail(req, st, "the policy is too long to be stored");
-    return st;
+    return save_record(req, name, &before, &record);
+}
+
+/* A patch without cas follows the version that its transaction reads. As with upstream, such a
+ * patch is accepted where the policy has cas_required. */
+static enum status sys_policy_patch(struct req *req)
+{
+    const struct sys_policy *in = req_body(req);
+    const char *given = given_text(in);
+    struct policy_record before, record;
+    struct bytes name;
+
+    TRY(name_of(req, &name));
+    if (given != NULL && given[0] == '\0')
+        return req_fail(req, ST_INVALID, "'policy' parameter not supplied or empty");
+    TRY(check_reserved(req, name, false));
+    enum status st = load(req, name, &before);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, st, "policy not found");
+    TRY(st);
+    record = before;
+    TRY(change_record(req, in, name, &record));
+    if (in->has_cas)
+        TRY(check_cas(req, in, true, &before));
+    return save_record(req, name, &before, &record);
 }
 
 static enum status sys_policy_delete(struct req *req)
@@ -323,6 +375,12 @@ static const struct route policy_routes[] = {
      .reply = &sys_policy_shown_schema,
      .help = "The text of a policy."},
     WRITE("policies/acl/*name"),
+    {.method = METHOD_PATCH,
+     .path = "policies/acl/*name",
+     .handler = sys_policy_patch,
+     .flags = ROUTE_POLICY | ROUTE_SOME,
+     .body = &sys_policy_schema,
+     .help = "Change a policy that exists. Fields that are absent or null keep their values."},
     DELETE("policies/acl/*name"),
     LIST_OLD(METHOD_LIST),
     LIST_OLD(METHOD_GET),
