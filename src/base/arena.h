@@ -1,4 +1,4 @@
-/* Memory that lives as long as one request and is released, wiped, all at once. One thread. */
+/* Memory that lives as long as one request. All of it is wiped and released at once. One thread. */
 #ifndef HOLDFAST_BASE_ARENA_H
 #define HOLDFAST_BASE_ARENA_H
 
@@ -7,15 +7,15 @@
 
 struct arena_block;
 
-/* Zero-initialise. `bytes_max` bounds the total, 0 means unbounded; `block_bytes` is what is taken
- * at once, 0 means 4 KiB. */
+/* Zero-initialise. `bytes_max` bounds the total; 0: no bound. `block_bytes` is the size of a block
+ * that the arena allocates; 0: 4 KiB. */
 struct arena {
     struct arena_block *blocks;
     size_t bytes, bytes_max, block_bytes;
 };
 
 void arena_done(struct arena *a); /* wipes and releases; the arena is empty and usable again */
-/* Wipes; the arena is empty, and keeps the first of its blocks for what comes next. */
+/* Wipe the content. The arena is empty, and keeps its first block for later allocations. */
 void arena_clear(struct arena *a);
 
 /* Aligned for any type. NULL when out of memory or beyond bytes_max. */

@@ -17,8 +17,8 @@ struct buf {
 };
 
 void buf_done(struct buf *b);  /* wipes the content; the buffer is empty and usable again */
-void buf_drop(struct buf *b);  /* the same for what is no secret: nothing is wiped */
-void buf_clear(struct buf *b); /* keeps the memory */
+void buf_drop(struct buf *b);  /* buf_done without wiping, for content that is no secret */
+void buf_clear(struct buf *b); /* the buffer is empty and keeps its memory */
 NODISCARD enum status buf_status(const struct buf *b); /* ST_OK or ST_NOMEM */
 NODISCARD enum status buf_reserve(struct buf *b, size_t more);
 void buf_add(struct buf *b, struct bytes bytes);
@@ -81,7 +81,7 @@ struct bytes reader_take(struct reader *r, size_t n);
 struct bytes reader_block(struct reader *r); /* borrows from the input */
 static inline uint64_t reader_varint(struct reader *r)
 {
-    if (!r->failed && r->at != r->end && *r->at < 0x80) /* as most are */
+    if (!r->failed && r->at != r->end && *r->at < 0x80) /* most varints have one byte */
         return *r->at++;
     return reader_varint_any(r);
 }

@@ -45,18 +45,18 @@ static inline bool bytes_has_prefix(struct bytes b, struct bytes prefix)
 /* How many leading bytes are equal. */
 size_t bytes_common_len(struct bytes a, struct bytes b);
 
-/* `from` ≤ len. */
+/* The bytes from index `from` (≤ len) to the end. */
 static inline struct bytes bytes_from(struct bytes b, size_t from)
 {
     ASSERT(from <= b.len);
     return from == 0 ? b : (struct bytes){b.data + from, b.len - from};
 }
 
-/* Compare without a data-dependent branch; only the lengths show. */
+/* Compare in constant time: the time depends on the lengths alone. */
 bool bytes_eq_secret(struct bytes a, struct bytes b);
 
-/* For tables of this process, not against adversaries who choose keys to collide: any bits of it
- * will do for a place. Going on from another's hash makes one of both. */
+/* A hash for tables of this process. Every bit is usable. It does not resist an attacker who
+ * chooses keys that collide. bytes_hash_from continues from the hash of earlier bytes. */
 uint64_t bytes_hash(struct bytes b);
 uint64_t bytes_hash_from(uint64_t seed, struct bytes b);
 

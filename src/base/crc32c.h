@@ -4,11 +4,11 @@
 
 #include "base/bytes.h"
 
-/* Of `b`, continuing from `crc`; start with 0. Uses the processor's instructions where it has them
- * (SSE 4.2, ARMv8 CRC). */
+/* The CRC of `b`, continuing from `crc`; start with 0. Uses the processor's CRC instructions if it
+ * has them (SSE 4.2, ARMv8 CRC). */
 uint32_t crc32c(uint32_t crc, struct bytes b);
 
-/* The same without those instructions. */
+/* crc32c without CRC instructions. */
 uint32_t crc32c_portable(uint32_t crc, struct bytes b);
 
 #endif

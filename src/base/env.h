@@ -17,7 +17,7 @@ struct env_timer {
     void (*fire)(
         struct env_timer *timer); /* loop thread; the timer is stopped and may be set again */
     uint64_t at_ms;               /* monotonic */
-    uint64_t seq;                 /* among equal times, first set fires first */
+    uint64_t seq;                 /* of timers with equal times, the one set first fires first */
     size_t slot;                  /* place in the heap + 1; 0 when stopped */
 };
 
@@ -38,20 +38,22 @@ struct env_work {
     struct list link; /* the env's while submitted */
 };
 
-/* A call to be made on the loop thread of another env. Embedded; free again once `run` began. */
+/* A function to be called on the loop thread of another env. Embedded in its owner, who may reuse
+ * or free the task as soon as `run` has begun. */
 struct env_task {
     void (*run)(struct env_task *task);
     struct list link;
 };
 
-/* A write of a file that is durable when done (FS_DSYNC), embedded in its owner. The loop thread
- * does not wait; whether another thread does is the env's business. Cannot be cancelled. */
+/* A write to a file with FS_DSYNC, durable when `done` is called. Embedded in its owner. The loop
+ * thread never waits for the write; the env decides whether another thread does. The write cannot
+ * be cancelled. */
 struct env_write {
     struct fs_file *file;
     struct bytes data; /* in one piece */
     uint64_t off;
     void (*done)(struct env_write *write); /* once, on the loop thread, not from within env_write */
-    enum status st;                        /* then: as of fs_write_at */
+    enum status st;                        /* once done: a status of fs_write_at */
     struct env_work work;                  /* the env's while submitted */
 };
 
@@ -62,9 +64,9 @@ struct env_ops {
     void (*timer_set)(struct env *env, struct env_timer *timer, uint64_t at_ms);
     void (*timer_stop)(struct env *env, struct env_timer *timer);
     void (*work)(struct env *env, struct env_work *work);
-    bool (*write)(struct env *env, struct env_write *write); /* NULL: env_write_work */
+    bool (*write)(struct env *env, struct env_write *write); /* NULL: env_write_work is used */
     void (*post)(struct env *env, struct env_task *task);
-    void (*post_round)(struct env *env, struct env_task *task); /* NULL: as post */
+    void (*post_round)(struct env *env, struct env_task *task); /* NULL: `post` is used */
 };
 
 struct env {
@@ -72,7 +74,7 @@ struct env {
     struct fs *fs;
 };
 
-/* Monotonic, starting anywhere. */
+/* Monotonic time; its start is arbitrary. */
 static inline uint64_t env_mono_ns(struct env *env)
 {
     return env->ops->mono_ns(env);
@@ -95,7 +97,7 @@ static inline void env_random(struct env *env, void *buf, size_t n)
     env->ops->random(env, buf, n);
 }
 
-/* Fire at `at_ms`, or at once if that has passed; a running timer is moved. */
+/* Fire at `at_ms`, or at once if that time has passed. A running timer is moved. */
 static inline void env_timer_set(struct env *env, struct env_timer *timer, uint64_t at_ms)
 {
     env->ops->timer_set(env, timer, at_ms);
@@ -112,10 +114,10 @@ static inline void env_work(struct env *env, struct env_work *work)
     env->ops->work(env, work);
 }
 
-/* As work of LANE_LOG. */
+/* Run the write as work of LANE_LOG. */
 void env_write_work(struct env *env, struct env_write *write);
 
-/* False: it would take a thread from the start, nothing was begun. */
+/* Begin the write. False: nothing was begun, because the write would need a thread. */
 NODISCARD static inline bool env_write(struct env *env, struct env_write *write)
 {
     if (env->ops->write != NULL)
@@ -124,15 +126,16 @@ NODISCARD static inline bool env_write(struct env *env, struct env_write *write)
     return true;
 }
 
-/* From any thread. Tasks posted by one thread run in the order posted. */
+/* Run `task` on the loop thread of `env`. Any thread may post. Tasks posted by one thread run in
+ * the order posted. */
 static inline void env_post(struct env *env, struct env_task *task)
 {
     env->ops->post(env, task);
 }
 
-/* The same, but what a loop thread posts in one round of its loop leaves together, at the end of it
- * at the latest: one wake-up for many. Not for a caller that then waits, and the env lives until
- * the task has run. */
+/* env_post with one wake-up for many tasks: the tasks that a loop thread posts in one round of its
+ * loop leave together, at the end of the round at the latest. The caller must not wait for the
+ * task, and `env` must live until the task has run. */
 static inline void env_post_round(struct env *env, struct env_task *task)
 {
     (env->ops->post_round != NULL ? env->ops->post_round : env->ops->post)(env, task);
@@ -145,7 +148,8 @@ struct timer_heap {
     uint64_t seq;
 };
 
-/* Done frees the slots, not the timers; set moves a timer that is in the heap already. */
+/* timer_heap_done frees the slots, not the timers. timer_heap_set moves a timer that is in the heap
+ * already. */
 void timer_heap_done(struct timer_heap *heap);
 void timer_heap_set(struct timer_heap *heap, struct env_timer *timer, uint64_t at_ms);
 void timer_heap_stop(struct timer_heap *heap, struct env_timer *timer);

@@ -1,8 +1,9 @@
-/* Files, as a table of synchronous calls, so that the simulator can tear, lose, flip and refuse.
+/* Files, as a table of synchronous calls, so that the simulator can tear, lose or refuse a write
+ * and flip stored bits.
  *
- * Calls block: outside start-up they are made from env_work. Paths are relative to the root the fs
- * was made for and use '/'. A failed write or sync is final for its file: the caller stops
- * (PROTOCOL R12). Every call may be made from any thread; one file by one thread at a time. */
+ * Calls block: after start-up they are made from env_work only. Paths use '/' and are relative to
+ * the root directory of the fs. A failed write or sync is final for its file: the caller stops
+ * (PROTOCOL R12). Any thread may call; one thread at a time uses a file. */
 #ifndef HOLDFAST_BASE_FS_H
 #define HOLDFAST_BASE_FS_H
 
@@ -18,8 +19,9 @@ enum fs_flag {
     FS_CREATE = 1 << 2,
     FS_EXCL = 1 << 3,
     FS_DSYNC = 1 << 4, /* every write returns durable (O_DSYNC) */
-    /* Writes go past the page cache, if the file system has a way. Place, length and address of
-     * every part are multiples of FS_BLOCK; such a file is not read. */
+    /* Writes bypass the page cache (O_DIRECT) where the file system supports that. The offset of a
+     * write, and length and address of every part, are multiples of FS_BLOCK. A file opened so is
+     * not read. */
     FS_DIRECT = 1 << 5,
 };
 
@@ -48,14 +50,15 @@ struct fs {
     const struct fs_ops *ops;
 };
 
-/* FS_CREATE makes the file 0600. ST_NOT_FOUND; ST_EXISTS with FS_EXCL; ST_IO, ST_NO_SPACE. */
+/* `flags` are of enum fs_flag. FS_CREATE makes a file of mode 0600. ST_NOT_FOUND; ST_EXISTS with
+ * FS_EXCL; ST_IO, ST_NO_SPACE. */
 NODISCARD static inline enum status fs_open(struct fs *fs, const char *path, unsigned flags,
                                             struct fs_file **ret_file)
 {
     return fs->ops->open(fs, path, flags, ret_file);
 }
 
-/* Every fs_file begins with this, for dispatch. */
+/* Every implementation's file begins with this struct, which names the functions to call. */
 struct fs_file {
     struct fs *fs;
 };
@@ -66,14 +69,14 @@ static inline void fs_close(struct fs_file *file)
         file->fs->ops->close(file);
 }
 
-/* Reads until `n` bytes or the end of the file; *ret_n < n only at the end. */
+/* Read `n` bytes, or fewer at the end of the file: *ret_n < n only there. */
 NODISCARD static inline enum status fs_read_at(struct fs_file *f, void *buf, size_t n, uint64_t off,
                                                size_t *ret_n)
 {
     return f->fs->ops->read_at(f, buf, n, off, ret_n);
 }
 
-/* Whether these parts may go to a file opened with FS_DIRECT. */
+/* Whether these parts may be written at `off` to a file opened with FS_DIRECT. */
 static inline bool fs_parts_in_blocks(const struct bytes *parts, size_t n, uint64_t off)
 {
     bool good = off % FS_BLOCK == 0;
@@ -82,7 +85,7 @@ static inline bool fs_parts_in_blocks(const struct bytes *parts, size_t n, uint6
     return good;
 }
 
-/* Writes all parts one behind the other, or fails. */
+/* Write all parts one after another, the first at `off`, or fail. */
 NODISCARD static inline enum status fs_write_at(struct fs_file *f, const struct bytes *parts,
                                                 size_t n, uint64_t off)
 {
@@ -104,7 +107,7 @@ NODISCARD static inline enum status fs_set_size(struct fs_file *f, uint64_t size
     return f->fs->ops->set_size(f, size);
 }
 
-/* Atomic; durable after fs_sync_dir of the directory. */
+/* Rename atomically, replacing `to`. Durable after fs_sync_dir of the directory. */
 NODISCARD static inline enum status fs_rename(struct fs *fs, const char *from, const char *to)
 {
     return fs->ops->rename(fs, from, to);
@@ -115,7 +118,7 @@ NODISCARD static inline enum status fs_unlink(struct fs *fs, const char *path)
     return fs->ops->unlink(fs, path);
 }
 
-/* Mode 0700. ST_OK when it is there already. */
+/* Make a directory of mode 0700. ST_OK also when the directory exists already. */
 NODISCARD static inline enum status fs_mkdir(struct fs *fs, const char *path)
 {
     return fs->ops->mkdir(fs, path);
@@ -126,7 +129,8 @@ NODISCARD static inline enum status fs_sync_dir(struct fs *fs, const char *path)
     return fs->ops->sync_dir(fs, path);
 }
 
-/* Every name but "." and "..", in byte order; stops at the first status that is not ST_OK. */
+/* Give `each` every name in the directory but "." and "..", in byte order. Stops at the first
+ * status that is not ST_OK and returns that status. */
 NODISCARD static inline enum status fs_list(struct fs *fs, const char *path,
                                             enum status (*each)(void *ctx, const char *name),
                                             void *ctx)
@@ -141,7 +145,7 @@ NODISCARD static inline enum status fs_lock(struct fs *fs, const char *path,
     return fs->ops->lock(fs, path, ret_lock);
 }
 
-/* Bytes an unprivileged process may still write. */
+/* How many bytes an unprivileged process may still write. */
 NODISCARD static inline enum status fs_free_bytes(struct fs *fs, uint64_t *ret_free)
 {
     return fs->ops->free_bytes(fs, ret_free);

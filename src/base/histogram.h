@@ -1,5 +1,5 @@
-/* How long things took: counts in fixed buckets. One thread writes, any thread reads; a reader may
- * miss what is being added at that moment. No lock, and no allocation. */
+/* Histogram of durations with fixed buckets. One thread writes, any thread reads. A reader may miss
+ * a duration that is being added at that moment. No lock, and no allocation. */
 #ifndef HOLDFAST_BASE_HISTOGRAM_H
 #define HOLDFAST_BASE_HISTOGRAM_H
 
@@ -7,16 +7,16 @@
 
 enum { HISTOGRAM_BOUNDS = 16 };
 
-/* Upper bounds, inclusive, in ascending order. What is longer than the last falls into one more
- * bucket. */
+/* Upper bounds of the buckets, inclusive, ascending. A duration above the last bound falls into one
+ * more bucket. */
 extern const uint64_t histogram_bounds_ns[HISTOGRAM_BOUNDS];
 
 struct histogram {
-    _Atomic uint64_t counts[HISTOGRAM_BOUNDS + 1]; /* of each bucket alone */
+    _Atomic uint64_t counts[HISTOGRAM_BOUNDS + 1]; /* for each bucket, not cumulative */
     _Atomic uint64_t sum_ns;
 };
 
-/* A copy, or the sum of several. */
+/* A copy of one histogram, or the sum of several. */
 struct histogram_sum {
     uint64_t counts[HISTOGRAM_BOUNDS + 1], sum_ns;
 };
@@ -30,7 +30,7 @@ static inline void histogram_add(struct histogram *h, uint64_t ns)
     tally_add(&h->sum_ns, ns);
 }
 
-/* Add what `h` counted to *sum. */
+/* Add the counts of `h` to *sum. */
 void histogram_sum_add(struct histogram_sum *sum, const struct histogram *h);
 
 #endif

@@ -4,10 +4,10 @@
 
 #include "base/macros.h"
 
-/* Both the head of a list and the link inside an element. Heads and links change each other through
- * pointers, while their owners are read by name. gcc 12 at -O2 takes the first element out of a
- * loop that removes elements if type-based alias analysis applies: may_alias keeps it away from
- * lists. */
+/* Head of a list, or link inside an element. may_alias works around gcc 12 at -O2: functions change
+ * a head through the pointers of a link, while its owner reads the head by name. With type-based
+ * alias analysis gcc then reads the first element only once, before a loop that removes elements.
+ */
 struct list {
     struct list *prev, *next;
 } __attribute__((may_alias));
@@ -35,7 +35,7 @@ static inline void list_push(struct list *head, struct list *item)
     list_insert_before(head, item);
 }
 
-/* The item may be removed again: it is left as an empty list. */
+/* Afterwards `item` is an empty list, so removing an item twice is harmless. */
 static inline void list_remove(struct list *item)
 {
     item->prev->next = item->next;

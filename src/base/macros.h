@@ -18,7 +18,8 @@
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
-/* Stays on in release. It catches our mistakes, never input or I/O. Prints and aborts. */
+/* Prints the condition and aborts. Stays on in release. Catches our mistakes, never input or I/O.
+ */
 #define ASSERT(condition)                                  \
     do {                                                   \
         if (__builtin_expect(!(condition), 0))             \

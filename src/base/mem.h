@@ -1,5 +1,5 @@
-/* Heap allocation. Everything goes through here, so that a test can fail the n-th allocation and
- * sensitive memory can be cleared before it is released. Any thread. */
+/* Heap allocation. All allocation goes through these functions, so that a test can fail the n-th
+ * allocation. Any thread. */
 #ifndef HOLDFAST_BASE_MEM_H
 #define HOLDFAST_BASE_MEM_H
 
@@ -12,19 +12,20 @@ void *mem_realloc(void *old, size_t size) __attribute__((alloc_size(2), warn_unu
 char *mem_strdup(const char *text) __attribute__((malloc, warn_unused_result));
 void mem_free(void *pointer);
 
-/* Where running out of memory cannot be answered (applying a committed entry): abort instead. */
+/* Allocate, or abort when out of memory: for code that may not fail (applying a committed entry).
+ */
 void *mem_must_alloc(size_t size)
     __attribute__((malloc, alloc_size(1), returns_nonnull, warn_unused_result));
 void *mem_must_realloc(void *old, size_t size)
     __attribute__((alloc_size(2), returns_nonnull, warn_unused_result));
 
-/* Clear memory in a way the compiler keeps. */
+/* Overwrite memory with zeros; the compiler does not optimise this away. */
 void mem_wipe(void *data, size_t size);
 
-/* Tests: the n-th allocation of this thread from now (1 is the next) and none other gives NULL;
- * 0 switches it off. Returns whether the previous request had been used up. */
+/* For tests: fail one allocation of this thread, the n-th from now (1: the next one). 0: fail none.
+ * Returns whether the allocation that an earlier call chose has failed. */
 bool mem_fail_nth(uint64_t n);
-/* The same for mem_must_alloc and mem_must_realloc, which mem_fail_nth neither counts nor fails. */
+/* For tests: the same for mem_must_alloc and mem_must_realloc; mem_fail_nth does not count them. */
 bool mem_fail_must_nth(uint64_t n);
 
 #endif

@@ -1,7 +1,8 @@
-/* Numbers about the running program, in the text formats of Prometheus and OpenMetrics.
+/* Metrics of the running program, in the text formats of Prometheus and OpenMetrics.
  *
- * Owners of numbers add a source at start-up, before other threads read the registry; a scrape
- * calls every source on the thread that asks. One metric name belongs to one source. */
+ * A part of the program that has metrics adds a source at start-up, before other threads read the
+ * registry. A scrape calls every source on the thread of the scrape. One metric name belongs to one
+ * source. */
 #ifndef HOLDFAST_BASE_METRIC_H
 #define HOLDFAST_BASE_METRIC_H
 
@@ -32,17 +33,17 @@ struct metric_source {
 struct metrics {
     struct list sources;
 };
-/* Sources are never removed: each outlives `metrics`. */
+/* A source is never removed: it must outlive `metrics`. */
 void metrics_init(struct metrics *metrics);
 void metrics_add(struct metrics *metrics, struct metric_source *source);
 /* Append the values of all sources. A failed allocation shows in the status of `text`. */
 void metrics_write(const struct metrics *metrics, enum metric_format format, struct buf *text);
 
-/* One value: `labels` as in metric_value. */
+/* One value of a metric. */
 struct metric_sample {
-    const char *name, *labels;
+    const char *name, *labels; /* labels as for metric_value */
     enum metric_kind kind;
-    uint64_t value;  /* of a histogram: how many durations */
+    uint64_t value;  /* of a histogram: the number of durations */
     bool nanos;      /* `value` is in billionths */
     uint64_t sum_ns; /* of a histogram */
 };
@@ -50,16 +51,17 @@ struct metric_sample {
 void metrics_each(const struct metrics *metrics,
                   void (*take)(void *ctx, const struct metric_sample *sample), void *ctx);
 
-/* For sources. `name` is [a-z_]+ with a unit last and a suffix as enum metric_kind says; `help` is
- * one line, without a quote or a backslash, and says what it means without the help of others.
- * Samples of one name follow each other: start it, then add one value, or one for each set of
- * labels, given ready to print: `class="2xx"`, NULL for none. */
+/* For sources: start a metric, then add its value, or one value for each set of labels.
+ *
+ * name    [a-z_]+, the unit last, then the suffix that enum metric_kind names
+ * help    one line that explains the metric by itself, without a quote or a backslash
+ * labels  ready to print, `class="2xx"`; NULL: none */
 void metric_start(struct metric_out *out, const char *name, enum metric_kind kind,
                   const char *help);
 void metric_value(struct metric_out *out, const char *labels, uint64_t value);
 void metric_nanos(struct metric_out *out, const char *labels, uint64_t ns); /* shown in seconds */
 void metric_histogram(struct metric_out *out, const char *labels, const struct histogram_sum *sum);
-/* metric_start and metric_value for a single value. */
+/* metric_start, then metric_value without labels. */
 void metric_one(struct metric_out *out, const char *name, enum metric_kind kind, const char *help,
                 uint64_t value);
 

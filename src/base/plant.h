@@ -1,11 +1,13 @@
-/* Planted bugs: each switches one protection off, so that the simulator can prove it would be
- * missed. Compiled to `false` unless the build defines HOLDFAST_PLANT. */
+/* Planted bugs: each switches one protection off, so that the simulator can prove that it notices
+ * the missing protection. planted() is `false` at compile time unless the build defines
+ * HOLDFAST_PLANT. */
 #ifndef HOLDFAST_BASE_PLANT_H
 #define HOLDFAST_BASE_PLANT_H
 
 #include "base/macros.h"
 
-/* name, what is broken. F1–F12: faults of libraft's core whose guard is switched off. */
+/* Name, and how the program misbehaves. F1–F12 switch off the guard against a fault of libraft; the
+ * other names are rules of PROTOCOL.md. */
 #define PLANT_TABLE(X)                                                                     \
     X(F1_SPLIT, "a received CHANGE is not fed as the first entry of its event")            \
     X(F2_SOLE_VOTER, "a sole voter leads without entering a fresh term")                   \

@@ -1,8 +1,8 @@
-/* Outcome codes of every function that can fail.
+/* Status codes, returned by every function that can fail.
  *
- * One table names each code, the HTTP status it becomes at the edge when nothing more exact is
- * said, and a text for people. Foreign codes (errno, libuv, libraft, OpenSSL) are converted where
- * they enter. */
+ * One table has for each code its name, its HTTP status, and a text for people. A reply uses the
+ * HTTP status of the code unless the handler names another one. Codes of errno, libuv, libraft and
+ * OpenSSL are converted where they enter. */
 #ifndef HOLDFAST_BASE_STATUS_H
 #define HOLDFAST_BASE_STATUS_H
 
@@ -52,7 +52,8 @@ const char *status_name(enum status st);
 /* The HTTP status of the table. Any thread. */
 int status_http(enum status st);
 
-/* The status for an errno value: ENOENT, EEXIST, ENOSPC, ENOMEM have their own, the rest is IO. */
+/* The status for an errno value: ENOENT, EEXIST, ENOSPC and ENOMEM have a code of their own, every
+ * other value is ST_IO. */
 enum status status_from_errno(int err);
 
 /* Return any status but ST_OK to the caller. The only macro that hides control flow. */

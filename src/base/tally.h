@@ -1,4 +1,4 @@
-/* Counters that one thread writes and any reads. */
+/* Counters that one thread writes and any thread reads. */
 #ifndef HOLDFAST_BASE_TALLY_H
 #define HOLDFAST_BASE_TALLY_H
 

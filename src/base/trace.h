@@ -1,5 +1,5 @@
-/* Log lines for operators: one JSON object a line on standard error. Never pass a secret.
- Any thread. */
+/* Log lines for operators: one JSON object a line on standard error. Never pass a secret. Any
+ * thread. */
 #ifndef HOLDFAST_BASE_TRACE_H
 #define HOLDFAST_BASE_TRACE_H
 
@@ -12,32 +12,33 @@ enum trace_level { TRACE_DEBUG, TRACE_INFO, TRACE_WARN, TRACE_ERROR, TRACE_OFF }
 void trace_set_level(enum trace_level level);
 enum trace_level trace_level(void);
 
-/* The modules, which may have levels of their own: name number i, NULL behind the last. */
+/* The name of the i-th module that may have a level of its own; NULL: there are fewer. */
 const char *trace_module(unsigned i);
 enum trace_level trace_level_of(const char *module);
-/* ST_NOT_FOUND: no such module. */
+/* Give a module a level of its own. ST_NOT_FOUND: no such module. */
 NODISCARD enum status trace_set_level_of(const char *module, enum trace_level level);
-/* A module follows the others again; NULL: all do. ST_NOT_FOUND. */
+/* The module has the common level again; NULL: all modules have. ST_NOT_FOUND: no such module. */
 NODISCARD enum status trace_follow(const char *module);
 
 /* One line: {"@timestamp","@level","@module",["@node",]"@message"}. `module` is a folder name. */
 void trace(enum trace_level level, const char *module, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same with members of its own: `object` is the JSON text of an object that is not empty, of no
- * more than TRACE_FIELDS_MAX bytes, else it is left out. */
+/* One line with further members: those of `object`, the JSON text of an object that is not empty.
+ * An object above TRACE_FIELDS_MAX bytes is left out. */
 enum { TRACE_FIELDS_MAX = 1600 };
 void trace_fields(enum trace_level level, const char *module, const char *text,
                   struct bytes object);
 
-/* The same for the reason why the process ends: written whatever the lowest level is. */
+/* One line with the reason why the process ends: written at every level, TRACE_OFF included. */
 void trace_end(enum trace_level level, const char *module, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A name put into every line of the process, NULL for none. Kept by reference. */
+/* The node's name, which every line then contains; NULL: none. The pointer is kept. */
 void trace_set_node(const char *name);
 
-/* Tests and the simulator: send lines here instead of standard error, NULL to go back. */
+/* For tests and the simulator: give lines to `sink` instead of standard error; NULL: standard error
+ * again. */
 void trace_set_sink(void (*sink)(enum trace_level level, const char *module, const char *text));
 
 #endif

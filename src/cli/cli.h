@@ -1,12 +1,14 @@
-/* The command line: a client of the HTTP API. Blocking, a few requests a command.
+/* The command line: a client of the HTTP API. A command makes a few blocking requests.
  *
- * Exit codes, as users of the upstream tools know them: 0 done, 1 the command was given wrongly or
- * a file, field or terminal failed it, 2 the server refused, found nothing or was not reached (and,
- * for status, a sealed node; for operator init -status, a cluster that is not initialised).
+ * Exit codes, the same as those of upstream's tool:
+ *   0  done
+ *   1  wrong usage, or a file, a field of the reply or the terminal failed
+ *   2  the server refused, found nothing or was not reached; for `status`: the node is sealed; for
+ *      `operator init -status`: the cluster is not initialised
  *
- * One table of commands is the only place that knows their names, arguments and flags. What runs,
- * help and completion are made from it. Secrets that were given as arguments, flags or files are
- * never printed, not even in errors: a message names the place, not the text. */
+ * The table of commands is the only place that knows names, arguments and flags; help, completion
+ * and the manual page are made from the table. A secret may stand in an argument, a flag or a file:
+ * messages never print these texts, they name the place. */
 #ifndef HOLDFAST_CLI_CLI_H
 #define HOLDFAST_CLI_CLI_H
 
@@ -19,7 +21,7 @@ struct cli;
 enum cli_flag_kind {
     CLI_BOOL,  /* "-name", "-name=true" or "-name=false" */
     CLI_INT,   /* a whole number, 0 or more */
-    CLI_TEXT,  /* the last one counts */
+    CLI_TEXT,  /* any text; of a repeated flag the last one counts */
     CLI_MANY,  /* may be repeated */
     CLI_PAIRS, /* "key=value", may be repeated */
     CLI_FILE,  /* the name of a file */
@@ -33,16 +35,16 @@ struct cli_flag {
 
 struct cli_command {
     const char *name; /* the words of the command, "kv metadata get" */
-    const char *args; /* for people, "PATH [KEY=VALUE]…" */
+    const char *args; /* the arguments as help shows them, "PATH [KEY=VALUE]…" */
     const char *help; /* one line */
     const struct cli_flag *flags;
     unsigned n_flags, args_min, args_max;
-    bool offline; /* asks no server: has its own flags alone and reads no environment */
+    bool offline; /* makes no request: no common flags, no environment */
     int (*run)(struct cli *cli);
 };
 
-/* Runs the command that the words name, of this folder or of `more` (those of the program itself).
- * Returns the exit code. */
+/* Run the command that argv names: a command of this folder, or one of the `n_more` commands of
+ * `more`, which lie in other folders. Returns the exit code. */
 int cli_main(const struct cli_command *more, unsigned n_more, int argc, char **argv);
 
 #endif

@@ -1,4 +1,6 @@
-/* Shared by the commands: the parsed command line, requests, data and output. */
+/* Shared by all commands: the parsed command line, requests, data and output.
+ *
+ * "With a message" means: the function has printed an error on standard error. */
 #ifndef HOLDFAST_CLI_CLIENT_H
 #define HOLDFAST_CLI_CLIENT_H
 
@@ -11,13 +13,13 @@
 
 enum {
     CLI_ARGS_MAX = 1024,
-    CLI_FLAGS_MAX = 256, /* given on one command line */
-    CLI_REPLY_MAX = 64 * 1024 * 1024,
-    CLI_INPUT_MAX = 32 * 1024 * 1024, /* a file or standard input as data */
-    CLI_SECRET_MAX = 8192,            /* a line typed: a key, a token, a password */
+    CLI_FLAGS_MAX = 256,              /* flags on one command line */
+    CLI_REPLY_MAX = 64 * 1024 * 1024, /* bytes of a reply that is not downloaded to a file */
+    CLI_INPUT_MAX = 32 * 1024 * 1024, /* bytes of a file or of standard input, as data */
+    CLI_SECRET_MAX = 8192,            /* bytes of a typed line: a key, a token, a password */
 };
 
-/* Why no TLS connection was made, for the hint that the user gets. */
+/* Why the TLS handshake failed. The user gets a hint for each cause. */
 enum cli_tls_fault {
     CLI_TLS_GOOD,
     CLI_TLS_UNTRUSTED,
@@ -26,173 +28,195 @@ enum cli_tls_fault {
     CLI_TLS_REFUSED,
 };
 
-/* Settings from flags and environment. HOLDFAST_X wins over its upstream spelling VAULT_X, and a
- * flag over both; the token of the environment wins over the one kept in a file. Strings are
- * borrowed from argv and the environment, or lie in the arena. */
+/* Settings from flags and environment. A flag wins over the variable HOLDFAST_X, which wins over
+ * upstream's name VAULT_X. The token of the environment wins over the token in ~/.holdfast-token.
+ * Strings point to argv, to the environment or into the arena. */
 struct cli {
     const struct cli_command *command;
-    const struct cli_command *more; /* commands outside of this folder */
+    const struct cli_command *more; /* commands of other folders */
     unsigned n_more;
     const char *address, *token, *ca_file, *name_space, *field;
     bool token_from_env, insecure;
-    bool json;           /* -format json; else a table */
-    int64_t timeout_ms;  /* the longest wait for one step of the server */
-    bool stdin_consumed; /* standard input was read as data already */
+    bool json;           /* -format json; false: a table */
+    int64_t timeout_ms;  /* the longest wait for one send or receive */
+    bool stdin_consumed; /* standard input was already read as data */
     enum cli_tls_fault tls_fault;
     struct {
         const struct cli_flag *flag;
         const char *value;
-        bool read; /* the command asked for it */
+        bool read; /* the command has read the flag */
     } given[CLI_FLAGS_MAX];
     unsigned n_given;
-    const char *args[CLI_ARGS_MAX]; /* the rest of the command line */
+    const char *args[CLI_ARGS_MAX]; /* words that are neither command nor flag */
     unsigned n_args;
     struct arena arena;
 };
 
-/* cli_flags.c: what was given of the command's flags. */
+/* cli_flags.c: the flags on the command line. */
 
 extern const struct cli_flag cli_common_flags[];
 extern const unsigned cli_n_common_flags;
 
-/* Another name of the flag, which means the same; NULL: none. */
+/* A second name of the flag; NULL: none. */
 const char *cli_flag_alias(const struct cli_flag *flag);
-const char *cli_flag_value(enum cli_flag_kind kind); /* "=FILE": what help shows behind its name */
+/* The text that help shows behind a flag's name: "=FILE". */
+const char *cli_flag_value(enum cli_flag_kind kind);
 
-/* The command whose name the first words are, the longest; NULL. *ret_words: how many words. */
+/* The command with the longest name that argv begins with; NULL: none. *ret_words: the number of
+ * words in that name. */
 const struct cli_command *cli_find(const struct cli *cli, int argc, char **argv, int *ret_words);
-/* The i-th command of all, those of `more` first; NULL behind the last. */
+/* The i-th of all commands, those of `more` first; NULL: there are fewer. */
 const struct cli_command *cli_nth(const struct cli *cli, unsigned i);
-/* Environment, then flags and arguments of cli->command. False with a message; *ret_help: help was
- * asked for. */
+/* Read the environment, then the flags and arguments of cli->command. False with a message.
+ * *ret_help is set to true when argv asks for help. */
 bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help);
-/* The value of PREFIX_name in the environment; NULL when unset or empty. */
+/* The value of HOLDFAST_`name` in the environment, else of VAULT_`name`; NULL: unset or empty. */
 const char *cli_env(struct cli *cli, const char *name);
-const char *cli_text(struct cli *cli, const char *flag); /* the last; NULL: not given */
+/* The value of a flag; the last one if the flag is repeated. NULL, or `otherwise`: not given. */
+const char *cli_text(struct cli *cli, const char *flag);
 bool cli_bool(struct cli *cli, const char *flag, bool otherwise);
 int64_t cli_int(struct cli *cli, const char *flag, int64_t otherwise);
-/* Each value of a repeated flag: start with *at 0; NULL at the end. */
+/* The next value of a repeated flag; NULL: no more. Start with *at 0. */
 const char *cli_each(struct cli *cli, const char *flag, unsigned *at);
-/* Warn of each given flag that the command did not read. */
+/* Print a warning for each given flag that the command did not read. */
 void cli_warn_unread(const struct cli *cli);
 
-/* cli_suggest.c: mistyped words. A word is repeated only if it could be a name of ours, letters and
- * dashes: anything else may be a secret in the wrong place. */
+/* cli_suggest.c: mistyped words. A message repeats a word only if it consists of letters and
+ * dashes, as our names do: any other word may be a secret in the wrong place. */
 
-/* Say that the words from argv[known] on name no command, and which is the nearest. */
+/* Print that the words from argv[known] on name no command, and the nearest command. */
 void cli_unknown_command(struct cli *cli, int argc, char **argv, int known);
-/* Say that `word`, the place-th behind the command, is no flag of it, and which is the nearest. */
+/* Print that `word` is no flag of the command, and the nearest flag. `place`: the word's number
+ * behind the command, from 1. */
 void cli_unknown_flag(const struct cli *cli, const char *word, int place);
 
 /* cli_help.c */
 
-void cli_help(const struct cli *cli, FILE *to);                          /* of cli->command */
-bool cli_help_group(const struct cli *cli, const char *group, FILE *to); /* false: no such */
+/* Print the help of cli->command. */
+void cli_help(const struct cli *cli, FILE *to);
+/* Print the commands whose names begin with the words of `group`; `to` NULL: print nothing. False:
+ * there is no such command. */
+bool cli_help_group(const struct cli *cli, const char *group, FILE *to);
 
 /* cli_http.c */
 
+/* A request. */
 struct cli_call {
     const char *method, *path; /* path: from "/v1/" on, escaped, with its query */
     struct bytes body;
     const char *content_type; /* NULL: JSON */
-    const char *token;        /* instead of cli->token; NULL: that one */
-    bool aside;               /* a question before the real one: never to be wrapped */
-    FILE *upload;             /* sent as the body, from where it stands to its end */
-    FILE *download;           /* takes the body of a 2xx */
+    const char *token;        /* the token to send; NULL: cli->token */
+    bool aside;               /* a preliminary request: -wrap-ttl does not apply to its reply */
+    FILE *upload;             /* a file whose content is the body; NULL: `body` is */
+    FILE *download;           /* where the body of a 2xx reply goes; NULL: into the reply */
 };
 struct cli_reply {
-    int status;             /* 0: there was no answer */
+    int status;             /* the HTTP status; 0: no reply came */
     struct bytes body;      /* in the arena */
-    const char *request_id; /* of a refusal, in the arena; "" when the server names none */
+    const char *request_id; /* in the arena; "" when the server names none */
 };
-/* Send and wait for the whole answer; one redirect is followed, but not with an upload.
- * ST_INVALID (the address, a header), ST_IO, ST_CRYPTO, ST_TIMEOUT, ST_TOO_BIG, ST_NOMEM with a
- * reason. */
+/* Send the request and wait for the whole reply. One redirect is followed, but not with an upload.
+ * With a reason: ST_INVALID (a wrong address or header, a reply that is not HTTP), ST_IO,
+ * ST_CRYPTO, ST_TIMEOUT, ST_TOO_BIG, ST_NOMEM. */
 NODISCARD enum status cli_send(struct cli *cli, const struct cli_call *call,
                                struct cli_reply *ret_reply, struct reason *reason);
 
-/* cli_request.c: requests as commands make them. The exit code is CLI_OK for any 2xx. */
+/* cli_request.c: requests as commands make them. Functions that return int return an exit code,
+ * CLI_OK for every 2xx reply. */
 
 /* "/v1/" and the path, escaped; NULL when out of memory. */
 char *cli_path(struct cli *cli, const char *path);
-/* Says why nothing came back; a refusal of the server is left to the caller. */
+/* Send a request. Prints why no reply came. Prints nothing for a reply that is not 2xx: the caller
+ * calls cli_refused. call->path may be NULL: out of memory, printed. */
 int cli_ask(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_reply);
-/* Says that too. */
+/* Send a request. Prints why no reply came, or the errors of a reply that is not 2xx. */
 int cli_do(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_reply);
-/* The same with "/v1/" PATH and the text of a body, NULL for none. */
+/* cli_do for a path without "/v1/", unescaped, and a body of JSON; NULL: no body. */
 int cli_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
              struct cli_reply *ret_reply);
-int cli_unexpected(void); /* says that the answer lacks something; CLI_REMOTE_ERROR */
+/* Print that the reply lacks a member. Returns CLI_REMOTE_ERROR. */
+int cli_unexpected(void);
+/* Print the errors of a reply that is not 2xx, if one came. Returns CLI_REMOTE_ERROR. */
 int cli_refused(struct cli *cli, const struct cli_call *call, const struct cli_reply *reply);
-/* The answer as JSON; NULL with a message. */
+/* The reply's body as JSON; NULL with a message. */
 const struct text_value *cli_parse_reply(struct cli *cli, const struct cli_reply *reply);
-/* A GET, with the query as it is. For a 404 that holds nothing it prints "No value found at …"; one
- * that holds data, as of a deleted version, is CLI_OK. */
+/* GET the path without "/v1/", unescaped, and `query`, escaped. A 404 with data (a deleted version
+ * of a secret) is CLI_OK; for another 404 prints "No value found at …". */
 int cli_fetch(struct cli *cli, const char *path, const char *query, struct cli_reply *ret_reply);
 
 /* cli_data.c */
 
-/* All of a file, "-" being standard input. False with a message, which calls it `what`: a name that
- * stood behind '@' may be a secret that begins so. */
+/* Read a whole file; the name "-" is standard input. False with a message that calls the file
+ * `what`: the text behind an '@' may be a secret instead of a file's name. */
 bool cli_slurp(struct cli *cli, const char *name, const char *what, struct bytes *ret_text);
-/* args[first..] as an object: "key=value", "key=@file", "key=-", "@file" and "-" being JSON objects
- * to be merged; a repeated key makes a list; "\@" stands for a leading "@". NULL with a message. */
+/* Read the arguments from `first` on into an object. "key=value" sets a member; the value "@file"
+ * is the content of the file, "-" that of standard input, "\@x" the text "@x". "@file" or "-" alone
+ * is a JSON object whose members are added. A repeated key makes a list. NULL with a message. */
 const struct text_value *cli_data(struct cli *cli, unsigned first);
-/* The same pairs as a query, "" for none. NULL with a message. */
+/* Read the arguments from `first` on as cli_data does, into a query "?key=value&…"; "" when there
+ * are none. NULL with a message. */
 char *cli_query(struct cli *cli, unsigned first);
-/* A line typed without being shown, or the first line of standard input. NULL with a message. */
+/* Read a secret: on a terminal a line typed without echo, else the first line of standard input.
+ * NULL with a message. */
 char *cli_secret(struct cli *cli, const char *prompt);
-/* The values of a CLI_PAIRS flag as members of an open object. */
+/* Write the values of a CLI_PAIRS flag as members of the open object. */
 void cli_put_pairs(struct cli *cli, struct text_writer *w, const char *flag);
-/* The values of a repeated flag, each split at commas, as a list. */
+/* Write a list of the values of a repeated flag, each value split at commas. */
 void cli_put_list(struct cli *cli, struct text_writer *w, const char *flag);
-/* `name`: value of the flag, if it was given. */
+/* Write the member `name` with the flag's value, if the flag was given. */
 void cli_put_text(struct cli *cli, struct text_writer *w, const char *flag, const char *name);
-/* Without the slashes at its ends. NULL when out of memory. */
+/* The path without slashes at its ends. NULL when out of memory. */
 char *cli_trim_path(struct cli *cli, const char *path);
 
 /* cli_print.c */
 
-/* To standard error: text as it is; "Error: ", a line and its end. */
+/* Print text on standard error. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Print "Error: ", the text and a newline on standard error. */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Print the error and the command's usage. Returns CLI_LOCAL_ERROR. */
 int cli_usage_error(const struct cli *cli, const char *why);
-/* Text from elsewhere; on a terminal without its control characters. */
+/* Print text that is not ours. On a terminal, control characters are shown as "\xNN". */
 void cli_put(FILE *to, struct bytes text);
-void cli_print_json(const struct text_value *v); /* indented, then a newline */
-/* "Key  Value" in columns, members in the order given; those of nested values below it, inside. */
+void cli_print_json(const struct text_value *v); /* indented, with a newline at the end */
+/* Print two columns, "Key" and "Value", members in the order given. Members of a nested value
+ * follow below its name, indented. */
 void cli_print_table(const struct text_value *object);
-/* One value as bare text; a newline follows on a terminal. */
+/* Print one value as plain text, with a newline on a terminal only; as JSON with -format json. */
 void cli_print_raw(const struct cli *cli, const struct text_value *v);
-void cli_print_value(const struct text_value *v); /* a newline follows */
+void cli_print_value(const struct text_value *v); /* one value as plain text, and a newline */
 void cli_print_title(const char *title);
-/* A list of texts under "Keys"; as JSON with -format json. */
+/* Print a list of texts under the title "Keys"; as JSON with -format json. */
 void cli_print_keys(const struct cli *cli, const struct text_value *keys);
-/* Objects, one a line, the first being the titles. */
+/* Print a list of objects in columns, one object a line. The names of the members are the titles.
+ */
 void cli_print_grid(const struct text_value *rows);
-/* The server's errors and warnings on standard error, the request id, and a hint where the call had
- * no token. */
+/* Print the server's errors and warnings and the request id on standard error, and a hint if the
+ * request had no token. */
 void cli_print_errors(struct cli *cli, const struct cli_call *call, const struct cli_reply *reply);
 void cli_print_warnings(const struct text_value *body); /* on standard error */
-/* An answer in full: one field, JSON, or a table of what it holds. */
+/* Print a reply as -field and -format say: one field, JSON, or a table. Returns the exit code. */
 int cli_show(struct cli *cli, const struct cli_reply *reply);
-/* With -field and -format for a part of it. */
+/* Print a part of a reply as -field and -format say. Returns the exit code. */
 int cli_show_value(struct cli *cli, const struct text_value *v);
 
-/* Members appended to an object of the arena, for tables. A failure of memory leaves them out. */
+/* Append a member to an object of the arena, for tables. Out of memory, the member is left out. */
 void cli_add(struct cli *cli, struct text_value *to, const char *name, const struct text_value *v);
 void cli_add_text(struct cli *cli, struct text_value *to, const char *name, const char *text);
+/* A new object, appended to `list` unless that is NULL. NULL when out of memory. */
 struct text_value *cli_object(struct cli *cli, struct text_value *list);
 
-/* cli_file.c: the content on disk, under a name beside it, before it takes the place of what was
- * there. False with a message. */
+/* cli_file.c */
+
+/* Replace the file at `path`: the content is written to a new file beside `path` and synced, then
+ * the new file is renamed. False with a message. */
 bool cli_replace(struct cli *cli, const char *path, struct bytes content, unsigned mode);
 
 /* cli_token.c: the token kept between commands, in ~/.holdfast-token with mode 0600. */
 
-/* NULL: none is kept, or it cannot be read (said on standard error). */
+/* NULL: no token is kept, or, with a message, the file cannot be read. */
 const char *cli_token_load(struct cli *cli);
-/* Replaced as a whole or not at all. False with a message. */
+/* Replace the kept token, as cli_replace does. False with a message. */
 bool cli_token_store(struct cli *cli, const char *token);
 
 #endif

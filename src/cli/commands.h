@@ -1,20 +1,22 @@
-/* All commands: a group for each file in cli/command, and the commands about the program itself. */
+/* The list of commands: one group for each file in cli/command, and the commands about the program
+ * itself. */
 #ifndef HOLDFAST_CLI_COMMANDS_H
 #define HOLDFAST_CLI_COMMANDS_H
 
 #include "cli/cli.h"
 
-/* Commands that stand together in one file. */
+/* The commands of one file. */
 struct cli_group {
     const struct cli_command *rows;
     unsigned n;
 };
 
-/* In the order of help. */
+/* All groups, in the order of help. */
 extern const struct cli_group *const cli_groups[];
 extern const unsigned cli_n_groups;
 
-/* A row of a table: its flags; its arguments, for people, and how many are allowed. */
+/* Parts of a command's row: the table of its flags; its arguments as help shows them, and how many
+ * arguments are allowed. */
 #define FLAGS(table) .flags = (table), .n_flags = ARRAY_LEN(table)
 #define ARGS(text, min, max) .args = (text), .args_min = (min), .args_max = (max)
 

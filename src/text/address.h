@@ -1,4 +1,4 @@
-/* Addresses as configurations and requests write them. Any thread. */
+/* Network addresses, "host:port", of configuration and requests. Any thread. */
 #ifndef HOLDFAST_TEXT_ADDRESS_H
 #define HOLDFAST_TEXT_ADDRESS_H
 
@@ -6,9 +6,10 @@
 
 #include <stdint.h>
 
-enum { TEXT_HOST_MAX = 256 }; /* with its zero */
+enum { TEXT_HOST_MAX = 256 }; /* the terminating zero included */
 
-/* "host:port", "[v6]:port": the parts, brackets off. ST_INVALID, also for port 0. */
+/* Split "host:port" or "[v6]:port" into host and port; the host comes without brackets. ST_INVALID,
+ * also for port 0. */
 NODISCARD enum status text_address_split(const char *address, char ret_host[TEXT_HOST_MAX],
                                          uint16_t *ret_port);
 

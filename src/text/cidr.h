@@ -1,4 +1,4 @@
-/* IP addresses and blocks of them. An IPv4 address inside IPv6 (::ffff:1.2.3.4) is that IPv4
+/* IP addresses and CIDR blocks. An IPv4-mapped IPv6 address (::ffff:1.2.3.4) becomes the IPv4
  * address. */
 #ifndef HOLDFAST_TEXT_CIDR_H
 #define HOLDFAST_TEXT_CIDR_H
@@ -15,20 +15,20 @@ struct cidr {
     uint8_t bits;
 };
 
-/* "10.0.0.1", "fd00::1": nothing around it, no zone. ST_INVALID. */
+/* Read "10.0.0.1" or "fd00::1": no space around the address, no zone. ST_INVALID. */
 NODISCARD enum status ip_parse(struct bytes text, struct ip *ret_ip);
-/* `len` is 4 or 16, in the order of the network. */
+/* An address of `len` bytes, 4 or 16, in network order. */
 struct ip ip_of(const uint8_t *bytes, size_t len);
-/* "10.0.0.1:80", "[fd00::1]:80", or an address alone; the port is 0 then. ST_INVALID. */
+/* Read "10.0.0.1:80", "[fd00::1]:80", or an address alone, whose port is 0. ST_INVALID. */
 NODISCARD enum status ip_port_parse(struct bytes text, struct ip *ret_ip, uint16_t *ret_port);
-/* The address alone of such a text; len 0: the text has none. */
+/* The address in a text that ip_port_parse reads; len 0: the text is invalid. */
 struct ip ip_port_ip(const char *text);
-/* "10.0.0.1:80", "[fd00::1]:80". */
+/* Write "10.0.0.1:80" or "[fd00::1]:80". */
 enum { IP_PORT_TEXT = 64 };
 void ip_port_put(const struct ip *ip, uint16_t port, char ret_text[static IP_PORT_TEXT]);
 
-/* "10.0.0.0/8", or an address alone, which is a block of one. ST_INVALID: also where bits beyond
- * the length are set, which is a slip rather than a block. */
+/* Read "10.0.0.0/8", or an address alone, which is a block of one address. ST_INVALID, also when a
+ * bit beyond the prefix length is set. */
 NODISCARD enum status cidr_parse(struct bytes text, struct cidr *ret_cidr);
 bool cidr_holds(const struct cidr *cidr, const struct ip *ip);
 

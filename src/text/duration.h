@@ -5,15 +5,16 @@
 #include "base/buf.h"
 #include "base/status.h"
 
-/* "" and "0" are 0; whole seconds "90"; days "2d"; Go's form "1h30m", "1.5h", "250ms" with the
- * units h m s ms us ns. Never negative. ST_INVALID, also beyond 2^63 - 1 ns (292 years). */
+/* Read a duration: "" and "0" are 0; whole seconds "90"; days "2d"; Go's form "1h30m", "1.5h",
+ * "250ms" with the units h m s ms us ns. Never negative. ST_INVALID, also beyond 2^63 - 1 ns (292
+ * years). */
 NODISCARD enum status text_duration_parse(struct bytes text, int64_t *ret_ns);
 
-/* Go's form of a duration ≥ 0: "0s", "250ms", "1h30m0s". */
+/* Write a duration ≥ 0 in Go's form: "0s", "250ms", "1h30m0s". */
 void text_duration_put(struct buf *out, int64_t ns);
 
-/* Bytes: "4096", "64KiB", "1.5GiB" is not allowed; KB MB GB TB are powers of 1000, KiB MiB GiB TiB
- * of 1024. ST_INVALID. */
+/* Read a size in bytes: "4096", "64KiB"; no fraction. KB MB GB TB are powers of 1000, KiB MiB GiB
+ * TiB powers of 1024. ST_INVALID. */
 NODISCARD enum status text_size_parse(struct bytes text, uint64_t *ret_bytes);
 
 #endif

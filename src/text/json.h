@@ -1,8 +1,8 @@
 /* JSON: reading into a tree, and writing.
  *
  * Reading is strict RFC 8259: one value, valid UTF-8, no repeated names, bounded depth and number
- * of values. Numbers are kept as written, so nothing is lost beyond 2^53 or in fractions; strings
- * may hold U+0000 and say so by their length. */
+ * of values. Numbers keep their text, so large numbers and fractions lose no digit. A string may
+ * contain U+0000: its length counts. */
 #ifndef HOLDFAST_TEXT_JSON_H
 #define HOLDFAST_TEXT_JSON_H
 
@@ -16,25 +16,25 @@ enum { TEXT_JSON_DEPTH_MAX = 200, TEXT_JSON_VALUES_MAX = 600000 };
 NODISCARD enum status text_json_parse(struct arena *arena, struct bytes text,
                                       const struct text_value **ret_value, struct reason *reason);
 
-/* Writes compact JSON; equal calls give equal bytes. Zero-initialise with `out`. Failures of memory
- * are kept in `out`, see buf_status. '<', '>' and '&' are written as \u003c, \u003e, \u0026, so
- * that the text is safe inside HTML. */
+/* Writes compact JSON; equal calls write equal bytes. Zero-initialise with `out`. buf_status(out)
+ * tells whether memory ran out. '<', '>' and '&' are written as \u003c, \u003e, \u0026, so that the
+ * text is safe inside HTML. */
 struct text_writer {
     struct buf *out;
-    uint64_t lists; /* a bit a level: a list, not an object */
+    uint64_t lists; /* one bit for each level: 1 list, 0 object */
     unsigned depth;
     bool separate; /* a comma is due before the next item */
-    bool plain;    /* escape only what JSON demands: for text that is stored */
+    bool plain;    /* escape only what JSON demands, not for HTML: for text that is stored */
 };
 
 enum { TEXT_WRITER_DEPTH_MAX = 64 };
 
-/* Every open is closed by text_close, in the reverse order. */
+/* Open an object or a list. text_close closes the innermost open one. */
 void text_open_object(struct text_writer *w);
 void text_open_list(struct text_writer *w);
-void text_close(struct text_writer *w); /* the innermost one */
+void text_close(struct text_writer *w);
 void text_key_bytes(struct text_writer *w, struct bytes name);
-/* A name that is already between quotes and before its ':', trusted. */
+/* A key as JSON text, "\"name\":", written without a check. */
 void text_key_raw(struct text_writer *w, struct bytes key);
 void text_put_null(struct text_writer *w);
 void text_put_bool(struct text_writer *w, bool truth);
@@ -43,7 +43,7 @@ void text_put_uint(struct text_writer *w, uint64_t n);
 void text_put_str(struct text_writer *w, const char *text); /* NULL is written as null */
 void text_put_bytes(struct text_writer *w, struct bytes text);
 void text_put_time(struct text_writer *w, int64_t ms); /* a string, see text_time */
-/* JSON text that is already complete and trusted. */
+/* A value as JSON text, written without a check. */
 void text_put_raw(struct text_writer *w, struct bytes json);
 void text_put_value(struct text_writer *w, const struct text_value *v); /* NULL: null */
 

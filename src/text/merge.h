@@ -4,9 +4,10 @@
 
 #include "text/value.h"
 
-/* `target` as `patch` changes it, in the arena; both may share parts with the result. `target` may
- * be NULL: there is nothing yet. Members keep their order, new ones follow. Numbers stay as they
- * were written. The time grows with the size of both, not with their product. ST_NOMEM. */
+/* Apply `patch` to `target` and give the result, a tree in the arena. The result may share parts of
+ * both arguments, which stay as they are. `target` may be NULL: no value yet. Members keep their
+ * order, new members follow. Numbers keep their text. The time grows with n log n of both sizes.
+ * ST_NOMEM. */
 NODISCARD enum status text_merge_patch(struct arena *arena, const struct text_value *target,
                                        const struct text_value *patch,
                                        const struct text_value **ret_value);

@@ -10,7 +10,7 @@ void text_random(struct env *env, char *out, size_t n);
 /* A random UUID (RFC 9562, version 4), terminated. */
 enum { TEXT_UUID_LEN = 36 };
 void text_uuid(struct env *env, char ret_uuid[TEXT_UUID_LEN + 1]);
-/* The same of random bytes that the caller has. */
+/* A UUID made of the caller's random bytes, terminated. */
 enum { TEXT_UUID_RANDOM = 16 };
 void text_uuid_of(const uint8_t random[TEXT_UUID_RANDOM], char ret_uuid[TEXT_UUID_LEN + 1]);
 

@@ -1,6 +1,6 @@
-/* Tables of fields: from a tree into a C struct with the conversions people rely on, and from a
- * struct to JSON. The same table documents the fields. Members of a reply stand in the order of its
- * table.
+/* Tables of fields. A table says how a tree (value.h) is decoded into a C struct, how a struct is
+ * written as JSON, and what each field means. Decoding converts between strings, numbers and
+ * booleans. Members of a reply stand in the order of its table.
  *
  *   struct sign { const char *key; int64_t ttl; };
  *   static const struct field sign_fields[] = {
@@ -25,28 +25,29 @@
 
 #include "text/json.h"
 
-/* Several strings, in the arena. `given` tells an empty list from none. */
+/* A list of strings in the arena. `given` is false when the list is absent, true when it is empty.
+ */
 struct field_strings {
     const char *const *items;
     size_t n;
     bool given;
 };
 
-/* Pairs of strings: n names, each followed by its value. */
+/* Pairs of strings: `n` names, each followed by its value. */
 struct field_map {
     const char *const *pairs;
     size_t n;
     bool given;
 };
 
-/* Several structs of one schema, one behind the other. */
+/* An array of `n` structs of one schema. */
 struct field_list {
     const void *items;
     size_t n;
 };
 
-/* Kind, and the type of its member. A string, number or boolean is taken for one another where its
- * content allows; null counts as absent. */
+/* The kind of a field, and the C type of its member. Decoding accepts a string in place of a number
+ * or a boolean, and the reverse, if the content allows. null counts as absent. */
 enum field_kind {
     FIELD_STRING,   /* const char *, NULL when absent; never holds a zero character */
     FIELD_BOOL,     /* bool */
@@ -56,18 +57,19 @@ enum field_kind {
     FIELD_STRINGS,  /* struct field_strings: list, or "a,b" */
     FIELD_MAP,      /* struct field_map: object, or list of "k=v" */
     FIELD_VALUE,    /* const struct text_value *, NULL when absent */
-    /* Of replies: only encoded. */
-    FIELD_OBJECT, /* const void *: a struct of `sub`, NULL: null */
+    /* The kinds from here on are for replies: they are encoded, never decoded. */
+    FIELD_OBJECT, /* const void *: a struct of `sub`; NULL is written as null */
     FIELD_UINT,   /* uint64_t */
     FIELD_BYTES,  /* struct bytes: a string */
     FIELD_TIME,   /* int64_t ms: a string, see text_time */
     FIELD_DIGITS, /* const char *: a number as JSON writes it */
-    FIELD_JSON,   /* struct bytes: an object as JSON, complete and trusted */
-    FIELD_TREE,   /* const struct text_value *: an object, NULL: null */
+    FIELD_JSON,   /* struct bytes: an object as JSON text, written without a check */
+    FIELD_TREE,   /* const struct text_value *: an object; NULL is written as null */
     FIELD_LIST,   /* struct field_list: structs of `sub`; without `sub` an empty list of objects */
-    /* struct field_list: an object with a member for each struct of `sub`, which says its name. */
+    /* struct field_list: an object with one member for each struct of `sub`. The struct contains
+     * the member's name, see SCHEMA_NAMED. */
     FIELD_TABLE,
-    FIELD_OTHERS, /* as TABLE, but its members stand in the object itself; the field has no name */
+    FIELD_OTHERS, /* FIELD_TABLE whose members stand in the parent object; the field has no name */
 };
 #define FIELD_C_STRING const char *
 #define FIELD_C_BOOL bool
@@ -92,32 +94,34 @@ struct schema;
 
 struct field {
     const char *name;
-    struct bytes key; /* the name as JSON writes it, with the ':' */
+    struct bytes key; /* the name as a JSON key: "\"name\":" */
     enum field_kind kind;
     size_t offset;
-    size_t has;         /* offset of a bool that says whether the field was given; 0: none */
-    const char *preset; /* taken when absent, in the form a string field would have */
+    size_t has; /* offset of a bool that says whether the field was given; 0: no such bool */
+    const char *preset; /* the value of an absent field, written as a string */
     const char *help;
     const struct schema *sub;
     bool required;
-    bool blank; /* encoding: "" for a time 0 */
-    /* Encoding: leave the member out when it is empty, 0 or false; with `has`, when that is false.
-     */
+    bool blank; /* encoding: a time of 0 is written as "" */
+    /* Encoding: leave out a member that is empty, 0 or false. A field with `has` is left out when
+     * the bool is false. */
     bool omit;
-    bool null;   /* encoding: null for a string of NULL, an empty map, a list not given, a time 0 */
-    bool hidden; /* a secret: never shown by help or in logs */
-    bool reloaded; /* of a configuration: a reload applies a new value */
+    /* Encoding: write null for a NULL string, an empty map, a list not given, or a time of 0. */
+    bool null;
+    bool hidden;   /* a secret: help and logs never show the value */
+    bool reloaded; /* in a configuration: a reload applies a new value */
 };
 
 struct schema {
     const struct field *fields;
-    size_t n, size; /* size of the struct */
-    bool fold_case; /* names are compared without case, as some clients of bare paths need */
-    /* Of the structs of a TABLE: where a struct has its name, a const char *. Where the only field
-     * has the name "", a struct is written as the value of this field, without an object. */
+    size_t n, size; /* number of fields; bytes of the struct */
+    bool fold_case; /* member names are compared without regard to case */
+    /* For structs of a FIELD_TABLE: `name` is the offset of the struct's name, a const char *. If
+     * the only field has the name "", a struct is written as the value of that field, not as an
+     * object. */
     bool named;
     size_t name;
-    const void **blank; /* the decoded form of an empty object, once decoded; NULL: not kept */
+    const void **blank; /* cache of the struct that an empty object decodes to; NULL: no cache */
 };
 
 /* Multiplying by zero only lets _Generic refuse a wrong type. */
@@ -143,44 +147,45 @@ struct schema {
         .name = offsetof(type, member) +                                                \
                 0 * (size_t) _Generic(((type *)0)->member, FIELD_C_STRING : 1),         \
     }
-/* The one value that a struct of a TABLE or of a LIST stands for. */
+/* The only field of a struct that is written as the value of this field, see `named`. */
 #define FIELD_ITSELF(type, member, kind_, ...) FIELD_NAMED("", type, member, kind_, __VA_ARGS__)
 
-/* A faulty field, and the fault. */
+/* A field that could not be decoded, the line of its value, and why. */
 struct schema_fault {
     char field[64];
     uint32_t line;
     struct reason why;
 };
 
-/* Fill *ret_struct (schema->size bytes, written even on failure) from an object; NULL is an empty
- * one. Strings borrow from the tree or the arena. Members that the table does not know are left to
- * the caller, see schema_unknown. ST_INVALID with the fault; ST_NOMEM. */
+/* Fill *ret_struct (schema->size bytes, written even on failure) from `object`; NULL: an empty
+ * object. Strings borrow from the tree or the arena. Members that the table does not have are
+ * ignored, see schema_unknown. ST_INVALID with the fault; ST_NOMEM. */
 NODISCARD enum status schema_decode(const struct schema *schema, const struct text_value *object,
                                     struct arena *arena, void *ret_struct,
                                     struct schema_fault *ret_fault);
 
-/* The first member after `after` (NULL: from the start) that no field is named like; NULL: none. */
+/* The first member after `after` (NULL: from the start) whose name no field has; NULL: none. */
 const struct text_value *schema_unknown(const struct schema *schema,
                                         const struct text_value *object,
                                         const struct text_value *after);
 
-/* Whether a struct is written as the value of its only field, see SCHEMA_NAMED. */
+/* Whether a struct is written as the value of its only field, see FIELD_ITSELF. */
 bool schema_is_value(const struct schema *schema);
 
 /* Write the struct as an object, its members in the order of the table. */
 void schema_encode(const struct schema *schema, const void *from, struct text_writer *w);
 
-/* Whether a field has the same value in two structs, or was given in neither. Not for VALUE, kinds
- * of replies and secrets. */
+/* Whether a field has the same value in two structs, or was given in neither. Not for FIELD_VALUE,
+ * kinds of replies and secrets. */
 bool field_same(const struct field *field, const void *one, const void *other);
 
 /* The JSON type an OpenAPI document gives for a kind: "string", "integer" … */
 const char *field_kind_json(enum field_kind kind);
 
-/* One value by itself, with the conversions of a field. ST_INVALID. */
+/* Read a boolean as FIELD_BOOL does: a boolean, a number or a string. ST_INVALID. */
 NODISCARD enum status text_to_bool(const struct text_value *v, bool *ret_truth);
-/* The words of strconv.ParseBool: 1 t T TRUE true True and their opposites. ST_INVALID. */
+/* Read a boolean as Go's strconv.ParseBool does: 1 t T TRUE true True, 0 f F FALSE false False.
+ * ST_INVALID. */
 NODISCARD enum status text_bool_parse(struct bytes text, bool *ret_truth);
 
 #endif

@@ -4,16 +4,19 @@
 
 #include "cli/client.h"
 
+/* A row of a table: the title, and the member of the reply that is shown. */
 struct ceremony_row {
     const char *title, *field;
 };
 
-/* An answer about an attempt: these fields of it that say something, "progress" as a part of
- * `required`; with -format json all of it. The exit code. */
+/* Print the status of an attempt: the members of `answer` that `rows` name, without empty ones;
+ * with -format json all of `answer`. The member "progress" is shown as "2/3": 3 is the member
+ * `required`. Returns an exit code. */
 int ceremony_show(struct cli *cli, const struct text_value *answer, const char *required,
                   const struct ceremony_row *rows, size_t n);
-/* The body that gives a share: that of the command line, of standard input, or typed; with -nonce,
- * else with that of the attempt as `status` tells it in `field`. The exit code. */
+/* Write the body of a request that gives a key share. The share is args[0], or is read as
+ * cli_secret does. The nonce is that of -nonce, else the member `field` of the attempt's `status`.
+ * Returns an exit code. */
 int ceremony_share_body(struct cli *cli, const struct text_value *status, const char *field,
                         struct buf *out);
 

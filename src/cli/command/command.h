@@ -1,5 +1,5 @@
-/* Shared by the tables of the command files. Each file in this folder ends with its table: a
- * struct cli_group, and a line in cli/commands.c. */
+/* Shared by the tables of commands. Each file in this folder ends with its table, a struct
+ * cli_group, which has a line in cli/commands.c. */
 #ifndef HOLDFAST_CLI_COMMAND_COMMAND_H
 #define HOLDFAST_CLI_COMMAND_COMMAND_H
 
@@ -10,25 +10,26 @@
     {                                                                                      \
         "field", CLI_TEXT, "print one field alone, without a newline unless on a terminal" \
     }
-#define WRAP_FLAG                                                                              \
+#define WRAP_FLAG                                                                             \
+    {                                                                                         \
+        "wrap-ttl", CLI_TEXT, "keep the reply for this long and print a token for \"unwrap\"" \
+    }
+#define MOUNT_FLAG                                                                             \
     {                                                                                          \
-        "wrap-ttl", CLI_TEXT, "keep the answer for this long and print a token for \"unwrap\"" \
+        "mount", CLI_TEXT, "path of the engine's mount; PATH is then the path below the mount" \
     }
-#define MOUNT_FLAG                                                                  \
-    {                                                                               \
-        "mount", CLI_TEXT, "where the engine is mounted; the path is then below it" \
-    }
-#define VERSIONS_FLAG                                                    \
-    {                                                                    \
-        "versions", CLI_MANY, "numbers of versions, with commas between" \
+#define VERSIONS_FLAG                                                \
+    {                                                                \
+        "versions", CLI_MANY, "version numbers, separated by commas" \
     }
 #define CAS_FLAG                                                                        \
     {                                                                                   \
-        "cas", CLI_INT, "write only if this is the current version; 0: only if none is" \
+        "cas", CLI_INT,                                                                 \
+            "write only if this is the current version; 0: only if there is no version" \
     }
 
 #define CLI_DATA "[KEY=VALUE | KEY=@FILE | KEY=- | @FILE | -]…"
 
-enum { CLI_ANY = 1024 }; /* arguments */
+enum { CLI_ANY = 1024 }; /* as ARGS' maximum: any number of arguments */
 
 #endif
