@@ -1,10 +1,10 @@
 /* Commands. */
-#include "server/server.h"
 #include "base/mem.h"
 #include "cli/client.h"
 #include "crypto/crypto.h"
 #include "loop/loop.h"
 #include "server/dev.h"
+#include "server/server.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -80,7 +80,7 @@ static bool read_names(struct cli *cli, struct mesh_node_names *nodes,
     return true;
 }
 
-static int make_certificates(struct cli *cli, const char *out, bool add)
+static int make_cluster_certificates(struct cli *cli, const char *out, bool add)
 {
     struct mesh_node_names nodes[FOUNDERS_MAX];
     const char *hosts[FOUNDERS_MAX][HOSTS_MAX];
@@ -117,7 +117,7 @@ static int run_cluster(struct cli *cli, bool add)
     const char *out = cli_text(cli, "out");
     if (out == NULL)
         return cli_usage_error(cli, "-out DIR is missing");
-    return make_certificates(cli, out, add);
+    return make_cluster_certificates(cli, out, add);
 }
 
 static int run_cluster_bootstrap(struct cli *cli)

@@ -11,7 +11,7 @@
 enum { CPUS_MAX = 64 * 1024, LINE = PATH_MAX + 256 };
 
 /* A quota file of `dir`, in one of the two forms. */
-static bool read_line(const char *dir, const char *name, char line[static 64])
+static bool read_quota(const char *dir, const char *name, char line[static 64])
 {
     char path[2 * PATH_MAX];
     int n = snprintf(path, sizeof path, "%s/%s", dir, name);
@@ -34,7 +34,7 @@ static unsigned processors(long long quota_us, long long period_us)
 static unsigned quota_v2(const char *dir)
 {
     char line[64], *end = NULL;
-    if (!read_line(dir, "cpu.max", line))
+    if (!read_quota(dir, "cpu.max", line))
         return 0;
     long long quota_us = strtoll(line, &end, 10); /* "max" is 0 */
     return processors(quota_us, strtoll(end, NULL, 10));
@@ -43,7 +43,8 @@ static unsigned quota_v2(const char *dir)
 static unsigned quota_v1(const char *dir)
 {
     char quota[64], period[64];
-    if (!read_line(dir, "cpu.cfs_quota_us", quota) || !read_line(dir, "cpu.cfs_period_us", period))
+    if (!read_quota(dir, "cpu.cfs_quota_us", quota) ||
+        !read_quota(dir, "cpu.cfs_period_us", period))
         return 0;
     return processors(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
 }

@@ -95,7 +95,7 @@ const char *metric_seconds_text(uint64_t ns, char text[METRIC_SECONDS_TEXT])
     return text;
 }
 
-static void put(struct metric_out *out, const char *labels, uint64_t value, bool nanos)
+static void put_value(struct metric_out *out, const char *labels, uint64_t value, bool nanos)
 {
     char seconds[METRIC_SECONDS_TEXT];
     ASSERT(out->name != NULL && out->kind != METRIC_HISTOGRAM);
@@ -116,12 +116,12 @@ static void put(struct metric_out *out, const char *labels, uint64_t value, bool
 
 void metric_value(struct metric_out *out, const char *labels, uint64_t value)
 {
-    put(out, labels, value, false);
+    put_value(out, labels, value, false);
 }
 
 void metric_nanos(struct metric_out *out, const char *labels, uint64_t ns)
 {
-    put(out, labels, ns, true);
+    put_value(out, labels, ns, true);
 }
 
 static void put_buckets(struct metric_out *out, const char *labels, const char *comma,

@@ -55,7 +55,7 @@ static struct text_value *member(struct text_value *object, struct bytes name)
 }
 
 /* A value of the arena becomes a member; a second one under the same name makes a list. */
-static bool add_member(struct cli *cli, struct text_value *object, struct bytes name,
+static bool object_add(struct cli *cli, struct text_value *object, struct bytes name,
                        const struct text_value *from)
 {
     struct text_value *to = member(object, name);
@@ -102,7 +102,7 @@ static bool merge_json(struct cli *cli, const char *word, const char *what,
         return true;
     }
     TEXT_FOR (item, v)
-        if (!add_member(cli, object, item->name, item))
+        if (!object_add(cli, object, item->name, item))
             return false;
     return true;
 }
@@ -137,13 +137,13 @@ const struct text_value *cli_data(struct cli *cli, unsigned first)
             return NULL;
         }
         if (!pair_value(cli, eq + 1, what, &value) ||
-            !add_member(cli, object, bytes_of(word, (size_t)(eq - word)), &value))
+            !object_add(cli, object, bytes_of(word, (size_t)(eq - word)), &value))
             return NULL;
     }
     return object;
 }
 
-static void add_escaped(struct buf *b, struct bytes text)
+static void query_add_escaped(struct buf *b, struct bytes text)
 {
     for (size_t i = 0; i < text.len; i++) {
         uint8_t c = text.data[i];
@@ -166,9 +166,9 @@ char *cli_query(struct cli *cli, unsigned first)
         const struct text_value *v = item->kind == TEXT_LIST ? item->first : item;
         for (; v != NULL; v = item->kind == TEXT_LIST ? v->next : NULL) {
             buf_add_u8(&b, b.len == 0 ? '?' : '&');
-            add_escaped(&b, item->name);
+            query_add_escaped(&b, item->name);
             buf_add_u8(&b, '=');
-            add_escaped(&b, v->text);
+            query_add_escaped(&b, v->text);
         }
     }
     return buf_status(&b) == ST_OK ? arena_str(&cli->arena, buf_bytes(&b)) : NULL;

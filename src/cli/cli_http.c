@@ -119,7 +119,7 @@ static enum status dial(const struct target *t, int64_t timeout_ms, int *ret_fd,
     return ST_IO;
 }
 
-static enum status send_all(struct link *l, struct bytes out, struct reason *reason)
+static enum status link_send(struct link *l, struct bytes out, struct reason *reason)
 {
     while (out.len > 0) {
         ssize_t n = send(l->fd, out.data, out.len, MSG_NOSIGNAL);
@@ -134,16 +134,16 @@ static enum status send_all(struct link *l, struct bytes out, struct reason *rea
     return ST_OK;
 }
 
-static enum status flush(struct link *l, struct reason *reason)
+static enum status link_flush(struct link *l, struct reason *reason)
 {
     CLEANUP(buf_done) struct buf out = {0};
     tls_take_out(l->tls, &out);
-    return send_all(l, buf_bytes(&out), reason);
+    return link_send(l, buf_bytes(&out), reason);
 }
 
 /* Bytes from the socket; *ret_n 0 at its end. */
-static enum status receive(struct link *l, uint8_t *into, size_t room, size_t *ret_n,
-                           struct reason *reason)
+static enum status link_receive(struct link *l, uint8_t *into, size_t room, size_t *ret_n,
+                                struct reason *reason)
 {
     ssize_t n;
     do
@@ -163,7 +163,7 @@ static enum status tls_pump(struct link *l, struct buf *out, bool *ret_end, stru
 {
     uint8_t cipher[READ_BYTES];
     size_t n = 0, got;
-    TRY(receive(l, cipher, sizeof cipher, &n, reason));
+    TRY(link_receive(l, cipher, sizeof cipher, &n, reason));
     if (n == 0)
         tls_feed_end(l->tls);
     else
@@ -178,17 +178,17 @@ static enum status tls_pump(struct link *l, struct buf *out, bool *ret_end, stru
             return ST_OK;
         }
         if (st == ST_BUSY) {
-            TRY(flush(l, reason));
+            TRY(link_flush(l, reason));
             continue;
         }
         if (st != ST_OK) {
-            (void)flush(l, NULL); /* the alert, if it can still be said */
+            (void)link_flush(l, NULL); /* the alert, if it can still be said */
             reason_set(reason, "TLS: %s", tls_error(l->tls));
             return st;
         }
         out->len += got;
         if (got == 0)
-            return flush(l, reason);
+            return link_flush(l, reason);
     }
 }
 
@@ -213,7 +213,7 @@ static enum status handshake(struct cli *cli, struct link *l, const struct targe
     struct tls_target target = {.host = t->host};
     TRY(tls_ctx_new(&options, &l->ctx, reason));
     TRY(tls_conn_new(l->ctx, &target, &l->tls));
-    TRY(flush(l, reason));
+    TRY(link_flush(l, reason));
     while (tls_conn_phase(l->tls) == TLS_HANDSHAKE && !end) {
         enum status st = tls_pump(l, &early, &end, reason);
         if (st == ST_CRYPTO)
@@ -227,21 +227,21 @@ static enum status handshake(struct cli *cli, struct link *l, const struct targe
     return ST_OK;
 }
 
-static enum status write_all(struct link *l, struct bytes data, struct reason *reason)
+static enum status link_write(struct link *l, struct bytes data, struct reason *reason)
 {
     if (l->tls == NULL)
-        return send_all(l, data, reason);
+        return link_send(l, data, reason);
     while (data.len > 0) {
         struct bytes piece = bytes_of(data.data, MIN(data.len, (size_t)READ_BYTES));
         TRY(tls_write(l->tls, &piece, 1));
-        TRY(flush(l, reason));
+        TRY(link_flush(l, reason));
         data = bytes_from(data, piece.len);
     }
     return ST_OK;
 }
 
 /* As many bytes as were announced: a file that shrinks meanwhile ends the request. */
-static enum status write_file(struct link *l, FILE *file, uint64_t left, struct reason *reason)
+static enum status link_write_file(struct link *l, FILE *file, uint64_t left, struct reason *reason)
 {
     uint8_t piece[READ_BYTES];
     while (left > 0) {
@@ -250,19 +250,19 @@ static enum status write_file(struct link *l, FILE *file, uint64_t left, struct 
             reason_set(reason, "the file cannot be read to its end");
             return ST_IO;
         }
-        TRY(write_all(l, bytes_of(piece, n), reason));
+        TRY(link_write(l, bytes_of(piece, n), reason));
         left -= n;
     }
     return ST_OK;
 }
 
-static enum status read_some(struct link *l, struct buf *raw, bool *ret_end, struct reason *reason)
+static enum status link_read(struct link *l, struct buf *raw, bool *ret_end, struct reason *reason)
 {
     size_t n = 0;
     if (l->tls != NULL)
         return tls_pump(l, raw, ret_end, reason);
     TRY(buf_reserve(raw, READ_BYTES));
-    TRY(receive(l, raw->data + raw->len, READ_BYTES, &n, reason));
+    TRY(link_receive(l, raw->data + raw->len, READ_BYTES, &n, reason));
     raw->len += n;
     *ret_end = n == 0;
     return ST_OK;
@@ -279,7 +279,7 @@ static enum status read_answer(struct link *l, struct incoming *in, struct reaso
                 reason_set(reason, "the answer is cut off");
             return st;
         }
-        TRY(read_some(l, &raw, &end, reason));
+        TRY(link_read(l, &raw, &end, reason));
         enum status st = incoming_feed(in, &raw);
         if (st != ST_OK) {
             reason_set(reason, "%s",
@@ -303,9 +303,9 @@ struct message {
 static enum status exchange(struct link *l, const struct message *m, struct bytes request,
                             struct incoming *in, struct reason *reason)
 {
-    enum status sent = write_all(l, request, reason);
+    enum status sent = link_write(l, request, reason);
     if (sent == ST_OK && m->call->upload != NULL)
-        sent = write_file(l, m->call->upload, m->upload_bytes, reason);
+        sent = link_write_file(l, m->call->upload, m->upload_bytes, reason);
     if (sent != ST_OK && (m->call->upload == NULL || sent != ST_IO))
         return sent;
     /* A server that refuses an upload answers before it has read all of it. */

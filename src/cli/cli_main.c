@@ -41,8 +41,9 @@ const struct cli_command *cli_find(const struct cli *cli, int argc, char **argv,
     return found;
 }
 
-/* Words that name no command. A group such as "kv metadata" is explained, any other word refused. */
-static int explain(struct cli *cli, int argc, char **argv, bool asked)
+/* Words that name no command. A group such as "kv metadata" is explained, any other word refused.
+ */
+static int explain_words(struct cli *cli, int argc, char **argv, bool asked)
 {
     char *group = NULL;
     int known = 0;
@@ -70,7 +71,7 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int run_words(struct cli *cli, int argc, char **argv)
 {
     int words;
     bool help = argc > 0 && strcmp(argv[0], "help") == 0;
@@ -80,7 +81,7 @@ static int run(struct cli *cli, int argc, char **argv)
     argv += help ? 1 : 0;
     cli->command = cli_find(cli, argc, argv, &words);
     if (cli->command == NULL)
-        return explain(cli, argc, argv, help || wants_help(argc, argv));
+        return explain_words(cli, argc, argv, help || wants_help(argc, argv));
     if (!help && !cli_parse(cli, argc - words, argv + words, &help))
         return CLI_LOCAL_ERROR;
     if (help) {
@@ -99,7 +100,7 @@ int cli_main(const struct cli_command *more, unsigned n_more, int argc, char **a
 {
     static struct cli cli; /* large: kept off the stack */
     cli = (struct cli){.more = more, .n_more = n_more};
-    int code = run(&cli, argc, argv);
+    int code = run_words(&cli, argc, argv);
     arena_done(&cli.arena);
     bool lost = fflush(stdout) != 0;
     if ((lost || ferror(stdout) != 0) && code == CLI_OK) {

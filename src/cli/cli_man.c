@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 
 /* Text in which nothing is a request or an escape of roff. */
-static void put_text(const char *text)
+static void put_roff(const char *text)
 {
     for (const char *at = text; *at != '\0'; at++) {
         if (*at == '\\')
@@ -23,14 +23,14 @@ static void put_flags(const struct cli_flag *flags, unsigned n)
     for (unsigned i = 0; i < n; i++) {
         const char *alias = cli_flag_alias(&flags[i]);
         printf(".TP\n.B \\-");
-        put_text(flags[i].name);
-        put_text(cli_flag_value(flags[i].kind));
+        put_roff(flags[i].name);
+        put_roff(cli_flag_value(flags[i].kind));
         if (alias != NULL) {
             printf(", \\-");
-            put_text(alias);
+            put_roff(alias);
         }
         printf("\n");
-        put_text(flags[i].help);
+        put_roff(flags[i].help);
         printf("\n");
     }
 }
@@ -38,12 +38,12 @@ static void put_flags(const struct cli_flag *flags, unsigned n)
 static void put_command(const struct cli_command *c)
 {
     printf(".SS holdfast ");
-    put_text(c->name);
+    put_roff(c->name);
     if (c->args[0] != '\0')
         printf(" ");
-    put_text(c->args);
+    put_roff(c->args);
     printf("\n");
-    put_text(c->help);
+    put_roff(c->help);
     printf("\n");
     put_flags(c->flags, c->n_flags);
 }
@@ -64,7 +64,7 @@ static void put_environment(void)
     printf(".SH ENVIRONMENT\nEach variable may also begin with VAULT_ in place of HOLDFAST_.\n");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         printf(".TP\n.B %s\n", rows[i].name);
-        put_text(rows[i].text);
+        put_roff(rows[i].text);
         printf("\n");
     }
 }

@@ -50,7 +50,7 @@ static void indent(struct buf *b, unsigned depth)
         buf_add_str(b, "  ");
 }
 
-static void format(struct buf *b, const struct text_value *v, unsigned depth)
+static void format_json(struct buf *b, const struct text_value *v, unsigned depth)
 {
     switch (v->kind) {
     case TEXT_NULL: buf_add_str(b, "null"); return;
@@ -68,7 +68,7 @@ static void format(struct buf *b, const struct text_value *v, unsigned depth)
             put(b, item->name);
             buf_add_str(b, ": ");
         }
-        format(b, item, depth + 1);
+        format_json(b, item, depth + 1);
         if (item->next != NULL)
             buf_add_u8(b, ',');
     }
@@ -109,7 +109,7 @@ static void print(const struct buf *b)
 void cli_print_json(const struct text_value *v)
 {
     CLEANUP(buf_done) struct buf b = {0};
-    format(&b, v, 0);
+    format_json(&b, v, 0);
     buf_add_u8(&b, '\n');
     print(&b);
 }

@@ -177,7 +177,7 @@ static void emit_all(struct buf *out, const struct line *lines, size_t n)
     }
 }
 
-static enum status format(struct arena *arena, struct bytes text, struct buf *out)
+static enum status format_lines(struct arena *arena, struct bytes text, struct buf *out)
 {
     size_t n = 1;
     for (size_t i = 0; i < text.len; i++)
@@ -221,7 +221,7 @@ enum status policy_format(struct arena *arena, struct bytes text, struct buf *ou
         buf_add(out, text);
         return buf_status(out);
     }
-    TRY(format(arena, text, out));
+    TRY(format_lines(arena, text, out));
     enum status st = meaning(arena, buf_bytes(out), &after, NULL);
     if (st == ST_OK && bytes_eq(buf_bytes(&before), buf_bytes(&after)))
         return ST_OK;

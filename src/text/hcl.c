@@ -16,11 +16,11 @@ struct hcl_reader {
     unsigned depth, values;
 };
 
-static enum status read_value(struct hcl_reader *r, struct text_value *v);
-static enum status read_items(struct hcl_reader *r, struct text_value *object, bool braced);
+static enum status hcl_read_value(struct hcl_reader *r, struct text_value *v);
+static enum status hcl_read_items(struct hcl_reader *r, struct text_value *object, bool braced);
 
-__attribute__((format(printf, 2, 3))) static enum status refuse(struct hcl_reader *r,
-                                                                const char *format, ...)
+__attribute__((format(printf, 2, 3))) static enum status hcl_refuse(struct hcl_reader *r,
+                                                                    const char *format, ...)
 {
     char text[160];
     va_list args;
@@ -77,7 +77,7 @@ static enum status skip_long_comment(struct hcl_reader *r)
         }
     }
     r->line = from;
-    return refuse(r, "a comment does not end");
+    return hcl_refuse(r, "a comment does not end");
 }
 
 /* Space, line ends and comments. */
@@ -114,25 +114,25 @@ static enum status new_value(struct hcl_reader *r, struct text_value *parent, st
 }
 
 /* `digits` of `base` after \x, \u, \U or an octal escape, as a rune. */
-static enum status read_code(struct hcl_reader *r, unsigned digits, uint32_t base,
-                             uint32_t *ret_rune)
+static enum status hcl_read_code(struct hcl_reader *r, unsigned digits, uint32_t base,
+                                 uint32_t *ret_rune)
 {
     uint32_t rune = 0;
     for (unsigned i = 0; i < digits; i++) {
         uint32_t digit = text_hex_digit(peek(r, 0));
         if (digit >= base)
-            return refuse(r, "malformed escape in a string");
+            return hcl_refuse(r, "malformed escape in a string");
         rune = rune * base + digit;
         r->at++;
     }
     if (rune > 0x10ffff || (rune >= 0xd800 && rune <= 0xdfff))
-        return refuse(r, "escape of something that is no character");
+        return hcl_refuse(r, "escape of something that is no character");
     *ret_rune = rune;
     return ST_OK;
 }
 
 /* After a backslash; appends at *to. */
-static enum status read_escape(struct hcl_reader *r, uint8_t **to)
+static enum status hcl_read_escape(struct hcl_reader *r, uint8_t **to)
 {
     static const char from[] = "\"\\abfnrtv", gives[] = "\"\\\a\b\f\n\r\t\v";
     uint32_t rune = 0;
@@ -144,12 +144,12 @@ static enum status read_escape(struct hcl_reader *r, uint8_t **to)
         return ST_OK;
     }
     if (c >= '0' && c <= '7') {
-        TRY(read_code(r, 3, 8, &rune));
+        TRY(hcl_read_code(r, 3, 8, &rune));
     } else if (c == 'x' || c == 'u' || c == 'U') {
         r->at++;
-        TRY(read_code(r, c == 'x' ? 2 : c == 'u' ? 4 : 8, 16, &rune));
+        TRY(hcl_read_code(r, c == 'x' ? 2 : c == 'u' ? 4 : 8, 16, &rune));
     } else {
-        return refuse(r, "unknown escape in a string");
+        return hcl_refuse(r, "unknown escape in a string");
     }
     *to += text_utf8_put(rune, *to);
     return ST_OK;
@@ -170,33 +170,33 @@ static enum status checked(struct hcl_reader *r, const uint8_t *text, size_t len
                            struct bytes *ret_text)
 {
     if (!text_utf8_valid(bytes_of(text, len)))
-        return refuse(r, "a string is not valid UTF-8");
+        return hcl_refuse(r, "a string is not valid UTF-8");
     if (len != 0 && memchr(text, 0, len) != NULL)
-        return refuse(r, "a string holds a zero character");
+        return hcl_refuse(r, "a string holds a zero character");
     *ret_text = bytes_of(text, len);
     return ST_OK;
 }
 
 /* After the opening quote. What an escape stands for is never longer than the escape. */
-static enum status read_string(struct hcl_reader *r, struct bytes *ret_text)
+static enum status hcl_read_string(struct hcl_reader *r, struct bytes *ret_text)
 {
     const uint8_t *close = string_end(r);
     if (close == NULL)
-        return refuse(r, "a string does not end on its line");
+        return hcl_refuse(r, "a string does not end on its line");
     uint8_t *text = arena_alloc(r->arena, (size_t)(close - r->at) + 1), *to = text;
     if (text == NULL)
         return ST_NOMEM;
     while (r->at < close) {
         uint8_t c = *r->at++;
         if (c == '\\')
-            TRY(read_escape(r, &to));
+            TRY(hcl_read_escape(r, &to));
         else if (c < 0x20 && c != '\t')
-            return refuse(r, "control character in a string");
+            return hcl_refuse(r, "control character in a string");
         else
             *to++ = c;
     }
     if (r->at != close) /* an escape ran into the quote */
-        return refuse(r, "malformed escape in a string");
+        return hcl_refuse(r, "malformed escape in a string");
     r->at++;
     *to = 0;
     return checked(r, text, (size_t)(to - text), ret_text);
@@ -247,14 +247,14 @@ static enum status copy_heredoc(struct hcl_reader *r, struct bytes body, size_t 
 
 /* After "<<". With "<<-" the indentation of the closing marker is taken from every line, unless a
  * line has less. */
-static enum status read_heredoc(struct hcl_reader *r, struct bytes *ret_text)
+static enum status hcl_read_heredoc(struct hcl_reader *r, struct bytes *ret_text)
 {
     bool indented = next_is(r, '-');
     uint32_t begun = r->line;
     struct bytes marker = take_line(r);
     if (marker.len == 0 || indent_of(marker) != 0) {
         r->line = begun;
-        return refuse(r, "a heredoc needs a marker");
+        return hcl_refuse(r, "a heredoc needs a marker");
     }
 
     struct bytes body = {r->at, 0};
@@ -274,10 +274,10 @@ static enum status read_heredoc(struct hcl_reader *r, struct bytes *ret_text)
         least = MIN(least, line.len == 0 ? least : indent);
     }
     r->line = begun;
-    return refuse(r, "a heredoc does not end");
+    return hcl_refuse(r, "a heredoc does not end");
 }
 
-static enum status read_hex(struct hcl_reader *r, struct text_value *v)
+static enum status hcl_read_hex(struct hcl_reader *r, struct text_value *v)
 {
     const uint8_t *from = r->at;
     uint64_t n = 0;
@@ -288,7 +288,7 @@ static enum status read_hex(struct hcl_reader *r, struct text_value *v)
         n = n << 4 | digit;
     }
     if (r->at == from || r->at - from > 15 || is_ident(peek(r, 0)))
-        return refuse(r, "malformed number");
+        return hcl_refuse(r, "malformed number");
     char *text = arena_format(r->arena, "%llu", (unsigned long long)n);
     if (text == NULL)
         return ST_NOMEM;
@@ -304,13 +304,13 @@ static bool skip_digits(struct hcl_reader *r)
     return r->at != from;
 }
 
-static enum status read_number(struct hcl_reader *r, struct text_value *v)
+static enum status hcl_read_number(struct hcl_reader *r, struct text_value *v)
 {
     const uint8_t *from = r->at;
     v->kind = TEXT_NUMBER;
     if (peek(r, 0) == '0' && (peek(r, 1) | 0x20) == 'x') {
         r->at += 2;
-        return read_hex(r, v);
+        return hcl_read_hex(r, v);
     }
     (void)next_is(r, '-'); /* optional */
     bool fine = next_is(r, '0') || skip_digits(r);
@@ -323,7 +323,7 @@ static enum status read_number(struct hcl_reader *r, struct text_value *v)
         fine = skip_digits(r);
     }
     if (!fine || is_ident(peek(r, 0)))
-        return refuse(r, "malformed number (durations and sizes are quoted)");
+        return hcl_refuse(r, "malformed number (durations and sizes are quoted)");
     v->text.len = (size_t)(r->at - from);
     v->text.data = (uint8_t *)arena_str(r->arena, bytes_of(from, v->text.len));
     return v->text.data != NULL ? ST_OK : ST_NOMEM;
@@ -337,21 +337,21 @@ static struct bytes take_ident(struct hcl_reader *r)
     return bytes_of(from, (size_t)(r->at - from));
 }
 
-static enum status read_word(struct hcl_reader *r, struct text_value *v)
+static enum status hcl_read_word(struct hcl_reader *r, struct text_value *v)
 {
     struct bytes word = take_ident(r);
     if (word.len == 0)
-        return refuse(r, "a value is expected");
+        return hcl_refuse(r, "a value is expected");
     if (!text_is(word, "true") && !text_is(word, "false"))
-        return refuse(r, "\"%.*s\" is not a value: quote a string", (int)MIN(word.len, 64),
-                      word.data);
+        return hcl_refuse(r, "\"%.*s\" is not a value: quote a string", (int)MIN(word.len, 64),
+                          word.data);
     v->kind = TEXT_BOOL;
     v->truth = text_is(word, "true");
     return ST_OK;
 }
 
 /* After '['. */
-static enum status read_list(struct hcl_reader *r, struct text_value *list)
+static enum status hcl_read_list(struct hcl_reader *r, struct text_value *list)
 {
     struct text_value *item;
     for (;;) {
@@ -359,48 +359,48 @@ static enum status read_list(struct hcl_reader *r, struct text_value *list)
         if (next_is(r, ']'))
             return ST_OK;
         TRY(new_value(r, list, (struct bytes){0}, &item));
-        TRY(read_value(r, item));
+        TRY(hcl_read_value(r, item));
         TRY(skip_space(r));
         if (!next_is(r, ',') && peek(r, 0) != ']')
-            return refuse(r, "',' or ']' is expected");
+            return hcl_refuse(r, "',' or ']' is expected");
     }
 }
 
-static enum status read_nested(struct hcl_reader *r, struct text_value *v)
+static enum status hcl_read_nested(struct hcl_reader *r, struct text_value *v)
 {
     if (++r->depth > TEXT_HCL_DEPTH_MAX)
-        return refuse(r, "nested deeper than %d levels", TEXT_HCL_DEPTH_MAX);
-    TRY(v->kind == TEXT_LIST ? read_list(r, v) : read_items(r, v, true));
+        return hcl_refuse(r, "nested deeper than %d levels", TEXT_HCL_DEPTH_MAX);
+    TRY(v->kind == TEXT_LIST ? hcl_read_list(r, v) : hcl_read_items(r, v, true));
     r->depth--;
     return ST_OK;
 }
 
-static enum status read_value(struct hcl_reader *r, struct text_value *v)
+static enum status hcl_read_value(struct hcl_reader *r, struct text_value *v)
 {
     uint8_t c = peek(r, 0);
     if (next_is(r, '"')) {
         v->kind = TEXT_STRING;
-        return read_string(r, &v->text);
+        return hcl_read_string(r, &v->text);
     }
     if (c == '<' && peek(r, 1) == '<') {
         r->at += 2;
         v->kind = TEXT_STRING;
-        return read_heredoc(r, &v->text);
+        return hcl_read_heredoc(r, &v->text);
     }
     if (next_is(r, '[') || next_is(r, '{')) {
         v->kind = c == '[' ? TEXT_LIST : TEXT_OBJECT;
-        return read_nested(r, v);
+        return hcl_read_nested(r, v);
     }
-    return c == '-' || is_digit(c) ? read_number(r, v) : read_word(r, v);
+    return c == '-' || is_digit(c) ? hcl_read_number(r, v) : hcl_read_word(r, v);
 }
 
 /* A name or a block's label. */
-static enum status read_key(struct hcl_reader *r, struct bytes *ret_key)
+static enum status hcl_read_key(struct hcl_reader *r, struct bytes *ret_key)
 {
     if (next_is(r, '"'))
-        return read_string(r, ret_key);
+        return hcl_read_string(r, ret_key);
     if (!is_ident_head(peek(r, 0)))
-        return refuse(r, "a name is expected");
+        return hcl_refuse(r, "a name is expected");
     struct bytes ident = take_ident(r);
     ret_key->data = (uint8_t *)arena_str(r->arena, ident);
     ret_key->len = ident.len;
@@ -408,35 +408,35 @@ static enum status read_key(struct hcl_reader *r, struct bytes *ret_key)
 }
 
 /* After a block's name: labels, each a nested block of its own, then the body. */
-static enum status read_block(struct hcl_reader *r, struct text_value *v)
+static enum status hcl_read_block(struct hcl_reader *r, struct text_value *v)
 {
     for (unsigned labels = 0;; labels++) {
         struct bytes label;
         v->kind = TEXT_OBJECT;
         v->block = true;
         if (next_is(r, '{'))
-            return read_nested(r, v);
+            return hcl_read_nested(r, v);
         if ((peek(r, 0) != '"' && !is_ident_head(peek(r, 0))) || labels == LABELS_MAX)
-            return refuse(r, "'=' or '{' is expected after \"%.*s\"", (int)MIN(v->name.len, 64),
-                          v->name.data);
-        TRY(read_key(r, &label));
+            return hcl_refuse(r, "'=' or '{' is expected after \"%.*s\"", (int)MIN(v->name.len, 64),
+                              v->name.data);
+        TRY(hcl_read_key(r, &label));
         TRY(new_value(r, v, label, &v));
         TRY(skip_space(r));
     }
 }
 
-static enum status read_item(struct hcl_reader *r, struct text_value *object)
+static enum status hcl_read_item(struct hcl_reader *r, struct text_value *object)
 {
     struct bytes name;
     struct text_value *v;
 
-    TRY(read_key(r, &name));
+    TRY(hcl_read_key(r, &name));
     TRY(new_value(r, object, name, &v));
     TRY(skip_space(r));
     if (!next_is(r, '='))
-        return read_block(r, v);
+        return hcl_read_block(r, v);
     TRY(skip_space(r));
-    return read_value(r, v);
+    return hcl_read_value(r, v);
 }
 
 /* A name is used once, or only for blocks. */
@@ -452,17 +452,17 @@ static enum status check_names(struct hcl_reader *r, const struct text_value *ob
 }
 
 /* Items up to '}' (braced) or the end of the text. Commas between them are optional. */
-static enum status read_items(struct hcl_reader *r, struct text_value *object, bool braced)
+static enum status hcl_read_items(struct hcl_reader *r, struct text_value *object, bool braced)
 {
     for (;;) {
         TRY(skip_space(r));
         if (r->at == r->end && !braced)
             break;
         if (r->at == r->end)
-            return refuse(r, "the block that began on line %u does not end", object->line);
+            return hcl_refuse(r, "the block that began on line %u does not end", object->line);
         if (braced && next_is(r, '}'))
             break;
-        TRY(read_item(r, object));
+        TRY(hcl_read_item(r, object));
         TRY(skip_space(r));
         (void)next_is(r, ','); /* optional */
     }
@@ -487,7 +487,7 @@ enum status text_hcl_parse(struct arena *arena, struct bytes text,
     r.at = text.data;
     TRY(new_value(&r, NULL, (struct bytes){0}, &root));
     root->kind = TEXT_OBJECT;
-    TRY(read_items(&r, root, false));
+    TRY(hcl_read_items(&r, root, false));
     *ret_value = root;
     return ST_OK;
 }

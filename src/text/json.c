@@ -15,8 +15,8 @@ struct json_reader {
 static enum status read_value(struct json_reader *r, struct text_value *parent, struct bytes name,
                               struct text_value **ret_value);
 
-__attribute__((format(printf, 2, 3))) static enum status refuse(struct json_reader *r,
-                                                                const char *format, ...)
+__attribute__((format(printf, 2, 3))) static enum status refuse_json(struct json_reader *r,
+                                                                     const char *format, ...)
 {
     char text[160];
     va_list args;
@@ -49,11 +49,11 @@ static enum status read_hex4(struct json_reader *r, uint32_t *ret_unit)
 {
     uint32_t unit = 0;
     if (r->end - r->at < 4)
-        return refuse(r, "\\u needs four hex digits");
+        return refuse_json(r, "\\u needs four hex digits");
     for (int i = 0; i < 4; i++) {
         uint32_t digit = text_hex_digit(*r->at++);
         if (digit == 16)
-            return refuse(r, "\\u needs four hex digits");
+            return refuse_json(r, "\\u needs four hex digits");
         unit = unit << 4 | digit;
     }
     *ret_unit = unit;
@@ -70,10 +70,10 @@ static enum status read_rune(struct json_reader *r, uint32_t *ret_rune)
         return ST_OK;
     }
     if (high > 0xdbff || !next_is(r, '\\') || !next_is(r, 'u'))
-        return refuse(r, "half of a surrogate pair in a string");
+        return refuse_json(r, "half of a surrogate pair in a string");
     TRY(read_hex4(r, &low));
     if (low < 0xdc00 || low > 0xdfff)
-        return refuse(r, "half of a surrogate pair in a string");
+        return refuse_json(r, "half of a surrogate pair in a string");
     *ret_rune = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
     return ST_OK;
 }
@@ -91,7 +91,7 @@ static enum status read_escape(struct json_reader *r, uint8_t **to)
     }
     const char *found = c != 0 ? strchr(from, c) : NULL;
     if (found == NULL)
-        return refuse(r, "unknown escape in a string");
+        return refuse_json(r, "unknown escape in a string");
     *(*to)++ = (uint8_t)gives[found - from];
     return ST_OK;
 }
@@ -113,7 +113,7 @@ static enum status read_string(struct json_reader *r, struct bytes *ret_text)
 {
     const uint8_t *close = string_end(r);
     if (close == NULL)
-        return refuse(r, "a string does not end");
+        return refuse_json(r, "a string does not end");
     uint8_t *text = arena_alloc(r->arena, (size_t)(close - r->at) + 1), *to = text;
     if (text == NULL)
         return ST_NOMEM;
@@ -122,7 +122,7 @@ static enum status read_string(struct json_reader *r, struct bytes *ret_text)
         if (c == '\\')
             TRY(read_escape(r, &to));
         else if (c < 0x20)
-            return refuse(r, "control character in a string");
+            return refuse_json(r, "control character in a string");
         else
             *to++ = c;
     }
@@ -130,7 +130,7 @@ static enum status read_string(struct json_reader *r, struct bytes *ret_text)
     r->at++;
     *to = 0;
     *ret_text = bytes_of(text, (size_t)(to - text));
-    return text_utf8_valid(*ret_text) ? ST_OK : refuse(r, "a string is not valid UTF-8");
+    return text_utf8_valid(*ret_text) ? ST_OK : refuse_json(r, "a string is not valid UTF-8");
 }
 
 static bool skip_digits(struct json_reader *r)
@@ -154,14 +154,14 @@ static enum status read_number(struct json_reader *r, struct text_value *v)
         fine = skip_digits(r);
     }
     if (!fine)
-        return refuse(r, "malformed number");
+        return refuse_json(r, "malformed number");
     v->kind = TEXT_NUMBER;
     v->text.len = (size_t)(r->at - from);
     v->text.data = (uint8_t *)arena_str(r->arena, bytes_of(from, v->text.len));
     return v->text.data != NULL ? ST_OK : ST_NOMEM;
 }
 
-static enum status read_word(struct json_reader *r, struct text_value *v)
+static enum status read_keyword(struct json_reader *r, struct text_value *v)
 {
     static const struct {
         const char *word;
@@ -179,8 +179,8 @@ static enum status read_word(struct json_reader *r, struct text_value *v)
         r->at += strlen(words[i].word);
         return ST_OK;
     }
-    return r->at == r->end ? refuse(r, "the text ends where a value is expected")
-                           : refuse(r, "a value is expected");
+    return r->at == r->end ? refuse_json(r, "the text ends where a value is expected")
+                           : refuse_json(r, "a value is expected");
 }
 
 static enum status read_member(struct json_reader *r, struct text_value *object)
@@ -189,11 +189,11 @@ static enum status read_member(struct json_reader *r, struct text_value *object)
     struct text_value *v;
     skip_space(r);
     if (!next_is(r, '"'))
-        return refuse(r, "a quoted name is expected");
+        return refuse_json(r, "a quoted name is expected");
     TRY(read_string(r, &name));
     skip_space(r);
     if (!next_is(r, ':'))
-        return refuse(r, "':' is expected after a name");
+        return refuse_json(r, "':' is expected after a name");
     return read_value(r, object, name, &v);
 }
 
@@ -205,7 +205,7 @@ static enum status read_members(struct json_reader *r, struct text_value *v)
     struct text_value *item;
 
     if (++r->depth > TEXT_JSON_DEPTH_MAX)
-        return refuse(r, "nested deeper than %d levels", TEXT_JSON_DEPTH_MAX);
+        return refuse_json(r, "nested deeper than %d levels", TEXT_JSON_DEPTH_MAX);
     skip_space(r);
     if (!next_is(r, close)) {
         do
@@ -213,14 +213,14 @@ static enum status read_members(struct json_reader *r, struct text_value *v)
                                        : read_value(r, v, (struct bytes){0}, &item));
         while (next_is(r, ','));
         if (!next_is(r, close))
-            return refuse(r, "',' or '%c' is expected", close);
+            return refuse_json(r, "',' or '%c' is expected", close);
     }
     r->depth--;
     if (v->kind == TEXT_OBJECT)
         TRY(text_repeated(r->arena, v, &repeated));
     return repeated == NULL ? ST_OK
-                            : refuse(r, "the name \"%.*s\" is repeated",
-                                     (int)MIN(repeated->name.len, 64), repeated->name.data);
+                            : refuse_json(r, "the name \"%.*s\" is repeated",
+                                          (int)MIN(repeated->name.len, 64), repeated->name.data);
 }
 
 static enum status read_value(struct json_reader *r, struct text_value *parent, struct bytes name,
@@ -245,7 +245,7 @@ static enum status read_value(struct json_reader *r, struct text_value *parent, 
         v->kind = TEXT_STRING;
         TRY(read_string(r, &v->text));
     } else {
-        TRY(c == '-' || (c >= '0' && c <= '9') ? read_number(r, v) : read_word(r, v));
+        TRY(c == '-' || (c >= '0' && c <= '9') ? read_number(r, v) : read_keyword(r, v));
     }
     skip_space(r);
     *ret_value = v;
@@ -261,7 +261,7 @@ enum status text_json_parse(struct arena *arena, struct bytes text,
 
     TRY(read_value(&r, NULL, (struct bytes){0}, &v));
     if (r.at != r.end)
-        return refuse(&r, "more text follows the value");
+        return refuse_json(&r, "more text follows the value");
     ASSERT(r.depth == 0);
     *ret_value = v;
     return ST_OK;

@@ -107,7 +107,7 @@ static bool has_special(uint64_t first, uint64_t second)
 }
 
 /* Whether all of it stands for itself, anywhere; where it says no, a closer look may say yes. */
-static inline bool is_ordinary(struct bytes text)
+static inline bool is_all_verbatim(struct bytes text)
 {
     if (text.len < 4)
         return skip_verbatim(text, 0, false) == text.len;
@@ -122,8 +122,8 @@ static inline bool is_ordinary(struct bytes text)
     return at == end || !has_special(le64_get(end - at >= 8 ? at : end - 8), le64_get(end - 8));
 }
 
-static __attribute__((noinline)) void add_extraordinary(struct buf *out, struct bytes text,
-                                                        bool plain, bool comma)
+static __attribute__((noinline)) void add_quoted_escaped(struct buf *out, struct bytes text,
+                                                         bool plain, bool comma)
 {
     buf_add(out, comma ? BYTES(",\"") : BYTES("\""));
     add_escaped(out, text, skip_verbatim(text, 0, plain), plain);
@@ -133,8 +133,8 @@ static __attribute__((noinline)) void add_extraordinary(struct buf *out, struct 
 /* A text between quotes, behind a comma if one is due. */
 static void add_quoted(struct buf *out, struct bytes text, bool plain, bool comma)
 {
-    if (!is_ordinary(text)) {
-        add_extraordinary(out, text, plain, comma);
+    if (!is_all_verbatim(text)) {
+        add_quoted_escaped(out, text, plain, comma);
         return;
     }
     uint8_t *at = buf_extend(out, comma + text.len + 2);
@@ -236,7 +236,7 @@ void text_put_time(struct text_writer *w, int64_t ms)
 }
 
 /* Recursion is bounded by the depth the readers allow. */
-static void add_value(struct buf *out, const struct text_value *v, bool plain)
+static void add_tree(struct buf *out, const struct text_value *v, bool plain)
 {
     switch (v->kind) {
     case TEXT_NULL: buf_add_str(out, "null"); break;
@@ -251,7 +251,7 @@ static void add_value(struct buf *out, const struct text_value *v, bool plain)
                 add_name(out, item->name, plain, item != v->first);
             else if (item != v->first)
                 buf_add_u8(out, ',');
-            add_value(out, item, plain);
+            add_tree(out, item, plain);
         }
         buf_add_u8(out, v->kind == TEXT_LIST ? ']' : '}');
         break;
@@ -265,5 +265,5 @@ void text_put_value(struct text_writer *w, const struct text_value *v)
         return;
     }
     before_item(w);
-    add_value(w->out, v, w->plain);
+    add_tree(w->out, v, w->plain);
 }

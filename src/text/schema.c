@@ -98,7 +98,7 @@ static enum status to_size(struct decoder *d, const struct text_value *v, uint64
 }
 
 /* The parts of "a, b,c" between commas, trimmed; empty parts are left out. */
-static enum status split(struct decoder *d, const char *text, struct field_strings *ret)
+static enum status split_strings(struct decoder *d, const char *text, struct field_strings *ret)
 {
     size_t room = 1;
     for (const char *p = text; *p != '\0'; p++)
@@ -131,7 +131,7 @@ static enum status to_strings(struct decoder *d, const struct text_value *v,
         if (v->kind == TEXT_OBJECT)
             return refuse(d, v, "a list of strings");
         TRY(to_string(d, v, &text));
-        return split(d, text, ret);
+        return split_strings(d, text, ret);
     }
     const char **items = arena_alloc(d->arena, v->n * sizeof *items);
     if (items == NULL)
@@ -210,8 +210,8 @@ static bool is_named(const struct schema *schema, const struct field *f, struct 
 }
 
 /* False: there are several, which can only be where case does not count. */
-static bool find(const struct schema *schema, const struct field *f,
-                 const struct text_value *object, const struct text_value **ret_found)
+static bool find_field(const struct schema *schema, const struct field *f,
+                        const struct text_value *object, const struct text_value **ret_found)
 {
     *ret_found = NULL;
     if (object == NULL)
@@ -235,7 +235,7 @@ static enum status decode_one(struct decoder *d, const struct schema *schema, co
     struct text_value preset = {.kind = TEXT_STRING};
 
     *ret_line = object != NULL ? object->line : 0;
-    if (!find(schema, f, object, &v)) {
+    if (!find_field(schema, f, object, &v)) {
         reason_set(d->why, "is given twice, with capital letters and without");
         return ST_INVALID;
     }
@@ -323,7 +323,7 @@ const struct text_value *schema_unknown(const struct schema *schema,
     return NULL;
 }
 
-static bool is_empty(const struct field *f, const void *at)
+static bool field_is_empty(const struct field *f, const void *at)
 {
     switch (f->kind) {
     case FIELD_STRING:
@@ -350,7 +350,7 @@ static bool is_empty(const struct field *f, const void *at)
 
 static bool is_omitted(const struct field *f, const char *from)
 {
-    return f->has != 0 ? !*(const bool *)(from + f->has) : is_empty(f, from + f->offset);
+    return f->has != 0 ? !*(const bool *)(from + f->has) : field_is_empty(f, from + f->offset);
 }
 
 /* Of a field that may be null. A string and a list of strings may be there and empty. */
@@ -358,7 +358,8 @@ static bool is_null(const struct field *f, const void *at)
 {
     if (f->kind == FIELD_STRING)
         return *(const char *const *)at == NULL;
-    return f->kind == FIELD_STRINGS ? !((const struct field_strings *)at)->given : is_empty(f, at);
+    return f->kind == FIELD_STRINGS ? !((const struct field_strings *)at)->given
+                                    : field_is_empty(f, at);
 }
 
 static void encode_strings(const struct field_strings *s, struct text_writer *w)

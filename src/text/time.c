@@ -108,7 +108,7 @@ static int64_t days_of(int64_t year, unsigned month, unsigned day)
 }
 
 /* `digits` digits and the character behind them. */
-static bool read_number(struct bytes *text, unsigned digits, char end, unsigned *ret_n)
+static bool read_time_field(struct bytes *text, unsigned digits, char end, unsigned *ret_n)
 {
     unsigned n = 0;
     if (text->len < digits + (end != '\0'))
@@ -155,7 +155,7 @@ static bool read_offset(struct bytes text, int64_t *ret_minutes)
         return false;
     bool west = text.data[0] == '-';
     text = bytes_from(text, 1);
-    if (!read_number(&text, 2, ':', &hours) || !read_number(&text, 2, '\0', &minutes) ||
+    if (!read_time_field(&text, 2, ':', &hours) || !read_time_field(&text, 2, '\0', &minutes) ||
         text.len != 0 || hours > 23 || minutes > 59)
         return false;
     *ret_minutes = (int64_t)(hours * 60 + minutes) * (west ? -1 : 1);
@@ -168,9 +168,9 @@ enum status text_time_parse(struct bytes text, int64_t *ret_ms)
     unsigned year, month, day, hour, minute, second, ms;
     int64_t offset;
 
-    if (!read_number(&text, 4, '-', &year) || !read_number(&text, 2, '-', &month) ||
-        !read_number(&text, 2, 'T', &day) || !read_number(&text, 2, ':', &hour) ||
-        !read_number(&text, 2, ':', &minute) || !read_number(&text, 2, '\0', &second) ||
+    if (!read_time_field(&text, 4, '-', &year) || !read_time_field(&text, 2, '-', &month) ||
+        !read_time_field(&text, 2, 'T', &day) || !read_time_field(&text, 2, ':', &hour) ||
+        !read_time_field(&text, 2, ':', &minute) || !read_time_field(&text, 2, '\0', &second) ||
         !read_fraction(&text, &ms) || !read_offset(text, &offset))
         return ST_INVALID;
     if (year == 0 || month == 0 || month > 12 || hour > 23 || minute > 59 || second > 59)

@@ -10,14 +10,14 @@
 enum { TOKEN_BYTES_MAX = 1024 };
 
 /* The server's status of an attempt: NULL with a message. */
-static const struct text_value *read_status(struct cli *cli, int *ret_code)
+static const struct text_value *attempt_load(struct cli *cli, int *ret_code)
 {
     struct cli_reply reply = {0};
     *ret_code = cli_call(cli, "GET", ATTEMPT, NULL, &reply);
     return *ret_code == CLI_OK ? cli_parse_reply(cli, &reply) : NULL;
 }
 
-static int show(struct cli *cli, const struct text_value *answer)
+static int attempt_show(struct cli *cli, const struct text_value *answer)
 {
     static const struct ceremony_row rows[] = {{"Nonce", "nonce"},
                                                {"Started", "started"},
@@ -29,14 +29,14 @@ static int show(struct cli *cli, const struct text_value *answer)
     return ceremony_show(cli, answer, "required", rows, ARRAY_LEN(rows));
 }
 
-static int status(struct cli *cli)
+static int attempt_status(struct cli *cli)
 {
     int code;
-    const struct text_value *answer = read_status(cli, &code);
-    return code != CLI_OK ? code : show(cli, answer);
+    const struct text_value *answer = attempt_load(cli, &code);
+    return code != CLI_OK ? code : attempt_show(cli, answer);
 }
 
-static int begin(struct cli *cli)
+static int attempt_begin(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body};
@@ -46,10 +46,10 @@ static int begin(struct cli *cli)
     cli_put_text(cli, &w, "pgp-key", "pgp_key");
     text_close(&w);
     int code = cli_call(cli, "PUT", ATTEMPT, &body, &reply);
-    return code != CLI_OK ? code : show(cli, cli_parse_reply(cli, &reply));
+    return code != CLI_OK ? code : attempt_show(cli, cli_parse_reply(cli, &reply));
 }
 
-static int cancel(struct cli *cli)
+static int attempt_cancel(struct cli *cli)
 {
     struct cli_reply reply = {0};
     int code = cli_call(cli, "DELETE", ATTEMPT, NULL, &reply);
@@ -65,7 +65,7 @@ static int make_otp(struct cli *cli)
     enum { BASE = sizeof digits - 1, FAIR = 256 / BASE * BASE };
     char otp[TOKEN_BYTES_MAX + 1];
     int code;
-    const struct text_value *length = text_get(read_status(cli, &code), "otp_length");
+    const struct text_value *length = text_get(attempt_load(cli, &code), "otp_length");
     int64_t wanted = 0;
     if (code != CLI_OK)
         return code;
@@ -95,7 +95,7 @@ static int make_otp(struct cli *cli)
 }
 
 /* No server is asked: the token is not shown to anybody. */
-static int decode(struct cli *cli)
+static int token_decode(struct cli *cli)
 {
     const char *coded = cli_text(cli, "decode"), *otp = cli_text(cli, "otp");
     uint8_t token[TEXT_BASE64_BYTES(TOKEN_BYTES_MAX)];
@@ -132,12 +132,12 @@ static int decode(struct cli *cli)
     return CLI_OK;
 }
 
-static int give(struct cli *cli)
+static int attempt_give_share(struct cli *cli)
 {
     struct cli_reply reply = {0};
     CLEANUP(buf_done) struct buf body = {0};
     int code;
-    const struct text_value *now = read_status(cli, &code);
+    const struct text_value *now = attempt_load(cli, &code);
     if (code != CLI_OK)
         return code;
     const struct text_value *started = text_get(now, "started");
@@ -148,7 +148,7 @@ static int give(struct cli *cli)
     code = ceremony_share_body(cli, now, "nonce", &body);
     if (code == CLI_OK)
         code = cli_call(cli, "PUT", "sys/generate-root/update", &body, &reply);
-    return code != CLI_OK ? code : show(cli, cli_parse_reply(cli, &reply));
+    return code != CLI_OK ? code : attempt_show(cli, cli_parse_reply(cli, &reply));
 }
 
 static int cmd_generate_root(struct cli *cli)
@@ -156,12 +156,12 @@ static int cmd_generate_root(struct cli *cli)
     if (cli_bool(cli, "generate-otp", false))
         return make_otp(cli);
     if (cli_text(cli, "decode") != NULL)
-        return decode(cli);
+        return token_decode(cli);
     if (cli_bool(cli, "cancel", false))
-        return cancel(cli);
+        return attempt_cancel(cli);
     if (cli_bool(cli, "init", false))
-        return begin(cli);
-    return cli_bool(cli, "status", false) ? status(cli) : give(cli);
+        return attempt_begin(cli);
+    return cli_bool(cli, "status", false) ? attempt_status(cli) : attempt_give_share(cli);
 }
 
 static const struct cli_flag generate_root_flags[] = {

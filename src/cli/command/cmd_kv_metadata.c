@@ -3,7 +3,7 @@
 #include "cli/kv.h"
 
 /* The path below metadata/, of a mount of version 2. */
-static int find(struct cli *cli, char **ret_path)
+static int metadata_locate(struct cli *cli, char **ret_path)
 {
     struct kv_place place;
     int code = kv_locate(cli, &place);
@@ -44,7 +44,7 @@ static int cmd_kv_metadata_get(struct cli *cli)
 {
     struct cli_reply reply = {0};
     char *path = NULL;
-    int code = find(cli, &path);
+    int code = metadata_locate(cli, &path);
     if (code == CLI_OK)
         code = cli_fetch(cli, path, "", &reply);
     if (code != CLI_OK)
@@ -61,7 +61,7 @@ static int cmd_kv_metadata_get(struct cli *cli)
 }
 
 /* Only what was given; names of -remove-custom-metadata as null. */
-static void put_settings(struct cli *cli, struct text_writer *w)
+static void put_metadata_settings(struct cli *cli, struct text_writer *w)
 {
     unsigned at = 0;
     bool custom = cli_text(cli, "custom-metadata") != NULL;
@@ -91,8 +91,8 @@ static int send_settings(struct cli *cli, const char *method, const char *type)
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
     char *path = NULL;
-    put_settings(cli, &w);
-    int code = find(cli, &path);
+    put_metadata_settings(cli, &w);
+    int code = metadata_locate(cli, &path);
     if (code != CLI_OK)
         return code;
     struct cli_call call = {.method = method,
@@ -121,7 +121,7 @@ static int cmd_kv_metadata_delete(struct cli *cli)
 {
     struct cli_reply reply = {0};
     char *path = NULL;
-    int code = find(cli, &path);
+    int code = metadata_locate(cli, &path);
     if (code == CLI_OK)
         code = cli_call(cli, "DELETE", path, NULL, &reply);
     if (code == CLI_OK && !cli->json)

@@ -27,7 +27,8 @@ static int show_login(struct cli *cli, const struct text_value *of, bool looked_
     return CLI_OK;
 }
 
-static int finish(struct cli *cli, const char *token, const struct text_value *of, bool looked_up)
+static int login_finish(struct cli *cli, const char *token, const struct text_value *of,
+                        bool looked_up)
 {
     bool only = cli_bool(cli, "token-only", false),
          store = !only && !cli_bool(cli, "no-store", false);
@@ -49,7 +50,7 @@ static int finish(struct cli *cli, const char *token, const struct text_value *o
 }
 
 /* A token that exists: it is good if it can look at itself. */
-static int with_token(struct cli *cli)
+static int login_with_token(struct cli *cli)
 {
     struct cli_reply reply = {0};
     const char *token = cli->n_args != 0 ? cli->args[0] : "-";
@@ -66,7 +67,7 @@ static int with_token(struct cli *cli)
     if (code != CLI_OK)
         return code;
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
-    return data != NULL ? finish(cli, token, data, true) : cli_unexpected();
+    return data != NULL ? login_finish(cli, token, data, true) : cli_unexpected();
 }
 
 /* The credentials given as arguments; a user's password is read from the terminal. */
@@ -101,7 +102,7 @@ static const char *login_path(struct cli *cli, const char *method, const struct 
                         (const char *)user->text.data);
 }
 
-static int with_method(struct cli *cli, const char *method)
+static int login_with_method(struct cli *cli, const char *method)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
@@ -124,15 +125,15 @@ static int with_method(struct cli *cli, const char *method)
         cli_complain("the answer holds no token");
         return CLI_REMOTE_ERROR;
     }
-    return finish(cli, (const char *)token->text.data, auth, false);
+    return login_finish(cli, (const char *)token->text.data, auth, false);
 }
 
 static int cmd_login(struct cli *cli)
 {
     const char *method = cli_text(cli, "method");
     if (method == NULL || is_method(method, "token"))
-        return with_token(cli);
-    return with_method(cli, method);
+        return login_with_token(cli);
+    return login_with_method(cli, method);
 }
 
 static const struct cli_flag login_flags[] = {

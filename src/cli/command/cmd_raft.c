@@ -124,7 +124,7 @@ static int cmd_raft_demote(struct cli *cli)
     return change_member(cli, "sys/storage/raft/demote", "Success! The node has no vote.");
 }
 
-static int show(struct cli *cli, const char *path)
+static int show_path(struct cli *cli, const char *path)
 {
     struct cli_reply reply = {0};
     int code = cli_call(cli, "GET", path, NULL, &reply);
@@ -133,12 +133,12 @@ static int show(struct cli *cli, const char *path)
 
 static int cmd_raft_autopilot_state(struct cli *cli)
 {
-    return show(cli, "sys/storage/raft/autopilot/state");
+    return show_path(cli, "sys/storage/raft/autopilot/state");
 }
 
 static int cmd_raft_autopilot_get(struct cli *cli)
 {
-    return show(cli, "sys/storage/raft/autopilot/configuration");
+    return show_path(cli, "sys/storage/raft/autopilot/configuration");
 }
 
 static int cmd_raft_autopilot_set(struct cli *cli)
@@ -176,7 +176,7 @@ static int file_error(const char *path)
 }
 
 /* Everything into the file and onto the disk. */
-static int download(struct cli *cli, FILE *file, const char *name)
+static int download_snapshot(struct cli *cli, FILE *file, const char *name)
 {
     struct cli_reply reply = {0};
     struct cli_call call = {
@@ -207,7 +207,7 @@ static int cmd_raft_save(struct cli *cli)
         (void)unlink(name); /* an empty temporary file may stay */
         return file_error(path);
     }
-    int code = download(cli, file, name);
+    int code = download_snapshot(cli, file, name);
     if (fclose(file) != 0 && code == CLI_OK)
         code = file_error(name);
     if (code == CLI_OK && rename(name, path) != 0)

@@ -24,7 +24,7 @@ static char *path_of(struct cli *cli, const char *what)
                         verify ? "verify" : what);
 }
 
-static int show(struct cli *cli, const struct text_value *answer)
+static int rekey_show(struct cli *cli, const struct text_value *answer)
 {
     static const struct ceremony_row rows[] = {{"Nonce", "nonce"},
                                                {"Started", "started"},
@@ -38,8 +38,8 @@ static int show(struct cli *cli, const struct text_value *answer)
     return ceremony_show(cli, answer, of_new ? "t" : "required", rows, ARRAY_LEN(rows));
 }
 
-static int ask(struct cli *cli, const char *method, const char *what, const struct buf *body,
-               const struct text_value **ret_answer)
+static int rekey_send(struct cli *cli, const char *method, const char *what, const struct buf *body,
+                      const struct text_value **ret_answer)
 {
     struct cli_reply reply = {0};
     char *path = path_of(cli, what);
@@ -52,7 +52,7 @@ static int ask(struct cli *cli, const char *method, const char *what, const stru
     return code;
 }
 
-static int begin(struct cli *cli)
+static int rekey_begin(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body};
@@ -67,25 +67,25 @@ static int begin(struct cli *cli)
         cli_put_list(cli, &w, "pgp-keys");
     }
     text_close(&w);
-    int code = ask(cli, "PUT", "init", &body, &answer);
-    return code != CLI_OK ? code : show(cli, answer);
+    int code = rekey_send(cli, "PUT", "init", &body, &answer);
+    return code != CLI_OK ? code : rekey_show(cli, answer);
 }
 
-static int cancel(struct cli *cli)
+static int rekey_cancel(struct cli *cli)
 {
     const struct text_value *answer;
-    int code = ask(cli, "DELETE", "init", NULL, &answer);
+    int code = rekey_send(cli, "DELETE", "init", NULL, &answer);
     if (code == CLI_OK && !cli->json)
         printf("Success! %s\n", verifies(cli) ? "The keys that were given to verify are forgotten"
                                               : "Canceled rekeying (if it was started)");
     return code;
 }
 
-static int status(struct cli *cli)
+static int rekey_status(struct cli *cli)
 {
     const struct text_value *answer;
-    int code = ask(cli, "GET", "init", NULL, &answer);
-    return code != CLI_OK ? code : show(cli, answer);
+    int code = rekey_send(cli, "GET", "init", NULL, &answer);
+    return code != CLI_OK ? code : rekey_show(cli, answer);
 }
 
 static bool is_true(const struct text_value *answer, const char *name)
@@ -121,12 +121,12 @@ static int show_made(struct cli *cli, const struct text_value *answer)
     return CLI_OK;
 }
 
-static int give(struct cli *cli)
+static int rekey_give_share(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     const struct text_value *now = NULL, *answer = NULL;
     if (cli_text(cli, "nonce") == NULL) { /* the answer to a last share may be asked for again */
-        int code = ask(cli, "GET", "init", NULL, &now);
+        int code = rekey_send(cli, "GET", "init", NULL, &now);
         if (code != CLI_OK)
             return code;
         if (!is_true(now, "started")) {
@@ -136,10 +136,10 @@ static int give(struct cli *cli)
     }
     int code = ceremony_share_body(cli, now, "nonce", &body);
     if (code == CLI_OK)
-        code = ask(cli, "PUT", "update", &body, &answer);
+        code = rekey_send(cli, "PUT", "update", &body, &answer);
     if (code != CLI_OK)
         return code;
-    return is_true(answer, "complete") ? show_made(cli, answer) : show(cli, answer);
+    return is_true(answer, "complete") ? show_made(cli, answer) : rekey_show(cli, answer);
 }
 
 static int cmd_rekey(struct cli *cli)
@@ -148,10 +148,10 @@ static int cmd_rekey(struct cli *cli)
     if (target != NULL && !is_recovery(cli) && strcmp(target, "barrier") != 0)
         return cli_usage_error(cli, "-target is barrier or recovery");
     if (cli_bool(cli, "cancel", false))
-        return cancel(cli);
+        return rekey_cancel(cli);
     if (cli_bool(cli, "init", false))
-        return begin(cli);
-    return cli_bool(cli, "status", false) ? status(cli) : give(cli);
+        return rekey_begin(cli);
+    return cli_bool(cli, "status", false) ? rekey_status(cli) : rekey_give_share(cli);
 }
 
 static const struct cli_flag rekey_flags[] = {

@@ -55,7 +55,7 @@ static int cmd_secrets_list(struct cli *cli)
     return CLI_OK;
 }
 
-static void put_options(struct cli *cli, struct text_writer *w)
+static void put_mount_options(struct cli *cli, struct text_writer *w)
 {
     const char *version = cli_text(cli, "version");
     if (version == NULL && cli_text(cli, "options") == NULL)
@@ -68,7 +68,7 @@ static void put_options(struct cli *cli, struct text_writer *w)
     text_close(w);
 }
 
-static void put_settings(struct cli *cli, struct text_writer *w)
+static void put_mount_settings(struct cli *cli, struct text_writer *w)
 {
     static const struct {
         const char *flag, *name;
@@ -103,9 +103,9 @@ static int cmd_secrets_enable(struct cli *cli)
     cli_put_text(cli, &w, "description", "description");
     text_key(&w, "config");
     text_open_object(&w);
-    put_settings(cli, &w);
+    put_mount_settings(cli, &w);
     text_close(&w);
-    put_options(cli, &w);
+    put_mount_options(cli, &w);
     if (cli_bool(cli, "local", false))
         text_member_bool(&w, "local", true);
     if (cli_bool(cli, "seal-wrap", false))
@@ -141,8 +141,8 @@ static int cmd_secrets_tune(struct cli *cli)
         return CLI_LOCAL_ERROR;
     text_open_object(&w);
     cli_put_text(cli, &w, "description", "description");
-    put_settings(cli, &w);
-    put_options(cli, &w);
+    put_mount_settings(cli, &w);
+    put_mount_options(cli, &w);
     text_close(&w);
     int code = cli_call(cli, "PUT", path, &body, &reply);
     if (code == CLI_OK && reply.body.len != 0)

@@ -2,7 +2,7 @@
 #include "cli/client.h"
 #include "cli/command/command.h"
 
-static void put_options(struct cli *cli, struct text_writer *w)
+static void put_token_options(struct cli *cli, struct text_writer *w)
 {
     static const struct {
         const char *flag, *name;
@@ -46,7 +46,7 @@ static int cmd_token_create(struct cli *cli)
     if (path == NULL)
         return CLI_LOCAL_ERROR;
     text_open_object(&w);
-    put_options(cli, &w);
+    put_token_options(cli, &w);
     text_close(&w);
     int code = cli_call(cli, "PUT", path, &body, &reply);
     return code == CLI_OK ? cli_show(cli, &reply) : code;
