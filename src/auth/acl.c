@@ -112,6 +112,7 @@ static int rule_order(const void *a, const void *b)
 static enum status merge(struct acl *acl, const struct policy_rule **rules, size_t i, size_t j,
                          const struct policy_rule **ret_rule)
 {
+    ASSERT(i < j);
     *ret_rule = rules[i];
     for (size_t k = i; k < j; k++)
         if (rules[k]->caps == CAP_DENY) {
@@ -128,6 +129,7 @@ static enum status merge(struct acl *acl, const struct policy_rule **rules, size
         merged->caps |= rules[k]->caps;
         TRY(acl_param_merge(&acl->arena, merged, rules[k]));
     }
+    ASSERT((merged->caps & CAP_DENY) == 0);
     *ret_rule = merged;
     return ST_OK;
 }
@@ -144,6 +146,7 @@ static enum status gather(struct acl *acl, const struct policy *const *policies,
         for (size_t k = 0; k < policies[i]->n; k++)
             if (!policies[i]->rules[k].templated)
                 rules[have++] = &policies[i]->rules[k];
+    ASSERT(have < room);
     qsort(rules, have, sizeof *rules, rule_order);
     for (size_t i = 0, j; i < have; i = j) {
         j = i + 1;
@@ -152,6 +155,7 @@ static enum status gather(struct acl *acl, const struct policy *const *policies,
         TRY(merge(acl, rules, i, j, &rules[kept]));
         kept++;
     }
+    ASSERT(kept <= have);
     acl->rules = rules;
     acl->n = kept;
     return ST_OK;
@@ -168,7 +172,19 @@ static void *grown(struct arena *arena, void *items, size_t n, size_t size)
     return more;
 }
 
-/* Rules come in order, so what a segment leads to is the newest edge or not there. */
+/* Whether a segment comes behind the newest edge, as find_edge needs the edges. */
+static bool is_next_edge(const struct acl_node *node, struct bytes segment)
+{
+    return node->n_edges == 0 || bytes_cmp(node->edges[node->n_edges - 1].segment, segment) < 0;
+}
+
+/* Whether a stem comes behind the newest glob, as find_glob needs the globs. */
+static bool is_next_glob(const struct acl_node *node, struct bytes stem)
+{
+    return node->n_globs == 0 || bytes_cmp(node->globs[node->n_globs - 1].stem, stem) < 0;
+}
+
+/* Rules come in order: the edge of a segment is the newest edge of the node, or does not exist. */
 static enum status descend(struct acl *acl, struct acl_node **node, struct bytes segment)
 {
     struct acl_node *at = *node, **to = NULL;
@@ -177,6 +193,7 @@ static enum status descend(struct acl *acl, struct acl_node **node, struct bytes
     } else if (at->n_edges != 0 && bytes_eq(at->edges[at->n_edges - 1].segment, segment)) {
         to = &at->edges[at->n_edges - 1].node;
     } else {
+        ASSERT(is_next_edge(at, segment));
         at->edges = grown(&acl->arena, at->edges, at->n_edges, sizeof *at->edges);
         if (at->edges == NULL)
             return ST_NOMEM;
@@ -197,6 +214,7 @@ static enum status add_glob(struct acl *acl, struct acl_node *node, struct bytes
                             const struct policy_rule *rule)
 {
     size_t shorter = node->n_globs;
+    ASSERT(rule->star && is_next_glob(node, stem));
     node->globs = grown(&acl->arena, node->globs, node->n_globs, sizeof *node->globs);
     if (node->globs == NULL)
         return ST_NOMEM;
@@ -291,8 +309,10 @@ static const struct acl_glob *find_glob(const struct acl_node *node, struct byte
         else
             high = mid;
     }
-    while (low != 0 && !bytes_has_prefix(segment, node->globs[low - 1].stem))
+    while (low != 0 && !bytes_has_prefix(segment, node->globs[low - 1].stem)) {
+        ASSERT(node->globs[low - 1].shorter < low); /* else the search would not end */
         low = node->globs[low - 1].shorter;
+    }
     return low != 0 ? &node->globs[low - 1] : NULL;
 }
 
@@ -333,6 +353,7 @@ static void search(const struct acl_node *node, struct bytes path, size_t end,
 {
     if (node == NULL)
         return;
+    ASSERT(end <= path.len);
     if (end == path.len) {
         consider(node->rule, best);
         return;
@@ -378,6 +399,7 @@ static const struct policy_rule *find_wild(const struct acl *acl, struct bytes p
         if (rule != NULL || node->parent == NULL)
             return rule;
         node = node->parent;
+        ASSERT(at > 0);
         for (at--; at > 0 && path.data[at - 1] != '/'; at--)
             continue;
     }
@@ -386,6 +408,7 @@ static const struct policy_rule *find_wild(const struct acl *acl, struct bytes p
 static const struct policy_rule *find(const struct acl *acl, struct bytes path, bool list)
 {
     struct bytes bare = path;
+    ASSERT(!acl->root);
     list = list && path.len > 0 && path.data[path.len - 1] == '/';
     bare.len -= list;
     const struct policy_rule *rule = find_exact(acl, path);
@@ -418,6 +441,7 @@ enum status acl_check(const struct acl *acl, const struct acl_question *question
                       const struct policy_rule **ret_rule)
 {
     ASSERT(question->caps != 0 && (question->caps & CAP_DENY) == 0);
+    ASSERT(question->wrap_s >= 0);
     *ret_rule = NULL;
     if (acl->root)
         return ST_OK;

@@ -96,6 +96,7 @@ static void unlist_policy(struct acl_cache *cache, struct shared_policy *shared)
     struct shared_policy **at = policy_bucket(cache, shared->hash);
     if (!shared->listed)
         return;
+
     while (*at != shared)
         at = &(*at)->next;
     *at = shared->next;
@@ -104,9 +105,14 @@ static void unlist_policy(struct acl_cache *cache, struct shared_policy *shared)
 
 static void drop_policy(struct acl_cache *cache, struct shared_policy *shared)
 {
-    if (shared == NULL || --shared->refs != 0)
+    if (shared == NULL)
+        return;
+    ASSERT(shared->refs > 0);
+    if (--shared->refs != 0)
         return;
     unlist_policy(cache, shared);
+    ASSERT(cache->counters.policies > 0);
+    ASSERT(cache->counters.bytes >= policy_bytes(shared));
     cache->counters.bytes -= policy_bytes(shared);
     cache->counters.policies--;
     policy_free(shared->policy);
@@ -192,8 +198,10 @@ static enum status get_policy(struct acl_cache *cache, struct state_txn *txn, co
     struct shared_policy *fresh;
     TRY(add_policy(cache, record.text, key, &fresh));
     fresh->expire_ms = record.expire_ms;
-    if (shared != NULL)
+    if (shared != NULL) {
+        ASSERT(shared->listed);
         unlist_policy(cache, shared);
+    }
     fresh->stamp = ret_part->stamp;
     fresh->hash = hash;
     fresh->listed = true;
@@ -228,6 +236,8 @@ void acl_ref_drop(struct acl_ref *ref)
     ASSERT(ref->refs > 0);
     if (--ref->refs != 0)
         return;
+    ASSERT(ref->cache->counters.acls > 0);
+    ASSERT(ref->cache->counters.bytes >= ref_bytes(ref));
     ref->cache->counters.bytes -= ref_bytes(ref);
     ref->cache->counters.acls--;
     free_ref(ref);
@@ -236,6 +246,7 @@ void acl_ref_drop(struct acl_ref *ref)
 static void unlist(struct acl_ref *ref)
 {
     struct acl_ref **at = acl_bucket(ref->cache, ref->hash);
+    ASSERT(!list_empty(&ref->link));
     while (*at != ref)
         at = &(*at)->next;
     *at = ref->next;
@@ -263,6 +274,8 @@ static void list_ref(struct acl_ref *ref)
 {
     struct acl_cache *cache = ref->cache;
     struct acl_ref **bucket = acl_bucket(cache, ref->hash);
+    ASSERT(list_empty(&ref->link));
+    ASSERT(ref->refs == 1); /* of the user; the second is the list's */
     ref->next = *bucket;
     *bucket = ref;
     list_push(&cache->recent, &ref->link);
@@ -318,6 +331,7 @@ static enum status copy_names(struct acl_ref *ref, const char *ns, const struct 
         memcpy(to, name.data, name.len + 1);
         to += name.len + 1;
     }
+    ASSERT(to + text.len == copy + len);
     if (text.len != 0)
         memcpy(to, text.data, text.len);
     ref->has_text = text.len != 0;
@@ -337,6 +351,7 @@ static enum status make(struct acl_ref *ref, struct state_txn *txn, const char *
     const struct field_strings *list = &names->list;
     const struct policy **policies = arena_alloc(txn->arena, (list->n + 1) * sizeof *policies);
     size_t n = 0;
+    ASSERT(ref->n == list->n); /* one part for each name */
     if (policies == NULL)
         return ST_NOMEM;
     TRY(copy_names(ref, ns, names));
@@ -361,6 +376,7 @@ static enum status make(struct acl_ref *ref, struct state_txn *txn, const char *
 static enum status check(const struct acl_ref *ref, struct state_txn *txn, const char *ns,
                          const struct field_strings *names, bool *ret_same)
 {
+    ASSERT(ref->n == names->n);
     *ret_same = true;
     for (size_t i = 0; i < ref->n && *ret_same; i++) {
         struct bytes key, name = bytes_str(names->items[i]);
@@ -376,6 +392,7 @@ static enum status check(const struct acl_ref *ref, struct state_txn *txn, const
 
 static struct acl_ref *give(struct acl_ref *ref)
 {
+    ASSERT(!list_empty(&ref->link) && ref->refs > 0);
     list_remove(&ref->link);
     list_push(&ref->cache->recent, &ref->link);
     ref->refs++;

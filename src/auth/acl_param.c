@@ -45,6 +45,7 @@ static enum status join_params(struct arena *arena, struct policy_params *params
         else
             TRY(join_values(arena, &params->items[i++], &more->items[j++], &all[n++]));
     }
+    ASSERT(n <= params->n + more->n);
     *params = (struct policy_params){all, n};
     return ST_OK;
 }
@@ -57,6 +58,7 @@ static int64_t lesser(int64_t a, int64_t b)
 enum status acl_param_merge(struct arena *arena, struct policy_rule *rule,
                             const struct policy_rule *more)
 {
+    ASSERT(((rule->caps | more->caps) & CAP_DENY) == 0); /* "deny" is not merged: it beats all */
     TRY(join_params(arena, &rule->allowed, &more->allowed));
     TRY(join_params(arena, &rule->denied, &more->denied));
     rule->min_wrap_s = lesser(rule->min_wrap_s, more->min_wrap_s);
@@ -102,6 +104,7 @@ static void trim(struct decimal *d, const uint8_t *point)
         d->first++;
     while (d->end > d->first && (d->end[-1] == '0' || d->end[-1] == '.'))
         d->end--;
+    ASSERT(d->first <= d->end);
     d->scale += d->first < point ? point - d->first : point - d->first + 1;
 }
 
@@ -132,6 +135,7 @@ static bool decimal_read(struct bytes text, struct decimal *ret)
             return false;
         exponent = minus ? -exponent : exponent;
     }
+    ASSERT(d.first < d.end); /* there is a digit */
     d.scale = exponent;
     trim(&d, point);
     *ret = d;
@@ -189,6 +193,7 @@ static bool same(const struct text_value *want, const struct text_value *have);
 /* Lists in order, objects in any. Depth and size are those of the reader of policies. */
 static bool same_members(const struct text_value *want, const struct text_value *have)
 {
+    ASSERT(want->kind == TEXT_LIST || want->kind == TEXT_OBJECT);
     if (want->kind != have->kind || want->n != have->n)
         return false;
     const struct text_value *other = have->first;
@@ -312,6 +317,7 @@ static bool denies(const struct policy_param *param, const struct text_value *v)
             from++;
         while (end > from && v->text.data[end - 1] == ' ')
             end--;
+        ASSERT(from <= end);
         struct text_value part = {.kind = TEXT_STRING,
                                   .text = bytes_of(v->text.data + from, end - from)};
         if (denies_item(param, &part))

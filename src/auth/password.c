@@ -24,6 +24,7 @@ static size_t drop_repeats(uint32_t *runes, size_t n)
     for (size_t i = 0; i < n; i++)
         if (kept == 0 || runes[kept - 1] != runes[i])
             runes[kept++] = runes[i];
+    ASSERT(kept <= n);
     return kept;
 }
 
@@ -47,6 +48,7 @@ static enum status read_charset(struct reading *r, const struct text_value *v,
         return ST_NOMEM;
     for (size_t at = 0; at < v->text.len;)
         TRY(text_utf8_next(v->text, &at, &runes[n++]));
+    ASSERT(n <= v->text.len); /* a character has one byte at least */
     if (n > PASSWORD_CHARSET_MAX)
         return refuse(r, "rule \"charset\": charset: too long");
     rule->runes = runes;
@@ -72,6 +74,7 @@ static enum status read_rule(struct reading *r, const struct text_value *body)
             return refuse(r, "rule \"charset\": min-chars: 0 or more is expected");
     }
     TRY(read_charset(r, text_get(body, "charset"), &rule));
+    ASSERT(policy->n_rules < PASSWORD_RULES_MAX);
     policy->rules[policy->n_rules++] = rule;
     return ST_OK;
 }
@@ -130,6 +133,7 @@ static enum status check_sums(struct reading *r)
     }
     if (sum > policy->length)
         return refuse(r, "the rules ask for more characters than length has");
+    ASSERT(n <= (size_t)PASSWORD_RULES_MAX * PASSWORD_CHARSET_MAX);
     uint32_t *runes = arena_alloc(r->arena, n * sizeof *runes);
     if (runes == NULL)
         return ST_NOMEM;
@@ -167,8 +171,8 @@ enum status password_policy_parse(struct arena *arena, struct bytes text,
 /* A number below n, each as likely as any other. */
 static size_t choose(struct env *env, size_t n)
 {
-    uint32_t drawn, fair = UINT32_MAX - UINT32_MAX % (uint32_t)n;
     ASSERT(n > 0 && n < UINT32_MAX);
+    uint32_t drawn, fair = UINT32_MAX - UINT32_MAX % (uint32_t)n;
     do
         env_random(env, &drawn, sizeof drawn);
     while (drawn >= fair);
@@ -182,8 +186,10 @@ enum status password_make(const struct password_policy *policy, struct env *env,
 
     ASSERT(policy->length >= PASSWORD_LENGTH_MIN && policy->length <= PASSWORD_LENGTH_MAX);
     for (size_t i = 0; i < policy->n_rules; i++)
-        for (int64_t k = 0; k < policy->rules[i].min_chars; k++)
+        for (int64_t k = 0; k < policy->rules[i].min_chars; k++) {
+            ASSERT(n < length);
             runes[n++] = policy->rules[i].runes[choose(env, policy->rules[i].n)];
+        }
     while (n < length)
         runes[n++] = policy->runes[choose(env, policy->n)];
     ASSERT(n == length);

@@ -91,6 +91,7 @@ enum status policy_name(struct arena *arena, struct bytes text, const char **ret
     for (char *c = name; *c != '\0'; c++)
         if (*c >= 'A' && *c <= 'Z')
             *c = (char)(*c | 0x20);
+    ASSERT(strlen(name) == text.len);
     *ret_name = name;
     return ST_OK;
 }
@@ -176,6 +177,8 @@ static enum status move_end(struct state_txn *txn, const char *ns, struct bytes 
                             int64_t before_ms, int64_t after_ms)
 {
     struct bytes key;
+    ASSERT(before_ms >= 0 && before_ms < TEXT_TIME_END);
+    ASSERT(after_ms >= 0 && after_ms < TEXT_TIME_END);
     if (before_ms != 0 && before_ms != after_ms) {
         TRY(end_key(txn, ns, before_ms, name, &key));
         TRY(state_delete(txn, key));
@@ -194,6 +197,8 @@ enum status policy_save(struct state_txn *txn, const char *ns, struct bytes name
     struct bytes key;
 
     ASSERT(name.len != 0 && !is_fixed(name));
+    ASSERT(record->version >= 0);
+    ASSERT(record->modified_ms >= 0 && record->modified_ms < TEXT_TIME_END);
     TRY(policy_key(txn->arena, ns, name, &key));
     text_open_object(&w);
     text_key(&w, "policy");
@@ -216,6 +221,7 @@ enum status policy_delete(struct state_txn *txn, const char *ns, struct bytes na
 {
     struct policy_record record;
     struct bytes key;
+    ASSERT(name.len != 0 && !is_fixed(name));
     TRY(policy_key(txn->arena, ns, name, &key));
     enum status st = policy_load(txn, ns, name, &record);
     if (st == ST_NOT_FOUND)

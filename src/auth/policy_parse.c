@@ -44,12 +44,14 @@ static enum status make_room(struct parser *p)
         reason_set(p->why, "more than %d paths", RULES_MAX);
         return ST_TOO_BIG;
     }
+    ASSERT(p->n == p->room && p->n < RULES_MAX);
     size_t room = MIN(MAX(2 * p->room, (size_t)8), (size_t)RULES_MAX);
     struct policy_rule *rules = arena_alloc(p->arena, room * sizeof *rules);
     if (rules == NULL)
         return ST_NOMEM;
     if (p->n != 0)
         memcpy(rules, p->rules, p->n * sizeof *rules);
+    ASSERT(room > p->n);
     p->rules = rules;
     p->room = room;
     return ST_OK;
@@ -97,6 +99,7 @@ static enum status read_segments(struct parser *p, const struct text_value *v,
         rule->n_plus += len == 1 && rest.data[0] == '+';
         at += len + 1;
     }
+    ASSERT(rule->n_plus <= segments);
     if (segments > POLICY_SEGMENTS_MAX)
         return refuse(p, v, v->name, "more than %d segments", POLICY_SEGMENTS_MAX);
     return ST_OK;
@@ -182,6 +185,7 @@ static enum status read_values(struct parser *p, const struct text_value *v,
 {
     bool one = v->kind != TEXT_LIST;
     const struct text_value **values = arena_alloc(p->arena, (one ? 1 : v->n + 1) * sizeof *values);
+    ASSERT(param->n_values == 0);
     if (values == NULL)
         return ST_NOMEM;
     if (one) {
@@ -190,6 +194,7 @@ static enum status read_values(struct parser *p, const struct text_value *v,
         TEXT_FOR (item, v)
             values[param->n_values++] = item;
     }
+    ASSERT(param->n_values == (one ? 1 : v->n));
     param->values = values;
     return ST_OK;
 }
@@ -210,6 +215,7 @@ static enum status read_params(struct parser *p, struct bytes path, const struct
             return ST_NOMEM;
         TRY(read_values(p, item, &params[n++]));
     }
+    ASSERT(n == v->n);
     qsort(params, n, sizeof *params, param_order);
     for (size_t i = 1; i < n; i++)
         if (bytes_eq(params[i - 1].name, params[i].name))
@@ -226,6 +232,7 @@ static enum status read_required(struct parser *p, struct bytes path, const stru
     if (v->kind != TEXT_LIST)
         return refuse(p, v, path, "required_parameters: a list is expected, not %s",
                       text_kind_name(v->kind));
+    ASSERT(rule->n_required == 0); /* read_fields refuses a second list */
     struct bytes *names = arena_alloc(p->arena, (v->n + 1) * sizeof *names);
     if (names == NULL)
         return ST_NOMEM;
@@ -237,6 +244,7 @@ static enum status read_required(struct parser *p, struct bytes path, const stru
         if (names[rule->n_required++].data == NULL)
             return ST_NOMEM;
     }
+    ASSERT(rule->n_required == v->n);
     rule->required = names;
     return ST_OK;
 }
@@ -250,6 +258,7 @@ static enum status read_ttl(struct parser *p, struct bytes path, const struct te
     if (!text || text_duration_parse(v->text, &ns) != ST_OK)
         return refuse(p, v, path, "%.*s: a duration such as 60 or \"5m\" is expected",
                       (int)v->name.len, (const char *)v->name.data);
+    ASSERT(ns >= 0);
     *ret_s = ns / 1000000000 + (ns % 1000000000 != 0);
     return ST_OK;
 }
@@ -312,6 +321,7 @@ static enum status read_rule(struct parser *p, const struct text_value *path,
         return refuse(p, path, path->name, "max_wrapping_ttl is less than min_wrapping_ttl");
     if ((rule.caps & CAP_DENY) != 0)
         rule.caps = CAP_DENY;
+    ASSERT(p->n < p->room);
     p->rules[p->n++] = rule;
     return ST_OK;
 }
@@ -378,6 +388,7 @@ enum status policy_compile(struct bytes text, struct policy **ret_policy, struct
         policy_free(policy);
         return st;
     }
+    ASSERT(p.n <= RULES_MAX);
     policy->rules = p.rules;
     policy->n = p.n;
     *ret_policy = policy;

@@ -37,6 +37,7 @@ static enum status id_of(const struct auth_scope *s, struct bytes bearer, const 
 static bool has_expired(const struct auth_scope *s, int64_t expire_ms)
 {
     int64_t now_ms = s->now_ms;
+    ASSERT(now_ms >= 0);
     if (planted(PLANT_R16_TOKEN_CLOCK))
         now_ms = env_wall_ms(state_env(s->txn->state));
     return expire_ms != 0 && now_ms >= expire_ms;
@@ -90,6 +91,7 @@ static enum status check(const struct auth_scope *s, struct auth_token *token)
 static enum status check_batch(const struct auth_scope *s, struct auth_token *token)
 {
     struct auth_token parent;
+    ASSERT(token->id[0] == '\0' && auth_token_is_batch(token));
     if (token->parent[0] != '\0') {
         TRY(token_store_load(s, token->parent, &parent));
         if (strcmp(parent.accessor, token->accessor) != 0)
@@ -265,6 +267,10 @@ enum status auth_token_create(const struct auth_scope *s, struct env *env, struc
     char *made = arena_alloc(arena, TOKEN_SERVICE_LEN + 1);
 
     ASSERT(token->depth <= AUTH_TOKEN_DEPTH_MAX);
+    ASSERT((token->depth == 0) == (token->parent[0] == '\0'));
+    ASSERT(token->num_uses >= 0);
+    ASSERT(token->created_ms == s->now_ms);
+    ASSERT(token->expire_ms == 0 || token->expire_ms > s->now_ms);
     if (accessor == NULL || made == NULL)
         return ST_NOMEM;
     token->id = token->accessor = "";
@@ -278,12 +284,14 @@ enum status auth_token_create(const struct auth_scope *s, struct env *env, struc
     if (*bearer == NULL)
         *bearer = made;
     TRY(claim_id(s, bytes_str(*bearer), &token->id));
+    ASSERT(strlen(token->id) == AUTH_TOKEN_ID_LEN);
     return token_store_add(s, token);
 }
 
 struct auth_token auth_token_root(int64_t now_ms)
 {
     static const char *const policies[] = {AUTH_POLICY_ROOT};
+    ASSERT(now_ms >= 0);
     return (struct auth_token){
         .id = "",
         .parent = "",

@@ -21,7 +21,8 @@ enum status token_batch_seal(struct state_txn *txn, struct barrier_cipher *ciphe
     CLEANUP(buf_done) struct buf record = {0};
     struct bytes key;
 
-    ASSERT(auth_token_is_batch(token));
+    ASSERT(auth_token_is_batch(token) && token->id[0] == '\0');
+    ASSERT(token->num_uses == 0); /* no record counts them */
     token_record_put(token, &record);
     TRY(buf_status(&record));
     size_t len = record.len + BARRIER_OVERHEAD;
@@ -34,7 +35,8 @@ enum status token_batch_seal(struct state_txn *txn, struct barrier_cipher *ciphe
     TRY(bound_to(txn->arena, ns, &key));
     TRY(barrier_encrypt(cipher, key, buf_bytes(&record), sealed));
     memcpy(bearer, TOKEN_BATCH_PREFIX, PREFIX_LEN);
-    (void)text_base64_put(bytes_of(sealed, len), TEXT_BASE64_URL, bearer + PREFIX_LEN);
+    size_t n = text_base64_put(bytes_of(sealed, len), TEXT_BASE64_URL, bearer + PREFIX_LEN);
+    ASSERT(n <= TEXT_BASE64_LEN(len) && bearer[PREFIX_LEN + n] == '\0');
     *ret_bearer = bearer;
     return ST_OK;
 }
@@ -51,6 +53,7 @@ static enum status decode(struct arena *arena, struct bytes text, struct bytes *
     if (text_base64_parse(text, sealed, &len) != ST_OK)
         return ST_DENIED;
     size_t n = text_base64_put(bytes_of(sealed, len), TEXT_BASE64_URL, again);
+    ASSERT(len <= TEXT_BASE64_BYTES(text.len) && n <= text.len + 4);
     *ret_sealed = bytes_of(sealed, len);
     return bytes_eq(bytes_of(again, n), text) ? ST_OK : ST_DENIED;
 }

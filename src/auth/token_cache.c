@@ -69,6 +69,7 @@ void token_ref_drop(struct token_ref *ref)
 
 const struct auth_token *token_ref_get(const struct token_ref *ref)
 {
+    ASSERT(ref->refs > 0);
     return &ref->token;
 }
 
@@ -148,7 +149,7 @@ struct token_ref *token_cache_get(const struct token_cache *cache, struct bytes 
 void token_cache_put(struct token_cache *cache, struct token_ref *ref)
 {
     struct token_ref **slot = &cache->slots[slot_of(ref->token.id)];
-    ASSERT(ref->stamp.modified != 0);
+    ASSERT(ref->stamp.modified != 0 && ref->refs > 0);
     if (ref->record.len > TOKEN_CACHE_RECORD_MAX)
         return;
     token_ref_drop(*slot);

@@ -28,6 +28,7 @@ static void put_number(struct buf *out, int64_t n)
 
 void token_record_put(const struct auth_token *t, struct buf *out)
 {
+
     buf_add_u8(out, FORMAT);
     buf_add_u8(out, (uint8_t)((t->renewable ? FLAG_RENEWABLE : 0) |
                               (auth_token_is_batch(t) ? FLAG_BATCH : 0) |
@@ -99,6 +100,7 @@ static const char *read_short(struct reader *r)
         return NULL;
     const uint8_t *text = r->at + 1;
     r->at = text + len;
+    ASSERT(r->at <= r->end);
     return (const char *)text;
 }
 
@@ -165,6 +167,7 @@ enum status token_record_read(struct bytes record, struct arena *arena,
     }
     if (reader_end(&r) != ST_OK || depth > AUTH_TOKEN_DEPTH_MAX)
         return ST_CORRUPT;
+    ASSERT(t.policies_text.len != 0); /* at least the number of names; acl_cache relies on it */
     t.policies.given = t.meta.given = t.bound_cidrs.given = true;
     t.orphan = t.parent[0] == '\0';
     t.limited = t.num_uses != 0;

@@ -85,6 +85,10 @@ enum status token_store_put(const struct auth_scope *s, const struct auth_token 
     struct bytes key;
 
     ASSERT(token->id[0] != '\0' && !auth_token_is_batch(token));
+    /* token_record_read refuses a record beyond these bounds. */
+    ASSERT(token->depth <= AUTH_TOKEN_DEPTH_MAX);
+    ASSERT(token->expire_ms < TEXT_EXPIRY_END);
+    ASSERT(token->created_ms < TEXT_CLOCK_END && token->renewed_ms < TEXT_CLOCK_END);
     token_record_put(token, &record);
     TRY(buf_status(&record));
     TRY(store_key(s, "token", token->id, NULL, &key));
@@ -106,6 +110,9 @@ enum status token_store_update(const struct auth_scope *s, const struct auth_tok
     struct bytes key;
 
     ASSERT(strcmp(before->id, after->id) == 0 && before->id[0] != '\0');
+    /* The keys of accessor and lease are not moved. */
+    ASSERT(strcmp(before->accessor, after->accessor) == 0);
+    ASSERT(strcmp(before->path, after->path) == 0);
     ASSERT((before->expire_ms == 0) == (after->expire_ms == 0)); /* a lease stays one */
     if (before->expire_ms != after->expire_ms && before->expire_ms != 0) {
         TRY(token_store_expire_key(s, before->expire_ms, before->id, &key));
@@ -119,6 +126,7 @@ enum status token_store_add(const struct auth_scope *s, const struct auth_token 
 {
     struct bytes key;
 
+    ASSERT(strlen(token->accessor) == AUTH_ACCESSOR_LEN);
     TRY(token_store_put(s, token));
     TRY(put_expiry(s, token));
     if (token->expire_ms != 0)

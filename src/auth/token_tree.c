@@ -144,6 +144,7 @@ static enum status sweep_mark(const struct auth_scope *s, const char *id, unsign
     enum token_end how;
     const char *child;
 
+    ASSERT(*steps > 0 && *steps <= TOKEN_SWEEP_STEPS);
     if (walk == NULL)
         return ST_NOMEM;
     TRY(read_mark(s, id, &how));
@@ -170,6 +171,7 @@ static enum status sweep(const struct auth_scope *s, unsigned *steps)
     for (state_walk(s->txn, prefix, walk); *steps > 0 && state_walk_next(walk); --*steps) {
         TRY(last_segment(s, walk->key, &id));
         TRY(sweep_mark(s, id, steps));
+        ASSERT(*steps <= TOKEN_SWEEP_STEPS); /* counted down, never below 0 */
         if (*steps == 0)
             return ST_OK;
     }

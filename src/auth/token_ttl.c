@@ -14,6 +14,8 @@ int64_t token_ttl_end_ms(const struct token_ttl *t, struct reason *warning)
     int64_t now_ms = MAX(t->now_ms, t->created_ms);
 
     ASSERT(t->max_s > 0 && t->default_s > 0);
+    ASSERT(t->wanted_s >= 0 && t->own_s >= 0);
+    ASSERT(t->period_s >= 0 && t->explicit_max_s >= 0);
     if (t->explicit_max_s != 0)
         max_s = MIN(max_s, t->explicit_max_s);
     int64_t ttl_s = periodic ? t->period_s : first_given(t->wanted_s, t->own_s, t->default_s);
@@ -24,6 +26,7 @@ int64_t token_ttl_end_ms(const struct token_ttl *t, struct reason *warning)
                    (long long)ttl_s, (long long)max_s);
         ttl_s = max_s;
     }
+    ASSERT(ttl_s > 0 && ttl_s <= max_s);
     int64_t end_ms = now_ms + ttl_s * 1000;
     if (periodic && t->explicit_max_s == 0)
         return end_ms;

@@ -66,6 +66,7 @@ enum status wrapping_create(const struct auth_scope *s, struct env *env, struct 
     w->token.creation_ttl_s = w->token.explicit_max_ttl_s = w->creation_ttl_s;
     w->token.num_uses = 1;
     TRY(auth_token_create(s, env, &w->token, &w->bearer));
+    ASSERT(w->token.limited && w->token.num_uses == 1);
     TRY(keep(s, w->token.id, "response", &body_schema, &kept));
     return keep(s, w->token.id, "wrapinfo", &info_schema, w);
 }
@@ -99,6 +100,7 @@ enum status wrapping_body(const struct auth_scope *s, const struct wrapping *wra
                           struct bytes *ret_body)
 {
     struct kept_body kept;
+    ASSERT(is_wrapping(&wrapping->token));
     TRY(find(s, wrapping->token.id, "response", &body_schema, &kept));
     *ret_body = bytes_str(kept.response);
     return ST_OK;

@@ -66,6 +66,7 @@ bool barrier_is_sealed(const struct barrier *b)
 /* Every cipher context takes its keys afresh. The barrier's lock is held. */
 static void clear_ciphers(struct barrier *b)
 {
+    ASSERT(lock_is_held(&b->lock));
     atomic_fetch_add(&b->epoch, 1);
     LIST_FOR (item, &b->ciphers) {
         struct barrier_cipher *cipher = CONTAINER_OF(item, struct barrier_cipher, link);
@@ -116,6 +117,7 @@ static enum status open_salt(const struct ring *ring, struct bytes stored, struc
         return ST_CORRUPT;
     TRY(aead_new(secret_bytes(&found->key), &a));
     enum status st = value_decrypt(a, BYTES(BARRIER_SALT), stored, salt, &n);
+    ASSERT(st != ST_OK || n == SALT_BYTES);
     aead_free(a);
     if (st == ST_OK)
         st = secret_dup(bytes_of(salt, n), ret_salt);
@@ -127,8 +129,8 @@ static enum status open_rings(struct barrier_keys *keys, const struct barrier_re
                               struct reason *reason)
 {
     struct aead *root = NULL;
+    ASSERT(keys->root.len == ROOT_BYTES);
     enum status st = aead_new(secret_bytes(&keys->root), &root);
-
     for (enum barrier_ring i = BARRIER_SHARED; st == ST_OK && i < BARRIER_RINGS; i++) {
         struct bytes record = ring_record(records, i);
         if (i == BARRIER_LOCAL && record.len == 0)
@@ -161,6 +163,7 @@ static enum status open_all(struct barrier_keys *keys, const struct seal *seal,
 /* Another term is active: of that nothing was granted yet. The lock is held. */
 static void set_unpaid(struct barrier *b, enum barrier_ring ring)
 {
+    ASSERT(lock_is_held(&b->lock));
     atomic_store(&b->prepaid[ring], 0);
     atomic_store(&b->granted[ring], 0);
     atomic_store(&b->lacking[ring], b->keys.rings[ring].n == 0);
@@ -169,6 +172,9 @@ static void set_unpaid(struct barrier *b, enum barrier_ring ring)
 /* Takes the keys, which are wiped. The lock is held, and `b` has no keys. */
 static void put_keys(struct barrier *b, struct barrier_keys *keys)
 {
+    ASSERT(b->keys.root.len == 0);
+    ASSERT(keys->root.len == ROOT_BYTES && keys->salt.len == SALT_BYTES);
+    ASSERT(keys->rings[BARRIER_SHARED].n > 0);
     b->keys = *keys;
     mem_wipe(keys, sizeof *keys);
     clear_ciphers(b);
@@ -224,6 +230,7 @@ static enum status create_salt(struct barrier_keys *keys, struct env *env, struc
     enum status st =
         value_encrypt(a, env, active->term, BYTES(BARRIER_SALT), secret_bytes(&keys->salt), at);
     aead_free(a);
+    ASSERT(ret_record->len == SALT_BYTES + BARRIER_OVERHEAD);
     return st;
 }
 
@@ -232,6 +239,7 @@ static enum status create_ring(struct barrier_keys *keys, struct aead *root, str
 {
     TRY(ring_grow(&keys->rings[ring], env, time_ms));
     TRY(ring_encode(&keys->rings[ring], root, env, ring_name(ring), ret_record));
+    ASSERT(ring_shaped(buf_bytes(ret_record)));
     keys->marks[ring] = mark_of(buf_bytes(ret_record));
     return ST_OK;
 }
@@ -309,6 +317,7 @@ static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct
     struct ring next = {0};
     struct aead *root = NULL;
 
+    ASSERT(lock_is_held(&b->lock));
     if (mark_eq(&mark, &b->keys.marks[ring]))
         return ST_OK;
     TRY(aead_new(secret_bytes(&b->keys.root), &root));
@@ -321,6 +330,7 @@ static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct
         return st;
     }
     bool rotated = has_rotated(old, &next);
+    ASSERT(next.n >= old->n); /* keys are added, never dropped */
     ring_done(old);
     *old = next;
     b->keys.marks[ring] = mark;
@@ -351,6 +361,7 @@ static enum status follow_rekeyed(struct barrier *b, const struct barrier_record
     struct secret root = {0};
     if (next == NULL)
         return ST_NOMEM;
+    ASSERT(!atomic_load(&b->sealed));
     TRY(superseded_open(&b->keys.root, records->superseded, &root));
     enum status st = open_under(&root, records, next, NULL);
     secret_done(&root);
@@ -373,6 +384,8 @@ static enum status follow_rings(struct barrier *b, const struct barrier_records 
 {
     struct ring_mark mark = mark_of(records->keyring);
     enum status st = ST_CORRUPT;
+    ASSERT(!atomic_load(&b->sealed));
+    ASSERT(b->keys.root.len == ROOT_BYTES);
     if (records->superseded.len != 0 && !mark_eq(&mark, &b->keys.marks[BARRIER_SHARED]))
         st = follow_rekeyed(b, records);
     if (st != ST_CORRUPT)
@@ -421,6 +434,7 @@ enum status copy_root(struct barrier *b, struct secret *ret_root)
     enum status st =
         atomic_load(&b->sealed) ? ST_SEALED : secret_dup(secret_bytes(&b->keys.root), ret_root);
     lock_drop(&b->lock);
+    ASSERT(st != ST_OK || ret_root->len == ROOT_BYTES);
     return st;
 }
 
@@ -430,6 +444,7 @@ static enum status prove(struct bytes root, struct bytes message, uint8_t ret_ma
     uint8_t key[HMAC_BYTES];
     struct hmac *h = NULL;
 
+    ASSERT(root.len == ROOT_BYTES);
     TRY(hmac_new(root, &h));
     enum status st = hmac_run(h, BYTES("holdfast: proof of the root key"), key);
     hmac_free(h);
@@ -545,6 +560,7 @@ enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring
     struct aead *root = NULL;
     enum status st = ST_SEALED;
 
+    ASSERT(grant >= 0 && grant <= BARRIER_USES_GRANT);
     lock_take(&b->lock);
     if (!atomic_load(&b->sealed)) {
         st = ring_copy(&b->keys.rings[ring], &next);
@@ -565,6 +581,7 @@ enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring
 
 void barrier_upkeep_done(struct barrier *b, enum barrier_ring ring, int64_t grant)
 {
+    ASSERT(grant > 0 && grant <= BARRIER_USES_GRANT);
     lock_take(&b->lock);
     if (!atomic_load(&b->sealed)) {
         atomic_fetch_add(&b->prepaid[ring], grant);
@@ -582,6 +599,7 @@ enum status barrier_ring_info(struct barrier *b, enum barrier_ring ring,
     if (!atomic_load(&b->sealed) && b->keys.rings[ring].n != 0) {
         const struct ring_term *active = ring_active(&b->keys.rings[ring]);
         int64_t unused = atomic_load(&b->prepaid[ring]);
+        ASSERT(active->term > 0);
         *ret_info = (struct barrier_ring_info){
             .term = active->term,
             .n_terms = b->keys.rings[ring].n,

@@ -89,6 +89,15 @@ static inline void lock_take(pthread_mutex_t *lock)
     ASSERT(failed == 0);
 }
 
+/* Whether a thread holds the lock; for assertions. */
+static inline bool lock_is_held(pthread_mutex_t *lock)
+{
+    if (pthread_mutex_trylock(lock) != 0)
+        return true;
+    (void)pthread_mutex_unlock(lock); /* just taken */
+    return false;
+}
+
 static inline void lock_drop(pthread_mutex_t *lock)
 {
     int failed = pthread_mutex_unlock(lock);

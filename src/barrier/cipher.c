@@ -25,6 +25,7 @@ enum status value_encrypt(struct aead *aead, struct env *env, uint32_t term, str
 {
     uint8_t room[VALUE_HEADER + KEY_MAX];
 
+    ASSERT(term != 0);
     out[0] = VALUE_VERSION;
     le32_put(out + 1, term);
     env_random(env, out + VALUE_HEADER, AEAD_NONCE_BYTES);
@@ -120,6 +121,8 @@ static void freshen(struct barrier_cipher *cipher)
 {
     struct barrier *b = cipher->barrier;
 
+    ASSERT(lock_is_held(&b->lock) && lock_is_held(&cipher->lock));
+    ASSERT(!atomic_load(&b->sealed));
     if (is_fresh(cipher))
         return;
     cipher_clear(cipher);
@@ -154,6 +157,8 @@ static enum status keep(struct barrier_cipher *cipher, enum barrier_ring ring, u
     struct aead *aead = NULL;
     const struct ring_term *found = ring_find(&cipher->barrier->keys.rings[ring], term);
 
+    ASSERT(lock_is_held(&cipher->barrier->lock) && lock_is_held(&cipher->lock));
+    ASSERT(is_fresh(cipher));
     if (found == NULL)
         return ST_NOT_FOUND;
     TRY(aead_new(secret_bytes(&found->key), &aead));
@@ -168,6 +173,8 @@ static enum status keep_mac(struct barrier_cipher *cipher)
 {
     struct mac_memo *memo = NULL;
 
+    ASSERT(is_fresh(cipher));
+    ASSERT(cipher->barrier->keys.salt.len > 0);
     if (cipher->mac != NULL)
         return ST_OK;
     TRY(mac_memo_new(cipher->env, &memo));
@@ -266,6 +273,7 @@ enum status barrier_decrypt(struct barrier_cipher *cipher, struct bytes key, str
     if (want.term == 0)
         return ST_CORRUPT;
     TRY(sit(cipher, want, &c));
+    ASSERT(c->term == want.term);
     enum status st = value_decrypt(c->aead, key, stored, out, ret_len);
     lock_drop(&cipher->lock);
     return st;

@@ -36,6 +36,8 @@ static enum status superseded_put(const struct secret *old, const struct secret 
     uint8_t room[AAD_BYTES];
     uint8_t *at = buf_extend(out, SUPERSEDED_BYTES);
 
+    ASSERT(next->len == SEAL_KEY_BYTES);
+    ASSERT(time_ms >= 0 && time_ms < TEXT_CLOCK_END); /* as barrier_superseded_time wants it */
     if (at == NULL)
         return ST_NOMEM;
     at[0] = SUPERSEDED_VERSION;
@@ -82,6 +84,7 @@ enum status superseded_open(const struct secret *root, struct bytes record, stru
 static enum status copy_keys(struct barrier *b, struct barrier_keys *ret_keys)
 {
     enum status st = ST_SEALED;
+    ASSERT(ret_keys->root.len == 0);
     lock_take(&b->lock);
     if (!atomic_load(&b->sealed))
         st = secret_dup(secret_bytes(&b->keys.root), &ret_keys->root);
@@ -104,6 +107,8 @@ static enum status put_all(struct barrier_keys *keys, const struct secret *next,
         st = ring_encode(&keys->rings[BARRIER_LOCAL], root, env, BYTES(BARRIER_LOCAL_KEYRING),
                          &ret->local_keyring);
     aead_free(root);
+    ASSERT(st != ST_OK || ring_shaped(buf_bytes(&ret->keyring)));
+    ASSERT(st != ST_OK || ring_shaped(buf_bytes(&ret->local_keyring)));
     return st;
 }
 
@@ -128,6 +133,7 @@ enum status barrier_rekey(struct barrier *b, struct env *env, const struct seal 
         st = superseded_put(&keys->root, &next, env, time_ms, &out.superseded);
     secret_done(&next);
     keys_free(&keys);
+    ASSERT(st != ST_OK || out.superseded.len == SUPERSEDED_BYTES);
     if (st == ST_OK)
         *ret_rekeyed = out;
     else

@@ -20,12 +20,14 @@ enum status ring_grow(struct ring *ring, struct env *env, int64_t time_ms)
     TRY(secret_new(AEAD_KEY_BYTES, &key));
     env_random(env, key.data, key.len);
     uint32_t term = ring->n > 0 ? ring_active(ring)->term + 1 : 1;
+    ASSERT(term != 0);
     ring->terms[ring->n++] = (struct ring_term){term, time_ms, 0, key};
     return ST_OK;
 }
 
 enum status ring_copy(const struct ring *from, struct ring *ret_ring)
 {
+    ASSERT(from->n <= BARRIER_TERMS_MAX && from != ret_ring);
     *ret_ring = (struct ring){0};
     for (unsigned i = 0; i < from->n; i++) {
         struct ring_term term = from->terms[i];
@@ -85,6 +87,7 @@ enum status ring_encode(const struct ring *ring, struct aead *root, struct env *
     env_random(env, at + 1, AEAD_NONCE_BYTES);
     enum status st = aead_seal(root, at + 1, bytes_of(aad, make_aad(aad, name)), buf_bytes(&plain),
                                at + HEADER, at + HEADER + n);
+    ASSERT(ring_shaped(bytes_of(at, n + RING_OVERHEAD)));
     if (st != ST_OK)
         out->len -= n + RING_OVERHEAD;
     return st;
@@ -135,6 +138,7 @@ enum status ring_decode(struct bytes record, struct aead *root, struct bytes nam
                   bytes_of(record.data + HEADER, n), record.data + HEADER + n, out));
     struct ring ring = {0};
     enum status st = read_terms(buf_bytes(&plain), &ring);
+    ASSERT(st != ST_OK || ring.n == n / RING_TERM_BYTES);
     if (st == ST_OK)
         *ret_ring = ring;
     else

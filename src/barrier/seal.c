@@ -72,6 +72,8 @@ static enum status derive_id(struct bytes key, char ret_id[SEAL_ID_MAX + 1])
 static enum status set_key(struct bytes raw, const char *id, struct seal *ret_seal)
 {
     struct seal seal = {.type = SEAL_STATIC};
+    ASSERT(raw.len == SEAL_KEY_BYTES);
+    ASSERT(id == NULL || id_valid(id));
     if (id != NULL)
         memcpy(seal.id, id, strlen(id));
     else
@@ -156,6 +158,7 @@ static enum status read_all(int fd, const char *path, uint8_t *out, size_t room,
         if (got == 0)
             break;
         n += (size_t)got;
+        ASSERT(n <= room);
     }
     *ret_n = n;
     return ST_OK;
@@ -252,8 +255,10 @@ enum status seal_wrap(const struct seal *seal, struct env *env, const struct sec
     struct aead *a = NULL;
     size_t start = out->len;
 
-    ASSERT(root->len == SEAL_KEY_BYTES);
+    ASSERT(root->len == SEAL_KEY_BYTES && seal->key.len == SEAL_KEY_BYTES);
     ASSERT(seal->type == SEAL_STATIC || seal->type == SEAL_SHAMIR);
+    ASSERT(id_valid(seal->id));
+    ASSERT(seal->threshold <= seal->shares);
     TRY(add_header(out, seal));
     size_t header = out->len - start;
     uint8_t *at = buf_extend(out, AEAD_NONCE_BYTES + SEAL_KEY_BYTES + AEAD_TAG_BYTES);
@@ -273,6 +278,7 @@ static enum status open_root(const struct seal *seal, struct bytes header, const
     struct aead *a = NULL;
     struct secret root = {0};
 
+    ASSERT(cipher.len == SEAL_KEY_BYTES);
     TRY(aead_new(secret_bytes(&seal->key), &a));
     enum status st = secret_new(SEAL_KEY_BYTES, &root);
     if (st == ST_OK)

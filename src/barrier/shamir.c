@@ -86,6 +86,7 @@ static uint8_t weight(const uint8_t *shares, unsigned n, size_t share_bytes, uns
         above = multiply(above, other);
         below = multiply(below, own ^ other);
     }
+    ASSERT(below != 0); /* the points differ */
     return multiply(above, invert(below));
 }
 

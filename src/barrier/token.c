@@ -17,6 +17,7 @@ void token_make(struct env *env, char ret_token[TOKEN_SERVICE_LEN + 1])
             if (random[i] < FAIR)
                 ret_token[4 + n++] = digits[random[i] % BASE];
     }
+    ASSERT(n == TOKEN_RANDOM);
     ret_token[TOKEN_SERVICE_LEN] = '\0';
     mem_wipe(random, sizeof random);
 }

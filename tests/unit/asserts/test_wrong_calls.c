@@ -7,6 +7,7 @@
 #include "audit/audit.h"
 #include "auth/acl.h"
 #include "auth/token.h"
+#include "auth/token_batch.h"
 #include "barrier/ring.h"
 #include "barrier/shamir.h"
 #include "cluster/membership/wait.h"
@@ -41,6 +42,14 @@ static void a_wiped_ring_is_used(void *ctx)
     assert_status(ring_grow(&ring, &fake.env, 1), ST_OK);
     ring_done(&ring);
     (void)ring_active(&ring);
+}
+
+static void uses_are_granted_without_a_number(void *ctx)
+{
+    struct barrier *barrier;
+    (void)ctx;
+    assert_status(barrier_new(&barrier), ST_OK);
+    barrier_upkeep_done(barrier, BARRIER_SHARED, 0);
 }
 
 static void a_secret_is_split_above_its_shares(void *ctx)
@@ -116,6 +125,48 @@ static void a_use_is_taken_from_a_token_that_has_none(void *ctx)
     struct auth_scope scope = {0};
     (void)ctx;
     assert_status(auth_token_use(&scope, &token), ST_OK);
+}
+
+static void a_child_token_is_made_without_a_generation(void *ctx)
+{
+    struct auth_token token = auth_token_root(1);
+    struct state_txn txn;
+    const char *bearer = NULL;
+    (void)ctx;
+    open_txn(&txn);
+    const struct auth_scope scope = {.txn = &txn, .ns = STATE_NS_ROOT, .now_ms = 1};
+    token.parent = "0123456789abcdef0123456789abcdef";
+    assert_status(auth_token_create(&scope, &fake.env, &token, &bearer), ST_OK);
+}
+
+static void a_batch_token_counts_its_uses(void *ctx)
+{
+    struct auth_token token = auth_token_root(1);
+    struct state_txn txn;
+    const char *bearer;
+    (void)ctx;
+    open_txn(&txn);
+    token.type = AUTH_TYPE_BATCH;
+    token.num_uses = 1;
+    assert_status(token_batch_seal(&txn, txn.cipher, STATE_NS_ROOT, &token, &bearer), ST_OK);
+}
+
+static void a_token_changes_its_accessor(void *ctx)
+{
+    struct auth_token before = auth_token_root(1), after = before;
+    const struct auth_scope scope = {0};
+    (void)ctx;
+    before.id = after.id = "0123456789abcdef0123456789abcdef";
+    after.accessor = "another";
+    assert_status(token_store_update(&scope, &before, &after), ST_OK);
+}
+
+static void a_builtin_policy_is_deleted(void *ctx)
+{
+    struct state_txn txn;
+    (void)ctx;
+    open_txn(&txn);
+    assert_status(policy_delete(&txn, STATE_NS_ROOT, BYTES(AUTH_POLICY_ROOT)), ST_OK);
 }
 
 static void a_policy_is_asked_whether_it_denies(void *ctx)
@@ -333,6 +384,7 @@ static void an_assertion_stops_each(void **state)
 #define CALL(act, asserted) {#act, act, asserted}
         CALL(a_barrier_is_freed_under_a_cipher, "list_empty(&b->ciphers)"),
         CALL(a_wiped_ring_is_used, "ring->n > 0"),
+        CALL(uses_are_granted_without_a_number, "grant > 0"),
         CALL(a_secret_is_split_above_its_shares, "threshold <= n"),
         CALL(an_ended_transaction_is_read, "txn->open"),
         CALL(an_ended_transaction_is_written, "txn->open"),
@@ -340,6 +392,10 @@ static void an_assertion_stops_each(void **state)
         CALL(a_commit_is_awaited_by_no_function, "c->done != NULL"),
         CALL(a_key_expires_before_time_began, "time_ms > 0"),
         CALL(a_use_is_taken_from_a_token_that_has_none, "token->num_uses > 0"),
+        CALL(a_child_token_is_made_without_a_generation, "(token->depth == 0)"),
+        CALL(a_batch_token_counts_its_uses, "token->num_uses == 0"),
+        CALL(a_token_changes_its_accessor, "strcmp(before->accessor, after->accessor)"),
+        CALL(a_builtin_policy_is_deleted, "!is_fixed(name)"),
         CALL(a_policy_is_asked_whether_it_denies, "question->caps"),
         CALL(a_folder_is_asked_for_without_its_slash, "folder.len > 0"),
         CALL(a_lease_is_ended_twice, "state_exists(s->txn, key) != ST_NOT_FOUND"),

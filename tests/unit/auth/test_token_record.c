@@ -142,6 +142,7 @@ static struct auth_token child_of(const char *parent, int64_t expire_ms)
 {
     struct auth_token token = auth_token_root(NOW_MS);
     token.parent = parent;
+    token.depth = parent[0] != '\0';
     token.expire_ms = expire_ms;
     return token;
 }
@@ -615,11 +616,10 @@ static void a_maximum_counts_from_the_beginning(void **ctx)
 static enum status make_load_end(struct state_txn *txn)
 {
     struct auth_scope scope = scope_of(txn);
-    struct auth_token token = child_of("0123456789abcdef0123456789abcdef", NOW_MS + 1), out;
+    struct auth_token token = child_of("", NOW_MS + 1), out;
     const struct auth_token *held;
     const char *bearer = NULL;
     struct token_ref *ref;
-    token.parent = "";
     TRY(auth_token_create(&scope, &world.worker.env, &token, &bearer));
     TRY(auth_token_load(&scope, bytes_str(bearer), &out));
     TRY(auth_token_hold(&scope, bytes_str(bearer), &held, &ref));
