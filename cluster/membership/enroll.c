@@ -16,7 +16,7 @@
 #include "base/trace.h"
 #include "loop/loop.h"
 
-enum { ENROLL_AGAIN_MS = 1000, ENROLL_CALL_MS = 15000, ENROLL_COMPLAIN_MS = 10000 };
+enum { ENROLL_AGAIN_MS = 1000, ENROLL_REQUEST_MS = 15000, ENROLL_COMPLAIN_MS = 10000 };
 enum { ENROLL_REPLY_MAX = 64 * 1024 };
 
 static void ask(struct env_timer *timer);
@@ -97,7 +97,7 @@ static enum status keep(struct enroll_try *e, struct reason *reason)
     CLEANUP(arena_done) struct arena arena = {0};
     const struct text_value *answer;
     const struct member_options *o = e->all->host->options;
-    if (text_json_parse(&arena, buf_bytes(&e->call.reply), &answer, NULL) != ST_OK) {
+    if (text_json_parse(&arena, buf_bytes(&e->request.reply), &answer, NULL) != ST_OK) {
         reason_set(reason, "joining: what was answered is no JSON");
         return ST_INVALID;
     }
@@ -114,11 +114,11 @@ static void explain(const struct enroll_try *e, struct reason *reason)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct text_value *answer;
-    if (text_json_parse(&arena, buf_bytes(&e->call.reply), &answer, NULL) != ST_OK)
+    if (text_json_parse(&arena, buf_bytes(&e->request.reply), &answer, NULL) != ST_OK)
         answer = NULL;
     const struct text_value *errors = text_get(answer, "errors");
     const struct text_value *first = errors != NULL ? errors->first : NULL;
-    reason_set(reason, "joining: the cluster refuses with %d: %.*s", e->call.status,
+    reason_set(reason, "joining: the cluster refuses with %d: %.*s", e->request.status,
                first != NULL ? (int)MIN(first->text.len, (size_t)160) : 0,
                first != NULL ? (const char *)first->text.data : "");
 }
@@ -139,33 +139,33 @@ static void enroll_again(struct enroll_try *e, const char *why)
 /* An answer, or why there is none. */
 static enum enroll_end judge(struct enroll_try *e, enum status st, struct reason *reason)
 {
-    const struct http_call *call = &e->call;
+    const struct http_client_request *request = &e->request;
     if (st != ST_OK) {
         reason_set(reason, "%s",
-                   call->reason.text[0] != '\0' ? call->reason.text : status_text(st));
+                   request->reason.text[0] != '\0' ? request->reason.text : status_text(st));
         return ENROLL_AGAIN;
     }
-    if (call->status == 200 && e->step == ENROLL_CHALLENGE)
+    if (request->status == 200 && e->step == ENROLL_CHALLENGE)
         return enroll_challenged(e, reason);
-    if (call->status == 200)
+    if (request->status == 200)
         return keep(e, reason) == ST_OK ? ENROLL_DONE : ENROLL_REFUSED;
     explain(e, reason);
-    bool refused = call->status >= 400 && call->status < 500 && call->status != 429;
+    bool refused = request->status >= 400 && request->status < 500 && request->status != 429;
     return refused ? ENROLL_REFUSED : ENROLL_AGAIN;
 }
 
-static void on_answer(struct http_call *call, enum status st)
+static void on_answer(struct http_client_request *request, enum status st)
 {
-    struct enroll_try *e = CONTAINER_OF(call, struct enroll_try, call);
+    struct enroll_try *e = CONTAINER_OF(request, struct enroll_try, request);
     struct part_host *host = e->all->host;
     struct reason reason = {{0}};
     e->calling = false;
     if (host->stopping) {
-        buf_done(&call->reply);
+        buf_done(&request->reply);
         return;
     }
     enum enroll_end end = judge(e, st, &reason);
-    buf_done(&call->reply);
+    buf_done(&request->reply);
     if (end == ENROLL_DONE) {
         e->closing = true;
         http_client_close(e->client, on_done_closed, e->all);
@@ -192,16 +192,16 @@ void enroll_send(struct enroll_try *e, const struct http_target *target)
 {
     ASSERT(!e->calling && !e->closing);
     e->header = (struct http_header){BYTES("content-type"), BYTES("application/json")};
-    e->call = (struct http_call){.method = METHOD_POST,
-                                 .path = path_of(e->step),
-                                 .headers = &e->header,
-                                 .n_headers = 1,
-                                 .body = buf_bytes(&e->body),
-                                 .timeout_ms = ENROLL_CALL_MS,
-                                 .reply_bytes_max = ENROLL_REPLY_MAX,
-                                 .done = on_answer};
+    e->request = (struct http_client_request){.method = METHOD_POST,
+                                              .path = path_of(e->step),
+                                              .headers = &e->header,
+                                              .n_headers = 1,
+                                              .body = buf_bytes(&e->body),
+                                              .timeout_ms = ENROLL_REQUEST_MS,
+                                              .reply_bytes_max = ENROLL_REPLY_MAX,
+                                              .done = on_answer};
     e->calling = true;
-    http_call_send(e->client, target, &e->call);
+    http_client_send(e->client, target, &e->request);
 }
 
 static void ask(struct env_timer *timer)
@@ -353,7 +353,7 @@ static bool enroll_stop(void *self)
         return e == NULL;
     env_timer_stop(all->host->env, &e->timer);
     if (e->calling)
-        http_call_cancel(&e->call);
+        http_client_cancel(&e->request);
     e->calling = false;
     e->closing = true;
     http_client_close(e->client, on_stopped, all);

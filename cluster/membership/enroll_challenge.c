@@ -29,7 +29,7 @@ static bool read_challenge(struct enroll_try *e)
     struct seal_info info;
     buf_clear(&e->challenge);
     buf_clear(&e->seal);
-    if (text_json_parse(&arena, buf_bytes(&e->call.reply), &answer, NULL) != ST_OK)
+    if (text_json_parse(&arena, buf_bytes(&e->request.reply), &answer, NULL) != ST_OK)
         return false;
     struct bytes text = enroll_text(answer, "challenge");
     buf_add(&e->challenge, text);

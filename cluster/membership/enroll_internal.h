@@ -20,7 +20,7 @@ struct enroll_try {
     struct enroll *all;
     struct http_client *client;
     struct tls_ctx *tls;
-    struct http_call call;
+    struct http_client_request request;
     struct http_header header;
     struct env_timer timer; /* to the next try */
     struct join_token token;

@@ -144,7 +144,7 @@ static void stop_try(struct enroll_try *e)
 {
     env_timer_stop(e->all->host->env, &e->timer);
     if (e->calling)
-        http_call_cancel(&e->call);
+        http_client_cancel(&e->request);
     e->calling = false;
     enroll_forget(e);
 }

@@ -78,14 +78,14 @@ static enum status put_record(struct buf *line, struct barrier_cipher *cipher,
                               const struct audit_facts *facts)
 {
     struct text_writer w = {.out = line};
-    bool response = facts->kind == AUDIT_RESPONSE;
+    bool reply = facts->kind == AUDIT_REPLY;
 
     text_open_object(&w);
     text_member_time(&w, "time", facts->time_ms);
-    text_member_str(&w, "type", response ? "response" : "request");
+    text_member_str(&w, "type", reply ? "response" : "request");
     put_auth(&w, facts);
     TRY(put_request(&w, cipher, facts));
-    if (response) {
+    if (reply) {
         text_key(&w, "response");
         text_open_object(&w);
         text_member_int(&w, "status", facts->status);

@@ -1,4 +1,4 @@
-/* Audit: a record of every request before it has any effect, and of every answer before it is sent
+/* Audit: a record of every request before it has any effect, and of every reply before it is sent
  * (PROTOCOL R20).
  *
  * A record is one line of JSON. Every enabled device is offered it; at least one must accept it,
@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 
-enum audit_kind { AUDIT_REQUEST, AUDIT_RESPONSE };
+enum audit_kind { AUDIT_REQUEST, AUDIT_REPLY };
 
 /* The recorded facts; NULL and empty where unknown. Borrowed until `done`. */
 struct audit_facts {
@@ -27,8 +27,8 @@ struct audit_facts {
     const char *const *policies;
     size_t n_policies;
     const char *mount_type;
-    int status;        /* of the answer */
-    const char *error; /* of the answer */
+    int status;        /* of the reply */
+    const char *error; /* of the reply */
 };
 
 /* One offer of a line to one device. */

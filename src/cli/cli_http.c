@@ -294,7 +294,7 @@ static enum status read_answer(struct link *l, struct incoming *in, struct reaso
 
 /* One request of a command. */
 struct message {
-    const struct cli_call *call;
+    const struct cli_request *request;
     const char *path;
     struct bytes tail; /* headers and body */
     uint64_t upload_bytes;
@@ -304,9 +304,9 @@ static enum status exchange(struct link *l, const struct message *m, struct byte
                             struct incoming *in, struct reason *reason)
 {
     enum status sent = link_write(l, request, reason);
-    if (sent == ST_OK && m->call->upload != NULL)
-        sent = link_write_file(l, m->call->upload, m->upload_bytes, reason);
-    if (sent != ST_OK && (m->call->upload == NULL || sent != ST_IO))
+    if (sent == ST_OK && m->request->upload != NULL)
+        sent = link_write_file(l, m->request->upload, m->upload_bytes, reason);
+    if (sent != ST_OK && (m->request->upload == NULL || sent != ST_IO))
         return sent;
     /* A server that refuses an upload answers before it has read all of it. */
     struct reason why = {{0}};
@@ -321,8 +321,8 @@ static enum status send_once(struct cli *cli, const char *address, const struct 
     CLEANUP(buf_done) struct buf request = {0};
     struct target t;
     TRY(parse_address(address, &t, reason));
-    buf_add_format(&request, "%s %s%s HTTP/1.1\r\nHost: %s%s%s:%s\r\n", m->call->method, t.prefix,
-                   m->path, t.v6 ? "[" : "", t.host, t.v6 ? "]" : "", t.port);
+    buf_add_format(&request, "%s %s%s HTTP/1.1\r\nHost: %s%s%s:%s\r\n", m->request->method,
+                   t.prefix, m->path, t.v6 ? "[" : "", t.host, t.v6 ? "]" : "", t.port);
     buf_add(&request, m->tail);
     TRY(buf_status(&request));
     TRY(dial(&t, cli->timeout_ms, &l.fd, reason));
@@ -363,25 +363,26 @@ static enum status add_own_headers(struct cli *cli, struct buf *b, struct reason
     return ST_OK;
 }
 
-static enum status compose(struct cli *cli, const struct cli_call *call, uint64_t upload_bytes,
-                           struct buf *tail, struct reason *reason)
+static enum status compose(struct cli *cli, const struct cli_request *request,
+                           uint64_t upload_bytes, struct buf *tail, struct reason *reason)
 {
-    const char *type = call->content_type != NULL ? call->content_type : "application/json";
-    bool body = call->body.len != 0 || call->upload != NULL;
+    const char *type = request->content_type != NULL ? request->content_type : "application/json";
+    bool body = request->body.len != 0 || request->upload != NULL;
     buf_add_str(tail, "Connection: close\r\nX-Secrets-Request: true\r\n");
-    TRY(add_header(tail, "X-Secrets-Token", call->token != NULL ? call->token : cli->token,
+    TRY(add_header(tail, "X-Secrets-Token", request->token != NULL ? request->token : cli->token,
                    reason));
     TRY(add_header(tail, "X-Secrets-Namespace", cli->name_space, reason));
-    if (!call->aside)
+    if (!request->aside)
         TRY(add_header(tail, "X-Secrets-Wrap-TTL", cli_text(cli, "wrap-ttl"), reason));
     TRY(add_own_headers(cli, tail, reason));
     if (body)
         TRY(add_header(tail, "Content-Type", type, reason));
-    if (body || strcmp(call->method, "GET") != 0)
-        buf_add_format(tail, "Content-Length: %llu\r\n",
-                       (unsigned long long)(call->upload != NULL ? upload_bytes : call->body.len));
+    if (body || strcmp(request->method, "GET") != 0)
+        buf_add_format(
+            tail, "Content-Length: %llu\r\n",
+            (unsigned long long)(request->upload != NULL ? upload_bytes : request->body.len));
     buf_add_str(tail, "\r\n");
-    buf_add(tail, call->body);
+    buf_add(tail, request->body);
     return buf_status(tail);
 }
 
@@ -407,28 +408,28 @@ static enum status follow(struct cli *cli, struct message *m, struct incoming *i
         reason_set(reason, "the server points to \"%.100s\", which is not https", next);
         return ST_INVALID;
     }
-    if (m->call->upload != NULL) {
+    if (m->request->upload != NULL) {
         reason_set(reason, "the server points to \"%.100s\": name that as the address", next);
         return ST_INVALID;
     }
     m->path = "";
     incoming_done(in);
-    incoming_init(in, m->call->download, CLI_REPLY_MAX);
+    incoming_init(in, m->request->download, CLI_REPLY_MAX);
     return send_once(cli, next, m, in, reason);
 }
 
-enum status cli_send(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_reply,
-                     struct reason *reason)
+enum status cli_send(struct cli *cli, const struct cli_request *request,
+                     struct cli_reply *ret_reply, struct reason *reason)
 {
     CLEANUP(buf_done) struct buf tail = {0};
     CLEANUP(incoming_done) struct incoming in = {0};
-    struct message m = {.call = call, .path = call->path};
-    ASSERT(call->path != NULL && call->method != NULL);
-    if (call->upload != NULL)
-        TRY(upload_size(call->upload, &m.upload_bytes, reason));
-    TRY(compose(cli, call, m.upload_bytes, &tail, reason));
+    struct message m = {.request = request, .path = request->path};
+    ASSERT(request->path != NULL && request->method != NULL);
+    if (request->upload != NULL)
+        TRY(upload_size(request->upload, &m.upload_bytes, reason));
+    TRY(compose(cli, request, m.upload_bytes, &tail, reason));
     m.tail = buf_bytes(&tail);
-    incoming_init(&in, call->download, CLI_REPLY_MAX);
+    incoming_init(&in, request->download, CLI_REPLY_MAX);
     TRY(send_once(cli, cli->address, &m, &in, reason));
     if (in.status == 307 && in.location[0] != '\0')
         TRY(follow(cli, &m, &in, reason));

@@ -327,11 +327,12 @@ static void print_error_list(const struct text_value *errors)
         }
 }
 
-void cli_print_errors(struct cli *cli, const struct cli_call *call, const struct cli_reply *reply)
+void cli_print_errors(struct cli *cli, const struct cli_request *request,
+                      const struct cli_reply *reply)
 {
     const struct text_value *body = NULL;
-    cli_say("Error making API request.\n\nURL: %s %s%.*s\nCode: %d. Errors:\n\n", call->method,
-            cli->address, (int)strcspn(call->path, "?"), call->path, reply->status);
+    cli_say("Error making API request.\n\nURL: %s %s%.*s\nCode: %d. Errors:\n\n", request->method,
+            cli->address, (int)strcspn(request->path, "?"), request->path, reply->status);
     if (text_json_parse(&cli->arena, reply->body, &body, NULL) == ST_OK) {
         print_error_list(text_get(body, "errors"));
         cli_print_warnings(body);
@@ -341,7 +342,7 @@ void cli_print_errors(struct cli *cli, const struct cli_call *call, const struct
         cli_put(stderr, bytes_str(reply->request_id));
         cli_say("\n");
     }
-    if (reply->status == 403 && call->token == NULL && cli->token == NULL)
+    if (reply->status == 403 && request->token == NULL && cli->token == NULL)
         cli_say("\nNo token was sent: log in with \"holdfast login\", or set HOLDFAST_TOKEN.\n");
 }
 

@@ -32,8 +32,9 @@ static void hint_at_tls(const struct cli *cli)
                 "-address.\n");
         break;
     case CLI_TLS_NOT_NOW:
-        cli_say("The server's certificate has expired or is not valid yet: renew it, or correct the "
-                "clock of\nthis machine.\n");
+        cli_say(
+            "The server's certificate has expired or is not valid yet: renew it, or correct the "
+            "clock of\nthis machine.\n");
         break;
     case CLI_TLS_REFUSED:
         cli_say("If the server does not speak TLS, its address begins with http://.\n");
@@ -42,18 +43,19 @@ static void hint_at_tls(const struct cli *cli)
     }
 }
 
-int cli_ask(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_reply)
+int cli_ask(struct cli *cli, const struct cli_request *request, struct cli_reply *ret_reply)
 {
     struct reason reason = {{0}};
     ret_reply->status = 0;
-    if (call->path == NULL) {
+    if (request->path == NULL) {
         cli_complain("%s", status_text(ST_NOMEM));
         return CLI_LOCAL_ERROR;
     }
-    enum status st = cli_send(cli, call, ret_reply, &reason);
+    enum status st = cli_send(cli, request, ret_reply, &reason);
     if (st != ST_OK) {
-        cli_complain("%s %s%.*s: %s", call->method, cli->address, (int)strcspn(call->path, "?"),
-                     call->path, reason.text[0] != '\0' ? reason.text : status_text(st));
+        cli_complain("%s %s%.*s: %s", request->method, cli->address,
+                     (int)strcspn(request->path, "?"), request->path,
+                     reason.text[0] != '\0' ? reason.text : status_text(st));
         hint_at_tls(cli);
         ret_reply->status = 0;
         return CLI_REMOTE_ERROR;
@@ -67,28 +69,28 @@ int cli_unexpected(void)
     return CLI_REMOTE_ERROR;
 }
 
-int cli_refused(struct cli *cli, const struct cli_call *call, const struct cli_reply *reply)
+int cli_refused(struct cli *cli, const struct cli_request *request, const struct cli_reply *reply)
 {
     if (reply->status != 0)
-        cli_print_errors(cli, call, reply);
+        cli_print_errors(cli, request, reply);
     return CLI_REMOTE_ERROR;
 }
 
-int cli_do(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_reply)
+int cli_do(struct cli *cli, const struct cli_request *request, struct cli_reply *ret_reply)
 {
-    int code = cli_ask(cli, call, ret_reply);
-    return code == CLI_REMOTE_ERROR ? cli_refused(cli, call, ret_reply) : code;
+    int code = cli_ask(cli, request, ret_reply);
+    return code == CLI_REMOTE_ERROR ? cli_refused(cli, request, ret_reply) : code;
 }
 
-int cli_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
-             struct cli_reply *ret_reply)
+int cli_request(struct cli *cli, const char *method, const char *path, const struct buf *body,
+                struct cli_reply *ret_reply)
 {
-    struct cli_call call = {.method = method, .path = cli_path(cli, path)};
+    struct cli_request request = {.method = method, .path = cli_path(cli, path)};
     if (body != NULL && buf_status(body) != ST_OK)
-        call.path = NULL;
+        request.path = NULL;
     if (body != NULL)
-        call.body = buf_bytes(body);
-    return cli_do(cli, &call, ret_reply);
+        request.body = buf_bytes(body);
+    return cli_do(cli, &request, ret_reply);
 }
 
 const struct text_value *cli_parse_reply(struct cli *cli, const struct cli_reply *reply)
@@ -118,14 +120,14 @@ static bool found_after_all(struct cli *cli, const struct cli_reply *reply)
 int cli_fetch(struct cli *cli, const char *path, const char *query, struct cli_reply *ret_reply)
 {
     const char *escaped = cli_path(cli, path);
-    struct cli_call call = {.method = "GET"};
+    struct cli_request request = {.method = "GET"};
     if (escaped != NULL)
-        call.path = arena_format(&cli->arena, "%s%s", escaped, query);
-    int code = cli_ask(cli, &call, ret_reply);
+        request.path = arena_format(&cli->arena, "%s%s", escaped, query);
+    int code = cli_ask(cli, &request, ret_reply);
     if (code != CLI_REMOTE_ERROR)
         return code;
     if (ret_reply->status != 404)
-        return cli_refused(cli, &call, ret_reply);
+        return cli_refused(cli, &request, ret_reply);
     if (found_after_all(cli, ret_reply))
         return CLI_OK;
     (void)fprintf(stderr, "No value found at %s\n", path); /* standard error is all there is */

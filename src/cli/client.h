@@ -101,7 +101,7 @@ bool cli_help_group(const struct cli *cli, const char *group, FILE *to);
 /* cli_http.c */
 
 /* A request. */
-struct cli_call {
+struct cli_request {
     const char *method, *path; /* path: from "/v1/" on, escaped, with its query */
     struct bytes body;
     const char *content_type; /* NULL: JSON */
@@ -118,7 +118,7 @@ struct cli_reply {
 /* Send the request and wait for the whole reply. One redirect is followed, but not with an upload.
  * With a reason: ST_INVALID (a wrong address or header, a reply that is not HTTP), ST_IO,
  * ST_CRYPTO, ST_TIMEOUT, ST_TOO_BIG, ST_NOMEM. */
-NODISCARD enum status cli_send(struct cli *cli, const struct cli_call *call,
+NODISCARD enum status cli_send(struct cli *cli, const struct cli_request *request,
                                struct cli_reply *ret_reply, struct reason *reason);
 
 /* cli_request.c: requests as commands make them. Functions that return int return an exit code,
@@ -128,16 +128,16 @@ NODISCARD enum status cli_send(struct cli *cli, const struct cli_call *call,
 char *cli_path(struct cli *cli, const char *path);
 /* Send a request. Prints why no reply came. Prints nothing for a reply that is not 2xx: the caller
  * calls cli_refused. call->path may be NULL: out of memory, printed. */
-int cli_ask(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_reply);
+int cli_ask(struct cli *cli, const struct cli_request *request, struct cli_reply *ret_reply);
 /* Send a request. Prints why no reply came, or the errors of a reply that is not 2xx. */
-int cli_do(struct cli *cli, const struct cli_call *call, struct cli_reply *ret_reply);
+int cli_do(struct cli *cli, const struct cli_request *request, struct cli_reply *ret_reply);
 /* cli_do for a path without "/v1/", unescaped, and a body of JSON; NULL: no body. */
-int cli_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
-             struct cli_reply *ret_reply);
+int cli_request(struct cli *cli, const char *method, const char *path, const struct buf *body,
+                struct cli_reply *ret_reply);
 /* Print that the reply lacks a member. Returns CLI_REMOTE_ERROR. */
 int cli_unexpected(void);
 /* Print the errors of a reply that is not 2xx, if one came. Returns CLI_REMOTE_ERROR. */
-int cli_refused(struct cli *cli, const struct cli_call *call, const struct cli_reply *reply);
+int cli_refused(struct cli *cli, const struct cli_request *request, const struct cli_reply *reply);
 /* The reply's body as JSON; NULL with a message. */
 const struct text_value *cli_parse_reply(struct cli *cli, const struct cli_reply *reply);
 /* GET the path without "/v1/", unescaped, and `query`, escaped. A 404 with data (a deleted version
@@ -193,7 +193,8 @@ void cli_print_keys(const struct cli *cli, const struct text_value *keys);
 void cli_print_grid(const struct text_value *rows);
 /* Print the server's errors and warnings and the request id on standard error, and a hint if the
  * request had no token. */
-void cli_print_errors(struct cli *cli, const struct cli_call *call, const struct cli_reply *reply);
+void cli_print_errors(struct cli *cli, const struct cli_request *request,
+                      const struct cli_reply *reply);
 void cli_print_warnings(const struct text_value *body); /* on standard error */
 /* Print a reply as -field and -format say: one field, JSON, or a table. Returns the exit code. */
 int cli_show(struct cli *cli, const struct cli_reply *reply);

@@ -6,13 +6,13 @@ static int preflight(struct cli *cli, const char *path, struct kv_place *ret)
 {
     struct cli_reply reply = {0};
     char *asked = arena_format(&cli->arena, "sys/internal/ui/mounts/%s", path);
-    struct cli_call call = {
+    struct cli_request request = {
         .method = "GET", .path = asked != NULL ? cli_path(cli, asked) : NULL, .aside = true};
-    int code = cli_ask(cli, &call, &reply);
+    int code = cli_ask(cli, &request, &reply);
     *ret = (struct kv_place){.mount = "", .rest = path};
     if (code != CLI_OK)
         return reply.status == 404        ? CLI_OK
-               : code == CLI_REMOTE_ERROR ? cli_refused(cli, &call, &reply)
+               : code == CLI_REMOTE_ERROR ? cli_refused(cli, &request, &reply)
                                           : code;
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
     const struct text_value *mount = text_get(data, "path");

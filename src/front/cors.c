@@ -69,13 +69,13 @@ static bool has_method(struct bytes method)
     return false;
 }
 
-static enum status join_headers(const struct router_call *call, const struct cors *cors,
+static enum status join_headers(const struct router_request *request, const struct cors *cors,
                                 const char **ret_text)
 {
-    struct arena *arena = call->arena;
+    struct arena *arena = request->arena;
     struct field_strings all;
     const char *text = "";
-    TRY(cors_headers(arena, call->dialect, cors, &all));
+    TRY(cors_headers(arena, request->dialect, cors, &all));
     for (size_t i = 0; i < all.n && text != NULL; i++)
         text = arena_format(arena, "%s%s%s", text, i != 0 ? ", " : "", all.items[i]);
     *ret_text = text;
@@ -93,14 +93,14 @@ static void tell(struct judgement *j, const char *name, struct bytes value)
     j->headers[j->verdict.n_headers++] = (struct http_header){bytes_str(name), value};
 }
 
-static enum status judge_preflight(const struct router_call *call, const struct cors *cors,
+static enum status judge_preflight(const struct router_request *request, const struct cors *cors,
                                    struct judgement *j)
 {
     const char *allowed;
-    ASSERT(call->method == METHOD_OPTIONS);
-    if (!has_method(call->header(call, "access-control-request-method")))
+    ASSERT(request->method == METHOD_OPTIONS);
+    if (!has_method(request->header(request, "access-control-request-method")))
         return ST_UNSUPPORTED;
-    TRY(join_headers(call, cors, &allowed));
+    TRY(join_headers(request, cors, &allowed));
     j->verdict.preflight = true;
     tell(j, "Access-Control-Allow-Methods", BYTES(METHODS_TEXT));
     tell(j, "Access-Control-Allow-Headers", bytes_str(allowed));
@@ -108,7 +108,7 @@ static enum status judge_preflight(const struct router_call *call, const struct 
     return ST_OK;
 }
 
-static enum status judge_origin(const struct router_call *call, const struct cors *cors,
+static enum status judge_origin(const struct router_request *request, const struct cors *cors,
                                 struct bytes origin, struct judgement *j)
 {
     tell(j, "Vary", BYTES("Origin"));
@@ -117,27 +117,27 @@ static enum status judge_origin(const struct router_call *call, const struct cor
         return ST_DENIED;
     }
     tell(j, "Access-Control-Allow-Origin", origin);
-    return call->method == METHOD_OPTIONS ? judge_preflight(call, cors, j) : ST_OK;
+    return request->method == METHOD_OPTIONS ? judge_preflight(request, cors, j) : ST_OK;
 }
 
-void cors_judge(struct state *state, struct router_call *call)
+void cors_judge(struct state *state, struct router_request *request)
 {
     static const struct router_verdict no_memory = {.st = ST_NOMEM};
-    struct bytes origin = router_header(call, "origin");
+    struct bytes origin = router_header(request, "origin");
     struct cors cors;
 
-    ASSERT(!call->forwarded && call->verdict == NULL);
+    ASSERT(!request->forwarded && request->verdict == NULL);
     if (state == NULL || origin.len == 0)
         return;
-    enum status st = load(state, call->arena, &cors);
+    enum status st = load(state, request->arena, &cors);
     if (st == ST_NOT_FOUND)
         return;
-    struct judgement *j = arena_zalloc(call->arena, sizeof *j);
+    struct judgement *j = arena_zalloc(request->arena, sizeof *j);
     if (j == NULL) {
-        call->verdict = &no_memory;
+        request->verdict = &no_memory;
         return;
     }
     j->verdict.headers = j->headers;
-    j->verdict.st = st == ST_OK ? judge_origin(call, &cors, origin, j) : st;
-    call->verdict = &j->verdict;
+    j->verdict.st = st == ST_OK ? judge_origin(request, &cors, origin, j) : st;
+    request->verdict = &j->verdict;
 }

@@ -7,7 +7,7 @@ enum { PIECE_BYTES = 128 * 1024 };
 /* READING (pool) ─▶ SENDING ─▶ READING …; the request's `user` while it lasts. */
 struct download {
     struct http_request *req;
-    struct answer_file file;
+    struct reply_file file;
     uint64_t at;
     struct env_work work;
     enum status status;
@@ -57,7 +57,7 @@ static void read_next(struct download *d)
     env_work(d->file.env, &d->work);
 }
 
-void download_start(struct http_request *req, struct answer_file file)
+void download_start(struct http_request *req, struct reply_file file)
 {
     struct download *d = arena_zalloc(&req->arena, sizeof *d);
     if (d == NULL) {

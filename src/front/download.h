@@ -1,12 +1,12 @@
-/* A file as the body of an answer, a piece at a time. Inside src/front. */
+/* A file as the body of a reply, a piece at a time. Inside src/front. */
 #ifndef HOLDFAST_FRONT_DOWNLOAD_H
 #define HOLDFAST_FRONT_DOWNLOAD_H
 
 #include "http/http.h"
-#include "router/answer.h"
+#include "router/reply.h"
 
-/* Behind http_respond_begin with the file's length: send the file, end the answer, close the file,
+/* Behind http_respond_begin with the file's length: send the file, end the reply, close the file,
  * which is the callee's. Memory comes from the request's arena. */
-void download_start(struct http_request *req, struct answer_file file);
+void download_start(struct http_request *req, struct reply_file file);
 
 #endif

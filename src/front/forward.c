@@ -3,7 +3,7 @@
  * The active node authenticates the request itself; it believes this node about the client's
  * address and the request id alone. */
 #include "front/forward.h"
-#include "front/front_call.h"
+#include "front/front_request.h"
 #include "text/value.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum {
     TIMEOUT_MS_MAX = 600000,
-    ANSWER_WHOLE_MAX = 256 * 1024, /* a longer one streams through */
+    REPLY_WHOLE_MAX = 256 * 1024, /* a longer one streams through */
 };
 
 /* Headers about the connection they came by, or that a client may not set. */
@@ -36,65 +36,65 @@ void forward_finish(struct forward *fw, enum status st)
 }
 
 /* Headers that answers of ours carry besides the body's type. */
-static enum status take_headers(struct forward *fw, struct router_answer *answer)
+static enum status take_headers(struct forward *fw, struct router_reply *reply)
 {
-    struct arena *arena = fw->f->call->arena;
-    for (size_t i = 0; i < http_call_header_count(&fw->http); i++) {
-        struct http_header h = http_call_header_at(&fw->http, i);
+    struct arena *arena = fw->f->request->arena;
+    for (size_t i = 0; i < http_client_reply_header_count(&fw->http); i++) {
+        struct http_header h = http_client_reply_header_at(&fw->http, i);
         bool type = text_is(h.name, "content-type");
-        bool full = answer->n_headers == ANSWER_HEADERS_MAX - ANSWER_HEADERS_OWN;
+        bool full = reply->n_headers == REPLY_HEADERS_MAX - REPLY_HEADERS_OWN;
         if (hop_by_hop(h.name) || (!type && full))
             continue;
         char *name = arena_str(arena, h.name), *value = arena_str(arena, h.value);
         if (name == NULL || value == NULL)
             return ST_NOMEM;
         if (type)
-            answer->content_type = value;
+            reply->content_type = value;
         else
-            TRY(answer_add_header(answer, arena, bytes_str(name), bytes_str(value)) ? ST_OK
-                                                                                    : ST_NOMEM);
+            TRY(reply_add_header(reply, arena, bytes_str(name), bytes_str(value)) ? ST_OK
+                                                                                  : ST_NOMEM);
     }
     return ST_OK;
 }
 
-/* An answer, or why the other node gives none. */
+/* A reply, or why the other node gives none. */
 static enum status take_head(struct forward *fw)
 {
-    struct router_answer *answer = &fw->f->answer;
+    struct router_reply *reply = &fw->f->reply;
     enum status retry = ST_OK;
-    if (relay_retry_parse(http_call_header(&fw->http, RELAY_HEADER_RETRY), &retry) != ST_OK)
+    if (relay_retry_parse(http_client_reply_header(&fw->http, RELAY_HEADER_RETRY), &retry) != ST_OK)
         return ST_UNKNOWN_OUTCOME;
     TRY(retry);
-    answer->http = fw->http.status;
-    return take_headers(fw, answer) == ST_OK ? ST_OK : ST_UNKNOWN_OUTCOME;
+    reply->http = fw->http.status;
+    return take_headers(fw, reply) == ST_OK ? ST_OK : ST_UNKNOWN_OUTCOME;
 }
 
-static void on_done(struct http_call *call, enum status st)
+static void on_done(struct http_client_request *request, enum status st)
 {
-    struct forward *fw = CONTAINER_OF(call, struct forward, http);
+    struct forward *fw = CONTAINER_OF(request, struct forward, http);
     fw->over = true;
     if (fw->down.send != NULL) {
-        stream_answer_over(fw, st); /* last touch */
+        stream_reply_over(fw, st); /* last touch */
         return;
     }
     if (st == ST_OK)
         st = take_head(fw);
     if (st == ST_OK) {
-        fw->f->answer.body = call->reply;
-        call->reply = (struct buf){0};
+        fw->f->reply.body = request->reply;
+        request->reply = (struct buf){0};
     }
     forward_finish(fw, st);
 }
 
-/* A long answer goes on to the client as it comes. */
-static void on_head(struct http_call *call)
+/* A long reply goes on to the client as it comes. */
+static void on_head(struct http_client_request *request)
 {
-    struct forward *fw = CONTAINER_OF(call, struct forward, http);
+    struct forward *fw = CONTAINER_OF(request, struct forward, http);
     enum status st = take_head(fw);
     if (st == ST_OK) {
-        fw->f->answer.stream = stream_answer(fw);
+        fw->f->reply.stream = stream_reply(fw);
     } else {
-        http_call_cancel(call);
+        http_client_cancel(request);
         fw->over = true;
     }
     forward_finish(fw, st);
@@ -102,10 +102,10 @@ static void on_head(struct http_call *call)
 
 static enum status build_headers(struct forward *fw)
 {
-    const struct router_call *call = fw->f->call;
-    const struct http_request *req = front_call_of(call)->req;
+    const struct router_request *request = fw->f->request;
+    const struct http_request *req = front_request_of(request)->req;
     size_t n = http_header_count(req), used = 0;
-    struct http_header *headers = arena_alloc(call->arena, (n + 4) * sizeof *headers);
+    struct http_header *headers = arena_alloc(request->arena, (n + 4) * sizeof *headers);
     if (headers == NULL)
         return ST_NOMEM;
     for (size_t i = 0; i < n; i++) {
@@ -113,8 +113,8 @@ static enum status build_headers(struct forward *fw)
         if (!hop_by_hop(h.name))
             headers[used++] = h;
     }
-    headers[used++] = (struct http_header){BYTES(RELAY_HEADER_CLIENT), bytes_str(call->peer)};
-    if (call->closed_ceremonies)
+    headers[used++] = (struct http_header){BYTES(RELAY_HEADER_CLIENT), bytes_str(request->peer)};
+    if (request->closed_ceremonies)
         headers[used++] = (struct http_header){BYTES(RELAY_HEADER_CLOSED), BYTES("1")};
     static const struct rlog_request_id none;
     if (memcmp(fw->f->id.bytes, none.bytes, sizeof none.bytes) != 0) {
@@ -132,19 +132,19 @@ static enum status build_headers(struct forward *fw)
 /* The active node finds the same canonical path in it. */
 static enum status build_path(struct forward *fw)
 {
-    const struct router_call *call = fw->f->call;
-    TRY(path_encode(call->arena, &call->target, &fw->http.path));
-    if (call->query.data == NULL)
+    const struct router_request *request = fw->f->request;
+    TRY(path_encode(request->arena, &request->target, &fw->http.path));
+    if (request->query.data == NULL)
         return ST_OK;
     struct bytes path = fw->http.path;
-    size_t len = path.len + 1 + call->query.len;
-    uint8_t *text = arena_alloc(call->arena, len);
+    size_t len = path.len + 1 + request->query.len;
+    uint8_t *text = arena_alloc(request->arena, len);
     if (text == NULL)
         return ST_NOMEM;
     memcpy(text, path.data, path.len);
     text[path.len] = '?';
-    if (call->query.len != 0)
-        memcpy(text + path.len + 1, call->query.data, call->query.len);
+    if (request->query.len != 0)
+        memcpy(text + path.len + 1, request->query.data, request->query.len);
     fw->http.path = bytes_of(text, len);
     return ST_OK;
 }
@@ -153,13 +153,13 @@ static enum status build(struct forward *fw, uint64_t now_ms)
 {
     const struct router_forward *f = fw->f;
     uint64_t left_ms = f->deadline_ms - MIN(f->deadline_ms, now_ms);
-    fw->http = (struct http_call){
-        .method = f->call->method,
-        .body = f->call->body,
-        .stream_body = f->call->streamed,
+    fw->http = (struct http_client_request){
+        .method = f->request->method,
+        .body = f->request->body,
+        .stream_body = f->request->streamed,
         .body_length = http_body_length(fw->req),
         .timeout_ms = (uint32_t)MIN(MAX(left_ms, (uint64_t)1), (uint64_t)TIMEOUT_MS_MAX),
-        .whole_max = ANSWER_WHOLE_MAX,
+        .whole_max = REPLY_WHOLE_MAX,
         .on_head = on_head,
         .done = on_done,
     };
@@ -182,7 +182,7 @@ static void refuse(struct router_forward *f, enum status st)
 
 void forward_start(const struct forwarder *forwarder, struct router_forward *f)
 {
-    struct forward *fw = arena_zalloc(f->call->arena, sizeof *fw);
+    struct forward *fw = arena_zalloc(f->request->arena, sizeof *fw);
     struct mesh_identity leader = *node_identity(forwarder->node);
     struct node_status status;
     char uri[MESH_URI_MAX];
@@ -193,10 +193,10 @@ void forward_start(const struct forwarder *forwarder, struct router_forward *f)
     node_status_get(forwarder->node, &status);
     fw->f = f;
     fw->forwarder = forwarder;
-    fw->req = front_call_of(f->call)->req;
+    fw->req = front_request_of(f->request)->req;
     enum status st =
         status.leader_cluster[0] != '\0' ? build(fw, env_mono_ms(f->env)) : ST_NO_LEADER;
-    if (st == ST_OK && f->call->streamed)
+    if (st == ST_OK && f->request->streamed)
         st = stream_body_reserve(fw);
     if (st != ST_OK) {
         refuse(f, st == ST_BUSY ? ST_BUSY : ST_NO_LEADER);
@@ -206,7 +206,7 @@ void forward_start(const struct forwarder *forwarder, struct router_forward *f)
     mesh_uri(&leader, uri);
     struct http_target target = {
         .address = status.leader_cluster, .tls = node_tls(forwarder->node), .uri = uri};
-    http_call_send(forwarder->client, &target, &fw->http);
-    if (f->call->streamed)
+    http_client_send(forwarder->client, &target, &fw->http);
+    if (f->request->streamed)
         stream_body_begin(fw);
 }

@@ -15,13 +15,13 @@ struct forwarder {
     struct http_budget *streams; /* bodies being moved, of all workers */
 };
 
-/* Send a call to the active node. f->done is called once, never from inside this call; its statuses
- * are those of struct router_forward. On the worker's thread. */
+/* Send a request to the active node. f->done is called once, never from inside this call; its
+ * statuses are those of struct router_forward. On the worker's thread. */
 void forward_start(const struct forwarder *forwarder, struct router_forward *f);
 
 /* Lies in the arena of the client's request. */
 struct forward {
-    struct http_call http; /* to the active node */
+    struct http_client_request http; /* to the active node */
     struct router_forward *f;
     const struct forwarder *forwarder;
     struct http_request *req; /* the client's */
@@ -33,7 +33,7 @@ struct forward {
     bool up_last;     /* all of it was read */
     struct buf sent;  /* the piece being written */
 
-    struct answer_stream down; /* the body of the answer goes through */
+    struct reply_stream down; /* the body of the reply goes through */
     bool down_begun, down_last;
     bool down_busy; /* a piece is being sent */
     struct buf piece;
@@ -44,15 +44,15 @@ void forward_finish(struct forward *fw, enum status st);
 
 /* front/stream.c */
 
-/* Behind http_call_send: move the client's body as it comes. ST_BUSY: too many are moved, or too
+/* Behind http_client_send: move the client's body as it comes. ST_BUSY: too many are moved, or too
  * many of one client. */
 NODISCARD enum status stream_body_reserve(struct forward *fw);
 void stream_body_begin(struct forward *fw);
-/* The call ends, or is answered: no more of the body is wanted. */
+/* The request ends, or is answered: no more of the body is wanted. */
 void stream_body_end(struct forward *fw);
-/* The answer's head has come: let its body follow by itself. */
-struct answer_stream *stream_answer(struct forward *fw);
-/* The call has ended with `st` after stream_answer. Perhaps last touch. */
-void stream_answer_over(struct forward *fw, enum status st);
+/* The reply's head has come: let its body follow by itself. */
+struct reply_stream *stream_reply(struct forward *fw);
+/* The request has ended with `st` after stream_reply. Perhaps last touch. */
+void stream_reply_over(struct forward *fw, enum status st);
 
 #endif

@@ -3,22 +3,22 @@
 #include "front/cors.h"
 #include "front/probe.h"
 
-static bool was_probed(struct router_worker *worker, struct router_call *call)
+static bool was_probed(struct router_worker *worker, struct router_request *request)
 {
-    struct router_answer answer = {0};
-    if (!probe_answer(router_worker_host(worker), call, &answer))
+    struct router_reply reply = {0};
+    if (!probe_reply(router_worker_host(worker), request, &reply))
         return false;
-    router_answer(worker, call, &answer);
+    router_reply(worker, request, &reply);
     return true;
 }
 
-void front_handle(struct router_worker *worker, struct router_call *call)
+void front_handle(struct router_worker *worker, struct router_request *request)
 {
-    ASSERT(call->respond != NULL && call->verdict == NULL);
-    if (!call->forwarded) {
-        if (was_probed(worker, call))
+    ASSERT(request->respond != NULL && request->verdict == NULL);
+    if (!request->forwarded) {
+        if (was_probed(worker, request))
             return;
-        cors_judge(router_worker_state(worker), call);
+        cors_judge(router_worker_state(worker), request);
     }
-    router_handle(worker, call);
+    router_handle(worker, request);
 }

@@ -5,9 +5,9 @@
 
 #include "router/router.h"
 
-/* Answer a probe, judge the site that a browser's request comes from, and hand the call to the
- * router. Requests of other nodes were judged there. The call ends with `respond`, once. On the
+/* Answer a probe, judge the site that a browser's request comes from, and hand the request to the
+ * router. Requests of other nodes were judged there. The request ends with `respond`, once. On the
  * thread of the worker. */
-void front_handle(struct router_worker *worker, struct router_call *call);
+void front_handle(struct router_worker *worker, struct router_request *request);
 
 #endif

@@ -3,7 +3,7 @@
 #include "front/download.h"
 #include "front/forward.h"
 #include "front/front.h"
-#include "front/front_call.h"
+#include "front/front_request.h"
 #include "front/relay.h"
 #include "front/upload.h"
 #include "router/dialect.h"
@@ -25,140 +25,140 @@ static void on_uploaded(struct upload *upload, enum status st)
     to->done(to, st); /* perhaps last touch */
 }
 
-static enum status call_receive(struct router_call *router_call, struct router_receive *to)
+static enum status request_receive(struct router_request *router_request, struct router_receive *to)
 {
-    struct front_call *call = front_call_of(router_call);
-    struct receiving *receiving = arena_zalloc(router_call->arena, sizeof *receiving);
-    ASSERT(router_call->streamed && call->upload == NULL);
+    struct front_request *request = front_request_of(router_request);
+    struct receiving *receiving = arena_zalloc(router_request->arena, sizeof *receiving);
+    ASSERT(router_request->streamed && request->upload == NULL);
     if (receiving == NULL)
         return ST_NOMEM;
     receiving->to = to;
     receiving->upload =
-        (struct upload){.env = to->env, .req = call->req, .host = to->host, .done = on_uploaded};
-    call->upload = &receiving->upload;
-    upload_start(call->upload);
+        (struct upload){.env = to->env, .req = request->req, .host = to->host, .done = on_uploaded};
+    request->upload = &receiving->upload;
+    upload_start(request->upload);
     return ST_OK;
 }
 
-static void call_forward(struct router_call *router_call, struct router_forward *f)
+static void request_forward(struct router_request *router_request, struct router_forward *f)
 {
-    struct front_call *call = front_call_of(router_call);
-    ASSERT(call->forwarder != NULL && !router_call->forwarded);
-    forward_start(call->forwarder, f);
+    struct front_request *request = front_request_of(router_request);
+    ASSERT(request->forwarder != NULL && !router_request->forwarded);
+    forward_start(request->forwarder, f);
 }
 
 static void on_whole(struct http_request *req, enum status st)
 {
-    struct front_call *call = front_call_get(req);
-    call->call.streamed = st != ST_OK;
-    call->call.body = req->body;
-    call->collect->done(call->collect, st); /* perhaps last touch */
+    struct front_request *request = front_request_get(req);
+    request->request.streamed = st != ST_OK;
+    request->request.body = req->body;
+    request->collect->done(request->collect, st); /* perhaps last touch */
 }
 
-static void call_collect(struct router_call *router_call, struct router_collect *collect)
+static void request_collect(struct router_request *router_request, struct router_collect *collect)
 {
-    struct front_call *call = front_call_of(router_call);
-    const struct ip client = ip_port_ip(call->peer);
-    ASSERT(router_call->streamed && call->collect == NULL);
-    call->collect = collect;
-    http_body_collect(call->req, &client, on_whole);
+    struct front_request *request = front_request_of(router_request);
+    const struct ip client = ip_port_ip(request->peer);
+    ASSERT(router_request->streamed && request->collect == NULL);
+    request->collect = collect;
+    http_body_collect(request->req, &client, on_whole);
 }
 
-static struct bytes call_header(const struct router_call *call, const char *name)
+static struct bytes request_header(const struct router_request *request, const char *name)
 {
-    return http_header(front_call_of(call)->req, name);
+    return http_header(front_request_of(request)->req, name);
 }
 
-static void call_respond(struct router_call *call, struct router_answer *answer)
+static void request_respond(struct router_request *request, struct router_reply *reply)
 {
-    struct http_request *req = front_call_of(call)->req;
-    struct answer_stream *stream = answer->stream;
-    ASSERT(stream == NULL || answer->file.file == NULL);
+    struct http_request *req = front_request_of(request)->req;
+    struct reply_stream *stream = reply->stream;
+    ASSERT(stream == NULL || reply->file.file == NULL);
 
-    if (answer->retry != ST_OK) {
-        ASSERT(call->forwarded);
-        (void)answer_add_header(
-            answer, call->arena, BYTES(RELAY_HEADER_RETRY),
-            bytes_str(status_name(answer->retry))); /* without the header: no retry */
-        answer->http = 503;
+    if (reply->retry != ST_OK) {
+        ASSERT(request->forwarded);
+        (void)reply_add_header(
+            reply, request->arena, BYTES(RELAY_HEADER_RETRY),
+            bytes_str(status_name(reply->retry))); /* without the header: no retry */
+        reply->http = 503;
     }
-    struct http_reply reply = {
-        .status = answer->http,
-        .content_type = answer->content_type,
-        .headers = answer->headers,
-        .n_headers = answer->n_headers,
-        .body = buf_bytes(&answer->body),
+    struct http_reply http_reply = {
+        .status = reply->http,
+        .content_type = reply->content_type,
+        .headers = reply->headers,
+        .n_headers = reply->n_headers,
+        .body = buf_bytes(&reply->body),
     };
     if (stream != NULL) {
-        http_respond_begin(req, &reply, stream->length);
-        stream->send(stream); /* last touch: it ends the answer */
+        http_respond_begin(req, &http_reply, stream->length);
+        stream->send(stream); /* last touch: it ends the reply */
         return;
     }
-    if (answer->file.file != NULL) {
-        http_respond_begin(req, &reply, answer->file.bytes);
-        download_start(req, answer->file); /* last touch: it ends the answer */
+    if (reply->file.file != NULL) {
+        http_respond_begin(req, &http_reply, reply->file.bytes);
+        download_start(req, reply->file); /* last touch: it ends the reply */
         return;
     }
-    http_keep(req, &answer->body);
-    http_respond(req, &reply);
+    http_keep(req, &reply->body);
+    http_respond(req, &http_reply);
 }
 
 /* Read the headers in which another node describes the client it forwards for. */
-static enum status read_peer_headers(struct front_call *call)
+static enum status read_peer_headers(struct front_request *request)
 {
-    struct bytes id = http_header(call->req, RELAY_HEADER_ID);
-    struct bytes client = http_header(call->req, RELAY_HEADER_CLIENT);
-    call->call.forwarded = true;
-    call->call.again = http_header(call->req, RELAY_HEADER_AGAIN).len != 0;
-    call->call.closed_ceremonies = http_header(call->req, RELAY_HEADER_CLOSED).len != 0;
-    if (client.len != 0 && client.len < sizeof call->peer) {
-        memcpy(call->peer, client.data, client.len);
-        call->peer[client.len] = '\0';
+    struct bytes id = http_header(request->req, RELAY_HEADER_ID);
+    struct bytes client = http_header(request->req, RELAY_HEADER_CLIENT);
+    request->request.forwarded = true;
+    request->request.again = http_header(request->req, RELAY_HEADER_AGAIN).len != 0;
+    request->request.closed_ceremonies = http_header(request->req, RELAY_HEADER_CLOSED).len != 0;
+    if (client.len != 0 && client.len < sizeof request->peer) {
+        memcpy(request->peer, client.data, client.len);
+        request->peer[client.len] = '\0';
     }
-    return id.len != 0 ? relay_id_parse(id, &call->call.id) : ST_OK;
+    return id.len != 0 ? relay_id_parse(id, &request->request.id) : ST_OK;
 }
 
 /* Of a head: the body is not there yet. NULL: no memory. */
-static struct front_call *call_new(const struct front_http *http, struct http_request *req)
+static struct front_request *request_new(const struct front_http *http, struct http_request *req)
 {
-    struct front_call *call = arena_alloc(&req->arena, sizeof *call);
+    struct front_request *request = arena_alloc(&req->arena, sizeof *request);
     struct path_target target;
-    if (call == NULL || path_canonical(&req->arena, req->path, &target) != ST_OK)
+    if (request == NULL || path_canonical(&req->arena, req->path, &target) != ST_OK)
         return NULL;
-    *call = (struct front_call){
+    *request = (struct front_request){
         .req = req,
         .forwarder = http->forwarder,
-        .call = {.method = req->method,
-                 .target = target,
-                 .query = req->query,
-                 .arena = &req->arena,
-                 .peer = call->peer,
-                 .open_metrics = http->open_metrics,
-                 .closed_ceremonies = http->closed_ceremonies,
-                 .no_header = http_header_lens_absent(req),
-                 .header = call_header,
-                 .collect = call_collect,
-                 .receive = call_receive,
-                 .forward = call_forward,
-                 .respond = call_respond},
+        .request = {.method = req->method,
+                    .target = target,
+                    .query = req->query,
+                    .arena = &req->arena,
+                    .peer = request->peer,
+                    .open_metrics = http->open_metrics,
+                    .closed_ceremonies = http->closed_ceremonies,
+                    .no_header = http_header_lens_absent(req),
+                    .header = request_header,
+                    .collect = request_collect,
+                    .receive = request_receive,
+                    .forward = request_forward,
+                    .respond = request_respond},
     };
-    http_peer_text(req, call->peer);
-    req->user = call;
-    router_place(http->worker, &call->call);
-    return call;
+    http_peer_text(req, request->peer);
+    req->user = request;
+    router_place(http->worker, &request->request);
+    return request;
 }
 
 /* Give room to requests that are long-running by nature, and may be large. */
-static bool give_room(const struct front_http *http, const struct front_call *call)
+static bool give_room(const struct front_http *http, const struct front_request *request)
 {
     uint64_t upload_bytes_max = 0;
-    if (!router_is_long(http->worker, &call->call, &upload_bytes_max))
+    if (!router_is_long(http->worker, &request->request, &upload_bytes_max))
         return false;
-    http_answer_within(call->req, 0);
+    http_reply_within(request->req, 0);
     if (upload_bytes_max == 0)
         return false;
-    http_limit_body(call->req, upload_bytes_max);
-    http_stream_body(call->req, 0);
+    http_limit_body(request->req, upload_bytes_max);
+    http_stream_body(request->req, 0);
     return true;
 }
 
@@ -167,33 +167,33 @@ static bool give_room(const struct front_http *http, const struct front_call *ca
 static void on_head(void *ctx, struct http_request *req)
 {
     const struct front_http *http = ctx;
-    struct front_call *call = call_new(http, req);
-    if (call == NULL)
+    struct front_request *request = request_new(http, req);
+    if (request == NULL)
         http_respond_status(req, ST_NOMEM, NULL);
-    else if (!give_room(http, call))
+    else if (!give_room(http, request))
         http_stream_body(req, ROUTER_UNJUDGED_BYTES_MAX);
 }
 
 /* A page of another site may have made the request. */
-static bool is_unmarked(const struct router_call *call)
+static bool is_unmarked(const struct router_request *request)
 {
-    bool (*is_marked)(const struct router_call *) = call->dialect->is_marked;
-    return is_marked != NULL && !is_marked(call);
+    bool (*is_marked)(const struct router_request *) = request->dialect->is_marked;
+    return is_marked != NULL && !is_marked(request);
 }
 
 static void on_request(void *ctx, struct http_request *req)
 {
     const struct front_http *http = ctx;
-    struct front_call *call = front_call_get(req);
-    const struct path_target *target = &call->call.target;
+    struct front_request *request = front_request_get(req);
+    const struct path_target *target = &request->request.target;
     ASSERT(!http->peers || http->is_member != NULL);
-    ASSERT(call->call.dialect != NULL);
-    call->call.body = req->body;
-    call->call.streamed = http_body_streams(req);
-    call->call.body_length = http_body_length(req);
+    ASSERT(request->request.dialect != NULL);
+    request->request.body = req->body;
+    request->request.streamed = http_body_streams(req);
+    request->request.body_length = http_body_length(req);
     if (http->require_request_header && !http->peers && target->path.data != NULL &&
-        is_unmarked(&call->call)) {
-        http_respond_error(req, 412, call->call.dialect->unmarked_text);
+        is_unmarked(&request->request)) {
+        http_respond_error(req, 412, request->request.dialect->unmarked_text);
         return;
     }
     if (http->only != NULL && (req->method != METHOD_POST || !text_is(target->path, http->only))) {
@@ -207,33 +207,34 @@ static void on_request(void *ctx, struct http_request *req)
         return;
     }
     struct reason why;
-    if (!http->peers && client_addr_find(http->client, req, call->peer, &why) != ST_OK) {
+    if (!http->peers && client_addr_find(http->client, req, request->peer, &why) != ST_OK) {
         http_respond_error(req, 400, why.text);
         return;
     }
-    if (http->peers && read_peer_headers(call) != ST_OK) {
+    if (http->peers && read_peer_headers(request) != ST_OK) {
         http_respond_status(req, ST_INVALID, "malformed " RELAY_HEADER_ID);
         return;
     }
-    front_handle(http->worker, &call->call);
+    front_handle(http->worker, &request->request);
 }
 
 static const char *on_late(void *ctx, struct http_request *req, int *ret_status)
 {
-    (void)ctx; /* the call knows */
-    if (router_give_up(&front_call_get(req)->call) == ST_TIMEOUT)
+    (void)ctx; /* the request knows */
+    if (router_give_up(&front_request_get(req)->request) == ST_TIMEOUT)
         return "not answered in time: nothing was changed";
     *ret_status = 504;
     return status_text(ST_UNKNOWN_OUTCOME);
 }
 
-/* An error that the server gives itself, or that is given before there is a call. */
+/* An error that the server gives itself, or that is given before there is a request. */
 static const char *on_error(void *ctx, const struct http_request *req, int status,
                             struct bytes message, struct buf *out)
 {
     const struct front_http *http = ctx;
-    const struct front_call *call = req->user;
-    const struct dialect *dialect = call != NULL ? call->call.dialect : router_home(http->worker);
+    const struct front_request *request = req->user;
+    const struct dialect *dialect =
+        request != NULL ? request->request.dialect : router_home(http->worker);
     char text[ERROR_TEXT_MAX];
     ASSERT(status >= 400 && message.len < sizeof text);
     (void)snprintf(text, sizeof text, "%.*s", (int)message.len,

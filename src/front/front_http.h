@@ -11,7 +11,7 @@ struct forwarder;
 /* The `ctx` of the handler below, one for each server. */
 struct front_http {
     struct router_worker *worker;
-    const struct forwarder *forwarder; /* NULL with `peers`: no call goes on from here */
+    const struct forwarder *forwarder; /* NULL with `peers`: no request goes on from here */
     bool peers;                        /* connections come from nodes of the cluster */
     /* With `peers`: whether the caller is a member now. A node that was removed keeps its
      * connections and its certificate, but is not believed any more (PROTOCOL R18). */

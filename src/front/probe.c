@@ -6,18 +6,18 @@ static bool is_ready(const struct node_status *node)
            (node->active || node->has_leader);
 }
 
-bool probe_answer(struct router_host *host, const struct router_call *call,
-                  struct router_answer *ret)
+bool probe_reply(struct router_host *host, const struct router_request *request,
+                 struct router_reply *ret)
 {
-    struct bytes path = call->target.full;
+    struct bytes path = request->target.full;
     bool live = text_is(path, "/livez"), ready = text_is(path, "/readyz");
     struct node_status node;
     if (!live && !ready && !text_is(path, "/activez"))
         return false;
-    if (call->method != METHOD_GET && call->method != METHOD_HEAD) {
-        answer_error(ret, call->dialect, ST_UNSUPPORTED, NULL);
-        (void)answer_add_header(ret, call->arena, BYTES("Allow"),
-                                BYTES("GET, HEAD")); /* else it lacks it */
+    if (request->method != METHOD_GET && request->method != METHOD_HEAD) {
+        reply_error(ret, request->dialect, ST_UNSUPPORTED, NULL);
+        (void)reply_add_header(ret, request->arena, BYTES("Allow"),
+                               BYTES("GET, HEAD")); /* else it lacks it */
         return true;
     }
     host->node_ops->status(host->node, &node);
@@ -25,7 +25,7 @@ bool probe_answer(struct router_host *host, const struct router_call *call,
     if (!live && !serves) {
         struct reason why;
         if (host->awaits_members(host, &why)) {
-            answer_error(ret, call->dialect, ST_UNINITIALIZED, &why);
+            reply_error(ret, request->dialect, ST_UNINITIALIZED, &why);
             return true;
         }
         reason_set(&why, "this node %s",
@@ -34,12 +34,12 @@ bool probe_answer(struct router_host *host, const struct router_call *call,
                    : node.sealed       ? "is sealed"
                    : ready             ? "knows no active node"
                                        : "is not active");
-        answer_error(ret, call->dialect, ST_NO_LEADER, &why);
+        reply_error(ret, request->dialect, ST_NO_LEADER, &why);
         return true;
     }
     buf_add(&ret->body, BYTES("{\"ok\":true}"));
     if (buf_status(&ret->body) != ST_OK) {
-        answer_error(ret, call->dialect, ST_NOMEM, NULL);
+        reply_error(ret, request->dialect, ST_NOMEM, NULL);
         return true;
     }
     ret->http = 200;

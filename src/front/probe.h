@@ -3,11 +3,11 @@
 #ifndef HOLDFAST_FRONT_PROBE_H
 #define HOLDFAST_FRONT_PROBE_H
 
-#include "router/answer.h"
+#include "router/reply.h"
 #include "router/router.h"
 
-/* Whether the call is one of them; then `ret` is its answer. */
-bool probe_answer(struct router_host *host, const struct router_call *call,
-                  struct router_answer *ret);
+/* Whether the request is one of them; then `ret` is its reply. */
+bool probe_reply(struct router_host *host, const struct router_request *request,
+                 struct router_reply *ret);
 
 #endif

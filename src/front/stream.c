@@ -1,18 +1,19 @@
 /* Long bodies that pass through a standby, a piece at a time in each direction.
  *
- *   client ──▶ http_body_next ──▶ http_call_write ──▶ active node     the next piece is read when
- *   client ◀── http_respond_piece ◀── http_call_next ◀── active node  the one before was written
+ *   client ──▶ http_body_next ──▶ http_client_write ──▶ active node     the next piece is read when
+ *   client ◀── http_respond_piece ◀── http_client_reply_next ◀── active node  the one before was
+ * written
  *
  * A request that breaks off is never complete at the active node, and so never executed. */
 #include "front/forward.h"
-#include "front/front_call.h"
+#include "front/front_request.h"
 #include "router/dialect.h"
 
-enum { ANSWER_STALL_MS = 60 * 1000 }; /* how long the active node may pause within an answer */
+enum { REPLY_STALL_MS = 60 * 1000 }; /* how long the active node may pause within a reply */
 
 static struct forward *of(const struct http_request *req)
 {
-    struct forward *fw = front_call_get(req)->forward;
+    struct forward *fw = front_request_get(req)->forward;
     ASSERT(fw != NULL && fw->req == req);
     return fw;
 }
@@ -22,7 +23,7 @@ static struct forward *of(const struct http_request *req)
 enum status stream_body_reserve(struct forward *fw)
 {
     ASSERT(!fw->up);
-    fw->client = ip_port_ip(fw->f->call->peer);
+    fw->client = ip_port_ip(fw->f->request->peer);
     if (!http_budget_take(fw->forwarder->streams, &fw->client, 1))
         return ST_BUSY;
     fw->up = true;
@@ -35,7 +36,7 @@ void stream_body_end(struct forward *fw)
         return;
     http_budget_give(fw->forwarder->streams, &fw->client, 1);
     fw->up = false;
-    if (fw->over) /* else an answer came early, and the piece is still being written */
+    if (fw->over) /* else a reply came early, and the piece is still being written */
         buf_done(&fw->sent);
     http_on_gone(fw->req, NULL);
 }
@@ -45,20 +46,20 @@ static void broke_off(struct forward *fw, enum status st)
 {
     static const struct reason slow = {"the request body arrives too slowly"},
                                broken = {"the request body broke off or is malformed"};
-    struct router_answer *answer = &fw->f->answer;
-    const struct dialect *dialect = fw->f->call->dialect;
+    struct router_reply *reply = &fw->f->reply;
+    const struct dialect *dialect = fw->f->request->dialect;
     struct reason large;
-    http_call_cancel(&fw->http);
+    http_client_cancel(&fw->http);
     fw->over = true;
     switch (st) {
-    case ST_TIMEOUT: answer_error(answer, dialect, st, &slow); break;
+    case ST_TIMEOUT: reply_error(reply, dialect, st, &slow); break;
     case ST_TOO_BIG:
         reason_set(&large, "%s", dialect->body_too_long_text);
-        answer_error(answer, dialect, st, &large);
+        reply_error(reply, dialect, st, &large);
         break;
     case ST_CLOSED:
-    case ST_INVALID: answer_error(answer, dialect, ST_INVALID, &broken); break;
-    default: answer_error(answer, dialect, st, NULL); break;
+    case ST_INVALID: reply_error(reply, dialect, ST_INVALID, &broken); break;
+    default: reply_error(reply, dialect, st, NULL); break;
     }
     forward_finish(fw, ST_OK); /* last touch */
 }
@@ -68,7 +69,7 @@ static void on_client_gone(struct http_request *req)
     broke_off(of(req), ST_CLOSED);
 }
 
-static void on_written(struct http_call *call);
+static void on_written(struct http_client_request *request);
 
 static void on_body_piece(struct http_request *req, enum status st, struct bytes piece, bool last)
 {
@@ -85,17 +86,17 @@ static void on_body_piece(struct http_request *req, enum status st, struct bytes
         return;
     }
     fw->up_last = last;
-    if (last) /* a client that only ends its side now still wants its answer */
+    if (last) /* a client that only ends its side now still wants its reply */
         http_on_gone(req, NULL);
     if (piece.len != 0)
-        http_call_write(&fw->http, buf_bytes(&fw->sent), on_written);
+        http_client_write(&fw->http, buf_bytes(&fw->sent), on_written);
     if (last)
-        http_call_write_end(&fw->http);
+        http_client_write_end(&fw->http);
 }
 
-static void on_written(struct http_call *call)
+static void on_written(struct http_client_request *request)
 {
-    struct forward *fw = CONTAINER_OF(call, struct forward, http);
+    struct forward *fw = CONTAINER_OF(request, struct forward, http);
     buf_done(&fw->sent);
     if (fw->up_last || !fw->up)
         return;
@@ -104,13 +105,13 @@ static void on_written(struct http_call *call)
 }
 
 /* Nothing is read before a connection to the active node stands, which an empty piece tells: until
- * then the call can be sent elsewhere. */
+ * then the request can be sent elsewhere. */
 void stream_body_begin(struct forward *fw)
 {
     ASSERT(fw->up && !fw->f->body_taken);
-    front_call_get(fw->req)->forward = fw;
+    front_request_get(fw->req)->forward = fw;
     http_on_gone(fw->req, on_client_gone);
-    http_call_write(&fw->http, (struct bytes){0}, on_written);
+    http_client_write(&fw->http, (struct bytes){0}, on_written);
 }
 
 /* Answers */
@@ -118,7 +119,7 @@ void stream_body_begin(struct forward *fw)
 static void cancel(struct forward *fw)
 {
     if (!fw->over)
-        http_call_cancel(&fw->http);
+        http_client_cancel(&fw->http);
     fw->over = true;
     buf_done(&fw->sent);
 }
@@ -130,9 +131,9 @@ static void end_if_over(struct forward *fw)
         http_respond_end(fw->req, fw->down_last);
 }
 
-static void on_answer_piece(struct http_call *call, struct buf *piece, bool last);
+static void on_reply_piece(struct http_client_request *request, struct buf *piece, bool last);
 
-static void on_answer_sent(struct http_request *req, enum status st)
+static void on_reply_sent(struct http_request *req, enum status st)
 {
     struct forward *fw = of(req);
     fw->down_busy = false;
@@ -140,19 +141,19 @@ static void on_answer_sent(struct http_request *req, enum status st)
     if (st != ST_OK)
         cancel(fw);
     if (!fw->over && !fw->down_last)
-        http_call_next(&fw->http, on_answer_piece);
+        http_client_reply_next(&fw->http, on_reply_piece);
     end_if_over(fw);
 }
 
-static void on_answer_piece(struct http_call *call, struct buf *piece, bool last)
+static void on_reply_piece(struct http_client_request *request, struct buf *piece, bool last)
 {
-    struct forward *fw = CONTAINER_OF(call, struct forward, http);
+    struct forward *fw = CONTAINER_OF(request, struct forward, http);
     ASSERT(!fw->down_busy && fw->piece.data == NULL);
     fw->piece = *piece;
     *piece = (struct buf){0};
     fw->down_last = last;
     fw->down_busy = true;
-    http_respond_piece(fw->req, buf_bytes(&fw->piece), on_answer_sent);
+    http_respond_piece(fw->req, buf_bytes(&fw->piece), on_reply_sent);
 }
 
 static void on_reader_gone(struct http_request *req)
@@ -162,31 +163,31 @@ static void on_reader_gone(struct http_request *req)
     end_if_over(fw);
 }
 
-static void send_answer(struct answer_stream *stream)
+static void send_reply(struct reply_stream *stream)
 {
     struct forward *fw = CONTAINER_OF(stream, struct forward, down);
     fw->down_begun = true;
-    front_call_get(fw->req)->forward = fw;
+    front_request_get(fw->req)->forward = fw;
     http_on_gone(fw->req, on_reader_gone);
     if (!fw->over)
-        http_call_next(&fw->http, on_answer_piece);
+        http_client_reply_next(&fw->http, on_reply_piece);
     end_if_over(fw);
 }
 
-static void drop_answer(struct answer_stream *stream)
+static void drop_reply(struct reply_stream *stream)
 {
     cancel(CONTAINER_OF(stream, struct forward, down));
 }
 
-struct answer_stream *stream_answer(struct forward *fw)
+struct reply_stream *stream_reply(struct forward *fw)
 {
-    fw->http.timeout_ms = ANSWER_STALL_MS;
-    fw->down = (struct answer_stream){
-        .length = http_call_length(&fw->http), .send = send_answer, .drop = drop_answer};
+    fw->http.timeout_ms = REPLY_STALL_MS;
+    fw->down = (struct reply_stream){
+        .length = http_client_reply_length(&fw->http), .send = send_reply, .drop = drop_reply};
     return &fw->down;
 }
 
-void stream_answer_over(struct forward *fw, enum status st)
+void stream_reply_over(struct forward *fw, enum status st)
 {
     ASSERT(fw->over && (st != ST_OK || fw->down_last));
     buf_done(&fw->sent);

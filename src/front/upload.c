@@ -1,7 +1,7 @@
 #include "front/upload.h"
 
 #include "base/fs.h"
-#include "front/front_call.h"
+#include "front/front_request.h"
 
 static void finish(struct upload *u, enum status st)
 {
@@ -37,7 +37,7 @@ static void run_write(struct env_work *work)
 
 static void on_piece(struct http_request *req, enum status st, struct bytes piece, bool last)
 {
-    struct upload *u = front_call_get(req)->upload;
+    struct upload *u = front_request_get(req)->upload;
     if (st == ST_OK) {
         buf_add(&u->piece, piece);
         st = buf_status(&u->piece);

@@ -1,10 +1,10 @@
-/* Calls: queues, events, time. */
+/* Requests: queues, events, time. */
 #include "base/mem.h"
 #include "crypto/tls.h"
 #include "http/client_internal.h"
 #include "http/names.h"
 
-enum { CALL_TIMEOUT_MS = 60 * 1000, OWNER_LOOK_MS = 1000 };
+enum { REQUEST_TIMEOUT_MS = 60 * 1000, OWNER_LOOK_MS = 1000 };
 
 const struct http_client_limits http_client_limits_default = {
     .connections_max = 64,
@@ -12,33 +12,33 @@ const struct http_client_limits http_client_limits_default = {
     .waiting_max = 1024,
     .connect_ms = 3000,
     .idle_ms = 20 * 1000,
-    .answer = {.uri_bytes_max = 1, .header_bytes_max = 32 * 1024, .headers_max = 100},
+    .reply = {.uri_bytes_max = 1, .header_bytes_max = 32 * 1024, .headers_max = 100},
 };
 
-static struct http_call *call_of(struct list *link)
+static struct http_client_request *call_of(struct list *link)
 {
-    return CONTAINER_OF(link, struct http_call, link);
+    return CONTAINER_OF(link, struct http_client_request, link);
 }
 
 /* Events */
 
-static void call_unwait(struct http_call *call)
+static void request_unwait(struct http_client_request *request)
 {
-    if (call->target == NULL)
+    if (request->target == NULL)
         return;
-    call->target->n_waiting--;
-    list_remove(&call->link);
-    call->target = NULL;
+    request->target->n_waiting--;
+    list_remove(&request->link);
+    request->target = NULL;
 }
 
-/* The call leaves the client. */
-static void call_forget(struct http_call *call)
+/* The request leaves the client. */
+static void request_forget(struct http_client_request *request)
 {
-    ASSERT(call->conn == NULL);
-    env_timer_stop(call->client->env, &call->timer);
-    list_remove(&call->event_link);
-    call->events = 0;
-    call_unwait(call);
+    ASSERT(request->conn == NULL);
+    env_timer_stop(request->client->env, &request->timer);
+    list_remove(&request->event_link);
+    request->events = 0;
+    request_unwait(request);
 }
 
 static void head_free(struct http_head *head)
@@ -48,76 +48,76 @@ static void head_free(struct http_head *head)
     mem_free(head);
 }
 
-void http_call_fail(struct http_call *call, enum status st, const char *why)
+void http_client_fail(struct http_client_request *request, enum status st, const char *why)
 {
-    ASSERT(call->conn == NULL && st != ST_OK);
-    call_unwait(call);
-    if (why != NULL && call->failure == ST_OK)
-        reason_set(&call->reason, "%s", why);
-    call->failure = st;
-    http_call_post(call, CALL_FAIL);
+    ASSERT(request->conn == NULL && st != ST_OK);
+    request_unwait(request);
+    if (why != NULL && request->failure == ST_OK)
+        reason_set(&request->reason, "%s", why);
+    request->failure = st;
+    http_client_post(request, REQUEST_FAIL);
 }
 
-static void call_failed(struct http_call *call)
+static void request_failed(struct http_client_request *request)
 {
-    struct http_client *client = call->client;
-    struct http_head *head = call->head;
-    enum status st = call->failure;
+    struct http_client *client = request->client;
+    struct http_head *head = request->head;
+    enum status st = request->failure;
     tally_add(st == ST_UNKNOWN_OUTCOME ? &client->tally.unknown : &client->tally.failed, 1);
-    call_forget(call);
-    buf_done(&call->reply);
-    call->head = NULL;
-    call->done(call, st); /* last touch: the owner may free it */
+    request_forget(request);
+    buf_done(&request->reply);
+    request->head = NULL;
+    request->done(request, st); /* last touch: the owner may free it */
     head_free(head);
 }
 
-void http_call_complete(struct http_call *call)
+void http_client_complete(struct http_client_request *request)
 {
-    struct http_head *head = call->head;
-    call_forget(call);
-    call->done(call, ST_OK); /* last touch: the owner may free it */
+    struct http_head *head = request->head;
+    request_forget(request);
+    request->done(request, ST_OK); /* last touch: the owner may free it */
     head_free(head);
 }
 
-static void call_tell_piece(struct http_call *call)
+static void request_tell_piece(struct http_client_request *request)
 {
-    http_call_piece_fn *on_piece = call->on_piece;
-    struct buf piece = call->reply;
-    bool last = call->complete;
+    http_client_piece_fn *on_piece = request->on_piece;
+    struct buf piece = request->reply;
+    bool last = request->complete;
     if (on_piece == NULL)
         return;
     if (piece.len == 0 && !last) {
-        http_client_conn_read(call->conn); /* last touch: reading may end the call */
+        http_client_conn_read(request->conn); /* last touch: reading may end the request */
         return;
     }
-    call->on_piece = NULL;
-    call->reply = (struct buf){0};
+    request->on_piece = NULL;
+    request->reply = (struct buf){0};
     if (last)
-        http_call_post(call, CALL_DONE);
-    on_piece(call, &piece, last); /* last touch: the owner may cancel it */
+        http_client_post(request, REQUEST_DONE);
+    on_piece(request, &piece, last); /* last touch: the owner may cancel it */
     buf_done(&piece);
 }
 
-static void call_tell_sent(struct http_call *call)
+static void request_tell_sent(struct http_client_request *request)
 {
-    http_call_sent_fn *on_sent = call->on_sent;
-    call->on_sent = NULL;
-    on_sent(call); /* last touch: the owner may cancel it */
+    http_client_sent_fn *on_sent = request->on_sent;
+    request->on_sent = NULL;
+    on_sent(request); /* last touch: the owner may cancel it */
 }
 
 /* One event, the most pressing first; the others wait for the next turn. */
-static void call_tell(struct http_call *call)
+static void request_tell(struct http_client_request *request)
 {
-    unsigned events = call->events, one = events & -events;
-    call->events = 0;
-    if (events != one && one != CALL_FAIL)
-        http_call_post(call, events & ~one);
+    unsigned events = request->events, one = events & -events;
+    request->events = 0;
+    if (events != one && one != REQUEST_FAIL)
+        http_client_post(request, events & ~one);
     switch (one) {
-    case CALL_FAIL: call_failed(call); break;
-    case CALL_SENT: call_tell_sent(call); break;
-    case CALL_PIECE: call_tell_piece(call); break;
-    case CALL_DONE: http_call_complete(call); break;
-    default: ASSERT(false); /* a call in the list has an event */
+    case REQUEST_FAIL: request_failed(request); break;
+    case REQUEST_SENT: request_tell_sent(request); break;
+    case REQUEST_PIECE: request_tell_piece(request); break;
+    case REQUEST_DONE: http_client_complete(request); break;
+    default: ASSERT(false); /* a request in the list has an event */
     }
 }
 
@@ -137,7 +137,7 @@ static void client_run(struct env_task *task)
     list_splice(&events, &client->events);
     client->task_posted = false;
     for (struct list *item; (item = list_pop(&events)) != NULL;)
-        call_tell(CONTAINER_OF(item, struct http_call, event_link));
+        request_tell(CONTAINER_OF(item, struct http_client_request, event_link));
     client_maybe_closed(client);
 }
 
@@ -150,48 +150,50 @@ static void client_post(struct http_client *client)
     env_post(client->env, &client->task);
 }
 
-void http_call_post(struct http_call *call, unsigned events)
+void http_client_post(struct http_client_request *request, unsigned events)
 {
-    if (call->events == 0)
-        list_push(&call->client->events, &call->event_link);
-    call->events |= events;
-    client_post(call->client);
+    if (request->events == 0)
+        list_push(&request->client->events, &request->event_link);
+    request->events |= events;
+    client_post(request->client);
 }
 
 /* Waiting for a connection */
 
-static void call_wait(struct http_call *call, struct http_client_target *target, bool first)
+static void request_wait(struct http_client_request *request, struct http_client_target *target,
+                         bool first)
 {
-    call->target = target;
+    request->target = target;
     target->n_waiting++;
-    list_insert_before(first ? target->waiting.next : &target->waiting, &call->link);
+    list_insert_before(first ? target->waiting.next : &target->waiting, &request->link);
 }
 
-void http_call_again(struct http_call *call, struct http_client_target *target)
+void http_client_again(struct http_client_request *request, struct http_client_target *target)
 {
-    ASSERT(call->conn == NULL && !call->stream_body);
-    call->fresh = true;
-    call_wait(call, target, true);
+    ASSERT(request->conn == NULL && !request->stream_body);
+    request->fresh = true;
+    request_wait(request, target, true);
     http_target_serve(target);
 }
 
-static void conn_give(struct http_client_conn *c, struct http_call *call)
+static void conn_give(struct http_client_conn *c, struct http_client_request *request)
 {
     struct http_client_target *t = c->target;
-    list_remove(&call->link);
+    list_remove(&request->link);
     t->n_waiting--;
-    call->target = NULL;
+    request->target = NULL;
     list_remove(&c->link);
     list_push(&t->active, &c->link);
-    http_client_conn_take(c, call);
+    http_client_conn_take(c, request);
 }
 
-/* A kept connection that suits the call: the one used last. */
-static struct http_client_conn *idle_for(struct http_client_target *t, const struct http_call *call)
+/* A kept connection that suits the request: the one used last. */
+static struct http_client_conn *idle_for(struct http_client_target *t,
+                                         const struct http_client_request *request)
 {
     for (struct list *item = t->idle.prev; item != &t->idle; item = item->prev) {
         struct http_client_conn *c = CONTAINER_OF(item, struct http_client_conn, link);
-        if (!c->used || (call->repeatable && !call->fresh))
+        if (!c->used || (request->repeatable && !request->fresh))
             return c;
     }
     return NULL;
@@ -218,8 +220,8 @@ static void serve_new(struct http_client_target *t)
             return;
         enum status st = http_client_connect(t);
         if (st != ST_OK)
-            http_call_fail(call_of(t->waiting.next), st == ST_NOMEM ? ST_NOMEM : ST_NO_LEADER,
-                           "cannot connect");
+            http_client_fail(call_of(t->waiting.next), st == ST_NOMEM ? ST_NOMEM : ST_NO_LEADER,
+                             "cannot connect");
     }
 }
 
@@ -265,7 +267,7 @@ void http_target_failed(struct http_client_target *target, const char *why)
     bool all = !target_works(target);
     bool more = target->n_waiting > (all ? 0 : target->n_connecting);
     for (; more; more = all && !list_empty(&target->waiting))
-        http_call_fail(call_of(target->waiting.next), ST_NO_LEADER, why);
+        http_client_fail(call_of(target->waiting.next), ST_NO_LEADER, why);
 }
 
 /* Targets */
@@ -328,43 +330,44 @@ void http_client_less(struct http_client *client, struct http_client_target *tar
 
 /* Time */
 
-static uint64_t call_deadline(const struct http_call *call)
+static uint64_t request_deadline(const struct http_client_request *request)
 {
-    return call->progress_ms + (call->timeout_ms != 0 ? call->timeout_ms : CALL_TIMEOUT_MS);
+    return request->progress_ms +
+           (request->timeout_ms != 0 ? request->timeout_ms : REQUEST_TIMEOUT_MS);
 }
 
 /* A stream stands still because its owner neither asks for a piece nor gives one. */
-static bool call_waits_for_owner(const struct http_call *call)
+static bool request_waits_for_owner(const struct http_client_request *request)
 {
-    bool to_ask = call->on_head != NULL && call->replied && call->on_piece == NULL;
-    bool to_give =
-        call->stream_body && !call->replied && !call->write_ended && call->on_sent == NULL;
+    bool to_ask = request->on_head != NULL && request->replied && request->on_piece == NULL;
+    bool to_give = request->stream_body && !request->replied && !request->write_ended &&
+                   request->on_sent == NULL;
     return to_ask || to_give;
 }
 
-static void call_on_timer(struct env_timer *timer)
+static void request_on_timer(struct env_timer *timer)
 {
-    struct http_call *call = CONTAINER_OF(timer, struct http_call, timer);
-    struct http_client_conn *c = call->conn;
-    struct env *env = call->client->env;
-    uint64_t now_ms = env_mono_ms(env), deadline_ms = call_deadline(call);
-    if (deadline_ms > now_ms || call_waits_for_owner(call)) {
+    struct http_client_request *request = CONTAINER_OF(timer, struct http_client_request, timer);
+    struct http_client_conn *c = request->conn;
+    struct env *env = request->client->env;
+    uint64_t now_ms = env_mono_ms(env), deadline_ms = request_deadline(request);
+    if (deadline_ms > now_ms || request_waits_for_owner(request)) {
         env_timer_set(env, timer, deadline_ms > now_ms ? deadline_ms : now_ms + OWNER_LOOK_MS);
         return;
     }
-    if (call->looked_ms != call->progress_ms) { /* the answer may have come meanwhile */
-        call->looked_ms = call->progress_ms;
+    if (request->looked_ms != request->progress_ms) { /* the reply may have come meanwhile */
+        request->looked_ms = request->progress_ms;
         env_timer_set(env, timer, now_ms + WIRE_LOOK_MS);
         return;
     }
     if (c == NULL) {
-        bool connects = call->target != NULL && call->target->n_connecting != 0;
-        http_call_fail(call, connects ? ST_NO_LEADER : ST_BUSY, "no connection in time");
+        bool connects = request->target != NULL && request->target->n_connecting != 0;
+        http_client_fail(request, connects ? ST_NO_LEADER : ST_BUSY, "no connection in time");
         return;
     }
     enum status st = http_client_conn_sent(c) ? ST_UNKNOWN_OUTCOME : ST_NO_LEADER;
     http_client_conn_abandon(c);
-    http_call_fail(call, st, "no answer in time");
+    http_client_fail(request, st, "no answer in time");
 }
 
 /* For owners */
@@ -389,116 +392,118 @@ void http_client_limit(struct http_client *client, const struct http_client_limi
     client->limits = *limits;
 }
 
-/* Check the call itself. */
-static enum status call_check(const struct http_client *client, const struct http_call *call)
+/* Check the request itself. */
+static enum status request_check(const struct http_client *client,
+                                 const struct http_client_request *request)
 {
     if (client->closing)
         return ST_CLOSED;
-    if (call->path.len == 0)
+    if (request->path.len == 0)
         return ST_INVALID;
-    for (size_t i = 0; i < call->path.len; i++)
-        if (call->path.data[i] <= ' ' || call->path.data[i] >= 0x7F)
+    for (size_t i = 0; i < request->path.len; i++)
+        if (request->path.data[i] <= ' ' || request->path.data[i] >= 0x7F)
             return ST_INVALID;
-    for (size_t i = 0; i < call->n_headers; i++)
-        if (!http_header_sound(call->headers[i]))
+    for (size_t i = 0; i < request->n_headers; i++)
+        if (!http_header_sound(request->headers[i]))
             return ST_INVALID;
     return ST_OK;
 }
 
-void http_call_send(struct http_client *client, const struct http_target *target,
-                    struct http_call *call)
+void http_client_send(struct http_client *client, const struct http_target *target,
+                      struct http_client_request *request)
 {
-    ASSERT(call->done != NULL && call->client == NULL && target->address != NULL);
-    ASSERT(!(call->stream_body && call->repeatable));
-    tally_add(&client->tally.calls, 1);
-    call->client = client;
-    call->timer.fire = call_on_timer;
-    call->progress_ms = env_mono_ms(client->env);
-    list_init(&call->link);
-    list_init(&call->event_link);
-    enum status st = call_check(client, call);
+    ASSERT(request->done != NULL && request->client == NULL && target->address != NULL);
+    ASSERT(!(request->stream_body && request->repeatable));
+    tally_add(&client->tally.requests, 1);
+    request->client = client;
+    request->timer.fire = request_on_timer;
+    request->progress_ms = env_mono_ms(client->env);
+    list_init(&request->link);
+    list_init(&request->event_link);
+    enum status st = request_check(client, request);
     struct http_client_target *t = st == ST_OK ? target_of(client, target) : NULL;
     if (st == ST_OK && t == NULL)
         st = ST_NOMEM;
     else if (st == ST_OK && t->n_waiting >= client->limits.waiting_max)
         st = ST_BUSY;
     if (st != ST_OK) {
-        http_call_fail(call, st, status_text(st));
+        http_client_fail(request, st, status_text(st));
         return;
     }
-    env_timer_set(client->env, &call->timer, call_deadline(call));
-    call_wait(call, t, false);
+    env_timer_set(client->env, &request->timer, request_deadline(request));
+    request_wait(request, t, false);
     http_target_serve(t);
     if (t->n_conns == 0 && t->n_waiting == 0) /* not even an attempt was possible */
         target_free(t);
 }
 
-void http_call_cancel(struct http_call *call)
+void http_client_cancel(struct http_client_request *request)
 {
-    struct http_client_conn *c = call->conn;
-    struct http_head *head = call->head;
+    struct http_client_conn *c = request->conn;
+    struct http_head *head = request->head;
     if (c != NULL)
         http_client_conn_abandon(c);
-    call_forget(call);
-    call->head = NULL;
+    request_forget(request);
+    request->head = NULL;
     head_free(head);
-    buf_done(&call->reply);
-    client_post(call->client); /* the call may have been the last */
+    buf_done(&request->reply);
+    client_post(request->client); /* the request may have been the last */
 }
 
-uint64_t http_call_length(const struct http_call *call)
+uint64_t http_client_reply_length(const struct http_client_request *request)
 {
-    return call->head->has_length ? call->head->length : HTTP_LENGTH_UNKNOWN;
+    return request->head->has_length ? request->head->length : HTTP_LENGTH_UNKNOWN;
 }
 
-struct bytes http_call_header(const struct http_call *call, const char *name)
+struct bytes http_client_reply_header(const struct http_client_request *request, const char *name)
 {
     struct bytes value = {0};
     size_t at = 0;
-    (void)http_head_next(call->head, name, &at, &value); /* absent: stays empty */
+    (void)http_head_next(request->head, name, &at, &value); /* absent: stays empty */
     return value;
 }
 
-size_t http_call_header_count(const struct http_call *call)
+size_t http_client_reply_header_count(const struct http_client_request *request)
 {
-    return call->head->n_fields;
+    return request->head->n_fields;
 }
 
-struct http_header http_call_header_at(const struct http_call *call, size_t i)
+struct http_header http_client_reply_header_at(const struct http_client_request *request, size_t i)
 {
-    return http_head_field(call->head, i);
+    return http_head_field(request->head, i);
 }
 
-void http_call_next(struct http_call *call, http_call_piece_fn *on_piece)
+void http_client_reply_next(struct http_client_request *request, http_client_piece_fn *on_piece)
 {
-    ASSERT(call->replied && call->on_piece == NULL);
-    call->on_piece = on_piece;
-    call->progress_ms = env_mono_ms(call->client->env);
-    http_call_post(call, CALL_PIECE);
+    ASSERT(request->replied && request->on_piece == NULL);
+    request->on_piece = on_piece;
+    request->progress_ms = env_mono_ms(request->client->env);
+    http_client_post(request, REQUEST_PIECE);
 }
 
-void http_call_write(struct http_call *call, struct bytes piece, http_call_sent_fn *sent)
+void http_client_write(struct http_client_request *request, struct bytes piece,
+                       http_client_sent_fn *sent)
 {
-    ASSERT(call->stream_body && call->on_sent == NULL && !call->write_ended);
-    call->piece = piece;
-    call->on_sent = sent;
-    call->progress_ms = env_mono_ms(call->client->env);
-    if (call->conn != NULL)
-        http_client_conn_write(call->conn);
+    ASSERT(request->stream_body && request->on_sent == NULL && !request->write_ended);
+    request->piece = piece;
+    request->on_sent = sent;
+    request->progress_ms = env_mono_ms(request->client->env);
+    if (request->conn != NULL)
+        http_client_conn_write(request->conn);
 }
 
-void http_call_write_end(struct http_call *call)
+void http_client_write_end(struct http_client_request *request)
 {
-    ASSERT(call->stream_body && !call->write_ended);
-    call->write_ended = true;
-    if (call->conn != NULL)
-        http_client_conn_write(call->conn);
+    ASSERT(request->stream_body && !request->write_ended);
+    request->write_ended = true;
+    if (request->conn != NULL)
+        http_client_conn_write(request->conn);
 }
 
 static void target_close(struct http_client_target *t)
 {
     while (!list_empty(&t->waiting))
-        http_call_fail(call_of(t->waiting.next), ST_CLOSED, NULL);
+        http_client_fail(call_of(t->waiting.next), ST_CLOSED, NULL);
     LIST_FOR_SAFE (item, after, &t->active)
         http_client_conn_close(CONTAINER_OF(item, struct http_client_conn, link));
     LIST_FOR_SAFE (item, after, &t->idle)
@@ -530,7 +535,7 @@ void http_client_counters(const struct http_client *client,
 {
 #define READ(counter) tally_get(&client->tally.counter)
     *ret_counters = (struct http_client_counters){
-        .calls = READ(calls),
+        .requests = READ(requests),
         .failed = READ(failed),
         .unknown = READ(unknown),
         .repeated = READ(repeated),

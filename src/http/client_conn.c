@@ -8,7 +8,7 @@
 enum {
     REPLY_BYTES_MAX = 32 * 1024 * 1024,
     STREAM_ROOM = 64 * 1024, /* of a reply, before its owner asks for a piece */
-    INTERIM_MAX = 8,         /* 1xx before an answer */
+    INTERIM_MAX = 8,         /* 1xx before a reply */
 };
 
 static struct http_client_conn *conn_of(struct http_wire *wire)
@@ -43,9 +43,9 @@ static void conn_shut(struct http_client_conn *c)
 /* The connection failed, or the reply is malformed. */
 static void conn_fail(struct http_client_conn *c, const char *why)
 {
-    struct http_call *call = c->call;
+    struct http_client_request *request = c->request;
     struct http_client_target *target = c->target;
-    bool was_connecting = connecting(c), sent = call != NULL && http_client_conn_sent(c);
+    bool was_connecting = connecting(c), sent = request != NULL && http_client_conn_sent(c);
     if (c->phase == CLIENT_CLOSING)
         return;
     conn_shut(c);
@@ -54,20 +54,20 @@ static void conn_fail(struct http_client_conn *c, const char *why)
         http_target_failed(target, why);
         return;
     }
-    if (call == NULL)
+    if (request == NULL)
         return;
-    bool again = call->repeatable && !call->once && c->used && !call->fresh && !call->replied &&
-                 c->wire.bytes_in == 0 && !c->client->closing;
-    c->call = NULL;
-    call->conn = NULL;
+    bool again = request->repeatable && !request->once && c->used && !request->fresh &&
+                 !request->replied && c->wire.bytes_in == 0 && !c->client->closing;
+    c->request = NULL;
+    request->conn = NULL;
     if (again) {
         tally_add(&c->client->tally.repeated, 1);
-        buf_done(&call->reply);
-        http_call_again(call, target);
+        buf_done(&request->reply);
+        http_client_again(request, target);
         return;
     }
     enum status unsent = c->client->closing ? ST_CLOSED : ST_NO_LEADER;
-    http_call_fail(call, sent ? ST_UNKNOWN_OUTCOME : unsent, why);
+    http_client_fail(request, sent ? ST_UNKNOWN_OUTCOME : unsent, why);
 }
 
 void http_client_conn_close(struct http_client_conn *c)
@@ -77,9 +77,9 @@ void http_client_conn_close(struct http_client_conn *c)
 
 void http_client_conn_abandon(struct http_client_conn *c)
 {
-    ASSERT(c->call != NULL);
-    c->call->conn = NULL;
-    c->call = NULL;
+    ASSERT(c->request != NULL);
+    c->request->conn = NULL;
+    c->request = NULL;
     conn_shut(c);
 }
 
@@ -89,7 +89,7 @@ static void conn_released(struct http_client_conn *c)
     struct http_client_target *target = c->target;
     if (!c->wire_closed || c->resolving)
         return;
-    ASSERT(c->call == NULL && c->timer.slot == 0);
+    ASSERT(c->request == NULL && c->timer.slot == 0);
     list_remove(&c->link);
     buf_done(&c->text);
     if (c->head != NULL)
@@ -114,7 +114,7 @@ static void conn_on_closed(struct http_wire *wire)
 static void on_head_sent(struct http_out *out, enum status st)
 {
     struct http_client_conn *c = CONTAINER_OF(out, struct http_client_conn, out);
-    (void)st; /* the answer, or its absence, says more */
+    (void)st; /* the reply, or its absence, says more */
     mem_wipe(c->text.data, c->text.len);
     buf_clear(&c->text);
 }
@@ -128,46 +128,46 @@ static void on_piece_sent(struct http_out *out, enum status st)
 {
     struct http_client_conn *c = CONTAINER_OF(out, struct http_client_conn, piece_out.out);
     c->piece_busy = false;
-    if (st != ST_OK || c->call == NULL)
+    if (st != ST_OK || c->request == NULL)
         return;
-    c->call->progress_ms = env_mono_ms(c->client->env);
-    http_call_post(c->call, CALL_SENT);
+    c->request->progress_ms = env_mono_ms(c->client->env);
+    http_client_post(c->request, REQUEST_SENT);
 }
 
-static bool call_chunked(const struct http_call *call)
+static bool request_chunked(const struct http_client_request *request)
 {
-    return call->stream_body && call->body_length == HTTP_LENGTH_UNKNOWN;
+    return request->stream_body && request->body_length == HTTP_LENGTH_UNKNOWN;
 }
 
 void http_client_conn_write(struct http_client_conn *c)
 {
-    struct http_call *call = c->call;
-    if (call->piece.len != 0) {
-        struct bytes piece = call->piece;
+    struct http_client_request *request = c->request;
+    if (request->piece.len != 0) {
+        struct bytes piece = request->piece;
         ASSERT(!c->piece_busy);
         c->piece_busy = true;
-        call->piece = (struct bytes){0};
-        http_piece_frame(&c->piece_out, piece, call_chunked(call), on_piece_sent);
+        request->piece = (struct bytes){0};
+        http_piece_frame(&c->piece_out, piece, request_chunked(request), on_piece_sent);
         http_wire_send(&c->wire, &c->piece_out.out);
-    } else if (call->on_sent != NULL && !c->piece_busy) {
-        http_call_post(call, CALL_SENT); /* an empty piece */
+    } else if (request->on_sent != NULL && !c->piece_busy) {
+        http_client_post(request, REQUEST_SENT); /* an empty piece */
     }
-    if (call->write_ended && !c->all_written) {
+    if (request->write_ended && !c->all_written) {
         c->all_written = true;
         c->end_out = (struct http_out){.sent = on_end_sent};
-        if (call_chunked(call))
+        if (request_chunked(request))
             c->end_out.parts[0] = BYTES("0\r\n\r\n");
         http_wire_send(&c->wire, &c->end_out);
     }
     http_wire_flush(&c->wire);
 }
 
-static void add_body_headers(struct buf *b, const struct http_call *call)
+static void add_body_headers(struct buf *b, const struct http_client_request *request)
 {
-    uint64_t length = call->stream_body ? call->body_length : call->body.len;
-    bool usual =
-        call->method == METHOD_POST || call->method == METHOD_PUT || call->method == METHOD_PATCH;
-    if (call_chunked(call)) {
+    uint64_t length = request->stream_body ? request->body_length : request->body.len;
+    bool usual = request->method == METHOD_POST || request->method == METHOD_PUT ||
+                 request->method == METHOD_PATCH;
+    if (request_chunked(request)) {
         buf_add(b, BYTES("Transfer-Encoding: chunked\r\n"));
     } else if (length != 0 || usual) {
         buf_add(b, BYTES("Content-Length: "));
@@ -176,15 +176,15 @@ static void add_body_headers(struct buf *b, const struct http_call *call)
     }
 }
 
-static void add_head(struct buf *b, const struct http_call *call, const char *address)
+static void add_head(struct buf *b, const struct http_client_request *request, const char *address)
 {
     bool host = false;
-    buf_add_str(b, http_method_name(call->method));
+    buf_add_str(b, http_method_name(request->method));
     buf_add(b, BYTES(" "));
-    buf_add(b, call->path);
+    buf_add(b, request->path);
     buf_add(b, BYTES(" HTTP/1.1\r\n"));
-    for (size_t i = 0; i < call->n_headers; i++) {
-        struct http_header header = call->headers[i];
+    for (size_t i = 0; i < request->n_headers; i++) {
+        struct http_header header = request->headers[i];
         if (http_header_frames(header.name))
             continue;
         host = host || http_header_is(header.name, "host");
@@ -198,62 +198,63 @@ static void add_head(struct buf *b, const struct http_call *call, const char *ad
         buf_add_str(b, address);
         buf_add(b, BYTES("\r\n"));
     }
-    add_body_headers(b, call);
+    add_body_headers(b, request);
     buf_add(b, BYTES("\r\n"));
 }
 
 static bool conn_parser(struct http_client_conn *c);
 
-void http_client_conn_take(struct http_client_conn *c, struct http_call *call)
+void http_client_conn_take(struct http_client_conn *c, struct http_client_request *request)
 {
-    ASSERT(c->phase == CLIENT_IDLE && c->call == NULL);
+    ASSERT(c->phase == CLIENT_IDLE && c->request == NULL);
     env_timer_stop(c->client->env, &c->timer);
     c->phase = CLIENT_BUSY;
-    c->call = call;
-    call->conn = c;
-    c->all_written = !call->stream_body;
+    c->request = request;
+    request->conn = c;
+    c->all_written = !request->stream_body;
     c->n_interim = 0;
     c->before_wrote = c->wire.bytes_wrote;
     c->before_out = c->wire.bytes_out;
     c->wire.bytes_in = 0;
     buf_clear(&c->text);
-    add_head(&c->text, call, c->target->address);
+    add_head(&c->text, request, c->target->address);
     if (buf_status(&c->text) != ST_OK || !conn_parser(c)) {
         http_client_conn_abandon(c);
-        http_call_fail(call, ST_NOMEM, NULL);
+        http_client_fail(request, ST_NOMEM, NULL);
         return;
     }
     c->out = (struct http_out){.sent = on_head_sent, .parts = {buf_bytes(&c->text)}};
-    if (!call->stream_body)
-        c->out.parts[1] = call->body;
+    if (!request->stream_body)
+        c->out.parts[1] = request->body;
     http_wire_send(&c->wire, &c->out);
-    if (call->stream_body)
+    if (request->stream_body)
         http_client_conn_write(c);
     else
         http_wire_flush(&c->wire);
 }
 
-/* Reading an answer */
+/* Reading a reply */
 
 static bool on_body_run(struct http_parser *parser, struct bytes run)
 {
-    struct http_call *call = CONTAINER_OF(parser, struct http_client_conn, parser)->call;
-    uint64_t most = call->reply_bytes_max != 0 ? call->reply_bytes_max : REPLY_BYTES_MAX;
-    if (call->on_head == NULL && run.len > most - MIN(call->reply.len, most)) {
+    struct http_client_request *request =
+        CONTAINER_OF(parser, struct http_client_conn, parser)->request;
+    uint64_t most = request->reply_bytes_max != 0 ? request->reply_bytes_max : REPLY_BYTES_MAX;
+    if (request->on_head == NULL && run.len > most - MIN(request->reply.len, most)) {
         http_parser_refuse(parser, 502, "the answer is too large");
         return false;
     }
-    if (call->reply.data != NULL && run.data == call->reply.data + call->reply.len) {
-        call->reply.len += run.len; /* the bytes were read to their place */
+    if (request->reply.data != NULL && run.data == request->reply.data + request->reply.len) {
+        request->reply.len += run.len; /* the bytes were read to their place */
         return true;
     }
-    buf_add(&call->reply, run);
-    if (buf_status(&call->reply) != ST_OK)
+    buf_add(&request->reply, run);
+    if (buf_status(&request->reply) != ST_OK)
         http_parser_refuse(parser, 503, "out of memory");
-    return buf_status(&call->reply) == ST_OK;
+    return buf_status(&request->reply) == ST_OK;
 }
 
-/* Expect the head of an answer. False: out of memory. */
+/* Expect the head of a reply. False: out of memory. */
 static bool conn_parser(struct http_client_conn *c)
 {
     if (c->head == NULL)
@@ -262,8 +263,8 @@ static bool conn_parser(struct http_client_conn *c)
         return false;
     http_head_reset(c->head);
     c->parser.on_body = on_body_run;
-    http_parser_response(&c->parser, &c->client->limits.answer, c->head,
-                         c->call->method == METHOD_HEAD);
+    http_parser_reply(&c->parser, &c->client->limits.reply, c->head,
+                      c->request->method == METHOD_HEAD);
     return true;
 }
 
@@ -277,46 +278,46 @@ static void conn_idle(struct http_client_conn *c)
         http_target_free(c);
 }
 
-/* The answer is complete: the connection goes back, then the call is told. */
+/* The reply is complete: the connection goes back, then the request is told. */
 static void conn_complete(struct http_client_conn *c)
 {
-    struct http_call *call = c->call;
+    struct http_client_request *request = c->request;
     bool keep = c->parser.head->keep_alive && c->all_written && !http_wire_pending(&c->wire) &&
                 !c->wire.ended && c->behind == 0 && !c->client->closing;
     c->used = true;
-    c->call = NULL;
-    call->conn = NULL;
-    call->complete = true;
-    if (call->on_head == NULL) {
-        call->head = c->head;
+    c->request = NULL;
+    request->conn = NULL;
+    request->complete = true;
+    if (request->on_head == NULL) {
+        request->head = c->head;
         c->head = NULL;
     }
     if (keep)
         conn_idle(c);
     else
         conn_shut(c);
-    if (call->on_head == NULL)
-        http_call_complete(call);
+    if (request->on_head == NULL)
+        http_client_complete(request);
     else
-        http_call_post(call, CALL_PIECE);
+        http_client_post(request, REQUEST_PIECE);
 }
 
-/* The head of the final answer is there; `body`: one follows. False: the call went away. */
+/* The head of the final reply is there; `body`: one follows. False: the request went away. */
 static bool conn_on_head(struct http_client_conn *c, bool body)
 {
-    struct http_call *call = c->call;
+    struct http_client_request *request = c->request;
     uint64_t length = c->head->has_length ? c->head->length : HTTP_LENGTH_UNKNOWN;
-    call->status = c->head->status;
-    call->replied = true;
-    if (call->whole_max != 0 && (!body || length <= call->whole_max))
-        call->on_head = NULL;
-    if (call->on_head == NULL)
+    request->status = c->head->status;
+    request->replied = true;
+    if (request->whole_max != 0 && (!body || length <= request->whole_max))
+        request->on_head = NULL;
+    if (request->on_head == NULL)
         return true;
-    call->head = c->head;
+    request->head = c->head;
     c->head = NULL;
-    c->parser.head = call->head;
-    call->on_head(call);
-    return c->call == call;
+    c->parser.head = request->head;
+    request->on_head(request);
+    return c->request == request;
 }
 
 static void conn_on_done(struct http_client_conn *c)
@@ -326,7 +327,7 @@ static void conn_on_done(struct http_client_conn *c)
         conn_fail(c, "too many interim answers");
         return;
     }
-    if (!interim && (c->call->replied || conn_on_head(c, false)))
+    if (!interim && (c->request->replied || conn_on_head(c, false)))
         conn_complete(c);
 }
 
@@ -334,7 +335,7 @@ static void conn_on_event(struct http_client_conn *c, enum http_event event)
 {
     switch (event) {
     case EVENT_HEAD:
-        (void)conn_on_head(c, true); /* a call that went away shows by itself */
+        (void)conn_on_head(c, true); /* a request that went away shows by itself */
         break;
     case EVENT_DONE: conn_on_done(c); break;
     case EVENT_REFUSED: conn_fail(c, c->parser.why); break;
@@ -345,10 +346,10 @@ static void conn_on_event(struct http_client_conn *c, enum http_event event)
 static void conn_on_data(struct http_wire *wire, struct bytes plain)
 {
     struct http_client_conn *c = conn_of(wire);
-    struct http_call *call = c->call;
-    if (call != NULL && call_streams(call))
-        call->progress_ms = env_mono_ms(c->client->env);
-    while (plain.len != 0 && call != NULL && c->call == call) {
+    struct http_client_request *request = c->request;
+    if (request != NULL && request_streams(request))
+        request->progress_ms = env_mono_ms(c->client->env);
+    while (plain.len != 0 && request != NULL && c->request == request) {
         size_t used = 0;
         enum http_event event = http_parser_run(&c->parser, plain, &used);
         plain = bytes_from(plain, used);
@@ -357,35 +358,36 @@ static void conn_on_data(struct http_wire *wire, struct bytes plain)
     }
     if (plain.len != 0 && c->phase != CLIENT_CLOSING) /* bytes after the reply */
         conn_fail(c, "the other side sent more than an answer");
-    else if (c->call != NULL && c->call == call)
+    else if (c->request != NULL && c->request == request)
         http_client_conn_read(c);
 }
 
 void http_client_conn_read(struct http_client_conn *c)
 {
-    struct http_call *call = c->call;
-    bool streams = call != NULL && call->on_head != NULL && call->replied;
-    if (streams && call->on_piece != NULL && call->reply.len != 0)
-        http_call_post(call, CALL_PIECE);
-    http_wire_read(&c->wire, !streams || call->reply.len < STREAM_ROOM);
+    struct http_client_request *request = c->request;
+    bool streams = request != NULL && request->on_head != NULL && request->replied;
+    if (streams && request->on_piece != NULL && request->reply.len != 0)
+        http_client_post(request, REQUEST_PIECE);
+    http_wire_read(&c->wire, !streams || request->reply.len < STREAM_ROOM);
 }
 
 static struct http_room conn_room(struct http_wire *wire)
 {
     struct http_client_conn *c = conn_of(wire);
-    struct http_call *call = c->call;
-    if (call == NULL || call->on_head != NULL || c->parser.phase != PARSE_BODY ||
+    struct http_client_request *request = c->request;
+    if (request == NULL || request->on_head != NULL || c->parser.phase != PARSE_BODY ||
         !c->parser.head->has_length)
         return (struct http_room){0};
     uint64_t length = c->parser.head->length;
-    uint64_t left = length - MIN(length, call->reply.len);
+    uint64_t left = length - MIN(length, request->reply.len);
     size_t step = (size_t)MIN(left, WIRE_DIRECT_STEP);
-    bool direct = call->replied && left >= WIRE_DIRECT_FROM &&
-                  length <= (call->reply_bytes_max != 0 ? call->reply_bytes_max : REPLY_BYTES_MAX);
-    if (!direct || buf_reserve(&call->reply, step) != ST_OK)
+    bool direct =
+        request->replied && left >= WIRE_DIRECT_FROM &&
+        length <= (request->reply_bytes_max != 0 ? request->reply_bytes_max : REPLY_BYTES_MAX);
+    if (!direct || buf_reserve(&request->reply, step) != ST_OK)
         return (struct http_room){0};
-    return (struct http_room){call->reply.data + call->reply.len,
-                              (size_t)MIN(left, call->reply.cap - call->reply.len)};
+    return (struct http_room){request->reply.data + request->reply.len,
+                              (size_t)MIN(left, request->reply.cap - request->reply.len)};
 }
 
 static void conn_on_ended(struct http_wire *wire, enum status st)
@@ -400,8 +402,8 @@ static void conn_on_ended(struct http_wire *wire, enum status st)
 static void conn_on_drained(struct http_wire *wire)
 {
     struct http_client_conn *c = conn_of(wire);
-    if (c->call != NULL && call_streams(c->call))
-        c->call->progress_ms = env_mono_ms(c->client->env);
+    if (c->request != NULL && request_streams(c->request))
+        c->request->progress_ms = env_mono_ms(c->client->env);
 }
 
 /* Connecting */

@@ -3,10 +3,10 @@
  * A connection:
  *
  *     RESOLVING -> CONNECTING -> SECURING -> IDLE <-> BUSY
- *     any -> CLOSING, when it fails, is not to be kept, or its call was given up
+ *     any -> CLOSING, when it fails, is not to be kept, or its request was given up
  *
- * A call waits at its target, moves to a connection, and ends; what it is told from outside of the
- * loop's callbacks goes through its event bits and the client's one task. */
+ * A request waits at its target, moves to a connection, and ends; what it is told from outside of
+ * the loop's callbacks goes through its event bits and the client's one task. */
 #ifndef HOLDFAST_HTTP_CLIENT_INTERNAL_H
 #define HOLDFAST_HTTP_CLIENT_INTERNAL_H
 
@@ -24,11 +24,11 @@ enum client_phase {
     CLIENT_CLOSING,
 };
 
-enum call_event {
-    CALL_FAIL = 1 << 0,  /* `failure` is set; nothing else counts any more */
-    CALL_SENT = 1 << 1,  /* the piece being written is out */
-    CALL_PIECE = 1 << 2, /* there may be something for on_piece */
-    CALL_DONE = 1 << 3,  /* the answer is complete, and was told */
+enum request_event {
+    REQUEST_FAIL = 1 << 0,  /* `failure` is set; nothing else counts any more */
+    REQUEST_SENT = 1 << 1,  /* the piece being written is out */
+    REQUEST_PIECE = 1 << 2, /* there may be something for on_piece */
+    REQUEST_DONE = 1 << 3,  /* the reply is complete, and was told */
 };
 
 struct http_client_target {
@@ -47,7 +47,7 @@ struct http_client_conn {
     struct http_client *client;
     struct http_client_target *target;
     struct list link; /* in the target's idle or active */
-    struct http_call *call;
+    struct http_client_request *request;
     struct http_parser parser;
     struct http_head *head;
     struct buf text; /* the request's head, a chunk's */
@@ -57,7 +57,7 @@ struct http_client_conn {
     uv_connect_t connect;
     uv_getaddrinfo_t resolve;
     enum client_phase phase;
-    uint64_t before_wrote, before_out; /* the wire's counts when the call came */
+    uint64_t before_wrote, before_out; /* the wire's counts when the request came */
     uint8_t n_interim;
     bool used, resolving, wire_closed;
     bool excused;                 /* a late timer was excused once: the loop was late too */
@@ -66,7 +66,7 @@ struct http_client_conn {
 };
 
 struct http_client_tally {
-    _Atomic uint64_t calls, failed, unknown, repeated, connects, connects_failed;
+    _Atomic uint64_t requests, failed, unknown, repeated, connects, connects_failed;
 };
 
 struct http_client {
@@ -74,7 +74,7 @@ struct http_client {
     struct http_client_limits limits;
     struct http_scratch scratch;
     struct list targets;
-    struct list events; /* calls with event bits */
+    struct list events; /* requests with event bits */
     struct env_task task;
     size_t n_conns;
     bool task_posted, closing, closed;
@@ -83,24 +83,24 @@ struct http_client {
     struct http_client_tally tally;
 };
 
-static inline bool call_streams(const struct http_call *call)
+static inline bool request_streams(const struct http_client_request *request)
 {
-    return call->stream_body || call->on_head != NULL;
+    return request->stream_body || request->on_head != NULL;
 }
 
 /* client.c */
 
-/* Tell the call later, from the loop. */
-void http_call_post(struct http_call *call, unsigned events);
+/* Tell the request later, from the loop. */
+void http_client_post(struct http_client_request *request, unsigned events);
 /* End it with a failure. It has left its connection, and leaves the queue. */
-void http_call_fail(struct http_call *call, enum status st, const char *why);
-/* The answer is complete. From a callback of the loop; last touch. */
-void http_call_complete(struct http_call *call);
-/* The call has lost its connection: put it at the front of the queue. */
-void http_call_again(struct http_call *call, struct http_client_target *target);
-/* The connection is ready, or free again: give it a call, or keep it. */
+void http_client_fail(struct http_client_request *request, enum status st, const char *why);
+/* The reply is complete. From a callback of the loop; last touch. */
+void http_client_complete(struct http_client_request *request);
+/* The request has lost its connection: put it at the front of the queue. */
+void http_client_again(struct http_client_request *request, struct http_client_target *target);
+/* The connection is ready, or free again: give it a request, or keep it. */
 void http_target_free(struct http_client_conn *c);
-/* Give waiting calls connections, or start some. */
+/* Give waiting requests connections, or start some. */
 void http_target_serve(struct http_client_target *target);
 /* An attempt to connect failed: those fail who waited for it. */
 void http_target_failed(struct http_client_target *target, const char *why);
@@ -111,16 +111,16 @@ void http_client_less(struct http_client *client, struct http_client_target *tar
 
 /* Connect. ST_NOMEM, or what the system says. */
 NODISCARD enum status http_client_connect(struct http_client_target *target);
-/* Send a call over an idle connection. */
-void http_client_conn_take(struct http_client_conn *c, struct http_call *call);
+/* Send a request over an idle connection. */
+void http_client_conn_take(struct http_client_conn *c, struct http_client_request *request);
 void http_client_conn_close(struct http_client_conn *c);
-/* The call is given up by its owner. */
+/* The request is given up by its owner. */
 void http_client_conn_abandon(struct http_client_conn *c);
-/* Read on if the call wants more. */
+/* Read on if the request wants more. */
 void http_client_conn_read(struct http_client_conn *c);
-/* The connection's call has a piece to send, or has ended its body. */
+/* The connection's request has a piece to send, or has ended its body. */
 void http_client_conn_write(struct http_client_conn *c);
-/* Whether the other side may know of the call. */
+/* Whether the other side may know of the request. */
 bool http_client_conn_sent(const struct http_client_conn *c);
 
 #endif

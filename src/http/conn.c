@@ -126,7 +126,7 @@ void http_conn_close(struct http_conn *c)
 }
 
 /* Nothing more is read as a request: let the output go, then end our side and wait a little, so
- * that the peer reads our answer before it is told that we did not take its input. */
+ * that the peer reads our reply before it is told that we did not take its input. */
 static void conn_linger(struct http_conn *c)
 {
     ASSERT(c->x == NULL);
@@ -214,7 +214,7 @@ static void on_continue_sent(struct http_out *out, enum status st)
 static void conn_send_continue(struct http_conn *c)
 {
     struct http_exchange *x = c->x;
-    if (!x->head.expects_continue || x->sent_continue || x->answering)
+    if (!x->head.expects_continue || x->sent_continue || x->replying)
         return;
     x->sent_continue = true;
     x->continue_out = (struct http_out){.sent = on_continue_sent,
@@ -254,7 +254,7 @@ static void conn_on_head(struct http_conn *c, bool body)
     if (handler->head != NULL) {
         conn_move(c, CONN_BUSY);
         handler->head(c->server->ctx, &x->req);
-        if (c->x != x || x->answering) /* answered at once, or closed */
+        if (c->x != x || x->replying) /* answered at once, or closed */
             return;
     }
     if (head->has_length && head->length > x->body_max) {
@@ -318,7 +318,7 @@ static void conn_flush(struct http_conn *c)
 static bool conn_wants(struct http_conn *c)
 {
     switch (c->phase) {
-    case CONN_IDLE: /* an answer that does not go out keeps the next request waiting */
+    case CONN_IDLE: /* a reply that does not go out keeps the next request waiting */
         if (c->n_queued >= QUEUED_MAX)
             conn_flush(c);
         return c->phase == CONN_IDLE && !c->close_after && c->n_queued < QUEUED_MAX;
@@ -399,9 +399,9 @@ void http_conn_send(struct http_conn *c, struct http_out *out)
     http_wire_send(&c->wire, out);
 }
 
-void http_conn_answered(struct http_conn *c, bool cut)
+void http_conn_replied(struct http_conn *c, bool cut)
 {
-    if (cut) { /* without a length, an orderly end would look like a complete answer */
+    if (cut) { /* without a length, an orderly end would look like a complete reply */
         conn_close(c, http_wire_reset);
         return;
     }
@@ -598,7 +598,7 @@ static void conn_on_late(struct http_conn *c)
 {
     struct http_exchange *x = c->x;
     c->late_ms = 0;
-    if (x->answering) /* an answer on its way is held to a rate */
+    if (x->replying) /* a reply on its way is held to a rate */
         return;
     tally_add(&c->server->tally.timeouts, 1);
     bool asked = x->on_piece != NULL || x->on_whole != NULL;

@@ -1,4 +1,4 @@
-/* A request and its answer: memory, references, streamed bodies. */
+/* A request and its reply: memory, references, streamed bodies. */
 #include "base/mem.h"
 #include "http/server.h"
 
@@ -199,7 +199,7 @@ static void tell_piece(struct http_exchange *x)
     else
         on_piece(&x->req, ST_OK, buf_bytes(&piece), last);
     buf_done(&piece);
-    discharge(x); /* the budget is for what is kept until the answer: a piece is not */
+    discharge(x); /* the budget is for what is kept until the reply: a piece is not */
 }
 
 static void tell_whole(struct http_exchange *x)
@@ -217,9 +217,9 @@ static void piece_run(struct env_task *task)
 {
     struct http_exchange *x = CONTAINER_OF(task, struct http_exchange, piece_task);
     x->piece_posted = false;
-    if (!x->answered && x->on_whole != NULL)
+    if (!x->replied && x->on_whole != NULL)
         tell_whole(x);
-    else if (!x->answered)
+    else if (!x->replied)
         tell_piece(x);
     if (x->conn != NULL)
         http_conn_go_on(x->conn);
@@ -259,7 +259,7 @@ void http_exchange_body_end(struct http_exchange *x, enum status st)
 void http_body_next(struct http_request *req, http_piece_fn *on_piece)
 {
     struct http_exchange *x = exchange_of(req);
-    ASSERT(x->streaming && x->given && !x->answered);
+    ASSERT(x->streaming && x->given && !x->replied);
     ASSERT(x->on_piece == NULL && x->on_whole == NULL && !x->last_told);
     x->on_piece = on_piece;
     piece_post(x);
@@ -270,7 +270,7 @@ void http_body_next(struct http_request *req, http_piece_fn *on_piece)
 void http_body_collect(struct http_request *req, const struct ip *client, http_whole_fn *on_whole)
 {
     struct http_exchange *x = exchange_of(req);
-    ASSERT(x->streaming && x->given && !x->answered);
+    ASSERT(x->streaming && x->given && !x->replied);
     ASSERT(x->on_piece == NULL && x->on_whole == NULL && !x->last_told);
     discharge(x);
     x->body = x->stash;
@@ -297,13 +297,13 @@ void http_exchange_orphan(struct http_exchange *x)
         http_exchange_body_end(x, ST_CLOSED);
     void (*gone)(struct http_request * req) = x->gone;
     x->gone = NULL;
-    if (gone != NULL && !x->answered)
+    if (gone != NULL && !x->replied)
         gone(&x->req);
 }
 
 /* For handlers */
 
-void http_answer_within(struct http_request *req, uint32_t ms)
+void http_reply_within(struct http_request *req, uint32_t ms)
 {
     struct http_exchange *x = exchange_of(req);
     ASSERT(!x->given);
@@ -347,7 +347,7 @@ void http_keep(struct http_request *req, struct buf *buf)
 void http_on_gone(struct http_request *req, void (*gone)(struct http_request *req))
 {
     struct http_exchange *x = exchange_of(req);
-    ASSERT(!x->answered);
+    ASSERT(!x->replied);
     x->gone = gone;
 }
 

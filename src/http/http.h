@@ -6,9 +6,9 @@
  *
  * 1. Every request given to a handler is answered exactly once, by http_respond or one of its
  *    kind, during the call or any time later; also when the peer has gone meanwhile.
- * 2. The request, its strings, its body and its arena live until that answer has been sent; they
+ * 2. The request, its strings, its body and its arena live until that reply has been sent; they
  *    are wiped when released.
- * 3. Every answer carries Cache-Control: no-store.
+ * 3. Every reply carries Cache-Control: no-store.
  * 4. Whatever is refused as malformed is answered and the connection closed: bytes behind it have
  *    no meaning. */
 #ifndef HOLDFAST_HTTP_HTTP_H
@@ -80,13 +80,13 @@ void http_peer_text(const struct http_request *req, char ret_text[static HTTP_PE
 NODISCARD enum status http_peer_cert(const struct http_request *req, struct tls_peer *ret_peer);
 bool http_is_tls(const struct http_request *req);
 
-/* Call `gone` once if the connection breaks, or the peer ends its side, before the answer is
+/* Call `gone` once if the connection breaks, or the peer ends its side, before the reply is
  * complete. The request stays valid and still has to be answered. NULL takes it back. */
 void http_on_gone(struct http_request *req, void (*gone)(struct http_request *req));
 
-/* From the handler's `head`: how long the answer may take, instead of the listener's request_ms; 0:
+/* From the handler's `head`: how long the reply may take, instead of the listener's request_ms; 0:
  * for ever. */
-void http_answer_within(struct http_request *req, uint32_t ms);
+void http_reply_within(struct http_request *req, uint32_t ms);
 
 /* Bodies: the first two are called from the handler's `head`. */
 
@@ -136,7 +136,7 @@ void http_respond_error(struct http_request *req, int status, const char *messag
 /* With the HTTP status of the table; a NULL message gives its text. */
 void http_respond_status(struct http_request *req, enum status st, const char *message);
 
-/* An answer in pieces: begin, pieces, end. reply->body is the first piece and may be empty.
+/* A reply in pieces: begin, pieces, end. reply->body is the first piece and may be empty.
  * `length` is the total, or HTTP_LENGTH_UNKNOWN. */
 void http_respond_begin(struct http_request *req, const struct http_reply *reply, uint64_t length);
 /* `piece` stays valid until `sent` is called: once, never from inside this call. ST_CLOSED: the
@@ -160,10 +160,10 @@ struct http_limits {
     uint32_t handshake_ms;   /* TLS */
     uint32_t header_ms;      /* from a request's first byte to the end of its headers: 408 */
     uint32_t idle_ms;        /* between requests */
-    uint32_t request_ms;     /* from the end of the headers to an answer; 0: for ever */
+    uint32_t request_ms;     /* from the end of the headers to a reply; 0: for ever */
     uint32_t rate_window_ms; /* over which the next two are measured */
     uint32_t body_rate_min;  /* bytes a second a body must arrive with: 408 */
-    uint32_t write_rate_min; /* bytes a second a peer must take an answer with */
+    uint32_t write_rate_min; /* bytes a second a peer must take a reply with */
     uint32_t linger_ms;      /* how long unread input is discarded behind a refusal */
 };
 
@@ -228,7 +228,7 @@ void http_server_free(struct http_server *server); /* drained; NULL is allowed *
 struct http_counters {
     uint64_t connections_accepted, connections_open, connections_evicted;
     uint64_t handshakes_failed, timeouts, rejected; /* rejected: answered by the server itself */
-    uint64_t requests, responses[6];                /* [2]: 2xx */
+    uint64_t requests, replies[6];                  /* [2]: 2xx */
     uint64_t bytes_in, bytes_out;                   /* without TLS */
 };
 /* Any thread. */

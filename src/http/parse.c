@@ -17,7 +17,7 @@ static struct http_parser *parser_of(llhttp_t *llhttp)
     return llhttp->data;
 }
 
-static bool is_response(const struct http_parser *p)
+static bool is_reply(const struct http_parser *p)
 {
     return p->llhttp.type == HTTP_RESPONSE;
 }
@@ -146,7 +146,7 @@ static int on_version(llhttp_t *llhttp, const char *at, size_t len)
 {
     struct http_parser *p = parser_of(llhttp);
     (void)len; /* the first byte's place decides */
-    if (p->version_seen || is_response(p))
+    if (p->version_seen || is_reply(p))
         return 0;
     p->version_seen = true;
     size_t expected = target_offset(p) + p->head->target_len + strlen(" HTTP/");
@@ -160,7 +160,7 @@ static int on_version_complete(llhttp_t *llhttp)
     bool one = llhttp->http_major == 1 && llhttp->http_minor <= 1;
     p->version_done = true;
     p->head->http_1_0 = llhttp->http_minor == 0;
-    if (!one || (is_response(p) && p->head->http_1_0))
+    if (!one || (is_reply(p) && p->head->http_1_0))
         return refuse(p, 505, "HTTP version not supported");
     return 0;
 }
@@ -275,7 +275,7 @@ static int check_host(struct http_parser *p, struct bytes value)
     struct http_head *head = p->head;
     if (++p->n_host > 1)
         return refuse(p, 400, "more than one Host");
-    if (is_response(p))
+    if (is_reply(p))
         return 0;
     if (!host_valid(value))
         return refuse(p, 400, "invalid Host");
@@ -355,15 +355,15 @@ static int on_headers_complete(llhttp_t *llhttp)
 {
     struct http_parser *p = parser_of(llhttp);
     struct http_head *head = p->head;
-    if (!p->version_done && !is_response(p))
+    if (!p->version_done && !is_reply(p))
         return refuse(p, 505, "HTTP version not supported");
     if (head->chunked && head->http_1_0)
         return refuse(p, 400, "Transfer-Encoding in HTTP/1.0");
     if (head->chunked && head->has_length)
         return refuse(p, 400, "both Content-Length and Transfer-Encoding");
-    if (!is_response(p) && !head->http_1_0 && p->n_host == 0)
+    if (!is_reply(p) && !head->http_1_0 && p->n_host == 0)
         return refuse(p, 400, "Host is missing");
-    if (is_response(p)) {
+    if (is_reply(p)) {
         head->status = llhttp->status_code;
         bool bodyless =
             p->no_body || head->status < 200 || head->status == 204 || head->status == 304;
@@ -440,8 +440,8 @@ void http_parser_request(struct http_parser *parser, const struct http_limits *l
     parser->llhttp.data = parser;
 }
 
-void http_parser_response(struct http_parser *parser, const struct http_limits *limits,
-                          struct http_head *head, bool no_body)
+void http_parser_reply(struct http_parser *parser, const struct http_limits *limits,
+                       struct http_head *head, bool no_body)
 {
     parser_init(parser, limits, head);
     llhttp_init(&parser->llhttp, HTTP_RESPONSE, &settings);
@@ -455,7 +455,7 @@ void http_parser_response(struct http_parser *parser, const struct http_limits *
 static enum http_event refused(struct http_parser *p)
 {
     const char *reason = llhttp_get_error_reason(&p->llhttp);
-    http_parser_refuse(p, is_response(p) ? 502 : 400, reason != NULL ? reason : "malformed");
+    http_parser_refuse(p, is_reply(p) ? 502 : 400, reason != NULL ? reason : "malformed");
     p->phase = PARSE_END;
     return EVENT_REFUSED;
 }
@@ -464,7 +464,7 @@ static enum http_event refused(struct http_parser *p)
  * how the input was split. */
 static size_t head_max(const struct http_parser *p)
 {
-    bool target = !is_response(p) && !p->target_done;
+    bool target = !is_reply(p) && !p->target_done;
     return target ? MIN(p->limits->uri_bytes_max + METHOD_SLACK, p->limits->header_bytes_max)
                   : p->limits->header_bytes_max;
 }
@@ -497,7 +497,7 @@ static enum http_event feed(struct http_parser *p, struct bytes in, size_t *ret_
     *ret_used += used;
     p->head_bytes += head ? used : 0;
     if (head && p->head_bytes > head_max(p)) {
-        bool target = !is_response(p) && !p->target_done;
+        bool target = !is_reply(p) && !p->target_done;
         http_parser_refuse(p, target ? 414 : 431,
                            target ? "request target too long" : "headers too large");
         return refused(p);

@@ -85,8 +85,8 @@ struct http_parser {
 void http_parser_request(struct http_parser *parser, const struct http_limits *limits,
                          struct http_head *head);
 /* `no_body`: the response to HEAD. */
-void http_parser_response(struct http_parser *parser, const struct http_limits *limits,
-                          struct http_head *head, bool no_body);
+void http_parser_reply(struct http_parser *parser, const struct http_limits *limits,
+                       struct http_head *head, bool no_body);
 
 /* Use input up to the next event; *ret_used bytes were used. Not to be called after EVENT_DONE or
  * EVENT_REFUSED. */

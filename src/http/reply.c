@@ -102,10 +102,10 @@ static void on_out_sent(struct http_out *out, enum status st)
 /* Begin either kind of reply. False: the peer has gone, or cannot be answered. */
 static bool reply_begin(struct http_exchange *x, const struct http_reply *reply, uint64_t length)
 {
-    ASSERT(!x->answering && reply->status >= 200 && reply->status <= 599);
-    x->answering = true;
+    ASSERT(!x->replying && reply->status >= 200 && reply->status <= 599);
+    x->replying = true;
     x->given = true;
-    tally_add(&x->server->tally.responses[reply->status / 100], 1);
+    tally_add(&x->server->tally.replies[reply->status / 100], 1);
     if (x->conn == NULL)
         return false;
     bool unread = !x->body_done; /* the rest of the body follows, not a request */
@@ -124,18 +124,18 @@ static bool reply_begin(struct http_exchange *x, const struct http_reply *reply,
     return false;
 }
 
-/* The answer is complete, as far as it depends on the handler. */
+/* The reply is complete, as far as it depends on the handler. */
 static void reply_end(struct http_exchange *x, bool cut)
 {
     struct http_conn *c = x->conn;
-    x->answered = true;
+    x->replied = true;
     x->gone = NULL;
     x->conn = NULL;
     if (c != NULL) {
         ASSERT(c->x == x);
         c->x = NULL;
         c->close_after = c->close_after || x->reply_close;
-        http_conn_answered(c, cut);
+        http_conn_replied(c, cut);
     }
     http_exchange_unref(x);
 }
@@ -181,7 +181,7 @@ static void error_reply(struct http_exchange *x, int status, const char *message
         .status = status, .content_type = put_error(x, status, text, &body), .close = close};
     ASSERT(status >= 400 && reply.content_type != NULL);
     if (buf_status(&body) == ST_OK) {
-        buf_done(&x->kept); /* an answer that was being built */
+        buf_done(&x->kept); /* a reply that was being built */
         http_keep(&x->req, &body);
         reply.body = buf_bytes(&x->kept);
     } else {
@@ -240,7 +240,7 @@ static void sent_run(struct env_task *task)
     http_sent_fn *on_sent = x->on_sent;
     x->sent_posted = false;
     x->piece_waiting = false;
-    if (!x->answered)
+    if (!x->replied)
         on_sent(&x->req, x->sent_status);
     http_exchange_unref(x);
 }
@@ -264,7 +264,7 @@ static void on_piece_sent(struct http_out *out, enum status st)
 void http_respond_piece(struct http_request *req, struct bytes piece, http_sent_fn *sent)
 {
     struct http_exchange *x = exchange_of(req);
-    ASSERT(x->answering && !x->answered && !x->piece_waiting && sent != NULL);
+    ASSERT(x->replying && !x->replied && !x->piece_waiting && sent != NULL);
     x->piece_waiting = true;
     x->on_sent = sent;
     if (x->conn == NULL || x->no_reply_body || piece.len == 0) {
@@ -290,7 +290,7 @@ static void on_end_sent(struct http_out *out, enum status st)
 void http_respond_end(struct http_request *req, bool complete)
 {
     struct http_exchange *x = exchange_of(req);
-    ASSERT(x->answering && !x->answered);
+    ASSERT(x->replying && !x->replied);
     bool short_of = x->reply_left != HTTP_LENGTH_UNKNOWN && x->reply_left != 0 && !x->no_reply_body;
     bool cut = !complete || short_of;
     if (x->conn != NULL && x->reply_chunked && !cut) {

@@ -397,7 +397,7 @@ void http_server_counters(const struct http_server *server, struct http_counters
         .bytes_in = READ(bytes_in),
         .bytes_out = READ(bytes_out),
     };
-    for (size_t i = 0; i < ARRAY_LEN(ret_counters->responses); i++)
-        ret_counters->responses[i] = READ(responses[i]);
+    for (size_t i = 0; i < ARRAY_LEN(ret_counters->replies); i++)
+        ret_counters->replies[i] = READ(replies[i]);
 #undef READ
 }

@@ -7,7 +7,7 @@
  *     any but CLOSING -> LINGER (our side ended, input discarded) -> CLOSING
  *
  * IDLE and HEAD own no exchange or one with nothing in it but a part of a head; BODY reads a body
- * into memory; BUSY waits for the answer, or moves a streamed body. An exchange whose connection
+ * into memory; BUSY waits for the reply, or moves a streamed body. An exchange whose connection
  * has gone has conn NULL and waits for its handler. */
 #ifndef HOLDFAST_HTTP_SERVER_H
 #define HOLDFAST_HTTP_SERVER_H
@@ -51,7 +51,7 @@ struct http_conn {
     uint16_t client_port;
     char peer[HTTP_PEER_TEXT]; /* once it was asked for */
     bool parsing, settling, window_on;
-    bool close_after; /* behind the answer being made */
+    bool close_after; /* behind the reply being made */
     bool peer_ended;
 };
 
@@ -60,7 +60,7 @@ struct http_exchange {
     struct http_server *server;
     struct http_conn *conn; /* NULL: it has gone */
     struct list link;       /* in server->exchanges or server->spare */
-    unsigned refs;          /* the answer, outputs on their way, posted tasks */
+    unsigned refs;          /* the reply, outputs on their way, posted tasks */
     struct http_head head;
 
     struct buf body; /* while it is read into memory; its capacity counts in the budget */
@@ -84,9 +84,9 @@ struct http_exchange {
     struct buf reply, kept;
     struct http_out out, end_out, continue_out;
     struct http_piece piece_out;
-    bool answering, answered; /* begun; complete */
+    bool replying, replied; /* begun; complete */
     bool reply_chunked, reply_close, no_reply_body;
-    uint64_t reply_left; /* of a streamed answer with a length */
+    uint64_t reply_left; /* of a streamed reply with a length */
     http_sent_fn *on_sent;
     enum status sent_status;
     struct env_task sent_task;
@@ -95,7 +95,7 @@ struct http_exchange {
 
 struct http_tally {
     _Atomic uint64_t accepted, open, evicted, handshakes_failed, timeouts, rejected, requests;
-    _Atomic uint64_t responses[6], bytes_in, bytes_out;
+    _Atomic uint64_t replies[6], bytes_in, bytes_out;
 };
 
 /* The header's value in this second. */
@@ -138,7 +138,7 @@ static inline struct http_exchange *exchange_of(const struct http_request *req)
 
 /* exchange.c */
 
-/* NULL when out of memory. One reference: the answer's. */
+/* NULL when out of memory. One reference: the reply's. */
 struct http_exchange *http_exchange_new(struct http_server *server);
 void http_exchange_unref(struct http_exchange *x);
 void http_exchange_free(struct http_exchange *x); /* one that is spare */
@@ -176,7 +176,7 @@ NODISCARD enum status http_conn_new(struct http_server *server, struct http_conn
 /* Start to read. `tls` is taken. */
 void http_conn_open(struct http_conn *c, struct tls_conn *tls, bool secured);
 /* The reply of the exchange is queued completely; `cut`: it cannot be completed. */
-void http_conn_answered(struct http_conn *c, bool cut);
+void http_conn_replied(struct http_conn *c, bool cut);
 /* Something changed from outside of parsing: go on as far as possible. */
 void http_conn_go_on(struct http_conn *c);
 /* The request it serves is answered within `ms`, 0: for ever. */

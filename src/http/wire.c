@@ -398,7 +398,7 @@ static void wire_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_b
     *ret_buf = uv_buf_init((char *)room.data, (unsigned)MIN(room.len, INT32_MAX));
 }
 
-/* A client that says "GET " where a handshake belongs deserves an answer it can read. */
+/* A client that says "GET " where a handshake belongs deserves a reply it can read. */
 static bool looks_clear(struct http_wire *w, struct bytes in)
 {
     bool first = !w->seen;

@@ -9,12 +9,12 @@
 #ifndef HOLDFAST_ROUTER_DIALECT_H
 #define HOLDFAST_ROUTER_DIALECT_H
 
-#include "router/answer.h"
 #include "router/module.h"
 #include "router/path.h"
+#include "router/reply.h"
 
 struct docs_dialect;
-struct router_call;
+struct router_request;
 
 struct dialect {
     const char *name;
@@ -25,14 +25,14 @@ struct dialect {
 
     /* Read the headers of the dialect alone. ST_INVALID with the request's error. NULL: there are
      * none. */
-    enum status (*read_headers)(struct req *req, const struct router_call *call);
+    enum status (*read_headers)(struct req *req, const struct router_request *request);
     /* Set req->method, req->help and, where the path means the same in another form, req->path and
      * req->rule_path. ST_INVALID with the request's error; ST_NOMEM. */
-    enum status (*read_method)(struct req *req, const struct router_call *call);
+    enum status (*read_method)(struct req *req, const struct router_request *request);
     /* The name of the namespace; empty: none was given, the root is meant. */
-    struct bytes (*read_namespace)(const struct req *req, const struct router_call *call);
+    struct bytes (*read_namespace)(const struct req *req, const struct router_request *request);
     /* The token as sent; empty: none was. */
-    struct bytes (*read_token)(const struct req *req, const struct router_call *call);
+    struct bytes (*read_token)(const struct req *req, const struct router_request *request);
     /* As body_parse, which most dialects name here. */
     enum status (*parse_body)(struct arena *arena, enum http_method method, struct bytes body,
                               struct bytes content_type, const struct text_value *query,
@@ -46,10 +46,10 @@ struct dialect {
      * was asked. */
     enum status (*check_route)(struct req *req);
     /* The client wants to be sent to the active node itself. NULL: no client can say so. */
-    bool (*asks_redirect)(const struct router_call *call);
+    bool (*asks_redirect)(const struct router_request *request);
     /* The request has the header that no page of another site can add. NULL: there is none, and
      * listeners do not require it. */
-    bool (*is_marked)(const struct router_call *call);
+    bool (*is_marked)(const struct router_request *request);
     const char *unmarked_text;       /* refusal of a request without that header */
     const char *const *page_headers; /* of requests of other sites' pages (cors.h) */
     size_t n_page_headers;
@@ -62,8 +62,8 @@ struct dialect {
     /* The whole body around a handler's data; `data` is empty where warnings alone are told. */
     void (*put_data)(const struct req *req, struct bytes data, struct buf *out);
     /* The reply was made: put another one in its place, as read_headers was asked to. Returns
-     * ST_OK, or the status of an error that it made in `answer`. NULL: replies stay as they are. */
-    enum status (*finish)(struct req *req, struct router_answer *answer);
+     * ST_OK, or the status of an error that it made in `reply`. NULL: replies stay as they are. */
+    enum status (*finish)(struct req *req, struct router_reply *reply);
     const char *error_type;
     int (*error_http)(enum status st); /* NULL: the table of statuses decides */
     /* Text of an error that was given none; "": the error has none. */
@@ -74,8 +74,8 @@ struct dialect {
      * serves paths beside it). */
     void (*say_no_path)(struct req *req, bool served);
     /* Headers of the reply to this node's client, and of the reply to a node that forwarded. */
-    void (*add_headers)(const struct req *req, const struct router_call *call,
-                        struct router_answer *answer);
+    void (*add_headers)(const struct req *req, const struct router_request *request,
+                        struct router_reply *reply);
     const struct docs_dialect *docs; /* openapi_dialect.h; NULL: read_method asks for no help */
 };
 

@@ -1,15 +1,15 @@
 #include "router/header.h"
 
-struct bytes header_bearer(const struct router_call *call)
+struct bytes header_bearer(const struct router_request *request)
 {
     static const struct bytes scheme = {(const uint8_t *)"Bearer ", 7};
-    struct bytes token = router_header(call, "authorization");
+    struct bytes token = router_header(request, "authorization");
     return bytes_has_prefix(token, scheme) ? bytes_from(token, scheme.len) : (struct bytes){0};
 }
 
-void header_tell(struct router_answer *answer, struct arena *arena, const char *ours,
+void header_tell(struct router_reply *reply, struct arena *arena, const char *ours,
                  const char *theirs, struct bytes value)
 {
-    if (answer_add_header(answer, arena, bytes_str(ours), value))
-        (void)answer_add_header(answer, arena, bytes_str(theirs), value); /* else it lacks it */
+    if (reply_add_header(reply, arena, bytes_str(ours), value))
+        (void)reply_add_header(reply, arena, bytes_str(theirs), value); /* else it lacks it */
 }

@@ -6,17 +6,17 @@
 
 /* The value of a request's header by the first of two names (lower case) that is there; data NULL:
  * neither is. Inline, so that the lengths of the names are known. */
-static inline struct bytes header_either(const struct router_call *call, const char *ours,
+static inline struct bytes header_either(const struct router_request *request, const char *ours,
                                          const char *theirs)
 {
-    struct bytes value = router_header(call, ours);
-    return value.data != NULL ? value : router_header(call, theirs);
+    struct bytes value = router_header(request, ours);
+    return value.data != NULL ? value : router_header(request, theirs);
 }
 
 /* The token in the header Authorization, behind "Bearer "; empty: none. */
-struct bytes header_bearer(const struct router_call *call);
+struct bytes header_bearer(const struct router_request *request);
 /* Add a header under both names; without memory the reply lacks it. */
-void header_tell(struct router_answer *answer, struct arena *arena, const char *ours,
+void header_tell(struct router_reply *reply, struct arena *arena, const char *ours,
                  const char *theirs, struct bytes value);
 
 #endif

@@ -27,9 +27,9 @@ static void put_pipe(const struct pipe *p, struct text_writer *w)
     buf_add(&path, p->req.path);
     const struct inflight_out out = {
         .start_time = env_wall_ms(env) - age_ms,
-        .client_remote_address = p->call->peer,
+        .client_remote_address = p->request->peer,
         .request_path = buf_bytes(&path),
-        .request_method = http_method_name(p->call->method),
+        .request_method = http_method_name(p->request->method),
         .client_id = "", /* of an entity: there are none */
     };
     text_key(w, p->req.request_id);
@@ -38,6 +38,6 @@ static void put_pipe(const struct pipe *p, struct text_writer *w)
 
 void router_worker_inflight(struct router_worker *worker, struct text_writer *w)
 {
-    LIST_FOR (link, &worker->calls_under_way)
+    LIST_FOR (link, &worker->requests_under_way)
         put_pipe(CONTAINER_OF(link, struct pipe, link), w);
 }

@@ -10,11 +10,11 @@
 
 enum pipe_phase {
     PIPE_ARRIVED,
-    PIPE_CHOOSING,          /* decide where the call runs */
+    PIPE_CHOOSING,          /* decide where the request runs */
     PIPE_WAITING,           /* for an active node */
     PIPE_STATELESS,         /* run a handler that needs no state */
     PIPE_STATELESS_OUTSIDE, /* the step outside of such a route */
-    PIPE_FORWARDING,        /* the active node runs the call */
+    PIPE_FORWARDING,        /* the active node runs the request */
     PIPE_PRECHECKING,       /* may the sender send a body that was not read yet? */
     PIPE_PRECHECK_READING,  /* confirm a version of the state before such a sender is refused */
     PIPE_COLLECTING,        /* read the body into memory */
@@ -47,7 +47,7 @@ enum {
     PIPE_LONG_TRY_MS = 600000, /* for one of a route that takes long: until it makes progress */
 };
 
-/* Where the call runs. */
+/* Where the request runs. */
 enum pipe_place {
     PIPE_NOWHERE, /* refuse: the node is sealed or has no state yet */
     PIPE_NO_STATE,
@@ -65,7 +65,7 @@ enum pipe_mode {
     PIPE_RECORDED,  /* staged something: its reads are recorded, whatever the method */
 };
 
-/* Whether the call changed something. */
+/* Whether the request changed something. */
 enum pipe_effect {
     PIPE_UNCHANGED,
     PIPE_UNKNOWN, /* a try may have taken effect */
@@ -80,18 +80,19 @@ enum pipe_once {
     PIPE_ONCE_BEGUN = 1 << 3,     /* a transaction was begun */
 };
 
-/* State that most calls do not need, made at its first use. */
+/* State that most requests do not need, made at its first use. */
 struct pipe_more {
     struct pipe *pipe;
     struct state_commit commit;
-    struct buf stored; /* the answer as kept with the id */
+    struct buf stored; /* the reply as kept with the id */
     struct state_confirm confirm;
     struct audit_op audit;
     struct router_receive receive;
     struct router_collect collect;
 };
 
-/* A transaction, made when a call begins its first one: many calls about the node need none. */
+/* A transaction, made when a request begins its first one: many requests about the node need none.
+ */
 struct pipe_run {
     struct pipe *pipe;
     struct state_txn txn;   /* open while req.txn is set */
@@ -99,11 +100,11 @@ struct pipe_run {
     struct state_read read;
 };
 
-/* A call on its way. */
+/* A request on its way. */
 struct pipe {
     struct req req;
     struct router_worker *worker;
-    struct router_call *call;
+    struct router_request *request;
     struct list link; /* of the worker's */
     enum pipe_phase phase;
     enum pipe_place place;
@@ -118,7 +119,7 @@ struct pipe {
     uint64_t deadline_ms, begun_ms, begun_ns;
     struct node_brief node;
     struct rlog_request_id id;
-    struct router_answer answer;
+    struct router_reply reply;
     struct quota_verdict quota;
     struct pipe_run *run;   /* NULL: no transaction was begun yet */
     struct pipe_more *more; /* NULL: nothing of it was needed yet */
@@ -126,7 +127,7 @@ struct pipe {
     struct bytes content_type;
     struct router_forward *forward; /* NULL: it was not sent on */
 
-    /* A phase sets its member before it waits: a call waits for one thing at a time. */
+    /* A phase sets its member before it waits: a request waits for one thing at a time. */
     union {
         struct env_work work; /* of PARSING, PREPARING or OUTSIDE */
         struct env_timer timer;
@@ -135,7 +136,7 @@ struct pipe {
 
 /* pipeline.c */
 
-/* Run phases from `next` on, until one waits or the call is answered: then `p` may be gone. */
+/* Run phases from `next` on, until one waits or the request is answered: then `p` may be gone. */
 void pipe_go(struct pipe *p, enum pipe_phase next);
 /* Go on with a phase that waited: the result is in p->result. As pipe_go. */
 void pipe_step(struct pipe *p);
@@ -155,24 +156,24 @@ enum pipe_phase pipe_take_body(struct pipe *p);
 enum pipe_phase pipe_go_record(struct pipe *p);
 /* The request was recorded where that is needed: prepare, or handle. */
 enum pipe_phase pipe_go_prepare(struct pipe *p);
-/* The transaction is over: what the route does outside of it, then the answer. */
+/* The transaction is over: what the route does outside of it, then the reply. */
 enum pipe_phase pipe_go_outside(struct pipe *p);
 /* The step outside was done: run the route's `finish`. */
 enum pipe_phase pipe_go_finish(struct pipe *p);
-/* Let the active node run the call. */
+/* Let the active node run the request. */
 enum pipe_phase pipe_forward(struct pipe *p);
-/* No node can take the call now: look again later, or give up with `st`. */
+/* No node can take the request now: look again later, or give up with `st`. */
 enum pipe_phase pipe_wait(struct pipe *p, enum status st);
-/* To the node that forwarded the call: it knows the client and looks for the leader. */
+/* To the node that forwarded the request: it knows the client and looks for the leader. */
 enum pipe_phase pipe_hand_back(struct pipe *p, enum status st);
-/* Record p->answer where needed, and send it. */
+/* Record p->reply where needed, and send it. */
 enum pipe_phase pipe_end(struct pipe *p);
 /* The same with an error made of `st` and the request's reason. */
 enum pipe_phase pipe_fail(struct pipe *p, enum status st);
 
 /* pipe_body.c */
 
-/* The call has a body that must be read, or sent on, before the call can run. */
+/* The request has a body that must be read, or sent on, before the request can run. */
 bool pipe_is_unread(const struct pipe *p);
 
 /* pipe_admit.c */
@@ -180,7 +181,7 @@ bool pipe_is_unread(const struct pipe *p);
 /* A confirmed read records its reads only once it stages a write. Whether it must run again for
  * that. */
 bool pipe_must_record(struct pipe *p);
-/* Whether the log must settle which try of the call's id took effect (PROTOCOL R14). */
+/* Whether the log must settle which try of the request's id took effect (PROTOCOL R14). */
 bool pipe_must_settle_id(const struct pipe *p);
 
 /* pipe_handle.c */
@@ -197,20 +198,17 @@ bool pipe_is_breakdown(enum status st);
 /* A handler's message counts only with its reply. */
 void pipe_forget_reason(struct pipe *p);
 
-/* pipe_answer.c */
+/* pipe_reply.c */
 
 /* An earlier try of this write may have taken effect, and the log has not told. */
 bool pipe_is_open(const struct pipe *p);
+/* End the transaction, if one is open, and what hangs on it. */
+void pipe_end_txn(struct pipe *p);
 
 /* pipe_outside.c */
 
-/* Whether the route does something outside, after a transaction that came to p->answer. */
+/* Whether the route does something outside, after a transaction that came to p->reply. */
 bool pipe_outside_is_due(const struct pipe *p);
-
-/* pipe_answer.c */
-
-/* End the transaction, if one is open, and what hangs on it. */
-void pipe_end_txn(struct pipe *p);
 
 static inline bool pipe_id_given(const struct rlog_request_id *id)
 {
@@ -229,7 +227,7 @@ static inline bool pipe_is_local(const struct pipe *p)
     return p->place == PIPE_HERE_ALONE || pipe_has_flag(p, ROUTE_NODE);
 }
 
-/* Writes of the call are committed by this node. */
+/* Writes of the request are committed by this node. */
 static inline bool pipe_commits_here(const struct pipe *p)
 {
     return p->node.active || pipe_has_flag(p, ROUTE_LEADER);
@@ -243,8 +241,8 @@ static inline bool pipe_is_anonymous(const struct pipe *p)
         return false;
     if (route->auth == AUTH_NONE)
         return true;
-    return ((route->flags & ROUTE_OPEN_METRICS) != 0 && p->call->open_metrics) ||
-           ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0 && !stage_has_bearer(&p->req, p->call));
+    return ((route->flags & ROUTE_OPEN_METRICS) != 0 && p->request->open_metrics) ||
+           ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0 && !stage_has_bearer(&p->req, p->request));
 }
 
 #endif

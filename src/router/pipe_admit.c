@@ -1,10 +1,10 @@
-/* From a fresh transaction to a call that may run: route, token, rights. */
+/* From a fresh transaction to a request that may run: route, token, rights. */
 #include "router/body.h"
 #include "router/pipe_phases.h"
 #include "text/cidr.h"
 
 /* Reads are confirmed before they run, so that they run once; writes after, if they staged nothing
- * (state.h). A write whose answer was overtaken is run again as a read is: what it answers then
+ * (state.h). A write whose reply was overtaken is run again as a read is: what it answers then
  * needs no confirmation that could fail again. What needs no active node has to learn the time too.
  */
 enum pipe_phase pipe_begin(struct pipe *p)
@@ -48,10 +48,10 @@ enum pipe_phase pipe_read_done(struct pipe *p)
 
 /* An earlier try may have changed what the handler now answered about, or may do so yet: only the
  * log can tell, so the id goes through it even with nothing staged. Whichever try comes first is
- * then the only one, and its answer counts. */
+ * then the only one, and its reply counts. */
 bool pipe_must_settle_id(const struct pipe *p)
 {
-    return (p->call->again && pipe_id_given(&p->call->id)) ||
+    return (p->request->again && pipe_id_given(&p->request->id)) ||
            (p->effect != PIPE_UNCHANGED && pipe_id_given(&p->id));
 }
 
@@ -101,9 +101,9 @@ static enum status identify(struct pipe *p)
     req->token = NULL;
     TRY(stage_route(req, p->worker->router));
     if (!pipe_is_anonymous(p))
-        return stage_authenticate(req, p->call);
+        return stage_authenticate(req, p->request);
     if (!pipe_has_flag(p, ROUTE_LEADER))
-        req->bearer = stage_bearer(req, p->call); /* for the handler to judge */
+        req->bearer = stage_bearer(req, p->request); /* for the handler to judge */
     return ST_OK;
 }
 
@@ -121,9 +121,9 @@ static enum status count_use(struct pipe *p)
 }
 
 /* Decide on the path alone whether the sender may send the body. What this node knows suffices to
- * let it: the call is judged once more where it runs. A refusal is confirmed first: the token, or a
- * policy, may be newer than what this node knows. The use of the token is counted where the call
- * runs. */
+ * let it: the request is judged once more where it runs. A refusal is confirmed first: the token,
+ * or a policy, may be newer than what this node knows. The use of the token is counted where the
+ * request runs. */
 enum pipe_phase pipe_precheck(struct pipe *p)
 {
     ASSERT(pipe_is_unread(p));
@@ -149,7 +149,7 @@ static enum status admit_sender(struct pipe *p)
     TRY(identify(p));
     if (p->req.token != NULL)
         return count_use(p);
-    return p->call->body.len > BODY_FREE_MAX ? ST_TOO_BIG : ST_OK;
+    return p->request->body.len > BODY_FREE_MAX ? ST_TOO_BIG : ST_OK;
 }
 
 enum pipe_phase pipe_admit(struct pipe *p)
@@ -163,7 +163,7 @@ enum pipe_phase pipe_admit(struct pipe *p)
         pipe_end_txn(p);
         return PIPE_ADMITTING;
     }
-    if (p->verdict == ST_OK && p->req.token != NULL) /* else the call is anonymous */
+    if (p->verdict == ST_OK && p->req.token != NULL) /* else the request is anonymous */
         p->verdict = stage_authorise_path(&p->req);
     if (p->verdict != ST_OK)
         return pipe_go_record(p);
@@ -174,15 +174,15 @@ enum pipe_phase pipe_admit(struct pipe *p)
 static enum status admit_ceremony(struct pipe *p)
 {
     struct req *req = &p->req;
-    TRY(stage_admit(req, p->call));
+    TRY(stage_admit(req, p->request));
     if (req->token != NULL)
         return count_use(p);
-    if (p->call->closed_ceremonies)
+    if (p->request->closed_ceremonies)
         return ST_DENIED;
     if (stage_reads(req) || (p->once & PIPE_ONCE_THROTTLED) != 0)
         return ST_OK;
     p->once |= PIPE_ONCE_THROTTLED;
-    const struct ip client = ip_port_ip(p->call->peer);
+    const struct ip client = ip_port_ip(p->request->peer);
     if (!throttle_take(&req->host->ceremonies, &client, env_mono_ms(p->worker->env)))
         return req_fail(req, ST_LIMITED,
                         "too many calls without a token; one that comes with a "

@@ -10,18 +10,18 @@
 /* The phases of an upload judge its sender, and its body goes into a file. */
 static bool is_upload(const struct pipe *p)
 {
-    return pipe_has_flag(p, ROUTE_UPLOAD) && p->call->receive != NULL;
+    return pipe_has_flag(p, ROUTE_UPLOAD) && p->request->receive != NULL;
 }
 
 bool pipe_is_unread(const struct pipe *p)
 {
-    return p->call->streamed && (p->place == PIPE_ACTIVE_NODE || !is_upload(p));
+    return p->request->streamed && (p->place == PIPE_ACTIVE_NODE || !is_upload(p));
 }
 
 enum pipe_phase pipe_take_body(struct pipe *p)
 {
-    bool whole = p->place != PIPE_ACTIVE_NODE || p->call->body_length <= ROUTER_WHOLE_BYTES_MAX;
-    ASSERT(p->call->streamed);
+    bool whole = p->place != PIPE_ACTIVE_NODE || p->request->body_length <= ROUTER_WHOLE_BYTES_MAX;
+    ASSERT(p->request->streamed);
     ASSERT(p->verdict == ST_OK);
     return is_upload(p) || !whole ? pipe_forward(p) : PIPE_COLLECTING;
 }
@@ -38,7 +38,7 @@ enum pipe_phase pipe_collect(struct pipe *p)
     if (pipe_need_more(p) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
     p->more->collect = (struct router_collect){.done = on_collected};
-    p->call->collect(p->call, &p->more->collect);
+    p->request->collect(p->request, &p->more->collect);
     return PIPE_PENDING;
 }
 
@@ -57,18 +57,18 @@ static enum pipe_phase fail_body(struct pipe *p, enum status st)
     case ST_BUSY: reason_set(why, "too many request bodies are being received"); break;
     default: break;
     }
-    answer_done(&p->answer);
-    answer_error(&p->answer, p->req.dialect, st, why);
-    p->answer.http = status_http(st); /* 408: the client is late, not the cluster */
+    reply_done(&p->reply);
+    reply_error(&p->reply, p->req.dialect, st, why);
+    p->reply.http = status_http(st); /* 408: the client is late, not the cluster */
     return pipe_end(p);
 }
 
 /* The time to find an active node begins once the body is complete. */
 enum pipe_phase pipe_collect_done(struct pipe *p)
 {
-    if (p->result != ST_OK || p->call->given_up)
+    if (p->result != ST_OK || p->request->given_up)
         return fail_body(p, p->result);
-    ASSERT(!p->call->streamed);
+    ASSERT(!p->request->streamed);
     p->deadline_ms = env_mono_ms(p->worker->env) + PIPE_PATIENCE_MS;
     return PIPE_CHOOSING;
 }
@@ -81,15 +81,15 @@ static void on_parsed(struct env_work *work)
 
 static enum status parse_into(struct pipe *p, struct arena *arena)
 {
-    atomic_fetch_add(&p->worker->parsed_bytes, p->call->body.len);
-    return p->req.dialect->parse_body(arena, p->req.method, p->call->body, p->content_type,
+    atomic_fetch_add(&p->worker->parsed_bytes, p->request->body.len);
+    return p->req.dialect->parse_body(arena, p->req.method, p->request->body, p->content_type,
                                       p->req.query, &p->req.data, &p->req.error);
 }
 
 static void run_parse(struct env_work *work)
 {
     struct pipe *p = CONTAINER_OF(work, struct pipe, work);
-    p->result = parsed_take(p->parsed, p->call->body);
+    p->result = parsed_take(p->parsed, p->request->body);
     if (p->result != ST_OK) {
         reason_set(&p->req.error, "too many large request bodies of this client are in memory: "
                                   "send fewer at once");
@@ -101,9 +101,9 @@ static void run_parse(struct env_work *work)
 
 static struct http_budget *budget_of(const struct pipe *p)
 {
-    enum parsed_from from = p->req.token == NULL ? PARSED_ANONYMOUS
-                            : p->call->forwarded ? PARSED_NODES
-                                                 : PARSED_CLIENTS;
+    enum parsed_from from = p->req.token == NULL    ? PARSED_ANONYMOUS
+                            : p->request->forwarded ? PARSED_NODES
+                                                    : PARSED_CLIENTS;
     return &p->req.host->parsed.of[from];
 }
 
@@ -112,12 +112,12 @@ static struct http_budget *budget_of(const struct pipe *p)
 enum pipe_phase pipe_parse(struct pipe *p)
 {
     ASSERT(p->req.data == NULL && p->parsed == NULL);
-    p->content_type = router_header(p->call, "content-type");
-    if (parsed_is_small(p->call->body)) {
+    p->content_type = router_header(p->request, "content-type");
+    if (parsed_is_small(p->request->body)) {
         enum status st = parse_into(p, p->req.arena);
         return st == ST_OK ? PIPE_AUTHORISING : pipe_fail(p, st);
     }
-    const struct ip client = ip_port_ip(p->call->peer);
+    const struct ip client = ip_port_ip(p->request->peer);
     enum status st = parsed_new(budget_of(p), &client, &p->parsed);
     if (st != ST_OK)
         return pipe_fail(p, st);
@@ -143,12 +143,12 @@ static void on_received(struct router_receive *receive, enum status st)
 enum pipe_phase pipe_receive(struct pipe *p)
 {
     ASSERT(pipe_has_flag(p, ROUTE_UPLOAD));
-    ASSERT(p->call->streamed);
+    ASSERT(p->request->streamed);
     if (pipe_need_more(p) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
     p->more->receive =
         (struct router_receive){.env = p->worker->env, .host = p->req.host, .done = on_received};
-    if (p->call->receive(p->call, &p->more->receive) != ST_OK)
+    if (p->request->receive(p->request, &p->more->receive) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
     return PIPE_PENDING;
 }
@@ -158,5 +158,5 @@ enum pipe_phase pipe_receive_done(struct pipe *p)
     struct req *req = &p->req;
     req->files.upload = p->more->receive.file;
     req->files.upload_bytes = p->more->receive.bytes;
-    return p->result == ST_OK && !p->call->given_up ? PIPE_OUTSIDE : fail_body(p, p->result);
+    return p->result == ST_OK && !p->request->given_up ? PIPE_OUTSIDE : fail_body(p, p->result);
 }

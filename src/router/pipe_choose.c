@@ -1,4 +1,4 @@
-/* Choosing where a call runs, and the calls that need no state. */
+/* Choosing where a request runs, and the requests that need no state. */
 #include "auth/token_cache.h"
 #include "mount/mount_cache.h"
 #include "router/body.h"
@@ -9,51 +9,51 @@ static enum status read_stateless(struct pipe *p)
     struct req *req = &p->req;
     if (req->others.methods != 0) /* refused, whatever it says */
         return ST_UNSUPPORTED;
-    if (p->call->body.len > BODY_FREE_MAX || p->call->streamed)
+    if (p->request->body.len > BODY_FREE_MAX || p->request->streamed)
         return ST_TOO_BIG;
-    TRY(req->dialect->parse_body(req->arena, req->method, p->call->body,
-                                 router_header(p->call, "content-type"), req->query, &req->data,
+    TRY(req->dialect->parse_body(req->arena, req->method, p->request->body,
+                                 router_header(p->request, "content-type"), req->query, &req->data,
                                  &req->error));
     return body_decode(req);
 }
 
-/* A route about the node that needs no state. What it does outside comes before its answer: there
+/* A route about the node that needs no state. What it does outside comes before its reply: there
  * is no transaction that would have to end first. */
 enum pipe_phase pipe_stateless(struct pipe *p)
 {
     struct req *req = &p->req;
     ASSERT(p->place == PIPE_NO_STATE);
     enum status st = read_stateless(p);
-    req->closed_ceremonies = p->call->closed_ceremonies;
+    req->closed_ceremonies = p->request->closed_ceremonies;
     if (st == ST_OK)
         st = req->route->handler(req);
     if (st == ST_OK && req->route->outside != NULL)
-        return p->call->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_STATELESS_OUTSIDE;
-    (void)answer_make(req, st, &p->answer); /* the answer says it */
+        return p->request->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_STATELESS_OUTSIDE;
+    (void)reply_make(req, st, &p->reply); /* the reply says it */
     return pipe_end(p);
 }
 
 enum pipe_phase pipe_stateless_done(struct pipe *p)
 {
     ASSERT(p->req.txn == NULL);
-    (void)answer_make(&p->req, p->result, &p->answer); /* the answer says it */
+    (void)reply_make(&p->req, p->result, &p->reply); /* the reply says it */
     return pipe_end(p);
 }
 
 /* Where a request runs: here without or with the state, on the active node, or nowhere yet.
  * Metrics that need no token need no state either: a sealed node shows that it is sealed. */
-static enum pipe_place place_of(const struct req *req, const struct router_call *call,
+static enum pipe_place place_of(const struct req *req, const struct router_request *request,
                                 const struct node_brief *node)
 {
     unsigned flags = req->route != NULL ? req->route->flags : 0;
-    bool open = (flags & ROUTE_OPEN_METRICS) != 0 && call->open_metrics;
+    bool open = (flags & ROUTE_OPEN_METRICS) != 0 && request->open_metrics;
     if ((flags & ROUTE_NODE) != 0 && (req->route->auth == AUTH_NONE || open))
         return PIPE_NO_STATE;
     if ((flags & ROUTE_LEADER) != 0 && !node->removed)
         return node->leads ? PIPE_HERE : PIPE_ACTIVE_NODE;
     if (!node->initialized || node->sealed || node->removed)
         return PIPE_NOWHERE;
-    bool local = (flags & ROUTE_LOCAL) != 0 && node->no_quorum && !call->forwarded;
+    bool local = (flags & ROUTE_LOCAL) != 0 && node->no_quorum && !request->forwarded;
     if (local)
         return PIPE_HERE_ALONE;
     if (node->active || (flags & ROUTE_NODE) != 0)
@@ -116,7 +116,7 @@ static enum pipe_phase refuse_sealed(struct pipe *p)
 /* Other nodes' requests go on: it is this node's clients that are turned away. */
 static bool in_maintenance(const struct pipe *p)
 {
-    return p->req.host->maintenance && !p->call->forwarded &&
+    return p->req.host->maintenance && !p->request->forwarded &&
            !pipe_has_flag(p, ROUTE_NODE | ROUTE_OPERATOR);
 }
 
@@ -124,7 +124,7 @@ static bool in_maintenance(const struct pipe *p)
  * was known. */
 static bool arrives_as_needed(const struct pipe *p)
 {
-    return !pipe_has_flag(p, ROUTE_UPLOAD) || (p->call->streamed && p->call->receive != NULL);
+    return !pipe_has_flag(p, ROUTE_UPLOAD) || (p->request->streamed && p->request->receive != NULL);
 }
 
 static enum pipe_phase go_on(struct pipe *p)
@@ -158,9 +158,9 @@ enum pipe_phase pipe_choose(struct pipe *p)
     const struct router_host *host = p->req.host;
 
     if (pipe_has_flag(p, ROUTE_OPEN_METRICS))
-        p->req.accept = router_header(p->call, "accept");
+        p->req.accept = router_header(p->request, "accept");
     if (pipe_has_flag(p, ROUTE_TOKEN_OPTIONAL))
-        p->req.accept_encoding = router_header(p->call, "accept-encoding");
+        p->req.accept_encoding = router_header(p->request, "accept-encoding");
     p->node = host->node_ops->brief(host->node);
     if (in_maintenance(p)) {
         reason_set(&p->req.error, "this node is in maintenance");
@@ -169,9 +169,9 @@ enum pipe_phase pipe_choose(struct pipe *p)
     enum pipe_phase next = await_members(p);
     if (next != PIPE_PENDING)
         return next;
-    if (p->worker->state == NULL && p->call->forwarded)
+    if (p->worker->state == NULL && p->request->forwarded)
         return pipe_hand_back(p, ST_NOT_LEADER);
-    p->place = place_of(&p->req, p->call, &p->node);
+    p->place = place_of(&p->req, p->request, &p->node);
     if (p->place != PIPE_NO_STATE && p->worker->state == NULL)
         p->place = PIPE_NOWHERE;
     return go_to_place(p);

@@ -69,8 +69,8 @@ static enum pipe_phase finished(struct pipe *p)
     enum status st = p->verdict;
     pipe_end_txn(p);
     if (st == ST_OK && p->req.reply.kind != REPLY_NONE) {
-        ASSERT(p->answer.http == 204);
-        st = answer_make(&p->req, ST_OK, &p->answer);
+        ASSERT(p->reply.http == 204);
+        st = reply_make(&p->req, ST_OK, &p->reply);
     }
     return st == ST_OK ? pipe_end(p) : pipe_fail(p, st);
 }
@@ -82,7 +82,7 @@ static enum pipe_phase finish_rerun(struct pipe *p)
 
 enum pipe_phase pipe_finish_commit(struct pipe *p)
 {
-    static const struct rlog_request_id none; /* the first transaction settled the call's id */
+    static const struct rlog_request_id none; /* the first transaction settled the request's id */
     enum status st = pipe_commit_begin(p, &none);
     pipe_end_txn(p);
     return st == ST_OK ? PIPE_PENDING : fail_finish(p, st);

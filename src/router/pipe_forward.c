@@ -1,11 +1,11 @@
-/* Calls that another node runs (PROTOCOL R4, R14). */
+/* Requests that another node runs (PROTOCOL R4, R14). */
 #include "router/pipe_phases.h"
 
 enum pipe_phase pipe_hand_back(struct pipe *p, enum status st)
 {
-    ASSERT(p->call->forwarded);
-    answer_done(&p->answer);
-    p->answer.retry = st;
+    ASSERT(p->request->forwarded);
+    reply_done(&p->reply);
+    p->reply.retry = st;
     return pipe_end(p);
 }
 
@@ -25,12 +25,12 @@ enum pipe_phase pipe_wait(struct pipe *p, enum status st)
 {
     bool unknown = p->effect != PIPE_UNCHANGED;
     ASSERT(p->req.txn == NULL);
-    if (p->call->forwarded)
+    if (p->request->forwarded)
         return pipe_hand_back(p, ST_NOT_LEADER);
-    answer_done(&p->answer);
+    reply_done(&p->reply);
     pipe_forget_reason(p);
     bool hopeless = p->node.no_quorum && !unknown;
-    if (env_mono_ms(p->worker->env) < p->deadline_ms && !p->call->given_up && !hopeless)
+    if (env_mono_ms(p->worker->env) < p->deadline_ms && !p->request->given_up && !hopeless)
         return PIPE_WAITING;
     bool changes = p->mode == PIPE_RECORDED || !stage_reads(&p->req);
     if (unknown && changes)
@@ -86,7 +86,7 @@ static bool make_sending(struct pipe *p)
 static bool is_repeatable(const struct pipe *p)
 {
     const struct route *route = p->req.route;
-    return !p->call->streamed && p->call->body.len <= ROUTER_WHOLE_BYTES_MAX &&
+    return !p->request->streamed && p->request->body.len <= ROUTER_WHOLE_BYTES_MAX &&
            (route == NULL || route->outside == NULL);
 }
 
@@ -95,7 +95,7 @@ enum pipe_phase pipe_send_done(struct pipe *p)
     enum status st = p->result;
     ASSERT(p->phase == PIPE_FORWARDING);
     if (st == ST_OK) {
-        p->answer = p->forward->answer;
+        p->reply = p->forward->reply;
         return pipe_end(p);
     }
     bool untouched = st == ST_NOT_LEADER || st == ST_NO_LEADER || st == ST_BUSY;
@@ -111,27 +111,27 @@ enum pipe_phase pipe_send_done(struct pipe *p)
 /* The client asked to be sent there itself. */
 static enum pipe_phase redirect(struct pipe *p, const struct node_status *node)
 {
-    const struct router_call *call = p->call;
-    bool query = call->query.len != 0;
+    const struct router_request *request = p->request;
+    bool query = request->query.len != 0;
     struct bytes path;
     if (node->leader_address[0] == '\0')
         return pipe_fail(p, ST_NO_LEADER);
-    if (path_encode(p->req.arena, &call->target, &path) != ST_OK)
+    if (path_encode(p->req.arena, &request->target, &path) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
-    const char *to = arena_format(p->req.arena, "%s%.*s%s%.*s", node->leader_address, (int)path.len,
-                                  (const char *)path.data, query ? "?" : "", (int)call->query.len,
-                                  query ? (const char *)call->query.data : "");
+    const char *to = arena_format(
+        p->req.arena, "%s%.*s%s%.*s", node->leader_address, (int)path.len, (const char *)path.data,
+        query ? "?" : "", (int)request->query.len, query ? (const char *)request->query.data : "");
     if (to == NULL)
         return pipe_fail(p, ST_NOMEM);
-    p->answer.http = 307;
-    if (!answer_add_header(&p->answer, p->req.arena, BYTES("Location"), bytes_str(to)))
+    p->reply.http = 307;
+    if (!reply_add_header(&p->reply, p->req.arena, BYTES("Location"), bytes_str(to)))
         return pipe_fail(p, ST_NOMEM);
     return pipe_end(p);
 }
 
-static bool asks_redirect(const struct router_call *call)
+static bool asks_redirect(const struct router_request *request)
 {
-    return call->dialect->asks_redirect != NULL && call->dialect->asks_redirect(call);
+    return request->dialect->asks_redirect != NULL && request->dialect->asks_redirect(request);
 }
 
 enum pipe_phase pipe_forward(struct pipe *p)
@@ -140,14 +140,14 @@ enum pipe_phase pipe_forward(struct pipe *p)
     struct node_status node;
     ASSERT(p->place != PIPE_NO_STATE); /* the node that is asked answers */
     pipe_end_txn(p);
-    answer_done(&p->answer);
+    reply_done(&p->reply);
     host->node_ops->status(host->node, &node);
-    if (!p->call->forwarded && asks_redirect(p->call))
+    if (!p->request->forwarded && asks_redirect(p->request))
         return redirect(p, &node);
-    if (p->call->forwarded || p->call->given_up || !node.has_leader)
+    if (p->request->forwarded || p->request->given_up || !node.has_leader)
         return pipe_wait(p, ST_NO_LEADER);
     /* A read, too, may count a use of its token. */
-    if (!pipe_id_given(&p->id) && !p->call->streamed) {
+    if (!pipe_id_given(&p->id) && !p->request->streamed) {
         env_random(p->worker->env, p->id.bytes, sizeof p->id.bytes);
         p->id.issued = node.version;
     }
@@ -166,14 +166,14 @@ static uint64_t try_ms(const struct pipe *p)
 
 enum pipe_phase pipe_send(struct pipe *p)
 {
-    ASSERT(!p->call->forwarded && p->forward != NULL);
+    ASSERT(!p->request->forwarded && p->forward != NULL);
     atomic_fetch_add(&p->worker->forwards, 1);
-    *p->forward = (struct router_forward){.call = p->call,
+    *p->forward = (struct router_forward){.request = p->request,
                                           .env = p->worker->env,
                                           .id = p->id,
                                           .again = p->effect != PIPE_UNCHANGED,
                                           .deadline_ms = env_mono_ms(p->worker->env) + try_ms(p),
                                           .done = on_forwarded};
-    p->call->forward(p->call, p->forward);
+    p->request->forward(p->request, p->forward);
     return PIPE_PENDING;
 }

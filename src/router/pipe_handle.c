@@ -29,7 +29,7 @@ enum status pipe_commit_begin(struct pipe *p, const struct rlog_request_id *id)
     c->id = *id;
     buf_done(stored);
     if (pipe_id_given(&c->id))
-        TRY(answer_encode(&p->answer, stored));
+        TRY(reply_encode(&p->reply, stored));
     c->answer = buf_bytes(stored);
     return state_commit(&p->run->txn, c);
 }
@@ -60,13 +60,13 @@ bool pipe_may_rerun(struct pipe *p)
     return true;
 }
 
-/* Run the handler, unless the request is refused, and make the answer. */
+/* Run the handler, unless the request is refused, and make the reply. */
 static enum status run_handler(struct pipe *p)
 {
     struct req *req = &p->req;
     enum status st = p->verdict == ST_OK ? req->route->handler(req) : p->verdict;
-    st = answer_make(req, st, &p->answer);
-    return st == ST_OK && req->dialect->finish != NULL ? req->dialect->finish(req, &p->answer) : st;
+    st = reply_make(req, st, &p->reply);
+    return st == ST_OK && req->dialect->finish != NULL ? req->dialect->finish(req, &p->reply) : st;
 }
 
 /* Commit the staged writes: here, or let the active node run the request anew. */
@@ -78,7 +78,7 @@ static enum pipe_phase go_commit(struct pipe *p)
     }
     if (!pipe_commits_here(p))
         return pipe_forward(p);
-    return p->call->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_COMMITTING;
+    return p->request->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_COMMITTING;
 }
 
 enum pipe_phase pipe_handle(struct pipe *p)
@@ -99,7 +99,8 @@ enum pipe_phase pipe_handle(struct pipe *p)
 enum pipe_phase pipe_commit(struct pipe *p)
 {
     ASSERT(pipe_commits_here(p));
-    enum status st = pipe_commit_begin(p, pipe_id_given(&p->call->id) ? &p->call->id : &p->id);
+    enum status st =
+        pipe_commit_begin(p, pipe_id_given(&p->request->id) ? &p->request->id : &p->id);
     pipe_end_txn(p);
     return st == ST_OK ? PIPE_PENDING : pipe_fail(p, st);
 }
@@ -109,21 +110,21 @@ static void keep_share(struct pipe *p)
 {
     if ((p->once & PIPE_ONCE_THROTTLED) == 0 || !p->req.begins_attempt)
         return;
-    const struct ip client = ip_port_ip(p->call->peer);
+    const struct ip client = ip_port_ip(p->request->peer);
     throttle_hold(&p->req.host->ceremonies, &client);
 }
 
-/* An earlier try of the same id was applied: its answer counts, not the one just made. */
-static void answer_repeated(struct pipe *p)
+/* An earlier try of the same id was applied: its reply counts, not the one just made. */
+static void reply_repeated(struct pipe *p)
 {
     enum status st = ST_UNKNOWN_OUTCOME;
-    answer_done(&p->answer);
+    reply_done(&p->reply);
     if (p->more->commit.has_response)
-        st = answer_decode(p->more->commit.response, p->req.arena, &p->answer);
+        st = reply_decode(p->more->commit.response, p->req.arena, &p->reply);
     else
         reason_set(&p->req.error, "the change was made; its answer was too long to be kept");
     if (st != ST_OK)
-        answer_error(&p->answer, p->req.dialect, st, &p->req.error);
+        reply_error(&p->reply, p->req.dialect, st, &p->req.error);
 }
 
 /* The transaction is applied. If an earlier try was, and another node asked for it, that node may
@@ -135,9 +136,9 @@ static enum pipe_phase applied(struct pipe *p)
     p->effect = PIPE_CHANGED;
     keep_share(p);
     if (repeated)
-        answer_repeated(p);
+        reply_repeated(p);
     else if (p->req.told != NULL)
-        trace(TRACE_WARN, "router", "%s, asked by %s", p->req.told, p->call->peer);
+        trace(TRACE_WARN, "router", "%s, asked by %s", p->req.told, p->request->peer);
     if (repeated && !ours && !stage_reads(&p->req) && pipe_outside_is_due(p))
         return pipe_fail(p, ST_UNKNOWN_OUTCOME);
     return pipe_go_outside(p);
@@ -162,7 +163,7 @@ enum pipe_phase pipe_commit_done(struct pipe *p)
         return pipe_wait(p, ST_NO_LEADER);
     if (st != ST_UNKNOWN_OUTCOME)
         return pipe_fail(p, st);
-    if (p->call->forwarded)
+    if (p->request->forwarded)
         return pipe_hand_back(p, st);
     if (!pipe_id_given(&p->id))
         return pipe_fail(p, st);

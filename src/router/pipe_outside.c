@@ -27,7 +27,7 @@ enum pipe_phase pipe_go_prepare(struct pipe *p)
         return PIPE_HANDLING;
     bool confirmed = pipe_is_confirmed(p) || pipe_is_local(p);
     pipe_end_txn(p);
-    if (p->call->given_up)
+    if (p->request->given_up)
         return pipe_fail(p, ST_TIMEOUT);
     return confirmed ? PIPE_PREPARING : PIPE_READING;
 }
@@ -53,7 +53,7 @@ enum pipe_phase pipe_prepare_done(struct pipe *p)
 {
     ASSERT(p->req.reply.kind == REPLY_NONE); /* the handler makes the reply */
     ASSERT(p->prepared == ST_OK && p->prepare_why == NULL);
-    if (p->call->given_up)
+    if (p->request->given_up)
         return pipe_fail(p, ST_TIMEOUT);
     p->once |= PIPE_ONCE_PREPARED;
     p->prepared = p->result;
@@ -67,8 +67,8 @@ enum pipe_phase pipe_prepare_done(struct pipe *p)
 
 bool pipe_outside_is_due(const struct pipe *p)
 {
-    return p->verdict == ST_OK && p->req.route->outside != NULL && p->answer.http < 300 &&
-           (p->effect == PIPE_CHANGED || !p->call->given_up);
+    return p->verdict == ST_OK && p->req.route->outside != NULL && p->reply.http < 300 &&
+           (p->effect == PIPE_CHANGED || !p->request->given_up);
 }
 
 enum pipe_phase pipe_go_outside(struct pipe *p)
@@ -92,24 +92,24 @@ enum pipe_phase pipe_outside(struct pipe *p)
     return PIPE_PENDING;
 }
 
-/* A file is the whole body of the answer. */
-static void answer_with_file(struct pipe *p)
+/* A file is the whole body of the reply. */
+static void reply_with_file(struct pipe *p)
 {
     struct req_files *files = &p->req.files;
-    buf_done(&p->answer.body);
-    p->answer.http = 200;
-    p->answer.content_type = files->reply_type;
-    p->answer.file = (struct answer_file){files->reply, files->reply_bytes, p->worker->env};
+    buf_done(&p->reply.body);
+    p->reply.http = 200;
+    p->reply.content_type = files->reply_type;
+    p->reply.file = (struct reply_file){files->reply, files->reply_bytes, p->worker->env};
     files->reply = NULL;
 }
 
 /* The step outside may make the reply that the handler did not. */
-static enum status answer_outside(struct pipe *p)
+static enum status reply_outside(struct pipe *p)
 {
     if (p->req.files.reply != NULL)
-        answer_with_file(p);
-    else if (p->req.reply.kind != REPLY_NONE && p->answer.http == 204)
-        return answer_make(&p->req, ST_OK, &p->answer);
+        reply_with_file(p);
+    else if (p->req.reply.kind != REPLY_NONE && p->reply.http == 204)
+        return reply_make(&p->req, ST_OK, &p->reply);
     return ST_OK;
 }
 
@@ -122,7 +122,7 @@ enum pipe_phase pipe_outside_done(struct pipe *p)
     if (st == ST_OK && !stage_reads(&p->req))
         p->effect = PIPE_CHANGED;
     if (st == ST_OK)
-        st = answer_outside(p);
+        st = reply_outside(p);
     if (st != ST_OK)
         return pipe_fail(p, st);
     return p->req.route->finish != NULL ? pipe_go_finish(p) : pipe_end(p);

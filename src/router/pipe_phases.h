@@ -1,4 +1,4 @@
-/* The phases of a call, for the table of pipeline.c. Inside src/router.
+/* The phases of a request, for the table of pipeline.c. Inside src/router.
  *
  * Each function does the work of its phase and returns the next phase; PIPE_PENDING: what the phase
  * began goes on, and pipe_step comes later. A function that ends in `_done` goes on after such a
@@ -8,7 +8,7 @@
 
 #include "router/pipe.h"
 
-/* Whether the call runs on a version that was confirmed for it. */
+/* Whether the request runs on a version that was confirmed for it. */
 static inline bool pipe_is_confirmed(const struct pipe *p)
 {
     return p->run != NULL && p->run->read.confirmed;
@@ -60,7 +60,7 @@ enum pipe_phase pipe_finish_commit_done(struct pipe *p);
 enum pipe_phase pipe_finish_confirm(struct pipe *p);
 enum pipe_phase pipe_finish_confirm_done(struct pipe *p);
 
-/* pipe_answer.c */
+/* pipe_reply.c */
 enum pipe_phase pipe_record_request(struct pipe *p);
 enum pipe_phase pipe_record_request_done(struct pipe *p);
 enum pipe_phase pipe_record_reply(struct pipe *p);

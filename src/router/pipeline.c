@@ -1,4 +1,4 @@
-/* The phases of a call: a table, and the loop that runs them.
+/* The phases of a request: a table, and the loop that runs them.
  *
  *   ARRIVED ─▶ CHOOSING ──┬──▶ STATELESS ─▶ STATELESS_OUTSIDE ─────────────────────────┐
  *               ▲    ▲    ├──▶ FORWARDING, to the active node ─────────────────────────┤
@@ -24,7 +24,7 @@
  * 1. A phase that has nothing to wait for returns the next one at once.
  * 2. A transaction runs again, from READING or ADMITTING on, when a long body was parsed, when the
  *    route has prepared, and when another request changed what the transaction had read.
- * 3. Any phase can fail: the call goes on to RECORDING_REPLY, or to DONE where nothing was
+ * 3. Any phase can fail: the request goes on to RECORDING_REPLY, or to DONE where nothing was
  * recorded.
  * 4. A phase outside of a transaction holds none open: `txn_closed`.
  * 5. A client that was told that nothing is changed can rely on that: no phase that may change
@@ -46,7 +46,7 @@ static const uint32_t txn_open = BIT(PARSING) | BIT(AUTHORISING) | BIT(RECORDING
                                  BIT(HANDLING) | BIT(COMMITTING) | BIT(CONFIRMING) |
                                  BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) | ENDS;
 static const uint32_t txn_closed = ~(txn_open & ~ENDS);
-/* Phases in which the call may change something. A forwarded read may change the count of its
+/* Phases in which the request may change something. A forwarded read may change the count of its
  * token's uses, which the client need not know. */
 static const uint32_t touching = BIT(COMMITTING) | BIT(OUTSIDE) | BIT(STATELESS_OUTSIDE) |
                                  BIT(FINISHING) | BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING);
@@ -136,14 +136,15 @@ static inline enum pipe_phase run_phase(struct pipe *p, enum pipe_phase phase)
     return PIPE_PENDING;
 }
 
-/* Tell router_give_up whether the call may change something from now on, or has. */
+/* Tell router_give_up whether the request may change something from now on, or has. */
 __attribute__((noinline)) static void settle(struct pipe *p, uint32_t to)
 {
     bool writes = p->effect == PIPE_UNKNOWN || (to & touching_if_write) != 0;
     bool unsettled =
         p->effect == PIPE_CHANGED || (to & touching) != 0 || (writes && !stage_reads(&p->req));
-    ASSERT(!p->call->given_up || p->call->unsettled || !unsettled); /* as router_give_up said */
-    p->call->unsettled = unsettled;
+    ASSERT(!p->request->given_up || p->request->unsettled ||
+           !unsettled); /* as router_give_up said */
+    p->request->unsettled = unsettled;
 }
 
 static inline void move(struct pipe *p, enum pipe_phase next)

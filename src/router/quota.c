@@ -236,20 +236,21 @@ static struct bytes key_of(const struct rule *rule, const char *peer, uint8_t ke
     return bytes_of(key, 8 + 16 + rule->path.len);
 }
 
-enum status quota_judge(struct quotas *quotas, struct state *state, const struct router_call *call,
-                        struct req *req, uint64_t now_ms, struct quota_verdict *ret_verdict)
+enum status quota_judge(struct quotas *quotas, struct state *state,
+                        const struct router_request *request, struct req *req, uint64_t now_ms,
+                        struct quota_verdict *ret_verdict)
 {
     uint8_t key[KEY_BYTES];
     struct quota_count count;
 
     *ret_verdict = (struct quota_verdict){0};
-    if (call->forwarded || state == NULL)
+    if (request->forwarded || state == NULL)
         return ST_OK;
     look(quotas, state, now_ms);
     const struct rule *rule = find(quotas, req);
     if (rule == NULL || is_exempt(quotas, req))
         return ST_OK;
-    bool taken = quota_table_take(quotas->table, key_of(rule, call->peer, key), &rule->window,
+    bool taken = quota_table_take(quotas->table, key_of(rule, request->peer, key), &rule->window,
                                   now_ms, &count);
     if (quotas->rules.config.enable_rate_limit_response_headers)
         *ret_verdict =
@@ -260,22 +261,22 @@ enum status quota_judge(struct quotas *quotas, struct state *state, const struct
                     (const char *)req->path.data);
 }
 
-static void add(struct router_answer *answer, struct arena *arena, const char *name, uint64_t n)
+static void add(struct router_reply *reply, struct arena *arena, const char *name, uint64_t n)
 {
     const char *text = arena_format(arena, "%llu", (unsigned long long)n);
     if (text != NULL)
-        (void)answer_add_header(answer, arena, bytes_str(name), bytes_str(text)); /* as there */
+        (void)reply_add_header(reply, arena, bytes_str(name), bytes_str(text)); /* as there */
 }
 
 void quota_tell(const struct quota_verdict *verdict, struct arena *arena,
-                struct router_answer *answer)
+                struct router_reply *reply)
 {
     uint64_t reset_s = (verdict->count.reset_ms + 999) / 1000;
     if (verdict->limit == 0)
         return;
-    add(answer, arena, "X-Ratelimit-Limit", verdict->limit);
-    add(answer, arena, "X-Ratelimit-Remaining", verdict->count.remaining);
-    add(answer, arena, "X-Ratelimit-Reset", reset_s);
+    add(reply, arena, "X-Ratelimit-Limit", verdict->limit);
+    add(reply, arena, "X-Ratelimit-Remaining", verdict->count.remaining);
+    add(reply, arena, "X-Ratelimit-Reset", reset_s);
     if (verdict->refused)
-        add(answer, arena, "Retry-After", reset_s);
+        add(reply, arena, "Retry-After", reset_s);
 }

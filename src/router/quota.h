@@ -52,13 +52,13 @@ struct quota_verdict {
     struct quota_count count;
     bool refused;
 };
-/* `req` is what stage_target made of the call; `state` NULL: the node has none yet. ST_LIMITED with
- * the request's error. Settings that cannot be read limit no request. */
+/* `req` is what stage_target made of the request; `state` NULL: the node has none yet. ST_LIMITED
+ * with the request's error. Settings that cannot be read limit no request. */
 NODISCARD enum status quota_judge(struct quotas *quotas, struct state *state,
-                                  const struct router_call *call, struct req *req, uint64_t now_ms,
-                                  struct quota_verdict *ret_verdict);
+                                  const struct router_request *request, struct req *req,
+                                  uint64_t now_ms, struct quota_verdict *ret_verdict);
 /* Add the headers, their text in the arena; without memory fewer. */
 void quota_tell(const struct quota_verdict *verdict, struct arena *arena,
-                struct router_answer *answer);
+                struct router_reply *reply);
 
 #endif

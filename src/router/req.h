@@ -46,7 +46,7 @@ struct req_reply {
 struct req_files {
     struct fs_file *upload; /* of ROUTE_UPLOAD; the router closes it */
     uint64_t upload_bytes;
-    struct fs_file *reply; /* becomes the body of the answer, and the router's */
+    struct fs_file *reply; /* becomes the body of the reply, and the router's */
     uint64_t reply_bytes;
     const char *reply_type;
 };
@@ -62,7 +62,7 @@ struct req {
     const struct route *route;
     const struct route_api *api;
     const struct mount *mount;      /* until the transaction ends; NULL for APIs at fixed paths */
-    const struct auth_token *token; /* NULL where none was asked for; until the answer is sent */
+    const struct auth_token *token; /* NULL where none was asked for; until the reply is sent */
     struct token_ref *token_ref;    /* the cache entry that `token` lies in; NULL: the arena */
     const struct acl *acl;          /* rights of the token; NULL without a token */
     struct acl_cache *acls;         /* the worker's */
@@ -84,13 +84,13 @@ struct req {
     const void *body;   /* decoded by the route's schema */
     void *prepared;     /* made by `prepare`, in the arena; kept over all runs */
     int64_t now_ms;     /* cluster time */
-    int64_t wrap_ttl_s; /* the answer is to be wrapped for so long; 0: not */
+    int64_t wrap_ttl_s; /* the reply is to be wrapped for so long; 0: not */
     struct req_reply reply;
     struct req_files files;
     struct reason error;
-    bool closed_ceremonies; /* the listener's; of calls that need no state */
-    bool begins_attempt;    /* with key shares: its client is to have a share of calls of its own */
-    const char *told;       /* log line to write after the commit; NULL: none */
+    bool closed_ceremonies; /* the listener's; of requests that need no state */
+    bool begins_attempt; /* with key shares: its client is to have a share of requests of its own */
+    const char *told;    /* log line to write after the commit; NULL: none */
 
     /* The router's. */
     const struct policy_rule *rule; /* allows the path, as long as `acl`; NULL: none is needed */

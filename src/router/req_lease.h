@@ -9,7 +9,7 @@
 NODISCARD enum status req_lease_scope(struct req *req, struct lease_scope *ret_scope);
 
 /* The envelope's lease_id, renewable and lease_duration, after the data of the reply or without
- * data. The lease is borrowed until the answer is made. */
+ * data. The lease is borrowed until the reply is made. */
 void req_reply_lease(struct req *req, const struct lease *lease);
 
 #endif

@@ -18,16 +18,16 @@ void request_log(const struct pipe *p)
         return;
     text_open_object(&w);
     text_member_str(&w, "request_id", req->request_id);
-    text_member_str(&w, "method", http_method_name(p->call->method));
+    text_member_str(&w, "method", http_method_name(p->request->method));
     text_member_str(&w, "operation", stage_operation(req->method));
     put_bytes(&w, "path", req->path);
-    text_member_int(&w, "status", p->answer.http);
+    text_member_int(&w, "status", p->reply.http);
     text_member_int(&w, "duration_ms", (int64_t)(env_mono_ms(p->worker->env) - p->begun_ms));
-    text_member_str(&w, "client", p->call->peer);
-    text_member_bool(&w, "forwarded", p->call->forwarded);
+    text_member_str(&w, "client", p->request->peer);
+    text_member_bool(&w, "forwarded", p->request->forwarded);
     text_member_bool(&w, "sent_on", p->forward != NULL);
-    text_member_int(&w, "request_bytes", (int64_t)p->call->body.len);
-    text_member_int(&w, "answer_bytes", (int64_t)p->answer.body.len);
+    text_member_int(&w, "request_bytes", (int64_t)p->request->body.len);
+    text_member_int(&w, "answer_bytes", (int64_t)p->reply.body.len);
     if (req->api != NULL)
         text_member_str(&w, "mount_type", req->api->type);
     if (req->token != NULL)

@@ -5,7 +5,7 @@
 
 #include "router/pipe.h"
 
-/* Write the line of a call whose reply was made. */
+/* Write the line of a request whose reply was made. */
 void request_log(const struct pipe *p);
 
 #endif

@@ -66,7 +66,7 @@ struct shaper {
 };
 
 static const char *write_type(const struct shaper *s, const char *at, unsigned depth);
-static void write_field(const struct field *f, bool answered, struct text_writer *w);
+static void write_field(const struct field *f, bool replied, struct text_writer *w);
 
 static struct bytes name_at(const char *at)
 {
@@ -302,7 +302,7 @@ static void write_table(const struct schema *sub, struct text_writer *w)
     write_item(sub, w);
 }
 
-static void write_kind(const struct field *f, bool answered, struct text_writer *w)
+static void write_kind(const struct field *f, bool replied, struct text_writer *w)
 {
     if (f->kind == FIELD_OBJECT || f->kind == FIELD_VALUE)
         return; /* an object is written by its own table, a value is anything */
@@ -325,23 +325,23 @@ static void write_kind(const struct field *f, bool answered, struct text_writer 
         text_member_str(w, "type", "string");
         text_close(w);
     }
-    if (f->kind == FIELD_DURATION && !answered)
+    if (f->kind == FIELD_DURATION && !replied)
         text_member_str(w, "format", "seconds");
 }
 
-static void write_field(const struct field *f, bool answered, struct text_writer *w)
+static void write_field(const struct field *f, bool replied, struct text_writer *w)
 {
     if (f->kind == FIELD_OBJECT && f->sub != NULL) {
-        shape_write_fields(f->sub, answered, NULL, NULL, w);
+        shape_write_fields(f->sub, replied, NULL, NULL, w);
         return;
     }
     text_open_object(w);
-    write_kind(f, answered, w);
-    if (answered && f->null)
+    write_kind(f, replied, w);
+    if (replied && f->null)
         text_member_bool(w, "nullable", true);
     if (f->help != NULL)
         text_member_str(w, "description", f->help);
-    if (!answered && f->preset != NULL && f->preset[0] != '\0' && !f->required)
+    if (!replied && f->preset != NULL && f->preset[0] != '\0' && !f->required)
         write_default(f, w);
     if (f->hidden && f->kind == FIELD_STRING)
         text_member_str(w, "format", "password");
@@ -355,7 +355,7 @@ void shape_write_field(const struct field *field, struct text_writer *w)
 
 struct field_choice {
     const struct schema *schema;
-    bool answered;
+    bool replied;
     bool (*skip)(void *ctx, const char *name);
     void *ctx;
 };
@@ -370,7 +370,7 @@ static void write_required_fields(const struct field_choice *choice, struct text
     bool any = false;
     for (size_t i = 0; i < choice->schema->n; i++) {
         const struct field *f = &choice->schema->fields[i];
-        if (is_chosen(choice, f) && (choice->answered ? !f->omit : f->required))
+        if (is_chosen(choice, f) && (choice->replied ? !f->omit : f->required))
             require(bytes_str(f->name), &any, w);
     }
     if (any)
@@ -390,10 +390,10 @@ static void write_other_members(const struct schema *schema, struct text_writer 
         text_put_bool(w, false);
 }
 
-void shape_write_fields(const struct schema *schema, bool answered,
+void shape_write_fields(const struct schema *schema, bool replied,
                         bool (*skip)(void *ctx, const char *name), void *ctx, struct text_writer *w)
 {
-    const struct field_choice choice = {schema, answered, skip, ctx};
+    const struct field_choice choice = {schema, replied, skip, ctx};
     text_open_object(w);
     text_member_str(w, "type", "object");
     write_required_fields(&choice, w);
@@ -404,10 +404,10 @@ void shape_write_fields(const struct schema *schema, bool answered,
         if (!is_chosen(&choice, f))
             continue;
         text_key(w, f->name);
-        write_field(f, answered, w);
+        write_field(f, replied, w);
     }
     text_close(w);
-    if (answered)
+    if (replied)
         write_other_members(schema, w);
     text_close(w);
 }

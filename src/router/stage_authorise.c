@@ -3,14 +3,14 @@
 #include "router/dialect.h"
 #include "router/stages.h"
 
-struct bytes stage_bearer(const struct req *req, const struct router_call *call)
+struct bytes stage_bearer(const struct req *req, const struct router_request *request)
 {
-    return req->dialect->read_token(req, call);
+    return req->dialect->read_token(req, request);
 }
 
-bool stage_has_bearer(const struct req *req, const struct router_call *call)
+bool stage_has_bearer(const struct req *req, const struct router_request *request)
 {
-    return stage_bearer(req, call).len != 0;
+    return stage_bearer(req, request).len != 0;
 }
 
 void stage_forget_token(struct req *req)
@@ -21,14 +21,14 @@ void stage_forget_token(struct req *req)
     req->acl = NULL;
 }
 
-enum status stage_authenticate(struct req *req, const struct router_call *call)
+enum status stage_authenticate(struct req *req, const struct router_request *request)
 {
     const struct auth_token *token;
     stage_forget_token(req);
-    req->bearer = stage_bearer(req, call);
+    req->bearer = stage_bearer(req, request);
     const struct auth_scope scope = req_scope(req);
     TRY(auth_token_hold(&scope, req->bearer, &token, &req->token_ref));
-    TRY(auth_token_from(token, call->peer));
+    TRY(auth_token_from(token, request->peer));
     req->token = token;
     return ST_OK;
 }
@@ -131,12 +131,12 @@ enum status stage_authorise_parameters(const struct req *req)
 
 /* A token that is invalid or may not do this is ignored: these paths also serve operators who have
  * lost their token. */
-enum status stage_admit(struct req *req, const struct router_call *call)
+enum status stage_admit(struct req *req, const struct router_request *request)
 {
     enum status st = ST_DENIED;
     req->token = NULL;
-    if (stage_has_bearer(req, call))
-        st = stage_authenticate(req, call);
+    if (stage_has_bearer(req, request))
+        st = stage_authenticate(req, request);
     if (st == ST_OK)
         st = req_acl(req, req->token, &req->acl);
     if (st == ST_OK)

@@ -16,9 +16,9 @@ static enum status read_query(struct req *req, struct bytes text)
     return ST_OK;
 }
 
-static enum status read_path(struct req *req, const struct router_call *call)
+static enum status read_path(struct req *req, const struct router_request *request)
 {
-    const struct path_target *target = &call->target;
+    const struct path_target *target = &request->target;
     if (target->fault != NULL)
         return req_fail(req, ST_INVALID, "%s", target->fault);
     req->path = target->path;
@@ -28,16 +28,16 @@ static enum status read_path(struct req *req, const struct router_call *call)
 }
 
 enum status stage_target(struct req *req, const struct router *router,
-                         const struct router_call *call)
+                         const struct router_request *request)
 {
     const struct dialect *dialect = req->dialect;
 
     if (dialect->read_headers != NULL)
-        TRY(dialect->read_headers(req, call));
-    TRY(read_path(req, call));
-    TRY(read_query(req, call->query));
-    TRY(dialect->read_method(req, call));
-    if (auth_namespace_find(dialect->read_namespace(req, call), &req->ns) != ST_OK)
+        TRY(dialect->read_headers(req, request));
+    TRY(read_path(req, request));
+    TRY(read_query(req, request->query));
+    TRY(dialect->read_method(req, request));
+    if (auth_namespace_find(dialect->read_namespace(req, request), &req->ns) != ST_OK)
         return req_fail(req, ST_NOT_FOUND, "namespace not found");
     struct bytes path = req->path;
     if (req->help)

@@ -6,10 +6,10 @@
 
 /* stage_target.c */
 
-/* Path, query, method and namespace of the call; and the API at a fixed path, if it is one.
+/* Path, query, method and namespace of the request; and the API at a fixed path, if it is one.
  * ST_INVALID, ST_NOT_FOUND (with the request's error), ST_UNSUPPORTED, ST_NOMEM. */
 NODISCARD enum status stage_target(struct req *req, const struct router *router,
-                                   const struct router_call *call);
+                                   const struct router_request *request);
 
 /* "read", "update" and so on, for records. */
 const char *stage_operation(enum http_method method);
@@ -32,16 +32,16 @@ NODISCARD enum status stage_match(struct req *req);
 
 /* stage_authorise.c */
 
-/* Whether the call carries a token at all. */
-bool stage_has_bearer(const struct req *req, const struct router_call *call);
-/* The token that came with the call; empty: none. */
-struct bytes stage_bearer(const struct req *req, const struct router_call *call);
+/* Whether the request carries a token at all. */
+bool stage_has_bearer(const struct req *req, const struct router_request *request);
+/* The token that came with the request; empty: none. */
+struct bytes stage_bearer(const struct req *req, const struct router_request *request);
 /* Authenticate: sets req->token. ST_DENIED. */
-NODISCARD enum status stage_authenticate(struct req *req, const struct router_call *call);
+NODISCARD enum status stage_authenticate(struct req *req, const struct router_request *request);
 void stage_forget_token(struct req *req);
 /* For ROUTE_CEREMONY: the same, if the token may do this; otherwise the request is anonymous, and
  * req->token is NULL. Sets req->token and req->acl. A failure of the state. */
-NODISCARD enum status stage_admit(struct req *req, const struct router_call *call);
+NODISCARD enum status stage_admit(struct req *req, const struct router_request *request);
 /* Stage one use of the token, if its uses are limited: it is counted whether or not the request
  * succeeds (PROTOCOL R3). As state_put. */
 NODISCARD enum status stage_use(struct req *req);

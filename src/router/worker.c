@@ -52,7 +52,7 @@ enum status router_worker_new(const struct router *router, struct env *env, stru
     worker->home = dialect_home(&options->modules);
     worker->one_dialect = dialect_is_only(&options->modules, worker->home);
     worker->env = env;
-    list_init(&worker->calls_under_way);
+    list_init(&worker->requests_under_way);
     if (state != NULL)
         router_worker_begin(worker, state);
     worker->inflight_max =
@@ -122,7 +122,7 @@ void router_worker_counters(const struct router_worker *worker,
                             struct router_counters *ret_counters)
 {
     *ret_counters = (struct router_counters){
-        .calls = atomic_load(&worker->calls),
+        .requests = atomic_load(&worker->requests),
         .forwards = atomic_load(&worker->forwards),
         .reruns = atomic_load(&worker->reruns),
         .refused = atomic_load(&worker->refused),

@@ -31,14 +31,14 @@ struct router_worker {
     const struct dialect *home; /* of paths that no table claims */
     bool one_dialect;           /* every table speaks that one */
     unsigned running, inflight_max;
-    struct list calls_under_way; /* pipes */
+    struct list requests_under_way; /* pipes */
     /* Random parts of the next requests' ids, which are no secrets: a system call for many. */
     uint8_t ids[WORKER_IDS][TEXT_UUID_RANDOM];
     unsigned n_ids;
     struct long_route longs[WORKER_LONG_MAX]; /* few of many: each request is compared with them */
     unsigned n_longs;
     struct histogram latency[ROUTER_CLASSES];
-    atomic_ullong calls, forwards, reruns, refused, parsed_bytes;
+    atomic_ullong requests, forwards, reruns, refused, parsed_bytes;
 };
 
 #endif

@@ -86,14 +86,15 @@ static bool open_folder(struct dev *dev)
 }
 
 /* One request to a node. 0: no reply. */
-static int ask(struct dev *dev, unsigned node, const struct cli_call *call, struct cli_reply *reply)
+static int ask(struct dev *dev, unsigned node, const struct cli_request *request,
+               struct cli_reply *reply)
 {
     struct reason reason = {{0}};
     dev->cli->address = dev_url(dev, node);
     dev->cli->ca_file = dev->ca_file;
     dev->cli->timeout_ms = REQUEST_MS;
     *reply = (struct cli_reply){0};
-    if (dev->cli->address == NULL || cli_send(dev->cli, call, reply, &reason) != ST_OK)
+    if (dev->cli->address == NULL || cli_send(dev->cli, request, reply, &reason) != ST_OK)
         return 0;
     return reply->status;
 }
@@ -117,7 +118,7 @@ static bool is_formed(struct dev *dev, const struct cli_reply *health)
  * long, or a signal or the end of a node has ended the wait. */
 static bool await_nodes(struct dev *dev, bool *ret_fresh, bool *ret_failed)
 {
-    const struct cli_call health = {.method = "GET", .path = "/v1/sys/health", .token = ""};
+    const struct cli_request health = {.method = "GET", .path = "/v1/sys/health", .token = ""};
     for (unsigned waited = 0; waited < START_MS; waited += POLL_MS) {
         struct cli_reply reply;
         unsigned n_up = 0, n_fresh = 0;
@@ -143,22 +144,23 @@ static bool await_nodes(struct dev *dev, bool *ret_fresh, bool *ret_failed)
     return false;
 }
 
-static bool refused(struct dev *dev, const struct cli_call *call, const struct cli_reply *reply)
+static bool refused(struct dev *dev, const struct cli_request *request,
+                    const struct cli_reply *reply)
 {
     if (reply->status != 0)
-        cli_print_errors(dev->cli, call, reply);
+        cli_print_errors(dev->cli, request, reply);
     else
-        cli_complain("%s %s%s: no reply", call->method, dev->cli->address, call->path);
+        cli_complain("%s %s%s: no reply", request->method, dev->cli->address, request->path);
     return false;
 }
 
 static bool initialise(struct dev *dev)
 {
-    const struct cli_call call = {
+    const struct cli_request request = {
         .method = "PUT", .path = "/v1/sys/init", .body = BYTES("{}"), .token = ""};
     struct cli_reply reply;
-    if (ask(dev, 0, &call, &reply) != 200)
-        return refused(dev, &call, &reply);
+    if (ask(dev, 0, &request, &reply) != 200)
+        return refused(dev, &request, &reply);
     return dev_dir_keep_init(dev, reply.body);
 }
 
@@ -177,10 +179,10 @@ static bool make_token(struct dev *dev, const char *root, const char *id)
     text_put_str(&w, "root");
     text_close(&w);
     text_close(&w);
-    const struct cli_call call = {
+    const struct cli_request request = {
         .method = "POST", .path = "/v1/auth/token/create", .body = buf_bytes(&body), .token = root};
-    if (buf_status(&body) != ST_OK || ask(dev, 0, &call, &reply) != 200)
-        return refused(dev, &call, &reply);
+    if (buf_status(&body) != ST_OK || ask(dev, 0, &request, &reply) != 200)
+        return refused(dev, &request, &reply);
     return true;
 }
 
@@ -195,16 +197,16 @@ static bool find_token(struct dev *dev)
         return false;
     }
     dev->token = id != NULL ? id : root;
-    const struct cli_call call = {
+    const struct cli_request request = {
         .method = "GET", .path = "/v1/auth/token/lookup-self", .token = dev->token};
-    int status = ask(dev, 0, &call, &reply);
+    int status = ask(dev, 0, &request, &reply);
     if (status == 403 && id != NULL)
         return make_token(dev, root, id);
     if (status == 403)
         cli_complain("the root token of %s/init.json is refused; -root-token-id names another",
                      dev->dir);
     else if (status != 200)
-        (void)refused(dev, &call, &reply); /* refused() says why */
+        (void)refused(dev, &request, &reply); /* refused() says why */
     return status == 200;
 }
 

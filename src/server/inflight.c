@@ -15,7 +15,7 @@ struct question {
     struct gather *gather;
 };
 
-static void answer(struct env_task *task)
+static void reply(struct env_task *task)
 {
     struct question *q = CONTAINER_OF(task, struct question, task);
     struct gather *g = q->gather;
@@ -41,7 +41,7 @@ enum status inflight_gather(struct router_host *host, struct text_writer *w)
     }
     for (unsigned i = 0; i < n; i++) {
         questions[i] =
-            (struct question){.task = {.run = answer}, .worker = &s->workers[i], .gather = &g};
+            (struct question){.task = {.run = reply}, .worker = &s->workers[i], .gather = &g};
         env_post(s->workers[i].env, &questions[i].task);
     }
     pthread_mutex_lock(&g.lock);

@@ -135,8 +135,8 @@ static void sum_http(const struct server *s, struct http_counters *sum)
             sum->requests += c.requests;
             sum->bytes_in += c.bytes_in;
             sum->bytes_out += c.bytes_out;
-            for (unsigned k = 0; k < ARRAY_LEN(c.responses); k++)
-                sum->responses[k] += c.responses[k];
+            for (unsigned k = 0; k < ARRAY_LEN(c.replies); k++)
+                sum->replies[k] += c.replies[k];
         }
 }
 
@@ -169,7 +169,7 @@ static void http_figures(struct metric_out *out, const struct server *s)
     metric_start(out, "holdfast_http_responses_total", METRIC_COUNTER,
                  "Replies by class of their status.");
     for (unsigned k = 2; k < ARRAY_LEN(classes); k++)
-        metric_value(out, classes[k], c.responses[k]);
+        metric_value(out, classes[k], c.replies[k]);
 }
 
 static void latency_figures(struct metric_out *out, const struct router_counters *sum)
@@ -302,7 +302,7 @@ static void forward_figures(struct metric_out *out, const struct server *s)
     struct http_client_counters sum = {0}, c;
     for (unsigned i = 0; i < s->n_workers; i++) {
         http_client_counters(s->workers[i].client, &c);
-        sum.calls += c.calls;
+        sum.requests += c.requests;
         sum.failed += c.failed;
         sum.unknown += c.unknown;
         sum.repeated += c.repeated;
@@ -310,7 +310,7 @@ static void forward_figures(struct metric_out *out, const struct server *s)
         sum.connects_failed += c.connects_failed;
     }
     metric_one(out, "holdfast_forward_calls_total", METRIC_COUNTER,
-               "Attempts to send a request on to the active node.", sum.calls);
+               "Attempts to send a request on to the active node.", sum.requests);
     metric_one(out, "holdfast_forward_failed_total", METRIC_COUNTER,
                "Attempts to send a request on to the active node of which nothing was sent.",
                sum.failed);

@@ -1,4 +1,4 @@
-/* A trivial JSON answer from src/http, for wrk to load beside bench_responder's.
+/* A trivial JSON reply from src/http, for wrk to load beside bench_responder's.
  *
  *     bench_http PORT [THREADS]     until it is killed
  *     wrk -c 64 -t 1 -d 5 http://127.0.0.1:PORT/ */

@@ -5,10 +5,10 @@
  * FILE holds one request; eight '#' in it become the number of the request modulo KEYS. With a
  * RATE, request i is due at start + i / RATE whatever became of those before it, and its latency
  * counts from then, so a server that stalls pays for all that should have been sent meanwhile. With
- * RATE 0 every connection sends its next request when it has the answer to the last. It ends after
+ * RATE 0 every connection sends its next request when it has the reply to the last. It ends after
  * SECONDS, or COUNT requests if that is not 0. The first tenth of the time is not counted.
  *
- * Prints one JSON object: rate, latency in us at percentiles, and the histogram. An answer other
+ * Prints one JSON object: rate, latency in us at percentiles, and the histogram. A reply other
  * than 2xx, or a connection that closes, ends it with status 1. */
 #include <errno.h>
 #include <inttypes.h>
@@ -57,7 +57,7 @@ struct load {
     char *slot; /* where the number goes, or NULL */
     double rate;
     uint64_t start, counted_from, end, count, keys;
-    uint64_t sent, answered, counted, last;
+    uint64_t sent, replied, counted, last;
     uint64_t histogram[BUCKETS], max_us;
 };
 
@@ -170,7 +170,7 @@ static void on_readable(struct load *l, unsigned which)
     if (!c->complete)
         return;
     l->last = now_ns();
-    l->answered++;
+    l->replied++;
     count_latency(l, c->due, l->last);
     l->idle[l->n_idle++] = which;
 }
@@ -237,7 +237,7 @@ static void print(const struct load *l)
     (void)printf("{\"answered\": %" PRIu64 ", \"counted\": %" PRIu64 ", \"rate\": %.1f, "
                  "\"p50_us\": %" PRIu64 ", \"p90_us\": %" PRIu64 ", \"p99_us\": %" PRIu64
                  ", \"p999_us\": %" PRIu64 ", \"max_us\": %" PRIu64 ", \"histogram\": [",
-                 l->answered, l->counted, (double)l->answered / seconds, percentile(l, 0.5),
+                 l->replied, l->counted, (double)l->replied / seconds, percentile(l, 0.5),
                  percentile(l, 0.9), percentile(l, 0.99), percentile(l, 0.999), l->max_us);
     for (unsigned at = 0; at < BUCKETS; at++)
         if (l->histogram[at] != 0) {
@@ -293,5 +293,5 @@ int main(int argc, char **argv)
     l->counted_from = l->start + (uint64_t)(seconds * 1e8);
     run(l);
     print(l);
-    return l->answered == 0;
+    return l->replied == 0;
 }

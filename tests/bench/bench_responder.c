@@ -58,10 +58,10 @@ static void peer_alloc(uv_handle_t *handle, size_t size, uv_buf_t *ret_buf)
 
 static void peer_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
-    static char answer[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-                           "Content-Length: 60\r\n\r\n" BODY;
+    static char reply[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                          "Content-Length: 60\r\n\r\n" BODY;
     struct peer *p = stream->data;
-    uv_buf_t out = uv_buf_init(answer, sizeof answer - 1);
+    uv_buf_t out = uv_buf_init(reply, sizeof reply - 1);
     if (n == 0)
         return;
     bool ok = n > 0 && llhttp_execute(&p->parser, buf->base, (size_t)n) == HPE_OK;

@@ -10,8 +10,8 @@
 #include "router/world.h"
 
 #include "api/cubbyhole/cubbyhole.h"
-#include "front/front_call.h"
 #include "front/front_http.h"
+#include "front/front_request.h"
 #include "loop/loop.h"
 #include "raft/memfs.h"
 #include "raft/memfs_calls.h"
@@ -59,9 +59,9 @@ static struct edge {
     struct reading is;
     enum http_method method;
     bool has_header;
-    bool reached;  /* a handler, a record, another node */
-    bool answered; /* by the router */
-    void (*respond)(struct router_call *call, struct router_answer *answer);
+    bool reached; /* a handler, a record, another node */
+    bool replied; /* by the router */
+    void (*respond)(struct router_request *request, struct router_reply *reply);
 } edge;
 
 /* The second opinion */
@@ -190,7 +190,7 @@ static bool is_exempt(const struct reading *r)
 
 /* What is looked at */
 
-static enum status answer_test(struct req *req)
+static enum status reply_test(struct req *req)
 {
     CLEANUP(buf_done) struct buf list = {0};
     const struct text_value *tree;
@@ -208,10 +208,10 @@ static enum status answer_test(struct req *req)
 }
 
 static const struct route test_routes[] = {
-    {.method = METHOD_GET, .path = "*path", .handler = answer_test},
-    {.method = METHOD_LIST, .path = "*path", .handler = answer_test, .flags = ROUTE_SCANS},
-    {.method = METHOD_POST, .path = "*path", .handler = answer_test, .flags = ROUTE_FREE_BODY},
-    {.method = METHOD_DELETE, .path = "*path", .handler = answer_test},
+    {.method = METHOD_GET, .path = "*path", .handler = reply_test},
+    {.method = METHOD_LIST, .path = "*path", .handler = reply_test, .flags = ROUTE_SCANS},
+    {.method = METHOD_POST, .path = "*path", .handler = reply_test, .flags = ROUTE_FREE_BODY},
+    {.method = METHOD_DELETE, .path = "*path", .handler = reply_test},
 };
 static const struct route_api test_api = {.dialect = &secrets_dialect,
                                           .prefix = "sys/test/",
@@ -247,13 +247,13 @@ static void check_sent(struct bytes raw)
     ASSERT(strcmp(there.text, edge.is.text) == 0);
 }
 
-static void on_forward(struct router_call *call, struct router_forward *f)
+static void on_forward(struct router_request *request, struct router_forward *f)
 {
     struct bytes raw;
-    ASSERT(call == f->call);
-    ASSERT(path_encode(call->arena, &call->target, &raw) == ST_OK);
+    ASSERT(request == f->request);
+    ASSERT(path_encode(request->arena, &request->target, &raw) == ST_OK);
     check_sent(raw);
-    ASSERT(!edge.http.peers && call->method == edge.method);
+    ASSERT(!edge.http.peers && request->method == edge.method);
     edge.reached = true;
     edge.w.forwards = 0;
     world_forward(&edge.w, f);
@@ -278,12 +278,12 @@ static void check_limit(struct bytes value)
            (uint64_t)limit == quota_of(&edge.is, true));
 }
 
-static void on_respond(struct router_call *call, struct router_answer *answer)
+static void on_respond(struct router_request *request, struct router_reply *reply)
 {
     bool limited = false;
-    edge.answered = true;
-    for (size_t i = 0; i < answer->n_headers; i++) {
-        struct http_header h = answer->headers[i];
+    edge.replied = true;
+    for (size_t i = 0; i < reply->n_headers; i++) {
+        struct http_header h = reply->headers[i];
         if (bytes_eq(h.name, BYTES("Location")))
             check_location(h.value);
         if (bytes_eq(h.name, BYTES("X-Ratelimit-Limit"))) {
@@ -293,7 +293,7 @@ static void on_respond(struct router_call *call, struct router_answer *answer)
     }
     if (edge.reached && !edge.http.peers && edge.w.proposals == 0)
         ASSERT(limited != is_exempt(&edge.is));
-    edge.respond(call, answer);
+    edge.respond(request, reply);
 }
 
 /* The connection */
@@ -302,7 +302,7 @@ static uint64_t refusals(void)
 {
     struct http_counters counters;
     http_server_counters(edge.server, &counters);
-    return counters.responses[4];
+    return counters.replies[4];
 }
 
 static void on_head(void *ctx, struct http_request *req)
@@ -310,7 +310,7 @@ static void on_head(void *ctx, struct http_request *req)
     (void)ctx;
     edge.req = req;
     edge.method = req->method;
-    edge.reached = edge.answered = false;
+    edge.reached = edge.replied = false;
     read_target(req->path, &edge.is);
     struct bytes ours = http_header(req, "x-secrets-request");
     struct bytes theirs = http_header(req, "x-vault-request");
@@ -334,13 +334,13 @@ static void on_request(void *ctx, struct http_request *req)
     (void)ctx;
     ASSERT(edge.req == req);
     ASSERT(!needs_stream(req) || http_body_streams(req));
-    struct router_call *call = &front_call_get(req)->call;
-    ASSERT((call->target.fault == NULL) == edge.is.sound);
-    edge.respond = call->respond;
-    call->respond = on_respond;
-    call->forward = on_forward;
+    struct router_request *request = &front_request_get(req)->request;
+    ASSERT((request->target.fault == NULL) == edge.is.sound);
+    edge.respond = request->respond;
+    request->respond = on_respond;
+    request->forward = on_forward;
     front_http_handler.request(&edge.http, req);
-    bool at_once = refusals() != before && !edge.answered;
+    bool at_once = refusals() != before && !edge.replied;
     ASSERT(!(refused || other) || (at_once && !edge.reached));
 }
 
@@ -385,7 +385,8 @@ static void seal_node(struct node *node)
     (void)node;
 }
 
-static enum status refuse_join(struct node *node, const struct join_request *how, struct reason *why)
+static enum status refuse_join(struct node *node, const struct join_request *how,
+                               struct reason *why)
 {
     (void)node, (void)how, (void)why;
     return ST_EXISTS;
@@ -433,7 +434,7 @@ static bool is_member(const struct front_http *http, const struct http_request *
 
 static void must(int http, enum http_method method, const char *target, const char *body)
 {
-    struct test_call *t = world_call(&edge.w, method, target, body);
+    struct test_request *t = world_request(&edge.w, method, target, body);
     if (t->http != http)
         fail_msg("%s: %d %s", target, t->http, (const char *)t->body.data);
 }

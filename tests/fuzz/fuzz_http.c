@@ -46,7 +46,7 @@ static void mix_head(struct tally *t, const struct http_head *head)
     }
 }
 
-static uint64_t understand(struct bytes in, size_t step, bool response)
+static uint64_t understand(struct bytes in, size_t step, bool reply)
 {
     struct tally t = {.parser.on_body = on_body};
     struct http_head head = {0};
@@ -55,8 +55,8 @@ static uint64_t understand(struct bytes in, size_t step, bool response)
     for (size_t at = 0, used = 0; event != EVENT_REFUSED && at < in.len; at += used) {
         if (event == EVENT_DONE) {
             http_head_reset(&head);
-            if (response)
-                http_parser_response(&t.parser, &limits, &head, false);
+            if (reply)
+                http_parser_reply(&t.parser, &limits, &head, false);
             else
                 http_parser_request(&t.parser, &limits, &head);
             t.body_bytes = 0;
@@ -80,8 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2)
         return 0;
     struct bytes in = bytes_of(data + 1, size - 1);
-    bool response = (data[0] & 0x80) != 0;
+    bool reply = (data[0] & 0x80) != 0;
     size_t step = (size_t)(data[0] & 0x7F) + 1;
-    ASSERT(understand(in, SIZE_MAX, response) == understand(in, step, response));
+    ASSERT(understand(in, SIZE_MAX, reply) == understand(in, step, reply));
     return 0;
 }

@@ -13,7 +13,7 @@ enum { TOKEN_BYTES_MAX = 1024 };
 static const struct text_value *attempt_load(struct cli *cli, int *ret_code)
 {
     struct cli_reply reply = {0};
-    *ret_code = cli_call(cli, "GET", ATTEMPT, NULL, &reply);
+    *ret_code = cli_request(cli, "GET", ATTEMPT, NULL, &reply);
     return *ret_code == CLI_OK ? cli_parse_reply(cli, &reply) : NULL;
 }
 
@@ -45,14 +45,14 @@ static int attempt_begin(struct cli *cli)
     cli_put_text(cli, &w, "otp", "otp");
     cli_put_text(cli, &w, "pgp-key", "pgp_key");
     text_close(&w);
-    int code = cli_call(cli, "PUT", ATTEMPT, &body, &reply);
+    int code = cli_request(cli, "PUT", ATTEMPT, &body, &reply);
     return code != CLI_OK ? code : attempt_show(cli, cli_parse_reply(cli, &reply));
 }
 
 static int attempt_cancel(struct cli *cli)
 {
     struct cli_reply reply = {0};
-    int code = cli_call(cli, "DELETE", ATTEMPT, NULL, &reply);
+    int code = cli_request(cli, "DELETE", ATTEMPT, NULL, &reply);
     if (code == CLI_OK && !cli->json)
         printf("Success! Root token generation canceled (if it was started)\n");
     return code;
@@ -147,7 +147,7 @@ static int attempt_give_share(struct cli *cli)
     }
     code = ceremony_share_body(cli, now, "nonce", &body);
     if (code == CLI_OK)
-        code = cli_call(cli, "PUT", "sys/generate-root/update", &body, &reply);
+        code = cli_request(cli, "PUT", "sys/generate-root/update", &body, &reply);
     return code != CLI_OK ? code : attempt_show(cli, cli_parse_reply(cli, &reply));
 }
 

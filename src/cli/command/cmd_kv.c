@@ -122,7 +122,7 @@ static int cmd_kv_put(struct cli *cli)
         put_version2(&w, data, cli_int(cli, "cas", -1));
     else
         text_put_value(&w, data);
-    code = cli_call(cli, "PUT", path, &body, &reply);
+    code = cli_request(cli, "PUT", path, &body, &reply);
     return code == CLI_OK ? show_written(cli, path, &reply) : code;
 }
 
@@ -150,7 +150,7 @@ static int put_secret(struct cli *cli, const char *path, const struct text_value
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
     put_version2(&w, data, cas);
-    int code = cli_call(cli, "PUT", path, &body, &reply);
+    int code = cli_request(cli, "PUT", path, &body, &reply);
     return code == CLI_OK ? show_written(cli, path, &reply) : code;
 }
 
@@ -210,19 +210,19 @@ static int cmd_kv_patch(struct cli *cli)
     if (method != NULL && strcmp(method, "rw") == 0)
         return read_then_write(cli, path, patch);
     put_version2(&w, patch, cli_int(cli, "cas", -1));
-    struct cli_call call = {.method = "PATCH",
-                            .path = cli_path(cli, path),
-                            .body = buf_bytes(&body),
-                            .content_type = "application/merge-patch+json"};
+    struct cli_request request = {.method = "PATCH",
+                                  .path = cli_path(cli, path),
+                                  .body = buf_bytes(&body),
+                                  .content_type = "application/merge-patch+json"};
     if (buf_status(&body) != ST_OK)
-        call.path = NULL;
-    code = cli_ask(cli, &call, &reply);
+        request.path = NULL;
+    code = cli_ask(cli, &request, &reply);
     if (code == CLI_OK)
         return show_written(cli, path, &reply);
     if (reply.status == 405 && method == NULL)
         return read_then_write(cli, path, patch);
     if (reply.status != 404)
-        return cli_refused(cli, &call, &reply);
+        return cli_refused(cli, &request, &reply);
     (void)fprintf(stderr, "No value found at %s\n", path); /* standard error is all there is */
     return CLI_REMOTE_ERROR;
 }
@@ -279,7 +279,7 @@ static int send_versions(struct cli *cli, const char *api, const char *said)
     char *path = code == CLI_OK ? kv_path(cli, &place, api) : NULL;
     if (path == NULL)
         return code != CLI_OK ? code : CLI_LOCAL_ERROR;
-    code = cli_call(cli, "PUT", path, &body, &reply);
+    code = cli_request(cli, "PUT", path, &body, &reply);
     return code == CLI_OK ? say_done(cli, said, path) : code;
 }
 
@@ -293,7 +293,7 @@ static int cmd_kv_delete(struct cli *cli)
     char *path = code == CLI_OK ? kv_path(cli, &place, "data") : NULL;
     if (path == NULL)
         return code != CLI_OK ? code : CLI_LOCAL_ERROR;
-    code = cli_call(cli, "DELETE", path, NULL, &reply);
+    code = cli_request(cli, "DELETE", path, NULL, &reply);
     return code == CLI_OK ? say_done(cli, "deleted (if it existed) at", path) : code;
 }
 
@@ -337,7 +337,7 @@ static int cmd_kv_enable_versioning(struct cli *cli)
     if (path == NULL)
         return CLI_LOCAL_ERROR;
     buf_add_str(&body, "{\"options\":{\"version\":\"2\"}}");
-    int code = cli_call(cli, "PUT", path, &body, &reply);
+    int code = cli_request(cli, "PUT", path, &body, &reply);
     if (code == CLI_OK && !cli->json)
         printf("Success! Tuned the secrets engine at: %s/\n", mount);
     return code;

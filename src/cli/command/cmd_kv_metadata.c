@@ -95,13 +95,13 @@ static int send_settings(struct cli *cli, const char *method, const char *type)
     int code = metadata_locate(cli, &path);
     if (code != CLI_OK)
         return code;
-    struct cli_call call = {.method = method,
-                            .path = cli_path(cli, path),
-                            .body = buf_bytes(&body),
-                            .content_type = type};
+    struct cli_request request = {.method = method,
+                                  .path = cli_path(cli, path),
+                                  .body = buf_bytes(&body),
+                                  .content_type = type};
     if (buf_status(&body) != ST_OK)
-        call.path = NULL;
-    code = cli_do(cli, &call, &reply);
+        request.path = NULL;
+    code = cli_do(cli, &request, &reply);
     if (code == CLI_OK && !cli->json)
         printf("Success! Data written to: %s\n", path);
     return code;
@@ -123,7 +123,7 @@ static int cmd_kv_metadata_delete(struct cli *cli)
     char *path = NULL;
     int code = metadata_locate(cli, &path);
     if (code == CLI_OK)
-        code = cli_call(cli, "DELETE", path, NULL, &reply);
+        code = cli_request(cli, "DELETE", path, NULL, &reply);
     if (code == CLI_OK && !cli->json)
         printf("Success! Data deleted (if it existed) at: %s\n", path);
     return code;

@@ -16,7 +16,7 @@ static int cmd_lease_lookup(struct cli *cli)
     struct cli_reply reply = {0};
     open_body(cli, &w);
     text_close(&w);
-    int code = cli_call(cli, "PUT", "sys/leases/lookup", &body, &reply);
+    int code = cli_request(cli, "PUT", "sys/leases/lookup", &body, &reply);
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
@@ -28,7 +28,7 @@ static int cmd_lease_renew(struct cli *cli)
     open_body(cli, &w);
     cli_put_text(cli, &w, "increment", "increment");
     text_close(&w);
-    int code = cli_call(cli, "PUT", "sys/leases/renew", &body, &reply);
+    int code = cli_request(cli, "PUT", "sys/leases/renew", &body, &reply);
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
@@ -54,7 +54,7 @@ static int cmd_lease_revoke(struct cli *cli)
     if (sync)
         text_member_bool(&w, "sync", true);
     text_close(&w);
-    int code = cli_call(cli, "PUT", path, &body, &reply);
+    int code = cli_request(cli, "PUT", path, &body, &reply);
     if (code != CLI_OK || cli->json)
         return code;
     if (force)

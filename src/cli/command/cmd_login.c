@@ -62,8 +62,9 @@ static int login_with_token(struct cli *cli)
         token = cli_secret(cli, "Token (will be hidden): ");
     if (token == NULL)
         return CLI_LOCAL_ERROR;
-    struct cli_call call = {.method = "GET", .path = "/v1/auth/token/lookup-self", .token = token};
-    int code = cli_do(cli, &call, &reply);
+    struct cli_request request = {
+        .method = "GET", .path = "/v1/auth/token/lookup-self", .token = token};
+    int code = cli_do(cli, &request, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
@@ -112,11 +113,11 @@ static int login_with_method(struct cli *cli, const char *method)
     if (path == NULL)
         return CLI_LOCAL_ERROR;
     text_put_value(&w, given);
-    struct cli_call call = {
+    struct cli_request request = {
         .method = "PUT", .path = cli_path(cli, path), .body = buf_bytes(&body), .token = ""};
     if (buf_status(&body) != ST_OK)
-        call.path = NULL;
-    int code = cli_do(cli, &call, &reply);
+        request.path = NULL;
+    int code = cli_do(cli, &request, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *auth = text_get(cli_parse_reply(cli, &reply), "auth");

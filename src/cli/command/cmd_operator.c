@@ -62,10 +62,10 @@ static int cmd_status(struct cli *cli)
     };
     struct cli_reply seal = {0}, leader = {0};
     const struct text_value *s = NULL, *l = NULL;
-    struct cli_call ask_leader = {.method = "GET", .path = "/v1/sys/leader"};
+    struct cli_request ask_leader = {.method = "GET", .path = "/v1/sys/leader"};
     struct text_value *table = cli_object(cli, NULL);
     /* 2 is for a sealed node. */
-    if (cli_call(cli, "GET", "sys/seal-status", NULL, &seal) != CLI_OK)
+    if (cli_request(cli, "GET", "sys/seal-status", NULL, &seal) != CLI_OK)
         return CLI_LOCAL_ERROR;
     s = cli_parse_reply(cli, &seal);
     const struct text_value *sealed = text_get(s, "sealed");
@@ -113,7 +113,7 @@ static int cmd_version_history(struct cli *cli)
 static int init_status(struct cli *cli)
 {
     struct cli_reply reply = {0};
-    if (cli_call(cli, "GET", "sys/init", NULL, &reply) != CLI_OK)
+    if (cli_request(cli, "GET", "sys/init", NULL, &reply) != CLI_OK)
         return CLI_LOCAL_ERROR;
     const struct text_value *v = text_get(cli_parse_reply(cli, &reply), "initialized");
     if (v == NULL)
@@ -235,7 +235,7 @@ static int cmd_init(struct cli *cli)
     struct cli_reply reply = {0};
     if (cli_bool(cli, "status", false))
         return init_status(cli);
-    int code = cli_call(cli, "GET", "sys/seal-status", NULL, &reply);
+    int code = cli_request(cli, "GET", "sys/seal-status", NULL, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *type = text_get(cli_parse_reply(cli, &reply), "type");
@@ -245,7 +245,7 @@ static int cmd_init(struct cli *cli)
     }
     code = init_body(cli, text_is(type->text, "shamir"), &body);
     if (code == CLI_OK)
-        code = cli_call(cli, "PUT", "sys/init", &body, &reply);
+        code = cli_request(cli, "PUT", "sys/init", &body, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *answer = cli_parse_reply(cli, &reply);
@@ -276,7 +276,7 @@ static int cmd_unseal(struct cli *cli)
     else
         text_member_str(&w, "key", key);
     text_close(&w);
-    int code = cli_call(cli, "PUT", "sys/unseal", &body, &reply);
+    int code = cli_request(cli, "PUT", "sys/unseal", &body, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *answer = cli_parse_reply(cli, &reply);
@@ -297,7 +297,7 @@ static int just_do(struct cli *cli, const char *path, const char *said)
     CLEANUP(buf_done) struct buf body = {0};
     struct cli_reply reply = {0};
     buf_add_str(&body, "{}");
-    int code = cli_call(cli, "PUT", path, &body, &reply);
+    int code = cli_request(cli, "PUT", path, &body, &reply);
     if (code == CLI_OK && !cli->json)
         printf("Success! %s: %s\n", said, cli->address);
     return code;
@@ -319,7 +319,7 @@ static int cmd_key_status(struct cli *cli)
                                       {"Install Time", "install_time"},
                                       {"Encryption Count", "encryptions"}};
     struct cli_reply reply = {0};
-    int code = cli_call(cli, "GET", "sys/key-status", NULL, &reply);
+    int code = cli_request(cli, "GET", "sys/key-status", NULL, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *body = cli_parse_reply(cli, &reply), *data = text_get(body, "data");
@@ -342,7 +342,7 @@ static int cmd_rotate(struct cli *cli)
     CLEANUP(buf_done) struct buf body = {0};
     struct cli_reply reply = {0};
     buf_add_str(&body, "{}");
-    int code = cli_call(cli, "PUT", "sys/rotate", &body, &reply);
+    int code = cli_request(cli, "PUT", "sys/rotate", &body, &reply);
     if (code != CLI_OK)
         return code;
     if (!cli->json)
@@ -361,7 +361,7 @@ static int cmd_members(struct cli *cli)
                                       {"Last Echo", "last_echo"}};
     static const struct text_value unknown = {.kind = TEXT_NULL};
     struct cli_reply reply = {0};
-    int code = cli_call(cli, "GET", "sys/ha-status", NULL, &reply);
+    int code = cli_request(cli, "GET", "sys/ha-status", NULL, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *body = cli_parse_reply(cli, &reply);

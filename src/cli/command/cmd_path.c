@@ -57,13 +57,13 @@ static int send_data(struct cli *cli, const char *method, const char *type)
     if (data == NULL)
         return CLI_LOCAL_ERROR;
     text_put_value(&w, data);
-    struct cli_call call = {.method = method,
-                            .path = cli_path(cli, cli->args[0]),
-                            .body = buf_bytes(&body),
-                            .content_type = type};
+    struct cli_request request = {.method = method,
+                                  .path = cli_path(cli, cli->args[0]),
+                                  .body = buf_bytes(&body),
+                                  .content_type = type};
     if (buf_status(&body) != ST_OK)
-        call.path = NULL;
-    int code = cli_do(cli, &call, &reply);
+        request.path = NULL;
+    int code = cli_do(cli, &request, &reply);
     if (code != CLI_OK)
         return code;
     if (reply.body.len != 0)
@@ -86,10 +86,10 @@ static int cmd_patch(struct cli *cli)
 static int cmd_delete(struct cli *cli)
 {
     struct cli_reply reply = {0};
-    struct cli_call call = {.method = "DELETE", .path = path_with_query(cli)};
-    if (call.path == NULL)
+    struct cli_request request = {.method = "DELETE", .path = path_with_query(cli)};
+    if (request.path == NULL)
         return CLI_LOCAL_ERROR;
-    int code = cli_do(cli, &call, &reply);
+    int code = cli_do(cli, &request, &reply);
     if (code != CLI_OK)
         return code;
     if (reply.body.len != 0)

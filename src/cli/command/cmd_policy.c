@@ -39,15 +39,16 @@ static int cmd_policy_read(struct cli *cli)
 {
     struct cli_reply reply = {0};
     char *path = policy_path(cli);
-    struct cli_call call = {.method = "GET", .path = path != NULL ? cli_path(cli, path) : NULL};
-    int code = cli_ask(cli, &call, &reply);
+    struct cli_request request = {.method = "GET",
+                                  .path = path != NULL ? cli_path(cli, path) : NULL};
+    int code = cli_ask(cli, &request, &reply);
     if (code != CLI_OK && reply.status == 404) {
         (void)fprintf(stderr, "No policy named: %s\n",
                       cli->args[0]); /* standard error is all there is */
         return CLI_REMOTE_ERROR;
     }
     if (code != CLI_OK)
-        return code == CLI_REMOTE_ERROR ? cli_refused(cli, &call, &reply) : code;
+        return code == CLI_REMOTE_ERROR ? cli_refused(cli, &request, &reply) : code;
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
     const struct text_value *text = text_get(data, "policy");
     if (text == NULL || text->kind != TEXT_STRING)
@@ -74,7 +75,7 @@ static int cmd_policy_write(struct cli *cli)
     text_key(&w, "policy");
     text_put_bytes(&w, text);
     text_close(&w);
-    int code = cli_call(cli, "PUT", path, &body, &reply);
+    int code = cli_request(cli, "PUT", path, &body, &reply);
     if (code == CLI_OK && !cli->json)
         printf("Success! Uploaded policy: %s\n", cli->args[0]);
     return code;
@@ -86,7 +87,7 @@ static int cmd_policy_delete(struct cli *cli)
     char *path = policy_path(cli);
     if (path == NULL)
         return CLI_LOCAL_ERROR;
-    int code = cli_call(cli, "DELETE", path, NULL, &reply);
+    int code = cli_request(cli, "DELETE", path, NULL, &reply);
     if (code == CLI_OK && !cli->json)
         printf("Success! Deleted policy: %s\n", cli->args[0]);
     return code;

@@ -10,7 +10,7 @@
 static int cmd_raft_list_peers(struct cli *cli)
 {
     struct cli_reply reply = {0};
-    int code = cli_call(cli, "GET", "sys/storage/raft/configuration", NULL, &reply);
+    int code = cli_request(cli, "GET", "sys/storage/raft/configuration", NULL, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *body = cli_parse_reply(cli, &reply);
@@ -77,7 +77,7 @@ static int cmd_raft_join(struct cli *cli)
     if (cli_bool(cli, "non-voter", false))
         text_member_bool(&w, "non_voter", true);
     text_close(&w);
-    int code = cli_call(cli, "PUT", "sys/storage/raft/join", &body, &reply);
+    int code = cli_request(cli, "PUT", "sys/storage/raft/join", &body, &reply);
     return code == CLI_OK && reply.body.len != 0 ? cli_show(cli, &reply) : code;
 }
 
@@ -91,7 +91,7 @@ static int cmd_raft_join_token(struct cli *cli)
     if (cli->n_args != 0)
         text_member_str(&w, "node_id", cli->args[0]);
     text_close(&w);
-    int code = cli_call(cli, "PUT", "sys/storage/raft/join-token", &body, &reply);
+    int code = cli_request(cli, "PUT", "sys/storage/raft/join-token", &body, &reply);
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
@@ -103,7 +103,7 @@ static int change_member(struct cli *cli, const char *path, const char *said)
     text_open_object(&w);
     text_member_str(&w, "server_id", cli->args[0]);
     text_close(&w);
-    int code = cli_call(cli, "PUT", path, &body, &reply);
+    int code = cli_request(cli, "PUT", path, &body, &reply);
     if (code == CLI_OK && !cli->json)
         printf("%s\n", said);
     return code;
@@ -127,7 +127,7 @@ static int cmd_raft_demote(struct cli *cli)
 static int show_path(struct cli *cli, const char *path)
 {
     struct cli_reply reply = {0};
-    int code = cli_call(cli, "GET", path, NULL, &reply);
+    int code = cli_request(cli, "GET", path, NULL, &reply);
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
@@ -157,7 +157,7 @@ static int cmd_raft_autopilot_set(struct cli *cli)
     for (size_t i = 0; i < ARRAY_LEN(settings); i++)
         cli_put_text(cli, &w, settings[i][0], settings[i][1]);
     text_close(&w);
-    int code = cli_call(cli, "PUT", "sys/storage/raft/autopilot/configuration", &body, &reply);
+    int code = cli_request(cli, "PUT", "sys/storage/raft/autopilot/configuration", &body, &reply);
     if (code == CLI_OK && !cli->json)
         printf("Success! The settings of autopilot were changed.\n");
     return code;
@@ -179,9 +179,9 @@ static int file_error(const char *path)
 static int download_snapshot(struct cli *cli, FILE *file, const char *name)
 {
     struct cli_reply reply = {0};
-    struct cli_call call = {
+    struct cli_request request = {
         .method = "GET", .path = "/v1/sys/storage/raft/snapshot", .download = file};
-    int code = cli_do(cli, &call, &reply);
+    int code = cli_do(cli, &request, &reply);
     if (code != CLI_OK)
         return code;
     if (fflush(file) != 0 || fsync(fileno(file)) != 0)
@@ -225,13 +225,13 @@ static int cmd_raft_restore(struct cli *cli)
     FILE *file = fopen(cli->args[0], "rbe");
     if (file == NULL)
         return file_error(cli->args[0]);
-    struct cli_call call = {.method = "POST",
-                            .path = cli_bool(cli, "force", false)
-                                        ? "/v1/sys/storage/raft/snapshot-force"
-                                        : "/v1/sys/storage/raft/snapshot",
-                            .content_type = "application/gzip",
-                            .upload = file};
-    int code = cli_do(cli, &call, &reply);
+    struct cli_request request = {.method = "POST",
+                                  .path = cli_bool(cli, "force", false)
+                                              ? "/v1/sys/storage/raft/snapshot-force"
+                                              : "/v1/sys/storage/raft/snapshot",
+                                  .content_type = "application/gzip",
+                                  .upload = file};
+    int code = cli_do(cli, &request, &reply);
     (void)fclose(file); /* the file was only read */
     if (code == CLI_OK && !cli->json)
         printf("Success! Restored the snapshot: %s\n", cli->args[0]);

@@ -45,7 +45,7 @@ static int rekey_send(struct cli *cli, const char *method, const char *what, con
     char *path = path_of(cli, what);
     if (path == NULL)
         return CLI_LOCAL_ERROR;
-    int code = cli_call(cli, method, path, body, &reply);
+    int code = cli_request(cli, method, path, body, &reply);
     *ret_answer = NULL;
     if (code == CLI_OK && reply.body.len != 0)
         *ret_answer = cli_parse_reply(cli, &reply);

@@ -26,7 +26,7 @@ static void add_config(struct cli *cli, struct text_value *line, const struct te
 static int cmd_secrets_list(struct cli *cli)
 {
     struct cli_reply reply = {0};
-    int code = cli_call(cli, "GET", "sys/mounts", NULL, &reply);
+    int code = cli_request(cli, "GET", "sys/mounts", NULL, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
@@ -111,7 +111,7 @@ static int cmd_secrets_enable(struct cli *cli)
     if (cli_bool(cli, "seal-wrap", false))
         text_member_bool(&w, "seal_wrap", true);
     text_close(&w);
-    int code = cli_call(cli, "PUT", path, &body, &reply);
+    int code = cli_request(cli, "PUT", path, &body, &reply);
     if (code == CLI_OK && !cli->json)
         printf("Success! Enabled the %s secrets engine at: %s/\n", type, mount);
     return code;
@@ -124,7 +124,7 @@ static int cmd_secrets_disable(struct cli *cli)
     char *path = mount != NULL ? arena_format(&cli->arena, "sys/mounts/%s", mount) : NULL;
     if (path == NULL)
         return CLI_LOCAL_ERROR;
-    int code = cli_call(cli, "DELETE", path, NULL, &reply);
+    int code = cli_request(cli, "DELETE", path, NULL, &reply);
     if (code == CLI_OK && !cli->json)
         printf("Success! Disabled the secrets engine (if it existed) at: %s/\n", mount);
     return code;
@@ -144,7 +144,7 @@ static int cmd_secrets_tune(struct cli *cli)
     put_mount_settings(cli, &w);
     put_mount_options(cli, &w);
     text_close(&w);
-    int code = cli_call(cli, "PUT", path, &body, &reply);
+    int code = cli_request(cli, "PUT", path, &body, &reply);
     if (code == CLI_OK && reply.body.len != 0)
         cli_print_warnings(cli_parse_reply(cli, &reply));
     if (code == CLI_OK && !cli->json)
@@ -159,7 +159,7 @@ static int await_move(struct cli *cli, const char *id)
     char *path = arena_format(&cli->arena, "sys/remount/status/%s", id);
     for (unsigned i = 0; path != NULL && i < MOVE_WAIT_MS / MOVE_POLL_MS; i++) {
         struct cli_reply reply = {0};
-        int code = cli_call(cli, "GET", path, NULL, &reply);
+        int code = cli_request(cli, "GET", path, NULL, &reply);
         if (code != CLI_OK)
             return code;
         const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
@@ -190,7 +190,7 @@ static int cmd_secrets_move(struct cli *cli)
     text_member_str(&w, "from", from);
     text_member_str(&w, "to", to);
     text_close(&w);
-    int code = cli_call(cli, "PUT", "sys/remount", &body, &reply);
+    int code = cli_request(cli, "PUT", "sys/remount", &body, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *answer = cli_parse_reply(cli, &reply);

@@ -48,7 +48,7 @@ static int cmd_token_create(struct cli *cli)
     text_open_object(&w);
     put_token_options(cli, &w);
     text_close(&w);
-    int code = cli_call(cli, "PUT", path, &body, &reply);
+    int code = cli_request(cli, "PUT", path, &body, &reply);
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
@@ -84,9 +84,10 @@ static int cmd_token_lookup(struct cli *cli)
     if (code != CLI_OK)
         return code;
     if (cli->n_args == 0)
-        code = cli_call(cli, "GET", "auth/token/lookup-self", NULL, &reply);
+        code = cli_request(cli, "GET", "auth/token/lookup-self", NULL, &reply);
     else
-        code = cli_call(cli, "PUT", accessor ? "auth/token/lookup-accessor" : "auth/token/lookup",
+        code =
+            cli_request(cli, "PUT", accessor ? "auth/token/lookup-accessor" : "auth/token/lookup",
                         &body, &reply);
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
@@ -102,11 +103,11 @@ static int cmd_token_renew(struct cli *cli)
         return code;
     cli_put_text(cli, &w, "increment", "increment");
     text_close(&w);
-    code = cli_call(cli, "PUT",
-                    cli->n_args == 0 ? "auth/token/renew-self"
-                    : accessor       ? "auth/token/renew-accessor"
-                                     : "auth/token/renew",
-                    &body, &reply);
+    code = cli_request(cli, "PUT",
+                       cli->n_args == 0 ? "auth/token/renew-self"
+                       : accessor       ? "auth/token/renew-accessor"
+                                        : "auth/token/renew",
+                       &body, &reply);
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
@@ -144,7 +145,7 @@ static int cmd_token_revoke(struct cli *cli)
     const char *path = revoke_path(cli, accessor, mode);
     if (code != CLI_OK || path == NULL)
         return CLI_LOCAL_ERROR;
-    code = cli_call(cli, "PUT", path, &body, &reply);
+    code = cli_request(cli, "PUT", path, &body, &reply);
     if (code == CLI_OK && !cli->json)
         printf("Success! Revoked token (if it existed)\n");
     return code;
@@ -169,11 +170,11 @@ static int cmd_token_capabilities(struct cli *cli)
     text_put_str(&w, path);
     text_close(&w);
     text_close(&w);
-    int code = cli_call(cli, "PUT",
-                        !named     ? "sys/capabilities-self"
-                        : accessor ? "sys/capabilities-accessor"
-                                   : "sys/capabilities",
-                        &body, &reply);
+    int code = cli_request(cli, "PUT",
+                           !named     ? "sys/capabilities-self"
+                           : accessor ? "sys/capabilities-accessor"
+                                      : "sys/capabilities",
+                           &body, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *answer = cli_parse_reply(cli, &reply);
@@ -201,7 +202,7 @@ static int cmd_unwrap(struct cli *cli)
     int code = open_body(cli, &w, false);
     text_close(&w);
     if (code == CLI_OK)
-        code = cli_call(cli, "PUT", "sys/wrapping/unwrap", &body, &reply);
+        code = cli_request(cli, "PUT", "sys/wrapping/unwrap", &body, &reply);
     if (code != CLI_OK)
         return code;
     if (reply.body.len != 0)

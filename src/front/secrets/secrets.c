@@ -26,10 +26,10 @@ static enum status check_mfa(struct req *req, struct bytes header)
     return ST_OK;
 }
 
-static enum status read_headers(struct req *req, const struct router_call *call)
+static enum status read_headers(struct req *req, const struct router_request *request)
 {
-    TRY(wrap_read(req, header_either(call, "x-secrets-wrap-ttl", "x-vault-wrap-ttl")));
-    return check_mfa(req, header_either(call, "x-secrets-mfa", "x-vault-mfa"));
+    TRY(wrap_read(req, header_either(request, "x-secrets-wrap-ttl", "x-vault-wrap-ttl")));
+    return check_mfa(req, header_either(request, "x-secrets-mfa", "x-vault-mfa"));
 }
 
 static enum status read_flag(struct req *req, const char *name, bool *ret_wanted)
@@ -63,12 +63,12 @@ static enum status read_get_flags(struct req *req)
     return ST_OK;
 }
 
-static enum status read_method(struct req *req, const struct router_call *call)
+static enum status read_method(struct req *req, const struct router_request *request)
 {
     bool slash = req->path.len > 0 && req->path.data[req->path.len - 1] == '/';
     ASSERT(req->query != NULL);
-    req->method = call->method;
-    switch (call->method) {
+    req->method = request->method;
+    switch (request->method) {
     case METHOD_GET: TRY(read_get_flags(req)); break;
     case METHOD_POST:
     case METHOD_PUT:
@@ -85,22 +85,22 @@ static enum status read_method(struct req *req, const struct router_call *call)
     return ST_OK;
 }
 
-static struct bytes namespace_of(const struct router_call *call)
+static struct bytes namespace_of(const struct router_request *request)
 {
-    return header_either(call, "x-secrets-namespace", "x-vault-namespace");
+    return header_either(request, "x-secrets-namespace", "x-vault-namespace");
 }
 
-static struct bytes read_namespace(const struct req *req, const struct router_call *call)
+static struct bytes read_namespace(const struct req *req, const struct router_request *request)
 {
     (void)req; /* the header says it alone */
-    return namespace_of(call);
+    return namespace_of(request);
 }
 
-static struct bytes read_token(const struct req *req, const struct router_call *call)
+static struct bytes read_token(const struct req *req, const struct router_request *request)
 {
-    struct bytes token = header_either(call, "x-secrets-token", "x-vault-token");
+    struct bytes token = header_either(request, "x-secrets-token", "x-vault-token");
     (void)req; /* no parameter carries a token */
-    return token.len != 0 ? token : header_bearer(call);
+    return token.len != 0 ? token : header_bearer(request);
 }
 
 static enum status refuse_field(struct req *req, const char *field, const char *why)
@@ -115,17 +115,18 @@ static enum status note_unknown_field(struct req *req, struct bytes field)
     return ST_OK;
 }
 
-static bool asks_redirect(const struct router_call *call)
+static bool asks_redirect(const struct router_request *request)
 {
-    return header_either(call, "x-secrets-no-request-forwarding", "x-vault-no-request-forwarding")
+    return header_either(request, "x-secrets-no-request-forwarding",
+                         "x-vault-no-request-forwarding")
                .data != NULL;
 }
 
 /* A web page cannot make a browser send such a header to another site unasked. */
-static bool is_marked(const struct router_call *call)
+static bool is_marked(const struct router_request *request)
 {
-    return text_is(router_header(call, "x-secrets-request"), "true") ||
-           text_is(router_header(call, "x-vault-request"), "true");
+    return text_is(router_header(request, "x-secrets-request"), "true") ||
+           text_is(router_header(request, "x-vault-request"), "true");
 }
 
 static const char *const page_headers[] = {
@@ -259,41 +260,41 @@ static void say_no_path(struct req *req, bool served)
 }
 
 /* Headers of the node that the client spoke to. */
-static void tell_node(const struct req *req, const struct router_call *call,
-                      struct router_answer *answer)
+static void tell_node(const struct req *req, const struct router_request *request,
+                      struct router_reply *reply)
 {
     const struct router_host *host = req->host;
-    struct bytes ns = namespace_of(call);
+    struct bytes ns = namespace_of(request);
     if (ns.len != 0)
-        header_tell(answer, req->arena, "X-Secrets-Namespace", "X-Vault-Namespace", ns);
+        header_tell(reply, req->arena, "X-Secrets-Namespace", "X-Vault-Namespace", ns);
     if (host->hostname != NULL)
-        header_tell(answer, req->arena, "X-Secrets-Hostname", "X-Vault-Hostname",
+        header_tell(reply, req->arena, "X-Secrets-Hostname", "X-Vault-Hostname",
                     bytes_str(host->hostname));
     if (host->node_id != NULL)
-        header_tell(answer, req->arena, "X-Secrets-Raft-Node-ID", "X-Vault-Raft-Node-ID",
+        header_tell(reply, req->arena, "X-Secrets-Raft-Node-ID", "X-Vault-Raft-Node-ID",
                     bytes_str(host->node_id));
 }
 
 /* The id under which a refusal is recorded: a user quotes the id, an operator finds it in the audit
  * log. The reply of another node has its own. */
-static void tell_request_id(const struct req *req, struct router_answer *answer)
+static void tell_request_id(const struct req *req, struct router_reply *reply)
 {
-    if (answer->http < 400)
+    if (reply->http < 400)
         return;
-    for (size_t i = 0; i < answer->n_headers; i++)
-        if (text_is(answer->headers[i].name, "x-secrets-request-id"))
+    for (size_t i = 0; i < reply->n_headers; i++)
+        if (text_is(reply->headers[i].name, "x-secrets-request-id"))
             return;
-    header_tell(answer, req->arena, "X-Secrets-Request-ID", "X-Vault-Request-ID",
+    header_tell(reply, req->arena, "X-Secrets-Request-ID", "X-Vault-Request-ID",
                 bytes_str(req->request_id));
 }
 
-static void add_headers(const struct req *req, const struct router_call *call,
-                        struct router_answer *answer)
+static void add_headers(const struct req *req, const struct router_request *request,
+                        struct router_reply *reply)
 {
-    ASSERT(answer->http != 0 || answer->retry != ST_OK);
-    tell_request_id(req, answer);
-    if (!call->forwarded)
-        tell_node(req, call, answer);
+    ASSERT(reply->http != 0 || reply->retry != ST_OK);
+    tell_request_id(req, reply);
+    if (!request->forwarded)
+        tell_node(req, request, reply);
 }
 
 const struct dialect secrets_dialect = {
@@ -317,7 +318,7 @@ const struct dialect secrets_dialect = {
     .tells_warnings = true,
     .data_type = JSON_TYPE,
     .put_data = put_envelope,
-    .finish = wrap_answer,
+    .finish = wrap_reply,
     .error_type = JSON_TYPE,
     .error_text = error_text,
     .put_error = put_error,

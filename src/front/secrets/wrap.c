@@ -59,7 +59,7 @@ enum status wrap_put(const struct wrapping *wrapping, struct buf *out)
     return buf_status(out);
 }
 
-static enum status wrap(struct req *req, const struct router_answer *answer, struct buf *out)
+static enum status wrap(struct req *req, const struct router_reply *reply, struct buf *out)
 {
     const struct auth_scope scope = req_scope(req);
     enum reply_kind kind = req->reply.kind;
@@ -71,7 +71,7 @@ static enum status wrap(struct req *req, const struct router_answer *answer, str
     /* Without a token only a login may store something. */
     if (kind == REPLY_BARE || kind == REPLY_RAW || (req->token == NULL && req->reply.auth.len == 0))
         return refuse(req);
-    TRY(wrapping_create(&scope, req->env, buf_bytes(&answer->body), &wrapping));
+    TRY(wrapping_create(&scope, req->env, buf_bytes(&reply->body), &wrapping));
     return wrap_put(&wrapping, out);
 }
 
@@ -82,20 +82,20 @@ static bool has_content(const struct req_reply *reply)
            reply->borrowed.len != 0 || reply->auth.len != 0;
 }
 
-enum status wrap_answer(struct req *req, struct router_answer *answer)
+enum status wrap_reply(struct req *req, struct router_reply *reply)
 {
     struct buf told = {0};
-    if (req->wrap_ttl_s == 0 || answer->content_type == NULL || answer->http >= 300 ||
+    if (req->wrap_ttl_s == 0 || reply->content_type == NULL || reply->http >= 300 ||
         !has_content(&req->reply))
         return ST_OK;
-    enum status st = wrap(req, answer, &told);
+    enum status st = wrap(req, reply, &told);
     if (st != ST_OK) {
         buf_done(&told);
-        answer_done(answer);
-        answer_error(answer, req->dialect, st, &req->error);
+        reply_done(reply);
+        reply_error(reply, req->dialect, st, &req->error);
         return st;
     }
-    buf_done(&answer->body);
-    answer->body = told;
+    buf_done(&reply->body);
+    reply->body = told;
     return ST_OK;
 }

@@ -34,7 +34,7 @@ static inline int close_world(void **ctx)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
 
-static inline const char *text(const struct test_call *t)
+static inline const char *text(const struct test_request *t)
 {
     return (const char *)t->body.data;
 }
@@ -54,32 +54,32 @@ static inline void set_full(bool full)
 }
 
 /* With this status, and with this text in it unless NULL. */
-static inline struct test_call *expect(struct test_call *t, int http, const char *part)
+static inline struct test_request *expect(struct test_request *t, int http, const char *part)
 {
     if (t->http != http || (part != NULL && strstr(text(t), part) == NULL))
-        fail_msg("%.*s: wanted %d %s, have %d %s", (int)t->call.target.full.len,
-                 (const char *)t->call.target.full.data, http, part != NULL ? part : "", t->http,
+        fail_msg("%.*s: wanted %d %s, have %d %s", (int)t->request.target.full.len,
+                 (const char *)t->request.target.full.data, http, part != NULL ? part : "", t->http,
                  text(t));
     return t;
 }
 
 /* A call of root's. */
-static inline struct test_call *call(enum http_method method, const char *target, const char *body,
-                                     int http)
+static inline struct test_request *request(enum http_method method, const char *target,
+                                           const char *body, int http)
 {
-    return expect(world_call(&w, method, target, body), http, NULL);
+    return expect(world_request(&w, method, target, body), http, NULL);
 }
 
 /* A call that speaks for `token`; `path` is below "/v1/". */
-static inline struct test_call *as(const char *token, enum http_method method, const char *path,
-                                   const char *body)
+static inline struct test_request *as(const char *token, enum http_method method, const char *path,
+                                      const char *body)
 {
-    static struct test_call t;
+    static struct test_request t;
     static char target[AUTH_TOKEN_MAX + 100];
     (void)snprintf(target, sizeof target, "/v1/%s", path);
-    test_call_done(&t);
-    test_call_init(&t, method, target, body);
-    test_call_header(&t, "x-secrets-token", token);
+    test_request_done(&t);
+    test_request_init(&t, method, target, body);
+    test_request_header(&t, "x-secrets-token", token);
     world_handle(&w, &t);
     return &t;
 }

@@ -11,8 +11,9 @@ static struct world w;
 static char keys[3][2 * 33 + 1]; /* of the recovery key; two of them suffice */
 static char root[64];
 
-/* The i-th string of a list in an answer. */
-static void pick(const struct test_call *t, const char *before, unsigned i, char *out, size_t room)
+/* The i-th string of a list in a reply. */
+static void pick(const struct test_request *t, const char *before, unsigned i, char *out,
+                 size_t room)
 {
     const char *at = strstr((const char *)t->body.data, before);
     if (at == NULL)
@@ -26,8 +27,8 @@ static int open_initialised(void **ctx)
 {
     (void)ctx;
     world_open(&w, modules, ARRAY_LEN(modules));
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init",
-                                     "{\"recovery_shares\":3,\"recovery_threshold\":2}");
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/sys/init",
+                                           "{\"recovery_shares\":3,\"recovery_threshold\":2}");
     assert_int_equal(t->http, 200);
     for (unsigned i = 0; i < 3; i++)
         pick(t, "\"recovery_keys\":[\"", i, keys[i], sizeof keys[i]);
@@ -46,33 +47,33 @@ static int close_world(void **ctx)
 }
 
 /* Without a token; or with root's. */
-static struct test_call *call(enum http_method method, const char *path, const char *body,
-                              bool known)
+static struct test_request *request(enum http_method method, const char *path, const char *body,
+                                    bool known)
 {
     (void)snprintf(w.token, sizeof w.token, "%s", known ? root : "");
-    return world_call(&w, method, path, body);
+    return world_request(&w, method, path, body);
 }
 
 #define ATTEMPT "/v1/sys/generate-root/attempt"
 
 static void begin(char nonce[40], bool known)
 {
-    struct test_call *t = call(METHOD_PUT, ATTEMPT, "{}", known);
+    struct test_request *t = request(METHOD_PUT, ATTEMPT, "{}", known);
     if (t->http != 200)
         fail_msg("%d %s", t->http, (const char *)t->body.data);
     pick(t, "\"nonce\":\"", 0, nonce, 40);
 }
 
-static struct test_call *give(const char *nonce, const char *key, bool known)
+static struct test_request *give(const char *nonce, const char *key, bool known)
 {
     char body[256];
     (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"nonce\":\"%s\"}", key, nonce);
-    return call(METHOD_PUT, "/v1/sys/generate-root/update", body, known);
+    return request(METHOD_PUT, "/v1/sys/generate-root/update", body, known);
 }
 
 static bool is_under_way(bool known)
 {
-    struct test_call *t = call(METHOD_GET, ATTEMPT, NULL, known);
+    struct test_request *t = request(METHOD_GET, ATTEMPT, NULL, known);
     assert_int_equal(t->http, 200);
     return strstr((const char *)t->body.data, "\"started\":true") != NULL;
 }
@@ -155,8 +156,8 @@ static void a_nonce_says_which_attempt_is_meant(void **ctx)
     assert_body_has(give(open, keys[0], true), "\"progress\":1,");
     begin(own, true);
     assert_body_has(give(own, keys[1], true), "\"progress\":1,");
-    assert_body_has(call(METHOD_GET, ATTEMPT, NULL, true), own);
-    assert_body_has(call(METHOD_GET, ATTEMPT, NULL, false), open);
+    assert_body_has(request(METHOD_GET, ATTEMPT, NULL, true), own);
+    assert_body_has(request(METHOD_GET, ATTEMPT, NULL, false), open);
     assert_int_equal(give(own, keys[1], false)->http, 400);
     assert_body_has(give(open, keys[2], true), "\"complete\":true");
     assert_body_has(give(own, keys[2], true), "\"complete\":true");
@@ -164,15 +165,15 @@ static void a_nonce_says_which_attempt_is_meant(void **ctx)
 
 #define REKEY "/v1/sys/rekey-recovery-key/"
 
-static struct test_call *rekey(const char *wishes, char nonce[40], bool known)
+static struct test_request *rekey(const char *wishes, char nonce[40], bool known)
 {
-    struct test_call *t = call(METHOD_PUT, REKEY "init", wishes, known);
+    struct test_request *t = request(METHOD_PUT, REKEY "init", wishes, known);
     char body[300];
     assert_int_equal(t->http, 200);
     pick(t, "\"nonce\":\"", 0, nonce, 40);
     for (unsigned i = 0; i < 2; i++) {
         (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"nonce\":\"%s\"}", keys[i], nonce);
-        t = call(METHOD_PUT, REKEY "update", body, known);
+        t = request(METHOD_PUT, REKEY "update", body, known);
     }
     assert_body_has(t, "\"complete\":true,\"keys\":[\"");
     return t;
@@ -182,17 +183,17 @@ static void so_does_the_nonce_of_a_verification(void **ctx)
 {
     (void)ctx;
     char nonce[40], verify[40], fresh[2][67], body[300];
-    struct test_call *t = rekey("{\"secret_shares\":2,\"secret_threshold\":2,"
-                                "\"require_verification\":true}",
-                                nonce, true);
+    struct test_request *t = rekey("{\"secret_shares\":2,\"secret_threshold\":2,"
+                                   "\"require_verification\":true}",
+                                   nonce, true);
     pick(t, "\"verification_nonce\":\"", 0, verify, sizeof verify);
     for (unsigned i = 0; i < 2; i++)
         pick(t, "\"keys\":[\"", i, fresh[i], sizeof fresh[i]);
     static const char wishes[] = "{\"secret_shares\":1,\"secret_threshold\":1}";
-    assert_int_equal(call(METHOD_PUT, REKEY "init", wishes, false)->http, 200); /* nobody's */
+    assert_int_equal(request(METHOD_PUT, REKEY "init", wishes, false)->http, 200); /* nobody's */
     for (unsigned i = 0; i < 2; i++) {
         (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"nonce\":\"%s\"}", fresh[i], verify);
-        t = call(METHOD_PUT, REKEY "verify", body, true);
+        t = request(METHOD_PUT, REKEY "verify", body, true);
         assert_body_has(t, i == 0 ? "\"progress\":1" : "\"complete\":true");
     }
 }
@@ -222,13 +223,13 @@ static void new_shares_supersede_what_was_given_of_the_old(void **ctx)
     unsigned left;
     begin(nonce, true);
     assert_int_equal(give(nonce, keys[0], true)->http, 200);
-    struct test_call *t = call(METHOD_PUT, "/v1/sys/rekey-recovery-key/init",
-                               "{\"secret_shares\":1,\"secret_threshold\":1}", false);
+    struct test_request *t = request(METHOD_PUT, "/v1/sys/rekey-recovery-key/init",
+                                     "{\"secret_shares\":1,\"secret_threshold\":1}", false);
     assert_int_equal(t->http, 200);
     pick(t, "\"nonce\":\"", 0, other, sizeof other);
     for (unsigned i = 0; i < 2; i++) {
         (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"nonce\":\"%s\"}", keys[i], other);
-        t = call(METHOD_PUT, "/v1/sys/rekey-recovery-key/update", body, false);
+        t = request(METHOD_PUT, "/v1/sys/rekey-recovery-key/update", body, false);
         assert_int_equal(t->http, 200);
     }
     assert_body_has(t, "\"complete\":true,\"keys\":[\"");
@@ -241,7 +242,7 @@ static void new_shares_supersede_what_was_given_of_the_old(void **ctx)
     assert_int_equal(left, 0);
 }
 
-/* What was given is not kept once it has served, but for the last one: it asks for the answer. */
+/* What was given is not kept once it has served, but for the last one: it asks for the reply. */
 static void shares_that_have_served_are_not_kept(void **ctx)
 {
     (void)ctx;
@@ -252,12 +253,12 @@ static void shares_that_have_served_are_not_kept(void **ctx)
     struct state_walk walk;
     struct state_value stored;
     unsigned n = 0;
-    struct test_call *t = call(METHOD_PUT, "/v1/sys/rekey-recovery-key/init",
-                               "{\"secret_shares\":1,\"secret_threshold\":1}", false);
+    struct test_request *t = request(METHOD_PUT, "/v1/sys/rekey-recovery-key/init",
+                                     "{\"secret_shares\":1,\"secret_threshold\":1}", false);
     pick(t, "\"nonce\":\"", 0, nonce, sizeof nonce);
     for (unsigned i = 0; i < 2; i++) {
         (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"nonce\":\"%s\"}", keys[i], nonce);
-        t = call(METHOD_PUT, "/v1/sys/rekey-recovery-key/update", body, false);
+        t = request(METHOD_PUT, "/v1/sys/rekey-recovery-key/update", body, false);
     }
     assert_body_has(t, "\"complete\":true");
     assert_status(text_hex_parse(bytes_str(keys[0]), share), ST_OK);
@@ -310,7 +311,7 @@ static void a_pad_is_as_long_as_a_token(void **ctx)
     for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
         int len = lengths[i];
         (void)snprintf(body, sizeof body, "{\"otp\":\"%0*d\"}", len, 0);
-        struct test_call *t = call(METHOD_PUT, ATTEMPT, body, false);
+        struct test_request *t = request(METHOD_PUT, ATTEMPT, body, false);
         assert_int_equal(t->http, len == 28 ? 200 : 400);
         assert_body_has(t, len == 28 ? "\"otp\":\"\",\"otp_length\":28" : "wrong length");
     }
@@ -436,21 +437,21 @@ static void nobody_is_refused_where_he_comes_too_often(void **ctx)
     w.host.ceremonies.burst = 2;
     w.host.ceremonies.every_ms = 1000000;
     begin(nonce, false);
-    assert_int_equal(call(METHOD_DELETE, ATTEMPT, NULL, false)->http, 204);
-    assert_int_equal(call(METHOD_DELETE, ATTEMPT, NULL, false)->http, 429);
-    assert_int_equal(call(METHOD_PUT, ATTEMPT, "{}", false)->http, 429);
+    assert_int_equal(request(METHOD_DELETE, ATTEMPT, NULL, false)->http, 204);
+    assert_int_equal(request(METHOD_DELETE, ATTEMPT, NULL, false)->http, 429);
+    assert_int_equal(request(METHOD_PUT, ATTEMPT, "{}", false)->http, 429);
     assert_false(is_under_way(false));
     begin(nonce, true);
-    assert_int_equal(call(METHOD_DELETE, ATTEMPT, NULL, true)->http, 204);
+    assert_int_equal(request(METHOD_DELETE, ATTEMPT, NULL, true)->http, 204);
 }
 
-static int call_from(const char *peer)
+static int request_from(const char *peer)
 {
-    struct test_call t;
-    test_call_init(&t, METHOD_DELETE, ATTEMPT, NULL);
-    t.call.peer = peer;
+    struct test_request t;
+    test_request_init(&t, METHOD_DELETE, ATTEMPT, NULL);
+    t.request.peer = peer;
     world_handle(&w, &t);
-    test_call_done(&t);
+    test_request_done(&t);
     return t.http;
 }
 
@@ -461,13 +462,13 @@ static void a_stranger_does_not_keep_the_operator_out(void **ctx)
     w.host.ceremonies.burst = 8;
     w.host.ceremonies.every_ms = 1000000;
     for (int i = 0; i < 20; i++)
-        assert_int_equal(call_from("198.51.100.7:1"), i < 4 ? 204 : 429);
+        assert_int_equal(request_from("198.51.100.7:1"), i < 4 ? 204 : 429);
     begin(nonce, false);
-    assert_int_equal(call_from("198.51.100.8:1"), 204);
-    assert_int_equal(call_from("198.51.100.8:1"), 204);
-    assert_int_equal(call_from("198.51.100.8:1"), 204);
-    assert_int_equal(call_from("198.51.100.9:1"), 429); /* nothing is left for all … */
-    assert_int_equal(call(METHOD_DELETE, ATTEMPT, NULL, false)->http, 204); /* … but for it */
+    assert_int_equal(request_from("198.51.100.8:1"), 204);
+    assert_int_equal(request_from("198.51.100.8:1"), 204);
+    assert_int_equal(request_from("198.51.100.8:1"), 204);
+    assert_int_equal(request_from("198.51.100.9:1"), 429); /* nothing is left for all … */
+    assert_int_equal(request(METHOD_DELETE, ATTEMPT, NULL, false)->http, 204); /* … but for it */
 }
 
 static enum status fake_reset(struct node *node, struct reason *why)
@@ -482,16 +483,16 @@ static void a_reset_needs_an_open_listener(void **ctx)
     (void)ctx;
     w.node_ops.unseal_reset = fake_reset;
     for (int closed = 0; closed < 2; closed++) {
-        struct test_call t;
-        test_call_init(&t, METHOD_PUT, "/v1/sys/unseal", "{\"reset\":true}");
-        t.call.closed_ceremonies = closed != 0;
+        struct test_request t;
+        test_request_init(&t, METHOD_PUT, "/v1/sys/unseal", "{\"reset\":true}");
+        t.request.closed_ceremonies = closed != 0;
         world_handle(&w, &t);
         assert_int_equal(t.http, closed != 0 ? 403 : 200);
-        test_call_done(&t);
+        test_request_done(&t);
     }
 }
 
-static void a_call_that_is_run_again_is_counted_once(void **ctx)
+static void a_request_that_is_run_again_is_counted_once(void **ctx)
 {
     (void)ctx;
     char nonce[40];
@@ -529,7 +530,7 @@ int main(void)
         TEST(each_step_is_told),
         TEST(throttling_fills_with_time),
         TEST(nobody_is_refused_where_he_comes_too_often),
-        TEST(a_call_that_is_run_again_is_counted_once),
+        TEST(a_request_that_is_run_again_is_counted_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

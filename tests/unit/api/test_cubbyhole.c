@@ -3,24 +3,25 @@
 static void what_was_written_is_read_listed_and_deleted(void **ctx)
 {
     (void)ctx;
-    (void)call(METHOD_PUT, "/v1/cubbyhole/a/b", "{\"n\":9007199254740993,\"o\":{\"x\":[]}}", 204);
-    (void)call(METHOD_POST, "/v1/cubbyhole/a", "{\"y\":1}", 204);
-    struct test_call *t = call(METHOD_GET, "/v1/cubbyhole/a/b", NULL, 200);
+    (void)request(METHOD_PUT, "/v1/cubbyhole/a/b", "{\"n\":9007199254740993,\"o\":{\"x\":[]}}",
+                  204);
+    (void)request(METHOD_POST, "/v1/cubbyhole/a", "{\"y\":1}", 204);
+    struct test_request *t = request(METHOD_GET, "/v1/cubbyhole/a/b", NULL, 200);
     assert_body_has(t, "\"data\":{\"n\":9007199254740993,\"o\":{\"x\":[]}}");
     assert_body_has(t, "\"lease_duration\":0,");
-    assert_body_has(call(METHOD_LIST, "/v1/cubbyhole", NULL, 200), "{\"keys\":[\"a\",\"a/\"]}");
-    (void)call(METHOD_DELETE, "/v1/cubbyhole/a/b", NULL, 204);
-    (void)call(METHOD_DELETE, "/v1/cubbyhole/a/b", NULL, 204);
-    (void)call(METHOD_GET, "/v1/cubbyhole/a/b", NULL, 404);
-    (void)call(METHOD_LIST, "/v1/cubbyhole/a", NULL, 404);
+    assert_body_has(request(METHOD_LIST, "/v1/cubbyhole", NULL, 200), "{\"keys\":[\"a\",\"a/\"]}");
+    (void)request(METHOD_DELETE, "/v1/cubbyhole/a/b", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/cubbyhole/a/b", NULL, 204);
+    (void)request(METHOD_GET, "/v1/cubbyhole/a/b", NULL, 404);
+    (void)request(METHOD_LIST, "/v1/cubbyhole/a", NULL, 404);
 }
 
 static void an_empty_object_is_refused(void **ctx)
 {
     (void)ctx;
-    assert_body_has(call(METHOD_PUT, "/v1/cubbyhole/a", "{}", 400), "missing data fields");
-    (void)call(METHOD_PUT, "/v1/cubbyhole/", "{\"a\":1}", 400);
-    (void)call(METHOD_GET, "/v1/cubbyhole", NULL, 405);
+    assert_body_has(request(METHOD_PUT, "/v1/cubbyhole/a", "{}", 400), "missing data fields");
+    (void)request(METHOD_PUT, "/v1/cubbyhole/", "{\"a\":1}", 400);
+    (void)request(METHOD_GET, "/v1/cubbyhole", NULL, 405);
 }
 
 /* Each handler, asked by a token that is not stored. */
@@ -49,10 +50,10 @@ static void a_token_that_is_not_stored_has_none(void **ctx)
 static void it_is_mounted_once(void **ctx)
 {
     (void)ctx;
-    (void)call(METHOD_PUT, "/v1/sys/mounts/mine", "{\"type\":\"cubbyhole\"}", 400);
-    (void)call(METHOD_DELETE, "/v1/sys/mounts/cubbyhole", NULL, 400);
-    (void)call(METHOD_PUT, "/v1/sys/remount", "{\"from\":\"cubbyhole\",\"to\":\"mine\"}", 400);
-    (void)call(METHOD_PUT, "/v1/sys/mounts/cubbyhole/tune", "{\"description\":\"x\"}", 400);
+    (void)request(METHOD_PUT, "/v1/sys/mounts/mine", "{\"type\":\"cubbyhole\"}", 400);
+    (void)request(METHOD_DELETE, "/v1/sys/mounts/cubbyhole", NULL, 400);
+    (void)request(METHOD_PUT, "/v1/sys/remount", "{\"from\":\"cubbyhole\",\"to\":\"mine\"}", 400);
+    (void)request(METHOD_PUT, "/v1/sys/mounts/cubbyhole/tune", "{\"description\":\"x\"}", 400);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 
 static void put(const char *target, const char *body)
 {
-    struct test_call *t = world_call(&w, METHOD_PUT, target, body);
+    struct test_request *t = world_request(&w, METHOD_PUT, target, body);
     if (t->http != 204)
         fail_msg("%s: %d %s", target, t->http, (const char *)t->body.data);
 }
@@ -12,7 +12,7 @@ static void what_was_written_is_read(void **ctx)
     (void)ctx;
     put("/v1/kv/a/b",
         "{ \"n\" : 9007199254740993, \"f\": 1.10, \"s\":\"<\\u0000>\", \"o\":{\"x\":[]}}");
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/kv/a/b", NULL);
+    struct test_request *t = world_request(&w, METHOD_GET, "/v1/kv/a/b", NULL);
     assert_int_equal(t->http, 200);
     assert_body_has(
         t, "\"data\":{\"n\":9007199254740993,\"f\":1.10,\"s\":\"<\\u0000>\",\"o\":{\"x\":[]}}");
@@ -25,14 +25,14 @@ static void writing_replaces_the_whole_object(void **ctx)
     (void)ctx;
     put("/v1/kv/a", "{\"a\":1,\"b\":2}");
     put("/v1/kv/a", "{\"c\":3}");
-    assert_body_has(world_call(&w, METHOD_GET, "/v1/kv/a", NULL), "\"data\":{\"c\":3}");
+    assert_body_has(world_request(&w, METHOD_GET, "/v1/kv/a", NULL), "\"data\":{\"c\":3}");
 }
 
 static void post_is_put(void **ctx)
 {
     (void)ctx;
-    assert_int_equal(world_call(&w, METHOD_POST, "/v1/kv/a", "{\"a\":1}")->http, 204);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/a", NULL)->http, 200);
+    assert_int_equal(world_request(&w, METHOD_POST, "/v1/kv/a", "{\"a\":1}")->http, 204);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/kv/a", NULL)->http, 200);
 }
 
 static void an_empty_object_is_refused(void **ctx)
@@ -40,7 +40,7 @@ static void an_empty_object_is_refused(void **ctx)
     (void)ctx;
     static const char *const bodies[] = {NULL, "", "{}", " \n", "{ }"};
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
-        struct test_call *t = world_call(&w, METHOD_PUT, "/v1/kv/a", bodies[i]);
+        struct test_request *t = world_request(&w, METHOD_PUT, "/v1/kv/a", bodies[i]);
         assert_int_equal(t->http, 400);
         assert_body(t, "{\"errors\":[\"missing data fields\"]}");
     }
@@ -52,7 +52,7 @@ static void an_absent_object_is_404_without_errors(void **ctx)
     static const char *const targets[] = {"/v1/kv/none", "/v1/kv/none/", "/v1/kv/a/b"};
     put("/v1/kv/a", "{\"a\":1}");
     for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
-        struct test_call *t = world_call(&w, METHOD_GET, targets[i], NULL);
+        struct test_request *t = world_request(&w, METHOD_GET, targets[i], NULL);
         assert_int_equal(t->http, 404);
         assert_body(t, "{\"errors\":[]}");
     }
@@ -74,7 +74,7 @@ static void the_lease_hint_comes_from_the_object(void **ctx)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         put("/v1/kv/ttl", cases[i].body);
-        assert_body_has(world_call(&w, METHOD_GET, "/v1/kv/ttl", NULL), cases[i].lease);
+        assert_body_has(world_request(&w, METHOD_GET, "/v1/kv/ttl", NULL), cases[i].lease);
     }
 }
 
@@ -82,9 +82,9 @@ static void deleting_is_idempotent(void **ctx)
 {
     (void)ctx;
     put("/v1/kv/a", "{\"a\":1}");
-    assert_int_equal(world_call(&w, METHOD_DELETE, "/v1/kv/a", NULL)->http, 204);
-    assert_int_equal(world_call(&w, METHOD_DELETE, "/v1/kv/a", NULL)->http, 204);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/a", NULL)->http, 404);
+    assert_int_equal(world_request(&w, METHOD_DELETE, "/v1/kv/a", NULL)->http, 204);
+    assert_int_equal(world_request(&w, METHOD_DELETE, "/v1/kv/a", NULL)->http, 204);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/kv/a", NULL)->http, 404);
 }
 
 static void a_listing_folds_folders(void **ctx)
@@ -97,13 +97,13 @@ static void a_listing_folds_folders(void **ctx)
         put(target, "{\"x\":1}");
     }
     static const char wanted[] = "\"data\":{\"keys\":[\"a\",\"a.b\",\"a/\",\"d/\",\"z\"]}";
-    assert_body_has(world_call(&w, METHOD_LIST, "/v1/kv/l", NULL), wanted);
-    assert_body_has(world_call(&w, METHOD_LIST, "/v1/kv/l/", NULL), wanted);
-    assert_body_has(world_call(&w, METHOD_GET, "/v1/kv/l?list=true", NULL), wanted);
-    assert_body_has(world_call(&w, METHOD_GET, "/v1/kv/l/?list=1", NULL), wanted);
-    assert_body_has(world_call(&w, METHOD_LIST, "/v1/kv", NULL), "{\"keys\":[\"l/\",\"m\"]}");
-    assert_body_has(world_call(&w, METHOD_LIST, "/v1/kv/", NULL), "{\"keys\":[\"l/\",\"m\"]}");
-    assert_body_has(world_call(&w, METHOD_LIST, "/v1/kv/l/d", NULL), "{\"keys\":[\"e/\"]}");
+    assert_body_has(world_request(&w, METHOD_LIST, "/v1/kv/l", NULL), wanted);
+    assert_body_has(world_request(&w, METHOD_LIST, "/v1/kv/l/", NULL), wanted);
+    assert_body_has(world_request(&w, METHOD_GET, "/v1/kv/l?list=true", NULL), wanted);
+    assert_body_has(world_request(&w, METHOD_GET, "/v1/kv/l/?list=1", NULL), wanted);
+    assert_body_has(world_request(&w, METHOD_LIST, "/v1/kv", NULL), "{\"keys\":[\"l/\",\"m\"]}");
+    assert_body_has(world_request(&w, METHOD_LIST, "/v1/kv/", NULL), "{\"keys\":[\"l/\",\"m\"]}");
+    assert_body_has(world_request(&w, METHOD_LIST, "/v1/kv/l/d", NULL), "{\"keys\":[\"e/\"]}");
 }
 
 static void a_scan_gives_all_that_is_below(void **ctx)
@@ -116,25 +116,26 @@ static void a_scan_gives_all_that_is_below(void **ctx)
         put(target, "{\"x\":1}");
     }
     static const char all[] = "\"data\":{\"keys\":[\"a\",\"a/b\",\"d/e/f\",\"z\"]}";
-    assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv/l", NULL), all);
-    assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv/l/", NULL), all);
-    assert_body_has(world_call(&w, METHOD_GET, "/v1/kv/l?scan=true", NULL), all);
-    assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv/l?after=a&limit=2", NULL),
+    assert_body_has(world_request(&w, METHOD_SCAN, "/v1/kv/l", NULL), all);
+    assert_body_has(world_request(&w, METHOD_SCAN, "/v1/kv/l/", NULL), all);
+    assert_body_has(world_request(&w, METHOD_GET, "/v1/kv/l?scan=true", NULL), all);
+    assert_body_has(world_request(&w, METHOD_SCAN, "/v1/kv/l?after=a&limit=2", NULL),
                     "[\"a/b\",\"d/e/f\"]");
-    assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv/l?after=a/", NULL), "[\"d/e/f\",\"z\"]");
-    assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv", NULL), "\"l/z\",\"m\"]");
-    assert_body_has(world_call(&w, METHOD_SCAN, "/v1/kv/l?limit=-1", NULL), all);
-    assert_int_equal(world_call(&w, METHOD_SCAN, "/v1/kv/none", NULL)->http, 404);
+    assert_body_has(world_request(&w, METHOD_SCAN, "/v1/kv/l?after=a/", NULL), "[\"d/e/f\",\"z\"]");
+    assert_body_has(world_request(&w, METHOD_SCAN, "/v1/kv", NULL), "\"l/z\",\"m\"]");
+    assert_body_has(world_request(&w, METHOD_SCAN, "/v1/kv/l?limit=-1", NULL), all);
+    assert_int_equal(world_request(&w, METHOD_SCAN, "/v1/kv/none", NULL)->http, 404);
     CLEANUP(buf_done) struct buf long_name = {0};
     buf_add_str(&long_name, "/v1/kv/l?after=");
     for (int i = 0; i < STATE_KEY_MAX; i++)
         buf_add_u8(&long_name, 'a');
     buf_add_u8(&long_name, 0);
-    struct test_call *far = world_call(&w, METHOD_SCAN, (const char *)long_name.data, NULL);
+    struct test_request *far = world_request(&w, METHOD_SCAN, (const char *)long_name.data, NULL);
     assert_int_equal(far->http, 400);
     assert_body_has(far, "after: too long");
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/l?scan=true&list=true", NULL)->http, 400);
-    struct test_call *t = world_call(&w, METHOD_SCAN, "/v1/sys/policies/acl", NULL);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/kv/l?scan=true&list=true", NULL)->http,
+                     400);
+    struct test_request *t = world_request(&w, METHOD_SCAN, "/v1/sys/policies/acl", NULL);
     assert_int_equal(t->http, 405);
 }
 
@@ -160,22 +161,22 @@ static void a_scan_says_how_to_go_on(void **ctx)
 {
     (void)ctx;
     char uuid[37];
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/mounts/kv", NULL);
+    struct test_request *t = world_request(&w, METHOD_GET, "/v1/sys/mounts/kv", NULL);
     const char *at = strstr((const char *)t->body.data, "\"uuid\":\"");
     assert_non_null(at);
     (void)snprintf(uuid, sizeof uuid, "%s", at + 8);
     for (int i = 0; i < REQ_SCAN_MAX; i += 10000)
         apply_keys(uuid, i, 10000);
-    t = world_call(&w, METHOD_SCAN, "/v1/kv/big", NULL);
+    t = world_request(&w, METHOD_SCAN, "/v1/kv/big", NULL);
     assert_body_has(t, "\"099999\"]");
     assert_body_has(t, "\"warnings\":null");
     apply_keys(uuid, REQ_SCAN_MAX, 5);
-    t = world_call(&w, METHOD_SCAN, "/v1/kv/big", NULL);
+    t = world_request(&w, METHOD_SCAN, "/v1/kv/big", NULL);
     assert_body_has(t, "\"099999\"]");
     assert_body_has(t, "after=099999");
-    t = world_call(&w, METHOD_SCAN, "/v1/kv/big?after=099999", NULL);
+    t = world_request(&w, METHOD_SCAN, "/v1/kv/big?after=099999", NULL);
     assert_body_has(t, "[\"100000\",\"100001\",\"100002\",\"100003\",\"100004\"]");
-    t = world_call(&w, METHOD_SCAN, "/v1/kv/big?limit=2", NULL);
+    t = world_request(&w, METHOD_SCAN, "/v1/kv/big?limit=2", NULL);
     assert_body_has(t, "[\"000000\",\"000001\"]},\"wrap_info\":null,\"warnings\":null");
 }
 
@@ -183,7 +184,7 @@ static void an_empty_folder_is_404(void **ctx)
 {
     (void)ctx;
     put("/v1/kv/a", "{\"a\":1}");
-    struct test_call *t = world_call(&w, METHOD_LIST, "/v1/kv/a", NULL);
+    struct test_request *t = world_request(&w, METHOD_LIST, "/v1/kv/a", NULL);
     assert_int_equal(t->http, 404);
     assert_body(t, "{\"errors\":[]}");
 }
@@ -196,7 +197,7 @@ static void a_long_listing_is_whole(void **ctx)
         (void)snprintf(target, sizeof target, "/v1/kv/many/%03d", i);
         put(target, "{\"x\":1}");
     }
-    struct test_call *t = world_call(&w, METHOD_LIST, "/v1/kv/many", NULL);
+    struct test_request *t = world_request(&w, METHOD_LIST, "/v1/kv/many", NULL);
     unsigned n = 0;
     for (const char *p = (const char *)t->body.data; (p = strchr(p, ',')) != NULL; p++)
         n++;
@@ -214,15 +215,15 @@ static void a_value_above_one_mebibyte_is_413(void **ctx)
     uint8_t *room = buf_extend(&body, MIB);
     memset(room, '<', MIB); /* escaped only in answers */
     buf_add(&body, bytes_of("\"}", 3));
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/kv/big", (const char *)body.data);
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/kv/big", (const char *)body.data);
     assert_int_equal(t->http, 413);
     assert_body_has(t, "{\"errors\":[\"");
     memcpy(body.data + MIB - 8, "\"}", 3);
     put("/v1/kv/big", (const char *)body.data);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/big", NULL)->http, 200);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/kv/big", NULL)->http, 200);
 }
 
-static void assert_only_lists(const struct test_call *t)
+static void assert_only_lists(const struct test_request *t)
 {
     assert_int_equal(t->http, 405);
     assert_string_equal(t->allow, "LIST, SCAN");
@@ -231,18 +232,19 @@ static void assert_only_lists(const struct test_call *t)
 static void the_mount_itself_is_no_object(void **ctx)
 {
     (void)ctx;
-    assert_only_lists(world_call(&w, METHOD_GET, "/v1/kv", NULL));
-    assert_only_lists(world_call(&w, METHOD_GET, "/v1/kv/", NULL));
-    assert_only_lists(world_call(&w, METHOD_PUT, "/v1/kv", "{\"a\":1}"));
-    assert_only_lists(world_call(&w, METHOD_DELETE, "/v1/kv", NULL));
+    assert_only_lists(world_request(&w, METHOD_GET, "/v1/kv", NULL));
+    assert_only_lists(world_request(&w, METHOD_GET, "/v1/kv/", NULL));
+    assert_only_lists(world_request(&w, METHOD_PUT, "/v1/kv", "{\"a\":1}"));
+    assert_only_lists(world_request(&w, METHOD_DELETE, "/v1/kv", NULL));
 }
 
 static void names_may_hold_what_shows(void **ctx)
 {
     (void)ctx;
     put("/v1/kv/k%C3%A4se/a%20b%25+%22", "{\"x\":1}");
-    assert_body_has(world_call(&w, METHOD_LIST, "/v1/kv/k%C3%A4se", NULL), "[\"a b%+\\\"\"]");
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/k\xc3\xa4se/a b%25+\"", NULL)->http, 200);
+    assert_body_has(world_request(&w, METHOD_LIST, "/v1/kv/k%C3%A4se", NULL), "[\"a b%+\\\"\"]");
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/kv/k\xc3\xa4se/a b%25+\"", NULL)->http,
+                     200);
 }
 
 static void the_longest_path_is_stored(void **ctx)
@@ -251,9 +253,9 @@ static void the_longest_path_is_stored(void **ctx)
     char target[3100] = "/v1/kv/";
     memset(target + 7, 'p', 2990);
     put(target, "{\"x\":1}");
-    assert_int_equal(world_call(&w, METHOD_GET, target, NULL)->http, 200);
+    assert_int_equal(world_request(&w, METHOD_GET, target, NULL)->http, 200);
     memset(target + 7, 'p', 3050);
-    assert_int_equal(world_call(&w, METHOD_PUT, target, "{\"x\":1}")->http, 400);
+    assert_int_equal(world_request(&w, METHOD_PUT, target, "{\"x\":1}")->http, 400);
 }
 
 int main(void)

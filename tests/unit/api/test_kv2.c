@@ -2,36 +2,36 @@
 
 #include <stdlib.h>
 
-static struct test_call *patch(const char *target, const char *body, int http)
+static struct test_request *patch(const char *target, const char *body, int http)
 {
-    static struct test_call t;
-    test_call_done(&t);
-    test_call_init(&t, METHOD_PATCH, target, body);
-    test_call_header(&t, "x-secrets-token", w.token);
-    test_call_header(&t, "content-type", "application/merge-patch+json");
+    static struct test_request t;
+    test_request_done(&t);
+    test_request_init(&t, METHOD_PATCH, target, body);
+    test_request_header(&t, "x-secrets-token", w.token);
+    test_request_header(&t, "content-type", "application/merge-patch+json");
     world_handle(&w, &t);
     if (t.http != http)
         fail_msg("%s: %d %s", target, t.http, (const char *)t.body.data);
     return &t;
 }
 
-static struct test_call *put(const char *path, const char *data)
+static struct test_request *put(const char *path, const char *data)
 {
     char target[200];
     char *body = NULL;
     (void)snprintf(target, sizeof target, "/v1/secret/data/%s", path);
     assert_true(asprintf(&body, "{\"data\":%s}", data) > 0);
-    struct test_call *t = call(METHOD_PUT, target, body, 200);
+    struct test_request *t = request(METHOD_PUT, target, body, 200);
     free(body);
     return t;
 }
 
-static struct test_call *get(const char *target, int http)
+static struct test_request *get(const char *target, int http)
 {
-    return call(METHOD_GET, target, NULL, http);
+    return request(METHOD_GET, target, NULL, http);
 }
 
-static void assert_no_part(struct test_call *t, const char *part)
+static void assert_no_part(struct test_request *t, const char *part)
 {
     if (strstr((const char *)t->body.data, part) != NULL)
         fail_msg("\"%s\" is in %s", part, (const char *)t->body.data);
@@ -40,7 +40,7 @@ static void assert_no_part(struct test_call *t, const char *part)
 static void each_write_makes_a_version(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = put("a", "{\"n\":9007199254740993,\"f\":1.10,\"o\":{\"x\":[]}}");
+    struct test_request *t = put("a", "{\"n\":9007199254740993,\"f\":1.10,\"o\":{\"x\":[]}}");
     assert_body_has(t, "\"custom_metadata\":null,\"deletion_time\":\"\",\"destroyed\":false,"
                        "\"version\":1}");
     assert_body_has(put("a", "{\"b\":2}"), "\"version\":2}");
@@ -60,42 +60,44 @@ static void a_write_names_the_version_it_follows(void **ctx)
     (void)ctx;
     static const char absent[] = "{\"data\":{\"a\":1},\"options\":{\"cas\":0}}";
     static const char wrong[] = "check-and-set parameter did not match the current version";
-    (void)call(METHOD_PUT, "/v1/secret/data/a", absent, 200);
-    assert_body_has(call(METHOD_PUT, "/v1/secret/data/a", absent, 400), wrong);
-    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":\"1\"}}", 200);
-    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":1}}", 400);
+    (void)request(METHOD_PUT, "/v1/secret/data/a", absent, 200);
+    assert_body_has(request(METHOD_PUT, "/v1/secret/data/a", absent, 400), wrong);
+    (void)request(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":\"1\"}}",
+                  200);
+    (void)request(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":1}}", 400);
     assert_body_has(
-        call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":3}}", 400), wrong);
-    assert_body_has(
-        call(METHOD_PUT, "/v1/secret/data/new", "{\"data\":{},\"options\":{\"cas\":1}}", 400),
+        request(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":3}}", 400),
         wrong);
-    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
-    (void)call(METHOD_PUT, "/v1/secret/data/a", absent, 400);
-    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":2}}", 200);
-    (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
-    (void)call(METHOD_PUT, "/v1/secret/data/a", absent, 200);
+    assert_body_has(
+        request(METHOD_PUT, "/v1/secret/data/new", "{\"data\":{},\"options\":{\"cas\":1}}", 400),
+        wrong);
+    (void)request(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    (void)request(METHOD_PUT, "/v1/secret/data/a", absent, 400);
+    (void)request(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":2}}", 200);
+    (void)request(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
+    (void)request(METHOD_PUT, "/v1/secret/data/a", absent, 200);
     static const char *const bad[] = {
         "{\"data\":{},\"options\":{\"cas\":\"x\"}}", "{\"data\":{},\"options\":{\"cas\":-1}}",
         "{\"data\":{},\"options\":{\"cas\":1.5}}", "{\"data\":{},\"options\":{\"cas\":{}}}",
         "{\"data\":{},\"options\":[]}"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        assert_no_part(call(METHOD_PUT, "/v1/secret/data/a", bad[i], 400), wrong);
+        assert_no_part(request(METHOD_PUT, "/v1/secret/data/a", bad[i], 400), wrong);
 }
 
 static void a_required_version_must_be_named(void **ctx)
 {
     (void)ctx;
     static const char text[] = "check-and-set parameter required for this call";
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"cas_required\":true}", 204);
-    assert_body_has(call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{}}", 400), text);
-    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":0}}", 200);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"cas_required\":true}", 204);
+    assert_body_has(request(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{}}", 400), text);
+    (void)request(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":0}}", 200);
     assert_body_has(patch("/v1/secret/data/a", "{\"data\":{}}", 400), text);
     (void)patch("/v1/secret/data/a", "{\"data\":{},\"options\":{\"cas\":1}}", 200);
-    (void)call(METHOD_POST, "/v1/secret/config", "{\"cas_required\":true}", 204);
-    (void)call(METHOD_PUT, "/v1/secret/data/b", "{\"data\":{}}", 400);
-    assert_body_has(call(METHOD_POST, "/v1/secret/metadata/a", "{\"cas_required\":false}", 200),
+    (void)request(METHOD_POST, "/v1/secret/config", "{\"cas_required\":true}", 204);
+    (void)request(METHOD_PUT, "/v1/secret/data/b", "{\"data\":{}}", 400);
+    assert_body_has(request(METHOD_POST, "/v1/secret/metadata/a", "{\"cas_required\":false}", 200),
                     "mandated by backend config");
-    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{}}", 400);
+    (void)request(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{}}", 400);
 }
 
 static void data_must_be_an_object(void **ctx)
@@ -103,9 +105,10 @@ static void data_must_be_an_object(void **ctx)
     (void)ctx;
     static const char *const bodies[] = {NULL, "{}", "{\"data\":null}"};
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++)
-        assert_body_has(call(METHOD_PUT, "/v1/secret/data/a", bodies[i], 400), "no data provided");
-    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":\"x\"}", 400);
-    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":[1]}", 400);
+        assert_body_has(request(METHOD_PUT, "/v1/secret/data/a", bodies[i], 400),
+                        "no data provided");
+    (void)request(METHOD_PUT, "/v1/secret/data/a", "{\"data\":\"x\"}", 400);
+    (void)request(METHOD_PUT, "/v1/secret/data/a", "{\"data\":[1]}", 400);
     (void)put("a", "{}");
     assert_body_has(get("/v1/secret/data/a", 200), "\"data\":{\"data\":{},\"metadata\":");
 }
@@ -115,8 +118,8 @@ static void a_deleted_version_is_404_with_its_metadata(void **ctx)
     (void)ctx;
     (void)put("a", "{\"x\":1}");
     (void)put("a", "{\"x\":2}");
-    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
-    struct test_call *t = get("/v1/secret/data/a", 404);
+    (void)request(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    struct test_request *t = get("/v1/secret/data/a", 404);
     assert_body_has(t, "\"data\":{\"data\":null,\"metadata\":{\"created_time\":\"20");
     assert_body_has(t, "{\"errors\":[],\"request_id\":");
     assert_body_has(t, "\"deletion_time\":\"20");
@@ -124,9 +127,9 @@ static void a_deleted_version_is_404_with_its_metadata(void **ctx)
     (void)get("/v1/secret/data/a?version=1", 200);
     assert_body_has(get("/v1/secret/subkeys/a", 404), "\"subkeys\":null");
     assert_body_has(patch("/v1/secret/data/a", "{\"data\":{\"y\":1}}", 404), "\"version\":2}");
-    (void)call(METHOD_PUT, "/v1/secret/undelete/a", "{\"versions\":[2]}", 204);
+    (void)request(METHOD_PUT, "/v1/secret/undelete/a", "{\"versions\":[2]}", 204);
     assert_body_has(get("/v1/secret/data/a", 200), "\"data\":{\"x\":2}");
-    (void)call(METHOD_POST, "/v1/secret/delete/a", "{\"versions\":\"1,2,9\"}", 204);
+    (void)request(METHOD_POST, "/v1/secret/delete/a", "{\"versions\":\"1,2,9\"}", 204);
     (void)get("/v1/secret/data/a?version=1", 404);
     (void)get("/v1/secret/data/a?version=2", 404);
 }
@@ -137,11 +140,11 @@ static void a_deletion_by_request_does_not_wait_for_the_clock(void **ctx)
     (void)ctx;
     (void)put("a", "{\"x\":1}");
     w.later_ms += 1000;
-    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
     w.later_ms -= 500;
     (void)get("/v1/secret/data/a", 404);
     (void)put("a", "{\"x\":2}"); /* nor do the times of versions fall */
-    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
     (void)get("/v1/secret/data/a?version=1", 200);
 }
 
@@ -160,14 +163,14 @@ static const char *at_ms(const char *name, int64_t ms)
 static void a_version_that_would_end_by_age_is_deleted_now(void **ctx)
 {
     (void)ctx;
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"delete_version_after\":\"1h\"}", 204);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"delete_version_after\":\"1h\"}", 204);
     (void)put("a", "{\"x\":1}");
     (void)put("a", "{\"x\":2}");
     assert_body_has(get("/v1/secret/data/a", 200), at_ms("deletion_time", 3600000));
     w.later_ms = 5000;
-    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
     assert_body_has(get("/v1/secret/data/a", 404), at_ms("deletion_time", 5000));
-    (void)call(METHOD_POST, "/v1/secret/delete/a", "{\"versions\":[1]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/delete/a", "{\"versions\":[1]}", 204);
     assert_body_has(get("/v1/secret/data/a?version=1", 404), at_ms("deletion_time", 5000));
 }
 
@@ -177,12 +180,12 @@ static void what_was_done_is_not_done_again(void **ctx)
     (void)ctx;
     (void)put("a", "{\"x\":1}");
     w.later_ms = 5000;
-    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
     w.later_ms = 9000;
-    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
     assert_body_has(get("/v1/secret/metadata/a", 200), at_ms("updated_time", 5000));
-    (void)call(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
-    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
     assert_body_has(get("/v1/secret/data/a", 404), at_ms("deletion_time", 5000));
 }
 
@@ -193,15 +196,15 @@ static void a_full_state_takes_deletions(void **ctx)
     for (int i = 0; i < 3; i++)
         (void)put("a", "{\"x\":1}");
     set_full(true);
-    (void)call(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{\"x\":2}}", 507);
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":2}", 507);
-    (void)call(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
-    (void)call(METHOD_POST, "/v1/secret/delete/a", "{\"versions\":[1]}", 204);
-    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[3]}", 204);
-    (void)call(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1,2]}", 204);
+    (void)request(METHOD_PUT, "/v1/secret/data/a", "{\"data\":{\"x\":2}}", 507);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":2}", 507);
+    (void)request(METHOD_DELETE, "/v1/secret/data/a", NULL, 204);
+    (void)request(METHOD_POST, "/v1/secret/delete/a", "{\"versions\":[1]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[3]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1,2]}", 204);
     (void)get("/v1/secret/data/a", 200);
     (void)get("/v1/secret/data/a?version=2", 404);
-    (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
     set_full(false);
 }
 
@@ -222,20 +225,20 @@ static void a_destroyed_version_does_not_come_back(void **ctx)
     (void)ctx;
     (void)put("a", "{\"planted\":\"gone\"}");
     (void)put("a", "{\"x\":2}");
-    (void)call(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
-    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
-    struct test_call *t = get("/v1/secret/data/a?version=1", 404);
+    (void)request(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
+    struct test_request *t = get("/v1/secret/data/a?version=1", 404);
     assert_body_has(t, "\"destroyed\":true,\"version\":1}");
     assert_no_part(t, "gone");
     (void)get("/v1/secret/data/a", 200);
     static const char *const bad[] = {"{}", "{\"versions\":[]}", "{\"versions\":[\"x\"]}",
                                       "{\"versions\":[-1]}", "{\"versions\":{}}"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        (void)call(METHOD_POST, "/v1/secret/delete/a", bad[i], 400);
-        (void)call(METHOD_POST, "/v1/secret/undelete/a", bad[i], 400);
-        (void)call(METHOD_POST, "/v1/secret/destroy/a", bad[i], 400);
+        (void)request(METHOD_POST, "/v1/secret/delete/a", bad[i], 400);
+        (void)request(METHOD_POST, "/v1/secret/undelete/a", bad[i], 400);
+        (void)request(METHOD_POST, "/v1/secret/destroy/a", bad[i], 400);
     }
-    (void)call(METHOD_POST, "/v1/secret/destroy/none", "{\"versions\":[1]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/destroy/none", "{\"versions\":[1]}", 204);
 }
 
 static void old_versions_are_dropped(void **ctx)
@@ -254,53 +257,53 @@ static void old_versions_are_dropped(void **ctx)
         assert_body_has(get(target, 200), part);
     }
     assert_body_has(get("/v1/secret/metadata/a", 200), "\"oldest_version\":3,");
-    (void)call(METHOD_POST, "/v1/secret/config", "{\"max_versions\":2}", 204);
+    (void)request(METHOD_POST, "/v1/secret/config", "{\"max_versions\":2}", 204);
     (void)put("a", "{\"n\":13}");
     (void)get("/v1/secret/data/a?version=11", 404);
     (void)get("/v1/secret/data/a?version=12", 200);
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":3}", 204);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":3}", 204);
     (void)put("a", "{\"n\":14}");
     (void)get("/v1/secret/data/a?version=12", 200);
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":1}", 204);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":1}", 204);
     (void)put("a", "{\"n\":15}"); /* the larger limit of both */
     (void)get("/v1/secret/data/a?version=14", 200);
     (void)get("/v1/secret/data/a?version=13", 404);
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":-1}", 400);
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":65537}", 400);
-    (void)call(METHOD_POST, "/v1/secret/config", "{\"max_versions\":-1}", 400);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":-1}", 400);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":65537}", 400);
+    (void)request(METHOD_POST, "/v1/secret/config", "{\"max_versions\":-1}", 400);
 }
 
 static void versions_end_by_age(void **ctx)
 {
     (void)ctx;
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"delete_version_after\":\"60s\"}", 204);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"delete_version_after\":\"60s\"}", 204);
     (void)put("a", "{\"x\":1}");
     assert_body_has(get("/v1/secret/data/a", 200), "\"deletion_time\":\"20");
     w.later_ms += 59000;
     (void)get("/v1/secret/data/a", 200);
     w.later_ms += 1100;
     (void)get("/v1/secret/data/a", 404);
-    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
     w.later_ms += 59000; /* the time started anew */
     assert_body_has(get("/v1/secret/data/a", 200), "\"deletion_time\":\"20");
     w.later_ms += 1100;
     (void)get("/v1/secret/data/a", 404);
-    (void)call(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"-1s\"}", 204);
-    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"-1s\"}", 204);
+    (void)request(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[1]}", 204);
     assert_body_has(get("/v1/secret/data/a", 200), "\"deletion_time\":\"\"");
-    (void)call(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"10s\"}", 204);
+    (void)request(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"10s\"}", 204);
     assert_body_has(get("/v1/secret/config", 200), "\"delete_version_after\":\"10s\"");
     (void)put("a", "{\"x\":2}");
     w.later_ms += 11000;
     (void)get("/v1/secret/data/a", 404);
-    (void)call(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"-1s\"}", 204);
+    (void)request(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"-1s\"}", 204);
     assert_body_has(get("/v1/secret/config", 200), "\"delete_version_after\":\"-1s\"");
     (void)put("a", "{\"x\":3}");
     assert_body_has(get("/v1/secret/data/a", 200), "\"deletion_time\":\"\"");
-    (void)call(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"-0s\"}", 204);
+    (void)request(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"-0s\"}", 204);
     assert_body_has(get("/v1/secret/config", 200), "\"delete_version_after\":\"0s\"");
-    (void)call(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"soon\"}", 400);
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"delete_version_after\":\"-1s\"}", 400);
+    (void)request(METHOD_POST, "/v1/secret/config", "{\"delete_version_after\":\"soon\"}", 400);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"delete_version_after\":\"-1s\"}", 400);
 }
 
 static void a_patch_merges(void **ctx)
@@ -326,7 +329,7 @@ static void subkeys_show_names_alone(void **ctx)
     (void)ctx;
     (void)put("a",
               "{\"s\":\"planted\",\"o\":{\"p\":{\"q\":\"planted\"},\"e\":{}},\"l\":[{\"x\":1}]}");
-    struct test_call *t = get("/v1/secret/subkeys/a", 200);
+    struct test_request *t = get("/v1/secret/subkeys/a", 200);
     assert_body_has(t, "\"subkeys\":{\"s\":null,\"o\":{\"p\":{\"q\":null},\"e\":null},\"l\":null}");
     assert_no_part(t, "planted");
     assert_body_has(get("/v1/secret/subkeys/a?depth=1", 200),
@@ -342,11 +345,11 @@ static void metadata_is_read_and_changed(void **ctx)
     (void)ctx;
     (void)get("/v1/secret/metadata/a", 404);
     (void)patch("/v1/secret/metadata/a", "{\"max_versions\":3}", 404);
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{}", 204); /* nothing is said of it */
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{}", 204); /* nothing is said of it */
     (void)get("/v1/secret/metadata/a", 404);
-    (void)call(METHOD_POST, "/v1/secret/metadata/a",
-               "{\"max_versions\":3,\"custom_metadata\":{\"owner\":\"me\",\"n\":7}}", 204);
-    struct test_call *t = get("/v1/secret/metadata/a", 200);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a",
+                  "{\"max_versions\":3,\"custom_metadata\":{\"owner\":\"me\",\"n\":7}}", 204);
+    struct test_request *t = get("/v1/secret/metadata/a", 200);
     assert_body_has(t, "\"current_version\":0,\"custom_metadata\":{\"owner\":\"me\",\"n\":\"7\"},"
                        "\"delete_version_after\":\"0s\",\"max_versions\":3,"
                        "\"metadata_cas_required\":false,\"oldest_version\":0,");
@@ -371,13 +374,13 @@ static void metadata_is_read_and_changed(void **ctx)
     assert_body_has(get("/v1/secret/metadata/a", 200), "\"cas_required\":false");
     (void)patch("/v1/secret/metadata/a", "{\"custom_metadata\":null}", 204);
     assert_body_has(get("/v1/secret/metadata/a", 200), "\"custom_metadata\":null");
-    (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
-    (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
     (void)get("/v1/secret/metadata/a", 404);
     (void)get("/v1/secret/data/a", 404);
 }
 
-static struct test_call *says(struct test_call *t, const char *part)
+static struct test_request *says(struct test_request *t, const char *part)
 {
     assert_body_has(t, part);
     return t;
@@ -389,34 +392,35 @@ static void settings_that_somebody_else_wrote_are_not_overwritten(void **ctx)
     static const char at[] = "/v1/secret/metadata/a";
     static const char late[] = "metadata check-and-set parameter does not match";
     static const char missing[] = "metadata check-and-set parameter required for this call";
-    (void)says(call(METHOD_POST, at, "{\"max_versions\":1,\"metadata_cas\":1}", 400),
+    (void)says(request(METHOD_POST, at, "{\"max_versions\":1,\"metadata_cas\":1}", 400),
                "metadata_cas must be 0 when creating new metadata");
-    (void)call(METHOD_POST, at, "{\"max_versions\":1,\"metadata_cas\":0}", 204);
+    (void)request(METHOD_POST, at, "{\"max_versions\":1,\"metadata_cas\":0}", 204);
     (void)put("a", "{}"); /* a version changes no setting */
     (void)says(get(at, 200), "\"current_metadata_version\":1,");
-    (void)says(call(METHOD_POST, at, "{\"max_versions\":2,\"metadata_cas\":0}", 400), late);
+    (void)says(request(METHOD_POST, at, "{\"max_versions\":2,\"metadata_cas\":0}", 400), late);
     (void)says(patch(at, "{\"max_versions\":2,\"metadata_cas\":2}", 400), late);
     (void)says(patch(at, "{\"max_versions\":2,\"metadata_cas\":-1}", 400), late);
     (void)patch(at, "{\"max_versions\":2,\"metadata_cas\":1}", 204);
     (void)patch(at, "{\"metadata_cas\":1}", 204); /* no setting is written */
-    (void)call(METHOD_POST, at, "{\"metadata_cas\":1}", 204);
+    (void)request(METHOD_POST, at, "{\"metadata_cas\":1}", 204);
     (void)says(get(at, 200), "\"current_metadata_version\":2,");
-    (void)call(METHOD_POST, at, "{\"metadata_cas_required\":true}", 204);
-    (void)says(call(METHOD_POST, at, "{\"max_versions\":3}", 400), missing);
+    (void)request(METHOD_POST, at, "{\"metadata_cas_required\":true}", 204);
+    (void)says(request(METHOD_POST, at, "{\"max_versions\":3}", 400), missing);
     (void)says(patch(at, "{\"custom_metadata\":{\"a\":\"b\"}}", 400), missing);
     (void)says(patch(at, "{\"metadata_cas_required\":null}", 400), missing);
     (void)says(get(at, 200), "\"max_versions\":2,\"metadata_cas_required\":true,");
     (void)patch(at, "{\"metadata_cas_required\":null,\"metadata_cas\":3}", 204);
-    (void)call(METHOD_POST, at, "{\"max_versions\":4}", 204);
+    (void)request(METHOD_POST, at, "{\"max_versions\":4}", 204);
     (void)put("b", "{}"); /* settings of what a version made have version 0 */
-    (void)call(METHOD_POST, "/v1/secret/metadata/b", "{\"max_versions\":4,\"metadata_cas\":0}",
-               204);
-    (void)call(METHOD_POST, "/v1/secret/config", "{\"metadata_cas_required\":true}", 204);
+    (void)request(METHOD_POST, "/v1/secret/metadata/b", "{\"max_versions\":4,\"metadata_cas\":0}",
+                  204);
+    (void)request(METHOD_POST, "/v1/secret/config", "{\"metadata_cas_required\":true}", 204);
     (void)says(get("/v1/secret/config", 200), "\"metadata_cas_required\":true");
-    (void)call(METHOD_POST, "/v1/secret/config", "{\"cas_required\":false}", 204);
-    (void)says(call(METHOD_POST, "/v1/secret/metadata/c", "{\"max_versions\":3}", 400), missing);
-    (void)says(call(METHOD_POST, at, "{\"metadata_cas_required\":false,\"metadata_cas\":5}", 200),
-               "is mandated by backend config");
+    (void)request(METHOD_POST, "/v1/secret/config", "{\"cas_required\":false}", 204);
+    (void)says(request(METHOD_POST, "/v1/secret/metadata/c", "{\"max_versions\":3}", 400), missing);
+    (void)says(
+        request(METHOD_POST, at, "{\"metadata_cas_required\":false,\"metadata_cas\":5}", 200),
+        "is mandated by backend config");
 }
 
 static void a_detailed_listing_shows_metadata(void **ctx)
@@ -426,19 +430,21 @@ static void a_detailed_listing_shows_metadata(void **ctx)
     (void)put("d/a", "{\"x\":2}");
     (void)put("d/b", "{}");
     (void)put("d/e/f", "{}");
-    (void)call(METHOD_POST, "/v1/secret/metadata/d/b", "{\"custom_metadata\":{\"k\":\"v\"}}", 204);
-    struct test_call *t = call(METHOD_LIST, "/v1/secret/detailed-metadata/d", NULL, 200);
+    (void)request(METHOD_POST, "/v1/secret/metadata/d/b", "{\"custom_metadata\":{\"k\":\"v\"}}",
+                  204);
+    struct test_request *t = request(METHOD_LIST, "/v1/secret/detailed-metadata/d", NULL, 200);
     (void)says(t, "\"keys\":[\"a\",\"b\",\"e/\"],\"key_info\":{\"a\":{\"cas_required\":false,");
     (void)says(t, "\"current_version\":2,");
     (void)says(t, "\"custom_metadata\":{\"k\":\"v\"}");
     (void)says(t, "\"e/\":{}}");
-    t = call(METHOD_SCAN, "/v1/secret/detailed-metadata/d", NULL, 200);
+    t = request(METHOD_SCAN, "/v1/secret/detailed-metadata/d", NULL, 200);
     (void)says(t, "\"keys\":[\"a\",\"b\",\"e/f\"]");
     (void)says(t, "\"e/f\":{\"cas_required\":false,");
-    t = call(METHOD_LIST, "/v1/secret/detailed-metadata/d?after=a&limit=1", NULL, 200);
+    t = request(METHOD_LIST, "/v1/secret/detailed-metadata/d?after=a&limit=1", NULL, 200);
     (void)says(t, "\"keys\":[\"b\"],\"key_info\":{\"b\":{");
-    (void)says(call(METHOD_LIST, "/v1/secret/detailed-metadata", NULL, 200), "\"keys\":[\"d/\"]");
-    (void)call(METHOD_LIST, "/v1/secret/detailed-metadata/none", NULL, 404);
+    (void)says(request(METHOD_LIST, "/v1/secret/detailed-metadata", NULL, 200),
+               "\"keys\":[\"d/\"]");
+    (void)request(METHOD_LIST, "/v1/secret/detailed-metadata/none", NULL, 404);
 }
 
 static void custom_metadata_is_bounded(void **ctx)
@@ -461,7 +467,7 @@ static void custom_metadata_is_bounded(void **ctx)
                                "{\"custom_metadata\":{\"x\":\"\\u0000\"}}",
                                "{\"custom_metadata\":[]}"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        assert_body_has(call(METHOD_POST, "/v1/secret/metadata/a", bad[i], 400),
+        assert_body_has(request(METHOD_POST, "/v1/secret/metadata/a", bad[i], 400),
                         "custom_metadata validation failed");
     (void)get("/v1/secret/metadata/a", 404);
 }
@@ -475,16 +481,16 @@ static void a_listing_shows_secrets_not_versions(void **ctx)
         (void)put("l/z", "{}");
     }
     static const char all[] = "\"data\":{\"keys\":[\"a\",\"a/\",\"z\"]}";
-    assert_body_has(call(METHOD_LIST, "/v1/secret/metadata/l", NULL, 200), all);
+    assert_body_has(request(METHOD_LIST, "/v1/secret/metadata/l", NULL, 200), all);
     assert_body_has(get("/v1/secret/metadata/l/?list=true", 200), all);
-    assert_body_has(call(METHOD_LIST, "/v1/secret/metadata", NULL, 200), "{\"keys\":[\"l/\"]}");
+    assert_body_has(request(METHOD_LIST, "/v1/secret/metadata", NULL, 200), "{\"keys\":[\"l/\"]}");
     assert_body_has(get("/v1/secret/metadata/l?list=true&after=a", 200), "[\"a/\",\"z\"]");
     assert_body_has(get("/v1/secret/metadata/l?list=true&after=a/", 200), "[\"z\"]");
     assert_body_has(get("/v1/secret/metadata/l?list=true&limit=2", 200), "[\"a\",\"a/\"]");
     assert_body_has(get("/v1/secret/metadata/l?list=true&limit=1&after=b", 200), "[\"z\"]");
     (void)get("/v1/secret/metadata/l?list=true&limit=x", 400);
     (void)get("/v1/secret/metadata/l?list=true&after=z", 404);
-    (void)call(METHOD_LIST, "/v1/secret/metadata/none", NULL, 404);
+    (void)request(METHOD_LIST, "/v1/secret/metadata/none", NULL, 404);
 }
 
 static void a_parameter_given_twice_is_refused_where_it_counts(void **ctx)
@@ -507,34 +513,34 @@ static void a_parameter_given_twice_is_refused_where_it_counts(void **ctx)
         (void)get(target, 400);
     }
     (void)get("/v1/secret/data/l/a?limit=1&limit=2", 200); /* no meaning here */
-    (void)call(METHOD_PUT, "/v1/secret/data/l/a", "{\"data\":{},\"data\":{\"a\":1}}", 400);
-    (void)call(METHOD_PUT, "/v1/secret/data/l/a", "{\"data\":{\"a\":1,\"a\":2}}", 400);
+    (void)request(METHOD_PUT, "/v1/secret/data/l/a", "{\"data\":{},\"data\":{\"a\":1}}", 400);
+    (void)request(METHOD_PUT, "/v1/secret/data/l/a", "{\"data\":{\"a\":1,\"a\":2}}", 400);
 }
 
 static void a_wrong_prefix_is_told_the_right_one(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = get("/v1/secret/foo", 404);
+    struct test_request *t = get("/v1/secret/foo", 404);
     assert_body_has(t, "\"warnings\":[\"Invalid path for a versioned K/V secrets engine: use "
                        "\\\"secret/data/foo\\\"");
     assert_body_has(t, "\"data\":null");
     assert_body_has(t, "{\"errors\":[],\"request_id\":");
-    assert_body_has(call(METHOD_PUT, "/v1/secret/foo", "{\"a\":1}", 404), "secret/data/foo");
-    assert_body_has(call(METHOD_LIST, "/v1/secret/foo", NULL, 404), "secret/metadata/foo/");
-    (void)call(METHOD_DELETE, "/v1/secret/foo", NULL, 404);
+    assert_body_has(request(METHOD_PUT, "/v1/secret/foo", "{\"a\":1}", 404), "secret/data/foo");
+    assert_body_has(request(METHOD_LIST, "/v1/secret/foo", NULL, 404), "secret/metadata/foo/");
+    (void)request(METHOD_DELETE, "/v1/secret/foo", NULL, 404);
 }
 
 static void a_405_names_the_methods_that_there_are(void **ctx)
 {
     (void)ctx;
-    assert_string_equal(call(METHOD_DELETE, "/v1/secret/config", NULL, 405)->allow,
+    assert_string_equal(request(METHOD_DELETE, "/v1/secret/config", NULL, 405)->allow,
                         "GET, POST, PUT");
-    assert_string_equal(call(METHOD_LIST, "/v1/secret/data/x", NULL, 405)->allow,
+    assert_string_equal(request(METHOD_LIST, "/v1/secret/data/x", NULL, 405)->allow,
                         "GET, POST, PUT, PATCH, DELETE");
     assert_string_equal(get("/v1/secret/delete/x", 405)->allow, "POST, PUT");
     assert_string_equal(get("/v1/secret/metadata", 405)->allow, "LIST, SCAN");
     assert_string_equal(get("/v1/secret/data", 405)->allow, "");
-    assert_string_equal(call(METHOD_DELETE, "/v1/sys/mounts", NULL, 405)->allow, "GET");
+    assert_string_equal(request(METHOD_DELETE, "/v1/sys/mounts", NULL, 405)->allow, "GET");
     assert_string_equal(get("/v1/sys/policies/acl", 405)->allow, "LIST");
 }
 
@@ -546,12 +552,12 @@ static void long_data_stands_apart(void **ctx)
     buf_add_str(&body, "{\"data\":{\"x\":\"");
     memset(buf_extend(&body, MIB), '<', MIB);
     buf_add(&body, bytes_of("\"}}", 4));
-    (void)call(METHOD_PUT, "/v1/secret/data/a", (const char *)body.data, 413);
+    (void)request(METHOD_PUT, "/v1/secret/data/a", (const char *)body.data, 413);
     memcpy(body.data + MIB - 8, "\"}}", 4);
-    (void)call(METHOD_PUT, "/v1/secret/data/a", (const char *)body.data, 200);
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"custom_metadata\":{\"x\":\"y\"}}", 204);
+    (void)request(METHOD_PUT, "/v1/secret/data/a", (const char *)body.data, 200);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"custom_metadata\":{\"x\":\"y\"}}", 204);
     assert_true(get("/v1/secret/data/a", 200)->body.len > MIB - 100);
-    (void)call(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
     assert_true(get("/v1/secret/data/a", 404)->body.len < 1000);
 }
 
@@ -596,10 +602,10 @@ static void what_lies_behind_the_newest_version_is_changed_apart(void **ctx)
     (void)ctx;
     for (unsigned i = 1; i <= 8; i++)
         put_numbered(i);
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"custom_metadata\":{\"k\":\"v\"}}", 204);
-    (void)call(METHOD_PUT, "/v1/secret/destroy/a", "{\"versions\":[3,5,6]}", 204);
-    (void)call(METHOD_POST, "/v1/secret/delete/a", "{\"versions\":[2,7]}", 204);
-    (void)call(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[7]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"custom_metadata\":{\"k\":\"v\"}}", 204);
+    (void)request(METHOD_PUT, "/v1/secret/destroy/a", "{\"versions\":[3,5,6]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/delete/a", "{\"versions\":[2,7]}", 204);
+    (void)request(METHOD_POST, "/v1/secret/undelete/a", "{\"versions\":[7]}", 204);
     for (unsigned i = 9; i <= 11; i++) {
         put_numbered(i);
         (void)get("/v1/secret/data/a?version=3", 404);
@@ -609,12 +615,12 @@ static void what_lies_behind_the_newest_version_is_changed_apart(void **ctx)
         assert_version(8, 8);
         assert_version(i, i);
     }
-    (void)call(METHOD_PUT, "/v1/secret/destroy/a", "{\"versions\":[11]}", 204);
+    (void)request(METHOD_PUT, "/v1/secret/destroy/a", "{\"versions\":[11]}", 204);
     put_numbered(12);
     (void)get("/v1/secret/data/a?version=11", 404);
     assert_version(10, 10);
     assert_version(12, 12);
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":2}", 204);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":2}", 204);
     put_numbered(13);
     assert_version(12, 12);
     (void)get("/v1/secret/data/a?version=10", 404);
@@ -630,16 +636,16 @@ static void long_versions_leave_nothing(void **ctx)
     (void)put("a", data);
     (void)put("a", data);
     assert_int_equal(count_keys(), keys + 3);
-    (void)call(METHOD_PUT, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
+    (void)request(METHOD_PUT, "/v1/secret/destroy/a", "{\"versions\":[1]}", 204);
     assert_int_equal(count_keys(), keys + 2);
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":1}", 204);
-    (void)call(METHOD_POST, "/v1/secret/config", "{\"max_versions\":1}", 204);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":1}", 204);
+    (void)request(METHOD_POST, "/v1/secret/config", "{\"max_versions\":1}", 204);
     (void)put("a", data);
     assert_int_equal(count_keys(), keys + 3); /* the record, its version, the settings */
     (void)put("b", data);
     (void)put("b", "{}");
-    (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
-    (void)call(METHOD_DELETE, "/v1/secret/metadata/b", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/secret/metadata/b", NULL, 204);
     assert_int_equal(count_keys(), keys + 1);
 }
 
@@ -647,11 +653,11 @@ static void long_versions_leave_nothing(void **ctx)
 static void many_old_versions_go_by_and_by(void **ctx)
 {
     (void)ctx;
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":400}", 204);
-    (void)call(METHOD_POST, "/v1/secret/config", "{\"max_versions\":1}", 204);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":400}", 204);
+    (void)request(METHOD_POST, "/v1/secret/config", "{\"max_versions\":1}", 204);
     for (unsigned i = 1; i <= 300; i++)
         (void)put("a", "{}");
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":0}", 204);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":0}", 204);
     (void)put("a", "{}");
     assert_body_has(get("/v1/secret/metadata/a", 200), "\"oldest_version\":257,");
     (void)put("a", "{}");
@@ -662,14 +668,14 @@ static void many_old_versions_go_by_and_by(void **ctx)
 static void many_versions_do_not_make_the_record_long(void **ctx)
 {
     (void)ctx;
-    (void)call(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":40}", 204);
+    (void)request(METHOD_POST, "/v1/secret/metadata/a", "{\"max_versions\":40}", 204);
     for (unsigned i = 1; i <= 45; i++)
         put_numbered(i);
     assert_true(logged() < 2500);
     for (unsigned i = 6; i <= 45; i++)
         assert_version(i, i);
     (void)get("/v1/secret/data/a?version=5", 404);
-    (void)call(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/secret/metadata/a", NULL, 204);
     (void)get("/v1/secret/data/a", 404);
     put_numbered(1);
     assert_version(1, 1);
@@ -682,23 +688,25 @@ static void version_1_becomes_version_2_at_once(void **ctx)
     buf_add_str(&body, "{\"x\":\"");
     memset(buf_extend(&body, 5000), 'y', 5000);
     buf_add(&body, bytes_of("\"}", 3));
-    (void)call(METHOD_PUT, "/v1/kv/old", "{\"n\":9007199254740993}", 204);
-    (void)call(METHOD_PUT, "/v1/kv/long", (const char *)body.data, 204);
+    (void)request(METHOD_PUT, "/v1/kv/old", "{\"n\":9007199254740993}", 204);
+    (void)request(METHOD_PUT, "/v1/kv/long", (const char *)body.data, 204);
     static const char second[] = "{\"options\":{\"version\":\"2\"}}";
     w.later_ms = 5000;
-    assert_body_has(call(METHOD_POST, "/v1/sys/mounts/kv/tune", second, 200), "\"warnings\":[\"");
-    struct test_call *t = get("/v1/kv/data/old", 200);
+    assert_body_has(request(METHOD_POST, "/v1/sys/mounts/kv/tune", second, 200),
+                    "\"warnings\":[\"");
+    struct test_request *t = get("/v1/kv/data/old", 200);
     assert_body_has(t, "\"data\":{\"data\":{\"n\":9007199254740993},\"metadata\":");
     assert_body_has(t, "\"version\":1}");
     w.later_ms = 9000;
     assert_body_has(get("/v1/kv/data/old", 200), at_ms("created_time", 5000));
     (void)get("/v1/kv/old", 404);
-    (void)call(METHOD_PUT, "/v1/kv/data/long", "{\"data\":{\"n\":2},\"options\":{\"cas\":1}}", 200);
+    (void)request(METHOD_PUT, "/v1/kv/data/long", "{\"data\":{\"n\":2},\"options\":{\"cas\":1}}",
+                  200);
     assert_body_has(get("/v1/kv/data/long?version=1", 200), "\"yyyy");
     assert_body_has(get("/v1/kv/data/long", 200), "\"data\":{\"n\":2}");
-    assert_body_has(call(METHOD_LIST, "/v1/kv/metadata", NULL, 200), "[\"long\",\"old\"]");
-    (void)call(METHOD_POST, "/v1/sys/mounts/kv/tune", "{\"options\":{\"version\":\"1\"}}", 400);
-    (void)call(METHOD_POST, "/v1/sys/mounts/kv/tune", second, 204);
+    assert_body_has(request(METHOD_LIST, "/v1/kv/metadata", NULL, 200), "[\"long\",\"old\"]");
+    (void)request(METHOD_POST, "/v1/sys/mounts/kv/tune", "{\"options\":{\"version\":\"1\"}}", 400);
+    (void)request(METHOD_POST, "/v1/sys/mounts/kv/tune", second, 204);
 }
 
 int main(void)

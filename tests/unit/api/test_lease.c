@@ -2,14 +2,15 @@
 #include "lease/lease.h"
 
 /* A call of w.token's; `path` is below "/v1/". */
-static struct test_call *ask(enum http_method method, const char *path, const char *body, int http)
+static struct test_request *ask(enum http_method method, const char *path, const char *body,
+                                int http)
 {
     return expect(as(w.token, method, path, body), http, NULL);
 }
 
 static void make(const char *path, const char *body, char ret_token[64])
 {
-    struct test_call *t = ask(METHOD_POST, path, body, 200);
+    struct test_request *t = ask(METHOD_POST, path, body, 200);
     const char *at = strstr((const char *)t->body.data, "\"client_token\":\"");
     assert_non_null(at);
     (void)snprintf(ret_token, 64, "%.*s", (int)strcspn(at + 16, "\""), at + 16);
@@ -19,7 +20,7 @@ static bool is_good(const char *token)
 {
     char body[100];
     (void)snprintf(body, sizeof body, "{\"token\":\"%.63s\"}", token); /* as make() */
-    return world_call(&w, METHOD_POST, "/v1/auth/token/lookup", body)->http == 200;
+    return world_request(&w, METHOD_POST, "/v1/auth/token/lookup", body)->http == 200;
 }
 
 /* The only lease below a path. */
@@ -27,7 +28,7 @@ static void only_lease(const char *path, char ret_id[200])
 {
     char target[200];
     (void)snprintf(target, sizeof target, "sys/leases/lookup/%s", path);
-    struct test_call *t = ask(METHOD_LIST, target, NULL, 200);
+    struct test_request *t = ask(METHOD_LIST, target, NULL, 200);
     const char *at = strstr((const char *)t->body.data, "\"keys\":[\"");
     assert_non_null(at);
     (void)snprintf(ret_id, 200, "%s/%.*s", path, (int)strcspn(at + 9, "\""), at + 9);
@@ -60,7 +61,7 @@ static void a_token_is_a_lease(void **ctx)
     char token[64], id[200];
     make("auth/token/create", "{\"ttl\":\"1h\",\"policies\":\"default\"}", token);
     only_lease("auth/token/create", id);
-    struct test_call *t = ask(METHOD_POST, "sys/leases/lookup", named(id), 200);
+    struct test_request *t = ask(METHOD_POST, "sys/leases/lookup", named(id), 200);
     assert_body_has(t, id);
     assert_body_has(t, "\"issue_time\":\"2023-11-14T22:13:20Z\","
                        "\"expire_time\":\"2023-11-14T23:13:20Z\",\"last_renewal\":null,"
@@ -189,7 +190,7 @@ static void very_many_are_ended_by_the_active_node_but_none_that_came_later(void
     char token[64], last[64], later[LATER][64];
     for (int i = 0; i < MANY; i++)
         make("auth/token/create", "{\"ttl\":\"1h\"}", i + 1 < MANY ? token : last);
-    struct test_call *t = ask(METHOD_PUT, "sys/leases/revoke-prefix/auth/token", NULL, 202);
+    struct test_request *t = ask(METHOD_PUT, "sys/leases/revoke-prefix/auth/token", NULL, 202);
     assert_body_has(t, "the active node is ending the rest");
     w.later_ms = 1;
     for (int i = 0; i < LATER; i++)
@@ -242,7 +243,7 @@ static void all_leases_are_listed_and_counted(void **ctx)
     assert_body_has(ask(METHOD_LIST, "sys/leases", NULL, 200), id);
     make("auth/token/create", "{\"ttl\":\"1h\"}", token);
     assert_body_has(ask(METHOD_LIST, "sys/leases", NULL, 200), "\"lease_count\":2");
-    struct test_call *t = ask(METHOD_GET, "sys/leases?list=true&limit=1", NULL, 200);
+    struct test_request *t = ask(METHOD_GET, "sys/leases?list=true&limit=1", NULL, 200);
     assert_body_has(t, "\"leases\":[{\"lease_id\":\"auth/token/create/");
     assert_null(strstr(text(t), "\"},{"));
     assert_body_has(t, "\"lease_count\":2");
@@ -263,7 +264,7 @@ static void all_leases_are_read_as_well_as_listed(void **ctx)
     char token[64];
     make("auth/token/create", "{\"ttl\":\"1h\"}", token);
     make("auth/token/create", "{\"ttl\":\"1h\"}", token);
-    struct test_call *t = ask(METHOD_GET, "sys/leases?limit=none", NULL, 200);
+    struct test_request *t = ask(METHOD_GET, "sys/leases?limit=none", NULL, 200);
     assert_body_has(t, "\"},{\"lease_id\":\"auth/token/create/");
     assert_body_has(t, "\"lease_count\":2");
     assert_body_has(ask(METHOD_GET, "sys/leases?type=irrevocable", NULL, 200),

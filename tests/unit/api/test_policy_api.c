@@ -21,7 +21,7 @@ static const char *make_token(const char *policies)
     static unsigned n;
     char *token = tokens[n++ % 4], body[200];
     (void)snprintf(body, sizeof body, "{\"policies\":\"%s\",\"ttl\":\"1h\"}", policies);
-    struct test_call *t = as(root, METHOD_POST, "auth/token/create", body);
+    struct test_request *t = as(root, METHOD_POST, "auth/token/create", body);
     const char *at = strstr((const char *)t->body.data, "\"client_token\":\"");
     if (at == NULL)
         fail_msg("%d %s", t->http, (const char *)t->body.data);
@@ -151,8 +151,8 @@ static void other_meanwhile(struct world *world)
 }
 
 /* A write whose policies were compiled before, by a read: nothing but the precondition tells. */
-static struct test_call *write_warm(const char *token, void (*meanwhile)(struct world *world),
-                                    const char *body)
+static struct test_request *write_warm(const char *token, void (*meanwhile)(struct world *world),
+                                       const char *body)
 {
     expect(as(token, METHOD_GET, "kv/a", NULL), 200, NULL);
     w.before_propose = meanwhile;
@@ -214,7 +214,7 @@ static void who_may_not_write_learns_nothing_of_the_path(void **ctx)
         (void)snprintf(body, sizeof body,
                        "{\"type\":\"batch\",\"no_default_policy\":true,\"policies\":\"%s\"}",
                        policies[i]);
-        struct test_call *t = as(root, METHOD_POST, "auth/token/create", body);
+        struct test_request *t = as(root, METHOD_POST, "auth/token/create", body);
         const char *at = strstr(text(t), "\"client_token\":\"");
         assert_non_null(at);
         (void)snprintf(batch[i], sizeof batch[i], "%.*s", (int)strcspn(at + 16, "\""), at + 16);
@@ -266,7 +266,7 @@ static void rules_are_told_apart_as_exact_and_as_patterns(void **ctx)
                      "path 'c/+/*' { capabilities = ['sudo'] } path 'd/+/' { }");
     set_policy("aa", "path 'a' {}");
     const char *token = make_token("zz");
-    struct test_call *t = as(token, METHOD_GET, "sys/internal/ui/resultant-acl", NULL);
+    struct test_request *t = as(token, METHOD_GET, "sys/internal/ui/resultant-acl", NULL);
     expect(t, 200,
            "\"exact_paths\":{\"a\":{\"capabilities\":[\"read\"]},\"auth/token/lookup-self\":");
     expect(t, 200, "\"c/+\":{\"capabilities\":[\"read\"]},\"c/+/\":{\"capabilities\":[\"sudo\"]}");
@@ -336,8 +336,8 @@ static void capabilities_have_two_shapes(void **ctx)
     char body[200];
     expect(as(token, METHOD_POST, "sys/capabilities-self", "{\"path\":\"kv/a\"}"), 200,
            "\"data\":{\"kv/a\":[\"read\",\"update\"],\"capabilities\":[\"read\",\"update\"]}");
-    struct test_call *t = as(token, METHOD_POST, "sys/capabilities-self",
-                             "{\"paths\":[\"kv/a\",\"/kv/b\",\"kv/no\",\"kv/a\",\"x\"]}");
+    struct test_request *t = as(token, METHOD_POST, "sys/capabilities-self",
+                                "{\"paths\":[\"kv/a\",\"/kv/b\",\"kv/no\",\"kv/a\",\"x\"]}");
     expect(t, 200,
            "\"data\":{\"kv/a\":[\"read\",\"update\"],\"/kv/b\":[\"read\",\"update\"],"
            "\"kv/no\":[\"deny\"],\"x\":[\"deny\"]}");
@@ -367,7 +367,7 @@ static void the_default_policy_is_what_a_token_needs_for_itself(void **ctx)
     (void)ctx;
     const char *token = make_token("default");
     expect(as(token, METHOD_GET, "auth/token/lookup-self", NULL), 200, NULL);
-    struct test_call *t = as(token, METHOD_GET, "sys/internal/ui/resultant-acl", NULL);
+    struct test_request *t = as(token, METHOD_GET, "sys/internal/ui/resultant-acl", NULL);
     expect(t, 200, "\"root\":false,\"exact_paths\":{");
     expect(t, 200, "\"glob_paths\":{\"cubbyhole/\":{\"capabilities\":[\"create\",\"delete\",");
     expect(t, 200, "\"identity/oidc/provider/+/authorize\":{");
@@ -437,8 +437,8 @@ static void who_may_edit_policies_may_edit_the_one_that_says_so(void **ctx)
 
 #define RULES "\"policy\":\"path \\\"kv/*\\\" { capabilities = [\\\"read\\\"] }\""
 
-static struct test_call *put_policy(const char *name, const char *fields, int http,
-                                    const char *says)
+static struct test_request *put_policy(const char *name, const char *fields, int http,
+                                       const char *says)
 {
     char path[100], body[300];
     (void)snprintf(path, sizeof path, "sys/policies/acl/%s", name);
@@ -563,15 +563,15 @@ static void what_cannot_be_read_does_not_hold_up_the_end_of_policies(void **ctx)
     assert_int_equal(count_keys(), keys + 1);
 }
 
-static struct test_call *patch_policy(const char *token, const char *name, const char *body)
+static struct test_request *patch_policy(const char *token, const char *name, const char *body)
 {
-    static struct test_call t;
+    static struct test_request t;
     static char target[100];
     (void)snprintf(target, sizeof target, "/v1/sys/policies/acl/%s", name);
-    test_call_done(&t);
-    test_call_init(&t, METHOD_PATCH, target, body);
-    test_call_header(&t, "x-secrets-token", token);
-    test_call_header(&t, "content-type", "application/merge-patch+json");
+    test_request_done(&t);
+    test_request_init(&t, METHOD_PATCH, target, body);
+    test_request_header(&t, "x-secrets-token", token);
+    test_request_header(&t, "content-type", "application/merge-patch+json");
     world_handle(&w, &t);
     return &t;
 }

@@ -23,14 +23,14 @@ static int close_counting(void **ctx)
 
 static int from_as(const char *peer, const char *path, bool forwarded)
 {
-    static struct test_call t;
+    static struct test_request t;
     char target[200];
     (void)snprintf(target, sizeof target, "/v1/%s", path);
-    test_call_done(&t);
-    test_call_init(&t, METHOD_GET, target, NULL);
-    test_call_header(&t, "x-secrets-token", root);
-    t.call.peer = peer;
-    t.call.forwarded = forwarded;
+    test_request_done(&t);
+    test_request_init(&t, METHOD_GET, target, NULL);
+    test_request_header(&t, "x-secrets-token", root);
+    t.request.peer = peer;
+    t.request.forwarded = forwarded;
     world_handle(&w, &t);
     return t.http;
 }
@@ -51,26 +51,26 @@ static void set(const char *name, const char *body)
 {
     char target[100];
     (void)snprintf(target, sizeof target, "/v1/sys/quotas/rate-limit/%s", name);
-    (void)call(METHOD_POST, target, body, 204);
+    (void)request(METHOD_POST, target, body, 204);
     wait_ms(QUOTA_PATIENCE_MS);
 }
 
 static void a_quota_is_written_read_listed_and_deleted(void **ctx)
 {
     (void)ctx;
-    (void)call(METHOD_LIST, "/v1/sys/quotas/rate-limit", NULL, 404);
+    (void)request(METHOD_LIST, "/v1/sys/quotas/rate-limit", NULL, 404);
     set("one", "{\"path\":\"kv/\",\"rate\":100.5,\"interval\":\"1m\",\"block_interval\":5}");
-    assert_body_has(call(METHOD_GET, "/v1/sys/quotas/rate-limit/one", NULL, 200),
+    assert_body_has(request(METHOD_GET, "/v1/sys/quotas/rate-limit/one", NULL, 200),
                     "{\"name\":\"one\",\"type\":\"rate-limit\",\"path\":\"kv/\",\"rate\":100.5,"
                     "\"interval\":60,\"block_interval\":5,\"role\":\"\",\"inheritable\":false}");
-    assert_body_has(call(METHOD_LIST, "/v1/sys/quotas/rate-limit", NULL, 200), "[\"one\"]");
-    (void)call(METHOD_POST, "/v1/sys/quotas/rate-limit/one", "{\"path\":\"kv/\",\"rate\":\"7\"}",
-               204);
+    assert_body_has(request(METHOD_LIST, "/v1/sys/quotas/rate-limit", NULL, 200), "[\"one\"]");
+    (void)request(METHOD_POST, "/v1/sys/quotas/rate-limit/one", "{\"path\":\"kv/\",\"rate\":\"7\"}",
+                  204);
     assert_body_has(
-        call(METHOD_POST, "/v1/sys/quotas/rate-limit/two", "{\"path\":\"kv/\",\"rate\":7}", 400),
+        request(METHOD_POST, "/v1/sys/quotas/rate-limit/two", "{\"path\":\"kv/\",\"rate\":7}", 400),
         "similar properties exists under the name \\\"one\\\"");
-    (void)call(METHOD_DELETE, "/v1/sys/quotas/rate-limit/one", NULL, 204);
-    (void)call(METHOD_GET, "/v1/sys/quotas/rate-limit/one", NULL, 404);
+    (void)request(METHOD_DELETE, "/v1/sys/quotas/rate-limit/one", NULL, 204);
+    (void)request(METHOD_GET, "/v1/sys/quotas/rate-limit/one", NULL, 404);
     static const char *const bodies[] = {
         "{}",
         "{\"rate\":0}",
@@ -88,7 +88,7 @@ static void a_quota_is_written_read_listed_and_deleted(void **ctx)
         "{\"rate\":1,\"path\":\"*\"}",
     };
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++)
-        (void)call(METHOD_POST, "/v1/sys/quotas/rate-limit/bad", bodies[i], 400);
+        (void)request(METHOD_POST, "/v1/sys/quotas/rate-limit/bad", bodies[i], 400);
 }
 
 static void a_rate_is_rounded_up(void **ctx)
@@ -155,8 +155,8 @@ static void the_refusal_says_which_path(void **ctx)
 {
     (void)ctx;
     set("all", "{\"rate\":1,\"interval\":10}");
-    struct test_call *t = call(METHOD_GET, "/v1/kv/x", NULL, 404);
-    t = call(METHOD_GET, "/v1/kv/x", NULL, 429);
+    struct test_request *t = request(METHOD_GET, "/v1/kv/x", NULL, 404);
+    t = request(METHOD_GET, "/v1/kv/x", NULL, 429);
     assert_body(t, "{\"errors\":[\"request path \\\"kv/x\\\": rate limit quota exceeded\"]}");
     assert_string_equal(t->told, "");
 }
@@ -165,12 +165,12 @@ static void health_and_unsealing_have_no_quota(void **ctx)
 {
     (void)ctx;
     set("all", "{\"rate\":1,\"interval\":10}");
-    (void)call(METHOD_GET, "/v1/kv/x", NULL, 404);
-    (void)call(METHOD_GET, "/v1/kv/x", NULL, 429);
-    (void)call(METHOD_GET, "/v1/sys/health", NULL, 200);
-    (void)call(METHOD_GET, "/v1/sys/seal-status", NULL, 200);
-    (void)call(METHOD_PUT, "/v1/sys/unseal", "{}", 400); /* no share, and not one too many */
-    (void)call(METHOD_GET, "/v1/sys/leader", NULL, 429);
+    (void)request(METHOD_GET, "/v1/kv/x", NULL, 404);
+    (void)request(METHOD_GET, "/v1/kv/x", NULL, 429);
+    (void)request(METHOD_GET, "/v1/sys/health", NULL, 200);
+    (void)request(METHOD_GET, "/v1/sys/seal-status", NULL, 200);
+    (void)request(METHOD_PUT, "/v1/sys/unseal", "{}", 400); /* no share, and not one too many */
+    (void)request(METHOD_GET, "/v1/sys/leader", NULL, 429);
     assert_int_equal(from_as("192.0.2.1:4711", "kv/x", true), 404); /* counted where it came in */
 }
 
@@ -210,14 +210,14 @@ static void a_quota_on_a_mount_needs_no_slash(void **ctx)
 {
     (void)ctx;
     set("bare", "{\"path\":\"kv\",\"rate\":1,\"interval\":1000,\"inheritable\":true}");
-    assert_body_has(call(METHOD_GET, "/v1/sys/quotas/rate-limit/bare", NULL, 200),
+    assert_body_has(request(METHOD_GET, "/v1/sys/quotas/rate-limit/bare", NULL, 200),
                     "\"path\":\"kv/\"");
-    assert_body_has(call(METHOD_GET, "/v1/sys/quotas/rate-limit/bare", NULL, 200),
+    assert_body_has(request(METHOD_GET, "/v1/sys/quotas/rate-limit/bare", NULL, 200),
                     "\"inheritable\":true");
     assert_int_equal(from("198.51.100.2:1", "kv/a"), 404);
     assert_int_equal(from("198.51.100.2:1", "kv/b"), 429);
     set("all", "{\"rate\":1000}");
-    assert_body_has(call(METHOD_GET, "/v1/sys/quotas/rate-limit/all", NULL, 200),
+    assert_body_has(request(METHOD_GET, "/v1/sys/quotas/rate-limit/all", NULL, 200),
                     "\"inheritable\":true");
 }
 
@@ -243,60 +243,62 @@ static void settings_are_bounded(void **ctx)
         for (size_t i = 3; i < QUOTA_PATH_MAX + over; i++)
             buf_add_u8(&body, 'p');
         buf_add(&body, bytes_of("\"}", 3));
-        (void)call(METHOD_POST, "/v1/sys/quotas/rate-limit/long", (const char *)body.data,
-                   over ? 400 : 204);
+        (void)request(METHOD_POST, "/v1/sys/quotas/rate-limit/long", (const char *)body.data,
+                      over ? 400 : 204);
 
         buf_clear(&body);
         buf_add_str(&body, "{\"rate_limit_exempt_paths\":[\"p\"");
         for (size_t i = 1; i < 100 + over; i++)
             buf_add_format(&body, ",\"p%zu\"", i);
         buf_add(&body, bytes_of("]}", 3));
-        (void)call(METHOD_POST, "/v1/sys/quotas/config", (const char *)body.data, over ? 400 : 204);
+        (void)request(METHOD_POST, "/v1/sys/quotas/config", (const char *)body.data,
+                      over ? 400 : 204);
     }
-    (void)call(METHOD_DELETE, "/v1/sys/quotas/rate-limit/long", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/sys/quotas/rate-limit/long", NULL, 204);
     for (unsigned i = 0; i < QUOTA_MAX; i++) {
         char path[64], quota[64];
         (void)snprintf(path, sizeof path, "/v1/sys/quotas/rate-limit/q%u", i);
         (void)snprintf(quota, sizeof quota, "{\"path\":\"kv/x%u\",\"rate\":1}", i);
-        (void)call(METHOD_POST, path, quota, 204);
+        (void)request(METHOD_POST, path, quota, 204);
     }
-    assert_body_has(call(METHOD_POST, "/v1/sys/quotas/rate-limit/one-more",
-                         "{\"path\":\"kv/y\",\"rate\":1}", 400),
+    assert_body_has(request(METHOD_POST, "/v1/sys/quotas/rate-limit/one-more",
+                            "{\"path\":\"kv/y\",\"rate\":1}", 400),
                     "more than 1000 quotas");
-    (void)call(METHOD_POST, "/v1/sys/quotas/rate-limit/q7", "{\"path\":\"kv/y\",\"rate\":1}", 204);
+    (void)request(METHOD_POST, "/v1/sys/quotas/rate-limit/q7", "{\"path\":\"kv/y\",\"rate\":1}",
+                  204);
 }
 
 static void headers_tell_what_is_left_where_that_is_set(void **ctx)
 {
     (void)ctx;
-    (void)call(METHOD_POST, "/v1/sys/quotas/config",
-               "{\"enable_rate_limit_response_headers\":true,"
-               "\"rate_limit_exempt_paths\":[\"sys/quotas/*\",\"sys/leader\"]}",
-               204);
-    assert_body_has(call(METHOD_GET, "/v1/sys/quotas/config", NULL, 200),
+    (void)request(METHOD_POST, "/v1/sys/quotas/config",
+                  "{\"enable_rate_limit_response_headers\":true,"
+                  "\"rate_limit_exempt_paths\":[\"sys/quotas/*\",\"sys/leader\"]}",
+                  204);
+    assert_body_has(request(METHOD_GET, "/v1/sys/quotas/config", NULL, 200),
                     "{\"enable_rate_limit_audit_logging\":false,"
                     "\"enable_rate_limit_response_headers\":true,"
                     "\"rate_limit_exempt_paths\":[\"sys/quotas/*\",\"sys/leader\"]}");
     set("all", "{\"rate\":1,\"interval\":10}");
-    struct test_call *t = call(METHOD_GET, "/v1/kv/x", NULL, 404);
+    struct test_request *t = request(METHOD_GET, "/v1/kv/x", NULL, 404);
     assert_string_equal(t->told,
                         "X-Ratelimit-Limit: 1\nX-Ratelimit-Remaining: 0\nX-Ratelimit-Reset: 10\n");
-    t = call(METHOD_GET, "/v1/kv/x", NULL, 429);
+    t = request(METHOD_GET, "/v1/kv/x", NULL, 429);
     assert_non_null(strstr(t->told, "Retry-After: 10\n"));
     wait_ms(8001); /* what is left of a second is one yet */
-    t = call(METHOD_GET, "/v1/kv/x", NULL, 429);
+    t = request(METHOD_GET, "/v1/kv/x", NULL, 429);
     assert_non_null(strstr(t->told, "X-Ratelimit-Reset: 2\nRetry-After: 2\n"));
-    t = call(METHOD_GET, "/v1/sys/leader", NULL, 200);
+    t = request(METHOD_GET, "/v1/sys/leader", NULL, 200);
     assert_string_equal(t->told, "");
     set("all", "{\"rate\":1,\"interval\":10,\"block_interval\":60}");
-    (void)call(METHOD_GET, "/v1/kv/x", NULL, 404);
+    (void)request(METHOD_GET, "/v1/kv/x", NULL, 404);
     for (int i = 0; i < 2; i++) {
-        t = call(METHOD_GET, "/v1/kv/x", NULL, 429);
+        t = request(METHOD_GET, "/v1/kv/x", NULL, 429);
         assert_non_null(strstr(t->told, "Retry-After: 60\n"));
     }
-    (void)call(METHOD_DELETE, "/v1/sys/quotas/rate-limit/all", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/sys/quotas/rate-limit/all", NULL, 204);
     wait_ms(QUOTA_PATIENCE_MS);
-    (void)call(METHOD_GET, "/v1/kv/x", NULL, 404);
+    (void)request(METHOD_GET, "/v1/kv/x", NULL, 404);
 }
 
 static void a_table_that_is_full_forgets_the_oldest(void **ctx)

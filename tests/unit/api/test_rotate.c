@@ -11,13 +11,13 @@
 static void the_settings_of_rotation_are_kept(void **ctx)
 {
     (void)ctx;
-    assert_body_has(call(METHOD_GET, CONFIG, NULL, 200),
+    assert_body_has(request(METHOD_GET, CONFIG, NULL, 200),
                     "{\"max_operations\":2147483648,\"enabled\":true,\"interval\":0}");
-    (void)call(METHOD_PUT, SAME, "{\"interval\":\"48h\"}", 204);
-    assert_body_has(call(METHOD_GET, CONFIG, NULL, 200),
+    (void)request(METHOD_PUT, SAME, "{\"interval\":\"48h\"}", 204);
+    assert_body_has(request(METHOD_GET, CONFIG, NULL, 200),
                     "{\"max_operations\":2147483648,\"enabled\":true,\"interval\":\"48h0m0s\"}");
-    (void)call(METHOD_PUT, CONFIG, "{\"enabled\":false,\"max_operations\":1000000}", 204);
-    assert_body_has(call(METHOD_GET, SAME, NULL, 200),
+    (void)request(METHOD_PUT, CONFIG, "{\"enabled\":false,\"max_operations\":1000000}", 204);
+    assert_body_has(request(METHOD_GET, SAME, NULL, 200),
                     "{\"max_operations\":1000000,\"enabled\":false,\"interval\":\"48h0m0s\"}");
 }
 
@@ -31,8 +31,8 @@ static void settings_of_rotation_out_of_range_are_refused(void **ctx)
         "{\"enabled\":\"perhaps\"}",
     };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        (void)call(METHOD_PUT, CONFIG, bad[i], 400);
-    assert_body_has(call(METHOD_GET, CONFIG, NULL, 200), "\"interval\":0}");
+        (void)request(METHOD_PUT, CONFIG, bad[i], 400);
+    assert_body_has(request(METHOD_GET, CONFIG, NULL, 200), "\"interval\":0}");
 }
 
 static void settled(struct state_commit *c, enum status st)
@@ -66,11 +66,11 @@ static void a_key_is_changed_when_it_is_old_enough(void **ctx)
 {
     (void)ctx;
     uint32_t first = term_after(1000 * DAY_MS); /* nothing is set */
-    (void)call(METHOD_PUT, CONFIG, "{\"interval\":\"48h\"}", 204);
+    (void)request(METHOD_PUT, CONFIG, "{\"interval\":\"48h\"}", 204);
     assert_int_equal(term_after(2 * DAY_MS - 60 * 1000), first);
     assert_int_equal(term_after(2 * DAY_MS + 60 * 1000), first + 1);
     assert_int_equal(term_after(4 * DAY_MS), first + 1);
-    (void)call(METHOD_PUT, CONFIG, "{\"enabled\":false}", 204);
+    (void)request(METHOD_PUT, CONFIG, "{\"enabled\":false}", 204);
     assert_int_equal(term_after(9 * DAY_MS), first + 1);
 }
 
@@ -83,7 +83,7 @@ static void a_key_is_changed_when_it_was_used_often_enough(void **ctx)
     const struct sys_rotate_config *each[] = {&rarely, &often};
     uint32_t terms[2];
     for (int i = 0; i < 10; i++)
-        (void)call(METHOD_PUT, "/v1/kv/a", "{\"x\":1}", 204);
+        (void)request(METHOD_PUT, "/v1/kv/a", "{\"x\":1}", 204);
     for (size_t i = 0; i < 2; i++) {
         struct arena arena = {0};
         struct state_txn txn;
@@ -106,25 +106,25 @@ static void the_settings_do_not_fill_the_ring(void **ctx)
 {
     (void)ctx;
     uint32_t term = 0, last = 1;
-    (void)call(METHOD_PUT, CONFIG, "{\"interval\":\"24h\"}", 204);
+    (void)request(METHOD_PUT, CONFIG, "{\"interval\":\"24h\"}", 204);
     for (int64_t days = 2; term != last; days += 2) {
         last = term;
         term = term_after(days * DAY_MS);
     }
     assert_int_equal(term, BARRIER_TERMS_MAX / 2);
-    (void)call(METHOD_PUT, "/v1/sys/rotate", NULL, 204);
+    (void)request(METHOD_PUT, "/v1/sys/rotate", NULL, 204);
 }
 
 static void a_new_root_key_opens_with_the_same_seal(void **ctx)
 {
     (void)ctx;
-    (void)call(METHOD_PUT, "/v1/kv/a", "{\"x\":1}", 204);
-    (void)call(METHOD_PUT, "/v1/sys/rotate/root", NULL, 204);
-    (void)call(METHOD_PUT, "/v1/kv/b", "{\"x\":2}", 204);
+    (void)request(METHOD_PUT, "/v1/kv/a", "{\"x\":1}", 204);
+    (void)request(METHOD_PUT, "/v1/sys/rotate/root", NULL, 204);
+    (void)request(METHOD_PUT, "/v1/kv/b", "{\"x\":2}", 204);
     barrier_seal(w.barrier);
     assert_status(state_unseal(w.m.store, w.barrier, &w.seal, NULL), ST_OK);
-    assert_body_has(call(METHOD_GET, "/v1/kv/a", NULL, 200), "{\"x\":1}");
-    assert_body_has(call(METHOD_GET, "/v1/kv/b", NULL, 200), "{\"x\":2}");
+    assert_body_has(request(METHOD_GET, "/v1/kv/a", NULL, 200), "{\"x\":1}");
+    assert_body_has(request(METHOD_GET, "/v1/kv/b", NULL, 200), "{\"x\":2}");
     expect(as("", METHOD_PUT, "sys/rotate/root", NULL), 403, "permission denied");
 }
 

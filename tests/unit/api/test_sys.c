@@ -9,12 +9,12 @@ static void assert_health(const char *query, int http)
     memcpy(kept, w.token, sizeof kept);
     w.token[0] = '\0'; /* needs none */
     (void)snprintf(target, sizeof target, "/v1/sys/health%s", query);
-    struct test_call *t = world_call(&w, METHOD_GET, target, NULL);
+    struct test_request *t = world_request(&w, METHOD_GET, target, NULL);
     if (t->http != http)
         fail_msg("%s: %d %s", target, t->http, (const char *)t->body.data);
     bool told = strstr((const char *)t->body.data, "\"errors\":[") != NULL;
     assert_int_equal(told, http >= 400);
-    assert_int_equal(world_call(&w, METHOD_HEAD, target, NULL)->http, http);
+    assert_int_equal(world_request(&w, METHOD_HEAD, target, NULL)->http, http);
     memcpy(w.token, kept, sizeof kept);
 }
 
@@ -71,12 +71,12 @@ static void health_refuses_codes_that_are_none(void **ctx)
 static void health_names_the_cluster_only_when_unsealed(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/health", NULL);
+    struct test_request *t = world_request(&w, METHOD_GET, "/v1/sys/health", NULL);
     assert_null(strstr((const char *)t->body.data, "cluster_name"));
     assert_body_has(t, "{\"initialized\":false,\"sealed\":true,\"standby\":true,");
     w.node.initialized = w.node.active = true;
     w.node.sealed = false;
-    t = world_call(&w, METHOD_GET, "/v1/sys/health", NULL);
+    t = world_request(&w, METHOD_GET, "/v1/sys/health", NULL);
     assert_body(t, "{\"initialized\":true,\"sealed\":false,\"standby\":false,"
                    "\"performance_standby\":false,\"replication_performance_mode\":\"disabled\","
                    "\"replication_dr_mode\":\"disabled\",\"server_time_utc\":1700000001,"
@@ -88,7 +88,7 @@ static void leader_and_seal_status_need_no_token(void **ctx)
     (void)ctx;
     w.node.initialized = true;
     w.node.applied_index = 7;
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/leader", NULL);
+    struct test_request *t = world_request(&w, METHOD_GET, "/v1/sys/leader", NULL);
     assert_int_equal(t->http, 200);
     assert_body_has(t, "{\"ha_enabled\":true,\"is_self\":false,"
                        "\"active_time\":\"0001-01-01T00:00:00Z\","
@@ -97,9 +97,9 @@ static void leader_and_seal_status_need_no_token(void **ctx)
     assert_body_has(t, "\"raft_applied_index\":7}");
     w.node.active = true;
     w.node.active_since_ms = 1700000000500;
-    t = world_call(&w, METHOD_GET, "/v1/sys/leader", NULL);
+    t = world_request(&w, METHOD_GET, "/v1/sys/leader", NULL);
     assert_body_has(t, "\"is_self\":true,\"active_time\":\"2023-11-14T22:13:20.5Z\"");
-    t = world_call(&w, METHOD_GET, "/v1/sys/seal-status", NULL);
+    t = world_request(&w, METHOD_GET, "/v1/sys/seal-status", NULL);
     assert_body_has(t, "{\"type\":\"static\",\"initialized\":true,\"sealed\":true,");
 }
 
@@ -108,11 +108,11 @@ static void leader_and_seal_status_need_no_token(void **ctx)
 static void init_gives_a_token_and_mounts_kv(void **ctx)
 {
     (void)ctx;
-    assert_body(world_call(&w, METHOD_GET, "/v1/sys/init", NULL), "{\"initialized\":false}");
+    assert_body(world_request(&w, METHOD_GET, "/v1/sys/init", NULL), "{\"initialized\":false}");
     world_init(&w);
     assert_int_equal(strlen(w.token), 28);
-    assert_body(world_call(&w, METHOD_GET, "/v1/sys/init", NULL), "{\"initialized\":true}");
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 204);
+    assert_body(world_request(&w, METHOD_GET, "/v1/sys/init", NULL), "{\"initialized\":true}");
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 204);
 }
 
 static int64_t unknown_time(struct node *node)
@@ -127,18 +127,18 @@ static void the_first_key_is_as_old_as_the_cluster_and_its_uses_are_counted(void
     w.node_ops.time_ms = unknown_time; /* the first leader has not told its workers */
     world_init(&w);
     w.later_ms = 5000;
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/key-status", NULL);
+    struct test_request *t = world_request(&w, METHOD_GET, "/v1/sys/key-status", NULL);
     assert_body_has(t, "\"install_time\":\"2023-11-14T22:13:20Z\"");
     struct barrier_ring_info before, after;
     assert_status(barrier_ring_info(w.barrier, BARRIER_SHARED, &before), ST_OK);
     for (int i = 0; i < 7; i++)
-        assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 204);
+        assert_int_equal(world_request(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 204);
     assert_status(barrier_ring_info(w.barrier, BARRIER_SHARED, &after), ST_OK);
     assert_int_equal(before.unused - after.unused, 7);
     char wanted[64];
     (void)snprintf(wanted, sizeof wanted, "\"encryptions\":%lld}",
                    (long long)((int64_t)after.uses - after.unused));
-    t = world_call(&w, METHOD_GET, "/v1/sys/key-status", NULL);
+    t = world_request(&w, METHOD_GET, "/v1/sys/key-status", NULL);
     assert_body_has(t, wanted);
 }
 
@@ -146,17 +146,17 @@ static void init_works_once(void **ctx)
 {
     (void)ctx;
     world_init(&w);
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init", "{}");
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/sys/init", "{}");
     assert_int_equal(t->http, 400);
     assert_body_has(t, "already initialized");
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/auth/token/lookup-self", NULL)->http, 200);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/auth/token/lookup-self", NULL)->http, 200);
 }
 
 static void init_may_make_one_recovery_key(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init",
-                                     "{\"recovery_shares\":1,\"recovery_threshold\":1}");
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/sys/init",
+                                           "{\"recovery_shares\":1,\"recovery_threshold\":1}");
     assert_int_equal(t->http, 200);
     const char *hex = strstr((const char *)t->body.data, "\"recovery_keys\":[\"");
     const char *base64 = strstr((const char *)t->body.data, "\"recovery_keys_base64\":[\"");
@@ -168,7 +168,7 @@ static void init_may_make_one_recovery_key(void **ctx)
     assert_body_has(t, "{\"keys\":[],\"keys_base64\":[],");
 }
 
-static unsigned count_of(const struct test_call *t, const char *text)
+static unsigned count_of(const struct test_request *t, const char *text)
 {
     unsigned n = 0;
     for (const char *at = (const char *)t->body.data; (at = strstr(at, text)) != NULL; at++)
@@ -179,7 +179,7 @@ static unsigned count_of(const struct test_call *t, const char *text)
 static void init_makes_five_recovery_keys_unless_told_otherwise(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init", "{}");
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/sys/init", "{}");
     assert_int_equal(t->http, 200);
     assert_int_equal(count_of(t, "\",\""), 2 * 4); /* between the five of two lists */
 }
@@ -187,7 +187,8 @@ static void init_makes_five_recovery_keys_unless_told_otherwise(void **ctx)
 static void init_makes_no_recovery_keys_where_none_are_wanted(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init", "{\"recovery_shares\":0}");
+    struct test_request *t =
+        world_request(&w, METHOD_PUT, "/v1/sys/init", "{\"recovery_shares\":0}");
     assert_int_equal(t->http, 200);
     assert_body_has(t, "\"recovery_keys\":[],\"recovery_keys_base64\":[]");
 }
@@ -211,7 +212,7 @@ static void init_refuses_what_it_cannot_do(void **ctx)
         {"{\"secret_shares\":\"many\"}", 400},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-        assert_int_equal(world_call(&w, METHOD_PUT, "/v1/sys/init", cases[i].body)->http,
+        assert_int_equal(world_request(&w, METHOD_PUT, "/v1/sys/init", cases[i].body)->http,
                          cases[i].http);
     assert_status(state_is_initialized(w.m.store), ST_NOT_FOUND);
     world_init(&w); /* a refusal leaves nothing behind */
@@ -221,17 +222,19 @@ static void random_bytes_and_digests_are_bounded(void **ctx)
 {
     (void)ctx;
     world_init(&w);
-    struct test_call *t =
-        world_call(&w, METHOD_POST, "/v1/sys/tools/random/131072", "{\"format\":\"hex\"}");
+    struct test_request *t =
+        world_request(&w, METHOD_POST, "/v1/sys/tools/random/131072", "{\"format\":\"hex\"}");
     expect(t, 200, "\"random_bytes\":\"");
     assert_true(t->body.len > 2 * 131072);
-    expect(world_call(&w, METHOD_POST, "/v1/sys/tools/random/131073", NULL), 400, "less than");
-    expect(world_call(&w, METHOD_POST, "/v1/sys/tools/random/0", NULL), 400, "less than 1");
-    expect(world_call(&w, METHOD_POST, "/v1/sys/tools/random/seal", NULL), 400, "entropy source");
-    expect(world_call(&w, METHOD_POST, "/v1/sys/tools/random/seal/8", NULL), 400, "entropy source");
-    expect(world_call(&w, METHOD_POST, "/v1/sys/tools/random", "{\"source\":\"seal\"}"), 400,
+    expect(world_request(&w, METHOD_POST, "/v1/sys/tools/random/131073", NULL), 400, "less than");
+    expect(world_request(&w, METHOD_POST, "/v1/sys/tools/random/0", NULL), 400, "less than 1");
+    expect(world_request(&w, METHOD_POST, "/v1/sys/tools/random/seal", NULL), 400,
            "entropy source");
-    expect(world_call(&w, METHOD_POST, "/v1/sys/tools/random/all/8", NULL), 200, NULL);
+    expect(world_request(&w, METHOD_POST, "/v1/sys/tools/random/seal/8", NULL), 400,
+           "entropy source");
+    expect(world_request(&w, METHOD_POST, "/v1/sys/tools/random", "{\"source\":\"seal\"}"), 400,
+           "entropy source");
+    expect(world_request(&w, METHOD_POST, "/v1/sys/tools/random/all/8", NULL), 200, NULL);
 }
 
 static void a_password_policy_is_kept_as_plain_text(void **ctx)
@@ -239,13 +242,13 @@ static void a_password_policy_is_kept_as_plain_text(void **ctx)
     (void)ctx;
     static const char path[] = "/v1/sys/policies/password/p";
     world_init(&w);
-    expect(
-        world_call(&w, METHOD_POST, path,
-                   "{\"policy\":\"bGVuZ3RoID0gNApydWxlICJjaGFyc2V0IiB7IGNoYXJzZXQgPSAiYSIgfQo=\"}"),
-        204, NULL);
-    expect(world_call(&w, METHOD_GET, path, NULL), 200,
+    expect(world_request(
+               &w, METHOD_POST, path,
+               "{\"policy\":\"bGVuZ3RoID0gNApydWxlICJjaGFyc2V0IiB7IGNoYXJzZXQgPSAiYSIgfQo=\"}"),
+           204, NULL);
+    expect(world_request(&w, METHOD_GET, path, NULL), 200,
            "\"policy\":\"length = 4\\nrule \\\"charset\\\" { charset = \\\"a\\\" }\\n\"");
-    expect(world_call(&w, METHOD_GET, "/v1/sys/policies/password/p/generate", NULL), 200,
+    expect(world_request(&w, METHOD_GET, "/v1/sys/policies/password/p/generate", NULL), 200,
            "\"password\":\"aaaa\"");
 }
 
@@ -269,33 +272,33 @@ static void an_encoded_token_needs_its_own_pad(void **ctx)
     };
     world_init(&w);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-        expect(world_call(&w, METHOD_POST, "/v1/sys/decode-token", cases[i].body), cases[i].http,
+        expect(world_request(&w, METHOD_POST, "/v1/sys/decode-token", cases[i].body), cases[i].http,
                cases[i].says);
     static char body[12000];
     memset(body, 'A', sizeof body);
     memcpy(body, "{\"encoded_token\":\"", 18);
     (void)snprintf(body + 5000, sizeof body - 5000, "\",\"otp\":\"b\"}");
-    expect(world_call(&w, METHOD_POST, "/v1/sys/decode-token", body), 400, "base64 is expected");
+    expect(world_request(&w, METHOD_POST, "/v1/sys/decode-token", body), 400, "base64 is expected");
 }
 
 static void init_may_leave_the_default_mount_out(void **ctx)
 {
     (void)ctx;
     w.host.optional_mounts = false;
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/sys/init", "{}");
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/sys/init", "{}");
     const char *token = strstr((const char *)t->body.data, "hvs.");
     (void)snprintf(w.token, sizeof w.token, "%.28s", token);
     assert_status(state_unseal(w.m.store, w.barrier, &w.seal, NULL), ST_OK);
     w.node.initialized = w.node.active = true;
     w.node.sealed = false;
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/secret/data/a", NULL)->http, 404);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/secret/data/a", NULL)->http, 404);
 }
 
 static void init_runs_on_the_leader(void **ctx)
 {
     (void)ctx;
     world_standby(&w, false);
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/sys/init", "{}")->http, 299);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/sys/init", "{}")->http, 299);
     assert_int_equal(w.forwards, 1);
     assert_status(state_is_initialized(w.m.store), ST_NOT_FOUND);
 }
@@ -327,7 +330,7 @@ static void a_token_looks_itself_up(void **ctx)
     (void)ctx;
     static const enum http_method methods[] = {METHOD_GET, METHOD_POST, METHOD_PUT};
     for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-        struct test_call *t = world_call(&w, methods[i], "/v1/auth/token/lookup-self", NULL);
+        struct test_request *t = world_request(&w, methods[i], "/v1/auth/token/lookup-self", NULL);
         assert_int_equal(t->http, 200);
         assert_body_has(t, w.token);
         assert_body_has(t, "\"policies\":[\"root\"],\"path\":\"auth/token/root\",\"meta\":null,"
@@ -365,28 +368,28 @@ static void a_token_expires_by_cluster_time(void **ctx)
 {
     (void)ctx;
     save_token("alive", "root", 1700000001);
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/auth/token/lookup-self", NULL);
+    struct test_request *t = world_request(&w, METHOD_GET, "/v1/auth/token/lookup-self", NULL);
     assert_int_equal(t->http, 200);
     assert_body_has(t, "\"expire_time\":\"2023-11-14T22:13:21Z\",");
     save_token("expired", "root", 1700000000);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/auth/token/lookup-self", NULL)->http, 403);
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 403);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/auth/token/lookup-self", NULL)->http, 403);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 403);
 }
 
 static void a_token_without_the_root_policy_may_do_nothing(void **ctx)
 {
     (void)ctx;
     save_token("weak", "admin", 0);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/a", NULL)->http, 403);
-    assert_int_equal(world_call(&w, METHOD_LIST, "/v1/kv/a", NULL)->http, 403);
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 403);
-    assert_int_equal(world_call(&w, METHOD_DELETE, "/v1/kv/a", NULL)->http, 403);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/sys/metrics", NULL)->http, 403);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/none", NULL)->http, 403);
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts/kv/a", NULL);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/kv/a", NULL)->http, 403);
+    assert_int_equal(world_request(&w, METHOD_LIST, "/v1/kv/a", NULL)->http, 403);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 403);
+    assert_int_equal(world_request(&w, METHOD_DELETE, "/v1/kv/a", NULL)->http, 403);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/sys/metrics", NULL)->http, 403);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/none", NULL)->http, 403);
+    struct test_request *t = world_request(&w, METHOD_GET, "/v1/sys/internal/ui/mounts/kv/a", NULL);
     assert_int_equal(t->http, 403);
     assert_body_has(t, "preflight capability check returned 403");
-    t = world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts", NULL);
+    t = world_request(&w, METHOD_GET, "/v1/sys/internal/ui/mounts", NULL);
     assert_int_equal(t->http, 200);
     assert_body_has(t, "\"secret\":{},");
 }
@@ -396,17 +399,17 @@ static void a_token_without_the_root_policy_may_do_nothing(void **ctx)
 static void a_client_learns_the_version_of_a_mount(void **ctx)
 {
     (void)ctx;
-    struct test_call *t =
-        world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts/kv/some/path", NULL);
+    struct test_request *t =
+        world_request(&w, METHOD_GET, "/v1/sys/internal/ui/mounts/kv/some/path", NULL);
     assert_int_equal(t->http, 200);
     assert_body_has(t, "\"data\":{\"path\":\"kv/\",\"type\":\"kv\",");
     assert_body_has(t, "\"options\":{\"version\":\"1\"}");
-    t = world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts/kv", NULL);
+    t = world_request(&w, METHOD_GET, "/v1/sys/internal/ui/mounts/kv", NULL);
     assert_body_has(t, "\"path\":\"kv/\"");
-    t = world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts/none", NULL);
+    t = world_request(&w, METHOD_GET, "/v1/sys/internal/ui/mounts/none", NULL);
     assert_int_equal(t->http, 403);
     assert_body_has(t, "access to path \\\"none/\\\"");
-    t = world_call(&w, METHOD_GET, "/v1/sys/internal/ui/mounts", NULL);
+    t = world_request(&w, METHOD_GET, "/v1/sys/internal/ui/mounts", NULL);
     assert_body_has(t, "\"data\":{\"secret\":{\"cubbyhole/\":{\"type\":\"cubbyhole\",");
     assert_body_has(t, "\"kv/\":{\"type\":\"kv\",");
     assert_body_has(t, "\"auth\":{\"token/\":{\"type\":\"token\"");
@@ -426,13 +429,14 @@ static void metrics_need_a_token_unless_the_listener_is_open(void **ctx)
     (void)ctx;
     struct metric_source source = {.collect = collect_one};
     metrics_add(&w.metrics, &source);
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/metrics?format=prometheus", NULL);
+    struct test_request *t =
+        world_request(&w, METHOD_GET, "/v1/sys/metrics?format=prometheus", NULL);
     assert_int_equal(t->http, 200);
     assert_true(strncmp(t->type, "text/plain", 10) == 0);
     assert_body(t, "# HELP holdfast_test A test.\n# TYPE holdfast_test gauge\nholdfast_test 5\n"
                    "# HELP holdfast_many_total Many.\n# TYPE holdfast_many_total counter\n"
                    "holdfast_many_total{a=\"x\",b=\"y,z\"} 7\nholdfast_many_total 8\n");
-    t = world_call(&w, METHOD_GET, "/v1/sys/metrics", NULL);
+    t = world_request(&w, METHOD_GET, "/v1/sys/metrics", NULL);
     assert_int_equal(t->http, 200);
     assert_string_equal(t->type, "application/json");
     assert_body_has(t, "{\"Timestamp\":\"20");
@@ -442,19 +446,19 @@ static void metrics_need_a_token_unless_the_listener_is_open(void **ctx)
                        "\"Labels\":{\"a\":\"x\",\"b\":\"y,z\"}},"
                        "{\"Name\":\"holdfast_many_total\",\"Count\":8,\"Sum\":8,"
                        "\"Labels\":{}}],\"Samples\":[]}");
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/sys/metrics?format=x", NULL)->http, 400);
-    t = world_call(&w, METHOD_GET, "/v1/metrics?format=openmetrics", NULL);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/sys/metrics?format=x", NULL)->http, 400);
+    t = world_request(&w, METHOD_GET, "/v1/metrics?format=openmetrics", NULL);
     assert_int_equal(t->http, 200);
     assert_true(strncmp(t->type, "application/openmetrics-text;", 28) == 0);
-    t = world_call(&w, METHOD_GET, "/v1/metrics?help=1", NULL);
+    t = world_request(&w, METHOD_GET, "/v1/metrics?help=1", NULL);
     assert_body_has(t, "{\"help\":\"# metrics\\n");
     for (int open = 0; open < 2; open++) {
-        struct test_call bare;
-        test_call_init(&bare, METHOD_GET, "/v1/sys/metrics", NULL);
-        bare.call.open_metrics = open != 0;
+        struct test_request bare;
+        test_request_init(&bare, METHOD_GET, "/v1/sys/metrics", NULL);
+        bare.request.open_metrics = open != 0;
         world_handle(&w, &bare);
         assert_int_equal(bare.http, open != 0 ? 200 : 403);
-        test_call_done(&bare);
+        test_request_done(&bare);
     }
 }
 
@@ -466,7 +470,7 @@ static void a_node_shows_its_version_and_root(void **ctx)
     w.node.root[0] = 0xab;
     w.node.root[31] = 0x0f;
     world_standby(&w, false);
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/internal/state", NULL);
+    struct test_request *t = world_request(&w, METHOD_GET, "/v1/sys/internal/state", NULL);
     assert_int_equal(t->http, 200);
     assert_body_has(t, "\"version\":12,\"root_version\":11,\"merkle_root\":\"ab000000");
     assert_body_has(t, "0000000f\",");

@@ -2,11 +2,11 @@
  * ones. */
 #include "api/api_world.h"
 
+#include "cluster/membership/challenge.h"
+#include "cluster/membership/join_token.h"
 #include "crypto/cert.h"
 #include "crypto/tls.h"
 #include "loop/loop.h"
-#include "cluster/membership/challenge.h"
-#include "cluster/membership/join_token.h"
 #include "text/encode.h"
 
 #include <ftw.h>
@@ -62,9 +62,9 @@ static void give_authority(void)
     (void)snprintf(body, sizeof body, "{\"certificate\":%s,\"private_key\":%s}", cert_text,
                    key_text);
     w.node.ca_sha256[31] ^= 1; /* nodes that trust another one would trust none of its nodes */
-    expect(world_call(&w, METHOD_POST, AUTHORITY, body), 400, "not the authority");
+    expect(world_request(&w, METHOD_POST, AUTHORITY, body), 400, "not the authority");
     w.node.ca_sha256[31] ^= 1;
-    call(METHOD_POST, AUTHORITY, body, 204);
+    request(METHOD_POST, AUTHORITY, body, 204);
     mem_free(cert_text);
     mem_free(key_text);
     buf_done(&ca_key);
@@ -96,15 +96,15 @@ static int close_with_authority(void **ctx)
     return close_world(ctx);
 }
 
-static struct test_call *ask(const char *name)
+static struct test_request *ask(const char *name)
 {
     char body[1000];
     (void)snprintf(body, sizeof body, "{\"node_id\":\"%s\",\"public_key\":%s}", name, public_text);
-    return world_call(&w, METHOD_POST, BOOTSTRAP "challenge", body);
+    return world_request(&w, METHOD_POST, BOOTSTRAP "challenge", body);
 }
 
-/* The member of that name in an answer, as it stands there. */
-static void member(const struct test_call *t, const char *name, char *out, size_t room)
+/* The member of that name in a reply, as it stands there. */
+static void member(const struct test_request *t, const char *name, char *out, size_t room)
 {
     char start[40];
     (void)snprintf(start, sizeof start, "\"%s\":\"", name);
@@ -120,13 +120,13 @@ static void get_challenge(const char *name)
     member(expect(ask(name), 200, NULL), "challenge", challenge, sizeof challenge);
 }
 
-static struct test_call *answer_with(const char *name, const char *proof)
+static struct test_request *answer_with(const char *name, const char *proof)
 {
     char body[1500];
     (void)snprintf(body, sizeof body,
                    "{\"node_id\":\"%s\",\"public_key\":%s,\"challenge\":\"%s\",\"answer\":\"%s\"}",
                    name, public_text, challenge, proof);
-    return world_call(&w, METHOD_POST, BOOTSTRAP "answer", body);
+    return world_request(&w, METHOD_POST, BOOTSTRAP "answer", body);
 }
 
 /* What only the root key makes: so many bytes of it. */
@@ -144,7 +144,7 @@ static const char *proof_of(const char *name, size_t n)
     return proof;
 }
 
-static struct test_call *answer_as(const char *name)
+static struct test_request *answer_as(const char *name)
 {
     return answer_with(name, proof_of(name, BARRIER_MAC_BYTES));
 }
@@ -165,7 +165,7 @@ static void a_right_answer_buys_one_certificate(void **ctx)
     get_challenge("node9");
     expect(answer_as("node9"), 200, "\"proof\":\"");
     expect(answer_as("node9"), 403, "challenge: was used already");
-    get_challenge("node9"); /* whose answer was lost asks again */
+    get_challenge("node9"); /* whose reply was lost asks again */
     expect(answer_as("node9"), 200, "BEGIN CERTIFICATE");
 }
 
@@ -301,18 +301,19 @@ static void without_the_authority_there_is_no_challenge(void **ctx)
 static void make_token(const char *wishes, char out[JOIN_TOKEN_TEXT])
 {
     (void)snprintf(w.token, sizeof w.token, "%s", root);
-    struct test_call *t = world_call(&w, METHOD_POST, "/v1/sys/storage/raft/join-token", wishes);
+    struct test_request *t =
+        world_request(&w, METHOD_POST, "/v1/sys/storage/raft/join-token", wishes);
     w.token[0] = '\0';
     member(expect(t, 200, NULL), "token", out, JOIN_TOKEN_TEXT);
 }
 
-static struct test_call *join_as(const char *name, const char *token)
+static struct test_request *join_as(const char *name, const char *token)
 {
     char body[1200];
     (void)snprintf(body, sizeof body,
                    "{\"join_token\":\"%s\",\"node_id\":\"%s\",\"public_key\":%s}", token, name,
                    public_text);
-    return world_call(&w, METHOD_POST, BOOTSTRAP "join", body);
+    return world_request(&w, METHOD_POST, BOOTSTRAP "join", body);
 }
 
 static void a_token_is_for_one_name_and_one_key(void **ctx)
@@ -324,7 +325,7 @@ static void a_token_is_for_one_name_and_one_key(void **ctx)
     expect(join_as("node8", named), 403, "made for another node");
     expect(join_as("node7", named), 200, "BEGIN CERTIFICATE");
     expect(join_as("node9", token), 200, "BEGIN CERTIFICATE");
-    expect(join_as("node9", token), 200, "BEGIN CERTIFICATE"); /* whose answer was lost */
+    expect(join_as("node9", token), 200, "BEGIN CERTIFICATE"); /* whose reply was lost */
     expect(join_as("node8", token), 403, "was used already");
     change_key();
     expect(join_as("node9", token), 403, "was used already");
@@ -362,16 +363,16 @@ static void tokens_are_few_and_not_for_ever(void **ctx)
     static const char path[] = "/v1/sys/storage/raft/join-token";
     char token[JOIN_TOKEN_TEXT];
     (void)snprintf(w.token, sizeof w.token, "%s", root);
-    expect(world_call(&w, METHOD_POST, path, "{\"ttl\":2592001}"), 400, "30 days");
-    expect(world_call(&w, METHOD_POST, path, "{\"ttl\":0}"), 400, "1 second");
-    expect(world_call(&w, METHOD_POST, path, "{\"node_id\":\"a/b\"}"), 400, "name of a node");
-    expect(world_call(&w, METHOD_POST, path, "{\"ttl\":2592000}"), 200, NULL);
+    expect(world_request(&w, METHOD_POST, path, "{\"ttl\":2592001}"), 400, "30 days");
+    expect(world_request(&w, METHOD_POST, path, "{\"ttl\":0}"), 400, "1 second");
+    expect(world_request(&w, METHOD_POST, path, "{\"node_id\":\"a/b\"}"), 400, "name of a node");
+    expect(world_request(&w, METHOD_POST, path, "{\"ttl\":2592000}"), 200, NULL);
     for (int i = 1; i < 64; i++)
         make_token("{}", token);
     expect(join_as("node9", token), 200, NULL);
     make_token("{}", token); /* in place of the one that was used */
     (void)snprintf(w.token, sizeof w.token, "%s", root);
-    expect(world_call(&w, METHOD_POST, path, "{}"), 429, "64 join tokens wait");
+    expect(world_request(&w, METHOD_POST, path, "{}"), 429, "64 join tokens wait");
     w.later_ms += 3600000;
     make_token("{}", token); /* most have expired */
 }
@@ -396,8 +397,9 @@ static void who_was_removed_again_needs_a_new_token(void **ctx)
     }
     expect(ask("node9"), 403, "was removed"); /* nor does the root key do */
     (void)snprintf(w.token, sizeof w.token, "%s", root);
-    expect(world_call(&w, METHOD_POST, readmit, "{\"server_id\":\"node9\"}"), 204, NULL);
-    expect(world_call(&w, METHOD_POST, readmit, "{\"server_id\":\"node9\"}"), 400, "was removed");
+    expect(world_request(&w, METHOD_POST, readmit, "{\"server_id\":\"node9\"}"), 204, NULL);
+    expect(world_request(&w, METHOD_POST, readmit, "{\"server_id\":\"node9\"}"), 400,
+           "was removed");
     expect(ask("node9"), 200, NULL);
     arena_done(&arena);
 }

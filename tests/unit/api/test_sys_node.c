@@ -34,31 +34,31 @@ static void a_level_of_its_own_counts_for_a_module(void **ctx)
 {
     (void)ctx;
     w.host.log_level = TRACE_WARN;
-    (void)call(METHOD_POST, "/v1/sys/loggers/raft", "{\"level\":\"debug\"}", 204);
+    (void)request(METHOD_POST, "/v1/sys/loggers/raft", "{\"level\":\"debug\"}", 204);
     assert_int_equal(said(TRACE_DEBUG, "raft"), 1);
     assert_int_equal(said(TRACE_DEBUG, "mesh"), 0);
-    (void)call(METHOD_POST, "/v1/sys/loggers/mesh", "{\"level\":\"off\"}", 204);
+    (void)request(METHOD_POST, "/v1/sys/loggers/mesh", "{\"level\":\"off\"}", 204);
     assert_int_equal(said(TRACE_ERROR, "mesh"), 0);
-    (void)call(METHOD_DELETE, "/v1/sys/loggers/mesh", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/sys/loggers/mesh", NULL, 204);
     assert_int_equal(said(TRACE_INFO, "mesh"), 1);
-    (void)call(METHOD_POST, "/v1/sys/loggers", "{\"level\":\"error\"}", 204);
+    (void)request(METHOD_POST, "/v1/sys/loggers", "{\"level\":\"error\"}", 204);
     assert_int_equal(said(TRACE_WARN, "raft") + said(TRACE_WARN, "node"), 0);
     assert_int_equal(said(TRACE_ERROR, "raft") + said(TRACE_ERROR, "other"), 2);
-    (void)call(METHOD_DELETE, "/v1/sys/loggers", NULL, 204);
+    (void)request(METHOD_DELETE, "/v1/sys/loggers", NULL, 204);
     assert_int_equal(said(TRACE_INFO, "raft"), 0);
     assert_int_equal(said(TRACE_WARN, "raft"), 1);
-    assert_body_has(call(METHOD_GET, "/v1/sys/loggers/raft", NULL, 200), "{\"raft\":\"warn\"}");
+    assert_body_has(request(METHOD_GET, "/v1/sys/loggers/raft", NULL, 200), "{\"raft\":\"warn\"}");
 }
 
 static void what_is_no_logger_or_level_is_refused(void **ctx)
 {
     (void)ctx;
-    (void)call(METHOD_POST, "/v1/sys/loggers/raft", "{\"level\":\"loud\"}", 400);
-    (void)call(METHOD_POST, "/v1/sys/loggers", "{}", 400);
-    assert_body_has(call(METHOD_POST, "/v1/sys/loggers/some", "{\"level\":\"info\"}", 404),
+    (void)request(METHOD_POST, "/v1/sys/loggers/raft", "{\"level\":\"loud\"}", 400);
+    (void)request(METHOD_POST, "/v1/sys/loggers", "{}", 400);
+    assert_body_has(request(METHOD_POST, "/v1/sys/loggers/some", "{\"level\":\"info\"}", 404),
                     "logger \\\"some\\\" not found");
-    (void)call(METHOD_GET, "/v1/sys/loggers/some", NULL, 404);
-    (void)call(METHOD_DELETE, "/v1/sys/loggers/some", NULL, 404);
+    (void)request(METHOD_GET, "/v1/sys/loggers/some", NULL, 404);
+    (void)request(METHOD_DELETE, "/v1/sys/loggers/some", NULL, 404);
     assert_int_equal(said(TRACE_INFO, "raft"), 1);
 }
 
@@ -66,23 +66,23 @@ static void the_configuration_is_shown_as_it_was_given(void **ctx)
 {
     (void)ctx;
     w.host.configuration = BYTES("{\"api_addr\":\"https://x\"}");
-    assert_body_has(call(METHOD_GET, "/v1/sys/config/state/sanitized", NULL, 200),
+    assert_body_has(request(METHOD_GET, "/v1/sys/config/state/sanitized", NULL, 200),
                     "\"data\":{\"api_addr\":\"https://x\"}");
     w.token[0] = '\0';
-    (void)call(METHOD_GET, "/v1/sys/config/state/sanitized", NULL, 403);
+    (void)request(METHOD_GET, "/v1/sys/config/state/sanitized", NULL, 403);
 }
 
 static void the_machine_is_described(void **ctx)
 {
     (void)ctx;
     w.host.data_dir = "/";
-    struct test_call *t = call(METHOD_GET, "/v1/sys/host-info", NULL, 200);
+    struct test_request *t = request(METHOD_GET, "/v1/sys/host-info", NULL, 200);
     assert_body_has(t, "\"memory\":{\"total\":");
     assert_body_has(t, "\"cpu_times\":[{\"cpu\":\"cpu0\",\"user\":");
     assert_body_has(t, "\"disk\":[{\"path\":\"/\",\"total\":");
     assert_null(strstr(text(t), "\"memory\":{\"total\":0,"));
     w.host.data_dir = "/none/at/all";
-    assert_body_has(call(METHOD_GET, "/v1/sys/host-info", NULL, 200), "\"disk\":[]");
+    assert_body_has(request(METHOD_GET, "/v1/sys/host-info", NULL, 200), "\"disk\":[]");
 }
 
 static enum status forget(struct state_txn *txn, int64_t now_ms)
@@ -113,16 +113,16 @@ static bool run(enum status (*duty)(struct state_txn *txn, int64_t now_ms))
 static void a_version_is_written_down_once(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = call(METHOD_LIST, "/v1/sys/version-history", NULL, 200);
+    struct test_request *t = request(METHOD_LIST, "/v1/sys/version-history", NULL, 200);
     assert_body_has(t, "{\"keys\":[\"" HOLDFAST_VERSION "\"],\"key_info\":{\"" HOLDFAST_VERSION
                        "\":{\"timestamp_installed\":\"2023-11-14T22:13:20Z\",\"build_date\":\"\","
                        "\"previous_version\":null}}}");
     assert_false(run(sys_version_upkeep));
     assert_true(run(forget));
-    (void)call(METHOD_LIST, "/v1/sys/version-history", NULL, 404);
+    (void)request(METHOD_LIST, "/v1/sys/version-history", NULL, 404);
     assert_true(run(sys_version_upkeep)); /* as after an upgrade */
     assert_false(run(sys_version_upkeep));
-    t = call(METHOD_LIST, "/v1/sys/version-history", NULL, 200);
+    t = request(METHOD_LIST, "/v1/sys/version-history", NULL, 200);
     assert_body_has(t, "\"timestamp_installed\":\"2023-11-14T22:14:20Z\"");
 }
 
@@ -130,9 +130,9 @@ static void tokens_are_counted(void **ctx)
 {
     (void)ctx;
     static const char path[] = "/v1/sys/internal/counters/tokens";
-    assert_body_has(call(METHOD_GET, path, NULL, 200), "{\"service_tokens\":{\"total\":1}}");
-    (void)call(METHOD_POST, "/v1/auth/token/create", "{}", 200);
-    assert_body_has(call(METHOD_GET, path, NULL, 200), "{\"service_tokens\":{\"total\":2}}");
+    assert_body_has(request(METHOD_GET, path, NULL, 200), "{\"service_tokens\":{\"total\":1}}");
+    (void)request(METHOD_POST, "/v1/auth/token/create", "{}", 200);
+    assert_body_has(request(METHOD_GET, path, NULL, 200), "{\"service_tokens\":{\"total\":2}}");
 }
 
 int main(void)

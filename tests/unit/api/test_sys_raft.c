@@ -69,7 +69,7 @@ static void set_members(unsigned n, unsigned voters)
 static void assert_server(unsigned i, const char *health, const char *status)
 {
     char start[32], part[64];
-    struct test_call *t = call(METHOD_GET, STATE, NULL, 200);
+    struct test_request *t = request(METHOD_GET, STATE, NULL, 200);
     (void)snprintf(start, sizeof start, "\"%c\":{\"id\":\"%c\"", 'a' + i, 'a' + i);
     const char *at = strstr(text(t), start);
     assert_non_null(at);
@@ -85,8 +85,8 @@ static void assert_server(unsigned i, const char *health, const char *status)
 static void who_is_silent_or_behind_is_not_well(void **ctx)
 {
     (void)ctx;
-    (void)call(METHOD_POST, "/v1/sys/storage/raft/autopilot/configuration",
-               "{\"last_contact_threshold\":\"10s\",\"max_trailing_logs\":100}", 204);
+    (void)request(METHOD_POST, "/v1/sys/storage/raft/autopilot/configuration",
+                  "{\"last_contact_threshold\":\"10s\",\"max_trailing_logs\":100}", 204);
     set_members(3, 3);
     assert_server(0, "true", "alive");
     assert_server(1, "true", "alive");
@@ -110,21 +110,21 @@ static void what_may_fail_is_counted_among_voters_that_are_well(void **ctx)
 {
     (void)ctx;
     set_members(5, 3);
-    struct test_call *t = call(METHOD_GET, STATE, NULL, 200);
+    struct test_request *t = request(METHOD_GET, STATE, NULL, 200);
     assert_body_has(t, "\"healthy\":true,\"failure_tolerance\":1,");
     assert_body_has(t, "\"voters\":[\"a\",\"b\",\"c\"],\"non_voters\":[\"d\",\"e\"],");
     peers[4].heard_ms = 0;
-    t = call(METHOD_GET, STATE, NULL, 200);
+    t = request(METHOD_GET, STATE, NULL, 200);
     assert_body_has(t, "\"healthy\":false,\"failure_tolerance\":1,");
     peers[2].heard_ms = 1;
-    t = call(METHOD_GET, STATE, NULL, 200);
+    t = request(METHOD_GET, STATE, NULL, 200);
     assert_body_has(t, "\"healthy\":false,\"failure_tolerance\":0,");
     peers[1].heard_ms = 1;
-    assert_body_has(call(METHOD_GET, STATE, NULL, 200), "\"failure_tolerance\":0,");
+    assert_body_has(request(METHOD_GET, STATE, NULL, 200), "\"failure_tolerance\":0,");
     set_members(3, 3);
-    assert_null(strstr(text(call(METHOD_GET, STATE, NULL, 200)), "non_voters"));
+    assert_null(strstr(text(request(METHOD_GET, STATE, NULL, 200)), "non_voters"));
     set_members(4, 4);
-    assert_body_has(call(METHOD_GET, STATE, NULL, 200), "\"failure_tolerance\":1,");
+    assert_body_has(request(METHOD_GET, STATE, NULL, 200), "\"failure_tolerance\":1,");
 }
 
 static void stable_is_who_spoke_without_a_gap(void **ctx)
@@ -138,7 +138,7 @@ static void stable_is_who_spoke_without_a_gap(void **ctx)
     text_open_object(&writer);
     text_member_time(&writer, "stable_since", peers[1].steady_ms);
     (void)snprintf(member, sizeof member, "%.*s", (int)time.len - 1, (const char *)time.data + 1);
-    assert_body_has(call(METHOD_GET, STATE, NULL, 200), member);
+    assert_body_has(request(METHOD_GET, STATE, NULL, 200), member);
 }
 
 static void settings_are_bounded(void **ctx)
@@ -162,16 +162,16 @@ static void settings_are_bounded(void **ctx)
         {"{\"cleanup_dead_servers\":false,\"min_quorum\":0}", 204},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-        (void)call(METHOD_POST, "/v1/sys/storage/raft/autopilot/configuration", cases[i].body,
-                   cases[i].http);
+        (void)request(METHOD_POST, "/v1/sys/storage/raft/autopilot/configuration", cases[i].body,
+                      cases[i].http);
 }
 
-static struct test_call *change(const char *what, const char *name, int http)
+static struct test_request *change(const char *what, const char *name, int http)
 {
     char path[64], body[64];
     (void)snprintf(path, sizeof path, "/v1/sys/storage/raft/%s", what);
     (void)snprintf(body, sizeof body, "{\"server_id\":\"%s\"}", name);
-    return call(METHOD_POST, path, body, http);
+    return request(METHOD_POST, path, body, http);
 }
 
 static void the_last_of_its_kind_stays(void **ctx)
@@ -211,10 +211,10 @@ static void the_only_voter_steps_down_and_leads_on(void **ctx)
 {
     (void)ctx;
     set_members(3, 1);
-    (void)call(METHOD_POST, "/v1/sys/step-down", NULL, 204);
+    (void)request(METHOD_POST, "/v1/sys/step-down", NULL, 204);
     assert_int_equal(step_downs, 0);
     set_members(3, 2);
-    (void)call(METHOD_POST, "/v1/sys/step-down", NULL, 204);
+    (void)request(METHOD_POST, "/v1/sys/step-down", NULL, 204);
     assert_int_equal(step_downs, 1);
 }
 

@@ -6,9 +6,9 @@
 static void a_created_token_works_and_is_described(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = post(root, "auth/token/create",
-                               "{\"policies\":\"b, A\",\"meta\":{\"k\":\"v\"},\"ttl\":\"1h\","
-                               "\"display_name\":\"ci / x!\",\"num_uses\":\"0\"}");
+    struct test_request *t = post(root, "auth/token/create",
+                                  "{\"policies\":\"b, A\",\"meta\":{\"k\":\"v\"},\"ttl\":\"1h\","
+                                  "\"display_name\":\"ci / x!\",\"num_uses\":\"0\"}");
     expect(t, 200,
            "\"policies\":[\"a\",\"b\",\"default\"],\"token_policies\":[\"a\",\"b\","
            "\"default\"],\"metadata\":{\"k\":\"v\"},\"lease_duration\":3600,"
@@ -69,7 +69,7 @@ static void an_id_may_be_chosen_once(void **ctx)
 static void a_root_token_makes_root_tokens_that_end(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = post(root, "auth/token/create", NULL);
+    struct test_request *t = post(root, "auth/token/create", NULL);
     expect(t, 200, "\"policies\":[\"root\"]");
     expect(t, 200, "\"lease_duration\":0,\"renewable\":false");
     struct made ending = make(root, "{\"ttl\":60}");
@@ -108,7 +108,7 @@ static void nobody_gives_more_than_he_has(void **ctx)
            "\"token_policies\":[\"a\",\"default\",\"maker\"]");
     expect(post(m.token, "auth/token/create", "{\"policies\":[\" A \"]}"), 200,
            "\"token_policies\":[\"a\",\"default\"]");
-    struct test_call *t =
+    struct test_request *t =
         post(m.token, "auth/token/create", "{\"policies\":\"a\",\"no_default_policy\":true}");
     expect(t, 200, "\"token_policies\":[\"a\"]");
     expect(t, 200, "\"warnings\":[\"Policy \\\"a\\\" does not exist\"]");
@@ -412,7 +412,7 @@ static void a_batch_token_is_stored_nowhere(void **ctx)
     assert_true(strncmp(m.token, "hvb.", 4) == 0);
     assert_string_equal(m.accessor, "");
     assert_int_equal(count_keys(), keys);
-    struct test_call *t = post(root, "auth/token/lookup", about("token", m.token));
+    struct test_request *t = post(root, "auth/token/lookup", about("token", m.token));
     expect(t, 200, "\"type\":\"batch\"");
     expect(t, 200, "\"orphan\":true,\"renewable\":false");
     expect(post(root, "auth/token/renew", about("token", m.token)), 400, "batch tokens");
@@ -490,11 +490,11 @@ static void accessors_are_listed(void **ctx)
 
 static int from(const char *peer, const char *token)
 {
-    static struct test_call t;
-    test_call_done(&t);
-    test_call_init(&t, METHOD_GET, "/v1/auth/token/lookup-self", NULL);
-    test_call_header(&t, "x-secrets-token", token);
-    t.call.peer = peer;
+    static struct test_request t;
+    test_request_done(&t);
+    test_request_init(&t, METHOD_GET, "/v1/auth/token/lookup-self", NULL);
+    test_request_header(&t, "x-secrets-token", token);
+    t.request.peer = peer;
     world_handle(&w, &t);
     return t.http;
 }
@@ -611,7 +611,7 @@ static void a_period_is_bounded_by_the_mount(void **ctx)
     expect(post(root, "auth/token/create", "{\"policies\":\"default\",\"period\":\"1000h\"}"), 200,
            "\"lease_duration\":2764800,");
     expect(post(root, "sys/auth/token/tune", "{\"max_lease_ttl\":\"20m\"}"), 204, NULL);
-    struct test_call *t = post(root, "auth/token/create", "{\"policies\":\"default\"}");
+    struct test_request *t = post(root, "auth/token/create", "{\"policies\":\"default\"}");
     expect(t, 200, "\"lease_duration\":1200,"); /* so is the default, and nobody asked for more */
     expect(t, 200, "\"warnings\":null");
 }
@@ -658,12 +658,12 @@ static void old_names_of_fields_count(void **ctx)
            "\"lease_duration\":3600,");
     expect(post(root, "auth/token/create", "{\"lease\":\"soon\"}"), 400, "lease: ");
     write_role("{\"period\":60,\"bound_cidrs\":\"10.0.0.0/8\",\"explicit_max_ttl\":90}");
-    struct test_call *t = as(root, METHOD_GET, "auth/token/roles/r", NULL);
+    struct test_request *t = as(root, METHOD_GET, "auth/token/roles/r", NULL);
     expect(t, 200, "\"token_bound_cidrs\":[\"10.0.0.0/8\"]");
     expect(t, 200, "\"token_period\":60,\"token_explicit_max_ttl\":90,");
 }
 
-static void a_lookup_by_get_reads_the_query_or_the_caller(void **ctx)
+static void a_lookup_by_get_reads_the_query_or_the_token(void **ctx)
 {
     (void)ctx;
     char path[AUTH_TOKEN_MAX + 64];
@@ -686,14 +686,14 @@ static void a_malformed_mfa_header_is_refused(void **ctx)
                  {"x-vault-mfa", ":123", 400},    {"x-secrets-mfa", "id:", 400},
                  {"x-secrets-mfa", "a:b:c", 200}, {"x-vault-mfa", ":", 400}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct test_call t;
-        test_call_init(&t, METHOD_GET, "/v1/auth/token/lookup-self", NULL);
-        test_call_header(&t, "x-secrets-token", root);
-        test_call_header(&t, cases[i].name, cases[i].value);
+        struct test_request t;
+        test_request_init(&t, METHOD_GET, "/v1/auth/token/lookup-self", NULL);
+        test_request_header(&t, "x-secrets-token", root);
+        test_request_header(&t, cases[i].name, cases[i].value);
         world_handle(&w, &t);
         if (t.http != cases[i].http)
             fail_msg("%s: %d", cases[i].value, t.http);
-        test_call_done(&t);
+        test_request_done(&t);
     }
 }
 
@@ -708,7 +708,7 @@ int main(void)
         TEST(a_child_gets_no_default_policy_that_its_parent_lacks),
         TEST(a_request_without_the_default_policy_gets_none),
         TEST(old_names_of_fields_count),
-        TEST(a_lookup_by_get_reads_the_query_or_the_caller),
+        TEST(a_lookup_by_get_reads_the_query_or_the_token),
         TEST(a_malformed_mfa_header_is_refused),
         TEST(a_created_token_works_and_is_described),
         TEST(create_refuses_what_is_not_allowed),

@@ -12,7 +12,7 @@ static void a_role_decides_how_its_tokens_are(void **ctx)
     expect(as(root, METHOD_LIST, "auth/token/roles", NULL), 200, "{\"keys\":[\"r\"]}");
     expect(as(root, METHOD_LIST, "auth/token/roles?after=r", NULL), 404, NULL);
     expect(as(root, METHOD_LIST, "auth/token/roles?limit=x", NULL), 400, "limit");
-    struct test_call *t = as(root, METHOD_GET, "auth/token/roles/r", NULL);
+    struct test_request *t = as(root, METHOD_GET, "auth/token/roles/r", NULL);
     expect(t, 200, "\"name\":\"r\",\"allowed_policies\":[\"a\",\"b\"],");
     expect(t, 200, "\"token_period\":600,");
     expect(t, 200, "\"period\":600,\"explicit_max_ttl\":0}");
@@ -142,7 +142,7 @@ static void a_role_keeps_what_is_not_given_anew(void **ctx)
            NULL);
     expect(post(root, "auth/token/roles/r", "{\"token_period\":null,\"path_suffix\":\"t\"}"), 204,
            NULL);
-    struct test_call *t = as(root, METHOD_GET, "auth/token/roles/r", NULL);
+    struct test_request *t = as(root, METHOD_GET, "auth/token/roles/r", NULL);
     expect(t, 200, "\"token_period\":600,");
     expect(t, 200, "\"path_suffix\":\"t\"");
     for (size_t n = 64; n < 66; n++) {

@@ -1,16 +1,16 @@
 #include "api/api_world.h"
 
 /* `token` and `ttl` may be NULL: then there is no such header. */
-static struct test_call *ask(const char *token, const char *ttl, enum http_method method,
-                             const char *target, const char *body)
+static struct test_request *ask(const char *token, const char *ttl, enum http_method method,
+                                const char *target, const char *body)
 {
-    static struct test_call t;
-    test_call_done(&t);
-    test_call_init(&t, method, target, body);
+    static struct test_request t;
+    test_request_done(&t);
+    test_request_init(&t, method, target, body);
     if (token != NULL)
-        test_call_header(&t, "x-secrets-token", token);
+        test_request_header(&t, "x-secrets-token", token);
     if (ttl != NULL)
-        test_call_header(&t, "x-vault-wrap-ttl", ttl);
+        test_request_header(&t, "x-vault-wrap-ttl", ttl);
     world_handle(&w, &t);
     return &t;
 }
@@ -22,8 +22,8 @@ static const char *about(const char *token)
     return body;
 }
 
-/* The wrapping token an answer tells of. */
-static void take_token(struct test_call *t, char out[64])
+/* The wrapping token a reply tells of. */
+static void take_token(struct test_request *t, char out[64])
 {
     const char *at = strstr((const char *)t->body.data, "\"wrap_info\":{\"token\":\"");
     if (t->http != 200 || at == NULL)
@@ -38,11 +38,11 @@ static void wrap_a_secret(char out[64])
     take_token(ask(root, "60s", METHOD_GET, "/v1/kv/a", NULL), out);
 }
 
-static void an_answer_is_kept_for_whoever_has_the_token(void **ctx)
+static void a_reply_is_kept_for_the_holder_of_the_token(void **ctx)
 {
     (void)ctx;
     char token[64];
-    struct test_call *t = ask(root, "60s", METHOD_GET, "/v1/kv/none", NULL);
+    struct test_request *t = ask(root, "60s", METHOD_GET, "/v1/kv/none", NULL);
     expect(t, 404, "{\"errors\":[]}"); /* a failure is told as it is */
     wrap_a_secret(token);
     t = ask(token, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", NULL);
@@ -55,7 +55,7 @@ static void an_answer_is_kept_for_whoever_has_the_token(void **ctx)
 static unsigned accessors(void)
 {
     unsigned n = 0;
-    struct test_call *t = ask(root, NULL, METHOD_LIST, "/v1/auth/token/accessors", NULL);
+    struct test_request *t = ask(root, NULL, METHOD_LIST, "/v1/auth/token/accessors", NULL);
     for (const char *c = strchr((const char *)t->body.data, '['); *c != ']'; c++)
         n += *c == ',' || *c == '[';
     return n;
@@ -68,7 +68,7 @@ static void what_is_not_there_is_not_wrapped(void **ctx)
     expect(ask(root, NULL, METHOD_PUT, "/v1/kv2/data/a", "{\"data\":{\"n\":1}}"), 200, NULL);
     expect(ask(root, NULL, METHOD_DELETE, "/v1/kv2/data/a", NULL), 204, NULL);
     unsigned before = accessors();
-    struct test_call *t = ask(root, "60s", METHOD_GET, "/v1/kv2/data/a", NULL);
+    struct test_request *t = ask(root, "60s", METHOD_GET, "/v1/kv2/data/a", NULL);
     expect(t, 404, "\"data\":{\"data\":null,\"metadata\":{");
     expect(t, 404, "\"wrap_info\":null");
     expect(ask(root, "60s", METHOD_POST, "/v1/auth/token/tidy", NULL), 202, "\"warnings\":[\"");
@@ -78,7 +78,7 @@ static void what_is_not_there_is_not_wrapped(void **ctx)
 static void wrap_info_says_what_it_is(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = ask(root, "5m", METHOD_POST, "/v1/auth/token/create", "{\"ttl\":60}");
+    struct test_request *t = ask(root, "5m", METHOD_POST, "/v1/auth/token/create", "{\"ttl\":60}");
     expect(t, 200,
            "{\"request_id\":\"\",\"lease_id\":\"\",\"renewable\":false,"
            "\"lease_duration\":0,\"data\":null,\"wrap_info\":{\"token\":\"hvs.");
@@ -113,13 +113,13 @@ static void looking_it_up_does_not_use_it(void **ctx)
     expect(ask(token, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", NULL), 200, NULL);
 }
 
-static void a_wrapped_answer_is_wrapped_again(void **ctx)
+static void a_wrapped_reply_is_wrapped_again(void **ctx)
 {
     (void)ctx;
     char first[64], second[64];
     wrap_a_secret(first);
     w.later_ms = 59000;
-    struct test_call *t = ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/rewrap", about(first));
+    struct test_request *t = ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/rewrap", about(first));
     expect(t, 200,
            "\"ttl\":60,\"creation_time\":\"2023-11-14T22:14:19Z\","
            "\"creation_path\":\"kv/a\"}");
@@ -176,7 +176,7 @@ static void a_wrapping_token_is_good_for_one_use_of_any_kind(void **ctx)
     (void)ctx;
     char token[64];
     wrap_a_secret(token);
-    struct test_call *t = ask(root, NULL, METHOD_POST, "/v1/auth/token/lookup", about(token));
+    struct test_request *t = ask(root, NULL, METHOD_POST, "/v1/auth/token/lookup", about(token));
     expect(t, 200, "\"num_uses\":1,");
     expect(t, 200, "\"explicit_max_ttl\":60");
     expect(ask(root, NULL, METHOD_POST, "/v1/auth/token/renew", about(token)), 400, "renewable");
@@ -233,12 +233,12 @@ static void a_standby_forwards_what_is_to_be_wrapped(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(an_answer_is_kept_for_whoever_has_the_token),
+        TEST(a_reply_is_kept_for_the_holder_of_the_token),
         TEST(what_is_not_there_is_not_wrapped),
         TEST(wrap_info_says_what_it_is),
         TEST(the_token_in_the_body_is_taken_too),
         TEST(looking_it_up_does_not_use_it),
-        TEST(a_wrapped_answer_is_wrapped_again),
+        TEST(a_wrapped_reply_is_wrapped_again),
         TEST(it_ends_with_its_time_and_leaves_nothing),
         TEST(what_is_said_may_be_wrapped),
         TEST(what_is_no_wrapping_token_is_refused),

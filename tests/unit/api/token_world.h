@@ -4,13 +4,14 @@
 
 #include "api/api_world.h"
 
-static inline struct test_call *post(const char *token, const char *path, const char *body)
+static inline struct test_request *post(const char *token, const char *path, const char *body)
 {
     return as(token, METHOD_POST, path, body);
 }
 
-/* A string member of the last answer. */
-static inline void copy_member(const struct test_call *t, const char *name, char *out, size_t room)
+/* A string member of the last reply. */
+static inline void copy_member(const struct test_request *t, const char *name, char *out,
+                               size_t room)
 {
     char key[64];
     (void)snprintf(key, sizeof key, "\"%s\":\"", name);
@@ -28,7 +29,7 @@ struct made {
 static inline struct made make_at(const char *by, const char *path, const char *body)
 {
     struct made m;
-    struct test_call *t = post(by, path, body);
+    struct test_request *t = post(by, path, body);
     if (t->http != 200)
         fail_msg("%s %s: %d %s", path, body, t->http, text(t));
     copy_member(t, "client_token", m.token, sizeof m.token);

@@ -71,7 +71,7 @@ static void enable(struct world *w, unsigned n)
 
 static const char *const policies[] = {"default", "a\"b"};
 static const struct audit_facts facts = {
-    .kind = AUDIT_RESPONSE,
+    .kind = AUDIT_REPLY,
     .time_ms = 0,
     .request_id = "r1",
     .operation = "update",
@@ -117,7 +117,7 @@ static void a_record_says_everything(void **state)
     assert_status(w->st, ST_OK);
 }
 
-/* A request has no answer yet, and nobody may have sent it. */
+/* A request has no reply yet, and nobody may have sent it. */
 static void what_is_unknown_is_left_out(void **state)
 {
     struct world *w = *state;

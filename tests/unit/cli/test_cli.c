@@ -19,7 +19,7 @@ static const struct {
     const char *path;
     int status;
     const char *body;
-} answers[] = {
+} replies[] = {
     {"/v1/sys/internal/ui/mounts/v2/a", 200,
      "{\"data\":{\"path\":\"v2/\",\"options\":{\"version\":\"2\"}}}"},
     {"/v1/sys/internal/ui/mounts/v2/b/c", 200,
@@ -84,13 +84,13 @@ static void on_request(void *ctx, struct http_request *req)
         http_respond(req, &reply);
         return;
     }
-    for (size_t i = 0; i < ARRAY_LEN(answers) && req->method != METHOD_DELETE; i++)
-        if (bytes_eq(req->path, bytes_str(answers[i].path)) &&
-            (req->method == METHOD_GET || strstr(answers[i].path, "init") != NULL ||
-             strstr(answers[i].path, "create") != NULL)) {
-            reply.status = answers[i].status;
+    for (size_t i = 0; i < ARRAY_LEN(replies) && req->method != METHOD_DELETE; i++)
+        if (bytes_eq(req->path, bytes_str(replies[i].path)) &&
+            (req->method == METHOD_GET || strstr(replies[i].path, "init") != NULL ||
+             strstr(replies[i].path, "create") != NULL)) {
+            reply.status = replies[i].status;
             reply.content_type = "application/json";
-            reply.body = bytes_str(answers[i].body);
+            reply.body = bytes_str(replies[i].body);
         }
     if (req->method == METHOD_PATCH && bytes_has_prefix(req->path, BYTES("/v1/v2/")))
         reply.status = 405; /* as a server that does not know it yet */
@@ -379,20 +379,20 @@ static void on_alarm(int signal)
     (void)signal; /* it is there to interrupt */
 }
 
-static void *interrupt_and_answer(void *ctx)
+static void *interrupt_and_reply(void *ctx)
 {
     struct crowded *c = ctx;
-    static const char answer[] = "HTTP/1.1 204 No Content\r\n\r\n";
+    static const char reply[] = "HTTP/1.1 204 No Content\r\n\r\n";
     char request[1024];
     for (int i = 0; i < 10; i++) {
         (void)usleep(20000); /* longer or shorter does no harm */
         (void)pthread_kill(c->connecting, SIGALRM);
     }
     int queued = accept(c->listener, NULL, NULL), fd = accept(c->listener, NULL, NULL);
-    bool answered = queued >= 0 && fd >= 0 && read(fd, request, sizeof request) > 0 &&
-                    write(fd, answer, strlen(answer)) == (ssize_t)strlen(answer);
+    bool replied = queued >= 0 && fd >= 0 && read(fd, request, sizeof request) > 0 &&
+                   write(fd, reply, strlen(reply)) == (ssize_t)strlen(reply);
     (void)close(queued), (void)close(fd); /* what failed is told */
-    return answered ? c : NULL;
+    return replied ? c : NULL;
 }
 
 static void a_signal_does_not_end_connecting(void **ctx)
@@ -404,7 +404,7 @@ static void a_signal_does_not_end_connecting(void **ctx)
                         pthread_self()};
     struct sigaction alarm = {.sa_handler = on_alarm}, before;
     pthread_t thread;
-    void *answered = NULL;
+    void *replied = NULL;
     assert_true(c.listener >= 0 && c.first >= 0);
     assert_int_equal(bind(c.listener, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(listen(c.listener, 0), 0); /* one waits; the next tries again after a second */
@@ -413,16 +413,16 @@ static void a_signal_does_not_end_connecting(void **ctx)
     (void)snprintf(address, sizeof address, "http://127.0.0.1:%u", ntohs(at.sin_port));
     assert_int_equal(setenv("HOLDFAST_ADDR", address, 1), 0);
     assert_int_equal(sigaction(SIGALRM, &alarm, &before), 0);
-    assert_int_equal(pthread_create(&thread, NULL, interrupt_and_answer, &c), 0);
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_and_reply, &c), 0);
     int code = RUN("delete", "kv/a");
     assert_int_equal(shutdown(c.listener, SHUT_RDWR), 0); /* nobody waits for who did not come */
-    assert_int_equal(pthread_join(thread, &answered), 0);
+    assert_int_equal(pthread_join(thread, &replied), 0);
     assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
     assert_int_equal(close(c.first), 0);
     assert_int_equal(close(c.listener), 0);
     assert_string_equal(err, "");
     assert_int_equal(code, 0);
-    assert_non_null(answered);
+    assert_non_null(replied);
 }
 
 static void flags_become_headers_and_stand_anywhere(void **ctx)

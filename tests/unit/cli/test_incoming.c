@@ -71,7 +71,7 @@ static void a_body_beyond_the_bound_is_refused(void **ctx)
            0, "");
 }
 
-static void a_download_takes_good_answers_alone_and_has_no_bound(void **ctx)
+static void a_download_takes_good_replies_alone_and_has_no_bound(void **ctx)
 {
     (void)ctx;
     char text[64] = "";
@@ -108,7 +108,7 @@ int main(void)
         cmocka_unit_test(a_body_has_a_length_or_chunks_or_the_end),
         cmocka_unit_test(what_is_cut_off_or_no_http_is_refused),
         cmocka_unit_test(a_body_beyond_the_bound_is_refused),
-        cmocka_unit_test(a_download_takes_good_answers_alone_and_has_no_bound),
+        cmocka_unit_test(a_download_takes_good_replies_alone_and_has_no_bound),
         cmocka_unit_test(a_place_to_go_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

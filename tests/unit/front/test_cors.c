@@ -21,44 +21,45 @@ static int close_world(void **ctx)
     return 0;
 }
 
-static struct test_call *call_from(const char *origin, enum http_method method, const char *target)
+static struct test_request *request_from(const char *origin, enum http_method method,
+                                         const char *target)
 {
-    static struct test_call t;
-    test_call_done(&t);
-    test_call_init(&t, method, target, NULL);
-    test_call_header(&t, "origin", origin);
+    static struct test_request t;
+    test_request_done(&t);
+    test_request_init(&t, method, target, NULL);
+    test_request_header(&t, "origin", origin);
     if (method == METHOD_OPTIONS)
-        test_call_header(&t, "access-control-request-method", "PUT");
+        test_request_header(&t, "access-control-request-method", "PUT");
     else
-        test_call_header(&t, "x-vault-token", w.token);
+        test_request_header(&t, "x-vault-token", w.token);
     world_handle(&w, &t);
     return &t;
 }
 
-static struct test_call *set(const char *body)
+static struct test_request *set(const char *body)
 {
-    return world_call(&w, METHOD_POST, "/v1/sys/config/cors", body);
+    return world_request(&w, METHOD_POST, "/v1/sys/config/cors", body);
 }
 
 static void nothing_is_said_until_it_is_set(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = call_from(SITE, METHOD_GET, "/v1/sys/leader");
+    struct test_request *t = request_from(SITE, METHOD_GET, "/v1/sys/leader");
     assert_int_equal(t->http, 200);
     assert_string_equal(t->told, "");
-    assert_int_equal(call_from(SITE, METHOD_OPTIONS, "/v1/kv/a")->http, 403);
-    t = world_call(&w, METHOD_GET, "/v1/sys/config/cors", NULL);
+    assert_int_equal(request_from(SITE, METHOD_OPTIONS, "/v1/kv/a")->http, 403);
+    t = world_request(&w, METHOD_GET, "/v1/sys/config/cors", NULL);
     assert_body_has(t, "\"data\":{\"enabled\":false},");
 }
 
-static void an_allowed_origin_may_read_answers_and_errors(void **ctx)
+static void an_allowed_origin_may_read_replies_and_errors(void **ctx)
 {
     (void)ctx;
     assert_int_equal(set("{\"allowed_origins\":\"" SITE ",https://b\"}")->http, 204);
-    struct test_call *t = call_from(SITE, METHOD_GET, "/v1/sys/leader");
+    struct test_request *t = request_from(SITE, METHOD_GET, "/v1/sys/leader");
     assert_int_equal(t->http, 200);
     assert_string_equal(t->told, "Vary: Origin\nAccess-Control-Allow-Origin: " SITE "\n");
-    t = call_from("https://b", METHOD_GET, "/v1/kv/none");
+    t = request_from("https://b", METHOD_GET, "/v1/kv/none");
     assert_int_equal(t->http, 404);
     assert_string_equal(t->told, "Vary: Origin\nAccess-Control-Allow-Origin: https://b\n");
 }
@@ -70,23 +71,23 @@ static void another_origin_is_refused_everywhere(void **ctx)
                                          "https://APP.example", "*"};
     assert_int_equal(set("{\"allowed_origins\":[\"" SITE "\"]}")->http, 204);
     for (size_t i = 0; i < ARRAY_LEN(others); i++) {
-        struct test_call *t = call_from(others[i], METHOD_GET, "/v1/sys/health");
+        struct test_request *t = request_from(others[i], METHOD_GET, "/v1/sys/health");
         assert_int_equal(t->http, 403);
         assert_body(t, "{\"errors\":[\"origin not allowed\"]}");
         assert_string_equal(t->told, "Vary: Origin\n");
     }
     unsigned proposals = w.proposals;
-    assert_int_equal(call_from("https://evil", METHOD_DELETE, "/v1/kv/a")->http, 403);
+    assert_int_equal(request_from("https://evil", METHOD_DELETE, "/v1/kv/a")->http, 403);
     assert_int_equal(w.proposals, proposals);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/sys/leader", NULL)->http, 200);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/sys/leader", NULL)->http, 200);
 }
 
-static void a_preflight_is_answered_without_a_token(void **ctx)
+static void a_preflight_gets_its_reply_without_a_token(void **ctx)
 {
     (void)ctx;
     assert_int_equal(set("{\"allowed_origins\":\"*\",\"allowed_headers\":[\"X-Mine\"]}")->http,
                      204);
-    struct test_call *t = call_from("https://any", METHOD_OPTIONS, "/v1/kv/a");
+    struct test_request *t = request_from("https://any", METHOD_OPTIONS, "/v1/kv/a");
     assert_int_equal(t->http, 200);
     assert_body(t, "");
     assert_non_null(strstr(t->told, "Access-Control-Allow-Origin: https://any\n"));
@@ -100,15 +101,15 @@ static void a_preflight_is_answered_without_a_token(void **ctx)
 static void a_preflight_for_a_strange_method_is_405(void **ctx)
 {
     (void)ctx;
-    static struct test_call t;
+    static struct test_request t;
     assert_int_equal(set("{\"allowed_origins\":\"*\"}")->http, 204);
-    test_call_init(&t, METHOD_OPTIONS, "/v1/kv/a", NULL);
-    test_call_header(&t, "origin", SITE);
-    test_call_header(&t, "access-control-request-method", "TRACE");
+    test_request_init(&t, METHOD_OPTIONS, "/v1/kv/a", NULL);
+    test_request_header(&t, "origin", SITE);
+    test_request_header(&t, "access-control-request-method", "TRACE");
     world_handle(&w, &t);
     assert_int_equal(t.http, 405);
     assert_null(strstr(t.told, "Allow-Methods"));
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 static void what_is_no_setting_is_refused(void **ctx)
@@ -127,7 +128,7 @@ static void what_is_no_setting_is_refused(void **ctx)
         if (set(bodies[i])->http != 400)
             fail_msg("%s is taken", bodies[i]);
     assert_int_equal(set("{\"allowed_origins\":[\"https://a,https://b\"]}")->http, 400);
-    assert_int_equal(call_from(SITE, METHOD_GET, "/v1/sys/leader")->http, 200);
+    assert_int_equal(request_from(SITE, METHOD_GET, "/v1/sys/leader")->http, 200);
 }
 
 static void settings_are_bounded(void **ctx)
@@ -155,22 +156,22 @@ static void it_ends_when_it_is_deleted(void **ctx)
 {
     (void)ctx;
     assert_int_equal(set("{\"allowed_origins\":\"" SITE "\"}")->http, 204);
-    assert_int_equal(world_call(&w, METHOD_DELETE, "/v1/sys/config/cors", NULL)->http, 204);
-    assert_int_equal(call_from("https://evil", METHOD_GET, "/v1/sys/leader")->http, 200);
+    assert_int_equal(world_request(&w, METHOD_DELETE, "/v1/sys/config/cors", NULL)->http, 204);
+    assert_int_equal(request_from("https://evil", METHOD_GET, "/v1/sys/leader")->http, 200);
 }
 
 static void what_another_node_sends_on_was_judged_there(void **ctx)
 {
     (void)ctx;
     assert_int_equal(set("{\"allowed_origins\":\"" SITE "\"}")->http, 204);
-    static struct test_call t;
-    test_call_init(&t, METHOD_GET, "/v1/sys/leader", NULL);
-    test_call_header(&t, "origin", "https://evil");
-    t.call.forwarded = true;
+    static struct test_request t;
+    test_request_init(&t, METHOD_GET, "/v1/sys/leader", NULL);
+    test_request_header(&t, "origin", "https://evil");
+    t.request.forwarded = true;
     world_handle(&w, &t);
     assert_int_equal(t.http, 200);
     assert_string_equal(t.told, "");
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 int main(void)
@@ -178,9 +179,9 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_initialised, close_world)
     const struct CMUnitTest tests[] = {
         TEST(nothing_is_said_until_it_is_set),
-        TEST(an_allowed_origin_may_read_answers_and_errors),
+        TEST(an_allowed_origin_may_read_replies_and_errors),
         TEST(another_origin_is_refused_everywhere),
-        TEST(a_preflight_is_answered_without_a_token),
+        TEST(a_preflight_gets_its_reply_without_a_token),
         TEST(a_preflight_for_a_strange_method_is_405),
         TEST(what_is_no_setting_is_refused),
         TEST(settings_are_bounded),

@@ -10,7 +10,7 @@ static void on_request(void *ctx, struct http_request *req)
     (void)ctx;
     struct fs_file *file = stream_file();
     http_respond_begin(req, &(struct http_reply){.status = 200}, said_bytes);
-    download_start(req, (struct answer_file){file, said_bytes, server.env});
+    download_start(req, (struct reply_file){file, said_bytes, server.env});
 }
 
 static const struct http_handler handler = {.request = on_request};
@@ -77,7 +77,7 @@ static void the_file_is_the_body(void **ctx)
     }
 }
 
-static void a_file_that_is_shorter_than_was_said_cuts_the_answer(void **ctx)
+static void a_file_that_is_shorter_than_announced_cuts_the_reply(void **ctx)
 {
     (void)ctx;
     size_t cut;
@@ -89,7 +89,7 @@ static void a_file_that_is_shorter_than_was_said_cuts_the_answer(void **ctx)
     assert_int_equal(cut, 0);
 }
 
-static void a_failed_read_cuts_the_answer(void **ctx)
+static void a_failed_read_cuts_the_reply(void **ctx)
 {
     (void)ctx;
     size_t cut;
@@ -120,8 +120,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_file_is_the_body),
-        TEST(a_file_that_is_shorter_than_was_said_cuts_the_answer),
-        TEST(a_failed_read_cuts_the_answer),
+        TEST(a_file_that_is_shorter_than_announced_cuts_the_reply),
+        TEST(a_failed_read_cuts_the_reply),
         TEST(a_client_that_goes_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

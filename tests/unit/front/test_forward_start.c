@@ -5,15 +5,15 @@
 
 #include "base/mem.h"
 #include "front/forward.h"
-#include "front/front_call.h"
+#include "front/front_request.h"
 #include "node/node.h"
 
 #include <stdio.h>
 
 static struct fake_env fake;
 static struct arena arena;
-static struct front_call call;
-static struct http_request request;
+static struct front_request request;
+static struct http_request incoming;
 static struct router_forward f;
 static unsigned ended;
 static enum status ended_with;
@@ -25,13 +25,13 @@ static size_t n_sent_by_client;
 
 size_t http_header_count(const struct http_request *req)
 {
-    assert_ptr_equal(req, &request);
+    assert_ptr_equal(req, &incoming);
     return n_sent_by_client;
 }
 
 struct http_header http_header_at(const struct http_request *req, size_t i)
 {
-    assert_true(req == &request && i < n_sent_by_client);
+    assert_true(req == &incoming && i < n_sent_by_client);
     return sent_by_client[i];
 }
 
@@ -59,14 +59,14 @@ void stream_body_end(struct forward *fw)
     (void)fw; /* nothing streams here */
 }
 
-struct answer_stream *stream_answer(struct forward *fw)
+struct reply_stream *stream_reply(struct forward *fw)
 {
     (void)fw;
     fail();
     return NULL;
 }
 
-void stream_answer_over(struct forward *fw, enum status st)
+void stream_reply_over(struct forward *fw, enum status st)
 {
     (void)fw;
     (void)st;
@@ -100,13 +100,13 @@ void node_status_get(struct node *node, struct node_status *ret_status)
 
 /* The client of HTTP */
 
-static struct http_call *under_way;
+static struct http_client_request *under_way;
 static char target_uri[MESH_URI_MAX], target_address[64];
 static const struct http_header *reply_headers;
 static size_t n_reply_headers;
 
-void http_call_send(struct http_client *client, const struct http_target *target,
-                    struct http_call *http)
+void http_client_send(struct http_client *client, const struct http_target *target,
+                      struct http_client_request *http)
 {
     (void)client;
     assert_null(under_way);
@@ -115,24 +115,24 @@ void http_call_send(struct http_client *client, const struct http_target *target
     under_way = http;
 }
 
-void http_call_cancel(struct http_call *http)
+void http_client_cancel(struct http_client_request *http)
 {
     assert_ptr_equal(http, under_way);
 }
 
-size_t http_call_header_count(const struct http_call *http)
+size_t http_client_reply_header_count(const struct http_client_request *http)
 {
     assert_ptr_equal(http, under_way);
     return n_reply_headers;
 }
 
-struct http_header http_call_header_at(const struct http_call *http, size_t i)
+struct http_header http_client_reply_header_at(const struct http_client_request *http, size_t i)
 {
     assert_true(http == under_way && i < n_reply_headers);
     return reply_headers[i];
 }
 
-struct bytes http_call_header(const struct http_call *http, const char *name)
+struct bytes http_client_reply_header(const struct http_client_request *http, const char *name)
 {
     assert_ptr_equal(http, under_way);
     for (size_t i = 0; i < n_reply_headers; i++)
@@ -156,15 +156,15 @@ static int set_up(void **ctx)
     under_way = NULL;
     sent_by_client = reply_headers = NULL;
     n_sent_by_client = n_reply_headers = ended = 0;
-    call = (struct front_call){.req = &request};
-    call.call = (struct router_call){
+    request = (struct front_request){.req = &incoming};
+    request.request = (struct router_request){
         .method = METHOD_PUT,
         .arena = &arena,
         .peer = "10.1.2.3",
         .target = {.full = BYTES("/v1/kv/a b"), .path = BYTES("kv/a b")},
     };
     f = (struct router_forward){
-        .call = &call.call, .env = &fake.env, .deadline_ms = 5001, .done = on_ended};
+        .request = &request.request, .env = &fake.env, .deadline_ms = 5001, .done = on_ended};
     return 0;
 }
 
@@ -216,8 +216,8 @@ static void the_request_goes_to_the_leader_as_it_came(void **ctx)
     (void)ctx;
     sent_by_client = headers;
     n_sent_by_client = ARRAY_LEN(headers);
-    call.call.query = BYTES("x=1");
-    call.call.body = BYTES("{}");
+    request.request.query = BYTES("x=1");
+    request.request.body = BYTES("{}");
     start();
     assert_string_equal(target_address, "127.0.0.1:8201");
     assert_non_null(strstr(target_uri, "node2"));
@@ -271,7 +271,7 @@ static void the_id_goes_with_it_and_whether_it_is_a_later_try(void **ctx)
     (void)ctx;
     f.id.bytes[0] = 0xAB;
     f.id.issued = 7;
-    call.call.closed_ceremonies = true;
+    request.request.closed_ceremonies = true;
     start();
     assert_string_equal(out("x-holdfast-id"), "ab000000000000000000000000000000-7");
     assert_null(out("x-holdfast-again"));
@@ -301,12 +301,12 @@ static void a_reply_is_taken_with_its_headers(void **ctx)
     start();
     buf_add_str(&under_way->reply, "{\"a\":1}");
     assert_status(reply(404, "x-answer", "42"), ST_OK);
-    assert_int_equal(f.answer.http, 404);
-    assert_bytes(buf_bytes(&f.answer.body), BYTES("{\"a\":1}"));
-    assert_int_equal(f.answer.n_headers, 1);
-    assert_bytes(f.answer.headers[0].name, BYTES("x-answer"));
-    assert_bytes(f.answer.headers[0].value, BYTES("42"));
-    buf_done(&f.answer.body);
+    assert_int_equal(f.reply.http, 404);
+    assert_bytes(buf_bytes(&f.reply.body), BYTES("{\"a\":1}"));
+    assert_int_equal(f.reply.n_headers, 1);
+    assert_bytes(f.reply.headers[0].name, BYTES("x-answer"));
+    assert_bytes(f.reply.headers[0].value, BYTES("42"));
+    buf_done(&f.reply.body);
 }
 
 static void the_other_node_says_whether_to_try_again(void **ctx)
@@ -328,7 +328,7 @@ static void the_other_node_says_whether_to_try_again(void **ctx)
     }
 }
 
-static void a_call_that_fails_ends_with_its_status(void **ctx)
+static void a_request_that_fails_ends_with_its_status(void **ctx)
 {
     (void)ctx;
     start();
@@ -348,7 +348,7 @@ int main(void)
         TEST(without_a_leader_nothing_is_sent),
         TEST(a_reply_is_taken_with_its_headers),
         TEST(the_other_node_says_whether_to_try_again),
-        TEST(a_call_that_fails_ends_with_its_status),
+        TEST(a_request_that_fails_ends_with_its_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

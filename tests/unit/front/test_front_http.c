@@ -2,8 +2,8 @@
 #include "support.h"
 
 #include "front/front.h"
-#include "front/front_call.h"
 #include "front/front_http.h"
+#include "front/front_request.h"
 #include "front/relay.h"
 #include "front/secrets/secrets.h"
 
@@ -62,87 +62,88 @@ static const struct http_handler peer_handler = {
     .head = on_peer_head, .request = on_peer, .error = on_error};
 
 static struct http_request *stream_req;
-static struct router_call *late_call;
+static struct router_request *late_request;
 static unsigned sends;
 
-static void send_nothing(struct answer_stream *stream)
+static void send_nothing(struct reply_stream *stream)
 {
     (void)stream;
     sends++;
     http_respond_end(stream_req, true);
 }
 
-static void respond_length(struct router_call *call)
+static void respond_length(struct router_request *request)
 {
-    struct router_answer answer = {.http = 200, .content_type = "application/json"};
-    buf_add_format(&answer.body, "[%zu of %llu]", call->body.len,
-                   (unsigned long long)call->body_length);
-    call->respond(call, &answer);
+    struct router_reply reply = {.http = 200, .content_type = "application/json"};
+    buf_add_format(&reply.body, "[%zu of %llu]", request->body.len,
+                   (unsigned long long)request->body_length);
+    request->respond(request, &reply);
 }
 
-static struct router_call *collected_call;
+static struct router_request *collected_request;
 
 static void on_collected(struct router_collect *collect, enum status st)
 {
     (void)collect;
     assert_status(st, ST_OK);
-    assert_false(collected_call->streamed);
-    respond_length(collected_call);
+    assert_false(collected_request->streamed);
+    respond_length(collected_request);
 }
 
 /* Stands in for the front and the router: answers with what it was given. */
-void front_handle(struct router_worker *worker, struct router_call *call)
+void front_handle(struct router_worker *worker, struct router_request *request)
 {
-    struct router_answer answer = {.http = 200, .content_type = "application/json"};
-    struct bytes agent = router_header(call, "user-agent");
+    struct router_reply reply = {.http = 200, .content_type = "application/json"};
+    struct bytes agent = router_header(request, "user-agent");
     char id[RELAY_ID_TEXT];
 
     assert_null(worker);
-    if (call->streamed)
+    if (request->streamed)
         agent = BYTES("streamed");
-    assert_ptr_equal(&front_call_of(call)->req->arena, call->arena);
-    if (bytes_eq(call->target.full, BYTES("/changes")) ||
-        bytes_eq(call->target.full, BYTES("/waits"))) {
-        late_call = call;
+    assert_ptr_equal(&front_request_of(request)->req->arena, request->arena);
+    if (bytes_eq(request->target.full, BYTES("/changes")) ||
+        bytes_eq(request->target.full, BYTES("/waits"))) {
+        late_request = request;
         return;
     }
-    if (bytes_eq(call->target.full, BYTES("/length"))) {
-        respond_length(call);
+    if (bytes_eq(request->target.full, BYTES("/length"))) {
+        respond_length(request);
         return;
     }
-    if (bytes_eq(call->target.full, BYTES("/collect"))) {
+    if (bytes_eq(request->target.full, BYTES("/collect"))) {
         static struct router_collect collect = {.done = on_collected};
-        collected_call = call;
-        call->collect(call, &collect);
+        collected_request = request;
+        request->collect(request, &collect);
         return;
     }
-    if (bytes_eq(call->target.full, BYTES("/stream"))) {
-        static struct answer_stream stream = {.length = HTTP_LENGTH_UNKNOWN, .send = send_nothing};
-        stream_req = front_call_of(call)->req;
-        answer.stream = &stream;
-        call->respond(call, &answer);
+    if (bytes_eq(request->target.full, BYTES("/stream"))) {
+        static struct reply_stream stream = {.length = HTTP_LENGTH_UNKNOWN, .send = send_nothing};
+        stream_req = front_request_of(request)->req;
+        reply.stream = &stream;
+        request->respond(request, &reply);
         return;
     }
-    if (bytes_eq(call->target.full, BYTES("/retry")))
-        answer.retry = ST_NOT_LEADER;
-    if (bytes_eq(call->target.full, BYTES("/allow")))
-        assert_true(answer_add_header(&answer, call->arena, BYTES("Allow"), BYTES("GET")));
-    relay_id_put(&call->id, id);
-    buf_add_format(
-        &answer.body, "[%s|%.*s|%.*s|%.*s|%.*s|%d%d%d%d|%s|%s]", http_method_name(call->method),
-        (int)call->target.full.len, (const char *)call->target.full.data, (int)call->query.len,
-        (const char *)call->query.data, (int)call->body.len, (const char *)call->body.data,
-        (int)agent.len, (const char *)agent.data, call->forwarded, call->again, call->open_metrics,
-        call->closed_ceremonies, id, call->peer);
-    call->respond(call, &answer);
-    assert_null(answer.body.data); /* taken */
+    if (bytes_eq(request->target.full, BYTES("/retry")))
+        reply.retry = ST_NOT_LEADER;
+    if (bytes_eq(request->target.full, BYTES("/allow")))
+        assert_true(reply_add_header(&reply, request->arena, BYTES("Allow"), BYTES("GET")));
+    relay_id_put(&request->id, id);
+    buf_add_format(&reply.body, "[%s|%.*s|%.*s|%.*s|%.*s|%d%d%d%d|%s|%s]",
+                   http_method_name(request->method), (int)request->target.full.len,
+                   (const char *)request->target.full.data, (int)request->query.len,
+                   (const char *)request->query.data, (int)request->body.len,
+                   (const char *)request->body.data, (int)agent.len, (const char *)agent.data,
+                   request->forwarded, request->again, request->open_metrics,
+                   request->closed_ceremonies, id, request->peer);
+    request->respond(request, &reply);
+    assert_null(reply.body.data); /* taken */
 }
 
-void router_place(struct router_worker *worker, struct router_call *call)
+void router_place(struct router_worker *worker, struct router_request *request)
 {
     assert_null(worker);
-    call->dialect = &secrets_dialect;
-    path_set_root(&call->target, "/v1/");
+    request->dialect = &secrets_dialect;
+    path_set_root(&request->target, "/v1/");
 }
 
 const struct dialect *router_home(const struct router_worker *worker)
@@ -151,18 +152,18 @@ const struct dialect *router_home(const struct router_worker *worker)
     return &secrets_dialect;
 }
 
-bool router_is_long(struct router_worker *worker, const struct router_call *call,
+bool router_is_long(struct router_worker *worker, const struct router_request *request,
                     uint64_t *ret_upload_bytes_max)
 {
     (void)worker;
-    (void)call;
+    (void)request;
     (void)ret_upload_bytes_max;
     return false;
 }
 
-enum status router_give_up(struct router_call *call)
+enum status router_give_up(struct router_request *request)
 {
-    return bytes_eq(call->target.full, BYTES("/changes")) ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
+    return bytes_eq(request->target.full, BYTES("/changes")) ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
 }
 
 static const char *ask(const struct http_handler *handler, const char *request)
@@ -216,7 +217,7 @@ static void a_long_body_is_not_read_before_the_router_asks(void **ctx)
     assert_has(ask_long("/collect", "Content-Length: 70000", 70000), "[70000 of 70000]");
 }
 
-static void a_streamed_answer_is_begun_and_left_to_its_stream(void **ctx)
+static void a_streamed_reply_is_begun_and_left_to_its_stream(void **ctx)
 {
     (void)ctx;
     sends = 0;
@@ -228,11 +229,11 @@ static void a_streamed_answer_is_begun_and_left_to_its_stream(void **ctx)
     assert_int_equal(sends, 1);
 }
 
-static void answer_late(struct env_task *task)
+static void reply_late(struct env_task *task)
 {
-    struct router_answer answer = {.http = 204};
+    struct router_reply reply = {.http = 204};
     (void)task;
-    late_call->respond(late_call, &answer);
+    late_request->respond(late_request, &reply);
 }
 
 /* What a client hears whose request is answered too late. */
@@ -240,7 +241,7 @@ static const char *ask_late(const char *request)
 {
     static const struct http_handler late_handler = {on_client_head, on_client, on_client_late,
                                                      on_error};
-    static struct env_task answer = {.run = answer_late};
+    static struct env_task reply = {.run = reply_late};
     static char out[4096];
     struct http_limits limits = http_limits_default;
     struct harness h;
@@ -250,12 +251,12 @@ static const char *ask_late(const char *request)
     (void)say(fd, bytes_str(request));
     (void)hear(fd, out, sizeof out, NULL);
     assert_int_equal(close(fd), 0);
-    env_post(h.env, &answer);
+    env_post(h.env, &reply);
     harness_down(&h);
     return out;
 }
 
-static void a_late_answer_leaves_the_client_with_what_is_known(void **ctx)
+static void a_late_reply_leaves_the_client_with_what_is_known(void **ctx)
 {
     (void)ctx;
     const char *out = ask_late("PUT /changes HTTP/1.1\r\n" HOST "\r\n");
@@ -272,7 +273,7 @@ static void list_is_a_method(void **ctx)
     assert_has(ask(&client_handler, "LIST /v1/a HTTP/1.1\r\n" HOST "\r\n"), "[LIST|/v1/a|");
 }
 
-static void headers_of_an_answer_are_sent(void **ctx)
+static void headers_of_a_reply_are_sent(void **ctx)
 {
     (void)ctx;
     assert_has(ask(&client_handler, "GET /allow HTTP/1.1\r\n" HOST "\r\n"), "Allow: GET\r\n");
@@ -304,7 +305,7 @@ static void a_malformed_id_of_a_node_is_refused(void **ctx)
                "HTTP/1.1 400 ");
 }
 
-static void a_call_handed_back_says_why(void **ctx)
+static void a_request_handed_back_says_why(void **ctx)
 {
     (void)ctx;
     const char *out = ask(&peer_handler, "GET /retry HTTP/1.1\r\n" HOST "\r\n");
@@ -348,7 +349,7 @@ static void a_listener_may_insist_on_the_request_header(void **ctx)
     client_side.require_request_header = peer_side.require_request_header = false;
 }
 
-static void a_port_may_be_for_one_call_only(void **ctx)
+static void a_port_may_be_for_one_request_only(void **ctx)
 {
     (void)ctx;
     peer_side.only = "join";
@@ -390,16 +391,16 @@ int main(void)
         cmocka_unit_test(a_node_that_was_removed_speaks_for_nobody),
         cmocka_unit_test(a_request_reaches_the_router_with_its_canonical_path),
         cmocka_unit_test(a_long_body_is_not_read_before_the_router_asks),
-        cmocka_unit_test(a_streamed_answer_is_begun_and_left_to_its_stream),
-        cmocka_unit_test(a_late_answer_leaves_the_client_with_what_is_known),
+        cmocka_unit_test(a_streamed_reply_is_begun_and_left_to_its_stream),
+        cmocka_unit_test(a_late_reply_leaves_the_client_with_what_is_known),
         cmocka_unit_test(list_is_a_method),
-        cmocka_unit_test(headers_of_an_answer_are_sent),
+        cmocka_unit_test(headers_of_a_reply_are_sent),
         cmocka_unit_test(a_node_of_the_cluster_speaks_for_a_client),
         cmocka_unit_test(a_client_cannot_pass_for_a_node),
         cmocka_unit_test(a_malformed_id_of_a_node_is_refused),
-        cmocka_unit_test(a_call_handed_back_says_why),
+        cmocka_unit_test(a_request_handed_back_says_why),
         cmocka_unit_test(a_listener_may_insist_on_the_request_header),
-        cmocka_unit_test(a_port_may_be_for_one_call_only),
+        cmocka_unit_test(a_port_may_be_for_one_request_only),
         cmocka_unit_test(so_many_headers_say_who_the_client_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,10 +3,10 @@
 
 #include "front/upload.h"
 
-#include "front/front_call.h"
+#include "front/front_request.h"
 
 static struct upload up;
-static struct front_call call; /* there is one request at a time */
+static struct front_request request; /* there is one request at a time */
 static struct router_host host;
 static enum status open_status;
 static int pieces_with_room; /* negative: there is always room */
@@ -55,8 +55,8 @@ static void on_request(void *ctx, struct http_request *req)
 {
     (void)ctx;
     up = (struct upload){.env = server.env, .req = req, .host = &host, .done = on_done};
-    call = (struct front_call){.req = req, .upload = &up};
-    req->user = &call;
+    request = (struct front_request){.req = req, .upload = &up};
+    req->user = &request;
     upload_start(&up);
 }
 
@@ -184,7 +184,7 @@ static void a_malformed_body_leaves_nothing(void **ctx)
 static void a_failed_write_ends_it(void **ctx)
 {
     (void)ctx;
-    for (unsigned later = 2; later <= 3; later++) { /* the call after the opening, or the next */
+    for (unsigned later = 2; later <= 3; later++) { /* the request after the opening, or the next */
         disk->fail_at = disk->calls + later;
         disk->fail_with = ST_IO;
         send_length(sizeof content, bytes_of(content, sizeof content), false);

@@ -87,29 +87,29 @@ static char address[64];
 static size_t outstanding;
 
 struct trial {
-    struct http_call call;
+    struct http_client_request request;
     enum status st;
     bool done;
-    char answer[32], body[256];
+    char reply[32], body[256];
     size_t body_len;
     struct buf keep;
 };
 
-static inline void on_done(struct http_call *call, enum status st)
+static inline void on_done(struct http_client_request *request, enum status st)
 {
-    struct trial *t = CONTAINER_OF(call, struct trial, call);
+    struct trial *t = CONTAINER_OF(request, struct trial, request);
     assert_false(t->done);
     t->done = true;
     t->st = st;
-    if (st == ST_OK && call->on_head == NULL) {
-        struct bytes answer = http_call_header(call, "X-Answer");
-        if (answer.len != 0)
-            memcpy(t->answer, answer.data, MIN(answer.len, sizeof t->answer - 1));
-        t->body_len = call->reply.len;
-        if (call->reply.len != 0)
-            memcpy(t->body, call->reply.data, MIN(call->reply.len, sizeof t->body - 1));
+    if (st == ST_OK && request->on_head == NULL) {
+        struct bytes reply = http_client_reply_header(request, "X-Answer");
+        if (reply.len != 0)
+            memcpy(t->reply, reply.data, MIN(reply.len, sizeof t->reply - 1));
+        t->body_len = request->reply.len;
+        if (request->reply.len != 0)
+            memcpy(t->body, request->reply.data, MIN(request->reply.len, sizeof t->body - 1));
     }
-    buf_done(&call->reply);
+    buf_done(&request->reply);
     ASSERT(outstanding > 0);
     if (--outstanding == 0)
         loop_stop(env);
@@ -117,17 +117,17 @@ static inline void on_done(struct http_call *call, enum status st)
 
 static inline struct trial get(const char *path)
 {
-    return (struct trial){.call = {.method = METHOD_GET,
-                                   .path = bytes_str(path),
-                                   .repeatable = true,
-                                   .timeout_ms = 120000,
-                                   .done = on_done}};
+    return (struct trial){.request = {.method = METHOD_GET,
+                                      .path = bytes_str(path),
+                                      .repeatable = true,
+                                      .timeout_ms = 120000,
+                                      .done = on_done}};
 }
 
 static inline void start(struct trial *t, const struct http_target *target)
 {
     outstanding++;
-    http_call_send(client, target, &t->call);
+    http_client_send(client, target, &t->request);
     assert_false(t->done); /* never from inside */
 }
 
@@ -194,13 +194,13 @@ static inline uint64_t server_bytes_out(void)
     return n.bytes_out;
 }
 
-static uint64_t answer_from; /* what the server had sent before; 0: it is not waited for */
+static uint64_t reply_from; /* what the server had sent before; 0: it is not waited for */
 
 static inline void hold_up(struct env_task *task)
 {
     (void)task; /* the loop's thread does something else for long */
     (void)usleep(300 * 1000);
-    for (int i = 0; i < 60000 && answer_from != 0 && server_bytes_out() == answer_from; i++)
+    for (int i = 0; i < 60000 && reply_from != 0 && server_bytes_out() == reply_from; i++)
         (void)usleep(1000); /* on a busy machine the server has not had its turn yet */
 }
 

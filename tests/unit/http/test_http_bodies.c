@@ -64,7 +64,7 @@ static void large_bodies_go_both_ways(void **ctx)
 }
 
 /* Short ones stand behind their head in its buffer, which serves one request after the other. */
-static void answers_of_every_length_are_whole(void **ctx)
+static void replies_of_every_length_are_whole(void **ctx)
 {
     enum { STEP = 37, MOST = 5000 };
     static char body[MOST], in[MOST + 200], out[MOST + 500];
@@ -174,7 +174,7 @@ static void a_streamed_body_that_breaks_off_is_told(void **ctx)
     assert_int_equal(atomic_load(&stream_status), ST_INVALID);
 }
 
-static void a_streamed_answer_is_chunked_or_counted(void **ctx)
+static void a_streamed_reply_is_chunked_or_counted(void **ctx)
 {
     (void)ctx; /* static */
     const char *out = TALK("GET /flow?25000 HTTP/1.1\r\n" HOST CLOSE "\r\n");
@@ -192,7 +192,7 @@ static void a_streamed_answer_is_chunked_or_counted(void **ctx)
     assert_null(strstr(out, "first"));
 }
 
-static void an_answer_that_falls_short_is_cut(void **ctx)
+static void a_reply_that_falls_short_is_cut(void **ctx)
 {
     (void)ctx; /* static */
     const char *out =
@@ -200,7 +200,7 @@ static void an_answer_that_falls_short_is_cut(void **ctx)
     assert_null(strstr(out, "GET /x"));
 }
 
-static void a_slow_reader_gets_all_of_a_large_answer(void **ctx)
+static void a_slow_reader_gets_all_of_a_large_reply(void **ctx)
 {
     enum { N = 20000000 };
     static char out[64 * 1024];
@@ -222,12 +222,12 @@ static void the_loss_of_the_peer_is_told_once(void **ctx)
     (void)say(fd, BYTES("GET /hold HTTP/1.1\r\n" HOST "\r\n"));
     (void)TALK("GET /a HTTP/1.1\r\n" HOST CLOSE "\r\n");
     (void)close(fd);
-    for (int i = 0; i < 12000 && atomic_load(&gone_calls) == 0; i++)
+    for (int i = 0; i < 12000 && atomic_load(&gone_requests) == 0; i++)
         usleep(5000);
-    assert_int_equal(atomic_load(&gone_calls), 1);
+    assert_int_equal(atomic_load(&gone_requests), 1);
 }
 
-static void a_peer_that_leaves_within_an_answer_is_noticed(void **ctx)
+static void a_peer_that_leaves_within_a_reply_is_noticed(void **ctx)
 {
     static char out[70000];
     (void)ctx; /* static */
@@ -245,7 +245,7 @@ static void a_peer_that_leaves_within_an_answer_is_noticed(void **ctx)
     assert_int_equal(n.timeouts, 0);
 }
 
-static void an_early_answer_closes_when_a_body_was_announced(void **ctx)
+static void an_early_reply_closes_when_a_body_was_announced(void **ctx)
 {
     (void)ctx; /* static */
     const char *out = TALK("PUT /early HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nGET / ");
@@ -261,17 +261,17 @@ int main(void)
         TEST(a_body_above_the_limit_is_refused_before_it_is_sent),
         TEST(a_client_that_sends_33_megabytes_reads_413),
         TEST(large_bodies_go_both_ways),
-        TEST(answers_of_every_length_are_whole),
+        TEST(replies_of_every_length_are_whole),
         TEST(a_streamed_body_arrives_in_pieces),
         TEST(a_body_is_streamed_from_the_length_its_handler_named),
         TEST(a_stream_leaves_the_budget_of_bodies_alone),
         TEST(a_streamed_body_that_breaks_off_is_told),
-        TEST(a_streamed_answer_is_chunked_or_counted),
-        TEST(an_answer_that_falls_short_is_cut),
-        TEST(a_slow_reader_gets_all_of_a_large_answer),
+        TEST(a_streamed_reply_is_chunked_or_counted),
+        TEST(a_reply_that_falls_short_is_cut),
+        TEST(a_slow_reader_gets_all_of_a_large_reply),
         TEST(the_loss_of_the_peer_is_told_once),
-        TEST(a_peer_that_leaves_within_an_answer_is_noticed),
-        TEST(an_early_answer_closes_when_a_body_was_announced),
+        TEST(a_peer_that_leaves_within_a_reply_is_noticed),
+        TEST(an_early_reply_closes_when_a_body_was_announced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

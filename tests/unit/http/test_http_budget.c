@@ -179,7 +179,7 @@ static void say_body(int fd, size_t n)
     (void)say(fd, bytes_of(ones, n));
 }
 
-static void assert_answer(int fd, const char *part)
+static void assert_http_reply(int fd, const char *part)
 {
     static char out[4096];
     (void)hear(fd, out, sizeof out, part);
@@ -205,7 +205,7 @@ static void a_body_is_collected_when_it_is_asked_for(void **ctx)
         say_body(fd, BODY / 2);
         if (i == 2)
             (void)say(fd, BYTES("\r\n0\r\n\r\n"));
-        assert_answer(fd, "sum 204800\n");
+        assert_http_reply(fd, "sum 204800\n");
     }
     (void)close(fd);
     stop();
@@ -219,9 +219,9 @@ static void a_client_that_waits_is_told_to_send_what_is_collected(void **ctx)
     int fd = dial(&h);
     (void)say(fd, BYTES("PUT /a HTTP/1.1\r\n" HOST
                         "Expect: 100-continue\r\nContent-Length: 204800\r\n\r\n"));
-    assert_answer(fd, "100 Continue\r\n\r\n");
+    assert_http_reply(fd, "100 Continue\r\n\r\n");
     say_body(fd, BODY);
-    assert_answer(fd, "sum 204800\n");
+    assert_http_reply(fd, "sum 204800\n");
     (void)close(fd);
     stop();
 }
@@ -279,17 +279,17 @@ static void one_client_leaves_room_for_the_bodies_of_others(void **ctx)
         usleep(1000);
     say_length(fd, BODY);
     say_body(fd, BODY);
-    assert_answer(fd, "HTTP/1.1 503 ");
+    assert_http_reply(fd, "HTTP/1.1 503 ");
     (void)close(fd);
     fd = dial_from(2); /* a small one needs no room */
     say_length(fd, HTTP_SMALL_BODY);
     say_body(fd, HTTP_SMALL_BODY);
-    assert_answer(fd, "sum 65536\n");
+    assert_http_reply(fd, "sum 65536\n");
     (void)close(fd);
     fd = dial_from(3);
     say_length(fd, BODY);
     say_body(fd, BODY);
-    assert_answer(fd, "sum 204800\n");
+    assert_http_reply(fd, "sum 204800\n");
     (void)close(fd);
     for (int i = 0; i < 2; i++)
         (void)close(greedy[i]);
@@ -308,7 +308,7 @@ static void the_longest_body_without_a_length_fits_in_a_share(void **ctx)
     (void)say(fd, BYTES("PUT /a HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n32000\r\n"));
     say_body(fd, BODY);
     (void)say(fd, BYTES("\r\n0\r\n\r\n"));
-    assert_answer(fd, "sum 204800\n");
+    assert_http_reply(fd, "sum 204800\n");
     (void)close(fd);
     stop();
 }
@@ -357,9 +357,9 @@ static void a_body_counts_until_it_is_wiped(void **ctx)
     say_length(fd, LONG);
     say_body(fd, BODY);
     say_body(fd, BODY);
-    assert_answer(fd, "sum 409600\n");
-    say_length(fd, 0); /* its answer comes after the release of the body before */
-    assert_answer(fd, "sum 0\n");
+    assert_http_reply(fd, "sum 409600\n");
+    say_length(fd, 0); /* its reply comes after the release of the body before */
+    assert_http_reply(fd, "sum 0\n");
     assert_int_equal(http_budget_used(&budget), LONG);
     atomic_store(&pool_blocked, false);
     (void)close(fd);
@@ -412,16 +412,16 @@ static void one_client_leaves_room_for_the_connections_of_others(void **ctx)
     assert_int_equal(n.connections_evicted, 1);
     assert_int_equal(n.rejected, 1);
     (void)say(idle, BYTES("GET /a HTTP/1.1\r\n" HOST "\r\n"));
-    assert_answer(idle, "sum 0\n");
+    assert_http_reply(idle, "sum 0\n");
     int other = dial_from(4);
     (void)say(other, BYTES("GET /a HTTP/1.1\r\n" HOST "\r\n"));
-    assert_answer(other, "sum 0\n");
+    assert_http_reply(other, "sum 0\n");
     (void)close(more); /* its place is free again */
     while (open_connections() != 4)
         usleep(1000);
     more = dial_from(2);
     (void)say(more, BYTES("GET /a HTTP/1.1\r\n" HOST "\r\n"));
-    assert_answer(more, "sum 0\n");
+    assert_http_reply(more, "sum 0\n");
     const int fds[] = {greedy[0], greedy[1], greedy[2], refused, idle, other, more};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
         (void)close(fds[i]);

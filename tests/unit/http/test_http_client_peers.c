@@ -6,7 +6,7 @@
 struct liar {
     int listener;
     pthread_t thread;
-    const char *const *answers; /* one a request, in order; NULL: hang up; ends with "" */
+    const char *const *replies; /* one a request, in order; NULL: hang up; ends with "" */
     bool hold;                  /* keep the connection until the client ends */
     atomic_int requests;
 };
@@ -21,14 +21,14 @@ static void *liar_main(void *arg)
 {
     struct liar *l = arg;
     int fd = -1;
-    for (size_t i = 0; l->answers[i] == NULL || l->answers[i][0] != '\0'; i++) {
+    for (size_t i = 0; l->replies[i] == NULL || l->replies[i][0] != '\0'; i++) {
         if (fd < 0)
             fd = accept(l->listener, NULL, NULL);
         if (fd < 0 || !liar_hears(fd))
             break;
         atomic_fetch_add(&l->requests, 1);
-        if (l->answers[i] != NULL) {
-            (void)say(fd, bytes_str(l->answers[i]));
+        if (l->replies[i] != NULL) {
+            (void)say(fd, bytes_str(l->replies[i]));
         } else {
             (void)close(fd);
             fd = -1;
@@ -42,11 +42,11 @@ static void *liar_main(void *arg)
     return NULL;
 }
 
-static void liar_up(struct liar *l, const char *const *answers)
+static void liar_up(struct liar *l, const char *const *replies)
 {
     l->listener = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    l->answers = answers;
+    l->replies = replies;
     assert_int_equal(bind(l->listener, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(listen(l->listener, 16), 0);
     assert_int_equal(pthread_create(&l->thread, NULL, liar_main, l), 0);
@@ -67,9 +67,9 @@ static uint16_t port_of(int listener)
     return ntohs(at.sin_port);
 }
 
-static void answers_that_cannot_be_used_leave_the_outcome_unknown(void **ctx)
+static void replies_that_cannot_be_used_leave_the_outcome_unknown(void **ctx)
 {
-    static const char *const answers[] = {
+    static const char *const replies[] = {
         NULL,
         "garbage\r\n\r\n",
         "HTTP/1.1 200 OK\r\n\r\n",
@@ -86,37 +86,37 @@ static void answers_that_cannot_be_used_leave_the_outcome_unknown(void **ctx)
     };
     char at[64];
     (void)ctx; /* static */
-    for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
-        const char *const one[] = {answers[i], ""};
+    for (size_t i = 0; i < ARRAY_LEN(replies); i++) {
+        const char *const one[] = {replies[i], ""};
         struct liar liar = {0};
         liar_up(&liar, one);
         (void)snprintf(at, sizeof at, "127.0.0.1:%u", port_of(liar.listener)); /* fits */
         struct http_target target = {.address = at};
         struct trial t = get("/a");
-        t.call.reply_bytes_max = 1000;
+        t.request.reply_bytes_max = 1000;
         run(&t, &target);
         assert_status(t.st, ST_UNKNOWN_OUTCOME);
-        assert_string_not_equal(t.call.reason.text, "");
+        assert_string_not_equal(t.request.reason.text, "");
         liar_down(&liar);
     }
 }
 
-static void interim_answers_are_skipped(void **ctx)
+static void interim_replies_are_skipped(void **ctx)
 {
-    static const char *const answers[] = {
+    static const char *const replies[] = {
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nX: y\r\n\r\n"
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
         ""};
     struct liar liar = {0};
     char at[64];
     (void)ctx; /* static */
-    liar_up(&liar, answers);
+    liar_up(&liar, replies);
     (void)snprintf(at, sizeof at, "127.0.0.1:%u", port_of(liar.listener)); /* fits */
     struct http_target target = {.address = at};
     struct trial t = get("/a");
     run(&t, &target);
     assert_status(t.st, ST_OK);
-    assert_int_equal(t.call.status, 200);
+    assert_int_equal(t.request.status, 200);
     assert_string_equal(t.body, "ab");
     liar_down(&liar);
 }
@@ -125,11 +125,11 @@ static void interim_answers_are_skipped(void **ctx)
 
 static void a_connection_found_dead_is_replaced_once(void **ctx)
 {
-    static const char *const answers[] = {GOOD, NULL, GOOD, NULL, NULL, ""};
+    static const char *const replies[] = {GOOD, NULL, GOOD, NULL, NULL, ""};
     struct liar liar = {0};
     char at[64];
     (void)ctx; /* static */
-    liar_up(&liar, answers);
+    liar_up(&liar, replies);
     (void)snprintf(at, sizeof at, "127.0.0.1:%u", port_of(liar.listener)); /* fits */
     struct http_target target = {.address = at};
     struct trial first = get("/a"), second = get("/b"), third = get("/c");
@@ -143,17 +143,17 @@ static void a_connection_found_dead_is_replaced_once(void **ctx)
     liar_down(&liar);
 }
 
-static void a_call_to_be_sent_once_takes_a_kept_connection(void **ctx)
+static void a_request_to_be_sent_once_takes_a_kept_connection(void **ctx)
 {
-    static const char *const answers[] = {GOOD, NULL, ""};
+    static const char *const replies[] = {GOOD, NULL, ""};
     struct liar liar = {0};
     char at[64];
     (void)ctx; /* static */
-    liar_up(&liar, answers);
+    liar_up(&liar, replies);
     (void)snprintf(at, sizeof at, "127.0.0.1:%u", port_of(liar.listener)); /* fits */
     struct http_target target = {.address = at};
     struct trial first = get("/a"), second = get("/b");
-    second.call.once = true;
+    second.request.once = true;
     run(&first, &target);
     run(&second, &target); /* hung up on, and left to the caller */
     assert_status(second.st, ST_UNKNOWN_OUTCOME);
@@ -163,14 +163,14 @@ static void a_call_to_be_sent_once_takes_a_kept_connection(void **ctx)
     liar_down(&liar);
 }
 
-static void more_than_an_answer_ends_the_connection(void **ctx)
+static void more_than_a_reply_ends_the_connection(void **ctx)
 {
-    static const char *const answers[] = {GOOD "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
+    static const char *const replies[] = {GOOD "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
                                           ""};
     struct liar liar = {.hold = true};
     char at[64];
     (void)ctx; /* static */
-    liar_up(&liar, answers);
+    liar_up(&liar, replies);
     (void)snprintf(at, sizeof at, "127.0.0.1:%u", port_of(liar.listener)); /* fits */
     struct http_target target = {.address = at};
     struct trial t = get("/a");
@@ -182,17 +182,17 @@ static void more_than_an_answer_ends_the_connection(void **ctx)
 
 static void silence_ends_in_time(void **ctx)
 {
-    static const char *const answers[] = {"HTTP/1.1 200 OK\r\n", ""};
+    static const char *const replies[] = {"HTTP/1.1 200 OK\r\n", ""};
     struct liar liar = {.hold = true};
     char at[64];
     (void)ctx; /* static */
-    liar_up(&liar, answers);
+    liar_up(&liar, replies);
     (void)snprintf(at, sizeof at, "127.0.0.1:%u", port_of(liar.listener)); /* fits */
     limit(1, 10);
     struct http_target target = {.address = at};
     struct trial t = get("/a"), waits = get("/b");
-    t.call.timeout_ms = 2000; /* far longer than it takes to send it */
-    waits.call.timeout_ms = 500;
+    t.request.timeout_ms = 2000; /* far longer than it takes to send it */
+    waits.request.timeout_ms = 500;
     start(&t, &target);
     run(&waits, &target);
     assert_status(t.st, ST_UNKNOWN_OUTCOME);
@@ -208,12 +208,12 @@ static void close_now(struct env_task *task)
 
 static void closing_ends_what_is_under_way(void **ctx)
 {
-    static const char *const answers[] = {"HTTP/1.1 200 OK\r\n", ""};
+    static const char *const replies[] = {"HTTP/1.1 200 OK\r\n", ""};
     static struct env_task closing = {.run = close_now};
     struct liar liar = {.hold = true};
     char at[64];
     (void)ctx; /* static */
-    liar_up(&liar, answers);
+    liar_up(&liar, replies);
     limit(1, 10);
     (void)snprintf(at, sizeof at, "127.0.0.1:%u", port_of(liar.listener)); /* fits */
     struct http_target target = {.address = at};
@@ -262,8 +262,8 @@ static void a_certificate_of_another_name_is_refused(void **ctx)
     env_post(env, &task); /* for longer than connecting may take */
     run(&a, &right);
     assert_status(a.st, ST_OK);
-    big.call.method = METHOD_PUT;
-    big.call.body = bytes_of(large, sizeof large);
+    big.request.method = METHOD_PUT;
+    big.request.body = bytes_of(large, sizeof large);
     run(&big, &right);
     assert_status(big.st, ST_OK);
     assert_int_equal(big.body_len, sizeof large);
@@ -271,12 +271,12 @@ static void a_certificate_of_another_name_is_refused(void **ctx)
     assert_status(b.st, ST_NO_LEADER);
     run(&c, &foreign);
     assert_status(c.st, ST_NO_LEADER);
-    assert_string_not_equal(c.call.reason.text, "");
+    assert_string_not_equal(c.request.reason.text, "");
     run(&e, &node); /* the connection that is kept was to somebody without that name */
     assert_status(e.st, ST_NO_LEADER);
     run(&d, &clear);
     assert_status(d.st, ST_OK);
-    assert_int_equal(d.call.status, 400);
+    assert_int_equal(d.request.status, 400);
     harness_down(&secure);
     tls_ctx_unref(server_ctx);
     tls_ctx_unref(client_ctx);
@@ -286,13 +286,13 @@ static void a_certificate_of_another_name_is_refused(void **ctx)
 
 static void a_handshake_that_hangs_was_certainly_not_sent(void **ctx)
 {
-    static const char *const answers[] = {""};
+    static const char *const replies[] = {""};
     struct liar liar = {0};
     struct tls_options options = {.insecure = true};
     char at[64];
     (void)ctx; /* static */
     struct tls_ctx *tls = ctx_of(options);
-    liar_up(&liar, answers);
+    liar_up(&liar, replies);
     limit(4, 4);
     (void)snprintf(at, sizeof at, "127.0.0.1:%u", port_of(liar.listener)); /* fits */
     struct http_target target = {.address = at, .tls = tls};
@@ -306,13 +306,13 @@ static void a_handshake_that_hangs_was_certainly_not_sent(void **ctx)
 static void few_handshakes_are_under_way_at_once(void **ctx)
 {
     enum { CALLS = 40 };
-    static const char *const answers[] = {""};
+    static const char *const replies[] = {""};
     static struct trial trials[CALLS];
     struct liar liar = {0};
     char at[64];
     (void)ctx; /* static */
     struct tls_ctx *tls = ctx_of((struct tls_options){.insecure = true});
-    liar_up(&liar, answers);
+    liar_up(&liar, replies);
     limit(CALLS, CALLS);
     (void)snprintf(at, sizeof at, "127.0.0.1:%u", port_of(liar.listener)); /* fits */
     struct http_target target = {.address = at, .tls = tls};
@@ -331,11 +331,11 @@ static void few_handshakes_are_under_way_at_once(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(answers_that_cannot_be_used_leave_the_outcome_unknown),
-        TEST(interim_answers_are_skipped),
+        TEST(replies_that_cannot_be_used_leave_the_outcome_unknown),
+        TEST(interim_replies_are_skipped),
         TEST(a_connection_found_dead_is_replaced_once),
-        TEST(a_call_to_be_sent_once_takes_a_kept_connection),
-        TEST(more_than_an_answer_ends_the_connection),
+        TEST(a_request_to_be_sent_once_takes_a_kept_connection),
+        TEST(more_than_a_reply_ends_the_connection),
         TEST(silence_ends_in_time),
         TEST(closing_ends_what_is_under_way),
         TEST(a_certificate_of_another_name_is_refused),

@@ -156,7 +156,7 @@ static size_t hear_out(int fd)
 }
 
 /* The handler's time is not the client's: neither its own client's, nor that of another one whose
- * answer is on its way meanwhile. */
+ * reply is on its way meanwhile. */
 static void a_handler_that_takes_long_makes_no_client_slow(void **ctx)
 {
     struct http_limits limits = http_limits_default;
@@ -192,15 +192,15 @@ static void await_held(void)
         usleep(1000);
 }
 
-static void answer_held(struct env_task *task)
+static void reply_held(struct env_task *task)
 {
     (void)task; /* one request is held */
     respond_body(held);
 }
 
-static struct env_task held_task = {.run = answer_held};
+static struct env_task held_task = {.run = reply_held};
 
-static void a_request_that_is_not_answered_in_time_is_refused(void **ctx)
+static void a_request_without_a_reply_in_time_is_refused(void **ctx)
 {
     static const char *const methods[] = {"PUT", "HEAD"};
     struct http_limits limits = http_limits_default;
@@ -233,7 +233,7 @@ static const char *said_late(void *ctx, struct http_request *req, int *ret_statu
     return "who knows";
 }
 
-static void what_a_late_request_is_told_is_its_handlers_word(void **ctx)
+static void a_late_request_gets_the_reply_of_its_handler(void **ctx)
 {
     static const struct http_handler with_late = {
         .head = on_head, .request = on_request, .late = said_late};
@@ -498,8 +498,8 @@ int main(void)
         TEST(a_silent_connection_is_closed),
         TEST(a_body_that_trickles_times_out),
         TEST(a_handler_that_takes_long_makes_no_client_slow),
-        TEST(a_request_that_is_not_answered_in_time_is_refused),
-        TEST(what_a_late_request_is_told_is_its_handlers_word),
+        TEST(a_request_without_a_reply_in_time_is_refused),
+        TEST(a_late_request_gets_the_reply_of_its_handler),
         TEST(the_time_of_a_request_includes_its_body),
         TEST(a_reader_that_does_not_read_is_cut),
         TEST(the_longest_idle_connection_gives_way),

@@ -368,7 +368,7 @@ static enum http_event respond(struct http_parser *parser, struct http_head *hea
     size_t at = 0;
     http_head_reset(head);
     parser->on_body = keep_body;
-    http_parser_response(parser, &limits, head, no_body);
+    http_parser_reply(parser, &limits, head, no_body);
     do {
         size_t used = 0;
         event = http_parser_run(parser, bytes_from(in, at), &used);

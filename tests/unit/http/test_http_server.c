@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-static void a_request_is_answered(void **ctx)
+static void a_request_gets_its_reply(void **ctx)
 {
     (void)ctx; /* static */
     char *out = TALK("GET /a/b?c=d HTTP/1.1\r\n" HOST CLOSE "X-VAULT-TOKEN:  s.1 \r\n\r\n");
@@ -42,7 +42,7 @@ static void a_body_comes_with_the_request(void **ctx)
                "Content-Length: 5\r\nConnection: close\r\n\r\nhello");
 }
 
-static void any_split_of_the_input_gives_the_same_answers(void **ctx)
+static void any_split_of_the_input_gives_the_same_replies(void **ctx)
 {
     static char whole[4096], split[4096];
     struct bytes in = BYTES("PUT /echo HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello"
@@ -68,7 +68,7 @@ static void any_split_of_the_input_gives_the_same_answers(void **ctx)
     }
 }
 
-static void pipelined_requests_are_answered_in_order(void **ctx)
+static void pipelined_requests_get_replies_in_order(void **ctx)
 {
     static char in[20000], out[64 * 1024];
     size_t n = 0;
@@ -107,7 +107,7 @@ static void a_pipelined_request_waits_for_the_one_before(void **ctx)
     (void)close(fd);
 }
 
-static void work_off_the_loop_answers_later(void **ctx)
+static void work_off_the_loop_replies_later(void **ctx)
 {
     (void)ctx; /* static */
     assert_has(TALK("GET /job HTTP/1.1\r\n" HOST CLOSE "\r\n"), "worked");
@@ -133,7 +133,7 @@ static void head_and_204_have_no_body(void **ctx)
     assert_int_equal(count(out, "Content-Length"), 1);
 }
 
-static void a_half_closed_client_is_still_answered(void **ctx)
+static void a_half_closed_client_still_gets_its_reply(void **ctx)
 {
     static char out[4096];
     (void)ctx; /* static */
@@ -220,7 +220,7 @@ static void requests_before_a_malformed_one_are_served(void **ctx)
     assert_true(strstr(out, "GET /one") < strstr(out, "HTTP/1.1 400"));
 }
 
-static void a_header_that_would_split_the_answer_is_left_out(void **ctx)
+static void a_header_that_would_split_the_reply_is_left_out(void **ctx)
 {
     (void)ctx; /* static */
     trace_set_level(TRACE_OFF);
@@ -282,8 +282,8 @@ static void what_happens_is_counted(void **ctx)
     http_server_counters(h.server, &n);
     assert_int_equal(n.connections_accepted, 2);
     assert_int_equal(n.requests, 2);
-    assert_int_equal(n.responses[2], 1);
-    assert_int_equal(n.responses[4], 2);
+    assert_int_equal(n.replies[2], 1);
+    assert_int_equal(n.replies[4], 2);
     assert_int_equal(n.rejected, 1);
     assert_true(n.bytes_in > 50 && n.bytes_out > 200);
 }
@@ -323,7 +323,7 @@ static void the_server_survives_lack_of_memory(void **ctx)
             if (strstr(fallible[i], "30000") != NULL)
                 (void)say(fd, bytes_of(body, sizeof body));
             assert_int_equal(shutdown(fd, SHUT_WR), 0);
-            (void)hear(fd, out, sizeof out, NULL); /* an answer, or just an end */
+            (void)hear(fd, out, sizeof out, NULL); /* a reply, or just an end */
             (void)close(fd);
         }
     await_no_connection();
@@ -341,23 +341,23 @@ static void starting_survives_lack_of_memory(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_request_is_answered),
+        TEST(a_request_gets_its_reply),
         TEST(errors_are_text_where_the_handler_has_no_form),
         TEST(list_reaches_the_handler),
         TEST(a_body_comes_with_the_request),
-        TEST(any_split_of_the_input_gives_the_same_answers),
-        TEST(pipelined_requests_are_answered_in_order),
+        TEST(any_split_of_the_input_gives_the_same_replies),
+        TEST(pipelined_requests_get_replies_in_order),
         TEST(a_pipelined_request_waits_for_the_one_before),
-        TEST(work_off_the_loop_answers_later),
+        TEST(work_off_the_loop_replies_later),
         TEST(old_clients_are_closed_or_kept_as_they_ask),
         TEST(head_and_204_have_no_body),
-        TEST(a_half_closed_client_is_still_answered),
+        TEST(a_half_closed_client_still_gets_its_reply),
         TEST(expecting_clients_are_told_to_continue),
         TEST(what_is_malformed_is_refused_and_closed),
         TEST(hostile_framings_are_refused_and_closed),
         TEST(nothing_behind_a_refused_request_is_served),
         TEST(requests_before_a_malformed_one_are_served),
-        TEST(a_header_that_would_split_the_answer_is_left_out),
+        TEST(a_header_that_would_split_the_reply_is_left_out),
         TEST(each_reply_has_the_date),
         TEST(the_peer_is_known),
         TEST(what_happens_is_counted),

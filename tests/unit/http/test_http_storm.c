@@ -17,10 +17,10 @@ static void next_piece(struct http_request *req, enum status st)
 
 static void piece(struct http_request *req, enum status st, struct bytes piece, bool last)
 {
-    static const uint8_t answer[5000];
+    static const uint8_t reply[5000];
     (void)piece; /* of no interest */
     req->user = last || st != ST_OK ? req : NULL;
-    http_respond_piece(req, bytes_of(answer, sizeof answer), next_piece);
+    http_respond_piece(req, bytes_of(reply, sizeof reply), next_piece);
 }
 
 struct job {

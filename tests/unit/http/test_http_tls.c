@@ -17,7 +17,7 @@ struct later {
     struct http_request *req;
 };
 
-static void answer_later(struct env_task *task)
+static void reply_later(struct env_task *task)
 {
     struct http_request *req = CONTAINER_OF(task, struct later, task)->req;
     struct http_reply reply = {.status = 200, .body = req->body};
@@ -30,7 +30,7 @@ static void on_request(void *ctx, struct http_request *req)
     if (bytes_eq(req->path, BYTES("/later"))) {
         struct later *later = arena_alloc(&req->arena, sizeof *later);
         assert_non_null(later);
-        *later = (struct later){{.run = answer_later}, req};
+        *later = (struct later){{.run = reply_later}, req};
         env_post(h.env, &later->task);
         return;
     }
@@ -172,7 +172,7 @@ static enum status caller_hear(struct caller *c, char *out, size_t room)
 
 #define CLOSE "Connection: close\r\n"
 
-static void requests_are_answered_and_the_end_is_orderly(void **ctx)
+static void requests_get_replies_and_the_end_is_orderly(void **ctx)
 {
     static char out[4096];
     (void)ctx; /* static */
@@ -237,9 +237,9 @@ static void many_requests_share_a_record(void **ctx)
     assert_status(caller_hear(&c, out, sizeof out), ST_CLOSED);
     const char *at = out;
     for (unsigned i = 0; i < REQUESTS; i++) {
-        char answer[20];
-        (void)snprintf(answer, sizeof answer, "\r\n\r\n<%03u>", i); /* fits */
-        at = strstr(at, answer);
+        char reply[20];
+        (void)snprintf(reply, sizeof reply, "\r\n\r\n<%03u>", i); /* fits */
+        at = strstr(at, reply);
         assert_non_null(at);
     }
     caller_close(&c);
@@ -262,7 +262,7 @@ static void say_at_once(struct caller *c)
 }
 
 /* The server reads more of each than it can decrypt before the first is answered. */
-static void records_wait_for_the_answers_before_them(void **ctx)
+static void records_wait_for_the_replies_before_them(void **ctx)
 {
     static char out[WAITING * (WAITING_BODY + 500)];
     struct caller callers[4];
@@ -302,8 +302,8 @@ static void a_record_may_come_byte_by_byte(void **ctx)
     caller_close(&c);
 }
 
-/* Its answer waits, encrypted, while others get theirs. */
-static void a_client_that_stops_reading_keeps_its_answer(void **ctx)
+/* Its reply waits, encrypted, while others get theirs. */
+static void a_client_that_stops_reading_keeps_its_reply(void **ctx)
 {
     enum { N = 8000000 }; /* more than sockets hold */
     static char body[N], out[N + 1000];
@@ -415,7 +415,7 @@ static void a_connection_cut_in_a_request_is_dropped(void **ctx)
     do
         http_server_counters(h.server, &n);
     while (n.connections_open != 0);
-    assert_int_equal(n.responses[2], 0);
+    assert_int_equal(n.replies[2], 0);
 }
 
 /* A connection that was accepted, and its handshake made, by somebody else. */
@@ -472,13 +472,13 @@ static void a_connection_accepted_elsewhere_is_served(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(requests_are_answered_and_the_end_is_orderly),
+        TEST(requests_get_replies_and_the_end_is_orderly),
         TEST(the_certificate_of_the_client_is_shown),
         TEST(large_bodies_pass),
         TEST(many_requests_share_a_record),
-        TEST(records_wait_for_the_answers_before_them),
+        TEST(records_wait_for_the_replies_before_them),
         TEST(a_record_may_come_byte_by_byte),
-        TEST(a_client_that_stops_reading_keeps_its_answer),
+        TEST(a_client_that_stops_reading_keeps_its_reply),
         TEST(an_idle_connection_holds_no_buffers),
         cmocka_unit_test_setup_teardown(a_half_open_handshake_times_out, setup_impatient, teardown),
         TEST(garbage_instead_of_a_handshake_is_closed),

@@ -7,7 +7,7 @@ enum { PIECE = 10000 };
 /* What the server's thread does with requests. */
 
 static struct http_request *held;
-atomic_int gone_calls, stream_status;
+atomic_int gone_requests, stream_status;
 
 struct job {
     struct env_work work;
@@ -41,7 +41,7 @@ static void job_done(struct env_work *work)
 
 static void on_gone(struct http_request *req)
 {
-    atomic_fetch_add(&gone_calls, 1);
+    atomic_fetch_add(&gone_requests, 1);
     if (req == held)
         held = NULL;
     respond_text(req, BYTES("nobody hears this"));
@@ -234,7 +234,7 @@ struct harness h;
 int server_setup(void **ctx)
 {
     (void)ctx; /* one at a time, static */
-    atomic_store(&gone_calls, 0);
+    atomic_store(&gone_requests, 0);
     atomic_store(&stream_status, 0);
     harness_up(&h, &server_handler, NULL, NULL);
     return 0;

@@ -10,7 +10,7 @@
 
 extern const struct http_handler server_handler;
 extern struct harness h;         /* runs it */
-extern atomic_int gone_calls;    /* clients that left while their request was held */
+extern atomic_int gone_requests; /* clients that left while their request was held */
 extern atomic_int stream_status; /* how the last streamed body broke off */
 
 int server_setup(void **ctx);

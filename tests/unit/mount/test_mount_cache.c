@@ -45,7 +45,7 @@ static struct mount_ref *find(const char *path)
 
 static void change(enum http_method method, const char *target, const char *body)
 {
-    int http = world_call(&w, method, target, body)->http;
+    int http = world_request(&w, method, target, body)->http;
     assert_true(http == 200 || http == 204);
 }
 

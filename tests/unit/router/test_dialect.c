@@ -13,24 +13,24 @@ static struct quota_table *quotas;
  * strict.
  */
 
-static enum status plain_method(struct req *req, const struct router_call *call)
+static enum status plain_method(struct req *req, const struct router_request *request)
 {
-    req->method = call->method;
+    req->method = request->method;
     return ST_OK;
 }
 
-static struct bytes plain_namespace(const struct req *req, const struct router_call *call)
+static struct bytes plain_namespace(const struct req *req, const struct router_request *request)
 {
-    (void)req, (void)call;
+    (void)req, (void)request;
     return (struct bytes){0};
 }
 
-static struct bytes plain_token(const struct req *req, const struct router_call *call)
+static struct bytes plain_token(const struct req *req, const struct router_request *request)
 {
     const struct text_value *v = text_get(req->query, "token");
     return v != NULL && v->kind == TEXT_STRING
                ? v->text
-               : header_either(call, "x-plain-token", "x-old-token");
+               : header_either(request, "x-plain-token", "x-old-token");
 }
 
 static enum status plain_refuse_field(struct req *req, const char *field, const char *why)
@@ -79,11 +79,11 @@ static void plain_no_path(struct req *req, bool served)
     reason_set(&req->error, "no such endpoint%s", served ? " here" : "");
 }
 
-static void plain_headers(const struct req *req, const struct router_call *call,
-                          struct router_answer *answer)
+static void plain_headers(const struct req *req, const struct router_request *request,
+                          struct router_reply *reply)
 {
-    (void)call;
-    header_tell(answer, req->arena, "X-Plain-Mode", "X-Old-Mode", BYTES("leader"));
+    (void)request;
+    header_tell(reply, req->arena, "X-Plain-Mode", "X-Old-Mode", BYTES("leader"));
 }
 
 static const struct dialect plain_dialect = {
@@ -162,7 +162,7 @@ static int close_world(void **ctx)
 }
 
 /* Nothing that only the secrets service says, in no reply of the other dialect. */
-static void assert_plain(const struct test_call *t)
+static void assert_plain(const struct test_request *t)
 {
     static const char *const foreign[] = {"errors",  "request_id", "wrap_info",
                                           "lease",   "warnings",   "Vault",
@@ -178,23 +178,23 @@ static void assert_plain(const struct test_call *t)
                                                 : "");
 }
 
-static struct test_call *plain_send(struct test_call *t)
+static struct test_request *plain_send(struct test_request *t)
 {
     world_handle(&w, t);
     assert_plain(t);
     return t;
 }
 
-static struct test_call *plain_new(enum http_method method, const char *target, const char *body)
+static struct test_request *plain_new(enum http_method method, const char *target, const char *body)
 {
-    static struct test_call t;
-    test_call_done(&t);
-    test_call_init(&t, method, target, body);
-    test_call_header(&t, "x-plain-token", w.token);
+    static struct test_request t;
+    test_request_done(&t);
+    test_request_init(&t, method, target, body);
+    test_request_header(&t, "x-plain-token", w.token);
     return &t;
 }
 
-static void assert_reply(struct test_call *t, int http, const char *body)
+static void assert_reply(struct test_request *t, int http, const char *body)
 {
     assert_int_equal(t->http, http);
     assert_body(t, body);
@@ -211,26 +211,26 @@ static void a_success_has_the_form_of_its_dialect(void **ctx)
 static void a_success_without_data_is_silent_in_its_way(void **ctx)
 {
     (void)ctx;
-    static struct test_call t;
-    test_call_init(&t, METHOD_PUT, "/api/thing/a", "{\"size\":1}");
-    test_call_header(&t, "x-old-token", w.token);
+    static struct test_request t;
+    test_request_init(&t, METHOD_PUT, "/api/thing/a", "{\"size\":1}");
+    test_request_header(&t, "x-old-token", w.token);
     assert_int_equal(plain_send(&t)->http, 200);
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 static void the_token_stands_where_the_dialect_says(void **ctx)
 {
     (void)ctx;
     char target[128];
-    static struct test_call t;
+    static struct test_request t;
     (void)snprintf(target, sizeof target, "/api/thing/a?token=%s", w.token);
-    test_call_init(&t, METHOD_GET, target, NULL);
+    test_request_init(&t, METHOD_GET, target, NULL);
     assert_int_equal(plain_send(&t)->http, 200);
-    test_call_done(&t);
-    test_call_init(&t, METHOD_GET, "/api/thing/a", NULL);
-    test_call_header(&t, "x-secrets-token", w.token);
+    test_request_done(&t);
+    test_request_init(&t, METHOD_GET, "/api/thing/a", NULL);
+    test_request_header(&t, "x-secrets-token", w.token);
     assert_reply(plain_send(&t), 403, "no permission");
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 static void refusals_have_the_texts_of_the_dialect(void **ctx)
@@ -239,7 +239,7 @@ static void refusals_have_the_texts_of_the_dialect(void **ctx)
     assert_reply(plain_send(plain_new(METHOD_GET, "/api/other", NULL)), 404, "no such endpoint");
     assert_reply(plain_send(plain_new(METHOD_GET, "/api/thing/a/b", NULL)), 404,
                  "no such endpoint here");
-    struct test_call *t = plain_send(plain_new(METHOD_DELETE, "/api/thing/a", NULL));
+    struct test_request *t = plain_send(plain_new(METHOD_DELETE, "/api/thing/a", NULL));
     assert_reply(t, 405, "method not allowed");
     assert_string_equal(t->allow, "GET, POST, PUT");
     assert_reply(plain_send(plain_new(METHOD_PUT, "/api/thing/a", "{\"size\":1,\"more\":2}")), 500,
@@ -252,9 +252,9 @@ static void refusals_have_the_texts_of_the_dialect(void **ctx)
 static void a_body_that_is_too_long_is_refused_in_its_words(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = plain_new(METHOD_PUT, "/api/thing/a", NULL);
-    t->call.streamed = true;
-    t->call.body_length = 100 * 1024;
+    struct test_request *t = plain_new(METHOD_PUT, "/api/thing/a", NULL);
+    t->request.streamed = true;
+    t->request.body_length = 100 * 1024;
     t->late_status = ST_TOO_BIG;
     assert_reply(plain_send(t), 413, "body too long");
 }
@@ -278,13 +278,13 @@ static void a_node_that_cannot_serve_says_so_in_its_words(void **ctx)
 static void quotas_are_refused_in_its_form(void **ctx)
 {
     (void)ctx;
-    assert_int_equal(
-        world_call(&w, METHOD_POST, "/v1/sys/quotas/rate-limit/all", "{\"path\":\"\",\"rate\":1}")
-            ->http,
-        204);
+    assert_int_equal(world_request(&w, METHOD_POST, "/v1/sys/quotas/rate-limit/all",
+                                   "{\"path\":\"\",\"rate\":1}")
+                         ->http,
+                     204);
     w.env.now_ms += 2 * QUOTA_PATIENCE_MS;
     assert_int_equal(plain_send(plain_new(METHOD_GET, "/api/thing/a", NULL))->http, 200);
-    struct test_call *t = plain_send(plain_new(METHOD_GET, "/api/thing/a", NULL));
+    struct test_request *t = plain_send(plain_new(METHOD_GET, "/api/thing/a", NULL));
     assert_int_equal(t->http, 429);
     assert_body_has(t, "rate limit quota exceeded");
 }
@@ -293,14 +293,14 @@ static void quotas_are_refused_in_its_form(void **ctx)
 static void the_secrets_service_keeps_its_dialect(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/thing/a", NULL);
+    struct test_request *t = world_request(&w, METHOD_GET, "/v1/thing/a", NULL);
     assert_int_equal(t->http, 404);
     assert_body_has(t, "{\"errors\":[\"no handler for route");
     assert_null(strstr(t->told, "Plain"));
-    t = world_call(&w, METHOD_GET, "/v1/sys/mounts", NULL);
+    t = world_request(&w, METHOD_GET, "/v1/sys/mounts", NULL);
     assert_body_has(t, "\"wrap_info\":null");
     assert_non_null(strstr(t->told, "X-Vault-Hostname: host1\n"));
-    t = world_call(&w, METHOD_GET, "/elsewhere", NULL);
+    t = world_request(&w, METHOD_GET, "/elsewhere", NULL);
     assert_reply(t, 404, "{\"errors\":[]}");
 }
 

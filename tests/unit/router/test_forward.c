@@ -11,7 +11,7 @@ static void a_leader_that_steps_down_forwards_what_it_did_not_propose(void **ctx
     w.propose_status[0] = ST_NOT_LEADER;
     w.n_propose = 1;
     w.before_propose = step_down;
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/add", NULL);
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/test/add", NULL);
     assert_int_equal(t->http, 299);
     assert_int_equal(w.forwards, 1);
     assert_count(NULL);
@@ -24,7 +24,7 @@ static void a_standby_forwards_writes_with_an_id(void **ctx)
     (void)ctx;
     static const uint8_t none[16];
     world_standby(&w, true);
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/add", NULL);
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/test/add", NULL);
     assert_int_equal(t->http, 299);
     assert_body(t, "{\"from\":\"the active node\"}");
     assert_int_equal(w.forwards, 1);
@@ -32,15 +32,15 @@ static void a_standby_forwards_writes_with_an_id(void **ctx)
     assert_int_equal(runs, 0);
 }
 
-static void a_performance_standby_answers_reads_itself(void **ctx)
+static void a_performance_standby_serves_reads_itself(void **ctx)
 {
     (void)ctx;
     world_standby(&w, true);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/count", NULL)->http, 200);
-    assert_int_equal(world_call(&w, METHOD_POST, "/v1/test/reads", NULL)->http, 200);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/test/count", NULL)->http, 200);
+    assert_int_equal(world_request(&w, METHOD_POST, "/v1/test/reads", NULL)->http, 200);
     assert_int_equal(w.forwards, 0);
     assert_int_equal(w.reads, 2);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/active", NULL)->http, 299);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/test/active", NULL)->http, 299);
     assert_int_equal(w.forwards, 1);
 }
 
@@ -49,7 +49,7 @@ static void a_plain_standby_forwards_reads_with_an_id(void **ctx)
     (void)ctx;
     static const uint8_t none[16];
     world_standby(&w, false);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/count", NULL)->http, 299);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/test/count", NULL)->http, 299);
     assert_memory_not_equal(w.forward_ids[0].bytes, none, sizeof none);
 }
 
@@ -57,7 +57,7 @@ static void a_read_that_stages_something_is_forwarded(void **ctx)
 {
     (void)ctx;
     world_standby(&w, true);
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/test/add", NULL);
+    struct test_request *t = world_request(&w, METHOD_GET, "/v1/test/add", NULL);
     assert_int_equal(t->http, 299);
     assert_int_equal(runs, 1);
     assert_int_equal(w.proposals, 0);
@@ -72,7 +72,7 @@ static void a_forward_of_unknown_fate_is_tried_again_with_its_id(void **ctx)
     w.forward_status[1] = ST_NOT_LEADER;
     w.forward_status[2] = ST_OK;
     w.n_forward = 3;
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/add", NULL)->http, 299);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/test/add", NULL)->http, 299);
     assert_int_equal(w.forwards, 3);
     assert_memory_equal(&w.forward_ids[0], &w.forward_ids[1], sizeof w.forward_ids[0]);
     assert_memory_equal(&w.forward_ids[0], &w.forward_ids[2], sizeof w.forward_ids[0]);
@@ -89,13 +89,13 @@ static void a_forwarded_read_of_unknown_fate_is_tried_again_with_its_id(void **c
         w.forward_status[0] = ST_UNKNOWN_OUTCOME;
         w.forward_status[1] = ST_OK;
         w.n_forward = 2;
-        assert_int_equal(world_call(&w, METHOD_GET, targets[i], NULL)->http, 299);
+        assert_int_equal(world_request(&w, METHOD_GET, targets[i], NULL)->http, 299);
         assert_int_equal(w.forwards, 2);
         assert_memory_equal(&w.forward_ids[0], &w.forward_ids[1], sizeof w.forward_ids[0]);
         assert_true(!w.forward_again[0] && w.forward_again[1]);
         w.n_forward = 1; /* for ever */
         w.forwards = 0;
-        assert_int_equal(world_call(&w, METHOD_GET, targets[i], NULL)->http, i == 1 ? 500 : 503);
+        assert_int_equal(world_request(&w, METHOD_GET, targets[i], NULL)->http, i == 1 ? 500 : 503);
     }
 }
 
@@ -105,11 +105,11 @@ static void a_forward_that_never_succeeds_tells_what_is_known(void **ctx)
     world_standby(&w, true);
     w.forward_status[0] = ST_NOT_LEADER;
     w.n_forward = 1;
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/add", NULL)->http, 503);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/test/add", NULL)->http, 503);
     assert_true(w.forwards > 10);
     w.forward_status[0] = ST_IO;
     w.forwards = 0;
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/add", NULL);
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/test/add", NULL);
     assert_int_equal(t->http, 500);
     assert_body_has(t, "outcome unknown");
 }
@@ -124,7 +124,7 @@ static void a_long_body_of_unknown_fate_is_not_tried_again(void **ctx)
     room[1024 * 1024 + 1] = 0;
     w.forward_status[0] = ST_IO;
     w.n_forward = 1;
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/add", (const char *)body.data);
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/test/add", (const char *)body.data);
     assert_int_equal(t->http, 500);
     assert_int_equal(w.forwards, 1);
 }
@@ -135,161 +135,161 @@ static void without_an_active_node_a_write_waits_then_fails(void **ctx)
     world_standby(&w, true);
     w.node.has_leader = false;
     uint64_t begun = w.env.now_ms;
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/add", NULL);
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/test/add", NULL);
     assert_int_equal(t->http, 503);
     assert_body_has(t, "no active node");
     assert_int_equal(w.forwards, 0);
     assert_true(w.env.now_ms >= begun + 9000);
 }
 
-static void a_node_that_became_active_meanwhile_runs_the_call(void **ctx)
+static void a_node_that_became_active_meanwhile_runs_the_request(void **ctx)
 {
     (void)ctx;
-    struct test_call t;
+    struct test_request t;
     world_standby(&w, true);
     w.node.has_leader = false;
-    test_call_init(&t, METHOD_PUT, "/v1/test/add", NULL);
-    test_call_header(&t, "x-vault-token", w.token);
+    test_request_init(&t, METHOD_PUT, "/v1/test/add", NULL);
+    test_request_header(&t, "x-vault-token", w.token);
     world_take(&w, &t);
     clock_run(&w.env);
-    assert_int_equal(t.answers, 0);
+    assert_int_equal(t.replies, 0);
     w.node.active = w.node.has_leader = true;
     for (int i = 0; i < 100; i++) {
         w.env.now_ms++;
         clock_run(&w.env);
     }
-    assert_int_equal(t.answers, 1);
+    assert_int_equal(t.replies, 1);
     assert_int_equal(t.http, 200);
     assert_count("1");
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 static void a_client_may_ask_to_be_redirected(void **ctx)
 {
     (void)ctx;
-    struct test_call t;
+    struct test_request t;
     world_standby(&w, false);
-    test_call_init(&t, METHOD_GET, "/v1/test/count?a=b", NULL);
-    test_call_header(&t, "x-vault-token", w.token);
-    test_call_header(&t, "x-vault-no-request-forwarding", "true");
+    test_request_init(&t, METHOD_GET, "/v1/test/count?a=b", NULL);
+    test_request_header(&t, "x-vault-token", w.token);
+    test_request_header(&t, "x-vault-no-request-forwarding", "true");
     world_handle(&w, &t);
     assert_int_equal(t.http, 307);
     assert_string_equal(t.location, "https://node2:8200/v1/test/count?a=b");
     assert_int_equal(w.forwards, 0);
-    test_call_done(&t);
+    test_request_done(&t);
 
     w.node.leader_address[0] = '\0'; /* it has not said where it is */
-    test_call_init(&t, METHOD_GET, "/v1/test/count", NULL);
-    test_call_header(&t, "x-vault-token", w.token);
-    test_call_header(&t, "x-vault-no-request-forwarding", "true");
+    test_request_init(&t, METHOD_GET, "/v1/test/count", NULL);
+    test_request_header(&t, "x-vault-token", w.token);
+    test_request_header(&t, "x-vault-no-request-forwarding", "true");
     world_handle(&w, &t);
     assert_int_equal(t.http, 503);
     assert_string_equal(t.location, "");
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 /* That is a matter of the node that the client spoke to, which also says what it is. */
 static void who_is_forwarded_is_not_redirected(void **ctx)
 {
     (void)ctx;
-    struct test_call t;
+    struct test_request t;
     for (int standby = 0; standby < 2; standby++) {
         if (standby != 0)
             world_standby(&w, false);
-        test_call_init(&t, METHOD_GET, "/v1/test/count", NULL);
-        test_call_header(&t, "x-vault-token", w.token);
-        test_call_header(&t, "x-vault-namespace", "root");
-        test_call_header(&t, "x-vault-no-request-forwarding", "true");
-        t.call.forwarded = true;
+        test_request_init(&t, METHOD_GET, "/v1/test/count", NULL);
+        test_request_header(&t, "x-vault-token", w.token);
+        test_request_header(&t, "x-vault-namespace", "root");
+        test_request_header(&t, "x-vault-no-request-forwarding", "true");
+        t.request.forwarded = true;
         world_handle(&w, &t);
         assert_string_equal(t.told, "");
         assert_status(t.retry, standby != 0 ? ST_NOT_LEADER : ST_OK);
-        test_call_done(&t);
+        test_request_done(&t);
     }
 }
 
 /* Long bodies */
 
-static struct test_call *streamed_call(struct test_call *t)
+static struct test_request *streamed_request(struct test_request *t)
 {
     w.forwards = 0;
-    test_call_init(t, METHOD_PUT, "/v1/test/add", NULL);
-    test_call_header(t, "x-secrets-token", w.token);
-    t->call.streamed = true;
-    t->call.body_length = ROUTER_WHOLE_BYTES_MAX + 1;
+    test_request_init(t, METHOD_PUT, "/v1/test/add", NULL);
+    test_request_header(t, "x-secrets-token", w.token);
+    t->request.streamed = true;
+    t->request.body_length = ROUTER_WHOLE_BYTES_MAX + 1;
     world_handle(&w, t);
     return t;
 }
 
-static void a_streamed_call_is_sent_without_an_id(void **ctx)
+static void a_streamed_request_is_sent_without_an_id(void **ctx)
 {
     (void)ctx;
     static const uint8_t none[16];
-    struct test_call t;
+    struct test_request t;
     world_standby(&w, true);
-    assert_int_equal(streamed_call(&t)->http, 299);
+    assert_int_equal(streamed_request(&t)->http, 299);
     assert_memory_equal(w.forward_ids[0].bytes, none, sizeof none);
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
-static void a_streamed_call_of_somebody_without_a_right_stays_here(void **ctx)
+static void a_streamed_request_without_a_right_stays_here(void **ctx)
 {
     (void)ctx;
-    static struct test_call t;
+    static struct test_request t;
     (void)snprintf(w.token, sizeof w.token, "hvs.none");
     world_standby(&w, true);
-    assert_int_equal(streamed_call(&t)->http, 403);
-    test_call_done(&t);
+    assert_int_equal(streamed_request(&t)->http, 403);
+    test_request_done(&t);
     world_standby(&w, false);
-    assert_int_equal(streamed_call(&t)->http, 403);
+    assert_int_equal(streamed_request(&t)->http, 403);
     assert_int_equal(w.forwards, 0);
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
-static void a_streamed_call_waits_for_an_active_node_until_its_body_was_touched(void **ctx)
+static void a_streamed_request_waits_for_an_active_node_until_its_body_was_read(void **ctx)
 {
     (void)ctx;
     static const enum status untouched[] = {ST_NO_LEADER, ST_NOT_LEADER, ST_BUSY};
     world_standby(&w, true);
     for (size_t i = 0; i < ARRAY_LEN(untouched); i++) {
-        struct test_call t;
+        struct test_request t;
         w.forward_status[0] = untouched[i];
         w.forward_status[1] = ST_OK;
         w.n_forward = 2;
         w.forward_takes_body = false;
-        assert_int_equal(streamed_call(&t)->http, 299);
+        assert_int_equal(streamed_request(&t)->http, 299);
         assert_int_equal(w.forwards, 2);
-        test_call_done(&t);
+        test_request_done(&t);
         w.forward_takes_body = true;
-        assert_int_equal(streamed_call(&t)->http, 503); /* nothing was done */
+        assert_int_equal(streamed_request(&t)->http, 503); /* nothing was done */
         assert_int_equal(w.forwards, 1);
-        test_call_done(&t);
+        test_request_done(&t);
     }
 }
 
-static void a_streamed_call_of_unknown_fate_says_so(void **ctx)
+static void a_streamed_request_of_unknown_outcome_says_so(void **ctx)
 {
     (void)ctx;
-    struct test_call t;
+    struct test_request t;
     world_standby(&w, true);
     w.forward_takes_body = true;
     w.forward_status[0] = ST_UNKNOWN_OUTCOME;
     w.forward_status[1] = ST_OK;
     w.n_forward = 2;
-    assert_int_equal(streamed_call(&t)->http, 500);
+    assert_int_equal(streamed_request(&t)->http, 500);
     assert_body_has(&t, "outcome unknown");
     assert_int_equal(w.forwards, 1);
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 /* The same with a body that comes when it is asked for. */
-static struct test_call *late_call(struct test_call *t, uint64_t length)
+static struct test_request *late_request(struct test_request *t, uint64_t length)
 {
     w.forwards = 0;
-    test_call_init(t, METHOD_PUT, "/v1/kv/late", NULL);
-    test_call_header(t, "x-secrets-token", w.token);
-    t->call.streamed = true;
-    t->call.body_length = length;
+    test_request_init(t, METHOD_PUT, "/v1/kv/late", NULL);
+    test_request_header(t, "x-secrets-token", w.token);
+    t->request.streamed = true;
+    t->request.body_length = length;
     t->late_body = "{\"a\":1}";
     return t;
 }
@@ -297,13 +297,13 @@ static struct test_call *late_call(struct test_call *t, uint64_t length)
 static void a_long_body_is_read_here_once_its_sender_was_judged(void **ctx)
 {
     (void)ctx;
-    struct test_call t;
-    world_handle(&w, late_call(&t, HTTP_LENGTH_UNKNOWN));
+    struct test_request t;
+    world_handle(&w, late_request(&t, HTTP_LENGTH_UNKNOWN));
     assert_int_equal(t.http, 204);
     assert_int_equal(t.collects, 1);
     assert_int_equal(w.reads, 0); /* what this node knew was enough */
-    test_call_done(&t);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/late", NULL)->http, 200);
+    test_request_done(&t);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/kv/late", NULL)->http, 200);
 }
 
 static void a_long_body_of_somebody_without_a_right_is_never_read(void **ctx)
@@ -311,59 +311,59 @@ static void a_long_body_of_somebody_without_a_right_is_never_read(void **ctx)
     (void)ctx;
     static const char *const open_routes[] = {"/v1/sys/unseal", "/v1/sys/init",
                                               "/v1/sys/generate-root/update"};
-    static struct test_call t;
+    static struct test_request t;
     for (size_t i = 0; i < ARRAY_LEN(open_routes); i++) {
-        test_call_init(&t, METHOD_PUT, open_routes[i], NULL);
-        t.call.streamed = true;
-        t.call.body_length = HTTP_LENGTH_UNKNOWN;
+        test_request_init(&t, METHOD_PUT, open_routes[i], NULL);
+        t.request.streamed = true;
+        t.request.body_length = HTTP_LENGTH_UNKNOWN;
         world_handle(&w, &t);
         assert_int_equal(t.http, 413);
         assert_int_equal(t.collects, 0);
-        test_call_done(&t);
+        test_request_done(&t);
     }
     (void)snprintf(w.token, sizeof w.token, "hvs.none");
     w.reads = 0;
-    world_handle(&w, late_call(&t, 100 * 1024));
+    world_handle(&w, late_request(&t, 100 * 1024));
     assert_int_equal(t.http, 403);
     assert_int_equal(t.collects, 0);
     assert_int_equal(w.reads, 1); /* its token might have been newer than what is known here */
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 static void a_standby_reads_what_it_can_send_again(void **ctx)
 {
     (void)ctx;
     static const uint8_t none[16];
-    struct test_call t;
+    struct test_request t;
     world_standby(&w, true);
     for (uint64_t over = 0; over < 2; over++) {
-        world_handle(&w, late_call(&t, ROUTER_WHOLE_BYTES_MAX + over));
+        world_handle(&w, late_request(&t, ROUTER_WHOLE_BYTES_MAX + over));
         assert_int_equal(t.http, 299);
         assert_int_equal(t.collects, over == 0 ? 1 : 0);
         assert_int_equal(memcmp(w.forward_ids[0].bytes, none, sizeof none) == 0, over == 1);
-        test_call_done(&t);
+        test_request_done(&t);
     }
 }
 
 static void a_node_that_becomes_active_reads_what_was_to_be_sent_on(void **ctx)
 {
     (void)ctx;
-    struct test_call t;
+    struct test_request t;
     world_standby(&w, true);
     w.forward_status[0] = ST_NOT_LEADER;
     w.n_forward = 1;
-    (void)late_call(&t, ROUTER_WHOLE_BYTES_MAX + 1);
+    (void)late_request(&t, ROUTER_WHOLE_BYTES_MAX + 1);
     world_take(&w, &t);
     w.node.active = true;
     clock_run(&w.env);
-    for (int i = 0; t.answers == 0 && i < 1000; i++) {
+    for (int i = 0; t.replies == 0 && i < 1000; i++) {
         test_collected(&t);
         w.env.now_ms++;
         clock_run(&w.env);
     }
     assert_int_equal(t.http, 204);
     assert_int_equal(w.forwards, 1);
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 static void a_body_that_does_not_come_changes_nothing(void **ctx)
@@ -382,24 +382,24 @@ static void a_body_that_does_not_come_changes_nothing(void **ctx)
     };
     (void)ctx;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct test_call t;
-        late_call(&t, 100 * 1024)->late_status = cases[i].st;
+        struct test_request t;
+        late_request(&t, 100 * 1024)->late_status = cases[i].st;
         world_handle(&w, &t);
         assert_int_equal(t.http, cases[i].http);
         assert_body_has(&t, cases[i].text);
-        test_call_done(&t);
+        test_request_done(&t);
     }
     assert_int_equal(w.proposals, 0);
 }
 
-/* Calls nobody waits for any more */
+/* Requests nobody waits for any more */
 
-static struct test_call given_up;
+static struct test_request given_up;
 
 static void handle_in_part(void)
 {
-    test_call_init(&given_up, METHOD_PUT, "/v1/test/add", NULL);
-    test_call_header(&given_up, "x-secrets-token", w.token);
+    test_request_init(&given_up, METHOD_PUT, "/v1/test/add", NULL);
+    test_request_header(&given_up, "x-secrets-token", w.token);
     world_take(&w, &given_up);
 }
 
@@ -409,29 +409,29 @@ static void run_to_the_end(void)
         clock_run(&w.env);
         w.env.now_ms++;
     }
-    assert_int_equal(given_up.answers, 1);
-    test_call_done(&given_up);
+    assert_int_equal(given_up.replies, 1);
+    test_request_done(&given_up);
 }
 
-static void a_call_another_node_has_may_have_been_made(void **ctx)
+static void a_request_sent_to_another_node_may_have_been_executed(void **ctx)
 {
     (void)ctx;
     world_standby(&w, true);
     w.forward_status[0] = ST_UNKNOWN_OUTCOME;
     w.n_forward = 1;
     handle_in_part();
-    assert_status(router_give_up(&given_up.call), ST_UNKNOWN_OUTCOME);
+    assert_status(router_give_up(&given_up.request), ST_UNKNOWN_OUTCOME);
     run_to_the_end();
     assert_int_equal(w.forwards, 1); /* nor is it tried again */
 }
 
-static void a_call_that_waits_is_not_made_once_it_was_given_up(void **ctx)
+static void a_waiting_request_is_not_executed_once_it_was_given_up(void **ctx)
 {
     (void)ctx;
     world_standby(&w, true);
     w.node.has_leader = false;
     handle_in_part();
-    assert_status(router_give_up(&given_up.call), ST_TIMEOUT);
+    assert_status(router_give_up(&given_up.request), ST_TIMEOUT);
     w.node.active = w.node.has_leader = true;
     run_to_the_end();
     assert_count(NULL);
@@ -439,11 +439,11 @@ static void a_call_that_waits_is_not_made_once_it_was_given_up(void **ctx)
 
 static void give_up_and_conflict(struct world *world)
 {
-    assert_status(router_give_up(&given_up.call), ST_UNKNOWN_OUTCOME);
+    assert_status(router_give_up(&given_up.request), ST_UNKNOWN_OUTCOME);
     someone_else_counts(world);
 }
 
-static void a_call_given_up_while_it_is_proposed_is_not_proposed_again(void **ctx)
+static void a_request_given_up_while_it_is_proposed_is_not_proposed_again(void **ctx)
 {
     (void)ctx;
     w.before_propose = give_up_and_conflict;
@@ -455,38 +455,38 @@ static void a_call_given_up_while_it_is_proposed_is_not_proposed_again(void **ct
 
 static unsigned drops;
 
-static void dropped(struct answer_stream *stream)
+static void dropped(struct reply_stream *stream)
 {
     (void)stream;
     drops++;
 }
 
-static void an_answer_that_is_not_sent_drops_its_stream(void **ctx)
+static void a_reply_that_is_not_sent_drops_its_stream(void **ctx)
 {
     (void)ctx;
-    struct answer_stream stream = {.drop = dropped};
-    struct router_answer answer = {.http = 200, .stream = &stream};
-    answer_done(&answer);
-    answer_done(&answer);
+    struct reply_stream stream = {.drop = dropped};
+    struct router_reply reply = {.http = 200, .stream = &stream};
+    reply_done(&reply);
+    reply_done(&reply);
     assert_int_equal(drops, 1);
 }
 
-/* Forwarded calls */
+/* Forwarded requests */
 
-static void handle_forwarded(struct test_call *t, uint8_t id)
+static void handle_forwarded(struct test_request *t, uint8_t id)
 {
-    test_call_init(t, METHOD_PUT, "/v1/test/add", NULL);
-    test_call_header(t, "x-vault-token", w.token);
-    t->call.forwarded = true;
-    t->call.id.bytes[0] = id;
-    t->call.id.issued = w.m.version;
+    test_request_init(t, METHOD_PUT, "/v1/test/add", NULL);
+    test_request_header(t, "x-vault-token", w.token);
+    t->request.forwarded = true;
+    t->request.id.bytes[0] = id;
+    t->request.id.issued = w.m.version;
     world_handle(&w, t);
 }
 
-static void a_repeated_id_is_answered_from_its_first_try(void **ctx)
+static void a_repeated_id_gets_the_reply_of_its_first_try(void **ctx)
 {
     (void)ctx;
-    struct test_call first, second, other;
+    struct test_request first, second, other;
     handle_forwarded(&first, 1);
     handle_forwarded(&second, 1);
     handle_forwarded(&other, 2);
@@ -496,26 +496,26 @@ static void a_repeated_id_is_answered_from_its_first_try(void **ctx)
     assert_body(&second, (const char *)first.body.data);
     assert_body_has(&other, "\"count\":\"2\"");
     assert_count("2");
-    test_call_done(&first);
-    test_call_done(&second);
-    test_call_done(&other);
+    test_request_done(&first);
+    test_request_done(&second);
+    test_request_done(&other);
 }
 
 /* A write that may be made once, like a check-and-set. */
-static void a_later_try_is_answered_by_the_try_that_took_effect(void **ctx)
+static void a_later_try_gets_the_reply_of_the_try_that_took_effect(void **ctx)
 {
     (void)ctx;
     for (int try = 0; try < 3; try++) {
-        struct test_call t;
-        test_call_init(&t, METHOD_PUT, "/v1/test/once", NULL);
-        test_call_header(&t, "x-vault-token", w.token);
-        t.call.forwarded = true;
-        t.call.id.bytes[0] = try < 2 ? 5 : 6;
-        t.call.id.issued = w.m.version;
-        t.call.again = try > 0;
+        struct test_request t;
+        test_request_init(&t, METHOD_PUT, "/v1/test/once", NULL);
+        test_request_header(&t, "x-vault-token", w.token);
+        t.request.forwarded = true;
+        t.request.id.bytes[0] = try < 2 ? 5 : 6;
+        t.request.id.issued = w.m.version;
+        t.request.again = try > 0;
         world_handle(&w, &t);
         assert_int_equal(t.http, try < 2 ? 200 : 400); /* the third is another request */
-        test_call_done(&t);
+        test_request_done(&t);
     }
     assert_count("1");
 }
@@ -523,19 +523,19 @@ static void a_later_try_is_answered_by_the_try_that_took_effect(void **ctx)
 static void a_later_try_that_fails_shuts_the_earlier_one_out(void **ctx)
 {
     (void)ctx;
-    struct test_call late, early;
-    test_call_init(&late, METHOD_PUT, "/v1/test/fail", NULL);
-    test_call_header(&late, "x-vault-token", w.token);
-    late.call.forwarded = late.call.again = true;
-    late.call.id.bytes[0] = 5;
-    late.call.id.issued = w.m.version;
+    struct test_request late, early;
+    test_request_init(&late, METHOD_PUT, "/v1/test/fail", NULL);
+    test_request_header(&late, "x-vault-token", w.token);
+    late.request.forwarded = late.request.again = true;
+    late.request.id.bytes[0] = 5;
+    late.request.id.issued = w.m.version;
     world_handle(&w, &late);
     assert_int_equal(late.http, 400);
     handle_forwarded(&early, 5); /* was on its way all the time */
     assert_int_equal(early.http, 400);
     assert_count(NULL);
-    test_call_done(&late);
-    test_call_done(&early);
+    test_request_done(&late);
+    test_request_done(&early);
 }
 
 static void an_unknown_fate_is_told_with_the_next_try(void **ctx)
@@ -546,7 +546,7 @@ static void an_unknown_fate_is_told_with_the_next_try(void **ctx)
     w.forward_status[1] = ST_TIMEOUT;
     w.forward_status[2] = ST_OK;
     w.n_forward = 3;
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/add", NULL)->http, 299);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/test/add", NULL)->http, 299);
     assert_false(w.forward_again[0] || w.forward_again[1]);
     assert_true(w.forward_again[2]);
 }
@@ -557,51 +557,51 @@ static void a_later_try_that_the_node_refuses_leaves_the_outcome_open(void **ctx
     static const enum status refusals[] = {ST_BUSY, ST_STATE_FULL, ST_NO_SPACE};
     (void)ctx;
     for (size_t i = 0; i < 2 * ARRAY_LEN(refusals); i++) {
-        struct test_call t;
+        struct test_request t;
         bool again = i % 2 == 0;
         w.proposals = 0;
         w.propose_status[0] = w.propose_status[1] = refusals[i / 2];
         w.n_propose = 2;
-        test_call_init(&t, METHOD_PUT, "/v1/test/add", NULL);
-        test_call_header(&t, "x-vault-token", w.token);
-        t.call.forwarded = true;
-        t.call.id.bytes[0] = (uint8_t)(10 + i);
-        t.call.id.issued = w.m.version;
-        t.call.again = again;
+        test_request_init(&t, METHOD_PUT, "/v1/test/add", NULL);
+        test_request_header(&t, "x-vault-token", w.token);
+        t.request.forwarded = true;
+        t.request.id.bytes[0] = (uint8_t)(10 + i);
+        t.request.id.issued = w.m.version;
+        t.request.again = again;
         world_handle(&w, &t);
         assert_status(t.retry, again ? ST_UNKNOWN_OUTCOME : ST_OK);
         assert_true(again || t.http >= 500);
-        test_call_done(&t);
+        test_request_done(&t);
     }
 }
 
-static void a_node_that_is_not_active_hands_the_call_back(void **ctx)
+static void a_node_that_is_not_active_hands_the_request_back(void **ctx)
 {
     (void)ctx;
-    struct test_call t;
+    struct test_request t;
     world_standby(&w, true);
     handle_forwarded(&t, 1);
     assert_status(t.retry, ST_NOT_LEADER);
     assert_int_equal(w.forwards, 0);
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 static void an_active_node_that_lost_the_commit_hands_it_back(void **ctx)
 {
     (void)ctx;
-    struct test_call t;
+    struct test_request t;
     handle_forwarded(&t, 2); /* the local ring, which keeps answers, is renewed beside it */
-    test_call_done(&t);
+    test_request_done(&t);
     w.proposals = 0;
     w.propose_status[0] = ST_UNKNOWN_OUTCOME;
     w.propose_status[1] = ST_NOT_LEADER;
     w.n_propose = 2;
     handle_forwarded(&t, 1);
     assert_status(t.retry, ST_UNKNOWN_OUTCOME);
-    test_call_done(&t);
+    test_request_done(&t);
     handle_forwarded(&t, 1);
     assert_status(t.retry, ST_NOT_LEADER);
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 /* Steps outside of the transaction */
@@ -610,29 +610,29 @@ static void an_outside_step_runs_once_after_the_commit(void **ctx)
 {
     (void)ctx;
     w.before_propose = someone_else_counts;
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/out", NULL);
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/test/out", NULL);
     assert_int_equal(t->http, 200);
     assert_int_equal(runs, 2);
     assert_int_equal(outside_runs, 1);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/out", NULL)->http, 200);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/test/out", NULL)->http, 200);
     assert_int_equal(outside_runs, 2);
 }
 
 static void an_outside_step_does_not_follow_a_failure(void **ctx)
 {
     (void)ctx;
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/out-fail", NULL)->http, 400);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/test/out-fail", NULL)->http, 400);
     w.propose_status[0] = ST_NO_SPACE;
     w.n_propose = 1;
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/out", NULL)->http, 507);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/test/out", NULL)->http, 507);
     assert_int_equal(outside_runs, 0);
 }
 
-static void a_failed_outside_step_is_the_answer(void **ctx)
+static void a_failed_outside_step_is_the_reply(void **ctx)
 {
     (void)ctx;
     outside_result = ST_BAD_GATEWAY;
-    struct test_call *t = world_call(&w, METHOD_PUT, "/v1/test/out", NULL);
+    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/test/out", NULL);
     assert_int_equal(t->http, 502);
     assert_body(t, "{\"errors\":[\"outside failed\"]}");
     assert_int_equal(outside_runs, 1);
@@ -644,28 +644,28 @@ static void an_outside_step_of_unknown_fate_is_not_tried_again(void **ctx)
     world_standby(&w, true);
     w.forward_status[0] = ST_TIMEOUT;
     w.n_forward = 1;
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/out", NULL)->http, 500);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/test/out", NULL)->http, 500);
     assert_int_equal(w.forwards, 1);
     w.forward_status[0] = ST_NOT_LEADER; /* it was not done: another try is fine */
     w.forward_status[1] = ST_OK;
     w.n_forward = 2;
     w.forwards = 0;
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/test/out", NULL)->http, 299);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/test/out", NULL)->http, 299);
 }
 
 static void a_repeated_id_does_not_go_outside_again(void **ctx)
 {
     (void)ctx;
     for (int i = 0; i < 2; i++) {
-        struct test_call t;
-        test_call_init(&t, METHOD_PUT, "/v1/test/out", NULL);
-        test_call_header(&t, "x-vault-token", w.token);
-        t.call.forwarded = true;
-        t.call.id.bytes[0] = 7;
-        t.call.id.issued = w.m.version;
+        struct test_request t;
+        test_request_init(&t, METHOD_PUT, "/v1/test/out", NULL);
+        test_request_header(&t, "x-vault-token", w.token);
+        t.request.forwarded = true;
+        t.request.id.bytes[0] = 7;
+        t.request.id.issued = w.m.version;
         world_handle(&w, &t);
         assert_int_equal(t.http, i == 0 ? 200 : 500); /* did the first one's succeed? */
-        test_call_done(&t);
+        test_request_done(&t);
     }
     assert_int_equal(outside_runs, 1);
     assert_count("1");
@@ -675,32 +675,32 @@ static void a_read_that_is_repeated_goes_outside_again(void **ctx)
 {
     (void)ctx;
     for (int i = 0; i < 2; i++) {
-        struct test_call t;
-        test_call_init(&t, METHOD_GET, "/v1/test/out", NULL);
-        test_call_header(&t, "x-vault-token", w.token);
-        t.call.forwarded = t.call.again = true;
-        t.call.id.bytes[0] = 7;
-        t.call.id.issued = w.m.version;
+        struct test_request t;
+        test_request_init(&t, METHOD_GET, "/v1/test/out", NULL);
+        test_request_header(&t, "x-vault-token", w.token);
+        t.request.forwarded = t.request.again = true;
+        t.request.id.bytes[0] = 7;
+        t.request.id.issued = w.m.version;
         world_handle(&w, &t);
         assert_int_equal(t.http, 200);
         assert_int_equal(outside_runs, i + 1);
-        test_call_done(&t);
+        test_request_done(&t);
     }
 }
 
 static void (*lost_done)(struct rlog_propose *p, enum status st);
 
-static void lose_answer(struct rlog_propose *p, enum status st)
+static void lose_reply(struct rlog_propose *p, enum status st)
 {
     assert_status(st, ST_OK);
     lost_done(p, ST_UNKNOWN_OUTCOME);
 }
 
-static void apply_and_lose_answer(struct state_log *log, struct rlog_propose *p)
+static void apply_and_lose_reply(struct state_log *log, struct rlog_propose *p)
 {
     log->propose = world_propose;
     lost_done = p->done;
-    p->done = lose_answer;
+    p->done = lose_reply;
     world_propose(log, p);
 }
 
@@ -716,15 +716,15 @@ static void a_commit_we_had_not_heard_of_is_followed_outside(void **ctx)
     world_standby(&w, true);
     w.forward_status[0] = ST_NOT_LEADER;
     w.n_forward = 1;
-    struct test_call t;
-    test_call_init(&t, METHOD_PUT, "/v1/test/out", NULL);
-    test_call_header(&t, "x-vault-token", w.token);
+    struct test_request t;
+    test_request_init(&t, METHOD_PUT, "/v1/test/out", NULL);
+    test_request_header(&t, "x-vault-token", w.token);
     world_take(&w, &t);
     clock_run(&w.env);
     assert_int_equal(w.forwards, 1);
     become_active(&w);
-    w.log.propose = apply_and_lose_answer;
-    for (int i = 0; t.answers == 0 && i < 10000; i++) {
+    w.log.propose = apply_and_lose_reply;
+    for (int i = 0; t.replies == 0 && i < 10000; i++) {
         w.env.now_ms++;
         clock_run(&w.env);
     }
@@ -732,7 +732,7 @@ static void a_commit_we_had_not_heard_of_is_followed_outside(void **ctx)
     assert_body_has(&t, "\"count\":\"1\"");
     assert_int_equal(outside_runs, 1);
     assert_count("1");
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
@@ -742,7 +742,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_leader_that_steps_down_forwards_what_it_did_not_propose),
         TEST(a_standby_forwards_writes_with_an_id),
-        TEST(a_performance_standby_answers_reads_itself),
+        TEST(a_performance_standby_serves_reads_itself),
         TEST(a_plain_standby_forwards_reads_with_an_id),
         TEST(a_read_that_stages_something_is_forwarded),
         TEST(a_forward_of_unknown_fate_is_tried_again_with_its_id),
@@ -750,32 +750,32 @@ int main(void)
         TEST(a_forward_that_never_succeeds_tells_what_is_known),
         TEST(a_long_body_of_unknown_fate_is_not_tried_again),
         TEST(without_an_active_node_a_write_waits_then_fails),
-        TEST(a_node_that_became_active_meanwhile_runs_the_call),
+        TEST(a_node_that_became_active_meanwhile_runs_the_request),
         TEST(a_client_may_ask_to_be_redirected),
         TEST(who_is_forwarded_is_not_redirected),
-        TEST(a_streamed_call_is_sent_without_an_id),
-        TEST(a_streamed_call_of_somebody_without_a_right_stays_here),
-        TEST(a_streamed_call_waits_for_an_active_node_until_its_body_was_touched),
-        TEST(a_streamed_call_of_unknown_fate_says_so),
+        TEST(a_streamed_request_is_sent_without_an_id),
+        TEST(a_streamed_request_without_a_right_stays_here),
+        TEST(a_streamed_request_waits_for_an_active_node_until_its_body_was_read),
+        TEST(a_streamed_request_of_unknown_outcome_says_so),
         TEST(a_long_body_is_read_here_once_its_sender_was_judged),
         TEST(a_long_body_of_somebody_without_a_right_is_never_read),
         TEST(a_standby_reads_what_it_can_send_again),
         TEST(a_node_that_becomes_active_reads_what_was_to_be_sent_on),
         TEST(a_body_that_does_not_come_changes_nothing),
-        TEST(an_answer_that_is_not_sent_drops_its_stream),
-        TEST(a_call_another_node_has_may_have_been_made),
-        TEST(a_call_that_waits_is_not_made_once_it_was_given_up),
-        TEST(a_call_given_up_while_it_is_proposed_is_not_proposed_again),
-        TEST(a_repeated_id_is_answered_from_its_first_try),
-        TEST(a_later_try_is_answered_by_the_try_that_took_effect),
+        TEST(a_reply_that_is_not_sent_drops_its_stream),
+        TEST(a_request_sent_to_another_node_may_have_been_executed),
+        TEST(a_waiting_request_is_not_executed_once_it_was_given_up),
+        TEST(a_request_given_up_while_it_is_proposed_is_not_proposed_again),
+        TEST(a_repeated_id_gets_the_reply_of_its_first_try),
+        TEST(a_later_try_gets_the_reply_of_the_try_that_took_effect),
         TEST(a_later_try_that_fails_shuts_the_earlier_one_out),
         TEST(a_later_try_that_the_node_refuses_leaves_the_outcome_open),
         TEST(an_unknown_fate_is_told_with_the_next_try),
-        TEST(a_node_that_is_not_active_hands_the_call_back),
+        TEST(a_node_that_is_not_active_hands_the_request_back),
         TEST(an_active_node_that_lost_the_commit_hands_it_back),
         TEST(an_outside_step_runs_once_after_the_commit),
         TEST(an_outside_step_does_not_follow_a_failure),
-        TEST(a_failed_outside_step_is_the_answer),
+        TEST(a_failed_outside_step_is_the_reply),
         TEST(an_outside_step_of_unknown_fate_is_not_tried_again),
         TEST(a_repeated_id_does_not_go_outside_again),
         TEST(a_read_that_is_repeated_goes_outside_again),

@@ -158,11 +158,11 @@ static void every_shape_of_the_tables_is_well_formed(void **ctx)
 static void help_describes_the_path_from_where_it_was_asked(void **ctx)
 {
     (void)ctx;
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/test/named/x?help=1", NULL);
+    struct test_request *t = world_request(&w, METHOD_GET, "/v1/test/named/x?help=1", NULL);
     assert_int_equal(t->http, 200);
     assert_body_has(t, "\"paths\":{\"/\":{\"post\":{");
     assert_body_has(t, "\"servers\":[{\"url\":\"/v1/test/named/x\"}]");
-    t = world_call(&w, METHOD_GET, "/v1/test?help=true", NULL);
+    t = world_request(&w, METHOD_GET, "/v1/test?help=true", NULL);
     assert_int_equal(t->http, 200);
     assert_body_has(t, "\"/named/{name}\":{\"parameters\":[{\"name\":\"name\",\"in\":\"path\"");
     assert_int_equal(runs, 0);
@@ -171,14 +171,14 @@ static void help_describes_the_path_from_where_it_was_asked(void **ctx)
 static void help_is_not_for_writes_and_not_for_what_is_not_there(void **ctx)
 {
     (void)ctx;
-    assert_int_equal(world_call(&w, METHOD_POST, "/v1/test/named/x?help=1", "{}")->http, 200);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/none/x?help=1", NULL)->http, 404);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/none/x?help=1", NULL)->http, 404);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/count?help=x", NULL)->http, 400);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/count?help=0", NULL)->http, 200);
+    assert_int_equal(world_request(&w, METHOD_POST, "/v1/test/named/x?help=1", "{}")->http, 200);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/test/none/x?help=1", NULL)->http, 404);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/none/x?help=1", NULL)->http, 404);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/test/count?help=x", NULL)->http, 400);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/test/count?help=0", NULL)->http, 200);
     assert_int_equal(runs, 1 + 0);
     w.token[0] = 'x';
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/test/count?help=1", NULL)->http, 403);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/test/count?help=1", NULL)->http, 403);
 }
 
 static void a_document_without_memory_is_an_error(void **ctx)
@@ -188,29 +188,29 @@ static void a_document_without_memory_is_an_error(void **ctx)
     for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
         bool used = true;
         for (uint64_t n = 1; used; n++) {
-            struct test_call t;
-            test_call_init(&t, METHOD_GET, targets[i], NULL);
-            test_call_header(&t, "x-vault-token", w.token);
+            struct test_request t;
+            test_request_init(&t, METHOD_GET, targets[i], NULL);
+            test_request_header(&t, "x-vault-token", w.token);
             (void)mem_fail_nth(n);
             world_take(&w, &t);
             used = mem_fail_nth(0);
             clock_run(&w.env);
-            assert_int_equal(t.answers, 1);
+            assert_int_equal(t.replies, 1);
             assert_true(t.http == 200 || (used && t.http == 500));
-            test_call_done(&t);
+            test_request_done(&t);
         }
     }
 }
 
 #define SPECS "/v1/sys/internal/specs/openapi"
 
-static struct test_call *ask_anonymous(const char *encoding)
+static struct test_request *ask_anonymous(const char *encoding)
 {
-    static struct test_call t;
-    test_call_done(&t);
-    test_call_init(&t, METHOD_GET, SPECS, NULL);
+    static struct test_request t;
+    test_request_done(&t);
+    test_request_init(&t, METHOD_GET, SPECS, NULL);
     if (encoding != NULL)
-        test_call_header(&t, "accept-encoding", encoding);
+        test_request_header(&t, "accept-encoding", encoding);
     world_handle(&w, &t);
     assert_int_equal(t.http, 200);
     assert_string_equal(t.type, "application/json");
@@ -228,9 +228,9 @@ static void the_anonymous_document_is_rendered_once_for_each_change_of_mounts(vo
     const uint8_t *at = kept->data;
     assert_int_equal(ask_anonymous(NULL)->body.len, len);
     assert_ptr_equal(kept->data, at);
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/sys/mounts/shown", mount)->http, 204);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/sys/mounts/shown", mount)->http, 204);
     assert_body_has(ask_anonymous(NULL), "\"/shown/{path}\"");
-    assert_int_equal(world_call(&w, METHOD_DELETE, "/v1/sys/mounts/shown", NULL)->http, 204);
+    assert_int_equal(world_request(&w, METHOD_DELETE, "/v1/sys/mounts/shown", NULL)->http, 204);
     assert_int_equal(ask_anonymous(NULL)->body.len, len);
 }
 
@@ -243,7 +243,7 @@ static void the_anonymous_document_is_compressed_for_those_that_take_it(void **c
         assert_null(strstr(ask_anonymous(plain[i])->told, "Content-Encoding"));
     size_t len = ask_anonymous(NULL)->body.len;
     for (size_t i = 0; i < ARRAY_LEN(gzip); i++) {
-        struct test_call *t = ask_anonymous(gzip[i]);
+        struct test_request *t = ask_anonymous(gzip[i]);
         assert_non_null(strstr(t->told, "Content-Encoding: gzip\n"));
         assert_non_null(strstr(t->told, "Vary: Accept-Encoding\n"));
         assert_true(t->body.len < len / 4);
@@ -256,16 +256,16 @@ static void a_kept_document_without_memory_is_an_error(void **ctx)
     (void)ctx;
     bool used = true;
     for (uint64_t n = 1; used; n++) {
-        struct test_call t;
+        struct test_request t;
         openapi_cache_done(&w.worker->docs);
-        test_call_init(&t, METHOD_GET, SPECS, NULL);
+        test_request_init(&t, METHOD_GET, SPECS, NULL);
         (void)mem_fail_nth(n);
         world_take(&w, &t);
         used = mem_fail_nth(0);
         clock_run(&w.env);
-        assert_int_equal(t.answers, 1);
+        assert_int_equal(t.replies, 1);
         assert_true(t.http == 200 || (used && t.http == 500));
-        test_call_done(&t);
+        test_request_done(&t);
     }
 }
 

@@ -11,9 +11,9 @@ struct wrong {
 static void run(void *arg)
 {
     const struct wrong *wrong = arg;
-    struct router_call call = {.given_up = wrong->given_up};
+    struct router_request request = {.given_up = wrong->given_up};
     struct state_txn txn = {0};
-    struct pipe p = {.call = &call, .phase = wrong->from};
+    struct pipe p = {.request = &request, .phase = wrong->from};
     p.req.method = METHOD_PUT;
     p.req.txn = wrong->open ? &txn : NULL;
     if (wrong->to == PIPE_PENDING)

@@ -2,7 +2,7 @@
 #include "router/world.h"
 
 static struct world w;
-static struct test_call call;
+static struct test_request request;
 static char trail[256]; /* a letter for each step that ran */
 static enum status prepare_result, outside_result, finish_result;
 static bool finish_stages;
@@ -133,7 +133,7 @@ static int open_steps(void **ctx)
     prepare_result = outside_result = finish_result = ST_OK;
     finish_stages = true;
     during_prepare = during_outside = during_finish = NULL;
-    call = (struct test_call){0};
+    request = (struct test_request){0};
     world_open(&w, modules, ARRAY_LEN(modules));
     world_init(&w);
     return 0;
@@ -142,18 +142,18 @@ static int open_steps(void **ctx)
 static int close_steps(void **ctx)
 {
     (void)ctx;
-    test_call_done(&call);
+    test_request_done(&request);
     world_close(&w);
     return 0;
 }
 
 /* A request that a step may look at while it runs. */
-static void request(enum http_method method, const char *target)
+static void send_request(enum http_method method, const char *target)
 {
-    test_call_done(&call);
-    test_call_init(&call, method, target, NULL);
-    test_call_header(&call, "x-secrets-token", w.token);
-    world_handle(&w, &call);
+    test_request_done(&request);
+    test_request_init(&request, method, target, NULL);
+    test_request_header(&request, "x-secrets-token", w.token);
+    world_handle(&w, &request);
 }
 
 static void assert_value_of(struct bytes key, const char *wanted)
@@ -219,9 +219,9 @@ static void will_overtake_confirmation(void)
 static void each_step_runs_once_in_its_order(void **ctx)
 {
     (void)ctx;
-    request(METHOD_POST, "/v1/steps/all");
-    assert_int_equal(call.http, 200);
-    assert_body_has(&call, "\"trail\":\"phof\"");
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 200);
+    assert_body_has(&request, "\"trail\":\"phof\"");
     assert_int_equal(w.proposals, 2);
     assert_int_equal(w.env.works_run, 2);
     assert_stored("1", "1");
@@ -230,8 +230,8 @@ static void each_step_runs_once_in_its_order(void **ctx)
 static void a_read_can_prepare(void **ctx)
 {
     (void)ctx;
-    request(METHOD_GET, "/v1/steps/prepared");
-    assert_int_equal(call.http, 204);
+    send_request(METHOD_GET, "/v1/steps/prepared");
+    assert_int_equal(request.http, 204);
     assert_string_equal(trail, "ph");
     assert_int_equal(w.reads, 1);
 }
@@ -240,9 +240,9 @@ static void a_transaction_that_runs_again_does_not_prepare_again(void **ctx)
 {
     (void)ctx;
     w.before_propose = overtake_first;
-    request(METHOD_POST, "/v1/steps/all");
-    assert_int_equal(call.http, 200);
-    assert_body_has(&call, "\"trail\":\"phhof\"");
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 200);
+    assert_body_has(&request, "\"trail\":\"phhof\"");
     assert_stored("101", "1");
 }
 
@@ -251,8 +251,8 @@ static void a_search_for_the_leader_does_not_prepare_again(void **ctx)
     (void)ctx;
     w.propose_status[0] = ST_NOT_LEADER;
     w.n_propose = 1;
-    request(METHOD_POST, "/v1/steps/all");
-    assert_int_equal(call.http, 200);
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 200);
     assert_string_equal(trail, "phhof");
     assert_stored("1", "1");
 }
@@ -261,9 +261,9 @@ static void an_overtaken_finish_runs_alone(void **ctx)
 {
     (void)ctx;
     during_outside = will_overtake_finish;
-    request(METHOD_POST, "/v1/steps/all");
-    assert_int_equal(call.http, 200);
-    assert_body_has(&call, "\"trail\":\"phoff\"");
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 200);
+    assert_body_has(&request, "\"trail\":\"phoff\"");
     assert_stored("1", "101");
 }
 
@@ -272,14 +272,14 @@ static void a_finish_that_stores_nothing_is_confirmed(void **ctx)
     (void)ctx;
     finish_stages = false;
     during_finish = will_overtake_confirmation;
-    request(METHOD_POST, "/v1/steps/all");
+    send_request(METHOD_POST, "/v1/steps/all");
     w.before_read = NULL;
-    assert_int_equal(call.http, 500); /* overtaken again and again */
-    assert_body_has(&call, "could not be stored");
+    assert_int_equal(request.http, 500); /* overtaken again and again */
+    assert_body_has(&request, "could not be stored");
     trail[0] = '\0';
-    request(METHOD_POST, "/v1/steps/all");
-    assert_int_equal(call.http, 200);
-    assert_body_has(&call, "\"trail\":\"phof\"");
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 200);
+    assert_body_has(&request, "\"trail\":\"phof\"");
 }
 
 /* Rights */
@@ -290,12 +290,12 @@ static void nothing_is_prepared_for_a_sender_without_the_right(void **ctx)
     char root[sizeof w.token];
     memcpy(root, w.token, sizeof root);
     (void)snprintf(w.token, sizeof w.token, "hvs.wrong");
-    request(METHOD_POST, "/v1/steps/all");
-    assert_int_equal(call.http, 403);
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 403);
     memcpy(w.token, root, sizeof root);
     w.read_status = ST_TIMEOUT; /* a right that is not confirmed */
-    request(METHOD_POST, "/v1/steps/all");
-    assert_int_equal(call.http, 503);
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 503);
     assert_string_equal(trail, "");
     assert_int_equal(w.env.works_run, 0);
 }
@@ -304,8 +304,8 @@ static void a_standby_prepares_nothing_that_it_sends_on(void **ctx)
 {
     (void)ctx;
     world_standby(&w, true);
-    request(METHOD_POST, "/v1/steps/all");
-    assert_int_equal(call.http, 299);
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 299);
     assert_string_equal(trail, "");
 }
 
@@ -315,9 +315,9 @@ static void a_failed_prepare_is_the_reply(void **ctx)
 {
     (void)ctx;
     prepare_result = ST_INVALID;
-    request(METHOD_POST, "/v1/steps/all");
-    assert_int_equal(call.http, 400);
-    assert_body_has(&call, "not prepared");
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 400);
+    assert_body_has(&request, "not prepared");
     assert_string_equal(trail, "p");
     assert_int_equal(w.proposals, 0);
 }
@@ -326,28 +326,28 @@ static void a_failed_prepare_is_the_reply(void **ctx)
 static void a_failed_prepare_uses_the_token(void **ctx)
 {
     (void)ctx;
-    struct test_call *made =
-        world_call(&w, METHOD_POST, "/v1/auth/token/create",
-                   "{\"id\":\"twice\",\"num_uses\":2,\"policies\":[\"root\"]}");
+    struct test_request *made =
+        world_request(&w, METHOD_POST, "/v1/auth/token/create",
+                      "{\"id\":\"twice\",\"num_uses\":2,\"policies\":[\"root\"]}");
     assert_int_equal(made->http, 200);
     (void)snprintf(w.token, sizeof w.token, "twice");
     prepare_result = ST_INVALID;
     for (int i = 0; i < 2; i++) {
-        request(METHOD_POST, "/v1/steps/all");
-        assert_int_equal(call.http, 400);
-        assert_body_has(&call, "not prepared");
+        send_request(METHOD_POST, "/v1/steps/all");
+        assert_int_equal(request.http, 400);
+        assert_body_has(&request, "not prepared");
     }
-    request(METHOD_POST, "/v1/steps/all");
-    assert_int_equal(call.http, 403);
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 403);
 }
 
 static void after_a_failed_step_outside_nothing_is_finished(void **ctx)
 {
     (void)ctx;
     outside_result = ST_LIMITED;
-    request(METHOD_POST, "/v1/steps/all");
-    assert_int_equal(call.http, 429);
-    assert_body_has(&call, "outside failed");
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 429);
+    assert_body_has(&request, "outside failed");
     assert_string_equal(trail, "pho");
     assert_stored("1", NULL);
 }
@@ -356,9 +356,9 @@ static void a_failed_finish_stores_nothing(void **ctx)
 {
     (void)ctx;
     finish_result = ST_INVALID;
-    request(METHOD_POST, "/v1/steps/all");
-    assert_int_equal(call.http, 400);
-    assert_body_has(&call, "finish failed");
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 400);
+    assert_body_has(&request, "finish failed");
     assert_string_equal(trail, "phof");
     assert_stored("1", NULL);
 }
@@ -372,21 +372,21 @@ static void a_result_that_cannot_be_stored_is_told(void **ctx)
         w.proposals = 0;
         w.propose_status[1] = lost[i];
         w.n_propose = 2;
-        request(METHOD_POST, "/v1/steps/all");
-        assert_int_equal(call.http, 500);
-        assert_body_has(&call, "was done, but its result could not be stored");
+        send_request(METHOD_POST, "/v1/steps/all");
+        assert_int_equal(request.http, 500);
+        assert_body_has(&request, "was done, but its result could not be stored");
         assert_string_equal(trail, "phof");
-        assert_status(call.retry, ST_OK); /* no other node may do the work again */
+        assert_status(request.retry, ST_OK); /* no other node may do the work again */
     }
     assert_stored("4", NULL);
 }
 
-static struct test_call unmounting;
+static struct test_request unmounting;
 
 static void unmount(void)
 {
-    test_call_init(&unmounting, METHOD_DELETE, "/v1/sys/mounts/s", NULL);
-    test_call_header(&unmounting, "x-secrets-token", w.token);
+    test_request_init(&unmounting, METHOD_DELETE, "/v1/sys/mounts/s", NULL);
+    test_request_header(&unmounting, "x-secrets-token", w.token);
     world_take(&w, &unmounting);
     clock_run(&w.env);
 }
@@ -394,19 +394,19 @@ static void unmount(void)
 static void the_mount_may_be_gone_when_the_work_is_done(void **ctx)
 {
     (void)ctx;
-    struct test_call *t =
-        world_call(&w, METHOD_POST, "/v1/sys/mounts/s", "{\"type\":\"stepping\"}");
+    struct test_request *t =
+        world_request(&w, METHOD_POST, "/v1/sys/mounts/s", "{\"type\":\"stepping\"}");
     assert_int_equal(t->http, 204);
-    request(METHOD_POST, "/v1/s/a");
-    assert_int_equal(call.http, 200);
-    assert_body_has(&call, "\"trail\":\"phof\"");
+    send_request(METHOD_POST, "/v1/s/a");
+    assert_int_equal(request.http, 200);
+    assert_body_has(&request, "\"trail\":\"phof\"");
     trail[0] = '\0';
     during_outside = unmount;
-    request(METHOD_POST, "/v1/s/a");
+    send_request(METHOD_POST, "/v1/s/a");
     assert_int_equal(unmounting.http, 204);
-    test_call_done(&unmounting);
-    assert_int_equal(call.http, 500);
-    assert_body_has(&call, "could not be stored");
+    test_request_done(&unmounting);
+    assert_int_equal(request.http, 500);
+    assert_body_has(&request, "could not be stored");
     assert_string_equal(trail, "pho");
 }
 
@@ -416,7 +416,7 @@ static enum status told;
 
 static void give_up(void)
 {
-    told = router_give_up(&call.call);
+    told = router_give_up(&request.request);
 }
 
 static void give_up_world(struct world *world)
@@ -429,7 +429,7 @@ static void a_client_that_goes_before_the_work_costs_none(void **ctx)
 {
     (void)ctx;
     w.before_read = give_up_world;
-    request(METHOD_POST, "/v1/steps/all");
+    send_request(METHOD_POST, "/v1/steps/all");
     assert_status(told, ST_TIMEOUT);
     assert_string_equal(trail, "");
 }
@@ -438,7 +438,7 @@ static void a_client_that_goes_during_prepare_changes_nothing(void **ctx)
 {
     (void)ctx;
     during_prepare = give_up;
-    request(METHOD_POST, "/v1/steps/all");
+    send_request(METHOD_POST, "/v1/steps/all");
     assert_status(told, ST_TIMEOUT);
     assert_string_equal(trail, "p");
     assert_int_equal(w.proposals, 0);
@@ -449,19 +449,19 @@ static void a_client_that_goes_later_leaves_nothing_half_done(void **ctx)
 {
     (void)ctx;
     w.before_propose = give_up_world;
-    request(METHOD_POST, "/v1/steps/all");
+    send_request(METHOD_POST, "/v1/steps/all");
     assert_status(told, ST_UNKNOWN_OUTCOME);
     assert_string_equal(trail, "phof");
     trail[0] = '\0';
     told = ST_OK;
     during_outside = give_up;
-    request(METHOD_POST, "/v1/steps/all");
+    send_request(METHOD_POST, "/v1/steps/all");
     assert_status(told, ST_UNKNOWN_OUTCOME);
     assert_string_equal(trail, "phof");
     trail[0] = '\0';
     told = ST_OK;
     during_finish = give_up;
-    request(METHOD_POST, "/v1/steps/all");
+    send_request(METHOD_POST, "/v1/steps/all");
     assert_status(told, ST_UNKNOWN_OUTCOME);
     assert_string_equal(trail, "phof");
     assert_stored("3", "3");
@@ -497,7 +497,7 @@ static void work_that_was_done_counts_as_a_change(void **ctx)
     static struct recorder recorder;
     recorder = (struct recorder){.device = {.name = "test", .write = record}};
     assert_status(audit_enable(router_worker_audit(w.worker), &recorder.device), ST_OK);
-    request(METHOD_POST, "/v1/steps/nothing");
+    send_request(METHOD_POST, "/v1/steps/nothing");
     assert_string_equal(trail, "ho");
     assert_int_equal(recorder.lines, 2);
     assert_status(told, ST_UNKNOWN_OUTCOME);
@@ -527,13 +527,14 @@ static void every_failed_allocation_of_finish_is_told(void **ctx)
         trail[0] = '\0';
         failed = false;
         during_finish = memory_fails;
-        request(METHOD_POST, "/v1/steps/all");
+        send_request(METHOD_POST, "/v1/steps/all");
         if (w.before_propose != NULL)
             memory_is_back(&w);
         w.before_propose = NULL;
         assert_string_equal(trail, "phof");
-        assert_int_equal(call.http, failed ? 500 : 200);
-        assert_true(!failed || strstr((const char *)call.body.data, "could not be stored") != NULL);
+        assert_int_equal(request.http, failed ? 500 : 200);
+        assert_true(!failed ||
+                    strstr((const char *)request.body.data, "could not be stored") != NULL);
     }
     assert_true(failing > 3);
 }

@@ -45,16 +45,16 @@ static int close_waiting(void **ctx)
 
 static void join(const char *body, int http, const char *part)
 {
-    struct test_call *t = world_call(&w, METHOD_POST, "/v1/sys/storage/raft/join", body);
+    struct test_request *t = world_request(&w, METHOD_POST, "/v1/sys/storage/raft/join", body);
     assert_int_equal(t->http, http);
     assert_body_has(t, part);
 }
 
-static void without_a_state_a_node_answers_about_itself_alone(void **ctx)
+static void without_a_state_a_node_replies_about_itself_alone(void **ctx)
 {
     (void)ctx;
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/sys/health", NULL)->http, 501);
-    struct test_call *t = world_call(&w, METHOD_GET, "/v1/sys/seal-status", NULL);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/sys/health", NULL)->http, 501);
+    struct test_request *t = world_request(&w, METHOD_GET, "/v1/sys/seal-status", NULL);
     assert_int_equal(t->http, 200);
     assert_body_has(t, "\"initialized\":false");
     static const struct {
@@ -73,7 +73,7 @@ static void without_a_state_a_node_answers_about_itself_alone(void **ctx)
                        : i == 3 ? "node1"
                                 : "");
         for (size_t j = 0; j < ARRAY_LEN(others); j++) {
-            t = world_call(&w, others[j].method, others[j].path, NULL);
+            t = world_request(&w, others[j].method, others[j].path, NULL);
             assert_int_equal(t->http, 503);
             assert_body_has(t, "in no cluster yet");
         }
@@ -84,52 +84,52 @@ static void without_a_state_a_node_answers_about_itself_alone(void **ctx)
 static void the_origin_of_a_page_means_nothing_without_a_state(void **ctx)
 {
     (void)ctx;
-    struct test_call t;
-    test_call_init(&t, METHOD_GET, "/v1/sys/health", NULL);
-    test_call_header(&t, "origin", "https://app.example");
+    struct test_request t;
+    test_request_init(&t, METHOD_GET, "/v1/sys/health", NULL);
+    test_request_header(&t, "origin", "https://app.example");
     world_handle(&w, &t);
     assert_int_equal(t.http, 501);
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 static void a_long_body_is_refused_without_a_state(void **ctx)
 {
     (void)ctx;
-    struct test_call t;
-    test_call_init(&t, METHOD_PUT, "/v1/kv/a", NULL);
-    t.call.streamed = true;
+    struct test_request t;
+    test_request_init(&t, METHOD_PUT, "/v1/kv/a", NULL);
+    t.request.streamed = true;
     world_handle(&w, &t);
     assert_int_equal(t.http, 503);
     assert_int_equal(t.collects, 0);
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 static void it_serves_once_it_has_its_state(void **ctx)
 {
     (void)ctx;
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 503);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 503);
     router_worker_begin(w.worker, w.state);
     w.node = (struct node_status){.name = "node4",
                                   .leader_name = "node4",
                                   .has_leader = true,
                                   .initialized = true,
                                   .active = true};
-    assert_int_equal(world_call(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 204);
-    assert_int_equal(world_call(&w, METHOD_GET, "/v1/kv/a", NULL)->http, 200);
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/kv/a", "{\"a\":1}")->http, 204);
+    assert_int_equal(world_request(&w, METHOD_GET, "/v1/kv/a", NULL)->http, 200);
 }
 
 /* The node is a member already, and its workers are about to get the state. */
 static void a_write_is_held_until_the_state_is_there(void **ctx)
 {
     (void)ctx;
-    struct test_call t;
+    struct test_request t;
     w.node.waits = false;
-    struct test_call *other = world_call(&w, METHOD_GET, "/v1/kv/a", NULL);
+    struct test_request *other = world_request(&w, METHOD_GET, "/v1/kv/a", NULL);
     assert_int_equal(other->http, 503);
     assert_body_has(other, "this node is starting");
-    test_call_init(&t, METHOD_PUT, "/v1/sys/init", "{}");
+    test_request_init(&t, METHOD_PUT, "/v1/sys/init", "{}");
     world_take(&w, &t);
-    assert_int_equal(t.answers, 0);
+    assert_int_equal(t.replies, 0);
     router_worker_begin(w.worker, w.state);
     w.node = (struct node_status){.name = "node4",
                                   .leader_name = "node4",
@@ -138,9 +138,9 @@ static void a_write_is_held_until_the_state_is_there(void **ctx)
                                   .active = true};
     w.env.now_ms += 100; /* it looks again every 25 ms */
     clock_run(&w.env);
-    assert_int_equal(t.answers, 1);
+    assert_int_equal(t.replies, 1);
     assert_int_equal(t.http, 400);
-    test_call_done(&t);
+    test_request_done(&t);
 }
 
 static void a_request_to_join_says_whom_to_ask(void **ctx)
@@ -189,7 +189,7 @@ static void a_request_to_join_that_cannot_be_meant_asks_nobody(void **ctx)
     assert_int_equal(joins, 0);
 }
 
-static void what_joining_came_to_is_the_answer(void **ctx)
+static void the_result_of_joining_is_the_reply(void **ctx)
 {
     (void)ctx;
     static const char body[] = "{\"leader_api_addr\":\"https://h:1\",\"join_token\":\"t\"}";
@@ -209,21 +209,21 @@ static void what_joining_came_to_is_the_answer(void **ctx)
     }
 }
 
-static void every_failed_allocation_of_joining_is_answered(void **ctx)
+static void every_failed_allocation_of_joining_gets_a_reply(void **ctx)
 {
     (void)ctx;
     for (uint64_t n = 1;; n++) {
-        struct test_call t;
-        test_call_init(&t, METHOD_POST, "/v1/sys/storage/raft/join",
-                       "{\"leader_api_addr\":\"https://h\",\"join_token\":\"t\"}");
+        struct test_request t;
+        test_request_init(&t, METHOD_POST, "/v1/sys/storage/raft/join",
+                          "{\"leader_api_addr\":\"https://h\",\"join_token\":\"t\"}");
         (void)mem_fail_nth(n);
         world_take(&w, &t);
         clock_run(&w.env);
         bool used = mem_fail_nth(0);
-        assert_int_equal(t.answers, 1);
-        if (!used || t.http != 500) /* some are for what an answer can do without */
+        assert_int_equal(t.replies, 1);
+        if (!used || t.http != 500) /* some are for what a reply can do without */
             assert_int_equal(t.http, 200);
-        test_call_done(&t);
+        test_request_done(&t);
         if (!used)
             break;
     }
@@ -234,15 +234,15 @@ static void every_failed_allocation_of_joining_is_answered(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(without_a_state_a_node_answers_about_itself_alone),
+        TEST(without_a_state_a_node_replies_about_itself_alone),
         TEST(the_origin_of_a_page_means_nothing_without_a_state),
         TEST(a_long_body_is_refused_without_a_state),
         TEST(it_serves_once_it_has_its_state),
         TEST(a_write_is_held_until_the_state_is_there),
         TEST(a_request_to_join_says_whom_to_ask),
         TEST(a_request_to_join_that_cannot_be_meant_asks_nobody),
-        TEST(what_joining_came_to_is_the_answer),
-        TEST(every_failed_allocation_of_joining_is_answered),
+        TEST(the_result_of_joining_is_the_reply),
+        TEST(every_failed_allocation_of_joining_gets_a_reply),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* A node in one thread: the real router, state, barrier and store over a log that applies at once,
- * a clock that is moved by hand, and a transport that keeps the answer. */
+ * a clock that is moved by hand, and a transport that keeps the reply. */
 #ifndef HOLDFAST_TESTS_UNIT_ROUTER_WORLD_H
 #define HOLDFAST_TESTS_UNIT_ROUTER_WORLD_H
 
 #include "router/clock_env.h"
-#include "router/test_call.h"
+#include "router/test_request.h"
 #include "support.h"
 
 #include "api/cubbyhole/cubbyhole.h"
@@ -52,7 +52,7 @@ struct world {
     unsigned n_forward, forwards;
     struct rlog_request_id forward_ids[WORLD_FORWARDS_MAX];
     bool forward_again[WORLD_FORWARDS_MAX];
-    bool forward_takes_body; /* of streamed calls */
+    bool forward_takes_body; /* of streamed requests */
     struct router_forward *forwarding;
     struct env_task forward_task;
 };
@@ -109,8 +109,8 @@ static inline void world_forwarded(struct env_task *task)
     enum status st = w->n_forward == 0 ? ST_OK : w->forward_status[MIN(i, w->n_forward - 1)];
     w->forwarding = NULL;
     if (st == ST_OK) {
-        f->answer = (struct router_answer){.http = 299, .content_type = "application/json"};
-        buf_add_str(&f->answer.body, "{\"from\":\"the active node\"}");
+        f->reply = (struct router_reply){.http = 299, .content_type = "application/json"};
+        buf_add_str(&f->reply.body, "{\"from\":\"the active node\"}");
     }
     f->done(f, st);
 }
@@ -127,42 +127,42 @@ static inline void world_forward(struct world *w, struct router_forward *f)
     env_post(f->env, &w->forward_task);
 }
 
-static inline void world_forward_call(struct router_call *call, struct router_forward *f)
+static inline void world_forward_request(struct router_request *request, struct router_forward *f)
 {
-    world_forward(CONTAINER_OF(call, struct test_call, call)->world, f);
+    world_forward(CONTAINER_OF(request, struct test_request, request)->world, f);
 }
 
-static inline void world_take(struct world *w, struct test_call *t)
+static inline void world_take(struct world *w, struct test_request *t)
 {
     t->world = w;
-    t->call.forward = world_forward_call;
-    router_place(w->worker, &t->call);
-    front_handle(w->worker, &t->call);
+    t->request.forward = world_forward_request;
+    router_place(w->worker, &t->request);
+    front_handle(w->worker, &t->request);
 }
 
 /* Until it is answered, moving the clock as far as needed. */
-static inline void world_handle(struct world *w, struct test_call *t)
+static inline void world_handle(struct world *w, struct test_request *t)
 {
     world_take(w, t);
     clock_run(&w->env);
-    for (int i = 0; t->answers == 0 && i < 10000; i++) {
+    for (int i = 0; t->replies == 0 && i < 10000; i++) {
         test_collected(t);
         w->env.now_ms++;
         clock_run(&w->env);
     }
-    assert_int_equal(t->answers, 1);
+    assert_int_equal(t->replies, 1);
     assert_int_equal(router_worker_running(w->worker), 0);
 }
 
-/* One call as root; the answer's body is kept until the next one. */
-static inline struct test_call *world_call(struct world *w, enum http_method method,
-                                           const char *target, const char *body)
+/* One call as root; the reply's body is kept until the next one. */
+static inline struct test_request *world_request(struct world *w, enum http_method method,
+                                                 const char *target, const char *body)
 {
-    static struct test_call t;
-    test_call_done(&t);
-    test_call_init(&t, method, target, body);
+    static struct test_request t;
+    test_request_done(&t);
+    test_request_init(&t, method, target, body);
     if (w->token[0] != '\0')
-        test_call_header(&t, "x-secrets-token", w->token);
+        test_request_header(&t, "x-secrets-token", w->token);
     world_handle(w, &t);
     return &t;
 }
@@ -210,7 +210,7 @@ static inline void world_open(struct world *w, const struct module *const *modul
 /* Initialise over the API, then unseal as the node would. */
 static inline void world_init(struct world *w)
 {
-    struct test_call *t = world_call(w, METHOD_PUT, "/v1/sys/init", "{}");
+    struct test_request *t = world_request(w, METHOD_PUT, "/v1/sys/init", "{}");
     const char *token = strstr((const char *)t->body.data, "\"root_token\":\"");
     if (t->http != 200 || token == NULL)
         fail_msg("init: %d %s", t->http, (const char *)t->body.data);
@@ -221,10 +221,10 @@ static inline void world_init(struct world *w)
     w->node.sealed = false;
     w->node.active = true;
     /* The key rings are renewed beside the first commit. */
-    assert_int_equal(world_call(w, METHOD_PUT, "/v1/sys/mounts/kv", "{\"type\":\"kv-v1\"}")->http,
-                     204);
-    assert_int_equal(world_call(w, METHOD_PUT, "/v1/kv/first", "{\"a\":1}")->http, 204);
-    assert_int_equal(world_call(w, METHOD_DELETE, "/v1/kv/first", NULL)->http, 204);
+    assert_int_equal(
+        world_request(w, METHOD_PUT, "/v1/sys/mounts/kv", "{\"type\":\"kv-v1\"}")->http, 204);
+    assert_int_equal(world_request(w, METHOD_PUT, "/v1/kv/first", "{\"a\":1}")->http, 204);
+    assert_int_equal(world_request(w, METHOD_DELETE, "/v1/kv/first", NULL)->http, 204);
     w->proposals = w->reads = 0;
 }
 

@@ -16,13 +16,13 @@ static int open_sample(void **ctx)
 #define SAMPLE(f) cmocka_unit_test_setup_teardown(f, open_sample, close_world)
 
 /* A call without a token. */
-static struct test_call *anonymous(enum http_method method, const char *path, const char *body)
+static struct test_request *anonymous(enum http_method method, const char *path, const char *body)
 {
-    static struct test_call t;
+    static struct test_request t;
     char target[200];
     (void)snprintf(target, sizeof target, "/v1/%s", path);
-    test_call_done(&t);
-    test_call_init(&t, method, target, body);
+    test_request_done(&t);
+    test_request_init(&t, method, target, body);
     world_handle(&w, &t);
     return &t;
 }
@@ -43,7 +43,7 @@ static void write_user(const char *at, const char *settings)
     expect(post(root, path, body), 204, NULL);
 }
 
-static struct test_call *log_in(const char *at)
+static struct test_request *log_in(const char *at)
 {
     char path[100];
     (void)snprintf(path, sizeof path, "auth/%s/login/ann", at);
@@ -53,7 +53,7 @@ static struct test_call *log_in(const char *at)
 static struct made logged_in(const char *at)
 {
     struct made m;
-    struct test_call *t = expect(log_in(at), 200, NULL);
+    struct test_request *t = expect(log_in(at), 200, NULL);
     copy_member(t, "client_token", m.token, sizeof m.token);
     copy_member(t, "accessor", m.accessor, sizeof m.accessor);
     return m;
@@ -73,7 +73,7 @@ static void a_login_gives_a_token_as_its_role_says(void **ctx)
     (void)ctx;
     enable("words");
     write_user("words", ",\"token_ttl\":\"20m\",\"token_policies\":\"b,a,b\"");
-    struct test_call *t = expect(log_in("words"), 200, "\"policies\":[\"a\",\"b\",\"default\"]");
+    struct test_request *t = expect(log_in("words"), 200, "\"policies\":[\"a\",\"b\",\"default\"]");
     expect(t, 200,
            "\"metadata\":{\"username\":\"ann\"},\"lease_duration\":1200,\"renewable\":true");
     expect(t, 200, "\"token_type\":\"service\",\"orphan\":true");
@@ -207,17 +207,17 @@ static void a_renewal_asks_the_method(void **ctx)
 static void a_login_may_be_wrapped(void **ctx)
 {
     (void)ctx;
-    struct test_call t;
+    struct test_request t;
     char wrapping[200], accessor[64];
     enable("words");
     write_user("words", "");
-    test_call_init(&t, METHOD_POST, "/v1/auth/words/login/ann", "{\"word\":\"x\"}");
-    test_call_header(&t, "x-secrets-wrap-ttl", "60");
+    test_request_init(&t, METHOD_POST, "/v1/auth/words/login/ann", "{\"word\":\"x\"}");
+    test_request_header(&t, "x-secrets-wrap-ttl", "60");
     world_handle(&w, &t);
     expect(&t, 200, "\"auth\":null");
     copy_member(&t, "token", wrapping, sizeof wrapping);
     copy_member(&t, "wrapped_accessor", accessor, sizeof accessor);
-    test_call_done(&t);
+    test_request_done(&t);
     expect(post(wrapping, "sys/wrapping/unwrap", NULL), 200, accessor);
     expect(post(root, "auth/token/lookup-accessor", about("accessor", accessor)), 200, "words-ann");
 }
@@ -349,8 +349,8 @@ static void enabling_needs_sudo(void **ctx)
 
 static void take_lamp(char ret_id[200])
 {
-    struct test_call *t = expect(post(root, "lamps/take/a", "{\"ttl\":\"10m\"}"), 200,
-                                 "\"renewable\":true,\"lease_duration\":600,\"data\":{\"name\"");
+    struct test_request *t = expect(post(root, "lamps/take/a", "{\"ttl\":\"10m\"}"), 200,
+                                    "\"renewable\":true,\"lease_duration\":600,\"data\":{\"name\"");
     copy_member(t, "lease_id", ret_id, 200);
     assert_int_equal(strncmp(ret_id, "lamps/take/a/", 13), 0);
 }
@@ -376,7 +376,7 @@ static void a_lease_is_taken_renewed_and_ended(void **ctx)
     assert_int_equal(burns(), 200);
     expect(post(root, "sys/leases/lookup", about_lease(id, "")), 200, "\"ttl\":600");
     w.later_ms = 60000;
-    struct test_call *t =
+    struct test_request *t =
         expect(post(root, "sys/leases/renew", about_lease(id, ",\"increment\":1200")), 200, id);
     expect(t, 200, "\"renewable\":true,\"lease_duration\":1200,\"data\":null");
     expect(post(root, "sys/leases/renew", about_lease(id, ",\"increment\":\"9000h\"")), 400,

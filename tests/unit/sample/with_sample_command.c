@@ -16,7 +16,7 @@ static int cmd_lamp_take(struct cli *cli)
         cli_complain("there is no memory left");
         return CLI_LOCAL_ERROR;
     }
-    int code = cli_call(cli, "POST", path, &body, &reply);
+    int code = cli_request(cli, "POST", path, &body, &reply);
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 

@@ -6,23 +6,23 @@
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
 
-static enum status read_method(struct req *req, const struct router_call *call)
+static enum status read_method(struct req *req, const struct router_request *request)
 {
-    req->method = call->method;
+    req->method = request->method;
     return ST_OK;
 }
 
-static struct bytes read_namespace(const struct req *req, const struct router_call *call)
+static struct bytes read_namespace(const struct req *req, const struct router_request *request)
 {
-    (void)req;  /* every request */
-    (void)call; /* means the root */
+    (void)req;     /* every request */
+    (void)request; /* means the root */
     return (struct bytes){0};
 }
 
-static struct bytes read_token(const struct req *req, const struct router_call *call)
+static struct bytes read_token(const struct req *req, const struct router_request *request)
 {
     (void)req; /* no parameter carries a token */
-    return router_header(call, "x-lantern");
+    return router_header(request, "x-lantern");
 }
 
 static enum status refuse_field(struct req *req, const char *field, const char *why)
@@ -65,12 +65,12 @@ static void say_no_path(struct req *req, bool served)
     reason_set(&req->error, "no lantern there");
 }
 
-static void add_headers(const struct req *req, const struct router_call *call,
-                        struct router_answer *answer)
+static void add_headers(const struct req *req, const struct router_request *request,
+                        struct router_reply *reply)
 {
-    (void)call; /* the same to each client */
-    (void)answer_add_header(answer, req->arena, BYTES("X-Lantern-Burns"),
-                            BYTES("yes")); /* else the reply lacks it */
+    (void)request; /* the same to each client */
+    (void)reply_add_header(reply, req->arena, BYTES("X-Lantern-Burns"),
+                           BYTES("yes")); /* else the reply lacks it */
 }
 
 static const struct dialect lantern_dialect = {

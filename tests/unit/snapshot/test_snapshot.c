@@ -115,12 +115,12 @@ static const struct part_calls part_calls = {.write = write_now};
 
 static void put(const char *path, const char *body)
 {
-    assert_int_equal(world_call(&w, METHOD_PUT, path, body)->http, 204);
+    assert_int_equal(world_request(&w, METHOD_PUT, path, body)->http, 204);
 }
 
 static void expect(const char *path, const char *body)
 {
-    struct test_call *t = world_call(&w, METHOD_GET, path, NULL);
+    struct test_request *t = world_request(&w, METHOD_GET, path, NULL);
     if (body == NULL)
         assert_int_equal(t->http, 404);
     else

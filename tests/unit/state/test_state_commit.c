@@ -161,7 +161,7 @@ static enum status commit_with_id(struct state_world *w, struct sw_commit *s, co
     return sw_commit_with(w, &txn, s);
 }
 
-static void a_repeated_request_gets_the_first_answer(void **state)
+static void a_repeated_request_gets_the_first_reply(void **state)
 {
     struct state_world *w = *state;
     struct state_txn txn;
@@ -182,7 +182,7 @@ static void a_repeated_request_gets_the_first_answer(void **state)
     state_end(&txn);
 }
 
-static void an_answer_too_long_to_keep_is_said_to_be_missing(void **state)
+static void a_reply_too_long_to_keep_is_said_to_be_missing(void **state)
 {
     struct state_world *w = *state;
     enum { MOST = RLOG_RESPONSE_MAX - BARRIER_OVERHEAD };
@@ -273,7 +273,7 @@ static enum status confirm(struct state_world *w, struct state_txn *txn)
     return r.st;
 }
 
-static void an_answer_is_confirmed_by_a_majority(void **state)
+static void a_reply_is_confirmed_by_a_majority(void **state)
 {
     struct state_world *w = *state;
     struct state_txn txn;
@@ -288,7 +288,7 @@ static void an_answer_is_confirmed_by_a_majority(void **state)
     w->read_status = ST_OK;
 }
 
-static void an_answer_that_changed_meanwhile_is_not_confirmed(void **state)
+static void a_reply_that_changed_meanwhile_is_not_confirmed(void **state)
 {
     struct state_world *w = *state;
     struct state_txn txn;
@@ -582,12 +582,12 @@ int main(void)
         T(a_full_state_takes_what_is_put_anyway_alone),
         T(a_conflict_gives_a_ticket_for_the_next_try),
         T(a_ticket_that_is_not_used_is_given_back),
-        T(a_repeated_request_gets_the_first_answer),
-        T(an_answer_too_long_to_keep_is_said_to_be_missing),
+        T(a_repeated_request_gets_the_first_reply),
+        T(a_reply_too_long_to_keep_is_said_to_be_missing),
         T(an_id_nobody_remembers_is_of_unknown_outcome),
         T(a_read_asks_the_raft_thread_first),
-        T(an_answer_is_confirmed_by_a_majority),
-        T(an_answer_that_changed_meanwhile_is_not_confirmed),
+        T(a_reply_is_confirmed_by_a_majority),
+        T(a_reply_that_changed_meanwhile_is_not_confirmed),
         T(what_began_confirmed_needs_no_second_round),
         cmocka_unit_test_setup_teardown(a_cluster_is_initialised_once, setup_bare, teardown),
         T(a_sealed_node_neither_reads_nor_writes),

@@ -222,7 +222,7 @@ static void truth_has_twelve_words(void **ctx)
     refused("{\"name\":1,\"on\":[]}", "on");
 }
 
-/* Each kind that may be left out of an answer. */
+/* Each kind that may be left out of a reply. */
 struct optional {
     const char *text;
     bool truth;

@@ -2,7 +2,7 @@
  *
  * A token is kept as an HMAC of its secret. Using it binds it to a name and a key, in the one
  * transaction that also lets a removed node of that name in again: nothing is half done, and a
- * machine whose answer was lost gets its certificate by asking again. */
+ * machine whose reply was lost gets its certificate by asking again. */
 #include "api/sys/raft/sys_join.h"
 #include "api/sys/sys.h"
 #include "base/mem.h"

@@ -2,7 +2,7 @@
 
 #include "front/relay.h"
 #include "front/secrets/secrets.h"
-#include "router/answer.h"
+#include "router/reply.h"
 
 static struct arena arena;
 
@@ -13,67 +13,67 @@ static int wipe(void **ctx)
     return 0;
 }
 
-static void a_stored_answer_is_given_again(void **ctx)
+static void a_stored_reply_is_given_again(void **ctx)
 {
     (void)ctx;
     CLEANUP(buf_done) struct buf stored = {0};
-    struct router_answer in = {.http = 200, .content_type = "application/json"}, out;
+    struct router_reply in = {.http = 200, .content_type = "application/json"}, out;
     buf_add_str(&in.body, "{\"a\":1}");
-    assert_status(answer_encode(&in, &stored), ST_OK);
-    assert_status(answer_decode(buf_bytes(&stored), &arena, &out), ST_OK);
+    assert_status(reply_encode(&in, &stored), ST_OK);
+    assert_status(reply_decode(buf_bytes(&stored), &arena, &out), ST_OK);
     assert_int_equal(out.http, 200);
     assert_string_equal(out.content_type, "application/json");
     assert_bytes(buf_bytes(&out.body), buf_bytes(&in.body));
-    answer_done(&in);
-    answer_done(&out);
+    reply_done(&in);
+    reply_done(&out);
 }
 
-static void an_answer_without_a_body_stays_without(void **ctx)
+static void a_reply_without_a_body_stays_without(void **ctx)
 {
     (void)ctx;
     CLEANUP(buf_done) struct buf stored = {0};
-    struct router_answer in = {.http = 204}, out;
-    assert_status(answer_encode(&in, &stored), ST_OK);
-    assert_status(answer_decode(buf_bytes(&stored), &arena, &out), ST_OK);
+    struct router_reply in = {.http = 204}, out;
+    assert_status(reply_encode(&in, &stored), ST_OK);
+    assert_status(reply_decode(buf_bytes(&stored), &arena, &out), ST_OK);
     assert_int_equal(out.http, 204);
     assert_null(out.content_type);
     assert_int_equal(out.body.len, 0);
-    answer_done(&out);
+    reply_done(&out);
 }
 
-static void what_is_no_stored_answer_is_corrupt(void **ctx)
+static void what_is_no_stored_reply_is_corrupt(void **ctx)
 {
     (void)ctx;
     CLEANUP(buf_done) struct buf stored = {0};
-    struct router_answer in = {.http = 200, .content_type = "t"}, out;
+    struct router_reply in = {.http = 200, .content_type = "t"}, out;
     buf_add_str(&in.body, "body");
-    assert_status(answer_encode(&in, &stored), ST_OK);
+    assert_status(reply_encode(&in, &stored), ST_OK);
     for (size_t n = 0; n < stored.len; n++)
-        assert_status(answer_decode(bytes_of(stored.data, n), &arena, &out), ST_CORRUPT);
+        assert_status(reply_decode(bytes_of(stored.data, n), &arena, &out), ST_CORRUPT);
     stored.data[0] = 2; /* a later format */
-    assert_status(answer_decode(buf_bytes(&stored), &arena, &out), ST_CORRUPT);
+    assert_status(reply_decode(buf_bytes(&stored), &arena, &out), ST_CORRUPT);
     static const int statuses[] = {0, 199, 600};
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
         buf_clear(&stored);
         in.http = statuses[i];
-        assert_status(answer_encode(&in, &stored), ST_OK);
-        assert_status(answer_decode(buf_bytes(&stored), &arena, &out), ST_CORRUPT);
+        assert_status(reply_encode(&in, &stored), ST_OK);
+        assert_status(reply_decode(buf_bytes(&stored), &arena, &out), ST_CORRUPT);
     }
-    answer_done(&in);
+    reply_done(&in);
 }
 
 static void more_headers_than_there_is_room_for_are_left_out(void **ctx)
 {
     (void)ctx;
-    struct router_answer answer = {0};
-    for (int i = 0; i < 2 * ANSWER_HEADERS_MAX; i++)
-        assert_int_equal(answer_add_header(&answer, &arena, BYTES("A"), BYTES("b")),
-                         i < ANSWER_HEADERS_MAX);
-    assert_int_equal(answer.n_headers, ANSWER_HEADERS_MAX);
-    answer_done(&answer);
+    struct router_reply reply = {0};
+    for (int i = 0; i < 2 * REPLY_HEADERS_MAX; i++)
+        assert_int_equal(reply_add_header(&reply, &arena, BYTES("A"), BYTES("b")),
+                         i < REPLY_HEADERS_MAX);
+    assert_int_equal(reply.n_headers, REPLY_HEADERS_MAX);
+    reply_done(&reply);
 }
 
-static void every_status_has_an_answer(void **ctx)
+static void every_status_has_a_reply(void **ctx)
 {
     (void)ctx;
     static const struct {
@@ -92,18 +92,18 @@ static void every_status_has_an_answer(void **ctx)
         {ST_CORRUPT, 500, "{\"errors\":[\"stored data is corrupt\"]}"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct router_answer answer = {0};
-        answer_error(&answer, &secrets_dialect, cases[i].st, NULL);
-        assert_int_equal(answer.http, cases[i].http);
+        struct router_reply reply = {0};
+        reply_error(&reply, &secrets_dialect, cases[i].st, NULL);
+        assert_int_equal(reply.http, cases[i].http);
         if (cases[i].body != NULL)
-            assert_bytes(buf_bytes(&answer.body), bytes_str(cases[i].body));
-        answer_done(&answer);
+            assert_bytes(buf_bytes(&reply.body), bytes_str(cases[i].body));
+        reply_done(&reply);
     }
-    struct router_answer answer = {0};
+    struct router_reply reply = {0};
     struct reason reason = {"a \"reason\""};
-    answer_error(&answer, &secrets_dialect, ST_INVALID, &reason);
-    assert_bytes(buf_bytes(&answer.body), BYTES("{\"errors\":[\"a \\\"reason\\\"\"]}"));
-    answer_done(&answer);
+    reply_error(&reply, &secrets_dialect, ST_INVALID, &reason);
+    assert_bytes(buf_bytes(&reply.body), BYTES("{\"errors\":[\"a \\\"reason\\\"\"]}"));
+    reply_done(&reply);
 }
 
 static void request_ids_travel_as_text(void **ctx)
@@ -146,12 +146,12 @@ static void only_two_statuses_ask_for_another_try(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_stored_answer_is_given_again),
-        TEST(an_answer_without_a_body_stays_without),
-        TEST(what_is_no_stored_answer_is_corrupt),
+        TEST(a_stored_reply_is_given_again),
+        TEST(a_reply_without_a_body_stays_without),
+        TEST(what_is_no_stored_reply_is_corrupt),
         TEST(more_headers_than_there_is_room_for_are_left_out),
-        TEST(what_is_no_stored_answer_is_corrupt),
-        TEST(every_status_has_an_answer),
+        TEST(what_is_no_stored_reply_is_corrupt),
+        TEST(every_status_has_a_reply),
         TEST(request_ids_travel_as_text),
         TEST(only_two_statuses_ask_for_another_try),
     };

@@ -1,4 +1,4 @@
-/* The end of a call: recording (PROTOCOL R20) and sending. */
+/* The end of a request: recording (PROTOCOL R20) and sending. */
 #include "router/pipe_phases.h"
 #include "router/request_log.h"
 
@@ -23,14 +23,14 @@ void pipe_end_txn(struct pipe *p)
 /* Without memory the reply lacks some of them. */
 static void finish_headers(struct pipe *p)
 {
-    const struct router_call *call = p->call;
-    const struct router_verdict *verdict = call->verdict;
+    const struct router_request *request = p->request;
+    const struct router_verdict *verdict = request->verdict;
     for (size_t i = 0; verdict != NULL && i < verdict->n_headers; i++)
-        (void)answer_add_header(&p->answer, p->req.arena, verdict->headers[i].name,
-                                verdict->headers[i].value);
-    if (!call->forwarded)
-        quota_tell(&p->quota, p->req.arena, &p->answer);
-    p->req.dialect->add_headers(&p->req, call, &p->answer);
+        (void)reply_add_header(&p->reply, p->req.arena, verdict->headers[i].name,
+                               verdict->headers[i].value);
+    if (!request->forwarded)
+        quota_tell(&p->quota, p->req.arena, &p->reply);
+    p->req.dialect->add_headers(&p->req, request, &p->reply);
 }
 
 static enum router_class class_of(const struct pipe *p)
@@ -49,13 +49,13 @@ static enum router_class class_of(const struct pipe *p)
 enum pipe_phase pipe_respond(struct pipe *p)
 {
     struct router_worker *worker = p->worker;
-    struct router_call *call = p->call;
+    struct router_request *request = p->request;
 
     histogram_add(&worker->latency[class_of(p)], env_mono_ns(worker->env) - p->begun_ns);
 
     request_log(p);
     finish_headers(p);
-    struct router_answer answer = p->answer;
+    struct router_reply reply = p->reply;
     struct parsed *parsed = p->parsed;
 
     if (p->req.txn != NULL || p->req.cleanups != NULL)
@@ -72,39 +72,39 @@ enum pipe_phase pipe_respond(struct pipe *p)
     ASSERT(worker->running > 0);
     worker->running--;
     list_remove(&p->link);
-    call->respond(call, &answer); /* last touch: the arena, and so p, may be gone */
-    buf_done(&answer.body);
+    request->respond(request, &reply); /* last touch: the arena, and so p, may be gone */
+    buf_done(&reply.body);
     parsed_free(worker->env, parsed);
     return PIPE_PENDING;
 }
 
 enum pipe_phase pipe_end(struct pipe *p)
 {
-    bool records = (p->once & PIPE_ONCE_RECORDED) != 0 && p->answer.retry == ST_OK;
+    bool records = (p->once & PIPE_ONCE_RECORDED) != 0 && p->reply.retry == ST_OK;
     return records ? PIPE_RECORDING_REPLY : PIPE_DONE;
 }
 
 bool pipe_is_open(const struct pipe *p)
 {
-    ASSERT(!p->call->again || p->call->forwarded); /* nodes alone can say so */
-    bool tried = p->effect == PIPE_UNKNOWN || (p->call->again && pipe_id_given(&p->call->id));
+    ASSERT(!p->request->again || p->request->forwarded); /* nodes alone can say so */
+    bool tried = p->effect == PIPE_UNKNOWN || (p->request->again && pipe_id_given(&p->request->id));
     return tried && p->effect != PIPE_CHANGED &&
            (p->mode == PIPE_RECORDED || !stage_reads(&p->req));
 }
 
 /* A failure of this node says nothing about an earlier try that may have taken effect: the node
- * that sent the call on tries once more, and a client hears that the outcome is unknown. */
+ * that sent the request on tries once more, and a client hears that the outcome is unknown. */
 enum pipe_phase pipe_fail(struct pipe *p, enum status st)
 {
     ASSERT(st != ST_OK);
     if (st != ST_UNKNOWN_OUTCOME && status_http(st) >= 500 && pipe_is_open(p)) {
-        if (p->call->forwarded)
+        if (p->request->forwarded)
             return pipe_hand_back(p, ST_UNKNOWN_OUTCOME);
         st = ST_UNKNOWN_OUTCOME;
         pipe_forget_reason(p);
     }
-    answer_done(&p->answer);
-    answer_error(&p->answer, p->req.dialect, st, &p->req.error);
+    reply_done(&p->reply);
+    reply_error(&p->reply, p->req.dialect, st, &p->req.error);
     return pipe_end(p);
 }
 
@@ -125,7 +125,7 @@ static struct audit_facts facts_of(const struct pipe *p, enum audit_kind kind)
         .request_id = req->request_id,
         .operation = stage_operation(req->method),
         .ns = req->ns,
-        .peer = p->call->peer,
+        .peer = p->request->peer,
         .path = req->path,
         .token = req->bearer,
         .mount_type = req->api != NULL ? req->api->type : NULL,
@@ -137,8 +137,8 @@ static struct audit_facts facts_of(const struct pipe *p, enum audit_kind kind)
         facts.policies = token->policies.items;
         facts.n_policies = token->policies.n;
     }
-    if (kind == AUDIT_RESPONSE)
-        facts.status = p->answer.http;
+    if (kind == AUDIT_REPLY)
+        facts.status = p->reply.http;
     return facts;
 }
 
@@ -174,7 +174,7 @@ enum pipe_phase pipe_record_request(struct pipe *p)
     enum status st = p->verdict;
     ASSERT((p->once & PIPE_ONCE_RECORDED) == 0);
     st = record(p, AUDIT_REQUEST,
-                st != ST_OK ? answer_error_text(p->req.dialect, st, &p->req.error) : NULL);
+                st != ST_OK ? reply_error_text(p->req.dialect, st, &p->req.error) : NULL);
     return st == ST_OK ? PIPE_PENDING : fail_record(p);
 }
 
@@ -192,16 +192,16 @@ static enum pipe_phase fail_record_reply(struct pipe *p)
                                   ? "the change was made, but it could not be recorded by any "
                                     "audit device"
                                   : "the answer could not be recorded by any audit device");
-    answer_done(&p->answer);
-    answer_error(&p->answer, p->req.dialect, ST_INTERNAL, &p->req.error);
+    reply_done(&p->reply);
+    reply_error(&p->reply, p->req.dialect, ST_INTERNAL, &p->req.error);
     return PIPE_DONE;
 }
 
 enum pipe_phase pipe_record_reply(struct pipe *p)
 {
     ASSERT((p->once & PIPE_ONCE_RECORDED) != 0);
-    const char *error = p->answer.http >= 400 ? p->req.error.text : NULL;
-    return record(p, AUDIT_RESPONSE, error) == ST_OK ? PIPE_PENDING : fail_record_reply(p);
+    const char *error = p->reply.http >= 400 ? p->req.error.text : NULL;
+    return record(p, AUDIT_REPLY, error) == ST_OK ? PIPE_PENDING : fail_record_reply(p);
 }
 
 enum pipe_phase pipe_record_reply_done(struct pipe *p)

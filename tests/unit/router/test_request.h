@@ -1,6 +1,6 @@
-/* A call with a transport that keeps the answer. */
-#ifndef HOLDFAST_TESTS_UNIT_ROUTER_TEST_CALL_H
-#define HOLDFAST_TESTS_UNIT_ROUTER_TEST_CALL_H
+/* A request with a transport that keeps the reply. */
+#ifndef HOLDFAST_TESTS_UNIT_ROUTER_TEST_REQUEST_H
+#define HOLDFAST_TESTS_UNIT_ROUTER_TEST_REQUEST_H
 
 #include "support.h"
 
@@ -10,18 +10,18 @@
 
 struct world;
 
-struct test_call {
-    struct router_call call;
-    struct world *world; /* that the call was handed to */
+struct test_request {
+    struct router_request request;
+    struct world *world; /* that the request was handed to */
     struct arena arena;
     const char *headers[8][2];
-    unsigned n_headers, answers;
+    unsigned n_headers, replies;
     /* A streamed body: what comes of reading it, when the test lets it come. */
     const char *late_body;
     enum status late_status;
     struct router_collect *collect; /* being read */
     unsigned collects;
-    /* The answer. */
+    /* The reply. */
     enum status retry;
     int http;
     bool has_id; /* of the request, which is random */
@@ -30,46 +30,46 @@ struct test_call {
     struct buf body; /* zero-terminated */
 };
 
-static inline struct bytes test_header(const struct router_call *call, const char *name)
+static inline struct bytes test_header(const struct router_request *request, const char *name)
 {
-    const struct test_call *t = CONTAINER_OF(call, struct test_call, call);
+    const struct test_request *t = CONTAINER_OF(request, struct test_request, request);
     for (unsigned i = 0; i < t->n_headers; i++)
         if (strcmp(t->headers[i][0], name) == 0)
             return bytes_str(t->headers[i][1]);
     return (struct bytes){0};
 }
 
-static inline void test_collect(struct router_call *call, struct router_collect *collect)
+static inline void test_collect(struct router_request *request, struct router_collect *collect)
 {
-    struct test_call *t = CONTAINER_OF(call, struct test_call, call);
-    assert_true(call->streamed && t->collect == NULL);
+    struct test_request *t = CONTAINER_OF(request, struct test_request, request);
+    assert_true(request->streamed && t->collect == NULL);
     t->collect = collect;
     t->collects++;
 }
 
-static inline void test_collected(struct test_call *t)
+static inline void test_collected(struct test_request *t)
 {
     struct router_collect *collect = t->collect;
     if (collect == NULL)
         return;
     t->collect = NULL;
     if (t->late_status == ST_OK) {
-        t->call.streamed = false;
-        t->call.body = bytes_str(t->late_body);
+        t->request.streamed = false;
+        t->request.body = bytes_str(t->late_body);
     }
     collect->done(collect, t->late_status);
 }
 
-static inline void test_respond(struct router_call *call, struct router_answer *answer)
+static inline void test_respond(struct router_request *request, struct router_reply *reply)
 {
-    struct test_call *t = CONTAINER_OF(call, struct test_call, call);
-    t->answers++;
-    t->retry = answer->retry;
-    t->http = answer->http;
+    struct test_request *t = CONTAINER_OF(request, struct test_request, request);
+    t->replies++;
+    t->retry = reply->retry;
+    t->http = reply->http;
     (void)snprintf(t->type, sizeof t->type, "%s",
-                   answer->content_type != NULL ? answer->content_type : "");
-    for (size_t i = 0; i < answer->n_headers; i++) {
-        struct http_header h = answer->headers[i];
+                   reply->content_type != NULL ? reply->content_type : "");
+    for (size_t i = 0; i < reply->n_headers; i++) {
+        struct http_header h = reply->headers[i];
         bool allow = bytes_eq(h.name, BYTES("Allow"));
         bool location = bytes_eq(h.name, BYTES("Location"));
         bool id = bytes_eq(h.name, BYTES("X-Secrets-Request-ID")) ||
@@ -85,23 +85,23 @@ static inline void test_respond(struct router_call *call, struct router_answer *
                            allow ? sizeof t->allow : sizeof t->location, "%.*s", (int)h.value.len,
                            (const char *)h.value.data);
     }
-    buf_add(&t->body, buf_bytes(&answer->body));
+    buf_add(&t->body, buf_bytes(&reply->body));
     buf_add_u8(&t->body, 0);
     arena_done(&t->arena); /* as a transport may: the request is over */
 }
 
-static inline void test_call_done(struct test_call *t)
+static inline void test_request_done(struct test_request *t)
 {
     buf_done(&t->body);
     arena_done(&t->arena);
 }
 
-static inline void test_call_init(struct test_call *t, enum http_method method, const char *target,
-                                  const char *body)
+static inline void test_request_init(struct test_request *t, enum http_method method,
+                                     const char *target, const char *body)
 {
     const char *mark = strchr(target, '?');
-    *t = (struct test_call){0};
-    t->call = (struct router_call){
+    *t = (struct test_request){0};
+    t->request = (struct router_request){
         .method = method,
         .query = mark != NULL ? bytes_str(mark + 1) : (struct bytes){0},
         .body = body != NULL ? bytes_str(body) : (struct bytes){0},
@@ -112,10 +112,10 @@ static inline void test_call_init(struct test_call *t, enum http_method method, 
         .respond = test_respond,
     };
     struct bytes raw = mark != NULL ? bytes_of(target, (size_t)(mark - target)) : bytes_str(target);
-    assert_status(path_canonical(&t->arena, raw, &t->call.target), ST_OK);
+    assert_status(path_canonical(&t->arena, raw, &t->request.target), ST_OK);
 }
 
-static inline void test_call_header(struct test_call *t, const char *name, const char *value)
+static inline void test_request_header(struct test_request *t, const char *name, const char *value)
 {
     assert_true(t->n_headers < ARRAY_LEN(t->headers));
     t->headers[t->n_headers][0] = name;

@@ -1,0 +1,35 @@
+/* A request that came over HTTP. Inside src/front. */
+#ifndef HOLDFAST_FRONT_FRONT_REQUEST_H
+#define HOLDFAST_FRONT_FRONT_REQUEST_H
+
+#include "http/http.h"
+#include "router/router.h"
+
+struct forward;
+struct forwarder;
+struct upload;
+
+/* Lies in the arena of the request, whose `user` it is until a download begins. */
+struct front_request {
+    struct router_request request;
+    struct http_request *req;
+    const struct forwarder *forwarder; /* NULL: the request does not go on from here */
+    struct forward *forward;           /* a streamed body or reply; NULL: none */
+    struct upload *upload;             /* reads the request into a file; NULL: none */
+    struct router_collect *collect;    /* NULL: the body is not being read into memory */
+    char peer[HTTP_PEER_TEXT];
+};
+
+static inline struct front_request *front_request_of(const struct router_request *request)
+{
+    return CONTAINER_OF(request, struct front_request, request);
+}
+
+static inline struct front_request *front_request_get(const struct http_request *req)
+{
+    struct front_request *request = req->user;
+    ASSERT(request != NULL && request->req == req);
+    return request;
+}
+
+#endif
