@@ -109,8 +109,8 @@ static int rule_order(const void *a, const void *b)
 }
 
 /* Rules i..j-1 have one pattern. */
-static enum status merge(struct acl *acl, const struct policy_rule **rules, size_t i, size_t j,
-                         const struct policy_rule **ret_rule)
+static enum status rules_merge(struct acl *acl, const struct policy_rule **rules, size_t i,
+                               size_t j, const struct policy_rule **ret_rule)
 {
     ASSERT(i < j);
     *ret_rule = rules[i];
@@ -134,7 +134,7 @@ static enum status merge(struct acl *acl, const struct policy_rule **rules, size
     return ST_OK;
 }
 
-static enum status gather(struct acl *acl, const struct policy *const *policies, size_t n)
+static enum status rules_gather(struct acl *acl, const struct policy *const *policies, size_t n)
 {
     size_t room = 1, have = 0, kept = 0;
     for (size_t i = 0; i < n; i++)
@@ -152,7 +152,7 @@ static enum status gather(struct acl *acl, const struct policy *const *policies,
         j = i + 1;
         while (j < have && rule_order(&rules[i], &rules[j]) == 0)
             j++;
-        TRY(merge(acl, rules, i, j, &rules[kept]));
+        TRY(rules_merge(acl, rules, i, j, &rules[kept]));
         kept++;
     }
     ASSERT(kept <= have);
@@ -225,7 +225,7 @@ static enum status add_glob(struct acl *acl, struct acl_node *node, struct bytes
     return ST_OK;
 }
 
-static enum status plant(struct acl *acl, const struct policy_rule *rule)
+static enum status rule_plant(struct acl *acl, const struct policy_rule *rule)
 {
     struct acl_node *node = acl->top;
     for (size_t at = 0;;) {
@@ -243,14 +243,14 @@ static enum status plant(struct acl *acl, const struct policy_rule *rule)
     }
 }
 
-static enum status build(struct acl *acl, const struct policy *const *policies, size_t n)
+static enum status tree_build(struct acl *acl, const struct policy *const *policies, size_t n)
 {
-    TRY(gather(acl, policies, n));
+    TRY(rules_gather(acl, policies, n));
     acl->top = arena_zalloc(&acl->arena, sizeof *acl->top);
     if (acl->top == NULL)
         return ST_NOMEM;
     for (size_t i = 0; i < acl->n; i++)
-        TRY(plant(acl, acl->rules[i]));
+        TRY(rule_plant(acl, acl->rules[i]));
     return ST_OK;
 }
 
@@ -259,7 +259,7 @@ enum status acl_new(const struct policy *const *policies, size_t n, struct acl *
     struct acl *acl = mem_zalloc(sizeof *acl);
     if (acl == NULL)
         return ST_NOMEM;
-    enum status st = build(acl, policies, n);
+    enum status st = tree_build(acl, policies, n);
     if (st != ST_OK) {
         acl_free(acl);
         return st;
@@ -340,7 +340,7 @@ static bool beats(const struct policy_rule *a, const struct policy_rule *b)
     return bytes_cmp(a->stem, b->stem) > 0;
 }
 
-static void consider(const struct policy_rule *rule, const struct policy_rule **best)
+static void rule_consider(const struct policy_rule *rule, const struct policy_rule **best)
 {
     if (rule != NULL && (*best == NULL || beats(rule, *best)))
         *best = rule;
@@ -348,14 +348,14 @@ static void consider(const struct policy_rule *rule, const struct policy_rule **
 
 /* All that fits below a "+": `node` was reached with the segment that ends at `end`. The depth is
  * that of the patterns, POLICY_SEGMENTS_MAX. */
-static void search(const struct acl_node *node, struct bytes path, size_t end,
-                   const struct policy_rule **best)
+static void plus_search(const struct acl_node *node, struct bytes path, size_t end,
+                        const struct policy_rule **best)
 {
     if (node == NULL)
         return;
     ASSERT(end <= path.len);
     if (end == path.len) {
-        consider(node->rule, best);
+        rule_consider(node->rule, best);
         return;
     }
     size_t at = end + 1;
@@ -363,9 +363,9 @@ static void search(const struct acl_node *node, struct bytes path, size_t end,
     struct bytes segment = part(path, at, end);
     const struct acl_glob *glob = find_glob(node, segment);
     if (glob != NULL)
-        consider(glob->rule, best);
-    search(find_edge(node, segment), path, end, best);
-    search(node->plus, path, end, best);
+        rule_consider(glob->rule, best);
+    plus_search(find_edge(node, segment), path, end, best);
+    plus_search(node->plus, path, end, best);
 }
 
 /* The best one whose first wildcard stands in the segment at `at`, with `node` before it. */
@@ -376,7 +376,7 @@ static const struct policy_rule *best_here(const struct acl_node *node, struct b
     const struct acl_glob *glob = find_glob(node, part(path, at, end));
     const struct policy_rule *best = glob != NULL ? glob->rule : NULL;
     if (glob == NULL || glob->stem.len == 0) /* else its wildcard stands behind that of any "+" */
-        search(node->plus, path, end, &best);
+        plus_search(node->plus, path, end, &best);
     return best;
 }
 
@@ -405,7 +405,7 @@ static const struct policy_rule *find_wild(const struct acl *acl, struct bytes p
     }
 }
 
-static const struct policy_rule *find(const struct acl *acl, struct bytes path, bool list)
+static const struct policy_rule *rule_find(const struct acl *acl, struct bytes path, bool list)
 {
     struct bytes bare = path;
     ASSERT(!acl->root);
@@ -421,11 +421,12 @@ static const struct policy_rule *find(const struct acl *acl, struct bytes path, 
     return rule;
 }
 
-static const struct policy_rule *decide(const struct acl *acl, const struct acl_question *question)
+static const struct policy_rule *rule_decide(const struct acl *acl,
+                                             const struct acl_question *question)
 {
     if (question->rule_path.len == 0)
-        return find(acl, question->path, question->list);
-    const struct policy_rule *rule = find(acl, question->rule_path, question->list);
+        return rule_find(acl, question->path, question->list);
+    const struct policy_rule *rule = rule_find(acl, question->rule_path, question->list);
     return rule != NULL ? rule : find_exact(acl, question->path);
 }
 
@@ -445,7 +446,7 @@ enum status acl_check(const struct acl *acl, const struct acl_question *question
     *ret_rule = NULL;
     if (acl->root)
         return ST_OK;
-    const struct policy_rule *rule = decide(acl, question);
+    const struct policy_rule *rule = rule_decide(acl, question);
     if (rule == NULL || (rule->caps & question->caps) != question->caps ||
         !wrap_allowed(rule, question->wrap_s))
         return ST_DENIED;
@@ -458,7 +459,7 @@ unsigned acl_capabilities(const struct acl *acl, struct bytes path)
 {
     if (acl->root)
         return CAP_EVERYTHING;
-    const struct policy_rule *rule = find(acl, path, true);
+    const struct policy_rule *rule = rule_find(acl, path, true);
     return rule != NULL ? rule->caps & ~(unsigned)CAP_DENY : 0;
 }
 

@@ -91,7 +91,7 @@ static size_t policy_bytes(const struct shared_policy *shared)
     return sizeof *shared + shared->policy->arena.bytes;
 }
 
-static void unlist_policy(struct acl_cache *cache, struct shared_policy *shared)
+static void shared_unlist(struct acl_cache *cache, struct shared_policy *shared)
 {
     struct shared_policy **at = policy_bucket(cache, shared->hash);
     if (!shared->listed)
@@ -103,14 +103,14 @@ static void unlist_policy(struct acl_cache *cache, struct shared_policy *shared)
     shared->listed = false;
 }
 
-static void drop_policy(struct acl_cache *cache, struct shared_policy *shared)
+static void shared_drop(struct acl_cache *cache, struct shared_policy *shared)
 {
     if (shared == NULL)
         return;
     ASSERT(shared->refs > 0);
     if (--shared->refs != 0)
         return;
-    unlist_policy(cache, shared);
+    shared_unlist(cache, shared);
     ASSERT(cache->counters.policies > 0);
     ASSERT(cache->counters.bytes >= policy_bytes(shared));
     cache->counters.bytes -= policy_bytes(shared);
@@ -120,7 +120,7 @@ static void drop_policy(struct acl_cache *cache, struct shared_policy *shared)
     mem_free(shared);
 }
 
-static enum status compile(struct bytes text, struct bytes key, struct shared_policy *shared)
+static enum status shared_compile(struct bytes text, struct bytes key, struct shared_policy *shared)
 {
     struct reason why = {{0}};
     uint8_t *copy = mem_alloc(key.len);
@@ -139,13 +139,13 @@ static enum status compile(struct bytes text, struct bytes key, struct shared_po
     return ST_OK;
 }
 
-static enum status add_policy(struct acl_cache *cache, struct bytes text, struct bytes key,
+static enum status shared_add(struct acl_cache *cache, struct bytes text, struct bytes key,
                               struct shared_policy **ret_shared)
 {
     struct shared_policy *shared = mem_zalloc(sizeof *shared);
     if (shared == NULL)
         return ST_NOMEM;
-    enum status st = compile(text, key, shared);
+    enum status st = shared_compile(text, key, shared);
     if (st != ST_OK) {
         mem_free(shared);
         return st;
@@ -196,11 +196,11 @@ static enum status get_policy(struct acl_cache *cache, struct state_txn *txn, co
         return ST_OK;
     TRY(st);
     struct shared_policy *fresh;
-    TRY(add_policy(cache, record.text, key, &fresh));
+    TRY(shared_add(cache, record.text, key, &fresh));
     fresh->expire_ms = record.expire_ms;
     if (shared != NULL) {
         ASSERT(shared->listed);
-        unlist_policy(cache, shared);
+        shared_unlist(cache, shared);
     }
     fresh->stamp = ret_part->stamp;
     fresh->hash = hash;
@@ -219,12 +219,12 @@ static size_t ref_bytes(const struct acl_ref *ref)
            (ref->owned != NULL ? acl_bytes(ref->owned) : 0);
 }
 
-static void free_ref(struct acl_ref *ref)
+static void ref_free(struct acl_ref *ref)
 {
     struct acl_cache *cache = ref->cache;
     acl_free(ref->owned);
     for (size_t i = 0; i < ref->n; i++)
-        drop_policy(cache, ref->parts[i].policy);
+        shared_drop(cache, ref->parts[i].policy);
     mem_free((void *)(uintptr_t)ref->names.data);
     mem_free(ref);
 }
@@ -240,10 +240,10 @@ void acl_ref_drop(struct acl_ref *ref)
     ASSERT(ref->cache->counters.bytes >= ref_bytes(ref));
     ref->cache->counters.bytes -= ref_bytes(ref);
     ref->cache->counters.acls--;
-    free_ref(ref);
+    ref_free(ref);
 }
 
-static void unlist(struct acl_ref *ref)
+static void ref_unlist(struct acl_ref *ref)
 {
     struct acl_ref **at = acl_bucket(ref->cache, ref->hash);
     ASSERT(!list_empty(&ref->link));
@@ -257,7 +257,7 @@ static void unlist(struct acl_ref *ref)
 void acl_cache_clear(struct acl_cache *cache)
 {
     while (cache != NULL && !list_empty(&cache->recent))
-        unlist(CONTAINER_OF(cache->recent.next, struct acl_ref, link));
+        ref_unlist(CONTAINER_OF(cache->recent.next, struct acl_ref, link));
 }
 
 void acl_cache_free(struct acl_cache *cache)
@@ -270,7 +270,7 @@ void acl_cache_free(struct acl_cache *cache)
     mem_free(cache);
 }
 
-static void list_ref(struct acl_ref *ref)
+static void ref_list(struct acl_ref *ref)
 {
     struct acl_cache *cache = ref->cache;
     struct acl_ref **bucket = acl_bucket(cache, ref->hash);
@@ -284,7 +284,7 @@ static void list_ref(struct acl_ref *ref)
     cache->counters.acls++;
     while ((cache->counters.acls > ACLS_MAX || cache->counters.bytes > BYTES_MAX) &&
            cache->recent.next != &ref->link)
-        unlist(CONTAINER_OF(cache->recent.next, struct acl_ref, link));
+        ref_unlist(CONTAINER_OF(cache->recent.next, struct acl_ref, link));
 }
 
 static bool is_named(const struct acl_ref *ref, const char *ns, const struct acl_names *names)
@@ -307,7 +307,7 @@ static bool is_named(const struct acl_ref *ref, const char *ns, const struct acl
     return rest.len == 0;
 }
 
-static struct acl_ref *find_ref(struct acl_cache *cache, uint64_t hash, const char *ns,
+static struct acl_ref *ref_find(struct acl_cache *cache, uint64_t hash, const char *ns,
                                 const struct acl_names *names)
 {
     for (struct acl_ref *ref = *acl_bucket(cache, hash); ref != NULL; ref = ref->next)
@@ -345,8 +345,8 @@ static bool has_expired(int64_t expire_ms, int64_t now_ms)
 }
 
 /* Every named policy that is there; "root" among others is not. */
-static enum status make(struct acl_ref *ref, struct state_txn *txn, const char *ns,
-                        const struct acl_names *names)
+static enum status ref_make(struct acl_ref *ref, struct state_txn *txn, const char *ns,
+                            const struct acl_names *names)
 {
     const struct field_strings *list = &names->list;
     const struct policy **policies = arena_alloc(txn->arena, (list->n + 1) * sizeof *policies);
@@ -373,8 +373,8 @@ static enum status make(struct acl_ref *ref, struct state_txn *txn, const char *
 }
 
 /* Whether what the ACL was made from is what the transaction sees. */
-static enum status check(const struct acl_ref *ref, struct state_txn *txn, const char *ns,
-                         const struct field_strings *names, bool *ret_same)
+static enum status ref_check(const struct acl_ref *ref, struct state_txn *txn, const char *ns,
+                             const struct field_strings *names, bool *ret_same)
 {
     ASSERT(ref->n == names->n);
     *ret_same = true;
@@ -390,7 +390,7 @@ static enum status check(const struct acl_ref *ref, struct state_txn *txn, const
     return ST_OK;
 }
 
-static struct acl_ref *give(struct acl_ref *ref)
+static struct acl_ref *ref_give(struct acl_ref *ref)
 {
     ASSERT(!list_empty(&ref->link) && ref->refs > 0);
     list_remove(&ref->link);
@@ -423,22 +423,22 @@ enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const 
         return ST_OK;
     }
     uint64_t hash = hash_of(cache, ns, names);
-    struct acl_ref *ref = find_ref(cache, hash, ns, names);
+    struct acl_ref *ref = ref_find(cache, hash, ns, names);
     uint64_t view = state_view(txn);
     bool expired = ref != NULL && has_expired(ref->expire_ms, names->now_ms);
     if (ref != NULL && !expired && view != 0 && ref->view == view) {
-        *ret_ref = give(ref);
+        *ret_ref = ref_give(ref);
         return ST_OK;
     }
     TRY(policy_key(txn->arena, ns, (struct bytes){0}, &prefix));
     TRY(state_newest(txn, prefix, &newest));
     if (ref != NULL && !expired && ref->newest != newest)
-        TRY(check(ref, txn, ns, list, &same));
+        TRY(ref_check(ref, txn, ns, list, &same));
     if (ref != NULL && !expired &&
         (ref->newest == newest || same || planted(PLANT_R3_POLICY_ELSEWHERE))) {
         ref->newest = newest;
         ref->view = view;
-        *ret_ref = give(ref);
+        *ret_ref = ref_give(ref);
         return ST_OK;
     }
 
@@ -448,14 +448,14 @@ enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const 
     *fresh = (struct acl_ref){
         .cache = cache, .hash = hash, .newest = newest, .view = view, .refs = 1, .n = list->n};
     list_init(&fresh->link);
-    enum status st = make(fresh, txn, ns, names);
+    enum status st = ref_make(fresh, txn, ns, names);
     if (st != ST_OK) {
-        free_ref(fresh);
+        ref_free(fresh);
         return st;
     }
     if (ref != NULL)
-        unlist(ref);
-    list_ref(fresh);
+        ref_unlist(ref);
+    ref_list(fresh);
     cache->counters.built++;
     *ret_ref = fresh;
     return ST_OK;

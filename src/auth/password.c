@@ -34,7 +34,7 @@ static enum status refuse(struct reading *r, const char *text)
     return ST_INVALID;
 }
 
-static enum status read_charset(struct reading *r, const struct text_value *v,
+static enum status charset_read(struct reading *r, const struct text_value *v,
                                 struct password_rule *rule)
 {
     size_t n = 0;
@@ -57,7 +57,7 @@ static enum status read_charset(struct reading *r, const struct text_value *v,
 }
 
 /* The body of one `rule "charset"`. */
-static enum status read_rule(struct reading *r, const struct text_value *body)
+static enum status charset_rule_read(struct reading *r, const struct text_value *body)
 {
     struct password_policy *policy = r->policy;
     struct password_rule rule = {0};
@@ -73,14 +73,14 @@ static enum status read_rule(struct reading *r, const struct text_value *body)
                     rule.min_chars > PASSWORD_LENGTH_MAX))
             return refuse(r, "rule \"charset\": min-chars: 0 or more is expected");
     }
-    TRY(read_charset(r, text_get(body, "charset"), &rule));
+    TRY(charset_read(r, text_get(body, "charset"), &rule));
     ASSERT(policy->n_rules < PASSWORD_RULES_MAX);
     policy->rules[policy->n_rules++] = rule;
     return ST_OK;
 }
 
 /* `rule` with its label inside, as a block or, in JSON, in lists at either level. */
-static enum status read_labelled(struct reading *r, const struct text_value *rule)
+static enum status labelled_read(struct reading *r, const struct text_value *rule)
 {
     if (rule->kind != TEXT_OBJECT)
         return refuse(r, "rule: a name and a body are expected");
@@ -88,16 +88,16 @@ static enum status read_labelled(struct reading *r, const struct text_value *rul
         if (!text_is(label->name, "charset"))
             return refuse(r, "rule: \"charset\" is the only kind there is");
         if (label->kind != TEXT_LIST) {
-            TRY(read_rule(r, label));
+            TRY(charset_rule_read(r, label));
             continue;
         }
         TEXT_FOR (body, label)
-            TRY(read_rule(r, body));
+            TRY(charset_rule_read(r, body));
     }
     return ST_OK;
 }
 
-static enum status read_items(struct reading *r, const struct text_value *root)
+static enum status items_read(struct reading *r, const struct text_value *root)
 {
     TEXT_FOR (item, root) {
         if (text_is(item->name, "length")) {
@@ -106,10 +106,10 @@ static enum status read_items(struct reading *r, const struct text_value *root)
         } else if (!text_is(item->name, "rule")) {
             return refuse(r, "only length and rule are known");
         } else if (item->kind != TEXT_LIST) {
-            TRY(read_labelled(r, item));
+            TRY(labelled_read(r, item));
         } else {
             TEXT_FOR (rule, item)
-                TRY(read_labelled(r, rule));
+                TRY(labelled_read(r, rule));
         }
     }
     return ST_OK;
@@ -162,7 +162,7 @@ enum status password_policy_parse(struct arena *arena, struct bytes text,
         return st == ST_TOO_BIG ? ST_INVALID : st;
     if (root->kind != TEXT_OBJECT)
         return refuse(&r, "an object is expected");
-    TRY(read_items(&r, root));
+    TRY(items_read(&r, root));
     TRY(check_sums(&r));
     *ret_policy = policy;
     return ST_OK;

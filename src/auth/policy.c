@@ -118,8 +118,8 @@ bool policy_has_expired(const struct policy_record *record, int64_t now_ms)
     return record->expire_ms != 0 && now_ms >= record->expire_ms;
 }
 
-static enum status decode(struct state_txn *txn, struct bytes value,
-                          struct policy_record *ret_record)
+static enum status record_decode(struct state_txn *txn, struct bytes value,
+                                 struct policy_record *ret_record)
 {
     const struct text_value *object;
     struct stored stored;
@@ -163,7 +163,7 @@ enum status policy_load(struct state_txn *txn, const char *ns, struct bytes name
         return ST_OK;
     }
     TRY(st);
-    return decode(txn, stored.value, ret_record);
+    return record_decode(txn, stored.value, ret_record);
 }
 
 /* The key in the index of policies that end. `name` is zero-terminated. */
@@ -235,8 +235,8 @@ enum status policy_delete(struct state_txn *txn, const char *ns, struct bytes na
 
 /* Delete an index key, and the policy that it names if that has expired. A record that cannot be
  * read is kept: its tokens are refused until an operator deletes it. */
-static enum status expire(struct state_txn *txn, struct bytes index, struct bytes name,
-                          int64_t now_ms)
+static enum status index_expire(struct state_txn *txn, struct bytes index, struct bytes name,
+                                int64_t now_ms)
 {
     struct policy_record record;
     struct bytes key;
@@ -268,7 +268,7 @@ enum status policy_upkeep(struct state_txn *txn, int64_t now_ms)
         const char *name = arena_str(txn->arena, bytes_from(walk->key, before));
         if (index.data == NULL || name == NULL)
             return ST_NOMEM;
-        TRY(expire(txn, index, bytes_str(name), now_ms));
+        TRY(index_expire(txn, index, bytes_str(name), now_ms));
     }
     return ST_OK;
 }

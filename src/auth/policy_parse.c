@@ -20,8 +20,10 @@ struct parser {
 };
 
 /* Report a fault of an item of `owner`, which is a path or the policy itself. */
-__attribute__((format(printf, 4, 5))) static enum status
-refuse(struct parser *p, const struct text_value *at, struct bytes owner, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static enum status parser_refuse(struct parser *p,
+                                                                       const struct text_value *at,
+                                                                       struct bytes owner,
+                                                                       const char *format, ...)
 {
     char text[160];
     va_list args;
@@ -36,7 +38,7 @@ refuse(struct parser *p, const struct text_value *at, struct bytes owner, const 
     return ST_INVALID;
 }
 
-static enum status make_room(struct parser *p)
+static enum status parser_make_room(struct parser *p)
 {
     if (p->n < p->room)
         return ST_OK;
@@ -88,7 +90,7 @@ static bool templates_pair(struct bytes text, bool *ret_any)
     return !open;
 }
 
-static enum status read_segments(struct parser *p, const struct text_value *v,
+static enum status segments_read(struct parser *p, const struct text_value *v,
                                  struct policy_rule *rule)
 {
     size_t segments = 0;
@@ -101,62 +103,62 @@ static enum status read_segments(struct parser *p, const struct text_value *v,
     }
     ASSERT(rule->n_plus <= segments);
     if (segments > POLICY_SEGMENTS_MAX)
-        return refuse(p, v, v->name, "more than %d segments", POLICY_SEGMENTS_MAX);
+        return parser_refuse(p, v, v->name, "more than %d segments", POLICY_SEGMENTS_MAX);
     return ST_OK;
 }
 
-static enum status read_pattern(struct parser *p, const struct text_value *v,
+static enum status pattern_read(struct parser *p, const struct text_value *v,
                                 struct policy_rule *rule)
 {
     struct bytes text = v->name;
     if (text.len > 0 && text.data[0] == '/')
         text = bytes_from(text, 1);
     if (text.len > POLICY_PATTERN_MAX)
-        return refuse(p, v, text, "longer than %d bytes", POLICY_PATTERN_MAX);
+        return parser_refuse(p, v, text, "longer than %d bytes", POLICY_PATTERN_MAX);
     if (!text_printable(text))
-        return refuse(p, v, text, "holds unprintable characters");
+        return parser_refuse(p, v, text, "holds unprintable characters");
     if (text.len != 0 && memmem(text.data, text.len, "+*", 2) != NULL)
-        return refuse(p, v, text, "\"+*\" is not a wildcard");
+        return parser_refuse(p, v, text, "\"+*\" is not a wildcard");
     if (!templates_pair(text, &rule->templated))
-        return refuse(p, v, text, "a template without its other braces");
+        return parser_refuse(p, v, text, "a template without its other braces");
     rule->star = text.len > 0 && text.data[text.len - 1] == '*';
     rule->stem = bytes_of(text.data, text.len - rule->star);
-    return read_segments(p, v, rule);
+    return segments_read(p, v, rule);
 }
 
 /* Fields of a rule */
 
-static enum status read_cap(struct parser *p, struct bytes path, const struct text_value *v,
+static enum status cap_read(struct parser *p, struct bytes path, const struct text_value *v,
                             struct policy_rule *rule)
 {
     unsigned cap;
     if (v->kind != TEXT_STRING)
-        return refuse(p, v, path, "capabilities: a string is expected, not %s",
-                      text_kind_name(v->kind));
+        return parser_refuse(p, v, path, "capabilities: a string is expected, not %s",
+                             text_kind_name(v->kind));
     for (unsigned i = 0; i < CAP_KINDS; i++)
         if (text_is(v->text, cap_word(i, &cap))) {
             rule->caps |= cap;
             return ST_OK;
         }
-    return refuse(p, v, path, "invalid capability \"%.*s\"", (int)MIN(v->text.len, 40),
-                  (const char *)v->text.data);
+    return parser_refuse(p, v, path, "invalid capability \"%.*s\"", (int)MIN(v->text.len, 40),
+                         (const char *)v->text.data);
 }
 
-static enum status read_caps(struct parser *p, struct bytes path, const struct text_value *v,
+static enum status caps_read(struct parser *p, struct bytes path, const struct text_value *v,
                              struct policy_rule *rule)
 {
     if (v->kind == TEXT_STRING)
-        return read_cap(p, path, v, rule);
+        return cap_read(p, path, v, rule);
     if (v->kind != TEXT_LIST)
-        return refuse(p, v, path, "capabilities: a list is expected, not %s",
-                      text_kind_name(v->kind));
+        return parser_refuse(p, v, path, "capabilities: a list is expected, not %s",
+                             text_kind_name(v->kind));
     TEXT_FOR (item, v)
-        TRY(read_cap(p, path, item, rule));
+        TRY(cap_read(p, path, item, rule));
     return ST_OK;
 }
 
 /* The older way to say it. */
-static enum status read_word(struct parser *p, struct bytes path, const struct text_value *v,
+static enum status word_read(struct parser *p, struct bytes path, const struct text_value *v,
                              struct policy_rule *rule)
 {
     static const unsigned reads = CAP_READ | CAP_LIST,
@@ -171,7 +173,7 @@ static enum status read_word(struct parser *p, struct bytes path, const struct t
             rule->caps |= words[i].caps;
             return ST_OK;
         }
-    return refuse(p, v, path, "invalid policy: read, write, sudo or deny is expected");
+    return parser_refuse(p, v, path, "invalid policy: read, write, sudo or deny is expected");
 }
 
 static int param_order(const void *a, const void *b)
@@ -180,7 +182,7 @@ static int param_order(const void *a, const void *b)
     return bytes_cmp(x->name, y->name);
 }
 
-static enum status read_values(struct parser *p, const struct text_value *v,
+static enum status values_read(struct parser *p, const struct text_value *v,
                                struct policy_param *param)
 {
     bool one = v->kind != TEXT_LIST;
@@ -199,13 +201,14 @@ static enum status read_values(struct parser *p, const struct text_value *v,
     return ST_OK;
 }
 
-static enum status read_params(struct parser *p, struct bytes path, const struct text_value *v,
+static enum status params_read(struct parser *p, struct bytes path, const struct text_value *v,
                                struct policy_params *ret_params)
 {
     size_t n = 0;
     if (v->kind != TEXT_OBJECT)
-        return refuse(p, v, path, "%.*s: parameters with lists of values are expected, not %s",
-                      (int)v->name.len, (const char *)v->name.data, text_kind_name(v->kind));
+        return parser_refuse(p, v, path,
+                             "%.*s: parameters with lists of values are expected, not %s",
+                             (int)v->name.len, (const char *)v->name.data, text_kind_name(v->kind));
     struct policy_param *params = arena_zalloc(p->arena, (v->n + 1) * sizeof *params);
     if (params == NULL)
         return ST_NOMEM;
@@ -213,33 +216,33 @@ static enum status read_params(struct parser *p, struct bytes path, const struct
         params[n].name = lowered(p->arena, item->name);
         if (params[n].name.data == NULL)
             return ST_NOMEM;
-        TRY(read_values(p, item, &params[n++]));
+        TRY(values_read(p, item, &params[n++]));
     }
     ASSERT(n == v->n);
     qsort(params, n, sizeof *params, param_order);
     for (size_t i = 1; i < n; i++)
         if (bytes_eq(params[i - 1].name, params[i].name))
-            return refuse(p, v, path, "%.*s: \"%.*s\" is repeated", (int)v->name.len,
-                          (const char *)v->name.data, (int)MIN(params[i].name.len, 40),
-                          (const char *)params[i].name.data);
+            return parser_refuse(p, v, path, "%.*s: \"%.*s\" is repeated", (int)v->name.len,
+                                 (const char *)v->name.data, (int)MIN(params[i].name.len, 40),
+                                 (const char *)params[i].name.data);
     *ret_params = (struct policy_params){params, n};
     return ST_OK;
 }
 
-static enum status read_required(struct parser *p, struct bytes path, const struct text_value *v,
+static enum status required_read(struct parser *p, struct bytes path, const struct text_value *v,
                                  struct policy_rule *rule)
 {
     if (v->kind != TEXT_LIST)
-        return refuse(p, v, path, "required_parameters: a list is expected, not %s",
-                      text_kind_name(v->kind));
-    ASSERT(rule->n_required == 0); /* read_fields refuses a second list */
+        return parser_refuse(p, v, path, "required_parameters: a list is expected, not %s",
+                             text_kind_name(v->kind));
+    ASSERT(rule->n_required == 0); /* fields_read refuses a second list */
     struct bytes *names = arena_alloc(p->arena, (v->n + 1) * sizeof *names);
     if (names == NULL)
         return ST_NOMEM;
     TEXT_FOR (item, v) {
         if (item->kind != TEXT_STRING)
-            return refuse(p, item, path, "required_parameters: a string is expected, not %s",
-                          text_kind_name(item->kind));
+            return parser_refuse(p, item, path, "required_parameters: a string is expected, not %s",
+                                 text_kind_name(item->kind));
         names[rule->n_required] = lowered(p->arena, item->text);
         if (names[rule->n_required++].data == NULL)
             return ST_NOMEM;
@@ -250,75 +253,75 @@ static enum status read_required(struct parser *p, struct bytes path, const stru
 }
 
 /* Rounded up to whole seconds, so that a short limit does not become none. */
-static enum status read_ttl(struct parser *p, struct bytes path, const struct text_value *v,
-                            int64_t *ret_s)
+static enum status wrap_ttl_read(struct parser *p, struct bytes path, const struct text_value *v,
+                                 int64_t *ret_s)
 {
     int64_t ns;
     bool text = v->kind == TEXT_STRING || v->kind == TEXT_NUMBER;
     if (!text || text_duration_parse(v->text, &ns) != ST_OK)
-        return refuse(p, v, path, "%.*s: a duration such as 60 or \"5m\" is expected",
-                      (int)v->name.len, (const char *)v->name.data);
+        return parser_refuse(p, v, path, "%.*s: a duration such as 60 or \"5m\" is expected",
+                             (int)v->name.len, (const char *)v->name.data);
     ASSERT(ns >= 0);
     *ret_s = ns / 1000000000 + (ns % 1000000000 != 0);
     return ST_OK;
 }
 
-static enum status read_field(struct parser *p, struct bytes path, const struct text_value *v,
+static enum status field_read(struct parser *p, struct bytes path, const struct text_value *v,
                               struct policy_rule *rule)
 {
     static const char *const beyond[] = {"mfa_methods", "control_group", "pagination_limit",
                                          "expiration", "list_scan_response_keys_filter_path"};
     if (text_is(v->name, "capabilities"))
-        return read_caps(p, path, v, rule);
+        return caps_read(p, path, v, rule);
     if (text_is(v->name, "policy"))
-        return read_word(p, path, v, rule);
+        return word_read(p, path, v, rule);
     if (text_is(v->name, "allowed_parameters"))
-        return read_params(p, path, v, &rule->allowed);
+        return params_read(p, path, v, &rule->allowed);
     if (text_is(v->name, "denied_parameters"))
-        return read_params(p, path, v, &rule->denied);
+        return params_read(p, path, v, &rule->denied);
     if (text_is(v->name, "required_parameters"))
-        return read_required(p, path, v, rule);
+        return required_read(p, path, v, rule);
     if (text_is(v->name, "min_wrapping_ttl"))
-        return read_ttl(p, path, v, &rule->min_wrap_s);
+        return wrap_ttl_read(p, path, v, &rule->min_wrap_s);
     if (text_is(v->name, "max_wrapping_ttl"))
-        return read_ttl(p, path, v, &rule->max_wrap_s);
+        return wrap_ttl_read(p, path, v, &rule->max_wrap_s);
     if (text_is(v->name, "comment"))
         return ST_OK;
     /* Refuse a setting that would make the rule narrower, rather than ignore it. */
     for (size_t i = 0; i < ARRAY_LEN(beyond); i++)
         if (text_is(v->name, beyond[i]))
-            return refuse(p, v, path, "%s is not available", beyond[i]);
-    return refuse(p, v, path, "invalid key \"%.*s\"", (int)MIN(v->name.len, 40),
-                  (const char *)v->name.data);
+            return parser_refuse(p, v, path, "%s is not available", beyond[i]);
+    return parser_refuse(p, v, path, "invalid key \"%.*s\"", (int)MIN(v->name.len, 40),
+                         (const char *)v->name.data);
 }
 
-static enum status read_fields(struct parser *p, const struct text_value *path,
+static enum status fields_read(struct parser *p, const struct text_value *path,
                                const struct text_value *object, struct policy_rule *rule)
 {
     if (object->kind != TEXT_OBJECT)
-        return refuse(p, object, path->name, "an object is expected, not %s",
-                      text_kind_name(object->kind));
+        return parser_refuse(p, object, path->name, "an object is expected, not %s",
+                             text_kind_name(object->kind));
     TEXT_FOR (field, object) {
         for (const struct text_value *before = object->first; before != field;
              before = before->next)
             if (bytes_eq(before->name, field->name)) /* blocks of HCL may be repeated */
-                return refuse(p, field, path->name, "\"%.*s\" is repeated",
-                              (int)MIN(field->name.len, 40), (const char *)field->name.data);
-        TRY(read_field(p, path->name, field, rule));
+                return parser_refuse(p, field, path->name, "\"%.*s\" is repeated",
+                                     (int)MIN(field->name.len, 40), (const char *)field->name.data);
+        TRY(field_read(p, path->name, field, rule));
     }
     return ST_OK;
 }
 
 /* `path` is named by the pattern; its fields stand in `object`. */
-static enum status read_rule(struct parser *p, const struct text_value *path,
+static enum status rule_read(struct parser *p, const struct text_value *path,
                              const struct text_value *object)
 {
     struct policy_rule rule = {0};
-    TRY(make_room(p));
-    TRY(read_pattern(p, path, &rule));
-    TRY(read_fields(p, path, object, &rule));
+    TRY(parser_make_room(p));
+    TRY(pattern_read(p, path, &rule));
+    TRY(fields_read(p, path, object, &rule));
     if (rule.max_wrap_s != 0 && rule.max_wrap_s < rule.min_wrap_s)
-        return refuse(p, path, path->name, "max_wrapping_ttl is less than min_wrapping_ttl");
+        return parser_refuse(p, path, path->name, "max_wrapping_ttl is less than min_wrapping_ttl");
     if ((rule.caps & CAP_DENY) != 0)
         rule.caps = CAP_DENY;
     ASSERT(p->n < p->room);
@@ -327,40 +330,41 @@ static enum status read_rule(struct parser *p, const struct text_value *path,
 }
 
 /* One `path` block: patterns, each with an object or, as JSON may have it, a list of them. */
-static enum status read_paths(struct parser *p, const struct text_value *paths)
+static enum status paths_read(struct parser *p, const struct text_value *paths)
 {
     if (paths->kind != TEXT_OBJECT)
-        return refuse(p, paths, (struct bytes){0}, "path: a pattern with its rule is expected");
+        return parser_refuse(p, paths, (struct bytes){0},
+                             "path: a pattern with its rule is expected");
     TEXT_FOR (path, paths) {
         if (path->kind != TEXT_LIST) {
-            TRY(read_rule(p, path, path));
+            TRY(rule_read(p, path, path));
             continue;
         }
         TEXT_FOR (object, path)
-            TRY(read_rule(p, path, object));
+            TRY(rule_read(p, path, object));
     }
     return ST_OK;
 }
 
-static enum status read_policy(struct parser *p, const struct text_value *root)
+static enum status rules_read(struct parser *p, const struct text_value *root)
 {
     TEXT_FOR (item, root) {
         if (text_is(item->name, "name"))
             continue;
         if (!text_is(item->name, "path"))
-            return refuse(p, item, (struct bytes){0}, "invalid key \"%.*s\"",
-                          (int)MIN(item->name.len, 40), (const char *)item->name.data);
+            return parser_refuse(p, item, (struct bytes){0}, "invalid key \"%.*s\"",
+                                 (int)MIN(item->name.len, 40), (const char *)item->name.data);
         if (item->kind != TEXT_LIST) {
-            TRY(read_paths(p, item));
+            TRY(paths_read(p, item));
             continue;
         }
         TEXT_FOR (paths, item)
-            TRY(read_paths(p, paths));
+            TRY(paths_read(p, paths));
     }
     return ST_OK;
 }
 
-static enum status read_text(struct parser *p, struct bytes text)
+static enum status source_read(struct parser *p, struct bytes text)
 {
     const struct text_value *root;
     if (text.len > POLICY_TEXT_MAX) {
@@ -373,8 +377,8 @@ static enum status read_text(struct parser *p, struct bytes text)
     }
     TRY(text_hcl_parse(p->arena, text, &root, p->why));
     if (root->kind != TEXT_OBJECT)
-        return refuse(p, root, (struct bytes){0}, "an object is expected");
-    return read_policy(p, root);
+        return parser_refuse(p, root, (struct bytes){0}, "an object is expected");
+    return rules_read(p, root);
 }
 
 enum status policy_compile(struct bytes text, struct policy **ret_policy, struct reason *why)
@@ -383,7 +387,7 @@ enum status policy_compile(struct bytes text, struct policy **ret_policy, struct
     if (policy == NULL)
         return ST_NOMEM;
     struct parser p = {.arena = &policy->arena, .why = why};
-    enum status st = read_text(&p, text);
+    enum status st = source_read(&p, text);
     if (st != ST_OK) {
         policy_free(policy);
         return st;

@@ -44,8 +44,8 @@ static bool has_expired(const struct auth_scope *s, int64_t expire_ms)
 }
 
 /* `held`: the reference that `parent` lies in, to be dropped whatever comes of it. */
-static enum status walk_up(const struct auth_scope *s, const char *parent, bool *ret_orphan,
-                           struct token_ref **held)
+static enum status ancestors_walk(const struct auth_scope *s, const char *parent, bool *ret_orphan,
+                                  struct token_ref **held)
 {
     for (unsigned i = 0; i <= AUTH_TOKEN_DEPTH_MAX && parent[0] != '\0'; i++) {
         struct token_ref *ref = NULL;
@@ -67,28 +67,28 @@ static enum status walk_up(const struct auth_scope *s, const char *parent, bool 
 
 /* Whether all ancestors are good. A parent that was revoked without its children left word of it.
  * ST_NOT_FOUND: one is not. */
-static enum status check_ancestors(const struct auth_scope *s, const char *parent, bool *ret_orphan)
+static enum status ancestors_check(const struct auth_scope *s, const char *parent, bool *ret_orphan)
 {
     struct token_ref *held = NULL;
     *ret_orphan = parent[0] == '\0';
     if (planted(PLANT_R3_ANCESTORS))
         return ST_OK;
-    enum status st = walk_up(s, parent, ret_orphan, &held);
+    enum status st = ancestors_walk(s, parent, ret_orphan, &held);
     token_ref_drop(held);
     return st;
 }
 
 /* A token whose record was read: whether it is good now. */
-static enum status check(const struct auth_scope *s, struct auth_token *token)
+static enum status token_check(const struct auth_scope *s, struct auth_token *token)
 {
     if (has_expired(s, token->expire_ms))
         return ST_NOT_FOUND;
-    return check_ancestors(s, token->parent, &token->orphan);
+    return ancestors_check(s, token->parent, &token->orphan);
 }
 
 /* An id may be given out again when its token has ended, an accessor never. What is stored of a
  * token's children is deleted before that; a batch token has to know its parent itself. */
-static enum status check_batch(const struct auth_scope *s, struct auth_token *token)
+static enum status batch_check(const struct auth_scope *s, struct auth_token *token)
 {
     struct auth_token parent;
     ASSERT(token->id[0] == '\0' && auth_token_is_batch(token));
@@ -98,10 +98,10 @@ static enum status check_batch(const struct auth_scope *s, struct auth_token *to
             return ST_NOT_FOUND;
     }
     token->accessor = "";
-    return check(s, token);
+    return token_check(s, token);
 }
 
-static enum status seal_batch(const struct auth_scope *s, const struct auth_token *token,
+static enum status batch_seal(const struct auth_scope *s, const struct auth_token *token,
                               const char **bearer)
 {
     struct auth_token sealed = *token, parent;
@@ -118,7 +118,7 @@ enum status auth_token_load_id(const struct auth_scope *s, const char *id,
     struct auth_token token;
 
     TRY(token_store_load(s, id, &token));
-    TRY(check(s, &token));
+    TRY(token_check(s, &token));
     *ret_token = token;
     return ST_OK;
 }
@@ -135,7 +135,7 @@ enum status auth_token_load(const struct auth_scope *s, struct bytes bearer,
     if (token_batch_is(bearer)) {
         st = token_batch_open(s->txn, s->ns, bearer, &token);
         if (st == ST_OK)
-            st = check_batch(s, &token);
+            st = batch_check(s, &token);
     } else {
         TRY(id_of(s, bearer, &id));
         st = auth_token_load_id(s, id, &token);
@@ -146,14 +146,14 @@ enum status auth_token_load(const struct auth_scope *s, struct bytes bearer,
 }
 
 /* The token as it is kept, unless what became of its parent makes it another. */
-static enum status check_kept(const struct auth_scope *s, const struct token_ref *ref,
+static enum status kept_check(const struct auth_scope *s, const struct token_ref *ref,
                               const struct auth_token **ret_token)
 {
     const struct auth_token *kept = token_ref_get(ref);
     bool orphan = kept->orphan;
     if (has_expired(s, kept->expire_ms))
         return ST_NOT_FOUND;
-    TRY(check_ancestors(s, kept->parent, &orphan));
+    TRY(ancestors_check(s, kept->parent, &orphan));
     *ret_token = kept;
     if (orphan == kept->orphan)
         return ST_OK;
@@ -166,12 +166,12 @@ static enum status check_kept(const struct auth_scope *s, const struct token_ref
     return ST_OK;
 }
 
-static enum status hold(const struct auth_scope *s, const char *id,
-                        const struct auth_token **ret_token, struct token_ref **ret_ref)
+static enum status token_hold(const struct auth_scope *s, const char *id,
+                              const struct auth_token **ret_token, struct token_ref **ret_ref)
 {
     struct token_ref *ref = NULL;
     TRY(token_store_hold(s, id, &ref));
-    enum status st = check_kept(s, ref, ret_token);
+    enum status st = kept_check(s, ref, ret_token);
     if (st == ST_OK)
         *ret_ref = ref;
     else
@@ -179,8 +179,8 @@ static enum status hold(const struct auth_scope *s, const char *id,
     return st;
 }
 
-static enum status load(const struct auth_scope *s, struct bytes bearer,
-                        const struct auth_token **ret_token)
+static enum status token_load(const struct auth_scope *s, struct bytes bearer,
+                              const struct auth_token **ret_token)
 {
     struct auth_token *token = arena_alloc(s->txn->arena, sizeof *token);
     if (token == NULL)
@@ -196,9 +196,9 @@ enum status auth_token_hold(const struct auth_scope *s, struct bytes bearer,
 
     *ret_ref = NULL;
     if (bearer.len == 0 || bearer.len > AUTH_TOKEN_MAX || token_batch_is(bearer))
-        return load(s, bearer, ret_token);
+        return token_load(s, bearer, ret_token);
     TRY(put_id(s, bearer, id));
-    enum status st = hold(s, id, ret_token, ret_ref);
+    enum status st = token_hold(s, id, ret_token, ret_ref);
     return st == ST_NOT_FOUND ? ST_DENIED : st;
 }
 
@@ -277,7 +277,7 @@ enum status auth_token_create(const struct auth_scope *s, struct env *env, struc
     token->orphan = token->parent[0] == '\0';
     token->limited = token->num_uses != 0;
     if (auth_token_is_batch(token))
-        return seal_batch(s, token, bearer);
+        return batch_seal(s, token, bearer);
     text_random(env, accessor, AUTH_ACCESSOR_LEN);
     token->accessor = accessor;
     token_make(env, made);

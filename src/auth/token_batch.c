@@ -43,7 +43,7 @@ enum status token_batch_seal(struct state_txn *txn, struct barrier_cipher *ciphe
 
 /* Only the spelling that we give is a token: another of the same bytes (padded, '+' for '-') would
  * be a second name of it wherever names are compared. */
-static enum status decode(struct arena *arena, struct bytes text, struct bytes *ret_sealed)
+static enum status bearer_decode(struct arena *arena, struct bytes text, struct bytes *ret_sealed)
 {
     size_t len = 0;
     uint8_t *sealed = arena_alloc(arena, TEXT_BASE64_BYTES(text.len));
@@ -65,7 +65,7 @@ enum status token_batch_open(struct state_txn *txn, const char *ns, struct bytes
     struct auth_token token;
 
     ASSERT(token_batch_is(bearer));
-    TRY(decode(txn->arena, bytes_from(bearer, PREFIX_LEN), &sealed));
+    TRY(bearer_decode(txn->arena, bytes_from(bearer, PREFIX_LEN), &sealed));
     TRY(bound_to(txn->arena, ns, &key));
     enum status st = state_open(txn, key, sealed, &record);
     if (st == ST_OK)

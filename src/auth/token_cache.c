@@ -22,7 +22,7 @@ struct token_cache {
 
 /* Tokens */
 
-static enum status fill(struct token_ref *ref, struct bytes key, struct bytes record)
+static enum status ref_fill(struct token_ref *ref, struct bytes key, struct bytes record)
 {
     const uint8_t *slash = memrchr(key.data, '/', key.len);
     const char *text = arena_str(&ref->arena, key);
@@ -46,7 +46,7 @@ enum status token_ref_new(struct bytes key, struct state_stamp stamp, struct byt
     ref->refs = 1;
     ref->stamp = stamp;
     ref->arena.block_bytes = REF_BLOCK;
-    enum status st = fill(ref, key, record);
+    enum status st = ref_fill(ref, key, record);
     if (st != ST_OK) {
         token_ref_drop(ref);
         return st;

@@ -78,8 +78,8 @@ static enum status last_segment(const struct auth_scope *s, struct bytes key, co
 }
 
 /* Whether anything lies below s/ns/NS/KIND/ID/. */
-static enum status is_empty(const struct auth_scope *s, const char *kind, const char *id,
-                            bool *ret_empty)
+static enum status prefix_is_empty(const struct auth_scope *s, const char *kind, const char *id,
+                                   bool *ret_empty)
 {
     struct state_walk *walk = arena_alloc(s->txn->arena, sizeof *walk);
     struct bytes prefix;
@@ -96,7 +96,7 @@ static enum status drop_kept(const struct auth_scope *s, const char *id)
     for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
         struct bytes prefix;
         bool empty;
-        TRY(is_empty(s, kept[i], id, &empty));
+        TRY(prefix_is_empty(s, kept[i], id, &empty));
         if (empty)
             continue;
         TRY(key_of(s, kept[i], id, "", &prefix));
@@ -106,11 +106,11 @@ static enum status drop_kept(const struct auth_scope *s, const char *id)
 }
 
 /* End a child of a token that ended with its tree: no request can use such a child any more. */
-static enum status end_child(const struct auth_scope *s, const struct auth_token *child)
+static enum status child_end(const struct auth_scope *s, const struct auth_token *child)
 {
     bool childless;
     TRY(token_store_delete(s, child));
-    TRY(is_empty(s, "child", child->id, &childless));
+    TRY(prefix_is_empty(s, "child", child->id, &childless));
     return childless ? drop_kept(s, child->id) : put_mark(s, child->id, TOKEN_END_TREE);
 }
 
@@ -122,7 +122,7 @@ static enum status make_orphan(const struct auth_scope *s, const struct auth_tok
     return token_store_update(s, child, &orphan);
 }
 
-static enum status sweep_child(const struct auth_scope *s, const char *parent, const char *id,
+static enum status child_sweep(const struct auth_scope *s, const char *parent, const char *id,
                                enum token_end how)
 {
     struct auth_token child;
@@ -133,11 +133,11 @@ static enum status sweep_child(const struct auth_scope *s, const char *parent, c
     TRY(st);
     if (strcmp(child.parent, parent) != 0)
         return delete_key(s, "child", parent, id);
-    return how == TOKEN_END_TREE ? end_child(s, &child) : make_orphan(s, &child);
+    return how == TOKEN_END_TREE ? child_end(s, &child) : make_orphan(s, &child);
 }
 
 /* Everything below one mark, then the mark itself. */
-static enum status sweep_mark(const struct auth_scope *s, const char *id, unsigned *steps)
+static enum status mark_sweep(const struct auth_scope *s, const char *id, unsigned *steps)
 {
     struct state_walk *walk = arena_alloc(s->txn->arena, sizeof *walk);
     struct bytes prefix;
@@ -153,13 +153,13 @@ static enum status sweep_mark(const struct auth_scope *s, const char *id, unsign
         if (*steps == 0)
             return ST_OK;
         TRY(last_segment(s, walk->key, &child));
-        TRY(sweep_child(s, id, child, how));
+        TRY(child_sweep(s, id, child, how));
     }
     TRY(drop_kept(s, id));
     return delete_key(s, "revoked", id, NULL);
 }
 
-static enum status sweep(const struct auth_scope *s, unsigned *steps)
+static enum status marks_sweep(const struct auth_scope *s, unsigned *steps)
 {
     struct state_walk *walk = arena_alloc(s->txn->arena, sizeof *walk);
     struct bytes prefix;
@@ -170,7 +170,7 @@ static enum status sweep(const struct auth_scope *s, unsigned *steps)
     TRY(key_of(s, "revoked", "", NULL, &prefix));
     for (state_walk(s->txn, prefix, walk); *steps > 0 && state_walk_next(walk); --*steps) {
         TRY(last_segment(s, walk->key, &id));
-        TRY(sweep_mark(s, id, steps));
+        TRY(mark_sweep(s, id, steps));
         ASSERT(*steps <= TOKEN_SWEEP_STEPS); /* counted down, never below 0 */
         if (*steps == 0)
             return ST_OK;
@@ -180,7 +180,7 @@ static enum status sweep(const struct auth_scope *s, unsigned *steps)
 
 /* Expiring */
 
-static enum status expire_token(const struct auth_scope *s, struct bytes expire_key)
+static enum status token_expire(const struct auth_scope *s, struct bytes expire_key)
 {
     struct auth_token token;
     const char *id;
@@ -194,7 +194,7 @@ static enum status expire_token(const struct auth_scope *s, struct bytes expire_
     return token_tree_end(s, &token, TOKEN_END_TREE);
 }
 
-static enum status expire(const struct auth_scope *s, unsigned *steps)
+static enum status tokens_expire(const struct auth_scope *s, unsigned *steps)
 {
     struct state_walk *walk = arena_alloc(s->txn->arena, sizeof *walk);
     struct bytes prefix, end;
@@ -206,7 +206,7 @@ static enum status expire(const struct auth_scope *s, unsigned *steps)
     for (state_walk(s->txn, prefix, walk); *steps > 0 && state_walk_next(walk); --*steps) {
         if (bytes_cmp(walk->key, end) >= 0)
             return ST_OK;
-        TRY(expire_token(s, walk->key));
+        TRY(token_expire(s, walk->key));
     }
     return ST_OK;
 }
@@ -216,6 +216,6 @@ enum status token_tree_upkeep(struct state_txn *txn, int64_t now_ms)
     unsigned steps = TOKEN_SWEEP_STEPS;
     const struct auth_scope scope = {
         .txn = txn, .cipher = txn->cipher, .ns = STATE_NS_ROOT, .now_ms = now_ms};
-    TRY(expire(&scope, &steps));
-    return sweep(&scope, &steps);
+    TRY(tokens_expire(&scope, &steps));
+    return marks_sweep(&scope, &steps);
 }

@@ -18,8 +18,8 @@ static const struct field body_fields[] = {
 };
 static const struct schema body_schema = SCHEMA(struct kept_body, body_fields);
 
-static enum status keep(const struct auth_scope *s, const char *id, const char *name,
-                        const struct schema *schema, const void *record)
+static enum status kept_put(const struct auth_scope *s, const char *id, const char *name,
+                            const struct schema *schema, const void *record)
 {
     CLEANUP(buf_done) struct buf text = {0};
     struct text_writer w = {.out = &text, .plain = true};
@@ -30,8 +30,8 @@ static enum status keep(const struct auth_scope *s, const char *id, const char *
     return state_put(s->txn, key, buf_bytes(&text));
 }
 
-static enum status find(const struct auth_scope *s, const char *id, const char *name,
-                        const struct schema *schema, void *ret_record)
+static enum status kept_read(const struct auth_scope *s, const char *id, const char *name,
+                             const struct schema *schema, void *ret_record)
 {
     const struct text_value *tree;
     struct state_value stored;
@@ -67,8 +67,8 @@ enum status wrapping_create(const struct auth_scope *s, struct env *env, struct 
     w->token.num_uses = 1;
     TRY(auth_token_create(s, env, &w->token, &w->bearer));
     ASSERT(w->token.limited && w->token.num_uses == 1);
-    TRY(keep(s, w->token.id, "response", &body_schema, &kept));
-    return keep(s, w->token.id, "wrapinfo", &info_schema, w);
+    TRY(kept_put(s, w->token.id, "response", &body_schema, &kept));
+    return kept_put(s, w->token.id, "wrapinfo", &info_schema, w);
 }
 
 static bool is_wrapping(const struct auth_token *token)
@@ -85,7 +85,7 @@ enum status wrapping_load(const struct auth_scope *s, struct bytes bearer, struc
     if (st == ST_DENIED || (st == ST_OK && !is_wrapping(&token)))
         return ST_NOT_FOUND;
     TRY(st);
-    TRY(find(s, token.id, "wrapinfo", &info_schema, &found));
+    TRY(kept_read(s, token.id, "wrapinfo", &info_schema, &found));
     if (found.creation_ttl_s <= 0)
         return ST_NOT_FOUND;
     found.token = token;
@@ -101,7 +101,7 @@ enum status wrapping_body(const struct auth_scope *s, const struct wrapping *wra
 {
     struct kept_body kept;
     ASSERT(is_wrapping(&wrapping->token));
-    TRY(find(s, wrapping->token.id, "response", &body_schema, &kept));
+    TRY(kept_read(s, wrapping->token.id, "response", &body_schema, &kept));
     *ret_body = bytes_str(kept.response);
     return ST_OK;
 }

@@ -190,7 +190,7 @@ static void take_keys(struct barrier *b, struct barrier_keys *keys, uint64_t res
 }
 
 /* Takes the keys. ST_EXISTS: unsealed meanwhile. */
-static enum status install(struct barrier *b, struct barrier_keys *keys, uint64_t restored)
+static enum status keys_install(struct barrier *b, struct barrier_keys *keys, uint64_t restored)
 {
     lock_take(&b->lock);
     bool sealed = atomic_load(&b->sealed);
@@ -213,7 +213,7 @@ enum status barrier_unseal(struct barrier *b, const struct seal *seal,
     if (keys == NULL)
         return ST_NOMEM;
     TRY(open_all(keys, seal, records, reason));
-    return install(b, keys, records->restored);
+    return keys_install(b, keys, records->restored);
 }
 
 static enum status create_salt(struct barrier_keys *keys, struct env *env, struct buf *ret_record)
@@ -273,7 +273,7 @@ enum status barrier_create(struct env *env, const struct seal *seal, int64_t tim
     if (st == ST_OK)
         st = barrier_new(&created.barrier);
     if (st == ST_OK)
-        st = install(created.barrier, keys, 0);
+        st = keys_install(created.barrier, keys, 0);
     if (st != ST_OK) {
         barrier_created_done(&created);
         return st;
@@ -439,7 +439,7 @@ enum status copy_root(struct barrier *b, struct secret *ret_root)
 }
 
 /* Under a key derived from the root key, which encrypts rings. */
-static enum status prove(struct bytes root, struct bytes message, uint8_t ret_mac[HMAC_BYTES])
+static enum status root_prove(struct bytes root, struct bytes message, uint8_t ret_mac[HMAC_BYTES])
 {
     uint8_t key[HMAC_BYTES];
     struct hmac *h = NULL;
@@ -463,7 +463,7 @@ enum status barrier_prove(struct barrier *b, struct bytes message,
 {
     struct secret root = {0};
     TRY(copy_root(b, &root));
-    enum status st = prove(secret_bytes(&root), message, ret_mac);
+    enum status st = root_prove(secret_bytes(&root), message, ret_mac);
     secret_done(&root);
     return st;
 }
@@ -474,7 +474,7 @@ enum status barrier_prove_by(const struct seal *seal, struct bytes seal_record,
 {
     struct secret root = {0};
     TRY(seal_unwrap(seal, seal_record, &root, reason));
-    enum status st = prove(secret_bytes(&root), message, ret_mac);
+    enum status st = root_prove(secret_bytes(&root), message, ret_mac);
     secret_done(&root);
     return st;
 }

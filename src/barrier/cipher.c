@@ -117,7 +117,7 @@ static bool is_fresh(const struct barrier_cipher *cipher)
 }
 
 /* Both locks are held, the barrier is unsealed. */
-static void freshen(struct barrier_cipher *cipher)
+static void cipher_freshen(struct barrier_cipher *cipher)
 {
     struct barrier *b = cipher->barrier;
 
@@ -133,8 +133,8 @@ static void freshen(struct barrier_cipher *cipher)
 }
 
 /* The context for a term, NULL if it is not kept. 0: of the active term. */
-static struct cipher_context *kept(struct barrier_cipher *cipher, enum barrier_ring ring,
-                                   uint32_t term)
+static struct cipher_context *context_find(struct barrier_cipher *cipher, enum barrier_ring ring,
+                                           uint32_t term)
 {
     struct cipher_ring *r = &cipher->rings[ring];
 
@@ -151,7 +151,8 @@ static struct cipher_context *kept(struct barrier_cipher *cipher, enum barrier_r
 }
 
 /* Make and keep a context. Both locks are held. */
-static enum status keep(struct barrier_cipher *cipher, enum barrier_ring ring, uint32_t term)
+static enum status context_keep(struct barrier_cipher *cipher, enum barrier_ring ring,
+                                uint32_t term)
 {
     struct cipher_ring *r = &cipher->rings[ring];
     struct aead *aead = NULL;
@@ -169,7 +170,7 @@ static enum status keep(struct barrier_cipher *cipher, enum barrier_ring ring, u
 }
 
 /* Both locks are held. */
-static enum status keep_mac(struct barrier_cipher *cipher)
+static enum status mac_keep(struct barrier_cipher *cipher)
 {
     struct mac_memo *memo = NULL;
 
@@ -195,7 +196,7 @@ struct want {
     uint32_t term;
 };
 
-static enum status load(struct barrier_cipher *cipher, struct want want)
+static enum status context_load(struct barrier_cipher *cipher, struct want want)
 {
     struct barrier *b = cipher->barrier;
     enum status st = ST_OK;
@@ -205,12 +206,12 @@ static enum status load(struct barrier_cipher *cipher, struct want want)
     if (atomic_load(&b->sealed))
         st = ST_SEALED;
     else {
-        freshen(cipher);
+        cipher_freshen(cipher);
         if (want.mac)
-            st = keep_mac(cipher);
-        else if (kept(cipher, want.ring, want.term) == NULL)
-            st = keep(cipher, want.ring,
-                      want.term != 0 ? want.term : cipher->rings[want.ring].active);
+            st = mac_keep(cipher);
+        else if (context_find(cipher, want.ring, want.term) == NULL)
+            st = context_keep(cipher, want.ring,
+                              want.term != 0 ? want.term : cipher->rings[want.ring].active);
     }
     lock_drop(&cipher->lock);
     lock_drop(&b->lock);
@@ -221,18 +222,18 @@ static enum status load(struct barrier_cipher *cipher, struct want want)
  * that was fresh then may be used up to the lock's release, whatever happens to the barrier
  * meanwhile: a thread that clears the cipher context waits for the lock. `ret_context` is NULL for
  * the HMAC. */
-static enum status sit(struct barrier_cipher *cipher, struct want want,
-                       struct cipher_context **ret_context)
+static enum status context_lock(struct barrier_cipher *cipher, struct want want,
+                                struct cipher_context **ret_context)
 {
     for (int i = 0; i < LOAD_TRIES; i++) {
         lock_take(&cipher->lock);
-        struct cipher_context *c = want.mac ? NULL : kept(cipher, want.ring, want.term);
+        struct cipher_context *c = want.mac ? NULL : context_find(cipher, want.ring, want.term);
         if (want.mac ? is_fresh(cipher) && cipher->mac != NULL : c != NULL) {
             *ret_context = c;
             return ST_OK;
         }
         lock_drop(&cipher->lock);
-        TRY(load(cipher, want));
+        TRY(context_load(cipher, want));
     }
     return ST_BUSY;
 }
@@ -252,7 +253,7 @@ enum status barrier_encrypt(struct barrier_cipher *cipher, struct bytes key, str
     struct want want = {.ring = ring_of(key)};
     struct cipher_context *c = NULL;
 
-    enum status st = sit(cipher, want, &c);
+    enum status st = context_lock(cipher, want, &c);
     if (st == ST_NOT_FOUND)
         return ST_BUSY; /* no ring yet */
     TRY(st);
@@ -272,7 +273,7 @@ enum status barrier_decrypt(struct barrier_cipher *cipher, struct bytes key, str
     TRY(value_term(stored, &want.term));
     if (want.term == 0)
         return ST_CORRUPT;
-    TRY(sit(cipher, want, &c));
+    TRY(context_lock(cipher, want, &c));
     ASSERT(c->term == want.term);
     enum status st = value_decrypt(c->aead, key, stored, out, ret_len);
     lock_drop(&cipher->lock);
@@ -285,7 +286,7 @@ enum status barrier_mac(struct barrier_cipher *cipher, struct bytes message,
     static_assert(BARRIER_MAC_BYTES == (int)HMAC_BYTES, "one size");
 
     struct cipher_context *none = NULL;
-    TRY(sit(cipher, (struct want){.mac = true}, &none));
+    TRY(context_lock(cipher, (struct want){.mac = true}, &none));
     enum status st = ST_OK;
     if (!mac_memo_get(cipher->memo, message, ret_mac)) {
         st = hmac_run(cipher->mac, message, ret_mac);

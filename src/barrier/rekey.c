@@ -81,7 +81,7 @@ enum status superseded_open(const struct secret *root, struct bytes record, stru
     return st;
 }
 
-static enum status copy_keys(struct barrier *b, struct barrier_keys *ret_keys)
+static enum status keys_copy(struct barrier *b, struct barrier_keys *ret_keys)
 {
     enum status st = ST_SEALED;
     ASSERT(ret_keys->root.len == 0);
@@ -95,8 +95,9 @@ static enum status copy_keys(struct barrier *b, struct barrier_keys *ret_keys)
     return st;
 }
 
-static enum status put_all(struct barrier_keys *keys, const struct secret *next,
-                           const struct seal *seal, struct env *env, struct barrier_rekeyed *ret)
+static enum status records_put(struct barrier_keys *keys, const struct secret *next,
+                               const struct seal *seal, struct env *env,
+                               struct barrier_rekeyed *ret)
 {
     struct aead *root = NULL;
     TRY(seal_wrap(seal, env, next, &ret->seal));
@@ -122,12 +123,12 @@ enum status barrier_rekey(struct barrier *b, struct env *env, const struct seal 
     ASSERT(seal->key.len == SEAL_KEY_BYTES && time_ms >= 0);
     if (keys == NULL)
         return ST_NOMEM;
-    enum status st = copy_keys(b, keys);
+    enum status st = keys_copy(b, keys);
     if (st == ST_OK)
         st = secret_new(SEAL_KEY_BYTES, &next);
     if (st == ST_OK) {
         env_random(env, next.data, next.len);
-        st = put_all(keys, &next, seal, env, &out);
+        st = records_put(keys, &next, seal, env, &out);
     }
     if (st == ST_OK)
         st = superseded_put(&keys->root, &next, env, time_ms, &out.superseded);

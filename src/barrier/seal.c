@@ -20,7 +20,7 @@ void seal_done(struct seal *seal)
     *seal = (struct seal){0};
 }
 
-static bool from_any(struct bytes given, uint8_t out[SEAL_KEY_BYTES])
+static bool key_parse(struct bytes given, uint8_t out[SEAL_KEY_BYTES])
 {
     if (given.len == SEAL_KEY_BYTES) {
         memcpy(out, given.data, SEAL_KEY_BYTES);
@@ -69,7 +69,7 @@ static enum status derive_id(struct bytes key, char ret_id[SEAL_ID_MAX + 1])
     return ST_OK;
 }
 
-static enum status set_key(struct bytes raw, const char *id, struct seal *ret_seal)
+static enum status key_set(struct bytes raw, const char *id, struct seal *ret_seal)
 {
     struct seal seal = {.type = SEAL_STATIC};
     ASSERT(raw.len == SEAL_KEY_BYTES);
@@ -107,19 +107,19 @@ enum status seal_static(struct bytes key, const char *id, struct seal *ret_seal,
                    "the key id of a static seal is 1 to %d printable characters without "
                    "spaces",
                    SEAL_ID_MAX);
-    else if (!from_any(key, raw))
+    else if (!key_parse(key, raw))
         reason_set(reason,
                    "a static seal key is 32 raw bytes, 64 hex digits or 44 characters of "
                    "base64; this one has %zu bytes of none of these forms",
                    key.len);
     else
-        st = set_key(bytes_of(raw, sizeof raw), id, ret_seal);
+        st = key_set(bytes_of(raw, sizeof raw), id, ret_seal);
     mem_wipe(raw, sizeof raw);
     return st;
 }
 
 /* Whether the file is one that only we can read. `mode_bad`: permission bits it must not have. */
-static enum status check_file(int fd, const char *path, mode_t mode_bad, struct reason *reason)
+static enum status key_file_check(int fd, const char *path, mode_t mode_bad, struct reason *reason)
 {
     struct stat s;
     if (fstat(fd, &s) != 0) {
@@ -143,8 +143,8 @@ static enum status check_file(int fd, const char *path, mode_t mode_bad, struct 
 }
 
 /* At most `room` bytes; more is an error of the caller's to find, by the length. */
-static enum status read_all(int fd, const char *path, uint8_t *out, size_t room, size_t *ret_n,
-                            struct reason *reason)
+static enum status key_file_read(int fd, const char *path, uint8_t *out, size_t room, size_t *ret_n,
+                                 struct reason *reason)
 {
     size_t n = 0;
     while (n < room) {
@@ -175,9 +175,9 @@ static enum status from_file(const char *path, mode_t mode_bad, const char *id,
         reason_set(reason, "%s: %s", path, strerrordesc_np(errno));
         return status_from_errno(errno);
     }
-    enum status st = check_file(fd, path, mode_bad, reason);
+    enum status st = key_file_check(fd, path, mode_bad, reason);
     if (st == ST_OK)
-        st = read_all(fd, path, text, sizeof text, &n, reason);
+        st = key_file_read(fd, path, text, sizeof text, &n, reason);
     if (st == ST_OK) {
         struct reason why = {0};
         st = seal_static(bytes_of(text, n), id, ret_seal, &why);
@@ -272,7 +272,7 @@ enum status seal_wrap(const struct seal *seal, struct env *env, const struct sec
     return st;
 }
 
-static enum status open_root(const struct seal *seal, struct bytes header, const uint8_t *nonce,
+static enum status root_open(const struct seal *seal, struct bytes header, const uint8_t *nonce,
                              struct bytes cipher, struct secret *ret_root)
 {
     struct aead *a = NULL;
@@ -304,7 +304,7 @@ static bool counts_valid(const struct seal_info *info)
     return info->type == SEAL_STATIC || info->threshold > 0;
 }
 
-static enum status read_record(struct bytes stored, struct record *ret)
+static enum status record_read(struct bytes stored, struct record *ret)
 {
     struct record out = {0};
     struct reader r = reader_of(stored);
@@ -334,7 +334,7 @@ static enum status read_record(struct bytes stored, struct record *ret)
 enum status seal_info_read(struct bytes stored, struct seal_info *ret_info)
 {
     struct record record;
-    TRY(read_record(stored, &record));
+    TRY(record_read(stored, &record));
     *ret_info = record.info;
     ret_info->stamp = bytes_hash(stored); /* unique: the record has a random nonce and a tag */
     return ST_OK;
@@ -345,7 +345,7 @@ enum status seal_unwrap(const struct seal *seal, struct bytes stored, struct sec
 {
     struct record record;
 
-    if (read_record(stored, &record) != ST_OK) {
+    if (record_read(stored, &record) != ST_OK) {
         reason_set(reason, "the stored seal is not one this program understands");
         return ST_CORRUPT;
     }
@@ -360,7 +360,7 @@ enum status seal_unwrap(const struct seal *seal, struct bytes stored, struct sec
                    record.info.id, seal->id);
         return ST_INVALID;
     }
-    enum status st = open_root(seal, record.header, record.nonce.data, record.cipher, ret_root);
+    enum status st = root_open(seal, record.header, record.nonce.data, record.cipher, ret_root);
     if (st == ST_CORRUPT) {
         reason_set(reason, "the %s '%s' does not open the stored root key",
                    seal->type == SEAL_STATIC ? "configured seal key" : "key of the shares for",
