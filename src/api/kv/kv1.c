@@ -1,3 +1,4 @@
+/* Version 1: one JSON object at each path, and its route table. */
 #include "api/kv/kv.h"
 #include "text/duration.h"
 
@@ -8,11 +9,12 @@ static bool mentions(struct bytes text, const char *quoted)
     return memmem(text.data, text.len, quoted, strlen(quoted)) != NULL;
 }
 
-/* The hint an object gives in its member `ttl` or else `lease`; no hint is no error. */
+/* The lease duration of a read: the object's member `ttl`, else its member `lease`, else the
+ * default of the mount. A member that is no duration is ignored. */
 static enum status lease_hint(struct req *req, struct bytes object, int64_t *ret_s)
 {
     const struct text_value *v;
-    int64_t ns;
+    int64_t ns = 0;
     *ret_s = req->mount->default_lease_ttl_s != 0 ? req->mount->default_lease_ttl_s : KV_LEASE_S;
     if (!mentions(object, "\"ttl\"") && !mentions(object, "\"lease\""))
         return ST_OK;
@@ -25,6 +27,7 @@ static enum status lease_hint(struct req *req, struct bytes object, int64_t *ret
     bool text = ttl != NULL && (ttl->kind == TEXT_STRING || ttl->kind == TEXT_NUMBER);
     if (text && text_duration_parse(ttl->text, &ns) == ST_OK)
         *ret_s = ns / 1000000000;
+    ASSERT(ns >= 0);
     return ST_OK;
 }
 
@@ -82,6 +85,6 @@ static const struct route kv_routes[] = {
 const struct route_api kv_api = {
     .type = "kv", .version = "1", .routes = kv_routes, .n = ARRAY_LEN(kv_routes)};
 
-/* Shown under its own type, so that a client that asked for it finds what it asked for. */
+/* Version 1 under its old name: mounts show the type that the client gave. */
 const struct route_api kv_generic_api = {
     .type = "generic", .routes = kv_routes, .n = ARRAY_LEN(kv_routes)};

@@ -12,13 +12,15 @@ static bool is_ours(struct bytes segment)
     return false;
 }
 
-/* People who know version 1 write and read at the path itself. */
+/* Clients of version 1 use the path of the secret itself: name the path that version 2 has. */
 static enum status wrong_prefix(struct req *req)
 {
     bool list = req->method == METHOD_LIST || req->method == METHOD_SCAN;
     const char *mount = req->mount->path, *path = req_param(req, "path");
+    ASSERT((req->route->flags & ROUTE_ASTRAY) != 0);
+    ASSERT(mount[strlen(mount) - 1] == '/');
     if (is_ours(bytes_of(path, strcspn(path, "/"))))
-        return ST_UNSUPPORTED; /* but not with this method */
+        return ST_UNSUPPORTED; /* another method serves the path */
     req->reply.http = 404;
     req_warn(req,
              "Invalid path for a versioned K/V secrets engine: use \"%s%s/%.200s\" instead of "

@@ -1,3 +1,4 @@
+/* Version 2: the settings of a mount, stored at "config". */
 #include "api/kv/kv2.h"
 #include "text/duration.h"
 
@@ -20,7 +21,7 @@ static const struct field config_fields[] = {
           .help = "Whether every write of a secret's settings must carry metadata_cas."),
     FIELD(struct config_in, delete_version_after, STRING,
           .help = "Age at which versions are deleted, such as \"3h\"; \"0s\": none. Negative: no "
-                  "secret of this mount is deleted by age, whatever it says itself."),
+                  "secret of this mount is deleted by age, even if its own settings ask for that."),
 };
 static const struct schema kv2_config_schema = SCHEMA(struct config_in, config_fields);
 
@@ -54,6 +55,7 @@ static enum status decode(struct bytes stored, struct kv2_config *ret)
                                    (bits & NO_DELETION_BY_AGE) != 0 ? -1 : (int64_t)after_s,
                                .cas_required = (bits & CAS_REQUIRED) != 0,
                                .metadata_cas_required = (bits & METADATA_CAS_REQUIRED) != 0};
+    ASSERT(ret->delete_after_s >= -1);
     return ST_OK;
 }
 
@@ -75,6 +77,8 @@ static enum status save(struct req *req, const struct kv2_config *config)
 {
     CLEANUP(buf_done) struct buf out = {0};
     struct bytes key;
+    ASSERT(config->max_versions >= 0 && config->max_versions <= KV2_VERSIONS_MAX);
+    ASSERT(config->delete_after_s >= -1 && config->delete_after_s <= INT64_MAX / 1000000000);
     TRY(req_key(req, "config", &key));
     buf_add_u8(&out, CONFIG_FORMAT);
     buf_add_u8(&out, (uint8_t)((config->cas_required ? CAS_REQUIRED : 0) |
@@ -91,6 +95,7 @@ static enum status kv2_config_read(struct req *req)
     CLEANUP(buf_done) struct buf after = {0};
     struct kv2_config config;
     TRY(kv2_config_load(req, &config));
+    ASSERT(config.delete_after_s <= INT64_MAX / 1000000000);
     if (config.delete_after_s < 0)
         buf_add_str(&after, "-1s");
     else
@@ -120,6 +125,7 @@ static enum status read_after(struct req *req, const char *text, int64_t *ret_s)
     if (text_duration_parse(bytes_str(text + negative), &ns) != ST_OK)
         return req_fail(req, ST_INVALID,
                         "delete_version_after: a duration such as 90 or \"1h30m\" is expected");
+    ASSERT(ns >= 0);
     *ret_s = negative && ns != 0 ? -1 : ns / 1000000000;
     return ST_OK;
 }

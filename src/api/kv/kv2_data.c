@@ -1,3 +1,4 @@
+/* Version 2: read, write and patch the data of a secret; the names inside it. */
 #include "api/kv/kv2.h"
 #include "text/merge.h"
 
@@ -62,13 +63,15 @@ static const struct field subkeys_out_fields[] = {
 };
 static const struct schema kv2_subkeys_reply = SCHEMA(struct read_out, subkeys_out_fields);
 
-/* The version that is asked for. ST_NOT_FOUND: there is no such. */
+/* The version that the request asks for; 0: the newest. ST_NOT_FOUND: the version does not exist.
+ */
 static enum status find(struct req *req, int64_t number, struct kv2_secret *secret,
                         struct kv2_version **ret_version)
 {
     if (number < 0)
         return req_fail(req, ST_INVALID, "version: a number of 0 or more is expected");
     TRY(kv2_load(req, secret));
+    ASSERT(secret->record.n <= secret->record.newest);
     struct kv2_version *v =
         kv2_record_version(&secret->record, number > 0 ? (uint64_t)number : secret->record.newest);
     if (v == NULL)
@@ -90,6 +93,7 @@ static enum status kv2_data_read(struct req *req)
     else
         req->reply.http = 404;
     const struct kv2_version_out metadata = kv2_version_out(&secret, version);
+    ASSERT(in->version == 0 || metadata.version == in->version);
     return req_reply(req, &(struct read_out){.data = data, .metadata = &metadata});
 }
 
@@ -120,6 +124,7 @@ static enum status check_cas(struct req *req, const struct write_in *in,
         return fail_cas(req);
     if (text_int_parse(cas->text, &number) != ST_OK || number < 0)
         return fail_cas(req);
+    ASSERT(record->newest <= INT64_MAX);
     if ((uint64_t)number != record->newest)
         return req_fail(req, ST_INVALID,
                         "check-and-set parameter did not match the current version");
@@ -148,11 +153,14 @@ static enum status write_version(struct req *req, const struct kv2_config *confi
                                  struct kv2_secret *secret, const struct text_value *object)
 {
     CLEANUP(buf_done) struct buf data = {0};
+    const struct kv2_record *r = &secret->record;
     struct text_writer w = {.out = &data, .plain = true};
+    ASSERT(object->kind == TEXT_OBJECT);
     text_put_value(&w, object);
     TRY(buf_status(&data));
     TRY(kv2_add_version(req, config, secret, buf_bytes(&data)));
-    return reply_version(req, secret, kv2_record_version(&secret->record, secret->record.newest));
+    ASSERT(r->n > 0 && r->newest > 0);
+    return reply_version(req, secret, kv2_record_version(r, r->newest));
 }
 
 static enum status kv2_data_write(struct req *req)
@@ -205,11 +213,13 @@ static enum status kv2_data_patch(struct req *req)
 
 /* Structure without values */
 
-/* `from` with null in place of what is not an object, is an empty one or lies too deep. The
- * recursion is as deep as a JSON text may be. */
+/* Add the names of `from` to `to`, with null in place of every value that is no object, is an empty
+ * object or lies below `depth`; 0: no limit. The recursion is as deep as a JSON text may be. */
 static enum status add_names(struct arena *arena, struct text_value *to,
                              const struct text_value *from, int64_t depth)
 {
+    ASSERT(depth >= 0);
+    ASSERT(to->kind == TEXT_OBJECT && from->kind == TEXT_OBJECT);
     TEXT_FOR (v, from) {
         bool inner = v->kind == TEXT_OBJECT && v->n > 0 && depth != 1;
         struct text_value *copy =
@@ -231,6 +241,7 @@ static enum status names_of(struct req *req, struct bytes data, int64_t depth,
     if (names == NULL)
         return ST_NOMEM;
     TRY(add_names(req->arena, names, object, depth));
+    ASSERT(names->n == object->n);
     *ret_names = names;
     return ST_OK;
 }

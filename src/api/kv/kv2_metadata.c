@@ -1,3 +1,4 @@
+/* Version 2: the settings of a secret, and what is known of its versions. */
 #include "api/kv/kv2.h"
 #include "text/duration.h"
 #include "text/merge.h"
@@ -88,6 +89,7 @@ static const struct schema kv2_metadata_reply = SCHEMA(struct metadata_out, meta
 static enum status versions_of(const struct kv2_record *r, struct arena *arena,
                                struct field_list *ret)
 {
+    ASSERT(r->n <= KV2_VERSIONS_MAX);
     struct version_out *out = arena_alloc(arena, r->n * sizeof *out);
     if (out == NULL)
         return ST_NOMEM;
@@ -111,6 +113,7 @@ static enum status put_metadata(const struct kv2_record *r, struct text_writer *
     CLEANUP(buf_done) struct buf after = {0};
     CLEANUP(arena_done) struct arena arena = {0};
     ASSERT(r->n <= r->newest);
+    ASSERT(r->delete_after_s >= 0 && r->delete_after_s <= TEXT_DURATION_MAX_S);
     text_duration_put(&after, r->delete_after_s * 1000000000);
     TRY(buf_status(&after));
     uint64_t oldest = r->newest - r->n + 1;
@@ -144,6 +147,7 @@ static enum status kv2_metadata_read(struct req *req)
 static enum status put_details(struct req *req, struct bytes key, struct text_writer *w)
 {
     struct kv2_secret secret;
+    ASSERT(key.len > 0);
     if (key.data[key.len - 1] == '/') {
         text_open_object(w);
         text_close(w);
@@ -194,14 +198,16 @@ static enum status read_custom(struct req *req, const struct text_value *custom,
         return ST_NOMEM;
     TEXT_FOR (v, custom)
         TRY(read_pair(req, v, pairs + 2 * n++));
+    ASSERT(n == custom->n);
     *ret = (struct field_map){.pairs = pairs, .n = n, .given = true};
     return ST_OK;
 }
 
-/* Settings that another request has written meanwhile are not overwritten. */
+/* Do not overwrite settings that another request has written meanwhile. */
 static enum status check_metadata_cas(struct req *req, const struct metadata_in *in,
                                       const struct kv2_config *config, const struct kv2_record *r)
 {
+    ASSERT(r->metadata_version <= INT64_MAX);
     if (!in->has_metadata_cas && (config->metadata_cas_required || r->metadata_cas_required))
         return req_fail(req, ST_INVALID, "metadata check-and-set parameter required for this call");
     bool is_new = r->newest == 0 && r->metadata_version == 0;
@@ -224,6 +230,7 @@ static void warn_mandated(struct req *req, const char *field)
 static enum status apply(struct req *req, const struct metadata_in *in, struct kv2_record *r)
 {
     struct kv2_config config;
+    ASSERT(in->delete_version_after >= 0);
     if (in->has_max_versions) {
         TRY(kv2_check_max_versions(req, in->max_versions));
         r->max_versions = (uint64_t)in->max_versions;
@@ -281,17 +288,19 @@ static enum status custom_tree(struct req *req, const struct field_map *custom,
             return ST_NOMEM;
         v->text = bytes_str(custom->pairs[2 * i + 1]);
     }
+    ASSERT(tree->n == custom->n);
     *ret_tree = tree;
     return ST_OK;
 }
 
 static bool is_null(const struct req *req, const char *name)
 {
+    ASSERT(req->data->kind == TEXT_OBJECT);
     const struct text_value *v = text_get(req->data, name);
     return v != NULL && v->kind == TEXT_NULL;
 }
 
-/* Whether a PATCH sets a setting to null. */
+/* Whether a PATCH sets a setting back to its default by null. */
 static bool takes_back(const struct req *req)
 {
     return is_null(req, "max_versions") || is_null(req, "delete_version_after") ||
@@ -368,14 +377,14 @@ static const struct route metadata_routes[] = {
      .flags = ROUTE_SOME,
      .exists = kv_exists,
      .body = &kv2_metadata_schema,
-     .help = "Change settings of a secret, or make one that has no version yet; what is not named "
-             "stays."},
+     .help = "Change settings of a secret, or create a secret that has no version yet. Settings "
+             "that the request does not name keep their values."},
     {.method = METHOD_PATCH,
      .path = "metadata/*path",
      .handler = kv2_metadata_patch,
      .flags = ROUTE_SOME,
      .body = &kv2_metadata_schema,
-     .help = "Change settings of a secret that exists; null takes a setting back."},
+     .help = "Change settings of a secret that exists; null sets a setting back to its default."},
     {.method = METHOD_DELETE,
      .path = "metadata/*path",
      .handler = kv2_metadata_delete,

@@ -32,7 +32,7 @@ static void encode_version(const struct kv2_version *v, int64_t before_ms, struc
         buf_add_varint(out, v->sealed.len);
 }
 
-/* So that a record of usual size does not grow its buffer by steps. */
+/* An estimate of the record's length: a record of usual size needs one allocation. */
 static size_t bytes_about(const struct kv2_record *r)
 {
     enum { HEAD = 64, VERSION = 16 };
@@ -76,7 +76,8 @@ enum status kv2_record_encode(const struct kv2_record *r, struct buf *out)
     return buf_status(out);
 }
 
-/* A time: `add` behind `before_ms`. 0 marks the reader as failed. */
+/* The time `add` ms after `before_ms`. Not below `end_ms`: 0, and the reader is marked as failed.
+ */
 static int64_t read_time(struct reader *r, int64_t before_ms, uint64_t add, int64_t end_ms)
 {
     if (add >= (uint64_t)end_ms || before_ms + (int64_t)add >= end_ms) {
@@ -106,6 +107,7 @@ static void read_version(struct reader *r, int64_t before_ms, struct kv2_version
         if (ret->sealed.len == 0 || ret->sealed.len > KV2_APPENDED_MAX)
             r->failed = true;
     }
+    ASSERT(r->failed || ret->created_ms >= before_ms);
 }
 
 static enum status read_custom(struct reader *r, struct arena *arena, struct field_map *ret)
@@ -132,6 +134,7 @@ static enum status read_custom(struct reader *r, struct arena *arena, struct fie
 static enum status read_head(struct reader *r, struct arena *arena, struct kv2_record *ret)
 {
     uint8_t format = reader_u8(r), flags = reader_u8(r);
+    ASSERT(ret->max_versions == 0 && ret->delete_after_s == 0 && ret->metadata_version == 0);
     ret->newest = reader_varint(r);
     ret->n = reader_varint(r);
     ret->created_ms = read_time(r, 0, reader_varint(r), TEXT_CLOCK_END);
@@ -177,6 +180,7 @@ enum status kv2_record_decode(struct bytes stored, struct arena *arena,
     }
     if (reader_end(&r) != ST_OK)
         return ST_CORRUPT;
+    ASSERT(before_ms >= record.created_ms && record.updated_ms >= record.created_ms);
     *ret_record = record;
     return ST_OK;
 }

@@ -37,11 +37,11 @@ enum kv2_place {
 
 struct kv2_version {
     int64_t created_ms, deleted_ms; /* deleted_ms 0: never; may lie in the future */
-    bool ended; /* deleted by a request: it counts at once, whatever the next leader's clock says */
+    bool ended; /* deleted by a request, at once: the clock of a later leader does not matter */
     enum kv2_place place;
     struct bytes data;   /* KV2_INLINE: compact JSON */
-    struct bytes sealed; /* the record with the data, as stored; kv2_record_decode knows its length
-                            alone, if KV2_APPENDED, and kv2_load finds it */
+    struct bytes sealed; /* the stored record that holds the data. kv2_record_decode sets only the
+                            length, of a KV2_APPENDED version; kv2_load sets the bytes */
 };
 
 struct kv2_record {

@@ -1,6 +1,8 @@
+/* Version 2: load a secret with its versions, change it, store it. */
 #include "api/kv/kv2.h"
 
-/* So that a change of max_versions cannot make a write too long: the rest goes with the next. */
+/* Versions that one write drops: a lower max_versions must not make a write too long. The next
+ * writes drop the rest. */
 enum { DROPS_MAX = 256 };
 
 /* Take a value that version 1 stored as the only version of a secret. */
@@ -65,6 +67,7 @@ enum status kv2_load_key(struct req *req, struct bytes key, struct kv2_secret *r
     }
     TRY(st);
     TRY(decode(req, stored.value, &ret_secret->record));
+    ASSERT(ret_secret->record.created_ms > 0);
     return find_versions(&ret_secret->record, stored.stored);
 }
 
@@ -104,15 +107,17 @@ static enum status version_key(struct req *req, uint64_t number, struct bytes *r
     enum { VARINT_MAX = 10 };
     CLEANUP(buf_done) struct buf digits = {0};
     struct bytes prefix;
+    ASSERT(number > 0);
     TRY(versions_prefix(req, VARINT_MAX, &prefix));
     buf_add_varint(&digits, number);
     TRY(buf_status(&digits));
+    ASSERT(digits.len <= VARINT_MAX);
     memcpy((uint8_t *)prefix.data + prefix.len, digits.data, digits.len);
     *ret_key = bytes_of(prefix.data, prefix.len + digits.len);
     return ST_OK;
 }
 
-/* From the record that it was the newest of. */
+/* Read the data from the earlier record in which the version was the newest. */
 static enum status data_appended(struct req *req, const struct kv2_secret *secret,
                                  const struct kv2_version *version, struct bytes *ret_data)
 {
@@ -158,6 +163,7 @@ static enum status move_separate(struct req *req, bool exempt, const struct kv2_
                                  struct kv2_version *version)
 {
     struct bytes key, data;
+    ASSERT(version->place == KV2_INLINE || version->place == KV2_APPENDED);
     TRY(version_key(req, number_of(secret, version), &key));
     TRY(kv2_data(req, secret, version, &data));
     TRY(put(req, exempt, key, data));
@@ -186,6 +192,7 @@ static enum status spill(struct req *req, bool exempt, struct kv2_secret *secret
             v->data = (struct bytes){0};
         }
     }
+    ASSERT(appended <= KV2_APPENDED_MAX);
     return ST_OK;
 }
 
@@ -222,7 +229,9 @@ enum status kv2_store_marks(struct req *req, struct kv2_secret *secret)
 enum status kv2_destroy_version(struct req *req, const struct kv2_secret *secret,
                                 struct kv2_version *version)
 {
+    const struct kv2_record *r = &secret->record;
     struct bytes key;
+    ASSERT(version >= r->versions && version < r->versions + r->n);
     if (version->place == KV2_SEPARATE) {
         TRY(version_key(req, number_of(secret, version), &key));
         TRY(state_delete(req->txn, key));
@@ -244,6 +253,7 @@ static enum status drop_oldest(struct req *req, const struct kv2_config *config,
         r->versions++;
         r->n--;
     }
+    ASSERT(r->n > 0); /* the newest stays */
     return ST_OK;
 }
 
@@ -251,6 +261,7 @@ int64_t kv2_deletion_time(const struct kv2_config *config, const struct kv2_reco
                           int64_t from_ms)
 {
     int64_t mine = record->delete_after_s, all = config->delete_after_s;
+    ASSERT(from_ms > 0 && mine >= 0);
     if (all < 0 || (mine == 0 && all == 0))
         return 0;
     int64_t after_s = mine == 0 ? all : all == 0 ? mine : MIN(mine, all);
@@ -263,8 +274,9 @@ enum status kv2_add_version(struct req *req, const struct kv2_config *config,
     struct kv2_record *r = &secret->record;
     if (data.len > STATE_VALUE_MAX)
         return req_fail(req, ST_TOO_BIG, "the data is longer than %d bytes", STATE_VALUE_MAX);
+    ASSERT(r->n <= r->newest && data.len > 0);
     int64_t before_ms = r->n > 0 ? r->versions[r->n - 1].created_ms : r->created_ms;
-    struct kv2_version *v = &r->versions[r->n];
+    struct kv2_version *v = &r->versions[r->n]; /* kv2_record_decode left room for one more */
     *v = (struct kv2_version){
         .created_ms = MAX(req->now_ms, before_ms), .place = KV2_INLINE, .data = data};
     v->deleted_ms = kv2_deletion_time(config, r, v->created_ms);

@@ -1,5 +1,5 @@
-/* Deletion of versions, which can be taken back, and destruction, which cannot. What is not there
- * is passed over. */
+/* Version 2: delete, undelete and destroy versions. A deletion can be taken back, a destruction
+ * cannot. Versions that do not exist are skipped. */
 #include "api/kv/kv2.h"
 
 struct versions_in {
@@ -21,7 +21,7 @@ static enum status delete_version(struct req *req, struct kv2_secret *secret,
     return ST_OK;
 }
 
-/* Where versions are deleted by their age, the time starts anew. */
+/* Where versions are deleted by their age, the age counts from now. */
 static enum status undelete_version(struct req *req, struct kv2_secret *secret,
                                     struct kv2_version *version)
 {
@@ -32,6 +32,7 @@ static enum status undelete_version(struct req *req, struct kv2_secret *secret,
     int64_t from_ms = MAX(req->now_ms, version->created_ms);
     version->deleted_ms = kv2_deletion_time(&config, &secret->record, from_ms);
     version->ended = false;
+    ASSERT(version->deleted_ms == 0 || version->deleted_ms >= from_ms);
     return ST_OK;
 }
 
@@ -41,7 +42,7 @@ static enum status destroy_version(struct req *req, struct kv2_secret *secret,
     return kv2_destroy_version(req, secret, version);
 }
 
-/* All that are listed, in one transaction. */
+/* Change every version that the request lists, in one transaction. */
 static enum status each(struct req *req,
                         enum status (*change)(struct req *req, struct kv2_secret *secret,
                                               struct kv2_version *version))
@@ -62,6 +63,7 @@ static enum status each(struct req *req,
     TRY(st);
     for (size_t i = 0; i < in->versions.n; i++) {
         TRY(text_int_parse(bytes_str(in->versions.items[i]), &number));
+        ASSERT(number >= 0);
         struct kv2_version *version = kv2_record_version(&secret.record, (uint64_t)number);
         if (version != NULL)
             TRY(change(req, &secret, version));
@@ -95,6 +97,7 @@ static enum status kv2_data_delete(struct req *req)
     if (newest == NULL || !kv2_version_lives(newest, req->now_ms))
         return ST_OK;
     TRY(delete_version(req, &secret, newest));
+    ASSERT(newest->ended && newest->deleted_ms >= newest->created_ms);
     return kv2_store_marks(req, &secret);
 }
 
