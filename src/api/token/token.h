@@ -1,4 +1,4 @@
-/* auth/token/: making, showing, renewing and ending tokens, and the roles they are made by. */
+/* auth/token/: create, show, renew and end tokens; roles, by which tokens are created. */
 #ifndef HOLDFAST_API_TOKEN_TOKEN_H
 #define HOLDFAST_API_TOKEN_TOKEN_H
 
@@ -37,21 +37,22 @@ struct token_role {
     int64_t token_period, token_explicit_max_ttl, token_num_uses;
 };
 
-/* token_role.c. ST_NOT_FOUND. */
+/* token_role.c: the stored role. ST_NOT_FOUND; ST_CORRUPT; else as state_get. */
 NODISCARD enum status token_role_load(struct req *req, const char *name,
                                       struct token_role *ret_role);
 
-/* token_policy.c: which policies a new token gets. `role` may be NULL. ST_INVALID with a text. */
+/* The token that asks for a new one, and whether it has sudo on the path. */
 struct token_asker {
     const struct auth_token *parent;
     bool sudo;
 };
+/* token_policy.c: the policies that a new token gets. `role` may be NULL. ST_INVALID with the
+ * request's error. */
 NODISCARD enum status token_policies(struct req *req, const struct token_create *in,
                                      const struct token_role *role, const struct token_asker *asker,
                                      struct field_strings *ret_policies);
 
-/* token_life.c: how long tokens live where nothing else is said, and at most, as auth/token is
- * tuned. */
+/* token_life.c: the default and the maximum life of tokens, as auth/token is tuned. */
 NODISCARD enum status token_limits_load(struct req *req, struct login_limits *ret_limits);
 
 /* token_create.c: whether this request's token has sudo on its path. */

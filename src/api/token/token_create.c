@@ -1,23 +1,27 @@
+/* Create a token: a child of the token that asks, an orphan, or a token by a role. */
 #include "api/token/token.h"
 #include "auth/policy_list.h"
 #include "auth/token_ttl.h"
 
 static const struct field create_fields[] = {
     FIELD(struct token_create, id, STRING, .preset = "", .hidden = true,
-          .help = "The token itself instead of a random one; needs sudo."),
-    FIELD(struct token_create, policies, STRINGS, .help = "None: those of the parent."),
+          .help = "The text of the token, in place of a random one; needs sudo."),
+    FIELD(struct token_create, policies, STRINGS,
+          .help = "Policies of the token; none: those of the parent."),
     FIELD(struct token_create, meta, MAP, .help = "Shown in the audit log."),
-    FIELD(struct token_create, no_parent, BOOL, .help = "Make an orphan; needs sudo."),
+    FIELD(struct token_create, no_parent, BOOL, .help = "Create an orphan; needs sudo."),
     FIELD(struct token_create, no_default_policy, BOOL, .help = "Leave the policy default out."),
     FIELD(struct token_create, renewable, BOOL, .preset = "true"),
-    FIELD(struct token_create, ttl, DURATION, .help = "How long it lives, unless renewed."),
-    FIELD(struct token_create, lease, DURATION, .help = "Old name of ttl, which wins over it."),
-    FIELD(struct token_create, explicit_max_ttl, DURATION, .help = "How long it lives at most."),
+    FIELD(struct token_create, ttl, DURATION, .help = "How long the token lives, unless renewed."),
+    FIELD(struct token_create, lease, DURATION, .help = "Old name of ttl; ttl has precedence."),
+    FIELD(struct token_create, explicit_max_ttl, DURATION,
+          .help = "How long the token lives at most."),
     FIELD(struct token_create, type, STRING, .preset = "", .help = "service or batch."),
     FIELD(struct token_create, display_name, STRING, .preset = ""),
     FIELD(struct token_create, num_uses, INT, .help = "How often it may be used; 0: any number."),
     FIELD(struct token_create, period, DURATION,
-          .help = "Each renewal makes it live this long again, without an end; needs sudo."),
+          .help = "Each renewal lets the token live this long again, without a maximum; needs "
+                  "sudo."),
     FIELD(struct token_create, entity_alias, STRING, .preset = "", .help = "Not available."),
 };
 static const struct schema token_create_schema = SCHEMA(struct token_create, create_fields);
@@ -29,7 +33,7 @@ bool token_has_sudo(struct req *req)
     return (acl_capabilities(req->acl, req->path) & CAP_SUDO) != 0;
 }
 
-/* The wishes of a request, bounded by its role and its token. */
+/* What a request asks for, bounded by its role and its token. */
 struct wish {
     const struct token_create *in;
     const struct token_role *role; /* NULL: none */
@@ -43,6 +47,7 @@ struct wish {
 static enum status check_asker(struct req *req, const struct wish *w)
 {
     const struct token_create *in = w->in;
+    ASSERT(in->ttl >= 0 && in->lease >= 0 && in->period >= 0);
     if (auth_token_is_batch(req->token))
         return req_fail(req, ST_INVALID, "batch tokens cannot create more tokens");
     if (req->token->limited)
@@ -75,6 +80,7 @@ static enum status check_fields(struct req *req, const struct wish *w)
 {
     const struct token_create *in = w->in;
     size_t bytes = 0;
+    ASSERT(in->explicit_max_ttl >= 0);
     if (in->entity_alias[0] != '\0')
         return req_fail(req, ST_INVALID, "entity_alias: there are no entities");
     if (in->num_uses < 0)
@@ -104,6 +110,7 @@ static enum status choose_type(struct req *req, struct wish *w)
 {
     const char *type = w->in->type;
     const char *of_role = w->role != NULL ? w->role->token_type : "default-service";
+    ASSERT((w->role == NULL) == (w->role_name[0] == '\0'));
     if (strcmp(of_role, AUTH_TYPE_SERVICE) == 0 || strcmp(of_role, AUTH_TYPE_BATCH) == 0)
         type = of_role; /* the role decides */
     else if (type[0] == '\0')
@@ -121,7 +128,7 @@ static struct field_strings bound_to(struct req *req, const struct token_role *r
     return own ? role->token_bound_cidrs : req->token->bound_cidrs;
 }
 
-/* The smaller one of those that are given. */
+/* The smaller of two limits; 0: no limit. */
 static int64_t stricter(int64_t a, int64_t b)
 {
     return a == 0 ? b : b == 0 ? a : MIN(a, b);
@@ -142,9 +149,11 @@ static void apply_role(struct req *req, struct wish *w)
             (long long)w->explicit_max_s, (long long)w->limits.max_s);
         w->explicit_max_s = w->limits.max_s;
     }
+    ASSERT(w->explicit_max_s >= 0 && w->explicit_max_s <= w->limits.max_s);
+    ASSERT(w->period_s >= 0);
 }
 
-/* "token", or "token-" and the name with everything but letters, digits and '-' made '-'. */
+/* "token", or "token-" and the name. '-' replaces every other character than letters and digits. */
 static const char *display_name(struct req *req, const char *wanted)
 {
     char *name = arena_format(req->arena, wanted[0] != '\0' ? "token-%s" : "token", wanted);
@@ -156,10 +165,11 @@ static const char *display_name(struct req *req, const char *wanted)
     size_t len = strlen(name);
     while (name[len - 1] == '-')
         name[--len] = '\0';
+    ASSERT(len >= strlen("token"));
     return name;
 }
 
-/* When it ends; a root token may never. */
+/* Set when the token ends. A root token may live without an end. */
 static enum status choose_end(struct req *req, const struct wish *w, struct auth_token *token)
 {
     struct reason warning = {{0}};
@@ -184,7 +194,9 @@ static enum status choose_end(struct req *req, const struct wish *w, struct auth
         .created_ms = req->now_ms,
         .now_ms = req->now_ms,
     };
+    ASSERT(wanted_s >= 0);
     token->expire_ms = token_ttl_end_ms(&ttl, &warning);
+    ASSERT(token->expire_ms > req->now_ms);
     token->creation_ttl_s = (token->expire_ms - req->now_ms) / 1000;
     if (warning.text[0] != '\0')
         req_warn(req, "%s", warning.text);
@@ -196,6 +208,8 @@ static enum status describe(struct req *req, const struct wish *w, struct auth_t
     const struct token_create *in = w->in;
     const char *suffix = w->role != NULL ? w->role->path_suffix : "";
 
+    ASSERT(w->orphan || req->token->depth < AUTH_TOKEN_DEPTH_MAX);
+    ASSERT(!w->batch || (w->period_s == 0 && w->explicit_max_s == 0 && w->num_uses == 0));
     *token = (struct auth_token){
         .parent = w->orphan ? "" : req->token->id,
         .display_name = display_name(req, in->display_name),
@@ -227,6 +241,7 @@ static enum status create(struct req *req, struct wish *w)
     const char *bearer = NULL;
     struct auth_token token;
 
+    ASSERT((req->route->flags & ROUTE_GIVES_TOKEN) != 0);
     w->in = req_body(req);
     w->asker = (struct token_asker){.parent = req->token, .sudo = token_has_sudo(req)};
     w->orphan = w->orphan || w->in->no_parent || (w->role != NULL && w->role->orphan);
@@ -250,6 +265,7 @@ static enum status create(struct req *req, struct wish *w)
                         "longer than %d bytes",
                         AUTH_TOKEN_MAX);
     TRY(st);
+    ASSERT(bearer[0] != '\0' && (w->in->id[0] == '\0' || bearer == w->in->id));
     return req_reply_auth(req, bearer, &token);
 }
 
@@ -280,19 +296,19 @@ static const struct route create_routes[] = {
      .handler = token_create_child,
      .flags = ROUTE_GIVES_TOKEN | ROUTE_ACTIVE,
      .body = &token_create_schema,
-     .help = "Make a token, a child of the one that asks."},
+     .help = "Create a token, a child of the token of the request."},
     {.method = METHOD_POST,
      .path = "create-orphan",
      .handler = token_create_orphan,
      .flags = ROUTE_GIVES_TOKEN | ROUTE_ACTIVE,
      .body = &token_create_schema,
-     .help = "Make a token without a parent."},
+     .help = "Create a token without a parent."},
     {.method = METHOD_POST,
      .path = "create/:role",
      .handler = token_create_by_role,
      .flags = ROUTE_GIVES_TOKEN | ROUTE_ACTIVE,
      .body = &token_create_schema,
-     .help = "Make a token as a role allows."},
+     .help = "Create a token as a role allows."},
 };
 
 const struct route_table token_create_table = {create_routes, ARRAY_LEN(create_routes)};

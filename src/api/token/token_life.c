@@ -1,9 +1,11 @@
+/* Renew and end tokens. */
 #include "api/token/token.h"
 #include "auth/token_ttl.h"
 #include "state/ns_key.h"
 
-#define INCREMENT \
-    FIELD(struct token_named, increment, DURATION, .help = "How long it shall live from now on.")
+#define INCREMENT                                  \
+    FIELD(struct token_named, increment, DURATION, \
+          .help = "How long the token is to live from now on.")
 
 static const struct field renew_fields[] = {
     FIELD(struct token_named, token, STRING, .preset = "", .hidden = true, .help = "The token."),
@@ -21,7 +23,7 @@ static const struct field renew_accessor_fields[] = {
 static const struct schema token_renew_accessor_schema =
     SCHEMA(struct token_named, renew_accessor_fields);
 
-/* Finding the token a request is about. Those that have ended are not there. */
+/* Find the token that a request is about. A token that has ended is not found. */
 
 static enum status by_bearer(struct req *req, const char *bearer, struct auth_token *ret_token)
 {
@@ -41,7 +43,7 @@ static enum status by_accessor(struct req *req, const char *accessor, struct aut
     return st == ST_NOT_FOUND ? req_fail(req, ST_INVALID, "invalid accessor") : st;
 }
 
-/* Itself, as it is after this use. */
+/* The token of the request, as this use leaves it. */
 static enum status itself(struct req *req, struct auth_token *ret_token)
 {
     const struct auth_scope scope = req_scope(req);
@@ -49,6 +51,7 @@ static enum status itself(struct req *req, struct auth_token *ret_token)
         *ret_token = *req->token;
         return ST_OK;
     }
+    ASSERT(req->token->id[0] != '\0');
     return auth_token_load_id(&scope, req->token->id, ret_token);
 }
 
@@ -69,6 +72,7 @@ static enum status find_end(struct req *req, const struct auth_token *token, int
 {
     struct reason warning = {{0}};
     struct login_limits limits;
+    ASSERT(increment_s >= 0);
     TRY(token_limits_load(req, &limits));
     struct token_ttl ttl = {
         .wanted_s = increment_s,
@@ -88,13 +92,15 @@ static enum status find_end(struct req *req, const struct auth_token *token, int
                             "original token role \"%.100s\" could not be found, not renewing",
                             token->role);
         TRY(st);
-        ttl.period_s = role.token_period; /* as the role says now, not when the token was made */
+        ASSERT(role.token_period >= 0 && role.token_explicit_max_ttl >= 0);
+        ttl.period_s = role.token_period; /* of the role as it is now, not at the creation */
         if (role.token_explicit_max_ttl != 0)
             ttl.explicit_max_s = ttl.explicit_max_s == 0
                                      ? role.token_explicit_max_ttl
                                      : MIN(ttl.explicit_max_s, role.token_explicit_max_ttl);
     }
     *ret_end_ms = token_ttl_end_ms(&ttl, &warning);
+    ASSERT(*ret_end_ms > 0); /* a token with a lease keeps it */
     if (warning.text[0] != '\0')
         req_warn(req, "%s", warning.text);
     return ST_OK;
@@ -105,6 +111,7 @@ static enum status renew(struct req *req, const char *bearer, const struct auth_
 {
     const struct auth_scope scope = req_scope(req);
     struct auth_token renewed = *token;
+    ASSERT((req->route->flags & ROUTE_GIVES_TOKEN) != 0);
 
     if (auth_token_is_batch(token))
         return req_fail(req, ST_INVALID, "batch tokens cannot be renewed");
@@ -171,7 +178,7 @@ static enum status token_revoke(struct req *req)
     struct auth_token token;
     enum status st = by_bearer(req, in->token, &token);
     if (st == ST_NOT_FOUND)
-        return ST_OK; /* revoked is what it shall be */
+        return ST_OK; /* already revoked */
     TRY(st);
     return end(req, &token, TOKEN_END_TREE);
 }
@@ -230,33 +237,33 @@ static const struct route life_routes[] = {
      .handler = token_renew,
      .flags = ROUTE_GIVES_TOKEN,
      .body = &token_renew_schema,
-     .help = "Let a token live longer."},
+     .help = "Renew a token: let it live longer."},
     {.method = METHOD_POST,
      .path = "renew-self",
      .handler = token_renew_self,
      .flags = ROUTE_GIVES_TOKEN,
      .body = &token_renew_self_schema,
-     .help = "Let this token live longer."},
+     .help = "Renew the token of the request: let it live longer."},
     {.method = METHOD_POST,
      .path = "renew-accessor",
      .handler = token_renew_accessor,
      .flags = ROUTE_GIVES_TOKEN,
      .body = &token_renew_accessor_schema,
-     .help = "Let the token of an accessor live longer."},
+     .help = "Renew the token of an accessor: let it live longer."},
     {.method = METHOD_POST,
      .path = "revoke",
      .handler = token_revoke,
      .body = &token_bearer_schema,
-     .help = "End a token and all below it."},
+     .help = "End a token and its descendants."},
     {.method = METHOD_POST,
      .path = "revoke-self",
      .handler = token_revoke_self,
-     .help = "End this token and all below it."},
+     .help = "End the token of the request and its descendants."},
     {.method = METHOD_POST,
      .path = "revoke-accessor",
      .handler = token_revoke_accessor,
      .body = &token_accessor_schema,
-     .help = "End the token of an accessor and all below it."},
+     .help = "End the token of an accessor and its descendants."},
     {.method = METHOD_POST,
      .path = "revoke-orphan",
      .handler = token_revoke_orphan,

@@ -1,4 +1,4 @@
-/* Policies of a new token: never more than the asking token may give. */
+/* The policies of a new token: never more than the token that asks may give. */
 #include "api/token/token.h"
 #include "auth/policy.h"
 #include "auth/policy_list.h"
@@ -10,7 +10,9 @@ static enum status clean_list(struct req *req, const struct field_strings *list,
     return policy_list_clean(req->arena, list, add_default, ret, &req->error);
 }
 
-/* '*' stands for anything, others for themselves. */
+/* Whether `pattern` matches `text`. '*' stands for any characters, every other character for
+ * itself.
+ */
 static bool glob(const char *pattern, const char *text)
 {
     const char *star = NULL, *mark = NULL;
@@ -60,6 +62,7 @@ static enum status by_role(struct req *req, const struct token_create *in,
                        !has_glob(&role->disallowed_policies_glob, POLICY_DEFAULT);
     struct field_strings allowed;
 
+    ASSERT(role_says(role));
     TRY(clean_list(req, &role->allowed_policies, add_default, &allowed));
     if (in->policies.n != 0)
         TRY(clean_list(req, &in->policies, add_default, ret));
@@ -83,7 +86,8 @@ static enum status by_role(struct req *req, const struct token_create *in,
     return ST_OK;
 }
 
-/* Without one: what the parent has, or part of it; anything for those with sudo. */
+/* Policies of a token without such a role: those of the parent or some of them. With sudo, a token
+ * may ask for any policy. */
 static enum status by_parent(struct req *req, const struct token_create *in,
                              const struct token_asker *asker, bool add_default,
                              struct field_strings *ret)
@@ -107,10 +111,12 @@ static void leave_default_out(struct field_strings *policies, const char **room)
     for (size_t i = 0; i < policies->n; i++)
         if (strcmp(policies->items[i], POLICY_DEFAULT) != 0)
             room[n++] = policies->items[i];
+    ASSERT(n <= policies->n);
     *policies = (struct field_strings){.items = room, .n = n, .given = true};
 }
 
-/* Policies may be written later than the tokens that have them; a slip of the pen is told. */
+/* A policy may be written later than the tokens that name it. The warning tells of a misspelled
+ * name. */
 static enum status warn_missing(struct req *req, const struct field_strings *policies)
 {
     for (size_t i = 0; i < policies->n; i++) {
@@ -145,6 +151,7 @@ enum status token_policies(struct req *req, const struct token_create *in,
                         "root tokens may not be created without parent token being root");
     if (policy_list_has(&policies, POLICY_WRAPPING))
         return req_fail(req, ST_INVALID, "cannot assign policy \"%s\"", POLICY_WRAPPING);
+    ASSERT(!in->no_default_policy || !policy_list_has(&policies, POLICY_DEFAULT));
     TRY(warn_missing(req, &policies));
     *ret = policies;
     return ST_OK;

@@ -1,3 +1,4 @@
+/* Roles, by which tokens are created: s/ns/NS/tokenrole/NAME, an object of the fields below. */
 #include "api/token/token.h"
 #include "auth/policy.h"
 #include "state/ns_key.h"
@@ -118,6 +119,7 @@ static struct bytes current_name(struct bytes name)
 static enum status add_members(struct req *req, struct text_value *to,
                                const struct text_value *from)
 {
+    ASSERT(to->kind == TEXT_OBJECT && from->kind == TEXT_OBJECT);
     TEXT_FOR (member, from) {
         struct bytes name = current_name(member->name);
         const char *text = arena_str(req->arena, name);
@@ -177,6 +179,7 @@ static enum status validate(struct req *req, const struct token_role *role)
 {
     static const char *const types[] = {"service", "batch", "default-service", "default-batch"};
     size_t i = 0;
+    ASSERT(role->token_period >= 0 && role->token_explicit_max_ttl >= 0);
     while (i < ARRAY_LEN(types) && strcmp(types[i], role->token_type) != 0)
         i++;
     if (i == ARRAY_LEN(types))
@@ -192,7 +195,7 @@ static enum status validate(struct req *req, const struct token_role *role)
     return ST_OK;
 }
 
-/* Fields that are not given stay as they are. */
+/* Fields that the request does not give keep their values. */
 static enum status token_role_write(struct req *req)
 {
     CLEANUP(buf_done) struct buf record = {0};
@@ -204,6 +207,7 @@ static enum status token_role_write(struct req *req)
     struct token_role role;
     struct bytes key;
 
+    ASSERT(route_is_name(bytes_str(name)));
     if (merged == NULL)
         return ST_NOMEM;
     TRY(add_members(req, merged, req->data));
@@ -219,6 +223,7 @@ static enum status token_role_write(struct req *req)
     TRY(validate(req, &role));
     schema_encode(&token_role_schema, &role, &w);
     TRY(buf_status(&record));
+    ASSERT(record.data[0] == '{' && record.data[record.len - 1] == '}');
     TRY(role_key(req, name, &key));
     return state_put(req->txn, key, buf_bytes(&record));
 }
@@ -253,7 +258,7 @@ static const struct route role_routes[] = {
      .exists = token_role_exists,
      .body = &token_role_schema,
      .flags = ROUTE_FREE_BODY,
-     .help = "Make or change a role. Fields that are not given stay as they are."},
+     .help = "Create or change a role. Fields that the request does not give keep their values."},
     {.method = METHOD_DELETE,
      .path = "roles/:role",
      .handler = token_role_delete,

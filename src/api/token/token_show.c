@@ -1,3 +1,4 @@
+/* Show what a token is. */
 #include "api/token/token.h"
 
 static const struct field bearer_fields[] = {
@@ -54,7 +55,7 @@ static const struct field lookup_fields[] = {
 };
 static const struct schema token_lookup_reply = SCHEMA(struct lookup_out, lookup_fields);
 
-/* `bearer` is "" for those who only know the accessor. */
+/* `bearer` is "" where the request names only the accessor. */
 static enum status reply_lookup(struct req *req, struct bytes bearer,
                                 const struct auth_token *token)
 {
@@ -84,6 +85,7 @@ static enum status reply_lookup(struct req *req, struct bytes bearer,
         .type = token->type,
         .bound_cidrs = token->bound_cidrs,
     };
+    ASSERT(out.ttl >= 0 && out.expires == (out.expire_time != 0));
     return req_reply(req, &out);
 }
 
@@ -135,7 +137,7 @@ static const struct route show_routes[] = {
      .handler = token_lookup,
      .body = &token_bearer_schema,
      .reply = &token_lookup_reply,
-     .help = "What a token is: the one that the query names, else the caller's."},
+     .help = "What a token is: the token that the query names, else the token of the request."},
     {.method = METHOD_POST,
      .path = "lookup",
      .handler = token_lookup,
