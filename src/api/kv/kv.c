@@ -1,4 +1,4 @@
-/* What both versions share: the key of a secret, whether the secret exists, listings. */
+/* Shared by both versions: the key of a secret, whether a secret exists, listings. */
 #include "api/kv/kv.h"
 
 enum status kv_key(const struct req *req, struct bytes *ret_key)

@@ -33,7 +33,7 @@ bool token_has_sudo(struct req *req)
     return (acl_capabilities(req->acl, req->path) & CAP_SUDO) != 0;
 }
 
-/* What a request asks for, bounded by its role and its token. */
+/* The fields of a request, bounded by its role and its token. */
 struct wish {
     const struct token_create *in;
     const struct token_role *role; /* NULL: none */
