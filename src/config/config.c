@@ -17,8 +17,8 @@ struct loader {
     struct reason *reason;
 };
 
-__attribute__((format(printf, 3, 4))) static enum status refuse(struct loader *l, uint32_t line,
-                                                                const char *format, ...)
+__attribute__((format(printf, 3, 4))) static enum status
+loader_refuse(struct loader *l, uint32_t line, const char *format, ...)
 {
     char text[200];
     va_list args;
@@ -48,11 +48,11 @@ static enum status load_fields(struct loader *l, const struct schema *schema,
 
     while ((unknown = schema_unknown(schema, object, unknown)) != NULL)
         if (!is_one_of(unknown->name, blocks))
-            return refuse(l, unknown->line, "unknown field \"%.*s\"",
-                          (int)MIN(unknown->name.len, 64), (const char *)unknown->name.data);
+            return loader_refuse(l, unknown->line, "unknown field \"%.*s\"",
+                                 (int)MIN(unknown->name.len, 64), (const char *)unknown->name.data);
     enum status st = schema_decode(schema, object, &l->config->arena, ret_struct, &fault);
     if (st == ST_INVALID)
-        return refuse(l, fault.line, "%s: %s", fault.field, fault.why.text);
+        return loader_refuse(l, fault.line, "%s: %s", fault.field, fault.why.text);
     return st;
 }
 
@@ -66,10 +66,10 @@ static enum status load_bodies(struct loader *l, const char *label, const struct
     if (v->kind == TEXT_OBJECT)
         return load(l, label, v);
     if (v->kind != TEXT_LIST)
-        return refuse(l, v->line, "%s: a block is expected", label);
+        return loader_refuse(l, v->line, "%s: a block is expected", label);
     TEXT_FOR (item, v) {
         if (item->kind != TEXT_OBJECT)
-            return refuse(l, item->line, "%s: a block is expected", label);
+            return loader_refuse(l, item->line, "%s: a block is expected", label);
         TRY(load(l, label, item));
     }
     return ST_OK;
@@ -80,10 +80,11 @@ static enum status load_labels(struct loader *l, const char *name, const struct 
                                block_loader load)
 {
     if (object->kind != TEXT_OBJECT)
-        return refuse(l, object->line, "%s: a block with a label is expected", name);
+        return loader_refuse(l, object->line, "%s: a block with a label is expected", name);
     TEXT_FOR (labelled, object) {
         if (labelled->kind != TEXT_OBJECT && labelled->kind != TEXT_LIST)
-            return refuse(l, object->line, "%s: a label is missing: %s \"…\" { … }", name, name);
+            return loader_refuse(l, object->line, "%s: a label is missing: %s \"…\" { … }", name,
+                                 name);
         TRY(load_bodies(l, (const char *)labelled->name.data, labelled, load));
     }
     return ST_OK;
@@ -112,12 +113,12 @@ static enum status check_address(struct loader *l, const struct text_value *obje
     uint16_t port;
     const struct text_value *v = text_get(object, name);
     if (address != NULL && strlen(address) > CONFIG_ADDRESS_MAX)
-        return refuse(l, v->line, "%s: at most %d characters are expected", name,
-                      CONFIG_ADDRESS_MAX);
+        return loader_refuse(l, v->line, "%s: at most %d characters are expected", name,
+                             CONFIG_ADDRESS_MAX);
     if (address == NULL || text_address_split(address, host, &port) == ST_OK)
         return ST_OK;
-    return refuse(l, v != NULL ? v->line : object->line,
-                  "%s: \"%.64s\" is not host:port with a port of 1 to 65535", name, address);
+    return loader_refuse(l, v != NULL ? v->line : object->line,
+                         "%s: \"%.64s\" is not host:port with a port of 1 to 65535", name, address);
 }
 
 /* Names appear in certificates, file names and logs. */
@@ -134,17 +135,17 @@ static enum status load_member(struct loader *l, const char *label, const struct
     struct config_member member;
 
     if (cluster->n_members == CONFIG_MEMBERS_MAX)
-        return refuse(l, body->line, "member: more than %d", CONFIG_MEMBERS_MAX);
+        return loader_refuse(l, body->line, "member: more than %d", CONFIG_MEMBERS_MAX);
     if (!is_node_name(label))
-        return refuse(l, body->line, "member: \"%.64s\" is not a name of a node", label);
+        return loader_refuse(l, body->line, "member: \"%.64s\" is not a name of a node", label);
     TRY(load_fields(l, &config_member_schema, body, NULL, &member));
     TRY(check_address(l, body, "address", member.address));
     for (unsigned i = 0; i < cluster->n_members; i++) {
         if (strcmp(cluster->members[i].name, label) == 0)
-            return refuse(l, body->line, "member: \"%s\" is repeated", label);
+            return loader_refuse(l, body->line, "member: \"%s\" is repeated", label);
         if (strcmp(cluster->members[i].address, member.address) == 0)
-            return refuse(l, body->line, "address: \"%s\" and \"%s\" have the same one",
-                          cluster->members[i].name, label);
+            return loader_refuse(l, body->line, "address: \"%s\" and \"%s\" have the same one",
+                                 cluster->members[i].name, label);
     }
     member.name = label;
     cluster->members[cluster->n_members++] = member;
@@ -171,10 +172,11 @@ static enum status check_times(struct loader *l, const struct text_value *body)
     if (c->heartbeat_ms >= 0 && election_ms <= 60000 && heartbeat_ms <= election_ms / 2)
         return ST_OK;
     const struct text_value *v = text_get(body, "election_ms");
-    return refuse(l, v != NULL ? v->line : body->line,
-                  "election_ms: at most 60000, and at least twice heartbeat_ms, are expected; they "
-                  "are %lld and %lld",
-                  (long long)election_ms, (long long)heartbeat_ms);
+    return loader_refuse(
+        l, v != NULL ? v->line : body->line,
+        "election_ms: at most 60000, and at least twice heartbeat_ms, are expected; they "
+        "are %lld and %lld",
+        (long long)election_ms, (long long)heartbeat_ms);
 }
 
 static enum status load_cluster(struct loader *l, const char *label, const struct text_value *body)
@@ -184,21 +186,22 @@ static enum status load_cluster(struct loader *l, const char *label, const struc
     (void)label;
 
     if (cluster->address != NULL)
-        return refuse(l, body->line, "cluster: is repeated");
+        return loader_refuse(l, body->line, "cluster: is repeated");
     TRY(load_fields(l, &config_cluster_schema, body, blocks, cluster));
     TRY(check_address(l, body, "address", cluster->address));
     TRY(check_address(l, body, "advertise", cluster->advertise));
     if (cluster->id != NULL && !is_uuid(cluster->id))
-        return refuse(l, text_get(body, "id")->line, "id: a UUID is expected");
+        return loader_refuse(l, text_get(body, "id")->line, "id: a UUID is expected");
     if (cluster->join != NULL && strcmp(cluster->join, "api") != 0)
-        return refuse(l, text_get(body, "join")->line, "join: \"api\" is expected");
+        return loader_refuse(l, text_get(body, "join")->line, "join: \"api\" is expected");
     if (cluster->join != NULL && cluster->join_token_file != NULL)
-        return refuse(l, text_get(body, "join")->line,
-                      "join: there is join_token_file already; one of the two is expected");
+        return loader_refuse(l, text_get(body, "join")->line,
+                             "join: there is join_token_file already; one of the two is expected");
     TRY(check_times(l, body));
     TRY(load_labelled(l, body, "member", load_member));
     if (cluster->n_members == 0)
-        return refuse(l, body->line, "member: at least one is required: the initial members");
+        return loader_refuse(l, body->line,
+                             "member: at least one is required: the initial members");
     return ST_OK;
 }
 
@@ -224,9 +227,9 @@ static enum status load_blocks(struct loader *l, const struct text_value *body, 
         return ST_NOMEM;
     for (size_t i = 0; i < texts->n; i++)
         if (cidr_parse(bytes_str(texts->items[i]), &blocks[i]) != ST_OK)
-            return refuse(l, text_get(body, name)->line,
-                          "%s: \"%.64s\" is not an address or a block such as 10.0.0.0/8", name,
-                          texts->items[i]);
+            return loader_refuse(l, text_get(body, name)->line,
+                                 "%s: \"%.64s\" is not an address or a block such as 10.0.0.0/8",
+                                 name, texts->items[i]);
     *ret_blocks = blocks;
     return ST_OK;
 }
@@ -243,16 +246,17 @@ static enum status check_proxies(struct loader *l, const struct text_value *body
     TRY(load_blocks(l, body, "x_forwarded_for_authorized_addrs",
                     &listener->x_forwarded_for_authorized_addrs, &listener->forwarders));
     if (!is_one_of(bytes_str(mode), modes))
-        return refuse(l, text_get(body, "proxy_protocol_behavior")->line,
-                      "proxy_protocol_behavior: use_always, allow_authorized or deny_unauthorized "
-                      "is expected");
+        return loader_refuse(
+            l, text_get(body, "proxy_protocol_behavior")->line,
+            "proxy_protocol_behavior: use_always, allow_authorized or deny_unauthorized "
+            "is expected");
     bool needs = mode[0] != '\0' && strcmp(mode, "use_always") != 0;
     if (needs && listener->proxies == NULL)
-        return refuse(l, text_get(body, "proxy_protocol_behavior")->line,
-                      "proxy_protocol_authorized_addrs: is required with %s", mode);
+        return loader_refuse(l, text_get(body, "proxy_protocol_behavior")->line,
+                             "proxy_protocol_authorized_addrs: is required with %s", mode);
     if (listener->x_forwarded_for_hop_skips < 0)
-        return refuse(l, text_get(body, "x_forwarded_for_hop_skips")->line,
-                      "x_forwarded_for_hop_skips: 0 or more is expected");
+        return loader_refuse(l, text_get(body, "x_forwarded_for_hop_skips")->line,
+                             "x_forwarded_for_hop_skips: 0 or more is expected");
     return ST_OK;
 }
 
@@ -262,27 +266,28 @@ static enum status load_listener(struct loader *l, const char *label, const stru
     struct config_listener *listener = &config->listeners[config->n_listeners];
 
     if (strcmp(label, "tcp") != 0)
-        return refuse(l, body->line, "listener: \"%.64s\" is not a kind of listener, only \"tcp\"",
-                      label);
+        return loader_refuse(l, body->line,
+                             "listener: \"%.64s\" is not a kind of listener, only \"tcp\"", label);
     if (config->n_listeners == CONFIG_LISTENERS_MAX)
-        return refuse(l, body->line, "listener: more than %d", CONFIG_LISTENERS_MAX);
+        return loader_refuse(l, body->line, "listener: more than %d", CONFIG_LISTENERS_MAX);
     TRY(load_fields(l, &config_listener_schema, body, NULL, listener));
     TRY(check_address(l, body, "address", listener->address));
     TRY(check_proxies(l, body, listener));
     bool has_tls = listener->tls_cert_file != NULL && listener->tls_key_file != NULL;
     if (!has_tls && !listener->tls_disable)
-        return refuse(
+        return loader_refuse(
             l, body->line,
             "listener: tls_cert_file and tls_key_file are required, or tls_disable = true");
     if (listener->max_request_bytes == 0 || listener->max_header_bytes < 1024)
-        return refuse(l, body->line,
-                      "listener: max_request_bytes above 0 and max_header_bytes of at least 1024 "
-                      "are required");
+        return loader_refuse(
+            l, body->line,
+            "listener: max_request_bytes above 0 and max_header_bytes of at least 1024 "
+            "are required");
     if (listener->max_connections < 0 || listener->max_connections > CONFIG_CONNECTIONS_MAX)
-        return refuse(l, body->line, "max_connections: 0 to %d is expected",
-                      CONFIG_CONNECTIONS_MAX);
+        return loader_refuse(l, body->line, "max_connections: 0 to %d is expected",
+                             CONFIG_CONNECTIONS_MAX);
     if (listener->max_connections_per_address < 0)
-        return refuse(l, body->line, "max_connections_per_address: 0 or more is expected");
+        return loader_refuse(l, body->line, "max_connections_per_address: 0 or more is expected");
     config->n_listeners++;
     return ST_OK;
 }
@@ -290,23 +295,23 @@ static enum status load_listener(struct loader *l, const char *label, const stru
 static enum status load_seal(struct loader *l, const char *label, const struct text_value *body)
 {
     if (l->config->seal.type != NULL)
-        return refuse(l, body->line, "seal: is repeated");
+        return loader_refuse(l, body->line, "seal: is repeated");
     if (strcmp(label, "shamir") == 0) {
         TRY(load_fields(l, &shamir_schema, body, NULL, &l->config->seal));
         l->config->seal.type = "shamir";
         return ST_OK;
     }
     if (strcmp(label, "static") != 0)
-        return refuse(l, body->line,
-                      "seal: \"%.64s\" is not a kind of seal, only \"shamir\" and \"static\"",
-                      label);
+        return loader_refuse(
+            l, body->line, "seal: \"%.64s\" is not a kind of seal, only \"shamir\" and \"static\"",
+            label);
     struct config_seal *seal = &l->config->seal;
     TRY(load_fields(l, &config_seal_schema, body, NULL, seal));
     if (seal->key_file == NULL && seal->credential == NULL)
-        return refuse(l, body->line, "key_file: is required, or credential");
+        return loader_refuse(l, body->line, "key_file: is required, or credential");
     if (seal->key_file != NULL && seal->credential != NULL)
-        return refuse(l, text_get(body, "credential")->line,
-                      "credential: there is key_file already; one of the two is expected");
+        return loader_refuse(l, text_get(body, "credential")->line,
+                             "credential: there is key_file already; one of the two is expected");
     seal->type = "static";
     return ST_OK;
 }
@@ -370,40 +375,40 @@ static enum status default_api_addr(struct config *config)
     return config->api_addr != NULL ? ST_OK : ST_NOMEM;
 }
 
-static enum status check_root(struct loader *l, const struct text_value *root)
+static enum status root_check(struct loader *l, const struct text_value *root)
 {
     static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL};
     struct config *config = l->config;
 
     if (!is_node_name(config->node_name))
-        return refuse(l, text_get(root, "node_name")->line,
-                      "node_name: 1 to %d letters, digits, '-', '_' and '.' are expected",
-                      NODE_NAME_MAX);
+        return loader_refuse(l, text_get(root, "node_name")->line,
+                             "node_name: 1 to %d letters, digits, '-', '_' and '.' are expected",
+                             NODE_NAME_MAX);
     if (!is_one_of(bytes_str(config->log_level), levels))
-        return refuse(l, text_get(root, "log_level")->line,
-                      "log_level: debug, info, warn, error or off is expected");
+        return loader_refuse(l, text_get(root, "log_level")->line,
+                             "log_level: debug, info, warn, error or off is expected");
     if (!is_one_of(bytes_str(config->log_requests_level), levels))
-        return refuse(l, text_get(root, "log_requests_level")->line,
-                      "log_requests_level: debug, info, warn, error or off is expected");
+        return loader_refuse(l, text_get(root, "log_requests_level")->line,
+                             "log_requests_level: debug, info, warn, error or off is expected");
     if (config->workers < 0 || config->workers > 256)
-        return refuse(l, text_get(root, "workers")->line, "workers: 0 to 256 is expected");
+        return loader_refuse(l, text_get(root, "workers")->line, "workers: 0 to 256 is expected");
     if (config->drain_delay_s > DRAIN_DELAY_MAX_S)
-        return refuse(l, text_get(root, "drain_delay_s")->line,
-                      "drain_delay_s: at most %d seconds are expected", DRAIN_DELAY_MAX_S);
+        return loader_refuse(l, text_get(root, "drain_delay_s")->line,
+                             "drain_delay_s: at most %d seconds are expected", DRAIN_DELAY_MAX_S);
     if (config->data_dir[0] == '\0')
-        return refuse(l, text_get(root, "data_dir")->line, "data_dir: is empty");
+        return loader_refuse(l, text_get(root, "data_dir")->line, "data_dir: is empty");
     if (config->n_listeners == 0)
-        return refuse(l, root->line, "listener: at least one is required");
+        return loader_refuse(l, root->line, "listener: at least one is required");
     if (config->cluster.address == NULL)
-        return refuse(l, root->line, "cluster: is required");
+        return loader_refuse(l, root->line, "cluster: is required");
     default_advertise(config);
     if (config->seal.type == NULL)
         config->seal.type = "shamir"; /* as upstream: people hold the key */
     if (config->api_addr == NULL)
         return default_api_addr(config);
     if (!is_api_addr(config->api_addr))
-        return refuse(l, text_get(root, "api_addr")->line,
-                      "api_addr: a URL such as https://node1.example:8200 is expected");
+        return loader_refuse(l, text_get(root, "api_addr")->line,
+                             "api_addr: a URL such as https://node1.example:8200 is expected");
     return ST_OK;
 }
 
@@ -420,7 +425,7 @@ static enum status load_module_block(struct loader *l, const struct text_value *
         if (!text_is(v->name, block->name))
             continue;
         if (body != &absent || v->kind != TEXT_OBJECT)
-            return refuse(l, v->line, "%s: one block is expected", block->name);
+            return loader_refuse(l, v->line, "%s: one block is expected", block->name);
         body = v;
     }
     TRY(load_fields(l, block->schema, body, NULL, data));
@@ -459,7 +464,7 @@ static enum status load_root(struct loader *l, struct bytes text)
     TRY(load_labelled(l, root, "seal", load_seal));
     for (size_t i = 0; more != NULL && i < more->n; i++)
         TRY(load_module_block(l, root, i));
-    return check_root(l, root);
+    return root_check(l, root);
 }
 
 enum status config_parse(struct bytes text, const char *file, const struct config_blocks *blocks,

@@ -49,8 +49,8 @@ void aead_free(struct aead *a)
 }
 
 /* Nonce, associated data, text. `params`: set with the nonce; NULL: nothing. */
-static bool feed(EVP_CIPHER_CTX *ctx, const uint8_t *nonce, const OSSL_PARAM *params,
-                 struct bytes aad, struct bytes text, uint8_t *out)
+static bool context_feed(EVP_CIPHER_CTX *ctx, const uint8_t *nonce, const OSSL_PARAM *params,
+                         struct bytes aad, struct bytes text, uint8_t *out)
 {
     int n = 0;
     ASSERT(aad.len <= INT_MAX);
@@ -69,7 +69,7 @@ enum status aead_seal(struct aead *a, const uint8_t nonce[AEAD_NONCE_BYTES], str
     uint8_t tail[16];
     int n = 0;
     ASSERT(out != NULL || plain.len == 0);
-    if (!feed(a->seal, nonce, NULL, aad, plain, out) ||
+    if (!context_feed(a->seal, nonce, NULL, aad, plain, out) ||
         EVP_CipherFinal_ex(a->seal, tail, &n) != 1 ||
         EVP_CIPHER_CTX_ctrl(a->seal, EVP_CTRL_AEAD_GET_TAG, AEAD_TAG_BYTES, ret_tag) != 1)
         return ST_CRYPTO;
@@ -88,7 +88,7 @@ enum status aead_open(struct aead *a, const uint8_t nonce[AEAD_NONCE_BYTES], str
         OSSL_PARAM_END,
     };
     enum status st = ST_CRYPTO;
-    if (feed(a->open, nonce, params, aad, cipher, out))
+    if (context_feed(a->open, nonce, params, aad, cipher, out))
         st = EVP_CipherFinal_ex(a->open, tail, &n) == 1 ? ST_OK : ST_CORRUPT;
     if (st != ST_OK && cipher.len != 0)
         mem_wipe(out, cipher.len);

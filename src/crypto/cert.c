@@ -163,7 +163,7 @@ static enum status check_san(const struct cert_san *san, struct reason *reason)
     return ST_OK;
 }
 
-static enum status check(const struct cert_request *request, struct reason *reason)
+static enum status cert_request_check(const struct cert_request *request, struct reason *reason)
 {
     size_t len = request->common_name != NULL ? strlen(request->common_name) : 0;
     if (len == 0 || len > COMMON_NAME_MAX)
@@ -280,7 +280,7 @@ static enum status load_issuer(struct making *m, const struct cert_pair *issuer,
     return ST_OK;
 }
 
-static enum status fill(struct making *m, const struct cert_request *request)
+static enum status cert_fill(struct making *m, const struct cert_request *request)
 {
     if (X509_set_version(m->cert, X509_VERSION_3) != 1 || X509_set_pubkey(m->cert, m->key) != 1)
         return ST_NOMEM;
@@ -300,13 +300,13 @@ enum status cert_make(const struct cert_request *request, const struct cert_pair
     ASSERT(ret_pair->cert.data == NULL && ret_pair->key.data == NULL);
     CLEANUP(making_done) struct making m = {0};
     CLEANUP(cert_pair_done) struct cert_pair made = {0};
-    TRY(check(request, reason));
+    TRY(cert_request_check(request, reason));
     m.cert = X509_new();
     m.key = EVP_EC_gen("P-256");
     if (m.cert == NULL || m.key == NULL)
         return ST_CRYPTO;
     TRY(load_issuer(&m, issuer, reason));
-    TRY(fill(&m, request));
+    TRY(cert_fill(&m, request));
     TRY(write_cert(m.cert, &made.cert));
     TRY(write_key(m.key, &made.key));
     *ret_pair = made;
@@ -319,7 +319,7 @@ enum status cert_sign(const struct cert_request *request, const struct cert_pair
 {
     ASSERT(issuer != NULL && ret_cert->len == 0);
     CLEANUP(making_done) struct making m = {0};
-    TRY(check(request, reason));
+    TRY(cert_request_check(request, reason));
     if (public_pem.len > PEM_MAX)
         return invalid(reason, "public key", "too long");
     m.cert = X509_new();
@@ -329,7 +329,7 @@ enum status cert_sign(const struct cert_request *request, const struct cert_pair
     if (m.key == NULL || EVP_PKEY_is_a(m.key, "EC") != 1 || EVP_PKEY_get_bits(m.key) != 256)
         return invalid(reason, "public key", "not one of the curve P-256 in PEM form");
     TRY(load_issuer(&m, issuer, reason));
-    TRY(fill(&m, request));
+    TRY(cert_fill(&m, request));
     return write_cert(m.cert, ret_cert);
 }
 

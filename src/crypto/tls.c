@@ -260,7 +260,7 @@ static void fail_openssl(struct tls_conn *conn, unsigned long code)
 }
 
 /* The connection ended or waits; `result` is what the SSL_ call gave. */
-static void judge(struct tls_conn *conn, int result)
+static void result_judge(struct tls_conn *conn, int result)
 {
     switch (SSL_get_error(conn->ssl, result)) {
     case SSL_ERROR_WANT_READ:
@@ -296,7 +296,7 @@ static void handshake_step(struct tls_conn *conn)
     if (result == 1)
         handshake_done(conn);
     else
-        judge(conn, result);
+        result_judge(conn, result);
 }
 
 enum tls_phase tls_conn_phase(const struct tls_conn *conn)
@@ -367,7 +367,7 @@ enum status tls_read(struct tls_conn *conn, void *out, size_t room, size_t *ret_
         if (result > 0)
             n = (size_t)result;
         else
-            judge(conn, result);
+            result_judge(conn, result);
     }
     if (conn->phase == TLS_FAILED)
         return failed(conn);
@@ -377,7 +377,7 @@ enum status tls_read(struct tls_conn *conn, void *out, size_t room, size_t *ret_
     return ST_OK;
 }
 
-static enum status write_run(struct tls_conn *conn, struct bytes run)
+static enum status run_write(struct tls_conn *conn, struct bytes run)
 {
     while (run.len != 0) {
         size_t written = 0;
@@ -402,7 +402,7 @@ static enum status write_parts(struct tls_conn *conn, const struct bytes *parts,
         while (rest.len != 0) {
             if (held == 0 && rest.len >= TLS_RECORD_MAX) {
                 size_t whole = rest.len - rest.len % TLS_RECORD_MAX;
-                TRY(write_run(conn, bytes_of(rest.data, whole)));
+                TRY(run_write(conn, bytes_of(rest.data, whole)));
                 rest = bytes_from(rest, whole);
                 continue;
             }
@@ -412,11 +412,11 @@ static enum status write_parts(struct tls_conn *conn, const struct bytes *parts,
             rest = bytes_from(rest, take);
             if (held < TLS_RECORD_MAX)
                 continue;
-            TRY(write_run(conn, bytes_of(gather, held)));
+            TRY(run_write(conn, bytes_of(gather, held)));
             held = 0;
         }
     }
-    return write_run(conn, bytes_of(gather, held));
+    return run_write(conn, bytes_of(gather, held));
 }
 
 enum status tls_write(struct tls_conn *conn, const struct bytes *parts, unsigned n)
@@ -438,7 +438,7 @@ enum status tls_write(struct tls_conn *conn, const struct bytes *parts, unsigned
         return failed(conn);
     }
     if (n == 1)
-        return write_run(conn, parts[0]);
+        return run_write(conn, parts[0]);
     uint8_t gather[TLS_RECORD_MAX];
     enum status st = write_parts(conn, parts, n, gather);
     mem_wipe(gather, MIN(total, sizeof gather)); /* never more of it is used */

@@ -34,7 +34,7 @@ static void unlock(pthread_mutex_t *mutex)
     ASSERT(err == 0);
 }
 
-static enum status read_all(int fd, struct buf *out)
+static enum status file_read(int fd, struct buf *out)
 {
     while (out->len <= TLS_PEM_MAX) {
         TRY(buf_reserve(out, 4096));
@@ -53,7 +53,7 @@ static enum status read_all(int fd, struct buf *out)
 enum status tls_pem_read(const char *path, struct buf *out, struct reason *reason)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    enum status st = fd >= 0 ? read_all(fd, out) : status_from_errno(errno);
+    enum status st = fd >= 0 ? file_read(fd, out) : status_from_errno(errno);
     if (fd >= 0)
         (void)close(fd); /* only read from */
     if (st != ST_OK)
@@ -292,7 +292,7 @@ static enum status set_alpn(struct tls_setup *setup, const char *names, struct r
     return ST_OK;
 }
 
-static enum status check(const struct tls_options *options, struct reason *reason)
+static enum status options_check(const struct tls_options *options, struct reason *reason)
 {
     const char *wrong = NULL;
     if (options->server && (!pem_given(&options->cert) || !pem_given(&options->key)))
@@ -337,7 +337,7 @@ static enum status setup_fill(struct tls_setup *setup, const struct tls_options 
 static enum status setup_new(const struct tls_options *options, struct tls_setup **ret_setup,
                              struct reason *reason)
 {
-    TRY(check(options, reason));
+    TRY(options_check(options, reason));
     struct tls_setup *setup = mem_zalloc(sizeof *setup);
     if (setup == NULL)
         return ST_NOMEM;

@@ -86,8 +86,8 @@ static bool open_folder(struct dev *dev)
 }
 
 /* One request to a node. 0: no reply. */
-static int ask(struct dev *dev, unsigned node, const struct cli_request *request,
-               struct cli_reply *reply)
+static int node_ask(struct dev *dev, unsigned node, const struct cli_request *request,
+                    struct cli_reply *reply)
 {
     struct reason reason = {{0}};
     dev->cli->address = dev_url(dev, node);
@@ -123,7 +123,7 @@ static bool await_nodes(struct dev *dev, bool *ret_fresh, bool *ret_failed)
         struct cli_reply reply;
         unsigned n_up = 0, n_fresh = 0;
         for (unsigned i = 0; i < dev->n_nodes; i++) {
-            int status = ask(dev, i, &health, &reply);
+            int status = node_ask(dev, i, &health, &reply);
             n_up += is_up(status) ? 1 : 0;
             n_fresh += status == 501 && is_formed(dev, &reply) ? 1 : 0;
         }
@@ -159,13 +159,13 @@ static bool initialise(struct dev *dev)
     const struct cli_request request = {
         .method = "PUT", .path = "/v1/sys/init", .body = BYTES("{}"), .token = ""};
     struct cli_reply reply;
-    if (ask(dev, 0, &request, &reply) != 200)
+    if (node_ask(dev, 0, &request, &reply) != 200)
         return refused(dev, &request, &reply);
     return dev_dir_keep_init(dev, reply.body);
 }
 
 /* The token that was wished for, made by the root token of the initialisation. */
-static bool make_token(struct dev *dev, const char *root, const char *id)
+static bool root_token_make(struct dev *dev, const char *root, const char *id)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body};
@@ -181,13 +181,13 @@ static bool make_token(struct dev *dev, const char *root, const char *id)
     text_close(&w);
     const struct cli_request request = {
         .method = "POST", .path = "/v1/auth/token/create", .body = buf_bytes(&body), .token = root};
-    if (buf_status(&body) != ST_OK || ask(dev, 0, &request, &reply) != 200)
+    if (buf_status(&body) != ST_OK || node_ask(dev, 0, &request, &reply) != 200)
         return refused(dev, &request, &reply);
     return true;
 }
 
 /* A root token that works. */
-static bool find_token(struct dev *dev)
+static bool root_token_find(struct dev *dev)
 {
     struct cli_reply reply;
     const char *id = wish(dev->cli, "root-token-id", "DEV_ROOT_TOKEN_ID");
@@ -199,9 +199,9 @@ static bool find_token(struct dev *dev)
     dev->token = id != NULL ? id : root;
     const struct cli_request request = {
         .method = "GET", .path = "/v1/auth/token/lookup-self", .token = dev->token};
-    int status = ask(dev, 0, &request, &reply);
+    int status = node_ask(dev, 0, &request, &reply);
     if (status == 403 && id != NULL)
-        return make_token(dev, root, id);
+        return root_token_make(dev, root, id);
     if (status == 403)
         cli_complain("the root token of %s/init.json is refused; -root-token-id names another",
                      dev->dir);
@@ -256,7 +256,7 @@ static void print_ready(struct dev *dev)
 }
 
 /* From the start of the children to their end. */
-static bool serve(struct dev *dev)
+static bool dev_serve(struct dev *dev)
 {
     bool fresh = false, failed = false;
     if (!dev_nodes_start(dev))
@@ -267,7 +267,7 @@ static bool serve(struct dev *dev)
         return false;
     if (fresh && !await_nodes(dev, &fresh, &failed))
         return !failed;
-    if (!find_token(dev))
+    if (!root_token_find(dev))
         return false;
     print_ready(dev);
     while (dev_nodes_watch(dev, WATCH_MS, &failed))
@@ -287,7 +287,7 @@ int dev_run(struct cli *cli)
     }
     dev_nodes_prepare(&dev);
     if (open_folder(&dev) && dev_ports_free(&dev) && dev_dir_fill(&dev))
-        good = serve(&dev);
+        good = dev_serve(&dev);
     dev_nodes_stop(&dev);
     dev_dir_close(&dev);
     return good ? CLI_OK : CLI_LOCAL_ERROR;

@@ -1,7 +1,7 @@
 /* The nodes of "holdfast dev": children of their own process group, so that Ctrl-C reaches the
  * parent alone, which ends them in order. The kernel ends them if the parent dies. */
-#include "server/server.h"
 #include "server/dev.h"
+#include "server/server.h"
 
 #include <errno.h>
 #include <fcntl.h>

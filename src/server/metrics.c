@@ -326,7 +326,7 @@ static void forward_figures(struct metric_out *out, const struct server *s)
                "Connections to the active node that failed.", sum.connects_failed);
 }
 
-static void collect(struct metric_source *source, struct metric_out *out)
+static void figures_collect(struct metric_source *source, struct metric_out *out)
 {
     struct server *s = CONTAINER_OF(source, struct server, metric_source);
     struct node_status status;
@@ -351,6 +351,6 @@ static void collect(struct metric_source *source, struct metric_out *out)
 void metrics_start(struct server *server)
 {
     metrics_init(&server->metrics);
-    server->metric_source.collect = collect;
+    server->metric_source.collect = figures_collect;
     metrics_add(&server->metrics, &server->metric_source);
 }

@@ -347,7 +347,7 @@ static enum status open_budgets(struct server *s)
     return parsed_budgets_init(&s->host.parsed, s->env, body_max);
 }
 
-static enum status prepare(struct server *s, struct reason *reason)
+static enum status server_prepare(struct server *s, struct reason *reason)
 {
     bool locked = false;
     uint64_t seed[2];
@@ -384,7 +384,7 @@ static void wind_down(struct server *s)
 
 static void on_signal_closed(uv_handle_t *handle)
 {
-    (void)handle; /* lives on the stack of serve() */
+    (void)handle; /* lives on the stack of server_serve() */
 }
 
 static void on_ignored(uv_signal_t *signal_handle, int number)
@@ -400,7 +400,7 @@ static void ignore_from_now_on(int number, uv_signal_t *ignored)
         (void)uv_signal_start(ignored, on_ignored, number); /* else a second signal ends it */
 }
 
-static int serve(struct server *s)
+static int server_serve(struct server *s)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     static uv_signal_t ignored[ARRAY_LEN(numbers)]; /* for as long as the process lives */
@@ -438,12 +438,12 @@ int server_run(const struct config *config)
     trace_set_level(reload_level_of(config->log_level));
     forbid_dumps();
     raise_descriptors();
-    enum status st = prepare(&s, &reason);
+    enum status st = server_prepare(&s, &reason);
     if (st != ST_OK) {
         say(reason.text[0] != '\0' ? reason.text : status_text(st));
         return EXIT_FAILURE;
     }
-    int code = serve(&s);
+    int code = server_serve(&s);
     for (unsigned i = 0; i < ARRAY_LEN(s.tls); i++)
         tls_ctx_unref(s.tls[i]);
     quota_table_free(s.host.quotas);

@@ -132,7 +132,7 @@ static enum status open_state(struct worker *w)
     return state_new(w->env, &w->log, node_barrier(node), &w->state);
 }
 
-static enum status serve(struct worker *w)
+static enum status worker_serve(struct worker *w)
 {
     struct server *s = w->server;
     ASSERT(s->config->n_listeners <= CONFIG_LISTENERS_MAX);
@@ -213,7 +213,7 @@ enum status worker_start(struct server *server, struct worker *w, struct reason 
 {
     w->server = server;
     TRY(loop_new(NULL, &w->env));
-    enum status st = sem_init(&w->drained, 0, 0) == 0 ? serve(w) : ST_IO;
+    enum status st = sem_init(&w->drained, 0, 0) == 0 ? worker_serve(w) : ST_IO;
     if (st == ST_OK && pthread_create(&w->thread, NULL, thread_main, w) != 0)
         st = ST_NOMEM;
     if (st == ST_OK)

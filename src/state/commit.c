@@ -6,8 +6,8 @@
 
 /* A commit:
  *
- *   worker        raft thread         worker
- *   encode ─────▶ propose ── … ─────▶ finish -> done
+ *   worker               raft thread       worker
+ *   changes_encode ────▶ propose ── … ───▶ commit_finish -> done
  *
  * An answer that is kept for repeated requests is encrypted as if it lay at its request's key. An
  * empty one means: too long to be kept. */
@@ -93,7 +93,7 @@ static void add_reads(const struct state_txn *txn, struct rlog_txn_builder *b)
 }
 
 /* So that neither of the builder's buffers grows by steps: about what follows will take. */
-static void reserve(const struct state_txn *txn, struct rlog_txn_builder *b)
+static void changes_reserve(const struct state_txn *txn, struct rlog_txn_builder *b)
 {
     enum { NEED = 16, OP = 32 + BARRIER_OVERHEAD };
     size_t needs = sizeof STATE_RESTORED + NEED, ops = 0;
@@ -135,13 +135,13 @@ static enum status follow_restored(const struct state_txn *txn, uint64_t restore
     return st == ST_CORRUPT ? ST_SEALED : st; /* as the node will be in a moment */
 }
 
-static enum status encode(const struct state_txn *txn, struct state_commit *c)
+static enum status changes_encode(const struct state_txn *txn, struct state_commit *c)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
 
     uint64_t restored = core_restored(&txn->pin);
     TRY(follow_restored(txn, restored));
-    reserve(txn, &b);
+    changes_reserve(txn, &b);
     rlog_txn_need_key(&b, BYTES(STATE_RESTORED), restored);
     add_reads(txn, &b);
     TRY(add_writes(txn, &b));
@@ -179,7 +179,7 @@ static enum status result(const struct state_commit *c)
     return c->status == ST_OK ? outcomes[c->rlog.applied.outcome] : c->status;
 }
 
-static void finish(struct env_task *task)
+static void commit_finish(struct env_task *task)
 {
     struct state_commit *c = CONTAINER_OF(task, struct state_commit, task);
     enum status st = result(c);
@@ -200,7 +200,7 @@ static void on_proposed(struct rlog_propose *p, enum status st)
     buf_clear(&c->sealed);
     if (st == ST_OK && p->applied.outcome == RLOG_REPEATED)
         buf_add(&c->sealed, p->applied.response); /* borrowed until we return */
-    c->task.run = finish;
+    c->task.run = commit_finish;
     env_post_round(c->state->env, &c->task);
 }
 
@@ -220,7 +220,7 @@ enum status state_commit(struct state_txn *txn, struct state_commit *c)
     c->version = 0;
     c->repeated = c->has_response = false;
     c->response = (struct bytes){0};
-    TRY(encode(txn, c));
+    TRY(changes_encode(txn, c));
     c->rlog = (struct rlog_propose){.txn = buf_bytes(&c->encoded),
                                     .ticket = c->ticket,
                                     .upkeep = is_exempt(txn),

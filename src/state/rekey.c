@@ -6,7 +6,7 @@
 enum { SUPERSEDED_MS = 60 * 60 * 1000 };
 
 /* Each read here becomes a precondition: no other change of the keys comes between. */
-static enum status read_all(struct state_txn *txn)
+static enum status records_read(struct state_txn *txn)
 {
     static const char *const keys[] = {BARRIER_SEAL, BARRIER_KEYRING, BARRIER_LOCAL_KEYRING};
     struct state_value stored;
@@ -29,7 +29,7 @@ static enum status stage(struct state_txn *txn, const struct barrier_rekeyed *re
 enum status state_rekey(struct state_txn *txn, const struct seal *seal, int64_t time_ms)
 {
     CLEANUP(barrier_rekeyed_done) struct barrier_rekeyed rekeyed = {0};
-    TRY(read_all(txn));
+    TRY(records_read(txn));
     enum status st =
         barrier_rekey(txn->state->barrier, txn->state->env, seal, MAX(time_ms, 0), &rekeyed);
     TRY(st == ST_NOT_FOUND ? ST_BUSY : st);
@@ -39,7 +39,7 @@ enum status state_rekey(struct state_txn *txn, const struct seal *seal, int64_t 
 enum status state_reseal(struct state_txn *txn, const struct seal *seal)
 {
     CLEANUP(buf_done) struct buf record = {0};
-    TRY(read_all(txn));
+    TRY(records_read(txn));
     TRY(barrier_reseal(txn->state->barrier, txn->state->env, seal, &record));
     return state_put_raw(txn, BYTES(BARRIER_SEAL), buf_bytes(&record));
 }

@@ -162,8 +162,8 @@ static enum status look_up(struct state_txn *txn, struct bytes key, struct state
     return st;
 }
 
-static enum status get(struct state_txn *txn, struct bytes key, bool raw,
-                       struct state_value *ret_value)
+static enum status value_get(struct state_txn *txn, struct bytes key, bool raw,
+                             struct state_value *ret_value)
 {
     struct state_op *own;
     struct store_item item;
@@ -189,12 +189,12 @@ static enum status get(struct state_txn *txn, struct bytes key, bool raw,
 
 enum status state_get(struct state_txn *txn, struct bytes key, struct state_value *ret_value)
 {
-    return get(txn, key, false, ret_value);
+    return value_get(txn, key, false, ret_value);
 }
 
 enum status state_get_raw(struct state_txn *txn, struct bytes key, struct state_value *ret_value)
 {
-    return get(txn, key, true, ret_value);
+    return value_get(txn, key, true, ret_value);
 }
 
 enum status state_exists(struct state_txn *txn, struct bytes key)
@@ -266,7 +266,7 @@ static enum status take_effect(struct state_txn *txn, struct state_op *op)
     return ST_OK;
 }
 
-static enum status stage(struct state_txn *txn, const struct state_op *op)
+static enum status op_stage(struct state_txn *txn, const struct state_op *op)
 {
     struct state_op *copy = arena_alloc(txn->arena, sizeof *copy);
     uint8_t *key = arena_dup(txn->arena, op->key);
@@ -286,8 +286,8 @@ static enum status stage(struct state_txn *txn, const struct state_op *op)
     return ST_OK;
 }
 
-static enum status put(struct state_txn *txn, struct bytes key, struct bytes value,
-                       struct state_op op)
+static enum status value_put(struct state_txn *txn, struct bytes key, struct bytes value,
+                             struct state_op op)
 {
     if (!state_key_valid(key))
         return ST_INVALID;
@@ -296,17 +296,17 @@ static enum status put(struct state_txn *txn, struct bytes key, struct bytes val
     op.kind = STATE_OP_PUT;
     op.key = key;
     op.value = value;
-    return stage(txn, &op);
+    return op_stage(txn, &op);
 }
 
 enum status state_put(struct state_txn *txn, struct bytes key, struct bytes value)
 {
-    return put(txn, key, value, (struct state_op){0});
+    return value_put(txn, key, value, (struct state_op){0});
 }
 
 enum status state_put_exempt(struct state_txn *txn, struct bytes key, struct bytes value)
 {
-    return put(txn, key, value, (struct state_op){.exempt = true});
+    return value_put(txn, key, value, (struct state_op){.exempt = true});
 }
 
 enum status state_put_retain(struct state_txn *txn, struct bytes key, struct bytes value,
@@ -324,26 +324,26 @@ enum status state_put_retain(struct state_txn *txn, struct bytes key, struct byt
         ASSERT(own == NULL);
         op.retain = store_retain_range(suffix->run, item.value);
     }
-    return put(txn, key, value, op);
+    return value_put(txn, key, value, op);
 }
 
 enum status state_put_raw(struct state_txn *txn, struct bytes key, struct bytes value)
 {
-    return put(txn, key, value, (struct state_op){.raw = true, .exempt = true});
+    return value_put(txn, key, value, (struct state_op){.raw = true, .exempt = true});
 }
 
 enum status state_delete(struct state_txn *txn, struct bytes key)
 {
     if (!state_key_valid(key))
         return ST_INVALID;
-    return stage(txn, &(struct state_op){.kind = STATE_OP_DELETE, .key = key});
+    return op_stage(txn, &(struct state_op){.kind = STATE_OP_DELETE, .key = key});
 }
 
 enum status state_delete_prefix(struct state_txn *txn, struct bytes prefix)
 {
     if (!rlog_txn_drop_valid(prefix))
         return ST_INVALID;
-    return stage(txn, &(struct state_op){.kind = STATE_OP_DROP, .key = prefix});
+    return op_stage(txn, &(struct state_op){.kind = STATE_OP_DROP, .key = prefix});
 }
 
 bool state_staged(const struct state_txn *txn)

@@ -69,7 +69,7 @@ enum status state_ring_info(struct state_txn *txn, struct barrier_ring_info *ret
     return barrier_ring_info(txn->state->barrier, BARRIER_SHARED, ret_info);
 }
 
-static enum status start(struct state_upkeep *u)
+static enum status upkeep_start(struct state_upkeep *u)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     struct state_txn txn;
@@ -96,7 +96,7 @@ void state_upkeep_start(struct state *state)
         u->ring = ring;
         u->commit.done = on_committed;
         state->upkeep[ring] = u;
-        enum status st = start(u);
+        enum status st = upkeep_start(u);
         if (st == ST_OK)
             continue;
         if (st != ST_SEALED && st != ST_NOMEM)

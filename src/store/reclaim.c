@@ -110,8 +110,8 @@ static void weight_sub(struct store_weight *from, const struct store_weight *les
 }
 
 /* Free it, or put it into the retire list of a pin that needs it. Returns the bytes freed. */
-static uint64_t judge(struct store_dead dead, const struct store_held *held,
-                      struct store_retire_lists *retired)
+static uint64_t dead_judge(struct store_dead dead, const struct store_held *held,
+                           struct store_retire_lists *retired)
 {
     ASSERT(dead.node->birth <= dead.death);
     uint64_t pin = store_held_between(held, dead.node->birth, dead.death);
@@ -189,12 +189,12 @@ static void job_run(struct env_work *work)
 
     store_pins_held(r->pins, &held);
     while (dead_take(&job->loose, &dead))
-        job->freed_bytes += judge(dead, &held, &job->retired);
+        job->freed_bytes += dead_judge(dead, &held, &job->retired);
     while (dead_take(&job->drops, &dead)) {
         uint64_t bytes = store_node_bytes(dead.node);
         store_weight_add(&job->walked, dead.node);
         push_children(&job->drops, dead.node, dead.death);
-        if (judge(dead, &held, &job->retired) == 0)
+        if (dead_judge(dead, &held, &job->retired) == 0)
             job->kept_bytes += bytes;
     }
 }
@@ -262,7 +262,7 @@ static void free_list(struct store_dead_list *list)
 }
 
 /* Judge up to `loose_max` loose nodes and all fresh ones. */
-static bool run(struct store_reclaim *r, struct store_dead_list *fresh, size_t loose_max)
+static bool retired_run(struct store_reclaim *r, struct store_dead_list *fresh, size_t loose_max)
 {
     struct store_held held;
     struct store_dead dead;
@@ -275,9 +275,9 @@ static bool run(struct store_reclaim *r, struct store_dead_list *fresh, size_t l
     store_pins_held(r->pins, &held);
     retired_release(r, &held);
     while (dead_take(fresh, &dead))
-        freed_bytes += judge(dead, &held, &r->retired);
+        freed_bytes += dead_judge(dead, &held, &r->retired);
     for (; loose_max > 0 && dead_take(&r->loose, &dead); loose_max--)
-        freed_bytes += judge(dead, &held, &r->retired);
+        freed_bytes += dead_judge(dead, &held, &r->retired);
     ASSERT(r->retained_bytes >= freed_bytes);
     r->retained_bytes -= freed_bytes;
     show(r);
@@ -290,13 +290,13 @@ bool store_reclaim_published(struct store_reclaim *r)
     dead_splice(&r->drops, &r->fresh_drops);
     free_list(&r->spent);
     r->lent = false;
-    return run(r, &r->fresh, LOOSE_INLINE + 2 * r->fresh.n);
+    return retired_run(r, &r->fresh, LOOSE_INLINE + 2 * r->fresh.n);
 }
 
 bool store_reclaim_run(struct store_reclaim *r)
 {
     struct store_dead_list none = {0};
-    return run(r, &none, LOOSE_INLINE);
+    return retired_run(r, &none, LOOSE_INLINE);
 }
 
 void store_reclaim_done(struct store_reclaim *r)

@@ -86,7 +86,7 @@ static struct store_node *leaf_over(const struct put *p, struct store_node *old,
 
 /* The node at `link` shares only the first `same` bytes of its prefix with key[from..]: an inner
  * node takes its place, with the old one and the new branch below. */
-static void split(const struct put *p, struct store_node **link, size_t from, size_t same)
+static void edge_split(const struct put *p, struct store_node **link, size_t from, size_t same)
 {
     struct store_writer *w = p->w;
     struct store_node *old = *link;
@@ -110,7 +110,7 @@ static void split(const struct put *p, struct store_node **link, size_t from, si
     *link = &inner->node;
 }
 
-static void put(const struct put *p, struct store_tree *tree)
+static void leaf_put(const struct put *p, struct store_tree *tree)
 {
     struct store_node **link = &tree->root;
     size_t from = 0;
@@ -125,7 +125,7 @@ static void put(const struct put *p, struct store_tree *tree)
             return;
         }
         if (leaf || same < edge.len) {
-            split(p, link, from, same);
+            edge_split(p, link, from, same);
             return;
         }
         if (same == rest.len) {
@@ -151,7 +151,7 @@ void store_tree_put(struct store_writer *w, struct store_tree *tree,
 {
     ASSERT(change->key.len <= STORE_KEY_MAX);
     struct put p = {.w = w, .key = change->key, .version = change->modified, .change = change};
-    put(&p, tree);
+    leaf_put(&p, tree);
 }
 
 void store_tree_graft(struct store_writer *w, struct store_tree *tree, struct bytes prefix,
@@ -167,12 +167,12 @@ void store_tree_graft(struct store_writer *w, struct store_tree *tree, struct by
     if (tail.len != 0)
         memcpy(key + prefix.len, tail.data, tail.len);
     struct put p = {.w = w, .key = bytes_of(key, len), .version = top->newest, .subtree = top};
-    put(&p, tree);
+    leaf_put(&p, tree);
 }
 
 /* The inner node at `link` lost something: if it holds only one thing now, that takes its place and
  * inherits its newest version. */
-static void collapse(struct store_writer *w, struct store_node **link)
+static void inner_collapse(struct store_writer *w, struct store_node **link)
 {
     struct store_node *node = *link;
     struct store_inner *inner = store_inner_of(node);
@@ -212,7 +212,7 @@ static struct store_node *unlink_child(struct store_writer *w, struct store_tree
     struct store_inner *inner = store_inner_of(*above);
     child = *store_inner_slot(inner, byte);
     store_inner_remove(inner, byte);
-    collapse(w, above);
+    inner_collapse(w, above);
     return child;
 }
 
@@ -230,7 +230,7 @@ bool store_tree_delete(struct store_writer *w, struct store_tree *tree, struct b
         if (at == key.len) {
             retire(w, inner->own);
             inner->own = NULL;
-            collapse(w, link);
+            inner_collapse(w, link);
             return true;
         }
         above = link;
