@@ -82,8 +82,8 @@ static bool read_names(struct cli *cli, struct mesh_node_names *nodes,
 
 static int make_cluster_certificates(struct cli *cli, const char *out, bool add)
 {
-    struct mesh_node_names nodes[FOUNDERS_MAX];
-    const char *hosts[FOUNDERS_MAX][HOSTS_MAX];
+    struct mesh_node_names nodes[INITIAL_MEMBERS_MAX];
+    const char *hosts[INITIAL_MEMBERS_MAX][HOSTS_MAX];
     struct reason reason = {{0}};
     struct fs *fs;
     bool locked;
@@ -215,7 +215,7 @@ static const struct cli_command commands[] = {
     {.name = "cluster bootstrap",
      .args = "NAME[,HOST…]…",
      .args_min = 1,
-     .args_max = FOUNDERS_MAX,
+     .args_max = INITIAL_MEMBERS_MAX,
      .flags = cluster_flags,
      .n_flags = ARRAY_LEN(cluster_flags),
      .offline = true,

@@ -1,7 +1,7 @@
-/* How this node comes to be a member: founding, joining, replacing a lost or damaged disk.
+/* How this node becomes a member: bootstrap, joining, replacing a lost or damaged disk.
  *
- *   no file ─▶ FRESH ─all founders agree─▶ FOUNDING ─replica made─▶ STARTED
- *                └─ a founder knows better ─▶ JOINING ─replica made─▶ JOINED ─voter─▶ STARTED
+ *   no file ─▶ FRESH ─all initial members agree─▶ FORMING ─replica made─▶ STARTED
+ *                └─ a member has formed it ─▶ JOINING ─replica made─▶ JOINED ─voter─▶ STARTED
  *   STARTED or JOINED ─the cluster has removed us─▶ REMOVED, for good
  *   STARTED or JOINED, and the replica is gone or damaged ─▶ JOINING under a new raft id (R13)
  *
@@ -24,7 +24,7 @@ enum { STEP_FORMAT = 1, STEP_FORMAT_NON_VOTER = 2, STEP_BYTES_MAX = 4096 };
 enum { COMPLAIN_EVERY_MS = 10000 };
 enum step {
     STEP_FRESH,
-    STEP_FOUNDING,
+    STEP_FORMING,
     STEP_STARTED,
     STEP_JOINING,
     STEP_JOINED,
@@ -39,7 +39,7 @@ static enum status step_save(struct bootstrap *b, enum step step)
     CLEANUP(buf_done) struct buf record = {0}, file = {0};
     struct fs_file *f;
     ASSERT(step < STEPS && part_on_thread(b->host));
-    founding_save(&b->founding, &record);
+    initial_members_save(&b->initial, &record);
     buf_add_u8(&file, b->non_voter ? STEP_FORMAT_NON_VOTER : STEP_FORMAT);
     buf_add_u8(&file, (uint8_t)step);
     buf_add_u64(&file, b->host->id);
@@ -75,7 +75,7 @@ static enum status step_parse(struct bootstrap *b, struct bytes file, enum step 
     bool known = format == STEP_FORMAT || non_voter;
     if (reader_end(&r) != ST_OK || !known || step >= STEPS)
         return ST_CORRUPT;
-    TRY(founding_load(&b->founding, record));
+    TRY(initial_members_load(&b->initial, record));
     b->non_voter = non_voter;
     b->host->id = id;
     *ret_step = step;
@@ -99,7 +99,8 @@ static void new_id(struct bootstrap *b)
 {
     do
         env_random(b->host->env, &b->host->id, sizeof b->host->id);
-    while ((b->host->id &= INT64_MAX) <= FOUNDERS_MAX); /* the founders have the small ones */
+    while ((b->host->id &= INT64_MAX) <=
+           INITIAL_MEMBERS_MAX); /* small ids belong to initial members */
 }
 
 void bootstrap_identity(const struct part_host *host, struct rlog_identity *ret_identity)
@@ -113,17 +114,17 @@ void bootstrap_identity(const struct part_host *host, struct rlog_identity *ret_
 }
 
 unsigned bootstrap_members(const struct member_options *o,
-                           struct rlog_member ret_members[FOUNDERS_MAX])
+                           struct rlog_member ret_members[INITIAL_MEMBERS_MAX])
 {
-    ASSERT(o->n_founders <= FOUNDERS_MAX);
-    for (unsigned i = 0; i < o->n_founders; i++) {
+    ASSERT(o->n_initial_members <= INITIAL_MEMBERS_MAX);
+    for (unsigned i = 0; i < o->n_initial_members; i++) {
         struct rlog_member *m = &ret_members[i];
         *m = (struct rlog_member){.id = i + 1, .role = RLOG_VOTER};
-        (void)snprintf(m->name, sizeof m->name, "%s", o->founders[i].name);
+        (void)snprintf(m->name, sizeof m->name, "%s", o->initial_members[i].name);
         (void)snprintf(m->address, sizeof m->address, "%s",
-                       o->founders[i].address); /* both bounded by the configuration */
+                       o->initial_members[i].address); /* both bounded by the configuration */
     }
-    return o->n_founders;
+    return o->n_initial_members;
 }
 
 /* Begin again as a new member; nothing of the old replica may vote or be trusted (R13). The step
@@ -131,12 +132,13 @@ unsigned bootstrap_members(const struct member_options *o,
 static enum status rejoin(struct bootstrap *b, struct reason *reason)
 {
     struct rlog_identity identity;
-    static const uint8_t no_nonce[FOUNDING_NONCE_BYTES];
-    const char *names[FOUNDERS_MAX];
-    for (unsigned i = 0; i < b->host->options->n_founders; i++)
-        names[i] = b->host->options->founders[i].name;
-    founding_init(&b->founding, names, b->host->options->n_founders, b->founding.self, no_nonce);
-    b->founding.done = true;
+    static const uint8_t no_nonce[INITIAL_NONCE_BYTES];
+    const char *names[INITIAL_MEMBERS_MAX];
+    for (unsigned i = 0; i < b->host->options->n_initial_members; i++)
+        names[i] = b->host->options->initial_members[i].name;
+    initial_members_init(&b->initial, names, b->host->options->n_initial_members, b->initial.self,
+                         no_nonce);
+    b->initial.done = true;
     new_id(b);
     TRY(step_save(b, STEP_JOINING));
     TRY(rlog_disk_wipe(b->host->env, MEMBER_RAFT_DIR, reason));
@@ -150,7 +152,7 @@ static enum status rejoin(struct bootstrap *b, struct reason *reason)
 
 /* A replica that was started before must still be there: an empty directory is a lost disk. The
  * cluster port is opened first: what is wrong with its files says nothing about the replica's. */
-static enum status start_or_rejoin(struct bootstrap *b, bool founder, struct reason *reason)
+static enum status start_or_rejoin(struct bootstrap *b, bool initial, struct reason *reason)
 {
     struct fs_file *identity;
     enum status st = fs_open(b->host->fs, MEMBER_RAFT_DIR "/identity", FS_READ, &identity);
@@ -158,7 +160,7 @@ static enum status start_or_rejoin(struct bootstrap *b, bool founder, struct rea
         fs_close(identity);
         if (b->host->mesh == NULL)
             TRY(b->host->calls->open_port(b->host, reason));
-        st = b->host->calls->start_replica(b->host, founder, reason);
+        st = b->host->calls->start_replica(b->host, initial, reason);
     }
     if (st != ST_CORRUPT && st != ST_NOT_FOUND)
         return st;
@@ -167,18 +169,19 @@ static enum status start_or_rejoin(struct bootstrap *b, bool founder, struct rea
     return rejoin(b, reason);
 }
 
-static enum status found_cluster(struct bootstrap *b, struct reason *reason)
+static enum status form_cluster(struct bootstrap *b, struct reason *reason)
 {
     struct rlog_identity identity;
-    ASSERT(b->host->rlog == NULL && b->host->id <= FOUNDERS_MAX);
-    b->founding.done = true;
-    TRY(step_save(b, STEP_FOUNDING));
+    ASSERT(b->host->rlog == NULL && b->host->id <= INITIAL_MEMBERS_MAX);
+    b->initial.done = true;
+    TRY(step_save(b, STEP_FORMING));
     bootstrap_identity(b->host, &identity);
     enum status st = rlog_disk_create(b->host->env, MEMBER_RAFT_DIR, &identity, reason);
     if (st != ST_OK && st != ST_EXISTS)
         return st;
     TRY(step_save(b, STEP_STARTED));
-    trace(TRACE_INFO, "node", "founds the cluster with %u members", b->host->options->n_founders);
+    trace(TRACE_INFO, "node", "forms the cluster with %u members",
+          b->host->options->n_initial_members);
     return b->host->calls->start_replica(b->host, true, reason);
 }
 
@@ -201,7 +204,8 @@ void bootstrap_removed(struct bootstrap *b)
 static enum status start_removed(struct bootstrap *b, struct reason *reason)
 {
     bootstrap_removed(b);
-    enum status st = b->host->calls->start_replica(b->host, b->host->id <= FOUNDERS_MAX, reason);
+    enum status st =
+        b->host->calls->start_replica(b->host, b->host->id <= INITIAL_MEMBERS_MAX, reason);
     if (st == ST_CORRUPT || st == ST_NOT_FOUND)
         reason_set(reason,
                    "this node was removed from the cluster, and what is left of its data "
@@ -223,33 +227,33 @@ static enum status begin_fresh(struct bootstrap *b, struct reason *reason)
 
 static enum status bootstrap_begin(struct bootstrap *b, struct reason *reason)
 {
-    uint8_t nonce[FOUNDING_NONCE_BYTES];
-    const char *names[FOUNDERS_MAX];
-    unsigned self = b->host->options->n_founders;
+    uint8_t nonce[INITIAL_NONCE_BYTES];
+    const char *names[INITIAL_MEMBERS_MAX];
+    unsigned self = b->host->options->n_initial_members;
     enum step step = STEP_FRESH;
 
-    for (unsigned i = 0; i < b->host->options->n_founders; i++) {
-        names[i] = b->host->options->founders[i].name;
+    for (unsigned i = 0; i < b->host->options->n_initial_members; i++) {
+        names[i] = b->host->options->initial_members[i].name;
         if (strcmp(names[i], b->host->options->name) == 0)
             self = i;
     }
     env_random(b->host->env, nonce, sizeof nonce);
-    founding_init(&b->founding, names, b->host->options->n_founders, self, nonce);
+    initial_members_init(&b->initial, names, b->host->options->n_initial_members, self, nonce);
     b->host->id = self + 1;
     enum status st = step_load(b, &step);
     if (st == ST_NOT_FOUND) {
-        if (self == b->host->options->n_founders)
-            return rejoin(b, reason); /* not a founder: joins an existing cluster */
+        if (self == b->host->options->n_initial_members)
+            return rejoin(b, reason); /* not an initial member: joins an existing cluster */
         TRY(step_save(b, STEP_FRESH));
     } else if (st != ST_OK) {
         reason_set(reason, "%s/" STEP_FILE ": %s", b->host->options->data_dir, status_text(st));
         return st;
     }
-    b->founding.done = step != STEP_FRESH;
+    b->initial.done = step != STEP_FRESH;
     switch (step) {
     case STEP_FRESH: return begin_fresh(b, reason);
-    case STEP_FOUNDING: return found_cluster(b, reason);
-    case STEP_STARTED: return start_or_rejoin(b, b->host->id <= FOUNDERS_MAX, reason);
+    case STEP_FORMING: return form_cluster(b, reason);
+    case STEP_STARTED: return start_or_rejoin(b, b->host->id <= INITIAL_MEMBERS_MAX, reason);
     case STEP_JOINING: return rejoin(b, reason);
     case STEP_JOINED: return start_or_rejoin(b, false, reason);
     case STEP_REMOVED: return start_removed(b, reason);
@@ -259,25 +263,25 @@ static enum status bootstrap_begin(struct bootstrap *b, struct reason *reason)
     return ST_INTERNAL;
 }
 
-static void say_founding(struct bootstrap *b, uint64_t to)
+static void send_initial(struct bootstrap *b, uint64_t to)
 {
     CLEANUP(buf_done) struct buf said = {0};
-    founding_say(&b->founding, &said);
+    initial_members_say(&b->initial, &said);
     if (buf_status(&said) == ST_OK)
-        b->host->calls->send(b->host, to, FRAME_FOUNDING, buf_bytes(&said));
+        b->host->calls->send(b->host, to, FRAME_BOOTSTRAP, buf_bytes(&said));
 }
 
 static void fresh_tick(struct bootstrap *b)
 {
     struct reason reason = {{0}};
     enum status st = ST_OK;
-    for (unsigned i = 0; i < b->founding.n; i++)
-        if (i != b->founding.self)
-            say_founding(b, i + 1);
-    switch (founding_verdict(&b->founding)) {
-    case FOUNDING_WAIT: break;
-    case FOUNDING_FOUND: st = found_cluster(b, &reason); break;
-    case FOUNDING_JOIN: st = rejoin(b, &reason); break;
+    for (unsigned i = 0; i < b->initial.n; i++)
+        if (i != b->initial.self)
+            send_initial(b, i + 1);
+    switch (initial_members_verdict(&b->initial)) {
+    case INITIAL_WAIT: break;
+    case INITIAL_FORM: st = form_cluster(b, &reason); break;
+    case INITIAL_JOIN: st = rejoin(b, &reason); break;
     }
     if (st != ST_OK) {
         if (reason.text[0] == '\0')
@@ -288,10 +292,10 @@ static void fresh_tick(struct bootstrap *b)
     if (b->host->phase != PHASE_FRESH || now - b->complained_ms < COMPLAIN_EVERY_MS)
         return;
     b->complained_ms = now;
-    for (unsigned i = 0; i < b->founding.n; i++)
-        if (i != b->founding.self && !b->founding.founders[i].heard)
+    for (unsigned i = 0; i < b->initial.n; i++)
+        if (i != b->initial.self && !b->initial.members[i].heard)
             trace(TRACE_WARN, "node", "waiting for the initial member %s at %s",
-                  b->founding.founders[i].name, b->host->options->founders[i].address);
+                  b->initial.members[i].name, b->host->options->initial_members[i].address);
 }
 
 enum status bootstrap_open(struct bootstrap *b, struct reason *reason)
@@ -335,12 +339,12 @@ static bool bootstrap_receive(void *self, const struct part_frame *frame)
 {
     struct bootstrap *b = self;
     bool asks = false;
-    if (frame->kind != FRAME_FOUNDING)
+    if (frame->kind != FRAME_BOOTSTRAP)
         return false;
-    if (founding_hear(&b->founding, frame->from_name, frame->content, &asks) != ST_OK)
-        trace(TRACE_WARN, "node", "%s sent a malformed founding message", frame->from_name);
+    if (initial_members_hear(&b->initial, frame->from_name, frame->content, &asks) != ST_OK)
+        trace(TRACE_WARN, "node", "%s sent a malformed bootstrap message", frame->from_name);
     else if (asks)
-        say_founding(b, frame->from); /* over its own link, if it is no member */
+        send_initial(b, frame->from); /* over its own link, if it is no member */
     return true;
 }
 

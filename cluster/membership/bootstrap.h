@@ -10,7 +10,7 @@
 
 struct bootstrap {
     struct part_host *host;
-    struct founding founding;
+    struct initial_members initial;
     uint64_t complained_ms; /* monotonic: initial members that do not answer were last named */
     bool non_voter; /* wished by a join request: no vote; false once this node is a member */
 };
@@ -29,6 +29,6 @@ void bootstrap_removed(struct bootstrap *b);
 void bootstrap_identity(const struct part_host *host, struct rlog_identity *ret_identity);
 /* The initial members as the configuration names them: voters, raft ids from 1 on. How many. */
 unsigned bootstrap_members(const struct member_options *o,
-                           struct rlog_member ret_members[FOUNDERS_MAX]);
+                           struct rlog_member ret_members[INITIAL_MEMBERS_MAX]);
 
 #endif

@@ -1,6 +1,6 @@
 /* A node that joins by a token: before anything else, its certificate. By join_token_file:
  *
- *   key (kept, or made and written) ─▶ ask each founder in turn ─▶ write CA and certificate ─▶ open
+ *   key (kept, or made and written) ─▶ ask each member in turn  ─▶ write CA and certificate ─▶ open
  *                                          ▲                 │ no answer: the next, after a while
  *                                          └─────────────────┘ a refusal (4xx): the node ends
  *
@@ -130,9 +130,10 @@ static void enroll_again(struct enroll_try *e, const char *why)
     if (e->complained_ms == 0 || now - e->complained_ms >= ENROLL_COMPLAIN_MS) {
         e->complained_ms = now;
         trace(TRACE_WARN, "node", "waits to join: %s at %s: %s",
-              host->options->founders[e->at].name, host->options->founders[e->at].address, why);
+              host->options->initial_members[e->at].name,
+              host->options->initial_members[e->at].address, why);
     }
-    e->at = (e->at + 1) % host->options->n_founders;
+    e->at = (e->at + 1) % host->options->n_initial_members;
     env_timer_set(host->env, &e->timer, now + ENROLL_AGAIN_MS);
 }
 
@@ -207,11 +208,12 @@ void enroll_send(struct enroll_try *e, const struct http_target *target)
 static void ask(struct env_timer *timer)
 {
     struct enroll_try *e = CONTAINER_OF(timer, struct enroll_try, timer);
-    struct http_target target = {.address = e->all->host->options->founders[e->at].address,
+    struct http_target target = {.address = e->all->host->options->initial_members[e->at].address,
                                  .tls = e->tls};
-    if (strcmp(e->all->host->options->founders[e->at].name, e->all->host->options->name) == 0) {
-        e->at = (e->at + 1) % e->all->host->options->n_founders;
-        target.address = e->all->host->options->founders[e->at].address;
+    if (strcmp(e->all->host->options->initial_members[e->at].name, e->all->host->options->name) ==
+        0) {
+        e->at = (e->at + 1) % e->all->host->options->n_initial_members;
+        target.address = e->all->host->options->initial_members[e->at].address;
     }
     enroll_send(e, &target);
 }
@@ -284,7 +286,7 @@ static enum status check_file(struct enroll_try *e, struct reason *reason)
 {
     const struct member_options *o = e->all->host->options;
     struct reason why = {{0}};
-    if (o->n_founders == 1 && strcmp(o->founders[0].name, o->name) == 0) {
+    if (o->n_initial_members == 1 && strcmp(o->initial_members[0].name, o->name) == 0) {
         reason_set(reason, "join_token_file: the only member is this node itself");
         return ST_INVALID;
     }
@@ -300,7 +302,7 @@ static enum status check_file(struct enroll_try *e, struct reason *reason)
 enum status enroll_open(struct enroll *all, bool *ret_enrolls, struct reason *reason)
 {
     const struct member_options *o = all->host->options;
-    bool by_file = o->join_token_file != NULL && o->n_founders != 0;
+    bool by_file = o->join_token_file != NULL && o->n_initial_members != 0;
     ASSERT(all->try == NULL && all->host->phase == PHASE_NO_CERTIFICATE);
     *ret_enrolls = false;
     if ((!by_file && !o->join_by_request) || cert_file_exists(o->cert_file))

@@ -29,7 +29,7 @@ struct enroll_try {
     bool calling, closing;
 
     /* By join_token_file. */
-    unsigned at; /* founder that is asked */
+    unsigned at; /* initial member that is asked */
     uint64_t complained_ms;
 
     /* By request. */

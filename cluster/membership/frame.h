@@ -4,7 +4,7 @@
 
 enum frame_kind {
     FRAME_RAFT,      /* u64 the raft id meant, then the replica's own */
-    FRAME_FOUNDING,  /* bootstrap */
+    FRAME_BOOTSTRAP, /* bootstrap */
     FRAME_JOIN,      /* a node asks to become a member */
     FRAME_REPORT,    /* a report of a node on itself: enum frame_report */
     FRAME_RENEW,     /* the public half of a new key, to the leader */

@@ -14,7 +14,7 @@ enum { JOIN_FORMAT = 1, JOIN_FORMAT_NON_VOTER = 2, ASK_EVERY_MS = 500 };
 static void ask_to_join(struct join *j, const struct rlog_status *raft)
 {
     CLEANUP(buf_done) struct buf ask = {0};
-    struct rlog_member founders[FOUNDERS_MAX];
+    struct rlog_member initial_members[INITIAL_MEMBERS_MAX];
     const struct rlog_member *members = raft->members;
     unsigned count = raft->n_members;
     ASSERT(j->host->phase == PHASE_JOINING && !j->host->removed);
@@ -27,8 +27,8 @@ static void ask_to_join(struct join *j, const struct rlog_status *raft)
     if (buf_status(&ask) != ST_OK)
         return; /* the next tick tries again */
     if (count == 0) {
-        count = bootstrap_members(j->host->options, founders);
-        members = founders;
+        count = bootstrap_members(j->host->options, initial_members);
+        members = initial_members;
     }
     for (unsigned i = 0; i < count; i++)
         if (strcmp(members[i].name, j->host->options->name) != 0)

@@ -11,8 +11,8 @@
 
 #include "barrier/barrier.h"
 #include "base/env.h"
-#include "cluster/membership/founding.h"
 #include "cluster/membership/frame.h"
+#include "cluster/membership/initial_members.h"
 #include "cluster/mesh/mesh.h"
 #include "raft/replica/rlog.h"
 
@@ -33,8 +33,8 @@ struct member_options {
     bool join_by_request;        /* wait for a join request */
     struct {
         const char *name, *address;
-    } founders[FOUNDERS_MAX];
-    unsigned n_founders;
+    } initial_members[INITIAL_MEMBERS_MAX];
+    unsigned n_initial_members;
 };
 
 /* How far this node has come. FRESH: there is no replica yet, the initial members are asked.
@@ -89,7 +89,7 @@ struct part_calls {
     /* Start the replica, with the initial configuration if this node is an initial member. Opens
      * the cluster port where that is closed; writes host->phase. ST_NOT_FOUND, ST_CORRUPT: what is
      * on disk is no replica; other statuses with a reason. */
-    enum status (*start_replica)(struct part_host *host, bool founder, struct reason *reason);
+    enum status (*start_replica)(struct part_host *host, bool initial, struct reason *reason);
     /* The same for a replica under a new id: an open cluster port is closed first, then the replica
      * starts later. */
     enum status (*restart_replica)(struct part_host *host, struct reason *reason);

@@ -30,8 +30,8 @@ bool removed_is(const struct part_host *host, const char *name, bool unsure)
     return local_has(host, MEMBER_REMOVED_KEY, name, unsure);
 }
 
-/* The others, as far as this node knows: the voters when it was a member, or the founders. Those
- * without a vote may be behind in any number. */
+/* The names of the other voters of the configuration that this node knows, or of the other initial
+ * members while it knows none. Members without a vote are left out: all of them may lag. */
 static unsigned peers_of(const struct removed *r, const char *names[REMOVED_PEERS_MAX])
 {
     unsigned count = 0;
@@ -39,9 +39,9 @@ static unsigned peers_of(const struct removed *r, const char *names[REMOVED_PEER
         if (r->host->members[i].role == RLOG_VOTER &&
             strcmp(r->host->members[i].name, r->host->options->name) != 0)
             names[count++] = r->host->members[i].name;
-    for (unsigned i = 0; r->host->n_members == 0 && i < r->host->options->n_founders; i++)
-        if (strcmp(r->host->options->founders[i].name, r->host->options->name) != 0)
-            names[count++] = r->host->options->founders[i].name;
+    for (unsigned i = 0; r->host->n_members == 0 && i < r->host->options->n_initial_members; i++)
+        if (strcmp(r->host->options->initial_members[i].name, r->host->options->name) != 0)
+            names[count++] = r->host->options->initial_members[i].name;
     ASSERT(count <= REMOVED_PEERS_MAX);
     return count;
 }

@@ -7,7 +7,7 @@
 
 enum { REMOVED_PEERS_MAX = 16 };
 static_assert((int)REMOVED_PEERS_MAX >= (int)RLOG_MEMBERS_MAX &&
-                  (int)REMOVED_PEERS_MAX >= (int)FOUNDERS_MAX,
+                  (int)REMOVED_PEERS_MAX >= (int)INITIAL_MEMBERS_MAX,
               "peers are members or initial members");
 
 struct removed {

@@ -206,18 +206,18 @@ static enum status reconcile(struct rlog *r, struct rlog_loaded *l)
     return rlog_disk_reset(r->disk, l->first, l->prev_term);
 }
 
-/* Entry 1 of a founding member: the identical configuration on every founder, term 1. */
-static enum status found(struct rlog *r, struct rlog_loaded *l)
+/* Entry 1 of an initial member: the same configuration in term 1 on every initial member. */
+static enum status bootstrap_log(struct rlog *r, struct rlog_loaded *l)
 {
-    struct rlog_conf conf = {.n = r->options.n_founders};
+    struct rlog_conf conf = {.n = r->options.n_initial_members};
     struct rlog_conf_bytes encoded;
     bool blank = l->n == 0 && l->snapshot.index == 0 && l->first == 1;
 
-    if (!blank || r->options.n_founders == 0)
+    if (!blank || r->options.n_initial_members == 0)
         return ST_OK;
     if (conf.n > RLOG_MEMBERS_MAX)
         return ST_INVALID;
-    memcpy(conf.members, r->options.founders, conf.n * sizeof conf.members[0]);
+    memcpy(conf.members, r->options.initial_members, conf.n * sizeof conf.members[0]);
     TRY(rlog_conf_encode(&conf, &encoded));
     if (rlog_conf_find(&conf, r->identity.id) == NULL)
         return ST_INVALID;
@@ -239,7 +239,7 @@ static enum status found(struct rlog *r, struct rlog_loaded *l)
         TRY(rlog_disk_set_term(r->disk, 1, 0));
         l->term = 1;
     }
-    /* Lost in a crash before it is durable, it is made again: it is the same on every founder. */
+    /* A crash may lose the entry before it is durable; the next start makes the same one. */
     (void)rlog_disk_append(r->disk, 1, entry, 1);
     return ST_OK;
 }
@@ -301,9 +301,9 @@ static enum status start(struct rlog *r, struct reason *reason)
         return st;
     }
     TRY(reconcile(r, &loaded));
-    st = found(r, &loaded);
+    st = bootstrap_log(r, &loaded);
     if (st != ST_OK) {
-        reason_set(reason, "list of founding members: %s", status_text(st));
+        reason_set(reason, "list of initial members: %s", status_text(st));
         return st;
     }
     rlog_clock_start(r);
@@ -362,7 +362,7 @@ enum status rlog_start(const struct rlog_options *options, struct rlog **ret_rlo
     }
     rlog_disk_release(r->disk);
     r->options.dir = NULL;
-    r->options.founders = NULL;
+    r->options.initial_members = NULL;
     r->changed = r->members_changed = true;
     rlog_leave_start(r);
     *ret_rlog = r;

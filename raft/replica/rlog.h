@@ -69,9 +69,10 @@ struct rlog_options {
     struct rlog_identity identity; /* expected; id 0: take what the directory says */
     struct rlog_net_ops net;
     struct rlog_events events;
-    /* First start of a founding member: the identical list on every founder; else n_founders 0. */
-    const struct rlog_member *founders;
-    unsigned n_founders;
+    /* Bootstrap of an initial member: the same list on every initial member. Any other start:
+     * n_initial_members is 0. */
+    const struct rlog_member *initial_members;
+    unsigned n_initial_members;
     unsigned election_ms;        /* 0: 1000 */
     unsigned heartbeat_ms;       /* 0: 100 */
     unsigned batch_bytes_max;    /* 0: 1 MiB of commands in one entry */
@@ -89,7 +90,7 @@ NODISCARD enum status rlog_start(const struct rlog_options *options, struct rlog
                                  struct reason *reason);
 /* After ST_CORRUPT from rlog_start (R13): remove the damaged data and make the directory that of a
  * new, blank replica of the same name (options->identity) under a fresh raft id. Start it without
- * founders; it follows, gives no vote, and becomes a voter when a leader adds it with
+ * initial members; it follows, gives no vote, and becomes a voter when a leader adds it with
  * `replaces` = ret_old->id (0 when that could not be read). ST_BUSY, ST_INVALID: not ours. */
 NODISCARD enum status rlog_rejoin_prepare(const struct rlog_options *options,
                                           struct rlog_identity *ret_old,

@@ -117,8 +117,8 @@ static void take_done(struct env_work *work)
     rlog_leave(r);
 }
 
-/* Only what is applied, stored and not yet in a snapshot. A founder's first entry counts as stored
- * before it is: every founder makes the same one. */
+/* A snapshot covers only entries that are applied, stored and in no snapshot yet. The first entry
+ * of an initial member counts as stored before it is: every initial member makes the same one. */
 static bool take_possible(struct rlog *r)
 {
     const struct rlog_core *c = &r->core;

@@ -265,7 +265,7 @@ static void *thread_main(void *arg)
 static enum status node_open(struct node *n, struct reason *reason)
 {
     const struct node_options *o = &n->options;
-    ASSERT(o->member.n_founders <= FOUNDERS_MAX);
+    ASSERT(o->member.n_initial_members <= INITIAL_MEMBERS_MAX);
     n->tick.fire = on_tick;
     n->host.calls = &part_calls;
     node_parts_wire(n);

@@ -74,7 +74,7 @@ void transport_send(struct part_host *host, uint64_t to, enum frame_kind kind,
                     struct bytes content);
 void transport_link(struct part_host *host);
 NODISCARD enum status transport_open(struct part_host *host, struct reason *reason);
-NODISCARD enum status transport_start_replica(struct part_host *host, bool founder,
+NODISCARD enum status transport_start_replica(struct part_host *host, bool initial,
                                               struct reason *reason);
 NODISCARD enum status transport_restart_replica(struct part_host *host, struct reason *reason);
 

@@ -144,18 +144,18 @@ bool quorum_lost(struct quorum *q, struct reason *ret_why)
 void quorum_await(struct quorum *q)
 {
     struct reason awaits = {{0}};
-    const struct founding *f = &q->bootstrap->founding;
+    const struct initial_members *f = &q->bootstrap->initial;
     unsigned left_out = 0;
     ASSERT(part_on_thread(q->host));
     if (q->host->phase == PHASE_FRESH) {
         reason_set(&awaits, "not initialised: this node waits for the initial members ");
         size_t start = strlen(awaits.text);
         for (unsigned i = 0; i < f->n; i++) {
-            char item[FOUNDER_NAME_MAX + MESH_ADDRESS_MAX + 3];
-            if (i == f->self || f->founders[i].heard)
+            char item[INITIAL_NAME_MAX + MESH_ADDRESS_MAX + 3];
+            if (i == f->self || f->members[i].heard)
                 continue;
-            (void)snprintf(item, sizeof item, "%s (%s)", f->founders[i].name,
-                           q->host->options->founders[i].address); /* both bounded */
+            (void)snprintf(item, sizeof item, "%s (%s)", f->members[i].name,
+                           q->host->options->initial_members[i].address); /* both bounded */
             add_item(&awaits, item, &left_out);
         }
         end_items(&awaits, left_out);

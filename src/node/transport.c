@@ -118,9 +118,9 @@ enum status transport_open(struct part_host *host, struct reason *reason)
 
 static const char *configured_address(const struct part_host *host, const char *name)
 {
-    for (unsigned i = 0; i < host->options->n_founders; i++)
-        if (strcmp(host->options->founders[i].name, name) == 0)
-            return host->options->founders[i].address;
+    for (unsigned i = 0; i < host->options->n_initial_members; i++)
+        if (strcmp(host->options->initial_members[i].name, name) == 0)
+            return host->options->initial_members[i].address;
     return "";
 }
 
@@ -148,11 +148,11 @@ void transport_link(struct part_host *host)
     for (unsigned i = 0; i < host->n_members; i++)
         add_link(host, links, &count, host->members[i].id, host->members[i].name,
                  host->members[i].address);
-    for (unsigned i = 0; host->n_members == 0 && i < host->options->n_founders; i++) {
-        if (strcmp(host->options->founders[i].name, host->options->name) == 0)
+    for (unsigned i = 0; host->n_members == 0 && i < host->options->n_initial_members; i++) {
+        if (strcmp(host->options->initial_members[i].name, host->options->name) == 0)
             continue; /* ourselves, perhaps under another id */
-        add_link(host, links, &count, i + 1, host->options->founders[i].name,
-                 host->options->founders[i].address);
+        add_link(host, links, &count, i + 1, host->options->initial_members[i].name,
+                 host->options->initial_members[i].address);
         links[count - 1].any_id = true; /* the node may have been replaced since */
     }
     mesh_members(host->mesh, links, count);
@@ -215,17 +215,17 @@ static void on_fatal(void *ctx, enum status why, const struct reason *reason)
 
 /* The replica. */
 
-enum status transport_start_replica(struct part_host *host, bool founder, struct reason *reason)
+enum status transport_start_replica(struct part_host *host, bool initial, struct reason *reason)
 {
     struct node *n = node_of(host);
-    struct rlog_member founders[FOUNDERS_MAX];
+    struct rlog_member initial_members[INITIAL_MEMBERS_MAX];
     struct rlog_options o = {
         .env = host->env,
         .dir = MEMBER_RAFT_DIR,
         .net = {.send = on_send, .flush = on_flush, .members = on_members, .ctx = n},
         .events = {.changed = on_changed, .fatal = on_fatal, .applied = on_applied, .ctx = n},
-        .founders = founders,
-        .n_founders = founder ? bootstrap_members(host->options, founders) : 0,
+        .initial_members = initial_members,
+        .n_initial_members = initial ? bootstrap_members(host->options, initial_members) : 0,
         .election_ms = n->options.election_ms,
         .heartbeat_ms = n->options.heartbeat_ms,
         .segment_bytes = n->options.segment_bytes,
@@ -235,13 +235,13 @@ enum status transport_start_replica(struct part_host *host, bool founder, struct
     };
     bootstrap_identity(host, &o.identity);
     ASSERT(host->rlog == NULL);
-    mark_read(host, !founder);
+    mark_read(host, !initial);
     if (host->mesh == NULL)
         TRY(transport_open(host, reason));
     TRY(rlog_start(&o, &host->rlog, reason));
     host->running = true;
     host->waits = false;
-    host->phase = founder ? PHASE_MEMBER : PHASE_JOINING;
+    host->phase = initial ? PHASE_MEMBER : PHASE_JOINING;
     host->calls->publish(host);
     quorum_await(&n->quorum);
     transport_link(host);

@@ -69,7 +69,7 @@ static enum pipe_place place_of(const struct req *req, const struct router_reque
 static enum pipe_phase await_members(struct pipe *p)
 {
     struct reason why;
-    if (p->worker->state != NULL || pipe_has_flag(p, ROUTE_UNFOUNDED))
+    if (p->worker->state != NULL || pipe_has_flag(p, ROUTE_UNINITIALIZED))
         return PIPE_PENDING;
     bool forming = p->req.host->awaits_members(p->req.host, &why);
     bool held = pipe_has_flag(p, ROUTE_LEADER) && !stage_reads(&p->req) && !p->node.removed;

@@ -58,7 +58,7 @@ enum route_flag {
     /* With ROUTE_ACTIVE: without a quorum, answered by the node that is asked. */
     ROUTE_LOCAL = 1 << 21,
     /* With ROUTE_NODE: answered while initial members are awaited. */
-    ROUTE_UNFOUNDED = 1 << 22,
+    ROUTE_UNINITIALIZED = 1 << 22,
     ROUTE_GIVES_TOKEN = 1 << 23, /* the reply is a token, in the envelope's `auth` */
 };
 

@@ -229,10 +229,10 @@ static void node_options_of(const struct config *c, struct server *s)
         .ctx = s,
     };
     for (unsigned i = 0; i < c->cluster.n_members; i++) {
-        o->member.founders[i].name = c->cluster.members[i].name;
-        o->member.founders[i].address = c->cluster.members[i].address;
+        o->member.initial_members[i].name = c->cluster.members[i].name;
+        o->member.initial_members[i].address = c->cluster.members[i].address;
     }
-    o->member.n_founders = c->cluster.n_members;
+    o->member.n_initial_members = c->cluster.n_members;
 }
 
 static enum status open_tls(struct server *s, struct reason *reason)

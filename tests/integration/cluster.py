@@ -253,7 +253,7 @@ class Node:
 
 
 class Cluster:
-    """Three founders by default, on ports of their own, in a temporary folder."""
+    """Three initial members by default, on ports of their own, in a temporary folder."""
 
     init_body = {}  # what initialises it
     recorded = True  # whether the contract test judges its calls

@@ -180,7 +180,7 @@ static void do_promote(struct cluster *c, struct node *leader, const struct rlog
 /* A cluster may shrink to one voter, but not to one that has lost its data. */
 static bool may_lose(struct cluster *c, const struct node *n, const struct rlog_status *status)
 {
-    if (voters_of(status) < (c->profile.founders > 1 ? 3U : 2U))
+    if (voters_of(status) < (c->profile.n_initial_members > 1 ? 3U : 2U))
         return false;
     return n->damaged || healthy_voters(c, status) == voters_of(status);
 }

@@ -178,7 +178,7 @@ unsigned clients_choose_slot(struct cluster *c, struct rng *r)
         if (may_choose(c, &c->nodes[slot]))
             return slot;
     }
-    return (unsigned)rng_below(r, c->profile.founders);
+    return (unsigned)rng_below(r, c->profile.n_initial_members);
 }
 
 static void attempt_at(struct client *cl, unsigned slot, uint64_t patience_ms)

@@ -30,7 +30,7 @@ struct node {
     enum node_state state;
     uint64_t id;      /* raft id of this incarnation of the disk */
     uint64_t process; /* number of the running process, 0 when there is none */
-    bool founding;    /* the first incarnation of a founder */
+    bool initial;     /* the first incarnation of an initial member */
     bool started;     /* successfully, at least once on this disk */
     bool outdated;    /* stops because of an entry of a later format */
     bool fatal, looked_at;

@@ -25,7 +25,7 @@ struct agent {
 struct front {
     struct agent *agents;
     unsigned n;
-    bool founded;
+    bool bootstrapped;
     uint64_t numbers;
     uint64_t versions[FRONT_KEYS]; /* that were seen last */
     int64_t told_ms;               /* the latest cluster time in answers */
@@ -59,12 +59,12 @@ static void finish(struct agent *ag, const struct front_answer *answer)
     ag->waiting = false;
     if (certain)
         f->told_ms = MAX(f->told_ms, answer->time_ms);
-    if (verdict == FRONT_DONE && ag->op.kind == FRONT_FOUND)
-        f->founded = true;
+    if (verdict == FRONT_DONE && ag->op.kind == FRONT_BOOTSTRAP)
+        f->bootstrapped = true;
     bool has_version = ag->op.kind == FRONT_LOOK || ag->op.kind == FRONT_CAS;
     if (has_version && (verdict == FRONT_DONE || verdict == FRONT_DIFFER))
         f->versions[ag->op.key] = answer->version;
-    if (verdict != FRONT_FAILED && ag->op.kind != FRONT_FOUND) {
+    if (verdict != FRONT_FAILED && ag->op.kind != FRONT_BOOTSTRAP) {
         const struct front_event event = {
             .op = ag->op,
             .answer = *answer,
@@ -111,8 +111,8 @@ static void again_or_finish(struct agent *ag)
 static enum front_kind choose_kind(struct rng *r)
 {
     static const unsigned weight[] = {
-        [FRONT_FOUND] = 0, [FRONT_LOOK] = 40,  [FRONT_CAS] = 28,   [FRONT_CREATE] = 13,
-        [FRONT_RENEW] = 7, [FRONT_REVOKE] = 5, [FRONT_POLICY] = 4, [FRONT_REKEY] = 3,
+        [FRONT_BOOTSTRAP] = 0, [FRONT_LOOK] = 40,  [FRONT_CAS] = 28,   [FRONT_CREATE] = 13,
+        [FRONT_RENEW] = 7,     [FRONT_REVOKE] = 5, [FRONT_POLICY] = 4, [FRONT_REKEY] = 3,
     };
     uint64_t at = rng_below(r, 100);
     unsigned i = 0;
@@ -166,7 +166,7 @@ static void compose(struct agent *ag, enum front_kind kind)
     struct front_op *op = &ag->op;
     struct rng *r = &ag->rng;
     *op = (struct front_op){.kind = kind, .client = ag->index, .number = ++f->numbers};
-    if (kind != FRONT_FOUND)
+    if (kind != FRONT_BOOTSTRAP)
         op->by = op->about = recent_token(ag);
     if (kind == FRONT_CREATE)
         compose_create(ag);
@@ -201,7 +201,7 @@ static void on_agent(struct event *event)
     } else if (!ag->stopped && !clients_initialized(c)) {
         core_after(&c->core, event, 50 * SIM_MS);
     } else if (!ag->stopped) {
-        compose(ag, c->front->founded ? choose_kind(&ag->rng) : FRONT_FOUND);
+        compose(ag, c->front->bootstrapped ? choose_kind(&ag->rng) : FRONT_BOOTSTRAP);
         attempt(ag);
     }
 }

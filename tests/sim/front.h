@@ -27,10 +27,10 @@ enum {
 };
 
 enum front_kind {
-    FRONT_FOUND,  /* make the root token */
-    FRONT_LOOK,   /* read a register: on any node */
-    FRONT_CAS,    /* write one, if its version is `expect` */
-    FRONT_CREATE, /* token `about` */
+    FRONT_BOOTSTRAP, /* make the root token */
+    FRONT_LOOK,      /* read a register: on any node */
+    FRONT_CAS,       /* write one, if its version is `expect` */
+    FRONT_CREATE,    /* token `about` */
     FRONT_RENEW,
     FRONT_REVOKE,
     FRONT_POLICY, /* edit one */

@@ -130,7 +130,7 @@ static enum status differ(struct request *r)
     return ST_OK;
 }
 
-static enum status do_found(struct request *r)
+static enum status do_bootstrap(struct request *r)
 {
     struct auth_token root = auth_token_root(r->scope.now_ms);
     const char *bearer = bearer_of(r, FRONT_ROOT);
@@ -257,7 +257,7 @@ static enum status handle(struct request *r, const struct auth_token *asker)
         TRY(st);
     }
     switch (r->op.kind) {
-    case FRONT_FOUND: return do_found(r);
+    case FRONT_BOOTSTRAP: return do_bootstrap(r);
     case FRONT_LOOK: return register_get(&r->txn, r->op.key, &r->answer.version, &r->answer.value);
     case FRONT_CAS: return do_cas(r);
     case FRONT_CREATE: return do_create(r, asker);
@@ -278,7 +278,7 @@ static enum status compute(struct request *r)
     a->number = r->op.number;
     a->time_ms = r->scope.now_ms;
     a->uses_left = -1;
-    if (r->op.kind != FRONT_FOUND) {
+    if (r->op.kind != FRONT_BOOTSTRAP) {
         enum status st = load(r, r->op.by, &asker);
         if (st == ST_DENIED) {
             a->verdict = FRONT_REFUSED;

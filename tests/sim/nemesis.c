@@ -38,7 +38,7 @@ static void cut_style(struct cluster *c)
     const struct node *v = victim(c);
     unsigned one = v != NULL ? v->slot : (unsigned)rng_below(&c->rng, SLOTS), bridge;
     uint64_t half = rng_u64(&c->rng);
-    bridge = (unsigned)rng_below(&c->rng, c->profile.founders);
+    bridge = (unsigned)rng_below(&c->rng, c->profile.n_initial_members);
     for (unsigned a = 0; a < SLOTS; a++)
         for (unsigned b = 0; b < SLOTS; b++) {
             bool across = (half >> a & 1) != (half >> b & 1);

@@ -54,7 +54,7 @@ bool node_may_be_damaged(struct node *n)
     struct rlog_status status;
     struct node *leader = cluster_leader(c);
     unsigned voters = 0, bad = 0;
-    if (leader == NULL || n->damaged || n->founding || n->replaces != 0)
+    if (leader == NULL || n->damaged || n->initial || n->replaces != 0)
         return false;
     rlog_status(leader->rlog, &status);
     for (unsigned i = 0; i < status.n_members; i++) {
@@ -397,9 +397,9 @@ static bool on_left(void *ctx)
 
 /* The beginning of a process. */
 
-static void founders_list(struct cluster *c, struct rlog_member *members)
+static void initial_members_list(struct cluster *c, struct rlog_member *members)
 {
-    for (unsigned i = 0; i < c->profile.founders; i++) {
+    for (unsigned i = 0; i < c->profile.n_initial_members; i++) {
         struct rlog_member *m = &members[i];
         *m = (struct rlog_member){.id = c->nodes[i].id, .role = RLOG_VOTER};
         snprintf(m->name, sizeof m->name, "%s", c->nodes[i].name);
@@ -407,7 +407,8 @@ static void founders_list(struct cluster *c, struct rlog_member *members)
     }
 }
 
-static void options_fill(struct node *n, struct rlog_options *o, struct rlog_member *founders)
+static void options_fill(struct node *n, struct rlog_options *o,
+                         struct rlog_member *initial_members)
 {
     const struct profile *p = &n->cluster->profile;
     *o = (struct rlog_options){
@@ -422,14 +423,14 @@ static void options_fill(struct node *n, struct rlog_options *o, struct rlog_mem
         .segment_bytes = p->segment_bytes,
         .reserve_bytes = 4 * p->segment_bytes,
         .state_bytes_max = p->state_bytes_max,
-        .identity = {.id = !n->started || n->founding ? n->id : 0},
+        .identity = {.id = !n->started || n->initial ? n->id : 0},
     };
     memcpy(o->identity.cluster, n->cluster->id, sizeof o->identity.cluster);
     snprintf(o->identity.name, sizeof o->identity.name, "%s", n->name);
-    if (n->founding) {
-        founders_list(n->cluster, founders);
-        o->founders = founders;
-        o->n_founders = n->cluster->profile.founders;
+    if (n->initial) {
+        initial_members_list(n->cluster, initial_members);
+        o->initial_members = initial_members;
+        o->n_initial_members = n->cluster->profile.n_initial_members;
     }
 }
 
@@ -437,7 +438,7 @@ static void new_incarnation(struct node *n, uint64_t id)
 {
     n->replaces = n->replaces != 0 ? n->replaces : n->id;
     n->id = id;
-    n->damaged = n->founding = false;
+    n->damaged = n->initial = false;
     n->seen = (struct node_seen){0};
     n->cluster->tally.rejoins++;
 }
@@ -459,14 +460,14 @@ static void corrupt(struct node *n)
 {
     struct cluster *c = n->cluster;
     struct rlog_options options;
-    struct rlog_member founders[RLOG_MEMBERS_MAX];
+    struct rlog_member initial_members[RLOG_MEMBERS_MAX];
     struct rlog_identity old, fresh;
     if (!n->damaged)
         core_fail(&c->core, "%s finds its data corrupt, which nothing damaged: %s", n->name,
                   n->reason.text);
     core_say(&c->core, "%s refuses its data: %s", n->name, n->reason.text);
     c->tally.reached[REACH_CORRUPTION_REFUSED]++;
-    options_fill(n, &options, founders);
+    options_fill(n, &options, initial_members);
     if (rlog_rejoin_prepare(&options, &old, &fresh, &n->reason) != ST_OK || n->fs.dead)
         return; /* a disk that fails too: once more at the next start */
     if (old.id != 0 && old.id != n->id)
@@ -481,7 +482,7 @@ void node_blank(struct node *n)
     n->id = cluster_fresh_id(n->cluster);
     n->state = NODE_DOWN;
     n->replaces = 0;
-    n->damaged = n->founding = n->started = n->removed = false;
+    n->damaged = n->initial = n->started = n->removed = false;
     n->fs.faults = (struct fs_faults){0};
     n->seen = (struct node_seen){0};
 }
@@ -504,7 +505,7 @@ void node_start(struct node *n)
 {
     struct cluster *c = n->cluster;
     struct rlog_options options;
-    struct rlog_member founders[RLOG_MEMBERS_MAX];
+    struct rlog_member initial_members[RLOG_MEMBERS_MAX];
     ASSERT(n->process == 0 && n->state != NODE_UP);
     core_cancel(&c->core, &n->restart);
     n->process = ++c->processes;
@@ -520,8 +521,8 @@ void node_start(struct node *n)
     core_say(&c->core, "%s starts", n->name);
     size_t size;
     if (n->started && sim_fs_data(&n->fs, "data/identity", &size) == NULL)
-        n->founding = false; /* it was there: the node lost its data and must not found again */
-    options_fill(n, &options, founders);
+        n->initial = false; /* it was there: the node lost its data and must not found again */
+    options_fill(n, &options, initial_members);
     n->looked_at = true;
     sim_env_enter(&n->env);
     enum status st = rlog_start(&options, &n->rlog, &n->reason);

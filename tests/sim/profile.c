@@ -80,7 +80,7 @@ static void draw_more(struct profile *p, struct rng *extra, struct rng *front, s
 
 static void draw(struct profile *p, struct rng *r)
 {
-    p->founders = (unsigned)PICK(r, 1, 2, 3, 3, 3, 3, 3, 3, 4, 5);
+    p->n_initial_members = (unsigned)PICK(r, 1, 2, 3, 3, 3, 3, 3, 3, 4, 5);
     p->members_max = 6;
     p->faults_s = (unsigned)rng_between(r, 10, 14);
     p->election_ms = (unsigned)PICK(r, 150, 300, 300, 1000);
@@ -105,7 +105,7 @@ static void draw(struct profile *p, struct rng *r)
 /* One voter to begin with, often alone. */
 static void pin_sole(struct profile *p)
 {
-    p->founders = 1;
+    p->n_initial_members = 1;
     p->members_max = 3;
     p->fault_every_ms = 150;
     p->admin_every_ms = 150;
@@ -133,7 +133,7 @@ static void pin_churn(struct profile *p)
 /* Voters lose their vote and get it back, while leaders are cut off with some of the others. */
 static void pin_roles(struct profile *p)
 {
-    p->founders = 5;
+    p->n_initial_members = 5;
     p->election_ms = 300;
     p->heartbeat_ms = 30;
     p->admin_every_ms = 100;
@@ -155,7 +155,7 @@ static void pin_roles(struct profile *p)
 /* Few voters, who lose their vote and get it back while leaders die. */
 static void pin_demote(struct profile *p)
 {
-    p->founders = MIN(MAX(p->founders, 2u), 3u);
+    p->n_initial_members = MIN(MAX(p->n_initial_members, 2u), 3u);
     p->members_max = 4;
     p->election_ms = 300;
     p->heartbeat_ms = 30;
@@ -224,7 +224,7 @@ static void pin_late_churn(struct profile *p)
 /* Leaders die young, and at the end some voters stay away. */
 static void pin_vote(struct profile *p)
 {
-    p->founders = 3;
+    p->n_initial_members = 3;
     p->election_ms = 150;
     p->heartbeat_ms = 15;
     p->fault_every_ms = 100;
@@ -282,7 +282,7 @@ static void pin_truncate(struct profile *p)
 static void pin_join(struct profile *p)
 {
     pin_snapshots(p);
-    p->founders = 3;
+    p->n_initial_members = 3;
     p->ordered = false;
     p->late_permille = 100;
     p->late_ms_max = 4000;
@@ -338,7 +338,7 @@ static void pin_leaders(struct profile *p)
 /* One leader, and a network that loses, repeats and mixes up. */
 static void pin_reject(struct profile *p)
 {
-    p->founders = 3;
+    p->n_initial_members = 3;
     p->ordered = false;
     p->election_ms = 1000;
     p->heartbeat_ms = 100;
@@ -362,7 +362,7 @@ static void pin_reject(struct profile *p)
 /* Four voters of which two leaders make different clusters. */
 static void pin_rivals(struct profile *p)
 {
-    p->founders = 4;
+    p->n_initial_members = 4;
     p->members_max = 6;
     p->election_ms = 300;
     p->heartbeat_ms = 30;
@@ -376,7 +376,7 @@ static void pin_rivals(struct profile *p)
 /* Leadership moves under load. */
 static void pin_handover(struct profile *p)
 {
-    p->founders = 3;
+    p->n_initial_members = 3;
     p->clients = 24;
     p->think_ms_max = 3;
     p->election_ms = 300;
@@ -415,7 +415,7 @@ static void pin_lies(struct profile *p)
 /* A voter's log is damaged while it is off. */
 static void pin_amnesia(struct profile *p)
 {
-    p->founders = 3;
+    p->n_initial_members = 3;
     p->snapshot_log_bytes = 8192 * 1024;
     p->segment_bytes = 256 * 1024;
     p->election_ms = 300;

@@ -50,7 +50,7 @@ enum ending {
 
 struct profile {
     char name[24];
-    unsigned founders, members_max;
+    unsigned n_initial_members, members_max;
     unsigned faults_s; /* how long faults go on */
     unsigned election_ms, heartbeat_ms;
     uint64_t snapshot_log_bytes, segment_bytes;

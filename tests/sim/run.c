@@ -160,13 +160,13 @@ static void await_whole(struct cluster *c)
     }
 }
 
-/* In some runs a founder's wall clock is wrong from the beginning. */
-static void found_with_wrong_clock(struct cluster *c)
+/* In some runs the wall clock of an initial member is wrong from the beginning. */
+static void bootstrap_with_wrong_clock(struct cluster *c)
 {
     struct rng r = rng_make(c->core.seed, 0xC10C);
     if (!rng_chance(&r, 400))
         return;
-    struct node *n = &c->nodes[rng_below(&r, c->profile.founders)];
+    struct node *n = &c->nodes[rng_below(&r, c->profile.n_initial_members)];
     int64_t off_ms = (int64_t)rng_between(&r, 600, 3600) * 1000;
     n->clock.wall_offset_ms = rng_chance(&r, 500) ? off_ms : -off_ms;
     c->check.clock_moved = n;
@@ -189,13 +189,13 @@ static void cluster_init(struct cluster *c, uint64_t seed, const char *profile, 
     check_init(c);
     for (unsigned i = 0; i < SLOTS; i++)
         node_init(c, i);
-    for (unsigned i = 0; i < c->profile.founders; i++) {
+    for (unsigned i = 0; i < c->profile.n_initial_members; i++) {
         c->nodes[i].id = cluster_fresh_id(c);
-        c->nodes[i].founding = true;
+        c->nodes[i].initial = true;
         c->nodes[i].state = NODE_DOWN;
     }
-    found_with_wrong_clock(c);
-    for (unsigned i = 0; i < c->profile.founders; i++)
+    bootstrap_with_wrong_clock(c);
+    for (unsigned i = 0; i < c->profile.n_initial_members; i++)
         node_start(&c->nodes[i]);
 }
 
@@ -215,9 +215,10 @@ static void describe(const struct cluster *c)
 {
     const struct profile *p = &c->profile;
     core_say(&c->core,
-             "profile %s: %u founders, election %u ms, log %" PRIu64 " KiB, net %s lose %u late %u "
+             "profile %s: %u initial members, election %u ms, log %" PRIu64
+             " KiB, net %s lose %u late %u "
              "up to %u ms, sync up to %" PRIu64 " us, fault each %u ms, change each %u ms",
-             p->name, p->founders, p->election_ms, p->snapshot_log_bytes / 1024,
+             p->name, p->n_initial_members, p->election_ms, p->snapshot_log_bytes / 1024,
              p->ordered ? "ordered" : "unordered", p->lose_permille, p->late_permille,
              p->late_ms_max, p->sync_ns_max / 1000, p->fault_every_ms, p->admin_every_ms);
 }

@@ -91,7 +91,7 @@ void cluster_tell(struct cnode *leader, struct cnode *to);
 struct cnode *cluster_leader(struct cluster *c);
 struct rlog_member member_make(uint64_t id, enum rlog_role role);
 struct rlog_entry entry_make(enum rlog_entry_type type, struct bytes data);
-struct cluster *cluster_new(uint64_t seed, unsigned founders);
+struct cluster *cluster_new(uint64_t seed, unsigned n_initial_members);
 void cluster_free(struct cluster *c);
 enum status cluster_submit(struct cnode *n, uint64_t value);
 

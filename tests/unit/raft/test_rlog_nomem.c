@@ -279,7 +279,7 @@ static void encode(struct rlog_txn_builder *b, struct buf *txn)
     rlog_txn_done(b);
 }
 
-static void life_open(struct life *l, unsigned founders)
+static void life_open(struct life *l, unsigned n_initial_members)
 {
     static const char big[BIG];
     struct rlog_txn_builder b = {0};
@@ -296,7 +296,7 @@ static void life_open(struct life *l, unsigned founders)
     rlog_txn_need_key(&b, BYTES("s/contended"), 0);
     rlog_txn_put(&b, BYTES("s/contended"), BYTES("1"));
     encode(&b, &l->contended);
-    l->w = world_make(1, founders);
+    l->w = world_make(1, n_initial_members);
     l->w->options.snapshot_log_bytes = 6000;
     l->w->options.snapshot_trailing = 16;
 }
@@ -329,7 +329,7 @@ static void life_close(struct life *l)
 
 struct plan {
     void (*live)(struct life *l);
-    unsigned founders;
+    unsigned n_initial_members;
     bool (*fail_nth)(uint64_t n);
     uint64_t step; /* every so many-th allocation */
 };
@@ -338,7 +338,7 @@ struct plan {
 static bool run_case(const struct plan *plan, uint64_t n)
 {
     struct life l = {0};
-    life_open(&l, plan->founders);
+    life_open(&l, plan->n_initial_members);
     plan->fail_nth(n);
     plan->live(&l);
     bool failed = plan->fail_nth(0);

@@ -27,8 +27,8 @@ static void a_new_clusters_time_begins_at_the_median(void **ctx)
     }
 }
 
-/* Two of three founders, one of them an hour behind: which is right shows when the third comes. */
-static void a_new_clusters_time_steps_forward_to_a_late_founders(void **ctx)
+/* Two of three initial members run, one of them an hour behind. The third shows which is right. */
+static void a_new_clusters_time_steps_forward_to_a_late_initial_members(void **ctx)
 {
     (void)ctx;
     struct world *w = world_make(21, 3);
@@ -91,7 +91,7 @@ static void a_sole_voter_steps_by_itself(void **ctx)
 
 /* The clock of a cluster's only voter begins its time. Voters that come later outvote it: a
  * twentieth faster or slower, and never back. */
-static void a_founders_wrong_clock_is_slewed_away(void **ctx)
+static void the_wrong_clock_of_an_initial_member_is_slewed_away(void **ctx)
 {
     (void)ctx;
     enum { RUN_MS = 100000 };
@@ -182,10 +182,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_clusters_time_begins_at_the_median),
-        cmocka_unit_test(a_new_clusters_time_steps_forward_to_a_late_founders),
+        cmocka_unit_test(a_new_clusters_time_steps_forward_to_a_late_initial_members),
         cmocka_unit_test(a_step_forward_is_in_an_entry_before_it_is_told),
         cmocka_unit_test(a_sole_voter_steps_by_itself),
-        cmocka_unit_test(a_founders_wrong_clock_is_slewed_away),
+        cmocka_unit_test(the_wrong_clock_of_an_initial_member_is_slewed_away),
         cmocka_unit_test(a_late_question_does_not_set_a_standbys_clock_back),
         cmocka_unit_test(a_clock_that_is_wrong_by_ages_stops_no_node),
         cmocka_unit_test(cluster_time_never_falls_and_follows_the_median),

@@ -404,25 +404,25 @@ struct rlog_entry entry_make(enum rlog_entry_type type, struct bytes data)
     return (struct rlog_entry){1, type, bytes_of(rlog_block_data(block), data.len), block};
 }
 
-struct cluster *cluster_new(uint64_t seed, unsigned founders)
+struct cluster *cluster_new(uint64_t seed, unsigned n_initial_members)
 {
     struct cluster *c = mem_zalloc(sizeof *c);
-    struct rlog_conf conf = {.n = founders};
+    struct rlog_conf conf = {.n = n_initial_members};
     struct rlog_conf_bytes encoded;
     ASSERT(c != NULL);
     c->rng = seed * 0x9E3779B97F4A7C15u | 1;
     c->now = 1000;
-    for (unsigned i = 0; i < founders; i++)
+    for (unsigned i = 0; i < n_initial_members; i++)
         conf.members[i] = member_make(i + 1, RLOG_VOTER);
     ASSERT(rlog_conf_encode(&conf, &encoded) == ST_OK);
-    for (unsigned i = 0; i < founders; i++) {
+    for (unsigned i = 0; i < n_initial_members; i++) {
         struct cnode *n = node_create(c);
         struct rlog_entry e = entry_make(RLOG_CHANGE, bytes_of(encoded.bytes, encoded.len));
         disk_add(n, &e);
         rlog_block_unref(e.block);
         n->term = 1;
     }
-    for (unsigned i = 0; i < founders; i++)
+    for (unsigned i = 0; i < n_initial_members; i++)
         node_start(&c->nodes[i]);
     return c;
 }

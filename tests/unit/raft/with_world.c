@@ -247,9 +247,9 @@ struct rlog_options wnode_options(struct wnode *n)
     o.net = (struct rlog_net_ops){wnet_send, wnet_flush, wnet_members, n};
     o.events = (struct rlog_events){.fatal = wnode_fatal, .applied = wnode_applied, .ctx = n};
     o.segment_bytes = 65536;
-    if (n->id <= w->n_founders) {
-        o.founders = w->founders;
-        o.n_founders = w->n_founders;
+    if (n->id <= w->n_initial_members) {
+        o.initial_members = w->initial_members;
+        o.n_initial_members = w->n_initial_members;
     }
     return o;
 }
@@ -280,30 +280,30 @@ void wnode_stop(struct wnode *n)
     n->rlog = NULL;
 }
 
-struct world *world_make(uint64_t seed, unsigned founders)
+struct world *world_make(uint64_t seed, unsigned n_initial_members)
 {
     struct world *w = calloc(1, sizeof *w);
     ASSERT(w != NULL);
     w->rng = seed * 0x9E3779B97F4A7C15u | 1;
     w->now_ns = 1000000000;
     list_init(&w->frames);
-    w->n_founders = founders;
-    for (unsigned i = 0; i < founders; i++)
-        w->founders[i] = world_member(i + 1, RLOG_VOTER);
+    w->n_initial_members = n_initial_members;
+    for (unsigned i = 0; i < n_initial_members; i++)
+        w->initial_members[i] = world_member(i + 1, RLOG_VOTER);
     return w;
 }
 
 void world_start(struct world *w)
 {
-    for (unsigned i = 0; i < w->n_founders; i++) {
+    for (unsigned i = 0; i < w->n_initial_members; i++) {
         enum status st = wnode_start(wnode_create(w, i + 1), NULL);
         ASSERT(st == ST_OK);
     }
 }
 
-struct world *world_new(uint64_t seed, unsigned founders)
+struct world *world_new(uint64_t seed, unsigned n_initial_members)
 {
-    struct world *w = world_make(seed, founders);
+    struct world *w = world_make(seed, n_initial_members);
     world_start(w);
     return w;
 }

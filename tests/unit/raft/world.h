@@ -68,8 +68,8 @@ struct world {
     unsigned loss; /* percent */
     uint64_t n_frames, bytes, bulk_delay_ms;
     struct rlog_options options; /* sizes and times for every node */
-    struct rlog_member founders[WORLD_NODES];
-    unsigned n_founders;
+    struct rlog_member initial_members[WORLD_NODES];
+    unsigned n_initial_members;
 };
 
 /* Clients that wait. */
@@ -95,9 +95,10 @@ struct wnode *wnode_create(struct world *w, uint64_t id);
 struct rlog_options wnode_options(struct wnode *n);
 enum status wnode_start(struct wnode *n, struct reason *reason);
 void wnode_stop(struct wnode *n);
-struct world *world_make(uint64_t seed, unsigned founders); /* not started: set options first */
+struct world *world_make(uint64_t seed,
+                         unsigned n_initial_members); /* not started: set options first */
 void world_start(struct world *w);
-struct world *world_new(uint64_t seed, unsigned founders);
+struct world *world_new(uint64_t seed, unsigned n_initial_members);
 void world_free(struct world *w);
 struct wnode *world_leader(struct world *w);
 struct wnode *world_await_leader(struct world *w);

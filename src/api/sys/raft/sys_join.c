@@ -38,8 +38,8 @@ enum {
     KEY_TEXT = sizeof AUTHORITY_JOIN_KEY + TEXT_HEX_LEN(BARRIER_MAC_BYTES),
 };
 
-#define ALREADY                                                                               \
-    "this node is already joined, or founds a cluster; a node that is to be told waits with " \
+#define ALREADY                                                                             \
+    "this node is already joined or forms a cluster; a node waits for a join request with " \
     "cluster.join = \"api\" in its configuration, without certificates of a cluster"
 
 static const struct field authority_fields[] = {
