@@ -4,7 +4,7 @@
  *                                          ▲                 │ no answer: the next, after a while
  *                                          └─────────────────┘ a refusal (4xx): the node ends
  *
- * By request: enroll_told.c. The token's secret is sent over TLS, and only to a node whose
+ * By request: enroll_request.c. The token's secret is sent over TLS, and only to a node whose
  * certificate comes from the authority with the token's hash or from one that the request names.
  * The key is on disk before a member sees its public half, so that a certificate that was issued
  * and lost can be asked for again. */
@@ -170,8 +170,8 @@ static void on_answer(struct http_client_request *request, enum status st)
     if (end == ENROLL_DONE) {
         e->closing = true;
         http_client_close(e->client, on_done_closed, e->all);
-    } else if (e->told) {
-        enroll_told_tried(e, end, &reason);
+    } else if (e->by_request) {
+        enroll_request_tried(e, end, &reason);
     } else if (end == ENROLL_REFUSED) {
         host->calls->refuse(host, &reason);
     } else {
@@ -311,7 +311,7 @@ enum status enroll_open(struct enroll *all, bool *ret_enrolls, struct reason *re
     if (e == NULL)
         return ST_NOMEM;
     e->all = all;
-    e->told = !by_file;
+    e->by_request = !by_file;
     enum status st = by_file ? check_file(e, reason) : ST_OK;
     if (st == ST_OK)
         st = http_client_new(all->host->env, &e->client);
@@ -322,7 +322,7 @@ enum status enroll_open(struct enroll *all, bool *ret_enrolls, struct reason *re
     all->try = e;
     *ret_enrolls = true;
     if (!by_file) {
-        enroll_told_start(e);
+        enroll_request_start(e);
         return ST_OK;
     }
     trace(TRACE_INFO, "node", "asks the cluster for its certificate, with %s", o->join_token_file);
@@ -339,12 +339,12 @@ static enum status enroll_start(void *self, struct part_host *host)
     return ST_OK;
 }
 
-/* The request that told this node to join ends once the node is a member. */
+/* The join request ends once the node is a member. */
 static void enroll_tick(void *self)
 {
     struct enroll *e = self;
     if (e->wait != NULL && e->host->phase == PHASE_MEMBER)
-        enroll_told_end(e, ST_OK, NULL);
+        enroll_request_end(e, ST_OK, NULL);
 }
 
 static bool enroll_stop(void *self)

@@ -33,7 +33,7 @@ struct enroll_try {
     uint64_t complained_ms;
 
     /* By request. */
-    bool told;                          /* true: by request */
+    bool by_request;                    /* by a join request, not by join_token_file */
     bool retry;                         /* go on after the request has ended */
     bool pinned;                        /* trust the asked node by the CA hash in the token */
     char address[256 + 8], server[256]; /* "": any name */
@@ -56,11 +56,11 @@ NODISCARD enum enroll_end enroll_challenged(struct enroll_try *e, struct reason 
 /* Whether the certificate came from who has the root key. */
 bool enroll_proved(struct enroll_try *e, const struct text_value *answer);
 
-/* enroll_told.c: a node that was told to join by a request, in place of a file. */
-void enroll_told_start(struct enroll_try *e);
-void enroll_told_ask(struct enroll_try *e);
-void enroll_told_tried(struct enroll_try *e, enum enroll_end end, const struct reason *reason);
+/* enroll_request.c: a node that joins by a join request, not by join_token_file. */
+void enroll_request_start(struct enroll_try *e);
+void enroll_request_ask(struct enroll_try *e);
+void enroll_request_tried(struct enroll_try *e, enum enroll_end end, const struct reason *reason);
 /* End the request that waits; `reason` may be NULL. */
-void enroll_told_end(struct enroll *all, enum status st, const struct reason *reason);
+void enroll_request_end(struct enroll *all, enum status st, const struct reason *reason);
 
 #endif

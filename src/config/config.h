@@ -26,9 +26,9 @@ struct config_cluster {
     const char *advertise; /* host:port others reach us at */
     bool advertise_given;  /* false: made from the rest of the file */
     const char *ca_file, *cert_file, *key_file;
-    const char *join_token_file;                      /* NULL: these files are there */
-    const char *join;                                 /* "api": or told by a request; else NULL */
-    int64_t election_ms, heartbeat_ms;                /* 0: the defaults of the log */
+    const char *join_token_file;       /* NULL: these files are there */
+    const char *join;                  /* "api": wait for a join request; else NULL */
+    int64_t election_ms, heartbeat_ms; /* 0: the defaults of the log */
     struct config_member members[CONFIG_MEMBERS_MAX]; /* the initial members */
     unsigned n_members;
 };

@@ -18,7 +18,7 @@ struct node_status {
     bool initialized, sealed;
     bool active;                /* this node runs write handlers */
     bool perf_standby;          /* a standby that answers reads itself */
-    bool removed, waits;        /* from the cluster; to be told which cluster to join */
+    bool removed, waits;        /* removed from the cluster; waits for a join request */
     bool has_leader, no_quorum; /* no_quorum: as node_ops.no_quorum */
     uint64_t term, committed_index, applied_index;
     uint64_t version;        /* of the replicated state */

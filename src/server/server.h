@@ -109,7 +109,7 @@ struct server {
     struct tls_ctx *tls[CONFIG_LISTENERS_MAX];
     struct worker workers[WORKERS_MAX];
     int64_t started_ms;           /* wall clock */
-    _Atomic bool ready;           /* the node has its replica; else it waits to be told to join */
+    _Atomic bool ready;           /* the node has its replica; else it waits for a join request */
     _Atomic unsigned n_workers;   /* running workers; any thread may look */
     _Atomic unsigned n_begun;     /* workers that have their end of the state */
     _Atomic unsigned next_worker; /* round robin for the cluster port */

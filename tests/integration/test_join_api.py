@@ -223,7 +223,7 @@ def test_a_waiting_node_ends_when_it_is_asked_to(cluster):
         said = json.dumps({"leader_api_addr": cluster.founders[0].url, **body})
         connection.request("POST", f"{RAFT}/join", said)
         deadline = time.monotonic() + 120
-        while "is told to join" not in node.log_text():
+        while "got a join request" not in node.log_text():
             assert time.monotonic() < deadline
             time.sleep(0.02)
         other = join(node, leader_api_addr=cluster.founders[0].url, **body)

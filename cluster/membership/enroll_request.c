@@ -17,7 +17,7 @@
 
 #include <stdio.h>
 
-enum { TOLD_AGAIN_MS = 2000, TOLD_PATIENCE_MS = 50000 };
+enum { REQUEST_AGAIN_MS = 2000, REQUEST_PATIENCE_MS = 50000 };
 
 /* On the caller's stack. */
 struct enroll_wait {
@@ -28,22 +28,22 @@ struct enroll_wait {
     struct wait wait;
 };
 
-void enroll_told_end(struct enroll *all, enum status st, const struct reason *reason)
+void enroll_request_end(struct enroll *all, enum status st, const struct reason *reason)
 {
-    struct enroll_wait *told = all->wait;
+    struct enroll_wait *waiting = all->wait;
     ASSERT(part_on_thread(all->host));
-    if (told == NULL)
+    if (waiting == NULL)
         return;
     all->wait = NULL;
     env_timer_stop(all->host->env, &all->patience);
     if (reason != NULL)
-        told->reason = *reason;
-    wait_end(&told->wait, st);
+        waiting->reason = *reason;
+    wait_end(&waiting->wait, st);
 }
 
 static void on_patience(struct env_timer *timer)
 {
-    enroll_told_end(CONTAINER_OF(timer, struct enroll, patience), ST_TIMEOUT, NULL);
+    enroll_request_end(CONTAINER_OF(timer, struct enroll, patience), ST_TIMEOUT, NULL);
 }
 
 /* `knows`: the seal of the cluster to join, which then is one that is initialised. */
@@ -54,7 +54,7 @@ static void publish_waits(struct enroll *all, bool knows)
     all->host->calls->publish(all->host);
 }
 
-void enroll_told_ask(struct enroll_try *e)
+void enroll_request_ask(struct enroll_try *e)
 {
     env_timer_stop(e->all->host->env, &e->timer);
     struct http_target target = {
@@ -65,7 +65,7 @@ void enroll_told_ask(struct enroll_try *e)
 static void ask_later(struct enroll_try *e)
 {
     struct env *env = e->all->host->env;
-    env_timer_set(env, &e->timer, env_mono_ms(env) + TOLD_AGAIN_MS);
+    env_timer_set(env, &e->timer, env_mono_ms(env) + REQUEST_AGAIN_MS);
 }
 
 /* From the first question on: a challenge ends, and answering it may be what failed. */
@@ -74,7 +74,7 @@ static void ask_again(struct enroll_try *e)
     if (e->step == ENROLL_ANSWER)
         e->step = ENROLL_CHALLENGE;
     if (enroll_write(e, (struct bytes){0}) == ST_OK)
-        enroll_told_ask(e);
+        enroll_request_ask(e);
     else
         ask_later(e);
 }
@@ -92,14 +92,14 @@ void enroll_opened(struct enroll *all)
         ask_again(e);
 }
 
-void enroll_told_start(struct enroll_try *e)
+void enroll_request_start(struct enroll_try *e)
 {
     struct enroll *all = e->all;
-    ASSERT(e->told && all->wait == NULL);
+    ASSERT(e->by_request && all->wait == NULL);
     e->timer.fire = on_again;
     all->patience.fire = on_patience;
     publish_waits(all, false);
-    trace(TRACE_INFO, "node", "waits to be told which cluster to join");
+    trace(TRACE_INFO, "node", "waits for a join request");
     all->host->calls->wait(all->host);
 }
 
@@ -110,19 +110,19 @@ static void enroll_forget(struct enroll_try *e)
     publish_waits(e->all, false);
 }
 
-void enroll_told_tried(struct enroll_try *e, enum enroll_end end, const struct reason *reason)
+void enroll_request_tried(struct enroll_try *e, enum enroll_end end, const struct reason *reason)
 {
     struct enroll *all = e->all;
     bool again = end == ENROLL_AGAIN && (e->retry || all->seal.has_opener(all->seal.ctx));
     struct reason said;
     ASSERT(end != ENROLL_DONE);
     if (end == ENROLL_ASKS) {
-        enroll_told_ask(e);
+        enroll_request_ask(e);
         return;
     }
     if (end == ENROLL_WAITS) {
         publish_waits(all, true);
-        enroll_told_end(all, ST_OK, NULL);
+        enroll_request_end(all, ST_OK, NULL);
         return;
     }
     reason_set(&said, "%.100s: %s%s", e->address, reason->text,
@@ -132,11 +132,11 @@ void enroll_told_tried(struct enroll_try *e, enum enroll_end end, const struct r
     trace(TRACE_WARN, "node", "did not join by %s", said.text);
     if (again) {
         ask_later(e);
-        enroll_told_end(all, ST_TIMEOUT, NULL);
+        enroll_request_end(all, ST_TIMEOUT, NULL);
         return;
     }
     enroll_forget(e);
-    enroll_told_end(all, end == ENROLL_REFUSED ? ST_INVALID : ST_BUSY, &said);
+    enroll_request_end(all, end == ENROLL_REFUSED ? ST_INVALID : ST_BUSY, &said);
 }
 
 /* A try that goes on by itself ends. */
@@ -166,8 +166,8 @@ static enum status make_tls(struct enroll_try *e, const struct join_request *how
     return tls_ctx_new(&o, &e->tls, reason);
 }
 
-static enum status told_prepare(struct enroll_try *e, const struct join_request *how,
-                                struct reason *reason)
+static enum status request_prepare(struct enroll_try *e, const struct join_request *how,
+                                   struct reason *reason)
 {
     int address = snprintf(e->address, sizeof e->address, "%s", how->address);
     int server = snprintf(e->server, sizeof e->server, "%s",
@@ -183,19 +183,19 @@ static enum status told_prepare(struct enroll_try *e, const struct join_request 
     return make_tls(e, how, reason);
 }
 
-static enum status told_begin(struct enroll *all, struct enroll_wait *told)
+static enum status request_begin(struct enroll *all, struct enroll_wait *waiting)
 {
     struct enroll_try *e = all->try;
     if (all->given_up || all->host->stopping)
         return ST_CLOSED;
     if (all->wait != NULL) {
-        reason_set(&told->reason, "another request to join is under way");
+        reason_set(&waiting->reason, "another join request is under way");
         return ST_BUSY;
     }
-    if (e == NULL || !e->told || e->closing)
+    if (e == NULL || !e->by_request || e->closing)
         return ST_EXISTS;
     stop_try(e);
-    enum status st = told_prepare(e, told->how, &told->reason);
+    enum status st = request_prepare(e, waiting->how, &waiting->reason);
     if (st != ST_OK)
         enroll_forget(e);
     return st;
@@ -203,25 +203,26 @@ static enum status told_begin(struct enroll *all, struct enroll_wait *told)
 
 static void run_join(struct env_task *task)
 {
-    struct enroll_wait *told = CONTAINER_OF(task, struct enroll_wait, task);
-    struct enroll *all = told->all;
-    enum status st = told_begin(all, told);
+    struct enroll_wait *waiting = CONTAINER_OF(task, struct enroll_wait, task);
+    struct enroll *all = waiting->all;
+    enum status st = request_begin(all, waiting);
     if (st != ST_OK) {
-        wait_end(&told->wait, st);
+        wait_end(&waiting->wait, st);
         return;
     }
-    all->wait = told;
-    env_timer_set(all->host->env, &all->patience, env_mono_ms(all->host->env) + TOLD_PATIENCE_MS);
-    trace(TRACE_INFO, "node", "is told to join by %s", all->try->address);
-    enroll_told_ask(all->try);
+    all->wait = waiting;
+    env_timer_set(all->host->env, &all->patience,
+                  env_mono_ms(all->host->env) + REQUEST_PATIENCE_MS);
+    trace(TRACE_INFO, "node", "got a join request: asks %s for a certificate", all->try->address);
+    enroll_request_ask(all->try);
 }
 
 enum status enroll_join(struct enroll *e, const struct join_request *request, struct reason *reason)
 {
-    struct enroll_wait told = {.task = {.run = run_join}, .all = e, .how = request};
-    enum status st = wait_for(&told.wait, e->host->env, &told.task);
-    if (told.reason.text[0] != '\0')
-        *reason = told.reason;
+    struct enroll_wait waiting = {.task = {.run = run_join}, .all = e, .how = request};
+    enum status st = wait_for(&waiting.wait, e->host->env, &waiting.task);
+    if (waiting.reason.text[0] != '\0')
+        *reason = waiting.reason;
     return st;
 }
 
@@ -230,7 +231,7 @@ static void run_give_up(struct env_task *task)
     struct enroll *e = CONTAINER_OF(task, struct enroll, give_up_task);
     ASSERT(!e->given_up);
     e->given_up = true;
-    enroll_told_end(e, ST_CLOSED, NULL);
+    enroll_request_end(e, ST_CLOSED, NULL);
 }
 
 void enroll_give_up(struct enroll *e)
