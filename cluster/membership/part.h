@@ -26,7 +26,7 @@ struct member_options {
     const char *name, *data_dir;
     const char *api_addr;     /* URL clients reach this node at */
     const char *version;      /* of this program, for people */
-    const char *cluster_addr; /* host:port of the cluster port, told others */
+    const char *cluster_addr; /* host:port of the cluster port, as other nodes reach it */
     const char *ca_file, *cert_file, *key_file;
     /* Both are heeded where cert_file is missing. */
     const char *join_token_file; /* NULL: none */
@@ -127,7 +127,7 @@ struct part_host {
     uint8_t ca_sha256[32]; /* of the cluster's authority, as ca_file has it */
     enum member_phase phase;
     uint64_t id;                                  /* our raft id */
-    struct rlog_member members[RLOG_MEMBERS_MAX]; /* as the replica last told; none at first */
+    struct rlog_member members[RLOG_MEMBERS_MAX]; /* as the replica last reported; none at first */
     unsigned n_members;
     uint64_t active_term; /* the role: the term in which this node is active; 0: a standby */
     bool initialized;     /* the cluster has a state */

@@ -12,8 +12,8 @@ static void peers_changed(void *self, const struct rlog_status *raft)
     struct peers *p = self;
     uint64_t now = env_mono_ms(p->host->env);
     uint8_t unsealed = barrier_is_sealed(p->host->barrier) ? 0 : 1;
-    bool news = raft->leader != p->told_leader || unsealed != p->told_unsealed;
-    if (raft->leader == 0 || raft->is_leader || (!news && now - p->told_ms < SAY_EVERY_MS))
+    bool news = raft->leader != p->reported_leader || unsealed != p->reported_unsealed;
+    if (raft->leader == 0 || raft->is_leader || (!news && now - p->reported_ms < SAY_EVERY_MS))
         return;
     CLEANUP(buf_done) struct buf said = {0};
     buf_add_u8(&said, REPORT_SEALED);
@@ -22,9 +22,9 @@ static void peers_changed(void *self, const struct rlog_status *raft)
     buf_add_block(&said, bytes_str(p->host->options->version));
     if (buf_status(&said) != ST_OK)
         return; /* the next tick tries again */
-    p->told_leader = raft->leader;
-    p->told_unsealed = unsealed;
-    p->told_ms = now;
+    p->reported_leader = raft->leader;
+    p->reported_unsealed = unsealed;
+    p->reported_ms = now;
     p->host->calls->send(p->host, raft->leader, FRAME_REPORT, buf_bytes(&said));
 }
 
@@ -136,7 +136,7 @@ bool peers_get(struct peers *p, uint64_t id, struct peer_report *ret_report)
 static enum status peers_start(void *self, struct part_host *host)
 {
     struct peers *p = self;
-    ASSERT(p->host == NULL && p->told_ms == 0);
+    ASSERT(p->host == NULL && p->reported_ms == 0);
     if (pthread_mutex_init(&p->lock, NULL) != 0)
         return ST_NOMEM;
     p->host = host;

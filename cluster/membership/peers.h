@@ -19,8 +19,9 @@ struct peers {
     struct part_host *host;
     pthread_mutex_t lock;
     struct peer_report heard[RLOG_MEMBERS_MAX]; /* written under the lock by the raft thread */
-    uint64_t told_leader, told_ms; /* our own last report: to which leader, when (monotonic) */
-    uint8_t told_unsealed;
+    uint64_t reported_leader,
+        reported_ms; /* our own last report: to which leader, when (monotonic) */
+    uint8_t reported_unsealed;
 };
 
 extern const struct part peers_part;

@@ -53,10 +53,12 @@ struct mesh_events {
     void (*http)(void *ctx, struct mesh_http http);
     /* An unauthenticated peer speaks HTTP: `peer_name` is "". NULL: such peers are refused. */
     void (*unauthenticated)(void *ctx, struct mesh_http http);
-    /* Whether the node of this name was removed: it is refused, and told so. NULL: none was. */
+    /* Whether the node of this name was removed from the cluster: its links are refused with that
+     * reason. NULL: no node was removed. */
     bool (*removed)(void *ctx, const char *name);
-    /* A node we called, known by its certificate, says that we were removed. May be NULL. */
-    void (*told_removed)(void *ctx, const char *name);
+    /* The node `name`, known by its certificate, refused our link because this node was removed.
+     * May be NULL. */
+    void (*refused_as_removed)(void *ctx, const char *name);
     /* Whether a node of this name may speak as this id: the members say so, or do not know the id.
      * NULL: always. */
     bool (*id_allowed)(void *ctx, uint64_t id, const char *name);

@@ -144,14 +144,14 @@ static void dial_failed(struct mesh_dial *dial, const char *why)
     uint64_t delay_ms = retry_delay_ms(dial);
     mesh_count(&mesh->count.connects_failed, 1);
     mesh_count(&dial->peer->row->connects_failed, 1);
-    uint64_t told = bytes_hash(bytes_str(why)) | 1;
+    uint64_t logged = bytes_hash(bytes_str(why)) | 1;
     const struct mesh_link *small = dial->peer->dials[0].link;
     bool alone = !dial->bulk || (small != NULL && small->phase == LINK_READY);
-    if (told != dial->told) /* the two dials of a peer mostly fail alike */
+    if (logged != dial->logged) /* the two dials of a peer mostly fail alike */
         trace(alone ? TRACE_WARN : TRACE_DEBUG, "mesh",
               "cannot connect to %s at %s: %s; trying again", dial->peer->member.name,
               dial->address, why);
-    dial->told = told;
+    dial->logged = logged;
     dial->failures++;
     env_timer_set(mesh->env, &dial->retry, env_mono_ms(mesh->env) + delay_ms);
     tell_gone(dial);
@@ -232,7 +232,7 @@ void mesh_dial_ready(struct mesh_dial *dial)
     if (dial->last_loss_ms != 0)
         mesh_count(&peer->row->reconnects, 1);
     dial->failures = 0;
-    dial->told = 0;
+    dial->logged = 0;
     mesh_peer_heard(peer);
 }
 
@@ -262,7 +262,7 @@ void mesh_dial_lost(struct mesh_dial *dial, bool was_ready, const char *why)
     }
     trace(dial->bulk ? TRACE_DEBUG : TRACE_INFO, "mesh", "lost the link to %s: %s",
           dial->peer->member.name, why);
-    dial->told = bytes_hash(bytes_str(uv_strerror(UV_ECONNREFUSED))) | 1; /* tell_gone says it */
+    dial->logged = bytes_hash(bytes_str(uv_strerror(UV_ECONNREFUSED))) | 1; /* tell_gone says it */
     env_timer_set(mesh->env, &dial->retry, 0); /* whether it is still there matters now */
 }
 

@@ -158,8 +158,8 @@ void mesh_greet_frame(struct mesh_link *link, const struct mesh_frame *frame)
     if (frame->kind == MESH_REFUSE && !link->accepted && frame->payload.len >= 1) {
         char why[128];
         const struct mesh_events *events = &link->mesh->events;
-        if (frame->payload.data[0] == MESH_REFUSE_REMOVED && events->told_removed != NULL)
-            events->told_removed(events->ctx, link->peer_name);
+        if (frame->payload.data[0] == MESH_REFUSE_REMOVED && events->refused_as_removed != NULL)
+            events->refused_as_removed(events->ctx, link->peer_name);
         if (link->phase == LINK_CLOSING)
             return;
         (void)snprintf(why, sizeof why, "the peer refuses us: %s",

@@ -3,8 +3,8 @@
  * mesh ── peers ── two dials each (small, bulk) ── the link being made or in use
  *      └─ links: those of the dials and the accepted ones
  *
- * A link owns its socket and lives until libuv has closed it; the dial that points to it is told by
- * mesh_dial_lost before. A call into `events` may close any link and change any peer: look at the
+ * A link owns its socket and lives until libuv has closed it. Before, mesh_dial_lost clears the
+ * pointer of its dial. A call into `events` may close any link and change any peer: look at the
  * phase again afterwards. */
 #ifndef HOLDFAST_CLUSTER_MESH_MESH_INTERNAL_H
 #define HOLDFAST_CLUSTER_MESH_MESH_INTERNAL_H
@@ -81,7 +81,7 @@ struct mesh_link {
 struct mesh_dial {
     struct mesh_peer *peer;
     bool bulk, resolving;
-    uint64_t told; /* hash of the failure last logged, 0: none */
+    uint64_t logged; /* hash of the last failure that was logged; 0: none */
     struct mesh_link *link;
     struct env_timer retry;
     unsigned failures;     /* in a row */

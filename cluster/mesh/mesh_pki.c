@@ -74,7 +74,7 @@ static void drop_pair(const struct mesh_pki *pki, const char *prefix, const char
         enum status st = path_of(pki->dir, prefix, name, pair_ends[n], path);
         if (st == ST_OK)
             st = fs_unlink(pki->fs, path);
-        (void)st; /* why it has to go is told */
+        (void)st; /* the caller reports the first failure */
     }
 }
 

@@ -422,11 +422,11 @@ static void update_state(struct rlog_core *c, const struct raft_update *up)
 }
 
 /* The leader's commit index, as far as our log is known to agree with the leader's. */
-static uint64_t told_commit(const struct rlog_core *c)
+static uint64_t notified_commit(const struct rlog_core *c)
 {
-    if (c->raft.state != RAFT_FOLLOWER || c->told_term != c->term || rlog_core_installing(c))
+    if (c->raft.state != RAFT_FOLLOWER || c->notified_term != c->term || rlog_core_installing(c))
         return 0;
-    return MIN(c->told_commit, c->raft.follower_state.match);
+    return MIN(c->notified_commit, c->raft.follower_state.match);
 }
 
 static void update_commit(struct rlog_core *c)
@@ -435,7 +435,7 @@ static void update_commit(struct rlog_core *c)
     c->commit_back += commit < c->commit;
     if (planted(PLANT_F8_COMMIT))
         c->commit = commit;
-    c->commit = MAX(c->commit, MAX(commit, told_commit(c)));
+    c->commit = MAX(c->commit, MAX(commit, notified_commit(c)));
     ASSERT(c->commit <= rlog_core_last(c) || rlog_core_installing(c));
 }
 
@@ -531,16 +531,16 @@ void rlog_core_must_step(struct rlog_core *c, struct raft_event *event, const ch
         rlog_core_fatal(c, ST_INTERNAL, "raft core: %s: %s", what, raft_strerror(rv));
 }
 
-void rlog_core_told(struct rlog_core *c, uint64_t from, uint64_t term, uint64_t commit,
-                    uint64_t now_ms)
+void rlog_core_notified(struct rlog_core *c, uint64_t from, uint64_t term, uint64_t commit,
+                        uint64_t now_ms)
 {
     c->now_ms = MAX(now_ms, c->now_ms);
     if (c->dead || term != c->term || c->raft.state != RAFT_FOLLOWER || rlog_core_leader(c) != from)
         return;
-    if (c->told_term != term)
-        c->told_commit = 0;
-    c->told_term = term;
-    c->told_commit = MAX(c->told_commit, commit);
+    if (c->notified_term != term)
+        c->notified_commit = 0;
+    c->notified_term = term;
+    c->notified_commit = MAX(c->notified_commit, commit);
     update_commit(c);
     apply_committed(c);
 }

@@ -147,13 +147,13 @@ struct rlog_core {
     unsigned election_ms, heartbeat_ms, inflight_max;
     bool started, dead, stepping, applying;
     struct rlog_core_log log;
-    struct rlog_core_snapshot snap;  /* the last one that libraft knows */
-    uint64_t term, vote;             /* durable */
-    uint64_t stored;                 /* highest index reported as persisted */
-    uint64_t written_term;           /* of the last entry of the write being reported, or 0 */
-    uint64_t commit, applied;        /* commit never falls (F8) */
-    uint64_t told_commit, told_term; /* follower: committed, said the leader of that term */
-    uint64_t sent_commit;            /* leader: what followers were last told */
+    struct rlog_core_snapshot snap; /* the last one that libraft knows */
+    uint64_t term, vote;            /* durable */
+    uint64_t stored;                /* highest index reported as persisted */
+    uint64_t written_term;          /* of the last entry of the write being reported, or 0 */
+    uint64_t commit, applied;       /* commit never falls (F8) */
+    uint64_t notified_commit, notified_term; /* follower: commit index of the leader, its term */
+    uint64_t sent_commit;                    /* leader: commit index last sent to followers */
     struct rlog_core_write *writes;
     size_t writes_at, n_writes, cap_writes;
     struct rlog_conf conf;              /* in force: of the newest CHANGE */
@@ -199,10 +199,10 @@ bool rlog_core_credible(const struct rlog_core *c, uint64_t from, const struct r
 void rlog_core_receive(struct rlog_core *c, uint64_t from, const struct rlog_message *m,
                        uint64_t now_ms);
 void rlog_core_written(struct rlog_core *c, uint64_t seq, uint64_t now_ms);
-/* The leader says that everything up to `commit` is committed; libraft would tell only with the
- * next entries or heartbeat. */
-void rlog_core_told(struct rlog_core *c, uint64_t from, uint64_t term, uint64_t commit,
-                    uint64_t now_ms);
+/* The leader `from` has committed everything up to `commit`. libraft learns a commit index only
+ * from the next entries or heartbeat. */
+void rlog_core_notified(struct rlog_core *c, uint64_t from, uint64_t term, uint64_t commit,
+                        uint64_t now_ms);
 /* At or after c->timeout_ms, which may have moved after any call. */
 void rlog_core_timeout(struct rlog_core *c, uint64_t now_ms);
 

@@ -254,7 +254,7 @@ enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, uint64_t v
     enum status st = slot_write(disk, &next);
     if (st == ST_OK)
         return ST_OK;
-    disk->failed = true; /* the caller has been told; writes under way are not acknowledged */
+    disk->failed = true; /* the status tells the caller; writes under way are not acknowledged */
     drop_all(disk, &disk->queue);
     env_timer_stop(disk->env, &disk->tick);
     return st;

@@ -3,7 +3,7 @@
  * raft/FORMAT.md explains why the sectors look as they do. In short: every 512 bytes of a segment
  * carry their own checksum and a mark in their last two bytes, so a sector that was never written
  * (zero), one cut short by a torn write (no mark), and one that rotted (a mark, but the checksum is
- * wrong) can be told apart. */
+ * wrong) can be distinguished. */
 #ifndef HOLDFAST_RAFT_DISK_RLOG_DISK_FORMAT_H
 #define HOLDFAST_RAFT_DISK_RLOG_DISK_FORMAT_H
 

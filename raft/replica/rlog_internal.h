@@ -91,7 +91,8 @@ struct rlog_remote_read {
 
 /* Leader: a round of questions to the voters. Others: one question to the leader. */
 struct rlog_round {
-    bool open, asks_leader, untimed; /* untimed: the question told no time, there was none */
+    bool open, asks_leader,
+        untimed; /* untimed: the request carried no time, the cluster had none */
     uint64_t number, term, index, conf_generation, started_ms, leader;
     uint32_t asked, yes; /* bit per member of the configuration */
     struct list reads;
@@ -152,7 +153,7 @@ struct rlog {
     void (*pump)(struct rlog *r,
                  bool fire); /* start what can start; then, if `fire`, completions */
     struct env_timer timer, close_timer, commit_timer;
-    uint64_t commit_due_ms; /* followers are told of a commit then; 0: they know */
+    uint64_t commit_due_ms; /* when followers are notified of a commit; 0: they know */
     struct env_task wake;
 
     struct buf out;   /* the frame being sent */

@@ -40,7 +40,7 @@ static void out_send(void *ctx, uint64_t to, const struct rlog_message *m)
 
 /* Followers learn the commit index from the next entries and from every reply to a read. Where none
  * follow, tell them after this time, so that they do not fall behind for a whole heartbeat. */
-enum { COMMIT_TOLD_MS = 2 };
+enum { COMMIT_NOTIFY_MS = 2 };
 
 static void commit_send(struct rlog *r)
 {
@@ -59,7 +59,7 @@ void rlog_commit_tell(struct rlog *r)
     if (!rlog_core_leads(&r->core) || r->core.commit <= r->core.sent_commit)
         r->commit_due_ms = 0;
     else if (r->commit_due_ms == 0)
-        r->commit_due_ms = now + COMMIT_TOLD_MS;
+        r->commit_due_ms = now + COMMIT_NOTIFY_MS;
     else if (now >= r->commit_due_ms) {
         commit_send(r);
         r->commit_due_ms = 0;

@@ -240,7 +240,8 @@ static bool round_wanted(struct rlog *r, uint64_t now_ms)
     return waiting || rs->n_remote > 0 || all_are_due(r, now_ms);
 }
 
-/* A new cluster has learnt its time. An answer tells a time that a majority has been told. */
+/* Give up the rounds that began before a new cluster had its time: a reply to a read carries a time
+ * that a majority has received. */
 static void give_up_untimed(struct rlog *r)
 {
     for (unsigned i = 0; i < RLOG_ROUNDS_MAX && rlog_clock_began(r); i++)
@@ -361,7 +362,7 @@ static void on_ask(struct rlog *r, uint64_t from, const struct rlog_frame *f)
     if (f->ask.term != r->core.term || rlog_core_leads(&r->core))
         return;
     rlog_clock_heard(r, f->ask.time_ms);
-    rlog_core_told(&r->core, from, f->ask.term, f->ask.commit, rlog_now(r));
+    rlog_core_notified(&r->core, from, f->ask.term, f->ask.commit, rlog_now(r));
     rlog_send_frame(r, from, &frame, false);
 }
 
@@ -394,7 +395,7 @@ static void on_read_index(struct rlog *r, uint64_t from, const struct rlog_frame
     if (round == NULL || round->leader != from)
         return;
     rlog_clock_heard(r, f->read.time_ms);
-    rlog_core_told(&r->core, from, f->read.term, f->read.index, rlog_now(r));
+    rlog_core_notified(&r->core, from, f->read.term, f->read.index, rlog_now(r));
     round_confirm(r, round, f->read.index, f->read.time_ms);
 }
 
@@ -407,7 +408,7 @@ void rlog_reads_receive(struct rlog *r, uint64_t from, const struct rlog_frame *
     case RLOG_FRAME_READ_INDEX: on_read_index(r, from, f); return;
     case RLOG_FRAME_CORE:
     case RLOG_FRAME_COMMIT:
-        rlog_core_told(&r->core, from, f->ask.term, f->ask.commit, rlog_now(r));
+        rlog_core_notified(&r->core, from, f->ask.term, f->ask.commit, rlog_now(r));
         return;
     case RLOG_FRAME_CHUNK:
     case RLOG_FRAME_CHUNK_ANSWER: return;

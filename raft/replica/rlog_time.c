@@ -1,7 +1,7 @@
-/* Cluster time (R16): the leader's, monotonic, begun at what the leader before told plus the time
- * since, slewed towards the median of the voters' wall clocks. That of a new cluster begins at the
- * median; until it has, its leader is not ready. No wall clock decides anything by itself, and none
- * is read at apply. */
+/* Cluster time (R16): the leader's, monotonic, begun at the last time of the leader before plus the
+ * time since, slewed towards the median of the voters' wall clocks. That of a new cluster begins at
+ * the median; until it has, its leader is not ready. No wall clock decides anything by itself, and
+ * none is read at apply. */
 #include "base/trace.h"
 #include "raft/replica/rlog_internal.h"
 #include "text/time.h"
@@ -36,7 +36,7 @@ static int64_t base_now(const struct rlog_clock *c, uint64_t now_ms)
 
 void rlog_clock_start(struct rlog *r)
 {
-    r->clock.base_ms = r->clock.told_ms = r->machine.time_ms;
+    r->clock.base_ms = r->clock.advertised_ms = r->machine.time_ms;
     r->clock.base_mono = rlog_now(r);
     r->clock.known = false;
 }
@@ -74,7 +74,7 @@ void rlog_clock_lead(struct rlog *r)
 {
     struct rlog_clock *c = &r->clock;
     uint64_t now = rlog_now(r);
-    c->base_ms = MAX(base_now(c, now), MAX(c->told_ms, r->machine.time_ms));
+    c->base_ms = MAX(base_now(c, now), MAX(c->advertised_ms, r->machine.time_ms));
     c->base_mono = now;
     c->begin_ms = 0;
     c->step_ms = 0;
@@ -121,7 +121,7 @@ bool rlog_ready(const struct rlog *r)
     return rlog_core_ready(&r->core) && rlog_clock_began(r);
 }
 
-/* Leader of a cluster that has no time: nothing was ever written, and no node told it a time. A
+/* Leader of a cluster that has no time: nothing was ever written, and no node sent a time. A
  * wrong clock among few is set right later only if it is behind, so the lower of two counts. */
 static void begin(struct rlog *r)
 {
@@ -193,8 +193,8 @@ int64_t rlog_time_ms(struct rlog *r)
     int64_t time = MAX(base_now(c, rlog_now(r)), r->machine.time_ms);
     if (!rlog_core_leads(&r->core))
         return believable(time);
-    c->told_ms = MAX(c->told_ms, believable(time));
-    return c->told_ms;
+    c->advertised_ms = MAX(c->advertised_ms, believable(time));
+    return c->advertised_ms;
 }
 
 int64_t rlog_clock_entry_ms(struct rlog *r)

@@ -12,7 +12,8 @@ struct rlog_wall {
 };
 
 struct rlog_clock {
-    int64_t base_ms, told_ms; /* cluster time at `base_mono`; the highest given out */
+    int64_t base_ms,
+        advertised_ms; /* cluster time at `base_mono`; the highest that this node gave out */
     uint64_t base_mono;
     bool known;        /* not merely the last entry's time */
     int64_t step_ms;   /* by so much the next entry's time is ahead; 0: it is not */
@@ -21,7 +22,8 @@ struct rlog_clock {
     struct rlog_wall walls[RLOG_MEMBERS_MAX];
 };
 
-int64_t rlog_clock_own(struct rlog *r); /* this node's wall clock, as far as it can be told */
+int64_t
+rlog_clock_own(struct rlog *r); /* wall clock of this node, clipped to a time that others accept */
 void rlog_clock_start(struct rlog *r);
 void rlog_clock_heard(struct rlog *r, int64_t time_ms);             /* from the leader */
 void rlog_clock_wall(struct rlog *r, uint64_t id, int64_t wall_ms); /* a voter's */

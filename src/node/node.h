@@ -45,7 +45,7 @@ struct node_options {
     void *ctx;
 };
 
-/* Start the raft thread; everything else is told through the callbacks. ST_NOMEM, ST_IO. */
+/* Start the raft thread; everything else is reported through the callbacks. ST_NOMEM, ST_IO. */
 NODISCARD enum status node_start(const struct node_options *options, struct node **ret_node);
 /* Transfer leadership if this node has it, end services, stop the replica and the cluster port, end
  * the thread. Blocks, a few seconds at most; a service that hangs ends the process instead

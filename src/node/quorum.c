@@ -5,7 +5,7 @@
  *
  * A voter is reached while a link to it is up. Without a leader it must also be heard, because the
  * kernel of a paused process keeps the link: voters ask each other for votes then, so each answers
- * at least once per election timeout. Before the first start, the same is told of the initial
+ * at least once per election timeout. Before the first start, the error names the initial
  * members that have not been heard. */
 #include "node/quorum.h"
 

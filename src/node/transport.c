@@ -86,7 +86,7 @@ static bool on_ask_removed(void *ctx, const char *name)
     return removed_is(&((struct node *)ctx)->host, name, false); /* the word is not said in doubt */
 }
 
-static void on_told_removed(void *ctx, const char *name)
+static void on_refused_as_removed(void *ctx, const char *name)
 {
     removed_hear(&((struct node *)ctx)->removed, name);
 }
@@ -109,7 +109,7 @@ enum status transport_open(struct part_host *host, struct reason *reason)
                    .unauthenticated =
                        n->options.accept_unauthenticated != NULL ? on_unauthenticated : NULL,
                    .removed = on_ask_removed,
-                   .told_removed = on_told_removed,
+                   .refused_as_removed = on_refused_as_removed,
                    .id_allowed = id_allowed,
                    .ctx = n},
     };

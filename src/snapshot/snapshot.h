@@ -14,7 +14,7 @@
  *    stays. Where the seal configured here opens the other root key, the ring is wrapped anew.
  *    Otherwise no node can wrap it: the ring is deleted, and the first active node that was
  *    unsealed makes another. The remembered replies to repeated requests are lost with the ring;
- *    they were made in the old state, and a client that repeats such a request is told that its
+ *    they were made in the old state, and a client that repeats such a request learns that its
  *    outcome is unknown. */
 #ifndef HOLDFAST_SNAPSHOT_SNAPSHOT_H
 #define HOLDFAST_SNAPSHOT_SNAPSHOT_H

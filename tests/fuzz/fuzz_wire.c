@@ -126,7 +126,7 @@ static void feed_frame(struct target *t, struct reader *r)
     if (frame.kind == RLOG_FRAME_CORE)
         rlog_core_receive(&t->core, peer, &frame.core, t->now);
     else if (frame.kind == RLOG_FRAME_COMMIT)
-        rlog_core_told(&t->core, peer, frame.ask.term, frame.ask.commit, t->now);
+        rlog_core_notified(&t->core, peer, frame.ask.term, frame.ask.commit, t->now);
     rlog_frame_done(&frame);
 }
 

@@ -10,7 +10,7 @@
 enum {
     TERM_MAX = 1 << 20,
     CLOCK_SLACK_MS = 65000, /* cluster time beside the median: more than that is not slewed */
-    CLOCK_BEHIND_S = 10,    /* so long it may lag: not every voter may have told its clock */
+    CLOCK_BEHIND_S = 10,    /* so long it may lag: some voters may not have sent their clock yet */
 };
 
 static const char *const reach_names[REACHES] = {
@@ -185,14 +185,14 @@ static void check_time(struct node *n, const struct rlog_status *s)
     if (!s->ready)
         return;
     int64_t time_ms = rlog_time_ms(n->rlog);
-    if (time_ms < n->seen.told_ms)
+    if (time_ms < n->seen.advertised_ms)
         core_fail(&c->core, "%s turns cluster time back by %" PRId64 " ms", n->name,
-                  n->seen.told_ms - time_ms);
-    n->seen.told_ms = time_ms;
+                  n->seen.advertised_ms - time_ms);
+    n->seen.advertised_ms = time_ms;
     if (voters < 3 || c->check.clock_rules)
         return;
-    if (!all_up || n->process != c->check.clocks_told_to) {
-        c->check.clocks_told_to = n->process;
+    if (!all_up || n->process != c->check.clocks_led_by) {
+        c->check.clocks_led_by = n->process;
         c->check.clocks_since_ns = c->core.now_ns;
     }
     qsort(walls, voters, sizeof walls[0], time_order);

@@ -49,7 +49,7 @@ const char *reach_name(enum reach r);
 /* What was last seen of a process. */
 struct node_seen {
     uint64_t term, commit, applied, version;
-    int64_t time_ms, told_ms; /* cluster time applied; told by it as the leader */
+    int64_t time_ms, advertised_ms; /* cluster time: applied; given out as the leader */
     uint64_t elections, snapshots_taken, installed, rollbacks;
     bool ready;
     uint64_t stored, stored_term; /* said to be durable when the process before ended */
@@ -84,7 +84,7 @@ struct check {
     uint64_t hashed;                          /* batches seen, to thin out hashing */
     struct node *clock_moved;                 /* the one whose wall clock jumps, NULL none yet */
     bool clock_rules;                         /* it may have decided cluster time */
-    uint64_t clocks_told_to;                  /* process that leads while every voter runs … */
+    uint64_t clocks_led_by;                   /* process that leads while every voter runs … */
     uint64_t clocks_since_ns;                 /* … since */
 };
 

@@ -1,5 +1,6 @@
 /* Clients: each has one operation under way, through a random node, tried again under the same
- * request id while its outcome is not known. What they were told is the history that is judged. */
+ * request id while its outcome is not known. The replies that they get are the history that is
+ * judged. */
 #include "ops.h"
 
 #include <inttypes.h>

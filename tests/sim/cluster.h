@@ -159,7 +159,7 @@ void clients_check(struct cluster *c); /* histories, at the end */
 void front_start(struct cluster *c);
 void front_stop(struct cluster *c);
 bool front_idle(const struct cluster *c);
-void front_check(struct cluster *c); /* what they were told, at the end */
+void front_check(struct cluster *c); /* judges the replies that they got, at the end */
 
 /* ending.c: arrange what the profile says. */
 void ending_run(struct cluster *c);

@@ -19,7 +19,7 @@ struct agent {
     bool waiting, maybe, stopped;
     struct front_op op;
     uint64_t called_ns, version; /* version: the newest state it heard of */
-    int64_t told_ms;             /* when the operation began */
+    int64_t seen_ms;             /* when the operation began */
 };
 
 struct front {
@@ -28,7 +28,7 @@ struct front {
     bool bootstrapped;
     uint64_t numbers;
     uint64_t versions[FRONT_KEYS]; /* that were seen last */
-    int64_t told_ms;               /* the latest cluster time in answers */
+    int64_t seen_ms;               /* the latest cluster time in answers */
     struct front_log log;
 };
 
@@ -58,7 +58,7 @@ static void finish(struct agent *ag, const struct front_answer *answer)
     count(c, answer, &ag->op);
     ag->waiting = false;
     if (certain)
-        f->told_ms = MAX(f->told_ms, answer->time_ms);
+        f->seen_ms = MAX(f->seen_ms, answer->time_ms);
     if (verdict == FRONT_DONE && ag->op.kind == FRONT_BOOTSTRAP)
         f->bootstrapped = true;
     bool has_version = ag->op.kind == FRONT_LOOK || ag->op.kind == FRONT_CAS;
@@ -70,8 +70,8 @@ static void finish(struct agent *ag, const struct front_answer *answer)
             .answer = *answer,
             .call_ns = ag->called_ns,
             .ret_ns = certain ? c->core.now_ns : LIN_NEVER,
-            .told_call_ms = ag->told_ms,
-            .told_ret_ms = f->told_ms,
+            .seen_call_ms = ag->seen_ms,
+            .seen_ret_ms = f->seen_ms,
         };
         front_log_add(&f->log, &event);
     }
@@ -186,7 +186,7 @@ static void compose(struct agent *ag, enum front_kind kind)
     le64_put(op->id.bytes + 8, op->number);
     op->id.issued = ag->version;
     ag->called_ns = ag->cluster->core.now_ns;
-    ag->told_ms = f->told_ms;
+    ag->seen_ms = f->seen_ms;
     ag->waiting = true;
     ag->maybe = false;
 }

@@ -1,5 +1,6 @@
 /* Clients that show tokens: they make, use, renew and revoke them, and write under check-and-set,
- * through src/auth and src/state on every node. What they were told is a log, judged at the end.
+ * through src/auth and src/state on every node. The replies that they get are a log, judged at the
+ * end.
  *
  *   late        nothing succeeds for a token that began after it, or an ancestor, had expired;
  *   early       nothing is refused before that, unless something was revoked or its uses are spent;
@@ -110,7 +111,7 @@ struct front_event {
     struct front_op op;
     struct front_answer answer;        /* the verdict is UNKNOWN where none came */
     uint64_t call_ns, ret_ns;          /* LIN_NEVER: unknown */
-    int64_t told_call_ms, told_ret_ms; /* the latest cluster time in answers until then */
+    int64_t seen_call_ms, seen_ret_ms; /* the latest cluster time in answers until then */
 };
 
 struct front_list {

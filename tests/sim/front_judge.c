@@ -1,4 +1,4 @@
-/* The log of what clients with tokens were told: whether that can have been. */
+/* Judges the log of replies to clients with tokens: whether a correct cluster can give them. */
 #include "front.h"
 
 #include <inttypes.h>
@@ -69,7 +69,7 @@ static bool effective(const struct front_event *e)
     return e->answer.verdict == FRONT_DONE || e->answer.verdict == FRONT_UNKNOWN;
 }
 
-/* When it was surely made; NULL: nobody was told that it was. */
+/* When the token was surely made; NULL: no reply says that it was. */
 static const struct front_event *made(const struct front_log *log, uint64_t token)
 {
     const struct front_list *about = &log->tokens[token].about;
@@ -161,7 +161,7 @@ static struct span expiry(const struct front_log *log, uint64_t token, uint64_t 
             continue;
         bool known = e->answer.verdict == FRONT_DONE;
         int64_t at = e->answer.new_expire_ms;
-        int64_t soonest = e->told_call_ms + e->op.ttl_s * 1000 - FRONT_SLACK_MS;
+        int64_t soonest = e->seen_call_ms + e->op.ttl_s * 1000 - FRONT_SLACK_MS;
         span.lo = MIN(span.lo, known ? at : soonest);
         span.hi = MAX(span.hi, known ? at : INT64_MAX);
     }
@@ -195,8 +195,8 @@ static bool judge_accepted(const struct front_log *log, const struct front_event
         if (ended_before(log, token, i > 0, e->call_ns) != NULL)
             return fail(text, e, "succeeds after a revocation was acknowledged", token, 0);
         struct span span = expiry(log, token, e->call_ns, e->ret_ns);
-        if (span.hi != INT64_MAX && e->told_call_ms >= span.hi + FRONT_SLACK_MS)
-            return fail(text, e, "succeeds too late", token, e->told_call_ms - span.hi);
+        if (span.hi != INT64_MAX && e->seen_call_ms >= span.hi + FRONT_SLACK_MS)
+            return fail(text, e, "succeeds too late", token, e->seen_call_ms - span.hi);
         if (log->tokens[token].orphan)
             return true;
     }
@@ -224,7 +224,7 @@ static bool may_refuse(const struct front_log *log, const struct front_event *e,
     if (token != FRONT_ROOT && (create == NULL || create->ret_ns > e->call_ns))
         return true;
     struct span span = expiry(log, token, e->call_ns, e->ret_ns);
-    return e->told_ret_ms >= (span.lo == INT64_MAX ? span.lo : span.lo - FRONT_SLACK_MS) ||
+    return e->seen_ret_ms >= (span.lo == INT64_MAX ? span.lo : span.lo - FRONT_SLACK_MS) ||
            may_be_revoked(log, token, e->ret_ns) || may_be_spent(log, token, e->ret_ns);
 }
 
@@ -237,7 +237,7 @@ static bool judge_refused(const struct front_log *log, const struct front_event 
         if (log->tokens[token].orphan)
             break;
     }
-    return fail(text, e, "is refused too early", e->op.by, e->told_ret_ms);
+    return fail(text, e, "is refused too early", e->op.by, e->seen_ret_ms);
 }
 
 /* Uses */

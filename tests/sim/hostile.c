@@ -190,7 +190,7 @@ static void tell_future(struct cluster *c, struct node *n)
     rlog_status(n->rlog, &after);
     if (!n->fatal || after.last_index != s.last_index || after.version != s.version)
         core_fail(&c->core, "%s goes on with an entry of a later format", n->name);
-    core_say(&c->core, "%s is told of the future", n->name);
+    core_say(&c->core, "%s gets an entry of a later format", n->name);
     c->tally.reached[REACH_FUTURE]++;
     n->outdated = true;
 }

@@ -15,7 +15,7 @@ enum lin_kind {
     LIN_READ,   /* saw `value` */
     LIN_WRITE,  /* wrote `value` */
     LIN_CAS,    /* replaced `expect` by `value` */
-    LIN_DIFFER, /* was told that the register does not hold `expect` */
+    LIN_DIFFER, /* the reply: the register does not hold `expect` */
 };
 
 struct lin_op {

@@ -41,7 +41,7 @@ enum ending {
     ENDING_MINORITY, /* any minority stays off */
     ENDING_USURPER,  /* a new leader dies at once, the one before it had entries of its own */
     ENDING_CHANGE,   /* the leader dies as soon as a new voter is committed */
-    ENDING_DEMOTE,   /* the leader dies as soon as it took a vote, and told only whose */
+    ENDING_DEMOTE,   /* the leader takes a vote and dies once one node knows whose */
     ENDING_RIVALS,   /* two leaders, one after the other, each change the members of four */
     ENDING_HANDOVER, /* leadership is moved again and again */
     ENDING_AMNESIA,  /* a voter loses entries that it acknowledged, the leader dies */

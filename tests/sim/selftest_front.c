@@ -2,24 +2,24 @@
 #include "selftest.h"
 
 /* Token 1 is made by the root token, 2 by 1; both expire at 10 s of cluster time. Operations take
- * one nanosecond, and cluster time is told as each says. */
+ * one nanosecond, and each reply carries the cluster time that the operation gives. */
 enum { MADE_NS = 10, EXPIRE_MS = 10000 };
 
 static struct front_event event_at(enum front_kind kind, uint64_t by, uint64_t about,
-                                   enum front_verdict verdict, uint64_t at_ns, int64_t told_ms)
+                                   enum front_verdict verdict, uint64_t at_ns, int64_t seen_ms)
 {
     return (struct front_event){
         .op = {.kind = kind, .by = by, .about = about},
         .answer = {.verdict = verdict,
                    .found = true,
-                   .time_ms = told_ms,
+                   .time_ms = seen_ms,
                    .expire_ms = by == FRONT_ROOT ? 0 : EXPIRE_MS,
                    .new_expire_ms = EXPIRE_MS,
                    .uses_left = -1},
         .call_ns = at_ns,
         .ret_ns = verdict == FRONT_UNKNOWN ? LIN_NEVER : at_ns + 1,
-        .told_call_ms = told_ms,
-        .told_ret_ms = told_ms,
+        .seen_call_ms = seen_ms,
+        .seen_ret_ms = seen_ms,
     };
 }
 
@@ -50,11 +50,11 @@ static bool good(struct front_log *log)
     return well;
 }
 
-/* Whether token 2 may look, or be refused, at 50 ns when `told_ms` had been told. */
-static bool look(struct front_log *log, enum front_verdict verdict, int64_t told_ms)
+/* Whether token 2 may look, or be refused, at 50 ns after replies up to cluster time `seen_ms`. */
+static bool look(struct front_log *log, enum front_verdict verdict, int64_t seen_ms)
 {
-    struct front_event e = event_at(FRONT_LOOK, 2, 2, verdict, 50, told_ms);
-    e.answer.time_ms = MIN(told_ms, EXPIRE_MS - 1); /* says it */
+    struct front_event e = event_at(FRONT_LOOK, 2, 2, verdict, 50, seen_ms);
+    e.answer.time_ms = MIN(seen_ms, EXPIRE_MS - 1); /* says it */
     front_log_add(log, &e);
     return good(log);
 }

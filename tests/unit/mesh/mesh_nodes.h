@@ -44,11 +44,11 @@ static inline bool is_removed(void *ctx, const char *name)
     return node->removed != NULL && strcmp(node->removed, name) == 0;
 }
 
-static inline void told_removed(void *ctx, const char *name)
+static inline void refused_as_removed(void *ctx, const char *name)
 {
     struct node *node = ctx;
-    node->told++;
-    (void)snprintf(node->told_by, sizeof node->told_by, "%s", name);
+    node->refusals++;
+    (void)snprintf(node->refused_by, sizeof node->refused_by, "%s", name);
 }
 
 static inline bool id_allowed(void *ctx, uint64_t id, const char *name)
@@ -74,7 +74,7 @@ static inline struct mesh_options options_of(struct world *w, unsigned i, const 
                    .gone = on_gone,
                    .http = on_http,
                    .removed = is_removed,
-                   .told_removed = told_removed,
+                   .refused_as_removed = refused_as_removed,
                    .id_allowed = id_allowed,
                    .ctx = node},
     };

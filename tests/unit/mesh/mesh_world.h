@@ -37,8 +37,8 @@ struct node {
     uint64_t refuse_id;   /* id_allowed says no to it */
     struct mesh_http web; /* the newest connection handed over */
     const char *removed;  /* name of a node that was; NULL: none */
-    char told_by[MESH_NAME_MAX];
-    unsigned told, unauthenticated;
+    char refused_by[MESH_NAME_MAX];
+    unsigned refusals, unauthenticated;
 };
 
 struct world {

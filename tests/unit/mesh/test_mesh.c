@@ -176,7 +176,7 @@ static void a_node_answers_one_it_does_not_know(void **ctx)
     assert_int_equal(w->nodes[0].from, 2);
 }
 
-static bool told_gone(void *ctx)
+static bool gone_reported(void *ctx)
 {
     return ((struct node *)ctx)->gone != 0;
 }
@@ -186,7 +186,7 @@ static void a_node_that_ends_is_found_gone_once(void **ctx)
     struct world *w = *ctx;
     start_linked(w, 2);
     stop(w, 1);
-    run_until(w, told_gone, &w->nodes[0]);
+    run_until(w, gone_reported, &w->nodes[0]);
     assert_int_equal(w->nodes[0].gone_id, 2);
     run_for(w, 200); /* more refused calls */
     assert_int_equal(w->nodes[0].gone, 1);
@@ -217,7 +217,7 @@ static void links_come_back_after_a_restart(void **ctx)
     start_linked(w, 2);
     for (unsigned round = 1; round <= 2; round++) {
         stop(w, 1);
-        run_until(w, told_gone, &w->nodes[0]);
+        run_until(w, gone_reported, &w->nodes[0]);
         start(w, 1);
         introduce(w, 1);
         run_until(w, all_linked, w);
@@ -278,12 +278,12 @@ static void only_a_process_that_ended_is_gone(void **ctx)
     run_for(w, 100);
     assert_int_equal(w->nodes[0].gone, 0);
     assert_int_equal(kill(pid, SIGKILL), 0);
-    run_until(w, told_gone, &w->nodes[0]);
+    run_until(w, gone_reported, &w->nodes[0]);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_int_equal(w->nodes[0].gone, 1);
 }
 
-static void an_expired_certificate_is_told(void **ctx)
+static void an_expired_certificate_is_reported(void **ctx)
 {
     struct world *w = *ctx;
     struct mesh_options options = options_of(w, 1, "old");
@@ -304,21 +304,21 @@ static void a_removed_member_is_disconnected(void **ctx)
     assert_int_equal(w->nodes[0].gone, 0);
 }
 
-static bool was_told(void *ctx)
+static bool was_refused(void *ctx)
 {
     struct node *node = ctx;
-    return node->told != 0;
+    return node->refusals != 0;
 }
 
-static void a_node_that_was_removed_is_told_by_name(void **ctx)
+static void a_removed_node_is_refused_by_name(void **ctx)
 {
     struct world *w = *ctx;
     start_linked(w, 2);
     w->nodes[0].removed = "n2";
     mesh_members(w->nodes[0].mesh, NULL, 0);
-    run_until(w, was_told, &w->nodes[1]);
-    assert_string_equal(w->nodes[1].told_by, "n1");
-    assert_int_equal(w->nodes[0].told, 0);
+    run_until(w, was_refused, &w->nodes[1]);
+    assert_string_equal(w->nodes[1].refused_by, "n1");
+    assert_int_equal(w->nodes[0].refusals, 0);
 }
 
 static bool connects_failed(void *ctx)
@@ -369,7 +369,7 @@ static void a_node_known_by_name_speaks_as_the_id_it_has(void **ctx)
     send_str(&w->nodes[0], 0x123456, "by the new id", false);
     run_until(w, received_one, &w->nodes[1]);
     stop(w, 1);
-    run_until(w, told_gone, &w->nodes[0]);
+    run_until(w, gone_reported, &w->nodes[0]);
     assert_int_equal(w->nodes[0].gone_id, 0x123456);
 }
 
@@ -539,7 +539,7 @@ static void running_out_of_memory_is_survived(void **ctx)
             send_str(&w->nodes[0], 2, "x", tries % 2 == 0);
             run_for(w, 1);
             if (tries % 100 == 50)
-                introduce(w, 0); /* a peer that did not fit into memory is told again */
+                introduce(w, 0); /* a peer that did not fit into memory is introduced again */
         }
         used = mem_fail_nth(0);
         assert_true(was);
@@ -568,9 +568,9 @@ int main(void)
         node_test(a_node_never_seen_is_not_gone),
         node_test(links_come_back_after_a_restart),
         node_test(only_a_process_that_ended_is_gone),
-        node_test(an_expired_certificate_is_told),
+        node_test(an_expired_certificate_is_reported),
         node_test(a_removed_member_is_disconnected),
-        node_test(a_node_that_was_removed_is_told_by_name),
+        node_test(a_removed_node_is_refused_by_name),
         node_test(a_peer_with_another_id_is_not_linked),
         node_test(a_node_known_by_name_speaks_as_the_id_it_has),
         node_test(a_node_known_by_name_may_not_speak_for_another),

@@ -148,7 +148,7 @@ static void names_in_a_hello_are_checked(void **ctx)
     assert_status(mesh_hello_decode(buf_bytes(&out), &back), ST_INVALID);
 }
 
-static void a_frame_that_does_not_fit_memory_is_told(void **ctx)
+static void a_frame_that_does_not_fit_memory_is_reported(void **ctx)
 {
     CLEANUP(mesh_frames_done) struct mesh_frames f = {.payload_max = 100};
     struct mesh_frame frame;
@@ -168,7 +168,7 @@ int main(void)
         cmocka_unit_test(a_hello_cut_anywhere_is_refused),
         cmocka_unit_test(a_later_protocol_may_say_more),
         cmocka_unit_test(names_in_a_hello_are_checked),
-        cmocka_unit_test(a_frame_that_does_not_fit_memory_is_told),
+        cmocka_unit_test(a_frame_that_does_not_fit_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -203,9 +203,9 @@ static void nothing_is_replaced(void **ctx)
     assert_string_equal(reason.text, "tls/tls-n1-key.pem: already exists");
 }
 
-/* Each allocation of adding a node fails in turn: it is told, nobody's file is changed, and the
- * node can be added after. */
-static void running_out_of_memory_is_told_and_leaves_room_to_try_again(void **ctx)
+/* Each allocation of adding a node fails in turn: it is reported, no node's file is changed, and
+ * the node can be added after. */
+static void running_out_of_memory_is_reported_and_leaves_room_to_try_again(void **ctx)
 {
     struct place *place = *ctx;
     bool used = true;
@@ -334,8 +334,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_clients_certificate_is_no_node, setup, teardown),
         cmocka_unit_test_setup_teardown(a_node_is_added_later, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_replaced, setup, teardown),
-        cmocka_unit_test_setup_teardown(running_out_of_memory_is_told_and_leaves_room_to_try_again,
-                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            running_out_of_memory_is_reported_and_leaves_room_to_try_again, setup, teardown),
         cmocka_unit_test_setup_teardown(an_added_node_needs_the_ca, setup, teardown),
         cmocka_unit_test_setup_teardown(names_that_would_collide_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(an_authority_is_that_of_its_cluster, setup, teardown),

@@ -52,7 +52,7 @@ struct cnode {
     bool installing;
 };
 
-enum event_kind { EV_FRAME, EV_DISK, EV_SNAP, EV_INSTALLED, EV_RESTART, EV_TOLD };
+enum event_kind { EV_FRAME, EV_DISK, EV_SNAP, EV_INSTALLED, EV_RESTART, EV_NOTIFIED };
 
 struct event {
     uint64_t at, seq;

@@ -404,7 +404,7 @@ static void a_slow_pool_does_not_stop_the_log(void **ctx)
     world_reopen(w);
 }
 
-static void idle_is_told(void **ctx)
+static void idle_is_reported(void **ctx)
 {
     struct world *w = *ctx;
     world_add(w, 1);
@@ -483,7 +483,7 @@ static void a_wiped_replica_is_gone(void **ctx)
     assert_int_equal(w->loaded.n, 0);
 }
 
-static void a_reset_log_begins_where_it_is_told(void **ctx)
+static void a_reset_log_begins_at_the_given_index(void **ctx)
 {
     struct world *w = *ctx;
     world_add(w, 9);
@@ -508,7 +508,7 @@ static void a_segment_size_out_of_range_is_bounded(void **ctx)
     assert_int_equal(w->loaded.n, 16);
 }
 
-static void a_disk_that_fills_up_is_told_in_time(void **ctx)
+static void a_disk_that_fills_up_is_reported_in_time(void **ctx)
 {
     struct world *w = *ctx;
     world_close(w);
@@ -628,16 +628,16 @@ int main(void)
         TEST(a_log_that_grows_fast_waits_for_no_pause),
         TEST(a_log_closed_while_the_next_segment_is_made_opens_again),
         TEST(a_slow_pool_does_not_stop_the_log),
-        TEST(idle_is_told),
+        TEST(idle_is_reported),
         TEST(queued_bytes_count_what_waits),
         TEST(a_directory_is_made_once),
         TEST(a_directory_is_opened_once),
         TEST(anothers_directory_is_refused),
         cmocka_unit_test(an_empty_place_is_not_a_replica),
         TEST(a_wiped_replica_is_gone),
-        TEST(a_reset_log_begins_where_it_is_told),
+        TEST(a_reset_log_begins_at_the_given_index),
         TEST(a_segment_size_out_of_range_is_bounded),
-        TEST(a_disk_that_fills_up_is_told_in_time),
+        TEST(a_disk_that_fills_up_is_reported_in_time),
         TEST(a_segment_that_cannot_be_prepared_is_no_failure_yet),
         TEST(a_full_disk_stops_the_log_when_a_segment_is_needed),
         TEST(recycled_segments_take_no_new_space),

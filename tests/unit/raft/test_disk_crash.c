@@ -194,7 +194,7 @@ static void what_was_read_after_a_failed_sync_survives_the_power(void **ctx)
         play(w);
         world_close(w);
         memfs_exit(w->fs);
-        world_open(w); /* from here on everything loaded may have been told to others */
+        world_open(w); /* from here on other nodes may know everything loaded */
         world_crash(w, n);
         world_open(w);
         world_free(w);

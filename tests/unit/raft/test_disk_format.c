@@ -1,4 +1,5 @@
-/* Sectors and batches in memory: what is told apart, and what is refused though its sums are right.
+/* Sectors and batches in memory: what is distinguished, and what is refused though its sums are
+ * right.
  */
 #include "support.h"
 

@@ -386,7 +386,7 @@ static void what_the_receiver_of_a_dump_says_ends_it(void **state)
     rlog_machine_dump_end(&dump);
 }
 
-static void running_out_of_memory_is_told(void **state)
+static void running_out_of_memory_is_reported(void **state)
 {
     (void)state;
     struct rlog_machine_dump dump;
@@ -439,7 +439,7 @@ int main(void)
         T(no_snapshot_is_taken_of_a_half_built_tree),
         T(a_dump_shows_the_state_it_was_begun_on),
         T(what_the_receiver_of_a_dump_says_ends_it),
-        T(running_out_of_memory_is_told),
+        T(running_out_of_memory_is_reported),
         T(the_content_format_has_not_changed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

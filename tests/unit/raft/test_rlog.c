@@ -312,7 +312,7 @@ static void a_follower_applies_without_waiting_for_a_heartbeat(void **ctx)
 }
 
 /* A write is two frames and two answers; that it is committed costs none while others follow. */
-static void a_commit_is_told_by_the_next_write(void **ctx)
+static void the_next_write_notifies_of_a_commit(void **ctx)
 {
     enum { WRITES = 50 };
     (void)ctx;
@@ -438,7 +438,7 @@ int main(void)
         cmocka_unit_test(a_read_asks_another_voter_when_one_keeps_silent),
         cmocka_unit_test(reads_survive_lost_frames),
         cmocka_unit_test(a_follower_applies_without_waiting_for_a_heartbeat),
-        cmocka_unit_test(a_commit_is_told_by_the_next_write),
+        cmocka_unit_test(the_next_write_notifies_of_a_commit),
         cmocka_unit_test(a_cut_off_leader_confirms_nothing),
         cmocka_unit_test(only_a_leader_that_is_one_stops_us_with_an_entry_of_a_later_format),
         cmocka_unit_test(closing_answers_everything),

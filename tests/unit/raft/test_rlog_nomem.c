@@ -1,6 +1,6 @@
 /* A replica's whole life with each allocation failed in turn, libraft's own included: a clean
- * error, a fatal one that is told, or a deliberate abort with its message. Never a leak, a crash or
- * a lost acknowledged write.
+ * error, a fatal one that is reported, or a deliberate abort with its message. Never a leak, a
+ * crash or a lost acknowledged write.
  *
  * The cases run in a child: one that aborts is looked at, and another child goes on behind it. */
 #include "support.h"
@@ -22,14 +22,14 @@ struct life {
     unsigned wrote;
 };
 
-/* What the child tells its parent. */
+/* Shared by the child and its parent. */
 struct progress {
     uint64_t n;
     unsigned cases, fatal, refused_starts, refused;
     bool ended, installed;
 };
 
-static struct progress *told;
+static struct progress *progress;
 
 int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
@@ -43,7 +43,7 @@ static void start(struct wnode *n)
         struct reason reason = {{0}};
         st = wnode_start(n, &reason);
         ASSERT(st == ST_OK || st == ST_NOMEM);
-        told->refused_starts += st != ST_OK;
+        progress->refused_starts += st != ST_OK;
     }
     ASSERT(st == ST_OK);
 }
@@ -57,7 +57,7 @@ static void revive(struct life *l)
         ASSERT(strstr(n->fatal, "memory") != NULL);
         wnode_stop(n);
         n->failed = false;
-        told->fatal++;
+        progress->fatal++;
         start(n);
     }
 }
@@ -91,7 +91,7 @@ static enum status finish(struct life *l, struct wclient *c)
             revive(l); /* closing answers it */
     }
     ASSERT(c->done);
-    told->refused += c->status != ST_OK;
+    progress->refused += c->status != ST_OK;
     return c->status;
 }
 
@@ -227,7 +227,7 @@ static void together(struct life *l)
     start(behind);
     read_from(l, behind);
     rlog_status(behind->rlog, &s);
-    told->installed |= s.snapshots_installed > 0;
+    progress->installed |= s.snapshots_installed > 0;
     write_many(l, 2);
 }
 
@@ -351,16 +351,16 @@ static void run_child(const struct plan *plan)
 {
     bool failed = true;
     trace(TRACE_ERROR, "test", "begins"); /* what the C library keeps for times is allocated now */
-    for (; failed; told->n += plan->step) {
+    for (; failed; progress->n += plan->step) {
         size_t before = world_heap_bytes();
-        failed = run_case(plan, told->n);
+        failed = run_case(plan, progress->n);
         bool exact = __lsan_do_recoverable_leak_check != NULL;
         if (exact && world_heap_bytes() != before)
             (void)__lsan_do_recoverable_leak_check(); /* says where; the next line, that */
         ASSERT(!exact || world_heap_bytes() == before);
-        told->cases++;
+        progress->cases++;
     }
-    told->ended = true;
+    progress->ended = true;
 }
 
 /* Its end, and what it said. */
@@ -405,28 +405,28 @@ static unsigned run_all(const struct plan *plan)
 {
     static char said[16384];
     unsigned aborts = 0;
-    size_t size = sizeof *told;
+    size_t size = sizeof *progress;
     void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
-    told = shared;
-    told->n = 1;
-    while (!told->ended) {
+    progress = shared;
+    progress->n = 1;
+    while (!progress->ended) {
         int status = await_child(plan, said, sizeof said);
-        if (told->ended && status == 0)
+        if (progress->ended && status == 0)
             break;
         if (!deliberate(status, said)) {
             (void)fprintf(stderr, "%s", said); /* longer than a message of cmocka's */
-            fail_msg("allocation %llu, status %x", (unsigned long long)told->n, status);
+            fail_msg("allocation %llu, status %x", (unsigned long long)progress->n, status);
         }
         aborts++;
-        told->n += plan->step;
+        progress->n += plan->step;
     }
     if (getenv("V") != NULL)
         print_message("%llu allocations, %u lives to the end, %u aborts, %u fatal, %u starts and "
                       "%u calls refused\n",
-                      (unsigned long long)told->n, told->cases, aborts, told->fatal,
-                      told->refused_starts, told->refused);
-    assert_true(told->cases + aborts > 20);
+                      (unsigned long long)progress->n, progress->cases, aborts, progress->fatal,
+                      progress->refused_starts, progress->refused);
+    assert_true(progress->cases + aborts > 20);
     return aborts;
 }
 
@@ -434,14 +434,14 @@ static void a_node_alone_survives_each_failed_allocation(void **ctx)
 {
     (void)ctx;
     (void)run_all(&(struct plan){alone, 1, mem_fail_nth, step_of(1)});
-    assert_true(told->refused_starts > 0 && told->refused > 0);
+    assert_true(progress->refused_starts > 0 && progress->refused > 0);
 }
 
 static void three_nodes_survive_each_failed_allocation(void **ctx)
 {
     (void)ctx;
     (void)run_all(&(struct plan){together, 3, mem_fail_nth, step_of(4)});
-    assert_true(told->fatal > 0 && told->installed);
+    assert_true(progress->fatal > 0 && progress->installed);
 }
 
 static void changes_of_members_survive_each_failed_allocation(void **ctx)

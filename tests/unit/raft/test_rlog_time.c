@@ -46,10 +46,10 @@ static void a_new_clusters_time_steps_forward_to_a_late_initial_members(void **c
 }
 
 /* Whoever leads next has the entry, but may not have heard of the time. */
-static void a_step_forward_is_in_an_entry_before_it_is_told(void **ctx)
+static void a_step_forward_is_in_an_entry_before_it_is_advertised(void **ctx)
 {
     (void)ctx;
-    int64_t told = 0;
+    int64_t advertised = 0;
     struct world *w = world_make(24, 3);
     w->nodes[0].e.skew_ms = -3600000;
     world_start(w);
@@ -60,11 +60,11 @@ static void a_step_forward_is_in_an_entry_before_it_is_told(void **ctx)
         struct wnode *leader = world_await_leader(w);
         struct rlog_status s;
         rlog_status(leader->rlog, &s);
-        told = rlog_time_ms(leader->rlog);
-        assert_true(told < s.time_ms + 60000);
+        advertised = rlog_time_ms(leader->rlog);
+        assert_true(advertised < s.time_ms + 60000);
         world_run(w, 5);
     }
-    assert_in_range(told, world_wall(w) - 1000, world_wall(w) + 1000);
+    assert_in_range(advertised, world_wall(w) - 1000, world_wall(w) + 1000);
     world_free(w);
 }
 
@@ -119,7 +119,7 @@ static void the_wrong_clock_of_an_initial_member_is_slewed_away(void **ctx)
     world_free(w);
 }
 
-/* What a standby estimates is no less than it was told before. */
+/* The estimate of a standby is no less than a time that it was given before. */
 static void a_late_question_does_not_set_a_standbys_clock_back(void **ctx)
 {
     (void)ctx;
@@ -183,7 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_clusters_time_begins_at_the_median),
         cmocka_unit_test(a_new_clusters_time_steps_forward_to_a_late_initial_members),
-        cmocka_unit_test(a_step_forward_is_in_an_entry_before_it_is_told),
+        cmocka_unit_test(a_step_forward_is_in_an_entry_before_it_is_advertised),
         cmocka_unit_test(a_sole_voter_steps_by_itself),
         cmocka_unit_test(the_wrong_clock_of_an_initial_member_is_slewed_away),
         cmocka_unit_test(a_late_question_does_not_set_a_standbys_clock_back),

@@ -621,7 +621,7 @@ static void transactions_beyond_an_entry_are_too_big(void **state)
     buf_done(&entry);
 }
 
-static void running_out_of_memory_is_told_and_harmless(void **state)
+static void running_out_of_memory_is_reported_and_harmless(void **state)
 {
     (void)state;
     bool failed = true;
@@ -687,7 +687,7 @@ int main(void)
         cmocka_unit_test(a_damaged_entry_is_refused),
         cmocka_unit_test(an_entry_header_out_of_range_is_refused),
         cmocka_unit_test(transactions_beyond_an_entry_are_too_big),
-        cmocka_unit_test(running_out_of_memory_is_told_and_harmless),
+        cmocka_unit_test(running_out_of_memory_is_reported_and_harmless),
         cmocka_unit_test(the_entry_format_has_not_changed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -340,9 +340,9 @@ static void event_run(struct cluster *c, struct event *e)
         rlog_core_installed(&n->core, c->now);
         break;
     case EV_RESTART: node_start(n); break;
-    case EV_TOLD:
+    case EV_NOTIFIED:
         if (n->up)
-            rlog_core_told(&n->core, e->from, e->term, e->commit, c->now);
+            rlog_core_notified(&n->core, e->from, e->term, e->commit, c->now);
         break;
     }
 }
@@ -454,7 +454,7 @@ enum status cluster_submit(struct cnode *n, uint64_t value)
 void cluster_tell(struct cnode *leader, struct cnode *to)
 {
     struct cluster *c = leader->cluster;
-    struct event *e = event_new(EV_TOLD, to);
+    struct event *e = event_new(EV_NOTIFIED, to);
     e->from = leader->id;
     e->term = leader->core.term;
     e->commit = leader->core.commit;
