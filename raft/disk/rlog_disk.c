@@ -243,15 +243,16 @@ void disk_drop_held(struct rlog_disk *disk)
 
 enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, uint64_t vote)
 {
-    struct slot_record next = {
-        .seq = disk->slot.seq + 1, .term = term, .vote = vote, .log_seq = disk->durable_seq};
+    struct vote_record next = {
+        .seq = disk->vote_record.seq + 1, .term = term, .vote = vote, .log_seq = disk->durable_seq};
     if (disk->corrupt)
         return ST_CORRUPT;
     if (disk->failed)
         return ST_IO;
-    ASSERT(term > disk->slot.term ||
-           (term == disk->slot.term && (disk->slot.vote == 0 || vote == disk->slot.vote)));
-    enum status st = slot_write(disk, &next);
+    ASSERT(term > disk->vote_record.term ||
+           (term == disk->vote_record.term &&
+            (disk->vote_record.vote == 0 || vote == disk->vote_record.vote)));
+    enum status st = vote_file_write(disk, &next);
     if (st == ST_OK)
         return ST_OK;
     disk->failed = true; /* the status tells the caller; writes under way are not acknowledged */

@@ -1,4 +1,4 @@
-/* Durable part of a replica: log segments, term-and-vote slots, snapshot files, one directory.
+/* Durable part of a replica: log segments, vote file, snapshot files, one directory.
  *
  *   DIR/lock             held while open
  *   DIR/identity         cluster id, node name, raft id (checksummed)
@@ -7,10 +7,10 @@
  *   DIR/log/%016x.seg    preallocated, zeroed, recycled segments
  *   DIR/snap/%016x-%016x.snap   index-term, several kept
  *
- * Owned by the raft thread; blocking calls run on LANE_LOG (long writes, compaction; short ones go by
- * env_write), LANE_POOL (zeroing the next segment) and LANE_BULK (snapshot files) of the env. Formats:
- * raft/FORMAT.md. Failure of any write or sync ends in `fatal` once, or in the status of a call
- * that blocks; nothing is acknowledged after it (PROTOCOL R12). */
+ * Owned by the raft thread; blocking calls run on LANE_LOG (long writes, compaction; short ones go
+ * by env_write), LANE_POOL (zeroing the next segment) and LANE_BULK (snapshot files) of the env.
+ * Formats: raft/FORMAT.md. Failure of any write or sync ends in `fatal` once, or in the status of a
+ * call that blocks; nothing is acknowledged after it (PROTOCOL R12). */
 #ifndef HOLDFAST_RAFT_DISK_RLOG_DISK_H
 #define HOLDFAST_RAFT_DISK_RLOG_DISK_H
 
@@ -36,13 +36,13 @@ struct rlog_loaded {
     uint64_t first, n;
     uint64_t prev_term; /* term of entry first-1, 0 if first is 1 */
     struct rlog_entry *entries;
-    bool corrupt;            /* acknowledged data is damaged (PROTOCOL R13): `reason` says where */
-    bool torn;               /* a torn tail was cut */
-    bool slot_fell_back;     /* one copy of term and vote was bad; the other has them */
-    bool snapshot_fell_back; /* the newest snapshot is damaged; an older one and the log suffice */
-    uint64_t truncations;    /* of the log, replayed while it was read */
-    bool reset;              /* an interrupted install was completed: the log starts behind it */
-    struct reason reason;    /* when corrupt: file, offset, index */
+    bool corrupt;             /* acknowledged data is damaged (PROTOCOL R13): `reason` says where */
+    bool torn;                /* a torn tail was cut */
+    bool vote_file_fell_back; /* one copy in the vote file was bad, the other one good */
+    bool snapshot_fell_back;  /* the newest snapshot is damaged; an older one and the log suffice */
+    uint64_t truncations;     /* of the log, replayed while it was read */
+    bool reset;               /* an interrupted install was completed: the log starts behind it */
+    struct reason reason;     /* when corrupt: file, offset, index */
 };
 void rlog_loaded_done(struct rlog_loaded *loaded);
 
@@ -70,7 +70,7 @@ struct rlog_disk_options {
     bool held;
 };
 
-/* Create DIR for a new replica: identity, first slot, empty log. ST_EXISTS when there is one. */
+/* Create DIR for a new replica: identity, vote file, empty log. ST_EXISTS when there is one. */
 NODISCARD enum status rlog_disk_create(struct env *env, const char *dir,
                                        const struct rlog_identity *identity, struct reason *reason);
 /* Remove a damaged replica, so that rlog_disk_create can make a new one there (PROTOCOL R13):
@@ -97,9 +97,10 @@ bool rlog_disk_idle(const struct rlog_disk *disk);
 NODISCARD enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, uint64_t vote);
 
 /* Queue a truncation from `index` (if it is not behind the end) and `n` entries from `index`, until
- * rlog_disk_write. Several queued writes become one write and one sync; `written` follows. References the entries'
- * blocks until then. Returns the write's sequence number, growing by one. What was queued before an
- * install reset the log is void, yet its number is reported. Terms may not fall. */
+ * rlog_disk_write. Several queued writes become one write and one sync; `written` follows.
+ * References the entries' blocks until then. Returns the write's sequence number, growing by one.
+ * What was queued before an install reset the log is void, yet its number is reported. Terms may
+ * not fall. */
 uint64_t rlog_disk_append(struct rlog_disk *disk, uint64_t index, const struct rlog_entry *entries,
                           unsigned n);
 /* Begin to write what was queued, at the latest when the write under way is done. */
@@ -160,8 +161,8 @@ void rlog_snap_close(struct rlog_snap_reader *r);
 NODISCARD enum status rlog_snap_prune(struct rlog_disk *disk);
 
 /* `holdfast dump log|snapshot`: explain a directory, or a file, line by line, without locking or
- * changing it, damaged or not; an operator's archive, too. ST_OK: it would open. ST_CORRUPT: what is wrong was said.
- * ST_NOT_FOUND, ST_IO, ST_NOMEM, ST_INVALID: it could not be read. */
+ * changing it, damaged or not; an operator's archive, too. ST_OK: it would open. ST_CORRUPT: what
+ * is wrong was said. ST_NOT_FOUND, ST_IO, ST_NOMEM, ST_INVALID: it could not be read. */
 NODISCARD enum status rlog_dump_log(struct fs *fs, const char *dir,
                                     void (*line)(void *ctx, const char *text), void *ctx);
 NODISCARD enum status rlog_dump_snapshot(struct fs *fs, const char *path,

@@ -7,7 +7,7 @@ enum { AT_SEQ = 500, AT_KIND = 504, AT_CRC = 506, AT_MARK = 510 };
 
 static const char segment_magic[8] = {'H', 'F', 'L', 'O', 'G', 'S', 'E', 'G'};
 static const uint32_t batch_magic = 0x31624648; /* "HFb1" */
-static const char slot_magic[8] = {'H', 'F', 'S', 'L', 'O', 'T', '0', '1'};
+static const char vote_file_magic[8] = {'H', 'F', 'S', 'L', 'O', 'T', '0', '1'};
 static const char identity_magic[8] = {'H', 'F', 'I', 'D', 'E', 'N', 'T', '1'};
 static const char install_magic[8] = {'H', 'F', 'I', 'N', 'S', 'T', '0', '1'};
 
@@ -356,20 +356,20 @@ static bool block_whole(const uint8_t *block, const char magic[8])
            le32_get(block + SMALL_BLOCK - 4) == crc32c(0, bytes_of(block, SMALL_BLOCK - 4));
 }
 
-void slot_encode(const struct slot_record *r, uint64_t id, uint8_t block[SMALL_BLOCK])
+void vote_file_encode(const struct vote_record *r, uint64_t id, uint8_t block[SMALL_BLOCK])
 {
     const uint64_t fields[] = {id, r->seq, r->term, r->vote, r->log_seq};
     memset(block, 0, SMALL_BLOCK);
     for (size_t i = 0; i < ARRAY_LEN(fields); i++)
         le64_put(block + 8 + 8 * i, fields[i]);
-    block_close(block, slot_magic);
+    block_close(block, vote_file_magic);
 }
 
-bool slot_decode(const uint8_t block[SMALL_BLOCK], uint64_t id, struct slot_record *ret)
+bool vote_file_decode(const uint8_t block[SMALL_BLOCK], uint64_t id, struct vote_record *ret)
 {
-    if (!block_whole(block, slot_magic) || le64_get(block + 8) != id)
+    if (!block_whole(block, vote_file_magic) || le64_get(block + 8) != id)
         return false;
-    *ret = (struct slot_record){le64_get(block + 16), le64_get(block + 24), le64_get(block + 32),
+    *ret = (struct vote_record){le64_get(block + 16), le64_get(block + 24), le64_get(block + 32),
                                 le64_get(block + 40)};
     return true;
 }

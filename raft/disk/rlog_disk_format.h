@@ -23,7 +23,7 @@ enum {
     SEGMENT_DEFAULT = 8 << 20,
     BATCH_MAX = 64 << 20, /* payload of one batch */
     SEGMENT_MAX = 80 << 20,
-    SMALL_BLOCK = 4096, /* one copy in `slot`, `identity`, `install` */
+    SMALL_BLOCK = 4096, /* one copy in `slot` (the vote file), `identity`, `install` */
 };
 
 enum sector_kind { SECTOR_SEGMENT = 1, SECTOR_FIRST = 2, SECTOR_REST = 3 };
@@ -147,13 +147,13 @@ bool entry_next(struct bytes *payload, struct rlog_entry *ret_entry, bool *ret_b
 void entry_header_write(struct sector_writer *w, const struct rlog_entry *entry);
 
 /* The small files: blocks of 4 KiB with a checksum over all of each. */
-struct slot_record {
+struct vote_record {
     uint64_t seq, term, vote;
     uint64_t log_seq; /* a batch known durable when this was written */
 };
-void slot_encode(const struct slot_record *r, uint64_t id, uint8_t block[SMALL_BLOCK]);
+void vote_file_encode(const struct vote_record *r, uint64_t id, uint8_t block[SMALL_BLOCK]);
 /* False when the block is not whole or not of replica `id`. */
-bool slot_decode(const uint8_t block[SMALL_BLOCK], uint64_t id, struct slot_record *ret);
+bool vote_file_decode(const uint8_t block[SMALL_BLOCK], uint64_t id, struct vote_record *ret);
 void identity_encode(const struct rlog_identity *identity, uint8_t block[SMALL_BLOCK]);
 bool identity_decode(const uint8_t block[SMALL_BLOCK], struct rlog_identity *ret);
 /* A snapshot is about to be installed: the log may end below it. */

@@ -1,6 +1,6 @@
 /* Shared by the files of the disk, and private to them.
  *
- * Three threads meet here: the raft thread owns the queue and the slot file; LANE_LOG and, for the
+ * Three threads meet here: the raft thread owns the queue and the vote file; LANE_LOG and, for the
  * reset of an installed snapshot, LANE_BULK own `tail` under `lock`. The raft thread waits for the
  * lock only in open and close; for a short write it takes it when it is free (rlog_disk_short.c),
  * and no work of LANE_LOG is submitted before that write is done. */
@@ -76,8 +76,8 @@ struct rlog_disk {
     bool failed; /* nothing is written or acknowledged any more */
     bool corrupt;
     bool held; /* appends wait for rlog_disk_release */
-    struct fs_file *slot_file;
-    struct slot_record slot;
+    struct fs_file *vote_file;
+    struct vote_record vote_record;
     struct env_timer tick;
     struct disk_work write, compact, tend, prep;
     struct disk_short short_write;
@@ -155,16 +155,16 @@ void disk_prep_init(struct rlog_disk *disk);
 void disk_prep_kick(struct rlog_disk *disk);
 void disk_prep_close(struct rlog_disk *disk);
 
-/* rlog_disk_small.c: slot, identity, install. */
-struct slot_found {
-    struct slot_record record;
+/* rlog_disk_small.c: vote file, identity, install. */
+struct vote_file_found {
+    struct vote_record record;
     bool fell_back, corrupt;
     const char *why;
 };
-NODISCARD enum status slot_create(struct fs *fs, const char *path, uint64_t id);
-NODISCARD enum status slot_load(struct rlog_disk *disk, struct slot_found *ret);
+NODISCARD enum status vote_file_create(struct fs *fs, const char *path, uint64_t id);
+NODISCARD enum status vote_file_load(struct rlog_disk *disk, struct vote_file_found *ret);
 /* Both copies, one after the other: at most one is ever torn. */
-NODISCARD enum status slot_write(struct rlog_disk *disk, const struct slot_record *record);
+NODISCARD enum status vote_file_write(struct rlog_disk *disk, const struct vote_record *record);
 NODISCARD enum status identity_create(struct fs *fs, const char *dir,
                                       const struct rlog_identity *identity);
 /* ST_NOT_FOUND; ST_CORRUPT when neither copy is whole. */

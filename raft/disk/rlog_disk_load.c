@@ -1,9 +1,9 @@
-/* Opening a replica: what the slot, the snapshots and the log say together, and the repairs that
- * are safe. Nothing is changed in a directory that turns out to be corrupt.
+/* Opening a replica: what the vote file, the snapshots and the log say together, and the repairs
+ * that are safe. Nothing is changed in a directory that turns out to be corrupt.
  *
- * The log must reach whatever else proves that it once did: the batch named in the slot, the index
- * of every snapshot taken here. Below the base of the log everything must be in a verified
- * snapshot. */
+ * The log must reach what other files prove to have been in it: the batch that the vote file
+ * names, the index of every snapshot that this node created. Below the base of the log everything
+ * must be in a verified snapshot. */
 #include "base/mem.h"
 #include "base/plant.h"
 #include "base/trace.h"
@@ -14,7 +14,7 @@
 struct loading {
     struct rlog_disk *disk;
     struct rlog_loaded *loaded;
-    struct slot_found slot;
+    struct vote_file_found vote_file;
     struct install_record install;
     struct snapshots_found snapshots;
     struct log_found log;
@@ -65,10 +65,10 @@ static void judge_damage(struct loading *l)
     uint64_t covered = l->snapshots.newest.index;
     if (f->damaged && (f->lost_end || f->base > covered + 1))
         corrupt(l, "%s", f->reason.text);
-    if (f->seq < l->slot.record.log_seq && !planted(PLANT_R13_AMNESIA))
+    if (f->seq < l->vote_file.record.log_seq && !planted(PLANT_R13_AMNESIA))
         corrupt(l, "log: it ends with batch %llu at entry %llu, but batch %llu was durable",
                 (unsigned long long)f->seq, (unsigned long long)log_last(f),
-                (unsigned long long)l->slot.record.log_seq);
+                (unsigned long long)l->vote_file.record.log_seq);
 }
 
 /* The log and the snapshot must meet. */
@@ -92,17 +92,17 @@ static void judge_log(struct loading *l)
         corrupt(l, "log: entry %llu has term %llu, the snapshot says %llu", index,
                 (unsigned long long)term, (unsigned long long)snap->term);
     uint64_t newest = f->n != 0 ? f->entries[f->n - 1].term : f->prev_term;
-    if (newest > l->slot.record.term)
+    if (newest > l->vote_file.record.term)
         corrupt(l, "slot: its term %llu is older than entry %llu of term %llu",
-                (unsigned long long)l->slot.record.term, last, (unsigned long long)newest);
+                (unsigned long long)l->vote_file.record.term, last, (unsigned long long)newest);
     if (l->snapshots.bad_index > log_last(f) && !bad_install(l))
         corrupt(l, "%s, and the log ends below it at %llu", l->snapshots.reason.text, last);
 }
 
 static void judge(struct loading *l)
 {
-    if (l->slot.corrupt)
-        corrupt(l, "%s", l->slot.why);
+    if (l->vote_file.corrupt)
+        corrupt(l, "%s", l->vote_file.why);
     judge_install(l);
     if (l->reset)
         return;
@@ -187,11 +187,12 @@ static enum status settle(struct loading *l, struct reason *reason)
     else
         TRY(tail_write(disk, &mark, reason));
     reason_set(reason, "slot: it cannot be written");
-    struct slot_record slot = l->slot.record;
-    slot.log_seq = t->seq;
-    TRY(slot_write(disk, &l->slot.record)); /* the copies are equal before a new one is begun */
-    slot.seq++;
-    TRY(slot_write(disk, &slot));
+    struct vote_record record = l->vote_file.record;
+    record.log_seq = t->seq;
+    /* Make both copies equal before a new record is begun. */
+    TRY(vote_file_write(disk, &l->vote_file.record));
+    record.seq++;
+    TRY(vote_file_write(disk, &record));
     reason_set(reason, "install: it cannot be removed");
     if (bad_install(l))
         TRY(snapshot_remove(disk, l->install.index, l->install.term));
@@ -205,7 +206,7 @@ static enum status find_all(struct loading *l, const struct log_watch *watch, st
 {
     struct rlog_disk *disk = l->disk;
     reason_set(reason, "slot: it cannot be read");
-    TRY(slot_load(disk, &l->slot));
+    TRY(vote_file_load(disk, &l->vote_file));
     reason_set(reason, "install: it cannot be read");
     TRY(install_load(disk, &l->install));
     reason_set(reason, "snap: the snapshots cannot be read");
@@ -222,9 +223,9 @@ static enum status find_all(struct loading *l, const struct log_watch *watch, st
 static void report(struct loading *l)
 {
     struct rlog_loaded *out = l->loaded;
-    out->term = l->slot.record.term;
-    out->vote = l->slot.record.vote;
-    out->slot_fell_back = l->slot.fell_back && !l->slot.corrupt;
+    out->term = l->vote_file.record.term;
+    out->vote = l->vote_file.record.vote;
+    out->vote_file_fell_back = l->vote_file.fell_back && !l->vote_file.corrupt;
     out->snapshot = l->snapshots.newest;
     out->snapshot_fell_back = l->snapshots.bad_index != 0;
     out->torn = l->log.torn || l->log.torn_unused;
@@ -248,8 +249,8 @@ static void warn(const struct loading *l)
 {
     const char *dir = l->disk->dir;
     unsigned long long snapshot = l->snapshots.newest.index;
-    if (l->slot.fell_back)
-        trace(TRACE_WARN, "raft", "%s/%s: fell back", dir, l->slot.why);
+    if (l->vote_file.fell_back)
+        trace(TRACE_WARN, "raft", "%s/%s: fell back", dir, l->vote_file.why);
     if (l->log.damaged && !l->reset)
         trace(TRACE_WARN, "raft", "%s/%s: damaged, but the snapshot at %llu covers it", dir,
               l->log.reason.text, snapshot);
@@ -269,8 +270,8 @@ static void forget(struct loading *l)
 {
     const struct rlog_snapshot_meta *snap = &l->snapshots.newest;
     l->loaded->corrupt = false;
-    if (l->slot.corrupt)
-        l->slot.record = (struct slot_record){.seq = 1};
+    if (l->vote_file.corrupt)
+        l->vote_file.record = (struct vote_record){.seq = 1};
     bool inside = l->log.base <= snap->index + 1 && snap->index <= log_last(&l->log);
     l->reset = l->reset || !inside || l->log.base == snap->index + 1;
 }

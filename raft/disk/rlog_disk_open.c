@@ -80,7 +80,7 @@ static enum status create_locked(struct fs *fs, const char *dir,
         return ST_CORRUPT;
     }
     (void)snprintf(path, sizeof path, "%s/slot", dir); /* `dir` is bounded */
-    TRY(slot_create(fs, path, identity->id));
+    TRY(vote_file_create(fs, path, identity->id));
     TRY(fs_sync_dir(fs, dir));
     return identity_create(fs, dir, identity);
 }
@@ -197,7 +197,7 @@ static enum status disk_new(const struct rlog_disk_options *o, struct rlog_disk 
 static void disk_free(struct rlog_disk *disk)
 {
     tail_done(&disk->tail);
-    fs_close(disk->slot_file);
+    fs_close(disk->vote_file);
     fs_close(disk->lock_file);
     (void)pthread_mutex_destroy(&disk->lock); /* no thread holds it */
     mem_free(disk);

@@ -1,12 +1,11 @@
 /* The small files of a replica: two copies of term and vote, who it is, and what it is installing.
  *
- * slot, written A then B, each durable before the next step; set_term returns after B:
- *   A and B equal          no write was interrupted
- *   A one ahead of B       a write stopped between the two: A counts, though set_term may not have
- *                          returned
- *   one bad                the other has everything that set_term returned for: B is written only
- *                          after A is durable, and set_term returns only after B is durable
- *   both bad, or apart     the disk lost or damaged what it had acknowledged: refuse */
+ * The vote file (`slot`), written A then B, each durable before the next step; set_term returns
+ * after B: A and B equal          no write was interrupted A one ahead of B       a write stopped
+ * between the two: A counts, though set_term may not have returned one bad                the other
+ * has everything that set_term returned for: B is written only after A is durable, and set_term
+ * returns only after B is durable both bad, or apart     the disk lost or damaged what it had
+ * acknowledged: refuse */
 #include "base/trace.h"
 #include "raft/disk/rlog_disk_internal.h"
 
@@ -39,18 +38,19 @@ static enum status small_read(struct fs *fs, const char *path, uint8_t blocks[SM
     return st;
 }
 
-enum status slot_create(struct fs *fs, const char *path, uint64_t id)
+enum status vote_file_create(struct fs *fs, const char *path, uint64_t id)
 {
     uint8_t block[SMALL_BLOCK];
-    slot_encode(&(struct slot_record){.seq = 1}, id, block);
+    vote_file_encode(&(struct vote_record){.seq = 1}, id, block);
     return small_create(fs, path, block);
 }
 
-static void slot_judge(const uint8_t *blocks, uint64_t id, struct slot_found *found)
+static void vote_file_judge(const uint8_t *blocks, uint64_t id, struct vote_file_found *found)
 {
-    struct slot_record a, b;
-    bool a_good = slot_decode(blocks, id, &a), b_good = slot_decode(blocks + SMALL_BLOCK, id, &b);
-    *found = (struct slot_found){.fell_back = a_good != b_good};
+    struct vote_record a, b;
+    bool a_good = vote_file_decode(blocks, id, &a),
+         b_good = vote_file_decode(blocks + SMALL_BLOCK, id, &b);
+    *found = (struct vote_file_found){.fell_back = a_good != b_good};
     if (!a_good && !b_good) {
         found->corrupt = true;
         found->why = "slot: both copies of term and vote are damaged";
@@ -69,7 +69,7 @@ static void slot_judge(const uint8_t *blocks, uint64_t id, struct slot_found *fo
     found->why = "slot: the two copies are too far apart, an acknowledged write was lost";
 }
 
-enum status slot_load(struct rlog_disk *disk, struct slot_found *ret)
+enum status vote_file_load(struct rlog_disk *disk, struct vote_file_found *ret)
 {
     char path[DISK_PATH_MAX];
     uint8_t blocks[SMALL_BYTES];
@@ -77,25 +77,25 @@ enum status slot_load(struct rlog_disk *disk, struct slot_found *ret)
     enum status st = small_read(disk->fs, path, blocks);
     if (st != ST_OK && st != ST_NOT_FOUND)
         return st;
-    slot_judge(blocks, disk->identity.id, ret);
+    vote_file_judge(blocks, disk->identity.id, ret);
     if (st == ST_NOT_FOUND)
         ret->why = "slot: the file is missing";
     return ST_OK;
 }
 
-enum status slot_write(struct rlog_disk *disk, const struct slot_record *record)
+enum status vote_file_write(struct rlog_disk *disk, const struct vote_record *record)
 {
     char path[DISK_PATH_MAX];
     uint8_t block[SMALL_BLOCK];
     ASSERT(record->seq > 0);
-    slot_encode(record, disk->identity.id, block);
-    if (disk->slot_file == NULL) {
+    vote_file_encode(record, disk->identity.id, block);
+    if (disk->vote_file == NULL) {
         disk_path(disk, path, "slot");
-        TRY(fs_open(disk->fs, path, FS_READ | FS_WRITE | FS_DSYNC, &disk->slot_file));
+        TRY(fs_open(disk->fs, path, FS_READ | FS_WRITE | FS_DSYNC, &disk->vote_file));
     }
     for (uint64_t copy = 0; copy < COPIES; copy++)
-        TRY(disk_write(disk->slot_file, bytes_of(block, sizeof block), copy * SMALL_BLOCK));
-    disk->slot = *record;
+        TRY(disk_write(disk->vote_file, bytes_of(block, sizeof block), copy * SMALL_BLOCK));
+    disk->vote_record = *record;
     return ST_OK;
 }
 

@@ -289,7 +289,7 @@ static enum status start(struct rlog *r, struct reason *reason)
         return ST_CORRUPT;
     }
     r->met = (struct rlog_met){.torn = loaded.torn,
-                               .slot_fell_back = loaded.slot_fell_back,
+                               .vote_file_fell_back = loaded.vote_file_fell_back,
                                .snapshot_fell_back = loaded.snapshot_fell_back,
                                .reset = loaded.reset,
                                .truncations = loaded.truncations};

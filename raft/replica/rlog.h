@@ -26,7 +26,7 @@ struct rlog_net_ops {
 
 /* Damage that the start found on the disk and repaired. */
 struct rlog_met {
-    bool torn, slot_fell_back, snapshot_fell_back, reset; /* as in struct rlog_loaded */
+    bool torn, vote_file_fell_back, snapshot_fell_back, reset; /* as in struct rlog_loaded */
     uint64_t truncations;
 };
 

@@ -1,10 +1,10 @@
 /* Explaining a replica's directory, or one snapshot file, as text. Nothing is locked or changed;
  * what is damaged is said so, and as much as possible is shown around it. */
 #include "base/mem.h"
-#include "raft/snapshot/rlog_archive.h"
-#include "raft/txn/rlog_describe.h"
 #include "raft/disk/rlog_disk_found.h"
+#include "raft/snapshot/rlog_archive.h"
 #include "raft/snapshot/rlog_snap_format.h"
+#include "raft/txn/rlog_describe.h"
 
 #include <stdarg.h>
 
@@ -92,14 +92,14 @@ static enum status guess_id(void *ctx, const char *name)
     return ST_OK;
 }
 
-static void dump_slot(struct dump *d)
+static void dump_vote_file(struct dump *d)
 {
     uint8_t copies[2 * SMALL_BLOCK];
-    struct slot_record r;
+    struct vote_record r;
     struct install_record in;
     if (read_copies(d, "slot", copies))
         for (int i = 0; i < 2; i++) {
-            if (slot_decode(copies + i * SMALL_BLOCK, d->disk->identity.id, &r))
+            if (vote_file_decode(copies + i * SMALL_BLOCK, d->disk->identity.id, &r))
                 say(d, "slot: copy %d: write %llu, term %llu, vote %llu, log durable to batch %llu",
                     i + 1, (unsigned long long)r.seq, (unsigned long long)r.term,
                     (unsigned long long)r.vote, (unsigned long long)r.log_seq);
@@ -226,7 +226,7 @@ static enum status dump_verdict(struct dump *d)
             (unsigned long long)loaded.snapshot.index, (unsigned long long)loaded.first,
             (unsigned long long)(loaded.first + loaded.n - 1),
             loaded.torn ? "; a torn write at the end will be cut" : "",
-            loaded.slot_fell_back ? "; one copy of the slot will be rewritten" : "",
+            loaded.vote_file_fell_back ? "; one copy of the vote file will be rewritten" : "",
             loaded.snapshot_fell_back ? "; the newest snapshot is damaged" : "",
             loaded.reset ? "; the log will begin anew behind the snapshot" : "");
     rlog_loaded_done(&loaded);
@@ -238,7 +238,7 @@ static enum status dump_dir(struct dump *d)
     char path[DISK_PATH_MAX];
     disk_path(d->disk, path, "log");
     TRY(fs_list(d->disk->fs, path, guess_id, d)); /* nothing is said when the identity is known */
-    dump_slot(d);
+    dump_vote_file(d);
     disk_path(d->disk, path, "snap");
     TRY(fs_list(d->disk->fs, path, dump_snapshot_name, d));
     return dump_verdict(d);

@@ -1,5 +1,5 @@
-/* Any bytes as the files of a replica's log: slot and two segments. Checksums of the sectors are
- * made right first when the first byte is odd, so that what lies behind them is reached. */
+/* Any bytes as the files of a replica's log: vote file and two segments. Checksums of the sectors
+ * are made right first when the first byte is odd, so that what lies behind them is reached. */
 #include "base/crc32c.h"
 #include "raft/disk/rlog_disk_found.h"
 #include "ram_files.h"
@@ -43,9 +43,9 @@ static void check(struct fs *fs)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint8_t copy[SIZE_MAX_BYTES];
-    uint8_t identity[SMALL_BLOCK], slot[SMALL_BLOCK];
+    uint8_t identity[SMALL_BLOCK], vote_file[SMALL_BLOCK];
     struct rlog_identity id = {.name = "n1", .id = 77};
-    struct slot_record record = {.seq = 3, .term = 9, .vote = 1, .log_seq = 1};
+    struct vote_record record = {.seq = 3, .term = 9, .vote = 1, .log_seq = 1};
     struct ram_fs ram;
     size_t said = 0;
 
@@ -58,11 +58,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fix_sectors(copy + 4 + first, size - 4 - first, 2);
     }
     identity_encode(&id, identity);
-    slot_encode(&record, id.id, slot);
+    vote_file_encode(&record, id.id, vote_file);
     ram_init(&ram);
     ram_add(&ram, "d", "identity", bytes_of(identity, sizeof identity));
     ram_add(&ram, "d", "slot",
-            (data[1] & 1) != 0 ? bytes_of(copy, size) : bytes_of(slot, sizeof slot));
+            (data[1] & 1) != 0 ? bytes_of(copy, size) : bytes_of(vote_file, sizeof vote_file));
     ram_add(&ram, "d/log", "0000000000000001.seg", bytes_of(copy + 4, first));
     ram_add(&ram, "d/log", "0000000000000002.seg", bytes_of(copy + 4 + first, size - 4 - first));
     check(&ram.fs);

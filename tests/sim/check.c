@@ -16,7 +16,7 @@ enum {
 static const char *const reach_names[REACHES] = {
     [REACH_TORN_TAIL] = "torn tail",
     [REACH_TRUNCATION_REPLAY] = "truncation replay",
-    [REACH_SLOT_FALLBACK] = "slot fallback",
+    [REACH_VOTE_FILE_FALLBACK] = "vote file fallback",
     [REACH_SNAPSHOT_INSTALL] = "snapshot install",
     [REACH_SNAPSHOT_FALLBACK] = "snapshot fallback",
     [REACH_INSTALL_COMPLETED] = "install completed at start",
@@ -237,7 +237,7 @@ void check_started(struct node *n)
     term_asked_for(n->cluster, s.term); /* it may have lost its power before it asked */
     reached[REACH_TORN_TAIL] += s.met.torn;
     reached[REACH_TRUNCATION_REPLAY] += s.met.truncations != 0;
-    reached[REACH_SLOT_FALLBACK] += s.met.slot_fell_back;
+    reached[REACH_VOTE_FILE_FALLBACK] += s.met.vote_file_fell_back;
     reached[REACH_SNAPSHOT_FALLBACK] += s.met.snapshot_fell_back;
     reached[REACH_INSTALL_COMPLETED] += s.met.reset;
 }

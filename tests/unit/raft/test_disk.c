@@ -305,7 +305,7 @@ static void term_and_vote_come_back(void **ctx)
     world_reopen(w);
     assert_int_equal(w->loaded.term, 7);
     assert_int_equal(w->loaded.vote, 77);
-    assert_false(w->loaded.slot_fell_back);
+    assert_false(w->loaded.vote_file_fell_back);
 }
 
 static void a_quiet_log_gets_a_mark(void **ctx)

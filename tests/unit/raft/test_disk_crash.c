@@ -82,7 +82,7 @@ static void a_crash_at_any_call_loses_nothing_written(void **ctx)
             world_crash(w, n * 1000 + seed);
             world_open(w);
             torn += w->loaded.torn;
-            fell_back += w->loaded.slot_fell_back;
+            fell_back += w->loaded.vote_file_fell_back;
             world_add(w, 2);
             world_run(w);
             world_reopen(w);

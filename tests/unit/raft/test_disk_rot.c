@@ -146,20 +146,20 @@ static void a_flip_in_unwritten_space_harms_nothing(void **ctx)
     world_free(w);
 }
 
-static void a_flip_in_the_slot_falls_back(void **ctx)
+static void a_flip_in_the_vote_file_falls_back(void **ctx)
 {
     (void)ctx;
     struct world *w = world_used();
     assert_int_equal(flip_all(w, "d/slot", "slot", (struct range){0, 8192, 5}), 0);
     memfs_flip(w->fs, "d/slot", 100, 0);
     world_open(w);
-    assert_true(w->loaded.slot_fell_back);
+    assert_true(w->loaded.vote_file_fell_back);
     world_reopen(w);
-    assert_false(w->loaded.slot_fell_back);
+    assert_false(w->loaded.vote_file_fell_back);
     world_free(w);
 }
 
-static void a_slot_with_two_damaged_copies_is_refused(void **ctx)
+static void a_vote_file_with_two_damaged_copies_is_refused(void **ctx)
 {
     (void)ctx;
     struct world *w = world_used();
@@ -170,7 +170,7 @@ static void a_slot_with_two_damaged_copies_is_refused(void **ctx)
 }
 
 /* Both copies whole, but of different ages: the disk lost a write that it had acknowledged. */
-static void a_slot_copy_that_went_back_is_refused(void **ctx)
+static void a_vote_file_copy_that_went_back_is_refused(void **ctx)
 {
     (void)ctx;
     for (unsigned copy = 0; copy < 2; copy++) {
@@ -186,7 +186,7 @@ static void a_slot_copy_that_went_back_is_refused(void **ctx)
     }
 }
 
-static void a_slot_older_than_the_log_is_refused(void **ctx)
+static void a_vote_file_older_than_the_log_is_refused(void **ctx)
 {
     (void)ctx;
     struct world *w = world_begin();
@@ -242,7 +242,7 @@ static void a_lost_sector_is_refused_once_something_followed(void **ctx)
     world_free(w);
 }
 
-static void a_lost_tail_is_refused_when_the_slot_knows_it(void **ctx)
+static void a_lost_tail_is_refused_when_the_vote_file_knows_it(void **ctx)
 {
     (void)ctx;
     struct world *w = world_begin();
@@ -346,13 +346,13 @@ int main(void)
         cmocka_unit_test(a_flip_anywhere_in_the_log_is_refused),
         cmocka_unit_test(every_bit_of_the_newest_batch_is_guarded),
         cmocka_unit_test(a_flip_in_unwritten_space_harms_nothing),
-        cmocka_unit_test(a_flip_in_the_slot_falls_back),
-        cmocka_unit_test(a_slot_with_two_damaged_copies_is_refused),
-        cmocka_unit_test(a_slot_copy_that_went_back_is_refused),
-        cmocka_unit_test(a_slot_older_than_the_log_is_refused),
+        cmocka_unit_test(a_flip_in_the_vote_file_falls_back),
+        cmocka_unit_test(a_vote_file_with_two_damaged_copies_is_refused),
+        cmocka_unit_test(a_vote_file_copy_that_went_back_is_refused),
+        cmocka_unit_test(a_vote_file_older_than_the_log_is_refused),
         cmocka_unit_test(a_flip_in_the_identity_is_repaired),
         cmocka_unit_test(a_lost_sector_is_refused_once_something_followed),
-        cmocka_unit_test(a_lost_tail_is_refused_when_the_slot_knows_it),
+        cmocka_unit_test(a_lost_tail_is_refused_when_the_vote_file_knows_it),
         cmocka_unit_test(a_lost_file_is_refused),
         cmocka_unit_test(a_lost_identity_is_not_an_empty_place),
         cmocka_unit_test(a_shortened_file_is_refused),
