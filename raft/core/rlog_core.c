@@ -602,7 +602,7 @@ uint64_t rlog_core_snapshot(struct rlog_core *c, const struct rlog_core_snapshot
         upto = snap->index - trailing;
         rlog_core_log_drop_prefix(&c->log, upto);
     }
-    rlog_core_must_step(c, &event, "snapshot taken");
+    rlog_core_must_step(c, &event, "snapshot created");
     return upto;
 }
 

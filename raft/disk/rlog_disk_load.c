@@ -83,7 +83,7 @@ static void judge_log(struct loading *l)
         return;
     }
     if (last < snap->index) {
-        corrupt(l, "log: it ends at entry %llu, below the snapshot taken at %llu", last, index);
+        corrupt(l, "log: it ends at entry %llu, below the snapshot created at %llu", last, index);
         return;
     }
     uint64_t term =

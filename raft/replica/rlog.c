@@ -40,8 +40,8 @@ static void start_all(struct rlog *r)
     rlog_proposals_pump(r);
     rlog_commit_tell(r);
     rlog_reads_pump(r);
-    rlog_take_pump(r);
-    rlog_ships_pump(r);
+    rlog_snapshot_create_pump(r);
+    rlog_snapshot_sends_pump(r);
 }
 
 static void fire_all(struct rlog *r)
@@ -350,7 +350,7 @@ enum status rlog_start(const struct rlog_options *options, struct rlog **ret_rlo
     rlog_tickets_init(r);
     rlog_reads_init(r);
     rlog_members_init(r);
-    rlog_take_init(r);
+    rlog_snapshot_create_init(r);
     rlog_install_init(r);
     rlog_enter(r);
     enum status st = start(r, reason);
@@ -406,7 +406,7 @@ static void frame_handle(struct rlog *r, uint64_t from, const struct rlog_frame 
     case RLOG_FRAME_READ_INDEX:
     case RLOG_FRAME_COMMIT: rlog_reads_receive(r, from, f); return;
     case RLOG_FRAME_CHUNK: rlog_install_receive(r, from, f); return;
-    case RLOG_FRAME_CHUNK_ANSWER: rlog_ships_receive(r, from, f); return;
+    case RLOG_FRAME_CHUNK_ANSWER: rlog_snapshot_sends_receive(r, from, f); return;
     }
 }
 
@@ -437,8 +437,8 @@ static void on_close_timer(struct env_timer *timer)
     struct rlog *r = CONTAINER_OF(timer, struct rlog, close_timer);
     rlog_enter(r);
     rlog_leave(r);
-    bool busy = r->woken || r->take.running || !rlog_ships_idle(r) || !rlog_install_idle(r) ||
-                !rlog_disk_idle(r->disk);
+    bool busy = r->woken || r->create.running || !rlog_snapshot_sends_idle(r) ||
+                !rlog_install_idle(r) || !rlog_disk_idle(r->disk);
     if (!busy)
         rlog_install_done(r); /* a state that was half loaded may be long in going */
     if (busy || !store_idle(r->machine.store)) {
@@ -462,7 +462,7 @@ void rlog_close(struct rlog *r, void (*closed)(void *ctx), void *ctx)
     rlog_proposals_close(r);
     rlog_reads_close(r);
     rlog_members_close(r);
-    rlog_ships_close(r);
+    rlog_snapshot_sends_close(r);
     env_timer_stop(r->env, &r->timer);
     env_timer_stop(r->env, &r->commit_timer);
     env_timer_set(r->env, &r->close_timer, rlog_now(r));
@@ -509,7 +509,7 @@ void rlog_status(struct rlog *r, struct rlog_status *ret)
                                 .n_members = c->conf.n,
                                 .members_committed = c->raft.configuration_uncommitted_index == 0,
                                 .elections = c->elections,
-                                .snapshots_taken = r->snapshots_taken,
+                                .snapshots_created = r->snapshots_created,
                                 .snapshots_installed = r->snapshots_installed,
                                 .entries_applied = r->entries_applied,
                                 .txns_applied = r->txns_applied,

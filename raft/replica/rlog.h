@@ -37,7 +37,8 @@ struct rlog_status {
     bool transferring;
     uint64_t last_index, commit_index, applied_index, stored_index, snapshot_index;
     uint64_t version, local_version;
-    uint64_t stage; /* number of the staged tree that is open; 0: none. No snapshot is taken then */
+    uint64_t
+        stage; /* number of the staged tree that is open; 0: none. No snapshot is created then */
     int64_t time_ms;          /* cluster time, last applied */
     int64_t snapshot_time_ms; /* cluster time of the newest snapshot; 0: none */
     struct rlog_member members[RLOG_MEMBERS_MAX];
@@ -45,7 +46,7 @@ struct rlog_status {
     bool members_committed; /* the listed members are; otherwise older ones may come back */
     /* Of a leader: the last entry that each is known to have, and its term where that is known. */
     uint64_t match[RLOG_MEMBERS_MAX], match_term[RLOG_MEMBERS_MAX];
-    uint64_t elections, snapshots_taken, snapshots_installed, entries_applied, txns_applied,
+    uint64_t elections, snapshots_created, snapshots_installed, entries_applied, txns_applied,
         conflicts, reads_confirmed, read_rounds;
     uint64_t truncations, rollbacks; /* of the log, and of a configuration in it */
     struct rlog_met met;

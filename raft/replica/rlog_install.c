@@ -206,7 +206,7 @@ static void step_closed(struct rlog *r)
     in->phase = INSTALL_IDLE;
     r->snapshots_installed++;
     r->snapshot_time_ms = r->machine.time_ms;
-    r->take.bytes = 0;
+    r->create.bytes = 0;
     rlog_proposals_jumped(r, in->meta.index);
     rlog_core_installed(&r->core, rlog_now(r));
     answer(r, in->from, in->transfer, in->size, RLOG_CHUNK_DONE);

@@ -9,8 +9,8 @@
  *   rlog_read.c      ReadIndex rounds (R15)
  *   rlog_time.c      cluster time (R16); rlog_time_internal.h
  *   rlog_member.c    members, transfer of leadership, fast failover
- *   rlog_take.c      own snapshots
- *   rlog_ship.c      a snapshot on its way to a follower
+ *   rlog_snapshot_create.c   creates snapshots of the applied state
+ *   rlog_snapshot_send.c     sends a snapshot to a follower
  *   rlog_install.c   a leader's snapshot arriving
  *
  * Every call from outside passes rlog_enter and rlog_leave. What it finished is put on a list; the
@@ -174,11 +174,11 @@ struct rlog {
     struct rlog_reads reads;
     struct rlog_clock clock;
     struct rlog_members members;
-    struct rlog_take take;
-    struct rlog_ship ships[RLOG_SHIPS_MAX];
+    struct rlog_snapshot_create create;
+    struct rlog_snapshot_send sends[RLOG_SNAPSHOT_SENDS_MAX];
     struct rlog_install install;
     uint64_t entries_applied, txns_applied, conflicts, reads_confirmed, read_rounds,
-        snapshots_taken, snapshots_installed;
+        snapshots_created, snapshots_installed;
     int64_t snapshot_time_ms; /* cluster time of the newest snapshot; 0: none */
 };
 

@@ -77,7 +77,7 @@ void rlog_commit_on_timer(struct env_timer *timer)
 
 static void out_offer(void *ctx, uint64_t to)
 {
-    rlog_ship_wanted(ctx, to);
+    rlog_snapshot_send_wanted(ctx, to);
 }
 
 /* The caller of rlog_core_offer goes on from here. */
@@ -114,7 +114,7 @@ static void out_apply(void *ctx, uint64_t index, const struct rlog_entry *entry)
 {
     struct rlog *r = ctx;
     r->entries_applied++;
-    rlog_take_applied(r, entry);
+    rlog_snapshot_create_applied(r, entry);
     rlog_proposals_apply(r, index, entry);
 }
 

@@ -1,12 +1,12 @@
-/* Snapshots in a replica: taken, sent, installed. Part of rlog_internal.h. */
+/* Snapshots in a replica: create, send, install. Part of rlog_internal.h. */
 #ifndef HOLDFAST_RAFT_REPLICA_RLOG_SNAPSHOT_INTERNAL_H
 #define HOLDFAST_RAFT_REPLICA_RLOG_SNAPSHOT_INTERNAL_H
 
 #include "raft/replica/rlog_wire.h"
 
-enum { RLOG_SHIPS_MAX = 2 }; /* being sent at once */
+enum { RLOG_SNAPSHOT_SENDS_MAX = 2 }; /* being sent at once */
 
-struct rlog_take {
+struct rlog_snapshot_create {
     struct env_work work;
     bool running, wanted;
     uint64_t bytes; /* applied since the last one */
@@ -18,12 +18,12 @@ struct rlog_take {
     enum status status;
 };
 
-enum rlog_ship_phase { SHIP_FREE, SHIP_OPENING, SHIP_SENDING, SHIP_CLOSING };
+enum rlog_snapshot_send_phase { SEND_FREE, SEND_OPENING, SEND_SENDING, SEND_CLOSING };
 
-struct rlog_ship {
+struct rlog_snapshot_send {
     struct rlog *rlog;
     uint64_t to;
-    enum rlog_ship_phase phase;
+    enum rlog_snapshot_send_phase phase;
     bool wanted, working, reading, ending;
     bool again; /* the chunk being read is not the one needed next */
     uint64_t transfer, index, term, size, sent, acked, heard_ms, moved_ms, not_before_ms;
@@ -71,21 +71,21 @@ struct rlog_install {
     struct env_timer timer;
 };
 
-/* rlog_take.c */
-void rlog_take_init(struct rlog *r);
-void rlog_take_applied(struct rlog *r, const struct rlog_entry *entry);
-void rlog_take_pump(struct rlog *r);
+/* rlog_snapshot_create.c */
+void rlog_snapshot_create_init(struct rlog *r);
+void rlog_snapshot_create_applied(struct rlog *r, const struct rlog_entry *entry);
+void rlog_snapshot_create_pump(struct rlog *r);
 /* The bytes of log after which a snapshot is due: `given` of them, or what suits a state of
  * `state_bytes` if that is 0; `jitter` of 256 is a quarter more. */
-uint64_t rlog_take_threshold(uint64_t given, uint64_t state_bytes, uint32_t jitter);
+uint64_t rlog_snapshot_create_threshold(uint64_t given, uint64_t state_bytes, uint32_t jitter);
 
-/* rlog_ship.c */
-void rlog_ship_wanted(struct rlog *r, uint64_t to); /* from inside a step */
-void rlog_ships_pump(struct rlog *r);
-void rlog_ships_receive(struct rlog *r, uint64_t from, const struct rlog_frame *frame);
-bool rlog_ships_idle(const struct rlog *r);
-uint64_t rlog_ships_oldest(const struct rlog *r); /* UINT64_MAX: none */
-void rlog_ships_close(struct rlog *r);
+/* rlog_snapshot_send.c */
+void rlog_snapshot_send_wanted(struct rlog *r, uint64_t to); /* from inside a step */
+void rlog_snapshot_sends_pump(struct rlog *r);
+void rlog_snapshot_sends_receive(struct rlog *r, uint64_t from, const struct rlog_frame *frame);
+bool rlog_snapshot_sends_idle(const struct rlog *r);
+uint64_t rlog_snapshot_sends_oldest(const struct rlog *r); /* UINT64_MAX: none */
+void rlog_snapshot_sends_close(struct rlog *r);
 
 /* rlog_install.c */
 void rlog_install_init(struct rlog *r);

@@ -139,7 +139,7 @@ struct rlog_machine {
     uint64_t local_version; /* of the local keys */
     int64_t time_ms;        /* cluster time of the last applied entry; never falls */
     uint16_t feature;
-    bool staging;          /* a staged tree is open; no snapshot is taken meanwhile */
+    bool staging;          /* a staged tree is open; no snapshot is created meanwhile */
     uint64_t stage;        /* number of the staged tree: local_version when it began; 0: none */
     uint64_t stage_newest; /* newest version put into it */
     uint64_t id_floor;     /* request ids issued below this version are forgotten */

@@ -44,7 +44,7 @@
     X(VOTE_NOT_PERSISTED, "term and vote are sent before they are durable")                \
     X(SNAPSHOT_SHORT, "a snapshot leaves out its last key")                                \
     X(TRANSFER_EARLY, "leadership is handed to a server that lacks entries")               \
-    X(STAGE_FORGOTTEN, "a snapshot is taken while a staged tree is open")                  \
+    X(STAGE_FORGOTTEN, "a snapshot is created while a staged tree is open")                \
     X(STAGE_SHARED, "a staged tree is anybody's")                                          \
     X(STATE_UNBOUNDED, "a full state takes puts")                                          \
     X(LIES, "messages that a correct peer never sends are fed")                            \

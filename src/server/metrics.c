@@ -50,7 +50,7 @@ static void raft_figures(struct metric_out *out, const struct node_status *s)
         {"holdfast_raft_elections_total", METRIC_COUNTER, "Elections that this node won.",
          r->elections},
         {"holdfast_raft_snapshots_taken_total", METRIC_COUNTER,
-         "Snapshots that this node made of its own state.", r->snapshots_taken},
+         "Snapshots that this node made of its own state.", r->snapshots_created},
         {"holdfast_raft_snapshots_installed_total", METRIC_COUNTER,
          "Snapshots that this node received from a leader and installed.", r->snapshots_installed},
         {"holdfast_raft_entries_applied_total", METRIC_COUNTER,

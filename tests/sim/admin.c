@@ -1,5 +1,5 @@
 /* The administrator: adds, promotes, demotes, removes and replaces members, moves leadership, and
- * has snapshots taken. One request at a time, like a person. */
+ * has snapshots created. One request at a time, like a person. */
 #include "cluster.h"
 
 #include <inttypes.h>

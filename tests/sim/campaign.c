@@ -227,7 +227,7 @@ static void print_tally(const struct progress *p)
            t->token_ok, t->token_refused);
     printf("%" PRIu64 " elections, %" PRIu64 " frames, %" PRIu64 " starts, %" PRIu64
            " snapshots, %" PRIu64 " torn writes, %" PRIu64 " rejoined, %" PRIu64 " replaced\n",
-           t->elections, t->frames, t->restarts, t->snapshots_taken, t->torn_writes, t->rejoins,
+           t->elections, t->frames, t->restarts, t->snapshots_created, t->torn_writes, t->rejoins,
            t->replaced_ok);
     printf("members: %" PRIu64 " added, %" PRIu64 " promoted, %" PRIu64 " demoted, %" PRIu64
            " removed, %" PRIu64 " replaced, %" PRIu64 " transfers\nfaults:",

@@ -144,7 +144,7 @@ static void check_growth(struct node *n, const struct rlog_status *s)
                   s->applied_index, s->commit_index);
     struct tally *t = &n->cluster->tally;
     t->elections += s->elections - seen->elections;
-    t->snapshots_taken += s->snapshots_taken - seen->snapshots_taken;
+    t->snapshots_created += s->snapshots_created - seen->snapshots_created;
     t->reached[REACH_SNAPSHOT_INSTALL] += s->snapshots_installed - seen->installed;
     t->reached[REACH_MEMBERSHIP_ROLLBACK] += s->rollbacks - seen->rollbacks;
     seen->term = s->term;
@@ -153,7 +153,7 @@ static void check_growth(struct node *n, const struct rlog_status *s)
     seen->version = s->version;
     seen->time_ms = s->time_ms;
     seen->elections = s->elections;
-    seen->snapshots_taken = s->snapshots_taken;
+    seen->snapshots_created = s->snapshots_created;
     seen->installed = s->snapshots_installed;
     seen->rollbacks = s->rollbacks;
 }

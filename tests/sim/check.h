@@ -50,7 +50,7 @@ const char *reach_name(enum reach r);
 struct node_seen {
     uint64_t term, commit, applied, version;
     int64_t time_ms, advertised_ms; /* cluster time: applied; given out as the leader */
-    uint64_t elections, snapshots_taken, installed, rollbacks;
+    uint64_t elections, snapshots_created, installed, rollbacks;
     bool ready;
     uint64_t stored, stored_term; /* said to be durable when the process before ended */
 };

@@ -65,7 +65,7 @@ struct node {
 struct tally {
     uint64_t runs, ops, ops_ok, ops_unknown, ops_failed, faults[FAULTS], admins[ADMINS];
     uint64_t elections, frames, torn_writes, virtual_ms, events, applied;
-    uint64_t snapshots_taken, lin_too_hard, restarts, rejoins, replaced_ok, repeated, reruns;
+    uint64_t snapshots_created, lin_too_hard, restarts, rejoins, replaced_ok, repeated, reruns;
     uint64_t token_ops, token_ok, token_refused;
     uint64_t reached[REACHES];
 };

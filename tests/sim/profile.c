@@ -387,7 +387,7 @@ static void pin_handover(struct profile *p)
     p->ending = ENDING_HANDOVER;
 }
 
-/* Trees are exchanged while snapshots are taken. */
+/* Trees are exchanged while snapshots are created. */
 static void pin_exchange(struct profile *p)
 {
     p->exchange_every_ms = 100;

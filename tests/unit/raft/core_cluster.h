@@ -84,7 +84,7 @@ struct cnode *node_create(struct cluster *c);
 void node_start(struct cnode *n);
 /* The write in flight may be durable in part. */
 void node_crash(struct cnode *n);
-void snapshot_take(struct cnode *n);
+void snapshot_create(struct cnode *n);
 void cluster_run(struct cluster *c, uint64_t until);
 /* The leader tells a node what is committed; it may arrive late. */
 void cluster_tell(struct cnode *leader, struct cnode *to);

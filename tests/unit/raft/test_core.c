@@ -73,7 +73,7 @@ static void storm(uint64_t seed, unsigned seconds)
         disturb(c);
         struct cnode *n = &c->nodes[rnd(c, c->n_nodes)];
         if (rnd(c, 20) == 0)
-            snapshot_take(n);
+            snapshot_create(n);
     }
     memset(c->cut, 0, sizeof c->cut);
     c->loss = c->duplicates = c->slow_ms = 0;
@@ -185,7 +185,7 @@ static void a_restarted_leader_takes_no_vote_early(void **ctx)
     unsigned at = (unsigned)(leader - c->nodes), loser = (at + 1) % 3, other = (at + 2) % 3;
     (void)set_role(leader, &c->nodes[loser], RLOG_STANDBY);
     cluster_run(c, c->now + 1000);
-    snapshot_take(leader);
+    snapshot_create(leader);
     (void)set_role(leader, &c->nodes[loser], RLOG_VOTER);
     cluster_run(c, c->now + 1000);
     cut_off(c, at, true);

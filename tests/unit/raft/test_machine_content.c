@@ -337,7 +337,7 @@ static void large_values_and_long_keys_travel_in_small_pieces(void **state)
     mem_free(big);
 }
 
-static void no_snapshot_is_taken_of_a_half_built_tree(void **state)
+static void no_snapshot_is_created_of_a_half_built_tree(void **state)
 {
     (void)state;
     struct rlog_txn_builder b = {0};
@@ -436,7 +436,7 @@ int main(void)
         T(content_of_a_time_after_the_year_9998_is_corrupt),
         T(an_empty_state_travels_too),
         T(large_values_and_long_keys_travel_in_small_pieces),
-        T(no_snapshot_is_taken_of_a_half_built_tree),
+        T(no_snapshot_is_created_of_a_half_built_tree),
         T(a_dump_shows_the_state_it_was_begun_on),
         T(what_the_receiver_of_a_dump_says_ends_it),
         T(running_out_of_memory_is_reported),

@@ -1,4 +1,4 @@
-/* Snapshots of replicas: taken, sent, installed, restored. */
+/* Snapshots of replicas: created, sent, installed, restored. */
 #include "raft/replica/rlog_internal.h"
 #include "support.h"
 #include "world.h"
@@ -37,7 +37,7 @@ static void a_long_log_is_cut(void **ctx)
     world_run(w, 1000);
     for (unsigned i = 0; i < 3; i++) {
         struct rlog_status s = status_of(&w->nodes[i]);
-        assert_true(s.snapshots_taken > 0);
+        assert_true(s.snapshots_created > 0);
         assert_true(s.snapshot_index > 100);
     }
     world_free(w);
@@ -47,13 +47,13 @@ static void the_log_is_cut_by_the_size_of_the_state(void **ctx)
 {
     (void)ctx;
     const uint64_t mib = 1024 * 1024;
-    assert_int_equal(rlog_take_threshold(0, 0, 0), 32 * mib);
-    assert_int_equal(rlog_take_threshold(0, 64 * mib, 0), 32 * mib);
-    assert_int_equal(rlog_take_threshold(0, 200 * mib, 0), 100 * mib);
-    assert_int_equal(rlog_take_threshold(0, 200 * mib, 256), 125 * mib);
-    assert_int_equal(rlog_take_threshold(0, UINT64_MAX, 0), 512 * mib);
-    assert_int_equal(rlog_take_threshold(0, UINT64_MAX, 256), 640 * mib);
-    assert_int_equal(rlog_take_threshold(4096, 200 * mib, 128), 4608);
+    assert_int_equal(rlog_snapshot_create_threshold(0, 0, 0), 32 * mib);
+    assert_int_equal(rlog_snapshot_create_threshold(0, 64 * mib, 0), 32 * mib);
+    assert_int_equal(rlog_snapshot_create_threshold(0, 200 * mib, 0), 100 * mib);
+    assert_int_equal(rlog_snapshot_create_threshold(0, 200 * mib, 256), 125 * mib);
+    assert_int_equal(rlog_snapshot_create_threshold(0, UINT64_MAX, 0), 512 * mib);
+    assert_int_equal(rlog_snapshot_create_threshold(0, UINT64_MAX, 256), 640 * mib);
+    assert_int_equal(rlog_snapshot_create_threshold(4096, 200 * mib, 128), 4608);
 }
 
 static void a_restart_begins_at_the_snapshot(void **ctx)
@@ -177,7 +177,7 @@ static void a_snapshot_can_be_asked_for(void **ctx)
     put_many(n, 0, 5);
     rlog_snapshot_now(n->rlog);
     world_run(w, 500);
-    assert_int_equal(status_of(n).snapshots_taken, 1);
+    assert_int_equal(status_of(n).snapshots_created, 1);
     assert_int_equal(status_of(n).snapshot_index, status_of(n).applied_index);
     world_free(w);
 }
@@ -200,7 +200,7 @@ static void steady_overwrites_under_a_long_pin_keep_memory_bounded(void **ctx)
         *peak = MAX(*peak, world_heap_bytes() - before);
     }
     struct rlog_status s = status_of(n);
-    assert_true(s.snapshots_taken > 20);
+    assert_true(s.snapshots_created > 20);
     assert_true(most[1] <= most[0] + most[0] / 20);
     store_unpin(&pin);
     world_free(w);

@@ -283,7 +283,7 @@ void node_crash(struct cnode *n)
     n->life++;
 }
 
-void snapshot_take(struct cnode *n)
+void snapshot_create(struct cnode *n)
 {
     struct rlog_core *core = &n->core;
     if (!n->up || n->installing || core->applied > core->stored ||

@@ -1,6 +1,7 @@
-/* Own snapshots: pin the applied state, write it to a file on LANE_BULK, then let the core and the
- * log forget what it covers. Begun when enough was applied since the last one, relative to the size
- * of the state, a little later on one node than on another. */
+/* Creates snapshots: pins the applied state, writes it to a file on LANE_BULK, then lets the core
+ * and the log forget the entries that the file covers. A snapshot is due when enough was applied
+ * since the last one, relative to the size of the state; a random part keeps nodes from creating
+ * theirs at the same time. */
 #include "base/trace.h"
 #include "raft/replica/rlog_internal.h"
 
@@ -10,24 +11,24 @@ enum {
     ENTRY_OVERHEAD = 64,
     TRAILING_ENTRIES = 4096,
     TRAILING_BYTES = 128 * 1024 * 1024,
-    SHIPPED_BYTES = 512 * 1024 * 1024,
+    SENDING_BYTES = 512 * 1024 * 1024,
     RETRY_MS = 1000,
     FAILED_MS = 30000,
 };
 
-void rlog_take_init(struct rlog *r)
+void rlog_snapshot_create_init(struct rlog *r)
 {
     uint32_t random;
     env_random(r->env, &random, sizeof random);
-    r->take.jitter = random % 256;
+    r->create.jitter = random % 256;
 }
 
-void rlog_take_applied(struct rlog *r, const struct rlog_entry *entry)
+void rlog_snapshot_create_applied(struct rlog *r, const struct rlog_entry *entry)
 {
-    r->take.bytes += entry->data.len + ENTRY_OVERHEAD;
+    r->create.bytes += entry->data.len + ENTRY_OVERHEAD;
 }
 
-uint64_t rlog_take_threshold(uint64_t given, uint64_t state_bytes, uint32_t jitter)
+uint64_t rlog_snapshot_create_threshold(uint64_t given, uint64_t state_bytes, uint32_t jitter)
 {
     uint64_t due = MIN(MAX(state_bytes / 2, (uint64_t)LOG_BYTES_MIN), (uint64_t)LOG_BYTES_MAX);
     uint64_t bytes = given != 0 ? given : due;
@@ -38,8 +39,8 @@ static bool is_due(const struct rlog *r)
 {
     struct store_stats stats;
     store_stats(r->machine.store, &stats);
-    return r->take.bytes >=
-           rlog_take_threshold(r->options.snapshot_log_bytes, stats.bytes, r->take.jitter);
+    return r->create.bytes >= rlog_snapshot_create_threshold(r->options.snapshot_log_bytes,
+                                                             stats.bytes, r->create.jitter);
 }
 
 /* How many entries before `index` stay: enough for followers that are merely slow, and for one that
@@ -49,11 +50,11 @@ static uint64_t trailing_count(const struct rlog *r, uint64_t index)
     const struct rlog_core_log *log = &r->core.log;
     uint64_t most =
         r->options.snapshot_trailing != 0 ? r->options.snapshot_trailing : TRAILING_ENTRIES;
-    uint64_t shipped = rlog_ships_oldest(r), n = 0, bytes = 0;
+    uint64_t sending = rlog_snapshot_sends_oldest(r), n = 0, bytes = 0;
     while (index > n && rlog_core_log_has(log, index - n)) {
-        bool sent = index - n > shipped;
+        bool sent = index - n > sending;
         bytes += rlog_core_log_at(log, index - n)->data.len;
-        if ((n >= most && !sent) || bytes > (sent ? SHIPPED_BYTES : TRAILING_BYTES))
+        if ((n >= most && !sent) || bytes > (sent ? SENDING_BYTES : TRAILING_BYTES))
             break;
         n++;
     }
@@ -65,9 +66,9 @@ static enum status write_piece(void *ctx, struct bytes content)
     return rlog_snap_write(ctx, content);
 }
 
-static void take_run(struct env_work *work)
+static void create_run(struct env_work *work)
 {
-    struct rlog_take *t = CONTAINER_OF(work, struct rlog_take, work);
+    struct rlog_snapshot_create *t = CONTAINER_OF(work, struct rlog_snapshot_create, work);
     struct rlog_snap_writer *writer;
     uint64_t bytes;
 
@@ -84,9 +85,9 @@ static void take_run(struct env_work *work)
         t->status = rlog_snap_prune(t->disk);
 }
 
-static void take_finish(struct rlog *r)
+static void create_finish(struct rlog *r)
 {
-    struct rlog_take *t = &r->take;
+    struct rlog_snapshot_create *t = &r->create;
     struct rlog_core_snapshot snap = {.index = t->meta.index, .term = t->meta.term};
     snap.conf.index = t->meta.conf_index;
     snap.conf.len = t->meta.conf_len;
@@ -96,19 +97,19 @@ static void take_finish(struct rlog *r)
     uint64_t upto = rlog_core_snapshot(&r->core, &snap, trailing_count(r, snap.index), rlog_now(r));
     if (upto != 0)
         rlog_disk_compact(r->disk, upto);
-    r->snapshots_taken++;
+    r->snapshots_created++;
     r->snapshot_time_ms = t->dump.time_ms;
 }
 
-static void take_done(struct env_work *work)
+static void create_done(struct env_work *work)
 {
-    struct rlog *r = CONTAINER_OF(work, struct rlog, take.work);
-    struct rlog_take *t = &r->take;
+    struct rlog *r = CONTAINER_OF(work, struct rlog, create.work);
+    struct rlog_snapshot_create *t = &r->create;
     rlog_enter(r);
     rlog_machine_dump_end(&t->dump);
     t->running = false;
     if (t->status == ST_OK && !r->failed) {
-        take_finish(r);
+        create_finish(r);
     } else if (!r->failed) {
         t->not_before_ms = rlog_now(r) + FAILED_MS;
         trace(TRACE_ERROR, "raft", "snapshot at %llu: %s", (unsigned long long)t->meta.index,
@@ -119,22 +120,22 @@ static void take_done(struct env_work *work)
 
 /* A snapshot covers only entries that are applied, stored and in no snapshot yet. The first entry
  * of an initial member counts as stored before it is: every initial member makes the same one. */
-static bool take_possible(struct rlog *r)
+static bool create_possible(struct rlog *r)
 {
     const struct rlog_core *c = &r->core;
-    return !r->take.running && !rlog_install_busy(r) && c->applied > c->snap.index &&
+    return !r->create.running && !rlog_install_busy(r) && c->applied > c->snap.index &&
            c->applied <= c->stored && c->applied <= rlog_disk_durable(r->disk) &&
            c->committed.index != 0;
 }
 
-void rlog_take_pump(struct rlog *r)
+void rlog_snapshot_create_pump(struct rlog *r)
 {
-    struct rlog_take *t = &r->take;
+    struct rlog_snapshot_create *t = &r->create;
     const struct rlog_core *c = &r->core;
     uint32_t random;
 
     /* The clock is asked last: this is called for every read. */
-    if ((!t->wanted && !is_due(r)) || !take_possible(r) || rlog_now(r) < t->not_before_ms)
+    if ((!t->wanted && !is_due(r)) || !create_possible(r) || rlog_now(r) < t->not_before_ms)
         return;
     enum status st = rlog_machine_dump_begin(&r->machine, &t->dump);
     if (st != ST_OK) {
@@ -152,14 +153,14 @@ void rlog_take_pump(struct rlog *r)
                                           .conf_index = c->committed.index,
                                           .conf_len = c->committed.len};
     memcpy(t->meta.conf, c->committed.bytes, c->committed.len);
-    t->work = (struct env_work){.run = take_run, .done = take_done, .lane = LANE_BULK};
+    t->work = (struct env_work){.run = create_run, .done = create_done, .lane = LANE_BULK};
     env_work(r->env, &t->work);
 }
 
 void rlog_snapshot_now(struct rlog *r)
 {
     rlog_enter(r);
-    r->take.wanted = true;
-    r->take.not_before_ms = 0;
+    r->create.wanted = true;
+    r->create.not_before_ms = 0;
     rlog_leave_start(r);
 }
