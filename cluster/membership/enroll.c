@@ -1,7 +1,7 @@
 /* A node that joins by a token: before anything else, its certificate. By join_token_file:
  *
  *   key (kept, or made and written) ─▶ ask each member in turn  ─▶ write CA and certificate ─▶ open
- *                                          ▲                 │ no answer: the next, after a while
+ *                                          ▲                 │ no reply: the next, after a while
  *                                          └─────────────────┘ a refusal (4xx): the node ends
  *
  * By request: enroll_request.c. The token's secret is sent over TLS, and only to a node whose
@@ -70,16 +70,16 @@ struct bytes enroll_text(const struct text_value *v, const char *name)
 }
 
 /* Check a reply: the certificate must be of the expected authority, and for our name and key. */
-static enum status check(struct enroll_try *e, const struct text_value *answer,
+static enum status check(struct enroll_try *e, const struct text_value *reply,
                          struct reason *reason)
 {
     uint8_t hash[JOIN_HASH_BYTES];
     char uri[CERT_URI_MAX];
     struct mesh_identity identity;
-    struct bytes ca = enroll_text(answer, "ca_certificate");
-    struct bytes cert = enroll_text(answer, "certificate");
+    struct bytes ca = enroll_text(reply, "ca_certificate");
+    struct bytes cert = enroll_text(reply, "certificate");
     bool believed = e->step == ENROLL_ANSWER
-                        ? enroll_proved(e, answer)
+                        ? enroll_proved(e, reply)
                         : cert_fingerprint(ca, hash) == ST_OK &&
                               memcmp(hash, e->token.ca_sha256, sizeof hash) == 0;
     bool good = believed && cert_matches(cert, ca, buf_bytes(&e->public_key)) == ST_OK &&
@@ -95,15 +95,15 @@ static enum status check(struct enroll_try *e, const struct text_value *answer,
 static enum status keep(struct enroll_try *e, struct reason *reason)
 {
     CLEANUP(arena_done) struct arena arena = {0};
-    const struct text_value *answer;
+    const struct text_value *reply;
     const struct member_options *o = e->all->host->options;
-    if (text_json_parse(&arena, buf_bytes(&e->request.reply), &answer, NULL) != ST_OK) {
-        reason_set(reason, "joining: what was answered is no JSON");
+    if (text_json_parse(&arena, buf_bytes(&e->request.reply), &reply, NULL) != ST_OK) {
+        reason_set(reason, "joining: the reply is not JSON");
         return ST_INVALID;
     }
-    struct bytes ca = enroll_text(answer, "ca_certificate");
-    struct bytes cert = enroll_text(answer, "certificate");
-    TRY(check(e, answer, reason));
+    struct bytes ca = enroll_text(reply, "ca_certificate");
+    struct bytes cert = enroll_text(reply, "certificate");
+    TRY(check(e, reply, reason));
     TRY(cert_file_put(o->ca_file, ca, reason));
     TRY(cert_file_put(o->cert_file, cert, reason));
     trace(TRACE_INFO, "node", "has its certificate for the cluster: %s", o->cert_file);
@@ -113,10 +113,10 @@ static enum status keep(struct enroll_try *e, struct reason *reason)
 static void explain(const struct enroll_try *e, struct reason *reason)
 {
     CLEANUP(arena_done) struct arena arena = {0};
-    const struct text_value *answer;
-    if (text_json_parse(&arena, buf_bytes(&e->request.reply), &answer, NULL) != ST_OK)
-        answer = NULL;
-    const struct text_value *errors = text_get(answer, "errors");
+    const struct text_value *reply;
+    if (text_json_parse(&arena, buf_bytes(&e->request.reply), &reply, NULL) != ST_OK)
+        reply = NULL;
+    const struct text_value *errors = text_get(reply, "errors");
     const struct text_value *first = errors != NULL ? errors->first : NULL;
     reason_set(reason, "joining: the cluster refuses with %d: %.*s", e->request.status,
                first != NULL ? (int)MIN(first->text.len, (size_t)160) : 0,
@@ -137,7 +137,7 @@ static void enroll_again(struct enroll_try *e, const char *why)
     env_timer_set(host->env, &e->timer, now + ENROLL_AGAIN_MS);
 }
 
-/* An answer, or why there is none. */
+/* A reply, or why there is none. */
 static enum enroll_end judge(struct enroll_try *e, enum status st, struct reason *reason)
 {
     const struct http_client_request *request = &e->request;
@@ -155,7 +155,7 @@ static enum enroll_end judge(struct enroll_try *e, enum status st, struct reason
     return refused ? ENROLL_REFUSED : ENROLL_AGAIN;
 }
 
-static void on_answer(struct http_client_request *request, enum status st)
+static void enroll_on_reply(struct http_client_request *request, enum status st)
 {
     struct enroll_try *e = CONTAINER_OF(request, struct enroll_try, request);
     struct part_host *host = e->all->host;
@@ -200,7 +200,7 @@ void enroll_send(struct enroll_try *e, const struct http_target *target)
                                               .body = buf_bytes(&e->body),
                                               .timeout_ms = ENROLL_REQUEST_MS,
                                               .reply_bytes_max = ENROLL_REPLY_MAX,
-                                              .done = on_answer};
+                                              .done = enroll_on_reply};
     e->calling = true;
     http_client_send(e->client, target, &e->request);
 }

@@ -77,7 +77,7 @@ static enum enroll_end await_shares(struct enroll_try *e, struct reason *reason)
 enum enroll_end enroll_challenged(struct enroll_try *e, struct reason *reason)
 {
     if (!read_challenge(e)) {
-        reason_set(reason, "joining: what was answered is no challenge");
+        reason_set(reason, "joining: the reply has no challenge");
         return ENROLL_REFUSED;
     }
     enum status st = write_answer(e, reason);

@@ -5,7 +5,7 @@
  *   WAITING ─enroll_join─▶ ASKING ─certificate─▶ bootstrap_open ─▶ member: the call ends well
  *      ▲                 │    ▲
  *      └─refused, or no──┘    └─ again, where the request says so: without its caller
- *        answer
+ *        reply
  *
  * Until it joins, anyone who reaches its port can claim the node; there is no other secret to lose
  * yet. One call runs at a time; a try that goes on by itself gives way to a new call. */

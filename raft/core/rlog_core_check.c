@@ -86,8 +86,8 @@ void rlog_core_check_voter(struct rlog_core *c, const struct raft_event *event)
            raft_last_index(&c->raft) == 0 || raft_role(&c->raft) == RAFT_VOTER);
 }
 
-/* Answers go out with numbers that were set, and true (F4, F6). */
-void rlog_core_check_answer(const struct rlog_core *c, const struct raft_message *m)
+/* Replies go out with numbers that were set, and true (F4, F6). */
+void rlog_core_check_reply(const struct rlog_core *c, const struct raft_message *m)
 {
     const struct raft_append_entries_result *ar = &m->append_entries_result;
     const struct raft_request_vote_result *vote = &m->request_vote_result;

@@ -37,7 +37,7 @@ void rlog_core_timer_update(struct rlog_core *c);
 /* rlog_core_check.c */
 void rlog_core_check_before(struct rlog_core *c, const struct raft_event *event);
 void rlog_core_check_voter(struct rlog_core *c, const struct raft_event *event);
-void rlog_core_check_answer(const struct rlog_core *c, const struct raft_message *m);
+void rlog_core_check_reply(const struct rlog_core *c, const struct raft_message *m);
 void rlog_core_check_term(const struct rlog_core *c, uint64_t term, uint64_t vote);
 void rlog_core_check_entries(const struct rlog_core *c, const struct raft_update *up);
 void rlog_core_check_after(struct rlog_core *c);

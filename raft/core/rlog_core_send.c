@@ -21,7 +21,7 @@ static void send_one(struct rlog_core *c, const struct raft_message *m,
                      const struct rlog_entry *entries)
 {
     struct rlog_message out = {.raft = *m, .entries = entries};
-    rlog_core_check_answer(c, m);
+    rlog_core_check_reply(c, m);
     c->ops.send(c->ops.ctx, m->server_id, &out);
 }
 
@@ -51,7 +51,7 @@ static bool votes_in(const struct raft_configuration *conf, uint64_t id)
 /* The first of the entries index..end-1 that `to` may not have yet, or `end`. A server stands for
  * election only if its newest configuration calls it a voter. If that one is never committed, the
  * server may be the only one that could win, so it learns that it loses its vote when that is
- * settled; its answer does not count for it (F12). The configuration before is libraft's, which a
+ * settled; its reply does not count for it (F12). The configuration before is libraft's, which a
  * restarted leader has too, before it knows what is committed. */
 static uint64_t kept_back(const struct rlog_core *c, uint64_t to, uint64_t index, uint64_t end)
 {
@@ -99,7 +99,7 @@ static void send_append(struct rlog_core *c, const struct raft_message *m)
     }
 }
 
-/* The answer to a request of an older term carries an index that libraft never set; a leader of the
+/* The reply to a request of an older term carries an index that libraft never set; a leader of the
  * new term would count it as an acknowledgement (F4). */
 static void send_append_result(struct rlog_core *c, const struct raft_message *m)
 {
@@ -128,7 +128,7 @@ static void send_vote_result(struct rlog_core *c, const struct raft_message *m)
 static void send_message(struct rlog_core *c, const struct raft_message *m)
 {
     if (m->server_id == c->id)
-        return; /* the answer to our own vote request (F2) */
+        return; /* the reply to our own vote request (F2) */
     switch (m->type) {
     case RAFT_APPEND_ENTRIES: send_append(c, m); return;
     case RAFT_APPEND_ENTRIES_RESULT: send_append_result(c, m); return;

@@ -401,12 +401,12 @@ static void frame_handle(struct rlog *r, uint64_t from, const struct rlog_frame 
             rlog_core_receive(&r->core, from, &f->core, rlog_now(r));
         return;
     case RLOG_FRAME_ASK:
-    case RLOG_FRAME_ANSWER:
+    case RLOG_FRAME_REPLY:
     case RLOG_FRAME_READ:
     case RLOG_FRAME_READ_INDEX:
     case RLOG_FRAME_COMMIT: rlog_reads_receive(r, from, f); return;
     case RLOG_FRAME_CHUNK: rlog_install_receive(r, from, f); return;
-    case RLOG_FRAME_CHUNK_ANSWER: rlog_snapshot_sends_receive(r, from, f); return;
+    case RLOG_FRAME_CHUNK_REPLY: rlog_snapshot_sends_receive(r, from, f); return;
     }
 }
 

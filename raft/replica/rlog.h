@@ -154,7 +154,7 @@ void rlog_read(struct rlog *rlog, struct rlog_read *r);
 /* rlog_machine_dump_begin of the newest applied state. As that; ST_CLOSED. */
 NODISCARD enum status rlog_dump_begin(struct rlog *rlog, struct rlog_machine_dump *ret_dump);
 
-/* Cluster time now: leader only (R16); others estimate from the last answer. */
+/* Cluster time now: leader only (R16); others estimate from the last reply. */
 int64_t rlog_time_ms(struct rlog *rlog);
 
 /* Membership and leadership: leader only, one at a time. */

@@ -22,12 +22,12 @@ bool rlog_install_busy(const struct rlog *r)
     return r->install.phase >= INSTALL_SETTLING || rlog_core_installing(&r->core);
 }
 
-static void answer(struct rlog *r, uint64_t to, uint64_t transfer, uint64_t offset,
-                   enum rlog_chunk_state state)
+static void chunk_reply_send(struct rlog *r, uint64_t to, uint64_t transfer, uint64_t offset,
+                             enum rlog_chunk_state state)
 {
     struct rlog_frame frame = {
-        .kind = RLOG_FRAME_CHUNK_ANSWER,
-        .chunk_answer = {.transfer = transfer, .offset = offset, .state = state}};
+        .kind = RLOG_FRAME_CHUNK_REPLY,
+        .chunk_reply = {.transfer = transfer, .offset = offset, .state = state}};
     rlog_send_frame(r, to, &frame, false);
 }
 
@@ -125,12 +125,12 @@ static void step_receiving(struct rlog *r)
         if (in->status != ST_OK) {
             trace(TRACE_ERROR, "raft", "receiving snapshot %llu: %s", (unsigned long long)in->index,
                   status_text(in->status));
-            answer(r, in->from, in->transfer, 0, RLOG_CHUNK_REFUSED);
+            chunk_reply_send(r, in->from, in->transfer, 0, RLOG_CHUNK_REFUSED);
             install_abort(r);
             return;
         }
         in->written += in->writing.len;
-        answer(r, in->from, in->transfer, in->written, RLOG_CHUNK_MORE);
+        chunk_reply_send(r, in->from, in->transfer, in->written, RLOG_CHUNK_MORE);
     }
     if (in->n_queued > 0)
         write_next(r);
@@ -148,7 +148,7 @@ static void step_verified(struct rlog *r)
     if (!good) {
         trace(TRACE_ERROR, "raft", "snapshot %llu of %016llx does not verify: %s",
               (unsigned long long)in->index, (unsigned long long)in->from, status_text(in->status));
-        answer(r, in->from, in->transfer, 0, RLOG_CHUNK_REFUSED);
+        chunk_reply_send(r, in->from, in->transfer, 0, RLOG_CHUNK_REFUSED);
         install_abort(r);
         return;
     }
@@ -156,7 +156,7 @@ static void step_verified(struct rlog *r)
     snap.conf.len = in->meta.conf_len;
     memcpy(snap.conf.bytes, in->meta.conf, in->meta.conf_len);
     if (!rlog_core_offer(&r->core, in->from, in->term, &snap, rlog_now(r))) {
-        answer(r, in->from, in->transfer, in->size, RLOG_CHUNK_DONE);
+        chunk_reply_send(r, in->from, in->transfer, in->size, RLOG_CHUNK_DONE);
         install_abort(r);
         return;
     }
@@ -209,7 +209,7 @@ static void step_closed(struct rlog *r)
     r->create.bytes = 0;
     rlog_proposals_jumped(r, in->meta.index);
     rlog_core_installed(&r->core, rlog_now(r));
-    answer(r, in->from, in->transfer, in->size, RLOG_CHUNK_DONE);
+    chunk_reply_send(r, in->from, in->transfer, in->size, RLOG_CHUNK_DONE);
     trace(TRACE_INFO, "raft", "installed snapshot %llu", (unsigned long long)in->meta.index);
 }
 
@@ -292,7 +292,7 @@ static void receive_chunk(struct rlog *r, const struct rlog_frame *f)
     struct bytes data = f->chunk.data;
     if (f->chunk.size != in->size || f->chunk.offset != in->queued ||
         in->n_queued == ARRAY_LEN(in->queue)) {
-        answer(r, in->from, in->transfer, in->written, RLOG_CHUNK_MORE);
+        chunk_reply_send(r, in->from, in->transfer, in->written, RLOG_CHUNK_MORE);
         return;
     }
     void *copy = mem_alloc(data.len);
@@ -314,7 +314,7 @@ void rlog_install_receive(struct rlog *r, uint64_t from, const struct rlog_frame
     if (f->chunk.term < r->core.term || rlog_core_leads(&r->core))
         return;
     if (f->chunk.index <= r->core.commit && !same) {
-        answer(r, from, f->chunk.transfer, f->chunk.size, RLOG_CHUNK_DONE);
+        chunk_reply_send(r, from, f->chunk.transfer, f->chunk.size, RLOG_CHUNK_DONE);
         return; /* the log has every entry that the snapshot covers */
     }
     if (!same && in->phase != INSTALL_IDLE) {
@@ -326,7 +326,7 @@ void rlog_install_receive(struct rlog *r, uint64_t from, const struct rlog_frame
     }
     if (!same) {
         if (f->chunk.offset != 0) {
-            answer(r, from, f->chunk.transfer, 0, RLOG_CHUNK_MORE);
+            chunk_reply_send(r, from, f->chunk.transfer, 0, RLOG_CHUNK_MORE);
             return;
         }
         receive_begin(r, from, f);
@@ -336,7 +336,7 @@ void rlog_install_receive(struct rlog *r, uint64_t from, const struct rlog_frame
     if (in->phase == INSTALL_RECEIVING && !in->ending)
         receive_chunk(r, f);
     else
-        answer(r, from, in->transfer, in->written, RLOG_CHUNK_MORE);
+        chunk_reply_send(r, from, in->transfer, in->written, RLOG_CHUNK_MORE);
 }
 
 bool rlog_install_idle(const struct rlog *r)

@@ -3,7 +3,7 @@
  *   rlog.c           start, close, the pump, timers, frames in
  *   rlog_turn.c      enter and leave, send and fail: below all others; rlog_turn_internal.h
  *   rlog_out.c       what the core asks for: disk, network, apply
- *   rlog_propose.c   group commit and its answers
+ *   rlog_propose.c   group commit and its replies
  *   rlog_conflict.c  conflicts seen early (R5)
  *   rlog_ticket.c    tickets (R5)
  *   rlog_read.c      ReadIndex rounds (R15)

@@ -39,7 +39,7 @@ static void uncount(struct rlog *r, struct rlog_propose *p)
     p->counted = false;
 }
 
-/* The answer, delivered by the pump. The proposal is in no list. */
+/* The outcome, delivered by the pump. The proposal is in no list. */
 void rlog_propose_finish(struct rlog *r, struct rlog_propose *p, enum status st)
 {
     uncount(r, p);

@@ -30,7 +30,7 @@ void rlog_reads_init(struct rlog *r)
     for (unsigned i = 0; i < RLOG_ROUNDS_MAX; i++)
         list_init(&rs->rounds[i].reads);
     rs->timer.fire = on_timer;
-    /* An answer to a question of an earlier life must not fit one of this life. */
+    /* A reply to a request from before a restart must not fit a request after it. */
     env_random(r->env, &rs->number, sizeof rs->number);
 }
 
@@ -80,7 +80,7 @@ static void await_index(struct rlog *r, struct rlog_read *read, uint64_t index, 
     r->reads_confirmed++;
 }
 
-static void answer_remote(struct rlog *r, const struct rlog_remote_read *remote, uint64_t index)
+static void reply_remote(struct rlog *r, const struct rlog_remote_read *remote, uint64_t index)
 {
     struct rlog_frame frame = {.kind = RLOG_FRAME_READ_INDEX,
                                .read = {.number = remote->number,
@@ -96,7 +96,7 @@ static void round_confirm(struct rlog *r, struct rlog_round *round, uint64_t ind
     while ((link = list_pop(&round->reads)) != NULL)
         await_index(r, CONTAINER_OF(link, struct rlog_read, link), index, time_ms);
     for (unsigned i = 0; i < round->n_remote; i++)
-        answer_remote(r, &round->remote[i], index);
+        reply_remote(r, &round->remote[i], index);
     round->open = false;
     round->n_remote = 0;
 }
@@ -357,7 +357,7 @@ static struct rlog_round *round_find(struct rlog *r, uint64_t number, bool asks_
 static void on_ask(struct rlog *r, uint64_t from, const struct rlog_frame *f)
 {
     struct rlog_frame frame = {
-        .kind = RLOG_FRAME_ANSWER,
+        .kind = RLOG_FRAME_REPLY,
         .ask = {.term = f->ask.term, .round = f->ask.round, .time_ms = rlog_clock_own(r)}};
     if (f->ask.term != r->core.term || rlog_core_leads(&r->core))
         return;
@@ -366,7 +366,7 @@ static void on_ask(struct rlog *r, uint64_t from, const struct rlog_frame *f)
     rlog_send_frame(r, from, &frame, false);
 }
 
-static void on_answer(struct rlog *r, uint64_t from, const struct rlog_frame *f)
+static void on_ask_reply(struct rlog *r, uint64_t from, const struct rlog_frame *f)
 {
     struct rlog_round *round = round_find(r, f->ask.round, false);
     const struct rlog_conf *conf = &r->core.conf;
@@ -403,7 +403,7 @@ void rlog_reads_receive(struct rlog *r, uint64_t from, const struct rlog_frame *
 {
     switch (f->kind) {
     case RLOG_FRAME_ASK: on_ask(r, from, f); return;
-    case RLOG_FRAME_ANSWER: on_answer(r, from, f); return;
+    case RLOG_FRAME_REPLY: on_ask_reply(r, from, f); return;
     case RLOG_FRAME_READ: on_read(r, from, f); return;
     case RLOG_FRAME_READ_INDEX: on_read_index(r, from, f); return;
     case RLOG_FRAME_CORE:
@@ -411,6 +411,6 @@ void rlog_reads_receive(struct rlog *r, uint64_t from, const struct rlog_frame *
         rlog_core_notified(&r->core, from, f->ask.term, f->ask.commit, rlog_now(r));
         return;
     case RLOG_FRAME_CHUNK:
-    case RLOG_FRAME_CHUNK_ANSWER: return;
+    case RLOG_FRAME_CHUNK_REPLY: return;
     }
 }

@@ -12,7 +12,7 @@
 enum {
     WINDOW = 4 * RLOG_CHUNK_MAX,
     RESEND_MS = 500,
-    STALLED_MS = 15000, /* no answer: give up; the core asks again */
+    STALLED_MS = 15000, /* no reply: give up; the core asks again */
     PAUSE_MS = 2000,    /* before another transfer to a follower that refused */
 };
 
@@ -160,8 +160,8 @@ static void send_step(struct rlog_snapshot_send *s)
     send_chunks(s);
 }
 
-/* The last chunk is sent again while the follower verifies and installs: its answer keeps the
- * transfer alive and says when it is done. */
+/* The last chunk is sent again while the follower verifies and installs: the reply keeps the
+ * transfer alive and says when the follower is done. */
 static void on_timer(struct env_timer *timer)
 {
     struct rlog_snapshot_send *s = CONTAINER_OF(timer, struct rlog_snapshot_send, timer);
@@ -244,11 +244,11 @@ void rlog_snapshot_sends_receive(struct rlog *r, uint64_t from, const struct rlo
 {
     struct rlog_snapshot_send *s = send_of(r, from);
     uint64_t now = rlog_now(r);
-    if (s == NULL || s->phase != SEND_SENDING || s->transfer != f->chunk_answer.transfer)
+    if (s == NULL || s->phase != SEND_SENDING || s->transfer != f->chunk_reply.transfer)
         return;
     s->heard_ms = now;
-    switch (f->chunk_answer.state) {
-    case RLOG_CHUNK_MORE: send_progress(s, f->chunk_answer.offset, now); return;
+    switch (f->chunk_reply.state) {
+    case RLOG_CHUNK_MORE: send_progress(s, f->chunk_reply.offset, now); return;
     case RLOG_CHUNK_REFUSED:
         s->not_before_ms = now + PAUSE_MS;
         trace(TRACE_WARN, "raft", "%016llx refused snapshot %llu", (unsigned long long)from,

@@ -7,7 +7,7 @@
 #include "text/time.h"
 
 enum {
-    WALL_FRESH_MS = 5000, /* older answers do not count */
+    WALL_FRESH_MS = 5000, /* older replies do not count */
     STEP_MS = 60 * 1000,  /* so far behind the median, jump to it: the cluster was down */
     HOP_MS = 1000,  /* no further without the log, where only the last entry's time is known */
     SLEW_PART = 20, /* at most 1/20 faster or slower */

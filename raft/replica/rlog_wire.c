@@ -71,7 +71,7 @@ void rlog_wire_encode(const struct rlog_frame *f, struct buf *out)
     buf_add_u8(out, (uint8_t)f->kind);
     switch (f->kind) {
     case RLOG_FRAME_ASK:
-    case RLOG_FRAME_ANSWER:
+    case RLOG_FRAME_REPLY:
         buf_add_u64(out, f->ask.term);
         buf_add_u64(out, f->ask.round);
         if (f->kind == RLOG_FRAME_ASK)
@@ -98,10 +98,10 @@ void rlog_wire_encode(const struct rlog_frame *f, struct buf *out)
         buf_add_u64(out, f->ask.term);
         buf_add_u64(out, f->ask.commit);
         return;
-    case RLOG_FRAME_CHUNK_ANSWER:
-        buf_add_u64(out, f->chunk_answer.transfer);
-        buf_add_u64(out, f->chunk_answer.offset);
-        buf_add_u8(out, (uint8_t)f->chunk_answer.state);
+    case RLOG_FRAME_CHUNK_REPLY:
+        buf_add_u64(out, f->chunk_reply.transfer);
+        buf_add_u64(out, f->chunk_reply.offset);
+        buf_add_u8(out, (uint8_t)f->chunk_reply.state);
         return;
     case RLOG_FRAME_CORE: break;
     }
@@ -265,14 +265,14 @@ static enum status chunk_decode(struct reader *r, struct rlog_frame *f)
     return ST_OK;
 }
 
-static enum status chunk_answer_decode(struct reader *r, struct rlog_frame *f)
+static enum status chunk_reply_decode(struct reader *r, struct rlog_frame *f)
 {
-    f->chunk_answer.transfer = reader_u64(r);
-    f->chunk_answer.offset = reader_u64(r);
+    f->chunk_reply.transfer = reader_u64(r);
+    f->chunk_reply.offset = reader_u64(r);
     uint8_t state = reader_u8(r);
     if (state > RLOG_CHUNK_REFUSED)
         return ST_INVALID;
-    f->chunk_answer.state = (enum rlog_chunk_state)state;
+    f->chunk_reply.state = (enum rlog_chunk_state)state;
     return reader_end(r);
 }
 
@@ -281,7 +281,7 @@ static enum status own_decode(struct reader *r, uint8_t kind, struct rlog_frame 
     f->kind = (enum rlog_frame_kind)kind;
     switch (kind) {
     case RLOG_FRAME_ASK:
-    case RLOG_FRAME_ANSWER:
+    case RLOG_FRAME_REPLY:
         f->ask.term = reader_u64(r);
         f->ask.round = reader_u64(r);
         if (kind == RLOG_FRAME_ASK)
@@ -296,7 +296,7 @@ static enum status own_decode(struct reader *r, uint8_t kind, struct rlog_frame 
         f->read.time_ms = time_read(r);
         return reader_end(r);
     case RLOG_FRAME_CHUNK: return chunk_decode(r, f);
-    case RLOG_FRAME_CHUNK_ANSWER: return chunk_answer_decode(r, f);
+    case RLOG_FRAME_CHUNK_REPLY: return chunk_reply_decode(r, f);
     case RLOG_FRAME_COMMIT:
         f->ask.term = reader_u64(r);
         f->ask.commit = reader_u64(r);

@@ -9,11 +9,11 @@
  *   4 vote result     u64 term; u8 granted, pre-vote
  *   6 timeout now     u64 term, last index, last term
  *   16 ask            u64 term, round, commit; i64 cluster time    leader: is your term this?
- *   17 answer         u64 term, round; i64 wall clock              yes
+ *   17 reply          u64 term, round; i64 wall clock              yes
  *   18 read           u64 number                                   to the leader: a read index?
  *   19 read index     u64 number, term, index; i64 cluster time
  *   20 chunk          u64 term, transfer, snapshot index, snapshot term, size, offset; bytes
- *   21 chunk answer   u64 transfer, offset; u8 state               what the receiver has
+ *   21 chunk reply    u64 transfer, offset; u8 state               what the receiver has
  *   22 commit         u64 term, commit                             leader: so much is committed
  *
  * A frame that is not exactly of this form is refused as a whole. The sender's id is never in a
@@ -33,11 +33,11 @@ enum {
 enum rlog_frame_kind {
     RLOG_FRAME_CORE = 0, /* one of libraft's; `core` says which */
     RLOG_FRAME_ASK = 16,
-    RLOG_FRAME_ANSWER = 17,
+    RLOG_FRAME_REPLY = 17,
     RLOG_FRAME_READ = 18,
     RLOG_FRAME_READ_INDEX = 19,
     RLOG_FRAME_CHUNK = 20,
-    RLOG_FRAME_CHUNK_ANSWER = 21,
+    RLOG_FRAME_CHUNK_REPLY = 21,
     RLOG_FRAME_COMMIT = 22,
 };
 
@@ -53,7 +53,7 @@ struct rlog_frame {
         struct rlog_message core;
         struct {
             uint64_t term, round, commit;
-            int64_t time_ms; /* ask: cluster time; answer: the voter's wall clock */
+            int64_t time_ms; /* ask: cluster time; reply: the voter's wall clock */
         } ask;
         struct {
             uint64_t number, term, index;
@@ -66,7 +66,7 @@ struct rlog_frame {
         struct {
             uint64_t transfer, offset;
             enum rlog_chunk_state state;
-        } chunk_answer;
+        } chunk_reply;
     };
     struct rlog_entry *entries; /* target of core.entries; one block under all entries */
 };

@@ -8,7 +8,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Records of applied request ids, so that a repeated one is answered and not applied again (R14):
+/* Records of applied request ids, so that a repeated one gets the stored reply and is not applied
+ * again (R14):
  *
  *   l/req/i<id>            version u64, response: what the first apply came to
  *   l/req/v<version be64>  id: the same records in the order they expire

@@ -41,7 +41,7 @@ static const struct rlog_frame samples[] = {
     CORE(RAFT_TIMEOUT_NOW, timeout_now, {.term = 9, .last_log_index = 70, .last_log_term = 8}),
     {.kind = RLOG_FRAME_ASK,
      .ask = {.term = 9, .round = 77, .commit = 69, .time_ms = 1700000000000}},
-    {.kind = RLOG_FRAME_ANSWER, .ask = {.term = 9, .round = 77, .time_ms = 1700000000001}},
+    {.kind = RLOG_FRAME_REPLY, .ask = {.term = 9, .round = 77, .time_ms = 1700000000001}},
     {.kind = RLOG_FRAME_READ, .read = {.number = 12}},
     {.kind = RLOG_FRAME_READ_INDEX,
      .read = {.number = 12, .term = 9, .index = 69, .time_ms = 1700000000000}},
@@ -53,8 +53,8 @@ static const struct rlog_frame samples[] = {
                .size = 1000,
                .offset = 100,
                .data = {payload, sizeof payload}}},
-    {.kind = RLOG_FRAME_CHUNK_ANSWER,
-     .chunk_answer = {.transfer = 4, .offset = 108, .state = RLOG_CHUNK_DONE}},
+    {.kind = RLOG_FRAME_CHUNK_REPLY,
+     .chunk_reply = {.transfer = 4, .offset = 108, .state = RLOG_CHUNK_DONE}},
     {.kind = RLOG_FRAME_COMMIT, .ask = {.term = 9, .commit = 69}},
 };
 
