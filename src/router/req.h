@@ -115,6 +115,12 @@ static inline const void *req_body(const struct req *req)
     return req->body;
 }
 
+/* Whether a transaction is open: in a handler and in `finish`, not in `prepare` and `outside`. */
+static inline bool req_in_txn(const struct req *req)
+{
+    return req->txn != NULL && req->txn->open;
+}
+
 /* Where and when this request looks for tokens. */
 struct auth_scope req_scope(const struct req *req);
 /* The ACL of a loaded token's policies, until the transaction ends. As acl_cache_get. */

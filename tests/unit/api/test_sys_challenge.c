@@ -372,7 +372,7 @@ static void tokens_are_few_and_not_for_ever(void **ctx)
     expect(join_as("node9", token), 200, NULL);
     make_token("{}", token); /* in place of the one that was used */
     (void)snprintf(w.token, sizeof w.token, "%s", root);
-    expect(world_request(&w, METHOD_POST, path, "{}"), 429, "64 join tokens wait");
+    expect(world_request(&w, METHOD_POST, path, "{}"), 429, "64 join tokens are not used yet");
     w.later_ms += 3600000;
     make_token("{}", token); /* most have expired */
 }

@@ -1,9 +1,9 @@
-/* sys/storage/raft/autopilot: how well the members are, and what is done about it. */
+/* sys/storage/raft/autopilot: the health of the members, and when dead members are removed. */
 #include "api/sys/sys.h"
 #include "cluster/membership/autopilot.h"
 #include "text/duration.h"
 
-/* Settings, each with whether it was given. */
+/* Settings, and for each whether the request gives it. */
 struct sys_autopilot {
     bool cleanup_dead_servers;
     int64_t dead_server_last_contact_threshold, last_contact_threshold, server_stabilization_time;
@@ -22,13 +22,13 @@ static const struct field config_fields[] = {
           .help = "Silence after which a member is dead; a minute at least."),
     FIELD(struct sys_autopilot, last_contact_threshold, DURATION,
           .has = offsetof(struct sys_autopilot, has_contact),
-          .help = "Silence after which a member is not healthy. Members speak once a second."),
+          .help = "Silence after which a member is not healthy. Members send once a second."),
     FIELD(struct sys_autopilot, max_trailing_logs, INT,
           .has = offsetof(struct sys_autopilot, has_trailing),
-          .help = "How many entries of the log a healthy member may be behind."),
+          .help = "How many log entries a healthy member may be behind."),
     FIELD(struct sys_autopilot, min_quorum, INT, .has = offsetof(struct sys_autopilot, has_quorum),
-          .help = "Dead members stay where fewer voters than these would be left; needed to have "
-                  "them removed, and 3 at least."),
+          .help = "No dead member is removed if fewer voters than this would be left. Required by "
+                  "cleanup_dead_servers; 3 at least."),
     FIELD(struct sys_autopilot, server_stabilization_time, DURATION,
           .has = offsetof(struct sys_autopilot, has_stable),
           .help = "Kept and shown; a new member votes as soon as it has the whole log."),
@@ -127,7 +127,9 @@ static enum status sys_autopilot_write(struct req *req)
     if (in->has_stable)
         a.server_stabilization_time = in->server_stabilization_time;
     TRY(check(req, &a));
+    ASSERT(a.last_contact_threshold > 0 && a.server_stabilization_time >= 0);
     TRY(autopilot_encode(&a, &record));
+    ASSERT(record.len > 0);
     return state_put(req->txn, BYTES(AUTOPILOT_KEY), buf_bytes(&record));
 }
 
@@ -173,6 +175,8 @@ static enum status watch(struct req *req, const struct node_status *node, struct
         return ST_NOMEM;
     TRY(load(req, &a));
     unsigned n = req->host->node_ops->peers(req->host->node, peers);
+    ASSERT(n <= RLOG_MEMBERS_MAX && node->raft.n_members <= RLOG_MEMBERS_MAX);
+    ASSERT(a.max_trailing_logs >= 0);
     *ret = (struct watched){.raft = &node->raft, .healthy = true};
     for (unsigned i = 0; i < node->raft.n_members; i++) {
         static const struct node_peer unknown;
@@ -187,6 +191,7 @@ static enum status watch(struct req *req, const struct node_status *node, struct
         ret->voters += m->role == RLOG_VOTER;
         ret->healthy_voters += m->role == RLOG_VOTER && s.healthy;
     }
+    ASSERT(ret->healthy_voters <= ret->voters);
     return ST_OK;
 }
 
@@ -293,15 +298,15 @@ static const struct route autopilot_routes[] = {
      .handler = sys_autopilot_write,
      .flags = ROUTE_OPERATOR,
      .body = &sys_autopilot_schema,
-     .help = "Say how the members are watched, and whether dead ones are removed; what is not "
-             "named stays."},
+     .help = "Change how the members are watched, and whether dead members are removed. Fields "
+             "that the request does not give keep their values."},
     {.method = METHOD_GET,
      .path = "storage/raft/autopilot/state",
      .handler = sys_autopilot_state,
      .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
      .reply = &sys_autopilot_state_reply,
-     .help = "How well the members are, as the active node knows them, and how many voters may be "
-             "lost."},
+     .help = "The health of the members, as the active node knows it, and how many voters may "
+             "fail."},
 };
 
 const struct route_table sys_autopilot_table = {autopilot_routes, ARRAY_LEN(autopilot_routes)};

@@ -1,8 +1,8 @@
 /* Joining with a one-time token, and the certificates of the cluster port.
  *
- * A token is kept as an HMAC of its secret. Using it binds it to a name and a key, in the one
- * transaction that also lets a removed node of that name in again: nothing is half done, and a
- * machine whose reply was lost gets its certificate by asking again. */
+ * The state keeps an HMAC of a token's secret. The use of a token binds the token to a name and a
+ * key. The same transaction readmits a removed node of that name. A machine that lost the reply
+ * gets its certificate when it repeats the request. */
 #include "api/sys/raft/sys_join.h"
 #include "api/sys/sys.h"
 #include "base/mem.h"
@@ -52,9 +52,9 @@ static const struct schema sys_authority_schema = SCHEMA(struct sys_authority, a
 
 static const struct field join_token_fields[] = {
     FIELD(struct sys_join_token, ttl, DURATION, .preset = "1h",
-          .help = "How long it may be used; 30 days at most."),
+          .help = "How long the token may be used; 30 days at most."),
     FIELD(struct sys_join_token, node_id, STRING,
-          .help = "The name of the node it is for; without, any that is no member."),
+          .help = "The name of the node that may use the token; none: any node that is no member."),
 };
 static const struct schema sys_join_token_schema = SCHEMA(struct sys_join_token, join_token_fields);
 
@@ -74,10 +74,11 @@ static const struct field join_fields[] = {
           .help = "As storage/raft/join-token gave it; without, the node has to open the "
                   "cluster's seal."),
     FIELD(struct sys_join, leader_ca_cert, STRING,
-          .help = "PEM of the authority of that address; without, with a token, it must be a "
-                  "cluster port, which is believed by the token's hash; else this system's."),
+          .help = "PEM of the authority that signed the certificate of leader_api_addr. Without "
+                  "this field: with a token the address must be a cluster port, and the token's "
+                  "hash checks its certificate; else the authorities of this system count."),
     FIELD(struct sys_join, leader_tls_servername, STRING,
-          .help = "The name its certificate must carry; default: HOST."),
+          .help = "The name that the member's certificate must have; default: HOST."),
     FIELD(struct sys_join, leader_client_cert, STRING, .help = "PEM of a certificate to show."),
     FIELD(struct sys_join, leader_client_key, STRING, .hidden = true, .help = "Its key."),
     FIELD(struct sys_join, retry, BOOL,
@@ -88,7 +89,7 @@ static const struct field join_fields[] = {
 };
 static const struct schema sys_join_schema = SCHEMA(struct sys_join, join_fields);
 
-/* Whether it is the one that this node, and so every other, trusts. */
+/* Whether the authority is the one that this node trusts, and so every other node. */
 static bool is_trusted(const struct node_status *node, const struct cert_pair *ca)
 {
     uint8_t hash[JOIN_HASH_BYTES];
@@ -100,6 +101,7 @@ enum status sys_join_authority(struct req *req, struct cert_pair *ret_pair)
 {
     struct state_value stored;
     struct node_status *node = sys_node(req);
+    ASSERT(ret_pair->cert.len == 0 && ret_pair->key.len == 0);
     if (node == NULL)
         return ST_NOMEM;
     enum status st = state_get(req->txn, BYTES(AUTHORITY_KEY), &stored);
@@ -123,6 +125,7 @@ static enum status sys_authority_prepare(struct req *req)
     CLEANUP(cert_pair_done) struct cert_pair pair = {0};
     CLEANUP(buf_done) struct buf record = {0};
     struct node_status *node = sys_node(req);
+    ASSERT(!req_in_txn(req));
     if (node == NULL)
         return ST_NOMEM;
     buf_add_str(&pair.cert, in->certificate);
@@ -147,10 +150,11 @@ static enum status sys_authority(struct req *req)
 {
     const struct bytes *record = req->prepared;
     ASSERT(record != NULL);
+    ASSERT(record->len > 0);
     return state_put(req->txn, BYTES(AUTHORITY_KEY), *record);
 }
 
-/* The key of the state under which a secret's token is kept. */
+/* The key of the state at which the token with this secret is stored. */
 static enum status token_key(struct req *req, const uint8_t secret[JOIN_SECRET_BYTES],
                              char ret_key[KEY_TEXT])
 {
@@ -162,10 +166,11 @@ static enum status token_key(struct req *req, const uint8_t secret[JOIN_SECRET_B
     TRY(st);
     memcpy(ret_key, AUTHORITY_JOIN_KEY, sizeof AUTHORITY_JOIN_KEY - 1);
     text_hex_put(bytes_of(mac, sizeof mac), ret_key + sizeof AUTHORITY_JOIN_KEY - 1);
+    ASSERT(strlen(ret_key) == KEY_TEXT - 1);
     return ST_OK;
 }
 
-/* Forget expired tokens, a day late, so that they are told from those that never were. */
+/* Delete tokens a day after they expired. Until then the error says that the token has expired. */
 static enum status sweep(struct req *req)
 {
     struct state_iter iter;
@@ -182,7 +187,8 @@ static enum status sweep(struct req *req)
             left += record.expires_ms > req->now_ms && !record.used;
     }
     if (left >= TOKENS_MAX)
-        return req_fail(req, ST_LIMITED, "%d join tokens wait to be used; let them expire first",
+        return req_fail(req, ST_LIMITED,
+                        "%d join tokens are not used yet; use them or let them expire first",
                         TOKENS_MAX);
     return ST_OK;
 }
@@ -192,6 +198,7 @@ static enum status store_token(struct req *req, const struct join_token *token,
 {
     CLEANUP(buf_done) struct buf out = {0};
     char key[KEY_TEXT];
+    ASSERT(record->expires_ms > 0);
     TRY(token_key(req, token->secret, key));
     TRY(join_record_encode(record, &out));
     return state_put(req->txn, bytes_str(key), buf_bytes(&out));
@@ -234,6 +241,7 @@ static enum status sys_join_token(struct req *req)
     TRY(sweep(req));
     if (in->node_id != NULL)
         (void)snprintf(record.node, sizeof record.node, "%s", in->node_id); /* valid, so it fits */
+    ASSERT(req_in_txn(req));
     record.expires_ms = req->now_ms + in->ttl * 1000;
     if (cert_fingerprint(buf_bytes(&ca.cert), token.ca_sha256) != ST_OK)
         return ST_CORRUPT;
@@ -261,7 +269,7 @@ static enum status readmit(struct req *req, const char *name, bool again)
     return state_delete(req->txn, bytes_str(key));
 }
 
-/* May this token buy a certificate for this name and key? Stages its use. */
+/* Stage the use of a token for a certificate of this name and key. ST_DENIED: not allowed. */
 static enum status use_token(struct req *req, const struct sys_bootstrap *in,
                              const struct join_token *token)
 {
@@ -299,6 +307,7 @@ enum status sys_join_check_name(struct req *req, const char *name)
         return ST_NOMEM;
     if (!mesh_name_valid(name))
         return req_fail(req, ST_INVALID, "node_id: the name of a node is expected");
+    ASSERT(node->raft.n_members <= RLOG_MEMBERS_MAX);
     for (unsigned i = 0; i < node->raft.n_members; i++)
         if (strcmp(node->raft.members[i].name, name) == 0)
             return req_fail(req, ST_INVALID,
@@ -332,6 +341,7 @@ static enum status bootstrap(struct req *req, const struct sys_bootstrap *in,
     TRY(sys_join_check_name(req, in->node_id));
     TRY(mesh_certify(&ca, in->node_id, bytes_str(in->public_key), req->now_ms / 1000, &cert,
                      &req->error));
+    ASSERT(cert.len > 0 && ca.cert.len > 0);
     return req_reply(req, &(struct certificate_out){buf_bytes(&cert), buf_bytes(&ca.cert)});
 }
 
@@ -359,7 +369,7 @@ static struct bytes text_of(const char *text)
 static enum status check_join(struct req *req, const struct sys_join *in)
 {
     if (is_given(in->auto_join))
-        return req_fail(req, ST_INVALID, "auto_join: not available; say leader_api_addr");
+        return req_fail(req, ST_INVALID, "auto_join: not available; set leader_api_addr");
     if (!is_given(in->leader_api_addr))
         return req_fail(req, ST_INVALID, "leader_api_addr: missing");
     if (is_given(in->leader_client_cert) != is_given(in->leader_client_key))
@@ -394,7 +404,7 @@ static enum status read_leader(struct req *req, const char *url, const char **re
     return ST_OK;
 }
 
-/* Joining waits for the network, so all of it runs outside of the transaction. */
+/* Check the request. sys_join_outside joins, because joining waits for the network. */
 static enum status sys_join(struct req *req)
 {
     struct node_status *node = sys_node(req);
@@ -415,9 +425,12 @@ static enum status sys_join_outside(struct req *req)
 {
     const struct sys_join *in = req_body(req);
     const char *address = NULL, *host = NULL;
+    ASSERT(!req_in_txn(req));
+    ASSERT(is_given(in->leader_api_addr)); /* sys_join checked the fields */
+    ASSERT(is_given(in->leader_client_cert) == is_given(in->leader_client_key));
     TRY(read_leader(req, in->leader_api_addr, &address, &host));
     bool named = is_given(in->leader_tls_servername);
-    /* A cluster port, whose certificate names no host. */
+    /* The address is a cluster port: its certificate names no host. */
     bool pinned = is_given(in->join_token) && !is_given(in->leader_ca_cert);
     struct join_request how = {.address = address,
                                .server_name = named    ? in->leader_tls_servername
@@ -453,8 +466,8 @@ static const struct route join_routes[] = {
      .flags = ROUTE_SUDO,
      .body = &sys_join_token_schema,
      .reply = &sys_join_token_reply,
-     .help = "Make a token with which one new node may join, once. It carries the hash of the "
-             "cluster's certificate authority, so that the node knows whom to believe."},
+     .help = "Create a token with which one new node may join, once. The token carries the hash of "
+             "the cluster's certificate authority, by which the node recognises the cluster."},
     {.method = METHOD_POST,
      .path = "storage/raft/join",
      .handler = sys_join,
@@ -463,10 +476,11 @@ static const struct route join_routes[] = {
      .flags = ROUTE_NODE | ROUTE_BARE,
      .body = &sys_join_schema,
      .reply = &sys_joined_reply,
-     .help = "Let this node, which must wait for it (cluster.join in its configuration), join a "
-             "cluster. It is a member when true is answered; false: it goes on by itself. "
-             "Without a token it must open the cluster's seal: where people hold the key, true "
-             "means that it waits for their shares, at its sys/unseal."},
+     .help =
+         "Let this node join a cluster. The node must wait for this request (cluster.join in its "
+         "configuration). Reply true: the node is a member; false: it keeps trying. Without a "
+         "token the node must open the cluster's seal: where people hold key shares, true "
+         "means that the node waits for the shares at its sys/unseal."},
     {.method = METHOD_POST,
      .path = "storage/raft/bootstrap/join",
      .handler = sys_bootstrap,
@@ -474,20 +488,20 @@ static const struct route join_routes[] = {
      .flags = ROUTE_BARE,
      .body = &sys_bootstrap_schema,
      .reply = &sys_certificate_reply,
-     .help = "What a new node asks with its join token: its certificate for the cluster port."},
+     .help = "For a new node with a join token: its certificate for the cluster port."},
     {.method = METHOD_POST,
      .path = "storage/raft/certificates/authority",
      .handler = sys_authority,
      .prepare = sys_authority_prepare,
      .flags = ROUTE_SUDO,
      .body = &sys_authority_schema,
-     .help = "Give the cluster the key of its certificate authority, so that it can sign "
-             "certificates of its nodes. It is kept encrypted."},
+     .help = "Give the cluster the key of its certificate authority, so that the cluster can sign "
+             "certificates of its nodes. The key is stored encrypted."},
     {.method = METHOD_POST,
      .path = "storage/raft/certificates/rotate",
      .handler = sys_certificates_rotate,
      .flags = ROUTE_SUDO,
-     .help = "Have every node get a new certificate for its cluster port now."},
+     .help = "Let every node fetch a new certificate for its cluster port now."},
 };
 
 const struct route_table sys_join_table = {join_routes, ARRAY_LEN(join_routes)};

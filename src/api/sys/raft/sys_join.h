@@ -5,9 +5,11 @@
 #include "crypto/cert.h"
 #include "router/req.h"
 
-/* ST_INVALID with a text: there is none yet, or it came with another cluster's state. */
+/* The cluster's certificate authority, into an empty pair. ST_INVALID with the request's error: it
+ * is not stored yet, or the state is of a cluster with another authority. */
 NODISCARD enum status sys_join_authority(struct req *req, struct cert_pair *ret_pair);
-/* The name must not be that of a present member. ST_INVALID with a text. */
+/* Refuse what is no name of a node, and the name of a member. ST_INVALID with the request's error.
+ */
 NODISCARD enum status sys_join_check_name(struct req *req, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-/* The members of the cluster, and who leads it. What changes them is done outside of any
- * transaction, on the pool, once. */
+/* The members of the cluster, the leader, snapshots. A change of members runs once, on the pool,
+ * outside of the transaction. */
 #include "api/sys/sys.h"
 
 struct sys_remove_peer {
@@ -47,6 +47,15 @@ void sys_warn_no_quorum(struct req *req)
         req_warn(req, "%s: this is what the node that was asked knows", why.text);
 }
 
+static unsigned count_voters(const struct node_status *node)
+{
+    unsigned voters = 0;
+    ASSERT(node->raft.n_members <= RLOG_MEMBERS_MAX);
+    for (unsigned i = 0; i < node->raft.n_members; i++)
+        voters += node->raft.members[i].role == RLOG_VOTER;
+    return voters;
+}
+
 static enum status sys_raft_configuration(struct req *req)
 {
     struct node_status *node = sys_node(req);
@@ -73,11 +82,11 @@ static enum status sys_raft_configuration(struct req *req)
 
 enum status sys_nothing_staged(struct req *req)
 {
-    (void)req; /* all of it happens outside */
+    ASSERT(req->route->outside != NULL); /* `outside` does everything */
     return ST_OK;
 }
 
-/* The member that the body names, NULL where there is none, and all members. */
+/* The node's status, and the member that the body names; NULL: there is no such member. */
 static enum status find_member(struct req *req, struct node_status **ret_node,
                                const struct rlog_member **ret_member)
 {
@@ -90,6 +99,7 @@ static enum status find_member(struct req *req, struct node_status **ret_node,
                         in->server_id);
     if (node == NULL)
         return ST_NOMEM;
+    ASSERT(node->raft.n_members <= RLOG_MEMBERS_MAX);
     for (unsigned i = 0; i < node->raft.n_members; i++)
         if (strcmp(node->raft.members[i].name, in->server_id) == 0)
             *ret_member = &node->raft.members[i];
@@ -115,6 +125,7 @@ static enum status sys_remove_peer(struct req *req)
 static enum status sys_readmit(struct req *req)
 {
     const struct sys_remove_peer *in = req_body(req);
+    ASSERT(req_in_txn(req));
     if (!mesh_name_valid(in->server_id))
         return req_fail(req, ST_INVALID, "server_id: the name of a node is expected");
     const char *key = arena_format(req->arena, MEMBER_REMOVED_KEY "%s", in->server_id);
@@ -127,7 +138,7 @@ static enum status sys_readmit(struct req *req)
     return state_delete(req->txn, bytes_str(key));
 }
 
-/* To take from a node what it does not have is done already: the request may be a repeated one. */
+/* A node that is no member, or has no vote, needs no change: the request may be a repeated one. */
 static enum status not_found_is_done(enum status st)
 {
     return st == ST_NOT_FOUND ? ST_OK : st;
@@ -136,6 +147,7 @@ static enum status not_found_is_done(enum status st)
 static enum status sys_remove_peer_outside(struct req *req)
 {
     const struct sys_remove_peer *in = req_body(req);
+    ASSERT(!req_in_txn(req));
     return not_found_is_done(
         req->host->node_ops->remove_member(req->host->node, in->server_id, &req->error));
 }
@@ -152,11 +164,8 @@ static enum status sys_demote(struct req *req)
 {
     const struct rlog_member *member;
     struct node_status *node;
-    unsigned voters = 0;
     TRY(find_member(req, &node, &member));
-    for (unsigned i = 0; i < node->raft.n_members; i++)
-        voters += node->raft.members[i].role == RLOG_VOTER;
-    if (voters == 1 && member != NULL && member->role == RLOG_VOTER)
+    if (count_voters(node) == 1 && member != NULL && member->role == RLOG_VOTER)
         return req_fail(req, ST_INVALID, "server_id: the last voter keeps its vote");
     return ST_OK; /* the rest happens outside */
 }
@@ -164,6 +173,7 @@ static enum status sys_demote(struct req *req)
 static enum status set_vote(struct req *req, bool votes)
 {
     const struct sys_remove_peer *in = req_body(req);
+    ASSERT(!req_in_txn(req));
     enum status st =
         req->host->node_ops->set_vote(req->host->node, in->server_id, votes, &req->error);
     if (st == ST_NOT_FOUND && votes)
@@ -185,16 +195,14 @@ static enum status sys_demote_outside(struct req *req)
 static bool is_only_voter(struct req *req)
 {
     struct node_status node;
-    unsigned voters = 0;
     req->host->node_ops->status(req->host->node, &node);
-    for (unsigned i = 0; i < node.raft.n_members; i++)
-        voters += node.raft.members[i].role == RLOG_VOTER;
-    return voters == 1 && node.active;
+    return count_voters(&node) == 1 && node.active;
 }
 
 static enum status sys_step_down_outside(struct req *req)
 {
     struct reason why = {{0}};
+    ASSERT(!req_in_txn(req));
     if (is_only_voter(req))
         return ST_OK;
     enum status st = req->host->node_ops->step_down(req->host->node, &why);
@@ -207,6 +215,7 @@ static enum status sys_step_down_outside(struct req *req)
 static enum status sys_snapshot_save_outside(struct req *req)
 {
     struct req_files *files = &req->files;
+    ASSERT(!req_in_txn(req));
     files->reply_type = "application/gzip";
     return req->host->node_ops->snapshot_save(req->host->node, &files->reply, &files->reply_bytes,
                                               &req->error);
@@ -215,6 +224,8 @@ static enum status sys_snapshot_save_outside(struct req *req)
 static enum status restore(struct req *req, bool force)
 {
     const struct snapshot_source source = {req->files.upload, req->files.upload_bytes, force};
+    ASSERT(!req_in_txn(req));
+    ASSERT((req->route->flags & ROUTE_UPLOAD) != 0);
     return req->host->node_ops->snapshot_restore(req->host->node, req->env, &source, &req->error);
 }
 
@@ -234,7 +245,7 @@ static const struct route raft_routes[] = {
      .handler = sys_nothing_staged,
      .outside = sys_step_down_outside,
      .flags = ROUTE_ACTIVE | ROUTE_SUDO | ROUTE_OPERATOR,
-     .help = "Hand leadership to another node. An only voter keeps it."},
+     .help = "Transfer leadership to another node. An only voter keeps leadership."},
     {.method = METHOD_GET,
      .path = "storage/raft/configuration",
      .handler = sys_raft_configuration,
@@ -247,8 +258,8 @@ static const struct route raft_routes[] = {
      .outside = sys_remove_peer_outside,
      .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
      .body = &sys_remove_peer_schema,
-     .help = "Remove a node from the cluster; an unknown one is no error. It is refused from then "
-             "on, until it is let in again by readmit or by a join token."},
+     .help = "Remove a node from the cluster; an unknown node is no error. The cluster refuses the "
+             "node until readmit or a join token admits it again."},
     {.method = METHOD_POST,
      .path = "storage/raft/readmit",
      .handler = sys_readmit,
@@ -262,31 +273,33 @@ static const struct route raft_routes[] = {
      .outside = sys_promote_outside,
      .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
      .body = &sys_remove_peer_schema,
-     .help = "Give a node a vote. It is given as soon as it has the whole log."},
+     .help = "Give a node a vote, as soon as the node has the whole log."},
     {.method = METHOD_POST,
      .path = "storage/raft/demote",
      .handler = sys_demote,
      .outside = sys_demote_outside,
      .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
      .body = &sys_remove_peer_schema,
-     .help = "Take a node's vote; an unknown node is no error. It goes on to follow and to serve, "
-             "and comes back without a vote also after it lost its disk. An active node hands "
-             "leadership on first."},
+     .help = "Take a node's vote; an unknown node is no error. The node still follows and serves, "
+             "and returns without a vote even after it lost its disk. An active node transfers "
+             "leadership first."},
     {.method = METHOD_GET,
      .path = "storage/raft/snapshot",
      .handler = sys_nothing_staged,
      .outside = sys_snapshot_save_outside,
      .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_LONG,
      .shape = "gzip", /* no JSON */
-     .help = "The whole state as one gzip tar. Its values stay encrypted: it is of use with the "
-             "seal key or the key shares of now."},
+     .help =
+         "The whole state as one gzip tar. Its values stay encrypted: to use the snapshot, keep "
+         "the present seal key or key shares."},
     {.method = METHOD_POST,
      .path = "storage/raft/snapshot",
      .handler = sys_nothing_staged,
      .outside = sys_snapshot_restore_outside,
      .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_LONG | ROUTE_UPLOAD,
-     .help = "Replace the whole state by the snapshot that is the body, on every node, at once or "
-             "not at all. It must be of this cluster's root key."},
+     .help =
+         "Replace the whole state by the snapshot in the body, on every node, at once or not at "
+         "all. The snapshot must be encrypted under this cluster's root key."},
     {.method = METHOD_POST,
      .path = "storage/raft/snapshot-force",
      .handler = sys_nothing_staged,
