@@ -1,4 +1,4 @@
-/* Stored, under the local key ring:
+/* Ceremonies, stored under the local key ring:
  *
  *   version u8 = 1, phase u8, block nonce, expire u64 ms, seal u64, block otp, block given,
  *   shares u8, threshold u8, verify u8, block nonce of giving back, block key, block new shares,
@@ -31,9 +31,10 @@ static const char *const kind_names[CEREMONY_KINDS] = {
     [CEREMONY_RECOVERY] = "rekey-recovery-key",
 };
 
-static enum status key_of(struct arena *arena, enum ceremony_kind kind, bool known,
-                          struct bytes *ret_key)
+static enum status ceremony_key(struct arena *arena, enum ceremony_kind kind, bool known,
+                                struct bytes *ret_key)
 {
+    ASSERT(kind < CEREMONY_KINDS);
     const char *key =
         arena_format(arena, "%s%s/%s", CEREMONY_PREFIX, kind_names[kind], known ? "token" : "open");
     if (key == NULL)
@@ -66,11 +67,13 @@ static enum status decode_rekey(struct reader *r, struct ceremony_rekey *ret)
     return ST_OK;
 }
 
-/* The seal it was begun under is told by its stamp alone. ST_CORRUPT. */
+/* Read a record into an empty attempt. The record holds the stamp of the seal that the attempt was
+ * begun under. ST_CORRUPT. */
 static enum status decode(struct bytes stored, struct ceremony *ret)
 {
     struct reader r = reader_of(stored);
     struct ceremony c = *ret;
+    ASSERT(c.phase == CEREMONY_NONE);
     uint8_t format = reader_u8(&r), phase = reader_u8(&r);
     struct bytes nonce = reader_block(&r);
     uint64_t expire_ms = reader_u64(&r);
@@ -95,12 +98,11 @@ static enum status read_seal(struct req *req, struct seal_info *ret_seal)
     TRY(state_seal_read(req->txn, ret_seal));
     if (ret_seal->shares == 0)
         return req_fail(req, ST_INVALID,
-                        "the cluster was initialised without a recovery key: there are no shares "
-                        "to be given");
+                        "the cluster was initialised without a recovery key, so no shares exist");
     return ST_OK;
 }
 
-/* Load the attempt in a slot. One that cannot be opened belongs to a state that was replaced. */
+/* Load the attempt in a slot. A record that cannot be opened is of a state that was replaced. */
 static enum status load(struct req *req, enum ceremony_kind kind, bool known, struct ceremony *ret)
 {
     struct ceremony c = {.kind = kind, .known = known};
@@ -109,7 +111,7 @@ static enum status load(struct req *req, enum ceremony_kind kind, bool known, st
 
     TRY(read_seal(req, &c.seal));
     const struct ceremony none = c;
-    TRY(key_of(req->arena, kind, known, &key));
+    TRY(ceremony_key(req->arena, kind, known, &key));
     enum status st = state_get(req->txn, key, &stored);
     if (st == ST_OK)
         st = decode(stored.value, &c);
@@ -157,6 +159,7 @@ enum status ceremony_begin(struct req *req, enum ceremony_kind kind, struct cere
 {
     struct ceremony c;
     TRY(load(req, kind, req->token != NULL, &c));
+    ASSERT(c.seal.shares > 0);
     if (ceremony_is_under_way(&c))
         return ST_EXISTS;
     c = (struct ceremony){.kind = kind, .known = c.known, .seal = c.seal, .phase = CEREMONY_GIVING};
@@ -168,6 +171,8 @@ enum status ceremony_begin(struct req *req, enum ceremony_kind kind, struct cere
 static void encode_rekey(const struct ceremony_rekey *k, struct buf *out)
 {
     size_t issued = k->key.len != 0 ? k->shares.n * k->shares.bytes : 0;
+    ASSERT(k->shares.n <= SHAMIR_SHARES_MAX && k->shares.threshold <= k->shares.n);
+    ASSERT(k->key.len == 0 || k->key.len == SEAL_KEY_BYTES);
     buf_add_u8(out, (uint8_t)k->shares.n);
     buf_add_u8(out, (uint8_t)k->shares.threshold);
     buf_add_u8(out, k->verify);
@@ -182,9 +187,11 @@ enum status ceremony_save(struct req *req, struct ceremony *c)
     CLEANUP(buf_done) struct buf record = {0};
     struct bytes key;
 
-    TRY(key_of(req->arena, c->kind, c->known, &key));
+    TRY(ceremony_key(req->arena, c->kind, c->known, &key));
     if (c->phase == CEREMONY_NONE)
         return state_delete(req->txn, key);
+    ASSERT(strlen(c->nonce) == TEXT_UUID_LEN);
+    ASSERT(c->phase == CEREMONY_GIVING || c->rekey.key.len != 0);
     bool waits = c->known && c->phase != CEREMONY_DONE;
     c->expire_ms = waits ? 0 : req->now_ms + CEREMONY_PATIENCE_MS;
     buf_add_u8(&record, CEREMONY_FORMAT);
@@ -241,6 +248,7 @@ bool ceremony_is_repeated(struct req *req, const struct ceremony *c, const char 
 static bool was_given(const struct ceremony *c, struct bytes share)
 {
     bool found = false;
+    ASSERT(share.len > 0 && c->given.len % share.len == 0);
     for (size_t i = 0; i < c->given.len; i += share.len)
         found |= bytes_eq_secret(bytes_of(c->given.data + i, share.len), share);
     return found;
@@ -251,6 +259,8 @@ enum status ceremony_give(struct req *req, struct ceremony *c, const char *text)
     size_t bytes = ceremony_share_bytes(c), n = 0;
     uint8_t share[SYS_SHARE_BYTES_MAX];
 
+    ASSERT(ceremony_is_under_way(c));
+    ASSERT(c->given.len % bytes == 0);
     if (text == NULL || text[0] == '\0')
         return req_fail(req, ST_INVALID, "'key' must be specified in request body as JSON");
     TRY(sys_share_read(req, text, share, &n));
@@ -303,7 +313,8 @@ enum status ceremony_refuse(struct req *req, const char *text)
     return req_reply_end(req);
 }
 
-/* `seal`: the stamp of the present one. */
+/* Stage the end of the attempt at `key` if it has expired, or belongs to another seal than `seal`,
+ * the stamp of the present one. */
 static enum status end_if_over(struct state_txn *txn, struct bytes key, int64_t now_ms,
                                uint64_t seal)
 {

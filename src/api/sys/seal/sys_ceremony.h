@@ -1,4 +1,4 @@
-/* Ceremonies: what the holders of key shares do together, one share a call.
+/* Ceremonies: what the holders of key shares do together, one share a request.
  *
  *   (none) ──begin──▶ GIVING ──enough shares──▶ carried out ─────────────▶ DONE ──▶ (none)
  *                        │                           ▲      rekey: the reply is repeated for
@@ -15,7 +15,7 @@
  *    without such a token neither see nor end it. A request with such a token sees both slots, that
  *    one first.
  * 2. An attempt begun without a token expires when no share comes for CEREMONY_PATIENCE_MS.
- * 3. An attempt for another seal than the present one does not exist any more.
+ * 3. An attempt that was begun under another seal than the present one is over.
  *
  * Strings and bytes of an attempt lie in the request's arena, which is wiped. */
 #ifndef HOLDFAST_API_SYS_SEAL_SYS_CEREMONY_H
@@ -33,52 +33,56 @@ enum ceremony_phase { CEREMONY_NONE, CEREMONY_GIVING, CEREMONY_VERIFYING, CEREMO
 /* The result of a rekey. */
 struct ceremony_rekey {
     struct sys_shares shares;      /* as asked for; `data` once they are made */
-    bool verify;                   /* the new shares count once they were given back */
-    char nonce[TEXT_UUID_LEN + 1]; /* of giving them back */
-    struct bytes key;              /* the key that they make */
-    struct bytes last; /* the share that completed it: who gives it again hears the same */
+    bool verify;                   /* the new shares count once enough of them were given back */
+    char nonce[TEXT_UUID_LEN + 1]; /* of the verification */
+    struct bytes key;              /* the key that the new shares make */
+    struct bytes
+        last; /* the old share that completed the attempt: given again, the reply repeats */
 };
 
 struct ceremony {
     enum ceremony_kind kind;
-    bool known; /* in the slot of calls with a token */
+    bool known; /* in the slot of requests with a token */
     enum ceremony_phase phase;
     char nonce[TEXT_UUID_LEN + 1]; /* "" without one */
     int64_t expire_ms;             /* cluster time, 0: never */
     struct bytes otp;              /* of CEREMONY_ROOT, as text */
-    struct bytes given;            /* shares, one behind the other */
+    struct bytes given;            /* the shares that were given, in one run of bytes */
     struct ceremony_rekey rekey;
 
-    struct seal_info seal; /* stored as its stamp: the present one */
+    struct seal_info seal; /* the present seal; the record holds its stamp only */
 };
 
-/* The attempt that this call is about; phase CEREMONY_NONE, or CEREMONY_DONE: none is under way.
- * `nonce`: which one, if there are two; NULL: what the call sees first. ST_INVALID with a reason:
- * there are no shares to be given. ST_NOMEM, ST_SEALED. */
+/* The attempt that this request is about; phase CEREMONY_NONE, or CEREMONY_DONE: none is under way.
+ * `nonce`: which attempt, if there are two; NULL: the one that the request sees first. ST_INVALID
+ * with the request's error: the seal has no shares. ST_NOMEM, ST_SEALED. */
 NODISCARD enum status ceremony_find(struct req *req, enum ceremony_kind kind, const char *nonce,
                                     struct ceremony *ret_ceremony);
 bool ceremony_is_under_way(const struct ceremony *ceremony);
-/* A new one, in the slot of this call. ST_EXISTS: one is under way there; else as ceremony_find. */
+/* Begin an attempt, in the slot of this request. ST_EXISTS: an attempt is under way there; else as
+ * ceremony_find. */
 NODISCARD enum status ceremony_begin(struct req *req, enum ceremony_kind kind,
                                      struct ceremony *ret_ceremony);
-/* Stage it; one of CEREMONY_NONE goes away. As state_put. */
+/* Stage the attempt, or its deletion in phase CEREMONY_NONE. As state_put. */
 NODISCARD enum status ceremony_save(struct req *req, struct ceremony *ceremony);
 
-/* Of the shares that are to be given now. */
+/* Of the shares that are to be given in this phase: the length of one, and how many were given. */
 size_t ceremony_share_bytes(const struct ceremony *ceremony);
 unsigned ceremony_progress(const struct ceremony *ceremony);
-/* Whether the call named this attempt by `own`, its nonce or that of giving back. ST_INVALID with
- * the request's error. */
+/* Refuse a request whose `nonce` is not `own`, the nonce of the attempt or of its verification.
+ * ST_INVALID with the request's error. */
 NODISCARD enum status ceremony_heed_nonce(struct req *req, const char *own, const char *nonce);
+/* How many shares this phase needs. */
 unsigned ceremony_required(const struct ceremony *ceremony);
-/* Whether the share, as text, is the one that completed it. */
+/* Whether the share, as text, is the one that completed the attempt. */
 bool ceremony_is_repeated(struct req *req, const struct ceremony *ceremony, const char *text);
-/* Add a share as text. ST_INVALID with the request's error: not one, or given before. ST_NOMEM. */
+/* Add a share, as text. ST_INVALID with the request's error: malformed, or given before. ST_NOMEM.
+ */
 NODISCARD enum status ceremony_give(struct req *req, struct ceremony *ceremony, const char *text);
 /* Whether enough were given. */
 bool ceremony_is_full(const struct ceremony *ceremony);
-/* Put them together, to the cluster's key, or to the new one. ST_DENIED: they do not make the key;
- * else as state_check_key. */
+/* Combine the shares and compare the result with the cluster's key; in CEREMONY_VERIFYING with the
+ * new key. ST_DENIED: the shares do not make the key; else as state_check_key. */
 NODISCARD enum status ceremony_check(struct req *req, const struct ceremony *ceremony);
 
 /* The body of a request that gives a share. */
@@ -92,9 +96,9 @@ extern const struct schema sys_share_schema;
 #define CEREMONY_OPEN .auth = AUTH_NONE, .flags = ROUTE_BARE | ROUTE_OPERATOR | ROUTE_CEREMONY
 #define CEREMONY_JUDGED .auth = AUTH_TOKEN, .flags = ROUTE_OPERATOR
 /* Help of such a route. */
-#define CEREMONY_SEEN "Who sees and ends it: as with generate-root/attempt."
+#define CEREMONY_SEEN "The same requests as with generate-root/attempt see the attempt and end it."
 
-/* An answer of 400 that keeps what is staged, where an error would drop it. ST_OK, ST_NOMEM. */
+/* A reply of 400 that keeps what is staged; an error would drop it. ST_OK, ST_NOMEM. */
 NODISCARD enum status ceremony_refuse(struct req *req, const char *text);
 
 #endif

@@ -16,7 +16,7 @@
 #include <assert.h>
 #include <stdatomic.h>
 
-/* The last two are of an answer. */
+/* The body of a request; `challenge` and `answer` only in the second request. */
 struct sys_challenge {
     const char *node_id, *public_key, *challenge, *answer;
 };
@@ -50,8 +50,8 @@ static const struct field answer_fields[] = {
 };
 static const struct schema sys_answer_schema = SCHEMA(struct sys_challenge, answer_fields);
 
-/* The moment up to which everything was asked that may be; it runs ahead of the clock by as much as
- * was asked at once. */
+/* Bound how often nodes may ask. Each request moves `challenged_ms` on by EVERY_MS; it may run
+ * ahead of the clock by BURST requests. */
 static enum status limit(struct req *req)
 {
     _Atomic int64_t *asked_ms = &req->host->challenged_ms;
@@ -69,6 +69,7 @@ static enum status limit(struct req *req)
 static enum status check_node(struct req *req, const char *name)
 {
     TRY(sys_join_check_name(req, name));
+    ASSERT(mesh_name_valid(name));
     const char *key = arena_format(req->arena, MEMBER_REMOVED_KEY "%s", name);
     if (key == NULL)
         return ST_NOMEM;
@@ -83,6 +84,7 @@ static enum status challenge_mac(struct req *req, const struct sys_challenge *in
                                  uint8_t ret_mac[BARRIER_MAC_BYTES])
 {
     CLEANUP(buf_done) struct buf message = {0};
+    ASSERT(head.len == HEAD_BYTES);
     buf_add_block(&message, BYTES("join challenge"));
     buf_add_block(&message, head);
     buf_add_block(&message, bytes_str(in->node_id));
@@ -104,6 +106,7 @@ static enum status reply_challenge(struct req *req, struct bytes challenge, stru
 {
     char text[TEXT_BASE64_LEN(CHALLENGE_BYTES) + 1];
     char *seal_text = arena_alloc(req->arena, TEXT_BASE64_LEN(seal.len) + 1);
+    ASSERT(challenge.len == CHALLENGE_BYTES);
     if (seal_text == NULL)
         return ST_NOMEM;
     (void)text_base64_put(challenge, TEXT_BASE64_URL, text); /* the length is known */
@@ -117,6 +120,7 @@ static enum status sys_challenge(struct req *req)
     CLEANUP(cert_pair_done) struct cert_pair ca = {0};
     uint8_t challenge[CHALLENGE_BYTES];
     struct state_value seal;
+    ASSERT(req_in_txn(req));
     TRY(limit(req));
     TRY(check_node(req, in->node_id));
     TRY(sys_join_authority(req, &ca));
@@ -127,7 +131,7 @@ static enum status sys_challenge(struct req *req)
     return reply_challenge(req, bytes_of(challenge, sizeof challenge), seal.value);
 }
 
-/* Whether the challenge is one of ours, for this name and key, and in time. */
+/* Refuse a challenge that this cluster did not give for this name and key, and an expired one. */
 static enum status read_challenge(struct req *req, const struct sys_challenge *in,
                                   uint8_t ret[TEXT_BASE64_BYTES(CHALLENGE_TEXT_MAX)])
 {
@@ -162,13 +166,14 @@ static enum status check_answer(struct req *req, const struct sys_challenge *in)
     return right ? ST_OK : req_fail(req, ST_DENIED, "answer: wrong");
 }
 
-/* Once; those of the past are forgotten. */
+/* Stage that the challenge was used, and the deletion of expired ones. ST_DENIED: it was used. */
 static enum status use_challenge(struct req *req, const uint8_t challenge[CHALLENGE_BYTES])
 {
     char key[KEY_TEXT];
     struct state_iter iter;
     memcpy(key, AUTHORITY_CHALLENGE_KEY, sizeof AUTHORITY_CHALLENGE_KEY - 1);
     text_hex_put(bytes_of(challenge + 8, NONCE_BYTES), key + sizeof AUTHORITY_CHALLENGE_KEY - 1);
+    ASSERT(strlen(key) == KEY_TEXT - 1);
     enum status st = state_exists(req->txn, bytes_str(key));
     if (st == ST_OK)
         return req_fail(req, ST_DENIED, "challenge: was used already");
@@ -203,6 +208,7 @@ static enum status reply_accepted(struct req *req, struct bytes challenge, struc
     CLEANUP(buf_done) struct buf message = {0};
     uint8_t mac[BARRIER_MAC_BYTES];
     char proof[TEXT_BASE64_LEN(BARRIER_MAC_BYTES) + 1];
+    ASSERT(cert.len > 0 && ca.len > 0);
     TRY(challenge_accepted(challenge, cert, ca, &message));
     TRY(barrier_prove(barrier_of(req->cipher), buf_bytes(&message), mac));
     (void)text_base64_put(bytes_of(mac, sizeof mac), TEXT_BASE64, proof); /* the length is known */
@@ -215,8 +221,10 @@ static enum status sys_answer(struct req *req)
     CLEANUP(cert_pair_done) struct cert_pair ca = {0};
     CLEANUP(buf_done) struct buf cert = {0};
     uint8_t challenge[TEXT_BASE64_BYTES(CHALLENGE_TEXT_MAX)];
+    ASSERT(req_in_txn(req));
     TRY(limit(req));
     TRY(read_challenge(req, in, challenge));
+    ASSERT(le64_get(challenge) > (uint64_t)req->now_ms);
     TRY(check_answer(req, in));
     TRY(use_challenge(req, challenge));
     TRY(check_node(req, in->node_id));
@@ -234,8 +242,8 @@ static const struct route challenge_routes[] = {
      .flags = ROUTE_BARE,
      .body = &sys_challenge_schema,
      .reply = &sys_challenge_reply,
-     .help = "What a new node asks without a join token: a challenge, and the root key as the seal "
-             "wraps it. Who can open that can answer."},
+     .help = "For a new node without a join token: a challenge, and the root key as the seal wraps "
+             "it. A node that can open the seal can answer the challenge."},
     {.method = METHOD_POST,
      .path = "storage/raft/bootstrap/answer",
      .handler = sys_answer,
@@ -243,8 +251,8 @@ static const struct route challenge_routes[] = {
      .flags = ROUTE_BARE,
      .body = &sys_answer_schema,
      .reply = &sys_accepted_reply,
-     .help = "The answer to a challenge, once: the node's certificate for the cluster port, and "
-             "proof that this cluster has the root key too."},
+     .help = "Answer a challenge, once. The reply is the node's certificate for the cluster port, "
+             "and a proof that this cluster has the root key too."},
 };
 
 const struct route_table sys_challenge_table = {challenge_routes, ARRAY_LEN(challenge_routes)};

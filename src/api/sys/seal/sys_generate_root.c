@@ -16,8 +16,9 @@ struct sys_decode_token {
 
 static const struct field attempt_fields[] = {
     FIELD(struct sys_generate_root, otp, STRING, .hidden = true,
-          .help = "One-time password that the token will be combined with, as long as a token; "
-                  "without it one is made, and shown once."),
+          .help =
+              "One-time password that the token will be combined with, as long as a token; none: "
+              "a random one, which is shown once."),
     FIELD(struct sys_generate_root, pgp_key, STRING, .help = "Not available."),
 };
 static const struct schema sys_generate_root_schema = {.fields = attempt_fields,
@@ -27,7 +28,7 @@ static const struct schema sys_generate_root_schema = {.fields = attempt_fields,
 
 static const struct field decode_fields[] = {
     FIELD(struct sys_decode_token, encoded_token, STRING, .hidden = true,
-          .help = "As generate-root has answered it."),
+          .help = "The encoded token, from the reply of generate-root."),
     FIELD(struct sys_decode_token, otp, STRING, .hidden = true, .help = "Of that attempt."),
 };
 static const struct schema sys_decode_token_schema = SCHEMA(struct sys_decode_token, decode_fields);
@@ -53,7 +54,7 @@ static const struct field root_fields[] = {
 };
 static const struct schema sys_generate_root_reply = SCHEMA(struct root_out, root_fields);
 
-/* `coded`: the token, once it is there; `otp`: where it is told, else "". */
+/* `coded`: the encoded token, "" before the end. `otp`: "" where the reply does not show it. */
 static enum status reply_with(struct req *req, const struct ceremony *c, const char *coded,
                               const char *otp)
 {
@@ -69,6 +70,7 @@ static enum status reply_with(struct req *req, const struct ceremony *c, const c
         .otp = otp,
         .otp_length = TOKEN_SERVICE_LEN,
     };
+    ASSERT(!out.complete || strlen(coded) <= CODED_MAX);
     return req_reply(req, &out);
 }
 
@@ -103,6 +105,7 @@ static enum status sys_generate_root_begin(struct req *req)
     if (c.otp.len != TOKEN_SERVICE_LEN)
         return req_fail(req, ST_INVALID, "otp: OTP string is wrong length: %d are expected",
                         TOKEN_SERVICE_LEN);
+    ASSERT(c.phase == CEREMONY_GIVING);
     TRY(ceremony_save(req, &c));
     req->told = "the making of a root token was begun";
     req->begins_attempt = true;
@@ -128,7 +131,8 @@ static enum status make_token(struct req *req, struct bytes otp, char ret_coded[
     const char *bearer = NULL;
 
     TRY(auth_token_create(&scope, req->env, &token, &bearer));
-    if (otp.len != sizeof mixed || strlen(bearer) != sizeof mixed)
+    ASSERT(strlen(bearer) == sizeof mixed);
+    if (otp.len != sizeof mixed)
         return ST_CORRUPT;
     for (size_t i = 0; i < sizeof mixed; i++)
         mixed[i] = (uint8_t)bearer[i] ^ otp.data[i];
@@ -137,10 +141,11 @@ static enum status make_token(struct req *req, struct bytes otp, char ret_coded[
     return ST_OK;
 }
 
-/* Enough shares were given. */
+/* Enough shares were given: make the token. */
 static enum status carry_out(struct req *req, struct ceremony *c)
 {
     char coded[CODED_MAX + 1];
+    ASSERT(c->kind == CEREMONY_ROOT && c->phase == CEREMONY_GIVING);
     enum status st = ceremony_check(req, c);
     if (st == ST_DENIED) {
         c->given = (struct bytes){0};
@@ -170,6 +175,7 @@ static enum status sys_generate_root_update(struct req *req)
         return req_fail(req, ST_INVALID, "no root generation in progress");
     TRY(ceremony_heed_nonce(req, c.nonce, in->nonce));
     TRY(ceremony_give(req, &c, in->key));
+    ASSERT(ceremony_progress(&c) > 0);
     if (ceremony_is_full(&c))
         return carry_out(req, &c);
     TRY(ceremony_save(req, &c));
@@ -198,7 +204,8 @@ static enum status sys_decode_token(struct req *req)
     if (coded.len > AUTH_TOKEN_MAX || text_base64_parse(coded, mixed, &n) != ST_OK)
         return req_fail(req, ST_INVALID, "encoded_token: base64 is expected");
     if (n != otp.len)
-        return req_fail(req, ST_INVALID, "otp: it is not as long as the token");
+        return req_fail(req, ST_INVALID, "otp: not as long as the token");
+    ASSERT(n < sizeof token);
     for (size_t i = 0; i < n; i++)
         token[i] = (char)(mixed[i] ^ otp.data[i]);
     bool readable = true;
@@ -208,44 +215,44 @@ static enum status sys_decode_token(struct req *req)
     if (readable)
         st = req_reply(req, &(struct decoded_out){bytes_of(token, n)});
     else
-        st = req_fail(req, ST_INVALID, "otp: it does not belong to this encoded token");
+        st = req_fail(req, ST_INVALID, "otp: does not belong to this encoded token");
     mem_wipe(mixed, sizeof mixed);
     mem_wipe(token, sizeof token);
     return st;
 }
 
-#define ROOT_ROWS(at, who, begun)                                                             \
-    {.method = METHOD_GET,                                                                    \
-     .path = at "attempt",                                                                    \
-     .handler = sys_generate_root_read,                                                       \
-     who,                                                                                     \
-     .reply = &sys_generate_root_reply,                                                       \
-     .help = "How far the making of a root token has come."},                                 \
-        {.method = METHOD_POST,                                                               \
-         .path = at "attempt",                                                                \
-         .handler = sys_generate_root_begin,                                                  \
-         who,                                                                                 \
-         .body = &sys_generate_root_schema,                                                   \
-         .reply = &sys_generate_root_reply,                                                   \
-         .help = "Begin to make a root token. It takes enough key shares (of the recovery "   \
-                 "key with a seal that opens by itself). " begun},                            \
-        {.method = METHOD_DELETE,                                                             \
-         .path = at "attempt",                                                                \
-         .handler = sys_generate_root_cancel,                                                 \
-         who,                                                                                 \
-         .help = "Give the making of a root token up; none under way is fine too."},          \
-    {                                                                                         \
-        .method = METHOD_POST, .path = at "update", .handler = sys_generate_root_update, who, \
-        .body = &sys_share_schema, .reply = &sys_generate_root_reply,                         \
-        .help = "Give one key share. The last one is answered with the root token, combined " \
-                "with the one-time password. Shares that do not make the key have to be "     \
-                "given anew."                                                                 \
+#define ROOT_ROWS(at, who, begun)                                                              \
+    {.method = METHOD_GET,                                                                     \
+     .path = at "attempt",                                                                     \
+     .handler = sys_generate_root_read,                                                        \
+     who,                                                                                      \
+     .reply = &sys_generate_root_reply,                                                        \
+     .help = "The progress of making a root token."},                                          \
+        {.method = METHOD_POST,                                                                \
+         .path = at "attempt",                                                                 \
+         .handler = sys_generate_root_begin,                                                   \
+         who,                                                                                  \
+         .body = &sys_generate_root_schema,                                                    \
+         .reply = &sys_generate_root_reply,                                                    \
+         .help = "Begin to make a root token. It takes enough key shares (of the recovery "    \
+                 "key with a seal that opens by itself). " begun},                             \
+        {.method = METHOD_DELETE,                                                              \
+         .path = at "attempt",                                                                 \
+         .handler = sys_generate_root_cancel,                                                  \
+         who,                                                                                  \
+         .help = "Cancel the making of a root token; no attempt is no error."},                \
+    {                                                                                          \
+        .method = METHOD_POST, .path = at "update", .handler = sys_generate_root_update, who,  \
+        .body = &sys_share_schema, .reply = &sys_generate_root_reply,                          \
+        .help = "Give one key share. The reply to the last share is the root token, combined " \
+                "with the one-time password. Shares that do not make the key have to be "      \
+                "given anew."                                                                  \
     }
 
 static const struct route generate_root_routes[] = {
     ROOT_ROWS("generate-root/", CEREMONY_OPEN,
-              "An attempt begun with a token that may do this is seen and ended only by requests "
-              "with such a token; another one ends after ten minutes without a share."),
+              "Only requests with a token that may do this see and end an attempt that was begun "
+              "with such a token. Another attempt ends after ten minutes without a share."),
     ROOT_ROWS("generate-root-token/", CEREMONY_JUDGED, CEREMONY_SEEN),
     {.method = METHOD_POST,
      .path = "decode-token",

@@ -1,3 +1,4 @@
+/* Initialisation, once: keys, root token, default policies and mounts, in one transaction. */
 #include "api/sys/seal/sys_shares.h"
 #include "api/sys/sys.h"
 #include "auth/namespace.h"
@@ -21,7 +22,8 @@ static const struct field init_fields[] = {
     FIELD(struct sys_init, recovery_shares, INT,
           .has = offsetof(struct sys_init, has_recovery_shares),
           .help = "Shares of a recovery key to make, for a seal that unseals by itself; 0: none. "
-                  "Without this field and the next: 5, of which it takes 3."),
+                  "Without recovery_shares and recovery_threshold: 5 shares, 3 of which are "
+                  "needed."),
     FIELD(struct sys_init, recovery_threshold, INT,
           .has = offsetof(struct sys_init, has_recovery_threshold),
           .help = "How many of them it takes."),
@@ -68,7 +70,7 @@ static enum status check_parameters(struct req *req, const struct sys_init *in)
 
 struct running_init {
     struct state_init init;
-    struct seal seal; /* wraps the root key; `seal.key` is ours with key shares alone */
+    struct seal seal; /* wraps the root key; `seal.key` is owned only with key shares */
     struct sys_shares keys, recovery;
     struct req_cleanup cleanup;
 };
@@ -86,6 +88,7 @@ static enum status make_seal(struct req *req, const struct sys_init *in,
                              struct running_init *running)
 {
     uint8_t key[SEAL_KEY_BYTES];
+    ASSERT(running->keys.n == 0 && running->recovery.n == 0);
     if (req->host->seal_type == SEAL_STATIC) {
         if (req->host->seal == NULL)
             return req_fail(req, ST_INVALID, "the active node has no seal key");
@@ -107,6 +110,7 @@ static enum status begin_init(struct req *req, const struct sys_init *in,
                               struct running_init **ret_running)
 {
     struct running_init *running = arena_zalloc(req->arena, sizeof *running);
+    ASSERT(req_in_txn(req));
     if (running == NULL)
         return ST_NOMEM;
     running->cleanup.run = end_init;
@@ -125,6 +129,7 @@ static enum status make_recovery(struct req *req, const struct sys_init *in, str
     uint8_t key[STATE_RECOVERY_BYTES];
     if (in->recovery_shares == 0)
         return ST_OK;
+    ASSERT(req->host->seal_type != SEAL_SHAMIR);
     env_random(req->env, key, sizeof key);
     enum status st = state_put(req->txn, BYTES(STATE_RECOVERY_KEY), bytes_of(key, sizeof key));
     if (st == ST_OK)
@@ -134,8 +139,8 @@ static enum status make_recovery(struct req *req, const struct sys_init *in, str
     return st;
 }
 
-/* Without recovery keys, who loses the root token of a cluster that unseals itself has lost the
- * right to manage it: none are made only on request. */
+/* Make recovery keys unless the request says otherwise. Without them, the loss of the root token of
+ * a cluster that unseals itself is final: no request can manage the cluster any more. */
 static void default_recovery(const struct req *req, struct sys_init *in)
 {
     if (req->host->seal_type == SEAL_SHAMIR || in->has_recovery_shares ||
@@ -179,11 +184,13 @@ static enum status sys_init_write(struct req *req)
     TRY(make_recovery(req, &in, &running->recovery));
     struct auth_token token = auth_token_root(req->now_ms);
     struct auth_scope scope = req_scope(req);
-    scope.cipher = running->init.cipher; /* this node is sealed yet */
+    scope.cipher = running->init.cipher; /* this node is still sealed */
     TRY(auth_token_create(&scope, req->env, &token, &bearer));
+    ASSERT((running->keys.n == 0) == (req->host->seal_type == SEAL_STATIC));
     TRY(policy_found(req->txn, req->ns, req->now_ms));
     TRY(sys_mount_defaults(req));
-    TRY(sys_version_upkeep(req->txn, req->now_ms)); /* or it would follow as a change unasked */
+    TRY(sys_version_upkeep(req->txn,
+                           req->now_ms)); /* else the active node would write it at once */
 
     return reply_keys(req, running, bearer);
 }

@@ -1,10 +1,10 @@
 /* New shares: of the key of the seal (rekey, rotate/root), or of the recovery key
  * (rekey-recovery-key, rotate/recovery). The paths below rotate ask for a token.
  *
- * The request with the last needed share is answered with the new shares. They replace the present
- * ones at once; or, where the attempt asks for verification, when enough of them were given back
- * (verify). One transaction replaces them, so at any moment exactly one set is valid. An answer
- * that was lost can be had again for ten minutes: give that last share once more. */
+ * The reply to the last needed share is the new shares. The new shares replace the present shares
+ * at once; or, where the attempt asks for verification, when enough of them were given back
+ * (verify). One transaction replaces the shares, so at any moment exactly one set is valid. A
+ * client that lost the reply gets it again for ten minutes, by giving the last share once more. */
 #include "api/sys/seal/sys_ceremony.h"
 #include "api/sys/sys.h"
 #include "base/mem.h"
@@ -23,7 +23,7 @@ static const struct field rekey_fields[] = {
     FIELD(struct sys_rekey, pgp_keys, STRINGS, .help = "Not available."),
     FIELD(struct sys_rekey, backup, BOOL, .help = "Needs PGP keys, which are not available."),
     FIELD(struct sys_rekey, require_verification, BOOL,
-          .help = "The new shares count when enough of them were given to verify."),
+          .help = "The new shares become valid when enough of them were given to verify."),
 };
 static const struct schema sys_rekey_schema = {.fields = rekey_fields,
                                                .n = ARRAY_LEN(rekey_fields),
@@ -36,7 +36,7 @@ static enum ceremony_kind kind_of(const struct req *req)
     return recovery ? CEREMONY_RECOVERY : CEREMONY_REKEY;
 }
 
-/* Each seal has the one or the other. */
+/* A seal has key shares or a recovery key, never both. */
 static enum status check_kind(struct req *req)
 {
     struct seal_info info;
@@ -58,7 +58,7 @@ static enum status find(struct req *req, const char *nonce, struct ceremony *ret
     return ceremony_find(req, kind_of(req), nonce, ret);
 }
 
-/* How far an attempt is, or what it made. */
+/* The progress of an attempt, or the shares that it made. */
 struct rekey_out {
     const char *nonce, *verification_nonce;
     bool started, complete, under_way, backup, verification_required;
@@ -82,7 +82,7 @@ static const struct field rekey_out_fields[] = {
 };
 static const struct schema sys_rekey_reply = SCHEMA(struct rekey_out, rekey_out_fields);
 
-/* Of a request that gives a share: that, or the new shares. */
+/* The reply to a share: the progress, or the new shares. */
 #define UNDER_WAY .omit = true, .has = offsetof(struct rekey_out, under_way)
 static const struct field rekeyed_fields[] = {
     FIELD(struct rekey_out, nonce, STRING),
@@ -102,6 +102,7 @@ static enum status reply_status(struct req *req, const struct ceremony *found)
 {
     const struct ceremony none = {.seal = found->seal};
     const struct ceremony *c = ceremony_is_under_way(found) ? found : &none;
+    ASSERT(c->rekey.shares.threshold <= c->rekey.shares.n);
     const struct rekey_out out = {
         .nonce = c->nonce,
         .under_way = true,
@@ -116,9 +117,11 @@ static enum status reply_status(struct req *req, const struct ceremony *found)
     return req_reply(req, &out);
 }
 
-/* The new shares. */
+/* Reply with the new shares. */
 static enum status reply_made(struct req *req, const struct ceremony *c)
 {
+    ASSERT(c->phase == CEREMONY_VERIFYING || c->phase == CEREMONY_DONE);
+    ASSERT(c->rekey.key.len == SEAL_KEY_BYTES);
     struct rekey_out out = {
         .nonce = c->nonce,
         .complete = true,
@@ -160,6 +163,7 @@ static enum status sys_rekey_begin(struct req *req)
     c.rekey.shares.n = (unsigned)in->secret_shares;
     c.rekey.shares.threshold = (unsigned)in->secret_threshold;
     c.rekey.verify = in->require_verification;
+    ASSERT(c.phase == CEREMONY_GIVING && c.rekey.shares.n > 0);
     TRY(ceremony_save(req, &c));
     req->told = "the making of new key shares was begun";
     req->begins_attempt = true;
@@ -177,13 +181,15 @@ static enum status sys_rekey_cancel(struct req *req)
     return ceremony_save(req, &c);
 }
 
-/* Stage it that the new shares count. */
+/* Stage the replacement of the present shares by the new shares. */
 static enum status put_in_force(struct req *req, struct ceremony *c)
 {
     const struct sys_shares *s = &c->rekey.shares;
     struct seal seal = {0};
     enum status st;
 
+    ASSERT(c->phase == CEREMONY_GIVING || c->phase == CEREMONY_VERIFYING);
+    ASSERT(c->rekey.key.len == SEAL_KEY_BYTES);
     if (c->kind == CEREMONY_REKEY) {
         TRY(seal_shamir(c->rekey.key, s->n, s->threshold, &seal));
         st = state_rekey(req->txn, &seal, req->now_ms);
@@ -208,6 +214,7 @@ static enum status make_shares(struct req *req, struct ceremony *c)
 {
     uint8_t *key = arena_alloc(req->arena, SEAL_KEY_BYTES);
     size_t bytes = ceremony_share_bytes(c);
+    ASSERT(c->phase == CEREMONY_GIVING && c->given.len >= bytes);
     if (key == NULL)
         return ST_NOMEM;
     env_random(req->env, key, SEAL_KEY_BYTES);
@@ -226,9 +233,10 @@ static enum status refuse_shares(struct req *req, struct ceremony *c)
                                 "given anew");
 }
 
-/* Enough shares were given. */
+/* Enough shares were given: make the new shares. */
 static enum status carry_out(struct req *req, struct ceremony *c)
 {
+    ASSERT(c->phase == CEREMONY_GIVING);
     enum status st = ceremony_check(req, c);
     if (st == ST_DENIED)
         return refuse_shares(req, c);
@@ -265,6 +273,7 @@ static enum status sys_rekey_update(struct req *req)
                         "rekey operation already finished: the new shares are to "
                         "be verified");
     TRY(ceremony_give(req, &c, in->key));
+    ASSERT(ceremony_progress(&c) > 0);
     if (ceremony_is_full(&c))
         return carry_out(req, &c);
     TRY(ceremony_save(req, &c));
@@ -300,6 +309,7 @@ static const struct schema sys_verify_reply = SCHEMA(struct verify_out, verify_f
 
 static enum status reply_verifying(struct req *req, const struct ceremony *c)
 {
+    ASSERT(c->phase == CEREMONY_VERIFYING);
     const struct verify_out out = {
         .nonce = c->rekey.nonce,
         .started = true,
@@ -317,7 +327,7 @@ static enum status sys_rekey_verify_read(struct req *req)
     return reply_verifying(req, &c);
 }
 
-/* The new shares stay as they are; giving them back begins anew. */
+/* Restart the verification; the new shares stay the same. */
 static enum status sys_rekey_verify_restart(struct req *req)
 {
     struct ceremony c;
@@ -328,13 +338,16 @@ static enum status sys_rekey_verify_restart(struct req *req)
     return reply_verifying(req, &c);
 }
 
+/* Enough of the new shares were given back. */
 static enum status verified(struct req *req, struct ceremony *c)
 {
+    ASSERT(c->phase == CEREMONY_VERIFYING);
     enum status st = ceremony_check(req, c);
     if (st == ST_DENIED)
         return refuse_shares(req, c);
     TRY(st);
     TRY(put_in_force(req, c));
+    ASSERT(c->phase == CEREMONY_DONE && c->given.len == 0);
     struct ceremony over = *c;
     over.phase = CEREMONY_NONE;
     TRY(ceremony_save(req, &over));

@@ -1,4 +1,4 @@
-/* New keys that values are encrypted with, on request or by sys/rotate/config; a new root key. */
+/* New keys that encrypt values, on request or by sys/rotate/config; a new root key. */
 #include "api/sys/seal/sys_keys.h"
 #include "api/sys/sys.h"
 #include "base/trace.h"
@@ -9,22 +9,23 @@
 
 #define SETTING "rotate"
 
-/* As upstream: more often makes keys without making anything safer. */
+/* Bounds as upstream's: more frequent keys make nothing safer. */
 enum { OPERATIONS_MIN = 1000000, INTERVAL_MIN_S = 24 * 60 * 60 };
 #define INTERVAL_MAX_S (INT64_C(36500) * 24 * 60 * 60)
-/* The setting leaves the other half of the ring to requests and to the bound of every key. */
+/* The setting fills half of the ring. The other half is for requests, and for keys that replace one
+ * that has encrypted as many values as a key may. */
 enum { TERMS_MAX = BARRIER_TERMS_MAX / 2 };
 
 static const struct field config_fields[] = {
     FIELD(struct sys_rotate_config, enabled, BOOL, .preset = "true",
           .has = offsetof(struct sys_rotate_config, has_enabled),
-          .help = "Whether the two numbers here count."),
+          .help = "Whether max_operations and interval are applied."),
     FIELD(struct sys_rotate_config, max_operations, INT, .preset = "2147483648",
           .has = offsetof(struct sys_rotate_config, has_max_operations),
           .help = "How many values a key encrypts before the next one, 1000000 to 2147483648."),
     FIELD(struct sys_rotate_config, interval, DURATION, .preset = "0",
           .has = offsetof(struct sys_rotate_config, has_interval),
-          .help = "How long a key is used before the next one: 24h or more; 0: for ever."),
+          .help = "How long a key is used before the next one: 24h or more; 0: no limit."),
 };
 const struct schema sys_rotate_config_schema = SCHEMA(struct sys_rotate_config, config_fields);
 
@@ -43,6 +44,7 @@ static enum status sys_rotate_config_read(struct req *req)
     CLEANUP(buf_done) struct buf interval = {0};
     struct sys_rotate_config c;
     TRY(load(req->txn, &c));
+    ASSERT(c.interval >= 0);
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);
     text_member_int(&w, "max_operations", c.max_operations);
@@ -63,6 +65,7 @@ static enum status sys_rotate_config_write(struct req *req)
 {
     const struct sys_rotate_config *in = req_body(req);
     struct sys_rotate_config c;
+    ASSERT(in->interval >= 0);
     TRY(load(req->txn, &c));
     if (in->has_enabled)
         c.enabled = in->enabled;
@@ -95,6 +98,7 @@ enum status sys_rotate_upkeep(struct state_txn *txn, int64_t now_ms)
     TRY(state_ring_info(txn, &ring));
     if (!is_time(&c, &ring, now_ms))
         return ST_OK;
+    ASSERT(ring.n_terms < TERMS_MAX);
     if (ring.n_terms + 1 == TERMS_MAX)
         trace(TRACE_WARN, "sys",
               "the key ring holds %d keys: sys/rotate/config no longer adds to it", TERMS_MAX);
@@ -110,7 +114,7 @@ static enum status sys_rotate(struct req *req)
     return st;
 }
 
-/* With key shares the seal's key is not here: only its holders can wrap another root key. */
+/* With key shares no node has the seal's key: only the holders can wrap another root key. */
 static enum status sys_rotate_root(struct req *req)
 {
     struct seal_info info;
@@ -120,6 +124,7 @@ static enum status sys_rotate_root(struct req *req)
                         "a new root key takes new key shares here: see sys/rotate/root/init");
     if (req->host->seal == NULL)
         return req_fail(req, ST_INVALID, "the active node has no seal key");
+    ASSERT(req_in_txn(req));
     struct seal seal = *req->host->seal; /* the key stays the host's */
     seal.shares = (uint8_t)info.shares;
     seal.threshold = (uint8_t)info.threshold;
@@ -127,17 +132,18 @@ static enum status sys_rotate_root(struct req *req)
     return state_rekey(req->txn, &seal, req->now_ms);
 }
 
-#define ROTATE_CONFIG_ROWS(at)                                                               \
-    {.method = METHOD_GET,                                                                   \
-     .path = at,                                                                             \
-     .handler = sys_rotate_config_read,                                                      \
-     .shape = "{max_operations:int enabled:bool interval:(str|int)}", /* 0 is a number */    \
-     .help = "When the key that values are encrypted with is changed without being asked."}, \
-    {                                                                                        \
-        .method = METHOD_POST, .path = at, .handler = sys_rotate_config_write,               \
-        .body = &sys_rotate_config_schema,                                                   \
-        .help = "Change that; what is not named stays. Whatever is set here, a key is used " \
-                "for at most 2147483648 values."                                             \
+#define ROTATE_CONFIG_ROWS(at)                                                             \
+    {.method = METHOD_GET,                                                                 \
+     .path = at,                                                                           \
+     .handler = sys_rotate_config_read,                                                    \
+     .shape = "{max_operations:int enabled:bool interval:(str|int)}", /* 0 is a number */  \
+     .help = "When the key that encrypts values is changed without a request."},           \
+    {                                                                                      \
+        .method = METHOD_POST, .path = at, .handler = sys_rotate_config_write,             \
+        .body = &sys_rotate_config_schema,                                                 \
+        .help = "Change when the key that encrypts values is changed. Fields that the "    \
+                "request does not give keep their values. A key never encrypts more than " \
+                "2147483648 values."                                                       \
     }
 
 static const struct route rotate_routes[] = {
@@ -145,7 +151,7 @@ static const struct route rotate_routes[] = {
      .path = "rotate",
      .handler = sys_rotate,
      .flags = ROUTE_SUDO | ROUTE_OPERATOR,
-     .help = "Encrypt what is written from now on with a new key."},
+     .help = "Encrypt values that are written from now on with a new key."},
     {.method = METHOD_POST,
      .path = "rotate/keyring",
      .handler = sys_rotate,

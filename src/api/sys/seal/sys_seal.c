@@ -83,6 +83,7 @@ static enum status give_share(struct req *req, const char *text)
 {
     uint8_t share[SYS_SHARE_BYTES_MAX];
     size_t n = 0;
+    ASSERT(!req_in_txn(req));
     TRY(sys_share_read(req, text, share, &n));
     enum status st = req->host->node_ops->unseal_share(req->host->node, req->env,
                                                        bytes_of(share, n), &req->error);
@@ -120,9 +121,10 @@ static enum status sys_unseal(struct req *req)
     return sys_seal_status(req);
 }
 
-/* Of this node alone: the others go on. */
+/* Seal this node alone: the other nodes go on. */
 static enum status sys_seal_outside(struct req *req)
 {
+    ASSERT(!req_in_txn(req));
     req->host->node_ops->seal(req->host->node);
     return ST_OK;
 }
@@ -160,9 +162,9 @@ static const struct route seal_routes[] = {
      .flags = ROUTE_NODE | ROUTE_BARE,
      .body = &sys_unseal_schema,
      .reply = &sys_seal_reply,
-     .help = "Give this node one key share, or forget those given. Enough of them unseal it. With "
-             "a seal that opens by itself the shares are those of the recovery key, and unseal a "
-             "node that was sealed on request."},
+     .help = "Give this node one key share, or forget the given shares. Enough shares unseal the "
+             "node. With a seal that opens by itself, shares of the recovery key unseal a node "
+             "that was sealed on request."},
     {.method = METHOD_POST,
      .path = "seal",
      .handler = sys_nothing_staged,
@@ -175,8 +177,8 @@ static const struct route seal_routes[] = {
      .handler = sys_key_status,
      .flags = ROUTE_TOP_LEVEL | ROUTE_OPERATOR | ROUTE_ACTIVE,
      .reply = &sys_key_reply,
-     .help = "The key that values are encrypted with: its term, since when, and how often it was "
-             "used; what a node had been granted and not used when it ended counts as used."},
+     .help = "The key that encrypts values: its term, when it was installed, and how often it was "
+             "used. Uses that a node was granted and did not spend before it ended count."},
 };
 
 const struct route_table sys_seal_table = {seal_routes, ARRAY_LEN(seal_routes)};

@@ -1,3 +1,4 @@
+/* Split a key into shares; write and read shares as text. */
 #include "api/sys/seal/sys_shares.h"
 #include "barrier/shamir.h"
 #include "base/mem.h"
@@ -21,6 +22,7 @@ enum status sys_shares_split(struct req *req, struct bytes key, int64_t n, int64
 {
     struct sys_shares s = {.n = (unsigned)n, .threshold = (unsigned)threshold};
     ASSERT(key.len == SEAL_KEY_BYTES);
+    ASSERT(n >= 1 && n <= SHAMIR_SHARES_MAX && threshold >= 1 && threshold <= n);
     s.bytes = n > 1 ? key.len + 1 : key.len;
     uint8_t *data = arena_alloc(req->arena, s.n * s.bytes);
     if (data == NULL)
@@ -57,6 +59,7 @@ enum status sys_shares_text(struct req *req, const struct sys_shares *shares,
 {
     const char **hex = arena_alloc(req->arena, shares->n * sizeof *hex);
     const char **base64 = arena_alloc(req->arena, shares->n * sizeof *base64);
+    ASSERT(shares->n <= SHAMIR_SHARES_MAX);
     if (hex == NULL || base64 == NULL)
         return ST_NOMEM;
     for (unsigned i = 0; i < shares->n; i++) {
@@ -86,6 +89,7 @@ enum status sys_share_read(struct req *req, const char *text,
         read = read && text_base64_parse(given, share, &n) == ST_OK;
     read = read && (n == SEAL_KEY_BYTES || n == SYS_SHARE_BYTES_MAX);
     if (read) {
+        ASSERT(n <= SYS_SHARE_BYTES_MAX);
         memcpy(ret_share, share, n);
         *ret_n = n;
     }

@@ -1,4 +1,4 @@
-/* Key shares: a key in its shares, and shares as text. */
+/* Key shares: split a key, and shares as text. */
 #ifndef HOLDFAST_API_SYS_SEAL_SYS_SHARES_H
 #define HOLDFAST_API_SYS_SEAL_SYS_SHARES_H
 
@@ -7,17 +7,18 @@
 
 enum { SYS_SHARE_BYTES_MAX = SEAL_KEY_BYTES + 1 };
 
-/* A key in its shares, one behind the other; a single one is the key itself. Zero-initialise. */
+/* The shares of a key, in one run of bytes; a single share is the key itself. Zero-initialise. */
 struct sys_shares {
     unsigned n, threshold;
-    size_t bytes;        /* of each */
+    size_t bytes;        /* length of each share */
     const uint8_t *data; /* in the arena */
 };
 
-/* Whether a key may be split so. ST_INVALID with the request's error, which begins with `what`. */
+/* Check the numbers of shares that a request asks for. ST_INVALID with the request's error, which
+ * begins with `what`. */
 NODISCARD enum status sys_shares_check(struct req *req, const char *what, int64_t shares,
                                        int64_t threshold);
-/* `n` and `threshold` were checked, the key has SEAL_KEY_BYTES. ST_NOMEM. */
+/* Split a key of SEAL_KEY_BYTES. sys_shares_check has accepted `n` and `threshold`. ST_NOMEM. */
 NODISCARD enum status sys_shares_split(struct req *req, struct bytes key, int64_t n,
                                        int64_t threshold, struct sys_shares *ret_shares);
 /* The shares as text, in the arena, which is wiped. ST_NOMEM. */
@@ -27,8 +28,8 @@ struct sys_shares_text {
 NODISCARD enum status sys_shares_text(struct req *req, const struct sys_shares *shares,
                                       struct sys_shares_text *ret_text);
 
-/* A share as people give it: hex is tried first, as upstream does, then base64. 32 or 33 bytes;
- * the caller wipes them. ST_INVALID with the request's error. */
+/* Read a share of 32 or 33 bytes from text: hex is tried first, as upstream does, then base64. The
+ * caller wipes the share. ST_INVALID with the request's error. */
 NODISCARD enum status sys_share_read(struct req *req, const char *text,
                                      uint8_t ret_share[SYS_SHARE_BYTES_MAX], size_t *ret_n);
 
