@@ -4,23 +4,23 @@
  *                              │  └── globs ── "ap"        kv/ap*
  *                              └───── plus ─▶ node         kv/+/…
  *
- * Edges and globs are sorted. A glob knows the longest other one that it begins with, so that the
- * longest one a segment begins with is found by one search and a few steps. */
+ * Edges and globs are sorted. Each glob knows the longest other glob that is a prefix of its own
+ * stem. So one binary search and a few steps find the longest glob that fits a segment. */
 #include "auth/acl.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
 
 struct acl_edge {
-    uint64_t head; /* of the segment: the order of heads is theirs, unless they are equal */
+    uint64_t head; /* first eight bytes of the segment; sorts as the segment, unless equal */
     struct bytes segment;
     struct acl_node *node;
 };
 
 struct acl_glob {
-    struct bytes stem; /* of the last segment, before the '*' */
+    struct bytes stem; /* last segment of the pattern, without the '*' */
     const struct policy_rule *rule;
-    size_t shorter; /* 1 + where the next shorter one stands; 0: none */
+    size_t shorter; /* 1 + index of the longest other glob that is a prefix of `stem`; 0: none */
 };
 
 struct acl_node {
@@ -75,7 +75,7 @@ static struct bytes part(struct bytes path, size_t from, size_t to)
     return from == to ? (struct bytes){0} : bytes_of(path.data + from, to - from);
 }
 
-/* The first eight bytes, so that few segments have to be compared whole. */
+/* The first eight bytes of a segment as a number: few segments need a full comparison. */
 static uint64_t head_of(struct bytes segment)
 {
     uint64_t head = 0;
@@ -88,8 +88,8 @@ static uint64_t head_of(struct bytes segment)
 
 /* Building */
 
-/* Segment by segment: '/' sorts before everything, so that patterns that share their first
- * segments stand together. */
+/* Compare segment by segment: '/' sorts before every other byte, so patterns with the same first
+ * segments are neighbours. */
 static int stem_order(struct bytes a, struct bytes b)
 {
     size_t n = MIN(a.len, b.len), i = 0;
@@ -108,7 +108,7 @@ static int rule_order(const void *a, const void *b)
     return order != 0 ? order : (*x)->star - (*y)->star;
 }
 
-/* Rules i..j-1 have one pattern. */
+/* Make one rule of rules i..j-1, whose patterns are equal. */
 static enum status rules_merge(struct acl *acl, const struct policy_rule **rules, size_t i,
                                size_t j, const struct policy_rule **ret_rule)
 {
@@ -161,7 +161,7 @@ static enum status rules_gather(struct acl *acl, const struct policy *const *pol
     return ST_OK;
 }
 
-/* Room for one more in an array of the arena that doubles at every power of two. */
+/* An array of the arena with room for one more item. The array doubles at every power of two. */
 static void *grown(struct arena *arena, void *items, size_t n, size_t size)
 {
     if ((n & (n - 1)) != 0)
@@ -297,8 +297,9 @@ static struct acl_node *find_edge(const struct acl_node *node, struct bytes segm
     return NULL;
 }
 
-/* The glob with the longest stem that the segment begins with. Every stem between that one and the
- * segment itself begins with it too, so it is found from the last one up to the segment. */
+/* The glob with the longest stem that is a prefix of the segment. The binary search finds the last
+ * stem that is not greater than the segment. The wanted stem is that stem or one of its prefixes.
+ */
 static const struct acl_glob *find_glob(const struct acl_node *node, struct bytes segment)
 {
     size_t low = 0, high = node->n_globs;
@@ -328,7 +329,7 @@ static const struct policy_rule *find_exact(const struct acl *acl, struct bytes 
     }
 }
 
-/* Whether `a` decides rather than `b`, both with wildcards that fit, the first at one place. */
+/* Whether `a` decides rather than `b`. Both fit, and their first wildcards stand at one place. */
 static bool beats(const struct policy_rule *a, const struct policy_rule *b)
 {
     if (a->star != b->star)
@@ -346,8 +347,8 @@ static void rule_consider(const struct policy_rule *rule, const struct policy_ru
         *best = rule;
 }
 
-/* All that fits below a "+": `node` was reached with the segment that ends at `end`. The depth is
- * that of the patterns, POLICY_SEGMENTS_MAX. */
+/* Consider every rule at or below `node` that fits. The segment of `path` that led to `node` ends
+ * at `end`. The depth of the recursion is that of the patterns, POLICY_SEGMENTS_MAX. */
 static void plus_search(const struct acl_node *node, struct bytes path, size_t end,
                         const struct policy_rule **best)
 {
@@ -368,20 +369,21 @@ static void plus_search(const struct acl_node *node, struct bytes path, size_t e
     plus_search(node->plus, path, end, best);
 }
 
-/* The best one whose first wildcard stands in the segment at `at`, with `node` before it. */
+/* The best rule whose first wildcard stands in the segment at `at`; the segments before the segment
+ * led to `node`. */
 static const struct policy_rule *best_here(const struct acl_node *node, struct bytes path,
                                            size_t at)
 {
     size_t end = segment_end(path, at);
     const struct acl_glob *glob = find_glob(node, part(path, at, end));
     const struct policy_rule *best = glob != NULL ? glob->rule : NULL;
-    if (glob == NULL || glob->stem.len == 0) /* else its wildcard stands behind that of any "+" */
+    if (glob == NULL || glob->stem.len == 0) /* a '*' behind a stem stands later than any "+" */
         plus_search(node->plus, path, end, &best);
     return best;
 }
 
-/* As far as the patterns say the path itself, then back: the later the first wildcard the better.
- */
+/* Descend as far as patterns spell the path without a wildcard. Then climb back: the rule with the
+ * latest first wildcard wins. */
 static const struct policy_rule *find_wild(const struct acl *acl, struct bytes path)
 {
     const struct acl_node *node = acl->top;
@@ -430,7 +432,7 @@ static const struct policy_rule *rule_decide(const struct acl *acl,
     return rule != NULL ? rule : find_exact(acl, question->path);
 }
 
-/* A limit of either side needs an answer that is wrapped. */
+/* Whether a rule's limits allow the TTL. With either limit the reply must be wrapped. */
 static bool wrap_allowed(const struct policy_rule *rule, int64_t wrap_s)
 {
     if (rule->max_wrap_s != 0 && (wrap_s == 0 || wrap_s > rule->max_wrap_s))
@@ -463,7 +465,7 @@ unsigned acl_capabilities(const struct acl *acl, struct bytes path)
     return rule != NULL ? rule->caps & ~(unsigned)CAP_DENY : 0;
 }
 
-/* Whether the rule fits something at or below the folder, whose last '/' is left out. */
+/* Whether the rule fits a path at or below the folder. `folder` lacks its last '/'. */
 static bool rule_reaches(const struct policy_rule *rule, struct bytes folder)
 {
     for (size_t at = 0, from = 0;;) {

@@ -1,19 +1,19 @@
-/* The rules of several policies as one, and what they say about a path.
+/* An ACL: the rules of several policies together. The ACL decides what a path allows.
  *
- * One rule decides about a path:
+ * Exactly one rule decides about a path:
  *
- *   1. the one whose pattern is the path; for a listing also without the '/' at its end;
- *   2. else, of the patterns with wildcards that fit, the one whose first wildcard stands latest;
- *      among those one that does not end in '*', with fewer "+", longer, last in order of bytes;
- *   3. for a listing, 2 again without the '/' at its end;
- *   4. else none: nothing is allowed.
+ *   1. the rule whose pattern equals the path; for a listing, also the path without its last '/';
+ *   2. else the matching pattern with wildcards whose first wildcard stands latest. On a tie, in
+ *      this order: a pattern that does not end in '*', fewer "+", longer, greater in byte order;
+ *   3. for a listing, step 2 again with the path without its last '/';
+ *   4. else no rule: nothing is allowed.
  *
- * A broader rule adds nothing to a narrower one. Rules with one pattern become one: all their
- * capabilities, but "deny" beats all; parameters as in acl_param.c. Rules that hold templates are
- * left out until there is an entity to fill them in.
+ * A broader rule adds nothing to a narrower rule. Rules with equal patterns become one rule with
+ * all their capabilities; "deny" overrides every other capability. acl_param.c merges parameters.
+ * Rules with templates are left out: there are no entities to fill the templates in.
  *
- * Deciding takes time by the length of the path and the logarithm of the number of rules, as long
- * as "+" does not branch, and allocates nothing. */
+ * A decision allocates nothing. The time grows with the length of the path and the logarithm of the
+ * number of rules, and with each level at which both "+" and the segment itself have rules. */
 #ifndef HOLDFAST_AUTH_ACL_H
 #define HOLDFAST_AUTH_ACL_H
 
@@ -21,39 +21,40 @@
 
 struct acl;
 
-/* The policies outlive it. ST_NOMEM. */
+/* The policies must outlive the ACL. ST_NOMEM. */
 NODISCARD enum status acl_new(const struct policy *const *policies, size_t n, struct acl **ret_acl);
 void acl_free(struct acl *acl); /* NULL is allowed */
-/* The ACL of the root policy alone: allows everything. Static; acl_free ignores it. */
+/* The ACL of the root policy alone, which allows everything. Static; acl_free ignores it. */
 const struct acl *acl_of_root(void);
-size_t acl_bytes(const struct acl *acl); /* memory */
+size_t acl_bytes(const struct acl *acl); /* bytes of memory that the ACL takes */
 
 struct acl_question {
-    struct bytes path; /* without "/v1/" */
-    /* The path that rules know, if `path` is another spelling of it; empty: it is not. What a rule
-     * says about it counts; only where none does, one whose pattern is `path` itself. */
+    struct bytes path; /* path of the request, without "/v1/" */
+    /* The canonical path where `path` is another spelling of a path that rules name; else empty.
+     * The rule for `rule_path` decides. Where there is none, a rule whose pattern equals `path`
+     * decides. */
     struct bytes rule_path;
-    unsigned caps;  /* all of these are needed */
-    bool list;      /* the path is a folder that is to be listed */
-    int64_t wrap_s; /* the answer is to be wrapped for that long; 0: not wrapped */
+    unsigned caps;  /* capabilities that the request needs, all of them; never CAP_DENY */
+    bool list;      /* the request lists the folder at `path` */
+    int64_t wrap_s; /* TTL for which the reply is wrapped; 0: the reply is not wrapped */
 };
-/* Whether the ACL allows this path. *ret_rule: the rule that does, for acl_param_allow, as long as
- * the ACL lives; NULL for root. ST_DENIED. */
+/* Whether the ACL allows a request. *ret_rule is the rule that allows the request, to be passed to
+ * acl_param_allow; the rule lives as long as the ACL; NULL for root. ST_DENIED. */
 NODISCARD enum status acl_check(const struct acl *acl, const struct acl_question *question,
                                 const struct policy_rule **ret_rule);
 
-/* Every capability at a path, taken as a folder where it ends in '/'; 0 where denied. */
+/* All capabilities at a path; 0 where denied. A path that ends in '/' is a folder to be listed. */
 unsigned acl_capabilities(const struct acl *acl, struct bytes path);
-/* Whether anything may be done at or below a folder, which ends in '/'. */
+/* Whether the ACL allows anything at or below a folder. `folder` ends in '/'. */
 bool acl_reaches(const struct acl *acl, struct bytes folder);
 bool acl_is_root(const struct acl *acl);
 
-/* The rules in order, merged; n is how many. None for root. */
+/* The merged rules in order, *ret_n of them; none for root. */
 const struct policy_rule *const *acl_rules(const struct acl *acl, size_t *ret_n);
 
-/* acl_param.c: whether the parameters a rule names allow `data`, an object. */
+/* Whether the parameters that a rule names allow the data of a request, an object (acl_param.c). */
 bool acl_param_allow(const struct policy_rule *rule, const struct text_value *data);
-/* Add what `more` says about parameters to `rule`, in the arena. ST_NOMEM. */
+/* Add the parameters of `more` to `rule`; new lists lie in the arena. ST_NOMEM. */
 NODISCARD enum status acl_param_merge(struct arena *arena, struct policy_rule *rule,
                                       const struct policy_rule *more);
 

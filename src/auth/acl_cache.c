@@ -9,16 +9,16 @@ enum {
     BYTES_MAX = 64 * 1024 * 1024,
 };
 
-/* One stored policy, compiled. Lives as long as an ACL was made from it. */
+/* One stored policy, compiled. It lives as long as an ACL that was made from it. */
 struct shared_policy {
     struct shared_policy *next; /* in its bucket */
     struct policy *policy;
-    struct state_stamp stamp; /* all zero: built in */
-    struct bytes key;         /* in the state */
+    struct state_stamp stamp; /* stamp of the stored record; all zero: built in */
+    struct bytes key;         /* key of the record in the state */
     uint64_t hash;
     size_t refs;
     int64_t expire_ms; /* 0: never */
-    bool listed;       /* in its bucket: the newest of its key that was met */
+    bool listed;       /* in its bucket: the newest version of its key that this cache read */
 };
 
 struct acl_part {
@@ -27,16 +27,16 @@ struct acl_part {
 };
 
 struct acl_ref {
-    struct acl_cache *cache; /* NULL: that of root */
+    struct acl_cache *cache; /* owner; NULL in root_ref */
     const struct acl *acl;
     struct acl *owned;
     struct list link;     /* the most recently used is the last */
     struct acl_ref *next; /* in its bucket */
-    struct bytes names;   /* namespace, then the names, a zero after each, or their text */
-    bool has_text;
+    struct bytes names;   /* namespace and a zero; then the names with a zero each, or their text */
+    bool has_text;        /* `names` ends in the text of struct acl_names */
     uint64_t hash;
-    uint64_t newest;   /* below the prefix of the policies, when it was known to be right */
-    uint64_t view;     /* in which it last was; 0: none */
+    uint64_t newest;   /* newest change below the prefix of all policies when the ACL was checked */
+    uint64_t view;     /* state_view in which the ACL was last checked; 0: none */
     int64_t expire_ms; /* when the first of its policies expires; 0: never */
     size_t refs;       /* one for each user, and one while it is listed */
     size_t n;
@@ -174,7 +174,7 @@ static enum status stamp_of(struct state_txn *txn, struct bytes key, struct stat
     return st;
 }
 
-/* A reference to what is stored at `key`, or built in; NULL where there is no such policy. */
+/* Set the stamp of a named policy, and its compiled form with a reference; NULL: no such policy. */
 static enum status get_policy(struct acl_cache *cache, struct state_txn *txn, const char *ns,
                               struct bytes name, struct acl_part *ret_part)
 {
@@ -344,7 +344,8 @@ static bool has_expired(int64_t expire_ms, int64_t now_ms)
     return expire_ms != 0 && now_ms >= expire_ms;
 }
 
-/* Every named policy that is there; "root" among others is not. */
+/* Fill a new entry with the named policies that exist and have not expired. "root" counts only
+ * alone in a list: here it is skipped. */
 static enum status ref_make(struct acl_ref *ref, struct state_txn *txn, const char *ns,
                             const struct acl_names *names)
 {
@@ -372,7 +373,7 @@ static enum status ref_make(struct acl_ref *ref, struct state_txn *txn, const ch
     return ST_OK;
 }
 
-/* Whether what the ACL was made from is what the transaction sees. */
+/* Whether the transaction sees the same policies as those that the ACL was made from. */
 static enum status ref_check(const struct acl_ref *ref, struct state_txn *txn, const char *ns,
                              const struct field_strings *names, bool *ret_same)
 {
@@ -456,6 +457,7 @@ enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const 
     if (ref != NULL)
         ref_unlist(ref);
     ref_list(fresh);
+    ASSERT(fresh->refs == 2); /* of the caller and of the list */
     cache->counters.built++;
     *ret_ref = fresh;
     return ST_OK;

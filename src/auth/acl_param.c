@@ -1,10 +1,10 @@
-/* Rules about the parameters of a request: the members at the top of its data, without
- * regard to the case of their names. */
+/* Rules about the parameters of a request: the top-level members of its data. The case of their
+ * names does not matter. */
 #include "auth/acl.h"
 #include "text/schema.h"
 
-/* Merging: values of one name are put together; a name with no values (any) swallows those with
- * some. */
+/* Merging: the values of one name are joined. A name without values allows (or denies) any value,
+ * so the result has no values either. */
 
 static enum status join_values(struct arena *arena, const struct policy_param *a,
                                const struct policy_param *b, struct policy_param *ret)
@@ -78,10 +78,10 @@ enum status acl_param_merge(struct arena *arena, struct policy_rule *rule,
 
 /* Values */
 
-/* A decimal number without the zeroes that change nothing. */
+/* A decimal number without leading and trailing zeroes. */
 struct decimal {
     const uint8_t *first, *end; /* the digits, with at most one '.' among them; empty: 0 */
-    int64_t scale;              /* of the first digit */
+    int64_t scale;              /* decimal position of the first digit */
     bool negative;
 };
 
@@ -97,7 +97,8 @@ static const uint8_t *skip_digits(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-/* Leave out zeroes (and the '.') at both ends; `point` is where the '.' stands or would. */
+/* Remove zeroes (and the '.') at both ends. `point` is the place of the '.', also of an absent one.
+ */
 static void trim(struct decimal *d, const uint8_t *point)
 {
     while (d->first < d->end && (*d->first == '0' || *d->first == '.'))
@@ -108,7 +109,7 @@ static void trim(struct decimal *d, const uint8_t *point)
     d->scale += d->first < point ? point - d->first : point - d->first + 1;
 }
 
-/* -12.50e3; false: something else, or an exponent beyond nine digits. */
+/* Read a number such as -12.50e3. False: not a number, or an exponent of more than nine digits. */
 static bool decimal_read(struct bytes text, struct decimal *ret)
 {
     const uint8_t *at = text.data, *end = at + text.len;
@@ -161,7 +162,8 @@ static bool same_number(struct bytes a, struct bytes b)
     }
 }
 
-/* '*' at either end of a pattern of two characters or more stands for anything. */
+/* Whether a pattern fits a text. In a pattern of two or more characters, '*' at either end stands
+ * for any text. */
 static bool fits(struct bytes pattern, struct bytes text)
 {
     if (pattern.len < 2)
@@ -179,7 +181,7 @@ static bool fits(struct bytes pattern, struct bytes text)
     return text.len >= core.len && bytes_eq(bytes_from(text, text.len - core.len), core);
 }
 
-/* A string, a number or a boolean as it is written; handlers take them for one another. */
+/* The text of a string, a number or a boolean. Handlers accept each in place of the others. */
 static bool scalar_text(const struct text_value *v, struct bytes *ret_text)
 {
     *ret_text = v->text;
@@ -190,7 +192,8 @@ static bool scalar_text(const struct text_value *v, struct bytes *ret_text)
 
 static bool same(const struct text_value *want, const struct text_value *have);
 
-/* Lists in order, objects in any. Depth and size are those of the reader of policies. */
+/* Compare the items of lists in order, the members of objects by name. The policy parser bounds
+ * depth and size. */
 static bool same_members(const struct text_value *want, const struct text_value *have)
 {
     ASSERT(want->kind == TEXT_LIST || want->kind == TEXT_OBJECT);
@@ -210,7 +213,7 @@ static bool same_members(const struct text_value *want, const struct text_value 
     return true;
 }
 
-/* Whether what a request says is what a rule says. */
+/* Whether the value of a request equals the value of a rule. */
 static bool same(const struct text_value *want, const struct text_value *have)
 {
     struct bytes text;
@@ -246,7 +249,7 @@ static uint8_t lower(uint8_t c)
     return c >= 'A' && c <= 'Z' ? (uint8_t)(c | 0x20) : c;
 }
 
-/* As bytes_cmp, `have` being taken in lower case. */
+/* bytes_cmp of `want` and the lower case of `have`. */
 static int name_order(struct bytes want, struct bytes have)
 {
     size_t n = MIN(want.len, have.len);
@@ -297,8 +300,8 @@ static bool denies_item(const struct policy_param *param, const struct text_valu
     return false;
 }
 
-/* Also what a handler would take for a denied value: an item of a list, a part of "a,b", another
- * way to say "true". */
+/* Whether a value is denied. A handler may split or convert a value, so this also refuses a denied
+ * item of a list, a denied part of "a,b" and another spelling of a denied boolean. */
 static bool denies(const struct policy_param *param, const struct text_value *v)
 {
     if (denies_item(param, v))

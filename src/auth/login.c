@@ -65,7 +65,7 @@ struct login_limits login_limits_of(int64_t default_s, int64_t max_s)
     return limits;
 }
 
-/* The limits that a role leaves of those of its mount. */
+/* The limits of a mount as a role changes them. */
 static struct login_limits limits_under(struct login_limits limits, const struct login_role *role)
 {
     ASSERT(limits.default_s > 0 && limits.default_s <= limits.max_s);
@@ -115,8 +115,8 @@ static void set_end(const struct login_place *place, const struct login_role *ro
 
 /* Tokens */
 
-/* A mount that says "service" or "batch" decides; else the role does, and then the mount's
- * default. */
+/* Whether a login gives a batch token. The mount decides if its type is "service" or "batch"; else
+ * the role; else the default of the mount. */
 static bool gives_batch(const struct login_place *place, const struct login_role *role)
 {
     const char *mount = place->token_type, *own = role->token_type;
@@ -127,7 +127,7 @@ static bool gives_batch(const struct login_place *place, const struct login_role
     return is_type(mount, "default-batch");
 }
 
-/* "NAME-USER", where slashes of a mount "auth/NAME/" are dashes. */
+/* "NAME-USER" for the mount "auth/NAME/", with every '/' of NAME made '-'. */
 static const char *display_name_of(struct arena *arena, const struct login_place *place,
                                    const char *user)
 {

@@ -1,17 +1,17 @@
-/* Logins: everything that the auth methods share. A method checks who logs in, and finds a role;
- * this file makes the token that the role allows.
+/* Logins: what all auth methods share. A method authenticates the client and finds a role; this
+ * file makes the token that the role allows.
  *
  * 1. A login never gives the root policy.
- * 2. A token of a login is an orphan, and its path lies below the mount of the method. So ending
- *    the leases below the mount ends the service tokens that its method gave.
- * 3. No token lives longer than the role, the mount and the system allow. Cluster time counts. */
+ * 2. The token of a login is an orphan, and its path lies below the mount of the method. So ending
+ *    the leases below the mount ends the service tokens that the method gave.
+ * 3. No token lives longer than the role, the mount and the system allow, by cluster time. */
 #ifndef HOLDFAST_AUTH_LOGIN_H
 #define HOLDFAST_AUTH_LOGIN_H
 
 #include "auth/token.h"
 
-/* The settings of tokens that every role of every method has; 0, "" and none: not given. Seconds.
- */
+/* The token settings that roles of all methods have. Durations are in seconds. 0, "" and an empty
+ * list: not given. */
 struct login_role {
     int64_t token_ttl, token_max_ttl, token_explicit_max_ttl, token_period, token_num_uses;
     struct field_strings token_policies, token_bound_cidrs;
@@ -44,18 +44,18 @@ struct login_role {
 /* Whether a role may be stored. ST_INVALID with a reason that names the field. */
 NODISCARD enum status login_role_check(const struct login_role *role, struct reason *why);
 
-/* How long tokens live where nothing else is said, and at most. Seconds, both above 0. */
+/* Default and maximum TTL of tokens, in seconds, both above 0. */
 struct login_limits {
     int64_t default_s, max_s;
 };
-/* The limits of a mount (0: the system's); the default is never above the maximum. */
+/* The limits of a mount; 0 stands for the system's. The default is cut to the maximum. */
 struct login_limits login_limits_of(int64_t default_s, int64_t max_s);
 
 /* The mount, the path and the client of a login. */
 struct login_place {
     const char *mount_path; /* "auth/NAME/" */
-    const char *path;       /* of the request, below the mount */
-    const char *token_type; /* as the mount is tuned; NULL, "": default-service */
+    const char *path;       /* path of the request, which begins with `mount_path` */
+    const char *token_type; /* token type of the tuned mount; NULL, "": default-service */
     const char *peer;       /* address of the client, with or without a port */
     struct login_limits limits;
     int64_t now_ms; /* cluster time */
@@ -64,24 +64,25 @@ struct login_place {
 /* The result of a successful check by the method. */
 struct login {
     const struct login_role *role;
-    const char *name;      /* of the user or role within the method */
-    struct field_map meta; /* for records and policies */
+    const char *name;      /* name of the user or role within the method */
+    struct field_map meta; /* metadata of the token */
 };
 
-/* The token of a login, to be created (auth_token_create). Texts lie in the arena or are borrowed.
- * `why`: the reason of ST_INVALID; after ST_OK a warning, or nothing. ST_DENIED: not from this
- * address. ST_NOMEM. */
+/* The token of a login, for auth_token_create. Texts lie in the arena or are borrowed from `place`
+ * and `login`. `why` is the reason of ST_INVALID; with ST_OK it holds a warning or nothing.
+ * ST_DENIED: the role does not allow the client's address. ST_NOMEM. */
 NODISCARD enum status login_token(struct arena *arena, const struct login_place *place,
                                   const struct login *login, struct auth_token *ret_token,
                                   struct reason *why);
 
-/* When a token of a login ends after a renewal: `role` as the method has it now; `wanted_s` of the
- * request, 0: none. `warning` says what was cut, or stays as it is. */
+/* When the token of a login ends after a renewal. `role` is the method's present role; `wanted_s`
+ * is the TTL that the request wants, 0: none. If the TTL is cut, `warning` says so; else it stays
+ * untouched. */
 int64_t login_renewed_end_ms(const struct auth_token *token, const struct login_role *role,
                              struct login_limits limits, int64_t wanted_s, int64_t now_ms,
                              struct reason *warning);
 
-/* The object `auth` of a reply. `bearer` is "" where only the accessor is known. */
+/* The object `auth` of a reply, and its schema. `bearer` is "" where only the accessor is known. */
 extern const struct schema login_auth_schema;
 void login_put_auth(struct text_writer *w, const char *bearer, const struct auth_token *token,
                     int64_t now_ms);

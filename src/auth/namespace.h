@@ -1,12 +1,12 @@
-/* Namespaces: what a request's paths are relative to. state/ns_key.h has the keys. */
+/* Namespaces: the paths of a request are relative to its namespace. state/ns_key.h has the keys. */
 #ifndef HOLDFAST_AUTH_NAMESPACE_H
 #define HOLDFAST_AUTH_NAMESPACE_H
 
 #include "base/bytes.h"
 #include "base/status.h"
 
-/* The id of the namespace a header names; slashes around the name and an empty header are fine.
- * ST_NOT_FOUND. The id is static. */
+/* The id of the namespace that a header names; the id is static. Slashes around the name are
+ * ignored; an empty header names the root namespace. ST_NOT_FOUND. */
 NODISCARD enum status auth_namespace_find(struct bytes header, const char **ret_id);
 
 #endif

@@ -41,8 +41,7 @@ static enum status charset_read(struct reading *r, const struct text_value *v,
     if (v == NULL || v->kind != TEXT_STRING || v->text.len == 0)
         return refuse(r, "rule \"charset\": charset: a string that is not empty is expected");
     if (v->text.len > 4 * (size_t)PASSWORD_CHARSET_MAX || !text_printable(v->text))
-        return refuse(r, "rule \"charset\": charset: too long, or with characters that do not "
-                         "show");
+        return refuse(r, "rule \"charset\": charset: too long, or with unprintable characters");
     uint32_t *runes = arena_alloc(r->arena, v->text.len * sizeof *runes);
     if (runes == NULL)
         return ST_NOMEM;
@@ -79,14 +78,15 @@ static enum status charset_rule_read(struct reading *r, const struct text_value 
     return ST_OK;
 }
 
-/* `rule` with its label inside, as a block or, in JSON, in lists at either level. */
+/* Read a `rule` that holds its label and, below the label, its body. JSON may have a list at either
+ * level. */
 static enum status labelled_read(struct reading *r, const struct text_value *rule)
 {
     if (rule->kind != TEXT_OBJECT)
         return refuse(r, "rule: a name and a body are expected");
     TEXT_FOR (label, rule) {
         if (!text_is(label->name, "charset"))
-            return refuse(r, "rule: \"charset\" is the only kind there is");
+            return refuse(r, "rule: only rules named \"charset\" are known");
         if (label->kind != TEXT_LIST) {
             TRY(charset_rule_read(r, label));
             continue;
@@ -164,6 +164,7 @@ enum status password_policy_parse(struct arena *arena, struct bytes text,
         return refuse(&r, "an object is expected");
     TRY(items_read(&r, root));
     TRY(check_sums(&r));
+    ASSERT(policy.n_rules > 0 && policy.n > 0);
     *ret_policy = policy;
     return ST_OK;
 }

@@ -1,4 +1,4 @@
-/* Password policies: what passwords made for people and machines look like.
+/* Password policies: the form of generated passwords.
  *
  *   length = 20
  *   rule "charset" {
@@ -6,9 +6,9 @@
  *     min-chars = 1
  *   }
  *
- * A password has as many characters as `length` says, all from the sets of its rules, and of each
- * set at least `min-chars`. First each rule gets its own, then all sets together, without repeats,
- * give the rest, then all are shuffled: every choice is fair, and it always ends. */
+ * A password has `length` characters from the charsets of its rules, and at least `min-chars` from
+ * each. Generation draws min-chars characters from each charset, then the rest from the union of
+ * all charsets, then shuffles. Every choice is uniform, and generation always ends. */
 #ifndef HOLDFAST_AUTH_PASSWORD_H
 #define HOLDFAST_AUTH_PASSWORD_H
 
@@ -34,11 +34,11 @@ struct password_policy {
     int64_t length; /* characters */
     struct password_rule rules[PASSWORD_RULES_MAX];
     size_t n_rules;
-    const uint32_t *runes; /* of all rules, without repeats */
+    const uint32_t *runes; /* characters of all rules, without repeats */
     size_t n;
 };
 
-/* HCL or JSON; what it points to lies in the arena. ST_INVALID with a reason; ST_NOMEM. */
+/* Parse HCL or JSON. The policy points into the arena. ST_INVALID with a reason; ST_NOMEM. */
 NODISCARD enum status password_policy_parse(struct arena *arena, struct bytes text,
                                             struct password_policy *ret_policy, struct reason *why);
 /* Append a new password in UTF-8. ST_NOMEM. */

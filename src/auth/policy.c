@@ -9,7 +9,7 @@
 
 enum { UPKEEP_STEPS = 100 };
 
-/* A record as its fields have it. */
+/* A decoded record: the fields of the schema. */
 struct stored {
     const char *text;
     struct policy_record record;
@@ -32,7 +32,7 @@ const char *cap_word(unsigned i, unsigned *ret_cap)
     return caps[i].word;
 }
 
-/* The default policy: a token may look after itself. */
+/* The default policy: a token may look up, renew and revoke itself, and use its cubbyhole. */
 static const char default_text[] =
     "# The token itself: look it up, renew it, give it up.\n"
     "path \"auth/token/lookup-self\" {\n    capabilities = [\"read\"]\n}\n"
@@ -63,7 +63,7 @@ static const char default_text[] =
     "path \"identity/oidc/provider/+/authorize\" {\n"
     "    capabilities = [\"read\", \"update\"]\n}\n";
 
-/* A token that carries a wrapped answer may fetch it. */
+/* The policy of wrapping tokens: fetch the wrapped reply. */
 static const char wrapping_text[] =
     "path \"cubbyhole/response\" {\n    capabilities = [\"create\", \"read\"]\n}\n"
     "path \"sys/wrapping/unwrap\" {\n    capabilities = [\"update\"]\n}\n";
@@ -96,7 +96,7 @@ enum status policy_name(struct arena *arena, struct bytes text, const char **ret
     return ST_OK;
 }
 
-/* Stored policies: one object, so that more can stand beside the text. */
+/* Stored policies: a JSON object, so that later builds can add fields beside the text. */
 
 static const struct field record_fields[] = {
     FIELD_NAMED("policy", struct stored, text, STRING, .required = true),
@@ -140,7 +140,7 @@ static enum status record_decode(struct state_txn *txn, struct bytes value,
     return ST_OK;
 }
 
-/* "root" and "response-wrapping" mean what they mean, whatever is stored. */
+/* Whether a policy is always built in: a stored record of this name is ignored. */
 static bool is_fixed(struct bytes name)
 {
     return text_is(name, AUTH_POLICY_ROOT) || text_is(name, POLICY_WRAPPING);
@@ -226,15 +226,15 @@ enum status policy_delete(struct state_txn *txn, const char *ns, struct bytes na
     enum status st = policy_load(txn, ns, name, &record);
     if (st == ST_NOT_FOUND)
         return ST_OK;
-    if (st == ST_CORRUPT) /* deleting is the cure; upkeep finds what the index has of it */
+    if (st == ST_CORRUPT) /* deletion repairs; upkeep deletes the index key when it is due */
         return state_delete(txn, key);
     TRY(st);
     TRY(move_end(txn, ns, name, record.expire_ms, 0));
     return state_delete(txn, key);
 }
 
-/* Delete an index key, and the policy that it names if that has expired. A record that cannot be
- * read is kept: its tokens are refused until an operator deletes it. */
+/* Delete an index key, and the policy that the key names if the policy has expired. Keep a record
+ * that cannot be read: tokens with this policy are refused until an operator deletes the record. */
 static enum status index_expire(struct state_txn *txn, struct bytes index, struct bytes name,
                                 int64_t now_ms)
 {

@@ -21,7 +21,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* As policies are stored; "" for a blank name. */
+/* The stored form of a name; "" for a blank name. */
 static enum status clean_name(struct arena *arena, const char *text, const char **ret_name,
                               struct reason *why)
 {
@@ -34,7 +34,7 @@ static enum status clean_name(struct arena *arena, const char *text, const char 
     return st;
 }
 
-/* Order the names and leave each once. */
+/* Sort the names and remove duplicates. Returns their number. */
 static size_t sort_names(const char **items, size_t n)
 {
     size_t kept = 0;

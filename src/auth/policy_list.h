@@ -1,4 +1,4 @@
-/* The policies of a token: a list of names as tokens keep it. */
+/* The policies of a token: a list of names. */
 #ifndef HOLDFAST_AUTH_POLICY_LIST_H
 #define HOLDFAST_AUTH_POLICY_LIST_H
 
@@ -12,15 +12,16 @@ bool policy_list_has(const struct field_strings *list, const char *name);
 /* Whether the list is the root policy alone. */
 bool policy_list_is_root(const struct field_strings *list);
 
-/* Names as policies are stored, in order, each once, none empty; with "default" if `add_default`.
- * The root policy in a list leaves no other. *ret_list may be `list`. ST_INVALID with a reason: too
- * many names, or one that no policy can have. ST_NOMEM. */
+/* Bring a list into the form that tokens store: names as policy_name gives them, sorted, each once,
+ * blank names left out, "default" added if `add_default`. A list with the root policy becomes the
+ * root policy alone. *ret_list may be `list`. ST_INVALID with a reason: more than POLICY_LIST_MAX
+ * names, or a name that no policy can have. ST_NOMEM. */
 NODISCARD enum status policy_list_clean(struct arena *arena, const struct field_strings *list,
                                         bool add_default, struct field_strings *ret_list,
                                         struct reason *why);
 
-/* Whether there is a policy of this name: tokens may have policies that are written later. ST_OK,
- * ST_NOT_FOUND; else as state_exists. */
+/* Whether a policy of this name is stored or built in. Tokens may name policies that are written
+ * later. ST_OK, ST_NOT_FOUND; else as state_exists. */
 NODISCARD enum status policy_list_exists(struct state_txn *txn, const char *ns, const char *name);
 
 #endif

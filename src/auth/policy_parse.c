@@ -1,4 +1,4 @@
-/* From the text of a policy to its rules. */
+/* The parser of policies: from the text to the rules. */
 #include "auth/policy.h"
 #include "base/mem.h"
 #include "text/duration.h"
@@ -19,7 +19,8 @@ struct parser {
     size_t n, room;
 };
 
-/* Report a fault of an item of `owner`, which is a path or the policy itself. */
+/* Report a fault at `at`. `owner` is the path that the item belongs to; empty: the policy itself.
+ */
 __attribute__((format(printf, 4, 5))) static enum status parser_refuse(struct parser *p,
                                                                        const struct text_value *at,
                                                                        struct bytes owner,
@@ -72,7 +73,7 @@ static struct bytes lowered(struct arena *arena, struct bytes text)
 
 /* Patterns */
 
-/* Where "{{" and "}}" come in turns. */
+/* Whether every "{{" is followed by "}}" before the next "{{". *ret_any: there is a template. */
 static bool templates_pair(struct bytes text, bool *ret_any)
 {
     bool open = false;
@@ -118,9 +119,9 @@ static enum status pattern_read(struct parser *p, const struct text_value *v,
     if (!text_printable(text))
         return parser_refuse(p, v, text, "holds unprintable characters");
     if (text.len != 0 && memmem(text.data, text.len, "+*", 2) != NULL)
-        return parser_refuse(p, v, text, "\"+*\" is not a wildcard");
+        return parser_refuse(p, v, text, "\"+*\" is not a wildcard: use \"+\" or \"*\"");
     if (!templates_pair(text, &rule->templated))
-        return parser_refuse(p, v, text, "a template without its other braces");
+        return parser_refuse(p, v, text, "template: every \"{{\" needs a \"}}\" after it");
     rule->star = text.len > 0 && text.data[text.len - 1] == '*';
     rule->stem = bytes_of(text.data, text.len - rule->star);
     return segments_read(p, v, rule);
@@ -157,7 +158,7 @@ static enum status caps_read(struct parser *p, struct bytes path, const struct t
     return ST_OK;
 }
 
-/* The older way to say it. */
+/* The field `policy`, the older form of `capabilities`. */
 static enum status word_read(struct parser *p, struct bytes path, const struct text_value *v,
                              struct policy_rule *rule)
 {
@@ -252,7 +253,7 @@ static enum status required_read(struct parser *p, struct bytes path, const stru
     return ST_OK;
 }
 
-/* Rounded up to whole seconds, so that a short limit does not become none. */
+/* Round up to whole seconds: a limit below a second must not become 0, which means no limit. */
 static enum status wrap_ttl_read(struct parser *p, struct bytes path, const struct text_value *v,
                                  int64_t *ret_s)
 {
@@ -287,7 +288,7 @@ static enum status field_read(struct parser *p, struct bytes path, const struct 
         return wrap_ttl_read(p, path, v, &rule->max_wrap_s);
     if (text_is(v->name, "comment"))
         return ST_OK;
-    /* Refuse a setting that would make the rule narrower, rather than ignore it. */
+    /* Refuse the fields that would narrow the rule: a rule without them would allow more. */
     for (size_t i = 0; i < ARRAY_LEN(beyond); i++)
         if (text_is(v->name, beyond[i]))
             return parser_refuse(p, v, path, "%s is not available", beyond[i]);
@@ -304,7 +305,7 @@ static enum status fields_read(struct parser *p, const struct text_value *path,
     TEXT_FOR (field, object) {
         for (const struct text_value *before = object->first; before != field;
              before = before->next)
-            if (bytes_eq(before->name, field->name)) /* blocks of HCL may be repeated */
+            if (bytes_eq(before->name, field->name)) /* the HCL reader lets blocks repeat */
                 return parser_refuse(p, field, path->name, "\"%.*s\" is repeated",
                                      (int)MIN(field->name.len, 40), (const char *)field->name.data);
         TRY(field_read(p, path->name, field, rule));
@@ -312,7 +313,7 @@ static enum status fields_read(struct parser *p, const struct text_value *path,
     return ST_OK;
 }
 
-/* `path` is named by the pattern; its fields stand in `object`. */
+/* Read one rule: `path` has the pattern as its name, `object` the fields. */
 static enum status rule_read(struct parser *p, const struct text_value *path,
                              const struct text_value *object)
 {
@@ -329,7 +330,7 @@ static enum status rule_read(struct parser *p, const struct text_value *path,
     return ST_OK;
 }
 
-/* One `path` block: patterns, each with an object or, as JSON may have it, a list of them. */
+/* Read one `path` block: patterns, each with an object or, in JSON, a list of objects. */
 static enum status paths_read(struct parser *p, const struct text_value *paths)
 {
     if (paths->kind != TEXT_OBJECT)

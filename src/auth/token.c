@@ -10,8 +10,8 @@
 #include "text/encode.h"
 #include "text/random.h"
 
-/* The id is half of the bearer's name (barrier/token.h): long enough that no other bearer with the
- * same id can be found, and short because many keys contain it. */
+/* The id is half of the bearer's name (barrier/token.h). It is long enough that no second bearer
+ * with the same id can be found, and short because many keys contain it. */
 static enum status put_id(const struct auth_scope *s, struct bytes bearer,
                           char ret_id[AUTH_TOKEN_ID_LEN + 1])
 {
@@ -43,7 +43,8 @@ static bool has_expired(const struct auth_scope *s, int64_t expire_ms)
     return expire_ms != 0 && now_ms >= expire_ms;
 }
 
-/* `held`: the reference that `parent` lies in, to be dropped whatever comes of it. */
+/* Read all ancestors, from `parent` up. *held is the reference that the newest text `parent` lies
+ * in; the caller drops *held in every case. */
 static enum status ancestors_walk(const struct auth_scope *s, const char *parent, bool *ret_orphan,
                                   struct token_ref **held)
 {
@@ -65,8 +66,8 @@ static enum status ancestors_walk(const struct auth_scope *s, const char *parent
     return parent[0] == '\0' ? ST_OK : ST_CORRUPT;
 }
 
-/* Whether all ancestors are good. A parent that was revoked without its children left word of it.
- * ST_NOT_FOUND: one is not. */
+/* Whether all ancestors are valid. *ret_orphan: there is no parent, or the parent was revoked
+ * without its children, as the parent's mark says. ST_NOT_FOUND: an ancestor is not valid. */
 static enum status ancestors_check(const struct auth_scope *s, const char *parent, bool *ret_orphan)
 {
     struct token_ref *held = NULL;
@@ -78,7 +79,7 @@ static enum status ancestors_check(const struct auth_scope *s, const char *paren
     return st;
 }
 
-/* A token whose record was read: whether it is good now. */
+/* Whether a token whose record was read is valid now. */
 static enum status token_check(const struct auth_scope *s, struct auth_token *token)
 {
     if (has_expired(s, token->expire_ms))
@@ -86,8 +87,9 @@ static enum status token_check(const struct auth_scope *s, struct auth_token *to
     return ancestors_check(s, token->parent, &token->orphan);
 }
 
-/* An id may be given out again when its token has ended, an accessor never. What is stored of a
- * token's children is deleted before that; a batch token has to know its parent itself. */
+/* Whether a batch token is valid. The id of an ended parent may be used again, an accessor never.
+ * So the record of a batch token has the accessor of its parent: it tells the parent from a later
+ * token with the same id. */
 static enum status batch_check(const struct auth_scope *s, struct auth_token *token)
 {
     struct auth_token parent;
@@ -105,6 +107,7 @@ static enum status batch_seal(const struct auth_scope *s, const struct auth_toke
                               const char **bearer)
 {
     struct auth_token sealed = *token, parent;
+    ASSERT(token->accessor[0] == '\0');
     if (token->parent[0] != '\0') {
         TRY(token_store_load(s, token->parent, &parent));
         sealed.accessor = parent.accessor;
@@ -145,7 +148,7 @@ enum status auth_token_load(const struct auth_scope *s, struct bytes bearer,
     return st == ST_NOT_FOUND ? ST_DENIED : st;
 }
 
-/* The token as it is kept, unless what became of its parent makes it another. */
+/* The cached token; a changed copy if the token became an orphan after it was cached. */
 static enum status kept_check(const struct auth_scope *s, const struct token_ref *ref,
                               const struct auth_token **ret_token)
 {
@@ -241,6 +244,7 @@ enum status auth_token_use(const struct auth_scope *s, struct auth_token *token)
     if (!token->limited)
         return ST_OK;
     ASSERT(token->num_uses > 0);
+    ASSERT(!auth_token_is_batch(token)); /* no record counts its uses */
     --token->num_uses;
     if (planted(PLANT_R3_USE_UNCOMMITTED))
         return ST_OK;

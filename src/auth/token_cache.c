@@ -7,8 +7,8 @@ enum { REF_BLOCK = 1024 }; /* has room for all of most tokens */
 
 struct token_ref {
     struct state_stamp stamp;
-    uint64_t view;            /* in which the stamp was last found; 0: none */
-    struct bytes key, record; /* in the arena, as all that the token points to */
+    uint64_t view;            /* state_view that last found the stamp; 0: none */
+    struct bytes key, record; /* in `arena`, as everything that `token` points to */
     struct auth_token token;
     struct arena arena;
     size_t refs; /* one for each user, and one while it is in a slot */

@@ -1,5 +1,6 @@
-/* Tokens that were decrypted and decoded lately, for one worker. What is found here was read by the
- * transaction all the same: the stamp of what is stored decides whether the copy is that of now. */
+/* Tokens that a worker decrypted and decoded recently. A hit saves the work, not the read: the
+ * transaction still reads the stamp of the stored record, and a copy with another stamp is not
+ * used. */
 #ifndef HOLDFAST_AUTH_TOKEN_CACHE_H
 #define HOLDFAST_AUTH_TOKEN_CACHE_H
 
@@ -9,34 +10,37 @@
 struct token_cache;
 struct token_ref;
 
-enum { TOKEN_CACHE_SLOTS = 4096, TOKEN_CACHE_RECORD_MAX = 8192 /* longer ones are not kept */ };
+enum { TOKEN_CACHE_SLOTS = 4096, TOKEN_CACHE_RECORD_MAX = 8192 /* longer records are not kept */ };
 
 NODISCARD enum status token_cache_new(struct token_cache **ret_cache); /* ST_NOMEM */
 void token_cache_free(struct token_cache *cache);                      /* NULL is allowed */
-/* Forgets all but what others have references to. NULL is allowed. */
+/* Drop every entry. A token with other references lives until they are dropped. NULL is allowed. */
 void token_cache_clear(struct token_cache *cache);
 
-/* The token stored at `key`, whose last segment is its id, as of `stamp`, with one reference.
- * ST_CORRUPT: it is no record. ST_NOMEM. */
+/* Decode `record`, which is stored at `key` with `stamp`, into a token with one reference. The last
+ * segment of `key` is the id. ST_CORRUPT: not the record of a token. ST_NOMEM. */
 NODISCARD enum status token_ref_new(struct bytes key, struct state_stamp stamp, struct bytes record,
                                     struct token_ref **ret_ref);
-void token_ref_drop(struct token_ref *ref); /* wipes with the last one; NULL is allowed */
+void token_ref_drop(struct token_ref *ref); /* the last drop wipes; NULL is allowed */
 
-/* As its record says; whether it is good is not known. Borrowed. */
+/* The token as its record describes it, and the record. Whether the token is valid is not checked.
+ * Borrowed. */
 const struct auth_token *token_ref_get(const struct token_ref *ref);
 struct bytes token_ref_record(const struct token_ref *ref);
 
-/* The transactions of this state_view found the reference's stamp in the state; 0 says nothing. */
+/* Note that transactions of this state_view found the token's stamp in the state. With a view of 0
+ * nothing is noted. */
 void token_ref_see(struct token_ref *ref, uint64_t view);
-/* The token of an id, with a reference that the caller drops, if transactions of this view have
- * found its stamp; NULL: look there. */
+/* The token of an id if transactions of this view have found its stamp, with a reference that the
+ * caller drops. NULL: the caller reads the state. */
 struct token_ref *token_cache_seen(const struct token_cache *cache, const char *ns, const char *id,
                                    uint64_t view);
 
-/* The token at `key` as of `stamp`, with a reference that the caller drops; NULL: not here. */
+/* The cached token of `key` and `stamp`, with a reference that the caller drops; NULL: not cached.
+ */
 struct token_ref *token_cache_get(const struct token_cache *cache, struct bytes key,
                                   struct state_stamp stamp);
-/* Keep it, in place of another one perhaps. */
+/* Keep a token. It may evict another one. */
 void token_cache_put(struct token_cache *cache, struct token_ref *ref);
 
 #endif

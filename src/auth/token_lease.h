@@ -1,12 +1,13 @@
-/* Tokens as leases. The index holds only the names of these leases; the record of the token says
- * the rest. Other leases cannot name a token: an id of a token has AUTH_TOKEN_ID_LEN digits. */
+/* Tokens as a kind of lease. The lease index holds only the names of these leases; the token's
+ * record holds the rest. No lease of another kind has the name of a token: the id of a token has
+ * AUTH_TOKEN_ID_LEN digits. */
 #ifndef HOLDFAST_AUTH_TOKEN_LEASE_H
 #define HOLDFAST_AUTH_TOKEN_LEASE_H
 
 #include "lease/lease.h"
 
-/* `renew` refuses: the right to renew leases is no right to renew the tokens of others. `end` ends
- * the token and all below it. `thing` is a struct auth_token. */
+/* `renew` refuses: the capability to renew leases must not renew the tokens of others. `end` ends
+ * the token and all its descendants. `thing` is a struct auth_token. */
 extern const struct lease_kind token_lease_kind;
 
 #endif

@@ -9,7 +9,7 @@ bool auth_token_is_batch(const struct auth_token *token)
 
 int64_t auth_token_granted_s(const struct auth_token *token)
 {
-    /* A renewal counts from the creation where the clock of another leader was behind it. */
+    /* Another leader's cluster time may have been before the creation: count from the later one. */
     int64_t from_ms = MAX(token->created_ms, token->renewed_ms);
     return token->expire_ms == 0 ? 0 : MAX(token->expire_ms - from_ms, INT64_C(0)) / 1000;
 }
@@ -77,7 +77,7 @@ static int64_t read_number(struct reader *r)
     return n > INT64_MAX ? 0 : (int64_t)n;
 }
 
-/* Below `end`. */
+/* A number below `end`. */
 static int64_t read_below(struct reader *r, int64_t end)
 {
     int64_t n = read_number(r);
@@ -91,8 +91,8 @@ static int64_t read_seconds(struct reader *r)
     return read_below(r, TEXT_DURATION_MAX_S + 1);
 }
 
-/* A text that a block of less than 128 bytes holds, which most are: a token may have hundreds of
- * policies, and each request of it reads them. NULL: read_text is to look. */
+/* The fast path for a text in a block of less than 128 bytes, as most are: a token may have
+ * hundreds of policies, and each of its requests reads them. NULL: use read_text. */
 static const char *read_short(struct reader *r)
 {
     size_t left = reader_left(r), len = left != 0 ? r->at[0] : 0;
@@ -104,7 +104,7 @@ static const char *read_short(struct reader *r)
     return (const char *)text;
 }
 
-/* `n` times `each` texts. */
+/* Read a count, then `each` texts for each of the count. */
 static enum status read_texts(struct reader *r, struct arena *arena, size_t each,
                               const char *const **ret_items, size_t *ret_n)
 {

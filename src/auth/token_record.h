@@ -8,10 +8,10 @@
  *   accessor, display name, path, role, entity id: texts
  *   policies varint n, n texts
  *   meta     varint n, 2 n texts
- *   bound    varint n > 0, n texts: where it is
+ *   bound    varint n > 0, n texts; only with flag 4
  *
- * A text is a block whose last byte is its only zero, so that a reader borrows it in place. What
- * checking an ancestor needs comes first. */
+ * A text is a block whose last byte is its only zero byte, so a reader can borrow the text in
+ * place. The fields that a check of an ancestor needs come first. */
 #ifndef HOLDFAST_AUTH_TOKEN_RECORD_H
 #define HOLDFAST_AUTH_TOKEN_RECORD_H
 
@@ -30,26 +30,24 @@ enum {
 #define AUTH_TYPE_SERVICE "service"
 #define AUTH_TYPE_BATCH "batch"
 
-/* As stored; strings lie in the arena of the caller that loaded it, and are never NULL. Times are
- * cluster time. */
+/* A token. Strings are never NULL; those of a loaded token lie in the arena of the loader. Times
+ * are cluster time. */
 struct auth_token {
-    /* Under which the token is stored, and its cubbyhole below "s/ns/NS/cubby/ID/": hex digits,
-     * part of the bearer's HMAC, the same for as long as it lives. "" for a token that is not
-     * stored. */
+    /* Names the keys of the record and of the cubbyhole, "s/ns/NS/cubby/ID/": hex digits, part of
+     * the bearer's HMAC. Never changes. "" for a token that is not stored. */
     const char *id;
     const char *parent;   /* id of the parent; "": none */
     const char *accessor; /* "" for a batch token */
     const char *display_name, *path, *type, *role, *entity_id;
     struct field_strings policies;
-    struct bytes
-        policies_text;      /* the names as the record has them; empty: it came from no record */
-    uint64_t policies_hash; /* of that text */
+    struct bytes policies_text; /* `policies` as encoded in the record; empty: made without one */
+    uint64_t policies_hash;     /* hash of policies_text */
     struct field_map meta;
-    struct field_strings bound_cidrs;          /* where it may be used from; none: everywhere */
+    struct field_strings bound_cidrs;          /* addresses that may use the token; none: all */
     int64_t created_ms, expire_ms, renewed_ms; /* 0: never */
     int64_t creation_ttl_s, explicit_max_ttl_s, period_s;
     int64_t num_uses; /* uses left after this one; 0: any number, unless limited */
-    unsigned depth;   /* how many ancestors it was made with */
+    unsigned depth;   /* number of ancestors at creation */
     bool orphan, renewable;
     bool limited; /* has a number of uses */
 };
@@ -57,13 +55,14 @@ struct auth_token {
 /* Batch tokens are encrypted records, stored nowhere. */
 bool auth_token_is_batch(const struct auth_token *token);
 
-/* The time to live that its newest renewal gave, or its creation: what the next renewal gives where
- * the request names none. 0: it never expires. */
+/* The TTL that the newest renewal, or else the creation, gave. A renewal whose request names no TTL
+ * gives the same. 0: the token never expires. */
 int64_t auth_token_granted_s(const struct auth_token *token);
 
-/* Append the record. A failed allocation shows in the status of `out`. */
+/* Append the record. buf_status(out) tells a failed allocation. */
 void token_record_put(const struct auth_token *token, struct buf *out);
-/* Everything but the id, which a record does not hold; borrows from it. ST_CORRUPT, ST_NOMEM. */
+/* Decode a record into all fields but the id, which a record does not hold. The token borrows from
+ * `record`. ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status token_record_read(struct bytes record, struct arena *arena,
                                         struct auth_token *ret_token);
 

@@ -77,8 +77,8 @@ enum status token_store_exists(const struct auth_scope *s, const char *id)
 
 /* Changing */
 
-/* A record and an expiry that these two put take the place of old ones. The other keys of a new
- * token count against a full state. */
+/* token_store_put and put_expiry are exempt from the state limit, because they mostly replace a
+ * record and a key of expiry. The other keys of a new token are not exempt. */
 enum status token_store_put(const struct auth_scope *s, const struct auth_token *token)
 {
     CLEANUP(buf_done) struct buf record = {0};

@@ -1,4 +1,4 @@
-/* A stored token: its record, and the keys that stand and go with it.
+/* A stored token: its record, and the keys that are written and deleted with the record.
  *
  *   s/ns/NS/token/ID              the record (token_record.h)
  *   s/ns/NS/accessor/ACCESSOR     the id of the accessor's token
@@ -6,7 +6,7 @@
  *   s/ns/NS/expire/TIME/ID        when the token ends: ms of cluster time, 12 hex digits
  *   s/ns/NS/lease/PATH/ID         the token is a lease (lease/lease.h), unless it never ends
  *
- * Whether a token is good, token.h decides. */
+ * token.h decides whether a token is valid. */
 #ifndef HOLDFAST_AUTH_TOKEN_STORE_H
 #define HOLDFAST_AUTH_TOKEN_STORE_H
 
@@ -16,7 +16,7 @@
 struct token_cache;
 struct token_ref;
 
-/* Where tokens are looked for, and when. */
+/* The transaction, namespace and time that functions of tokens work with. */
 struct auth_scope {
     struct state_txn *txn;
     struct barrier_cipher *cipher;
@@ -25,25 +25,25 @@ struct auth_scope {
     int64_t now_ms; /* cluster time */
 };
 
-/* The record of an id, decoded, with a reference that the caller drops (token_cache.h). Its stamp
- * is read by the transaction wherever the record comes from (PROTOCOL R3). ST_NOT_FOUND; else as
- * state_get. */
+/* The decoded record of an id, with a reference that the caller drops (token_cache.h). Whether the
+ * record comes from the cache or the state, the transaction reads its stamp (PROTOCOL R3).
+ * ST_NOT_FOUND; else as state_get. */
 NODISCARD enum status token_store_hold(const struct auth_scope *scope, const char *id,
                                        struct token_ref **ret_ref);
-/* The same, copied to the arena; `id` is borrowed. */
+/* token_store_hold with a copy in the arena; `id` is borrowed. */
 NODISCARD enum status token_store_load(const struct auth_scope *scope, const char *id,
                                        struct auth_token *ret_token);
-/* Whether an id is taken. ST_OK, ST_NOT_FOUND; else as state_exists. */
+/* Whether a token of this id is stored. ST_OK, ST_NOT_FOUND; else as state_exists. */
 NODISCARD enum status token_store_exists(const struct auth_scope *scope, const char *id);
 
 /* Stage a new token and its keys. As state_put. */
 NODISCARD enum status token_store_add(const struct auth_scope *scope,
                                       const struct auth_token *token);
-/* Stage the record of a token whose expiry stays. As token_store_update. */
+/* Stage a changed record whose expiry is unchanged. As token_store_update. */
 NODISCARD enum status token_store_put(const struct auth_scope *scope,
                                       const struct auth_token *token);
-/* Stage a changed record of a token that was loaded as `before`. Works in a full state, too. As
- * state_put. */
+/* Stage a changed record of a token that was loaded as `before`, with its key of expiry. Exempt
+ * from the state limit. As state_put. */
 NODISCARD enum status token_store_update(const struct auth_scope *scope,
                                          const struct auth_token *before,
                                          const struct auth_token *after);
@@ -51,7 +51,8 @@ NODISCARD enum status token_store_update(const struct auth_scope *scope,
 NODISCARD enum status token_store_delete(const struct auth_scope *scope,
                                          const struct auth_token *token);
 
-/* The key below which tokens that end at `expire_ms` stand, with `id` at its end. ST_NOMEM. */
+/* The key of expiry of a token. With an empty `id`: the prefix of all tokens that expire at
+ * `expire_ms`. ST_NOMEM. */
 NODISCARD enum status token_store_expire_key(const struct auth_scope *scope, int64_t expire_ms,
                                              const char *id, struct bytes *ret_key);
 

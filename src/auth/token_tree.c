@@ -105,7 +105,7 @@ static enum status drop_kept(const struct auth_scope *s, const char *id)
     return ST_OK;
 }
 
-/* End a child of a token that ended with its tree: no request can use such a child any more. */
+/* End a child of a token that ended with its descendants. No request can use the child any more. */
 static enum status child_end(const struct auth_scope *s, const struct auth_token *child)
 {
     bool childless;
@@ -136,7 +136,7 @@ static enum status child_sweep(const struct auth_scope *s, const char *parent, c
     return how == TOKEN_END_TREE ? child_end(s, &child) : make_orphan(s, &child);
 }
 
-/* Everything below one mark, then the mark itself. */
+/* Delete the children and the cubbyhole of one ended token, then its mark. */
 static enum status mark_sweep(const struct auth_scope *s, const char *id, unsigned *steps)
 {
     struct state_walk *walk = arena_alloc(s->txn->arena, sizeof *walk);
@@ -189,7 +189,7 @@ static enum status token_expire(const struct auth_scope *s, struct bytes expire_
     enum status st = token_store_load(s, id, &token);
     if (st == ST_NOT_FOUND ||
         (st == ST_OK && (token.expire_ms == 0 || token.expire_ms > s->now_ms)))
-        return state_delete(s->txn, expire_key); /* key and record change together: not ours */
+        return state_delete(s->txn, expire_key); /* stale: the record has another expiry, or none */
     TRY(st);
     return token_tree_end(s, &token, TOKEN_END_TREE);
 }
@@ -199,6 +199,7 @@ static enum status tokens_expire(const struct auth_scope *s, unsigned *steps)
     struct state_walk *walk = arena_alloc(s->txn->arena, sizeof *walk);
     struct bytes prefix, end;
 
+    ASSERT(*steps > 0 && *steps <= TOKEN_SWEEP_STEPS);
     if (walk == NULL)
         return ST_NOMEM;
     TRY(key_of(s, "expire", "", NULL, &prefix));

@@ -1,40 +1,43 @@
-/* The end of a token, and of all below it.
+/* The end of a token and of all its descendants.
  *
- * Ending a token is one small transaction: its record and what points to it go, and a mark stays,
+ * One small transaction ends a token: it deletes the record and the keys that point to the record,
+ * and writes a mark:
  *
  *   s/ns/NS/revoked/ID   "tree" or "children left"
  *
- * from which the rest follows in chunks, done by the active node whenever it has nothing more
- * urgent. The marks are the whole memory of that work, so another node goes on where one stopped.
+ * Later the active node deletes children and cubbyhole in chunks, then the mark. The marks are the
+ * only record of this work, so another node can go on where one stopped.
  *
- *   alive ──end──▶ mark, record gone ──sweep: children, what it kept──▶ mark gone
+ *   alive ──end──▶ mark, record gone ──sweep: children, cubbyhole──▶ mark gone
  *
- * What lies below a mark only becomes less (token.h, 2.), so the sweep looks at it without making
- * preconditions of what it does not change. */
+ * The keys below a mark can only become fewer (token.h, 2.). So the sweep need not make
+ * preconditions of keys that it reads and does not change. */
 #ifndef HOLDFAST_AUTH_TOKEN_TREE_H
 #define HOLDFAST_AUTH_TOKEN_TREE_H
 
 #include "auth/token_store.h"
 
 enum token_end {
-    TOKEN_END_TREE,     /* and all below it */
+    TOKEN_END_TREE,     /* all descendants end too */
     TOKEN_END_CHILDREN, /* the children become orphans */
 };
 
-enum { TOKEN_SWEEP_STEPS = 100 /* tokens a transaction */ };
+enum { TOKEN_SWEEP_STEPS = 100 /* most tokens that one transaction ends or deletes */ };
 
 /* Stage the end of a stored token that was loaded. As state_put. */
 NODISCARD enum status token_tree_end(const struct auth_scope *scope, const struct auth_token *token,
                                      enum token_end how);
 
-/* Of a token whose record is gone: ST_OK: it left its children alive. ST_NOT_FOUND: it did not. */
+/* Whether a token whose record is gone was ended without its children. ST_OK: yes. ST_NOT_FOUND:
+ * no. Else as state_get. */
 NODISCARD enum status token_tree_left_children(const struct auth_scope *scope, const char *id);
-/* ST_BUSY: a token of this id has ended, and what it left is not deleted yet. */
+/* Whether an id may be used for a new token. ST_BUSY: a token of this id has ended, and its
+ * children or cubbyhole may still exist. Else as state_exists. */
 NODISCARD enum status token_tree_is_clean(const struct auth_scope *scope, const char *id);
 
-/* Background work, for the active node: stage the end of tokens that have expired, or the deletion
- * of what ended ones left; TOKEN_SWEEP_STEPS at most. Nothing staged: there is nothing to do now.
- * ST_SEALED, ST_CORRUPT, ST_NOMEM. */
+/* Background work for the active node: stage the end of expired tokens, then the deletion of
+ * children and cubbyholes of ended tokens; TOKEN_SWEEP_STEPS at most. If nothing is staged, there
+ * is nothing to do now. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status token_tree_upkeep(struct state_txn *txn, int64_t now_ms);
 
 #endif

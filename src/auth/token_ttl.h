@@ -1,4 +1,4 @@
-/* How long a token lives: pure arithmetic of create and renew. */
+/* The expiry of a token at creation and at renewal: arithmetic alone. */
 #ifndef HOLDFAST_AUTH_TOKEN_TTL_H
 #define HOLDFAST_AUTH_TOKEN_TTL_H
 
@@ -7,18 +7,19 @@
 #define AUTH_DEFAULT_TTL_S (INT64_C(768) * 3600)
 #define AUTH_MAX_TTL_S (INT64_C(768) * 3600)
 
-/* Seconds, 0: not given; but for the times. */
+/* Durations in seconds; 0: not given. The first of period_s, wanted_s, own_s and default_s that is
+ * given is the TTL. */
 struct token_ttl {
-    int64_t wanted_s;           /* by this request; then … */
-    int64_t own_s;              /* … by its newest renewal or its creation; then … */
-    int64_t default_s;          /* … this */
-    int64_t max_s;              /* of the mount or system: from creation on, unless periodic */
-    int64_t explicit_max_s;     /* of the token: from creation on, always */
-    int64_t period_s;           /* instead of the first three */
-    int64_t created_ms, now_ms; /* an earlier `now` counts as the time of creation */
+    int64_t wanted_s;           /* TTL that the request names */
+    int64_t own_s;              /* TTL of the newest renewal or of the creation */
+    int64_t default_s;          /* TTL of mount or system; always given */
+    int64_t max_s;              /* longest TTL, and longest life unless periodic; always given */
+    int64_t explicit_max_s;     /* longest life since creation, also if periodic */
+    int64_t period_s;           /* TTL that every renewal of a periodic token gives */
+    int64_t created_ms, now_ms; /* if now_ms is before created_ms, created_ms counts as now */
 };
 
-/* When it ends then. `warning` says what was cut, or stays as it is. */
+/* The expiry. If the TTL is cut, `warning` says so; else it stays untouched. */
 int64_t token_ttl_end_ms(const struct token_ttl *ttl, struct reason *warning);
 
 #endif

@@ -44,7 +44,8 @@ static enum status kept_read(const struct auth_scope *s, const char *id, const c
         st = ST_CORRUPT;
     if (st == ST_OK)
         st = schema_decode(schema, tree, s->txn->arena, ret_record, &fault);
-    return st == ST_OK || st == ST_NOMEM ? st : ST_NOT_FOUND; /* written there by somebody else */
+    /* A record of another form: a client wrote it, not wrapping_create. */
+    return st == ST_OK || st == ST_NOMEM ? st : ST_NOT_FOUND;
 }
 
 enum status wrapping_create(const struct auth_scope *s, struct env *env, struct bytes body,

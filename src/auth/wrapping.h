@@ -1,12 +1,11 @@
-/* Response wrapping: a reply that is kept until a client shows a token that works once.
+/* Response wrapping: a reply is stored, and the client gets a token that fetches the reply once.
  *
- * The token is an orphan of the policy "response-wrapping" with one use; the answer and word of how
- * it came to be are in its cubbyhole,
+ * The wrapping token is an orphan with the policy "response-wrapping" and one use. The reply and
+ * the description of its origin lie in the token's cubbyhole, so they end with the token:
  *
  *   s/ns/NS/cubby/ID/response   {"response": the whole body}
  *   s/ns/NS/cubby/ID/wrapinfo   {"creation_path", "creation_time", …}
- *
- * so they end with it. */
+ */
 #ifndef HOLDFAST_AUTH_WRAPPING_H
 #define HOLDFAST_AUTH_WRAPPING_H
 
@@ -14,18 +13,19 @@
 
 struct wrapping {
     const char *creation_path;
-    const char *wrapped_accessor; /* of the token that is wrapped; "": none is */
+    const char *wrapped_accessor; /* accessor of a token inside the reply; "": the reply has none */
     int64_t creation_ttl_s, creation_time_ms;
     struct auth_token token;
     const char *bearer;
 };
 
-/* Stage a wrapping token that carries `body`. Of `wrapping` the first two fields and the ttl are
- * given. ST_TOO_BIG; else as auth_token_create. */
+/* Stage a wrapping token with `body`, the reply. The caller sets creation_path, wrapped_accessor
+ * and creation_ttl_s of `wrapping`; this function sets the rest. ST_TOO_BIG; else as
+ * auth_token_create. */
 NODISCARD enum status wrapping_create(const struct auth_scope *scope, struct env *env,
                                       struct bytes body, struct wrapping *wrapping);
-/* Find what a bearer wraps; it lies in the arena. ST_NOT_FOUND: it is no wrapping token, or no
- * longer. Else as auth_token_load. */
+/* Find the wrapping token of a bearer, and the description of its reply, in the arena.
+ * ST_NOT_FOUND: not a wrapping token, or no longer valid. Else as auth_token_load. */
 NODISCARD enum status wrapping_load(const struct auth_scope *scope, struct bytes bearer,
                                     struct wrapping *ret_wrapping);
 /* The wrapped reply. The caller ends the token in the same transaction. */
