@@ -5,7 +5,7 @@
 
 static const struct field fields[] = {
     FIELD(struct cors, allowed_origins, STRINGS, .required = true,
-          .help = "Origins whose pages may read answers, as browsers write them; or \"*\"."),
+          .help = "Origins whose pages may read replies, as browsers write them; or \"*\"."),
     FIELD(struct cors, allowed_headers, STRINGS,
           .help = "Headers that their requests may have, besides those that are always allowed."),
 };

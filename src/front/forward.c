@@ -35,7 +35,7 @@ void forward_finish(struct forward *fw, enum status st)
     f->done(f, st); /* last touch: the arena, and so fw, may be gone */
 }
 
-/* Headers that answers of ours carry besides the body's type. */
+/* Headers that replies of this node carry besides the body's type. */
 static enum status take_headers(struct forward *fw, struct router_reply *reply)
 {
     struct arena *arena = fw->f->request->arena;

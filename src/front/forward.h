@@ -48,7 +48,7 @@ void forward_finish(struct forward *fw, enum status st);
  * many of one client. */
 NODISCARD enum status stream_body_reserve(struct forward *fw);
 void stream_body_begin(struct forward *fw);
-/* The request ends, or is answered: no more of the body is wanted. */
+/* The request ends, or has its reply: no more of the body is wanted. */
 void stream_body_end(struct forward *fw);
 /* The reply's head has come: let its body follow by itself. */
 struct reply_stream *stream_reply(struct forward *fw);

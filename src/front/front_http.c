@@ -222,7 +222,7 @@ static const char *on_late(void *ctx, struct http_request *req, int *ret_status)
 {
     (void)ctx; /* the request knows */
     if (router_give_up(&front_request_get(req)->request) == ST_TIMEOUT)
-        return "not answered in time: nothing was changed";
+        return "no reply in time: nothing was changed";
     *ret_status = 504;
     return status_text(ST_UNKNOWN_OUTCOME);
 }

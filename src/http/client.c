@@ -367,7 +367,7 @@ static void request_on_timer(struct env_timer *timer)
     }
     enum status st = http_client_conn_sent(c) ? ST_UNKNOWN_OUTCOME : ST_NO_LEADER;
     http_client_conn_abandon(c);
-    http_client_fail(request, st, "no answer in time");
+    http_client_fail(request, st, "no reply in time");
 }
 
 /* For owners */

@@ -241,7 +241,7 @@ static bool on_body_run(struct http_parser *parser, struct bytes run)
         CONTAINER_OF(parser, struct http_client_conn, parser)->request;
     uint64_t most = request->reply_bytes_max != 0 ? request->reply_bytes_max : REPLY_BYTES_MAX;
     if (request->on_head == NULL && run.len > most - MIN(request->reply.len, most)) {
-        http_parser_refuse(parser, 502, "the answer is too large");
+        http_parser_refuse(parser, 502, "the reply is too large");
         return false;
     }
     if (request->reply.data != NULL && run.data == request->reply.data + request->reply.len) {
@@ -324,7 +324,7 @@ static void conn_on_done(struct http_client_conn *c)
 {
     bool interim = c->parser.head->status < 200;
     if (interim && (++c->n_interim > INTERIM_MAX || !conn_parser(c))) {
-        conn_fail(c, "too many interim answers");
+        conn_fail(c, "too many interim replies");
         return;
     }
     if (!interim && (c->request->replied || conn_on_head(c, false)))
@@ -357,7 +357,7 @@ static void conn_on_data(struct http_wire *wire, struct bytes plain)
         conn_on_event(c, event);
     }
     if (plain.len != 0 && c->phase != CLIENT_CLOSING) /* bytes after the reply */
-        conn_fail(c, "the other side sent more than an answer");
+        conn_fail(c, "the other side sent more than one reply");
     else if (c->request != NULL && c->request == request)
         http_client_conn_read(c);
 }

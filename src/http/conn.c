@@ -5,7 +5,7 @@
 #include "loop/loop.h"
 
 enum {
-    QUEUED_MAX = 32,      /* answers to pipelined requests in one write */
+    QUEUED_MAX = 32,      /* replies to pipelined requests in one write */
     DRAIN_IDLE_MS = 1000, /* for who has connected just before */
     REST_MS = 1000,       /* after which an idle connection needs no buffers */
 };
@@ -72,7 +72,7 @@ static void conn_window(struct http_conn *c)
     c->window_in = c->x != NULL ? c->x->body_seen : 0;
     c->window_out = http_wire_progress(&c->wire);
     conn_deadline(c, c->server->limits.rate_window_ms);
-    /* The loop's idea of now may be older than the handler that has just answered. */
+    /* The loop's idea of now may be older than the handler that has just replied. */
     c->deadline_ms = env_mono_ms(c->server->env) + c->allowed_ms;
 }
 
@@ -254,7 +254,7 @@ static void conn_on_head(struct http_conn *c, bool body)
     if (handler->head != NULL) {
         conn_move(c, CONN_BUSY);
         handler->head(c->server->ctx, &x->req);
-        if (c->x != x || x->replying) /* answered at once, or closed */
+        if (c->x != x || x->replying) /* replied at once, or closed */
             return;
     }
     if (head->has_length && head->length > x->body_max) {
@@ -329,7 +329,7 @@ static bool conn_wants(struct http_conn *c)
     }
 }
 
-/* Use input as far as possible; what is left belongs behind the request being answered. */
+/* Use input as far as possible; what is left belongs behind the request under way. */
 static struct bytes conn_parse(struct http_conn *c, struct bytes in)
 {
     c->parsing = true;
@@ -576,7 +576,7 @@ static void conn_on_window(struct http_conn *c)
     }
 }
 
-/* The connection takes leave of a request that is not answered. */
+/* The connection takes leave of a request that has no reply. */
 static void conn_give_up(struct http_conn *c)
 {
     struct http_exchange *x = c->x;
@@ -584,7 +584,7 @@ static void conn_give_up(struct http_conn *c)
     enum http_method method = x->req.method;
     int status = 503;
     const char *why = handler->late != NULL ? handler->late(c->server->ctx, &x->req, &status)
-                                            : "the request was not answered in time";
+                                            : "no reply was ready in time";
     c->x = NULL;
     c->close_after = true;
     http_exchange_orphan(x);

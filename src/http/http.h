@@ -1,15 +1,15 @@
-/* HTTP/1.1 server for one worker thread: strict framing, bounded everything, answers at any time.
+/* HTTP/1.1 server for one worker thread: strict framing, bounded everything, replies at any time.
  *
  * A server belongs to one env and all its functions are called on that env's thread, but for
  * http_server_counters. A connection handles one request at a time: a pipelined request is read
- * only after the one before it was answered, so answers are in order and effects too.
+ * only after the reply to the one before it, so replies are in order and effects too.
  *
- * 1. Every request given to a handler is answered exactly once, by http_respond or one of its
+ * 1. Every request gets exactly one reply, by http_respond or one of its
  *    kind, during the call or any time later; also when the peer has gone meanwhile.
  * 2. The request, its strings, its body and its arena live until that reply has been sent; they
  *    are wiped when released.
  * 3. Every reply carries Cache-Control: no-store.
- * 4. Whatever is refused as malformed is answered and the connection closed: bytes behind it have
+ * 4. A malformed request gets an error reply and the connection closed: bytes behind it have
  *    no meaning. */
 #ifndef HOLDFAST_HTTP_HTTP_H
 #define HOLDFAST_HTTP_HTTP_H
@@ -81,7 +81,7 @@ NODISCARD enum status http_peer_cert(const struct http_request *req, struct tls_
 bool http_is_tls(const struct http_request *req);
 
 /* Call `gone` once if the connection breaks, or the peer ends its side, before the reply is
- * complete. The request stays valid and still has to be answered. NULL takes it back. */
+ * complete. The request stays valid and still needs its reply. NULL takes it back. */
 void http_on_gone(struct http_request *req, void (*gone)(struct http_request *req));
 
 /* From the handler's `head`: how long the reply may take, instead of the listener's request_ms; 0:
@@ -116,7 +116,7 @@ typedef void http_whole_fn(struct http_request *req, enum status st);
 void http_body_collect(struct http_request *req, const struct ip *client, http_whole_fn *on_whole);
 
 /* Keep `buf`'s memory until the request is released, then wipe it; `buf` is empty afterwards. For
- * answers whose body was built in it. One a request. */
+ * replies whose body was built in it. One a request. */
 void http_keep(struct http_request *req, struct buf *buf);
 
 /* Answers */
@@ -174,12 +174,12 @@ extern const struct http_limits http_limits_default;
 enum { HTTP_SMALL_BODY = 64 * 1024 };
 
 struct http_handler {
-    /* The head is complete: limit or stream the body, or answer at once. The request may not be
+    /* The head is complete: limit or stream the body, or reply at once. The request may not be
      * kept: it comes again, or never. May be NULL. */
     void (*head)(void *ctx, struct http_request *req);
     /* The request is complete, or its body is to be streamed. */
     void (*request)(void *ctx, struct http_request *req);
-    /* limits.request_ms have passed. What is returned, UTF-8, is answered with *ret_status, which
+    /* limits.request_ms have passed. What is returned, UTF-8, is sent with *ret_status, which
      * is 503 at first, and the connection closes; to the handler it is as if the peer had gone.
      * May be NULL. */
     const char *(*late)(void *ctx, struct http_request *req, int *ret_status);
@@ -220,14 +220,14 @@ NODISCARD enum status http_server_adopt(struct http_server *server, int fd, stru
 
 /* Stop accepting, close idle connections, let running requests end with Connection: close, cut
  * what is left after `patience_ms`. `done` is called once, later, when no connection and no
- * unanswered request is left; then http_server_free may be called. */
+ * request without a reply is left; then http_server_free may be called. */
 void http_server_drain(struct http_server *server, uint32_t patience_ms,
                        void (*done)(void *done_ctx), void *done_ctx);
 void http_server_free(struct http_server *server); /* drained; NULL is allowed */
 
 struct http_counters {
     uint64_t connections_accepted, connections_open, connections_evicted;
-    uint64_t handshakes_failed, timeouts, rejected; /* rejected: answered by the server itself */
+    uint64_t handshakes_failed, timeouts, rejected; /* rejected: refused by the server itself */
     uint64_t requests, replies[6];                  /* [2]: 2xx */
     uint64_t bytes_in, bytes_out;                   /* without TLS */
 };

@@ -1,4 +1,4 @@
-/* Answers: their heads, errors, answers in pieces. */
+/* Replies: their heads, errors, replies in pieces. */
 #include "base/trace.h"
 #include "http/names.h"
 #include "http/server.h"
@@ -99,7 +99,7 @@ static void on_out_sent(struct http_out *out, enum status st)
     http_exchange_unref(CONTAINER_OF(out, struct http_exchange, out));
 }
 
-/* Begin either kind of reply. False: the peer has gone, or cannot be answered. */
+/* Begin either kind of reply. False: the peer has gone, or no reply can be sent. */
 static bool reply_begin(struct http_exchange *x, const struct http_reply *reply, uint64_t length)
 {
     ASSERT(!x->replying && reply->status >= 200 && reply->status <= 599);

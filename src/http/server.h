@@ -34,17 +34,17 @@ struct http_conn {
     struct http_server *server;
     struct list link; /* in server->idle or server->active */
     struct http_parser parser;
-    struct http_exchange *x; /* being read or answered */
-    struct buf in;           /* input behind the request being answered */
+    struct http_exchange *x; /* being read, or without a full reply yet */
+    struct buf in;           /* input behind the request under way */
     struct env_timer timer;
     uint64_t deadline_ms; /* 0: none; the timer may fire earlier and is then set again */
     uint32_t allowed_ms;  /* until the deadline, from when it was set */
     bool excused;         /* the deadline has passed, and was put off */
-    uint64_t late_ms;     /* when the request is to be answered; 0: nothing waits */
+    uint64_t late_ms;     /* when the reply is due; 0: nothing waits */
     uint64_t rest_ms;     /* when its buffers are given up; 0: they are, or it is not idle */
     uint64_t window_in, window_out;
     enum conn_phase phase;
-    uint8_t n_queued; /* answers since the last flush */
+    uint8_t n_queued; /* replies since the last flush */
     uint64_t counted_out;
     struct ip counted; /* among the connections of this address; len 0: not counted */
     struct ip client;  /* as a proxy said; len 0: no proxy did */
@@ -179,7 +179,7 @@ void http_conn_open(struct http_conn *c, struct tls_conn *tls, bool secured);
 void http_conn_replied(struct http_conn *c, bool cut);
 /* Something changed from outside of parsing: go on as far as possible. */
 void http_conn_go_on(struct http_conn *c);
-/* The request it serves is answered within `ms`, 0: for ever. */
+/* The reply to the request it serves is due within `ms`, 0: for ever. */
 void http_conn_within(struct http_conn *c, uint32_t ms);
 void http_conn_send(struct http_conn *c, struct http_out *out);
 void http_conn_close(struct http_conn *c);

@@ -17,7 +17,7 @@ struct node_status {
     char leader_cluster[160]; /* the active node's cluster port, host:port; "" when unknown */
     bool initialized, sealed;
     bool active;                /* this node runs write handlers */
-    bool perf_standby;          /* a standby that answers reads itself */
+    bool perf_standby;          /* a standby that serves reads itself */
     bool removed, waits;        /* removed from the cluster; waits for a join request */
     bool has_leader, no_quorum; /* no_quorum: as node_ops.no_quorum */
     uint64_t term, committed_index, applied_index;

@@ -8,7 +8,7 @@
 struct role {
     struct part_host *host;
     struct board *board;
-    bool performance_standby; /* a standby answers reads itself */
+    bool performance_standby; /* a standby serves reads itself */
     uint64_t core_version;    /* local version of the core records that were read */
     uint64_t announced_term;  /* the term whose leader record we have proposed; 0: none */
 };

@@ -1,8 +1,8 @@
-/* Requests as they come in: refusals are answered at once, the others become pipes. */
+/* Requests as they come in: refusals are sent at once, the others become pipes. */
 #include "router/pipe.h"
 #include "text/random.h"
 
-/* Without room for a pipe: answer at once. */
+/* Without room for a pipe: reply at once. */
 static void refuse(struct router_request *request, enum status st)
 {
     struct router_reply reply = {0};

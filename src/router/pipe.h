@@ -136,7 +136,7 @@ struct pipe {
 
 /* pipeline.c */
 
-/* Run phases from `next` on, until one waits or the request is answered: then `p` may be gone. */
+/* Run phases from `next` on, until one waits or the reply is sent: then `p` may be gone. */
 void pipe_go(struct pipe *p, enum pipe_phase next);
 /* Go on with a phase that waited: the result is in p->result. As pipe_go. */
 void pipe_step(struct pipe *p);

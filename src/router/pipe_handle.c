@@ -122,7 +122,7 @@ static void reply_repeated(struct pipe *p)
     if (p->more->commit.has_response)
         st = reply_decode(p->more->commit.response, p->req.arena, &p->reply);
     else
-        reason_set(&p->req.error, "the change was made; its answer was too long to be kept");
+        reason_set(&p->req.error, "the change was made; its reply was too long to be kept");
     if (st != ST_OK)
         reply_error(&p->reply, p->req.dialect, st, &p->req.error);
 }

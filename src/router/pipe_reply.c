@@ -191,7 +191,7 @@ static enum pipe_phase fail_record_reply(struct pipe *p)
     reason_set(&p->req.error, p->effect == PIPE_CHANGED
                                   ? "the change was made, but it could not be recorded by any "
                                     "audit device"
-                                  : "the answer could not be recorded by any audit device");
+                                  : "the reply could not be recorded by any audit device");
     reply_done(&p->reply);
     reply_error(&p->reply, p->req.dialect, ST_INTERNAL, &p->req.error);
     return PIPE_DONE;

@@ -52,7 +52,7 @@ struct req_files {
 };
 
 struct req {
-    struct arena *arena;           /* the request's; wiped when it was answered */
+    struct arena *arena;           /* the request's; wiped when the reply was sent */
     struct env *env;               /* of the worker that runs it */
     struct state_txn *txn;         /* NULL for routes about the node without a token */
     struct barrier_cipher *cipher; /* as txn */

@@ -1,4 +1,4 @@
-/* One line of JSON for each request that was answered: what operators correlate with the audit
+/* One line of JSON for each reply: what operators correlate with the audit
  * log by its request id. No token, no query, no body, no value. */
 #ifndef HOLDFAST_ROUTER_REQUEST_LOG_H
 #define HOLDFAST_ROUTER_REQUEST_LOG_H

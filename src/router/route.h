@@ -21,7 +21,7 @@ enum route_auth {
 };
 
 enum route_flag {
-    /* About this node: answered here and never forwarded. With AUTH_NONE without a transaction, so
+    /* About this node: served here and never forwarded. With AUTH_NONE without a transaction, so
      * also while sealed. */
     ROUTE_NODE = 1 << 0,
     ROUTE_BARE = 1 << 1,   /* the reply is the whole body, without an envelope */
@@ -29,9 +29,9 @@ enum route_flag {
     ROUTE_SUDO = 1 << 3,   /* needs CAP_SUDO too */
     /* Runs on the leader of the log, also while the cluster is not initialised or sealed. */
     ROUTE_LEADER = 1 << 4,
-    /* A POST that stages nothing and is answered where it arrives. */
+    /* A POST that stages nothing and is served where it arrives. */
     ROUTE_READS = 1 << 5,
-    ROUTE_HEAD = 1 << 6,            /* a GET that is also answered to HEAD */
+    ROUTE_HEAD = 1 << 6,            /* a GET that also serves HEAD */
     ROUTE_TOP_LEVEL = 1 << 7,       /* data's members stand at the top level as well */
     ROUTE_OPEN_METRICS = 1 << 8,    /* no token where the listener says so */
     ROUTE_FREE_BODY = 1 << 9,       /* any field is welcome */
@@ -41,11 +41,11 @@ enum route_flag {
     /* The body goes into a file, after the handler and before `outside`; no field is in it. Stages
      * nothing, and is long. */
     ROUTE_UPLOAD = 1 << 13,
-    ROUTE_OPERATOR = 1 << 14, /* answered in maintenance, as those about the node are */
+    ROUTE_OPERATOR = 1 << 14, /* served in maintenance, as those about the node are */
     /* Only tells people that the path is another one: for what no other row takes, whatever the
      * method. */
     ROUTE_ASTRAY = 1 << 15,
-    ROUTE_SCANS = 1 << 17,  /* a LIST that is also answered to SCAN: all below the folder */
+    ROUTE_SCANS = 1 << 17,  /* a LIST that also serves SCAN: all below the folder */
     ROUTE_POLICY = 1 << 16, /* "*name" is a policy's: judged by that, however it is spelled */
     /* With AUTH_NONE: part of a ceremony with key shares. The handler sees the token of a request
      * whose token may do this. Other requests are anonymous: a listener may refuse them
@@ -55,9 +55,9 @@ enum route_flag {
     /* Of upstream's, and not built: for what no other row takes, whatever the method. Answered with
      * 501 and the row's help, to a token that may use the path. */
     ROUTE_ABSENT = 1 << 20,
-    /* With ROUTE_ACTIVE: without a quorum, answered by the node that is asked. */
+    /* With ROUTE_ACTIVE: without a quorum, served by the node that is asked. */
     ROUTE_LOCAL = 1 << 21,
-    /* With ROUTE_NODE: answered while initial members are awaited. */
+    /* With ROUTE_NODE: served while initial members are awaited. */
     ROUTE_UNINITIALIZED = 1 << 22,
     ROUTE_GIVES_TOKEN = 1 << 23, /* the reply is a token, in the envelope's `auth` */
 };
@@ -184,7 +184,7 @@ NODISCARD enum status route_match(const struct route_api *api, enum http_method 
                                   const struct route **ret_route, struct route_params *ret_params,
                                   struct route_others *ret_others);
 
-/* Whether a row answers requests by that method. */
+/* Whether a row serves requests by that method. */
 bool route_takes(const struct route *route, enum http_method method);
 
 /* Whether ":name" takes the segment. */

@@ -5,7 +5,7 @@
  *
  * Handlers are straight-line functions (req.h); everything that waits is a phase of pipeline.c.
  *
- * 1. Every request is answered exactly once.
+ * 1. Every request gets exactly one reply.
  * 2. A reply that staged writes is sent after they were committed and applied; one that staged
  *    nothing after what it read was confirmed (PROTOCOL R1, R2).
  * 3. A standby whose handler stages anything discards it and forwards the whole request (R4).
@@ -62,7 +62,7 @@ struct router_receive {
 struct router_verdict {
     enum status st;                    /* ST_OK, or the request is refused, */
     const char *why;                   /* ... with this text; NULL: that of the status */
-    bool preflight;                    /* the request is answered with 200 and the headers alone */
+    bool preflight;                    /* reply with 200 and the headers alone */
     const struct http_header *headers; /* of the reply, in the arena or static */
     size_t n_headers;
 };
@@ -151,7 +151,7 @@ struct router_host {
     enum trace_level log_level;     /* configured */
     const char *data_dir;           /* for the room on its disk; NULL: not told */
     struct bytes configuration;     /* the configuration, without secrets: an object of JSON */
-    /* This node answers 503 to all but health and what operators need. */
+    /* This node replies 503 to all but health and what operators need. */
     _Atomic bool maintenance;
     struct quota_table *quotas; /* shared by the workers */
     struct throttle ceremonies; /* of anonymous requests to ROUTE_CEREMONY that change something */
@@ -172,7 +172,7 @@ struct router {
 };
 
 /* `router` outlives its workers. `state` belongs to the same thread; NULL: there is none yet, and
- * only what needs none is answered until router_worker_begin. ST_NOMEM. */
+ * only routes that need none are served until router_worker_begin. ST_NOMEM. */
 NODISCARD enum status router_worker_new(const struct router *router, struct env *env,
                                         struct state *state, struct router_worker **ret_worker);
 void router_worker_begin(struct router_worker *worker, struct state *state);
@@ -195,7 +195,7 @@ const struct dialect *router_home(const struct router_worker *worker);
 
 /* Take a request. It ends with `respond`, once. On the thread of the worker. */
 void router_handle(struct router_worker *worker, struct router_request *request);
-/* Count a request that the front answers with `reply`, and answer it. The body is freed. On the
+/* Count a request that the front serves itself, and send `reply`. The body is freed. On the
  * thread of the worker. */
 void router_reply(struct router_worker *worker, struct router_request *request,
                   struct router_reply *reply);

@@ -25,7 +25,7 @@ const char *shape_type(const char *shape);
 
 /* The OpenAPI schema of a type; `reply` is what "@" stands for, NULL where none does. */
 void shape_write(const char *type, const struct schema *reply, struct text_writer *w);
-/* The same of a table of fields: as a client may send it, or as it is answered. What `skip` names
+/* The same of a table of fields: as a client may send it, or as a reply holds it. What `skip` names
  * is left out (NULL: nothing). */
 void shape_write_fields(const struct schema *schema, bool replied,
                         bool (*skip)(void *ctx, const char *name), void *ctx,

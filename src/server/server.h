@@ -140,7 +140,7 @@ int server_run(const struct config *config);
 void ending_say_signals(void);
 bool ending_is_ignored(int number);
 
-/* server/worker.c. Drain blocks until every request was answered; stop ends the thread. */
+/* server/worker.c. Drain blocks until every request has its reply; stop ends the thread. */
 NODISCARD enum status worker_start(struct server *server, struct worker *worker,
                                    struct reason *reason);
 /* Of a worker that was started before the node had its replica: it has it now. */

@@ -34,7 +34,7 @@ enum {
     EVENTS = 256,
     DIGITS = 8,
     KEYS_MAX = 100000000, /* what so many digits can tell apart */
-    LATE_S = 10,          /* how long after the end answers are waited for */
+    LATE_S = 10,          /* how long after the end replies are waited for */
 };
 
 /* Latencies in us: exact below 2^SUB_BITS, then 2^(SUB_BITS - 1) steps for each power of two. */
@@ -153,7 +153,7 @@ static int on_complete(llhttp_t *parser)
 {
     struct conn *c = parser->data;
     if (parser->status_code / 100 != 2) {
-        (void)fprintf(stderr, "bench_open: an answer of %d\n", (int)parser->status_code);
+        (void)fprintf(stderr, "bench_open: a reply of %d\n", (int)parser->status_code);
         exit(1);
     }
     c->complete = true;
@@ -166,7 +166,7 @@ static void on_readable(struct load *l, unsigned which)
     struct conn *c = &l->conns[which];
     ssize_t n = read(c->fd, buf, sizeof buf);
     check(n > 0, "the connection closed");
-    check(llhttp_execute(&c->parser, buf, (size_t)n) == HPE_OK, "parsing the answer");
+    check(llhttp_execute(&c->parser, buf, (size_t)n) == HPE_OK, "parsing the reply");
     if (!c->complete)
         return;
     l->last = now_ns();
@@ -209,7 +209,7 @@ static void run(struct load *l)
         if (now_ns() > late)
             break;
     }
-    /* What was never answered, or never sent, is late by at least so much. */
+    /* Requests without a reply, or never sent, is late by at least so much. */
     uint64_t now = now_ns();
     for (unsigned i = 0; i < l->n_conns; i++)
         if (!l->conns[i].complete && l->conns[i].due != 0)

@@ -1,4 +1,4 @@
-/* The least that libuv and llhttp can do to answer a request: the peer our server is measured
+/* The least that libuv and llhttp can do to reply to a request: the peer our server is measured
  * against. No limits, no headers kept, no pipelining, no time-outs.
  *
  *     bench_responder PORT [THREADS]     until it is killed */
@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     }
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     at.sin_port = htons((uint16_t)port);
-    static_assert(sizeof BODY - 1 == 60, "the answer's Content-Length says so");
+    static_assert(sizeof BODY - 1 == 60, "the reply's Content-Length says so");
     llhttp_settings_init(&settings);
     settings.on_message_complete = peer_complete;
     check(signal(SIGPIPE, SIG_IGN) != SIG_ERR, "signal");

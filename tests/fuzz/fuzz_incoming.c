@@ -1,4 +1,4 @@
-/* The command line's reader of HTTP answers: whatever comes, in whatever pieces, it says the same
+/* The command line's reader of HTTP replies: whatever comes, in whatever pieces, it says the same
  * and keeps to its bound. The first byte is how long the pieces are. */
 #include "cli/incoming.h"
 

@@ -23,7 +23,7 @@ enum status wrap_read(struct req *req, struct bytes header)
 
 static enum status refuse(struct req *req)
 {
-    return req_fail(req, ST_INVALID, "the answer of this path cannot be wrapped");
+    return req_fail(req, ST_INVALID, "the reply of this path cannot be wrapped");
 }
 
 enum status wrap_check(struct req *req)

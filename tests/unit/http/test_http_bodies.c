@@ -1,4 +1,4 @@
-/* Bodies of requests and answers: bounds, streams, peers that leave within one. */
+/* Bodies of requests and replies: bounds, streams, peers that leave within one. */
 #include "http/budget.h"
 #include "http/with_server.h"
 

@@ -278,7 +278,7 @@ static void streams_flow_both_ways_at_once(void **ctx)
 
 static void head_unexpected(struct http_client_request *request)
 {
-    fail_msg("the answer to %.*s has a short body", (int)request->path.len,
+    fail_msg("the reply to %.*s has a short body", (int)request->path.len,
              (const char *)request->path.data);
 }
 

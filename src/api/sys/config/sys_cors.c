@@ -88,7 +88,7 @@ static const struct route cors_routes[] = {
      .path = "config/cors",
      .handler = sys_cors_delete,
      .flags = ROUTE_SUDO,
-     .help = "Say nothing about other origins any more: browsers then let none read answers."},
+     .help = "Say nothing about other origins any more: browsers then let none read replies."},
 };
 
 const struct route_table sys_cors_table = {cors_routes, ARRAY_LEN(cors_routes)};

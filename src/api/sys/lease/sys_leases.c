@@ -348,13 +348,12 @@ static enum status sys_leases_all(struct req *req)
         .help = "End a lease at once. With a token, all tokens below it end. An unknown lease is " \
                 "fine."                                                                            \
     }
-#define REVOKE_PREFIX(pattern)                                                                  \
-    {                                                                                           \
-        .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below,             \
-        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .statuses = "200 202",           \
-        .help =                                                                                 \
-            "End all leases below a path. If there are many, the answer is 202 and the active " \
-            "node ends the rest."                                                               \
+#define REVOKE_PREFIX(pattern)                                                                     \
+    {                                                                                              \
+        .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below,                \
+        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .statuses = "200 202",              \
+        .help = "End all leases below a path. If there are many, the reply is 202 and the active " \
+                "node ends the rest."                                                              \
     }
 #define REVOKE_FORCE(pattern)                                                         \
     {                                                                                 \
