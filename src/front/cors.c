@@ -1,5 +1,5 @@
 #include "front/cors.h"
-#include "router/dialect.h"
+#include "router/request/dialect.h"
 #include "router/setting.h"
 #include "state/ns_key.h"
 

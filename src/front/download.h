@@ -3,7 +3,7 @@
 #define HOLDFAST_FRONT_DOWNLOAD_H
 
 #include "http/http.h"
-#include "router/reply.h"
+#include "router/request/reply.h"
 
 /* Behind http_respond_begin with the file's length: send the file, end the reply, close the file,
  * which is the callee's. Memory comes from the request's arena. */

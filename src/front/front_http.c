@@ -6,7 +6,7 @@
 #include "front/front_request.h"
 #include "front/relay.h"
 #include "front/upload.h"
-#include "router/dialect.h"
+#include "router/request/dialect.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #ifndef HOLDFAST_FRONT_PROBE_H
 #define HOLDFAST_FRONT_PROBE_H
 
-#include "router/reply.h"
+#include "router/request/reply.h"
 #include "router/router.h"
 
 /* Whether the request is one of them; then `ret` is its reply. */

@@ -7,7 +7,7 @@
  * A request that breaks off is never complete at the active node, and so never executed. */
 #include "front/forward.h"
 #include "front/front_request.h"
-#include "router/dialect.h"
+#include "router/request/dialect.h"
 
 enum { REPLY_STALL_MS = 60 * 1000 }; /* how long the active node may pause within a reply */
 

@@ -3,7 +3,7 @@
 #define HOLDFAST_ROUTER_REQ_LEASE_H
 
 #include "lease/lease.h"
-#include "router/req.h"
+#include "router/request/req.h"
 
 /* Where and when this request looks for leases, with the kinds of all modules. ST_NOMEM. */
 NODISCARD enum status req_lease_scope(struct req *req, struct lease_scope *ret_scope);

@@ -4,7 +4,7 @@
 #define HOLDFAST_ROUTER_REQ_LOGIN_H
 
 #include "auth/login.h"
-#include "router/req.h"
+#include "router/request/req.h"
 
 /* End of the handler of a login: stage the token and reply with `auth`. The route needs no token
  * (AUTH_NONE) and runs on the active node. ST_INVALID with the request's error; ST_DENIED: not from

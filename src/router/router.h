@@ -20,10 +20,10 @@
 #include "base/histogram.h"
 #include "base/trace.h"
 #include "node/node_ops.h"
-#include "router/module.h"
-#include "router/parsed.h"
-#include "router/path.h"
-#include "router/reply.h"
+#include "router/request/parsed.h"
+#include "router/request/path.h"
+#include "router/request/reply.h"
+#include "router/table/module.h"
 #include "router/throttle.h"
 
 enum {

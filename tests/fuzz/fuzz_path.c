@@ -1,6 +1,6 @@
 /* A canonical path has one reading: printable, no "." or "..", no empty segment, zero-terminated;
  * and what is sent to another node gives the same again. */
-#include "router/path.h"
+#include "router/request/path.h"
 #include "text/json.h"
 #include "text/utf8.h"
 

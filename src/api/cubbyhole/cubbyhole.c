@@ -1,5 +1,5 @@
 #include "api/cubbyhole/cubbyhole.h"
-#include "router/req.h"
+#include "router/request/req.h"
 #include "state/ns_key.h"
 
 /* s/ns/ID/cubby/TOKEN/PATH: ending the token deletes its prefix. */

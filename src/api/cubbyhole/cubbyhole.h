@@ -3,7 +3,7 @@
 #ifndef HOLDFAST_API_CUBBYHOLE_CUBBYHOLE_H
 #define HOLDFAST_API_CUBBYHOLE_CUBBYHOLE_H
 
-#include "router/module.h"
+#include "router/table/module.h"
 
 extern const struct module cubbyhole_module;
 

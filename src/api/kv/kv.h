@@ -9,8 +9,8 @@
 #ifndef HOLDFAST_API_KV_KV_H
 #define HOLDFAST_API_KV_KV_H
 
-#include "router/module.h"
-#include "router/req.h"
+#include "router/request/req.h"
+#include "router/table/module.h"
 
 extern const struct module kv_module;
 

@@ -1,5 +1,5 @@
 #include "api/sys/sys.h"
-#include "router/openapi.h"
+#include "router/openapi/openapi.h"
 
 struct sys_openapi {
     bool generic_mount_paths;

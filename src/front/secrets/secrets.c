@@ -2,8 +2,8 @@
 
 #include "front/secrets/secrets_docs.h"
 #include "front/secrets/wrap.h"
-#include "router/body.h"
 #include "router/header.h"
+#include "router/request/body.h"
 
 #define JSON_TYPE "application/json"
 

@@ -3,7 +3,7 @@
 #ifndef HOLDFAST_FRONT_SECRETS_SECRETS_H
 #define HOLDFAST_FRONT_SECRETS_SECRETS_H
 
-#include "router/dialect.h"
+#include "router/request/dialect.h"
 
 extern const struct dialect secrets_dialect;
 

@@ -1,7 +1,7 @@
 /* The secrets service's part of the OpenAPI document. */
 #include "front/secrets/secrets_docs.h"
 #include "auth/login.h"
-#include "router/shape.h"
+#include "router/openapi/shape.h"
 
 static const char *const envelope_members[] = {
     "request_id", "lease_id", "renewable", "lease_duration", "data",

@@ -2,7 +2,7 @@
 #ifndef HOLDFAST_FRONT_SECRETS_SECRETS_DOCS_H
 #define HOLDFAST_FRONT_SECRETS_SECRETS_DOCS_H
 
-#include "router/openapi_dialect.h"
+#include "router/openapi/openapi_dialect.h"
 
 extern const struct docs_dialect secrets_docs;
 

@@ -3,7 +3,7 @@
 #define HOLDFAST_FRONT_SECRETS_WRAP_H
 
 #include "auth/wrapping.h"
-#include "router/reply.h"
+#include "router/request/reply.h"
 
 /* Read the TTL from the header that asks for wrapping; absent or 0: no wrapping. ST_INVALID with
  * a text. */

@@ -1,6 +1,6 @@
 /* Policies over the API, and what they let tokens do. */
 #include "api/api_world.h"
-#include "router/worker.h"
+#include "router/pipeline/worker.h"
 
 /* Quotes are written as '. */
 static void set_policy(const char *name, const char *text)

@@ -15,7 +15,7 @@
 #include "lease/lease.h"
 #include "loop/lane.h"
 #include "loop/loop.h"
-#include "router/req.h"
+#include "router/request/req.h"
 #include "state/ns_key.h"
 #include "text/json.h"
 

@@ -2,9 +2,9 @@
  */
 #include "router/world.h"
 
-#include "router/body.h"
 #include "router/header.h"
 #include "router/quota.h"
+#include "router/request/body.h"
 
 static struct world w;
 static struct quota_table *quotas;

@@ -1,9 +1,9 @@
 #include "api/cubbyhole/cubbyhole.h"
-#include "router/openapi.h"
-#include "router/openapi_cache.h"
+#include "router/openapi/openapi.h"
+#include "router/openapi/openapi_cache.h"
+#include "router/openapi/shape.h"
 #include "router/pipe_world.h"
-#include "router/shape.h"
-#include "router/worker.h"
+#include "router/pipeline/worker.h"
 
 static void assert_shape_of(const char *shape, const struct schema *reply, const char *wanted)
 {

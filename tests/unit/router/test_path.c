@@ -1,7 +1,7 @@
 #include "support.h"
 
 #include "base/mem.h"
-#include "router/path.h"
+#include "router/request/path.h"
 #include "text/json.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #include "dies.h"
-#include "router/pipe.h"
+#include "router/pipeline/pipe.h"
 
 /* A wrong use of the pipeline, and a part of the assertion that stops it. */
 struct wrong {

@@ -1,5 +1,5 @@
-#include "router/body.h"
 #include "router/pipe_world.h"
+#include "router/request/body.h"
 #include "text/cidr.h"
 
 /* Answers */

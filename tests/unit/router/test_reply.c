@@ -2,7 +2,7 @@
 
 #include "front/relay.h"
 #include "front/secrets/secrets.h"
-#include "router/reply.h"
+#include "router/request/reply.h"
 
 static struct arena arena;
 

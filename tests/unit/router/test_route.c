@@ -1,6 +1,6 @@
 #include "support.h"
 
-#include "router/route.h"
+#include "router/table/route.h"
 
 static enum status never(struct req *req)
 {

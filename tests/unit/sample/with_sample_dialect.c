@@ -1,7 +1,7 @@
 /* A dialect: what is said and the errors are lines of text, the token stands in X-Lantern, and
  * paths begin with /lantern/. One table speaks it. */
-#include "router/body.h"
-#include "router/dialect.h"
+#include "router/request/body.h"
+#include "router/request/dialect.h"
 #include "sample/sample.h"
 
 #define TEXT_TYPE "text/plain; charset=utf-8"

@@ -1,6 +1,6 @@
 /* Rights of tokens on paths: sys/capabilities and its kin. */
 #include "api/sys/sys.h"
-#include "router/path.h"
+#include "router/request/path.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #define HOLDFAST_API_SYS_RAFT_SYS_JOIN_H
 
 #include "crypto/cert.h"
-#include "router/req.h"
+#include "router/request/req.h"
 
 /* The cluster's certificate authority, into an empty pair. ST_INVALID with the request's error: it
  * is not stored yet, or the state is of a cluster with another authority. */

@@ -3,7 +3,7 @@
 #define HOLDFAST_API_SYS_SEAL_SYS_SHARES_H
 
 #include "barrier/seal.h"
-#include "router/req.h"
+#include "router/request/req.h"
 
 enum { SYS_SHARE_BYTES_MAX = SEAL_KEY_BYTES + 1 };
 

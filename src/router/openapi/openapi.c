@@ -1,0 +1,307 @@
+#include "router/openapi/openapi.h"
+#include "router/openapi/openapi_cache.h"
+#include "router/openapi/openapi_internal.h"
+#include "router/request/dialect.h"
+#include "router/router.h"
+
+#include <stdlib.h>
+
+/* "mounts/:name" as the document writes it, at the end of `out`. */
+static void add_template(struct buf *out, const char *pattern)
+{
+    while (*pattern != '\0') {
+        size_t n = strcspn(pattern, "/");
+        bool param = *pattern == ':' || *pattern == '*';
+        buf_add_u8(out, '/');
+        if (param)
+            buf_add_u8(out, '{');
+        buf_add(out, bytes_of(pattern + param, n - param));
+        if (param)
+            buf_add_u8(out, '}');
+        pattern += n + (pattern[n] == '/');
+    }
+}
+
+/* A literal part of a path: what a URL or a template gives a meaning to is escaped. */
+static void add_literal(struct buf *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        bool plain = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
+                     (*text >= '0' && *text <= '9') || strchr("/-_.~", *text) != NULL;
+        if (plain)
+            buf_add_u8(out, (uint8_t)*text);
+        else
+            buf_add_format(out, "%%%02X", (unsigned)(uint8_t)*text);
+    }
+}
+
+static enum status add_op(struct docs *d, const struct route_api *api, size_t row, const char *path,
+                          const char *tail)
+{
+    if (d->n == OPENAPI_OPERATIONS_MAX) {
+        d->cut = true;
+        return ST_OK;
+    }
+    if (d->n == d->room) {
+        size_t room = d->room != 0 ? d->room * 2 : 128;
+        struct docs_op *ops = arena_alloc(d->arena, room * sizeof *ops);
+        if (ops == NULL)
+            return ST_NOMEM;
+        if (d->n != 0)
+            memcpy(ops, d->ops, d->n * sizeof *ops);
+        d->ops = ops;
+        d->room = room;
+    }
+    d->ops[d->n++] = (struct docs_op){.path = path,
+                                      .tail = tail,
+                                      .id = d->id,
+                                      .route = route_at(api, row),
+                                      .api = api,
+                                      .order = row};
+    return ST_OK;
+}
+
+/* One row at `base` (without a slash at its end), with `pattern` behind it. */
+static enum status add_row(struct docs *d, const struct route_api *api, size_t row,
+                           const char *pattern)
+{
+    CLEANUP(buf_done) struct buf path = {0};
+    buf_add_str(&path, d->base);
+    add_template(&path, pattern);
+    if (path.len == 0 || route_at(api, row)->method == METHOD_LIST)
+        if (path.len == 0 || path.data[path.len - 1] != '/')
+            buf_add_u8(&path, '/');
+    TRY(buf_status(&path));
+    const char *copy = arena_str(d->arena, buf_bytes(&path));
+    return copy != NULL ? add_op(d, api, row, copy, pattern) : ST_NOMEM;
+}
+
+/* Rows that only tell people that they went astray would hide other engines' in a document where
+ * mounts have no names. */
+static enum status add_api(struct docs *d, const struct route_api *api, bool astray)
+{
+    const struct route *route;
+    for (size_t i = 0; (route = route_at(api, i)) != NULL; i++)
+        if (astray || (route->flags & ROUTE_ASTRAY) == 0)
+            TRY(add_row(d, api, i, route->path));
+    return ST_OK;
+}
+
+static enum status set_base(struct docs *d, const char *path, const char *id)
+{
+    CLEANUP(buf_done) struct buf base = {0};
+    buf_add_u8(&base, '/');
+    add_literal(&base, path);
+    TRY(buf_status(&base));
+    base.len -= base.data[base.len - 1] == '/';
+    d->base = arena_str(d->arena, buf_bytes(&base));
+    d->id = id;
+    return d->base != NULL && id != NULL ? ST_OK : ST_NOMEM;
+}
+
+static enum status add_fixed(struct docs *d, const struct router *router)
+{
+    struct module_walk walk = {0};
+    const struct route_api *api;
+    while ((api = module_next_api(&router->options.modules, &walk)) != NULL) {
+        if (api->prefix == NULL || api->dialect != d->req->dialect)
+            continue;
+        TRY(set_base(d, api->prefix, api->type));
+        TRY(add_api(d, api, true));
+    }
+    return ST_OK;
+}
+
+static enum status add_generic(struct docs *d, const struct router *router)
+{
+    struct module_walk walk = {0};
+    const struct route_api *api;
+    while ((api = module_next_api(&router->options.modules, &walk)) != NULL) {
+        const char *version = api->version != NULL ? api->version : "";
+        if (api->prefix != NULL)
+            continue;
+        d->id = arena_format(d->arena, "%s%s", api->type, version);
+        d->base = api->single
+                      ? arena_format(d->arena, "/%s", api->type)
+                      : arena_format(d->arena, "/%s{%s%s%s_mount_path}", api->login ? "auth/" : "",
+                                     api->type, version[0] != '\0' ? "_v" : "", version);
+        if (d->id == NULL || d->base == NULL)
+            return ST_NOMEM;
+        TRY(add_api(d, api, false));
+    }
+    return ST_OK;
+}
+
+static enum status add_mount(void *ctx, const struct mount *mount)
+{
+    struct docs *d = ctx;
+    const struct req *req = d->req;
+    const char *shown = mount->listing_visibility;
+    bool visible = req->token != NULL ? acl_reaches(req->acl, bytes_str(mount->path))
+                                      : shown != NULL && strcmp(shown, "unauth") == 0;
+    const struct route_api *api = module_find_engine(&req->router->options.modules, mount);
+    if (!visible || api == NULL || d->cut)
+        return ST_OK;
+    const char *path = arena_str(d->arena, bytes_str(mount->path));
+    const char *id = arena_str(d->arena, bytes_str(mount->accessor));
+    if (path == NULL)
+        return ST_NOMEM;
+    TRY(set_base(d, path, id));
+    return add_api(d, api, true);
+}
+
+static int by_path(const void *one, const void *other)
+{
+    const struct docs_op *a = one, *b = other;
+    int order = strcmp(a->path, b->path);
+    if (order != 0)
+        return order;
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+/* In order, and of rows for the same path and method the first alone. */
+static void settle(struct docs *d)
+{
+    size_t n = 0, begin = 0;
+    if (d->n == 0)
+        return;
+    qsort(d->ops, d->n, sizeof *d->ops, by_path);
+    for (size_t i = 0; i < d->n; i++) {
+        struct docs_op op = d->ops[i];
+        bool known = false;
+        op.shadowed = false;
+        if (n == 0 || strcmp(op.path, d->ops[n - 1].path) != 0)
+            begin = n;
+        for (size_t k = begin; k < n; k++) {
+            known = known || d->ops[k].route->method == op.route->method;
+            op.shadowed =
+                op.shadowed || strcmp(openapi_verb(d->ops[k].route), openapi_verb(op.route)) == 0;
+        }
+        if (!known)
+            d->ops[n++] = op;
+    }
+    d->n = n;
+}
+
+static enum status render(struct req *req, bool generic)
+{
+    struct bytes root = path_trimmed(bytes_str(req->dialect->root));
+    struct docs d = {.req = req, .arena = req->arena, .server = arena_str(req->arena, root)};
+    TRY(d.server != NULL ? ST_OK : ST_NOMEM);
+    TRY(add_fixed(&d, req->router));
+    if (generic)
+        TRY(add_generic(&d, req->router));
+    else
+        TRY(mount_each(req->txn, req->ns, add_mount, &d));
+    settle(&d);
+    struct text_writer w = req_reply_begin(req);
+    openapi_write(&d, &w);
+    return req_reply_end(req);
+}
+
+static enum status reply_page(struct req *req, const struct openapi_page *page)
+{
+    bool gzip = openapi_takes_gzip(req->accept_encoding);
+    TRY(req_reply_raw(req, "application/json", buf_bytes(gzip ? &page->gzip : &page->text)));
+    req->reply.encoding = gzip ? "gzip" : NULL;
+    return ST_OK;
+}
+
+enum status openapi_reply(struct req *req, bool generic)
+{
+    struct openapi_page *page = generic ? &req->docs->generic : &req->docs->named;
+    uint64_t version = 0;
+    if (req->token != NULL) /* shows the mounts that the token reaches */
+        return render(req, generic);
+    if (!generic)
+        TRY(mount_newest(req->txn, req->ns, &version));
+    if (openapi_page_is(page, req->ns, version))
+        return reply_page(req, page);
+    TRY(render(req, generic));
+    if (openapi_page_put(page, req->ns, version, buf_bytes(&req->reply.data)) != ST_OK)
+        return ST_OK; /* the document is sent all the same */
+    buf_done(&req->reply.data);
+    req->reply = (struct req_reply){0};
+    return reply_page(req, page);
+}
+
+/* Help */
+
+static struct bytes segment(const char *text)
+{
+    return bytes_of(text, strcspn(text, "/"));
+}
+
+static const char *behind(const char *text)
+{
+    size_t n = strcspn(text, "/");
+    return text + n + (text[n] == '/');
+}
+
+static bool ends_in(const char *text, const char *tail)
+{
+    size_t n = strlen(text), tail_n = strlen(tail);
+    return n > tail_n && strcmp(text + n - tail_n, tail) == 0;
+}
+
+/* A pattern that begins with "*name": what is left of it at a path that is not empty. */
+static enum status add_rest_below(struct docs *d, size_t row, const char *pattern, const char *path)
+{
+    const struct route_api *api = d->req->api;
+    const char *tail = strchr(pattern, '/');
+    if (tail == NULL) /* the path itself, and all below it */
+        TRY(add_row(d, api, row, ""));
+    else if (ends_in(path, tail))
+        TRY(add_row(d, api, row, ""));
+    else
+        TRY(add_row(d, api, row, tail + 1));
+    return add_row(d, api, row, pattern);
+}
+
+/* A row as it looks from `path`, if it serves that path or one below it. */
+static enum status add_below(struct docs *d, size_t row, const char *path)
+{
+    const char *pattern = route_at(d->req->api, row)->path;
+    while (*path != '\0' && *pattern != '\0' && *pattern != '*') {
+        struct bytes want = segment(pattern), have = segment(path);
+        if (*pattern == ':' ? !route_is_name(have) : !bytes_eq(want, have))
+            return ST_OK;
+        pattern = behind(pattern);
+        path = behind(path);
+    }
+    if (*path == '\0')
+        return add_row(d, d->req->api, row, pattern);
+    return *pattern == '*' ? add_rest_below(d, row, pattern, path) : ST_OK;
+}
+
+static enum status make_server(struct arena *arena, const char *root, const char *path,
+                               const char **ret_server)
+{
+    CLEANUP(buf_done) struct buf server = {0};
+    buf_add_str(&server, root);
+    add_literal(&server, path);
+    TRY(buf_status(&server));
+    *ret_server = arena_str(arena, buf_bytes(&server));
+    return *ret_server != NULL ? ST_OK : ST_NOMEM;
+}
+
+enum status openapi_help(struct req *req)
+{
+    size_t len = req->path.len;
+    if (req->api == NULL)
+        return ST_NOT_FOUND;
+    while (len > 0 && req->path.data[len - 1] == '/')
+        len--;
+    const char *path = arena_str(req->arena, bytes_of(req->path.data, len));
+    size_t skip = MIN(req->path.len - req->rest.len, len);
+    struct docs d = {.req = req, .arena = req->arena, .base = "", .id = req->api->type};
+    if (path == NULL)
+        return ST_NOMEM;
+    TRY(make_server(req->arena, req->dialect->root, path, &d.server));
+    for (size_t i = 0; route_at(req->api, i) != NULL; i++)
+        TRY(add_below(&d, i, path + skip));
+    settle(&d);
+    if (d.n == 0)
+        return ST_NOT_FOUND;
+    return openapi_write_help(&d, path);
+}

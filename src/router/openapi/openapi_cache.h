@@ -1,0 +1,35 @@
+/* The OpenAPI document as those without a token get it, kept as text and as gzip: rendering it
+ * costs a hundred times as much as sending it. Of one worker. Inside src/router. */
+#ifndef HOLDFAST_ROUTER_OPENAPI_OPENAPI_CACHE_H
+#define HOLDFAST_ROUTER_OPENAPI_OPENAPI_CACHE_H
+
+#include "base/buf.h"
+#include "base/status.h"
+
+enum { OPENAPI_NS_MAX = 64 };
+
+/* One form of the document. It stands for the mounts of a namespace at a version. */
+struct openapi_page {
+    char ns[OPENAPI_NS_MAX];
+    uint64_t version;
+    struct buf text, gzip; /* empty: not made yet */
+};
+
+struct openapi_cache {
+    struct openapi_page named, generic; /* with the mounts, and with every engine once */
+};
+
+/* Free the pages; the cache is empty then. */
+void openapi_cache_done(struct openapi_cache *cache);
+
+/* Whether the page is of that namespace and version. */
+bool openapi_page_is(const struct openapi_page *page, const char *ns, uint64_t version);
+/* Keep a copy of `text`. A failure leaves the page empty. ST_NOMEM; ST_TOO_BIG: such a namespace is
+ * not kept. */
+NODISCARD enum status openapi_page_put(struct openapi_page *page, const char *ns, uint64_t version,
+                                       struct bytes text);
+
+/* Whether the header Accept-Encoding allows gzip. */
+bool openapi_takes_gzip(struct bytes accept_encoding);
+
+#endif

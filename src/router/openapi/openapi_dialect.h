@@ -1,0 +1,26 @@
+/* The part of the OpenAPI document that a dialect writes, and the pieces for writing. */
+#ifndef HOLDFAST_ROUTER_OPENAPI_OPENAPI_DIALECT_H
+#define HOLDFAST_ROUTER_OPENAPI_OPENAPI_DIALECT_H
+
+#include "router/table/route.h"
+#include "text/json.h"
+
+struct docs_dialect {
+    const char *title, *description;
+    /* The schema of a reply whose data is `shape` or the route's reply schema. */
+    void (*put_envelope)(const struct route *route, const char *shape, struct text_writer *w);
+    /* Members of an operation that clients of the dialect look for. */
+    void (*put_marks)(const struct route *route, struct text_writer *w);
+    /* The member "components": the responses Error and NotFound, and the security schemes token and
+     * bearer, among them. */
+    void (*put_components)(struct text_writer *w);
+};
+
+/* An object {"type": …}, {"$ref": …}; the beginning of an object as a member. */
+void openapi_put_type(struct text_writer *w, const char *type);
+void openapi_put_ref(struct text_writer *w, const char *ref);
+void openapi_open_member(struct text_writer *w, const char *name);
+/* The schema of the data alone. */
+void openapi_put_data(const struct route *route, const char *shape, struct text_writer *w);
+
+#endif

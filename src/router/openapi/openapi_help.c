@@ -1,0 +1,104 @@
+#include "router/openapi/openapi_internal.h"
+
+static const char *caps_text(const struct route *route)
+{
+    if (route->auth == AUTH_NONE)
+        return "Needs no token.";
+    if ((route->flags & ROUTE_ANY_TOKEN) != 0)
+        return "Any valid token will do.";
+    if ((route->flags & ROUTE_SUDO) != 0)
+        return "Needs sudo.";
+    return NULL;
+}
+
+/* A table must not end at a '|' of a text. */
+static void put_cell(struct buf *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '|')
+            buf_add_u8(out, '\\');
+        buf_add_u8(out, (uint8_t)*text);
+    }
+}
+
+static void put_fields(const struct schema *schema, struct buf *out)
+{
+    buf_add_str(out, "\n| field | type | default | |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < schema->n; i++) {
+        const struct field *f = &schema->fields[i];
+        buf_add_format(out, "| `%s` | %s | %s | ", f->name, field_kind_json(f->kind),
+                       f->required         ? "required"
+                       : f->preset != NULL ? f->preset
+                                           : "");
+        put_cell(out, f->help != NULL ? f->help : "");
+        buf_add_str(out, " |\n");
+    }
+}
+
+static void put_operation(const struct docs_op *op, struct buf *out)
+{
+    const struct route *route = op->route;
+    const char *needs = caps_text(route);
+    buf_add_format(out, "\n## %s\n\n%s\n", http_method_name(route->method),
+                   route->help != NULL ? route->help : "");
+    if (needs != NULL)
+        buf_add_format(out, "\n%s\n", needs);
+    if (route->body != NULL && route->body->n != 0)
+        put_fields(route->body, out);
+}
+
+/* Whether an operation is one of the queried path itself. */
+static bool is_here(const struct docs_op *op)
+{
+    return strcmp(op->path, "/") == 0;
+}
+
+static void put_text(const struct docs *d, const char *path, struct buf *out)
+{
+    bool below = false;
+    buf_add_format(out, "# %s\n", path);
+    for (size_t i = 0; i < d->n; i++)
+        if (is_here(&d->ops[i]))
+            put_operation(&d->ops[i], out);
+    for (size_t i = 0; i < d->n; i++) {
+        const struct docs_op *op = &d->ops[i];
+        if (is_here(op))
+            continue;
+        if (!below)
+            buf_add_str(out, "\n## Below\n\n");
+        below = true;
+        buf_add_format(out, "- `%s` %s: %s\n", op->path, http_method_name(op->route->method),
+                       op->route->help != NULL ? op->route->help : "");
+    }
+}
+
+/* Where the folder above describes itself, and the document of everything. */
+static void put_see_also(const struct docs *d, const char *path, struct text_writer *w)
+{
+    const char *slash = strrchr(path, '/');
+    text_open_list(w);
+    if (slash != NULL) {
+        const char *above = arena_format(d->arena, "%.*s?help=1", (int)(slash - path), path);
+        if (above != NULL) /* a hint is not worth a failure */
+            text_put_str(w, above);
+    }
+    text_put_str(w, "sys/internal/specs/openapi");
+    text_close(w);
+}
+
+enum status openapi_write_help(struct docs *d, const char *path)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    put_text(d, path, &text);
+    TRY(buf_status(&text));
+    struct text_writer w = req_reply_begin(d->req);
+    text_open_object(&w);
+    text_key(&w, "help");
+    text_put_bytes(&w, buf_bytes(&text));
+    text_key(&w, "see_also");
+    put_see_also(d, path, &w);
+    text_key(&w, "openapi");
+    openapi_write(d, &w);
+    text_close(&w);
+    return req_reply_end(d->req);
+}

@@ -1,0 +1,145 @@
+/* Requests as they come in: refusals are sent at once, the others become pipes. */
+#include "router/pipeline/pipe.h"
+#include "text/random.h"
+
+/* Without room for a pipe: reply at once. */
+static void refuse(struct router_request *request, enum status st)
+{
+    struct router_reply reply = {0};
+    if (request->forwarded && request->again) /* an earlier try may have taken effect */
+        reply.retry = ST_UNKNOWN_OUTCOME;
+    else
+        reply_error(&reply, request->dialect, st, NULL);
+    request->respond(request, &reply);
+    buf_done(&reply.body);
+}
+
+void router_reply(struct router_worker *worker, struct router_request *request,
+                  struct router_reply *reply)
+{
+    atomic_fetch_add(&worker->requests, 1);
+    request->respond(request, reply);
+    buf_done(&reply->body);
+}
+
+static void make_request_id(struct router_worker *worker, char ret_id[TEXT_UUID_LEN + 1])
+{
+    if (worker->n_ids == 0) {
+        env_random(worker->env, worker->ids, sizeof worker->ids);
+        worker->n_ids = WORKER_IDS;
+    }
+    text_uuid_of(worker->ids[--worker->n_ids], ret_id);
+}
+
+/* All of `p` but the members that phases set before they wait. */
+static void init_pipe(struct pipe *p, struct router_worker *worker, struct router_request *request,
+                      uint64_t now_ns)
+{
+    memset(p, 0, offsetof(struct pipe, work));
+    p->worker = worker;
+    p->request = request;
+    p->begun_ns = now_ns;
+    p->begun_ms = now_ns / 1000000;
+    p->deadline_ms = p->begun_ms + PIPE_PATIENCE_MS;
+    struct req *req = &p->req;
+    req->arena = request->arena;
+    req->peer = request->peer;
+    req->dialect = request->dialect;
+    req->env = worker->env;
+    req->cipher = worker->cipher;
+    req->tokens = worker->tokens;
+    req->acls = worker->acls;
+    req->mounts = worker->mounts;
+    req->docs = &worker->docs;
+    req->host = worker->router->options.host;
+    req->router = worker->router;
+}
+
+/* Find path and quota of a request that the front lets in. */
+static enum pipe_phase arrive(struct pipe *p)
+{
+    struct router_worker *worker = p->worker;
+    struct router_request *request = p->request;
+    const struct router_verdict *verdict = request->verdict;
+    bool preflight = verdict != NULL && verdict->preflight;
+    enum status st = verdict != NULL ? verdict->st : ST_OK;
+    if (st != ST_OK && verdict->why != NULL)
+        reason_set(&p->req.error, "%s", verdict->why);
+    if (st == ST_OK && !preflight)
+        st = stage_target(&p->req, worker->router, request);
+    if (st == ST_OK && !preflight)
+        st = quota_judge(worker->quotas, worker->state, request, &p->req, p->begun_ms, &p->quota);
+    if (st != ST_OK)
+        return pipe_fail(p, st);
+    if (!preflight)
+        return PIPE_CHOOSING;
+    p->reply.http = 200;
+    return pipe_end(p);
+}
+
+void router_handle(struct router_worker *worker, struct router_request *request)
+{
+    ASSERT(request->dialect != NULL);
+    atomic_fetch_add(&worker->requests, 1);
+    if (worker->running >= worker->inflight_max) {
+        atomic_fetch_add(&worker->refused, 1);
+        refuse(request, ST_BUSY);
+        return;
+    }
+    struct pipe *p = arena_alloc(request->arena, sizeof *p);
+    char *request_id = arena_alloc(request->arena, TEXT_UUID_LEN + 1);
+    if (p == NULL || request_id == NULL) {
+        refuse(request, ST_NOMEM);
+        return;
+    }
+    worker->running++;
+    make_request_id(worker, request_id);
+    uint64_t now_ns = env_mono_ns(worker->env);
+    init_pipe(p, worker, request, now_ns);
+    p->req.request_id = request_id;
+    list_push(&worker->requests_under_way, &p->link);
+    pipe_go(p, arrive(p));
+}
+
+void router_place(struct router_worker *worker, struct router_request *request)
+{
+    ASSERT(request->dialect == NULL);
+    request->dialect = worker->one_dialect ? worker->home
+                                           : dialect_find(&worker->router->options.modules,
+                                                          worker->home, request->target.full);
+    path_set_root(&request->target, request->dialect->root);
+}
+
+const struct dialect *router_home(const struct router_worker *worker)
+{
+    return worker->home;
+}
+
+enum status router_give_up(struct router_request *request)
+{
+    request->given_up = true;
+    return request->unsettled ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
+}
+
+/* Whether a route, which has no parameters, is the one for a request. */
+static bool is_for(const struct long_route *is, struct bytes path, enum http_method method)
+{
+    return path.len == is->path_len && bytes_has_prefix(path, bytes_str(is->api->prefix)) &&
+           text_is(bytes_from(path, strlen(is->api->prefix)), is->route->path) &&
+           route_takes(is->route, method);
+}
+
+bool router_is_long(struct router_worker *worker, const struct router_request *request,
+                    uint64_t *ret_upload_bytes_max)
+{
+    uint64_t upload_bytes_max = worker->router->options.host->upload_bytes_max;
+    struct bytes path = path_trimmed(request->target.path); /* as routes are matched (route.h) */
+    for (unsigned i = 0; i < worker->n_longs; i++) {
+        const struct long_route *is = &worker->longs[i];
+        if (is->api->dialect != request->dialect || !is_for(is, path, request->method))
+            continue;
+        *ret_upload_bytes_max = (is->route->flags & ROUTE_UPLOAD) != 0 ? upload_bytes_max : 0;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,248 @@
+/* Shared by the files of the pipeline. Inside src/router. pipeline.c draws the phases. */
+#ifndef HOLDFAST_ROUTER_PIPELINE_PIPE_H
+#define HOLDFAST_ROUTER_PIPELINE_PIPE_H
+
+#include "router/pipeline/stages.h"
+#include "router/pipeline/worker.h"
+#include "router/quota.h"
+#include "router/request/dialect.h"
+#include "router/request/parsed.h"
+
+enum pipe_phase {
+    PIPE_ARRIVED,
+    PIPE_CHOOSING,          /* decide where the request runs */
+    PIPE_WAITING,           /* for an active node */
+    PIPE_STATELESS,         /* run a handler that needs no state */
+    PIPE_STATELESS_OUTSIDE, /* the step outside of such a route */
+    PIPE_FORWARDING,        /* the active node runs the request */
+    PIPE_PRECHECKING,       /* may the sender send a body that was not read yet? */
+    PIPE_PRECHECK_READING,  /* confirm a version of the state before such a sender is refused */
+    PIPE_COLLECTING,        /* read the body into memory */
+    PIPE_READING,           /* confirm the version of the state to begin with */
+    PIPE_ADMITTING,         /* begin a transaction; find route and token; authorise by path */
+    PIPE_PARSING,           /* parse the body, once; a long body on the pool */
+    PIPE_AUTHORISING,       /* authorise by parameters; decode */
+    PIPE_RECORDING_REQUEST, /* audit record of the request, once */
+    PIPE_PREPARING,         /* the route's `prepare`, once */
+    PIPE_HANDLING,          /* the route's handler */
+    PIPE_COMMITTING,        /* commit what the handler staged */
+    PIPE_CONFIRMING,        /* confirm what the handler read, if nothing was staged */
+    PIPE_RECEIVING,         /* write the body of an upload into a file */
+    PIPE_OUTSIDE,           /* the route's `outside`, once */
+    PIPE_FINISHING,         /* the route's `finish`, in a second transaction */
+    PIPE_FINISH_COMMITTING,
+    PIPE_FINISH_CONFIRMING,
+    PIPE_RECORDING_REPLY, /* audit record of the reply */
+    PIPE_DONE,            /* send the reply */
+    PIPE_PHASES,
+    PIPE_PENDING = PIPE_PHASES, /* no next phase yet: the phase waits, and pipe_step goes on */
+};
+
+enum {
+    PIPE_RERUNS_MAX = 100,
+    PIPE_WAIT_MS = 25,         /* between looks for an active node */
+    PIPE_PATIENCE_MS = 10000,  /* how long one is looked for */
+    PIPE_TRY_MS = 3000,        /* for one try that may be followed by another */
+    PIPE_ONLY_TRY_MS = 60000,  /* for one that may not */
+    PIPE_LONG_TRY_MS = 600000, /* for one of a route that takes long: until it makes progress */
+};
+
+/* Where the request runs. */
+enum pipe_place {
+    PIPE_NOWHERE, /* refuse: the node is sealed or has no state yet */
+    PIPE_NO_STATE,
+    PIPE_HERE,
+    PIPE_HERE_ALONE, /* ROUTE_LOCAL, and no node can be active: nothing is confirmed */
+    PIPE_ACTIVE_NODE,
+};
+
+/* How the transaction runs. */
+enum pipe_mode {
+    /* A method that reads: on a confirmed version, and its reads are not recorded. A method that
+     * writes: on the version of this node, with its reads recorded. */
+    PIPE_BY_METHOD,
+    PIPE_CONFIRMED, /* staged nothing, and what it had read changed: run as a read */
+    PIPE_RECORDED,  /* staged something: its reads are recorded, whatever the method */
+};
+
+/* Whether the request changed something. */
+enum pipe_effect {
+    PIPE_UNCHANGED,
+    PIPE_UNKNOWN, /* a try may have taken effect */
+    PIPE_CHANGED, /* writes were committed, or the step outside was done */
+};
+
+/* Steps that are done once, however often the transaction runs. */
+enum pipe_once {
+    PIPE_ONCE_THROTTLED = 1 << 0, /* counted by the throttle of requests without a token */
+    PIPE_ONCE_RECORDED = 1 << 1,  /* the request record was accepted */
+    PIPE_ONCE_PREPARED = 1 << 2,  /* the route's `prepare` succeeded */
+    PIPE_ONCE_BEGUN = 1 << 3,     /* a transaction was begun */
+};
+
+/* State that most requests do not need, made at its first use. */
+struct pipe_more {
+    struct pipe *pipe;
+    struct state_commit commit;
+    struct buf stored; /* the reply as kept with the id */
+    struct state_confirm confirm;
+    struct audit_op audit;
+    struct router_receive receive;
+    struct router_collect collect;
+};
+
+/* A transaction, made when a request begins its first one: many requests about the node need none.
+ */
+struct pipe_run {
+    struct pipe *pipe;
+    struct state_txn txn;   /* open while req.txn is set */
+    struct state_mark mark; /* of txn */
+    struct state_read read;
+};
+
+/* A request on its way. */
+struct pipe {
+    struct req req;
+    struct router_worker *worker;
+    struct router_request *request;
+    struct list link; /* of the worker's */
+    enum pipe_phase phase;
+    enum pipe_place place;
+    enum pipe_mode mode;
+    enum pipe_effect effect;
+    unsigned once;           /* enum pipe_once */
+    enum status result;      /* of what the phase waited for */
+    enum status verdict;     /* of the phases before the handler; then of `finish` */
+    enum status prepared;    /* of the route's `prepare`, once it ran … */
+    const char *prepare_why; /* … and the text of its error; NULL: none */
+    unsigned reruns;
+    uint64_t deadline_ms, begun_ms, begun_ns;
+    struct node_brief node;
+    struct rlog_request_id id;
+    struct router_reply reply;
+    struct quota_verdict quota;
+    struct pipe_run *run;   /* NULL: no transaction was begun yet */
+    struct pipe_more *more; /* NULL: nothing of it was needed yet */
+    struct parsed *parsed;  /* where the values of a large body are; NULL: in the arena */
+    struct bytes content_type;
+    struct router_forward *forward; /* NULL: it was not sent on */
+
+    /* A phase sets its member before it waits: a request waits for one thing at a time. */
+    union {
+        struct env_work work; /* of PARSING, PREPARING or OUTSIDE */
+        struct env_timer timer;
+    };
+};
+
+/* pipeline.c */
+
+/* Run phases from `next` on, until one waits or the reply is sent: then `p` may be gone. */
+void pipe_go(struct pipe *p, enum pipe_phase next);
+/* Go on with a phase that waited: the result is in p->result. As pipe_go. */
+void pipe_step(struct pipe *p);
+/* p->more is there. ST_NOMEM. */
+NODISCARD enum status pipe_need_more(struct pipe *p);
+/* p->run is there. ST_NOMEM. */
+NODISCARD enum status pipe_need_run(struct pipe *p);
+
+/* Decisions: each returns the next phase, for the phase that asks to return. */
+
+/* Run the transaction, for the first time or again. */
+enum pipe_phase pipe_begin(struct pipe *p);
+/* The sender may send its body, which was not read yet: read it here, or let it stream to the
+ * active node. */
+enum pipe_phase pipe_take_body(struct pipe *p);
+/* The phases before the handler are over: record the request, unless it was or need not be. */
+enum pipe_phase pipe_go_record(struct pipe *p);
+/* The request was recorded where that is needed: prepare, or handle. */
+enum pipe_phase pipe_go_prepare(struct pipe *p);
+/* The transaction is over: what the route does outside of it, then the reply. */
+enum pipe_phase pipe_go_outside(struct pipe *p);
+/* The step outside was done: run the route's `finish`. */
+enum pipe_phase pipe_go_finish(struct pipe *p);
+/* Let the active node run the request. */
+enum pipe_phase pipe_forward(struct pipe *p);
+/* No node can take the request now: look again later, or give up with `st`. */
+enum pipe_phase pipe_wait(struct pipe *p, enum status st);
+/* To the node that forwarded the request: it knows the client and looks for the leader. */
+enum pipe_phase pipe_hand_back(struct pipe *p, enum status st);
+/* Record p->reply where needed, and send it. */
+enum pipe_phase pipe_end(struct pipe *p);
+/* The same with an error made of `st` and the request's reason. */
+enum pipe_phase pipe_fail(struct pipe *p, enum status st);
+
+/* pipe_body.c */
+
+/* The request has a body that must be read, or sent on, before the request can run. */
+bool pipe_is_unread(const struct pipe *p);
+
+/* pipe_admit.c */
+
+/* A confirmed read records its reads only once it stages a write. Whether it must run again for
+ * that. */
+bool pipe_must_record(struct pipe *p);
+/* Whether the log must settle which try of the request's id took effect (PROTOCOL R14). */
+bool pipe_must_settle_id(const struct pipe *p);
+
+/* pipe_handle.c */
+
+/* Begin the commit of the transaction, or its confirmation; pipe_step follows after ST_OK. As
+ * state_commit; ST_NOMEM. */
+NODISCARD enum status pipe_commit_begin(struct pipe *p, const struct rlog_request_id *id);
+NODISCARD enum status pipe_confirm_begin(struct pipe *p);
+/* Another request was faster: end the transaction. false: that happened too often, and the
+ * request's error says so. */
+NODISCARD bool pipe_may_rerun(struct pipe *p);
+/* A failure of this node rather than a statement about the state: there is nothing to confirm. */
+bool pipe_is_breakdown(enum status st);
+/* A handler's message counts only with its reply. */
+void pipe_forget_reason(struct pipe *p);
+
+/* pipe_reply.c */
+
+/* An earlier try of this write may have taken effect, and the log has not told. */
+bool pipe_is_open(const struct pipe *p);
+/* End the transaction, if one is open, and what hangs on it. */
+void pipe_end_txn(struct pipe *p);
+
+/* pipe_outside.c */
+
+/* Whether the route does something outside, after a transaction that came to p->reply. */
+bool pipe_outside_is_due(const struct pipe *p);
+
+static inline bool pipe_id_given(const struct rlog_request_id *id)
+{
+    static const uint8_t none[sizeof id->bytes];
+    return memcmp(id->bytes, none, sizeof none) != 0;
+}
+
+static inline bool pipe_has_flag(const struct pipe *p, unsigned flag)
+{
+    return p->req.route != NULL && (p->req.route->flags & flag) != 0;
+}
+
+/* Answered by what this node knows: no read is confirmed for it. */
+static inline bool pipe_is_local(const struct pipe *p)
+{
+    return p->place == PIPE_HERE_ALONE || pipe_has_flag(p, ROUTE_NODE);
+}
+
+/* Writes of the request are committed by this node. */
+static inline bool pipe_commits_here(const struct pipe *p)
+{
+    return p->node.active || pipe_has_flag(p, ROUTE_LEADER);
+}
+
+/* No token is asked for. The route is known. */
+static inline bool pipe_is_anonymous(const struct pipe *p)
+{
+    const struct route *route = p->req.route;
+    if (route == NULL || p->req.matched != ST_OK)
+        return false;
+    if (route->auth == AUTH_NONE)
+        return true;
+    return ((route->flags & ROUTE_OPEN_METRICS) != 0 && p->request->open_metrics) ||
+           ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0 && !stage_has_bearer(&p->req, p->request));
+}
+
+#endif

@@ -1,0 +1,211 @@
+/* From a fresh transaction to a request that may run: route, token, rights. */
+#include "router/pipeline/pipe_phases.h"
+#include "router/request/body.h"
+#include "text/cidr.h"
+
+/* Reads are confirmed before they run, so that they run once; writes after, if they staged nothing
+ * (state.h). A write whose reply was overtaken is run again as a read is: what it answers then
+ * needs no confirmation that could fail again. What needs no active node has to learn the time too.
+ */
+enum pipe_phase pipe_begin(struct pipe *p)
+{
+    bool overtaken = p->mode == PIPE_CONFIRMED, unread = pipe_is_unread(p);
+    ASSERT(p->req.txn == NULL);
+    if (pipe_need_run(p) != ST_OK)
+        return pipe_fail(p, ST_NOMEM);
+    if (unread && overtaken)
+        return PIPE_PRECHECK_READING;
+    if (!unread && !pipe_is_local(p) &&
+        (overtaken || stage_reads(&p->req) || pipe_has_flag(p, ROUTE_LEADER)))
+        return PIPE_READING;
+    p->run->read = (struct state_read){0};
+    return unread ? PIPE_PRECHECKING : PIPE_ADMITTING;
+}
+
+static void on_read(struct state_read *read, enum status st)
+{
+    struct pipe *p = CONTAINER_OF(read, struct pipe_run, read)->pipe;
+    p->result = st;
+    pipe_step(p);
+}
+
+enum pipe_phase pipe_read(struct pipe *p)
+{
+    p->run->read = (struct state_read){.done = on_read};
+    state_read_begin(p->worker->state, &p->run->read);
+    return PIPE_PENDING;
+}
+
+enum pipe_phase pipe_read_done(struct pipe *p)
+{
+    enum status st = p->result;
+    if (st == ST_OK)
+        return p->phase == PIPE_READING ? PIPE_ADMITTING : PIPE_PRECHECKING;
+    if (st == ST_NO_LEADER || st == ST_NOT_LEADER)
+        return pipe_wait(p, ST_NO_LEADER);
+    return pipe_fail(p, st);
+}
+
+/* An earlier try may have changed what the handler now answered about, or may do so yet: only the
+ * log can tell, so the id goes through it even with nothing staged. Whichever try comes first is
+ * then the only one, and its reply counts. */
+bool pipe_must_settle_id(const struct pipe *p)
+{
+    return (p->request->again && pipe_id_given(&p->request->id)) ||
+           (p->effect != PIPE_UNCHANGED && pipe_id_given(&p->id));
+}
+
+bool pipe_must_record(struct pipe *p)
+{
+    if (!state_staged(&p->run->txn))
+        return false;
+    p->mode = PIPE_RECORDED;
+    return state_is_read_only(&p->run->txn) && pipe_commits_here(p);
+}
+
+static void reset_reply(struct req *req)
+{
+    buf_done(&req->reply.data);
+    buf_done(&req->reply.auth);
+    req->reply = (struct req_reply){0};
+    req->error.text[0] = '\0';
+    req->body = NULL;
+    req->told = NULL;
+    req->begins_attempt = false;
+}
+
+/* Begin a transaction, with nothing left of an earlier run. */
+static enum status begin_txn(struct pipe *p)
+{
+    struct req *req = &p->req;
+    const struct router_host *host = req->host;
+    bool confirmed = pipe_is_confirmed(p);
+
+    if ((p->once & PIPE_ONCE_BEGUN) != 0)
+        reset_reply(req);
+    p->once |= PIPE_ONCE_BEGUN;
+    req->now_ms = confirmed ? p->run->read.time_ms : host->node_ops->time_ms(host->node);
+    TRY(state_begin(p->worker->state, req->arena, confirmed ? &p->run->read : NULL, &p->run->txn));
+    if (confirmed && p->mode != PIPE_RECORDED && !pipe_must_settle_id(p))
+        state_set_read_only(&p->run->txn);
+    req->txn = &p->run->txn;
+    p->run->mark = state_mark(&p->run->txn);
+    return ST_OK;
+}
+
+/* Find the route, and the token where one is asked for. */
+static enum status identify(struct pipe *p)
+{
+    struct req *req = &p->req;
+    ASSERT(req->txn == &p->run->txn);
+    req->token = NULL;
+    TRY(stage_route(req, p->worker->router));
+    if (!pipe_is_anonymous(p))
+        return stage_authenticate(req, p->request);
+    if (!pipe_has_flag(p, ROUTE_LEADER))
+        req->bearer = stage_bearer(req, p->request); /* for the handler to judge */
+    return ST_OK;
+}
+
+/* Uses are counted on the active node, but these routes are answered by the node that is asked. So
+ * a token with a limited number of uses cannot ask a standby about itself. */
+static enum status count_use(struct pipe *p)
+{
+    if (p->req.token->limited && pipe_is_local(p) && !p->node.active)
+        return req_fail(&p->req, ST_INVALID,
+                        "a token with a limited number of uses may ask the active node only");
+    TRY(stage_use(&p->req));
+    p->run->mark =
+        state_mark(&p->run->txn); /* the count stays staged, even when the handler fails */
+    return ST_OK;
+}
+
+/* Decide on the path alone whether the sender may send the body. What this node knows suffices to
+ * let it: the request is judged once more where it runs. A refusal is confirmed first: the token,
+ * or a policy, may be newer than what this node knows. The use of the token is counted where the
+ * request runs. */
+enum pipe_phase pipe_precheck(struct pipe *p)
+{
+    ASSERT(pipe_is_unread(p));
+    enum status st = begin_txn(p);
+    if (st != ST_OK)
+        return pipe_fail(p, st);
+    p->verdict = identify(p);
+    bool anonymous = pipe_is_anonymous(p);
+    if (p->verdict == ST_OK)
+        p->verdict = anonymous ? ST_TOO_BIG : stage_authorise_path(&p->req);
+    if (p->verdict == ST_OK) {
+        pipe_end_txn(p);
+        return pipe_take_body(p);
+    }
+    if (anonymous || pipe_is_confirmed(p) || pipe_is_breakdown(p->verdict))
+        return pipe_go_record(p);
+    pipe_end_txn(p);
+    return PIPE_PRECHECK_READING;
+}
+
+static enum status admit_sender(struct pipe *p)
+{
+    TRY(identify(p));
+    if (p->req.token != NULL)
+        return count_use(p);
+    return p->request->body.len > BODY_FREE_MAX ? ST_TOO_BIG : ST_OK;
+}
+
+enum pipe_phase pipe_admit(struct pipe *p)
+{
+    ASSERT(!pipe_is_unread(p));
+    enum status st = begin_txn(p);
+    if (st != ST_OK)
+        return pipe_fail(p, st);
+    p->verdict = admit_sender(p);
+    if (pipe_must_record(p)) {
+        pipe_end_txn(p);
+        return PIPE_ADMITTING;
+    }
+    if (p->verdict == ST_OK && p->req.token != NULL) /* else the request is anonymous */
+        p->verdict = stage_authorise_path(&p->req);
+    if (p->verdict != ST_OK)
+        return pipe_go_record(p);
+    return p->req.data != NULL ? PIPE_AUTHORISING : PIPE_PARSING;
+}
+
+/* The token of a ceremony's request, if it has a valid one; a request without one is throttled. */
+static enum status admit_ceremony(struct pipe *p)
+{
+    struct req *req = &p->req;
+    TRY(stage_admit(req, p->request));
+    if (req->token != NULL)
+        return count_use(p);
+    if (p->request->closed_ceremonies)
+        return ST_DENIED;
+    if (stage_reads(req) || (p->once & PIPE_ONCE_THROTTLED) != 0)
+        return ST_OK;
+    p->once |= PIPE_ONCE_THROTTLED;
+    const struct ip client = ip_port_ip(p->request->peer);
+    if (!throttle_take(&req->host->ceremonies, &client, env_mono_ms(p->worker->env)))
+        return req_fail(req, ST_LIMITED,
+                        "too many calls without a token; one that comes with a "
+                        "token which may do this is not counted");
+    return ST_OK;
+}
+
+/* Authorise by the parsed body, then decode the body. */
+static enum status authorise(struct pipe *p)
+{
+    struct req *req = &p->req;
+    if (req->token != NULL)
+        TRY(stage_authorise_parameters(req));
+    else if (pipe_has_flag(p, ROUTE_CEREMONY))
+        TRY(admit_ceremony(p));
+    if (req->method == METHOD_PATCH)
+        TRY(body_check_patch_type(p->content_type, &req->error));
+    return body_decode(req);
+}
+
+enum pipe_phase pipe_authorise(struct pipe *p)
+{
+    ASSERT(p->verdict == ST_OK);
+    p->verdict = authorise(p);
+    return pipe_go_record(p);
+}

@@ -1,0 +1,178 @@
+/* Choosing where a request runs, and the requests that need no state. */
+#include "auth/token_cache.h"
+#include "mount/mount_cache.h"
+#include "router/pipeline/pipe_phases.h"
+#include "router/request/body.h"
+
+static enum status read_stateless(struct pipe *p)
+{
+    struct req *req = &p->req;
+    if (req->others.methods != 0) /* refused, whatever it says */
+        return ST_UNSUPPORTED;
+    if (p->request->body.len > BODY_FREE_MAX || p->request->streamed)
+        return ST_TOO_BIG;
+    TRY(req->dialect->parse_body(req->arena, req->method, p->request->body,
+                                 router_header(p->request, "content-type"), req->query, &req->data,
+                                 &req->error));
+    return body_decode(req);
+}
+
+/* A route about the node that needs no state. What it does outside comes before its reply: there
+ * is no transaction that would have to end first. */
+enum pipe_phase pipe_stateless(struct pipe *p)
+{
+    struct req *req = &p->req;
+    ASSERT(p->place == PIPE_NO_STATE);
+    enum status st = read_stateless(p);
+    req->closed_ceremonies = p->request->closed_ceremonies;
+    if (st == ST_OK)
+        st = req->route->handler(req);
+    if (st == ST_OK && req->route->outside != NULL)
+        return p->request->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_STATELESS_OUTSIDE;
+    (void)reply_make(req, st, &p->reply); /* the reply says it */
+    return pipe_end(p);
+}
+
+enum pipe_phase pipe_stateless_done(struct pipe *p)
+{
+    ASSERT(p->req.txn == NULL);
+    (void)reply_make(&p->req, p->result, &p->reply); /* the reply says it */
+    return pipe_end(p);
+}
+
+/* Where a request runs: here without or with the state, on the active node, or nowhere yet.
+ * Metrics that need no token need no state either: a sealed node shows that it is sealed. */
+static enum pipe_place place_of(const struct req *req, const struct router_request *request,
+                                const struct node_brief *node)
+{
+    unsigned flags = req->route != NULL ? req->route->flags : 0;
+    bool open = (flags & ROUTE_OPEN_METRICS) != 0 && request->open_metrics;
+    if ((flags & ROUTE_NODE) != 0 && (req->route->auth == AUTH_NONE || open))
+        return PIPE_NO_STATE;
+    if ((flags & ROUTE_LEADER) != 0 && !node->removed)
+        return node->leads ? PIPE_HERE : PIPE_ACTIVE_NODE;
+    if (!node->initialized || node->sealed || node->removed)
+        return PIPE_NOWHERE;
+    bool local = (flags & ROUTE_LOCAL) != 0 && node->no_quorum && !request->forwarded;
+    if (local)
+        return PIPE_HERE_ALONE;
+    if (node->active || (flags & ROUTE_NODE) != 0)
+        return PIPE_HERE;
+    bool reads_here = node->perf_standby && stage_reads(req) && (flags & ROUTE_ACTIVE) == 0;
+    return reads_here ? PIPE_HERE : PIPE_ACTIVE_NODE;
+}
+
+/* This node forms a cluster with others, or has just done so and its workers are about to get the
+ * state. A request that would change the cluster is held until then, for as long as it would wait
+ * for an active node; any other is told whom the node waits for. PIPE_PENDING: the node forms
+ * none. */
+static enum pipe_phase await_members(struct pipe *p)
+{
+    struct reason why;
+    if (p->worker->state != NULL || pipe_has_flag(p, ROUTE_UNINITIALIZED))
+        return PIPE_PENDING;
+    bool forming = p->req.host->awaits_members(p->req.host, &why);
+    bool held = pipe_has_flag(p, ROUTE_LEADER) && !stage_reads(&p->req) && !p->node.removed;
+    if (held && (forming || !p->node.waits))
+        return pipe_wait(p, ST_UNINITIALIZED);
+    if (!forming)
+        return PIPE_PENDING;
+    p->req.error = why;
+    return pipe_fail(p, ST_UNINITIALIZED);
+}
+
+static enum pipe_phase refuse_uninitialized(struct pipe *p)
+{
+    bool restores = pipe_has_flag(p, ROUTE_UPLOAD);
+    reason_set(&p->req.error, "%s: the cluster is not initialised; initialise it%s",
+               p->req.dialect->error_text(ST_SEALED),
+               restores ? " first, then restore with force: the snapshot's keys and tokens "
+                          "replace those of the initialisation"
+                        : " (operator init)");
+    return pipe_fail(p, ST_SEALED);
+}
+
+/* Refuse: the node is sealed. Data decrypted before does not stay in memory. */
+static enum pipe_phase refuse_sealed(struct pipe *p)
+{
+    struct reason why;
+    if (p->node.removed)
+        reason_set(&p->req.error, "this node was removed from the cluster and serves nothing");
+    else if (p->worker->state == NULL)
+        reason_set(&p->req.error, "%s",
+                   p->node.waits
+                       ? "this node is in no cluster yet: it waits for sys/storage/raft/join"
+                       : "this node is starting");
+    else if (!p->node.initialized)
+        return refuse_uninitialized(p);
+    else if (p->req.host->node_ops->no_quorum(p->req.host->node, &why))
+        reason_set(&p->req.error, "%s; %s", p->req.dialect->error_text(ST_SEALED), why.text);
+    token_cache_clear(p->worker->tokens);
+    acl_cache_clear(p->worker->acls);
+    mount_cache_clear(p->worker->mounts);
+    return pipe_fail(p, ST_SEALED);
+}
+
+/* Other nodes' requests go on: it is this node's clients that are turned away. */
+static bool in_maintenance(const struct pipe *p)
+{
+    return p->req.host->maintenance && !p->request->forwarded &&
+           !pipe_has_flag(p, ROUTE_NODE | ROUTE_OPERATOR);
+}
+
+/* Whether the body comes as the route needs it: that was decided with the head, before the route
+ * was known. */
+static bool arrives_as_needed(const struct pipe *p)
+{
+    return !pipe_has_flag(p, ROUTE_UPLOAD) || (p->request->streamed && p->request->receive != NULL);
+}
+
+static enum pipe_phase go_on(struct pipe *p)
+{
+    if (!pipe_is_unread(p))
+        return p->place == PIPE_ACTIVE_NODE ? pipe_forward(p) : pipe_begin(p);
+    if (pipe_has_flag(p, ROUTE_LEADER)) /* needs no token, and perhaps there is no state */
+        return pipe_fail(p, ST_TOO_BIG);
+    return pipe_begin(p);
+}
+
+static enum pipe_phase go_to_place(struct pipe *p)
+{
+    bool here = p->place != PIPE_NOWHERE && p->place != PIPE_ACTIVE_NODE;
+    if (here && !arrives_as_needed(p)) {
+        reason_set(&p->req.error, "the body of this request cannot be received here");
+        return pipe_fail(p, ST_INTERNAL);
+    }
+    switch (p->place) {
+    case PIPE_NO_STATE: return PIPE_STATELESS;
+    case PIPE_NOWHERE: return refuse_sealed(p);
+    case PIPE_HERE:
+    case PIPE_HERE_ALONE:
+    case PIPE_ACTIVE_NODE: break;
+    }
+    return go_on(p);
+}
+
+enum pipe_phase pipe_choose(struct pipe *p)
+{
+    const struct router_host *host = p->req.host;
+
+    if (pipe_has_flag(p, ROUTE_OPEN_METRICS))
+        p->req.accept = router_header(p->request, "accept");
+    if (pipe_has_flag(p, ROUTE_TOKEN_OPTIONAL))
+        p->req.accept_encoding = router_header(p->request, "accept-encoding");
+    p->node = host->node_ops->brief(host->node);
+    if (in_maintenance(p)) {
+        reason_set(&p->req.error, "this node is in maintenance");
+        return pipe_fail(p, ST_BUSY);
+    }
+    enum pipe_phase next = await_members(p);
+    if (next != PIPE_PENDING)
+        return next;
+    if (p->worker->state == NULL && p->request->forwarded)
+        return pipe_hand_back(p, ST_NOT_LEADER);
+    p->place = place_of(&p->req, p->request, &p->node);
+    if (p->place != PIPE_NO_STATE && p->worker->state == NULL)
+        p->place = PIPE_NOWHERE;
+    return go_to_place(p);
+}

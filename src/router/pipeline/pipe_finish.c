@@ -1,0 +1,112 @@
+/* The second transaction of a route, after its step outside: `finish` stores what came of the step.
+ *
+ * The transaction is not authorised again, because the work is done: the rights of the sender were
+ * preconditions of the first transaction. When another request changes what `finish` read, `finish`
+ * alone runs again. When the result cannot be stored the client is told that the work was done. */
+#include "router/pipeline/pipe_phases.h"
+
+enum pipe_phase pipe_go_finish(struct pipe *p)
+{
+    ASSERT(p->req.route->outside != NULL); /* as router_worker_new found */
+    ASSERT(pipe_commits_here(p));
+    if (p->more != NULL) { /* of the first transaction */
+        state_commit_done(&p->more->commit);
+        p->more->commit = (struct state_commit){0};
+    }
+    p->reruns = 0;
+    return PIPE_FINISHING;
+}
+
+/* The work outside was done, but its result is not stored. A later request finds what the first
+ * transaction stored. */
+static enum pipe_phase fail_finish(struct pipe *p, enum status st)
+{
+    pipe_end_txn(p);
+    reason_set(&p->req.error,
+               "the work outside the state was done, but its result could not be stored: %s",
+               status_text(st));
+    return pipe_fail(p, ST_UNKNOWN_OUTCOME);
+}
+
+/* Begin the transaction, with nothing left of an earlier run of `finish`. The mount is found anew:
+ * it may have been removed. */
+static enum status begin_finish(struct pipe *p)
+{
+    struct req *req = &p->req;
+    const struct route *route = req->route;
+    buf_done(&req->reply.data);
+    buf_done(&req->reply.auth);
+    req->reply = (struct req_reply){0};
+    pipe_forget_reason(p);
+    req->now_ms = req->host->node_ops->time_ms(req->host->node);
+    TRY(pipe_need_run(p));
+    TRY(state_begin(p->worker->state, req->arena, NULL, &p->run->txn));
+    req->txn = &p->run->txn;
+    p->run->mark = state_mark(&p->run->txn);
+    TRY(stage_route(req, p->worker->router));
+    bool same = req->route == route;
+    req->route = route;
+    return same ? ST_OK : ST_NOT_FOUND;
+}
+
+enum pipe_phase pipe_finish(struct pipe *p)
+{
+    enum status st = begin_finish(p);
+    if (st != ST_OK)
+        return fail_finish(p, st);
+    p->verdict = p->req.route->finish(&p->req);
+    if (p->verdict != ST_OK && state_rollback(&p->run->txn, p->run->mark) != ST_OK)
+        return fail_finish(p, ST_NOMEM);
+    if (pipe_is_breakdown(p->verdict))
+        return fail_finish(p, p->verdict);
+    return state_staged(&p->run->txn) ? PIPE_FINISH_COMMITTING : PIPE_FINISH_CONFIRMING;
+}
+
+/* The state has what `finish` staged, or confirms what it read. `finish` may make the reply that
+ * the handler and the step outside did not. */
+static enum pipe_phase finished(struct pipe *p)
+{
+    enum status st = p->verdict;
+    pipe_end_txn(p);
+    if (st == ST_OK && p->req.reply.kind != REPLY_NONE) {
+        ASSERT(p->reply.http == 204);
+        st = reply_make(&p->req, ST_OK, &p->reply);
+    }
+    return st == ST_OK ? pipe_end(p) : pipe_fail(p, st);
+}
+
+static enum pipe_phase finish_rerun(struct pipe *p)
+{
+    return pipe_may_rerun(p) ? PIPE_FINISHING : fail_finish(p, ST_BUSY);
+}
+
+enum pipe_phase pipe_finish_commit(struct pipe *p)
+{
+    static const struct rlog_request_id none; /* the first transaction settled the request's id */
+    enum status st = pipe_commit_begin(p, &none);
+    pipe_end_txn(p);
+    return st == ST_OK ? PIPE_PENDING : fail_finish(p, st);
+}
+
+enum pipe_phase pipe_finish_commit_done(struct pipe *p)
+{
+    if (p->result == ST_CONFLICT)
+        return finish_rerun(p);
+    if (p->result != ST_OK)
+        return fail_finish(p, p->result);
+    p->effect = PIPE_CHANGED;
+    return finished(p);
+}
+
+enum pipe_phase pipe_finish_confirm(struct pipe *p)
+{
+    enum status st = pipe_confirm_begin(p);
+    return st == ST_OK ? PIPE_PENDING : fail_finish(p, st);
+}
+
+enum pipe_phase pipe_finish_confirm_done(struct pipe *p)
+{
+    if (p->result == ST_CONFLICT)
+        return finish_rerun(p);
+    return p->result == ST_OK ? finished(p) : fail_finish(p, p->result);
+}

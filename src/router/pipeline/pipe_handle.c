@@ -1,0 +1,192 @@
+/* The handler, and the commit or the confirmation of its transaction, as often as other requests
+ * change what it read. */
+#include "router/pipeline/pipe_phases.h"
+
+void pipe_forget_reason(struct pipe *p)
+{
+    p->req.error.text[0] = '\0';
+}
+
+bool pipe_is_breakdown(enum status st)
+{
+    return st == ST_NOMEM || st == ST_IO || st == ST_CORRUPT || st == ST_INTERNAL ||
+           st == ST_CRYPTO || st == ST_SEALED || st == ST_BUSY || st == ST_CLOSED;
+}
+
+static void on_committed(struct state_commit *commit, enum status st)
+{
+    struct pipe *p = CONTAINER_OF(commit, struct pipe_more, commit)->pipe;
+    p->result = st;
+    pipe_step(p);
+}
+
+enum status pipe_commit_begin(struct pipe *p, const struct rlog_request_id *id)
+{
+    TRY(pipe_need_more(p));
+    struct state_commit *c = &p->more->commit;
+    struct buf *stored = &p->more->stored;
+    c->done = on_committed;
+    c->id = *id;
+    buf_done(stored);
+    if (pipe_id_given(&c->id))
+        TRY(reply_encode(&p->reply, stored));
+    c->answer = buf_bytes(stored);
+    return state_commit(&p->run->txn, c);
+}
+
+static void on_confirmed(struct state_confirm *confirm, enum status st)
+{
+    struct pipe *p = CONTAINER_OF(confirm, struct pipe_more, confirm)->pipe;
+    p->result = st;
+    pipe_step(p);
+}
+
+enum status pipe_confirm_begin(struct pipe *p)
+{
+    TRY(pipe_need_more(p));
+    p->more->confirm = (struct state_confirm){.done = on_confirmed};
+    state_confirm(&p->run->txn, &p->more->confirm);
+    return ST_OK;
+}
+
+bool pipe_may_rerun(struct pipe *p)
+{
+    pipe_end_txn(p);
+    if (++p->reruns > PIPE_RERUNS_MAX) {
+        reason_set(&p->req.error, "changed by other requests again and again");
+        return false;
+    }
+    atomic_fetch_add(&p->worker->reruns, 1);
+    return true;
+}
+
+/* Run the handler, unless the request is refused, and make the reply. */
+static enum status run_handler(struct pipe *p)
+{
+    struct req *req = &p->req;
+    enum status st = p->verdict == ST_OK ? req->route->handler(req) : p->verdict;
+    st = reply_make(req, st, &p->reply);
+    return st == ST_OK && req->dialect->finish != NULL ? req->dialect->finish(req, &p->reply) : st;
+}
+
+/* Commit the staged writes: here, or let the active node run the request anew. */
+static enum pipe_phase go_commit(struct pipe *p)
+{
+    if (pipe_must_record(p)) {
+        pipe_end_txn(p);
+        return PIPE_ADMITTING;
+    }
+    if (!pipe_commits_here(p))
+        return pipe_forward(p);
+    return p->request->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_COMMITTING;
+}
+
+enum pipe_phase pipe_handle(struct pipe *p)
+{
+    ASSERT(p->verdict != ST_OK || p->req.data != NULL); /* the body was parsed */
+    enum status st = run_handler(p);
+    if (st != ST_OK && state_rollback(&p->run->txn, p->run->mark) != ST_OK)
+        return pipe_fail(p, ST_NOMEM);
+    if (state_staged(&p->run->txn) || (pipe_must_settle_id(p) && !pipe_is_breakdown(st)))
+        return go_commit(p);
+    if (pipe_is_breakdown(st) && pipe_is_open(p))
+        return pipe_fail(p, st);
+    if (pipe_is_breakdown(st) || pipe_is_confirmed(p) || pipe_is_local(p))
+        return pipe_go_outside(p);
+    return PIPE_CONFIRMING;
+}
+
+enum pipe_phase pipe_commit(struct pipe *p)
+{
+    ASSERT(pipe_commits_here(p));
+    enum status st =
+        pipe_commit_begin(p, pipe_id_given(&p->request->id) ? &p->request->id : &p->id);
+    pipe_end_txn(p);
+    return st == ST_OK ? PIPE_PENDING : pipe_fail(p, st);
+}
+
+/* The client that began an attempt goes on with it however many others come. */
+static void keep_share(struct pipe *p)
+{
+    if ((p->once & PIPE_ONCE_THROTTLED) == 0 || !p->req.begins_attempt)
+        return;
+    const struct ip client = ip_port_ip(p->request->peer);
+    throttle_hold(&p->req.host->ceremonies, &client);
+}
+
+/* An earlier try of the same id was applied: its reply counts, not the one just made. */
+static void reply_repeated(struct pipe *p)
+{
+    enum status st = ST_UNKNOWN_OUTCOME;
+    reply_done(&p->reply);
+    if (p->more->commit.has_response)
+        st = reply_decode(p->more->commit.response, p->req.arena, &p->reply);
+    else
+        reason_set(&p->req.error, "the change was made; its reply was too long to be kept");
+    if (st != ST_OK)
+        reply_error(&p->reply, p->req.dialect, st, &p->req.error);
+}
+
+/* The transaction is applied. If an earlier try was, and another node asked for it, that node may
+ * have done its step outside already; to read twice does no harm. */
+static enum pipe_phase applied(struct pipe *p)
+{
+    ASSERT(p->phase == PIPE_COMMITTING);
+    bool repeated = p->more->commit.repeated, ours = p->effect != PIPE_UNCHANGED;
+    p->effect = PIPE_CHANGED;
+    keep_share(p);
+    if (repeated)
+        reply_repeated(p);
+    else if (p->req.told != NULL)
+        trace(TRACE_WARN, "router", "%s, asked by %s", p->req.told, p->request->peer);
+    if (repeated && !ours && !stage_reads(&p->req) && pipe_outside_is_due(p))
+        return pipe_fail(p, ST_UNKNOWN_OUTCOME);
+    return pipe_go_outside(p);
+}
+
+static enum pipe_phase rerun(struct pipe *p, enum pipe_mode mode)
+{
+    p->mode = mode;
+    return pipe_may_rerun(p) ? pipe_begin(p) : pipe_fail(p, ST_BUSY);
+}
+
+enum pipe_phase pipe_commit_done(struct pipe *p)
+{
+    enum status st = p->result;
+    ASSERT(p->more->pipe == p);
+    if (st == ST_OK)
+        return applied(p);
+    pipe_forget_reason(p);
+    if (st == ST_CONFLICT) /* the transaction stages now, or the id is to be settled */
+        return rerun(p, p->mode == PIPE_RECORDED ? PIPE_RECORDED : PIPE_BY_METHOD);
+    if (st == ST_NOT_LEADER)
+        return pipe_wait(p, ST_NO_LEADER);
+    if (st != ST_UNKNOWN_OUTCOME)
+        return pipe_fail(p, st);
+    if (p->request->forwarded)
+        return pipe_hand_back(p, st);
+    if (!pipe_id_given(&p->id))
+        return pipe_fail(p, st);
+    p->effect = MAX(p->effect, PIPE_UNKNOWN);
+    return pipe_wait(p, st);
+}
+
+enum pipe_phase pipe_confirm(struct pipe *p)
+{
+    enum status st = pipe_confirm_begin(p);
+    return st == ST_OK ? PIPE_PENDING : pipe_fail(p, st);
+}
+
+enum pipe_phase pipe_confirm_done(struct pipe *p)
+{
+    enum status st = p->result;
+    if (st == ST_OK)
+        return pipe_go_outside(p);
+    pipe_forget_reason(p);
+    if (st == ST_CONFLICT)
+        return rerun(p, PIPE_CONFIRMED);
+    pipe_end_txn(p);
+    if (st == ST_NO_LEADER || st == ST_NOT_LEADER)
+        return pipe_wait(p, ST_NO_LEADER);
+    return pipe_fail(p, st);
+}

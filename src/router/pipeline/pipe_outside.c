@@ -1,0 +1,129 @@
+/* Work of a route outside of transactions, on the pool: before the first transaction, and after it.
+ */
+#include "router/pipeline/pipe_phases.h"
+
+static void on_worked(struct env_work *work)
+{
+    struct pipe *p = CONTAINER_OF(work, struct pipe, work);
+    pipe_step(p);
+}
+
+static void start(struct pipe *p, void (*run)(struct env_work *work))
+{
+    p->work = (struct env_work){.run = run, .done = on_worked, .lane = LANE_POOL};
+    env_work(p->worker->env, &p->work);
+}
+
+/* Whether the sender may do this is confirmed before the work begins. */
+enum pipe_phase pipe_go_prepare(struct pipe *p)
+{
+    const struct route *route = p->req.route;
+    if (p->verdict == ST_OK && p->prepared != ST_OK) {
+        p->verdict = p->prepared;
+        if (p->prepare_why != NULL)
+            reason_set(&p->req.error, "%s", p->prepare_why);
+    }
+    if (p->verdict != ST_OK || route->prepare == NULL || (p->once & PIPE_ONCE_PREPARED) != 0)
+        return PIPE_HANDLING;
+    bool confirmed = pipe_is_confirmed(p) || pipe_is_local(p);
+    pipe_end_txn(p);
+    if (p->request->given_up)
+        return pipe_fail(p, ST_TIMEOUT);
+    return confirmed ? PIPE_PREPARING : PIPE_READING;
+}
+
+static void run_prepare(struct env_work *work)
+{
+    struct pipe *p = CONTAINER_OF(work, struct pipe, work);
+    p->result = p->req.route->prepare(&p->req);
+}
+
+enum pipe_phase pipe_prepare(struct pipe *p)
+{
+    ASSERT((p->once & PIPE_ONCE_PREPARED) == 0);
+    ASSERT(p->req.prepared == NULL);
+    start(p, run_prepare);
+    return PIPE_PENDING;
+}
+
+/* A read goes on with the version that was confirmed for it before; a write begins anew. So does
+ * one whose work failed: the use of its token counts (PROTOCOL R3), and an earlier try of its id
+ * may have taken effect (R14). */
+enum pipe_phase pipe_prepare_done(struct pipe *p)
+{
+    ASSERT(p->req.reply.kind == REPLY_NONE); /* the handler makes the reply */
+    ASSERT(p->prepared == ST_OK && p->prepare_why == NULL);
+    if (p->request->given_up)
+        return pipe_fail(p, ST_TIMEOUT);
+    p->once |= PIPE_ONCE_PREPARED;
+    p->prepared = p->result;
+    if (p->result != ST_OK && p->req.error.text[0] != '\0') {
+        p->prepare_why = arena_str(p->req.arena, bytes_str(p->req.error.text));
+        if (p->prepare_why == NULL)
+            return pipe_fail(p, ST_NOMEM);
+    }
+    return stage_reads(&p->req) && pipe_is_confirmed(p) ? PIPE_ADMITTING : pipe_begin(p);
+}
+
+bool pipe_outside_is_due(const struct pipe *p)
+{
+    return p->verdict == ST_OK && p->req.route->outside != NULL && p->reply.http < 300 &&
+           (p->effect == PIPE_CHANGED || !p->request->given_up);
+}
+
+enum pipe_phase pipe_go_outside(struct pipe *p)
+{
+    pipe_end_txn(p);
+    if (!pipe_outside_is_due(p))
+        return pipe_end(p);
+    return pipe_has_flag(p, ROUTE_UPLOAD) ? PIPE_RECEIVING : PIPE_OUTSIDE;
+}
+
+static void run_outside(struct env_work *work)
+{
+    struct pipe *p = CONTAINER_OF(work, struct pipe, work);
+    p->result = p->req.route->outside(&p->req);
+}
+
+enum pipe_phase pipe_outside(struct pipe *p)
+{
+    ASSERT(p->verdict == ST_OK);
+    start(p, run_outside);
+    return PIPE_PENDING;
+}
+
+/* A file is the whole body of the reply. */
+static void reply_with_file(struct pipe *p)
+{
+    struct req_files *files = &p->req.files;
+    buf_done(&p->reply.body);
+    p->reply.http = 200;
+    p->reply.content_type = files->reply_type;
+    p->reply.file = (struct reply_file){files->reply, files->reply_bytes, p->worker->env};
+    files->reply = NULL;
+}
+
+/* The step outside may make the reply that the handler did not. */
+static enum status reply_outside(struct pipe *p)
+{
+    if (p->req.files.reply != NULL)
+        reply_with_file(p);
+    else if (p->req.reply.kind != REPLY_NONE && p->reply.http == 204)
+        return reply_make(&p->req, ST_OK, &p->reply);
+    return ST_OK;
+}
+
+enum pipe_phase pipe_outside_done(struct pipe *p)
+{
+    enum status st = p->result;
+    ASSERT(p->phase == PIPE_OUTSIDE);
+    if (st == ST_NOT_LEADER)
+        return pipe_wait(p, ST_NO_LEADER); /* nothing was done: where the leader is now it can be */
+    if (st == ST_OK && !stage_reads(&p->req))
+        p->effect = PIPE_CHANGED;
+    if (st == ST_OK)
+        st = reply_outside(p);
+    if (st != ST_OK)
+        return pipe_fail(p, st);
+    return p->req.route->finish != NULL ? pipe_go_finish(p) : pipe_end(p);
+}

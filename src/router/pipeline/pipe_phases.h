@@ -1,0 +1,70 @@
+/* The phases of a request, for the table of pipeline.c. Inside src/router.
+ *
+ * Each function does the work of its phase and returns the next phase; PIPE_PENDING: what the phase
+ * began goes on, and pipe_step comes later. A function that ends in `_done` goes on after such a
+ * wait. On the worker's thread. */
+#ifndef HOLDFAST_ROUTER_PIPELINE_PIPE_PHASES_H
+#define HOLDFAST_ROUTER_PIPELINE_PIPE_PHASES_H
+
+#include "router/pipeline/pipe.h"
+
+/* Whether the request runs on a version that was confirmed for it. */
+static inline bool pipe_is_confirmed(const struct pipe *p)
+{
+    return p->run != NULL && p->run->read.confirmed;
+}
+
+/* pipe_choose.c */
+enum pipe_phase pipe_choose(struct pipe *p);
+enum pipe_phase pipe_stateless(struct pipe *p);
+enum pipe_phase pipe_stateless_done(struct pipe *p);
+
+/* pipe_forward.c */
+enum pipe_phase pipe_wait_begin(struct pipe *p);
+enum pipe_phase pipe_wait_done(struct pipe *p);
+enum pipe_phase pipe_send(struct pipe *p);
+enum pipe_phase pipe_send_done(struct pipe *p);
+
+/* pipe_body.c */
+enum pipe_phase pipe_collect(struct pipe *p);
+enum pipe_phase pipe_collect_done(struct pipe *p);
+enum pipe_phase pipe_parse(struct pipe *p);
+enum pipe_phase pipe_parse_done(struct pipe *p);
+enum pipe_phase pipe_receive(struct pipe *p);
+enum pipe_phase pipe_receive_done(struct pipe *p);
+
+/* pipe_admit.c */
+enum pipe_phase pipe_read(struct pipe *p);
+enum pipe_phase pipe_read_done(struct pipe *p);
+enum pipe_phase pipe_precheck(struct pipe *p);
+enum pipe_phase pipe_admit(struct pipe *p);
+enum pipe_phase pipe_authorise(struct pipe *p);
+
+/* pipe_handle.c */
+enum pipe_phase pipe_handle(struct pipe *p);
+enum pipe_phase pipe_commit(struct pipe *p);
+enum pipe_phase pipe_commit_done(struct pipe *p);
+enum pipe_phase pipe_confirm(struct pipe *p);
+enum pipe_phase pipe_confirm_done(struct pipe *p);
+
+/* pipe_outside.c */
+enum pipe_phase pipe_prepare(struct pipe *p);
+enum pipe_phase pipe_prepare_done(struct pipe *p);
+enum pipe_phase pipe_outside(struct pipe *p);
+enum pipe_phase pipe_outside_done(struct pipe *p);
+
+/* pipe_finish.c */
+enum pipe_phase pipe_finish(struct pipe *p);
+enum pipe_phase pipe_finish_commit(struct pipe *p);
+enum pipe_phase pipe_finish_commit_done(struct pipe *p);
+enum pipe_phase pipe_finish_confirm(struct pipe *p);
+enum pipe_phase pipe_finish_confirm_done(struct pipe *p);
+
+/* pipe_reply.c */
+enum pipe_phase pipe_record_request(struct pipe *p);
+enum pipe_phase pipe_record_request_done(struct pipe *p);
+enum pipe_phase pipe_record_reply(struct pipe *p);
+enum pipe_phase pipe_record_reply_done(struct pipe *p);
+enum pipe_phase pipe_respond(struct pipe *p);
+
+#endif

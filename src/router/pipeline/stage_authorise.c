@@ -1,0 +1,151 @@
+/* The token of a request: authentication, and the rights of the token. */
+#include "auth/token_cache.h"
+#include "router/pipeline/stages.h"
+#include "router/request/dialect.h"
+
+struct bytes stage_bearer(const struct req *req, const struct router_request *request)
+{
+    return req->dialect->read_token(req, request);
+}
+
+bool stage_has_bearer(const struct req *req, const struct router_request *request)
+{
+    return stage_bearer(req, request).len != 0;
+}
+
+void stage_forget_token(struct req *req)
+{
+    token_ref_drop(req->token_ref);
+    req->token_ref = NULL;
+    req->token = NULL;
+    req->acl = NULL;
+}
+
+enum status stage_authenticate(struct req *req, const struct router_request *request)
+{
+    const struct auth_token *token;
+    stage_forget_token(req);
+    req->bearer = stage_bearer(req, request);
+    const struct auth_scope scope = req_scope(req);
+    TRY(auth_token_hold(&scope, req->bearer, &token, &req->token_ref));
+    TRY(auth_token_from(token, request->peer));
+    req->token = token;
+    return ST_OK;
+}
+
+enum status stage_use(struct req *req)
+{
+    const struct auth_scope scope = req_scope(req);
+    if (!req->token->limited)
+        return ST_OK;
+    struct auth_token *token = arena_alloc(req->arena, sizeof *token);
+    if (token == NULL)
+        return ST_NOMEM;
+    *token = *req->token;
+    TRY(auth_token_use(&scope, token));
+    req->token = token;
+    return ST_OK;
+}
+
+/* Whether a rule gives the capabilities on the path; req->rule is that rule. */
+static enum status ask(struct req *req, unsigned caps)
+{
+    const struct acl_question question = {
+        .path = req->path,
+        .rule_path = req->rule_path,
+        .caps = caps,
+        .list = stage_lists(req),
+        .wrap_s = req->wrap_ttl_s,
+    };
+    return acl_check(req->acl, &question, &req->rule);
+}
+
+/* Create or update, decided by whether the key exists (PROTOCOL R1 keeps that true until the
+ * commit). A token with both capabilities needs no look, and so does not conflict with other
+ * writers. What is wrong with the path is told only to a token with one of the two. */
+static enum status ask_to_write(struct req *req, unsigned caps)
+{
+    caps &= ~(unsigned)(CAP_CREATE | CAP_UPDATE);
+    if (ask(req, caps | CAP_CREATE | CAP_UPDATE) == ST_OK)
+        return ST_OK;
+    enum status st = req->route->exists(req);
+    if (st == ST_OK || st == ST_NOT_FOUND)
+        return ask(req, caps | (st == ST_OK ? CAP_UPDATE : CAP_CREATE));
+    bool may = ask(req, caps | CAP_UPDATE) == ST_OK || ask(req, caps | CAP_CREATE) == ST_OK;
+    return may ? st : ST_DENIED;
+}
+
+static enum status refuse_unmatched(struct req *req)
+{
+    char methods[ROUTE_METHODS_TEXT];
+    if (req->matched == ST_UNSUPPORTED) {
+        route_methods_text(req->others.methods, methods);
+        ASSERT(methods[0] != '\0');
+        return ST_UNSUPPORTED;
+    }
+    req->dialect->say_no_path(req, req->api != NULL);
+    return ST_NOT_FOUND;
+}
+
+/* Rights that a request without a row would need. */
+static bool may_unmatched(struct req *req)
+{
+    static const unsigned implied[METHODS] = {
+        [METHOD_GET] = CAP_READ,      [METHOD_HEAD] = CAP_READ,   [METHOD_LIST] = CAP_LIST,
+        [METHOD_DELETE] = CAP_DELETE, [METHOD_PATCH] = CAP_PATCH, [METHOD_SCAN] = CAP_SCAN,
+    };
+    unsigned caps = implied[req->method];
+    if (caps != 0)
+        return ask(req, caps) == ST_OK;
+    return ask(req, CAP_UPDATE) == ST_OK || ask(req, CAP_CREATE) == ST_OK;
+}
+
+enum status stage_authorise_path(struct req *req)
+{
+    req->rule = NULL;
+    if (req->matched == ST_OK && req->route->auth == AUTH_NONE)
+        return ST_OK;
+    ASSERT(req->token != NULL);
+    TRY(req_acl(req, req->token, &req->acl));
+    if (req->help) {
+        bool may = req->help_open || acl_capabilities(req->acl, req->path) != 0;
+        return !may ? ST_DENIED : req->matched != ST_OK ? refuse_unmatched(req) : ST_OK;
+    }
+    if (req->matched != ST_OK) /* a sender without the right learns nothing about the path */
+        return may_unmatched(req) ? refuse_unmatched(req) : ST_DENIED;
+    if ((req->route->flags & ROUTE_ANY_TOKEN) != 0)
+        return ST_OK;
+    unsigned caps = route_caps(req->route, req->method);
+    return req->route->exists != NULL ? ask_to_write(req, caps) : ask(req, caps);
+}
+
+enum status stage_authorise_parameters(const struct req *req)
+{
+    bool count = req->method != METHOD_DELETE && !stage_lists(req);
+    ASSERT(req->data != NULL);
+    ASSERT(req->acl != NULL || req->route->auth == AUTH_NONE); /* stage_authorise_path came first */
+    if (req->rule == NULL || !count)
+        return ST_OK;
+    return acl_param_allow(req->rule, req->data) ? ST_OK : ST_DENIED;
+}
+
+/* A token that is invalid or may not do this is ignored: these paths also serve operators who have
+ * lost their token. */
+enum status stage_admit(struct req *req, const struct router_request *request)
+{
+    enum status st = ST_DENIED;
+    req->token = NULL;
+    if (stage_has_bearer(req, request))
+        st = stage_authenticate(req, request);
+    if (st == ST_OK)
+        st = req_acl(req, req->token, &req->acl);
+    if (st == ST_OK)
+        st = ask(req, route_caps(req->route, req->method));
+    if (st == ST_OK)
+        st = stage_authorise_parameters(req);
+    if (st == ST_OK)
+        return ST_OK;
+    req->token = NULL;
+    req->acl = NULL;
+    return st == ST_DENIED ? ST_OK : st;
+}

@@ -1,0 +1,133 @@
+#include "router/pipeline/worker.h"
+#include "auth/acl_cache.h"
+#include "auth/token_cache.h"
+#include "base/mem.h"
+#include "mount/mount_cache.h"
+#include "router/quota.h"
+#include "router/request/dialect.h"
+
+enum { INFLIGHT_DEFAULT = 16384 };
+
+/* The steps of a row fit where the row runs. */
+static void check_steps(const struct route *route)
+{
+    bool anywhere = route->method != METHOD_POST && route->method != METHOD_DELETE &&
+                    route->method != METHOD_PATCH;
+    anywhere = anywhere || (route->flags & ROUTE_READS) != 0;
+    if (route->prepare != NULL || route->finish != NULL)
+        ASSERT((route->flags & (ROUTE_NODE | ROUTE_LOCAL)) == 0); /* no transaction, or no commit */
+    if (route->finish == NULL)
+        return;
+    ASSERT(route->outside != NULL);
+    ASSERT(!anywhere || (route->flags & ROUTE_ACTIVE) != 0); /* a standby commits nothing */
+}
+
+static void find_longs(struct router_worker *worker, const struct router_options *options)
+{
+    struct module_walk place = {0};
+    const struct route_api *api;
+    while ((api = module_next_api(&options->modules, &place)) != NULL) {
+        const struct route *route;
+        for (struct route_walk walk = {0}; (route = route_next(api, &walk)) != NULL;) {
+            check_steps(route);
+            if (api->prefix == NULL || (route->flags & (ROUTE_LONG | ROUTE_UPLOAD)) == 0)
+                continue;
+            ASSERT(worker->n_longs < WORKER_LONG_MAX);
+            ASSERT(strpbrk(route->path, ":*") == NULL); /* found before anything is matched */
+            worker->longs[worker->n_longs++] = (struct long_route){
+                .api = api, .route = route, .path_len = strlen(api->prefix) + strlen(route->path)};
+        }
+    }
+}
+
+enum status router_worker_new(const struct router *router, struct env *env, struct state *state,
+                              struct router_worker **ret_worker)
+{
+    const struct router_options *options = &router->options;
+    ASSERT(options->host != NULL && options->modules.n != 0);
+    struct router_worker *worker = mem_zalloc(sizeof *worker);
+    if (worker == NULL)
+        return ST_NOMEM;
+    worker->router = router;
+    worker->home = dialect_home(&options->modules);
+    worker->one_dialect = dialect_is_only(&options->modules, worker->home);
+    worker->env = env;
+    list_init(&worker->requests_under_way);
+    if (state != NULL)
+        router_worker_begin(worker, state);
+    worker->inflight_max =
+        options->inflight_max != 0 ? options->inflight_max : (unsigned)INFLIGHT_DEFAULT;
+    if (acl_cache_new(env, &worker->acls) != ST_OK || token_cache_new(&worker->tokens) != ST_OK ||
+        mount_cache_new(&worker->mounts) != ST_OK ||
+        quotas_new(options->host->quotas, &worker->quotas) != ST_OK) {
+        router_worker_free(worker);
+        return ST_NOMEM;
+    }
+    find_longs(worker, options);
+    audit_init(&worker->audit);
+    *ret_worker = worker;
+    return ST_OK;
+}
+
+void router_worker_begin(struct router_worker *worker, struct state *state)
+{
+    ASSERT(worker->state == NULL && state != NULL);
+    worker->state = state;
+    worker->cipher = state_cipher(state);
+}
+
+void router_worker_free(struct router_worker *worker)
+{
+    if (worker == NULL)
+        return;
+    ASSERT(worker->running == 0);
+    acl_cache_free(worker->acls);
+    token_cache_free(worker->tokens);
+    mount_cache_free(worker->mounts);
+    openapi_cache_done(&worker->docs);
+    quotas_free(worker->quotas);
+    mem_free(worker);
+}
+
+struct audit *router_worker_audit(struct router_worker *worker)
+{
+    return &worker->audit;
+}
+
+struct router_host *router_worker_host(const struct router_worker *worker)
+{
+    return worker->router->options.host;
+}
+
+struct state *router_worker_state(const struct router_worker *worker)
+{
+    return worker->state;
+}
+
+unsigned router_worker_running(const struct router_worker *worker)
+{
+    return worker->running;
+}
+
+const char *router_class_name(enum router_class class)
+{
+    static const char *const names[ROUTER_CLASSES] = {
+        [ROUTER_READ] = "read", [ROUTER_LIST] = "list",           [ROUTER_WRITE] = "write",
+        [ROUTER_NODE] = "node", [ROUTER_FORWARDED] = "forwarded", [ROUTER_LONG] = "long"};
+    ASSERT(class < ROUTER_CLASSES);
+    return names[class];
+}
+
+void router_worker_counters(const struct router_worker *worker,
+                            struct router_counters *ret_counters)
+{
+    *ret_counters = (struct router_counters){
+        .requests = atomic_load(&worker->requests),
+        .forwards = atomic_load(&worker->forwards),
+        .reruns = atomic_load(&worker->reruns),
+        .refused = atomic_load(&worker->refused),
+        .parsed_bytes = atomic_load(&worker->parsed_bytes),
+    };
+    for (unsigned i = 0; i < ROUTER_CLASSES; i++)
+        histogram_sum_add(&ret_counters->latency[i], &worker->latency[i]);
+}

@@ -1,0 +1,44 @@
+/* The part of the router that belongs to one thread. Inside src/router. */
+#ifndef HOLDFAST_ROUTER_PIPELINE_WORKER_H
+#define HOLDFAST_ROUTER_PIPELINE_WORKER_H
+
+#include "router/openapi/openapi_cache.h"
+#include "router/router.h"
+#include "text/random.h"
+
+#include <stdatomic.h>
+
+enum { WORKER_IDS = 64, WORKER_LONG_MAX = 8 };
+
+/* A route whose head is looked at (ROUTE_LONG, ROUTE_UPLOAD). */
+struct long_route {
+    const struct route_api *api;
+    const struct route *route;
+    size_t path_len; /* of the prefix and the route's path together */
+};
+
+struct router_worker {
+    const struct router *router;
+    struct env *env;
+    struct state *state;
+    struct barrier_cipher *cipher;
+    struct acl_cache *acls;
+    struct audit audit;
+    struct token_cache *tokens;
+    struct mount_cache *mounts;
+    struct openapi_cache docs;
+    struct quotas *quotas;
+    const struct dialect *home; /* of paths that no table claims */
+    bool one_dialect;           /* every table speaks that one */
+    unsigned running, inflight_max;
+    struct list requests_under_way; /* pipes */
+    /* Random parts of the next requests' ids, which are no secrets: a system call for many. */
+    uint8_t ids[WORKER_IDS][TEXT_UUID_RANDOM];
+    unsigned n_ids;
+    struct long_route longs[WORKER_LONG_MAX]; /* few of many: each request is compared with them */
+    unsigned n_longs;
+    struct histogram latency[ROUTER_CLASSES];
+    atomic_ullong requests, forwards, reruns, refused, parsed_bytes;
+};
+
+#endif

@@ -1,0 +1,167 @@
+#include "router/request/req.h"
+
+/* The first key behind the name `after`: behind all that is in it, if that is a folder. */
+static enum status first_behind(struct req *req, struct bytes prefix, struct bytes after,
+                                struct bytes *ret_key)
+{
+    uint8_t *key = arena_alloc(req->arena, prefix.len + after.len + 1);
+    if (key == NULL)
+        return ST_NOMEM;
+    memcpy(key, prefix.data, prefix.len);
+    memcpy(key + prefix.len, after.data, after.len);
+    size_t len = prefix.len + after.len;
+    if (key[len - 1] == '/')
+        key[len - 1]++;
+    else
+        key[len++] = 0;
+    *ret_key = bytes_of(key, len);
+    return ST_OK;
+}
+
+static enum status read_window(struct req *req, struct bytes prefix, struct bytes *ret_from,
+                               size_t *ret_limit)
+{
+    struct bytes after, limit;
+    int64_t n = 0;
+    TRY(req_query(req, "after", &after));
+    TRY(req_query(req, "limit", &limit));
+    if (limit.len != 0 && text_int_parse(limit, &n) != ST_OK)
+        return req_fail(req, ST_INVALID, "limit: a whole number is expected");
+    *ret_limit = n > 0 ? (size_t)n : SIZE_MAX;
+    if (after.len == 0)
+        return ST_OK;
+    if (after.len > STATE_KEY_MAX - prefix.len - 1)
+        return req_fail(req, ST_INVALID, "after: too long");
+    return first_behind(req, prefix, after, ret_from);
+}
+
+/* The rest of the next key below the prefix. ST_NOT_FOUND: there is none. */
+static enum status next_key(struct req *req, struct state_iter *iter, struct bytes *ret_name)
+{
+    do
+        if (!state_iter_next(iter))
+            return ST_NOT_FOUND;
+    while (iter->key.len == iter->prefix.len);
+    struct bytes rest = bytes_from(iter->key, iter->prefix.len);
+    *ret_name = bytes_of(arena_dup(req->arena, rest), rest.len);
+    return ret_name->data != NULL ? ST_OK : ST_NOMEM;
+}
+
+static enum status next_name(struct req *req, struct state_iter *iter, struct bytes *ret_name)
+{
+    return req->method == METHOD_SCAN ? next_key(req, iter, ret_name)
+                                      : state_iter_name(iter, ret_name);
+}
+
+/* A listing as it is written: names as they are met, because there may be many. */
+struct listing {
+    struct state_iter *iter;
+    size_t limit;
+    bool cut; /* the request did not ask for this limit */
+    struct text_writer names;
+    /* NULL: names alone */
+    enum status (*put)(struct req *req, struct bytes key, struct text_writer *w);
+    struct buf info;
+    struct text_writer details;
+};
+
+/* Memory that the details of one reply may take. */
+enum { DETAILS_BYTES_MAX = 32 * 1024 * 1024 };
+
+static void open_listing(struct req *req, struct listing *l)
+{
+    l->names = req_reply_begin(req);
+    text_open_object(&l->names);
+    text_key(&l->names, "keys");
+    text_open_list(&l->names);
+    if (l->put == NULL)
+        return;
+    l->details = (struct text_writer){.out = &l->info};
+    text_open_object(&l->details);
+}
+
+static enum status add_name(struct req *req, struct listing *l, struct bytes name)
+{
+    text_put_bytes(&l->names, name);
+    if (l->put == NULL)
+        return ST_OK;
+    size_t len = l->iter->prefix.len;
+    uint8_t *key = arena_alloc(req->arena, len + name.len);
+    if (key == NULL)
+        return ST_NOMEM;
+    memcpy(key, l->iter->prefix.data, len);
+    memcpy(key + len, name.data, name.len);
+    text_key_bytes(&l->details, name);
+    return l->put(req, bytes_of(key, len + name.len), &l->details);
+}
+
+static enum status close_listing(struct req *req, struct listing *l)
+{
+    text_close(&l->names);
+    if (l->put != NULL) {
+        text_close(&l->details);
+        TRY(buf_status(&l->info));
+        text_key(&l->names, "key_info");
+        text_put_raw(&l->names, buf_bytes(&l->info));
+    }
+    text_close(&l->names);
+    return req_reply_end(req);
+}
+
+static enum status write_names(struct req *req, struct listing *l)
+{
+    size_t bytes_max = req->arena->bytes + DETAILS_BYTES_MAX, n = 0;
+    struct bytes name = {0};
+    enum status st = ST_OK;
+
+    while (n < l->limit && (st = next_name(req, l->iter, &name)) == ST_OK) {
+        if (n++ == 0)
+            open_listing(req, l);
+        TRY(add_name(req, l, name));
+        if (l->put != NULL && (req->arena->bytes > bytes_max || l->info.len > DETAILS_BYTES_MAX)) {
+            l->cut = true;
+            l->limit = n;
+        }
+    }
+    if (n == 0 || (st != ST_OK && st != ST_NOT_FOUND))
+        return st;
+    if (l->cut && n == l->limit && next_name(req, l->iter, &(struct bytes){0}) == ST_OK)
+        req_warn(req, "More than %zu keys: get the rest with after=%.*s.", n,
+                 (int)MIN(name.len, (size_t)200), (const char *)name.data);
+    return close_listing(req, l);
+}
+
+static enum status list(struct req *req, struct bytes prefix, struct listing *l)
+{
+    struct bytes from = {0};
+    size_t most = l->put != NULL               ? REQ_DETAILS_MAX
+                  : req->method == METHOD_SCAN ? REQ_SCAN_MAX
+                                               : SIZE_MAX;
+
+    ASSERT(prefix.len > 0 && prefix.data[prefix.len - 1] == '/');
+    l->iter = arena_alloc(req->arena, sizeof *l->iter);
+    if (l->iter == NULL)
+        return ST_NOMEM;
+    TRY(read_window(req, prefix, &from, &l->limit));
+    ASSERT(l->limit > 0);
+    l->cut = l->limit > most;
+    l->limit = MIN(l->limit, most);
+    TRY(state_scan(req->txn, prefix, from, l->iter));
+    return write_names(req, l);
+}
+
+enum status req_reply_listing(struct req *req, struct bytes prefix)
+{
+    struct listing l = {0};
+    return list(req, prefix, &l);
+}
+
+enum status req_reply_details(struct req *req, struct bytes prefix,
+                              enum status (*put)(struct req *req, struct bytes key,
+                                                 struct text_writer *w))
+{
+    struct listing l = {.put = put};
+    enum status st = list(req, prefix, &l);
+    buf_done(&l.info);
+    return st;
+}

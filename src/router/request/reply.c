@@ -1,0 +1,137 @@
+#include "router/request/reply.h"
+#include "router/request/dialect.h"
+
+#include "base/fs.h"
+
+enum { REPLY_FORMAT = 1 };
+
+void reply_done(struct router_reply *reply)
+{
+    struct reply_stream *stream = reply->stream;
+    buf_done(&reply->body);
+    fs_close(reply->file.file);
+    *reply = (struct router_reply){.headers = reply->headers}; /* room for others */
+    if (stream != NULL)
+        stream->drop(stream);
+}
+
+bool reply_add_header(struct router_reply *reply, struct arena *arena, struct bytes name,
+                      struct bytes value)
+{
+    if (reply->headers == NULL)
+        reply->headers = arena_alloc(arena, REPLY_HEADERS_MAX * sizeof reply->headers[0]);
+    if (reply->headers == NULL || reply->n_headers == REPLY_HEADERS_MAX)
+        return false;
+    reply->headers[reply->n_headers++] = (struct http_header){name, value};
+    return true;
+}
+
+static enum status make_success(struct req *req, struct router_reply *ret)
+{
+    struct req_reply *reply = &req->reply;
+    enum reply_kind kind = reply->kind;
+
+    if (kind == REPLY_NONE && reply->insist && req->dialect->tells_warnings)
+        kind = REPLY_DATA; /* warnings need a body to stand in */
+    bool silent = kind == REPLY_NONE;
+    ret->http = reply->http != 0 ? reply->http : silent ? req->dialect->silent_http : 200;
+    if (silent)
+        return ST_OK;
+    ret->content_type = kind == REPLY_RAW ? reply->content_type : req->dialect->data_type;
+    if (kind == REPLY_DATA) {
+        struct bytes data = reply->borrowed.len != 0 ? reply->borrowed : buf_bytes(&reply->data);
+        req->dialect->put_data(req, data, &ret->body);
+        return buf_status(&ret->body);
+    }
+    TRY(buf_status(&reply->data));
+    if (reply->encoding != NULL &&
+        (!reply_add_header(ret, req->arena, BYTES("Content-Encoding"),
+                           bytes_str(reply->encoding)) ||
+         !reply_add_header(ret, req->arena, BYTES("Vary"), BYTES("Accept-Encoding"))))
+        return ST_NOMEM;
+    ret->body = reply->data;
+    reply->data = (struct buf){0};
+    return ST_OK;
+}
+
+const char *reply_error_text(const struct dialect *dialect, enum status st,
+                             const struct reason *reason)
+{
+    ASSERT(st != ST_OK);
+    return reason != NULL && reason->text[0] != '\0' ? reason->text : dialect->error_text(st);
+}
+
+/* The table knows a request that was too slow; here it is the cluster that was. */
+static int http_of(const struct dialect *dialect, enum status st)
+{
+    if (dialect->error_http != NULL)
+        return dialect->error_http(st);
+    return st == ST_TIMEOUT || st == ST_CONFLICT ? 503 : status_http(st);
+}
+
+void reply_error(struct router_reply *ret, const struct dialect *dialect, enum status st,
+                 const struct reason *reason)
+{
+    ASSERT(st != ST_OK);
+    buf_clear(&ret->body);
+    ret->http = http_of(dialect, st);
+    ret->content_type = dialect->error_type;
+    dialect->put_error(reply_error_text(dialect, st, reason), &ret->body);
+    if (buf_status(&ret->body) != ST_OK) {
+        buf_done(&ret->body);
+        ret->content_type = NULL;
+    }
+}
+
+/* Without memory the reply lacks a header. */
+static void tell_methods(struct req *req, struct router_reply *ret)
+{
+    char *methods = arena_alloc(req->arena, ROUTE_METHODS_TEXT);
+    if (methods == NULL)
+        return;
+    route_methods_text(req->others.methods, methods);
+    (void)reply_add_header(ret, req->arena, BYTES("Allow"),
+                           bytes_str(methods)); /* without memory the header is missing */
+}
+
+enum status reply_make(struct req *req, enum status st, struct router_reply *ret)
+{
+    reply_done(ret);
+    if (st == ST_OK)
+        st = make_success(req, ret);
+    if (st != ST_OK)
+        reply_error(ret, req->dialect, st, &req->error);
+    if (st == ST_UNSUPPORTED && req->others.methods != 0)
+        tell_methods(req, ret);
+    return st;
+}
+
+enum status reply_encode(const struct router_reply *reply, struct buf *out)
+{
+    buf_add_u8(out, REPLY_FORMAT);
+    buf_add_u16(out, (uint16_t)reply->http);
+    buf_add_block(out, bytes_str(reply->content_type != NULL ? reply->content_type : ""));
+    buf_add_block(out, buf_bytes(&reply->body));
+    return buf_status(out);
+}
+
+enum status reply_decode(struct bytes stored, struct arena *arena, struct router_reply *ret)
+{
+    struct reader r = reader_of(stored);
+    struct router_reply reply = {0};
+
+    uint8_t format = reader_u8(&r);
+    reply.http = reader_u16(&r);
+    struct bytes type = reader_block(&r), body = reader_block(&r);
+    if (reader_end(&r) != ST_OK || format != REPLY_FORMAT || reply.http < 200 || reply.http > 599)
+        return ST_CORRUPT;
+    if (type.len != 0) {
+        reply.content_type = arena_str(arena, type);
+        if (reply.content_type == NULL)
+            return ST_NOMEM;
+    }
+    buf_add(&reply.body, body);
+    TRY(buf_status(&reply.body));
+    *ret = reply;
+    return ST_OK;
+}

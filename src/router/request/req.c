@@ -1,0 +1,185 @@
+#include "router/request/req.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+const char *req_param(const struct req *req, const char *name)
+{
+    for (unsigned i = 0; i < req->params.n; i++)
+        if (text_is(req->params.items[i].name, name))
+            return req->params.items[i].value;
+    ASSERT(req->params.n > ROUTE_PARAMS_MAX); /* the pattern captures no such name */
+    return "";
+}
+
+enum status req_query(struct req *req, const char *name, struct bytes *ret_text)
+{
+    const struct text_value *v = text_get(req->query, name);
+    if (v != NULL && v->kind != TEXT_STRING)
+        return req_fail(req, ST_INVALID, "%s: given more than once", name);
+    *ret_text = v != NULL ? v->text : (struct bytes){0};
+    return ST_OK;
+}
+
+struct auth_scope req_scope(const struct req *req)
+{
+    return (struct auth_scope){.txn = req->txn,
+                               .cipher = req->cipher,
+                               .cache = req->tokens,
+                               .ns = req->ns,
+                               .now_ms = req->now_ms};
+}
+
+struct held_acl {
+    struct acl_ref *ref;
+    struct req_cleanup cleanup;
+};
+
+static void drop_acl(struct req_cleanup *cleanup)
+{
+    acl_ref_drop(CONTAINER_OF(cleanup, struct held_acl, cleanup)->ref);
+}
+
+enum status req_acl(struct req *req, const struct auth_token *token, const struct acl **ret_acl)
+{
+    struct held_acl *held = arena_zalloc(req->arena, sizeof *held);
+    if (held == NULL)
+        return ST_NOMEM;
+    const struct acl_names names = {token->policies, token->policies_text, token->policies_hash,
+                                    req->now_ms};
+    TRY(acl_cache_get(req->acls, req->txn, req->ns, &names, &held->ref));
+    held->cleanup.run = drop_acl;
+    req_defer(req, &held->cleanup);
+    *ret_acl = acl_ref_get(held->ref);
+    return ST_OK;
+}
+
+enum status req_key(const struct req *req, const char *path, struct bytes *ret_key)
+{
+    ASSERT(req->mount != NULL);
+    return mount_key(req->arena, req->ns, req->mount, path, ret_key);
+}
+
+struct text_writer req_reply_begin(struct req *req)
+{
+    ASSERT(req->reply.kind == REPLY_NONE);
+    req->reply.kind = (req->route->flags & ROUTE_BARE) != 0 ? REPLY_BARE : REPLY_DATA;
+    return (struct text_writer){.out = &req->reply.data};
+}
+
+enum status req_reply_end(struct req *req)
+{
+    return buf_status(&req->reply.data);
+}
+
+enum status req_put_object(struct req *req, struct bytes key)
+{
+    CLEANUP(buf_done) struct buf object = {0};
+    struct text_writer w = {.out = &object, .plain = true};
+    if (req->data->n == 0)
+        return req_fail(req, ST_INVALID, "missing data fields");
+    text_put_value(&w, req->data);
+    TRY(buf_status(&object));
+    if (object.len > STATE_VALUE_MAX)
+        return req_fail(req, ST_TOO_BIG, "the value is longer than %d bytes", STATE_VALUE_MAX);
+    return state_put(req->txn, key, buf_bytes(&object));
+}
+
+enum status req_reply(struct req *req, const void *out)
+{
+    ASSERT(req->route->reply != NULL);
+    struct text_writer w = req_reply_begin(req);
+    schema_encode(req->route->reply, out, &w);
+    return req_reply_end(req);
+}
+
+struct text_writer req_reply_auth_begin(struct req *req)
+{
+    ASSERT((req->route->flags & ROUTE_BARE) == 0 && req->reply.auth.len == 0);
+    req->reply.kind = REPLY_DATA;
+    return (struct text_writer){.out = &req->reply.auth};
+}
+
+enum status req_reply_auth_end(struct req *req)
+{
+    return buf_status(&req->reply.auth);
+}
+
+enum status req_reply_keys(struct req *req, const char *const *keys, size_t n)
+{
+    if (n == 0)
+        return ST_NOT_FOUND;
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_key(&w, "keys");
+    text_open_list(&w);
+    for (size_t i = 0; i < n; i++)
+        text_put_str(&w, keys[i]);
+    text_close(&w);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
+void req_reply_json(struct req *req, struct bytes object)
+{
+    ASSERT(req->reply.kind == REPLY_NONE && (req->route->flags & ROUTE_BARE) == 0);
+    req->reply.kind = REPLY_DATA;
+    req->reply.borrowed = object;
+}
+
+enum status req_reply_raw(struct req *req, const char *content_type, struct bytes body)
+{
+    ASSERT(req->reply.kind == REPLY_NONE);
+    req->reply.kind = REPLY_RAW;
+    req->reply.content_type = content_type;
+    buf_add(&req->reply.data, body);
+    return req_reply_end(req);
+}
+
+static void add_warning(struct req *req, const char *format, va_list args)
+{
+    char text[400];
+    struct req_reply *reply = &req->reply;
+    if (reply->n_warnings == REQ_WARNINGS_MAX)
+        return;
+    if (reply->warnings == NULL)
+        reply->warnings = arena_alloc(req->arena, REQ_WARNINGS_MAX * sizeof reply->warnings[0]);
+    (void)vsnprintf(text, sizeof text, format, args); /* cut when too long */
+    const char *copy = arena_str(req->arena, bytes_str(text));
+    if (copy != NULL && reply->warnings != NULL) /* a warning is not worth a failure */
+        reply->warnings[reply->n_warnings++] = copy;
+}
+
+void req_warn(struct req *req, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_warning(req, format, args);
+    va_end(args);
+    req->reply.insist = true;
+}
+
+void req_note(struct req *req, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_warning(req, format, args);
+    va_end(args);
+}
+
+enum status req_fail(struct req *req, enum status st, const char *format, ...)
+{
+    va_list args;
+    ASSERT(st != ST_OK);
+    va_start(args, format);
+    (void)vsnprintf(req->error.text, sizeof req->error.text, format, args); /* cut */
+    va_end(args);
+    return st;
+}
+
+void req_defer(struct req *req, struct req_cleanup *cleanup)
+{
+    ASSERT(cleanup->run != NULL);
+    cleanup->next = req->cleanups;
+    req->cleanups = cleanup;
+}

@@ -1,0 +1,131 @@
+/* A module: everything that one folder of src/api adds to the server. It is one constant in its
+ * folder and one line in the list of src/server/modules.c; the server, the router and sys/mounts
+ * find everything by that list. */
+#ifndef HOLDFAST_ROUTER_TABLE_MODULE_H
+#define HOLDFAST_ROUTER_TABLE_MODULE_H
+
+#include "base/metric.h"
+#include "lease/lease.h"
+#include "mount/mount.h"
+#include "node/node.h"
+#include "router/table/route.h"
+
+struct config_block; /* config/config.h */
+
+/* A name of a type that stands for the type and a value of its option `version`. */
+struct module_alias {
+    const char *name, *version;
+};
+
+/* An engine that clients can mount. */
+struct module_engine {
+    const char *type;
+    const struct module_alias *aliases;
+    size_t n_aliases;
+    /* Check the option `version` of a new mount. ST_INVALID with the request's error. NULL: the
+     * type has no versions. */
+    enum status (*check_version)(struct req *req, const char *version);
+    /* A tune sets the option `version` of `mount`, which still has its former value: check the new
+     * one, change other fields of the mount. ST_INVALID with the request's error. NULL: the type
+     * has no versions. */
+    enum status (*tune_version)(struct req *req, const char *version, struct mount *mount);
+};
+
+struct auth_token;
+struct login_role;
+
+/* An auth method that clients can enable below "auth/". */
+struct module_login {
+    const char *type;
+    const struct route_api *api; /* paths below the mount: prefix NULL, `login` set */
+    /* A token that this method gave at `mount` is to be renewed: the settings of its role as they
+     * are now. ST_INVALID with the request's error: the role is gone, or refuses. */
+    enum status (*renew)(struct req *req, const struct mount *mount, const struct auth_token *token,
+                         struct login_role *ret_role);
+};
+
+/* A mount that initialisation makes. */
+struct module_mount {
+    struct mount mount;
+    /* The configuration may switch this mount off (default_kv), and clients may move, remove and
+     * tune it. A mount that is not optional stays; a tune changes only its audit fields. */
+    bool optional;
+};
+
+struct module {
+    const char *name;
+    const struct route_api *const *apis; /* fixed paths and engines */
+    size_t n_apis;
+    const struct module_engine *engines;
+    size_t n_engines;
+    const struct module_login *logins; /* auth methods */
+    size_t n_logins;
+    const struct module_mount *mounts;
+    size_t n_mounts;
+    const char *const *reserved; /* first segments of paths where clients mount nothing */
+    size_t n_reserved;
+    const struct lease_kind *const *leases; /* kinds of leases that its engines give */
+    size_t n_leases;
+    const struct node_duty *duties; /* transactions of the active node (node/duty.h) */
+    size_t n_duties;
+    const struct node_service *services; /* threads of the active node (node/service.h) */
+    size_t n_services;
+    const struct config_block *config; /* a block of the configuration file; NULL: none */
+    /* With `config`: takes the fields, once, before the node starts. They outlive the server. */
+    void (*configure)(const void *fields);
+    /* Adds the values of its metrics to a scrape, on the thread that asks. NULL: none. */
+    void (*metrics)(struct metric_out *out);
+};
+
+struct module_list {
+    const struct module *const *items;
+    size_t n;
+};
+
+/* Add the lease kinds of all modules to `kinds`, which is empty. */
+static inline void module_lease_kinds(const struct module_list *list, struct lease_kinds *kinds)
+{
+    ASSERT(kinds->n == 0);
+    for (size_t i = 0; i < list->n; i++)
+        for (size_t k = 0; k < list->items[i]->n_leases; k++)
+            lease_kinds_add(kinds, list->items[i]->leases[k]);
+}
+
+/* A place among the APIs of a list; zero: before the first. */
+struct module_walk {
+    size_t module, api;
+};
+
+/* The APIs of all modules one after the other, those of auth methods included; NULL behind the
+ * last. */
+static inline const struct route_api *module_next_api(const struct module_list *list,
+                                                      struct module_walk *walk)
+{
+    for (; walk->module < list->n; walk->module++, walk->api = 0) {
+        const struct module *module = list->items[walk->module];
+        size_t i = walk->api++;
+        if (i < module->n_apis)
+            return module->apis[i];
+        if (i < module->n_apis + module->n_logins)
+            return module->logins[i - module->n_apis].api;
+    }
+    return NULL;
+}
+
+/* Whether an API at a fixed path holds `path`, which lies below its dialect's root. A prefix that
+ * ends in '/' has everything below it; another one is a path of its own, which may be written as a
+ * folder with `help`. */
+bool module_stands_at(const struct route_api *api, struct bytes path, bool help);
+/* The API of a dialect that stands at a fixed path; NULL: mounts decide. */
+const struct route_api *module_find_fixed(const struct module_list *list,
+                                          const struct dialect *dialect, struct bytes path,
+                                          bool help);
+/* The auth method of a type; NULL: there is none. */
+const struct module_login *module_find_login(const struct module_list *list, const char *type);
+/* Whether a mount is that of an auth method. */
+bool module_is_auth(const struct mount *mount);
+/* The tables of a mount's engine or auth method; NULL: this program has none such. */
+const struct route_api *module_find_engine(const struct module_list *list,
+                                           const struct mount *mount);
+
+#endif

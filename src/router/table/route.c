@@ -1,0 +1,166 @@
+#include "router/table/route.h"
+
+#include <stdio.h>
+
+static bool is_word(uint8_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c >= 0x80; /* letters of other scripts; the path is printable UTF-8 */
+}
+
+/* Word characters, inside also '-' and '.'. */
+bool route_is_name(struct bytes segment)
+{
+    if (segment.len == 0 || !is_word(segment.data[0]) || !is_word(segment.data[segment.len - 1]))
+        return false;
+    for (size_t i = 0; i < segment.len; i++)
+        if (!is_word(segment.data[i]) && segment.data[i] != '-' && segment.data[i] != '.')
+            return false;
+    return true;
+}
+
+static enum status param_add(struct route_params *params, struct arena *arena, struct bytes name,
+                             struct bytes value)
+{
+    ASSERT(params->n < ROUTE_PARAMS_MAX);
+    const char *text = arena_str(arena, value);
+    if (text == NULL)
+        return ST_NOMEM;
+    params->items[params->n].name = name;
+    params->items[params->n++].value = text;
+    return ST_OK;
+}
+
+static struct bytes segment_at(const char *text)
+{
+    return bytes_of(text, strcspn(text, "/"));
+}
+
+/* "*name/tail": what stands before the tail, at least one segment. */
+static enum status fit_before(const char *pattern, const char *tail, const char *path,
+                              struct arena *arena, struct route_params *ret_params)
+{
+    size_t len = strlen(path), tail_len = strlen(tail);
+    if (len > 0 && path[len - 1] == '/')
+        len--;
+    if (len <= tail_len || memcmp(path + len - tail_len, tail, tail_len) != 0)
+        return ST_NOT_FOUND;
+    return param_add(ret_params, arena, bytes_of(pattern + 1, (size_t)(tail - pattern) - 1),
+                     bytes_of(path, len - tail_len));
+}
+
+/* ST_OK, ST_NOT_FOUND or ST_NOMEM. A slash at the end of the path matters to "*path" alone. */
+static enum status fit(const char *pattern, const char *path, struct arena *arena,
+                       struct route_params *ret_params)
+{
+    ret_params->n = 0;
+    for (;;) {
+        bool literal = *pattern != '*' && *pattern != ':' && *pattern != '\0';
+        if (literal && *pattern != *path) /* as for most */
+            return ST_NOT_FOUND;
+        const char *tail = *pattern == '*' ? strchr(pattern, '/') : NULL;
+        if (tail != NULL)
+            return fit_before(pattern, tail, path, arena, ret_params);
+        if (*pattern == '*')
+            return param_add(ret_params, arena, bytes_str(pattern + 1), bytes_str(path));
+        struct bytes want = segment_at(pattern), have = segment_at(path);
+        if (want.len == 0 || have.len == 0)
+            return want.len == have.len ? ST_OK : ST_NOT_FOUND;
+        if (*pattern != ':' ? !bytes_eq(want, have) : !route_is_name(have))
+            return ST_NOT_FOUND;
+        if (*pattern == ':')
+            TRY(param_add(ret_params, arena, bytes_from(want, 1), have));
+        pattern += want.len + (pattern[want.len] == '/');
+        path += have.len + (path[have.len] == '/');
+    }
+}
+
+bool route_takes(const struct route *route, enum http_method method)
+{
+    if ((route->flags & ROUTE_ABSENT) != 0)
+        return method != METHOD_OPTIONS;
+    if (method == METHOD_PUT)
+        method = METHOD_POST;
+    if (method == METHOD_HEAD && (route->flags & ROUTE_HEAD) != 0)
+        method = METHOD_GET;
+    if (method == METHOD_SCAN && (route->flags & ROUTE_SCANS) != 0)
+        method = METHOD_LIST;
+    return route->method == method;
+}
+
+static unsigned methods_of(const struct route *route)
+{
+    unsigned methods = 1u << route->method;
+    if (route->method == METHOD_POST)
+        methods |= 1u << METHOD_PUT;
+    if ((route->flags & ROUTE_HEAD) != 0)
+        methods |= 1u << METHOD_HEAD;
+    if ((route->flags & ROUTE_SCANS) != 0)
+        methods |= 1u << METHOD_SCAN;
+    return methods;
+}
+
+/* As fit, with what the flags of a row say about its path. */
+static enum status row_fit(const struct route *route, const char *path, struct arena *arena,
+                           struct route_params *ret_params)
+{
+    TRY(fit(route->path, path, arena, ret_params));
+    bool nothing = ret_params->n != 0 && ret_params->items[ret_params->n - 1].value[0] == '\0';
+    return nothing && (route->flags & ROUTE_SOME) != 0 ? ST_NOT_FOUND : ST_OK;
+}
+
+enum status route_match(const struct route_api *api, enum http_method method, struct bytes path,
+                        struct arena *arena, const struct route **ret_route,
+                        struct route_params *ret_params, struct route_others *ret_others)
+{
+    const struct route *route;
+    struct route_others proper = {.open = true}, astray = {.open = true};
+    ASSERT(path.data[path.len] == 0);
+    *ret_others = (struct route_others){0};
+    for (struct route_walk walk = {0}; (route = route_next(api, &walk)) != NULL;) {
+        if ((route->flags & (ROUTE_ASTRAY | ROUTE_ABSENT)) != 0 && proper.methods != 0)
+            continue;
+        enum status st = row_fit(route, (const char *)path.data, arena, ret_params);
+        if (st == ST_NOT_FOUND)
+            continue;
+        TRY(st);
+        if (route_takes(route, method)) {
+            *ret_route = route;
+            return ST_OK;
+        }
+        struct route_others *others = (route->flags & ROUTE_ASTRAY) != 0 ? &astray : &proper;
+        others->methods |= methods_of(route);
+        others->open = others->open && route->auth == AUTH_NONE;
+    }
+    if (proper.methods == 0 && astray.methods == 0)
+        return ST_NOT_FOUND;
+    *ret_others = proper.methods != 0 ? proper : astray;
+    return ST_UNSUPPORTED;
+}
+
+void route_methods_text(unsigned methods, char ret_text[ROUTE_METHODS_TEXT])
+{
+    size_t at = 0;
+    ret_text[0] = '\0';
+    for (unsigned m = 0; m < METHODS; m++) {
+        if ((methods >> m & 1) == 0)
+            continue;
+        int n = snprintf(ret_text + at, ROUTE_METHODS_TEXT - at, "%s%s", at > 0 ? ", " : "",
+                         http_method_name((enum http_method)m));
+        ASSERT(n > 0 && (size_t)n < ROUTE_METHODS_TEXT - at);
+        at += (size_t)n;
+    }
+}
+
+unsigned route_caps(const struct route *route, enum http_method method)
+{
+    static const unsigned implied[METHODS] = {
+        [METHOD_GET] = CAP_READ,    [METHOD_HEAD] = CAP_READ,     [METHOD_LIST] = CAP_LIST,
+        [METHOD_SCAN] = CAP_SCAN,   [METHOD_POST] = CAP_UPDATE,   [METHOD_PUT] = CAP_UPDATE,
+        [METHOD_PATCH] = CAP_PATCH, [METHOD_DELETE] = CAP_DELETE,
+    };
+    bool any = method == METHOD_SCAN || (route->flags & ROUTE_ABSENT) != 0;
+    unsigned caps = route->caps != 0 ? route->caps : implied[any ? method : route->method];
+    ASSERT(caps != 0);
+    return caps | ((route->flags & ROUTE_SUDO) != 0 ? CAP_SUDO : 0u);
+}

@@ -1,0 +1,199 @@
+/* Route tables: the only place that knows path, method, authority, fields, help and handler.
+ *
+ * A row is one operation. Patterns are relative to where the API stands, without a slash at either
+ * end. ":name" takes one segment that is a name (letters, digits, '_', inside also '-' and '.');
+ * "*path", which comes last, takes what is left, be it nothing, and may end in '/'; with a literal
+ * behind it, as in "*path/tune", it takes one segment or more before that end. The first row whose
+ * pattern and method fit is taken. */
+#ifndef HOLDFAST_ROUTER_TABLE_ROUTE_H
+#define HOLDFAST_ROUTER_TABLE_ROUTE_H
+
+#include "auth/policy.h"
+#include "http/http.h"
+#include "text/schema.h"
+
+struct dialect;
+struct req;
+
+enum route_auth {
+    AUTH_TOKEN, /* a token that has `caps` on the path */
+    AUTH_NONE,
+};
+
+enum route_flag {
+    /* About this node: served here and never forwarded. With AUTH_NONE without a transaction, so
+     * also while sealed. */
+    ROUTE_NODE = 1 << 0,
+    ROUTE_BARE = 1 << 1,   /* the reply is the whole body, without an envelope */
+    ROUTE_ACTIVE = 1 << 2, /* even reads run on the active node */
+    ROUTE_SUDO = 1 << 3,   /* needs CAP_SUDO too */
+    /* Runs on the leader of the log, also while the cluster is not initialised or sealed. */
+    ROUTE_LEADER = 1 << 4,
+    /* A POST that stages nothing and is served where it arrives. */
+    ROUTE_READS = 1 << 5,
+    ROUTE_HEAD = 1 << 6,            /* a GET that also serves HEAD */
+    ROUTE_TOP_LEVEL = 1 << 7,       /* data's members stand at the top level as well */
+    ROUTE_OPEN_METRICS = 1 << 8,    /* no token where the listener says so */
+    ROUTE_FREE_BODY = 1 << 9,       /* any field is welcome */
+    ROUTE_ANY_TOKEN = 1 << 10,      /* every valid token may; the handler judges the rest */
+    ROUTE_TOKEN_OPTIONAL = 1 << 11, /* nor is one needed; one that is sent must be valid */
+    ROUTE_LONG = 1 << 12,           /* may take longer than a listener lets requests take */
+    /* The body goes into a file, after the handler and before `outside`; no field is in it. Stages
+     * nothing, and is long. */
+    ROUTE_UPLOAD = 1 << 13,
+    ROUTE_OPERATOR = 1 << 14, /* served in maintenance, as those about the node are */
+    /* Only tells people that the path is another one: for what no other row takes, whatever the
+     * method. */
+    ROUTE_ASTRAY = 1 << 15,
+    ROUTE_SCANS = 1 << 17,  /* a LIST that also serves SCAN: all below the folder */
+    ROUTE_POLICY = 1 << 16, /* "*name" is a policy's: judged by that, however it is spelled */
+    /* With AUTH_NONE: part of a ceremony with key shares. The handler sees the token of a request
+     * whose token may do this. Other requests are anonymous: a listener may refuse them
+     * (authenticated_ceremonies), and their rate is limited. */
+    ROUTE_CEREMONY = 1 << 18,
+    ROUTE_SOME = 1 << 19, /* "*path" is not nothing */
+    /* Of upstream's, and not built: for what no other row takes, whatever the method. Answered with
+     * 501 and the row's help, to a token that may use the path. */
+    ROUTE_ABSENT = 1 << 20,
+    /* With ROUTE_ACTIVE: without a quorum, served by the node that is asked. */
+    ROUTE_LOCAL = 1 << 21,
+    /* With ROUTE_NODE: served while initial members are awaited. */
+    ROUTE_UNINITIALIZED = 1 << 22,
+    ROUTE_GIVES_TOKEN = 1 << 23, /* the reply is a token, in the envelope's `auth` */
+};
+
+struct route {
+    /* POST means PUT too; LIST, SCAN mean GET ?list=true, ?scan=true too. */
+    enum http_method method;
+    const char *path;
+    enum status (*handler)(struct req *req);
+    /* For a POST: ST_OK if what it would write exists (then CAP_UPDATE is asked, else CAP_CREATE),
+     * ST_NOT_FOUND. Called before the fields are decoded. Another status refuses the request, if
+     * its token has either capability. NULL: `caps` as they are. */
+    enum status (*exists)(struct req *req);
+    /* Steps around the handler, in this order: prepare, the handler's transaction, outside, finish.
+     * NULL: the route has no such step.
+     *
+     * `prepare` runs on the pool, where it may block, once the sender is known to have the right;
+     * what it leaves in req->prepared is kept when the transaction runs again. It changes nothing:
+     * after a failure of another part a client may send the request again. Its failure is the
+     * reply.
+     *
+     * `outside` runs on the pool, once, after the handler succeeded and what it staged was
+     * committed; whatever it changes outside the state is not undone. Its failure is the reply, and
+     * `finish` does not run. ST_NOT_LEADER: nothing was done; the request looks for the leader.
+     *
+     * `finish` runs in a second transaction, on the active node, after `outside` succeeded, to
+     * store what came of it; it runs again when the transaction is overtaken. It is not authorised
+     * again, req->acl is NULL.
+     *
+     * `prepare` and `outside` have no transaction, mount or ACL. One of handler, `outside` and
+     * `finish` makes the reply. Another node that sends a request on does not know an engine's
+     * route, and may send it twice: there a transaction before an `outside` that must not be
+     * repeated stages something (PROTOCOL R14). */
+    enum status (*prepare)(struct req *req);
+    enum status (*outside)(struct req *req);
+    enum status (*finish)(struct req *req);
+    enum route_auth auth;
+    unsigned caps;  /* enum cap; 0: what the method implies */
+    unsigned flags; /* enum route_flag */
+    const struct schema *body, *reply;
+    /* For a reply that no schema can describe, because its form depends on the request or on what
+     * clients stored: the form as in shape.h, of which `reply` may be a part. The row says why.
+     * NULL with no `reply`: none, or of a listing its keys. */
+    const char *shape;
+    const char *statuses; /* of such a reply, where it is not 200 alone: "200 429"; "any":
+                           * the request may name another one */
+    const char *help;
+};
+
+struct route_table {
+    const struct route *rows;
+    size_t n;
+};
+
+/* An API that stands at a fixed path, or an engine that is mounted by its type. */
+struct route_api {
+    /* Of the clients at a fixed path. NULL for an engine: mounts have one dialect. */
+    const struct dialect *dialect;
+    const char *prefix;   /* "sys/"; one path without the '/'; NULL for an engine */
+    const char *alias_of; /* with one path: rules know it as this one; NULL: by its own name */
+    const char *type;     /* "system": shown as mount_type, and what mounts say */
+    const char
+        *version; /* serves only mounts with this option "version", "1" where they have none */
+    bool single;  /* mounted once, by initialisation */
+    bool login;   /* of an auth method: serves its mounts below "auth/" */
+    const struct route *routes;
+    size_t n;
+    const struct route_table *const *more; /* of a long table, by subject: rows behind those */
+    size_t n_more;
+};
+
+/* A place among the rows of an API; zero: before the first. */
+struct route_walk {
+    const struct route *next, *end; /* of the table that was opened last */
+    size_t table;                   /* the next one to open */
+};
+
+/* The rows of an API one after the other, in their order; NULL behind the last. */
+static inline const struct route *route_next(const struct route_api *api, struct route_walk *walk)
+{
+    while (walk->next == walk->end) {
+        if (walk->table > api->n_more)
+            return NULL;
+        const struct route_table *more = walk->table > 0 ? api->more[walk->table - 1] : NULL;
+        walk->next = more != NULL ? more->rows : api->routes;
+        walk->end = walk->next + (more != NULL ? more->n : api->n);
+        walk->table++;
+    }
+    return walk->next++;
+}
+
+/* The row at a place in that order; NULL behind the last. */
+static inline const struct route *route_at(const struct route_api *api, size_t i)
+{
+    if (i < api->n)
+        return &api->routes[i];
+    i -= api->n;
+    for (size_t t = 0; t < api->n_more; i -= api->more[t++]->n)
+        if (i < api->more[t]->n)
+            return &api->more[t]->rows[i];
+    return NULL;
+}
+
+enum { ROUTE_PARAMS_MAX = 4, ROUTE_METHODS_TEXT = 64 };
+
+struct route_params {
+    struct {
+        struct bytes name;
+        const char *value; /* in the arena of the request, or inside its path */
+    } items[ROUTE_PARAMS_MAX];
+    unsigned n;
+};
+
+/* The other methods of a path. */
+struct route_others {
+    unsigned methods; /* a bit (1 << METHOD_…) for each */
+    bool open;        /* none of them needs a token */
+};
+
+/* `path` is zero-terminated. ST_NOT_FOUND: no pattern fits. ST_UNSUPPORTED: some do, but not with
+ * this method; *ret_others says with which, and nothing otherwise. ST_NOMEM. */
+NODISCARD enum status route_match(const struct route_api *api, enum http_method method,
+                                  struct bytes path, struct arena *arena,
+                                  const struct route **ret_route, struct route_params *ret_params,
+                                  struct route_others *ret_others);
+
+/* Whether a row serves requests by that method. */
+bool route_takes(const struct route *route, enum http_method method);
+
+/* Whether ":name" takes the segment. */
+bool route_is_name(struct bytes segment);
+
+/* "GET, LIST, PUT" for such bits. */
+void route_methods_text(unsigned methods, char ret_text[ROUTE_METHODS_TEXT]);
+
+/* The capabilities that a row asks for; by default those of the method of the request. */
+unsigned route_caps(const struct route *route, enum http_method method);
+
+#endif
