@@ -31,6 +31,7 @@ struct arena_block {
 
 static size_t block_room(const struct arena *a)
 {
+    ASSERT(a->block_bytes == 0 || a->block_bytes > sizeof(struct arena_block));
     return (a->block_bytes != 0 ? a->block_bytes : (size_t)ARENA_BLOCK) -
            sizeof(struct arena_block);
 }
@@ -61,11 +62,12 @@ void arena_clear(struct arena *a)
         wipe(block);
         mem_free(block);
     }
-    if (a->blocks != NULL && a->blocks->size != block_room(a)) { /* made for one allocation */
+    if (a->blocks != NULL && a->blocks->size != block_room(a)) { /* for one large allocation */
         arena_done(a);
         return;
     }
     if (a->blocks != NULL) {
+        ASSERT(a->blocks->used <= a->blocks->size);
         wipe(a->blocks);
         HIDE(a->blocks->data, a->blocks->size);
     }
@@ -101,6 +103,8 @@ static __attribute__((noinline)) void *alloc_slowly(struct arena *a, size_t size
         block = block_add(a, size);
     if (block == NULL)
         return NULL;
+    ASSERT(size <= block->size - block->used);
+    ASSERT(wanted <= size);
     void *at = (char *)block->data + block->used;
     SHOW(at, wanted);
     block->used += size;

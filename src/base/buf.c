@@ -31,9 +31,10 @@ enum status buf_status(const struct buf *b)
     return b->failed ? ST_NOMEM : ST_OK;
 }
 
-/* Not realloc: the old copy may hold a secret and must be wiped. */
+/* Make room for `need` bytes. Not by realloc: the old memory may contain a secret and is wiped. */
 static bool grow(struct buf *b, size_t need)
 {
+    ASSERT(need > b->cap);
     size_t cap = b->cap != 0 ? b->cap : BUF_FIRST;
     while (cap < need)
         cap *= 2;
@@ -90,7 +91,7 @@ void buf_add_u64(struct buf *b, uint64_t v)
 
 void buf_add_varint(struct buf *b, uint64_t v)
 {
-    if (v < 0x80) { /* as most are */
+    if (v < 0x80) { /* fast path: most varints have one byte */
         buf_add_u8(b, (uint8_t)v);
         return;
     }
@@ -100,6 +101,7 @@ void buf_add_varint(struct buf *b, uint64_t v)
     for (; v >= 0x80; v >>= 7)
         *at++ = (uint8_t)(v | 0x80);
     *at++ = (uint8_t)v;
+    ASSERT((size_t)(at - b->data) <= b->len); /* VARINT_BYTES_MAX was enough */
     b->len = (size_t)(at - b->data);
 }
 

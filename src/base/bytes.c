@@ -26,8 +26,8 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-/* Eight bytes at a time, the last ones once more where they overlap; the length comes last, which
- * carries what the highest bytes changed to the lowest bits. */
+/* Mix in eight bytes at a time; the last eight bytes may overlap those before. The length is mixed
+ * in last: this step also carries changes of the highest bits to the lowest bits. */
 uint64_t bytes_hash_from(uint64_t seed, struct bytes b)
 {
     uint64_t hash = seed, word = 0;

@@ -10,7 +10,7 @@
 
 enum { CPUS_MAX = 64 * 1024, LINE = PATH_MAX + 256 };
 
-/* A quota file of `dir`, in one of the two forms. */
+/* Read the first line of the file `name` in `dir`. */
 static bool read_quota(const char *dir, const char *name, char line[static 64])
 {
     char path[2 * PATH_MAX];
@@ -19,11 +19,11 @@ static bool read_quota(const char *dir, const char *name, char line[static 64])
     if (file == NULL)
         return false;
     bool got = fgets(line, 64, file) != NULL;
-    (void)fclose(file); /* was only read */
+    (void)fclose(file); /* the file was only read */
     return got;
 }
 
-/* Rounded up; 0: unlimited. */
+/* How many processors a quota allows, rounded up; 0: no limit. */
 static unsigned processors(long long quota_us, long long period_us)
 {
     if (quota_us <= 0 || period_us <= 0)
@@ -36,7 +36,7 @@ static unsigned quota_v2(const char *dir)
     char line[64], *end = NULL;
     if (!read_quota(dir, "cpu.max", line))
         return 0;
-    long long quota_us = strtoll(line, &end, 10); /* "max" is 0 */
+    long long quota_us = strtoll(line, &end, 10); /* "max", no limit, reads as 0 */
     return processors(quota_us, strtoll(end, NULL, 10));
 }
 
@@ -49,13 +49,15 @@ static unsigned quota_v1(const char *dir)
     return processors(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
 }
 
+/* The smaller one of two limits; 0 is no limit. */
 static unsigned lesser(unsigned a, unsigned b)
 {
     return a == 0 ? b : b == 0 ? a : MIN(a, b);
 }
 
-/* Of the group and those above it. In a container the group's path may be that of the machine, and
- * only the last step, `mount` itself, is there. */
+/* The smallest quota of the group and the groups above it, up to the root of `mount`. In a
+ * container the path may be the machine's: then only the root exists, and directories below it have
+ * no quota file. */
 static unsigned quota_above(const char *mount, const char *group, unsigned (*quota)(const char *))
 {
     char dir[PATH_MAX];
@@ -65,6 +67,7 @@ static unsigned quota_above(const char *mount, const char *group, unsigned (*quo
     if (n < 0 || (size_t)n >= sizeof dir)
         return 0;
     for (;;) {
+        ASSERT(strlen(dir) >= root); /* never above the mount */
         least = lesser(least, quota(dir));
         char *slash = strrchr(dir + root, '/');
         if (slash == NULL)
@@ -81,7 +84,8 @@ static bool names_cpu(const char *controllers, size_t len)
     return false;
 }
 
-/* "0::/path" of version 2, "4:cpu,cpuacct:/path" of version 1. */
+/* The quota of the group on a line of /proc/self/cgroup: "0::/path" for version 2,
+ * "4:cpu,cpuacct:/path" for version 1. */
 static unsigned quota_of_line(const char *line, const char *root)
 {
     static const char *const mounts[] = {"cpu", "cpu,cpuacct"};
@@ -113,11 +117,11 @@ unsigned cpus_quota(const char *own, const char *root)
         line[strcspn(line, "\n")] = '\0';
         least = lesser(least, quota_of_line(line, root));
     }
-    (void)fclose(file); /* was only read */
+    (void)fclose(file); /* the file was only read */
     return least;
 }
 
-/* 0: the kernel does not say. */
+/* How many processors the process may be scheduled on; 0: unknown. */
 static unsigned affinity(void)
 {
     for (int most = CPU_SETSIZE; most <= CPUS_MAX; most *= 2) {
@@ -129,7 +133,7 @@ static unsigned affinity(void)
         int err = errno;
         unsigned n = told ? (unsigned)CPU_COUNT_S(bytes, set) : 0;
         CPU_FREE(set);
-        if (told || err != EINVAL) /* EINVAL: the machine has more */
+        if (told || err != EINVAL) /* EINVAL: the set is too small for this machine */
             return n;
     }
     return 0;

@@ -2,7 +2,8 @@
 
 #include <pthread.h>
 
-/* An implementation gets and gives the remainder as the instructions have it: not inverted. */
+/* crc_fast and crc_sliced take and return the remainder as the CRC instructions do: not inverted.
+ */
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
@@ -26,8 +27,8 @@ static bool is_fast(void)
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 
-/* The builtins behind __crc32cd and __crc32cb of arm_acle.h, whose header clang closes unless the
- * whole file is compiled for processors that have them. */
+/* The builtins behind __crc32cd and __crc32cb of arm_acle.h. clang offers that header only if the
+ * whole file is compiled for processors with CRC instructions. */
 #if defined(__clang__)
 #define CRC_TARGET "crc"
 #define CRC_64 __builtin_arm_crc32cd
@@ -65,8 +66,8 @@ static bool is_fast(void)
 }
 #endif
 
-/* slices[k][v]: the remainder of byte v with k zero bytes after it. Eight bytes are divided at once
- * by one look-up each ("slicing by 8": Kounavis, Berry, 2005). */
+/* slices[k][v] is the remainder of byte v followed by k zero bytes. One look-up for each of eight
+ * bytes gives the remainder of all eight ("slicing by 8": Kounavis, Berry, 2005). */
 enum { SLICES = 8 };
 static uint32_t slices[SLICES][256];
 static pthread_once_t slices_once = PTHREAD_ONCE_INIT;
@@ -88,6 +89,7 @@ static uint32_t crc_sliced(uint32_t crc, struct bytes b)
 {
     size_t i = 0;
     (void)pthread_once(&slices_once, slices_fill); /* cannot fail with these arguments */
+    ASSERT(slices[0][128] == 0x82F63B78u);         /* the polynomial itself */
     for (; i + SLICES <= b.len; i += SLICES) {
         uint64_t eight = le64_get(b.data + i) ^ crc;
         crc = slices[7][eight & 0xFF] ^ slices[6][eight >> 8 & 0xFF] ^

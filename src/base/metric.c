@@ -2,13 +2,13 @@
 
 #include <stdio.h>
 
-/* Text, or samples. */
+/* Where a source's values go: to `text` in `format`, or, without a text, to `take`. */
 struct metric_out {
     struct buf *text;
     enum metric_format format;
     void (*take)(void *ctx, const struct metric_sample *sample);
     void *ctx;
-    const char *name; /* of the metric that was started */
+    const char *name; /* the metric that was started last */
     enum metric_kind kind;
 };
 
@@ -47,7 +47,8 @@ void metrics_each(const struct metrics *metrics,
     collect(metrics, &out);
 }
 
-/* Length of the name of a metric's family: OpenMetrics declares it without its suffix. */
+/* Length of the name in the HELP and TYPE lines: OpenMetrics leaves out "_total" and "_info" there.
+ */
 static size_t family_len(const struct metric_out *out)
 {
     size_t len = strlen(out->name);

@@ -57,13 +57,13 @@ void reason_set(struct reason *reason, const char *format, ...)
         return;
     va_start(args, format);
     (void)vsnprintf(reason->text, sizeof reason->text, format,
-                    args); /* a cut text is still of use */
+                    args); /* a text that is cut off is still useful */
     va_end(args);
 }
 
 void assert_failed(const char *condition, const char *file, int line)
 {
     (void)fprintf(stderr, "Assertion failed: %s, at %s:%d\n", condition, file,
-                  line); /* then abort */
+                  line); /* abort follows */
     abort();
 }

@@ -14,6 +14,7 @@ static void place(struct timer_heap *heap, size_t i, struct env_timer *timer)
 
 static void sift_up(struct timer_heap *heap, size_t i, struct env_timer *timer)
 {
+    ASSERT(i < heap->n);
     for (; i > 0 && before(timer, heap->slots[(i - 1) / 2]); i = (i - 1) / 2)
         place(heap, i, heap->slots[(i - 1) / 2]);
     place(heap, i, timer);
@@ -21,6 +22,7 @@ static void sift_up(struct timer_heap *heap, size_t i, struct env_timer *timer)
 
 static void sift_down(struct timer_heap *heap, size_t i, struct env_timer *timer)
 {
+    ASSERT(i < heap->n);
     for (;;) {
         size_t child = 2 * i + 1;
         if (child >= heap->n)
@@ -45,6 +47,7 @@ void timer_heap_set(struct timer_heap *heap, struct env_timer *timer, uint64_t a
 {
     ASSERT(timer->fire != NULL);
     timer_heap_stop(heap, timer);
+    ASSERT(timer->slot == 0);
     if (heap->n == heap->cap) {
         heap->cap = heap->cap != 0 ? heap->cap * 2 : 64;
         heap->slots = mem_must_realloc(heap->slots, heap->cap * sizeof *heap->slots);

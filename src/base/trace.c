@@ -15,7 +15,7 @@ static void (*_Atomic line_sink)(enum trace_level, const char *, const char *);
 
 static const char *const modules[] = {"audit", "auth",   "http",  "main",  "mesh", "node",
                                       "raft",  "router", "state", "store", "sys"};
-/* The level of its own that a module has, and one more; 0: it follows the others. */
+/* For each module, its own level + 1; 0: the module has the common level. */
 static _Atomic int own_levels[ARRAY_LEN(modules)];
 static _Atomic bool any_own;
 
@@ -41,6 +41,7 @@ enum trace_level trace_level_of(const char *module)
 
 enum status trace_set_level_of(const char *module, enum trace_level level)
 {
+    ASSERT(level <= TRACE_OFF);
     size_t i = find_module(module);
     if (i == ARRAY_LEN(modules))
         return ST_NOT_FOUND;
@@ -62,6 +63,7 @@ enum status trace_follow(const char *module)
 
 void trace_set_level(enum trace_level level)
 {
+    ASSERT(level <= TRACE_OFF);
     lowest = level;
 }
 
@@ -80,7 +82,8 @@ void trace_set_sink(void (*sink)(enum trace_level level, const char *module, con
     line_sink = sink;
 }
 
-/* JSON string content; bytes that are not printable ASCII become \u00XX. */
+/* Write `text` as the content of a JSON string. Bytes that are not printable ASCII become \u00XX.
+ */
 static size_t escape(char *out, size_t room, const char *text)
 {
     size_t n = 0;
@@ -97,7 +100,8 @@ static size_t escape(char *out, size_t room, const char *text)
     return n;
 }
 
-/* `more`: members behind the message, each with a comma in front; may be empty. */
+/* Write one line. `more` is JSON text behind the message, ",\"name\":value" for each member; may be
+ * empty. */
 static void write_line(enum trace_level level, const char *module, const char *text,
                        struct bytes more)
 {
@@ -107,6 +111,7 @@ static void write_line(enum trace_level level, const char *module, const char *t
     struct timespec now;
     struct tm tm;
 
+    ASSERT(level < TRACE_OFF);                 /* no line has this level */
     (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
     (void)gmtime_r(&now.tv_sec, &tm);          /* the year fits */
     (void)strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
@@ -118,13 +123,13 @@ static void write_line(enum trace_level level, const char *module, const char *t
                      node != NULL ? ",\"@node\":\"" : "", node != NULL ? node : "",
                      node != NULL ? "\"" : "", safe, (int)more.len, (const char *)more.data);
     if (n > 0 && write(STDERR_FILENO, line, MIN((size_t)n, sizeof line - 1)) < 0)
-        return; /* nowhere left to say it */
+        return; /* there is no other place to report the failure */
 }
 
 static void say(enum trace_level level, const char *module, const char *format, va_list args)
 {
     char text[TEXT_MAX_BYTES];
-    (void)vsnprintf(text, sizeof text, format, args); /* a cut line is still of use */
+    (void)vsnprintf(text, sizeof text, format, args); /* a line that is cut off is still useful */
     void (*sink)(enum trace_level, const char *, const char *) = line_sink;
     if (sink != NULL)
         sink(level, module, text);
@@ -140,7 +145,7 @@ void trace_fields(enum trace_level level, const char *module, const char *text, 
     if (level < trace_level_of(module))
         return;
     if (object.len > 2 && object.len <= TRACE_FIELDS_MAX) {
-        n = object.len - 1; /* without the brackets, with a comma */
+        n = object.len - 1; /* a comma in place of the opening brace, no closing brace */
         memcpy(more, object.data, n);
         more[0] = ',';
     }

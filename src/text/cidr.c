@@ -83,13 +83,14 @@ void ip_port_put(const struct ip *ip, uint16_t port, char ret_text[static IP_POR
     char host[INET6_ADDRSTRLEN] = "";
     bool v6 = ip->len == 16;
     if (inet_ntop(v6 ? AF_INET6 : AF_INET, ip->bytes, host, sizeof host) == NULL)
-        ASSERT(ip->len == 0); /* there is room for every address */
+        ASSERT(ip->len == 0); /* `host` has room for every address */
     (void)snprintf(ret_text, IP_PORT_TEXT, v6 ? "[%s]:%u" : "%s:%u", host,
                    (unsigned)port); /* fits */
 }
 
 static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
 {
+    ASSERT(bits <= 128);
     unsigned whole = bits / 8, rest = bits % 8;
     if (memcmp(a, b, whole) != 0)
         return false;
@@ -114,6 +115,7 @@ enum status cidr_parse(struct bytes text, struct cidr *ret_cidr)
     if (bits > cidr.ip.len * 8 || mapped)
         return ST_INVALID;
     cidr.bits = (uint8_t)bits;
+    ASSERT(cidr.bits == bits);
     for (unsigned bit = bits; bit < cidr.ip.len * 8u; bit++)
         if ((cidr.ip.bytes[bit / 8] >> (7 - bit % 8) & 1) != 0)
             return ST_INVALID;

@@ -30,7 +30,7 @@ static bool is_digit(struct bytes text, size_t at)
     return at < text.len && text.data[at] >= '0' && text.data[at] <= '9';
 }
 
-/* "12", "1.5", ".5", "5."; digits of the fraction below 1e-18 are dropped. */
+/* Read "12", "1.5", ".5" or "5.". Digits of the fraction below 1e-18 are dropped. */
 static enum status read_digits(struct bytes text, size_t *at, struct digits *ret)
 {
     size_t from = *at, n = 0;
@@ -48,12 +48,15 @@ static enum status read_digits(struct bytes text, size_t *at, struct digits *ret
                 ret->scale *= 10;
             }
     }
+    ASSERT(ret->fraction < ret->scale);
     return n > 0 ? ST_OK : ST_INVALID;
 }
 
 static enum status add_scaled(int64_t *sum, const struct digits *d, int64_t ns)
 {
     int64_t whole;
+    ASSERT(d->fraction < d->scale);
+    ASSERT(ns > 0);
     int64_t part = (int64_t)((__int128)d->fraction * ns / d->scale);
     bool over = __builtin_mul_overflow(d->whole, ns, &whole) ||
                 __builtin_add_overflow(*sum, whole, sum) || __builtin_add_overflow(*sum, part, sum);
@@ -85,13 +88,17 @@ enum status text_duration_parse(struct bytes text, int64_t *ret_ns)
         at += strlen(unit->name);
         TRY(add_scaled(&sum, &d, unit->ns));
     }
+    ASSERT(sum >= 0);
     *ret_ns = sum;
     return ST_OK;
 }
 
-/* `n` units of which `per` make one, without trailing zeroes in the fraction. */
+/* Write n / per as a decimal number without trailing zeros in the fraction, then the unit. `per` is
+ * a power of ten. */
 static void put_decimal(struct buf *out, int64_t n, int64_t per, const char *unit)
 {
+    ASSERT(n >= 0);
+    ASSERT(per > 0);
     buf_add_format(out, "%lld", (long long)(n / per));
     int64_t rest = n % per;
     if (rest != 0)

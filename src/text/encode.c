@@ -3,7 +3,7 @@
 #include "base/macros.h"
 #include "text/value.h"
 
-/* The digits of four bytes: the first is the lowest byte of the result. */
+/* The eight hex digits of four bytes. The first digit is the lowest byte of the result. */
 static uint64_t hex_digits(uint64_t four)
 {
     uint64_t pairs = (four | four << 16) & 0x0000ffff0000ffff;
@@ -23,6 +23,7 @@ void text_hex_put(struct bytes data, char *ret_text)
         le64_put(digits, hex_digits(data.data[i]));
         memcpy(to + 2 * i, digits, 2);
     }
+    ASSERT(i == data.len);
     to[2 * i] = '\0';
 }
 
@@ -60,6 +61,7 @@ size_t text_base64_put(struct bytes data, enum text_base64 form, char *ret_text)
                 *to++ = '=';
         }
     }
+    ASSERT((size_t)(to - ret_text) <= TEXT_BASE64_LEN(data.len));
     *to = '\0';
     return (size_t)(to - ret_text);
 }
@@ -97,6 +99,7 @@ enum status text_base64_parse(struct bytes text, uint8_t *out, size_t *ret_len)
     uint32_t rest = n % 4 == 2 ? bits & 15 : n % 4 == 3 ? bits & 3 : 0;
     if (rest != 0)
         return ST_INVALID;
+    ASSERT(len <= TEXT_BASE64_BYTES(text.len));
     *ret_len = len;
     return ST_OK;
 }

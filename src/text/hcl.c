@@ -80,7 +80,7 @@ static enum status skip_long_comment(struct hcl_reader *r)
     return hcl_refuse(r, "a comment does not end");
 }
 
-/* Space, line ends and comments. */
+/* Skip spaces, line ends and comments. */
 static enum status skip_space(struct hcl_reader *r)
 {
     for (;;) {
@@ -113,7 +113,7 @@ static enum status new_value(struct hcl_reader *r, struct text_value *parent, st
     return ST_OK;
 }
 
-/* `digits` of `base` after \x, \u, \U or an octal escape, as a rune. */
+/* Read the rune of an escape, \x, \u, \U or octal: `digits` digits of `base`. */
 static enum status hcl_read_code(struct hcl_reader *r, unsigned digits, uint32_t base,
                                  uint32_t *ret_rune)
 {
@@ -126,12 +126,12 @@ static enum status hcl_read_code(struct hcl_reader *r, unsigned digits, uint32_t
         r->at++;
     }
     if (rune > 0x10ffff || (rune >= 0xd800 && rune <= 0xdfff))
-        return hcl_refuse(r, "escape of something that is no character");
+        return hcl_refuse(r, "an escape in a string is not a Unicode character");
     *ret_rune = rune;
     return ST_OK;
 }
 
-/* After a backslash; appends at *to. */
+/* Read the escape behind a backslash and append its character at *to. */
 static enum status hcl_read_escape(struct hcl_reader *r, uint8_t **to)
 {
     static const char from[] = "\"\\abfnrtv", gives[] = "\"\\\a\b\f\n\r\t\v";
@@ -172,15 +172,16 @@ static enum status checked(struct hcl_reader *r, const uint8_t *text, size_t len
     if (!text_utf8_valid(bytes_of(text, len)))
         return hcl_refuse(r, "a string is not valid UTF-8");
     if (len != 0 && memchr(text, 0, len) != NULL)
-        return hcl_refuse(r, "a string holds a zero character");
+        return hcl_refuse(r, "a string contains a zero character");
     *ret_text = bytes_of(text, len);
     return ST_OK;
 }
 
-/* After the opening quote. What an escape stands for is never longer than the escape. */
+/* Read a string behind its opening quote. The text of an escape is never longer than the escape, so
+ * the distance to the closing quote bounds the string. */
 static enum status hcl_read_string(struct hcl_reader *r, struct bytes *ret_text)
 {
-    const uint8_t *close = string_end(r);
+    const uint8_t *from = r->at, *close = string_end(r);
     if (close == NULL)
         return hcl_refuse(r, "a string does not end on its line");
     uint8_t *text = arena_alloc(r->arena, (size_t)(close - r->at) + 1), *to = text;
@@ -195,14 +196,15 @@ static enum status hcl_read_string(struct hcl_reader *r, struct bytes *ret_text)
         else
             *to++ = c;
     }
-    if (r->at != close) /* an escape ran into the quote */
+    if (r->at != close) /* an escape extended beyond the closing quote */
         return hcl_refuse(r, "malformed escape in a string");
+    ASSERT(to - text <= close - from); /* no escape grew */
     r->at++;
     *to = 0;
     return checked(r, text, (size_t)(to - text), ret_text);
 }
 
-/* One line of a heredoc, without its end; r->at moves behind it. */
+/* Take one line of a heredoc, without its line end. r->at moves to the next line. */
 static struct bytes take_line(struct hcl_reader *r)
 {
     const uint8_t *from = r->at;
@@ -241,12 +243,13 @@ static enum status copy_heredoc(struct hcl_reader *r, struct bytes body, size_t 
         }
         *to++ = '\n';
     }
+    ASSERT((size_t)(to - text) <= body.len);
     *to = 0;
     return checked(r, text, (size_t)(to - text), ret_text);
 }
 
-/* After "<<". With "<<-" the indentation of the closing marker is taken from every line, unless a
- * line has less. */
+/* Read a heredoc behind "<<". With "<<-" every line loses the indentation of the closing marker; if
+ * a line has less indentation, no line loses any. */
 static enum status hcl_read_heredoc(struct hcl_reader *r, struct bytes *ret_text)
 {
     bool indented = next_is(r, '-');
@@ -264,7 +267,7 @@ static enum status hcl_read_heredoc(struct hcl_reader *r, struct bytes *ret_text
         struct bytes line = take_line(r);
         size_t indent = indent_of(line);
         if (bytes_eq(bytes_from(line, indent), marker) && (indented || indent == 0)) {
-            if (r->at > from && r->at[-1] == '\n') { /* the line end belongs to what follows */
+            if (r->at > from && r->at[-1] == '\n') { /* the line end is not part of the heredoc */
                 r->at--;
                 r->line--;
             }
@@ -350,7 +353,7 @@ static enum status hcl_read_word(struct hcl_reader *r, struct text_value *v)
     return ST_OK;
 }
 
-/* After '['. */
+/* Read the items of a list, behind '['. */
 static enum status hcl_read_list(struct hcl_reader *r, struct text_value *list)
 {
     struct text_value *item;
@@ -368,6 +371,7 @@ static enum status hcl_read_list(struct hcl_reader *r, struct text_value *list)
 
 static enum status hcl_read_nested(struct hcl_reader *r, struct text_value *v)
 {
+    ASSERT(v->kind == TEXT_LIST || v->kind == TEXT_OBJECT);
     if (++r->depth > TEXT_HCL_DEPTH_MAX)
         return hcl_refuse(r, "nested deeper than %d levels", TEXT_HCL_DEPTH_MAX);
     TRY(v->kind == TEXT_LIST ? hcl_read_list(r, v) : hcl_read_items(r, v, true));
@@ -394,7 +398,7 @@ static enum status hcl_read_value(struct hcl_reader *r, struct text_value *v)
     return c == '-' || is_digit(c) ? hcl_read_number(r, v) : hcl_read_word(r, v);
 }
 
-/* A name or a block's label. */
+/* Read a name or a block's label. */
 static enum status hcl_read_key(struct hcl_reader *r, struct bytes *ret_key)
 {
     if (next_is(r, '"'))
@@ -407,7 +411,8 @@ static enum status hcl_read_key(struct hcl_reader *r, struct bytes *ret_key)
     return ret_key->data != NULL ? ST_OK : ST_NOMEM;
 }
 
-/* After a block's name: labels, each a nested block of its own, then the body. */
+/* Read a block behind its name: labels, then the body. Each label is a block inside the one before.
+ */
 static enum status hcl_read_block(struct hcl_reader *r, struct text_value *v)
 {
     for (unsigned labels = 0;; labels++) {
@@ -439,7 +444,7 @@ static enum status hcl_read_item(struct hcl_reader *r, struct text_value *object
     return hcl_read_value(r, v);
 }
 
-/* A name is used once, or only for blocks. */
+/* Check that a name occurs once, or for blocks only. */
 static enum status check_names(struct hcl_reader *r, const struct text_value *object)
 {
     const struct text_value *repeated;
@@ -451,9 +456,11 @@ static enum status check_names(struct hcl_reader *r, const struct text_value *ob
     return ST_INVALID;
 }
 
-/* Items up to '}' (braced) or the end of the text. Commas between them are optional. */
+/* Read items up to '}' (braced) or the end of the text. Commas between items are optional. */
 static enum status hcl_read_items(struct hcl_reader *r, struct text_value *object, bool braced)
 {
+    ASSERT(object->kind == TEXT_OBJECT);
+    ASSERT(braced == (r->depth > 0));
     for (;;) {
         TRY(skip_space(r));
         if (r->at == r->end && !braced)
@@ -488,6 +495,8 @@ enum status text_hcl_parse(struct arena *arena, struct bytes text,
     TRY(new_value(&r, NULL, (struct bytes){0}, &root));
     root->kind = TEXT_OBJECT;
     TRY(hcl_read_items(&r, root, false));
+    ASSERT(r.depth == 0);
+    ASSERT(r.at == r.end);
     *ret_value = root;
     return ST_OK;
 }

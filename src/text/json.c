@@ -60,7 +60,7 @@ static enum status read_hex4(struct json_reader *r, uint32_t *ret_unit)
     return ST_OK;
 }
 
-/* After "\u": one unit, or the two of a surrogate pair. */
+/* Read the rune behind "\u": one UTF-16 unit, or the two units of a surrogate pair. */
 static enum status read_rune(struct json_reader *r, uint32_t *ret_rune)
 {
     uint32_t high, low;
@@ -75,10 +75,11 @@ static enum status read_rune(struct json_reader *r, uint32_t *ret_rune)
     if (low < 0xdc00 || low > 0xdfff)
         return refuse_json(r, "half of a surrogate pair in a string");
     *ret_rune = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+    ASSERT(*ret_rune <= 0x10ffff);
     return ST_OK;
 }
 
-/* After a backslash; appends to *to. */
+/* Read the escape behind a backslash and append its character at *to. */
 static enum status read_escape(struct json_reader *r, uint8_t **to)
 {
     static const char from[] = "\"\\/bfnrt", gives[] = "\"\\/\b\f\n\r\t";
@@ -96,7 +97,7 @@ static enum status read_escape(struct json_reader *r, uint8_t **to)
     return ST_OK;
 }
 
-/* Where the string that begins at r->at ends: its closing quote, or NULL. */
+/* The closing quote of the string that begins at r->at; NULL: there is none. */
 static const uint8_t *string_end(const struct json_reader *r)
 {
     for (const uint8_t *p = r->at; p < r->end; p++) {
@@ -108,10 +109,11 @@ static const uint8_t *string_end(const struct json_reader *r)
     return NULL;
 }
 
-/* After the opening quote. What an escape stands for is never longer than the escape. */
+/* Read a string behind its opening quote. The text of an escape is never longer than the escape, so
+ * the distance to the closing quote bounds the string. */
 static enum status read_string(struct json_reader *r, struct bytes *ret_text)
 {
-    const uint8_t *close = string_end(r);
+    const uint8_t *from = r->at, *close = string_end(r);
     if (close == NULL)
         return refuse_json(r, "a string does not end");
     uint8_t *text = arena_alloc(r->arena, (size_t)(close - r->at) + 1), *to = text;
@@ -127,6 +129,7 @@ static enum status read_string(struct json_reader *r, struct bytes *ret_text)
             *to++ = c;
     }
     ASSERT(r->at == close);
+    ASSERT(to - text <= close - from); /* no escape grew */
     r->at++;
     *to = 0;
     *ret_text = bytes_of(text, (size_t)(to - text));
@@ -197,13 +200,14 @@ static enum status read_member(struct json_reader *r, struct text_value *object)
     return read_value(r, object, name, &v);
 }
 
-/* After the opening bracket. */
+/* Read the members of an object or the items of a list, behind the opening bracket. */
 static enum status read_members(struct json_reader *r, struct text_value *v)
 {
     const struct text_value *repeated = NULL;
     uint8_t close = v->kind == TEXT_OBJECT ? '}' : ']';
     struct text_value *item;
 
+    ASSERT(v->kind == TEXT_OBJECT || v->kind == TEXT_LIST);
     if (++r->depth > TEXT_JSON_DEPTH_MAX)
         return refuse_json(r, "nested deeper than %d levels", TEXT_JSON_DEPTH_MAX);
     skip_space(r);
@@ -235,6 +239,7 @@ static enum status read_value(struct json_reader *r, struct text_value *parent, 
     if (v == NULL)
         return ST_NOMEM;
     v->line = r->line;
+    ASSERT((parent != NULL) == (r->depth > 0));
     uint8_t c = r->at < r->end ? *r->at : 0;
     if (c == '{' || c == '[') {
         r->at++;

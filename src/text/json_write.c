@@ -48,8 +48,9 @@ static void add_escape(struct buf *out, uint32_t rune)
         buf_add_format(out, "\\u%04x", rune);
 }
 
-/* Bytes that have to be looked at: in plain text, and where HTML must be safe. U+2028 and U+2029
- * end a line in JavaScript. */
+/* Bytes that may need an escape: in a plain text (text_writer.plain), and in a text that must be
+ * safe in HTML. A byte above 0x7f may be invalid UTF-8, or begin U+2028 or U+2029, which end a line
+ * in JavaScript. */
 enum { LOOK_PLAIN = 1, LOOK_HTML = 2, LOOK_ALWAYS = LOOK_PLAIN | LOOK_HTML };
 static const uint8_t looks[256] = {
     [0 ... 0x1f] = LOOK_ALWAYS, ['"'] = LOOK_ALWAYS,
@@ -58,12 +59,13 @@ static const uint8_t looks[256] = {
     [0x7f] = LOOK_HTML,         [0x80 ... 0xff] = LOOK_ALWAYS,
 };
 
+/* Whether a rune above 0x7f is written without an escape. */
 static bool is_verbatim(uint32_t rune, bool plain)
 {
     return rune >= 0x80 && (plain || (rune != 0x2028 && rune != 0x2029));
 }
 
-/* Behind the bytes from `at` on that stand for themselves. */
+/* The index of the first byte from `at` on that may need an escape. */
 static size_t skip_verbatim(struct bytes text, size_t at, bool plain)
 {
     unsigned look = plain ? LOOK_PLAIN : LOOK_HTML;
@@ -72,7 +74,8 @@ static size_t skip_verbatim(struct bytes text, size_t at, bool plain)
     return at;
 }
 
-/* Bytes that are not UTF-8 are written as U+FFFD. */
+/* Add `text` with escapes where needed. No byte before `at` needs an escape. Bytes that are not
+ * UTF-8 are written as U+FFFD. */
 static void add_escaped(struct buf *out, struct bytes text, size_t at, bool plain)
 {
     size_t from = 0;
@@ -89,24 +92,27 @@ static void add_escaped(struct buf *out, struct bytes text, size_t at, bool plai
         add_escape(out, rune);
         from = at;
     }
+    ASSERT(at == text.len);
+    ASSERT(from <= text.len);
     buf_add(out, bytes_of(text.data + from, text.len - from));
 }
 
 #define LANES(type) type __attribute__((vector_size(16)))
 
-/* Whether any of two runs of eight bytes has to be looked at where HTML must be safe. */
+/* Whether any of these sixteen bytes may need an escape in HTML. */
 static bool has_special(uint64_t first, uint64_t second)
 {
     const LANES(uint64_t) both = {first, second};
     const LANES(int8_t) v = (LANES(int8_t))both;
-    /* Bytes beyond 0x7f are negative; '&' is '"', and '>' is '<', but for a bit. */
+    /* Bytes above 0x7f are negative. '&' and '"' differ in one bit, and so do '>' and '<'. */
     const LANES(int8_t) special = (v < 0x20) | (v == 0x7f) | (v == '\\') |
                                   ((v & ~('"' ^ '&')) == '"') | ((v & ~('<' ^ '>')) == '<');
     const LANES(uint64_t) found = (LANES(uint64_t))special;
     return (found[0] | found[1]) != 0;
 }
 
-/* Whether all of it stands for itself, anywhere; where it says no, a closer look may say yes. */
+/* Whether no byte needs an escape, not even in HTML. A false "no" is possible, a false "yes" is
+ * not. */
 static inline bool is_all_verbatim(struct bytes text)
 {
     if (text.len < 4)
@@ -130,7 +136,7 @@ static __attribute__((noinline)) void add_quoted_escaped(struct buf *out, struct
     buf_add_u8(out, '"');
 }
 
-/* A text between quotes, behind a comma if one is due. */
+/* Add a text between quotes, with a comma in front if `comma`. */
 static void add_quoted(struct buf *out, struct bytes text, bool plain, bool comma)
 {
     if (!is_all_verbatim(text)) {
@@ -139,7 +145,7 @@ static void add_quoted(struct buf *out, struct bytes text, bool plain, bool comm
     }
     uint8_t *at = buf_extend(out, comma + text.len + 2);
     if (at == NULL)
-        return; /* buf_status tells */
+        return; /* buf_status reports the failure */
     if (comma)
         *at++ = ',';
     *at++ = '"';
@@ -167,7 +173,7 @@ void text_key_raw(struct text_writer *w, struct bytes key)
     ASSERT(key.len > 2 && key.data[key.len - 1] == ':');
     uint8_t *at = buf_extend(w->out, w->separate + key.len);
     if (at == NULL)
-        return; /* buf_status tells */
+        return; /* buf_status reports the failure */
     if (w->separate)
         *at++ = ',';
     memcpy(at, key.data, key.len);
@@ -192,7 +198,7 @@ void text_put_bool(struct text_writer *w, bool truth)
 
 static void add_digits(struct buf *out, bool negative, uint64_t n)
 {
-    uint8_t digits[21]; /* 20 and a sign */
+    uint8_t digits[21]; /* 20 digits and a sign */
     size_t at = sizeof digits;
     do {
         digits[--at] = (uint8_t)('0' + n % 10);
@@ -235,7 +241,7 @@ void text_put_time(struct text_writer *w, int64_t ms)
     text_put_bytes(w, bytes_of(text, text_time(ms, text)));
 }
 
-/* Recursion is bounded by the depth the readers allow. */
+/* Recursion is as deep as the tree: the readers bound the depth of a tree. */
 static void add_tree(struct buf *out, const struct text_value *v, bool plain)
 {
     switch (v->kind) {

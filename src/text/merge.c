@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* The members of an object, in order of their names. */
+/* The members of an object, sorted by name. */
 struct index {
     const struct text_value **items;
     size_t n;
@@ -40,7 +40,7 @@ static const struct text_value *find(const struct index *index, struct bytes nam
     return found != NULL ? *found : NULL;
 }
 
-/* Append what `v` holds under the name of `named`; its members are shared. */
+/* Append a copy of `v` with the given name to `parent`. The copy shares the members of `v`. */
 static enum status add(struct arena *arena, struct text_value *parent, struct bytes name,
                        const struct text_value *v)
 {
@@ -92,6 +92,7 @@ enum status text_merge_patch(struct arena *arena, const struct text_value *targe
     TEXT_FOR (v, patch)
         if (v->kind != TEXT_NULL && find(&old, v->name) == NULL)
             TRY(add_merged(arena, result, NULL, v));
+    ASSERT(result->n <= old.n + changes.n);
     *ret_value = result;
     return ST_OK;
 }

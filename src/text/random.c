@@ -32,6 +32,7 @@ void text_uuid_of(const uint8_t random[TEXT_UUID_RANDOM], char ret_uuid[TEXT_UUI
     memcpy(ret_uuid + 19, hex + 16, 4);
     memcpy(ret_uuid + 24, hex + 20, 12);
     ret_uuid[TEXT_UUID_LEN] = '\0';
+    ASSERT(ret_uuid[14] == '4'); /* the version */
 }
 
 void text_uuid(struct env *env, char ret_uuid[TEXT_UUID_LEN + 1])

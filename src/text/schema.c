@@ -51,7 +51,7 @@ enum status text_to_bool(const struct text_value *v, bool *ret_truth)
     }
 }
 
-/* A scalar as text; borrowed where it is text already. */
+/* Convert a scalar to a string. The string of a string or number points into the tree. */
 static enum status to_string(struct decoder *d, const struct text_value *v, const char **ret_text)
 {
     if (v->kind == TEXT_BOOL) {
@@ -97,7 +97,7 @@ static enum status to_size(struct decoder *d, const struct text_value *v, uint64
                : refuse(d, v, "a size such as 4096 or \"64MiB\"");
 }
 
-/* The parts of "a, b,c" between commas, trimmed; empty parts are left out. */
+/* Split "a, b,c" at the commas. Parts lose the spaces around them; empty parts are left out. */
 static enum status split_strings(struct decoder *d, const char *text, struct field_strings *ret)
 {
     size_t room = 1;
@@ -113,6 +113,7 @@ static enum status split_strings(struct decoder *d, const char *text, struct fie
         while (used > 0 && p[used - 1] == ' ')
             used--;
         if (used > 0) {
+            ASSERT(ret->n < room);
             items[ret->n] = arena_str(d->arena, bytes_of(p, used));
             if (items[ret->n++] == NULL)
                 return ST_NOMEM;
@@ -139,11 +140,12 @@ static enum status to_strings(struct decoder *d, const struct text_value *v,
     size_t n = 0;
     TEXT_FOR (item, v)
         TRY(to_string(d, item, &items[n++]));
+    ASSERT(n == v->n);
     *ret = (struct field_strings){.items = items, .n = n, .given = true};
     return ST_OK;
 }
 
-/* "k=v" of a list; an object's members come with their names. */
+/* Convert one item to a pair: a member of an object (named), or a text "k=v". */
 static enum status to_pair(struct decoder *d, const struct text_value *v, bool named,
                            const char **ret_pair)
 {
@@ -178,6 +180,7 @@ static enum status to_map(struct decoder *d, const struct text_value *v, struct 
     else
         TEXT_FOR (item, v)
             TRY(to_pair(d, item, v->kind == TEXT_OBJECT, pairs + 2 * n++));
+    ASSERT(n == room);
     *ret = (struct field_map){.pairs = pairs, .n = n, .given = true};
     return ST_OK;
 }
@@ -197,7 +200,7 @@ static enum status decode_field(struct decoder *d, const struct field *f,
     case FIELD_VALUE: *(const struct text_value **)at = v; return ST_OK;
     default: break;
     }
-    ASSERT(f->kind < FIELD_OBJECT); /* the others are of replies only */
+    ASSERT(f->kind < FIELD_OBJECT); /* later kinds are for replies only */
     return ST_INTERNAL;
 }
 
@@ -209,9 +212,10 @@ static bool is_named(const struct schema *schema, const struct field *f, struct 
            strncasecmp((const char *)name.data, f->name, name.len) == 0;
 }
 
-/* False: there are several, which can only be where case does not count. */
+/* Find the member of a field; *ret_found NULL: absent. False: two members have names that differ in
+ * case only. */
 static bool find_field(const struct schema *schema, const struct field *f,
-                        const struct text_value *object, const struct text_value **ret_found)
+                       const struct text_value *object, const struct text_value **ret_found)
 {
     *ret_found = NULL;
     if (object == NULL)
@@ -234,6 +238,8 @@ static enum status decode_one(struct decoder *d, const struct schema *schema, co
     const struct text_value *v = NULL;
     struct text_value preset = {.kind = TEXT_STRING};
 
+    ASSERT(f->offset < schema->size);
+    ASSERT(f->has < schema->size);
     *ret_line = object != NULL ? object->line : 0;
     if (!find_field(schema, f, object, &v)) {
         reason_set(d->why, "is given twice, with capital letters and without");
@@ -255,7 +261,8 @@ static enum status decode_one(struct decoder *d, const struct schema *schema, co
     return v == NULL ? ST_OK : decode_field(d, f, v, out);
 }
 
-/* Most presets are as good for the next as for this one; those in the arena are not. */
+/* Whether the decoded presets may be reused for other requests. Lists and maps may not: they lie in
+ * the arena. */
 static bool keeps_presets(const struct schema *schema)
 {
     for (size_t i = 0; i < schema->n; i++) {
@@ -266,7 +273,7 @@ static bool keeps_presets(const struct schema *schema)
     return schema->blank != NULL;
 }
 
-/* Kept for as long as the process runs, as the table is. */
+/* Cache the decoded form of an empty object. Tables are static, so the copy is never freed. */
 static void keep_blank(const struct schema *schema, const void *decoded)
 {
     const void *none = NULL;
@@ -298,7 +305,8 @@ enum status schema_decode(const struct schema *schema, const struct text_value *
         uint32_t line;
         enum status st = decode_one(&d, schema, f, object, ret_struct, &line);
         if (st == ST_INVALID) {
-            (void)snprintf(ret_fault->field, sizeof ret_fault->field, "%s", f->name); /* cut */
+            (void)snprintf(ret_fault->field, sizeof ret_fault->field, "%s",
+                           f->name); /* a long name is cut off */
             ret_fault->line = line;
         }
         TRY(st);
@@ -353,7 +361,7 @@ static bool is_omitted(const struct field *f, const char *from)
     return f->has != 0 ? !*(const bool *)(from + f->has) : field_is_empty(f, from + f->offset);
 }
 
-/* Of a field that may be null. A string and a list of strings may be there and empty. */
+/* Whether a field with `null` is written as null. An empty string or list is not null. */
 static bool is_null(const struct field *f, const void *at)
 {
     if (f->kind == FIELD_STRING)
@@ -388,7 +396,7 @@ static void encode_list(const struct field *f, const struct field_list *list, st
     text_close(w);
 }
 
-/* Members of an object that is open. */
+/* Write one member for each struct into the open object. */
 static void encode_members(const struct field *f, const struct field_list *list,
                            struct text_writer *w)
 {

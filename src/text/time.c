@@ -4,8 +4,8 @@
 
 enum { DAY_MS = 86400000, ERA_DAYS = 146097 };
 
-/* Days since 1970 to year, month and day of the Gregorian calendar, counting years from March so
- * that the leap day is the last of its year. */
+/* Convert days since 1970 to year, month and day of the Gregorian calendar. Years are counted from
+ * March, so that the leap day is the last day of a year. */
 static void civil(int64_t days, int64_t *ret_year, unsigned *ret_month, unsigned *ret_day)
 {
     days += 719468; /* since 0000-03-01 */
@@ -14,6 +14,7 @@ static void civil(int64_t days, int64_t *ret_year, unsigned *ret_month, unsigned
     int64_t year = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
     int64_t in_year = in_era - (365 * year + year / 4 - year / 100);
     int64_t month = (5 * in_year + 2) / 153; /* from March */
+    ASSERT(in_year >= 0 && in_year < 366);
     *ret_day = (unsigned)(in_year - (153 * month + 2) / 5 + 1);
     *ret_month = (unsigned)(month < 10 ? month + 3 : month - 9);
     *ret_year = era * 400 + year + (*ret_month <= 2);
@@ -23,14 +24,16 @@ static uint8_t *put_digits(uint8_t *to, int64_t n, unsigned digits, char end)
 {
     for (unsigned i = digits; i-- > 0; n /= 10)
         to[i] = (uint8_t)('0' + n % 10);
+    ASSERT(n == 0); /* the number has no more digits */
     to[digits] = (uint8_t)end;
     return to + digits + 1;
 }
 
-/* A point and the fraction in place of the 'Z', if there is one. */
+/* Replace the 'Z' before `end` by a point, the fraction and 'Z', unless the fraction is 0. */
 static uint8_t *put_fraction(uint8_t *end, int64_t ms)
 {
     unsigned digits = 3;
+    ASSERT(end[-1] == 'Z');
     if (ms == 0)
         return end;
     for (; ms % 10 == 0; ms /= 10)
@@ -39,9 +42,9 @@ static uint8_t *put_fraction(uint8_t *end, int64_t ms)
     return put_digits(end, ms, digits, 'Z');
 }
 
-/* A point in time as a calendar and a clock in UTC show it. */
+/* A point in time as a date and a time of day in UTC. */
 struct moment {
-    int64_t days, rest_ms; /* since 1970; since midnight */
+    int64_t days, rest_ms; /* days since 1970; milliseconds since midnight */
     int64_t year;
     unsigned month, day;
 };
@@ -56,7 +59,7 @@ static inline struct moment moment_of(int64_t ms)
     return m;
 }
 
-/* The time of day, `end` behind it. */
+/* Write the time of day as "12:00:00", then the character `end`. */
 static inline uint8_t *put_clock(uint8_t *to, int64_t rest_ms, char end)
 {
     to = put_digits(to, rest_ms / 3600000, 2, ':');
@@ -72,6 +75,7 @@ size_t text_time(int64_t ms, uint8_t ret_text[TEXT_TIME_MAX])
     to = put_digits(to, m.day, 2, 'T');
     to = put_clock(to, m.rest_ms, 'Z');
     to = put_fraction(to, m.rest_ms % 1000);
+    ASSERT(to <= ret_text + TEXT_TIME_MAX);
     return (size_t)(to - ret_text);
 }
 
@@ -107,7 +111,7 @@ static int64_t days_of(int64_t year, unsigned month, unsigned day)
     return y / 400 * ERA_DAYS + in_era * 365 + in_era / 4 - in_era / 100 + in_year - 719468;
 }
 
-/* `digits` digits and the character behind them. */
+/* Read a number of `digits` digits, then the character `end`; '\0': no such character. */
 static bool read_time_field(struct bytes *text, unsigned digits, char end, unsigned *ret_n)
 {
     unsigned n = 0;
@@ -125,7 +129,7 @@ static bool read_time_field(struct bytes *text, unsigned digits, char end, unsig
     return true;
 }
 
-/* Milliseconds of what may follow the seconds: a point and digits. */
+/* Read the fraction of the seconds, a point and digits, as milliseconds; no point: 0. */
 static bool read_fraction(struct bytes *text, unsigned *ret_ms)
 {
     unsigned n = 0, ms = 0;
@@ -140,11 +144,12 @@ static bool read_fraction(struct bytes *text, unsigned *ret_ms)
     }
     for (unsigned i = n; i < 3; i++)
         ms *= 10;
+    ASSERT(ms < 1000);
     *ret_ms = ms;
     return n != 0;
 }
 
-/* Minutes east of UTC, and nothing behind. */
+/* Read the offset at the end of the text, "Z" or "+01:00", as minutes east of UTC. */
 static bool read_offset(struct bytes text, int64_t *ret_minutes)
 {
     unsigned hours, minutes;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { FEW_MEMBERS = 16 }; /* up to here comparing all pairs beats sorting */
+enum { FEW_MEMBERS = 16 }; /* up to this number, comparing all pairs is faster than sorting */
 
 const struct text_value *text_get(const struct text_value *v, const char *name)
 {
@@ -25,7 +25,7 @@ enum status text_int_parse(struct bytes digits, int64_t *ret_n)
     for (; at < digits.len; at++) {
         int digit = digits.data[at] - '0';
         if (digit < 0 || digit > 9 || __builtin_mul_overflow(n, 10, &n) ||
-            __builtin_sub_overflow(n, digit, &n)) /* downwards: the lowest number has no opposite */
+            __builtin_sub_overflow(n, digit, &n)) /* negative: -INT64_MIN does not fit */
             return ST_INVALID;
     }
     if (!negative && n == INT64_MIN)
@@ -99,6 +99,7 @@ enum status text_repeated(struct arena *arena, const struct text_value *object,
     size_t n = 0;
     TEXT_FOR (member, object)
         sorted[n++] = member;
+    ASSERT(n == object->n);
     qsort(sorted, n, sizeof *sorted, member_cmp);
     for (size_t i = 1; i < n; i++)
         if (clash(sorted[i - 1], sorted[i]))
