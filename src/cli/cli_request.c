@@ -1,4 +1,4 @@
-/* Requests as commands make them: send, say what went wrong, give the exit code. */
+/* Requests of commands: send a request, print what went wrong, return the exit code. */
 #include "cli/client.h"
 
 char *cli_path(struct cli *cli, const char *path)
@@ -60,12 +60,13 @@ int cli_ask(struct cli *cli, const struct cli_request *request, struct cli_reply
         ret_reply->status = 0;
         return CLI_REMOTE_ERROR;
     }
+    ASSERT(ret_reply->status >= 200);
     return ret_reply->status >= 200 && ret_reply->status < 300 ? CLI_OK : CLI_REMOTE_ERROR;
 }
 
 int cli_unexpected(void)
 {
-    cli_complain("the answer lacks what was asked for");
+    cli_complain("the server's reply lacks a member that this command needs");
     return CLI_REMOTE_ERROR;
 }
 
@@ -82,14 +83,21 @@ int cli_do(struct cli *cli, const struct cli_request *request, struct cli_reply 
     return code == CLI_REMOTE_ERROR ? cli_refused(cli, request, ret_reply) : code;
 }
 
+struct cli_request cli_request_of(struct cli *cli, const char *method, const char *path,
+                                  const struct buf *body, const char *content_type)
+{
+    struct cli_request request = {.method = method, .content_type = content_type};
+    if (body != NULL)
+        request.body = buf_bytes(body);
+    if (body == NULL || buf_status(body) == ST_OK)
+        request.path = cli_path(cli, path);
+    return request;
+}
+
 int cli_request(struct cli *cli, const char *method, const char *path, const struct buf *body,
                 struct cli_reply *ret_reply)
 {
-    struct cli_request request = {.method = method, .path = cli_path(cli, path)};
-    if (body != NULL && buf_status(body) != ST_OK)
-        request.path = NULL;
-    if (body != NULL)
-        request.body = buf_bytes(body);
+    struct cli_request request = cli_request_of(cli, method, path, body, NULL);
     return cli_do(cli, &request, ret_reply);
 }
 
@@ -97,14 +105,14 @@ const struct text_value *cli_parse_reply(struct cli *cli, const struct cli_reply
 {
     const struct text_value *v = NULL;
     if (text_json_parse(&cli->arena, reply->body, &v, NULL) != ST_OK) {
-        cli_complain("the answer is not JSON");
+        cli_complain("the server's reply is not JSON");
         return NULL;
     }
     return v;
 }
 
-/* Whether a 404 carries something all the same, as that of a deleted version does. Hints of the
- * server are said. */
+/* Whether a reply of 404 contains data, as the reply for a deleted version of a secret does.
+ * Without data, the server's warnings are printed. */
 static bool found_after_all(struct cli *cli, const struct cli_reply *reply)
 {
     const struct text_value *body = NULL;

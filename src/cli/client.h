@@ -127,11 +127,21 @@ NODISCARD enum status cli_send(struct cli *cli, const struct cli_request *reques
 /* "/v1/" and the path, escaped; NULL when out of memory. */
 char *cli_path(struct cli *cli, const char *path);
 /* Send a request. Prints why no reply came. Prints nothing for a reply that is not 2xx: the caller
- * calls cli_refused. call->path may be NULL: out of memory, printed. */
+ * calls cli_refused. request->path may be NULL: out of memory, printed. */
 int cli_ask(struct cli *cli, const struct cli_request *request, struct cli_reply *ret_reply);
 /* Send a request. Prints why no reply came, or the errors of a reply that is not 2xx. */
 int cli_do(struct cli *cli, const struct cli_request *request, struct cli_reply *ret_reply);
-/* cli_do for a path without "/v1/", unescaped, and a body of JSON; NULL: no body. */
+#define CLI_MERGE_PATCH "application/merge-patch+json"
+
+/* A request for a path without "/v1/", unescaped.
+ *
+ * body          NULL: none. The caller keeps the buffer until the request is sent.
+ * content_type  NULL: JSON
+ *
+ * The path of the request is NULL when memory ran out, here or while the body was written. */
+struct cli_request cli_request_of(struct cli *cli, const char *method, const char *path,
+                                  const struct buf *body, const char *content_type);
+/* cli_request_of and cli_do, with a body of JSON. */
 int cli_request(struct cli *cli, const char *method, const char *path, const struct buf *body,
                 struct cli_reply *ret_reply);
 /* Print that the reply lacks a member. Returns CLI_REMOTE_ERROR. */

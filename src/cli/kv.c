@@ -1,7 +1,8 @@
 #include "cli/kv.h"
 
-/* data.path and data.options.version of sys/internal/ui/mounts/PATH. A server that has no such
- * route (404) has version 1 only, and then the whole path is what was given. */
+/* Ask the server for the mount of `path`: members data.path and data.options.version of the reply
+ * to sys/internal/ui/mounts/PATH. A server without this route (404) has version 1 only: then the
+ * mount is unknown, and *ret has the whole path. */
 static int preflight(struct cli *cli, const char *path, struct kv_place *ret)
 {
     struct cli_reply reply = {0};
@@ -26,7 +27,7 @@ static int preflight(struct cli *cli, const char *path, struct kv_place *ret)
     return CLI_OK;
 }
 
-int kv_locate(struct cli *cli, struct kv_place *ret_place)
+static int kv_locate(struct cli *cli, struct kv_place *ret_place)
 {
     const char *mount = cli_text(cli, "mount");
     const char *given = cli->n_args > 0 ? cli->args[0] : "";
@@ -58,21 +59,26 @@ int kv_locate(struct cli *cli, struct kv_place *ret_place)
     return CLI_OK;
 }
 
-char *kv_path(struct cli *cli, const struct kv_place *place, const char *api)
+int kv_resolve(struct cli *cli, const char *api, const char *needs_v2, struct kv_place *ret_place,
+               char **ret_path)
 {
-    char *path = arena_format(&cli->arena, "%s%s%s%s", place->mount, place->v2 ? api : "",
-                              place->v2 && place->rest[0] != '\0' ? "/" : "", place->rest);
-    if (path == NULL)
+    struct kv_place place;
+    int code = kv_locate(cli, &place);
+    if (code != CLI_OK)
+        return code;
+    if (needs_v2 != NULL && !place.v2) {
+        cli_complain("%s needs a key/value engine of version 2", needs_v2);
+        return CLI_REMOTE_ERROR;
+    }
+    char *path = arena_format(&cli->arena, "%s%s%s%s", place.mount, place.v2 ? api : "",
+                              place.v2 && place.rest[0] != '\0' ? "/" : "", place.rest);
+    if (path == NULL) {
         cli_complain("%s", status_text(ST_NOMEM));
-    return path;
-}
-
-int kv_need_v2(const struct kv_place *place, const char *what)
-{
-    if (place->v2)
-        return CLI_OK;
-    cli_complain("%s needs a key/value engine of version 2", what);
-    return CLI_REMOTE_ERROR;
+        return CLI_LOCAL_ERROR;
+    }
+    *ret_place = place;
+    *ret_path = path;
+    return CLI_OK;
 }
 
 bool kv_put_versions(struct cli *cli, struct text_writer *w)
@@ -94,6 +100,6 @@ bool kv_put_versions(struct cli *cli, struct text_writer *w)
     }
     text_close(w);
     if (n == 0)
-        (void)cli_usage_error(cli, "no versions are given: -versions=N,…"); /* false says it */
+        (void)cli_usage_error(cli, "-versions=N,… is missing"); /* returns false */
     return n != 0;
 }

@@ -11,14 +11,16 @@ struct kv_place {
     bool v2;           /* version 2; false: version 1 */
 };
 
-/* Find the mount of the secret args[0]; with -mount, args[0] is the path below that mount. Returns
- * an exit code, with a message unless CLI_OK. */
-int kv_locate(struct cli *cli, struct kv_place *ret_place);
-/* The path of a request: for version 2 `api` follows the mount, "secret/data/a"; for version 1 not,
- * "kv/a". NULL with a message. */
-char *kv_path(struct cli *cli, const struct kv_place *place, const char *api);
-/* CLI_OK for version 2; otherwise an exit code, with the message that `what` needs version 2. */
-int kv_need_v2(const struct kv_place *place, const char *what);
+/* Find the mount of the secret args[0] and the path of a request about the secret. With -mount,
+ * args[0] is the path below that mount.
+ *
+ * api       the part of a version 2 path behind the mount: "data" gives "secret/data/a". Paths of
+ *           version 1 have no such part: "kv/a".
+ * needs_v2  what needs version 2, for the message; NULL: either version will do
+ *
+ * Returns an exit code, with a message unless CLI_OK. */
+int kv_resolve(struct cli *cli, const char *api, const char *needs_v2, struct kv_place *ret_place,
+               char **ret_path);
 /* Write the values of -versions as a list of numbers. False with a message, also for no number. */
 bool kv_put_versions(struct cli *cli, struct text_writer *w);
 

@@ -9,7 +9,8 @@ static void print_path(const char *title, const char *path)
     printf("%s\n\n", path);
 }
 
-/* -field of version 2 means one of the secret's own; "data" all of them. */
+/* Print the field that -field names. The fields are those of the secret's data; "data" is all of
+ * them, unless the secret has a field "data". */
 static int show_field(struct cli *cli, const struct text_value *data, const char *path)
 {
     const struct text_value *inner = text_get(data, "data");
@@ -51,11 +52,10 @@ static int cmd_kv_get(struct cli *cli)
 {
     struct kv_place place;
     struct cli_reply reply = {0};
-    int code = kv_locate(cli, &place);
-    char *path = code == CLI_OK ? kv_path(cli, &place, "data") : NULL;
-    if (path == NULL)
-        return code != CLI_OK ? code : CLI_LOCAL_ERROR;
-    code = fetch_secret(cli, path, place.v2 ? cli_int(cli, "version", 0) : 0, &reply);
+    char *path;
+    int code = kv_resolve(cli, "data", NULL, &place, &path);
+    if (code == CLI_OK)
+        code = fetch_secret(cli, path, place.v2 ? cli_int(cli, "version", 0) : 0, &reply);
     if (code != CLI_OK)
         return code;
     if (!place.v2 || cli_text(cli, "wrap-ttl") != NULL || (cli->json && cli->field == NULL))
@@ -89,7 +89,7 @@ static int show_written(struct cli *cli, const char *path, const struct cli_repl
     return CLI_OK;
 }
 
-/* {"data": …, "options": {"cas": n}}; cas below 0: without. */
+/* Write {"data": …, "options": {"cas": n}}; a cas below 0 is left out. */
 static void put_version2(struct text_writer *w, const struct text_value *data, int64_t cas)
 {
     text_open_object(w);
@@ -110,14 +110,15 @@ static int cmd_kv_put(struct cli *cli)
     struct kv_place place;
     struct cli_reply reply = {0};
     if (cli->n_args < 2)
-        return cli_usage_error(cli, "there is no data");
+        return cli_usage_error(cli, "data is missing: KEY=VALUE");
+    const char *needs_v2 = cli_text(cli, "cas") != NULL ? "flag -cas" : NULL;
     const struct text_value *data = cli_data(cli, 1);
-    int code = data != NULL ? kv_locate(cli, &place) : CLI_LOCAL_ERROR;
-    char *path = code == CLI_OK ? kv_path(cli, &place, "data") : NULL;
-    if (path == NULL)
-        return code != CLI_OK ? code : CLI_LOCAL_ERROR;
-    if (!place.v2 && cli_text(cli, "cas") != NULL)
-        return kv_need_v2(&place, "flag -cas");
+    if (data == NULL)
+        return CLI_LOCAL_ERROR;
+    char *path;
+    int code = kv_resolve(cli, "data", needs_v2, &place, &path);
+    if (code != CLI_OK)
+        return code;
     if (place.v2)
         put_version2(&w, data, cli_int(cli, "cas", -1));
     else
@@ -126,7 +127,7 @@ static int cmd_kv_put(struct cli *cli)
     return code == CLI_OK ? show_written(cli, path, &reply) : code;
 }
 
-/* The latest version, or that of -version for rollback: its data and number. */
+/* Read a version of the secret, its data and its number; `version` 0: the latest. */
 static int load_version(struct cli *cli, const char *path, int64_t version,
                         const struct text_value **ret_data, int64_t *ret_version)
 {
@@ -137,7 +138,7 @@ static int load_version(struct cli *cli, const char *path, int64_t version,
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
     const struct text_value *n = text_get(text_get(data, "metadata"), "version");
     if (n == NULL || text_to_int(n, ret_version) != ST_OK) {
-        cli_complain("the server does not say which version it gave");
+        cli_complain("the server's reply lacks the number of the version");
         return CLI_REMOTE_ERROR;
     }
     *ret_data = text_get(data, "data");
@@ -154,7 +155,8 @@ static int put_secret(struct cli *cli, const char *path, const struct text_value
     return code == CLI_OK ? show_written(cli, path, &reply) : code;
 }
 
-/* Read, change, and write with check-and-set: only if the version is still the one read. */
+/* Read the secret, apply the patch, and write the result if the version read is still the latest
+ * (check-and-set). */
 static int read_then_write(struct cli *cli, const char *path, const struct text_value *patch)
 {
     const struct text_value *data = NULL, *merged = NULL;
@@ -174,7 +176,7 @@ static int read_then_write(struct cli *cli, const char *path, const struct text_
     return put_secret(cli, path, merged, cas);
 }
 
-/* The data given, and a null for each name of -remove-data. */
+/* The patch: the data of the arguments, and a null for each name of -remove-data. */
 static const struct text_value *patch_data(struct cli *cli)
 {
     unsigned at = 0;
@@ -197,25 +199,20 @@ static int cmd_kv_patch(struct cli *cli)
     struct cli_reply reply = {0};
     const char *method = cli_text(cli, "method");
     if (method != NULL && strcmp(method, "patch") != 0 && strcmp(method, "rw") != 0)
-        return cli_usage_error(cli, "-method is patch or rw");
+        return cli_usage_error(cli, "-method must be patch or rw");
     if (cli->n_args < 2 && cli_text(cli, "remove-data") == NULL)
-        return cli_usage_error(cli, "there is no data");
+        return cli_usage_error(cli, "data is missing: KEY=VALUE or -remove-data");
     const struct text_value *patch = patch_data(cli);
-    int code = patch != NULL ? kv_locate(cli, &place) : CLI_LOCAL_ERROR;
-    if (code == CLI_OK)
-        code = kv_need_v2(&place, "patch");
-    char *path = code == CLI_OK ? kv_path(cli, &place, "data") : NULL;
-    if (path == NULL)
-        return code != CLI_OK ? code : CLI_LOCAL_ERROR;
+    if (patch == NULL)
+        return CLI_LOCAL_ERROR;
+    char *path;
+    int code = kv_resolve(cli, "data", "patch", &place, &path);
+    if (code != CLI_OK)
+        return code;
     if (method != NULL && strcmp(method, "rw") == 0)
         return read_then_write(cli, path, patch);
     put_version2(&w, patch, cli_int(cli, "cas", -1));
-    struct cli_request request = {.method = "PATCH",
-                                  .path = cli_path(cli, path),
-                                  .body = buf_bytes(&body),
-                                  .content_type = "application/merge-patch+json"};
-    if (buf_status(&body) != ST_OK)
-        request.path = NULL;
+    struct cli_request request = cli_request_of(cli, "PATCH", path, &body, CLI_MERGE_PATCH);
     code = cli_ask(cli, &request, &reply);
     if (code == CLI_OK)
         return show_written(cli, path, &reply);
@@ -233,18 +230,14 @@ static int cmd_kv_rollback(struct cli *cli)
     const struct text_value *data = NULL, *latest = NULL;
     int64_t version = 0, from = cli_int(cli, "version", 0);
     if (from == 0)
-        return cli_usage_error(cli, "-version=N says to which");
-    int code = kv_locate(cli, &place);
-    if (code == CLI_OK)
-        code = kv_need_v2(&place, "rollback");
-    char *path = code == CLI_OK ? kv_path(cli, &place, "data") : NULL;
-    if (path == NULL)
-        return code != CLI_OK ? code : CLI_LOCAL_ERROR;
-    code = load_version(cli, path, 0, &latest, &version);
-    if (code != CLI_OK)
-        return code;
+        return cli_usage_error(cli, "-version=N is missing");
+    char *path;
     int64_t found = 0;
-    code = load_version(cli, path, from, &data, &found);
+    int code = kv_resolve(cli, "data", "rollback", &place, &path);
+    if (code == CLI_OK)
+        code = load_version(cli, path, 0, &latest, &version);
+    if (code == CLI_OK)
+        code = load_version(cli, path, from, &data, &found);
     if (code != CLI_OK)
         return code;
     if (data == NULL || data->kind != TEXT_OBJECT) {
@@ -261,7 +254,7 @@ static int say_done(struct cli *cli, const char *what, const char *path)
     return CLI_OK;
 }
 
-/* POST of -versions below `api`. */
+/* Send the numbers of -versions to the path `api`. `said` is the verb of the message. */
 static int send_versions(struct cli *cli, const char *api, const char *said)
 {
     CLEANUP(buf_done) struct buf body = {0};
@@ -273,13 +266,10 @@ static int send_versions(struct cli *cli, const char *api, const char *said)
     if (!kv_put_versions(cli, &w))
         return CLI_LOCAL_ERROR;
     text_close(&w);
-    int code = kv_locate(cli, &place);
+    char *path;
+    int code = kv_resolve(cli, api, api, &place, &path);
     if (code == CLI_OK)
-        code = kv_need_v2(&place, api);
-    char *path = code == CLI_OK ? kv_path(cli, &place, api) : NULL;
-    if (path == NULL)
-        return code != CLI_OK ? code : CLI_LOCAL_ERROR;
-    code = cli_request(cli, "PUT", path, &body, &reply);
+        code = cli_request(cli, "PUT", path, &body, &reply);
     return code == CLI_OK ? say_done(cli, said, path) : code;
 }
 
@@ -289,11 +279,10 @@ static int cmd_kv_delete(struct cli *cli)
     struct cli_reply reply = {0};
     if (cli_text(cli, "versions") != NULL)
         return send_versions(cli, "delete", "deleted (if it existed) at");
-    int code = kv_locate(cli, &place);
-    char *path = code == CLI_OK ? kv_path(cli, &place, "data") : NULL;
-    if (path == NULL)
-        return code != CLI_OK ? code : CLI_LOCAL_ERROR;
-    code = cli_request(cli, "DELETE", path, NULL, &reply);
+    char *path;
+    int code = kv_resolve(cli, "data", NULL, &place, &path);
+    if (code == CLI_OK)
+        code = cli_request(cli, "DELETE", path, NULL, &reply);
     return code == CLI_OK ? say_done(cli, "deleted (if it existed) at", path) : code;
 }
 
@@ -313,11 +302,10 @@ static int cmd_kv_list(struct cli *cli)
     struct cli_reply reply = {0};
     if (cli->n_args == 0 && cli_text(cli, "mount") == NULL)
         return cli_usage_error(cli, "an argument is missing");
-    int code = kv_locate(cli, &place);
-    char *path = code == CLI_OK ? kv_path(cli, &place, "metadata") : NULL;
-    if (path == NULL)
-        return code != CLI_OK ? code : CLI_LOCAL_ERROR;
-    code = cli_fetch(cli, path, "?list=true", &reply);
+    char *path;
+    int code = kv_resolve(cli, "metadata", NULL, &place, &path);
+    if (code == CLI_OK)
+        code = cli_fetch(cli, path, "?list=true", &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
@@ -332,6 +320,7 @@ static int cmd_kv_enable_versioning(struct cli *cli)
 {
     struct cli_reply reply = {0};
     CLEANUP(buf_done) struct buf body = {0};
+    ASSERT(cli->n_args == 1);
     char *mount = cli_trim_path(cli, cli->args[0]);
     char *path = mount != NULL ? arena_format(&cli->arena, "sys/mounts/%s/tune", mount) : NULL;
     if (path == NULL)
@@ -344,18 +333,18 @@ static int cmd_kv_enable_versioning(struct cli *cli)
 }
 
 static const struct cli_flag kv_get_flags[] = {
-    MOUNT_FLAG, WRAP_FLAG, FIELD_FLAG, {"version", CLI_INT, "an older version"}};
+    MOUNT_FLAG, WRAP_FLAG, FIELD_FLAG, {"version", CLI_INT, "number of an older version"}};
 static const struct cli_flag kv_put_flags[] = {MOUNT_FLAG, WRAP_FLAG, FIELD_FLAG, CAS_FLAG};
 static const struct cli_flag kv_patch_flags[] = {
     MOUNT_FLAG,
     FIELD_FLAG,
     CAS_FLAG,
-    {"method", CLI_TEXT, "patch, or rw: read, change, write; default: patch, then rw"},
-    {"remove-data", CLI_MANY, "a key to take away"}};
+    {"method", CLI_TEXT, "patch, or rw (read, change, write); default: patch, else rw"},
+    {"remove-data", CLI_MANY, "a key to remove"}};
 static const struct cli_flag kv_versions_flags[] = {MOUNT_FLAG, VERSIONS_FLAG};
 static const struct cli_flag mount_flags[] = {MOUNT_FLAG};
 static const struct cli_flag kv_rollback_flags[] = {
-    MOUNT_FLAG, FIELD_FLAG, {"version", CLI_INT, "the version to be written again"}};
+    MOUNT_FLAG, FIELD_FLAG, {"version", CLI_INT, "number of the version to write again"}};
 
 static const struct cli_command kv_commands[] = {
     {.name = "kv get",
@@ -367,7 +356,7 @@ static const struct cli_command kv_commands[] = {
      ARGS("PATH " CLI_DATA, 1, CLI_ANY),
      FLAGS(kv_put_flags),
      .run = cmd_kv_put,
-     .help = "Write a secret; version 2 keeps the older ones."},
+     .help = "Write a secret; an engine of version 2 keeps older versions."},
     {.name = "kv patch",
      ARGS("PATH " CLI_DATA, 1, CLI_ANY),
      FLAGS(kv_patch_flags),
@@ -377,17 +366,17 @@ static const struct cli_command kv_commands[] = {
      ARGS("PATH", 1, 1),
      FLAGS(kv_versions_flags),
      .run = cmd_kv_delete,
-     .help = "Delete a secret; versions can be brought back."},
+     .help = "Delete a secret; \"kv undelete\" restores a version."},
     {.name = "kv undelete",
      ARGS("PATH", 1, 1),
      FLAGS(kv_versions_flags),
      .run = cmd_kv_undelete,
-     .help = "Bring deleted versions back."},
+     .help = "Restore deleted versions of a secret."},
     {.name = "kv destroy",
      ARGS("PATH", 1, 1),
      FLAGS(kv_versions_flags),
      .run = cmd_kv_destroy,
-     .help = "Remove the data of versions for good."},
+     .help = "Remove the data of versions permanently."},
     {.name = "kv list",
      ARGS("[PATH]", 0, 1),
      FLAGS(mount_flags),
@@ -401,7 +390,7 @@ static const struct cli_command kv_commands[] = {
     {.name = "kv enable-versioning",
      ARGS("MOUNT", 1, 1),
      .run = cmd_kv_enable_versioning,
-     .help = "Make a key/value engine version 2."},
+     .help = "Upgrade a key/value engine to version 2."},
 };
 
 const struct cli_group cli_kv_commands = {kv_commands, ARRAY_LEN(kv_commands)};

@@ -2,17 +2,11 @@
 #include "cli/command/command.h"
 #include "cli/kv.h"
 
-/* The path below metadata/, of a mount of version 2. */
+/* The path of the secret's metadata. Returns an exit code, with a message unless CLI_OK. */
 static int metadata_locate(struct cli *cli, char **ret_path)
 {
     struct kv_place place;
-    int code = kv_locate(cli, &place);
-    if (code == CLI_OK)
-        code = kv_need_v2(&place, "metadata");
-    if (code != CLI_OK)
-        return code;
-    *ret_path = kv_path(cli, &place, "metadata");
-    return *ret_path != NULL ? CLI_OK : CLI_LOCAL_ERROR;
+    return kv_resolve(cli, "metadata", "metadata", &place, ret_path);
 }
 
 static void show_metadata(struct cli *cli, const struct text_value *data)
@@ -60,7 +54,7 @@ static int cmd_kv_metadata_get(struct cli *cli)
     return CLI_OK;
 }
 
-/* Only what was given; names of -remove-custom-metadata as null. */
+/* Write the settings that have a flag; the names of -remove-custom-metadata as null. */
 static void put_metadata_settings(struct cli *cli, struct text_writer *w)
 {
     unsigned at = 0;
@@ -95,12 +89,7 @@ static int send_settings(struct cli *cli, const char *method, const char *type)
     int code = metadata_locate(cli, &path);
     if (code != CLI_OK)
         return code;
-    struct cli_request request = {.method = method,
-                                  .path = cli_path(cli, path),
-                                  .body = buf_bytes(&body),
-                                  .content_type = type};
-    if (buf_status(&body) != ST_OK)
-        request.path = NULL;
+    struct cli_request request = cli_request_of(cli, method, path, &body, type);
     code = cli_do(cli, &request, &reply);
     if (code == CLI_OK && !cli->json)
         printf("Success! Data written to: %s\n", path);
@@ -114,7 +103,7 @@ static int cmd_kv_metadata_put(struct cli *cli)
 
 static int cmd_kv_metadata_patch(struct cli *cli)
 {
-    return send_settings(cli, "PATCH", "application/merge-patch+json");
+    return send_settings(cli, "PATCH", CLI_MERGE_PATCH);
 }
 
 static int cmd_kv_metadata_delete(struct cli *cli)
@@ -129,17 +118,17 @@ static int cmd_kv_metadata_delete(struct cli *cli)
     return code;
 }
 
-#define SETTING_FLAGS                                                                             \
-    MOUNT_FLAG, {"max-versions", CLI_INT, "how many versions are kept; 0: as the engine has it"}, \
-        {"cas-required", CLI_BOOL, "writes must say -cas"},                                       \
-        {"delete-version-after", CLI_TEXT, "how long versions live"},                             \
-    {                                                                                             \
-        "custom-metadata", CLI_PAIRS, "kept with the secret"                                      \
+#define SETTING_FLAGS                                                                          \
+    MOUNT_FLAG, {"max-versions", CLI_INT, "versions to keep; 0: as many as the engine keeps"}, \
+        {"cas-required", CLI_BOOL, "refuse a write without -cas"},                             \
+        {"delete-version-after", CLI_TEXT, "delete a version after this time"},                \
+    {                                                                                          \
+        "custom-metadata", CLI_PAIRS, "a name and value to store with the secret"              \
     }
 static const struct cli_flag kv_metadata_get_flags[] = {MOUNT_FLAG, FIELD_FLAG};
 static const struct cli_flag kv_metadata_put_flags[] = {SETTING_FLAGS};
 static const struct cli_flag kv_metadata_patch_flags[] = {
-    SETTING_FLAGS, {"remove-custom-metadata", CLI_MANY, "a name to take away"}};
+    SETTING_FLAGS, {"remove-custom-metadata", CLI_MANY, "a name to remove"}};
 static const struct cli_flag mount_flags[] = {MOUNT_FLAG};
 
 static const struct cli_command kv_metadata_commands[] = {
@@ -147,7 +136,7 @@ static const struct cli_command kv_metadata_commands[] = {
      ARGS("PATH", 1, 1),
      FLAGS(kv_metadata_get_flags),
      .run = cmd_kv_metadata_get,
-     .help = "Print settings and versions of a secret."},
+     .help = "Print the settings and versions of a secret."},
     {.name = "kv metadata put",
      ARGS("PATH", 1, 1),
      FLAGS(kv_metadata_put_flags),

@@ -1,4 +1,4 @@
-/* Getting a token and keeping it. */
+/* login: get a token and keep it for later commands. */
 #include "cli/client.h"
 #include "cli/command/command.h"
 
@@ -7,7 +7,7 @@ static bool is_method(const char *method, const char *name)
     return strcmp(method, name) == 0;
 }
 
-/* Tell a person about the token that is stored now, without showing the token. */
+/* Print the properties of the new token, without the token itself. */
 static int show_login(struct cli *cli, const struct text_value *of, bool looked_up, bool stored)
 {
     struct text_value *table = cli_object(cli, NULL);
@@ -22,7 +22,7 @@ static int show_login(struct cli *cli, const struct text_value *of, bool looked_
         return CLI_OK;
     }
     printf("Success! You are now authenticated.%s\n\n",
-           stored ? " Later commands use this token by themselves." : "");
+           stored ? " Later commands use this token." : "");
     cli_print_table(table);
     return CLI_OK;
 }
@@ -36,8 +36,8 @@ static int login_finish(struct cli *cli, const char *token, const struct text_va
         return CLI_LOCAL_ERROR;
     if (store && cli->token_from_env)
         (void)fprintf(stderr,
-                      "WARNING! The token of the environment (HOLDFAST_TOKEN or VAULT_TOKEN) is "
-                      "used before this one.\n"); /* standard error is all there is */
+                      "WARNING! Later commands use the token of the environment (HOLDFAST_TOKEN or "
+                      "VAULT_TOKEN),\nnot this one.\n"); /* standard error is all there is */
     if (only || cli->field != NULL) {
         const struct text_value v = {.kind = TEXT_STRING, .text = bytes_str(token)};
         if (only || strcmp(cli->field, "token") == 0) {
@@ -49,7 +49,7 @@ static int login_finish(struct cli *cli, const char *token, const struct text_va
     return cli_bool(cli, "no-print", false) ? CLI_OK : show_login(cli, of, looked_up, store);
 }
 
-/* A token that exists: it is good if it can look at itself. */
+/* Log in with an existing token. The token is valid if it may look itself up. */
 static int login_with_token(struct cli *cli)
 {
     struct cli_reply reply = {0};
@@ -96,7 +96,7 @@ static const char *login_path(struct cli *cli, const char *method, const struct 
     if (!is_method(method, "userpass"))
         return arena_format(&cli->arena, "auth/%s/login", at);
     if (user == NULL || user->kind != TEXT_STRING || user->text.len == 0) {
-        (void)cli_usage_error(cli, "userpass needs username=NAME"); /* NULL says it */
+        (void)cli_usage_error(cli, "userpass needs username=NAME"); /* returns NULL */
         return NULL;
     }
     return arena_format(&cli->arena, "auth/%s/login/%.*s", at, (int)user->text.len,
@@ -113,17 +113,15 @@ static int login_with_method(struct cli *cli, const char *method)
     if (path == NULL)
         return CLI_LOCAL_ERROR;
     text_put_value(&w, given);
-    struct cli_request request = {
-        .method = "PUT", .path = cli_path(cli, path), .body = buf_bytes(&body), .token = ""};
-    if (buf_status(&body) != ST_OK)
-        request.path = NULL;
+    struct cli_request request = cli_request_of(cli, "PUT", path, &body, NULL);
+    request.token = "";
     int code = cli_do(cli, &request, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *auth = text_get(cli_parse_reply(cli, &reply), "auth");
     const struct text_value *token = text_get(auth, "client_token");
     if (token == NULL || token->kind != TEXT_STRING) {
-        cli_complain("the answer holds no token");
+        cli_complain("the server's reply contains no token");
         return CLI_REMOTE_ERROR;
     }
     return login_finish(cli, (const char *)token->text.data, auth, false);
@@ -140,10 +138,10 @@ static int cmd_login(struct cli *cli)
 static const struct cli_flag login_flags[] = {
     FIELD_FLAG,
     {"method", CLI_TEXT, "token (default), userpass, approle, cert, …"},
-    {"path", CLI_TEXT, "where the method is mounted, if not at its name"},
+    {"path", CLI_TEXT, "path of the method's mount; default: the method's name"},
     {"no-store", CLI_BOOL, "do not keep the token"},
-    {"no-print", CLI_BOOL, "say nothing"},
-    {"token-only", CLI_BOOL, "print the token and keep nothing"}};
+    {"no-print", CLI_BOOL, "print nothing"},
+    {"token-only", CLI_BOOL, "print the token and do not keep it"}};
 
 static const struct cli_command login_commands[] = {
     {.name = "login",

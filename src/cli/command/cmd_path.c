@@ -2,9 +2,11 @@
 #include "cli/client.h"
 #include "cli/command/command.h"
 
-/* "/v1/" PATH with the arguments behind it as a query. */
+/* "/v1/" and the path args[0], with the other arguments as a query. NULL: no memory, or wrong
+ * arguments with a message. */
 static const char *path_with_query(struct cli *cli)
 {
+    ASSERT(cli->n_args >= 1);
     const char *query = cli_query(cli, 1), *path = cli_path(cli, cli->args[0]);
     return query != NULL && path != NULL ? arena_format(&cli->arena, "%s%s", path, query) : NULL;
 }
@@ -22,13 +24,14 @@ static int cmd_read(struct cli *cli)
 static int show_keys(struct cli *cli, const char *query)
 {
     struct cli_reply reply = {0};
+    ASSERT(cli->n_args == 1);
     int code = cli_fetch(cli, cli->args[0], query, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *body = cli_parse_reply(cli, &reply);
     const struct text_value *keys = text_get(text_get(body, "data"), "keys");
     if (keys == NULL || keys->kind != TEXT_LIST) {
-        cli_complain("the answer holds no list");
+        cli_complain("the server's reply contains no list of keys");
         return CLI_REMOTE_ERROR;
     }
     cli_print_keys(cli, keys);
@@ -51,18 +54,14 @@ static int send_data(struct cli *cli, const char *method, const char *type)
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
     bool force = cli_bool(cli, "force", false);
+    ASSERT(cli->n_args >= 1);
     if (cli->n_args == 1 && !force)
-        return cli_usage_error(cli, "there is no data; -force sends none");
+        return cli_usage_error(cli, "data is missing: KEY=VALUE, or -force for none");
     const struct text_value *data = cli_data(cli, 1);
     if (data == NULL)
         return CLI_LOCAL_ERROR;
     text_put_value(&w, data);
-    struct cli_request request = {.method = method,
-                                  .path = cli_path(cli, cli->args[0]),
-                                  .body = buf_bytes(&body),
-                                  .content_type = type};
-    if (buf_status(&body) != ST_OK)
-        request.path = NULL;
+    struct cli_request request = cli_request_of(cli, method, cli->args[0], &body, type);
     int code = cli_do(cli, &request, &reply);
     if (code != CLI_OK)
         return code;
@@ -80,7 +79,7 @@ static int cmd_write(struct cli *cli)
 
 static int cmd_patch(struct cli *cli)
 {
-    return send_data(cli, "PATCH", "application/merge-patch+json");
+    return send_data(cli, "PATCH", CLI_MERGE_PATCH);
 }
 
 static int cmd_delete(struct cli *cli)
@@ -101,14 +100,14 @@ static int cmd_delete(struct cli *cli)
 
 static const struct cli_flag read_flags[] = {FIELD_FLAG, WRAP_FLAG};
 static const struct cli_flag write_flags[] = {
-    FIELD_FLAG, WRAP_FLAG, {"force", CLI_BOOL, "write without any data"}};
+    FIELD_FLAG, WRAP_FLAG, {"force", CLI_BOOL, "send a request without data"}};
 
 static const struct cli_command path_commands[] = {
     {.name = "read",
      ARGS("PATH [KEY=VALUE]…", 1, CLI_ANY),
      FLAGS(read_flags),
      .run = cmd_read,
-     .help = "Print what is at a path."},
+     .help = "Print the data at a path."},
     {.name = "write",
      ARGS("PATH " CLI_DATA, 1, CLI_ANY),
      FLAGS(write_flags),
@@ -123,11 +122,11 @@ static const struct cli_command path_commands[] = {
     {.name = "scan",
      ARGS("PATH", 1, 1),
      .run = cmd_scan,
-     .help = "List the keys below a path, and below its folders."},
+     .help = "List the keys below a path and in all folders below the path."},
     {.name = "delete",
      ARGS("PATH [KEY=VALUE]…", 1, CLI_ANY),
      .run = cmd_delete,
-     .help = "Delete what is at a path."},
+     .help = "Delete the data at a path."},
 };
 
 const struct cli_group cli_path_commands = {path_commands, ARRAY_LEN(path_commands)};
