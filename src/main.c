@@ -1,4 +1,4 @@
-/* Commands. */
+/* The commands that need the server's code: server, dev, cluster, dump. */
 #include "base/mem.h"
 #include "cli/client.h"
 #include "crypto/crypto.h"
@@ -32,10 +32,10 @@ static int run_server(struct cli *cli)
     if (dev && file == NULL)
         return dev_run(cli);
     if (file == NULL || dev)
-        return cli_usage_error(cli, "-config FILE or -dev is expected");
+        return cli_usage_error(cli, "give either -config FILE or -dev");
     for (unsigned i = 0; i < ARRAY_LEN(dev_flags); i++)
         if (cli_text(cli, dev_flags[i].name) != NULL)
-            return cli_usage_error(cli, "-config stands alone: the other flags need -dev");
+            return cli_usage_error(cli, "-config allows no other flag: other flags need -dev");
     enum status st = config_load(file, modules_blocks(), &config, &reason);
     if (st != ST_OK) {
         (void)fprintf(stderr, "holdfast: %s\n", /* a failure to print has no remedy */
@@ -47,7 +47,7 @@ static int run_server(struct cli *cli)
     return code;
 }
 
-/* "NAME,HOST,HOST": cut in place. */
+/* Split "NAME,HOST,HOST" in place. */
 static enum status split_names(char *word, struct mesh_node_names *names, const char **hosts,
                                unsigned hosts_max)
 {
@@ -65,7 +65,7 @@ static enum status split_names(char *word, struct mesh_node_names *names, const 
 
 enum { HOSTS_MAX = 16 };
 
-/* The arguments as names of nodes. False with a message. */
+/* Read the arguments as names of nodes. False with a message. */
 static bool read_names(struct cli *cli, struct mesh_node_names *nodes,
                        const char *hosts[][HOSTS_MAX])
 {
@@ -73,7 +73,7 @@ static bool read_names(struct cli *cli, struct mesh_node_names *nodes,
         char *word = arena_format(&cli->arena, "%s", cli->args[i]);
         if (word == NULL || split_names(word, &nodes[i], hosts[i], HOSTS_MAX) != ST_OK) {
             (void)fprintf(stderr, "holdfast: cluster: \"%s\" is not NAME or NAME,HOST,…\n",
-                          cli->args[i]); /* the exit code says it too */
+                          cli->args[i]); /* the exit code reports the error too */
             return false;
         }
     }
@@ -87,6 +87,8 @@ static int make_cluster_certificates(struct cli *cli, const char *out, bool add)
     struct reason reason = {{0}};
     struct fs *fs;
     bool locked;
+    ASSERT(cli->n_args >= 1);
+    ASSERT(cli->n_args <= (add ? 1 : INITIAL_MEMBERS_MAX));
     if (!read_names(cli, nodes, hosts))
         return EXIT_FAILURE;
     if (mkdir(out, 0700) != 0 && errno != EEXIST) {
@@ -106,8 +108,8 @@ static int make_cluster_certificates(struct cli *cli, const char *out, bool add)
         return fail("cluster", st, &reason);
     printf(
         "Certificates are in %s. Each node needs ca.pem, its NAME.pem and NAME-key.pem, and its\n"
-        "tls-NAME.pem and tls-NAME-key.pem; clients need tls-ca.pem. Keep ca-key.pem and\n"
-        "tls-ca-key.pem away from the nodes.\n",
+        "tls-NAME.pem and tls-NAME-key.pem; clients need tls-ca.pem. Do not store ca-key.pem\n"
+        "and tls-ca-key.pem on the nodes.\n",
         out);
     return EXIT_SUCCESS;
 }
@@ -136,7 +138,7 @@ static void print_line(void *ctx, const char *text)
     printf("%s\n", text);
 }
 
-/* The directory a path stands in, and its name there. */
+/* Split a path into its directory and the name in that directory. */
 static void split_path(const char *path, char dir[PATH_MAX], const char **ret_name)
 {
     const char *slash = strrchr(path, '/');
@@ -146,7 +148,7 @@ static void split_path(const char *path, char dir[PATH_MAX], const char **ret_na
                    slash == NULL ? "." : path); /* a path that is too long is not found */
 }
 
-/* A node's data_dir holds the replica in a folder of its own; either may be named. */
+/* Print the log of a node's data_dir, or of the folder "raft" in it. */
 static enum status dump_log(const char *path, struct reason *reason)
 {
     struct fs *fs;
@@ -192,8 +194,8 @@ static int run_dump_snapshot(struct cli *cli)
 }
 
 static const struct cli_flag server_flags[] = {
-    {"config", CLI_FILE, "the configuration, HCL or JSON"},
-    {"dev", CLI_BOOL, "the same as the command dev"},
+    {"config", CLI_FILE, "the configuration file, HCL or JSON"},
+    {"dev", CLI_BOOL, "do what the command \"dev\" does"},
     DEV_FLAGS};
 static const struct cli_flag cluster_flags[] = {{"out", CLI_FILE, "the directory to write to"}};
 
@@ -204,7 +206,7 @@ static const struct cli_command commands[] = {
      .n_flags = ARRAY_LEN(dev_flags),
      .offline = true,
      .run = dev_run,
-     .help = "Run nodes to try things on, unsealed, in a folder that is thrown away."},
+     .help = "Run unsealed nodes for experiments, in a temporary folder."},
     {.name = "server",
      .args = "",
      .flags = server_flags,
@@ -236,14 +238,14 @@ static const struct cli_command commands[] = {
      .args_max = 1,
      .offline = true,
      .run = run_dump_log,
-     .help = "Explain the log of a data directory."},
+     .help = "Print the log in a data directory, as text."},
     {.name = "dump snapshot",
      .args = "FILE",
      .args_min = 1,
      .args_max = 1,
      .offline = true,
      .run = run_dump_snapshot,
-     .help = "Explain a snapshot."},
+     .help = "Print a snapshot, as text."},
 };
 
 int main(int argc, char **argv)

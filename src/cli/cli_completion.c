@@ -1,11 +1,12 @@
-/* Scripts that complete commands, flags and a few values, from the table of commands. All of them
- * walk the words typed so far into the deepest known command, `at`, and offer what can follow. */
+/* Scripts for bash, zsh and fish that complete commands, flags and a few values, made from the
+ * table of commands. Each script finds the longest known command or group, `at`, at the front of
+ * the words typed so far, and offers the words that can follow `at`. */
 #include "cli/client.h"
 #include "cli/commands.h"
 
 enum { GROUPS_MAX = 32, GROUP_BYTES = 64 };
 
-/* "", "kv", "kv metadata": what is no command itself but begins some. */
+/* Words that begin commands: "", "kv", "kv metadata". */
 struct groups {
     char name[GROUPS_MAX][GROUP_BYTES];
     unsigned n;
@@ -31,7 +32,8 @@ static void find_groups(const struct cli *cli, struct groups *g)
     }
 }
 
-/* The word of `name` behind the group, if it is the first command that has it. */
+/* The word behind the group in the name of the command number `at`. Returns the word's length, or
+ * 0: the command is not in the group, or an earlier command has the same word. */
 static size_t next_word(const struct cli *cli, unsigned at, const char *group, const char **ret)
 {
     size_t len = strlen(group);
@@ -39,6 +41,7 @@ static size_t next_word(const struct cli *cli, unsigned at, const char *group, c
     if (len != 0 && (strncmp(name, group, len) != 0 || name[len] != ' '))
         return 0;
     size_t from = len == 0 ? 0 : len + 1, n = strcspn(name + from, " ");
+    ASSERT(from < strlen(name));
     for (unsigned i = 0; i < at; i++) {
         const char *other = cli_nth(cli, i)->name;
         if (strncmp(other, name, from + n) == 0 && (other[from + n] == ' ' || other[from + n] == 0))
@@ -60,7 +63,7 @@ static void print_words(const struct cli *cli, const char *group)
         printf("help");
 }
 
-/* Arguments that are a choice of words, "bash|zsh|fish". */
+/* Whether the argument is a choice of words, "bash|zsh|fish". */
 static bool is_choice(const struct cli_command *c)
 {
     return strchr(c->args, '|') != NULL &&
@@ -72,7 +75,7 @@ static void print_choice(const struct cli_command *c)
     if (!is_choice(c))
         return;
     for (const char *at = c->args; *at != '\0'; at++)
-        (void)putchar(*at == '|' ? ' ' : *at); /* checked when all is flushed */
+        (void)putchar(*at == '|' ? ' ' : *at); /* cli_main checks the stream at the end */
     printf(" ");
 }
 
@@ -87,7 +90,7 @@ static void print_flag_list(const struct cli_flag *flags, unsigned n)
     }
 }
 
-/* All that `at` can be, as patterns of a case: 'kv'|'kv get'|… */
+/* Print all groups and commands as quoted words: 'kv'|'kv get'|… */
 static void print_known(const struct cli *cli, const struct groups *g, const char *between)
 {
     for (unsigned i = 1; i < g->n; i++)
@@ -96,7 +99,7 @@ static void print_known(const struct cli *cli, const struct groups *g, const cha
         printf("'%s'%s", cli_nth(cli, i)->name, cli_nth(cli, i + 1) != NULL ? between : "");
 }
 
-/* The branches of a case over `at`, for shells of the Bourne kind. */
+/* Print the branches of a shell's `case $at`, for bash and zsh. */
 static void print_cases(const struct cli *cli, const struct groups *g)
 {
     for (unsigned i = 0; i < g->n; i++) {
@@ -160,7 +163,7 @@ static void zsh(const struct cli *cli, const struct groups *g)
            "compdef _holdfast holdfast\n");
 }
 
-/* Inside single quotes, as fish reads them. */
+/* Print text that stands between single quotes, escaped for fish. */
 static void print_quoted(const char *text)
 {
     for (; *text != '\0'; text++)
@@ -172,7 +175,10 @@ static void fish_flags(const char *name, const struct cli_flag *flags, unsigned 
     for (unsigned i = 0; i < n; i++) {
         const char *alias = cli_flag_alias(&flags[i]);
         printf("complete -c holdfast -n \"__holdfast_is '%s'\" -o %s%s%s%s -d '", name,
-               flags[i].name, alias == NULL ? "" : alias[1] == '\0' ? " -s " : " -o ",
+               flags[i].name,
+               alias == NULL      ? ""
+               : alias[1] == '\0' ? " -s "
+                                  : " -o ",
                alias != NULL ? alias : "",
                flags[i].kind == CLI_BOOL              ? ""
                : strcmp(flags[i].name, "format") == 0 ? " -xa 'table json'"
@@ -212,7 +218,9 @@ static void fish(const struct cli *cli, const struct groups *g)
 int cmd_completion(struct cli *cli)
 {
     struct groups groups = {.n = 0};
+    ASSERT(cli->n_args == 1);
     find_groups(cli, &groups);
+    ASSERT(groups.n > 1);
     if (strcmp(cli->args[0], "bash") == 0)
         bash(cli, &groups);
     else if (strcmp(cli->args[0], "zsh") == 0)
@@ -220,6 +228,6 @@ int cmd_completion(struct cli *cli)
     else if (strcmp(cli->args[0], "fish") == 0)
         fish(cli, &groups);
     else
-        return cli_usage_error(cli, "that shell is not known");
+        return cli_usage_error(cli, "the shell is bash, zsh or fish");
     return CLI_OK;
 }

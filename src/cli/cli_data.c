@@ -1,5 +1,5 @@
-/* Data from arguments, files, standard input and the terminal. Messages name the place of a
- * mistake, never the text: it may be a secret. */
+/* Data from arguments, files, standard input and the terminal. A message names the place of a
+ * mistake and repeats no text, which may be a secret. */
 #include "base/mem.h"
 #include "cli/client.h"
 
@@ -15,6 +15,7 @@ static bool read_stream(FILE *file, struct buf *b)
             return false;
         n = fread(b->data + b->len, 1, 65536, file);
         b->len += n;
+        ASSERT(b->len <= b->cap);
     } while (n > 0);
     return ferror(file) == 0;
 }
@@ -39,7 +40,8 @@ bool cli_slurp(struct cli *cli, const char *name, const char *what, struct bytes
         (void)fclose(file); /* the file was only read */
     uint8_t *copy = whole ? arena_dup(&cli->arena, buf_bytes(&b)) : NULL;
     if (copy == NULL) {
-        cli_complain("%s cannot be read whole", input ? "standard input" : what);
+        cli_complain("%s cannot be read, or is longer than %d MiB", input ? "standard input" : what,
+                     CLI_INPUT_MAX >> 20);
         return false;
     }
     *ret_text = bytes_of(copy, b.len);
@@ -54,18 +56,19 @@ static struct text_value *member(struct text_value *object, struct bytes name)
     return NULL;
 }
 
-/* A value of the arena becomes a member; a second one under the same name makes a list. */
+/* Add a copy of `from` to the object. A second value of the same name makes a list of both. */
 static bool object_add(struct cli *cli, struct text_value *object, struct bytes name,
                        const struct text_value *from)
 {
     struct text_value *to = member(object, name);
+    ASSERT(object->kind == TEXT_OBJECT);
     if (to == NULL) {
         to = text_value_new(&cli->arena, object, from->kind, name);
     } else {
         struct text_value *first = text_value_new(&cli->arena, NULL, to->kind, name);
         if (first == NULL)
             return false;
-        if (!to->block) { /* `block` marks a list made here: others are values of their own */
+        if (!to->block) { /* `block` marks a list made here; a list of the input is one value */
             *first = *to;
             first->next = NULL;
             to->kind = TEXT_LIST;
@@ -85,7 +88,7 @@ static bool object_add(struct cli *cli, struct text_value *object, struct bytes 
     return true;
 }
 
-/* "@file" or "-": a JSON object, whose members are merged. */
+/* Read the argument "@file" or "-", a JSON object, and add its members to `object`. */
 static bool merge_json(struct cli *cli, const char *word, const char *what,
                        struct text_value *object)
 {
@@ -107,7 +110,7 @@ static bool merge_json(struct cli *cli, const char *word, const char *what,
     return true;
 }
 
-/* Read the value behind "key=". */
+/* Read the value of "key=value": the text itself, "@file" or "-". */
 static bool pair_value(struct cli *cli, const char *value, const char *what, struct text_value *ret)
 {
     *ret = (struct text_value){.kind = TEXT_STRING};
@@ -122,6 +125,7 @@ static bool pair_value(struct cli *cli, const char *value, const char *what, str
 const struct text_value *cli_data(struct cli *cli, unsigned first)
 {
     struct text_value *object = text_value_new(&cli->arena, NULL, TEXT_OBJECT, (struct bytes){0});
+    ASSERT(first <= cli->n_args);
     for (unsigned i = first; object != NULL && i < cli->n_args; i++) {
         const char *word = cli->args[i], *eq = strchr(word, '=');
         char what[32];
@@ -174,7 +178,8 @@ char *cli_query(struct cli *cli, unsigned first)
     return buf_status(&b) == ST_OK ? arena_str(&cli->arena, buf_bytes(&b)) : NULL;
 }
 
-/* A line without its end; false at the end of the input and when it is too long. */
+/* Read a line of standard input, without its end. False: end of the input, or the line is too long.
+ */
 static bool read_line(char line[CLI_SECRET_MAX])
 {
     if (fgets(line, CLI_SECRET_MAX, stdin) == NULL)
@@ -187,7 +192,7 @@ static bool read_line(char line[CLI_SECRET_MAX])
 
 enum { CTRL_C = 3 };
 
-/* One read of a terminal gives one line. */
+/* Read a line of the terminal: one read() gives one line. False also for Ctrl-C. */
 static bool read_terminal(char line[CLI_SECRET_MAX])
 {
     ssize_t n;
@@ -201,8 +206,8 @@ static bool read_terminal(char line[CLI_SECRET_MAX])
     return true;
 }
 
-/* Without echo. Keys that make signals come as characters, so that no signal can leave the terminal
- * silent; Ctrl-C ends the line and gives up. */
+/* Read a line of the terminal without echo. Ctrl-C and other keys come as characters, not as
+ * signals: a signal could end the program while the terminal has no echo. */
 static bool read_hidden(const char *prompt, char line[CLI_SECRET_MAX])
 {
     struct termios before, hidden;
@@ -214,10 +219,10 @@ static bool read_hidden(const char *prompt, char line[CLI_SECRET_MAX])
     hidden.c_cc[VEOL] = CTRL_C;
     if (tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden) != 0)
         return false;
-    (void)fputs(prompt, stderr); /* without the prompt there is still a line to be read */
+    (void)fputs(prompt, stderr); /* a failure loses the prompt only */
     (void)fflush(stderr);        /* a failure loses the prompt only */
     bool good = read_terminal(line);
-    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before); /* the terminal took the other setting */
+    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before); /* a failure has no remedy */
     return good;
 }
 
@@ -230,6 +235,7 @@ char *cli_secret(struct cli *cli, const char *prompt)
         len--;
     if (good && len > from)
         copy = arena_str(&cli->arena, bytes_of(line + from, len - from));
+    ASSERT(from <= len);
     mem_wipe(line, sizeof line);
     if (copy == NULL)
         cli_complain("nothing was given on standard input");

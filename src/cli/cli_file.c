@@ -1,4 +1,4 @@
-/* Files that are replaced as a whole or not at all. */
+/* Replace a file: after a failure the old content is still complete. */
 #include "cli/client.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static bool write_all(int fd, struct bytes left)
     return true;
 }
 
-/* The file that `name` (with its XXXXXX) becomes, on the disk. */
+/* Write a new file and sync it. `name` ends in XXXXXX, which becomes a unique text (mkostemp). */
 static bool write_beside(char *name, struct bytes content, unsigned mode)
 {
     int fd = mkostemp(name, O_CLOEXEC);
@@ -51,7 +51,7 @@ bool cli_replace(struct cli *cli, const char *path, struct bytes content, unsign
     }
     if (rename(name, path) != 0) {
         cli_complain("%s: %s", path, strerror(errno));
-        (void)unlink(name); /* as good as it gets */
+        (void)unlink(name); /* if this fails too, the temporary file stays */
         return false;
     }
     return true;

@@ -1,5 +1,5 @@
-/* The command line taken apart. A message names a known flag or the place of a word, never what was
- * given: it may be a secret in the wrong place. */
+/* Parser of the command line and the environment. A message names a known flag or the place of a
+ * word and repeats no other text, which may be a secret in the wrong place. */
 #include "cli/client.h"
 #include "text/duration.h"
 
@@ -9,11 +9,11 @@ enum { TIMEOUT_DEFAULT_MS = 60 * 1000 };
 
 const struct cli_flag cli_common_flags[] = {
     {"address", CLI_TEXT, "URL of a node (HOLDFAST_ADDR, https://127.0.0.1:8200)"},
-    {"ca-cert", CLI_FILE, "PEM file of whom to trust (HOLDFAST_CACERT)"},
-    {"tls-skip-verify", CLI_BOOL, "do not verify the server (HOLDFAST_SKIP_VERIFY)"},
+    {"ca-cert", CLI_FILE, "PEM file of the authorities to trust (HOLDFAST_CACERT)"},
+    {"tls-skip-verify", CLI_BOOL, "do not verify the server's certificate (HOLDFAST_SKIP_VERIFY)"},
     {"namespace", CLI_TEXT, "namespace of the request (HOLDFAST_NAMESPACE)"},
-    {"header", CLI_PAIRS, "one more header of the request"},
-    {"format", CLI_TEXT, "table or json (HOLDFAST_FORMAT)"},
+    {"header", CLI_PAIRS, "an additional header of the request"},
+    {"format", CLI_TEXT, "form of the output: table or json (HOLDFAST_FORMAT)"},
 };
 const unsigned cli_n_common_flags = ARRAY_LEN(cli_common_flags);
 
@@ -43,7 +43,7 @@ const char *cli_env(struct cli *cli, const char *name)
     return NULL;
 }
 
-/* As Go reads a bool. */
+/* Read a boolean as Go's strconv.ParseBool does. */
 static bool read_bool(const char *text, bool *ret_truth)
 {
     static const char *const yes[] = {"1", "t", "T", "true", "TRUE", "True"};
@@ -88,13 +88,14 @@ static bool refuse(const struct cli_flag *flag, const char *why)
     return false;
 }
 
-/* One flag at argv[*at]; moves over its value. */
+/* Read the flag at argv[*at]. *at moves to the flag's value if the value is a word of its own. */
 static bool take_flag(struct cli *cli, int argc, char **argv, int *at)
 {
     const char *name = argv[*at] + (argv[*at][1] == '-' ? 2 : 1), *value = NULL;
     size_t len = strcspn(name, "=");
     struct bytes word = bytes_of(name, len);
     const struct cli_command *c = cli->command;
+    ASSERT(*at < argc);
     const struct cli_flag *flag = find_flag(c->flags, c->n_flags, word);
     if (flag == NULL && !c->offline)
         flag = find_flag(cli_common_flags, cli_n_common_flags, word);
@@ -111,11 +112,11 @@ static bool take_flag(struct cli *cli, int argc, char **argv, int *at)
     if (value == NULL)
         return refuse(flag, "needs a value");
     if (!value_good(flag, value))
-        return refuse(flag, flag->kind == CLI_BOOL  ? "is true or false"
+        return refuse(flag, flag->kind == CLI_BOOL  ? "must be true or false"
                             : flag->kind == CLI_INT ? "needs a whole number, 0 or more"
                                                     : "needs NAME=VALUE");
     if (cli->n_given == CLI_FLAGS_MAX)
-        return refuse(flag, "is one flag too many");
+        return refuse(flag, "is one flag too many: at most 256 are allowed");
     cli->given[cli->n_given].flag = flag;
     cli->given[cli->n_given++].value = value;
     return true;
@@ -154,7 +155,7 @@ static bool set_format(struct cli *cli, const char *value)
 {
     cli->json = strcmp(value, "json") == 0;
     if (!cli->json && strcmp(value, "table") != 0)
-        cli_complain("the format is table or json");
+        cli_complain("the output format must be table or json");
     return cli->json || strcmp(value, "table") == 0;
 }
 
@@ -165,7 +166,7 @@ static bool set_timeout(struct cli *cli, const char *value)
     if (value == NULL)
         return true;
     if (text_duration_parse(bytes_str(value), &ns) != ST_OK || ns == 0) {
-        cli_complain("HOLDFAST_CLIENT_TIMEOUT is not a duration");
+        cli_complain("HOLDFAST_CLIENT_TIMEOUT must be a duration above 0, such as 60s");
         return false;
     }
     cli->timeout_ms = MAX(ns / 1000000, (int64_t)1);
@@ -183,14 +184,14 @@ static bool read_env(struct cli *cli)
     if (cli->address == NULL)
         cli->address = "https://127.0.0.1:8200";
     if (insecure != NULL && !read_bool(insecure, &cli->insecure)) {
-        cli_complain("HOLDFAST_SKIP_VERIFY is true or false");
+        cli_complain("HOLDFAST_SKIP_VERIFY must be true or false");
         return false;
     }
     return (format == NULL || set_format(cli, format)) &&
            set_timeout(cli, cli_env(cli, "CLIENT_TIMEOUT"));
 }
 
-/* Environment, then the flags that every command has. */
+/* Read the environment, then the common flags, which win. */
 static bool read_common(struct cli *cli)
 {
     const struct {
@@ -200,8 +201,10 @@ static bool read_common(struct cli *cli)
                  {"ca-cert", &cli->ca_file},
                  {"namespace", &cli->name_space},
                  {"field", &cli->field}};
+    ASSERT(!cli->command->offline);
     if (!read_env(cli))
         return false;
+    ASSERT(cli->timeout_ms > 0);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         if (cli_text(cli, texts[i].flag) != NULL)
             *texts[i].to = cli_text(cli, texts[i].flag);
@@ -219,6 +222,7 @@ bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help)
         return true;
     if (!cli->command->offline && !read_common(cli))
         return false;
+    ASSERT(cli->command->args_min <= cli->command->args_max);
     if (cli->n_args < cli->command->args_min)
         return cli_usage_error(cli, "an argument is missing") == CLI_OK;
     if (cli->n_args > cli->command->args_max)

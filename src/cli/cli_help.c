@@ -60,9 +60,10 @@ bool cli_help_group(const struct cli *cli, const char *group, FILE *to)
                           c->help); /* a failure to print has no remedy */
     }
     if (to != NULL)
-        (void)fprintf(
-            to, "\n\"holdfast COMMAND -help\" says more. Environment: HOLDFAST_ADDR, _TOKEN, "
-                "_CACERT,\n_NAMESPACE, _SKIP_VERIFY, _CLIENT_TIMEOUT, _FORMAT; VAULT_ instead "
-                "of HOLDFAST_ is taken too.\n"); /* a failure to print has no remedy */
+        (void)fprintf(to,
+                      "\n\"holdfast COMMAND -help\" explains a command. Environment variables: "
+                      "HOLDFAST_ADDR, _TOKEN,\n_CACERT, _NAMESPACE, _SKIP_VERIFY, _CLIENT_TIMEOUT, "
+                      "_FORMAT. They may also begin with VAULT_.\n"); /* a failure to print has no
+                                                                          remedy */
     return any;
 }

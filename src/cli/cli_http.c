@@ -1,7 +1,6 @@
 /* One HTTP/1.1 request over a blocking socket, with or without TLS.
  *
- * The answer is taken apart as it comes, so that a long one can go to a file; see incoming.c for
- * its grammar. */
+ * The reply is parsed as it arrives (incoming.h), so that a long body can go to a file. */
 #include "cli/client.h"
 #include "cli/incoming.h"
 #include "crypto/tls.h"
@@ -16,7 +15,7 @@
 
 enum { READ_BYTES = 64 * 1024, HOST_MAX = 256, PORT_MAX = 8 };
 
-/* The parts of "https://host:port/prefix". */
+/* The parts of an address "https://host:port/prefix". */
 struct target {
     bool tls, v6;
     char host[HOST_MAX], port[PORT_MAX];
@@ -34,7 +33,7 @@ static void link_done(struct link *l)
     tls_conn_free(l->tls);
     tls_ctx_unref(l->ctx);
     if (l->fd >= 0)
-        (void)close(l->fd); /* nothing is waiting in it */
+        (void)close(l->fd); /* the exchange is over: no data is lost */
 }
 
 static enum status parse_address(const char *address, struct target *t, struct reason *reason)
@@ -80,8 +79,8 @@ static enum status parse_address(const char *address, struct target *t, struct r
     return ST_OK;
 }
 
-/* connect, which with a timeout set a signal ends, and so do a stopped terminal job and io_uring.
- * Linux goes on connecting meanwhile: the next call waits for the outcome. */
+/* Connect. With a timeout set, a signal interrupts connect(), and so do a stopped terminal job and
+ * io_uring. Linux goes on connecting in the background: the next call waits for the outcome. */
 static int connect_whole(int fd, const struct addrinfo *to)
 {
     int rc;
@@ -97,6 +96,7 @@ static enum status dial(const struct target *t, int64_t timeout_ms, int *ret_fd,
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
     struct timeval limit = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
     int rc = getaddrinfo(t->host, t->port, &hints, &found), err = 0;
+    ASSERT(timeout_ms > 0); /* 0 would be no limit */
     if (rc != 0) {
         reason_set(reason, "%s: %s", t->host, gai_strerror(rc));
         return ST_IO;
@@ -126,7 +126,7 @@ static enum status link_send(struct link *l, struct bytes out, struct reason *re
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            reason_set(reason, "sending: %s", strerror(errno));
+            reason_set(reason, "the request could not be sent: %s", strerror(errno));
             return ST_IO;
         }
         out = bytes_from(out, (size_t)n);
@@ -141,7 +141,7 @@ static enum status link_flush(struct link *l, struct reason *reason)
     return link_send(l, buf_bytes(&out), reason);
 }
 
-/* Bytes from the socket; *ret_n 0 at its end. */
+/* Read bytes from the socket; *ret_n 0: the connection ended. */
 static enum status link_receive(struct link *l, uint8_t *into, size_t room, size_t *ret_n,
                                 struct reason *reason)
 {
@@ -151,14 +151,15 @@ static enum status link_receive(struct link *l, uint8_t *into, size_t room, size
     while (n < 0 && errno == EINTR);
     if (n < 0) {
         bool late = errno == EAGAIN || errno == EWOULDBLOCK;
-        reason_set(reason, "no answer: %s", late ? "timed out" : strerror(errno));
+        reason_set(reason, "no reply: %s", late ? "timed out" : strerror(errno));
         return late ? ST_TIMEOUT : ST_IO;
     }
     *ret_n = (size_t)n;
     return ST_OK;
 }
 
-/* Take ciphertext in and append what it means to `out`; *ret_end at the end of the stream. */
+/* Read ciphertext from the socket and append its plaintext to `out`. *ret_end is set to true at the
+ * end of the stream. */
 static enum status tls_pump(struct link *l, struct buf *out, bool *ret_end, struct reason *reason)
 {
     uint8_t cipher[READ_BYTES];
@@ -182,11 +183,12 @@ static enum status tls_pump(struct link *l, struct buf *out, bool *ret_end, stru
             continue;
         }
         if (st != ST_OK) {
-            (void)link_flush(l, NULL); /* the alert, if it can still be said */
+            (void)link_flush(l, NULL); /* send the alert if the connection still works */
             reason_set(reason, "TLS: %s", tls_error(l->tls));
             return st;
         }
         out->len += got;
+        ASSERT(out->len <= out->cap);
         if (got == 0)
             return link_flush(l, reason);
     }
@@ -221,7 +223,7 @@ static enum status handshake(struct cli *cli, struct link *l, const struct targe
         TRY(st);
     }
     if (end || early.len != 0) {
-        reason_set(reason, "TLS: the server hung up");
+        reason_set(reason, "TLS: the server closed the connection during the handshake");
         return ST_CRYPTO;
     }
     return ST_OK;
@@ -240,7 +242,8 @@ static enum status link_write(struct link *l, struct bytes data, struct reason *
     return ST_OK;
 }
 
-/* As many bytes as were announced: a file that shrinks meanwhile ends the request. */
+/* Send `left` bytes of the file, as many as Content-Length announced. A file that has become
+ * shorter ends the request. */
 static enum status link_write_file(struct link *l, FILE *file, uint64_t left, struct reason *reason)
 {
     uint8_t piece[READ_BYTES];
@@ -250,6 +253,7 @@ static enum status link_write_file(struct link *l, FILE *file, uint64_t left, st
             reason_set(reason, "the file cannot be read to its end");
             return ST_IO;
         }
+        ASSERT(n <= left);
         TRY(link_write(l, bytes_of(piece, n), reason));
         left -= n;
     }
@@ -276,16 +280,16 @@ static enum status read_answer(struct link *l, struct incoming *in, struct reaso
         if (end) {
             enum status st = incoming_end(in);
             if (st != ST_OK)
-                reason_set(reason, "the answer is cut off");
+                reason_set(reason, "the connection ended before the end of the reply");
             return st;
         }
         TRY(link_read(l, &raw, &end, reason));
         enum status st = incoming_feed(in, &raw);
         if (st != ST_OK) {
             reason_set(reason, "%s",
-                       st == ST_INVALID   ? "the answer is not HTTP"
-                       : st == ST_TOO_BIG ? "the answer is too long"
-                                          : "the answer cannot be stored");
+                       st == ST_INVALID   ? "the reply is not HTTP"
+                       : st == ST_TOO_BIG ? "the reply is too long"
+                                          : "the reply cannot be stored");
             return st;
         }
     }
@@ -303,12 +307,13 @@ struct message {
 static enum status exchange(struct link *l, const struct message *m, struct bytes request,
                             struct incoming *in, struct reason *reason)
 {
+    ASSERT(m->request->upload != NULL || m->upload_bytes == 0);
     enum status sent = link_write(l, request, reason);
     if (sent == ST_OK && m->request->upload != NULL)
         sent = link_write_file(l, m->request->upload, m->upload_bytes, reason);
     if (sent != ST_OK && (m->request->upload == NULL || sent != ST_IO))
         return sent;
-    /* A server that refuses an upload answers before it has read all of it. */
+    /* A server that refuses an upload may reply, and close, before it has read the whole upload. */
     struct reason why = {{0}};
     enum status st = read_answer(l, in, sent == ST_OK ? reason : &why);
     return sent == ST_OK || st == ST_OK ? st : sent;
@@ -331,7 +336,8 @@ static enum status send_once(struct cli *cli, const char *address, const struct 
     return exchange(&l, m, buf_bytes(&request), in, reason);
 }
 
-/* A header whose value could begin another one is refused. */
+/* Add a header. A value with a control character is refused: a line end would begin another header.
+ */
 static enum status add_header(struct buf *b, const char *name, const char *value,
                               struct reason *reason)
 {
@@ -339,7 +345,7 @@ static enum status add_header(struct buf *b, const char *name, const char *value
         return ST_OK;
     for (const char *at = value; *at != '\0'; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7F) {
-            reason_set(reason, "header %s: its value holds a control character", name);
+            reason_set(reason, "header %s: the value contains a control character", name);
             return ST_INVALID;
         }
     buf_add_format(b, "%s: %s\r\n", name, value);
@@ -354,7 +360,7 @@ static enum status add_own_headers(struct cli *cli, struct buf *b, struct reason
         size_t len = strcspn(pair, "=");
         if (len >= sizeof name || strspn(pair, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW"
                                                "XYZ0123456789-_") != len) {
-            reason_set(reason, "flag -header: letters, digits and dashes make a name");
+            reason_set(reason, "flag -header: a name consists of letters, digits and dashes");
             return ST_INVALID;
         }
         (void)snprintf(name, sizeof name, "%.*s", (int)len, pair); /* fits */
@@ -368,6 +374,7 @@ static enum status compose(struct cli *cli, const struct cli_request *request,
 {
     const char *type = request->content_type != NULL ? request->content_type : "application/json";
     bool body = request->body.len != 0 || request->upload != NULL;
+    ASSERT(request->upload == NULL || request->body.len == 0);
     buf_add_str(tail, "Connection: close\r\nX-Secrets-Request: true\r\n");
     TRY(add_header(tail, "X-Secrets-Token", request->token != NULL ? request->token : cli->token,
                    reason));
@@ -390,26 +397,28 @@ static enum status upload_size(FILE *file, uint64_t *ret_bytes, struct reason *r
 {
     struct stat info;
     if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode)) {
-        reason_set(reason, "what is sent must be a plain file");
+        reason_set(reason, "only a regular file can be sent");
         return ST_INVALID;
     }
     *ret_bytes = (uint64_t)info.st_size;
     return ST_OK;
 }
 
-/* To where the server points: a whole URL. The token goes along, so never out of TLS. */
+/* Follow a redirect to a whole URL. The token is sent again, so a redirect from https to http is
+ * refused. */
 static enum status follow(struct cli *cli, struct message *m, struct incoming *in,
                           struct reason *reason)
 {
     char *next = arena_format(&cli->arena, "%s", in->location);
     if (next == NULL)
         return ST_NOMEM;
+    ASSERT(in->status == 307);
     if (strncmp(cli->address, "https://", 8) == 0 && strncmp(next, "https://", 8) != 0) {
-        reason_set(reason, "the server points to \"%.100s\", which is not https", next);
+        reason_set(reason, "the server redirects to \"%.100s\", which is not https", next);
         return ST_INVALID;
     }
     if (m->request->upload != NULL) {
-        reason_set(reason, "the server points to \"%.100s\": name that as the address", next);
+        reason_set(reason, "the server redirects to \"%.100s\": name that as the address", next);
         return ST_INVALID;
     }
     m->path = "";
@@ -433,6 +442,8 @@ enum status cli_send(struct cli *cli, const struct cli_request *request,
     TRY(send_once(cli, cli->address, &m, &in, reason));
     if (in.status == 307 && in.location[0] != '\0')
         TRY(follow(cli, &m, &in, reason));
+    ASSERT(incoming_over(&in));
+    ASSERT(in.status >= 200);
     uint8_t *copy = arena_dup(&cli->arena, buf_bytes(&in.body));
     char *id = arena_format(&cli->arena, "%s", in.request_id);
     if (copy == NULL || id == NULL)

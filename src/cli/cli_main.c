@@ -1,4 +1,4 @@
-/* From words to a command, its flags, and its function. */
+/* Finds the command that the words of the command line name, parses its flags and runs it. */
 #include "cli/client.h"
 #include "cli/commands.h"
 
@@ -13,7 +13,7 @@ const struct cli_command *cli_nth(const struct cli *cli, unsigned i)
     return NULL;
 }
 
-/* How many words `name` takes at the front of the words, 0 when it is not there. */
+/* The number of words in `name` if argv begins with these words, else 0. */
 static int words_of(const char *name, int argc, char **argv)
 {
     for (int n = 0; n < argc; n++) {
@@ -38,6 +38,7 @@ const struct cli_command *cli_find(const struct cli *cli, int argc, char **argv,
             *ret_words = words;
         }
     }
+    ASSERT(*ret_words <= argc);
     return found;
 }
 
@@ -54,6 +55,7 @@ static int explain_words(struct cli *cli, int argc, char **argv, bool asked)
             break;
         group = longer;
     }
+    ASSERT(known <= argc);
     if (known < argc && argv[known][0] != '-') {
         cli_unknown_command(cli, argc, argv, known);
         return CLI_LOCAL_ERROR;
@@ -90,8 +92,10 @@ static int run_words(struct cli *cli, int argc, char **argv)
     }
     if (cli->token == NULL && !cli->command->offline)
         cli->token = cli_token_load(cli);
+    ASSERT(cli->n_args >= cli->command->args_min);
+    ASSERT(cli->n_args <= cli->command->args_max);
     int code = cli->command->run(cli);
-    if (code == CLI_OK) /* a command that failed may not have come to its flags */
+    if (code == CLI_OK) /* a command that failed may have ended before it read its flags */
         cli_warn_unread(cli);
     return code;
 }

@@ -3,7 +3,7 @@
 #include "cli/client.h"
 #include "cli/commands.h"
 
-/* Text in which nothing is a request or an escape of roff. */
+/* Print text so that roff sees no request and no escape in it. */
 static void put_roff(const char *text)
 {
     for (const char *at = text; *at != '\0'; at++) {
@@ -14,7 +14,7 @@ static void put_roff(const char *text)
         else if ((*at == '.' || *at == '\'') && (at == text || at[-1] == '\n'))
             printf("\\&%c", *at);
         else
-            (void)putchar(*at); /* checked when all is flushed */
+            (void)putchar(*at); /* cli_main checks the stream at the end */
     }
 }
 
@@ -54,12 +54,12 @@ static void put_environment(void)
         const char *name, *text;
     } rows[] = {
         {"HOLDFAST_ADDR", "URL of a node, https://127.0.0.1:8200 by default."},
-        {"HOLDFAST_TOKEN", "The token; without it the one that login kept."},
-        {"HOLDFAST_CACERT", "File with the certificate authority of the server."},
-        {"HOLDFAST_NAMESPACE", "The namespace."},
+        {"HOLDFAST_TOKEN", "The token; by default the token that login kept."},
+        {"HOLDFAST_CACERT", "PEM file of the authorities to trust."},
+        {"HOLDFAST_NAMESPACE", "The namespace of a request."},
         {"HOLDFAST_SKIP_VERIFY", "true: do not verify the server's certificate."},
-        {"HOLDFAST_CLIENT_TIMEOUT", "The longest wait for one step of the server."},
-        {"HOLDFAST_FORMAT", "table or json."},
+        {"HOLDFAST_CLIENT_TIMEOUT", "The longest wait for the server, 60s by default."},
+        {"HOLDFAST_FORMAT", "The form of the output: table or json."},
     };
     printf(".SH ENVIRONMENT\nEach variable may also begin with VAULT_ in place of HOLDFAST_.\n");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -75,17 +75,17 @@ int cmd_man(struct cli *cli)
         ".TH HOLDFAST 1 \"\" \"holdfast %s\" \"User Commands\"\n"
         ".SH NAME\nholdfast \\- replicated secrets server and its command line\n"
         ".SH SYNOPSIS\n.B holdfast\n.I COMMAND\n[\\fIFLAG\\fR]... [\\fIARGUMENT\\fR]...\n"
-        ".SH DESCRIPTION\nholdfast keeps secrets in a state that every node of a cluster has, "
-        "and serves them\nover HTTPS. The same program runs a node (\\fBholdfast server\\fR) and "
-        "is its client.\n.SH COMMANDS\n",
+        ".SH DESCRIPTION\nholdfast stores secrets on every node of a cluster and serves them over "
+        "HTTPS.\nThe same program runs a node (\\fBholdfast server\\fR) and is the client of a "
+        "node.\n.SH COMMANDS\n",
         holdfast_version);
     for (unsigned i = 0; cli_nth(cli, i) != NULL; i++)
         put_command(cli_nth(cli, i));
     printf(".SH FLAGS OF EVERY CLIENT COMMAND\n");
     put_flags(cli_common_flags, cli_n_common_flags);
     put_environment();
-    printf(".SH EXIT STATUS\n0: done. 1: the command was given wrongly, or a file or terminal "
-           "failed. 2: the server\nrefused, found nothing or was not reached.\n"
+    printf(".SH EXIT STATUS\n0: done. 1: wrong usage, or a file or the terminal failed. 2: the "
+           "server refused,\nfound nothing or was not reached.\n"
            ".SH FILES\n.TP\n.I ~/.holdfast\\-token\nThe token that login kept.\n"
            ".TP\n.I /etc/holdfast/holdfast.hcl\nConfiguration of the node that systemd runs.\n");
     return CLI_OK;

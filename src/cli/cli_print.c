@@ -1,5 +1,5 @@
-/* Output: tables for people, JSON for programs, messages on standard error. What came from
- * elsewhere and goes to a terminal keeps its lines, but none of its control characters. */
+/* Output: tables for people, JSON for programs, messages on standard error. Text of the server is
+ * shown on a terminal without control characters; line ends and tabs stay. */
 #include "cli/client.h"
 #include "text/duration.h"
 
@@ -92,9 +92,10 @@ void cli_put(FILE *to, struct bytes text)
         if ((c >= ' ' && c != 0x7F) || c == '\n' || c == '\t')
             continue;
         write_out(to, bytes_of(text.data + from, i - from));
-        (void)fprintf(to, "\\x%02x", c); /* as much as the terminal takes */
+        (void)fprintf(to, "\\x%02x", c); /* write_out reports a failure of the stream */
         from = i + 1;
     }
+    ASSERT(from <= text.len);
     write_out(to, bytes_from(text, from));
 }
 
@@ -138,7 +139,7 @@ static bool is_nested(const struct text_value *v)
     return false;
 }
 
-/* A value on one line for people: "a, b" for a list, "x=1, y=2" for an object of plain values. */
+/* Add a value on one line: "a, b" for a list, "x=1, y=2" for an object of plain values. */
 static void line_cell(struct buf *b, const struct text_value *v)
 {
     bool object = v->kind == TEXT_OBJECT;
@@ -187,14 +188,14 @@ static void pad(struct buf *b, size_t have, size_t width)
         buf_add_u8(b, ' ');
 }
 
-/* Rows of a table: first they are measured, then written. */
+/* A table. All rows are put twice: first to measure the column, then to write. */
 struct table {
     struct buf *out; /* NULL: measure */
     size_t width;    /* of the first column */
 };
 
-/* A row `depth` steps inside, with a dash where it begins an item of a list. No value: its rows
- * follow. */
+/* Put a row, indented by `depth` steps, with a dash in front of the name if the row begins an item
+ * of a list. `value` NULL: the value's own rows follow. */
 static void put_row(struct table *t, unsigned depth, bool dash, struct bytes name,
                     const struct text_value *value)
 {
@@ -214,9 +215,10 @@ static void put_row(struct table *t, unsigned depth, bool dash, struct bytes nam
     buf_add_u8(t->out, '\n');
 }
 
-/* The members of an object or the items of a list. As deep as the parser of JSON goes. */
+/* Put the members of an object or the items of a list. The JSON parser bounds the recursion. */
 static void put_rows(struct table *t, const struct text_value *v, unsigned depth, bool dash)
 {
+    ASSERT(v->kind == TEXT_LIST || v->kind == TEXT_OBJECT || v->first == NULL);
     TEXT_FOR (item, v) {
         bool nested = is_nested(item);
         if (v->kind == TEXT_LIST && item->kind == TEXT_OBJECT && nested) {
@@ -376,7 +378,7 @@ static bool is_set(const struct text_value *v)
     return v != NULL && v->kind != TEXT_NULL && !(v->kind == TEXT_STRING && v->text.len == 0);
 }
 
-/* Seconds as people read them. */
+/* Add a number of seconds as a duration, "1h30m0s"; 0 as "∞", other values unchanged. */
 static void add_seconds(struct cli *cli, struct text_value *to, const char *name,
                         const struct text_value *v)
 {
@@ -444,7 +446,7 @@ static const struct text_value *flatten(struct cli *cli, const struct text_value
         add_seconds(cli, rows, "refresh_interval", lease);
     }
     if (data == NULL && !is_set(auth))
-        data = body; /* an answer without the envelope */
+        data = body; /* a reply without the envelope */
     if (rows != NULL && data != NULL && data->kind == TEXT_OBJECT)
         TEXT_FOR (item, data) {
             struct text_value *copy = text_value_new(&cli->arena, rows, item->kind, item->name);

@@ -3,8 +3,8 @@
 
 enum { NAME_MAX_BYTES = 64 };
 
-/* How many letters must be added, taken away, changed or swapped with the next to make `b` of `a`.
- * Names that are too long count as different in every letter. */
+/* The number of changes that turn `a` into `b`: a letter is added, removed or replaced, or swapped
+ * with its neighbour. Names that are too long count as different in every letter. */
 static size_t distance(struct bytes a, struct bytes b)
 {
     size_t rows[3][NAME_MAX_BYTES + 1];
@@ -22,10 +22,11 @@ static size_t distance(struct bytes a, struct bytes b)
                 now[j] = MIN(now[j], before[j - 2] + 1);
         }
     }
+    ASSERT(rows[a.len % 3][b.len] <= MAX(a.len, b.len));
     return rows[a.len % 3][b.len];
 }
 
-/* The best name so far. */
+/* The word that was typed, and the nearest name so far. */
 struct nearest {
     struct bytes typed, name;
     size_t distance;
@@ -46,7 +47,7 @@ static bool could_be_a_name(const char *word)
     return len != 0 && len <= NAME_MAX_BYTES && word[len] == '\0';
 }
 
-/* The first `n` words with a space between; NULL when there are fewer. */
+/* The first `n` words, joined by spaces; NULL when there are fewer words in front of a flag. */
 static char *join(struct cli *cli, int argc, char **argv, int n)
 {
     CLEANUP(buf_done) struct buf b = {0};
@@ -65,11 +66,14 @@ static const char *last_word(const char *name)
     return space != NULL ? space + 1 : name;
 }
 
-/* A command or the beginning of one that looks like as many of the words; else a command whose last
- * word was typed alone, as in "unseal" for "operator unseal". Its length is 0 when there is none. */
+/* The command, or the group, whose name is nearest to as many words of argv; else the command whose
+ * last word was typed alone, as in "unseal" for "operator unseal". Length 0: no name is near.
+ *
+ * known  how many words of argv name a group */
 static struct bytes nearest_command(struct cli *cli, int argc, char **argv, int known)
 {
     struct nearest near = {.distance = 0};
+    ASSERT(known < argc);
     for (unsigned i = 0; cli_nth(cli, i) != NULL; i++) {
         const char *name = cli_nth(cli, i)->name;
         int words = 0;
@@ -123,11 +127,13 @@ void cli_unknown_flag(const struct cli *cli, const char *word, int place)
     consider_flags(&near, c->flags, c->n_flags);
     if (!c->offline)
         consider_flags(&near, cli_common_flags, cli_n_common_flags);
-    (void)snprintf(name, sizeof name, "%.*s", (int)MIN(len, sizeof name - 1), at); /* cut */
+    ASSERT(word[0] == '-');
+    (void)snprintf(name, sizeof name, "%.*s", (int)MIN(len, sizeof name - 1),
+                   at); /* a long name is cut off */
     char hint[NAME_MAX_BYTES + 32] = "";
     if (near.name.len != 0)
         (void)snprintf(hint, sizeof hint, "did you mean -%.*s? ", (int)near.name.len,
-                       (const char *)near.name.data); /* names of ours fit */
+                       (const char *)near.name.data); /* the name of every flag fits */
     if (len < sizeof name && could_be_a_name(name))
         cli_complain("unknown flag -%s; %s\"holdfast %s -help\" lists the flags", name, hint,
                      c->name);

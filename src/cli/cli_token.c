@@ -1,4 +1,4 @@
-/* The token between commands. */
+/* The file in which a token is kept from one command to the next. */
 #include "base/mem.h"
 #include "cli/client.h"
 
@@ -43,7 +43,7 @@ bool cli_token_store(struct cli *cli, const char *token)
 {
     char *path = token_path(cli);
     if (path == NULL) {
-        cli_complain("HOME is not set: the token has no place");
+        cli_complain("HOME is not set: the token cannot be stored in ~/.holdfast-token");
         return false;
     }
     return cli_replace(cli, path, bytes_str(token), 0600);

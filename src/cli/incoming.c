@@ -22,7 +22,8 @@ void incoming_done(struct incoming *in)
     buf_done(&in->body);
 }
 
-/* The line at the front of *rest, without its end, moves out. False: it has no end yet. */
+/* Remove the line at the front of *rest; *ret_line is the line without its end. False: the end of
+ * the line has not arrived. */
 static bool take_line(struct bytes *rest, struct bytes *ret_line)
 {
     const uint8_t *end = rest->len != 0 ? memmem(rest->data, rest->len, "\r\n", 2) : NULL;
@@ -80,7 +81,7 @@ static enum status parse_head(struct incoming *in, struct bytes head)
             (void)snprintf(in->request_id, sizeof in->request_id, "%.*s", (int)value.len,
                            (const char *)value.data); /* fits */
     }
-    if (in->status < 200) /* another answer follows */
+    if (in->status < 200) /* an interim reply: the final reply follows */
         return ST_OK;
     if (in->status == 204 || in->status == 304 || (!in->chunked && length == 0))
         in->phase = INCOMING_OVER;
@@ -92,9 +93,11 @@ static enum status parse_head(struct incoming *in, struct bytes head)
     return length < -1 ? ST_INVALID : ST_OK;
 }
 
-/* Sets *ret_more when the phase changed and the rest may hold more. */
+/* Parse the head once all of it has arrived. *ret_more is set to true when the parser goes on: the
+ * phase has changed, and the rest may contain more. */
 static enum status feed_head(struct incoming *in, struct bytes *rest, bool *ret_more)
 {
+    ASSERT(in->phase == INCOMING_HEAD);
     const uint8_t *end = rest->len != 0 ? memmem(rest->data, rest->len, "\r\n\r\n", 4) : NULL;
     if (end == NULL)
         return rest->len > HEAD_MAX_BYTES ? ST_TOO_BIG : ST_OK;
@@ -119,6 +122,7 @@ static enum status store(struct incoming *in, struct bytes data)
 
 static enum status feed_data(struct incoming *in, struct bytes *rest, bool *ret_more)
 {
+    ASSERT(in->phase == INCOMING_DATA || in->phase == INCOMING_UNTIL_END);
     size_t n =
         in->phase == INCOMING_UNTIL_END ? rest->len : (size_t)MIN(in->left, (uint64_t)rest->len);
     if (n != 0)
@@ -126,6 +130,7 @@ static enum status feed_data(struct incoming *in, struct bytes *rest, bool *ret_
     *rest = bytes_from(*rest, n);
     if (in->phase == INCOMING_UNTIL_END)
         return ST_OK;
+    ASSERT(n <= in->left);
     in->left -= n;
     if (in->left != 0)
         return ST_OK;
@@ -134,10 +139,12 @@ static enum status feed_data(struct incoming *in, struct bytes *rest, bool *ret_
     return ST_OK;
 }
 
-/* Lines between chunks: a size, the end of a chunk, trailers. */
+/* Parse one line between chunks: the size of a chunk, its end, or a trailer. */
 static enum status feed_line(struct incoming *in, struct bytes *rest, bool *ret_more)
 {
     struct bytes line;
+    ASSERT(in->phase == INCOMING_CHUNK_SIZE || in->phase == INCOMING_CHUNK_END ||
+           in->phase == INCOMING_TRAILER);
     if (!take_line(rest, &line))
         return rest->len > LINE_MAX_BYTES ? ST_INVALID : ST_OK;
     if (line.len > LINE_MAX_BYTES)

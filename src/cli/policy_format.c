@@ -1,16 +1,16 @@
-/* HCL in one style: two spaces a level, single spaces between words, "=" of neighbours below each
- * other, at most one empty line. Line ends, comments and heredocs stay as they were written. What
- * comes out is read again and must mean the same, or the file is left alone. */
+/* Formats HCL in one style: two spaces for each level, single spaces between words, the "=" of
+ * neighbouring lines in one column, at most one empty line. Line ends, comments and heredocs stay
+ * as they are. The formatted text is parsed again: if its meaning differs, formatting fails. */
 #include "cli/policy_format.h"
 
 #include "text/hcl.h"
 #include "text/json.h"
 
 struct line {
-    struct bytes key;  /* of "key = …" on a line of its own; empty: none */
-    struct bytes text; /* the part after "= ", or the whole line */
+    struct bytes key;  /* the key of a line "key = value"; empty: another kind of line */
+    struct bytes text; /* the value of a line "key = value", else the whole line */
     unsigned depth;
-    bool verbatim; /* inside a comment or a heredoc */
+    bool verbatim; /* inside a comment or a heredoc: copied unchanged */
 };
 
 /* The constructs that are open at the start of a line. */
@@ -18,7 +18,7 @@ struct scanner {
     struct arena *arena;
     unsigned depth;
     bool in_comment;
-    struct bytes heredoc; /* the tag */
+    struct bytes heredoc; /* the closing marker of the open heredoc; empty: none is open */
 };
 
 static struct bytes trim(struct bytes b)
@@ -30,9 +30,11 @@ static struct bytes trim(struct bytes b)
     return b;
 }
 
-/* How many bytes at the front of `b` belong together: a string, a comment, or one character. */
+/* The length of the token at the front of `b`: a string, a comment, the start of a heredoc, or one
+ * character. */
 static size_t token_len(struct scanner *s, struct bytes b)
 {
+    ASSERT(b.len != 0);
     if (b.data[0] == '"') {
         size_t i = 1;
         while (i < b.len && b.data[i] != '"')
@@ -54,12 +56,14 @@ static size_t token_len(struct scanner *s, struct bytes b)
     return 1;
 }
 
-/* The line with runs of blanks made one space; counts what it opens and closes. */
+/* Add the line to `out`, each run of blanks as one space. Counts the brackets that the line opens
+ * and closes. */
 static void squeeze(struct scanner *s, struct bytes b, struct buf *out)
 {
     while (b.len != 0) {
         uint8_t c = *b.data;
         size_t n = token_len(s, b);
+        ASSERT(n > 0 && n <= b.len);
         if (c == ' ' || c == '\t') {
             if (out->len != 0 && out->data[out->len - 1] != ' ')
                 buf_add_u8(out, ' ');
@@ -74,7 +78,7 @@ static void squeeze(struct scanner *s, struct bytes b, struct buf *out)
     }
 }
 
-/* "key = value" apart; a key is a word or a string. */
+/* Split a line "key = value"; a key is a word or a string. Other lines stay as they are. */
 static void split_key(struct line *line)
 {
     struct bytes b = line->text;
@@ -87,6 +91,7 @@ static void split_key(struct line *line)
         while (n < b.len && strchr(" =\"{}[]#/,", b.data[n]) == NULL)
             n++;
     }
+    ASSERT(n <= b.len);
     struct bytes rest = trim(bytes_from(b, n));
     if (n == 0 || rest.len < 2 || rest.data[0] != '=')
         return;
@@ -109,7 +114,7 @@ static enum status scan_line(struct scanner *s, struct bytes raw, struct line *r
         s->in_comment = end == NULL;
         if (end == NULL)
             return ST_OK;
-        /* The text after the end of a comment stays where it is; its brackets still count. */
+        /* The line is copied unchanged, but brackets behind the comment count. */
         squeeze(s, bytes_from(text, (size_t)(end - text.data) + 2), &b);
         return buf_status(&b);
     }
@@ -122,6 +127,7 @@ static enum status scan_line(struct scanner *s, struct bytes raw, struct line *r
     uint8_t *copy = arena_dup(s->arena, buf_bytes(&b));
     if (buf_status(&b) != ST_OK || copy == NULL)
         return ST_NOMEM;
+    ASSERT(ret->depth <= before);
     ret->text = bytes_of(copy, b.len);
     if (s->depth == before && s->heredoc.len == 0 && !s->in_comment)
         split_key(ret);
@@ -152,7 +158,8 @@ static bool is_empty(const struct line *line)
     return !line->verbatim && line->key.len == 0 && line->text.len == 0;
 }
 
-/* Lines that follow each other at one depth, each "key = value". */
+/* The number of lines "key = value" at the front of `lines` that have the same depth, at least 1.
+ * *ret_width: the length of their longest key. */
 static size_t run_of(const struct line *lines, size_t n, size_t *ret_width)
 {
     size_t i = 0;
@@ -164,7 +171,7 @@ static size_t run_of(const struct line *lines, size_t n, size_t *ret_width)
 
 static void emit_all(struct buf *out, const struct line *lines, size_t n)
 {
-    bool blank = true; /* none at the start, and none behind another */
+    bool blank = true; /* the line before was empty: no empty line at the start, no two in a row */
     while (n > 0 && is_empty(&lines[n - 1]))
         n--;
     for (size_t i = 0; i < n;) {
@@ -192,11 +199,12 @@ static enum status format_lines(struct arena *arena, struct bytes text, struct b
         TRY(scan_line(&s, bytes_of(text.data, len), &lines[i]));
         text = bytes_from(text, end != NULL ? len + 1 : len);
     }
+    ASSERT(text.len == 0);
     emit_all(out, lines, n);
     return buf_status(out);
 }
 
-/* The meaning of the text, as JSON, so that two texts can be compared. */
+/* The meaning of a text, as JSON: equal JSON means equal policies. */
 static enum status meaning(struct arena *arena, struct bytes text, struct buf *out,
                            struct reason *reason)
 {
@@ -217,7 +225,7 @@ enum status policy_format(struct arena *arena, struct bytes text, struct buf *ou
     TRY(meaning(arena, text, &before, reason));
     while (first.len != 0 && strchr(" \t\r\n", *first.data) != NULL)
         first = bytes_from(first, 1);
-    if (first.len != 0 && *first.data == '{') { /* JSON has a style of its own */
+    if (first.len != 0 && *first.data == '{') { /* JSON stays as it is */
         buf_add(out, text);
         return buf_status(out);
     }
@@ -225,6 +233,6 @@ enum status policy_format(struct arena *arena, struct bytes text, struct buf *ou
     enum status st = meaning(arena, buf_bytes(out), &after, NULL);
     if (st == ST_OK && bytes_eq(buf_bytes(&before), buf_bytes(&after)))
         return ST_OK;
-    reason_set(reason, "it cannot be formatted without changing what it says");
+    reason_set(reason, "the policy cannot be formatted without changing its meaning");
     return st == ST_NOMEM ? st : ST_UNSUPPORTED;
 }

@@ -12,6 +12,7 @@ int ceremony_show(struct cli *cli, const struct text_value *answer, const char *
 {
     struct text_value *table = cli_object(cli, NULL);
     const struct text_value *of = answer != NULL ? get(answer, required) : NULL;
+    ASSERT(n != 0);
     if (answer == NULL || table == NULL)
         return cli_unexpected();
     if (cli->json) {
@@ -39,6 +40,7 @@ int ceremony_share_body(struct cli *cli, const struct text_value *status, const 
 {
     struct text_writer w = {.out = out};
     const struct text_value *now = get(status, field);
+    ASSERT(cli->n_args <= 1);
     const char *key = cli->n_args != 0 ? cli->args[0] : NULL;
     if (cli_text(cli, "nonce") == NULL && now == NULL)
         return cli_unexpected();

@@ -1,4 +1,4 @@
-/* operator generate-root: a new root token by key shares. */
+/* operator generate-root: make a root token with key shares. */
 #include "base/mem.h"
 #include "cli/command/ceremony.h"
 #include "cli/command/command.h"
@@ -9,7 +9,7 @@
 
 enum { TOKEN_BYTES_MAX = 1024 };
 
-/* The server's status of an attempt: NULL with a message. */
+/* Ask the server for the status of the attempt. NULL with a message. */
 static const struct text_value *attempt_load(struct cli *cli, int *ret_code)
 {
     struct cli_reply reply = {0};
@@ -58,7 +58,7 @@ static int attempt_cancel(struct cli *cli)
     return code;
 }
 
-/* As long as a token of this server. */
+/* Print a one-time password as long as a token of this server. */
 static int make_otp(struct cli *cli)
 {
     static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -75,12 +75,13 @@ static int make_otp(struct cli *cli)
     for (int64_t n = 0; n < wanted;) {
         uint8_t random;
         if (crypto_random(&random, 1) != ST_OK) {
-            cli_complain("there are no random bytes");
+            cli_complain("the system has no random bytes");
             return CLI_LOCAL_ERROR;
         }
-        if (random < FAIR) /* others would favour some digits */
+        if (random < FAIR) /* greater numbers would favour some digits */
             otp[n++] = digits[random % BASE];
     }
+    ASSERT(wanted <= TOKEN_BYTES_MAX);
     otp[wanted] = '\0';
     struct text_value *table = cli_object(cli, NULL);
     if (table == NULL)
@@ -94,7 +95,8 @@ static int make_otp(struct cli *cli)
     return CLI_OK;
 }
 
-/* No server is asked: the token is not shown to anybody. */
+/* Decode the encoded token with the one-time password. No request is sent: only this terminal sees
+ * the token. */
 static int token_decode(struct cli *cli)
 {
     const char *coded = cli_text(cli, "decode"), *otp = cli_text(cli, "otp");
@@ -113,6 +115,7 @@ static int token_decode(struct cli *cli)
         return cli_usage_error(cli, "the OTP is not as long as the token");
     }
     bool readable = true;
+    ASSERT(n <= sizeof token);
     for (size_t i = 0; i < n; i++) {
         token[i] ^= (uint8_t)otp[i];
         readable = readable && token[i] > 0x20 && token[i] < 0x7F;
@@ -167,19 +170,19 @@ static int cmd_generate_root(struct cli *cli)
 static const struct cli_flag generate_root_flags[] = {
     {"init", CLI_BOOL, "begin an attempt"},
     {"otp", CLI_TEXT, "one-time password, for -init and -decode"},
-    {"pgp-key", CLI_TEXT, "key to encrypt the token for"},
-    {"nonce", CLI_TEXT, "of the attempt; else the one that is under way"},
-    {"status", CLI_BOOL, "how far it has come"},
-    {"cancel", CLI_BOOL, "give it up"},
+    {"pgp-key", CLI_TEXT, "PGP key to encrypt the token with"},
+    {"nonce", CLI_TEXT, "nonce of the attempt; default: that of the attempt in progress"},
+    {"status", CLI_BOOL, "show the progress of the attempt"},
+    {"cancel", CLI_BOOL, "cancel the attempt"},
     {"generate-otp", CLI_BOOL, "print a one-time password"},
-    {"decode", CLI_TEXT, "encoded token, or - (standard input), to be separated from -otp"}};
+    {"decode", CLI_TEXT, "decode this token, or - (standard input), with the password of -otp"}};
 
 static const struct cli_command generate_root_commands[] = {
     {.name = "operator generate-root",
      ARGS("[KEY | -]", 0, 1),
      FLAGS(generate_root_flags),
      .run = cmd_generate_root,
-     .help = "Make a root token by key shares: -init, then one share a call, then -decode."},
+     .help = "Make a root token: -init, then give key shares one by one, then -decode."},
 };
 
 const struct cli_group cli_generate_root_commands = {generate_root_commands,

@@ -1,10 +1,11 @@
-/* Leases: looking at them, renewing and ending them. */
+/* Commands about leases: lookup, renew, revoke. */
 #include "cli/client.h"
 #include "cli/command/command.h"
 
-/* {"lease_id": …}, open. */
+/* Open the body and write the member lease_id. */
 static void open_body(struct cli *cli, struct text_writer *w)
 {
+    ASSERT(cli->n_args == 1);
     text_open_object(w);
     text_member_str(w, "lease_id", cli->args[0]);
 }
@@ -70,11 +71,11 @@ static int cmd_lease_revoke(struct cli *cli)
 
 static const struct cli_flag field_flags[] = {FIELD_FLAG};
 static const struct cli_flag lease_renew_flags[] = {
-    FIELD_FLAG, {"increment", CLI_TEXT, "how long it shall live from now on"}};
+    FIELD_FLAG, {"increment", CLI_TEXT, "time to live from now on"}};
 static const struct cli_flag lease_revoke_flags[] = {
-    {"prefix", CLI_BOOL, "all leases below the path"},
-    {"force", CLI_BOOL, "with -prefix: also what cannot be ended where it was made"},
-    {"sync", CLI_BOOL, "wait until it is done"}};
+    {"prefix", CLI_BOOL, "end all leases below the path"},
+    {"force", CLI_BOOL, "with -prefix: end leases also when their engine cannot revoke them"},
+    {"sync", CLI_BOOL, "wait until the leases have ended"}};
 
 static const struct cli_command lease_commands[] = {
     {.name = "lease lookup",
@@ -91,7 +92,7 @@ static const struct cli_command lease_commands[] = {
      ARGS("ID | PREFIX", 1, 1),
      FLAGS(lease_revoke_flags),
      .run = cmd_lease_revoke,
-     .help = "End a lease, or all below a path."},
+     .help = "End a lease, or all leases below a path."},
 };
 
 const struct cli_group cli_lease_commands = {lease_commands, ARRAY_LEN(lease_commands)};

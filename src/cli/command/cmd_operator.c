@@ -64,7 +64,7 @@ static int cmd_status(struct cli *cli)
     const struct text_value *s = NULL, *l = NULL;
     struct cli_request ask_leader = {.method = "GET", .path = "/v1/sys/leader"};
     struct text_value *table = cli_object(cli, NULL);
-    /* 2 is for a sealed node. */
+    /* A failure is exit code 1: code 2 means a sealed node. */
     if (cli_request(cli, "GET", "sys/seal-status", NULL, &seal) != CLI_OK)
         return CLI_LOCAL_ERROR;
     s = cli_parse_reply(cli, &seal);
@@ -125,8 +125,8 @@ static int init_status(struct cli *cli)
     return v->truth ? CLI_OK : CLI_REMOTE_ERROR;
 }
 
-/* Key shares are for a cluster that people unseal; one that unseals itself has recovery shares, of
- * which -recovery-shares=0 makes none. */
+/* Write the body of sys/init. A cluster that people unseal (shamir) has key shares. A cluster that
+ * unseals itself has recovery shares; -recovery-shares=0 makes none. */
 static int init_body(struct cli *cli, bool shamir, struct buf *out)
 {
     struct text_writer w = {.out = out};
@@ -134,9 +134,11 @@ static int init_body(struct cli *cli, bool shamir, struct buf *out)
     bool recovery =
         cli_text(cli, "recovery-shares") != NULL || cli_text(cli, "recovery-threshold") != NULL;
     if (shamir && recovery)
-        return cli_usage_error(cli, "this cluster has key shares, and so no recovery shares");
+        return cli_usage_error(cli, "a cluster with key shares has no recovery shares: use "
+                                    "-key-shares and -key-threshold");
     if (!shamir && keys)
-        return cli_usage_error(cli, "this cluster unseals by itself: it has no key shares");
+        return cli_usage_error(cli, "a cluster that unseals itself has no key shares: use "
+                                    "-recovery-shares and -recovery-threshold");
     text_open_object(&w);
     if (shamir) {
         text_member_int(&w, "secret_shares", cli_int(cli, "key-shares", SHARES_DEFAULT));
@@ -184,7 +186,7 @@ static void add_shares(struct cli *cli, struct text_value *to, const char *kind,
     add_count(cli, to, full[3], base64 != NULL && base64->n != 0 ? threshold : "0");
 }
 
-/* The names upstream's tool has, which scripts look for. */
+/* Print the reply with the names that upstream's tool prints: scripts read them. */
 static void print_init_json(struct cli *cli, const struct text_value *body)
 {
     struct text_value *out = cli_object(cli, NULL);
@@ -216,17 +218,18 @@ static void print_init(const struct text_value *body, const struct text_value *t
     printf("Initial Root Token: %.*s\n\n", (int)token->text.len, (const char *)token->text.data);
     if (keys != 0)
         printf(
-            "The cluster is initialised and sealed. Give the keys to different people; each node "
-            "is\nunsealed with \"holdfast operator unseal\". Without enough of the keys all data "
-            "is lost.\n");
+            "The cluster is initialised and sealed. Give the keys to different people. Unseal each "
+            "node\nwith \"holdfast operator unseal\". Without enough of the keys all data is "
+            "lost.\n");
     else
-        printf("The cluster is initialised; its nodes unseal by themselves.%s\n",
+        printf("The cluster is initialised; its nodes unseal themselves.%s\n",
                recovery != 0
-                   ? " Give the recovery keys to\ndifferent people: with enough of them a "
-                     "lost root token is replaced\n(\"holdfast operator generate-root\")."
+                   ? " Give the recovery keys to\ndifferent people: enough of them replace a "
+                     "lost root token\n(\"holdfast operator generate-root\")."
                    : "");
-    printf("Keep the token%s: shown this once.\n",
-           keys != 0 || recovery != 0 ? " and the keys" : "");
+    printf("Keep the token%s: this is the only time %s shown.\n",
+           keys != 0 || recovery != 0 ? " and the keys" : "",
+           keys != 0 || recovery != 0 ? "they are" : "the token is");
 }
 
 static int cmd_init(struct cli *cli)
@@ -240,7 +243,7 @@ static int cmd_init(struct cli *cli)
         return code;
     const struct text_value *type = text_get(cli_parse_reply(cli, &reply), "type");
     if (type == NULL) {
-        cli_complain("the server does not say its type of seal");
+        cli_complain("the server's reply lacks the type of the seal");
         return CLI_REMOTE_ERROR;
     }
     code = init_body(cli, text_is(type->text, "shamir"), &body);
@@ -385,23 +388,25 @@ static int cmd_members(struct cli *cli)
 }
 
 static const struct cli_flag init_flags[] = {
-    {"key-shares", CLI_INT, "how many keys are made; default 5"},
-    {"key-threshold", CLI_INT, "how many of them unseal; default 3"},
+    {"key-shares", CLI_INT, "how many key shares to make; default 5"},
+    {"key-threshold", CLI_INT, "how many key shares unseal a node; default 3"},
     {"recovery-shares", CLI_INT,
-     "for a cluster that unseals itself: recovery keys to make; default 5, 0: none"},
-    {"recovery-threshold", CLI_INT, "how many of them it takes; default 3"},
-    {"status", CLI_BOOL, "say whether the cluster is initialised: exit code 0, or 2 if not"}};
-static const struct cli_flag unseal_flags[] = {{"reset", CLI_BOOL, "forget the keys given so far"}};
+     "how many recovery keys to make, if the cluster unseals itself; default 5, 0: none"},
+    {"recovery-threshold", CLI_INT, "how many recovery keys are needed; default 3"},
+    {"status", CLI_BOOL,
+     "only check whether the cluster is initialised: exit code 0, or 2 if not"}};
+static const struct cli_flag unseal_flags[] = {
+    {"reset", CLI_BOOL, "forget the key shares given so far"}};
 
 static const struct cli_command operator_commands[] = {
     {.name = "status",
      ARGS("", 0, 0),
      .run = cmd_status,
-     .help = "Show whether a node is sealed, and which node is active; exit code 2: sealed."},
+     .help = "Show whether a node is sealed (exit code 2), and which node is active."},
     {.name = "version-history",
      ARGS("", 0, 0),
      .run = cmd_version_history,
-     .help = "List the versions that have been active, and since when."},
+     .help = "List the versions of the program that were active, and since when."},
     {.name = "init",
      ARGS("", 0, 0),
      FLAGS(init_flags),
@@ -411,7 +416,7 @@ static const struct cli_command operator_commands[] = {
      ARGS("", 0, 0),
      FLAGS(init_flags),
      .run = cmd_init,
-     .help = "Initialise a new cluster; prints keys and root token, once."},
+     .help = "Initialise a new cluster; prints the keys and the root token, only once."},
     {.name = "operator unseal",
      ARGS("[KEY | -]", 0, 1),
      FLAGS(unseal_flags),
@@ -421,11 +426,11 @@ static const struct cli_command operator_commands[] = {
     {.name = "operator step-down",
      ARGS("", 0, 0),
      .run = cmd_step_down,
-     .help = "Let another node become the active one."},
+     .help = "Make another node the active node."},
     {.name = "operator rotate",
      ARGS("", 0, 0),
      .run = cmd_rotate,
-     .help = "Make a new encryption key, for values stored from now on."},
+     .help = "Make a new encryption key for values that are stored from now on."},
     {.name = "operator key-status",
      ARGS("", 0, 0),
      .run = cmd_key_status,
@@ -433,7 +438,7 @@ static const struct cli_command operator_commands[] = {
     {.name = "operator members",
      ARGS("", 0, 0),
      .run = cmd_members,
-     .help = "List the nodes and which is active."},
+     .help = "List the nodes, and which node is active."},
 };
 
 const struct cli_group cli_operator_commands = {operator_commands, ARRAY_LEN(operator_commands)};

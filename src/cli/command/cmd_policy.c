@@ -1,4 +1,4 @@
-/* Policies. */
+/* Commands about policies: list, read, write, delete, fmt. */
 #include "cli/client.h"
 #include "cli/command/command.h"
 #include "cli/policy_format.h"
@@ -10,6 +10,7 @@
 
 static char *policy_path(struct cli *cli)
 {
+    ASSERT(cli->n_args >= 1);
     char *path = arena_format(&cli->arena, "sys/policies/acl/%s", cli->args[0]);
     if (path == NULL)
         cli_complain("%s", status_text(ST_NOMEM));
@@ -68,6 +69,7 @@ static int cmd_policy_write(struct cli *cli)
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
     struct bytes text;
+    ASSERT(cli->n_args == 2);
     char *path = policy_path(cli);
     if (path == NULL || !cli_slurp(cli, cli->args[1], cli->args[1], &text))
         return CLI_LOCAL_ERROR;
@@ -97,7 +99,7 @@ static int cmd_policy_fmt(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf out = {0};
     const char *path = cli->args[0];
-    char whole[PATH_MAX]; /* where a link leads: the link stays */
+    char whole[PATH_MAX]; /* the target, if `path` is a symbolic link: the link itself stays */
     struct reason reason = {{0}};
     struct bytes text;
     struct stat info;
@@ -132,7 +134,7 @@ static const struct cli_command policy_commands[] = {
     {.name = "policy write",
      ARGS("NAME FILE|-", 2, 2),
      .run = cmd_policy_write,
-     .help = "Set a policy, from a file or standard input."},
+     .help = "Write a policy, from a file or standard input."},
     {.name = "policy delete",
      ARGS("NAME", 1, 1),
      .run = cmd_policy_delete,
@@ -141,7 +143,7 @@ static const struct cli_command policy_commands[] = {
      ARGS("FILE", 1, 1),
      .offline = true,
      .run = cmd_policy_fmt,
-     .help = "Rewrite the file of a policy in one style."},
+     .help = "Format the file of a policy in the standard style."},
 };
 
 const struct cli_group cli_policy_commands = {policy_commands, ARRAY_LEN(policy_commands)};

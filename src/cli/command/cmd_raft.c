@@ -1,4 +1,4 @@
-/* The members of a cluster and snapshots of its state. */
+/* Commands about the members of a cluster and snapshots of the state. */
 #include "cli/client.h"
 #include "cli/command/command.h"
 
@@ -36,7 +36,8 @@ static int cmd_raft_list_peers(struct cli *cli)
     return CLI_OK;
 }
 
-/* Text, "@file" or "-". False with a message. */
+/* Write the member `name` if the flag was given. The flag's value is the text itself, "@file" or
+ * "-" (standard input). False with a message. */
 static bool put_material(struct cli *cli, struct text_writer *w, const char *flag, const char *name)
 {
     const char *value = cli_text(cli, flag);
@@ -100,6 +101,7 @@ static int change_member(struct cli *cli, const char *path, const char *said)
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
+    ASSERT(cli->n_args == 1);
     text_open_object(&w);
     text_member_str(&w, "server_id", cli->args[0]);
     text_close(&w);
@@ -159,7 +161,7 @@ static int cmd_raft_autopilot_set(struct cli *cli)
     text_close(&w);
     int code = cli_request(cli, "PUT", "sys/storage/raft/autopilot/configuration", &body, &reply);
     if (code == CLI_OK && !cli->json)
-        printf("Success! The settings of autopilot were changed.\n");
+        printf("Success! The autopilot settings were changed.\n");
     return code;
 }
 
@@ -175,7 +177,7 @@ static int file_error(const char *path)
     return CLI_LOCAL_ERROR;
 }
 
-/* Everything into the file and onto the disk. */
+/* Download a snapshot into the file and sync the file. */
 static int download_snapshot(struct cli *cli, FILE *file, const char *name)
 {
     struct cli_reply reply = {0};
@@ -186,6 +188,7 @@ static int download_snapshot(struct cli *cli, FILE *file, const char *name)
         return code;
     if (fflush(file) != 0 || fsync(fileno(file)) != 0)
         return file_error(name);
+    ASSERT(reply.body.len == 0); /* the whole body went to the file */
     if (ftello(file) == 0) {
         cli_complain("the server sent an empty snapshot");
         return CLI_REMOTE_ERROR;
@@ -193,9 +196,11 @@ static int download_snapshot(struct cli *cli, FILE *file, const char *name)
     return CLI_OK;
 }
 
-/* To a file beside the target, which takes its name only when it is whole. */
+/* Save the snapshot in a temporary file beside the target, and rename the file when it is complete.
+ */
 static int cmd_raft_save(struct cli *cli)
 {
+    ASSERT(cli->n_args == 1);
     const char *path = cli->args[0];
     char *name = arena_format(&cli->arena, "%s.XXXXXX", path);
     int fd = name != NULL ? mkostemp(name, O_CLOEXEC) : -1;
@@ -222,6 +227,7 @@ static int cmd_raft_save(struct cli *cli)
 static int cmd_raft_restore(struct cli *cli)
 {
     struct cli_reply reply = {0};
+    ASSERT(cli->n_args == 1);
     FILE *file = fopen(cli->args[0], "rbe");
     if (file == NULL)
         return file_error(cli->args[0]);
@@ -239,24 +245,24 @@ static int cmd_raft_restore(struct cli *cli)
 }
 
 static const struct cli_flag join_flags[] = {
-    {"join-token", CLI_TEXT, "@FILE or - (standard input) with the token of join-token"},
-    {"leader-ca-cert", CLI_TEXT, "@FILE with the CA of the leader's address"},
-    {"leader-client-cert", CLI_TEXT, "@FILE with a certificate to show there"},
-    {"leader-client-key", CLI_TEXT, "@FILE with its key"},
-    {"leader-tls-servername", CLI_TEXT, "name its certificate must carry"},
-    {"retry", CLI_BOOL, "keep trying until it works"},
+    {"join-token", CLI_TEXT, "@FILE or - (standard input) with the token of \"join-token\""},
+    {"leader-ca-cert", CLI_TEXT, "@FILE with the authority of the leader's certificate"},
+    {"leader-client-cert", CLI_TEXT, "@FILE with the client certificate for the leader"},
+    {"leader-client-key", CLI_TEXT, "@FILE with the key of the client certificate"},
+    {"leader-tls-servername", CLI_TEXT, "name that the leader's certificate must have"},
+    {"retry", CLI_BOOL, "try again until the node has joined"},
     {"non-voter", CLI_BOOL, "join without a vote"}};
-static const struct cli_flag join_token_flags[] = {FIELD_FLAG,
-                                                   {"ttl", CLI_TEXT, "how long the token is good"}};
+static const struct cli_flag join_token_flags[] = {
+    FIELD_FLAG, {"ttl", CLI_TEXT, "how long the token is valid"}};
 static const struct cli_flag autopilot_flags[] = {
-    {"cleanup-dead-servers", CLI_TEXT, "true: remove members that are dead"},
-    {"dead-server-last-contact-threshold", CLI_TEXT, "silence after which one is dead"},
-    {"last-contact-threshold", CLI_TEXT, "silence after which one is not healthy"},
-    {"max-trailing-logs", CLI_TEXT, "entries that a healthy one may be behind"},
-    {"min-quorum", CLI_TEXT, "voters that are kept whatever happens"},
-    {"server-stabilization-time", CLI_TEXT, "kept and shown"}};
+    {"cleanup-dead-servers", CLI_TEXT, "true: remove dead members"},
+    {"dead-server-last-contact-threshold", CLI_TEXT, "a member silent for this time is dead"},
+    {"last-contact-threshold", CLI_TEXT, "a member silent for this time is not healthy"},
+    {"max-trailing-logs", CLI_TEXT, "how many entries a healthy member may be behind"},
+    {"min-quorum", CLI_TEXT, "never remove dead members below this number of voters"},
+    {"server-stabilization-time", CLI_TEXT, "stored and shown, without effect"}};
 static const struct cli_flag restore_flags[] = {
-    {"force", CLI_BOOL, "also that of another cluster"}};
+    {"force", CLI_BOOL, "also restore a snapshot of another cluster"}};
 
 static const struct cli_command raft_commands[] = {
     {.name = "operator raft list-peers",
@@ -272,7 +278,7 @@ static const struct cli_command raft_commands[] = {
      ARGS("[NODE-NAME]", 0, 1),
      FLAGS(join_token_flags),
      .run = cmd_raft_join_token,
-     .help = "Make a token with which one node can join."},
+     .help = "Make a join token for one node."},
     {.name = "operator raft remove-peer",
      ARGS("NODE-NAME", 1, 1),
      .run = cmd_raft_remove_peer,
@@ -284,12 +290,12 @@ static const struct cli_command raft_commands[] = {
     {.name = "operator raft autopilot get-config",
      ARGS("", 0, 0),
      .run = cmd_raft_autopilot_get,
-     .help = "Show the settings of autopilot."},
+     .help = "Show the autopilot settings."},
     {.name = "operator raft autopilot set-config",
      ARGS("", 0, 0),
      FLAGS(autopilot_flags),
      .run = cmd_raft_autopilot_set,
-     .help = "Change the settings of autopilot."},
+     .help = "Change the autopilot settings."},
     {.name = "operator raft promote",
      ARGS("NODE-NAME", 1, 1),
      .run = cmd_raft_promote,
@@ -297,11 +303,11 @@ static const struct cli_command raft_commands[] = {
     {.name = "operator raft demote",
      ARGS("NODE-NAME", 1, 1),
      .run = cmd_raft_demote,
-     .help = "Take a node's vote; the node still follows and serves."},
+     .help = "Take the vote from a node; the node still follows and serves."},
     {.name = "operator raft readmit",
      ARGS("NODE-NAME", 1, 1),
      .run = cmd_raft_readmit,
-     .help = "Let a node that was removed join again."},
+     .help = "Allow a removed node to join again."},
     {.name = "operator raft snapshot save",
      ARGS("FILE", 1, 1),
      .run = cmd_raft_save,
@@ -310,7 +316,7 @@ static const struct cli_command raft_commands[] = {
      ARGS("FILE", 1, 1),
      FLAGS(restore_flags),
      .run = cmd_raft_restore,
-     .help = "Replace the whole state by that in a file."},
+     .help = "Replace the whole state by the state in a file."},
 };
 
 const struct cli_group cli_raft_commands = {raft_commands, ARRAY_LEN(raft_commands)};

@@ -1,4 +1,4 @@
-/* operator rekey: new key shares, or new shares of the recovery key. */
+/* operator rekey: make new key shares, or new shares of the recovery key. */
 #include "cli/command/ceremony.h"
 #include "cli/command/command.h"
 
@@ -7,8 +7,8 @@ enum { SHARES_DEFAULT = 5, THRESHOLD_DEFAULT = 3 };
 static bool is_recovery(struct cli *cli)
 {
     const char *target = cli_text(cli, "target");
-    return target != NULL &&
-           (strcmp(target, "recovery") == 0 || strcmp(target, "hsm") == 0); /* the old name */
+    return target != NULL && (strcmp(target, "recovery") == 0 ||
+                              strcmp(target, "hsm") == 0); /* upstream's old name */
 }
 
 static bool verifies(struct cli *cli)
@@ -16,7 +16,9 @@ static bool verifies(struct cli *cli)
     return cli_bool(cli, "verify", false);
 }
 
-/* "sys/rekey/WHAT", of what -target and -verify say: with -init the latter is a wish. */
+/* The path of a request: "sys/rekey/WHAT", or "sys/rekey-recovery-key/WHAT" with -target=recovery.
+ * With -verify the last part is "verify"; with -init, -verify only asks for a verification later.
+ */
 static char *path_of(struct cli *cli, const char *what)
 {
     bool verify = verifies(cli) && !cli_bool(cli, "init", false);
@@ -34,7 +36,7 @@ static int rekey_show(struct cli *cli, const struct text_value *answer)
                                                {"New Threshold", "t"},
                                                {"Verification Required", "verification_required"},
                                                {"Verification Nonce", "verification_nonce"}};
-    bool of_new = text_get(answer, "required") == NULL; /* while verifying */
+    bool of_new = text_get(answer, "required") == NULL; /* true: new shares are being verified */
     return ceremony_show(cli, answer, of_new ? "t" : "required", rows, ARRAY_LEN(rows));
 }
 
@@ -76,7 +78,7 @@ static int rekey_cancel(struct cli *cli)
     const struct text_value *answer;
     int code = rekey_send(cli, "DELETE", "init", NULL, &answer);
     if (code == CLI_OK && !cli->json)
-        printf("Success! %s\n", verifies(cli) ? "The keys that were given to verify are forgotten"
+        printf("Success! %s\n", verifies(cli) ? "The keys given for verification are forgotten"
                                               : "Canceled rekeying (if it was started)");
     return code;
 }
@@ -94,7 +96,7 @@ static bool is_true(const struct text_value *answer, const char *name)
     return v != NULL && v->kind == TEXT_BOOL && v->truth;
 }
 
-/* The new shares, shown once. */
+/* Print the new shares. The server shows them only once. */
 static int show_made(struct cli *cli, const struct text_value *answer)
 {
     const struct text_value *keys = text_get(answer, "keys_base64");
@@ -110,14 +112,15 @@ static int show_made(struct cli *cli, const struct text_value *answer)
         printf("\n");
     }
     if (is_true(answer, "verification_required") && nonce != NULL)
-        printf("The present keys still count. Give enough of the new ones with \"holdfast operator "
-               "rekey -verify\":\nthen the new ones do.\n\nVerification Nonce: %.*s\n",
+        printf("The present keys are still valid. Verify the new keys: give enough of them with\n"
+               "\"holdfast operator rekey -verify\". Then the new keys replace the present keys."
+               "\n\nVerification Nonce: %.*s\n",
                (int)nonce->text.len, (const char *)nonce->text.data);
     else if (n != 0)
-        printf("The new keys count from now on, those before do not. Give them to different "
-               "people.\n");
+        printf("The new keys replace the old keys, which are no longer valid. Give the new keys to "
+               "different\npeople.\n");
     else
-        printf("The new keys were verified and count from now on, those before do not.\n");
+        printf("The new keys are verified and replace the old keys, which are no longer valid.\n");
     return CLI_OK;
 }
 
@@ -125,7 +128,9 @@ static int rekey_give_share(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     const struct text_value *now = NULL, *answer = NULL;
-    if (cli_text(cli, "nonce") == NULL) { /* the answer to a last share may be asked for again */
+    /* With -nonce the status is not checked: after the last share, a client that lost the reply may
+     * give that share again. */
+    if (cli_text(cli, "nonce") == NULL) {
         int code = rekey_send(cli, "GET", "init", NULL, &now);
         if (code != CLI_OK)
             return code;
@@ -146,7 +151,7 @@ static int cmd_rekey(struct cli *cli)
 {
     const char *target = cli_text(cli, "target");
     if (target != NULL && !is_recovery(cli) && strcmp(target, "barrier") != 0)
-        return cli_usage_error(cli, "-target is barrier or recovery");
+        return cli_usage_error(cli, "-target must be barrier or recovery");
     if (cli_bool(cli, "cancel", false))
         return rekey_cancel(cli);
     if (cli_bool(cli, "init", false))
@@ -156,23 +161,23 @@ static int cmd_rekey(struct cli *cli)
 
 static const struct cli_flag rekey_flags[] = {
     {"init", CLI_BOOL, "begin an attempt"},
-    {"key-shares", CLI_INT, "new keys to make (5)"},
-    {"key-threshold", CLI_INT, "how many of them it takes (3)"},
+    {"key-shares", CLI_INT, "how many new keys to make; default 5"},
+    {"key-threshold", CLI_INT, "how many of the new keys are needed; default 3"},
     {"verify", CLI_BOOL,
-     "with -init: new keys count once they were given back; else give one back"},
+     "with -init: the new keys must be verified; without -init: give a new key to verify it"},
     {"target", CLI_TEXT, "barrier (the keys that unseal), or recovery"},
-    {"nonce", CLI_TEXT, "of the attempt; else the one that is under way"},
-    {"status", CLI_BOOL, "how far it has come"},
-    {"cancel", CLI_BOOL, "give it up; with -verify only what was given back"},
-    {"pgp-keys", CLI_MANY, "keys to encrypt the new ones for"},
-    {"backup", CLI_BOOL, "keep the encrypted ones, with -pgp-keys"}};
+    {"nonce", CLI_TEXT, "nonce of the attempt; default: that of the attempt in progress"},
+    {"status", CLI_BOOL, "show the progress of the attempt"},
+    {"cancel", CLI_BOOL, "cancel the attempt; with -verify: only the verification"},
+    {"pgp-keys", CLI_MANY, "PGP keys to encrypt the new keys with"},
+    {"backup", CLI_BOOL, "with -pgp-keys: store a copy of the encrypted new keys"}};
 
 static const struct cli_command rekey_commands[] = {
     {.name = "operator rekey",
      ARGS("[KEY | -]", 0, 1),
      FLAGS(rekey_flags),
      .run = cmd_rekey,
-     .help = "Make new key shares: -init, then one present share a call."},
+     .help = "Make new key shares: -init, then give the present shares one by one."},
 };
 
 const struct cli_group cli_rekey_commands = {rekey_commands, ARRAY_LEN(rekey_commands)};

@@ -1,4 +1,4 @@
-/* Mounts of secrets engines. */
+/* Commands about the mounts of secrets engines. */
 #include "cli/client.h"
 #include "cli/command/command.h"
 
@@ -93,6 +93,7 @@ static int cmd_secrets_enable(struct cli *cli)
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
+    ASSERT(cli->n_args == 1);
     const char *type = cli->args[0], *where = cli_text(cli, "path");
     char *mount = cli_trim_path(cli, where != NULL ? where : type);
     char *path = mount != NULL ? arena_format(&cli->arena, "sys/mounts/%s", mount) : NULL;
@@ -120,6 +121,7 @@ static int cmd_secrets_enable(struct cli *cli)
 static int cmd_secrets_disable(struct cli *cli)
 {
     struct cli_reply reply = {0};
+    ASSERT(cli->n_args == 1);
     char *mount = cli_trim_path(cli, cli->args[0]);
     char *path = mount != NULL ? arena_format(&cli->arena, "sys/mounts/%s", mount) : NULL;
     if (path == NULL)
@@ -135,6 +137,7 @@ static int cmd_secrets_tune(struct cli *cli)
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
+    ASSERT(cli->n_args == 1);
     char *mount = cli_trim_path(cli, cli->args[0]);
     char *path = mount != NULL ? arena_format(&cli->arena, "sys/mounts/%s/tune", mount) : NULL;
     if (path == NULL)
@@ -152,7 +155,8 @@ static int cmd_secrets_tune(struct cli *cli)
     return code;
 }
 
-/* Asks until the move is over. A server that has forgotten it says 404: CLI_REMOTE_ERROR. */
+/* Ask for the status of the move until the move is over. A server that has forgotten the move
+ * replies 404: CLI_REMOTE_ERROR. */
 static int await_move(struct cli *cli, const char *id)
 {
     const struct timespec pause = {.tv_nsec = MOVE_POLL_MS * 1000000L};
@@ -169,12 +173,13 @@ static int await_move(struct cli *cli, const char *id)
         if (text_is(status->text, "success"))
             return CLI_OK;
         if (!text_is(status->text, "in-progress")) {
-            cli_complain("the move has failed");
+            cli_complain("the server says that the move has failed");
             return CLI_REMOTE_ERROR;
         }
-        (void)nanosleep(&pause, NULL); /* cut short, it asks earlier */
+        (void)nanosleep(&pause,
+                        NULL); /* a signal shortens the pause: the next question comes earlier */
     }
-    cli_complain("the move is not over yet");
+    cli_complain("after ten minutes the move is still in progress");
     return CLI_REMOTE_ERROR;
 }
 
@@ -183,6 +188,7 @@ static int cmd_secrets_move(struct cli *cli)
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
+    ASSERT(cli->n_args == 2);
     char *from = cli_trim_path(cli, cli->args[0]), *to = cli_trim_path(cli, cli->args[1]);
     if (from == NULL || to == NULL)
         return CLI_LOCAL_ERROR;
@@ -205,23 +211,23 @@ static int cmd_secrets_move(struct cli *cli)
 }
 
 #define ENGINE_FLAGS                                                                           \
-    {"description", CLI_TEXT, "for people"},                                                   \
-        {"default-lease-ttl", CLI_TEXT, "time to live where a request names none"},            \
+    {"description", CLI_TEXT, "text for people"},                                              \
+        {"default-lease-ttl", CLI_TEXT, "time to live if a request names none"},               \
         {"max-lease-ttl", CLI_TEXT, "longest time to live"},                                   \
-        {"listing-visibility", CLI_TEXT, "unauth: listed to clients without a token; hidden"}, \
-        {"audit-non-hmac-request-keys", CLI_MANY, "request data recorded in the clear"},       \
-        {"audit-non-hmac-response-keys", CLI_MANY, "response data recorded in the clear"},     \
-        {"version", CLI_INT, "of a key/value engine: 1 or 2"},                                 \
+        {"listing-visibility", CLI_TEXT, "unauth: clients without a token see it; or hidden"}, \
+        {"audit-non-hmac-request-keys", CLI_MANY, "request keys to audit in the clear"},       \
+        {"audit-non-hmac-response-keys", CLI_MANY, "reply keys to audit in the clear"},        \
+        {"version", CLI_INT, "version of a key/value engine: 1 or 2"},                         \
     {                                                                                          \
         "options", CLI_PAIRS, "an option of the engine"                                        \
     }
 static const struct cli_flag secrets_list_flags[] = {
-    {"detailed", CLI_BOOL, "with settings and options"}};
+    {"detailed", CLI_BOOL, "show settings and options too"}};
 static const struct cli_flag secrets_enable_flags[] = {
-    {"path", CLI_TEXT, "where, if not at the name of the type"},
+    {"path", CLI_TEXT, "path of the mount; default: the name of the type"},
     ENGINE_FLAGS,
-    {"local", CLI_BOOL, "not replicated to other clusters"},
-    {"seal-wrap", CLI_BOOL, "accepted and shown"}};
+    {"local", CLI_BOOL, "stored and shown, without effect"},
+    {"seal-wrap", CLI_BOOL, "stored and shown, without effect"}};
 static const struct cli_flag secrets_tune_flags[] = {ENGINE_FLAGS};
 
 static const struct cli_command secrets_commands[] = {
@@ -238,7 +244,7 @@ static const struct cli_command secrets_commands[] = {
     {.name = "secrets disable",
      ARGS("PATH", 1, 1),
      .run = cmd_secrets_disable,
-     .help = "Unmount a secrets engine; its data is removed."},
+     .help = "Unmount a secrets engine and remove its data."},
     {.name = "secrets move",
      ARGS("FROM TO", 2, 2),
      .run = cmd_secrets_move,

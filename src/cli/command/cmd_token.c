@@ -1,4 +1,4 @@
-/* Tokens. One that is given as "-" is typed, or comes from standard input. */
+/* Commands about tokens. A token argument of "-" is read from the terminal or standard input. */
 #include "cli/client.h"
 #include "cli/command/command.h"
 
@@ -52,20 +52,22 @@ static int cmd_token_create(struct cli *cli)
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
-/* args[0], or what is typed for "-". NULL with a message. */
+/* The token of args[0]; for "-" a typed one (cli_secret). NULL with a message. */
 static const char *named_token(struct cli *cli)
 {
+    ASSERT(cli->n_args >= 1);
     if (strcmp(cli->args[0], "-") == 0)
         return cli_secret(cli, "Token (will be hidden): ");
     return cli->args[0];
 }
 
-/* {"token": …} or {"accessor": …}, open. */
+/* Open the body and write the member token or accessor of args[0]; no argument: no member. Returns
+ * an exit code. */
 static int open_body(struct cli *cli, struct text_writer *w, bool accessor)
 {
     text_open_object(w);
     if (cli->n_args == 0)
-        return accessor ? cli_usage_error(cli, "-accessor needs the accessor") : CLI_OK;
+        return accessor ? cli_usage_error(cli, "-accessor needs an accessor as argument") : CLI_OK;
     const char *named = accessor ? cli->args[0] : named_token(cli);
     if (named == NULL)
         return CLI_LOCAL_ERROR;
@@ -117,6 +119,7 @@ static const char *revoke_path(struct cli *cli, bool accessor, const char *mode)
         return "auth/token/revoke-self";
     if (accessor)
         return "auth/token/revoke-accessor";
+    ASSERT(cli->n_args == 1);
     if (mode != NULL && strcmp(mode, "path") == 0)
         return arena_format(&cli->arena, "sys/revoke-prefix/%s", cli->args[0]);
     return mode != NULL ? "auth/token/revoke-orphan" : "auth/token/revoke";
@@ -131,11 +134,11 @@ static int cmd_token_revoke(struct cli *cli)
     const char *mode = cli_text(cli, "mode");
     bool by_path = mode != NULL && strcmp(mode, "path") == 0;
     if (self == (cli->n_args != 0))
-        return cli_usage_error(cli, "name a token, or say -self");
+        return cli_usage_error(cli, "give either a token or -self");
     if ((self && (accessor || mode != NULL)) || (accessor && mode != NULL))
         return cli_usage_error(cli, "-self, -accessor and -mode exclude each other");
     if (mode != NULL && !by_path && strcmp(mode, "orphan") != 0)
-        return cli_usage_error(cli, "-mode is orphan or path");
+        return cli_usage_error(cli, "-mode must be orphan or path");
     int code = CLI_OK;
     if (by_path)
         text_open_object(&w);
@@ -157,9 +160,10 @@ static int cmd_token_capabilities(struct cli *cli)
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
     bool named = cli->n_args == 2, accessor = cli_bool(cli, "accessor", false);
+    ASSERT(cli->n_args >= 1);
     const char *path = cli->args[cli->n_args - 1], *token = NULL;
     if (accessor && !named)
-        return cli_usage_error(cli, "-accessor needs the accessor and a path");
+        return cli_usage_error(cli, "-accessor needs an accessor and a path");
     if (named && (token = accessor ? cli->args[0] : named_token(cli)) == NULL)
         return CLI_LOCAL_ERROR;
     text_open_object(&w);
@@ -193,7 +197,7 @@ static int cmd_token_capabilities(struct cli *cli)
     return CLI_OK;
 }
 
-/* The wrapping token is the argument, or the token in use. */
+/* Unwrap the wrapping token of the argument; without an argument the token in use. */
 static int cmd_unwrap(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
@@ -213,30 +217,30 @@ static int cmd_unwrap(struct cli *cli)
 static const struct cli_flag token_create_flags[] = {
     FIELD_FLAG,
     WRAP_FLAG,
-    {"policy", CLI_MANY, "what it may do; default: what its parent may"},
-    {"ttl", CLI_TEXT, "how long it lives unless renewed"},
-    {"explicit-max-ttl", CLI_TEXT, "how long it lives at most"},
-    {"period", CLI_TEXT, "each renewal makes it live this long again"},
-    {"renewable", CLI_BOOL, "whether it can be renewed"},
-    {"use-limit", CLI_INT, "how often it can be used; 0: any number"},
-    {"orphan", CLI_BOOL, "it outlives the token that makes it"},
-    {"no-default-policy", CLI_BOOL, "without the policy \"default\""},
+    {"policy", CLI_MANY, "a policy of the token; default: the policies of the parent token"},
+    {"ttl", CLI_TEXT, "time to live unless the token is renewed"},
+    {"explicit-max-ttl", CLI_TEXT, "longest time to live, renewals included"},
+    {"period", CLI_TEXT, "time to live after each renewal; the token has no longest time"},
+    {"renewable", CLI_BOOL, "whether the token can be renewed"},
+    {"use-limit", CLI_INT, "how many requests the token may make; 0: any number"},
+    {"orphan", CLI_BOOL, "a token without a parent: it does not end with the parent"},
+    {"no-default-policy", CLI_BOOL, "do not add the policy \"default\""},
     {"type", CLI_TEXT, "service or batch"},
-    {"role", CLI_TEXT, "made as this role says"},
-    {"display-name", CLI_TEXT, "shown in lookups and records"},
-    {"metadata", CLI_PAIRS, "kept with the token"},
-    {"id", CLI_TEXT, "the token itself instead of a random one"},
-    {"entity-alias", CLI_TEXT, "alias of the entity it is for; with -role"}};
+    {"role", CLI_TEXT, "create the token with the settings of this role"},
+    {"display-name", CLI_TEXT, "name shown in lookups and audit records"},
+    {"metadata", CLI_PAIRS, "a name and value to store with the token"},
+    {"id", CLI_TEXT, "text of the token; default: a random token"},
+    {"entity-alias", CLI_TEXT, "with -role: alias of the token's entity"}};
 static const struct cli_flag token_named_flags[] = {
     FIELD_FLAG, {"accessor", CLI_BOOL, "the argument is an accessor"}};
 static const struct cli_flag token_renew_flags[] = {
     FIELD_FLAG,
     {"accessor", CLI_BOOL, "the argument is an accessor"},
-    {"increment", CLI_TEXT, "how long it shall live from now on"}};
+    {"increment", CLI_TEXT, "time to live from now on"}};
 static const struct cli_flag token_revoke_flags[] = {
-    {"self", CLI_BOOL, "the token that is used"},
+    {"self", CLI_BOOL, "end the token of this request"},
     {"accessor", CLI_BOOL, "the argument is an accessor"},
-    {"mode", CLI_TEXT, "orphan: its children stay; path: all below the path"}};
+    {"mode", CLI_TEXT, "orphan: the token's children stay; path: end all leases below the path"}};
 static const struct cli_flag capabilities_flags[] = {
     {"accessor", CLI_BOOL, "the first argument is an accessor"}};
 static const struct cli_flag field_flags[] = {FIELD_FLAG};
@@ -246,7 +250,7 @@ static const struct cli_command token_commands[] = {
      ARGS("", 0, 0),
      FLAGS(token_create_flags),
      .run = cmd_token_create,
-     .help = "Make a token."},
+     .help = "Create a token."},
     {.name = "token lookup",
      ARGS("[TOKEN | - | ACCESSOR]", 0, 1),
      FLAGS(token_named_flags),
@@ -266,12 +270,12 @@ static const struct cli_command token_commands[] = {
      ARGS("[TOKEN | - | ACCESSOR] PATH", 1, 2),
      FLAGS(capabilities_flags),
      .run = cmd_token_capabilities,
-     .help = "Print what a token may do at a path."},
+     .help = "Print the capabilities of a token at a path."},
     {.name = "unwrap",
      ARGS("[TOKEN | -]", 0, 1),
      FLAGS(field_flags),
      .run = cmd_unwrap,
-     .help = "Print the reply behind a wrapping token, which works once."},
+     .help = "Print the reply behind a wrapping token. The token works once."},
 };
 
 const struct cli_group cli_token_commands = {token_commands, ARRAY_LEN(token_commands)};
