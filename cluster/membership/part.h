@@ -11,8 +11,8 @@
 
 #include "barrier/barrier.h"
 #include "base/env.h"
+#include "cluster/membership/bootstrap/initial_members.h"
 #include "cluster/membership/frame.h"
-#include "cluster/membership/initial_members.h"
 #include "cluster/mesh/mesh.h"
 #include "raft/replica/rlog.h"
 

@@ -3,12 +3,12 @@
 #ifndef HOLDFAST_NODE_NODE_INTERNAL_H
 #define HOLDFAST_NODE_NODE_INTERNAL_H
 
-#include "cluster/membership/address.h"
-#include "cluster/membership/cleanup.h"
-#include "cluster/membership/enroll.h"
-#include "cluster/membership/join.h"
-#include "cluster/membership/removed.h"
-#include "cluster/membership/renew.h"
+#include "cluster/membership/certificate/renew.h"
+#include "cluster/membership/join/enroll.h"
+#include "cluster/membership/join/join.h"
+#include "cluster/membership/members/address.h"
+#include "cluster/membership/removal/cleanup.h"
+#include "cluster/membership/removal/removed.h"
 #include "node/node.h"
 #include "node/quorum.h"
 #include "node/role.h"

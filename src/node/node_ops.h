@@ -4,8 +4,8 @@
 #ifndef HOLDFAST_NODE_NODE_OPS_H
 #define HOLDFAST_NODE_NODE_OPS_H
 
-#include "cluster/membership/admin.h"
-#include "cluster/membership/enroll.h"
+#include "cluster/membership/join/enroll.h"
+#include "cluster/membership/members/admin.h"
 #include "node/node.h"
 #include "node/unseal.h"
 #include "snapshot/snapshot.h"

@@ -3,7 +3,7 @@
 #ifndef HOLDFAST_NODE_QUORUM_H
 #define HOLDFAST_NODE_QUORUM_H
 
-#include "cluster/membership/bootstrap.h"
+#include "cluster/membership/bootstrap/bootstrap.h"
 #include "node/board.h"
 
 struct quorum {

@@ -6,7 +6,7 @@
 #ifndef HOLDFAST_NODE_TRANSFER_H
 #define HOLDFAST_NODE_TRANSFER_H
 
-#include "cluster/membership/peers.h"
+#include "cluster/membership/members/peers.h"
 
 struct transfer {
     struct part_host *host;

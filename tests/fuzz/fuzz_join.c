@@ -1,7 +1,7 @@
 /* Joining: a token's text, and the records about it, which are either refused or written again as
  * they were. */
-#include "cluster/membership/authority.h"
-#include "cluster/membership/join_token.h"
+#include "cluster/membership/certificate/authority.h"
+#include "cluster/membership/join/join_token.h"
 
 #include <stdlib.h>
 

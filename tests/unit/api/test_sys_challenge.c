@@ -2,8 +2,8 @@
  * ones. */
 #include "api/api_world.h"
 
-#include "cluster/membership/challenge.h"
-#include "cluster/membership/join_token.h"
+#include "cluster/membership/join/challenge.h"
+#include "cluster/membership/join/join_token.h"
 #include "crypto/cert.h"
 #include "crypto/tls.h"
 #include "loop/loop.h"

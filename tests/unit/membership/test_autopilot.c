@@ -1,6 +1,6 @@
 #include "support.h"
 
-#include "cluster/membership/autopilot.h"
+#include "cluster/membership/removal/autopilot.h"
 #include "text/time.h"
 
 enum { DAY_MS = 24 * 3600 * 1000, DEAD = DAY_MS + 1000 };

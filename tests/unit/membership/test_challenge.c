@@ -1,7 +1,7 @@
 #include "support.h"
 
 #include "base/mem.h"
-#include "cluster/membership/challenge.h"
+#include "cluster/membership/join/challenge.h"
 
 typedef enum status (*maker)(struct bytes, struct bytes, struct bytes, struct buf *);
 

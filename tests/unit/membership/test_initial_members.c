@@ -1,7 +1,7 @@
 #include "support.h"
 
 #include "base/buf.h"
-#include "cluster/membership/initial_members.h"
+#include "cluster/membership/bootstrap/initial_members.h"
 
 static const char *const names[] = {"a", "b", "c"};
 

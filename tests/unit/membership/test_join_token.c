@@ -1,5 +1,5 @@
-#include "cluster/membership/authority.h"
-#include "cluster/membership/join_token.h"
+#include "cluster/membership/certificate/authority.h"
+#include "cluster/membership/join/join_token.h"
 
 #include "base/mem.h"
 #include "text/time.h"

@@ -1,7 +1,7 @@
 /* Reports of members on themselves: what is kept of them, and to which voter leadership goes. */
 #include "support.h"
 
-#include "cluster/membership/peers.h"
+#include "cluster/membership/members/peers.h"
 #include "router/clock_env.h"
 
 static struct clock_env clock_env;

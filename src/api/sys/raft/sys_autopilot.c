@@ -1,6 +1,6 @@
 /* sys/storage/raft/autopilot: the health of the members, and when dead members are removed. */
 #include "api/sys/sys.h"
-#include "cluster/membership/autopilot.h"
+#include "cluster/membership/removal/autopilot.h"
 #include "text/duration.h"
 
 /* Settings, and for each whether the request gives it. */

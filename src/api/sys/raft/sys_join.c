@@ -6,8 +6,8 @@
 #include "api/sys/raft/sys_join.h"
 #include "api/sys/sys.h"
 #include "base/mem.h"
-#include "cluster/membership/authority.h"
-#include "cluster/membership/join_token.h"
+#include "cluster/membership/certificate/authority.h"
+#include "cluster/membership/join/join_token.h"
 #include "text/address.h"
 #include "text/encode.h"
 

@@ -8,8 +8,8 @@
 #include "api/sys/sys.h"
 #include "barrier/barrier.h"
 #include "base/mem.h"
-#include "cluster/membership/authority.h"
-#include "cluster/membership/challenge.h"
+#include "cluster/membership/certificate/authority.h"
+#include "cluster/membership/join/challenge.h"
 #include "state/state_core.h"
 #include "text/encode.h"
 

@@ -1,0 +1,362 @@
+/* How this node becomes a member: bootstrap, joining, replacing a lost or damaged disk.
+ *
+ *   no file ─▶ FRESH ─all initial members agree─▶ FORMING ─replica made─▶ STARTED
+ *                └─ a member has formed it ─▶ JOINING ─replica made─▶ JOINED ─voter─▶ STARTED
+ *   STARTED or JOINED ─the cluster has removed us─▶ REMOVED, for good
+ *   STARTED or JOINED, and the replica is gone or damaged ─▶ JOINING under a new raft id (R13)
+ *
+ * The step reached is kept in the file `founding`, written before what it allows is done. */
+#include "cluster/membership/bootstrap/bootstrap.h"
+
+#include "base/crc32c.h"
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/trace.h"
+#include "cluster/membership/certificate/cert_files.h"
+
+#include <stdio.h>
+
+#define STEP_FILE "founding"
+#define STEP_FILE_NEW "founding.new"
+
+/* Each of version 2, which ends in a byte, only to be without a vote: 1. */
+enum { STEP_FORMAT = 1, STEP_FORMAT_NON_VOTER = 2, STEP_BYTES_MAX = 4096 };
+enum { COMPLAIN_EVERY_MS = 10000 };
+enum step {
+    STEP_FRESH,
+    STEP_FORMING,
+    STEP_STARTED,
+    STEP_JOINING,
+    STEP_JOINED,
+    STEP_REMOVED,
+    STEPS
+};
+
+static void fresh_tick(struct bootstrap *b);
+
+static enum status step_save(struct bootstrap *b, enum step step)
+{
+    CLEANUP(buf_done) struct buf record = {0}, file = {0};
+    struct fs_file *f;
+    ASSERT(step < STEPS && part_on_thread(b->host));
+    initial_members_save(&b->initial, &record);
+    buf_add_u8(&file, b->non_voter ? STEP_FORMAT_NON_VOTER : STEP_FORMAT);
+    buf_add_u8(&file, (uint8_t)step);
+    buf_add_u64(&file, b->host->id);
+    buf_add_block(&file, buf_bytes(&record));
+    if (b->non_voter)
+        buf_add_u8(&file, 1);
+    buf_add_u32(&file, crc32c(0, buf_bytes(&file)));
+    TRY(buf_status(&record));
+    TRY(buf_status(&file));
+    TRY(fs_open(b->host->fs, STEP_FILE_NEW, FS_WRITE | FS_CREATE, &f));
+    struct bytes content = buf_bytes(&file);
+    enum status st = fs_set_size(f, 0);
+    if (st == ST_OK)
+        st = fs_write_at(f, &content, 1, 0);
+    if (st == ST_OK)
+        st = fs_sync(f);
+    fs_close(f);
+    TRY(st);
+    TRY(fs_rename(b->host->fs, STEP_FILE_NEW, STEP_FILE));
+    return fs_sync_dir(b->host->fs, "");
+}
+
+static enum status step_parse(struct bootstrap *b, struct bytes file, enum step *ret_step)
+{
+    if (file.len < 4 ||
+        crc32c(0, bytes_of(file.data, file.len - 4)) != le32_get(file.data + file.len - 4))
+        return ST_CORRUPT;
+    struct reader r = reader_of(bytes_of(file.data, file.len - 4));
+    uint8_t format = reader_u8(&r), step = reader_u8(&r);
+    uint64_t id = reader_u64(&r);
+    struct bytes record = reader_block(&r);
+    bool non_voter = format == STEP_FORMAT_NON_VOTER && reader_u8(&r) == 1;
+    bool known = format == STEP_FORMAT || non_voter;
+    if (reader_end(&r) != ST_OK || !known || step >= STEPS)
+        return ST_CORRUPT;
+    TRY(initial_members_load(&b->initial, record));
+    b->non_voter = non_voter;
+    b->host->id = id;
+    *ret_step = step;
+    return ST_OK;
+}
+
+/* ST_NOT_FOUND: no file yet. */
+static enum status step_load(struct bootstrap *b, enum step *ret_step)
+{
+    uint8_t bytes[STEP_BYTES_MAX];
+    struct fs_file *f;
+    size_t len = 0;
+    TRY(fs_open(b->host->fs, STEP_FILE, FS_READ, &f));
+    enum status st = fs_read_at(f, bytes, sizeof bytes, 0, &len);
+    fs_close(f);
+    TRY(st);
+    return step_parse(b, bytes_of(bytes, len), ret_step);
+}
+
+static void new_id(struct bootstrap *b)
+{
+    do
+        env_random(b->host->env, &b->host->id, sizeof b->host->id);
+    while ((b->host->id &= INT64_MAX) <=
+           INITIAL_MEMBERS_MAX); /* small ids belong to initial members */
+}
+
+void bootstrap_identity(const struct part_host *host, struct rlog_identity *ret_identity)
+{
+    ASSERT(host->id != 0);
+    *ret_identity = (struct rlog_identity){.id = host->id};
+    static_assert(sizeof ret_identity->cluster == sizeof host->identity.cluster, "cluster ids");
+    memcpy(ret_identity->cluster, host->identity.cluster, sizeof ret_identity->cluster);
+    (void)snprintf(ret_identity->name, sizeof ret_identity->name, "%s",
+                   host->identity.name); /* bounded */
+}
+
+unsigned bootstrap_members(const struct member_options *o,
+                           struct rlog_member ret_members[INITIAL_MEMBERS_MAX])
+{
+    ASSERT(o->n_initial_members <= INITIAL_MEMBERS_MAX);
+    for (unsigned i = 0; i < o->n_initial_members; i++) {
+        struct rlog_member *m = &ret_members[i];
+        *m = (struct rlog_member){.id = i + 1, .role = RLOG_VOTER};
+        (void)snprintf(m->name, sizeof m->name, "%s", o->initial_members[i].name);
+        (void)snprintf(m->address, sizeof m->address, "%s",
+                       o->initial_members[i].address); /* both bounded by the configuration */
+    }
+    return o->n_initial_members;
+}
+
+/* Begin again as a new member; nothing of the old replica may vote or be trusted (R13). The step
+ * is on disk before the wipe, so that a crash in between goes on here. */
+static enum status rejoin(struct bootstrap *b, struct reason *reason)
+{
+    struct rlog_identity identity;
+    static const uint8_t no_nonce[INITIAL_NONCE_BYTES];
+    const char *names[INITIAL_MEMBERS_MAX];
+    for (unsigned i = 0; i < b->host->options->n_initial_members; i++)
+        names[i] = b->host->options->initial_members[i].name;
+    initial_members_init(&b->initial, names, b->host->options->n_initial_members, b->initial.self,
+                         no_nonce);
+    b->initial.done = true;
+    new_id(b);
+    TRY(step_save(b, STEP_JOINING));
+    TRY(rlog_disk_wipe(b->host->env, MEMBER_RAFT_DIR, reason));
+    bootstrap_identity(b->host, &identity);
+    TRY(rlog_disk_create(b->host->env, MEMBER_RAFT_DIR, &identity, reason));
+    TRY(step_save(b, STEP_JOINED));
+    trace(TRACE_WARN, "node", "joins as a new member, raft id %llu",
+          (unsigned long long)b->host->id);
+    return b->host->calls->restart_replica(b->host, reason);
+}
+
+/* A replica that was started before must still be there: an empty directory is a lost disk. The
+ * cluster port is opened first: what is wrong with its files says nothing about the replica's. */
+static enum status start_or_rejoin(struct bootstrap *b, bool initial, struct reason *reason)
+{
+    struct fs_file *identity;
+    enum status st = fs_open(b->host->fs, MEMBER_RAFT_DIR "/identity", FS_READ, &identity);
+    if (st == ST_OK) {
+        fs_close(identity);
+        if (b->host->mesh == NULL)
+            TRY(b->host->calls->open_port(b->host, reason));
+        st = b->host->calls->start_replica(b->host, initial, reason);
+    }
+    if (st != ST_CORRUPT && st != ST_NOT_FOUND)
+        return st;
+    trace(TRACE_ERROR, "node", "the replica's data is %s; %s",
+          st == ST_CORRUPT ? "corrupt" : "gone", reason->text);
+    return rejoin(b, reason);
+}
+
+static enum status form_cluster(struct bootstrap *b, struct reason *reason)
+{
+    struct rlog_identity identity;
+    ASSERT(b->host->rlog == NULL && b->host->id <= INITIAL_MEMBERS_MAX);
+    b->initial.done = true;
+    TRY(step_save(b, STEP_FORMING));
+    bootstrap_identity(b->host, &identity);
+    enum status st = rlog_disk_create(b->host->env, MEMBER_RAFT_DIR, &identity, reason);
+    if (st != ST_OK && st != ST_EXISTS)
+        return st;
+    TRY(step_save(b, STEP_STARTED));
+    trace(TRACE_INFO, "node", "forms the cluster with %u members",
+          b->host->options->n_initial_members);
+    return b->host->calls->start_replica(b->host, true, reason);
+}
+
+void bootstrap_removed(struct bootstrap *b)
+{
+    struct part_host *host = b->host;
+    ASSERT(!host->stopping && !host->removed);
+    enum status st = host->phase == PHASE_MEMBER ? step_save(b, STEP_REMOVED) : ST_OK;
+    trace(TRACE_ERROR, "node",
+          "this node was removed from the cluster: it serves nothing until an operator lets it in "
+          "again and its data directory is emptied");
+    if (st != ST_OK)
+        trace(TRACE_ERROR, "node", "that cannot be noted: %s", status_text(st));
+    host->removed = true;
+    host->calls->seal(host);
+    host->calls->publish(host);
+}
+
+/* To say what it is; its replica stays as it was. */
+static enum status start_removed(struct bootstrap *b, struct reason *reason)
+{
+    bootstrap_removed(b);
+    enum status st =
+        b->host->calls->start_replica(b->host, b->host->id <= INITIAL_MEMBERS_MAX, reason);
+    if (st == ST_CORRUPT || st == ST_NOT_FOUND)
+        reason_set(reason,
+                   "this node was removed from the cluster, and what is left of its data "
+                   "cannot be read: empty %s",
+                   b->host->options->data_dir);
+    return st;
+}
+
+static enum status begin_fresh(struct bootstrap *b, struct reason *reason)
+{
+    b->host->phase = PHASE_FRESH;
+    b->complained_ms = env_mono_ms(b->host->env);
+    TRY(b->host->calls->open_port(b->host, reason));
+    b->host->calls->link(b->host);
+    b->host->calls->wait(b->host);
+    fresh_tick(b);
+    return ST_OK;
+}
+
+static enum status bootstrap_begin(struct bootstrap *b, struct reason *reason)
+{
+    uint8_t nonce[INITIAL_NONCE_BYTES];
+    const char *names[INITIAL_MEMBERS_MAX];
+    unsigned self = b->host->options->n_initial_members;
+    enum step step = STEP_FRESH;
+
+    for (unsigned i = 0; i < b->host->options->n_initial_members; i++) {
+        names[i] = b->host->options->initial_members[i].name;
+        if (strcmp(names[i], b->host->options->name) == 0)
+            self = i;
+    }
+    env_random(b->host->env, nonce, sizeof nonce);
+    initial_members_init(&b->initial, names, b->host->options->n_initial_members, self, nonce);
+    b->host->id = self + 1;
+    enum status st = step_load(b, &step);
+    if (st == ST_NOT_FOUND) {
+        if (self == b->host->options->n_initial_members)
+            return rejoin(b, reason); /* not an initial member: joins an existing cluster */
+        TRY(step_save(b, STEP_FRESH));
+    } else if (st != ST_OK) {
+        reason_set(reason, "%s/" STEP_FILE ": %s", b->host->options->data_dir, status_text(st));
+        return st;
+    }
+    b->initial.done = step != STEP_FRESH;
+    switch (step) {
+    case STEP_FRESH: return begin_fresh(b, reason);
+    case STEP_FORMING: return form_cluster(b, reason);
+    case STEP_STARTED: return start_or_rejoin(b, b->host->id <= INITIAL_MEMBERS_MAX, reason);
+    case STEP_JOINING: return rejoin(b, reason);
+    case STEP_JOINED: return start_or_rejoin(b, false, reason);
+    case STEP_REMOVED: return start_removed(b, reason);
+    case STEPS: break;
+    }
+    ASSERT(step < STEPS);
+    return ST_INTERNAL;
+}
+
+static void send_initial(struct bootstrap *b, uint64_t to)
+{
+    CLEANUP(buf_done) struct buf said = {0};
+    initial_members_say(&b->initial, &said);
+    if (buf_status(&said) == ST_OK)
+        b->host->calls->send(b->host, to, FRAME_BOOTSTRAP, buf_bytes(&said));
+}
+
+static void fresh_tick(struct bootstrap *b)
+{
+    struct reason reason = {{0}};
+    enum status st = ST_OK;
+    for (unsigned i = 0; i < b->initial.n; i++)
+        if (i != b->initial.self)
+            send_initial(b, i + 1);
+    switch (initial_members_verdict(&b->initial)) {
+    case INITIAL_WAIT: break;
+    case INITIAL_FORM: st = form_cluster(b, &reason); break;
+    case INITIAL_JOIN: st = rejoin(b, &reason); break;
+    }
+    if (st != ST_OK) {
+        if (reason.text[0] == '\0')
+            reason_set(&reason, "starting: %s", status_text(st));
+        b->host->calls->refuse(b->host, &reason);
+    }
+    uint64_t now = env_mono_ms(b->host->env);
+    if (b->host->phase != PHASE_FRESH || now - b->complained_ms < COMPLAIN_EVERY_MS)
+        return;
+    b->complained_ms = now;
+    for (unsigned i = 0; i < b->initial.n; i++)
+        if (i != b->initial.self && !b->initial.members[i].heard)
+            trace(TRACE_WARN, "node", "waiting for the initial member %s at %s",
+                  b->initial.members[i].name, b->host->options->initial_members[i].address);
+}
+
+enum status bootstrap_open(struct bootstrap *b, struct reason *reason)
+{
+    struct part_host *host = b->host;
+    const struct member_options *o = host->options;
+    ASSERT(host->rlog == NULL && host->mesh == NULL);
+    TRY(cert_files_settle(o, reason));
+    TRY(cert_files_authority(o, host->ca_sha256, reason));
+    TRY(mesh_identity_read(o->cert_file, &host->identity, reason));
+    if (strcmp(host->identity.name, o->name) != 0) {
+        reason_set(reason, "%s is the certificate of %s, not of %s", o->cert_file,
+                   host->identity.name, o->name);
+        return ST_INVALID;
+    }
+    const uint8_t *c = host->identity.cluster;
+    (void)snprintf(host->cluster_id, sizeof host->cluster_id,
+                   "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", c[0],
+                   c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11], c[12], c[13],
+                   c[14], c[15]); /* 36 characters */
+    host->calls->publish(host);
+    return bootstrap_begin(b, reason);
+}
+
+enum status bootstrap_joined(struct bootstrap *b)
+{
+    ASSERT(b->host->phase == PHASE_JOINING && !b->host->removed);
+    b->host->phase = PHASE_MEMBER;
+    b->non_voter = false;
+    return step_save(b, STEP_STARTED);
+}
+
+static void bootstrap_tick(void *self)
+{
+    struct bootstrap *b = self;
+    if (b->host->phase == PHASE_FRESH && !b->host->removed)
+        fresh_tick(b);
+}
+
+static bool bootstrap_receive(void *self, const struct part_frame *frame)
+{
+    struct bootstrap *b = self;
+    bool asks = false;
+    if (frame->kind != FRAME_BOOTSTRAP)
+        return false;
+    if (initial_members_hear(&b->initial, frame->from_name, frame->content, &asks) != ST_OK)
+        trace(TRACE_WARN, "node", "%s sent a malformed bootstrap message", frame->from_name);
+    else if (asks)
+        send_initial(b, frame->from); /* over its own link, if it is no member */
+    return true;
+}
+
+static enum status bootstrap_start(void *self, struct part_host *host)
+{
+    struct bootstrap *b = self;
+    ASSERT(b->host == NULL && host->phase == PHASE_NO_CERTIFICATE);
+    b->host = host;
+    return ST_OK;
+}
+
+const struct part bootstrap_part = {.name = "bootstrap",
+                                    .start = bootstrap_start,
+                                    .tick = bootstrap_tick,
+                                    .receive = bootstrap_receive};

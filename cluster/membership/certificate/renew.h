@@ -1,0 +1,23 @@
+/* A new certificate for the cluster port, in time or when an operator wants one. A part (part.h).
+ * Raft thread. */
+#ifndef HOLDFAST_CLUSTER_MEMBERSHIP_CERTIFICATE_RENEW_H
+#define HOLDFAST_CLUSTER_MEMBERSHIP_CERTIFICATE_RENEW_H
+
+#include "cluster/membership/local.h"
+
+struct renew {
+    struct part_host *host;
+    struct local *local;
+    struct buf new_key, new_public; /* of the certificate that was asked for; empty: none was */
+    int64_t cert_issued_s, cert_until_s; /* of ours; 0: not read yet */
+    uint64_t looked_ms, asked_ms, wait_ms, complained_ms;
+    uint64_t rotate_version; /* of the record that was read */
+    int64_t rotate_since_s;
+};
+
+extern const struct part renew_part;
+
+/* Learn the period of our certificate: its file was replaced. */
+void renew_learn(struct renew *r);
+
+#endif

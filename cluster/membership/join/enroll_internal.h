@@ -1,0 +1,66 @@
+/* Shared by the files enroll*.c, and private to them. */
+#ifndef HOLDFAST_CLUSTER_MEMBERSHIP_JOIN_ENROLL_INTERNAL_H
+#define HOLDFAST_CLUSTER_MEMBERSHIP_JOIN_ENROLL_INTERNAL_H
+
+#include "cluster/membership/join/enroll.h"
+#include "cluster/membership/join/join_token.h"
+#include "crypto/cert.h"
+#include "crypto/tls.h"
+#include "http/client.h"
+#include "text/json.h"
+
+/* Result of a try. AGAIN: the fault may pass. ASKS: a further question. WAITS: for key shares.
+ */
+enum enroll_end { ENROLL_DONE, ENROLL_AGAIN, ENROLL_REFUSED, ENROLL_ASKS, ENROLL_WAITS };
+enum enroll_step { ENROLL_TOKEN, ENROLL_CHALLENGE, ENROLL_ANSWER }; /* the current request */
+
+enum { ENROLL_SEAL_MAX = 1024 }; /* of a seal as text */
+
+struct enroll_try {
+    struct enroll *all;
+    struct http_client *client;
+    struct tls_ctx *tls;
+    struct http_client_request request;
+    struct http_header header;
+    struct env_timer timer; /* to the next try */
+    struct join_token token;
+    struct buf token_text, key, public_key, body;
+    enum enroll_step step;
+    bool calling, closing;
+
+    /* By join_token_file. */
+    unsigned at; /* initial member that is asked */
+    uint64_t complained_ms;
+
+    /* By request. */
+    bool by_request;                    /* by a join request, not by join_token_file */
+    bool retry;                         /* go on after the request has ended */
+    bool pinned;                        /* trust the asked node by the CA hash in the token */
+    char address[256 + 8], server[256]; /* "": any name */
+    struct buf challenge, seal;         /* as it came last */
+};
+
+/* Read the token, have a key, write the question. Without a token: for a challenge. */
+NODISCARD enum status enroll_prepare(struct enroll_try *e, struct bytes token,
+                                     struct reason *reason);
+/* Write the question of this step; `answer` to a challenge, else empty. ST_NOMEM. */
+NODISCARD enum status enroll_write(struct enroll_try *e, struct bytes answer);
+/* Forget what was prepared; nothing is being called. */
+void enroll_reset(struct enroll_try *e);
+void enroll_send(struct enroll_try *e, const struct http_target *target);
+
+struct bytes enroll_text(const struct text_value *v, const char *name); /* a member, or empty */
+
+/* enroll_challenge.c. In the reply there is a challenge: what to do about it. */
+NODISCARD enum enroll_end enroll_challenged(struct enroll_try *e, struct reason *reason);
+/* Whether the certificate came from who has the root key. */
+bool enroll_proved(struct enroll_try *e, const struct text_value *answer);
+
+/* enroll_request.c: a node that joins by a join request, not by join_token_file. */
+void enroll_request_start(struct enroll_try *e);
+void enroll_request_ask(struct enroll_try *e);
+void enroll_request_tried(struct enroll_try *e, enum enroll_end end, const struct reason *reason);
+/* End the request that waits; `reason` may be NULL. */
+void enroll_request_end(struct enroll *all, enum status st, const struct reason *reason);
+
+#endif

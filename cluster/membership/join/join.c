@@ -1,0 +1,187 @@
+/* Joining, on both sides: this node asks the members to be added, the leader adds a node that asks.
+ */
+#include "cluster/membership/join/join.h"
+
+#include "cluster/membership/local.h"
+#include "cluster/membership/removal/removed.h"
+
+#include "base/trace.h"
+
+#include <stdio.h>
+
+enum { JOIN_FORMAT = 1, JOIN_FORMAT_NON_VOTER = 2, ASK_EVERY_MS = 500 };
+
+static void ask_to_join(struct join *j, const struct rlog_status *raft)
+{
+    CLEANUP(buf_done) struct buf ask = {0};
+    struct rlog_member initial_members[INITIAL_MEMBERS_MAX];
+    const struct rlog_member *members = raft->members;
+    unsigned count = raft->n_members;
+    ASSERT(j->host->phase == PHASE_JOINING && !j->host->removed);
+    buf_add_u8(&ask, j->bootstrap->non_voter ? JOIN_FORMAT_NON_VOTER : JOIN_FORMAT);
+    buf_add_u64(&ask, j->host->id);
+    buf_add_block(&ask, bytes_str(j->host->options->name));
+    buf_add_block(&ask, bytes_str(j->host->options->cluster_addr));
+    if (j->bootstrap->non_voter)
+        buf_add_u8(&ask, 1);
+    if (buf_status(&ask) != ST_OK)
+        return; /* the next tick tries again */
+    if (count == 0) {
+        count = bootstrap_members(j->host->options, initial_members);
+        members = initial_members;
+    }
+    for (unsigned i = 0; i < count; i++)
+        if (strcmp(members[i].name, j->host->options->name) != 0)
+            j->host->calls->send(j->host, members[i].id, FRAME_JOIN, buf_bytes(&ask));
+}
+
+/* From now on the cluster's record says whether this node votes. */
+static void become_member(struct join *j, bool votes)
+{
+    struct part_host *host = j->host;
+    ASSERT(j->host->phase == PHASE_JOINING);
+    trace(TRACE_INFO, "node", "is a %s member now", votes ? "voting" : "non-voting");
+    enum status st = bootstrap_joined(j->bootstrap);
+    if (st != ST_OK) {
+        struct reason reason;
+        reason_set(&reason, "%s/founding cannot be written: %s", host->options->data_dir,
+                   status_text(st));
+        host->calls->fail(host, st, &reason);
+    }
+}
+
+static void join_tick(void *self)
+{
+    struct join *j = self;
+    ASSERT(part_on_thread(j->host));
+    if (j->host->phase != PHASE_JOINING || j->host->removed)
+        return;
+    uint64_t now = env_mono_ms(j->host->env);
+    struct rlog_status raft;
+    rlog_status(j->host->rlog, &raft);
+    for (unsigned i = 0; i < raft.n_members; i++) {
+        if (raft.members[i].id != j->host->id)
+            continue;
+        bool votes = raft.members[i].role == RLOG_VOTER;
+        if (votes || (raft.members[i].role == RLOG_STANDBY &&
+                      local_has(j->host, MEMBER_NONVOTER_KEY, j->host->options->name, false))) {
+            become_member(j, votes);
+            return;
+        }
+    }
+    if (now - j->asked_ms < ASK_EVERY_MS)
+        return;
+    j->asked_ms = now;
+    ask_to_join(j, &raft);
+}
+
+static void on_added(struct rlog_admin *a, enum status st)
+{
+    struct join *j = CONTAINER_OF(a, struct join, add);
+    j->adding = false;
+    if (st == ST_OK)
+        trace(TRACE_INFO, "node", "added %s, raft id %llu", a->member.name,
+              (unsigned long long)a->member.id);
+    else
+        trace(TRACE_WARN, "node", "%s was not added: %s %s", a->member.name, status_text(st),
+              a->reason.text);
+}
+
+/* Store the wish before adding the member, so that any later leader adds it without a vote. */
+static void note_non_voter(struct join *j, const char *name)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
+    char key[MEMBER_KEY_MAX];
+    (void)snprintf(key, sizeof key, MEMBER_NONVOTER_KEY "%s", name); /* a valid name */
+    rlog_txn_put(&txn, bytes_str(key), BYTES("wished"));
+    j->host->calls->write(j->host, &txn, NULL); /* the next time it asks, it is added */
+}
+
+/* A wish in `who->role` counts; without one, the stored record. */
+static void add_member(struct join *j, const struct rlog_member *who,
+                       const struct rlog_status *raft)
+{
+    uint64_t replaces = 0;
+    ASSERT(raft->is_leader && who->id != 0);
+    bool noted = local_has(j->host, MEMBER_NONVOTER_KEY, who->name, true);
+    enum rlog_role role = noted ? RLOG_STANDBY : RLOG_VOTER;
+    for (unsigned i = 0; i < raft->n_members; i++) {
+        const struct rlog_member *m = &raft->members[i];
+        if (m->id == who->id && m->role >= role && strcmp(m->name, who->name) == 0)
+            return; /* the node is a member already and has not noticed yet */
+        if (m->id != who->id && strcmp(m->name, who->name) == 0)
+            replaces = m->id;
+    }
+    if (j->adding || replaces == j->host->id || removed_is(j->host, who->name, true))
+        return;
+    if (who->role == RLOG_STANDBY && !noted) {
+        note_non_voter(j, who->name);
+        return;
+    }
+    j->adding = true;
+    j->add = (struct rlog_admin){.done = on_added, .member = *who, .replaces = replaces};
+    j->add.member.role = role;
+    rlog_member_add(j->host->rlog, &j->add);
+}
+
+static enum status parse_join(struct bytes content, struct rlog_member *ret_who)
+{
+    struct reader r = reader_of(content);
+    struct rlog_member who = {.role = RLOG_VOTER};
+    uint8_t format = reader_u8(&r);
+    who.id = reader_u64(&r);
+    struct bytes name = reader_block(&r), address = reader_block(&r);
+    bool non_voter = format == JOIN_FORMAT_NON_VOTER && reader_u8(&r) == 1;
+    TRY(reader_end(&r));
+    if (non_voter)
+        who.role = RLOG_STANDBY;
+    if ((format != JOIN_FORMAT && !non_voter) || who.id == 0 || who.id > INT64_MAX ||
+        name.len == 0 || name.len >= sizeof who.name || address.len == 0 ||
+        address.len >= sizeof who.address)
+        return ST_INVALID;
+    memcpy(who.name, name.data, name.len);
+    memcpy(who.address, address.data, address.len);
+    if (!mesh_name_valid(who.name) || strlen(who.address) != address.len)
+        return ST_INVALID;
+    *ret_who = who;
+    return ST_OK;
+}
+
+/* From the joiner itself, or passed on by a member that does not lead. */
+static void hear_join(struct join *j, const char *from_name, struct bytes content)
+{
+    struct rlog_member who;
+    struct rlog_status raft;
+    ASSERT(part_on_thread(j->host));
+    if (j->host->rlog == NULL || parse_join(content, &who) != ST_OK)
+        return;
+    bool itself = strcmp(who.name, from_name) == 0, member = false;
+    rlog_status(j->host->rlog, &raft);
+    for (unsigned i = 0; i < raft.n_members; i++)
+        member = member || strcmp(raft.members[i].name, from_name) == 0;
+    if (!itself && !member)
+        return;
+    if (raft.is_leader)
+        add_member(j, &who, &raft);
+    else if (itself && raft.leader != 0)
+        j->host->calls->send(j->host, raft.leader, FRAME_JOIN, content);
+}
+
+static bool join_receive(void *self, const struct part_frame *frame)
+{
+    if (frame->kind != FRAME_JOIN)
+        return false;
+    hear_join(self, frame->from_name, frame->content);
+    return true;
+}
+
+static enum status join_start(void *self, struct part_host *host)
+{
+    struct join *j = self;
+    ASSERT(j->host == NULL && !j->adding);
+    j->host = host;
+    return ST_OK;
+}
+
+const struct part join_part = {
+    .name = "join", .start = join_start, .tick = join_tick, .receive = join_receive};

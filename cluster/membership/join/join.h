@@ -1,0 +1,17 @@
+/* A node joins as a member. A part (part.h). Raft thread. */
+#ifndef HOLDFAST_CLUSTER_MEMBERSHIP_JOIN_JOIN_H
+#define HOLDFAST_CLUSTER_MEMBERSHIP_JOIN_JOIN_H
+
+#include "cluster/membership/bootstrap/bootstrap.h"
+
+struct join {
+    struct part_host *host;
+    struct bootstrap *bootstrap;
+    uint64_t asked_ms;     /* monotonic: this node last asked to be added */
+    struct rlog_admin add; /* of another node, while `adding` */
+    bool adding;
+};
+
+extern const struct part join_part;
+
+#endif

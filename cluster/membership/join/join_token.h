@@ -1,0 +1,25 @@
+/* Join tokens as text: what lets a machine without a certificate into a cluster, once.
+ *
+ *   hfj1-  base64url of:  SHA-256 of the CA's certificate 32 · secret 32 · CRC-32C of these 4
+ *
+ * The hash tells the machine which cluster to believe, before it says the secret to anybody. Any
+ * thread. */
+#ifndef HOLDFAST_CLUSTER_MEMBERSHIP_JOIN_JOIN_TOKEN_H
+#define HOLDFAST_CLUSTER_MEMBERSHIP_JOIN_JOIN_TOKEN_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+enum { JOIN_HASH_BYTES = 32, JOIN_SECRET_BYTES = 32, JOIN_TOKEN_TEXT = 97 /* with its zero */ };
+
+struct join_token {
+    uint8_t ca_sha256[JOIN_HASH_BYTES];
+    uint8_t secret[JOIN_SECRET_BYTES];
+};
+
+/* Write the token as text, with a zero at its end. */
+void join_token_put(const struct join_token *token, char ret_text[JOIN_TOKEN_TEXT]);
+/* Spaces and newlines around it are allowed. ST_INVALID: not one, or mistyped. */
+NODISCARD enum status join_token_parse(struct bytes text, struct join_token *ret_token);
+
+#endif

@@ -1,0 +1,119 @@
+/* Where the members are: each tells its own address to the leader, who stores it.
+ *
+ *   own record differs from what is configured ─▶ tell the leader, every second until it agrees
+ *   leader: the certificate's name and the raft id are that member's ─▶ change its record
+ *
+ * A member's record is its entry in the replica's configuration, so every node, and every later
+ * start, dials the newest address. Addresses decide nothing else: who a node is, its certificate
+ * says. A cluster whose members all moved at once finds together by the addresses that are
+ * configured (part_calls.link), and stores the new ones then.
+ *
+ * A record that cannot be changed now is tried again with the next announcement. */
+#include "cluster/membership/members/address.h"
+
+#include "base/trace.h"
+#include "text/address.h"
+
+#include <stdio.h>
+
+enum { ADDRESS_SAY_MS = 1000 };
+
+/* One that another node could dial: not "listen everywhere". */
+static bool is_reachable(const char *address)
+{
+    char host[TEXT_HOST_MAX];
+    uint16_t port;
+    return text_address_split(address, host, &port) == ST_OK && strcmp(host, "0.0.0.0") != 0 &&
+           strcmp(host, "::") != 0 && strlen(address) < sizeof((struct rlog_member *)0)->address;
+}
+
+static const struct rlog_member *find_member(const struct rlog_status *raft, uint64_t id)
+{
+    for (unsigned i = 0; i < raft->n_members; i++)
+        if (raft->members[i].id == id)
+            return &raft->members[i];
+    return NULL;
+}
+
+static void on_address_stored(struct rlog_admin *a, enum status st)
+{
+    struct address *s = CONTAINER_OF(a, struct address, change);
+    s->storing = false;
+    if (st == ST_OK)
+        trace(TRACE_INFO, "node", "%s is at %s now", a->member.name, a->member.address);
+    else
+        trace(TRACE_WARN, "node", "the address %s of %s was not stored: %s %s", a->member.address,
+              a->member.name, status_text(st), a->reason.text);
+}
+
+static void store_address(struct address *s, const struct rlog_status *raft,
+                          const struct rlog_member *member, const char *address)
+{
+    ASSERT(raft->is_leader && strlen(address) < sizeof member->address);
+    if (s->storing || s->host->stopping || !raft->ready || !raft->members_committed)
+        return;
+    s->storing = true;
+    s->change = (struct rlog_admin){.done = on_address_stored, .member = *member};
+    (void)snprintf(s->change.member.address, sizeof s->change.member.address, "%s",
+                   address); /* bounded: is_reachable */
+    rlog_member_address(s->host->rlog, &s->change);
+}
+
+static void address_changed(void *self, const struct rlog_status *raft)
+{
+    struct address *s = self;
+    const struct rlog_member *own = find_member(raft, s->host->id);
+    const char *address = s->host->options->cluster_addr;
+    uint64_t now = env_mono_ms(s->host->env);
+    if (own == NULL || raft->leader == 0 || s->host->removed ||
+        strcmp(own->address, address) == 0 || !is_reachable(address) ||
+        now - s->said_ms < ADDRESS_SAY_MS)
+        return;
+    s->said_ms = now;
+    if (raft->is_leader) {
+        store_address(s, raft, own, address);
+        return;
+    }
+    CLEANUP(buf_done) struct buf said = {0};
+    buf_add_u8(&said, REPORT_ADDRESS);
+    buf_add_block(&said, bytes_str(address));
+    if (buf_status(&said) == ST_OK)
+        s->host->calls->send(s->host, raft->leader, FRAME_REPORT, buf_bytes(&said));
+}
+
+static bool address_receive(void *self, const struct part_frame *frame)
+{
+    struct address *s = self;
+    char address[sizeof((struct rlog_member *)0)->address];
+    struct reader r = reader_of(frame->content);
+    struct rlog_status raft;
+    if (frame->kind != FRAME_REPORT || reader_u8(&r) != REPORT_ADDRESS)
+        return false;
+    struct bytes said = reader_block(&r);
+    if (reader_end(&r) != ST_OK || said.len >= sizeof address || s->host->rlog == NULL ||
+        s->host->replica_closed)
+        return true;
+    memcpy(address, said.data, said.len);
+    address[said.len] = '\0';
+    if (strlen(address) != said.len || !is_reachable(address))
+        return true;
+    rlog_status(s->host->rlog, &raft);
+    const struct rlog_member *member = find_member(&raft, frame->from);
+    if (raft.is_leader && member != NULL && strcmp(member->name, frame->from_name) == 0 &&
+        strcmp(member->address, address) != 0)
+        store_address(s, &raft, member, address);
+    return true;
+}
+
+static enum status address_start(void *self, struct part_host *host)
+{
+    struct address *s = self;
+    ASSERT(s->host == NULL && !s->storing);
+    s->host = host;
+    return ST_OK;
+}
+
+const struct part address_part = {.name = "address",
+                                  .start = address_start,
+                                  .changed = address_changed,
+                                  .receive = address_receive};

@@ -1,0 +1,38 @@
+/* Reports of the other members on themselves. A part (part.h). Raft thread, but for peers_get. */
+#ifndef HOLDFAST_CLUSTER_MEMBERSHIP_MEMBERS_PEERS_H
+#define HOLDFAST_CLUSTER_MEMBERSHIP_MEMBERS_PEERS_H
+
+#include "cluster/membership/part.h"
+
+#include <pthread.h>
+
+/* The last report of a node on itself, and its time. */
+struct peer_report {
+    uint64_t id; /* raft id; 0: none */
+    bool unsealed;
+    uint64_t ms;                /* monotonic */
+    int64_t wall_ms, steady_ms; /* by the clock of this node; steady: since when without a gap */
+    char api_addr[160], version[32];
+};
+
+struct peers {
+    struct part_host *host;
+    pthread_mutex_t lock;
+    struct peer_report heard[RLOG_MEMBERS_MAX]; /* written under the lock by the raft thread */
+    uint64_t reported_leader,
+        reported_ms; /* our own last report: to which leader, when (monotonic) */
+    uint8_t reported_unsealed;
+};
+
+extern const struct part peers_part;
+/* Release what `start` made. No thread uses `p` any more. */
+void peers_done(struct peers *p);
+
+/* The raft id of a voter that reported lately that it is unsealed; 0: none is known. */
+uint64_t peers_target(struct peers *p);
+/* When a member was last heard, monotonic; 0: never. */
+uint64_t peers_heard_ms(const struct peers *p, uint64_t id);
+/* The last report of a member. False: there is none. Any thread. */
+bool peers_get(struct peers *p, uint64_t id, struct peer_report *ret_report);
+
+#endif

@@ -1,0 +1,72 @@
+/* Members that have been silent for too long are removed, where the settings say so (autopilot.h).
+ * The leader alone does it, and measures silence from when it became active at the earliest. */
+#include "cluster/membership/removal/cleanup.h"
+
+#include "cluster/membership/removal/autopilot.h"
+
+#include "base/trace.h"
+
+enum { LOOK_EVERY_MS = 5000 };
+
+static uint64_t silent_ms(const struct cleanup *c, uint64_t id, uint64_t now)
+{
+    uint64_t heard = c->since_ms;
+    if (id == c->host->id)
+        return 0;
+    heard = MAX(heard, peers_heard_ms(c->peers, id));
+    return now - MIN(heard, now);
+}
+
+static void remove_if_dead(struct cleanup *c, const struct rlog_status *raft, uint64_t now)
+{
+    CLEANUP(buf_done) struct buf plain = {0};
+    struct autopilot_server servers[RLOG_MEMBERS_MAX];
+    struct autopilot settings;
+    ASSERT(c->host->active_term != 0 && !c->admin->cleaning);
+    enum status st = local_read(c->local, BYTES(AUTOPILOT_KEY), &plain);
+    if (st == ST_NOT_FOUND)
+        return; /* never set: no server is removed */
+    if (st == ST_OK)
+        st = autopilot_decode(buf_bytes(&plain), &settings);
+    if (st != ST_OK) {
+        trace(TRACE_WARN, "node", "the settings of autopilot cannot be read: %s", status_text(st));
+        return;
+    }
+    for (unsigned i = 0; i < raft->n_members; i++)
+        servers[i] = (struct autopilot_server){
+            .voter = raft->members[i].role == RLOG_VOTER,
+            .silent_ms = silent_ms(c, raft->members[i].id, now),
+        };
+    unsigned dead = autopilot_dead(&settings, servers, raft->n_members);
+    if (dead == raft->n_members)
+        return;
+    trace(TRACE_WARN, "node", "%s has been silent for %llu s: it is removed",
+          raft->members[dead].name, (unsigned long long)(servers[dead].silent_ms / 1000));
+    admin_remove_dead(c->admin, raft->members[dead].name);
+}
+
+static void cleanup_changed(void *self, const struct rlog_status *raft)
+{
+    struct cleanup *c = self;
+    uint64_t now = env_mono_ms(c->host->env), term = c->host->active_term;
+    if (term == 0 || term != c->term) {
+        c->term = term;
+        c->since_ms = c->looked_ms = now;
+        return;
+    }
+    if (c->admin->cleaning || now - c->looked_ms < LOOK_EVERY_MS)
+        return;
+    c->looked_ms = now;
+    remove_if_dead(c, raft, now);
+}
+
+static enum status cleanup_start(void *self, struct part_host *host)
+{
+    struct cleanup *c = self;
+    ASSERT(c->host == NULL && c->term == 0);
+    c->host = host;
+    return ST_OK;
+}
+
+const struct part cleanup_part = {
+    .name = "cleanup", .start = cleanup_start, .changed = cleanup_changed};

@@ -1,0 +1,146 @@
+/* Removed nodes, on both sides.
+ *
+ * In the cluster: the name of a node that was removed is kept in the state. Its links are refused
+ * as "removed", and no member adds the node again, until its record is deleted: by an operator, or
+ * with the next certificate that is issued for the name by a join token.
+ *
+ * The removed node itself: the entry that removes it need not reach it, so it learns from its
+ * peers. One of them alone could lie, or be behind; a majority is what removed it. It notes the
+ * fact beside its replica, forgets its keys, and serves nothing until its data directory is
+ * emptied: what was a replica of this cluster may not come back as the same one (PROTOCOL R13).
+ *
+ * A removed node whose name was let in again before it heard of its removal is not refused, but no
+ * member speaks to its raft id. So a member that has had no leader for a while asks its peers
+ * whether it is still a member. */
+#include "cluster/membership/removal/removed.h"
+
+#include "cluster/membership/local.h"
+
+#include "base/trace.h"
+
+#include <stdio.h>
+
+enum { ALONE_MS = 3000, ASK_EVERY_MS = 1000 };
+
+bool removed_is(const struct part_host *host, const char *name, bool unsure)
+{
+    for (unsigned i = 0; i < host->n_members; i++)
+        if (strcmp(host->members[i].name, name) == 0)
+            return false; /* the node was let in again; our applied state is older */
+    return local_has(host, MEMBER_REMOVED_KEY, name, unsure);
+}
+
+/* The names of the other voters of the configuration that this node knows, or of the other initial
+ * members while it knows none. Members without a vote are left out: all of them may lag. */
+static unsigned peers_of(const struct removed *r, const char *names[REMOVED_PEERS_MAX])
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < r->host->n_members; i++)
+        if (r->host->members[i].role == RLOG_VOTER &&
+            strcmp(r->host->members[i].name, r->host->options->name) != 0)
+            names[count++] = r->host->members[i].name;
+    for (unsigned i = 0; r->host->n_members == 0 && i < r->host->options->n_initial_members; i++)
+        if (strcmp(r->host->options->initial_members[i].name, r->host->options->name) != 0)
+            names[count++] = r->host->options->initial_members[i].name;
+    ASSERT(count <= REMOVED_PEERS_MAX);
+    return count;
+}
+
+/* Whether a majority of the others has said so. */
+static bool is_settled(const struct removed *r)
+{
+    const char *names[REMOVED_PEERS_MAX];
+    unsigned count = peers_of(r, names), said = 0;
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned j = 0; j < r->n_refused_by; j++)
+            said += strcmp(names[i], r->refused_by[j]) == 0;
+    return said > count / 2;
+}
+
+static void note_refusal(struct removed *r, const char *from)
+{
+    for (unsigned i = 0; i < r->n_refused_by; i++)
+        if (strcmp(r->refused_by[i], from) == 0)
+            return;
+    trace(TRACE_WARN, "node", "%s says that this node is no member of the cluster", from);
+    if (r->n_refused_by == ARRAY_LEN(r->refused_by))
+        r->n_refused_by = 0; /* names of long ago: those that count say it again */
+    (void)snprintf(r->refused_by[r->n_refused_by++], MESH_NAME_MAX, "%s", from); /* a valid name */
+}
+
+void removed_hear(struct removed *r, const char *from)
+{
+    ASSERT(part_on_thread(r->host));
+    if (r->host->removed || r->host->stopping)
+        return;
+    note_refusal(r, from);
+    if (is_settled(r))
+        bootstrap_removed(r->bootstrap);
+}
+
+static void removed_changed(void *self, const struct rlog_status *raft)
+{
+    struct removed *r = self;
+    uint64_t now = env_mono_ms(r->host->env);
+    if (r->host->phase != PHASE_MEMBER || r->host->removed || raft->leader != 0) {
+        r->alone_ms = 0;
+        return;
+    }
+    if (r->alone_ms == 0)
+        r->alone_ms = now;
+    if (now - r->alone_ms < ALONE_MS || now - r->alone_asked_ms < ASK_EVERY_MS)
+        return;
+    r->alone_asked_ms = now;
+    for (unsigned i = 0; i < raft->n_members; i++)
+        if (raft->members[i].id != r->host->id)
+            r->host->calls->send(r->host, raft->members[i].id, FRAME_MEMBER, (struct bytes){0});
+}
+
+static bool has_member(const struct rlog_status *raft, uint64_t id)
+{
+    for (unsigned i = 0; i < raft->n_members; i++)
+        if (raft->members[i].id == id)
+            return true;
+    return false;
+}
+
+/* Whether `id` is none is said by who has a leader, and of what is committed. */
+static void answer_member(struct removed *r, uint64_t id, const struct rlog_status *raft)
+{
+    uint8_t who[8];
+    if (raft->leader == 0 || !raft->members_committed || has_member(raft, id))
+        return;
+    le64_put(who, id);
+    r->host->calls->send(r->host, id, FRAME_NO_MEMBER, bytes_of(who, sizeof who));
+}
+
+static bool removed_receive(void *self, const struct part_frame *frame)
+{
+    struct removed *r = self;
+    struct part_host *host = r->host;
+    struct rlog_status raft;
+    struct reader content = reader_of(frame->content);
+    if (frame->kind != FRAME_MEMBER && frame->kind != FRAME_NO_MEMBER)
+        return false;
+    if (host->phase != PHASE_MEMBER || host->removed || host->rlog == NULL || host->replica_closed)
+        return true;
+    rlog_status(host->rlog, &raft);
+    if (frame->kind == FRAME_MEMBER)
+        answer_member(r, frame->from, &raft);
+    else if (reader_u64(&content) == host->id && reader_end(&content) == ST_OK && raft.leader == 0)
+        removed_hear(r, frame->from_name);
+    return true;
+}
+
+static enum status removed_start(void *self, struct part_host *host)
+{
+    struct removed *r = self;
+    ASSERT(r->host == NULL && r->n_refused_by == 0);
+    r->host = host;
+    return ST_OK;
+}
+
+const struct part removed_part = {.name = "removed",
+                                  .start = removed_start,
+                                  .changed = removed_changed,
+                                  .receive = removed_receive};

@@ -1,0 +1,28 @@
+/* Removed nodes: which nodes this one takes for removed, and how it learns that it was removed
+ * itself. A part (part.h). Raft thread. */
+#ifndef HOLDFAST_CLUSTER_MEMBERSHIP_REMOVAL_REMOVED_H
+#define HOLDFAST_CLUSTER_MEMBERSHIP_REMOVAL_REMOVED_H
+
+#include "cluster/membership/bootstrap/bootstrap.h"
+
+enum { REMOVED_PEERS_MAX = 16 };
+static_assert((int)REMOVED_PEERS_MAX >= (int)RLOG_MEMBERS_MAX &&
+                  (int)REMOVED_PEERS_MAX >= (int)INITIAL_MEMBERS_MAX,
+              "peers are members or initial members");
+
+struct removed {
+    struct part_host *host;
+    struct bootstrap *bootstrap;
+    char refused_by[REMOVED_PEERS_MAX][MESH_NAME_MAX]; /* peers that called this node no member */
+    unsigned n_refused_by;
+    uint64_t alone_ms, alone_asked_ms; /* without a leader since; 0: there is one */
+};
+
+extern const struct part removed_part;
+
+/* Whether another node was removed; `unsure`: the result where the state cannot be read now. */
+bool removed_is(const struct part_host *host, const char *name, bool unsure);
+/* The peer `from` says that this node is no member. */
+void removed_hear(struct removed *r, const char *from);
+
+#endif
