@@ -144,4 +144,10 @@ static inline bool part_on_thread(const struct part_host *host)
     return !host->threaded || pthread_equal(host->thread, pthread_self());
 }
 
+/* Whether the caller may wait for the raft thread: another thread calls. */
+static inline bool part_off_thread(const struct part_host *host)
+{
+    return !host->threaded || !pthread_equal(host->thread, pthread_self());
+}
+
 #endif

@@ -88,6 +88,7 @@ static enum status step_load(struct bootstrap *b, enum step *ret_step)
     uint8_t bytes[STEP_BYTES_MAX];
     struct fs_file *f;
     size_t len = 0;
+    ASSERT(part_on_thread(b->host));
     TRY(fs_open(b->host->fs, STEP_FILE, FS_READ, &f));
     enum status st = fs_read_at(f, bytes, sizeof bytes, 0, &len);
     fs_close(f);
@@ -134,12 +135,15 @@ static enum status rejoin(struct bootstrap *b, struct reason *reason)
     struct rlog_identity identity;
     static const uint8_t no_nonce[INITIAL_NONCE_BYTES];
     const char *names[INITIAL_MEMBERS_MAX];
+    ASSERT(part_on_thread(b->host));
+    ASSERT(b->host->phase != PHASE_MEMBER && !b->host->removed);
     for (unsigned i = 0; i < b->host->options->n_initial_members; i++)
         names[i] = b->host->options->initial_members[i].name;
     initial_members_init(&b->initial, names, b->host->options->n_initial_members, b->initial.self,
                          no_nonce);
     b->initial.done = true;
     new_id(b);
+    ASSERT(b->host->id > INITIAL_MEMBERS_MAX);
     TRY(step_save(b, STEP_JOINING));
     TRY(rlog_disk_wipe(b->host->env, MEMBER_RAFT_DIR, reason));
     bootstrap_identity(b->host, &identity);
@@ -155,6 +159,8 @@ static enum status rejoin(struct bootstrap *b, struct reason *reason)
 static enum status start_or_rejoin(struct bootstrap *b, bool initial, struct reason *reason)
 {
     struct fs_file *identity;
+    ASSERT(b->initial.done);
+    ASSERT(!b->host->removed);
     enum status st = fs_open(b->host->fs, MEMBER_RAFT_DIR "/identity", FS_READ, &identity);
     if (st == ST_OK) {
         fs_close(identity);
@@ -203,7 +209,9 @@ void bootstrap_removed(struct bootstrap *b)
 /* To say what it is; its replica stays as it was. */
 static enum status start_removed(struct bootstrap *b, struct reason *reason)
 {
+    ASSERT(b->host->phase == PHASE_NO_CERTIFICATE);
     bootstrap_removed(b);
+    ASSERT(b->host->removed);
     enum status st =
         b->host->calls->start_replica(b->host, b->host->id <= INITIAL_MEMBERS_MAX, reason);
     if (st == ST_CORRUPT || st == ST_NOT_FOUND)
@@ -266,6 +274,7 @@ static enum status bootstrap_begin(struct bootstrap *b, struct reason *reason)
 static void send_initial(struct bootstrap *b, uint64_t to)
 {
     CLEANUP(buf_done) struct buf said = {0};
+    ASSERT(to != 0);
     initial_members_say(&b->initial, &said);
     if (buf_status(&said) == ST_OK)
         b->host->calls->send(b->host, to, FRAME_BOOTSTRAP, buf_bytes(&said));
@@ -275,6 +284,8 @@ static void fresh_tick(struct bootstrap *b)
 {
     struct reason reason = {{0}};
     enum status st = ST_OK;
+    ASSERT(b->host->phase == PHASE_FRESH);
+    ASSERT(!b->host->stopping);
     for (unsigned i = 0; i < b->initial.n; i++)
         if (i != b->initial.self)
             send_initial(b, i + 1);
@@ -339,6 +350,7 @@ static bool bootstrap_receive(void *self, const struct part_frame *frame)
 {
     struct bootstrap *b = self;
     bool asks = false;
+    ASSERT(part_on_thread(b->host));
     if (frame->kind != FRAME_BOOTSTRAP)
         return false;
     if (initial_members_hear(&b->initial, frame->from_name, frame->content, &asks) != ST_OK)

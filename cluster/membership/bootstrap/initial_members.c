@@ -58,6 +58,8 @@ enum status initial_members_hear(struct initial_members *f, const char *name, st
     struct bytes theirs = {0};
     bool knows_me = false;
 
+    ASSERT(f->n <= INITIAL_MEMBERS_MAX);
+    ASSERT(f->self <= f->n);
     if (reader_u8(&r) != INITIAL_FORMAT)
         return ST_INVALID;
     uint8_t formed = reader_u8(&r);
@@ -88,6 +90,8 @@ enum status initial_members_hear(struct initial_members *f, const char *name, st
 enum initial_verdict initial_members_verdict(const struct initial_members *f)
 {
     bool all = f->self < f->n;
+    ASSERT(f->n <= INITIAL_MEMBERS_MAX);
+    ASSERT(f->self <= f->n);
     if (f->done || !all)
         return INITIAL_JOIN;
     for (unsigned i = 0; i < f->n; i++) {
@@ -119,6 +123,7 @@ enum status initial_members_load(struct initial_members *f, struct bytes saved)
     if (reader_u8(&r) != INITIAL_FORMAT)
         return ST_CORRUPT;
     unsigned n = reader_u8(&r);
+    ASSERT(f->n <= INITIAL_MEMBERS_MAX);
     for (unsigned i = 0; i < n; i++) {
         struct initial_member *peer = find(f, reader_block(&r));
         struct bytes nonce = reader_take(&r, INITIAL_NONCE_BYTES);

@@ -15,6 +15,8 @@ enum status authority_decode(struct bytes record, struct cert_pair *ret_pair)
 {
     CLEANUP(cert_pair_done) struct cert_pair pair = {0};
     struct reader r = reader_of(record);
+    ASSERT(ret_pair->cert.len == 0);
+    ASSERT(ret_pair->key.len == 0);
     uint8_t format = reader_u8(&r);
     struct bytes cert = reader_block(&r), key = reader_block(&r);
     if (reader_end(&r) != ST_OK || format != AUTHORITY_FORMAT)
@@ -30,6 +32,8 @@ enum status authority_decode(struct bytes record, struct cert_pair *ret_pair)
 
 enum status join_record_encode(const struct join_record *record, struct buf *out)
 {
+    ASSERT(record->expires_ms >= 0);
+    ASSERT(record->expires_ms < TEXT_EXPIRY_END);
     buf_add_u8(out, JOIN_FORMAT);
     buf_add_u64(out, (uint64_t)record->expires_ms);
     buf_add_block(out, bytes_str(record->node));
@@ -63,6 +67,7 @@ enum status join_record_decode(struct bytes stored, struct join_record *ret_reco
         !take_name(used_by, record.used_by))
         return ST_CORRUPT;
     record.used = used == 1;
+    ASSERT(key.len == sizeof record.key_mac);
     memcpy(record.key_mac, key.data, key.len);
     *ret_record = record;
     return ST_OK;
@@ -70,6 +75,7 @@ enum status join_record_decode(struct bytes stored, struct join_record *ret_reco
 
 enum status authority_rotate_encode(int64_t since_s, struct buf *out)
 {
+    ASSERT(since_s >= 0);
     buf_add_u8(out, ROTATE_FORMAT);
     buf_add_u64(out, (uint64_t)since_s);
     return buf_status(out);

@@ -39,8 +39,9 @@ static enum status place_of(const char *path, struct place *ret_place, struct re
         reason_set(reason, "%.128s: the path is too long", path);
         return ST_INVALID;
     }
-    (void)snprintf(dir, sizeof dir, "%.*s", slash == NULL || len == 0 ? 1 : (int)len,
-                   slash == NULL ? "." : path); /* fits */
+    n = snprintf(dir, sizeof dir, "%.*s", slash == NULL || len == 0 ? 1 : (int)len,
+                 slash == NULL ? "." : path);
+    ASSERT(n > 0 && (size_t)n < sizeof dir);
     TRY(loop_fs_new(dir, &place.fs, reason));
     *ret_place = place;
     return ST_OK;
@@ -49,6 +50,8 @@ static enum status place_of(const char *path, struct place *ret_place, struct re
 static enum status write_fresh(const struct place *place, struct bytes content)
 {
     struct fs_file *file = NULL;
+    ASSERT(place->fresh[0] != '\0');
+    ASSERT(content.len != 0);
     TRY(fs_open(place->fs, place->fresh, FS_WRITE | FS_CREATE, &file));
     enum status st = fs_set_size(file, 0);
     if (st == ST_OK)
@@ -91,6 +94,8 @@ enum status cert_files_replace(const struct member_options *o, struct bytes key,
                                struct reason *reason)
 {
     CLEANUP(place_done) struct place key_place = {0}, cert_place = {0};
+    ASSERT(key.len != 0);
+    ASSERT(cert.len != 0);
     TRY(place_of(o->key_file, &key_place, reason));
     TRY(place_of(o->cert_file, &cert_place, reason));
     TRY(say_file(write_fresh(&key_place, key), o->key_file, reason));

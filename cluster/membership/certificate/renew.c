@@ -50,6 +50,7 @@ static uint64_t rotate_changed(struct renew *r)
 static void follow_rotate(struct renew *r)
 {
     CLEANUP(buf_done) struct buf plain = {0};
+    ASSERT(part_on_thread(r->host));
     uint64_t version = rotate_changed(r);
     if (version == r->rotate_version)
         return;
@@ -73,7 +74,8 @@ static enum status sign_certificate(struct renew *r, const char *name, struct by
     CLEANUP(buf_done) struct buf record = {0};
     CLEANUP(cert_pair_done) struct cert_pair ca = {0};
     struct reason reason = {{0}};
-    ASSERT(part_on_thread(r->host) && !r->host->removed);
+    ASSERT(part_on_thread(r->host));
+    ASSERT(!r->host->removed);
     TRY(local_read(r->local, BYTES(AUTHORITY_KEY), &record));
     TRY(authority_decode(buf_bytes(&record), &ca));
     enum status st =
@@ -89,6 +91,7 @@ static enum status check_renewed(const struct renew *r, struct bytes cert)
     CLEANUP(buf_done) struct buf ca = {0};
     char uri[CERT_URI_MAX];
     struct mesh_identity identity;
+    ASSERT(r->new_public.len != 0);
     TRY(tls_pem_read(r->host->options->ca_file, &ca, NULL));
     TRY(cert_matches(cert, buf_bytes(&ca), buf_bytes(&r->new_public)));
     TRY(cert_uri(cert, uri));
@@ -135,6 +138,7 @@ static void ask_leader(struct renew *r, const struct rlog_status *raft)
     ASSERT(raft->leader != 0 && !r->host->stopping);
     if (r->new_public.len == 0 && cert_key_make(&r->new_key, &r->new_public) != ST_OK)
         return; /* the next try */
+    ASSERT(r->new_key.len != 0);
     if (!raft->is_leader) {
         r->host->calls->send(r->host, raft->leader, FRAME_RENEW, buf_bytes(&r->new_public));
         return;
@@ -153,6 +157,8 @@ static void renew_tick(void *self)
     struct part_host *host = r->host;
     uint64_t now_ms = env_mono_ms(host->env);
     struct rlog_status raft;
+    ASSERT(part_on_thread(host));
+    ASSERT(!host->stopping);
     if (host->mesh == NULL || host->rlog == NULL || host->removed || host->phase != PHASE_MEMBER ||
         now_ms - r->looked_ms < RENEW_LOOK_MS)
         return;
@@ -182,6 +188,7 @@ static bool renew_receive(void *self, const struct part_frame *frame)
     struct renew *r = self;
     struct part_host *host = r->host;
     struct rlog_status raft;
+    ASSERT(part_on_thread(host));
     if (frame->kind != FRAME_RENEW && frame->kind != FRAME_RENEWED)
         return false;
     if (host->rlog == NULL || host->replica_closed || host->removed ||

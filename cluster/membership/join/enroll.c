@@ -78,6 +78,8 @@ static enum status check(struct enroll_try *e, const struct text_value *reply,
     struct mesh_identity identity;
     struct bytes ca = enroll_text(reply, "ca_certificate");
     struct bytes cert = enroll_text(reply, "certificate");
+    ASSERT(e->step != ENROLL_CHALLENGE);
+    ASSERT(e->public_key.len != 0);
     bool believed = e->step == ENROLL_ANSWER
                         ? enroll_proved(e, reply)
                         : cert_fingerprint(ca, hash) == ST_OK &&
@@ -97,6 +99,7 @@ static enum status keep(struct enroll_try *e, struct reason *reason)
     CLEANUP(arena_done) struct arena arena = {0};
     const struct text_value *reply;
     const struct member_options *o = e->all->host->options;
+    ASSERT(!e->calling);
     if (text_json_parse(&arena, buf_bytes(&e->request.reply), &reply, NULL) != ST_OK) {
         reason_set(reason, "joining: the reply is not JSON");
         return ST_INVALID;
@@ -114,6 +117,7 @@ static void explain(const struct enroll_try *e, struct reason *reason)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct text_value *reply;
+    ASSERT(e->request.status != 200);
     if (text_json_parse(&arena, buf_bytes(&e->request.reply), &reply, NULL) != ST_OK)
         reply = NULL;
     const struct text_value *errors = text_get(reply, "errors");
@@ -127,6 +131,8 @@ static void enroll_again(struct enroll_try *e, const char *why)
 {
     struct part_host *host = e->all->host;
     uint64_t now = env_mono_ms(host->env);
+    ASSERT(!e->by_request);
+    ASSERT(e->at < host->options->n_initial_members);
     if (e->complained_ms == 0 || now - e->complained_ms >= ENROLL_COMPLAIN_MS) {
         e->complained_ms = now;
         trace(TRACE_WARN, "node", "waits to join: %s at %s: %s",
@@ -141,6 +147,7 @@ static void enroll_again(struct enroll_try *e, const char *why)
 static enum enroll_end judge(struct enroll_try *e, enum status st, struct reason *reason)
 {
     const struct http_client_request *request = &e->request;
+    ASSERT(part_on_thread(e->all->host));
     if (st != ST_OK) {
         reason_set(reason, "%s",
                    request->reason.text[0] != '\0' ? request->reason.text : status_text(st));
@@ -160,6 +167,8 @@ static void enroll_on_reply(struct http_client_request *request, enum status st)
     struct enroll_try *e = CONTAINER_OF(request, struct enroll_try, request);
     struct part_host *host = e->all->host;
     struct reason reason = {{0}};
+    ASSERT(e->calling);
+    ASSERT(!e->closing);
     e->calling = false;
     if (host->stopping) {
         buf_done(&request->reply);
@@ -210,6 +219,7 @@ static void ask(struct env_timer *timer)
     struct enroll_try *e = CONTAINER_OF(timer, struct enroll_try, timer);
     struct http_target target = {.address = e->all->host->options->initial_members[e->at].address,
                                  .tls = e->tls};
+    ASSERT(!e->by_request);
     if (strcmp(e->all->host->options->initial_members[e->at].name, e->all->host->options->name) ==
         0) {
         e->at = (e->at + 1) % e->all->host->options->n_initial_members;
@@ -222,6 +232,8 @@ static void ask(struct env_timer *timer)
 static enum status make_key(struct enroll_try *e, struct reason *reason)
 {
     const char *path = e->all->host->options->key_file;
+    ASSERT(e->key.len == 0);
+    ASSERT(e->public_key.len == 0);
     if (cert_file_exists(path)) {
         TRY(tls_pem_read(path, &e->key, reason));
         enum status st = cert_key_public(buf_bytes(&e->key), &e->public_key);
@@ -236,6 +248,8 @@ static enum status make_key(struct enroll_try *e, struct reason *reason)
 enum status enroll_write(struct enroll_try *e, struct bytes answer)
 {
     struct text_writer w = {.out = &e->body};
+    ASSERT(!e->calling);
+    ASSERT(e->public_key.len != 0);
     buf_clear(&e->body);
     text_open_object(&w);
     if (e->token_text.len != 0) {
@@ -243,6 +257,7 @@ enum status enroll_write(struct enroll_try *e, struct bytes answer)
         text_put_bytes(&w, buf_bytes(&e->token_text));
     }
     if (answer.len != 0) {
+        ASSERT(e->challenge.len != 0);
         text_key(&w, "challenge");
         text_put_bytes(&w, buf_bytes(&e->challenge));
         text_key(&w, "answer");
@@ -257,6 +272,7 @@ enum status enroll_write(struct enroll_try *e, struct bytes answer)
 
 enum status enroll_prepare(struct enroll_try *e, struct bytes token, struct reason *reason)
 {
+    ASSERT(e->token_text.len == 0);
     buf_add(&e->token_text, token);
     TRY(buf_status(&e->token_text));
     e->step = token.len != 0 ? ENROLL_TOKEN : ENROLL_CHALLENGE;
@@ -277,6 +293,7 @@ static enum status prepare_by_file(struct enroll_try *e, struct reason *reason)
                               .alpn = "http/1.1",
                               .alpn_required = true,
                               .peer_uri_start = "holdfast://"};
+    ASSERT(!e->by_request);
     TRY(tls_pem_read(o->join_token_file, &token, reason));
     TRY(enroll_prepare(e, buf_bytes(&token), reason));
     return tls_ctx_new(&tls, &e->tls, reason);
@@ -351,6 +368,7 @@ static bool enroll_stop(void *self)
 {
     struct enroll *all = self;
     struct enroll_try *e = all->try;
+    ASSERT(all->host->stopping);
     if (e == NULL || e->closing)
         return e == NULL;
     env_timer_stop(all->host->env, &e->timer);

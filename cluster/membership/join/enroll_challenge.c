@@ -27,6 +27,8 @@ static bool read_challenge(struct enroll_try *e)
     CLEANUP(arena_done) struct arena arena = {0};
     const struct text_value *answer;
     struct seal_info info;
+    ASSERT(!e->calling);
+    ASSERT(e->step == ENROLL_CHALLENGE);
     buf_clear(&e->challenge);
     buf_clear(&e->seal);
     if (text_json_parse(&arena, buf_bytes(&e->request.reply), &answer, NULL) != ST_OK)
@@ -43,6 +45,8 @@ static enum status write_answer(struct enroll_try *e, struct reason *reason)
     CLEANUP(buf_done) struct buf message = {0};
     uint8_t mac[BARRIER_MAC_BYTES];
     char text[TEXT_BASE64_LEN(BARRIER_MAC_BYTES) + 1];
+    ASSERT(e->challenge.len != 0);
+    ASSERT(e->seal.len != 0);
     TRY(challenge_answer(buf_bytes(&e->challenge), bytes_str(e->all->host->options->name),
                          buf_bytes(&e->public_key), &message));
     TRY(e->all->seal.prove(e->all->seal.ctx, buf_bytes(&e->seal), buf_bytes(&message), mac,
@@ -58,6 +62,7 @@ static enum status write_answer(struct enroll_try *e, struct reason *reason)
 static enum enroll_end await_shares(struct enroll_try *e, struct reason *reason)
 {
     struct seal_info info = {0};
+    ASSERT(part_on_thread(e->all->host));
     if (seal_info_read(buf_bytes(&e->seal), &info) != ST_OK || info.type != SEAL_SHAMIR) {
         reason_set(reason,
                    "join_token: missing, and this node was started without the key '%s' of "
@@ -96,6 +101,8 @@ bool enroll_proved(struct enroll_try *e, const struct text_value *answer)
 {
     CLEANUP(buf_done) struct buf message = {0}, proof = {0};
     uint8_t mac[BARRIER_MAC_BYTES];
+    ASSERT(e->step == ENROLL_ANSWER);
+    ASSERT(e->challenge.len != 0);
     return challenge_accepted(buf_bytes(&e->challenge), enroll_text(answer, "certificate"),
                               enroll_text(answer, "ca_certificate"), &message) == ST_OK &&
            read_base64(enroll_text(answer, "proof"), CHALLENGE_TEXT_MAX, &proof) &&

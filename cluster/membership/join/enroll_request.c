@@ -71,6 +71,7 @@ static void ask_later(struct enroll_try *e)
 /* From the first question on: a challenge ends, and answering it may be what failed. */
 static void ask_again(struct enroll_try *e)
 {
+    ASSERT(e->by_request);
     if (e->step == ENROLL_ANSWER)
         e->step = ENROLL_CHALLENGE;
     if (enroll_write(e, (struct bytes){0}) == ST_OK)
@@ -142,6 +143,8 @@ void enroll_request_tried(struct enroll_try *e, enum enroll_end end, const struc
 /* A try that goes on by itself ends. */
 static void stop_try(struct enroll_try *e)
 {
+    ASSERT(e->by_request);
+    ASSERT(!e->closing);
     env_timer_stop(e->all->host->env, &e->timer);
     if (e->calling)
         http_client_cancel(&e->request);
@@ -180,6 +183,7 @@ static enum status request_prepare(struct enroll_try *e, const struct join_reque
     e->retry = how->retry;
     e->all->bootstrap->non_voter = how->non_voter;
     TRY(enroll_prepare(e, how->token, reason));
+    ASSERT(e->body.len != 0);
     return make_tls(e, how, reason);
 }
 
@@ -205,6 +209,7 @@ static void run_join(struct env_task *task)
 {
     struct enroll_wait *waiting = CONTAINER_OF(task, struct enroll_wait, task);
     struct enroll *all = waiting->all;
+    ASSERT(part_on_thread(all->host));
     enum status st = request_begin(all, waiting);
     if (st != ST_OK) {
         wait_end(&waiting->wait, st);
@@ -220,6 +225,7 @@ static void run_join(struct env_task *task)
 enum status enroll_join(struct enroll *e, const struct join_request *request, struct reason *reason)
 {
     struct enroll_wait waiting = {.task = {.run = run_join}, .all = e, .how = request};
+    ASSERT(part_off_thread(e->host));
     enum status st = wait_for(&waiting.wait, e->host->env, &waiting.task);
     if (waiting.reason.text[0] != '\0')
         *reason = waiting.reason;

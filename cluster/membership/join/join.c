@@ -17,7 +17,8 @@ static void ask_to_join(struct join *j, const struct rlog_status *raft)
     struct rlog_member initial_members[INITIAL_MEMBERS_MAX];
     const struct rlog_member *members = raft->members;
     unsigned count = raft->n_members;
-    ASSERT(j->host->phase == PHASE_JOINING && !j->host->removed);
+    ASSERT(j->host->phase == PHASE_JOINING);
+    ASSERT(!j->host->removed);
     buf_add_u8(&ask, j->bootstrap->non_voter ? JOIN_FORMAT_NON_VOTER : JOIN_FORMAT);
     buf_add_u64(&ask, j->host->id);
     buf_add_block(&ask, bytes_str(j->host->options->name));
@@ -78,6 +79,8 @@ static void join_tick(void *self)
 static void on_added(struct rlog_admin *a, enum status st)
 {
     struct join *j = CONTAINER_OF(a, struct join, add);
+    ASSERT(part_on_thread(j->host));
+    ASSERT(j->adding);
     j->adding = false;
     if (st == ST_OK)
         trace(TRACE_INFO, "node", "added %s, raft id %llu", a->member.name,
@@ -92,7 +95,8 @@ static void note_non_voter(struct join *j, const char *name)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
     char key[MEMBER_KEY_MAX];
-    (void)snprintf(key, sizeof key, MEMBER_NONVOTER_KEY "%s", name); /* a valid name */
+    int len = snprintf(key, sizeof key, MEMBER_NONVOTER_KEY "%s", name);
+    ASSERT(len > 0 && (size_t)len < sizeof key); /* parse_join checked the name */
     rlog_txn_put(&txn, bytes_str(key), BYTES("wished"));
     j->host->calls->write(j->host, &txn, NULL); /* the next time it asks, it is added */
 }
@@ -102,7 +106,9 @@ static void add_member(struct join *j, const struct rlog_member *who,
                        const struct rlog_status *raft)
 {
     uint64_t replaces = 0;
-    ASSERT(raft->is_leader && who->id != 0);
+    ASSERT(raft->is_leader);
+    ASSERT(who->id != 0);
+    ASSERT(raft->n_members <= RLOG_MEMBERS_MAX);
     bool noted = local_has(j->host, MEMBER_NONVOTER_KEY, who->name, true);
     enum rlog_role role = noted ? RLOG_STANDBY : RLOG_VOTER;
     for (unsigned i = 0; i < raft->n_members; i++) {

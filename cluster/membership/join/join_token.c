@@ -48,6 +48,7 @@ enum status join_token_parse(struct bytes text, struct join_token *ret_token)
     if (text.len >= JOIN_TOKEN_TEXT || !bytes_has_prefix(text, BYTES(PREFIX)))
         return ST_INVALID;
     enum status st = text_base64_parse(bytes_from(text, sizeof PREFIX - 1), raw, &len);
+    ASSERT(len <= sizeof raw);
     if (st == ST_OK &&
         (len != TOKEN_BYTES || crc32c(0, bytes_of(raw, BODY_BYTES)) != le32_get(raw + BODY_BYTES)))
         st = ST_INVALID;

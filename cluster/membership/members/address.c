@@ -38,6 +38,7 @@ static const struct rlog_member *find_member(const struct rlog_status *raft, uin
 static void on_address_stored(struct rlog_admin *a, enum status st)
 {
     struct address *s = CONTAINER_OF(a, struct address, change);
+    ASSERT(s->storing);
     s->storing = false;
     if (st == ST_OK)
         trace(TRACE_INFO, "node", "%s is at %s now", a->member.name, a->member.address);
@@ -49,7 +50,8 @@ static void on_address_stored(struct rlog_admin *a, enum status st)
 static void store_address(struct address *s, const struct rlog_status *raft,
                           const struct rlog_member *member, const char *address)
 {
-    ASSERT(raft->is_leader && strlen(address) < sizeof member->address);
+    ASSERT(raft->is_leader);
+    ASSERT(strlen(address) < sizeof member->address);
     if (s->storing || s->host->stopping || !raft->ready || !raft->members_committed)
         return;
     s->storing = true;
@@ -65,6 +67,8 @@ static void address_changed(void *self, const struct rlog_status *raft)
     const struct rlog_member *own = find_member(raft, s->host->id);
     const char *address = s->host->options->cluster_addr;
     uint64_t now = env_mono_ms(s->host->env);
+    ASSERT(part_on_thread(s->host));
+    ASSERT(raft->n_members <= RLOG_MEMBERS_MAX);
     if (own == NULL || raft->leader == 0 || s->host->removed ||
         strcmp(own->address, address) == 0 || !is_reachable(address) ||
         now - s->said_ms < ADDRESS_SAY_MS)
@@ -87,6 +91,7 @@ static bool address_receive(void *self, const struct part_frame *frame)
     char address[sizeof((struct rlog_member *)0)->address];
     struct reader r = reader_of(frame->content);
     struct rlog_status raft;
+    ASSERT(part_on_thread(s->host));
     if (frame->kind != FRAME_REPORT || reader_u8(&r) != REPORT_ADDRESS)
         return false;
     struct bytes said = reader_block(&r);

@@ -28,10 +28,12 @@ struct order {
 
 static void order_finish(struct order *o, enum status st)
 {
+    ASSERT(part_on_thread(o->all->host));
     if (!o->alone) {
         wait_end(&o->wait, st);
         return;
     }
+    ASSERT(o->all->cleaning);
     o->all->cleaning = false;
     if (st != ST_OK)
         trace(TRACE_WARN, "node", "%s was not removed: %s %s", o->name, status_text(st),

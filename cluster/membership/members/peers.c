@@ -12,6 +12,7 @@ static void peers_changed(void *self, const struct rlog_status *raft)
     struct peers *p = self;
     uint64_t now = env_mono_ms(p->host->env);
     uint8_t unsealed = barrier_is_sealed(p->host->barrier) ? 0 : 1;
+    ASSERT(part_on_thread(p->host));
     bool news = raft->leader != p->reported_leader || unsealed != p->reported_unsealed;
     if (raft->leader == 0 || raft->is_leader || (!news && now - p->reported_ms < SAY_EVERY_MS))
         return;
@@ -31,6 +32,7 @@ static void peers_changed(void *self, const struct rlog_status *raft)
 static void copy_block(char *to, size_t room, struct bytes from)
 {
     size_t len = from.len < room && text_printable(from) ? from.len : 0;
+    ASSERT(len < room);
     memcpy(to, from.data, len);
     to[len] = '\0';
 }
@@ -129,6 +131,7 @@ bool peers_get(struct peers *p, uint64_t id, struct peer_report *ret_report)
         if (found)
             *ret_report = p->heard[i];
     }
+    ASSERT(!found || ret_report->id == id);
     pthread_mutex_unlock(&p->lock);
     return found;
 }

@@ -12,6 +12,8 @@ const struct autopilot autopilot_default = {
 
 enum status autopilot_encode(const struct autopilot *a, struct buf *out)
 {
+    ASSERT(a->max_trailing_logs >= 0);
+    ASSERT(a->min_quorum >= 0);
     buf_add_u8(out, FORMAT);
     buf_add_u8(out, a->cleanup_dead_servers ? 1 : 0);
     buf_add_u64(out, (uint64_t)a->dead_server_last_contact_threshold);
@@ -58,6 +60,7 @@ unsigned autopilot_dead(const struct autopilot *a, const struct autopilot_server
 {
     unsigned voters = 0, alive = 0, dead = n;
     uint64_t limit_s = (uint64_t)a->dead_server_last_contact_threshold;
+    ASSERT(n <= RLOG_MEMBERS_MAX);
     if (!a->cleanup_dead_servers)
         return n;
     for (unsigned i = n; i-- > 0;) {
@@ -67,6 +70,7 @@ unsigned autopilot_dead(const struct autopilot *a, const struct autopilot_server
         if (is_dead)
             dead = i;
     }
+    ASSERT(alive <= voters);
     if (dead == n || alive <= voters / 2)
         return n;
     bool needed = servers[dead].voter && voters - 1 < (uint64_t)a->min_quorum;

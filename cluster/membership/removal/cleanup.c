@@ -22,7 +22,9 @@ static void remove_if_dead(struct cleanup *c, const struct rlog_status *raft, ui
     CLEANUP(buf_done) struct buf plain = {0};
     struct autopilot_server servers[RLOG_MEMBERS_MAX];
     struct autopilot settings;
-    ASSERT(c->host->active_term != 0 && !c->admin->cleaning);
+    ASSERT(c->host->active_term != 0);
+    ASSERT(!c->admin->cleaning);
+    ASSERT(raft->n_members <= ARRAY_LEN(servers));
     enum status st = local_read(c->local, BYTES(AUTOPILOT_KEY), &plain);
     if (st == ST_NOT_FOUND)
         return; /* never set: no server is removed */
@@ -38,6 +40,7 @@ static void remove_if_dead(struct cleanup *c, const struct rlog_status *raft, ui
             .silent_ms = silent_ms(c, raft->members[i].id, now),
         };
     unsigned dead = autopilot_dead(&settings, servers, raft->n_members);
+    ASSERT(dead <= raft->n_members);
     if (dead == raft->n_members)
         return;
     trace(TRACE_WARN, "node", "%s has been silent for %llu s: it is removed",
@@ -49,6 +52,8 @@ static void cleanup_changed(void *self, const struct rlog_status *raft)
 {
     struct cleanup *c = self;
     uint64_t now = env_mono_ms(c->host->env), term = c->host->active_term;
+    ASSERT(part_on_thread(c->host));
+    ASSERT(c->since_ms <= now);
     if (term == 0 || term != c->term) {
         c->term = term;
         c->since_ms = c->looked_ms = now;

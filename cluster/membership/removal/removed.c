@@ -65,6 +65,7 @@ static void note_refusal(struct removed *r, const char *from)
     trace(TRACE_WARN, "node", "%s says that this node is no member of the cluster", from);
     if (r->n_refused_by == ARRAY_LEN(r->refused_by))
         r->n_refused_by = 0; /* names of long ago: those that count say it again */
+    ASSERT(r->n_refused_by < ARRAY_LEN(r->refused_by));
     (void)snprintf(r->refused_by[r->n_refused_by++], MESH_NAME_MAX, "%s", from); /* a valid name */
 }
 
@@ -82,6 +83,7 @@ static void removed_changed(void *self, const struct rlog_status *raft)
 {
     struct removed *r = self;
     uint64_t now = env_mono_ms(r->host->env);
+    ASSERT(part_on_thread(r->host));
     if (r->host->phase != PHASE_MEMBER || r->host->removed || raft->leader != 0) {
         r->alone_ms = 0;
         return;
@@ -120,6 +122,7 @@ static bool removed_receive(void *self, const struct part_frame *frame)
     struct part_host *host = r->host;
     struct rlog_status raft;
     struct reader content = reader_of(frame->content);
+    ASSERT(part_on_thread(host));
     if (frame->kind != FRAME_MEMBER && frame->kind != FRAME_NO_MEMBER)
         return false;
     if (host->phase != PHASE_MEMBER || host->removed || host->rlog == NULL || host->replica_closed)
