@@ -32,7 +32,8 @@ enum status snapshot_file(struct snapshot *s, struct fs_file **ret_file)
     char name[40];
     unsigned long long number = atomic_fetch_add(&s->files, 1U);
     struct fs_file *file = NULL;
-    (void)snprintf(name, sizeof name, FILE_NAME "%llu", number); /* 20 digits */
+    int len = snprintf(name, sizeof name, FILE_NAME "%llu", number);
+    ASSERT(len > 0 && (size_t)len < sizeof name);
     enum status st =
         fs_unlink(s->host->fs, name); /* of a process that ended between the two calls */
     if (st == ST_OK || st == ST_NOT_FOUND)
@@ -71,6 +72,7 @@ static void drop_stage(void *self, const struct rlog_status *raft)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
     struct snapshot *s = self;
+    ASSERT(part_on_thread(s->host));
     if (s->host->active_term == 0 || raft->stage == 0 || raft->stage == s->dropped_stage ||
         !raft->ready || atomic_load(&s->busy))
         return;

@@ -106,6 +106,7 @@ static enum status read_archive(struct restoring *r,
 static void seal_on_raft(struct env_task *task)
 {
     struct errand *e = CONTAINER_OF(task, struct errand, task);
+    ASSERT(part_on_thread(e->snapshot->host));
     if (snapshot_closed(e->snapshot))
         wait_end(&e->wait, ST_CLOSED);
     else
@@ -135,6 +136,8 @@ static enum status check_forced(struct restoring *r)
     struct barrier_records records = records_of(r);
     struct seal_info theirs, ours;
     struct errand e = {.task = {.run = seal_on_raft}, .snapshot = r->snapshot, .seal = &ours};
+    ASSERT(r->force);
+    ASSERT(!r->same_root);
 
     TRY(errand_run(&e));
     TRY(seal_info_read(records.seal, &theirs));
@@ -177,6 +180,7 @@ static enum status rewrap(struct restoring *r)
     struct barrier_records records = records_of(r);
     struct reason why = {{0}};
     ASSERT(!r->opens || !r->same_root);
+    ASSERT(r->ring.len == 0);
 
     if (!r->opens)
         return ST_OK;
@@ -193,6 +197,7 @@ static enum status rewrap(struct restoring *r)
 static enum status check(struct restoring *r)
 {
     struct reason why = {{0}};
+    ASSERT(r->stage == 0);
     TRY(read_archive(r, check_key));
     for (int i = 0; i < CORES; i++)
         TRY(buf_status(&r->core[i]));
@@ -217,6 +222,7 @@ static void on_proposed(struct rlog_propose *p, enum status st)
 static void propose_on_raft(struct env_task *task)
 {
     struct errand *e = CONTAINER_OF(task, struct errand, task);
+    ASSERT(part_on_thread(e->snapshot->host));
     if (snapshot_closed(e->snapshot))
         wait_end(&e->wait, ST_CLOSED);
     else
@@ -229,7 +235,8 @@ static enum status commit(struct restoring *r)
 {
     CLEANUP(buf_done) struct buf txn = {0};
     struct errand e = {.task = {.run = propose_on_raft}, .snapshot = r->snapshot};
-    ASSERT(r->txn.n_ops > 0 && r->snapshot->busy);
+    ASSERT(r->txn.n_ops > 0);
+    ASSERT(r->snapshot->busy);
     enum status st = rlog_txn_encode(&r->txn, &txn);
     rlog_txn_done(&r->txn);
     r->txn_bytes = 0;
@@ -243,6 +250,7 @@ static enum status commit(struct restoring *r)
 static enum status stage_key(void *ctx, const struct store_item *item)
 {
     struct restoring *r = ctx;
+    ASSERT(r->stage != 0);
     if (r->txn.n_ops > 0 &&
         (r->txn_bytes + item->key.len + item->value.len > TXN_BYTES || r->txn.n_ops >= TXN_KEYS))
         TRY(commit(r));
@@ -264,7 +272,8 @@ static enum status stage_all(struct restoring *r)
 static enum status swap_stage(struct restoring *r)
 {
     uint8_t mark[16];
-    ASSERT(r->stage != 0 && r->txn.n_ops == 0);
+    ASSERT(r->stage != 0);
+    ASSERT(r->txn.n_ops == 0);
     env_random(r->env, mark, sizeof mark);
     rlog_txn_need_stage(&r->txn, r->stage);
     rlog_txn_stage_swap(&r->txn);
@@ -313,6 +322,7 @@ enum status snapshot_restore(struct snapshot *s, struct env *env,
                              const struct snapshot_source *source, struct reason *reason)
 {
     CLEANUP(restoring_free) struct restoring *r = mem_zalloc(sizeof *r);
+    ASSERT(part_off_thread(s->host));
     if (r == NULL)
         return ST_NOMEM;
     *r = (struct restoring){.snapshot = s,

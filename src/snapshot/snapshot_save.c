@@ -22,6 +22,7 @@ static void pin_on_raft(struct env_task *task)
     struct saving *s = CONTAINER_OF(task, struct saving, task);
     struct rlog *rlog = s->snapshot->host->rlog;
     struct rlog_status raft;
+    ASSERT(part_on_thread(s->snapshot->host));
     if (snapshot_closed(s->snapshot)) {
         wait_end(&s->wait, ST_CLOSED);
         return;
@@ -35,6 +36,7 @@ static void pin_on_raft(struct env_task *task)
 static enum status save_piece(void *ctx, struct bytes piece)
 {
     struct saving *s = ctx;
+    ASSERT(s->snapshot->busy);
     if (s->at >= s->checked) {
         if (!snapshot_room(s->snapshot))
             return ST_NO_SPACE;
@@ -58,7 +60,8 @@ static enum status save_all(struct saving *s)
 {
     struct part_host *host = s->snapshot->host;
     const struct rlog_archive_out out = {save_piece, save_seal, s};
-    ASSERT(s->at == 0 && s->snapshot->busy);
+    ASSERT(s->at == 0);
+    ASSERT(s->snapshot->busy);
 
     static_assert(sizeof s->facts.cluster >= sizeof host->cluster_id, "a UUID fits");
     memcpy(s->facts.cluster, host->cluster_id, sizeof host->cluster_id); /* never changes */
@@ -74,6 +77,7 @@ enum status snapshot_save(struct snapshot *snapshot, struct fs_file **ret_file, 
                           struct reason *reason)
 {
     struct saving s = {.snapshot = snapshot};
+    ASSERT(part_off_thread(snapshot->host));
     TRY(snapshot_begin(snapshot, reason));
     enum status st = snapshot_file(snapshot, &s.file);
     if (st == ST_OK)
@@ -85,6 +89,7 @@ enum status snapshot_save(struct snapshot *snapshot, struct fs_file **ret_file, 
             reason_set(reason, "a snapshot is being restored");
         return st;
     }
+    ASSERT(s.at > 0);
     *ret_file = s.file;
     *ret_bytes = s.at;
     return ST_OK;
