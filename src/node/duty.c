@@ -113,6 +113,7 @@ static enum status duty_start(void *self, struct part_host *host)
 static bool duty_stop(void *self)
 {
     struct duties *d = self;
+    ASSERT(d->host->stopping);
     duty_end(d);
     if (!d->host->replica_closed || d->state == NULL)
         return true;

@@ -25,6 +25,7 @@ void mark_read(struct part_host *host, bool joins)
 void mark_write(struct part_host *host)
 {
     struct fs_file *mark;
+    ASSERT(part_on_thread(host));
     if (host->initialized)
         return;
     set_initialized(host);

@@ -40,6 +40,7 @@ static void on_fail(struct part_host *host, enum status why, const struct reason
 
 static void on_publish(struct part_host *host)
 {
+    ASSERT(part_on_thread(host));
     board_show(&node_of(host)->board, host);
 }
 
@@ -72,6 +73,7 @@ struct node_write {
 static void on_written(struct rlog_propose *p, enum status st)
 {
     struct node_write *w = CONTAINER_OF(p, struct node_write, propose);
+    ASSERT(part_on_thread(&w->node->host));
     if (st != ST_OK && w->mark != NULL)
         *w->mark = 0;
     if (st != ST_OK && st != w->node->write_status)
@@ -178,6 +180,7 @@ static void poll_again(struct node *n)
 static void close_port(struct env_timer *timer)
 {
     struct node *n = CONTAINER_OF(timer, struct node, tick);
+    ASSERT(n->host.replica_closed);
     if (!node_parts_stop(n)) {
         poll_again(n);
         return;
@@ -258,6 +261,7 @@ static void *thread_main(void *arg)
     }
     env_timer_set(n->host.env, &n->tick, env_mono_ms(n->host.env) + PART_TICK_MS);
     loop_run(n->host.env);
+    ASSERT(n->host.replica_closed);
     n->host.threaded = false;
     return NULL;
 }

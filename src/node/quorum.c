@@ -82,6 +82,7 @@ static void quorum_explain(struct quorum *q, const struct rlog_status *raft, uns
                            unsigned voters, uint32_t missing)
 {
     unsigned left_out = 0;
+    ASSERT(reached <= voters / 2);
     reason_set(&q->why, "no quorum: %u of %u voters reachable, %u needed; missing ", reached,
                voters, voters / 2 + 1);
     for (unsigned i = 0; i < raft->n_members; i++)
@@ -96,6 +97,8 @@ static void quorum_changed(void *self, const struct rlog_status *raft)
     uint64_t now = env_mono_ms(q->host->env);
     unsigned voters = 0, reached = 0;
     uint32_t missing = 0;
+    ASSERT(part_on_thread(q->host));
+    ASSERT(raft->n_members <= ARRAY_LEN(q->reached));
     if (raft->leader != 0)
         q->since_ms = 0;
     else if (q->since_ms == 0)

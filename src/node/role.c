@@ -71,6 +71,7 @@ static bool publish_role(struct role *r, const struct rlog_status *raft,
                          const struct store_pin *pin)
 {
     char address[160];
+    ASSERT(part_on_thread(r->host));
     const struct rlog_member *leader = find_member(raft, raft->leader);
     leader_address(pin, raft, address);
 

@@ -193,6 +193,8 @@ static void service_changed(void *self, const struct rlog_status *raft)
     struct services *all = self;
     uint64_t term = all->host->dr_secondary ? 0 : all->host->active_term;
     (void)raft;
+    ASSERT(part_on_thread(all->host));
+    ASSERT(!all->host->stopping || term == 0);
     for (size_t i = 0; i < all->n; i++) {
         struct service *s = &all->items[i];
         if (s->phase == SERVICE_RUNNING && s->term != term)
@@ -234,6 +236,7 @@ static bool service_stop(void *self)
     struct services *all = self;
     uint64_t now_ms = env_mono_ms(all->host->env);
     bool rests = true;
+    ASSERT(all->host->stopping);
     if (all->stop_ms == 0)
         all->stop_ms = now_ms;
     for (size_t i = 0; i < all->n; i++) {

@@ -41,6 +41,7 @@ static void transfer_changed(void *self, const struct rlog_status *raft)
 {
     struct transfer *t = self;
     struct part_host *host = t->host;
+    ASSERT(part_on_thread(host));
     if (!raft->is_leader || !host->initialized || !barrier_is_sealed(host->barrier) || t->running)
         return;
     uint64_t target = peers_target(t->peers);
@@ -63,6 +64,7 @@ static bool transfer_stop(void *self)
     struct transfer *t = self;
     struct part_host *host = t->host;
     struct rlog_status raft;
+    ASSERT(host->stopping);
     if (host->rlog == NULL || host->replica_closed)
         return true;
     uint64_t now = env_mono_ms(host->env);

@@ -54,6 +54,7 @@ static void on_http(void *ctx, struct mesh_http connection)
 {
     struct node *n = ctx;
     bool member = false;
+    ASSERT(part_on_thread(&n->host));
     for (unsigned i = 0; i < n->host.n_members; i++)
         member = member || strcmp(n->host.members[i].name, connection.peer_name) == 0;
     if (member && !n->host.stopping)
@@ -128,6 +129,8 @@ static const char *configured_address(const struct part_host *host, const char *
 static void add_link(const struct part_host *host, struct mesh_member *links, unsigned *count,
                      uint64_t id, const char *name, const char *address)
 {
+    ASSERT(id != 0);
+    ASSERT(*count < MESH_MEMBERS_MAX);
     struct mesh_member *m = &links[(*count)++];
     const char *other = configured_address(host, name);
     m->id = id;
@@ -263,7 +266,8 @@ static void on_port_closed(void *ctx)
 /* The port spoke under the old id. */
 enum status transport_restart_replica(struct part_host *host, struct reason *reason)
 {
-    ASSERT(host->rlog == NULL && part_on_thread(host));
+    ASSERT(part_on_thread(host));
+    ASSERT(!host->running);
     if (host->mesh == NULL)
         return transport_start_replica(host, false, reason);
     mesh_close(host->mesh, on_port_closed, node_of(host));

@@ -55,6 +55,7 @@ static void say_once(struct unseal *u, const struct reason *reason)
 
 void unseal_publish(struct unseal *u, bool sealed)
 {
+    ASSERT(u->locked);
     struct node_status *s = board_begin(u->board);
     s->sealed = sealed;
     if (sealed && s->active) /* a sealed node serves nothing, also if it leads the log */
@@ -98,6 +99,7 @@ static void unseal_look(struct unseal *u)
 {
     struct reason reason = {{0}};
     struct seal_info info;
+    ASSERT(part_on_thread(u->host));
     if (look_with_opener(u))
         return;
     if (u->configured == NULL) {
@@ -127,6 +129,7 @@ static void seal_node(struct unseal *u, bool held)
     unseal_forget(u);
     seal_done(&u->opener);
     barrier_seal(u->host->barrier);
+    ASSERT(barrier_is_sealed(u->host->barrier));
     unseal_publish(u, true);
     unseal_unlock(u);
     trace(TRACE_INFO, "node", "sealed");
@@ -134,6 +137,7 @@ static void seal_node(struct unseal *u, bool held)
 
 void unseal_follow(struct unseal *u)
 {
+    ASSERT(part_on_thread(u->host));
     enum status st = state_follow(rlog_store(u->host->rlog), u->host->barrier);
     if (st == ST_OK || st == ST_SEALED)
         return;

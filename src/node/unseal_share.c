@@ -19,6 +19,7 @@ void unseal_forget(struct unseal *u)
 /* Shares of a key that was replaced count for nothing. The lock is held. */
 static void forget_superseded(struct unseal *u, const struct seal_info *info)
 {
+    ASSERT(u->locked);
     if (u->n_given != 0 && u->given_for != info->stamp)
         unseal_forget(u);
 }
@@ -26,6 +27,7 @@ static void forget_superseded(struct unseal *u, const struct seal_info *info)
 /* Of the cluster, or of the one to join. The lock is held. */
 static enum status info_of(struct unseal *u, struct seal_info *ret_info)
 {
+    ASSERT(u->locked);
     if (u->host->running)
         return state_seal_info(rlog_store(u->host->rlog), ret_info);
     return u->awaited.len != 0 ? seal_info_read(buf_bytes(&u->awaited), ret_info) : ST_NOT_FOUND;
@@ -114,6 +116,8 @@ static enum status unseal_by_key(struct unseal *u, struct env *env, const struct
                                  struct bytes key, struct reason *reason)
 {
     struct seal seal = {0};
+    ASSERT(u->locked);
+    ASSERT(key.len == SEAL_KEY_BYTES);
 
     if (info->type == SEAL_STATIC) {
         TRY(state_check_recovery(rlog_store(u->host->rlog), env, u->configured, key, reason));
@@ -221,6 +225,7 @@ enum status unseal_reset(struct unseal *u, struct reason *reason)
 
 enum status unseal_await(struct unseal *u, struct bytes seal_record)
 {
+    ASSERT(part_on_thread(u->host));
     unseal_lock(u);
     buf_clear(&u->awaited);
     buf_add(&u->awaited, seal_record);
@@ -231,6 +236,7 @@ enum status unseal_await(struct unseal *u, struct bytes seal_record)
 
 void unseal_drop(struct unseal *u)
 {
+    ASSERT(part_on_thread(u->host));
     unseal_lock(u);
     unseal_forget(u);
     buf_done(&u->awaited);
