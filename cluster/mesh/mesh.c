@@ -46,8 +46,8 @@ void mesh_endpoint_text(const struct sockaddr_storage *addr, char ret_text[MESH_
                   : uv_ip4_name((const struct sockaddr_in *)addr, host, sizeof host);
     if (err != 0)
         host[0] = '\0';
-    (void)snprintf(ret_text, MESH_ENDPOINT_MAX, six ? "[%s]:%u" : "%s:%u", host,
-                   (unsigned)port); /* fits: 46 + 8 */
+    int n = snprintf(ret_text, MESH_ENDPOINT_MAX, six ? "[%s]:%u" : "%s:%u", host, (unsigned)port);
+    ASSERT(n > 0 && n < MESH_ENDPOINT_MAX);
 }
 
 /* Starting */
@@ -129,6 +129,7 @@ enum status mesh_reload(struct mesh *mesh, struct reason *reason)
 
 static void mesh_free(struct mesh *mesh)
 {
+    ASSERT(mesh->handles == 0);
     tls_ctx_unref(mesh->server_tls);
     tls_ctx_unref(mesh->client_tls);
     mem_free(mesh->ca_path);
@@ -182,7 +183,8 @@ static void on_listener_failed(uv_handle_t *handle)
 enum status mesh_start(const struct mesh_options *options, struct mesh **ret_mesh,
                        struct reason *reason)
 {
-    ASSERT(options->env != NULL && options->id != 0);
+    ASSERT(options->env != NULL);
+    ASSERT(options->id != 0);
     ASSERT(options->events.receive != NULL && options->events.gone != NULL);
     uv_loop_t *uv = loop_uv(options->env);
     struct mesh *mesh = mem_zalloc(sizeof *mesh);
@@ -216,7 +218,9 @@ void mesh_handle_gone(struct mesh *mesh)
     ASSERT(mesh->handles > 0);
     if (--mesh->handles != 0)
         return;
-    ASSERT(mesh->closing && list_empty(&mesh->links) && list_empty(&mesh->peers));
+    ASSERT(mesh->closing);
+    ASSERT(list_empty(&mesh->links));
+    ASSERT(list_empty(&mesh->peers));
     void (*closed)(void *) = mesh->closed;
     void *ctx = mesh->closed_ctx;
     mesh_free(mesh);
@@ -266,6 +270,8 @@ bool mesh_is_removed(const struct mesh *mesh, const char *name)
 /* The members may now say that an id belongs to another name. */
 static void check_accepted(struct mesh *mesh)
 {
+    ASSERT(!mesh->closing);
+    ASSERT(mesh->n_accepted <= MESH_ACCEPTED_MAX);
     LIST_FOR_SAFE (item, after, &mesh->links) {
         struct mesh_link *link = CONTAINER_OF(item, struct mesh_link, all);
         if (link->accepted && link->phase == LINK_READY && mesh->events.id_allowed != NULL &&

@@ -9,6 +9,7 @@ enum { BACKLOG = 128, LOG_WINDOW_MS = 10000, LOG_LINES_MAX = 10 };
 
 void mesh_accept_refused(struct mesh_link *link, const char *why)
 {
+    ASSERT(link->accepted);
     mesh_count(&link->mesh->count.accepts_refused, 1);
     mesh_log_hostile(link, why);
 }
@@ -23,6 +24,7 @@ void mesh_log_hostile(const struct mesh_link *link, const char *why)
         mesh->log_window_ms = now_ms;
         mesh->log_lines = mesh->log_hidden = 0;
     }
+    ASSERT(mesh->log_lines <= LOG_LINES_MAX);
     if (mesh->log_lines == LOG_LINES_MAX) {
         mesh->log_hidden++;
         return;
@@ -41,6 +43,7 @@ static bool take_token(struct mesh *mesh)
         mesh->accept_tokens = MIN(mesh->accept_tokens + more, MESH_ACCEPTS_PER_S);
         mesh->accept_filled_ms = now_ms;
     }
+    ASSERT(mesh->accept_tokens <= MESH_ACCEPTS_PER_S);
     if (mesh->accept_tokens == 0)
         return false;
     mesh->accept_tokens--;
@@ -70,6 +73,7 @@ static void accept_one(struct mesh *mesh)
         accept_after(mesh, 100);
         return;
     }
+    ASSERT(mesh->n_unknown <= MESH_UNKNOWN_MAX);
     link->accepted = true;
     link->accepted_ms = env_mono_ms(mesh->env);
     int err = uv_accept((uv_stream_t *)&mesh->listener, (uv_stream_t *)&link->tcp);
@@ -144,6 +148,8 @@ static void learn_port(struct mesh *mesh)
 enum status mesh_listen(struct mesh *mesh, const char *address, struct reason *reason)
 {
     struct addrinfo *info = NULL;
+    ASSERT(mesh->port == 0);
+    ASSERT(!mesh->closing);
     mesh->accept_later.fire = on_accept_later;
     mesh->accept_tokens = MESH_ACCEPTS_PER_S;
     mesh->accept_filled_ms = env_mono_ms(mesh->env);
@@ -175,7 +181,8 @@ bool mesh_accept_room(struct mesh_link *link)
 {
     struct mesh *mesh = link->mesh;
     struct mesh_link *old = mesh_link_find(mesh, link->peer_id, link->bulk, true);
-    ASSERT(link->accepted && link->phase == LINK_GREETING);
+    ASSERT(link->accepted);
+    ASSERT(link->phase == LINK_GREETING);
     if (old != NULL) /* a half-open one: its peer has no use for it any more */
         mesh_link_close(old, "a newer link took its place");
     return mesh->n_accepted < MESH_ACCEPTED_MAX;
@@ -184,8 +191,10 @@ bool mesh_accept_room(struct mesh_link *link)
 void mesh_accept_known(struct mesh_link *link)
 {
     struct mesh *mesh = link->mesh;
-    ASSERT(link->accepted && link->phase == LINK_READY);
+    ASSERT(link->accepted);
+    ASSERT(link->phase == LINK_READY);
     ASSERT(mesh->n_unknown > 0);
+    ASSERT(mesh->n_accepted < MESH_ACCEPTED_MAX);
     list_remove(&link->unknown);
     mesh->n_unknown--;
     mesh->n_accepted++;

@@ -33,6 +33,7 @@ static void peer_free_if_idle(struct mesh_peer *peer)
 void mesh_peer_close(struct mesh_peer *peer)
 {
     struct mesh *mesh = peer->mesh;
+    ASSERT(!peer->leaving);
     peer->leaving = true;
     list_remove(&peer->link);
     for (size_t i = 0; i < ARRAY_LEN(peer->dials); i++) {
@@ -57,7 +58,8 @@ static void on_retry(struct env_timer *timer)
 
 enum status mesh_peer_new(struct mesh *mesh, const struct mesh_member *member)
 {
-    ASSERT(member->id != 0 && member->id != mesh->id);
+    ASSERT(member->id != 0);
+    ASSERT(member->id != mesh->id);
     struct mesh_peer *peer = mem_zalloc(sizeof *peer);
     if (peer == NULL)
         return ST_NOMEM;
@@ -129,6 +131,7 @@ static void tell_gone(struct mesh_dial *dial)
 {
     struct mesh_peer *peer = dial->peer;
     struct mesh *mesh = peer->mesh;
+    ASSERT(dial->refusals <= dial->tried);
     if (dial->tried == 0 || dial->refusals != dial->tried || !peer->alive)
         return;
     peer->alive = false;
@@ -142,6 +145,8 @@ static void dial_failed(struct mesh_dial *dial, const char *why)
 {
     struct mesh *mesh = dial->peer->mesh;
     uint64_t delay_ms = retry_delay_ms(dial);
+    ASSERT(!dial->peer->leaving);
+    ASSERT(!dial->resolving);
     mesh_count(&mesh->count.connects_failed, 1);
     mesh_count(&dial->peer->row->connects_failed, 1);
     uint64_t logged = bytes_hash(bytes_str(why)) | 1;
@@ -199,7 +204,8 @@ static void dial_endpoint(struct mesh_dial *dial)
 {
     struct mesh *mesh = dial->peer->mesh;
     struct mesh_link *link = mesh_link_new(mesh);
-    ASSERT(dial->at < dial->n_endpoints && dial->link == NULL);
+    ASSERT(dial->at < dial->n_endpoints);
+    ASSERT(dial->link == NULL);
     if (link == NULL) {
         dial_failed(dial, status_text(ST_NOMEM));
         return;
@@ -226,7 +232,8 @@ uint64_t mesh_dial_wanted(const struct mesh_dial *dial)
 void mesh_dial_ready(struct mesh_dial *dial)
 {
     struct mesh_peer *peer = dial->peer;
-    ASSERT(dial->link != NULL && dial->link->phase == LINK_READY);
+    ASSERT(dial->link != NULL);
+    ASSERT(dial->link->phase == LINK_READY);
     trace(dial->bulk ? TRACE_DEBUG : TRACE_INFO, "mesh", "connected to %s at %s", peer->member.name,
           dial->link->endpoint);
     if (dial->last_loss_ms != 0)
@@ -242,6 +249,8 @@ void mesh_dial_lost(struct mesh_dial *dial, bool was_ready, const char *why)
     uint64_t now_ms = env_mono_ms(mesh->env);
     struct mesh_link *link = dial->link;
     bool connecting = link->tls == NULL;
+    ASSERT(link->phase == LINK_CLOSING);
+    ASSERT(!dial->peer->leaving);
     dial->link = NULL;
     if (mesh->closing)
         return;
@@ -277,6 +286,8 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
     struct mesh_dial *dial = request->data;
     struct mesh_peer *peer = dial->peer;
     struct mesh *mesh = peer->mesh;
+    ASSERT(dial->resolving);
+    ASSERT(dial->n_endpoints == 0);
     dial->resolving = false;
     for (struct addrinfo *at = info; at != NULL && dial->n_endpoints < MESH_ENDPOINTS_MAX;
          at = at->ai_next)
@@ -300,6 +311,7 @@ static void dial_address(struct mesh_dial *dial, const char *address)
     char host[MESH_ADDRESS_MAX], port[8];
     size_t len = strlen(address);
     ASSERT(len < sizeof dial->address);
+    ASSERT(!dial->resolving);
     memcpy(dial->address, address, len + 1);
     dial->at = 0;
     dial->n_endpoints = 0;
@@ -326,7 +338,9 @@ static void dial_address(struct mesh_dial *dial, const char *address)
  * tried in turn, and names are looked up again. */
 static void dial_start(struct mesh_dial *dial)
 {
-    ASSERT(dial->link == NULL && !dial->resolving && !dial->peer->mesh->closing);
+    ASSERT(dial->link == NULL);
+    ASSERT(!dial->resolving);
+    ASSERT(!dial->peer->mesh->closing);
     dial->tried = 0;
     dial->refusals = 0;
     dial->redial = dial->failures == 0 && dial->n_endpoints != 0 && address_is_current(dial);

@@ -84,6 +84,7 @@ static enum status check_header(const struct mesh_frames *f, const uint8_t *head
 /* Move bytes of the chunk behind `partial` until it has `need`. */
 static enum status gather(struct mesh_frames *f, size_t need)
 {
+    ASSERT(!f->whole);
     if (f->partial.len >= need)
         return ST_OK;
     size_t n = MIN(need - f->partial.len, f->chunk.len);

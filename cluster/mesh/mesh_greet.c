@@ -17,6 +17,7 @@ static void send_hello(struct mesh_link *link, uint64_t wanted)
         .bulk = link->bulk,
     };
     CLEANUP(buf_done) struct buf payload = {0};
+    ASSERT(link->phase == LINK_GREETING);
     mesh_hello_encode(&hello, &payload);
     struct bytes part = buf_bytes(&payload);
     enum status st = buf_status(&payload);
@@ -71,6 +72,8 @@ void mesh_greet_open(struct mesh_link *link)
 static void ready(struct mesh_link *link)
 {
     struct mesh *mesh = link->mesh;
+    ASSERT(link->phase == LINK_GREETING);
+    ASSERT(link->peer_id != 0);
     link->phase = LINK_READY;
     if (link->accepted)
         mesh_accept_known(link);
@@ -98,6 +101,7 @@ static bool may_speak_as(const struct mesh_link *link, uint64_t id)
 static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hello *hello)
 {
     const struct mesh *mesh = link->mesh;
+    ASSERT(link->accepted);
     if (memcmp(hello->identity.cluster, mesh->self.cluster, MESH_CLUSTER_ID_BYTES) != 0)
         return MESH_REFUSE_CLUSTER;
     if (strcmp(hello->identity.name, link->peer_name) != 0 ||
@@ -112,6 +116,8 @@ static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hel
 
 static void caller_hello(struct mesh_link *link, const struct mesh_hello *hello)
 {
+    ASSERT(link->accepted);
+    ASSERT(link->phase == LINK_GREETING);
     link->bulk = hello->bulk;
     unsigned refusal = judge_caller(link, hello);
     if (link->phase == LINK_CLOSING)
@@ -140,6 +146,8 @@ static void caller_hello(struct mesh_link *link, const struct mesh_hello *hello)
 static void answer_hello(struct mesh_link *link, const struct mesh_hello *hello)
 {
     uint64_t wanted = mesh_dial_wanted(link->dial);
+    ASSERT(!link->accepted);
+    ASSERT(link->phase == LINK_GREETING);
     if (memcmp(hello->identity.cluster, link->mesh->self.cluster, MESH_CLUSTER_ID_BYTES) != 0 ||
         strcmp(hello->identity.name, link->peer_name) != 0 ||
         (wanted != 0 ? hello->id != wanted : !may_speak_as(link, hello->id))) {
@@ -188,7 +196,9 @@ void mesh_greet_leave(struct mesh_link *link)
     struct mesh *mesh = link->mesh;
     struct mesh_http http = {.early = link->early, .tls = link->tls};
     uv_os_fd_t fd = -1;
-    ASSERT(link->phase == LINK_LEAVING && !link->writing);
+    ASSERT(link->phase == LINK_LEAVING);
+    ASSERT(link->accepted);
+    ASSERT(!link->writing);
     int err = uv_fileno((uv_handle_t *)&link->tcp, &fd);
     http.fd = err == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (http.fd < 0) {

@@ -19,7 +19,9 @@ static void on_closed(uv_handle_t *handle)
 {
     struct mesh_link *link = handle->data;
     struct mesh *mesh = link->mesh;
-    ASSERT(link->phase == LINK_CLOSING && !link->writing);
+    ASSERT(link->phase == LINK_CLOSING);
+    ASSERT(!link->writing);
+    ASSERT(list_empty(&link->queue));
     tls_conn_free(link->tls);
     mesh_frames_done(&link->frames);
     buf_done(&link->early);
@@ -71,6 +73,7 @@ static void queue_drop(struct mesh_link *link)
 static void say_goodbye(struct mesh_link *link)
 {
     CLEANUP(buf_done) struct buf out = {0};
+    ASSERT(link->phase != LINK_CLOSING);
     if (link->tls == NULL || link->writing)
         return;
     tls_close_notify(link->tls);
@@ -173,6 +176,8 @@ static size_t collect(struct mesh_link *link, struct bytes parts[MESH_WRITE_PART
         if (n == MESH_WRITE_PARTS || total == MESH_WRITE_BYTES)
             break;
     }
+    ASSERT(n <= MESH_WRITE_PARTS);
+    ASSERT(total <= MESH_WRITE_BYTES);
     *ret_n = n;
     return total;
 }
@@ -189,12 +194,14 @@ static void consume(struct mesh_link *link, size_t bytes)
         list_remove(&q->link);
         mem_free(q);
     }
-    ASSERT(link->head_sent == 0 && link->queue_bytes == 0);
+    ASSERT(link->head_sent == 0);
+    ASSERT(link->queue_bytes == 0);
 }
 
 static void on_written(uv_write_t *write, int status)
 {
     struct mesh_link *link = write->data;
+    ASSERT(link->writing);
     buf_drop(&link->written); /* encrypted: no need to wipe */
     link->writing = false;
     if (link->phase == LINK_CLOSING)
@@ -209,6 +216,7 @@ static enum status encrypt(struct mesh_link *link)
 {
     struct bytes parts[MESH_WRITE_PARTS];
     unsigned n = 0;
+    ASSERT(!link->writing);
     size_t total = collect(link, parts, &n);
     if (total == 0)
         return ST_OK;
@@ -222,6 +230,8 @@ static enum status encrypt(struct mesh_link *link)
 static void write_out(struct mesh_link *link, bool now)
 {
     uv_stream_t *stream = (uv_stream_t *)&link->tcp;
+    ASSERT(!link->writing);
+    ASSERT(link->written.len != 0);
     uv_buf_t piece = uv_buf_init((char *)link->written.data, (unsigned)link->written.len);
     int wrote = now ? uv_try_write(stream, &piece, 1) : UV_EAGAIN;
     if (wrote >= 0 && (size_t)wrote == link->written.len) {
@@ -273,7 +283,8 @@ static void deliver(struct mesh_link *link, const struct mesh_frame *frame)
         mesh_greet_frame(link, frame);
         return;
     }
-    ASSERT(link->phase == LINK_READY && link->peer_id != 0);
+    ASSERT(link->phase == LINK_READY);
+    ASSERT(link->peer_id != 0);
     if (frame->kind != MESH_DATA) {
         violation(link, "an unexpected frame came");
         return;
@@ -294,6 +305,7 @@ static void take_plain(struct mesh_link *link, struct bytes plain)
 {
     struct mesh_frame frame;
     enum status st = ST_OK;
+    ASSERT(plain.len != 0);
     if (link->phase == LINK_LEAVING) {
         buf_add(&link->early, plain);
         if (buf_status(&link->early) != ST_OK)
@@ -317,6 +329,7 @@ static void pump(struct mesh_link *link)
 {
     struct mesh *mesh = link->mesh;
     size_t n = 1;
+    ASSERT(link->phase != LINK_CONNECTING);
     while (n != 0 && link->phase != LINK_CLOSING) {
         n = 0;
         enum status st = tls_read(link->tls, mesh->plain, sizeof mesh->plain, &n);
@@ -388,6 +401,8 @@ void mesh_link_begin(struct mesh_link *link, const struct tls_target *target)
 {
     struct mesh *mesh = link->mesh;
     ASSERT(link->tls == NULL);
+    ASSERT(link->phase == LINK_CONNECTING);
+    ASSERT(link->accepted == (target == NULL));
     link->phase = LINK_SHAKING;
     name_endpoint(link);
     mesh_link_set_deadline(link, mesh->greeting_ms);

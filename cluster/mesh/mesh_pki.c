@@ -115,9 +115,10 @@ static enum status make_ca(const struct authority *a, const char *id, int64_t no
                            struct cert_pair *ret_pair, struct reason *reason)
 {
     char uri[MESH_URI_MAX], name[MESH_NAME_MAX];
-    (void)snprintf(uri, sizeof uri, "holdfast://%s", id); /* both fit: an id has 32 digits */
-    (void)snprintf(name, sizeof name, "holdfast %s %.8s", a->for_clients ? "clients" : "cluster",
-                   id);
+    int n = snprintf(uri, sizeof uri, "holdfast://%s", id);
+    ASSERT(n > 0 && (size_t)n < sizeof uri);
+    n = snprintf(name, sizeof name, "holdfast %s %.8s", a->for_clients ? "clients" : "cluster", id);
+    ASSERT(n > 0 && (size_t)n < sizeof name);
     const struct cert_san san = {CERT_SAN_URI, uri};
     const struct cert_request request = {
         .common_name = name,
@@ -141,6 +142,7 @@ static unsigned node_sans(const struct authority *a, const struct mesh_node_name
                           const char *uri, struct cert_san sans[HOSTS_MAX + 4])
 {
     unsigned n = 0;
+    ASSERT(node->n_hosts <= HOSTS_MAX);
     if (!a->for_clients) {
         sans[n++] = (struct cert_san){CERT_SAN_URI, uri};
         return n;
@@ -183,6 +185,7 @@ static enum status issue(const struct signer *s, const struct mesh_node_names *n
 {
     char uri[MESH_URI_MAX];
     struct cert_san sans[HOSTS_MAX + 4];
+    ASSERT(mesh_name_valid(node->name));
     CLEANUP(cert_pair_done) struct cert_pair pair = {0};
     TRY(node_uri(&s->ca, node->name, uri, reason));
     const struct cert_request request = {
@@ -205,7 +208,8 @@ enum status mesh_authority_check(const struct cert_pair *ca,
     char uri[CERT_URI_MAX], wanted[MESH_URI_MAX], id[MESH_CLUSTER_ID_TEXT];
     TRY(cert_check_ca(ca, reason));
     mesh_cluster_text(cluster, id);
-    (void)snprintf(wanted, sizeof wanted, "holdfast://%s", id); /* fits: an id has 32 digits */
+    int n = snprintf(wanted, sizeof wanted, "holdfast://%s", id);
+    ASSERT(n > 0 && (size_t)n < sizeof wanted);
     if (cert_uri(buf_bytes(&ca->cert), uri) == ST_OK && strcmp(uri, wanted) == 0)
         return ST_OK;
     reason_set(reason, "this is not the authority of this cluster");

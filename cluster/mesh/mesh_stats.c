@@ -13,6 +13,7 @@ static uint64_t get(_Atomic uint64_t *counter)
 struct mesh_peer_row *mesh_peer_row(struct mesh *mesh, const char *name)
 {
     unsigned n = atomic_load_explicit(&mesh->n_rows, memory_order_relaxed);
+    ASSERT(n <= MESH_ROWS_MAX);
     for (unsigned i = 0; i < n; i++)
         if (strcmp(mesh->rows[i].name, name) == 0)
             return &mesh->rows[i];
@@ -28,6 +29,7 @@ struct mesh_peer_row *mesh_peer_row(struct mesh *mesh, const char *name)
 unsigned mesh_stats_peers(struct mesh *mesh, struct mesh_peer_stats *ret_peers, unsigned max)
 {
     unsigned n = MIN(atomic_load_explicit(&mesh->n_rows, memory_order_acquire), max);
+    ASSERT(n <= MESH_ROWS_MAX);
     for (unsigned i = 0; i < n; i++) {
         struct mesh_peer_row *row = &mesh->rows[i];
         ret_peers[i] = (struct mesh_peer_stats){
