@@ -6,7 +6,7 @@
  * 2. Frames may be lost (no link, full queue), and a small one may overtake a bulk one; on one lane
  *    of one link they stay in order and whole.
  * 3. Every queue is bounded in bytes; what does not fit is dropped whole and counted.
- * 4. Bulk frames have a connection of their own: they never delay small ones.
+ * 4. Bulk frames use a separate connection, so they never delay small frames.
  * 5. Callbacks come from the loop, never from inside a call of this interface.
  *
  * All functions are called on the env's loop thread, but for mesh_stats and mesh_stats_peers. */
@@ -27,13 +27,14 @@ struct mesh_member {
     uint64_t id;
     char name[MESH_NAME_MAX];
     char address[MESH_ADDRESS_MAX]; /* host:port of its cluster port; [::1]:port */
-    char other[MESH_ADDRESS_MAX];   /* tried where `address` does not lead to it; "": none */
-    bool any_id; /* the name decides: its raft id may be another by now. `id` is what mesh_send
-                    knows the link by; frames and `gone` name the id that answered */
+    char other[MESH_ADDRESS_MAX];   /* dialled if `address` does not lead to the node; "": none */
+    bool any_id; /* dial by name, and accept any raft id. mesh_send finds the link by `id`; frames
+                    and `gone` carry the raft id that the peer showed */
 };
 
-/* A node's HTTP connection, ours from now on: its handshake is over and `early` was read already.
- * More may lie undecrypted in `tls`: read it before waiting for the socket. */
+/* An HTTP connection of a node, handed to the callee, which owns the connection. The TLS handshake
+ * is over, and `early` holds the bytes after it that were read. `tls` may hold more bytes, still
+ * encrypted: read them before waiting for the socket. */
 struct mesh_http {
     int fd; /* non-blocking, in no loop */
     struct tls_conn *tls;
@@ -41,15 +42,16 @@ struct mesh_http {
     char peer_name[MESH_NAME_MAX];        /* from the certificate; "": no certificate */
     char peer_address[MESH_ENDPOINT_MAX]; /* "127.0.0.1:4711" */
 };
-/* Close it unused. */
+/* Close the connection without using it. */
 void mesh_http_drop(struct mesh_http *http);
 
 struct mesh_events {
     /* A frame; borrowed during the call. */
     void (*receive)(void *ctx, uint64_t from, const char *from_name, struct bytes frame);
-    /* A peer that was connected refuses connections now: its process is gone. */
+    /* A peer that was connected refuses connections now: its process has ended. */
     void (*gone)(void *ctx, uint64_t id);
-    /* A node of the cluster, perhaps no member, speaks HTTP. NULL: such connections are refused. */
+    /* A node with a certificate of the cluster speaks HTTP; the node may be no member. NULL: such
+     * connections are refused. */
     void (*http)(void *ctx, struct mesh_http http);
     /* An unauthenticated peer speaks HTTP: `peer_name` is "". NULL: such peers are refused. */
     void (*unauthenticated)(void *ctx, struct mesh_http http);
@@ -59,7 +61,7 @@ struct mesh_events {
     /* The node `name`, known by its certificate, refused our link because this node was removed.
      * May be NULL. */
     void (*refused_as_removed)(void *ctx, const char *name);
-    /* Whether a node of this name may speak as this id: the members say so, or do not know the id.
+    /* Whether a node of this name may use this raft id: a member has both, or no member has the id.
      * NULL: always. */
     bool (*id_allowed)(void *ctx, uint64_t id, const char *name);
     void *ctx;
@@ -73,14 +75,15 @@ struct mesh_options {
     struct mesh_events events;
     size_t small_queue_bytes; /* for each peer; 0: 1 MiB */
     size_t bulk_queue_bytes;  /* 0: 24 MiB */
-    unsigned greeting_ms;     /* from connected to known; 0: 5 s */
+    unsigned greeting_ms;     /* limit from TCP connection to accepted hello; 0: 5 s */
 };
 
-/* Name and cluster are those of the certificate. Copies what it needs. Blocks (start-up).
+/* Listen and connect. The certificate at cert_path gives the name and the cluster of this node.
+ * Copies the options. Blocks: for start-up only.
  * ST_INVALID, ST_NOT_FOUND, ST_DENIED, ST_IO, ST_NOMEM with a reason. */
 NODISCARD enum status mesh_start(const struct mesh_options *options, struct mesh **ret_mesh,
                                  struct reason *reason);
-/* Says goodbye on all links; `closed` is the last call, then the mesh is gone. */
+/* Close all links with a TLS goodbye. `closed` is the last call: the mesh is freed. */
 void mesh_close(struct mesh *mesh, void (*closed)(void *ctx), void *ctx);
 
 /* Connect to these (oneself is skipped) and to no others; at most MESH_MEMBERS_MAX. Links made at
@@ -108,9 +111,9 @@ uint16_t mesh_port(const struct mesh *mesh);
 struct mesh_stats {
     uint64_t frames_sent, frames_received, bytes_sent, bytes_received; /* bytes of payload */
     uint64_t frames_dropped_full, frames_dropped_unconnected;
-    uint64_t links_out, links_in;       /* ready now */
-    uint64_t connects, connects_failed; /* ours */
-    uint64_t accepts, accepts_refused;  /* others'; refused for any reason */
+    uint64_t links_out, links_in;       /* ready links */
+    uint64_t connects, connects_failed; /* dialled by this node */
+    uint64_t accepts, accepts_refused;  /* dialled by others; refused for any reason */
     uint64_t peers_gone, http_accepted;
     int64_t cert_not_after_s; /* own certificate, seconds since 1970 */
 };
@@ -120,8 +123,8 @@ void mesh_stats(struct mesh *mesh, struct mesh_stats *ret_stats);
 enum { MESH_PEERS_COUNTED_MAX = 32 };
 struct mesh_peer_stats {
     char name[MESH_NAME_MAX]; /* "others": of all names beyond the first ones */
-    uint64_t links;           /* ready now, ours and its: four when all is well */
-    uint64_t reconnects;      /* links of ours that replaced a lost one */
+    uint64_t links;           /* ready links, dialled by either side: four in normal operation */
+    uint64_t reconnects;      /* links that this node dialled again after a loss */
     uint64_t connects_failed;
     uint64_t frames_sent, frames_received, frames_dropped;
     uint64_t bytes_sent, bytes_received; /* of payload */

@@ -17,7 +17,7 @@
 enum {
     MESH_PROTOCOL = 1, /* of frames; a hello is always a frame of version 1 */
     MESH_HEADER_BYTES = 6,
-    MESH_GREETING_MAX = 256, /* payload before the peer is known */
+    MESH_GREETING_MAX = 256, /* payload of a frame before the hello is accepted */
     MESH_FRAME_MAX = 9 * 1024 * 1024,
 };
 
@@ -32,7 +32,7 @@ enum mesh_refusal {
     MESH_REFUSE_BUSY,        /* too many links */
     MESH_REFUSE_REMOVED,     /* the caller was removed from the cluster */
 };
-/* For a log, never NULL. */
+/* The refusal as text for the log; never NULL. */
 const char *mesh_refusal_text(unsigned refusal);
 
 struct mesh_hello {
@@ -42,12 +42,12 @@ struct mesh_hello {
     bool bulk;
 };
 
-/* Append a payload. */
+/* Append the payload of a hello. */
 void mesh_hello_encode(const struct mesh_hello *hello, struct buf *out);
 /* ST_INVALID. Later protocols may add fields at the end. */
 NODISCARD enum status mesh_hello_decode(struct bytes payload, struct mesh_hello *ret_hello);
 
-/* The header that goes before a payload of that kind and length. */
+/* Write the header of a frame. */
 void mesh_header_encode(enum mesh_kind kind, uint32_t payload_bytes,
                         uint8_t ret_header[MESH_HEADER_BYTES]);
 
@@ -60,16 +60,16 @@ struct mesh_frame {
  * incomplete frame, and no memory between whole ones. */
 struct mesh_frames {
     uint32_t payload_max;
-    struct bytes chunk; /* pushed and not yet cut */
+    struct bytes chunk; /* pushed bytes that are in no frame yet */
     struct buf partial;
-    bool whole; /* `partial` was given out and goes with the next call */
+    bool whole; /* `partial` is the last frame returned; the next call frees it */
 };
 
-/* The next bytes; borrowed until mesh_frames_next has given ST_NOT_FOUND, and only then the next
- * may be pushed. */
+/* Push the next bytes of the stream. They are borrowed until mesh_frames_next returns ST_NOT_FOUND;
+ * only then may more bytes be pushed. */
 void mesh_frames_push(struct mesh_frames *f, struct bytes chunk);
 /* ST_OK: a frame, borrowed until the next call. ST_NOT_FOUND: push more. ST_INVALID, ST_TOO_BIG:
- * not our protocol, and nothing behind it can be read. ST_NOMEM. */
+ * another protocol, so the rest of the stream cannot be read. ST_NOMEM. */
 NODISCARD enum status mesh_frames_next(struct mesh_frames *f, struct mesh_frame *ret_frame);
 void mesh_frames_done(struct mesh_frames *f);
 

@@ -21,10 +21,10 @@ enum {
     MESH_WRITE_BYTES = 192 * 1024, /* plaintext in one write, below TLS_OUTPUT_MAX */
     MESH_WRITE_PARTS = 64,
     MESH_CONNECT_MS = 2000,
-    MESH_UNKNOWN_MAX = 64,    /* accepted and not yet known; the oldest goes … */
-    MESH_UNKNOWN_MS = 1000,   /* … after it had this long */
-    MESH_ACCEPTED_MAX = 128,  /* known */
-    MESH_ACCEPTS_PER_S = 200, /* handshakes cost time that heartbeats need */
+    MESH_UNKNOWN_MAX = 64,    /* accepted links without an accepted hello */
+    MESH_UNKNOWN_MS = 1000,   /* an unknown link this old may be closed to make room */
+    MESH_ACCEPTED_MAX = 128,  /* accepted links with an accepted hello */
+    MESH_ACCEPTS_PER_S = 200, /* bound on handshakes: they take time that heartbeats need */
     MESH_ENDPOINTS_MAX = 8,   /* addresses of one peer */
     MESH_ROWS_MAX = MESH_PEERS_COUNTED_MAX,
 };
@@ -67,13 +67,13 @@ struct mesh_link {
     struct buf written; /* ciphertext being written */
     struct tls_conn *tls;
     struct mesh_frames frames;
-    struct buf early; /* LEAVING: plaintext behind the handshake */
+    struct buf early; /* LEAVING: plaintext that came after the handshake */
     struct env_timer deadline;
     struct list queue; /* frames to send */
     size_t queue_bytes, head_sent;
     uint64_t peer_id; /* 0: not known */
     char peer_name[MESH_NAME_MAX];
-    struct mesh_peer_row *row; /* of that name; NULL: not known */
+    struct mesh_peer_row *row; /* counters of the peer's name; NULL: name not known */
     char endpoint[MESH_ENDPOINT_MAX];
 };
 
@@ -84,14 +84,14 @@ struct mesh_dial {
     uint64_t logged; /* hash of the last failure that was logged; 0: none */
     struct mesh_link *link;
     struct env_timer retry;
-    unsigned failures;     /* in a row */
+    unsigned failures;     /* consecutive failed rounds */
     uint64_t last_loss_ms; /* when a ready link was lost */
     uv_getaddrinfo_t resolve;
-    char address[MESH_ADDRESS_MAX]; /* of the member: whose endpoints these are */
+    char address[MESH_ADDRESS_MAX]; /* the member's address that `endpoints` were resolved from */
     struct sockaddr_storage endpoints[MESH_ENDPOINTS_MAX];
     unsigned n_endpoints, at;
-    bool redial;              /* this round: only where the lost link was */
-    unsigned tried, refusals; /* endpoints in this round; those of them that refused */
+    bool redial;              /* this round dials only the endpoint of the lost link */
+    unsigned tried, refusals; /* endpoints dialled, and endpoints that refused, in this round */
 };
 
 struct mesh_peer {
@@ -99,10 +99,10 @@ struct mesh_peer {
     struct list link; /* in mesh->peers */
     struct mesh_member member;
     struct mesh_peer_row *row;
-    uint64_t answered;         /* raft id that answered last; member.id unless any_id */
+    uint64_t answered;         /* raft id in the peer's last hello; member.id unless any_id */
     struct mesh_dial dials[2]; /* [bulk] */
-    bool alive;                /* was connected since it was last found gone */
-    bool leaving;              /* freed once nothing is being resolved */
+    bool alive;                /* was connected after the last call of events.gone */
+    bool leaving;              /* freed once no name is being resolved */
 };
 
 struct mesh_counters {
@@ -133,7 +133,7 @@ struct mesh {
     uint64_t accept_tokens, accept_filled_ms;
     struct list links, dirty, unknown, peers;
     unsigned n_unknown, n_accepted;
-    unsigned handles; /* open at libuv: sockets, flush, names being resolved */
+    unsigned handles; /* open handles and requests of libuv: sockets, flush, names */
     bool closing;
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -142,7 +142,7 @@ struct mesh {
     uint8_t cipher[MESH_SCRATCH_BYTES], plain[MESH_SCRATCH_BYTES];
     struct mesh_counters count;
     struct mesh_peer_row rows[MESH_ROWS_MAX];
-    _Atomic unsigned n_rows; /* a row below it has its name for good */
+    _Atomic unsigned n_rows; /* rows in use; the name of a row never changes */
 };
 
 /* mesh.c */
@@ -150,26 +150,26 @@ struct mesh {
 /* One libuv handle or request of the mesh is over; the last one ends a closing mesh. */
 void mesh_handle_gone(struct mesh *mesh);
 bool mesh_is_removed(const struct mesh *mesh, const char *name);
-/* "host:port" or "[host]:port" apart. ST_INVALID. */
+/* Split "host:port" or "[host]:port". ST_INVALID. */
 NODISCARD enum status mesh_address_split(const char *address, char ret_host[MESH_ADDRESS_MAX],
                                          char ret_port[8]);
 void mesh_endpoint_text(const struct sockaddr_storage *addr, char ret_text[MESH_ENDPOINT_MAX]);
 
-/* mesh_stats.c: never NULL. */
+/* mesh_stats.c: the counters of a name; never NULL. */
 struct mesh_peer_row *mesh_peer_row(struct mesh *mesh, const char *name);
 
 /* mesh_link.c */
 
-/* NULL: out of memory. Not connected yet. */
+/* Make a link that is not connected. NULL: out of memory. */
 struct mesh_link *mesh_link_new(struct mesh *mesh);
 /* The socket is connected: begin TLS. `target` is NULL on accepted links. */
 void mesh_link_begin(struct mesh_link *link, const struct tls_target *target);
-/* Close and release, telling only the log and the link's dial; `why` is for people. */
+/* Close and release. Calls only the link's dial; `why` goes to the log. */
 void mesh_link_close(struct mesh_link *link, const char *why);
 /* Queue a frame. ST_BUSY: no room for it. ST_NOMEM. */
 NODISCARD enum status mesh_link_send(struct mesh_link *link, enum mesh_kind kind,
                                      const struct bytes *parts, unsigned n);
-/* Write what waits, unless a write is running. */
+/* Write the queued frames, unless a write is running. */
 void mesh_link_flush(struct mesh_link *link);
 void mesh_link_set_deadline(struct mesh_link *link, uint64_t ms);
 
@@ -179,22 +179,22 @@ void mesh_link_set_deadline(struct mesh_link *link, uint64_t ms);
 void mesh_greet_open(struct mesh_link *link);
 /* A frame came while GREETING. */
 void mesh_greet_frame(struct mesh_link *link, const struct mesh_frame *frame);
-/* LEAVING and nothing left to write: hand the connection over. */
+/* The link is LEAVING and has no byte left to write: hand the connection over. */
 void mesh_greet_leave(struct mesh_link *link);
 
 /* mesh_dial.c */
 
 NODISCARD enum status mesh_peer_new(struct mesh *mesh, const struct mesh_member *member);
 void mesh_peer_close(struct mesh_peer *peer);
-/* The member has these addresses now; nothing else of it may differ. */
+/* Set the addresses of the peer; `member` has the same id, name and any_id. */
 void mesh_peer_readdress(struct mesh_peer *peer, const struct mesh_member *member);
 struct mesh_peer *mesh_peer_find(struct mesh *mesh, uint64_t id);
-/* The peer was heard: dial now instead of waiting. */
+/* The peer runs: dial at once instead of after the delay. */
 void mesh_peer_heard(struct mesh_peer *peer);
 void mesh_peer_dial_soon(struct mesh_peer *peer);
 uint64_t mesh_dial_wanted(const struct mesh_dial *dial); /* 0: any id of that name */
 void mesh_dial_ready(struct mesh_dial *dial);
-/* The dial's link is closing; it was ready or not. */
+/* The dial's link is closing. `was_ready`: the link was READY before. */
 void mesh_dial_lost(struct mesh_dial *dial, bool was_ready, const char *why);
 
 /* mesh_accept.c */
@@ -205,11 +205,11 @@ void mesh_listen_close(struct mesh *mesh);
 bool mesh_accept_room(struct mesh_link *link);
 /* An accepted link became ready. */
 void mesh_accept_known(struct mesh_link *link);
-/* An accepted link goes without having been of use: count and log. */
+/* Count and log an accepted link that closes before its hello was accepted. */
 void mesh_accept_refused(struct mesh_link *link, const char *why);
-/* At a bounded rate: a peer must not fill the disk with our complaints. */
+/* Log a refused or misbehaving peer, at a bounded rate: a peer must not fill the disk. */
 void mesh_log_hostile(const struct mesh_link *link, const char *why);
-/* A ready link whose other end is this id; NULL: none. */
+/* A READY link to this raft id; NULL: none. */
 struct mesh_link *mesh_link_find(struct mesh *mesh, uint64_t id, bool bulk, bool accepted);
 
 #endif

@@ -1,10 +1,10 @@
 /* The certificate files of the cluster port.
  *
- * A key and its certificate are two files, and no system replaces two at once. Both new ones are
- * written beside the old ones first; then the key takes its place, then the certificate:
+ * A key and its certificate are two files, and no file system replaces two files atomically. Both
+ * new files are written beside the old ones; then the key is renamed, then the certificate:
  *
  *   NAME-key.pem.new and NAME.pem.new      not begun: the old pair is in use
- *   NAME.pem.new alone                     the key is the new one: the certificate follows */
+ *   NAME.pem.new alone                     the key is new: rename the certificate too */
 #include "cluster/membership/certificate/cert_files.h"
 
 #include "base/fs.h"
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A path in two: the directory's files, and the name there. */
+/* A path as its directory and the file's name. */
 struct place {
     struct fs *fs;
     const char *name;

@@ -1,11 +1,11 @@
-/* A new certificate for the cluster port, in time or when asked for.
+/* A new certificate for the cluster port, before the old one expires or when an operator rotates.
  *
- * A node makes a new key and sends its public half to the leader over their link, which proves its
- * name: a removed node has none. The leader signs with the authority in the state, for that name
- * alone. The node checks what comes, replaces its files, and takes them for new connections; those
- * that are up keep the old certificate, which stays good until it expires.
+ * A node makes a new key and sends the public key to the leader over their link. The link proves
+ * the node's name; a removed node has no link. The leader signs with the authority in the state,
+ * for that name only. The node checks the certificate, replaces its files, and uses them for new
+ * connections. Open connections keep the old certificate, which stays valid until it expires.
  *
- * Times are cluster time. Nothing is done while the cluster does not have its authority's key: the
+ * Times are cluster time. Without the authority's key in the state no certificate is renewed: the
  * warnings before a certificate expires (mesh.c) then ask the operator to act. */
 #include "cluster/membership/certificate/renew.h"
 
@@ -19,8 +19,8 @@
 enum {
     RENEW_LOOK_MS = 1000,
     RENEW_ASK_MS = 5000,           /* between two tries */
-    RENEW_FAILED_MS = 3600 * 1000, /* after one that could not be taken; and between complaints */
-    RENEW_PART = 3,                /* this part of its time before the end */
+    RENEW_FAILED_MS = 3600 * 1000, /* after a certificate that cannot be used; between complaints */
+    RENEW_PART = 3,                /* renew in the last third of the validity */
     DAY_S = 86400,
 };
 
@@ -85,7 +85,7 @@ static enum status sign_certificate(struct renew *r, const char *name, struct by
     return st;
 }
 
-/* A new certificate must be ours in every way before it replaces one that works. */
+/* Check authority, key, cluster and name before a new certificate replaces one that works. */
 static enum status check_renewed(const struct renew *r, struct bytes cert)
 {
     CLEANUP(buf_done) struct buf ca = {0};

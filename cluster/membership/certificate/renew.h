@@ -8,16 +8,16 @@
 struct renew {
     struct part_host *host;
     struct local *local;
-    struct buf new_key, new_public; /* of the certificate that was asked for; empty: none was */
-    int64_t cert_issued_s, cert_until_s; /* of ours; 0: not read yet */
+    struct buf new_key, new_public; /* key of the requested certificate; empty: none requested */
+    int64_t cert_issued_s, cert_until_s; /* of our own certificate; 0: not read yet */
     uint64_t looked_ms, asked_ms, wait_ms, complained_ms;
-    uint64_t rotate_version; /* of the record that was read */
+    uint64_t rotate_version; /* version of the rotation record that was read */
     int64_t rotate_since_s;
 };
 
 extern const struct part renew_part;
 
-/* Learn the period of our certificate: its file was replaced. */
+/* Read the validity of our certificate again: the file was replaced. */
 void renew_learn(struct renew *r);
 
 #endif
