@@ -25,10 +25,10 @@ struct part_host;
 struct member_options {
     const char *name, *data_dir;
     const char *api_addr;     /* URL clients reach this node at */
-    const char *version;      /* of this program, for people */
+    const char *version;      /* version of this program, for people */
     const char *cluster_addr; /* host:port of the cluster port, as other nodes reach it */
     const char *ca_file, *cert_file, *key_file;
-    /* Both are heeded where cert_file is missing. */
+    /* Used only if cert_file does not exist. */
     const char *join_token_file; /* NULL: none */
     bool join_by_request;        /* wait for a join request */
     struct {
@@ -77,29 +77,29 @@ enum {
 
 /* Calls of the node that its parts may make. */
 struct part_calls {
-    /* Send a frame to a member; it is lost where no link is up. */
+    /* Send a frame to a member; without a link the frame is lost. */
     void (*send)(struct part_host *host, uint64_t to, enum frame_kind kind, struct bytes content);
-    /* Propose a transaction that is small and needed to run the cluster. Where it was not applied,
-     * *mark (may be NULL; as long-lived as the node) becomes 0, so that the part tries again. */
+    /* Propose a small transaction that the cluster needs to run. If it is not applied, *mark
+     * becomes 0, so that the part tries again. `mark`: NULL, or as long-lived as the node. */
     void (*write)(struct part_host *host, struct rlog_txn_builder *txn, uint64_t *mark);
     /* Link to the members, or to the initial members while no member is known. */
     void (*link)(struct part_host *host);
-    /* Open the cluster port under host->id; an earlier one must be closed. */
+    /* Open the cluster port under host->id. An earlier port is closed. */
     enum status (*open_port)(struct part_host *host, struct reason *reason);
     /* Start the replica, with the initial configuration if this node is an initial member. Opens
-     * the cluster port where that is closed; writes host->phase. ST_NOT_FOUND, ST_CORRUPT: what is
-     * on disk is no replica; other statuses with a reason. */
+     * the cluster port if it is closed; writes host->phase. ST_NOT_FOUND, ST_CORRUPT: the disk has
+     * no valid replica. Other statuses with a reason. */
     enum status (*start_replica)(struct part_host *host, bool initial, struct reason *reason);
-    /* The same for a replica under a new id: an open cluster port is closed first, then the replica
-     * starts later. */
+    /* Start the replica under a new id: an open cluster port is closed first, and the replica
+     * starts after that. */
     enum status (*restart_replica)(struct part_host *host, struct reason *reason);
-    /* Facts of the host have changed: show them to other threads. */
+    /* Facts of the host have changed: publish them to other threads. */
     void (*publish)(struct part_host *host);
     /* Once, before there is a replica: this node waits for other nodes or for a join request. */
     void (*wait)(struct part_host *host);
     /* Forget every key. */
     void (*seal)(struct part_host *host);
-    /* Cluster time as well as this node knows it; 0: not yet. Any thread. */
+    /* The cluster time that this node knows or estimates; 0: none yet. Any thread. */
     int64_t (*time_ms)(struct part_host *host);
     /* The node does not start: the process ends with this message. */
     void (*refuse)(struct part_host *host, const struct reason *reason);
@@ -131,11 +131,11 @@ struct part_host {
     unsigned n_members;
     uint64_t active_term; /* the role: the term in which this node is active; 0: a standby */
     bool initialized;     /* the cluster has a state */
-    bool waits;           /* enroll: for a join request */
+    bool waits;           /* enroll: this node waits for a join request */
     bool removed;         /* bootstrap: this node is no member any more */
     bool dr_secondary;    /* this cluster follows another one: no duty and no service runs */
     bool stopping, replica_closed;
-    _Atomic bool running; /* `rlog` is there; any thread */
+    _Atomic bool running; /* `rlog` is not NULL; any thread */
 };
 
 /* Whether the caller may touch the host: on the raft thread, or before there is one. */

@@ -1,4 +1,4 @@
-/* A call from another thread that runs on the raft thread and is waited for. */
+/* A call to the raft thread from another thread, which waits for the result. */
 #ifndef HOLDFAST_CLUSTER_MEMBERSHIP_WAIT_H
 #define HOLDFAST_CLUSTER_MEMBERSHIP_WAIT_H
 

@@ -19,20 +19,20 @@ struct node_status {
     bool active;                /* this node runs write handlers */
     bool perf_standby;          /* a standby that serves reads itself */
     bool removed, waits;        /* removed from the cluster; waits for a join request */
-    bool has_leader, no_quorum; /* no_quorum: as node_ops.no_quorum */
+    bool has_leader, no_quorum; /* no_quorum: the result of node_ops.no_quorum */
     uint64_t term, committed_index, applied_index;
     uint64_t version;        /* of the replicated state */
     int64_t cluster_time_ms; /* of the last applied entry; 0 before the first */
     int64_t active_since_ms; /* wall clock of this node, 0 when not active */
-    uint64_t root_version;   /* the last computed Merkle root: its version … */
-    uint8_t root[32];        /* … and value; all zero before the first */
+    uint64_t root_version;   /* version of the last computed Merkle root */
+    uint8_t root[32];        /* last computed Merkle root; all zero before the first */
     struct rlog_status raft;
 };
 
-/* The part of node_status that every request asks for. */
+/* The part of node_status that every request needs. */
 struct node_brief {
     bool initialized, sealed, active, perf_standby, removed, waits, no_quorum;
-    bool leads; /* as a candidate for active: `leader_name` is its own */
+    bool leads; /* this node leads: `leader_name` is its own name */
 };
 static inline struct node_brief node_brief_of(const struct node_status *s)
 {
@@ -51,21 +51,23 @@ static inline struct node_brief node_brief_of(const struct node_status *s)
 struct board {
     pthread_mutex_t lock;
     bool open;                       /* the lock is initialised */
-    struct node_status status;       /* under the lock; the raft thread reads without */
-    _Atomic unsigned brief;          /* of `status` */
-    int64_t clock_ms, clock_mono_ms; /* cluster time at a moment of the monotonic clock */
+    struct node_status status;       /* under the lock; the raft thread may read without it */
+    _Atomic unsigned brief;          /* node_brief of `status`, as bits */
+    int64_t clock_ms, clock_mono_ms; /* a cluster time, and the monotonic clock at that time */
 };
 
-/* A sealed node outside of any cluster. Both names are shorter than 64 bytes. ST_NOMEM. */
+/* Initialise the status of a sealed node without a cluster. Both names are shorter than 64 bytes.
+ * ST_NOMEM. */
 NODISCARD enum status board_init(struct board *board, const char *name, const char *cluster_name);
-/* No thread uses the board any more. Also after a board_init that failed. */
+/* Release the board; no thread uses it any more. Allowed after a board_init that failed. */
 void board_done(struct board *board);
 
-/* Take the lock to write, and drop it: then the change is published. Any thread. */
+/* board_begin takes the lock to write the status; board_end drops it and publishes the change. Any
+ * thread. */
 struct node_status *board_begin(struct board *board);
 void board_end(struct board *board);
-/* Publish that an entry was applied: for each entry, so without the brief, which does not tell it.
- */
+/* Publish that an entry was applied. Called for each entry, so the brief, which has no index, is
+ * not computed. */
 void board_applied(struct board *board, uint64_t index, uint64_t version);
 /* Publish the facts of the host. Raft thread. */
 void board_show(struct board *board, const struct part_host *host);
@@ -74,8 +76,8 @@ void board_show(struct board *board, const struct part_host *host);
 void board_get(struct board *board, struct node_status *ret_status);
 /* The brief of one moment, without a lock. Any thread. */
 struct node_brief board_brief(const struct board *board);
-/* Cluster time as well as this node knows it: the leader's own, elsewhere carried on from what was
- * last heard; 0 before that. Any thread. */
+/* Cluster time: on the leader its own; elsewhere the last time that was heard plus the time since;
+ * 0 before any was heard. Any thread. */
 int64_t board_time_ms(struct board *board);
 
 #endif

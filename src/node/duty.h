@@ -8,8 +8,8 @@
  * A turn of the raft thread runs duties for DUTY_TURN_MS at most; the next turn goes on with the
  * duty after the last one. A duty bounds its own run: it stages a little of what is due.
  *
- * A DR secondary begins no duty: its state is the primary's. What was proposed in a term that has
- * ended is decided by the log like any other write: its preconditions hold, or nothing happens. */
+ * A DR secondary begins no duty: its state is the primary's. A transaction proposed in a term that
+ * has ended is applied like any other write: only if its preconditions still hold. */
 #ifndef HOLDFAST_NODE_DUTY_H
 #define HOLDFAST_NODE_DUTY_H
 

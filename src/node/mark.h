@@ -1,11 +1,12 @@
-/* The mark beside the replica that the cluster is initialised: until the log is applied again after
- * a start, the state looks empty, and "not initialised" would be a lie. Raft thread. */
+/* A file beside the replica marks an initialised cluster. After a start the state is empty until
+ * the log is applied again; without the mark the node would report "not initialised". Raft thread.
+ */
 #ifndef HOLDFAST_NODE_MARK_H
 #define HOLDFAST_NODE_MARK_H
 
 #include "cluster/membership/part.h"
 
-/* The replica starts: learn from the mark, or because this node joins a cluster. */
+/* The replica starts: set host->initialized from the mark, or because this node joins a cluster. */
 void mark_read(struct part_host *host, bool joins);
 /* The state is initialised: write the mark, once. */
 void mark_write(struct part_host *host);

@@ -1,4 +1,4 @@
-/* This node: its raft thread, its place in the cluster, and the work that follows from it.
+/* This node: its raft thread, its role in the cluster, and the background work of that role.
  *
  * Owns the raft thread (replica and cluster port) and the parts of the node, each of which owns one
  * subject (cluster/membership/part.h; the table of parts is parts.c). The node is "active" when it
@@ -22,7 +22,7 @@ struct node_options {
     struct member_options member;
     const char *cluster_name;
     const char *listen_addr;  /* host:port of the cluster port to bind */
-    enum seal_type seal_type; /* configured: what a new cluster will have */
+    enum seal_type seal_type; /* configured seal type, used when a cluster is initialised */
     const struct seal *seal;  /* NULL: unsealed by key shares, or the key file is missing */
     const struct node_duty *duties;
     size_t n_duties;
@@ -34,13 +34,14 @@ struct node_options {
 
     /* All on the raft thread. */
     void (*ready)(void *ctx); /* once: the replica runs, node_rlog may be used */
-    /* Once, before `ready`: there is no replica before a join request, or all initial members. */
+    /* Once, before `ready`: no replica starts before a join request, or before all initial members
+     * are heard. */
     void (*waits)(void *ctx);
     /* Once: the process must end with this message. */
     void (*failed)(void *ctx, enum node_failure failure, const struct reason *reason);
     /* A peer opened a connection for requests; the callee owns it now. */
     void (*accept_http)(void *ctx, struct mesh_http connection);
-    /* The same of an unauthenticated peer, which shows no certificate. */
+    /* A peer without a certificate opened a connection for requests; the callee owns it now. */
     void (*accept_unauthenticated)(void *ctx, struct mesh_http connection);
     void *ctx;
 };
@@ -49,12 +50,12 @@ struct node_options {
 NODISCARD enum status node_start(const struct node_options *options, struct node **ret_node);
 /* Transfer leadership if this node has it, end services, stop the replica and the cluster port, end
  * the thread. Blocks, a few seconds at most; a service that hangs ends the process instead
- * (service.h). What is still proposed ends with ST_CLOSED; no pin may be held. */
+ * (service.h). Proposals under way end with ST_CLOSED; no pin may be held. */
 void node_stop(struct node *node);
-/* The node is stopped, and no thread uses its barrier or its env any more. NULL is allowed. */
+/* Free a stopped node; no thread uses its barrier or its env any more. NULL is allowed. */
 void node_free(struct node *node);
 
-/* The node stops soon: end a join request that waits, and refuse others. Any thread, once. */
+/* The node stops soon: end a join request under way, refuse later ones. Any thread, once. */
 void node_join_give_up(struct node *node);
 
 /* Any thread, after `ready`. */
@@ -63,13 +64,13 @@ struct env *node_env(struct node *node);
 struct barrier *node_barrier(struct node *node);
 /* Name and cluster, as the certificate says. Any thread, after `ready`. */
 const struct mesh_identity *node_identity(struct node *node);
-/* How this node speaks to another's cluster port: mutual TLS. Any thread. */
+/* The TLS context for requests to the cluster ports of other nodes: mutual TLS. Any thread. */
 struct tls_ctx *node_tls(struct node *node);
-/* For its counters. Any thread, after `ready`. */
+/* The mesh, for its counters. Any thread, after `ready`. */
 struct mesh *node_mesh(struct node *node);
 
-/* Read the certificate files of the cluster port again, soon: for new connections. Files that
- * cannot be used change nothing but the log. Any thread. */
+/* Read the certificate files of the cluster port again, asynchronously, for new connections. If the
+ * files cannot be used, the old certificate stays in use and a log line says why. Any thread. */
 void node_reload(struct node *node);
 
 /* Whether the cluster does not exist yet because not all initial members have been heard; then

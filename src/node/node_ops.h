@@ -10,15 +10,15 @@
 #include "node/unseal.h"
 #include "snapshot/snapshot.h"
 
-/* A member, as the active node knows it; other nodes know only their own. */
+/* A member as the active node knows it. Other nodes know these facts only of themselves. */
 struct node_peer {
     char name[64], version[32];
-    char api_address[160]; /* "" while the member has not said it */
+    char api_address[160]; /* "" before the member's first report */
     char cluster_address[160];
-    bool active, reached; /* reached: by the node that is asked */
-    int64_t heard_ms;  /* when it last spoke, by the clock of this node; 0: never, or ourselves */
-    int64_t steady_ms; /* since when it has done so without a gap */
-    uint64_t last_index, last_term; /* of its log, as a leader knows it; 0 elsewhere */
+    bool active, reached; /* reached: by this node */
+    int64_t heard_ms;     /* last report, by this node's wall clock; 0: never, or this node */
+    int64_t steady_ms;    /* first report without a gap since, by this node's wall clock */
+    uint64_t last_index, last_term; /* end of the member's log, as a leader knows it; else 0 */
 };
 
 struct node_ops {
@@ -28,7 +28,7 @@ struct node_ops {
      * *ret_why counts them and names those that are missing. Any thread. */
     bool (*no_quorum)(struct node *node, struct reason *ret_why);
     int64_t (*time_ms)(struct node *node); /* board_time_ms */
-    /* Fill RLOG_MEMBERS_MAX peers at most; how many. Any thread. */
+    /* Fill at most RLOG_MEMBERS_MAX peers; returns their number. Any thread. */
     unsigned (*peers)(struct node *node, struct node_peer *ret_peers);
 
     /* unseal_status, _share, _reset, _seal */

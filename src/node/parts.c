@@ -1,5 +1,5 @@
 /* The parts of this node, in the order in which they are called: a part may read the facts that the
- * parts before it wrote. The role stands behind the seal and before the work that depends on it. */
+ * parts before it wrote. The role comes after the seal and before the work that depends on it. */
 #include "node/node_internal.h"
 
 #include <stddef.h>

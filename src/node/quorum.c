@@ -1,5 +1,4 @@
-/* A cluster that cannot elect a leader is seen from its members only: each counts the voters that
- * it reaches.
+/* Detects that the cluster cannot elect a leader: each member counts the voters that it reaches.
  *
  *   leader known ─lost─▶ counting ─too few voters for SHORT_MS─▶ no quorum ─enough, or a leader─▶ …
  *
@@ -61,7 +60,7 @@ static bool was_heard(const struct quorum *q, uint64_t id, uint64_t now)
     return false;
 }
 
-/* `asks`: this node is a voter without a leader for a while, so whom it reaches answers it. */
+/* `asks`: this node is a voter without a leader for a while, so reachable voters send to it. */
 static bool reaches(const struct quorum *q, uint64_t id, bool asks, uint64_t now)
 {
     if (id == q->host->id)

@@ -10,27 +10,27 @@ struct quorum {
     struct part_host *host;
     struct board *board;
     const struct bootstrap *bootstrap;
-    uint64_t since_ms, short_ms; /* without a leader, and with too few voters; 0: not so */
+    uint64_t since_ms, short_ms; /* monotonic: no leader since; too few voters since; 0: not so */
     struct {
         uint64_t id, ms;
-    } heard[RLOG_MEMBERS_MAX]; /* while there is no leader */
+    } heard[RLOG_MEMBERS_MAX]; /* last frame of each member; kept while there is no leader */
 
     /* Under the board's lock. */
     uint64_t reached[RLOG_MEMBERS_MAX]; /* raft ids */
     unsigned n_reached;
-    struct reason why;    /* no quorum */
-    struct reason awaits; /* "": no initial member is awaited */
+    struct reason why;    /* the text of "no quorum" */
+    struct reason awaits; /* names the awaited initial members; "": none */
 };
 
 extern const struct part quorum_part;
 
 /* A frame came from a member. Raft thread. */
 void quorum_heard(struct quorum *q, uint64_t from);
-/* Name the initial members that are awaited, or none. Raft thread. */
+/* Publish the names of the awaited initial members, or "". Raft thread. */
 void quorum_await(struct quorum *q);
 /* Whether a member is reached. The board's lock is held. */
 bool quorum_reaches(const struct quorum *q, uint64_t id);
-/* As no_quorum of node_ops.h and node_awaits_members of node.h. Any thread. */
+/* node_ops.no_quorum, and node_awaits_members. Any thread. */
 bool quorum_lost(struct quorum *q, struct reason *ret_why);
 bool quorum_awaits(struct quorum *q, struct reason *ret_why);
 

@@ -16,7 +16,7 @@ static enum status read_record(const struct store_pin *pin, const char *key, str
     return ST_OK;
 }
 
-/* The leader writes who it is, so that standbys can name its client address. */
+/* The leader stores its id and client address, so that standbys can name the address. */
 static void announce_leader(struct role *r, uint64_t term)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
@@ -65,8 +65,8 @@ static void copy_text(char *to, size_t room, const char *from)
     (void)snprintf(to, room, "%s", from); /* both were bounded when they came in */
 }
 
-/* Returns whether this node is active. Another thread may seal the node meanwhile (publish_sealed):
- * so the seal is looked at under the lock, and callers do not read the status again. */
+/* Returns whether this node is active. Another thread may seal the node meanwhile (unseal_publish):
+ * so read the seal under the lock, and use the returned value instead of the status. */
 static bool publish_role(struct role *r, const struct rlog_status *raft,
                          const struct store_pin *pin)
 {

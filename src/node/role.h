@@ -9,11 +9,11 @@ struct role {
     struct part_host *host;
     struct board *board;
     bool performance_standby; /* a standby serves reads itself */
-    uint64_t core_version;    /* local version of the core records that were read */
-    uint64_t announced_term;  /* the term whose leader record we have proposed; 0: none */
+    uint64_t core_version;    /* local version at which the core records were read */
+    uint64_t announced_term;  /* term of the last proposed leader record; 0: none */
 };
 
-/* Writes host->active_term: parts that read the role stand behind it in the table. */
+/* Writes host->active_term: parts that read the role come after it in the table. */
 extern const struct part role_part;
 
 /* An entry was applied. True: keys, members' records or the leader's record may have changed. */

@@ -1,4 +1,4 @@
-/* The Merkle root of the replicated keys, computed beside the raft thread. A part
+/* The Merkle root of the replicated keys, computed on a worker thread. A part
  * (cluster/membership/part.h). Raft thread. */
 #ifndef HOLDFAST_NODE_ROOT_H
 #define HOLDFAST_NODE_ROOT_H

@@ -4,8 +4,8 @@
 
 enum {
     RETRY_MIN_MS = 1000,        /* between two attempts of a sealed leader, doubled each time */
-    RETRY_MAX_MS = 60000,       /* and at last */
-    RETRY_REST_MS = 10 * 60000, /* without an attempt: the next is the first again */
+    RETRY_MAX_MS = 60000,       /* upper bound of the doubled time */
+    RETRY_REST_MS = 10 * 60000, /* after this time without an attempt, start at RETRY_MIN_MS */
     STOP_TRANSFER_MS = 2000,
 };
 
@@ -26,7 +26,7 @@ static void transfer_begin(struct transfer *t, uint64_t target)
     rlog_transfer(t->host->rlog, &t->admin);
 }
 
-/* Bounded, so that nodes that lose their seal again and again do not keep the cluster busy. */
+/* Bound the attempts: nodes that seal again and again must not keep the cluster busy. */
 static bool transfer_is_due(struct transfer *t, uint64_t now)
 {
     if (t->began_ms != 0 && now - t->began_ms < t->wait_ms)

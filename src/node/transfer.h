@@ -1,5 +1,5 @@
-/* Leadership goes to a voter that can be active (PROTOCOL R17). A part (cluster/membership/part.h).
- * Raft thread.
+/* Transfers leadership to a voter that can be active (PROTOCOL R17). A part
+ * (cluster/membership/part.h). Raft thread.
  *
  * A sealed leader serves no request, so it transfers leadership to a voter that is known to be
  * unsealed. A leader that stops does the same with any voter. */
@@ -13,9 +13,9 @@ struct transfer {
     struct peers *peers;
     struct rlog_admin admin; /* while `running` */
     bool running;
-    uint64_t began_ms;    /* monotonic: the last one of a sealed leader; 0: never */
-    unsigned wait_ms;     /* until the next one */
-    uint64_t deadline_ms; /* of the transfer when the node stops; 0: it does not stop */
+    uint64_t began_ms;    /* monotonic: last transfer while sealed; 0: none */
+    unsigned wait_ms;     /* from that transfer to the next */
+    uint64_t deadline_ms; /* monotonic: end of the transfer when the node stops; 0: not stopping */
 };
 
 extern const struct part transfer_part;

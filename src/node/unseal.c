@@ -1,13 +1,13 @@
 /* Sealing and unsealing of this node.
  *
- * With a static seal the node unseals by itself as soon as the state says how; with key shares,
- * clients give enough of them. A node that was sealed on request stays so until it is started again
- * or shares are given: of the key, or with a static seal of the recovery key. One whose root key is
- * not the cluster's any more, because the state was replaced, seals itself and unseals as after a
- * start: by the configured seal, or by shares of the key that now counts.
+ * With a static seal the node unseals by itself as soon as the state has the key ring. With key
+ * shares, clients give enough shares. A node that was sealed on request stays sealed until it
+ * restarts, or until shares are given: shares of the key, or of the recovery key if the seal is
+ * static. If a restore replaced the root key, the node seals itself and unseals as after a start:
+ * by the configured seal, or by shares of the new key.
  *
- * Shares come in on workers' threads, so the attempt has a lock of its own. It is taken before the
- * node's and the barrier's. */
+ * Shares arrive on workers' threads, so the attempt has its own lock. Take it before the locks of
+ * the board and the barrier. */
 #include "node/unseal_internal.h"
 
 #include "barrier/shamir.h"
@@ -78,7 +78,7 @@ enum status unseal_with(struct unseal *u, const struct seal *seal, struct reason
     return ST_OK;
 }
 
-/* By shares that were given before this node was a member. False: there are none. */
+/* Unseal with shares that were given before this node was a member. False: none were given. */
 static bool look_with_opener(struct unseal *u)
 {
     struct reason reason = {{0}};
@@ -121,7 +121,7 @@ static void unseal_look(struct unseal *u)
     }
 }
 
-/* `held`: until shares are given or the node is started again. */
+/* `held`: stay sealed until shares are given or the node restarts. */
 static void seal_node(struct unseal *u, bool held)
 {
     unseal_lock(u);

@@ -9,31 +9,31 @@
 struct node_seal_status {
     enum seal_type type;
     unsigned shares, threshold;    /* 0 before the initialisation */
-    unsigned progress;             /* shares that were given of those it takes */
+    unsigned progress;             /* shares given in this attempt */
     char nonce[TEXT_UUID_LEN + 1]; /* of this attempt; "" without one */
 };
 
 struct unseal {
     struct part_host *host;
     struct board *board;
-    enum seal_type type;           /* configured: of a new cluster */
+    enum seal_type type;           /* configured seal type, used when a cluster is initialised */
     const struct seal *configured; /* NULL: unsealed by key shares, or the key file is missing */
     /* On the raft thread: enough shares were given to open the seal of the cluster to join. */
     void (*opened)(void *ctx);
     void *opened_ctx;
     struct env_task opened_task;
     _Atomic bool opened_posted;
-    struct reason said; /* why the last unsealing failed, said once; raft thread */
+    struct reason said; /* the failure that was last logged, to log it once; raft thread */
 
-    pthread_mutex_t lock; /* guards the rest; taken before the board's and the barrier's */
+    pthread_mutex_t lock; /* guards the members below; take before the board's and the barrier's */
     bool locked;          /* the lock is held, for assertions */
     struct secret *given; /* shares: SHAMIR_SHARES_MAX, the first n_given in use */
     unsigned n_given;
-    uint64_t given_for; /* stamp of the stored seal they were given for */
+    uint64_t given_for; /* stamp of the stored seal that the shares belong to */
     char attempt[TEXT_UUID_LEN + 1];
-    bool held;          /* sealed on request: not unsealed by itself */
-    struct buf awaited; /* seal of a cluster to join, while shares are awaited; else empty */
-    struct seal opener; /* made of the shares, until this node is unsealed; type 0: none */
+    bool held;          /* sealed on request: the node does not unseal by itself */
+    struct buf awaited; /* seal of the cluster to join while shares are awaited; else empty */
+    struct seal opener; /* seal made of the shares until this node is unsealed; type 0: none */
 };
 
 extern const struct part unseal_part;
@@ -43,23 +43,23 @@ void unseal_done(struct unseal *u);
 /* How this node is sealed. Any thread. */
 void unseal_status(struct unseal *u, struct node_seal_status *ret_status);
 
-/* The next three may be called on any thread; they take a short time. */
+/* unseal_share, unseal_reset and unseal_seal may be called on any thread; they are quick. */
 
-/* Give one key share (SEAL_KEY_BYTES of a key that was not split, else one more). `env` is the
- * caller's. At the threshold the node is unsealed, or the attempt begins anew. ST_OK also for a
- * share that was given before, and on an unsealed node. ST_INVALID with a reason. ST_NOT_FOUND: not
- * initialised. ST_NOMEM, ST_CRYPTO, ST_CORRUPT, ST_BUSY. */
+/* Give one key share. `share`: SEAL_KEY_BYTES of a key that was not split, else one byte more.
+ * `env` is the caller's. At the threshold the node is unsealed, or the attempt starts again. ST_OK:
+ * also for a share that was given before, and on an unsealed node. ST_INVALID with a reason.
+ * ST_NOT_FOUND: not initialised. ST_NOMEM, ST_CRYPTO, ST_CORRUPT, ST_BUSY. */
 NODISCARD enum status unseal_share(struct unseal *u, struct env *env, struct bytes share,
                                    struct reason *reason);
 /* Forget the shares that were given. ST_INVALID: unsealed. */
 NODISCARD enum status unseal_reset(struct unseal *u, struct reason *reason);
-/* Forget every key, until unseal_share or the next start. */
+/* Forget every key. The node stays sealed until unseal_share or a restart. */
 void unseal_seal(struct unseal *u);
 
 /* The key rings may have changed. Raft thread. */
 void unseal_follow(struct unseal *u);
 
-/* As the members of struct enroll_seal. */
+/* Members of struct enroll_seal. Raft thread. */
 NODISCARD enum status unseal_await(struct unseal *u, struct bytes seal_record);
 void unseal_drop(struct unseal *u);
 bool unseal_has_opener(struct unseal *u);

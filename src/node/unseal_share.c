@@ -16,7 +16,7 @@ void unseal_forget(struct unseal *u)
     u->attempt[0] = '\0';
 }
 
-/* Shares of a key that was replaced count for nothing. The lock is held. */
+/* Drop shares of a key that was replaced. The lock is held. */
 static void forget_superseded(struct unseal *u, const struct seal_info *info)
 {
     ASSERT(u->locked);
@@ -24,7 +24,7 @@ static void forget_superseded(struct unseal *u, const struct seal_info *info)
         unseal_forget(u);
 }
 
-/* Of the cluster, or of the one to join. The lock is held. */
+/* The seal of this cluster, or of the cluster to join. The lock is held. */
 static enum status info_of(struct unseal *u, struct seal_info *ret_info)
 {
     ASSERT(u->locked);
@@ -67,7 +67,7 @@ static enum status check_may_take(struct unseal *u, const struct seal_info *info
     return ST_INVALID;
 }
 
-/* Put the shares together: `key` has SEAL_KEY_BYTES. The lock is held. */
+/* Combine the shares into `key`. The lock is held. */
 static enum status combine_shares(struct unseal *u, uint8_t key[SEAL_KEY_BYTES])
 {
     ASSERT(u->locked);
@@ -96,7 +96,7 @@ static void on_opened(struct env_task *task)
     u->opened(u->opened_ctx);
 }
 
-/* Keep the key that opens the seal of the cluster to join, if this is it. */
+/* Keep `seal` if it opens the seal of the cluster to join. The lock is held. */
 static enum status open_awaited(struct unseal *u, struct seal *seal, struct reason *reason)
 {
     ASSERT(u->locked);

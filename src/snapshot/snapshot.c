@@ -1,4 +1,4 @@
-/* The part: files without a name, and staged trees that no restore fills any more. */
+/* The part: files without a name, and staged trees whose restore has ended. */
 #include "snapshot/snapshot_internal.h"
 
 #include "base/fs.h"
@@ -66,8 +66,8 @@ enum status snapshot_prove(struct snapshot *s, struct bytes sums,
     return barrier_prove(s->host->barrier, buf_bytes(&message), ret_proof + 1);
 }
 
-/* Drop a staged tree that no restore fills any more: it keeps the log from being cut. The tree is
- * named, so that one that began meanwhile stays. */
+/* Drop a staged tree whose restore has ended: the tree keeps the log from being compacted. The
+ * transaction names the tree, so a tree that began meanwhile stays. */
 static void drop_stage(void *self, const struct rlog_status *raft)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};

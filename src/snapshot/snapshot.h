@@ -2,11 +2,11 @@
  * (raft/snapshot/rlog_archive.h). A part of the node (cluster/membership/part.h).
  *
  *   save     pin ─▶ write an archive to a file without a name
- *   restore  read all of it, changing nothing ─▶ begin a staged tree ─▶ put what is read once more,
- *            a bounded transaction at a time ─▶ swap
+ *   restore  read and check the archive ─▶ begin a staged tree ─▶ read the archive again and put
+ * its keys, a bounded transaction at a time ─▶ swap
  *
- * 1. Both run on the caller's thread; one of them at a time on a node. The raft thread only pins,
- *    and proposes.
+ * 1. Both run on the caller's thread, one at a time on a node. The raft thread only pins the state
+ *    and proposes transactions.
  * 2. Until the swap is applied the old state is whole, on every node. The restore that begins a
  *    staged tree owns it (PROTOCOL R8a); the next active node drops a tree whose owner has gone.
  * 3. The swap also writes STATE_RESTORED, so that nothing which was decided or encrypted before it
@@ -31,20 +31,19 @@ struct snapshot {
 
     _Atomic bool busy;      /* one snapshot is being saved or restored */
     _Atomic uint64_t files; /* counts files, for their names */
-    uint64_t dropped_stage; /* the staged tree that was last asked to go; 0: none */
+    uint64_t dropped_stage; /* the staged tree whose drop was last proposed; 0: none */
 };
 
 extern const struct part snapshot_part;
 
-/* The rest blocks, on any thread but the raft thread. */
+/* The functions below block; call them on any thread but the raft thread. */
 
-/* Open a file in the data directory that has no name and is gone when it is closed. ST_IO,
- * ST_NO_SPACE. */
+/* Open a file without a name in the data directory; closing deletes it. ST_IO, ST_NO_SPACE. */
 NODISCARD enum status snapshot_file(struct snapshot *s, struct fs_file **ret_file);
-/* Whether some more megabytes may be written to such a file. */
+/* Whether the disk has room for some more megabytes of such a file. */
 bool snapshot_room(struct snapshot *s);
-/* Write the state, as it is after the call, to such a file, from its beginning. ST_BUSY with a
- * reason; ST_SEALED, ST_NO_SPACE, ST_IO, ST_NOMEM, ST_CRYPTO, ST_CLOSED. */
+/* Write a state no older than the call to a new file of snapshot_file. ST_BUSY with a reason;
+ * ST_SEALED, ST_NO_SPACE, ST_IO, ST_NOMEM, ST_CRYPTO, ST_CLOSED. */
 NODISCARD enum status snapshot_save(struct snapshot *s, struct fs_file **ret_file,
                                     uint64_t *ret_bytes, struct reason *reason);
 

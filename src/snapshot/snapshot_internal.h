@@ -17,7 +17,7 @@ void snapshot_end(struct snapshot *s);
  */
 NODISCARD enum status snapshot_prove(struct snapshot *s, struct bytes sums,
                                      uint8_t ret_proof[SNAPSHOT_PROOF_BYTES]);
-/* Whether the replica may not be used any more. Raft thread. */
+/* Whether the replica must not be used any more. Raft thread. */
 static inline bool snapshot_closed(const struct snapshot *s)
 {
     return s->host->stopping || s->host->replica_closed;

@@ -17,7 +17,7 @@ enum {
     GROWTH_FREE_BYTES = 64 * 1024 * 1024,
 };
 
-/* A call that is made on the raft thread and waited for. */
+/* A call on the raft thread; the caller waits for the result. */
 struct errand {
     struct env_task task;
     struct wait wait;
@@ -44,8 +44,8 @@ struct restoring {
     struct rlog_archive_found found;
     struct buf core[CORES]; /* records of the snapshot */
     struct buf ring;        /* our local ring under its root key */
-    bool same_root;         /* as ours */
-    bool opens;             /* another, which the seal configured here opens */
+    bool same_root;         /* the snapshot has our root key */
+    bool opens;             /* the configured seal opens the snapshot's root key, another one */
     uint64_t stage;
     struct rlog_txn_builder txn;
     size_t txn_bytes;
@@ -119,7 +119,8 @@ static enum status refuse(struct restoring *r, const char *because)
     return ST_INVALID;
 }
 
-/* Whether its keys open in `b`, which has the root key that its seal tells of. */
+/* Check that the snapshot's keys open in `b`, which has the root key that the snapshot's seal
+ * names. */
 static enum status check_opens(struct restoring *r, struct barrier *b)
 {
     struct barrier_records records = records_of(r);
@@ -156,7 +157,7 @@ static enum status check_forced(struct restoring *r)
     return st == ST_INVALID ? ST_OK : st;
 }
 
-/* Whether it was saved under our root key: its proof says so, and its keys open. */
+/* Check that the snapshot was saved under our root key: by its proof, and because its keys open. */
 static enum status check_root(struct restoring *r)
 {
     uint8_t proof[SNAPSHOT_PROOF_BYTES];
@@ -172,7 +173,7 @@ static enum status check_root(struct restoring *r)
                      "snapshot-force takes it all the same");
 }
 
-/* Our local ring under the root key of the snapshot, if the configured seal opens that. */
+/* Wrap our local key ring under the snapshot's root key, if the configured seal opens that key. */
 static enum status rewrap(struct restoring *r)
 {
     struct snapshot *s = r->snapshot;
@@ -229,8 +230,8 @@ static void propose_on_raft(struct env_task *task)
         rlog_propose(e->snapshot->host->rlog, &e->propose);
 }
 
-/* Commit what r->txn holds, which is then empty. Given up where this node leads no more, or another
- * has taken the staged tree. */
+/* Commit the transaction in r->txn, which is empty afterwards. Fails if this node no longer leads,
+ * or if another restore owns the staged tree. */
 static enum status commit(struct restoring *r)
 {
     CLEANUP(buf_done) struct buf txn = {0};

@@ -9,8 +9,8 @@
 struct saving {
     struct snapshot *snapshot;
     struct fs_file *file;
-    uint64_t at, checked; /* bytes written; written when the room was last checked, and some more */
-    /* Of the pin, which the raft thread makes. */
+    uint64_t at, checked; /* bytes written; check the room again at this many bytes */
+    /* The pin, which the raft thread makes. */
     struct env_task task;
     struct wait wait;
     struct rlog_machine_dump dump;

@@ -5,7 +5,7 @@
  *   STARTED or JOINED ─the cluster has removed us─▶ REMOVED, for good
  *   STARTED or JOINED, and the replica is gone or damaged ─▶ JOINING under a new raft id (R13)
  *
- * The step reached is kept in the file `founding`, written before what it allows is done. */
+ * The file `founding` has the step reached. A step is written before the work that it allows. */
 #include "cluster/membership/bootstrap/bootstrap.h"
 
 #include "base/crc32c.h"
@@ -19,7 +19,7 @@
 #define STEP_FILE "founding"
 #define STEP_FILE_NEW "founding.new"
 
-/* Each of version 2, which ends in a byte, only to be without a vote: 1. */
+/* Version 2 is written only for a node without a vote; it ends in a byte with the value 1. */
 enum { STEP_FORMAT = 1, STEP_FORMAT_NON_VOTER = 2, STEP_BYTES_MAX = 4096 };
 enum { COMPLAIN_EVERY_MS = 10000 };
 enum step {
@@ -128,8 +128,8 @@ unsigned bootstrap_members(const struct member_options *o,
     return o->n_initial_members;
 }
 
-/* Begin again as a new member; nothing of the old replica may vote or be trusted (R13). The step
- * is on disk before the wipe, so that a crash in between goes on here. */
+/* Start again as a new member under a new raft id: the old replica must not vote (R13). The step is
+ * on disk before the wipe, so a start after a crash in between comes here again. */
 static enum status rejoin(struct bootstrap *b, struct reason *reason)
 {
     struct rlog_identity identity;
@@ -154,8 +154,8 @@ static enum status rejoin(struct bootstrap *b, struct reason *reason)
     return b->host->calls->restart_replica(b->host, reason);
 }
 
-/* A replica that was started before must still be there: an empty directory is a lost disk. The
- * cluster port is opened first: what is wrong with its files says nothing about the replica's. */
+/* Start a replica that ran before; without its files the disk was lost. Open the cluster port
+ * first, so that an error in its files is not taken for damage of the replica. */
 static enum status start_or_rejoin(struct bootstrap *b, bool initial, struct reason *reason)
 {
     struct fs_file *identity;
@@ -206,7 +206,7 @@ void bootstrap_removed(struct bootstrap *b)
     host->calls->publish(host);
 }
 
-/* To say what it is; its replica stays as it was. */
+/* Start the replica of a removed node, to report its state only; the replica stays as it was. */
 static enum status start_removed(struct bootstrap *b, struct reason *reason)
 {
     ASSERT(b->host->phase == PHASE_NO_CERTIFICATE);

@@ -12,22 +12,23 @@ struct bootstrap {
     struct part_host *host;
     struct initial_members initial;
     uint64_t complained_ms; /* monotonic: initial members that do not answer were last named */
-    bool non_voter; /* wished by a join request: no vote; false once this node is a member */
+    bool non_voter; /* the join request asks for no vote; false once this node is a member */
 };
 
 extern const struct part bootstrap_part;
 
-/* Read the certificate, which is there, and begin or go on: start the replica, or ask the other
- * initial members first. Every status with a reason. */
+/* Read the certificate, which exists, and start the replica, or ask the other initial members
+ * first. Every status with a reason. */
 NODISCARD enum status bootstrap_open(struct bootstrap *b, struct reason *reason);
-/* This node became a member: note that on disk. ST_IO, ST_NO_SPACE, ST_NOMEM. */
+/* This node became a member: record the step on disk. ST_IO, ST_NO_SPACE, ST_NOMEM. */
 NODISCARD enum status bootstrap_joined(struct bootstrap *b);
-/* This node was removed: note that on disk if it was a member, forget every key. */
+/* This node was removed: record the step on disk if the node was a member; forget every key. */
 void bootstrap_removed(struct bootstrap *b);
 
 /* The identity of the replica, as host->id and the certificate say. */
 void bootstrap_identity(const struct part_host *host, struct rlog_identity *ret_identity);
-/* The initial members as the configuration names them: voters, raft ids from 1 on. How many. */
+/* Fill in the initial members of the configuration, as voters with raft ids from 1 on. Returns
+ * their number. */
 unsigned bootstrap_members(const struct member_options *o,
                            struct rlog_member ret_members[INITIAL_MEMBERS_MAX]);
 

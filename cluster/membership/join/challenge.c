@@ -1,6 +1,6 @@
 #include "cluster/membership/join/challenge.h"
 
-/* The label tells the two from each other, and from proofs made of anything else. */
+/* The label distinguishes the two messages from each other and from other proofs. */
 static enum status add(const char *label, struct bytes a, struct bytes b, struct bytes c,
                        struct buf *out)
 {

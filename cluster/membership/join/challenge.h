@@ -5,18 +5,18 @@
  *        ─ proof of the root key over challenge, name, public key ─▶
  *        ◀─ certificate, authority, proof of the root key over challenge and these ─
  *
- * Either side proves that it can open the seal, and says nothing that helps anybody who cannot:
- * an answer is good for one challenge, name and key. Proofs are those of barrier_prove; here is
- * only what they are made over. Any thread. */
+ * Each side proves that it can open the seal. A proof reveals nothing to a third party: it is valid
+ * for one challenge, one name and one key. barrier_prove makes the proofs; this file makes the
+ * messages that are proved. Any thread. */
 #ifndef HOLDFAST_CLUSTER_MEMBERSHIP_JOIN_CHALLENGE_H
 #define HOLDFAST_CLUSTER_MEMBERSHIP_JOIN_CHALLENGE_H
 
 #include "base/buf.h"
 
-/* Challenges as text are opaque to who answers them. */
+/* The text of a challenge is opaque to the node that answers. */
 enum { CHALLENGE_TEXT_MAX = 128 };
 
-/* All appended. ST_NOMEM. */
+/* Append the message that the node proves, and the message that the member proves. ST_NOMEM. */
 NODISCARD enum status challenge_answer(struct bytes challenge, struct bytes name,
                                        struct bytes public_key, struct buf *out);
 NODISCARD enum status challenge_accepted(struct bytes challenge, struct bytes certificate,

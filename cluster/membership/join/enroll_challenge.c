@@ -3,7 +3,7 @@
  *   challenge asked ─▶ has a key of the seal ─▶ answer ─▶ certificate and proof ─▶ open
  *                  └─▶ has none: waits for key shares; enough of them ─▶ asks anew, and answers
  *
- * The shares are put together and tried here (src/node/unseal.c): wrong ones never leave the node.
+ * The node combines and tries the shares itself (src/node/unseal.c): shares never leave the node.
  */
 #include "cluster/membership/join/enroll_internal.h"
 
@@ -58,7 +58,7 @@ static enum status write_answer(struct enroll_try *e, struct reason *reason)
     return st;
 }
 
-/* People have the key: they give it to this node as to any other. */
+/* People hold the key as shares: they give the shares to this node. */
 static enum enroll_end await_shares(struct enroll_try *e, struct reason *reason)
 {
     struct seal_info info = {0};

@@ -9,12 +9,12 @@
 #include "http/client.h"
 #include "text/json.h"
 
-/* Result of a try. AGAIN: the fault may pass. ASKS: a further question. WAITS: for key shares.
- */
+/* Result of a try. AGAIN: try again, the fault may pass. ASKS: send the next request. WAITS: for
+ * key shares. */
 enum enroll_end { ENROLL_DONE, ENROLL_AGAIN, ENROLL_REFUSED, ENROLL_ASKS, ENROLL_WAITS };
 enum enroll_step { ENROLL_TOKEN, ENROLL_CHALLENGE, ENROLL_ANSWER }; /* the current request */
 
-enum { ENROLL_SEAL_MAX = 1024 }; /* of a seal as text */
+enum { ENROLL_SEAL_MAX = 1024 }; /* bytes of a seal as text */
 
 struct enroll_try {
     struct enroll *all;
@@ -34,26 +34,27 @@ struct enroll_try {
 
     /* By request. */
     bool by_request;                    /* by a join request, not by join_token_file */
-    bool retry;                         /* go on after the request has ended */
+    bool retry;                         /* keep trying after the join request has ended */
     bool pinned;                        /* trust the asked node by the CA hash in the token */
     char address[256 + 8], server[256]; /* "": any name */
-    struct buf challenge, seal;         /* as it came last */
+    struct buf challenge, seal;         /* from the last challenge */
 };
 
-/* Read the token, have a key, write the question. Without a token: for a challenge. */
+/* Read the token, read or make the key, write the first request. Without a token the request asks
+ * for a challenge. */
 NODISCARD enum status enroll_prepare(struct enroll_try *e, struct bytes token,
                                      struct reason *reason);
-/* Write the question of this step; `answer` to a challenge, else empty. ST_NOMEM. */
+/* Write the request of this step. `answer`: to the challenge, else empty. ST_NOMEM. */
 NODISCARD enum status enroll_write(struct enroll_try *e, struct bytes answer);
-/* Forget what was prepared; nothing is being called. */
+/* Forget token, key and request; no request is under way. */
 void enroll_reset(struct enroll_try *e);
 void enroll_send(struct enroll_try *e, const struct http_target *target);
 
 struct bytes enroll_text(const struct text_value *v, const char *name); /* a member, or empty */
 
-/* enroll_challenge.c. In the reply there is a challenge: what to do about it. */
+/* enroll_challenge.c. The reply has a challenge: answer, wait for key shares, or refuse. */
 NODISCARD enum enroll_end enroll_challenged(struct enroll_try *e, struct reason *reason);
-/* Whether the certificate came from who has the root key. */
+/* Whether the certificate comes from a node with the root key. */
 bool enroll_proved(struct enroll_try *e, const struct text_value *answer);
 
 /* enroll_request.c: a node that joins by a join request, not by join_token_file. */

@@ -7,8 +7,8 @@
  *      └─refused, or no──┘    └─ again, where the request says so: without its caller
  *        reply
  *
- * Until it joins, anyone who reaches its port can claim the node; there is no other secret to lose
- * yet. One call runs at a time; a try that goes on by itself gives way to a new call. */
+ * Until it joins, anyone who reaches its port can claim the node; the node has no other secret yet.
+ * One join request runs at a time. A new request replaces a try that goes on by itself. */
 #include "cluster/membership/join/enroll_internal.h"
 #include "cluster/membership/wait.h"
 
@@ -46,7 +46,7 @@ static void on_patience(struct env_timer *timer)
     enroll_request_end(CONTAINER_OF(timer, struct enroll, patience), ST_TIMEOUT, NULL);
 }
 
-/* `knows`: the seal of the cluster to join, which then is one that is initialised. */
+/* `knows`: this node has the seal of the cluster to join, so that cluster is initialised. */
 static void publish_waits(struct enroll *all, bool knows)
 {
     all->host->waits = true;
@@ -68,7 +68,7 @@ static void ask_later(struct enroll_try *e)
     env_timer_set(env, &e->timer, env_mono_ms(env) + REQUEST_AGAIN_MS);
 }
 
-/* From the first question on: a challenge ends, and answering it may be what failed. */
+/* Start again with the first request: the challenge may have expired, or its answer failed. */
 static void ask_again(struct enroll_try *e)
 {
     ASSERT(e->by_request);
@@ -140,7 +140,7 @@ void enroll_request_tried(struct enroll_try *e, enum enroll_end end, const struc
     enroll_request_end(all, end == ENROLL_REFUSED ? ST_INVALID : ST_BUSY, &said);
 }
 
-/* A try that goes on by itself ends. */
+/* End a try that goes on by itself. */
 static void stop_try(struct enroll_try *e)
 {
     ASSERT(e->by_request);
@@ -152,7 +152,8 @@ static void stop_try(struct enroll_try *e)
     enroll_forget(e);
 }
 
-/* Without a CA the token says whom to believe: only the cluster port shows that authority. */
+/* Without a CA in the request, trust the authority with the hash in the token. Only a cluster port
+ * shows a certificate of that authority. */
 static enum status make_tls(struct enroll_try *e, const struct join_request *how,
                             struct reason *reason)
 {

@@ -1,4 +1,4 @@
-/* Joining, on both sides: this node asks the members to be added, the leader adds a node that asks.
+/* Joining, on both sides: this node asks the members to add it; the leader adds a node that asks.
  */
 #include "cluster/membership/join/join.h"
 
@@ -98,10 +98,11 @@ static void note_non_voter(struct join *j, const char *name)
     int len = snprintf(key, sizeof key, MEMBER_NONVOTER_KEY "%s", name);
     ASSERT(len > 0 && (size_t)len < sizeof key); /* parse_join checked the name */
     rlog_txn_put(&txn, bytes_str(key), BYTES("wished"));
-    j->host->calls->write(j->host, &txn, NULL); /* the next time it asks, it is added */
+    j->host->calls->write(j->host, &txn, NULL); /* the leader adds the node at its next request */
 }
 
-/* A wish in `who->role` counts; without one, the stored record. */
+/* Add or promote a node. `who->role` RLOG_STANDBY: the node wants no vote. A stored record of the
+ * name also keeps the node without a vote. */
 static void add_member(struct join *j, const struct rlog_member *who,
                        const struct rlog_status *raft)
 {
@@ -153,7 +154,7 @@ static enum status parse_join(struct bytes content, struct rlog_member *ret_who)
     return ST_OK;
 }
 
-/* From the joiner itself, or passed on by a member that does not lead. */
+/* A join frame of the joining node itself, or forwarded by a member that does not lead. */
 static void hear_join(struct join *j, const char *from_name, struct bytes content)
 {
     struct rlog_member who;

@@ -1,9 +1,10 @@
-/* Join tokens as text: what lets a machine without a certificate into a cluster, once.
+/* Join tokens as text. A token lets one machine without a certificate join a cluster.
  *
  *   hfj1-  base64url of:  SHA-256 of the CA's certificate 32 · secret 32 · CRC-32C of these 4
  *
- * The hash tells the machine which cluster to believe, before it says the secret to anybody. Any
- * thread. */
+ * The hash tells the machine which cluster to trust before the machine sends the secret. Any
+ * thread.
+ */
 #ifndef HOLDFAST_CLUSTER_MEMBERSHIP_JOIN_JOIN_TOKEN_H
 #define HOLDFAST_CLUSTER_MEMBERSHIP_JOIN_JOIN_TOKEN_H
 
@@ -19,7 +20,7 @@ struct join_token {
 
 /* Write the token as text, with a zero at its end. */
 void join_token_put(const struct join_token *token, char ret_text[JOIN_TOKEN_TEXT]);
-/* Spaces and newlines around it are allowed. ST_INVALID: not one, or mistyped. */
+/* Read a token; white space around the text is allowed. ST_INVALID: malformed or mistyped. */
 NODISCARD enum status join_token_parse(struct bytes text, struct join_token *ret_token);
 
 #endif

@@ -1,14 +1,16 @@
-/* Where the members are: each tells its own address to the leader, who stores it.
+/* Addresses of the members: each node sends its own address to the leader, which stores the
+ * address.
  *
- *   own record differs from what is configured ─▶ tell the leader, every second until it agrees
- *   leader: the certificate's name and the raft id are that member's ─▶ change its record
+ *   own record differs from the configuration ─▶ send the address, every second until it is stored
+ *   leader: name and raft id of the sender are those of a member ─▶ change the member's record
  *
- * A member's record is its entry in the replica's configuration, so every node, and every later
- * start, dials the newest address. Addresses decide nothing else: who a node is, its certificate
- * says. A cluster whose members all moved at once finds together by the addresses that are
- * configured (part_calls.link), and stores the new ones then.
+ * A member's record is its entry in the replica's configuration, so every node dials the newest
+ * address, also after a restart. Addresses only say where to dial; the certificate says which node
+ * answers. If all members moved at once, they find each other by the configured addresses
+ * (part_calls.link) and store the new addresses then.
  *
- * A record that cannot be changed now is tried again with the next announcement. */
+ * If the leader cannot change a record now, it tries again when the node sends its address again.
+ */
 #include "cluster/membership/members/address.h"
 
 #include "base/trace.h"
@@ -18,7 +20,7 @@
 
 enum { ADDRESS_SAY_MS = 1000 };
 
-/* One that another node could dial: not "listen everywhere". */
+/* Whether another node can dial the address: a wildcard such as 0.0.0.0 cannot be dialled. */
 static bool is_reachable(const char *address)
 {
     char host[TEXT_HOST_MAX];

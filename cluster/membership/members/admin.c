@@ -1,6 +1,5 @@
-/* Changes of the cluster that an operator asks for: called on any thread but the raft thread, and
- * waited for.
- */
+/* Changes of the cluster that an operator requests. The caller waits, on any thread but the raft
+ * thread. */
 #include "cluster/membership/members/admin.h"
 
 #include "cluster/membership/local.h"
@@ -19,10 +18,10 @@ struct order {
     struct admin *all;
     char name[MESH_NAME_MAX];
     void (*change)(struct rlog *rlog, struct rlog_admin *admin);
-    bool removes, votes; /* votes: from now on */
+    bool removes, votes; /* votes: the member gets a vote */
     bool alone;          /* no thread waits: the order frees itself */
     struct rlog_propose propose;
-    struct buf txn; /* of it */
+    struct buf txn; /* encoded transaction of `propose` */
     struct wait wait;
 };
 
@@ -73,8 +72,8 @@ static void put_note(struct rlog_txn_builder *txn, const char *prefix, const cha
         rlog_txn_delete(txn, bytes_str(key));
 }
 
-/* The name's records come before the change of members: whatever happens in between, a node that
- * is out does not get in again by itself, and one without a vote does not get one. */
+/* Write the records of the name before the members change. If this node fails in between, a removed
+ * node cannot join again by itself, and a node without a vote gets no vote. */
 static void note_and_change(struct order *o)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
@@ -106,7 +105,7 @@ static void run_change(struct env_task *task)
     else if (o->admin.member.id == 0)
         order_finish(o, ST_NOT_FOUND);
     else if (o->admin.member.id == host->id && !o->votes)
-        o->change(host->rlog, &o->admin); /* gives leadership away: the next leader goes on */
+        o->change(host->rlog, &o->admin); /* transfers leadership; the next leader continues */
     else
         note_and_change(o);
 }

@@ -1,4 +1,4 @@
-/* Changes of the cluster that an operator asks for. A part (part.h). */
+/* Changes of the cluster that an operator requests. A part (part.h). */
 #ifndef HOLDFAST_CLUSTER_MEMBERSHIP_MEMBERS_ADMIN_H
 #define HOLDFAST_CLUSTER_MEMBERSHIP_MEMBERS_ADMIN_H
 
@@ -12,19 +12,19 @@ struct admin {
 
 extern const struct part admin_part;
 
-/* The first three block, on any thread but the raft thread, for as long as half a minute. They work
- * on the leader only: ST_NOT_LEADER elsewhere; ST_TIMEOUT: the change may yet happen; ST_BUSY,
- * ST_INVALID, with a reason. ST_NOT_FOUND: no member of that name. */
+/* admin_remove, admin_set_vote and admin_step_down block for up to 30 s; call them on any thread
+ * but the raft thread. ST_NOT_LEADER: this node does not lead. ST_TIMEOUT: the change may still
+ * happen. ST_NOT_FOUND: no member of that name. ST_BUSY, ST_INVALID with a reason. */
 
-/* Remove a member, and write that down (MEMBER_REMOVED_KEY). */
+/* Remove a member, and store a record of the removal (MEMBER_REMOVED_KEY). */
 NODISCARD enum status admin_remove(struct admin *a, const char *name, struct reason *reason);
-/* Give a member its vote, or take it, and write that down (MEMBER_NONVOTER_KEY). */
+/* Give or take a member's vote, and store a record of it (MEMBER_NONVOTER_KEY). */
 NODISCARD enum status admin_set_vote(struct admin *a, const char *name, bool votes,
                                      struct reason *reason);
 /* Transfer leadership to the member best able to take it. */
 NODISCARD enum status admin_step_down(struct admin *a, struct reason *reason);
 
-/* Remove a dead member; a->cleaning until that has ended. Raft thread. */
+/* Remove a dead member; a->cleaning is true until the removal has ended. Raft thread. */
 void admin_remove_dead(struct admin *a, const char *name);
 
 #endif

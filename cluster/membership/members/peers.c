@@ -1,12 +1,12 @@
-/* Every node tells the leader whether it is unsealed, at which address clients reach it and what
- * version it is: once a second, and when there is another leader. */
+/* Every node reports to the leader: whether it is unsealed, its client address, its version. A
+ * report goes out once a second, and at once when the leader or the seal changes. */
 #include "cluster/membership/members/peers.h"
 
 #include "text/utf8.h"
 
 enum { SAY_EVERY_MS = 1000, HEARD_FOR_MS = 3000 };
 
-/* Tell the leader, unless that is this node. */
+/* Send a report to the leader, unless this node leads. */
 static void peers_changed(void *self, const struct rlog_status *raft)
 {
     struct peers *p = self;
@@ -37,7 +37,7 @@ static void copy_block(char *to, size_t room, struct bytes from)
     to[len] = '\0';
 }
 
-/* The slot of a member: its own, or the one that was heard longest ago. */
+/* The slot for a member's report: the member's slot, or the one with the oldest report. */
 static struct peer_report *report_slot(struct peers *peers, uint64_t id)
 {
     struct peer_report *oldest = &peers->heard[0];

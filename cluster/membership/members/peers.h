@@ -10,8 +10,8 @@
 struct peer_report {
     uint64_t id; /* raft id; 0: none */
     bool unsealed;
-    uint64_t ms;                /* monotonic */
-    int64_t wall_ms, steady_ms; /* by the clock of this node; steady: since when without a gap */
+    uint64_t ms;                /* when the report came, monotonic */
+    int64_t wall_ms, steady_ms; /* wall clock of this node: last report; first one without a gap */
     char api_addr[160], version[32];
 };
 
@@ -19,8 +19,8 @@ struct peers {
     struct part_host *host;
     pthread_mutex_t lock;
     struct peer_report heard[RLOG_MEMBERS_MAX]; /* written under the lock by the raft thread */
-    uint64_t reported_leader,
-        reported_ms; /* our own last report: to which leader, when (monotonic) */
+    uint64_t reported_leader;                   /* raft id that our last report went to */
+    uint64_t reported_ms;                       /* monotonic: our last report */
     uint8_t reported_unsealed;
 };
 
@@ -28,7 +28,7 @@ extern const struct part peers_part;
 /* Release what `start` made. No thread uses `p` any more. */
 void peers_done(struct peers *p);
 
-/* The raft id of a voter that reported lately that it is unsealed; 0: none is known. */
+/* The raft id of another voter whose recent report says that it is unsealed; 0: none. */
 uint64_t peers_target(struct peers *p);
 /* When a member was last heard, monotonic; 0: never. */
 uint64_t peers_heard_ms(const struct peers *p, uint64_t id);

@@ -1,4 +1,5 @@
-/* How the members are watched: settings, and which dead one goes. Decides, does nothing. */
+/* Settings of autopilot, and the choice of a dead member to remove. Decides only; cleanup.c acts.
+ */
 #ifndef HOLDFAST_CLUSTER_MEMBERSHIP_REMOVAL_AUTOPILOT_H
 #define HOLDFAST_CLUSTER_MEMBERSHIP_REMOVAL_AUTOPILOT_H
 
@@ -16,17 +17,17 @@ struct autopilot {
 };
 extern const struct autopilot autopilot_default;
 
-/* As stored. ST_NOMEM. */
+/* Append the stored form. ST_NOMEM. */
 NODISCARD enum status autopilot_encode(const struct autopilot *autopilot, struct buf *out);
-/* ST_CORRUPT, also for a later version's. */
+/* Decode the stored form. ST_CORRUPT: damaged, or of a later version. */
 NODISCARD enum status autopilot_decode(struct bytes stored, struct autopilot *ret_autopilot);
 
 struct autopilot_server {
     bool voter;
     uint64_t silent_ms; /* since it was last heard */
 };
-/* The one of `n` that is to be removed now; n: none. Never one whose vote is needed, for a majority
- * of those that are alive or for min_quorum. */
+/* The index of the server to remove now; n: none. Never a server whose vote is needed for a
+ * majority of the live voters or for min_quorum. */
 unsigned autopilot_dead(const struct autopilot *autopilot, const struct autopilot_server *servers,
                         unsigned n);
 

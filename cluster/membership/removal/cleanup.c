@@ -1,5 +1,5 @@
-/* Members that have been silent for too long are removed, where the settings say so (autopilot.h).
- * The leader alone does it, and measures silence from when it became active at the earliest. */
+/* Removes members that have been silent for too long, if the settings say so (autopilot.h). Only
+ * the active node removes members. Silence counts from the time when the node became active. */
 #include "cluster/membership/removal/cleanup.h"
 
 #include "cluster/membership/removal/autopilot.h"

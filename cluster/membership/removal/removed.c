@@ -1,17 +1,18 @@
 /* Removed nodes, on both sides.
  *
- * In the cluster: the name of a node that was removed is kept in the state. Its links are refused
- * as "removed", and no member adds the node again, until its record is deleted: by an operator, or
- * with the next certificate that is issued for the name by a join token.
+ * In the cluster: the state keeps the name of a removed node. Members refuse its links as
+ * "removed", and no member adds the node again until the record is deleted: by an operator, or when
+ * a join token is used to issue a certificate for the name.
  *
- * The removed node itself: the entry that removes it need not reach it, so it learns from its
- * peers. One of them alone could lie, or be behind; a majority is what removed it. It notes the
- * fact beside its replica, forgets its keys, and serves nothing until its data directory is
- * emptied: what was a replica of this cluster may not come back as the same one (PROTOCOL R13).
+ * The removed node itself: the entry that removes the node may never reach it, so the node learns
+ * of its removal from its peers. One peer alone could lie or lag, so the node believes only a
+ * majority. Then it records the removal beside its replica, forgets its keys, and serves nothing
+ * until its data directory is emptied: an old replica of the cluster must not come back under its
+ * raft id (PROTOCOL R13).
  *
- * A removed node whose name was let in again before it heard of its removal is not refused, but no
- * member speaks to its raft id. So a member that has had no leader for a while asks its peers
- * whether it is still a member. */
+ * If the name of a removed node was let in again before the node heard of its removal, no link is
+ * refused, but no member sends to the old raft id. So a member that has had no leader for a while
+ * asks its peers whether it is still a member. */
 #include "cluster/membership/removal/removed.h"
 
 #include "cluster/membership/local.h"
@@ -46,7 +47,7 @@ static unsigned peers_of(const struct removed *r, const char *names[REMOVED_PEER
     return count;
 }
 
-/* Whether a majority of the others has said so. */
+/* Whether a majority of the other voters says that this node is no member. */
 static bool is_settled(const struct removed *r)
 {
     const char *names[REMOVED_PEERS_MAX];
@@ -64,7 +65,7 @@ static void note_refusal(struct removed *r, const char *from)
             return;
     trace(TRACE_WARN, "node", "%s says that this node is no member of the cluster", from);
     if (r->n_refused_by == ARRAY_LEN(r->refused_by))
-        r->n_refused_by = 0; /* names of long ago: those that count say it again */
+        r->n_refused_by = 0; /* start again: current voters repeat their refusal */
     ASSERT(r->n_refused_by < ARRAY_LEN(r->refused_by));
     (void)snprintf(r->refused_by[r->n_refused_by++], MESH_NAME_MAX, "%s", from); /* a valid name */
 }
@@ -106,7 +107,7 @@ static bool has_member(const struct rlog_status *raft, uint64_t id)
     return false;
 }
 
-/* Whether `id` is none is said by who has a leader, and of what is committed. */
+/* Tell `id` that it is no member. Only a node with a leader and committed members may say so. */
 static void answer_member(struct removed *r, uint64_t id, const struct rlog_status *raft)
 {
     uint8_t who[8];

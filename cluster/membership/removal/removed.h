@@ -1,5 +1,5 @@
-/* Removed nodes: which nodes this one takes for removed, and how it learns that it was removed
- * itself. A part (part.h). Raft thread. */
+/* Removed nodes: whether another node was removed, and how this node learns of its own removal. A
+ * part (part.h). Raft thread. */
 #ifndef HOLDFAST_CLUSTER_MEMBERSHIP_REMOVAL_REMOVED_H
 #define HOLDFAST_CLUSTER_MEMBERSHIP_REMOVAL_REMOVED_H
 
@@ -13,9 +13,9 @@ static_assert((int)REMOVED_PEERS_MAX >= (int)RLOG_MEMBERS_MAX &&
 struct removed {
     struct part_host *host;
     struct bootstrap *bootstrap;
-    char refused_by[REMOVED_PEERS_MAX][MESH_NAME_MAX]; /* peers that called this node no member */
+    char refused_by[REMOVED_PEERS_MAX][MESH_NAME_MAX]; /* peers that say this node is no member */
     unsigned n_refused_by;
-    uint64_t alone_ms, alone_asked_ms; /* without a leader since; 0: there is one */
+    uint64_t alone_ms, alone_asked_ms; /* monotonic: no leader since (0: has one); last asked */
 };
 
 extern const struct part removed_part;
