@@ -1,4 +1,4 @@
-/* Mounts of secrets engines and auth methods: make, remove, tune. */
+/* Mounts of secrets engines and auth methods: create, remove, tune. */
 #include "api/sys/mount/sys_mount_settings.h"
 #include "api/sys/mount/sys_mounts.h"
 #include "api/sys/sys.h"
@@ -11,7 +11,7 @@ struct sys_mount {
     bool local, seal_wrap, external_entropy_access;
 };
 static const struct field mount_fields[] = {
-    FIELD(struct sys_mount, path, STRING, .help = "Where the engine is to stand."),
+    FIELD(struct sys_mount, path, STRING, .help = "The path of the new mount."),
     FIELD(struct sys_mount, type, STRING, .required = true,
           .help = "Type of engine or auth method, such as \"kv\"; \"kv-v2\" is kv with the option "
                   "version 2, "
@@ -35,10 +35,11 @@ static const struct module_list *modules_of(const struct req *req)
     return &req->router->options.modules;
 }
 
-/* Whether a mount stands there for good: it is neither moved, removed nor tuned. */
+/* Whether the mount at `path` cannot be moved, removed or tuned. */
 static bool is_fixed(const struct req *req, const char *path)
 {
     const struct module_list *list = modules_of(req);
+    ASSERT(sys_is_mount_path(path));
     for (size_t i = 0; i < list->n; i++)
         for (size_t k = 0; k < list->items[i]->n_mounts; k++) {
             const struct module_mount *made = &list->items[i]->mounts[k];
@@ -52,6 +53,7 @@ enum status sys_mount_check_place(struct req *req, const char *path)
 {
     const struct module_list *list = modules_of(req);
     struct bytes first = bytes_of(path, strcspn(path, "/"));
+    ASSERT(sys_is_mount_path(path));
     for (size_t i = 0; i < list->n; i++)
         for (size_t k = 0; k < list->items[i]->n_reserved; k++) {
             const char *word = list->items[i]->reserved[k];
@@ -65,12 +67,12 @@ enum status sys_mount_check_place(struct req *req, const char *path)
 static enum status check_wildcards(struct req *req, const char *path)
 {
     size_t len;
+    ASSERT(sys_is_mount_path(path)); /* every segment ends in '/' */
     for (const char *segment = path; *segment != '\0'; segment += len + 1) {
         len = strcspn(segment, "/");
         if ((len == 1 && segment[0] == '+') || memchr(segment, '*', len) != NULL)
             return req_fail(req, ST_INVALID,
-                            "cannot mount at \"%s\": '+' and '*' stand for others in policies",
-                            path);
+                            "cannot mount at \"%s\": '+' and '*' are wildcards in policies", path);
     }
     return ST_OK;
 }
@@ -80,7 +82,8 @@ enum status sys_mount_check_new(struct req *req, const char *path)
     TRY(check_wildcards(req, path));
     return sys_mount_check_place(req, path);
 }
-/* The path that a request names, with its prefix if it is that of an auth method. */
+
+/* The path that a request names; `auth`: with the prefix of auth methods. */
 static enum status mount_path_of(struct req *req, bool auth, const char **ret_path)
 {
     struct reason why = {0};
@@ -90,12 +93,17 @@ static enum status mount_path_of(struct req *req, bool auth, const char **ret_pa
     if (text == NULL)
         return ST_NOMEM;
     enum status st = mount_path(req->arena, text, ret_path, &why);
-    return st == ST_INVALID ? req_fail(req, st, "%s", why.text) : st;
+    if (st == ST_INVALID)
+        return req_fail(req, st, "%s", why.text);
+    TRY(st);
+    ASSERT(sys_is_mount_path(*ret_path));
+    return ST_OK;
 }
 
-/* Making */
+/* Create */
 
-/* The engine of a type or of an alias, which *ret_alias is then; NULL: there is none. */
+/* The engine of a type, or of an alias; then *ret_alias is the alias, else NULL. NULL: there is no
+ * such engine. */
 static const struct module_engine *find_engine(const struct req *req, const char *type,
                                                const struct module_alias **ret_alias)
 {
@@ -114,7 +122,9 @@ static const struct module_engine *find_engine(const struct req *req, const char
         }
     return NULL;
 }
-/* An alias stands for a type with an option, "plugin" for the type that plugin_name names. */
+
+/* Read type and options of a new mount. An alias is a type with an option; with the type "plugin",
+ * plugin_name names the type. */
 static enum status read_type(struct req *req, const struct sys_mount *in, struct mount *mount)
 {
     bool named = strcmp(in->type, "plugin") == 0 && in->plugin_name != NULL;
@@ -128,6 +138,7 @@ static enum status read_type(struct req *req, const struct sys_mount *in, struct
         return req_fail(req, ST_INVALID, "plugin not found in the catalog: %.64s", type);
     if (alias != NULL)
         sys_mount_put_option(pairs, &n, "version", alias->version);
+    ASSERT(n <= in->options.n + 1);
     mount->type = engine->type;
     mount->options = (struct field_map){.pairs = pairs, .n = n, .given = true};
     const char *version = mount_option(mount, "version");
@@ -138,7 +149,8 @@ static enum status read_type(struct req *req, const struct sys_mount *in, struct
                         "secrets engine \"%.64s\" does not allow setting a version", mount->type);
     return engine->check_version(req, version);
 }
-/* The type of a new auth method. */
+
+/* Read type and options of a new auth method. */
 static enum status read_auth_type(struct req *req, const struct sys_mount *in, struct mount *mount)
 {
     bool named = strcmp(in->type, "plugin") == 0 && in->plugin_name != NULL;
@@ -165,8 +177,10 @@ static enum status make_mount(struct req *req, bool auth)
                           .external_entropy_access = in->external_entropy_access};
     const char *other;
 
+    ASSERT(req_in_txn(req));
     TRY(mount_path_of(req, auth, &mount.path));
     TRY(auth ? check_wildcards(req, mount.path) : sys_mount_check_new(req, mount.path));
+    ASSERT(auth == module_is_auth(&mount));
     TRY(auth ? read_auth_type(req, in, &mount) : read_type(req, in, &mount));
     TRY(sys_mount_read_config(req, in->config, auth, &mount));
     enum status st = mount_conflict(req->txn, req->ns, mount.path, &other);
@@ -176,6 +190,7 @@ static enum status make_mount(struct req *req, bool auth)
         return st;
     return mount_create(req->txn, req->env, req->ns, &mount);
 }
+
 static enum status sys_mount_create(struct req *req)
 {
     return make_mount(req, false);
@@ -186,13 +201,13 @@ static enum status sys_auth_enable(struct req *req)
     return make_mount(req, true);
 }
 
-/* Removing */
+/* Remove */
 
 enum status sys_mount_end_leases(struct req *req, const char *path)
 {
     struct lease_scope scope;
     bool all = true;
-    ASSERT(path[0] != '\0' && path[strlen(path) - 1] == '/');
+    ASSERT(sys_is_mount_path(path));
     TRY(req_lease_scope(req, &scope));
     TRY(lease_end_below(&scope, path, &all));
     if (!all)
@@ -200,7 +215,7 @@ enum status sys_mount_end_leases(struct req *req, const char *path)
     return ST_OK;
 }
 
-/* The leases end first: to end one may need what the mount stores. */
+/* End the leases first: the end of a lease may need what the mount stores. */
 static enum status remove_mount(struct req *req, const char *path)
 {
     struct mount mount;
@@ -208,6 +223,7 @@ static enum status remove_mount(struct req *req, const char *path)
     if (st == ST_NOT_FOUND)
         return ST_OK;
     TRY(st);
+    ASSERT(strcmp(mount.path, path) == 0);
     TRY(sys_mount_end_leases(req, path));
     return mount_remove(req->txn, req->ns, &mount);
 }
@@ -229,9 +245,10 @@ static enum status sys_auth_disable(struct req *req)
     return remove_mount(req, path);
 }
 
-/* Tuning */
+/* Tune */
 
-/* Of the mounts that are always there only what audit devices show of them can be changed. */
+/* Whether a tune changes more than a fixed mount allows: the keys that audit devices do not hash.
+ */
 static bool touches_fixed(const struct sys_mount_tune *in)
 {
     return in->description != NULL || in->default_lease_ttl != NULL || in->max_lease_ttl != NULL ||
@@ -239,6 +256,7 @@ static bool touches_fixed(const struct sys_mount_tune *in)
            in->passthrough_request_headers.given || in->allowed_response_headers.given ||
            in->options.given;
 }
+
 static enum status tune_version(struct req *req, const char *to, struct mount *mount)
 {
     const struct module_alias *alias;
@@ -247,7 +265,8 @@ static enum status tune_version(struct req *req, const char *to, struct mount *m
         return req_fail(req, ST_INVALID, "options: version: this mount cannot have it");
     return engine->tune_version(req, to, mount);
 }
-/* The options that are given replace or join those of the mount; an empty one is removed. */
+
+/* Set the given options among those of the mount; an empty value removes an option. */
 static enum status tune_options(struct req *req, const struct field_map *given, struct mount *mount)
 {
     const char **pairs;
@@ -259,14 +278,17 @@ static enum status tune_options(struct req *req, const struct field_map *given, 
             TRY(tune_version(req, value, mount));
         sys_mount_put_option(pairs, &n, name, value);
     }
+    ASSERT(n <= mount->options.n + given->n);
     mount->options = (struct field_map){.pairs = pairs, .n = n, .given = true};
     return ST_OK;
 }
+
 static enum status tune(struct req *req, bool auth)
 {
     const struct sys_mount_tune *in = req_body(req);
     struct mount mount;
 
+    ASSERT(req_in_txn(req));
     TRY(sys_mount_tuned(req, auth, &mount, &auth));
     if (!auth && is_fixed(req, mount.path) && touches_fixed(in))
         return req_fail(req, ST_INVALID, "cannot tune \"%s\"", mount.path);
@@ -291,25 +313,29 @@ static enum status sys_auth_tune(struct req *req)
 {
     return tune(req, true);
 }
+
 enum status sys_mount_defaults(struct req *req)
 {
     const struct module_list *list = modules_of(req);
     for (size_t i = 0; i < list->n; i++)
         for (size_t k = 0; k < list->items[i]->n_mounts; k++) {
             const struct module_mount *made = &list->items[i]->mounts[k];
-            struct mount mount = made->mount; /* gets its UUID and accessor */
+            struct mount mount = made->mount; /* mount_create sets UUID and accessor */
+            ASSERT(sys_is_mount_path(mount.path));
             if (!made->optional || req->host->optional_mounts)
                 TRY(mount_create(req->txn, req->env, req->ns, &mount));
         }
     return ST_OK;
 }
+
 static const struct route mount_edit_routes[] = {
     {.method = METHOD_POST,
      .path = "mounts/*path/tune",
      .handler = sys_mount_tune,
      .body = &sys_mount_tune_schema,
-     .help = "Change settings of a mount; what is not named stays. A key/value mount of version 1 "
-             "becomes one of version 2 at once, and every secret its own version 1."},
+     .help = "Change settings of a mount. Fields that the request does not give keep their values. "
+             "A key/value mount of version 1 becomes one of version 2 at once: each object is "
+             "then version 1 of its secret."},
     {.method = METHOD_POST,
      .path = "mounts/*path",
      .handler = sys_mount_create,
@@ -320,14 +346,15 @@ static const struct route mount_edit_routes[] = {
      .path = "mounts/*path",
      .handler = sys_mount_delete,
      .flags = ROUTE_SOME,
-     .help = "Unmount a secrets engine, end its leases, and delete all it holds. An unknown "
-             "path is fine."},
+     .help = "Unmount a secrets engine, end its leases and delete its data. An unknown path is no "
+             "error."},
     {.method = METHOD_POST,
      .path = "auth/*path/tune",
      .handler = sys_auth_tune,
      .flags = ROUTE_SUDO,
      .body = &sys_mount_tune_schema,
-     .help = "Change settings of an auth method; what is not named stays."},
+     .help = "Change settings of an auth method. Fields that the request does not give keep their "
+             "values."},
     {.method = METHOD_POST,
      .path = "auth/*path",
      .handler = sys_auth_enable,
@@ -338,8 +365,9 @@ static const struct route mount_edit_routes[] = {
      .path = "auth/*path",
      .handler = sys_auth_disable,
      .flags = ROUTE_SUDO | ROUTE_SOME,
-     .help = "Disable an auth method, end the tokens that it gave, and delete all it holds. Batch "
-             "tokens live on until their time. An unknown path is fine."},
+     .help =
+         "Disable an auth method, end the tokens that it gave and delete its data. Batch tokens "
+         "stay valid until they expire. An unknown path is no error."},
 };
 
 const struct route_table sys_mount_edit_table = {mount_edit_routes, ARRAY_LEN(mount_edit_routes)};

@@ -1,8 +1,9 @@
+/* Settings of a mount: read from a request, and set. */
 #include "api/sys/mount/sys_mount_settings.h"
 #include "api/sys/mount/sys_mounts.h"
 #include "text/duration.h"
 
-/* Settings of a mount, in `config` when it is made and at the top when it is tuned. */
+/* Settings of a mount: members of `config` of a new mount, and of the body of a tune. */
 #define SETTING_FIELDS                                                                             \
     FIELD(struct sys_mount_tune, default_lease_ttl, STRING,                                        \
           .help = "Time to live where a request names none; \"system\" or 0: the system's."),      \
@@ -39,7 +40,7 @@ const struct schema sys_mount_tune_schema = SCHEMA(struct sys_mount_tune, tune_f
 
 enum { OPTIONS_MAX = 256 };
 
-/* "", "0" and "system" are the system's. */
+/* Read a time to live; 0, from "", "0" and "system": the system's. */
 static enum status read_ttl(struct req *req, const char *name, const char *text, int64_t *ret_s)
 {
     int64_t ns = 0;
@@ -48,6 +49,7 @@ static enum status read_ttl(struct req *req, const char *name, const char *text,
     if (strcmp(text, "system") != 0 && text_duration_parse(bytes_str(text), &ns) != ST_OK)
         return req_fail(req, ST_INVALID, "%s: a duration such as 90 or \"1h30m\" is expected",
                         name);
+    ASSERT(ns >= 0);
     *ret_s = ns / 1000000000;
     return ST_OK;
 }
@@ -122,6 +124,7 @@ enum status sys_mount_read_config(struct req *req, const struct text_value *conf
     if (st == ST_INVALID)
         return req_fail(req, st, "config: %s: %s", fault.field, fault.why.text);
     TRY(st);
+    ASSERT(!settings.options.given); /* the schema of `config` has no options */
     if (!auth && settings.token_type != NULL)
         req_warn(req, "config: token_type was ignored: only auth methods have one");
     if (!auth)
@@ -150,6 +153,7 @@ void sys_mount_put_option(const char **pairs, size_t *n, const char *name, const
     size_t i = 0;
     while (i < *n && strcmp(pairs[2 * i], name) != 0)
         i++;
+    ASSERT(i < OPTIONS_MAX); /* sys_mount_copy_options left room for a pair */
     if (value[0] != '\0') {
         pairs[2 * i] = name;
         pairs[2 * i + 1] = value;

@@ -1,3 +1,4 @@
+/* Read mounts of secrets engines and auth methods. */
 #include "api/sys/mount/sys_mounts.h"
 #include "api/sys/sys.h"
 
@@ -29,11 +30,11 @@ struct mount_info {
     const char *plugin_version, *running_plugin_version, *running_sha256, *deprecation_status;
 };
 static const struct field mount_info_fields[] = {
-    FIELD(struct mount_info, path, STRING, .omit = true, .help = "In preflights: where it stands."),
+    FIELD(struct mount_info, path, STRING, .omit = true, .help = "The path of the mount."),
     FIELD(struct mount_info, type, STRING, .help = "Type of engine."),
     FIELD(struct mount_info, description, STRING, .help = "For people."),
     FIELD(struct mount_info, accessor, STRING, .help = "A short name that never changes."),
-    FIELD(struct mount_info, uuid, STRING, .help = "What its data is stored under."),
+    FIELD(struct mount_info, uuid, STRING, .help = "Names the data of the mount in the storage."),
     FIELD(struct mount_info, config, OBJECT, .sub = &config_reply_schema, .help = "Settings."),
     FIELD(struct mount_info, options, MAP, .null = true, .help = "Options, or null."),
     FIELD(struct mount_info, local, BOOL, .help = "As given."),
@@ -90,7 +91,7 @@ static struct config_reply config_of(const struct mount *mount)
     };
 }
 
-/* `path` stands in preflights only. */
+/* `path`: NULL where the reply does not repeat the path. */
 static void put_mount(struct req *req, struct text_writer *w, const struct mount *mount,
                       const char *path)
 {
@@ -114,7 +115,7 @@ static void put_mount(struct req *req, struct text_writer *w, const struct mount
     schema_encode(&sys_mount_info_schema, &info, w);
 }
 
-/* Name of an auth method within sys/auth. */
+/* The path of a mount as the API shows it: without "auth/" for auth methods. */
 static const char *shown_path(const struct mount *mount)
 {
     return module_is_auth(mount) ? mount->path + strlen(SYS_AUTH_PREFIX) : mount->path;
@@ -126,7 +127,8 @@ struct listing {
     bool auth; /* auth methods, else secrets engines */
 };
 
-/* Without a token, what was marked for everybody; else what the token can use. */
+/* Whether the request sees the mount. Without a token: only mounts with listing_visibility
+ * "unauth"; with a token: mounts that the token can use. */
 static bool is_visible(const struct req *req, const struct mount *mount)
 {
     if (req->token != NULL)
@@ -165,24 +167,28 @@ static enum status put_visible(void *ctx, const struct mount *mount)
     return ST_OK;
 }
 
+static enum status put_visible_mounts(struct listing *listing, const char *name, bool auth)
+{
+    listing->auth = auth;
+    text_key(&listing->w, name);
+    text_open_object(&listing->w);
+    TRY(mount_each(listing->req->txn, listing->req->ns, put_visible, listing));
+    text_close(&listing->w);
+    return ST_OK;
+}
+
 static enum status sys_ui_mounts(struct req *req)
 {
     struct listing listing = {.req = req, .w = req_reply_begin(req)};
     text_open_object(&listing.w);
-    text_key(&listing.w, "secret");
-    text_open_object(&listing.w);
-    TRY(mount_each(req->txn, req->ns, put_visible, &listing));
+    TRY(put_visible_mounts(&listing, "secret", false));
+    TRY(put_visible_mounts(&listing, "auth", true));
     text_close(&listing.w);
-    listing.auth = true;
-    text_key(&listing.w, "auth");
-    text_open_object(&listing.w);
-    TRY(mount_each(req->txn, req->ns, put_visible, &listing));
-    text_close(&listing.w);
-    text_close(&listing.w);
+    ASSERT(listing.w.depth == 0);
     return req_reply_end(req);
 }
 
-/* No mount and no access look the same. */
+/* The same error for no mount and for no access. */
 static enum status refuse(struct req *req, const char *path)
 {
     return req_fail(req, ST_DENIED,
@@ -204,6 +210,7 @@ static enum status sys_ui_mount(struct req *req)
         return refuse(req, path);
     struct text_writer w = req_reply_begin(req);
     put_mount(req, &w, &mount, shown_path(&mount));
+    ASSERT(w.depth == 0);
     return req_reply_end(req);
 }
 
@@ -231,6 +238,7 @@ static enum status list(struct req *req, bool auth)
     text_open_object(&listing.w);
     TRY(mount_each(req->txn, req->ns, put_one, &listing));
     text_close(&listing.w);
+    ASSERT(listing.w.depth == 0);
     return req_reply_end(req);
 }
 
@@ -244,7 +252,7 @@ static enum status sys_auth_list(struct req *req)
     return list(req, true);
 }
 
-/* The mount at what the path names, below `prefix`. */
+/* The mount at `prefix` and the path that the request names. */
 static enum status mount_at(struct req *req, const char *prefix, struct mount *ret_mount)
 {
     const char *path = req_param(req, "path");
@@ -253,6 +261,7 @@ static enum status mount_at(struct req *req, const char *prefix, struct mount *r
     if (st == ST_INVALID)
         return req_fail(req, st, "%s", why.text);
     TRY(st);
+    ASSERT(sys_is_mount_path(path));
     const char *whole = arena_format(req->arena, "%s%s", prefix, path);
     if (whole == NULL)
         return ST_NOMEM;
@@ -333,14 +342,15 @@ static const struct route mounts_routes[] = {
      .reply = &sys_mount_info_schema,
      /* With a token whole mounts, without one a part of each. */
      .shape = "{secret:{*:" VISIBLE_MOUNT "} auth:{*:" VISIBLE_MOUNT "}}",
-     .help = "Mounts the token can use; without a token those that are listed to everybody."},
+     .help = "Mounts that the token can use; without a token, mounts with listing_visibility "
+             "\"unauth\"."},
     {.method = METHOD_GET,
      .path = "internal/ui/mounts/*path",
      .handler = sys_ui_mount,
      .flags = ROUTE_ANY_TOKEN | ROUTE_SOME,
      .reply = &sys_mount_info_schema,
-     .help = "The mount that serves a path the token can use. No mount and no access are both "
-             "403."},
+     .help = "The mount that serves a path which the token can use. Without mount or without "
+             "access: 403."},
     {.method = METHOD_GET,
      .path = "mounts",
      .handler = sys_mounts_list,

@@ -1,30 +1,36 @@
-/* Mounts: what the files of their routes share. Inside src/api/sys. */
+/* Mounts: what sys_mounts.c, sys_mount_edit.c and sys_remount.c share. Inside src/api/sys. */
 #ifndef HOLDFAST_API_SYS_MOUNT_SYS_MOUNTS_H
 #define HOLDFAST_API_SYS_MOUNT_SYS_MOUNTS_H
 
 #include "router/router.h"
 
-/* Time to live where neither a mount nor a request says: 768 hours. */
+/* Time to live where neither a mount nor a request gives one: 768 hours. */
 enum { SYS_TTL_S = 2764800 };
+
+/* Whether mount_path made the path: it is not empty, ends in '/' and does not begin with '/'. */
+static inline bool sys_is_mount_path(const char *path)
+{
+    return path[0] != '\0' && path[0] != '/' && path[strlen(path) - 1] == '/';
+}
 
 /* sys_mounts.c: the mount that the path of the request names exactly; `auth`: among auth methods.
  * ST_INVALID with the request's error: there is none. */
 NODISCARD enum status sys_mount_named(struct req *req, bool auth, struct mount *ret_mount);
 
-/* The same for a tune, and whether it is an auth method: clients also tune those as a mount at
- * auth/NAME. */
+/* The mount that a tune names, and whether the mount is an auth method: clients also tune an auth
+ * method as the mount at auth/NAME. */
 NODISCARD enum status sys_mount_tuned(struct req *req, bool auth, struct mount *ret_mount,
                                       bool *ret_auth);
 
 #define SYS_AUTH_PREFIX "auth/" /* of the mounts of auth methods */
 
-/* sys_mount_edit.c: stage the end of every lease below the path of a mount; a warning tells if some
- * end later. As lease_end_below. */
+/* sys_mount_edit.c: stage the end of every lease below the path of a mount. The reply warns if some
+ * of them end later. As lease_end_below. */
 NODISCARD enum status sys_mount_end_leases(struct req *req, const char *path);
 
 /* sys_mount_edit.c. ST_INVALID with the request's error: no secrets engine may stand at `path`. */
 NODISCARD enum status sys_mount_check_place(struct req *req, const char *path);
-/* The same for one that is not there yet: nor where the path says something else in a policy. */
+/* The same for a new mount, whose path also has no '+' and '*': policies read them as patterns. */
 NODISCARD enum status sys_mount_check_new(struct req *req, const char *path);
 
 #endif

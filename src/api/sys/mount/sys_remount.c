@@ -1,3 +1,4 @@
+/* Move a mount to another path. */
 #include "api/sys/mount/sys_mounts.h"
 #include "api/sys/sys.h"
 #include "state/ns_key.h"
@@ -32,8 +33,8 @@ static const struct field migration_record_fields[] = {
 static const struct schema migration_record = SCHEMA(struct migration, migration_record_fields);
 
 static const struct field remount_fields[] = {
-    FIELD(struct sys_remount, from, STRING, .required = true, .help = "Where the mount stands."),
-    FIELD(struct sys_remount, to, STRING, .required = true, .help = "Where it is to stand."),
+    FIELD(struct sys_remount, from, STRING, .required = true, .help = "The path of the mount."),
+    FIELD(struct sys_remount, to, STRING, .required = true, .help = "The new path of the mount."),
 };
 static const struct schema sys_remount_schema = SCHEMA(struct sys_remount, remount_fields);
 
@@ -43,14 +44,14 @@ static const struct field remounted_fields[] = {
 static const struct schema sys_remounted_schema = SCHEMA(struct sys_migration, remounted_fields);
 
 static const struct field info_fields[] = {
-    FIELD(struct sys_migration_info, source_mount, STRING, .help = "Where it stood."),
-    FIELD(struct sys_migration_info, target_mount, STRING, .help = "Where it stands."),
+    FIELD(struct sys_migration_info, source_mount, STRING, .help = "The old path."),
+    FIELD(struct sys_migration_info, target_mount, STRING, .help = "The new path."),
     FIELD(struct sys_migration_info, status, STRING, .help = "\"success\"."),
 };
 static const struct schema info_schema = SCHEMA(struct sys_migration_info, info_fields);
 
 static const struct field migration_fields[] = {
-    FIELD(struct sys_migration, migration_id, STRING, .help = "As asked for."),
+    FIELD(struct sys_migration, migration_id, STRING, .help = "The id that the request names."),
     FIELD(struct sys_migration, migration_info, OBJECT, .sub = &info_schema,
           .help = "What was moved."),
 };
@@ -86,11 +87,13 @@ static enum status sweep(struct req *req)
     return ST_OK;
 }
 
-static enum status keep(struct req *req, const char *id, const struct migration *migration)
+static enum status keep_migration(struct req *req, const char *id,
+                                  const struct migration *migration)
 {
     CLEANUP(buf_done) struct buf record = {0};
     struct text_writer w = {.out = &record};
     struct bytes key;
+    ASSERT(strlen(id) == TEXT_UUID_LEN);
     TRY(state_ns_key(req->arena, req->ns, REMOUNT_KIND, bytes_str(id), NULL, &key));
     schema_encode(&migration_record, migration, &w);
     TRY(buf_status(&record));
@@ -114,6 +117,7 @@ static enum status sys_remount(struct req *req)
     struct mount mount;
     char uuid[TEXT_UUID_LEN + 1];
 
+    ASSERT(req_in_txn(req));
     TRY(read_place(req, "from", in->from, &migration.source_mount));
     TRY(sys_mount_check_place(req, migration.source_mount));
     TRY(read_place(req, "to", in->to, &migration.target_mount));
@@ -131,9 +135,10 @@ static enum status sys_remount(struct req *req)
         return req_fail(req, ST_INVALID, "path is already in use at %.160s, above or below it",
                         migration.target_mount);
     TRY(st);
+    ASSERT(strcmp(migration.source_mount, migration.target_mount) != 0);
     TRY(sweep(req));
     text_uuid(req->env, uuid);
-    TRY(keep(req, uuid, &migration));
+    TRY(keep_migration(req, uuid, &migration));
     return req_reply(req, &(struct sys_migration){.migration_id = uuid});
 }
 
@@ -144,6 +149,7 @@ static enum status sys_remount_status(struct req *req)
     struct migration migration;
     struct bytes key;
 
+    ASSERT(route_is_name(bytes_str(id)));
     TRY(state_ns_key(req->arena, req->ns, REMOUNT_KIND, bytes_str(id), NULL, &key));
     TRY(state_get(req->txn, key, &stored));
     TRY(decode(req->arena, stored.value, &migration));
@@ -164,7 +170,7 @@ static const struct route remount_routes[] = {
      .path = "remount/status/:migration_id",
      .handler = sys_remount_status,
      .reply = &sys_migration_schema,
-     .help = "What became of a move; kept for at least a day."},
+     .help = "The status of a move; kept for at least a day."},
 };
 
 const struct route_table sys_remount_table = {remount_routes, ARRAY_LEN(remount_routes)};
