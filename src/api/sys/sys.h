@@ -20,20 +20,24 @@ extern const struct route_table sys_raft_table, sys_autopilot_table, sys_join_ta
 extern const struct route_table sys_mounts_table, sys_mount_edit_table, sys_remount_table;
 extern const struct route_table sys_policy_table, sys_password_table, sys_capabilities_table;
 extern const struct route_table sys_leases_table;
-extern const struct route_table sys_absent_table; /* for what no other row takes */
+extern const struct route_table sys_absent_table; /* for paths that no other row takes */
 
-/* sys_health.c: facts about this node, in the arena; NULL without memory. */
+/* sys_health.c: the status of this node, in the arena; NULL without memory. */
 struct node_status *sys_node(struct req *req);
 
 /* sys_raft.c: the handler of a route that does everything in its `outside`. */
 NODISCARD enum status sys_nothing_staged(struct req *req);
-/* Warn that the reply is what this node alone knows, if it is. */
+/* Without a quorum: warn that the reply is what this node alone knows. */
 void sys_warn_no_quorum(struct req *req);
 
 /* sys_mount_edit.c: the mounts that initialisation makes. */
 NODISCARD enum status sys_mount_defaults(struct req *req);
 
-/* sys_version.c: background work of the active node, which writes its version down. */
+/* sys_policy.c: the text of a policy, given plain or in base64. No policy is valid base64 by
+ * itself, an empty or a commented one aside. ST_NOMEM. */
+NODISCARD enum status sys_policy_text(struct req *req, const char *given, struct bytes *ret_text);
+
+/* sys_version.c: background work: the active node stores its version. */
 NODISCARD enum status sys_version_upkeep(struct state_txn *txn, int64_t now_ms);
 
 #endif

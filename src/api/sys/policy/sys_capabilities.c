@@ -1,4 +1,4 @@
-/* Rights of tokens on paths: sys/capabilities and its kin. */
+/* Capabilities of tokens on paths, and all rules of a token. */
 #include "api/sys/sys.h"
 #include "router/request/path.h"
 
@@ -11,9 +11,11 @@ struct sys_capabilities {
 
 static const struct field capabilities_fields[] = {
     FIELD(struct sys_capabilities, paths, STRINGS, .help = "Paths, without \"/v1/\"."),
-    FIELD(struct sys_capabilities, path, STRINGS, .help = "The same, as older clients name it."),
-    FIELD(struct sys_capabilities, token, STRING, .hidden = true, .help = "Of sys/capabilities."),
-    FIELD(struct sys_capabilities, accessor, STRING, .help = "Of sys/capabilities-accessor."),
+    FIELD(struct sys_capabilities, path, STRINGS, .help = "Old name of paths."),
+    FIELD(struct sys_capabilities, token, STRING, .hidden = true,
+          .help = "The token, for sys/capabilities."),
+    FIELD(struct sys_capabilities, accessor, STRING,
+          .help = "The accessor of the token, for sys/capabilities-accessor."),
 };
 static const struct schema sys_capabilities_schema =
     SCHEMA(struct sys_capabilities, capabilities_fields);
@@ -46,6 +48,7 @@ static enum status cap_words(struct req *req, unsigned caps, struct field_string
         if ((caps & cap) != 0)
             words[n++] = word;
     }
+    ASSERT(n > 0 && n <= CAP_KINDS);
     *ret_words = (struct field_strings){.items = words, .n = n, .given = true};
     return ST_OK;
 }
@@ -62,9 +65,11 @@ static enum status path_words(struct req *req, const struct acl *acl, const char
     return cap_words(req, caps, &ret->words);
 }
 
+enum { PATHS_MAX = 1000 };
+
 struct asked {
     const char *path;
-    size_t at;
+    size_t at; /* place in the request */
 };
 
 static int asked_order(const void *a, const void *b)
@@ -74,13 +79,15 @@ static int asked_order(const void *a, const void *b)
     return order != 0 ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Find paths that were named before. Paths are long, and those of a hostile request differ at their
- * ends only: each is compared to a few others, not to all. */
+/* Mark the paths that the list names a second time. Paths are long, and a hostile request names
+ * paths that differ only at their ends: sorting compares each path with few others, not with all.
+ */
 static enum status find_repeated(struct req *req, const struct field_strings *paths,
                                  const bool **ret_again)
 {
     struct asked *sorted = arena_alloc(req->arena, paths->n * sizeof *sorted);
     bool *again = arena_zalloc(req->arena, paths->n * sizeof *again);
+    ASSERT(paths->n > 0 && paths->n <= PATHS_MAX);
     if (sorted == NULL || again == NULL)
         return ST_NOMEM;
     for (size_t i = 0; i < paths->n; i++)
@@ -92,9 +99,8 @@ static enum status find_repeated(struct req *req, const struct field_strings *pa
     return ST_OK;
 }
 
-enum { PATHS_MAX = 1000 };
-
-/* Each path with its list; where there is only one, older clients look for "capabilities". */
+/* Reply with the capabilities of each path; with one path also as "capabilities", for older
+ * clients. */
 static enum status reply(struct req *req, const struct acl *acl)
 {
     const struct sys_capabilities *in = req_body(req);
@@ -115,6 +121,7 @@ static enum status reply(struct req *req, const struct acl *acl)
             TRY(path_words(req, acl, paths->items[i], &out[n++]));
     if (paths->n == 1 && strcmp(paths->items[0], "capabilities") != 0)
         out[n++] = (struct words_out){"capabilities", out[0].words};
+    ASSERT(n > 0 && n <= paths->n + 1);
     return req_reply(req, &(struct capabilities_out){{out, n}});
 }
 
@@ -155,7 +162,7 @@ static enum status sys_capabilities_accessor(struct req *req)
     return reply(req, acl);
 }
 
-/* One value of a parameter, one name of a required one, as policies hold them. */
+/* One value of a parameter, and the name of a required parameter, as policies hold them. */
 struct any_value {
     const struct text_value *value;
 };
@@ -231,6 +238,7 @@ static enum status rule_of(struct req *req, const struct policy_rule *rule, stru
                              .min_wrapping_ttl = rule->min_wrap_s,
                              .max_wrapping_ttl = rule->max_wrap_s,
                              .required_parameters = {rule->required, rule->n_required}};
+    ASSERT(rule->min_wrap_s >= 0 && rule->max_wrap_s >= 0);
     if (ret->path == NULL)
         return ST_NOMEM;
     TRY(cap_words(req, rule->caps != 0 ? rule->caps : (unsigned)CAP_DENY, &ret->capabilities));

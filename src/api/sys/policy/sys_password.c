@@ -1,4 +1,4 @@
-/* sys/policies/password: what generated passwords look like (auth/password.h). */
+/* sys/policies/password: rules for generated passwords (auth/password.h). */
 #include "api/sys/sys.h"
 #include "auth/password.h"
 #include "router/setting.h"
@@ -18,12 +18,13 @@ struct made {
     const char *password;
 };
 static const struct field made_fields[] = {
-    FIELD(struct made, password, STRING, .hidden = true, .help = "A new one."),
+    FIELD(struct made, password, STRING, .hidden = true, .help = "A new password."),
 };
 static const struct schema sys_password_made_schema = SCHEMA(struct made, made_fields);
 
 static const char *setting_of(struct req *req)
 {
+    ASSERT(route_is_name(bytes_str(req_param(req, "name"))));
     return arena_format(req->arena, "password/%s", req_param(req, "name"));
 }
 
@@ -60,21 +61,18 @@ static enum status sys_password_generate(struct req *req)
     enum status st = password_policy_parse(req->arena, bytes_str(stored.policy), &policy, &why);
     TRY(st == ST_INVALID ? ST_CORRUPT : st); /* the policy was parsed before it was stored */
     TRY(password_make(&policy, req->env, &password));
+    ASSERT(password.len > 0);
     struct made out = {.password = arena_str(req->arena, buf_bytes(&password))};
     return out.password != NULL ? req_reply(req, &out) : ST_NOMEM;
 }
 
-/* No policy is base64 by itself. */
-static enum status plain_text(struct req *req, const char *given, const char **ret_text)
+/* The text of a password policy, given plain or in base64. */
+static enum status read_password_text(struct req *req, const char *given, const char **ret_text)
 {
-    struct bytes text = bytes_str(given);
-    size_t len = 0;
-    uint8_t *plain = arena_alloc(req->arena, TEXT_BASE64_BYTES(text.len));
-    if (plain == NULL)
-        return ST_NOMEM;
-    *ret_text = given;
-    if (text_base64_parse(text, plain, &len) == ST_OK && len != 0 && memchr(plain, 0, len) == NULL)
-        *ret_text = arena_str(req->arena, bytes_of(plain, len));
+    struct bytes text;
+    TRY(sys_policy_text(req, given, &text));
+    bool plain = memchr(text.data, 0, text.len) != NULL; /* no text: base64 by chance */
+    *ret_text = plain ? given : arena_str(req->arena, text);
     return *ret_text != NULL ? ST_OK : ST_NOMEM;
 }
 
@@ -86,11 +84,12 @@ static enum status sys_password_write(struct req *req)
     struct password_policy policy;
     struct reason why = {{0}};
 
+    ASSERT(req_in_txn(req));
     if (setting == NULL)
         return ST_NOMEM;
     if (in->policy[0] == '\0')
         return req_fail(req, ST_INVALID, "missing policy");
-    TRY(plain_text(req, in->policy, &out.policy));
+    TRY(read_password_text(req, in->policy, &out.policy));
     enum status st = password_policy_parse(req->arena, bytes_str(out.policy), &policy, &why);
     if (st == ST_INVALID)
         return req_fail(req, st, "failed to parse password policy: %s", why.text);
@@ -118,17 +117,17 @@ static const struct route password_routes[] = {
      .path = "policies/password/:name/generate",
      .handler = sys_password_generate,
      .reply = &sys_password_made_schema,
-     .help = "A new password as the policy says. It is kept nowhere."},
+     .help = "A new password as the policy says. The server does not keep the password."},
     {.method = METHOD_POST,
      .path = "policies/password/:name",
      .handler = sys_password_write,
      .body = &sys_password_schema,
-     .help = "Create or replace a password policy: a length, and sets of characters with how many "
-             "of each there are at least."},
+     .help = "Create or replace a password policy: the length of passwords, and for each set of "
+             "characters how many of them a password has at least."},
     {.method = METHOD_DELETE,
      .path = "policies/password/:name",
      .handler = sys_password_delete,
-     .help = "Delete a password policy; none is fine too."},
+     .help = "Delete a password policy; an unknown policy is no error."},
 };
 
 const struct route_table sys_password_table = {password_routes, ARRAY_LEN(password_routes)};

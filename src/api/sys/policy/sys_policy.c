@@ -1,4 +1,4 @@
-/* Policies: sys/policies/acl and, as older clients know it, sys/policy. */
+/* Policies: sys/policies/acl, and sys/policy, the path of older clients. */
 #include "api/sys/sys.h"
 #include "text/encode.h"
 #include "text/time.h"
@@ -14,17 +14,17 @@ struct sys_policy {
 static const struct field policy_fields[] = {
     FIELD(struct sys_policy, name, STRING, .help = "Name of the policy; case does not matter."),
     FIELD(struct sys_policy, policy, STRING, .help = "The text, HCL or JSON, plain or in base64."),
-    FIELD(struct sys_policy, rules, STRING, .help = "The same, as older clients name it."),
+    FIELD(struct sys_policy, rules, STRING, .help = "Old name of policy."),
     FIELD(struct sys_policy, ttl, DURATION, .has = offsetof(struct sys_policy, has_ttl),
           .help = "How long the policy lasts; none: until it is deleted."),
     FIELD(struct sys_policy, expiration, STRING,
           .help = "When the policy ends, in place of ttl: RFC 3339, or seconds since 1970."),
     FIELD(struct sys_policy, cas, INT, .has = offsetof(struct sys_policy, has_cas),
-          .help = "The version that the policy must have, or nothing is written; -1: there is none "
-                  "of this name."),
+          .help = "The version that the policy must have, or nothing is written; -1: the policy "
+                  "must not exist."),
     FIELD(struct sys_policy, cas_required, BOOL,
           .has = offsetof(struct sys_policy, has_cas_required),
-          .help = "Whether every later write must carry cas; this one too."),
+          .help = "Whether this write and every later one must carry cas."),
 };
 static const struct schema sys_policy_schema = SCHEMA(struct sys_policy, policy_fields);
 
@@ -66,6 +66,7 @@ static enum status name_of(struct req *req, struct bytes *ret_name)
     const char *name = req_param(req, "name");
     size_t len = strlen(name);
     enum status st = ST_INVALID;
+    ASSERT(len > 0);
     if (name[0] != '/' && name[len - 1] != '/')
         st = policy_name(req->arena, bytes_of(name, len), &name);
     if (st == ST_INVALID)
@@ -74,6 +75,7 @@ static enum status name_of(struct req *req, struct bytes *ret_name)
                         POLICY_NAME_MAX);
     TRY(st);
     *ret_name = bytes_str(name);
+    ASSERT(ret_name->len > 0 && ret_name->len <= POLICY_NAME_MAX);
     return ST_OK;
 }
 
@@ -102,7 +104,7 @@ static int name_order(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Stored and built-in policies, without that of wrapping tokens. */
+/* The names of stored and built-in policies, without the policy of wrapping tokens. */
 static enum status all_names(struct req *req, struct names *names)
 {
     struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
@@ -110,6 +112,7 @@ static enum status all_names(struct req *req, struct names *names)
     bool has_default = false;
 
     names->arena = req->arena;
+    ASSERT(names->n == 0);
     if (iter == NULL)
         return ST_NOMEM;
     TRY(policy_key(req->arena, req->ns, (struct bytes){0}, &prefix));
@@ -122,6 +125,7 @@ static enum status all_names(struct req *req, struct names *names)
     if (!has_default)
         TRY(add_name(names, POLICY_DEFAULT));
     TRY(add_name(names, AUTH_POLICY_ROOT));
+    ASSERT(names->n >= 2);
     qsort(names->items, names->n, sizeof *names->items, name_order);
     return ST_OK;
 }
@@ -142,8 +146,8 @@ static enum status sys_policy_list_old(struct req *req)
     return req_reply(req, &out);
 }
 
-/* The policy that is valid now. ST_NOT_FOUND: *ret_record is empty, but for the expire_ms of one
- * that has expired. */
+/* The policy that is valid now. ST_NOT_FOUND: *ret_record is empty; of a policy that has expired it
+ * holds expire_ms. */
 static enum status load(struct req *req, struct bytes name, struct policy_record *ret_record)
 {
     *ret_record = (struct policy_record){0};
@@ -160,7 +164,7 @@ static const char *shown_time(struct req *req, int64_t ms)
     return ms == 0 ? "" : arena_str(req->arena, bytes_of(text, text_time(ms, text)));
 }
 
-/* The route's reply says how the text is called. */
+/* Show a policy. The schema of the route names the member with the text. */
 static enum status sys_policy_read(struct req *req)
 {
     struct policy_record record;
@@ -178,8 +182,7 @@ static enum status sys_policy_read(struct req *req)
     return out.modified != NULL && out.expiration != NULL ? req_reply(req, &out) : ST_NOMEM;
 }
 
-/* No policy is valid base64 by itself, an empty or a commented one aside. */
-static enum status plain_text(struct req *req, const char *given, struct bytes *ret_text)
+enum status sys_policy_text(struct req *req, const char *given, struct bytes *ret_text)
 {
     struct bytes text = bytes_str(given);
     size_t len = 0;
@@ -202,10 +205,11 @@ static enum status check_reserved(struct req *req, struct bytes name, bool delet
     return ST_OK;
 }
 
-/* `has`: whether there is one. */
+/* `has`: whether the policy exists. */
 static enum status check_cas(struct req *req, const struct sys_policy *in, bool has,
                              const struct policy_record *before)
 {
+    ASSERT(has || before->version == 0);
     if (!in->has_cas && (before->cas_required || in->cas_required))
         return req_fail(req, ST_INVALID, "check-and-set parameter required for this call");
     if (in->has_cas && in->cas == -1 && has)
@@ -274,7 +278,7 @@ static enum status change_record(struct req *req, const struct sys_policy *in, s
 {
     const char *given = given_text(in);
     if (given != NULL)
-        TRY(plain_text(req, given, &record->text));
+        TRY(sys_policy_text(req, given, &record->text));
     if (has_end(in))
         TRY(read_end(req, in, name, &record->expire_ms));
     if (in->has_cas_required)
@@ -286,6 +290,8 @@ static enum status change_record(struct req *req, const struct sys_policy *in, s
 static enum status save_record(struct req *req, struct bytes name,
                                const struct policy_record *before, struct policy_record *record)
 {
+    ASSERT(record->text.len > 0);
+    ASSERT(record->expire_ms == 0 || record->expire_ms > req->now_ms);
     record->modified_ms = req->now_ms;
     record->version = before->version + 1;
     enum status st = policy_save(req->txn, req->ns, name, record, before->expire_ms);
@@ -346,16 +352,16 @@ static enum status sys_policy_delete(struct req *req)
 }
 
 /* Rows that stand at an older path too. */
-#define WRITE(pattern)                                                                        \
-    {                                                                                         \
-        .method = METHOD_POST, .path = pattern, .handler = sys_policy_write,                  \
-        .flags = ROUTE_POLICY | ROUTE_SOME, .body = &sys_policy_schema,                       \
-        .help = "Create or replace a policy. It counts at once, for tokens that have it too." \
+#define WRITE(pattern)                                                                       \
+    {                                                                                        \
+        .method = METHOD_POST, .path = pattern, .handler = sys_policy_write,                 \
+        .flags = ROUTE_POLICY | ROUTE_SOME, .body = &sys_policy_schema,                      \
+        .help = "Create or replace a policy. The change applies at once to existing tokens." \
     }
-#define DELETE(pattern)                                                                  \
-    {                                                                                    \
-        .method = METHOD_DELETE, .path = pattern, .handler = sys_policy_delete,          \
-        .flags = ROUTE_POLICY | ROUTE_SOME, .help = "Delete a policy; none is fine too." \
+#define DELETE(pattern)                                                                       \
+    {                                                                                         \
+        .method = METHOD_DELETE, .path = pattern, .handler = sys_policy_delete,               \
+        .flags = ROUTE_POLICY | ROUTE_SOME, .help = "Delete a policy; no policy is no error." \
     }
 #define LIST_OLD(how)                                                                              \
     {                                                                                              \
