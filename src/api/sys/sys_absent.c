@@ -1,5 +1,5 @@
-/* Paths of upstream that are not built. Where a list is asked, the empty one is the truth; every
- * other request is answered with 501 and says what is missing. */
+/* Paths of upstream that are not built. A request for a list gets an empty list. Every other
+ * request gets 501, with the name of what is not built. */
 #include "api/sys/sys.h"
 
 static enum status absent(struct req *req)
@@ -37,7 +37,7 @@ static const struct field counters_fields[] = {
     FIELD_NAMED("counters", struct nothing, object, OBJECT, .sub = &kinds_schema)};
 static const struct schema no_entities_reply = SCHEMA(struct nothing, counters_fields);
 
-/* The reply of the route's schema with nothing in it. */
+/* Reply with the route's schema and no content. */
 static enum status nothing(struct req *req)
 {
     static const struct nothing none, one_level = {.object = &none}, two = {.object = &one_level};

@@ -1,3 +1,4 @@
+/* The API as an OpenAPI document. */
 #include "api/sys/sys.h"
 #include "router/openapi/openapi.h"
 
@@ -24,8 +25,8 @@ static const struct route openapi_routes[] = {
      .flags = ROUTE_BARE | ROUTE_ANY_TOKEN | ROUTE_TOKEN_OPTIONAL,
      .body = &sys_openapi_schema,
      .shape = "obj", /* a document with a schema of its own */
-     .help = "This API as an OpenAPI document, with the mounts the token can use; without a token "
-             "those that are listed to everybody."},
+     .help = "This API as an OpenAPI document, with the mounts that the token can use; without a "
+             "token, mounts with listing_visibility \"unauth\"."},
 };
 
 const struct route_table sys_openapi_table = {openapi_routes, ARRAY_LEN(openapi_routes)};

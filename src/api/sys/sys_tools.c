@@ -1,4 +1,4 @@
-/* sys/tools: random bytes and digests, for those who have no good source at hand. */
+/* sys/tools: random bytes and digests, for clients without a good source of their own. */
 #include "api/sys/sys.h"
 #include "crypto/digest.h"
 #include "text/encode.h"
@@ -47,6 +47,7 @@ static enum status text_in_format(struct req *req, const char *format, struct by
                         "unsupported encoding format \"%.40s\"; must be \"hex\" or \"base64\"",
                         format);
     char *text = arena_alloc(req->arena, TEXT_HEX_LEN(data.len) + 4);
+    ASSERT(TEXT_BASE64_LEN(data.len) < TEXT_HEX_LEN(data.len) + 4);
     if (text == NULL)
         return ST_NOMEM;
     if (hex)
@@ -89,7 +90,7 @@ static enum status sys_random(struct req *req)
     return give_random(req, NULL, NULL);
 }
 
-/* One word behind it is a source or a number. */
+/* The last segment of the path is a source or a number. */
 static enum status sys_random_by(struct req *req)
 {
     const char *word = req_param(req, "source");
@@ -109,6 +110,7 @@ static enum status prepare_hash(struct req *req, const char *algorithm)
     struct bytes text = bytes_str(in->input);
     uint8_t digest[CRYPTO_DIGEST_MAX];
     size_t len = 0, n = 0;
+    ASSERT(!req_in_txn(req));
     uint8_t *plain = arena_alloc(req->arena, TEXT_BASE64_BYTES(text.len));
     if (plain == NULL)
         return ST_NOMEM;
@@ -118,6 +120,7 @@ static enum status prepare_hash(struct req *req, const char *algorithm)
     if (st == ST_NOT_FOUND)
         return req_fail(req, ST_INVALID, "unsupported algorithm %.40s", algorithm);
     TRY(st);
+    ASSERT(n > 0 && n <= sizeof digest);
     struct tools_out *out = arena_zalloc(req->arena, sizeof *out);
     if (out == NULL)
         return ST_NOMEM;

@@ -1,5 +1,5 @@
-/* sys/wrapping/: look up, unwrap and rewrap a wrapped reply. The wrapping token comes in the body
- * or in the header, and is all the authority these routes ask for. */
+/* sys/wrapping/: wrap, look up, unwrap and rewrap a reply. The wrapping token comes in the body or
+ * in the header. These routes need no other authority. */
 #include "api/sys/sys.h"
 #include "auth/token_tree.h"
 #include "front/secrets/wrap.h"
@@ -36,6 +36,7 @@ static enum status find(struct req *req, struct wrapping *ret_wrapping)
 static enum status take(struct req *req, struct wrapping *ret_wrapping, struct bytes *ret_body)
 {
     const struct auth_scope scope = req_scope(req);
+    ASSERT(req_in_txn(req));
     TRY(find(req, ret_wrapping));
     enum status st = wrapping_body(&scope, ret_wrapping, ret_body);
     if (st != ST_OK)
@@ -69,6 +70,7 @@ static enum status sys_rewrap(struct req *req)
     TRY(take(req, &wrapping, &body));
     TRY(wrapping_create(&scope, req->env, body, &wrapping));
     TRY(wrap_put(&wrapping, &told));
+    ASSERT(told.len > 0);
     return req_reply_raw(req, "application/json", buf_bytes(&told));
 }
 
@@ -98,21 +100,21 @@ static const struct route wrapping_routes[] = {
      .handler = sys_wrap,
      .flags = ROUTE_FREE_BODY,
      .shape = "obj", /* any object: the client's own */
-     .help = "Wrap what is said here: it is the reply that the wrapping header asks to keep."},
+     .help = "Wrap the body of this request, as the wrapping header says."},
     {.method = METHOD_POST,
      .path = "wrapping/unwrap",
      .handler = sys_unwrap,
      .auth = AUTH_NONE,
      .body = &sys_wrapping_schema,
      .shape = "json", /* the reply of another route */
-     .help = "What a wrapping token keeps, once. The token is all the authority that is asked."},
+     .help = "The reply that a wrapping token keeps, once. No other token is needed."},
     {.method = METHOD_POST,
      .path = "wrapping/rewrap",
      .handler = sys_rewrap,
      .auth = AUTH_NONE,
      .body = &sys_wrapping_schema,
      .shape = "json", /* the reply of another route */
-     .help = "Exchange a wrapping token for a new one that keeps the same."},
+     .help = "Exchange a wrapping token for a new one that keeps the same reply."},
     {.method = METHOD_POST,
      .path = "wrapping/lookup",
      .handler = sys_wrapping_lookup,

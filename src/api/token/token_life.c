@@ -226,7 +226,7 @@ static enum status token_accessors(struct req *req)
 static enum status token_tidy(struct req *req)
 {
     req->reply.http = 202;
-    req_warn(req, "Nothing to do: the active node deletes what is left of expired and revoked "
+    req_warn(req, "Nothing to do: the active node deletes the remains of expired and revoked "
                   "tokens by itself.");
     return ST_OK;
 }
@@ -278,7 +278,7 @@ static const struct route life_routes[] = {
      .path = "tidy",
      .handler = token_tidy,
      .statuses = "202",
-     .help = "Does nothing: leftovers are deleted all the time."},
+     .help = "Does nothing: the active node deletes the remains of tokens by itself."},
 };
 
 const struct route_table token_life_table = {life_routes, ARRAY_LEN(life_routes)};

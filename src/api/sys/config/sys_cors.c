@@ -1,4 +1,4 @@
-/* sys/config/cors: what cors.h judges by. */
+/* sys/config/cors: the settings that front/cors.h applies. */
 #include "api/sys/sys.h"
 #include "front/cors.h"
 #include "router/setting.h"
@@ -11,7 +11,8 @@ struct shown {
 };
 static const struct field shown_fields[] = {
     FIELD(struct shown, enabled, BOOL, .help = "Whether any other origin is allowed."),
-    FIELD(struct shown, allowed_origins, STRINGS, .omit = true, .help = "Those, or \"*\"."),
+    FIELD(struct shown, allowed_origins, STRINGS, .omit = true,
+          .help = "The allowed origins, or \"*\" for all."),
     FIELD(struct shown, allowed_headers, STRINGS, .omit = true,
           .help = "Headers that their requests may have."),
 };
@@ -31,7 +32,7 @@ static enum status sys_cors_read(struct req *req)
     return req_reply(req, &out);
 }
 
-/* Whether all are short, and made of what may stand in a header. */
+/* Whether the list and its items are short, and hold only characters that a header may hold. */
 static bool are_sound(const struct field_strings *list, const char *refused)
 {
     for (size_t i = 0; i < list->n; i++) {
@@ -50,6 +51,7 @@ static enum status sys_cors_write(struct req *req)
 {
     const struct cors *in = req_body(req);
     bool all = false;
+    ASSERT(req_in_txn(req));
     for (size_t i = 0; i < in->allowed_origins.n; i++)
         all = all || strcmp(in->allowed_origins.items[i], "*") == 0;
     if (in->allowed_origins.n == 0)
@@ -88,7 +90,7 @@ static const struct route cors_routes[] = {
      .path = "config/cors",
      .handler = sys_cors_delete,
      .flags = ROUTE_SUDO,
-     .help = "Say nothing about other origins any more: browsers then let none read replies."},
+     .help = "Delete the settings: browsers then let no other origin read replies."},
 };
 
 const struct route_table sys_cors_table = {cors_routes, ARRAY_LEN(cors_routes)};

@@ -1,4 +1,4 @@
-/* sys/quotas: what quota.h judges by. */
+/* sys/quotas: the settings that router/quota.h applies. */
 #include "api/sys/sys.h"
 #include "router/quota.h"
 #include "router/setting.h"
@@ -7,6 +7,7 @@ enum { EXEMPT_MAX = 100 };
 
 static const char *setting_of(struct req *req)
 {
+    ASSERT(route_is_name(bytes_str(req_param(req, "name"))));
     return arena_format(req->arena, QUOTA_SETTINGS "%s", req_param(req, "name"));
 }
 
@@ -50,7 +51,7 @@ static enum status sys_quota_read(struct req *req)
     return req_reply(req, &out);
 }
 
-/* Neither more than are looked at, nor another one about the same. */
+/* Refuse a quota above QUOTA_MAX, and a second quota of one path. */
 static enum status check_others(struct req *req, const struct quota *in)
 {
     struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
@@ -79,15 +80,17 @@ static enum status check_others(struct req *req, const struct quota *in)
         if (++n == QUOTA_MAX)
             return req_fail(req, ST_INVALID, "more than %d quotas", QUOTA_MAX);
     }
+    ASSERT(n < QUOTA_MAX);
     return ST_OK;
 }
 
-/* Requests reach mounts alone: a quota on another path would never count one. A mount's path gets
- * its '/'. */
+/* Refuse a path that no mount serves: its quota would never count a request. The path of a mount
+ * gets its '/'. */
 static enum status check_path(struct req *req, struct quota *in)
 {
     struct bytes path = bytes_str(in->path);
     struct mount mount;
+    ASSERT(in->path[0] != '/');
     if (path.len == 0)
         return ST_OK;
     if (path.len > QUOTA_PATH_MAX)
@@ -115,6 +118,7 @@ static enum status sys_quota_write(struct req *req)
         return req_fail(req, ST_INVALID, "'rate' is invalid: a number above 0 is expected");
     if (in.interval == 0)
         return req_fail(req, ST_INVALID, "'interval' is invalid: a time above 0 is expected");
+    ASSERT(limit > 0 && in.interval > 0 && in.block_interval >= 0);
     if (in.role[0] != '\0')
         return req_fail(req, ST_INVALID, "role: not available");
     while (in.path[0] == '/')
@@ -145,6 +149,7 @@ static enum status sys_quota_config_read(struct req *req)
 static enum status sys_quota_config_write(struct req *req)
 {
     const struct quota_config *in = req_body(req);
+    ASSERT(req_in_txn(req));
     if (in->rate_limit_exempt_paths.n > EXEMPT_MAX)
         return req_fail(req, ST_INVALID, "rate_limit_exempt_paths: more than %d", EXEMPT_MAX);
     for (size_t i = 0; i < in->rate_limit_exempt_paths.n; i++)
@@ -168,22 +173,23 @@ static const struct route quota_routes[] = {
      .path = "quotas/rate-limit/:name",
      .handler = sys_quota_write,
      .body = &quota_schema,
-     .help = "Create or replace a quota: how many requests a client may make in a time. The one "
-             "with the longest path that fits a request counts, on each node by itself."},
+     .help = "Create or replace a quota: how many requests a client may send in a time. Of the "
+             "quotas that fit a request, the one with the longest path counts. Each node counts "
+             "by itself."},
     {.method = METHOD_DELETE,
      .path = "quotas/rate-limit/:name",
      .handler = sys_quota_delete,
-     .help = "Delete a quota; none is fine too."},
+     .help = "Delete a quota; an unknown quota is no error."},
     {.method = METHOD_GET,
      .path = "quotas/config",
      .handler = sys_quota_config_read,
      .reply = &quota_config_schema,
-     .help = "What holds for all quotas."},
+     .help = "The settings of all quotas."},
     {.method = METHOD_POST,
      .path = "quotas/config",
      .handler = sys_quota_config_write,
      .body = &quota_config_schema,
-     .help = "Set what holds for all quotas."},
+     .help = "Change the settings of all quotas."},
 };
 
 const struct route_table sys_quota_table = {quota_routes, ARRAY_LEN(quota_routes)};

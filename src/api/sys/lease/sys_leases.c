@@ -1,4 +1,4 @@
-/* sys/leases: what is lent for a time (lease/lease.h). */
+/* sys/leases: show, renew and end leases (lease/lease.h). */
 #include "api/sys/sys.h"
 #include "router/req_lease.h"
 
@@ -23,7 +23,7 @@ struct sys_leases_all {
 static const struct field fields[] = {
     FIELD(struct sys_lease, lease_id, STRING, .preset = "", .help = "Which lease."),
     FIELD(struct sys_lease, increment, DURATION,
-          .help = "Time to live from now on; none: as the kind of lease has it."),
+          .help = "Time to live from now on; none: the default of the kind of lease."),
     FIELD(struct sys_lease, sync, BOOL, .help = "Not read: a revocation is always synchronous."),
 };
 static const struct schema sys_lease_schema = SCHEMA(struct sys_lease, fields);
@@ -37,14 +37,14 @@ static const struct schema sys_leases_below_schema = SCHEMA(struct sys_leases_be
 
 static const struct field count_fields[] = {
     FIELD(struct sys_leases_count, type, STRING, .preset = "",
-          .help = "irrevocable: those that could not be ended, of which there are none."),
+          .help = "irrevocable: leases that could not be ended; there are none."),
 };
 static const struct schema sys_leases_count_schema = SCHEMA(struct sys_leases_count, count_fields);
 
 enum { LEASES_MAX = 100000 };
 static const struct field all_fields[] = {
     FIELD(struct sys_leases_all, type, STRING, .preset = "",
-          .help = "irrevocable: those that could not be revoked, of which there are none."),
+          .help = "irrevocable: leases that could not be ended; there are none."),
     FIELD(struct sys_leases_all, limit, STRING, .preset = "10000",
           .help = "Leases to name: a number, or none for no limit; never more than 100000. All "
                   "leases are counted."),
@@ -90,6 +90,7 @@ static enum status sys_lease_lookup(struct req *req)
         .renewable = lease.renewable,
         .ttl = MAX(lease.expire_ms - req->now_ms, INT64_C(0)) / 1000,
     };
+    ASSERT(lease.expire_ms == 0 || lease.expire_ms > req->now_ms); /* lease_find checked */
     return req_reply(req, &out);
 }
 
@@ -106,6 +107,7 @@ static enum status sys_lease_renew(struct req *req)
     struct reason why = {{0}};
     struct lease_scope scope;
     struct lease lease;
+    ASSERT(in->increment >= 0);
     TRY(req_lease_scope(req, &scope));
     TRY(find(req, &scope, "lease not found", &lease));
     enum status st = lease_renew(&scope, &lease, in->increment, &why);
@@ -120,6 +122,7 @@ static enum status sys_lease_revoke(struct req *req)
 {
     struct lease_scope scope;
     struct lease lease;
+    ASSERT(req_in_txn(req));
     TRY(req_lease_scope(req, &scope));
     enum status st = find(req, &scope, NULL, &lease);
     if (st == ST_NOT_FOUND)
@@ -144,6 +147,7 @@ static enum status sys_leases_revoke_below(struct req *req)
     const char *below = arena_format(req->arena, "%.*s/", (int)len, in->prefix);
     if (one == NULL || below == NULL)
         return ST_NOMEM;
+    ASSERT(strlen(one) == len && strlen(below) == len + 1);
     TRY(req_lease_scope(req, &scope));
     enum status st = lease_find(&scope, one, &lease);
     if (st == ST_OK)
@@ -161,11 +165,12 @@ static enum status sys_leases_revoke_below(struct req *req)
 static enum status sys_leases_tidy(struct req *req)
 {
     req->reply.http = 202;
-    req_warn(req, "Nothing to do: the active node deletes what is left of ended leases by itself.");
+    req_warn(req, "Nothing to do: the active node deletes the remains of ended leases by itself.");
     return ST_OK;
 }
 
-/* Where the mount of a lease ends in its id: mounts of auth methods have two segments at least. */
+/* The length of the mount's path in the id of a lease. The path of an auth method has two segments
+ * at least. */
 static enum status mount_len(struct req *req, struct bytes lease, size_t *ret_len)
 {
     struct mount mount;
@@ -183,6 +188,7 @@ static enum status mount_len(struct req *req, struct bytes lease, size_t *ret_le
     enum status st = mount_find(req->txn, req->ns, lease, &mount);
     if (st == ST_OK)
         *ret_len = strlen(mount.path);
+    ASSERT(*ret_len <= lease.len);
     return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
@@ -231,7 +237,8 @@ static enum status begin_mount_count(struct arena *arena, struct count *c, struc
     return ST_OK;
 }
 
-/* Leases come in order, so that those of a mount stand together. */
+/* Count the leases of each mount. The walk is in order of the paths, so the leases of a mount come
+ * one after the other. */
 static enum status count_all(struct req *req, struct count *c)
 {
     struct state_walk *walk = arena_alloc(req->arena, sizeof *walk);
@@ -247,12 +254,13 @@ static enum status count_all(struct req *req, struct count *c)
             TRY(mount_len(req, lease, &len));
             TRY(begin_mount_count(req->arena, c, bytes_of(lease.data, len)));
         }
+        ASSERT(c->n > 0);
         c->mounts[c->n - 1].leases++;
     }
     return ST_OK;
 }
 
-/* Nothing here can fail to be revoked. */
+/* *ret_none: the request asks for irrevocable leases, which do not exist. */
 static enum status read_type(struct req *req, const char *type, bool *ret_none)
 {
     *ret_none = strcmp(type, "irrevocable") == 0;
@@ -291,6 +299,7 @@ static enum status put_leases(struct req *req, struct text_writer *w, int64_t li
 {
     struct state_walk *walk = arena_alloc(req->arena, sizeof *walk);
     struct bytes prefix;
+    ASSERT(*ret_n == 0 && limit > 0 && limit <= LEASES_MAX);
     if (walk == NULL)
         return ST_NOMEM;
     TRY(lease_prefix(req->arena, req->ns, "", &prefix));
@@ -313,7 +322,7 @@ static enum status read_limit(struct req *req, const char *text, int64_t *ret_li
     return ST_OK;
 }
 
-/* The list may be long: each lease is written as it is found. */
+/* Write each lease when the walk finds it: the list may be long. */
 static enum status sys_leases_all(struct req *req)
 {
     const struct sys_leases_all *in = req_body(req);
@@ -330,10 +339,12 @@ static enum status sys_leases_all(struct req *req)
     text_close(&w);
     text_member_int(&w, "lease_count", n);
     text_close(&w);
+    ASSERT(w.depth == 0);
     return req_reply_end(req);
 }
 
-/* Rows that stand at several paths: with the lease in the path, and where they used to be. */
+/* Rows at several paths: with the lease in the body or in the path, and at upstream's older paths.
+ */
 #define RENEW(pattern)                                                                         \
     {                                                                                          \
         .method = METHOD_POST, .path = pattern, .handler = sys_lease_renew,                    \
@@ -348,18 +359,12 @@ static enum status sys_leases_all(struct req *req)
         .help = "End a lease at once. With a token, all tokens below it end. An unknown lease is " \
                 "fine."                                                                            \
     }
-#define REVOKE_PREFIX(pattern)                                                                     \
-    {                                                                                              \
-        .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below,                \
-        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .statuses = "200 202",              \
-        .help = "End all leases below a path. If there are many, the reply is 202 and the active " \
-                "node ends the rest."                                                              \
-    }
-#define REVOKE_FORCE(pattern)                                                         \
-    {                                                                                 \
-        .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below,   \
-        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .statuses = "200 202", \
-        .help = "The same as revoke-prefix: nothing here can fail to be ended."       \
+#define REVOKE_BELOW(pattern)                                                               \
+    {                                                                                       \
+        .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below,         \
+        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .statuses = "200 202",       \
+        .help = "End all leases below a path. If there are many, the reply is 202 and the " \
+                "active node ends the rest. revoke-prefix and revoke-force do the same."    \
     }
 
 static const struct route leases_routes[] = {
@@ -369,7 +374,7 @@ static const struct route leases_routes[] = {
      .flags = ROUTE_READS,
      .body = &sys_lease_schema,
      .reply = &sys_lease_reply,
-     .help = "What a lease is, and how long it lives."},
+     .help = "A lease: when it was issued and when it ends."},
     {.method = METHOD_LIST,
      .path = "leases/lookup/*prefix",
      .handler = sys_lease_list,
@@ -379,20 +384,20 @@ static const struct route leases_routes[] = {
     REVOKE("leases/revoke"),
     RENEW("leases/renew/*lease_id"),
     REVOKE("leases/revoke/*lease_id"),
-    REVOKE_PREFIX("leases/revoke-prefix/*prefix"),
-    REVOKE_FORCE("leases/revoke-force/*prefix"),
+    REVOKE_BELOW("leases/revoke-prefix/*prefix"),
+    REVOKE_BELOW("leases/revoke-force/*prefix"),
     RENEW("renew"),
     REVOKE("revoke"),
     RENEW("renew/*lease_id"),
     REVOKE("revoke/*lease_id"),
-    REVOKE_PREFIX("revoke-prefix/*prefix"),
-    REVOKE_FORCE("revoke-force/*prefix"),
+    REVOKE_BELOW("revoke-prefix/*prefix"),
+    REVOKE_BELOW("revoke-force/*prefix"),
     {.method = METHOD_POST,
      .path = "leases/tidy",
      .handler = sys_leases_tidy,
      .flags = ROUTE_SUDO,
      .statuses = "202",
-     .help = "Does nothing: leftovers are deleted all the time."},
+     .help = "Does nothing: the active node deletes the remains of ended leases by itself."},
     {.method = METHOD_LIST,
      .path = "leases",
      .handler = sys_leases_all,

@@ -1,3 +1,4 @@
+/* Health of this node, the active node, the nodes of the cluster. */
 #include "api/sys/sys.h"
 #include "text/encode.h"
 #include "text/time.h"
@@ -16,8 +17,8 @@ struct node_status *sys_node(struct req *req)
     return node;
 }
 
-/* No query changes it: who asks to be told of standbys in other words still wants no node that
- * ends. */
+/* The status of a node that is stopping. No query changes this status: whatever codes a client
+ * wants for standbys, no client wants a node that is about to end. */
 enum { HEALTH_LEAVING = 503 };
 
 #define CODE(name, code, says) \
@@ -107,11 +108,12 @@ static const struct schema sys_health_reply = SCHEMA(struct health_out, health_o
 
 static enum status sys_health(struct req *req)
 {
-    struct node_status status, *node = &status; /* not in the arena, which would be wiped of it */
+    struct node_status status, *node = &status; /* on the stack: wiping an arena takes time */
     req->host->node_ops->status(req->host->node, node);
     struct reason why;
     TRY(check_codes(req, req_body(req)));
     req->reply.http = req->host->leaving ? HEALTH_LEAVING : (int)health_code(req, node);
+    ASSERT(req->reply.http >= 200 && req->reply.http <= 599);
 
     bool open = node->initialized && !node->sealed;
     bool awaits = !node->initialized && req->host->awaits_members(req->host, &why);
@@ -166,6 +168,7 @@ static enum status sys_leader(struct req *req)
 {
     struct node_status *node = sys_node(req);
     const char *cluster = node != NULL ? cluster_url(req, node->leader_cluster) : NULL;
+    ASSERT(!req_in_txn(req)); /* a sealed node answers too */
     if (cluster == NULL)
         return ST_NOMEM;
     const struct leader_out out = {
@@ -261,6 +264,7 @@ static enum status sys_state(struct req *req)
     if (node == NULL)
         return ST_NOMEM;
     text_hex_put(bytes_of(node->root, sizeof node->root), root);
+    ASSERT(strlen(root) == sizeof root - 1);
     const struct state_out out = {
         .name = node->name,
         .version = node->version,
@@ -283,8 +287,8 @@ static const struct route health_routes[] = {
      .flags = ROUTE_NODE | ROUTE_BARE | ROUTE_HEAD | ROUTE_UNINITIALIZED,
      .reply = &sys_health_reply,
      .statuses = "200 429 472 473 474 501 503 530 any",
-     .help = "What this node can do, told by the status: 200 active, 473 answers reads, 429 "
-             "standby, 474 no active node is heard of, 503 sealed or in maintenance, 501 not "
+     .help = "The status of the reply says what this node can do: 200 active, 473 answers reads, "
+             "429 standby, 474 hears of no active node, 503 sealed or in maintenance, 501 not "
              "initialised, 530 removed. The query may name other codes."},
     {.method = METHOD_GET,
      .path = "leader",
@@ -299,21 +303,21 @@ static const struct route health_routes[] = {
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE,
      .reply = &sys_replication_reply,
-     .help = "That this cluster replicates to no other, and none to it."},
+     .help = "Says that this cluster takes part in no replication."},
     {.method = METHOD_GET,
      .path = "replication/dr/status",
      .handler = sys_replication_status,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE,
      .reply = &sys_replication_reply,
-     .help = "The same of disaster recovery."},
+     .help = "Says that this cluster takes part in no replication for disaster recovery."},
     {.method = METHOD_GET,
      .path = "replication/performance/status",
      .handler = sys_replication_status,
      .auth = AUTH_NONE,
      .flags = ROUTE_NODE,
      .reply = &sys_replication_reply,
-     .help = "The same of performance replication."},
+     .help = "Says that this cluster takes part in no performance replication."},
     {.method = METHOD_GET,
      .path = "internal/state",
      .handler = sys_state,
@@ -325,8 +329,8 @@ static const struct route health_routes[] = {
      .handler = sys_ha_status,
      .flags = ROUTE_ACTIVE | ROUTE_LOCAL | ROUTE_TOP_LEVEL | ROUTE_OPERATOR,
      .reply = &sys_ha_status_reply,
-     .help = "The nodes of the cluster as the active one knows them, and when each last spoke. "
-             "Without a quorum: as the node that is asked knows them."},
+     .help = "The nodes of the cluster as the active node knows them, and when each was heard "
+             "last. Without a quorum: as this node knows them."},
 };
 
 const struct route_table sys_health_table = {health_routes, ARRAY_LEN(health_routes)};

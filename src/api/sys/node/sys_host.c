@@ -1,4 +1,4 @@
-/* sys/host-info: the machine of this node, as Linux tells it, in the words of upstream's clients.
+/* sys/host-info: the machine of this node, as Linux reports it, with upstream's names of members.
  */
 #include "api/sys/sys.h"
 
@@ -211,6 +211,7 @@ static enum status sys_host_info(struct req *req)
     put_memory(&w);
     put_disk(&w, req->host->data_dir);
     text_close(&w);
+    ASSERT(w.depth == 0);
     return req_reply_end(req);
 }
 

@@ -1,5 +1,5 @@
-/* Maintenance of one node: it turns its clients away until it is told to serve again, or started
- * anew without the setting. It goes on to vote, and what other nodes send it is served. */
+/* Maintenance of one node. The node refuses its clients until a request ends the maintenance, or
+ * the node is restarted without the setting. The node still votes and serves other nodes. */
 #include "api/sys/sys.h"
 #include "base/trace.h"
 
@@ -9,7 +9,7 @@ struct sys_maintenance {
 
 static const struct field maintenance_fields[] = {
     FIELD(struct sys_maintenance, enabled, BOOL, .required = true,
-          .help = "Whether this node turns its clients away."),
+          .help = "Whether this node refuses its clients."),
 };
 static const struct schema sys_maintenance_schema =
     SCHEMA(struct sys_maintenance, maintenance_fields);
@@ -22,6 +22,7 @@ static enum status sys_maintenance_read(struct req *req)
 static enum status sys_maintenance_outside(struct req *req)
 {
     const struct sys_maintenance *in = req_body(req);
+    ASSERT(!req_in_txn(req));
     req->host->maintenance = in->enabled;
     trace(TRACE_INFO, "sys", "maintenance %s by an operator", in->enabled ? "begun" : "ended");
     return ST_OK;
@@ -40,8 +41,10 @@ static const struct route maintenance_routes[] = {
      .outside = sys_maintenance_outside,
      .flags = ROUTE_NODE | ROUTE_SUDO,
      .body = &sys_maintenance_schema,
-     .help = "Begin or end maintenance of this node: 503 to its clients, but for health and what "
-             "operators need. Hand leadership on first if it is active."},
+     .help =
+         "Begin or end maintenance of this node. In maintenance its clients get 503, except for "
+         "health and for requests of operators. Transfer leadership first if the node is "
+         "active."},
 };
 
 const struct route_table sys_maintenance_table = {maintenance_routes,

@@ -1,5 +1,5 @@
 /* sys/metrics: metrics of this node in the text formats of Prometheus and OpenMetrics, or as JSON.
- * They are gathered on the pool: some are read from the disk or counted in the state. */
+ * The pool gathers them: some are read from the disk or counted in the state. */
 #include "api/sys/sys.h"
 #include "base/metric.h"
 #include "front/secrets/secrets.h"
@@ -14,8 +14,8 @@ struct sys_metrics {
 
 static const struct field fields[] = {
     FIELD(struct sys_metrics, format, STRING, .preset = "",
-          .help = "prometheus or openmetrics; without it the header Accept decides, and without "
-                  "that the reply is JSON."),
+          .help = "prometheus or openmetrics; none: the header Accept decides. Without both the "
+                  "reply is JSON."),
 };
 static const struct schema sys_metrics_schema = SCHEMA(struct sys_metrics, fields);
 
@@ -67,6 +67,7 @@ static void put_sample(void *ctx, const struct metric_sample *sample)
         put_number(w, "Value", sample->value, sample->nanos);
     } else {
         bool durations = kind == METRIC_HISTOGRAM;
+        ASSERT(durations || kind == METRIC_COUNTER);
         put_number(w, "Count", sample->value, sample->nanos);
         put_number(w, "Sum", durations ? sample->sum_ns : sample->value,
                    durations || sample->nanos);
@@ -102,11 +103,12 @@ static enum status reply_json(struct req *req)
     put_list(req, &w, "Counters", METRIC_COUNTER);
     put_list(req, &w, "Samples", METRIC_HISTOGRAM);
     text_close(&w);
+    ASSERT(w.depth == 0);
     return req_reply_end(req);
 }
 
-/* Scrapers list what they read, with weights that do not matter here: a format that is listed can
- * be read. */
+/* Whether the header Accept lists the type. Weights do not matter: a scraper can read every format
+ * that it lists. */
 static bool accepts(struct bytes header, const char *type)
 {
     size_t len = strlen(type);
@@ -119,6 +121,7 @@ static bool accepts(struct bytes header, const char *type)
 static enum status reply_text(struct req *req, enum metric_format format)
 {
     CLEANUP(buf_done) struct buf text = {0};
+    ASSERT((req->route->flags & ROUTE_BARE) != 0);
     metrics_write(req->host->metrics, format, &text);
     TRY(buf_status(&text));
     return req_reply_raw(req,
@@ -131,6 +134,7 @@ static enum status reply_text(struct req *req, enum metric_format format)
 static enum status sys_metrics_outside(struct req *req)
 {
     const struct sys_metrics *in = req_body(req);
+    ASSERT(!req_in_txn(req));
     if (strcmp(in->format, "openmetrics") == 0)
         return reply_text(req, METRIC_OPENMETRICS);
     if (strcmp(in->format, "prometheus") == 0)

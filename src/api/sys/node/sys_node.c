@@ -1,4 +1,4 @@
-/* About this node: its configuration, how much it logs. */
+/* This node: its configuration, its loggers, its requests under way. */
 #include "api/sys/sys.h"
 
 struct sys_logger {
@@ -8,6 +8,7 @@ struct sys_logger {
 static enum status sys_config_sanitized(struct req *req)
 {
     const uint8_t *copy = arena_dup(req->arena, req->host->configuration);
+    ASSERT(req->host->configuration.len > 0);
     if (copy == NULL)
         return ST_NOMEM;
     req_reply_json(req, bytes_of(copy, req->host->configuration.len));
@@ -18,11 +19,11 @@ static enum status sys_config_sanitized(struct req *req)
 
 static const struct field fields[] = {
     FIELD(struct sys_logger, level, STRING, .preset = "",
-          .help = "debug, info, warn or error: the least that is logged."),
+          .help = "debug, info, warn or error: the lowest level that is logged."),
 };
 static const struct schema sys_logger_schema = SCHEMA(struct sys_logger, fields);
 
-/* The words of upstream, those that mean the same first. */
+/* Upstream's words for levels. The first word of a level is the one that replies show. */
 static const struct {
     const char *word;
     enum trace_level level;
@@ -116,6 +117,7 @@ static enum status sys_logger_check(struct req *req)
 static enum status sys_loggers_outside(struct req *req)
 {
     enum trace_level level;
+    ASSERT(!req_in_txn(req));
     TRY(read_level(req, &level));
     TRY(trace_follow(NULL));
     trace_set_level(level);
@@ -125,18 +127,21 @@ static enum status sys_loggers_outside(struct req *req)
 static enum status sys_logger_outside(struct req *req)
 {
     enum trace_level level;
+    ASSERT(!req_in_txn(req));
     TRY(read_level(req, &level));
     return trace_set_level_of(req_param(req, "name"), level);
 }
 
 static enum status sys_loggers_reset_outside(struct req *req)
 {
+    ASSERT(!req_in_txn(req));
     trace_set_level(req->host->log_level);
     return trace_follow(NULL);
 }
 
 static enum status sys_logger_reset_outside(struct req *req)
 {
+    ASSERT(!req_in_txn(req));
     return trace_follow(req_param(req, "name"));
 }
 
@@ -152,9 +157,11 @@ static const struct schema sys_inflight_reply = SCHEMA(struct inflight_out, infl
 static enum status sys_inflight_outside(struct req *req)
 {
     struct text_writer w = req_reply_begin(req);
+    ASSERT(!req_in_txn(req));
     text_open_object(&w);
     TRY(req->host->inflight(req->host, &w));
     text_close(&w);
+    ASSERT(w.depth == 0);
     return req_reply_end(req);
 }
 
@@ -164,53 +171,53 @@ static const struct route node_routes[] = {
      .handler = sys_config_sanitized,
      .flags = ROUTE_NODE,
      .shape = "{*:any}", /* the names of settings, which the server has written */
-     .help = "What is configured on this node, without secrets."},
+     .help = "The configuration of this node, without secrets."},
     {.method = METHOD_GET,
      .path = "in-flight-req",
      .handler = sys_nothing_staged,
      .outside = sys_inflight_outside,
      .flags = ROUTE_NODE | ROUTE_BARE,
      .reply = &sys_inflight_reply,
-     .help = "What this node is doing: the requests under way, by their ids. Other nodes' requests "
-             "that it runs are among them."},
+     .help = "The requests under way on this node, by their ids; also requests that other nodes "
+             "forwarded."},
     {.method = METHOD_GET,
      .path = "loggers",
      .handler = sys_loggers_read,
      .flags = ROUTE_NODE,
      .reply = &sys_loggers_reply,
-     .help = "The least that each module of this node logs."},
+     .help = "The lowest level that each module of this node logs."},
     {.method = METHOD_POST,
      .path = "loggers",
      .handler = sys_loggers_check,
      .outside = sys_loggers_outside,
      .flags = ROUTE_NODE,
      .body = &sys_logger_schema,
-     .help = "What all modules of this node log, until it ends."},
+     .help = "Set the lowest level that all modules of this node log, until the node ends."},
     {.method = METHOD_DELETE,
      .path = "loggers",
      .handler = sys_nothing_staged,
      .outside = sys_loggers_reset_outside,
      .flags = ROUTE_NODE,
-     .help = "Log again as configured, on this node."},
+     .help = "Set the log levels of this node back to the configuration."},
     {.method = METHOD_GET,
      .path = "loggers/:name",
      .handler = sys_logger_read,
      .flags = ROUTE_NODE,
      .reply = &sys_loggers_reply,
-     .help = "The least that a module of this node logs."},
+     .help = "The lowest level that a module of this node logs."},
     {.method = METHOD_POST,
      .path = "loggers/:name",
      .handler = sys_logger_check,
      .outside = sys_logger_outside,
      .flags = ROUTE_NODE,
      .body = &sys_logger_schema,
-     .help = "What a module of this node logs, until it ends."},
+     .help = "Set the lowest level that a module of this node logs, until the node ends."},
     {.method = METHOD_DELETE,
      .path = "loggers/:name",
      .handler = sys_logger_check,
      .outside = sys_logger_reset_outside,
      .flags = ROUTE_NODE,
-     .help = "Let a module of this node log as the others do."},
+     .help = "Let a module of this node log like the others."},
 };
 
 const struct route_table sys_node_table = {node_routes, ARRAY_LEN(node_routes)};

@@ -58,6 +58,7 @@ static enum status load_all(struct req *req, struct version *versions, size_t *r
         TRY(setting_load(req->txn, req->ns, setting, &schema, &versions[n]));
         versions[n++].name = name;
     }
+    ASSERT(n <= VERSIONS_MAX);
     qsort(versions, n, sizeof *versions, version_order);
     *ret_n = n;
     return ST_OK;
