@@ -1,3 +1,4 @@
+/* Audit records: written as one line of JSON, offered to every device. */
 #include "audit/audit.h"
 #include "barrier/token.h"
 #include "base/trace.h"
@@ -29,6 +30,7 @@ static enum status put_token(struct text_writer *w, struct barrier_cipher *ciphe
     if (st == ST_SEALED)
         return ST_OK;
     TRY(st);
+    ASSERT(strlen(name) == sizeof name - 1);
     text_key(w, "client_token");
     CLEANUP(buf_done) struct buf text = {0};
     buf_add_format(&text, "hmac-sha256:%s", name);
@@ -94,13 +96,15 @@ static enum status put_record(struct buf *line, struct barrier_cipher *cipher,
     if (facts->error != NULL)
         text_member_str(&w, "error", facts->error);
     text_close(&w);
+    ASSERT(w.depth == 0);
     return buf_status(line);
 }
 
 static void on_written(struct audit_write *write, enum status st)
 {
     struct audit_op *op = write->op;
-    ASSERT(op->waiting > 0);
+    ASSERT(op->waiting > 0 && op->waiting <= AUDIT_DEVICES_MAX);
+    ASSERT(write >= op->writes && write < op->writes + AUDIT_DEVICES_MAX);
     op->accepted += st == ST_OK;
     if (--op->waiting > 0)
         return;
@@ -126,7 +130,9 @@ enum status audit_record(struct audit *audit, struct barrier_cipher *cipher,
     LIST_FOR (link, &audit->devices) {
         struct audit_device *device = CONTAINER_OF(link, struct audit_device, link);
         op->writes[i] = (struct audit_write){buf_bytes(&op->line), on_written, op};
+        ASSERT(i < audit->n_devices);
         device->write(device, &op->writes[i++]);
     }
+    ASSERT(i == audit->n_devices);
     return ST_OK;
 }

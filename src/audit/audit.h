@@ -66,8 +66,8 @@ static inline bool audit_enabled(const struct audit *audit)
 struct audit_op {
     /* ST_OK: a device accepted it. ST_IO: none did. Last touch. */
     void (*done)(struct audit_op *op, enum status st);
-    struct audit_write writes[AUDIT_DEVICES_MAX]; /* inside */
-    unsigned waiting, accepted;
+    struct audit_write writes[AUDIT_DEVICES_MAX]; /* one for each device */
+    unsigned waiting, accepted;                   /* devices */
     struct buf line;
 };
 /* Offer a record to every device; at least one is enabled. `cipher` makes the HMACs; a token cannot

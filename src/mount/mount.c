@@ -1,3 +1,4 @@
+/* Mounts: find, create, change, move, remove. */
 #include "mount/mount.h"
 #include "state/ns_key.h"
 #include "text/random.h"
@@ -68,6 +69,7 @@ enum status mount_locate(struct state_txn *txn, const char *ns, struct bytes pat
         if (st == ST_NOT_FOUND)
             continue;
         TRY(st);
+        ASSERT(at.key.len > len + 1);
         at.path = bytes_from(at.key, at.key.len - len - 1);
         *ret_place = at;
         return ST_OK;
@@ -125,6 +127,7 @@ enum status mount_path(struct arena *arena, const char *text, const char **ret_p
         reason_set(reason, "a mount path has 1 to %d printable bytes", MOUNT_PATH_MAX);
         return ST_INVALID;
     }
+    ASSERT(segments > 0 && segments <= MOUNT_SEGMENTS_MAX);
     *ret_path = arena_format(arena, text[len - 1] == '/' ? "%s" : "%s/", text);
     return *ret_path != NULL ? ST_OK : ST_NOMEM;
 }
@@ -136,6 +139,7 @@ enum status mount_conflict(struct state_txn *txn, const char *ns, const char *pa
     struct bytes prefix;
     struct mount above;
 
+    ASSERT(path[0] != '\0' && path[strlen(path) - 1] == '/');
     if (iter == NULL)
         return ST_NOMEM;
     enum status st = mount_find(txn, ns, bytes_str(path), &above);
@@ -147,6 +151,7 @@ enum status mount_conflict(struct state_txn *txn, const char *ns, const char *pa
     TRY(state_scan(txn, prefix, (struct bytes){0}, iter));
     if (!state_iter_next(iter))
         return ST_NOT_FOUND;
+    ASSERT(prefix.len > strlen(path));
     *ret_path = arena_str(txn->arena, bytes_from(iter->key, prefix.len - strlen(path)));
     return *ret_path != NULL ? ST_OK : ST_NOMEM;
 }
@@ -199,7 +204,7 @@ enum status mount_move(struct state_txn *txn, const char *ns, const struct mount
                        const char *to)
 {
     const char *other;
-    TRY(delete_record(txn, ns, mount)); /* first: it may move to above or below itself */
+    TRY(delete_record(txn, ns, mount)); /* first: the new path may lie above or below the old one */
     enum status st = mount_conflict(txn, ns, to, &other);
     if (st != ST_NOT_FOUND)
         return st == ST_OK ? ST_EXISTS : st;

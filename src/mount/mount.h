@@ -9,7 +9,7 @@
 enum { MOUNT_SEGMENTS_MAX = 8, MOUNT_PATH_MAX = 512, MOUNT_RECORD_MAX = 16384 };
 
 struct mount {
-    const char *path; /* "kv/", "team/kv/"; not stored, the key says it */
+    const char *path; /* "kv/", "team/kv/"; not stored: the end of the record's key */
     const char *type, *uuid, *accessor, *description;
     struct field_map options;                     /* "version" and the like */
     int64_t default_lease_ttl_s, max_lease_ttl_s; /* 0: the system's */
@@ -21,7 +21,7 @@ struct mount {
 };
 extern const struct schema mount_schema;
 
-/* The value of an option; NULL when it has none of that name. */
+/* The value of an option; NULL: the mount has no option of this name. */
 const char *mount_option(const struct mount *mount, const char *name);
 
 /* The mount that serves `path`. ST_NOT_FOUND; ST_CORRUPT; else as state_get. */
@@ -31,7 +31,7 @@ NODISCARD enum status mount_find(struct state_txn *txn, const char *ns, struct b
 NODISCARD enum status mount_get(struct state_txn *txn, const char *ns, const char *path,
                                 struct mount *ret_mount);
 
-/* Parts of mount_find: where the record of the mount stands that serves a path, and reading it. */
+/* The two parts of mount_find: find the record of the mount that serves a path, and read it. */
 struct mount_place {
     struct bytes key;  /* whole, in the arena */
     struct bytes path; /* of the mount, the end of the key */
@@ -40,7 +40,7 @@ struct mount_place {
 /* As mount_find, without ST_CORRUPT. */
 NODISCARD enum status mount_locate(struct state_txn *txn, const char *ns, struct bytes path,
                                    struct mount_place *ret_place);
-/* `stored` is what is there, in plain. All of the mount goes to the arena. ST_CORRUPT, ST_NOMEM. */
+/* Read the record `stored`, decrypted. The whole mount lies in the arena. ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status mount_decode(struct arena *arena, const struct mount_place *place,
                                    struct bytes stored, struct mount *ret_mount);
 
@@ -52,9 +52,9 @@ NODISCARD enum status mount_path(struct arena *arena, const char *text, const ch
 NODISCARD enum status mount_conflict(struct state_txn *txn, const char *ns, const char *path,
                                      const char **ret_path);
 
-/* Stage a new mount with a fresh UUID and accessor; fields but those two are given. ST_EXISTS: the
- * path is in use, or one above or below it. ST_TOO_BIG: what was given for people and devices is
- * longer than MOUNT_RECORD_MAX together; every request reads it. */
+/* Stage a new mount. The call sets UUID and accessor, the caller all other fields. ST_EXISTS: the
+ * path is in use, or a path above or below it. ST_TOO_BIG: the record is longer than
+ * MOUNT_RECORD_MAX; every request reads a record. */
 NODISCARD enum status mount_create(struct state_txn *txn, struct env *env, const char *ns,
                                    struct mount *mount);
 /* Stage changed fields of a mount. ST_TOO_BIG: see mount_create. As state_put. */

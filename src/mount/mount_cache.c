@@ -1,3 +1,4 @@
+/* A cache of mounts by the hash of their keys, and by the first segment of the requested path. */
 #include "mount/mount_cache.h"
 #include "state/ns_key.h"
 
@@ -7,17 +8,17 @@ enum { SEEN_SLOTS = 64 };
 
 struct mount_ref {
     struct state_stamp stamp;
-    uint64_t view;    /* in which it was last found to serve its paths; 0: none */
-    struct bytes key; /* in the arena, as all that the mount points to */
+    uint64_t view;    /* the view of the state that found the mount last; 0: none */
+    struct bytes key; /* in the arena, like everything that the mount points to */
     struct mount mount;
     struct arena arena;
-    size_t refs; /* one for each user, and one while it is in a slot */
+    size_t refs; /* one for each user, and one for each slot that holds the mount */
 };
 
 /* One slot for each hash: a new entry evicts the old one. */
 struct mount_cache {
     struct mount_ref *slots[MOUNT_CACHE_SLOTS];
-    struct mount_ref *seen[SEEN_SLOTS]; /* by the first segment of what was asked for */
+    struct mount_ref *seen[SEEN_SLOTS]; /* by the first segment of the requested path */
 };
 
 enum status mount_cache_new(struct mount_cache **ret_cache)
@@ -92,6 +93,7 @@ static enum status make(struct state_txn *txn, const struct mount_place *at, boo
 
 static void put(struct mount_ref **slot, struct mount_ref *ref)
 {
+    ASSERT(ref->refs > 0);
     ref->refs++;
     mount_ref_drop(*slot);
     *slot = ref;
@@ -104,11 +106,12 @@ static struct mount_ref **seen_slot(struct mount_cache *cache, struct bytes path
     return &cache->seen[bytes_hash(bytes_of(path.data, len)) % SEEN_SLOTS];
 }
 
-/* Whether it is what the search for `path` ends at: the search for another path that begins with
- * the mount's did, in this very state. */
+/* Whether a search for `path` finds the mount: in the same view of the state, a search for another
+ * path below the mount found it. */
 static bool was_seen(const struct mount_ref *ref, uint64_t view, const char *ns, struct bytes path)
 {
     struct bytes at = bytes_str(ref->mount.path);
+    ASSERT(at.len > 0);
     struct bytes bare = bytes_of(at.data, at.len - 1); /* "kv" alone means "kv/" */
     return ref->view == view && (bytes_has_prefix(path, at) || bytes_eq(path, bare)) &&
            state_ns_holds(ref->key, ns);
@@ -121,7 +124,7 @@ static enum status find(struct mount_cache *cache, struct state_txn *txn, const 
     bool keep;
     TRY(mount_locate(txn, ns, path, &at));
     struct mount_ref **slot = &cache->slots[bytes_hash(at.key) % MOUNT_CACHE_SLOTS], *ref = *slot;
-    bool staged = at.stamp.modified == 0; /* by this transaction: invisible to others */
+    bool staged = at.stamp.modified == 0; /* written by this transaction: no other may see it */
     if (ref != NULL && !staged && ref->stamp.modified == at.stamp.modified &&
         ref->stamp.seal == at.stamp.seal && bytes_eq(ref->key, at.key)) {
         ref->refs++;
@@ -146,6 +149,7 @@ enum status mount_cache_find(struct mount_cache *cache, struct state_txn *txn, c
         return ST_OK;
     }
     TRY(find(cache, txn, ns, path, &ref));
+    ASSERT(ref->refs > 0);
     if (view != 0) {
         ref->view = view;
         put(seen, ref);

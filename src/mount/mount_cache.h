@@ -1,6 +1,5 @@
-/* Records of mounts that were decrypted and parsed lately, for one worker. What is found here was
- * read by the transaction all the same: the stamp of what is stored decides whether the copy is
- * that of now. */
+/* Records of mounts that one worker decrypted and parsed recently. A lookup here is a read of the
+ * transaction: the stamp of the stored record decides whether the cached copy is current. */
 #ifndef HOLDFAST_MOUNT_MOUNT_CACHE_H
 #define HOLDFAST_MOUNT_MOUNT_CACHE_H
 

@@ -1,3 +1,4 @@
+/* A hash table of counts: groups of WAYS slots, a lock for every LOCKS-th group. */
 #include "quota/quota_table.h"
 #include "base/mem.h"
 
@@ -13,7 +14,7 @@ struct slot {
 
 struct quota_table {
     uint64_t seed[2];
-    pthread_mutex_t locks[LOCKS]; /* of the groups whose number ends so */
+    pthread_mutex_t locks[LOCKS]; /* lock i guards the groups with number % LOCKS == i */
     struct slot slots[GROUPS][WAYS];
 };
 
@@ -58,10 +59,11 @@ static uint64_t hash_of(const struct quota_table *table, struct bytes key)
     return h != 0 ? h : 1;
 }
 
-/* The slot of the key, or the one whose window is the oldest. */
+/* The slot of the key; else the slot with the oldest window, emptied for the key. */
 static struct slot *slot_of(struct slot group[WAYS], uint64_t key)
 {
     struct slot *oldest = &group[0];
+    ASSERT(key != 0);
     for (size_t i = 0; i < WAYS; i++) {
         if (group[i].key == key)
             return &group[i];
@@ -90,6 +92,7 @@ static bool take(struct slot *slot, const struct quota_window *window, uint64_t 
         return false;
     }
     slot->count++;
+    ASSERT(slot->count <= window->limit);
     ret_count->remaining = window->limit - slot->count;
     return true;
 }
