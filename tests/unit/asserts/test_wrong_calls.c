@@ -4,6 +4,8 @@
 #include "state/state_world.h"
 
 #include "api/kv/kv2_record.h"
+#include "api/sys/seal/sys_ceremony.h"
+#include "api/sys/sys.h"
 #include "audit/audit.h"
 #include "auth/acl.h"
 #include "auth/token.h"
@@ -239,6 +241,57 @@ static void a_handler_without_a_mount_asks_for_its_key(void *ctx)
     assert_status(req_key(&req, "a", &key), ST_OK);
 }
 
+/* The row of a table with this path. */
+static const struct route *row_of(const struct route_table *table, const char *path)
+{
+    for (size_t i = 0; i < table->n; i++)
+        if (strcmp(table->rows[i].path, path) == 0)
+            return &table->rows[i];
+    fail_msg("no row %s", path);
+    return NULL;
+}
+
+static void a_step_outside_runs_in_a_transaction(void *ctx)
+{
+    const struct route *route = row_of(&sys_raft_table, "step-down");
+    struct state_txn txn;
+    struct req req = {.route = route, .txn = &txn};
+    (void)ctx;
+    open_txn(&txn);
+    assert_status(route->outside(&req), ST_OK);
+}
+
+static void a_handler_runs_after_its_transaction(void *ctx)
+{
+    const struct route *route = row_of(&sys_raft_table, "storage/raft/readmit");
+    const char *const body[] = {"a"};
+    struct state_txn txn;
+    struct req req = {.route = route, .txn = &txn, .body = body};
+    (void)ctx;
+    open_txn(&txn);
+    state_end(&txn);
+    assert_status(route->handler(&req), ST_OK);
+}
+
+static void a_share_is_given_to_no_attempt(void *ctx)
+{
+    struct ceremony ceremony = {.phase = CEREMONY_DONE};
+    struct req req = {0};
+    (void)ctx;
+    assert_status(ceremony_give(&req, &ceremony, "00"), ST_OK);
+}
+
+static void a_verified_attempt_is_stored_without_its_key(void *ctx)
+{
+    static const char nonce[] = "00000000-0000-0000-0000-000000000000";
+    struct ceremony ceremony = {.kind = CEREMONY_REKEY, .phase = CEREMONY_VERIFYING};
+    struct arena arena = {0};
+    struct req req = {.arena = &arena};
+    (void)ctx;
+    memcpy(ceremony.nonce, nonce, sizeof nonce);
+    assert_status(ceremony_save(&req, &ceremony), ST_OK);
+}
+
 static void a_record_goes_to_no_audit_device(void *ctx)
 {
     struct audit audit;
@@ -403,6 +456,10 @@ static void an_assertion_stops_each(void **state)
         CALL(a_handler_replies_twice, "req->reply.kind == REPLY_NONE"),
         CALL(a_handler_asks_for_a_name_that_its_path_lacks, "req->params.n"),
         CALL(a_handler_without_a_mount_asks_for_its_key, "req->mount != NULL"),
+        CALL(a_step_outside_runs_in_a_transaction, "!req_in_txn(req)"),
+        CALL(a_handler_runs_after_its_transaction, "req_in_txn(req)"),
+        CALL(a_share_is_given_to_no_attempt, "ceremony_is_under_way(c)"),
+        CALL(a_verified_attempt_is_stored_without_its_key, "c->rekey.key.len != 0"),
         CALL(a_record_goes_to_no_audit_device, "audit_enabled(audit)"),
         CALL(a_list_gets_a_member, "w->depth > 0 && (w->lists & 1) == 0"),
         CALL(more_is_closed_than_was_opened, "w->depth > 0"),
