@@ -1,3 +1,4 @@
+/* The cubbyhole: a private tree of objects for each service token; the module. */
 #include "api/cubbyhole/cubbyhole.h"
 #include "router/request/req.h"
 #include "state/ns_key.h"
@@ -74,12 +75,12 @@ static const struct route cubby_routes[] = {
      .handler = cubby_write,
      .exists = cubby_exists,
      .flags = ROUTE_FREE_BODY | ROUTE_SOME,
-     .help = "Write an object in the token's own tree, in place of the one that was there."},
+     .help = "Write an object in the token's own tree. The new object replaces the old one."},
     {.method = METHOD_DELETE,
      .path = "*path",
      .handler = cubby_delete,
      .flags = ROUTE_SOME,
-     .help = "Delete the object at a path of the token's own tree; none is fine too."},
+     .help = "Delete the object at a path of the token's own tree; no object is no error."},
 };
 
 static const struct route_api cubbyhole_api = {

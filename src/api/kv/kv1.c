@@ -74,12 +74,12 @@ static const struct route kv_routes[] = {
      .handler = kv_write,
      .exists = kv_exists,
      .flags = ROUTE_FREE_BODY | ROUTE_SOME,
-     .help = "Write an object, in place of the one that was there."},
+     .help = "Write an object at a path. The new object replaces the old one."},
     {.method = METHOD_DELETE,
      .path = "*path",
      .handler = kv_delete,
      .flags = ROUTE_SOME,
-     .help = "Delete the object at a path; none is fine too."},
+     .help = "Delete the object at a path; no object is no error."},
 };
 
 const struct route_api kv_api = {
