@@ -19,7 +19,7 @@ struct lease_kinds {
 /* Add a kind. No other kind has its name. */
 void lease_kinds_add(struct lease_kinds *kinds, const struct lease_kind *kind);
 
-/* Where leases are looked for, and when. */
+/* The scope of calls about leases: transaction, namespace, kinds and time. */
 struct lease_scope {
     struct state_txn *txn;
     const char *ns;

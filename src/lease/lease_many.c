@@ -2,19 +2,19 @@
  *
  *   lease_end_below ──some left──▶ mark ──upkeep: a part of the rest──▶ mark gone
  *
- * The marks are the whole memory of that work: another node goes on where one stopped. */
+ * The marks hold all that is known of this work: another node goes on where one stopped. */
 #include "lease/lease_internal.h"
 #include "state/ns_key.h"
 #include "text/value.h"
 
-/* A part of the leases below `prefix`: those at and behind `from`, `steps` of them. */
+/* A part of the leases below `prefix`: at most `steps` leases, beginning at `from`. */
 struct part {
     const char *prefix;
     int64_t before_ms;
     struct bytes from; /* empty: the beginning */
     unsigned steps;
-    bool all;          /* result: the end was reached, else … */
-    struct bytes next; /* … the rest begins at this key */
+    bool all;          /* result: no lease is left */
+    struct bytes next; /* result, unless `all`: the rest begins at this key */
 };
 
 /* End the lease of one entry of the index, unless it was issued later. An entry whose lease is gone
@@ -56,7 +56,8 @@ static enum status end_part(const struct lease_scope *s, struct part *part)
     return ST_OK;
 }
 
-/* "TIME KEY": leases issued before that time, from this key of the index on. */
+/* Store what is left to do as "TIME KEY": end leases issued before TIME, from KEY of the index on.
+ */
 static enum status put_part_mark(const struct lease_scope *s, const struct part *part)
 {
     CLEANUP(buf_done) struct buf value = {0};
@@ -131,7 +132,7 @@ static enum status expire_lease(const struct lease_scope *s, struct bytes key, c
     return lease_end(s, &lease);
 }
 
-/* *ret_any: there were some, LEASE_UPKEEP_STEPS at most. */
+/* Stage the end of expired leases, LEASE_UPKEEP_STEPS at most. *ret_any: there were some. */
 static enum status expire_leases(const struct lease_scope *s, bool *ret_any)
 {
     struct arena *arena = s->txn->arena;
