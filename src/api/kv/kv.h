@@ -18,14 +18,14 @@ extern const struct route_api kv_api;         /* version 1: any JSON object at a
 extern const struct route_api kv_generic_api; /* an old name of version 1 */
 extern const struct route_api kv2_api;        /* version 2: versions, check-and-set, metadata */
 
-/* lease_duration of a read where neither the object nor the mount says: 768 hours. */
+/* lease_duration of a read where neither the object nor the mount gives one: 768 hours. */
 enum { KV_LEASE_S = 2764800 };
 
 /* The key of the secret that the path of the request names, or of the folder. ST_NOMEM. */
 NODISCARD enum status kv_key(const struct req *req, struct bytes *ret_key);
 /* Whether the secret exists: for the choice between create and update. */
 NODISCARD enum status kv_exists(struct req *req);
-/* Names in a folder. */
+/* Handler of LIST: the names in a folder. */
 NODISCARD enum status kv_list(struct req *req);
 
 #endif

@@ -46,7 +46,7 @@ NODISCARD enum status kv2_destroy_version(struct req *req, const struct kv2_secr
 /* Stage the end of a secret, all versions and metadata. */
 NODISCARD enum status kv2_remove(struct req *req, const struct kv2_secret *secret);
 
-/* A version as replies show it. The pairs are the record's. */
+/* A version as replies show it. The pairs are borrowed from the record. */
 struct kv2_version_out {
     int64_t created_ms, deleted_ms, version;
     struct field_map custom_metadata;

@@ -24,15 +24,15 @@
 enum {
     KV2_VERSIONS_DEFAULT = 10,
     KV2_VERSIONS_MAX = 65536,
-    KV2_INLINE_MAX = 1024,   /* bytes of data in a record */
-    KV2_APPENDED_MAX = 2048, /* bytes of earlier records */
+    KV2_INLINE_MAX = 1024,   /* bytes of data in the record of a secret */
+    KV2_APPENDED_MAX = 2048, /* bytes of earlier records that are appended to a record */
 };
 
 enum kv2_place {
-    KV2_DESTROYED, /* nowhere */
-    KV2_INLINE,    /* in the record: the newest version alone */
-    KV2_SEPARATE,  /* under a key of its own */
-    KV2_APPENDED,  /* in an earlier record, appended to this one */
+    KV2_DESTROYED, /* the data is gone */
+    KV2_INLINE,    /* the data is in the record: the newest version alone */
+    KV2_SEPARATE,  /* the data has a key of its own */
+    KV2_APPENDED,  /* the data is in an earlier record, appended to this one */
 };
 
 struct kv2_version {
@@ -58,14 +58,14 @@ struct kv2_record {
 
 /* ST_NOMEM. */
 NODISCARD enum status kv2_record_encode(const struct kv2_record *record, struct buf *out);
-/* Borrows from `stored`, which lies in the arena. There is room for one version more behind the
- * last. ST_CORRUPT; ST_NOMEM. */
+/* Read a record. The record borrows from `stored`, which lies in the arena. `versions` has room for
+ * one more. ST_CORRUPT; ST_NOMEM. */
 NODISCARD enum status kv2_record_decode(struct bytes stored, struct arena *arena,
                                         struct kv2_record *ret_record);
 
-/* The version of that number, NULL when there is none (any more). */
+/* The version with this number. NULL: the version never existed, or was dropped. */
 struct kv2_version *kv2_record_version(const struct kv2_record *record, uint64_t number);
-/* Whether its data can be read at that time. */
+/* Whether the data of a version can be read at `now_ms`. */
 bool kv2_version_lives(const struct kv2_version *version, int64_t now_ms);
 
 #endif

@@ -172,9 +172,9 @@ static enum status move_separate(struct req *req, bool exempt, const struct kv2_
     return ST_OK;
 }
 
-/* Keep the record short. The newest version stays inline, and earlier ones stay in the records that
- * they came with, appended. A version too long for that, and the oldest of too many, become
- * separate. */
+/* Keep the record short. The newest version stays inline. Earlier versions stay in the records that
+ * held them, and these records are appended. A version that is too long becomes separate, and so do
+ * the oldest appended versions above KV2_APPENDED_MAX. */
 static enum status spill(struct req *req, bool exempt, struct kv2_secret *secret)
 {
     struct kv2_record *r = &secret->record;

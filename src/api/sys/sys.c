@@ -1,6 +1,6 @@
-/* The module, and the table of sys/: the tables of its files. Rows whose patterns take the same
- * path and method stand in one file, so the order of the files does not matter; but sys_absent.c,
- * whose rows match only what no other row does, is last. */
+/* The module, and the list of the route tables of sys/. Rows whose patterns take the same path and
+ * method stand in one file, so the order of the tables does not matter. Only sys_absent_table must
+ * be last: its rows are for paths that no other row takes. */
 #include "api/sys/sys.h"
 #include "api/sys/seal/sys_keys.h"
 #include "auth/policy.h"

@@ -36,8 +36,8 @@ bool token_has_sudo(struct req *req)
 /* The fields of a request, bounded by its role and its token. */
 struct wish {
     const struct token_create *in;
-    const struct token_role *role; /* NULL: none */
-    const char *role_name;         /* "": none */
+    const struct token_role *role; /* NULL: the request names no role */
+    const char *role_name;         /* "": the request names no role */
     struct token_asker asker;
     bool orphan, batch;
     int64_t period_s, explicit_max_s, num_uses;

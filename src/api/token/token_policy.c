@@ -104,7 +104,7 @@ static enum status by_parent(struct req *req, const struct token_create *in,
     return ST_OK;
 }
 
-/* A request without the default policy gets none, wherever the policy would come from. */
+/* Remove the default policy: the request does not want it, wherever it would come from. */
 static void leave_default_out(struct field_strings *policies, const char **room)
 {
     size_t n = 0;

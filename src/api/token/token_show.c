@@ -11,7 +11,7 @@ static const struct field accessor_fields[] = {
 };
 const struct schema token_accessor_schema = SCHEMA(struct token_named, accessor_fields);
 
-/* Seconds until it ends; 0: never. */
+/* Seconds until the token ends; 0: never. */
 static int64_t remaining_s(const struct auth_token *token, int64_t now_ms)
 {
     return token->expire_ms == 0 ? 0 : MAX(token->expire_ms - now_ms, INT64_C(0)) / 1000;

@@ -212,7 +212,7 @@ static const struct schema sys_leases_count_reply = SCHEMA(struct counts_out, co
 struct count {
     struct mount_count *mounts; /* in the arena, doubled when full */
     size_t n, room;
-    struct bytes mount; /* of the last one */
+    struct bytes mount; /* path of the last mount */
     int64_t all;
 };
 

@@ -22,7 +22,7 @@ NODISCARD enum status sys_mount_named(struct req *req, bool auth, struct mount *
 NODISCARD enum status sys_mount_tuned(struct req *req, bool auth, struct mount *ret_mount,
                                       bool *ret_auth);
 
-#define SYS_AUTH_PREFIX "auth/" /* of the mounts of auth methods */
+#define SYS_AUTH_PREFIX "auth/" /* paths of auth methods begin with it */
 
 /* sys_mount_edit.c: stage the end of every lease below the path of a mount. The reply warns if some
  * of them end later. As lease_end_below. */

@@ -84,6 +84,7 @@ static enum status sys_loggers_read(struct req *req)
     size_t n = 0;
     while (trace_module((unsigned)n) != NULL)
         n++;
+    ASSERT(n > 0);
     struct logger_out *out = arena_alloc(req->arena, n * sizeof *out);
     if (out == NULL)
         return ST_NOMEM;

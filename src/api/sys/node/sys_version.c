@@ -13,7 +13,7 @@ enum { VERSIONS_MAX = 1000 };
 
 struct version {
     int64_t installed_ms;
-    const char *name; /* not stored, the key says it */
+    const char *name; /* not stored: the end of the record's key */
 };
 static const struct field fields[] = {
     FIELD(struct version, installed_ms, INT, .required = true),
@@ -98,6 +98,7 @@ static enum status sys_version_history(struct req *req)
     if (out == NULL || names == NULL)
         return ST_NOMEM;
     for (size_t i = 0; i < n; i++) {
+        ASSERT(i == 0 || versions[i - 1].installed_ms <= versions[i].installed_ms);
         names[i] = versions[i].name;
         out[i] = (struct version_out){.name = names[i],
                                       .build_date = "",

@@ -246,7 +246,8 @@ static enum status rule_of(struct req *req, const struct policy_rule *rule, stru
     return params_of(req, &rule->denied, &ret->denied_parameters);
 }
 
-/* The merged rules: those that stand for one path, and the others without the '*' at their end. */
+/* The merged rules of the token. `exact`: the rules for one path each; else the rules with
+ * patterns, without the '*' at the end. */
 static enum status rules_of(struct req *req, bool exact, struct field_list *ret)
 {
     size_t n, n_out = 0;
@@ -276,7 +277,8 @@ static enum status sys_resultant_acl(struct req *req)
     return req_reply(req, &out);
 }
 
-/* Rows that differ in whose token it is. */
+/* Rows for a token that the body names, for the token of an accessor, for the token of the request.
+ */
 #define CAPABILITIES(pattern, function, whose)                                           \
     {                                                                                    \
         .method = METHOD_POST, .path = pattern, .handler = function,                     \

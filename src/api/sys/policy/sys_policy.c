@@ -336,6 +336,7 @@ static enum status sys_policy_patch(struct req *req)
     if (st == ST_NOT_FOUND)
         return req_fail(req, st, "policy not found");
     TRY(st);
+    ASSERT(!policy_has_expired(&before, req->now_ms));
     record = before;
     TRY(change_record(req, in, name, &record));
     if (in->has_cas)
@@ -351,7 +352,7 @@ static enum status sys_policy_delete(struct req *req)
     return policy_delete(req->txn, req->ns, name);
 }
 
-/* Rows that stand at an older path too. */
+/* Rows at sys/policies/acl and at sys/policy. */
 #define WRITE(pattern)                                                                       \
     {                                                                                        \
         .method = METHOD_POST, .path = pattern, .handler = sys_policy_write,                 \

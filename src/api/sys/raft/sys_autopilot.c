@@ -137,7 +137,8 @@ struct server {
     const struct node_peer *peer;
     const struct rlog_member *member;
     bool leads, silent, healthy;
-    int64_t contact_ms, stable_ms; /* since the last contact; a moment */
+    int64_t contact_ms; /* time since the last contact */
+    int64_t stable_ms;  /* since when the member answers or is silent */
 };
 
 struct watched {
@@ -274,6 +275,7 @@ static enum status sys_autopilot_state(struct req *req)
         if (servers[i].last_contact == NULL)
             return ST_NOMEM;
     }
+    ASSERT(all->voters <= node->raft.n_members && all->raft == &node->raft);
     unsigned quorum = all->voters / 2 + 1;
     const struct state_out out = {
         .healthy = all->healthy,

@@ -31,7 +31,7 @@ struct sys_join {
 };
 
 enum {
-    TOKENS_MAX = 64, /* not yet expired */
+    TOKENS_MAX = 64, /* tokens that are neither used nor expired */
     TTL_DEFAULT_S = 3600,
     TTL_MAX_S = 30 * 86400,
     MAC_MESSAGE = 5 + JOIN_SECRET_BYTES,
@@ -118,7 +118,8 @@ enum status sys_join_authority(struct req *req, struct cert_pair *ret_pair)
                     "give theirs to sys/storage/raft/certificates/authority");
 }
 
-/* The record of an authority that this node trusts. The check of a key pair takes a while. */
+/* Make the record of an authority that this node trusts. The check of the key pair takes long, so
+ * it runs on the pool. */
 static enum status sys_authority_prepare(struct req *req)
 {
     const struct sys_authority *in = req_body(req);
@@ -150,7 +151,7 @@ static enum status sys_authority(struct req *req)
 {
     const struct bytes *record = req->prepared;
     ASSERT(record != NULL);
-    ASSERT(record->len > 0);
+    ASSERT(req_in_txn(req) && record->len > 0);
     return state_put(req->txn, BYTES(AUTHORITY_KEY), *record);
 }
 
@@ -399,6 +400,7 @@ static enum status read_leader(struct req *req, const char *url, const char **re
     bool plain = strpbrk(address, "/?#@\\\" \t\r\n") == NULL;
     if (!plain || text_address_split(address, host, &port) != ST_OK)
         return req_fail(req, ST_INVALID, "leader_api_addr: https://HOST:PORT is expected");
+    ASSERT(strlen(host) < TEXT_HOST_MAX);
     *ret_address = address;
     *ret_host = host;
     return ST_OK;

@@ -1,4 +1,4 @@
-/* Shared by the two ways to join; sys_join.c. */
+/* Shared by the two ways to join: by a token (sys_join.c), by a challenge (sys_challenge.c). */
 #ifndef HOLDFAST_API_SYS_RAFT_SYS_JOIN_H
 #define HOLDFAST_API_SYS_RAFT_SYS_JOIN_H
 

@@ -119,7 +119,7 @@ static enum status sys_remove_peer(struct req *req)
     TRY(find_member(req, &node, &member));
     if (member != NULL && node->raft.n_members == 1)
         return req_fail(req, ST_INVALID, "server_id: the last node cannot be removed");
-    return ST_OK; /* the rest happens outside */
+    return ST_OK; /* sys_remove_peer_outside removes the node */
 }
 
 static enum status sys_readmit(struct req *req)
@@ -157,7 +157,7 @@ static enum status sys_promote(struct req *req)
     const struct rlog_member *member;
     struct node_status *node;
     TRY(find_member(req, &node, &member));
-    return member != NULL ? ST_OK : no_such_node(req); /* the rest happens outside */
+    return member != NULL ? ST_OK : no_such_node(req); /* sys_promote_outside gives the vote */
 }
 
 static enum status sys_demote(struct req *req)
@@ -167,7 +167,7 @@ static enum status sys_demote(struct req *req)
     TRY(find_member(req, &node, &member));
     if (count_voters(node) == 1 && member != NULL && member->role == RLOG_VOTER)
         return req_fail(req, ST_INVALID, "server_id: the last voter keeps its vote");
-    return ST_OK; /* the rest happens outside */
+    return ST_OK; /* sys_demote_outside takes the vote */
 }
 
 static enum status set_vote(struct req *req, bool votes)
@@ -191,7 +191,7 @@ static enum status sys_demote_outside(struct req *req)
     return set_vote(req, false);
 }
 
-/* The only voter would be elected again at once, as it is upstream. */
+/* An only voter would be elected again at once; upstream's is. */
 static bool is_only_voter(struct req *req)
 {
     struct node_status node;

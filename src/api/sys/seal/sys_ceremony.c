@@ -121,6 +121,7 @@ static enum status load(struct req *req, enum ceremony_kind kind, bool known, st
     bool fits = c.seal.stamp == none.seal.stamp && c.given.len % ceremony_share_bytes(&c) == 0 &&
                 ceremony_progress(&c) < SHAMIR_SHARES_MAX;
     *ret = st == ST_OK && !over && fits ? c : none;
+    ASSERT(ret->kind == kind && ret->known == known);
     return ST_OK;
 }
 
@@ -150,6 +151,7 @@ enum status ceremony_find(struct req *req, enum ceremony_kind kind, const char *
     if (req->token == NULL)
         return ST_OK;
     TRY(load(req, kind, true, &own));
+    ASSERT(own.known && !open.known);
     if (has_nonce(&own, nonce) || !ceremony_is_under_way(&open))
         *ret_ceremony = own;
     return ST_OK;

@@ -32,7 +32,7 @@ enum ceremony_phase { CEREMONY_NONE, CEREMONY_GIVING, CEREMONY_VERIFYING, CEREMO
 
 /* The result of a rekey. */
 struct ceremony_rekey {
-    struct sys_shares shares;      /* as asked for; `data` once they are made */
+    struct sys_shares shares;      /* the shares to make; `data` is set once they are made */
     bool verify;                   /* the new shares count once enough of them were given back */
     char nonce[TEXT_UUID_LEN + 1]; /* of the verification */
     struct bytes key;              /* the key that the new shares make */
@@ -44,9 +44,9 @@ struct ceremony {
     enum ceremony_kind kind;
     bool known; /* in the slot of requests with a token */
     enum ceremony_phase phase;
-    char nonce[TEXT_UUID_LEN + 1]; /* "" without one */
+    char nonce[TEXT_UUID_LEN + 1]; /* of the attempt; "": none is under way */
     int64_t expire_ms;             /* cluster time, 0: never */
-    struct bytes otp;              /* of CEREMONY_ROOT, as text */
+    struct bytes otp;              /* one-time pad of CEREMONY_ROOT, as text */
     struct bytes given;            /* the shares that were given, in one run of bytes */
     struct ceremony_rekey rekey;
 
@@ -79,7 +79,7 @@ bool ceremony_is_repeated(struct req *req, const struct ceremony *ceremony, cons
 /* Add a share, as text. ST_INVALID with the request's error: malformed, or given before. ST_NOMEM.
  */
 NODISCARD enum status ceremony_give(struct req *req, struct ceremony *ceremony, const char *text);
-/* Whether enough were given. */
+/* Whether enough shares were given in this phase. */
 bool ceremony_is_full(const struct ceremony *ceremony);
 /* Combine the shares and compare the result with the cluster's key; in CEREMONY_VERIFYING with the
  * new key. ST_DENIED: the shares do not make the key; else as state_check_key. */
@@ -91,11 +91,11 @@ struct sys_share {
 };
 extern const struct schema sys_share_schema;
 
-/* Access to the ceremonies: anyone, as upstream's older paths have it; or a token that may do this,
- * which gets the same replies in an envelope. */
+/* Access to the ceremonies: upstream's older paths are open to any client. The newer paths need a
+ * token that may use the path, and reply with an envelope. */
 #define CEREMONY_OPEN .auth = AUTH_NONE, .flags = ROUTE_BARE | ROUTE_OPERATOR | ROUTE_CEREMONY
 #define CEREMONY_JUDGED .auth = AUTH_TOKEN, .flags = ROUTE_OPERATOR
-/* Help of such a route. */
+/* The end of the help of a route with CEREMONY_JUDGED. */
 #define CEREMONY_SEEN "The same requests as with generate-root/attempt see the attempt and end it."
 
 /* A reply of 400 that keeps what is staged; an error would drop it. ST_OK, ST_NOMEM. */

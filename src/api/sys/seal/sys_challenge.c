@@ -3,7 +3,7 @@
  *
  * A challenge is not stored: it carries its expiry and a MAC over the expiry, the node's name and
  * the node's key. Only a right answer is written to the state, as used; so an unauthenticated peer
- * cannot make the state grow. Each node bounds how often all of them together may ask. */
+ * cannot make the state grow. Each node bounds how often all peers together may ask. */
 #include "api/sys/raft/sys_join.h"
 #include "api/sys/sys.h"
 #include "barrier/barrier.h"
@@ -23,8 +23,8 @@ struct sys_challenge {
 
 enum {
     TTL_MS = 5 * 60 * 1000,
-    EVERY_MS = 250, /* on average; so many at once: */
-    BURST = 40,
+    EVERY_MS = 250, /* average time between requests */
+    BURST = 40,     /* requests at once */
     NONCE_BYTES = 16,
     HEAD_BYTES = 8 + NONCE_BYTES,
     CHALLENGE_BYTES = HEAD_BYTES + BARRIER_MAC_BYTES,
@@ -65,7 +65,7 @@ static enum status limit(struct req *req)
     return ST_OK;
 }
 
-/* Refuse a removed node: a token lets it in again, the root key does not. */
+/* Refuse a removed node: only a join token readmits it, the root key does not. */
 static enum status check_node(struct req *req, const char *name)
 {
     TRY(sys_join_check_name(req, name));

@@ -1,5 +1,6 @@
-/* A new root token, made by holders of enough key shares. It is sent encrypted with a one-time pad,
- * which the client that begins the attempt chooses or is told, so that no other holder sees it. */
+/* A new root token, made by the holders of enough key shares. The reply holds the token encrypted
+ * with a one-time pad. Only the client that begins the attempt knows the pad, so no other holder
+ * reads the token. */
 #include "api/sys/seal/sys_ceremony.h"
 #include "api/sys/sys.h"
 #include "barrier/token.h"

@@ -1,22 +1,20 @@
-/* Keys: background work of the active node. */
+/* Background work of the active node: attempts with key shares, rotation of keys. */
 #ifndef HOLDFAST_API_SYS_SEAL_SYS_KEYS_H
 #define HOLDFAST_API_SYS_SEAL_SYS_KEYS_H
 
 #include "router/router.h"
 
-/* sys_ceremony.c. For the active node: stage the end of an attempt that has expired. As
- * state_delete. */
+/* sys_ceremony.c: stage the end of attempts that have expired. As state_delete. */
 NODISCARD enum status sys_ceremony_upkeep(struct state_txn *txn, int64_t now_ms);
 
-/* sys_rotate.c: sys/rotate/config as stored. */
+/* sys_rotate.c: the stored form of sys/rotate/config. */
 struct sys_rotate_config {
     bool enabled, has_enabled;
     int64_t max_operations, interval;
     bool has_max_operations, has_interval;
 };
 extern const struct schema sys_rotate_config_schema;
-/* For the active node: stage a new key where sys/rotate/config says that it is time. As
- * state_rotate. */
+/* sys_rotate.c: stage a new key when sys/rotate/config requires one. As state_rotate. */
 NODISCARD enum status sys_rotate_upkeep(struct state_txn *txn, int64_t now_ms);
 
 #endif
