@@ -120,7 +120,7 @@ static int show_made(struct cli *cli, const struct text_value *answer)
         printf("The new keys replace the old keys, which are no longer valid. Give the new keys to "
                "different\npeople.\n");
     else
-        printf("The new keys are verified and replace the old keys, which are no longer valid.\n");
+        printf("The new keys were verified and replace the old keys, which are no longer valid.\n");
     return CLI_OK;
 }
 
