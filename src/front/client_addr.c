@@ -15,12 +15,14 @@ static bool take_last(struct bytes *list, bool *left, struct bytes *ret_entry)
     *ret_entry = http_trimmed(bytes_from(*list, at));
     *left = comma != NULL;
     list->len = comma != NULL ? at - 1 : 0;
+    ASSERT(!*left || list->len < before); /* a loop over the list ends */
     return true;
 }
 
 /* Entry number `skips` from the end of all values. */
 static bool find_entry(const struct bytes *values, size_t n, int64_t skips, struct bytes *ret_entry)
 {
+    ASSERT(skips >= 0);
     for (size_t i = n; i-- > 0;) {
         struct bytes list = values[i];
         bool left = true;
@@ -46,6 +48,7 @@ enum status client_addr_choose(const struct client_rule *rule, const struct byte
     struct bytes entry;
     uint16_t port, own_port;
 
+    ASSERT(n <= VALUES_MAX);
     if (n == 0) {
         reason_set(reason, "missing x-forwarded-for header and configured to reject when not "
                            "present");

@@ -37,6 +37,7 @@ enum status cors_headers(struct arena *arena, const struct dialect *dialect,
         items[n++] = dialect->page_headers[i];
     for (size_t i = 0; i < cors->allowed_headers.n; i++)
         items[n++] = cors->allowed_headers.items[i];
+    ASSERT(n == n_all + cors->allowed_headers.n);
     *ret_headers = (struct field_strings){.items = items, .n = n, .given = true};
     return ST_OK;
 }
@@ -76,6 +77,7 @@ static enum status join_headers(const struct router_request *request, const stru
     struct field_strings all;
     const char *text = "";
     TRY(cors_headers(arena, request->dialect, cors, &all));
+    ASSERT(all.n >= ARRAY_LEN(own_headers));
     for (size_t i = 0; i < all.n && text != NULL; i++)
         text = arena_format(arena, "%s%s%s", text, i != 0 ? ", " : "", all.items[i]);
     *ret_text = text;
@@ -98,6 +100,7 @@ static enum status judge_preflight(const struct router_request *request, const s
 {
     const char *allowed;
     ASSERT(request->method == METHOD_OPTIONS);
+    ASSERT(!j->verdict.preflight);
     if (!has_method(request->header(request, "access-control-request-method")))
         return ST_UNSUPPORTED;
     TRY(join_headers(request, cors, &allowed));
@@ -111,6 +114,8 @@ static enum status judge_preflight(const struct router_request *request, const s
 static enum status judge_origin(const struct router_request *request, const struct cors *cors,
                                 struct bytes origin, struct judgement *j)
 {
+    ASSERT(origin.len != 0);
+    ASSERT(j->verdict.n_headers == 0);
     tell(j, "Vary", BYTES("Origin"));
     if (!is_allowed(cors, origin)) {
         j->verdict.why = "origin not allowed";
@@ -126,7 +131,8 @@ void cors_judge(struct state *state, struct router_request *request)
     struct bytes origin = router_header(request, "origin");
     struct cors cors;
 
-    ASSERT(!request->forwarded && request->verdict == NULL);
+    ASSERT(!request->forwarded);
+    ASSERT(request->verdict == NULL);
     if (state == NULL || origin.len == 0)
         return;
     enum status st = load(state, request->arena, &cors);

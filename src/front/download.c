@@ -20,6 +20,7 @@ static void read_next(struct download *d);
 /* Last touch. */
 static void finish(struct download *d)
 {
+    ASSERT(d->at <= d->file.bytes);
     fs_close(d->file.file);
     http_respond_end(d->req, d->at == d->file.bytes);
 }
@@ -27,6 +28,7 @@ static void finish(struct download *d)
 static void on_sent(struct http_request *req, enum status st)
 {
     struct download *d = req->user;
+    ASSERT(d->req == req);
     if (st == ST_OK)
         d->at += d->n;
     if (st != ST_OK || d->at == d->file.bytes)
@@ -45,6 +47,7 @@ static void run_read(struct env_work *work)
 static void on_read(struct env_work *work)
 {
     struct download *d = CONTAINER_OF(work, struct download, work);
+    ASSERT(d->n <= d->file.bytes - d->at);
     if (d->status != ST_OK || d->n == 0)
         finish(d); /* cut: the client notices */
     else

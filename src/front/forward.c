@@ -39,6 +39,7 @@ void forward_finish(struct forward *fw, enum status st)
 static enum status take_headers(struct forward *fw, struct router_reply *reply)
 {
     struct arena *arena = fw->f->request->arena;
+    ASSERT(reply->n_headers <= REPLY_HEADERS_MAX - REPLY_HEADERS_OWN);
     for (size_t i = 0; i < http_client_reply_header_count(&fw->http); i++) {
         struct http_header h = http_client_reply_header_at(&fw->http, i);
         bool type = text_is(h.name, "content-type");
@@ -72,6 +73,7 @@ static enum status take_head(struct forward *fw)
 static void on_done(struct http_client_request *request, enum status st)
 {
     struct forward *fw = CONTAINER_OF(request, struct forward, http);
+    ASSERT(!fw->over);
     fw->over = true;
     if (fw->down.send != NULL) {
         stream_reply_over(fw, st); /* last touch */
@@ -90,6 +92,8 @@ static void on_done(struct http_client_request *request, enum status st)
 static void on_head(struct http_client_request *request)
 {
     struct forward *fw = CONTAINER_OF(request, struct forward, http);
+    ASSERT(!fw->over);
+    ASSERT(!fw->down_begun);
     enum status st = take_head(fw);
     if (st == ST_OK) {
         fw->f->reply.stream = stream_reply(fw);
@@ -124,6 +128,7 @@ static enum status build_headers(struct forward *fw)
         if (fw->f->again)
             headers[used++] = (struct http_header){BYTES(RELAY_HEADER_AGAIN), BYTES("1")};
     }
+    ASSERT(used <= n + 4);
     fw->http.headers = headers;
     fw->http.n_headers = used;
     return ST_OK;
@@ -137,6 +142,7 @@ static enum status build_path(struct forward *fw)
     if (request->query.data == NULL)
         return ST_OK;
     struct bytes path = fw->http.path;
+    ASSERT(path.len != 0);
     size_t len = path.len + 1 + request->query.len;
     uint8_t *text = arena_alloc(request->arena, len);
     if (text == NULL)
@@ -152,6 +158,7 @@ static enum status build_path(struct forward *fw)
 static enum status build(struct forward *fw, uint64_t now_ms)
 {
     const struct router_forward *f = fw->f;
+    ASSERT(!f->request->forwarded);
     uint64_t left_ms = f->deadline_ms - MIN(f->deadline_ms, now_ms);
     fw->http = (struct http_client_request){
         .method = f->request->method,
@@ -175,6 +182,7 @@ static void on_refused(struct env_task *task)
 
 static void refuse(struct router_forward *f, enum status st)
 {
+    ASSERT(st != ST_OK);
     f->refusal = st;
     f->task = (struct env_task){.run = on_refused};
     env_post(f->env, &f->task);
@@ -186,6 +194,7 @@ void forward_start(const struct forwarder *forwarder, struct router_forward *f)
     struct mesh_identity leader = *node_identity(forwarder->node);
     struct node_status status;
     char uri[MESH_URI_MAX];
+    ASSERT(!f->body_taken);
     if (fw == NULL) {
         refuse(f, ST_NO_LEADER);
         return;

@@ -14,7 +14,7 @@ static bool was_probed(struct router_worker *worker, struct router_request *requ
 
 void front_handle(struct router_worker *worker, struct router_request *request)
 {
-    ASSERT(request->respond != NULL && request->verdict == NULL);
+    ASSERT(request->verdict == NULL);
     if (!request->forwarded) {
         if (was_probed(worker, request))
             return;

@@ -50,6 +50,7 @@ static void request_forward(struct router_request *router_request, struct router
 static void on_whole(struct http_request *req, enum status st)
 {
     struct front_request *request = front_request_get(req);
+    ASSERT(request->request.streamed);
     request->request.streamed = st != ST_OK;
     request->request.body = req->body;
     request->collect->done(request->collect, st); /* perhaps last touch */
@@ -74,6 +75,7 @@ static void request_respond(struct router_request *request, struct router_reply 
     struct http_request *req = front_request_of(request)->req;
     struct reply_stream *stream = reply->stream;
     ASSERT(stream == NULL || reply->file.file == NULL);
+    ASSERT(reply->n_headers <= REPLY_HEADERS_MAX);
 
     if (reply->retry != ST_OK) {
         ASSERT(request->forwarded);
@@ -108,6 +110,7 @@ static enum status read_peer_headers(struct front_request *request)
 {
     struct bytes id = http_header(request->req, RELAY_HEADER_ID);
     struct bytes client = http_header(request->req, RELAY_HEADER_CLIENT);
+    ASSERT(!request->request.forwarded);
     request->request.forwarded = true;
     request->request.again = http_header(request->req, RELAY_HEADER_AGAIN).len != 0;
     request->request.closed_ceremonies = http_header(request->req, RELAY_HEADER_CLOSED).len != 0;

@@ -12,6 +12,7 @@ bool probe_reply(struct router_host *host, const struct router_request *request,
     struct bytes path = request->target.full;
     bool live = text_is(path, "/livez"), ready = text_is(path, "/readyz");
     struct node_status node;
+    ASSERT(ret->n_headers == 0);
     if (!live && !ready && !text_is(path, "/activez"))
         return false;
     if (request->method != METHOD_GET && request->method != METHOD_HEAD) {
@@ -20,6 +21,7 @@ bool probe_reply(struct router_host *host, const struct router_request *request,
                                BYTES("GET, HEAD")); /* else it lacks it */
         return true;
     }
+    ASSERT(!request->forwarded);
     host->node_ops->status(host->node, &node);
     bool serves = !host->maintenance && !host->leaving && (ready ? is_ready(&node) : node.active);
     if (!live && !serves) {

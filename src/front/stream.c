@@ -49,6 +49,8 @@ static void broke_off(struct forward *fw, enum status st)
     struct router_reply *reply = &fw->f->reply;
     const struct dialect *dialect = fw->f->request->dialect;
     struct reason large;
+    ASSERT(fw->up);
+    ASSERT(!fw->over);
     http_client_cancel(&fw->http);
     fw->over = true;
     switch (st) {
@@ -97,6 +99,7 @@ static void on_body_piece(struct http_request *req, enum status st, struct bytes
 static void on_written(struct http_client_request *request)
 {
     struct forward *fw = CONTAINER_OF(request, struct forward, http);
+    ASSERT(!fw->over);
     buf_done(&fw->sent);
     if (fw->up_last || !fw->up)
         return;
@@ -136,6 +139,7 @@ static void on_reply_piece(struct http_client_request *request, struct buf *piec
 static void on_reply_sent(struct http_request *req, enum status st)
 {
     struct forward *fw = of(req);
+    ASSERT(fw->down_busy);
     fw->down_busy = false;
     buf_done(&fw->piece);
     if (st != ST_OK)
@@ -148,7 +152,8 @@ static void on_reply_sent(struct http_request *req, enum status st)
 static void on_reply_piece(struct http_client_request *request, struct buf *piece, bool last)
 {
     struct forward *fw = CONTAINER_OF(request, struct forward, http);
-    ASSERT(!fw->down_busy && fw->piece.data == NULL);
+    ASSERT(fw->down_begun);
+    ASSERT(!fw->down_busy);
     fw->piece = *piece;
     *piece = (struct buf){0};
     fw->down_last = last;
@@ -166,6 +171,7 @@ static void on_reader_gone(struct http_request *req)
 static void send_reply(struct reply_stream *stream)
 {
     struct forward *fw = CONTAINER_OF(stream, struct forward, down);
+    ASSERT(!fw->down_begun);
     fw->down_begun = true;
     front_request_get(fw->req)->forward = fw;
     http_on_gone(fw->req, on_reader_gone);
@@ -181,6 +187,7 @@ static void drop_reply(struct reply_stream *stream)
 
 struct reply_stream *stream_reply(struct forward *fw)
 {
+    ASSERT(!fw->down_begun);
     fw->http.timeout_ms = REPLY_STALL_MS;
     fw->down = (struct reply_stream){
         .length = http_client_reply_length(&fw->http), .send = send_reply, .drop = drop_reply};

@@ -38,6 +38,8 @@ static void run_write(struct env_work *work)
 static void on_piece(struct http_request *req, enum status st, struct bytes piece, bool last)
 {
     struct upload *u = front_request_get(req)->upload;
+    ASSERT(!u->last);
+    ASSERT(u->piece.len == 0);
     if (st == ST_OK) {
         buf_add(&u->piece, piece);
         st = buf_status(&u->piece);

@@ -47,6 +47,7 @@ static enum status read_flag(struct req *req, const char *name, bool *ret_wanted
 static enum status read_get_flags(struct req *req)
 {
     bool list, scan;
+    ASSERT(req->method == METHOD_GET);
     if (req->query->n == 0)
         return ST_OK;
     TRY(read_flag(req, "help", &req->help));
@@ -153,13 +154,15 @@ static const char *const page_headers[] = {
  * object in compact form. */
 static void repeat_members(struct text_writer *w, struct bytes data)
 {
-    ASSERT(data.len >= 2 && data.data[0] == '{');
+    ASSERT(data.len >= 2);
+    ASSERT(data.data[0] == '{');
     if (data.len > 2)
         text_put_raw(w, bytes_of(data.data + 1, data.len - 2));
 }
 
 static void put_warnings(const struct req_reply *reply, struct text_writer *w)
 {
+    ASSERT(reply->n_warnings <= REQ_WARNINGS_MAX);
     text_key(w, "warnings");
     if (reply->n_warnings == 0) {
         text_put_null(w);
@@ -174,6 +177,7 @@ static void put_warnings(const struct req_reply *reply, struct text_writer *w)
 /* Write the members after the data; most replies have none. */
 static void put_rest(const struct req_reply *reply, struct text_writer *w)
 {
+    ASSERT(reply->kind != REPLY_RAW);
     if (reply->n_warnings == 0 && reply->auth.len == 0) {
         text_put_raw(w, BYTES("\"wrap_info\":null,\"warnings\":null,\"auth\":null"));
         return;
@@ -211,6 +215,8 @@ static void put_envelope(const struct req *req, struct bytes data, struct buf *o
     struct text_writer w = {.out = out};
     const struct req_reply *reply = &req->reply;
 
+    ASSERT(out->len == 0);
+    ASSERT(reply->lease_duration_s >= 0);
     if (buf_reserve(out, data.len + reply->auth.len + ENVELOPE_BYTES) != ST_OK)
         return; /* buf_status tells */
     text_open_object(&w);
@@ -265,6 +271,7 @@ static void tell_node(const struct req *req, const struct router_request *reques
 {
     const struct router_host *host = req->host;
     struct bytes ns = namespace_of(request);
+    ASSERT(!request->forwarded);
     if (ns.len != 0)
         header_tell(reply, req->arena, "X-Secrets-Namespace", "X-Vault-Namespace", ns);
     if (host->hostname != NULL)
@@ -281,6 +288,7 @@ static void tell_request_id(const struct req *req, struct router_reply *reply)
 {
     if (reply->http < 400)
         return;
+    ASSERT(req->request_id[0] != '\0');
     for (size_t i = 0; i < reply->n_headers; i++)
         if (text_is(reply->headers[i].name, "x-secrets-request-id"))
             return;
@@ -292,6 +300,7 @@ static void add_headers(const struct req *req, const struct router_request *requ
                         struct router_reply *reply)
 {
     ASSERT(reply->http != 0 || reply->retry != ST_OK);
+    ASSERT(reply->n_headers <= REPLY_HEADERS_MAX);
     tell_request_id(req, reply);
     if (!request->forwarded)
         tell_node(req, request, reply);

@@ -10,6 +10,7 @@ static const char *const envelope_members[] = {
 
 static void put_nullable_ref(struct text_writer *w, const char *name, const char *ref)
 {
+    ASSERT(ref[0] == '#');
     openapi_open_member(w, name);
     text_member_str(w, "type", "object");
     text_member_bool(w, "nullable", true);
@@ -81,7 +82,8 @@ static void put_schemas(struct text_writer *w)
 
 static void put_response(struct text_writer *w, const char *name, const char *says, bool envelope)
 {
-    ASSERT(name[0] != '\0' && says[0] != '\0');
+    ASSERT(name[0] != '\0');
+    ASSERT(says[0] != '\0');
     openapi_open_member(w, name);
     text_member_str(w, "description", says);
     openapi_open_member(w, "content");

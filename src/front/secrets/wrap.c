@@ -17,6 +17,7 @@ enum status wrap_read(struct req *req, struct bytes header)
     if (s > AUTH_MAX_TTL_S)
         return req_fail(req, ST_INVALID, "X-Secrets-Wrap-TTL: longer than the maximum of %lld s",
                         (long long)AUTH_MAX_TTL_S);
+    ASSERT(s >= 0);
     req->wrap_ttl_s = s;
     return ST_OK;
 }
@@ -37,6 +38,8 @@ enum status wrap_check(struct req *req)
 enum status wrap_put(const struct wrapping *wrapping, struct buf *out)
 {
     struct text_writer w = {.out = out};
+    ASSERT(wrapping->bearer[0] != '\0');
+    ASSERT(wrapping->creation_ttl_s > 0);
     text_open_object(&w);
     text_member_str(&w, "request_id", "");
     text_member_str(&w, "lease_id", "");
@@ -68,6 +71,8 @@ static enum status wrap(struct req *req, const struct router_reply *reply, struc
                                 .wrapped_accessor = accessor != NULL ? accessor : "",
                                 .creation_ttl_s = req->wrap_ttl_s};
 
+    ASSERT(req->wrap_ttl_s > 0);
+    ASSERT(reply->http < 300);
     /* Without a token only a login may store something. */
     if (kind == REPLY_BARE || kind == REPLY_RAW || (req->token == NULL && req->reply.auth.len == 0))
         return refuse(req);
@@ -85,6 +90,7 @@ static bool has_content(const struct req_reply *reply)
 enum status wrap_reply(struct req *req, struct router_reply *reply)
 {
     struct buf told = {0};
+    ASSERT(req->wrap_ttl_s >= 0);
     if (req->wrap_ttl_s == 0 || reply->content_type == NULL || reply->http >= 300 ||
         !has_content(&req->reply))
         return ST_OK;
@@ -95,6 +101,7 @@ enum status wrap_reply(struct req *req, struct router_reply *reply)
         reply_error(reply, req->dialect, st, &req->error);
         return st;
     }
+    ASSERT(told.len != 0);
     buf_done(&reply->body);
     reply->body = told;
     return ST_OK;
