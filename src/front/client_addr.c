@@ -5,11 +5,12 @@
 
 enum { VALUES_MAX = 16 };
 
-/* The last entry of a list with commas, which it is taken from; *left: there may be another. */
+/* Remove the last entry of a list separated by commas. *left: another entry may follow. */
 static bool take_last(struct bytes *list, bool *left, struct bytes *ret_entry)
 {
     if (!*left)
         return false;
+    size_t before = list->len;
     const uint8_t *comma = list->len > 0 ? memrchr(list->data, ',', list->len) : NULL;
     size_t at = comma != NULL ? (size_t)(comma - list->data) + 1 : 0;
     *ret_entry = http_trimmed(bytes_from(*list, at));
@@ -19,7 +20,7 @@ static bool take_last(struct bytes *list, bool *left, struct bytes *ret_entry)
     return true;
 }
 
-/* Entry number `skips` from the end of all values. */
+/* Find the entry that stands `skips` entries before the last one of all values. */
 static bool find_entry(const struct bytes *values, size_t n, int64_t skips, struct bytes *ret_entry)
 {
     ASSERT(skips >= 0);

@@ -1,4 +1,4 @@
-/* X-Forwarded-For: who the client is, when a proxy that is trusted says so. */
+/* X-Forwarded-For: the address of the client, if a trusted proxy names it. */
 #ifndef HOLDFAST_FRONT_CLIENT_ADDR_H
 #define HOLDFAST_FRONT_CLIENT_ADDR_H
 
@@ -6,19 +6,21 @@
 #include "text/cidr.h"
 
 struct client_rule {
-    const struct cidr *authorized; /* proxies whose word counts */
-    size_t n;                      /* 0: the header means nothing */
-    int64_t hop_skips;             /* how many addresses at the end are of proxies too */
-    bool reject_not_authorized;    /* with the header, from elsewhere: 400, else it is ignored */
-    bool reject_not_present;       /* without the header: 400 */
+    const struct cidr *authorized; /* trusted proxies */
+    size_t n;                      /* 0: the header is ignored */
+    int64_t hop_skips;             /* addresses at the end that belong to proxies too */
+    bool reject_not_authorized;    /* 400 for the header from another peer; false: ignore it */
+    bool reject_not_present;       /* 400 for a request without the header */
 };
 
-/* `peer` is the address of the connection, "127.0.0.1:4711"; replaced by the client's, with the
- * port of the connection where the header has none. ST_INVALID with a reason. */
+/* Replace the address of the connection in `peer`, "127.0.0.1:4711", by the address of the client.
+ * The port of the connection stays where the header names none. ST_OK also when the header is
+ * absent or ignored; ST_INVALID with a reason. */
 NODISCARD enum status client_addr_find(const struct client_rule *rule,
                                        const struct http_request *req,
                                        char peer[static HTTP_PEER_TEXT], struct reason *reason);
-/* The same with the values of the header in the order sent. */
+/* As client_addr_find, with the values of all headers X-Forwarded-For in the order sent. `rule`
+ * names at least one proxy. */
 NODISCARD enum status client_addr_choose(const struct client_rule *rule, const struct bytes *values,
                                          size_t n, char peer[static HTTP_PEER_TEXT],
                                          struct reason *reason);

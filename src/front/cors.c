@@ -42,7 +42,7 @@ enum status cors_headers(struct arena *arena, const struct dialect *dialect,
     return ST_OK;
 }
 
-/* ST_NOT_FOUND: it is off. */
+/* ST_NOT_FOUND: no origin is allowed, because nothing was set or the node is sealed. */
 static enum status load(struct state *state, struct arena *arena, struct cors *ret_cors)
 {
     struct state_txn txn = {0};

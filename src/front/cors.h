@@ -1,10 +1,11 @@
-/* Cross-origin requests (Fetch, 3.2): which other sites' pages may use the API from a browser.
+/* Cross-origin requests (Fetch, 3.2): which sites' pages may use the API from a browser.
  *
- * Off until it is set (sys/config/cors). Then every request with an Origin, of whatever path, is
- * judged before anything else by what this node's state says now: an allowed origin may read the
- * reply, another one is refused with 403, preflights are answered here. A node that is sealed
- * knows no settings: there it is off. Credentials of a browser are never allowed; tokens travel in
- * a header of their own. */
+ * 1. Nothing is checked until an operator writes sys/config/cors. A sealed node cannot read the
+ *    setting, so it checks nothing either.
+ * 2. Every other request with a header Origin is checked before its path is looked at, against the
+ *    setting in this node's state. An allowed origin may read the reply; any other origin gets 403.
+ * 3. A preflight gets its reply here.
+ * 4. Credentials of a browser are never allowed: tokens travel in a header of their own. */
 #ifndef HOLDFAST_FRONT_CORS_H
 #define HOLDFAST_FRONT_CORS_H
 
@@ -13,21 +14,19 @@
 #define CORS_SETTING "cors"
 
 struct cors {
-    struct field_strings allowed_origins; /* or "*" alone */
-    struct field_strings allowed_headers; /* besides our own */
+    struct field_strings allowed_origins; /* "*" alone: every origin */
+    struct field_strings allowed_headers; /* besides the headers that are always allowed */
 };
 extern const struct schema cors_schema;
 
-/* Set request->verdict, unless the request names no origin or nothing was set: another origin is
- * refused with ST_DENIED, a preflight for a method that no route has with ST_UNSUPPORTED. `state`
- * NULL: there is none yet, so nothing was set. A failure is a verdict, too: ST_NOMEM, ST_CORRUPT,
- * ST_BUSY.
- */
+/* Set request->verdict. The verdict stays NULL for a request without an origin, and as long as
+ * nothing was set; `state` NULL: this node has no state yet, so nothing was set. The verdict's
+ * status is ST_OK; ST_DENIED, an origin that is not allowed; ST_UNSUPPORTED, a preflight for a
+ * method that no route has; ST_NOMEM, ST_CORRUPT, ST_BUSY. */
 void cors_judge(struct state *state, struct router_request *request);
 
-/* The headers that pages may send: of every request, of a dialect, and those that are set.
- * ST_NOMEM.
- */
+/* List the headers that pages may send: the headers of every request, of the dialect and of the
+ * setting. The list lies in `arena`. ST_NOMEM. */
 NODISCARD enum status cors_headers(struct arena *arena, const struct dialect *dialect,
                                    const struct cors *cors, struct field_strings *ret_headers);
 

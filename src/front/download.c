@@ -4,7 +4,7 @@
 
 enum { PIECE_BYTES = 128 * 1024 };
 
-/* READING (pool) ─▶ SENDING ─▶ READING …; the request's `user` while it lasts. */
+/* READING (pool) ─▶ SENDING ─▶ READING …; the request's `user` until the reply ends. */
 struct download {
     struct http_request *req;
     struct reply_file file;
@@ -49,7 +49,7 @@ static void on_read(struct env_work *work)
     struct download *d = CONTAINER_OF(work, struct download, work);
     ASSERT(d->n <= d->file.bytes - d->at);
     if (d->status != ST_OK || d->n == 0)
-        finish(d); /* cut: the client notices */
+        finish(d); /* too few bytes: the connection is cut, so the client notices */
     else
         http_respond_piece(d->req, bytes_of(d->piece, d->n), on_sent);
 }

@@ -5,8 +5,8 @@
 #include "http/http.h"
 #include "router/request/reply.h"
 
-/* Behind http_respond_begin with the file's length: send the file, end the reply, close the file,
- * which is the callee's. Memory comes from the request's arena. */
+/* Send the file, end the reply, close the file. Call after http_respond_begin with the file's
+ * length. The download owns the file; its memory comes from the request's arena. */
 void download_start(struct http_request *req, struct reply_file file);
 
 #endif

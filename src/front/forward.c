@@ -1,7 +1,7 @@
-/* Requests that go on to the active node: the same request, over the cluster port (PROTOCOL R18).
+/* Send a client's request to the active node, over the cluster port (PROTOCOL R18).
  *
- * The active node authenticates the request itself; it believes this node about the client's
- * address and the request id alone. */
+ * The active node authenticates the request itself. From this node it takes the client's address,
+ * the request id and whether a ceremony needs a token (relay.h). */
 #include "front/forward.h"
 #include "front/front_request.h"
 #include "text/value.h"
@@ -11,10 +11,10 @@
 
 enum {
     TIMEOUT_MS_MAX = 600000,
-    REPLY_WHOLE_MAX = 256 * 1024, /* a longer one streams through */
+    REPLY_WHOLE_MAX = 256 * 1024, /* a longer reply streams through */
 };
 
-/* Headers about the connection they came by, or that a client may not set. */
+/* Headers about one connection, and headers that a client may not set. */
 static bool hop_by_hop(struct bytes name)
 {
     static const char *const names[] = {"connection",   "keep-alive", "proxy-connection",
@@ -35,7 +35,7 @@ void forward_finish(struct forward *fw, enum status st)
     f->done(f, st); /* last touch: the arena, and so fw, may be gone */
 }
 
-/* Headers that replies of this node carry besides the body's type. */
+/* Copy the headers of the active node's reply. */
 static enum status take_headers(struct forward *fw, struct router_reply *reply)
 {
     struct arena *arena = fw->f->request->arena;
@@ -58,7 +58,7 @@ static enum status take_headers(struct forward *fw, struct router_reply *reply)
     return ST_OK;
 }
 
-/* A reply, or why the other node gives none. */
+/* Take status and headers of the reply, or the status that the active node gives instead of one. */
 static enum status take_head(struct forward *fw)
 {
     struct router_reply *reply = &fw->f->reply;
@@ -88,7 +88,7 @@ static void on_done(struct http_client_request *request, enum status st)
     forward_finish(fw, st);
 }
 
-/* A long reply goes on to the client as it comes. */
+/* A long reply: pass each piece on to the client when it arrives. */
 static void on_head(struct http_client_request *request)
 {
     struct forward *fw = CONTAINER_OF(request, struct forward, http);
@@ -124,7 +124,8 @@ static enum status build_headers(struct forward *fw)
     if (memcmp(fw->f->id.bytes, none.bytes, sizeof none.bytes) != 0) {
         relay_id_put(&fw->f->id, fw->id);
         headers[used++] = (struct http_header){BYTES(RELAY_HEADER_ID), bytes_str(fw->id)};
-        fw->http.repeatable = fw->http.once = true; /* a second try has to say that it is one */
+        fw->http.repeatable = fw->http.once =
+            true; /* the router repeats it, and marks the second try */
         if (fw->f->again)
             headers[used++] = (struct http_header){BYTES(RELAY_HEADER_AGAIN), BYTES("1")};
     }
@@ -134,7 +135,7 @@ static enum status build_headers(struct forward *fw)
     return ST_OK;
 }
 
-/* The active node finds the same canonical path in it. */
+/* Encode the canonical path so that the active node decodes the same canonical path. */
 static enum status build_path(struct forward *fw)
 {
     const struct router_request *request = fw->f->request;

@@ -1,5 +1,5 @@
-/* Requests that this node sends on to the active node. The second part is shared by front/forward.c
- * and front/stream.c alone. */
+/* Requests that this node sends on to the active node. struct forward and the functions below it
+ * are for front/forward.c and front/stream.c alone. */
 #ifndef HOLDFAST_FRONT_FORWARD_H
 #define HOLDFAST_FRONT_FORWARD_H
 
@@ -8,11 +8,11 @@
 #include "http/client.h"
 #include "router/router.h"
 
-/* How the requests of one worker go on to the active node. */
+/* The way of one worker's requests to the active node. */
 struct forwarder {
     struct node *node;
     struct http_client *client;  /* of the worker's thread */
-    struct http_budget *streams; /* bodies being moved, of all workers */
+    struct http_budget *streams; /* bounds the streamed bodies of all workers */
 };
 
 /* Send a request to the active node. f->done is called once, never from inside this call; its
@@ -21,38 +21,39 @@ void forward_start(const struct forwarder *forwarder, struct router_forward *f);
 
 /* Lies in the arena of the client's request. */
 struct forward {
-    struct http_client_request http; /* to the active node */
+    struct http_client_request http; /* the request to the active node */
     struct router_forward *f;
     const struct forwarder *forwarder;
-    struct http_request *req; /* the client's */
+    struct http_request *req; /* the request of the client */
     char id[RELAY_ID_TEXT];
     bool over; /* `http` has ended, or was cancelled */
 
-    bool up;          /* the body of the request goes through, … */
-    struct ip client; /* … and counts among those of this address */
-    bool up_last;     /* all of it was read */
-    struct buf sent;  /* the piece being written */
+    bool up;          /* the body of the request streams through, counted in `streams` */
+    struct ip client; /* the address that the streamed body is counted for */
+    bool up_last;     /* the whole body was read from the client */
+    struct buf sent;  /* the piece of the body being written to the active node */
 
-    struct reply_stream down; /* the body of the reply goes through */
-    bool down_begun, down_last;
-    bool down_busy; /* a piece is being sent */
-    struct buf piece;
+    struct reply_stream down; /* the body of the reply; `send` NULL: the reply does not stream */
+    bool down_begun;          /* the router wants the reply */
+    bool down_last;           /* the last piece of the reply arrived */
+    bool down_busy;           /* `piece` is being sent to the client */
+    struct buf piece;         /* of the reply */
 };
 
-/* front/forward.c: tell the router. Last touch. */
+/* front/forward.c: call f->done with `st`. Last touch. */
 void forward_finish(struct forward *fw, enum status st);
 
 /* front/stream.c */
 
-/* Behind http_client_send: move the client's body as it comes. ST_BUSY: too many are moved, or too
- * many of one client. */
+/* Count the streamed body of `fw`. ST_BUSY: too many bodies stream, of all clients or of one. */
 NODISCARD enum status stream_body_reserve(struct forward *fw);
+/* Pass the client's body on piece by piece. Call after http_client_send. */
 void stream_body_begin(struct forward *fw);
-/* The request ends, or has its reply: no more of the body is wanted. */
+/* Stop reading the client's body: the request has ended, or has its reply. */
 void stream_body_end(struct forward *fw);
-/* The reply's head has come: let its body follow by itself. */
+/* The head of the reply has arrived: stream the body of the reply. */
 struct reply_stream *stream_reply(struct forward *fw);
-/* The request has ended with `st` after stream_reply. Perhaps last touch. */
+/* The request to the active node has ended with `st`, after stream_reply. Perhaps last touch. */
 void stream_reply_over(struct forward *fw, enum status st);
 
 #endif

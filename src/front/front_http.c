@@ -121,7 +121,7 @@ static enum status read_peer_headers(struct front_request *request)
     return id.len != 0 ? relay_id_parse(id, &request->request.id) : ST_OK;
 }
 
-/* Of a head: the body is not there yet. NULL: no memory. */
+/* Make the request when its head is complete; the body follows. NULL: no memory. */
 static struct front_request *request_new(const struct front_http *http, struct http_request *req)
 {
     struct front_request *request = arena_alloc(&req->arena, sizeof *request);
@@ -151,7 +151,7 @@ static struct front_request *request_new(const struct front_http *http, struct h
     return request;
 }
 
-/* Give room to requests that are long-running by nature, and may be large. */
+/* Lift the limits of time and size for a route that may take long. True: the body streams. */
 static bool give_room(const struct front_http *http, const struct front_request *request)
 {
     uint64_t upload_bytes_max = 0;
@@ -165,8 +165,7 @@ static bool give_room(const struct front_http *http, const struct front_request 
     return true;
 }
 
-/* The path is made canonical here, once: everything that is decided about the request later uses
- * that form. */
+/* Make the path canonical, once: every later decision about the request uses that form. */
 static void on_head(void *ctx, struct http_request *req)
 {
     const struct front_http *http = ctx;
@@ -177,7 +176,7 @@ static void on_head(void *ctx, struct http_request *req)
         http_stream_body(req, ROUTER_UNJUDGED_BYTES_MAX);
 }
 
-/* A page of another site may have made the request. */
+/* The request lacks the header that a page of another site cannot add. */
 static bool is_unmarked(const struct router_request *request)
 {
     bool (*is_marked)(const struct router_request *) = request->dialect->is_marked;
@@ -223,14 +222,14 @@ static void on_request(void *ctx, struct http_request *req)
 
 static const char *on_late(void *ctx, struct http_request *req, int *ret_status)
 {
-    (void)ctx; /* the request knows */
+    (void)ctx; /* the request is enough */
     if (router_give_up(&front_request_get(req)->request) == ST_TIMEOUT)
         return "no reply in time: nothing was changed";
     *ret_status = 504;
     return status_text(ST_UNKNOWN_OUTCOME);
 }
 
-/* An error that the server gives itself, or that is given before there is a request. */
+/* Write an error of the HTTP server; the request may not have been made yet. */
 static const char *on_error(void *ctx, const struct http_request *req, int status,
                             struct bytes message, struct buf *out)
 {

@@ -1,4 +1,4 @@
-/* Requests of an HTTP server as the router sees them. */
+/* The handler that turns requests of an HTTP server into requests of the router. */
 #ifndef HOLDFAST_FRONT_FRONT_HTTP_H
 #define HOLDFAST_FRONT_FRONT_HTTP_H
 
@@ -8,20 +8,21 @@
 
 struct forwarder;
 
-/* The `ctx` of the handler below, one for each server. */
+/* The `ctx` of front_http_handler, one for each server. */
 struct front_http {
     struct router_worker *worker;
-    const struct forwarder *forwarder; /* NULL with `peers`: no request goes on from here */
+    const struct forwarder *forwarder; /* NULL with `peers`: requests are not forwarded twice */
     bool peers;                        /* connections come from nodes of the cluster */
-    /* With `peers`: whether the caller is a member now. A node that was removed keeps its
-     * connections and its certificate, but is not believed any more (PROTOCOL R18). */
+    /* With `peers`: whether the sender is a member now. A removed node still has connections and a
+     * certificate; its requests are refused (PROTOCOL R18). */
     bool (*is_member)(const struct front_http *http, const struct http_request *req);
     const char *only;  /* serve nothing but a POST to this path below the root; NULL: everything */
-    bool open_metrics; /* metrics without a token */
-    bool closed_ceremonies;           /* ROUTE_CEREMONY only with one */
+    bool open_metrics; /* serve metrics without a token */
+    bool closed_ceremonies;           /* serve ROUTE_CEREMONY with a token only */
     const struct client_rule *client; /* proxies that may name the client; NULL: none */
-    bool require_request_header; /* of clients, where their dialect has one, against requests made
-                                    by web pages */
+    /* Refuse a client's request without the header that no web page of another site can add, where
+     * the dialect has such a header. */
+    bool require_request_header;
 };
 extern const struct http_handler front_http_handler;
 

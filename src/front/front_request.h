@@ -13,7 +13,7 @@ struct upload;
 struct front_request {
     struct router_request request;
     struct http_request *req;
-    const struct forwarder *forwarder; /* NULL: the request does not go on from here */
+    const struct forwarder *forwarder; /* NULL: the request cannot be forwarded */
     struct forward *forward;           /* a streamed body or reply; NULL: none */
     struct upload *upload;             /* reads the request into a file; NULL: none */
     struct router_collect *collect;    /* NULL: the body is not being read into memory */

@@ -18,7 +18,7 @@ bool probe_reply(struct router_host *host, const struct router_request *request,
     if (request->method != METHOD_GET && request->method != METHOD_HEAD) {
         reply_error(ret, request->dialect, ST_UNSUPPORTED, NULL);
         (void)reply_add_header(ret, request->arena, BYTES("Allow"),
-                               BYTES("GET, HEAD")); /* else it lacks it */
+                               BYTES("GET, HEAD")); /* without memory the header is missing */
         return true;
     }
     ASSERT(!request->forwarded);

@@ -6,7 +6,7 @@
 #include "router/request/reply.h"
 #include "router/router.h"
 
-/* Whether the request is one of them; then `ret` is its reply. */
+/* True: the path of the request is a probe's, and `ret` is the reply. */
 bool probe_reply(struct router_host *host, const struct router_request *request,
                  struct router_reply *ret);
 

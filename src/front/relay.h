@@ -6,8 +6,9 @@
  *   x-holdfast-client  address of the client
  *   x-holdfast-closed  "1": the client's listener wants a token for ROUTE_CEREMONY
  *
- * and its reply may carry x-holdfast-retry: ST_NOT_LEADER or ST_UNKNOWN_OUTCOME instead of being
- * one. These headers mean nothing on a listener for clients. */
+ * The reply may carry x-holdfast-retry, ST_NOT_LEADER or ST_UNKNOWN_OUTCOME: then the request has
+ * no reply yet, and the node that forwarded it decides. A listener for clients ignores these
+ * headers. */
 #ifndef HOLDFAST_FRONT_RELAY_H
 #define HOLDFAST_FRONT_RELAY_H
 
@@ -23,9 +24,10 @@
 enum { RELAY_ID_TEXT = 32 + 1 + 20 + 1 };
 /* A request id as text in a header between nodes. */
 void relay_id_put(const struct rlog_request_id *id, char ret_text[RELAY_ID_TEXT]);
-/* ST_INVALID. */
+/* Parse the text of relay_id_put. ST_INVALID. */
 NODISCARD enum status relay_id_parse(struct bytes text, struct rlog_request_id *ret_id);
-/* ST_OK for no text; ST_INVALID for anything but the two statuses above. */
+/* Parse the value of x-holdfast-retry; an empty text gives ST_OK. ST_INVALID for any other status.
+ */
 NODISCARD enum status relay_retry_parse(struct bytes text, enum status *ret_retry);
 
 #endif

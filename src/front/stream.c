@@ -1,10 +1,10 @@
 /* Long bodies that pass through a standby, a piece at a time in each direction.
  *
- *   client ──▶ http_body_next ──▶ http_client_write ──▶ active node     the next piece is read when
- *   client ◀── http_respond_piece ◀── http_client_reply_next ◀── active node  the one before was
- * written
+ *   client ──▶ http_body_next ──▶ http_client_write ──▶ active node
+ *   client ◀── http_respond_piece ◀── http_client_reply_next ◀── active node
  *
- * A request that breaks off is never complete at the active node, and so never executed. */
+ * A piece is read when the piece before it was written. A request that breaks off is never complete
+ * at the active node, and so never executed. */
 #include "front/forward.h"
 #include "front/front_request.h"
 #include "router/request/dialect.h"
@@ -41,7 +41,7 @@ void stream_body_end(struct forward *fw)
     http_on_gone(fw->req, NULL);
 }
 
-/* The client did not keep to its side: the active node is left with half a request. */
+/* The client's body broke off, or is too slow or too long: end both requests with an error. */
 static void broke_off(struct forward *fw, enum status st)
 {
     static const struct reason slow = {"the request body arrives too slowly"},
@@ -107,8 +107,8 @@ static void on_written(struct http_client_request *request)
     http_body_next(fw->req, on_body_piece);
 }
 
-/* Nothing is read before a connection to the active node stands, which an empty piece tells: until
- * then the request can be sent elsewhere. */
+/* Write an empty piece first: its end shows that the connection to the active node stands. Nothing
+ * is read from the client before, so until then the request can be sent to another node. */
 void stream_body_begin(struct forward *fw)
 {
     ASSERT(fw->up && !fw->f->body_taken);
@@ -117,7 +117,7 @@ void stream_body_begin(struct forward *fw)
     http_client_write(&fw->http, (struct bytes){0}, on_written);
 }
 
-/* Answers */
+/* Replies */
 
 static void cancel(struct forward *fw)
 {

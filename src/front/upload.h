@@ -1,15 +1,16 @@
-/* A request's body on its way into a file, a piece at a time.
+/* Write a streamed body into a file, a piece at a time.
  *
  *   OPENING ─▶ READING ◀─▶ WRITING ─▶ done
  *
- * The loop takes a piece, the pool writes it; the next one is read from the client only then. */
+ * The loop reads a piece, the pool writes it; then the loop reads the next piece from the client.
+ */
 #ifndef HOLDFAST_FRONT_UPLOAD_H
 #define HOLDFAST_FRONT_UPLOAD_H
 
 #include "http/http.h"
 #include "router/router.h"
 
-/* Embedded until `done`; zero-initialise, set the first part. */
+/* Embedded by its owner until `done`. Zero-initialise; set the members down to `done`. */
 struct upload {
     struct env *env;
     struct http_request *req; /* the request whose body streams */
@@ -20,11 +21,12 @@ struct upload {
 
     struct fs_file *file;
     uint64_t bytes;
-    struct env_work work; /* inside */
-    struct buf piece;
-    enum status status;
-    bool last;
+    struct env_work work;
+    struct buf piece;   /* being written */
+    enum status status; /* of the work on the pool */
+    bool last;          /* `piece` is the last one */
 };
+/* Open a file and write the body into it; `done` follows. On the loop. */
 void upload_start(struct upload *upload);
 
 #endif

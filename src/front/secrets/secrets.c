@@ -11,7 +11,7 @@ enum { ENVELOPE_BYTES = 320 };
 
 /* Requests */
 
-/* Methods of multi-factor authentication cannot be made, so that a good header has no effect. */
+/* Check the form of the header only: no method of multi-factor authentication can be configured. */
 static enum status check_mfa(struct req *req, struct bytes header)
 {
     const uint8_t *colon = header.len != 0 ? memchr(header.data, ':', header.len) : NULL;
@@ -93,7 +93,7 @@ static struct bytes namespace_of(const struct router_request *request)
 
 static struct bytes read_namespace(const struct req *req, const struct router_request *request)
 {
-    (void)req; /* the header says it alone */
+    (void)req; /* the header alone names the namespace */
     return namespace_of(request);
 }
 
@@ -123,7 +123,7 @@ static bool asks_redirect(const struct router_request *request)
                .data != NULL;
 }
 
-/* A web page cannot make a browser send such a header to another site unasked. */
+/* A browser sends this header to another site only after a preflight allowed it. */
 static bool is_marked(const struct router_request *request)
 {
     return text_is(router_header(request, "x-secrets-request"), "true") ||
@@ -150,8 +150,8 @@ static const char *const page_headers[] = {
 
 /* Replies */
 
-/* The members of `data` again, beside it, as old clients read them. They were written by us: an
- * object in compact form. */
+/* Repeat the members of `data` in the envelope itself, where old clients look for them. `data` is a
+ * compact object that the router wrote. */
 static void repeat_members(struct text_writer *w, struct bytes data)
 {
     ASSERT(data.len >= 2);
@@ -174,7 +174,7 @@ static void put_warnings(const struct req_reply *reply, struct text_writer *w)
     text_close(w);
 }
 
-/* Write the members after the data; most replies have none. */
+/* Write the members after the data; in most replies they are null. */
 static void put_rest(const struct req_reply *reply, struct text_writer *w)
 {
     ASSERT(reply->kind != REPLY_RAW);
@@ -265,7 +265,7 @@ static void say_no_path(struct req *req, bool served)
                    (const char *)req->path.data);
 }
 
-/* Headers of the node that the client spoke to. */
+/* Add the headers that describe the node which the client asked. */
 static void tell_node(const struct req *req, const struct router_request *request,
                       struct router_reply *reply)
 {
@@ -282,8 +282,8 @@ static void tell_node(const struct req *req, const struct router_request *reques
                     bytes_str(host->node_id));
 }
 
-/* The id under which a refusal is recorded: a user quotes the id, an operator finds it in the audit
- * log. The reply of another node has its own. */
+/* Add the id of a refused request: a user quotes the id, an operator finds it in the audit log. The
+ * reply of another node brings its own id. */
 static void tell_request_id(const struct req *req, struct router_reply *reply)
 {
     if (reply->http < 400)

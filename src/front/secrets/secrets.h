@@ -1,5 +1,5 @@
-/* The dialect of the secrets service: X-Secrets-* and X-Vault-* headers, the envelope, {"errors"}.
- */
+/* The dialect of the secrets service: the headers X-Secrets-* and X-Vault-*, the envelope around a
+ * reply's data, and {"errors"}. */
 #ifndef HOLDFAST_FRONT_SECRETS_SECRETS_H
 #define HOLDFAST_FRONT_SECRETS_SECRETS_H
 
@@ -7,8 +7,8 @@
 
 extern const struct dialect secrets_dialect;
 
-/* The member "errors" with one text, or empty for "". Each reply of 400 or above has the member,
- * also one without an envelope whose data says what is wrong. */
+/* Write the member "errors": a list of `text`, or an empty list for "". Each reply with a status of
+ * 400 or above has this member, also a reply without an envelope. */
 void secrets_put_errors(struct text_writer *w, const char *text);
 
 #endif

@@ -23,7 +23,7 @@ static void put_nullable_ref(struct text_writer *w, const char *name, const char
 
 static void put_envelope(const struct route *route, const char *shape, struct text_writer *w)
 {
-    bool top = (route->flags & ROUTE_TOP_LEVEL) != 0; /* the members of data stand beside it */
+    bool top = (route->flags & ROUTE_TOP_LEVEL) != 0; /* the envelope repeats the members of data */
     ASSERT((route->flags & ROUTE_BARE) == 0);
     text_open_object(w);
     text_member_str(w, "type", "object");

@@ -80,7 +80,7 @@ static enum status wrap(struct req *req, const struct router_reply *reply, struc
     return wrap_put(&wrapping, out);
 }
 
-/* A warning alone says nothing that is to be hidden. */
+/* Whether the reply holds anything to wrap: a warning alone is no secret. */
 static bool has_content(const struct req_reply *reply)
 {
     return reply->kind == REPLY_BARE || reply->kind == REPLY_RAW || reply->data.len != 0 ||

@@ -5,19 +5,18 @@
 #include "auth/wrapping.h"
 #include "router/request/reply.h"
 
-/* Read the TTL from the header that asks for wrapping; absent or 0: no wrapping. ST_INVALID with
- * a text. */
+/* Set req->wrap_ttl_s from the value of the header that asks for wrapping; an empty value or 0
+ * means no wrapping. ST_INVALID with the request's error. */
 NODISCARD enum status wrap_read(struct req *req, struct bytes header);
-/* Of a request that asks for it and whose path is known: whether its reply can be wrapped.
- * ST_INVALID with a text. */
+/* Refuse a request that asks for wrapping on a route whose reply cannot be wrapped. Call after the
+ * route was found. ST_INVALID with the request's error. */
 NODISCARD enum status wrap_check(struct req *req);
-/* Where wrapping is asked for: stage the token that carries a successful reply, and tell of it
- * instead. A reply without
- * content, or one of what is not there (404 with data), stays as it is. Failures make `reply` an
- * error, and are returned. */
+/* Wrap a successful reply if the request asks for it: stage a token that carries the reply, and put
+ * the description of the token in place of the reply. A reply without content and a 404 with data
+ * stay as they are. A failure is returned, and makes `reply` an error. */
 NODISCARD enum status wrap_reply(struct req *req, struct router_reply *reply);
 
-/* The whole reply that tells of a wrapping token. */
+/* Write the reply that describes a wrapping token. ST_NOMEM. */
 NODISCARD enum status wrap_put(const struct wrapping *wrapping, struct buf *out);
 
 #endif
