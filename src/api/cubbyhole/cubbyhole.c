@@ -68,8 +68,8 @@ static const struct route cubby_routes[] = {
      .handler = cubby_list,
      .flags = ROUTE_SCANS,
      .help =
-         "List the names in a folder of the token's own tree; folders end with '/'. The query "
-         "may say `after`, a name to start behind, and `limit`. SCAN gives all that is below it."},
+         "List the names in a folder of the token's own tree; folders end with '/'. Query: "
+         "`after`, the name to start after, and `limit`. SCAN lists everything below the folder."},
     {.method = METHOD_POST,
      .path = "*path",
      .handler = cubby_write,

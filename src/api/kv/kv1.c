@@ -62,13 +62,14 @@ static const struct route kv_routes[] = {
      .handler = kv_read,
      .flags = ROUTE_SOME,
      .shape = "obj", /* the client's own */
-     .help = "Read the object at a path. lease_duration is its member `ttl` or `lease`, a hint."},
+     .help = "Read the object at a path. lease_duration is a hint from the object's member `ttl` "
+             "or `lease`."},
     {.method = METHOD_LIST,
      .path = "*path",
      .handler = kv_list,
      .flags = ROUTE_SCANS,
-     .help = "List the names in a folder; folders end with '/'. The query may say `after`, a name "
-             "to start behind, and `limit`. SCAN gives all that is below it."},
+     .help = "List the names in a folder; folders end with '/'. Query: `after`, the name to start "
+             "after, and `limit`. SCAN lists everything below the folder."},
     {.method = METHOD_POST,
      .path = "*path",
      .handler = kv_write,

@@ -11,9 +11,10 @@ struct config_in {
     const char *delete_version_after;
 };
 static const struct field config_fields[] = {
-    FIELD(struct config_in, max_versions, INT, .has = offsetof(struct config_in, has_max_versions),
-          .help = "How many versions of a secret are kept, where the secret does not ask for more; "
-                  "0 means 10."),
+    FIELD(
+        struct config_in, max_versions, INT, .has = offsetof(struct config_in, has_max_versions),
+        .help =
+            "How many versions of a secret are kept, unless the secret asks for more; 0 means 10."),
     FIELD(struct config_in, cas_required, BOOL, .has = offsetof(struct config_in, has_cas_required),
           .help = "Whether every write must carry options.cas."),
     FIELD(struct config_in, metadata_cas_required, BOOL,
@@ -161,7 +162,8 @@ static const struct route config_routes[] = {
      .path = "config",
      .handler = kv2_config_write,
      .body = &kv2_config_schema,
-     .help = "Change settings of the mount; what is not named stays."},
+     .help =
+         "Change settings of the mount. Fields that the request does not give keep their values."},
 };
 
 const struct route_table kv2_config_table = {config_routes, ARRAY_LEN(config_routes)};

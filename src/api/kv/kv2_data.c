@@ -6,12 +6,12 @@ struct read_in {
     int64_t version, depth;
 };
 static const struct field read_fields[] = {
-    FIELD(struct read_in, version, INT, .help = "Which version; 0 or none: the newest."),
+    FIELD(struct read_in, version, INT, .help = "Number of the version; 0 or none: the newest."),
 };
 static const struct schema kv2_read_schema = SCHEMA(struct read_in, read_fields);
 
 static const struct field subkeys_fields[] = {
-    FIELD(struct read_in, version, INT, .help = "Which version; 0 or none: the newest."),
+    FIELD(struct read_in, version, INT, .help = "Number of the version; 0 or none: the newest."),
     FIELD(struct read_in, depth, INT, .help = "How many levels are shown; 0 or none: all."),
 };
 static const struct schema kv2_subkeys_schema = SCHEMA(struct read_in, subkeys_fields);
@@ -24,8 +24,8 @@ static const struct field write_fields[] = {
           .help = "The secret: an object. A PATCH merges it into the "
                   "newest version (RFC 7396)."),
     FIELD(struct write_in, options, VALUE,
-          .help = "An object. Its member cas is the number of the version that must be the newest, "
-                  "0 for none, or nothing is written."),
+          .help = "An object. Its member cas is the number of the newest version, 0 for no "
+                  "version. With another number nothing is written."),
 };
 static const struct schema kv2_write_schema = SCHEMA(struct write_in, write_fields);
 
@@ -274,8 +274,8 @@ static const struct route data_routes[] = {
      .flags = ROUTE_SOME,
      .body = &kv2_read_schema,
      .reply = &kv2_read_reply,
-     .help = "Read a version of a secret. One that was deleted or destroyed is 404 with its "
-             "metadata."},
+     .help = "Read a version of a secret. For a deleted or destroyed version the reply is 404, "
+             "with its metadata."},
     {.method = METHOD_POST,
      .path = "data/*path",
      .handler = kv2_data_write,
@@ -283,16 +283,16 @@ static const struct route data_routes[] = {
      .exists = kv_exists,
      .body = &kv2_write_schema,
      .reply = &kv2_version_reply,
-     .help = "Write a new version of a secret. The oldest ones are dropped when there are more "
-             "than max_versions."},
+     .help =
+         "Write a new version of a secret. The oldest versions above max_versions are dropped."},
     {.method = METHOD_PATCH,
      .path = "data/*path",
      .handler = kv2_data_patch,
      .flags = ROUTE_SOME,
      .body = &kv2_write_schema,
      .reply = &kv2_version_reply,
-     .help = "Write a new version that is the newest one changed by a JSON merge patch. The newest "
-             "one must not be deleted."},
+     .help = "Apply a JSON merge patch to the newest version, and write the result as a new "
+             "version. The newest version must not be deleted."},
     {.method = METHOD_GET,
      .path = "subkeys/*path",
      .handler = kv2_subkeys_read,

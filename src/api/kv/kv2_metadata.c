@@ -37,8 +37,8 @@ static const struct field metadata_fields[] = {
               "Age at which versions are deleted; 0: as the mount's config says. The shorter of "
               "both counts. Versions that exist are not changed."),
     FIELD(struct metadata_in, custom_metadata, VALUE,
-          .help = "Up to 64 pairs of strings, names of 128 bytes and values of 512; they replace "
-                  "those that were there. A PATCH merges them instead, null removes one."),
+          .help = "Up to 64 pairs of strings, names up to 128 bytes, values up to 512. The pairs "
+                  "replace all present pairs. A PATCH merges them: null removes a pair."),
 };
 static const struct schema kv2_metadata_schema = SCHEMA(struct metadata_in, metadata_fields);
 
@@ -79,7 +79,7 @@ static const struct field metadata_out_fields[] = {
     FIELD(struct metadata_out, oldest_version, INT,
           .help = "The oldest version that is left, once one was dropped; else 0."),
     FIELD(struct metadata_out, updated_time, TIME, .blank = true,
-          .help = "When it was last changed."),
+          .help = "When the secret was last changed."),
     FIELD(struct metadata_out, versions, TABLE, .sub = &version_schema,
           .help = "For each version that is left, by number: created_time, deletion_time and "
                   "destroyed."),
@@ -354,8 +354,8 @@ static const struct route metadata_routes[] = {
      .path = "metadata/*path",
      .handler = kv_list,
      .flags = ROUTE_SCANS,
-     .help = "List the names in a folder; folders end with '/'. The query may say `after`, a name "
-             "to start behind, and `limit`. SCAN gives all that is below it."},
+     .help = "List the names in a folder; folders end with '/'. Query: `after`, the name to start "
+             "after, and `limit`. SCAN lists everything below the folder."},
     {.method = METHOD_LIST,
      .path = "detailed-metadata/*path",
      .handler = kv2_metadata_list,
@@ -363,14 +363,14 @@ static const struct route metadata_routes[] = {
      .reply = &kv2_metadata_reply,
      /* A folder has an empty object in place of metadata. */
      .shape = "{keys:[str] key_info:{*:({@}|{})}}",
-     .help = "As metadata/, with the metadata of each secret. Longer listings come in parts: the "
-             "query may say `after` and `limit`."},
+     .help = "List as metadata/ does, with the metadata of each secret. Long listings come in "
+             "parts: the query gives `after` and `limit`."},
     {.method = METHOD_GET,
      .path = "metadata/*path",
      .handler = kv2_metadata_read,
      .flags = ROUTE_SOME,
      .reply = &kv2_metadata_reply,
-     .help = "Read the settings of a secret and what is known of its versions."},
+     .help = "Read the settings of a secret and the metadata of its versions."},
     {.method = METHOD_POST,
      .path = "metadata/*path",
      .handler = kv2_metadata_write,

@@ -8,7 +8,7 @@ struct sys_openapi {
 
 static const struct field openapi_fields[] = {
     FIELD(struct sys_openapi, generic_mount_paths, BOOL, .preset = "false",
-          .help = "Every engine once, with the path of its mount as a parameter."),
+          .help = "Show every engine once, with the path of the mount as a parameter."),
 };
 static const struct schema sys_openapi_schema = SCHEMA(struct sys_openapi, openapi_fields);
 

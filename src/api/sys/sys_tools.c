@@ -14,7 +14,8 @@ struct sys_hash {
 enum { RANDOM_BYTES_MAX = 128 * 1024 };
 
 static const struct field random_fields[] = {
-    FIELD(struct sys_random, bytes, INT, .preset = "32", .help = "How many: 1 to 131072."),
+    FIELD(struct sys_random, bytes, INT, .preset = "32",
+          .help = "The number of bytes, 1 to 131072."),
     FIELD(struct sys_random, format, STRING, .preset = "base64", .help = "base64 or hex."),
     FIELD(struct sys_random, source, STRING, .preset = "platform",
           .help = "platform, or all, which is the same: the seal gives no random bytes."),
@@ -23,7 +24,7 @@ static const struct schema sys_random_schema = SCHEMA(struct sys_random, random_
 
 static const struct field hash_fields[] = {
     FIELD(struct sys_hash, input, STRING, .preset = "", .hidden = true,
-          .help = "What is hashed, in base64."),
+          .help = "The data to hash, in base64."),
     FIELD(struct sys_hash, algorithm, STRING, .preset = "sha2-256",
           .help = "sha2- or sha3- with 224, 256, 384 or 512."),
     FIELD(struct sys_hash, format, STRING, .preset = "hex", .help = "hex or base64."),

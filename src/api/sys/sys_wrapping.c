@@ -10,7 +10,7 @@ struct sys_wrapping {
 
 static const struct field wrapping_fields[] = {
     FIELD(struct sys_wrapping, token, STRING, .preset = "", .hidden = true,
-          .help = "The wrapping token, unless it comes in the header."),
+          .help = "The wrapping token; none: the token in the header."),
 };
 static const struct schema sys_wrapping_schema = SCHEMA(struct sys_wrapping, wrapping_fields);
 
@@ -122,14 +122,14 @@ static const struct route wrapping_routes[] = {
      .flags = ROUTE_READS,
      .body = &sys_wrapping_schema,
      .reply = &sys_wrapping_reply,
-     .help = "How a wrapping token came to be; it is not used up."},
+     .help = "How a wrapping token was created. The token stays valid."},
     {.method = METHOD_GET,
      .path = "wrapping/lookup",
      .handler = sys_wrapping_lookup,
      .auth = AUTH_NONE,
      .body = &sys_wrapping_schema,
      .reply = &sys_wrapping_reply,
-     .help = "How a wrapping token came to be; it is not used up."},
+     .help = "How a wrapping token was created. The token stays valid."},
 };
 
 const struct route_table sys_wrapping_table = {wrapping_routes, ARRAY_LEN(wrapping_routes)};

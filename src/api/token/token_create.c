@@ -18,7 +18,8 @@ static const struct field create_fields[] = {
           .help = "How long the token lives at most."),
     FIELD(struct token_create, type, STRING, .preset = "", .help = "service or batch."),
     FIELD(struct token_create, display_name, STRING, .preset = ""),
-    FIELD(struct token_create, num_uses, INT, .help = "How often it may be used; 0: any number."),
+    FIELD(struct token_create, num_uses, INT,
+          .help = "How often the token may be used; 0: any number."),
     FIELD(struct token_create, period, DURATION,
           .help = "Each renewal lets the token live this long again, without a maximum; needs "
                   "sudo."),

@@ -11,9 +11,9 @@ enum { CIDRS_MAX = 64 };
 /* Fields of a role that is the member `at` of a struct, or the struct itself. */
 #define ROLE_FIELDS(type, at)                                                                      \
     FIELD_NAMED("allowed_policies", type, at allowed_policies, STRINGS,                            \
-                .help = "Policies a token may ask for; none: those of its parent."),               \
+                .help = "Policies that a token may ask for; none: the policies of its parent."),   \
         FIELD_NAMED("disallowed_policies", type, at disallowed_policies, STRINGS,                  \
-                    .help = "Policies it may not have."),                                          \
+                    .help = "Policies that a token may not have."),                                \
         FIELD_NAMED("allowed_policies_glob", type, at allowed_policies_glob, STRINGS,              \
                     .help = "As allowed_policies; '*' stands for anything."),                      \
         FIELD_NAMED("disallowed_policies_glob", type, at disallowed_policies_glob, STRINGS,        \
@@ -31,11 +31,11 @@ enum { CIDRS_MAX = 64 };
         FIELD_NAMED("token_period", type, at token_period, DURATION,                               \
                     .help = "Tokens live this long after each renewal, without an end."),          \
         FIELD_NAMED("token_explicit_max_ttl", type, at token_explicit_max_ttl, DURATION,           \
-                    .help = "Tokens end this long after they were made, whatever else is said."),  \
+                    .help = "Tokens end this long after their creation, even if renewed."),        \
         FIELD_NAMED("token_no_default_policy", type, at token_no_default_policy, BOOL,             \
                     .help = "The policy \"default\" is not added."),                               \
         FIELD_NAMED("token_num_uses", type, at token_num_uses, INT,                                \
-                    .help = "How often tokens may be used; 0: any."),                              \
+                    .help = "How often tokens may be used; 0: any number."),                       \
         FIELD_NAMED("token_type", type, at token_type, STRING, .preset = "default-service",        \
                     .help = "service, batch, default-service or default-batch.")
 static const struct field role_fields[] = {ROLE_FIELDS(struct token_role, )};
@@ -251,7 +251,7 @@ static const struct route role_routes[] = {
      .path = "roles/:role",
      .handler = token_role_read,
      .reply = &token_role_reply,
-     .help = "What a role says."},
+     .help = "Read a role."},
     {.method = METHOD_POST,
      .path = "roles/:role",
      .handler = token_role_write,

@@ -46,8 +46,8 @@ static const struct field all_fields[] = {
     FIELD(struct sys_leases_all, type, STRING, .preset = "",
           .help = "irrevocable: leases that could not be ended; there are none."),
     FIELD(struct sys_leases_all, limit, STRING, .preset = "10000",
-          .help = "Leases to name: a number, or none for no limit; never more than 100000. All "
-                  "leases are counted."),
+          .help = "How many leases to list: a number, or \"none\" for no limit; 100000 at most. "
+                  "lease_count counts all leases."),
 };
 static const struct schema sys_leases_all_schema = SCHEMA(struct sys_leases_all, all_fields);
 
@@ -345,19 +345,18 @@ static enum status sys_leases_all(struct req *req)
 
 /* Rows at several paths: with the lease in the body or in the path, and at upstream's older paths.
  */
-#define RENEW(pattern)                                                                         \
-    {                                                                                          \
-        .method = METHOD_POST, .path = pattern, .handler = sys_lease_renew,                    \
-        .body = &sys_lease_schema,                                                             \
-        .help = "Let a lease live longer. Refused for the leases of tokens: auth/token/renew " \
-                "renews them."                                                                 \
-    }
-#define REVOKE(pattern)                                                                            \
+#define RENEW(pattern)                                                                             \
     {                                                                                              \
-        .method = METHOD_POST, .path = pattern, .handler = sys_lease_revoke,                       \
+        .method = METHOD_POST, .path = pattern, .handler = sys_lease_renew,                        \
         .body = &sys_lease_schema,                                                                 \
-        .help = "End a lease at once. With a token, all tokens below it end. An unknown lease is " \
-                "fine."                                                                            \
+        .help = "Renew a lease. The leases of tokens are refused: auth/token/renew renews tokens." \
+    }
+#define REVOKE(pattern)                                                                         \
+    {                                                                                           \
+        .method = METHOD_POST, .path = pattern, .handler = sys_lease_revoke,                    \
+        .body = &sys_lease_schema,                                                              \
+        .help = "End a lease at once. The end of a token ends its descendants too. An unknown " \
+                "lease is no error."                                                            \
     }
 #define REVOKE_BELOW(pattern)                                                               \
     {                                                                                       \
@@ -379,7 +378,7 @@ static const struct route leases_routes[] = {
      .path = "leases/lookup/*prefix",
      .handler = sys_lease_list,
      .flags = ROUTE_SUDO,
-     .help = "The names below a path under which there are leases."},
+     .help = "List the names below a path that have leases."},
     RENEW("leases/renew"),
     REVOKE("leases/revoke"),
     RENEW("leases/renew/*lease_id"),
@@ -418,7 +417,7 @@ static const struct route leases_routes[] = {
      .flags = ROUTE_SUDO,
      .body = &sys_leases_count_schema,
      .reply = &sys_leases_count_reply,
-     .help = "How many leases there are, by mount."},
+     .help = "The number of leases, by mount."},
 };
 
 const struct route_table sys_leases_table = {leases_routes, ARRAY_LEN(leases_routes)};

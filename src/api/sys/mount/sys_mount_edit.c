@@ -13,14 +13,13 @@ struct sys_mount {
 static const struct field mount_fields[] = {
     FIELD(struct sys_mount, path, STRING, .help = "The path of the new mount."),
     FIELD(struct sys_mount, type, STRING, .required = true,
-          .help = "Type of engine or auth method, such as \"kv\"; \"kv-v2\" is kv with the option "
-                  "version 2, "
-                  "\"generic\" an old name of kv version 1."),
+          .help = "Type of engine or auth method, such as \"kv\". \"kv-v2\" is kv with the option "
+                  "version 2. \"generic\" is an old name of kv version 1."),
     FIELD(struct sys_mount, description, STRING, .preset = "", .help = "For people."),
     FIELD(struct sys_mount, config, VALUE, .sub = &sys_mount_config_schema,
-          .help = "Settings, as those of a tune."),
+          .help = "Settings, as in the body of a tune."),
     FIELD(struct sys_mount, options, MAP,
-          .help = "kv: version, \"1\" (default) or \"2\". Others are kept and shown."),
+          .help = "kv: version, \"1\" (default) or \"2\". Other options are kept and shown."),
     FIELD(struct sys_mount, plugin_name, STRING,
           .help = "Type of engine where the type is \"plugin\"; else not read."),
     FIELD(struct sys_mount, local, BOOL, .preset = "false", .help = "Accepted and shown."),

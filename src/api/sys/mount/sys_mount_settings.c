@@ -6,9 +6,10 @@
 /* Settings of a mount: members of `config` of a new mount, and of the body of a tune. */
 #define SETTING_FIELDS                                                                             \
     FIELD(struct sys_mount_tune, default_lease_ttl, STRING,                                        \
-          .help = "Time to live where a request names none; \"system\" or 0: the system's."),      \
+          .help = "Time to live where a request gives none; \"system\" or 0: the default of the "  \
+                  "system."),                                                                      \
         FIELD(struct sys_mount_tune, max_lease_ttl, STRING,                                        \
-              .help = "Longest time to live; \"system\" or 0: the system's."),                     \
+              .help = "Longest time to live; \"system\" or 0: the maximum of the system."),        \
         FIELD(struct sys_mount_tune, force_no_cache, BOOL,                                         \
               .has = offsetof(struct sys_mount_tune, has_force_no_cache),                          \
               .help = "Accepted and shown; nothing is cached."),                                   \
@@ -33,8 +34,8 @@ static const struct field tune_fields[] = {
     FIELD(struct sys_mount_tune, description, STRING, .help = "For people."),
     SETTING_FIELDS,
     FIELD(struct sys_mount_tune, options, MAP,
-          .help = "kv: version, which may be raised from \"1\" to \"2\". Others are kept and "
-                  "shown; an empty one is removed."),
+          .help = "kv: version, which may be raised from \"1\" to \"2\". Other options are kept "
+                  "and shown; an empty value removes an option."),
 };
 const struct schema sys_mount_tune_schema = SCHEMA(struct sys_mount_tune, tune_fields);
 

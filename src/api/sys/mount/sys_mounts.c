@@ -10,8 +10,8 @@ struct config_reply {
     struct field_strings passthrough_request_headers, allowed_response_headers;
 };
 #define CONFIG_REPLY_FIELDS(type)                                                              \
-    FIELD(type, default_lease_ttl, INT, .help = "Seconds; 0: the system's."),                  \
-        FIELD(type, max_lease_ttl, INT, .help = "Seconds; 0: the system's."),                  \
+    FIELD(type, default_lease_ttl, INT, .help = "Seconds; 0: the value of the system."),       \
+        FIELD(type, max_lease_ttl, INT, .help = "Seconds; 0: the value of the system."),       \
         FIELD(type, force_no_cache, BOOL, .help = "As given."),                                \
         FIELD(type, listing_visibility, STRING, .omit = true, .help = "As given."),            \
         FIELD(type, token_type, STRING, .omit = true, .help = "Auth methods only."),           \
@@ -55,9 +55,9 @@ struct tuned {
 };
 static const struct field tuned_fields[] = {
     FIELD_NAMED("default_lease_ttl", struct tuned, config.default_lease_ttl, INT,
-                .help = "Seconds, the system's where none was set."),
+                .help = "Seconds; the value of the system where none was set."),
     FIELD_NAMED("max_lease_ttl", struct tuned, config.max_lease_ttl, INT,
-                .help = "Seconds, the system's where none was set."),
+                .help = "Seconds; the value of the system where none was set."),
     FIELD_NAMED("force_no_cache", struct tuned, config.force_no_cache, BOOL, .help = "As given."),
     FIELD_NAMED("listing_visibility", struct tuned, config.listing_visibility, STRING, .omit = true,
                 .help = "As given."),

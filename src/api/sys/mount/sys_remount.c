@@ -53,7 +53,7 @@ static const struct schema info_schema = SCHEMA(struct sys_migration_info, info_
 static const struct field migration_fields[] = {
     FIELD(struct sys_migration, migration_id, STRING, .help = "The id that the request names."),
     FIELD(struct sys_migration, migration_info, OBJECT, .sub = &info_schema,
-          .help = "What was moved."),
+          .help = "The paths and the status of the move."),
 };
 static const struct schema sys_migration_schema = SCHEMA(struct sys_migration, migration_fields);
 
@@ -164,8 +164,8 @@ static const struct route remount_routes[] = {
      .flags = ROUTE_SUDO | ROUTE_TOP_LEVEL,
      .body = &sys_remount_schema,
      .reply = &sys_remounted_schema,
-     .help = "Move a secrets engine, with all it holds, to another path. It is done when this is "
-             "answered."},
+     .help = "Move a secrets engine, with its data, to another path. The reply comes when the move "
+             "is complete."},
     {.method = METHOD_GET,
      .path = "remount/status/:migration_id",
      .handler = sys_remount_status,

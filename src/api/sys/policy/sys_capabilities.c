@@ -206,11 +206,12 @@ struct resultant {
 };
 static const struct field resultant_fields[] = {
     FIELD(struct resultant, root, BOOL, .help = "Everything is allowed."),
-    FIELD(struct resultant, exact_paths, TABLE, .sub = &rule_schema,
-          .help = "Paths, each with its capabilities and what the rule says of parameters and "
-                  "wrapping."),
+    FIELD(
+        struct resultant, exact_paths, TABLE, .sub = &rule_schema,
+        .help =
+            "Paths, each with its capabilities and the rule's limits of parameters and wrapping."),
     FIELD(struct resultant, glob_paths, TABLE, .sub = &rule_schema,
-          .help = "The same of patterns, without the '*' at their end."),
+          .help = "Patterns, without the '*' at the end, each like a path."),
 };
 static const struct schema sys_resultant_schema = SCHEMA(struct resultant, resultant_fields);
 

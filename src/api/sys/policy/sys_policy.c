@@ -36,18 +36,20 @@ struct shown {
 #define SHOWN_FIELDS                                                                         \
     FIELD(struct shown, version, INT, .help = "How often the policy was written, for cas."), \
         FIELD(struct shown, cas_required, BOOL, .help = "Whether writes need cas."),         \
-        FIELD(struct shown, modified, STRING, .omit = true, .help = "When it was written."), \
+        FIELD(struct shown, modified, STRING, .omit = true,                                  \
+              .help = "When the policy was written."),                                       \
         FIELD(struct shown, expiration, STRING, .omit = true, .help = "When the policy ends.")
 static const struct field shown_fields[] = {
     FIELD(struct shown, name, STRING, .help = "Name of the policy."),
-    FIELD_NAMED("policy", struct shown, text, STRING, .help = "Its text, as written."),
+    FIELD_NAMED("policy", struct shown, text, STRING,
+                .help = "The text of the policy, as written."),
     SHOWN_FIELDS,
 };
 static const struct schema sys_policy_shown_schema = SCHEMA(struct shown, shown_fields);
 
 static const struct field shown_old_fields[] = {
     FIELD(struct shown, name, STRING, .help = "Name of the policy."),
-    FIELD_NAMED("rules", struct shown, text, STRING, .help = "Its text, as written."),
+    FIELD_NAMED("rules", struct shown, text, STRING, .help = "The text of the policy, as written."),
     SHOWN_FIELDS,
 };
 static const struct schema sys_policy_shown_old_schema = SCHEMA(struct shown, shown_old_fields);

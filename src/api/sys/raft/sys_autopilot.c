@@ -31,7 +31,7 @@ static const struct field config_fields[] = {
                   "cleanup_dead_servers; 3 at least."),
     FIELD(struct sys_autopilot, server_stabilization_time, DURATION,
           .has = offsetof(struct sys_autopilot, has_stable),
-          .help = "Kept and shown; a new member votes as soon as it has the whole log."),
+          .help = "Kept and shown only: a new member votes as soon as it has the whole log."),
 };
 static const struct schema sys_autopilot_schema = SCHEMA(struct sys_autopilot, config_fields);
 
@@ -294,7 +294,7 @@ static const struct route autopilot_routes[] = {
      .handler = sys_autopilot_read,
      .flags = ROUTE_OPERATOR,
      .reply = &sys_autopilot_reply,
-     .help = "How the members are watched."},
+     .help = "The settings by which the active node watches the members."},
     {.method = METHOD_POST,
      .path = "storage/raft/autopilot/configuration",
      .handler = sys_autopilot_write,

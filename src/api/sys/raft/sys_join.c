@@ -46,7 +46,7 @@ static const struct field authority_fields[] = {
     FIELD(struct sys_authority, certificate, STRING, .required = true,
           .help = "The cluster's ca.pem."),
     FIELD(struct sys_authority, private_key, STRING, .required = true, .hidden = true,
-          .help = "Its ca-key.pem."),
+          .help = "The cluster's ca-key.pem."),
 };
 static const struct schema sys_authority_schema = SCHEMA(struct sys_authority, authority_fields);
 
@@ -60,10 +60,10 @@ static const struct schema sys_join_token_schema = SCHEMA(struct sys_join_token,
 
 static const struct field bootstrap_fields[] = {
     FIELD(struct sys_bootstrap, join_token, STRING, .required = true, .hidden = true,
-          .help = "As storage/raft/join-token gave it."),
+          .help = "The token, from the reply of storage/raft/join-token."),
     FIELD(struct sys_bootstrap, node_id, STRING, .required = true, .help = "Name of the new node."),
     FIELD(struct sys_bootstrap, public_key, STRING, .required = true,
-          .help = "The public half of its key, P-256 in PEM form."),
+          .help = "The public half of the node's key, P-256 in PEM form."),
 };
 static const struct schema sys_bootstrap_schema = SCHEMA(struct sys_bootstrap, bootstrap_fields);
 
@@ -71,8 +71,8 @@ static const struct field join_fields[] = {
     FIELD(struct sys_join, leader_api_addr, STRING,
           .help = "https://HOST:PORT of a member, which need not lead. Required."),
     FIELD(struct sys_join, join_token, STRING, .hidden = true,
-          .help = "As storage/raft/join-token gave it; without, the node has to open the "
-                  "cluster's seal."),
+          .help = "The token, from the reply of storage/raft/join-token; none: the node has to "
+                  "open the cluster's seal."),
     FIELD(struct sys_join, leader_ca_cert, STRING,
           .help = "PEM of the authority that signed the certificate of leader_api_addr. Without "
                   "this field: with a token the address must be a cluster port, and the token's "
@@ -80,7 +80,8 @@ static const struct field join_fields[] = {
     FIELD(struct sys_join, leader_tls_servername, STRING,
           .help = "The name that the member's certificate must have; default: HOST."),
     FIELD(struct sys_join, leader_client_cert, STRING, .help = "PEM of a certificate to show."),
-    FIELD(struct sys_join, leader_client_key, STRING, .hidden = true, .help = "Its key."),
+    FIELD(struct sys_join, leader_client_key, STRING, .hidden = true,
+          .help = "The private key of that certificate."),
     FIELD(struct sys_join, retry, BOOL,
           .help = "If no member answers, reply false and keep trying."),
     FIELD(struct sys_join, non_voter, BOOL,

@@ -251,7 +251,7 @@ static const struct route raft_routes[] = {
      .handler = sys_raft_configuration,
      .flags = ROUTE_ACTIVE | ROUTE_LOCAL | ROUTE_OPERATOR,
      .reply = &sys_raft_configuration_reply,
-     .help = "The members of the cluster. Without a quorum: as the node that is asked knows them."},
+     .help = "The members of the cluster. Without a quorum: as this node knows them."},
     {.method = METHOD_POST,
      .path = "storage/raft/remove-peer",
      .handler = sys_remove_peer,
@@ -305,8 +305,9 @@ static const struct route raft_routes[] = {
      .handler = sys_nothing_staged,
      .outside = sys_snapshot_force_outside,
      .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_LONG | ROUTE_UPLOAD,
-     .help = "Restore a snapshot even if it was made under another root key; its origin cannot be "
-             "checked then. The nodes unseal with the keys of the cluster that made it."},
+     .help =
+         "Restore a snapshot even if it was made under another root key; then nothing can check "
+         "its origin. The nodes unseal with the keys of the cluster that made the snapshot."},
 };
 
 const struct route_table sys_raft_table = {raft_routes, ARRAY_LEN(raft_routes)};

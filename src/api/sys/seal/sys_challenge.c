@@ -36,17 +36,19 @@ static_assert(TEXT_BASE64_LEN(CHALLENGE_BYTES) < CHALLENGE_TEXT_MAX, "the text f
 static const struct field challenge_fields[] = {
     FIELD(struct sys_challenge, node_id, STRING, .required = true, .help = "Name of the new node."),
     FIELD(struct sys_challenge, public_key, STRING, .required = true,
-          .help = "The public half of its key, P-256 in PEM form."),
+          .help = "The public half of the node's key, P-256 in PEM form."),
 };
 static const struct schema sys_challenge_schema = SCHEMA(struct sys_challenge, challenge_fields);
 
 static const struct field answer_fields[] = {
-    FIELD(struct sys_challenge, node_id, STRING, .required = true, .help = "As it was asked for."),
+    FIELD(struct sys_challenge, node_id, STRING, .required = true,
+          .help = "The same as in the request for the challenge."),
     FIELD(struct sys_challenge, public_key, STRING, .required = true,
-          .help = "As it was asked for."),
-    FIELD(struct sys_challenge, challenge, STRING, .required = true, .help = "As it was given."),
+          .help = "The same as in the request for the challenge."),
+    FIELD(struct sys_challenge, challenge, STRING, .required = true,
+          .help = "The challenge, from the reply."),
     FIELD(struct sys_challenge, answer, STRING, .required = true, .hidden = true,
-          .help = "Proof of the root key over all of these, in base64."),
+          .help = "The proof that the node has the root key, over the other fields, in base64."),
 };
 static const struct schema sys_answer_schema = SCHEMA(struct sys_challenge, answer_fields);
 

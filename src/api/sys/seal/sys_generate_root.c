@@ -235,8 +235,8 @@ static enum status sys_decode_token(struct req *req)
          who,                                                                                  \
          .body = &sys_generate_root_schema,                                                    \
          .reply = &sys_generate_root_reply,                                                    \
-         .help = "Begin to make a root token. It takes enough key shares (of the recovery "    \
-                 "key with a seal that opens by itself). " begun},                             \
+         .help = "Begin to make a root token. Enough key shares have to be given (of the "     \
+                 "recovery key, with a seal that opens by itself). " begun},                   \
         {.method = METHOD_DELETE,                                                              \
          .path = at "attempt",                                                                 \
          .handler = sys_generate_root_cancel,                                                  \
@@ -262,7 +262,7 @@ static const struct route generate_root_routes[] = {
      .flags = ROUTE_READS,
      .body = &sys_decode_token_schema,
      .reply = &sys_decode_token_reply,
-     .help = "Separate a token from the one-time password it was combined with."},
+     .help = "Decode a token with the one-time password that encodes it."},
 };
 
 const struct route_table sys_generate_root_table = {generate_root_routes,

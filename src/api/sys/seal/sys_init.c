@@ -15,7 +15,7 @@ struct sys_init {
 static const struct field init_fields[] = {
     FIELD(struct sys_init, secret_shares, INT,
           .help = "Shares of the key to make, 1 to 255; not for a seal that unseals by itself."),
-    FIELD(struct sys_init, secret_threshold, INT, .help = "How many of them it takes to unseal."),
+    FIELD(struct sys_init, secret_threshold, INT, .help = "How many shares unseal a node."),
     FIELD(struct sys_init, stored_shares, INT, .help = "Not read: no shares are stored."),
     FIELD(struct sys_init, pgp_keys, STRINGS, .help = "Not available."),
     FIELD(struct sys_init, root_token_pgp_key, STRING, .help = "Not available."),
@@ -26,7 +26,7 @@ static const struct field init_fields[] = {
                   "needed."),
     FIELD(struct sys_init, recovery_threshold, INT,
           .has = offsetof(struct sys_init, has_recovery_threshold),
-          .help = "How many of them it takes."),
+          .help = "How many of the shares are needed."),
     FIELD(struct sys_init, recovery_pgp_keys, STRINGS, .help = "Not available."),
 };
 enum { RECOVERY_SHARES = 5, RECOVERY_THRESHOLD = 3 };
@@ -210,7 +210,7 @@ static const struct route init_routes[] = {
      .flags = ROUTE_LEADER | ROUTE_BARE | ROUTE_OPERATOR,
      .body = &sys_init_schema,
      .reply = &sys_init_reply,
-     .help = "Initialise the cluster, once: makes its keys and the root token."},
+     .help = "Initialise the cluster, once: create its keys and the root token."},
 };
 
 const struct route_table sys_init_table = {init_routes, ARRAY_LEN(init_routes)};

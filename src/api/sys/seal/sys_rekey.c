@@ -18,7 +18,7 @@ struct sys_rekey {
 
 static const struct field rekey_fields[] = {
     FIELD(struct sys_rekey, secret_shares, INT, .help = "New shares to make, 1 to 255."),
-    FIELD(struct sys_rekey, secret_threshold, INT, .help = "How many of them it takes."),
+    FIELD(struct sys_rekey, secret_threshold, INT, .help = "How many of the shares are needed."),
     FIELD(struct sys_rekey, stored_shares, INT, .help = "Not read: no shares are stored."),
     FIELD(struct sys_rekey, pgp_keys, STRINGS, .help = "Not available."),
     FIELD(struct sys_rekey, backup, BOOL, .help = "Needs PGP keys, which are not available."),
@@ -206,7 +206,7 @@ static enum status put_in_force(struct req *req, struct ceremony *c)
     TRY(st);
     c->given = (struct bytes){0};
     c->phase = CEREMONY_DONE;
-    req->told = "new key shares took the place of those before";
+    req->told = "new key shares replaced the present ones";
     return state_seal_read(req->txn, &c->seal);
 }
 
@@ -228,7 +228,7 @@ static enum status refuse_shares(struct req *req, struct ceremony *c)
 {
     c->given = (struct bytes){0};
     TRY(ceremony_save(req, c));
-    req->told = "new key shares were refused: those that were given do not make the key";
+    req->told = "new key shares were refused: the given shares do not make the key";
     return ceremony_refuse(req, "rekey aborted: these shares do not make the key; they have to be "
                                 "given anew");
 }
@@ -277,7 +277,7 @@ static enum status sys_rekey_update(struct req *req)
     if (ceremony_is_full(&c))
         return carry_out(req, &c);
     TRY(ceremony_save(req, &c));
-    req->told = "a key share was given for new ones";
+    req->told = "a key share was given to make new ones";
     return reply_status(req, &c);
 }
 
@@ -368,54 +368,54 @@ static enum status sys_rekey_verify(struct req *req)
     return reply_verifying(req, &c);
 }
 
-#define REKEY_ROWS(at, who, key)                                                                \
-    {.method = METHOD_GET,                                                                      \
-     .path = at "init",                                                                         \
-     .handler = sys_rekey_read,                                                                 \
-     who,                                                                                       \
-     .reply = &sys_rekey_reply,                                                                 \
-     .help = "How far the making of new shares of the " key " has come."},                      \
-        {.method = METHOD_POST,                                                                 \
-         .path = at "init",                                                                     \
-         .handler = sys_rekey_begin,                                                            \
-         who,                                                                                   \
-         .body = &sys_rekey_schema,                                                             \
-         .reply = &sys_rekey_reply,                                                             \
-         .help = "Begin to make new shares of the " key ". It takes enough of the present "     \
-                 "ones. " CEREMONY_SEEN},                                                       \
-        {.method = METHOD_DELETE,                                                               \
-         .path = at "init",                                                                     \
-         .handler = sys_rekey_cancel,                                                           \
-         who,                                                                                   \
-         .help = "Give the making of new shares of the " key " up, also while they are "        \
-                 "verified. The present ones go on to count."},                                 \
-        {.method = METHOD_POST,                                                                 \
-         .path = at "update",                                                                   \
-         .handler = sys_rekey_update,                                                           \
-         who,                                                                                   \
-         .body = &sys_share_schema,                                                             \
-         .reply = &sys_rekeyed_reply,                                                           \
-         .help = "Give one present share. The last one is answered with the new shares of "     \
-                 "the " key ", which count at once, or when they were verified. The same "      \
-                 "share within ten minutes is answered the same again."},                       \
-        {.method = METHOD_GET,                                                                  \
-         .path = at "verify",                                                                   \
-         .handler = sys_rekey_verify_read,                                                      \
-         who,                                                                                   \
-         .reply = &sys_verify_reply,                                                            \
-         .help = "How many of the new shares of the " key " were given back."},                 \
-        {.method = METHOD_POST,                                                                 \
-         .path = at "verify",                                                                   \
-         .handler = sys_rekey_verify,                                                           \
-         who,                                                                                   \
-         .body = &sys_share_schema,                                                             \
-         .reply = &sys_verify_reply,                                                            \
-         .help = "Give one of the new shares of the " key " back. The last one makes them "     \
-                 "count in place of the present ones."},                                        \
-    {                                                                                           \
-        .method = METHOD_DELETE, .path = at "verify", .handler = sys_rekey_verify_restart, who, \
-        .reply = &sys_verify_reply,                                                             \
-        .help = "Begin anew to give the new shares of the " key " back."                        \
+#define REKEY_ROWS(at, who, key)                                                                   \
+    {.method = METHOD_GET,                                                                         \
+     .path = at "init",                                                                            \
+     .handler = sys_rekey_read,                                                                    \
+     who,                                                                                          \
+     .reply = &sys_rekey_reply,                                                                    \
+     .help = "The progress of making new shares of the " key "."},                                 \
+        {.method = METHOD_POST,                                                                    \
+         .path = at "init",                                                                        \
+         .handler = sys_rekey_begin,                                                               \
+         who,                                                                                      \
+         .body = &sys_rekey_schema,                                                                \
+         .reply = &sys_rekey_reply,                                                                \
+         .help = "Begin to make new shares of the " key                                            \
+                 ". Enough present shares have to be given. " CEREMONY_SEEN},                      \
+        {.method = METHOD_DELETE,                                                                  \
+         .path = at "init",                                                                        \
+         .handler = sys_rekey_cancel,                                                              \
+         who,                                                                                      \
+         .help = "Cancel the making of new shares of the " key                                     \
+                 ", also during verification. The present shares stay valid."},                    \
+        {.method = METHOD_POST,                                                                    \
+         .path = at "update",                                                                      \
+         .handler = sys_rekey_update,                                                              \
+         who,                                                                                      \
+         .body = &sys_share_schema,                                                                \
+         .reply = &sys_rekeyed_reply,                                                              \
+         .help = "Give one present share. The reply to the last one is the new shares of the " key \
+                 ". They are valid at once, or after verification. Within ten minutes the same "   \
+                 "share gets the same reply."},                                                    \
+        {.method = METHOD_GET,                                                                     \
+         .path = at "verify",                                                                      \
+         .handler = sys_rekey_verify_read,                                                         \
+         who,                                                                                      \
+         .reply = &sys_verify_reply,                                                               \
+         .help = "How many of the new shares of the " key " were given back."},                    \
+        {.method = METHOD_POST,                                                                    \
+         .path = at "verify",                                                                      \
+         .handler = sys_rekey_verify,                                                              \
+         who,                                                                                      \
+         .body = &sys_share_schema,                                                                \
+         .reply = &sys_verify_reply,                                                               \
+         .help = "Give back one of the new shares of the " key                                     \
+                 ". The last one makes the new shares valid in place of the present ones."},       \
+    {                                                                                              \
+        .method = METHOD_DELETE, .path = at "verify", .handler = sys_rekey_verify_restart, who,    \
+        .reply = &sys_verify_reply,                                                                \
+        .help = "Restart the verification of the new shares of the " key "."                       \
     }
 
 static const struct route rekey_routes[] = {

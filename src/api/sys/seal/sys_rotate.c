@@ -163,8 +163,8 @@ static const struct route rotate_routes[] = {
      .path = "rotate/root",
      .handler = sys_rotate_root,
      .flags = ROUTE_SUDO | ROUTE_OPERATOR,
-     .help = "Make a new root key, where the seal opens by itself. With key shares it takes new "
-             "shares: see rotate/root/init."},
+     .help = "Make a new root key, with a seal that opens by itself. With key shares, new shares "
+             "are needed: see rotate/root/init."},
 };
 
 const struct route_table sys_rotate_table = {rotate_routes, ARRAY_LEN(rotate_routes)};

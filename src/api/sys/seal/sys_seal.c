@@ -12,7 +12,7 @@ struct sys_unseal {
 static const struct field unseal_fields[] = {
     FIELD(struct sys_unseal, key, STRING, .hidden = true,
           .help = "One key share, in hex or base64."),
-    FIELD(struct sys_unseal, reset, BOOL, .help = "Forget the shares given so far."),
+    FIELD(struct sys_unseal, reset, BOOL, .help = "Forget the shares that were given so far."),
     FIELD(struct sys_unseal, migrate, BOOL, .help = "Moving to another seal; not available."),
 };
 static const struct schema sys_unseal_schema = {.fields = unseal_fields,
@@ -170,8 +170,8 @@ static const struct route seal_routes[] = {
      .handler = sys_nothing_staged,
      .outside = sys_seal_outside,
      .flags = ROUTE_NODE | ROUTE_SUDO,
-     .help = "Seal this node: it forgets every key and serves nothing until it is unsealed. Other "
-             "nodes go on."},
+     .help = "Seal this node: the node forgets every key and serves nothing until it is unsealed. "
+             "Other nodes go on."},
     {.method = METHOD_GET,
      .path = "key-status",
      .handler = sys_key_status,
