@@ -63,7 +63,7 @@ bool barrier_is_sealed(const struct barrier *b)
     return atomic_load(&b->sealed);
 }
 
-/* Every cipher context takes its keys afresh. The barrier's lock is held. */
+/* Make every cipher context take its keys again. The barrier's lock is held. */
 static void clear_ciphers(struct barrier *b)
 {
     ASSERT(lock_is_held(&b->lock));
@@ -81,6 +81,7 @@ void barrier_seal(struct barrier *b)
     lock_take(&b->lock);
     atomic_store(&b->sealed, true);
     keys_done(&b->keys);
+    ASSERT(b->keys.root.len == 0 && b->keys.salt.len == 0);
     clear_ciphers(b);
     lock_drop(&b->lock);
 }
@@ -101,7 +102,7 @@ static bool mark_eq(const struct ring_mark *a, const struct ring_mark *b)
     return memcmp(a->data, b->data, sizeof a->data) == 0;
 }
 
-/* The salt is stored as any value of the shared ring. */
+/* Decrypt the salt, which is stored like any value of the shared ring. */
 static enum status open_salt(const struct ring *ring, struct bytes stored, struct secret *ret_salt)
 {
     uint8_t salt[SALT_BYTES + BARRIER_OVERHEAD];
@@ -160,7 +161,7 @@ static enum status open_all(struct barrier_keys *keys, const struct seal *seal,
     return st;
 }
 
-/* Another term is active: of that nothing was granted yet. The lock is held. */
+/* Begin the counts of a new active term: nothing is granted yet. The lock is held. */
 static void set_unpaid(struct barrier *b, enum barrier_ring ring)
 {
     ASSERT(lock_is_held(&b->lock));
@@ -169,7 +170,7 @@ static void set_unpaid(struct barrier *b, enum barrier_ring ring)
     atomic_store(&b->lacking[ring], b->keys.rings[ring].n == 0);
 }
 
-/* Takes the keys, which are wiped. The lock is held, and `b` has no keys. */
+/* Move the keys into `b`, which has none, and wipe `keys`. The lock is held. */
 static void put_keys(struct barrier *b, struct barrier_keys *keys)
 {
     ASSERT(b->keys.root.len == 0);
@@ -180,7 +181,7 @@ static void put_keys(struct barrier *b, struct barrier_keys *keys)
     clear_ciphers(b);
 }
 
-/* The same with the keys of another state, or the first: of them nothing was granted yet. */
+/* put_keys with the first keys, or those of another state: no uses of them are granted yet. */
 static void take_keys(struct barrier *b, struct barrier_keys *keys, uint64_t restored)
 {
     put_keys(b, keys);
@@ -189,7 +190,7 @@ static void take_keys(struct barrier *b, struct barrier_keys *keys, uint64_t res
     atomic_store(&b->restored, restored);
 }
 
-/* Takes the keys. ST_EXISTS: unsealed meanwhile. */
+/* Unseal with the keys, which are moved. ST_EXISTS: another thread unsealed the barrier. */
 static enum status keys_install(struct barrier *b, struct barrier_keys *keys, uint64_t restored)
 {
     lock_take(&b->lock);
@@ -292,7 +293,7 @@ void barrier_created_done(struct barrier_created *created)
     *created = (struct barrier_created){0};
 }
 
-/* Every key we have must still be there: values are stored under it. */
+/* Whether `next` has every key of `old`: values are stored under each. */
 static bool ring_extends(const struct ring *next, const struct ring *old)
 {
     for (unsigned i = 0; i < old->n; i++) {
@@ -309,7 +310,7 @@ static bool has_rotated(struct ring *old, struct ring *next)
     return old->n == 0 || next->n == 0 || ring_active(next)->term != ring_active(old)->term;
 }
 
-/* The barrier's lock is held and it is unsealed. */
+/* Take the new terms of one ring. The lock is held and the barrier unsealed. */
 static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct bytes record)
 {
     struct ring *old = &b->keys.rings[ring];
@@ -353,8 +354,9 @@ static enum status open_under(const struct secret *root, const struct barrier_re
     return st;
 }
 
-/* Another root key took the place of ours, if the superseded record says so. The lock is held, the
- * barrier unsealed. ST_CORRUPT: it does not. */
+/* Take the root key of the superseded record and everything under it. The lock is held and the
+ * barrier unsealed. ST_CORRUPT: the superseded record does not open with the present root key, or
+ * the rings lack keys. */
 static enum status follow_rekeyed(struct barrier *b, const struct barrier_records *records)
 {
     CLEANUP(keys_free) struct barrier_keys *next = mem_zalloc(sizeof *next);
@@ -379,7 +381,7 @@ static enum status follow_rekeyed(struct barrier *b, const struct barrier_record
     return ST_OK;
 }
 
-/* The lock is held and the barrier unsealed. */
+/* Follow a new root key, else new terms. The lock is held and the barrier unsealed. */
 static enum status follow_rings(struct barrier *b, const struct barrier_records *records)
 {
     struct ring_mark mark = mark_of(records->keyring);
@@ -395,7 +397,7 @@ static enum status follow_rings(struct barrier *b, const struct barrier_records 
     return ST_OK;
 }
 
-/* The state was replaced. The lock is held and the barrier unsealed. */
+/* Take the keys of a restored state. The lock is held and the barrier unsealed. */
 static enum status follow_restored(struct barrier *b, const struct barrier_records *records)
 {
     CLEANUP(keys_free) struct barrier_keys *next = mem_zalloc(sizeof *next);
@@ -438,7 +440,7 @@ enum status copy_root(struct barrier *b, struct secret *ret_root)
     return st;
 }
 
-/* Under a key derived from the root key, which encrypts rings. */
+/* HMAC under a key derived from the root key: the root key itself only encrypts rings. */
 static enum status root_prove(struct bytes root, struct bytes message, uint8_t ret_mac[HMAC_BYTES])
 {
     uint8_t key[HMAC_BYTES];
@@ -522,6 +524,7 @@ enum status barrier_rewrap(struct barrier *b, struct barrier *other, struct env 
     struct aead *root = NULL;
     enum status st = ST_SEALED;
 
+    ASSERT(b != other);
     TRY(copy_root(other, &key));
     lock_take(&b->lock);
     if (!atomic_load(&b->sealed))

@@ -1,7 +1,7 @@
 /* Shared by barrier.c, rekey.c and cipher.c.
  *
- * Locks: a barrier's before any cipher context's. A cipher context's lock is its own thread's but
- * for the moment in which the barrier is sealed or its rings change. */
+ * Lock order: the barrier's lock before any cipher context's. The thread of a cipher context takes
+ * its lock; another thread does so only when the barrier is sealed or its rings change. */
 #ifndef HOLDFAST_BARRIER_BARRIER_INTERNAL_H
 #define HOLDFAST_BARRIER_BARRIER_INTERNAL_H
 
@@ -16,7 +16,7 @@
 
 enum { CIPHER_CONTEXTS = 4 };
 
-/* Nonce and tag of a stored ring: they tell one record from any other. */
+/* Nonce and tag of a stored ring, which differ from those of any other record. */
 struct ring_mark {
     uint8_t data[12 + 16];
 };
@@ -24,19 +24,19 @@ struct ring_mark {
 struct barrier_keys {
     struct secret root, salt;
     struct ring rings[BARRIER_RINGS];
-    struct ring_mark marks[BARRIER_RINGS]; /* of the records they came from */
+    struct ring_mark marks[BARRIER_RINGS]; /* marks of the records that the rings came from */
 };
 
 struct barrier {
-    pthread_mutex_t lock; /* guards what has no atomic type */
+    pthread_mutex_t lock; /* guards the fields that are not atomic */
     atomic_bool sealed;
     _Atomic uint64_t epoch; /* raised by every change of keys */
     _Atomic uint64_t restored;
     struct barrier_keys keys;
     /* Uses of the active term that are granted and not yet made; below zero: made in advance. */
     _Atomic int64_t prepaid[BARRIER_RINGS];
-    _Atomic bool lacking[BARRIER_RINGS];    /* there is no such ring */
-    _Atomic int64_t granted[BARRIER_RINGS]; /* of the active term to this process so far */
+    _Atomic bool lacking[BARRIER_RINGS];    /* the ring is absent */
+    _Atomic int64_t granted[BARRIER_RINGS]; /* uses of the active term granted to this process */
     struct list ciphers;
 };
 
@@ -47,7 +47,7 @@ struct cipher_context {
 
 struct cipher_ring {
     uint32_t active;
-    unsigned next; /* the context to give up next */
+    unsigned next; /* context to replace next */
     struct cipher_context contexts[CIPHER_CONTEXTS];
 };
 
@@ -56,13 +56,13 @@ struct barrier_cipher {
     struct env *env;
     struct list link;
     pthread_mutex_t lock;
-    uint64_t epoch; /* the barrier's when the keys below were taken; 0: none */
+    uint64_t epoch; /* barrier's epoch when the keys were taken; 0: there are none */
     struct cipher_ring rings[BARRIER_RINGS];
     struct hmac *mac;
-    struct mac_memo *memo; /* of `mac`: there with it */
+    struct mac_memo *memo; /* results of `mac`; NULL if and only if `mac` is NULL */
 };
 
-/* Wipe what the cipher context keeps. Its lock is held, or no other thread knows the cipher
+/* Wipe the keys of a cipher context. The caller holds its lock, or no other thread knows the cipher
  * context. */
 void cipher_clear(struct barrier_cipher *cipher);
 
@@ -78,8 +78,8 @@ NODISCARD enum status value_term(struct bytes stored, uint32_t *ret_term);
 void keys_free(struct barrier_keys **keys); /* wipes; barrier.c */
 /* A copy of the root key, outside of the lock; barrier.c. ST_SEALED, ST_NOMEM. */
 NODISCARD enum status copy_root(struct barrier *b, struct secret *ret_root);
-/* The root key that took the place of `root`; rekey.c. ST_CORRUPT: there is none such. ST_NOMEM,
- * ST_CRYPTO. */
+/* The root key that replaced `root`, from a superseded record; rekey.c. ST_CORRUPT: the record does
+ * not open with `root`. ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status superseded_open(const struct secret *root, struct bytes record,
                                       struct secret *ret_root);
 

@@ -9,7 +9,7 @@ enum {
     VALUE_HEADER = 1 + 4, /* version, term: authenticated */
     VALUE_TEXT = VALUE_HEADER + AEAD_NONCE_BYTES,
     KEY_MAX = 4096,
-    LOAD_TRIES = 8, /* each is lost only to a change of the rings at that moment */
+    LOAD_TRIES = 8, /* a try fails only if the rings change between load and use */
 };
 
 static struct bytes make_aad(uint8_t *room, const uint8_t *header, struct bytes key)
@@ -110,13 +110,13 @@ static enum barrier_ring ring_of(struct bytes key)
     return key.len > 0 && key.data[0] == BARRIER_LOCAL_KEYRING[0] ? BARRIER_LOCAL : BARRIER_SHARED;
 }
 
-/* Whether what the cipher context keeps is of the barrier's present keys. Its lock is held. */
+/* Whether a cipher context holds the barrier's present keys. Its lock is held. */
 static bool is_fresh(const struct barrier_cipher *cipher)
 {
     return cipher->epoch == atomic_load(&cipher->barrier->epoch);
 }
 
-/* Both locks are held, the barrier is unsealed. */
+/* Drop the keys of an earlier epoch. Both locks are held, the barrier is unsealed. */
 static void cipher_freshen(struct barrier_cipher *cipher)
 {
     struct barrier *b = cipher->barrier;
@@ -132,7 +132,7 @@ static void cipher_freshen(struct barrier_cipher *cipher)
     cipher->epoch = atomic_load(&b->epoch);
 }
 
-/* The context for a term, NULL if it is not kept. 0: of the active term. */
+/* The context of a term; term 0 means the active one. NULL: none is kept. */
 static struct cipher_context *context_find(struct barrier_cipher *cipher, enum barrier_ring ring,
                                            uint32_t term)
 {
@@ -169,7 +169,7 @@ static enum status context_keep(struct barrier_cipher *cipher, enum barrier_ring
     return ST_OK;
 }
 
-/* Both locks are held. */
+/* Make and keep the HMAC. Both locks are held. */
 static enum status mac_keep(struct barrier_cipher *cipher)
 {
     struct mac_memo *memo = NULL;
@@ -188,8 +188,8 @@ static enum status mac_keep(struct barrier_cipher *cipher)
     return ST_OK;
 }
 
-/* The part of a cipher context that a call needs: that of a term (0: the active one), or the HMAC.
- */
+/* The part of a cipher context that a call needs: the context of a term (0: the active term), or
+ * the HMAC. */
 struct want {
     bool mac;
     enum barrier_ring ring;
@@ -218,10 +218,9 @@ static enum status context_load(struct barrier_cipher *cipher, struct want want)
     return st;
 }
 
-/* Lock the cipher context with the wanted context in it; on failure the lock is not held. A context
- * that was fresh then may be used up to the lock's release, whatever happens to the barrier
- * meanwhile: a thread that clears the cipher context waits for the lock. `ret_context` is NULL for
- * the HMAC. */
+/* Lock the cipher context and give the wanted context; on failure the lock is not held. The context
+ * may be used until the lock is released, even if the barrier is sealed meanwhile: the thread that
+ * clears the cipher context waits for the lock. *ret_context is NULL for the HMAC. */
 static enum status context_lock(struct barrier_cipher *cipher, struct want want,
                                 struct cipher_context **ret_context)
 {
@@ -238,7 +237,7 @@ static enum status context_lock(struct barrier_cipher *cipher, struct want want,
     return ST_BUSY;
 }
 
-/* One use of the active term. */
+/* Count one use of the active term. ST_BUSY: too many uses were made in advance. */
 static enum status pay(struct barrier *b, enum barrier_ring ring)
 {
     if (atomic_fetch_sub(&b->prepaid[ring], 1) > -BARRIER_USES_GRANT)

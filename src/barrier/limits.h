@@ -9,10 +9,11 @@ enum {
     BARRIER_MAC_BYTES = 32,
     BARRIER_TERMS_MAX = 256, /* in one ring */
 };
-/* 2^32 messages with random nonces are the bound of SP 800-38D 8.3; half of it is ours. */
+/* Half of the 2^32 messages with random nonces that SP 800-38D 8.3 allows under one key. */
 #define BARRIER_USES_MAX (UINT64_C(1) << 31)
-/* Uses are written to the ring this many at a time, before they are made. A process begins with few
- * and doubles them: what it has left when it ends counts as used. */
+/* The largest and the first grant of uses. Grants are counted in the ring before the uses are made.
+ * A process begins with a small grant and doubles it: grants that are left over when the process
+ * ends count as used. */
 #define BARRIER_USES_GRANT (INT64_C(1) << 20)
 #define BARRIER_USES_FIRST (INT64_C(1) << 12)
 

@@ -1,6 +1,6 @@
-/* The HMACs that a cipher context made lately, so that a bearer that comes with every request is
- * not hashed for each. Messages are not kept: a keyed tag of 128 bits (crypto/siphash.h) stands for
- * each, under a random key of this memo. One thread at a time. Inside src/barrier. */
+/* The HMACs that a cipher context made recently: a bearer that comes with every request is not
+ * hashed each time. Messages are not kept: a tag of 128 bits (crypto/siphash.h) under a random key
+ * of the memo stands for each message. One thread at a time. Private to src/barrier. */
 #ifndef HOLDFAST_BARRIER_MAC_MEMO_H
 #define HOLDFAST_BARRIER_MAC_MEMO_H
 
@@ -14,7 +14,7 @@ struct mac_memo;
 NODISCARD enum status mac_memo_new(struct env *env, struct mac_memo **ret_memo); /* ST_NOMEM */
 void mac_memo_free(struct mac_memo *memo); /* wipes; NULL is allowed */
 
-/* False: it was not kept, or another took its place. */
+/* The HMAC of a message. False: it was never kept, or is evicted. */
 bool mac_memo_get(const struct mac_memo *memo, struct bytes message,
                   uint8_t ret_mac[BARRIER_MAC_BYTES]);
 void mac_memo_put(struct mac_memo *memo, struct bytes message,

@@ -1,13 +1,14 @@
 /* A new root key.
  *
- * The new one is stored wrapped by the seal, and the rings under it. Nodes that are unsealed do not
- * have what the seal needs, so the new root key also lies there under the old one for a while:
+ * The seal wraps the new root key, and the rings are stored under the new root key. Unsealed nodes
+ * do not have the key of the seal. For them the new root key is also stored under the superseded
+ * one, for an hour:
  *
  *   superseded  version u8 = 1, time u64 ms, nonce 12, ciphertext 32, tag 16; version, time and the
- *              record's own key of the state authenticated
+ *               record's own key of the state authenticated
  *
- * A node that was away for longer finds no such record, or one of another root key. It is unsealed
- * with a superseded root key and cannot go on. */
+ * A node that was away for longer finds no such record, or one that does not open with its root
+ * key. The node is unsealed with a superseded root key and must be unsealed again. */
 #include "barrier/barrier_internal.h"
 #include "barrier/seal_record.h"
 

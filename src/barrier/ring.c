@@ -55,7 +55,7 @@ const struct ring_term *ring_find(const struct ring *ring, uint32_t term)
     return NULL;
 }
 
-/* Version and name, so that no record passes for another. */
+/* The authenticated data: version and name, so that no record opens in place of another. */
 static size_t make_aad(uint8_t *room, struct bytes name)
 {
     ASSERT(name.len < 63);
@@ -72,7 +72,7 @@ enum status ring_encode(const struct ring *ring, struct aead *root, struct env *
     size_t n = (size_t)ring->n * RING_TERM_BYTES;
 
     ASSERT(ring->n > 0);
-    TRY(buf_reserve(&plain, n)); /* at once: growing would leave copies to wipe */
+    TRY(buf_reserve(&plain, n)); /* all at once: growth would leave copies of keys unwiped */
     for (unsigned i = 0; i < ring->n; i++) {
         buf_add_u32(&plain, ring->terms[i].term);
         buf_add_u64(&plain, (uint64_t)ring->terms[i].installed_ms);

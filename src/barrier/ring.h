@@ -1,9 +1,9 @@
-/* A key ring in memory and as a stored record; the inside of the barrier.
+/* A key ring in memory and as a stored record. Private to src/barrier.
  *
- *   record     version u8 = 1, nonce 12, ciphertext, tag 16; under the root key, the version and
- *              the record's own key of the state authenticated
- *   plaintext  each term: term u32, installed i64 ms, uses u64, key 32; ascending, the last one is
- *              active */
+ *   record     version u8 = 1, nonce 12, ciphertext, tag 16; encrypted under the root key, the
+ *              version and the record's own key of the state authenticated
+ *   plaintext  for each term: term u32, installed i64 ms, uses u64, key 32; terms ascend, the last
+ *              one is active */
 #ifndef HOLDFAST_BARRIER_RING_H
 #define HOLDFAST_BARRIER_RING_H
 
@@ -35,12 +35,12 @@ NODISCARD enum status ring_copy(const struct ring *from, struct ring *ret_ring);
 struct ring_term *ring_active(struct ring *ring);                                /* n > 0 */
 const struct ring_term *ring_find(const struct ring *ring, uint32_t term);       /* NULL */
 
-/* Append the record for `name`, its key of the state. ST_NOMEM, ST_CRYPTO. */
+/* Append the record of a ring to be stored at the key `name` of the state. ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status ring_encode(const struct ring *ring, struct aead *root, struct env *env,
                                   struct bytes name, struct buf *out);
-/* Whether a record can be a ring's; what can be told without the root key. */
+/* Whether a record has the length and the version of a ring; needs no key. */
 bool ring_shaped(struct bytes record);
-/* ST_CORRUPT; ST_NOMEM, ST_CRYPTO. */
+/* Decrypt and decode a record that is stored at `name`. ST_CORRUPT; ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status ring_decode(struct bytes record, struct aead *root, struct bytes name,
                                   struct ring *ret_ring);
 

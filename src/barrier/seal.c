@@ -51,7 +51,7 @@ static bool id_valid(const char *id)
     return true;
 }
 
-/* A name that tells keys apart and says nothing about them. */
+/* The id of a key: different for different keys, and without a hint to the key. */
 static enum status derive_id(struct bytes key, char ret_id[SEAL_ID_MAX + 1])
 {
     struct hmac *h = NULL;
@@ -118,7 +118,7 @@ enum status seal_static(struct bytes key, const char *id, struct seal *ret_seal,
     return st;
 }
 
-/* Whether the file is one that only we can read. `mode_bad`: permission bits it must not have. */
+/* Whether the file is regular and private. `mode_bad` are the permission bits it must not have. */
 static enum status key_file_check(int fd, const char *path, mode_t mode_bad, struct reason *reason)
 {
     struct stat s;
@@ -142,7 +142,7 @@ static enum status key_file_check(int fd, const char *path, mode_t mode_bad, str
     return ST_OK;
 }
 
-/* At most `room` bytes; more is an error of the caller's to find, by the length. */
+/* Read at most `room` bytes. The caller sees from the length that a file is too long. */
 static enum status key_file_read(int fd, const char *path, uint8_t *out, size_t room, size_t *ret_n,
                                  struct reason *reason)
 {
@@ -158,7 +158,6 @@ static enum status key_file_read(int fd, const char *path, uint8_t *out, size_t 
         if (got == 0)
             break;
         n += (size_t)got;
-        ASSERT(n <= room);
     }
     *ret_n = n;
     return ST_OK;
@@ -169,7 +168,7 @@ static enum status from_file(const char *path, mode_t mode_bad, const char *id,
 {
     uint8_t text[TEXT_MAX];
     size_t n = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* do not wait for a pipe's writer */
 
     if (fd < 0) {
         reason_set(reason, "%s: %s", path, strerrordesc_np(errno));
@@ -196,7 +195,8 @@ enum status seal_static_file(const char *path, const char *id, struct seal *ret_
     return from_file(path, S_IRWXG | S_IRWXO, id, ret_seal, reason);
 }
 
-/* As systemd's unit loads it, for a node that is started without systemd. */
+/* The key file from the folder from which the systemd unit loads its credential, for a node that is
+ * started without systemd. */
 static enum status from_folder(const char *name, const char *config_file, const char *id,
                                struct seal *ret_seal, struct reason *reason)
 {
@@ -238,7 +238,7 @@ enum status seal_static_credential(const char *name, const char *config_file, co
     return from_file(path, S_IWGRP | S_IXGRP | S_IRWXO, id, ret_seal, reason);
 }
 
-/* The fields in front of the nonce are authenticated as they stand. */
+/* Add the fields before the nonce, which are authenticated. */
 static enum status add_header(struct buf *out, const struct seal *seal)
 {
     buf_add_u8(out, SEAL_RECORD_VERSION);
@@ -291,7 +291,7 @@ static enum status root_open(const struct seal *seal, struct bytes header, const
     return st;
 }
 
-/* A stored seal, taken apart. */
+/* A stored seal, split into its parts. */
 struct record {
     struct seal_info info;
     struct bytes header, nonce, cipher;
@@ -346,7 +346,7 @@ enum status seal_unwrap(const struct seal *seal, struct bytes stored, struct sec
     struct record record;
 
     if (record_read(stored, &record) != ST_OK) {
-        reason_set(reason, "the stored seal is not one this program understands");
+        reason_set(reason, "the stored seal is damaged, or of a newer version of the program");
         return ST_CORRUPT;
     }
     if (record.info.type != seal->type) {

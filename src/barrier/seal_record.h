@@ -1,11 +1,10 @@
-/* The root key as stored, wrapped by a seal; the inside of the barrier.
+/* The stored form of the root key, wrapped by a seal. Private to src/barrier.
  *
  *   version u8 = 2, type u8 (enum seal_type), block id, shares u8, threshold u8,
  *   nonce 12, ciphertext 32, tag 16
  *
- * Version 1, which had only the static seal, lacks the two counts.
- *
- * What stands before the nonce is authenticated. */
+ * Version 1 knew only the static seal and lacks the two counts. The fields before the nonce are
+ * authenticated. */
 #ifndef HOLDFAST_BARRIER_SEAL_RECORD_H
 #define HOLDFAST_BARRIER_SEAL_RECORD_H
 

@@ -24,7 +24,7 @@ static uint8_t invert(uint8_t a)
     return result;
 }
 
-/* The points 1..255 in random order: a share does not say how many there are. */
+/* The points 1..255 in random order, so that a share does not tell how many shares there are. */
 static void choose_points(struct env *env, uint8_t points[SHAMIR_SHARES_MAX])
 {
     for (unsigned i = 0; i < SHAMIR_SHARES_MAX; i++)
@@ -75,7 +75,7 @@ static enum status check_points(const uint8_t *shares, unsigned n, size_t share_
     return ST_OK;
 }
 
-/* How much of share `i` goes into the value at 0 (Lagrange). */
+/* The factor of share `i` in the value at 0 (Lagrange). */
 static uint8_t weight(const uint8_t *shares, unsigned n, size_t share_bytes, unsigned i)
 {
     uint8_t own = shares[(i + 1) * share_bytes - 1], above = 1, below = 1;
