@@ -222,6 +222,7 @@ static enum status load_blocks(struct loader *l, const struct text_value *body, 
     *ret_blocks = NULL;
     if (texts->n == 0)
         return ST_OK;
+
     struct cidr *blocks = arena_alloc(&l->config->arena, texts->n * sizeof *blocks);
     if (blocks == NULL)
         return ST_NOMEM;
@@ -288,6 +289,7 @@ static enum status load_listener(struct loader *l, const char *label, const stru
                              CONFIG_CONNECTIONS_MAX);
     if (listener->max_connections_per_address < 0)
         return loader_refuse(l, body->line, "max_connections_per_address: 0 or more is expected");
+    ASSERT(listener == &config->listeners[config->n_listeners]);
     config->n_listeners++;
     return ST_OK;
 }
@@ -360,6 +362,7 @@ static bool is_api_addr(const char *text)
  * use. */
 static enum status default_api_addr(struct config *config)
 {
+    ASSERT(config->n_listeners > 0);
     const struct config_listener *first = &config->listeners[0];
     char host[256], other[256];
     uint16_t port, other_port;
@@ -416,6 +419,7 @@ static enum status root_check(struct loader *l, const struct text_value *root)
 static enum status load_module_block(struct loader *l, const struct text_value *root, size_t at)
 {
     static const struct text_value absent = {.kind = TEXT_OBJECT};
+    ASSERT(at < l->config->blocks->n);
     const struct config_block *block = l->config->blocks->items[at];
     const struct text_value *body = &absent;
     void *data = arena_zalloc(&l->config->arena, block->schema->size);
@@ -450,6 +454,7 @@ static enum status load_root(struct loader *l, struct bytes text)
     TRY(st);
     ASSERT(root->kind == TEXT_OBJECT);
 
+    ASSERT(more == NULL || more->n <= CONFIG_BLOCKS_MAX);
     for (size_t i = 0; more != NULL && i < more->n; i++)
         blocks[4 + i] = more->items[i]->name;
     struct config fields;

@@ -79,4 +79,5 @@ void config_show(const struct config *c, struct buf *out)
         schema_encode(c->blocks->items[i]->schema, c->block_data[i], &w);
     }
     text_close(&w);
+    ASSERT(w.depth == 0);
 }

@@ -21,6 +21,7 @@ enum status crypto_digest(const char *name, struct bytes message,
             continue;
         if (EVP_Digest(message.data, message.len, ret_digest, &len, known[i].md(), NULL) != 1)
             return ST_CRYPTO;
+        ASSERT(len > 0 && len <= CRYPTO_DIGEST_MAX);
         *ret_len = len;
         return ST_OK;
     }

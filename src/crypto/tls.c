@@ -63,6 +63,7 @@ static int bio_read(BIO *bio, char *out, int room)
 static int bio_write(BIO *bio, const char *data, int n)
 {
     struct tls_conn *conn = BIO_get_data(bio);
+    ASSERT(n >= 0);
     BIO_clear_retry_flags(bio);
     buf_add(&conn->out, bytes_of(data, n > 0 ? (size_t)n : 0));
     if (buf_status(&conn->out) != ST_OK) {
@@ -387,6 +388,7 @@ static enum status run_write(struct tls_conn *conn, struct bytes run)
             fail_openssl(conn, ERR_peek_last_error());
             return failed(conn);
         }
+        ASSERT(written > 0 && written <= run.len);
         run = bytes_from(run, written);
     }
     return ST_OK;
@@ -406,6 +408,7 @@ static enum status write_parts(struct tls_conn *conn, const struct bytes *parts,
                 rest = bytes_from(rest, whole);
                 continue;
             }
+            ASSERT(held < TLS_RECORD_MAX);
             size_t take = MIN(rest.len, TLS_RECORD_MAX - held);
             memcpy(gather + held, rest.data, take);
             held += take;

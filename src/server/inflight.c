@@ -15,11 +15,12 @@ struct question {
     struct gather *gather;
 };
 
-static void reply(struct env_task *task)
+static void inflight_reply(struct env_task *task)
 {
     struct question *q = CONTAINER_OF(task, struct question, task);
     struct gather *g = q->gather;
     pthread_mutex_lock(&g->lock);
+    ASSERT(g->left > 0);
     router_worker_inflight(q->worker->router, g->w);
     g->left--;
     pthread_cond_signal(&g->changed);
@@ -33,6 +34,7 @@ enum status inflight_gather(struct router_host *host, struct text_writer *w)
     struct question questions[WORKERS_MAX];
     struct gather g = {.left = s->n_workers, .w = w};
     unsigned n = g.left;
+    ASSERT(n <= WORKERS_MAX);
     if (pthread_mutex_init(&g.lock, NULL) != 0)
         return ST_NOMEM;
     if (pthread_cond_init(&g.changed, NULL) != 0) {
@@ -40,8 +42,8 @@ enum status inflight_gather(struct router_host *host, struct text_writer *w)
         return ST_NOMEM;
     }
     for (unsigned i = 0; i < n; i++) {
-        questions[i] =
-            (struct question){.task = {.run = reply}, .worker = &s->workers[i], .gather = &g};
+        questions[i] = (struct question){
+            .task = {.run = inflight_reply}, .worker = &s->workers[i], .gather = &g};
         env_post(s->workers[i].env, &questions[i].task);
     }
     pthread_mutex_lock(&g.lock);

@@ -73,6 +73,7 @@ static void follower_figures(struct metric_out *out, const struct rlog_status *r
 {
     if (!r->is_leader)
         return;
+    ASSERT(r->n_members <= ARRAY_LEN(r->members));
     metric_start(out, "holdfast_raft_follower_lag_entries", METRIC_GAUGE,
                  "On the leader: Raft entries that the member is not known to have yet.");
     for (unsigned i = 0; i < r->n_members; i++) {
@@ -284,6 +285,7 @@ static void peer_figures(struct metric_out *out, struct mesh *mesh)
 #undef COLUMN
     struct mesh_peer_stats peers[MESH_PEERS_COUNTED_MAX];
     unsigned n = mesh_stats_peers(mesh, peers, ARRAY_LEN(peers));
+    ASSERT(n <= ARRAY_LEN(peers));
     for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
         metric_start(out, columns[c].name, columns[c].kind, columns[c].help);
         for (unsigned i = 0; i < n; i++) {

@@ -29,6 +29,7 @@ struct tls_options reload_tls_options(const struct config_listener *listener)
 
 static void reload_listener(struct server *s, unsigned i)
 {
+    ASSERT(i < s->config->n_listeners);
     const struct config_listener *listener = &s->config->listeners[i];
     struct tls_options options = reload_tls_options(listener);
     struct reason why = {{0}};

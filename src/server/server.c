@@ -79,6 +79,7 @@ static void start_workers(struct server *s)
     /* Leave one processor to the raft thread: every write waits for it. */
     int64_t wanted = s->config->workers != 0 ? s->config->workers : (int64_t)cpus_usable() - 1;
     unsigned n = (unsigned)MIN(MAX(wanted, 1), WORKERS_MAX);
+    ASSERT(s->n_workers == 0 && !s->stopping);
     const struct http_budget_options streams = {
         .total = n * STREAMS_MAX, .share = n * STREAMS_MAX / 2, .clients_max = n * STREAMS_MAX};
     enum status st = http_budget_init(&s->streams, s->env, &streams);
@@ -228,6 +229,7 @@ static void node_options_of(const struct config *c, struct server *s)
         .accept_unauthenticated = on_unauthenticated,
         .ctx = s,
     };
+    ASSERT(c->cluster.n_members <= ARRAY_LEN(o->member.initial_members));
     for (unsigned i = 0; i < c->cluster.n_members; i++) {
         o->member.initial_members[i].name = c->cluster.members[i].name;
         o->member.initial_members[i].address = c->cluster.members[i].address;
@@ -237,6 +239,7 @@ static void node_options_of(const struct config *c, struct server *s)
 
 static enum status open_tls(struct server *s, struct reason *reason)
 {
+    ASSERT(s->config->n_listeners <= ARRAY_LEN(s->tls));
     for (unsigned i = 0; i < s->config->n_listeners; i++) {
         const struct config_listener *l = &s->config->listeners[i];
         struct reason why = {{0}};
@@ -374,6 +377,7 @@ static enum status server_prepare(struct server *s, struct reason *reason)
 
 static void wind_down(struct server *s)
 {
+    ASSERT(s->stopping); /* no further worker starts, no connection is adopted */
     for (unsigned i = 0; i < s->n_workers; i++)
         worker_drain(&s->workers[i]);
     node_stop(s->node); /* proposals of workers end here, and the workers hear of it */

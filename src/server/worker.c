@@ -21,6 +21,7 @@ enum {
 
 static uint32_t ms_of(int64_t s)
 {
+    ASSERT(s >= 0);
     return (uint32_t)MIN(s, (int64_t)UINT32_MAX / 1000) * 1000;
 }
 
@@ -65,6 +66,7 @@ static void proxies_of(const struct config_listener *from, struct listener *to)
 
 static enum status listen_on(struct worker *w, unsigned i)
 {
+    ASSERT(i < w->server->config->n_listeners);
     const struct config_listener *config = &w->server->config->listeners[i];
     struct sockaddr_storage address;
     struct http_limits limits;

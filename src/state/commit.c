@@ -40,6 +40,7 @@ static enum status add_put_suffix(struct rlog_txn_builder *b, struct barrier_cip
     if (room == NULL)
         return ST_OK; /* a failure shows when encoding */
     uint8_t *head = store_retain_frame(room, head_len);
+    ASSERT(head + head_len + op->suffix.len == room + len);
     if (op->suffix.len != 0)
         memcpy(head + head_len, op->suffix.data, op->suffix.len);
     return barrier_encrypt(cipher, op->key, op->value, head);
@@ -48,6 +49,7 @@ static enum status add_put_suffix(struct rlog_txn_builder *b, struct barrier_cip
 static enum status add_put(struct rlog_txn_builder *b, struct barrier_cipher *cipher,
                            const struct state_op *op)
 {
+    ASSERT(op->kind == STATE_OP_PUT);
     if (op_has_suffix(op))
         return add_put_suffix(b, cipher, op);
     if (op->raw) {
@@ -120,6 +122,7 @@ static enum status add_id(const struct state_txn *txn, struct state_commit *c,
             return ST_NOMEM;
         TRY(barrier_encrypt(txn->cipher, answer_key(room, &c->id), c->answer, out));
     }
+    ASSERT(c->sealed.len <= RLOG_RESPONSE_MAX);
     rlog_txn_id(b, &c->id, buf_bytes(&c->sealed));
     return ST_OK;
 }
@@ -164,6 +167,7 @@ static void open_response(struct state_commit *c)
     if (out == NULL || state_decrypt(c->state, c->state->cipher, answer_key(room, &c->id), sealed,
                                      out, &n) != ST_OK)
         return;
+    ASSERT(n + BARRIER_OVERHEAD == sealed.len);
     c->response = bytes_of(out, n);
     c->has_response = true;
 }
@@ -176,7 +180,10 @@ static enum status result(const struct state_commit *c)
         [RLOG_REPEATED] = ST_OK,
         [RLOG_OUTCOME_UNKNOWN] = ST_UNKNOWN_OUTCOME,
     };
-    return c->status == ST_OK ? outcomes[c->rlog.applied.outcome] : c->status;
+    if (c->status != ST_OK)
+        return c->status;
+    ASSERT(c->rlog.applied.outcome < ARRAY_LEN(outcomes));
+    return outcomes[c->rlog.applied.outcome];
 }
 
 static void commit_finish(struct env_task *task)

@@ -79,6 +79,7 @@ static enum status compare_recovery(const struct store_pin *pin, struct barrier_
     if (stored.len != sizeof plain)
         return ST_CORRUPT;
     enum status st = barrier_decrypt(cipher, BYTES(STATE_RECOVERY_KEY), stored, plain, &n);
+    ASSERT(st != ST_OK || n == STATE_RECOVERY_BYTES);
     if (st == ST_OK && !bytes_eq_secret(bytes_of(plain, n), key))
         st = ST_DENIED;
     mem_wipe(plain, sizeof plain);
@@ -168,8 +169,10 @@ static enum status stage_records(struct state_txn *txn, const struct barrier_cre
     const struct buf *records[] = {&created->seal, &created->keyring, &created->local_keyring,
                                    &created->salt};
     static_assert(ARRAY_LEN(records) == ARRAY_LEN(core_keys), "one a key");
-    for (size_t i = 0; i < ARRAY_LEN(core_keys); i++)
+    for (size_t i = 0; i < ARRAY_LEN(core_keys); i++) {
+        ASSERT(records[i]->len > 0);
         TRY(state_put_raw(txn, bytes_str(core_keys[i]), buf_bytes(records[i])));
+    }
     return ST_OK;
 }
 

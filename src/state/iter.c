@@ -123,6 +123,7 @@ enum status state_iter_value(struct state_iter *iter, struct bytes *ret_value)
 /* Continue behind every key below `folder`, which ends in '/'. */
 static enum status leave_folder(struct state_iter *iter, struct bytes folder)
 {
+    ASSERT(folder.len > 0 && folder.data[folder.len - 1] == '/');
     uint8_t *behind = arena_dup(iter->txn->arena, folder);
     if (behind == NULL)
         return ST_NOMEM;
@@ -145,6 +146,7 @@ enum status state_iter_name(struct state_iter *iter, struct bytes *ret_name)
     uint8_t *key = arena_dup(iter->txn->arena, iter->key);
     if (key == NULL)
         return ST_NOMEM;
+    ASSERT(iter->key.len > iter->prefix.len);
     size_t start = iter->prefix.len, len = iter->key.len - start;
     const uint8_t *slash = memchr(key + start, '/', len);
     if (slash != NULL) {

@@ -4,6 +4,7 @@ enum { LEVELS_MAX = 16 }; /* each holds about a quarter of the one below */
 
 static struct state_item *item_new(struct arena *arena, struct bytes key, unsigned levels)
 {
+    ASSERT(levels > 0 && levels <= LEVELS_MAX);
     size_t size = sizeof(struct state_item) + levels * sizeof(struct state_item *);
     struct state_item *item = arena_alloc(arena, size + key.len);
     if (item == NULL)
@@ -99,6 +100,7 @@ static void remove_below(struct state_set *set, struct bytes prefix, bool keep_e
             at = at->next[level];
         while (at->next[level] != NULL && bytes_has_prefix(at->next[level]->key, prefix)) {
             at->next[level] = at->next[level]->next[level];
+            ASSERT(set->n > 0);
             set->n -= level == 0;
         }
     }

@@ -16,6 +16,7 @@ struct state_upkeep {
 static void upkeep_free(struct state_upkeep *u)
 {
     struct state *state = u->state;
+    ASSERT(state->upkeep[u->ring] == u);
     state->upkeep[u->ring] = NULL;
     state_commit_done(&u->commit);
     mem_free(u);
@@ -76,6 +77,7 @@ static enum status upkeep_start(struct state_upkeep *u)
 
     TRY(state_begin(u->state, &arena, NULL, &txn));
     u->grant = barrier_grant(u->state->barrier, u->ring);
+    ASSERT(u->grant > 0); /* a grant of 0 would begin a new term */
     enum status st = stage_record(&txn, u->ring, u->grant, env_wall_ms(u->state->env));
     if (st == ST_OK)
         st = state_commit(&txn, &u->commit);

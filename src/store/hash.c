@@ -89,6 +89,7 @@ static void level_push(struct levels *levels, struct store_node *node)
 static bool entry_add(struct crypto_sha256 *sha, struct level *level, struct store_node *child)
 {
     uint8_t *hash = level->entries + level->len;
+    ASSERT(level->len + STORE_HASH_BYTES <= (level->node->len + 1) * (size_t)ENTRY_BYTES);
     if (!hash_known(child, hash)) {
         if (child->kind != STORE_LEAF)
             return false;
@@ -130,6 +131,7 @@ static void inner_hash(struct crypto_sha256 *sha, struct store_node *top, struct
             continue;
         }
         struct store_node *node = level->node;
+        ASSERT(levels.n > 0);
         levels.n--;
         level_hash(sha, level, levels.n == 0 ? prefix : store_node_prefix(node), ret_hash);
         mem_free(level->entries);

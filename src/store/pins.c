@@ -19,6 +19,7 @@ enum status store_pins_init(struct store_pins *pins)
     if (memory == NULL)
         return ST_NOMEM;
     uintptr_t aligned = ((uintptr_t)memory + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    ASSERT(aligned - (uintptr_t)memory < sizeof *pins->slots); /* one slot of slack */
     pins->memory = memory;
     pins->slots = (struct store_slot *)aligned;
     for (unsigned i = 0; i < STORE_PINS_MAX; i++)
@@ -107,6 +108,7 @@ void store_pins_held(const struct store_pins *pins, struct store_held *ret_held)
 {
     unsigned used = atomic_load(&pins->used);
     size_t n = 0, unique = 0;
+    ASSERT(used <= STORE_PINS_MAX);
     for (unsigned i = 0; i < used; i++) {
         uint64_t generation = atomic_load(&pins->slots[i].generation);
         if (generation != 0)
@@ -117,6 +119,7 @@ void store_pins_held(const struct store_pins *pins, struct store_held *ret_held)
     for (size_t i = 0; i < n; i++)
         if (i == 0 || ret_held->generation[i] != ret_held->generation[i - 1])
             ret_held->generation[unique++] = ret_held->generation[i];
+    ASSERT(unique <= n);
     ret_held->n = unique;
 }
 
