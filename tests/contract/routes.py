@@ -1,4 +1,4 @@
-"""Operations of the OpenAPI document, and which of them a recorded call asked for."""
+"""Operations of the OpenAPI document, and the operation that each recorded request called."""
 
 import re
 import urllib.parse

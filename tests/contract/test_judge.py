@@ -1,4 +1,4 @@
-"""The judge finds each kind of fault: in a small document and calls that are right but for it."""
+"""The judge finds each kind of fault, in a small document and in requests with exactly one fault."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""The command line as the tests run it, and what its commands were seen to do."""
+"""Runs the command line for tests, and records the output of its commands."""
 
 import json
 import os

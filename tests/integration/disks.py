@@ -1,4 +1,4 @@
-"""Small disks below the data of nodes, and what is left of them. Needs root."""
+"""Small disks for the data of nodes, and how much space is left on them. Needs root."""
 
 import contextlib
 import os

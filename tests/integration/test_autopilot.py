@@ -1,4 +1,4 @@
-"""Autopilot: how the members are, and the removal of dead ones."""
+"""Autopilot: the health of the members, and the removal of dead members."""
 
 import time
 

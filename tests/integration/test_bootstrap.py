@@ -1,4 +1,4 @@
-"""From deploy/tls/bootstrap to a cluster: what is in the archives is all that nodes need."""
+"""From deploy/tls/bootstrap to a cluster: nodes need nothing but the content of the archives."""
 
 import http.client
 import json

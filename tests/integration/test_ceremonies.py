@@ -1,4 +1,4 @@
-"""What holders of key shares do together: a new root token, and new shares."""
+"""Ceremonies with key shares: a new root token, and new shares."""
 
 import base64
 import http.client

@@ -1,4 +1,4 @@
-"""What holds for every command: help, completion, flags, errors, exit codes."""
+"""Rules for every command: help, completion, flags, errors, exit codes."""
 
 import http.server
 import json

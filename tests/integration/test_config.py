@@ -1,4 +1,4 @@
-"""Mistakes of the operator: refused with what is wrong, and nothing is lost by them."""
+"""Wrong configurations: the refusal names the mistake, and no data is lost."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What holds for every request: probes, health, headers in both spellings, maintenance, log lines."""
+"""Rules for every request: probes, health, headers in both spellings, maintenance, log lines."""
 
 import email.utils
 import json

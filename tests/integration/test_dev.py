@@ -1,4 +1,4 @@
-"""`holdfast dev`: started as a new user starts it, and what it prints is run word by word."""
+"""`holdfast dev`: started by a new user; the commands that it prints are run word by word."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What the documents say is so: versions, licence, links."""
+"""The documents match the program: versions, licence, links."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""`holdfast dump` explains what a node left on its disk, also while the node runs."""
+"""`holdfast dump` shows what a node stored on its disk, also while the node runs."""
 
 import subprocess
 import time

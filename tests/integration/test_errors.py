@@ -1,4 +1,4 @@
-"""Conditions of error that the interface documents, as tables, where no other test has them."""
+"""Error conditions that the interface documents, as tables, unless another test has them."""
 
 import time
 import uuid

@@ -1,4 +1,4 @@
-"""Requests that a standby sends on: long bodies pass through it, in both directions."""
+"""Requests that a standby forwards: long bodies pass through the standby in both directions."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""One client takes all it can get; another has every request answered meanwhile."""
+"""One client takes as much as it can get; meanwhile every request of another client succeeds."""
 
 import contextlib
 import http.client

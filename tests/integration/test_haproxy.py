@@ -1,4 +1,4 @@
-"""Clients behind a real HAProxy, with the configuration that deploy/haproxy has."""
+"""Clients behind a real HAProxy with the configuration of deploy/haproxy."""
 
 import contextlib
 import http.client

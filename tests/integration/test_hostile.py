@@ -1,4 +1,4 @@
-"""Requests and bytes that no honest client sends. A node answers or hangs up; it never dies."""
+"""Requests and bytes that no honest client sends. A node replies or closes the connection; it never dies."""
 
 import json
 import re

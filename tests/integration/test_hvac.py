@@ -1,4 +1,5 @@
-"""Upstream's Python client, unmodified, against three nodes: all it offers of what is served."""
+"""Upstream's Python client, unmodified, against three nodes: every function of the client that the server
+supports."""
 
 import base64
 import json

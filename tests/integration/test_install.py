@@ -1,4 +1,4 @@
-"""What `cmake --install` puts onto a machine."""
+"""The files that `cmake --install` puts onto a machine."""
 
 import re
 import shutil

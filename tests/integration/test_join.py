@@ -1,4 +1,4 @@
-"""New nodes join by a one-time token; certificates of the cluster port renew themselves."""
+"""New nodes join with a one-time token; certificates of the cluster port renew themselves."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""A node without certificates waits, and joins when it is told to: upstream's way."""
+"""A node without certificates waits for a join request, and then joins, as upstream's nodes do."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A node joins without a token, by opening the cluster's seal: upstream's client sends none."""
+"""A node joins without a token, because it can open the cluster's seal: upstream's client sends no token."""
 
 import base64
 import contextlib

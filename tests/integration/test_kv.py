@@ -1,4 +1,4 @@
-"""What an application does: write, read, list and delete through any node."""
+"""The requests of an application: write, read, list and delete through any node."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""The search for leaked secrets that every cluster ends with finds what it has to."""
+"""The search for leaked secrets, which ends every cluster of the tests, finds planted secrets."""
 
 import base64
 

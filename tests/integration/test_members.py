@@ -1,4 +1,4 @@
-"""Nodes that come, go, and come back without their disks."""
+"""Nodes are added, removed, and come back without their disks."""
 
 import shutil
 import time

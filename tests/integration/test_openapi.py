@@ -1,4 +1,4 @@
-"""The document of the API: whole, by path, and as a linter sees it."""
+"""The OpenAPI document: the whole document, parts by path, and the verdict of a linter."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What policies let tokens do, on every node."""
+"""What tokens may do with their policies, on every node."""
 
 import base64
 import concurrent.futures

@@ -1,4 +1,4 @@
-"""A cluster with too few nodes for a majority says so, and says which are missing."""
+"""A cluster without a quorum says so, and names the missing nodes."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Restores that run into a bound or an end: a full disk, a full state, a death, another root key."""
+"""Restores that fail: a full disk, a full state, the end of a node, another root key."""
 
 import contextlib
 import http.client

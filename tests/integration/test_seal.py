@@ -1,4 +1,4 @@
-"""Nodes whose seal cannot be opened: they replicate, say so, and serve nobody."""
+"""Nodes whose seal cannot be opened: they replicate, report that they are sealed, and serve no client."""
 
 import http.client
 import time

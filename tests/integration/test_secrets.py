@@ -1,4 +1,4 @@
-"""Secrets are on no disk in clear, in no log at any level, in no figure, and in no core."""
+"""Secrets are in clear on no disk, in no log at any level, in no metric, and in no core dump."""
 
 import os
 import shutil

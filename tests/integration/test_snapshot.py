@@ -1,4 +1,4 @@
-"""Snapshots of a whole cluster: saved under load, restored at once or not at all."""
+"""Snapshots of a whole cluster: saved under load, restored completely or not at all."""
 
 import base64
 import gzip

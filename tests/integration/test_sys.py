@@ -1,4 +1,4 @@
-"""What a load balancer and an operator ask."""
+"""The requests of load balancers and operators."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""System paths beside those that every cluster needs."""
+"""System paths that not every cluster needs."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What systemd is told, what it gives, and what its unit allows."""
+"""systemd: the notifications of a node, its credentials, and what the unit allows."""
 
 import collections
 import contextlib

@@ -1,4 +1,4 @@
-"""Tokens on a real cluster: every route through every node, and what must hold across crashes."""
+"""Tokens on a real cluster: every route through every node, and tokens after crashes."""
 
 import threading
 import time

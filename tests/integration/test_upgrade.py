@@ -1,4 +1,4 @@
-"""A cluster of the build before is upgraded while it serves: node by node, the active one last."""
+"""A cluster of the previous build is upgraded while it serves: node by node, the active node last."""
 
 import subprocess
 import threading

@@ -1,6 +1,6 @@
-/* Clients: each has one operation under way, through a random node, tried again under the same
- * request id while its outcome is not known. The replies that they get are the history that is
- * judged. */
+/* Clients: each has one operation under way, through a random node. While the outcome is unknown,
+ * the operation is repeated with the same request id. The replies are the history that is judged.
+ * */
 #include "ops.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* What the calm after the faults begins with: a situation that is arranged, because chance brings
- * it about too rarely. */
+/* Situations that are arranged when the faults have ended, because chance produces them too rarely.
+ * */
 #include "cluster.h"
 
 /* Voters of the newest leader that have their data; 0 when there is none, or its voters change. */

@@ -1,5 +1,5 @@
-/* Clients that show tokens. Each has one operation under way, through a random node, tried again
- * under the same request id while its outcome is not known. */
+/* Clients with tokens. Each has one operation under way, through a random node. While the outcome
+ * is unknown, the operation is repeated with the same request id. */
 #include "front.h"
 
 #include <inttypes.h>

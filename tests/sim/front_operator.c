@@ -1,5 +1,5 @@
-/* What an operator does beside the clients with tokens, by the program's own parts: policies that
- * allow and forbid, new keys. */
+/* An operator beside the clients with tokens: policies that allow and forbid, and new keys. The
+ * program's own code carries out these changes. */
 #include "front.h"
 #include "state/ns_key.h"
 

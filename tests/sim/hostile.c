@@ -1,5 +1,5 @@
-/* A peer that lies: frames that are malformed, or that no correct peer could send in this state. A
- * node drops them, and is afterwards what it was before. And a peer from the future, whose entries
+/* A peer that lies: it sends frames that are malformed, or that no correct peer could send in this
+ * state. A node drops such a frame and is unchanged. And a peer of a later version, whose entries
  * stop a node (PROTOCOL R6). */
 #include "cluster.h"
 

@@ -1,4 +1,4 @@
-/* What goes wrong, and when. */
+/* The faults of a run, and when they happen. */
 #include "cluster.h"
 
 #include <stdlib.h>

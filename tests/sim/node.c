@@ -1,4 +1,4 @@
-/* A node: its machine, and the process that comes and goes on it. */
+/* A node: its machine, and the processes that start and end on the machine. */
 #include "auth/acl_cache.h"
 #include "auth/token_cache.h"
 #include "cluster.h"

@@ -1,4 +1,4 @@
-/* Operations of clients, and how a node carries them out. */
+/* Operations of clients, and how a node carries out an operation. */
 #ifndef HOLDFAST_SIM_OPS_H
 #define HOLDFAST_SIM_OPS_H
 

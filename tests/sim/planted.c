@@ -1,4 +1,5 @@
-/* Proof that the simulator sees: every planted bug must be found by some run, soon. */
+/* Proof that the simulator notices bugs: some run must find each planted bug within a bounded
+ * number of runs. */
 #include "campaign.h"
 
 #include "base/plant.h"

@@ -1,4 +1,4 @@
-/* How hostile a run is. Drawn from the seed; a named profile pins some of it. */
+/* How hostile a run is. The seed decides; a named profile fixes a part. */
 #ifndef HOLDFAST_SIM_PROFILE_H
 #define HOLDFAST_SIM_PROFILE_H
 

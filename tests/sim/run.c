@@ -1,4 +1,4 @@
-/* One run: faults for a while, then calm, in which the cluster must become whole again. */
+/* One run: faults for some time, then calm, in which the cluster must recover fully. */
 #include "base/trace.h"
 #include "cluster.h"
 #include "sim_mem.h"

@@ -1,4 +1,4 @@
-/* `sim --self-test`: the simulator's own parts are tested before they judge anything. */
+/* `sim --self-test`: tests of the simulator's own parts. */
 #ifndef HOLDFAST_SIM_SELFTEST_H
 #define HOLDFAST_SIM_SELFTEST_H
 

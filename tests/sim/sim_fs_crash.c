@@ -1,4 +1,4 @@
-/* What is left of a disk when the power goes or the process dies. */
+/* The content of a disk after a power loss or the end of the process. */
 #include "sim_fs_inner.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What sim_fs.c and sim_fs_crash.c share. */
+/* Shared by sim_fs.c and sim_fs_crash.c. */
 #ifndef HOLDFAST_SIM_FS_INNER_H
 #define HOLDFAST_SIM_FS_INNER_H
 

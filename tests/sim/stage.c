@@ -1,6 +1,6 @@
-/* Whole trees swapped in through the log: a copy of what is there, put beside it key by key and
- * exchanged for it if nothing changed meanwhile. Content stays as it was, so every other check goes
- * on; versions, hashes and snapshots go through all of it. */
+/* Staged trees swapped in through the log: the state is copied key by key into a staged tree, which
+ * replaces the state if nothing changed meanwhile. The content stays the same, so every other check
+ * goes on; versions, hashes and snapshots must cope with the swap. */
 #include "ops.h"
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* A call in a child process that must abort. */
+/* Run a call in a child process and check that the call aborts. */
 #ifndef HOLDFAST_TESTS_UNIT_DIES_H
 #define HOLDFAST_TESTS_UNIT_DIES_H
 

@@ -1,4 +1,5 @@
-/* The world of a file of tests, with every table; its setup and teardown, and calls. */
+/* For tests of the API: a world (router/world.h) with the route tables of every API; set-up,
+ * teardown and requests. */
 #ifndef HOLDFAST_TESTS_UNIT_API_API_WORLD_H
 #define HOLDFAST_TESTS_UNIT_API_API_WORLD_H
 

@@ -1,4 +1,5 @@
-/* Attempts with key shares: slots, patience, what supersedes them, what lies on the disk. */
+/* Attempts with key shares: shares given, deadlines, attempts that supersede others, and what is
+ * stored on disk. */
 #include "router/world.h"
 
 #include "api/sys/seal/sys_keys.h"

@@ -1,4 +1,4 @@
-/* Policies over the API, and what they let tokens do. */
+/* Policies over the API, and what tokens with these policies may do. */
 #include "api/api_world.h"
 #include "router/pipeline/worker.h"
 

@@ -1,4 +1,4 @@
-/* When keys are changed without being asked; a new root key; the paths of ceremonies for tokens. */
+/* Automatic rotation of keys, a new root key, and the paths of ceremonies that need a token. */
 #include "api/api_world.h"
 
 #include "api/sys/seal/sys_keys.h"

@@ -1,5 +1,5 @@
-/* Joining by opening the seal or by a token, the member's side; the node's is tested with real
- * ones. */
+/* Joining with the seal or with a join token: the side of the member. Integration tests cover the
+ * side of the joining node. */
 #include "api/api_world.h"
 
 #include "cluster/membership/join/challenge.h"

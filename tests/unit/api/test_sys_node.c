@@ -1,4 +1,4 @@
-/* What a node tells of itself, and the history of versions. */
+/* Replies about the node itself, and the history of versions. */
 #include "api/api_world.h"
 #include "state/ns_key.h"
 

@@ -1,4 +1,4 @@
-/* The members as the active node sees them, and what may be done to them. */
+/* The list of members on the active node, and the requests that change members. */
 #include "api/api_world.h"
 
 static struct node_peer peers[RLOG_MEMBERS_MAX];

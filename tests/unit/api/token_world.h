@@ -1,4 +1,4 @@
-/* What tests of tokens share: making them, and naming them in bodies. */
+/* Shared by tests of tokens: create tokens, and name tokens in bodies of requests. */
 #ifndef HOLDFAST_TESTS_UNIT_API_TOKEN_WORLD_H
 #define HOLDFAST_TESTS_UNIT_API_TOKEN_WORLD_H
 

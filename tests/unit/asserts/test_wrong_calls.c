@@ -1,5 +1,5 @@
-/* Calls that only a mistake of ours can make: an assertion stops each of them before it does harm.
- */
+/* Wrong calls that only a mistake in our code can make: an assertion stops each call before it does
+ * harm. */
 #include "dies.h"
 #include "state/state_world.h"
 

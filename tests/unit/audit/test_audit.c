@@ -1,4 +1,4 @@
-/* What is recorded, and when it counts as recorded. */
+/* Which requests are recorded, and when a request counts as recorded. */
 #include "state/fake_env.h"
 #include "support.h"
 

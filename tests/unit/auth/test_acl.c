@@ -1,4 +1,5 @@
-/* Which rule decides, against a table and against a matcher written straight from the rules. */
+/* Which rule of a policy decides: compared with a table, and with a matcher written directly from
+ * the documented rules. */
 #include "support.h"
 
 #include "auth/acl.h"

@@ -1,4 +1,4 @@
-/* From texts to rules, and what is wrong with texts. */
+/* Parsing the text of policies, and the errors for wrong texts. */
 #include "support.h"
 
 #include "auth/policy.h"

@@ -1,4 +1,4 @@
-/* Tokens below the API: records, batch tokens, ends, concurrent changes, lack of memory. */
+/* Tokens below the API: records, batch tokens, expiry, concurrent changes, failed allocations. */
 #include "state/ns_key.h"
 #include "state/state_world.h"
 

@@ -1,4 +1,4 @@
-/* What was once stored stays readable. */
+/* Golden records: values stored by earlier versions stay readable. */
 #define GOLDEN_FOLDER "barrier"
 #include "raft/golden.h"
 

@@ -1,4 +1,4 @@
-/* Threads that encrypt and decrypt while the barrier is sealed, unsealed and given new terms. */
+/* Threads encrypt and decrypt while the barrier is sealed, unsealed and given new terms. */
 #include "state/fake_env.h"
 #include "support.h"
 

@@ -1,4 +1,5 @@
-/* A new root key: who follows, what opens nothing any more, what a superseded record gives away. */
+/* Rekey: which nodes follow to the new root key, which keys no longer open anything, and what an
+ * attacker learns from a superseded record. */
 #include "state/fake_env.h"
 #include "support.h"
 

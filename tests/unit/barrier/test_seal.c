@@ -1,4 +1,4 @@
-/* Forms of the static seal's key, and the files it may come from. */
+/* Forms of the static seal's key, and the files that the key may be read from. */
 #include "support.h"
 
 #include "barrier/seal.h"

@@ -1,4 +1,4 @@
-/* Splitting and combining, against a slow model of the field. */
+/* Splitting and combining key shares, compared with a slow model of the field. */
 #include "barrier/shamir.h"
 #include "state/fake_env.h"
 #include "support.h"

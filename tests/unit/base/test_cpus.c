@@ -1,4 +1,4 @@
-/* How many processors there are to use: groups of both versions, and affinity. */
+/* The number of usable processors: control groups of both versions, and affinity. */
 #include "support.h"
 
 #include "base/cpus.h"

@@ -1,4 +1,4 @@
-/* AES-256-GCM and HMAC-SHA-256 against published vectors, and what must fail. */
+/* AES-256-GCM and HMAC-SHA-256: published test vectors, and inputs that must be refused. */
 #include "support.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Bytes in and out of a TLS connection. */
+/* TLS connections: bytes in and out. */
 #include "crypto/tls_world.h"
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* Whom a TLS connection trusts: names, authorities, ALPN; and contexts. */
+/* TLS: which peers a connection trusts (names, authorities, ALPN), and TLS contexts. */
 #include "crypto/tls_world.h"
 
 #include <pthread.h>

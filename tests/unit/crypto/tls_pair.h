@@ -1,4 +1,4 @@
-/* Two ends of TLS joined in memory, and certificates to try them with. */
+/* Two ends of a TLS connection joined in memory, and test certificates. */
 #ifndef HOLDFAST_TESTS_TLS_PAIR_H
 #define HOLDFAST_TESTS_TLS_PAIR_H
 

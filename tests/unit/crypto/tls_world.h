@@ -1,4 +1,4 @@
-/* What the files of tests of TLS share: one set of certificates for all tests of a file. */
+/* Shared by the tests of TLS: one set of certificates for all tests of a file. */
 #ifndef HOLDFAST_TESTS_UNIT_CRYPTO_TLS_WORLD_H
 #define HOLDFAST_TESTS_UNIT_CRYPTO_TLS_WORLD_H
 

@@ -1,4 +1,4 @@
-/* A server and files in memory, for bodies on their way between the two. */
+/* A server and files in memory, for tests of bodies that go from one to the other. */
 #ifndef HOLDFAST_TESTS_UNIT_FRONT_STREAM_WORLD_H
 #define HOLDFAST_TESTS_UNIT_FRONT_STREAM_WORLD_H
 

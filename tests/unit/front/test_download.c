@@ -1,4 +1,4 @@
-/* Files on their way to a client: whole, or cut so that it notices. */
+/* Downloads of files: a complete file, or a reply cut off so that the client notices. */
 #include "front/stream_world.h"
 
 #include "front/download.h"

@@ -1,5 +1,5 @@
-/* What a forwarded request carries, and what its reply means. The client of HTTP, the request and
- * the node are stand-ins. */
+/* The headers of a forwarded request, and the meaning of the replies. HTTP client, request and node
+ * are stand-ins. */
 #include "state/fake_env.h"
 #include "support.h"
 

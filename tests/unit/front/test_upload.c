@@ -1,4 +1,4 @@
-/* Bodies on their way into a file: whole, too long, broken off, and onto a disk that fails. */
+/* Uploads into a file: complete, too long, broken off, and with a disk that fails. */
 #include "front/stream_world.h"
 
 #include "front/upload.h"

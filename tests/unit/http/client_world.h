@@ -1,4 +1,4 @@
-/* The client of HTTP with a server of ours: calls, and what became of them. */
+/* The HTTP client with a server of our own: requests, and their outcome. */
 #ifndef HOLDFAST_TESTS_UNIT_HTTP_CLIENT_WORLD_H
 #define HOLDFAST_TESTS_UNIT_HTTP_CLIENT_WORLD_H
 

@@ -1,4 +1,4 @@
-/* A server on a thread of its own, and blocking sockets to talk to it with. */
+/* An HTTP server on a thread of its own, and blocking sockets to talk to the server. */
 #ifndef HOLDFAST_TEST_HTTP_HARNESS_H
 #define HOLDFAST_TEST_HTTP_HARNESS_H
 

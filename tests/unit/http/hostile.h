@@ -1,4 +1,5 @@
-/* Framings on which a proxy and a server might disagree, and how each is refused. */
+/* Message framings on which a proxy and a server might disagree, and the expected refusal of each.
+ * */
 #ifndef HOLDFAST_TEST_HTTP_HOSTILE_H
 #define HOLDFAST_TEST_HTTP_HOSTILE_H
 

@@ -1,4 +1,5 @@
-/* Bodies of requests and replies: bounds, streams, peers that leave within one. */
+/* Bodies of requests and replies: bounds, streams, and peers that disconnect in the middle of a
+ * body. */
 #include "http/budget.h"
 #include "http/with_server.h"
 

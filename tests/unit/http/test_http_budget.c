@@ -1,4 +1,4 @@
-/* Shares of memory and of connections: what one client takes leaves room for others. */
+/* Budgets of memory and connections: one client cannot take the share of other clients. */
 #include "http/budget.h"
 #include "http/harness.h"
 #include "loop/lane.h"

@@ -1,4 +1,4 @@
-/* The client against our server. */
+/* The HTTP client against our HTTP server. */
 #include "http/client_world.h"
 
 #include <stdlib.h>

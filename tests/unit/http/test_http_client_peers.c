@@ -1,4 +1,5 @@
-/* The client against servers that lie, tarry or vanish, and against certificates. */
+/* The HTTP client against servers that send wrong replies, reply late or disappear, and the
+ * client's checks of certificates. */
 #include "http/client_world.h"
 
 /* A server that reads a request's head and says what it was told to. */

@@ -1,4 +1,4 @@
-/* Slow, silent, greedy and numerous clients, and draining. */
+/* Slow, silent, greedy and numerous clients; draining of the server. */
 #include "http/budget.h"
 #include "http/harness.h"
 

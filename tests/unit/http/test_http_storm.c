@@ -1,4 +1,4 @@
-/* Many clients that do all they can at once: what is left at the end must be nothing. */
+/* Many clients send many requests at once: at the end no connection and no memory is left. */
 #include "http/harness.h"
 
 #include <stdlib.h>

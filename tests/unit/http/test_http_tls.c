@@ -1,4 +1,4 @@
-/* The server through TLS. */
+/* The HTTP server behind TLS. */
 #include "crypto/tls_pair.h"
 
 #include "http/harness.h"

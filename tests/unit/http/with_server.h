@@ -1,4 +1,4 @@
-/* A server whose handlers do something different at each path, for the tests of servers. */
+/* Shared by tests of the HTTP server: a server with a different handler at each path. */
 #ifndef HOLDFAST_TEST_HTTP_WITH_SERVER_H
 #define HOLDFAST_TEST_HTTP_WITH_SERVER_H
 

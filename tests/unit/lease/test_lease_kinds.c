@@ -1,4 +1,4 @@
-/* Leases of a kind that keeps nothing itself: the record, one lease, many, upkeep. */
+/* Leases whose kind stores no record of its own: the record, one lease, many leases, upkeep. */
 #include "lease/lease.h"
 #include "state/ns_key.h"
 #include "state/state_world.h"

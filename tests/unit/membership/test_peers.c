@@ -1,4 +1,5 @@
-/* Reports of members on themselves: what is kept of them, and to which voter leadership goes. */
+/* The reports that members send about themselves: what is stored, and which voter gets the
+ * leadership. */
 #include "support.h"
 
 #include "cluster/membership/members/peers.h"

@@ -1,4 +1,4 @@
-/* Nodes joined over loopback in one thread. */
+/* Nodes that are joined over loopback and run in one thread. */
 #ifndef HOLDFAST_TESTS_MESH_NODES_H
 #define HOLDFAST_TESTS_MESH_NODES_H
 

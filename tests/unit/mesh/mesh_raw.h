@@ -1,4 +1,4 @@
-/* A client driven by hand, that obeys nobody. */
+/* A client of the mesh that is driven by hand and may break every rule of the protocol. */
 #ifndef HOLDFAST_TESTS_MESH_RAW_H
 #define HOLDFAST_TESTS_MESH_RAW_H
 

@@ -1,4 +1,4 @@
-/* Certificates of two clusters, and a loop to run until something was seen. */
+/* Certificates of two clusters, and a loop that runs until a condition holds. */
 #ifndef HOLDFAST_TESTS_MESH_WORLD_H
 #define HOLDFAST_TESTS_MESH_WORLD_H
 

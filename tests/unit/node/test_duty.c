@@ -1,4 +1,4 @@
-/* When duties run again, over a state whose commits end when the test says so. */
+/* When duties run again. The test decides when a commit of the state ends. */
 #include "support.h"
 
 #include "base/mem.h"

@@ -1,5 +1,5 @@
-/* When services begin and end, and what a run that hangs can still do. The replica and the state
- * are stand-ins; services run on threads of their own, and the raft thread is the test's. */
+/* When services begin and end, and what a run that hangs can still do. Replica and state are
+ * stand-ins; services run on threads of their own, the test is the raft thread. */
 #include "support.h"
 
 #include "base/mem.h"

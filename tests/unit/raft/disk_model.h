@@ -1,4 +1,4 @@
-/* Appends to a world, and the judgement of what was loaded. */
+/* Appends entries to a disk world, and judges the log that was loaded. */
 #ifndef HOLDFAST_TESTS_UNIT_RAFT_DISK_MODEL_H
 #define HOLDFAST_TESTS_UNIT_RAFT_DISK_MODEL_H
 

@@ -1,4 +1,5 @@
-/* A machine over a store of its own, and short ways to apply and look. */
+/* A state machine with a store of its own, and short functions to apply entries and read the store.
+ * */
 #ifndef HOLDFAST_TESTS_UNIT_RAFT_MACHINE_WORLD_H
 #define HOLDFAST_TESTS_UNIT_RAFT_MACHINE_WORLD_H
 

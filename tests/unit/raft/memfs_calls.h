@@ -1,4 +1,5 @@
-/* The calls of memfs.h that change and read, its crash, its copy and its damage. */
+/* The functions of memfs.h that read and change files, and those that copy and damage the whole
+ * file system. */
 #ifndef HOLDFAST_TESTS_UNIT_RAFT_MEMFS_CALLS_H
 #define HOLDFAST_TESTS_UNIT_RAFT_MEMFS_CALLS_H
 

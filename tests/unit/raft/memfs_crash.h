@@ -1,4 +1,4 @@
-/* What is left of a memfs when the power goes, when only the process dies, and after rot. */
+/* The content of a memfs after a power loss, after the end of the process, and after rot. */
 #ifndef HOLDFAST_TESTS_UNIT_RAFT_MEMFS_CRASH_H
 #define HOLDFAST_TESTS_UNIT_RAFT_MEMFS_CRASH_H
 

@@ -1,4 +1,4 @@
-/* Archives: what is written is read back, and nothing else is taken. */
+/* Archives: a written archive is read back; every other archive is refused. */
 #include "golden.h"
 #include "machine_world.h"
 

@@ -1,4 +1,4 @@
-/* What `holdfast dump` says about entries and content. */
+/* The text that `holdfast dump` prints about entries and content. */
 #include "golden.h"
 
 #include "raft/txn/rlog_describe.h"

@@ -1,4 +1,5 @@
-/* The log, term and vote of one replica without faults: what goes in comes back. */
+/* The log, term and vote of one replica without faults: everything that was written is read back.
+ * */
 #include "raft/disk_model.h"
 
 #include "base/mem.h"

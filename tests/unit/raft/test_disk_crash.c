@@ -1,5 +1,5 @@
-/* The power goes, or a call fails, at every single call of a run of the disk. After each reopening
- * everything reported as written is there, and nothing that was never written. */
+/* Power loss, or a failed call, at every single call of a run of the disk. After each restart,
+ * everything that was reported as written is there, and nothing that was never written. */
 #include "raft/disk_model.h"
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* Explaining directories and snapshot files, whole and damaged. */
+/* `holdfast dump` of directories and snapshot files, undamaged and damaged. */
 #include "raft/disk_model.h"
 
 #include "base/buf.h"

@@ -1,6 +1,5 @@
-/* Sectors and batches in memory: what is distinguished, and what is refused though its sums are
- * right.
- */
+/* Sectors and batches in memory: which states are told apart, and which content is refused although
+ * its checksums are right. */
 #include "support.h"
 
 #include "raft/disk/rlog_disk_internal.h"

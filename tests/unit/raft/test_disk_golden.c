@@ -1,4 +1,5 @@
-/* The bytes of every file of a replica, as first released: still written so, and still read. */
+/* Golden files: the program still writes every file of a replica with the bytes of its first
+ * release, and still reads them. */
 #include "raft/disk_model.h"
 #include "raft/golden.h"
 

@@ -1,5 +1,5 @@
-/* The disk on real threads and real files: log, snapshots and compaction at once. Run under the
- * thread sanitizer it shows that the lanes do not race. */
+/* The disk on real threads and real files: log, snapshots and compaction at the same time. Under
+ * the thread sanitizer this test shows that the lanes do not race. */
 #include "support.h"
 
 #include "base/mem.h"

@@ -1,5 +1,5 @@
-/* Rot: flipped bits, lost sectors, lost and foreign files. The disk may refuse, with the name of
- * the place; it may find that nothing is missing; it may never forget. */
+/* Rot: flipped bits, lost sectors, lost files, files of another replica. The disk may refuse, with
+ * the name of the place, or may find that nothing is missing. It may never forget an entry. */
 #include "raft/disk_model.h"
 
 #include "base/mem.h"

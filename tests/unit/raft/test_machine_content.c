@@ -1,5 +1,5 @@
-/* Snapshot content: a restored machine is the one that was dumped, and goes on as that one would.
- */
+/* Snapshot content: a restored state machine equals the one that was dumped, and applies later
+ * entries with the same result. */
 #include "golden.h"
 #include "machine_world.h"
 

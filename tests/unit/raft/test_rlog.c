@@ -1,4 +1,4 @@
-/* A replica's calls: proposals, reads, restart. */
+/* The calls of a replica: proposals, reads, restart. */
 #include "support.h"
 #include "world.h"
 

@@ -1,4 +1,4 @@
-/* Conflicting transactions: seen early, and none of them for ever. */
+/* Conflicting transactions: conflicts are noticed early, and no request conflicts for ever. */
 #include "support.h"
 #include "world.h"
 

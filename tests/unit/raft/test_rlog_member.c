@@ -1,4 +1,4 @@
-/* Members come, go and change places; leadership moves. */
+/* Members are added, removed and change their role; leadership is transferred. */
 #include "support.h"
 #include "world.h"
 

@@ -1,5 +1,5 @@
-/* A snapshot received from a peer: checked, installed, and the log begun anew behind it, with the
- * power going or a call failing at every point. */
+/* Installing a snapshot of a peer: the file is checked and installed, and a new log begins behind
+ * it. The power is lost, or a call fails, at every point. */
 #include "raft/disk_model.h"
 
 #include "base/mem.h"

@@ -1,4 +1,5 @@
-/* Frames between replicas: each kind there and back, and everything that is not one refused. */
+/* Frames between replicas: each kind is encoded and decoded, and every malformed frame is refused.
+ * */
 #include "golden.h"
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* Files in memory for the world of a test. */
+/* The files in memory of a test world (world.h). */
 #include "world.h"
 
 /* Files. */

@@ -1,5 +1,5 @@
-/* An env for tests whose clock is moved by hand: tasks, work and timers run when they are asked to.
- */
+/* An env for tests whose clock is moved by hand: tasks, work and timers run when the test runs
+ * them. */
 #ifndef HOLDFAST_TESTS_UNIT_ROUTER_CLOCK_ENV_H
 #define HOLDFAST_TESTS_UNIT_ROUTER_CLOCK_ENV_H
 

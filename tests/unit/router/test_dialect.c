@@ -1,5 +1,4 @@
-/* A second dialect beside the secrets service's: nothing of one shows in the replies of the other.
- */
+/* A second dialect beside the secrets service's dialect: no reply mixes the two. */
 #include "router/world.h"
 
 #include "router/header.h"

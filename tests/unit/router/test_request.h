@@ -1,4 +1,4 @@
-/* A request with a transport that keeps the reply. */
+/* A request with a transport that stores the reply. */
 #ifndef HOLDFAST_TESTS_UNIT_ROUTER_TEST_REQUEST_H
 #define HOLDFAST_TESTS_UNIT_ROUTER_TEST_REQUEST_H
 

@@ -1,5 +1,5 @@
-/* A node in one thread: the real router, state, barrier and store over a log that applies at once,
- * a clock that is moved by hand, and a transport that keeps the reply. */
+/* A node in one thread: the real router, state, barrier and store; a log that applies at once; a
+ * clock that is moved by hand; a transport that stores the reply. */
 #ifndef HOLDFAST_TESTS_UNIT_ROUTER_WORLD_H
 #define HOLDFAST_TESTS_UNIT_ROUTER_WORLD_H
 

@@ -1,5 +1,5 @@
-/* What the world of the router's tests knows of its node. Included by router/world.h alone, where
- * struct world is known. */
+/* How the world of the router's tests stands for a node. Only router/world.h includes this file,
+ * because it needs struct world. */
 #ifndef HOLDFAST_TESTS_UNIT_ROUTER_WORLD_HOST_H
 #define HOLDFAST_TESTS_UNIT_ROUTER_WORLD_HOST_H
 

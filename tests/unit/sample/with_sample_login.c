@@ -1,4 +1,4 @@
-/* An auth method: users with a word each. The role of a user holds the settings that all methods
+/* An auth method: users, each with a secret word. A user's role has the settings that all methods
  * share (auth/login.h). */
 #include "router/req_login.h"
 #include "sample/sample.h"

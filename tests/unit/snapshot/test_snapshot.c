@@ -1,5 +1,5 @@
-/* Saving and restoring the whole state, over a log that applies at once, with every step failing in
- * turn. */
+/* Saving and restoring the whole state, over a log that applies at once. Every step fails in turn.
+ * */
 #include "raft/memfs.h"
 #include "raft/memfs_calls.h"
 #include "router/world.h"

@@ -1,5 +1,5 @@
-/* A worker and a raft thread, each with an env of its own that is stepped by hand, and a log that
- * applies at once. */
+/* A worker thread and a raft thread, simulated: each has an env that the test steps by hand, over a
+ * log that applies at once. */
 #ifndef HOLDFAST_TESTS_UNIT_STATE_STATE_WORLD_H
 #define HOLDFAST_TESTS_UNIT_STATE_STATE_WORLD_H
 

@@ -1,4 +1,4 @@
-/* The ordered set against a sorted array. */
+/* The ordered set, compared with a sorted array. */
 #include "state/fake_env.h"
 #include "support.h"
 

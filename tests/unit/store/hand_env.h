@@ -1,4 +1,4 @@
-/* What every test of the store needs: a seeded generator, and an env driven by hand. */
+/* Shared by tests of the store: a seeded generator, and an env that is driven by hand. */
 #ifndef HOLDFAST_TESTS_STORE_HAND_ENV_H
 #define HOLDFAST_TESTS_STORE_HAND_ENV_H
 

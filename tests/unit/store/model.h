@@ -1,4 +1,4 @@
-/* The model of the store, a sorted array, and keys for both. */
+/* The model of the store, a sorted array, and keys for store and model. */
 #ifndef HOLDFAST_TESTS_STORE_MODEL_H
 #define HOLDFAST_TESTS_STORE_MODEL_H
 

@@ -1,4 +1,4 @@
-/* Merkle hashes against their definition in hash.c, computed from a sorted array. */
+/* Merkle hashes, compared with their definition in hash.c, computed from a sorted array. */
 #include "store/model.h"
 
 #include "crypto/sha256.h"

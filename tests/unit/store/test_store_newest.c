@@ -1,5 +1,5 @@
-/* Newest versions against the definition in store.h, done the slow way: the nodes are a list of
- * strings, found anew from all keys after every change. */
+/* Newest versions, compared with the definition in store.h. The test computes them slowly: after
+ * every change it finds all nodes again from all keys. */
 #include "store/hand_env.h"
 
 enum { TEXT_MAX = 8, KEYS_MAX = 24, NODES_MAX = 2 * KEYS_MAX, EVENTS_MAX = 200000 };

@@ -1,4 +1,4 @@
-/* What is kept for pins, and what is not. */
+/* Reclamation: which nodes are kept for pins, and which are released. */
 #include "store/model.h"
 
 #include "store/node.h"

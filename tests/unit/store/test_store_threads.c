@@ -1,5 +1,5 @@
-/* One writer, readers on other threads, release on a third: for the thread sanitizer, and for
- * readers that check what they see. */
+/* One writer, readers on other threads, release on a third thread: for the thread sanitizer; the
+ * readers also check the values that they read. */
 #include "store/model.h"
 
 #include <pthread.h>
