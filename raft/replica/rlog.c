@@ -32,6 +32,7 @@ static void note_readiness(struct rlog *r)
 
 static void start_all(struct rlog *r)
 {
+    ASSERT(r->depth == 1);
     if (r->failed || r->closing || !r->core_live)
         return;
     rlog_clock_advance(r);
@@ -46,6 +47,7 @@ static void start_all(struct rlog *r)
 
 static void fire_all(struct rlog *r)
 {
+    ASSERT(r->depth == 1);
     if (r->members_changed && !r->failed) {
         r->members_changed = false;
         r->options.net.members(r->options.net.ctx, r->core.conf.members, r->core.conf.n);
@@ -143,12 +145,14 @@ static enum status disk_open(struct rlog *r, struct rlog_loaded *loaded, struct 
                                         .reserve_bytes = o->reserve_bytes,
                                         .held = true};
 
+    ASSERT(!r->core_live);
     enum status st = rlog_disk_open(&options, expect, &r->disk, &r->identity, loaded, reason);
     if (st != ST_NOT_FOUND)
         return st;
     struct rlog_identity fresh = o->identity;
     if (fresh.id == 0)
         fresh.id = rlog_member_new_id(r);
+    ASSERT(fresh.id != 0);
     TRY(rlog_disk_create(r->env, o->dir, &fresh, reason));
     return rlog_disk_open(&options, expect, &r->disk, &r->identity, loaded, reason);
 }
@@ -160,6 +164,7 @@ static enum status snapshot_restore(struct rlog *r, const struct rlog_loaded *lo
     struct rlog_machine_load *load;
     struct bytes content;
 
+    ASSERT(!r->core_live);
     if (loaded->snapshot.index == 0)
         return ST_OK;
     TRY(rlog_snap_open(r->disk, loaded->snapshot.index, loaded->snapshot.term, &reader, &meta));
@@ -213,6 +218,7 @@ static enum status bootstrap_log(struct rlog *r, struct rlog_loaded *l)
     struct rlog_conf_bytes encoded;
     bool blank = l->n == 0 && l->snapshot.index == 0 && l->first == 1;
 
+    ASSERT(!r->core_live);
     if (!blank || r->options.n_initial_members == 0)
         return ST_OK;
     if (conf.n > RLOG_MEMBERS_MAX)
@@ -250,6 +256,7 @@ static enum status sole_voter_term(struct rlog *r, struct rlog_loaded *l, uint64
     struct rlog_conf_bytes newest;
     struct rlog_conf conf;
 
+    ASSERT(!r->core_live);
     *ret_term = 0;
     TRY(rlog_core_loaded_conf(l, &newest));
     if (newest.index == 0 || planted(PLANT_F2_SOLE_VOTER))
@@ -271,6 +278,8 @@ static enum status core_start(struct rlog *r, const struct rlog_loaded *loaded, 
                                         .election_ms = r->options.election_ms,
                                         .heartbeat_ms = r->options.heartbeat_ms,
                                         .trailing = r->options.snapshot_trailing};
+    ASSERT(!r->core_live);
+    ASSERT(r->identity.id != 0);
     env_random(r->env, &options.seed, sizeof options.seed);
     TRY(rlog_core_init(&r->core, &options));
     r->core_live = true;
@@ -316,6 +325,7 @@ static enum status start(struct rlog *r, struct reason *reason)
 
 static void destroy(struct rlog *r)
 {
+    ASSERT(!r->woken);
     if (r->core_live)
         rlog_core_done(&r->core);
     if (r->disk != NULL)
@@ -374,6 +384,7 @@ static bool entries_acceptable(struct rlog *r, uint64_t from, const struct rlog_
 {
     const struct raft_append_entries *ae = &f->core.raft.append_entries;
     struct reason reason;
+    ASSERT(f->kind == RLOG_FRAME_CORE);
     for (unsigned i = 0; i < ae->n_entries; i++) {
         const struct rlog_entry *e = &f->entries[i];
         enum status st = e->type == RLOG_COMMAND ? rlog_entry_check(e->data) : ST_OK;
@@ -393,6 +404,7 @@ static bool entries_acceptable(struct rlog *r, uint64_t from, const struct rlog_
 
 static void frame_handle(struct rlog *r, uint64_t from, const struct rlog_frame *f)
 {
+    ASSERT(r->depth > 0);
     switch (f->kind) {
     case RLOG_FRAME_CORE:
         /* Drop a late or malformed frame: it is no fault of this program. */
@@ -435,6 +447,8 @@ void rlog_receive(struct rlog *r, uint64_t from, const char *from_name, struct b
 static void on_close_timer(struct env_timer *timer)
 {
     struct rlog *r = CONTAINER_OF(timer, struct rlog, close_timer);
+    ASSERT(r->closing);
+    ASSERT(r->depth == 0);
     rlog_enter(r);
     rlog_leave(r);
     bool busy = r->woken || r->create.running || !rlog_snapshot_sends_idle(r) ||
@@ -490,6 +504,7 @@ enum status rlog_dump_begin(struct rlog *r, struct rlog_machine_dump *ret_dump)
 void rlog_status(struct rlog *r, struct rlog_status *ret)
 {
     struct rlog_core *c = &r->core;
+    ASSERT(c->conf.n <= RLOG_MEMBERS_MAX);
     *ret = (struct rlog_status){.id = r->identity.id,
                                 .term = c->term,
                                 .leader = r->failed ? 0 : rlog_core_leader(c),

@@ -84,6 +84,7 @@ static void counts_grow(struct rlog_counts *c)
         c->hashes[at] = old.hashes[i];
         c->counts[at] = old.counts[i];
     }
+    ASSERT((c->cap & (c->cap - 1)) == 0);
     mem_free(old.hashes);
     mem_free(old.counts);
 }
@@ -92,6 +93,7 @@ static void counts_add(struct rlog_counts *c, uint64_t hash)
 {
     if (c->used * 2 >= c->cap)
         counts_grow(c);
+    ASSERT(c->used < c->cap);
     size_t i = counts_slot(c, hash);
     if (c->hashes[i] == 0) {
         c->hashes[i] = hash;
@@ -105,6 +107,8 @@ static void counts_add(struct rlog_counts *c, uint64_t hash)
 static void counts_erase(struct rlog_counts *c, size_t gap)
 {
     size_t mask = c->cap - 1;
+    ASSERT(gap < c->cap);
+    ASSERT(c->used > 0);
     for (size_t i = (gap + 1) & mask; c->hashes[i] != 0; i = (i + 1) & mask) {
         size_t home = c->hashes[i] >> 1 & mask;
         if (((i - home) & mask) < ((i - gap) & mask))

@@ -109,6 +109,7 @@ static void write_next(struct rlog *r)
 {
     struct rlog_install *in = &r->install;
     struct rlog_chunk_copy next = in->queue[0];
+    ASSERT(in->n_queued > 0 && in->n_queued <= ARRAY_LEN(in->queue));
     in->n_queued--;
     memmove(in->queue, in->queue + 1, in->n_queued * sizeof in->queue[0]);
     in->writing_copy = next.copy;
@@ -130,6 +131,7 @@ static void step_receiving(struct rlog *r)
             return;
         }
         in->written += in->writing.len;
+        ASSERT(in->written <= in->queued);
         chunk_reply_send(r, in->from, in->transfer, in->written, RLOG_CHUNK_MORE);
     }
     if (in->n_queued > 0)
@@ -145,6 +147,8 @@ static void step_verified(struct rlog *r)
     struct rlog_core_snapshot snap = {.index = in->meta.index, .term = in->meta.term};
     bool good = in->status == ST_OK && in->meta.index == in->index &&
                 in->meta.term == in->snap_term && in->meta.conf_len <= RLOG_CONF_MAX;
+    ASSERT(in->phase == INSTALL_VERIFYING);
+    ASSERT(in->written == in->size);
     if (!good) {
         trace(TRACE_ERROR, "raft", "snapshot %llu of %016llx does not verify: %s",
               (unsigned long long)in->index, (unsigned long long)in->from, status_text(in->status));
@@ -160,6 +164,7 @@ static void step_verified(struct rlog *r)
         install_abort(r);
         return;
     }
+    ASSERT(rlog_core_installing(&r->core));
     in->phase = INSTALL_SETTLING;
     install_step(r);
 }
@@ -184,6 +189,7 @@ static void install_fatal(struct rlog *r)
 static void step_loading(struct rlog *r)
 {
     struct rlog_install *in = &r->install;
+    ASSERT(in->phase == INSTALL_LOADING);
     if (in->content.len > 0) {
         in->status = rlog_machine_load_piece(in->load, in->content);
         if (in->status == ST_OK)
@@ -203,6 +209,8 @@ static void step_loading(struct rlog *r)
 static void step_closed(struct rlog *r)
 {
     struct rlog_install *in = &r->install;
+    ASSERT(in->phase == INSTALL_CLOSING);
+    ASSERT(in->meta.index == in->index);
     in->phase = INSTALL_IDLE;
     r->snapshots_installed++;
     r->snapshot_time_ms = r->machine.time_ms;
@@ -226,6 +234,7 @@ static void step_begin_loading(struct rlog *r)
 static void install_step(struct rlog *r)
 {
     struct rlog_install *in = &r->install;
+    ASSERT(r->depth > 0);
     if (in->working)
         return;
     if (r->failed || r->closing) {
@@ -275,6 +284,9 @@ void rlog_install_init(struct rlog *r)
 static void receive_begin(struct rlog *r, uint64_t from, const struct rlog_frame *f)
 {
     struct rlog_install *in = &r->install;
+    ASSERT(in->phase == INSTALL_IDLE);
+    ASSERT(!in->working);
+    ASSERT(in->n_queued == 0);
     in->from = from;
     in->transfer = f->chunk.transfer;
     in->index = f->chunk.index;
@@ -290,6 +302,8 @@ static void receive_chunk(struct rlog *r, const struct rlog_frame *f)
 {
     struct rlog_install *in = &r->install;
     struct bytes data = f->chunk.data;
+    ASSERT(in->phase == INSTALL_RECEIVING);
+    ASSERT(in->written <= in->queued);
     if (f->chunk.size != in->size || f->chunk.offset != in->queued ||
         in->n_queued == ARRAY_LEN(in->queue)) {
         chunk_reply_send(r, in->from, in->transfer, in->written, RLOG_CHUNK_MORE);

@@ -96,6 +96,7 @@ static const char *add_refused(const struct rlog_conf *conf, const struct rlog_a
 {
     struct rlog_conf probe = {.members = {a->member}, .n = 1};
     struct rlog_conf_bytes encoded;
+    ASSERT(conf->n <= RLOG_MEMBERS_MAX);
     probe.members[0].role = RLOG_VOTER;
     if (a->member.id == 0 || rlog_conf_encode(&probe, &encoded) != ST_OK)
         return "id, name or address is not valid";
@@ -175,6 +176,8 @@ static void change_submit(struct rlog *r, const struct rlog_conf *next,
                           enum rlog_members_phase then)
 {
     struct rlog_members *ms = &r->members;
+    ASSERT(rlog_core_leads(&r->core));
+    ASSERT(ms->change_index <= r->core.committed.index); /* one change at a time */
     enum status st = rlog_core_change(&r->core, next, rlog_now(r), &ms->change_index);
     if (st == ST_OK) {
         ms->phase = then;
@@ -201,6 +204,7 @@ static void step_add_spare(struct rlog *r)
     struct rlog_members *ms = &r->members;
     const struct rlog_member *have = rlog_conf_find(&r->core.conf, ms->admin->member.id);
     struct rlog_conf next = r->core.conf;
+    ASSERT(ms->phase == MEMBERS_ADD_SPARE);
     if (have != NULL) {
         ms->phase = MEMBERS_CATCH_UP;
         return;
@@ -223,6 +227,7 @@ static void step_address(struct rlog *r)
     const struct rlog_member *wanted = &r->members.admin->member;
     struct rlog_conf next = r->core.conf;
     struct rlog_member *m = NULL;
+    ASSERT(r->members.phase == MEMBERS_ADDRESS);
     for (unsigned i = 0; i < next.n; i++)
         if (next.members[i].id == wanted->id)
             m = &next.members[i];
@@ -243,6 +248,7 @@ static void step_catch_up(struct rlog *r)
 {
     struct rlog_members *ms = &r->members;
     const struct rlog_member *m = rlog_conf_find(&r->core.conf, ms->admin->member.id);
+    ASSERT(ms->phase == MEMBERS_CATCH_UP);
     if (m == NULL) {
         ms->phase = MEMBERS_ADD_SPARE; /* the change that added it was rolled back */
         return;
@@ -284,6 +290,7 @@ static void step_demote(struct rlog *r)
 {
     struct rlog_members *ms = &r->members;
     const struct rlog_member *m = rlog_conf_find(&r->core.conf, ms->remove_id);
+    ASSERT(ms->phase == MEMBERS_DEMOTE);
     if (m == NULL) {
         reason_set(&ms->admin->reason, "there is no such member");
         admin_finish(r, ST_INVALID);
@@ -301,6 +308,7 @@ static void step_remove(struct rlog *r)
     struct rlog_members *ms = &r->members;
     struct rlog_conf next = r->core.conf;
     const struct rlog_member *m = rlog_conf_find(&r->core.conf, ms->remove_id);
+    ASSERT(ms->phase == MEMBERS_REMOVE);
     if (m == NULL) {
         ms->phase = MEMBERS_DONE;
         return;
@@ -310,6 +318,7 @@ static void step_remove(struct rlog *r)
         return;
     }
     size_t at = (size_t)(m - r->core.conf.members);
+    ASSERT(at < r->core.conf.n);
     next.n--;
     memmove(&next.members[at], &next.members[at + 1], (next.n - at) * sizeof *m);
     memset(&next.members[next.n], 0, sizeof *m);
@@ -328,6 +337,7 @@ static uint64_t best_target(const struct rlog *r)
         best = m->id;
         best_match = match;
     }
+    ASSERT(best != r->identity.id);
     return best;
 }
 
@@ -342,6 +352,7 @@ static void step_match(struct rlog *r)
     struct rlog_members *ms = &r->members;
     uint64_t target = ms->target != 0 ? ms->target : best_target(r);
     const struct rlog_member *m = rlog_conf_find(&r->core.conf, target);
+    ASSERT(ms->phase == MEMBERS_MATCH);
     if (target == r->identity.id && ms->target != 0) {
         ms->phase = MEMBERS_DONE;
         return;
@@ -372,6 +383,7 @@ static void step_lost(struct rlog *r)
 {
     struct rlog_members *ms = &r->members;
     uint64_t leader = rlog_core_leader(&r->core);
+    ASSERT(ms->phase != MEMBERS_IDLE);
     if (ms->phase == MEMBERS_MOVE && leader == 0)
         return; /* the election is on */
     bool moved = ms->phase == MEMBERS_MOVE && leader == ms->target;
@@ -389,6 +401,7 @@ static void step_lost(struct rlog *r)
 static void members_step(struct rlog *r)
 {
     struct rlog_members *ms = &r->members;
+    ASSERT(ms->phase != MEMBERS_IDLE);
     if (!rlog_core_leads(&r->core) || ms->term != r->core.term) {
         step_lost(r);
         return;
@@ -414,6 +427,7 @@ void rlog_members_pump(struct rlog *r)
 {
     struct rlog_members *ms = &r->members;
     enum rlog_members_phase before;
+    ASSERT(r->depth == 1);
     fast_failover(r);
     if (ms->admin == NULL)
         return;

@@ -47,6 +47,7 @@ static void commit_send(struct rlog *r)
     struct rlog_core *c = &r->core;
     struct rlog_frame frame = {.kind = RLOG_FRAME_COMMIT,
                                .ask = {.term = c->term, .commit = c->commit}};
+    ASSERT(rlog_core_leads(c));
     c->sent_commit = c->commit;
     for (unsigned i = 0; i < c->conf.n; i++)
         if (c->conf.members[i].id != r->identity.id && c->conf.members[i].role != RLOG_SPARE)
@@ -56,6 +57,7 @@ static void commit_send(struct rlog *r)
 void rlog_commit_tell(struct rlog *r)
 {
     uint64_t now = rlog_now(r);
+    ASSERT(r->core.sent_commit <= r->core.commit);
     if (!rlog_core_leads(&r->core) || r->core.commit <= r->core.sent_commit)
         r->commit_due_ms = 0;
     else if (r->commit_due_ms == 0)
@@ -91,6 +93,7 @@ static void out_state(void *ctx)
 {
     struct rlog *r = ctx;
     bool leads = rlog_core_leads(&r->core);
+    ASSERT(r->depth > 0);
     r->changed = true;
     if (leads && !r->led)
         rlog_clock_lead(r);

@@ -42,6 +42,7 @@ static void uncount(struct rlog *r, struct rlog_propose *p)
 /* The outcome, delivered by the pump. The proposal is in no list. */
 void rlog_propose_finish(struct rlog *r, struct rlog_propose *p, enum status st)
 {
+    ASSERT(r->depth > 0);
     uncount(r, p);
     if (p->marked) {
         rlog_conflicts_unmark(r, p);
@@ -57,6 +58,7 @@ void rlog_propose_finish(struct rlog *r, struct rlog_propose *p, enum status st)
 
 static void batch_finish(struct rlog *r, struct rlog_batch *b, enum status st)
 {
+    ASSERT(b->bytes <= r->proposals.batches_bytes);
     list_remove(&b->link);
     r->proposals.batches_bytes -= b->bytes;
     for (unsigned i = 0; i < b->n; i++)
@@ -79,6 +81,7 @@ static void waiting_fail(struct rlog *r, enum status st)
     list_fail(r, &r->proposals.held, st);
     rlog_tickets_fail(r, st);
     ASSERT(r->proposals.waiting_bytes == 0);
+    ASSERT(r->tickets.n == 0);
 }
 
 static void batches_fail(struct rlog *r, enum status st)
@@ -179,6 +182,7 @@ void rlog_propose_late(struct rlog *r, struct rlog_propose *p)
         rlog_propose_route(r, p);
         return;
     }
+    ASSERT(!p->marked);
     uncount(r, p);
     p->applied.conflict = keep_bytes(p, conflict);
     rlog_tickets_conflict(r, p);
@@ -209,6 +213,7 @@ static bool may_submit(struct rlog *r, uint64_t now)
         rlog_core_last(c) - c->stored >= RLOG_UNCOMMITTED_MAX)
         return false;
     uint64_t last = rlog_core_last(c), age_ms = now - r->proposals.submitted_ms;
+    ASSERT(r->proposals.submitted_ms <= now);
     return age_ms >= SLOW_DISK_MS ||
            (c->stored == last && (c->commit == last || age_ms >= GATHER_MS));
 }
@@ -225,12 +230,14 @@ static unsigned batch_count(const struct rlog *r, size_t *ret_bytes)
         bytes += p->txn.len;
         n++;
     }
+    ASSERT(n <= RLOG_BATCH_TXNS_MAX);
     *ret_bytes = bytes;
     return n;
 }
 
 static struct rlog_batch *batch_take(struct rlog *r, unsigned n, size_t bytes)
 {
+    ASSERT(n > 0);
     struct rlog_batch *b = mem_alloc(sizeof *b + n * sizeof *b->items);
     if (b == NULL)
         return NULL;
@@ -343,6 +350,8 @@ static void step_submit(struct rlog *r)
     CLEANUP(buf_done) struct buf txn = {0};
     struct rlog_entry entry;
     uint64_t index;
+    ASSERT(rlog_core_leads(&r->core));
+    ASSERT(r->clock.step_ms != 0);
     if (rlog_txn_encode(&nothing, &txn) != ST_OK)
         return;
     struct bytes bytes = buf_bytes(&txn);
@@ -455,6 +464,7 @@ void rlog_proposals_apply(struct rlog *r, uint64_t index, const struct rlog_entr
     ps->applying = NULL;
     if (b == NULL)
         return;
+    ASSERT(b->bytes <= ps->batches_bytes);
     list_remove(&b->link);
     ps->batches_bytes -= b->bytes;
     for (unsigned i = 0; i < b->n; i++) {

@@ -93,6 +93,7 @@ static void reply_remote(struct rlog *r, const struct rlog_remote_read *remote, 
 static void round_confirm(struct rlog *r, struct rlog_round *round, uint64_t index, int64_t time_ms)
 {
     struct list *link;
+    ASSERT(round->open);
     while ((link = list_pop(&round->reads)) != NULL)
         await_index(r, CONTAINER_OF(link, struct rlog_read, link), index, time_ms);
     for (unsigned i = 0; i < round->n_remote; i++)
@@ -105,6 +106,7 @@ static void round_confirm(struct rlog *r, struct rlog_round *round, uint64_t ind
 static void round_give_up(struct rlog *r, struct rlog_round *round)
 {
     struct rlog_reads *rs = &r->reads;
+    ASSERT(round->open);
     list_splice(&rs->fresh, &round->reads);
     for (unsigned i = 0; i < round->n_remote && rs->n_remote < RLOG_REMOTE_READS_MAX; i++)
         rs->remote[rs->n_remote++] = round->remote[i];
@@ -132,6 +134,8 @@ static bool round_has_majority(const struct rlog *r, const struct rlog_round *ro
 
 static void round_check(struct rlog *r, struct rlog_round *round)
 {
+    ASSERT(round->open);
+    ASSERT(!round->asks_leader);
     if (!rlog_core_ready(&r->core) || r->core.term != round->term ||
         r->conf_generation != round->conf_generation) {
         round_give_up(r, round);
@@ -157,6 +161,8 @@ static void round_ask(struct rlog *r, struct rlog_round *round, uint32_t whom, u
                                        .round = round->number,
                                        .commit = round->index,
                                        .time_ms = rlog_time_ms(r)}};
+    ASSERT(round->open);
+    ASSERT(!round->asks_leader);
     for (unsigned i = 0; i < conf->n; i++)
         if (conf->members[i].id != r->identity.id && (whom >> i & 1) != 0)
             rlog_send_frame(r, conf->members[i].id, &frame, false);
@@ -185,6 +191,9 @@ static void round_begin(struct rlog *r, struct rlog_round *round, uint64_t now_n
 {
     struct rlog_reads *rs = &r->reads;
     uint64_t now_ms = now_ns / 1000000;
+    ASSERT(!round->open);
+    ASSERT(list_empty(&round->reads));
+    ASSERT(round->n_remote == 0);
     round->open = true;
     round->number = ++rs->number;
     round->term = r->core.term;

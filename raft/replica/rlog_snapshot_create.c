@@ -51,6 +51,7 @@ static uint64_t trailing_count(const struct rlog *r, uint64_t index)
     uint64_t most =
         r->options.snapshot_trailing != 0 ? r->options.snapshot_trailing : TRAILING_ENTRIES;
     uint64_t sending = rlog_snapshot_sends_oldest(r), n = 0, bytes = 0;
+    ASSERT(index > 0);
     while (index > n && rlog_core_log_has(log, index - n)) {
         bool sent = index - n > sending;
         bytes += rlog_core_log_at(log, index - n)->data.len;
@@ -72,6 +73,8 @@ static void create_run(struct env_work *work)
     struct rlog_snap_writer *writer;
     uint64_t bytes;
 
+    ASSERT(t->running);
+    ASSERT(t->meta.index > 0);
     t->status = rlog_snap_create(t->disk, &t->meta, &writer);
     if (t->status != ST_OK)
         return;
@@ -89,6 +92,8 @@ static void create_finish(struct rlog *r)
 {
     struct rlog_snapshot_create *t = &r->create;
     struct rlog_core_snapshot snap = {.index = t->meta.index, .term = t->meta.term};
+    ASSERT(!t->running);
+    ASSERT(t->meta.conf_len <= sizeof snap.conf.bytes);
     snap.conf.index = t->meta.conf_index;
     snap.conf.len = t->meta.conf_len;
     memcpy(snap.conf.bytes, t->meta.conf, t->meta.conf_len);
@@ -105,6 +110,7 @@ static void create_done(struct env_work *work)
 {
     struct rlog *r = CONTAINER_OF(work, struct rlog, create.work);
     struct rlog_snapshot_create *t = &r->create;
+    ASSERT(t->running);
     rlog_enter(r);
     rlog_machine_dump_end(&t->dump);
     t->running = false;
@@ -152,6 +158,7 @@ void rlog_snapshot_create_pump(struct rlog *r)
                                           .term = rlog_core_term_of(c, c->applied),
                                           .conf_index = c->committed.index,
                                           .conf_len = c->committed.len};
+    ASSERT(c->committed.len <= sizeof t->meta.conf);
     memcpy(t->meta.conf, c->committed.bytes, c->committed.len);
     t->work = (struct env_work){.run = create_run, .done = create_done, .lane = LANE_BULK};
     env_work(r->env, &t->work);

@@ -29,6 +29,7 @@ static struct rlog_snapshot_send *send_of(struct rlog *r, uint64_t to)
 void rlog_snapshot_send_wanted(struct rlog *r, uint64_t to)
 {
     struct rlog_snapshot_send *unused = NULL;
+    ASSERT(to != r->identity.id);
     if (send_of(r, to) != NULL)
         return;
     for (unsigned i = 0; i < RLOG_SNAPSHOT_SENDS_MAX; i++) {
@@ -82,6 +83,8 @@ static void send_work(struct rlog_snapshot_send *s)
 
 static void send_free(struct rlog_snapshot_send *s)
 {
+    ASSERT(!s->working);
+    ASSERT(s->phase != SEND_FREE);
     env_timer_stop(s->rlog->env, &s->timer);
     mem_free(s->buffer);
     s->buffer = NULL;
@@ -109,12 +112,15 @@ static void chunk_send(struct rlog_snapshot_send *s)
                                          .size = s->size,
                                          .offset = s->sent,
                                          .data = bytes_of(s->buffer, s->got)}};
+    ASSERT(s->phase == SEND_SENDING);
     rlog_send_frame(r, s->to, &frame, true);
     s->sent += s->got;
 }
 
 static void send_chunks(struct rlog_snapshot_send *s)
 {
+    ASSERT(s->phase == SEND_SENDING);
+    ASSERT(!s->working);
     if (s->reading) {
         s->reading = false;
         if (s->status != ST_OK || s->got == 0) {
@@ -167,6 +173,7 @@ static void on_timer(struct env_timer *timer)
     struct rlog_snapshot_send *s = CONTAINER_OF(timer, struct rlog_snapshot_send, timer);
     struct rlog *r = s->rlog;
     uint64_t now = rlog_now(r);
+    ASSERT(s->phase != SEND_FREE);
     rlog_enter(r);
     env_timer_set(r->env, &s->timer, now + RESEND_MS);
     bool overtaken =
@@ -189,6 +196,8 @@ static void on_timer(struct env_timer *timer)
 static void send_begin(struct rlog *r, struct rlog_snapshot_send *s)
 {
     uint64_t now = rlog_now(r);
+    ASSERT(s->phase == SEND_FREE);
+    ASSERT(rlog_core_leads(&r->core));
     s->wanted = false;
     if (r->core.snap.index == 0 || rlog_conf_find(&r->core.conf, s->to) == NULL)
         return;
@@ -224,8 +233,10 @@ void rlog_snapshot_sends_pump(struct rlog *r)
 
 static void send_progress(struct rlog_snapshot_send *s, uint64_t offset, uint64_t now)
 {
+    ASSERT(s->phase == SEND_SENDING);
     if (offset > s->size)
         return;
+    ASSERT(s->acked <= s->size);
     if (offset > s->acked) {
         s->acked = offset;
         s->moved_ms = now;

@@ -68,6 +68,7 @@ static void claim(struct rlog_ticket *t, uint64_t hash)
 {
     if (claims(t, hash))
         return;
+    ASSERT(t->n_claims <= ARRAY_LEN(t->claims));
     if (t->n_claims == ARRAY_LEN(t->claims))
         t->claims[0] = t->claims[--t->n_claims];
     t->claims[t->n_claims++] = hash;
@@ -76,6 +77,7 @@ static void claim(struct rlog_ticket *t, uint64_t hash)
 static void ticket_free(struct rlog *r, struct rlog_ticket *t)
 {
     ASSERT(t->waiting == NULL);
+    ASSERT(r->tickets.n > 0);
     list_remove(&t->link);
     r->tickets.n--;
     mem_free(t);
@@ -140,6 +142,7 @@ static struct rlog_ticket *ticket_new(struct rlog *r)
 void rlog_tickets_conflict(struct rlog *r, struct rlog_propose *p)
 {
     struct rlog_ticket *t = NULL;
+    ASSERT(!p->counted && !p->marked);
     p->applied.outcome = RLOG_CONFLICTED;
     p->applied.version = r->machine.version;
     r->conflicts++;
@@ -266,5 +269,6 @@ void rlog_tickets_fail(struct rlog *r, enum status st)
         if (p != NULL)
             rlog_propose_finish(r, p, st);
     }
+    ASSERT(r->tickets.n == 0);
     env_timer_stop(r->env, &r->tickets.timer);
 }

@@ -47,6 +47,7 @@ void rlog_clock_heard(struct rlog *r, int64_t time_ms)
     uint64_t now = rlog_now(r);
     if (time_ms <= 0)
         return; /* the sender does not know the time yet */
+    ASSERT(c->base_mono <= now);
     /* A question that comes late tells an old time; since then no less than this has passed. */
     int64_t least = base_now(c, now) - (int64_t)((now - c->base_mono) / SLEW_PART);
     c->base_ms = MAX(time_ms, MAX(least, r->machine.time_ms));
@@ -108,6 +109,7 @@ static unsigned walls_now(struct rlog *r, uint64_t now, int64_t *walls)
             n++;
         }
     }
+    ASSERT(n <= RLOG_MEMBERS_MAX);
     return n > rlog_conf_voters(&r->core.conf) / 2 ? n : 0;
 }
 
@@ -129,6 +131,7 @@ static void begin(struct rlog *r)
     uint64_t now = rlog_now(r);
     int64_t walls[RLOG_MEMBERS_MAX];
 
+    ASSERT(!rlog_clock_began(r));
     if (!rlog_core_ready(&r->core))
         return; /* entries may be to come that carry a time */
     if (c->begin_ms == 0)
@@ -142,6 +145,7 @@ static void begin(struct rlog *r)
     c->base_ms = MAX(time, 1);
     c->base_mono = now;
     c->known = n > 0;
+    ASSERT(rlog_clock_began(r));
 }
 
 /* `time`, nearer to the median by `slew` at most, or all of `gap` at once. Where another node could
@@ -169,6 +173,7 @@ void rlog_clock_advance(struct rlog *r)
         begin(r);
         return;
     }
+    ASSERT(c->base_mono <= now);
     if (passed < ADVANCE_MS)
         return;
     int64_t time = MAX(base_now(c, now), r->machine.time_ms);

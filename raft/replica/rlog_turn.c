@@ -1,10 +1,10 @@
 /* Enter and leave, send and fail: what every other file of this folder calls. This file calls none
  * of them. What a turn does is rlog.c's pump, which rlog_start gives to rlog_turn_init.
  *
- *   rlog_enter                depth + 1
- *   rlog_leave                the outermost: pump, then depth - 1; else the outermost goes round
- * again rlog_leave_start          the same, but completions fire from the loop, by rlog_wake
- *   rlog_leave_soon           the outermost: rlog_wake, nothing else */
+ *   rlog_enter         depth + 1
+ *   rlog_leave         the outermost: pump, then depth - 1; an inner one makes the pump run again
+ *   rlog_leave_start   the same, but completions fire from the loop, by rlog_wake
+ *   rlog_leave_soon    the outermost: rlog_wake, nothing else */
 #include "base/trace.h"
 #include "raft/replica/rlog_internal.h"
 
@@ -80,6 +80,7 @@ void rlog_fail(struct rlog *r, enum status why, const struct reason *reason)
 void rlog_send_frame(struct rlog *r, uint64_t to, const struct rlog_frame *f, bool bulk)
 {
     unsigned n = 1;
+    ASSERT(r->depth > 0);
     if (r->failed || r->closing)
         return;
     buf_clear(&r->out);
@@ -92,5 +93,6 @@ void rlog_send_frame(struct rlog *r, uint64_t to, const struct rlog_frame *f, bo
             r->parts[n++] = f->core.entries[i].data;
     if (f->kind == RLOG_FRAME_CHUNK)
         r->parts[n++] = f->chunk.data;
+    ASSERT(n <= ARRAY_LEN(r->parts));
     r->options.net.send(r->options.net.ctx, to, r->parts, n, bulk);
 }
