@@ -61,6 +61,7 @@ static enum status refill(struct reading *r)
     if (r->z.avail_in != 0 || r->in_ended)
         return ST_OK;
     TRY(r->in->read(r->in->ctx, r->packed, sizeof r->packed, &n));
+    ASSERT(n <= sizeof r->packed);
     r->in_ended = n < sizeof r->packed;
     r->z.next_in = r->packed;
     r->z.avail_in = (unsigned)n;
@@ -70,6 +71,7 @@ static enum status refill(struct reading *r)
 /* Exactly `n` unpacked bytes. */
 static enum status take(struct reading *r, uint8_t *room, size_t n)
 {
+    ASSERT(n <= UINT32_MAX);
     r->z.next_out = room;
     r->z.avail_out = (unsigned)n;
     while (r->z.avail_out != 0) {
@@ -90,6 +92,7 @@ static enum status take_padding(struct reading *r, uint64_t size)
 {
     uint8_t block[TAR_BLOCK];
     size_t n = tar_padding(size);
+    ASSERT(n < sizeof block);
     TRY(take(r, block, n));
     for (size_t i = 0; i < n; i++)
         if (block[i] != 0)
@@ -123,7 +126,9 @@ static enum status take_small(struct reading *r, const char *name, uint8_t *room
                               size_t *ret_len)
 {
     uint64_t size = 0;
+    ASSERT(room_bytes > 0);
     TRY(expect(r, name, room_bytes, &size));
+    ASSERT(size <= room_bytes);
     TRY(take(r, room, (size_t)size));
     TRY(take_padding(r, size));
     *ret_len = (size_t)size;
@@ -313,12 +318,14 @@ static enum status take_end(struct reading *r)
         if (!zero || blocks > TAIL_BLOCKS_MAX)
             return wrong(r, "there is more in it than its four files");
     }
+    ASSERT(r->z_ended);
     TRY(refill(r));
     return r->z.avail_in == 0 ? ST_OK : wrong(r, "something follows behind its end");
 }
 
 static enum status read_all(struct reading *r)
 {
+    ASSERT(!r->z_ready);
     TRY(crypto_sha256_new(&r->hash));
     zlib_use_mem(&r->z);
     if (inflateInit2(&r->z, ZLIB_GZIP_BITS) != Z_OK)

@@ -72,6 +72,7 @@ static enum status get_octal(const uint8_t *at, size_t len, uint64_t *ret_n)
 {
     uint64_t n = 0;
     size_t i = 0;
+    ASSERT(len <= SIZE_LEN);
     while (i < len && at[i] == ' ')
         i++;
     size_t first = i;

@@ -107,8 +107,10 @@ static void make_meta(struct writing *w)
 {
     struct text_writer t = {.out = &w->meta};
     char id[80];
-    (void)snprintf(id, sizeof id, "%" PRIu64 "-%" PRIu64 "-%" PRId64, w->facts->term,
-                   w->facts->index, w->dump->time_ms); /* three numbers fit */
+    int n = snprintf(id, sizeof id, "%" PRIu64 "-%" PRIu64 "-%" PRId64, w->facts->term,
+                     w->facts->index, w->dump->time_ms);
+    ASSERT(n > 0 && (size_t)n < sizeof id);
+    ASSERT(w->meta.len == 0);
     text_open_object(&t);
     text_member_int(&t, "Version", 1);
     text_member_str(&t, "ID", id);
@@ -149,6 +151,8 @@ static enum status make_sums(struct writing *w)
 
 static enum status start(struct writing *w)
 {
+    ASSERT(!w->z_ready);
+    ASSERT(w->state_bytes == 0);
     TRY(crypto_sha256_new(&w->hash));
     crypto_sha256_begin(w->hash);
     TRY(rlog_machine_dump_run(w->dump, count_piece, w));

@@ -1,10 +1,9 @@
 /* Writing, receiving, installing and reading snapshot files. LANE_BULK.
  *
- *   written or received under a temporary name -> synced -> read back -> renamed -> directory
- * synced
+ *   temporary name: written or received -> synced -> read back -> renamed -> directory synced
  *
- * An install says so in the file `install` before the rename: only then may the log end below the
- * snapshot when the process dies before the log is reset. */
+ * An install is recorded in the file `install` before the rename. With that record the log may end
+ * below the snapshot: the process died before the log was reset. */
 #include "base/mem.h"
 #include "base/trace.h"
 #include "raft/disk/rlog_disk_internal.h"
@@ -92,8 +91,10 @@ enum status rlog_snap_create(struct rlog_disk *disk, const struct rlog_snapshot_
                              struct rlog_snap_writer **ret_writer)
 {
     struct rlog_snap_writer *w = NULL;
-    ASSERT(meta->index > 0 && meta->index <= disk->durable_last);
-    ASSERT(meta->conf_len <= sizeof meta->conf && meta->conf_index <= meta->index);
+    ASSERT(meta->index > 0);
+    ASSERT(meta->index <= disk->durable_last);
+    ASSERT(meta->conf_len <= sizeof meta->conf);
+    ASSERT(meta->conf_index <= meta->index);
     TRY(writer_open(disk, &w));
     enum status st = writer_begin(w, meta);
     if (st != ST_OK) {
@@ -107,6 +108,7 @@ enum status rlog_snap_create(struct rlog_disk *disk, const struct rlog_snapshot_
 static enum status flush(struct rlog_snap_writer *w)
 {
     uint32_t crc = 0;
+    ASSERT(w->n_pending <= SNAP_CHUNK_MAX);
     if (w->n_pending == 0)
         return ST_OK;
     size_t n =
@@ -146,6 +148,7 @@ static enum status verify(struct rlog_snap_writer *w, struct rlog_snapshot_meta 
 static enum status publish(struct rlog_snap_writer *w)
 {
     char path[DISK_PATH_MAX];
+    ASSERT(w->meta.index > 0);
     snapshot_path(w->disk, w->meta.index, w->meta.term, path);
     TRY(fs_rename(w->disk->fs, w->path, path));
     fs_close(w->file);
@@ -158,6 +161,8 @@ static enum status commit(struct rlog_snap_writer *w)
     uint8_t trailer[SNAP_TRAILER];
     struct rlog_snapshot_meta back;
     TRY(flush(w));
+    ASSERT(w->n_pending == 0);
+    ASSERT(w->off >= SNAP_HEADER);
     w->totals.file_bytes = w->off + SNAP_TRAILER;
     snap_trailer_encode(&w->totals, trailer);
     TRY(put(w, bytes_of(trailer, sizeof trailer)));
@@ -187,7 +192,8 @@ enum status rlog_snap_receive_create(struct rlog_disk *disk, struct rlog_snap_wr
 
 enum status rlog_snap_receive_write(struct rlog_snap_writer *w, struct bytes raw)
 {
-    ASSERT(w->pending == NULL && !w->verified);
+    ASSERT(w->pending == NULL);
+    ASSERT(!w->verified);
     return put(w, raw);
 }
 
@@ -207,6 +213,7 @@ static enum status reset_log(struct rlog_snap_writer *w)
 {
     struct rlog_disk *disk = w->disk;
     struct reason reason;
+    ASSERT(w->verified);
     disk_lock(disk);
     enum status st = tail_reset(disk, w->meta.index, w->meta.term, &reason);
     disk_unlock(disk);
@@ -218,6 +225,8 @@ static enum status reset_log(struct rlog_snap_writer *w)
 static enum status install(struct rlog_snap_writer *w)
 {
     struct install_record record = {w->meta.index, w->meta.term};
+    ASSERT(w->verified);
+    ASSERT(!w->failed);
     TRY(disk_sync(w->file));
     TRY(install_begin(w->disk, &record));
     TRY(publish(w));
@@ -275,6 +284,7 @@ enum status rlog_snap_open(struct rlog_disk *disk, uint64_t index, uint64_t term
                            struct rlog_snapshot_meta *ret_meta)
 {
     struct rlog_snap_reader *r = mem_zalloc(sizeof *r);
+    ASSERT(index > 0);
     if (r == NULL)
         return ST_NOMEM;
     enum status st = reader_begin(r, disk, index, term);

@@ -13,7 +13,8 @@ enum { HEADER_CONF = 48, HEADER_CRC = SNAP_HEADER - 4, CHUNK_CRC = 20, TRAILER_C
 
 void snap_header_encode(const struct rlog_snapshot_meta *meta, uint8_t header[SNAP_HEADER])
 {
-    ASSERT(meta->index > 0 && meta->conf_len <= sizeof meta->conf);
+    ASSERT(meta->index > 0);
+    ASSERT(meta->conf_len <= sizeof meta->conf);
     memset(header, 0, SNAP_HEADER);
     memcpy(header, header_magic, 8);
     le32_put(header + 8, SNAP_VERSION);
@@ -57,6 +58,7 @@ size_t snap_chunk_encode(struct bytes content, uint64_t number, uint8_t *out, ui
     int packed = LZ4_compress_default((const char *)content.data, (char *)data, (int)content.len,
                                       (int)content.len - 1);
     size_t stored = packed > 0 ? (size_t)packed : content.len;
+    ASSERT(stored <= content.len);
     if (packed <= 0) /* the block would not get smaller */
         memcpy(data, content.data, content.len);
     le32_put(out, chunk_magic);
@@ -72,6 +74,7 @@ size_t snap_chunk_encode(struct bytes content, uint64_t number, uint8_t *out, ui
 
 void snap_trailer_encode(const struct snap_totals *totals, uint8_t trailer[SNAP_TRAILER])
 {
+    ASSERT(totals->file_bytes >= SNAP_HEADER + SNAP_TRAILER);
     memset(trailer, 0, SNAP_TRAILER);
     le32_put(trailer, trailer_magic);
     le64_put(trailer + 8, totals->chunks);
@@ -116,6 +119,7 @@ enum status snap_scan_init(struct snap_scan *s, struct fs_file *file)
 static enum status trailer_read(struct snap_scan *s)
 {
     const uint8_t *t = s->stored;
+    ASSERT(!s->ended);
     TRY(read_exact(s, s->stored, SNAP_TRAILER, s->off));
     if (le32_get(t + TRAILER_CRC) != crc32c(0, bytes_of(t, TRAILER_CRC)))
         return corrupt(s, "the trailer is damaged");
@@ -131,9 +135,11 @@ static enum status chunk_read(struct snap_scan *s, struct bytes *ret_content)
 {
     const uint8_t *c = s->stored, *data = c + SNAP_CHUNK_HEADER;
     uint32_t plain = le32_get(c + 8), stored = le32_get(c + 12), flags = le32_get(c + 16);
+    ASSERT(!s->ended);
     if (le32_get(c + 4) != (uint32_t)s->chunks || plain == 0 || plain > SNAP_CHUNK_MAX ||
         stored == 0 || stored > plain || flags > SNAP_LZ4 || (flags == 0 && stored != plain))
         return corrupt(s, "its header is not well-formed");
+    ASSERT(stored <= SNAP_CHUNK_MAX);
     TRY(read_exact(s, s->stored + SNAP_CHUNK_HEADER, stored, s->off + SNAP_CHUNK_HEADER));
     uint32_t crc = chunk_crc(c, stored);
     if (crc != le32_get(c + CHUNK_CRC))

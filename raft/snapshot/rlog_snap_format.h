@@ -1,13 +1,13 @@
 /* Bytes of a snapshot file.
  *
  *   header   4096 bytes: magic, version, meta, CRC-32C over all of it
- *   chunk    24 bytes: magic, number, content bytes, stored bytes, flags, CRC-32C over these and
- * the stored bytes; then the stored bytes, an LZ4 block or the content itself
+ *   chunk    24 bytes: magic, number, content bytes, stored bytes, flags, CRC-32C of header and
+ *            stored bytes; then the stored bytes: an LZ4 block or the content itself
  *   ...
  *   trailer  48 bytes: magic, 0, chunks, content bytes, file bytes, chain of the chunks' sums, 0,
  *            CRC-32C
  *
- * Nothing follows the trailer. A file is believed only when all of it was read and checked. */
+ * Nothing follows the trailer. A file is valid only if all of it was read and checked. */
 #ifndef HOLDFAST_RAFT_SNAPSHOT_RLOG_SNAP_FORMAT_H
 #define HOLDFAST_RAFT_SNAPSHOT_RLOG_SNAP_FORMAT_H
 
@@ -30,23 +30,24 @@ bool snap_header_decode(const uint8_t header[SNAP_HEADER], struct rlog_snapshot_
 struct snap_scan {
     struct fs_file *file;
     uint64_t off, size;
-    uint64_t chunks, content; /* so far */
+    uint64_t chunks, content; /* chunks and bytes of content read */
     uint64_t chain;
     bool ended; /* the trailer was read and agrees */
     struct rlog_snapshot_meta meta;
     uint8_t *stored, *plain; /* SNAP_CHUNK_HEADER + SNAP_CHUNK_MAX, SNAP_CHUNK_MAX */
     struct reason reason;    /* when ST_CORRUPT: where */
 };
-/* Header. The file stays the caller's. ST_CORRUPT, ST_NOMEM, ST_IO; call snap_scan_done always. */
+/* Read the header. The caller owns the file. ST_CORRUPT, ST_NOMEM, ST_IO; call snap_scan_done in
+ * any case. */
 NODISCARD enum status snap_scan_init(struct snap_scan *scan, struct fs_file *file);
-/* The next content; empty at the end, when the trailer agreed. */
+/* The content of the next chunk; empty after a trailer that matches. */
 NODISCARD enum status snap_scan_next(struct snap_scan *scan, struct bytes *ret_content);
 void snap_scan_done(struct snap_scan *scan);
-/* All of the file. */
+/* Read and check the whole file. */
 NODISCARD enum status snap_verify(struct fs_file *file, struct rlog_snapshot_meta *ret_meta,
                                   struct reason *reason);
 
-/* One chunk, header included, into `out` (SNAP_CHUNK_HEADER + SNAP_CHUNK_MAX bytes). */
+/* Encode one chunk with its header into `out` (SNAP_CHUNK_HEADER + SNAP_CHUNK_MAX bytes). */
 size_t snap_chunk_encode(struct bytes content, uint64_t number, uint8_t *out, uint32_t *ret_crc);
 struct snap_totals {
     uint64_t chunks, content, file_bytes, chain;

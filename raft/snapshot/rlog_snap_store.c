@@ -29,6 +29,7 @@ void snapshot_verified(struct rlog_disk *disk, uint64_t index, uint64_t term)
                 (disk->n_verified - at - 1) * sizeof it);
         disk->verified[at] = it;
     }
+    ASSERT(disk->n_verified <= DISK_VERIFIED_MAX);
     disk_unlock(disk);
 }
 
@@ -39,6 +40,7 @@ static void forget_verified(struct rlog_disk *disk, const struct disk_snapshot *
     for (unsigned i = 0; i < disk->n_verified; i++)
         if (newer(&disk->verified[i], it) || newer(it, &disk->verified[i]))
             disk->verified[kept++] = disk->verified[i];
+    ASSERT(kept <= disk->n_verified);
     disk->n_verified = kept;
     disk_unlock(disk);
 }
@@ -74,6 +76,7 @@ static enum status list_one(void *ctx, const char *name)
         return ST_OK;
     if (l->n == DISK_SNAPSHOTS_MAX)
         memmove(&l->all[0], &l->all[1], --l->n * sizeof it);
+    ASSERT(l->n < DISK_SNAPSHOTS_MAX);
     l->all[l->n++] = it;
     return ST_OK;
 }
@@ -167,6 +170,7 @@ enum status rlog_snap_prune(struct rlog_disk *disk)
 {
     struct listing list;
     unsigned good = 0;
+    ASSERT(disk->snapshots_kept > 0);
     TRY(list_all(disk, &list));
     for (unsigned i = list.n; i > 0; i--) {
         const struct disk_snapshot *it = &list.all[i - 1];

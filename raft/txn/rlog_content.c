@@ -81,6 +81,7 @@ static enum status read_key(struct rlog_content *c, struct reader *r)
         return ST_INVALID;
     if (!follows(c, shared, suffix) || value.len > STORE_VALUE_MAX)
         return ST_CORRUPT;
+    ASSERT(shared + suffix.len <= sizeof c->last);
     memcpy(c->last + shared, suffix.data, suffix.len);
     c->last_len = (size_t)shared + suffix.len;
     struct bytes key = bytes_of(c->last, c->last_len);
@@ -147,6 +148,7 @@ static enum status read_all(struct rlog_content *c, struct bytes content, size_t
             return st == ST_INVALID ? ST_CORRUPT : st;
         used = (size_t)(r.at - content.data);
     }
+    ASSERT(used <= content.len);
     *ret_used = used;
     return ST_OK;
 }

@@ -166,6 +166,7 @@ static bool lasts(const struct rlog_need *need)
 static bool run_holds(const struct rlog_machine *m, struct known *known,
                       const struct rlog_need_run *run, struct bytes *ret_conflict)
 {
+    ASSERT(!run->same || run->place + run->n <= known->prior.n);
     for (unsigned i = 0; i < run->n; i++) {
         unsigned place = run->place + i;
         const struct rlog_need *need = run->same ? &known->prior.needs[place] : &run->need;
@@ -188,6 +189,7 @@ static void known_forget(struct known *known, const struct rlog_op *op)
         known->holds = 0;
         return;
     }
+    ASSERT(known->prior.n <= RLOG_PLACES_MAX);
     for (unsigned i = 0; i < known->prior.n; i++) {
         const struct rlog_need *need = &known->prior.needs[i];
         if (need->kind == RLOG_NEED_PREFIX ? bytes_has_prefix(op->key, need->key)
@@ -348,6 +350,7 @@ static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_
     if (view->has_id)
         id_record(m, view);
     ids_prune(m, before);
+    ASSERT(m->version >= before);
     applied->outcome = RLOG_APPLIED;
     applied->version = m->version;
 }

@@ -87,6 +87,7 @@ static void part_at(struct walk *w, size_t depth)
         uint64_t newest = close_spot(w);
         top = deepest(w);
         if (top == NULL || top->depth < depth) {
+            ASSERT(w->n_spots < ARRAY_LEN(w->spots));
             w->spots[w->n_spots++] = (struct spot){depth, newest};
             return;
         }

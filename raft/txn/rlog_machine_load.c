@@ -55,6 +55,8 @@ enum status rlog_machine_load_end(struct rlog_machine_load *l)
 {
     struct rlog_machine *m = l->m;
     enum status st = rlog_content_end(l->content);
+    ASSERT(!m->staging);
+    ASSERT(m->stage == 0);
 
     if (st == ST_OK) {
         l->next.store = m->store;

@@ -328,6 +328,7 @@ static enum status like_read(struct reader *r, struct rlog_prior *prior, unsigne
     if (shared == 0 || shared > before.len || shared + rest.len > RLOG_LIKE_KEY_MAX)
         return ST_INVALID;
     uint8_t *key = prior->keys[place];
+    ASSERT(place < RLOG_PLACES_MAX);
     if (before.data != key)
         memcpy(key, before.data, shared);
     if (rest.len != 0)
@@ -341,6 +342,7 @@ enum status rlog_entry_need_next(struct rlog_prior *prior, struct bytes *seq, un
                                  struct rlog_need_run *ret_run)
 {
     struct rlog_need_run run = {.place = *place, .n = 1};
+    ASSERT(prior->n <= RLOG_PLACES_MAX);
     if (seq->len == 0) {
         prior->n = MIN(*place, (unsigned)RLOG_PLACES_MAX);
         return ST_NOT_FOUND;

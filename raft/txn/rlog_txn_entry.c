@@ -39,6 +39,7 @@ static void add_need(struct buf *out, const struct rlog_need *need, struct bytes
     if (before != NULL && before->kind == RLOG_NEED_KEY && need->kind == RLOG_NEED_KEY &&
         need->key.len <= RLOG_LIKE_KEY_MAX)
         shared = bytes_common_len(before->key, need->key);
+    ASSERT(shared <= need->key.len);
     if (shared < LIKE_FROM) {
         buf_add(out, coded);
         return;
@@ -53,6 +54,7 @@ static enum status add_needs(struct encoder *e, struct bytes seq)
 {
     struct buf *out = &e->coded_needs;
     unsigned place = 0, same = 0;
+    ASSERT(e->n <= RLOG_PLACES_MAX);
     for (; seq.len != 0; place++) {
         bool had = place < e->n;
         if (had && bytes_has_prefix(seq, e->encoded[place])) {
@@ -127,6 +129,7 @@ static enum status add_txn(struct encoder *e, struct bytes txn, struct buf *out)
     struct bytes needs = buf_bytes(&e->coded_needs), ops = buf_bytes(&e->coded_ops);
     /* The part in front of the preconditions stays as it is. */
     size_t head = (size_t)(view.needs.data - txn.data) - varint_bytes(view.needs.len);
+    ASSERT(head < txn.len);
     buf_add_varint(out,
                    head + varint_bytes(needs.len) + needs.len + varint_bytes(ops.len) + ops.len);
     buf_add(out, bytes_of(txn.data, head));
@@ -147,6 +150,7 @@ static enum status encode(struct encoder *e, int64_t time_ms, const struct bytes
                           struct buf *out)
 {
     size_t start = out->len;
+    ASSERT(n > 0);
     add_header(out, time_ms, n);
     if (n == 1) /* nothing comes before or after it: to say it shorter is not worth the work */
         buf_add_block(out, txns[0]);
