@@ -162,6 +162,7 @@ static void write_run(struct env_work *work)
 void disk_write_over(struct rlog_disk *disk)
 {
     uint64_t seq = disk->group_seq;
+    ASSERT(seq <= disk->write_seq);
     disk->short_write.running = false;
     disk_work_take(&disk->write);
     drop_all(disk, &disk->group);
@@ -264,7 +265,9 @@ enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, uint64_t v
 enum status rlog_disk_reset(struct rlog_disk *disk, uint64_t first, uint64_t prev_term)
 {
     struct reason reason;
-    ASSERT(first > 0 && rlog_disk_idle(disk) && disk->write_seq == 0);
+    ASSERT(first > 0);
+    ASSERT(rlog_disk_idle(disk));
+    ASSERT(disk->write_seq == 0);
     if (disk->failed)
         return disk->corrupt ? ST_CORRUPT : ST_IO;
     disk_lock(disk);

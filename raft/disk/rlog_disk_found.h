@@ -1,4 +1,4 @@
-/* The log as a directory has it: read back, judged, and shown to an observer. */
+/* Reads the log of a directory back, checks it, and shows it to an observer. */
 #ifndef HOLDFAST_RAFT_DISK_RLOG_DISK_FOUND_H
 #define HOLDFAST_RAFT_DISK_RLOG_DISK_FOUND_H
 
@@ -16,7 +16,7 @@ struct log_found {
     bool last_marked;
     uint8_t *image; /* content of the last one */
     size_t image_size;
-    uint64_t *unused; /* numbers of the segments before and behind those that hold nothing needed */
+    uint64_t *unused; /* numbers of segments before and behind those in use */
     size_t n_unused;
     uint64_t truncations;   /* batches that replaced entries before them */
     bool torn, torn_unused; /* the last one ends with a torn write; or one behind it is one */
@@ -36,7 +36,7 @@ struct log_watch {
 NODISCARD enum status log_find(struct fs *fs, const char *dir, uint64_t id,
                                const struct log_watch *watch, struct log_found *ret);
 
-/* Find what disk_load would find, without changing anything. Needs fs, dir, identity and lock. */
+/* Report what disk_load would find, without changing a file. Needs fs, dir, identity and lock. */
 NODISCARD enum status disk_examine(struct rlog_disk *disk, const struct log_watch *watch,
                                    struct rlog_loaded *ret);
 

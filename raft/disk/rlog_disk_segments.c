@@ -105,6 +105,7 @@ static enum status add_entry(struct log_found *f, const struct rlog_entry *entry
         f->entries = entries;
         f->cap = cap;
     }
+    ASSERT(f->n < f->cap);
     f->entries[f->n++] = *entry;
     rlog_block_ref(entry->block);
     return ST_OK;
@@ -132,6 +133,8 @@ static enum status batch_apply(struct finder *d, const struct batch_header *h, s
     bool bad = false;
     if (h->first < f->base)
         begin_at(f, h->first, h->prev_term);
+    ASSERT(h->first >= f->base);
+    ASSERT(f->n_segments > 0);
     drop_entries(f, (size_t)(h->first - f->base));
     for (size_t i = 0; i < f->n_segments; i++)
         f->segments[i].last = MIN(f->segments[i].last, h->first - 1);
@@ -157,6 +160,8 @@ static enum status batch_take(struct finder *d, const struct segment_image *imag
 {
     struct log_found *f = d->found;
     const struct batch_header *h = &b->header;
+    ASSERT(b->state == BATCH_OK);
+    ASSERT(f->n_segments > 0);
     uint64_t number = f->segments[f->n_segments - 1].number;
     struct rlog_block *block = rlog_block_new(h->bytes);
     if (block == NULL)
@@ -199,6 +204,8 @@ enum next_segment {
 static void end_found(struct finder *d, const struct batch_found *b, uint64_t off,
                       enum next_segment next)
 {
+    ASSERT(b->state != BATCH_OK);
+    ASSERT(d->found->n_segments > 0);
     uint64_t number = d->found->segments[d->found->n_segments - 1].number;
     unsigned long long seq = d->found->seq + 1;
     if (d->watch != NULL && d->watch->batch != NULL && b->state != BATCH_END)
@@ -246,6 +253,7 @@ static void header_take(struct finder *d, const struct file_seen *file,
 {
     struct log_found *f = d->found;
     const struct segment_header *h = &file->header;
+    ASSERT(file->headed);
     if (d->watch != NULL && d->watch->segment != NULL)
         d->watch->segment(d->watch->ctx, file->number, h);
     if ((h->flags & SEGMENT_RESET) != 0) {
@@ -279,6 +287,7 @@ static enum status add_segment(struct log_found *f, const struct segment *segmen
         f->segments = segments;
         f->segments_cap = cap;
     }
+    ASSERT(f->n_segments < f->segments_cap);
     f->segments[f->n_segments++] = *segment;
     return ST_OK;
 }
@@ -301,6 +310,7 @@ static enum status image_read(struct finder *d, uint64_t number, uint64_t size,
     mem_free(f->image);
     f->image = NULL;
     TRY(file_read(d->fs, path, size, &data, &got));
+    ASSERT(got <= size);
     size_t whole = (got + SECTOR - 1) / SECTOR * SECTOR;
     if (got < whole) {
         uint8_t *more = mem_realloc(data, whole);
@@ -320,6 +330,8 @@ static enum status image_read(struct finder *d, uint64_t number, uint64_t size,
 static enum status segment_read(struct finder *d, size_t i, size_t n_used)
 {
     struct log_found *f = d->found;
+    ASSERT(i < n_used);
+    ASSERT(n_used <= d->n_files);
     const struct file_seen *file = &d->files[i], *prev = i > 0 ? &d->files[i - 1] : NULL;
     const struct file_seen *next = i + 1 < n_used ? &d->files[i + 1] : NULL;
     struct segment_image image;
@@ -369,6 +381,7 @@ static enum status list_unused(struct finder *d, size_t n_used)
 {
     struct log_found *f = d->found;
     uint64_t first = f->n_segments != 0 ? f->segments[0].number : UINT64_MAX;
+    ASSERT(n_used <= d->n_files);
     f->unused = mem_alloc(d->n_files * sizeof *f->unused);
     if (f->unused == NULL)
         return ST_NOMEM;
@@ -410,6 +423,7 @@ static enum status header_look(struct finder *d, struct file_seen *file)
     size_t got = 0;
     file_path(d, file->number, path);
     TRY(file_read(d->fs, path, SECTOR, &sector, &got));
+    ASSERT(got <= SECTOR);
     if (got == SECTOR) {
         struct sector_info s = sector_read(sector, segment_salt(d->id, file->number), 0);
         file->headed = s.state == SECTOR_WHOLE && s.kind == SECTOR_SEGMENT &&

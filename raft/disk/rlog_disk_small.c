@@ -88,6 +88,8 @@ enum status vote_file_write(struct rlog_disk *disk, const struct vote_record *re
     char path[DISK_PATH_MAX];
     uint8_t block[SMALL_BLOCK];
     ASSERT(record->seq > 0);
+    ASSERT(record->seq >= disk->vote_record.seq);
+    ASSERT(record->term >= disk->vote_record.term);
     vote_file_encode(record, disk->identity.id, block);
     if (disk->vote_file == NULL) {
         disk_path(disk, path, "slot");

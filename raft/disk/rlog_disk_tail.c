@@ -110,6 +110,8 @@ static enum status segment_activate(struct rlog_disk *disk, const struct segment
     struct tail *t = &disk->tail;
     char from[DISK_PATH_MAX], to[DISK_PATH_MAX];
     bool ready = t->prepared == next->number && next->size == disk->segment_bytes;
+    ASSERT(next->number > 0);
+    ASSERT(t->n_segments == 0 || active(t)->number + 1 == next->number);
     segment_path(disk, next->number, to);
     t->prepared = 0;
     disk->want_next = true;
@@ -168,6 +170,7 @@ static enum status stage_reserve(struct tail *t, size_t size)
 static void partial_keep(struct tail *t, size_t n)
 {
     size_t last = n % FS_BLOCK;
+    ASSERT(n <= t->stage_size);
     memcpy(t->partial, t->stage + n - last, last);
 }
 
@@ -207,6 +210,7 @@ static size_t encode(struct rlog_disk *disk, const struct batch_plan *plan,
         sector_put(&w, plan->entries[i]->data);
     }
     sector_flush(&w);
+    ASSERT(w.at <= t->stage + t->stage_size);
     *ret_chain = w.chain;
     return (size_t)(w.at - out);
 }
@@ -224,6 +228,7 @@ static enum status remember(struct rlog_disk *disk, const struct batch_plan *pla
     } else if (plan->first <= t->last) {
         truncate_live(t, plan->first);
     }
+    ASSERT(t->last + 1 == plan->first);
     for (unsigned i = 0; i < plan->n; i++) {
         TRY(tail_open_run(t, t->last + 1, plan->entries[i]->term));
         t->last++;
@@ -248,6 +253,8 @@ static void stage_batch(struct rlog_disk *disk, const struct batch_plan *plan, s
     memcpy(t->stage, t->partial, s->before);
     s->n = s->before + encode(disk, plan, s->fresh, t->stage + s->before, &s->chain);
     s->all = in_blocks ? blocks_up(s->n) : s->n;
+    ASSERT(s->before < FS_BLOCK);
+    ASSERT(s->all <= t->stage_size);
     memset(t->stage + s->n, 0, s->all - s->n);
     s->off = s->fresh != NULL ? 0 : t->off - s->before;
 }
@@ -258,6 +265,8 @@ static enum status staged_done(struct rlog_disk *disk, const struct batch_plan *
 {
     struct tail *t = &disk->tail;
     bool fresh = staged->fresh != NULL;
+    ASSERT(staged->before <= staged->n);
+    ASSERT(staged->n <= staged->all);
     if (st == ST_OK && fresh)
         st = tail_add_segment(t, staged->fresh);
     if (st != ST_OK) {
@@ -312,6 +321,7 @@ static enum status write_batch(struct rlog_disk *disk, const struct batch_plan *
         next.number = number;
         next.size = need + SECTOR <= disk->segment_bytes ? disk->segment_bytes
                                                          : blocks_up((size_t)need + SECTOR);
+        ASSERT(need <= next.size);
         st = segment_activate(disk, &next, &staged.file);
         if (st != ST_OK)
             return segment_fails(reason, number, "cannot be made", st);
@@ -346,7 +356,8 @@ bool tail_stage(struct rlog_disk *disk, const struct batch_plan *plan, struct st
 {
     struct tail *t = &disk->tail;
     uint64_t need = batch_sectors(plan->bytes) * SECTOR;
-    ASSERT(!plan->roll && !plan->reset && plan->first <= t->last + 1);
+    ASSERT(!plan->roll && !plan->reset);
+    ASSERT(plan->first <= t->last + 1);
     if (t->broken || t->file == NULL || t->off + need > active(t)->size ||
         stage_reserve(t, FS_BLOCK + (size_t)need) != ST_OK)
         return false;
@@ -359,7 +370,8 @@ enum status tail_staged(struct rlog_disk *disk, const struct batch_plan *plan,
                         const struct staged *staged, enum status st, struct reason *reason)
 {
     struct tail *t = &disk->tail;
-    ASSERT(t->file == staged->file && t->off == staged->off + staged->before);
+    ASSERT(t->file == staged->file);
+    ASSERT(t->off == staged->off + staged->before);
     st = staged_done(disk, plan, staged, st);
     if (st == ST_OK)
         return ST_OK;
@@ -374,6 +386,7 @@ enum status tail_rewrite(struct rlog_disk *disk, struct bytes image, uint64_t fr
     char path[DISK_PATH_MAX];
     if (segment_in_blocks(seg->size))
         from -= from % FS_BLOCK;
+    ASSERT(from <= t->off);
     struct bytes rest = bytes_from(image, (size_t)from);
     size_t n = (size_t)(t->off - from);
     TRY(stage_reserve(t, n));
@@ -461,6 +474,7 @@ enum status tail_reset(struct rlog_disk *disk, uint64_t index, uint64_t term, st
     struct batch_plan plan = {
         .first = index + 1, .flags = BATCH_MARK, .reset = true, .reset_term = term};
     TRY(tail_write(disk, &plan, reason));
+    ASSERT(disk->tail.last == index);
     disk->generation++;
     disk->tail.upto = index;
     TRY(drop_upto(disk, index, SIZE_MAX, reason));

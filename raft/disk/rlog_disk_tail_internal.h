@@ -57,7 +57,7 @@ struct batch_plan {
 struct staged {
     const struct segment *fresh; /* NULL: the active segment goes on */
     struct fs_file *file;
-    size_t before, n, all; /* `all`: with the rest of the last block */
+    size_t before, n, all; /* before: bytes of the last block; all: n filled up to whole blocks */
     uint64_t off, chain;
 };
 
@@ -68,21 +68,21 @@ NODISCARD enum status tail_open_run(struct tail *t, uint64_t index, uint64_t ter
 NODISCARD enum status tail_add_segment(struct tail *t, const struct segment *segment);
 NODISCARD enum status tail_write(struct rlog_disk *disk, const struct batch_plan *plan,
                                  struct reason *reason);
-/* The same in two steps, if the active segment goes on: what is to be written to staged.file is
- * `all` bytes of the stage at staged.off. False: it takes tail_write. Until tail_staged says what
- * came of it the tail must be left alone, but for spares. */
+/* tail_write in two steps, for a batch that fits the active segment. The caller writes `all` bytes
+ * of the stage to staged.file at staged.off, then calls tail_staged with the status. Between the
+ * two calls only the spares of the tail may change. False: use tail_write. */
 bool tail_stage(struct rlog_disk *disk, const struct batch_plan *plan, struct staged *ret);
 NODISCARD enum status tail_staged(struct rlog_disk *disk, const struct batch_plan *plan,
                                   const struct staged *staged, enum status st,
                                   struct reason *reason);
-/* A file to zero for a segment: what compaction left, else a new one. */
+/* The number of a spare file to zero: one that compaction left, else a new one. */
 uint64_t tail_take_spare(struct rlog_disk *disk);
 NODISCARD enum status tail_prepare(struct rlog_disk *disk, uint64_t spare);
-/* Remove the oldest segment if its live entries are all ≤ upto and no snapshot kept needs them: one
- * at a time, so that writes get between. */
+/* Remove the oldest segment if all its live entries are ≤ upto and no kept snapshot needs them. One
+ * segment a call, so that writes can run between. */
 NODISCARD enum status tail_compact(struct rlog_disk *disk, uint64_t upto, bool *ret_more,
                                    struct reason *reason);
-/* The log starts anew behind an installed snapshot. */
+/* Start the log again behind an installed snapshot. */
 NODISCARD enum status tail_reset(struct rlog_disk *disk, uint64_t index, uint64_t term,
                                  struct reason *reason);
 NODISCARD enum status tail_mark(struct rlog_disk *disk, uint32_t flags, struct reason *reason);
