@@ -1,4 +1,4 @@
-/* Durable part of a replica: log segments, vote file, snapshot files, one directory.
+/* The durable part of a replica, in one directory: log segments, vote file, snapshot files.
  *
  *   DIR/lock             held while open
  *   DIR/identity         cluster id, node name, raft id (checksummed)
@@ -7,10 +7,10 @@
  *   DIR/log/%016x.seg    preallocated, zeroed, recycled segments
  *   DIR/snap/%016x-%016x.snap   index-term, several kept
  *
- * Owned by the raft thread; blocking calls run on LANE_LOG (long writes, compaction; short ones go
- * by env_write), LANE_POOL (zeroing the next segment) and LANE_BULK (snapshot files) of the env.
- * Formats: raft/FORMAT.md. Failure of any write or sync ends in `fatal` once, or in the status of a
- * call that blocks; nothing is acknowledged after it (PROTOCOL R12). */
+ * Owned by the raft thread. Blocking calls run on lanes of the env: LANE_LOG (long writes,
+ * compaction), LANE_POOL (zeroing the next segment), LANE_BULK (snapshot files); short writes use
+ * env_write. Formats: raft/FORMAT.md. A failed write or sync is reported once, by `fatal` or by the
+ * status of a blocking call; after that nothing is acknowledged (PROTOCOL R12). */
 #ifndef HOLDFAST_RAFT_DISK_RLOG_DISK_H
 #define HOLDFAST_RAFT_DISK_RLOG_DISK_H
 
@@ -22,14 +22,15 @@
 struct rlog_disk;
 
 struct rlog_snapshot_meta {
-    uint64_t index, term; /* of the last entry it covers; index 0: no snapshot */
+    uint64_t index, term; /* of the last entry that the snapshot covers; index 0: no snapshot */
     uint64_t conf_index;  /* index of the newest CHANGE committed at or below `index` */
     uint8_t conf[2048];   /* the configuration, encoded as in the CHANGE entry */
     uint32_t conf_len;
     uint64_t bytes; /* size of the file */
 };
 
-/* The findings of open(). Entries are `n` from `first`; owned by the caller. */
+/* The findings of rlog_disk_open. `entries` has the `n` entries from index `first` on; the caller
+ * owns them. */
 struct rlog_loaded {
     uint64_t term, vote;
     struct rlog_snapshot_meta snapshot;
@@ -41,7 +42,7 @@ struct rlog_loaded {
     bool vote_file_fell_back; /* one copy in the vote file was bad, the other one good */
     bool snapshot_fell_back;  /* the newest snapshot is damaged; an older one and the log suffice */
     uint64_t truncations;     /* of the log, replayed while it was read */
-    bool reset;               /* an interrupted install was completed: the log starts behind it */
+    bool reset;               /* an interrupted install was completed: the log starts after it */
     struct reason reason;     /* when corrupt: file, offset, index */
 };
 void rlog_loaded_done(struct rlog_loaded *loaded);
@@ -65,16 +66,16 @@ struct rlog_disk_options {
     /* rlog_disk_idle() became true; called with ops.ctx. The disk may be closed from here, and from
      * no callback of `ops`. May be NULL. */
     void (*idle)(void *ctx);
-    /* Appends wait for rlog_disk_release: until then the disk may be closed at any time, and what
-     * waits was never written. For a start that may yet fail. */
+    /* Appends wait for rlog_disk_release. Until then the disk may be closed at any time, and
+     * waiting appends are never written: for a start that may still fail. */
     bool held;
 };
 
-/* Create DIR for a new replica: identity, vote file, empty log. ST_EXISTS when there is one. */
+/* Create DIR for a new replica: identity, vote file, empty log. ST_EXISTS: DIR has a replica. */
 NODISCARD enum status rlog_disk_create(struct env *env, const char *dir,
                                        const struct rlog_identity *identity, struct reason *reason);
 /* Remove a damaged replica, so that rlog_disk_create can make a new one there (PROTOCOL R13):
- * identity first, so that a crash in between leaves nothing that opens. ST_OK when there is none.
+ * identity first, so that a half-removed replica does not open. ST_OK: also without a replica.
  * ST_BUSY: in use. */
 NODISCARD enum status rlog_disk_wipe(struct env *env, const char *dir, struct reason *reason);
 /* Lock and load. ST_NOT_FOUND: no replica here. ST_BUSY: in use by another process. ST_INVALID:
@@ -92,36 +93,37 @@ void rlog_disk_release(struct rlog_disk *disk);
 void rlog_disk_close(struct rlog_disk *disk);
 bool rlog_disk_idle(const struct rlog_disk *disk);
 
-/* Durable when it returns: term and vote gate every message of their update. Blocks, rarely. After
- * a failure nothing more is written. */
+/* Store term and vote; durable on return, before any message that depends on them is sent. Blocks,
+ * but is rare. After a failure nothing more is written. */
 NODISCARD enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, uint64_t vote);
 
 /* Queue a truncation from `index` (if it is not behind the end) and `n` entries from `index`, until
  * rlog_disk_write. Several queued writes become one write and one sync; `written` follows.
  * References the entries' blocks until then. Returns the write's sequence number, growing by one.
- * What was queued before an install reset the log is void, yet its number is reported. Terms may
- * not fall. */
+ * Writes that were queued before an install reset the log are dropped, but their numbers are
+ * reported. Terms may not fall. */
 uint64_t rlog_disk_append(struct rlog_disk *disk, uint64_t index, const struct rlog_entry *entries,
                           unsigned n);
-/* Begin to write what was queued, at the latest when the write under way is done. */
+/* Begin to write the queue, at the latest when the running write is done. */
 void rlog_disk_write(struct rlog_disk *disk);
 /* Start-up only, before the first append; blocks. Drop the whole log: from now on it is empty and
  * begins at `first`, whose predecessor has `prev_term` (a snapshot replaced it, and the crash came
  * before the log was reset). Durable when it returns. */
 NODISCARD enum status rlog_disk_reset(struct rlog_disk *disk, uint64_t first, uint64_t prev_term);
-/* Entries ≤ `upto` are no longer needed. Whole segments go, and none above the oldest of the
- * `snapshots_kept` newest snapshots: if the newest rots, the one before it and the log have all. */
+/* Entries ≤ `upto` are no longer needed. Removes whole segments, and none above the oldest of the
+ * `snapshots_kept` newest snapshots: if the newest snapshot is damaged, an older one and the log
+ * have every entry. */
 void rlog_disk_compact(struct rlog_disk *disk, uint64_t upto);
 uint64_t rlog_disk_queued_bytes(const struct rlog_disk *disk);
 /* The newest entry that is durable. Any thread. */
 uint64_t rlog_disk_durable(const struct rlog_disk *disk);
 /* Free space ran low (checked at each new segment and every few seconds): refuse new writes. */
 bool rlog_disk_full(const struct rlog_disk *disk);
-uint64_t rlog_disk_log_bytes(const struct rlog_disk *disk); /* of entries not compacted, for the
-                                                               policy; what is kept only for an
-                                                               older snapshot does not count */
+/* Bytes of the log that is not compacted, for the snapshot policy. Segments that are kept only for
+ * an older snapshot do not count. */
+uint64_t rlog_disk_log_bytes(const struct rlog_disk *disk);
 
-/* Snapshot files: called on LANE_BULK unless said. */
+/* Snapshot files. Called on LANE_BULK, unless a comment names another thread. */
 
 /* A file being written: header with `meta`, then content in LZ4-compressed, CRC32C-checked chunks,
  * then a trailer with the totals and a chain of the chunk sums. The entry at meta->index must be
@@ -135,11 +137,11 @@ NODISCARD enum status rlog_snap_write(struct rlog_snap_writer *w, struct bytes c
 NODISCARD enum status rlog_snap_commit(struct rlog_snap_writer *w, uint64_t *ret_bytes);
 void rlog_snap_abort(struct rlog_snap_writer *w);
 
-/* A received snapshot: raw file bytes of a peer's file, in order, into a temporary file. */
+/* Receive a snapshot: the bytes of a peer's file, in order, into a temporary file. */
 NODISCARD enum status rlog_snap_receive_create(struct rlog_disk *disk,
                                                struct rlog_snap_writer **ret_w);
 NODISCARD enum status rlog_snap_receive_write(struct rlog_snap_writer *w, struct bytes raw);
-/* Verify everything; *ret_meta is what the header says. The file stays temporary. */
+/* Verify the whole file; *ret_meta is its header. The file stays temporary. */
 NODISCARD enum status rlog_snap_receive_verify(struct rlog_snap_writer *w,
                                                struct rlog_snapshot_meta *ret_meta);
 /* Sync, rename, sync directory, and reset the log on disk to start at meta.index + 1. The caller
@@ -157,7 +159,7 @@ NODISCARD enum status rlog_snap_read_raw(struct rlog_snap_reader *r, void *buf, 
  * ST_CORRUPT names the chunk in the log. */
 NODISCARD enum status rlog_snap_read(struct rlog_snap_reader *r, struct bytes *ret_content);
 void rlog_snap_close(struct rlog_snap_reader *r);
-/* Remove all but the newest `snapshots_kept`; a file that does not verify does not count. */
+/* Remove all but the newest `snapshots_kept` valid files. */
 NODISCARD enum status rlog_snap_prune(struct rlog_disk *disk);
 
 /* `holdfast dump log|snapshot`: explain a directory, or a file, line by line, without locking or

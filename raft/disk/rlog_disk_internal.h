@@ -1,9 +1,9 @@
 /* Shared by the files of the disk, and private to them.
  *
- * Three threads meet here: the raft thread owns the queue and the vote file; LANE_LOG and, for the
- * reset of an installed snapshot, LANE_BULK own `tail` under `lock`. The raft thread waits for the
- * lock only in open and close; for a short write it takes it when it is free (rlog_disk_short.c),
- * and no work of LANE_LOG is submitted before that write is done. */
+ * Three threads share this module. The raft thread owns the queue and the vote file. LANE_LOG owns
+ * `tail` under `lock`; so does LANE_BULK, to reset the log for an installed snapshot. The raft
+ * thread waits for the lock only in open and close. For a short write it takes the lock only if it
+ * is free (rlog_disk_short.c), and submits no work to LANE_LOG before that write is done. */
 #ifndef HOLDFAST_RAFT_DISK_RLOG_DISK_INTERNAL_H
 #define HOLDFAST_RAFT_DISK_RLOG_DISK_INTERNAL_H
 
@@ -18,7 +18,7 @@ enum {
     DISK_PATH_MAX = 512,
     DISK_DIR_MAX = 400,
     DISK_SEGMENTS_MAX = 1 << 20,
-    DISK_SNAPSHOTS_MAX = 64, /* files looked at */
+    DISK_SNAPSHOTS_MAX = 64, /* snapshot files that are examined, the newest ones */
     DISK_VERIFIED_MAX = 8,
     DISK_TICK_MS = 2000,
     DISK_RESERVE_DEFAULT = 128 << 20,
@@ -44,14 +44,14 @@ struct disk_short {
     struct env_write write;
     struct batch_plan plan;
     struct staged staged;
-    bool running; /* as disk_work `write` is then, too */
-    bool refused; /* a short write would need a thread: not tried again */
+    bool running; /* disk_work `write` is running too, then */
+    bool refused; /* env_write needs a thread here: short writes are not tried again */
 };
 
-/* The next segment while it is zeroed. Of the running work, else of the raft thread. */
+/* The next segment while it is zeroed. Owned by the running work, else by the raft thread. */
 struct disk_making {
     struct fs_file *file; /* NULL: none */
-    uint64_t spare, off;  /* zeroed up to there, durably */
+    uint64_t spare, off;  /* number of the spare file; it is durably zero up to `off` */
     struct env_timer pause;
 };
 
@@ -81,9 +81,9 @@ struct rlog_disk {
     struct env_timer tick;
     struct disk_work write, compact, tend, prep;
     struct disk_short short_write;
-    bool tend_due; /* the tick came during a short write */
+    bool tend_due; /* the tick fired during a short write */
     struct disk_making making;
-    struct list group; /* of the running write */
+    struct list group; /* appends of the running write */
     uint64_t group_seq;
     uint64_t compacting; /* index up to which the running compaction drops */
     bool compact_more;   /* work is left for another run */
@@ -138,14 +138,14 @@ void disk_work_submit(struct disk_work *w);
 void disk_work_take(struct disk_work *w);
 void disk_go_on(struct rlog_disk *disk);
 
-/* Merge the group into one batch. False: nothing of it changes the log. */
+/* Merge the group into one batch. *ret_changes false: the batch does not change the log. */
 NODISCARD enum status disk_group_plan(struct rlog_disk *disk, struct batch_plan *plan,
                                       bool *ret_changes);
 void disk_write_over(struct rlog_disk *disk);
 
 /* rlog_disk_short.c: raft thread, but for the end. */
 void disk_short_init(struct rlog_disk *disk);
-/* Begin to write the group, of so many bytes; false: it takes a thread. */
+/* Begin to write the group, which has `bytes` bytes. False: the write needs a thread. */
 bool disk_short_begin(struct rlog_disk *disk, uint64_t bytes);
 /* The write is done, or failed: under the lock. */
 NODISCARD enum status disk_short_end(struct rlog_disk *disk, struct reason *reason);
@@ -163,7 +163,7 @@ struct vote_file_found {
 };
 NODISCARD enum status vote_file_create(struct fs *fs, const char *path, uint64_t id);
 NODISCARD enum status vote_file_load(struct rlog_disk *disk, struct vote_file_found *ret);
-/* Both copies, one after the other: at most one is ever torn. */
+/* Write both copies, one after the other, so that a crash tears at most one. */
 NODISCARD enum status vote_file_write(struct rlog_disk *disk, const struct vote_record *record);
 NODISCARD enum status identity_create(struct fs *fs, const char *dir,
                                       const struct rlog_identity *identity);
@@ -184,22 +184,22 @@ void disk_unlock(struct rlog_disk *disk);
 NODISCARD enum status disk_load(struct rlog_disk *disk, struct rlog_loaded *ret,
                                 struct reason *reason);
 
-/* rlog_snap_store.c: which snapshot files there are. */
+/* rlog_snap_store.c: the snapshot files of the directory. */
 struct snapshots_found {
     struct rlog_snapshot_meta newest; /* newest one that verifies; index 0: none */
     uint64_t bad_index, bad_term;     /* newest damaged file above it, 0 none */
     struct reason reason;             /* about that file */
 };
 NODISCARD enum status snapshots_find(struct rlog_disk *disk, struct snapshots_found *ret);
-/* Temporary files of an earlier process. */
+/* Remove temporary files of an earlier process. */
 NODISCARD enum status snapshots_tidy(struct rlog_disk *disk);
 NODISCARD enum status snapshot_remove(struct rlog_disk *disk, uint64_t index, uint64_t term);
 void snapshot_path(const struct rlog_disk *disk, uint64_t index, uint64_t term,
                    char path[DISK_PATH_MAX]);
-/* Remember a file that was read back whole. Takes the lock. */
+/* Remember that a file was read back and verified. Takes the lock. */
 void snapshot_verified(struct rlog_disk *disk, uint64_t index, uint64_t term);
-/* The oldest of the snapshots kept: the log above it must stay. 0 when there are too few. Under the
- * lock. */
+/* Index of the oldest snapshot that is kept: the log above must stay. 0: too few snapshots. Under
+ * the lock. */
 uint64_t snapshot_floor(const struct rlog_disk *disk);
 
 #endif

@@ -10,7 +10,7 @@ enum { DISK_DIRTY_MAX = 8 };
 
 struct segment {
     uint64_t number, size;
-    uint64_t last; /* newest live entry that lies in it, 0 none */
+    uint64_t last; /* newest live entry in the segment; 0: none */
 };
 
 /* Entries from `first` on have this term, until the next run. */
@@ -22,15 +22,15 @@ struct term_run {
 struct tail {
     struct segment *segments; /* ascending, without gaps; the last one is being written */
     size_t n_segments, segments_cap;
-    struct term_run *runs; /* never empty; covers the entry before the first one too */
+    struct term_run *runs; /* never empty; covers the entry before the first entry too */
     size_t n_runs, runs_cap;
     uint64_t last;       /* index of the newest entry */
-    uint64_t seq, chain; /* of the newest batch */
+    uint64_t seq, chain; /* number and chain of the newest batch */
     struct fs_file *file;
     uint64_t off;
     uint8_t partial[FS_BLOCK]; /* content of the last block up to `off` */
     bool marked;               /* the newest batch is a mark */
-    bool broken;               /* a write failed: no more */
+    bool broken;               /* a write failed: nothing more is written */
     struct reason why_broken;
     uint8_t *stage; /* whole blocks, in `stage_room` */
     void *stage_room;
@@ -41,15 +41,15 @@ struct tail {
     size_t n_dirty;
 };
 
-/* Entries that replace everything from `first` on. */
+/* A batch: its entries replace every entry from `first` on. */
 struct batch_plan {
     uint64_t first;
     const struct rlog_entry **entries;
     unsigned n;
-    uint64_t bytes;      /* with headers */
+    uint64_t bytes;      /* bytes of the entries with their headers */
     uint32_t flags;      /* BATCH_MARK, BATCH_CLEAN */
-    bool roll;           /* begin a segment */
-    bool reset;          /* begin one that voids what went before */
+    bool roll;           /* begin a new segment */
+    bool reset;          /* begin a new segment that voids the log before it */
     uint64_t reset_term; /* of entry first-1 */
 };
 

@@ -1,4 +1,4 @@
-/* A replica: libraft's core inside its filter, our disk, our network, our state machine.
+/* A replica: libraft's core inside its filter, with the disk, the network and the state machine.
  *
  * Everything runs on the raft thread (the env's loop thread) unless a function says "any thread".
  * The network carries opaque frames between raft ids; the simulator and cluster/mesh both implement
@@ -12,14 +12,14 @@
 
 struct rlog;
 
-/* How frames leave. Calls never block; a frame may be dropped. */
+/* Functions of the network. Calls never block; a frame may be dropped. */
 struct rlog_net_ops {
-    /* One frame for a peer; the parts are copied or queued before return. `bulk` frames (entries)
-     * never delay others. */
+    /* Send one frame to a peer; the parts are copied or queued before the return. `bulk` frames
+     * (entries) never delay other frames. */
     void (*send)(void *ctx, uint64_t to, const struct bytes *parts, unsigned n, bool bulk);
-    /* Send queued frames now, without waiting for more to go with them. May be NULL. */
+    /* Send the queued frames now, without waiting for more. May be NULL. */
     void (*flush)(void *ctx);
-    /* Members changed or were learnt: connect to these, forget others. */
+    /* The members changed or became known: connect to these nodes only. */
     void (*members)(void *ctx, const struct rlog_member *members, unsigned n);
     void *ctx;
 };
@@ -32,23 +32,23 @@ struct rlog_met {
 
 struct rlog_status {
     uint64_t id, term, leader; /* leader 0: unknown */
-    bool is_leader, ready; /* ready: leader whose commit reached its election's last index, and of
-                              a cluster that has a time */
+    bool is_leader, ready; /* ready: leads, has committed every entry from before its election, and
+                              the cluster has a time */
     bool transferring;
     uint64_t last_index, commit_index, applied_index, stored_index, snapshot_index;
     uint64_t version, local_version;
-    uint64_t
-        stage; /* number of the staged tree that is open; 0: none. No snapshot is created then */
-    int64_t time_ms;          /* cluster time, last applied */
+    uint64_t stage;           /* number of the open staged tree, which delays snapshots; 0: none */
+    int64_t time_ms;          /* cluster time of the last applied entry */
     int64_t snapshot_time_ms; /* cluster time of the newest snapshot; 0: none */
     struct rlog_member members[RLOG_MEMBERS_MAX];
     unsigned n_members;
-    bool members_committed; /* the listed members are; otherwise older ones may come back */
-    /* Of a leader: the last entry that each is known to have, and its term where that is known. */
+    bool
+        members_committed; /* the listed members are committed; else the older ones may come back */
+    /* On a leader: the last entry that each member is known to have, and its term; 0: not known. */
     uint64_t match[RLOG_MEMBERS_MAX], match_term[RLOG_MEMBERS_MAX];
     uint64_t elections, snapshots_created, snapshots_installed, entries_applied, txns_applied,
         conflicts, reads_confirmed, read_rounds;
-    uint64_t truncations, rollbacks; /* of the log, and of a configuration in it */
+    uint64_t truncations, rollbacks; /* truncations of the log; rollbacks of a configuration */
     struct rlog_met met;
 };
 
@@ -67,7 +67,7 @@ struct rlog_events {
 struct rlog_options {
     struct env *env;
     const char *dir;
-    struct rlog_identity identity; /* expected; id 0: take what the directory says */
+    struct rlog_identity identity; /* expected identity; id 0: use the id in the directory */
     struct rlog_net_ops net;
     struct rlog_events events;
     /* Bootstrap of an initial member: the same list on every initial member. Any other start:
@@ -80,7 +80,7 @@ struct rlog_options {
     unsigned inflight_bytes_max; /* 0: 64 MiB proposed and not yet applied, then ST_BUSY */
     uint64_t snapshot_log_bytes; /* 0: a snapshot per log of half the state's size, 32 to 512 MiB */
     unsigned snapshot_trailing;  /* entries kept before a snapshot; 0: 4096, at most 128 MiB */
-    uint64_t state_bytes_max;    /* 0: unbounded; ST_STATE_FULL above but for deletes, `upkeep` */
+    uint64_t state_bytes_max;    /* 0: unbounded; above, only deletes and `upkeep` are accepted */
     uint64_t segment_bytes;
     uint64_t reserve_bytes;
 };
@@ -96,18 +96,18 @@ NODISCARD enum status rlog_start(const struct rlog_options *options, struct rlog
 NODISCARD enum status rlog_rejoin_prepare(const struct rlog_options *options,
                                           struct rlog_identity *ret_old,
                                           struct rlog_identity *ret_new, struct reason *reason);
-/* Fails everything pending with ST_CLOSED; `closed` is the last call, then *rlog is gone. */
+/* Close: what is pending ends with ST_CLOSED. `closed` is the last call: *rlog is freed. */
 void rlog_close(struct rlog *rlog, void (*closed)(void *ctx), void *ctx);
 
-/* Published state, for store_pin. Any thread. */
+/* The published state, for store_pin. Any thread. */
 struct store *rlog_store(struct rlog *rlog);
 void rlog_status(struct rlog *rlog, struct rlog_status *ret_status);
-/* Term of an entry, 0 when the log has it no more or not yet. */
+/* The term of an entry; 0: the log does not have the entry. */
 uint64_t rlog_entry_term(struct rlog *rlog, uint64_t index);
 
-/* A frame from an authenticated peer. `from_name` is what its certificate says. */
+/* Take in a frame from an authenticated peer. `from_name`: the name in the peer's certificate. */
 void rlog_receive(struct rlog *rlog, uint64_t from, const char *from_name, struct bytes frame);
-/* The transport's view: the connection to a peer was refused or reset (its process is gone). */
+/* The transport reports that a peer refused or reset its connection: its process has ended. */
 void rlog_peer_gone(struct rlog *rlog, uint64_t id);
 
 /* Proposals. */
@@ -115,7 +115,7 @@ void rlog_peer_gone(struct rlog *rlog, uint64_t id);
 /* Embedded in its owner until `done`. `txn` is encoded by rlog_txn_encode and stays valid. */
 struct rlog_propose {
     struct bytes txn;
-    uint64_t ticket; /* 0, or what rlog left here with an earlier conflict; 0 again when spent */
+    uint64_t ticket; /* 0, or the ticket that an earlier conflict set here; 0 again when used */
     bool upkeep;     /* small, and needed to run the cluster: not refused as ST_STATE_FULL */
     uint64_t term;   /* 0, or refuse with ST_NOT_LEADER unless this node leads in this term */
     /* ST_OK: `outcome`, `version`, `response` are set (response borrowed during the call).
@@ -124,22 +124,23 @@ struct rlog_propose {
      * ST_UNKNOWN_OUTCOME: proposed, leadership lost or closing. */
     void (*done)(struct rlog_propose *p, enum status st);
     struct rlog_applied applied;
-    uint64_t index; /* the entry it went into */
-    /* rlog's until `done`. */
+    uint64_t index; /* index of the entry that has the proposal */
+    /* Used by rlog until `done`. */
     struct list link;
     enum status status;
     void *copy;
     bool counted, marked;
 };
 void rlog_propose(struct rlog *rlog, struct rlog_propose *p);
-/* Give a ticket back unused (the request gave up). */
+/* Give a ticket back that the request will not use. */
 void rlog_ticket_drop(struct rlog *rlog, uint64_t ticket);
 
 /* Linearizable reads (R15) */
 
-/* Embedded until `done`. ST_OK: state pinned from now on includes every write acknowledged before
- * rlog_read was called; `time_ms` is cluster time. On a leader this is immediate after one round;
- * on others the leader is asked, then its index awaited. ST_NO_LEADER, ST_TIMEOUT, ST_CLOSED. */
+/* Embedded in its owner until `done`. ST_OK: state pinned from now on includes every write that was
+ * acknowledged before the call of rlog_read; `time_ms` is cluster time. A leader needs one round of
+ * requests to the voters. Another node asks the leader for an index and waits until the index is
+ * applied. ST_NO_LEADER, ST_TIMEOUT, ST_CLOSED. */
 struct rlog_read {
     void (*done)(struct rlog_read *r, enum status st);
     uint64_t index;
@@ -151,7 +152,7 @@ struct rlog_read {
 };
 void rlog_read(struct rlog *rlog, struct rlog_read *r);
 
-/* rlog_machine_dump_begin of the newest applied state. As that; ST_CLOSED. */
+/* rlog_machine_dump_begin for the newest applied state. Statuses as there, and ST_CLOSED. */
 NODISCARD enum status rlog_dump_begin(struct rlog *rlog, struct rlog_machine_dump *ret_dump);
 
 /* Cluster time now: leader only (R16); others estimate from the last reply. */
@@ -164,23 +165,26 @@ struct rlog_admin {
     void (*done)(struct rlog_admin *a, enum status st);
     struct reason reason;
     struct rlog_member member;
-    uint64_t replaces;    /* id to remove once `member` is a voter, 0 none */
+    uint64_t replaces;    /* raft id to remove once `member` has its role; 0: none */
     uint64_t deadline_ms; /* monotonic; 0: 60 s from now */
     /* rlog's until `done`. */
     struct list link;
     enum status status;
 };
-void rlog_member_add(struct rlog *rlog, struct rlog_admin *a);    /* spare → caught up → role */
-void rlog_member_remove(struct rlog *rlog, struct rlog_admin *a); /* member.id */
-/* member.id loses its vote and follows as a standby; rlog_member_add gives the vote back. */
+/* Add `member`: as a spare until it has the log, then in its role. */
+void rlog_member_add(struct rlog *rlog, struct rlog_admin *a);
+/* Remove member.id. */
+void rlog_member_remove(struct rlog *rlog, struct rlog_admin *a);
+/* Take the vote of member.id, which follows as a standby; rlog_member_add gives the vote back. */
 void rlog_member_demote(struct rlog *rlog, struct rlog_admin *a);
-/* member.id is at member.address now; name and role stay. ST_INVALID also for an address that a
- * configuration cannot hold. */
+/* Set the address of member.id to member.address; name and role stay. ST_INVALID: also for an
+ * address that a configuration cannot hold. */
 void rlog_member_address(struct rlog *rlog, struct rlog_admin *a);
-void rlog_transfer(struct rlog *rlog, struct rlog_admin *a); /* member.id; 0: the best one */
-/* A raft id never used before in this cluster's configuration; random 63 bits. */
+/* Transfer leadership to member.id; 0: to the voter with most of the log. */
+void rlog_transfer(struct rlog *rlog, struct rlog_admin *a);
+/* A new raft id, not in the current configuration: 63 random bits. */
 uint64_t rlog_member_new_id(struct rlog *rlog);
-/* Ask for a snapshot now (tests, operators). */
+/* Create a snapshot as soon as possible. */
 void rlog_snapshot_now(struct rlog *rlog);
 
 #endif

@@ -1,21 +1,21 @@
 /* Shared by the files of the replica, and private to them.
  *
- *   rlog.c           start, close, the pump, timers, frames in
- *   rlog_turn.c      enter and leave, send and fail: below all others; rlog_turn_internal.h
- *   rlog_out.c       what the core asks for: disk, network, apply
- *   rlog_propose.c   group commit and its replies
- *   rlog_conflict.c  conflicts seen early (R5)
- *   rlog_ticket.c    tickets (R5)
- *   rlog_read.c      ReadIndex rounds (R15)
- *   rlog_time.c      cluster time (R16); rlog_time_internal.h
- *   rlog_member.c    members, transfer of leadership, fast failover
- *   rlog_snapshot_create.c   creates snapshots of the applied state
- *   rlog_snapshot_send.c     sends a snapshot to a follower
- *   rlog_install.c   a leader's snapshot arriving
+ *   rlog.c                  start, close, the pump, timers, incoming frames
+ *   rlog_turn.c             enter and leave, send and fail: below all others; rlog_turn_internal.h
+ *   rlog_out.c              requests of the core: disk, network, apply
+ *   rlog_propose.c          group commit and its replies
+ *   rlog_conflict.c         early detection of conflicts (R5)
+ *   rlog_ticket.c           tickets (R5)
+ *   rlog_read.c             ReadIndex rounds (R15)
+ *   rlog_time.c             cluster time (R16); rlog_time_internal.h
+ *   rlog_member.c           members, transfer of leadership, fast failover
+ *   rlog_snapshot_create.c  creates snapshots of the applied state
+ *   rlog_snapshot_send.c    sends a snapshot to a follower
+ *   rlog_install.c          receives and installs a leader's snapshot
  *
- * Every call from outside passes rlog_enter and rlog_leave. What it finished is put on a list; the
+ * Every call from outside passes rlog_enter and rlog_leave. Finished operations go on a list. The
  * outermost rlog_leave runs the pump, which starts what can start and then fires completions and
- * events. So no callback runs inside the core, and none from inside the call that started it. */
+ * events. So no callback runs inside the core, or inside the call that started its operation. */
 #ifndef HOLDFAST_RAFT_REPLICA_RLOG_INTERNAL_H
 #define HOLDFAST_RAFT_REPLICA_RLOG_INTERNAL_H
 
@@ -28,13 +28,13 @@
 #include "raft/replica/rlog_wire.h"
 
 enum {
-    RLOG_ROUNDS_MAX = 4,        /* open at once */
-    RLOG_REMOTE_READS_MAX = 64, /* standbys' questions in one round */
+    RLOG_ROUNDS_MAX = 4,        /* open rounds of reads */
+    RLOG_REMOTE_READS_MAX = 64, /* reads of standbys in one round */
     RLOG_BATCH_TXNS_MAX = 4096,
-    RLOG_UNCOMMITTED_MAX = 64, /* entries behind the commit index before commands wait */
+    RLOG_UNCOMMITTED_MAX = 64, /* uncommitted entries, above which commands wait */
 };
 
-/* One entry of ours in flight. */
+/* The proposals of one entry that is not applied yet. */
 struct rlog_batch {
     struct list link;
     uint64_t index, term;
@@ -43,7 +43,7 @@ struct rlog_batch {
     struct rlog_propose *items[];
 };
 
-/* A set of hashes, each with how often it was added. */
+/* A multiset of hashes: each hash with its count. */
 struct rlog_counts {
     uint64_t *hashes; /* 0: free */
     uint32_t *counts;
@@ -52,8 +52,8 @@ struct rlog_counts {
 
 struct rlog_conflicts {
     struct rlog_counts writes; /* keys that pending transactions write, and their folders */
-    struct rlog_counts sweeps; /* folders that they delete from as a whole */
-    uint64_t all;              /* how many replace everything */
+    struct rlog_counts sweeps; /* folders that pending transactions delete as a whole */
+    uint64_t all;              /* pending transactions that replace the whole state */
 };
 
 struct rlog_ticket {
@@ -64,8 +64,8 @@ struct rlog_ticket {
 };
 
 struct rlog_tickets {
-    struct list all;    /* by number */
-    struct list fenced; /* proposals that write what is claimed */
+    struct list all;    /* tickets in the order of numbers */
+    struct list fenced; /* proposals that write a key which a ticket claims */
     unsigned n;
     uint64_t last;
     bool released;
@@ -73,26 +73,26 @@ struct rlog_tickets {
 };
 
 struct rlog_proposals {
-    struct list waiting;  /* not in an entry yet */
-    struct list held;     /* a pending write touches what they need */
-    size_t waiting_bytes; /* of both, and of those at a fence */
-    bool recheck;         /* something was applied or failed: look at `held` again */
-    struct list batches;  /* by index */
+    struct list waiting;  /* proposals that are in no entry yet */
+    struct list held;     /* proposals that a pending write may conflict with */
+    size_t waiting_bytes; /* bytes of waiting, held and fenced proposals */
+    bool recheck;         /* a proposal was applied or failed: check `held` again */
+    struct list batches;  /* entries in flight, by index */
     size_t batches_bytes;
     uint64_t submitted_ms;
-    struct rlog_batch *applying; /* the one whose entry is being applied */
-    struct env_timer grace;      /* leadership was lost: wait so long for the outcome */
-    struct env_timer gather;     /* until then, waiting proposals may share the next entry */
+    struct rlog_batch *applying; /* batch of the entry that is being applied */
+    struct env_timer grace;      /* leadership was lost: end of the wait for outcomes */
+    struct env_timer gather;     /* end of gathering proposals for the next entry */
 };
 
 struct rlog_remote_read {
     uint64_t from, number;
 };
 
-/* Leader: a round of questions to the voters. Others: one question to the leader. */
+/* On a leader: a round of requests to the voters. On another node: one request to the leader. */
 struct rlog_round {
-    bool open, asks_leader,
-        untimed; /* untimed: the request carried no time, the cluster had none */
+    bool open, asks_leader;
+    bool untimed; /* the request carried no time, because the cluster had none */
     uint64_t number, term, index, conf_generation, started_ms, leader;
     uint32_t asked, yes; /* bit per member of the configuration */
     struct list reads;
@@ -101,15 +101,15 @@ struct rlog_round {
 };
 
 struct rlog_reads {
-    struct list fresh;    /* in no round */
-    struct list awaiting; /* index known, not yet applied; by index */
-    struct rlog_remote_read remote[RLOG_REMOTE_READS_MAX]; /* in no round */
+    struct list fresh;    /* reads in no round */
+    struct list awaiting; /* reads with an index that is not applied yet; by index */
+    struct rlog_remote_read remote[RLOG_REMOTE_READS_MAX]; /* reads of standbys in no round */
     unsigned n_remote;
     struct rlog_round rounds[RLOG_ROUNDS_MAX];
     uint64_t number, started_ns;
-    uint64_t all_ms;           /* when all members were asked last */
-    uint32_t quick;            /* first to reply in the last round, a majority with the leader */
-    uint64_t quick_generation; /* of the configuration whose members these are */
+    uint64_t all_ms;           /* monotonic: last request to all members */
+    uint32_t quick;            /* first members to reply in the last round, as bits */
+    uint64_t quick_generation; /* conf_generation that the bits of `quick` belong to */
     struct env_timer timer;
 };
 
@@ -129,16 +129,16 @@ struct rlog_members {
     enum rlog_members_phase phase;
     struct rlog_admin *admin;
     uint64_t term, change_index, target;
-    uint64_t remove_id;        /* member to remove, or to take the vote from */
-    uint64_t held_ms;          /* nothing was proposed since */
-    uint64_t heard_ms;         /* the server that is being added spoke */
-    uint64_t gone_id, gone_ms; /* the leader whose process is gone */
+    uint64_t remove_id;        /* raft id of the member to remove or demote */
+    uint64_t held_ms;          /* monotonic: proposals are held back since */
+    uint64_t heard_ms;         /* monotonic: last frame of the server that is being added */
+    uint64_t gone_id, gone_ms; /* the leader whose process has ended, and when */
     struct env_timer timer;
 };
 
 struct rlog {
     struct env *env;
-    struct rlog_options options; /* defaults filled in; pointers not kept */
+    struct rlog_options options; /* with defaults; its pointers are valid during rlog_start only */
     struct rlog_identity identity;
     struct rlog_disk *disk;
     struct rlog_core core;
@@ -150,23 +150,23 @@ struct rlog {
 
     unsigned depth;
     bool again, woken;
-    void (*pump)(struct rlog *r,
-                 bool fire); /* start what can start; then, if `fire`, completions */
+    /* Start what can start; then, if `fire`, fire completions. */
+    void (*pump)(struct rlog *r, bool fire);
     struct env_timer timer, close_timer, commit_timer;
     uint64_t commit_due_ms; /* when followers are notified of a commit; 0: they know */
     struct env_task wake;
 
-    struct buf out;   /* the frame being sent */
-    struct buf entry; /* the one being made */
+    struct buf out;   /* the frame that is being sent */
+    struct buf entry; /* the entry that is being encoded */
     struct bytes parts[1 + RLOG_INFLIGHT_ENTRIES];
 
     struct list done_proposals, done_reads, done_admins;
     bool changed;         /* fire events.changed */
-    bool members_changed; /* tell the network */
+    bool members_changed; /* call net.members */
     uint64_t conf_generation;
-    uint64_t announced_index; /* events.applied was fired for it */
+    uint64_t announced_index; /* index of the last call of events.applied */
     bool led, was_ready;
-    bool write_due; /* entries wait in the disk's queue for the messages to leave */
+    bool write_due; /* queued entries are written once the messages have left */
 
     struct rlog_proposals proposals;
     struct rlog_conflicts conflicts_pending;

@@ -4,12 +4,12 @@
 
 #include "raft/replica/rlog_wire.h"
 
-enum { RLOG_SNAPSHOT_SENDS_MAX = 2 }; /* being sent at once */
+enum { RLOG_SNAPSHOT_SENDS_MAX = 2 }; /* snapshots sent at the same time */
 
 struct rlog_snapshot_create {
     struct env_work work;
     bool running, wanted;
-    uint64_t bytes; /* applied since the last one */
+    uint64_t bytes; /* bytes of log applied since the last snapshot */
     uint64_t not_before_ms;
     unsigned jitter; /* 1/1024 of the threshold, up to a quarter */
     struct rlog_disk *disk;
@@ -25,7 +25,7 @@ struct rlog_snapshot_send {
     uint64_t to;
     enum rlog_snapshot_send_phase phase;
     bool wanted, working, reading, ending;
-    bool again; /* the chunk being read is not the one needed next */
+    bool again; /* drop the chunk that is being read: the follower needs another one */
     uint64_t transfer, index, term, size, sent, acked, heard_ms, moved_ms, not_before_ms;
     struct rlog_snap_reader *reader;
     uint8_t *buffer;
@@ -40,7 +40,7 @@ enum rlog_install_phase {
     INSTALL_RECEIVING,
     INSTALL_VERIFYING,
     INSTALL_ABORTING,
-    INSTALL_SETTLING, /* the core waits for it from here on */
+    INSTALL_SETTLING, /* from here on the core waits for the install */
     INSTALL_INSTALLING,
     INSTALL_OPENING,
     INSTALL_LOADING,
@@ -56,7 +56,8 @@ struct rlog_install {
     enum rlog_install_phase phase;
     bool working, ending;
     uint64_t from, transfer, term, index, snap_term, size;
-    uint64_t queued, written, heard_ms; /* bytes accepted, bytes in the file */
+    uint64_t queued, written; /* bytes accepted; bytes in the file */
+    uint64_t heard_ms;        /* monotonic: last chunk */
     struct rlog_chunk_copy queue[4];
     unsigned n_queued;
     void *writing_copy;

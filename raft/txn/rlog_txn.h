@@ -1,4 +1,4 @@
-/* The content of a COMMAND entry: cluster time and a run of transactions; and how one is applied.
+/* The content of a COMMAND entry, cluster time and transactions, and how the entry is applied.
  *
  * Wire form, versioned: raft/FORMAT.md. Encoded on worker threads, applied on the raft thread of
  * every node in the same way: nothing random and no clock is read at apply (PROTOCOL R6), and apply
@@ -41,25 +41,26 @@ struct rlog_txn_builder {
     bool too_big; /* something exceeds a limit; rlog_txn_encode says so */
 };
 void rlog_txn_done(struct rlog_txn_builder *b);
-/* Room for so many bytes of preconditions and operations. Without memory it shows when encoding. */
+/* Reserve bytes for preconditions and operations. Lack of memory is reported by rlog_txn_encode. */
 void rlog_txn_reserve(struct rlog_txn_builder *b, size_t needs, size_t ops);
-/* A key lies in one of the two segments, outside RLOG_REQUESTS, and is longer than its segment. */
+/* Whether a key is valid: in one of the two segments, outside RLOG_REQUESTS, longer than its
+ * segment. */
 bool rlog_txn_key_valid(struct bytes key);
-/* Whether rlog_txn_need_prefix, or rlog_txn_delete_prefix, takes such a prefix. */
+/* Whether a prefix is valid for rlog_txn_need_prefix, and for rlog_txn_delete_prefix. */
 bool rlog_txn_prefix_valid(struct bytes prefix);
 bool rlog_txn_drop_valid(struct bytes prefix);
 void rlog_txn_id(struct rlog_txn_builder *b, const struct rlog_request_id *id,
                  struct bytes response);
 /* `key`'s modified version must still be `version`; 0: it must be absent. */
 void rlog_txn_need_key(struct rlog_txn_builder *b, struct bytes key, uint64_t version);
-/* Nothing below `prefix` (at least a segment) may have changed since `version`, of the counter of
- * its segment: what store_newest answered when the prefix was read. */
+/* No key below `prefix` (at least a segment) may have changed since `version`: the result of
+ * store_newest when the prefix was read. */
 void rlog_txn_need_prefix(struct rlog_txn_builder *b, struct bytes prefix, uint64_t version);
 /* The staged tree must be the one that began with this number (rlog_applied.stage). */
 void rlog_txn_need_stage(struct rlog_txn_builder *b, uint64_t stage);
 void rlog_txn_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value);
-/* The same, with room of `len` ≥ 1 bytes for the caller to fill at once; NULL when encoding will
- * fail anyway. */
+/* rlog_txn_put with room for `len` ≥ 1 bytes, which the caller fills at once. NULL: the encoding
+ * will fail. */
 uint8_t *rlog_txn_put_room(struct rlog_txn_builder *b, struct bytes key, size_t len);
 /* rlog_txn_put_room for a value that ends with a range of the value it replaces
  * (store/retain.h). The caller adds the key as a precondition: the range is of the version read. */
@@ -67,21 +68,21 @@ uint8_t *rlog_txn_put_retain_room(struct rlog_txn_builder *b, struct bytes key, 
                                   struct store_retain retain);
 void rlog_txn_delete(struct rlog_txn_builder *b, struct bytes key);
 void rlog_txn_delete_prefix(struct rlog_txn_builder *b, struct bytes prefix);
-/* A staged tree belongs to the writer that began it. A transaction that puts into one, swaps it in
- * or drops it without having begun it itself has to name it by rlog_txn_need_stage, or conflicts:
- * of two writers the later to begin has the tree, and not a key of the other gets into it. */
+/* A staged tree belongs to the writer that began it. A later transaction that puts into the tree,
+ * swaps it in or drops it must name it by rlog_txn_need_stage, else the transaction conflicts. If
+ * two writers begin a tree, the later one owns it, and no key of the other gets into it. */
 void rlog_txn_stage_begin(struct rlog_txn_builder *b); /* drops an earlier one of any writer */
 void rlog_txn_stage_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value,
                         uint64_t created, uint64_t modified);
-/* Whether rlog_txn_stage_put takes the item. */
+/* Whether rlog_txn_stage_put accepts the item. */
 bool rlog_txn_stage_valid(const struct store_item *item);
 void rlog_txn_stage_swap(struct rlog_txn_builder *b);
-void rlog_txn_stage_drop(struct rlog_txn_builder *b); /* give the staged tree up */
+void rlog_txn_stage_drop(struct rlog_txn_builder *b); /* discard the staged tree */
 /* ST_OK and the encoded transaction appended to `out`; ST_TOO_BIG; ST_NOMEM. */
 NODISCARD enum status rlog_txn_encode(const struct rlog_txn_builder *b, struct buf *out);
 
-/* Strict check of bytes that did not come from this process. ST_INVALID, ST_TOO_BIG;
- * ST_UNSUPPORTED: of a later format. */
+/* Strict check of bytes of another process. ST_INVALID, ST_TOO_BIG; ST_UNSUPPORTED: of a later
+ * format. */
 NODISCARD enum status rlog_txn_check(struct bytes txn);
 
 /* Keys an encoded transaction needs or changes, for early conflict detection (PROTOCOL R5). */
@@ -98,8 +99,8 @@ void rlog_txn_touch_needs(struct bytes txn,
 void rlog_txn_touch_ops(struct bytes txn,
                         void (*each)(void *ctx, enum rlog_touch, struct bytes key), void *ctx);
 
-/* An entry under construction: time, then transactions, which refer to what
- * those before them need. */
+/* The header of an entry. Transactions follow; each may refer to preconditions of the one before.
+ */
 struct rlog_entry_header {
     uint16_t format;  /* 2 */
     uint16_t feature; /* feature level of the cluster */
@@ -109,27 +110,27 @@ struct rlog_entry_header {
 /* Appends to `out`. ST_TOO_BIG, ST_NOMEM: `out` is unchanged in length. */
 NODISCARD enum status rlog_entry_encode(int64_t time_ms, const struct bytes *txns, unsigned n,
                                         struct buf *out);
-/* Strict; every transaction too. ST_INVALID, ST_TOO_BIG; ST_UNSUPPORTED: of another format or a
- * later feature level than this program understands. */
+/* Check an entry and each of its transactions strictly. ST_INVALID, ST_TOO_BIG; ST_UNSUPPORTED:
+ * another format, or a later feature level than this program understands. */
 NODISCARD enum status rlog_entry_check(struct bytes entry);
-/* The header alone, for cluster time and dumps. ST_INVALID, ST_UNSUPPORTED. */
+/* Read the header only. ST_INVALID, ST_UNSUPPORTED. */
 NODISCARD enum status rlog_entry_peek(struct bytes entry, struct rlog_entry_header *ret_header);
 
 enum rlog_outcome {
     RLOG_APPLIED,
     RLOG_CONFLICTED,      /* a precondition failed: nothing changed */
-    RLOG_REPEATED,        /* the id was applied before: its response is given */
+    RLOG_REPEATED,        /* the id was applied before: `response` is the stored one */
     RLOG_OUTCOME_UNKNOWN, /* the id is older than the window: nothing changed */
 };
 
 /* Result of applying one transaction of an entry. */
 struct rlog_applied {
     enum rlog_outcome outcome;
-    uint64_t version;      /* the state version after it; of the first apply when repeated */
+    uint64_t version;      /* state version after the transaction; RLOG_REPEATED: after the first */
     struct bytes response; /* RLOG_REPEATED: the stored sealed response, borrowed until publish */
     struct bytes conflict; /* RLOG_CONFLICTED: the key or prefix, borrowed during the call; empty
                               when a stage operation found no stage open, or another's */
-    uint64_t stage;        /* number of the staged tree that is open after it; 0: none */
+    uint64_t stage;        /* number of the staged tree that is open afterwards; 0: none */
 };
 
 /* Counters that live beside the tree and travel in snapshots. */
@@ -141,9 +142,9 @@ struct rlog_machine {
     uint16_t feature;
     bool staging;          /* a staged tree is open; no snapshot is created meanwhile */
     uint64_t stage;        /* number of the staged tree: local_version when it began; 0: none */
-    uint64_t stage_newest; /* newest version put into it */
+    uint64_t stage_newest; /* newest version in the staged tree */
     uint64_t id_floor;     /* request ids issued below this version are forgotten */
-    uint64_t id_bytes;     /* of remembered responses */
+    uint64_t id_bytes;     /* bytes of remembered responses */
 };
 
 /* Apply a whole COMMAND entry at `index` and publish. `each` (or NULL) is called per transaction,
@@ -154,8 +155,8 @@ void rlog_machine_apply(struct rlog_machine *m, uint64_t index, struct bytes ent
                         void (*each)(void *ctx, unsigned i, const struct rlog_applied *applied),
                         void *ctx);
 
-/* Whether applying `txn` now would come to RLOG_CONFLICTED; nothing is changed. Raft thread. The
- * key or prefix borrows from `txn`. */
+/* Whether applying `txn` now would end with RLOG_CONFLICTED. Changes nothing. Raft thread.
+ * *ret_conflict: the key or prefix, borrowed from `txn`. */
 bool rlog_machine_conflicts(const struct rlog_machine *m, struct bytes txn,
                             struct bytes *ret_conflict);
 
@@ -166,7 +167,7 @@ struct rlog_machine_dump {
     int64_t time_ms;
     uint64_t id_floor, id_bytes;
     uint16_t feature;
-    bool replicated_only; /* set after the begin: leave out what is this cluster's own */
+    bool replicated_only; /* set after the begin: leave out the local keys of this cluster */
 };
 /* Raft thread, right after an apply. ST_BUSY: a staged tree is open (it exists in memory and the
  * log only) or no pin is free; try again later. */
