@@ -5,10 +5,10 @@
  *
  * 1. `done` is called exactly once for each request that is not cancelled, never from inside
  *    http_client_send, and is the client's last touch of the request.
- * 2. ST_NO_LEADER and ST_BUSY: not a byte of the request was sent. ST_UNKNOWN_OUTCOME: some may
- *    have arrived, and no usable reply did.
- * 3. A request that may be repeated is sent again, once, when it met a kept connection that the
- *    other side was just closing. One that may not gets a connection of its own from the start. */
+ * 2. ST_NO_LEADER and ST_BUSY: not a byte of the request was sent. ST_UNKNOWN_OUTCOME: bytes of the
+ *    request may have arrived, but no usable reply came.
+ * 3. A repeatable request that met a kept connection which the other side was just closing is sent
+ *    again, once. A request that is not repeatable gets a new connection from the start. */
 #ifndef HOLDFAST_HTTP_CLIENT_H
 #define HOLDFAST_HTTP_CLIENT_H
 
@@ -18,68 +18,70 @@ struct http_client;
 
 struct http_client_limits {
     size_t connections_max;   /* to one target */
-    size_t connecting_max;    /* of these at once: handshakes cost the other side time */
-    size_t waiting_max;       /* requests waiting for one of them */
+    size_t connecting_max;    /* being opened at once: handshakes cost the other side time */
+    size_t waiting_max;       /* requests that wait for a connection */
     uint32_t connect_ms;      /* for name, connection and handshake */
-    uint32_t idle_ms;         /* a kept connection; less than servers allow */
-    struct http_limits reply; /* only those of heads count */
+    uint32_t idle_ms;         /* how long an idle connection is kept; less than servers allow */
+    struct http_limits reply; /* only the limits of heads count */
 };
 
 extern const struct http_client_limits http_client_limits_default;
 
 /* ST_NOMEM. */
 NODISCARD enum status http_client_new(struct env *env, struct http_client **ret_client);
-/* Instead of the default; before the first request. */
+/* Set other limits than the default, before the first request. */
 void http_client_limit(struct http_client *client, const struct http_client_limits *limits);
-/* Requests under way end: ST_CLOSED or, where they were sent, ST_UNKNOWN_OUTCOME. `closed` is
+/* End all requests under way: ST_CLOSED, or ST_UNKNOWN_OUTCOME if bytes were sent. `closed` is
  * called once, later; then http_client_free may be called. */
 void http_client_close(struct http_client *client, void (*closed)(void *ctx), void *ctx);
 void http_client_free(struct http_client *client); /* closed; NULL is allowed */
 
-/* The server to connect to. Copied, but for `tls`, of which a reference is taken. */
+/* The server to connect to. Strings are copied; a reference to `tls` is taken. */
 struct http_target {
     const char *address; /* "10.0.0.1:8201", "[::1]:8201" or "name:8201" */
-    struct tls_ctx *tls; /* NULL: in clear */
+    struct tls_ctx *tls; /* NULL: no TLS */
     const char *host;    /* a name in the certificate, as in tls_target; NULL: any */
     const char *uri;     /* a URI in the certificate, as in tls_target; NULL: any */
 };
 
 struct http_client_request;
 struct http_client_conn;
-/* `piece` may be moved away; what is left of it is released. */
+/* `last`: the body of the reply is complete. The callee may move `piece` away; otherwise the client
+ * releases it. */
 typedef void http_client_piece_fn(struct http_client_request *request, struct buf *piece,
                                   bool last);
 typedef void http_client_sent_fn(struct http_client_request *request);
 
-/* Embedded by its owner, zero-initialised. What the upper part points to stays until `done`. */
+/* Embedded by its owner, zero-initialised. The owner sets the members down to `user`; memory that
+ * they point to stays valid until `done`. */
 struct http_client_request {
     enum http_method method;
-    struct bytes path; /* and query */
+    struct bytes path; /* with the query */
     const struct http_header *headers;
     size_t n_headers;         /* without those that frame the message; Host is added */
-    struct bytes body;        /* unless streamed */
-    bool stream_body;         /* comes through http_client_write; not with `repeatable` */
+    struct bytes body;        /* whole body; empty with `stream_body` */
+    bool stream_body;         /* http_client_write gives the body; not with `repeatable` */
     uint64_t body_length;     /* of a streamed body, or HTTP_LENGTH_UNKNOWN */
     bool repeatable;          /* sending it twice does no harm */
-    bool once;                /* … but it is the caller who does so; with `repeatable` */
-    uint32_t timeout_ms;      /* 0: 60 s. Until `done`; with streams: without progress */
-    uint64_t reply_bytes_max; /* of the body, unless streamed; 0: 32 MiB */
-    /* Called when the head of the reply is there; its body then comes through
-     * http_client_reply_next. NULL: `done` gets it whole. Set to NULL for a reply known to be no
-     * longer than `whole_max`. */
+    bool once;                /* with `repeatable`: the owner repeats the request, not the client */
+    uint32_t timeout_ms;      /* until `done`; with a stream: without progress; 0: 60 s */
+    uint64_t reply_bytes_max; /* of a body that is not streamed; 0: 32 MiB */
+    /* Called when the head of the reply has arrived; http_client_reply_next then gives the body.
+     * NULL: `done` has the whole body. The client sets it to NULL for a reply whose announced
+     * length is at most `whole_max`. */
     void (*on_head)(struct http_client_request *request);
-    uint64_t whole_max; /* with on_head; 0: every reply comes through it */
+    uint64_t whole_max; /* with on_head; 0: every reply is streamed */
     void (*done)(struct http_client_request *request, enum status st);
     void *user;
 
     /* Set for on_head, and for done when it is ST_OK. */
     int status;
-    struct buf reply;     /* from done on the owner's, who releases it */
-    struct reason reason; /* for done: why it failed */
+    struct buf reply;     /* body; from `done` on the owner has to release it */
+    struct reason reason; /* set for done: why the request failed */
 
-    /* The client's. */
+    /* For the client alone. */
     struct http_client *client;
-    struct http_client_target *target; /* while it waits for a connection */
+    struct http_client_target *target; /* while the request waits for a connection */
     struct http_client_conn *conn;
     struct http_head *head;
     struct list link, event_link;
@@ -96,28 +98,29 @@ struct http_client_request {
 /* Start a request. Failures come through `done`. */
 void http_client_send(struct http_client *client, const struct http_target *target,
                       struct http_client_request *request);
-/* Forget it: `done` will not be called. Only before it was. */
+/* Forget a request whose `done` was not called yet: `done` will not be called. */
 void http_client_cancel(struct http_client_request *request);
 
-/* Of the reply's body, as announced, or HTTP_LENGTH_UNKNOWN. */
+/* The announced length of the reply's body, or HTTP_LENGTH_UNKNOWN. */
 uint64_t http_client_reply_length(const struct http_client_request *request);
-/* Headers of the reply, as for requests. */
+/* Headers of the reply, as http_header, http_header_count and http_header_at. */
 struct bytes http_client_reply_header(const struct http_client_request *request, const char *name);
 size_t http_client_reply_header_count(const struct http_client_request *request);
 struct http_header http_client_reply_header_at(const struct http_client_request *request, size_t i);
 
-/* A streamed reply: ask for the next piece. `on_piece` is called once, never from inside this
- * call and not after `done`. After the last piece comes `done`. */
+/* Ask for the next piece of a streamed reply. `on_piece` is called once, never from inside this
+ * function and not after `done`. `done` follows the last piece. */
 void http_client_reply_next(struct http_client_request *request, http_client_piece_fn *on_piece);
 
-/* A streamed body, one piece at a time, beginning at any time after http_client_send. `piece` stays
- * valid until `sent`, which is not called from inside this call and not after `done`. */
+/* Write one piece of a streamed body, at any time after http_client_send. `piece` stays valid until
+ * `sent`, which is not called from inside this function and not after `done`. */
 void http_client_write(struct http_client_request *request, struct bytes piece,
                        http_client_sent_fn *sent);
 void http_client_write_end(struct http_client_request *request);
 
 struct http_client_counters {
-    uint64_t requests, failed, unknown; /* failed: certainly not sent */
+    /* failed: certainly not sent; unknown: ended with ST_UNKNOWN_OUTCOME */
+    uint64_t requests, failed, unknown;
     uint64_t repeated, connects, connects_failed;
 };
 /* Any thread. */

@@ -1,15 +1,15 @@
-/* HTTP/1.1 server for one worker thread: strict framing, bounded everything, replies at any time.
+/* HTTP/1.1 server for one worker thread. Framing is strict and every resource is bounded.
  *
- * A server belongs to one env and all its functions are called on that env's thread, but for
- * http_server_counters. A connection handles one request at a time: a pipelined request is read
- * only after the reply to the one before it, so replies are in order and effects too.
+ * A server belongs to one env. All functions but http_server_counters run on that env's thread. A
+ * connection handles one request at a time: a pipelined request is read only after the reply to the
+ * request before it, so replies and effects keep the order of the requests.
  *
- * 1. Every request gets exactly one reply, by http_respond or one of its
- *    kind, during the call or any time later; also when the peer has gone meanwhile.
+ * 1. A handler gives every request exactly one reply, with one of the functions http_respond…, at
+ *    once or any time later; also when the peer has gone meanwhile.
  * 2. The request, its strings, its body and its arena live until that reply has been sent; they
  *    are wiped when released.
  * 3. Every reply carries Cache-Control: no-store.
- * 4. A malformed request gets an error reply and the connection closed: bytes behind it have
+ * 4. A malformed request gets an error, and its connection is closed: bytes behind the request have
  *    no meaning. */
 #ifndef HOLDFAST_HTTP_HTTP_H
 #define HOLDFAST_HTTP_HTTP_H
@@ -42,66 +42,69 @@ enum http_method {
 };
 
 const char *http_method_name(enum http_method method); /* "GET" */
-const char *http_status_reason(int status);            /* "Not Found"; "" when it has no name */
+const char *http_status_reason(int status); /* "Not Found"; "" for a status without a name */
 
 struct http_header {
     struct bytes name, value;
 };
 
-#define HTTP_LENGTH_UNKNOWN UINT64_MAX /* of a body */
+#define HTTP_LENGTH_UNKNOWN UINT64_MAX /* a body whose length was not announced */
 
 /* Requests */
 
 struct http_request {
     enum http_method method;
-    struct bytes path;  /* as sent, not canonical: from '/' up to the '?'; or "*" */
-    struct bytes query; /* as sent, behind the '?'; data NULL when there is none */
-    struct bytes body;  /* all of it, unless it is streamed */
+    struct bytes path;  /* as the client sent it, not canonical: from '/' up to the '?'; or "*" */
+    struct bytes query; /* as the client sent it, behind the '?'; data NULL: none */
+    struct bytes body;  /* the whole body, unless the body is streamed */
     struct arena arena;
-    void *user; /* the handler's, NULL at first */
+    void *user; /* for the handler; NULL at first */
 };
 
-/* The first header of that name, in any case, without surrounding blanks; data NULL: absent. */
+/* The value of the first header with that name, upper or lower case, without surrounding blanks;
+ * data NULL: absent. */
 struct bytes http_header(const struct http_request *req, const char *name);
 /* A bit for each length below 63 that no header's name has. */
 uint64_t http_header_lens_absent(const struct http_request *req);
-/* Repeated headers: *at starts as 0; false when there is no further one. */
+/* The next header with that name: *at starts as 0. False: there is no further one. */
 bool http_header_next(const struct http_request *req, const char *name, size_t *at,
                       struct bytes *ret_value);
-/* By position; names are in lower case. */
+/* The headers by position; names are in lower case. */
 size_t http_header_count(const struct http_request *req);
 struct http_header http_header_at(const struct http_request *req, size_t i);
 
 enum { HTTP_PEER_TEXT = 64, HTTP_ERROR_BYTES_MAX = 4096 };
-/* "127.0.0.1:4711" or "[::1]:4711", as a proxy that counts has said or of the connection itself;
- * "" when unknown. */
+/* The address of the client, "127.0.0.1:4711" or "[::1]:4711": as a trusted proxy names it, or else
+ * of the connection; "" when unknown. */
 void http_peer_text(const struct http_request *req, char ret_text[static HTTP_PEER_TEXT]);
-/* The client's certificate (crypto/tls.h). ST_NOT_FOUND: it showed none, or the peer has gone. */
+/* The client's certificate (crypto/tls.h). ST_NOT_FOUND: the client showed none, or has gone. */
 NODISCARD enum status http_peer_cert(const struct http_request *req, struct tls_peer *ret_peer);
 bool http_is_tls(const struct http_request *req);
 
 /* Call `gone` once if the connection breaks, or the peer ends its side, before the reply is
- * complete. The request stays valid and still needs its reply. NULL takes it back. */
+ * complete. The request stays valid and still needs its reply. NULL: call nothing any more. */
 void http_on_gone(struct http_request *req, void (*gone)(struct http_request *req));
 
-/* From the handler's `head`: how long the reply may take, instead of the listener's request_ms; 0:
- * for ever. */
+/* Set how long the reply may take, instead of the listener's request_ms; 0: for ever. Call from the
+ * handler's `head`. */
 void http_reply_within(struct http_request *req, uint32_t ms);
 
-/* Bodies: the first two are called from the handler's `head`. */
+/* Bodies. Call http_limit_body and http_stream_body from the handler's `head`. */
 
 /* Refuse a body above `bytes_max` with 413, instead of the listener's limit. */
 void http_limit_body(struct http_request *req, uint64_t bytes_max);
-/* Hand a body of more than `whole_max` bytes over in pieces: `request` is called without it, at
- * once or, where its length is not announced, when more has come. With 0 any body is, even none. */
+/* Stream a body of more than `whole_max` bytes: `request` is called without the body, at once or,
+ * where the length is not announced, when more than `whole_max` bytes have arrived. 0: stream any
+ * body, even an empty one. */
 void http_stream_body(struct http_request *req, uint64_t whole_max);
-/* As announced; 0: there is none; HTTP_LENGTH_UNKNOWN. */
+/* The announced length of the body; 0: there is none; or HTTP_LENGTH_UNKNOWN. */
 uint64_t http_body_length(const struct http_request *req);
-bool http_body_streams(const struct http_request *req); /* in `request`: it comes in pieces */
+/* Whether the body is streamed. Call from the handler's `request` on. */
+bool http_body_streams(const struct http_request *req);
 
 /* ST_OK: `piece` is borrowed for the call and may be empty; `last` says that the body is complete.
- * Else it never will be: ST_CLOSED the peer has gone, ST_TIMEOUT too slow, ST_TOO_BIG above the
- * limit, ST_INVALID malformed. */
+ * Another status: the body will never be complete. ST_CLOSED: the peer has gone; ST_TIMEOUT: too
+ * slow; ST_TOO_BIG: above the limit; ST_INVALID: malformed. */
 typedef void http_piece_fn(struct http_request *req, enum status st, struct bytes piece, bool last);
 
 /* Ask for the next piece of a streamed body. `on_piece` is called once, never from inside this
@@ -119,31 +122,33 @@ void http_body_collect(struct http_request *req, const struct ip *client, http_w
  * replies whose body was built in it. One a request. */
 void http_keep(struct http_request *req, struct buf *buf);
 
-/* Answers */
+/* Replies */
 
 struct http_reply {
     int status;               /* 200..599 */
     const char *content_type; /* NULL: none */
     const struct http_header *headers;
-    size_t n_headers;  /* copied; not those that frame the message */
-    struct bytes body; /* of the request's arena, kept with http_keep, or static */
-    bool close;        /* close the connection behind it */
+    size_t n_headers;  /* headers are copied; headers that frame the message are not allowed */
+    struct bytes body; /* in the request's arena, kept with http_keep, or static */
+    bool close;        /* close the connection after the reply */
 };
 
-void http_respond(struct http_request *req, const struct http_reply *reply); /* once */
-/* In the handler's form of an error. `message` is UTF-8 and is copied; NULL: the status says it. */
+/* Send the reply. */
+void http_respond(struct http_request *req, const struct http_reply *reply);
+/* Reply with an error in the handler's form. `message` is UTF-8 and is copied; NULL: no text. */
 void http_respond_error(struct http_request *req, int status, const char *message);
-/* With the HTTP status of the table; a NULL message gives its text. */
+/* Reply with the HTTP status of `st`. `message` NULL: the text of `st`. */
 void http_respond_status(struct http_request *req, enum status st, const char *message);
 
-/* A reply in pieces: begin, pieces, end. reply->body is the first piece and may be empty.
- * `length` is the total, or HTTP_LENGTH_UNKNOWN. */
+/* Begin a reply in pieces; http_respond_piece and http_respond_end follow. reply->body is the first
+ * piece and may be empty. `length` is the total, or HTTP_LENGTH_UNKNOWN. */
 void http_respond_begin(struct http_request *req, const struct http_reply *reply, uint64_t length);
 /* `piece` stays valid until `sent` is called: once, never from inside this call. ST_CLOSED: the
  * peer has gone; still call http_respond_end. One piece at a time. */
 typedef void http_sent_fn(struct http_request *req, enum status st);
 void http_respond_piece(struct http_request *req, struct bytes piece, http_sent_fn *sent);
-/* `complete` false: something is missing, and the connection is cut so that the peer notices. */
+/* End a reply in pieces. `complete` false: the connection is cut, so that the peer notices that a
+ * part is missing. */
 void http_respond_end(struct http_request *req, bool complete);
 
 /* Servers */
@@ -152,18 +157,19 @@ struct http_limits {
     size_t uri_bytes_max;    /* request target: 414 */
     size_t header_bytes_max; /* request line and headers: 431 */
     size_t headers_max;      /* number of headers: 431 */
-    uint64_t body_bytes_max; /* 413 */
-    size_t connections_max;  /* of this server; the longest idle one gives way */
-    /* Of them from one client address, but for proxies that are believed about their clients; its
-     * longest idle one gives way. 0: half of connections_max. */
+    uint64_t body_bytes_max; /* bodies: 413 */
+    size_t
+        connections_max; /* of this server; above, the connection that was idle longest is closed */
+    /* Connections of one client address; above, the connection of that address that was idle
+     * longest is closed. Trusted proxies are exempt. 0: half of connections_max. */
     size_t connections_share;
-    uint32_t handshake_ms;   /* TLS */
+    uint32_t handshake_ms;   /* of TLS */
     uint32_t header_ms;      /* from a request's first byte to the end of its headers: 408 */
     uint32_t idle_ms;        /* between requests */
     uint32_t request_ms;     /* from the end of the headers to a reply; 0: for ever */
-    uint32_t rate_window_ms; /* over which the next two are measured */
-    uint32_t body_rate_min;  /* bytes a second a body must arrive with: 408 */
-    uint32_t write_rate_min; /* bytes a second a peer must take a reply with */
+    uint32_t rate_window_ms; /* over which body_rate_min and write_rate_min are measured */
+    uint32_t body_rate_min;  /* least bytes a second of an arriving body: 408 */
+    uint32_t write_rate_min; /* least bytes a second that a peer reads of a reply */
     uint32_t linger_ms;      /* how long unread input is discarded behind a refusal */
 };
 
@@ -174,14 +180,14 @@ extern const struct http_limits http_limits_default;
 enum { HTTP_SMALL_BODY = 64 * 1024 };
 
 struct http_handler {
-    /* The head is complete: limit or stream the body, or reply at once. The request may not be
-     * kept: it comes again, or never. May be NULL. */
+    /* The head is complete: limit or stream the body, or reply at once. Do not keep the request:
+     * `request` is called with it later, or never. May be NULL. */
     void (*head)(void *ctx, struct http_request *req);
     /* The request is complete, or its body is to be streamed. */
     void (*request)(void *ctx, struct http_request *req);
-    /* limits.request_ms have passed. What is returned, UTF-8, is sent with *ret_status, which
-     * is 503 at first, and the connection closes; to the handler it is as if the peer had gone.
-     * May be NULL. */
+    /* limits.request_ms have passed without a reply. Returns the text of the error, UTF-8, which is
+     * sent with *ret_status (503 unless it is set). The connection closes; for the handler the peer
+     * has gone. May be NULL. */
     const char *(*late)(void *ctx, struct http_request *req, int *ret_status);
     /* Write an error's body to `out`; returns its static content type. `message` is UTF-8 of
      * HTTP_ERROR_BYTES_MAX bytes at most, data NULL where the status says all. NULL: plain text. */
@@ -191,14 +197,15 @@ struct http_handler {
 
 struct http_server_options {
     const struct sockaddr *address; /* NULL: adopted connections only */
-    bool exclusive;                 /* fail when anybody listens there already */
+    bool exclusive;                 /* fail if another socket listens at the address already */
     struct tls_ctx *tls;            /* NULL: plain text; a reference is taken */
     const struct http_handler *handler;
     void *ctx;
     const struct http_limits *limits; /* copied; NULL: the default */
-    /* For the bytes of larger bodies in memory: 503 above. NULL: unbounded. Outlives the server. */
+    /* Bounds the bytes of bodies in memory that are longer than HTTP_SMALL_BODY: 503 above. NULL:
+     * unbounded. Outlives the server. */
     struct http_budget *budget;
-    const struct http_proxy *proxy; /* NULL: off; outlives the server */
+    const struct http_proxy *proxy; /* PROXY protocol; NULL: off; outlives the server */
     /* Other proxies, whose connections carry many clients' requests. Outlive the server. */
     const struct cidr *forwarders;
     size_t n_forwarders;
@@ -206,7 +213,7 @@ struct http_server_options {
 
 struct http_server;
 
-/* Listen, with SO_REUSEPORT, so that each worker has a socket of its own at one address.
+/* Listen with SO_REUSEPORT, so that each worker has its own socket at one address.
  * ST_EXISTS: the address is in use; ST_INVALID, ST_DENIED, ST_IO with a reason; ST_NOMEM. */
 NODISCARD enum status http_server_start(struct env *env, const struct http_server_options *options,
                                         struct http_server **ret_server, struct reason *reason);
@@ -234,7 +241,7 @@ struct http_counters {
 /* Any thread. */
 void http_server_counters(const struct http_server *server, struct http_counters *ret_counters);
 
-/* "127.0.0.1:8200" or "[::1]:8200": numbers only. ST_INVALID with a reason. */
+/* Parse "127.0.0.1:8200" or "[::1]:8200"; names are not resolved. ST_INVALID with a reason. */
 NODISCARD enum status http_address_parse(const char *text, struct sockaddr_storage *ret_address,
                                          struct reason *reason);
 

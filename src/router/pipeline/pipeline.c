@@ -25,7 +25,7 @@
  * 2. A transaction runs again, from READING or ADMITTING on, when a long body was parsed, when the
  *    route has prepared, and when another request changed what the transaction had read.
  * 3. Any phase can fail: the request goes on to RECORDING_REPLY, or to DONE where nothing was
- * recorded.
+ *    recorded.
  * 4. A phase outside of a transaction holds none open: `txn_closed`.
  * 5. A client that was told that nothing is changed can rely on that: no phase that may change
  *    something begins after router_give_up: `touching`. */

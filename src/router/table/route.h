@@ -1,10 +1,13 @@
 /* Route tables: the only place that knows path, method, authority, fields, help and handler.
  *
- * A row is one operation. Patterns are relative to where the API stands, without a slash at either
- * end. ":name" takes one segment that is a name (letters, digits, '_', inside also '-' and '.');
- * "*path", which comes last, takes what is left, be it nothing, and may end in '/'; with a literal
- * behind it, as in "*path/tune", it takes one segment or more before that end. The first row whose
- * pattern and method fit is taken. */
+ * A row is one operation. A pattern is relative to the path of its API, without a slash at either
+ * end. In a pattern
+ *
+ *   :name       takes one segment that is a name: letters, digits, '_', inside also '-' and '.'
+ *   *path       at the end takes the rest of the path, which may be empty and may end in '/'
+ *   *path/tune  takes one segment or more, and then the literal
+ *
+ * The first row whose pattern and method fit serves the request. */
 #ifndef HOLDFAST_ROUTER_TABLE_ROUTE_H
 #define HOLDFAST_ROUTER_TABLE_ROUTE_H
 
@@ -16,46 +19,46 @@ struct dialect;
 struct req;
 
 enum route_auth {
-    AUTH_TOKEN, /* a token that has `caps` on the path */
-    AUTH_NONE,
+    AUTH_TOKEN, /* needs a token that has `caps` on the path */
+    AUTH_NONE,  /* needs no token */
 };
 
 enum route_flag {
-    /* About this node: served here and never forwarded. With AUTH_NONE without a transaction, so
-     * also while sealed. */
+    /* About this node: served here and never forwarded. With AUTH_NONE there is no transaction, so
+     * a sealed node serves the route too. */
     ROUTE_NODE = 1 << 0,
     ROUTE_BARE = 1 << 1,   /* the reply is the whole body, without an envelope */
-    ROUTE_ACTIVE = 1 << 2, /* even reads run on the active node */
+    ROUTE_ACTIVE = 1 << 2, /* runs on the active node, even if it only reads */
     ROUTE_SUDO = 1 << 3,   /* needs CAP_SUDO too */
-    /* Runs on the leader of the log, also while the cluster is not initialised or sealed. */
+    /* Runs on the leader of the log, also while the cluster is not initialised, or is sealed. */
     ROUTE_LEADER = 1 << 4,
     /* A POST that stages nothing and is served where it arrives. */
     ROUTE_READS = 1 << 5,
     ROUTE_HEAD = 1 << 6,            /* a GET that also serves HEAD */
-    ROUTE_TOP_LEVEL = 1 << 7,       /* data's members stand at the top level as well */
-    ROUTE_OPEN_METRICS = 1 << 8,    /* no token where the listener says so */
-    ROUTE_FREE_BODY = 1 << 9,       /* any field is welcome */
-    ROUTE_ANY_TOKEN = 1 << 10,      /* every valid token may; the handler judges the rest */
-    ROUTE_TOKEN_OPTIONAL = 1 << 11, /* nor is one needed; one that is sent must be valid */
-    ROUTE_LONG = 1 << 12,           /* may take longer than a listener lets requests take */
-    /* The body goes into a file, after the handler and before `outside`; no field is in it. Stages
-     * nothing, and is long. */
+    ROUTE_TOP_LEVEL = 1 << 7,       /* the envelope repeats the members of data */
+    ROUTE_OPEN_METRICS = 1 << 8,    /* needs no token where the listener says so */
+    ROUTE_FREE_BODY = 1 << 9,       /* takes fields that its schema does not know */
+    ROUTE_ANY_TOKEN = 1 << 10,      /* every valid token is enough; the handler checks more */
+    ROUTE_TOKEN_OPTIONAL = 1 << 11, /* needs no token, but a token that is sent must be valid */
+    ROUTE_LONG = 1 << 12,           /* the listener's request_ms does not bound it */
+    /* The body is written into a file, after the handler and before `outside`; it has no fields.
+     * The route stages nothing, and may take long. */
     ROUTE_UPLOAD = 1 << 13,
-    ROUTE_OPERATOR = 1 << 14, /* served in maintenance, as those about the node are */
-    /* Only tells people that the path is another one: for what no other row takes, whatever the
-     * method. */
+    ROUTE_OPERATOR = 1 << 14, /* served in maintenance, as ROUTE_NODE is */
+    /* Serves requests that no other row takes, of any method, with an error that names the right
+     * path. */
     ROUTE_ASTRAY = 1 << 15,
-    ROUTE_SCANS = 1 << 17,  /* a LIST that also serves SCAN: all below the folder */
+    ROUTE_SCANS = 1 << 17,  /* a LIST that also serves SCAN: every key below the folder */
     ROUTE_POLICY = 1 << 16, /* "*name" is a policy's: judged by that, however it is spelled */
     /* With AUTH_NONE: part of a ceremony with key shares. The handler sees the token of a request
      * whose token may do this. Other requests are anonymous: a listener may refuse them
      * (authenticated_ceremonies), and their rate is limited. */
     ROUTE_CEREMONY = 1 << 18,
-    ROUTE_SOME = 1 << 19, /* "*path" is not nothing */
-    /* Of upstream's, and not built: for what no other row takes, whatever the method. Answered with
-     * 501 and the row's help, to a token that may use the path. */
+    ROUTE_SOME = 1 << 19, /* "*path" takes at least one segment */
+    /* A path of the upstream product that is not built. Serves requests that no other row takes, of
+     * any method: 501 with the row's help, to a token that may use the path. */
     ROUTE_ABSENT = 1 << 20,
-    /* With ROUTE_ACTIVE: without a quorum, served by the node that is asked. */
+    /* With ROUTE_ACTIVE: without a quorum, the node that the client asked serves the request. */
     ROUTE_LOCAL = 1 << 21,
     /* With ROUTE_NODE: served while initial members are awaited. */
     ROUTE_UNINITIALIZED = 1 << 22,
@@ -63,7 +66,7 @@ enum route_flag {
 };
 
 struct route {
-    /* POST means PUT too; LIST, SCAN mean GET ?list=true, ?scan=true too. */
+    /* METHOD_POST takes PUT too; METHOD_LIST takes GET ?list=true, METHOD_SCAN GET ?scan=true. */
     enum http_method method;
     const char *path;
     enum status (*handler)(struct req *req);
@@ -129,13 +132,13 @@ struct route_api {
     size_t n_more;
 };
 
-/* A place among the rows of an API; zero: before the first. */
+/* A position among the rows of an API; all zero: before the first row. */
 struct route_walk {
     const struct route *next, *end; /* of the table that was opened last */
     size_t table;                   /* the next one to open */
 };
 
-/* The rows of an API one after the other, in their order; NULL behind the last. */
+/* The next row of an API, in order; NULL after the last. */
 static inline const struct route *route_next(const struct route_api *api, struct route_walk *walk)
 {
     while (walk->next == walk->end) {
@@ -149,7 +152,7 @@ static inline const struct route *route_next(const struct route_api *api, struct
     return walk->next++;
 }
 
-/* The row at a place in that order; NULL behind the last. */
+/* The row with number `i` in that order; NULL after the last. */
 static inline const struct route *route_at(const struct route_api *api, size_t i)
 {
     if (i < api->n)
@@ -171,14 +174,15 @@ struct route_params {
     unsigned n;
 };
 
-/* The other methods of a path. */
+/* The methods that a path has, when it lacks the method of the request. */
 struct route_others {
     unsigned methods; /* a bit (1 << METHOD_…) for each */
-    bool open;        /* none of them needs a token */
+    bool open;        /* no row with one of these methods needs a token */
 };
 
-/* `path` is zero-terminated. ST_NOT_FOUND: no pattern fits. ST_UNSUPPORTED: some do, but not with
- * this method; *ret_others says with which, and nothing otherwise. ST_NOMEM. */
+/* Find the row for a method and a zero-terminated path. ST_NOT_FOUND: no pattern fits.
+ * ST_UNSUPPORTED: a pattern fits, but not with this method; *ret_others has the methods, and is
+ * empty otherwise. ST_NOMEM. */
 NODISCARD enum status route_match(const struct route_api *api, enum http_method method,
                                   struct bytes path, struct arena *arena,
                                   const struct route **ret_route, struct route_params *ret_params,
@@ -190,10 +194,10 @@ bool route_takes(const struct route *route, enum http_method method);
 /* Whether ":name" takes the segment. */
 bool route_is_name(struct bytes segment);
 
-/* "GET, LIST, PUT" for such bits. */
+/* Write the methods of route_others.methods, "GET, LIST, PUT". */
 void route_methods_text(unsigned methods, char ret_text[ROUTE_METHODS_TEXT]);
 
-/* The capabilities that a row asks for; by default those of the method of the request. */
+/* The capabilities that a row asks for; by default the capabilities that the method implies. */
 unsigned route_caps(const struct route *route, enum http_method method);
 
 #endif
