@@ -68,6 +68,7 @@ enum status quota_rate(const char *text, uint64_t *ret_limit)
         n++;
     if (n < 1 || n > QUOTA_RATE_MAX)
         return ST_INVALID;
+    ASSERT(n >= 1);
     *ret_limit = (uint64_t)n;
     return ST_OK;
 }
@@ -110,6 +111,7 @@ static enum status add_rule(struct rules *rules, struct bytes stored, uint64_t v
     TRY(text_json_parse(&rules->arena, stored, &tree, NULL));
     TRY(schema_decode(&quota_schema, tree, &rules->arena, &quota, &fault));
     TRY(quota_rate(quota.rate, &limit));
+    ASSERT(rules->n < QUOTA_MAX);
     if (strlen(quota.path) > QUOTA_PATH_MAX)
         return ST_CORRUPT;
     const char *path = arena_str(&rules->arena, bytes_str(quota.path));
@@ -138,6 +140,7 @@ static enum status read_rules(struct state_txn *txn, struct rules *rules)
         TRY(state_iter_value(iter, &stored));
         TRY(add_rule(rules, stored, iter->modified));
     }
+    ASSERT(rules->n <= QUOTA_MAX);
     qsort(rules->items, rules->n, sizeof *rules->items, rule_order);
     enum status st = setting_load(txn, STATE_NS_ROOT, QUOTA_CONFIG_SETTING, &quota_config_schema,
                                   &rules->config);
@@ -172,6 +175,7 @@ static void look(struct quotas *quotas, struct state *state, uint64_t now_ms)
 {
     if (quotas->read_ms != 0 && now_ms - quotas->read_ms < QUOTA_PATIENCE_MS)
         return;
+    ASSERT(quotas->read_ms <= MAX(now_ms, (uint64_t)1));
     quotas->read_ms = MAX(now_ms, (uint64_t)1);
     if (refresh(quotas, state) == ST_OK)
         return;
@@ -274,6 +278,7 @@ void quota_tell(const struct quota_verdict *verdict, struct arena *arena,
     uint64_t reset_s = (verdict->count.reset_ms + 999) / 1000;
     if (verdict->limit == 0)
         return;
+    ASSERT(verdict->count.remaining <= verdict->limit);
     add(reply, arena, "X-Ratelimit-Limit", verdict->limit);
     add(reply, arena, "X-Ratelimit-Remaining", verdict->count.remaining);
     add(reply, arena, "X-Ratelimit-Reset", reset_s);

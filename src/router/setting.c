@@ -15,6 +15,7 @@ enum status setting_load(struct state_txn *txn, const char *ns, const char *name
     const struct text_value *tree;
     struct schema_fault fault;
 
+    ASSERT(txn->open);
     TRY(setting_key(txn->arena, ns, name, &key));
     TRY(state_get(txn, key, &stored));
     enum status st = text_json_parse(txn->arena, stored.value, &tree, NULL);
@@ -37,7 +38,9 @@ enum status setting_save(struct state_txn *txn, const char *ns, const char *name
     struct text_writer w = {.out = &record, .plain = true};
     struct bytes key;
 
+    ASSERT(txn->open);
     schema_encode(schema, from, &w);
+    ASSERT(w.depth == 0);
     TRY(buf_status(&record));
     TRY(setting_key(txn->arena, ns, name, &key));
     return state_put(txn, key, buf_bytes(&record));

@@ -45,6 +45,7 @@ static bool take(struct throttle *throttle, const struct ip *client, uint64_t no
     if (take_of_holder(throttle, &each, client, now_ms))
         return true;
     struct throttle_client *c = find(throttle, client);
+    ASSERT(each.burst != 0);
     uint64_t own_ms = next_of(&each, c->paid_ms, now_ms);
     uint64_t all_ms = next_of(&all, throttle->paid_ms, now_ms);
     if (own_ms == 0 || all_ms == 0)

@@ -52,6 +52,7 @@ static enum status add_op(struct docs *d, const struct route_api *api, size_t ro
         d->ops = ops;
         d->room = room;
     }
+    ASSERT(d->n < d->room);
     d->ops[d->n++] = (struct docs_op){.path = path,
                                       .tail = tail,
                                       .id = d->id,
@@ -66,6 +67,8 @@ static enum status add_row(struct docs *d, const struct route_api *api, size_t r
                            const char *pattern)
 {
     CLEANUP(buf_done) struct buf path = {0};
+    size_t base_len = strlen(d->base);
+    ASSERT(base_len == 0 || d->base[base_len - 1] != '/');
     buf_add_str(&path, d->base);
     add_template(&path, pattern);
     if (path.len == 0 || route_at(api, row)->method == METHOD_LIST)
@@ -93,6 +96,7 @@ static enum status set_base(struct docs *d, const char *path, const char *id)
     buf_add_u8(&base, '/');
     add_literal(&base, path);
     TRY(buf_status(&base));
+    ASSERT(base.data[0] == '/');
     base.len -= base.data[base.len - 1] == '/';
     d->base = arena_str(d->arena, buf_bytes(&base));
     d->id = id;
@@ -180,6 +184,8 @@ static void settle(struct docs *d)
         if (!known)
             d->ops[n++] = op;
     }
+    ASSERT(n > 0);
+    ASSERT(n <= d->n);
     d->n = n;
 }
 
@@ -218,6 +224,7 @@ enum status openapi_reply(struct req *req, bool generic)
     if (openapi_page_is(page, req->ns, version))
         return reply_page(req, page);
     TRY(render(req, generic));
+    ASSERT(req->reply.kind != REPLY_NONE);
     if (openapi_page_put(page, req->ns, version, buf_bytes(&req->reply.data)) != ST_OK)
         return ST_OK; /* the document is sent all the same */
     buf_done(&req->reply.data);
@@ -249,6 +256,8 @@ static enum status add_rest_below(struct docs *d, size_t row, const char *patter
 {
     const struct route_api *api = d->req->api;
     const char *tail = strchr(pattern, '/');
+    ASSERT(pattern[0] == '*');
+    ASSERT(path[0] != '\0');
     if (tail == NULL) /* the path itself, and all below it */
         TRY(add_row(d, api, row, ""));
     else if (ends_in(path, tail))
@@ -288,6 +297,7 @@ static enum status make_server(struct arena *arena, const char *root, const char
 enum status openapi_help(struct req *req)
 {
     size_t len = req->path.len;
+    ASSERT(req->help);
     if (req->api == NULL)
         return ST_NOT_FOUND;
     while (len > 0 && req->path.data[len - 1] == '/')

@@ -89,6 +89,7 @@ static void put_see_also(const struct docs *d, const char *path, struct text_wri
 enum status openapi_write_help(struct docs *d, const char *path)
 {
     CLEANUP(buf_done) struct buf text = {0};
+    ASSERT(d->n > 0);
     put_text(d, path, &text);
     TRY(buf_status(&text));
     struct text_writer w = req_reply_begin(d->req);
@@ -100,5 +101,6 @@ enum status openapi_write_help(struct docs *d, const char *path)
     text_key(&w, "openapi");
     openapi_write(d, &w);
     text_close(&w);
+    ASSERT(w.depth == 0);
     return req_reply_end(d->req);
 }

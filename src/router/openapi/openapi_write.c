@@ -13,6 +13,7 @@ const char *openapi_verb(const struct route *route)
         [METHOD_PUT] = "put",   [METHOD_PATCH] = "patch",     [METHOD_DELETE] = "delete",
         [METHOD_HEAD] = "head", [METHOD_OPTIONS] = "options", [METHOD_SCAN] = "get",
     };
+    ASSERT(route->method < METHODS);
     return verbs[route->method];
 }
 
@@ -81,6 +82,7 @@ static void put_path_params(const struct docs_op *op, struct text_writer *w)
     const char *at = op->path;
     struct bytes name;
     bool any = false;
+    ASSERT(op->path[0] == '/');
     while (next_param(&at, &name)) {
         if (!any) {
             text_key(w, "parameters");
@@ -118,6 +120,7 @@ static void put_truth_param(const char *name, bool required, const char *help,
 static void put_list_params(const struct docs_op *op, struct text_writer *w)
 {
     bool scans = (op->route->flags & ROUTE_SCANS) != 0;
+    ASSERT(op->route->method == METHOD_LIST);
     put_truth_param("list", !scans, "Or the method LIST without it.", w);
     if (scans)
         put_truth_param("scan", false,
@@ -202,7 +205,7 @@ void openapi_put_data(const struct route *route, const char *shape, struct text_
     }
 }
 
-/* Answers */
+/* Replies */
 
 static void put_raw_type(const char *type, bool text, struct text_writer *w)
 {
@@ -226,6 +229,7 @@ static void put_success_body(const struct docs_dialect *docs, const struct route
                 {"openmetrics", "application/openmetrics-text", true},
                 {"gzip", "application/gzip", false}};
     bool raw = false;
+    unsigned depth = w->depth;
     openapi_open_member(w, "content");
     for (size_t i = 0; shape != NULL && i < ARRAY_LEN(raws); i++)
         if (shape_has(shape, raws[i].kind)) {
@@ -244,14 +248,17 @@ static void put_success_body(const struct docs_dialect *docs, const struct route
         text_close(w);
     }
     text_close(w);
+    ASSERT(w->depth == depth);
 }
 
 static void put_success(const struct docs_dialect *docs, const struct route *route,
                         const char *shape, struct text_writer *w)
 {
     const char *codes = route->statuses != NULL ? route->statuses : "200";
+    ASSERT(*codes != '\0');
     for (; *codes != '\0'; codes += strspn(codes, " ")) {
         struct bytes code = bytes_of(codes, strcspn(codes, " "));
+        ASSERT(code.len == 3); /* "200", "any" */
         codes += code.len;
         text_key_bytes(w, text_is(code, "any") ? BYTES("default") : code);
         text_open_object(w);
@@ -262,7 +269,7 @@ static void put_success(const struct docs_dialect *docs, const struct route *rou
 }
 
 /* Whether the request itself may name the status. */
-static bool answers_any(const struct route *route)
+static bool replies_any(const struct route *route)
 {
     return route->statuses != NULL && strstr(route->statuses, "any") != NULL;
 }
@@ -275,6 +282,7 @@ static void put_responses(const struct docs_dialect *docs, const struct route *r
     if (shape == NULL && route->reply == NULL && route->method == METHOD_LIST)
         shape = "{keys:[str]}";
     bool nothing = route->reply == NULL && shape == NULL && (route->flags & ROUTE_GIVES_TOKEN) == 0;
+    unsigned depth = w->depth;
     openapi_open_member(w, "responses");
     bool astray = (route->flags & (ROUTE_ASTRAY | ROUTE_ABSENT)) != 0;
     if (!astray)
@@ -292,11 +300,12 @@ static void put_responses(const struct docs_dialect *docs, const struct route *r
         openapi_put_ref(w, strcmp(errors[i], "404") == 0 ? "#/components/responses/NotFound"
                                                          : REF_ERROR);
     }
-    if (!answers_any(route)) {
+    if (!replies_any(route)) {
         text_key(w, "default");
         openapi_put_ref(w, REF_ERROR);
     }
     text_close(w);
+    ASSERT(w->depth == depth);
 }
 
 /* Operations */
@@ -312,6 +321,7 @@ static void put_id(const struct docs *d, const struct docs_op *op, const char *v
         return;
     }
     size_t n = 0;
+    ASSERT(verb[0] != '\0');
     for (const char *c = id; *c != '\0'; c++) {
         if (*c == ':' || *c == '*')
             continue;
@@ -361,6 +371,7 @@ static void put_operation(const struct docs *d, const struct docs_op *op, const 
                           struct text_writer *w)
 {
     const struct route *route = op->route;
+    unsigned depth = w->depth;
     openapi_open_member(w, verb);
     if (route->help != NULL)
         text_member_str(w, "summary", route->help);
@@ -376,12 +387,14 @@ static void put_operation(const struct docs *d, const struct docs_op *op, const 
     put_body(op, w);
     put_responses(d->req->dialect->docs, route, w);
     text_close(w);
+    ASSERT(w->depth == depth);
 }
 
 /* All operations of one path; how many. */
 static size_t put_path(const struct docs *d, size_t at, struct text_writer *w)
 {
     size_t n = 0;
+    ASSERT(at < d->n);
     text_key(w, d->ops[at].path);
     text_open_object(w);
     put_path_params(&d->ops[at], w);
@@ -394,6 +407,7 @@ static size_t put_path(const struct docs *d, size_t at, struct text_writer *w)
             put_operation(d, op, "head", w);
     }
     text_close(w);
+    ASSERT(n > 0); /* the loop over all paths ends */
     return n;
 }
 
@@ -401,6 +415,8 @@ void openapi_write(const struct docs *d, struct text_writer *w)
 {
     const struct docs_dialect *docs = d->req->dialect->docs;
     ASSERT(docs != NULL);
+    ASSERT(d->n <= OPENAPI_OPERATIONS_MAX);
+    unsigned depth = w->depth;
     text_open_object(w);
     text_member_str(w, "openapi", "3.0.3");
     openapi_open_member(w, "info");
@@ -422,4 +438,5 @@ void openapi_write(const struct docs *d, struct text_writer *w)
     text_close(w);
     docs->put_components(w);
     text_close(w);
+    ASSERT(w->depth == depth);
 }

@@ -137,6 +137,7 @@ static void write_required(const struct shaper *s, const char *at)
 static const char *write_members(const struct shaper *s, const char *at, unsigned depth)
 {
     const char *others = NULL;
+    ASSERT(depth < SHAPE_DEPTH_MAX);
     text_member_str(s->w, "type", "object");
     write_required(s, at);
     text_key(s->w, "properties");

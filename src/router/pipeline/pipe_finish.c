@@ -40,6 +40,7 @@ static enum status begin_finish(struct pipe *p)
     pipe_forget_reason(p);
     req->now_ms = req->host->node_ops->time_ms(req->host->node);
     TRY(pipe_need_run(p));
+    ASSERT(!p->run->txn.open);
     TRY(state_begin(p->worker->state, req->arena, NULL, &p->run->txn));
     req->txn = &p->run->txn;
     p->run->mark = state_mark(&p->run->txn);
@@ -51,6 +52,7 @@ static enum status begin_finish(struct pipe *p)
 
 enum pipe_phase pipe_finish(struct pipe *p)
 {
+    ASSERT(p->phase == PIPE_FINISHING);
     enum status st = begin_finish(p);
     if (st != ST_OK)
         return fail_finish(p, st);

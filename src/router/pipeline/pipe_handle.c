@@ -25,6 +25,7 @@ enum status pipe_commit_begin(struct pipe *p, const struct rlog_request_id *id)
     TRY(pipe_need_more(p));
     struct state_commit *c = &p->more->commit;
     struct buf *stored = &p->more->stored;
+    ASSERT(p->run->txn.open);
     c->done = on_committed;
     c->id = *id;
     buf_done(stored);
@@ -84,6 +85,7 @@ static enum pipe_phase go_commit(struct pipe *p)
 enum pipe_phase pipe_handle(struct pipe *p)
 {
     ASSERT(p->verdict != ST_OK || p->req.data != NULL); /* the body was parsed */
+    ASSERT(p->run->txn.open);
     enum status st = run_handler(p);
     if (st != ST_OK && state_rollback(&p->run->txn, p->run->mark) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
@@ -117,6 +119,7 @@ static void keep_share(struct pipe *p)
 /* An earlier try of the same id was applied: its reply counts, not the one just made. */
 static void reply_repeated(struct pipe *p)
 {
+    ASSERT(p->more->commit.repeated);
     enum status st = ST_UNKNOWN_OUTCOME;
     reply_done(&p->reply);
     if (p->more->commit.has_response)
@@ -180,6 +183,7 @@ enum pipe_phase pipe_confirm(struct pipe *p)
 enum pipe_phase pipe_confirm_done(struct pipe *p)
 {
     enum status st = p->result;
+    ASSERT(p->phase == PIPE_CONFIRMING);
     if (st == ST_OK)
         return pipe_go_outside(p);
     pipe_forget_reason(p);

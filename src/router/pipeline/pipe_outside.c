@@ -18,6 +18,7 @@ static void start(struct pipe *p, void (*run)(struct env_work *work))
 enum pipe_phase pipe_go_prepare(struct pipe *p)
 {
     const struct route *route = p->req.route;
+    ASSERT(p->run->txn.open);
     if (p->verdict == ST_OK && p->prepared != ST_OK) {
         p->verdict = p->prepared;
         if (p->prepare_why != NULL)
@@ -96,6 +97,7 @@ enum pipe_phase pipe_outside(struct pipe *p)
 static void reply_with_file(struct pipe *p)
 {
     struct req_files *files = &p->req.files;
+    ASSERT(p->phase == PIPE_OUTSIDE);
     buf_done(&p->reply.body);
     p->reply.http = 200;
     p->reply.content_type = files->reply_type;

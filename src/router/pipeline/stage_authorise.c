@@ -24,6 +24,7 @@ void stage_forget_token(struct req *req)
 enum status stage_authenticate(struct req *req, const struct router_request *request)
 {
     const struct auth_token *token;
+    ASSERT(req_in_txn(req));
     stage_forget_token(req);
     req->bearer = stage_bearer(req, request);
     const struct auth_scope scope = req_scope(req);
@@ -41,6 +42,7 @@ enum status stage_use(struct req *req)
     struct auth_token *token = arena_alloc(req->arena, sizeof *token);
     if (token == NULL)
         return ST_NOMEM;
+    ASSERT(req_in_txn(req));
     *token = *req->token;
     TRY(auth_token_use(&scope, token));
     req->token = token;
@@ -65,6 +67,7 @@ static enum status ask(struct req *req, unsigned caps)
  * writers. What is wrong with the path is told only to a token with one of the two. */
 static enum status ask_to_write(struct req *req, unsigned caps)
 {
+    ASSERT(req->matched == ST_OK);
     caps &= ~(unsigned)(CAP_CREATE | CAP_UPDATE);
     if (ask(req, caps | CAP_CREATE | CAP_UPDATE) == ST_OK)
         return ST_OK;
@@ -94,6 +97,7 @@ static bool may_unmatched(struct req *req)
         [METHOD_GET] = CAP_READ,      [METHOD_HEAD] = CAP_READ,   [METHOD_LIST] = CAP_LIST,
         [METHOD_DELETE] = CAP_DELETE, [METHOD_PATCH] = CAP_PATCH, [METHOD_SCAN] = CAP_SCAN,
     };
+    ASSERT(req->method < METHODS);
     unsigned caps = implied[req->method];
     if (caps != 0)
         return ask(req, caps) == ST_OK;
@@ -134,6 +138,7 @@ enum status stage_authorise_parameters(const struct req *req)
 enum status stage_admit(struct req *req, const struct router_request *request)
 {
     enum status st = ST_DENIED;
+    ASSERT((req->route->flags & ROUTE_CEREMONY) != 0);
     req->token = NULL;
     if (stage_has_bearer(req, request))
         st = stage_authenticate(req, request);

@@ -13,6 +13,7 @@ static const struct route help_route = {
 /* Of a path that needs no token, or any, everybody with a token may read the help. */
 static enum status match_help(struct req *req)
 {
+    ASSERT(req->help);
     static const enum http_method methods[] = {METHOD_GET, METHOD_POST};
     for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
         enum status st = route_match(req->api, methods[i], req->rest, req->arena, &req->route,
@@ -46,6 +47,7 @@ static const struct route no_method_route = {
 static enum status find_policy_path(struct req *req)
 {
     const char *given = req_param(req, "name"), *name;
+    ASSERT((req->route->flags & ROUTE_POLICY) != 0);
     enum status st = policy_name(req->arena, bytes_str(given), &name);
     if (st != ST_OK)
         return st == ST_NOMEM ? st : ST_OK; /* the handler refuses it */
@@ -104,6 +106,7 @@ enum status stage_route(struct req *req, const struct router *router)
     if (req->api != NULL && req->api->prefix != NULL)
         return ST_OK; /* fixed: matched before */
     const struct mount *mount = NULL;
+    ASSERT(req_in_txn(req));
     req->mount = NULL;
     req->route = NULL;
     req->api = NULL;

@@ -63,6 +63,7 @@ const char *stage_operation(enum http_method method)
         [METHOD_PUT] = "update", [METHOD_PATCH] = "patch", [METHOD_DELETE] = "delete",
         [METHOD_LIST] = "list",  [METHOD_SCAN] = "scan",   [METHOD_OPTIONS] = "help",
     };
+    ASSERT(method < METHODS);
     return names[method];
 }
 

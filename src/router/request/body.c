@@ -32,6 +32,7 @@ static enum status query_data(struct arena *arena, const struct text_value *quer
         copy->last = v->last;
         copy->n = v->n;
     }
+    ASSERT(data->n <= query->n);
     *ret_data = data;
     return ST_OK;
 }
@@ -119,6 +120,8 @@ static const char *captured(const struct req *req, struct bytes name)
 /* The data with what the path captured in place of members of the same names. */
 static enum status merge(struct req *req, const struct text_value **ret_object)
 {
+    ASSERT(req->params.n > 0);
+    ASSERT(req->params.n <= ROUTE_PARAMS_MAX);
     struct text_value *merged = text_value_new(req->arena, NULL, TEXT_OBJECT, (struct bytes){0});
     if (merged == NULL)
         return ST_NOMEM;
@@ -163,6 +166,7 @@ enum status body_decode(struct req *req)
 
     if (schema == NULL)
         return ST_OK;
+    ASSERT(object->kind == TEXT_OBJECT);
     if (req->params.n > 0)
         TRY(merge(req, &object));
     void *out = arena_zalloc(req->arena, schema->size);

@@ -10,6 +10,7 @@ static enum status first_behind(struct req *req, struct bytes prefix, struct byt
     memcpy(key, prefix.data, prefix.len);
     memcpy(key + prefix.len, after.data, after.len);
     size_t len = prefix.len + after.len;
+    ASSERT(after.len != 0);
     if (key[len - 1] == '/')
         key[len - 1]++;
     else
@@ -70,6 +71,7 @@ enum { DETAILS_BYTES_MAX = 32 * 1024 * 1024 };
 
 static void open_listing(struct req *req, struct listing *l)
 {
+    ASSERT(req->reply.kind == REPLY_NONE);
     l->names = req_reply_begin(req);
     text_open_object(&l->names);
     text_key(&l->names, "keys");
@@ -100,11 +102,13 @@ static enum status close_listing(struct req *req, struct listing *l)
     text_close(&l->names);
     if (l->put != NULL) {
         text_close(&l->details);
+        ASSERT(l->details.depth == 0);
         TRY(buf_status(&l->info));
         text_key(&l->names, "key_info");
         text_put_raw(&l->names, buf_bytes(&l->info));
     }
     text_close(&l->names);
+    ASSERT(l->names.depth == 0);
     return req_reply_end(req);
 }
 
@@ -125,6 +129,7 @@ static enum status write_names(struct req *req, struct listing *l)
     }
     if (n == 0 || (st != ST_OK && st != ST_NOT_FOUND))
         return st;
+    ASSERT(n <= l->limit);
     if (l->cut && n == l->limit && next_name(req, l->iter, &(struct bytes){0}) == ST_OK)
         req_warn(req, "More than %zu keys: get the rest with after=%.*s.", n,
                  (int)MIN(name.len, (size_t)200), (const char *)name.data);

@@ -21,6 +21,7 @@ static enum status percent_decode(struct bytes text, bool plus, uint8_t *to, siz
         }
         *to++ = c;
     }
+    ASSERT((size_t)(to - begin) <= text.len);
     *ret_len = (size_t)(to - begin);
     return ST_OK;
 }
@@ -81,6 +82,7 @@ static const char *decode_odd(struct bytes raw, uint8_t *text, size_t *ret_len)
     if (percent_decode(raw, false, text, &len) != ST_OK)
         return "the path has a malformed escape";
     len = collapse_slashes(text, len);
+    ASSERT(len <= raw.len);
     *ret_len = len;
     bool fits = len <= PATH_BYTES_MAX; /* else that is what is wrong with it */
     if (fits && (!text_printable(bytes_of(text, len)) || has_dots(bytes_of(text, len))))
@@ -167,6 +169,7 @@ enum status path_encode(struct arena *arena, const struct path_target *target,
         text[len++] = (uint8_t)digits[c >> 4];
         text[len++] = (uint8_t)digits[c & 15];
     }
+    ASSERT(len <= 3 * target->full.len);
     *ret_raw = bytes_of(text, len);
     return ST_OK;
 }
@@ -183,6 +186,7 @@ static enum status decode_part(struct arena *arena, struct bytes raw, struct byt
         reason_set(reason, "a parameter is not percent-encoded UTF-8");
         return ST_INVALID;
     }
+    ASSERT(len <= raw.len);
     text[len] = 0;
     *ret_text = bytes_of(text, len);
     return ST_OK;
@@ -201,6 +205,7 @@ static enum status add_value(struct arena *arena, struct text_value *object, str
                              struct bytes text)
 {
     struct text_value *old = find_member(object, name);
+    ASSERT(object->kind == TEXT_OBJECT);
     struct text_value *v;
     if (old != NULL && old->kind == TEXT_STRING) {
         struct bytes first = old->text;

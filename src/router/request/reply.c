@@ -31,6 +31,7 @@ static enum status make_success(struct req *req, struct router_reply *ret)
     struct req_reply *reply = &req->reply;
     enum reply_kind kind = reply->kind;
 
+    ASSERT(ret->body.len == 0);
     if (kind == REPLY_NONE && reply->insist && req->dialect->tells_warnings)
         kind = REPLY_DATA; /* warnings need a body to stand in */
     bool silent = kind == REPLY_NONE;

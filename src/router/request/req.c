@@ -42,6 +42,7 @@ static void drop_acl(struct req_cleanup *cleanup)
 
 enum status req_acl(struct req *req, const struct auth_token *token, const struct acl **ret_acl)
 {
+    ASSERT(req_in_txn(req));
     struct held_acl *held = arena_zalloc(req->arena, sizeof *held);
     if (held == NULL)
         return ST_NOMEM;
@@ -74,6 +75,7 @@ enum status req_reply_end(struct req *req)
 
 enum status req_put_object(struct req *req, struct bytes key)
 {
+    ASSERT(req_in_txn(req));
     CLEANUP(buf_done) struct buf object = {0};
     struct text_writer w = {.out = &object, .plain = true};
     if (req->data->n == 0)
@@ -140,6 +142,7 @@ static void add_warning(struct req *req, const char *format, va_list args)
 {
     char text[400];
     struct req_reply *reply = &req->reply;
+    ASSERT(reply->n_warnings <= REQ_WARNINGS_MAX);
     if (reply->n_warnings == REQ_WARNINGS_MAX)
         return;
     if (reply->warnings == NULL)
