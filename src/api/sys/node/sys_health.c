@@ -111,6 +111,7 @@ static enum status sys_health(struct req *req)
     struct node_status status, *node = &status; /* on the stack: wiping an arena takes time */
     req->host->node_ops->status(req->host->node, node);
     struct reason why;
+    ASSERT(!req_in_txn(req));
     TRY(check_codes(req, req_body(req)));
     req->reply.http = req->host->leaving ? HEALTH_LEAVING : (int)health_code(req, node);
     ASSERT(req->reply.http >= 200 && req->reply.http <= 599);

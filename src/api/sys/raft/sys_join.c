@@ -139,6 +139,7 @@ static enum status sys_authority_prepare(struct req *req)
         return req_fail(req, ST_INVALID,
                         "certificate: this is not the authority that this node trusts (ca_file)");
     TRY(authority_encode(&pair, &record));
+    ASSERT(record.len > 0);
     struct bytes *kept = arena_alloc(req->arena, sizeof *kept);
     const uint8_t *copy = arena_dup(req->arena, buf_bytes(&record));
     if (kept == NULL || copy == NULL)
@@ -334,6 +335,7 @@ static enum status bootstrap(struct req *req, const struct sys_bootstrap *in,
     CLEANUP(cert_pair_done) struct cert_pair ca = {0};
     CLEANUP(buf_done) struct buf cert = {0};
     uint8_t hash[JOIN_HASH_BYTES];
+    ASSERT(req_in_txn(req));
     TRY(sys_join_authority(req, &ca));
     if (cert_fingerprint(buf_bytes(&ca.cert), hash) != ST_OK)
         return ST_CORRUPT;
@@ -411,6 +413,7 @@ static enum status read_leader(struct req *req, const char *url, const char **re
 static enum status sys_join(struct req *req)
 {
     struct node_status *node = sys_node(req);
+    ASSERT(!req_in_txn(req)); /* the node has no state yet */
     if (node == NULL)
         return ST_NOMEM;
     if (!node->waits)

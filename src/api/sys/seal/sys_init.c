@@ -42,6 +42,7 @@ static const struct schema sys_initialized_reply =
 static enum status sys_init_read(struct req *req)
 {
     struct node_status *node = sys_node(req);
+    ASSERT(!req_in_txn(req)); /* a node without a state replies too */
     if (node == NULL)
         return ST_NOMEM;
     return req_reply(req, &(struct initialized_out){node->initialized});

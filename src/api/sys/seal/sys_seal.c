@@ -55,6 +55,7 @@ static enum status sys_seal_status(struct req *req)
 {
     struct node_seal_status seal;
     struct node_status *node = sys_node(req);
+    ASSERT(!req_in_txn(req)); /* a sealed node replies too */
     if (node == NULL)
         return ST_NOMEM;
     req->host->node_ops->seal_status(req->host->node, &seal);
@@ -95,6 +96,7 @@ static enum status sys_unseal(struct req *req)
 {
     const struct sys_unseal *in = req_body(req);
     struct node_status *node = sys_node(req);
+    ASSERT(!req_in_txn(req));
     if (node == NULL)
         return ST_NOMEM;
     if (!node->initialized)
