@@ -20,15 +20,15 @@ struct config_member {
 };
 
 struct config_cluster {
-    const char *id;        /* UUID; NULL: made at the first start */
-    const char *name;      /* shown by health */
+    const char *id;        /* UUID of the cluster; NULL: made at the first start */
+    const char *name;      /* name of the cluster, shown by health */
     const char *address;   /* host:port to listen on */
-    const char *advertise; /* host:port others reach us at */
-    bool advertise_given;  /* false: made from the rest of the file */
+    const char *advertise; /* host:port at which other nodes reach this node */
+    bool advertise_given;  /* false: `advertise` was derived from other fields */
     const char *ca_file, *cert_file, *key_file;
-    const char *join_token_file;       /* NULL: these files are there */
-    const char *join;                  /* "api": wait for a join request; else NULL */
-    int64_t election_ms, heartbeat_ms; /* 0: the defaults of the log */
+    const char *join_token_file;       /* NULL: the certificate files exist already */
+    const char *join;                  /* "api": wait for a join request; NULL: do not wait */
+    int64_t election_ms, heartbeat_ms; /* 0: default */
     struct config_member members[CONFIG_MEMBERS_MAX]; /* the initial members */
     unsigned n_members;
 };
@@ -37,26 +37,27 @@ struct config_listener {
     const char *address; /* host:port */
     const char *tls_cert_file, *tls_key_file;
     bool tls_disable;
-    bool unauthenticated_metrics;  /* sys/metrics without a token */
-    bool authenticated_ceremonies; /* generate-root and rekey only with one; no reset of unseal */
-    const char *proxy_protocol_behavior; /* "": off; use_always and so on */
+    bool unauthenticated_metrics; /* sys/metrics needs no token */
+    /* without a token, generate-root, rekey and the reset of unseal are refused */
+    bool authenticated_ceremonies;
+    const char *proxy_protocol_behavior; /* "use_always" and the like; "": PROXY protocol is off */
     struct field_strings proxy_protocol_authorized_addrs, x_forwarded_for_authorized_addrs;
     int64_t x_forwarded_for_hop_skips;
     bool x_forwarded_for_reject_not_authorized, x_forwarded_for_reject_not_present;
-    struct cidr *proxies, *forwarders; /* the lists above, read */
-    bool require_request_header;       /* 412 without "X-Secrets-Request: true" */
-    uint64_t max_request_bytes;        /* body; 413 above */
+    struct cidr *proxies, *forwarders; /* the two lists of addresses above, parsed */
+    bool require_request_header;       /* 412 without the header "X-Secrets-Request: true" */
+    uint64_t max_request_bytes;        /* a longer body is refused with 413 */
     uint64_t max_header_bytes;
-    int64_t max_connections;             /* 0: the default */
-    int64_t max_connections_per_address; /* 0: half of them */
+    int64_t max_connections;             /* 0: default */
+    int64_t max_connections_per_address; /* 0: half of max_connections */
     int64_t header_timeout_s;  /* from the first byte of a request to the end of its header */
-    int64_t request_timeout_s; /* from the header to the answer */
-    int64_t idle_timeout_s;    /* between requests */
+    int64_t request_timeout_s; /* from the end of a request's header to the reply */
+    int64_t idle_timeout_s;    /* from a reply to the next request of the connection */
 };
 
 struct config_seal {
-    const char *type;                  /* "shamir", "static" */
-    const char *key_file, *credential; /* static: the one or the other */
+    const char *type;                  /* "shamir" or "static" */
+    const char *key_file, *credential; /* static: one of the two is set */
     const char *key_id;
 };
 
@@ -69,33 +70,34 @@ struct config_block {
 
 enum { CONFIG_BLOCKS_MAX = 16 };
 
-/* The blocks that a file may have besides those of struct config. Static. */
+/* The blocks of modules that a file may contain, in addition to the blocks of struct config.
+ * Static. */
 struct config_blocks {
     const struct config_block *items[CONFIG_BLOCKS_MAX];
     size_t n;
 };
 
 struct config {
-    struct arena arena; /* owns everything below */
+    struct arena arena; /* owns every text and list of this struct */
     const char *file;
     const char *node_name, *data_dir, *log_level;
-    const char *api_addr; /* URL of this node for clients, made from the first listener where none
-                             is given */
-    bool api_addr_given;
-    const char *reported_version; /* NULL: our own */
-    int64_t workers;              /* 0: one less than processors */
-    int64_t drain_delay_s; /* from SIGTERM to the end of serving; health says 503 meanwhile */
-    uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes; /* 0: defaults */
+    const char *api_addr;         /* URL of this node for clients */
+    bool api_addr_given;          /* false: api_addr was derived from the first listener */
+    const char *reported_version; /* the version that clients are shown; NULL: the program's */
+    int64_t workers;              /* worker threads; 0: one less than processors */
+    int64_t drain_delay_s; /* how long the node serves after SIGTERM; meanwhile health is 503 */
+    uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes; /* 0: default */
     uint64_t snapshot_bytes_max;
-    const char *log_requests_level; /* a line about each request, at this level */
+    const char *log_requests_level; /* write a log line for each request, at this level */
     bool enable_response_header_hostname, enable_response_header_raft_node_id;
     bool default_kv, performance_standby, maintenance;
     struct config_cluster cluster;
     struct config_listener listeners[CONFIG_LISTENERS_MAX];
     unsigned n_listeners;
     struct config_seal seal;
-    const struct config_blocks *blocks;        /* of modules; NULL: none */
-    const void *block_data[CONFIG_BLOCKS_MAX]; /* as their schemas say, by position in `blocks` */
+    const struct config_blocks *blocks; /* the blocks of modules; NULL: none */
+    const void
+        *block_data[CONFIG_BLOCKS_MAX]; /* the struct of each block, in the order of `blocks` */
 };
 
 /* Read and check the text of `file`, whose name is used in messages only. `blocks` outlives the
@@ -103,7 +105,8 @@ struct config {
 NODISCARD enum status config_parse(struct bytes text, const char *file,
                                    const struct config_blocks *blocks, struct config *ret_config,
                                    struct reason *reason);
-/* The same from a file. Also ST_NOT_FOUND, ST_IO with a reason. */
+/* Read the file `file` and check it, as config_parse does. Also ST_NOT_FOUND, ST_IO with a reason.
+ */
 NODISCARD enum status config_load(const char *file, const struct config_blocks *blocks,
                                   struct config *ret_config, struct reason *reason);
 void config_done(struct config *config);
@@ -115,8 +118,8 @@ enum { CONFIG_CHANGES_BYTES = 800 };
 NODISCARD enum status config_changes(const struct config *in_use, const struct config *loaded,
                                      struct buf *names);
 
-/* Append what is configured as one JSON object, in the words of upstream's clients. Nothing in it
- * is secret, nor says where secrets are kept. */
+/* Append the configuration as one JSON object, with the names that upstream uses. The object
+ * contains no secret, and no place where a secret is kept. */
 void config_show(const struct config *config, struct buf *out);
 
 #endif

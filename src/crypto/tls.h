@@ -6,8 +6,8 @@
  *     socket -> tls_feed -> tls_read -> application
  *     socket <- tls_take_out <- tls_write <- application
  *
- * After every feed, call tls_read until it gives nothing, then send what tls_take_out gives: the
- * handshake, alerts and key updates travel that way too.
+ * After every tls_feed, call tls_read until no plaintext is left, then send the output of
+ * tls_take_out, which may also be a part of the handshake, an alert or a key update.
  *
  * Invariants: (1) no plaintext is given before the peer passed every check of the context;
  * (2) an idle connection holds no buffer; (3) no text here contains key or application bytes.
@@ -22,10 +22,10 @@ struct tls_ctx;
 struct tls_conn;
 
 enum {
-    TLS_INPUT_MAX = 256 * 1024,  /* ciphertext fed and not yet read */
-    TLS_OUTPUT_MAX = 256 * 1024, /* ciphertext waiting, above which tls_write refuses */
-    TLS_PEM_MAX = 1024 * 1024,   /* a file of certificates or a key */
-    TLS_RECORD_MAX = 16 * 1024,  /* plaintext in one record */
+    TLS_INPUT_MAX = 256 * 1024,  /* bytes of ciphertext fed and not yet read */
+    TLS_OUTPUT_MAX = 256 * 1024, /* bytes of waiting ciphertext above which tls_write refuses */
+    TLS_PEM_MAX = 1024 * 1024,   /* bytes of a file with certificates or a key */
+    TLS_RECORD_MAX = 16 * 1024,  /* bytes of plaintext in one record */
 };
 
 /* Append a PEM file of at most TLS_PEM_MAX bytes. Blocks. ST_NOT_FOUND, ST_DENIED, ST_TOO_BIG,
@@ -35,8 +35,8 @@ NODISCARD enum status tls_pem_read(const char *path, struct buf *out, struct rea
 /* Whether a server asks clients for a certificate. */
 enum tls_client_cert {
     TLS_CLIENT_CERT_NONE,
-    TLS_CLIENT_CERT_OPTIONAL, /* verified if a CA is given, else accepted as it is */
-    TLS_CLIENT_CERT_REQUIRED, /* needs a CA */
+    TLS_CLIENT_CERT_OPTIONAL, /* verified if the options have a CA, else accepted unverified */
+    TLS_CLIENT_CERT_REQUIRED, /* the options must have a CA */
 };
 
 /* PEM text, or the path of a file with it; both empty: absent. */
@@ -47,44 +47,46 @@ struct tls_pem {
 
 struct tls_options {
     bool server;
-    bool tls13_only; /* else 1.2 or 1.3 */
+    bool tls13_only; /* TLS 1.3 only; false: 1.2 or 1.3 */
     bool no_tickets; /* server: no session resumption */
-    bool few;        /* connections, and busy: of a client, else its buffers go after each use */
-    bool insecure;   /* client: do not verify the server; for operators who ask for it */
+    bool few;        /* client: few, busy connections, which keep their buffers between uses */
+    bool insecure;   /* client: do not verify the server, as the operator asked */
     enum tls_client_cert client_cert;
     struct tls_pem cert; /* own certificate and its chain; a server needs one */
     struct tls_pem key;
-    struct tls_pem ca; /* trusted authorities; a client without any trusts the system's */
-    /* Client, instead of `ca`: trust the one among the certificates the server shows whose DER form
-     * has this SHA-256. A server that was given its CA shows it behind its own. NULL: not so. */
+    struct tls_pem ca; /* trusted authorities; absent: a client trusts the system's authorities */
+    /* Client, instead of `ca`: trust the certificate with this SHA-256 of its DER form, among the
+     * certificates that the server sends. A server with a CA sends the CA's certificate behind its
+     * own. NULL: use `ca`. */
     const uint8_t *ca_sha256;
-    const char *alpn;           /* "h2,http/1.1", most wanted first; NULL: none */
-    bool alpn_required;         /* a peer that agrees on none is refused */
-    const char *peer_uri_start; /* peer's certificate must have one URI name, with this beginning */
+    const char *alpn;           /* ALPN names, preferred first, "h2,http/1.1"; NULL: no ALPN */
+    bool alpn_required;         /* refuse a peer that agrees on no ALPN name */
+    const char *peer_uri_start; /* the peer's certificate needs one URI name, with this beginning */
 };
 
-/* Reads the files. ST_INVALID, ST_NOT_FOUND, ST_DENIED, ST_IO with a reason that names the file;
- * ST_NOMEM. The caller owns one reference. */
+/* Make a context; reads the files of the options. ST_INVALID, ST_NOT_FOUND, ST_DENIED, ST_IO with a
+ * reason that names the file; ST_NOMEM. The caller owns one reference. */
 NODISCARD enum status tls_ctx_new(const struct tls_options *options, struct tls_ctx **ret_ctx,
                                   struct reason *reason);
 /* New connections use the new options; existing ones keep theirs. On failure nothing changes. */
 NODISCARD enum status tls_ctx_reload(struct tls_ctx *ctx, const struct tls_options *options,
                                      struct reason *reason);
-/* When the certificate of the context expires, in seconds since 1970. Any thread. ST_NOT_FOUND: it
- * has none. ST_INVALID: its time is malformed. */
+/* When the certificate of the context expires, in seconds since 1970. Any thread. ST_NOT_FOUND: the
+ * context has no certificate. ST_INVALID: the time in the certificate is malformed. */
 NODISCARD enum status tls_ctx_not_after(struct tls_ctx *ctx, int64_t *ret_s);
 struct tls_ctx *tls_ctx_ref(struct tls_ctx *ctx);
 void tls_ctx_unref(struct tls_ctx *ctx); /* NULL is allowed */
 
 /* Requirements of a client for one connection. */
 struct tls_target {
-    const char *host; /* DNS name or address the certificate must carry, sent as SNI; NULL: any */
-    const char *uri;  /* exact URI name the certificate must carry; NULL: any */
-    const char *alpn; /* instead of the context's; NULL: the context's */
+    const char
+        *host; /* DNS name or address that the certificate must have; also the SNI; NULL: any */
+    const char *uri;  /* URI name that the certificate must have; NULL: any */
+    const char *alpn; /* ALPN names in place of the context's; NULL: those of the context */
 };
 
-/* `target` is for clients, NULL for servers. ST_NOMEM, ST_CRYPTO, ST_INVALID (an unusable target).
- * A client's first flight is ready in tls_take_out at once. */
+/* Begin a connection; `target` is NULL for a server. tls_take_out then has a client's first
+ * message. ST_NOMEM, ST_CRYPTO, ST_INVALID (an unusable target). */
 NODISCARD enum status tls_conn_new(struct tls_ctx *ctx, const struct tls_target *target,
                                    struct tls_conn **ret_conn);
 void tls_conn_free(struct tls_conn *conn); /* NULL is allowed */
@@ -92,18 +94,21 @@ void tls_conn_free(struct tls_conn *conn); /* NULL is allowed */
 enum tls_phase {
     TLS_HANDSHAKE,
     TLS_OPEN,
-    TLS_ENDED,  /* the peer said close_notify: no more to read, writing is still possible */
-    TLS_FAILED, /* tls_error says why */
+    TLS_ENDED,  /* the peer sent close_notify: no more to read, writing is still possible */
+    TLS_FAILED, /* tls_error returns the reason */
 };
 enum tls_phase tls_conn_phase(const struct tls_conn *conn);
 
-/* Ciphertext from the peer, copied. ST_TOO_BIG above TLS_INPUT_MAX (read first), ST_NOMEM. */
+/* Give the connection ciphertext of the peer, which is copied. ST_TOO_BIG above TLS_INPUT_MAX (read
+ * first), ST_NOMEM. */
 NODISCARD enum status tls_feed(struct tls_conn *conn, struct bytes cipher);
-/* The same without a copy: `cipher` must stay until tls_keep, which copies what was not read by
- * then and is called before anything more is fed. When tls_lend fails nothing was taken. */
+/* tls_feed without a copy: `cipher` must stay valid until tls_keep, which copies the part that was
+ * not read until then. Call tls_keep before more is fed. If tls_lend fails, it has taken nothing.
+ */
 NODISCARD enum status tls_lend(struct tls_conn *conn, struct bytes cipher);
 NODISCARD enum status tls_keep(struct tls_conn *conn);
-/* The transport ended. Without a close_notify before, reading then fails as truncated. */
+/* Tell the connection that the transport ended. If no close_notify came before, tls_read then fails
+ * with ST_IO. */
 void tls_feed_end(struct tls_conn *conn);
 
 /* Up to `room` bytes of plaintext. ST_OK with *ret_n 0: nothing yet, feed more. ST_CLOSED: the
@@ -119,19 +124,19 @@ NODISCARD enum status tls_write(struct tls_conn *conn, const struct bytes *parts
 /* Queue our close_notify, once; no tls_write after it. */
 void tls_close_notify(struct tls_conn *conn);
 
-/* Nothing is under way and nothing is expected soon: give up the 34 KiB of buffers, which come back
- * with the next input or output. False where something is half done. */
+/* Release the 34 KiB of buffers of a connection that is idle; the next input or output allocates
+ * them again. False: a record or a handshake is incomplete, nothing was released. */
 bool tls_rest(struct tls_conn *conn);
 
-/* Ciphertext waiting to be sent. */
+/* Bytes of ciphertext that wait to be sent. */
 size_t tls_out_len(const struct tls_conn *conn);
-/* Memory for the output: an empty `spare` with room is taken where no output waits. */
+/* Give the connection memory for output: takes the empty buffer `spare` if no output waits. */
 void tls_lend_out(struct tls_conn *conn, struct buf *spare);
-/* Move it to `ret_out`, which must be empty; release with buf_done. Nothing waiting: stays
- * empty, unless room was lent. */
+/* Move the waiting ciphertext to `ret_out`, which must be empty; release it with buf_done. If
+ * nothing waits, `ret_out` stays empty, but may get the memory that was lent. */
 void tls_take_out(struct tls_conn *conn, struct buf *ret_out);
 
-/* Why it failed, for a log; "" before. */
+/* Why the connection failed, for a log; "": it has not failed. */
 const char *tls_error(const struct tls_conn *conn);
 
 /* Why the peer's certificate failed verification; TLS_TRUSTED: it did not fail. */
@@ -145,13 +150,13 @@ const char *tls_version(const struct tls_conn *conn);
 
 enum { TLS_NAME_MAX = 256, TLS_FINGERPRINT_BYTES = 32 };
 struct tls_peer {
-    bool verified;                              /* by the context's CA */
-    char uri[TLS_NAME_MAX];                     /* the only URI name, or "" */
-    char common_name[TLS_NAME_MAX];             /* or "" */
+    bool verified;                              /* a trusted authority signed the certificate */
+    char uri[TLS_NAME_MAX];                     /* the only URI name; "": none or several */
+    char common_name[TLS_NAME_MAX];             /* "": none */
     uint8_t fingerprint[TLS_FINGERPRINT_BYTES]; /* SHA-256 of the certificate */
-    int64_t not_after_s;                        /* seconds since 1970 */
+    int64_t not_after_s;                        /* expiry, seconds since 1970 */
 };
-/* The peer's certificate, after the handshake. ST_NOT_FOUND: it showed none. */
+/* The peer's certificate, after the handshake. ST_NOT_FOUND: the peer sent none. */
 NODISCARD enum status tls_conn_peer(const struct tls_conn *conn, struct tls_peer *ret_peer);
 /* Append the DER form of the peer's certificate. ST_NOT_FOUND, ST_NOMEM. */
 NODISCARD enum status tls_conn_peer_der(const struct tls_conn *conn, struct buf *out);

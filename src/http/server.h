@@ -34,41 +34,41 @@ struct http_conn {
     struct http_server *server;
     struct list link; /* in server->idle or server->active */
     struct http_parser parser;
-    struct http_exchange *x; /* being read, or without a full reply yet */
+    struct http_exchange *x; /* the exchange under way; its request or its reply is incomplete */
     struct buf in;           /* input behind the request under way */
     struct env_timer timer;
-    uint64_t deadline_ms; /* 0: none; the timer may fire earlier and is then set again */
-    uint32_t allowed_ms;  /* until the deadline, from when it was set */
-    bool excused;         /* the deadline has passed, and was put off */
-    uint64_t late_ms;     /* when the reply is due; 0: nothing waits */
-    uint64_t rest_ms;     /* when its buffers are given up; 0: they are, or it is not idle */
+    uint64_t deadline_ms; /* 0: no deadline; the timer may fire earlier and is then set again */
+    uint32_t allowed_ms;  /* the time from setting the deadline to the deadline */
+    bool excused;         /* the deadline has passed and was put off */
+    uint64_t late_ms;     /* when the reply is due; 0: no reply is due */
+    uint64_t rest_ms;     /* when an idle connection releases its buffers; 0: not idle, or done */
     uint64_t window_in, window_out;
     enum conn_phase phase;
     uint8_t n_queued; /* replies since the last flush */
     uint64_t counted_out;
-    struct ip counted; /* among the connections of this address; len 0: not counted */
-    struct ip client;  /* as a proxy said; len 0: no proxy did */
+    struct ip counted; /* the connection counts for this address; len 0: for none */
+    struct ip client;  /* the client's address that a proxy named; len 0: no proxy named one */
     uint16_t client_port;
-    char peer[HTTP_PEER_TEXT]; /* once it was asked for */
+    char peer[HTTP_PEER_TEXT]; /* the client's address as text; "": not asked for yet */
     bool parsing, settling, window_on;
-    bool close_after; /* behind the reply being made */
+    bool close_after; /* close the connection behind the present reply */
     bool peer_ended;
 };
 
 struct http_exchange {
-    struct http_request req; /* first: what handlers see */
+    struct http_request req; /* the part that handlers see; must come first */
     struct http_server *server;
-    struct http_conn *conn; /* NULL: it has gone */
+    struct http_conn *conn; /* NULL: the connection is gone */
     struct list link;       /* in server->exchanges or server->spare */
-    unsigned refs;          /* the reply, outputs on their way, posted tasks */
+    unsigned refs;          /* held by the reply, by outputs on their way and by posted tasks */
     struct http_head head;
 
-    struct buf body; /* while it is read into memory; its capacity counts in the budget */
-    size_t budgeted; /* bytes, of the share of … */
+    struct buf body; /* the body in memory; its capacity counts in the budget */
+    size_t budgeted; /* bytes of the budget that are charged to `payer` */
     struct ip payer;
     uint64_t body_max, body_seen;
-    bool given;     /* to the handler */
-    bool body_done; /* all of it was read */
+    bool given;     /* the request was given to the handler */
+    bool body_done; /* the whole body was read */
     bool sent_continue;
 
     uint64_t whole_max;         /* a longer body is streamed */
@@ -76,17 +76,17 @@ struct http_exchange {
     struct buf stash;           /* pieces that the handler has not asked for yet */
     http_piece_fn *on_piece;    /* the handler asked for a piece */
     http_whole_fn *on_whole;    /* the handler asked for all that is left */
-    enum status body_status;    /* not ST_OK: there will be no more */
-    struct env_task piece_task; /* tells it, never from inside its own call */
+    enum status body_status;    /* not ST_OK: no more of the body will come */
+    struct env_task piece_task; /* calls on_piece or on_whole, never from inside a handler's call */
     bool piece_posted, last_told;
 
     void (*gone)(struct http_request *req);
     struct buf reply, kept;
     struct http_out out, end_out, continue_out;
     struct http_piece piece_out;
-    bool replying, replied; /* begun; complete */
+    bool replying, replied; /* the reply has begun; the reply is complete */
     bool reply_chunked, reply_close, no_reply_body;
-    uint64_t reply_left; /* of a streamed reply with a length */
+    uint64_t reply_left; /* bytes that a streamed reply with a length still lacks */
     http_sent_fn *on_sent;
     enum status sent_status;
     struct env_task sent_task;
@@ -98,7 +98,7 @@ struct http_tally {
     _Atomic uint64_t replies[6], bytes_in, bytes_out;
 };
 
-/* The header's value in this second. */
+/* The value of the header Date, valid for a second. */
 struct http_date {
     uint64_t until_ms; /* monotonic */
     uint8_t text[TEXT_HTTP_DATE_LEN];
@@ -110,9 +110,9 @@ struct http_server {
     const struct http_handler *handler;
     void *ctx;
     struct http_limits limits;
-    struct http_budget *budget;     /* NULL: unbounded */
+    struct http_budget *budget;     /* memory of large bodies; NULL: unbounded */
     struct http_budget conns;       /* connections of each client address */
-    const struct http_proxy *proxy; /* NULL: off */
+    const struct http_proxy *proxy; /* NULL: the PROXY protocol is off */
     const struct cidr *forwarders;
     size_t n_forwarders;
     struct http_scratch scratch;

@@ -18,25 +18,25 @@ struct tls_conn;
 enum {
     WIRE_SCRATCH = 64 * 1024,
     WIRE_PARTS = 3,
-    WIRE_DIRECT_FROM = 4096,       /* a body with as much left is read to its place */
-    WIRE_DIRECT_STEP = 256 * 1024, /* room offered to one read of it */
-    WIRE_TURN_BYTES = 256 * 1024,  /* read from one wire before the others have their turn */
-    /* Of who judges a peer by a timer: timers come before sockets. */
-    WIRE_STILL_MS = 50, /* one as late as this: the loop was held up */
-    WIRE_LOOK_MS = 10,  /* for what the peer did meanwhile to be seen */
+    WIRE_DIRECT_FROM = 4096,       /* if a body has so many bytes left, read into its own memory */
+    WIRE_DIRECT_STEP = 256 * 1024, /* most bytes of one read into a body's own memory */
+    WIRE_TURN_BYTES = 256 * 1024,  /* bytes read from one wire before other wires have their turn */
+    /* For timers that judge a peer. The loop runs timers before it reads sockets. */
+    WIRE_STILL_MS = 50, /* a timer this late means that the loop was held up */
+    WIRE_LOOK_MS = 10,  /* then wait so long, so that the loop reads the peer's bytes first */
 };
 
-/* Where all wires of one thread read to; wiped behind each use. */
+/* The memory into which all wires of one thread read; wiped after each use. */
 struct http_scratch {
     uint8_t plain[WIRE_SCRATCH], cipher[WIRE_SCRATCH];
-    struct list waiting; /* wires with decrypted input, until it is free */
-    struct buf spare;    /* empty: room for the next encrypted output */
+    struct list waiting; /* wires with decrypted input that wait until the scratch is free */
+    struct buf spare;    /* an empty buffer for the next encrypted output */
     bool busy;
 };
 
-/* Without wires. */
+/* Make a scratch that no wire uses yet. */
 void http_scratch_init(struct http_scratch *scratch);
-void http_scratch_done(struct http_scratch *scratch); /* when its wires are closed */
+void http_scratch_done(struct http_scratch *scratch); /* after all its wires are closed */
 
 struct http_room {
     uint8_t *data;
@@ -44,18 +44,18 @@ struct http_room {
 };
 
 struct http_wire_ops {
-    /* Where the next input should go, so that it need not be copied; {0}: the scratch. */
+    /* The memory into which the next input is read without a copy; {0}: the scratch. */
     struct http_room (*room)(struct http_wire *wire);
     void (*data)(struct http_wire *wire, struct bytes plain); /* borrowed for the call */
-    /* The proxy's header was read, or is absent; then input is told as ever, if the wire
-     * was not closed. Of wires that wait for it only. */
+    /* For wires that wait for a proxy's header: the header was read, or is absent. Unless the wire
+     * is then closed, `data` gets the input behind it. */
     void (*preamble)(struct http_wire *wire, const struct proxy *said, enum proxy_result result);
     void (*secured)(struct http_wire *wire); /* the TLS handshake is over */
-    void (*not_tls)(struct http_wire *wire); /* a client speaks in clear; of servers only */
-    /* ST_CLOSED, first and once: the peer ended its side, output is still possible. Else once:
-     * ST_CRYPTO, TLS failed; broken. */
+    void (*not_tls)(struct http_wire *wire); /* servers only: the client does not speak TLS */
+    /* ST_CLOSED, at most once and first: the peer ended its side, output is still possible. Another
+     * status, at most once: the connection is broken; ST_CRYPTO: TLS failed. */
     void (*ended)(struct http_wire *wire, enum status st);
-    void (*drained)(struct http_wire *wire); /* output that had to wait is out */
+    void (*drained)(struct http_wire *wire); /* all output that had to wait has been written */
     void (*closed)(struct http_wire *wire);  /* last touch */
 };
 
@@ -69,9 +69,9 @@ struct http_out {
 /* A piece of a streamed body. */
 struct http_piece {
     struct http_out out;
-    char line[24]; /* of a chunk */
+    char line[24]; /* the line with the size of a chunk */
 };
-/* `body` is not empty: that would end it. */
+/* Frame a part of a body, which must not be empty: an empty chunk would end the body. */
 void http_piece_frame(struct http_piece *piece, struct bytes body, bool chunked,
                       void (*sent)(struct http_out *out, enum status st));
 
@@ -82,40 +82,44 @@ struct http_wire {
     const struct http_wire_ops *ops;
     struct http_scratch *scratch;
     struct tls_conn *tls;
-    struct proxy *proxy; /* while its words are awaited */
-    struct list waiting; /* in the scratch's */
+    struct proxy *proxy; /* parser of the proxy's header; NULL: no header is awaited */
+    struct list waiting; /* link in the scratch's list */
     struct list out;
-    size_t out_off;    /* of the first output, what is gone already */
+    size_t out_off;    /* bytes of the first output that are written already */
     struct buf cipher; /* encrypted output that is being written */
     size_t cipher_off;
     size_t submitted;     /* bytes given to uv_write */
     size_t turn_bytes;    /* read in this turn of the loop */
-    uint64_t bytes_in;    /* plaintext */
-    uint64_t bytes_out;   /* plaintext, taken from the queue */
-    uint64_t bytes_wrote; /* as given to the socket */
+    uint64_t bytes_in;    /* bytes of plaintext received */
+    uint64_t bytes_out;   /* bytes of plaintext taken from the queue */
+    uint64_t bytes_wrote; /* bytes given to the socket, TLS included */
     bool server, secured, seen, reading, want_read, pumping, flushing, writing;
     bool eof, ended, broken, finishing, finished, closing;
-    bool discard; /* the owner's: read on, and throw away */
+    bool discard; /* set by the owner, who reads and discards the input */
 };
 
-/* ST_OK, or what libuv says; then the wire is unused. */
+/* Any status but ST_OK is the status of libuv's error; the wire is then unused. */
 NODISCARD enum status http_wire_init(struct http_wire *wire, uv_loop_t *loop,
                                      const struct http_wire_ops *ops, struct http_scratch *scratch,
                                      bool server);
-/* The connection stands: read. `tls` is taken, NULL for clear text; `secured`: its handshake was
- * made elsewhere. On failure the wire still has to be closed. */
+/* Start to read from the connection, which is established.
+ *
+ * tls      owned by the wire from here on; NULL: plain text
+ * secured  the TLS handshake was made elsewhere
+ *
+ * After a failure the wire still has to be closed. */
 NODISCARD enum status http_wire_start(struct http_wire *wire, struct tls_conn *tls, bool secured);
 
-/* Before it is started: what comes first may be words of a proxy. ST_NOMEM. */
+/* Call before http_wire_start: the input may begin with the header of a proxy. ST_NOMEM. */
 NODISCARD enum status http_wire_await_proxy(struct http_wire *wire);
 
-/* Ask for input, or for none. */
+/* Switch reading of input on or off. */
 void http_wire_read(struct http_wire *wire, bool on);
 
-/* Queue output; it goes with the next flush. */
+/* Queue output; http_wire_flush writes it. */
 void http_wire_send(struct http_wire *wire, struct http_out *out);
 void http_wire_flush(struct http_wire *wire);
-/* Output waits for the peer. */
+/* Whether output waits until the peer reads. */
 bool http_wire_pending(const struct http_wire *wire);
 /* How much the peer's side of the socket has taken, for measuring progress. */
 uint64_t http_wire_progress(const struct http_wire *wire);
@@ -123,11 +127,11 @@ uint64_t http_wire_progress(const struct http_wire *wire);
 /* The wire is idle: release memory that it can spare until its next use. */
 void http_wire_rest(struct http_wire *wire);
 
-/* When all queued output is out: say so to the peer and end our side. Reading goes on. */
+/* End our side of the connection once all queued output is written. Reading goes on. */
 void http_wire_finish(struct http_wire *wire);
-/* Give up at once: queued output fails. May be called again. */
+/* Close at once: queued output fails. May be called again. */
 void http_wire_close(struct http_wire *wire);
-/* The same, so that the peer cannot take it for an orderly end. */
+/* Close at once with a reset, which the peer cannot mistake for an orderly end. */
 void http_wire_reset(struct http_wire *wire);
 
 #endif

@@ -92,7 +92,8 @@ void lane_push(struct lane *lane, struct lane_queue *queue, struct env_work *wor
         list_push(&lane->ready, &queue->link);
     list_push(&queue->works, &work->link);
     (void)pthread_mutex_unlock(&lane->lock); /* held */
-    /* Without the lock, which whom it wakes wants; the env that submits keeps the lane alive. */
+    /* Signal after the unlock: the woken thread needs the lock. The env that submits keeps the lane
+     * alive. */
     (void)pthread_cond_signal(&lane->ready_changed); /* cannot fail: initialised */
 }
 

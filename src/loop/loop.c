@@ -52,17 +52,18 @@ struct loop {
     struct outbox outboxes[OUTBOXES];
     size_t n_outboxes;
 
-    /* Random bytes fetched ahead, forgotten with the turn of the loop: two copies of a machine that
-     * was saved between turns share none. */
+    /* Random bytes fetched in advance, for one turn of the loop only: if a virtual machine is saved
+     * and resumed twice, the two copies must not use the same random bytes. */
     uint8_t random[RANDOM_AHEAD];
-    size_t random_left; /* the first ones */
-    bool random_asked;  /* in this turn: a lone request does not fetch ahead */
+    size_t random_left; /* the unused bytes are the first ones */
+    bool random_asked;  /* asked for in this turn: only the second request fetches in advance */
 
     pthread_mutex_t inbox_lock;
-    struct list tasks, finished; /* under inbox_lock, as the rest */
+    struct list tasks, finished; /* under inbox_lock, like all members from here on */
     bool looking;                /* the loop thread will look again by itself */
     bool stop;
-    _Atomic unsigned wakers; /* threads about to wake the loop, which must not be freed before */
+    _Atomic unsigned
+        wakers; /* threads about to wake the loop; the loop is not freed before they have */
 };
 
 static _Thread_local struct loop *current; /* loop whose callbacks this thread runs */

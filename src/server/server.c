@@ -335,8 +335,9 @@ static void router_of(struct server *s)
     s->router.options = (struct router_options){.modules = server_modules, .host = &s->host};
 }
 
-/* Bodies above HTTP_SMALL_BODY, in memory. Those of other nodes are apart, so that clients of this
- * node cannot keep out what clients of others sent there. */
+/* Open the budgets for bodies above HTTP_SMALL_BODY in memory. Requests of other nodes have a
+ * budget of their own, so that clients of this node cannot keep out requests that other nodes
+ * forward. */
 static enum status open_budgets(struct server *s)
 {
     uint64_t body_max = http_limits_default.body_bytes_max;
