@@ -15,7 +15,7 @@ const struct http_client_limits http_client_limits_default = {
     .reply = {.uri_bytes_max = 1, .header_bytes_max = 32 * 1024, .headers_max = 100},
 };
 
-static struct http_client_request *call_of(struct list *link)
+static struct http_client_request *request_of(struct list *link)
 {
     return CONTAINER_OF(link, struct http_client_request, link);
 }
@@ -31,7 +31,7 @@ static void request_unwait(struct http_client_request *request)
     request->target = NULL;
 }
 
-/* The request leaves the client. */
+/* Remove the request from every list of the client. */
 static void request_forget(struct http_client_request *request)
 {
     ASSERT(request->conn == NULL);
@@ -105,7 +105,7 @@ static void request_tell_sent(struct http_client_request *request)
     on_sent(request); /* last touch: the owner may cancel it */
 }
 
-/* One event, the most pressing first; the others wait for the next turn. */
+/* Handle the most urgent event; the other events wait for the next turn. */
 static void request_tell(struct http_client_request *request)
 {
     unsigned events = request->events, one = events & -events;
@@ -187,7 +187,7 @@ static void conn_give(struct http_client_conn *c, struct http_client_request *re
     http_client_conn_take(c, request);
 }
 
-/* A kept connection that suits the request: the one used last. */
+/* The idle connection that was used last, among those that the request may take. */
 static struct http_client_conn *idle_for(struct http_client_target *t,
                                          const struct http_client_request *request)
 {
@@ -204,9 +204,9 @@ static void serve_idle(struct http_client_target *t)
     LIST_FOR_SAFE (item, after, &t->waiting) {
         if (list_empty(&t->idle))
             return;
-        struct http_client_conn *c = idle_for(t, call_of(item));
+        struct http_client_conn *c = idle_for(t, request_of(item));
         if (c != NULL)
-            conn_give(c, call_of(item));
+            conn_give(c, request_of(item));
     }
 }
 
@@ -214,13 +214,13 @@ static void serve_new(struct http_client_target *t)
 {
     while (t->n_connecting < MIN(t->n_waiting, t->client->limits.connecting_max)) {
         bool full = t->n_conns >= t->client->limits.connections_max;
-        if (full && !list_empty(&t->idle)) /* none of those kept will do: its end makes room */
+        if (full && !list_empty(&t->idle)) /* no idle connection suits: closing one makes room */
             http_client_conn_close(CONTAINER_OF(t->idle.next, struct http_client_conn, link));
         if (full)
             return;
         enum status st = http_client_connect(t);
         if (st != ST_OK)
-            http_client_fail(call_of(t->waiting.next), st == ST_NOMEM ? ST_NOMEM : ST_NO_LEADER,
+            http_client_fail(request_of(t->waiting.next), st == ST_NOMEM ? ST_NOMEM : ST_NO_LEADER,
                              "cannot connect");
     }
 }
@@ -267,7 +267,7 @@ void http_target_failed(struct http_client_target *target, const char *why)
     bool all = !target_works(target);
     bool more = target->n_waiting > (all ? 0 : target->n_connecting);
     for (; more; more = all && !list_empty(&target->waiting))
-        http_client_fail(call_of(target->waiting.next), ST_NO_LEADER, why);
+        http_client_fail(request_of(target->waiting.next), ST_NO_LEADER, why);
 }
 
 /* Targets */
@@ -503,7 +503,7 @@ void http_client_write_end(struct http_client_request *request)
 static void target_close(struct http_client_target *t)
 {
     while (!list_empty(&t->waiting))
-        http_client_fail(call_of(t->waiting.next), ST_CLOSED, NULL);
+        http_client_fail(request_of(t->waiting.next), ST_CLOSED, NULL);
     LIST_FOR_SAFE (item, after, &t->active)
         http_client_conn_close(CONTAINER_OF(item, struct http_client_conn, link));
     LIST_FOR_SAFE (item, after, &t->idle)

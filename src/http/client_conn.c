@@ -278,7 +278,7 @@ static void conn_idle(struct http_client_conn *c)
         http_target_free(c);
 }
 
-/* The reply is complete: the connection goes back, then the request is told. */
+/* The reply is complete: release the connection, then end the request. */
 static void conn_complete(struct http_client_conn *c)
 {
     struct http_client_request *request = c->request;
@@ -302,7 +302,8 @@ static void conn_complete(struct http_client_conn *c)
         http_client_post(request, REQUEST_PIECE);
 }
 
-/* The head of the final reply is there; `body`: one follows. False: the request went away. */
+/* The head of the final reply has arrived; `body`: a body follows. False: the owner canceled the
+ * request. */
 static bool conn_on_head(struct http_client_conn *c, bool body)
 {
     struct http_client_request *request = c->request;
@@ -335,7 +336,7 @@ static void conn_on_event(struct http_client_conn *c, enum http_event event)
 {
     switch (event) {
     case EVENT_HEAD:
-        (void)conn_on_head(c, true); /* a request that went away shows by itself */
+        (void)conn_on_head(c, true); /* the caller sees that the request was canceled */
         break;
     case EVENT_DONE: conn_on_done(c); break;
     case EVENT_REFUSED: conn_fail(c, c->parser.why); break;

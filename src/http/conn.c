@@ -6,7 +6,7 @@
 
 enum {
     QUEUED_MAX = 32,      /* replies to pipelined requests in one write */
-    DRAIN_IDLE_MS = 1000, /* for who has connected just before */
+    DRAIN_IDLE_MS = 1000, /* for clients that connected just before the drain */
     REST_MS = 1000,       /* after which an idle connection needs no buffers */
 };
 
@@ -22,8 +22,8 @@ static bool conn_over(const struct http_conn *c)
 
 /* Time */
 
-/* Sees to it that the timer fires no later. The loop's own idea of now is late by no more than one
- * turn, and free. */
+/* Let the timer fire in `ms` at the latest. The loop's own time is at most one turn old, and costs
+ * nothing. */
 static uint64_t conn_wake(struct http_conn *c, uint32_t ms)
 {
     struct env *env = c->server->env;
@@ -161,7 +161,8 @@ static bool conn_exchange(struct http_conn *c)
     return true;
 }
 
-/* Answer a request that no handler has seen, or stop one whose body breaks off. */
+/* Send an error for a request that no handler has seen, or end the body of a request that one has.
+ */
 static void conn_refuse(struct http_conn *c, int status, const char *why)
 {
     c->close_after = true;
@@ -237,7 +238,7 @@ static void conn_give(struct http_conn *c)
     c->server->handler->request(c->server->ctx, &x->req);
 }
 
-/* The head is complete; `body`: one follows. */
+/* The head is complete; `body`: a body follows. */
 static void conn_on_head(struct http_conn *c, bool body)
 {
     struct http_exchange *x = c->x;
@@ -304,7 +305,7 @@ static void conn_on_event(struct http_conn *c, enum http_event event)
     }
 }
 
-/* Answers that the socket does not take stay counted. */
+/* Replies that the socket does not take stay counted in n_queued. */
 static void conn_flush(struct http_conn *c)
 {
     http_wire_flush(&c->wire);
@@ -329,7 +330,7 @@ static bool conn_wants(struct http_conn *c)
     }
 }
 
-/* Use input as far as possible; what is left belongs behind the request under way. */
+/* Use input as far as possible; returns the input behind the request under way. */
 static struct bytes conn_parse(struct http_conn *c, struct bytes in)
 {
     c->parsing = true;
@@ -466,7 +467,7 @@ static void conn_on_not_tls(struct http_wire *wire)
     conn_refuse(c, 400, "this port expects TLS: use https");
 }
 
-/* The peer ended its side, but may still read: finish what it asked for. */
+/* The peer ended its side, but may still read: finish the request under way. */
 static void conn_half_closed(struct http_conn *c)
 {
     struct http_exchange *x = c->x;
@@ -475,7 +476,7 @@ static void conn_half_closed(struct http_conn *c)
     if (c->phase != CONN_BUSY) {
         c->x = NULL;
         conn_move(c, CONN_IDLE);
-        if (x != NULL) /* half a request */
+        if (x != NULL) /* a request that will never be complete */
             http_exchange_orphan(x);
         conn_linger(c);
         return;
@@ -632,7 +633,7 @@ static bool due(uint64_t at_ms, uint64_t now_ms)
     return at_ms != 0 && at_ms <= now_ms;
 }
 
-/* Of two times, either of which may be none. */
+/* The earlier of two times; 0: none. */
 static uint64_t sooner(uint64_t a_ms, uint64_t b_ms)
 {
     return a_ms == 0 ? b_ms : b_ms == 0 ? a_ms : MIN(a_ms, b_ms);

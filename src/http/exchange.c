@@ -226,7 +226,7 @@ static void piece_run(struct env_task *task)
     http_exchange_unref(x);
 }
 
-/* Call the handler's function later, if it waits for one and there is something to give it. */
+/* Post the handler's on_piece or on_whole, if the handler waits for it and there is input. */
 static void piece_post(struct http_exchange *x)
 {
     bool over = x->body_done || x->body_status != ST_OK;

@@ -8,14 +8,14 @@ enum { REPLY_ROOM = 2048 };
 
 /* Heads */
 
-/* Headers that say how the message is framed, or that are given in another way. */
+/* Headers that frame the message, or that add_first_lines and add_date write. */
 static bool header_is_ours(struct bytes name)
 {
     return http_header_frames(name) || http_header_is(name, "content-type") ||
            http_header_is(name, "cache-control") || http_header_is(name, "date");
 }
 
-/* Bytes that would end the header early are a fault of ours, and must not reach the peer. */
+/* A header with a byte that would end it early is our mistake: leave the header out. */
 static bool header_is_sound(struct http_header header)
 {
     bool sound = http_header_sound(header);
@@ -124,7 +124,7 @@ static bool reply_begin(struct http_exchange *x, const struct http_reply *reply,
     return false;
 }
 
-/* The reply is complete, as far as it depends on the handler. */
+/* The handler has given the whole reply. */
 static void reply_end(struct http_exchange *x, bool cut)
 {
     struct http_conn *c = x->conn;
@@ -207,7 +207,7 @@ void http_reply_refusal(struct http_exchange *x, int status, const char *why)
     error_reply(x, status, why, true);
 }
 
-/* Answers in pieces */
+/* Replies in pieces */
 
 void http_respond_begin(struct http_request *req, const struct http_reply *reply, uint64_t length)
 {

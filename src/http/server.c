@@ -17,7 +17,7 @@ void http_server_move(struct http_server *server, struct http_conn *c, bool idle
     list_push(idle ? &server->idle : &server->active, &c->link);
 }
 
-/* Room for one connection more; the longest idle one gives way. */
+/* Whether there is room for another connection; closes the one that was idle longest if needed. */
 static bool server_admits(struct http_server *s)
 {
     if (s->n_conns < s->limits.connections_max)
@@ -46,7 +46,7 @@ void http_server_uncount(struct http_server *server, struct http_conn *c)
     c->counted.len = 0;
 }
 
-/* The longest idle connection of a client gives way to another of the same. */
+/* Close the connection of a client that was idle longest. False: none is idle. */
 static bool server_evict(struct http_server *s, const struct ip *client)
 {
     LIST_FOR (item, &s->idle) {
@@ -60,7 +60,7 @@ static bool server_evict(struct http_server *s, const struct ip *client)
     return false;
 }
 
-/* false: the client has as many connections as one may, and all of them are in use. */
+/* Count a connection of its client. False: the client has too many, and none of them is idle. */
 static bool server_counts(struct http_server *s, struct http_conn *c)
 {
     struct ip client;
@@ -86,7 +86,7 @@ static void server_open(struct http_server *s, struct http_conn *c)
         http_conn_open(c, tls, false);
 }
 
-/* Not taking a connection makes libuv stop listening until it is taken. */
+/* libuv stops listening until a connection that was not taken is taken. */
 static void server_accept(struct http_server *s)
 {
     struct http_conn *c = NULL;

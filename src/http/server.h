@@ -138,7 +138,7 @@ static inline struct http_exchange *exchange_of(const struct http_request *req)
 
 /* exchange.c */
 
-/* NULL when out of memory. One reference: the reply's. */
+/* Make an exchange with one reference, which the reply releases. NULL: no memory. */
 struct http_exchange *http_exchange_new(struct http_server *server);
 void http_exchange_unref(struct http_exchange *x);
 void http_exchange_free(struct http_exchange *x); /* one that is spare */
@@ -155,16 +155,16 @@ void http_exchange_orphan(struct http_exchange *x);
 
 /* reply.c */
 
-/* Answer in the server's own name, and close. */
+/* Send an error of the server itself, and close the connection. */
 void http_reply_refusal(struct http_exchange *x, int status, const char *why);
 
 /* peer.c */
 
 /* The address of the connection itself. */
 bool http_peer_direct(struct http_conn *c, struct ip *ret_ip);
-/* Whether its requests are those of many clients. */
+/* Whether connections from `ip` carry the requests of many clients. */
 bool http_peer_is_proxy(const struct http_server *server, const struct ip *ip);
-/* The client's, as a proxy said, else of the connection; len 0: unknown. */
+/* The address of the client: as a proxy named it, else of the connection; len 0: unknown. */
 struct ip http_peer_client(struct http_conn *c);
 /* Take over the client's address from a proxy, by the server's rules. false: close. */
 bool http_peer_preamble(struct http_conn *c, const struct proxy *said, enum proxy_result result);
