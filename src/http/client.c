@@ -26,6 +26,7 @@ static void request_unwait(struct http_client_request *request)
 {
     if (request->target == NULL)
         return;
+    ASSERT(request->target->n_waiting > 0);
     request->target->n_waiting--;
     list_remove(&request->link);
     request->target = NULL;
@@ -63,6 +64,7 @@ static void request_failed(struct http_client_request *request)
     struct http_client *client = request->client;
     struct http_head *head = request->head;
     enum status st = request->failure;
+    ASSERT(st != ST_OK);
     tally_add(st == ST_UNKNOWN_OUTCOME ? &client->tally.unknown : &client->tally.failed, 1);
     request_forget(request);
     buf_done(&request->reply);
@@ -74,6 +76,7 @@ static void request_failed(struct http_client_request *request)
 void http_client_complete(struct http_client_request *request)
 {
     struct http_head *head = request->head;
+    ASSERT(request->complete);
     request_forget(request);
     request->done(request, ST_OK); /* last touch: the owner may free it */
     head_free(head);
@@ -109,6 +112,7 @@ static void request_tell_sent(struct http_client_request *request)
 static void request_tell(struct http_client_request *request)
 {
     unsigned events = request->events, one = events & -events;
+    ASSERT(events != 0);
     request->events = 0;
     if (events != one && one != REQUEST_FAIL)
         http_client_post(request, events & ~one);
@@ -133,6 +137,8 @@ static void client_run(struct env_task *task)
 {
     struct http_client *client = CONTAINER_OF(task, struct http_client, task);
     struct list events; /* events caused by these wait for the next turn */
+
+    ASSERT(client->task_posted);
     list_init(&events);
     list_splice(&events, &client->events);
     client->task_posted = false;
@@ -152,6 +158,7 @@ static void client_post(struct http_client *client)
 
 void http_client_post(struct http_client_request *request, unsigned events)
 {
+    ASSERT(events != 0);
     if (request->events == 0)
         list_push(&request->client->events, &request->event_link);
     request->events |= events;
@@ -179,6 +186,7 @@ void http_client_again(struct http_client_request *request, struct http_client_t
 static void conn_give(struct http_client_conn *c, struct http_client_request *request)
 {
     struct http_client_target *t = c->target;
+    ASSERT(t->n_waiting > 0);
     list_remove(&request->link);
     t->n_waiting--;
     request->target = NULL;
@@ -388,7 +396,8 @@ enum status http_client_new(struct env *env, struct http_client **ret_client)
 
 void http_client_limit(struct http_client *client, const struct http_client_limits *limits)
 {
-    ASSERT(limits->connections_max != 0 && limits->connecting_max != 0);
+    ASSERT(limits->connections_max != 0);
+    ASSERT(limits->connecting_max != 0);
     client->limits = *limits;
 }
 

@@ -165,6 +165,7 @@ void http_client_conn_write(struct http_client_conn *c)
 static void add_body_headers(struct buf *b, const struct http_client_request *request)
 {
     uint64_t length = request->stream_body ? request->body_length : request->body.len;
+    ASSERT(!request->stream_body || request->body.len == 0);
     bool usual = request->method == METHOD_POST || request->method == METHOD_PUT ||
                  request->method == METHOD_PATCH;
     if (request_chunked(request)) {
@@ -270,6 +271,7 @@ static bool conn_parser(struct http_client_conn *c)
 
 static void conn_idle(struct http_client_conn *c)
 {
+    ASSERT(c->phase != CLIENT_CLOSING);
     c->phase = CLIENT_IDLE;
     env_timer_set(c->client->env, &c->timer,
                   env_mono_ms(c->client->env) + c->client->limits.idle_ms);
@@ -284,6 +286,8 @@ static void conn_complete(struct http_client_conn *c)
     struct http_client_request *request = c->request;
     bool keep = c->parser.head->keep_alive && c->all_written && !http_wire_pending(&c->wire) &&
                 !c->wire.ended && c->behind == 0 && !c->client->closing;
+    ASSERT(c->phase == CLIENT_BUSY);
+    ASSERT(!request->complete);
     c->used = true;
     c->request = NULL;
     request->conn = NULL;
@@ -308,6 +312,7 @@ static bool conn_on_head(struct http_client_conn *c, bool body)
 {
     struct http_client_request *request = c->request;
     uint64_t length = c->head->has_length ? c->head->length : HTTP_LENGTH_UNKNOWN;
+    ASSERT(!request->replied);
     request->status = c->head->status;
     request->replied = true;
     if (request->whole_max != 0 && (!body || length <= request->whole_max))
@@ -353,6 +358,7 @@ static void conn_on_data(struct http_wire *wire, struct bytes plain)
     while (plain.len != 0 && request != NULL && c->request == request) {
         size_t used = 0;
         enum http_event event = http_parser_run(&c->parser, plain, &used);
+        ASSERT(used <= plain.len);
         plain = bytes_from(plain, used);
         c->behind = plain.len;
         conn_on_event(c, event);
@@ -411,6 +417,7 @@ static void conn_on_drained(struct http_wire *wire)
 
 static void conn_ready(struct http_client_conn *c)
 {
+    ASSERT(c->target->n_connecting > 0);
     c->target->n_connecting--;
     tally_add(&c->client->tally.connects, 1);
     conn_idle(c);
@@ -470,6 +477,7 @@ static void conn_on_connected(uv_connect_t *connect, int err)
 
 static enum status conn_dial(struct http_client_conn *c, const struct sockaddr *to)
 {
+    ASSERT(c->phase == CLIENT_RESOLVING);
     c->phase = CLIENT_CONNECTING;
     return loop_status(uv_tcp_connect(&c->connect, &c->wire.tcp, to, conn_on_connected));
 }
@@ -477,6 +485,7 @@ static enum status conn_dial(struct http_client_conn *c, const struct sockaddr *
 static void conn_on_resolved(uv_getaddrinfo_t *resolve, int err, struct addrinfo *found)
 {
     struct http_client_conn *c = CONTAINER_OF(resolve, struct http_client_conn, resolve);
+    ASSERT(c->resolving);
     c->resolving = false;
     if (c->phase == CLIENT_CLOSING)
         conn_released(c);

@@ -156,6 +156,7 @@ static bool conn_exchange(struct http_conn *c)
         http_conn_close(c);
         return false;
     }
+    ASSERT(c->phase != CONN_CLOSING);
     c->x->conn = c;
     http_parser_request(&c->parser, &c->server->limits, &c->x->head);
     return true;
@@ -165,6 +166,7 @@ static bool conn_exchange(struct http_conn *c)
  */
 static void conn_refuse(struct http_conn *c, int status, const char *why)
 {
+    ASSERT(status >= 400);
     c->close_after = true;
     if (!conn_exchange(c))
         return;
@@ -182,6 +184,7 @@ static void conn_refuse(struct http_conn *c, int status, const char *why)
 static bool on_body_run(struct http_parser *parser, struct bytes run)
 {
     struct http_exchange *x = CONTAINER_OF(parser, struct http_conn, parser)->x;
+    ASSERT(!x->body_done);
     x->body_seen += run.len;
     if (x->body_seen > x->body_max) {
         http_parser_refuse(parser, 413, "request body too large");
@@ -232,6 +235,7 @@ void http_conn_within(struct http_conn *c, uint32_t ms)
 static void conn_give(struct http_conn *c)
 {
     struct http_exchange *x = c->x;
+    ASSERT(!x->given);
     conn_move(c, CONN_BUSY);
     x->given = true;
     x->req.body = buf_bytes(&x->body);
@@ -245,6 +249,9 @@ static void conn_on_head(struct http_conn *c, bool body)
     const struct http_head *head = &x->head;
     const struct http_handler *handler = c->server->handler;
     const uint8_t *text = head->text.data;
+
+    ASSERT(c->phase == CONN_HEAD);
+    ASSERT(head->path_len != 0);
     x->req.method = head->method;
     x->req.path = bytes_of(text + head->path_at, head->path_len);
     x->req.query =
@@ -278,6 +285,7 @@ static void conn_on_done(struct http_conn *c)
         conn_on_head(c, false);
         return;
     }
+    ASSERT(!x->body_done);
     x->body_done = true;
     if (x->streaming)
         http_exchange_body_end(x, ST_OK);
@@ -333,6 +341,7 @@ static bool conn_wants(struct http_conn *c)
 /* Use input as far as possible; returns the input behind the request under way. */
 static struct bytes conn_parse(struct http_conn *c, struct bytes in)
 {
+    ASSERT(!c->parsing);
     c->parsing = true;
     while (in.len != 0 && conn_wants(c) && conn_exchange(c)) {
         size_t used = 0;
@@ -340,6 +349,7 @@ static struct bytes conn_parse(struct http_conn *c, struct bytes in)
             conn_move(c, CONN_HEAD);
         c->parser.on_body = on_body_run;
         enum http_event event = http_parser_run(&c->parser, in, &used);
+        ASSERT(used <= in.len);
         in = bytes_from(in, used);
         conn_on_event(c, event);
     }
@@ -385,6 +395,7 @@ void http_conn_go_on(struct http_conn *c)
             buf_done(&in);
             return;
         }
+        ASSERT(left.len <= in.len);
         buf_consume(&in, in.len - left.len);
         if (in.len != 0)
             c->in = in;
@@ -408,6 +419,7 @@ void http_conn_replied(struct http_conn *c, bool cut)
     }
     if (conn_over(c))
         return;
+    ASSERT(c->x == NULL);
     conn_move(c, CONN_IDLE);
     http_conn_go_on(c);
 }
@@ -422,6 +434,7 @@ static struct http_room conn_room(struct http_wire *wire)
                  (c->phase == CONN_BUSY && x->on_whole != NULL && conn_awaits_body(c));
     if (!whole || !x->head.has_length || c->in.len != 0)
         return (struct http_room){0};
+    ASSERT(x->body_seen <= x->head.length);
     uint64_t left = x->head.length - x->body_seen;
     if (left < WIRE_DIRECT_FROM ||
         http_exchange_grow(x, (size_t)MIN(left, WIRE_DIRECT_STEP)) != ST_OK)
@@ -522,7 +535,9 @@ static void conn_on_closed(struct http_wire *wire)
 {
     struct http_conn *c = conn_of(wire);
     struct http_server *server = c->server;
-    ASSERT(c->phase == CONN_CLOSING && c->x == NULL && c->timer.slot == 0);
+    ASSERT(c->phase == CONN_CLOSING);
+    ASSERT(c->x == NULL && c->timer.slot == 0);
+    ASSERT(server->n_conns > 0);
     tally_add(&server->tally.bytes_out, wire->bytes_out - c->counted_out);
     tally_set(&server->tally.open, server->n_conns - 1);
     list_remove(&c->link);
@@ -584,6 +599,8 @@ static void conn_give_up(struct http_conn *c)
     const struct http_handler *handler = c->server->handler;
     enum http_method method = x->req.method;
     int status = 503;
+    ASSERT(x->given);
+    ASSERT(!x->replying);
     const char *why = handler->late != NULL ? handler->late(c->server->ctx, &x->req, &status)
                                             : "no reply was ready in time";
     c->x = NULL;
@@ -598,6 +615,7 @@ static void conn_give_up(struct http_conn *c)
 static void conn_on_late(struct http_conn *c)
 {
     struct http_exchange *x = c->x;
+    ASSERT(c->phase == CONN_BODY || c->phase == CONN_BUSY);
     c->late_ms = 0;
     if (x->replying) /* a reply on its way is held to a rate */
         return;

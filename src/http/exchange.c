@@ -190,7 +190,7 @@ static void tell_piece(struct http_exchange *x)
     http_piece_fn *on_piece = x->on_piece;
     struct buf piece = x->stash;
     bool last = x->body_done;
-    ASSERT(on_piece != NULL);
+    ASSERT(!x->last_told);
     x->on_piece = NULL;
     x->stash = (struct buf){0};
     x->last_told = x->body_status != ST_OK || last;
@@ -205,6 +205,7 @@ static void tell_piece(struct http_exchange *x)
 static void tell_whole(struct http_exchange *x)
 {
     http_whole_fn *on_whole = x->on_whole;
+    ASSERT(!x->last_told);
     x->on_whole = NULL;
     x->last_told = true;
     x->streaming = x->body_status != ST_OK;
@@ -216,6 +217,7 @@ static void tell_whole(struct http_exchange *x)
 static void piece_run(struct env_task *task)
 {
     struct http_exchange *x = CONTAINER_OF(task, struct http_exchange, piece_task);
+    ASSERT(x->piece_posted);
     x->piece_posted = false;
     if (!x->replied && x->on_whole != NULL)
         tell_whole(x);
@@ -259,7 +261,8 @@ void http_exchange_body_end(struct http_exchange *x, enum status st)
 void http_body_next(struct http_request *req, http_piece_fn *on_piece)
 {
     struct http_exchange *x = exchange_of(req);
-    ASSERT(x->streaming && x->given && !x->replied);
+    ASSERT(x->streaming);
+    ASSERT(x->given && !x->replied);
     ASSERT(x->on_piece == NULL && x->on_whole == NULL && !x->last_told);
     x->on_piece = on_piece;
     piece_post(x);

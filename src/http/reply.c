@@ -102,7 +102,9 @@ static void on_out_sent(struct http_out *out, enum status st)
 /* Begin either kind of reply. False: the peer has gone, or no reply can be sent. */
 static bool reply_begin(struct http_exchange *x, const struct http_reply *reply, uint64_t length)
 {
-    ASSERT(!x->replying && reply->status >= 200 && reply->status <= 599);
+    ASSERT(!x->replying);
+    ASSERT(reply->status >= 200);
+    ASSERT(reply->status <= 599);
     x->replying = true;
     x->given = true;
     tally_add(&x->server->tally.replies[reply->status / 100], 1);
@@ -128,6 +130,8 @@ static bool reply_begin(struct http_exchange *x, const struct http_reply *reply,
 static void reply_end(struct http_exchange *x, bool cut)
 {
     struct http_conn *c = x->conn;
+    ASSERT(x->replying);
+    ASSERT(!x->replied);
     x->replied = true;
     x->gone = NULL;
     x->conn = NULL;
@@ -237,6 +241,7 @@ void http_respond_begin(struct http_request *req, const struct http_reply *reply
 static void sent_run(struct env_task *task)
 {
     struct http_exchange *x = CONTAINER_OF(task, struct http_exchange, sent_task);
+    ASSERT(x->sent_posted);
     http_sent_fn *on_sent = x->on_sent;
     x->sent_posted = false;
     x->piece_waiting = false;
@@ -247,6 +252,7 @@ static void sent_run(struct env_task *task)
 
 static void sent_post(struct http_exchange *x, enum status st)
 {
+    ASSERT(!x->sent_posted);
     x->sent_posted = true;
     x->sent_status = st;
     x->sent_task.run = sent_run;
@@ -264,7 +270,9 @@ static void on_piece_sent(struct http_out *out, enum status st)
 void http_respond_piece(struct http_request *req, struct bytes piece, http_sent_fn *sent)
 {
     struct http_exchange *x = exchange_of(req);
-    ASSERT(x->replying && !x->replied && !x->piece_waiting && sent != NULL);
+    ASSERT(x->replying);
+    ASSERT(!x->replied);
+    ASSERT(!x->piece_waiting && sent != NULL);
     x->piece_waiting = true;
     x->on_sent = sent;
     if (x->conn == NULL || x->no_reply_body || piece.len == 0) {
@@ -290,7 +298,8 @@ static void on_end_sent(struct http_out *out, enum status st)
 void http_respond_end(struct http_request *req, bool complete)
 {
     struct http_exchange *x = exchange_of(req);
-    ASSERT(x->replying && !x->replied);
+    ASSERT(x->replying);
+    ASSERT(!x->replied);
     bool short_of = x->reply_left != HTTP_LENGTH_UNKNOWN && x->reply_left != 0 && !x->no_reply_body;
     bool cut = !complete || short_of;
     if (x->conn != NULL && x->reply_chunked && !cut) {

@@ -64,6 +64,7 @@ static bool server_evict(struct http_server *s, const struct ip *client)
 static bool server_counts(struct http_server *s, struct http_conn *c)
 {
     struct ip client;
+    ASSERT(c->counted.len == 0);
     bool counts = s->conns.slots != NULL && http_peer_direct(c, &client);
     if (!counts || http_peer_is_proxy(s, &client))
         return true;
@@ -96,6 +97,7 @@ static void server_accept(struct http_server *s)
         env_timer_set(s->env, &s->accept_timer, env_mono_ms(s->env) + ACCEPT_AGAIN_MS);
     if (st != ST_OK)
         return;
+    ASSERT(!s->accept_waits);
     bool taken = uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->wire.tcp) == 0;
     if (!taken || !server_counts(s, c))
         http_conn_close(c);
