@@ -90,7 +90,7 @@ static enum status start_tls(struct mesh *mesh, struct reason *reason)
     return tls_ctx_new(&options, &mesh->client_tls, reason);
 }
 
-/* Peers refuse an expired certificate: somebody must hear of it in time. */
+/* Warn an operator in time: peers refuse an expired certificate. */
 static void note_expiry(struct mesh *mesh)
 {
     CLEANUP(buf_done) struct buf pem = {0};
@@ -169,7 +169,7 @@ void mesh_flush(struct mesh *mesh)
         mesh_link_flush(CONTAINER_OF(item, struct mesh_link, dirty));
 }
 
-/* Everything queued since the loop last waited leaves together. */
+/* Frames that were queued since the loop last waited leave together. */
 static void on_flush(uv_prepare_t *prepare)
 {
     mesh_flush(prepare->data);
@@ -248,7 +248,7 @@ void mesh_close(struct mesh *mesh, void (*closed)(void *ctx), void *ctx)
 
 /* Members and frames */
 
-/* Addresses may differ: name and id say who it is. */
+/* Whether two entries are the same member; their addresses may differ. */
 static bool same_member(const struct mesh_member *a, const struct mesh_member *b)
 {
     return a->any_id == b->any_id && a->id == b->id && strcmp(a->name, b->name) == 0;
@@ -267,7 +267,7 @@ bool mesh_is_removed(const struct mesh *mesh, const char *name)
     return mesh->events.removed != NULL && mesh->events.removed(mesh->events.ctx, name);
 }
 
-/* The members may now say that an id belongs to another name. */
+/* Close accepted links whose raft id the members now give to another name. */
 static void check_accepted(struct mesh *mesh)
 {
     ASSERT(!mesh->closing);
@@ -306,8 +306,8 @@ void mesh_members(struct mesh *mesh, const struct mesh_member *members, unsigned
     check_accepted(mesh);
 }
 
-/* Small frames of both take the small link of the lower id: where questions and answers meet, they
- * carry TCP's acknowledgements for each other. */
+/* The link for frames to a peer. Both nodes send small frames on the link that the lower raft id
+ * dialled: requests and replies on one connection carry each other's TCP acknowledgements. */
 static struct mesh_link *link_to(struct mesh *mesh, uint64_t to, bool bulk)
 {
     struct mesh_peer *peer = mesh_peer_find(mesh, to);
@@ -317,7 +317,7 @@ static struct mesh_link *link_to(struct mesh *mesh, uint64_t to, bool bulk)
     link = peer != NULL ? peer->dials[bulk ? 1 : 0].link : NULL;
     if (link != NULL && link->phase == LINK_READY)
         return link;
-    /* One we call by another id, cannot call, or do not know yet. */
+    /* The peer was dialled by another id, cannot be dialled, or is no member yet. */
     link = mesh_link_find(mesh, to, bulk, false);
     return link != NULL ? link : mesh_link_find(mesh, to, bulk, true);
 }

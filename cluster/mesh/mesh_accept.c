@@ -1,3 +1,5 @@
+/* The port, and its limits against unauthenticated peers: handshakes a second, links without an
+ * accepted hello, accepted links, log lines. */
 #include "base/trace.h"
 #include "cluster/mesh/mesh_internal.h"
 #include "loop/loop.h"
@@ -34,7 +36,8 @@ void mesh_log_hostile(const struct mesh_link *link, const char *why)
           link->peer_name[0] != '\0' ? ", node " : "", link->peer_name, why);
 }
 
-/* Refilled by the clock. Handshakes take time on this thread, and links that are up come first. */
+/* A token for one handshake; the clock refills them. Handshakes take time on this thread, and ready
+ * links come first. */
 static bool take_token(struct mesh *mesh)
 {
     uint64_t now_ms = env_mono_ms(mesh->env);
@@ -50,8 +53,8 @@ static bool take_token(struct mesh *mesh)
     return true;
 }
 
-/* When many come at once, each gets time to say who it is before one that is newer takes its place:
- * otherwise none of them ever would. */
+/* Whether another unknown link fits. When all places are taken, a link keeps its place for a
+ * second: without that time a flood would keep every peer from finishing its hello. */
 static bool room_for_unknown(const struct mesh *mesh)
 {
     if (mesh->n_unknown < MESH_UNKNOWN_MAX)
@@ -96,7 +99,7 @@ static void on_connection(uv_stream_t *listener, int status)
 {
     struct mesh *mesh = listener->data;
     if (status < 0 || mesh->closing)
-        return; /* out of descriptors, or the caller is gone again */
+        return; /* out of descriptors, or the peer has closed again */
     if (room_for_unknown(mesh) && take_token(mesh))
         accept_one(mesh);
     else
@@ -183,7 +186,7 @@ bool mesh_accept_room(struct mesh_link *link)
     struct mesh_link *old = mesh_link_find(mesh, link->peer_id, link->bulk, true);
     ASSERT(link->accepted);
     ASSERT(link->phase == LINK_GREETING);
-    if (old != NULL) /* a half-open one: its peer has no use for it any more */
+    if (old != NULL) /* the peer does not use the old link any more */
         mesh_link_close(old, "a newer link took its place");
     return mesh->n_accepted < MESH_ACCEPTED_MAX;
 }

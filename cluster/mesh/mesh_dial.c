@@ -1,3 +1,11 @@
+/* Keeps two links to each member, and notices that a member's process has ended.
+ *
+ *   WAITING ─retry─▶ resolving ─▶ connecting ─▶ TLS and hello ─▶ READY
+ *      ▲                              │ refused or failed: the next endpoint, then the other
+ * address └─ delay ◀── every endpoint has failed, or the link is lost
+ *
+ * dial_start begins a round, dial_address resolves, dial_endpoint connects, mesh_dial_ready and
+ * mesh_dial_lost hear of the link, dial_failed waits for the next round. */
 #include "base/mem.h"
 #include "base/trace.h"
 #include "cluster/mesh/mesh_internal.h"
@@ -8,7 +16,7 @@
 
 enum {
     RETRY_MS_MAX = 1000,
-    REDIAL_AGAIN_MS = 500, /* two losses closer than this are no single mishap */
+    REDIAL_AGAIN_MS = 500, /* after two losses within this time, dial with a delay */
 };
 
 static void dial_start(struct mesh_dial *dial);
@@ -46,7 +54,7 @@ void mesh_peer_close(struct mesh_peer *peer)
             mesh_link_close(link, "no longer a member");
         }
         if (dial->resolving)
-            (void)uv_cancel((uv_req_t *)&dial->resolve); /* or it ends by itself; on_resolved */
+            (void)uv_cancel((uv_req_t *)&dial->resolve); /* on_resolved follows in any case */
     }
     peer_free_if_idle(peer);
 }
@@ -103,7 +111,7 @@ void mesh_peer_readdress(struct mesh_peer *peer, const struct mesh_member *membe
         struct mesh_dial *dial = &peer->dials[i];
         if (dial->link == NULL || dial->link->phase != LINK_READY || address_is_current(dial))
             continue;
-        peer->alive = false; /* a refusal at an address it was never seen at tells nothing */
+        peer->alive = false; /* a refusal at a new address does not say that the process ended */
         mesh_link_close(dial->link, "the peer has another address");
     }
     mesh_peer_dial_soon(peer);
@@ -115,8 +123,8 @@ void mesh_peer_heard(struct mesh_peer *peer)
     mesh_peer_dial_soon(peer);
 }
 
-/* 10 ms, then 50 ms doubling to a second, each cut by up to half at random, so that the nodes of a
- * cluster do not call in step. */
+/* 10 ms, then 50 ms doubling to a second. A random part of up to half is subtracted, so that the
+ * nodes of a cluster do not dial at the same time. */
 static uint64_t retry_delay_ms(const struct mesh_dial *dial)
 {
     uint32_t random;
@@ -126,7 +134,8 @@ static uint64_t retry_delay_ms(const struct mesh_dial *dial)
     return ms - random % (ms / 2 + 1);
 }
 
-/* Every address refused at once, and the peer was there before: its process has ended. */
+/* Call events.gone if every address has refused, and the peer was connected before: its process has
+ * ended. */
 static void tell_gone(struct mesh_dial *dial)
 {
     struct mesh_peer *peer = dial->peer;
@@ -152,7 +161,7 @@ static void dial_failed(struct mesh_dial *dial, const char *why)
     uint64_t logged = bytes_hash(bytes_str(why)) | 1;
     const struct mesh_link *small = dial->peer->dials[0].link;
     bool alone = !dial->bulk || (small != NULL && small->phase == LINK_READY);
-    if (logged != dial->logged) /* the two dials of a peer mostly fail alike */
+    if (logged != dial->logged) /* log the same failure once */
         trace(alone ? TRACE_WARN : TRACE_DEBUG, "mesh",
               "cannot connect to %s at %s: %s; trying again", dial->peer->member.name,
               dial->address, why);
@@ -162,8 +171,8 @@ static void dial_failed(struct mesh_dial *dial, const char *why)
     tell_gone(dial);
 }
 
-/* No endpoint of this address led to the peer: the member's other address is next, if it has one
- * that this round has not tried. */
+/* No endpoint of this address led to the peer. Try the member's other address, if this round has
+ * not tried it. */
 static void dial_address_failed(struct mesh_dial *dial, const char *why)
 {
     const struct mesh_member *m = &dial->peer->member;
@@ -176,7 +185,7 @@ static void dial_address_failed(struct mesh_dial *dial, const char *why)
 
 static void dial_without_endpoint(struct mesh_dial *dial, const char *why)
 {
-    dial->tried++; /* and refused nothing: whether the peer runs is not known */
+    dial->tried++; /* counted without a refusal: the peer may still run */
     dial_address_failed(dial, why);
 }
 
@@ -271,8 +280,9 @@ void mesh_dial_lost(struct mesh_dial *dial, bool was_ready, const char *why)
     }
     trace(dial->bulk ? TRACE_DEBUG : TRACE_INFO, "mesh", "lost the link to %s: %s",
           dial->peer->member.name, why);
-    dial->logged = bytes_hash(bytes_str(uv_strerror(UV_ECONNREFUSED))) | 1; /* tell_gone says it */
-    env_timer_set(mesh->env, &dial->retry, 0); /* whether it is still there matters now */
+    dial->logged =
+        bytes_hash(bytes_str(uv_strerror(UV_ECONNREFUSED))) | 1; /* tell_gone logs a refusal */
+    env_timer_set(mesh->env, &dial->retry, 0); /* find out at once whether the peer still runs */
 }
 
 static bool parse_numeric(const char *host, int port, struct sockaddr_storage *ret_addr)
@@ -303,7 +313,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
     mesh_handle_gone(mesh);
 }
 
-/* Resolve one address of the member, and try what it stands for. */
+/* Resolve one address of the member, and dial its endpoints. */
 static void dial_address(struct mesh_dial *dial, const char *address)
 {
     struct mesh *mesh = dial->peer->mesh;
@@ -333,9 +343,9 @@ static void dial_address(struct mesh_dial *dial, const char *address)
     mesh->handles++;
 }
 
-/* A round: a lost link is first redialled where it was, so that a peer whose process ended is found
- * gone at once. After a failure, or where the peer has another address by now, its addresses are
- * tried in turn, and names are looked up again. */
+/* Begin a round. After a lost link, dial the same endpoint first, so that an ended process is
+ * noticed at once. After a failure, or if the peer has a new address, resolve and try its addresses
+ * in turn. */
 static void dial_start(struct mesh_dial *dial)
 {
     ASSERT(dial->link == NULL);

@@ -44,7 +44,7 @@ enum status mesh_hello_decode(struct bytes payload, struct mesh_hello *ret_hello
     if (name.len != 0)
         memcpy(hello.identity.name, name.data, name.len);
     hello.bulk = bulk == 1;
-    /* A zero inside the name shortens it, and the rest of the check is on what is left. */
+    /* A zero inside the name shortens the text: refuse it. */
     if (strlen(hello.identity.name) != name.len || !mesh_name_valid(hello.identity.name))
         return ST_INVALID;
     *ret_hello = hello;
@@ -73,7 +73,7 @@ void mesh_frames_done(struct mesh_frames *f)
     f->whole = false;
 }
 
-/* The header was read: is it one of ours? */
+/* Check version, kind and length in a header. */
 static enum status check_header(const struct mesh_frames *f, const uint8_t *header)
 {
     if (header[4] != MESH_PROTOCOL || header[5] < MESH_HELLO || header[5] > MESH_DATA)
@@ -81,7 +81,7 @@ static enum status check_header(const struct mesh_frames *f, const uint8_t *head
     return le32_get(header) <= f->payload_max ? ST_OK : ST_TOO_BIG;
 }
 
-/* Move bytes of the chunk behind `partial` until it has `need`. */
+/* Move bytes from the chunk to `partial` until `partial` has `need` bytes. */
 static enum status gather(struct mesh_frames *f, size_t need)
 {
     ASSERT(!f->whole);

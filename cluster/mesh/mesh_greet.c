@@ -1,3 +1,12 @@
+/* A link between the TLS handshake and the first message: the peer's name, the hellos of both
+ * sides, and the handover of HTTP connections.
+ *
+ *   SHAKING ─▶ GREETING ─hello accepted─▶ READY
+ *      │          └─ refused, or a hello that does not fit ─▶ CLOSING
+ *      └─ HTTP ─▶ LEAVING ─last bytes written─▶ handed over
+ *
+ * mesh_greet_open leaves SHAKING; mesh_greet_frame takes a hello or a refusal; ready ends the
+ * greeting; mesh_greet_leave hands an HTTP connection over. */
 #include "base/mem.h"
 #include "base/trace.h"
 #include "cluster/mesh/mesh_internal.h"
@@ -32,7 +41,7 @@ static void refuse(struct mesh_link *link, enum mesh_refusal refusal)
     uint8_t code = (uint8_t)refusal;
     struct bytes part = bytes_of(&code, 1);
     if (mesh_link_send(link, MESH_REFUSE, &part, 1) == ST_OK)
-        mesh_link_flush(link); /* the socket is idle here: it leaves at once or not at all */
+        mesh_link_flush(link); /* no write is running: the frame leaves at once or not at all */
     mesh_link_close(link, mesh_refusal_text(refusal));
 }
 
@@ -83,8 +92,8 @@ static void ready(struct mesh_link *link)
     mesh_count(&link->row->links, 1);
 }
 
-/* Whether the node at the other end may speak as `id`: not as us, not as another that is linked
- * already, not as a member of another name. */
+/* Whether the peer may use the raft id `id`: not our id, not the id of another linked node, not the
+ * id of a member with another name. */
 static bool may_speak_as(const struct mesh_link *link, uint64_t id)
 {
     struct mesh *mesh = link->mesh;
@@ -142,7 +151,7 @@ static void caller_hello(struct mesh_link *link, const struct mesh_hello *hello)
         mesh_peer_heard(peer);
 }
 
-/* The answer must come from exactly whom we called, by name at least. */
+/* Check the reply to our hello: the peer must be the node that we dialled, by name at least. */
 static void answer_hello(struct mesh_link *link, const struct mesh_hello *hello)
 {
     uint64_t wanted = mesh_dial_wanted(link->dial);
@@ -174,7 +183,7 @@ void mesh_greet_frame(struct mesh_link *link, const struct mesh_frame *frame)
                        mesh_refusal_text(frame->payload.data[0])); /* fits: our own texts */
         mesh_link_close(link, why);
     } else if (frame->kind != MESH_HELLO || mesh_hello_decode(frame->payload, &hello) != ST_OK) {
-        mesh_link_close(link, "what came is no hello");
+        mesh_link_close(link, "the first frame is not a hello");
     } else if (link->accepted) {
         caller_hello(link, &hello);
     } else {

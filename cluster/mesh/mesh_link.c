@@ -1,3 +1,7 @@
+/* One connection: TLS, cutting the stream into frames, the queue of frames to send, writes.
+ *
+ * Frames that are queued in one turn of the loop leave in one write. At most one write of libuv
+ * runs on a link; while it runs, frames stay in the queue. */
 #include "base/mem.h"
 #include "base/trace.h"
 #include "cluster/mesh/mesh_internal.h"
@@ -6,7 +10,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
-enum { WRITES_AT_ONCE = 4 }; /* of one link; then others have their turn */
+enum { WRITES_AT_ONCE = 4 }; /* direct writes of one link in a row; then other links go on */
 
 /* A frame waiting to be sent. */
 struct queued {
@@ -69,7 +73,7 @@ static void queue_drop(struct mesh_link *link)
     link->queue_bytes = link->head_sent = 0;
 }
 
-/* An alert or goodbye, if the socket takes it at once. */
+/* Send a TLS alert or goodbye, if the socket accepts the bytes at once. */
 static void say_goodbye(struct mesh_link *link)
 {
     CLEANUP(buf_done) struct buf out = {0};
@@ -140,7 +144,7 @@ enum status mesh_link_send(struct mesh_link *link, enum mesh_kind kind, const st
     ASSERT(payload <= MESH_FRAME_MAX);
     ASSERT(link->phase == LINK_READY || link->phase == LINK_GREETING);
     size_t len = MESH_HEADER_BYTES + payload;
-    /* One frame fits always, or a frame above the bound could never be sent. */
+    /* An empty queue takes any frame, else a frame above the bound could never be sent. */
     if (link->queue_bytes != 0 &&
         link->queue_bytes + len > link->mesh->queue_bytes_max[link->bulk ? 1 : 0])
         return ST_BUSY;
@@ -162,7 +166,7 @@ enum status mesh_link_send(struct mesh_link *link, enum mesh_kind kind, const st
     return ST_OK;
 }
 
-/* The first bytes of the queue; how many. */
+/* Collect the first bytes of the queue. Returns their number. */
 static size_t collect(struct mesh_link *link, struct bytes parts[MESH_WRITE_PARTS], unsigned *ret_n)
 {
     size_t total = 0, skip = link->head_sent;
@@ -225,8 +229,8 @@ static enum status encrypt(struct mesh_link *link)
     return ST_OK;
 }
 
-/* Write what was encrypted, `now` as far as the socket takes it: a write that libuv queues costs
- * two more system calls, also if it ends at once. */
+/* Write the ciphertext. `now`: try a direct write first, because a write that libuv queues costs
+ * two more system calls. */
 static void write_out(struct mesh_link *link, bool now)
 {
     uv_stream_t *stream = (uv_stream_t *)&link->tcp;
@@ -271,7 +275,7 @@ void mesh_link_flush(struct mesh_link *link)
 
 static void violation(struct mesh_link *link, const char *why)
 {
-    if (link->phase == LINK_READY) /* before, closing says it */
+    if (link->phase == LINK_READY) /* in earlier phases, closing the link logs the reason */
         mesh_log_hostile(link, why);
     mesh_link_close(link, why);
 }
@@ -324,7 +328,7 @@ static void take_plain(struct mesh_link *link, struct bytes plain)
                                          : "what came is no frame");
 }
 
-/* Decrypt and use all that was fed. */
+/* Decrypt and use all bytes that were read. */
 static void pump(struct mesh_link *link)
 {
     struct mesh *mesh = link->mesh;
@@ -351,7 +355,7 @@ static void pump(struct mesh_link *link)
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 {
     struct mesh_link *link = handle->data;
-    (void)suggested; /* one size serves all */
+    (void)suggested; /* every link uses the same buffer */
     *ret_buf = uv_buf_init((char *)link->mesh->cipher, sizeof link->mesh->cipher);
 }
 
@@ -371,7 +375,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         pump(link);
 }
 
-/* A peer that vanished without a word is noticed within 10 s. */
+/* Set keepalive and timeouts: a peer that vanished without closing is noticed within 10 s. */
 static int set_socket_options(struct mesh_link *link)
 {
     static const struct {

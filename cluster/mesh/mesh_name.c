@@ -49,7 +49,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The id behind the scheme; the rest of the text, or NULL when it is none. */
+/* Read the cluster id after the scheme. Returns the rest of the text, or NULL: malformed. */
 static const char *parse_cluster(const char *uri, uint8_t cluster[MESH_CLUSTER_ID_BYTES])
 {
     if (strncmp(uri, SCHEME, sizeof SCHEME - 1) != 0)

@@ -63,10 +63,10 @@ static enum status path_of(const char *dir, const char *prefix, const char *name
     return n < PATH_MAX_BYTES ? ST_OK : ST_TOO_BIG;
 }
 
-/* The key first: a certificate without its key is of no use, and is not left behind. */
+/* The key is written first, so that no certificate exists without its key. */
 static const char *const pair_ends[] = {"-key.pem", ".pem"};
 
-/* The first `n` files of a pair that was just made go again, so that it can be made anew. */
+/* Remove the first `n` files of a pair that was just made, so that the pair can be made again. */
 static void drop_pair(const struct mesh_pki *pki, const char *prefix, const char *name, size_t n)
 {
     while (n-- > 0) {
@@ -157,7 +157,7 @@ static unsigned node_sans(const struct authority *a, const struct mesh_node_name
     return n;
 }
 
-/* The cluster is what the CA's own certificate says. */
+/* The URI of a node; the certificate of the CA names the cluster. */
 static enum status node_uri(const struct cert_pair *ca, const char *name, char uri[MESH_URI_MAX],
                             struct reason *reason)
 {
@@ -241,7 +241,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Names must not make two files of one name. */
+/* Refuse names that would give two files the same name. */
 static enum status check_node(const struct mesh_node_names *node, struct reason *reason)
 {
     const char *wrong = NULL;
@@ -308,7 +308,7 @@ enum status mesh_bootstrap(const struct mesh_pki *pki, const struct mesh_node_na
     TRY(crypto_random(cluster, sizeof cluster));
     mesh_cluster_text(cluster, id);
     TRY(make_dir(pki, reason));
-    /* ca.pem is written last: where it lies, everything lies. */
+    /* ca.pem is written last: if it exists, all files exist. */
     for (size_t i = ARRAY_LEN(authorities); i-- > 0;) {
         CLEANUP(signer_done) struct signer s = {.pki = pki, .authority = &authorities[i]};
         TRY(make_ca(s.authority, id, pki->now_s, &s.ca, reason));

@@ -17,7 +17,7 @@ struct mesh_peer_row *mesh_peer_row(struct mesh *mesh, const char *name)
     for (unsigned i = 0; i < n; i++)
         if (strcmp(mesh->rows[i].name, name) == 0)
             return &mesh->rows[i];
-    if (n == MESH_ROWS_MAX) /* names come and go: the last row is for all that follow */
+    if (n == MESH_ROWS_MAX) /* the last row counts all further names */
         return &mesh->rows[MESH_ROWS_MAX - 1];
     struct mesh_peer_row *row = &mesh->rows[n];
     (void)snprintf(row->name, sizeof row->name, "%s",

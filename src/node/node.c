@@ -62,7 +62,7 @@ static int64_t on_time_ms(struct part_host *host)
     return board_time_ms(&node_of(host)->board);
 }
 
-/* A transaction of our own. */
+/* A transaction that the node itself proposes. */
 struct node_write {
     struct rlog_propose propose;
     struct node *node;
@@ -176,7 +176,8 @@ static void poll_again(struct node *n)
     env_timer_set(n->host.env, &n->tick, env_mono_ms(n->host.env) + PART_STOP_POLL_MS);
 }
 
-/* Proposals have ended with the replica; their completions are still on the way here. */
+/* Proposals have ended with the replica, but their completions may still be posted to this thread.
+ */
 static void close_port(struct env_timer *timer)
 {
     struct node *n = CONTAINER_OF(timer, struct node, tick);

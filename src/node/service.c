@@ -53,7 +53,7 @@ static void on_committed(struct state_commit *commit, enum status st)
     loop_stop(s->env);
 }
 
-/* One try. A conflict leaves its ticket in s->commit for the next one. */
+/* One try of a transaction. A conflict leaves its ticket in s->commit for the next try. */
 static enum status try_once(struct service *s, service_stage stage, void *ctx)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -220,8 +220,8 @@ static enum status service_start(void *self, struct part_host *host)
     return ST_OK;
 }
 
-/* A run that hangs may use the replica and the barrier as soon as it goes on, so the node cannot be
- * taken apart around it. */
+/* End the process. A run that hangs may use the replica and the barrier again at any time, so the
+ * node cannot be freed. */
 static void give_up(struct services *all, const struct service *s)
 {
     struct reason reason;

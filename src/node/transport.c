@@ -49,7 +49,7 @@ static void on_gone(void *ctx, uint64_t id)
         rlog_peer_gone(n->host.rlog, id);
 }
 
-/* The certificate of a node that was removed is still good; its requests are not. */
+/* The certificate of a removed node is still valid, but its requests are refused. */
 static void on_http(void *ctx, struct mesh_http connection)
 {
     struct node *n = ctx;
@@ -63,7 +63,7 @@ static void on_http(void *ctx, struct mesh_http connection)
         mesh_http_drop(&connection);
 }
 
-/* A raft id belongs to the name it has in the configuration; unknown ones may join. */
+/* A raft id in the configuration belongs to the name there. An unknown id may join. */
 static bool id_allowed(void *ctx, uint64_t id, const char *name)
 {
     struct node *n = ctx;
@@ -84,7 +84,8 @@ static void on_unauthenticated(void *ctx, struct mesh_http connection)
 
 static bool on_ask_removed(void *ctx, const char *name)
 {
-    return removed_is(&((struct node *)ctx)->host, name, false); /* the word is not said in doubt */
+    return removed_is(&((struct node *)ctx)->host, name,
+                      false); /* in doubt, do not call a node removed */
 }
 
 static void on_refused_as_removed(void *ctx, const char *name)
@@ -263,7 +264,7 @@ static void on_port_closed(void *ctx)
         n->host.calls->refuse(&n->host, &reason);
 }
 
-/* The port spoke under the old id. */
+/* Close the cluster port, which uses the old raft id; then start the replica. */
 enum status transport_restart_replica(struct part_host *host, struct reason *reason)
 {
     ASSERT(part_on_thread(host));

@@ -102,7 +102,7 @@ static void data_before_hello_is_dropped(void **ctx)
     start_first(w);
     raw_node(&raw, w, "a", "n2");
     raw_frame(&raw, MESH_DATA, BYTES("vote for me"));
-    assert_dropped(&raw, "what came is no hello");
+    assert_dropped(&raw, "the first frame is not a hello");
 }
 
 static void a_broken_hello_is_dropped(void **ctx)
@@ -112,7 +112,7 @@ static void a_broken_hello_is_dropped(void **ctx)
     start_first(w);
     raw_node(&raw, w, "a", "n2");
     raw_frame(&raw, MESH_HELLO, BYTES("\x01"));
-    assert_dropped(&raw, "what came is no hello");
+    assert_dropped(&raw, "the first frame is not a hello");
 }
 
 static bool one_link(void *ctx)
