@@ -31,6 +31,7 @@ static enum status put_mark(const struct auth_scope *s, const char *id, enum tok
 enum status token_tree_end(const struct auth_scope *s, const struct auth_token *token,
                            enum token_end how)
 {
+    ASSERT(!auth_token_is_batch(token)); /* a batch token is not stored */
     TRY(token_store_delete(s, token));
     return put_mark(s, token->id, how);
 }

@@ -29,7 +29,7 @@ loader_refuse(struct loader *l, uint32_t line, const char *format, ...)
     return ST_INVALID;
 }
 
-/* One of the names that stand for blocks rather than fields. */
+/* Whether a name is in a NULL-terminated list; NULL is an empty list. */
 static bool is_one_of(struct bytes name, const char *const *blocks)
 {
     for (; blocks != NULL && *blocks != NULL; blocks++)
@@ -38,7 +38,8 @@ static bool is_one_of(struct bytes name, const char *const *blocks)
     return false;
 }
 
-/* Fill a struct from a block; `blocks` (NULL-terminated, or NULL) may stand in it beside fields. */
+/* Fill a struct from the fields of a block. `blocks` (NULL-terminated, or NULL) are names of blocks
+ * that the block may hold besides fields. */
 static enum status load_fields(struct loader *l, const struct schema *schema,
                                const struct text_value *object, const char *const *blocks,
                                void *ret_struct)
@@ -59,7 +60,7 @@ static enum status load_fields(struct loader *l, const struct schema *schema,
 typedef enum status (*block_loader)(struct loader *l, const char *label,
                                     const struct text_value *body);
 
-/* A body, or a list of bodies as JSON writes several. */
+/* Load a body, or a list of bodies, which is how JSON writes several blocks. */
 static enum status load_bodies(struct loader *l, const char *label, const struct text_value *v,
                                block_loader load)
 {
@@ -205,7 +206,7 @@ static enum status load_cluster(struct loader *l, const char *label, const struc
     return ST_OK;
 }
 
-/* Where the list of members has this node, else where it listens. */
+/* Default of `advertise`: the address of this node's member block, else the listen address. */
 static void default_advertise(struct config *config)
 {
     struct config_cluster *c = &config->cluster;
@@ -358,8 +359,8 @@ static bool is_api_addr(const char *text)
     return text_address_split(with_port, host, &port) == ST_OK;
 }
 
-/* Default: the address of the first listener; if it listens everywhere, the host the other nodes
- * use. */
+/* Default of `api_addr`: the address of the first listener; if that is a wildcard address, the host
+ * of `advertise`. */
 static enum status default_api_addr(struct config *config)
 {
     ASSERT(config->n_listeners > 0);

@@ -1,4 +1,4 @@
-/* Compare two configurations: which new values does a reload leave for the next start? */
+/* Compare two configurations: the fields that a reload leaves for the next start. */
 #include "config/config_fields.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The tables of the configuration's fields, one for each block: what the file is read by, and what
- * two configurations are compared by. docs/configuration.md is generated from config_fields.c. */
+/* The tables of the configuration's fields, one for each block. The reader of the file and the
+ * comparison of two configurations use them; docs/configuration.md is generated from them. */
 #ifndef HOLDFAST_CONFIG_CONFIG_FIELDS_H
 #define HOLDFAST_CONFIG_CONFIG_FIELDS_H
 

@@ -1,4 +1,4 @@
-/* How the process ends: never without a word. */
+/* The end of the process by a signal: a line on standard error names the signal. */
 #include "base/trace.h"
 #include "server/server.h"
 
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Handle a signal while the process starts, or because of a fault in it. Only calls that are
+/* Handle a signal during start, or one that a fault of the process raised. Use only calls that are
  * allowed in a signal handler. */
 static void on_fatal_signal(int number)
 {

@@ -27,7 +27,7 @@ static void inflight_reply(struct env_task *task)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* The asker's own request is under way all the while, so that no worker ends before it. */
+/* The caller's request is under way until the end of this function, so no worker ends meanwhile. */
 enum status inflight_gather(struct router_host *host, struct text_writer *w)
 {
     struct server *s = CONTAINER_OF(host, struct server, host);

@@ -1,6 +1,6 @@
-/* Metrics of the process and of what surrounds it: resources, disk, certificates; and leases, which
- * take a walk through the state. They run on the pool, where reading files is fine. A figure that
- * cannot be had is left out. */
+/* Metrics of the process, its disk and its certificates, and the number of leases, which takes a
+ * walk through the state. They are gathered on the thread pool, where file reads may block. A
+ * figure that cannot be read is left out. */
 #include "base/version.h"
 #include "lease/lease.h"
 #include "server/server.h"
@@ -138,7 +138,7 @@ static enum status count_leases(struct store *store, uint64_t *ret_n)
     return ST_OK;
 }
 
-/* A walk over every lease is not for each scrape. */
+/* Count the leases at most every LEASES_EVERY_MS: a count walks over every lease. */
 void lease_figures(struct metric_out *out, struct server *s, struct store *store)
 {
     struct lease_count *count = &s->leases;

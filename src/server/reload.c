@@ -1,8 +1,8 @@
-/* SIGHUP: certificates of the listeners and of the cluster port are read again, and the log level.
- * Other fields of the configuration that changed are named in a warning.
+/* SIGHUP: read again the certificates of listeners and cluster port, and the log level. A warning
+ * names other fields of the configuration that changed.
  *
- * Each is taken by itself: a file that cannot be used leaves what was there in use, and the log
- * says which and why. Connections keep the certificate they began with. */
+ * Each file is applied by itself. If a file cannot be used, the certificate in use stays, and the
+ * log names the file and the cause. Open connections keep their certificate. */
 #include "base/trace.h"
 #include "crypto/tls.h"
 #include "server/server.h"

@@ -28,7 +28,8 @@ static void say(const char *text)
  * sysexits.h). */
 enum { EXIT_DISK = 74 };
 
-/* Nothing more may be acknowledged, so nothing is wound down (PROTOCOL R12). */
+/* End the process at once, without winding down: nothing more may be acknowledged (PROTOCOL R12).
+ */
 static void on_failed(void *ctx, enum node_failure failure, const struct reason *reason)
 {
     (void)ctx;
@@ -37,8 +38,9 @@ static void on_failed(void *ctx, enum node_failure failure, const struct reason 
     _exit(failure == NODE_DISK_FAILED ? EXIT_DISK : EXIT_FAILURE);
 }
 
-/* The replica is there before every worker has its end of the state: a client that reads meanwhile
- * that the cluster can be initialised may reach a worker that cannot do so yet. */
+/* Whether the node still waits for members or workers. The replica exists before every worker has
+ * its state: until then a client must not read that the cluster can be initialised, because its
+ * request could reach a worker that cannot do so yet. */
 static bool host_awaits(struct router_host *host, struct reason *why)
 {
     struct server *s = CONTAINER_OF(host, struct server, host);
@@ -138,7 +140,7 @@ static void stop_serving(struct env_timer *timer)
 {
     struct server *s = CONTAINER_OF(timer, struct server, leave_timer);
     ASSERT(s->host.leaving);
-    if (s->stopping) /* told once more: the node hears of it once */
+    if (s->stopping) /* a further signal: the node was already told */
         return;
     env_timer_stop(s->env, timer);
     s->stopping = true;
@@ -154,7 +156,7 @@ static void on_signal(uv_signal_t *signal, int number)
             notify_reload(s);
         return;
     }
-    if (s->host.leaving) { /* a second one ends the wait */
+    if (s->host.leaving) { /* a second signal ends the wait */
         stop_serving(&s->leave_timer);
         return;
     }
@@ -263,8 +265,8 @@ static enum status open_data_dir(const struct config *c, struct reason *reason)
     return ST_IO;
 }
 
-/* Without its key a node can do all that a sealed one does: keep the log, and vote. A key that is
- * there and cannot be used is a mistake. */
+/* Read the key of a static seal. A node without the key file starts and stays sealed: it keeps the
+ * log and votes. A key that exists and cannot be used is an error. */
 static enum status open_seal(struct server *s, struct reason *reason)
 {
     const struct config *c = s->config;
@@ -286,8 +288,7 @@ static enum status open_seal(struct server *s, struct reason *reason)
     return st;
 }
 
-/* Keys and tokens are in memory: none of it may land in a core file or be read by a debugger of
- * the same user. */
+/* Keep keys and tokens in memory out of core files, and from debuggers of the same user. */
 static void forbid_dumps(void)
 {
     struct rlimit none = {0, 0};
@@ -295,7 +296,7 @@ static void forbid_dumps(void)
         trace(TRACE_WARN, "main", "core dumps could not be switched off");
 }
 
-/* Connections need descriptors: take what the system lets us have. */
+/* Raise the limit of open files to the maximum: each connection needs a descriptor. */
 static void raise_descriptors(void)
 {
     struct rlimit limit;
@@ -309,7 +310,7 @@ static void raise_descriptors(void)
 static void router_of(struct server *s)
 {
     if (gethostname(s->hostname, sizeof s->hostname - 1) != 0)
-        s->hostname[0] = '\0'; /* no header then says it */
+        s->hostname[0] = '\0'; /* then no header has the name */
     s->host = (struct router_host){
         .node_ops = &node_ops,
         .awaits_members = host_awaits,
@@ -397,8 +398,8 @@ static void on_ignored(uv_signal_t *signal_handle, int number)
     (void)signal_handle, (void)number; /* the process ends already, and in order */
 }
 
-/* Closing the last handle of a signal makes libuv restore its default, which ends the process. A
- * handle of another loop, which never runs, keeps that from happening. */
+/* Keep a handle of another loop, which never runs. When the last handle of a signal closes, libuv
+ * restores the default action of the signal, which would end the process. */
 static void ignore_from_now_on(int number, uv_signal_t *ignored)
 {
     if (uv_signal_init(uv_default_loop(), ignored) == 0)

@@ -1,14 +1,14 @@
-/* Wiring of the program: what its files share. Nothing here knows what it connects.
+/* The server process: what the files of this folder share.
  *
  *   main.c          commands
- *   server/dev.h      nodes to try things on
+ *   server/dev.h      `holdfast dev`: nodes on this machine, to try the program
  *   server/server.c   the server process: signals, node, workers, start and end
  *   server/worker.c   a thread that serves requests
  *   server/metrics.c  metrics of all parts
  *   server/process.c  metrics of the process, its disk and its certificates; the number of leases
  *   server/reload.c   what SIGHUP reads again
  *   server/notify.c   what systemd is told
- *   server/end.c      last words */
+ *   server/end.c      a line on standard error before a signal ends the process */
 #ifndef HOLDFAST_SERVER_SERVER_H
 #define HOLDFAST_SERVER_SERVER_H
 
@@ -45,8 +45,8 @@ enum {
 struct server;
 struct http_client;
 
-/* A way in for requests; the last two of a worker take over connections of the cluster port: of
- * other nodes, and of those that have no certificate yet. */
+/* A listener of a worker. The last two listeners get connections of the cluster port: those of
+ * other nodes, and those of unauthenticated peers. */
 struct listener {
     struct http_server *http;
     struct front_http handler;
@@ -69,10 +69,10 @@ struct worker {
     struct env_task ping_task;
     struct env_task begin_task;
     sem_t drained;
-    struct reason reason; /* why it did not start */
+    struct reason reason; /* why the worker did not start */
 };
 
-/* Whether every thread still turns: asked in rounds, told to systemd after each. */
+/* Asks every thread for a sign of life, in rounds, and notifies systemd after each full round. */
 struct watchdog {
     struct env_timer timer;
     uint64_t period_ms;          /* 0: switched off */
@@ -80,7 +80,7 @@ struct watchdog {
     struct env_task node_task;
 };
 
-/* The last count, for scrapes that follow soon. */
+/* The newest count of leases, for scrapes that follow within LEASES_EVERY_MS. */
 struct lease_count {
     pthread_mutex_t lock;
     bool known;
@@ -91,7 +91,7 @@ enum { SERVER_DUTIES_MAX = 64, SERVER_SERVICES_MAX = 32 };
 
 struct server {
     const struct config *config;
-    struct env *env; /* of the main thread */
+    struct env *env; /* env of the main thread */
     struct node *node;
     struct seal seal;
     bool has_seal;
@@ -135,15 +135,15 @@ void modules_metrics(struct metric_out *out);
 /* server/server.c */
 int server_run(const struct config *config);
 
-/* server/end.c. A signal that would end the process silently is named on standard error first;
- * those that are ignored stay so. */
+/* server/end.c. Print the name of a signal that would end the process silently. Ignored signals
+ * stay ignored. */
 void ending_say_signals(void);
 bool ending_is_ignored(int number);
 
 /* server/worker.c. Drain blocks until every request has its reply; stop ends the thread. */
 NODISCARD enum status worker_start(struct server *server, struct worker *worker,
                                    struct reason *reason);
-/* Of a worker that was started before the node had its replica: it has it now. */
+/* Tell a worker that was started before the node had its replica that the replica exists now. */
 void worker_begin(struct worker *worker);
 void worker_drain(struct worker *worker);
 void worker_stop(struct worker *worker);

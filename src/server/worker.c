@@ -1,4 +1,5 @@
-/* A thread that serves requests: its loop, its listeners, its end of the state and the router. */
+/* A worker: a thread that serves requests, with its loop, listeners, HTTP client, state and router.
+ */
 #include "base/mem.h"
 #include "base/trace.h"
 #include "crypto/tls.h"
@@ -10,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Unauthenticated peers of the cluster port. Their bodies are so short that no budget counts them.
- */
+/* Bounds for unauthenticated peers of the cluster port. Bodies are so short that no budget counts
+ * them. */
 enum {
     UNAUTHENTICATED_MAX = 32,
     UNAUTHENTICATED_SHARE = 8, /* of one address */
@@ -111,7 +112,7 @@ static bool from_member(const struct front_http *http, const struct http_request
            node_is_member(w->server->node, identity.name);
 }
 
-/* Little is asked by those who join, and seldom. */
+/* Start the listener of unauthenticated peers. It serves join requests alone, within low limits. */
 static enum status serve_unauthenticated(struct worker *w)
 {
     struct listener *unauthenticated = &w->listeners[LISTENER_UNAUTHENTICATED];

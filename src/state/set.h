@@ -1,4 +1,4 @@
-/* An ordered set of keys in an arena: a skip list. The inside of a transaction. */
+/* An ordered set of keys in an arena: a skip list. Private to transactions. */
 #ifndef HOLDFAST_STATE_SET_H
 #define HOLDFAST_STATE_SET_H
 
@@ -8,15 +8,15 @@ struct state_op;
 
 struct state_item {
     struct bytes key;
-    uint64_t version;    /* of a read */
-    struct state_op *op; /* of a staged write */
+    uint64_t version;    /* in a set of reads: the version that was read */
+    struct state_op *op; /* in a set of writes: the staged write */
     unsigned levels;
-    struct state_item *next[]; /* one a level */
+    struct state_item *next[]; /* next item of each level */
 };
 
 struct state_set {
     struct state_item *head; /* NULL until something is added */
-    unsigned n, levels;      /* items; the highest any of them had */
+    unsigned n, levels;      /* number of items; greatest height of an item so far */
 };
 
 /* The item at `key` or NULL. */
@@ -30,7 +30,7 @@ NODISCARD enum status set_add(struct state_set *set, struct arena *arena, uint64
 /* Remove every item whose key begins with `prefix`. */
 void set_remove_prefix(struct state_set *set, struct bytes prefix);
 
-/* Sets of prefixes: one that lies below another is not kept. */
+/* Sets of prefixes: a prefix below another prefix of the set is not kept. */
 
 /* The item whose key is a prefix of `key`, or NULL. */
 struct state_item *set_covering(const struct state_set *set, struct bytes key);

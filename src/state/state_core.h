@@ -14,12 +14,13 @@ NODISCARD enum status state_unseal(struct store *store, struct barrier *barrier,
  * ST_BUSY. Any thread. */
 NODISCARD enum status state_seal_info(struct store *store, struct seal_info *ret_info);
 
-/* Written by what replaces the whole state by another one. Every commit has it as a precondition:
- * what was decided, and encrypted, in the state before is void in the one after. */
+/* Written by a restore, which replaces the whole state. This key is a precondition of every commit:
+ * a commit that was decided and encrypted before the restore conflicts after it. */
 #define STATE_RESTORED STATE_SHARED "core/restored"
 
-/* Encrypted by the barrier like any value. It opens nothing by itself; it proves who may ask for
- * what needs key shares where the seal has none. */
+/* The recovery key, encrypted by the barrier like any value. It unseals nothing. With a static
+ * seal, which has no key shares, shares of the recovery key authorise what key shares authorise
+ * else. */
 #define STATE_RECOVERY_KEY "s/core/recovery"
 enum { STATE_RECOVERY_BYTES = 32 };
 /* Whether `key` is the recovery key of the state that `seal` opens; the node's own barrier may be
@@ -36,13 +37,13 @@ NODISCARD enum status state_seal_read(struct state_txn *txn, struct seal_info *r
  * state_get. */
 NODISCARD enum status state_check_key(struct state_txn *txn, struct bytes key);
 
-/* Stage a new root key, wrapped by `seal`: what wrapped the one before opens nothing any more,
- * nodes that are unsealed follow. Once committed: state_follow. As state_put_raw; ST_CONFLICT:
- * changed meanwhile, in a newer state. ST_BUSY: there is no local key ring yet. ST_SEALED. */
+/* Stage a new root key, wrapped by `seal`. The stored seal and rings of the superseded root key are
+ * replaced; unsealed nodes follow. After the commit, call state_follow. As state_put_raw;
+ * ST_CONFLICT: a newer state has other keys. ST_BUSY: there is no local key ring yet. ST_SEALED. */
 NODISCARD enum status state_rekey(struct state_txn *txn, const struct seal *seal, int64_t time_ms);
 /* Stage the same root key wrapped anew. As state_rekey. */
 NODISCARD enum status state_reseal(struct state_txn *txn, const struct seal *seal);
-/* For the active node: stage the deletion of what nodes follow a new root key by, when it is an
+/* Background work for the active node: stage the deletion of the superseded record when it is an
  * hour old. As state_delete. */
 NODISCARD enum status state_superseded_upkeep(struct state_txn *txn, int64_t now_ms);
 

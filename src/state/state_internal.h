@@ -9,10 +9,10 @@ struct state {
     struct state_log *log;
     struct barrier *barrier;
     struct barrier_cipher *cipher;
-    uint64_t seed;                              /* of the heights in transactions' sets */
-    struct state_upkeep *upkeep[BARRIER_RINGS]; /* under way; NULL */
+    uint64_t seed;                              /* seed of the heights in skip lists */
+    struct state_upkeep *upkeep[BARRIER_RINGS]; /* renewal under way; NULL: none */
     bool closing;                               /* the replica may be gone */
-    bool freed;                                 /* by its owner: goes with the last upkeep */
+    bool freed; /* state_free was called; the last renewal frees the memory */
 };
 
 enum state_op_kind { STATE_OP_PUT, STATE_OP_DELETE, STATE_OP_DROP };

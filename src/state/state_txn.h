@@ -1,4 +1,4 @@
-/* Transactions: reading and staging. See state.h for how they begin and end in the world. */
+/* Transactions: reading and staging. state.h has linearizable reads, commit and confirmation. */
 #ifndef HOLDFAST_STATE_STATE_TXN_H
 #define HOLDFAST_STATE_STATE_TXN_H
 
@@ -30,7 +30,7 @@ struct state_txn {
     struct state_set keys, prefixes; /* keys and prefixes that were read, and their versions */
     struct state_set writes, drops;  /* staged keys; staged deletions of whole prefixes */
     struct state_op *ops, *last_op;  /* everything staged, in order, for state_rollback */
-    enum status status;              /* a failure that was met on the way */
+    enum status status;              /* first failure; the transaction then cannot commit */
     bool open, confirmed;
     bool read_only; /* reads are not recorded */
 };
@@ -39,29 +39,29 @@ struct state_txn {
  * active node. `arena` is the request's and outlives the transaction. ST_BUSY: too many pins. */
 NODISCARD enum status state_begin(struct state *state, struct arena *arena,
                                   const struct state_read *read, struct state_txn *ret_txn);
-/* For a confirmed transaction that has read nothing and will hardly stage anything: what it reads
- * is not recorded. If it stages all the same it cannot be committed: begin another. */
+/* Do not record the reads of a confirmed transaction that has read nothing yet and probably stages
+ * nothing. If the handler stages a write, the caller must begin another transaction and rerun. */
 void state_set_read_only(struct state_txn *txn);
 bool state_is_read_only(const struct state_txn *txn);
-/* Unpin. What reads returned stays in the arena. Ended ones are allowed. */
+/* Unpin the version. Results of reads stay in the arena. An ended transaction is allowed. */
 void state_end(struct state_txn *txn);
 
 struct state_value {
     struct bytes value;               /* plaintext, in the arena */
-    struct store_retain_parts stored; /* as encrypted, with its suffix; lives until state_end; empty
-                                         for what this transaction staged */
-    uint64_t created, modified;       /* versions; 0 for what this transaction staged */
+    struct store_retain_parts stored; /* encrypted value and its suffix, until state_end; empty for
+                                         a value that this transaction staged */
+    uint64_t created, modified;       /* versions; 0 for a value that this transaction staged */
 };
 
-/* ST_NOT_FOUND; ST_SEALED; ST_CORRUPT; ST_NOMEM. ST_INVALID: not a key (empty, too long, outside
- * the segments). */
+/* Read a value. ST_NOT_FOUND; ST_SEALED; ST_CORRUPT; ST_NOMEM. ST_INVALID: not a key (empty, too
+ * long, outside the segments). */
 NODISCARD enum status state_get(struct state_txn *txn, struct bytes key,
                                 struct state_value *ret_value);
 /* ST_OK or ST_NOT_FOUND without decrypting; else as state_get. */
 NODISCARD enum status state_exists(struct state_txn *txn, struct bytes key);
-/* Tells one stored value from another without decrypting it: equal stamps of one key mean equal
- * values, whatever tree they came from. `seal` is of the random part of what encryption made. What
- * this transaction staged has modified 0. */
+/* Identifies a stored value without decryption: equal stamps of one key mean equal values, also
+ * across a restore of the state. `seal` comes from the random part of the ciphertext. `modified` is
+ * 0 for a value that this transaction staged. */
 struct state_stamp {
     uint64_t modified, seal;
 };
@@ -72,8 +72,8 @@ NODISCARD enum status state_stamp(struct state_txn *txn, struct bytes key,
 /* Stage `value` at `key`, replacing an earlier staged write. Both are copied. ST_OK; ST_INVALID,
  * ST_TOO_BIG (STATE_VALUE_MAX) or ST_NOMEM, transaction unchanged. */
 NODISCARD enum status state_put(struct state_txn *txn, struct bytes key, struct bytes value);
-/* As state_put, also while the state is full, if all that is staged may be: for what only serves
- * deletion, and for records that take the place of others of their size. */
+/* state_put for a write that is exempt from the state limit, as long as every staged put is exempt:
+ * for writes that serve deletion, and for records that replace records of about the same size. */
 NODISCARD enum status state_put_exempt(struct state_txn *txn, struct bytes key, struct bytes value);
 /* Stage `value` with a retained suffix (store/retain.h): pieces of the present stored value, which
  * state_get gave in `stored`. They stay encrypted; state_open decrypts one. As state_put or, if
@@ -88,18 +88,17 @@ NODISCARD enum status state_delete(struct state_txn *txn, struct bytes key);
 NODISCARD enum status state_delete_prefix(struct state_txn *txn, struct bytes prefix);
 
 bool state_staged(const struct state_txn *txn); /* whether anything is staged */
-/* Versions of the pinned state: of all of it, and the newest at or below a prefix (for blocking
- * queries; it becomes a precondition). */
+/* The version of the pinned state. state_newest gives the newest version of a key that begins with
+ * `prefix`, which becomes a precondition. */
 uint64_t state_version(const struct state_txn *txn);
-/* Transactions of one state that answer with the same number see the same keys and values, so what
- * one of them found need not be looked for again. 0: what this one reads has to be recorded, or
- * differs from what is pinned. */
+/* Transactions of one state with the same view see the same keys and values, so one may reuse what
+ * another found. 0: the reads of this transaction must be recorded, or it has staged writes. */
 uint64_t state_view(const struct state_txn *txn);
 NODISCARD enum status state_newest(struct state_txn *txn, struct bytes prefix,
                                    uint64_t *ret_version);
 
-/* A mark of the writes staged so far. Going back to it drops what was staged since; what was read
- * stays read (PROTOCOL R3: what the framework records survives a handler that failed). */
+/* A mark of the writes staged so far. state_rollback drops the writes staged after the mark. Reads
+ * stay recorded (PROTOCOL R3: records of the framework survive a failed handler). */
 struct state_mark {
     struct state_op *last_op;
 };
@@ -107,22 +106,22 @@ struct state_mark state_mark(const struct state_txn *txn);
 /* ST_NOMEM: the transaction can no longer commit. */
 NODISCARD enum status state_rollback(struct state_txn *txn, struct state_mark mark);
 
-/* Ordered walk over the keys that begin with a prefix, staged ones included. Staging while walking
- * is allowed: what is staged ahead of the walk is met. Embedded; valid until state_end. */
+/* Ordered walk over the keys that begin with a prefix, with staged keys. The caller may stage while
+ * walking: the walk meets keys that are staged ahead of it. Embedded; valid until state_end. */
 struct state_iter {
-    struct bytes key;           /* the current one, whole; valid until the next call */
-    uint64_t created, modified; /* as in state_value */
+    struct bytes key;           /* current key, complete; valid until the next call */
+    uint64_t created, modified; /* versions, as in state_value */
 
-    struct state_txn *txn; /* inside */
+    struct state_txn *txn; /* private from here on */
     struct bytes prefix;
     struct store_iter store;
-    bool store_have;  /* store.item is still to come … */
-    bool store_given; /* … or at least there */
+    bool store_have;  /* store.item is the next key of the tree */
+    bool store_given; /* store.item is valid, though the walk may have passed it */
     bool store_end;
-    struct state_op *own;         /* the current one, if it is staged */
-    uint8_t bound[STATE_KEY_MAX]; /* staged keys from here on are still to come */
+    struct state_op *own; /* staged write of the current key; NULL: the key is in the tree */
+    uint8_t bound[STATE_KEY_MAX]; /* the walk has still to meet staged keys from here on */
     size_t bound_len;
-    bool past_bound; /* the bound itself was met */
+    bool past_bound; /* the walk has met the bound itself */
 };
 /* From the first key >= `from` (empty: the first of the prefix). The whole prefix becomes one
  * precondition. `prefix` is copied to the arena. ST_INVALID: shorter than a segment. ST_NOMEM. */
@@ -136,11 +135,11 @@ NODISCARD enum status state_iter_value(struct state_iter *iter, struct bytes *re
  * all keys below it. `ret_name` lies in the arena. ST_NOT_FOUND at the end; ST_NOMEM. */
 NODISCARD enum status state_iter_name(struct state_iter *iter, struct bytes *ret_name);
 
-/* Ordered walk over the keys below a prefix as they are in the pinned state, without what is
- * staged, and without becoming a precondition: for background work, which then reads what it found
- * by state_get. Embedded; valid until state_end. */
+/* Ordered walk over the keys of the pinned state below a prefix, without staged keys. The walk is
+ * no precondition: it is for background work, which then reads by state_get what it changes.
+ * Embedded; valid until state_end. */
 struct state_walk {
-    struct bytes key; /* the current one, whole; valid until the next call */
+    struct bytes key; /* current key, complete; valid until the next call */
     struct store_iter store;
 };
 void state_walk(const struct state_txn *txn, struct bytes prefix, struct state_walk *walk);
@@ -149,8 +148,8 @@ void state_walk_from(const struct state_txn *txn, struct bytes prefix, struct by
                      struct state_walk *walk);
 bool state_walk_next(struct state_walk *walk); /* false at the end */
 
-/* Open what barrier_encrypt made for `key` and what was kept outside the state since; in the arena.
- * ST_SEALED, ST_CORRUPT, ST_NOMEM. */
+/* Decrypt into the arena what barrier_encrypt made for `key` and what is not stored at `key`: a
+ * retained piece, a bearer. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status state_open(struct state_txn *txn, struct bytes key, struct bytes sealed,
                                  struct bytes *ret_plain);
 
