@@ -267,9 +267,9 @@ static bool target_works(const struct http_client_target *t)
     return false;
 }
 
-/* Where no connection stands, none who wait should learn one after the other that it is in vain:
- * nothing of them was sent, and they may try elsewhere. Where one does, an attempt costs one call,
- * so that a target that refuses more is not asked without a pause. */
+/* If no connection to the target works, fail every waiting request: nothing of them was sent, so
+ * their owners can try another node. If one works, fail one request for each failed attempt, so
+ * that a target that refuses more connections is not asked without a pause. */
 void http_target_failed(struct http_client_target *target, const char *why)
 {
     bool all = !target_works(target);

@@ -1,4 +1,4 @@
-/* Requests as they come in: refusals are sent at once, the others become pipes. */
+/* New requests: a refused request gets its reply at once, any other becomes a pipe. */
 #include "router/pipeline/pipe.h"
 #include "text/random.h"
 
@@ -31,7 +31,7 @@ static void make_request_id(struct router_worker *worker, char ret_id[TEXT_UUID_
     text_uuid_of(worker->ids[--worker->n_ids], ret_id);
 }
 
-/* All of `p` but the members that phases set before they wait. */
+/* Set every member of `p` but those that a phase sets before it waits. */
 static void init_pipe(struct pipe *p, struct router_worker *worker, struct router_request *request,
                       uint64_t now_ns)
 {
@@ -55,7 +55,7 @@ static void init_pipe(struct pipe *p, struct router_worker *worker, struct route
     req->router = worker->router;
 }
 
-/* Find path and quota of a request that the front lets in. */
+/* Apply the front's verdict, then find the path of the request and apply its quota. */
 static enum pipe_phase arrive(struct pipe *p)
 {
     struct router_worker *worker = p->worker;
@@ -121,7 +121,7 @@ enum status router_give_up(struct router_request *request)
     return request->unsettled ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
 }
 
-/* Whether a route, which has no parameters, is the one for a request. */
+/* Whether the path of a request is the path of `route`, which has no parameters. */
 static bool is_for(const struct long_route *is, struct bytes path, enum http_method method)
 {
     return path.len == is->path_len && bytes_has_prefix(path, bytes_str(is->api->prefix)) &&

@@ -3,10 +3,10 @@
 #include "router/request/body.h"
 #include "text/cidr.h"
 
-/* Reads are confirmed before they run, so that they run once; writes after, if they staged nothing
- * (state.h). A write whose reply was overtaken is run again as a read is: what it answers then
- * needs no confirmation that could fail again. What needs no active node has to learn the time too.
- */
+/* A read confirms its version of the state before the handler runs, so the handler runs once. A
+ * write that staged nothing confirms afterwards (state.h). If that confirmation fails, the write
+ * runs again like a read, so it cannot fail a second time. A ROUTE_LEADER is confirmed before it
+ * runs too, to learn the cluster's time. */
 enum pipe_phase pipe_begin(struct pipe *p)
 {
     bool overtaken = p->mode == PIPE_CONFIRMED, unread = pipe_is_unread(p);
@@ -46,9 +46,9 @@ enum pipe_phase pipe_read_done(struct pipe *p)
     return pipe_fail(p, st);
 }
 
-/* An earlier try may have changed what the handler now answered about, or may do so yet: only the
- * log can tell, so the id goes through it even with nothing staged. Whichever try comes first is
- * then the only one, and its reply counts. */
+/* An earlier try may have changed what the handler read, or may still change it. Only the log can
+ * tell, so the id is proposed even if the handler staged nothing. The try that is applied first is
+ * the only one that takes effect, and its reply counts. */
 bool pipe_must_settle_id(const struct pipe *p)
 {
     return (p->request->again && pipe_id_given(&p->request->id)) ||
@@ -103,12 +103,12 @@ static enum status identify(struct pipe *p)
     if (!pipe_is_anonymous(p))
         return stage_authenticate(req, p->request);
     if (!pipe_has_flag(p, ROUTE_LEADER))
-        req->bearer = stage_bearer(req, p->request); /* for the handler to judge */
+        req->bearer = stage_bearer(req, p->request); /* the handler checks the token itself */
     return ST_OK;
 }
 
-/* Uses are counted on the active node, but these routes are answered by the node that is asked. So
- * a token with a limited number of uses cannot ask a standby about itself. */
+/* The active node counts uses, but a standby serves routes about itself without it. So a token with
+ * a limited number of uses cannot ask a standby about the standby. */
 static enum status count_use(struct pipe *p)
 {
     if (p->req.token->limited && pipe_is_local(p) && !p->node.active)
@@ -120,10 +120,10 @@ static enum status count_use(struct pipe *p)
     return ST_OK;
 }
 
-/* Decide on the path alone whether the sender may send the body. What this node knows suffices to
- * let it: the request is judged once more where it runs. A refusal is confirmed first: the token,
- * or a policy, may be newer than what this node knows. The use of the token is counted where the
- * request runs. */
+/* Decide by the path alone whether the sender may send the body. The state of this node is enough
+ * to allow the body, because the node that runs the request authorises it again. A refusal is
+ * confirmed first: the token or a policy may be newer than this node's state. The node that runs
+ * the request counts the use of the token. */
 enum pipe_phase pipe_precheck(struct pipe *p)
 {
     ASSERT(pipe_is_unread(p));
@@ -170,7 +170,7 @@ enum pipe_phase pipe_admit(struct pipe *p)
     return p->req.data != NULL ? PIPE_AUTHORISING : PIPE_PARSING;
 }
 
-/* The token of a ceremony's request, if it has a valid one; a request without one is throttled. */
+/* Find the token of a ceremony's request. A request without a valid token is throttled. */
 static enum status admit_ceremony(struct pipe *p)
 {
     struct req *req = &p->req;

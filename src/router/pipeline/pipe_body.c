@@ -1,8 +1,8 @@
-/* Bodies: those that are not read when their request comes in, and those that take long to parse.
+/* Bodies that were not read with the head of their request, and bodies that take long to parse.
  *
- * A long body is read once its sender was found to have a right on the path: into memory, or it
- * streams to the active node. A standby reads what is short enough to be sent again with an id
- * (PROTOCOL R14); a body of unknown length streams. */
+ * A long body is read after its sender was found to have a right on the path: into memory, or as a
+ * stream to the active node. A standby reads a body into memory if it is short enough to be sent
+ * again with an id (PROTOCOL R14). A body of unknown length streams. */
 #include "router/pipeline/pipe_phases.h"
 #include "router/request/body.h"
 #include "text/cidr.h"
@@ -47,7 +47,7 @@ static enum pipe_phase fail_body(struct pipe *p, enum status st)
 {
     struct reason *why = &p->req.error;
     switch (st) {
-    case ST_OK: /* complete, but too late: its sender was told that nothing is changed */
+    case ST_OK: /* the body is complete, but the client was told that nothing is changed */
     case ST_CLOSED:
     case ST_INVALID:
         st = req_fail(&p->req, ST_INVALID, "the request body broke off or is malformed");
@@ -63,7 +63,7 @@ static enum pipe_phase fail_body(struct pipe *p, enum status st)
     return pipe_end(p);
 }
 
-/* The time to find an active node begins once the body is complete. */
+/* The time to find an active node begins when the body is complete. */
 enum pipe_phase pipe_collect_done(struct pipe *p)
 {
     if (p->result != ST_OK || p->request->given_up)
@@ -139,7 +139,7 @@ static void on_received(struct router_receive *receive, enum status st)
     pipe_step(p);
 }
 
-/* The sender was authorised: the body of any other is never read. */
+/* Write the body of an authorised sender into a file. */
 enum pipe_phase pipe_receive(struct pipe *p)
 {
     ASSERT(pipe_has_flag(p, ROUTE_UPLOAD));

@@ -7,7 +7,7 @@
 static enum status read_stateless(struct pipe *p)
 {
     struct req *req = &p->req;
-    if (req->others.methods != 0) /* refused, whatever it says */
+    if (req->others.methods != 0) /* the method is refused, so the body is ignored */
         return ST_UNSUPPORTED;
     if (p->request->body.len > BODY_FREE_MAX || p->request->streamed)
         return ST_TOO_BIG;
@@ -40,8 +40,8 @@ enum pipe_phase pipe_stateless_done(struct pipe *p)
     return pipe_end(p);
 }
 
-/* Where a request runs: here without or with the state, on the active node, or nowhere yet.
- * Metrics that need no token need no state either: a sealed node shows that it is sealed. */
+/* Choose where a request runs: here without the state, here with the state, on the active node, or
+ * nowhere yet. Metrics without a token need no state, so a sealed node serves them too. */
 static enum pipe_place place_of(const struct req *req, const struct router_request *request,
                                 const struct node_brief *node)
 {
@@ -62,10 +62,10 @@ static enum pipe_place place_of(const struct req *req, const struct router_reque
     return reads_here ? PIPE_HERE : PIPE_ACTIVE_NODE;
 }
 
-/* This node forms a cluster with others, or has just done so and its workers are about to get the
- * state. A request that would change the cluster is held until then, for as long as it would wait
- * for an active node; any other is told whom the node waits for. PIPE_PENDING: the node forms
- * none. */
+/* While this node bootstraps a cluster with others, or its workers have no state yet: hold a
+ * request that would change the cluster, as long as a request waits for an active node; refuse any
+ * other request with a text that says what the node waits for. PIPE_PENDING: the node does not
+ * bootstrap. */
 static enum pipe_phase await_members(struct pipe *p)
 {
     struct reason why;
@@ -92,7 +92,7 @@ static enum pipe_phase refuse_uninitialized(struct pipe *p)
     return pipe_fail(p, ST_SEALED);
 }
 
-/* Refuse: the node is sealed. Data decrypted before does not stay in memory. */
+/* Refuse a request on a sealed node, and clear the caches: no decrypted data stays in memory. */
 static enum pipe_phase refuse_sealed(struct pipe *p)
 {
     struct reason why;
@@ -113,15 +113,15 @@ static enum pipe_phase refuse_sealed(struct pipe *p)
     return pipe_fail(p, ST_SEALED);
 }
 
-/* Other nodes' requests go on: it is this node's clients that are turned away. */
+/* Maintenance refuses the clients of this node; requests that other nodes forward are served. */
 static bool in_maintenance(const struct pipe *p)
 {
     return p->req.host->maintenance && !p->request->forwarded &&
            !pipe_has_flag(p, ROUTE_NODE | ROUTE_OPERATOR);
 }
 
-/* Whether the body comes as the route needs it: that was decided with the head, before the route
- * was known. */
+/* Whether the body of an upload streams into a file: the front decided that with the head, before
+ * the route was known. */
 static bool arrives_as_needed(const struct pipe *p)
 {
     return !pipe_has_flag(p, ROUTE_UPLOAD) || (p->request->streamed && p->request->receive != NULL);
@@ -131,7 +131,8 @@ static enum pipe_phase go_on(struct pipe *p)
 {
     if (!pipe_is_unread(p))
         return p->place == PIPE_ACTIVE_NODE ? pipe_forward(p) : pipe_begin(p);
-    if (pipe_has_flag(p, ROUTE_LEADER)) /* needs no token, and perhaps there is no state */
+    if (pipe_has_flag(p,
+                      ROUTE_LEADER)) /* the route needs no token, and this node may have no state */
         return pipe_fail(p, ST_TOO_BIG);
     return pipe_begin(p);
 }

@@ -9,7 +9,7 @@ enum pipe_phase pipe_hand_back(struct pipe *p, enum status st)
     return pipe_end(p);
 }
 
-/* Why there is no active node, where that is known. */
+/* Set the request's error to the reason why there is no active node, if it is known. */
 static void explain(struct pipe *p, enum status st)
 {
     struct router_host *host = p->req.host;
@@ -19,8 +19,8 @@ static void explain(struct pipe *p, enum status st)
         (void)host->awaits_members(host, &p->req.error); /* else the status says it */
 }
 
-/* Without a quorum there is nothing to wait for, unless an earlier try may have taken effect: a
- * later answer may tell. */
+/* Without a quorum, fail at once. But if an earlier try may have taken effect, wait: a later try
+ * may get the reply of the earlier one. */
 enum pipe_phase pipe_wait(struct pipe *p, enum status st)
 {
     bool unknown = p->effect != PIPE_UNCHANGED;
@@ -57,7 +57,7 @@ enum pipe_phase pipe_wait_done(struct pipe *p)
     return PIPE_CHOOSING;
 }
 
-/* Few are sent on: the others have no room for it. */
+/* Allocated only for a forwarded request, because most requests are not forwarded. */
 struct sending {
     struct router_forward forward;
     struct pipe *pipe;
@@ -82,7 +82,7 @@ static bool make_sending(struct pipe *p)
     return true;
 }
 
-/* An id makes a second try of a write harmless, but not of what is done outside the state. */
+/* An id makes a second try of a write harmless, but not a second run of the step `outside`. */
 static bool is_repeatable(const struct pipe *p)
 {
     const struct route *route = p->req.route;
@@ -108,7 +108,7 @@ enum pipe_phase pipe_send_done(struct pipe *p)
     return p->forward->body_taken ? pipe_fail(p, st) : pipe_wait(p, st);
 }
 
-/* The client asked to be sent there itself. */
+/* Redirect a client that asked for a redirect instead of forwarding. */
 static enum pipe_phase redirect(struct pipe *p, const struct node_status *node)
 {
     const struct router_request *request = p->request;
@@ -138,7 +138,7 @@ enum pipe_phase pipe_forward(struct pipe *p)
 {
     const struct router_host *host = p->req.host;
     struct node_status node;
-    ASSERT(p->place != PIPE_NO_STATE); /* the node that is asked answers */
+    ASSERT(p->place != PIPE_NO_STATE); /* this node serves such a route itself */
     pipe_end_txn(p);
     reply_done(&p->reply);
     host->node_ops->status(host->node, &node);
@@ -146,7 +146,7 @@ enum pipe_phase pipe_forward(struct pipe *p)
         return redirect(p, &node);
     if (p->request->forwarded || p->request->given_up || !node.has_leader)
         return pipe_wait(p, ST_NO_LEADER);
-    /* A read, too, may count a use of its token. */
+    /* A read gets an id too, because it may count a use of its token. */
     if (!pipe_id_given(&p->id) && !p->request->streamed) {
         env_random(p->worker->env, p->id.bytes, sizeof p->id.bytes);
         p->id.issued = node.version;
@@ -154,8 +154,8 @@ enum pipe_phase pipe_forward(struct pipe *p)
     return make_sending(p) ? PIPE_FORWARDING : pipe_fail(p, ST_NOMEM);
 }
 
-/* How long one try may take. An active node that hangs must not cost all of the patience: another
- * takes its place. A route that prepares takes its time before anything is committed. */
+/* How long one try may take. A try ends early, so that another node can become active while the
+ * request still waits. A route with `prepare` gets more time, which it spends before the commit. */
 static uint64_t try_ms(const struct pipe *p)
 {
     bool prepares = p->req.route != NULL && p->req.route->prepare != NULL;

@@ -4,7 +4,7 @@
 
 #include "base/fs.h"
 
-/* Release what a transaction leaves behind. */
+/* End the transaction and run its cleanups. */
 void pipe_end_txn(struct pipe *p)
 {
     if (p->req.txn != NULL)
@@ -20,7 +20,7 @@ void pipe_end_txn(struct pipe *p)
     p->req.rule = NULL;
 }
 
-/* Without memory the reply lacks some of them. */
+/* Add headers to the reply; without memory some are missing. */
 static void finish_headers(struct pipe *p)
 {
     const struct router_request *request = p->request;
@@ -86,14 +86,14 @@ enum pipe_phase pipe_end(struct pipe *p)
 
 bool pipe_is_open(const struct pipe *p)
 {
-    ASSERT(!p->request->again || p->request->forwarded); /* nodes alone can say so */
+    ASSERT(!p->request->again || p->request->forwarded); /* only a node sets `again` */
     bool tried = p->effect == PIPE_UNKNOWN || (p->request->again && pipe_id_given(&p->request->id));
     return tried && p->effect != PIPE_CHANGED &&
            (p->mode == PIPE_RECORDED || !stage_reads(&p->req));
 }
 
-/* A failure of this node says nothing about an earlier try that may have taken effect: the node
- * that sent the request on tries once more, and a client hears that the outcome is unknown. */
+/* If an earlier try may have taken effect, a failure of this node leaves the outcome open: the node
+ * that forwarded the request tries again, and a client gets ST_UNKNOWN_OUTCOME. */
 enum pipe_phase pipe_fail(struct pipe *p, enum status st)
 {
     ASSERT(st != ST_OK);
