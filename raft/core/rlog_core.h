@@ -51,7 +51,7 @@ const struct rlog_member *rlog_conf_find(const struct rlog_conf *conf, uint64_t 
 unsigned rlog_conf_voters(const struct rlog_conf *conf);
 bool rlog_conf_sole_voter(const struct rlog_conf *conf, uint64_t id);
 
-/* Entries first..first+n-1, contiguous. `changes` are the indexes of the CHANGE entries in it. */
+/* The entries first..first+n-1. `changes` are the indexes of the CHANGE entries among them. */
 struct rlog_core_log {
     uint64_t first, n, bytes;
     struct rlog_entry *base; /* allocation */
@@ -81,7 +81,7 @@ void rlog_core_log_done(struct rlog_core_log *log);                  /* frees */
 void rlog_core_log_reset(struct rlog_core_log *log, uint64_t first); /* empty, from `first` on */
 void rlog_core_log_append(struct rlog_core_log *log,
                           const struct rlog_entry *entry);             /* references */
-void rlog_core_log_truncate(struct rlog_core_log *log, uint64_t from); /* drops from.. */
+void rlog_core_log_truncate(struct rlog_core_log *log, uint64_t from); /* drops `from` and later */
 void rlog_core_log_drop_prefix(struct rlog_core_log *log, uint64_t upto);
 
 /* A message between cores. Pointers inside `raft` are not used; `entries` has

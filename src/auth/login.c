@@ -192,7 +192,7 @@ enum status login_token(struct arena *arena, const struct login_place *place,
 
 struct auth_out {
     const char *client_token, *accessor, *entity_id, *token_type;
-    struct field_strings policies, token_policies, identity_policies; /* the last: none */
+    struct field_strings policies, token_policies, identity_policies; /* identity_policies stays empty */
     struct field_map metadata;
     int64_t lease_duration, num_uses;
     bool renewable, orphan;

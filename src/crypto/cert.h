@@ -22,7 +22,7 @@ struct cert_request {
 };
 enum { CERT_SANS_MAX = 32 };
 
-/* PEM text. Zero-initialise; cert_pair_done wipes the key. */
+/* A certificate and its key as PEM text. Zero-initialise; cert_pair_done wipes the key. */
 struct cert_pair {
     struct buf cert, key;
 };

@@ -444,7 +444,7 @@ enum status tls_write(struct tls_conn *conn, const struct bytes *parts, unsigned
         return run_write(conn, parts[0]);
     uint8_t gather[TLS_RECORD_MAX];
     enum status st = write_parts(conn, parts, n, gather);
-    mem_wipe(gather, MIN(total, sizeof gather)); /* never more of it is used */
+    mem_wipe(gather, MIN(total, sizeof gather)); /* no more than `total` bytes were used */
     return st;
 }
 
@@ -464,8 +464,8 @@ bool tls_rest(struct tls_conn *conn)
     bool half_read = strcmp(SSL_rstate_string(conn->ssl), "RH") != 0;
     if (conn->phase != TLS_OPEN || half_read)
         return false;
-    /* OpenSSL 3.2 and later remember the length of a freed read buffer. Freeing it again wipes that
-     * many bytes at NULL, so the buffer has to be there. */
+    /* OpenSSL 3.2 and later keep the length of a freed read buffer. Freeing the buffer a second time
+     * would wipe so many bytes at NULL, so allocate the buffer first. */
     errors_forget();
     bool rests = SSL_alloc_buffers(conn->ssl) == 1 && SSL_free_buffers(conn->ssl) == 1;
     errors_forget(); /* of an allocation that failed */

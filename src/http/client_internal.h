@@ -1,12 +1,13 @@
-/* Shared by the two files of the client.
+/* Shared by the two files of the HTTP client.
  *
  * A connection:
  *
  *     RESOLVING -> CONNECTING -> SECURING -> IDLE <-> BUSY
- *     any -> CLOSING, when it fails, is not to be kept, or its request was given up
+ *     any -> CLOSING   the connection failed, is not kept, or its request was abandoned
  *
- * A request waits at its target, moves to a connection, and ends; what it is told from outside of
- * the loop's callbacks goes through its event bits and the client's one task. */
+ * A request waits at its target, moves to a connection, and ends. Outside of the loop's callbacks a
+ * request is not notified at once: its event bits are set, and the client's one task reports them.
+ */
 #ifndef HOLDFAST_HTTP_CLIENT_INTERNAL_H
 #define HOLDFAST_HTTP_CLIENT_INTERNAL_H
 
@@ -25,10 +26,10 @@ enum client_phase {
 };
 
 enum request_event {
-    REQUEST_FAIL = 1 << 0,  /* `failure` is set; nothing else counts any more */
-    REQUEST_SENT = 1 << 1,  /* the piece being written is out */
-    REQUEST_PIECE = 1 << 2, /* there may be something for on_piece */
-    REQUEST_DONE = 1 << 3,  /* the reply is complete, and was told */
+    REQUEST_FAIL = 1 << 0,  /* `failure` is set; other events no longer count */
+    REQUEST_SENT = 1 << 1,  /* the present piece of the body has been written */
+    REQUEST_PIECE = 1 << 2, /* on_piece may have to be called */
+    REQUEST_DONE = 1 << 3,  /* the reply is complete, and the owner was notified */
 };
 
 struct http_client_target {
@@ -36,7 +37,7 @@ struct http_client_target {
     struct http_client *client;
     struct tls_ctx *tls;
     char *address, *host, *uri; /* host and uri may be NULL */
-    struct list idle;           /* longest first */
+    struct list idle;           /* idle connections, the longest idle one first */
     struct list active, waiting;
     size_t n_conns, n_connecting, n_waiting;
     bool serving, serve_again;
@@ -50,19 +51,19 @@ struct http_client_conn {
     struct http_client_request *request;
     struct http_parser parser;
     struct http_head *head;
-    struct buf text; /* the request's head, a chunk's */
+    struct buf text; /* the head of the request */
     struct http_out out, end_out;
     struct http_piece piece_out;
     struct env_timer timer;
     uv_connect_t connect;
     uv_getaddrinfo_t resolve;
     enum client_phase phase;
-    uint64_t before_wrote, before_out; /* the wire's counts when the request came */
+    uint64_t before_wrote, before_out; /* the wire's byte counts when the request came */
     uint8_t n_interim;
     bool used, resolving, wire_closed;
     bool excused;                 /* a late timer was excused once: the loop was late too */
-    bool piece_busy, all_written; /* the request */
-    size_t behind;                /* input after what is being parsed */
+    bool piece_busy, all_written; /* a piece of the body is being written; its end was written */
+    size_t behind;                /* bytes of input behind those that are being parsed */
 };
 
 struct http_client_tally {
@@ -90,9 +91,9 @@ static inline bool request_streams(const struct http_client_request *request)
 
 /* client.c */
 
-/* Tell the request later, from the loop. */
+/* Report events to the request later, from the loop. */
 void http_client_post(struct http_client_request *request, unsigned events);
-/* End it with a failure. It has left its connection, and leaves the queue. */
+/* End the request with a failure. It has left its connection, and leaves the queue. */
 void http_client_fail(struct http_client_request *request, enum status st, const char *why);
 /* The reply is complete. From a callback of the loop; last touch. */
 void http_client_complete(struct http_client_request *request);
@@ -102,14 +103,14 @@ void http_client_again(struct http_client_request *request, struct http_client_t
 void http_target_free(struct http_client_conn *c);
 /* Give waiting requests connections, or start some. */
 void http_target_serve(struct http_client_target *target);
-/* An attempt to connect failed: those fail who waited for it. */
+/* An attempt to connect failed: the requests that waited for it fail. */
 void http_target_failed(struct http_client_target *target, const char *why);
 /* A connection is gone. */
 void http_client_less(struct http_client *client, struct http_client_target *target);
 
 /* client_conn.c */
 
-/* Connect. ST_NOMEM, or what the system says. */
+/* Begin to connect. ST_NOMEM, or the status of a system error. */
 NODISCARD enum status http_client_connect(struct http_client_target *target);
 /* Send a request over an idle connection. */
 void http_client_conn_take(struct http_client_conn *c, struct http_client_request *request);

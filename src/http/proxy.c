@@ -1,4 +1,4 @@
-/* haproxy's proxy-protocol.txt, 2.1 and 2.2. */
+/* Parser of the PROXY protocol, versions 1 and 2 (haproxy's proxy-protocol.txt, 2.1 and 2.2). */
 #include "http/proxy.h"
 #include "text/value.h"
 

@@ -79,7 +79,7 @@ enum status lease_load(const struct lease_scope *s, const char *id, struct lease
 
     TRY(lease_prefix(s->txn->arena, s->ns, id, &key));
     enum status st = state_get(s->txn, key, &stored);
-    if (st == ST_INVALID) /* too long for a key */
+    if (st == ST_INVALID) /* the id is too long for a key, so no lease has it */
         return ST_NOT_FOUND;
     TRY(st);
     if (stored.value.len != 0) {

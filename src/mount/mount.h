@@ -11,8 +11,8 @@ enum { MOUNT_SEGMENTS_MAX = 8, MOUNT_PATH_MAX = 512, MOUNT_RECORD_MAX = 16384 };
 struct mount {
     const char *path; /* "kv/", "team/kv/"; not stored: the end of the record's key */
     const char *type, *uuid, *accessor, *description;
-    struct field_map options;                     /* "version" and the like */
-    int64_t default_lease_ttl_s, max_lease_ttl_s; /* 0: the system's */
+    struct field_map options;                     /* options of the engine, such as "version" */
+    int64_t default_lease_ttl_s, max_lease_ttl_s; /* 0: the system's default */
     bool local, seal_wrap, external_entropy_access, force_no_cache;
     const char *listing_visibility, *token_type;
     struct field_strings audit_non_hmac_request_keys, audit_non_hmac_response_keys;

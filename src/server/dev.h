@@ -14,12 +14,13 @@
 
 enum {
     DEV_NODES_MAX = 7,
-    DEV_PORTS_APART = 10, /* between the client ports of two nodes; the cluster port is the next */
+    DEV_PORTS_APART =
+        10, /* from one node's client port to the next node's; cluster port: client port + 1 */
 };
 
 struct dev_node {
-    pid_t pid;           /* 0: it does not run */
-    uint64_t restart_ms; /* when it is started again */
+    pid_t pid;           /* 0: the node does not run */
+    uint64_t restart_ms; /* when the node is started again */
 };
 
 struct dev {

@@ -171,7 +171,7 @@ static void put_cluster(struct dev *dev, struct text_writer *w, unsigned node)
     text_close(w);
 }
 
-/* JSON: any path can stand in it. */
+/* Write the configuration as JSON, which can contain any path. */
 static void write_config(struct dev *dev, struct text_writer *w, unsigned node)
 {
     char name[16];

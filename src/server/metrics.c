@@ -85,7 +85,8 @@ static void follower_figures(struct metric_out *out, const struct rlog_status *r
     }
 }
 
-/* The age by cluster time: of what the snapshot contains, wherever it was made. */
+/* The age of a snapshot: the time since the cluster time of its content, also if another node
+ * created the snapshot. */
 static void snapshot_figures(struct metric_out *out, struct env *env, const struct rlog_status *r)
 {
     int64_t age_ms = env_wall_ms(env) - r->snapshot_time_ms;

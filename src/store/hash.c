@@ -166,7 +166,7 @@ void store_hash(const struct store_pin *pin, struct bytes prefix,
 {
     struct crypto_sha256 *sha = NULL;
     size_t hidden = 0;
-    /* The hash fields are the one thing a reader may write. */
+    /* The cast removes const: a reader may write the hash fields of a node, and no other field. */
     struct store_node *top =
         (struct store_node *)(uintptr_t)store_read_top(pin->root, prefix, &hidden);
     if (top == NULL) {

@@ -9,7 +9,7 @@ struct renew {
     struct part_host *host;
     struct local *local;
     struct buf new_key, new_public; /* key of the requested certificate; empty: none requested */
-    int64_t cert_issued_s, cert_until_s; /* of our own certificate; 0: not read yet */
+    int64_t cert_issued_s, cert_until_s; /* validity of this node's certificate; 0: not read yet */
     uint64_t looked_ms, asked_ms, wait_ms, complained_ms;
     uint64_t rotate_version; /* version of the rotation record that was read */
     int64_t rotate_since_s;

@@ -22,7 +22,7 @@ struct enroll_try {
     struct tls_ctx *tls;
     struct http_client_request request;
     struct http_header header;
-    struct env_timer timer; /* to the next try */
+    struct env_timer timer; /* starts the next try */
     struct join_token token;
     struct buf token_text, key, public_key, body;
     enum enroll_step step;

@@ -24,7 +24,7 @@ NODISCARD enum status autopilot_decode(struct bytes stored, struct autopilot *re
 
 struct autopilot_server {
     bool voter;
-    uint64_t silent_ms; /* since it was last heard */
+    uint64_t silent_ms; /* time since the last message of the server */
 };
 /* The index of the server to remove now; n: none. Never a server whose vote is needed for a
  * majority of the live voters or for min_quorum. */
