@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Free room of an arena is poisoned: the address sanitizer reports any use of it. */
+/* The free part of a block is poisoned: the address sanitizer reports every access to it. */
 #ifdef __SANITIZE_ADDRESS__
 #define SANITIZED 1
 #elif defined(__has_feature)

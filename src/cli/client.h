@@ -141,7 +141,7 @@ int cli_do(struct cli *cli, const struct cli_request *request, struct cli_reply 
  * The path of the request is NULL when memory ran out, here or while the body was written. */
 struct cli_request cli_request_of(struct cli *cli, const char *method, const char *path,
                                   const struct buf *body, const char *content_type);
-/* cli_request_of and cli_do, with a body of JSON. */
+/* Make a request with a body of JSON (cli_request_of) and send it (cli_do). */
 int cli_request(struct cli *cli, const char *method, const char *path, const struct buf *body,
                 struct cli_reply *ret_reply);
 /* Print that the reply lacks a member. Returns CLI_REMOTE_ERROR. */

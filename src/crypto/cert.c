@@ -424,7 +424,7 @@ enum status cert_x509_uri(const X509 *cert, char ret_uri[CERT_URI_MAX])
         struct bytes text = bytes_of(ASN1_STRING_get0_data(name->d.uniformResourceIdentifier),
                                      (size_t)ASN1_STRING_length(name->d.uniformResourceIdentifier));
         n++;
-        /* A zero inside would make two different names look alike. */
+        /* Refuse a zero byte inside a name: software that reads C strings would see another name. */
         if (text.len == 0 || text.len >= CERT_URI_MAX || memchr(text.data, 0, text.len) != NULL)
             n++;
         else
