@@ -18,6 +18,7 @@ enum frame_kind {
 enum frame_report {
     REPORT_SEALED = 2,  /* u8 unsealed, client address, version; 1 had the first alone */
     REPORT_ADDRESS = 3, /* host:port of the cluster port */
+    REPORT_FEATURE = 4, /* u16 feature level that the node understands */
 };
 
 #endif

@@ -135,7 +135,8 @@ struct part_host {
     bool removed;         /* bootstrap: this node is no member any more */
     bool dr_secondary;    /* this cluster follows another one: no duty and no service runs */
     bool stopping, replica_closed;
-    _Atomic bool running; /* `rlog` is not NULL; any thread */
+    _Atomic uint16_t feature; /* feature: the cluster's level; 0: not known yet. Any thread */
+    _Atomic bool running;     /* `rlog` is not NULL; any thread */
 };
 
 /* Whether the caller may touch the host: on the raft thread, or before there is one. */

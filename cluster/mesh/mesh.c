@@ -145,6 +145,7 @@ static enum status init(struct mesh *mesh, const struct mesh_options *options,
     mesh->env = options->env;
     mesh->events = options->events;
     mesh->id = options->id;
+    mesh->feature = options->feature != 0 ? options->feature : 1;
     mesh->queue_bytes_max[0] =
         options->small_queue_bytes != 0 ? options->small_queue_bytes : SMALL_QUEUE_BYTES;
     mesh->queue_bytes_max[1] =

@@ -64,6 +64,8 @@ struct mesh_events {
     /* Whether a node of this name may use this raft id: a member has both, or no member has the id.
      * NULL: always. */
     bool (*id_allowed)(void *ctx, uint64_t id, const char *name);
+    /* The feature level of the cluster: a peer that understands less is refused. NULL: none is. */
+    uint16_t (*feature)(void *ctx);
     void *ctx;
 };
 
@@ -71,7 +73,8 @@ struct mesh_options {
     struct env *env;     /* one of src/loop */
     const char *address; /* to listen on, host:port; port 0: any */
     const char *ca_path, *cert_path, *key_path;
-    uint64_t id; /* own raft id */
+    uint64_t id;      /* own raft id */
+    uint16_t feature; /* feature level that this program understands; 0: 1 */
     struct mesh_events events;
     size_t small_queue_bytes; /* for each peer; 0: 1 MiB */
     size_t bulk_queue_bytes;  /* 0: 24 MiB */

@@ -10,6 +10,7 @@ const char *mesh_refusal_text(unsigned refusal)
         [MESH_REFUSE_WANTED] = "the node has another raft id",
         [MESH_REFUSE_BUSY] = "it has too many links",
         [MESH_REFUSE_REMOVED] = "it was removed from the cluster",
+        [MESH_REFUSE_FEATURE] = "its build is older than the cluster's feature level: upgrade it",
     };
     return refusal < ARRAY_LEN(texts) && texts[refusal] != NULL ? texts[refusal]
                                                                 : "no known reason";
@@ -17,14 +18,17 @@ const char *mesh_refusal_text(unsigned refusal)
 
 void mesh_hello_encode(const struct mesh_hello *hello, struct buf *out)
 {
-    ASSERT(hello->protocol >= MESH_PROTOCOL);
+    ASSERT(hello->protocol >= MESH_PROTOCOL_OLDEST);
     ASSERT(hello->id != 0);
+    ASSERT(hello->feature != 0);
     buf_add_u16(out, hello->protocol);
     buf_add(out, bytes_of(hello->identity.cluster, MESH_CLUSTER_ID_BYTES));
     buf_add_u64(out, hello->id);
     buf_add_u64(out, hello->wanted);
     buf_add_u8(out, hello->bulk);
     buf_add_block(out, bytes_str(hello->identity.name));
+    if (hello->protocol > MESH_PROTOCOL_OLDEST)
+        buf_add_u16(out, hello->feature);
 }
 
 enum status mesh_hello_decode(struct bytes payload, struct mesh_hello *ret_hello)
@@ -36,9 +40,11 @@ enum status mesh_hello_decode(struct bytes payload, struct mesh_hello *ret_hello
     hello.wanted = reader_u64(&r);
     uint8_t bulk = reader_u8(&r);
     struct bytes name = reader_block(&r);
+    hello.feature = hello.protocol > MESH_PROTOCOL_OLDEST ? reader_u16(&r) : 1;
     bool more = reader_left(&r) != 0;
-    if (r.failed || hello.protocol < MESH_PROTOCOL || bulk > 1 || name.len >= MESH_NAME_MAX ||
-        (more && hello.protocol == MESH_PROTOCOL))
+    if (r.failed || hello.protocol < MESH_PROTOCOL_OLDEST || bulk > 1 ||
+        name.len >= MESH_NAME_MAX || hello.feature == 0 ||
+        (more && hello.protocol <= MESH_PROTOCOL))
         return ST_INVALID;
     memcpy(hello.identity.cluster, cluster.data, MESH_CLUSTER_ID_BYTES);
     if (name.len != 0)
@@ -56,7 +62,7 @@ void mesh_header_encode(enum mesh_kind kind, uint32_t payload_bytes,
 {
     ASSERT(payload_bytes <= MESH_FRAME_MAX);
     le32_put(ret_header, payload_bytes);
-    ret_header[4] = MESH_PROTOCOL;
+    ret_header[4] = MESH_FRAME_VERSION;
     ret_header[5] = (uint8_t)kind;
 }
 
@@ -76,7 +82,7 @@ void mesh_frames_done(struct mesh_frames *f)
 /* Check version, kind and length in a header. */
 static enum status check_header(const struct mesh_frames *f, const uint8_t *header)
 {
-    if (header[4] != MESH_PROTOCOL || header[5] < MESH_HELLO || header[5] > MESH_DATA)
+    if (header[4] != MESH_FRAME_VERSION || header[5] < MESH_HELLO || header[5] > MESH_DATA)
         return ST_INVALID;
     return le32_get(header) <= f->payload_max ? ST_OK : ST_TOO_BIG;
 }

@@ -5,7 +5,8 @@
  *     | len  | version | kind | len bytes
  *
  *     HELLO   u16 newest protocol the sender speaks · 16 bytes cluster · u64 sender · u64 wanted
- *             (0: any node of that name; 0 in a reply) · u8 bulk · block name of the sender
+ *             (0: any node of that name; 0 in a reply) · u8 bulk · block name of the sender ·
+ *             from protocol 2 on: u16 feature level that the sender understands
  *     REFUSE  u8 enum mesh_refusal; the sender closes
  *     DATA    a message of the layer above */
 #ifndef HOLDFAST_MESH_FRAME_H
@@ -15,7 +16,9 @@
 #include "cluster/mesh/mesh_pki.h"
 
 enum {
-    MESH_PROTOCOL = 1, /* of frames; a hello is always a frame of version 1 */
+    MESH_FRAME_VERSION = 1, /* in the header of every frame */
+    MESH_PROTOCOL = 2,      /* newest protocol of this build; 1 had no feature level in its hello */
+    MESH_PROTOCOL_OLDEST = 1,
     MESH_HEADER_BYTES = 6,
     MESH_GREETING_MAX = 256, /* payload of a frame before the hello is accepted */
     MESH_FRAME_MAX = 9 * 1024 * 1024,
@@ -31,6 +34,7 @@ enum mesh_refusal {
     MESH_REFUSE_WANTED,      /* the wanted node is not here */
     MESH_REFUSE_BUSY,        /* too many links */
     MESH_REFUSE_REMOVED,     /* the caller was removed from the cluster */
+    MESH_REFUSE_FEATURE,     /* the cluster's feature level is above the caller's */
 };
 /* The refusal as text for the log; never NULL. */
 const char *mesh_refusal_text(unsigned refusal);
@@ -40,6 +44,7 @@ struct mesh_hello {
     struct mesh_identity identity;
     uint64_t id, wanted;
     bool bulk;
+    uint16_t feature; /* feature level that the sender understands, 1 or more */
 };
 
 /* Append the payload of a hello. */

@@ -24,6 +24,7 @@ static void send_hello(struct mesh_link *link, uint64_t wanted)
         .id = mesh->id,
         .wanted = wanted,
         .bulk = link->bulk,
+        .feature = mesh->feature,
     };
     CLEANUP(buf_done) struct buf payload = {0};
     ASSERT(link->phase == LINK_GREETING);
@@ -36,9 +37,11 @@ static void send_hello(struct mesh_link *link, uint64_t wanted)
         mesh_link_close(link, status_text(st));
 }
 
-static void refuse(struct mesh_link *link, enum mesh_refusal refusal)
+/* A peer of the oldest protocol does not know the refusal because of the feature level by name. */
+static void refuse(struct mesh_link *link, enum mesh_refusal refusal, uint16_t peer_protocol)
 {
-    uint8_t code = (uint8_t)refusal;
+    bool unknown = refusal == MESH_REFUSE_FEATURE && peer_protocol == MESH_PROTOCOL_OLDEST;
+    uint8_t code = unknown ? MESH_REFUSE_VERSION : (uint8_t)refusal;
     struct bytes part = bytes_of(&code, 1);
     if (mesh_link_send(link, MESH_REFUSE, &part, 1) == ST_OK)
         mesh_link_flush(link); /* no write is running: the frame leaves at once or not at all */
@@ -106,6 +109,13 @@ static bool may_speak_as(const struct mesh_link *link, uint64_t id)
            mesh->events.id_allowed(mesh->events.ctx, id, link->peer_name);
 }
 
+/* Whether a peer understands the feature level of the cluster. */
+static bool is_recent(const struct mesh *mesh, const struct mesh_hello *hello)
+{
+    const struct mesh_events *events = &mesh->events;
+    return events->feature == NULL || hello->feature >= events->feature(events->ctx);
+}
+
 /* Why a caller's hello is refused; 0: accepted. */
 static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hello *hello)
 {
@@ -120,6 +130,8 @@ static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hel
         return MESH_REFUSE_REMOVED;
     if (hello->wanted != 0 && hello->wanted != mesh->id)
         return MESH_REFUSE_WANTED;
+    if (!is_recent(mesh, hello))
+        return MESH_REFUSE_FEATURE;
     return may_speak_as(link, hello->id) ? 0 : MESH_REFUSE_ID;
 }
 
@@ -132,12 +144,12 @@ static void caller_hello(struct mesh_link *link, const struct mesh_hello *hello)
     if (link->phase == LINK_CLOSING)
         return;
     if (refusal != 0) {
-        refuse(link, refusal);
+        refuse(link, refusal, hello->protocol);
         return;
     }
     link->peer_id = hello->id;
     if (!mesh_accept_room(link)) {
-        refuse(link, MESH_REFUSE_BUSY);
+        refuse(link, MESH_REFUSE_BUSY, hello->protocol);
         return;
     }
     send_hello(link, 0);
@@ -161,6 +173,10 @@ static void answer_hello(struct mesh_link *link, const struct mesh_hello *hello)
         strcmp(hello->identity.name, link->peer_name) != 0 ||
         (wanted != 0 ? hello->id != wanted : !may_speak_as(link, hello->id))) {
         mesh_link_close(link, "another node answered");
+        return;
+    }
+    if (!is_recent(link->mesh, hello)) {
+        mesh_link_close(link, mesh_refusal_text(MESH_REFUSE_FEATURE));
         return;
     }
     link->peer_id = link->dial->peer->answered = hello->id;

@@ -122,6 +122,7 @@ struct mesh {
     struct mesh_events events;
     struct mesh_identity self;
     uint64_t id;
+    uint16_t feature;          /* feature level that this program understands */
     size_t queue_bytes_max[2]; /* [bulk] */
     unsigned greeting_ms;
     char *ca_path, *cert_path, *key_path;

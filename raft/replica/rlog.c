@@ -122,6 +122,9 @@ static void options_default(struct rlog_options *o)
     o->heartbeat_ms = o->heartbeat_ms != 0 ? o->heartbeat_ms : HEARTBEAT_MS;
     o->batch_bytes_max = o->batch_bytes_max != 0 ? o->batch_bytes_max : BATCH_BYTES;
     o->inflight_bytes_max = o->inflight_bytes_max != 0 ? o->inflight_bytes_max : INFLIGHT_BYTES;
+    o->feature_max = o->feature_max != 0 ? o->feature_max : RLOG_FEATURE;
+    ASSERT(o->feature_max >= RLOG_FEATURE_FIRST);
+    ASSERT(o->feature_max <= RLOG_FEATURE);
 }
 
 uint64_t rlog_member_new_id(struct rlog *r)
@@ -379,6 +382,16 @@ enum status rlog_start(const struct rlog_options *options, struct rlog **ret_rlo
     return ST_OK;
 }
 
+/* rlog_entry_check, for the feature level that this node understands. */
+static enum status entry_check(const struct rlog *r, struct bytes entry)
+{
+    struct rlog_entry_header header;
+    TRY(rlog_entry_check(entry));
+    TRY(rlog_entry_peek(entry, &header));
+    return header.feature > r->options.feature_max && !planted(PLANT_LATER_FORMAT) ? ST_UNSUPPORTED
+                                                                                   : ST_OK;
+}
+
 /* Commands of another format stop this node (R6); malformed ones are dropped with their frame. */
 static bool entries_acceptable(struct rlog *r, uint64_t from, const struct rlog_frame *f)
 {
@@ -387,7 +400,7 @@ static bool entries_acceptable(struct rlog *r, uint64_t from, const struct rlog_
     ASSERT(f->kind == RLOG_FRAME_CORE);
     for (unsigned i = 0; i < ae->n_entries; i++) {
         const struct rlog_entry *e = &f->entries[i];
-        enum status st = e->type == RLOG_COMMAND ? rlog_entry_check(e->data) : ST_OK;
+        enum status st = e->type == RLOG_COMMAND ? entry_check(r, e->data) : ST_OK;
         if (st == ST_OK)
             continue;
         if (st == ST_UNSUPPORTED) {
@@ -519,6 +532,7 @@ void rlog_status(struct rlog *r, struct rlog_status *ret)
                                 .version = r->machine.version,
                                 .local_version = r->machine.local_version,
                                 .stage = r->machine.stage,
+                                .feature = MAX(r->machine.feature, (uint16_t)RLOG_FEATURE_FIRST),
                                 .time_ms = r->machine.time_ms,
                                 .snapshot_time_ms = r->snapshot_time_ms,
                                 .n_members = c->conf.n,

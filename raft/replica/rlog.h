@@ -38,6 +38,7 @@ struct rlog_status {
     uint64_t last_index, commit_index, applied_index, stored_index, snapshot_index;
     uint64_t version, local_version;
     uint64_t stage;           /* number of the open staged tree, which delays snapshots; 0: none */
+    uint16_t feature;         /* feature level of the cluster, as applied */
     int64_t time_ms;          /* cluster time of the last applied entry */
     int64_t snapshot_time_ms; /* cluster time of the newest snapshot; 0: none */
     struct rlog_member members[RLOG_MEMBERS_MAX];
@@ -83,6 +84,8 @@ struct rlog_options {
     uint64_t state_bytes_max;    /* 0: unbounded; above, only deletes and `upkeep` are accepted */
     uint64_t segment_bytes;
     uint64_t reserve_bytes;
+    uint16_t feature_max; /* feature level that this node understands; 0: RLOG_FEATURE. A test plays
+                             an older build with less */
 };
 
 /* Open or create the directory, load, restore, START the core. Blocks (start-up only).
@@ -118,6 +121,9 @@ struct rlog_propose {
     uint64_t ticket; /* 0, or the ticket that an earlier conflict set here; 0 again when used */
     bool upkeep;     /* small, and needed to run the cluster: not refused as ST_STATE_FULL */
     uint64_t term;   /* 0, or refuse with ST_NOT_LEADER unless this node leads in this term */
+    /* 0, or the feature level, at most feature_max, to which this proposal raises the cluster.
+     * Every member must understand that level. */
+    uint16_t feature;
     /* ST_OK: `outcome`, `version`, `response` are set (response borrowed during the call).
      * ST_CONFLICT is not a failure: rerun on a version ≥ `version`, passing `ticket`.
      * ST_NOT_LEADER, ST_BUSY, ST_NO_SPACE, ST_STATE_FULL, ST_TOO_BIG: nothing was proposed.

@@ -137,6 +137,7 @@ static enum status proposal_refused(struct rlog *r, const struct rlog_propose *p
 void rlog_propose(struct rlog *r, struct rlog_propose *p)
 {
     ASSERT(p->done != NULL);
+    ASSERT(p->feature <= r->options.feature_max);
     rlog_enter(r);
     list_init(&p->link);
     p->copy = NULL;
@@ -250,12 +251,28 @@ static struct rlog_batch *batch_take(struct rlog *r, unsigned n, size_t bytes)
     return b;
 }
 
-static enum status entry_of(struct rlog *r, const struct bytes *txns, unsigned n,
+/* The feature level of the cluster, as this node has applied it. */
+static uint16_t feature_now(const struct rlog *r)
+{
+    return MAX(r->machine.feature, (uint16_t)RLOG_FEATURE_FIRST);
+}
+
+/* The feature level of the next entry: the cluster's, or that to which a proposal raises it. */
+static uint16_t feature_of(const struct rlog *r, const struct rlog_batch *b)
+{
+    uint16_t feature = feature_now(r);
+    for (unsigned i = 0; i < b->n; i++)
+        feature = MAX(feature, b->items[i]->feature);
+    ASSERT(feature <= r->options.feature_max);
+    return feature;
+}
+
+static enum status entry_of(struct rlog *r, uint16_t feature, const struct bytes *txns, unsigned n,
                             struct rlog_entry *ret_entry)
 {
     struct buf *buf = &r->entry;
     buf_clear(buf);
-    TRY(rlog_entry_encode(rlog_clock_entry_ms(r), txns, n, buf));
+    TRY(rlog_entry_encode(feature, rlog_clock_entry_ms(r), txns, n, buf));
     struct rlog_block *block = rlog_block_new(buf->len);
     if (block == NULL)
         return ST_NOMEM;
@@ -275,7 +292,7 @@ static enum status entry_encode(struct rlog *r, const struct rlog_batch *b,
         return ST_NOMEM;
     for (unsigned i = 0; i < b->n; i++)
         txns[i] = b->items[i]->txn;
-    enum status st = entry_of(r, txns, b->n, ret_entry);
+    enum status st = entry_of(r, feature_of(r, b), txns, b->n, ret_entry);
     mem_free(txns);
     return st;
 }
@@ -355,7 +372,7 @@ static void step_submit(struct rlog *r)
     if (rlog_txn_encode(&nothing, &txn) != ST_OK)
         return;
     struct bytes bytes = buf_bytes(&txn);
-    if (entry_of(r, &bytes, 1, &entry) != ST_OK)
+    if (entry_of(r, feature_now(r), &bytes, 1, &entry) != ST_OK)
         return;
     if (rlog_core_submit(&r->core, RLOG_COMMAND, &entry, rlog_now(r), &index) == ST_OK)
         rlog_clock_submitted(r, index);

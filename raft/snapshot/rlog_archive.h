@@ -61,6 +61,7 @@ struct rlog_archive_in {
 struct rlog_archive_found {
     struct rlog_archive_facts facts;
     uint64_t n_keys, state_bytes;
+    uint16_t feature; /* feature level of the cluster that saved the state */
     size_t sums_len, sealed_len;
     uint8_t sums[RLOG_ARCHIVE_SUMS_MAX], sealed[RLOG_ARCHIVE_SEALED_MAX];
 };

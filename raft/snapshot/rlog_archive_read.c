@@ -201,6 +201,7 @@ static void on_header(void *ctx, const struct rlog_machine *counters)
     struct reading *r = ctx;
     r->content_version = counters->version;
     r->content_time_ms = counters->time_ms;
+    r->found->feature = counters->feature;
 }
 
 /* The key of the segment itself is apply's to write, and not counted. */

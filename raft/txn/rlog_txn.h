@@ -15,7 +15,8 @@ enum {
     RLOG_RESPONSE_MAX = 64 * 1024,        /* a sealed response kept for exactly-once */
     RLOG_ID_WINDOW = 65536,               /* versions for which request ids are remembered */
     RLOG_ID_BYTES_MAX = 64 * 1024 * 1024, /* of remembered responses; above, the window shrinks */
-    RLOG_FEATURE = 1,                     /* highest feature level this program understands */
+    RLOG_FEATURE_FIRST = 1,               /* feature level of a new cluster */
+    RLOG_FEATURE = 2,                     /* highest feature level this program understands */
 };
 
 /* First segments of every key. Local keys are in neither the WAL nor the compared root, and count
@@ -107,9 +108,10 @@ struct rlog_entry_header {
     int64_t time_ms;  /* cluster time of the active node */
     uint32_t n_txns;
 };
-/* Appends to `out`. ST_TOO_BIG, ST_NOMEM: `out` is unchanged in length. */
-NODISCARD enum status rlog_entry_encode(int64_t time_ms, const struct bytes *txns, unsigned n,
-                                        struct buf *out);
+/* Appends to `out`. Applying the entry raises the cluster to `feature`, 1..RLOG_FEATURE, unless its
+ * level is as high. ST_TOO_BIG, ST_NOMEM: `out` is unchanged in length. */
+NODISCARD enum status rlog_entry_encode(uint16_t feature, int64_t time_ms, const struct bytes *txns,
+                                        unsigned n, struct buf *out);
 /* Check an entry and each of its transactions strictly. ST_INVALID, ST_TOO_BIG; ST_UNSUPPORTED:
  * another format, or a later feature level than this program understands. */
 NODISCARD enum status rlog_entry_check(struct bytes entry);

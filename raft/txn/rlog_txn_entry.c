@@ -138,20 +138,20 @@ static enum status add_txn(struct encoder *e, struct bytes txn, struct buf *out)
     return ST_OK;
 }
 
-static void add_header(struct buf *out, int64_t time_ms, unsigned n_txns)
+static void add_header(struct buf *out, uint16_t feature, int64_t time_ms, unsigned n_txns)
 {
     buf_add_u16(out, RLOG_ENTRY_FORMAT);
-    buf_add_u16(out, RLOG_FEATURE);
+    buf_add_u16(out, feature);
     buf_add_u64(out, (uint64_t)time_ms);
     buf_add_u32(out, n_txns);
 }
 
-static enum status encode(struct encoder *e, int64_t time_ms, const struct bytes *txns, unsigned n,
+/* The header of the entry is in `out`, from `start` on. */
+static enum status encode(struct encoder *e, const struct bytes *txns, unsigned n, size_t start,
                           struct buf *out)
 {
-    size_t start = out->len;
     ASSERT(n > 0);
-    add_header(out, time_ms, n);
+    ASSERT(out->len >= start);
     if (n == 1) /* nothing comes before or after it: to say it shorter is not worth the work */
         buf_add_block(out, txns[0]);
     for (unsigned i = 0; n > 1 && i < n; i++)
@@ -160,13 +160,14 @@ static enum status encode(struct encoder *e, int64_t time_ms, const struct bytes
     return out->len - start > RLOG_ENTRY_MAX ? ST_TOO_BIG : ST_OK;
 }
 
-enum status rlog_entry_encode(int64_t time_ms, const struct bytes *txns, unsigned n,
-                              struct buf *out)
+enum status rlog_entry_encode(uint16_t feature, int64_t time_ms, const struct bytes *txns,
+                              unsigned n, struct buf *out)
 {
     CLEANUP(encoder_done) struct encoder e = {0};
     size_t start = out->len, total = 0;
 
     ASSERT(n > 0);
+    ASSERT(feature >= RLOG_FEATURE_FIRST && feature <= RLOG_FEATURE);
     ASSERT(time_ms >= 0 && time_ms < TEXT_CLOCK_END);
     for (unsigned i = 0; i < n; i++) {
         ASSERT(txns[i].len > 0);
@@ -175,7 +176,8 @@ enum status rlog_entry_encode(int64_t time_ms, const struct bytes *txns, unsigne
             return ST_TOO_BIG;
     }
     TRY(buf_status(out));
-    enum status st = encode(&e, time_ms, txns, n, out);
+    add_header(out, feature, time_ms, n);
+    enum status st = encode(&e, txns, n, start, out);
     if (st != ST_OK)
         out->len = start;
     return st;

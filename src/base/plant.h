@@ -48,7 +48,8 @@
     X(STAGE_SHARED, "a staged tree is anybody's")                                          \
     X(STATE_UNBOUNDED, "a full state takes puts")                                          \
     X(LIES, "messages that a correct peer never sends are fed")                            \
-    X(LATER_FORMAT, "entries of a later feature level are taken")
+    X(LATER_FORMAT, "entries of a later feature level are taken")                          \
+    X(LEVEL_EARLY, "the feature level rises before members without a vote understand it")
 
 enum plant {
 #define PLANT_ENUM(name, text) PLANT_##name,

@@ -14,6 +14,7 @@ enum {
     BRIEF_LEADS = 32,
     BRIEF_NO_QUORUM = 64,
     BRIEF_WAITS = 128,
+    BRIEF_FEATURE_SHIFT = 16, /* the feature level stands above the flags */
 };
 
 static void board_publish_brief(struct board *board)
@@ -23,7 +24,8 @@ static void board_publish_brief(struct board *board)
                  (b.initialized ? BRIEF_INITIALIZED : 0u) | (b.sealed ? BRIEF_SEALED : 0u) |
                      (b.active ? BRIEF_ACTIVE : 0u) | (b.perf_standby ? BRIEF_PERF_STANDBY : 0u) |
                      (b.removed ? BRIEF_REMOVED : 0u) | (b.leads ? BRIEF_LEADS : 0u) |
-                     (b.no_quorum ? BRIEF_NO_QUORUM : 0u) | (b.waits ? BRIEF_WAITS : 0u));
+                     (b.no_quorum ? BRIEF_NO_QUORUM : 0u) | (b.waits ? BRIEF_WAITS : 0u) |
+                     ((unsigned)b.feature << BRIEF_FEATURE_SHIFT));
 }
 
 struct node_brief board_brief(const struct board *board)
@@ -38,6 +40,7 @@ struct node_brief board_brief(const struct board *board)
         .leads = (bits & BRIEF_LEADS) != 0,
         .no_quorum = (bits & BRIEF_NO_QUORUM) != 0,
         .waits = (bits & BRIEF_WAITS) != 0,
+        .feature = (uint16_t)(bits >> BRIEF_FEATURE_SHIFT),
     };
 }
 

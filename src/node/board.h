@@ -32,7 +32,8 @@ struct node_status {
 /* The part of node_status that every request needs. */
 struct node_brief {
     bool initialized, sealed, active, perf_standby, removed, waits, no_quorum;
-    bool leads; /* this node leads: `leader_name` is its own name */
+    bool leads;       /* this node leads: `leader_name` is its own name */
+    uint16_t feature; /* feature level of the cluster; 0 before this node knows it */
 };
 static inline struct node_brief node_brief_of(const struct node_status *s)
 {
@@ -44,6 +45,7 @@ static inline struct node_brief node_brief_of(const struct node_status *s)
         .removed = s->removed,
         .waits = s->waits,
         .no_quorum = s->no_quorum,
+        .feature = s->raft.feature,
         .leads = s->leader_name[0] != '\0' && strcmp(s->leader_name, s->name) == 0,
     };
 }

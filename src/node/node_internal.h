@@ -7,6 +7,7 @@
 #include "cluster/membership/join/enroll.h"
 #include "cluster/membership/join/join.h"
 #include "cluster/membership/members/address.h"
+#include "cluster/membership/members/feature.h"
 #include "cluster/membership/removal/cleanup.h"
 #include "cluster/membership/removal/removed.h"
 #include "node/node.h"
@@ -44,6 +45,7 @@ struct node {
     struct admin admin;
     struct cleanup cleanup;
     struct peers peers;
+    struct feature feature;
     struct transfer transfer;
     struct address address;
     struct removed removed;

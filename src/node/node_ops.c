@@ -31,7 +31,8 @@ static void describe_peer(struct node *n, unsigned at, struct node_peer *ret)
     const struct rlog_member *m = &s->raft.members[at];
     struct peer_report report;
     bool ours = m->id == n->host.id;
-    *ret = (struct node_peer){.active = s->active && ours,
+    *ret = (struct node_peer){.feature = ours ? RLOG_FEATURE : RLOG_FEATURE_FIRST,
+                              .active = s->active && ours,
                               .reached = quorum_reaches(&n->quorum, m->id),
                               .last_index = s->raft.match[at],
                               .last_term = s->raft.match_term[at]};
@@ -45,6 +46,7 @@ static void describe_peer(struct node *n, unsigned at, struct node_peer *ret)
         copy_text(ret->version, sizeof ret->version, report.version);
         ret->heard_ms = report.wall_ms;
         ret->steady_ms = report.steady_ms;
+        ret->feature = report.feature;
     }
 }
 

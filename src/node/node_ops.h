@@ -18,6 +18,7 @@ struct node_peer {
     bool active, reached; /* reached: by this node */
     int64_t heard_ms;     /* last report, by this node's wall clock; 0: never, or this node */
     int64_t steady_ms;    /* first report without a gap since, by this node's wall clock */
+    uint16_t feature;     /* feature level that the member understands; the first where unknown */
     uint64_t last_index, last_term; /* end of the member's log, as a leader knows it; else 0 */
 };
 

@@ -13,12 +13,13 @@ static const struct {
     const struct part *part;
     size_t offset; /* of the part's struct in the node */
 } rows[] = {
-    ROW(local, local),      ROW(bootstrap, bootstrap), ROW(join, join),
-    ROW(enroll, enroll),    ROW(unseal, unseal),       ROW(quorum, quorum),
-    ROW(role, role),        ROW(snapshot, snapshot),   ROW(duty, duties),
-    ROW(service, services), ROW(root, root),           ROW(admin, admin),
-    ROW(cleanup, cleanup),  ROW(peers, peers),         ROW(transfer, transfer),
-    ROW(address, address),  ROW(removed, removed),     ROW(renew, renew),
+    ROW(local, local),       ROW(bootstrap, bootstrap), ROW(join, join),
+    ROW(enroll, enroll),     ROW(unseal, unseal),       ROW(quorum, quorum),
+    ROW(role, role),         ROW(snapshot, snapshot),   ROW(duty, duties),
+    ROW(service, services),  ROW(root, root),           ROW(admin, admin),
+    ROW(cleanup, cleanup),   ROW(peers, peers),         ROW(feature, feature),
+    ROW(transfer, transfer), ROW(address, address),     ROW(removed, removed),
+    ROW(renew, renew),
 };
 
 static void *self_of(struct node *n, size_t i)
@@ -82,7 +83,7 @@ void node_parts_wire(struct node *n)
     n->services.n = o->n_services;
     n->services.time_ms = cluster_time_ms;
     n->services.time_ctx = &n->board;
-    n->admin.peers = n->cleanup.peers = n->transfer.peers = &n->peers;
+    n->admin.peers = n->cleanup.peers = n->transfer.peers = n->feature.peers = &n->peers;
     n->cleanup.admin = &n->admin;
     n->cleanup.local = n->renew.local = &n->local;
 }

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 static struct node *node_of(struct part_host *host)
@@ -73,6 +74,12 @@ static bool id_allowed(void *ctx, uint64_t id, const char *name)
     return id != n->host.id;
 }
 
+static uint16_t feature_level(void *ctx)
+{
+    struct node *n = ctx;
+    return atomic_load_explicit(&n->host.feature, memory_order_acquire);
+}
+
 static void on_unauthenticated(void *ctx, struct mesh_http connection)
 {
     struct node *n = ctx;
@@ -105,6 +112,7 @@ enum status transport_open(struct part_host *host, struct reason *reason)
         .cert_path = m->cert_file,
         .key_path = m->key_file,
         .id = host->id,
+        .feature = RLOG_FEATURE,
         .events = {.receive = on_receive,
                    .gone = on_gone,
                    .http = on_http,
@@ -113,6 +121,7 @@ enum status transport_open(struct part_host *host, struct reason *reason)
                    .removed = on_ask_removed,
                    .refused_as_removed = on_refused_as_removed,
                    .id_allowed = id_allowed,
+                   .feature = feature_level,
                    .ctx = n},
     };
     return mesh_start(&o, &host->mesh, reason);

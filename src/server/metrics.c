@@ -47,6 +47,8 @@ static void raft_figures(struct metric_out *out, const struct node_status *s)
          "Index of the last Raft entry in the newest snapshot.", r->snapshot_index},
         {"holdfast_raft_members", METRIC_GAUGE, "Members of the cluster, voters and learners.",
          r->n_members},
+        {"holdfast_feature_level", METRIC_GAUGE,
+         "Feature level of the cluster: which formats may be written.", r->feature},
         {"holdfast_raft_elections_total", METRIC_COUNTER, "Elections that this node won.",
          r->elections},
         {"holdfast_raft_snapshots_taken_total", METRIC_COUNTER,

@@ -8,6 +8,7 @@
 #include "state/state_core.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 
 enum {
     TXN_BYTES = 1024 * 1024, /* aimed at; one value may be longer */
@@ -195,11 +196,28 @@ static enum status rewrap(struct restoring *r)
     return st == ST_NOT_FOUND ? ST_OK : st; /* there is none */
 }
 
+/* Refuse records of a later feature level: members of an older build could not read them. */
+static enum status check_feature(struct restoring *r)
+{
+    uint16_t level = atomic_load_explicit(&r->snapshot->host->feature, memory_order_acquire);
+    level = MAX(level, (uint16_t)RLOG_FEATURE_FIRST);
+    ASSERT(level <= RLOG_FEATURE);
+    ASSERT(r->found.feature <= RLOG_FEATURE); /* read_archive refuses later ones */
+    if (r->found.feature <= level)
+        return ST_OK;
+    reason_set(r->reason,
+               "the snapshot is refused: it is of feature level %u, this cluster is at level %u; "
+               "upgrade every member first",
+               r->found.feature, level);
+    return ST_INVALID;
+}
+
 static enum status check(struct restoring *r)
 {
     struct reason why = {{0}};
     ASSERT(r->stage == 0);
     TRY(read_archive(r, check_key));
+    TRY(check_feature(r));
     for (int i = 0; i < CORES; i++)
         TRY(buf_status(&r->core[i]));
     struct barrier_records records = records_of(r);

@@ -47,7 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CLEANUP(buf_done) struct buf entry = {0};
         rlog_txn_touch_needs(input, touch, &touched);
         rlog_txn_touch_ops(input, touch, &touched);
-        if (touched > size || rlog_entry_encode(1, &input, 1, &entry) != ST_OK ||
+        if (touched > size ||
+            rlog_entry_encode(RLOG_FEATURE_FIRST, 1, &input, 1, &entry) != ST_OK ||
             rlog_entry_check(buf_bytes(&entry)) != ST_OK)
             abort();
     }

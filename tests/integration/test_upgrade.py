@@ -1,4 +1,5 @@
-"""A cluster of the previous build is upgraded while it serves: node by node, the active node last."""
+"""A cluster of the previous build is upgraded while it serves: node by node, the active node last.
+Then its feature level rises, and a node of the previous build is refused."""
 
 import subprocess
 import threading
@@ -47,15 +48,64 @@ def await_writes(writers):
         writer.ok >= before + WRITES_BETWEEN for writer, before in zip(writers, seen)))
 
 
+def autopilot(cluster, **settings):
+    node = cluster.active()
+    if settings:
+        answer = node.call("POST", "/v1/sys/storage/raft/autopilot/configuration", settings,
+                           cluster.token)
+        assert answer.status == 204, answer.body
+    return node.call("GET", "/v1/sys/storage/raft/autopilot/state", token=cluster.token).data
+
+
+def levels(cluster):
+    """The feature level of the cluster, and those that its members understand."""
+    state = autopilot(cluster)
+    return state["feature_level"], sorted(
+        server["feature_level"] for server in state["servers"].values())
+
+
 def upgrade(cluster, writers):
+    """The level stays while a member is older, and while an operator holds it."""
     active = cluster.active()
-    for node in cluster.standbys() + [active]:
+    for node in cluster.standbys():
         await_writes(writers)
         assert node.stop() == 0, node.log_text()[-2000:]
         node.program = HOLDFAST
         node.start()
         cluster.await_up()
     await_writes(writers)
+    assert active.stop() == 0, active.log_text()[-2000:]
+    autopilot(cluster, auto_raise=False)
+    active.program = HOLDFAST
+    active.start()
+    cluster.await_up()
+    await_true("every member reports", lambda: levels(cluster) == (1, [2, 2, 2]))
+    await_writes(writers)
+    assert levels(cluster) == (1, [2, 2, 2])
+    autopilot(cluster, auto_raise=True)
+    await_true("the level rises", lambda: levels(cluster) == (2, [2, 2, 2]))
+    await_writes(writers)
+
+
+def metric(cluster, node, name):
+    text = node.call("GET", "/v1/sys/metrics?format=prometheus", token=cluster.token).body.decode()
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(name + " "))
+
+
+def refuse_older(cluster, older):
+    """A node that goes back to the build before is refused by the others, and serves nothing."""
+    node = cluster.standbys()[0]
+    assert node.stop() == 0, node.log_text()[-2000:]
+    node.program = older
+    node.start()
+    why = f"node {node.name}: its build is older than the cluster's feature level: upgrade it"
+    await_true("the older build is refused", lambda: all(
+        why in other.log_text() for other in cluster.nodes if other is not node))
+    assert node.call("POST", "/v1/kv/older", {"v": "1"}, cluster.token).status == 503
+    node.kill()
+    node.program = HOLDFAST
+    node.start()
+    cluster.await_up()
 
 
 def check_writes(cluster, writers):
@@ -69,7 +119,8 @@ def check_writes(cluster, writers):
 
 
 def test_no_acknowledged_write_is_lost_while_nodes_are_replaced():
-    made = Recoverable(config=STEADY, program=previous_program())
+    older = previous_program()
+    made = Recoverable(config=STEADY, program=older)
     for node in made.nodes:
         del recorder.clusters[node.client_port]  # the document is about this build's replies
     stop = threading.Event()
@@ -98,4 +149,7 @@ def test_no_acknowledged_write_is_lost_while_nodes_are_replaced():
             node.kill()
         cluster.start()
         cluster.await_up()
+        check_writes(cluster, writers)
+        assert [metric(cluster, node, "holdfast_feature_level") for node in cluster.nodes] == [2] * 3
+        refuse_older(cluster, older)
         check_writes(cluster, writers)

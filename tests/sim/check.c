@@ -33,6 +33,7 @@ static const char *const reach_names[REACHES] = {
     [REACH_POLICY_FORBIDS] = "policy forbids",
     [REACH_REKEYED] = "new root key",
     [REACH_CAS_DIFFERS] = "version differs",
+    [REACH_LEVEL_RAISED] = "level raised",
 };
 
 const char *reach_name(enum reach r)
@@ -252,6 +253,7 @@ void check_node(struct node *n)
         check_leader(n, &s);
     n->seen.ready = s.ready;
     check_time(n, &s);
+    level_check(n);
 }
 
 static void check_bank(struct node *n, const struct store_pin *pin)

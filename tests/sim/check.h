@@ -42,6 +42,7 @@ enum reach {
     REACH_POLICY_FORBIDS,
     REACH_REKEYED,
     REACH_CAS_DIFFERS,
+    REACH_LEVEL_RAISED,
     REACHES
 };
 const char *reach_name(enum reach r);

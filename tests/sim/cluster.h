@@ -33,6 +33,8 @@ struct node {
     bool initial;     /* the first incarnation of an initial member */
     bool started;     /* successfully, at least once on this disk */
     bool outdated;    /* stops because of an entry of a later format */
+    uint16_t feature; /* feature level that its build understands; 0: not chosen yet */
+    bool late;        /* the level rose while it was no member: it may stop and be upgraded */
     bool fatal, looked_at;
     bool stopping;    /* takes no more requests; when those it has are answered … */
     bool closing;     /* … its replica closes */
@@ -95,8 +97,12 @@ struct cluster {
     struct clients *clients;
     struct front *front;
     struct event sweep; /* of tokens */
-    bool calm;          /* faults are over */
-    bool slow;          /* the run goes on because too little happened */
+    struct event level; /* the leader looks whether the feature level can rise */
+    struct rng levels;  /* of the nodes' builds */
+    uint16_t level_proposed;
+    uint64_t raising; /* the process whose proposal raises the level; 0: none */
+    bool calm;        /* faults are over */
+    bool slow;        /* the run goes on because too little happened */
     /* Set: the next one to lead in a newer term, or the next leader to commit a change, dies. */
     bool leader_dies, change_kills;
     struct event death;
@@ -166,6 +172,10 @@ void ending_run(struct cluster *c);
 
 /* stage.c */
 void exchange_begin(struct cluster *c);
+/* level.c */
+void level_start(struct cluster *c);
+void level_choose(struct node *n); /* the build of the process that starts */
+void level_check(struct node *n);
 /* hostile.c */
 void hostile_start(struct cluster *c);
 

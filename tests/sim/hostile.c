@@ -163,7 +163,7 @@ static bool future_make(struct node *n, const struct rlog_status *s, struct buf 
     bool well = rlog_txn_encode(&b, &txn) == ST_OK;
     rlog_txn_done(&b);
     struct bytes one = buf_bytes(&txn);
-    if (!well || rlog_entry_encode(s->time_ms, &one, 1, &entry) != ST_OK)
+    if (!well || rlog_entry_encode(RLOG_FEATURE_FIRST, s->time_ms, &one, 1, &entry) != ST_OK)
         return false;
     le16_put(entry.data + 2, RLOG_FEATURE + 1); /* format, then feature level: raft/FORMAT.md */
     struct rlog_entry e = {s->term, RLOG_COMMAND, buf_bytes(&entry), NULL};

@@ -375,7 +375,7 @@ static bool on_left(void *ctx)
         return false;
     }
     if (n->fatal) {
-        if (n->fs.injected == n->injected_before && !n->damaged && !n->outdated)
+        if (n->fs.injected == n->injected_before && !n->damaged && !n->outdated && !n->late)
             core_fail(&c->core, "%s stops by itself: %s", n->name, n->reason.text);
         core_say(&c->core, "%s stops: %s", n->name, n->reason.text);
         node_kill(n, rng_between(&c->rng, 100, 1000) * SIM_MS);
@@ -423,6 +423,7 @@ static void options_fill(struct node *n, struct rlog_options *o,
         .segment_bytes = p->segment_bytes,
         .reserve_bytes = 4 * p->segment_bytes,
         .state_bytes_max = p->state_bytes_max,
+        .feature_max = n->feature,
         .identity = {.id = !n->started || n->initial ? n->id : 0},
     };
     memcpy(o->identity.cluster, n->cluster->id, sizeof o->identity.cluster);
@@ -522,6 +523,7 @@ void node_start(struct node *n)
     size_t size;
     if (n->started && sim_fs_data(&n->fs, "data/identity", &size) == NULL)
         n->initial = false; /* it was there: the node lost its data and must not found again */
+    level_choose(n);
     options_fill(n, &options, initial_members);
     n->looked_at = true;
     sim_env_enter(&n->env);

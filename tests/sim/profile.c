@@ -66,9 +66,11 @@ static void draw_extra(struct profile *p, struct rng *r)
 }
 
 /* A stream of its own each: the other runs stay as they are. */
-static void draw_more(struct profile *p, struct rng *extra, struct rng *front, struct rng *votes)
+static void draw_more(struct profile *p, struct rng *extra, struct rng *front, struct rng *votes,
+                      struct rng *levels)
 {
     draw_extra(p, extra);
+    p->older_permille = (unsigned)PICK(levels, 0, 0, 0, 500);
     if (rng_chance(votes, 250)) {
         p->admin_weight[ADMIN_DEMOTE] = 8;
         if (rng_chance(votes, 300))
@@ -443,6 +445,23 @@ static void pin_tokens(struct profile *p)
     p->admin_weight[ADMIN_TRANSFER] = 10;
 }
 
+/* Members of an older build, with and without a vote, are upgraded while leaders come and go. */
+static void pin_upgrade(struct profile *p)
+{
+    p->n_initial_members = 5;
+    p->older_permille = 500;
+    p->admin_every_ms = 200;
+    memset(p->admin_weight, 0, sizeof p->admin_weight);
+    p->admin_weight[ADMIN_DEMOTE] = 12;
+    p->admin_weight[ADMIN_PROMOTE] = 4;
+    p->admin_weight[ADMIN_TRANSFER] = 6;
+    p->admin_weight[ADMIN_ADD] = 4;
+    p->fault_every_ms = 300;
+    p->fault_weight[FAULT_STOP] = 20;
+    p->fault_weight[FAULT_POWER] = 10;
+    p->leader_permille = 200;
+}
+
 /* Nothing goes wrong: to look at a run. */
 static void pin_calm(struct profile *p)
 {
@@ -479,6 +498,7 @@ static const struct {
             {"full", pin_full},
             {"lies", pin_lies},
             {"tokens", pin_tokens},
+            {"upgrade", pin_upgrade},
             {"calm", pin_calm}};
 
 const char *profile_name(unsigned i)
@@ -491,7 +511,7 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
     struct rng r = rng_make(seed, 0x9201F11E);
     *p = (struct profile){0};
     struct rng extra = rng_make(seed, 0xE7712A), front = rng_make(seed, 0xF2017),
-               votes = rng_make(seed, 0x707E5);
+               votes = rng_make(seed, 0x707E5), levels = rng_make(seed, 0x1E7E1);
     draw(p, &r);
     if (name[0] == '\0')
         name = "any";
@@ -499,7 +519,7 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
         if (strcmp(pins[i].name, name) != 0)
             continue;
         if (pins[i].pin == NULL)
-            draw_more(p, &extra, &front, &votes);
+            draw_more(p, &extra, &front, &votes, &levels);
         else
             pins[i].pin(p);
         snprintf(p->name, sizeof p->name, "%s", name);

@@ -74,6 +74,7 @@ struct profile {
     unsigned exchange_every_ms; /* a staged tree is swapped in; 0: never */
     unsigned lie_every_ms;      /* a hostile frame; 0: never */
     uint64_t state_bytes_max;   /* 0: unbounded */
+    unsigned older_permille;    /* of nodes that begin with an older build */
 
     unsigned fronts; /* clients that show tokens; 0: none */
     unsigned clients, think_ms_max, keys;

@@ -181,6 +181,8 @@ static void cluster_init(struct cluster *c, uint64_t seed, const char *profile, 
         exit(2);
     }
     c->rng = rng_make(seed, 0x5CE0);
+    c->levels = rng_make(seed, 0x1E7E2);
+    c->level_proposed = RLOG_FEATURE_FIRST;
     le64_put(c->id, rng_u64(&c->rng));
     le64_put(c->id + 8, rng_u64(&c->rng));
     if (seal_static(BYTES("an unsealing key of 32 bytes ..."), "sim", &c->seal, NULL) != ST_OK)
@@ -237,6 +239,7 @@ void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcom
     nemesis_start(c);
     exchange_begin(c);
     hostile_start(c);
+    level_start(c);
     run_faults(c);
     nemesis_stop(c);
     core_say(&c->core, "the faults are over");

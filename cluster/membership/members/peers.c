@@ -17,16 +17,20 @@ static void peers_changed(void *self, const struct rlog_status *raft)
     if (raft->leader == 0 || raft->is_leader || (!news && now - p->reported_ms < SAY_EVERY_MS))
         return;
     CLEANUP(buf_done) struct buf said = {0};
+    CLEANUP(buf_done) struct buf level = {0};
+    buf_add_u8(&level, REPORT_FEATURE);
+    buf_add_u16(&level, RLOG_FEATURE);
     buf_add_u8(&said, REPORT_SEALED);
     buf_add_u8(&said, unsealed);
     buf_add_block(&said, bytes_str(p->host->options->api_addr));
     buf_add_block(&said, bytes_str(p->host->options->version));
-    if (buf_status(&said) != ST_OK)
+    if (buf_status(&said) != ST_OK || buf_status(&level) != ST_OK)
         return; /* the next tick tries again */
     p->reported_leader = raft->leader;
     p->reported_unsealed = unsealed;
     p->reported_ms = now;
     p->host->calls->send(p->host, raft->leader, FRAME_REPORT, buf_bytes(&said));
+    p->host->calls->send(p->host, raft->leader, FRAME_REPORT, buf_bytes(&level));
 }
 
 static void copy_block(char *to, size_t room, struct bytes from)
@@ -67,9 +71,23 @@ static void keep_report(struct peers *peers, const struct part_frame *frame, boo
         .ms = now,
         .wall_ms = wall,
         .steady_ms = steady ? slot->steady_ms : wall,
+        .feature = steady ? slot->feature : RLOG_FEATURE_FIRST,
+        .feature_ms = steady ? slot->feature_ms : 0,
     };
     copy_block(slot->api_addr, sizeof slot->api_addr, api_addr);
     copy_block(slot->version, sizeof slot->version, version);
+    pthread_mutex_unlock(&peers->lock);
+}
+
+/* A node reports its level right behind its first report on itself. */
+static void keep_feature(struct peers *peers, const struct part_frame *frame, uint16_t level)
+{
+    struct peer_report *slot = report_slot(peers, frame->from);
+    if (slot->id != frame->from || level < RLOG_FEATURE_FIRST)
+        return;
+    pthread_mutex_lock(&peers->lock);
+    slot->feature = level;
+    slot->feature_ms = env_mono_ms(peers->host->env);
     pthread_mutex_unlock(&peers->lock);
 }
 
@@ -79,9 +97,16 @@ static bool peers_receive(void *self, const struct part_frame *frame)
     struct bytes api_addr = BYTES(""), version = BYTES("");
     if (frame->kind != FRAME_REPORT)
         return false;
-    uint8_t format = reader_u8(&r), unsealed = reader_u8(&r);
+    uint8_t format = reader_u8(&r);
     if (format == REPORT_ADDRESS)
         return false; /* address.c */
+    if (format == REPORT_FEATURE) {
+        uint16_t level = reader_u16(&r);
+        if (reader_end(&r) == ST_OK)
+            keep_feature(self, frame, level);
+        return true;
+    }
+    uint8_t unsealed = reader_u8(&r);
     if (format == REPORT_SEALED) {
         api_addr = reader_block(&r);
         version = reader_block(&r);
@@ -112,6 +137,18 @@ uint64_t peers_target(struct peers *p)
             return m->id;
     }
     return 0;
+}
+
+uint16_t peers_feature(struct peers *p, uint64_t id)
+{
+    uint64_t now = env_mono_ms(p->host->env);
+    ASSERT(part_on_thread(p->host));
+    for (unsigned i = 0; i < RLOG_MEMBERS_MAX; i++) {
+        const struct peer_report *h = &p->heard[i];
+        if (h->id == id && h->feature_ms != 0 && now - h->feature_ms <= HEARD_FOR_MS)
+            return h->feature;
+    }
+    return RLOG_FEATURE_FIRST;
 }
 
 uint64_t peers_heard_ms(const struct peers *p, uint64_t id)

@@ -13,6 +13,8 @@ struct peer_report {
     uint64_t ms;                /* when the report came, monotonic */
     int64_t wall_ms, steady_ms; /* wall clock of this node: last report; first one without a gap */
     char api_addr[160], version[32];
+    uint16_t feature; /* feature level that the node understands; RLOG_FEATURE_FIRST if unknown */
+    uint64_t feature_ms; /* monotonic: when the node reported `feature`; 0: never */
 };
 
 struct peers {
@@ -32,6 +34,8 @@ void peers_done(struct peers *p);
 uint64_t peers_target(struct peers *p);
 /* When a member was last heard, monotonic; 0: never. */
 uint64_t peers_heard_ms(const struct peers *p, uint64_t id);
+/* The feature level that a member reported lately; RLOG_FEATURE_FIRST where it reported none. */
+uint16_t peers_feature(struct peers *p, uint64_t id);
 /* The last report of a member. False: there is none. Any thread. */
 bool peers_get(struct peers *p, uint64_t id, struct peer_report *ret_report);
 

@@ -146,6 +146,7 @@ static int cmd_raft_autopilot_get(struct cli *cli)
 static int cmd_raft_autopilot_set(struct cli *cli)
 {
     static const char *const settings[][2] = {
+        {"auto-raise", "auto_raise"},
         {"cleanup-dead-servers", "cleanup_dead_servers"},
         {"dead-server-last-contact-threshold", "dead_server_last_contact_threshold"},
         {"last-contact-threshold", "last_contact_threshold"},
@@ -255,6 +256,7 @@ static const struct cli_flag join_flags[] = {
 static const struct cli_flag join_token_flags[] = {
     FIELD_FLAG, {"ttl", CLI_TEXT, "how long the token is valid"}};
 static const struct cli_flag autopilot_flags[] = {
+    {"auto-raise", CLI_TEXT, "true: raise the feature level when every member understands it"},
     {"cleanup-dead-servers", CLI_TEXT, "true: remove dead members"},
     {"dead-server-last-contact-threshold", CLI_TEXT, "a member silent for this time is dead"},
     {"last-contact-threshold", CLI_TEXT, "a member silent for this time is not healthy"},

@@ -84,6 +84,7 @@ static enum status begin_txn(struct pipe *p)
     if ((p->once & PIPE_ONCE_BEGUN) != 0)
         reset_reply(req);
     p->once |= PIPE_ONCE_BEGUN;
+    req->feature = p->node.feature;
     req->now_ms = confirmed ? p->run->read.time_ms : host->node_ops->time_ms(host->node);
     TRY(state_begin(p->worker->state, req->arena, confirmed ? &p->run->read : NULL, &p->run->txn));
     if (confirmed && p->mode != PIPE_RECORDED && !pipe_must_settle_id(p))
@@ -198,6 +199,7 @@ static enum status authorise(struct pipe *p)
         TRY(stage_authorise_parameters(req));
     else if (pipe_has_flag(p, ROUTE_CEREMONY))
         TRY(admit_ceremony(p));
+    TRY(req_need_feature(req, req->route->feature));
     if (req->method == METHOD_PATCH)
         TRY(body_check_patch_type(p->content_type, &req->error));
     return body_decode(req);

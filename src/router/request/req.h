@@ -87,6 +87,7 @@ struct req {
     const void *body;   /* the body, decoded by the route's schema */
     void *prepared;     /* result of `prepare`, in the arena; kept when the handler runs again */
     int64_t now_ms;     /* cluster time */
+    uint16_t feature;   /* feature level of the cluster */
     int64_t wrap_ttl_s; /* how long the wrapped reply is kept; 0: the reply is not wrapped */
     struct req_reply reply;
     struct req_files files;
@@ -174,6 +175,9 @@ NODISCARD enum status req_reply_raw(struct req *req, const char *content_type, s
 __attribute__((format(printf, 2, 3))) void req_warn(struct req *req, const char *format, ...);
 /* Add a warning that is dropped if the reply has no body otherwise. */
 __attribute__((format(printf, 2, 3))) void req_note(struct req *req, const char *format, ...);
+/* ST_OK: the cluster has the feature level that the handler needs. ST_BUSY, with an error that
+ * names the members whose build is older. */
+NODISCARD enum status req_need_feature(struct req *req, uint16_t level);
 /* Set the text of an error and return `st`, which is not ST_OK. */
 __attribute__((format(printf, 3, 4))) enum status req_fail(struct req *req, enum status st,
                                                            const char *format, ...);

@@ -98,8 +98,9 @@ struct route {
     enum status (*outside)(struct req *req);
     enum status (*finish)(struct req *req);
     enum route_auth auth;
-    unsigned caps;  /* enum cap; 0: what the method implies */
-    unsigned flags; /* enum route_flag */
+    unsigned caps;    /* enum cap; 0: what the method implies */
+    unsigned flags;   /* enum route_flag */
+    uint16_t feature; /* feature level that the cluster needs for this; 0: any */
     const struct schema *body, *reply;
     /* For a reply that no schema can describe, because its form depends on the request or on what
      * clients stored: the form as in shape.h, of which `reply` may be a part. The row says why.

@@ -4,6 +4,7 @@
 #define HOLDFAST_TESTS_UNIT_API_API_WORLD_H
 
 #include "auth/token_tree.h"
+#include "base/mem.h"
 #include "router/world.h"
 
 static struct world w;

@@ -1,5 +1,6 @@
 /* Attempts with key shares: shares given, deadlines, attempts that supersede others, and what is
  * stored on disk. */
+#include "base/mem.h"
 #include "router/world.h"
 
 #include "api/sys/seal/sys_keys.h"

@@ -152,7 +152,7 @@ static void apply_keys(const char *uuid, int first, int n)
     }
     assert_status(rlog_txn_encode(&b, &encoded), ST_OK);
     struct bytes txn = buf_bytes(&encoded);
-    assert_status(rlog_entry_encode(1000, &txn, 1, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1000, &txn, 1, &entry), ST_OK);
     rlog_machine_apply(&w.m, ++w.index, buf_bytes(&entry), NULL, NULL);
     rlog_txn_done(&b);
 }

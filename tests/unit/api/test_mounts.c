@@ -1,4 +1,5 @@
 #include "api/api_world.h"
+#include "base/mem.h"
 
 static void mount(const char *path, int http)
 {

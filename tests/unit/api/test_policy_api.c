@@ -1,5 +1,6 @@
 /* Policies over the API, and what tokens with these policies may do. */
 #include "api/api_world.h"
+#include "base/mem.h"
 #include "router/pipeline/worker.h"
 
 /* Quotes are written as '. */
@@ -45,7 +46,7 @@ static void apply(struct world *world, const char *key, const char *value)
     rlog_txn_put(&b, bytes_str(key), bytes_of(sealed, len + BARRIER_OVERHEAD));
     assert_status(rlog_txn_encode(&b, &encoded), ST_OK);
     struct bytes one = buf_bytes(&encoded);
-    assert_status(rlog_entry_encode(1000, &one, 1, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1000, &one, 1, &entry), ST_OK);
     rlog_machine_apply(&world->m, ++world->index, buf_bytes(&entry), NULL, NULL);
     rlog_txn_done(&b);
 }
@@ -386,7 +387,7 @@ static void without_a_stored_default_policy_there_is_the_built_in_one(void **ctx
     rlog_txn_delete(&b, BYTES("s/ns/root/policy/default"));
     assert_status(rlog_txn_encode(&b, &encoded), ST_OK);
     struct bytes one = buf_bytes(&encoded);
-    assert_status(rlog_entry_encode(1000, &one, 1, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1000, &one, 1, &entry), ST_OK);
     rlog_machine_apply(&w.m, ++w.index, buf_bytes(&entry), NULL, NULL);
     rlog_txn_done(&b);
     expect(as(root, METHOD_LIST, "sys/policies/acl", NULL), 200, "[\"default\",\"root\"]");

@@ -1,4 +1,5 @@
 #include "api/api_world.h"
+#include "base/mem.h"
 
 /* Health */
 

@@ -1,6 +1,7 @@
 /* Joining with the seal or with a join token: the side of the member. Integration tests cover the
  * side of the joining node. */
 #include "api/api_world.h"
+#include "base/mem.h"
 
 #include "cluster/membership/join/challenge.h"
 #include "cluster/membership/join/join_token.h"

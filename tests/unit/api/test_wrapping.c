@@ -1,4 +1,5 @@
 #include "api/api_world.h"
+#include "base/mem.h"
 
 /* `token` and `ttl` may be NULL: then there is no such header. */
 static struct test_request *ask(const char *token, const char *ttl, enum http_method method,

@@ -97,6 +97,33 @@ static void a_silence_ends_the_time_without_a_gap(void **ctx)
     assert_int_equal(kept.steady_ms, kept.wall_ms);
 }
 
+static void report_feature(uint64_t from, uint16_t level)
+{
+    CLEANUP(buf_done) struct buf said = {0};
+    buf_add_u8(&said, REPORT_FEATURE);
+    buf_add_u16(&said, level);
+    assert_true(receive(from, buf_bytes(&said)));
+}
+
+static void a_feature_level_counts_while_it_is_reported(void **ctx)
+{
+    (void)ctx;
+    report_feature(2, 7); /* of a node that has not reported on itself yet */
+    assert_int_equal(peers_feature(&peers, 2), RLOG_FEATURE_FIRST);
+    report(2, true);
+    assert_int_equal(peers_feature(&peers, 2), RLOG_FEATURE_FIRST);
+    report_feature(2, 7);
+    report(2, true);
+    assert_int_equal(peers_feature(&peers, 2), 7);
+    report_feature(2, 0);
+    assert_int_equal(peers_feature(&peers, 2), 7);
+    clock_env.now_ms += 3000;
+    report(2, true); /* an older build does not report its level */
+    assert_int_equal(peers_feature(&peers, 2), 7);
+    clock_env.now_ms += 1;
+    assert_int_equal(peers_feature(&peers, 2), RLOG_FEATURE_FIRST);
+}
+
 static void a_report_of_an_address_is_left_to_another_part(void **ctx)
 {
     (void)ctx;
@@ -118,6 +145,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(leadership_goes_to_an_unsealed_voter_that_spoke_lately,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_report_is_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_feature_level_counts_while_it_is_reported, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_silence_ends_the_time_without_a_gap, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_report_of_an_address_is_left_to_another_part, set_up,
                                         tear_down),

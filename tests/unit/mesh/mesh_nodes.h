@@ -58,6 +58,12 @@ static inline bool id_allowed(void *ctx, uint64_t id, const char *name)
     return id != node->refuse_id;
 }
 
+static inline uint16_t feature_level(void *ctx)
+{
+    const struct node *node = ctx;
+    return node->feature;
+}
+
 static inline struct mesh_options options_of(struct world *w, unsigned i, const char *dir)
 {
     struct node *node = &w->nodes[i];
@@ -70,12 +76,14 @@ static inline struct mesh_options options_of(struct world *w, unsigned i, const 
         .cert_path = file(w, dir, name, ".pem"),
         .key_path = file(w, dir, name, "-key.pem"),
         .id = i + 1,
+        .feature = 2,
         .events = {.receive = on_receive,
                    .gone = on_gone,
                    .http = on_http,
                    .removed = is_removed,
                    .refused_as_removed = refused_as_removed,
                    .id_allowed = id_allowed,
+                   .feature = feature_level,
                    .ctx = node},
     };
 }

@@ -123,7 +123,7 @@ static inline void raw_frame(struct raw *raw, enum mesh_kind kind, struct bytes 
 /* n2 of cluster a, looking for n1. */
 static inline struct mesh_hello good_hello(struct world *w)
 {
-    struct mesh_hello hello = {.protocol = MESH_PROTOCOL, .id = 2, .wanted = 1};
+    struct mesh_hello hello = {.protocol = MESH_PROTOCOL, .id = 2, .wanted = 1, .feature = 2};
     assert_status(mesh_identity_read(file(w, "a", "n2", ".pem"), &hello.identity, NULL), ST_OK);
     return hello;
 }

@@ -38,6 +38,7 @@ struct node {
     struct mesh_http web; /* the newest connection handed over */
     const char *removed;  /* name of a node that was; NULL: none */
     char refused_by[MESH_NAME_MAX];
+    uint16_t feature; /* feature level of the cluster, as this node knows it */
     unsigned refusals, unauthenticated;
 };
 

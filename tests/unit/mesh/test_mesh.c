@@ -335,6 +335,19 @@ static void assert_never_linked(struct world *w, const char *why)
     assert_int_equal(w->nodes[1].received, 0);
 }
 
+/* The node that dials judges the reply as the accepting node judges the hello. */
+static void a_peer_of_an_older_feature_level_is_not_linked(void **ctx)
+{
+    struct world *w = *ctx;
+    struct mesh_options older = options_of(w, 1, "a");
+    start(w, 0);
+    older.feature = 1;
+    start_with(w, 1, &older);
+    w->nodes[0].feature = 2;
+    introduce(w, 0);
+    assert_never_linked(w, "its build is older than the cluster's feature level: upgrade it");
+}
+
 static void a_peer_with_another_id_is_not_linked(void **ctx)
 {
     struct world *w = *ctx;
@@ -572,6 +585,7 @@ int main(void)
         node_test(a_removed_member_is_disconnected),
         node_test(a_removed_node_is_refused_by_name),
         node_test(a_peer_with_another_id_is_not_linked),
+        node_test(a_peer_of_an_older_feature_level_is_not_linked),
         node_test(a_node_known_by_name_speaks_as_the_id_it_has),
         node_test(a_node_known_by_name_may_not_speak_for_another),
         node_test(an_address_of_another_node_is_not_linked),

@@ -79,7 +79,8 @@ static void what_is_no_frame_is_refused(void **ctx)
 
 static struct mesh_hello hello_of(const char *name)
 {
-    struct mesh_hello hello = {.protocol = 1, .id = 0x1122334455667788, .wanted = 2, .bulk = true};
+    struct mesh_hello hello = {
+        .protocol = 2, .id = 0x1122334455667788, .wanted = 2, .bulk = true, .feature = 0x0102};
     memset(hello.identity.cluster, 0xAB, sizeof hello.identity.cluster);
     memcpy(hello.identity.name, name, strlen(name));
     return hello;
@@ -88,12 +89,13 @@ static struct mesh_hello hello_of(const char *name)
 /* The wire form, byte for byte: a node of the next version must still understand it. */
 static void a_hello_has_its_written_form(void **ctx)
 {
-    static const char wire[] = "\x01\x00"
+    static const char wire[] = "\x02\x00"
                                "\xAB\xAB\xAB\xAB\xAB\xAB\xAB\xAB\xAB\xAB\xAB\xAB\xAB\xAB\xAB\xAB"
                                "\x88\x77\x66\x55\x44\x33\x22\x11"
                                "\x02\x00\x00\x00\x00\x00\x00\x00"
                                "\x01"
-                               "\x02n1";
+                               "\x02n1"
+                               "\x02\x01";
     struct mesh_hello hello = hello_of("n1"), back;
     CLEANUP(buf_done) struct buf out = {0};
     (void)ctx;
@@ -104,6 +106,32 @@ static void a_hello_has_its_written_form(void **ctx)
     assert_int_equal(back.id, hello.id);
     assert_int_equal(back.wanted, 2);
     assert_true(back.bulk);
+    assert_int_equal(back.feature, 0x0102);
+}
+
+/* A build of the first protocol sends no feature level: it understands the first one. */
+static void a_hello_of_the_first_protocol_is_of_the_first_feature_level(void **ctx)
+{
+    struct mesh_hello hello = hello_of("n1"), back;
+    CLEANUP(buf_done) struct buf out = {0};
+    (void)ctx;
+    hello.protocol = 1;
+    mesh_hello_encode(&hello, &out);
+    assert_true(bytes_eq(bytes_of(out.data + out.len - 3, 3), BYTES("\x02n1")));
+    assert_status(mesh_hello_decode(buf_bytes(&out), &back), ST_OK);
+    assert_int_equal(back.feature, 1);
+    buf_add_u16(&out, 2);
+    assert_status(mesh_hello_decode(buf_bytes(&out), &back), ST_INVALID);
+}
+
+static void feature_level_zero_is_refused(void **ctx)
+{
+    struct mesh_hello hello = hello_of("n1"), back;
+    CLEANUP(buf_done) struct buf out = {0};
+    (void)ctx;
+    mesh_hello_encode(&hello, &out);
+    out.data[out.len - 2] = out.data[out.len - 1] = 0;
+    assert_status(mesh_hello_decode(buf_bytes(&out), &back), ST_INVALID);
 }
 
 static void a_hello_cut_anywhere_is_refused(void **ctx)
@@ -123,11 +151,11 @@ static void a_later_protocol_may_say_more(void **ctx)
     struct mesh_hello hello = hello_of("n1"), back;
     CLEANUP(buf_done) struct buf out = {0};
     (void)ctx;
-    hello.protocol = 2;
+    hello.protocol = 3;
     mesh_hello_encode(&hello, &out);
     buf_add_str(&out, "and more");
     assert_status(mesh_hello_decode(buf_bytes(&out), &back), ST_OK);
-    assert_int_equal(back.protocol, 2);
+    assert_int_equal(back.protocol, 3);
 }
 
 static void names_in_a_hello_are_checked(void **ctx)
@@ -144,7 +172,7 @@ static void names_in_a_hello_are_checked(void **ctx)
     struct mesh_hello hello = hello_of("n1");
     CLEANUP(buf_done) struct buf out = {0};
     mesh_hello_encode(&hello, &out);
-    out.data[out.len - 1] = '\0'; /* "n" and a zero */
+    out.data[out.len - 3] = '\0'; /* "n" and a zero, before the feature level */
     assert_status(mesh_hello_decode(buf_bytes(&out), &back), ST_INVALID);
 }
 
@@ -167,6 +195,8 @@ int main(void)
         cmocka_unit_test(a_hello_has_its_written_form),
         cmocka_unit_test(a_hello_cut_anywhere_is_refused),
         cmocka_unit_test(a_later_protocol_may_say_more),
+        cmocka_unit_test(a_hello_of_the_first_protocol_is_of_the_first_feature_level),
+        cmocka_unit_test(feature_level_zero_is_refused),
         cmocka_unit_test(names_in_a_hello_are_checked),
         cmocka_unit_test(a_frame_that_does_not_fit_memory_is_reported),
     };

@@ -429,6 +429,35 @@ static void a_removed_node_is_refused(void **ctx)
     assert_refused(&raw, MESH_REFUSE_REMOVED);
 }
 
+static void a_node_of_an_older_feature_level_is_refused(void **ctx)
+{
+    struct world *w = *ctx;
+    struct raw raw;
+    struct mesh_hello hello = good_hello(w);
+    start_first(w);
+    w->nodes[0].feature = 3;
+    raw_node(&raw, w, "a", "n2");
+    raw_hello(&raw, &hello);
+    assert_refused(&raw, MESH_REFUSE_FEATURE);
+}
+
+/* A build of the first protocol knows no refusal because of the feature level. */
+static void a_node_of_the_first_protocol_is_refused_in_its_own_terms(void **ctx)
+{
+    struct world *w = *ctx;
+    struct raw raw;
+    struct mesh_hello hello = good_hello(w);
+    start_first(w);
+    w->nodes[0].feature = 2;
+    hello.protocol = 1;
+    raw_node(&raw, w, "a", "n2");
+    raw_hello(&raw, &hello);
+    run_until(w, raw_answered, &raw);
+    assert_int_equal(raw.got.data[5], MESH_REFUSE);
+    assert_int_equal(raw.got.data[MESH_HEADER_BYTES], MESH_REFUSE_VERSION);
+    assert_dropped(&raw, mesh_refusal_text(MESH_REFUSE_FEATURE));
+}
+
 static void our_own_id_is_refused(void **ctx)
 {
     struct world *w = *ctx;
@@ -668,6 +697,8 @@ int main(void)
         node_test(a_stranger_may_not_speak_raft),
         node_test(a_certificate_of_another_cluster_is_no_strangers),
         node_test(a_removed_node_is_refused),
+        node_test(a_node_of_an_older_feature_level_is_refused),
+        node_test(a_node_of_the_first_protocol_is_refused_in_its_own_terms),
         node_test(a_node_of_another_cluster_is_refused),
         node_test(an_expired_node_is_refused),
         node_test(a_certificate_of_the_clients_ca_is_refused),

@@ -1,3 +1,4 @@
+#include "base/mem.h"
 #include "router/world.h"
 #include "state/ns_key.h"
 

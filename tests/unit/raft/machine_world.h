@@ -53,7 +53,7 @@ static inline void world_each(void *ctx, unsigned i, const struct rlog_applied *
 static inline void world_apply_all(struct world *w, const struct bytes *txns, unsigned n)
 {
     struct buf entry = {0};
-    assert_status(rlog_entry_encode(w->time_ms, txns, n, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, w->time_ms, txns, n, &entry), ST_OK);
     assert_status(rlog_entry_check(buf_bytes(&entry)), ST_OK);
     rlog_machine_apply(&w->m, ++w->index, buf_bytes(&entry), world_each, w);
     buf_done(&entry);

@@ -79,7 +79,9 @@ static void keys_that_do_not_print_are_escaped(void **state)
     struct buf txn = {0}, entry = {0};
     rlog_txn_delete(&b, BYTES("s/a@%s\\\n\xff"));
     assert_status(rlog_txn_encode(&b, &txn), ST_OK);
-    assert_status(rlog_entry_encode(0, &(struct bytes){txn.data, txn.len}, 1, &entry), ST_OK);
+    assert_status(
+        rlog_entry_encode(RLOG_FEATURE_FIRST, 0, &(struct bytes){txn.data, txn.len}, 1, &entry),
+        ST_OK);
     assert_entry_reads(buf_bytes(&entry),
                        "cluster time 1970-01-01T00:00:00.000Z, feature 1, 1 transactions\n"
                        "  transaction 0\n"

@@ -693,7 +693,9 @@ static void an_entry_it_does_not_understand_stops_the_node(void **state)
     char said[DIES_SAID];
     rlog_txn_put(&b, BYTES("s/a"), BYTES("x"));
     assert_status(rlog_txn_encode(&b, &txn), ST_OK);
-    assert_status(rlog_entry_encode(1, &(struct bytes){txn.data, txn.len}, 1, &entry), ST_OK);
+    assert_status(
+        rlog_entry_encode(RLOG_FEATURE_FIRST, 1, &(struct bytes){txn.data, txn.len}, 1, &entry),
+        ST_OK);
     assert_false(apply_dies(w, buf_bytes(&entry), said));
     entry.data[0] = 3;
     assert_true(apply_dies(w, buf_bytes(&entry), said));

@@ -97,6 +97,51 @@ static void a_proposal_of_another_term_is_refused(void **ctx)
     world_free(w);
 }
 
+static uint16_t feature_of(const struct wnode *n)
+{
+    struct rlog_status status;
+    rlog_status(n->rlog, &status);
+    return status.feature;
+}
+
+static enum status raise_to(struct wnode *n, uint16_t feature)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
+    struct wclient c = {.p.feature = feature};
+    rlog_txn_put(&b, BYTES("l/raised"), BYTES("v"));
+    wclient_propose(n, &c, &b);
+    enum status st = wclient_wait(n->e.world, &c);
+    buf_done(&c.txn);
+    return st;
+}
+
+static void one_entry_raises_the_feature_level_for_good(void **ctx)
+{
+    (void)ctx;
+    struct reason reason;
+    struct world *w = world_new(4, 3);
+    struct wnode *leader = world_await_leader(w);
+    assert_status(world_put(leader, "s/a", "1"), ST_OK);
+    assert_int_equal(feature_of(leader), RLOG_FEATURE_FIRST);
+    assert_status(raise_to(leader, RLOG_FEATURE), ST_OK);
+    assert_int_equal(feature_of(leader), RLOG_FEATURE);
+    assert_status(world_put(leader, "s/a", "2"), ST_OK); /* of no level of its own */
+    for (unsigned i = 0; i < 3; i++) {
+        assert_status(world_read(&w->nodes[i]), ST_OK);
+        assert_int_equal(feature_of(&w->nodes[i]), RLOG_FEATURE);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        wnode_stop(&w->nodes[i]);
+    for (unsigned i = 0; i < 3; i++)
+        assert_status(wnode_start(&w->nodes[i], &reason), ST_OK);
+    assert_non_null(world_await_leader(w));
+    for (unsigned i = 0; i < 3; i++) {
+        assert_status(world_read(&w->nodes[i]), ST_OK);
+        assert_int_equal(feature_of(&w->nodes[i]), RLOG_FEATURE);
+    }
+    world_free(w);
+}
+
 static enum status put_for_upkeep(struct wnode *n, const char *key)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
@@ -384,7 +429,7 @@ static void tell_future(struct wnode *to, const struct wnode *leader, uint64_t t
     rlog_txn_put(&b, BYTES("s/future"), BYTES("?"));
     assert_status(rlog_txn_encode(&b, &txn), ST_OK);
     struct bytes one = buf_bytes(&txn);
-    assert_status(rlog_entry_encode(s.time_ms, &one, 1, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, s.time_ms, &one, 1, &entry), ST_OK);
     le16_put(entry.data + 2, RLOG_FEATURE + 1);
     struct rlog_entry e = {entry_term, RLOG_COMMAND, buf_bytes(&entry), NULL};
     f.core.raft.type = RAFT_APPEND_ENTRIES;
@@ -430,6 +475,7 @@ int main(void)
         cmocka_unit_test(a_sole_voter_commits_alone),
         cmocka_unit_test(a_follower_refuses_proposals),
         cmocka_unit_test(a_proposal_of_another_term_is_refused),
+        cmocka_unit_test(one_entry_raises_the_feature_level_for_good),
         cmocka_unit_test(a_full_state_takes_deletes_and_upkeep_alone),
         cmocka_unit_test(all_waiting_commands_share_an_entry),
         cmocka_unit_test(writes_wait_for_the_majority_of_those_before_but_not_long),

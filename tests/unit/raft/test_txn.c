@@ -300,14 +300,14 @@ static void an_entry_gives_its_transactions_back(void **state)
     encode_put("s/other", 4, 'w', &a);
     encode_put("s/k", 3, 'v', &b);
     buf_add_str(&entry, "before"); /* what is there stays */
-    assert_status(
-        rlog_entry_encode(1234567, (struct bytes[]){buf_bytes(&a), buf_bytes(&b)}, 2, &entry),
-        ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1234567,
+                                    (struct bytes[]){buf_bytes(&a), buf_bytes(&b)}, 2, &entry),
+                  ST_OK);
     struct bytes coded = bytes_from(buf_bytes(&entry), 6);
     assert_status(rlog_entry_check(coded), ST_OK);
     assert_status(rlog_entry_peek(coded, &header), ST_OK);
     assert_int_equal(header.format, 2);
-    assert_int_equal(header.feature, RLOG_FEATURE);
+    assert_int_equal(header.feature, RLOG_FEATURE_FIRST);
     assert_int_equal(header.time_ms, 1234567);
     assert_int_equal(header.n_txns, 2);
     assert_status(rlog_entry_open(coded, &view), ST_OK);
@@ -336,7 +336,7 @@ static void an_entry_of_a_time_after_the_year_9998_is_refused(void **state)
     struct rlog_entry_view view;
     encode_put("s/k", 3, 'v', &txn);
     struct bytes whole = buf_bytes(&txn);
-    assert_status(rlog_entry_encode(1, &whole, 1, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1, &whole, 1, &entry), ST_OK);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         le64_put(entry.data + 4, cases[i].time_ms); /* after format and feature */
         assert_status(rlog_entry_check(buf_bytes(&entry)), cases[i].st);
@@ -413,10 +413,10 @@ static void transactions_refer_to_what_the_one_before_needs(void **state)
         txns[i] = buf_bytes(&plain[i]);
         total += i < 20 ? plain[i].len : 0;
     }
-    assert_status(rlog_entry_encode(1, txns, 20, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1, txns, 20, &entry), ST_OK);
     assert_true(entry.len * 2 < total);
     buf_clear(&entry);
-    assert_status(rlog_entry_encode(1, txns, N, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1, txns, N, &entry), ST_OK);
     assert_status(rlog_entry_check(buf_bytes(&entry)), ST_OK);
     assert_status(rlog_entry_open(buf_bytes(&entry), &view), ST_OK);
     for (unsigned i = 0; i < N; i++) {
@@ -449,7 +449,7 @@ static void a_long_key_is_not_put_together(void **state)
         }
         buf_clear(&entry);
         struct bytes txns[] = {buf_bytes(&plain[0]), buf_bytes(&plain[1])};
-        assert_status(rlog_entry_encode(1, txns, 2, &entry), ST_OK);
+        assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1, txns, 2, &entry), ST_OK);
         assert_true((entry.len < 2 * len) == (len <= RLOG_LIKE_KEY_MAX));
         assert_status(rlog_entry_check(buf_bytes(&entry)), ST_OK);
         assert_status(rlog_entry_open(buf_bytes(&entry), &view), ST_OK);
@@ -538,8 +538,9 @@ static void a_transaction_that_cannot_be_read_makes_no_entry(void **state)
     static const struct bytes bad[] = {BYTES("\1\0\2\4\1\0"), BYTES("\1\0\0\3\x8\0\0"),
                                        BYTES("\1\0\0")};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        assert_status(rlog_entry_encode(1, (struct bytes[]){bad[i], bad[i]}, 2, &entry),
-                      ST_INVALID);
+        assert_status(
+            rlog_entry_encode(RLOG_FEATURE_FIRST, 1, (struct bytes[]){bad[i], bad[i]}, 2, &entry),
+            ST_INVALID);
     assert_int_equal(entry.len, 0);
     buf_done(&entry);
 }
@@ -564,16 +565,18 @@ static void a_damaged_entry_is_refused(void **state)
     (void)state;
     struct buf txn = {0}, entry = {0};
     encode_all(&txn);
-    assert_status(rlog_entry_encode(1, &(struct bytes){txn.data, txn.len}, 1, &entry), ST_OK);
+    assert_status(
+        rlog_entry_encode(RLOG_FEATURE_FIRST, 1, &(struct bytes){txn.data, txn.len}, 1, &entry),
+        ST_OK);
     check_cut_and_flipped(&entry);
     struct buf more = {0};
     buf_clear(&entry);
     buf_clear(&txn);
     encode_write(1, 3, true, &txn);
     encode_write(2, 3, true, &more);
-    assert_status(
-        rlog_entry_encode(1, (struct bytes[]){buf_bytes(&txn), buf_bytes(&more)}, 2, &entry),
-        ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1,
+                                    (struct bytes[]){buf_bytes(&txn), buf_bytes(&more)}, 2, &entry),
+                  ST_OK);
     check_cut_and_flipped(&entry);
     buf_done(&txn);
     buf_done(&more);
@@ -586,13 +589,15 @@ static void an_entry_header_out_of_range_is_refused(void **state)
     struct buf txn = {0}, entry = {0};
     struct rlog_entry_header header;
     encode_all(&txn);
-    assert_status(rlog_entry_encode(1, &(struct bytes){txn.data, txn.len}, 1, &entry), ST_OK);
+    assert_status(
+        rlog_entry_encode(RLOG_FEATURE_FIRST, 1, &(struct bytes){txn.data, txn.len}, 1, &entry),
+        ST_OK);
     static const struct {
         size_t at;
         uint8_t value;
         enum status st;
     } cases[] = {{0, 1, ST_UNSUPPORTED}, {0, 3, ST_UNSUPPORTED}, {1, 1, ST_UNSUPPORTED},
-                 {2, 2, ST_UNSUPPORTED}, {3, 1, ST_UNSUPPORTED}, {11, 0x80, ST_INVALID},
+                 {2, 3, ST_UNSUPPORTED}, {3, 1, ST_UNSUPPORTED}, {11, 0x80, ST_INVALID},
                  {12, 0, ST_INVALID},    {12, 2, ST_INVALID},    {15, 1, ST_INVALID}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         uint8_t old = entry.data[cases[i].at];
@@ -612,10 +617,10 @@ static void transactions_beyond_an_entry_are_too_big(void **state)
     struct buf txn = {0}, entry = {0};
     encode_put("s/k", STORE_VALUE_MAX, 'v', &txn);
     struct bytes four[] = {buf_bytes(&txn), buf_bytes(&txn), buf_bytes(&txn), buf_bytes(&txn)};
-    assert_status(rlog_entry_encode(1, four, 3, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1, four, 3, &entry), ST_OK);
     assert_status(rlog_entry_check(buf_bytes(&entry)), ST_OK);
     size_t len = entry.len;
-    assert_status(rlog_entry_encode(1, four, 4, &entry), ST_TOO_BIG);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1, four, 4, &entry), ST_TOO_BIG);
     assert_int_equal(entry.len, len);
     buf_done(&txn);
     buf_done(&entry);
@@ -634,7 +639,8 @@ static void running_out_of_memory_is_reported_and_harmless(void **state)
         rlog_txn_put(&b, BYTES("s/large"), bytes_of((uint8_t[6000]){0}, 6000));
         enum status st = rlog_txn_encode(&b, &txn);
         if (st == ST_OK)
-            st = rlog_entry_encode(1, &(struct bytes){txn.data, txn.len}, 1, &entry);
+            st = rlog_entry_encode(RLOG_FEATURE_FIRST, 1, &(struct bytes){txn.data, txn.len}, 1,
+                                   &entry);
         if (st == ST_OK)
             st = rlog_entry_check(buf_bytes(&entry));
         failed = mem_fail_nth(0);
@@ -656,7 +662,7 @@ static void the_entry_format_has_not_changed(void **state)
     encode_write(7, 3, true, &small);
     encode_write(8, 3, true, &more);
     assert_status(
-        rlog_entry_encode(1700000000123,
+        rlog_entry_encode(RLOG_FEATURE_FIRST, 1700000000123,
                           (struct bytes[]){buf_bytes(&txn), buf_bytes(&small), buf_bytes(&more)}, 3,
                           &entry),
         ST_OK);

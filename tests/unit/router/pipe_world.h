@@ -107,6 +107,7 @@ static const struct route test_routes[] = {
     {.method = METHOD_POST, .path = "reads", .handler = run_count, .flags = ROUTE_READS},
     {.method = METHOD_GET, .path = "active", .handler = run_count, .flags = ROUTE_ACTIVE},
     {.method = METHOD_GET, .path = "sudo", .handler = run_count, .flags = ROUTE_TOP_LEVEL},
+    {.method = METHOD_POST, .path = "later", .handler = run_add, .feature = RLOG_FEATURE},
     {.method = METHOD_PATCH, .path = "patch", .handler = run_count},
     {.method = METHOD_POST,
      .path = "upload",
@@ -170,7 +171,7 @@ static inline void someone_else_counts(struct world *world)
     rlog_txn_put(&b, BYTES("s/count"), bytes_of(sealed, sizeof sealed));
     assert_status(rlog_txn_encode(&b, &encoded), ST_OK);
     struct bytes one = buf_bytes(&encoded);
-    assert_status(rlog_entry_encode(1000, &one, 1, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1000, &one, 1, &entry), ST_OK);
     rlog_machine_apply(&world->m, ++world->index, buf_bytes(&entry), NULL, NULL);
     rlog_txn_done(&b);
 }

@@ -1,4 +1,5 @@
 #include "api/cubbyhole/cubbyhole.h"
+#include "base/mem.h"
 #include "router/openapi/openapi.h"
 #include "router/openapi/openapi_cache.h"
 #include "router/openapi/shape.h"

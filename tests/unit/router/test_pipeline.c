@@ -1,3 +1,4 @@
+#include "base/mem.h"
 #include "router/pipe_world.h"
 #include "router/request/body.h"
 #include "text/cidr.h"
@@ -622,6 +623,22 @@ static void enable_device(enum status request, enum status response)
     assert_status(audit_enable(router_worker_audit(w.worker), &device.device), ST_OK);
 }
 
+/* What needs a later feature level is refused before the handler runs, with the reason. */
+static void a_route_of_a_later_feature_level_waits_for_that_level(void **ctx)
+{
+    (void)ctx;
+    w.node.raft.feature = RLOG_FEATURE_FIRST;
+    const struct test_request *t = world_request(&w, METHOD_POST, "/v1/test/later", "{}");
+    assert_int_equal(t->http, 503);
+    assert_non_null(strstr((const char *)t->body.data,
+                           "this needs feature level 2, and the cluster is at level 1: upgrade "
+                           "every member to this build; older or unheard: node2"));
+    assert_int_equal(runs, 0);
+    w.node.raft.feature = RLOG_FEATURE;
+    assert_int_equal(world_request(&w, METHOD_POST, "/v1/test/later", "{}")->http, 200);
+    assert_count("1");
+}
+
 static void a_request_is_recorded_before_and_after(void **ctx)
 {
     (void)ctx;
@@ -754,6 +771,7 @@ int main(void)
         TEST(a_refused_commit_passes_its_status_on),
         TEST(an_unconfirmed_read_gets_no_reply),
         TEST(an_unconfirmed_refusal_is_not_told),
+        TEST(a_route_of_a_later_feature_level_waits_for_that_level),
         TEST(a_request_is_recorded_before_and_after),
         TEST(a_denied_request_is_recorded_with_its_error),
         TEST(nothing_takes_effect_unrecorded),

@@ -1,4 +1,5 @@
 /* The steps of a route around its handler: prepare, outside, finish. */
+#include "base/mem.h"
 #include "router/world.h"
 
 static struct world w;
@@ -187,7 +188,7 @@ static void another_writes(struct bytes key)
     rlog_txn_put(&b, key, bytes_of(sealed, sizeof sealed));
     assert_status(rlog_txn_encode(&b, &encoded), ST_OK);
     struct bytes one = buf_bytes(&encoded);
-    assert_status(rlog_entry_encode(1000, &one, 1, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1000, &one, 1, &entry), ST_OK);
     rlog_machine_apply(&w.m, ++w.index, buf_bytes(&entry), NULL, NULL);
     rlog_txn_done(&b);
 }

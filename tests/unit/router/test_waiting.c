@@ -1,3 +1,4 @@
+#include "base/mem.h"
 #include "router/world.h"
 
 static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,

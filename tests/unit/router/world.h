@@ -11,7 +11,6 @@
 #include "api/kv/kv.h"
 #include "api/sys/sys.h"
 #include "api/token/token.h"
-#include "base/mem.h"
 #include "base/metric.h"
 #include "front/front.h"
 #include "front/secrets/secrets.h"
@@ -79,7 +78,7 @@ static inline void world_propose(struct state_log *log, struct rlog_propose *p)
         p->done(p, w->propose_status[i]);
         return;
     }
-    assert_status(rlog_entry_encode(1000, &p->txn, 1, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1000, &p->txn, 1, &entry), ST_OK);
     rlog_machine_apply(&w->m, ++w->index, buf_bytes(&entry), world_each, p);
 }
 
@@ -185,6 +184,7 @@ static inline void world_open(struct world *w, const struct module *const *modul
                                     .brief = world_brief,
                                     .no_quorum = world_no_quorum,
                                     .time_ms = world_time,
+                                    .peers = world_peers,
                                     .seal_status = world_seal_status};
     w->host = (struct router_host){.node = (struct node *)(void *)w,
                                    .node_ops = &w->node_ops,

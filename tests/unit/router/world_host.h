@@ -19,6 +19,15 @@ static inline struct node_brief world_brief(const struct node *node)
     return node_brief_of(&world_of(node)->node);
 }
 
+/* Two members: this node, and one of the first feature level. */
+static inline unsigned world_peers(struct node *node, struct node_peer *ret_peers)
+{
+    (void)node;
+    ret_peers[0] = (struct node_peer){.name = "node1", .feature = RLOG_FEATURE};
+    ret_peers[1] = (struct node_peer){.name = "node2", .feature = RLOG_FEATURE_FIRST};
+    return 2;
+}
+
 static inline bool world_no_quorum(struct node *node, struct reason *ret_why)
 {
     const struct world *w = world_of(node);

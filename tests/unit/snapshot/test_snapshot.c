@@ -1,5 +1,6 @@
 /* Saving and restoring the whole state, over a log that applies at once. Every step fails in turn.
- * */
+ */
+#include "base/mem.h"
 #include "raft/memfs.h"
 #include "raft/memfs_calls.h"
 #include "router/world.h"
@@ -59,7 +60,7 @@ static void apply(struct bytes txn, struct rlog_propose *p)
     CLEANUP(buf_done) struct buf entry = {0};
     struct rlog_propose ignored = {0};
     (void)mem_fail_nth(0); /* what the replica needs is not counted */
-    assert_status(rlog_entry_encode(1000, &txn, 1, &entry), ST_OK);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1000, &txn, 1, &entry), ST_OK);
     rlog_machine_apply(&w.m, ++w.index, buf_bytes(&entry), p != NULL ? world_each : NULL,
                        p != NULL ? p : &ignored);
 }
@@ -269,6 +270,29 @@ static void what_was_saved_is_restored(void **ctx)
         expect("/v1/kv/after", NEW);
         fs_close(s.file);
     }
+}
+
+/* Members of an older build could not read the records of a later feature level. */
+static void a_snapshot_of_a_later_feature_level_waits_for_that_level(void **ctx)
+{
+    (void)ctx;
+    uint8_t before[STORE_HASH_BYTES];
+    w.m.feature = RLOG_FEATURE;
+    struct saved s = changed_since(false);
+    host.feature = RLOG_FEATURE_FIRST;
+    hash(before);
+    for (unsigned force = 0; force < 2; force++) {
+        assert_status(restore(&s, force != 0), ST_INVALID);
+        assert_string_equal(why.text,
+                            "the snapshot is refused: it is of feature level 2, this cluster is "
+                            "at level 1; upgrade every member first");
+        assert_int_equal(proposals, 0);
+    }
+    expect_unchanged(before);
+    host.feature = RLOG_FEATURE;
+    assert_status(restore(&s, false), ST_OK);
+    expect_restored();
+    fs_close(s.file);
 }
 
 /* How many a restore makes; the state is another one again, of this hash. */
@@ -695,6 +719,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_was_saved_is_restored),
+        TEST(a_snapshot_of_a_later_feature_level_waits_for_that_level),
         TEST(a_proposal_that_fails_leaves_the_state_as_it_was),
         TEST(an_unknown_outcome_is_one_only_of_the_swap),
         TEST(another_restore_that_took_the_tree_ends_this_one),

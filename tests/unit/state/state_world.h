@@ -43,7 +43,7 @@ static inline void sw_propose(struct state_log *log, struct rlog_propose *p)
     w->upkeep_seen = p->upkeep;
     enum status st = w->propose_status;
     if (st == ST_OK)
-        st = rlog_entry_encode(1000, &p->txn, 1, &entry);
+        st = rlog_entry_encode(RLOG_FEATURE_FIRST, 1000, &p->txn, 1, &entry);
     if (st == ST_OK) {
         assert_status(rlog_txn_check(p->txn), ST_OK);
         buf_clear(&w->last_txn);

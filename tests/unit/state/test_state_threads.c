@@ -31,7 +31,7 @@ static void propose(struct state_log *log, struct rlog_propose *p)
 {
     struct buf entry = {0};
     (void)log;
-    enum status st = rlog_entry_encode(1000, &p->txn, 1, &entry);
+    enum status st = rlog_entry_encode(RLOG_FEATURE_FIRST, 1000, &p->txn, 1, &entry);
     if (st == ST_OK)
         rlog_machine_apply(&machine, ++index_applied, buf_bytes(&entry), on_applied, &p->applied);
     buf_done(&entry);

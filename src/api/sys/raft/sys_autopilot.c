@@ -1,5 +1,6 @@
 /* sys/storage/raft/autopilot: the health of the members, and when dead members are removed. */
 #include "api/sys/sys.h"
+#include "cluster/membership/members/feature_level.h"
 #include "cluster/membership/removal/autopilot.h"
 #include "text/duration.h"
 
@@ -8,12 +9,16 @@ struct sys_autopilot {
     bool cleanup_dead_servers;
     int64_t dead_server_last_contact_threshold, last_contact_threshold, server_stabilization_time;
     int64_t max_trailing_logs, min_quorum;
-    bool has_cleanup, has_dead, has_contact, has_trailing, has_quorum, has_stable;
+    bool auto_raise;
+    bool has_raise, has_cleanup, has_dead, has_contact, has_trailing, has_quorum, has_stable;
 };
 
 enum { DEAD_MIN_S = 60, QUORUM_MIN = 3 };
 
 static const struct field config_fields[] = {
+    FIELD(struct sys_autopilot, auto_raise, BOOL, .has = offsetof(struct sys_autopilot, has_raise),
+          .help = "Raise the cluster's feature level when every member understands the next one. "
+                  "While this is off, members may go back to an older build."),
     FIELD(struct sys_autopilot, cleanup_dead_servers, BOOL,
           .has = offsetof(struct sys_autopilot, has_cleanup),
           .help = "Remove members that have been silent for too long."),
@@ -55,12 +60,13 @@ static const char *duration(struct req *req, int64_t ns)
 }
 
 struct config_out {
-    bool cleanup_dead_servers;
+    bool auto_raise, cleanup_dead_servers;
     const char *dead_server_last_contact_threshold, *last_contact_threshold;
     const char *server_stabilization_time;
     int64_t max_trailing_logs, min_quorum;
 };
 static const struct field config_out_fields[] = {
+    FIELD(struct config_out, auto_raise, BOOL),
     FIELD(struct config_out, cleanup_dead_servers, BOOL),
     FIELD(struct config_out, dead_server_last_contact_threshold, STRING),
     FIELD(struct config_out, last_contact_threshold, STRING),
@@ -70,11 +76,21 @@ static const struct field config_out_fields[] = {
 };
 static const struct schema sys_autopilot_reply = SCHEMA(struct config_out, config_out_fields);
 
+/* ST_OK: an operator holds the feature level. ST_NOT_FOUND: the level rises by itself. */
+static enum status load_hold(struct req *req)
+{
+    return state_exists(req->txn, BYTES(FEATURE_HOLD));
+}
+
 static enum status sys_autopilot_read(struct req *req)
 {
     struct autopilot a;
     TRY(load(req, &a));
+    enum status hold = load_hold(req);
+    if (hold != ST_OK && hold != ST_NOT_FOUND)
+        return hold;
     const struct config_out out = {
+        .auto_raise = hold == ST_NOT_FOUND,
         .cleanup_dead_servers = a.cleanup_dead_servers,
         .dead_server_last_contact_threshold =
             duration(req, a.dead_server_last_contact_threshold * 1000000000),
@@ -128,6 +144,9 @@ static enum status sys_autopilot_write(struct req *req)
         a.server_stabilization_time = in->server_stabilization_time;
     TRY(check(req, &a));
     ASSERT(a.last_contact_threshold > 0 && a.server_stabilization_time >= 0);
+    if (in->has_raise)
+        TRY(in->auto_raise ? state_delete(req->txn, BYTES(FEATURE_HOLD))
+                           : state_put(req->txn, BYTES(FEATURE_HOLD), BYTES("noted")));
     TRY(autopilot_encode(&a, &record));
     ASSERT(record.len > 0);
     return state_put(req->txn, BYTES(AUTOPILOT_KEY), buf_bytes(&record));
@@ -198,7 +217,7 @@ static enum status watch(struct req *req, const struct node_status *node, struct
 
 struct server_out {
     const char *id, *name, *address, *node_status, *node_type, *status, *last_contact, *version;
-    uint64_t last_term, last_index;
+    uint64_t last_term, last_index, feature_level;
     bool healthy;
     int64_t stable_since;
 };
@@ -209,12 +228,14 @@ static const struct field server_fields[] = {
     FIELD(struct server_out, last_contact, STRING), FIELD(struct server_out, last_term, UINT),
     FIELD(struct server_out, last_index, UINT),     FIELD(struct server_out, healthy, BOOL),
     FIELD(struct server_out, stable_since, TIME),   FIELD(struct server_out, version, STRING),
+    FIELD(struct server_out, feature_level, UINT),
 };
 static const struct schema server_schema = SCHEMA_NAMED(struct server_out, id, server_fields);
 
 struct state_out {
     bool healthy;
     int64_t failure_tolerance;
+    uint64_t feature_level; /* of the cluster */
     const char *leader;
     struct field_strings voters, non_voters;
     struct field_list servers;
@@ -222,6 +243,7 @@ struct state_out {
 static const struct field state_fields[] = {
     FIELD(struct state_out, healthy, BOOL),
     FIELD(struct state_out, failure_tolerance, INT),
+    FIELD(struct state_out, feature_level, UINT),
     FIELD(struct state_out, leader, STRING),
     FIELD(struct state_out, voters, STRINGS),
     FIELD(struct state_out, non_voters, STRINGS, .omit = true),
@@ -247,6 +269,7 @@ static struct server_out server_of(struct req *req, const struct server *s)
         .healthy = s->healthy,
         .stable_since = s->stable_ms,
         .version = s->peer->version,
+        .feature_level = s->peer->feature,
     };
 }
 
@@ -280,6 +303,7 @@ static enum status sys_autopilot_state(struct req *req)
     const struct state_out out = {
         .healthy = all->healthy,
         .failure_tolerance = all->healthy_voters > quorum ? all->healthy_voters - quorum : 0,
+        .feature_level = node->raft.feature,
         .leader = node->leader_name,
         .voters = names_of(all, true, voters),
         .non_voters = names_of(all, false, others),

@@ -1,0 +1,32 @@
+/* Refuses requests that need a later feature level than the cluster has
+ * (cluster/membership/members/feature.h). */
+#include "router/router.h"
+
+/* The names of the members that understand less than `level`, separated by commas. */
+static void name_older(struct req *req, uint16_t level, struct buf *out)
+{
+    struct node_peer *peers = arena_alloc(req->arena, RLOG_MEMBERS_MAX * sizeof *peers);
+    unsigned n = peers != NULL ? req->host->node_ops->peers(req->host->node, peers) : 0;
+    ASSERT(n <= RLOG_MEMBERS_MAX);
+    for (unsigned i = 0; i < n; i++)
+        if (peers[i].feature < level)
+            buf_add_format(out, "%s%s", out->len != 0 ? ", " : "", peers[i].name);
+}
+
+enum status req_need_feature(struct req *req, uint16_t level)
+{
+    CLEANUP(buf_done) struct buf older = {0};
+    ASSERT(level <= RLOG_FEATURE);
+    if (req->feature >= level)
+        return ST_OK;
+    name_older(req, level, &older);
+    buf_add_u8(&older, 0);
+    TRY(buf_status(&older));
+    const char *names = (const char *)older.data;
+    return req_fail(req, ST_BUSY,
+                    "this needs feature level %u, and the cluster is at level %u: %s%s", level,
+                    req->feature,
+                    names[0] != '\0' ? "upgrade every member to this build; older or unheard: "
+                                     : "the level rises unless auto_raise is off",
+                    names);
+}
