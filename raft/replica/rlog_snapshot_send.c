@@ -240,7 +240,12 @@ static void send_progress(struct rlog_snapshot_send *s, uint64_t offset, uint64_
     if (offset > s->acked) {
         s->acked = offset;
         s->moved_ms = now;
-        s->sent = MAX(s->sent, offset);
+        if (offset >
+            s->sent) { /* the follower has more than this leader sent since it began anew */
+            s->again = s->working; /* the chunk that is being read lies elsewhere */
+            if (!s->working)
+                s->sent = offset;
+        }
     } else if (offset == 0 && s->acked > 0) { /* the follower began anew */
         s->acked = 0;
         s->again = s->working;
