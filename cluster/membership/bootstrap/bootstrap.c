@@ -179,8 +179,8 @@ static enum status form_cluster(struct bootstrap *b, struct reason *reason)
 {
     struct rlog_identity identity;
     ASSERT(b->host->rlog == NULL && b->host->id <= INITIAL_MEMBERS_MAX);
-    b->initial.done = true;
     TRY(step_save(b, STEP_FORMING));
+    b->initial.done = true;
     bootstrap_identity(b->host, &identity);
     enum status st = rlog_disk_create(b->host->env, MEMBER_RAFT_DIR, &identity, reason);
     if (st != ST_OK && st != ST_EXISTS)
@@ -286,6 +286,8 @@ static void fresh_tick(struct bootstrap *b)
     enum status st = ST_OK;
     ASSERT(b->host->phase == PHASE_FRESH);
     ASSERT(!b->host->stopping);
+    if (b->refused)
+        return;
     for (unsigned i = 0; i < b->initial.n; i++)
         if (i != b->initial.self)
             send_initial(b, i + 1);
@@ -297,7 +299,9 @@ static void fresh_tick(struct bootstrap *b)
     if (st != ST_OK) {
         if (reason.text[0] == '\0')
             reason_set(&reason, "starting: %s", status_text(st));
+        b->refused = true;
         b->host->calls->refuse(b->host, &reason);
+        return;
     }
     uint64_t now = env_mono_ms(b->host->env);
     if (b->host->phase != PHASE_FRESH || now - b->complained_ms < COMPLAIN_EVERY_MS)
