@@ -27,6 +27,7 @@ struct node {
     pthread_t thread;
     struct env_task stop_task, reload_task;
     _Atomic bool reload_posted;
+    bool reopening; /* transport.c: the cluster port closes, then the replica starts */
     struct env_timer tick;
     enum status write_status; /* of our own newest write */
 

@@ -267,7 +267,11 @@ static void on_port_closed(void *ctx)
 {
     struct node *n = ctx;
     struct reason reason = {{0}};
+    ASSERT(n->reopening);
+    n->reopening = false;
     n->host.mesh = NULL;
+    if (n->host.stopping)
+        return; /* node.c waits for this close */
     enum status st = transport_start_replica(&n->host, false, &reason);
     if (st != ST_OK)
         n->host.calls->refuse(&n->host, &reason);
@@ -280,6 +284,8 @@ enum status transport_restart_replica(struct part_host *host, struct reason *rea
     ASSERT(!host->running);
     if (host->mesh == NULL)
         return transport_start_replica(host, false, reason);
+    ASSERT(!node_of(host)->reopening);
+    node_of(host)->reopening = true;
     mesh_close(host->mesh, on_port_closed, node_of(host));
     return ST_OK;
 }
