@@ -81,6 +81,8 @@ static bool take(struct slot *slot, const struct quota_window *window, uint64_t 
         *ret_count = (struct quota_count){.reset_ms = slot->blocked_ms - now_ms};
         return false;
     }
+    /* Each worker reads the clock before it takes the lock: its time may be the earlier one. */
+    now_ms = MAX(now_ms, slot->begun_ms);
     if (slot->count == 0 || now_ms - slot->begun_ms >= window->interval_ms) {
         slot->begun_ms = now_ms;
         slot->count = 0;

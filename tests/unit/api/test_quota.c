@@ -322,6 +322,19 @@ static void a_table_that_is_full_forgets_the_oldest(void **ctx)
     assert_true(quota_table_take(table, key, &window, 200000, &count));
 }
 
+/* Two workers read the clock and then wait for the same lock: the later time may come first. */
+static void an_earlier_time_does_not_begin_another_window(void **ctx)
+{
+    (void)ctx;
+    const struct quota_window window = {.limit = 2, .interval_ms = 1000};
+    struct quota_count count;
+    struct bytes key = BYTES("client");
+    assert_true(quota_table_take(w.host.quotas, key, &window, 5000, &count));
+    assert_true(quota_table_take(w.host.quotas, key, &window, 4999, &count));
+    assert_int_equal(count.reset_ms, 1000);
+    assert_false(quota_table_take(w.host.quotas, key, &window, 4999, &count));
+}
+
 #define COUNTING(f) cmocka_unit_test_setup_teardown(f, open_counting, close_counting)
 
 int main(void)
@@ -340,6 +353,7 @@ int main(void)
         COUNTING(settings_are_bounded),
         COUNTING(headers_tell_what_is_left_where_that_is_set),
         COUNTING(a_table_that_is_full_forgets_the_oldest),
+        COUNTING(an_earlier_time_does_not_begin_another_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
