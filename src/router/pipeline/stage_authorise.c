@@ -30,6 +30,10 @@ enum status stage_authenticate(struct req *req, const struct router_request *req
     const struct auth_scope scope = req_scope(req);
     TRY(auth_token_hold(&scope, req->bearer, &token, &req->token_ref));
     TRY(auth_token_from(token, request->peer));
+    if (req->now_ms <= 0 && token->expire_ms != 0)
+        return req_fail(req, ST_BUSY,
+                        "this node does not know the time of the cluster yet, by which the token "
+                        "expires");
     req->token = token;
     return ST_OK;
 }

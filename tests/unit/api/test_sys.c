@@ -143,6 +143,31 @@ static void the_first_key_is_as_old_as_the_cluster_and_its_uses_are_counted(void
     assert_body_has(t, wanted);
 }
 
+/* Whether a token has expired cannot be told before the node knows the time. */
+static void a_token_that_expires_waits_for_the_time_of_the_cluster(void **ctx)
+{
+    (void)ctx;
+    int64_t (*known_time)(struct node * node) = w.node_ops.time_ms;
+    char first[sizeof w.token];
+    world_init(&w);
+    (void)snprintf(first, sizeof first, "%s", w.token);
+    struct test_request *t =
+        world_request(&w, METHOD_POST, "/v1/auth/token/create", "{\"ttl\":\"1h\"}");
+    const char *token = strstr((const char *)t->body.data, "\"client_token\":\"");
+    assert_non_null(token);
+    token += strlen("\"client_token\":\"");
+    (void)snprintf(w.token, sizeof w.token, "%.*s", (int)strcspn(token, "\""), token);
+    w.node_ops.time_ms = unknown_time;
+    t = world_request(&w, METHOD_PUT, "/v1/cubbyhole/a", "{\"a\":1}");
+    assert_int_equal(t->http, 503);
+    assert_body_has(t, "does not know the time of the cluster yet");
+    w.node_ops.time_ms = known_time;
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/cubbyhole/a", "{\"a\":1}")->http, 204);
+    (void)snprintf(w.token, sizeof w.token, "%s", first);
+    w.node_ops.time_ms = unknown_time;
+    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/cubbyhole/a", "{\"a\":1}")->http, 204);
+}
+
 static void init_works_once(void **ctx)
 {
     (void)ctx;
@@ -489,6 +514,7 @@ int main(void)
         FRESH(leader_and_seal_status_need_no_token),
         FRESH(init_gives_a_token_and_mounts_kv),
         FRESH(the_first_key_is_as_old_as_the_cluster_and_its_uses_are_counted),
+        FRESH(a_token_that_expires_waits_for_the_time_of_the_cluster),
         FRESH(init_works_once),
         FRESH(init_may_make_one_recovery_key),
         FRESH(init_makes_five_recovery_keys_unless_told_otherwise),
