@@ -204,6 +204,7 @@ static void on_replica_closed(void *ctx)
 static void close_replica(struct env_timer *timer)
 {
     struct node *n = CONTAINER_OF(timer, struct node, tick);
+    ASSERT(n->host.stopping);
     if (!node_parts_stop(n) || n->reopening)
         poll_again(n);
     else if (n->host.rlog == NULL)
