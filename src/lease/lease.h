@@ -19,12 +19,13 @@
 #include "lease/lease_kind.h"
 
 enum {
+    LEASE_FEATURE = 2, /* feature level of records: builds before read them as names of tokens */
     LEASE_ID_LEN = 24,     /* the id after the path: [0-9A-Za-z] */
     LEASE_STEPS_MAX = 500, /* leases that the first transaction of lease_end_below looks at */
     LEASE_UPKEEP_STEPS = 100,
 };
 
-/* Stage a new lease below `path`. The caller sets kind, expire_ms, renewable and data, the call
+/* Stage a new lease below `path`. The cluster has LEASE_FEATURE (req_lease_create asks for it). The caller sets kind, expire_ms, renewable and data, the call
  * sets the rest. As state_put. */
 NODISCARD enum status lease_create(const struct lease_scope *scope, struct env *env,
                                    const char *path, struct lease *lease);

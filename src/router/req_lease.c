@@ -13,6 +13,14 @@ enum status req_lease_scope(struct req *req, struct lease_scope *ret_scope)
     return ST_OK;
 }
 
+enum status req_lease_create(struct req *req, struct lease *lease)
+{
+    struct lease_scope scope;
+    TRY(req_need_feature(req, LEASE_FEATURE));
+    TRY(req_lease_scope(req, &scope));
+    return lease_create(&scope, req->env, (const char *)req->path.data, lease);
+}
+
 void req_reply_lease(struct req *req, const struct lease *lease)
 {
     ASSERT((req->route->flags & ROUTE_BARE) == 0 && req->reply.lease_id == NULL);

@@ -405,6 +405,20 @@ class Cluster:
             time.sleep(0.02)
         raise AssertionError("no active node")
 
+    def feature_level(self):
+        """The feature level of the cluster, and those that its members understand."""
+        state = self.active().call("GET", "/v1/sys/storage/raft/autopilot/state",
+                                   token=self.token).data
+        return state["feature_level"], sorted(
+            server["feature_level"] for server in state["servers"].values())
+
+    def await_feature_level(self, timeout_s=PATIENCE_S):
+        """The cluster has the newest feature level that its members understand."""
+        deadline = time.monotonic() + timeout_s
+        while (levels := self.feature_level())[0] < levels[1][-1]:
+            assert time.monotonic() < deadline, levels
+            time.sleep(0.05)
+
     def standbys(self):
         active = self.active()
         return [node for node in self.nodes if node is not active]

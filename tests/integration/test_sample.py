@@ -57,6 +57,7 @@ def cluster(outside):
     with SampleCluster(config=config, program=PROGRAM) as made:
         answer = made.nodes[1].call("POST", "/v1/sys/mounts/lamp", {"type": "lamp"})
         assert answer.status == 204, answer.body
+        made.await_feature_level()  # leases of engines need it
         yield made
 
 

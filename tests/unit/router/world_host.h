@@ -16,7 +16,10 @@ static inline void world_status(struct node *node, struct node_status *ret_statu
 
 static inline struct node_brief world_brief(const struct node *node)
 {
-    return node_brief_of(&world_of(node)->node);
+    struct node_brief brief = node_brief_of(&world_of(node)->node);
+    if (brief.feature == 0) /* unless a test sets one */
+        brief.feature = RLOG_FEATURE;
+    return brief;
 }
 
 /* Two members: this node, and one of the first feature level. */

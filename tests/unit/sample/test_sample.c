@@ -390,6 +390,20 @@ static void a_lease_is_taken_renewed_and_ended(void **ctx)
     expect(post(root, "sys/leases/revoke", about_lease(id, "")), 204, NULL);
 }
 
+/* A build of the first feature level would read the record of the lease as the name of a token. */
+static void a_lease_waits_for_the_feature_level_of_its_record(void **ctx)
+{
+    (void)ctx;
+    char id[200];
+    expect(post(root, "sys/mounts/lamps", "{\"type\":\"lamp\"}"), 204, NULL);
+    w.node.raft.feature = RLOG_FEATURE_FIRST;
+    expect(post(root, "lamps/take/a", "{\"ttl\":\"10m\"}"), 503, "this needs feature level 2");
+    assert_int_equal(burns(), 404);
+    w.node.raft.feature = LEASE_FEATURE;
+    take_lamp(id);
+    assert_int_equal(burns(), 200);
+}
+
 static void a_lease_ends_with_its_time_or_its_mount(void **ctx)
 {
     (void)ctx;
@@ -431,6 +445,7 @@ int main(void)
         SAMPLE(an_engine_of_the_same_type_is_no_method),
         SAMPLE(enabling_needs_sudo),
         SAMPLE(a_lease_is_taken_renewed_and_ended),
+        SAMPLE(a_lease_waits_for_the_feature_level_of_its_record),
         SAMPLE(a_lease_ends_with_its_time_or_its_mount),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,6 @@ static enum status lamp_take(struct req *req)
     const struct take *in = req_body(req);
     struct lamp out = {.name = req_param(req, "name")};
     struct lease *lease = arena_zalloc(req->arena, sizeof *lease);
-    struct lease_scope scope;
     struct bytes key;
 
     if (lease == NULL)
@@ -51,8 +50,7 @@ static enum status lamp_take(struct req *req)
                             .expire_ms = req->now_ms + ttl_s * 1000,
                             .renewable = true,
                             .data = key};
-    TRY(req_lease_scope(req, &scope));
-    TRY(lease_create(&scope, req->env, (const char *)req->path.data, lease));
+    TRY(req_lease_create(req, lease));
     TRY(req_reply(req, &out));
     req_reply_lease(req, lease);
     return ST_OK;
