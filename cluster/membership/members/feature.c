@@ -59,10 +59,11 @@ static void feature_changed(void *self, const struct rlog_status *raft)
         raft->feature >= RLOG_FEATURE || !raft->members_committed ||
         (f->tried_ms != 0 && now - f->tried_ms < TRY_EVERY_MS))
         return;
-    f->tried_ms = now;
     uint16_t common = feature_common(raft, RLOG_FEATURE, reported, f);
-    if (common > raft->feature && !local_has(f->host, FEATURE_HOLD_DIR, FEATURE_HOLD_NAME, true))
-        raise_to(f, common);
+    if (common <= raft->feature || local_has(f->host, FEATURE_HOLD_DIR, FEATURE_HOLD_NAME, true))
+        return;
+    f->tried_ms = now;
+    raise_to(f, common);
 }
 
 static enum status feature_start(void *self, struct part_host *host)
