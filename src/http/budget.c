@@ -12,7 +12,8 @@ enum status http_budget_init(struct http_budget *budget, struct env *env,
     *budget = (struct http_budget){.total = options->total,
                                    .share = options->share,
                                    .clients_max = options->clients_max,
-                                   .n_slots = 2 * options->clients_max}; /* for short searches */
+                                   /* half of the slots stay free, so that searches are short */
+                                   .n_slots = 2 * options->clients_max};
     budget->slots = mem_zalloc(budget->n_slots * sizeof *budget->slots);
     if (budget->slots == NULL)
         return ST_NOMEM;
@@ -61,7 +62,7 @@ static uint64_t client_of(const struct http_budget *budget, const struct ip *ip)
     return client != 0 ? client : 1;
 }
 
-/* Where the client is, or the free slot where it belongs. */
+/* The slot of the client, or the free slot where the client belongs. */
 static size_t find(const struct http_budget *budget, uint64_t client)
 {
     size_t at = client % budget->n_slots;
@@ -70,7 +71,7 @@ static size_t find(const struct http_budget *budget, uint64_t client)
     return at;
 }
 
-/* Free a slot and move those behind it that a search would no longer reach. */
+/* Free a slot, and move up the later entries that a search would no longer reach. */
 static void forget(struct http_budget *budget, size_t at)
 {
     budget->n_clients--;

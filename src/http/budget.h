@@ -18,14 +18,15 @@
 #include <pthread.h>
 
 struct budget_slot {
-    uint64_t client; /* 0: free */
+    uint64_t client; /* hash of the client's network; 0: the slot is free */
     size_t held;
 };
 
 struct http_budget {
     size_t total, share; /* `share` is at most `total` */
     pthread_mutex_t lock;
-    uint8_t seed[SIPHASH_KEY_BYTES]; /* so that a client cannot choose addresses that collide */
+    /* key of the hash, so that a client cannot choose addresses that collide */
+    uint8_t seed[SIPHASH_KEY_BYTES];
     size_t used;
     size_t n_clients, clients_max, n_slots;
     struct budget_slot *slots;
@@ -33,13 +34,13 @@ struct http_budget {
 
 struct http_budget_options {
     size_t total, share;
-    size_t clients_max; /* at least 1 */
+    size_t clients_max; /* clients that hold something at once; at least 1 */
 };
 
 /* `env` gives the random seed. ST_NOMEM. */
 NODISCARD enum status http_budget_init(struct http_budget *budget, struct env *env,
                                        const struct http_budget_options *options);
-/* Of one that was initialised, or is all zero. */
+/* Free a budget that was initialised or is all zero. */
 void http_budget_done(struct http_budget *budget);
 
 /* false: `n` more do not fit, and nothing was taken. `client` with len 0 is the one client of

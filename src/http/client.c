@@ -1,4 +1,4 @@
-/* Requests: queues, events, time. */
+/* The client's requests: queues, events, deadlines. */
 #include "base/mem.h"
 #include "crypto/tls.h"
 #include "http/client_internal.h"
@@ -20,7 +20,7 @@ static struct http_client_request *request_of(struct list *link)
     return CONTAINER_OF(link, struct http_client_request, link);
 }
 
-/* Events */
+/* Events of requests */
 
 static void request_unwait(struct http_client_request *request)
 {
@@ -278,7 +278,7 @@ void http_target_failed(struct http_client_target *target, const char *why)
         http_client_fail(request_of(target->waiting.next), ST_NO_LEADER, why);
 }
 
-/* Targets */
+/* Targets: one address each, with its connections and its queue */
 
 static void target_free(struct http_client_target *t)
 {
@@ -336,7 +336,7 @@ void http_client_less(struct http_client *client, struct http_client_target *tar
     client_post(client);
 }
 
-/* Time */
+/* Deadlines of requests */
 
 static uint64_t request_deadline(const struct http_client_request *request)
 {
@@ -363,7 +363,8 @@ static void request_on_timer(struct env_timer *timer)
         env_timer_set(env, timer, deadline_ms > now_ms ? deadline_ms : now_ms + OWNER_LOOK_MS);
         return;
     }
-    if (request->looked_ms != request->progress_ms) { /* the reply may have come meanwhile */
+    /* the reply may have come since the last look */
+    if (request->looked_ms != request->progress_ms) {
         request->looked_ms = request->progress_ms;
         env_timer_set(env, timer, now_ms + WIRE_LOOK_MS);
         return;
@@ -378,7 +379,7 @@ static void request_on_timer(struct env_timer *timer)
     http_client_fail(request, st, "no reply in time");
 }
 
-/* For owners */
+/* Functions for owners of requests */
 
 enum status http_client_new(struct env *env, struct http_client **ret_client)
 {
@@ -468,7 +469,8 @@ struct bytes http_client_reply_header(const struct http_client_request *request,
 {
     struct bytes value = {0};
     size_t at = 0;
-    (void)http_head_next(request->head, name, &at, &value); /* absent: stays empty */
+    /* an absent header leaves the value empty */
+    (void)http_head_next(request->head, name, &at, &value);
     return value;
 }
 

@@ -17,12 +17,13 @@
 struct http_client;
 
 struct http_client_limits {
-    size_t connections_max;   /* to one target */
-    size_t connecting_max;    /* being opened at once: handshakes cost the other side time */
-    size_t waiting_max;       /* requests that wait for a connection */
-    uint32_t connect_ms;      /* for name, connection and handshake */
+    size_t connections_max; /* most connections to one target */
+    /* most connections being opened at once: handshakes cost the other side time */
+    size_t connecting_max;
+    size_t waiting_max;       /* most requests that wait for a connection */
+    uint32_t connect_ms;      /* time limit for looking up the name, connecting and the handshake */
     uint32_t idle_ms;         /* how long an idle connection is kept; less than servers allow */
-    struct http_limits reply; /* only the limits of heads count */
+    struct http_limits reply; /* of these limits only those of heads are used */
 };
 
 extern const struct http_client_limits http_client_limits_default;
@@ -34,7 +35,7 @@ void http_client_limit(struct http_client *client, const struct http_client_limi
 /* End all requests under way: ST_CLOSED, or ST_UNKNOWN_OUTCOME if bytes were sent. `closed` is
  * called once, later; then http_client_free may be called. */
 void http_client_close(struct http_client *client, void (*closed)(void *ctx), void *ctx);
-void http_client_free(struct http_client *client); /* closed; NULL is allowed */
+void http_client_free(struct http_client *client); /* the client must be closed; NULL is allowed */
 
 /* The server to connect to. Strings are copied; a reference to `tls` is taken. */
 struct http_target {
@@ -56,32 +57,34 @@ typedef void http_client_sent_fn(struct http_client_request *request);
  * they point to stays valid until `done`. */
 struct http_client_request {
     enum http_method method;
-    struct bytes path; /* with the query */
+    struct bytes path; /* path with its query */
     const struct http_header *headers;
-    size_t n_headers;         /* without those that frame the message; Host is added */
-    struct bytes body;        /* whole body; empty with `stream_body` */
-    bool stream_body;         /* http_client_write gives the body; not with `repeatable` */
-    uint64_t body_length;     /* of a streamed body, or HTTP_LENGTH_UNKNOWN */
-    bool repeatable;          /* sending it twice does no harm */
-    bool once;                /* with `repeatable`: the owner repeats the request, not the client */
-    uint32_t timeout_ms;      /* until `done`; with a stream: without progress; 0: 60 s */
-    uint64_t reply_bytes_max; /* of a body that is not streamed; 0: 32 MiB */
+    size_t n_headers;     /* without the headers that frame the message; the client adds Host */
+    struct bytes body;    /* whole body; empty if `stream_body` is set */
+    bool stream_body;     /* http_client_write gives the body; not allowed with `repeatable` */
+    uint64_t body_length; /* length of a streamed body, or HTTP_LENGTH_UNKNOWN */
+    bool repeatable;      /* sending the request twice does no harm */
+    /* if `repeatable` is set: the owner repeats the request, not the client */
+    bool once;
+    uint32_t timeout_ms;      /* time until `done`; for a stream, time without progress; 0: 60 s */
+    uint64_t reply_bytes_max; /* most bytes of a body that is not streamed; 0: 32 MiB */
     /* Called when the head of the reply has arrived; http_client_reply_next then gives the body.
      * NULL: `done` has the whole body. The client sets it to NULL for a reply whose announced
      * length is at most `whole_max`. */
     void (*on_head)(struct http_client_request *request);
-    uint64_t whole_max; /* with on_head; 0: every reply is streamed */
+    uint64_t whole_max; /* if on_head is set: a longer reply is streamed; 0: every reply is */
     void (*done)(struct http_client_request *request, enum status st);
     void *user;
 
-    /* Set for on_head, and for done when it is ST_OK. */
+    /* HTTP status of the reply: set for on_head, and for `done` with ST_OK. */
     int status;
     struct buf reply;     /* body; from `done` on the owner has to release it */
     struct reason reason; /* set for done: why the request failed */
 
-    /* For the client alone. */
+    /* The members below are for the client alone. */
     struct http_client *client;
-    struct http_client_target *target; /* while the request waits for a connection */
+    /* link in the target's list while the request waits for a connection */
+    struct http_client_target *target;
     struct http_client_conn *conn;
     struct http_head *head;
     struct list link, event_link;
@@ -119,11 +122,11 @@ void http_client_write(struct http_client_request *request, struct bytes piece,
 void http_client_write_end(struct http_client_request *request);
 
 struct http_client_counters {
-    /* failed: certainly not sent; unknown: ended with ST_UNKNOWN_OUTCOME */
+    /* failed: certainly not sent; unknown: requests that ended with ST_UNKNOWN_OUTCOME */
     uint64_t requests, failed, unknown;
     uint64_t repeated, connects, connects_failed;
 };
-/* Any thread. */
+/* Read the counters. Any thread. */
 void http_client_counters(const struct http_client *client,
                           struct http_client_counters *ret_counters);
 

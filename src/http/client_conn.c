@@ -7,8 +7,9 @@
 
 enum {
     REPLY_BYTES_MAX = 32 * 1024 * 1024,
-    STREAM_ROOM = 64 * 1024, /* of a reply, before its owner asks for a piece */
-    INTERIM_MAX = 8,         /* 1xx before a reply */
+    /* most bytes of a reply that are read before its owner asks for a piece */
+    STREAM_ROOM = 64 * 1024,
+    INTERIM_MAX = 8, /* most 1xx replies before the final reply */
 };
 
 static struct http_client_conn *conn_of(struct http_wire *wire)
@@ -26,7 +27,7 @@ bool http_client_conn_sent(const struct http_client_conn *c)
     return c->wire.bytes_wrote != c->before_wrote || c->wire.bytes_out != c->before_out;
 }
 
-/* Ends */
+/* The end of a connection or of its request */
 
 static void conn_shut(struct http_client_conn *c)
 {
@@ -110,18 +111,18 @@ static void conn_on_closed(struct http_wire *wire)
 
 /* Sending a request */
 
-/* A kept connection shall not remember the token it carried. */
+/* The head is sent: wipe it, because a kept connection shall not hold the token. */
 static void on_head_sent(struct http_out *out, enum status st)
 {
     struct http_client_conn *c = CONTAINER_OF(out, struct http_client_conn, out);
-    (void)st; /* the reply, or its absence, says more */
+    (void)st; /* the reply, or its absence, says more than the status of the write */
     mem_wipe(c->text.data, c->text.len);
     buf_clear(&c->text);
 }
 
 static void on_end_sent(struct http_out *out, enum status st)
 {
-    (void)out, (void)st; /* the reply, or its absence, says more */
+    (void)out, (void)st; /* the reply, or its absence, says more than the status of the write */
 }
 
 static void on_piece_sent(struct http_out *out, enum status st)
@@ -150,7 +151,7 @@ void http_client_conn_write(struct http_client_conn *c)
         http_piece_frame(&c->piece_out, piece, request_chunked(request), on_piece_sent);
         http_wire_send(&c->wire, &c->piece_out.out);
     } else if (request->on_sent != NULL && !c->piece_busy) {
-        http_client_post(request, REQUEST_SENT); /* an empty piece */
+        http_client_post(request, REQUEST_SENT); /* an empty piece needs no write */
     }
     if (request->write_ended && !c->all_written) {
         c->all_written = true;
@@ -246,7 +247,7 @@ static bool on_body_run(struct http_parser *parser, struct bytes run)
         return false;
     }
     if (request->reply.data != NULL && run.data == request->reply.data + request->reply.len) {
-        request->reply.len += run.len; /* the bytes were read to their place */
+        request->reply.len += run.len; /* the bytes were read into the body's own memory */
         return true;
     }
     buf_add(&request->reply, run);
@@ -449,7 +450,7 @@ static void conn_on_timer(struct env_timer *timer)
     } else if (connecting(c))
         conn_fail(c, "connecting took too long");
     else
-        conn_shut(c); /* kept long enough */
+        conn_shut(c); /* the connection was idle for as long as the options allow */
 }
 
 static void conn_on_connected(uv_connect_t *connect, int err)
@@ -496,7 +497,7 @@ static void conn_on_resolved(uv_getaddrinfo_t *resolve, int err, struct addrinfo
     uv_freeaddrinfo(found);
 }
 
-/* "name:port", or numbers as http_address_parse reads them. */
+/* `address` is "name:port", or numbers that http_address_parse reads. */
 static enum status conn_start(struct http_client_conn *c, const char *address)
 {
     static const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC};

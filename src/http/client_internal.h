@@ -26,7 +26,7 @@ enum client_phase {
 };
 
 enum request_event {
-    REQUEST_FAIL = 1 << 0,  /* `failure` is set; other events no longer count */
+    REQUEST_FAIL = 1 << 0,  /* `failure` is set; other events of the request no longer count */
     REQUEST_SENT = 1 << 1,  /* the present piece of the body has been written */
     REQUEST_PIECE = 1 << 2, /* on_piece may have to be called */
     REQUEST_DONE = 1 << 3,  /* the reply is complete, and the owner was notified */
@@ -47,7 +47,7 @@ struct http_client_conn {
     struct http_wire wire;
     struct http_client *client;
     struct http_client_target *target;
-    struct list link; /* in the target's idle or active */
+    struct list link; /* link in the target's `idle` or `active` */
     struct http_client_request *request;
     struct http_parser parser;
     struct http_head *head;
@@ -61,9 +61,10 @@ struct http_client_conn {
     uint64_t before_wrote, before_out; /* the wire's byte counts when the request came */
     uint8_t n_interim;
     bool used, resolving, wire_closed;
-    bool excused;                 /* a late timer was excused once: the loop was late too */
-    bool piece_busy, all_written; /* a piece of the body is being written; its end was written */
-    size_t behind;                /* bytes of input behind those that are being parsed */
+    bool excused; /* a late timer was excused once: the loop was late too */
+    /* a piece of the body is being written; the last piece was written */
+    bool piece_busy, all_written;
+    size_t behind; /* bytes of input behind the bytes that are being parsed */
 };
 
 struct http_client_tally {
@@ -75,7 +76,7 @@ struct http_client {
     struct http_client_limits limits;
     struct http_scratch scratch;
     struct list targets;
-    struct list events; /* requests with event bits */
+    struct list events; /* requests that have event bits set */
     struct env_task task;
     size_t n_conns;
     bool task_posted, closing, closed;
@@ -105,7 +106,7 @@ void http_target_free(struct http_client_conn *c);
 void http_target_serve(struct http_client_target *target);
 /* An attempt to connect failed: the requests that waited for it fail. */
 void http_target_failed(struct http_client_target *target, const char *why);
-/* A connection is gone. */
+/* A connection is closed: count one less. */
 void http_client_less(struct http_client *client, struct http_client_target *target);
 
 /* client_conn.c */
@@ -115,9 +116,9 @@ NODISCARD enum status http_client_connect(struct http_client_target *target);
 /* Send a request over an idle connection. */
 void http_client_conn_take(struct http_client_conn *c, struct http_client_request *request);
 void http_client_conn_close(struct http_client_conn *c);
-/* The request is given up by its owner. */
+/* The owner of the request gives it up. */
 void http_client_conn_abandon(struct http_client_conn *c);
-/* Read on if the request wants more. */
+/* Read on if the request wants more of the reply. */
 void http_client_conn_read(struct http_client_conn *c);
 /* The connection's request has a piece to send, or has ended its body. */
 void http_client_conn_write(struct http_client_conn *c);

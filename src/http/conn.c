@@ -5,9 +5,9 @@
 #include "loop/loop.h"
 
 enum {
-    QUEUED_MAX = 32,      /* replies to pipelined requests in one write */
-    DRAIN_IDLE_MS = 1000, /* for clients that connected just before the drain */
-    REST_MS = 1000,       /* after which an idle connection needs no buffers */
+    QUEUED_MAX = 32,      /* most replies to pipelined requests in one write */
+    DRAIN_IDLE_MS = 1000, /* idle time allowed to clients that connected just before the drain */
+    REST_MS = 1000,       /* idle time after which a connection gives its buffers back */
 };
 
 static struct http_conn *conn_of(struct http_wire *wire)
@@ -20,7 +20,7 @@ static bool conn_over(const struct http_conn *c)
     return c->phase == CONN_LINGER || c->phase == CONN_CLOSING;
 }
 
-/* Time */
+/* Deadlines */
 
 /* Let the timer fire in `ms` at the latest. The loop's own time is at most one turn old, and costs
  * nothing. */
@@ -137,7 +137,8 @@ static void conn_linger(struct http_conn *c)
     c->wire.discard = true;
     http_wire_read(&c->wire, true);
     http_wire_finish(&c->wire);
-    if (c->phase == CONN_CLOSING) /* the peer was gone: the output has failed, and is still there */
+    /* the output of a peer that is gone has failed, but is still queued */
+    if (c->phase == CONN_CLOSING)
         return;
     if (c->peer_ended && !http_wire_pending(&c->wire))
         http_conn_close(c);
@@ -196,7 +197,8 @@ static bool on_body_run(struct http_parser *parser, struct bytes run)
             http_parser_refuse(parser, 503, status_text(st));
         return st == ST_OK;
     }
-    if (x->body.data != NULL && run.data == x->body.data + x->body.len) { /* read to its place */
+    /* the bytes were read into the body's own memory */
+    if (x->body.data != NULL && run.data == x->body.data + x->body.len) {
         x->body.len += run.len;
         return true;
     }
@@ -262,7 +264,7 @@ static void conn_on_head(struct http_conn *c, bool body)
     if (handler->head != NULL) {
         conn_move(c, CONN_BUSY);
         handler->head(c->server->ctx, &x->req);
-        if (c->x != x || x->replying) /* replied at once, or closed */
+        if (c->x != x || x->replying) /* the handler replied at once, or the connection closed */
             return;
     }
     if (head->has_length && head->length > x->body_max) {
@@ -323,11 +325,11 @@ static void conn_flush(struct http_conn *c)
         c->n_queued = 0;
 }
 
-/* Is there any use for input now? */
+/* Whether the connection has any use for input now. */
 static bool conn_wants(struct http_conn *c)
 {
     switch (c->phase) {
-    case CONN_IDLE: /* a reply that does not go out keeps the next request waiting */
+    case CONN_IDLE: /* a reply that is not yet sent keeps the next request waiting */
         if (c->n_queued >= QUEUED_MAX)
             conn_flush(c);
         return c->phase == CONN_IDLE && !c->close_after && c->n_queued < QUEUED_MAX;
@@ -357,7 +359,7 @@ static struct bytes conn_parse(struct http_conn *c, struct bytes in)
     return in;
 }
 
-/* Output, reading and timers as the phase wants them. */
+/* Start or stop output, reading and timers as the phase needs. */
 static void conn_settle(struct http_conn *c)
 {
     if (c->settling || conn_over(c) || c->phase == CONN_HANDSHAKE)
@@ -489,7 +491,7 @@ static void conn_half_closed(struct http_conn *c)
     if (c->phase != CONN_BUSY) {
         c->x = NULL;
         conn_move(c, CONN_IDLE);
-        if (x != NULL) /* a request that will never be complete */
+        if (x != NULL) /* the request will never be complete */
             http_exchange_orphan(x);
         conn_linger(c);
         return;
@@ -569,7 +571,7 @@ static const struct http_wire_ops wire_ops = {
     .closed = conn_on_closed,
 };
 
-/* A window passed: is the peer fast enough? */
+/* A rate window is over: judge whether the peer is fast enough. */
 static void conn_on_window(struct http_conn *c)
 {
     const struct http_limits *limits = &c->server->limits;
@@ -592,7 +594,7 @@ static void conn_on_window(struct http_conn *c)
     }
 }
 
-/* The connection takes leave of a request that has no reply. */
+/* Detach a request that has no reply from the connection. */
 static void conn_give_up(struct http_conn *c)
 {
     struct http_exchange *x = c->x;
@@ -617,7 +619,7 @@ static void conn_on_late(struct http_conn *c)
     struct http_exchange *x = c->x;
     ASSERT(c->phase == CONN_BODY || c->phase == CONN_BUSY);
     c->late_ms = 0;
-    if (x->replying) /* a reply on its way is held to a rate */
+    if (x->replying) /* a reply that is being sent must keep a least rate */
         return;
     tally_add(&c->server->tally.timeouts, 1);
     bool asked = x->on_piece != NULL || x->on_whole != NULL;
@@ -678,7 +680,7 @@ static void conn_on_timer(struct env_timer *timer)
         env_timer_set(c->server->env, timer, next_ms);
 }
 
-/* Life */
+/* Opening and closing a connection */
 
 enum status http_conn_new(struct http_server *server, struct http_conn **ret_conn)
 {

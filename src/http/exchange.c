@@ -3,13 +3,13 @@
 #include "http/server.h"
 
 enum {
-    SPARE_MAX = 64,         /* exchanges kept for reuse */
-    BODY_FIRST = 16 * 1024, /* room for a body, before any of it came */
-    REPLY_KEEP = 4 * 1024,  /* capacity of a reply head worth keeping */
-    ARENA_KEEP = 16 * 1024, /* of a request: most have enough in it */
+    SPARE_MAX = 64,         /* most exchanges kept for reuse */
+    BODY_FIRST = 16 * 1024, /* first room for a body, before any byte of it came */
+    REPLY_KEEP = 4 * 1024,  /* largest capacity of a reply head that is kept for reuse */
+    ARENA_KEEP = 16 * 1024, /* bytes of an arena kept for reuse: enough for most requests */
     /* A body of known length gets room for all of it once this much has arrived. */
     BODY_SURE = 1024 * 1024,
-    WIPE_INLINE_MAX = 256 * 1024, /* a longer buffer is wiped on the pool */
+    WIPE_INLINE_MAX = 256 * 1024, /* a longer buffer is wiped on the thread pool */
 };
 
 /* Count a body of `cap` bytes, in place of what was counted for it before. */
@@ -65,7 +65,7 @@ void http_exchange_free(struct http_exchange *x)
 struct wipe {
     struct env_work work;
     struct buf buf;
-    struct http_budget *budget; /* outlives the server */
+    struct http_budget *budget; /* the budget outlives the server */
     struct ip payer;
     size_t budgeted;
 };
@@ -113,7 +113,7 @@ static void exchange_release(struct http_exchange *x)
     body_release(x, &x->body, x->budgeted);
     buf_done(&x->stash);
     body_release(x, &x->kept, 0);
-    discharge(x); /* of a body that was wiped here */
+    discharge(x); /* the body was wiped here: give back its budget */
     list_remove(&x->link);
 
     if (server->n_spare == SPARE_MAX || server->draining) {
@@ -149,7 +149,7 @@ static enum status body_room(struct http_exchange *x, size_t cap)
     TRY(charge(x, cap));
     uint8_t *data = mem_alloc(cap);
     if (data == NULL)
-        return ST_NOMEM; /* the request fails, and what was counted is given back with it */
+        return ST_NOMEM; /* the request fails, and its end gives back what was charged */
     struct buf old = x->body;
     if (old.len != 0)
         memcpy(data, old.data, old.len);
@@ -199,7 +199,7 @@ static void tell_piece(struct http_exchange *x)
     else
         on_piece(&x->req, ST_OK, buf_bytes(&piece), last);
     buf_done(&piece);
-    discharge(x); /* the budget is for what is kept until the reply: a piece is not */
+    discharge(x); /* the budget counts what is kept until the reply, and a piece is not kept */
 }
 
 static void tell_whole(struct http_exchange *x)
@@ -292,7 +292,7 @@ void http_body_collect(struct http_request *req, const struct ip *client, http_w
 void http_exchange_orphan(struct http_exchange *x)
 {
     x->conn = NULL;
-    if (!x->given) { /* no handler has seen it */
+    if (!x->given) { /* no handler has seen the request */
         http_exchange_unref(x);
         return;
     }
@@ -304,7 +304,7 @@ void http_exchange_orphan(struct http_exchange *x)
         gone(&x->req);
 }
 
-/* For handlers */
+/* Functions for handlers */
 
 void http_reply_within(struct http_request *req, uint32_t ms)
 {
@@ -358,7 +358,8 @@ struct bytes http_header(const struct http_request *req, const char *name)
 {
     struct bytes value = {0};
     size_t at = 0;
-    (void)http_head_next(&exchange_of(req)->head, name, &at, &value); /* absent: stays empty */
+    /* an absent header leaves the value empty */
+    (void)http_head_next(&exchange_of(req)->head, name, &at, &value);
     return value;
 }
 

@@ -41,10 +41,10 @@ struct http_header http_head_field(const struct http_head *head, size_t i)
                                 head_text(head, f->value_at, f->value_len)};
 }
 
-/* `stored` is in lower case already. */
+/* Compare names in any case; `stored` is in lower case already. */
 static bool same_name(const uint8_t *stored, const char *name, size_t len)
 {
-    if (memcmp(stored, name, len) == 0) /* most are asked for in lower case */
+    if (memcmp(stored, name, len) == 0) /* most callers give `name` in lower case */
         return true;
     for (size_t i = 0; i < len; i++)
         if (stored[i] != (uint8_t)tolower((unsigned char)name[i]))
@@ -56,7 +56,8 @@ bool http_head_next(const struct http_head *head, const char *name, size_t *at,
                     struct bytes *ret_value)
 {
     size_t len = strlen(name);
-    if ((head->name_lens & http_head_len_bit(len)) == 0) /* most that are asked for are absent */
+    /* most headers that callers look for are absent */
+    if ((head->name_lens & http_head_len_bit(len)) == 0)
         return false;
     while (*at < head->n_fields) {
         const struct http_field *f = &head->fields[(*at)++];

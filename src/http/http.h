@@ -41,14 +41,14 @@ enum http_method {
     METHODS
 };
 
-const char *http_method_name(enum http_method method); /* "GET" */
-const char *http_status_reason(int status); /* "Not Found"; "" for a status without a name */
+const char *http_method_name(enum http_method method); /* METHOD_GET: "GET" */
+const char *http_status_reason(int status); /* 404: "Not Found"; "" for a status without a name */
 
 struct http_header {
     struct bytes name, value;
 };
 
-#define HTTP_LENGTH_UNKNOWN UINT64_MAX /* a body whose length was not announced */
+#define HTTP_LENGTH_UNKNOWN UINT64_MAX /* length of a body that announced none */
 
 /* Requests */
 
@@ -56,15 +56,15 @@ struct http_request {
     enum http_method method;
     struct bytes path;  /* as the client sent it, not canonical: from '/' up to the '?'; or "*" */
     struct bytes query; /* as the client sent it, behind the '?'; data NULL: none */
-    struct bytes body;  /* the whole body, unless the body is streamed */
+    struct bytes body;  /* the whole body; empty if the body is streamed */
     struct arena arena;
-    void *user; /* for the handler; NULL at first */
+    void *user; /* data of the handler; NULL at first */
 };
 
 /* The value of the first header with that name, upper or lower case, without surrounding blanks;
  * data NULL: absent. */
 struct bytes http_header(const struct http_request *req, const char *name);
-/* A bit for each length below 63 that no header's name has. */
+/* A bit for each length below 63: set if no header's name has that length. */
 uint64_t http_header_lens_absent(const struct http_request *req);
 /* The next header with that name: *at starts as 0. False: there is no further one. */
 bool http_header_next(const struct http_request *req, const char *name, size_t *at,
@@ -126,7 +126,7 @@ void http_keep(struct http_request *req, struct buf *buf);
 
 struct http_reply {
     int status;               /* 200..599 */
-    const char *content_type; /* NULL: none */
+    const char *content_type; /* NULL: the reply has no Content-Type */
     const struct http_header *headers;
     size_t n_headers;  /* headers are copied; headers that frame the message are not allowed */
     struct bytes body; /* in the request's arena, kept with http_keep, or static */
@@ -154,23 +154,23 @@ void http_respond_end(struct http_request *req, bool complete);
 /* Servers */
 
 struct http_limits {
-    size_t uri_bytes_max;    /* request target: 414 */
-    size_t header_bytes_max; /* request line and headers: 431 */
-    size_t headers_max;      /* number of headers: 431 */
-    uint64_t body_bytes_max; /* bodies: 413 */
-    size_t
-        connections_max; /* of this server; above, the connection that was idle longest is closed */
+    size_t uri_bytes_max;    /* longest request target; above: 414 */
+    size_t header_bytes_max; /* most bytes of request line and headers; above: 431 */
+    size_t headers_max;      /* most headers; above: 431 */
+    uint64_t body_bytes_max; /* longest body; above: 413 */
+    /* connections of this server; above, the longest idle connection is closed */
+    size_t connections_max;
     /* Connections of one client address; above, the connection of that address that was idle
      * longest is closed. Trusted proxies are exempt. 0: half of connections_max. */
     size_t connections_share;
-    uint32_t handshake_ms;   /* of TLS */
-    uint32_t header_ms;      /* from a request's first byte to the end of its headers: 408 */
-    uint32_t idle_ms;        /* between requests */
-    uint32_t request_ms;     /* from the end of the headers to a reply; 0: for ever */
-    uint32_t rate_window_ms; /* over which body_rate_min and write_rate_min are measured */
+    uint32_t handshake_ms;   /* time limit of the TLS handshake */
+    uint32_t header_ms;      /* time limit from first byte to end of headers: 408 */
+    uint32_t idle_ms;        /* time limit between two requests of a connection */
+    uint32_t request_ms;     /* time limit from the end of the headers to a reply; 0: none */
+    uint32_t rate_window_ms; /* window over which body_rate_min and write_rate_min are measured */
     uint32_t body_rate_min;  /* least bytes a second of an arriving body: 408 */
     uint32_t write_rate_min; /* least bytes a second that a peer reads of a reply */
-    uint32_t linger_ms;      /* how long unread input is discarded behind a refusal */
+    uint32_t linger_ms;      /* how long unread input is discarded after a refusal */
 };
 
 extern const struct http_limits http_limits_default;
@@ -196,12 +196,12 @@ struct http_handler {
 };
 
 struct http_server_options {
-    const struct sockaddr *address; /* NULL: adopted connections only */
+    const struct sockaddr *address; /* address to listen at; NULL: adopted connections only */
     bool exclusive;                 /* fail if another socket listens at the address already */
-    struct tls_ctx *tls;            /* NULL: plain text; a reference is taken */
+    struct tls_ctx *tls;            /* NULL: plain text; the server takes a reference */
     const struct http_handler *handler;
     void *ctx;
-    const struct http_limits *limits; /* copied; NULL: the default */
+    const struct http_limits *limits; /* the server copies the limits; NULL: the default limits */
     /* Bounds the bytes of bodies in memory that are longer than HTTP_SMALL_BODY: 503 above. NULL:
      * unbounded. Outlives the server. */
     struct http_budget *budget;
@@ -217,7 +217,7 @@ struct http_server;
  * ST_EXISTS: the address is in use; ST_INVALID, ST_DENIED, ST_IO with a reason; ST_NOMEM. */
 NODISCARD enum status http_server_start(struct env *env, const struct http_server_options *options,
                                         struct http_server **ret_server, struct reason *reason);
-/* The port listened on; 0 without a listener. */
+/* The port that the server listens on; 0 without a listener. */
 uint16_t http_server_port(const struct http_server *server);
 
 /* Serve a connection that was accepted elsewhere. `fd` and `tls` (after its handshake; NULL: plain
@@ -230,15 +230,16 @@ NODISCARD enum status http_server_adopt(struct http_server *server, int fd, stru
  * request without a reply is left; then http_server_free may be called. */
 void http_server_drain(struct http_server *server, uint32_t patience_ms,
                        void (*done)(void *done_ctx), void *done_ctx);
-void http_server_free(struct http_server *server); /* drained; NULL is allowed */
+void http_server_free(struct http_server *server); /* the server must be drained; NULL is allowed */
 
 struct http_counters {
     uint64_t connections_accepted, connections_open, connections_evicted;
-    uint64_t handshakes_failed, timeouts, rejected; /* rejected: refused by the server itself */
-    uint64_t requests, replies[6];                  /* [2]: 2xx */
-    uint64_t bytes_in, bytes_out;                   /* without TLS */
+    /* rejected: requests refused by the server itself */
+    uint64_t handshakes_failed, timeouts, rejected;
+    uint64_t requests, replies[6]; /* replies[2]: replies with a status 2xx */
+    uint64_t bytes_in, bytes_out;  /* bytes of plaintext, without TLS */
 };
-/* Any thread. */
+/* Read the counters. Any thread. */
 void http_server_counters(const struct http_server *server, struct http_counters *ret_counters);
 
 /* Parse "127.0.0.1:8200" or "[::1]:8200"; names are not resolved. ST_INVALID with a reason. */

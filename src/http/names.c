@@ -1,4 +1,4 @@
-/* Words of the protocol. */
+/* Rules for names and values of the protocol. */
 #include "http/names.h"
 
 #include <ctype.h>
@@ -78,7 +78,8 @@ bool http_header_sound(struct http_header header)
     bool sound = header.name.len != 0;
     for (size_t i = 0; i < header.name.len; i++) {
         uint8_t c = header.name.data[i];
-        bool sign = c != 0 && strchr("-_.!#$%&'*+^`|~", c) != NULL; /* strchr finds a zero too */
+        /* strchr would also find the zero at the end */
+        bool sign = c != 0 && strchr("-_.!#$%&'*+^`|~", c) != NULL;
         sound = sound && c < 0x80 && (isalnum(c) || sign);
     }
     for (size_t i = 0; i < header.value.len; i++) {

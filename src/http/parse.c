@@ -8,8 +8,8 @@
 enum {
     METHOD_SLACK = 16, /* longer than any method and the space behind it */
     FIELDS_FIRST = 16,
-    HOST_BYTES_MAX = 255 + 6, /* a name and a port */
-    LENGTH_DIGITS_MAX = 18,   /* cannot overflow */
+    HOST_BYTES_MAX = 255 + 6, /* longest value of Host: a name and a port */
+    LENGTH_DIGITS_MAX = 18,   /* most digits of a length: the number cannot overflow */
 };
 
 static struct http_parser *parser_of(llhttp_t *llhttp)
@@ -73,7 +73,7 @@ static int on_method(llhttp_t *llhttp)
     return refuse(p, 501, "method not implemented");
 }
 
-/* Where in the head a span lies that llhttp reports. */
+/* Where in the head a span from llhttp lies. */
 static size_t head_offset(const struct http_parser *p, const char *at)
 {
     return p->head_bytes + (size_t)(at - p->slice);
@@ -192,7 +192,7 @@ static bool fields_room(struct http_head *head)
     return true;
 }
 
-/* Eight at a time: 0x80 marks a letter beyond 'Z', and one from 'A' on. */
+/* Lower eight bytes at a time: 0x80 marks a byte above 'Z' and a byte from 'A' on. */
 static uint64_t lower_eight(uint64_t x)
 {
     const uint64_t each = 0x0101010101010101, low = x & 0x7f * each;
@@ -349,7 +349,7 @@ static int on_value_complete(llhttp_t *llhttp)
     return 0;
 }
 
-/* Ends */
+/* The end of a head and of a message */
 
 static int on_headers_complete(llhttp_t *llhttp)
 {
@@ -375,7 +375,7 @@ static int on_headers_complete(llhttp_t *llhttp)
     }
     head->keep_alive = llhttp_should_keep_alive(llhttp) != 0;
     head->expects_continue = head->expects_continue && !head->http_1_0;
-    llhttp->upgrade = 0; /* an offer of another protocol, which is not taken */
+    llhttp->upgrade = 0; /* the client offers another protocol, which the server does not take */
     return HPE_PAUSED;
 }
 
@@ -482,7 +482,7 @@ static enum http_event on_paused(struct http_parser *p)
     return p->phase == PARSE_BODY ? EVENT_HEAD : EVENT_DONE;
 }
 
-/* Show llhttp one slice. */
+/* Give llhttp one slice of the input. */
 static enum http_event feed(struct http_parser *p, struct bytes in, size_t *ret_used)
 {
     static const char nothing[1];
@@ -548,7 +548,7 @@ enum http_event http_parser_run(struct http_parser *parser, struct bytes in, siz
     ASSERT(parser->phase != PARSE_END);
     if (parser->phase == PARSE_START)
         event = start(parser, in, &used);
-    bool first = parser->phase != PARSE_START; /* after a head, without input too */
+    bool first = parser->phase != PARSE_START; /* parse after a head even without input */
     for (; event == EVENT_MORE && (first || used < in.len) && parser->phase != PARSE_START;
          first = false)
         event = feed(parser, bytes_from(in, used), &used);

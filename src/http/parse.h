@@ -15,7 +15,7 @@
 
 #include <llhttp.h>
 
-/* Positions are in `text`, which begins with the request target. */
+/* Positions count from the start of `text`, which begins with the request target. */
 struct http_field {
     uint32_t name_at, name_len, value_at, value_len;
 };
@@ -24,16 +24,18 @@ struct http_head {
     struct buf text;
     struct http_field *fields;
     size_t n_fields, fields_cap;
-    uint64_t name_lens; /* a bit for each length that a field's name has; the last: and above */
-    uint32_t target_len, path_at, path_len; /* path: of an absolute URL too */
+    /* a bit for each length that a field's name has; the last bit: that length and above */
+    uint64_t name_lens;
+    /* path_at, path_len: the path, also inside an absolute URL */
+    uint32_t target_len, path_at, path_len;
     uint32_t query_at, query_len;
     bool has_query;
 
-    enum http_method method; /* requests */
-    int status;              /* responses */
+    enum http_method method; /* method of a request */
+    int status;              /* status of a reply */
     bool http_1_0, keep_alive, expects_continue;
     bool chunked, has_length;
-    uint64_t length; /* of the body, when has_length */
+    uint64_t length; /* length of the body if has_length is set */
 };
 
 static inline uint64_t http_head_len_bit(size_t len)
@@ -45,7 +47,7 @@ static inline uint64_t http_head_len_bit(size_t len)
 void http_head_done(struct http_head *head);
 /* Wipe, and keep the memory for another message unless it has grown beyond the ordinary. */
 void http_head_reset(struct http_head *head);
-/* From field *at on, the next of that name in any case. */
+/* The next field with that name, in any case, from field *at on. */
 bool http_head_next(const struct http_head *head, const char *name, size_t *at,
                     struct bytes *ret_value);
 struct http_header http_head_field(const struct http_head *head, size_t i);
@@ -70,21 +72,22 @@ struct http_parser {
     enum http_parse_phase phase;
     bool own_method, half_crlf, skipped_crlf;
     bool target_done, version_seen, version_done, in_field, complete;
-    bool no_body; /* responses */
+    bool no_body; /* the reply has no body */
     uint8_t start_len;
     uint8_t start[5]; /* the first bytes, until it is clear whether they say "LIST " or "SCAN " */
-    uint8_t n_host, n_length, n_coding; /* the second is refused */
-    size_t head_bytes;                  /* given to llhttp so far */
+    /* how often these headers came; the second of a kind is refused */
+    uint8_t n_host, n_length, n_coding;
+    size_t head_bytes; /* given to llhttp so far */
     size_t trailer_bytes;
     const char *slice; /* the input that llhttp is reading */
-    int status;        /* why refused: an HTTP status … */
+    int status;        /* why the message was refused: an HTTP status … */
     const char *why;   /* … and a text; static */
 };
 
 /* Begin a message; on_body is kept. `head` must be empty; both are borrowed. */
 void http_parser_request(struct http_parser *parser, const struct http_limits *limits,
                          struct http_head *head);
-/* `no_body`: the response to HEAD. */
+/* `no_body`: the reply is to a HEAD request, so it has no body. */
 void http_parser_reply(struct http_parser *parser, const struct http_limits *limits,
                        struct http_head *head, bool no_body);
 
@@ -92,10 +95,10 @@ void http_parser_reply(struct http_parser *parser, const struct http_limits *lim
  * EVENT_REFUSED. */
 enum http_event http_parser_run(struct http_parser *parser, struct bytes in, size_t *ret_used);
 
-/* From on_body. `why` is static. */
+/* Refuse the message; call from on_body. `why` is static. */
 void http_parser_refuse(struct http_parser *parser, int status, const char *why);
 
-/* Nothing of the message has been seen. */
+/* Whether the parser has seen nothing of the message. */
 bool http_parser_untouched(const struct http_parser *parser);
 
 #endif

@@ -75,7 +75,8 @@ bool http_peer_preamble(struct http_conn *c, const struct proxy *said, enum prox
     return true;
 }
 
-/* As a proxy said, else as the kernel says; unchanged if neither does. */
+/* Write the peer's address as a proxy gave it, else as the kernel gives it; unchanged without
+ * either. */
 static void find_peer(const struct http_conn *c, char ret_text[static HTTP_PEER_TEXT])
 {
     struct sockaddr_storage address;

@@ -31,7 +31,7 @@ size_t proxy_want(const struct proxy *p)
     if (p->len < PROXY_HEAD)
         return PROXY_HEAD - p->len;
     if (is_v1(p))
-        return 1; /* the header ends with its line */
+        return 1; /* the line ends the header */
     if (p->len < V2_FIXED)
         return V2_FIXED - p->len;
     return V2_FIXED + v2_rest(p) - p->len;
@@ -47,7 +47,7 @@ static bool next_word(struct bytes *line, struct bytes *ret_word)
     return len > 0;
 }
 
-/* Decimal, no zero in front, no sign. */
+/* Read a decimal port without sign or leading zero. */
 static bool read_port(struct bytes text, uint16_t *ret_port)
 {
     int64_t port;
@@ -61,7 +61,8 @@ static bool read_port(struct bytes text, uint16_t *ret_port)
 
 static enum proxy_result read_line(struct proxy *p)
 {
-    struct bytes line = bytes_of(p->bytes + 6, p->len - 8); /* without "PROXY " and CR LF */
+    /* the line without "PROXY " and CR LF */
+    struct bytes line = bytes_of(p->bytes + 6, p->len - 8);
     struct bytes family, source, target, from, to;
     struct ip ip, other;
     uint16_t port, other_port;
@@ -99,9 +100,9 @@ static enum proxy_result read_binary(struct proxy *p)
     unsigned command = p->bytes[12] & 0x0F, family = p->bytes[13] >> 4;
     unsigned protocol = p->bytes[13] & 0x0F;
     if (command == 0)
-        return PROXY_NONE; /* LOCAL: a check of the proxy itself */
+        return PROXY_NONE; /* LOCAL: the proxy itself checks this server */
     if (family == 0 || family == 3)
-        return PROXY_NONE; /* unknown, or a socket of the proxy's machine */
+        return PROXY_NONE; /* the address family is unknown, or a socket of the proxy's machine */
     size_t addresses = family == 1 ? V2_INET : V2_INET6;
     if (protocol != 1 || rest < addresses)
         return PROXY_BAD;

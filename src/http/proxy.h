@@ -11,7 +11,7 @@
 /* Whether the words of a proxy in front of a connection count. Where they do not,
  * they are read all the same; a connection without them has its own address. */
 enum http_proxy_mode {
-    HTTP_PROXY_OFF,   /* a proxy header is not looked for */
+    HTTP_PROXY_OFF,   /* do not look for a proxy header */
     HTTP_PROXY_USE,   /* believe the header from any address */
     HTTP_PROXY_ALLOW, /* believe it from authorised addresses, ignore it from others */
     HTTP_PROXY_DENY,  /* believe it from authorised addresses, close connections from others */
@@ -23,13 +23,13 @@ struct http_proxy {
 };
 
 enum {
-    PROXY_HEAD = 12,             /* tells whether it is one */
-    PROXY_LINE_MAX = 107,        /* version 1, with its CR LF */
-    PROXY_BYTES_MAX = 16 + 2048, /* version 2, with what follows the addresses */
+    PROXY_HEAD = 12,             /* bytes that show whether the input is a proxy header */
+    PROXY_LINE_MAX = 107,        /* longest header of version 1, with its CR LF */
+    PROXY_BYTES_MAX = 16 + 2048, /* longest header of version 2, with what follows the addresses */
 };
 
 enum proxy_result {
-    PROXY_MORE,   /* proxy_want bytes at most */
+    PROXY_MORE,   /* read on: proxy_want bytes at most */
     PROXY_ABSENT, /* the input begins with the client's own bytes */
     PROXY_CLIENT, /* `ip` and `port` are the client's */
     PROXY_NONE,   /* the proxy speaks for itself, or does not know: the connection's own address */
@@ -43,7 +43,7 @@ struct proxy {
     uint8_t bytes[PROXY_BYTES_MAX];
 };
 
-/* How many bytes may be read now, at least 1, to bytes + len. */
+/* How many bytes may be read now into bytes + len; at least 1. */
 size_t proxy_want(const struct proxy *p);
 /* `n` of them, at most proxy_want, were read. Not to be called again after another result than
  * PROXY_MORE. */

@@ -28,7 +28,8 @@ static void add_first_lines(struct buf *b, const struct http_reply *reply)
 {
     const char *type = reply->content_type;
     if (reply->status == 200 && type != NULL && strcmp(type, "application/json") == 0) {
-        buf_add(b, BYTES("HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n" /* as most */
+        /* the first lines of most replies */
+        buf_add(b, BYTES("HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n"
                          "Content-Type: application/json"));
         return;
     }
@@ -71,12 +72,12 @@ static void add_date(struct buf *b, struct http_server *server)
     buf_add(b, bytes_of(date->text, sizeof date->text));
 }
 
-/* `length` of the body, or HTTP_LENGTH_UNKNOWN. */
+/* Write the head of a reply. `length` is the body's, or HTTP_LENGTH_UNKNOWN. */
 static void add_head(struct http_exchange *x, const struct http_reply *reply, uint64_t length)
 {
     struct buf *b = &x->reply;
     if (buf_reserve(b, REPLY_ROOM) != ST_OK)
-        return; /* the buffer keeps the failure */
+        return; /* the buffer remembers that it failed */
     add_first_lines(b, reply);
     add_date(b, x->server);
     add_headers(b, reply);
@@ -110,7 +111,7 @@ static bool reply_begin(struct http_exchange *x, const struct http_reply *reply,
     tally_add(&x->server->tally.replies[reply->status / 100], 1);
     if (x->conn == NULL)
         return false;
-    bool unread = !x->body_done; /* the rest of the body follows, not a request */
+    bool unread = !x->body_done; /* the rest of the body follows in the input, not a request */
     x->reply_close = reply->close || unread || !x->head.keep_alive || x->conn->close_after ||
                      x->server->draining;
     x->no_reply_body = x->req.method == METHOD_HEAD || reply->status == 204 || reply->status == 304;
@@ -149,7 +150,8 @@ void http_respond(struct http_request *req, const struct http_reply *reply)
     struct http_exchange *x = exchange_of(req);
     if (reply_begin(x, reply, reply->body.len)) {
         struct bytes body = x->no_reply_body ? (struct bytes){0} : reply->body;
-        bool together = body.len <= x->reply.cap - x->reply.len; /* one piece for the socket */
+        /* head and body fit into one piece for the socket */
+        bool together = body.len <= x->reply.cap - x->reply.len;
         if (together)
             buf_add(&x->reply, body);
         x->out.sent = on_out_sent;
@@ -185,7 +187,7 @@ static void error_reply(struct http_exchange *x, int status, const char *message
         .status = status, .content_type = put_error(x, status, text, &body), .close = close};
     ASSERT(status >= 400 && reply.content_type != NULL);
     if (buf_status(&body) == ST_OK) {
-        buf_done(&x->kept); /* a reply that was being built */
+        buf_done(&x->kept); /* discard a reply that was being built */
         http_keep(&x->req, &body);
         reply.body = buf_bytes(&x->kept);
     } else {

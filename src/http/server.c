@@ -1,4 +1,4 @@
-/* Listening, admission, draining, counting. */
+/* The server: listening, admission, draining, counting. */
 #include "http/server.h"
 #include "base/mem.h"
 #include "crypto/tls.h"
@@ -93,7 +93,8 @@ static void server_accept(struct http_server *s)
     struct http_conn *c = NULL;
     enum status st = server_conn(s, &c);
     s->accept_waits = st != ST_OK;
-    if (st != ST_OK && st != ST_BUSY) /* no event says when memory is free again */
+    /* try again after a time: no event tells when memory is free again */
+    if (st != ST_OK && st != ST_BUSY)
         env_timer_set(s->env, &s->accept_timer, env_mono_ms(s->env) + ACCEPT_AGAIN_MS);
     if (st != ST_OK)
         return;
@@ -108,7 +109,7 @@ static void server_accept(struct http_server *s)
 static void server_on_connection(uv_stream_t *listener, int err)
 {
     struct http_server *s = listener->data;
-    if (err != 0) /* out of descriptors: libuv has dropped the connection */
+    if (err != 0) /* out of descriptors: libuv has already dropped the connection */
         tally_add(&s->tally.rejected, 1);
     else
         server_accept(s);
@@ -170,7 +171,7 @@ static enum status address_free(const struct sockaddr *address, struct reason *r
     bool ok = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
               bind(fd, address, address_len(address)) == 0;
     int err = errno;
-    (void)close(fd); /* nothing was sent */
+    (void)close(fd); /* nothing was sent, so a failed close loses nothing */
     return ok ? ST_OK : socket_status(-err, reason);
 }
 
@@ -297,7 +298,7 @@ static enum status server_take(struct http_server *s, int fd, struct http_conn *
         }
         http_conn_close(c);
     }
-    (void)close(fd); /* not shared */
+    (void)close(fd); /* the socket is not shared with anyone */
     return st;
 }
 

@@ -32,10 +32,10 @@ enum conn_phase {
 struct http_conn {
     struct http_wire wire;
     struct http_server *server;
-    struct list link; /* in server->idle or server->active */
+    struct list link; /* link in server->idle or server->active */
     struct http_parser parser;
     struct http_exchange *x; /* the exchange under way; its request or its reply is incomplete */
-    struct buf in;           /* input behind the request under way */
+    struct buf in;           /* bytes of input behind the current request */
     struct env_timer timer;
     uint64_t deadline_ms; /* 0: no deadline; the timer may fire earlier and is then set again */
     uint32_t allowed_ms;  /* the time from setting the deadline to the deadline */
@@ -46,7 +46,7 @@ struct http_conn {
     enum conn_phase phase;
     uint8_t n_queued; /* replies since the last flush */
     uint64_t counted_out;
-    struct ip counted; /* the connection counts for this address; len 0: for none */
+    struct ip counted; /* address under which the connection is counted; len 0: not counted */
     struct ip client;  /* the client's address that a proxy named; len 0: no proxy named one */
     uint16_t client_port;
     char peer[HTTP_PEER_TEXT]; /* the client's address as text; "": not asked for yet */
@@ -59,8 +59,9 @@ struct http_exchange {
     struct http_request req; /* the part that handlers see; must come first */
     struct http_server *server;
     struct http_conn *conn; /* NULL: the connection is gone */
-    struct list link;       /* in server->exchanges or server->spare */
-    unsigned refs;          /* held by the reply, by outputs on their way and by posted tasks */
+    struct list link;       /* link in server->exchanges or server->spare */
+    /* references held by the reply, by outputs on their way and by posted tasks */
+    unsigned refs;
     struct http_head head;
 
     struct buf body; /* the body in memory; its capacity counts in the budget */
@@ -100,7 +101,7 @@ struct http_tally {
 
 /* The value of the header Date, valid for a second. */
 struct http_date {
-    uint64_t until_ms; /* monotonic */
+    uint64_t until_ms; /* monotonic time until which the text is valid */
     uint8_t text[TEXT_HTTP_DATE_LEN];
 };
 
@@ -141,16 +142,16 @@ static inline struct http_exchange *exchange_of(const struct http_request *req)
 /* Make an exchange with one reference, which the reply releases. NULL: no memory. */
 struct http_exchange *http_exchange_new(struct http_server *server);
 void http_exchange_unref(struct http_exchange *x);
-void http_exchange_free(struct http_exchange *x); /* one that is spare */
-/* Make room for `more` bytes of body. ST_BUSY: beyond the budget; ST_NOMEM. */
+void http_exchange_free(struct http_exchange *x); /* free an exchange that is in `spare` */
+/* Make room for `more` bytes of body. ST_BUSY: the budget is used up; ST_NOMEM. */
 NODISCARD enum status http_exchange_grow(struct http_exchange *x, size_t more);
-/* The body is complete, or (`st`) never will be: tell a streaming handler. */
+/* No more of the body will come; `st` says whether it is complete: tell a streaming handler. */
 void http_exchange_body_end(struct http_exchange *x, enum status st);
-/* Make the body so far the first piece of a stream. */
+/* Make the bytes of the body that came so far the first piece of a stream. */
 void http_exchange_stream(struct http_exchange *x);
-/* A run of a streamed body. ST_NOMEM. */
+/* Add bytes to a streamed body. ST_NOMEM. */
 NODISCARD enum status http_exchange_body_add(struct http_exchange *x, struct bytes run);
-/* The exchange has lost its connection: leave it to its handler alone. */
+/* The exchange has lost its connection: only its handler keeps it. */
 void http_exchange_orphan(struct http_exchange *x);
 
 /* reply.c */
@@ -171,26 +172,26 @@ bool http_peer_preamble(struct http_conn *c, const struct proxy *said, enum prox
 
 /* conn.c */
 
-/* ST_OK: the server has one connection more. */
+/* Make a connection and count it in the server. */
 NODISCARD enum status http_conn_new(struct http_server *server, struct http_conn **ret_conn);
-/* Start to read. `tls` is taken. */
+/* Start to read. The connection takes over `tls`. */
 void http_conn_open(struct http_conn *c, struct tls_conn *tls, bool secured);
 /* The reply of the exchange is queued completely; `cut`: it cannot be completed. */
 void http_conn_replied(struct http_conn *c, bool cut);
-/* Something changed from outside of parsing: go on as far as possible. */
+/* Something changed outside of parsing: go on as far as possible. */
 void http_conn_go_on(struct http_conn *c);
-/* The reply to the request it serves is due within `ms`, 0: for ever. */
+/* The reply to the connection's request is due within `ms`; 0: no limit. */
 void http_conn_within(struct http_conn *c, uint32_t ms);
 void http_conn_send(struct http_conn *c, struct http_out *out);
 void http_conn_close(struct http_conn *c);
 
 /* server.c */
 
-/* A connection or an exchange was released. */
+/* A connection or an exchange was released: check whether the server is drained. */
 void http_server_less(struct http_server *server);
-/* The connection is no longer one of its client's. */
+/* Stop counting the connection for its client. */
 void http_server_uncount(struct http_server *server, struct http_conn *c);
-/* The connection is not idle any more, or idle from now. */
+/* The connection has become idle or active: move it to the right list. */
 void http_server_move(struct http_server *server, struct http_conn *c, bool idle);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum {
     IOV_BATCH = 48,
-    TLS_BATCH = 64 * 1024, /* plaintext encrypted at once */
+    TLS_BATCH = 64 * 1024, /* most plaintext encrypted at once */
     SPARE_MAX = 2 * TLS_BATCH,
     CLEAR_BATCH = 1 << 30,
     KEEPALIVE_S = 60,
@@ -44,7 +44,8 @@ void http_piece_frame(struct http_piece *piece, struct bytes body, bool chunked,
     piece->out = (struct http_out){.sent = sent, .parts = {[1] = body}};
     if (!chunked)
         return;
-    int len = snprintf(piece->line, sizeof piece->line, "%zx\r\n", body.len); /* 18 at most */
+    /* the line has at most 18 bytes */
+    int len = snprintf(piece->line, sizeof piece->line, "%zx\r\n", body.len);
     piece->out.parts[0] = bytes_of(piece->line, (size_t)len);
     piece->out.parts[2] = BYTES("\r\n");
 }
@@ -62,7 +63,7 @@ static struct http_out *out_first(const struct http_wire *w)
     return list_empty(&w->out) ? NULL : CONTAINER_OF(w->out.next, struct http_out, link);
 }
 
-/* `n` bytes of the queue are on their way: tell those that are complete. */
+/* `n` bytes of the queue were given to the socket: complete the outputs they cover. */
 static void out_consume(struct http_wire *w, size_t n)
 {
     w->bytes_out += n;
@@ -79,7 +80,7 @@ static void out_consume(struct http_wire *w, size_t n)
     }
 }
 
-/* The first bytes of the queue, at most `max`, as up to IOV_BATCH parts. */
+/* Collect the first bytes of the queue, at most `max`, in up to IOV_BATCH parts. */
 static unsigned out_gather(const struct http_wire *w, struct bytes *parts, size_t max)
 {
     unsigned n = 0;
@@ -139,7 +140,7 @@ static enum status wire_write(struct http_wire *w, const struct bytes *parts, un
     return ST_OK;
 }
 
-/* One batch in clear. False: nothing to do, or it has to wait. */
+/* Write one batch of plaintext. False: nothing to write, or the batch has to wait. */
 static bool flush_plain(struct http_wire *w)
 {
     struct bytes parts[IOV_BATCH];
@@ -154,7 +155,7 @@ static bool flush_plain(struct http_wire *w)
     return st == ST_OK && !w->writing;
 }
 
-/* The encrypted output is gone: its memory serves the next, of any wire. */
+/* The encrypted output was written: give its memory back for the next output of any wire. */
 static void cipher_done(struct http_wire *w)
 {
     struct buf *spare = &w->scratch->spare;
@@ -168,7 +169,7 @@ static void cipher_done(struct http_wire *w)
     w->cipher = (struct buf){0};
 }
 
-/* Encrypt a batch into `cipher`, after what the TLS engine itself has to say. */
+/* Encrypt a batch into `cipher`, behind messages of the TLS engine itself. */
 static enum status encrypt_batch(struct http_wire *w)
 {
     struct bytes parts[IOV_BATCH];
@@ -216,7 +217,7 @@ static void wire_on_shutdown(uv_shutdown_t *shutdown, int status)
     (void)shutdown, (void)status; /* the peer's end, or the owner's timer, closes the wire */
 }
 
-/* Everything is out: end our side. */
+/* All output is written: end our side. */
 static void wire_end_side(struct http_wire *w)
 {
     if (w->finished || w->closing)
@@ -224,7 +225,7 @@ static void wire_end_side(struct http_wire *w)
     w->finished = true;
     if (w->tls != NULL && w->secured) {
         tls_close_notify(w->tls);
-        (void)flush_tls(w); /* the socket takes the rest later */
+        (void)flush_tls(w); /* a later write sends the rest */
     }
     if (!w->closing && uv_shutdown(&w->shutdown, (uv_stream_t *)&w->tcp, wire_on_shutdown) != 0)
         wire_broken(w);
@@ -380,7 +381,7 @@ static void wire_pump(struct http_wire *w)
 static void wire_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 {
     struct http_wire *w = wire_of(handle);
-    (void)suggested; /* ours is as large */
+    (void)suggested; /* our own buffer is as large as the suggestion */
     if (w->turn_bytes >= WIRE_TURN_BYTES) {
         *ret_buf = uv_buf_init(NULL, 0);
         return;
@@ -417,13 +418,14 @@ static void wire_on_cipher(struct http_wire *w, struct bytes cipher)
     enum status st = tls_lend(w->tls, cipher);
     if (st == ST_OK) {
         wire_pump(w);
-        st = tls_keep(w->tls); /* the next wire reads to the same place */
+        /* copy an incomplete record: the next wire reads into the same memory */
+        st = tls_keep(w->tls);
     }
     if (st != ST_OK)
         wire_ended(w, st);
 }
 
-/* Bytes after the proxy's header are the client's. */
+/* Pass on the bytes after the proxy's header: the client sent them. */
 static void wire_on_proxy(struct http_wire *w, size_t n)
 {
     struct proxy *p = w->proxy;
@@ -474,7 +476,8 @@ static void wire_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
 void http_wire_read(struct http_wire *wire, bool on)
 {
-    bool resumed = on && !wire->want_read; /* else all that was decrypted is gone already */
+    /* otherwise everything decrypted was already given to the owner */
+    bool resumed = on && !wire->want_read;
     wire->want_read = on;
     if (wire->closing || wire->ended)
         return;
@@ -491,7 +494,7 @@ void http_wire_read(struct http_wire *wire, bool on)
         wire_pump(wire);
 }
 
-/* Life */
+/* Opening and closing a wire */
 
 enum status http_wire_init(struct http_wire *wire, uv_loop_t *loop, const struct http_wire_ops *ops,
                            struct http_scratch *scratch, bool server)
@@ -517,9 +520,10 @@ enum status http_wire_start(struct http_wire *wire, struct tls_conn *tls, bool s
     wire->tls = tls;
     wire->secured = tls == NULL || secured;
     TRY(loop_status(uv_tcp_nodelay(&wire->tcp, 1)));
-    (void)uv_tcp_keepalive(&wire->tcp, 1, KEEPALIVE_S); /* a help, not a need */
+    /* keepalive only helps; the wire works without it */
+    (void)uv_tcp_keepalive(&wire->tcp, 1, KEEPALIVE_S);
     if (tls != NULL)
-        http_wire_flush(wire); /* a client speaks first */
+        http_wire_flush(wire); /* the client side of TLS speaks first */
     http_wire_read(wire, true);
     return ST_OK;
 }
@@ -553,6 +557,7 @@ void http_wire_reset(struct http_wire *wire)
     if (wire->closing)
         return;
     wire->closing = true;
-    if (uv_tcp_close_reset(&wire->tcp, wire_on_closed) != 0) /* our side has ended already */
+    /* the reset fails if our side has already ended */
+    if (uv_tcp_close_reset(&wire->tcp, wire_on_closed) != 0)
         uv_close((uv_handle_t *)&wire->tcp, wire_on_closed);
 }

@@ -22,8 +22,9 @@ enum {
     WIRE_DIRECT_STEP = 256 * 1024, /* most bytes of one read into a body's own memory */
     WIRE_TURN_BYTES = 256 * 1024,  /* bytes read from one wire before other wires have their turn */
     /* For timers that judge a peer. The loop runs timers before it reads sockets. */
-    WIRE_STILL_MS = 50, /* a timer this late means that the loop was held up */
-    WIRE_LOOK_MS = 10,  /* then wait so long, so that the loop reads the peer's bytes first */
+    WIRE_STILL_MS = 50, /* a timer this late shows that the loop was held up */
+    /* after a late timer, wait this long so that the loop reads the peer's bytes first */
+    WIRE_LOOK_MS = 10,
 };
 
 /* The memory into which all wires of one thread read; wiped after each use. */
@@ -36,7 +37,8 @@ struct http_scratch {
 
 /* Make a scratch that no wire uses yet. */
 void http_scratch_init(struct http_scratch *scratch);
-void http_scratch_done(struct http_scratch *scratch); /* after all its wires are closed */
+/* call after all wires of the scratch are closed */
+void http_scratch_done(struct http_scratch *scratch);
 
 struct http_room {
     uint8_t *data;
@@ -46,7 +48,8 @@ struct http_room {
 struct http_wire_ops {
     /* The memory into which the next input is read without a copy; {0}: the scratch. */
     struct http_room (*room)(struct http_wire *wire);
-    void (*data)(struct http_wire *wire, struct bytes plain); /* borrowed for the call */
+    /* plaintext arrived; `plain` is borrowed for the call */
+    void (*data)(struct http_wire *wire, struct bytes plain);
     /* For wires that wait for a proxy's header: the header was read, or is absent. Unless the wire
      * is then closed, `data` gets the input behind it. */
     void (*preamble)(struct http_wire *wire, const struct proxy *said, enum proxy_result result);
@@ -56,7 +59,7 @@ struct http_wire_ops {
      * status, at most once: the connection is broken; ST_CRYPTO: TLS failed. */
     void (*ended)(struct http_wire *wire, enum status st);
     void (*drained)(struct http_wire *wire); /* all output that had to wait has been written */
-    void (*closed)(struct http_wire *wire);  /* last touch */
+    void (*closed)(struct http_wire *wire);  /* the wire is closed; last touch of the wire */
 };
 
 /* Output. The parts stay valid until `sent`, which is called once: ST_OK, or ST_CLOSED. */
@@ -88,14 +91,14 @@ struct http_wire {
     size_t out_off;    /* bytes of the first output that are written already */
     struct buf cipher; /* encrypted output that is being written */
     size_t cipher_off;
-    size_t submitted;     /* bytes given to uv_write */
-    size_t turn_bytes;    /* read in this turn of the loop */
+    size_t submitted;     /* bytes given to the last uv_write */
+    size_t turn_bytes;    /* bytes read in this turn of the loop */
     uint64_t bytes_in;    /* bytes of plaintext received */
     uint64_t bytes_out;   /* bytes of plaintext taken from the queue */
     uint64_t bytes_wrote; /* bytes given to the socket, TLS included */
     bool server, secured, seen, reading, want_read, pumping, flushing, writing;
     bool eof, ended, broken, finishing, finished, closing;
-    bool discard; /* set by the owner, who reads and discards the input */
+    bool discard; /* set by the owner: the input is read and discarded */
 };
 
 /* Any status but ST_OK is the status of libuv's error; the wire is then unused. */

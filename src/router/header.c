@@ -11,5 +11,6 @@ void header_tell(struct router_reply *reply, struct arena *arena, const char *ou
                  const char *theirs, struct bytes value)
 {
     if (reply_add_header(reply, arena, bytes_str(ours), value))
-        (void)reply_add_header(reply, arena, bytes_str(theirs), value); /* else it lacks it */
+        /* without memory the reply lacks the header */
+        (void)reply_add_header(reply, arena, bytes_str(theirs), value);
 }

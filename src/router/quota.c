@@ -35,7 +35,7 @@ const struct schema quota_config_schema = SCHEMA(struct quota_config, config_fie
 
 struct rule {
     struct bytes path;
-    uint64_t version; /* a changed quota begins to count anew */
+    uint64_t version; /* version of the quota: a changed quota begins to count anew */
     struct quota_window window;
 };
 
@@ -43,7 +43,7 @@ struct rule {
 struct rules {
     struct arena arena;
     uint64_t version;
-    struct rule *items; /* longest path first */
+    struct rule *items; /* rules, the one with the longest path first */
     size_t n;
     struct quota_config config;
 };
@@ -91,7 +91,7 @@ void quotas_free(struct quotas *quotas)
     mem_free(quotas);
 }
 
-/* Reading */
+/* Reading the rules */
 
 static int rule_order(const void *a, const void *b)
 {
@@ -184,7 +184,7 @@ static void look(struct quotas *quotas, struct state *state, uint64_t now_ms)
     quotas->read = false;
 }
 
-/* Judging */
+/* Judging requests */
 
 static bool fits_path(struct bytes rule, struct bytes path)
 {
@@ -226,7 +226,7 @@ static const struct rule *find(const struct quotas *quotas, const struct req *re
 
 enum { KEY_BYTES = 8 + 16 + QUOTA_PATH_MAX };
 
-/* The rule as it is now, and the client. */
+/* The key of the counter: the rule with its version, and the client. */
 static struct bytes key_of(const struct rule *rule, const char *peer, uint8_t key[KEY_BYTES])
 {
     struct ip ip;
@@ -269,7 +269,8 @@ static void add(struct router_reply *reply, struct arena *arena, const char *nam
 {
     const char *text = arena_format(arena, "%llu", (unsigned long long)n);
     if (text != NULL)
-        (void)reply_add_header(reply, arena, bytes_str(name), bytes_str(text)); /* as there */
+        /* without memory the reply lacks the header */
+        (void)reply_add_header(reply, arena, bytes_str(name), bytes_str(text));
 }
 
 void quota_tell(const struct quota_verdict *verdict, struct arena *arena,

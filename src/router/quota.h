@@ -13,7 +13,7 @@
 #include "quota/quota_table.h"
 #include "router/router.h"
 
-/* Settings (setting.h): a quota each below, and what holds for all of them. */
+/* Settings (setting.h): one below this prefix for each quota, and one for all of them. */
 #define QUOTA_SETTINGS "quota/rate-limit/"
 #define QUOTA_CONFIG_SETTING "quota/config"
 
@@ -29,7 +29,7 @@ struct quota {
     int64_t interval, block_interval; /* seconds */
     bool inheritable, has_inheritable;
 };
-extern const struct schema quota_schema; /* without the name */
+extern const struct schema quota_schema; /* a quota without its name */
 
 struct quota_config {
     bool enable_rate_limit_audit_logging, enable_rate_limit_response_headers;
@@ -44,9 +44,9 @@ NODISCARD enum status quota_rate(const char *text, uint64_t *ret_limit);
 /* One worker's view. */
 struct quotas;
 NODISCARD enum status quotas_new(struct quota_table *table, struct quotas **ret_quotas);
-void quotas_free(struct quotas *quotas); /* NULL is allowed */
+void quotas_free(struct quotas *quotas); /* Free a worker's quotas. NULL is allowed. */
 
-/* Quota headers of the reply; `limit` 0: none. */
+/* The verdict of the quotas on a request, for the headers of its reply; `limit` 0: no headers. */
 struct quota_verdict {
     uint64_t limit;
     struct quota_count count;
@@ -57,7 +57,7 @@ struct quota_verdict {
 NODISCARD enum status quota_judge(struct quotas *quotas, struct state *state,
                                   const struct router_request *request, struct req *req,
                                   uint64_t now_ms, struct quota_verdict *ret_verdict);
-/* Add the headers, their text in the arena; without memory fewer. */
+/* Add the headers, their text in the arena; without memory some are missing. */
 void quota_tell(const struct quota_verdict *verdict, struct arena *arena,
                 struct router_reply *reply);
 

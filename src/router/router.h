@@ -64,7 +64,7 @@ struct router_verdict {
     enum status st;                    /* ST_OK, or the status of the refusal */
     const char *why;                   /* text of the refusal; NULL: the status's text */
     bool preflight;                    /* reply with 200 and the headers alone */
-    const struct http_header *headers; /* for the reply; in the arena or static */
+    const struct http_header *headers; /* headers for the reply; in the arena or static */
     size_t n_headers;
 };
 
@@ -74,15 +74,15 @@ struct router_forward;
 struct router_request {
     enum http_method method;
     struct path_target target;
-    const struct dialect *dialect; /* set by router_place */
-    struct bytes query, body;      /* as the client sent them */
+    const struct dialect *dialect; /* dialect of the path, set by router_place */
+    struct bytes query, body;      /* query and body as the client sent them */
     bool streamed; /* the body was not read yet: `collect`, `receive` or `forward` reads it */
-    uint64_t body_length;      /* of a streamed body, or HTTP_LENGTH_UNKNOWN */
-    struct arena *arena;       /* everything made for the request lies there */
+    uint64_t body_length;      /* length of a streamed body, or HTTP_LENGTH_UNKNOWN */
+    struct arena *arena;       /* memory for everything made for the request */
     const char *peer;          /* address of the client, "127.0.0.1:4711" */
     bool open_metrics;         /* the listener shows metrics without a token */
     bool closed_ceremonies;    /* the listener wants a token for ROUTE_CEREMONY */
-    bool forwarded;            /* by another node, which sets `peer` and `id` */
+    bool forwarded;            /* another node forwarded the request, and set `peer` and `id` */
     struct rlog_request_id id; /* all zero: the request has no id */
     bool again;                /* an earlier try with this id may have been executed */
 
@@ -103,7 +103,7 @@ struct router_request {
      * move reply->body away. */
     void (*respond)(struct router_request *request, struct router_reply *reply);
 
-    /* For the router alone. */
+    /* The members below are for the router alone. */
     bool unsettled; /* the request may change something, or has changed something */
     bool given_up;  /* router_give_up was called */
 };
@@ -117,13 +117,13 @@ static inline struct bytes router_header(const struct router_request *request, c
                                                             : request->header(request, name);
 }
 
-/* A request on its way to the active node. */
+/* A request that is sent to the active node. */
 struct router_forward {
     struct router_request *request;
-    struct env *env;           /* of the worker */
-    struct rlog_request_id id; /* to be sent with the request; all zero: none */
-    bool again;                /* to be sent with the request: see router_request */
-    uint64_t deadline_ms;      /* monotonic */
+    struct env *env;           /* `env` of the worker */
+    struct rlog_request_id id; /* id to send with the request; all zero: none */
+    bool again;                /* flag to send with the request: see router_request */
+    uint64_t deadline_ms;      /* monotonic time when the try ends */
     /* Called once, on the worker's thread, never from inside `forward`. ST_OK: `reply` is set, and
      * the callee owns its body. ST_NOT_LEADER, ST_NO_LEADER, ST_BUSY: the request was certainly not
      * executed. Another status: it may have been executed. */
@@ -144,15 +144,15 @@ struct router_host {
     /* The requests of all workers: members of an object. Blocks until each has replied. ST_NOMEM.
      */
     enum status (*inflight)(struct router_host *host, struct text_writer *w);
-    uint64_t upload_bytes_max; /* bound of the body of a ROUTE_UPLOAD */
-    enum seal_type seal_type;  /* configured; for sys/init */
+    uint64_t upload_bytes_max; /* most bytes of the body of a ROUTE_UPLOAD */
+    enum seal_type seal_type;  /* type of the configured seal, for sys/init */
     const struct seal *seal; /* for sys/init; NULL: no seal is configured, or its key is missing */
     const struct metrics *metrics;
-    const char *version;            /* reported to clients */
+    const char *version;            /* version of the server that clients see */
     const char *hostname, *node_id; /* for headers of replies; NULL: no header */
     enum trace_level request_log;   /* level of the log line of a request */
     enum trace_level log_level;     /* configured level of the process */
-    const char *data_dir;           /* for its free space; NULL: not reported */
+    const char *data_dir;           /* directory whose free space is reported; NULL: not reported */
     struct bytes configuration;     /* the configuration, without secrets: an object of JSON */
     /* This node replies 503 to all but health and what operators need. */
     _Atomic bool maintenance;
@@ -186,11 +186,12 @@ void router_worker_free(struct router_worker *worker);
 struct audit *router_worker_audit(struct router_worker *worker);
 struct router_host *router_worker_host(const struct router_worker *worker);
 struct state *router_worker_state(const struct router_worker *worker); /* NULL: there is none yet */
-unsigned router_worker_running(const struct router_worker *worker);    /* requests under way */
+/* number of requests under way */
+unsigned router_worker_running(const struct router_worker *worker);
 /* Write a member of an object for each request under way. On the worker's thread. */
 struct text_writer;
 void router_worker_inflight(struct router_worker *worker, struct text_writer *w);
-extern const struct schema router_inflight_schema; /* the value of such a member */
+extern const struct schema router_inflight_schema; /* schema of one request in that list */
 
 /* Find the dialect of a request whose target is canonical, and the path below the root of the
  * dialect. Once for a request, before the router is told anything else of it. */
@@ -217,22 +218,22 @@ bool router_is_long(struct router_worker *worker, const struct router_request *r
 /* Classes of the latency histograms; each request is counted in one. */
 enum router_class {
     ROUTER_READ,
-    ROUTER_LIST, /* and recursive listings */
+    ROUTER_LIST, /* LIST, also recursive */
     ROUTER_WRITE,
     ROUTER_NODE,      /* about this node: health, metrics, seal status */
-    ROUTER_FORWARDED, /* sent on to the active node */
-    ROUTER_LONG,      /* may take long: snapshots */
+    ROUTER_FORWARDED, /* requests forwarded to the active node */
+    ROUTER_LONG,      /* requests that may take long, as snapshots */
     ROUTER_CLASSES
 };
 const char *router_class_name(enum router_class class);
 
 struct router_counters {
-    /* From the request's head to the reply, on this node. */
+    /* Time from the request's head to the reply, on this node. */
     struct histogram_sum latency[ROUTER_CLASSES];
-    uint64_t requests, forwards, reruns, refused; /* refused: above inflight_max */
-    uint64_t parsed_bytes; /* of bodies whose senders had some right on the path */
+    uint64_t requests, forwards, reruns, refused; /* refused: requests above inflight_max */
+    uint64_t parsed_bytes; /* bytes of bodies whose senders had some right on the path */
 };
-/* Any thread. */
+/* Read the counters. Any thread. */
 void router_worker_counters(const struct router_worker *worker,
                             struct router_counters *ret_counters);
 

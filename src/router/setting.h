@@ -9,12 +9,12 @@
  * never set, *ret_struct untouched. ST_CORRUPT; else as state_get. */
 NODISCARD enum status setting_load(struct state_txn *txn, const char *ns, const char *name,
                                    const struct schema *schema, void *ret_struct);
-/* ST_OK or ST_NOT_FOUND; else as state_exists. */
+/* Whether the setting exists: ST_OK or ST_NOT_FOUND; else as state_exists. */
 NODISCARD enum status setting_exists(struct state_txn *txn, const char *ns, const char *name);
 /* Stage the whole record. As state_put. */
 NODISCARD enum status setting_save(struct state_txn *txn, const char *ns, const char *name,
                                    const struct schema *schema, const void *from);
-/* Stage its deletion; none is fine. As state_delete. */
+/* Stage the deletion of a setting, which may be absent. As state_delete. */
 NODISCARD enum status setting_delete(struct state_txn *txn, const char *ns, const char *name);
 /* The key of a record; of a folder of them with a name that ends in '/'. ST_NOMEM. */
 NODISCARD enum status setting_key(struct arena *arena, const char *ns, const char *name,

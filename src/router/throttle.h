@@ -11,7 +11,7 @@
 enum { THROTTLE_CLIENTS = 256 };
 
 struct throttle_client {
-    struct ip ip; /* len 0: free */
+    struct ip ip; /* address of the client; len 0: the slot is free */
     uint64_t paid_ms;
 };
 
@@ -22,8 +22,8 @@ struct throttle_client {
  * Of more than THROTTLE_CLIENTS addresses the one that came longest ago is forgotten: the bucket
  * for all bounds them together. */
 struct throttle {
-    uint32_t burst;    /* at once, of all clients; 0: never refused */
-    uint32_t every_ms; /* then one each; not 0 */
+    uint32_t burst;    /* takes that are allowed at once, of all clients; 0: never refuse */
+    uint32_t every_ms; /* after the burst, one take for each such time; not 0 */
     /* Inside. Zero-initialise it, but for the lock. Each time is when what was taken is paid for.
      */
     pthread_mutex_t lock;
@@ -32,7 +32,7 @@ struct throttle {
     struct throttle_client clients[THROTTLE_CLIENTS];
 };
 
-/* Whether one more may be done now, by a monotonic clock; then it is counted. */
+/* Take one by a monotonic clock. False: refused, and not counted. */
 bool throttle_take(struct throttle *throttle, const struct ip *client, uint64_t now_ms);
 /* `client` holds the attempt in progress. */
 void throttle_hold(struct throttle *throttle, const struct ip *client);

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* "mounts/:name" as the document writes it, at the end of `out`. */
+/* Write "mounts/:name" at the end of `out` as the document writes a template. */
 static void add_template(struct buf *out, const char *pattern)
 {
     while (*pattern != '\0') {
@@ -62,7 +62,7 @@ static enum status add_op(struct docs *d, const struct route_api *api, size_t ro
     return ST_OK;
 }
 
-/* One row at `base` (without a slash at its end), with `pattern` behind it. */
+/* Add one row at `base` (which has no slash at its end), with `pattern` behind `base`. */
 static enum status add_row(struct docs *d, const struct route_api *api, size_t row,
                            const char *pattern)
 {
@@ -163,7 +163,7 @@ static int by_path(const void *one, const void *other)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* In order, and of rows for the same path and method the first alone. */
+/* Sort the rows, and keep the first of the rows with the same path and method. */
 static void settle(struct docs *d)
 {
     size_t n = 0, begin = 0;
@@ -217,7 +217,7 @@ enum status openapi_reply(struct req *req, bool generic)
 {
     struct openapi_page *page = generic ? &req->docs->generic : &req->docs->named;
     uint64_t version = 0;
-    if (req->token != NULL) /* shows the mounts that the token reaches */
+    if (req->token != NULL) /* a token makes the document list the mounts that it reaches */
         return render(req, generic);
     if (!generic)
         TRY(mount_newest(req->txn, req->ns, &version));
@@ -226,7 +226,7 @@ enum status openapi_reply(struct req *req, bool generic)
     TRY(render(req, generic));
     ASSERT(req->reply.kind != REPLY_NONE);
     if (openapi_page_put(page, req->ns, version, buf_bytes(&req->reply.data)) != ST_OK)
-        return ST_OK; /* the document is sent all the same */
+        return ST_OK; /* send the document although it was not cached */
     buf_done(&req->reply.data);
     req->reply = (struct req_reply){0};
     return reply_page(req, page);
@@ -258,7 +258,7 @@ static enum status add_rest_below(struct docs *d, size_t row, const char *patter
     const char *tail = strchr(pattern, '/');
     ASSERT(pattern[0] == '*');
     ASSERT(path[0] != '\0');
-    if (tail == NULL) /* the path itself, and all below it */
+    if (tail == NULL) /* the queried path itself, and all paths below it */
         TRY(add_row(d, api, row, ""));
     else if (ends_in(path, tail))
         TRY(add_row(d, api, row, ""));

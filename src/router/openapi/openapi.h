@@ -9,7 +9,8 @@
 
 #include "router/request/req.h"
 
-enum { OPENAPI_OPERATIONS_MAX = 8192 }; /* more than that are left out, which the document says */
+/* operations above this number are left out; the document says so */
+enum { OPENAPI_OPERATIONS_MAX = 8192 };
 
 /* The whole document as the bare reply: fixed paths, and the mounts that the request's token
  * reaches (without one: those listed to everybody). `generic`: every engine once instead, with its

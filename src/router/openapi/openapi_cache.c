@@ -7,7 +7,7 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
-enum { GZIP_BITS = 15 + 16 }; /* the largest window; gzip's own header and sum */
+enum { GZIP_BITS = 15 + 16 }; /* the largest window, in the format of gzip */
 
 static void page_clear(struct openapi_page *page)
 {
@@ -53,10 +53,10 @@ static enum status compress_into(struct bytes text, struct buf *out)
         z.next_out = out->data;
         z.avail_out = (unsigned)room;
         int end = deflate(&z, Z_FINISH);
-        ASSERT(end == Z_STREAM_END); /* there is room for it */
+        ASSERT(end == Z_STREAM_END); /* the output buffer has room for the whole result */
         out->len = z.total_out;
     }
-    (void)deflateEnd(&z); /* only frees */
+    (void)deflateEnd(&z); /* deflateEnd only frees memory */
     return st;
 }
 
@@ -77,7 +77,7 @@ enum status openapi_page_put(struct openapi_page *page, const char *ns, uint64_t
     return st;
 }
 
-/* "q=0", "q=0.0": not at all. */
+/* Whether a weight ("q=0", "q=0.0") refuses the coding. */
 static bool is_refusal(struct bytes weight)
 {
     if (weight.len < 3 || strncasecmp((const char *)weight.data, "q=", 2) != 0)

@@ -12,17 +12,17 @@ enum { OPENAPI_NS_MAX = 64 };
 struct openapi_page {
     char ns[OPENAPI_NS_MAX];
     uint64_t version;
-    struct buf text, gzip; /* empty: not made yet */
+    struct buf text, gzip; /* the page as text and compressed; empty: not made yet */
 };
 
 struct openapi_cache {
-    struct openapi_page named, generic; /* with the mounts, and with every engine once */
+    struct openapi_page named, generic; /* page with the mounts; page with every engine once */
 };
 
 /* Free the pages; the cache is empty then. */
 void openapi_cache_done(struct openapi_cache *cache);
 
-/* Whether the page is of that namespace and version. */
+/* Whether the page belongs to that namespace and version. */
 bool openapi_page_is(const struct openapi_page *page, const char *ns, uint64_t version);
 /* Keep a copy of `text`. A failure leaves the page empty. ST_NOMEM; ST_TOO_BIG: such a namespace is
  * not kept. */

@@ -9,7 +9,7 @@ struct docs_dialect {
     const char *title, *description;
     /* The schema of a reply whose data is `shape` or the route's reply schema. */
     void (*put_envelope)(const struct route *route, const char *shape, struct text_writer *w);
-    /* Members of an operation that clients of the dialect look for. */
+    /* Write the members of an operation that clients of the dialect look for. */
     void (*put_marks)(const struct route *route, struct text_writer *w);
     /* The member "components": the responses Error and NotFound, and the security schemes token and
      * bearer, among them. */
@@ -20,7 +20,7 @@ struct docs_dialect {
 void openapi_put_type(struct text_writer *w, const char *type);
 void openapi_put_ref(struct text_writer *w, const char *ref);
 void openapi_open_member(struct text_writer *w, const char *name);
-/* The schema of the data alone. */
+/* Write the schema of the reply's data alone. */
 void openapi_put_data(const struct route *route, const char *shape, struct text_writer *w);
 
 #endif

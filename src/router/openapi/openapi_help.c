@@ -11,7 +11,7 @@ static const char *caps_text(const struct route *route)
     return NULL;
 }
 
-/* A table must not end at a '|' of a text. */
+/* Write a text as a cell; a '|' in the text must not end the cell. */
 static void put_cell(struct buf *out, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -47,7 +47,7 @@ static void put_operation(const struct docs_op *op, struct buf *out)
         put_fields(route->body, out);
 }
 
-/* Whether an operation is one of the queried path itself. */
+/* Whether an operation belongs to the queried path itself. */
 static bool is_here(const struct docs_op *op)
 {
     return strcmp(op->path, "/") == 0;
@@ -72,14 +72,14 @@ static void put_text(const struct docs *d, const char *path, struct buf *out)
     }
 }
 
-/* Where the folder above describes itself, and the document of everything. */
+/* Write where the folder above describes itself, and where the whole document is. */
 static void put_see_also(const struct docs *d, const char *path, struct text_writer *w)
 {
     const char *slash = strrchr(path, '/');
     text_open_list(w);
     if (slash != NULL) {
         const char *above = arena_format(d->arena, "%.*s?help=1", (int)(slash - path), path);
-        if (above != NULL) /* a hint is not worth a failure */
+        if (above != NULL) /* the reply goes without the hint rather than fail */
             text_put_str(w, above);
     }
     text_put_str(w, "sys/internal/specs/openapi");

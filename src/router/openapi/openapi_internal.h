@@ -5,12 +5,12 @@
 #include "router/openapi/openapi.h"
 
 struct docs_op {
-    const char *path; /* a template, from its '/' on; a listing's ends in '/' */
-    const char *tail; /* the pattern behind where its API stands, or behind the queried path */
-    const char *id;   /* of where its API stands, for names of operations */
+    const char *path; /* template of the path from its '/' on; a listing's template ends in '/' */
+    const char *tail; /* the pattern below the API's place, or below the queried path */
+    const char *id;   /* id of the API's place, for names of operations */
     const struct route *route;
     const struct route_api *api;
-    size_t order; /* of the row in its table */
+    size_t order; /* number of the row in its table */
     bool
         shadowed; /* in a document by another one of the same path: a listing of the queried path */
 };
@@ -19,10 +19,10 @@ struct docs {
     struct req *req;
     struct arena *arena;
     const char *server;    /* the URL that the paths are relative to */
-    const char *base, *id; /* while rows are added: where their API stands */
+    const char *base, *id; /* while rows are added: path and id of their API's place */
     struct docs_op *ops;
     size_t n, room;
-    bool cut; /* there were more */
+    bool cut; /* there were more operations than the document takes */
 };
 
 /* openapi_write.c: the document. */

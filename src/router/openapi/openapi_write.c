@@ -236,7 +236,7 @@ static void put_success_body(const struct docs_dialect *docs, const struct route
             put_raw_type(raws[i].type, raws[i].text, w);
             raw = true;
         }
-    if (!raw || shape_type(shape) != NULL) { /* or JSON, as the request says */
+    if (!raw || shape_type(shape) != NULL) { /* the route may also reply with JSON */
         openapi_open_member(w, "application/json");
         text_key(w, "schema");
         if (shape != NULL && shape_has(shape, "json"))
@@ -258,7 +258,7 @@ static void put_success(const struct docs_dialect *docs, const struct route *rou
     ASSERT(*codes != '\0');
     for (; *codes != '\0'; codes += strspn(codes, " ")) {
         struct bytes code = bytes_of(codes, strcspn(codes, " "));
-        ASSERT(code.len == 3); /* "200", "any" */
+        ASSERT(code.len == 3); /* a code of three letters: "200" or "any" */
         codes += code.len;
         text_key_bytes(w, text_is(code, "any") ? BYTES("default") : code);
         text_open_object(w);
@@ -268,7 +268,7 @@ static void put_success(const struct docs_dialect *docs, const struct route *rou
     }
 }
 
-/* Whether the request itself may name the status. */
+/* Whether the request itself may choose the status of its reply. */
 static bool replies_any(const struct route *route)
 {
     return route->statuses != NULL && strstr(route->statuses, "any") != NULL;
@@ -316,7 +316,7 @@ static void put_id(const struct docs *d, const struct docs_op *op, const char *v
 {
     char *id = arena_format(d->arena, "%s-%s-%s", op->route->method == METHOD_LIST ? "list" : verb,
                             op->id, op->tail);
-    if (id == NULL) { /* the document is not worth a failure of its own */
+    if (id == NULL) { /* out of memory: the writer reports the failure */
         w->out->failed = true;
         return;
     }
@@ -390,7 +390,7 @@ static void put_operation(const struct docs *d, const struct docs_op *op, const 
     ASSERT(w->depth == depth);
 }
 
-/* All operations of one path; how many. */
+/* Write all operations of one path. Returns their number. */
 static size_t put_path(const struct docs *d, size_t at, struct text_writer *w)
 {
     size_t n = 0;
@@ -407,7 +407,7 @@ static size_t put_path(const struct docs *d, size_t at, struct text_writer *w)
             put_operation(d, op, "head", w);
     }
     text_close(w);
-    ASSERT(n > 0); /* the loop over all paths ends */
+    ASSERT(n > 0); /* at least one row belongs to the path, so the loop over all paths ends */
     return n;
 }
 

@@ -31,7 +31,7 @@ static bool is_word(struct bytes kind)
            text_is(kind, "json");
 }
 
-/* *at goes from one kind to the next; false behind the last. */
+/* Move `at` from one kind to the next; false after the last kind. */
 static bool next_kind(const char **at, struct bytes *ret_kind)
 {
     if (*at == NULL || **at == '\0')
@@ -61,7 +61,7 @@ const char *shape_type(const char *shape)
 }
 
 struct shaper {
-    const struct schema *reply; /* meaning of "@" */
+    const struct schema *reply; /* schema that "@" stands for */
     struct text_writer *w;
 };
 
@@ -73,7 +73,7 @@ static struct bytes name_at(const char *at)
     return bytes_of(at, strcspn(at, "?:"));
 }
 
-/* Behind a member's type: at the next member, or at the "}". */
+/* Skip the type of a member. Returns the text at the next member or at the "}". */
 static const char *skip_type(const char *at)
 {
     unsigned depth = 0;
@@ -85,7 +85,7 @@ static const char *skip_type(const char *at)
     return at + (*at == ' ');
 }
 
-/* Behind the "@" that `at` stands at; NULL where there is none. */
+/* The text behind the "@" at `at`; NULL where there is no "@". */
 static const char *after_table(const struct shaper *s, const char *at)
 {
     if (*at != '@')
@@ -133,7 +133,7 @@ static void write_required(const struct shaper *s, const char *at)
         text_close(s->w);
 }
 
-/* `at` stands behind the "{"; what is returned, behind the "}". */
+/* Write members. `at` stands behind the "{"; the result points behind the "}". */
 static const char *write_members(const struct shaper *s, const char *at, unsigned depth)
 {
     const char *others = NULL;
@@ -156,7 +156,7 @@ static const char *write_members(const struct shaper *s, const char *at, unsigne
                 others = type;
             } else {
                 text_key_bytes(s->w, name);
-                (void)write_type(s, type, depth + 1); /* ends where skip_type says */
+                (void)write_type(s, type, depth + 1); /* write_type ends where skip_type ends */
             }
         }
         at = next;
@@ -164,13 +164,13 @@ static const char *write_members(const struct shaper *s, const char *at, unsigne
     text_close(s->w);
     text_key(s->w, "additionalProperties");
     if (others != NULL)
-        (void)write_type(s, others, depth + 1); /* ends where skip_type says */
+        (void)write_type(s, others, depth + 1); /* write_type ends where skip_type ends */
     else
         text_put_bool(s->w, false);
     return at + 1;
 }
 
-/* `at` stands behind the "("; what is returned, behind the ")". */
+/* Write a choice. `at` stands behind the "("; the result points behind the ")". */
 static const char *write_choice(const struct shaper *s, const char *at, unsigned depth)
 {
     text_key(s->w, "oneOf");
@@ -212,7 +212,7 @@ static const char *write_plain(const char *at, struct text_writer *w)
             text_member_str(w, "type", names[i][1]);
             return at + strlen(names[i][0]);
         }
-    ASSERT(*at == '\0' && *at != '\0'); /* no such type */
+    ASSERT(*at == '\0' && *at != '\0'); /* always fails: the shape names an unknown type */
     return at;
 }
 
@@ -251,7 +251,7 @@ static const char *write_type(const struct shaper *s, const char *at, unsigned d
 void shape_write(const char *type, const struct schema *reply, struct text_writer *w)
 {
     const struct shaper s = {.reply = reply, .w = w};
-    (void)write_type(&s, type, 0); /* ends with the kind */
+    (void)write_type(&s, type, 0); /* write_type ends where the kind ends */
 }
 
 /* Tables of fields */
@@ -306,7 +306,7 @@ static void write_table(const struct schema *sub, struct text_writer *w)
 static void write_kind(const struct field *f, bool replied, struct text_writer *w)
 {
     if (f->kind == FIELD_OBJECT || f->kind == FIELD_VALUE)
-        return; /* an object is written by its own table, a value is anything */
+        return; /* an object is written by its own table; a value may be anything */
     if (f->kind == FIELD_MAP) {
         write_map(w);
         return;

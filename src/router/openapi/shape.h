@@ -20,7 +20,7 @@
 
 /* Whether one of the kinds of `shape` is `kind`: "text", "openmetrics", "gzip", "json". */
 bool shape_has(const char *shape, const char *kind);
-/* The type among its kinds, NULL without one. */
+/* The media type among the kinds of the shape; NULL: none. */
 const char *shape_type(const char *shape);
 
 /* The OpenAPI schema of a type; `reply` is what "@" stands for, NULL where none does. */

@@ -30,7 +30,7 @@ static void put_pipe(const struct pipe *p, struct text_writer *w)
         .client_remote_address = p->request->peer,
         .request_path = buf_bytes(&path),
         .request_method = http_method_name(p->request->method),
-        .client_id = "", /* of an entity: there are none */
+        .client_id = "", /* id of an entity: entities do not exist yet */
     };
     text_key(w, p->req.request_id);
     schema_encode(&router_inflight_schema, &out, w);

@@ -2,7 +2,7 @@
 #include "router/pipeline/pipe.h"
 #include "text/random.h"
 
-/* Without room for a pipe: reply at once. */
+/* Reply at once when there is no memory for a pipe. */
 static void refuse(struct router_request *request, enum status st)
 {
     struct router_reply reply = {0};
@@ -133,7 +133,8 @@ bool router_is_long(struct router_worker *worker, const struct router_request *r
                     uint64_t *ret_upload_bytes_max)
 {
     uint64_t upload_bytes_max = worker->router->options.host->upload_bytes_max;
-    struct bytes path = path_trimmed(request->target.path); /* as routes are matched (route.h) */
+    /* the path in the form in which routes are matched (route.h) */
+    struct bytes path = path_trimmed(request->target.path);
     for (unsigned i = 0; i < worker->n_longs; i++) {
         const struct long_route *is = &worker->longs[i];
         if (is->api->dialect != request->dialect || !is_for(is, path, request->method))

@@ -11,12 +11,12 @@
 enum pipe_phase {
     PIPE_ARRIVED,
     PIPE_CHOOSING,          /* decide where the request runs */
-    PIPE_WAITING,           /* for an active node */
+    PIPE_WAITING,           /* wait for an active node */
     PIPE_STATELESS,         /* run a handler that needs no state */
-    PIPE_STATELESS_OUTSIDE, /* the step outside of such a route */
-    PIPE_FORWARDING,        /* the active node runs the request */
-    PIPE_PRECHECKING,       /* may the sender send a body that was not read yet? */
-    PIPE_PRECHECK_READING,  /* confirm a version of the state before such a sender is refused */
+    PIPE_STATELESS_OUTSIDE, /* run `outside` of a route that needs no state */
+    PIPE_FORWARDING,        /* forward the request to the active node */
+    PIPE_PRECHECKING,       /* find out whether the sender may send a body that was not read yet */
+    PIPE_PRECHECK_READING,  /* confirm the state before the precheck refuses */
     PIPE_COLLECTING,        /* read the body into memory */
     PIPE_READING,           /* confirm the version of the state to begin with */
     PIPE_ADMITTING,         /* begin a transaction; find route and token; authorise by path */
@@ -40,11 +40,11 @@ enum pipe_phase {
 
 enum {
     PIPE_RERUNS_MAX = 100,
-    PIPE_WAIT_MS = 25,         /* between looks for an active node */
-    PIPE_PATIENCE_MS = 10000,  /* how long one is looked for */
-    PIPE_TRY_MS = 3000,        /* for one try that may be followed by another */
-    PIPE_ONLY_TRY_MS = 60000,  /* for one that may not */
-    PIPE_LONG_TRY_MS = 600000, /* for one of a route that takes long: until it makes progress */
+    PIPE_WAIT_MS = 25,         /* time between two looks for an active node */
+    PIPE_PATIENCE_MS = 10000,  /* longest search for an active node */
+    PIPE_TRY_MS = 3000,        /* time limit of one try that may be followed by another */
+    PIPE_ONLY_TRY_MS = 60000,  /* time limit of a try that may not be repeated */
+    PIPE_LONG_TRY_MS = 600000, /* time limit of a try of a ROUTE_LONG, until it makes progress */
 };
 
 /* Where the request runs. */
@@ -52,7 +52,7 @@ enum pipe_place {
     PIPE_NOWHERE, /* refuse: the node is sealed or has no state yet */
     PIPE_NO_STATE,
     PIPE_HERE,
-    PIPE_HERE_ALONE, /* ROUTE_LOCAL, and no node can be active: nothing is confirmed */
+    PIPE_HERE_ALONE, /* run a ROUTE_LOCAL here while no node can be active: nothing is confirmed */
     PIPE_ACTIVE_NODE,
 };
 
@@ -61,8 +61,8 @@ enum pipe_mode {
     /* A method that reads: on a confirmed version, and its reads are not recorded. A method that
      * writes: on the version of this node, with its reads recorded. */
     PIPE_BY_METHOD,
-    PIPE_CONFIRMED, /* staged nothing, and what it had read changed: run as a read */
-    PIPE_RECORDED,  /* staged something: its reads are recorded, whatever the method */
+    PIPE_CONFIRMED, /* staged nothing, and what the handler had read changed: run as a read */
+    PIPE_RECORDED,  /* staged something: reads are recorded, whatever the method */
 };
 
 /* Whether the request changed something. */
@@ -74,7 +74,7 @@ enum pipe_effect {
 
 /* Steps that are done once, however often the transaction runs. */
 enum pipe_once {
-    PIPE_ONCE_THROTTLED = 1 << 0, /* counted by the throttle of requests without a token */
+    PIPE_ONCE_THROTTLED = 1 << 0, /* counted by the throttle of anonymous requests */
     PIPE_ONCE_RECORDED = 1 << 1,  /* the request record was accepted */
     PIPE_ONCE_PREPARED = 1 << 2,  /* the route's `prepare` succeeded */
     PIPE_ONCE_BEGUN = 1 << 3,     /* a transaction was begun */
@@ -84,7 +84,7 @@ enum pipe_once {
 struct pipe_more {
     struct pipe *pipe;
     struct state_commit commit;
-    struct buf stored; /* the reply as kept with the id */
+    struct buf stored; /* the reply that is stored with the request's id */
     struct state_confirm confirm;
     struct audit_op audit;
     struct router_receive receive;
@@ -96,24 +96,24 @@ struct pipe_more {
 struct pipe_run {
     struct pipe *pipe;
     struct state_txn txn;   /* open while req.txn is set */
-    struct state_mark mark; /* of txn */
+    struct state_mark mark; /* mark in `txn` */
     struct state_read read;
 };
 
-/* A request on its way. */
+/* A request in the pipeline. */
 struct pipe {
     struct req req;
     struct router_worker *worker;
     struct router_request *request;
-    struct list link; /* of the worker's */
+    struct list link; /* link in the worker's list */
     enum pipe_phase phase;
     enum pipe_place place;
     enum pipe_mode mode;
     enum pipe_effect effect;
-    unsigned once;           /* enum pipe_once */
-    enum status result;      /* of what the phase waited for */
-    enum status verdict;     /* of the phases before the handler; then of `finish` */
-    enum status prepared;    /* of the route's `prepare`, once it ran … */
+    unsigned once;           /* bits of enum pipe_once */
+    enum status result;      /* result of what the phase waited for */
+    enum status verdict;     /* status of the phases before the handler; later of `finish` */
+    enum status prepared;    /* status of the route's `prepare`, once it ran … */
     const char *prepare_why; /* … and the text of its error; NULL: none */
     unsigned reruns;
     uint64_t deadline_ms, begun_ms, begun_ns;
@@ -122,14 +122,14 @@ struct pipe {
     struct router_reply reply;
     struct quota_verdict quota;
     struct pipe_run *run;   /* NULL: no transaction was begun yet */
-    struct pipe_more *more; /* NULL: nothing of it was needed yet */
-    struct parsed *parsed;  /* where the values of a large body are; NULL: in the arena */
+    struct pipe_more *more; /* NULL: no member of it was needed yet */
+    struct parsed *parsed;  /* memory of the values of a large body; NULL: they lie in the arena */
     struct bytes content_type;
-    struct router_forward *forward; /* NULL: it was not sent on */
+    struct router_forward *forward; /* NULL: the request was not forwarded */
 
     /* A phase sets its member before it waits: a request waits for one thing at a time. */
     union {
-        struct env_work work; /* of PARSING, PREPARING or OUTSIDE */
+        struct env_work work; /* work on the thread pool in PARSING, PREPARING and OUTSIDE */
         struct env_timer timer;
     };
 };
@@ -138,14 +138,14 @@ struct pipe {
 
 /* Run phases from `next` on, until one waits or the reply is sent: then `p` may be gone. */
 void pipe_go(struct pipe *p, enum pipe_phase next);
-/* Go on with a phase that waited: the result is in p->result. As pipe_go. */
+/* Go on with a phase that waited; p->result holds the result. Then as pipe_go. */
 void pipe_step(struct pipe *p);
-/* p->more is there. ST_NOMEM. */
+/* Allocate p->more unless it exists. ST_NOMEM. */
 NODISCARD enum status pipe_need_more(struct pipe *p);
-/* p->run is there. ST_NOMEM. */
+/* Allocate p->run unless it exists. ST_NOMEM. */
 NODISCARD enum status pipe_need_run(struct pipe *p);
 
-/* Decisions: each returns the next phase, for the phase that asks to return. */
+/* Decisions. Each returns the next phase, which the calling phase returns. */
 
 /* Run the transaction, for the first time or again. */
 enum pipe_phase pipe_begin(struct pipe *p);
@@ -154,11 +154,11 @@ enum pipe_phase pipe_begin(struct pipe *p);
 enum pipe_phase pipe_take_body(struct pipe *p);
 /* The phases before the handler are over: record the request, unless it was or need not be. */
 enum pipe_phase pipe_go_record(struct pipe *p);
-/* The request was recorded where that is needed: prepare, or handle. */
+/* The request was recorded if that is needed: go on with `prepare` or the handler. */
 enum pipe_phase pipe_go_prepare(struct pipe *p);
-/* The transaction is over: what the route does outside of it, then the reply. */
+/* The transaction is over: go on with the route's `outside`, or with the reply. */
 enum pipe_phase pipe_go_outside(struct pipe *p);
-/* The step outside was done: run the route's `finish`. */
+/* `outside` is done: run the route's `finish`. */
 enum pipe_phase pipe_go_finish(struct pipe *p);
 /* Let the active node run the request. */
 enum pipe_phase pipe_forward(struct pipe *p);
@@ -168,7 +168,7 @@ enum pipe_phase pipe_wait(struct pipe *p, enum status st);
 enum pipe_phase pipe_hand_back(struct pipe *p, enum status st);
 /* Record p->reply where needed, and send it. */
 enum pipe_phase pipe_end(struct pipe *p);
-/* The same with an error made of `st` and the request's reason. */
+/* End the request as pipe_end does, with an error made of `st` and the request's reason. */
 enum pipe_phase pipe_fail(struct pipe *p, enum status st);
 
 /* pipe_body.c */
@@ -195,14 +195,14 @@ NODISCARD enum status pipe_confirm_begin(struct pipe *p);
 NODISCARD bool pipe_may_rerun(struct pipe *p);
 /* A failure of this node rather than a statement about the state: there is nothing to confirm. */
 bool pipe_is_breakdown(enum status st);
-/* A handler's message counts only with its reply. */
+/* Drop the handler's error text, which belongs to a reply that is not sent. */
 void pipe_forget_reason(struct pipe *p);
 
 /* pipe_reply.c */
 
 /* An earlier try of this write may have taken effect, and the log has not told. */
 bool pipe_is_open(const struct pipe *p);
-/* End the transaction, if one is open, and what hangs on it. */
+/* End the transaction, if one is open, and run its cleanups. */
 void pipe_end_txn(struct pipe *p);
 
 /* pipe_outside.c */
@@ -221,19 +221,19 @@ static inline bool pipe_has_flag(const struct pipe *p, unsigned flag)
     return p->req.route != NULL && (p->req.route->flags & flag) != 0;
 }
 
-/* Answered by what this node knows: no read is confirmed for it. */
+/* Whether the request is served from this node's state, without a confirmed read. */
 static inline bool pipe_is_local(const struct pipe *p)
 {
     return p->place == PIPE_HERE_ALONE || pipe_has_flag(p, ROUTE_NODE);
 }
 
-/* Writes of the request are committed by this node. */
+/* Whether this node commits the writes of the request. */
 static inline bool pipe_commits_here(const struct pipe *p)
 {
     return p->node.active || pipe_has_flag(p, ROUTE_LEADER);
 }
 
-/* No token is asked for. The route is known. */
+/* Whether the route asks for no token. The route must be known. */
 static inline bool pipe_is_anonymous(const struct pipe *p)
 {
     const struct route *route = p->req.route;

@@ -74,7 +74,7 @@ static void reset_reply(struct req *req)
     req->begins_attempt = false;
 }
 
-/* Begin a transaction, with nothing left of an earlier run. */
+/* Begin a transaction, and clear what an earlier run left. */
 static enum status begin_txn(struct pipe *p)
 {
     struct req *req = &p->req;
@@ -94,7 +94,7 @@ static enum status begin_txn(struct pipe *p)
     return ST_OK;
 }
 
-/* Find the route, and the token where one is asked for. */
+/* Find the route, and the token if the route asks for one. */
 static enum status identify(struct pipe *p)
 {
     struct req *req = &p->req;
@@ -164,7 +164,7 @@ enum pipe_phase pipe_admit(struct pipe *p)
         pipe_end_txn(p);
         return PIPE_ADMITTING;
     }
-    if (p->verdict == ST_OK && p->req.token != NULL) /* else the request is anonymous */
+    if (p->verdict == ST_OK && p->req.token != NULL) /* without a token the request is anonymous */
         p->verdict = stage_authorise_path(&p->req);
     if (p->verdict != ST_OK)
         return pipe_go_record(p);

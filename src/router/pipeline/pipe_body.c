@@ -7,7 +7,7 @@
 #include "router/request/body.h"
 #include "text/cidr.h"
 
-/* The phases of an upload judge its sender, and its body goes into a file. */
+/* Whether the request is an upload: its sender is judged first, its body goes into a file. */
 static bool is_upload(const struct pipe *p)
 {
     return pipe_has_flag(p, ROUTE_UPLOAD) && p->request->receive != NULL;
@@ -47,7 +47,7 @@ static enum pipe_phase fail_body(struct pipe *p, enum status st)
 {
     struct reason *why = &p->req.error;
     switch (st) {
-    case ST_OK: /* the body is complete, but the client was told that nothing is changed */
+    case ST_OK: /* the body is complete, but the client was told that nothing has changed */
     case ST_CLOSED:
     case ST_INVALID:
         st = req_fail(&p->req, ST_INVALID, "the request body broke off or is malformed");

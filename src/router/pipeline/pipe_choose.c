@@ -7,7 +7,7 @@
 static enum status read_stateless(struct pipe *p)
 {
     struct req *req = &p->req;
-    if (req->others.methods != 0) /* the method is refused, so the body is ignored */
+    if (req->others.methods != 0) /* the method is refused whatever the body holds */
         return ST_UNSUPPORTED;
     if (p->request->body.len > BODY_FREE_MAX || p->request->streamed)
         return ST_TOO_BIG;
@@ -29,14 +29,14 @@ enum pipe_phase pipe_stateless(struct pipe *p)
         st = req->route->handler(req);
     if (st == ST_OK && req->route->outside != NULL)
         return p->request->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_STATELESS_OUTSIDE;
-    (void)reply_make(req, st, &p->reply); /* the reply says it */
+    (void)reply_make(req, st, &p->reply); /* the reply carries the status */
     return pipe_end(p);
 }
 
 enum pipe_phase pipe_stateless_done(struct pipe *p)
 {
     ASSERT(p->req.txn == NULL);
-    (void)reply_make(&p->req, p->result, &p->reply); /* the reply says it */
+    (void)reply_make(&p->req, p->result, &p->reply); /* the reply carries the status */
     return pipe_end(p);
 }
 
@@ -132,7 +132,8 @@ static enum pipe_phase go_on(struct pipe *p)
     if (!pipe_is_unread(p))
         return p->place == PIPE_ACTIVE_NODE ? pipe_forward(p) : pipe_begin(p);
     if (pipe_has_flag(p,
-                      ROUTE_LEADER)) /* the route needs no token, and this node may have no state */
+                      /* the route needs no token, and this node may have no state yet */
+                      ROUTE_LEADER))
         return pipe_fail(p, ST_TOO_BIG);
     return pipe_begin(p);
 }

@@ -7,9 +7,10 @@
 
 enum pipe_phase pipe_go_finish(struct pipe *p)
 {
-    ASSERT(p->req.route->outside != NULL); /* as router_worker_new found */
+    /* router_worker_new checked that the route has `outside` */
+    ASSERT(p->req.route->outside != NULL);
     ASSERT(pipe_commits_here(p));
-    if (p->more != NULL) { /* of the first transaction */
+    if (p->more != NULL) { /* the first transaction has committed */
         state_commit_done(&p->more->commit);
         p->more->commit = (struct state_commit){0};
     }
@@ -84,7 +85,7 @@ static enum pipe_phase finish_rerun(struct pipe *p)
 
 enum pipe_phase pipe_finish_commit(struct pipe *p)
 {
-    static const struct rlog_request_id none; /* the first transaction settled the request's id */
+    static const struct rlog_request_id none; /* no request id: the first transaction settled it */
     enum status st = pipe_commit_begin(p, &none);
     pipe_end_txn(p);
     return st == ST_OK ? PIPE_PENDING : fail_finish(p, st);

@@ -14,9 +14,10 @@ static void explain(struct pipe *p, enum status st)
 {
     struct router_host *host = p->req.host;
     if (st == ST_NO_LEADER)
-        (void)host->node_ops->no_quorum(host->node, &p->req.error); /* else the status says it */
+        /* unknown: the reply has the text of the status */
+        (void)host->node_ops->no_quorum(host->node, &p->req.error);
     else if (st == ST_UNINITIALIZED)
-        (void)host->awaits_members(host, &p->req.error); /* else the status says it */
+        (void)host->awaits_members(host, &p->req.error); /* unknown: the status tells it */
 }
 
 /* Without a quorum, fail at once. But if an earlier try may have taken effect, wait: a later try
@@ -53,7 +54,7 @@ enum pipe_phase pipe_wait_begin(struct pipe *p)
 
 enum pipe_phase pipe_wait_done(struct pipe *p)
 {
-    (void)p; /* the signature is a phase's */
+    (void)p; /* every phase has this signature */
     return PIPE_CHOOSING;
 }
 
@@ -138,7 +139,7 @@ enum pipe_phase pipe_forward(struct pipe *p)
 {
     const struct router_host *host = p->req.host;
     struct node_status node;
-    ASSERT(p->place != PIPE_NO_STATE); /* this node serves such a route itself */
+    ASSERT(p->place != PIPE_NO_STATE); /* this node itself serves a route that needs no state */
     pipe_end_txn(p);
     reply_done(&p->reply);
     host->node_ops->status(host->node, &node);

@@ -107,7 +107,7 @@ enum pipe_phase pipe_commit(struct pipe *p)
     return st == ST_OK ? PIPE_PENDING : pipe_fail(p, st);
 }
 
-/* The client that began an attempt goes on with it however many others come. */
+/* Let the client that began an attempt go on with it, however many other clients come. */
 static void keep_share(struct pipe *p)
 {
     if ((p->once & PIPE_ONCE_THROTTLED) == 0 || !p->req.begins_attempt)
@@ -160,7 +160,7 @@ enum pipe_phase pipe_commit_done(struct pipe *p)
     if (st == ST_OK)
         return applied(p);
     pipe_forget_reason(p);
-    if (st == ST_CONFLICT) /* the transaction stages now, or the id is to be settled */
+    if (st == ST_CONFLICT) /* run again, to stage or to settle the id */
         return rerun(p, p->mode == PIPE_RECORDED ? PIPE_RECORDED : PIPE_BY_METHOD);
     if (st == ST_NOT_LEADER)
         return pipe_wait(p, ST_NO_LEADER);

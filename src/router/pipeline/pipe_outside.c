@@ -14,7 +14,7 @@ static void start(struct pipe *p, void (*run)(struct env_work *work))
     env_work(p->worker->env, &p->work);
 }
 
-/* Whether the sender may do this is confirmed before the work begins. */
+/* Confirm the sender's rights before `prepare` begins its work. */
 enum pipe_phase pipe_go_prepare(struct pipe *p)
 {
     const struct route *route = p->req.route;
@@ -93,7 +93,7 @@ enum pipe_phase pipe_outside(struct pipe *p)
     return PIPE_PENDING;
 }
 
-/* A file is the whole body of the reply. */
+/* Make a file the whole body of the reply. */
 static void reply_with_file(struct pipe *p)
 {
     struct req_files *files = &p->req.files;
@@ -105,7 +105,7 @@ static void reply_with_file(struct pipe *p)
     files->reply = NULL;
 }
 
-/* The step outside may make the reply that the handler did not. */
+/* Make the reply from the step outside, if the handler made none. */
 static enum status reply_outside(struct pipe *p)
 {
     if (p->req.files.reply != NULL)
@@ -120,7 +120,8 @@ enum pipe_phase pipe_outside_done(struct pipe *p)
     enum status st = p->result;
     ASSERT(p->phase == PIPE_OUTSIDE);
     if (st == ST_NOT_LEADER)
-        return pipe_wait(p, ST_NO_LEADER); /* nothing was done: where the leader is now it can be */
+        /* nothing was done: the request can go to the present leader */
+        return pipe_wait(p, ST_NO_LEADER);
     if (st == ST_OK && !stage_reads(&p->req))
         p->effect = PIPE_CHANGED;
     if (st == ST_OK)

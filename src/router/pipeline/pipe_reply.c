@@ -15,12 +15,12 @@ void pipe_end_txn(struct pipe *p)
         cleanup->run(cleanup);
     }
     p->req.txn = NULL;
-    p->req.mount = NULL; /* the transaction held them */
+    p->req.mount = NULL; /* the transaction held these pointers */
     p->req.acl = NULL;
     p->req.rule = NULL;
 }
 
-/* Add headers to the reply; without memory some are missing. */
+/* Add headers to the reply; without memory the reply lacks some. */
 static void finish_headers(struct pipe *p)
 {
     const struct router_request *request = p->request;

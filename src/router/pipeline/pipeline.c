@@ -36,10 +36,10 @@ static_assert(PIPE_PHASES <= 32, "a set of phases is a word");
 #define BIT(phase) (UINT32_C(1) << PIPE_##phase)
 #define ENDS (BIT(RECORDING_REPLY) | BIT(DONE))
 #define BEGINS (BIT(READING) | BIT(ADMITTING) | BIT(PRECHECKING) | BIT(PRECHECK_READING))
-#define ELSEWHERE (BIT(WAITING) | BIT(FORWARDING)) /* pipe_forward */
+#define ELSEWHERE (BIT(WAITING) | BIT(FORWARDING)) /* next phases that pipe_forward returns */
 #define REFUSES (BIT(RECORDING_REQUEST) | BIT(HANDLING))
 #define RUNS (REFUSES | BIT(READING) | BIT(PREPARING))
-#define AFTER (BIT(RECEIVING) | BIT(OUTSIDE)) /* pipe_go_outside */
+#define AFTER (BIT(RECEIVING) | BIT(OUTSIDE)) /* next phases that pipe_go_outside returns */
 
 /* Phases inside a transaction; the last two are inside or outside of one. */
 static const uint32_t txn_open = BIT(PARSING) | BIT(AUTHORISING) | BIT(RECORDING_REQUEST) |
@@ -131,7 +131,7 @@ static inline enum pipe_phase run_phase(struct pipe *p, enum pipe_phase phase)
     case PIPE_RECORDING_REPLY: return pipe_record_reply(p);
     case PIPE_DONE: return pipe_respond(p);
     case PIPE_ARRIVED:
-    case PIPE_PHASES: break; /* no phase leads here: see `followers` */
+    case PIPE_PHASES: break; /* `followers` lets no phase lead here */
     }
     return PIPE_PENDING;
 }
@@ -143,7 +143,7 @@ __attribute__((noinline)) static void settle(struct pipe *p, uint32_t to)
     bool unsettled =
         p->effect == PIPE_CHANGED || (to & touching) != 0 || (writes && !stage_reads(&p->req));
     ASSERT(!p->request->given_up || p->request->unsettled ||
-           !unsettled); /* as router_give_up said */
+           !unsettled); /* after router_give_up no request becomes unsettled */
     p->request->unsettled = unsettled;
 }
 
@@ -162,14 +162,14 @@ void pipe_go(struct pipe *p, enum pipe_phase next)
 {
     while (next != PIPE_PENDING) {
         move(p, next);
-        next = run_phase(p, next); /* PIPE_DONE: the last touch */
+        next = run_phase(p, next); /* PIPE_DONE is the last touch of the pipe */
     }
 }
 
 void pipe_step(struct pipe *p)
 {
     ASSERT(p->phase < PIPE_PHASES);
-    ASSERT(resume[p->phase] != NULL); /* else nothing was begun that could end */
+    ASSERT(resume[p->phase] != NULL); /* the phase waited, so a function must go on with it */
     pipe_go(p, resume[p->phase](p));
 }
 
@@ -182,7 +182,7 @@ enum status pipe_need_run(struct pipe *p)
     if (p->run == NULL)
         return ST_NOMEM;
     p->run->pipe = p;
-    p->run->read = (struct state_read){0}; /* the rest is set before its use */
+    p->run->read = (struct state_read){0}; /* the other members are set before their use */
     return ST_OK;
 }
 
@@ -194,7 +194,7 @@ enum status pipe_need_more(struct pipe *p)
     if (p->more == NULL)
         return ST_NOMEM;
     p->more->pipe = p;
-    p->more->commit = (struct state_commit){0}; /* the rest is set before its use */
+    p->more->commit = (struct state_commit){0}; /* the other members are set before their use */
     p->more->stored = (struct buf){0};
     return ST_OK;
 }

@@ -33,7 +33,7 @@ void request_log(const struct pipe *p)
     if (req->token != NULL)
         text_member_str(&w, "accessor", req->token->accessor);
     text_close(&w);
-    if (buf_status(&out) == ST_OK) /* a line is not worth a failure */
+    if (buf_status(&out) == ST_OK) /* without memory the line is left out */
         trace_fields(level, "router", "request", buf_bytes(&out));
     buf_done(&out);
 }

@@ -94,7 +94,7 @@ static enum status refuse_unmatched(struct req *req)
     return ST_NOT_FOUND;
 }
 
-/* Rights that a request without a row would need. */
+/* Whether the token has the rights that a request without a matching row would need. */
 static bool may_unmatched(struct req *req)
 {
     static const unsigned implied[METHODS] = {

@@ -32,7 +32,7 @@ static enum status match_help(struct req *req)
 
 static enum status refuse_method(struct req *req)
 {
-    (void)req; /* the signature is a handler's */
+    (void)req; /* every handler has this signature */
     return ST_UNSUPPORTED;
 }
 
@@ -43,7 +43,7 @@ static const struct route no_method_route = {
     .flags = ROUTE_NODE | ROUTE_FREE_BODY,
 };
 
-/* Rules know a policy by its name, whose letters are small. */
+/* Use the policy's name in small letters as the path: rules know policies by that name. */
 static enum status find_policy_path(struct req *req)
 {
     const char *given = req_param(req, "name"), *name;
@@ -88,7 +88,7 @@ static void drop_mount(struct req_cleanup *cleanup)
     mount_ref_drop(CONTAINER_OF(cleanup, struct held_mount, cleanup)->ref);
 }
 
-/* The mount that serves the request, until the transaction ends. */
+/* Find the mount that serves the request; it stays valid until the transaction ends. */
 static enum status find_mount(struct req *req, const struct mount **ret_mount)
 {
     struct held_mount *held = arena_zalloc(req->arena, sizeof *held);
@@ -104,7 +104,7 @@ static enum status find_mount(struct req *req, const struct mount **ret_mount)
 enum status stage_route(struct req *req, const struct router *router)
 {
     if (req->api != NULL && req->api->prefix != NULL)
-        return ST_OK; /* fixed: matched before */
+        return ST_OK; /* a fixed path, which was matched before */
     const struct mount *mount = NULL;
     ASSERT(req_in_txn(req));
     req->mount = NULL;

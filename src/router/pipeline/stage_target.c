@@ -41,7 +41,7 @@ enum status stage_target(struct req *req, const struct router *router,
         return req_fail(req, ST_NOT_FOUND, "namespace not found");
     struct bytes path = req->path;
     if (req->help)
-        TRY(path_folder(req->arena, path, &path)); /* "sys" is about all of "sys/" */
+        TRY(path_folder(req->arena, path, &path)); /* help about "sys" is help about "sys/" */
     req->api = module_find_fixed(&router->options.modules, dialect, path, req->help);
     if (req->api == NULL && !dialect->mounts) {
         dialect->say_no_path(req, false);

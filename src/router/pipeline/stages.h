@@ -11,7 +11,7 @@
 NODISCARD enum status stage_target(struct req *req, const struct router *router,
                                    const struct router_request *request);
 
-/* "read", "update" and so on, for records. */
+/* The operation as records name it: "read", "update" and so on. */
 const char *stage_operation(enum http_method method);
 /* Whether the method only reads. */
 bool stage_reads(const struct req *req);
@@ -36,7 +36,7 @@ NODISCARD enum status stage_match(struct req *req);
 bool stage_has_bearer(const struct req *req, const struct router_request *request);
 /* The token that came with the request; empty: none. */
 struct bytes stage_bearer(const struct req *req, const struct router_request *request);
-/* Authenticate: sets req->token. ST_DENIED. */
+/* Authenticate the request and set req->token. ST_DENIED. */
 NODISCARD enum status stage_authenticate(struct req *req, const struct router_request *request);
 void stage_forget_token(struct req *req);
 /* For ROUTE_CEREMONY: the same, if the token may do this; otherwise the request is anonymous, and

@@ -8,14 +8,15 @@
 
 enum { INFLIGHT_DEFAULT = 16384 };
 
-/* The steps of a row fit where the row runs. */
+/* Check that a row has only the steps that its place allows. */
 static void check_steps(const struct route *route)
 {
     bool anywhere = route->method != METHOD_POST && route->method != METHOD_DELETE &&
                     route->method != METHOD_PATCH;
     anywhere = anywhere || (route->flags & ROUTE_READS) != 0;
     if (route->prepare != NULL || route->finish != NULL)
-        ASSERT((route->flags & (ROUTE_NODE | ROUTE_LOCAL)) == 0); /* no transaction, or no commit */
+        /* such a row has no transaction, or no commit */
+        ASSERT((route->flags & (ROUTE_NODE | ROUTE_LOCAL)) == 0);
     if (route->finish == NULL)
         return;
     ASSERT(route->outside != NULL);
@@ -33,7 +34,8 @@ static void find_longs(struct router_worker *worker, const struct router_options
             if (api->prefix == NULL || (route->flags & (ROUTE_LONG | ROUTE_UPLOAD)) == 0)
                 continue;
             ASSERT(worker->n_longs < WORKER_LONG_MAX);
-            ASSERT(strpbrk(route->path, ":*") == NULL); /* found before anything is matched */
+            /* the route is found before anything is matched */
+            ASSERT(strpbrk(route->path, ":*") == NULL);
             worker->longs[worker->n_longs++] = (struct long_route){
                 .api = api, .route = route, .path_len = strlen(api->prefix) + strlen(route->path)};
         }

@@ -10,11 +10,11 @@
 
 enum { WORKER_IDS = 64, WORKER_LONG_MAX = 8 };
 
-/* A route whose head is looked at (ROUTE_LONG, ROUTE_UPLOAD). */
+/* A route that the router finds by the request's head (ROUTE_LONG, ROUTE_UPLOAD). */
 struct long_route {
     const struct route_api *api;
     const struct route *route;
-    size_t path_len; /* of the prefix and the route's path together */
+    size_t path_len; /* length of the prefix and the route's path together */
 };
 
 struct router_worker {
@@ -28,14 +28,15 @@ struct router_worker {
     struct mount_cache *mounts;
     struct openapi_cache docs;
     struct quotas *quotas;
-    const struct dialect *home; /* of paths that no table claims */
-    bool one_dialect;           /* every table speaks that one */
+    const struct dialect *home; /* dialect of paths that no table claims */
+    bool one_dialect;           /* every table speaks `home` */
     unsigned running, inflight_max;
-    struct list requests_under_way; /* pipes */
+    struct list requests_under_way; /* pipes of the requests in progress */
     /* Random parts of the next requests' ids, which are no secrets: a system call for many. */
     uint8_t ids[WORKER_IDS][TEXT_UUID_RANDOM];
     unsigned n_ids;
-    struct long_route longs[WORKER_LONG_MAX]; /* few of many: each request is compared with them */
+    /* kept few, because each request is compared with all */
+    struct long_route longs[WORKER_LONG_MAX];
     unsigned n_longs;
     struct histogram latency[ROUTER_CLASSES];
     atomic_ullong requests, forwards, reruns, refused, parsed_bytes;

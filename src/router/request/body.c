@@ -117,7 +117,7 @@ static const char *captured(const struct req *req, struct bytes name)
     return NULL;
 }
 
-/* The data with what the path captured in place of members of the same names. */
+/* Merge: a parameter of the path replaces a member of the data that has the same name. */
 static enum status merge(struct req *req, const struct text_value **ret_object)
 {
     ASSERT(req->params.n > 0);

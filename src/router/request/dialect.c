@@ -6,7 +6,8 @@ const struct dialect *dialect_home(const struct module_list *modules)
     const struct dialect *first = NULL;
     const struct route_api *api;
     while ((api = module_next_api(modules, &walk)) != NULL) {
-        ASSERT((api->dialect != NULL) == (api->prefix != NULL)); /* engines speak that of mounts */
+        /* only an API at a fixed path names a dialect: engines speak the dialect of mounts */
+        ASSERT((api->dialect != NULL) == (api->prefix != NULL));
         if (api->prefix == NULL)
             continue;
         if (api->dialect->mounts)

@@ -18,8 +18,9 @@ struct router_request;
 
 struct dialect {
     const char *name;
-    const char *root; /* paths of its route tables stand below: "/v1/" */
-    bool mounts;      /* below the root, mounts serve each path of no table; one dialect at most */
+    const char *root; /* prefix of the paths of its route tables: "/v1/" */
+    /* mounts serve every path below the root that no table claims; one dialect at most */
+    bool mounts;
 
     /* Requests. `req` has what was read before: read_headers, query, method, namespace, token. */
 
@@ -29,11 +30,11 @@ struct dialect {
     /* Set req->method, req->help and, where the path means the same in another form, req->path and
      * req->rule_path. ST_INVALID with the request's error; ST_NOMEM. */
     enum status (*read_method)(struct req *req, const struct router_request *request);
-    /* The name of the namespace; empty: none was given, the root is meant. */
+    /* The name of the namespace; empty: the request gave none and means the root. */
     struct bytes (*read_namespace)(const struct req *req, const struct router_request *request);
-    /* The token as sent; empty: none was. */
+    /* The token as the client sent it; empty: none. */
     struct bytes (*read_token)(const struct req *req, const struct router_request *request);
-    /* As body_parse, which most dialects name here. */
+    /* Parse the body; most dialects set body_parse here. */
     enum status (*parse_body)(struct arena *arena, enum http_method method, struct bytes body,
                               struct bytes content_type, const struct text_value *query,
                               const struct text_value **ret_data, struct reason *reason);
@@ -50,14 +51,14 @@ struct dialect {
     /* The request has the header that no page of another site can add. NULL: there is none, and
      * listeners do not require it. */
     bool (*is_marked)(const struct router_request *request);
-    const char *unmarked_text;       /* refusal of a request without that header */
-    const char *const *page_headers; /* of requests of other sites' pages (cors.h) */
+    const char *unmarked_text;       /* text of the refusal of a request that lacks the header */
+    const char *const *page_headers; /* headers that pages of other sites may send (cors.h) */
     size_t n_page_headers;
 
-    /* Replies. Functions that write keep a lack of memory in the buffer. */
+    /* Replies. A function that writes leaves a lack of memory to the buffer. */
 
-    int silent_http;     /* status of a success without data: 204 */
-    bool tells_warnings; /* a success with warnings alone has a body, which put_data writes */
+    int silent_http;     /* status of a success without data, as 204 */
+    bool tells_warnings; /* a success with nothing but warnings has a body, which put_data writes */
     const char *data_type;
     /* The whole body around a handler's data; `data` is empty where warnings alone are told. */
     void (*put_data)(const struct req *req, struct bytes data, struct buf *out);
@@ -66,9 +67,10 @@ struct dialect {
     enum status (*finish)(struct req *req, struct router_reply *reply);
     const char *error_type;
     int (*error_http)(enum status st); /* NULL: the table of statuses decides */
-    /* Text of an error that was given none; "": the error has none. */
+    /* Text of an error that has no text of its own; "": the error gets none. */
     const char *(*error_text)(enum status st);
-    void (*put_error)(const char *text, struct buf *out); /* text "": none */
+    /* write an error; text "": the error has no text */
+    void (*put_error)(const char *text, struct buf *out);
     const char *body_too_long_text;
     /* Set the text of the request's error: no table has this path (`served`: a table or a mount
      * serves paths beside it). */

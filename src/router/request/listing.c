@@ -36,7 +36,7 @@ static enum status read_window(struct req *req, struct bytes prefix, struct byte
     return first_behind(req, prefix, after, ret_from);
 }
 
-/* The rest of the next key below the prefix. ST_NOT_FOUND: there is none. */
+/* The next key without the prefix. ST_NOT_FOUND: there is none. */
 static enum status next_key(struct req *req, struct state_iter *iter, struct bytes *ret_name)
 {
     do
@@ -58,9 +58,9 @@ static enum status next_name(struct req *req, struct state_iter *iter, struct by
 struct listing {
     struct state_iter *iter;
     size_t limit;
-    bool cut; /* the request did not ask for this limit */
+    bool cut; /* the default limit may cut the listing: the request set no limit */
     struct text_writer names;
-    /* NULL: names alone */
+    /* write the details of a key; NULL: the listing has names alone */
     enum status (*put)(struct req *req, struct bytes key, struct text_writer *w);
     struct buf info;
     struct text_writer details;

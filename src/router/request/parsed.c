@@ -5,12 +5,12 @@
 #include <assert.h>
 
 enum {
-    UNCOUNTED_BYTES = 2 * 1024, /* a shorter body is small whatever it holds */
-    SMALL_BYTES = 64 * 1024,    /* a longer one is large */
+    UNCOUNTED_BYTES = 2 * 1024, /* a shorter body is small whatever it contains */
+    SMALL_BYTES = 64 * 1024,    /* a longer body is large */
     SMALL_PARSED_BYTES = 256 * 1024,
     /* A value, with the rounding of its name and text and its place in a sorted list. */
     VALUE_BYTES = sizeof(struct text_value) + 3 * sizeof(max_align_t),
-    BLOCK_BYTES = 64 * 1024, /* of the arena */
+    BLOCK_BYTES = 64 * 1024, /* size of a block of the arena */
     TOTAL_BYTES = 256 * 1024 * 1024,
     ANONYMOUS_BYTES = 64 * 1024 * 1024,
     ANONYMOUS_SHARE = 16 * 1024 * 1024,

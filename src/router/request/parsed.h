@@ -16,7 +16,7 @@
 
 enum parsed_from { PARSED_CLIENTS, PARSED_NODES, PARSED_ANONYMOUS, PARSED_FROM };
 
-/* In bytes. All zero: unbounded. */
+/* Bounds of parsed bodies, in bytes. All zero: unbounded. */
 struct parsed_budgets {
     struct http_budget of[PARSED_FROM];
 };
@@ -28,7 +28,7 @@ void parsed_budgets_done(struct parsed_budgets *budgets);
 
 struct parsed {
     struct arena arena;
-    struct http_budget *budget; /* NULL: nothing is counted */
+    struct http_budget *budget; /* budget that counts the memory; NULL: nothing is counted */
     struct ip client;
     size_t counted;
     struct env_work work;
@@ -37,7 +37,7 @@ struct parsed {
 /* Whether a body costs a worker's thread little time and memory. */
 bool parsed_is_small(struct bytes body);
 
-/* Memory for a large body. ST_NOMEM. */
+/* Make the memory for a large body. ST_NOMEM. */
 NODISCARD enum status parsed_new(struct http_budget *budget, const struct ip *client,
                                  struct parsed **ret_parsed);
 /* Count the most that the body can become. ST_BUSY: the client's share, or the budget, is used up.

@@ -26,7 +26,7 @@ static enum status percent_decode(struct bytes text, bool plus, uint8_t *to, siz
     return ST_OK;
 }
 
-/* In place: one slash where there were several, none at the front. */
+/* Remove, in place, slashes at the front and repeated slashes. */
 static size_t collapse_slashes(uint8_t *text, size_t len)
 {
     size_t to = 0;
@@ -84,7 +84,7 @@ static const char *decode_odd(struct bytes raw, uint8_t *text, size_t *ret_len)
     len = collapse_slashes(text, len);
     ASSERT(len <= raw.len);
     *ret_len = len;
-    bool fits = len <= PATH_BYTES_MAX; /* else that is what is wrong with it */
+    bool fits = len <= PATH_BYTES_MAX; /* a path that is too long gets an error about its length */
     if (fits && (!text_printable(bytes_of(text, len)) || has_dots(bytes_of(text, len))))
         return "the path has unprintable characters, or a segment '.' or '..'";
     return NULL;
@@ -174,7 +174,7 @@ enum status path_encode(struct arena *arena, const struct path_target *target,
     return ST_OK;
 }
 
-/* Decoded and zero-terminated, in the arena. */
+/* Decode a part into zero-terminated text in the arena. */
 static enum status decode_part(struct arena *arena, struct bytes raw, struct bytes *ret_text,
                                struct reason *reason)
 {

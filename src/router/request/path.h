@@ -10,13 +10,14 @@ enum { PATH_BYTES_MAX = 3000, PATH_PAIRS_MAX = 1000 };
  * one. Every decision about a request uses this form, so that a path has one meaning however it is
  * written. A '/' at the end is kept: it says that a folder is meant. */
 struct path_target {
-    struct bytes full; /* from '/' on, zero-terminated; data NULL: the target is malformed */
+    /* the whole path from '/' on, zero-terminated; data NULL: the target is malformed */
+    struct bytes full;
     struct bytes path; /* the part below a dialect's root, zero-terminated; data NULL: none */
-    const char *fault; /* why the target is malformed; NULL: it is not */
-    bool as_sent;      /* `full` is what was sent, byte by byte */
+    const char *fault; /* why the target is malformed; NULL: the target is well formed */
+    bool as_sent;      /* `full` equals, byte for byte, what the client sent */
 };
 
-/* ST_OK, for a malformed target too, and without `path`; ST_NOMEM. */
+/* ST_OK, also for a malformed target, which gets no `path`; ST_NOMEM. */
 NODISCARD enum status path_canonical(struct arena *arena, struct bytes raw,
                                      struct path_target *ret_target);
 
@@ -26,13 +27,13 @@ NODISCARD enum status path_canonical(struct arena *arena, struct bytes raw,
 NODISCARD enum status path_encode(struct arena *arena, const struct path_target *target,
                                   struct bytes *ret_raw);
 
-/* Set target->path for a root, "/v1/". */
+/* Set target->path to what follows a root such as "/v1/". */
 void path_set_root(struct path_target *target, const char *root);
 
 /* `path`, zero-terminated, as a folder, which ends in '/'; an empty path stays empty. ST_NOMEM. */
 NODISCARD enum status path_folder(struct arena *arena, struct bytes path, struct bytes *ret_folder);
 
-/* Without the '/' at its end. */
+/* The path without the '/' at its end. */
 static inline struct bytes path_trimmed(struct bytes path)
 {
     path.len -= path.len != 0 && path.data[path.len - 1] == '/';

@@ -10,7 +10,8 @@ void reply_done(struct router_reply *reply)
     struct reply_stream *stream = reply->stream;
     buf_done(&reply->body);
     fs_close(reply->file.file);
-    *reply = (struct router_reply){.headers = reply->headers}; /* room for others */
+    /* keep the memory for headers, but none of the headers */
+    *reply = (struct router_reply){.headers = reply->headers};
     if (stream != NULL)
         stream->drop(stream);
 }
@@ -33,7 +34,7 @@ static enum status make_success(struct req *req, struct router_reply *ret)
 
     ASSERT(ret->body.len == 0);
     if (kind == REPLY_NONE && reply->insist && req->dialect->tells_warnings)
-        kind = REPLY_DATA; /* warnings need a body to stand in */
+        kind = REPLY_DATA; /* warnings need a body that carries them */
     bool silent = kind == REPLY_NONE;
     ret->http = reply->http != 0 ? reply->http : silent ? req->dialect->silent_http : 200;
     if (silent)

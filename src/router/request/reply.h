@@ -6,27 +6,26 @@
 
 enum {
     REPLY_HEADERS_MAX = 32,
-    REPLY_HEADERS_OWN =
-        24, /* room for headers of this node; the rest is for headers of a forwarded reply */
+    REPLY_HEADERS_OWN = 24, /* headers of this node and headers of a forwarded reply */
 };
 
 /* A body that lies in a file. The sender closes the file. */
 struct fs_file;
 struct reply_file {
-    struct fs_file *file; /* NULL: none */
+    struct fs_file *file; /* file with the body; NULL: none */
     uint64_t bytes;
-    struct env *env; /* of the thread that sends the file */
+    struct env *env; /* `env` of the thread that sends the file */
 };
 
 struct router_reply {
     /* ST_OK: this is a reply. For a forwarded request only: ST_NOT_LEADER, the request was not
      * executed; ST_UNKNOWN_OUTCOME, the request may have been executed. */
     enum status retry;
-    int http;                 /* status code */
+    int http;                 /* HTTP status code */
     const char *content_type; /* NULL: no body */
     struct buf body;
-    struct reply_stream *stream; /* instead of `body` */
-    struct reply_file file;      /* instead of `body` */
+    struct reply_stream *stream; /* if set: gives the body instead of `body` */
+    struct reply_file file;      /* if set: holds the body instead of `body` */
     size_t n_headers;
     struct http_header
         *headers; /* in the request's arena; names and values lie there or are static */
@@ -40,7 +39,7 @@ bool reply_add_header(struct router_reply *reply, struct arena *arena, struct by
 
 /* A long body on its way from another node. Either `send` or `drop` is called, once. */
 struct reply_stream {
-    uint64_t length; /* bytes, or HTTP_LENGTH_UNKNOWN */
+    uint64_t length; /* length of the body in bytes, or HTTP_LENGTH_UNKNOWN */
     /* The transport has begun the reply: send the body, then end it. */
     void (*send)(struct reply_stream *stream);
     void (*drop)(struct reply_stream *stream); /* discard the body */

@@ -147,9 +147,9 @@ static void add_warning(struct req *req, const char *format, va_list args)
         return;
     if (reply->warnings == NULL)
         reply->warnings = arena_alloc(req->arena, REQ_WARNINGS_MAX * sizeof reply->warnings[0]);
-    (void)vsnprintf(text, sizeof text, format, args); /* cut when too long */
+    (void)vsnprintf(text, sizeof text, format, args); /* a text that is too long is cut */
     const char *copy = arena_str(req->arena, bytes_str(text));
-    if (copy != NULL && reply->warnings != NULL) /* a warning is not worth a failure */
+    if (copy != NULL && reply->warnings != NULL) /* without memory the warning is left out */
         reply->warnings[reply->n_warnings++] = copy;
 }
 
@@ -175,7 +175,8 @@ enum status req_fail(struct req *req, enum status st, const char *format, ...)
     va_list args;
     ASSERT(st != ST_OK);
     va_start(args, format);
-    (void)vsnprintf(req->error.text, sizeof req->error.text, format, args); /* cut */
+    /* a text that is too long is cut */
+    (void)vsnprintf(req->error.text, sizeof req->error.text, format, args);
     va_end(args);
     return st;
 }

@@ -19,63 +19,65 @@ struct router_host;
 enum { REQ_WARNINGS_MAX = 8, REQ_SCAN_MAX = 100000, REQ_DETAILS_MAX = 10000 };
 
 enum reply_kind {
-    REPLY_NONE, /* 204 */
+    REPLY_NONE, /* no body: status 204 */
     REPLY_DATA, /* `data` of the envelope */
-    REPLY_BARE, /* the whole body, JSON */
-    REPLY_RAW,  /* the whole body, of another type */
+    REPLY_BARE, /* the handler's JSON is the whole body */
+    REPLY_RAW,  /* the whole body has another type than JSON */
 };
 
 struct req_reply {
     enum reply_kind kind;
-    int http;                 /* 0: 200, or 204 */
-    const char *content_type; /* REPLY_RAW */
+    int http;                 /* HTTP status; 0: 200, or 204 without a body */
+    const char *content_type; /* type of the body of REPLY_RAW */
     const char *encoding;     /* REPLY_RAW: how the body is compressed; NULL: not */
     struct buf data;
-    struct bytes borrowed; /* instead of `data`: JSON in the arena */
+    struct bytes borrowed; /* used instead of `data`: JSON in the arena */
     const char *lease_id;  /* NULL: no lease is given; req_lease.h */
-    bool renewable;        /* the lease */
+    bool renewable;        /* whether the lease may be renewed */
     int64_t lease_duration_s;
     const char **warnings; /* room for REQ_WARNINGS_MAX, or NULL */
     unsigned n_warnings;
     bool insist;          /* a warning that turns a 204 into a 200 */
     struct buf auth;      /* the member `auth` of the envelope; empty: null */
-    const char *accessor; /* of the token in `auth` */
+    const char *accessor; /* accessor of the token in `auth` */
 };
 
 /* Files that a route's `outside` takes and gives: it runs when there is no transaction any more. */
 struct req_files {
-    struct fs_file *upload; /* of ROUTE_UPLOAD; the router closes it */
+    struct fs_file *upload; /* file with the body of a ROUTE_UPLOAD; the router closes it */
     uint64_t upload_bytes;
-    struct fs_file *reply; /* becomes the body of the reply, and the router's */
+    /* file that becomes the body of the reply; the router takes and closes it */
+    struct fs_file *reply;
     uint64_t reply_bytes;
     const char *reply_type;
 };
 
 struct req {
-    struct arena *arena;           /* memory of the request; wiped when the reply was sent */
-    struct env *env;               /* the worker's */
-    struct state_txn *txn;         /* NULL for routes about the node without a token */
-    struct barrier_cipher *cipher; /* as txn */
+    struct arena *arena; /* memory of the request; wiped when the reply was sent */
+    struct env *env;     /* `env` of the worker */
+    /* transaction; NULL for routes about the node that need no token */
+    struct state_txn *txn;
+    struct barrier_cipher *cipher; /* cipher context; NULL where `txn` is NULL */
     struct router_host *host;
     const struct router *router;   /* has the tables of all modules */
-    const struct dialect *dialect; /* of the request */
+    const struct dialect *dialect; /* dialect of the request */
     const struct route *route;
     const struct route_api *api;
-    const struct mount *mount; /* until the transaction ends; NULL for APIs at fixed paths */
-    const struct auth_token
-        *token;                  /* valid until the reply is sent; NULL: the route asked for none */
-    struct token_ref *token_ref; /* the cache entry that `token` lies in; NULL: the arena */
-    const struct acl *acl;       /* rights of the token; NULL without a token */
-    struct acl_cache *acls;      /* the worker's */
-    struct bytes bearer;         /* the token as the client sent it */
-    const char *peer;            /* address and port of the client */
+    /* mount that serves the request, valid until the transaction ends; NULL at fixed paths */
+    const struct mount *mount;
+    const struct auth_token *token; /* valid until the reply is sent; NULL: no token */
+    struct token_ref *token_ref;    /* the cache entry that `token` lies in; NULL: the arena */
+    const struct acl *acl;          /* rights of the token; NULL without a token */
+    struct acl_cache *acls;         /* ACL cache of the worker */
+    struct bytes bearer;            /* the token as the client sent it */
+    const char *peer;               /* address and port of the client */
     struct bytes accept; /* header Accept, for ROUTE_OPEN_METRICS alone; data NULL: absent */
     struct bytes accept_encoding; /* header Accept-Encoding, for ROUTE_TOKEN_OPTIONAL alone */
-    struct openapi_cache *docs;   /* the worker's */
-    struct token_cache *tokens;   /* the worker's; NULL: none */
-    struct mount_cache *mounts;   /* the worker's */
+    struct openapi_cache *docs;   /* OpenAPI cache of the worker */
+    struct token_cache *tokens;   /* token cache of the worker; NULL: none */
+    struct mount_cache *mounts;   /* mount cache of the worker */
     const char *ns;               /* id of the request's namespace */
-    const char *request_id;       /* UUID */
+    const char *request_id;       /* UUID of the request */
     /* The method that the request means: METHOD_LIST also for GET ?list=true, METHOD_SCAN also for
      * GET ?scan=true, METHOD_OPTIONS for ?help=1. */
     enum http_method method;
@@ -86,18 +88,19 @@ struct req {
     struct route_params params;
     const void *body;   /* the body, decoded by the route's schema */
     void *prepared;     /* result of `prepare`, in the arena; kept when the handler runs again */
-    int64_t now_ms;     /* cluster time */
+    int64_t now_ms;     /* cluster time of the request */
     uint16_t feature;   /* feature level of the cluster */
     int64_t wrap_ttl_s; /* how long the wrapped reply is kept; 0: the reply is not wrapped */
     struct req_reply reply;
     struct req_files files;
     struct reason error;
-    bool closed_ceremonies; /* the listener wants a token for ceremonies; set for requests without a
-                               state */
-    bool begins_attempt; /* with key shares: its client is to have a share of requests of its own */
-    const char *told;    /* log line to write after the commit; NULL: none */
+    /* the listener wants a token for ceremonies; set for requests that run without a state */
+    bool closed_ceremonies;
+    /* the request begins an attempt with key shares: its client gets a share of requests */
+    bool begins_attempt;
+    const char *told; /* log line to write after the commit; NULL: none */
 
-    /* For the router alone. */
+    /* The members below are for the router alone. */
     const struct policy_rule *rule; /* allows the path; lives as long as `acl`; NULL: not needed */
     struct req_cleanup *cleanups;
     struct bytes rest; /* the path below the API or mount */
@@ -105,8 +108,8 @@ struct req {
     struct bytes rule_path;
     enum status matched;        /* result of matching the tables */
     bool help;                  /* ?help=1: the client asks for help about the path */
-    bool help_open;             /* every valid token may ask for that help */
-    struct route_others others; /* set when `matched` is ST_UNSUPPORTED */
+    bool help_open;             /* every valid token may ask for help about the path */
+    struct route_others others; /* methods of the path; set if `matched` is ST_UNSUPPORTED */
 };
 
 /* The text that the route's pattern captured as `name`. */
@@ -182,7 +185,7 @@ NODISCARD enum status req_need_feature(struct req *req, uint16_t level);
 __attribute__((format(printf, 3, 4))) enum status req_fail(struct req *req, enum status st,
                                                            const char *format, ...);
 
-/* Embedded in memory of the arena. */
+/* A cleanup, embedded in memory of the arena. */
 struct req_cleanup {
     void (*run)(struct req_cleanup *cleanup);
     struct req_cleanup *next;

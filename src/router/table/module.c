@@ -20,7 +20,7 @@ const struct route_api *module_find_fixed(const struct module_list *list,
     for (size_t i = 0; i < list->n; i++)
         for (size_t k = 0; k < list->items[i]->n_apis; k++) {
             const struct route_api *api = list->items[i]->apis[k];
-            /* Every request comes by: one byte rules most of them out. */
+            /* This runs for every request: comparing one byte rules most APIs out. */
             if (api->prefix != NULL && api->prefix[0] == path.data[0] && api->dialect == dialect &&
                 module_stands_at(api, path, help))
                 return api;
@@ -59,7 +59,7 @@ static bool serves(const struct route_api *api, const struct mount *mount)
 const struct route_api *module_find_engine(const struct module_list *list,
                                            const struct mount *mount)
 {
-    const char first = mount->type[0]; /* as in module_find_fixed */
+    const char first = mount->type[0]; /* first byte, compared as in module_find_fixed */
     for (size_t i = 0; i < list->n; i++) {
         const struct module *module = list->items[i];
         for (size_t k = 0; k < module->n_apis; k++)

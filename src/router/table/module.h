@@ -10,7 +10,7 @@
 #include "node/node.h"
 #include "router/table/route.h"
 
-struct config_block; /* config/config.h */
+struct config_block; /* declared in config/config.h */
 
 /* A name of a type that stands for the type and a value of its option `version`. */
 struct module_alias {
@@ -91,7 +91,7 @@ static inline void module_lease_kinds(const struct module_list *list, struct lea
             lease_kinds_add(kinds, list->items[i]->leases[k]);
 }
 
-/* A place among the APIs of a list; zero: before the first. */
+/* A position among the APIs of a list; all zero: before the first API. */
 struct module_walk {
     size_t module, api;
 };
@@ -116,13 +116,13 @@ static inline const struct route_api *module_next_api(const struct module_list *
  * ends in '/' has everything below it; another one is a path of its own, which may be written as a
  * folder with `help`. */
 bool module_stands_at(const struct route_api *api, struct bytes path, bool help);
-/* The API of a dialect that stands at a fixed path; NULL: mounts decide. */
+/* The API of the dialect at a fixed path; NULL: mounts serve the path. */
 const struct route_api *module_find_fixed(const struct module_list *list,
                                           const struct dialect *dialect, struct bytes path,
                                           bool help);
 /* The auth method of a type; NULL: there is none. */
 const struct module_login *module_find_login(const struct module_list *list, const char *type);
-/* Whether a mount is that of an auth method. */
+/* Whether a mount belongs to an auth method. */
 bool module_is_auth(const struct mount *mount);
 /* The tables of a mount's engine or auth method; NULL: this program has none such. */
 const struct route_api *module_find_engine(const struct module_list *list,

@@ -5,10 +5,10 @@
 static bool is_word(uint8_t c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c >= 0x80; /* letters of other scripts; the path is printable UTF-8 */
+           c >= 0x80; /* letters of other scripts are allowed: the path is printable UTF-8 */
 }
 
-/* Word characters, inside also '-' and '.'. */
+/* Whether a segment has word characters only, and inside also '-' and '.'. */
 bool route_is_name(struct bytes segment)
 {
     if (segment.len == 0 || !is_word(segment.data[0]) || !is_word(segment.data[segment.len - 1]))
@@ -36,7 +36,7 @@ static struct bytes segment_at(const char *text)
     return bytes_of(text, strcspn(text, "/"));
 }
 
-/* "*name/tail": what stands before the tail, at least one segment. */
+/* Match "*name/tail": the part before the tail has at least one segment. */
 static enum status fit_before(const char *pattern, const char *tail, const char *path,
                               struct arena *arena, struct route_params *ret_params)
 {
@@ -56,7 +56,7 @@ static enum status fit(const char *pattern, const char *path, struct arena *aren
     ret_params->n = 0;
     for (;;) {
         bool literal = *pattern != '*' && *pattern != ':' && *pattern != '\0';
-        if (literal && *pattern != *path) /* as for most */
+        if (literal && *pattern != *path) /* rules out most rows */
             return ST_NOT_FOUND;
         const char *tail = *pattern == '*' ? strchr(pattern, '/') : NULL;
         if (tail != NULL)
@@ -100,7 +100,7 @@ static unsigned methods_of(const struct route *route)
     return methods;
 }
 
-/* As fit, with what the flags of a row say about its path. */
+/* Match a path as `fit` does, and apply the flags of the row to the path. */
 static enum status row_fit(const struct route *route, const char *path, struct arena *arena,
                            struct route_params *ret_params)
 {

@@ -36,7 +36,7 @@ enum route_flag {
     ROUTE_READS = 1 << 5,
     ROUTE_HEAD = 1 << 6,            /* a GET that also serves HEAD */
     ROUTE_TOP_LEVEL = 1 << 7,       /* the envelope repeats the members of data */
-    ROUTE_OPEN_METRICS = 1 << 8,    /* needs no token where the listener says so */
+    ROUTE_OPEN_METRICS = 1 << 8,    /* needs no token if the listener says so */
     ROUTE_FREE_BODY = 1 << 9,       /* takes fields that its schema does not know */
     ROUTE_ANY_TOKEN = 1 << 10,      /* every valid token is enough; the handler checks more */
     ROUTE_TOKEN_OPTIONAL = 1 << 11, /* needs no token, but a token that is sent must be valid */
@@ -44,12 +44,13 @@ enum route_flag {
     /* The body is written into a file, after the handler and before `outside`; it has no fields.
      * The route stages nothing, and may take long. */
     ROUTE_UPLOAD = 1 << 13,
-    ROUTE_OPERATOR = 1 << 14, /* served in maintenance, as ROUTE_NODE is */
+    ROUTE_OPERATOR = 1 << 14, /* served during maintenance, as ROUTE_NODE is */
     /* Serves requests that no other row takes, of any method, with an error that names the right
      * path. */
     ROUTE_ASTRAY = 1 << 15,
-    ROUTE_SCANS = 1 << 17,  /* a LIST that also serves SCAN: every key below the folder */
-    ROUTE_POLICY = 1 << 16, /* "*name" is a policy's: judged by that, however it is spelled */
+    ROUTE_SCANS = 1 << 17, /* a LIST that also serves SCAN: every key below the folder */
+    /* "*name" is a policy's name: authorise by the policy, whatever the spelling */
+    ROUTE_POLICY = 1 << 16,
     /* With AUTH_NONE: part of a ceremony with key shares. The handler sees the token of a request
      * whose token may do this. Other requests are anonymous: a listener may refuse them
      * (authenticated_ceremonies), and their rate is limited. */
@@ -98,9 +99,9 @@ struct route {
     enum status (*outside)(struct req *req);
     enum status (*finish)(struct req *req);
     enum route_auth auth;
-    unsigned caps;    /* enum cap; 0: what the method implies */
-    unsigned flags;   /* enum route_flag */
-    uint16_t feature; /* feature level that the cluster needs for this; 0: any */
+    unsigned caps;    /* bits of enum cap; 0: the capability that the method implies */
+    unsigned flags;   /* bits of enum route_flag */
+    uint16_t feature; /* feature level of the cluster that the route needs; 0: any */
     const struct schema *body, *reply;
     /* For a reply that no schema can describe, because its form depends on the request or on what
      * clients stored: the form as in shape.h, of which `reply` may be a part. The row says why.
@@ -120,23 +121,25 @@ struct route_table {
 struct route_api {
     /* Of the clients at a fixed path. NULL for an engine: mounts have one dialect. */
     const struct dialect *dialect;
-    const char *prefix;   /* "sys/"; one path without the '/'; NULL for an engine */
-    const char *alias_of; /* with one path: rules know it as this one; NULL: by its own name */
-    const char *type;     /* "system": shown as mount_type, and what mounts say */
-    const char
-        *version; /* serves only mounts with this option "version", "1" where they have none */
-    bool single;  /* mounted once, by initialisation */
-    bool login;   /* of an auth method: serves its mounts below "auth/" */
+    const char *prefix; /* "sys/"; an API of one path has no '/' at its end; NULL for an engine */
+    /* for an API of one path: the path by which rules know it; NULL: its own path */
+    const char *alias_of;
+    const char *type; /* "system": shown as mount_type */
+    /* serves only mounts whose option "version" has this value; a mount without it has "1" */
+    const char *version;
+    bool single; /* initialisation mounts the engine once */
+    bool login;  /* an auth method's API: serves the method's mounts below "auth/" */
     const struct route *routes;
     size_t n;
-    const struct route_table *const *more; /* of a long table, by subject: rows behind those */
+    /* more tables of a long API, by subject; their rows follow `routes` */
+    const struct route_table *const *more;
     size_t n_more;
 };
 
 /* A position among the rows of an API; all zero: before the first row. */
 struct route_walk {
-    const struct route *next, *end; /* of the table that was opened last */
-    size_t table;                   /* the next one to open */
+    const struct route *next, *end; /* rows of the table that was opened last */
+    size_t table;                   /* number of the table to open next */
 };
 
 /* The next row of an API, in order; NULL after the last. */
@@ -153,7 +156,7 @@ static inline const struct route *route_next(const struct route_api *api, struct
     return walk->next++;
 }
 
-/* The row with number `i` in that order; NULL after the last. */
+/* The row with number `i` in the order of route_next; NULL after the last. */
 static inline const struct route *route_at(const struct route_api *api, size_t i)
 {
     if (i < api->n)
@@ -170,14 +173,14 @@ enum { ROUTE_PARAMS_MAX = 4, ROUTE_METHODS_TEXT = 64 };
 struct route_params {
     struct {
         struct bytes name;
-        const char *value; /* in the arena of the request, or inside its path */
+        const char *value; /* the captured text, in the arena of the request or inside its path */
     } items[ROUTE_PARAMS_MAX];
     unsigned n;
 };
 
 /* The methods that a path has, when it lacks the method of the request. */
 struct route_others {
-    unsigned methods; /* a bit (1 << METHOD_…) for each */
+    unsigned methods; /* a bit (1 << METHOD_…) for each method */
     bool open;        /* no row with one of these methods needs a token */
 };
 
@@ -189,7 +192,7 @@ NODISCARD enum status route_match(const struct route_api *api, enum http_method 
                                   const struct route **ret_route, struct route_params *ret_params,
                                   struct route_others *ret_others);
 
-/* Whether a row serves requests by that method. */
+/* Whether a row serves requests that use the method. */
 bool route_takes(const struct route *route, enum http_method method);
 
 /* Whether ":name" takes the segment. */
