@@ -49,7 +49,8 @@
     X(STATE_UNBOUNDED, "a full state takes puts")                                          \
     X(LIES, "messages that a correct peer never sends are fed")                            \
     X(LATER_FORMAT, "entries of a later feature level are taken")                          \
-    X(LEVEL_EARLY, "the feature level rises before members without a vote understand it")
+    X(LEVEL_EARLY, "the feature level rises before members without a vote understand it")  \
+    X(COUNT_DRIFT, "the delete of a prefix does not lower the counts of keys above it")
 
 enum plant {
 #define PLANT_ENUM(name, text) PLANT_##name,

@@ -44,13 +44,13 @@ struct bytes store_node_prefix(const struct store_node *node)
 
 struct bytes store_leaf_value(const struct store_leaf *leaf)
 {
-    return bytes_of(leaf->data + leaf->node.prefix_len, leaf->node.len);
+    return bytes_of(leaf->data + leaf->node.prefix_len, leaf->node.value_len);
 }
 
 size_t store_node_bytes(const struct store_node *node)
 {
     size_t size = node->kind == STORE_LEAF
-                      ? sizeof(struct store_leaf) + node->prefix_len + node->len
+                      ? sizeof(struct store_leaf) + node->prefix_len + node->value_len
                       : inner_size(node->kind, node->prefix_len);
     return (size + sizeof(size_t) + 15) / 16 * 16; /* one size word, rounded to 16 */
 }
@@ -60,7 +60,7 @@ static unsigned lower_bound(const struct store_inner *inner, uint8_t byte)
 {
     const uint8_t *bytes = branch_bytes(inner);
     unsigned i = 0;
-    while (i < inner->node.len && bytes[i] < byte)
+    while (i < inner->node.children && bytes[i] < byte)
         i++;
     return i;
 }
@@ -70,7 +70,7 @@ struct store_node **store_inner_slot(struct store_inner *inner, uint8_t byte)
     if (dense(inner))
         return inner->child[byte] != NULL ? &inner->child[byte] : NULL;
     const uint8_t *bytes = branch_bytes(inner);
-    const uint8_t *hit = memchr(bytes, byte, inner->node.len);
+    const uint8_t *hit = memchr(bytes, byte, inner->node.children);
     return hit != NULL ? &inner->child[hit - bytes] : NULL;
 }
 
@@ -79,7 +79,7 @@ struct store_node *store_inner_child(const struct store_inner *inner, uint8_t by
     if (dense(inner))
         return inner->child[byte];
     const uint8_t *bytes = branch_bytes(inner);
-    const uint8_t *hit = memchr(bytes, byte, inner->node.len);
+    const uint8_t *hit = memchr(bytes, byte, inner->node.children);
     return hit != NULL ? inner->child[hit - bytes] : NULL;
 }
 
@@ -87,7 +87,7 @@ struct store_node *store_inner_next(const struct store_inner *inner, unsigned *a
                                     uint8_t *ret_byte)
 {
     if (!dense(inner)) {
-        if (*at >= inner->node.len)
+        if (*at >= inner->node.children)
             return NULL;
         *ret_byte = branch_bytes(inner)[*at];
         return inner->child[(*at)++];
@@ -105,12 +105,12 @@ unsigned store_inner_after(const struct store_inner *inner, uint8_t byte)
     if (dense(inner))
         return (unsigned)byte + 1;
     unsigned at = lower_bound(inner, byte);
-    return at < inner->node.len && branch_bytes(inner)[at] == byte ? at + 1 : at;
+    return at < inner->node.children && branch_bytes(inner)[at] == byte ? at + 1 : at;
 }
 
 bool store_inner_full(const struct store_inner *inner)
 {
-    return inner->node.len == capacity[inner->node.kind];
+    return inner->node.children == capacity[inner->node.kind];
 }
 
 void store_inner_insert(struct store_inner *inner, uint8_t byte, struct store_node *child)
@@ -122,39 +122,40 @@ void store_inner_insert(struct store_inner *inner, uint8_t byte, struct store_no
         inner->child[byte] = child;
     } else {
         uint8_t *bytes = branch_bytes(inner);
-        unsigned at = lower_bound(inner, byte), behind = inner->node.len - at;
+        unsigned at = lower_bound(inner, byte), behind = inner->node.children - at;
         ASSERT(behind == 0 || bytes[at] != byte);
         memmove(bytes + at + 1, bytes + at, behind);
         memmove(inner->child + at + 1, inner->child + at, behind * sizeof *inner->child);
         bytes[at] = byte;
         inner->child[at] = child;
     }
-    inner->node.len++;
+    inner->node.children++;
 }
 
 void store_inner_remove(struct store_inner *inner, uint8_t byte)
 {
-    ASSERT(inner->node.len > 0);
+    ASSERT(inner->node.children > 0);
     if (dense(inner)) {
         ASSERT(inner->child[byte] != NULL);
         inner->child[byte] = NULL;
     } else {
         uint8_t *bytes = branch_bytes(inner);
-        unsigned at = lower_bound(inner, byte), behind = inner->node.len - at - 1;
-        ASSERT(at < inner->node.len && bytes[at] == byte);
+        unsigned at = lower_bound(inner, byte), behind = inner->node.children - at - 1;
+        ASSERT(at < inner->node.children && bytes[at] == byte);
         memmove(bytes + at, bytes + at + 1, behind);
         memmove(inner->child + at, inner->child + at + 1, behind * sizeof *inner->child);
     }
-    inner->node.len--;
+    inner->node.children--;
 }
 
 static void node_init(struct store_node *node, uint64_t birth, size_t prefix_len,
                       enum store_kind kind)
 {
     ASSERT(prefix_len <= STORE_KEY_MAX);
-    node->birth = birth;
+    node->birth = birth & STORE_BIRTH_MAX;
+    node->children = 0;
     node->newest = 0;
-    node->len = 0;
+    node->keys = 0;
     node->prefix_len = (uint16_t)prefix_len;
     node->kind = (uint8_t)kind;
     atomic_init(&node->hash_state, STORE_HASH_NONE);
@@ -172,7 +173,7 @@ struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct by
     ASSERT(value.len <= STORE_VALUE_MAX && suffix.len <= STORE_VALUE_MAX - value.len);
     struct store_leaf *leaf = mem_must_alloc(sizeof *leaf + prefix.len + value.len + suffix.len);
     node_init(&leaf->node, birth, prefix.len, STORE_LEAF);
-    leaf->node.len = (uint32_t)(value.len + suffix.len);
+    leaf->node.value_len = (uint32_t)(value.len + suffix.len);
     leaf->created = leaf->modified = 0;
     bytes_put(leaf->data, prefix);
     bytes_put(leaf->data + prefix.len, value);
@@ -209,24 +210,25 @@ struct store_node *store_node_clone(const struct store_node *node, uint64_t birt
     if (node->kind == STORE_LEAF)
         return leaf_clone(store_leaf_of(node), birth, prefix);
     const struct store_inner *inner = store_inner_of(node);
-    struct store_inner *copy = store_inner_new(birth, prefix, node->len + room);
+    struct store_inner *copy = store_inner_new(birth, prefix, node->children + room);
     copy->node.newest = node->newest;
+    copy->node.keys = node->keys;
     copy->own = inner->own;
     if (copy->node.kind == node->kind && dense(inner)) {
         memcpy(copy->child, inner->child, 256 * sizeof *inner->child);
-        copy->node.len = node->len;
+        copy->node.children = node->children;
         return &copy->node;
     }
     if (!dense(inner) && !dense(copy)) {
-        memcpy(copy->child, inner->child, node->len * sizeof *inner->child);
-        memcpy(branch_bytes(copy), branch_bytes(inner), node->len);
-        copy->node.len = node->len;
+        memcpy(copy->child, inner->child, node->children * sizeof *inner->child);
+        memcpy(branch_bytes(copy), branch_bytes(inner), node->children);
+        copy->node.children = node->children;
         return &copy->node;
     }
     unsigned at = 0;
     uint8_t byte;
     for (struct store_node *child; (child = store_inner_next(inner, &at, &byte)) != NULL;)
         store_inner_insert(copy, byte, child);
-    ASSERT(copy->node.len == node->len);
+    ASSERT(copy->node.children == node->children);
     return &copy->node;
 }

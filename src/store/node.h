@@ -12,7 +12,8 @@
  *  1. After the batch a node was born in is published, only its hash changes, once.
  *  2. A published inner node has at least two of {own value, children}: so the nodes are the keys
  *     and the points where two keys part, and nothing else.
- *  3. The newest version of a node is not below that of its children. */
+ *  3. The newest version of a node is not below that of its children.
+ *  4. An inner node counts the keys below it, its own value included. */
 #ifndef HOLDFAST_STORE_NODE_H
 #define HOLDFAST_STORE_NODE_H
 
@@ -34,12 +35,22 @@ enum store_kind {
     STORE_KINDS
 };
 
+/* Generations are no greater: struct store_node keeps 48 bits of them. */
+#define STORE_BIRTH_MAX ((UINT64_C(1) << 48) - 1)
+
 enum store_hash_state { STORE_HASH_NONE, STORE_HASH_BUSY, STORE_HASH_DONE };
 
+/* 48 bits of generation last 89 years at 100 000 publications a second. 32 bits of keys last until
+ * the leaves alone take 340 GB; with more keys, only the counts are wrong, modulo 2^32. So a count
+ * needs no byte that the node did not have. */
 struct store_node {
-    uint64_t birth;  /* generation that first has it */
-    uint64_t newest; /* version of the newest change at or below, deletions included */
-    uint32_t len;    /* leaf: bytes of value; inner: children */
+    uint64_t birth : 48;    /* generation that first has it */
+    uint64_t children : 16; /* inner: 0..256; leaf: 0 */
+    uint64_t newest;        /* version of the newest change at or below, deletions included */
+    union {
+        uint32_t value_len; /* leaf: bytes of value */
+        uint32_t keys;      /* inner: keys at or below the node; not hashed */
+    };
     uint16_t prefix_len;
     uint8_t kind;
     _Atomic uint8_t hash_state; /* NONE -> BUSY -> DONE; the thread that sets BUSY writes `hash` */
@@ -60,7 +71,7 @@ struct store_inner {
 
 static_assert(sizeof(struct store_node) == 56, "bytes per key are promised");
 static_assert(STORE_KEY_MAX <= UINT16_MAX, "prefix_len holds any prefix");
-static_assert(STORE_VALUE_MAX <= UINT32_MAX, "len holds any value");
+static_assert(STORE_VALUE_MAX <= UINT32_MAX, "value_len holds any value");
 
 static inline struct store_leaf *store_leaf_of(const struct store_node *node)
 {
@@ -72,6 +83,12 @@ static inline struct store_inner *store_inner_of(const struct store_node *node)
 {
     ASSERT(node->kind != STORE_LEAF && node->kind < STORE_KINDS);
     return CONTAINER_OF(node, struct store_inner, node);
+}
+
+/* Keys at or below the node. */
+static inline uint32_t store_node_keys(const struct store_node *node)
+{
+    return node->kind == STORE_LEAF ? 1 : node->keys;
 }
 
 /* Borrowed from the node. */

@@ -97,3 +97,10 @@ uint64_t store_newest(const struct store_pin *pin, struct bytes prefix)
     struct store_view view = {pin->root, pin->floor, pin->newest};
     return store_read_newest(&view, prefix);
 }
+
+uint64_t store_count(const struct store_pin *pin, struct bytes prefix)
+{
+    size_t hidden;
+    const struct store_node *top = store_read_top(pin->root, prefix, &hidden);
+    return top != NULL ? store_node_keys(top) : 0;
+}

@@ -36,6 +36,7 @@ static void publish(struct store *store, uint64_t version)
     atomic_store_explicit(&p->newest, store->live.newest, memory_order_release);
     atomic_store_explicit(&p->version, version, memory_order_release);
     atomic_store(&store->generation, generation);
+    ASSERT(generation < STORE_BIRTH_MAX);
     store->writer.batch++;
 }
 

@@ -2,6 +2,7 @@
  * writable, so the links it passes stay valid until the change is made. It looks at a node whose
  * prefix begins at key byte `from` and ends at `at`; all before is equal. */
 #include "store/tree.h"
+#include "base/plant.h"
 #include "store/read.h"
 
 static void adopt(struct store_writer *w, const struct store_node *node)
@@ -46,6 +47,7 @@ static struct store_inner *writable(struct store_writer *w, struct store_node **
 struct put {
     struct store_writer *w;
     struct bytes key;
+    uint32_t keys;    /* keys of the new content */
     uint64_t version; /* taken over by the nodes on the way there */
     const struct store_change *change;
     struct store_node *subtree;
@@ -94,6 +96,7 @@ static void edge_split(const struct put *p, struct store_node **link, size_t fro
     ASSERT(same <= prefix.len);
     struct store_inner *inner = store_inner_new(w->batch, bytes_of(prefix.data, same), 2);
     inner->node.newest = MAX(old->newest, p->version);
+    inner->node.keys = store_node_keys(old) + p->keys;
     adopt(w, &inner->node);
     if (same == prefix.len) {
         ASSERT(old->kind == STORE_LEAF);
@@ -110,10 +113,20 @@ static void edge_split(const struct put *p, struct store_node **link, size_t fro
     *link = &inner->node;
 }
 
+/* The new content is in the tree: count its keys in the first `n` inner nodes above it. */
+static void count_put(const struct put *p, size_t n)
+{
+    struct store_inner **above = p->w->above;
+    for (size_t i = 0; i < n; i++)
+        above[i]->node.keys += p->keys;
+}
+
+/* Put the new content at its place. A put over a key that is in the tree changes no count. */
 static void leaf_put(const struct put *p, struct store_tree *tree)
 {
     struct store_node **link = &tree->root;
-    size_t from = 0;
+    struct store_inner **above = p->w->above;
+    size_t from = 0, n_above = 0;
     tree->newest = MAX(tree->newest, p->version);
     while (*link != NULL) {
         struct store_node *node = *link;
@@ -126,18 +139,25 @@ static void leaf_put(const struct put *p, struct store_tree *tree)
         }
         if (leaf || same < edge.len) {
             edge_split(p, link, from, same);
+            count_put(p, n_above);
             return;
         }
+        ASSERT(n_above <= from);
         if (same == rest.len) {
             struct store_inner *inner = writable(p->w, link, 0, p->version);
+            above[n_above++] = inner;
+            if (inner->own == NULL)
+                count_put(p, n_above);
             inner->own = leaf_over(p, inner->own, at);
             return;
         }
         uint8_t byte = p->key.data[at];
         bool absent = store_inner_child(store_inner_of(node), byte) == NULL;
         struct store_inner *inner = writable(p->w, link, absent, p->version);
+        above[n_above++] = inner;
         if (absent) {
             store_inner_insert(inner, byte, branch_new(p, at + 1));
+            count_put(p, n_above);
             return;
         }
         link = store_inner_slot(inner, byte);
@@ -150,7 +170,8 @@ void store_tree_put(struct store_writer *w, struct store_tree *tree,
                     const struct store_change *change)
 {
     ASSERT(change->key.len <= STORE_KEY_MAX);
-    struct put p = {.w = w, .key = change->key, .version = change->modified, .change = change};
+    struct put p = {
+        .w = w, .key = change->key, .keys = 1, .version = change->modified, .change = change};
     leaf_put(&p, tree);
 }
 
@@ -166,7 +187,11 @@ void store_tree_graft(struct store_writer *w, struct store_tree *tree, struct by
         memcpy(key, prefix.data, prefix.len);
     if (tail.len != 0)
         memcpy(key + prefix.len, tail.data, tail.len);
-    struct put p = {.w = w, .key = bytes_of(key, len), .version = top->newest, .subtree = top};
+    struct put p = {.w = w,
+                    .key = bytes_of(key, len),
+                    .keys = store_node_keys(top),
+                    .version = top->newest,
+                    .subtree = top};
     leaf_put(&p, tree);
 }
 
@@ -176,7 +201,7 @@ static void inner_collapse(struct store_writer *w, struct store_node **link)
 {
     struct store_node *node = *link;
     struct store_inner *inner = store_inner_of(node);
-    if (node->len + (inner->own != NULL) >= 2)
+    if (node->children + (inner->own != NULL) >= 2)
         return;
     struct store_node *only = inner->own;
     struct bytes prefix = store_node_prefix(node);
@@ -227,6 +252,7 @@ bool store_tree_delete(struct store_writer *w, struct store_tree *tree, struct b
     while ((*link)->kind != STORE_LEAF) {
         size_t at = from + (*link)->prefix_len;
         struct store_inner *inner = writable(w, link, 0, version);
+        inner->node.keys--;
         if (at == key.len) {
             retire(w, inner->own);
             inner->own = NULL;
@@ -246,12 +272,15 @@ struct store_node *store_tree_cut(struct store_writer *w, struct store_tree *tre
 {
     struct store_node **link = &tree->root, **above = NULL;
     size_t from = 0;
-    if (store_read_top(tree->root, prefix, ret_hidden) == NULL)
+    const struct store_node *top = store_read_top(tree->root, prefix, ret_hidden);
+    if (top == NULL)
         return NULL;
+    uint32_t keys = planted(PLANT_COUNT_DRIFT) ? 0 : store_node_keys(top);
     tree->newest = MAX(tree->newest, version);
     while (from + (*link)->prefix_len < prefix.len) {
         size_t at = from + (*link)->prefix_len;
         struct store_inner *inner = writable(w, link, 0, version);
+        inner->node.keys -= keys;
         above = link;
         link = store_inner_slot(inner, prefix.data[at]);
         from = at + 1;

@@ -11,6 +11,8 @@ struct store_writer {
     uint64_t batch; /* generation that the next publication gets */
     struct store_reclaim reclaim;
     uint8_t scratch[STORE_KEY_MAX]; /* a key being joined */
+    /* The inner nodes above the place of a put. Each takes at least one byte of the key. */
+    struct store_inner *above[STORE_KEY_MAX + 1];
 };
 
 /* Zero-initialise. */

@@ -47,6 +47,10 @@ NODISCARD enum status store_get(const struct store_pin *pin, struct bytes key,
  * newest (store_raise_newest) answers, and goes on to answer, as the original would. */
 uint64_t store_newest(const struct store_pin *pin, struct bytes prefix);
 
+/* How many keys begin with `prefix`; all keys when it is empty. Costs the length of the path, not
+ * the number of keys. Exact up to 2^32 - 1 keys (store/node.h). Any thread. */
+uint64_t store_count(const struct store_pin *pin, struct bytes prefix);
+
 enum { STORE_ITER_FRAMES = 64 };
 
 /* In-order walk over the keys that begin with `prefix`. Embedded; valid while the pin is. */

@@ -351,12 +351,49 @@ static uint64_t versions_hash(const struct store_pin *pin)
     return h;
 }
 
+/* The counts of keys, which are not hashed, must agree with a walk. `seen[len]` keys passed so far
+ * begin with the first `len` bytes of the key that the walk met last. A prefix is complete when the
+ * walk leaves it. */
+static void check_counts(struct node *n, const struct store_pin *pin)
+{
+    struct store_iter *iter = sim_alloc(sizeof *iter);
+    uint64_t *seen = sim_alloc((STORE_KEY_MAX + 1) * sizeof *seen);
+    uint8_t *last = sim_alloc(STORE_KEY_MAX);
+    size_t last_len = 0;
+    bool more = true;
+    memset(seen, 0, (STORE_KEY_MAX + 1) * sizeof *seen);
+    store_iter_init(iter, pin, (struct bytes){0}, (struct bytes){0});
+    while (more) {
+        more = store_iter_next(iter);
+        struct bytes key = more ? iter->item.key : (struct bytes){0};
+        struct bytes before = bytes_of(last, last_len);
+        size_t left = more ? bytes_common_len(key, before) + 1 : 0;
+        for (size_t len = left; len <= last_len; len++) {
+            uint64_t count = store_count(pin, bytes_of(last, len));
+            if (count != seen[len])
+                core_fail(&n->cluster->core,
+                          "%s counts %" PRIu64 " keys below a prefix of %zu bytes and has %" PRIu64,
+                          n->name, count, len, seen[len]);
+            seen[len] = 0;
+        }
+        for (size_t len = 0; more && len <= key.len; len++)
+            seen[len]++;
+        if (key.len != 0)
+            memcpy(last, key.data, key.len);
+        last_len = key.len;
+    }
+    free(last);
+    free(seen);
+    free(iter);
+}
+
 static uint64_t node_versions(struct node *n)
 {
     struct store_pin pin;
     if (store_pin(rlog_store(n->rlog), "check", 0, &pin) != ST_OK)
         core_fail(&n->cluster->core, "%s: no pin is free", n->name);
     uint64_t h = versions_hash(&pin);
+    check_counts(n, &pin);
     store_unpin(&pin);
     return h;
 }

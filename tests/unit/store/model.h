@@ -133,7 +133,27 @@ static inline void assert_item(const struct store_item *item, const struct model
     assert_int_equal(item->modified, want->modified);
 }
 
-/* The pinned tree holds what the model does, by walk and by look-up. */
+/* Every prefix of `key`, and every such prefix with another last byte, counts as in the model. */
+static inline void assert_counts(const struct store_pin *pin, const struct model *m,
+                                 struct bytes key)
+{
+    uint8_t room[STORE_KEY_MAX];
+    size_t from, to;
+    if (key.len != 0)
+        memcpy(room, key.data, key.len);
+    for (size_t len = 0; len <= key.len; len++) {
+        model_range(m, bytes_of(room, len), &from, &to);
+        assert_int_equal(store_count(pin, bytes_of(room, len)), to - from);
+        if (len == key.len)
+            return;
+        room[len]++;
+        model_range(m, bytes_of(room, len + 1), &from, &to);
+        assert_int_equal(store_count(pin, bytes_of(room, len + 1)), to - from);
+        room[len]--;
+    }
+}
+
+/* The pinned tree holds what the model does, by walk, by look-up and by count. */
 static inline void assert_same(const struct store_pin *pin, const struct model *m)
 {
     static struct store_iter iter;
@@ -147,6 +167,9 @@ static inline void assert_same(const struct store_pin *pin, const struct model *
         assert_item(&item, &m->items[i]);
     }
     assert_int_equal(i, m->n);
+    assert_int_equal(store_count(pin, BYTES("")), m->n);
+    for (size_t step = m->n / 32 + 1, at = 0; at < m->n; at += step)
+        assert_counts(pin, m, m->items[at].key);
 }
 
 enum { MODEL_KEY_MAX = 200 };

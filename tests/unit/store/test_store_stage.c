@@ -224,6 +224,54 @@ static void restored_keys_have_the_versions_given(void **ctx)
     store_publish(f->store, 12);
 }
 
+static uint64_t count(struct fixture *f, const char *prefix)
+{
+    struct store_pin pin;
+    assert_status(store_pin(f->store, "test", 0, &pin), ST_OK);
+    uint64_t n = store_count(&pin, bytes_str(prefix));
+    store_unpin(&pin);
+    return n;
+}
+
+static void counts_follow_the_swap(void **ctx)
+{
+    struct fixture *f = *ctx;
+    assert_int_equal(count(f, ""), 5);
+    store_stage_begin(f->store);
+    stage(f, "l/dropped", "new");
+    stage(f, "s/", "");
+    stage(f, "s/abc/1", "new");
+    stage(f, "s/abc/2", "new");
+    stage(f, "s/abc/2", "newer");
+    store_publish(f->store, 12);
+    assert_int_equal(count(f, "s/"), 3);
+    swap(f, 20);
+    assert_int_equal(count(f, ""), 5);
+    assert_int_equal(count(f, "l/"), 2);
+    assert_int_equal(count(f, "s/"), 3);
+    assert_int_equal(count(f, "s/a"), 2);
+    assert_int_equal(count(f, "s/abc/1"), 1);
+    assert_int_equal(count(f, "s/b"), 0);
+}
+
+static void counts_follow_a_load(void **ctx)
+{
+    struct fixture *f = *ctx;
+    store_load_reset(f->store);
+    store_publish(f->store, 0);
+    assert_int_equal(count(f, ""), 0);
+    store_load_put(f->store, BYTES("s/"), BYTES(""), 0, 0);
+    store_load_put(f->store, BYTES("s/team-1"), BYTES("loaded"), 4, 9);
+    store_load_put(f->store, BYTES("s/team-2"), BYTES("loaded"), 4, 9);
+    store_raise_newest(f->store, BYTES("s/team-2"), 12);
+    store_publish(f->store, 12);
+    assert_int_equal(count(f, ""), 3);
+    assert_int_equal(count(f, "s/t"), 2);
+    assert_int_equal(count(f, "s/team-"), 2);
+    assert_int_equal(count(f, "s/team-2"), 1);
+    assert_int_equal(count(f, "s/team-22"), 0);
+}
+
 #define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
 
 int main(void)
@@ -239,6 +287,8 @@ int main(void)
         WITH_STORE(beginning_again_drops_what_was_staged),
         WITH_STORE(restored_keys_have_the_versions_given),
         WITH_STORE(a_reset_keeps_pinned_readers_whole),
+        WITH_STORE(counts_follow_the_swap),
+        WITH_STORE(counts_follow_a_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
