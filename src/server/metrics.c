@@ -348,7 +348,7 @@ static void figures_collect(struct metric_source *source, struct metric_out *out
     follower_figures(out, &status.raft);
     snapshot_figures(out, s->env, &status.raft);
     store_figures(out, rlog_store(node_rlog(s->node)), status.version);
-    lease_figures(out, s, rlog_store(node_rlog(s->node)));
+    lease_figures(out, rlog_store(node_rlog(s->node)));
     mesh_figures(out, node_mesh(s->node));
     peer_figures(out, node_mesh(s->node));
 }

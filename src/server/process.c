@@ -1,6 +1,6 @@
-/* Metrics of the process, its disk and its certificates, and the number of leases, which takes a
- * walk through the state. They are gathered on the thread pool, where file reads may block. A
- * figure that cannot be read is left out. */
+/* Metrics of the process, its disk and its certificates, and the number of leases. They are
+ * gathered on the thread pool, where file reads may block. A figure that cannot be read is left
+ * out. */
 #include "base/version.h"
 #include "lease/lease.h"
 #include "server/server.h"
@@ -14,8 +14,6 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-
-enum { LEASES_EVERY_MS = 30000 };
 
 static void cpu_figures(struct metric_out *out)
 {
@@ -124,36 +122,19 @@ void process_figures(struct metric_out *out, const struct server *s)
 static enum status count_leases(struct store *store, uint64_t *ret_n)
 {
     CLEANUP(arena_done) struct arena arena = {0};
-    struct store_iter iter;
     struct store_pin pin;
     struct bytes prefix;
-    uint64_t n = 0;
     TRY(lease_prefix(&arena, STATE_NS_ROOT, "", &prefix));
     TRY(store_pin(store, "metrics", 0, &pin));
-    store_iter_init(&iter, &pin, prefix, (struct bytes){0});
-    while (store_iter_next(&iter))
-        n++;
+    *ret_n = store_count(&pin, prefix);
     store_unpin(&pin);
-    *ret_n = n;
     return ST_OK;
 }
 
-/* Count the leases at most every LEASES_EVERY_MS: a count walks over every lease. */
-void lease_figures(struct metric_out *out, struct server *s, struct store *store)
+void lease_figures(struct metric_out *out, struct store *store)
 {
-    struct lease_count *count = &s->leases;
-    if (pthread_mutex_lock(&count->lock) != 0)
-        abort(); /* held by this file alone, and never twice */
-    uint64_t now_ms = env_mono_ms(s->env);
-    if (!count->known || now_ms - count->counted_ms >= LEASES_EVERY_MS) {
-        count->known = count_leases(store, &count->n) == ST_OK;
-        count->counted_ms = now_ms;
-    }
-    bool known = count->known;
-    uint64_t n = count->n;
-    if (pthread_mutex_unlock(&count->lock) != 0)
-        abort(); /* held by this thread */
-    if (known)
+    uint64_t n;
+    if (count_leases(store, &n) == ST_OK)
         metric_one(out, "holdfast_leases", METRIC_GAUGE,
-                   "Leases in force: service tokens that expire. Counted every 30 seconds.", n);
+                   "Leases in force: service tokens that expire.", n);
 }

@@ -436,7 +436,7 @@ static int server_serve(struct server *s)
 int server_run(const struct config *config)
 {
     /* One a process; too large for a stack. */
-    static struct server s = {.leases.lock = PTHREAD_MUTEX_INITIALIZER};
+    static struct server s;
     struct reason reason = {{0}};
     ending_say_signals();
     s.config = config;

@@ -80,13 +80,6 @@ struct watchdog {
     struct env_task node_task;
 };
 
-/* The newest count of leases, for scrapes that follow within LEASES_EVERY_MS. */
-struct lease_count {
-    pthread_mutex_t lock;
-    bool known;
-    uint64_t n, counted_ms; /* monotonic */
-};
-
 enum { SERVER_DUTIES_MAX = 64, SERVER_SERVICES_MAX = 32 };
 
 struct server {
@@ -116,7 +109,6 @@ struct server {
     struct buf shown;             /* the configuration, for sys/config/state/sanitized */
     struct metrics metrics;
     struct metric_source metric_source;
-    struct lease_count leases;
     struct env_task waits_task, ready_task;
     struct watchdog watchdog;
     bool serving;
@@ -169,6 +161,6 @@ void metrics_start(struct server *server);
 
 /* server/process.c */
 void process_figures(struct metric_out *out, const struct server *server);
-void lease_figures(struct metric_out *out, struct server *server, struct store *store);
+void lease_figures(struct metric_out *out, struct store *store);
 
 #endif

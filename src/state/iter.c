@@ -177,3 +177,15 @@ bool state_walk_next(struct state_walk *walk)
     walk->key = walk->store.item.key;
     return true;
 }
+
+void state_walk_skip(struct state_walk *walk, struct bytes skip)
+{
+    ASSERT(bytes_has_prefix(walk->key, skip));
+    store_iter_skip(&walk->store, skip);
+}
+
+uint64_t state_count(const struct state_txn *txn, struct bytes prefix)
+{
+    ASSERT(txn->open);
+    return store_count(&txn->pin, prefix);
+}

@@ -147,6 +147,14 @@ void state_walk(const struct state_txn *txn, struct bytes prefix, struct state_w
 void state_walk_from(const struct state_txn *txn, struct bytes prefix, struct bytes from,
                      struct state_walk *walk);
 bool state_walk_next(struct state_walk *walk); /* false at the end */
+/* Continue after every key that begins with `skip`, a prefix of the current key. */
+void state_walk_skip(struct state_walk *walk, struct bytes skip);
+
+/* How many keys of the pinned state begin with `prefix`, at the cost of one read. The count leaves
+ * out the writes that this transaction staged. The count is no precondition: it informs a client,
+ * and a later change below the prefix does not make the transaction conflict. A handler that
+ * decides by a count must note the prefix too, with state_newest. */
+uint64_t state_count(const struct state_txn *txn, struct bytes prefix);
 
 /* Decrypt into the arena what barrier_encrypt made for `key` and what is not stored at `key`: a
  * retained piece, a bearer. ST_SEALED, ST_CORRUPT, ST_NOMEM. */

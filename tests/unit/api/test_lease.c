@@ -1,5 +1,6 @@
 #include "api/api_world.h"
 #include "lease/lease.h"
+#include "state/ns_key.h"
 
 /* A call of w.token's; `path` is below "/v1/". */
 static struct test_request *ask(enum http_method method, const char *path, const char *body,
@@ -271,6 +272,30 @@ static void all_leases_are_read_as_well_as_listed(void **ctx)
                     "{\"leases\":[],\"lease_count\":0}");
 }
 
+/* Leases of a mount and of paths that no mount serves. */
+static enum status index_leases(struct state_txn *txn, int64_t now_ms)
+{
+    static const char *const paths[] = {"lost/a", "lost/a/x", "lost/b", "lost/c"};
+    (void)now_ms;
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+        TRY(lease_index_put(txn, STATE_NS_ROOT, paths[i], "id"));
+    return ST_OK;
+}
+
+static void leases_are_counted_once_if_a_mount_stands_below_another_path(void **ctx)
+{
+    (void)ctx;
+    char token[64];
+    make("auth/token/create", "{\"ttl\":\"1h\"}", token);
+    (void)ask(METHOD_POST, "sys/mounts/lost/a", "{\"type\":\"kv\"}", 204);
+    assert_true(round_of(index_leases));
+    assert_body_has(ask(METHOD_GET, "sys/leases/count", NULL, 200),
+                    "\"counts\":{\"auth/token/\":1,\"lost/a/\":2,\"lost/\":2},\"lease_count\":5}");
+    struct test_request *t = ask(METHOD_GET, "sys/leases?limit=1", NULL, 200);
+    assert_body_has(t, "{\"leases\":[{\"lease_id\":\"auth/token/create/");
+    assert_body_has(t, "\"}],\"lease_count\":5");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +310,7 @@ int main(void)
         TEST(revoking_many_needs_sudo),
         TEST(all_leases_are_listed_and_counted),
         TEST(all_leases_are_read_as_well_as_listed),
+        TEST(leases_are_counted_once_if_a_mount_stands_below_another_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -323,6 +323,46 @@ static void what_was_not_read_does_not_conflict(void **state)
     state_end(&txn);
 }
 
+static void a_count_is_of_the_pinned_state_and_no_precondition(void **state)
+{
+    struct state_world *w = *state;
+    struct state_txn txn;
+    sw_put(w, "s/d/1", "x");
+    sw_put(w, "s/d/2", "x");
+    sw_put(w, "s/e", "x");
+    sw_begin(w, &txn);
+    assert_status(state_put(&txn, BYTES("s/d/3"), BYTES("x")), ST_OK);
+    sw_put(w, "s/d/4", "x");
+    assert_int_equal(state_count(&txn, BYTES("s/d/")), 2);
+    assert_int_equal(state_count(&txn, BYTES("s/d/1")), 1);
+    assert_int_equal(state_count(&txn, BYTES("s/d/3")), 0);
+    assert_status(sw_commit(w, &txn), ST_OK);
+    sw_begin(w, &txn);
+    assert_int_equal(state_count(&txn, BYTES("s/d/")), 4);
+    state_end(&txn);
+}
+
+static void a_walk_skips_what_begins_with_a_prefix(void **state)
+{
+    struct state_world *w = *state;
+    struct state_txn txn;
+    static struct state_walk walk;
+    sw_put(w, "s/d/1", "x");
+    sw_put(w, "s/d/2", "x");
+    sw_put(w, "s/e", "x");
+    sw_begin(w, &txn);
+    state_walk(&txn, BYTES("s/d"), &walk);
+    assert_true(state_walk_next(&walk));
+    state_walk_skip(&walk, BYTES("s/d/"));
+    assert_false(state_walk_next(&walk));
+    state_walk_from(&txn, BYTES("s/"), BYTES("s/d/"), &walk);
+    assert_true(state_walk_next(&walk));
+    state_walk_skip(&walk, BYTES("s/d/"));
+    assert_true(state_walk_next(&walk));
+    assert_int_equal(bytes_cmp(walk.key, BYTES("s/e")), 0);
+    state_end(&txn);
+}
+
 static void a_scanned_prefix_that_changed_conflicts(void **state)
 {
     struct state_world *w = *state;
@@ -659,6 +699,8 @@ int main(void)
         T(a_value_moved_to_another_key_is_corrupt),
         T(a_key_that_was_read_and_changed_conflicts),
         T(what_was_not_read_does_not_conflict),
+        T(a_count_is_of_the_pinned_state_and_no_precondition),
+        T(a_walk_skips_what_begins_with_a_prefix),
         T(a_scanned_prefix_that_changed_conflicts),
         T(reads_below_a_scanned_prefix_cost_one_precondition),
         T(the_newest_version_below_a_prefix_is_a_read_too),

@@ -212,12 +212,15 @@ static const struct schema sys_leases_count_reply = SCHEMA(struct counts_out, co
 struct count {
     struct mount_count *mounts; /* in the arena, doubled when full */
     size_t n, room;
-    struct bytes mount; /* path of the last mount */
     int64_t all;
 };
 
-static enum status begin_mount_count(struct arena *arena, struct count *c, struct bytes mount)
+/* The leases of `mount` without those that an earlier row counts: the path of a mount may begin
+ * with the path of another. The rows are in order of the leases, so such rows are the last ones. */
+static enum status add_mount_count(struct arena *arena, struct count *c, struct bytes mount,
+                                   int64_t leases)
 {
+    ASSERT(leases > 0);
     ASSERT(c->n <= c->room);
     if (c->n == c->room) {
         size_t room = MAX(2 * c->room, (size_t)16);
@@ -232,13 +235,15 @@ static enum status begin_mount_count(struct arena *arena, struct count *c, struc
     const char *name = arena_str(arena, mount);
     if (name == NULL)
         return ST_NOMEM;
-    c->mounts[c->n++] = (struct mount_count){.mount = name};
-    c->mount = bytes_str(name);
+    for (size_t i = c->n; i > 0 && bytes_has_prefix(bytes_str(c->mounts[i - 1].mount), mount); i--)
+        leases -= c->mounts[i - 1].leases;
+    ASSERT(leases > 0);
+    c->mounts[c->n++] = (struct mount_count){.mount = name, .leases = leases};
     return ST_OK;
 }
 
-/* Count the leases of each mount. The walk is in order of the paths, so the leases of a mount come
- * one after the other. */
+/* Count the leases of each mount. The walk is in order of the paths and stops at the first lease of
+ * each mount, so its cost grows with the mounts, not with the leases. */
 static enum status count_all(struct req *req, struct count *c)
 {
     struct state_walk *walk = arena_alloc(req->arena, sizeof *walk);
@@ -248,14 +253,15 @@ static enum status count_all(struct req *req, struct count *c)
     if (walk == NULL)
         return ST_NOMEM;
     TRY(lease_prefix(req->arena, req->ns, "", &prefix));
-    for (state_walk(req->txn, prefix, walk); state_walk_next(walk); c->all++) {
+    c->all = (int64_t)state_count(req->txn, prefix);
+    state_walk(req->txn, prefix, walk);
+    while (state_walk_next(walk)) {
         struct bytes lease = bytes_from(walk->key, prefix.len);
-        if (c->n == 0 || !bytes_has_prefix(lease, c->mount)) {
-            TRY(mount_len(req, lease, &len));
-            TRY(begin_mount_count(req->arena, c, bytes_of(lease.data, len)));
-        }
-        ASSERT(c->n > 0);
-        c->mounts[c->n - 1].leases++;
+        TRY(mount_len(req, lease, &len));
+        struct bytes mount = bytes_of(walk->key.data, prefix.len + len);
+        int64_t leases = (int64_t)state_count(req->txn, mount);
+        TRY(add_mount_count(req->arena, c, bytes_from(mount, prefix.len), leases));
+        state_walk_skip(walk, mount);
     }
     return ST_OK;
 }
@@ -303,9 +309,9 @@ static enum status put_leases(struct req *req, struct text_writer *w, int64_t li
     if (walk == NULL)
         return ST_NOMEM;
     TRY(lease_prefix(req->arena, req->ns, "", &prefix));
-    for (state_walk(req->txn, prefix, walk); state_walk_next(walk); ++*ret_n) {
-        if (*ret_n >= limit)
-            continue;
+    *ret_n = (int64_t)state_count(req->txn, prefix);
+    state_walk(req->txn, prefix, walk);
+    for (int64_t n = 0; n < limit && state_walk_next(walk); n++) {
         const struct listed_out out = {bytes_from(walk->key, prefix.len)};
         schema_encode(&listed_schema, &out, w);
     }
