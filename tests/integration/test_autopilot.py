@@ -11,7 +11,8 @@ RAFT = "/v1/sys/storage/raft"
 CONFIG = f"{RAFT}/autopilot/configuration"
 STATE = f"{RAFT}/autopilot/state"
 DEFAULTS = {
-    "cleanup_dead_servers": False, "dead_server_last_contact_threshold": "24h0m0s",
+    "auto_raise": True, "cleanup_dead_servers": False,
+    "dead_server_last_contact_threshold": "24h0m0s",
     "last_contact_threshold": "10s", "max_trailing_logs": 1000, "min_quorum": 0,
     "server_stabilization_time": "10s",
 }
@@ -41,12 +42,13 @@ def test_settings_are_kept_and_what_is_not_named_stays(cluster):
     assert [n.call("GET", CONFIG).data for n in cluster.nodes] == [DEFAULTS] * 3
     first, second = cluster.nodes[:2]
     assert first.call("POST", CONFIG, {"last_contact_threshold": "5s", "max_trailing_logs": "500",
-                                       "server_stabilization_time": 20}).status == 204
+                                       "server_stabilization_time": 20,
+                                       "auto_raise": False}).status == 204
     assert second.call("PUT", CONFIG, {"min_quorum": 3, "cleanup_dead_servers": True,
                                        "dead_server_last_contact_threshold": "1m"}).status == 204
     have = {**DEFAULTS, "last_contact_threshold": "5s", "max_trailing_logs": 500,
             "server_stabilization_time": "20s", "min_quorum": 3, "cleanup_dead_servers": True,
-            "dead_server_last_contact_threshold": "1m0s"}
+            "dead_server_last_contact_threshold": "1m0s", "auto_raise": False}
     assert [n.call("GET", CONFIG).data for n in cluster.nodes] == [have] * 3
     for body, text in (
         ({"min_quorum": 2}, "at least be 3"), ({"min_quorum": -1}, "min_quorum"),
@@ -55,6 +57,7 @@ def test_settings_are_kept_and_what_is_not_named_stays(cluster):
         ({"last_contact_threshold": "-1s"}, "last_contact_threshold"),
         ({"max_trailing_logs": -1}, "max_trailing_logs"), ({"max_trailing_logs": "x"}, "max_trail"),
         ({"cleanup_dead_servers": "perhaps"}, "cleanup_dead_servers"),
+        ({"auto_raise": "perhaps"}, "auto_raise"),
     ):
         answer = second.call("POST", CONFIG, body)
         assert answer.status == 400 and text in answer.json["errors"][0], answer.body
