@@ -74,13 +74,13 @@ static void hash_keep(struct store_node *node, const uint8_t *hash)
 static void level_push(struct levels *levels, struct store_node *node)
 {
     const struct store_inner *inner = store_inner_of(node);
-    ASSERT(node->children + (inner->own != NULL) >= 2);
+    ASSERT(store_node_children(node) + (inner->own != NULL) >= 2);
     if (levels->n == levels->cap) {
         levels->cap = levels->cap != 0 ? levels->cap * 2 : 32;
         levels->items = mem_must_realloc(levels->items, levels->cap * sizeof *levels->items);
     }
     struct level level = {.node = node};
-    level.entries = mem_must_alloc((node->children + 1) * (size_t)ENTRY_BYTES);
+    level.entries = mem_must_alloc((store_node_children(node) + 1) * (size_t)ENTRY_BYTES);
     level.entries[level.len++] = inner->own != NULL;
     levels->items[levels->n++] = level;
 }
@@ -89,7 +89,8 @@ static void level_push(struct levels *levels, struct store_node *node)
 static bool entry_add(struct crypto_sha256 *sha, struct level *level, struct store_node *child)
 {
     uint8_t *hash = level->entries + level->len;
-    ASSERT(level->len + STORE_HASH_BYTES <= (level->node->children + 1) * (size_t)ENTRY_BYTES);
+    ASSERT(level->len + STORE_HASH_BYTES <=
+           (store_node_children(level->node) + 1) * (size_t)ENTRY_BYTES);
     if (!hash_known(child, hash)) {
         if (child->kind != STORE_LEAF)
             return false;

@@ -60,7 +60,7 @@ static unsigned lower_bound(const struct store_inner *inner, uint8_t byte)
 {
     const uint8_t *bytes = branch_bytes(inner);
     unsigned i = 0;
-    while (i < inner->node.children && bytes[i] < byte)
+    while (i < store_node_children(&inner->node) && bytes[i] < byte)
         i++;
     return i;
 }
@@ -70,7 +70,7 @@ struct store_node **store_inner_slot(struct store_inner *inner, uint8_t byte)
     if (dense(inner))
         return inner->child[byte] != NULL ? &inner->child[byte] : NULL;
     const uint8_t *bytes = branch_bytes(inner);
-    const uint8_t *hit = memchr(bytes, byte, inner->node.children);
+    const uint8_t *hit = memchr(bytes, byte, store_node_children(&inner->node));
     return hit != NULL ? &inner->child[hit - bytes] : NULL;
 }
 
@@ -79,7 +79,7 @@ struct store_node *store_inner_child(const struct store_inner *inner, uint8_t by
     if (dense(inner))
         return inner->child[byte];
     const uint8_t *bytes = branch_bytes(inner);
-    const uint8_t *hit = memchr(bytes, byte, inner->node.children);
+    const uint8_t *hit = memchr(bytes, byte, store_node_children(&inner->node));
     return hit != NULL ? inner->child[hit - bytes] : NULL;
 }
 
@@ -87,7 +87,7 @@ struct store_node *store_inner_next(const struct store_inner *inner, unsigned *a
                                     uint8_t *ret_byte)
 {
     if (!dense(inner)) {
-        if (*at >= inner->node.children)
+        if (*at >= store_node_children(&inner->node))
             return NULL;
         *ret_byte = branch_bytes(inner)[*at];
         return inner->child[(*at)++];
@@ -105,12 +105,12 @@ unsigned store_inner_after(const struct store_inner *inner, uint8_t byte)
     if (dense(inner))
         return (unsigned)byte + 1;
     unsigned at = lower_bound(inner, byte);
-    return at < inner->node.children && branch_bytes(inner)[at] == byte ? at + 1 : at;
+    return at < store_node_children(&inner->node) && branch_bytes(inner)[at] == byte ? at + 1 : at;
 }
 
 bool store_inner_full(const struct store_inner *inner)
 {
-    return inner->node.children == capacity[inner->node.kind];
+    return store_node_children(&inner->node) == capacity[inner->node.kind];
 }
 
 void store_inner_insert(struct store_inner *inner, uint8_t byte, struct store_node *child)
@@ -122,38 +122,37 @@ void store_inner_insert(struct store_inner *inner, uint8_t byte, struct store_no
         inner->child[byte] = child;
     } else {
         uint8_t *bytes = branch_bytes(inner);
-        unsigned at = lower_bound(inner, byte), behind = inner->node.children - at;
+        unsigned at = lower_bound(inner, byte), behind = store_node_children(&inner->node) - at;
         ASSERT(behind == 0 || bytes[at] != byte);
         memmove(bytes + at + 1, bytes + at, behind);
         memmove(inner->child + at + 1, inner->child + at, behind * sizeof *inner->child);
         bytes[at] = byte;
         inner->child[at] = child;
     }
-    inner->node.children++;
+    inner->node.birth_children += STORE_CHILD_ONE;
 }
 
 void store_inner_remove(struct store_inner *inner, uint8_t byte)
 {
-    ASSERT(inner->node.children > 0);
+    ASSERT(store_node_children(&inner->node) > 0);
     if (dense(inner)) {
         ASSERT(inner->child[byte] != NULL);
         inner->child[byte] = NULL;
     } else {
         uint8_t *bytes = branch_bytes(inner);
-        unsigned at = lower_bound(inner, byte), behind = inner->node.children - at - 1;
-        ASSERT(at < inner->node.children && bytes[at] == byte);
+        unsigned at = lower_bound(inner, byte), behind = store_node_children(&inner->node) - at - 1;
+        ASSERT(at < store_node_children(&inner->node) && bytes[at] == byte);
         memmove(bytes + at, bytes + at + 1, behind);
         memmove(inner->child + at, inner->child + at + 1, behind * sizeof *inner->child);
     }
-    inner->node.children--;
+    inner->node.birth_children -= STORE_CHILD_ONE;
 }
 
 static void node_init(struct store_node *node, uint64_t birth, size_t prefix_len,
                       enum store_kind kind)
 {
     ASSERT(prefix_len <= STORE_KEY_MAX);
-    node->birth = birth & STORE_BIRTH_MAX;
-    node->children = 0;
+    node->birth_children = birth; /* no children */
     node->newest = 0;
     node->keys = 0;
     node->prefix_len = (uint16_t)prefix_len;
@@ -210,25 +209,26 @@ struct store_node *store_node_clone(const struct store_node *node, uint64_t birt
     if (node->kind == STORE_LEAF)
         return leaf_clone(store_leaf_of(node), birth, prefix);
     const struct store_inner *inner = store_inner_of(node);
-    struct store_inner *copy = store_inner_new(birth, prefix, node->children + room);
+    unsigned children = store_node_children(node);
+    struct store_inner *copy = store_inner_new(birth, prefix, children + room);
     copy->node.newest = node->newest;
     copy->node.keys = node->keys;
     copy->own = inner->own;
     if (copy->node.kind == node->kind && dense(inner)) {
         memcpy(copy->child, inner->child, 256 * sizeof *inner->child);
-        copy->node.children = node->children;
+        copy->node.birth_children = birth | (uint64_t)children * STORE_CHILD_ONE;
         return &copy->node;
     }
     if (!dense(inner) && !dense(copy)) {
-        memcpy(copy->child, inner->child, node->children * sizeof *inner->child);
-        memcpy(branch_bytes(copy), branch_bytes(inner), node->children);
-        copy->node.children = node->children;
+        memcpy(copy->child, inner->child, children * sizeof *inner->child);
+        memcpy(branch_bytes(copy), branch_bytes(inner), children);
+        copy->node.birth_children = birth | (uint64_t)children * STORE_CHILD_ONE;
         return &copy->node;
     }
     unsigned at = 0;
     uint8_t byte;
     for (struct store_node *child; (child = store_inner_next(inner, &at, &byte)) != NULL;)
         store_inner_insert(copy, byte, child);
-    ASSERT(copy->node.children == node->children);
+    ASSERT(store_node_children(&copy->node) == children);
     return &copy->node;
 }

@@ -35,18 +35,20 @@ enum store_kind {
     STORE_KINDS
 };
 
-/* Generations are no greater: struct store_node keeps 48 bits of them. */
+/* Of birth_children in struct store_node: the greatest generation, and one child. */
 #define STORE_BIRTH_MAX ((UINT64_C(1) << 48) - 1)
+#define STORE_CHILD_ONE (UINT64_C(1) << 48)
 
 enum store_hash_state { STORE_HASH_NONE, STORE_HASH_BUSY, STORE_HASH_DONE };
 
 /* 48 bits of generation last 89 years at 100 000 publications a second. 32 bits of keys last until
  * the leaves alone take 340 GB; with more keys, only the counts are wrong, modulo 2^32. So a count
- * needs no byte that the node did not have. */
+ * needs no byte that the node did not have. Birth and children are one word, not bit-fields: a
+ * compiler writes a bit-field of 16 bits alone, and the next read of the word would wait for it. */
 struct store_node {
-    uint64_t birth : 48;    /* generation that first has it */
-    uint64_t children : 16; /* inner: 0..256; leaf: 0 */
-    uint64_t newest;        /* version of the newest change at or below, deletions included */
+    uint64_t birth_children; /* low 48 bits: generation that first has it; high 16: inner: number of
+                              * children, 0..256 */
+    uint64_t newest;         /* version of the newest change at or below, deletions included */
     union {
         uint32_t value_len; /* leaf: bytes of value */
         uint32_t keys;      /* inner: keys at or below the node; not hashed */
@@ -83,6 +85,16 @@ static inline struct store_inner *store_inner_of(const struct store_node *node)
 {
     ASSERT(node->kind != STORE_LEAF && node->kind < STORE_KINDS);
     return CONTAINER_OF(node, struct store_inner, node);
+}
+
+static inline uint64_t store_node_birth(const struct store_node *node)
+{
+    return node->birth_children & STORE_BIRTH_MAX;
+}
+
+static inline unsigned store_node_children(const struct store_node *node)
+{
+    return (unsigned)(node->birth_children >> 48);
 }
 
 /* Keys at or below the node. */

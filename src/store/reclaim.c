@@ -113,8 +113,8 @@ static void weight_sub(struct store_weight *from, const struct store_weight *les
 static uint64_t dead_judge(struct store_dead dead, const struct store_held *held,
                            struct store_retire_lists *retired)
 {
-    ASSERT(dead.node->birth <= dead.death);
-    uint64_t pin = store_held_between(held, dead.node->birth, dead.death);
+    ASSERT(store_node_birth(dead.node) <= dead.death);
+    uint64_t pin = store_held_between(held, store_node_birth(dead.node), dead.death);
     if (pin != 0) {
         dead_add(&retire_list_of(retired, pin)->dead, dead);
         return 0;
@@ -129,8 +129,8 @@ void store_reclaim_retire(struct store_reclaim *r, struct store_node *node, uint
     struct store_weight weight = {0};
     store_weight_add(&weight, node);
     weight_sub(&r->live, &weight);
-    ASSERT(node->birth <= batch);
-    if (node->birth < batch) {
+    ASSERT(store_node_birth(node) <= batch);
+    if (store_node_birth(node) < batch) {
         r->retained_bytes += weight.bytes;
         dead_add(&r->fresh, (struct store_dead){node, batch});
     } else if (node->kind == STORE_LEAF && r->lent) {

@@ -7,7 +7,7 @@
 
 static void adopt(struct store_writer *w, const struct store_node *node)
 {
-    ASSERT(node->birth == w->batch);
+    ASSERT(store_node_birth(node) == w->batch);
     store_weight_add(&w->reclaim.live, node);
 }
 
@@ -32,8 +32,8 @@ static struct store_inner *writable(struct store_writer *w, struct store_node **
 {
     struct store_node *node = *link;
     struct store_inner *inner = store_inner_of(node);
-    ASSERT(node->birth <= w->batch);
-    if (node->birth != w->batch || (room != 0 && store_inner_full(inner))) {
+    ASSERT(store_node_birth(node) <= w->batch);
+    if (store_node_birth(node) != w->batch || (room != 0 && store_inner_full(inner))) {
         *link = store_node_clone(node, w->batch, store_node_prefix(node), room);
         adopt(w, *link);
         retire(w, node);
@@ -201,7 +201,7 @@ static void inner_collapse(struct store_writer *w, struct store_node **link)
 {
     struct store_node *node = *link;
     struct store_inner *inner = store_inner_of(node);
-    if (node->children + (inner->own != NULL) >= 2)
+    if (store_node_children(node) + (inner->own != NULL) >= 2)
         return;
     struct store_node *only = inner->own;
     struct bytes prefix = store_node_prefix(node);
@@ -294,7 +294,7 @@ static void raise_node(struct store_writer *w, struct store_node **link, uint64_
         (void)writable(w, link, 0, version); /* raised; the copy is at the link */
         return;
     }
-    if ((*link)->birth != w->batch)
+    if (store_node_birth(*link) != w->batch)
         *link = move(w, *link, store_node_prefix(*link));
     (*link)->newest = MAX((*link)->newest, version);
 }
