@@ -18,7 +18,7 @@ struct acl_edge {
 };
 
 struct acl_glob {
-    struct bytes stem; /* last segment of the pattern, without the '*' */
+    struct bytes stem; /* last segment of the pattern, without a '*' at its end */
     const struct policy_rule *rule;
     size_t shorter; /* 1 + index of the longest other glob that is a prefix of `stem`; 0: none */
 };
@@ -26,7 +26,7 @@ struct acl_glob {
 struct acl_node {
     struct acl_node *parent;
     struct acl_node *plus;
-    const struct policy_rule *rule; /* rule whose pattern ends here, without '*' */
+    const struct policy_rule *rule; /* rule whose pattern ends at this node, without '*' */
     struct acl_edge *edges;
     struct acl_glob *globs;
     size_t n_edges, n_globs;
@@ -34,7 +34,7 @@ struct acl_node {
 
 struct acl {
     struct arena arena;
-    const struct policy_rule **rules; /* in order of rule_order, each pattern once */
+    const struct policy_rule **rules; /* rules in order of rule_order, each pattern once */
     size_t n;
     struct acl_node *top;
     bool root;
@@ -86,7 +86,7 @@ static uint64_t head_of(struct bytes segment)
     return head;
 }
 
-/* Building */
+/* Building an ACL */
 
 /* Compare segment by segment: '/' sorts before every other byte, so patterns with the same first
  * segments are neighbours. */
@@ -276,7 +276,7 @@ void acl_free(struct acl *acl)
     mem_free(acl);
 }
 
-/* Finding */
+/* Finding a rule */
 
 static struct acl_node *find_edge(const struct acl_node *node, struct bytes segment)
 {
@@ -311,7 +311,8 @@ static const struct acl_glob *find_glob(const struct acl_node *node, struct byte
             high = mid;
     }
     while (low != 0 && !bytes_has_prefix(segment, node->globs[low - 1].stem)) {
-        ASSERT(node->globs[low - 1].shorter < low); /* else the search would not end */
+        /* `shorter` must lead to a smaller index, or the search would not end */
+        ASSERT(node->globs[low - 1].shorter < low);
         low = node->globs[low - 1].shorter;
     }
     return low != 0 ? &node->globs[low - 1] : NULL;

@@ -21,7 +21,7 @@
 
 struct acl;
 
-/* The policies must outlive the ACL. ST_NOMEM. */
+/* Make an ACL from policies, which must outlive the ACL. ST_NOMEM. */
 NODISCARD enum status acl_new(const struct policy *const *policies, size_t n, struct acl **ret_acl);
 void acl_free(struct acl *acl); /* NULL is allowed */
 /* The ACL of the root policy alone, which allows everything. Static; acl_free ignores it. */
@@ -49,7 +49,7 @@ unsigned acl_capabilities(const struct acl *acl, struct bytes path);
 bool acl_reaches(const struct acl *acl, struct bytes folder);
 bool acl_is_root(const struct acl *acl);
 
-/* The merged rules in order, *ret_n of them; none for root. */
+/* The merged rules in order, and their number in *ret_n; the root ACL has none. */
 const struct policy_rule *const *acl_rules(const struct acl *acl, size_t *ret_n);
 
 /* Whether the parameters that a rule names allow the data of a request, an object (acl_param.c). */

@@ -4,41 +4,42 @@
 #include "base/trace.h"
 
 enum {
-    BUCKETS = 4096, /* a power of two */
+    BUCKETS = 4096, /* number of buckets, a power of two */
     ACLS_MAX = 4096,
     BYTES_MAX = 64 * 1024 * 1024,
 };
 
 /* One stored policy, compiled. It lives as long as an ACL that was made from it. */
 struct shared_policy {
-    struct shared_policy *next; /* in its bucket */
+    struct shared_policy *next; /* next policy in the bucket */
     struct policy *policy;
-    struct state_stamp stamp; /* stamp of the stored record; all zero: built in */
+    struct state_stamp stamp; /* stamp of the stored record; all zero: a built-in policy */
     struct bytes key;         /* key of the record in the state */
     uint64_t hash;
     size_t refs;
-    int64_t expire_ms; /* 0: never */
-    bool listed;       /* in its bucket: the newest version of its key that this cache read */
+    int64_t expire_ms; /* time of expiry; 0: never */
+    /* the policy is in its bucket: the newest version of its key that this cache read */
+    bool listed;
 };
 
 struct acl_part {
-    struct state_stamp stamp;     /* all zero: nothing is stored */
-    struct shared_policy *policy; /* NULL: there is none */
+    struct state_stamp stamp;     /* stamp of the stored record; all zero: no record is stored */
+    struct shared_policy *policy; /* the compiled policy; NULL: there is none */
 };
 
 struct acl_ref {
-    struct acl_cache *cache; /* owner; NULL in root_ref */
+    struct acl_cache *cache; /* cache that owns the entry; NULL in root_ref */
     const struct acl *acl;
     struct acl *owned;
-    struct list link;     /* the most recently used is the last */
-    struct acl_ref *next; /* in its bucket */
+    struct list link;     /* link in the list of recent use; the last entry is the most recent */
+    struct acl_ref *next; /* next ACL in the bucket */
     struct bytes names;   /* namespace and a zero; then the names with a zero each, or their text */
     bool has_text;        /* `names` ends in the text of struct acl_names */
     uint64_t hash;
     uint64_t newest;   /* newest change below the prefix of all policies when the ACL was checked */
     uint64_t view;     /* state_view in which the ACL was last checked; 0: none */
-    int64_t expire_ms; /* when the first of its policies expires; 0: never */
-    size_t refs;       /* one for each user, and one while it is listed */
+    int64_t expire_ms; /* when the first of the ACL's policies expires; 0: never */
+    size_t refs;       /* one reference for each user, and one while the ACL is listed */
     size_t n;
     struct acl_part parts[];
 };
@@ -51,7 +52,7 @@ struct acl_cache {
     struct shared_policy *policies[BUCKETS];
 };
 
-static struct acl_ref root_ref; /* only the address counts; the fields stay untouched */
+static struct acl_ref root_ref; /* only the address is used; the fields stay untouched */
 
 enum status acl_cache_new(struct env *env, struct acl_cache **ret_cache)
 {
@@ -170,7 +171,7 @@ static enum status stamp_of(struct state_txn *txn, struct bytes key, struct stat
         *ret_stamp = (struct state_stamp){0};
         return ST_OK;
     }
-    ASSERT(st != ST_OK || ret_stamp->modified != 0); /* not staged by this transaction */
+    ASSERT(st != ST_OK || ret_stamp->modified != 0); /* the record is not a staged one */
     return st;
 }
 
@@ -275,7 +276,7 @@ static void ref_list(struct acl_ref *ref)
     struct acl_cache *cache = ref->cache;
     struct acl_ref **bucket = acl_bucket(cache, ref->hash);
     ASSERT(list_empty(&ref->link));
-    ASSERT(ref->refs == 1); /* of the user; the second is the list's */
+    ASSERT(ref->refs == 1); /* the user's reference; the next line adds the list's */
     ref->next = *bucket;
     *bucket = ref;
     list_push(&cache->recent, &ref->link);
@@ -352,7 +353,7 @@ static enum status ref_make(struct acl_ref *ref, struct state_txn *txn, const ch
     const struct field_strings *list = &names->list;
     const struct policy **policies = arena_alloc(txn->arena, (list->n + 1) * sizeof *policies);
     size_t n = 0;
-    ASSERT(ref->n == list->n); /* one part for each name */
+    ASSERT(ref->n == list->n); /* `ref` has one part for each name */
     if (policies == NULL)
         return ST_NOMEM;
     TRY(copy_names(ref, ns, names));
@@ -457,7 +458,7 @@ enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const 
     if (ref != NULL)
         ref_unlist(ref);
     ref_list(fresh);
-    ASSERT(fresh->refs == 2); /* of the caller and of the list */
+    ASSERT(fresh->refs == 2); /* the caller's reference and the list's */
     cache->counters.built++;
     *ret_ref = fresh;
     return ST_OK;

@@ -13,16 +13,16 @@
 #include "text/schema.h"
 
 struct acl_cache;
-struct acl_ref; /* a reference to an ACL that is in use */
+struct acl_ref; /* A reference to an ACL that is in use. */
 
-/* ST_NOMEM. */
+/* Make an empty cache. ST_NOMEM. */
 NODISCARD enum status acl_cache_new(struct env *env, struct acl_cache **ret_cache);
 /* Drop every entry; an ACL in use lives until its last reference is dropped. NULL is allowed. */
 void acl_cache_clear(struct acl_cache *cache);
-/* No ACL may be in use. NULL is allowed. */
+/* Free the cache; no ACL may be in use. NULL is allowed. */
 void acl_cache_free(struct acl_cache *cache);
 
-/* Names of policies, as policy_name gives them. */
+/* Names of policies, in the form that policy_name gives. */
 struct acl_names {
     struct field_strings list;
     /* The names of `list` as one text, which is cheaper to compare; empty: not known. Equal texts
@@ -42,8 +42,8 @@ void acl_ref_drop(struct acl_ref *ref); /* NULL is allowed */
 
 struct acl_cache_counters {
     uint64_t hits, built,
-        compiled; /* since the cache was made: hits, ACLs built, policies compiled */
-    uint64_t bytes, acls, policies; /* present contents */
+        compiled; /* counts since the cache was made: hits, ACLs built, policies compiled */
+    uint64_t bytes, acls, policies; /* present size of the cache */
 };
 void acl_cache_counters(const struct acl_cache *cache, struct acl_cache_counters *ret_counters);
 

@@ -58,7 +58,8 @@ static int64_t lesser(int64_t a, int64_t b)
 enum status acl_param_merge(struct arena *arena, struct policy_rule *rule,
                             const struct policy_rule *more)
 {
-    ASSERT(((rule->caps | more->caps) & CAP_DENY) == 0); /* "deny" is not merged: it beats all */
+    /* rules with "deny" are not merged: "deny" beats all */
+    ASSERT(((rule->caps | more->caps) & CAP_DENY) == 0);
     TRY(join_params(arena, &rule->allowed, &more->allowed));
     TRY(join_params(arena, &rule->denied, &more->denied));
     rule->min_wrap_s = lesser(rule->min_wrap_s, more->min_wrap_s);
@@ -76,7 +77,7 @@ enum status acl_param_merge(struct arena *arena, struct policy_rule *rule,
     return ST_OK;
 }
 
-/* Values */
+/* Comparing values */
 
 /* A decimal number without leading and trailing zeroes. */
 struct decimal {
@@ -136,7 +137,7 @@ static bool decimal_read(struct bytes text, struct decimal *ret)
             return false;
         exponent = minus ? -exponent : exponent;
     }
-    ASSERT(d.first < d.end); /* there is a digit */
+    ASSERT(d.first < d.end); /* `d` has at least one digit */
     d.scale = exponent;
     trim(&d, point);
     *ret = d;
@@ -242,14 +243,14 @@ static bool names_value(const struct policy_param *param, const struct text_valu
     return param->n_values == 0;
 }
 
-/* Names */
+/* Finding names */
 
 static uint8_t lower(uint8_t c)
 {
     return c >= 'A' && c <= 'Z' ? (uint8_t)(c | 0x20) : c;
 }
 
-/* bytes_cmp of `want` and the lower case of `have`. */
+/* Compare `want` with the lower case of `have`, as bytes_cmp does. */
 static int name_order(struct bytes want, struct bytes have)
 {
     size_t n = MIN(want.len, have.len);

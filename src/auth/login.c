@@ -8,7 +8,7 @@ static bool is_type(const char *text, const char *type)
     return text != NULL && strcmp(text, type) == 0;
 }
 
-/* Roles */
+/* Roles of auth methods */
 
 static enum status check_numbers(const struct login_role *role, struct reason *why)
 {
@@ -52,7 +52,7 @@ enum status login_role_check(const struct login_role *role, struct reason *why)
     return check_type(role, why);
 }
 
-/* Times */
+/* Limits of time */
 
 struct login_limits login_limits_of(int64_t default_s, int64_t max_s)
 {
@@ -65,7 +65,7 @@ struct login_limits login_limits_of(int64_t default_s, int64_t max_s)
     return limits;
 }
 
-/* The limits of a mount as a role changes them. */
+/* Change the limits of a mount as the role says. */
 static struct login_limits limits_under(struct login_limits limits, const struct login_role *role)
 {
     ASSERT(limits.default_s > 0 && limits.default_s <= limits.max_s);
@@ -113,7 +113,7 @@ static void set_end(const struct login_place *place, const struct login_role *ro
     token->creation_ttl_s = (token->expire_ms - place->now_ms) / 1000;
 }
 
-/* Tokens */
+/* Making the token */
 
 /* Whether a login gives a batch token. The mount decides if its type is "service" or "batch"; else
  * the role; else the default of the mount. */
@@ -188,15 +188,16 @@ enum status login_token(struct arena *arena, const struct login_place *place,
     return ST_OK;
 }
 
-/* Replies */
+/* Writing the reply */
 
 struct auth_out {
     const char *client_token, *accessor, *entity_id, *token_type;
-    struct field_strings policies, token_policies, identity_policies; /* identity_policies stays empty */
+    /* identity_policies stays empty: there are no identities yet */
+    struct field_strings policies, token_policies, identity_policies;
     struct field_map metadata;
     int64_t lease_duration, num_uses;
     bool renewable, orphan;
-    const struct text_value *mfa_requirement; /* none */
+    const struct text_value *mfa_requirement; /* no method asks for a second factor yet */
 };
 static const struct field auth_fields[] = {
     FIELD(struct auth_out, client_token, STRING),

@@ -53,19 +53,19 @@ struct login_limits login_limits_of(int64_t default_s, int64_t max_s);
 
 /* The mount, the path and the client of a login. */
 struct login_place {
-    const char *mount_path; /* "auth/NAME/" */
+    const char *mount_path; /* path of the mount, "auth/NAME/" */
     const char *path;       /* path of the request, which begins with `mount_path` */
     const char *token_type; /* token type of the tuned mount; NULL, "": default-service */
     const char *peer;       /* address of the client, with or without a port */
     struct login_limits limits;
-    int64_t now_ms; /* cluster time */
+    int64_t now_ms; /* cluster time of the login */
 };
 
 /* The result of a successful check by the method. */
 struct login {
     const struct login_role *role;
     const char *name;      /* name of the user or role within the method */
-    struct field_map meta; /* metadata of the token */
+    struct field_map meta; /* metadata that the token gets */
 };
 
 /* The token of a login, for auth_token_create. Texts lie in the arena or are borrowed from `place`

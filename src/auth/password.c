@@ -47,7 +47,7 @@ static enum status charset_read(struct reading *r, const struct text_value *v,
         return ST_NOMEM;
     for (size_t at = 0; at < v->text.len;)
         TRY(text_utf8_next(v->text, &at, &runes[n++]));
-    ASSERT(n <= v->text.len); /* a character has one byte at least */
+    ASSERT(n <= v->text.len); /* every character has at least one byte */
     if (n > PASSWORD_CHARSET_MAX)
         return refuse(r, "rule \"charset\": charset: too long");
     rule->runes = runes;
@@ -55,7 +55,7 @@ static enum status charset_read(struct reading *r, const struct text_value *v,
     return ST_OK;
 }
 
-/* The body of one `rule "charset"`. */
+/* Read the body of one `rule "charset"`. */
 static enum status charset_rule_read(struct reading *r, const struct text_value *body)
 {
     struct password_policy *policy = r->policy;
@@ -169,7 +169,7 @@ enum status password_policy_parse(struct arena *arena, struct bytes text,
     return ST_OK;
 }
 
-/* A number below n, each as likely as any other. */
+/* Choose a number below n, each with the same probability. */
 static size_t choose(struct env *env, size_t n)
 {
     ASSERT(n > 0 && n < UINT32_MAX);
@@ -194,7 +194,7 @@ enum status password_make(const struct password_policy *policy, struct env *env,
     while (n < length)
         runes[n++] = policy->runes[choose(env, policy->n)];
     ASSERT(n == length);
-    for (size_t i = n; i > 1; i--) { /* Fisher and Yates */
+    for (size_t i = n; i > 1; i--) { /* shuffle as Fisher and Yates do */
         size_t j = choose(env, i);
         uint32_t kept = runes[i - 1];
         runes[i - 1] = runes[j];

@@ -19,22 +19,22 @@
 enum {
     PASSWORD_LENGTH_MIN = 4,
     PASSWORD_LENGTH_MAX = 100,
-    PASSWORD_TEXT_MAX = 64 * 1024, /* of a policy */
+    PASSWORD_TEXT_MAX = 64 * 1024, /* longest text of a password policy */
     PASSWORD_RULES_MAX = 32,
-    PASSWORD_CHARSET_MAX = 1024, /* characters of a set */
+    PASSWORD_CHARSET_MAX = 1024, /* most characters of a set */
 };
 
 struct password_rule {
-    const uint32_t *runes; /* without repeats */
+    const uint32_t *runes; /* characters of the set, without repeats */
     size_t n;
     int64_t min_chars;
 };
 
 struct password_policy {
-    int64_t length; /* characters */
+    int64_t length; /* length of the password in characters */
     struct password_rule rules[PASSWORD_RULES_MAX];
     size_t n_rules;
-    const uint32_t *runes; /* characters of all rules, without repeats */
+    const uint32_t *runes; /* characters of all rules together, without repeats */
     size_t n;
 };
 

@@ -9,7 +9,7 @@
 
 enum { UPKEEP_STEPS = 100 };
 
-/* A decoded record: the fields of the schema. */
+/* The decoded record of a policy: the fields of the schema. */
 struct stored {
     const char *text;
     struct policy_record record;
@@ -63,7 +63,7 @@ static const char default_text[] =
     "path \"identity/oidc/provider/+/authorize\" {\n"
     "    capabilities = [\"read\", \"update\"]\n}\n";
 
-/* The policy of wrapping tokens: fetch the wrapped reply. */
+/* The policy of wrapping tokens: they may only fetch the wrapped reply. */
 static const char wrapping_text[] =
     "path \"cubbyhole/response\" {\n    capabilities = [\"create\", \"read\"]\n}\n"
     "path \"sys/wrapping/unwrap\" {\n    capabilities = [\"update\"]\n}\n";
@@ -226,7 +226,8 @@ enum status policy_delete(struct state_txn *txn, const char *ns, struct bytes na
     enum status st = policy_load(txn, ns, name, &record);
     if (st == ST_NOT_FOUND)
         return ST_OK;
-    if (st == ST_CORRUPT) /* deletion repairs; upkeep deletes the index key when it is due */
+    /* deletion repairs a corrupt record; upkeep deletes the index key when it is due */
+    if (st == ST_CORRUPT)
         return state_delete(txn, key);
     TRY(st);
     TRY(move_end(txn, ns, name, record.expire_ms, 0));

@@ -27,8 +27,8 @@
 enum {
     POLICY_TEXT_MAX = 512 * 1024,
     POLICY_NAME_MAX = 512,
-    POLICY_PATTERN_MAX = 3000, /* longest path of a request */
-    POLICY_SEGMENTS_MAX = 128, /* of a pattern */
+    POLICY_PATTERN_MAX = 3000, /* longest pattern, as long as the longest path of a request */
+    POLICY_SEGMENTS_MAX = 128, /* most segments of a pattern */
 };
 
 enum cap {
@@ -39,7 +39,7 @@ enum cap {
     CAP_LIST = 1 << 4,
     CAP_PATCH = 1 << 5,
     CAP_SUDO = 1 << 6,
-    CAP_DENY = 1 << 7, /* never together with others in a rule */
+    CAP_DENY = 1 << 7, /* stands in a rule without other capabilities */
     /* Capabilities that policies may name and no route needs. */
     CAP_SCAN = 1 << 8,
     CAP_SUBSCRIBE = 1 << 9,
@@ -52,11 +52,11 @@ const char *cap_word(unsigned i, unsigned *ret_cap);
 
 /* One parameter and the values that a rule names for the parameter; none: any value. */
 struct policy_param {
-    struct bytes name; /* lower case, or "*" */
+    struct bytes name; /* name of the parameter in lower case, or "*" */
     const struct text_value *const *values;
     size_t n_values;
 };
-/* Ordered by name. */
+/* Parameters of a rule, ordered by name. */
 struct policy_params {
     const struct policy_param *items;
     size_t n;
@@ -66,7 +66,7 @@ struct policy_rule {
     struct bytes stem; /* the pattern without a '/' in front and without a '*' at the end */
     bool star;         /* the pattern ends in '*' */
     bool templated;    /* the pattern has a template {{…}} */
-    uint32_t n_plus;   /* segments that are "+" */
+    uint32_t n_plus;   /* number of segments that are "+" */
     unsigned caps;
     struct policy_params allowed, denied;
     const struct bytes *required; /* names of required parameters, in lower case */
@@ -74,9 +74,9 @@ struct policy_rule {
     int64_t min_wrap_s, max_wrap_s; /* bounds of the wrapping TTL; 0: none */
 };
 
-/* A compiled policy; immutable. */
+/* A compiled policy, which never changes. */
 struct policy {
-    struct arena arena; /* owns the rules */
+    struct arena arena; /* memory of the rules */
     const struct policy_rule *rules;
     size_t n;
 };
@@ -98,12 +98,12 @@ const char *policy_builtin(struct bytes name);
 NODISCARD enum status policy_key(struct arena *arena, const char *ns, struct bytes name,
                                  struct bytes *ret_key);
 
-/* A stored policy. */
+/* A policy as it is stored. */
 struct policy_record {
     struct bytes text;
     int64_t version; /* number of writes; 0: built in, or stored by a build that did not count */
-    int64_t modified_ms; /* 0: not known */
-    int64_t expire_ms;   /* 0: never */
+    int64_t modified_ms; /* time of the last change; 0: not known */
+    int64_t expire_ms;   /* time of expiry; 0: never */
     bool cas_required;   /* every write must name the version that it replaces */
 };
 bool policy_has_expired(const struct policy_record *record, int64_t now_ms);
@@ -123,7 +123,7 @@ NODISCARD enum status policy_delete(struct state_txn *txn, const char *ns, struc
 /* Background work for the active node: stage the deletion of some expired policies. If nothing is
  * staged, none has expired. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status policy_upkeep(struct state_txn *txn, int64_t now_ms);
-/* Store the policies of a new cluster. As policy_save. */
+/* Store the built-in policies of a new cluster. As policy_save. */
 NODISCARD enum status policy_found(struct state_txn *txn, const char *ns, int64_t now_ms);
 
 #endif

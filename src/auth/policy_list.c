@@ -67,7 +67,7 @@ enum status policy_list_clean(struct arena *arena, const struct field_strings *l
         }
         n += items[n][0] != '\0';
     }
-    ASSERT(n <= list->n); /* one place is left */
+    ASSERT(n <= list->n); /* the list has room for one more */
     if (add_default)
         items[n++] = POLICY_DEFAULT;
     *ret_list = (struct field_strings){.items = items, .n = sort_names(items, n), .given = true};

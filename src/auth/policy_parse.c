@@ -29,7 +29,7 @@ __attribute__((format(printf, 4, 5))) static enum status parser_refuse(struct pa
     char text[160];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args); /* cut when too long */
+    (void)vsnprintf(text, sizeof text, format, args); /* a text that is too long is cut */
     va_end(args);
     if (owner.len == 0)
         reason_set(p->why, "line %u: %s", at->line, text);
@@ -71,7 +71,7 @@ static struct bytes lowered(struct arena *arena, struct bytes text)
     return bytes_of(copy, text.len);
 }
 
-/* Patterns */
+/* Patterns of paths */
 
 /* Whether every "{{" is followed by "}}" before the next "{{". *ret_any: there is a template. */
 static bool templates_pair(struct bytes text, bool *ret_any)
@@ -158,7 +158,7 @@ static enum status caps_read(struct parser *p, struct bytes path, const struct t
     return ST_OK;
 }
 
-/* The field `policy`, the older form of `capabilities`. */
+/* Read the field `policy`, the older form of `capabilities`. */
 static enum status word_read(struct parser *p, struct bytes path, const struct text_value *v,
                              struct policy_rule *rule)
 {
@@ -236,7 +236,7 @@ static enum status required_read(struct parser *p, struct bytes path, const stru
     if (v->kind != TEXT_LIST)
         return parser_refuse(p, v, path, "required_parameters: a list is expected, not %s",
                              text_kind_name(v->kind));
-    ASSERT(rule->n_required == 0); /* fields_read refuses a second list */
+    ASSERT(rule->n_required == 0); /* fields_read has refused a second list */
     struct bytes *names = arena_alloc(p->arena, (v->n + 1) * sizeof *names);
     if (names == NULL)
         return ST_NOMEM;
@@ -305,7 +305,8 @@ static enum status fields_read(struct parser *p, const struct text_value *path,
     TEXT_FOR (field, object) {
         for (const struct text_value *before = object->first; before != field;
              before = before->next)
-            if (bytes_eq(before->name, field->name)) /* the HCL reader lets blocks repeat */
+            /* check here: the HCL reader lets blocks repeat */
+            if (bytes_eq(before->name, field->name))
                 return parser_refuse(p, field, path->name, "\"%.*s\" is repeated",
                                      (int)MIN(field->name.len, 40), (const char *)field->name.data);
         TRY(field_read(p, path->name, field, rule));

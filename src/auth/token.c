@@ -32,7 +32,7 @@ static enum status id_of(const struct auth_scope *s, struct bytes bearer, const 
     return ST_OK;
 }
 
-/* Finding */
+/* Finding a token */
 
 static bool has_expired(const struct auth_scope *s, int64_t expire_ms)
 {
@@ -79,7 +79,7 @@ static enum status ancestors_check(const struct auth_scope *s, const char *paren
     return st;
 }
 
-/* Whether a token whose record was read is valid now. */
+/* Check whether a token whose record was read is valid now. */
 static enum status token_check(const struct auth_scope *s, struct auth_token *token)
 {
     if (has_expired(s, token->expire_ms))
@@ -213,7 +213,7 @@ enum status auth_token_find(const struct auth_scope *s, const char *accessor,
 
     TRY(state_ns_key(s->txn->arena, s->ns, "accessor", bytes_str(accessor), NULL, &key));
     enum status st = state_get(s->txn, key, &stored);
-    if (st == ST_INVALID) /* too long for a key */
+    if (st == ST_INVALID) /* the id is too long for a key */
         return ST_NOT_FOUND;
     TRY(st);
     const char *id = arena_str(s->txn->arena, stored.value);
@@ -237,14 +237,14 @@ enum status auth_token_from(const struct auth_token *token, const char *peer)
     return ST_DENIED;
 }
 
-/* Changing */
+/* Changing a token */
 
 enum status auth_token_use(const struct auth_scope *s, struct auth_token *token)
 {
     if (!token->limited)
         return ST_OK;
     ASSERT(token->num_uses > 0);
-    ASSERT(!auth_token_is_batch(token)); /* no record counts its uses */
+    ASSERT(!auth_token_is_batch(token)); /* a batch token has no record that counts uses */
     --token->num_uses;
     if (planted(PLANT_R3_USE_UNCOMMITTED))
         return ST_OK;
@@ -253,7 +253,7 @@ enum status auth_token_use(const struct auth_scope *s, struct auth_token *token)
     return token_store_put(s, token);
 }
 
-/* The id of `bearer`. ST_EXISTS: the id is taken. */
+/* Make the id of `bearer`. ST_EXISTS: another token has the id. */
 static enum status claim_id(const struct auth_scope *s, struct bytes bearer, const char **ret_id)
 {
     TRY(id_of(s, bearer, ret_id));

@@ -22,7 +22,7 @@ enum status token_batch_seal(struct state_txn *txn, struct barrier_cipher *ciphe
     struct bytes key;
 
     ASSERT(auth_token_is_batch(token) && token->id[0] == '\0');
-    ASSERT(token->num_uses == 0); /* no record could count uses */
+    ASSERT(token->num_uses == 0); /* no record could count uses of a batch token */
     token_record_put(token, &record);
     TRY(buf_status(&record));
     size_t len = record.len + BARRIER_OVERHEAD;

@@ -3,24 +3,25 @@
 #include "base/plant.h"
 #include "state/ns_key.h"
 
-enum { REF_BLOCK = 1024 }; /* has room for all of most tokens */
+enum { REF_BLOCK = 1024 }; /* first block of an entry's arena: most tokens fit into it */
 
 struct token_ref {
     struct state_stamp stamp;
-    uint64_t view;            /* state_view that last found the stamp; 0: none */
-    struct bytes key, record; /* in `arena`, as everything that `token` points to */
+    uint64_t view; /* state_view that last found the stamp; 0: none */
+    /* key and record lie in `arena`, as everything that `token` points to */
+    struct bytes key, record;
     struct auth_token token;
     struct arena arena;
-    size_t refs; /* one for each user, and one while it is in a slot */
+    size_t refs; /* one reference for each user, and one while the entry is in a slot */
 };
 
-/* One slot for each hash: a new entry evicts the old one. */
+/* The cache has one slot for each hash: a new entry evicts the old one. */
 struct token_cache {
     bool used;
     struct token_ref *slots[TOKEN_CACHE_SLOTS];
 };
 
-/* Tokens */
+/* Entries of the cache */
 
 static enum status ref_fill(struct token_ref *ref, struct bytes key, struct bytes record)
 {
@@ -78,7 +79,7 @@ struct bytes token_ref_record(const struct token_ref *ref)
     return ref->record;
 }
 
-/* Keeping */
+/* Adding to the cache */
 
 enum status token_cache_new(struct token_cache **ret_cache)
 {
@@ -136,7 +137,7 @@ struct token_ref *token_cache_get(const struct token_cache *cache, struct bytes 
     const uint8_t *slash = memrchr(key.data, '/', key.len);
     ASSERT(slash != NULL);
     struct token_ref *ref = cache->slots[slot_of((const char *)slash + 1)];
-    ASSERT(stamp.modified != 0); /* staged values have none */
+    ASSERT(stamp.modified != 0); /* a staged record has no stamp, and is not kept */
     if (ref == NULL || !bytes_eq(ref->key, key))
         return NULL;
     bool same = ref->stamp.modified == stamp.modified && ref->stamp.seal == stamp.seal;

@@ -12,7 +12,7 @@ struct token_ref;
 
 enum { TOKEN_CACHE_SLOTS = 4096, TOKEN_CACHE_RECORD_MAX = 8192 /* longer records are not kept */ };
 
-NODISCARD enum status token_cache_new(struct token_cache **ret_cache); /* ST_NOMEM */
+NODISCARD enum status token_cache_new(struct token_cache **ret_cache); /* ST_NOMEM. */
 void token_cache_free(struct token_cache *cache);                      /* NULL is allowed */
 /* Drop every entry. A token with other references lives until they are dropped. NULL is allowed. */
 void token_cache_clear(struct token_cache *cache);
@@ -21,7 +21,8 @@ void token_cache_clear(struct token_cache *cache);
  * segment of `key` is the id. ST_CORRUPT: not the record of a token. ST_NOMEM. */
 NODISCARD enum status token_ref_new(struct bytes key, struct state_stamp stamp, struct bytes record,
                                     struct token_ref **ret_ref);
-void token_ref_drop(struct token_ref *ref); /* the last drop wipes; NULL is allowed */
+/* dropping the last reference wipes the token; NULL is allowed */
+void token_ref_drop(struct token_ref *ref);
 
 /* The token as its record describes it, and the record. Whether the token is valid is not checked.
  * Borrowed. */
@@ -40,7 +41,7 @@ struct token_ref *token_cache_seen(const struct token_cache *cache, const char *
  */
 struct token_ref *token_cache_get(const struct token_cache *cache, struct bytes key,
                                   struct state_stamp stamp);
-/* Keep a token. It may evict another one. */
+/* Keep a token. It may evict another token. */
 void token_cache_put(struct token_cache *cache, struct token_ref *ref);
 
 #endif

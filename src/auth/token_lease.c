@@ -50,7 +50,7 @@ static enum status token_lease_check(const struct lease_scope *s, const struct l
 static enum status token_lease_renew(const struct lease_scope *s, struct lease *lease,
                                      int64_t wanted_s, struct reason *why)
 {
-    (void)s; /* the signature is that of every kind */
+    (void)s; /* every kind of lease has this signature */
     (void)lease;
     (void)wanted_s;
     reason_set(why, "tokens cannot be renewed through this endpoint: use auth/token/renew");

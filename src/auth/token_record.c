@@ -77,7 +77,7 @@ static int64_t read_number(struct reader *r)
     return n > INT64_MAX ? 0 : (int64_t)n;
 }
 
-/* A number below `end`. */
+/* Read a number below `end`. */
 static int64_t read_below(struct reader *r, int64_t end)
 {
     int64_t n = read_number(r);
@@ -104,14 +104,14 @@ static const char *read_short(struct reader *r)
     return (const char *)text;
 }
 
-/* Read a count, then `each` texts for each of the count. */
+/* Read a count n, then n groups of `each` texts. */
 static enum status read_texts(struct reader *r, struct arena *arena, size_t each,
                               const char *const **ret_items, size_t *ret_n)
 {
     uint64_t n = reader_varint(r);
-    if (r->failed || n > reader_left(r)) { /* a text takes two bytes at least */
+    if (r->failed || n > reader_left(r)) { /* every text takes at least two bytes */
         r->failed = true;
-        return ST_OK; /* reader_end tells */
+        return ST_OK; /* the caller learns of the failure from reader_end */
     }
     const char **items = arena_alloc(arena, (size_t)n * each * sizeof *items + 1);
     if (items == NULL)
@@ -159,15 +159,18 @@ enum status token_record_read(struct bytes record, struct arena *arena,
     const uint8_t *policies = r.at;
     TRY(read_texts(&r, arena, 1, &t.policies.items, &t.policies.n));
     t.policies_text = bytes_of(policies, (size_t)(r.at - policies));
-    t.policies_hash = bytes_hash(t.policies_text); /* once for every request that finds it kept */
+    /* hash once here, instead of once for each request that finds the token in the cache */
+    t.policies_hash = bytes_hash(t.policies_text);
     TRY(read_texts(&r, arena, 2, &t.meta.pairs, &t.meta.n));
     if ((flags & FLAG_BOUND) != 0) {
         TRY(read_texts(&r, arena, 1, &t.bound_cidrs.items, &t.bound_cidrs.n));
-        r.failed = r.failed || t.bound_cidrs.n == 0; /* one form for each token */
+        /* an empty list has another encoding: each token has one form */
+        r.failed = r.failed || t.bound_cidrs.n == 0;
     }
     if (reader_end(&r) != ST_OK || depth > AUTH_TOKEN_DEPTH_MAX)
         return ST_CORRUPT;
-    ASSERT(t.policies_text.len != 0); /* at least the number of names; acl_cache relies on it */
+    /* as long as the number of names, or longer; acl_cache relies on it */
+    ASSERT(t.policies_text.len != 0);
     t.policies.given = t.meta.given = t.bound_cidrs.given = true;
     t.orphan = t.parent[0] == '\0';
     t.limited = t.num_uses != 0;

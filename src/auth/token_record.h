@@ -21,10 +21,10 @@
 #include "text/time.h"
 
 enum {
-    AUTH_TOKEN_MAX = 4096, /* of a bearer */
+    AUTH_TOKEN_MAX = 4096, /* longest bearer */
     AUTH_ACCESSOR_LEN = 24,
     AUTH_TOKEN_ID_LEN = 32,
-    AUTH_TOKEN_DEPTH_MAX = 64, /* ancestors */
+    AUTH_TOKEN_DEPTH_MAX = 64, /* most ancestors of a token */
 };
 
 #define AUTH_TYPE_SERVICE "service"
@@ -36,30 +36,32 @@ struct auth_token {
     /* Names the keys of the record and of the cubbyhole, "s/ns/NS/cubby/ID/": hex digits, part of
      * the bearer's HMAC. Never changes. "" for a token that is not stored. */
     const char *id;
-    const char *parent;   /* id of the parent; "": none */
-    const char *accessor; /* "" for a batch token */
+    const char *parent;   /* id of the parent; "": the token has no parent */
+    const char *accessor; /* accessor of the token; "" for a batch token */
     const char *display_name, *path, *type, *role, *entity_id;
     struct field_strings policies;
-    struct bytes policies_text; /* `policies` as encoded in the record; empty: made without one */
-    uint64_t policies_hash;     /* hash of policies_text */
+    /* `policies` as encoded in the record; empty: the token was not read from a record */
+    struct bytes policies_text;
+    uint64_t policies_hash; /* hash of policies_text */
     struct field_map meta;
-    struct field_strings bound_cidrs;          /* addresses that may use the token; none: all */
-    int64_t created_ms, expire_ms, renewed_ms; /* 0: never */
+    /* addresses that may use the token; none listed: every address */
+    struct field_strings bound_cidrs;
+    int64_t created_ms, expire_ms, renewed_ms; /* times in cluster time; 0: never */
     int64_t creation_ttl_s, explicit_max_ttl_s, period_s;
     int64_t num_uses; /* uses left after this one; 0: any number, unless limited */
     unsigned depth;   /* number of ancestors at creation */
     bool orphan, renewable;
-    bool limited; /* has a number of uses */
+    bool limited; /* the token has a limited number of uses */
 };
 
-/* Batch tokens are encrypted records, stored nowhere. */
+/* Whether the token is a batch token: an encrypted record that is stored nowhere. */
 bool auth_token_is_batch(const struct auth_token *token);
 
 /* The TTL that the newest renewal, or else the creation, gave. A renewal whose request names no TTL
  * gives the same. 0: the token never expires. */
 int64_t auth_token_granted_s(const struct auth_token *token);
 
-/* Append the record. buf_status(out) tells a failed allocation. */
+/* Append the record to `out`. buf_status(out) tells a failed allocation. */
 void token_record_put(const struct auth_token *token, struct buf *out);
 /* Decode a record into all fields but the id, which a record does not hold. The token borrows from
  * `record`. ST_CORRUPT, ST_NOMEM. */

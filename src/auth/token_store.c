@@ -16,7 +16,7 @@ enum status token_store_expire_key(const struct auth_scope *s, int64_t expire_ms
     return state_ns_time_key(s->txn->arena, s->ns, "expire", expire_ms, id, ret_key);
 }
 
-/* Reading */
+/* Reading tokens */
 
 enum status token_store_hold(const struct auth_scope *s, const char *id, struct token_ref **ret_ref)
 {
@@ -37,7 +37,8 @@ enum status token_store_hold(const struct auth_scope *s, const char *id, struct 
         st = ST_OK;
     }
     TRY(st);
-    bool keep = s->cache != NULL && stamp.modified != 0; /* not staged by this transaction */
+    /* keep only what this transaction did not stage */
+    bool keep = s->cache != NULL && stamp.modified != 0;
     if (keep)
         ref = token_cache_get(s->cache, key, stamp);
     if (ref == NULL) {
@@ -75,7 +76,7 @@ enum status token_store_exists(const struct auth_scope *s, const char *id)
     return state_exists(s->txn, key);
 }
 
-/* Changing */
+/* Changing tokens */
 
 /* token_store_put and put_expiry are exempt from the state limit, because they mostly replace a
  * record and a key of expiry. The other keys of a new token are not exempt. */
@@ -110,10 +111,11 @@ enum status token_store_update(const struct auth_scope *s, const struct auth_tok
     struct bytes key;
 
     ASSERT(strcmp(before->id, after->id) == 0 && before->id[0] != '\0');
-    /* The keys of accessor and lease are not moved. */
+    /* An update does not move the keys of accessor and lease. */
     ASSERT(strcmp(before->accessor, after->accessor) == 0);
     ASSERT(strcmp(before->path, after->path) == 0);
-    ASSERT((before->expire_ms == 0) == (after->expire_ms == 0)); /* a lease stays one */
+    /* an update does not turn a lease into a token without expiry, or back */
+    ASSERT((before->expire_ms == 0) == (after->expire_ms == 0));
     if (before->expire_ms != after->expire_ms && before->expire_ms != 0) {
         TRY(token_store_expire_key(s, before->expire_ms, before->id, &key));
         TRY(state_delete(s->txn, key));

@@ -20,9 +20,9 @@ struct token_ref;
 struct auth_scope {
     struct state_txn *txn;
     struct barrier_cipher *cipher;
-    struct token_cache *cache; /* NULL: none */
+    struct token_cache *cache; /* cache of tokens; NULL: none */
     const char *ns;
-    int64_t now_ms; /* cluster time */
+    int64_t now_ms; /* cluster time of the transaction */
 };
 
 /* The decoded record of an id, with a reference that the caller drops (token_cache.h). Whether the
@@ -30,7 +30,7 @@ struct auth_scope {
  * ST_NOT_FOUND; else as state_get. */
 NODISCARD enum status token_store_hold(const struct auth_scope *scope, const char *id,
                                        struct token_ref **ret_ref);
-/* token_store_hold with a copy in the arena; `id` is borrowed. */
+/* As token_store_hold, with a copy of the token in the arena; `id` is borrowed. */
 NODISCARD enum status token_store_load(const struct auth_scope *scope, const char *id,
                                        struct auth_token *ret_token);
 /* Whether a token of this id is stored. ST_OK, ST_NOT_FOUND; else as state_exists. */

@@ -10,7 +10,7 @@ static enum status key_of(const struct auth_scope *s, const char *kind, const ch
     return state_ns_key(s->txn->arena, s->ns, kind, bytes_str(first), second, ret_key);
 }
 
-/* Ending */
+/* Ending tokens */
 
 static enum status delete_key(const struct auth_scope *s, const char *kind, const char *first,
                               const char *second)
@@ -61,12 +61,12 @@ enum status token_tree_is_clean(const struct auth_scope *s, const char *id)
     return st == ST_NOT_FOUND ? ST_OK : st == ST_OK ? ST_BUSY : st;
 }
 
-/* Sweeping */
+/* Deleting ended tokens */
 
 /* Kinds of keys that a token keeps beside its record. */
 static const char *const kept[] = {"cubby"};
 
-/* The id at the end of a key. */
+/* Take the id from the end of a key. */
 static enum status last_segment(const struct auth_scope *s, struct bytes key, const char **ret_id)
 {
     const uint8_t *slash = memrchr(key.data, '/', key.len);
@@ -78,7 +78,7 @@ static enum status last_segment(const struct auth_scope *s, struct bytes key, co
     return ST_OK;
 }
 
-/* Whether anything lies below s/ns/NS/KIND/ID/. */
+/* Whether no key lies below s/ns/NS/KIND/ID/. */
 static enum status prefix_is_empty(const struct auth_scope *s, const char *kind, const char *id,
                                    bool *ret_empty)
 {
@@ -172,14 +172,14 @@ static enum status marks_sweep(const struct auth_scope *s, unsigned *steps)
     for (state_walk(s->txn, prefix, walk); *steps > 0 && state_walk_next(walk); --*steps) {
         TRY(last_segment(s, walk->key, &id));
         TRY(mark_sweep(s, id, steps));
-        ASSERT(*steps <= TOKEN_SWEEP_STEPS); /* counted down, never below 0 */
+        ASSERT(*steps <= TOKEN_SWEEP_STEPS); /* the callees count `steps` down, never below 0 */
         if (*steps == 0)
             return ST_OK;
     }
     return ST_OK;
 }
 
-/* Expiring */
+/* Expiring tokens */
 
 static enum status token_expire(const struct auth_scope *s, struct bytes expire_key)
 {
@@ -190,7 +190,8 @@ static enum status token_expire(const struct auth_scope *s, struct bytes expire_
     enum status st = token_store_load(s, id, &token);
     if (st == ST_NOT_FOUND ||
         (st == ST_OK && (token.expire_ms == 0 || token.expire_ms > s->now_ms)))
-        return state_delete(s->txn, expire_key); /* stale: the record has another expiry, or none */
+        /* the key is stale: the record has another expiry, or none */
+        return state_delete(s->txn, expire_key);
     TRY(st);
     return token_tree_end(s, &token, TOKEN_END_TREE);
 }

@@ -18,13 +18,13 @@
 #include "auth/token_store.h"
 
 enum token_end {
-    TOKEN_END_TREE,     /* all descendants end too */
-    TOKEN_END_CHILDREN, /* the children become orphans */
+    TOKEN_END_TREE,     /* all descendants of the token end with it */
+    TOKEN_END_CHILDREN, /* the children of the token become orphans */
 };
 
 enum { TOKEN_SWEEP_STEPS = 100 /* most tokens that one transaction ends or deletes */ };
 
-/* Stage the end of a stored token that was loaded. As state_put. */
+/* Stage the end of a stored token that the caller loaded. As state_put. */
 NODISCARD enum status token_tree_end(const struct auth_scope *scope, const struct auth_token *token,
                                      enum token_end how);
 

@@ -10,7 +10,7 @@ int64_t token_ttl_end_ms(const struct token_ttl *t, struct reason *warning)
 {
     bool periodic = t->period_s != 0;
     int64_t max_s = MIN(t->max_s, TEXT_DURATION_MAX_S);
-    /* The cluster time of two nodes may differ a little. */
+    /* The cluster time of two nodes may differ a little, so now_ms may precede created_ms. */
     int64_t now_ms = MAX(t->now_ms, t->created_ms);
 
     ASSERT(t->max_s > 0 && t->default_s > 0);

@@ -10,7 +10,7 @@
 /* Durations in seconds; 0: not given. The first of period_s, wanted_s, own_s and default_s that is
  * given is the TTL. */
 struct token_ttl {
-    int64_t wanted_s;           /* TTL that the request names */
+    int64_t wanted_s;           /* TTL that the request asks for */
     int64_t own_s;              /* TTL of the newest renewal or of the creation */
     int64_t default_s;          /* TTL of mount or system; always given */
     int64_t max_s;              /* longest TTL, and longest life unless periodic; always given */

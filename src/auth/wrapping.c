@@ -44,7 +44,7 @@ static enum status kept_read(const struct auth_scope *s, const char *id, const c
         st = ST_CORRUPT;
     if (st == ST_OK)
         st = schema_decode(schema, tree, s->txn->arena, ret_record, &fault);
-    /* A record of another form: a client wrote it, not wrapping_create. */
+    /* A record of another form was written by a client, not by wrapping_create. */
     return st == ST_OK || st == ST_NOMEM ? st : ST_NOT_FOUND;
 }
 

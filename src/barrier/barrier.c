@@ -135,7 +135,7 @@ static enum status open_rings(struct barrier_keys *keys, const struct barrier_re
     for (enum barrier_ring i = BARRIER_SHARED; st == ST_OK && i < BARRIER_RINGS; i++) {
         struct bytes record = ring_record(records, i);
         if (i == BARRIER_LOCAL && record.len == 0)
-            break; /* upkeep makes one */
+            break; /* the local ring may be absent: upkeep makes it */
         st = ring_decode(record, root, ring_name(i), &keys->rings[i]);
         keys->marks[i] = mark_of(record);
         if (st != ST_OK)
@@ -331,7 +331,7 @@ static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct
         return st;
     }
     bool rotated = has_rotated(old, &next);
-    ASSERT(next.n >= old->n); /* keys are added, never dropped */
+    ASSERT(next.n >= old->n); /* a new ring has all keys of the old one */
     ring_done(old);
     *old = next;
     b->keys.marks[ring] = mark;
@@ -342,7 +342,7 @@ static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct
     return ST_OK;
 }
 
-/* Everything that the root key opens. */
+/* Open everything that the root key encrypts. */
 static enum status open_under(const struct secret *root, const struct barrier_records *records,
                               struct barrier_keys *keys, struct reason *reason)
 {

@@ -46,9 +46,10 @@ struct barrier_records {
     uint64_t restored;
 };
 
-/* A new barrier, which is sealed. ST_NOMEM. */
+/* Make a barrier, which begins sealed. ST_NOMEM. */
 NODISCARD enum status barrier_new(struct barrier **ret_barrier);
-void barrier_free(struct barrier *b); /* no cipher context may be left; wipes; NULL is allowed */
+/* no cipher context may be left; wipes the keys; NULL is allowed */
+void barrier_free(struct barrier *b);
 
 /* The records of a new cluster, and a barrier unsealed with them, so that the first values can be
  * encrypted before the records are committed. Zero-initialise. */
@@ -135,14 +136,15 @@ NODISCARD enum status barrier_upkeep(struct barrier *b, struct env *env, enum ba
 void barrier_upkeep_done(struct barrier *b, enum barrier_ring ring, int64_t grant);
 
 struct barrier_ring_info {
-    uint32_t term; /* active term */
+    uint32_t term; /* number of the active term */
     unsigned n_terms;
     int64_t installed_ms; /* when the active term began */
     uint64_t uses;        /* uses of the active term that were granted, to all nodes together */
     int64_t unused;       /* granted uses that this process has left; below zero: used in advance */
 };
 NODISCARD enum status barrier_ring_info(struct barrier *b, enum barrier_ring ring,
-                                        struct barrier_ring_info *ret_info); /* ST_SEALED */
+                                        /* ST_SEALED: the barrier is sealed. */
+                                        struct barrier_ring_info *ret_info);
 
 /* The cipher contexts of one thread, kept so that no thread waits for another and no message pays
  * for key setup. `env` belongs to the thread and gives the nonces. ST_NOMEM. */

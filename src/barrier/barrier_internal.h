@@ -30,18 +30,18 @@ struct barrier_keys {
 struct barrier {
     pthread_mutex_t lock; /* guards the fields that are not atomic */
     atomic_bool sealed;
-    _Atomic uint64_t epoch; /* raised by every change of keys */
+    _Atomic uint64_t epoch; /* grows with every change of keys */
     _Atomic uint64_t restored;
     struct barrier_keys keys;
     /* Uses of the active term that are granted and not yet made; below zero: made in advance. */
     _Atomic int64_t prepaid[BARRIER_RINGS];
-    _Atomic bool lacking[BARRIER_RINGS];    /* the ring is absent */
+    _Atomic bool lacking[BARRIER_RINGS];    /* whether the ring is absent */
     _Atomic int64_t granted[BARRIER_RINGS]; /* uses of the active term granted to this process */
     struct list ciphers;
 };
 
 struct cipher_context {
-    uint32_t term; /* 0: empty */
+    uint32_t term; /* term of the context; 0: the slot is empty */
     struct aead *aead;
 };
 
@@ -72,10 +72,10 @@ NODISCARD enum status value_encrypt(struct aead *aead, struct env *env, uint32_t
                                     struct bytes key, struct bytes plain, uint8_t *out);
 NODISCARD enum status value_decrypt(struct aead *aead, struct bytes key, struct bytes stored,
                                     uint8_t *out, size_t *ret_len);
-/* ST_CORRUPT: too short, or of another version. */
+/* The term that encrypted a stored value. ST_CORRUPT: too short, or of another version. */
 NODISCARD enum status value_term(struct bytes stored, uint32_t *ret_term);
 
-void keys_free(struct barrier_keys **keys); /* wipes; barrier.c */
+void keys_free(struct barrier_keys **keys); /* wipes and frees the keys; in barrier.c */
 /* A copy of the root key, outside of the lock; barrier.c. ST_SEALED, ST_NOMEM. */
 NODISCARD enum status copy_root(struct barrier *b, struct secret *ret_root);
 /* The root key that replaced `root`, from a superseded record; rekey.c. ST_CORRUPT: the record does
@@ -94,7 +94,7 @@ static inline bool lock_is_held(pthread_mutex_t *lock)
 {
     if (pthread_mutex_trylock(lock) != 0)
         return true;
-    (void)pthread_mutex_unlock(lock); /* just taken */
+    (void)pthread_mutex_unlock(lock); /* the trylock above took the lock */
     return false;
 }
 

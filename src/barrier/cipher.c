@@ -6,10 +6,10 @@
 
 enum {
     VALUE_VERSION = 1,
-    VALUE_HEADER = 1 + 4, /* version, term: authenticated */
+    VALUE_HEADER = 1 + 4, /* version and term, which are authenticated */
     VALUE_TEXT = VALUE_HEADER + AEAD_NONCE_BYTES,
     KEY_MAX = 4096,
-    LOAD_TRIES = 8, /* a try fails only if the rings change between load and use */
+    LOAD_TRIES = 8, /* a try fails only if the rings change between loading and using a key */
 };
 
 static struct bytes make_aad(uint8_t *room, const uint8_t *header, struct bytes key)
@@ -143,14 +143,14 @@ static struct cipher_context *context_find(struct barrier_cipher *cipher, enum b
     if (term == 0)
         term = r->active;
     if (term == 0)
-        return NULL; /* there is no ring */
+        return NULL; /* the ring does not exist yet */
     for (int i = 0; i < CIPHER_CONTEXTS; i++)
         if (r->contexts[i].term == term)
             return &r->contexts[i];
     return NULL;
 }
 
-/* Make and keep a context. Both locks are held. */
+/* Make a context and keep it. The caller holds both locks. */
 static enum status context_keep(struct barrier_cipher *cipher, enum barrier_ring ring,
                                 uint32_t term)
 {
@@ -169,7 +169,7 @@ static enum status context_keep(struct barrier_cipher *cipher, enum barrier_ring
     return ST_OK;
 }
 
-/* Make and keep the HMAC. Both locks are held. */
+/* Make the HMAC and keep it. The caller holds both locks. */
 static enum status mac_keep(struct barrier_cipher *cipher)
 {
     struct mac_memo *memo = NULL;
@@ -254,7 +254,7 @@ enum status barrier_encrypt(struct barrier_cipher *cipher, struct bytes key, str
 
     enum status st = context_lock(cipher, want, &c);
     if (st == ST_NOT_FOUND)
-        return ST_BUSY; /* no ring yet */
+        return ST_BUSY; /* the ring does not exist yet */
     TRY(st);
     st = pay(cipher->barrier, want.ring);
     if (st == ST_OK)

@@ -5,9 +5,10 @@
 #include <stdint.h>
 
 enum {
-    BARRIER_OVERHEAD = 1 + 4 + 12 + 16, /* an encrypted value is longer by this */
+    /* bytes by which an encrypted value is longer than its plaintext */
+    BARRIER_OVERHEAD = 1 + 4 + 12 + 16,
     BARRIER_MAC_BYTES = 32,
-    BARRIER_TERMS_MAX = 256, /* in one ring */
+    BARRIER_TERMS_MAX = 256, /* most terms in one ring */
 };
 /* Half of the 2^32 messages with random nonces that SP 800-38D 8.3 allows under one key. */
 #define BARRIER_USES_MAX (UINT64_C(1) << 31)

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "crypto/siphash.h"
 
-/* One slot for each tag: a new entry evicts the old one. */
+/* A result of the HMAC. Each tag has one slot: a new entry evicts the old one. */
 struct slot {
     bool kept;
     struct siphash_tag tag;

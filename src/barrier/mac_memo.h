@@ -11,10 +11,10 @@ enum { MAC_MEMO_SLOTS = 1024 };
 
 struct mac_memo;
 
-NODISCARD enum status mac_memo_new(struct env *env, struct mac_memo **ret_memo); /* ST_NOMEM */
-void mac_memo_free(struct mac_memo *memo); /* wipes; NULL is allowed */
+NODISCARD enum status mac_memo_new(struct env *env, struct mac_memo **ret_memo); /* ST_NOMEM. */
+void mac_memo_free(struct mac_memo *memo); /* wipes the results; NULL is allowed */
 
-/* The HMAC of a message. False: it was never kept, or is evicted. */
+/* The HMAC of a message. False: the memo does not hold it. */
 bool mac_memo_get(const struct mac_memo *memo, struct bytes message,
                   uint8_t ret_mac[BARRIER_MAC_BYTES]);
 void mac_memo_put(struct mac_memo *memo, struct bytes message,

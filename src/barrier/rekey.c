@@ -38,7 +38,8 @@ static enum status superseded_put(const struct secret *old, const struct secret 
     uint8_t *at = buf_extend(out, SUPERSEDED_BYTES);
 
     ASSERT(next->len == SEAL_KEY_BYTES);
-    ASSERT(time_ms >= 0 && time_ms < TEXT_CLOCK_END); /* as barrier_superseded_time wants it */
+    /* range of times that barrier_superseded_time accepts */
+    ASSERT(time_ms >= 0 && time_ms < TEXT_CLOCK_END);
     if (at == NULL)
         return ST_NOMEM;
     at[0] = SUPERSEDED_VERSION;

@@ -49,7 +49,8 @@ struct ring_term *ring_active(struct ring *ring)
 
 const struct ring_term *ring_find(const struct ring *ring, uint32_t term)
 {
-    for (unsigned i = ring->n; i-- > 0;) /* the newest is asked for most */
+    /* search from the newest term, which callers ask for most */
+    for (unsigned i = ring->n; i-- > 0;)
         if (ring->terms[i].term == term)
             return &ring->terms[i];
     return NULL;
@@ -72,7 +73,8 @@ enum status ring_encode(const struct ring *ring, struct aead *root, struct env *
     size_t n = (size_t)ring->n * RING_TERM_BYTES;
 
     ASSERT(ring->n > 0);
-    TRY(buf_reserve(&plain, n)); /* all at once: growth would leave copies of keys unwiped */
+    /* reserve all memory first: growth would leave copies of keys unwiped */
+    TRY(buf_reserve(&plain, n));
     for (unsigned i = 0; i < ring->n; i++) {
         buf_add_u32(&plain, ring->terms[i].term);
         buf_add_u64(&plain, (uint64_t)ring->terms[i].installed_ms);
@@ -93,7 +95,7 @@ enum status ring_encode(const struct ring *ring, struct aead *root, struct env *
     return st;
 }
 
-/* The decrypted list of terms. */
+/* Read the decrypted list of terms. */
 static enum status read_terms(struct bytes plain, struct ring *ring)
 {
     struct reader r = reader_of(plain);

@@ -22,18 +22,20 @@ struct ring_term {
     struct secret key;
 };
 
-/* Zero-initialise. */
+/* A key ring. Zero-initialise it. */
 struct ring {
     struct ring_term terms[BARRIER_TERMS_MAX];
     unsigned n;
 };
 
-void ring_done(struct ring *ring); /* wipes */
+void ring_done(struct ring *ring); /* wipes the keys */
 /* Add a term with a fresh key. ST_NO_SPACE, ST_NOMEM. */
 NODISCARD enum status ring_grow(struct ring *ring, struct env *env, int64_t time_ms);
-NODISCARD enum status ring_copy(const struct ring *from, struct ring *ret_ring); /* ST_NOMEM */
-struct ring_term *ring_active(struct ring *ring);                                /* n > 0 */
-const struct ring_term *ring_find(const struct ring *ring, uint32_t term);       /* NULL */
+NODISCARD enum status ring_copy(const struct ring *from, struct ring *ret_ring); /* ST_NOMEM. */
+/* the ring must have a term */
+struct ring_term *ring_active(struct ring *ring);
+/* NULL: the ring lacks the term */
+const struct ring_term *ring_find(const struct ring *ring, uint32_t term);
 
 /* Append the record of a ring to be stored at the key `name` of the state. ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status ring_encode(const struct ring *ring, struct aead *root, struct env *env,

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 128 }; /* of a key file */
+enum { TEXT_MAX = 128 }; /* longest text of a key file */
 
 void seal_done(struct seal *seal)
 {
@@ -168,7 +168,8 @@ static enum status from_file(const char *path, mode_t mode_bad, const char *id,
 {
     uint8_t text[TEXT_MAX];
     size_t n = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* do not wait for a pipe's writer */
+    /* O_NONBLOCK: do not wait for the writer of a pipe */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0) {
         reason_set(reason, "%s: %s", path, strerrordesc_np(errno));
@@ -185,7 +186,7 @@ static enum status from_file(const char *path, mode_t mode_bad, const char *id,
                        why.text[0] != '\0' ? why.text : status_text(st));
     }
     mem_wipe(text, sizeof text);
-    (void)close(fd); /* nothing was written */
+    (void)close(fd); /* the file was only read */
     return st;
 }
 
@@ -238,7 +239,7 @@ enum status seal_static_credential(const char *name, const char *config_file, co
     return from_file(path, S_IWGRP | S_IXGRP | S_IRWXO, id, ret_seal, reason);
 }
 
-/* Add the fields before the nonce, which are authenticated. */
+/* Add the fields that stand before the nonce and are authenticated. */
 static enum status add_header(struct buf *out, const struct seal *seal)
 {
     buf_add_u8(out, SEAL_RECORD_VERSION);
@@ -291,7 +292,7 @@ static enum status root_open(const struct seal *seal, struct bytes header, const
     return st;
 }
 
-/* A stored seal, split into its parts. */
+/* The record of a stored seal, split into its parts. */
 struct record {
     struct seal_info info;
     struct bytes header, nonce, cipher;
@@ -318,7 +319,7 @@ static enum status record_read(struct bytes stored, struct record *ret)
     out.header = bytes_of(stored.data, (size_t)(r.at - stored.data));
     out.nonce = reader_take(&r, AEAD_NONCE_BYTES);
     out.cipher = reader_take(&r, SEAL_KEY_BYTES);
-    (void)reader_take(&r, AEAD_TAG_BYTES); /* behind the ciphertext */
+    (void)reader_take(&r, AEAD_TAG_BYTES); /* the tag follows the ciphertext */
     bool known = (version == SEAL_RECORD_STATIC_ONLY && type == SEAL_STATIC) ||
                  (version == SEAL_RECORD_VERSION && (type == SEAL_STATIC || type == SEAL_SHAMIR));
     if (reader_end(&r) != ST_OK || !known || id.len > SEAL_ID_MAX)
@@ -336,7 +337,8 @@ enum status seal_info_read(struct bytes stored, struct seal_info *ret_info)
     struct record record;
     TRY(record_read(stored, &record));
     *ret_info = record.info;
-    ret_info->stamp = bytes_hash(stored); /* unique: the record has a random nonce and a tag */
+    /* the hash is unique: the record has a random nonce and a tag */
+    ret_info->stamp = bytes_hash(stored);
     return ST_OK;
 }
 

@@ -16,7 +16,7 @@ enum { SEAL_KEY_BYTES = 32, SEAL_ID_MAX = 64 };
 
 enum seal_type { SEAL_STATIC = 1, SEAL_SHAMIR = 2 };
 
-/* Zero-initialise; seal_done wipes. */
+/* A seal key. Zero-initialise it; seal_done wipes it. */
 struct seal {
     enum seal_type type;
     char id[SEAL_ID_MAX + 1]; /* name of the seal key, stored beside the wrapped root key */
@@ -37,7 +37,7 @@ struct seal_info {
     enum seal_type type;
     char id[SEAL_ID_MAX + 1];
     unsigned shares, threshold;
-    uint64_t stamp; /* hash of the stored seal: differs for every stored seal */
+    uint64_t stamp; /* hash of the stored seal: every stored seal has another */
 };
 NODISCARD enum status seal_info_read(struct bytes record, struct seal_info *ret_info);
 

@@ -13,7 +13,7 @@ static uint8_t multiply(uint8_t a, uint8_t b)
     return (uint8_t)product;
 }
 
-/* a^254; 0 for 0. */
+/* Invert in the field: a^254; 0 for 0. */
 static uint8_t invert(uint8_t a)
 {
     uint8_t result = 1, power = a;
@@ -86,7 +86,7 @@ static uint8_t weight(const uint8_t *shares, unsigned n, size_t share_bytes, uns
         above = multiply(above, other);
         below = multiply(below, own ^ other);
     }
-    ASSERT(below != 0); /* the points differ */
+    ASSERT(below != 0); /* no two shares have the same point */
     return multiply(above, invert(below));
 }
 

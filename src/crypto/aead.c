@@ -43,7 +43,7 @@ void aead_free(struct aead *a)
 {
     if (a == NULL)
         return;
-    EVP_CIPHER_CTX_free(a->seal); /* clears the key schedule */
+    EVP_CIPHER_CTX_free(a->seal); /* also clears the key schedule */
     EVP_CIPHER_CTX_free(a->open);
     mem_free(a);
 }
@@ -82,7 +82,7 @@ enum status aead_open(struct aead *a, const uint8_t nonce[AEAD_NONCE_BYTES], str
     uint8_t want[AEAD_TAG_BYTES], tail[16];
     int n = 0;
     ASSERT(out != NULL || cipher.len == 0);
-    memcpy(want, tag, sizeof want); /* OpenSSL's parameters take no pointer to const */
+    memcpy(want, tag, sizeof want); /* copy: OpenSSL's parameters take no pointer to const */
     const OSSL_PARAM params[] = {
         OSSL_PARAM_octet_string(OSSL_CIPHER_PARAM_AEAD_TAG, want, sizeof want),
         OSSL_PARAM_END,

@@ -29,7 +29,7 @@ static enum status set_serial(X509 *cert)
     uint8_t raw[SERIAL_BYTES];
     TRY(crypto_random(raw, sizeof raw));
     raw[0] &= 0x7F;
-    raw[0] |= 0x40; /* a fixed length */
+    raw[0] |= 0x40; /* set a high bit, so that every serial has the same length */
     BIGNUM *number = BN_bin2bn(raw, sizeof raw, NULL);
     bool ok = number != NULL && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(cert)) != NULL;
     BN_free(number);
@@ -79,7 +79,7 @@ static enum status set_usage(X509 *cert, X509 *issuer, const struct cert_request
     return add_extension(cert, issuer, NID_authority_key_identifier, "keyid");
 }
 
-/* Takes `value` into a new name at the end of `names`. */
+/* Add a new name that takes `value` to the end of `names`. */
 static enum status san_add(GENERAL_NAMES *names, int type, ASN1_STRING *value)
 {
     GENERAL_NAME *name = GENERAL_NAME_new();
@@ -118,7 +118,7 @@ static enum status san_one(GENERAL_NAMES *names, const struct cert_san *san)
         len = inet_pton(AF_INET, san->value, raw) == 1    ? sizeof(struct in_addr)
               : inet_pton(AF_INET6, san->value, raw) == 1 ? sizeof(struct in6_addr)
                                                           : 0;
-        ASSERT(len != 0); /* checked before */
+        ASSERT(len != 0); /* the caller has refused an empty text */
         return san_add(names, GEN_IPADD, san_string(V_ASN1_OCTET_STRING, raw, len));
     }
     ASSERT(false);
@@ -203,7 +203,7 @@ static enum status write_key(EVP_PKEY *key, struct buf *out)
     if (secret != NULL &&
         PEM_write_bio_PKCS8PrivateKey(secret, key, NULL, NULL, 0, NULL, NULL) == 1)
         st = take_bio(secret, out);
-    BIO_free(secret); /* wipes */
+    BIO_free(secret); /* also wipes the memory */
     return st;
 }
 
@@ -217,10 +217,10 @@ static enum status write_public(EVP_PKEY *key, struct buf *out)
     return st;
 }
 
-/* Must not ask for a password at the terminal. */
+/* Give no password: OpenSSL must not ask for one at the terminal. */
 static int no_password(char *out, int room, int rw, void *ctx)
 {
-    (void)out, (void)room, (void)rw, (void)ctx; /* the callback's shape */
+    (void)out, (void)room, (void)rw, (void)ctx; /* OpenSSL sets the parameters of this callback */
     return -1;
 }
 
@@ -249,8 +249,8 @@ static EVP_PKEY *read_public(struct bytes pem)
 }
 
 struct making {
-    X509 *cert, *issuer;    /* issuer == cert: self-signed */
-    EVP_PKEY *key, *signer; /* signer == key: self-signed */
+    X509 *cert, *issuer;    /* certificate and its issuer; the same if self-signed */
+    EVP_PKEY *key, *signer; /* key and signing key; the same if self-signed */
 };
 
 static void making_done(struct making *m)
@@ -261,7 +261,7 @@ static void making_done(struct making *m)
         EVP_PKEY_free(m->signer);
     X509_free(m->cert);
     EVP_PKEY_free(m->key);
-    ERR_clear_error(); /* told by the status */
+    ERR_clear_error(); /* the returned status tells the failure */
 }
 
 static enum status load_issuer(struct making *m, const struct cert_pair *issuer,
@@ -349,7 +349,7 @@ enum status cert_key_make(struct buf *ret_key, struct buf *ret_public)
     if (st == ST_OK)
         st = write_public(key, ret_public);
     EVP_PKEY_free(key);
-    ERR_clear_error(); /* told by the status */
+    ERR_clear_error(); /* the returned status tells the failure */
     return st;
 }
 
@@ -358,7 +358,7 @@ enum status cert_key_public(struct bytes key_pem, struct buf *ret_public)
     EVP_PKEY *key = key_pem.len <= PEM_MAX ? read_key(key_pem) : NULL;
     enum status st = key != NULL ? write_public(key, ret_public) : ST_INVALID;
     EVP_PKEY_free(key);
-    ERR_clear_error(); /* told by the status */
+    ERR_clear_error(); /* the returned status tells the failure */
     return st;
 }
 
@@ -374,7 +374,7 @@ enum status cert_matches(struct bytes cert_pem, struct bytes ca_pem, struct byte
     X509_free(cert);
     X509_free(ca);
     EVP_PKEY_free(key);
-    ERR_clear_error(); /* told by the status */
+    ERR_clear_error(); /* the returned status tells the failure */
     return ok ? ST_OK : ST_INVALID;
 }
 
@@ -384,7 +384,7 @@ enum status cert_fingerprint(struct bytes pem, uint8_t ret_sha256[32])
     unsigned len = 0;
     bool ok = cert != NULL && X509_digest(cert, EVP_sha256(), ret_sha256, &len) == 1;
     X509_free(cert);
-    ERR_clear_error(); /* told by the status */
+    ERR_clear_error(); /* the returned status tells the failure */
     return ok ? ST_OK : ST_INVALID;
 }
 
@@ -395,7 +395,7 @@ static enum status time_of(struct bytes pem, const ASN1_TIME *(*get)(const X509 
     struct tm tm;
     bool ok = cert != NULL && ASN1_TIME_to_tm(get(cert), &tm) == 1;
     X509_free(cert);
-    ERR_clear_error(); /* told by the status */
+    ERR_clear_error(); /* the returned status tells the failure */
     if (!ok)
         return ST_INVALID;
     *ret_s = (int64_t)timegm(&tm);
@@ -424,7 +424,8 @@ enum status cert_x509_uri(const X509 *cert, char ret_uri[CERT_URI_MAX])
         struct bytes text = bytes_of(ASN1_STRING_get0_data(name->d.uniformResourceIdentifier),
                                      (size_t)ASN1_STRING_length(name->d.uniformResourceIdentifier));
         n++;
-        /* Refuse a zero byte inside a name: software that reads C strings would see another name. */
+        /* Refuse a zero byte inside a name: software that reads C strings would see another name.
+         */
         if (text.len == 0 || text.len >= CERT_URI_MAX || memchr(text.data, 0, text.len) != NULL)
             n++;
         else
@@ -442,6 +443,6 @@ enum status cert_uri(struct bytes pem, char ret_uri[CERT_URI_MAX])
     X509 *cert = read_cert(pem);
     enum status st = cert != NULL ? cert_x509_uri(cert, ret_uri) : ST_INVALID;
     X509_free(cert);
-    ERR_clear_error(); /* told by the status */
+    ERR_clear_error(); /* the returned status tells the failure */
     return st;
 }

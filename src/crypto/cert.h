@@ -9,16 +9,16 @@
 enum cert_san_kind { CERT_SAN_DNS, CERT_SAN_IP, CERT_SAN_URI };
 struct cert_san {
     enum cert_san_kind kind;
-    const char *value; /* "localhost", "127.0.0.1", "holdfast://..." */
+    const char *value; /* value of the name: "localhost", "127.0.0.1", "holdfast://..." */
 };
 
 struct cert_request {
-    const char *common_name;     /* 1..64 bytes */
-    const struct cert_san *sans; /* at most CERT_SANS_MAX */
+    const char *common_name;     /* common name of 1..64 bytes */
+    const struct cert_san *sans; /* alternative names, at most CERT_SANS_MAX */
     unsigned n_sans;
-    int64_t not_before_s, not_after_s; /* seconds since 1970 */
-    bool ca;                           /* may sign others, but no further CA */
-    bool server, client;               /* allowed uses of the key */
+    int64_t not_before_s, not_after_s; /* period of validity in seconds since 1970 */
+    bool ca;                           /* the certificate may sign others, but no further CA */
+    bool server, client;               /* whether the key may be used for a server, for a client */
 };
 enum { CERT_SANS_MAX = 32 };
 

@@ -19,7 +19,7 @@ static bool ready, locked;
 static void init_once(void)
 {
     int heap = CRYPTO_secure_malloc_init(SECURE_HEAP_BYTES, SECURE_BLOCK_BYTES_MIN);
-    locked = heap == 1; /* 2: usable, but its pages are not locked or guarded */
+    locked = heap == 1; /* result 2: usable, but its pages are not locked or guarded */
     ready = heap != 0 && OPENSSL_init_ssl(OPENSSL_INIT_LOAD_SSL_STRINGS, NULL) == 1;
 }
 

@@ -25,7 +25,8 @@ enum { SECRET_BYTES_MAX = 4096 };
 NODISCARD enum status secret_new(size_t len, struct secret *ret_secret);
 NODISCARD enum status secret_dup(struct bytes from, struct secret *ret_secret);
 NODISCARD enum status secret_random(size_t len, struct secret *ret_secret);
-void secret_done(struct secret *secret); /* wipes; the secret is empty and usable again */
+/* wipes the secret, which is then empty and usable again */
+void secret_done(struct secret *secret);
 
 static inline struct bytes secret_bytes(const struct secret *secret)
 {

@@ -19,7 +19,7 @@ static EVP_MAC_CTX *context_new(struct bytes key)
     };
     EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
     EVP_MAC_CTX *ctx = mac != NULL ? EVP_MAC_CTX_new(mac) : NULL;
-    EVP_MAC_free(mac); /* the context has a reference */
+    EVP_MAC_free(mac); /* the context holds its own reference */
     if (ctx != NULL && EVP_MAC_init(ctx, key.data, key.len, params) == 1)
         return ctx;
     EVP_MAC_CTX_free(ctx);
@@ -45,7 +45,7 @@ void hmac_free(struct hmac *h)
 {
     if (h == NULL)
         return;
-    EVP_MAC_CTX_free(h->ctx); /* clears the key */
+    EVP_MAC_CTX_free(h->ctx); /* also clears the key */
     mem_free(h);
 }
 
@@ -53,7 +53,7 @@ enum status hmac_run(struct hmac *h, struct bytes message, uint8_t ret_mac[HMAC_
 {
     size_t n = 0;
     ASSERT(h->ctx != NULL);
-    if (EVP_MAC_init(h->ctx, NULL, 0, NULL) != 1 || /* again from the kept key */
+    if (EVP_MAC_init(h->ctx, NULL, 0, NULL) != 1 || /* with the kept key */
         (message.len != 0 && EVP_MAC_update(h->ctx, message.data, message.len) != 1) ||
         EVP_MAC_final(h->ctx, ret_mac, &n, HMAC_BYTES) != 1 || n != HMAC_BYTES)
         return ST_CRYPTO;

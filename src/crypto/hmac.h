@@ -11,8 +11,8 @@ struct hmac;
 
 /* `key` may have any length from 1 and is not kept by reference. ST_CRYPTO, ST_NOMEM. */
 NODISCARD enum status hmac_new(struct bytes key, struct hmac **ret_hmac);
-void hmac_free(struct hmac *h); /* wipes; NULL is allowed */
-/* ST_CRYPTO. */
+void hmac_free(struct hmac *h); /* wipes the key; NULL is allowed */
+/* The HMAC of a message. ST_CRYPTO. */
 NODISCARD enum status hmac_run(struct hmac *h, struct bytes message, uint8_t ret_mac[HMAC_BYTES]);
 
 #endif

@@ -45,7 +45,7 @@ struct siphash_tag siphash(const uint8_t key[SIPHASH_KEY_BYTES], struct bytes me
     uint64_t k0 = le64_get(key), k1 = le64_get(key + WORD);
     uint64_t v[4] = {
         k0 ^ UINT64_C(0x736f6d6570736575),
-        k1 ^ UINT64_C(0x646f72616e646f6d) ^ 0xee, /* a tag of 128 bits is wanted */
+        k1 ^ UINT64_C(0x646f72616e646f6d) ^ 0xee, /* 0xee selects a tag of 128 bits */
         k0 ^ UINT64_C(0x6c7967656e657261),
         k1 ^ UINT64_C(0x7465646279746573),
     };

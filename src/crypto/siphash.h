@@ -13,10 +13,10 @@ struct siphash_tag {
     uint64_t words[2];
 };
 
-/* The tag of a message of any length. */
+/* Compute the tag of a message of any length. */
 struct siphash_tag siphash(const uint8_t key[SIPHASH_KEY_BYTES], struct bytes message);
 
-/* Without a branch that depends on where they differ. */
+/* Compare without a branch that depends on where the tags differ. */
 static inline bool siphash_tag_eq(struct siphash_tag a, struct siphash_tag b)
 {
     return ((a.words[0] ^ b.words[0]) | (a.words[1] ^ b.words[1])) == 0;

@@ -10,18 +10,18 @@
 #include <openssl/x509v3.h>
 #include <pthread.h>
 
-enum { RECORD_EXTRA = 32 }; /* of a record, beside the plaintext: 22 or 29 as a rule */
+enum { RECORD_EXTRA = 32 }; /* bytes that a record adds to the plaintext: 22 or 29 as a rule */
 
 struct tls_conn {
     SSL *ssl;
     struct tls_setup *setup;
-    struct buf in, out; /* ciphertext */
-    size_t in_at;       /* consumed of `in` */
-    struct bytes lent;  /* ciphertext that somebody else holds; `in` is empty then */
+    struct buf in, out; /* ciphertext received, and ciphertext to send */
+    size_t in_at;       /* bytes of `in` that were consumed */
+    struct bytes lent;  /* ciphertext in the caller's memory; `in` is empty meanwhile */
     enum tls_phase phase;
     bool input_ended, out_of_memory, cut, notified;
     enum tls_distrust distrust;
-    char want_uri[TLS_NAME_MAX]; /* "" any */
+    char want_uri[TLS_NAME_MAX]; /* URI name that the peer must have; "": any */
     char alpn[TLS_NAME_MAX];
     struct reason error;
 };
@@ -29,7 +29,7 @@ struct tls_conn {
 static pthread_once_t bio_once = PTHREAD_ONCE_INIT;
 static BIO_METHOD *bio_method;
 
-/* Ciphertext that was not taken yet. */
+/* Ciphertext that OpenSSL has not taken yet. */
 static struct bytes input(const struct tls_conn *conn)
 {
     ASSERT(conn->lent.len == 0 || conn->in.len == 0);
@@ -54,7 +54,7 @@ static int bio_read(BIO *bio, char *out, int room)
     conn->in_at += n;
     ASSERT(conn->in_at <= conn->in.len);
     if (conn->in_at == conn->in.len) {
-        buf_drop(&conn->in); /* ciphertext: no need to wipe */
+        buf_drop(&conn->in); /* ciphertext needs no wiping */
         conn->in_at = 0;
     }
     return (int)n;
@@ -75,7 +75,7 @@ static int bio_write(BIO *bio, const char *data, int n)
 
 static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
 {
-    (void)bio, (void)number, (void)pointer; /* the callback's shape */
+    (void)bio, (void)number, (void)pointer; /* OpenSSL sets the parameters of this callback */
     return command == BIO_CTRL_FLUSH ? 1 : 0;
 }
 
@@ -100,7 +100,7 @@ static enum status attach_bio(struct tls_conn *conn)
         return ST_NOMEM;
     BIO_set_data(bio, conn);
     BIO_set_init(bio, 1);
-    SSL_set_bio(conn->ssl, bio, bio); /* owns it now */
+    SSL_set_bio(conn->ssl, bio, bio); /* the connection owns the BIO from here on */
     return ST_OK;
 }
 
@@ -112,7 +112,7 @@ static void errors_forget(void)
         ERR_clear_error();
 }
 
-/* "" when there is not exactly one. */
+/* The only URI name of a certificate; "" unless there is exactly one. */
 static void peer_uri(const X509 *cert, char ret_uri[TLS_NAME_MAX])
 {
     static_assert((int)TLS_NAME_MAX == (int)CERT_URI_MAX, "one bound for names");
@@ -179,7 +179,7 @@ static enum status conn_init(struct tls_conn *conn, const struct tls_target *tar
     conn->ssl = SSL_new(conn->setup->ssl);
     if (conn->ssl == NULL)
         return ST_NOMEM;
-    (void)SSL_set_app_data(conn->ssl, conn); /* slot 0 always exists */
+    (void)SSL_set_app_data(conn->ssl, conn); /* cannot fail: slot 0 always exists */
     TRY(attach_bio(conn));
     if (target != NULL)
         TRY(set_target(conn, target));
@@ -204,7 +204,7 @@ enum status tls_conn_new(struct tls_ctx *ctx, const struct tls_target *target,
     conn->setup = tls_ctx_setup(ctx);
     ASSERT(target == NULL || !conn->setup->server);
     enum status st = conn_init(conn, target);
-    ERR_clear_error(); /* told by the status */
+    ERR_clear_error(); /* the returned status tells the failure */
     if (st == ST_OK)
         *ret_conn = conn;
     else
@@ -229,7 +229,7 @@ static void fail(struct tls_conn *conn, const char *text)
     if (conn->error.text[0] == '\0')
         reason_set(&conn->error, "%s", text);
     conn->phase = TLS_FAILED;
-    ERR_clear_error(); /* the reason is kept above */
+    ERR_clear_error(); /* conn->error keeps the reason */
 }
 
 static enum status failed(const struct tls_conn *conn)
@@ -317,7 +317,7 @@ enum status tls_feed(struct tls_conn *conn, struct bytes cipher)
     }
     buf_add(&conn->in, cipher);
     enum status st = buf_status(&conn->in);
-    conn->in.failed = false; /* the caller may drop something and feed again */
+    conn->in.failed = false; /* the caller may free memory and feed again */
     return st;
 }
 
@@ -360,7 +360,7 @@ enum status tls_read(struct tls_conn *conn, void *out, size_t room, size_t *ret_
     if (conn->phase == TLS_ENDED)
         return ST_CLOSED;
     if (conn->phase == TLS_OPEN && conn->out.len >= TLS_OUTPUT_MAX)
-        return ST_BUSY; /* reading may make answers, and a peer must not pile them up */
+        return ST_BUSY; /* reading may produce output, which a peer must not pile up */
     size_t n = 0;
     if (conn->phase == TLS_OPEN && has_input(conn)) {
         errors_forget();
@@ -394,7 +394,7 @@ static enum status run_write(struct tls_conn *conn, struct bytes run)
     return ST_OK;
 }
 
-/* Small parts are gathered, large ones are encrypted where they lie. */
+/* Gather small parts; encrypt large ones where they lie. */
 static enum status write_parts(struct tls_conn *conn, const struct bytes *parts, unsigned n,
                                uint8_t gather[TLS_RECORD_MAX])
 {
@@ -453,8 +453,8 @@ void tls_close_notify(struct tls_conn *conn)
     if (conn->notified || conn->phase == TLS_FAILED || conn->phase == TLS_HANDSHAKE)
         return;
     conn->notified = true;
-    ERR_clear_error();             /* SSL_shutdown looks at this thread's queue */
-    (void)SSL_shutdown(conn->ssl); /* queued or out of memory: either way we are leaving */
+    ERR_clear_error();             /* SSL_shutdown looks at this thread's error queue */
+    (void)SSL_shutdown(conn->ssl); /* queued or out of memory: the connection ends in both cases */
     ERR_clear_error();
 }
 
@@ -464,11 +464,11 @@ bool tls_rest(struct tls_conn *conn)
     bool half_read = strcmp(SSL_rstate_string(conn->ssl), "RH") != 0;
     if (conn->phase != TLS_OPEN || half_read)
         return false;
-    /* OpenSSL 3.2 and later keep the length of a freed read buffer. Freeing the buffer a second time
-     * would wipe so many bytes at NULL, so allocate the buffer first. */
+    /* OpenSSL 3.2 and later keep the length of a freed read buffer. Freeing the buffer a second
+     * time would wipe so many bytes at NULL, so allocate the buffer first. */
     errors_forget();
     bool rests = SSL_alloc_buffers(conn->ssl) == 1 && SSL_free_buffers(conn->ssl) == 1;
-    errors_forget(); /* of an allocation that failed */
+    errors_forget(); /* errors of an allocation that failed */
     return rests;
 }
 

@@ -22,10 +22,10 @@ struct tls_ctx;
 struct tls_conn;
 
 enum {
-    TLS_INPUT_MAX = 256 * 1024,  /* bytes of ciphertext fed and not yet read */
-    TLS_OUTPUT_MAX = 256 * 1024, /* bytes of waiting ciphertext above which tls_write refuses */
-    TLS_PEM_MAX = 1024 * 1024,   /* bytes of a file with certificates or a key */
-    TLS_RECORD_MAX = 16 * 1024,  /* bytes of plaintext in one record */
+    TLS_INPUT_MAX = 256 * 1024,  /* most bytes of ciphertext fed and not yet read */
+    TLS_OUTPUT_MAX = 256 * 1024, /* bytes of waiting output above which tls_write refuses */
+    TLS_PEM_MAX = 1024 * 1024,   /* most bytes of a file with certificates or a key */
+    TLS_RECORD_MAX = 16 * 1024,  /* most bytes of plaintext in one record */
 };
 
 /* Append a PEM file of at most TLS_PEM_MAX bytes. Blocks. ST_NOT_FOUND, ST_DENIED, ST_TOO_BIG,
@@ -35,8 +35,8 @@ NODISCARD enum status tls_pem_read(const char *path, struct buf *out, struct rea
 /* Whether a server asks clients for a certificate. */
 enum tls_client_cert {
     TLS_CLIENT_CERT_NONE,
-    TLS_CLIENT_CERT_OPTIONAL, /* verified if the options have a CA, else accepted unverified */
-    TLS_CLIENT_CERT_REQUIRED, /* the options must have a CA */
+    TLS_CLIENT_CERT_OPTIONAL, /* ask; verify if the options have a CA, else accept unverified */
+    TLS_CLIENT_CERT_REQUIRED, /* require and verify; the options must have a CA */
 };
 
 /* PEM text, or the path of a file with it; both empty: absent. */
@@ -47,21 +47,22 @@ struct tls_pem {
 
 struct tls_options {
     bool server;
-    bool tls13_only; /* TLS 1.3 only; false: 1.2 or 1.3 */
-    bool no_tickets; /* server: no session resumption */
+    bool tls13_only; /* allow TLS 1.3 only; false: 1.2 or 1.3 */
+    bool no_tickets; /* for a server: no session resumption */
     bool few;        /* client: few, busy connections, which keep their buffers between uses */
-    bool insecure;   /* client: do not verify the server, as the operator asked */
+    bool insecure;   /* for a client: do not verify the server, as the operator asked */
     enum tls_client_cert client_cert;
-    struct tls_pem cert; /* own certificate and its chain; a server needs one */
+    struct tls_pem cert; /* own certificate and its chain; required for a server */
     struct tls_pem key;
     struct tls_pem ca; /* trusted authorities; absent: a client trusts the system's authorities */
     /* Client, instead of `ca`: trust the certificate with this SHA-256 of its DER form, among the
      * certificates that the server sends. A server with a CA sends the CA's certificate behind its
      * own. NULL: use `ca`. */
     const uint8_t *ca_sha256;
-    const char *alpn;           /* ALPN names, preferred first, "h2,http/1.1"; NULL: no ALPN */
-    bool alpn_required;         /* refuse a peer that agrees on no ALPN name */
-    const char *peer_uri_start; /* the peer's certificate needs one URI name, with this beginning */
+    const char *alpn;   /* ALPN names, preferred first, "h2,http/1.1"; NULL: no ALPN */
+    bool alpn_required; /* refuse a peer that agrees on no ALPN name */
+    /* the peer's certificate needs one URI name, which begins with this text */
+    const char *peer_uri_start;
 };
 
 /* Make a context; reads the files of the options. ST_INVALID, ST_NOT_FOUND, ST_DENIED, ST_IO with a
@@ -145,16 +146,17 @@ enum tls_distrust tls_distrust(const struct tls_conn *conn);
 
 /* The agreed ALPN name, "" for none; valid after the handshake. */
 const char *tls_alpn(const struct tls_conn *conn);
-/* "TLSv1.3". */
+/* The version of TLS, as "TLSv1.3". */
 const char *tls_version(const struct tls_conn *conn);
 
 enum { TLS_NAME_MAX = 256, TLS_FINGERPRINT_BYTES = 32 };
 struct tls_peer {
-    bool verified;                              /* a trusted authority signed the certificate */
-    char uri[TLS_NAME_MAX];                     /* the only URI name; "": none or several */
-    char common_name[TLS_NAME_MAX];             /* "": none */
+    bool verified; /* a trusted authority signed the certificate */
+    /* the only URI name of the certificate; "": none or several */
+    char uri[TLS_NAME_MAX];
+    char common_name[TLS_NAME_MAX];             /* common name of the certificate; "": none */
     uint8_t fingerprint[TLS_FINGERPRINT_BYTES]; /* SHA-256 of the certificate */
-    int64_t not_after_s;                        /* expiry, seconds since 1970 */
+    int64_t not_after_s;                        /* expiry of the certificate, seconds since 1970 */
 };
 /* The peer's certificate, after the handshake. ST_NOT_FOUND: the peer sent none. */
 NODISCARD enum status tls_conn_peer(const struct tls_conn *conn, struct tls_peer *ret_peer);

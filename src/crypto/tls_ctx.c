@@ -55,7 +55,7 @@ enum status tls_pem_read(const char *path, struct buf *out, struct reason *reaso
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     enum status st = fd >= 0 ? file_read(fd, out) : status_from_errno(errno);
     if (fd >= 0)
-        (void)close(fd); /* only read from */
+        (void)close(fd); /* the file was only read */
     if (st != ST_OK)
         reason_set(reason, "%s: %s", path, status_text(st));
     return st;
@@ -88,7 +88,7 @@ static enum status invalid(struct reason *reason, const struct tls_pem *pem, con
 /* An encrypted key must not make OpenSSL ask at the terminal. */
 static int no_password(char *out, int room, int rw, void *ctx)
 {
-    (void)out, (void)room, (void)rw, (void)ctx; /* the callback's shape */
+    (void)out, (void)room, (void)rw, (void)ctx; /* OpenSSL sets the parameters of this callback */
     return -1;
 }
 
@@ -97,12 +97,12 @@ static void bio_done(BIO **bio)
     BIO_free(*bio);
 }
 
-/* Both are released by the caller. */
+/* Open the PEM text. The caller releases both results. */
 static enum status pem_open(const struct tls_pem *pem, struct buf *ret_text, BIO **ret_bio,
                             struct reason *reason)
 {
     TRY(pem_load(pem, ret_text, reason));
-    *ret_bio = BIO_new_mem_buf(ret_text->data, (int)ret_text->len); /* at most TLS_PEM_MAX */
+    *ret_bio = BIO_new_mem_buf(ret_text->data, (int)ret_text->len); /* fits an int */
     return *ret_bio != NULL ? ST_OK : ST_NOMEM;
 }
 
@@ -181,7 +181,7 @@ static int verify_peer(int chain_ok, X509_STORE_CTX *store)
 /* Accept any client certificate: where it is optional and no CA is given, its reader judges it. */
 static int accept_any(X509_STORE_CTX *store, void *ctx)
 {
-    (void)ctx; /* the callback's shape */
+    (void)ctx; /* OpenSSL sets the parameters of this callback */
     X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_UNTRUSTED);
     return 1;
 }
@@ -199,7 +199,7 @@ static int verify_pinned(X509_STORE_CTX *store, void *ctx)
         X509 *cert = sk_X509_value(shown, i);
         if (X509_digest(cert, EVP_sha256(), digest, &len) == 1 &&
             memcmp(digest, setup->ca_sha256, sizeof digest) == 0 && X509_check_ca(cert) == 1)
-            (void)sk_X509_push(trusted, cert); /* without it nothing is trusted */
+            (void)sk_X509_push(trusted, cert); /* on failure nothing is trusted */
     }
     int result = 0;
     if (trusted == NULL) {
@@ -217,7 +217,7 @@ static int pick_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len
 {
     const struct tls_setup *setup = ctx;
     unsigned char *picked = NULL;
-    (void)ssl; /* the callback's shape */
+    (void)ssl; /* OpenSSL sets the parameters of this callback */
     int result = SSL_select_next_proto(&picked, out_len, setup->alpn, setup->alpn_len, in, in_len);
     *out = picked;
     return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -244,9 +244,9 @@ enum status tls_alpn_encode(const char *names, uint8_t wire[TLS_ALPN_WIRE_MAX], 
 
 static bool set_protocol(SSL_CTX *ssl, const struct tls_options *options)
 {
-    if (!options->server && !options->few) /* servers let idle connections rest */
+    if (!options->server && !options->few) /* keep memory low: a server has many idle connections */
         SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_read_ahead(ssl, 1); /* a record's head and body at once: it is all in memory */
+    SSL_CTX_set_read_ahead(ssl, 1); /* read head and body of a record at once */
     SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_CLEANSE_PLAINTEXT);
     if (options->no_tickets || !options->server) {
@@ -254,7 +254,7 @@ static bool set_protocol(SSL_CTX *ssl, const struct tls_options *options)
         (void)SSL_CTX_set_num_tickets(ssl, 0); /* always succeeds */
     }
     /* A cache in this process would be shared by all workers and grow with clients; tickets do. */
-    (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* gives the old mode */
+    (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* returns the old mode */
     return SSL_CTX_set_min_proto_version(ssl, options->tls13_only ? TLS1_3_VERSION
                                                                   : TLS1_2_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
@@ -352,7 +352,7 @@ static enum status setup_new(const struct tls_options *options, struct tls_setup
         memcpy(setup->peer_uri_start, options->peer_uri_start, strlen(options->peer_uri_start));
     setup->ssl = SSL_CTX_new(options->server ? TLS_server_method() : TLS_client_method());
     enum status st = setup->ssl != NULL ? setup_fill(setup, options, reason) : ST_NOMEM;
-    ERR_clear_error(); /* already told; a later call must not find it */
+    ERR_clear_error(); /* `reason` has the failure; a later call must not find it in the queue */
     if (st == ST_OK)
         *ret_setup = setup;
     else
@@ -428,7 +428,7 @@ enum status tls_ctx_not_after(struct tls_ctx *ctx, int64_t *ret_s)
                                                                            : ST_INVALID;
     if (st == ST_OK)
         *ret_s = (int64_t)timegm(&tm);
-    ERR_clear_error(); /* told by the status */
+    ERR_clear_error(); /* the returned status tells the failure */
     tls_setup_unref(setup);
     return st;
 }

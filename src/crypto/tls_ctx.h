@@ -12,11 +12,11 @@ enum { TLS_ALPN_WIRE_MAX = 256 };
 struct tls_setup {
     SSL_CTX *ssl;
     bool server, insecure, has_ca, alpn_required;
-    uint8_t alpn[TLS_ALPN_WIRE_MAX]; /* length-prefixed names */
+    uint8_t alpn[TLS_ALPN_WIRE_MAX]; /* ALPN names, each with its length in front */
     unsigned alpn_len;
     char peer_uri_start[TLS_NAME_MAX];
     bool pinned;
-    uint8_t ca_sha256[TLS_FINGERPRINT_BYTES]; /* if `pinned` */
+    uint8_t ca_sha256[TLS_FINGERPRINT_BYTES]; /* set if `pinned` is */
     unsigned refs;
 };
 

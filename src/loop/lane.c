@@ -31,16 +31,17 @@ static void *lane_main(void *arg)
 {
     struct lane *lane = arg;
     struct lane_queue *queue = NULL;
-    if (lane->nice != 0) /* of this thread; where the system refuses it, all are equal */
+    /* sets the priority of this thread; where the system refuses, all threads are equal */
+    if (lane->nice != 0)
         (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + lane->nice);
     (void)pthread_mutex_lock(&lane->lock); /* cannot fail: default mutex, never held twice */
     for (struct env_work *work; (work = lane_take(lane, &queue)) != NULL;) {
-        (void)pthread_mutex_unlock(&lane->lock); /* held */
+        (void)pthread_mutex_unlock(&lane->lock); /* cannot fail: this thread holds the lock */
         work->run(work);
         queue->finished(queue, work);
         (void)pthread_mutex_lock(&lane->lock); /* cannot fail: default mutex, never held twice */
     }
-    (void)pthread_mutex_unlock(&lane->lock); /* held */
+    (void)pthread_mutex_unlock(&lane->lock); /* cannot fail: this thread holds the lock */
     return NULL;
 }
 
@@ -52,26 +53,30 @@ void lane_init(struct lane *lane, const char *name, size_t n_threads, int nice)
     list_init(&lane->ready);
     ASSERT(pthread_mutex_init(&lane->lock, NULL) == 0);
     ASSERT(pthread_cond_init(&lane->ready_changed, NULL) == 0);
-    (void)sigfillset(&all);                            /* cannot fail: valid pointer */
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals belong to the loop threads */
+    (void)sigfillset(&all); /* cannot fail: valid pointer */
+    /* signals belong to the threads of the loops */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     for (size_t i = 0; i < n_threads; i++) {
         ASSERT(pthread_create(&lane->threads[i], NULL, lane_main, lane) == 0);
-        (void)pthread_setname_np(lane->threads[i], name); /* only a label */
+        (void)pthread_setname_np(lane->threads[i], name); /* the name of a thread is only a label */
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* cannot fail: what it was */
+    /* cannot fail: `before` came from the same function */
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void lane_done(struct lane *lane)
 {
     (void)pthread_mutex_lock(&lane->lock); /* cannot fail: default mutex */
     lane->stopping = true;
-    (void)pthread_cond_broadcast(&lane->ready_changed); /* cannot fail: initialised */
-    (void)pthread_mutex_unlock(&lane->lock);            /* held */
+    /* cannot fail: the variable is initialised */
+    (void)pthread_cond_broadcast(&lane->ready_changed);
+    /* cannot fail: this thread holds the lock */
+    (void)pthread_mutex_unlock(&lane->lock);
     for (size_t i = 0; i < lane->n_threads; i++)
         ASSERT(pthread_join(lane->threads[i], NULL) == 0);
     ASSERT(list_empty(&lane->ready));
-    (void)pthread_cond_destroy(&lane->ready_changed); /* no waiter is left */
-    (void)pthread_mutex_destroy(&lane->lock);         /* no holder is left */
+    (void)pthread_cond_destroy(&lane->ready_changed); /* no thread waits any more */
+    (void)pthread_mutex_destroy(&lane->lock);         /* no thread holds the lock any more */
 }
 
 void lane_queue_init(struct lane_queue *queue,
@@ -91,10 +96,10 @@ void lane_push(struct lane *lane, struct lane_queue *queue, struct env_work *wor
     if (list_empty(&queue->works))
         list_push(&lane->ready, &queue->link);
     list_push(&queue->works, &work->link);
-    (void)pthread_mutex_unlock(&lane->lock); /* held */
+    (void)pthread_mutex_unlock(&lane->lock); /* cannot fail: this thread holds the lock */
     /* Signal after the unlock: the woken thread needs the lock. The env that submits keeps the lane
      * alive. */
-    (void)pthread_cond_signal(&lane->ready_changed); /* cannot fail: initialised */
+    (void)pthread_cond_signal(&lane->ready_changed); /* cannot fail: the variable is initialised */
 }
 
 struct lane *lane_pool_ref(void)
@@ -103,7 +108,7 @@ struct lane *lane_pool_ref(void)
     if (pool_refs++ == 0)
         lane_init(&pool, "hf-pool", MIN(MAX((size_t)cpus_usable(), 2), (size_t)LANE_THREADS_MAX),
                   POOL_NICE);
-    (void)pthread_mutex_unlock(&pool_lock); /* held */
+    (void)pthread_mutex_unlock(&pool_lock); /* cannot fail: this thread holds the lock */
     return &pool;
 }
 
@@ -113,5 +118,5 @@ void lane_pool_unref(void)
     ASSERT(pool_refs > 0);
     if (--pool_refs == 0)
         lane_done(&pool);
-    (void)pthread_mutex_unlock(&pool_lock); /* held */
+    (void)pthread_mutex_unlock(&pool_lock); /* cannot fail: this thread holds the lock */
 }

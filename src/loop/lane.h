@@ -12,7 +12,7 @@ enum { LANE_THREADS_MAX = 8 };
 struct lane {
     pthread_mutex_t lock;
     pthread_cond_t ready_changed;
-    struct list ready; /* queues that hold work; under lock, as all below */
+    struct list ready; /* queues that hold work; `lock` guards this and all members below */
     bool stopping;
     size_t n_threads;
     int nice;
@@ -22,7 +22,7 @@ struct lane {
 /* The works one env has submitted to one lane. `finished` is called on the lane's thread after
  * `run`, and is the lane's last touch of the work. */
 struct lane_queue {
-    struct list link, works; /* under the lane's lock */
+    struct list link, works; /* guarded by the lane's lock */
     void (*finished)(struct lane_queue *queue, struct env_work *work);
     void *owner;
 };
@@ -31,7 +31,7 @@ struct lane_queue {
  * when the system has none: the program cannot do its work without. */
 void lane_init(struct lane *lane, const char *name, size_t n_threads, int nice);
 
-/* Run what is queued, then end the threads. */
+/* Run all queued work, then end the threads. */
 void lane_done(struct lane *lane);
 
 /* Works of a queue are begun in order; `finished` is called on a thread of the lane. */

@@ -14,14 +14,15 @@
 #include <unistd.h>
 
 enum {
-    OUTBOXES = 8,       /* other envs that a thread posts to by rounds */
-    OUTBOX_TASKS = 32,  /* then they leave before the round ends */
-    INBOX_ROUNDS = 8,   /* looks into the inbox before others have their turn */
-    RANDOM_AHEAD = 240, /* bytes of one call of the kernel */
-    RANDOM_SMALL = 16,  /* nonces and numbers; keys come from the kernel one by one */
+    OUTBOXES = 8,       /* most other envs to which a thread posts in batches */
+    OUTBOX_TASKS = 32,  /* tasks of a batch that is sent before the round ends */
+    INBOX_ROUNDS = 8,   /* rounds over the inbox before other events have their turn */
+    RANDOM_AHEAD = 240, /* random bytes fetched by one call of the kernel */
+    /* longest request served from fetched bytes; keys come from the kernel one by one */
+    RANDOM_SMALL = 16,
 };
 
-/* Tasks that leave for another env with the round. */
+/* Tasks for another env, sent together at the end of the round. */
 struct outbox {
     struct loop *to;
     struct list tasks;
@@ -29,7 +30,7 @@ struct outbox {
 };
 
 struct loop {
-    struct env env; /* first: an env pointer is a loop pointer */
+    struct env env; /* must come first: an env pointer is a loop pointer */
     uv_loop_t uv;
     uv_poll_t wake;
     int wake_fd; /* an eventfd: whom uv_async_t wakes spins until its sender runs on */
@@ -37,12 +38,12 @@ struct loop {
     uv_prepare_t prepare;
 
     struct timer_heap timers;
-    uint64_t armed_ms;  /* time that `timer` is set to, 0 when stopped */
-    uint64_t firing_ms; /* clock of the batch of timers being fired, 0 outside */
+    uint64_t armed_ms;  /* time that `timer` is set to; 0: the timer is stopped */
+    uint64_t firing_ms; /* clock of the batch of timers that is being fired; 0: none is */
 
     pthread_t owner;
     bool running;
-    size_t works; /* submitted and not yet done */
+    size_t works; /* works submitted and not yet done */
     struct lane lanes[LANE_POOL];
     struct lane *pool;
     bool lane_started[LANES];
@@ -55,12 +56,13 @@ struct loop {
     /* Random bytes fetched in advance, for one turn of the loop only: if a virtual machine is saved
      * and resumed twice, the two copies must not use the same random bytes. */
     uint8_t random[RANDOM_AHEAD];
-    size_t random_left; /* the unused bytes are the first ones */
-    bool random_asked;  /* asked for in this turn: only the second request fetches in advance */
+    size_t random_left; /* number of unused bytes, which are the first ones */
+    /* bytes were requested in this turn: only the second request fetches in advance */
+    bool random_asked;
 
     pthread_mutex_t inbox_lock;
-    struct list tasks, finished; /* under inbox_lock, like all members from here on */
-    bool looking;                /* the loop thread will look again by itself */
+    struct list tasks, finished; /* inbox_lock guards these and all members below */
+    bool looking;                /* the loop thread will look into the inbox without being woken */
     bool stop;
     _Atomic unsigned
         wakers; /* threads about to wake the loop; the loop is not freed before they have */
@@ -82,14 +84,14 @@ static void loop_check_thread(const struct loop *l)
 
 static uint64_t loop_mono_ns(struct env *env)
 {
-    (void)env; /* one clock for all */
+    (void)env; /* all loops have the same clock */
     return uv_hrtime();
 }
 
 static int64_t loop_wall_ms(struct env *env)
 {
     struct timespec now;
-    (void)env; /* one clock for all */
+    (void)env; /* all loops have the same clock */
     ASSERT(clock_gettime(CLOCK_REALTIME, &now) == 0);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
@@ -102,7 +104,8 @@ static void random_fetch(void *data, size_t n)
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0) {
-            (void)fprintf(stderr, "no random numbers: getrandom failed\n"); /* then abort */
+            /* a failed write changes nothing: abort follows */
+            (void)fprintf(stderr, "no random numbers: getrandom failed\n");
             abort();
         }
         at += got;
@@ -193,7 +196,7 @@ static void loop_timer_stop(struct env *env, struct env_timer *timer)
     timer_heap_stop(&l->timers, timer);
 }
 
-/* The inbox: tasks of other threads and work that finished. */
+/* The inbox: tasks from other threads, and finished work. */
 
 static void wake_up(struct loop *l)
 {
@@ -201,7 +204,8 @@ static void wake_up(struct loop *l)
     do
         done = write(l->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
     while (done < 0 && errno == EINTR);
-    ASSERT(done == sizeof(uint64_t) || errno == EAGAIN); /* so many wait to be seen already */
+    /* EAGAIN: the counter is full, so the loop wakes anyway */
+    ASSERT(done == sizeof(uint64_t) || errno == EAGAIN);
 }
 
 static void inbox_add(struct loop *l, struct list *queue, struct list *items)
@@ -210,7 +214,7 @@ static void inbox_add(struct loop *l, struct list *queue, struct list *items)
     bool wake = !l->looking && list_empty(&l->tasks) && list_empty(&l->finished);
     list_splice(queue, items);
     l->wakers += wake ? 1 : 0;
-    (void)pthread_mutex_unlock(&l->inbox_lock); /* held */
+    (void)pthread_mutex_unlock(&l->inbox_lock); /* cannot fail: this thread holds the lock */
     if (wake) { /* without the lock: whom it wakes wants it, perhaps on this very core */
         wake_up(l);
         l->wakers--;
@@ -243,7 +247,7 @@ static bool inbox_take(struct loop *l, unsigned round, struct list *tasks, struc
         wake_up(l);
     }
     bool taken = l->looking;
-    (void)pthread_mutex_unlock(&l->inbox_lock); /* held */
+    (void)pthread_mutex_unlock(&l->inbox_lock); /* cannot fail: this thread holds the lock */
     return taken;
 }
 
@@ -252,10 +256,10 @@ static void loop_on_wake(uv_poll_t *wake, int error, int events)
     struct loop *l = wake->data;
     struct list tasks, finished;
     uint64_t times;
-    (void)events; /* only one kind is asked for */
+    (void)events; /* only readable events were requested */
     ASSERT(error == 0);
     if (read(l->wake_fd, &times, sizeof times) < 0)
-        ASSERT(errno == EAGAIN || errno == EINTR); /* then we are called again */
+        ASSERT(errno == EAGAIN || errno == EINTR); /* the loop calls again */
     list_init(&tasks);
     list_init(&finished);
     for (unsigned round = 0; inbox_take(l, round, &tasks, &finished); round++) {
@@ -309,7 +313,7 @@ static void loop_post(struct env *env, struct env_task *task)
     ASSERT(task->run != NULL);
     struct outbox *box = current != NULL ? outbox_of(current, l) : NULL;
     if (box != NULL)
-        outbox_flush(box); /* one thread's tasks stay in order */
+        outbox_flush(box); /* send the batch first: tasks of one thread stay in order */
     inbox_add_one(l, &l->tasks, &task->link);
 }
 
@@ -392,7 +396,7 @@ static int loop_open_handles(struct loop *l)
         return -errno;
     int err = uv_poll_init(&l->uv, &l->wake, l->wake_fd);
     if (err != 0) {
-        (void)close(l->wake_fd); /* nothing was written */
+        (void)close(l->wake_fd); /* nothing was written to wake_fd */
         return err;
     }
     ASSERT(uv_poll_start(&l->wake, UV_READABLE, loop_on_wake) == 0);
@@ -438,8 +442,9 @@ void loop_run(struct env *env)
     l->owner = pthread_self();
     l->running = true;
     current = l;
-    wake_up(l);                           /* an earlier loop_stop must be seen */
-    (void)uv_run(&l->uv, UV_RUN_DEFAULT); /* says whether handles remain: they always do */
+    wake_up(l); /* let the loop see an earlier loop_stop */
+    /* the result says whether handles remain: some always do */
+    (void)uv_run(&l->uv, UV_RUN_DEFAULT);
     outboxes_flush(l);
     random_forget(l);
     current = NULL;
@@ -452,12 +457,12 @@ void loop_stop(struct env *env)
     (void)pthread_mutex_lock(&l->inbox_lock); /* cannot fail: default mutex */
     l->stop = true;
     wake_up(l);
-    (void)pthread_mutex_unlock(&l->inbox_lock); /* held */
+    (void)pthread_mutex_unlock(&l->inbox_lock); /* cannot fail: this thread holds the lock */
 }
 
 static void check_closing(uv_handle_t *handle, void *arg)
 {
-    (void)arg; /* no state */
+    (void)arg; /* the walk needs no state */
     ASSERT(uv_is_closing(handle));
 }
 
@@ -467,7 +472,7 @@ void loop_free(struct env *env)
         return;
     struct loop *l = loop_of(env);
     ASSERT(!l->running);
-    wake_up(l); /* for tasks that were posted and not yet taken */
+    wake_up(l); /* let the loop take the tasks that were posted */
     do
         (void)uv_run(&l->uv, l->works != 0 ? UV_RUN_ONCE : UV_RUN_NOWAIT); /* handles remain */
     while (l->works != 0);
@@ -476,7 +481,7 @@ void loop_free(struct env *env)
             lane_done(&l->lanes[i]);
     if (l->lane_started[LANE_POOL])
         lane_pool_unref();
-    while (l->wakers != 0)   /* a thread of the pool has yet to make its last step */
+    while (l->wakers != 0)   /* wait for threads of the pool that are about to wake the loop */
         (void)sched_yield(); /* cannot fail */
 
     uv_close((uv_handle_t *)&l->wake, NULL);
@@ -484,9 +489,9 @@ void loop_free(struct env *env)
     uv_close((uv_handle_t *)&l->prepare, NULL);
     loop_aio_close(&l->aio);
     uv_walk(&l->uv, check_closing, NULL);
-    (void)uv_run(&l->uv, UV_RUN_DEFAULT); /* until every close has been reported */
+    (void)uv_run(&l->uv, UV_RUN_DEFAULT); /* run until libuv has reported every close */
     ASSERT(uv_loop_close(&l->uv) == 0);
-    (void)close(l->wake_fd); /* nothing is lost with it */
+    (void)close(l->wake_fd); /* closing an eventfd loses nothing */
     loop_aio_done(&l->aio);
     ASSERT(list_empty(&l->tasks) && timer_heap_first(&l->timers) == NULL);
     timer_heap_done(&l->timers);

@@ -29,10 +29,10 @@ void loop_stop(struct env *env);
  * opened on the uv loop must be closed or closing, every timer stopped. NULL is allowed. */
 void loop_free(struct env *env);
 
-/* For folders that open sockets. Lives as long as the env. */
+/* The libuv loop, for folders that open sockets. Lives as long as the env. */
 uv_loop_t *loop_uv(struct env *env);
 
-/* The status for a libuv error (negative errno). */
+/* Convert a libuv error (negative errno) to a status. */
 enum status loop_status(int uv_error);
 
 #endif

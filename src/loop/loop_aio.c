@@ -14,7 +14,8 @@ enum { DEPTH = 4 };
 
 static void take(struct loop_aio *aio, const struct io_event *event)
 {
-    struct env_write *w = (struct env_write *)(uintptr_t)event->data; /* NOLINT: as we gave it */
+    /* NOLINT: the pointer that submission stored */
+    struct env_write *w = (struct env_write *)(uintptr_t)event->data;
     int64_t result = event->res;
     bool refused = result == -EAGAIN || result == -EOPNOTSUPP || result == -EINVAL;
     bool again = refused || (result >= 0 && (uint64_t)result < w->data.len);
@@ -28,20 +29,20 @@ static void on_event(uv_poll_t *poll, int error, int events)
     struct io_event done[DEPTH];
     struct timespec now = {0};
     uint64_t times;
-    (void)events; /* only one kind is asked for */
+    (void)events; /* only readable events were requested */
     ASSERT(error == 0);
     if (read(aio->event_fd, &times, sizeof times) < 0)
-        ASSERT(errno == EAGAIN || errno == EINTR); /* then we are called again */
+        ASSERT(errno == EAGAIN || errno == EINTR); /* the loop calls again */
     long n;
     do {
         n = syscall(SYS_io_getevents, aio->context, 0L, (long)DEPTH, done, &now);
-        ASSERT(n >= 0 || errno == EINTR); /* EINTR: none is left */
+        ASSERT(n >= 0 || errno == EINTR); /* EINTR: no more events are ready */
         for (long i = 0; i < n; i++)
             take(aio, &done[i]);
     } while (n == DEPTH);
 }
 
-/* Ask once: the kernel, a container or a limit may refuse it. */
+/* Try once to make a context: the kernel, a container or a limit may refuse it. */
 static bool open_context(struct loop_aio *aio, uv_loop_t *uv)
 {
     aio_context_t context = 0;
@@ -55,8 +56,8 @@ static bool open_context(struct loop_aio *aio, uv_loop_t *uv)
         return true;
     }
     if (aio->event_fd >= 0)
-        (void)close(aio->event_fd);         /* nothing was written */
-    (void)syscall(SYS_io_destroy, context); /* nothing is under way */
+        (void)close(aio->event_fd);         /* nothing was written to event_fd */
+    (void)syscall(SYS_io_destroy, context); /* no write is under way */
     return false;
 }
 
@@ -93,6 +94,6 @@ void loop_aio_done(struct loop_aio *aio)
 {
     if (!aio->on)
         return;
-    (void)syscall(SYS_io_destroy, aio->context); /* nothing is under way */
-    (void)close(aio->event_fd);                  /* nothing is lost with it */
+    (void)syscall(SYS_io_destroy, aio->context); /* no write is under way */
+    (void)close(aio->event_fd);                  /* closing an eventfd loses nothing */
 }

@@ -13,7 +13,7 @@ struct loop_aio {
     void (*over)(struct loop_aio *aio, struct env_write *write, bool again);
     uv_poll_t poll;
     int event_fd;
-    unsigned long context; /* aio_context_t */
+    unsigned long context; /* context of the kernel, an aio_context_t */
     bool on, refused;
 };
 

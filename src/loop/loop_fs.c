@@ -28,14 +28,14 @@ enum {
 struct disk {
     struct fs fs;
     int root;
-    _Atomic bool told; /* reported: no way past the page cache */
+    _Atomic bool told; /* a log line has said that the disk refuses O_DIRECT */
 };
 
 struct disk_file {
     struct fs_file file;
     int fd;
-    bool direct;  /* O_DIRECT is set */
-    size_t ahead; /* written, perhaps not on its way to the disk yet */
+    bool direct;  /* the file is open with O_DIRECT */
+    size_t ahead; /* bytes written whose writeback may not have begun */
 };
 
 static int root_of(struct fs *fs)
@@ -135,7 +135,7 @@ static bool set_direct(int fd, bool direct)
     return flags >= 0 && fcntl(fd, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
 }
 
-/* Best effort: the page cache only costs time. */
+/* Turn on O_DIRECT if possible: without it writing is only slower. */
 static void go_direct(struct fs *fs, struct disk_file *f, const char *path)
 {
     struct disk *disk = CONTAINER_OF(fs, struct disk, fs);
@@ -157,7 +157,7 @@ static enum status disk_open(struct fs *fs, const char *path, unsigned flags,
 
 static void disk_close(struct fs_file *file)
 {
-    (void)close(fd_of(file)); /* durable data was synced, with its own status */
+    (void)close(fd_of(file)); /* a sync has stored durable data and reported its own status */
     mem_free(CONTAINER_OF(file, struct disk_file, file));
 }
 
@@ -227,7 +227,7 @@ static enum status disk_write_at(struct fs_file *file, const struct bytes *parts
     struct iovec iov[IOV_BATCH];
     size_t skip = 0, total = 0;
     for (;;) {
-        for (; n > 0 && skip >= parts->len; n--, parts++) /* written in full */
+        for (; n > 0 && skip >= parts->len; n--, parts++) /* skip parts that are written in full */
             skip -= parts->len;
         if (n == 0)
             return pace(f, total);
@@ -311,7 +311,7 @@ static enum status disk_sync_dir(struct fs *fs, const char *path)
     int fd = -1;
     TRY(dir_open(fs, path, &fd));
     enum status st = fsync(fd) == 0 ? ST_OK : status_from_errno(errno);
-    (void)close(fd); /* a directory opened for reading */
+    (void)close(fd); /* the file is a directory opened for reading */
     return st;
 }
 
@@ -370,11 +370,11 @@ static enum status disk_list(struct fs *fs, const char *path,
     DIR *dir = fdopendir(fd);
     if (dir == NULL) {
         enum status st = status_from_errno(errno);
-        (void)close(fd); /* a directory opened for reading */
+        (void)close(fd); /* the file is a directory opened for reading */
         return st;
     }
     enum status st = names_read(&all, dir);
-    (void)closedir(dir); /* only read from */
+    (void)closedir(dir); /* the directory was only read */
     TRY(st);
     if (all.n != 0)
         qsort(all.names, all.n, sizeof *all.names, name_order);
@@ -452,6 +452,6 @@ void loop_fs_free(struct fs *fs)
     if (fs == NULL)
         return;
     struct disk *disk = CONTAINER_OF(fs, struct disk, fs);
-    (void)close(disk->root); /* a directory opened for reading */
+    (void)close(disk->root); /* the file is a directory opened for reading */
     mem_free(disk);
 }

@@ -9,7 +9,7 @@
  * are ST_INVALID. ST_NOT_FOUND; ST_IO with `reason`. */
 NODISCARD enum status loop_fs_new(const char *root, struct fs **ret_fs, struct reason *reason);
 
-/* All its files must be closed. NULL is allowed. */
+/* Free the disk; all its files must be closed. NULL is allowed. */
 void loop_fs_free(struct fs *fs);
 
 /* The descriptor, if writes go past the page cache; else -1, as for files of other kinds. */
