@@ -16,7 +16,7 @@ enum status local_read(struct local *local, struct bytes key, struct buf *out)
     if (st == ST_OK)
         st = to != NULL ? barrier_decrypt(local->cipher, key, item.value, to, &len) : ST_NOMEM;
     if (to != NULL && st == ST_NOT_FOUND)
-        st = ST_BUSY; /* of a key ring's term that is still to come */
+        st = ST_BUSY; /* encrypted by a term of the key ring that this node lacks yet */
     out->len = st == ST_OK ? len : 0;
     store_unpin(&pin);
     return st;
@@ -30,9 +30,9 @@ bool local_has(const struct part_host *host, const char *prefix, const char *nam
     if (host->rlog == NULL || host->replica_closed)
         return false;
     int len = snprintf(key, sizeof key, "%s%s", prefix, name);
-    ASSERT(len > 0 && (size_t)len < sizeof key); /* names are bounded */
+    ASSERT(len > 0 && (size_t)len < sizeof key); /* cannot be cut: names are bounded */
     if (store_pin(rlog_store(host->rlog), "removed", 0, &pin) != ST_OK)
-        return unsure; /* every pin is taken */
+        return unsure; /* every pin is in use, so the answer is unknown */
     bool found = store_get(&pin, bytes_str(key), &item) == ST_OK;
     store_unpin(&pin);
     return found;

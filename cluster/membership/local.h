@@ -16,7 +16,7 @@ enum { MEMBER_KEY_MAX = sizeof MEMBER_NONVOTER_KEY + MESH_NAME_MAX };
 
 struct local {
     struct part_host *host;
-    struct barrier_cipher *cipher; /* NULL before the first read */
+    struct barrier_cipher *cipher; /* cipher context; NULL before the first read */
 };
 
 extern const struct part local_part;

@@ -24,13 +24,13 @@ struct part_host;
 /* The configuration of this node as a member. Borrowed for the life of the node. */
 struct member_options {
     const char *name, *data_dir;
-    const char *api_addr;     /* URL clients reach this node at */
-    const char *version;      /* version of this program, for people */
+    const char *api_addr;     /* URL at which clients reach this node */
+    const char *version;      /* version of this program, shown to people */
     const char *cluster_addr; /* host:port of the cluster port, as other nodes reach it */
     const char *ca_file, *cert_file, *key_file;
-    /* Used only if cert_file does not exist. */
-    const char *join_token_file; /* NULL: none */
-    bool join_by_request;        /* wait for a join request */
+    /* The join options are used only if cert_file does not exist. */
+    const char *join_token_file; /* file with a join token; NULL: none */
+    bool join_by_request;        /* let the node wait for a join request */
     struct {
         const char *name, *address;
     } initial_members[INITIAL_MEMBERS_MAX];
@@ -45,7 +45,7 @@ enum member_phase { PHASE_NO_CERTIFICATE, PHASE_FRESH, PHASE_JOINING, PHASE_MEMB
 /* A frame of another node, without its first byte. Borrowed during the call. */
 struct part_frame {
     uint64_t from;         /* raft id of the sender */
-    const char *from_name; /* as its certificate says */
+    const char *from_name; /* name in the sender's certificate */
     enum frame_kind kind;
     struct bytes content;
 };
@@ -75,7 +75,7 @@ enum {
     PART_STOP_POLL_MS = 5,
 };
 
-/* Calls of the node that its parts may make. */
+/* Functions of the node that its parts may call. */
 struct part_calls {
     /* Send a frame to a member; without a link the frame is lost. */
     void (*send)(struct part_host *host, uint64_t to, enum frame_kind kind, struct bytes content);
@@ -97,7 +97,7 @@ struct part_calls {
     void (*publish)(struct part_host *host);
     /* Once, before there is a replica: this node waits for other nodes or for a join request. */
     void (*wait)(struct part_host *host);
-    /* Forget every key. */
+    /* Seal the node: forget every key. */
     void (*seal)(struct part_host *host);
     /* The cluster time that this node knows or estimates; 0: none yet. Any thread. */
     int64_t (*time_ms)(struct part_host *host);
@@ -110,11 +110,11 @@ struct part_calls {
 
 /* Owned by the node. Parts read the facts; a comment names the part that writes one. */
 struct part_host {
-    /* For the life of the node. */
+    /* The members below stay the same for the life of the node. */
     const struct part_calls *calls;
     const struct member_options *options;
-    struct env *env; /* of the raft thread */
-    struct fs *fs;   /* of the data directory */
+    struct env *env; /* `env` of the raft thread */
+    struct fs *fs;   /* files of the data directory */
     struct barrier *barrier;
 
     pthread_t thread; /* the raft thread, once `threaded` */
@@ -123,20 +123,22 @@ struct part_host {
     struct mesh *mesh; /* the cluster port; NULL while closed */
     struct rlog *rlog; /* the replica; NULL before there is one */
     struct mesh_identity identity;
-    char cluster_id[40];   /* UUID text; "" before the certificate was read */
-    uint8_t ca_sha256[32]; /* of the cluster's authority, as ca_file has it */
+    char cluster_id[40];   /* id of the cluster, as UUID text; "" before the certificate was read */
+    uint8_t ca_sha256[32]; /* SHA-256 of the authority's certificate, as ca_file has it */
     enum member_phase phase;
-    uint64_t id;                                  /* our raft id */
-    struct rlog_member members[RLOG_MEMBERS_MAX]; /* as the replica last reported; none at first */
+    uint64_t id; /* raft id of this node */
+    /* members as the replica last reported them; none at first */
+    struct rlog_member members[RLOG_MEMBERS_MAX];
     unsigned n_members;
     uint64_t active_term; /* the role: the term in which this node is active; 0: a standby */
-    bool initialized;     /* the cluster has a state */
-    bool waits;           /* enroll: this node waits for a join request */
-    bool removed;         /* bootstrap: this node is no member any more */
+    bool initialized;     /* the cluster has an initialised state */
+    bool waits;           /* set by enroll: this node waits for a join request */
+    bool removed;         /* set by bootstrap: this node is no member any more */
     bool dr_secondary;    /* this cluster follows another one: no duty and no service runs */
     bool stopping, replica_closed;
-    _Atomic uint16_t feature; /* feature: the cluster's level; 0: not known yet. Any thread */
-    _Atomic bool running;     /* `rlog` is not NULL; any thread */
+    /* set by feature: the cluster's level; 0: not known yet. Any thread */
+    _Atomic uint16_t feature;
+    _Atomic bool running; /* whether `rlog` is set; any thread */
 };
 
 /* Whether the caller may touch the host: on the raft thread, or before there is one. */

@@ -16,7 +16,7 @@ enum status wait_for(struct wait *wait, struct env *env, struct env_task *task)
     if (pthread_mutex_init(&wait->lock, NULL) != 0)
         return ST_NOMEM;
     if (pthread_cond_init(&wait->changed, NULL) != 0) {
-        (void)pthread_mutex_destroy(&wait->lock); /* no thread holds it */
+        (void)pthread_mutex_destroy(&wait->lock); /* no thread holds the lock */
         return ST_NOMEM;
     }
     env_post(env, task);
@@ -25,6 +25,6 @@ enum status wait_for(struct wait *wait, struct env *env, struct env_task *task)
         pthread_cond_wait(&wait->changed, &wait->lock);
     pthread_mutex_unlock(&wait->lock);
     (void)pthread_cond_destroy(&wait->changed); /* no thread waits */
-    (void)pthread_mutex_destroy(&wait->lock);   /* no thread holds it */
+    (void)pthread_mutex_destroy(&wait->lock);   /* no thread holds the lock */
     return wait->st;
 }

@@ -50,7 +50,7 @@ void mesh_endpoint_text(const struct sockaddr_storage *addr, char ret_text[MESH_
     ASSERT(n > 0 && n < MESH_ENDPOINT_MAX);
 }
 
-/* Starting */
+/* Opening the mesh */
 
 static void node_tls(const struct mesh *mesh, bool server, struct tls_options *ret_options)
 {
@@ -204,7 +204,7 @@ enum status mesh_start(const struct mesh_options *options, struct mesh **ret_mes
         uv_close((uv_handle_t *)&mesh->listener, on_listener_failed);
         return st;
     }
-    (void)uv_prepare_init(uv, &mesh->flush); /* neither can fail */
+    (void)uv_prepare_init(uv, &mesh->flush); /* neither initialisation can fail */
     (void)uv_prepare_start(&mesh->flush, on_flush);
     mesh->handles = 2;
     note_expiry(mesh);
@@ -212,7 +212,7 @@ enum status mesh_start(const struct mesh_options *options, struct mesh **ret_mes
     return ST_OK;
 }
 
-/* Closing */
+/* Closing the mesh */
 
 void mesh_handle_gone(struct mesh *mesh)
 {

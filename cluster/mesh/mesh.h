@@ -26,8 +26,10 @@ enum { MESH_MEMBERS_MAX = 16, MESH_ADDRESS_MAX = 128, MESH_ENDPOINT_MAX = 64 };
 struct mesh_member {
     uint64_t id;
     char name[MESH_NAME_MAX];
-    char address[MESH_ADDRESS_MAX]; /* host:port of its cluster port; [::1]:port */
-    char other[MESH_ADDRESS_MAX];   /* dialled if `address` does not lead to the node; "": none */
+    /* address of the member's cluster port: host:port, [::1]:port */
+    char address[MESH_ADDRESS_MAX];
+    /* second address, dialled if `address` does not lead to the node; "": none */
+    char other[MESH_ADDRESS_MAX];
     bool any_id; /* dial by name, and accept any raft id. mesh_send finds the link by `id`; frames
                     and `gone` carry the raft id that the peer showed */
 };
@@ -36,17 +38,17 @@ struct mesh_member {
  * is over, and `early` holds the bytes after it that were read. `tls` may hold more bytes, still
  * encrypted: read them before waiting for the socket. */
 struct mesh_http {
-    int fd; /* non-blocking, in no loop */
+    int fd; /* non-blocking socket that belongs to no loop */
     struct tls_conn *tls;
     struct buf early;
-    char peer_name[MESH_NAME_MAX];        /* from the certificate; "": no certificate */
-    char peer_address[MESH_ENDPOINT_MAX]; /* "127.0.0.1:4711" */
+    char peer_name[MESH_NAME_MAX];        /* name in the peer's certificate; "": no certificate */
+    char peer_address[MESH_ENDPOINT_MAX]; /* address of the peer, as "127.0.0.1:4711" */
 };
 /* Close the connection without using it. */
 void mesh_http_drop(struct mesh_http *http);
 
 struct mesh_events {
-    /* A frame; borrowed during the call. */
+    /* A frame arrived; it is borrowed during the call. */
     void (*receive)(void *ctx, uint64_t from, const char *from_name, struct bytes frame);
     /* A peer that was connected refuses connections now: its process has ended. */
     void (*gone)(void *ctx, uint64_t id);
@@ -70,14 +72,14 @@ struct mesh_events {
 };
 
 struct mesh_options {
-    struct env *env;     /* one of src/loop */
-    const char *address; /* to listen on, host:port; port 0: any */
+    struct env *env;     /* `env` made by src/loop */
+    const char *address; /* address to listen on, host:port; port 0: any */
     const char *ca_path, *cert_path, *key_path;
-    uint64_t id;      /* own raft id */
-    uint16_t feature; /* feature level that this program understands; 0: 1 */
+    uint64_t id;      /* raft id of this node */
+    uint16_t feature; /* feature level that this program understands; 0 counts as 1 */
     struct mesh_events events;
-    size_t small_queue_bytes; /* for each peer; 0: 1 MiB */
-    size_t bulk_queue_bytes;  /* 0: 24 MiB */
+    size_t small_queue_bytes; /* bytes queued for each peer outside of bulk; 0: 1 MiB */
+    size_t bulk_queue_bytes;  /* bytes of bulk frames queued for each peer; 0: 24 MiB */
     unsigned greeting_ms;     /* limit from TCP connection to accepted hello; 0: 5 s */
 };
 
@@ -112,25 +114,26 @@ const struct mesh_identity *mesh_identity(const struct mesh *mesh);
 uint16_t mesh_port(const struct mesh *mesh);
 
 struct mesh_stats {
-    uint64_t frames_sent, frames_received, bytes_sent, bytes_received; /* bytes of payload */
+    uint64_t frames_sent, frames_received, bytes_sent, bytes_received; /* bytes: of payloads */
     uint64_t frames_dropped_full, frames_dropped_unconnected;
-    uint64_t links_out, links_in;       /* ready links */
-    uint64_t connects, connects_failed; /* dialled by this node */
-    uint64_t accepts, accepts_refused;  /* dialled by others; refused for any reason */
+    uint64_t links_out, links_in;       /* links that are ready, dialled and accepted */
+    uint64_t connects, connects_failed; /* links dialled by this node */
+    /* links accepted from other nodes; links refused for any reason */
+    uint64_t accepts, accepts_refused;
     uint64_t peers_gone, http_accepted;
-    int64_t cert_not_after_s; /* own certificate, seconds since 1970 */
+    int64_t cert_not_after_s; /* expiry of this node's certificate, seconds since 1970 */
 };
-/* Any thread. */
+/* Read the counters. Any thread. */
 void mesh_stats(struct mesh *mesh, struct mesh_stats *ret_stats);
 
 enum { MESH_PEERS_COUNTED_MAX = 32 };
 struct mesh_peer_stats {
-    char name[MESH_NAME_MAX]; /* "others": of all names beyond the first ones */
+    char name[MESH_NAME_MAX]; /* name of the peer; "others": all names beyond the first ones */
     uint64_t links;           /* ready links, dialled by either side: four in normal operation */
     uint64_t reconnects;      /* links that this node dialled again after a loss */
     uint64_t connects_failed;
     uint64_t frames_sent, frames_received, frames_dropped;
-    uint64_t bytes_sent, bytes_received; /* of payload */
+    uint64_t bytes_sent, bytes_received; /* bytes of payloads */
 };
 /* Every peer there was since the start, at most MESH_PEERS_COUNTED_MAX; returns how many. Any
  * thread. */

@@ -186,7 +186,7 @@ bool mesh_accept_room(struct mesh_link *link)
     struct mesh_link *old = mesh_link_find(mesh, link->peer_id, link->bulk, true);
     ASSERT(link->accepted);
     ASSERT(link->phase == LINK_GREETING);
-    if (old != NULL) /* the peer does not use the old link any more */
+    if (old != NULL) /* the peer no longer uses the old link */
         mesh_link_close(old, "a newer link took its place");
     return mesh->n_accepted < MESH_ACCEPTED_MAX;
 }

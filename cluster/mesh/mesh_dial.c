@@ -54,7 +54,7 @@ void mesh_peer_close(struct mesh_peer *peer)
             mesh_link_close(link, "no longer a member");
         }
         if (dial->resolving)
-            (void)uv_cancel((uv_req_t *)&dial->resolve); /* on_resolved follows in any case */
+            (void)uv_cancel((uv_req_t *)&dial->resolve); /* on_resolved is called in any case */
     }
     peer_free_if_idle(peer);
 }
@@ -147,7 +147,7 @@ static void tell_gone(struct mesh_dial *dial)
     mesh_count(&mesh->count.peers_gone, 1);
     trace(TRACE_INFO, "mesh", "%s refuses connections: it is not running", peer->member.name);
     uint64_t id = peer->answered != 0 ? peer->answered : peer->member.id;
-    mesh->events.gone(mesh->events.ctx, id); /* last: it may change the members */
+    mesh->events.gone(mesh->events.ctx, id); /* call this last: it may change the members */
 }
 
 static void dial_failed(struct mesh_dial *dial, const char *why)
@@ -185,7 +185,7 @@ static void dial_address_failed(struct mesh_dial *dial, const char *why)
 
 static void dial_without_endpoint(struct mesh_dial *dial, const char *why)
 {
-    dial->tried++; /* counted without a refusal: the peer may still run */
+    dial->tried++; /* count a failure that was no refusal: the peer may still run */
     dial_address_failed(dial, why);
 }
 
@@ -208,7 +208,7 @@ static void on_connect(uv_connect_t *request, int status)
     mesh_link_begin(link, &(struct tls_target){.uri = uri, .alpn = MESH_ALPN_RAFT});
 }
 
-/* Try the endpoint at `at`. */
+/* Dial the endpoint at the index `at`. */
 static void dial_endpoint(struct mesh_dial *dial)
 {
     struct mesh *mesh = dial->peer->mesh;

@@ -16,23 +16,23 @@
 #include "cluster/mesh/mesh_pki.h"
 
 enum {
-    MESH_FRAME_VERSION = 1, /* in the header of every frame */
+    MESH_FRAME_VERSION = 1, /* version in the header of every frame */
     MESH_PROTOCOL = 2,      /* newest protocol of this build; 1 had no feature level in its hello */
     MESH_PROTOCOL_OLDEST = 1,
     MESH_HEADER_BYTES = 6,
-    MESH_GREETING_MAX = 256, /* payload of a frame before the hello is accepted */
+    MESH_GREETING_MAX = 256, /* most bytes of payload in a frame before the hello is accepted */
     MESH_FRAME_MAX = 9 * 1024 * 1024,
 };
 
 enum mesh_kind { MESH_HELLO = 1, MESH_REFUSE = 2, MESH_DATA = 3 };
 
 enum mesh_refusal {
-    MESH_REFUSE_VERSION = 1, /* no protocol in common */
-    MESH_REFUSE_CLUSTER,     /* another cluster */
-    MESH_REFUSE_NAME,        /* the certificate says another name */
-    MESH_REFUSE_ID,          /* this id belongs to another name, or is no id */
-    MESH_REFUSE_WANTED,      /* the wanted node is not here */
-    MESH_REFUSE_BUSY,        /* too many links */
+    MESH_REFUSE_VERSION = 1, /* the two nodes share no protocol */
+    MESH_REFUSE_CLUSTER,     /* the caller belongs to another cluster */
+    MESH_REFUSE_NAME,        /* the certificate has another name */
+    MESH_REFUSE_ID,          /* the raft id belongs to another name, or is no id */
+    MESH_REFUSE_WANTED,      /* this node is not the node that the caller wants */
+    MESH_REFUSE_BUSY,        /* this node has too many links */
     MESH_REFUSE_REMOVED,     /* the caller was removed from the cluster */
     MESH_REFUSE_FEATURE,     /* the cluster's feature level is above the caller's */
 };
@@ -49,7 +49,7 @@ struct mesh_hello {
 
 /* Append the payload of a hello. */
 void mesh_hello_encode(const struct mesh_hello *hello, struct buf *out);
-/* ST_INVALID. Later protocols may add fields at the end. */
+/* Decode a hello. ST_INVALID. Later protocols may add fields at the end. */
 NODISCARD enum status mesh_hello_decode(struct bytes payload, struct mesh_hello *ret_hello);
 
 /* Write the header of a frame. */

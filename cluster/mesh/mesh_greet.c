@@ -57,7 +57,7 @@ void mesh_greet_open(struct mesh_link *link)
     if (link->accepted && http && link->mesh->events.unauthenticated != NULL &&
         tls_conn_peer(link->tls, &peer) == ST_NOT_FOUND) {
         link->phase = LINK_LEAVING;
-        (void)uv_read_stop((uv_stream_t *)&link->tcp); /* always succeeds */
+        (void)uv_read_stop((uv_stream_t *)&link->tcp); /* libuv's stop always succeeds */
         return;
     }
     /* The context let only nodes of this cluster through; their names are checked here. */
@@ -71,7 +71,7 @@ void mesh_greet_open(struct mesh_link *link)
     link->row = mesh_peer_row(link->mesh, link->peer_name);
     if (http && link->accepted && link->mesh->events.http != NULL) {
         link->phase = LINK_LEAVING;
-        (void)uv_read_stop((uv_stream_t *)&link->tcp); /* always succeeds */
+        (void)uv_read_stop((uv_stream_t *)&link->tcp); /* libuv's stop always succeeds */
     } else if (http) {
         mesh_link_close(link, "HTTP is not served here");
     } else {
@@ -116,7 +116,7 @@ static bool is_recent(const struct mesh *mesh, const struct mesh_hello *hello)
     return events->feature == NULL || hello->feature >= events->feature(events->ctx);
 }
 
-/* Why a caller's hello is refused; 0: accepted. */
+/* The reason to refuse a caller's hello; 0: accept it. */
 static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hello *hello)
 {
     const struct mesh *mesh = link->mesh;
@@ -196,7 +196,8 @@ void mesh_greet_frame(struct mesh_link *link, const struct mesh_frame *frame)
         if (link->phase == LINK_CLOSING)
             return;
         (void)snprintf(why, sizeof why, "the peer refuses us: %s",
-                       mesh_refusal_text(frame->payload.data[0])); /* fits: our own texts */
+                       /* cannot be cut: the texts are our own */
+                       mesh_refusal_text(frame->payload.data[0]));
         mesh_link_close(link, why);
     } else if (frame->kind != MESH_HELLO || mesh_hello_decode(frame->payload, &hello) != ST_OK) {
         mesh_link_close(link, "the first frame is not a hello");
@@ -210,7 +211,7 @@ void mesh_greet_frame(struct mesh_link *link, const struct mesh_frame *frame)
 void mesh_http_drop(struct mesh_http *http)
 {
     if (http->fd >= 0)
-        (void)close(http->fd); /* nothing was written to it */
+        (void)close(http->fd); /* nothing was written to the socket */
     tls_conn_free(http->tls);
     buf_done(&http->early);
     *http = (struct mesh_http){.fd = -1};

@@ -18,14 +18,14 @@
 
 enum {
     MESH_SCRATCH_BYTES = 64 * 1024,
-    MESH_WRITE_BYTES = 192 * 1024, /* plaintext in one write, below TLS_OUTPUT_MAX */
+    MESH_WRITE_BYTES = 192 * 1024, /* most plaintext in one write, below TLS_OUTPUT_MAX */
     MESH_WRITE_PARTS = 64,
     MESH_CONNECT_MS = 2000,
-    MESH_UNKNOWN_MAX = 64,    /* accepted links without an accepted hello */
+    MESH_UNKNOWN_MAX = 64,    /* most accepted links without an accepted hello */
     MESH_UNKNOWN_MS = 1000,   /* an unknown link this old may be closed to make room */
-    MESH_ACCEPTED_MAX = 128,  /* accepted links with an accepted hello */
-    MESH_ACCEPTS_PER_S = 200, /* bound on handshakes: they take time that heartbeats need */
-    MESH_ENDPOINTS_MAX = 8,   /* addresses of one peer */
+    MESH_ACCEPTED_MAX = 128,  /* most accepted links with an accepted hello */
+    MESH_ACCEPTS_PER_S = 200, /* most handshakes a second: they take time that heartbeats need */
+    MESH_ENDPOINTS_MAX = 8,   /* most addresses of one peer */
     MESH_ROWS_MAX = MESH_PEERS_COUNTED_MAX,
 };
 
@@ -36,8 +36,8 @@ static const char *const MESH_ALPN_HTTP = "http/1.1";
  *                      \-> LEAVING (HTTP: last bytes of the handshake, then handed over)
  * An accepted link begins SHAKING. */
 enum link_phase {
-    LINK_CONNECTING, /* TCP */
-    LINK_SHAKING,    /* TLS */
+    LINK_CONNECTING, /* the TCP connection is being opened */
+    LINK_SHAKING,    /* the TLS handshake is running */
     LINK_GREETING,   /* waiting for the peer's hello */
     LINK_READY,
     LINK_LEAVING,
@@ -54,11 +54,12 @@ struct mesh_peer_row {
 
 struct mesh_link {
     struct mesh *mesh;
-    struct list all;     /* in mesh->links */
-    struct list dirty;   /* in mesh->dirty while frames wait for the end of the round */
-    struct list unknown; /* in mesh->unknown while accepted and not known */
+    struct list all;   /* link in mesh->links */
+    struct list dirty; /* link in mesh->dirty while frames wait for the end of the round */
+    /* link in mesh->unknown while the link is accepted and its peer not known */
+    struct list unknown;
     enum link_phase phase;
-    struct mesh_dial *dial; /* NULL: accepted, or given up by its dial */
+    struct mesh_dial *dial; /* dial that made the link; NULL: accepted, or its dial gave it up */
     uint64_t accepted_ms;
     bool accepted, bulk, writing;
     uv_tcp_t tcp;
@@ -67,11 +68,11 @@ struct mesh_link {
     struct buf written; /* ciphertext being written */
     struct tls_conn *tls;
     struct mesh_frames frames;
-    struct buf early; /* LEAVING: plaintext that came after the handshake */
+    struct buf early; /* in LEAVING: plaintext that came after the handshake */
     struct env_timer deadline;
     struct list queue; /* frames to send */
     size_t queue_bytes, head_sent;
-    uint64_t peer_id; /* 0: not known */
+    uint64_t peer_id; /* raft id of the peer; 0: not known */
     char peer_name[MESH_NAME_MAX];
     struct mesh_peer_row *row; /* counters of the peer's name; NULL: name not known */
     char endpoint[MESH_ENDPOINT_MAX];
@@ -96,13 +97,13 @@ struct mesh_dial {
 
 struct mesh_peer {
     struct mesh *mesh;
-    struct list link; /* in mesh->peers */
+    struct list link; /* link in mesh->peers */
     struct mesh_member member;
     struct mesh_peer_row *row;
     uint64_t answered;         /* raft id in the peer's last hello; member.id unless any_id */
-    struct mesh_dial dials[2]; /* [bulk] */
-    bool alive;                /* was connected after the last call of events.gone */
-    bool leaving;              /* freed once no name is being resolved */
+    struct mesh_dial dials[2]; /* dials[true] carries bulk frames */
+    bool alive;                /* the peer was connected after the last call of events.gone */
+    bool leaving;              /* the peer is freed once no name is being resolved */
 };
 
 struct mesh_counters {
@@ -114,7 +115,8 @@ struct mesh_counters {
 
 static inline void mesh_count(_Atomic uint64_t *counter, uint64_t n)
 {
-    (void)atomic_fetch_add_explicit(counter, n, memory_order_relaxed); /* old value unused */
+    /* the old value is not needed */
+    (void)atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
 struct mesh {
@@ -123,7 +125,7 @@ struct mesh {
     struct mesh_identity self;
     uint64_t id;
     uint16_t feature;          /* feature level that this program understands */
-    size_t queue_bytes_max[2]; /* [bulk] */
+    size_t queue_bytes_max[2]; /* queue_bytes_max[true] is the bound for bulk frames */
     unsigned greeting_ms;
     char *ca_path, *cert_path, *key_path;
     struct tls_ctx *server_tls, *client_tls;
@@ -156,7 +158,7 @@ NODISCARD enum status mesh_address_split(const char *address, char ret_host[MESH
                                          char ret_port[8]);
 void mesh_endpoint_text(const struct sockaddr_storage *addr, char ret_text[MESH_ENDPOINT_MAX]);
 
-/* mesh_stats.c: the counters of a name; never NULL. */
+/* Function in mesh_stats.c: the counters of a name; never NULL. */
 struct mesh_peer_row *mesh_peer_row(struct mesh *mesh, const char *name);
 
 /* mesh_link.c */
@@ -176,9 +178,9 @@ void mesh_link_set_deadline(struct mesh_link *link, uint64_t ms);
 
 /* mesh_greet.c: what happens on a link between the TLS handshake and the first message. */
 
-/* The handshake is over. */
+/* Go on after the TLS handshake. */
 void mesh_greet_open(struct mesh_link *link);
-/* A frame came while GREETING. */
+/* Handle a frame that came in GREETING. */
 void mesh_greet_frame(struct mesh_link *link, const struct mesh_frame *frame);
 /* The link is LEAVING and has no byte left to write: hand the connection over. */
 void mesh_greet_leave(struct mesh_link *link);
@@ -190,10 +192,11 @@ void mesh_peer_close(struct mesh_peer *peer);
 /* Set the addresses of the peer; `member` has the same id, name and any_id. */
 void mesh_peer_readdress(struct mesh_peer *peer, const struct mesh_member *member);
 struct mesh_peer *mesh_peer_find(struct mesh *mesh, uint64_t id);
-/* The peer runs: dial at once instead of after the delay. */
+/* Note that the peer runs: dial at once instead of after the delay. */
 void mesh_peer_heard(struct mesh_peer *peer);
 void mesh_peer_dial_soon(struct mesh_peer *peer);
-uint64_t mesh_dial_wanted(const struct mesh_dial *dial); /* 0: any id of that name */
+/* raft id that the dial wants; 0: any id of that name */
+uint64_t mesh_dial_wanted(const struct mesh_dial *dial);
 void mesh_dial_ready(struct mesh_dial *dial);
 /* The dial's link is closing. `was_ready`: the link was READY before. */
 void mesh_dial_lost(struct mesh_dial *dial, bool was_ready, const char *why);
@@ -204,13 +207,13 @@ NODISCARD enum status mesh_listen(struct mesh *mesh, const char *address, struct
 void mesh_listen_close(struct mesh *mesh);
 /* Whether one more known link fits; an older one of the same peer and lane makes room. */
 bool mesh_accept_room(struct mesh_link *link);
-/* An accepted link became ready. */
+/* Take over an accepted link that became ready. */
 void mesh_accept_known(struct mesh_link *link);
 /* Count and log an accepted link that closes before its hello was accepted. */
 void mesh_accept_refused(struct mesh_link *link, const char *why);
 /* Log a refused or misbehaving peer, at a bounded rate: a peer must not fill the disk. */
 void mesh_log_hostile(const struct mesh_link *link, const char *why);
-/* A READY link to this raft id; NULL: none. */
+/* Find a READY link to this raft id; NULL: none. */
 struct mesh_link *mesh_link_find(struct mesh *mesh, uint64_t id, bool bulk, bool accepted);
 
 #endif

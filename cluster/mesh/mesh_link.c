@@ -10,9 +10,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
-enum { WRITES_AT_ONCE = 4 }; /* direct writes of one link in a row; then other links go on */
+/* most direct writes of one link in a row; then other links have their turn */
+enum { WRITES_AT_ONCE = 4 };
 
-/* A frame waiting to be sent. */
+/* A frame that waits to be sent. */
 struct queued {
     struct list link;
     size_t len;
@@ -84,7 +85,8 @@ static void say_goodbye(struct mesh_link *link)
     tls_take_out(link->tls, &out);
     uv_buf_t piece = uv_buf_init((char *)out.data, (unsigned)out.len);
     if (out.len != 0)
-        (void)uv_try_write((uv_stream_t *)&link->tcp, &piece, 1); /* nothing depends on it */
+        /* nothing depends on this write */
+        (void)uv_try_write((uv_stream_t *)&link->tcp, &piece, 1);
 }
 
 static void uncount(struct mesh_link *link, const char *why)
@@ -133,7 +135,7 @@ void mesh_link_close(struct mesh_link *link, const char *why)
     }
 }
 
-/* Writing */
+/* Writing to a link */
 
 enum status mesh_link_send(struct mesh_link *link, enum mesh_kind kind, const struct bytes *parts,
                            unsigned n)
@@ -206,7 +208,7 @@ static void on_written(uv_write_t *write, int status)
 {
     struct mesh_link *link = write->data;
     ASSERT(link->writing);
-    buf_drop(&link->written); /* encrypted: no need to wipe */
+    buf_drop(&link->written); /* no wiping needed: the bytes are encrypted */
     link->writing = false;
     if (link->phase == LINK_CLOSING)
         return;
@@ -271,7 +273,7 @@ void mesh_link_flush(struct mesh_link *link)
     }
 }
 
-/* Reading */
+/* Reading from a link */
 
 static void violation(struct mesh_link *link, const char *why)
 {
@@ -328,7 +330,7 @@ static void take_plain(struct mesh_link *link, struct bytes plain)
                                          : "what came is no frame");
 }
 
-/* Decrypt and use all bytes that were read. */
+/* Decrypt and handle all bytes that were read. */
 static void pump(struct mesh_link *link)
 {
     struct mesh *mesh = link->mesh;
@@ -342,7 +344,7 @@ static void pump(struct mesh_link *link)
         if (link->phase != LINK_CLOSING && n != 0)
             take_plain(link, bytes_of(mesh->plain, n));
         if (link->phase == LINK_LEAVING)
-            break; /* the rest is for the next owner */
+            break; /* the next owner of the connection gets the rest */
         if (link->phase != LINK_CLOSING && st != ST_OK)
             mesh_link_close(link, st == ST_CLOSED ? "the peer closed"
                                   : st == ST_BUSY ? "the peer does not read"
@@ -355,7 +357,7 @@ static void pump(struct mesh_link *link)
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 {
     struct mesh_link *link = handle->data;
-    (void)suggested; /* every link uses the same buffer */
+    (void)suggested; /* use our own buffer, which all links share */
     *ret_buf = uv_buf_init((char *)link->mesh->cipher, sizeof link->mesh->cipher);
 }
 

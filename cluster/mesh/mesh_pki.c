@@ -18,9 +18,9 @@ enum {
     BACKDATE_DAYS = MESH_BACKDATE_DAYS,
 };
 
-/* One of the two authorities. */
+/* One of the two authorities of the cluster. */
 struct authority {
-    const char *file; /* without ".pem" */
+    const char *file; /* name of its files without ".pem" */
     const char *prefix;
     bool for_clients;
 };
@@ -173,7 +173,7 @@ static enum status node_uri(const struct cert_pair *ca, const char *name, char u
     return ST_INVALID;
 }
 
-/* The signing authority, and the directory of the files. */
+/* The authority that signs, and the directory of the files. */
 struct signer {
     const struct mesh_pki *pki;
     const struct authority *authority;
@@ -331,7 +331,7 @@ enum status mesh_bootstrap_node(const struct mesh_pki *pki, const struct mesh_no
             st = issue(&s, node, reason);
         if (st == ST_OK)
             continue;
-        while (i-- > 0) /* all four files or none */
+        while (i-- > 0) /* write all four files or none: remove those already written */
             drop_pair(pki, authorities[i].prefix, node->name, ARRAY_LEN(pair_ends));
         return st;
     }

@@ -15,9 +15,9 @@ struct cert_pair;
 struct fs;
 
 enum {
-    MESH_NAME_MAX = 64, /* with its zero */
+    MESH_NAME_MAX = 64, /* longest name with its zero */
     MESH_CLUSTER_ID_BYTES = 16,
-    MESH_CLUSTER_ID_TEXT = 33, /* with its zero */
+    MESH_CLUSTER_ID_TEXT = 33, /* length of the text with its zero */
     MESH_URI_MAX = 128,
 };
 
@@ -32,7 +32,7 @@ void mesh_cluster_text(const uint8_t cluster[MESH_CLUSTER_ID_BYTES],
                        char ret_text[MESH_CLUSTER_ID_TEXT]);
 /* Write "holdfast://ID/node/NAME". With an empty name: the prefix of every node's URI. */
 void mesh_uri(const struct mesh_identity *identity, char ret_uri[MESH_URI_MAX]);
-/* ST_INVALID: not the URI of a node. */
+/* Parse a node's URI. ST_INVALID: it is not the URI of a node. */
 NODISCARD enum status mesh_uri_parse(const char *uri, struct mesh_identity *ret_identity);
 /* Read name and cluster from a certificate file. Blocks. ST_NOT_FOUND, ST_DENIED, ST_IO;
  * ST_INVALID: not the certificate of a node. All with a reason. */
@@ -58,14 +58,14 @@ NODISCARD enum status mesh_certify(const struct cert_pair *ca, const char *name,
 struct mesh_node_names {
     const char *name;
     const char *const *hosts;
-    unsigned n_hosts; /* at most 16 */
+    unsigned n_hosts; /* number of hosts, at most 16 */
 };
 
 /* Where and when to make the files: the directory `dir` of `fs` ("": its root). */
 struct mesh_pki {
     struct fs *fs;
     const char *dir;
-    int64_t now_s; /* since 1970 */
+    int64_t now_s; /* seconds since 1970 */
 };
 
 /* Make the certificates of a new cluster; makes the directory if it is absent:

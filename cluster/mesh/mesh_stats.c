@@ -21,7 +21,7 @@ struct mesh_peer_row *mesh_peer_row(struct mesh *mesh, const char *name)
         return &mesh->rows[MESH_ROWS_MAX - 1];
     struct mesh_peer_row *row = &mesh->rows[n];
     (void)snprintf(row->name, sizeof row->name, "%s",
-                   n == MESH_ROWS_MAX - 1 ? "others" : name); /* as long as a name may be */
+                   n == MESH_ROWS_MAX - 1 ? "others" : name); /* no longer than a name may be */
     atomic_store_explicit(&mesh->n_rows, n + 1, memory_order_release);
     return row;
 }

@@ -20,7 +20,7 @@ _Static_assert((int)RLOG_COMMAND == (int)RAFT_COMMAND && (int)RLOG_BARRIER == (i
 enum { LIBRAFT_VERSION = 2201, CATCH_UP_ROUND_MS = 5000 };
 _Static_assert(RAFT_VERSION_NUMBER == LIBRAFT_VERSION, "libraft 0.22.1 exactly");
 
-/* A shared libraft hides it; then the build's check must do. */
+/* Weak, because a shared libraft hides the function; the build's check then replaces ours. */
 int raft_version_number(void) __attribute__((weak));
 
 /* libraft's ways out of a failed allocation leave it half changed, and some free twice: so there
@@ -58,7 +58,8 @@ static void heap_set(void)
     static struct raft_heap heap = {.malloc = heap_malloc,
                                     .free = heap_free,
                                     .calloc = heap_calloc,
-                                    .realloc = heap_realloc}; /* aligned ones: raft_uv's alone */
+                                    /* aligned blocks are used by raft_uv alone */
+                                    .realloc = heap_realloc};
     raft_heap_set(&heap);
 }
 
@@ -70,7 +71,8 @@ void rlog_core_fatal(struct rlog_core *c, enum status why, const char *format, .
         return;
     c->dead = true;
     va_start(args, format);
-    (void)vsnprintf(reason.text, sizeof reason.text, format, args); /* a cut text is of use */
+    /* a text that is too long is cut */
+    (void)vsnprintf(reason.text, sizeof reason.text, format, args);
     va_end(args);
     c->ops.fatal(c->ops.ctx, why, &reason);
 }
@@ -84,7 +86,8 @@ void rlog_core_alarm(struct rlog_core *c, uint64_t from, const char *what)
 enum status rlog_core_raft_conf(struct bytes encoded, struct raft_configuration *ret_conf)
 {
     struct rlog_conf checked;
-    struct raft_buffer buf = {(void *)(uintptr_t)encoded.data, encoded.len}; /* only read */
+    /* libraft only reads the buffer */
+    struct raft_buffer buf = {(void *)(uintptr_t)encoded.data, encoded.len};
     TRY(rlog_conf_decode(encoded, &checked));
     return raft_configuration_decode(&buf, ret_conf) == 0 ? ST_OK : ST_INVALID;
 }
@@ -104,11 +107,12 @@ enum status rlog_core_init(struct rlog_core *c, const struct rlog_core_options *
                             .inflight_max = RLOG_INFLIGHT_ENTRIES,
                             .log.first = 1,
                             .random = o->seed};
-    if (o->trailing != 0) /* more in flight than is kept, and followers loop through snapshots */
+    if (o->trailing !=
+        0) /* send less than the log keeps, or followers need one snapshot after another */
         c->inflight_max = MIN(c->inflight_max, MAX(o->trailing / 2, 4u));
     if (raft_init(&c->raft, NULL, NULL, o->id, "-") != 0)
         return ST_INTERNAL;
-    raft_seed(&c->raft, o->seed); /* before the setters: they draw from it */
+    raft_seed(&c->raft, o->seed); /* seed first: the setters draw random numbers */
     c->raft.tracer = NULL;
     raft_set_election_timeout(&c->raft, o->election_ms);
     raft_set_heartbeat_timeout(&c->raft, o->heartbeat_ms);
@@ -150,7 +154,7 @@ enum status rlog_core_loaded_conf(const struct rlog_loaded *loaded, struct rlog_
             rlog_conf_decode(bytes_of(snap->conf, snap->conf_len), &conf) != ST_OK)
             return ST_CORRUPT;
         if (ret->index <= snap->conf_index)
-            newest = NULL; /* the snapshot's is at least as new */
+            newest = NULL; /* the configuration in the snapshot is at least as new */
     }
     if (newest == NULL && snap->index != 0) {
         ret->index = snap->conf_index;
@@ -179,7 +183,7 @@ static bool loaded_valid(const struct rlog_loaded *l)
 static struct raft_entry *start_entries(const struct rlog_loaded *l)
 {
     struct raft_entry *array = mem_alloc((size_t)l->n * sizeof *array);
-    void *batch = mem_alloc(1); /* a token: payloads stay in our blocks */
+    void *batch = mem_alloc(1); /* a dummy for libraft: payloads stay in our own blocks */
     if (array == NULL || batch == NULL) {
         mem_free(array);
         mem_free(batch);
@@ -265,7 +269,7 @@ enum status rlog_core_start(struct rlog_core *c, const struct rlog_loaded *loade
     c->started = true;
     int rv = rlog_core_step(c, &event);
     if (rv != 0)
-        return ST_CORRUPT; /* libraft freed the entries */
+        return ST_CORRUPT; /* libraft has freed the entries */
     entries_free(event.start.entries);
     c->ops.configured(c->ops.ctx);
     return ST_OK;
@@ -346,7 +350,8 @@ static void log_truncate(struct rlog_core *c, uint64_t index)
 /* libraft's no-op at the beginning of a term: 8 zero bytes of its own memory. */
 static struct rlog_entry noop_take(const struct raft_entry *e)
 {
-    struct rlog_block *block = rlog_block_must(e->buf.len); /* libraft has the entry already */
+    /* abort without memory: libraft has the entry already */
+    struct rlog_block *block = rlog_block_must(e->buf.len);
     memcpy(rlog_block_data(block), e->buf.base, e->buf.len);
     struct rlog_entry entry = {e->term, RLOG_BARRIER, bytes_of(rlog_block_data(block), e->buf.len),
                                block};
@@ -406,9 +411,9 @@ static void update_state(struct rlog_core *c, const struct raft_update *up)
     uint64_t leader = rlog_core_leader(c);
     int state = (int)raft_state(&c->raft);
     if ((up->flags & (RAFT_UPDATE_STATE)) != 0 && state == RAFT_LEADER) {
-        ASSERT(c->term > c->led_term); /* at most one election won a term */
+        ASSERT(c->term > c->led_term); /* a node wins at most one election in a term */
         c->led_term = c->term;
-        c->ready_index = raft_last_index(&c->raft); /* the no-op, when there is one */
+        c->ready_index = raft_last_index(&c->raft); /* index of the no-op entry, if there is one */
         c->sent_commit = 0;
         c->elections++;
         memset(c->peers, 0, sizeof c->peers);
@@ -510,7 +515,7 @@ int rlog_core_step(struct rlog_core *c, struct raft_event *event)
             update_state(c, &up);
         if (!c->dead)
             rlog_core_send_all(c, &up);
-        if (!c->dead) { /* else the update was only handled in part */
+        if (!c->dead) { /* a dead core has handled only a part of the update */
             rlog_core_timer_update(c);
             update_commit(c);
             rlog_core_check_after(c);
@@ -647,7 +652,7 @@ uint64_t rlog_core_leader(struct rlog_core *c)
     raft_id id;
     const char *address;
     if (c->raft.state == RAFT_LEADER)
-        return c->id; /* libraft says 0 while it transfers */
+        return c->id; /* libraft reports no leader while it transfers leadership */
     raft_leader(&c->raft, &id, &address);
     return id;
 }

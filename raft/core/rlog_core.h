@@ -24,10 +24,10 @@
 #include <raft.h>
 
 enum {
-    RLOG_CONF_MAX = 2048,         /* bytes of an encoded configuration */
-    RLOG_INFLIGHT_ENTRIES = 1024, /* sent to a peer and not acknowledged */
+    RLOG_CONF_MAX = 2048,         /* most bytes of an encoded configuration */
+    RLOG_INFLIGHT_ENTRIES = 1024, /* most entries sent to a peer and not acknowledged */
     RLOG_INFLIGHT_BYTES = 16 * 1024 * 1024,
-    RLOG_APPEND_BYTES = 1024 * 1024, /* entries in one frame, unless one alone is larger */
+    RLOG_APPEND_BYTES = 1024 * 1024, /* bytes of entries in one frame, unless one alone is larger */
 };
 
 struct rlog_conf {
@@ -54,7 +54,7 @@ bool rlog_conf_sole_voter(const struct rlog_conf *conf, uint64_t id);
 /* The entries first..first+n-1. `changes` are the indexes of the CHANGE entries among them. */
 struct rlog_core_log {
     uint64_t first, n, bytes;
-    struct rlog_entry *base; /* allocation */
+    struct rlog_entry *base; /* allocation of the array */
     size_t skip, cap;        /* entry `first` is base[skip] */
     uint64_t *changes;
     size_t n_changes, cap_changes;
@@ -77,10 +77,10 @@ static inline const struct rlog_entry *rlog_core_log_at(const struct rlog_core_l
     return &log->base[log->skip + (size_t)(index - log->first)];
 }
 
-void rlog_core_log_done(struct rlog_core_log *log);                  /* frees */
-void rlog_core_log_reset(struct rlog_core_log *log, uint64_t first); /* empty, from `first` on */
+void rlog_core_log_done(struct rlog_core_log *log);                  /* frees the log */
+void rlog_core_log_reset(struct rlog_core_log *log, uint64_t first); /* log begins at `first` */
 void rlog_core_log_append(struct rlog_core_log *log,
-                          const struct rlog_entry *entry);             /* references */
+                          const struct rlog_entry *entry);             /* takes references */
 void rlog_core_log_truncate(struct rlog_core_log *log, uint64_t from); /* drops `from` and later */
 void rlog_core_log_drop_prefix(struct rlog_core_log *log, uint64_t upto);
 
@@ -100,7 +100,7 @@ struct rlog_core_snapshot {
 /* Calls out, made while a step is handled, in the order of PROTOCOL.md "The core". They must not
  * call back into the core, except `apply`, which may not either. */
 struct rlog_core_ops {
-    /* Durable when it returns; any failure stops the core. */
+    /* Store term and vote durably before returning; a failure stops the core. */
     enum status (*persist)(void *ctx, uint64_t term, uint64_t vote);
     /* Truncate from `index` if it is not behind the end, then write. Returns a growing number. */
     uint64_t (*append)(void *ctx, uint64_t index, const struct rlog_entry *entries, unsigned n);
@@ -109,13 +109,13 @@ struct rlog_core_ops {
     void (*offer)(void *ctx, uint64_t to);
     /* The offered snapshot is wanted: the log in memory now starts behind it. */
     void (*install)(void *ctx);
-    /* Leadership, leader or term changed. */
+    /* Called when leadership, leader or term has changed. */
     void (*state)(void *ctx);
-    /* The configuration in force changed. */
+    /* Called when the configuration in force has changed. */
     void (*configured)(void *ctx);
-    /* The next committed entry, in order, once. */
+    /* Apply the next committed entry. Called in order, once for each entry. */
     void (*apply)(void *ctx, uint64_t index, const struct rlog_entry *entry);
-    /* Not one call into the core has an effect any more. Once. */
+    /* The core has stopped: no later call has an effect. Called once. */
     void (*fatal)(void *ctx, enum status why, const struct reason *reason);
     void *ctx;
 };
@@ -124,20 +124,20 @@ struct rlog_core_options {
     struct rlog_core_ops ops;
     uint64_t id;
     unsigned election_ms, heartbeat_ms, seed;
-    unsigned trailing; /* entries kept before a snapshot, if fewer than usual; 0 */
+    unsigned trailing; /* entries kept before a snapshot, if fewer than usual; 0: as usual */
 };
 
 /* Writes the disk has not finished, oldest first. `ack` is the highest index that may be reported
  * when `seq` is done; a truncation lowers it (R10). */
 struct rlog_core_write {
     uint64_t seq, ack;
-    uint64_t last, term; /* of the last entry */
+    uint64_t last, term; /* index and term of the last entry */
 };
 
 struct rlog_core_peer {
     uint64_t id;
-    uint64_t match;   /* highest seen in this term, only grows */
-    uint64_t sent_ms; /* entries were last sent */
+    uint64_t match;   /* highest index that the peer is known to have; only grows within a term */
+    uint64_t sent_ms; /* when entries were last sent */
 };
 
 struct rlog_core {
@@ -147,33 +147,33 @@ struct rlog_core {
     unsigned election_ms, heartbeat_ms, inflight_max;
     bool started, dead, stepping, applying;
     struct rlog_core_log log;
-    struct rlog_core_snapshot snap; /* the last one that libraft knows */
-    uint64_t term, vote;            /* durable */
+    struct rlog_core_snapshot snap; /* the newest snapshot that libraft knows */
+    uint64_t term, vote;            /* term and vote as they are durable */
     uint64_t stored;                /* highest index reported as persisted */
-    uint64_t written_term;          /* of the last entry of the write being reported, or 0 */
-    uint64_t commit, applied;       /* commit never falls (F8) */
+    uint64_t written_term;          /* term at the end of the reported write; 0: none */
+    uint64_t commit, applied;       /* commit index, which never falls (F8), and applied index */
     uint64_t notified_commit, notified_term; /* follower: commit index of the leader, its term */
-    uint64_t sent_commit;                    /* leader: commit index last sent to followers */
+    uint64_t sent_commit;                    /* on a leader: commit index last sent to followers */
     struct rlog_core_write *writes;
     size_t writes_at, n_writes, cap_writes;
-    struct rlog_conf conf;              /* in force: of the newest CHANGE */
-    struct rlog_conf_bytes committed;   /* newest committed and applied */
-    struct rlog_core_snapshot incoming; /* being offered or installed; index 0: none */
+    struct rlog_conf conf;              /* configuration in force, of the newest CHANGE */
+    struct rlog_conf_bytes committed;   /* newest configuration that is committed and applied */
+    struct rlog_core_snapshot incoming; /* snapshot that is offered or installed; index 0: none */
     uint64_t timeout_ms;
-    uint64_t not_before_ms; /* the timer does not fire earlier (F11) */
+    uint64_t not_before_ms; /* time before which the election timer does not fire (F11) */
     unsigned random;
     uint64_t sole_term;   /* term this node entered by voting for itself (F2) */
-    uint64_t heard_ms;    /* a leader of our term was heard (F10) */
-    uint64_t ready_index; /* leader: serves reads from this commit index on */
-    uint64_t led_term;    /* last term led: at most one election a term */
+    uint64_t heard_ms;    /* when a leader of our term was last heard (F10) */
+    uint64_t ready_index; /* on a leader: reads are served once this index is committed */
+    uint64_t led_term;    /* last term that this node led: at most one election is won in a term */
     uint64_t elections, truncations, rollbacks, commit_back, alarms;
     struct rlog_core_peer peers[RLOG_MEMBERS_MAX];
-    /* The event being fed. */
+    /* The members below describe the event that libraft is handling. */
     const struct raft_entry *feed_array;
     const struct rlog_entry *feed;
     unsigned feed_n;
     bool feed_taken;    /* libraft left the batch to us */
-    bool stale_request; /* reply to a request of an older term (F4) */
+    bool stale_request; /* reply to a request of an older term, if set (F4) */
     uint64_t seen_leader, seen_term;
     int seen_state;
 };
@@ -236,14 +236,14 @@ bool rlog_core_offer(struct rlog_core *c, uint64_t from, uint64_t term,
 /* The wanted snapshot is durable, the log on disk begins behind it, the machine is restored. */
 void rlog_core_installed(struct rlog_core *c, uint64_t now_ms);
 
-bool rlog_core_leads(const struct rlog_core *c); /* in the present term */
-bool rlog_core_ready(const struct rlog_core *c); /* leads and commit ≥ ready_index (R15) */
-uint64_t rlog_core_leader(struct rlog_core *c);  /* 0: unknown */
+bool rlog_core_leads(const struct rlog_core *c); /* whether this node leads in the present term */
+bool rlog_core_ready(const struct rlog_core *c); /* leads, commit ≥ ready_index */
+uint64_t rlog_core_leader(struct rlog_core *c);  /* id of the leader; 0: unknown */
 bool rlog_core_installing(const struct rlog_core *c);
 bool rlog_core_transferring(const struct rlog_core *c);
 uint64_t rlog_core_term_of(const struct rlog_core *c, uint64_t index); /* 0: not known */
 uint64_t rlog_core_last(const struct rlog_core *c);
-uint64_t rlog_core_match(const struct rlog_core *c, uint64_t id); /* leader; 0: no member */
+uint64_t rlog_core_match(const struct rlog_core *c, uint64_t id); /* of a peer; 0: no member */
 /* Change the election timeout, for a while (fast failover). Redraws the timer. */
 void rlog_core_set_election(struct rlog_core *c, unsigned election_ms, uint64_t now_ms);
 

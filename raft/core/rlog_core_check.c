@@ -101,7 +101,7 @@ void rlog_core_check_reply(const struct rlog_core *c, const struct raft_message 
 void rlog_core_check_term(const struct rlog_core *c, uint64_t term, uint64_t vote)
 {
     ASSERT(term >= c->term);
-    ASSERT(term > c->term || c->vote == 0 || vote == c->vote); /* no second vote in a term */
+    ASSERT(term > c->term || c->vote == 0 || vote == c->vote); /* a node votes once in a term */
 }
 
 void rlog_core_check_entries(const struct rlog_core *c, const struct raft_update *up)

@@ -34,7 +34,7 @@ static bool role_from_raft(uint8_t role, enum rlog_role *ret_role)
     return true;
 }
 
-/* Printable, no space, terminated within `size`. */
+/* Whether a word is printable, has no space, and ends within `size`. */
 static bool word_valid(const char *word, size_t size)
 {
     size_t len = strnlen(word, size);
@@ -67,7 +67,8 @@ static bool text_parse(struct bytes text, struct rlog_member *m)
         return false;
     memcpy(copy, text.data, text.len);
     copy[text.len] = '\0';
-    (void)snprintf(id, sizeof id, "%016llx", (unsigned long long)m->id); /* always fits */
+    /* sixteen digits always fit */
+    (void)snprintf(id, sizeof id, "%016llx", (unsigned long long)m->id);
     if (memcmp(copy, id, 16) != 0 || copy[16] != ' ')
         return false;
     char *name = copy + 17, *space = strchr(name, ' ');
@@ -90,7 +91,7 @@ static bool member_read(struct reader *r, struct rlog_member *m)
     if (end == NULL)
         return false;
     struct bytes text = reader_take(r, (size_t)(end - r->at));
-    (void)reader_u8(r); /* the terminator just found */
+    (void)reader_u8(r); /* skip the terminator that was just found */
     uint8_t role = reader_u8(r);
     return !r->failed && text_parse(text, m) && role_from_raft(role, &m->role);
 }

@@ -15,7 +15,7 @@ void rlog_core_fatal(struct rlog_core *c, enum status why, const char *format, .
     __attribute__((format(printf, 3, 4)));
 /* Tell libraft that the CHANGE at `index` of our log is committed. */
 void rlog_core_commit_change(struct rlog_core *c, uint64_t index);
-/* Something a correct peer never sends; counted and logged. */
+/* Count and log a message that a correct peer never sends. */
 void rlog_core_alarm(struct rlog_core *c, uint64_t from, const char *what);
 
 /* rlog_core_conf.c users: the configuration as libraft wants to own it. ST_INVALID. */

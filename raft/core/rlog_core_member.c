@@ -11,7 +11,7 @@ static int submit(struct rlog_core *c, const struct rlog_entry *entry, enum rlog
     struct raft_entry raw = {copy.term,
                              (enum raft_entry_type)type,
                              {(void *)(uintptr_t)copy.data.data, copy.data.len},
-                             &raw}; /* non-NULL is all that is asked of a batch here */
+                             &raw}; /* libraft only checks that the batch is not NULL */
     event.submit.entries = &raw;
     event.submit.n = 1;
     c->feed_array = &raw;
@@ -75,12 +75,12 @@ static void submit_barrier(struct rlog_core *c)
     uint64_t index;
     struct rlog_block *block = rlog_block_new(8);
     if (block == NULL)
-        return; /* the caller tries again */
+        return; /* out of memory: the caller tries again */
     memset(rlog_block_data(block), 0, 8);
     struct rlog_entry entry = {.data = bytes_of(rlog_block_data(block), 8), .block = block};
     if (rlog_core_term_of(c, rlog_core_last(c)) != c->term) {
         enum status st = rlog_core_submit(c, RLOG_BARRIER, &entry, c->now_ms, &index);
-        (void)st; /* the caller tries again */
+        (void)st; /* on failure the caller tries again */
     }
     rlog_block_unref(block);
 }

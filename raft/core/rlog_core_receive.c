@@ -44,7 +44,7 @@ static const char *vote_wrong(const struct raft_request_vote *v, uint64_t from)
     return NULL;
 }
 
-/* NULL, or what a correct peer never sends. */
+/* The fault of a message that a correct peer never sends, as text; NULL: no fault. */
 static const char *message_wrong(const struct rlog_core *c, uint64_t from,
                                  const struct rlog_message *m)
 {
@@ -73,7 +73,7 @@ static bool append_result_wanted(const struct rlog_core *c, uint64_t from,
     if (raft_match_index(&c->raft, from, &match) != 0)
         return true;
     if (r->last_log_index < match)
-        r->last_log_index = match; /* proven since */
+        r->last_log_index = match; /* the follower has proved since that it has these entries */
     return r->rejected > match;
 }
 
@@ -102,7 +102,7 @@ void rlog_core_feed(struct rlog_core *c, struct raft_message *m, const struct rl
         if (array == NULL || batch == NULL) {
             mem_free(array);
             mem_free(batch);
-            return; /* as if the network had lost it */
+            return; /* drop the message: the network may lose any message */
         }
         for (unsigned i = 0; i < n; i++)
             array[i] =

@@ -109,7 +109,7 @@ static void send_append_result(struct rlog_core *c, const struct raft_message *m
         fixed.append_entries_result.last_log_index = 0;
     }
     ASSERT(planted(PLANT_F4_STALE_REPLY) || fixed.append_entries_result.rejected != 0 ||
-           /* vouch for no more than there is */
+           /* acknowledge no more than the log has */
            fixed.append_entries_result.last_log_index <= rlog_core_last(c));
     send_one(c, &fixed, NULL);
 }
@@ -128,7 +128,7 @@ static void send_vote_result(struct rlog_core *c, const struct raft_message *m)
 static void send_message(struct rlog_core *c, const struct raft_message *m)
 {
     if (m->server_id == c->id)
-        return; /* the reply to our own vote request (F2) */
+        return; /* drop libraft's reply to this node's own vote request (F2) */
     switch (m->type) {
     case RAFT_APPEND_ENTRIES: send_append(c, m); return;
     case RAFT_APPEND_ENTRIES_RESULT: send_append_result(c, m); return;
@@ -140,7 +140,7 @@ static void send_message(struct rlog_core *c, const struct raft_message *m)
     case RAFT_REQUEST_VOTE:
     case RAFT_TIMEOUT_NOW: send_one(c, m, NULL); return;
     }
-    ASSERT(false); /* 0.22.1 has no other */
+    ASSERT(false); /* libraft 0.22.1 has no other type of message */
 }
 
 void rlog_core_send_all(struct rlog_core *c, const struct raft_update *up)

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-enum rlog_role { RLOG_SPARE, RLOG_STANDBY, RLOG_VOTER }; /* membership, not leadership */
+/* kinds of membership, not of leadership */
+enum rlog_role { RLOG_SPARE, RLOG_STANDBY, RLOG_VOTER };
 
 struct rlog_member {
     uint64_t id;

@@ -12,13 +12,14 @@ struct rlog_entry {
     uint64_t term;
     enum rlog_entry_type type;
     struct bytes data;
-    struct rlog_block *block; /* counted memory that `data` lies in */
+    struct rlog_block *block; /* counted block that `data` lies in */
 };
 
 /* A counted run of memory that entries point into. Any thread. */
 struct rlog_block;
-struct rlog_block *rlog_block_new(size_t size);  /* NULL when out of memory; one reference */
-struct rlog_block *rlog_block_must(size_t size); /* aborts instead */
+/* a block with one reference; NULL: out of memory */
+struct rlog_block *rlog_block_new(size_t size);
+struct rlog_block *rlog_block_must(size_t size); /* as rlog_block_new, but aborts without memory */
 uint8_t *rlog_block_data(struct rlog_block *block);
 void rlog_block_ref(struct rlog_block *block);
 void rlog_block_unref(struct rlog_block *block);

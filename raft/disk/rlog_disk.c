@@ -30,7 +30,7 @@ static void drop_all(struct rlog_disk *disk, struct list *appends)
     }
 }
 
-/* Nothing more is acknowledged (PROTOCOL R12). */
+/* Stop the disk: nothing more is acknowledged (PROTOCOL R12). */
 static void fail(struct rlog_disk *disk, enum status why, const struct reason *reason)
 {
     if (disk->failed)
@@ -81,7 +81,7 @@ static void tend_kick(struct rlog_disk *disk)
     disk_work_submit(&disk->tend);
 }
 
-/* Begin what waits; `idle` is the last touch of the disk. */
+/* Begin the work that waits. Calling `idle` is the last touch of the disk. */
 void disk_go_on(struct rlog_disk *disk)
 {
     write_kick(disk);
@@ -111,7 +111,7 @@ void disk_unlock(struct rlog_disk *disk)
     ASSERT(err == 0);
 }
 
-/* Each append replaces what it overlaps. */
+/* Plan a batch for the queued appends; each replaces the entries that it overlaps. */
 enum status disk_group_plan(struct rlog_disk *disk, struct batch_plan *plan, bool *ret_changes)
 {
     uint64_t generation = disk->generation;
@@ -124,7 +124,7 @@ enum status disk_group_plan(struct rlog_disk *disk, struct batch_plan *plan, boo
     LIST_FOR (link, &disk->group) {
         const struct append *a = CONTAINER_OF(link, struct append, link);
         if (a->generation != generation)
-            continue; /* queued before the log was reset: void */
+            continue; /* the append is void: the log was reset after it was queued */
         if (plan->first == 0 || a->index < plan->first)
             plan->first = a->index;
         ASSERT(a->index <= plan->first + plan->n);
@@ -145,7 +145,7 @@ static void write_run(struct env_work *work)
     struct batch_plan plan = {0};
     bool changes = false;
     disk_lock(disk);
-    if (disk->short_write.running) { /* the lock was not free for its end */
+    if (disk->short_write.running) { /* the raft thread lacked the lock */
         w->st = disk_short_end(disk, &w->reason);
         disk_unlock(disk);
         return;
@@ -167,7 +167,7 @@ void disk_write_over(struct rlog_disk *disk)
     disk_work_take(&disk->write);
     drop_all(disk, &disk->group);
     if (!disk->failed) {
-        write_kick(disk); /* the next write runs while the owner handles this one */
+        write_kick(disk); /* the next write runs while the owner handles this result */
         disk->ops.written(disk->ops.ctx, seq);
     }
     disk_go_on(disk);
@@ -193,7 +193,7 @@ static void write_kick(struct rlog_disk *disk)
         list_remove(&a->link);
         list_push(&disk->group, &a->link);
     } while (!list_empty(&disk->queue));
-    /* Work that LANE_LOG does or is about to do comes first. */
+    /* Let work that LANE_LOG does or is about to do come first. */
     bool lane_busy = disk->compact.running || disk->tend.running || disk->tend_due;
     if (lane_busy || compact_wanted(disk) || !disk_short_begin(disk, bytes))
         disk_work_submit(&disk->write);
@@ -300,7 +300,7 @@ static void tend_run(struct env_work *work)
     struct tail *t = &disk->tail;
     disk_free_check(disk);
     disk_lock(disk);
-    if (t->broken) { /* by a failure elsewhere that is not reported yet */
+    if (t->broken) { /* another work broke the log, and that is not reported yet */
         reason_set(&w->reason, "%s", t->why_broken.text);
         w->st = ST_IO;
     }

@@ -35,15 +35,15 @@ struct rlog_loaded {
     uint64_t term, vote;
     struct rlog_snapshot_meta snapshot;
     uint64_t first, n;
-    uint64_t prev_term; /* term of entry first-1, 0 if first is 1 */
+    uint64_t prev_term; /* term of entry first-1; 0: `first` is 1 */
     struct rlog_entry *entries;
     bool corrupt;             /* acknowledged data is damaged (PROTOCOL R13): `reason` says where */
-    bool torn;                /* a torn tail was cut */
+    bool torn;                /* the log had a torn end, which was cut */
     bool vote_file_fell_back; /* one copy in the vote file was bad, the other one good */
     bool snapshot_fell_back;  /* the newest snapshot is damaged; an older one and the log suffice */
-    uint64_t truncations;     /* of the log, replayed while it was read */
+    uint64_t truncations;     /* truncations found in the log while it was read */
     bool reset;               /* an interrupted install was completed: the log starts after it */
-    struct reason reason;     /* when corrupt: file, offset, index */
+    struct reason reason;     /* reason of ST_CORRUPT: file, offset, index */
 };
 void rlog_loaded_done(struct rlog_loaded *loaded);
 
@@ -60,9 +60,9 @@ struct rlog_disk_options {
     struct env *env;
     const char *dir;
     struct rlog_disk_ops ops;
-    uint64_t segment_bytes;  /* 0: 8 MiB */
+    uint64_t segment_bytes;  /* size of a segment; 0: 8 MiB */
     uint64_t reserve_bytes;  /* free space below which rlog_disk_full() is true; 0: 128 MiB */
-    unsigned snapshots_kept; /* 0: 2 */
+    unsigned snapshots_kept; /* number of snapshot files to keep; 0: 2 */
     /* rlog_disk_idle() became true; called with ops.ctx. The disk may be closed from here, and from
      * no callback of `ops`. May be NULL. */
     void (*idle)(void *ctx);
@@ -115,7 +115,7 @@ NODISCARD enum status rlog_disk_reset(struct rlog_disk *disk, uint64_t first, ui
  * have every entry. */
 void rlog_disk_compact(struct rlog_disk *disk, uint64_t upto);
 uint64_t rlog_disk_queued_bytes(const struct rlog_disk *disk);
-/* The newest entry that is durable. Any thread. */
+/* Index of the newest entry that is durable. Any thread. */
 uint64_t rlog_disk_durable(const struct rlog_disk *disk);
 /* Free space ran low (checked at each new segment and every few seconds): refuse new writes. */
 bool rlog_disk_full(const struct rlog_disk *disk);

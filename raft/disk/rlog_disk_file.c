@@ -28,7 +28,7 @@ void spare_path(const struct rlog_disk *disk, uint64_t number, char path[DISK_PA
     disk_path(disk, path, "log/spare-%016llx", (unsigned long long)number);
 }
 
-/* Sixteen lower-case hexadecimal digits. */
+/* Parse sixteen lower-case hexadecimal digits. */
 static bool hex_parse(const char *text, uint64_t *ret)
 {
     uint64_t v = 0;

@@ -6,7 +6,7 @@
 enum { AT_SEQ = 500, AT_KIND = 504, AT_CRC = 506, AT_MARK = 510 };
 
 static const char segment_magic[8] = {'H', 'F', 'L', 'O', 'G', 'S', 'E', 'G'};
-static const uint32_t batch_magic = 0x31624648; /* "HFb1" */
+static const uint32_t batch_magic = 0x31624648; /* the bytes "HFb1" */
 static const char vote_file_magic[8] = {'H', 'F', 'S', 'L', 'O', 'T', '0', '1'};
 static const char identity_magic[8] = {'H', 'F', 'I', 'D', 'E', 'N', 'T', '1'};
 static const char install_magic[8] = {'H', 'F', 'I', 'N', 'S', 'T', '0', '1'};

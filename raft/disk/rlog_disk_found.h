@@ -7,16 +7,16 @@
 struct log_found {
     struct rlog_entry *entries;
     size_t n, cap;
-    uint64_t base, prev_term; /* index of entries[0]; term before it */
-    uint64_t seq, chain;      /* of the newest batch */
+    uint64_t base, prev_term; /* index of entries[0]; term of the entry before it */
+    uint64_t seq, chain;      /* number and chain of the newest batch */
     struct segment *segments; /* segments in use */
     size_t n_segments, segments_cap;
-    uint64_t end;        /* offset where the last one ends */
-    uint64_t last_batch; /* offset of its newest batch, 0 none */
+    uint64_t end;        /* offset where the last segment ends */
+    uint64_t last_batch; /* offset of the newest batch in the last segment; 0: none */
     bool last_marked;
-    uint8_t *image; /* content of the last one */
+    uint8_t *image; /* content of the last segment */
     size_t image_size;
-    uint64_t *unused; /* numbers of segments before and behind those in use */
+    uint64_t *unused; /* numbers of segments before and behind the segments in use */
     size_t n_unused;
     uint64_t truncations;   /* batches that replaced entries before them */
     bool torn, torn_unused; /* the last one ends with a torn write; or one behind it is one */
@@ -32,7 +32,7 @@ struct log_watch {
     void (*note)(void *ctx, const char *text);
     void *ctx;
 };
-/* ST_IO and ST_NOMEM only; damage is in *ret. */
+/* Find the log. ST_IO and ST_NOMEM only; *ret reports damage. */
 NODISCARD enum status log_find(struct fs *fs, const char *dir, uint64_t id,
                                const struct log_watch *watch, struct log_found *ret);
 

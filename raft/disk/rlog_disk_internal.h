@@ -18,7 +18,7 @@ enum {
     DISK_PATH_MAX = 512,
     DISK_DIR_MAX = 400,
     DISK_SEGMENTS_MAX = 1 << 20,
-    DISK_SNAPSHOTS_MAX = 64, /* snapshot files that are examined, the newest ones */
+    DISK_SNAPSHOTS_MAX = 64, /* most snapshot files that are examined, beginning with the newest */
     DISK_VERIFIED_MAX = 8,
     DISK_TICK_MS = 2000,
     DISK_RESERVE_DEFAULT = 128 << 20,
@@ -50,7 +50,7 @@ struct disk_short {
 
 /* The next segment while it is zeroed. Owned by the running work, else by the raft thread. */
 struct disk_making {
-    struct fs_file *file; /* NULL: none */
+    struct fs_file *file; /* the open file; NULL: none */
     uint64_t spare, off;  /* number of the spare file; it is durably zero up to `off` */
     struct env_timer pause;
 };
@@ -70,10 +70,10 @@ struct rlog_disk {
     struct rlog_identity identity;
     struct fs_file *lock_file;
 
-    /* raft thread */
+    /* Members of the raft thread: */
     struct list queue;
     uint64_t queued_bytes, write_seq, compact_upto;
-    bool failed; /* nothing is written or acknowledged any more */
+    bool failed; /* the disk has failed: nothing is written or acknowledged any more */
     bool corrupt;
     bool held; /* appends wait for rlog_disk_release */
     struct fs_file *vote_file;
@@ -83,24 +83,25 @@ struct rlog_disk {
     struct disk_short short_write;
     bool tend_due; /* the tick fired during a short write */
     struct disk_making making;
-    struct list group; /* appends of the running write */
+    struct list group; /* appends that the running write covers */
     uint64_t group_seq;
     uint64_t compacting; /* index up to which the running compaction drops */
     bool compact_more;   /* work is left for another run */
 
-    /* any thread */
-    _Atomic uint64_t durable_seq;  /* batch */
-    _Atomic uint64_t durable_last; /* entry */
+    /* Members of any thread: */
+    _Atomic uint64_t durable_seq;  /* number of the newest durable batch */
+    _Atomic uint64_t durable_last; /* index of the newest durable entry */
     _Atomic uint64_t log_bytes;
-    _Atomic uint64_t active_bytes; /* of the segment being written */
-    _Atomic uint64_t generation;   /* counts resets */
+    _Atomic uint64_t active_bytes; /* bytes used in the segment that is being written */
+    _Atomic uint64_t generation;   /* number of resets of the log */
     _Atomic uint64_t spare_number, temp_number;
     _Atomic bool full, want_next;
 
     pthread_mutex_t lock;
     struct tail tail;
-    uint64_t tick_seq;                                /* newest batch at the last tick */
-    struct disk_snapshot verified[DISK_VERIFIED_MAX]; /* newest first */
+    /* number of the newest batch at the last tick */
+    uint64_t tick_seq;
+    struct disk_snapshot verified[DISK_VERIFIED_MAX]; /* verified snapshots, newest first */
     unsigned n_verified;
 };
 
@@ -116,24 +117,24 @@ void segment_path(const struct rlog_disk *disk, uint64_t number, char path[DISK_
 void spare_path(const struct rlog_disk *disk, uint64_t number, char path[DISK_PATH_MAX]);
 bool segment_name_parse(const char *name, uint64_t *ret_number);
 bool snapshot_name_parse(const char *name, uint64_t *ret_index, uint64_t *ret_term);
-/* To open a segment of `size` bytes with, for writing. */
+/* Flags to open a segment of `size` bytes for writing. */
 unsigned segment_flags(uint64_t size);
 /* Write to a file opened with FS_DSYNC. */
 NODISCARD enum status disk_write(struct fs_file *file, struct bytes data, uint64_t off);
-/* Result of a write or sync, with the planted bug of R12. */
+/* The final result of a write or sync; the planted bug of R12 changes it. */
 enum status disk_final(enum status st);
 NODISCARD enum status disk_sync(struct fs_file *file);
 NODISCARD enum status disk_sync_dir(const struct rlog_disk *disk, const char *sub);
 /* Zero `n` bytes of an open file; durable as the file was opened. */
 NODISCARD enum status disk_zero_piece(struct fs_file *file, uint64_t off, uint64_t n);
-/* Zero all of a file of `size` bytes, creating it, and sync. */
+/* Create a file of `size` zero bytes, and sync it. */
 NODISCARD enum status disk_zero(struct fs *fs, const char *path, uint64_t size);
 /* All of a file, at most `max` bytes; freed by the caller with mem_free. */
 NODISCARD enum status file_read(struct fs *fs, const char *path, uint64_t max, uint8_t **ret_data,
                                 size_t *ret_size);
 void disk_free_check(struct rlog_disk *disk);
 
-/* rlog_disk.c: of works, raft thread. */
+/* Functions in rlog_disk.c for works. Raft thread. */
 void disk_work_submit(struct disk_work *w);
 void disk_work_take(struct disk_work *w);
 void disk_go_on(struct rlog_disk *disk);
@@ -143,11 +144,11 @@ NODISCARD enum status disk_group_plan(struct rlog_disk *disk, struct batch_plan 
                                       bool *ret_changes);
 void disk_write_over(struct rlog_disk *disk);
 
-/* rlog_disk_short.c: raft thread, but for the end. */
+/* Functions in rlog_disk_short.c. Raft thread, except for the end. */
 void disk_short_init(struct rlog_disk *disk);
 /* Begin to write the group, which has `bytes` bytes. False: the write needs a thread. */
 bool disk_short_begin(struct rlog_disk *disk, uint64_t bytes);
-/* The write is done, or failed: under the lock. */
+/* End a short write, done or failed. The caller holds the lock. */
 NODISCARD enum status disk_short_end(struct rlog_disk *disk, struct reason *reason);
 
 /* rlog_disk_prep.c: raft thread. */
@@ -167,16 +168,16 @@ NODISCARD enum status vote_file_load(struct rlog_disk *disk, struct vote_file_fo
 NODISCARD enum status vote_file_write(struct rlog_disk *disk, const struct vote_record *record);
 NODISCARD enum status identity_create(struct fs *fs, const char *dir,
                                       const struct rlog_identity *identity);
-/* ST_NOT_FOUND; ST_CORRUPT when neither copy is whole. */
+/* ST_NOT_FOUND; ST_CORRUPT: neither copy is whole. */
 NODISCARD enum status identity_load(struct fs *fs, const char *dir, struct rlog_identity *ret);
 NODISCARD enum status install_begin(struct rlog_disk *disk, const struct install_record *record);
 NODISCARD enum status install_end(struct rlog_disk *disk);
-/* Index 0 when no install was interrupted. */
+/* Read the file `install`. Index 0: no install was interrupted. */
 NODISCARD enum status install_load(struct rlog_disk *disk, struct install_record *ret);
 
 /* rlog_disk.c */
 void disk_works_init(struct rlog_disk *disk);
-void disk_drop_held(struct rlog_disk *disk); /* entries appended before the release */
+void disk_drop_held(struct rlog_disk *disk); /* drops the entries appended before the release */
 void disk_lock(struct rlog_disk *disk);
 void disk_unlock(struct rlog_disk *disk);
 
@@ -184,11 +185,11 @@ void disk_unlock(struct rlog_disk *disk);
 NODISCARD enum status disk_load(struct rlog_disk *disk, struct rlog_loaded *ret,
                                 struct reason *reason);
 
-/* rlog_snap_store.c: the snapshot files of the directory. */
+/* Functions in rlog_snap_store.c: the snapshot files of the directory. */
 struct snapshots_found {
-    struct rlog_snapshot_meta newest; /* newest one that verifies; index 0: none */
-    uint64_t bad_index, bad_term;     /* newest damaged file above it, 0 none */
-    struct reason reason;             /* about that file */
+    struct rlog_snapshot_meta newest; /* newest file that verifies; index 0: none */
+    uint64_t bad_index, bad_term;     /* newest damaged file above `newest`; 0: none */
+    struct reason reason;             /* reason for the damaged file */
 };
 NODISCARD enum status snapshots_find(struct rlog_disk *disk, struct snapshots_found *ret);
 /* Remove temporary files of an earlier process. */

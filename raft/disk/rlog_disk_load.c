@@ -18,7 +18,7 @@ struct loading {
     struct install_record install;
     struct snapshots_found snapshots;
     struct log_found log;
-    bool reset; /* the log is behind an installed snapshot: start it anew */
+    bool reset; /* the log ends before an installed snapshot: begin a new log */
 };
 
 static void corrupt(struct loading *l, const char *format, ...)
@@ -31,7 +31,7 @@ static void corrupt(struct loading *l, const char *format, ...)
     l->loaded->corrupt = true;
     va_start(args, format);
     (void)vsnprintf(l->loaded->reason.text, sizeof l->loaded->reason.text, format,
-                    args); /* a cut text is still of use */
+                    args); /* a text that is too long is cut */
     va_end(args);
 }
 
@@ -71,7 +71,7 @@ static void judge_damage(struct loading *l)
                 (unsigned long long)l->vote_file.record.log_seq);
 }
 
-/* The log and the snapshot must meet. */
+/* Check that the log and the snapshot meet. */
 static void judge_log(struct loading *l)
 {
     const struct log_found *f = &l->log;
@@ -110,7 +110,7 @@ static void judge(struct loading *l)
     judge_log(l);
 }
 
-/* Hand the log over to `tail`, which goes on where it ends. */
+/* Give the log to `tail`, which appends where the log ends. */
 static enum status tail_take(struct loading *l)
 {
     struct tail *t = &l->disk->tail;
@@ -159,7 +159,7 @@ static enum status remove_unused(struct loading *l)
 {
     struct rlog_disk *disk = l->disk;
     char path[DISK_PATH_MAX];
-    for (size_t i = l->log.n_unused; i > 0; i--) { /* newest first: no gap after a crash */
+    for (size_t i = l->log.n_unused; i > 0; i--) { /* newest first: a crash leaves no gap */
         segment_path(disk, l->log.unused[i - 1], path);
         TRY(fs_unlink(disk->fs, path));
         TRY(disk_sync_dir(disk, "log"));
@@ -176,10 +176,10 @@ static enum status settle(struct loading *l, struct reason *reason)
     struct tail *t = &disk->tail;
     struct batch_plan mark = {.first = t->last + 1, .flags = BATCH_MARK, .roll = l->log.torn};
     reason_set(reason, "log: it cannot be made ready");
-    TRY(disk_sync_dir(disk, "")); /* names that were read may be in the cache only, too */
+    TRY(disk_sync_dir(disk, "")); /* the names may only be in the cache */
     TRY(remove_unused(l));
     TRY(snapshots_tidy(disk));
-    TRY(disk_sync_dir(disk, "snap")); /* names that were read may not be durable yet */
+    TRY(disk_sync_dir(disk, "snap")); /* the names may not be durable yet */
     TRY(disk_sync_dir(disk, ""));
     TRY(rewrite_last(l));
     if (l->reset)
@@ -189,7 +189,7 @@ static enum status settle(struct loading *l, struct reason *reason)
     reason_set(reason, "slot: it cannot be written");
     struct vote_record record = l->vote_file.record;
     record.log_seq = t->seq;
-    /* Make both copies equal before a new record is begun. */
+    /* Make both copies equal before a new record is written. */
     TRY(vote_file_write(disk, &l->vote_file.record));
     record.seq++;
     TRY(vote_file_write(disk, &record));
@@ -213,7 +213,7 @@ static enum status find_all(struct loading *l, const struct log_watch *watch, st
     TRY(snapshots_find(disk, &l->snapshots));
     reason_set(reason, "log: the segments cannot be read");
     TRY(log_find(disk->fs, disk->dir, disk->identity.id, watch, &l->log));
-    if (l->log.base == 0) { /* no segment at all */
+    if (l->log.base == 0) { /* the directory has no segment */
         l->log.base = l->snapshots.newest.index + 1;
         l->log.prev_term = l->snapshots.newest.term;
     }

@@ -29,7 +29,7 @@ static enum status has_content(struct fs *fs, const char *dir, bool *ret_any)
     bool any = false;
     for (size_t i = 0; i < ARRAY_LEN(subs); i++) {
         char path[DISK_PATH_MAX];
-        (void)snprintf(path, sizeof path, "%s/%s", dir, subs[i]); /* `dir` is bounded */
+        (void)snprintf(path, sizeof path, "%s/%s", dir, subs[i]); /* fits: `dir` is bounded */
         enum status st = fs_list(fs, path, count_one, &any);
         if (st != ST_NOT_FOUND)
             TRY(st);
@@ -38,13 +38,13 @@ static enum status has_content(struct fs *fs, const char *dir, bool *ret_any)
     return ST_OK;
 }
 
-/* The parent of `dir`, so that its name is durable. */
+/* Sync the parent of `dir`, so that the name of `dir` is durable. */
 static enum status sync_parent(struct fs *fs, const char *dir)
 {
     char path[DISK_PATH_MAX];
     const char *slash = strrchr(dir, '/');
     (void)snprintf(path, sizeof path, "%.*s", slash != NULL ? (int)(slash - dir) : 0,
-                   dir); /* `dir` is bounded */
+                   dir); /* cannot be cut: `dir` is bounded */
     return fs_sync_dir(fs, path);
 }
 
@@ -52,15 +52,15 @@ static enum status make_dirs(struct fs *fs, const char *dir)
 {
     char path[DISK_PATH_MAX];
     TRY(fs_mkdir(fs, dir));
-    (void)snprintf(path, sizeof path, "%s/log", dir); /* `dir` is bounded */
+    (void)snprintf(path, sizeof path, "%s/log", dir); /* cannot be cut: `dir` is bounded */
     TRY(fs_mkdir(fs, path));
-    (void)snprintf(path, sizeof path, "%s/snap", dir); /* `dir` is bounded */
+    (void)snprintf(path, sizeof path, "%s/snap", dir); /* cannot be cut: `dir` is bounded */
     TRY(fs_mkdir(fs, path));
     TRY(sync_parent(fs, dir));
     return fs_sync_dir(fs, dir);
 }
 
-/* The identity comes last: with it the replica exists. */
+/* Write the identity last: with it the replica exists. */
 static enum status create_locked(struct fs *fs, const char *dir,
                                  const struct rlog_identity *identity, struct reason *reason)
 {
@@ -79,7 +79,7 @@ static enum status create_locked(struct fs *fs, const char *dir,
         reason_set(reason, "%s: there is a log or snapshot, but the identity is missing", dir);
         return ST_CORRUPT;
     }
-    (void)snprintf(path, sizeof path, "%s/slot", dir); /* `dir` is bounded */
+    (void)snprintf(path, sizeof path, "%s/slot", dir); /* cannot be cut: `dir` is bounded */
     TRY(vote_file_create(fs, path, identity->id));
     TRY(fs_sync_dir(fs, dir));
     return identity_create(fs, dir, identity);
@@ -95,7 +95,7 @@ enum status rlog_disk_create(struct env *env, const char *dir, const struct rlog
     TRY(dir_check(dir, reason));
     reason_set(reason, "%s: the directory cannot be made", dir);
     TRY(make_dirs(env->fs, dir));
-    (void)snprintf(path, sizeof path, "%s/lock", dir); /* `dir` is bounded */
+    (void)snprintf(path, sizeof path, "%s/lock", dir); /* cannot be cut: `dir` is bounded */
     reason_set(reason, "%s: in use by another process", dir);
     TRY(fs_lock(env->fs, path, &held));
     reason_set(reason, "%s: the replica cannot be made", dir);
@@ -129,7 +129,7 @@ static enum status wipe_file(struct fs *fs, const char *dir, const char *name)
 static enum status wipe_folder(struct fs *fs, const char *dir, const char *sub)
 {
     char path[DISK_PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/%s", dir, sub); /* `dir` is bounded */
+    (void)snprintf(path, sizeof path, "%s/%s", dir, sub); /* cannot be cut: `dir` is bounded */
     struct wipe w = {fs, path};
     enum status st = fs_list(fs, path, wipe_one, &w);
     if (st == ST_NOT_FOUND)
@@ -155,7 +155,7 @@ enum status rlog_disk_wipe(struct env *env, const char *dir, struct reason *reas
     char path[DISK_PATH_MAX];
     struct fs_file *held = NULL;
     TRY(dir_check(dir, reason));
-    (void)snprintf(path, sizeof path, "%s/lock", dir); /* `dir` is bounded */
+    (void)snprintf(path, sizeof path, "%s/lock", dir); /* cannot be cut: `dir` is bounded */
     enum status st = fs_lock(env->fs, path, &held);
     if (st == ST_NOT_FOUND)
         return ST_OK;
@@ -199,7 +199,7 @@ static void disk_free(struct rlog_disk *disk)
     tail_done(&disk->tail);
     fs_close(disk->vote_file);
     fs_close(disk->lock_file);
-    (void)pthread_mutex_destroy(&disk->lock); /* no thread holds it */
+    (void)pthread_mutex_destroy(&disk->lock); /* no thread holds the lock */
     mem_free(disk);
 }
 
@@ -230,13 +230,13 @@ static void identity_lost(struct rlog_disk *disk, struct rlog_loaded *ret_loaded
     disk->corrupt = disk->tail.broken = disk->failed = true;
 }
 
-/* ST_NOT_FOUND before anything is locked or changed. */
+/* Look for a replica. ST_NOT_FOUND before anything is locked or changed. */
 static enum status look(struct fs *fs, const char *dir, struct reason *reason)
 {
     char path[DISK_PATH_MAX];
     struct fs_file *file = NULL;
     bool any = false;
-    (void)snprintf(path, sizeof path, "%s/identity", dir); /* `dir` is bounded */
+    (void)snprintf(path, sizeof path, "%s/identity", dir); /* cannot be cut: `dir` is bounded */
     enum status st = fs_open(fs, path, FS_READ, &file);
     fs_close(file);
     if (st == ST_NOT_FOUND) {

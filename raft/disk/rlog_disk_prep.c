@@ -17,7 +17,7 @@ static uint64_t piece_size(const struct rlog_disk *disk)
     return MIN(size, disk->segment_bytes - disk->making.off);
 }
 
-/* Twice as far as the log: it may become faster. */
+/* Whether less is zeroed than twice what the log uses: the log may become faster. */
 static bool behind(const struct rlog_disk *disk)
 {
     return disk->making.off < 2 * disk->active_bytes;
@@ -33,7 +33,7 @@ static enum status making_end(struct rlog_disk *disk)
     return st;
 }
 
-/* A full disk is not a failure before the segment is needed. */
+/* Give up if the disk is full: that is no failure before the segment is needed. */
 static enum status making_gives_up(struct rlog_disk *disk, enum status why)
 {
     char path[DISK_PATH_MAX];
@@ -47,11 +47,11 @@ static enum status making_gives_up(struct rlog_disk *disk, enum status why)
     return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
-/* Zero what compaction left, or a new file. */
+/* Zero a file that compaction left, or a new file. */
 static enum status making_begin(struct rlog_disk *disk)
 {
     char path[DISK_PATH_MAX];
-    disk->want_next = false; /* before the look: a segment begun after it asks again */
+    disk->want_next = false; /* clear first: a segment begun after the look sets it again */
     disk_free_check(disk);
     disk_lock(disk);
     bool needed = disk->tail.prepared == 0;

@@ -23,8 +23,8 @@ struct finder {
     const struct log_watch *watch;
     struct file_seen *files;
     size_t n_files, cap_files;
-    bool void_before; /* the next header or batch begins anew */
-    bool stop;        /* planted: whatever follows the damage is forgotten */
+    bool void_before; /* the next header or batch begins a new log */
+    bool stop;        /* a planted bug: everything after the damage is forgotten */
     struct log_found *found;
 };
 
@@ -58,7 +58,7 @@ static uint64_t term_before(const struct log_found *f, uint64_t index)
     return index == f->base ? f->prev_term : f->entries[index - 1 - f->base].term;
 }
 
-/* The first damage is the one reported. */
+/* Report damage, unless damage was reported before. */
 static void damage(struct finder *d, uint64_t number, uint64_t off, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static void damage(struct finder *d, uint64_t number, uint64_t off, const char *format, ...)
@@ -67,7 +67,7 @@ static void damage(struct finder *d, uint64_t number, uint64_t off, const char *
     char why[160];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(why, sizeof why, format, args); /* a cut text is still of use */
+    (void)vsnprintf(why, sizeof why, format, args); /* a text that is too long is cut */
     va_end(args);
     struct reason reason;
     reason_set(&reason, "log/%016llx.seg, offset %llu, after entry %llu: %s",
@@ -196,8 +196,8 @@ static enum status batch_take(struct finder *d, const struct segment_image *imag
 
 /* The segment that follows decides the meaning of the end of this one. */
 enum next_segment {
-    NEXT_NONE,    /* this one is the end of the log: a torn write is possible */
-    NEXT_FOLLOWS, /* the next header says where this one ends */
+    NEXT_NONE,    /* the segment is the end of the log: a torn write is possible */
+    NEXT_FOLLOWS, /* the next segment's header says where this segment ends */
     NEXT_UNKNOWN, /* the next one is damaged or missing, which is reported there */
 };
 
@@ -220,7 +220,7 @@ static void end_found(struct finder *d, const struct batch_found *b, uint64_t of
         d->found->torn |= b->state == BATCH_TORN;
 }
 
-/* All batches of a segment up to `end`. */
+/* Read all batches of a segment up to `end`. */
 static enum status batches_read(struct finder *d, const struct segment_image *image, uint64_t end,
                                 enum next_segment next)
 {
@@ -247,7 +247,7 @@ static enum status batches_read(struct finder *d, const struct segment_image *im
     return ST_OK;
 }
 
-/* A segment's header against the end of the one before. */
+/* Compare a segment's header with the end of the segment before. */
 static void header_take(struct finder *d, const struct file_seen *file,
                         const struct file_seen *prev)
 {
@@ -376,7 +376,7 @@ static enum status unused_read(struct finder *d, uint64_t number)
     return st;
 }
 
-/* Everything but the run of segments in use. */
+/* List all segments except the run of segments in use. */
 static enum status list_unused(struct finder *d, size_t n_used)
 {
     struct log_found *f = d->found;

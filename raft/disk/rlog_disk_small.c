@@ -107,8 +107,8 @@ static enum status small_replace(struct fs *fs, const char *dir, const char *nam
 {
     char path[DISK_PATH_MAX], temporary[DISK_PATH_MAX];
     ASSERT(strlen(dir) < DISK_DIR_MAX && strlen(name) < 32);
-    (void)snprintf(path, sizeof path, "%s/%s", dir, name);               /* fits, see above */
-    (void)snprintf(temporary, sizeof temporary, "%s/%s.tmp", dir, name); /* fits too */
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name); /* fits: `dir` is bounded */
+    (void)snprintf(temporary, sizeof temporary, "%s/%s.tmp", dir, name); /* `dir` is bounded */
     TRY(small_create(fs, temporary, block));
     TRY(fs_rename(fs, temporary, path));
     return fs_sync_dir(fs, dir);
@@ -126,7 +126,7 @@ enum status identity_load(struct fs *fs, const char *dir, struct rlog_identity *
     char path[DISK_PATH_MAX];
     uint8_t blocks[SMALL_BYTES];
     struct rlog_identity a, b;
-    (void)snprintf(path, sizeof path, "%s/identity", dir); /* callers bound `dir` */
+    (void)snprintf(path, sizeof path, "%s/identity", dir); /* cannot be cut: callers bound `dir` */
     TRY(small_read(fs, path, blocks));
     bool a_good = identity_decode(blocks, &a), b_good = identity_decode(blocks + SMALL_BLOCK, &b);
     if (!a_good && !b_good)

@@ -16,7 +16,7 @@ void tail_done(struct tail *t)
     *t = (struct tail){0};
 }
 
-/* The first reason is the one that counts. */
+/* Break the log. The first reason is kept. */
 void tail_break(struct tail *t, const char *format, ...)
 {
     va_list args;
@@ -25,7 +25,7 @@ void tail_break(struct tail *t, const char *format, ...)
     t->broken = true;
     va_start(args, format);
     (void)vsnprintf(t->why_broken.text, sizeof t->why_broken.text, format,
-                    args); /* a cut text is still of use */
+                    args); /* a text that is too long is cut */
     va_end(args);
 }
 
@@ -72,7 +72,7 @@ static void truncate_live(struct tail *t, uint64_t from)
     ASSERT(from > 0 && from <= t->last + 1);
     while (t->n_runs > 1 && t->runs[t->n_runs - 1].first >= from)
         t->n_runs--;
-    ASSERT(t->runs[0].first < from); /* compacted entries are committed */
+    ASSERT(t->runs[0].first < from); /* compacted entries are never replaced */
     for (size_t i = 0; i < t->n_segments; i++)
         t->segments[i].last = MIN(t->segments[i].last, from - 1);
     t->last = from - 1;
@@ -215,7 +215,7 @@ static size_t encode(struct rlog_disk *disk, const struct batch_plan *plan,
     return (size_t)(w.at - out);
 }
 
-/* The write is durable: say so in memory. */
+/* Record in memory that the write is durable. */
 static enum status remember(struct rlog_disk *disk, const struct batch_plan *plan)
 {
     struct tail *t = &disk->tail;
@@ -348,7 +348,7 @@ enum status tail_write(struct rlog_disk *disk, const struct batch_plan *plan, st
         reason_set(reason, "%s", why.text);
     }
     if (t->stage_size > (size_t)disk->group_bytes + 2 * FS_BLOCK)
-        stage_free(t); /* one huge batch must not hold its memory for ever */
+        stage_free(t); /* do not keep the memory of one huge batch for ever */
     return st;
 }
 
@@ -432,7 +432,7 @@ static bool droppable(const struct tail *t, uint64_t upto)
     return t->n_segments > 1 && t->segments[0].last <= upto;
 }
 
-/* At most `n` segments. */
+/* Drop at most `n` segments. */
 static enum status drop_upto(struct rlog_disk *disk, uint64_t upto, size_t n, struct reason *reason)
 {
     struct tail *t = &disk->tail;
@@ -460,7 +460,7 @@ enum status tail_compact(struct rlog_disk *disk, uint64_t upto, bool *ret_more,
     struct tail *t = &disk->tail;
     *ret_more = false;
     if (t->broken)
-        return ST_OK; /* reported where it broke */
+        return ST_OK; /* the failure was reported where the log broke */
     t->upto = MAX(t->upto, upto);
     uint64_t floor = MIN(t->upto, snapshot_floor(disk));
     TRY(drop_upto(disk, floor, 1, reason));

@@ -20,22 +20,24 @@ struct term_run {
 
 /* The end of the log on disk. */
 struct tail {
-    struct segment *segments; /* ascending, without gaps; the last one is being written */
+    /* segments in ascending order, without gaps; the last one is being written */
+    struct segment *segments;
     size_t n_segments, segments_cap;
-    struct term_run *runs; /* never empty; covers the entry before the first entry too */
+    /* terms of the entries; never empty, because it covers the entry before the first */
+    struct term_run *runs;
     size_t n_runs, runs_cap;
     uint64_t last;       /* index of the newest entry */
     uint64_t seq, chain; /* number and chain of the newest batch */
     struct fs_file *file;
     uint64_t off;
     uint8_t partial[FS_BLOCK]; /* content of the last block up to `off` */
-    bool marked;               /* the newest batch is a mark */
+    bool marked;               /* the newest batch has the flag BATCH_MARK */
     bool broken;               /* a write failed: nothing more is written */
     struct reason why_broken;
     uint8_t *stage; /* whole blocks, in `stage_room` */
     void *stage_room;
     size_t stage_size;
-    uint64_t upto;                  /* entries up to here are not needed */
+    uint64_t upto;                  /* highest index that compaction may drop */
     uint64_t prepared;              /* number of the next segment if its file is ready, else 0 */
     uint64_t dirty[DISK_DIRTY_MAX]; /* numbers of spare files that are to be zeroed */
     size_t n_dirty;
@@ -46,22 +48,22 @@ struct batch_plan {
     uint64_t first;
     const struct rlog_entry **entries;
     unsigned n;
-    uint64_t bytes;      /* bytes of the entries with their headers */
-    uint32_t flags;      /* BATCH_MARK, BATCH_CLEAN */
-    bool roll;           /* begin a new segment */
-    bool reset;          /* begin a new segment that voids the log before it */
-    uint64_t reset_term; /* of entry first-1 */
+    uint64_t bytes;      /* bytes of the entries, with their headers */
+    uint32_t flags;      /* flags BATCH_MARK and BATCH_CLEAN */
+    bool roll;           /* the batch begins a new segment */
+    bool reset;          /* the batch begins a new segment that voids the log before it */
+    uint64_t reset_term; /* for `reset`: term of entry first-1 */
 };
 
 /* The bytes in the stage and their place in the file: `n` bytes, `before` of them already there. */
 struct staged {
-    const struct segment *fresh; /* NULL: the active segment goes on */
+    const struct segment *fresh; /* new segment; NULL: the active segment goes on */
     struct fs_file *file;
     size_t before, n, all; /* before: bytes of the last block; all: n filled up to whole blocks */
     uint64_t off, chain;
 };
 
-/* rlog_disk_tail.c: under the lock. */
+/* Functions in rlog_disk_tail.c. The caller holds the lock. */
 void tail_done(struct tail *t);
 void tail_break(struct tail *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 NODISCARD enum status tail_open_run(struct tail *t, uint64_t index, uint64_t term);
@@ -82,7 +84,7 @@ NODISCARD enum status tail_prepare(struct rlog_disk *disk, uint64_t spare);
  * segment a call, so that writes can run between. */
 NODISCARD enum status tail_compact(struct rlog_disk *disk, uint64_t upto, bool *ret_more,
                                    struct reason *reason);
-/* Start the log again behind an installed snapshot. */
+/* Begin a new log behind an installed snapshot. */
 NODISCARD enum status tail_reset(struct rlog_disk *disk, uint64_t index, uint64_t term,
                                  struct reason *reason);
 NODISCARD enum status tail_mark(struct rlog_disk *disk, uint32_t flags, struct reason *reason);

@@ -467,7 +467,7 @@ static void on_close_timer(struct env_timer *timer)
     bool busy = r->woken || r->create.running || !rlog_snapshot_sends_idle(r) ||
                 !rlog_install_idle(r) || !rlog_disk_idle(r->disk);
     if (!busy)
-        rlog_install_done(r); /* a state that was half loaded may be long in going */
+        rlog_install_done(r); /* a half-loaded state may take long to free */
     if (busy || !store_idle(r->machine.store)) {
         env_timer_set(r->env, &r->close_timer, rlog_now(r) + CLOSE_POLL_MS);
         return;

@@ -26,19 +26,19 @@ struct rlog_net_ops {
 
 /* Damage that the start found on the disk and repaired. */
 struct rlog_met {
-    bool torn, vote_file_fell_back, snapshot_fell_back, reset; /* as in struct rlog_loaded */
+    bool torn, vote_file_fell_back, snapshot_fell_back, reset; /* damage as in struct rlog_loaded */
     uint64_t truncations;
 };
 
 struct rlog_status {
-    uint64_t id, term, leader; /* leader 0: unknown */
+    uint64_t id, term, leader; /* `leader` is a raft id; 0: unknown */
     bool is_leader, ready; /* ready: leads, has committed every entry from before its election, and
                               the cluster has a time */
     bool transferring;
     uint64_t last_index, commit_index, applied_index, stored_index, snapshot_index;
     uint64_t version, local_version;
     uint64_t stage;           /* number of the open staged tree, which delays snapshots; 0: none */
-    uint16_t feature;         /* feature level of the cluster, as applied */
+    uint16_t feature;         /* feature level of the cluster, from applied entries */
     int64_t time_ms;          /* cluster time of the last applied entry */
     int64_t snapshot_time_ms; /* cluster time of the newest snapshot; 0: none */
     struct rlog_member members[RLOG_MEMBERS_MAX];
@@ -49,18 +49,19 @@ struct rlog_status {
     uint64_t match[RLOG_MEMBERS_MAX], match_term[RLOG_MEMBERS_MAX];
     uint64_t elections, snapshots_created, snapshots_installed, entries_applied, txns_applied,
         conflicts, reads_confirmed, read_rounds;
-    uint64_t truncations, rollbacks; /* truncations of the log; rollbacks of a configuration */
+    /* truncations of the log; rollbacks of a configuration change */
+    uint64_t truncations, rollbacks;
     struct rlog_met met;
 };
 
 struct rlog_events {
-    /* Leadership, readiness, term or membership changed. */
+    /* Called when leadership, readiness, term or membership has changed. */
     void (*changed)(void *ctx);
     /* The replica cannot go on: the process must exit non-zero with this message. ST_IO,
      * ST_NO_SPACE: the disk failed a write or sync; ST_UNSUPPORTED: a later build is needed;
      * ST_CORRUPT, ST_NOMEM, ST_INTERNAL. */
     void (*fatal)(void *ctx, enum status why, const struct reason *reason);
-    /* A batch was applied and published. */
+    /* Called when a batch has been applied and published. */
     void (*applied)(void *ctx, uint64_t index, uint64_t version);
     void *ctx;
 };
@@ -75,10 +76,11 @@ struct rlog_options {
      * n_initial_members is 0. */
     const struct rlog_member *initial_members;
     unsigned n_initial_members;
-    unsigned election_ms;        /* 0: 1000 */
-    unsigned heartbeat_ms;       /* 0: 100 */
-    unsigned batch_bytes_max;    /* 0: 1 MiB of commands in one entry */
-    unsigned inflight_bytes_max; /* 0: 64 MiB proposed and not yet applied, then ST_BUSY */
+    unsigned election_ms;     /* election timeout; 0: 1000 */
+    unsigned heartbeat_ms;    /* time between heartbeats; 0: 100 */
+    unsigned batch_bytes_max; /* most bytes of commands in one entry; 0: 1 MiB */
+    /* bytes proposed and not yet applied, above which ST_BUSY; 0: 64 MiB */
+    unsigned inflight_bytes_max;
     uint64_t snapshot_log_bytes; /* 0: a snapshot per log of half the state's size, 32 to 512 MiB */
     unsigned snapshot_trailing;  /* entries kept before a snapshot; 0: 4096, at most 128 MiB */
     uint64_t state_bytes_max;    /* 0: unbounded; above, only deletes and `upkeep` are accepted */
@@ -113,7 +115,7 @@ void rlog_receive(struct rlog *rlog, uint64_t from, const char *from_name, struc
 /* The transport reports that a peer refused or reset its connection: its process has ended. */
 void rlog_peer_gone(struct rlog *rlog, uint64_t id);
 
-/* Proposals. */
+/* Proposals */
 
 /* Embedded in its owner until `done`. `txn` is encoded by rlog_txn_encode and stays valid. */
 struct rlog_propose {
@@ -131,7 +133,7 @@ struct rlog_propose {
     void (*done)(struct rlog_propose *p, enum status st);
     struct rlog_applied applied;
     uint64_t index; /* index of the entry that has the proposal */
-    /* Used by rlog until `done`. */
+    /* The members below are used by rlog until `done`. */
     struct list link;
     enum status status;
     void *copy;
@@ -151,8 +153,8 @@ struct rlog_read {
     void (*done)(struct rlog_read *r, enum status st);
     uint64_t index;
     int64_t time_ms;
-    uint64_t deadline_ms; /* monotonic; 0: 10 s from now */
-    /* rlog's until `done`. */
+    uint64_t deadline_ms; /* monotonic deadline; 0: 10 s from now */
+    /* The members below are used by rlog until `done`. */
     struct list link;
     enum status status;
 };
@@ -164,7 +166,7 @@ NODISCARD enum status rlog_dump_begin(struct rlog *rlog, struct rlog_machine_dum
 /* Cluster time now: leader only (R16); others estimate from the last reply. */
 int64_t rlog_time_ms(struct rlog *rlog);
 
-/* Membership and leadership: leader only, one at a time. */
+/* Changes of membership and leadership. Only a leader makes them, one at a time. */
 
 struct rlog_admin {
     /* ST_OK when committed. ST_BUSY: another change runs. ST_NOT_LEADER, ST_TIMEOUT, ST_INVALID. */
@@ -172,14 +174,14 @@ struct rlog_admin {
     struct reason reason;
     struct rlog_member member;
     uint64_t replaces;    /* raft id to remove once `member` has its role; 0: none */
-    uint64_t deadline_ms; /* monotonic; 0: 60 s from now */
-    /* rlog's until `done`. */
+    uint64_t deadline_ms; /* monotonic deadline; 0: 60 s from now */
+    /* The members below are used by rlog until `done`. */
     struct list link;
     enum status status;
 };
 /* Add `member`: as a spare until it has the log, then in its role. */
 void rlog_member_add(struct rlog *rlog, struct rlog_admin *a);
-/* Remove member.id. */
+/* Remove the member with the raft id member.id. */
 void rlog_member_remove(struct rlog *rlog, struct rlog_admin *a);
 /* Take the vote of member.id, which follows as a standby; rlog_member_add gives the vote back. */
 void rlog_member_demote(struct rlog *rlog, struct rlog_admin *a);

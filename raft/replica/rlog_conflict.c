@@ -12,7 +12,7 @@ enum { COUNTS_MIN = 256 };
 /* A hash over words, which can be had of a key's beginnings on the way. */
 struct key_hash {
     uint64_t h;
-    size_t at; /* whole words of the key that are in it */
+    size_t at; /* bytes of the key hashed so far, in whole words */
 };
 
 static uint64_t hash_step(uint64_t h, uint64_t word)
@@ -32,7 +32,7 @@ static uint64_t hash_upto(struct key_hash *hash, struct bytes key, size_t len)
     else
         for (size_t i = 0; i < len; i++)
             last = last << 8 | key.data[i];
-    return hash_step(hash->h ^ len, last) | 1; /* 0 marks a free slot */
+    return hash_step(hash->h ^ len, last) | 1; /* a hash is never 0, which marks a free slot */
 }
 
 uint64_t rlog_key_hash(struct bytes key)
@@ -167,7 +167,7 @@ static void mark_touch(void *ctx, enum rlog_touch touch, struct bytes key)
     case RLOG_TOUCH_PUT:
     case RLOG_TOUCH_DELETE: break;
     }
-    (void)rlog_key_hashes(key, mark_hash, m); /* never stops */
+    (void)rlog_key_hashes(key, mark_hash, m); /* mark_hash never stops the walk */
 }
 
 /* From now on, until rlog_conflicts_unmark, the proposal's writes are pending. */

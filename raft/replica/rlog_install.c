@@ -311,7 +311,7 @@ static void receive_chunk(struct rlog *r, const struct rlog_frame *f)
     }
     void *copy = mem_alloc(data.len);
     if (copy == NULL)
-        return; /* as if the network had lost it */
+        return; /* drop the chunk: the network may lose any chunk */
     memcpy(copy, data.data, data.len);
     in->queue[in->n_queued++] = (struct rlog_chunk_copy){copy, data.len};
     in->queued += data.len;
@@ -335,7 +335,7 @@ void rlog_install_receive(struct rlog *r, uint64_t from, const struct rlog_frame
         bool stale = f->chunk.term > in->term || now - in->heard_ms > IDLE_MS || from == in->from;
         if (stale && (in->phase == INSTALL_RECEIVING || in->phase == INSTALL_VERIFYING) &&
             !in->ending)
-            install_abort(r); /* the sender tries again */
+            install_abort(r); /* the sender sends again from the start */
         return;
     }
     if (!same) {
@@ -358,7 +358,7 @@ bool rlog_install_idle(const struct rlog *r)
     return !r->install.working;
 }
 
-/* After rlog_install_idle. */
+/* Free the install; call after rlog_install_idle. */
 void rlog_install_done(struct rlog *r)
 {
     struct rlog_install *in = &r->install;
@@ -366,7 +366,7 @@ void rlog_install_done(struct rlog *r)
     queue_clear(in);
     if (in->load != NULL) {
         enum status st = rlog_machine_load_end(in->load);
-        (void)st; /* the work was cut short; the store goes away */
+        (void)st; /* the install was cut short, and its store is freed */
     }
     rlog_snap_close(in->reader);
     if (in->writer != NULL)

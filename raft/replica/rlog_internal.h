@@ -28,10 +28,10 @@
 #include "raft/replica/rlog_wire.h"
 
 enum {
-    RLOG_ROUNDS_MAX = 4,        /* open rounds of reads */
-    RLOG_REMOTE_READS_MAX = 64, /* reads of standbys in one round */
+    RLOG_ROUNDS_MAX = 4,        /* most open rounds of reads */
+    RLOG_REMOTE_READS_MAX = 64, /* most reads of standbys in one round */
     RLOG_BATCH_TXNS_MAX = 4096,
-    RLOG_UNCOMMITTED_MAX = 64, /* uncommitted entries, above which commands wait */
+    RLOG_UNCOMMITTED_MAX = 64, /* number of uncommitted entries above which commands wait */
 };
 
 /* The proposals of one entry that is not applied yet. */
@@ -45,9 +45,9 @@ struct rlog_batch {
 
 /* A multiset of hashes: each hash with its count. */
 struct rlog_counts {
-    uint64_t *hashes; /* 0: free */
+    uint64_t *hashes; /* array of hashes; 0: the slot is free */
     uint32_t *counts;
-    size_t cap, used; /* cap is a power of two */
+    size_t cap, used; /* size of the table, a power of two; slots in use */
 };
 
 struct rlog_conflicts {
@@ -73,7 +73,7 @@ struct rlog_tickets {
 };
 
 struct rlog_proposals {
-    struct list waiting;  /* proposals that are in no entry yet */
+    struct list waiting;  /* proposals that no entry contains yet */
     struct list held;     /* proposals that a pending write may conflict with */
     size_t waiting_bytes; /* bytes of waiting, held and fenced proposals */
     bool recheck;         /* a proposal was applied or failed: check `held` again */
@@ -81,7 +81,7 @@ struct rlog_proposals {
     size_t batches_bytes;
     uint64_t submitted_ms;
     struct rlog_batch *applying; /* batch of the entry that is being applied */
-    struct env_timer grace;      /* leadership was lost: end of the wait for outcomes */
+    struct env_timer grace;      /* after a lost leadership: end of the wait for outcomes */
     struct env_timer gather;     /* end of gathering proposals for the next entry */
 };
 
@@ -92,18 +92,20 @@ struct rlog_remote_read {
 /* On a leader: a round of requests to the voters. On another node: one request to the leader. */
 struct rlog_round {
     bool open, asks_leader;
-    bool untimed; /* the request carried no time, because the cluster had none */
+    bool untimed; /* the request had no time, because the cluster had none */
     uint64_t number, term, index, conf_generation, started_ms, leader;
-    uint32_t asked, yes; /* bit per member of the configuration */
+    /* members asked and members that replied: a bit for each member of the configuration */
+    uint32_t asked, yes;
     struct list reads;
     struct rlog_remote_read remote[RLOG_REMOTE_READS_MAX];
     unsigned n_remote;
 };
 
 struct rlog_reads {
-    struct list fresh;    /* reads in no round */
+    struct list fresh;    /* reads that belong to no round */
     struct list awaiting; /* reads with an index that is not applied yet; by index */
-    struct rlog_remote_read remote[RLOG_REMOTE_READS_MAX]; /* reads of standbys in no round */
+    /* reads of standbys that belong to no round */
+    struct rlog_remote_read remote[RLOG_REMOTE_READS_MAX];
     unsigned n_remote;
     struct rlog_round rounds[RLOG_ROUNDS_MAX];
     uint64_t number, started_ns;
@@ -130,7 +132,7 @@ struct rlog_members {
     struct rlog_admin *admin;
     uint64_t term, change_index, target;
     uint64_t remove_id;        /* raft id of the member to remove or demote */
-    uint64_t held_ms;          /* monotonic: proposals are held back since */
+    uint64_t held_ms;          /* monotonic: when proposals were first held back */
     uint64_t heard_ms;         /* monotonic: last frame of the server that is being added */
     uint64_t gone_id, gone_ms; /* the leader whose process has ended, and when */
     struct env_timer timer;
@@ -150,10 +152,10 @@ struct rlog {
 
     unsigned depth;
     bool again, woken;
-    /* Start what can start; then, if `fire`, fire completions. */
+    /* Start what can start; then, if `fire` is set, call completions. */
     void (*pump)(struct rlog *r, bool fire);
     struct env_timer timer, close_timer, commit_timer;
-    uint64_t commit_due_ms; /* when followers are notified of a commit; 0: they know */
+    uint64_t commit_due_ms; /* when to tell followers of a commit; 0: they know */
     struct env_task wake;
 
     struct buf out;   /* the frame that is being sent */
@@ -161,8 +163,8 @@ struct rlog {
     struct bytes parts[1 + RLOG_INFLIGHT_ENTRIES];
 
     struct list done_proposals, done_reads, done_admins;
-    bool changed;         /* fire events.changed */
-    bool members_changed; /* call net.members */
+    bool changed;         /* events.changed must be called */
+    bool members_changed; /* net.members must be called */
     uint64_t conf_generation;
     uint64_t announced_index; /* index of the last call of events.applied */
     bool led, was_ready;
@@ -197,11 +199,14 @@ void rlog_commit_on_timer(struct env_timer *timer);
 void rlog_proposals_init(struct rlog *r);
 void rlog_proposals_pump(struct rlog *r);
 void rlog_proposals_apply(struct rlog *r, uint64_t index, const struct rlog_entry *entry);
-void rlog_proposals_jumped(struct rlog *r, uint64_t index); /* a snapshot was installed */
-void rlog_proposals_leadership(struct rlog *r);             /* won or lost */
+/* call after a snapshot was installed */
+void rlog_proposals_jumped(struct rlog *r, uint64_t index);
+/* call when leadership was won or lost */
+void rlog_proposals_leadership(struct rlog *r);
 void rlog_proposals_close(struct rlog *r);
 void rlog_proposals_fire(struct rlog *r);
-void rlog_propose_route(struct rlog *r, struct rlog_propose *p); /* to an entry, or to wait */
+/* puts a proposal into an entry, or lets it wait */
+void rlog_propose_route(struct rlog *r, struct rlog_propose *p);
 void rlog_propose_late(struct rlog *r, struct rlog_propose *p);
 void rlog_propose_finish(struct rlog *r, struct rlog_propose *p, enum status st);
 
@@ -236,7 +241,7 @@ void rlog_reads_fire(struct rlog *r);
 /* rlog_member.c */
 void rlog_members_init(struct rlog *r);
 void rlog_members_pump(struct rlog *r);
-bool rlog_members_holding(const struct rlog *r); /* propose nothing now */
+bool rlog_members_holding(const struct rlog *r); /* whether nothing may be proposed now */
 void rlog_members_heard(struct rlog *r, uint64_t from);
 void rlog_members_close(struct rlog *r);
 void rlog_members_fire(struct rlog *r);

@@ -21,8 +21,8 @@ enum {
     DEADLINE_MS = 60000,
     TRANSFER_MS = 10000,
     POLL_MS = 50,
-    SILENT_MS = 5000, /* a server silent for so long is not being added */
-    FAST_PART = 20,   /* the election timeout while the leader is known to be gone */
+    SILENT_MS = 5000, /* a server that is silent for this time is no longer added */
+    FAST_PART = 20,   /* divides the election timeout while the leader is known to be gone */
 };
 
 static void on_timer(struct env_timer *timer);
@@ -177,7 +177,7 @@ static void change_submit(struct rlog *r, const struct rlog_conf *next,
 {
     struct rlog_members *ms = &r->members;
     ASSERT(rlog_core_leads(&r->core));
-    ASSERT(ms->change_index <= r->core.committed.index); /* one change at a time */
+    ASSERT(ms->change_index <= r->core.committed.index); /* only one change is made at a time */
     enum status st = rlog_core_change(&r->core, next, rlog_now(r), &ms->change_index);
     if (st == ST_OK) {
         ms->phase = then;
@@ -237,8 +237,9 @@ static void step_address(struct rlog *r)
     } else if (strncmp(m->address, wanted->address, sizeof m->address) == 0) {
         r->members.phase = MEMBERS_DONE;
     } else {
-        memset(m->address, 0, sizeof m->address); /* members are compared whole */
-        (void)snprintf(m->address, sizeof m->address, "%s", wanted->address); /* same size */
+        memset(m->address, 0, sizeof m->address); /* clear all bytes: members are compared whole */
+        /* cannot be cut: both arrays have the same size */
+        (void)snprintf(m->address, sizeof m->address, "%s", wanted->address);
         change_submit(r, &next, MEMBERS_DONE);
     }
 }
@@ -268,7 +269,7 @@ static void step_catch_up(struct rlog *r)
     case RLOG_CORE_BEHIND:
         if (m->role == RLOG_SPARE) {
             enum status st = rlog_core_catch_up(&r->core, m->id, rlog_now(r));
-            (void)st; /* tried again */
+            (void)st; /* the next turn tries again */
         }
         return;
     case RLOG_CORE_CAUGHT_UP:
@@ -325,7 +326,7 @@ static void step_remove(struct rlog *r)
     change_submit(r, &next, MEMBERS_DONE);
 }
 
-/* The voter that has most. */
+/* The voter that has the most entries. */
 static uint64_t best_target(const struct rlog *r)
 {
     uint64_t best = 0, best_match = 0;
@@ -371,21 +372,21 @@ static void step_match(struct rlog *r)
     }
 }
 
-/* Still leader: it failed, or has not happened yet. */
+/* This node still leads: the transfer failed, or is still under way. */
 static void step_move(struct rlog *r)
 {
     if (!rlog_core_transferring(&r->core))
         transfer_fail(r, ST_TIMEOUT, "the server did not take over");
 }
 
-/* No longer leader. */
+/* This node no longer leads. */
 static void step_lost(struct rlog *r)
 {
     struct rlog_members *ms = &r->members;
     uint64_t leader = rlog_core_leader(&r->core);
     ASSERT(ms->phase != MEMBERS_IDLE);
     if (ms->phase == MEMBERS_MOVE && leader == 0)
-        return; /* the election is on */
+        return; /* the election is still running */
     bool moved = ms->phase == MEMBERS_MOVE && leader == ms->target;
     bool asked = ms->remove_id != r->identity.id;
     if (moved && asked) {
@@ -407,7 +408,7 @@ static void members_step(struct rlog *r)
         return;
     }
     if (ms->change_index > r->core.committed.index)
-        return; /* one change at a time */
+        return; /* wait until the last change is committed */
     switch (ms->phase) {
     case MEMBERS_IDLE: return;
     case MEMBERS_ADD_SPARE: step_add_spare(r); return;
@@ -536,7 +537,7 @@ enum status rlog_rejoin_prepare(const struct rlog_options *options, struct rlog_
     enum status st =
         rlog_disk_open(&disk_options, &options->identity, &disk, &old, &loaded, reason);
     if (st == ST_BUSY || st == ST_INVALID)
-        return st; /* in use, or of another node: not ours to remove */
+        return st; /* the directory is in use, or belongs to another node: do not remove it */
     if (st == ST_OK) {
         rlog_loaded_done(&loaded);
         rlog_disk_close(disk);

@@ -82,7 +82,7 @@ static void out_offer(void *ctx, uint64_t to)
     rlog_snapshot_send_wanted(ctx, to);
 }
 
-/* The caller of rlog_core_offer goes on from here. */
+/* Do nothing: the caller of rlog_core_offer continues. */
 static void out_install(void *ctx)
 {
     struct rlog *r = ctx;

@@ -11,10 +11,12 @@
 #include "raft/replica/rlog_internal.h"
 
 enum {
-    GRACE_MS = 3000,         /* for the outcome of what a lost leader had proposed */
-    GATHER_MS = 2,           /* then the next entry need not wait for this one's majority */
-    SLOW_DISK_MS = 10,       /* nor for this one's write */
-    ENTRY_KEEP = 256 * 1024, /* room for the next one worth keeping */
+    GRACE_MS = 3000, /* wait for the outcome of what a lost leader had proposed */
+    /* after this time an entry no longer waits for the majority of the one before */
+    GATHER_MS = 2,
+    /* after this time an entry no longer waits for the write of the one before */
+    SLOW_DISK_MS = 10,
+    ENTRY_KEEP = 256 * 1024, /* largest buffer of an entry that is kept for the next entry */
 };
 
 static void on_gathered(struct env_timer *timer)
@@ -74,7 +76,7 @@ static void list_fail(struct rlog *r, struct list *list, enum status st)
         rlog_propose_finish(r, CONTAINER_OF(link, struct rlog_propose, link), st);
 }
 
-/* Everything that is not in an entry. */
+/* Fail every proposal that no entry contains. */
 static void waiting_fail(struct rlog *r, enum status st)
 {
     list_fail(r, &r->proposals.waiting, st);
@@ -330,7 +332,7 @@ static bool batch_submit(struct rlog *r)
     unsigned n = batch_count(r, &bytes);
     struct rlog_batch *b = batch_take(r, n, bytes);
     if (b == NULL)
-        return false; /* out of memory: they wait */
+        return false; /* out of memory: the proposals wait */
     enum status st = entry_encode(r, b, &entry);
     if (st != ST_OK) {
         batch_fail(r, b, st);
@@ -379,7 +381,7 @@ static void step_submit(struct rlog *r)
     rlog_block_unref(entry.block);
 }
 
-/* Nothing else may happen before they need no longer wait. */
+/* Set a timer for the end of the wait: no other event may come before it. */
 static void gather_arm(struct rlog *r, uint64_t now)
 {
     struct rlog_proposals *ps = &r->proposals;
@@ -408,7 +410,7 @@ void rlog_proposals_pump(struct rlog *r)
         step_submit(r);
 }
 
-/* The bytes a result borrows live only during apply. */
+/* Copy the bytes of a result: the borrowed ones are valid only during apply. */
 static struct bytes keep_bytes(struct rlog_propose *p, struct bytes bytes)
 {
     if (bytes.len == 0)
@@ -529,7 +531,7 @@ void rlog_proposals_leadership(struct rlog *r)
         env_timer_set(r->env, &r->proposals.grace, rlog_now(r) + GRACE_MS);
 }
 
-/* Lists only: the replica goes on closing after. */
+/* Empty the lists only: the replica closes the rest later. */
 void rlog_proposals_close(struct rlog *r)
 {
     waiting_fail(r, ST_CLOSED);

@@ -12,10 +12,10 @@
 #include "raft/replica/rlog_internal.h"
 
 enum {
-    ROUND_MS = 150, /* then a frame was lost */
+    ROUND_MS = 150, /* a round that takes longer has lost a frame */
     DEADLINE_MS = 10000,
-    ROUND_GAP_NS = 200000, /* reads gather so long before another round opens beside one */
-    ALL_MS = 1000,         /* a leader asks all at least so often, for the clocks */
+    ROUND_GAP_NS = 200000, /* reads gather for this time before a second round opens */
+    ALL_MS = 1000,         /* a leader asks all members at least this often, for the clocks */
     REST_MS = 10, /* ask the remaining members when the first ones are silent for so long */
     CHECK_MS = 10,
 };
@@ -210,7 +210,7 @@ static void round_begin(struct rlog *r, struct rlog_round *round, uint64_t now_n
         rlog_send_frame(r, round->leader, &frame, false);
         return;
     }
-    round->index = r->core.commit; /* noted before the question leaves */
+    round->index = r->core.commit; /* the index must be noted before the question is sent */
     memcpy(round->remote, rs->remote, rs->n_remote * sizeof rs->remote[0]);
     round->n_remote = rs->n_remote;
     rs->n_remote = 0;
@@ -237,7 +237,7 @@ static struct rlog_round *round_free(struct rlog *r, unsigned *ret_open)
     return unused;
 }
 
-/* Whether a question may be asked now, and is worth it. */
+/* Whether a round may be opened now, and has reads to serve. */
 static bool round_wanted(struct rlog *r, uint64_t now_ms)
 {
     const struct rlog_reads *rs = &r->reads;
@@ -330,7 +330,7 @@ void rlog_reads_leadership(struct rlog *r)
 {
     give_up_all(r);
     if (!rlog_core_leads(&r->core))
-        r->reads.n_remote = 0; /* the other nodes ask the next leader */
+        r->reads.n_remote = 0; /* standbys ask the next leader */
 }
 
 void rlog_reads_close(struct rlog *r)
@@ -394,7 +394,7 @@ static void on_read(struct rlog *r, uint64_t from, const struct rlog_frame *f)
 {
     struct rlog_reads *rs = &r->reads;
     if (!rlog_core_leads(&r->core) || rs->n_remote == RLOG_REMOTE_READS_MAX)
-        return; /* the asker asks again */
+        return; /* drop the request: the standby asks again */
     rs->remote[rs->n_remote++] = (struct rlog_remote_read){from, f->read.number};
 }
 

@@ -6,7 +6,8 @@
 #include "raft/replica/rlog_internal.h"
 
 enum {
-    LOG_BYTES_MIN = 32 * 1024 * 1024, /* the log since the last snapshot is in memory */
+    /* least threshold; the log since the last snapshot is in memory */
+    LOG_BYTES_MIN = 32 * 1024 * 1024,
     LOG_BYTES_MAX = 512 * 1024 * 1024,
     ENTRY_OVERHEAD = 64,
     TRAILING_ENTRIES = 4096,
@@ -98,7 +99,7 @@ static void create_finish(struct rlog *r)
     snap.conf.len = t->meta.conf_len;
     memcpy(snap.conf.bytes, t->meta.conf, t->meta.conf_len);
     if (rlog_install_busy(r) || snap.index <= r->core.snap.index)
-        return; /* a leader's snapshot overtook it */
+        return; /* an installed snapshot is newer */
     uint64_t upto = rlog_core_snapshot(&r->core, &snap, trailing_count(r, snap.index), rlog_now(r));
     if (upto != 0)
         rlog_disk_compact(r->disk, upto);
@@ -140,7 +141,7 @@ void rlog_snapshot_create_pump(struct rlog *r)
     const struct rlog_core *c = &r->core;
     uint32_t random;
 
-    /* The clock is asked last: this is called for every read. */
+    /* Read the clock last: this function runs for every read. */
     if ((!t->wanted && !is_due(r)) || !create_possible(r) || rlog_now(r) < t->not_before_ms)
         return;
     enum status st = rlog_machine_dump_begin(&r->machine, &t->dump);

@@ -4,14 +4,14 @@
 
 #include "raft/replica/rlog_wire.h"
 
-enum { RLOG_SNAPSHOT_SENDS_MAX = 2 }; /* snapshots sent at the same time */
+enum { RLOG_SNAPSHOT_SENDS_MAX = 2 }; /* most snapshots sent at the same time */
 
 struct rlog_snapshot_create {
     struct env_work work;
     bool running, wanted;
     uint64_t bytes; /* bytes of log applied since the last snapshot */
     uint64_t not_before_ms;
-    unsigned jitter; /* 1/1024 of the threshold, up to a quarter */
+    unsigned jitter; /* random part of the threshold in 1/1024, up to a quarter */
     struct rlog_disk *disk;
     struct rlog_machine_dump dump;
     struct rlog_snapshot_meta meta;
@@ -40,7 +40,7 @@ enum rlog_install_phase {
     INSTALL_RECEIVING,
     INSTALL_VERIFYING,
     INSTALL_ABORTING,
-    INSTALL_SETTLING, /* from here on the core waits for the install */
+    INSTALL_SETTLING, /* the core waits for the install from here on */
     INSTALL_INSTALLING,
     INSTALL_OPENING,
     INSTALL_LOADING,
@@ -57,7 +57,7 @@ struct rlog_install {
     bool working, ending;
     uint64_t from, transfer, term, index, snap_term, size;
     uint64_t queued, written; /* bytes accepted; bytes in the file */
-    uint64_t heard_ms;        /* monotonic: last chunk */
+    uint64_t heard_ms;        /* monotonic: when the last chunk came */
     struct rlog_chunk_copy queue[4];
     unsigned n_queued;
     void *writing_copy;
@@ -81,17 +81,18 @@ void rlog_snapshot_create_pump(struct rlog *r);
 uint64_t rlog_snapshot_create_threshold(uint64_t given, uint64_t state_bytes, uint32_t jitter);
 
 /* rlog_snapshot_send.c */
-void rlog_snapshot_send_wanted(struct rlog *r, uint64_t to); /* from inside a step */
+void rlog_snapshot_send_wanted(struct rlog *r, uint64_t to); /* call from inside a step */
 void rlog_snapshot_sends_pump(struct rlog *r);
 void rlog_snapshot_sends_receive(struct rlog *r, uint64_t from, const struct rlog_frame *frame);
 bool rlog_snapshot_sends_idle(const struct rlog *r);
-uint64_t rlog_snapshot_sends_oldest(const struct rlog *r); /* UINT64_MAX: none */
+/* index of the oldest snapshot being sent; UINT64_MAX: none */
+uint64_t rlog_snapshot_sends_oldest(const struct rlog *r);
 void rlog_snapshot_sends_close(struct rlog *r);
 
 /* rlog_install.c */
 void rlog_install_init(struct rlog *r);
 void rlog_install_receive(struct rlog *r, uint64_t from, const struct rlog_frame *frame);
-bool rlog_install_busy(const struct rlog *r); /* the core waits for one */
+bool rlog_install_busy(const struct rlog *r); /* whether the core waits for an install */
 bool rlog_install_idle(const struct rlog *r);
 void rlog_install_done(struct rlog *r);
 

@@ -12,8 +12,9 @@
 enum {
     WINDOW = 4 * RLOG_CHUNK_MAX,
     RESEND_MS = 500,
-    STALLED_MS = 15000, /* no reply: give up; the core asks again */
-    PAUSE_MS = 2000,    /* before another transfer to a follower that refused */
+    /* time without a reply after which the transfer ends; the core asks again */
+    STALLED_MS = 15000,
+    PAUSE_MS = 2000, /* pause before another transfer to a follower that refused */
 };
 
 static void send_step(struct rlog_snapshot_send *s);
@@ -129,7 +130,7 @@ static void send_chunks(struct rlog_snapshot_send *s)
             send_close(s);
             return;
         }
-        if (s->again) { /* the follower stands elsewhere by now */
+        if (s->again) { /* the follower wants another offset by now */
             s->again = false;
             s->sent = s->acked;
         } else {
@@ -242,11 +243,11 @@ static void send_progress(struct rlog_snapshot_send *s, uint64_t offset, uint64_
         s->moved_ms = now;
         if (offset >
             s->sent) { /* the follower has more than this leader sent since it began anew */
-            s->again = s->working; /* the chunk that is being read lies elsewhere */
+            s->again = s->working; /* the chunk that is being read has another offset */
             if (!s->working)
                 s->sent = offset;
         }
-    } else if (offset == 0 && s->acked > 0) { /* the follower began anew */
+    } else if (offset == 0 && s->acked > 0) { /* the follower began the transfer again */
         s->acked = 0;
         s->again = s->working;
         if (!s->working)

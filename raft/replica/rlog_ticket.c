@@ -14,7 +14,7 @@ enum {
     TICKETS_MAX = 512,
     CLAIM_MS = 2000,
     CHECK_MS = 50,
-    FIRST = 1, /* the "ticket" of a request that has conflicted once */
+    FIRST = 1, /* marks a request that has conflicted once and has no ticket yet */
 };
 
 static void on_timer(struct env_timer *timer);
@@ -101,7 +101,8 @@ static void grant(struct rlog *r)
         struct rlog_propose *p = t->waiting;
         t->waiting = NULL;
         t->expires_ms = rlog_now(r) + CLAIM_MS;
-        p->applied.version = r->machine.version; /* the rerun must see what was waited for */
+        /* the rerun must see the writes that it waited for */
+        p->applied.version = r->machine.version;
         rlog_propose_finish(r, p, ST_CONFLICT);
     }
     if (r->tickets.n > 0 && r->tickets.timer.slot == 0)
@@ -159,7 +160,7 @@ void rlog_tickets_conflict(struct rlog *r, struct rlog_propose *p)
     t->wants = conflict_hash(p);
     t->waiting = p;
     t->expires_ms = 0;
-    r->again = true; /* the pump grants */
+    r->again = true; /* the next round of the pump grants the ticket */
 }
 
 /* A proposal came back with its ticket: it does not expire while we have it. */
@@ -200,7 +201,7 @@ struct fence_search {
     bool found;
 };
 
-/* An older number passes, or two could wait for each other. */
+/* A request with a lower number passes, or two requests could wait for each other. */
 static bool fence_hash(void *ctx, uint64_t hash)
 {
     struct fence_search *s = ctx;
@@ -215,7 +216,7 @@ static void fence_touch(void *ctx, enum rlog_touch touch, struct bytes key)
         (void)rlog_key_hashes(key, fence_hash, s); /* sets found */
 }
 
-/* Whether the proposal writes what another's ticket claims. */
+/* Whether the proposal writes a key that another request's ticket claims. */
 bool rlog_tickets_fenced(struct rlog *r, const struct rlog_propose *p)
 {
     struct fence_search s = {.rlog = r, .ticket = p->ticket};

@@ -7,10 +7,10 @@
 #include "text/time.h"
 
 enum {
-    WALL_FRESH_MS = 5000, /* older replies do not count */
-    STEP_MS = 60 * 1000,  /* so far behind the median, jump to it: the cluster was down */
+    WALL_FRESH_MS = 5000, /* a reply older than this does not count */
+    STEP_MS = 60 * 1000,  /* a clock this far behind the median jumps to it: the cluster was down */
     HOP_MS = 1000,  /* no further without the log, where only the last entry's time is known */
-    SLEW_PART = 20, /* at most 1/20 faster or slower */
+    SLEW_PART = 20, /* a clock runs at most 1/20 faster or slower */
     ADVANCE_MS = 50,
     BEGIN_ALL_MS = 300,  /* a new cluster's leader waits so long for every voter's clock … */
     BEGIN_ANY_MS = 5000, /* … and so long for those of a majority; then its own must do */
@@ -28,7 +28,7 @@ int64_t rlog_clock_own(struct rlog *r)
     return believable(env_wall_ms(r->env));
 }
 
-/* 0 before anything is known. */
+/* The base at the time `now`; 0 before a time is known. */
 static int64_t base_now(const struct rlog_clock *c, uint64_t now_ms)
 {
     return c->base_ms != 0 ? c->base_ms + (int64_t)(now_ms - c->base_mono) : 0;
@@ -46,7 +46,7 @@ void rlog_clock_heard(struct rlog *r, int64_t time_ms)
     struct rlog_clock *c = &r->clock;
     uint64_t now = rlog_now(r);
     if (time_ms <= 0)
-        return; /* the sender does not know the time yet */
+        return; /* the sender does not know a time yet */
     ASSERT(c->base_mono <= now);
     /* A question that comes late tells an old time; since then no less than this has passed. */
     int64_t least = base_now(c, now) - (int64_t)((now - c->base_mono) / SLEW_PART);
@@ -133,7 +133,7 @@ static void begin(struct rlog *r)
 
     ASSERT(!rlog_clock_began(r));
     if (!rlog_core_ready(&r->core))
-        return; /* entries may be to come that carry a time */
+        return; /* entries that carry a time may still come */
     if (c->begin_ms == 0)
         c->begin_ms = now;
     uint64_t waited = now - c->begin_ms;
@@ -160,7 +160,7 @@ static int64_t approach(struct rlog_clock *c, int64_t time, int64_t gap, int64_t
     return time + (step ? gap : MAX(-slew, MIN(gap, slew)));
 }
 
-/* Leader: move the base to now, nearer to the median. */
+/* On a leader: move the base on to now, and towards the median. */
 void rlog_clock_advance(struct rlog *r)
 {
     struct rlog_clock *c = &r->clock;

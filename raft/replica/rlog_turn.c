@@ -86,7 +86,7 @@ void rlog_send_frame(struct rlog *r, uint64_t to, const struct rlog_frame *f, bo
     buf_clear(&r->out);
     rlog_wire_encode(f, &r->out);
     if (buf_status(&r->out) != ST_OK)
-        return; /* as if the network had lost it */
+        return; /* drop the frame: the network may lose any frame */
     r->parts[0] = buf_bytes(&r->out);
     if (f->kind == RLOG_FRAME_CORE && f->core.raft.type == RAFT_APPEND_ENTRIES)
         for (unsigned i = 0; i < f->core.raft.append_entries.n_entries; i++)

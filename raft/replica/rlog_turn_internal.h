@@ -9,11 +9,13 @@ struct rlog;
 /* `pump` starts what can start and then, if `fire`, fires completions and events. */
 void rlog_turn_init(struct rlog *r, void (*pump)(struct rlog *r, bool fire));
 void rlog_enter(struct rlog *r);
-void rlog_leave(struct rlog *r);       /* in a callback of the loop: completions may fire */
-void rlog_leave_start(struct rlog *r); /* in a call of the user: completions fire from the loop */
+/* ends a turn in a callback of the loop: completions may fire */
+void rlog_leave(struct rlog *r);
+/* ends a turn in a call of the user: completions fire from the loop */
+void rlog_leave_start(struct rlog *r);
 void rlog_leave_soon(
     struct rlog *r);            /* rlog_leave_start for one of many calls: all start at once */
-void rlog_wake(struct rlog *r); /* a turn from the loop, soon */
+void rlog_wake(struct rlog *r); /* asks the loop for a turn soon */
 /* Once: nothing is acknowledged, sent or started any more, and the user hears why. */
 void rlog_fail(struct rlog *r, enum status why, const struct reason *reason);
 /* Without memory the frame is dropped, as a network may drop it. */

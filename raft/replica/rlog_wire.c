@@ -58,7 +58,7 @@ static void core_encode(const struct rlog_message *m, struct buf *out)
         return;
     case RAFT_INSTALL_SNAPSHOT: break;
     }
-    ASSERT(false); /* snapshots travel as chunks */
+    ASSERT(false); /* always fails: snapshots are sent as chunks */
 }
 
 void rlog_wire_encode(const struct rlog_frame *f, struct buf *out)

@@ -31,7 +31,7 @@ enum {
 };
 
 enum rlog_frame_kind {
-    RLOG_FRAME_CORE = 0, /* one of libraft's; `core` says which */
+    RLOG_FRAME_CORE = 0, /* a message of libraft; `core` holds it */
     RLOG_FRAME_ASK = 16,
     RLOG_FRAME_REPLY = 17,
     RLOG_FRAME_READ = 18,
@@ -42,8 +42,8 @@ enum rlog_frame_kind {
 };
 
 enum rlog_chunk_state {
-    RLOG_CHUNK_MORE,   /* send from `offset` on */
-    RLOG_CHUNK_DONE,   /* all of it arrived, or it is not needed */
+    RLOG_CHUNK_MORE,   /* send the snapshot from `offset` on */
+    RLOG_CHUNK_DONE,   /* the whole snapshot arrived, or it is not needed */
     RLOG_CHUNK_REFUSED /* the snapshot does not verify or cannot be stored: begin again later */
 };
 
@@ -53,7 +53,7 @@ struct rlog_frame {
         struct rlog_message core;
         struct {
             uint64_t term, round, commit;
-            int64_t time_ms; /* ask: cluster time; reply: the voter's wall clock */
+            int64_t time_ms; /* in a request: cluster time; in a reply: the voter's wall clock */
         } ask;
         struct {
             uint64_t number, term, index;
@@ -61,14 +61,14 @@ struct rlog_frame {
         } read;
         struct {
             uint64_t term, transfer, index, snap_term, size, offset;
-            struct bytes data; /* borrowed from the frame */
+            struct bytes data; /* bytes of the chunk, borrowed from the frame */
         } chunk;
         struct {
             uint64_t transfer, offset;
             enum rlog_chunk_state state;
         } chunk_reply;
     };
-    struct rlog_entry *entries; /* target of core.entries; one block under all entries */
+    struct rlog_entry *entries; /* memory for core.entries; one block holds all entries */
 };
 
 /* ST_INVALID: not a frame of ours. ST_NOMEM. On success rlog_frame_done releases. */

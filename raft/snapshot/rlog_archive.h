@@ -26,16 +26,17 @@ enum {
 /* Versions never go back: one near the end of the numbers would be the last but few. */
 #define RLOG_ARCHIVE_VERSION_MAX (UINT64_C(1) << 60)
 
-/* Content of meta.json. */
+/* The content of meta.json. */
 struct rlog_archive_facts {
-    uint64_t index, term;                    /* of the log the state was taken from */
-    uint64_t version;                        /* of the state */
-    int64_t time_ms;                         /* cluster time */
-    char cluster[RLOG_ARCHIVE_CLUSTER_TEXT]; /* UUID text */
+    uint64_t index, term;                    /* last entry of the log that the state contains */
+    uint64_t version;                        /* version of the state */
+    int64_t time_ms;                         /* cluster time of the state */
+    char cluster[RLOG_ARCHIVE_CLUSTER_TEXT]; /* id of the cluster, as UUID text */
 };
 
 struct rlog_archive_out {
-    enum status (*write)(void *ctx, struct bytes piece); /* a failure ends the writing */
+    /* write a piece; a failure ends the writing */
+    enum status (*write)(void *ctx, struct bytes piece);
     /* Append the proof for `sums`, 1 to RLOG_ARCHIVE_SEALED_MAX bytes. */
     enum status (*seal)(void *ctx, struct bytes sums, struct buf *out);
     void *ctx;
@@ -48,7 +49,7 @@ NODISCARD enum status rlog_archive_write(struct rlog_machine_dump *dump,
                                          const struct rlog_archive_out *out);
 
 struct rlog_archive_in {
-    /* *ret_n < n only at the end. */
+    /* Read `n` bytes; fewer only at the end. */
     enum status (*read)(void *ctx, void *room, size_t n, size_t *ret_n);
     /* Each replicated key in order, valid for rlog_txn_stage_put; borrowed. May be NULL. What it
      * fails with ends the reading. Until rlog_archive_read returned ST_OK nothing of it is

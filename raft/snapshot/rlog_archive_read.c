@@ -27,7 +27,7 @@ struct reading {
     uint8_t meta_digest[CRYPTO_SHA256_BYTES], state_digest[CRYPTO_SHA256_BYTES];
     uint64_t content_version;
     int64_t content_time_ms;
-    enum status key_status; /* failure of in->key */
+    enum status key_status; /* status of a failure of in->key */
     z_stream z;
     bool z_ready, z_ended, in_ended;
     uint8_t packed[IN_BYTES], chunk[CHUNK_BYTES];
@@ -38,10 +38,10 @@ static void reading_free(struct reading **r)
     if (*r == NULL)
         return;
     if ((*r)->z_ready)
-        (void)inflateEnd(&(*r)->z); /* cannot fail on a stream that was begun */
+        (void)inflateEnd(&(*r)->z); /* cannot fail: the stream was begun */
     if ((*r)->content != NULL) {
         enum status st = rlog_content_end((*r)->content);
-        (void)st; /* the failure that led here is known */
+        (void)st; /* the failure that led here is reported */
     }
     crypto_sha256_free((*r)->hash);
     arena_done(&(*r)->arena);
@@ -54,7 +54,7 @@ static enum status wrong(struct reading *r, const char *what)
     return ST_INVALID;
 }
 
-/* Bytes of the file that were not looked at yet. */
+/* Read more bytes of the file. */
 static enum status refill(struct reading *r)
 {
     size_t n = 0;
@@ -68,7 +68,7 @@ static enum status refill(struct reading *r)
     return ST_OK;
 }
 
-/* Exactly `n` unpacked bytes. */
+/* Read exactly `n` unpacked bytes. */
 static enum status take(struct reading *r, uint8_t *room, size_t n)
 {
     ASSERT(n <= UINT32_MAX);
@@ -100,7 +100,7 @@ static enum status take_padding(struct reading *r, uint64_t size)
     return ST_OK;
 }
 
-/* The header of the file that comes next. */
+/* Read the header of the next file. */
 static enum status expect(struct reading *r, const char *name, uint64_t bytes_max,
                           uint64_t *ret_size)
 {
@@ -135,7 +135,7 @@ static enum status take_small(struct reading *r, const char *name, uint8_t *room
     return ST_OK;
 }
 
-/* A whole number, not negative. */
+/* Read a whole number that is not negative. */
 static enum status meta_number(struct reading *r, const struct text_value *parent, const char *name,
                                uint64_t *ret_n)
 {
@@ -219,7 +219,7 @@ static void on_key(void *ctx, const struct store_item *item)
         r->key_status = r->in->key(r->in->ctx, item);
 }
 
-/* After a swap every prefix is as new as the swap itself. */
+/* Ignore the versions of prefixes: after a swap every prefix is as new as the swap. */
 static void on_newest(void *ctx, struct bytes at, uint64_t version)
 {
     (void)ctx;
@@ -267,7 +267,7 @@ static enum status take_state(struct reading *r)
     return ST_OK;
 }
 
-/* The line of one file: digits, two blanks, name. */
+/* Write the line of one file: digits, two blanks, name. */
 static void sum_text(const uint8_t digest[CRYPTO_SHA256_BYTES], const char *name, struct buf *out)
 {
     for (size_t i = 0; i < CRYPTO_SHA256_BYTES; i++)

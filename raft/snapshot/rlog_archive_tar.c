@@ -67,7 +67,7 @@ void tar_header_make(const struct tar_entry *entry, int64_t mtime_s, uint8_t ret
     ret_block[SUM_AT + SUM_LEN - 1] = ' ';
 }
 
-/* Octal digits that end with the field, a blank or a zero. */
+/* Read octal digits, which end with the field, a blank or a zero. */
 static enum status get_octal(const uint8_t *at, size_t len, uint64_t *ret_n)
 {
     uint64_t n = 0;
@@ -77,7 +77,7 @@ static enum status get_octal(const uint8_t *at, size_t len, uint64_t *ret_n)
         i++;
     size_t first = i;
     for (; i < len && at[i] >= '0' && at[i] <= '7'; i++)
-        n = n << 3 | (uint64_t)(at[i] - '0'); /* twelve digits at most: it fits */
+        n = n << 3 | (uint64_t)(at[i] - '0'); /* cannot overflow: at most twelve digits */
     if (i == first || (i < len && at[i] != ' ' && at[i] != '\0'))
         return ST_INVALID;
     *ret_n = n;

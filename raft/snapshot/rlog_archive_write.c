@@ -9,9 +9,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { OUT_BYTES = 64 * 1024, LEVEL = 1 }; /* values are encrypted: little is to be gained */
+/* low level: the values are encrypted and compress badly */
+enum { OUT_BYTES = 64 * 1024, LEVEL = 1 };
 
-static const char sum_line[] = "%s  %s\n"; /* as sha256sum prints it */
+static const char sum_line[] = "%s  %s\n"; /* the form in which sha256sum prints a line */
 
 struct writing {
     struct rlog_machine_dump *dump;
@@ -31,7 +32,8 @@ static void writing_free(struct writing **w)
     if (*w == NULL)
         return;
     if ((*w)->z_ready)
-        (void)deflateEnd(&(*w)->z); /* reports a stream that was not finished: a failure, known */
+        /* reports an unfinished stream, a failure that is known already */
+        (void)deflateEnd(&(*w)->z);
     crypto_sha256_free((*w)->hash);
     buf_done(&(*w)->meta);
     buf_done(&(*w)->sums);
@@ -63,7 +65,8 @@ static enum status pack_header(struct writing *w, const char *name, uint64_t siz
 {
     struct tar_entry entry = {{0}, size};
     uint8_t block[TAR_BLOCK];
-    (void)snprintf(entry.name, sizeof entry.name, "%s", name); /* short literals */
+    /* cannot be cut: the names are short literals */
+    (void)snprintf(entry.name, sizeof entry.name, "%s", name);
     tar_header_make(&entry, w->dump->time_ms / 1000, block);
     return pack(w, bytes_of(block, sizeof block), false);
 }
@@ -81,7 +84,7 @@ static enum status pack_file(struct writing *w, const char *name, struct bytes c
     return pack_padding(w, content.len);
 }
 
-/* The first walk: how long the content is, and its sum. */
+/* The first walk, which computes length and sum of the content. */
 static enum status count_piece(void *ctx, struct bytes content)
 {
     struct writing *w = ctx;
@@ -99,7 +102,7 @@ static void sha_text(const uint8_t digest[CRYPTO_SHA256_BYTES],
                      char ret_text[2 * CRYPTO_SHA256_BYTES + 1])
 {
     for (size_t i = 0; i < CRYPTO_SHA256_BYTES; i++)
-        (void)snprintf(ret_text + 2 * i, 3, "%02x", digest[i]); /* fits */
+        (void)snprintf(ret_text + 2 * i, 3, "%02x", digest[i]); /* two digits and a zero fit */
 }
 
 /* The members with capitals are those that upstream's tools print. */

@@ -7,7 +7,7 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
-enum { ZLIB_GZIP_BITS = 15 + 16 }; /* the largest window; gzip's own header and sum */
+enum { ZLIB_GZIP_BITS = 15 + 16 }; /* the largest window, in the format of gzip */
 
 static inline void *zlib_take(void *ctx, unsigned n, unsigned size)
 {

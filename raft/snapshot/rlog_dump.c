@@ -23,9 +23,10 @@ static void say(const struct dump *d, const char *format, ...)
     char text[LINE_BYTES];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args); /* a cut line is still of use */
+    (void)vsnprintf(text, sizeof text, format, args); /* a line that is too long is cut */
     va_end(args);
-    for (char *c = text; *c != '\0'; c++) /* a name in a damaged file may hold anything */
+    /* replace odd bytes: a name in a damaged file may hold anything */
+    for (char *c = text; *c != '\0'; c++)
         if (*c < 0x20 || *c > 0x7E)
             *c = '?';
     d->line(d->ctx, text);
@@ -64,7 +65,8 @@ static void dump_identity(struct dump *d)
         }
         d->disk->identity = id;
         for (int b = 0; b < 16; b++)
-            (void)snprintf(hex + 2 * b, 3, "%02x", id.cluster[b]); /* fits: 33 bytes */
+            /* cannot be cut: the text has 33 bytes */
+            (void)snprintf(hex + 2 * b, 3, "%02x", id.cluster[b]);
         say(d, "identity: copy %d: node %s, raft id %llu, cluster %s", i + 1, id.name,
             (unsigned long long)id.id, hex);
     }
@@ -237,7 +239,7 @@ static enum status dump_dir(struct dump *d)
 {
     char path[DISK_PATH_MAX];
     disk_path(d->disk, path, "log");
-    TRY(fs_list(d->disk->fs, path, guess_id, d)); /* nothing is said when the identity is known */
+    TRY(fs_list(d->disk->fs, path, guess_id, d)); /* print no guess when the identity is known */
     dump_vote_file(d);
     disk_path(d->disk, path, "snap");
     TRY(fs_list(d->disk->fs, path, dump_snapshot_name, d));
@@ -260,7 +262,7 @@ enum status rlog_dump_log(struct fs *fs, const char *dir, void (*line)(void *ctx
     memcpy(disk->dir, dir, strlen(dir) + 1);
     dump_identity(&d);
     enum status st = dump_dir(&d);
-    (void)pthread_mutex_destroy(&disk->lock); /* no thread holds it */
+    (void)pthread_mutex_destroy(&disk->lock); /* no thread holds the lock */
     mem_free(disk);
     return st;
 }

@@ -16,8 +16,8 @@ struct rlog_snap_writer {
     struct rlog_snapshot_meta meta;
     uint64_t off;
     bool verified, failed;
-    /* writing */
-    uint8_t *pending, *chunk; /* SNAP_CHUNK_MAX; with its header */
+    /* Members for writing: */
+    uint8_t *pending, *chunk; /* SNAP_CHUNK_MAX bytes; a chunk with its header */
     size_t n_pending;
     struct snap_totals totals;
 };
@@ -40,7 +40,7 @@ void rlog_snap_abort(struct rlog_snap_writer *w)
     if (w->file != NULL) {
         fs_close(w->file);
         enum status st = fs_unlink(w->disk->fs, w->path);
-        if (st != ST_OK) /* removed at the next start */
+        if (st != ST_OK) /* on failure the next start removes the file */
             trace(TRACE_WARN, "raft", "%s: cannot be removed: %s", w->path, status_text(st));
     }
     mem_free(w->pending);
@@ -144,7 +144,7 @@ static enum status verify(struct rlog_snap_writer *w, struct rlog_snapshot_meta 
     return st;
 }
 
-/* The file gets its final name, durably. */
+/* Give the file its final name, durably. */
 static enum status publish(struct rlog_snap_writer *w)
 {
     char path[DISK_PATH_MAX];

@@ -6,8 +6,8 @@
 #include <lz4.h>
 
 static const char header_magic[8] = {'H', 'F', 'S', 'N', 'A', 'P', '0', '1'};
-static const uint32_t chunk_magic = 0x31634648;   /* "HFc1" */
-static const uint32_t trailer_magic = 0x31744648; /* "HFt1" */
+static const uint32_t chunk_magic = 0x31634648;   /* the bytes "HFc1" */
+static const uint32_t trailer_magic = 0x31744648; /* the bytes "HFt1" */
 
 enum { HEADER_CONF = 48, HEADER_CRC = SNAP_HEADER - 4, CHUNK_CRC = 20, TRAILER_CRC = 44 };
 
@@ -59,7 +59,7 @@ size_t snap_chunk_encode(struct bytes content, uint64_t number, uint8_t *out, ui
                                       (int)content.len - 1);
     size_t stored = packed > 0 ? (size_t)packed : content.len;
     ASSERT(stored <= content.len);
-    if (packed <= 0) /* the block would not get smaller */
+    if (packed <= 0) /* compression would not make the block smaller */
         memcpy(data, content.data, content.len);
     le32_put(out, chunk_magic);
     le32_put(out + 4, (uint32_t)number);

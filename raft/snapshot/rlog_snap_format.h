@@ -30,12 +30,13 @@ bool snap_header_decode(const uint8_t header[SNAP_HEADER], struct rlog_snapshot_
 struct snap_scan {
     struct fs_file *file;
     uint64_t off, size;
-    uint64_t chunks, content; /* chunks and bytes of content read */
+    uint64_t chunks, content; /* number of chunks and bytes of content read so far */
     uint64_t chain;
-    bool ended; /* the trailer was read and agrees */
+    bool ended; /* the trailer was read and matches */
     struct rlog_snapshot_meta meta;
-    uint8_t *stored, *plain; /* SNAP_CHUNK_HEADER + SNAP_CHUNK_MAX, SNAP_CHUNK_MAX */
-    struct reason reason;    /* when ST_CORRUPT: where */
+    /* buffers of SNAP_CHUNK_HEADER + SNAP_CHUNK_MAX and of SNAP_CHUNK_MAX bytes */
+    uint8_t *stored, *plain;
+    struct reason reason; /* for ST_CORRUPT: where the damage is */
 };
 /* Read the header. The caller owns the file. ST_CORRUPT, ST_NOMEM, ST_IO; call snap_scan_done in
  * any case. */

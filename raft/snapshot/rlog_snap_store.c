@@ -62,7 +62,7 @@ uint64_t snapshot_floor(const struct rlog_disk *disk)
     return disk->n_verified >= kept ? disk->verified[kept - 1].index : 0;
 }
 
-/* The newest files, ascending as fs_list gives them. */
+/* The newest files, in ascending order as fs_list gives them. */
 struct listing {
     struct disk_snapshot all[DISK_SNAPSHOTS_MAX];
     unsigned n;
@@ -90,7 +90,7 @@ static enum status list_all(struct rlog_disk *disk, struct listing *l)
     return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
-/* ST_CORRUPT with a reason naming the file. */
+/* Verify one file. ST_CORRUPT with a reason naming the file. */
 static enum status verify_file(struct rlog_disk *disk, const struct disk_snapshot *it,
                                struct rlog_snapshot_meta *ret_meta, struct reason *reason)
 {

@@ -10,13 +10,13 @@ enum content_phase { CONTENT_HEADER, CONTENT_RECORDS, CONTENT_ENDED };
 
 struct rlog_content {
     struct rlog_content_visit visit;
-    struct rlog_machine next; /* the counters that were read */
+    struct rlog_machine next; /* counters that were read from the header */
     enum content_phase phase;
     enum status status;
     uint64_t n_keys;
     uint8_t last[STORE_KEY_MAX];
     size_t last_len;
-    struct buf carry; /* an incomplete record */
+    struct buf carry; /* bytes of an incomplete record */
 };
 
 enum status rlog_content_begin(const struct rlog_content_visit *visit, struct rlog_content **ret)
@@ -57,7 +57,7 @@ static enum status read_header(struct rlog_content *c, struct reader *r)
 
 static uint64_t counter_of(const struct rlog_content *c, struct bytes key)
 {
-    if (key.len < sizeof RLOG_LOCAL - 1) /* above the segments: either */
+    if (key.len < sizeof RLOG_LOCAL - 1) /* a key above the segments may be of either kind */
         return MAX(c->next.version, c->next.local_version);
     return rlog_key_is_local(key) ? c->next.local_version : c->next.version;
 }
@@ -119,7 +119,7 @@ static enum status read_end(struct rlog_content *c, struct reader *r)
     return n_keys == c->n_keys ? ST_OK : ST_CORRUPT;
 }
 
-/* ST_INVALID: incomplete, if more may follow. */
+/* Read one record. ST_INVALID: it is incomplete, if more bytes may follow. */
 static enum status read_record(struct rlog_content *c, struct reader *r)
 {
     switch (reader_u8(r)) {
@@ -138,7 +138,7 @@ static enum status read_all(struct rlog_content *c, struct bytes content, size_t
     while (used < content.len) {
         struct reader r = reader_of(bytes_from(content, used));
         if (c->phase == CONTENT_ENDED)
-            return ST_CORRUPT; /* more behind the end */
+            return ST_CORRUPT; /* bytes follow the end */
         if (c->phase == CONTENT_HEADER && reader_left(&r) < RLOG_CONTENT_HEADER_BYTES)
             break;
         enum status st = c->phase == CONTENT_HEADER ? read_header(c, &r) : read_record(c, &r);

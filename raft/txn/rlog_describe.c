@@ -19,7 +19,7 @@ static void add_key(struct buf *out, struct bytes key)
         buf_add_format(out, "… (%zu bytes)", key.len);
 }
 
-/* One line; what memory does not allow is left out. */
+/* Write one line, or the words "out of memory". */
 static void write_line(const struct rlog_lines *lines, struct buf *text)
 {
     buf_add_u8(text, 0);
@@ -35,7 +35,7 @@ __attribute__((format(printf, 3, 4))) static void say(const struct rlog_lines *l
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(words, sizeof words, format, args); /* our own words, which fit */
+    (void)vsnprintf(words, sizeof words, format, args); /* cannot be cut: the words are our own */
     va_end(args);
     for (const char *at = words; *at != '\0'; at++)
         if (*at == '@')
@@ -54,7 +54,7 @@ static void say_time(const struct rlog_lines *lines, const char *before, int64_t
     struct tm tm;
     time_t s = (time_t)(time_ms / 1000);
     if (gmtime_r(&s, &tm) != NULL)
-        (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm); /* or empty */
+        (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm); /* empty if it does not fit */
     say(lines, no_key, "%scluster time %s.%03dZ%s", before, text, (int)(time_ms % 1000), after);
 }
 
@@ -118,7 +118,7 @@ static void describe_txn(struct rlog_prior *prior, struct bytes txn, unsigned i,
     if (view.has_id) {
         char id[33];
         for (size_t n = 0; n < 16; n++)
-            (void)snprintf(id + 2 * n, 3, "%02x", view.id.bytes[n]); /* fits */
+            (void)snprintf(id + 2 * n, 3, "%02x", view.id.bytes[n]); /* two digits and a zero fit */
         say(lines, no_key, "  transaction %u, request %s issued at %" PRIu64 ", answer %zu bytes",
             i, id, view.id.issued, view.response.len);
     } else {
@@ -147,7 +147,7 @@ void rlog_entry_describe(struct bytes entry, const struct rlog_lines *lines)
     prior.n = 0;
     char after[64];
     (void)snprintf(after, sizeof after, ", feature %u, %u transactions", view.header.feature,
-                   view.header.n_txns); /* fits */
+                   view.header.n_txns); /* cannot be cut: the text is short */
     say_time(lines, "", view.header.time_ms, after);
     while ((st = rlog_entry_next(&view.txns, &txn)) == ST_OK)
         describe_txn(&prior, txn, n++, lines);

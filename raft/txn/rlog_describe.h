@@ -5,7 +5,7 @@
 
 #include "raft/txn/rlog_content.h"
 
-/* Where lines go, without their end. */
+/* The receiver of lines, which come without their end. */
 struct rlog_lines {
     void (*line)(void *ctx, const char *text);
     void *ctx;

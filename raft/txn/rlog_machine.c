@@ -91,7 +91,7 @@ static void id_record(struct rlog_machine *m, const struct rlog_txn_view *view)
     m->id_bytes += n;
 }
 
-/* Forget the record of one version, if it has one. */
+/* Forget the id that was recorded at a version, if there is one. */
 static void id_forget(struct rlog_machine *m, uint64_t version)
 {
     uint8_t room[ID_KEY], order[VERSION_KEY], id[16];
@@ -102,12 +102,12 @@ static void id_forget(struct rlog_machine *m, uint64_t version)
         return;
     ASSERT(item.value.len == sizeof id);
     memcpy(id, item.value.data, sizeof id);
-    (void)store_delete(m->store, order_key, m->local_version); /* seen above */
+    (void)store_delete(m->store, order_key, m->local_version); /* the key was found above */
     struct bytes key = id_key(room, id);
     if (store_writer_get(m->store, key, &item) == ST_OK) {
         ASSERT(item.value.len >= 8);
         m->id_bytes -= MIN(m->id_bytes, item.value.len - 8);
-        (void)store_delete(m->store, key, m->local_version); /* seen above */
+        (void)store_delete(m->store, key, m->local_version); /* the key was found above */
     }
 }
 
@@ -142,11 +142,11 @@ static bool need_holds(const struct rlog_machine *m, const struct rlog_need *nee
  * that hold go on holding until a key is written that decides them. */
 struct known {
     struct rlog_prior prior;
-    uint32_t holds; /* bit by place */
+    uint32_t holds; /* a bit for each place: the precondition there holds */
 };
 static_assert(RLOG_PLACES_MAX <= 32, "a bit for each place");
 
-/* Of the places of a run those that have a bit. */
+/* The bits of those places of a run that `holds` has a bit for. */
 static uint32_t places_of(const struct rlog_need_run *run)
 {
     if (run->place >= RLOG_PLACES_MAX)
@@ -162,7 +162,7 @@ static bool lasts(const struct rlog_need *need)
            (need->kind == RLOG_NEED_PREFIX && !rlog_key_is_local(need->key));
 }
 
-/* Of a run that is not known to hold. */
+/* Check a run whose preconditions are not known to hold. */
 static bool run_holds(const struct rlog_machine *m, struct known *known,
                       const struct rlog_need_run *run, struct bytes *ret_conflict)
 {
@@ -201,7 +201,7 @@ static void known_forget(struct known *known, const struct rlog_op *op)
 /* Effects of a transaction's operations on the machine's counters. */
 struct effects {
     bool replicated, local;
-    bool stage_missing; /* an operation on the staged tree finds none, or one that is not its own */
+    bool stage_missing; /* an operation on the staged tree finds no such tree, or another one */
 };
 
 static struct effects effects_of(const struct rlog_prior *prior, const struct rlog_txn_view *view,
@@ -239,11 +239,11 @@ static struct effects effects_of(const struct rlog_prior *prior, const struct rl
     return fx;
 }
 
-/* Result of a transaction's preconditions. */
+/* The result of a transaction's preconditions. */
 struct needs {
     bool hold;
     bool name_stage;       /* the preconditions name a staged tree */
-    struct bytes conflict; /* the one that does not hold */
+    struct bytes conflict; /* the key of the precondition that does not hold */
 };
 
 static bool run_names_stage(const struct known *known, const struct rlog_need_run *run)
@@ -303,13 +303,13 @@ static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
         store_put_retain(m->store, op->key, op->value, op->retain, version);
         break;
     case RLOG_OP_DELETE:
-        (void)store_delete(m->store, op->key, version); /* absent is fine: the outcome is equal */
+        (void)store_delete(m->store, op->key, version); /* an absent key is fine */
         break;
     case RLOG_OP_DELETE_PREFIX: store_delete_prefix(m->store, op->key, version); break;
     case RLOG_OP_STAGE_BEGIN:
         store_stage_begin(m->store);
         m->staging = true;
-        m->stage = m->local_version; /* raised for this transaction: no two trees share it */
+        m->stage = m->local_version; /* the version grows: no two trees share it */
         m->stage_newest = 0;
         break;
     case RLOG_OP_STAGE_PUT:
@@ -331,7 +331,7 @@ static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_
     struct bytes ops = view->ops;
     struct rlog_op op;
     uint64_t before = m->version;
-    struct needs needs = needs_read(m, view->needs, index, known); /* the next may refer to them */
+    struct needs needs = needs_read(m, view->needs, index, known); /* the next may refer to these */
 
     if (id_decides(m, view, applied))
         return;

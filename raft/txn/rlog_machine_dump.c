@@ -7,7 +7,7 @@ enum { PIECE_BYTES = 256 * 1024, DUMP_DEADLINE_MS = 10 * 60 * 1000 };
 
 /* A node of the trie on the way to the last key written: a key, or a point where two keys part. */
 struct spot {
-    size_t depth;    /* length of its key */
+    size_t depth;    /* length of the node's key */
     uint64_t newest; /* greatest version known below it from what was written */
 };
 

@@ -5,7 +5,7 @@
 
 struct rlog_machine_load {
     struct rlog_machine *m;
-    struct rlog_machine next; /* the counters that were read */
+    struct rlog_machine next; /* counters that were read from the header */
     struct rlog_content *content;
 };
 
@@ -38,7 +38,7 @@ enum status rlog_machine_load_begin(struct rlog_machine *m, struct rlog_machine_
         mem_free(l);
         return st;
     }
-    store_load_reset(m->store); /* the staged tree, too */
+    store_load_reset(m->store); /* also drops the staged tree */
     m->stage = 0;
     m->staging = false; /* the counters stay until the new ones are published with the content */
     *ret = l;

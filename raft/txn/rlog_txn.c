@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-enum { FRAME_MAX = 64 }; /* bytes of a transaction besides its parts */
+enum { FRAME_MAX = 64 }; /* most bytes of a transaction besides its parts */
 
 static bool in_segment(struct bytes key)
 {
@@ -48,7 +48,7 @@ static bool op_valid(const struct rlog_op *op)
     case RLOG_OP_STAGE_PUT:
         return rlog_txn_key_valid(op->key) && !rlog_key_is_local(op->key) &&
                op->value.len <= STORE_VALUE_MAX && op->created > 0 && op->created <= op->modified &&
-               op->modified <= INT64_MAX; /* there is always a next version */
+               op->modified <= INT64_MAX; /* versions can still grow */
     case RLOG_OP_STAGE_BEGIN:
     case RLOG_OP_STAGE_SWAP:
     case RLOG_OP_STAGE_DROP: return true;
@@ -73,7 +73,7 @@ void rlog_txn_done(struct rlog_txn_builder *b)
 void rlog_txn_reserve(struct rlog_txn_builder *b, size_t needs, size_t ops)
 {
     if (buf_reserve(&b->needs, needs) != ST_OK || buf_reserve(&b->ops, ops) != ST_OK)
-        return; /* the buffer knows */
+        return; /* the buffer remembers the failure */
 }
 
 void rlog_txn_id(struct rlog_txn_builder *b, const struct rlog_request_id *id,
@@ -447,7 +447,7 @@ void rlog_txn_touch_needs(struct bytes txn,
     if (rlog_txn_open(txn, &view) != ST_OK)
         return;
     while (rlog_need_next(&view.needs, &need) == ST_OK)
-        if (need.kind != RLOG_NEED_STAGE) /* no write of a key decides it */
+        if (need.kind != RLOG_NEED_STAGE) /* no write of a key decides whether a stage is open */
             each(ctx, need.kind == RLOG_NEED_KEY ? RLOG_TOUCH_NEED_KEY : RLOG_TOUCH_NEED_PREFIX,
                  need.key);
 }

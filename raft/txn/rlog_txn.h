@@ -10,13 +10,15 @@
 #include "store/store.h"
 
 enum {
-    RLOG_TXN_MAX = 4 * 1024 * 1024,       /* one encoded transaction */
-    RLOG_ENTRY_MAX = 8 * 1024 * 1024,     /* one entry */
-    RLOG_RESPONSE_MAX = 64 * 1024,        /* a sealed response kept for exactly-once */
-    RLOG_ID_WINDOW = 65536,               /* versions for which request ids are remembered */
-    RLOG_ID_BYTES_MAX = 64 * 1024 * 1024, /* of remembered responses; above, the window shrinks */
-    RLOG_FEATURE_FIRST = 1,               /* feature level of a new cluster */
-    RLOG_FEATURE = 2,                     /* highest feature level this program understands */
+    RLOG_TXN_MAX = 4 * 1024 * 1024,   /* most bytes of one encoded transaction */
+    RLOG_ENTRY_MAX = 8 * 1024 * 1024, /* most bytes of one entry */
+    RLOG_RESPONSE_MAX = 64 * 1024,    /* most bytes of a sealed reply kept for exactly-once */
+    /* number of versions for which request ids are remembered */
+    RLOG_ID_WINDOW = 65536,
+    /* most bytes of remembered replies; above, the window shrinks */
+    RLOG_ID_BYTES_MAX = 64 * 1024 * 1024,
+    RLOG_FEATURE_FIRST = 1, /* feature level of a new cluster */
+    RLOG_FEATURE = 2,       /* highest feature level this program understands */
 };
 
 /* First segments of every key. Local keys are in neither the WAL nor the compared root, and count
@@ -39,7 +41,7 @@ struct rlog_txn_builder {
     unsigned n_needs, n_ops;
     struct rlog_request_id id;
     struct buf response;
-    bool too_big; /* something exceeds a limit; rlog_txn_encode says so */
+    bool too_big; /* a limit is exceeded; rlog_txn_encode reports it */
 };
 void rlog_txn_done(struct rlog_txn_builder *b);
 /* Reserve bytes for preconditions and operations. Lack of memory is reported by rlog_txn_encode. */
@@ -72,7 +74,8 @@ void rlog_txn_delete_prefix(struct rlog_txn_builder *b, struct bytes prefix);
 /* A staged tree belongs to the writer that began it. A later transaction that puts into the tree,
  * swaps it in or drops it must name it by rlog_txn_need_stage, else the transaction conflicts. If
  * two writers begin a tree, the later one owns it, and no key of the other gets into it. */
-void rlog_txn_stage_begin(struct rlog_txn_builder *b); /* drops an earlier one of any writer */
+/* begins a staged tree and drops an earlier one of any writer */
+void rlog_txn_stage_begin(struct rlog_txn_builder *b);
 void rlog_txn_stage_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value,
                         uint64_t created, uint64_t modified);
 /* Whether rlog_txn_stage_put accepts the item. */
@@ -103,7 +106,7 @@ void rlog_txn_touch_ops(struct bytes txn,
 /* The header of an entry. Transactions follow; each may refer to preconditions of the one before.
  */
 struct rlog_entry_header {
-    uint16_t format;  /* 2 */
+    uint16_t format;  /* format of the entry: 2 */
     uint16_t feature; /* feature level of the cluster */
     int64_t time_ms;  /* cluster time of the active node */
     uint32_t n_txns;
@@ -138,8 +141,8 @@ struct rlog_applied {
 /* Counters that live beside the tree and travel in snapshots. */
 struct rlog_machine {
     struct store *store;
-    uint64_t version;       /* of the replicated keys */
-    uint64_t local_version; /* of the local keys */
+    uint64_t version;       /* version of the replicated keys */
+    uint64_t local_version; /* version of the local keys */
     int64_t time_ms;        /* cluster time of the last applied entry; never falls */
     uint16_t feature;
     bool staging;          /* a staged tree is open; no snapshot is created meanwhile */

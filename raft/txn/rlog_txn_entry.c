@@ -9,15 +9,16 @@ enum { LIKE_FROM = 8 }; /* bytes that two keys have to share for one to refer to
 /* An entry under construction: writes that come together mostly need the same, but for the key they
  * write, and those keys are alike. */
 struct encoder {
-    unsigned n;                            /* preconditions of the transaction before */
-    struct bytes encoded[RLOG_PLACES_MAX]; /* each as it stood in its transaction */
+    unsigned n; /* number of preconditions of the transaction before */
+    /* each precondition as it was encoded in its transaction */
+    struct bytes encoded[RLOG_PLACES_MAX];
     struct rlog_need needs[RLOG_PLACES_MAX];
     struct buf coded_needs, coded_ops;
 };
 
 static void encoder_done(struct encoder *e)
 {
-    buf_drop(&e->coded_needs); /* all values are encrypted */
+    buf_drop(&e->coded_needs); /* no wiping needed: all values are encrypted */
     buf_drop(&e->coded_ops);
 }
 
@@ -78,7 +79,7 @@ static enum status add_needs(struct encoder *e, struct bytes seq)
     return ST_OK;
 }
 
-/* Where that key is among the preconditions; e->n: nowhere. */
+/* The place of that key among the preconditions; e->n: absent. */
 static unsigned place_of(const struct encoder *e, struct bytes key)
 {
     unsigned i = 0;
@@ -127,7 +128,7 @@ static enum status add_txn(struct encoder *e, struct bytes txn, struct buf *out)
     TRY(buf_status(&e->coded_needs));
     TRY(buf_status(&e->coded_ops));
     struct bytes needs = buf_bytes(&e->coded_needs), ops = buf_bytes(&e->coded_ops);
-    /* The part in front of the preconditions stays as it is. */
+    /* The part before the preconditions stays unchanged. */
     size_t head = (size_t)(view.needs.data - txn.data) - varint_bytes(view.needs.len);
     ASSERT(head < txn.len);
     buf_add_varint(out,
@@ -146,7 +147,7 @@ static void add_header(struct buf *out, uint16_t feature, int64_t time_ms, unsig
     buf_add_u32(out, n_txns);
 }
 
-/* The header of the entry is in `out`, from `start` on. */
+/* Encode the transactions. `out` holds the header of the entry from `start` on. */
 static enum status encode(struct encoder *e, const struct bytes *txns, unsigned n, size_t start,
                           struct buf *out)
 {
@@ -183,7 +184,7 @@ enum status rlog_entry_encode(uint16_t feature, int64_t time_ms, const struct by
     return st;
 }
 
-/* `ret_txns`: what follows the header. */
+/* Read the header. *ret_txns is what follows. */
 static enum status read_header(struct bytes entry, struct rlog_entry_header *ret_header,
                                struct bytes *ret_txns)
 {

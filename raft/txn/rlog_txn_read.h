@@ -10,8 +10,8 @@ enum {
     RLOG_ENTRY_FORMAT = 2,
     RLOG_ENTRY_HEADER_BYTES = 16,
     RLOG_TXN_HAS_ID = 1 << 0,
-    RLOG_PLACES_MAX = 16,    /* preconditions of a transaction that the next may refer to */
-    RLOG_LIKE_KEY_MAX = 256, /* a key that shares its beginning with another */
+    RLOG_PLACES_MAX = 16,    /* most preconditions of a transaction to which the next may refer */
+    RLOG_LIKE_KEY_MAX = 256, /* longest key that is encoded by what it shares with another */
 };
 
 enum rlog_need_kind { RLOG_NEED_KEY = 1, RLOG_NEED_PREFIX = 2, RLOG_NEED_STAGE = 3 };
@@ -40,7 +40,7 @@ struct rlog_op {
     enum rlog_op_kind kind;
     struct bytes key, value;
     uint64_t created, modified;
-    struct store_retain retain; /* RLOG_OP_PUT_RETAIN */
+    struct store_retain retain; /* arguments of RLOG_OP_PUT_RETAIN */
 };
 
 struct rlog_txn_view {
@@ -63,7 +63,7 @@ struct rlog_entry_view {
     struct bytes txns; /* sequence of blocks, for rlog_entry_next */
 };
 
-/* ST_INVALID, ST_UNSUPPORTED, ST_TOO_BIG. */
+/* Open an entry. ST_INVALID, ST_UNSUPPORTED, ST_TOO_BIG. */
 NODISCARD enum status rlog_entry_open(struct bytes entry, struct rlog_entry_view *ret_view);
 /* The next transaction. ST_NOT_FOUND at the end; ST_INVALID. */
 NODISCARD enum status rlog_entry_next(struct bytes *seq, struct bytes *ret_txn);
@@ -73,21 +73,22 @@ NODISCARD enum status rlog_entry_next(struct bytes *seq, struct bytes *ret_txn);
 struct rlog_prior {
     unsigned n;
     struct rlog_need needs[RLOG_PLACES_MAX];
-    uint8_t keys[RLOG_PLACES_MAX][RLOG_LIKE_KEY_MAX]; /* of those that are put together */
+    /* memory for keys that are put together from two parts */
+    uint8_t keys[RLOG_PLACES_MAX][RLOG_LIKE_KEY_MAX];
 };
 
 /* One precondition, or a run that is the same as in the transaction before. */
 struct rlog_need_run {
     unsigned place, n;
-    bool same;             /* the bytes are in the prior */
-    struct rlog_need need; /* otherwise, n being 1 */
+    bool same;             /* the run repeats preconditions of the prior transaction */
+    struct rlog_need need; /* if `same` is not set: the precondition, and n is 1 */
 };
 
 /* The next ones of a transaction of an entry; *place begins with 0. All have to be read, to the
  * end, before operations and the next transaction. As rlog_need_next. */
 NODISCARD enum status rlog_entry_need_next(struct rlog_prior *prior, struct bytes *seq,
                                            unsigned *place, struct rlog_need_run *ret_run);
-/* As rlog_op_next. */
+/* The next operation, as rlog_op_next. */
 NODISCARD enum status rlog_entry_op_next(const struct rlog_prior *prior, struct bytes *seq,
                                          struct rlog_op *ret_op);
 

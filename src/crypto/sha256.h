@@ -19,8 +19,8 @@ void crypto_sha256_free(struct crypto_sha256 *hash);
 void crypto_sha256(struct crypto_sha256 *hash, const struct bytes *parts, size_t n,
                    uint8_t ret_digest[CRYPTO_SHA256_BYTES]);
 
-/* The same of a message whose parts come one by one: begin, add, end. Nothing else is hashed with
- * the struct in between. */
+/* Hash a message whose parts come one by one: begin, add, end. Between begin and end the struct
+ * must not hash anything else. */
 void crypto_sha256_begin(struct crypto_sha256 *hash);
 void crypto_sha256_add(struct crypto_sha256 *hash, struct bytes part);
 void crypto_sha256_end(struct crypto_sha256 *hash, uint8_t ret_digest[CRYPTO_SHA256_BYTES]);

@@ -30,7 +30,8 @@ static inline void add_word(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
-/* The bytes behind the last whole word, and the length of all in the highest one. */
+/* The last word of the message: the bytes after the last whole word, and in the highest byte the
+ * length of the message. */
 static uint64_t last_word(struct bytes message)
 {
     uint64_t word = (uint64_t)message.len << 56;

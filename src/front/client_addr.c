@@ -16,7 +16,8 @@ static bool take_last(struct bytes *list, bool *left, struct bytes *ret_entry)
     *ret_entry = http_trimmed(bytes_from(*list, at));
     *left = comma != NULL;
     list->len = comma != NULL ? at - 1 : 0;
-    ASSERT(!*left || list->len < before); /* a loop over the list ends */
+    /* each step shortens the list, so that a loop over it ends */
+    ASSERT(!*left || list->len < before);
     return true;
 }
 

@@ -6,11 +6,12 @@
 #include "text/cidr.h"
 
 struct client_rule {
-    const struct cidr *authorized; /* trusted proxies */
-    size_t n;                      /* 0: the header is ignored */
-    int64_t hop_skips;             /* addresses at the end that belong to proxies too */
-    bool reject_not_authorized;    /* 400 for the header from another peer; false: ignore it */
-    bool reject_not_present;       /* 400 for a request without the header */
+    const struct cidr *authorized; /* addresses of trusted proxies */
+    size_t n;                      /* number of trusted proxies; 0: ignore the header */
+    int64_t hop_skips;             /* addresses at the end of the list that belong to proxies too */
+    /* refuse the header from other peers with 400; false: ignore it */
+    bool reject_not_authorized;
+    bool reject_not_present; /* refuse a request without the header with 400 */
 };
 
 /* Replace the address of the connection in `peer`, "127.0.0.1:4711", by the address of the client.

@@ -22,7 +22,7 @@ static const char *const methods[] = {"DELETE", "GET",  "OPTIONS", "POST",
 #define METHODS_TEXT "DELETE, GET, OPTIONS, POST, PUT, LIST, SCAN, PATCH"
 #define MAX_AGE_S "300"
 
-enum { CORS_HEADERS_MAX = 5 }; /* of one reply */
+enum { CORS_HEADERS_MAX = 5 }; /* most CORS headers of one reply */
 
 enum status cors_headers(struct arena *arena, const struct dialect *dialect,
                          const struct cors *cors, struct field_strings *ret_headers)
@@ -86,7 +86,7 @@ static enum status join_headers(const struct router_request *request, const stru
 
 struct judgement {
     struct router_verdict verdict;
-    struct http_header headers[CORS_HEADERS_MAX]; /* room for all that a reply can have */
+    struct http_header headers[CORS_HEADERS_MAX]; /* room for all headers that a reply can have */
 };
 
 static void tell(struct judgement *j, const char *name, struct bytes value)

@@ -14,8 +14,10 @@
 #define CORS_SETTING "cors"
 
 struct cors {
-    struct field_strings allowed_origins; /* "*" alone: every origin */
-    struct field_strings allowed_headers; /* besides the headers that are always allowed */
+    /* origins of pages that may send requests; "*" alone: every origin */
+    struct field_strings allowed_origins;
+    /* headers allowed besides those that are always allowed */
+    struct field_strings allowed_headers;
 };
 extern const struct schema cors_schema;
 

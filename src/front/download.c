@@ -17,7 +17,7 @@ struct download {
 
 static void read_next(struct download *d);
 
-/* Last touch. */
+/* End the download. Last touch. */
 static void finish(struct download *d)
 {
     ASSERT(d->at <= d->file.bytes);

@@ -11,7 +11,7 @@
 
 enum {
     TIMEOUT_MS_MAX = 600000,
-    REPLY_WHOLE_MAX = 256 * 1024, /* a longer reply streams through */
+    REPLY_WHOLE_MAX = 256 * 1024, /* a longer reply is streamed to the client */
 };
 
 /* Headers about one connection, and headers that a client may not set. */
@@ -76,7 +76,7 @@ static void on_done(struct http_client_request *request, enum status st)
     ASSERT(!fw->over);
     fw->over = true;
     if (fw->down.send != NULL) {
-        stream_reply_over(fw, st); /* last touch */
+        stream_reply_over(fw, st); /* last touch of the forward */
         return;
     }
     if (st == ST_OK)
@@ -125,7 +125,7 @@ static enum status build_headers(struct forward *fw)
         relay_id_put(&fw->f->id, fw->id);
         headers[used++] = (struct http_header){BYTES(RELAY_HEADER_ID), bytes_str(fw->id)};
         fw->http.repeatable = fw->http.once =
-            true; /* the router repeats it, and marks the second try */
+            true; /* the router repeats the request, and marks the second try */
         if (fw->f->again)
             headers[used++] = (struct http_header){BYTES(RELAY_HEADER_AGAIN), BYTES("1")};
     }
@@ -212,7 +212,8 @@ void forward_start(const struct forwarder *forwarder, struct router_forward *f)
         refuse(f, st == ST_BUSY ? ST_BUSY : ST_NO_LEADER);
         return;
     }
-    (void)snprintf(leader.name, sizeof leader.name, "%s", status.leader_name); /* bounded */
+    /* cannot be cut: both texts are bounded */
+    (void)snprintf(leader.name, sizeof leader.name, "%s", status.leader_name);
     mesh_uri(&leader, uri);
     struct http_target target = {
         .address = status.leader_cluster, .tls = node_tls(forwarder->node), .uri = uri};

@@ -8,10 +8,10 @@
 #include "http/client.h"
 #include "router/router.h"
 
-/* The way of one worker's requests to the active node. */
+/* The means of one worker to send requests to the active node. */
 struct forwarder {
     struct node *node;
-    struct http_client *client;  /* of the worker's thread */
+    struct http_client *client;  /* client on the worker's thread */
     struct http_budget *streams; /* bounds the streamed bodies of all workers */
 };
 
@@ -19,7 +19,7 @@ struct forwarder {
  * statuses are those of struct router_forward. On the worker's thread. */
 void forward_start(const struct forwarder *forwarder, struct router_forward *f);
 
-/* Lies in the arena of the client's request. */
+/* A forwarded request. It lies in the arena of the client's request. */
 struct forward {
     struct http_client_request http; /* the request to the active node */
     struct router_forward *f;
@@ -29,7 +29,7 @@ struct forward {
     bool over; /* `http` has ended, or was cancelled */
 
     bool up;          /* the body of the request streams through, counted in `streams` */
-    struct ip client; /* the address that the streamed body is counted for */
+    struct ip client; /* address of the client, for which the streamed body is counted */
     bool up_last;     /* the whole body was read from the client */
     struct buf sent;  /* the piece of the body being written to the active node */
 
@@ -37,10 +37,10 @@ struct forward {
     bool down_begun;          /* the router wants the reply */
     bool down_last;           /* the last piece of the reply arrived */
     bool down_busy;           /* `piece` is being sent to the client */
-    struct buf piece;         /* of the reply */
+    struct buf piece;         /* the piece of the reply that is being sent */
 };
 
-/* front/forward.c: call f->done with `st`. Last touch. */
+/* Call f->done with `st`; in front/forward.c. Last touch. */
 void forward_finish(struct forward *fw, enum status st);
 
 /* front/stream.c */

@@ -22,7 +22,7 @@ static void on_uploaded(struct upload *upload, enum status st)
     struct router_receive *to = CONTAINER_OF(upload, struct receiving, upload)->to;
     to->file = upload->file;
     to->bytes = upload->bytes;
-    to->done(to, st); /* perhaps last touch */
+    to->done(to, st); /* maybe the last touch of `to` */
 }
 
 static enum status request_receive(struct router_request *router_request, struct router_receive *to)
@@ -53,7 +53,7 @@ static void on_whole(struct http_request *req, enum status st)
     ASSERT(request->request.streamed);
     request->request.streamed = st != ST_OK;
     request->request.body = req->body;
-    request->collect->done(request->collect, st); /* perhaps last touch */
+    request->collect->done(request->collect, st); /* maybe the last touch of the request */
 }
 
 static void request_collect(struct router_request *router_request, struct router_collect *collect)
@@ -79,9 +79,9 @@ static void request_respond(struct router_request *request, struct router_reply 
 
     if (reply->retry != ST_OK) {
         ASSERT(request->forwarded);
-        (void)reply_add_header(
-            reply, request->arena, BYTES(RELAY_HEADER_RETRY),
-            bytes_str(status_name(reply->retry))); /* without the header: no retry */
+        (void)reply_add_header(reply, request->arena, BYTES(RELAY_HEADER_RETRY),
+                               /* without this header the router does not retry */
+                               bytes_str(status_name(reply->retry)));
         reply->http = 503;
     }
     struct http_reply http_reply = {
@@ -222,7 +222,7 @@ static void on_request(void *ctx, struct http_request *req)
 
 static const char *on_late(void *ctx, struct http_request *req, int *ret_status)
 {
-    (void)ctx; /* the request is enough */
+    (void)ctx; /* the request has all that is needed */
     if (router_give_up(&front_request_get(req)->request) == ST_TIMEOUT)
         return "no reply in time: nothing was changed";
     *ret_status = 504;
@@ -240,7 +240,8 @@ static const char *on_error(void *ctx, const struct http_request *req, int statu
     char text[ERROR_TEXT_MAX];
     ASSERT(status >= 400 && message.len < sizeof text);
     (void)snprintf(text, sizeof text, "%.*s", (int)message.len,
-                   message.len != 0 ? (const char *)message.data : ""); /* fits */
+                   /* the text fits, as asserted */
+                   message.len != 0 ? (const char *)message.data : "");
     dialect->put_error(status == 413 ? dialect->body_too_long_text : text, out);
     if (out->len == 0 || out->data[out->len - 1] != '\n')
         buf_add(out, BYTES("\n"));

@@ -11,8 +11,9 @@ struct forwarder;
 /* The `ctx` of front_http_handler, one for each server. */
 struct front_http {
     struct router_worker *worker;
-    const struct forwarder *forwarder; /* NULL with `peers`: requests are not forwarded twice */
-    bool peers;                        /* connections come from nodes of the cluster */
+    /* way to the active node; NULL with `peers`: no request is forwarded twice */
+    const struct forwarder *forwarder;
+    bool peers; /* the connections come from nodes of the cluster */
     /* With `peers`: whether the sender is a member now. A removed node still has connections and a
      * certificate; its requests are refused (PROTOCOL R18). */
     bool (*is_member)(const struct front_http *http, const struct http_request *req);

@@ -13,10 +13,12 @@ struct upload;
 struct front_request {
     struct router_request request;
     struct http_request *req;
-    const struct forwarder *forwarder; /* NULL: the request cannot be forwarded */
-    struct forward *forward;           /* a streamed body or reply; NULL: none */
-    struct upload *upload;             /* reads the request into a file; NULL: none */
-    struct router_collect *collect;    /* NULL: the body is not being read into memory */
+    /* way to the active node; NULL: the request cannot be forwarded */
+    const struct forwarder *forwarder;
+    struct forward *forward; /* state of a streamed body or reply; NULL: none */
+    struct upload *upload;   /* state of reading the body into a file; NULL: none */
+    /* told when the body is in memory; NULL: the body is not being read */
+    struct router_collect *collect;
     char peer[HTTP_PEER_TEXT];
 };
 

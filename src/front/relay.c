@@ -7,9 +7,9 @@
 void relay_id_put(const struct rlog_request_id *id, char ret_text[RELAY_ID_TEXT])
 {
     for (size_t i = 0; i < sizeof id->bytes; i++)
-        (void)snprintf(ret_text + 2 * i, 3, "%02x", id->bytes[i]); /* three fit */
+        (void)snprintf(ret_text + 2 * i, 3, "%02x", id->bytes[i]); /* two digits and a zero fit */
     (void)snprintf(ret_text + 32, RELAY_ID_TEXT - 32, "-%llu",
-                   (unsigned long long)id->issued); /* 20 digits fit */
+                   (unsigned long long)id->issued); /* a number of 20 digits fits */
 }
 
 enum status relay_id_parse(struct bytes text, struct rlog_request_id *ret_id)

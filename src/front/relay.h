@@ -22,7 +22,7 @@
 #define RELAY_HEADER_RETRY RELAY_PREFIX "retry"
 
 enum { RELAY_ID_TEXT = 32 + 1 + 20 + 1 };
-/* A request id as text in a header between nodes. */
+/* Write a request id as the text of a header between nodes. */
 void relay_id_put(const struct rlog_request_id *id, char ret_text[RELAY_ID_TEXT]);
 /* Parse the text of relay_id_put. ST_INVALID. */
 NODISCARD enum status relay_id_parse(struct bytes text, struct rlog_request_id *ret_id);

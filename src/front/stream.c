@@ -9,7 +9,7 @@
 #include "front/front_request.h"
 #include "router/request/dialect.h"
 
-enum { REPLY_STALL_MS = 60 * 1000 }; /* how long the active node may pause within a reply */
+enum { REPLY_STALL_MS = 60 * 1000 }; /* longest pause of the active node within a reply */
 
 static struct forward *of(const struct http_request *req)
 {
@@ -18,7 +18,7 @@ static struct forward *of(const struct http_request *req)
     return fw;
 }
 
-/* Requests */
+/* Streaming a request */
 
 enum status stream_body_reserve(struct forward *fw)
 {
@@ -63,7 +63,7 @@ static void broke_off(struct forward *fw, enum status st)
     case ST_INVALID: reply_error(reply, dialect, ST_INVALID, &broken); break;
     default: reply_error(reply, dialect, st, NULL); break;
     }
-    forward_finish(fw, ST_OK); /* last touch */
+    forward_finish(fw, ST_OK); /* last touch of the forward */
 }
 
 static void on_client_gone(struct http_request *req)
@@ -88,7 +88,7 @@ static void on_body_piece(struct http_request *req, enum status st, struct bytes
         return;
     }
     fw->up_last = last;
-    if (last) /* a client that only ends its side now still wants its reply */
+    if (last) /* a client that has sent everything still wants its reply */
         http_on_gone(req, NULL);
     if (piece.len != 0)
         http_client_write(&fw->http, buf_bytes(&fw->sent), on_written);
@@ -117,7 +117,7 @@ void stream_body_begin(struct forward *fw)
     http_client_write(&fw->http, (struct bytes){0}, on_written);
 }
 
-/* Replies */
+/* Streaming a reply */
 
 static void cancel(struct forward *fw)
 {
@@ -127,7 +127,7 @@ static void cancel(struct forward *fw)
     buf_done(&fw->sent);
 }
 
-/* Last touch if nothing is under way in either direction. */
+/* End the forward if nothing is under way in either direction; then last touch. */
 static void end_if_over(struct forward *fw)
 {
     if (fw->over && fw->down_begun && !fw->down_busy)

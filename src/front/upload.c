@@ -10,7 +10,7 @@ static void finish(struct upload *u, enum status st)
         fs_close(u->file);
         u->file = NULL;
     }
-    u->done(u, st); /* last touch */
+    u->done(u, st); /* last touch of the upload */
 }
 
 static void on_piece(struct http_request *req, enum status st, struct bytes piece, bool last);

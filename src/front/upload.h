@@ -22,8 +22,8 @@ struct upload {
     struct fs_file *file;
     uint64_t bytes;
     struct env_work work;
-    struct buf piece;   /* being written */
-    enum status status; /* of the work on the pool */
+    struct buf piece;   /* the piece that is being written */
+    enum status status; /* status of the work on the pool */
     bool last;          /* `piece` is the last one */
 };
 /* Open a file and write the body into it; `done` follows. On the loop. */

@@ -63,7 +63,7 @@ enum status mount_locate(struct state_txn *txn, const char *ns, struct bytes pat
     for (unsigned i = 0; i < MOUNT_SEGMENTS_MAX && end < path.len; i++) {
         const uint8_t *slash = memchr(path.data + end, '/', path.len - end);
         end = slash != NULL ? (size_t)(slash - path.data) + 1 : path.len;
-        size_t len = slash != NULL ? end - 1 : end; /* "kv" alone means "kv/" */
+        size_t len = slash != NULL ? end - 1 : end; /* the path "kv" means the mount "kv/" */
         TRY(state_ns_key(txn->arena, ns, MOUNT_KIND, bytes_of(path.data, len), "", &at.key));
         enum status st = state_stamp(txn, at.key, &at.stamp);
         if (st == ST_NOT_FOUND)

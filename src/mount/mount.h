@@ -9,15 +9,16 @@
 enum { MOUNT_SEGMENTS_MAX = 8, MOUNT_PATH_MAX = 512, MOUNT_RECORD_MAX = 16384 };
 
 struct mount {
-    const char *path; /* "kv/", "team/kv/"; not stored: the end of the record's key */
+    /* path of the mount ("kv/", "team/kv/"), which is the end of the record's key */
+    const char *path;
     const char *type, *uuid, *accessor, *description;
     struct field_map options;                     /* options of the engine, such as "version" */
-    int64_t default_lease_ttl_s, max_lease_ttl_s; /* 0: the system's default */
+    int64_t default_lease_ttl_s, max_lease_ttl_s; /* TTLs of the mount; 0: the system's default */
     bool local, seal_wrap, external_entropy_access, force_no_cache;
     const char *listing_visibility, *token_type;
     struct field_strings audit_non_hmac_request_keys, audit_non_hmac_response_keys;
     struct field_strings passthrough_request_headers, allowed_response_headers;
-    int64_t upgraded_ms; /* cluster time at which its version was raised; 0: never */
+    int64_t upgraded_ms; /* cluster time at which the mount's version was raised; 0: never */
 };
 extern const struct schema mount_schema;
 
@@ -33,11 +34,11 @@ NODISCARD enum status mount_get(struct state_txn *txn, const char *ns, const cha
 
 /* The two parts of mount_find: find the record of the mount that serves a path, and read it. */
 struct mount_place {
-    struct bytes key;  /* whole, in the arena */
-    struct bytes path; /* of the mount, the end of the key */
+    struct bytes key;  /* the whole key of the record, in the arena */
+    struct bytes path; /* path of the mount, which is the end of the key */
     struct state_stamp stamp;
 };
-/* As mount_find, without ST_CORRUPT. */
+/* Find a mount as mount_find does, but do not read its record. */
 NODISCARD enum status mount_locate(struct state_txn *txn, const char *ns, struct bytes path,
                                    struct mount_place *ret_place);
 /* Read the record `stored`, decrypted. The whole mount lies in the arena. ST_CORRUPT, ST_NOMEM. */
@@ -63,7 +64,7 @@ NODISCARD enum status mount_update(struct state_txn *txn, const char *ns,
 /* Stage the move of a mount, with its UUID and so its data, to another path. ST_EXISTS. */
 NODISCARD enum status mount_move(struct state_txn *txn, const char *ns, const struct mount *mount,
                                  const char *to);
-/* Stage the end of a mount and of all it stores. */
+/* Stage the end of a mount and of everything it stores. */
 NODISCARD enum status mount_remove(struct state_txn *txn, const char *ns,
                                    const struct mount *mount);
 

@@ -9,16 +9,16 @@ enum { SEEN_SLOTS = 64 };
 struct mount_ref {
     struct state_stamp stamp;
     uint64_t view;    /* the view of the state that found the mount last; 0: none */
-    struct bytes key; /* in the arena, like everything that the mount points to */
+    struct bytes key; /* key of the record, in the arena like everything that the mount points to */
     struct mount mount;
     struct arena arena;
     size_t refs; /* one for each user, and one for each slot that holds the mount */
 };
 
-/* One slot for each hash: a new entry evicts the old one. */
+/* The cache has one slot for each hash: a new entry evicts the old one. */
 struct mount_cache {
     struct mount_ref *slots[MOUNT_CACHE_SLOTS];
-    struct mount_ref *seen[SEEN_SLOTS]; /* by the first segment of the requested path */
+    struct mount_ref *seen[SEEN_SLOTS]; /* mounts by the first segment of the requested path */
 };
 
 enum status mount_cache_new(struct mount_cache **ret_cache)
@@ -112,7 +112,7 @@ static bool was_seen(const struct mount_ref *ref, uint64_t view, const char *ns,
 {
     struct bytes at = bytes_str(ref->mount.path);
     ASSERT(at.len > 0);
-    struct bytes bare = bytes_of(at.data, at.len - 1); /* "kv" alone means "kv/" */
+    struct bytes bare = bytes_of(at.data, at.len - 1); /* the path "kv" means the mount "kv/" */
     return ref->view == view && (bytes_has_prefix(path, at) || bytes_eq(path, bare)) &&
            state_ns_holds(ref->key, ns);
 }
@@ -124,7 +124,7 @@ static enum status find(struct mount_cache *cache, struct state_txn *txn, const 
     bool keep;
     TRY(mount_locate(txn, ns, path, &at));
     struct mount_ref **slot = &cache->slots[bytes_hash(at.key) % MOUNT_CACHE_SLOTS], *ref = *slot;
-    bool staged = at.stamp.modified == 0; /* written by this transaction: no other may see it */
+    bool staged = at.stamp.modified == 0; /* other transactions may not see the record */
     if (ref != NULL && !staged && ref->stamp.modified == at.stamp.modified &&
         ref->stamp.seal == at.stamp.seal && bytes_eq(ref->key, at.key)) {
         ref->refs++;

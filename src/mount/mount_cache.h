@@ -6,13 +6,15 @@
 #include "mount/mount.h"
 
 struct mount_cache;
-struct mount_ref; /* a reference to a mount that is in use */
+struct mount_ref; /* A reference to a mount that is in use. */
 
-enum { MOUNT_CACHE_SLOTS = 512, MOUNT_CACHE_RECORD_MAX = 2048 /* longer ones are not kept */ };
+enum { MOUNT_CACHE_SLOTS = 512, MOUNT_CACHE_RECORD_MAX = 2048 /* longer records are not kept */ };
 
-NODISCARD enum status mount_cache_new(struct mount_cache **ret_cache); /* ST_NOMEM */
-void mount_cache_clear(struct mount_cache *cache);                     /* wipes; NULL is allowed */
-void mount_cache_free(struct mount_cache *cache);                      /* wipes; NULL is allowed */
+NODISCARD enum status mount_cache_new(struct mount_cache **ret_cache); /* ST_NOMEM. */
+/* wipes the entries; NULL is allowed */
+void mount_cache_clear(struct mount_cache *cache);
+/* wipes the entries; NULL is allowed */
+void mount_cache_free(struct mount_cache *cache);
 
 /* As mount_find. The mount lives until mount_ref_drop, whatever becomes of the cache. */
 NODISCARD enum status mount_cache_find(struct mount_cache *cache, struct state_txn *txn,

@@ -14,7 +14,7 @@ enum {
     BRIEF_LEADS = 32,
     BRIEF_NO_QUORUM = 64,
     BRIEF_WAITS = 128,
-    BRIEF_FEATURE_SHIFT = 16, /* the feature level stands above the flags */
+    BRIEF_FEATURE_SHIFT = 16, /* position of the feature level, which stands above the flags */
 };
 
 static void board_publish_brief(struct board *board)
@@ -48,7 +48,7 @@ enum status board_init(struct board *board, const char *name, const char *cluste
 {
     struct node_status *s = &board->status;
     ASSERT(!board->open && strlen(name) < sizeof s->name);
-    (void)snprintf(s->name, sizeof s->name, "%s", name); /* bounded, as the next */
+    (void)snprintf(s->name, sizeof s->name, "%s", name); /* cannot be cut: the name is bounded */
     (void)snprintf(s->cluster_name, sizeof s->cluster_name, "%s", cluster_name);
     s->sealed = true;
     board_publish_brief(board);
@@ -59,7 +59,7 @@ enum status board_init(struct board *board, const char *name, const char *cluste
 void board_done(struct board *board)
 {
     if (board->open)
-        (void)pthread_mutex_destroy(&board->lock); /* no thread holds it */
+        (void)pthread_mutex_destroy(&board->lock); /* no thread holds the lock */
     board->open = false;
 }
 
@@ -112,7 +112,7 @@ int64_t board_time_ms(struct board *board)
 {
     struct timespec now;
     if (clock_gettime(CLOCK_MONOTONIC, &now) != 0)
-        abort(); /* cannot fail for this clock */
+        abort(); /* cannot fail for the monotonic clock */
     int64_t mono_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     pthread_mutex_lock(&board->lock);
     int64_t time_ms = board->clock_ms != 0 ? board->clock_ms + (mono_ms - board->clock_mono_ms) : 0;

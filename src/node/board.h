@@ -9,10 +9,10 @@
 /* A copy of the newest published facts. */
 struct node_status {
     char name[64], cluster_name[64];
-    char cluster_id[40]; /* UUID text */
+    char cluster_id[40]; /* id of the cluster, as UUID text */
     uint8_t cluster[MESH_CLUSTER_ID_BYTES];
-    uint8_t ca_sha256[32];    /* of the cluster's authority, as ca_file has it */
-    char leader_name[64];     /* "" when unknown */
+    uint8_t ca_sha256[32];    /* SHA-256 of the authority's certificate, as ca_file has it */
+    char leader_name[64];     /* name of the leader; "" when unknown */
     char leader_address[160]; /* the active node's client address, a URL; "" when unknown */
     char leader_cluster[160]; /* the active node's cluster port, host:port; "" when unknown */
     bool initialized, sealed;
@@ -21,9 +21,9 @@ struct node_status {
     bool removed, waits;        /* removed from the cluster; waits for a join request */
     bool has_leader, no_quorum; /* no_quorum: the result of node_ops.no_quorum */
     uint64_t term, committed_index, applied_index;
-    uint64_t version;        /* of the replicated state */
-    int64_t cluster_time_ms; /* of the last applied entry; 0 before the first */
-    int64_t active_since_ms; /* wall clock of this node, 0 when not active */
+    uint64_t version;        /* version of the replicated state */
+    int64_t cluster_time_ms; /* cluster time of the last applied entry; 0 before the first entry */
+    int64_t active_since_ms; /* when this node became active, by its wall clock; 0: not active */
     uint64_t root_version;   /* version of the last computed Merkle root */
     uint8_t root[32];        /* last computed Merkle root; all zero before the first */
     struct rlog_status raft;
@@ -52,8 +52,8 @@ static inline struct node_brief node_brief_of(const struct node_status *s)
 
 struct board {
     pthread_mutex_t lock;
-    bool open;                       /* the lock is initialised */
-    struct node_status status;       /* under the lock; the raft thread may read without it */
+    bool open;                       /* whether the lock is initialised */
+    struct node_status status;       /* guarded by the lock; the raft thread may read it without */
     _Atomic unsigned brief;          /* node_brief of `status`, as bits */
     int64_t clock_ms, clock_mono_ms; /* a cluster time, and the monotonic clock at that time */
 };
@@ -74,9 +74,9 @@ void board_applied(struct board *board, uint64_t index, uint64_t version);
 /* Publish the facts of the host. Raft thread. */
 void board_show(struct board *board, const struct part_host *host);
 
-/* A copy of the status. Any thread. */
+/* Copy the status. Any thread. */
 void board_get(struct board *board, struct node_status *ret_status);
-/* The brief of one moment, without a lock. Any thread. */
+/* The brief without a lock; its facts are of one moment. Any thread. */
 struct node_brief board_brief(const struct board *board);
 /* Cluster time: on the leader its own; elsewhere the last time that was heard plus the time since;
  * 0 before any was heard. Any thread. */

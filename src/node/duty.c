@@ -28,7 +28,7 @@ static void on_committed(struct state_commit *commit, enum status st)
         duty_again_in(d, st == ST_OK || st == ST_CONFLICT ? 0 : DUTY_EVERY_MS);
 }
 
-/* Whether the duty staged something that is being committed. */
+/* Run one duty. True: it staged something, and the commit is under way. */
 static bool duty_run(struct duties *d, const struct node_duty *duty)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -93,7 +93,7 @@ static void duty_changed(void *self, const struct rlog_status *raft)
     if (d->state == NULL) {
         d->log = state_log_of(host->rlog, host->env);
         if (state_new(host->env, &d->log, host->barrier, &d->state) != ST_OK)
-            return; /* the next tick tries again */
+            return; /* out of memory: the next tick tries again */
     }
     d->term = host->active_term;
     d->next = 0;
@@ -109,7 +109,7 @@ static enum status duty_start(void *self, struct part_host *host)
     return ST_OK;
 }
 
-/* A proposal under way ends with the replica. */
+/* Stop at once: a proposal under way ends with the replica. */
 static bool duty_stop(void *self)
 {
     struct duties *d = self;

@@ -19,7 +19,7 @@
 /* A duty of a module: begun when this node becomes active in a term, ended when the node no longer
  * is. */
 struct node_duty {
-    const char *name; /* for the log */
+    const char *name; /* name of the duty in the log */
     /* Stage what is due now, a little of it: `run` is called on the raft thread, and again soon
      * after it staged anything. Its transaction is checked like that of a request. */
     enum status (*run)(struct state_txn *txn, int64_t now_ms);
@@ -29,8 +29,8 @@ struct node_duty {
 };
 
 enum {
-    DUTY_EVERY_MS = 500, /* between looks for something to do */
-    DUTY_TURN_MS = 5,    /* budget of a turn */
+    DUTY_EVERY_MS = 500, /* time between two looks for something to do */
+    DUTY_TURN_MS = 5,    /* time that the duties may take in one turn of the raft thread */
 };
 
 struct duties {
@@ -41,9 +41,10 @@ struct duties {
     struct state *state; /* NULL before the first active term */
     struct state_commit commit;
     struct env_timer timer;
-    uint64_t term;        /* 0: not active */
-    size_t next;          /* the duty to run next */
-    bool committing, due; /* due: a duty staged something in this round of all */
+    uint64_t term; /* term in which the node is active; 0: not active */
+    size_t next;   /* index of the duty to run next */
+    /* a commit is under way; a duty has staged something in this round of all duties */
+    bool committing, due;
 };
 
 extern const struct part duty_part;

@@ -19,7 +19,7 @@ void mark_read(struct part_host *host, bool joins)
     if (marked)
         fs_close(mark);
     if (marked || joins)
-        set_initialized(host); /* a cluster to join is initialised already */
+        set_initialized(host); /* the cluster that this node joins is initialised already */
 }
 
 void mark_write(struct part_host *host)

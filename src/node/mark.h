@@ -8,7 +8,7 @@
 
 /* The replica starts: set host->initialized from the mark, or because this node joins a cluster. */
 void mark_read(struct part_host *host, bool joins);
-/* The state is initialised: write the mark, once. */
+/* Write the mark that says that the state is initialised, once. */
 void mark_write(struct part_host *host);
 
 #endif

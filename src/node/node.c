@@ -15,7 +15,7 @@ static struct node *node_of(struct part_host *host)
     return CONTAINER_OF(host, struct node, host);
 }
 
-/* Calls of the parts. */
+/* Functions that parts may call. */
 
 void node_refuse(struct node *n, const struct reason *reason)
 {
@@ -155,7 +155,7 @@ static void on_reload(struct env_task *task)
 void node_reload(struct node *n)
 {
     if (atomic_exchange(&n->reload_posted, true))
-        return; /* the posted reload sees the same files */
+        return; /* the reload that was posted reads the same files */
     n->reload_task = (struct env_task){.run = on_reload};
     env_post(n->host.env, &n->reload_task);
 }
@@ -244,7 +244,7 @@ void node_free(struct node *n)
     mem_free(n);
 }
 
-/* Starting. */
+/* Start of the node */
 
 static void *thread_main(void *arg)
 {

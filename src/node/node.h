@@ -15,29 +15,30 @@
 struct node;
 struct tls_ctx;
 
-enum node_failure { NODE_NOT_STARTED, NODE_FAILED, NODE_DISK_FAILED /* a write or sync */ };
+enum node_failure { NODE_NOT_STARTED, NODE_FAILED, NODE_DISK_FAILED /* a write or sync failed */ };
 
-/* Borrowed for the life of the node. */
+/* Options of the node, borrowed for its life. */
 struct node_options {
     struct member_options member;
     const char *cluster_name;
     const char *listen_addr;  /* host:port of the cluster port to bind */
     enum seal_type seal_type; /* configured seal type, used when a cluster is initialised */
-    const struct seal *seal;  /* NULL: unsealed by key shares, or the key file is missing */
+    /* configured seal; NULL: unsealed by key shares, or the key file is missing */
+    const struct seal *seal;
     const struct node_duty *duties;
     size_t n_duties;
     const struct node_service *services;
     size_t n_services;
     bool performance_standby;
-    unsigned election_ms, heartbeat_ms; /* 0: defaults of rlog.h, as below */
+    unsigned election_ms, heartbeat_ms; /* 0: the default of rlog.h, also for the values below */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes;
 
-    /* All on the raft thread. */
-    void (*ready)(void *ctx); /* once: the replica runs, node_rlog may be used */
+    /* Events. All are called on the raft thread. */
+    void (*ready)(void *ctx); /* called once: the replica runs, and node_rlog may be used */
     /* Once, before `ready`: no replica starts before a join request, or before all initial members
      * are heard. */
     void (*waits)(void *ctx);
-    /* Once: the process must end with this message. */
+    /* Called once: the process must end with this message. */
     void (*failed)(void *ctx, enum node_failure failure, const struct reason *reason);
     /* A peer opened a connection for requests; the callee owns it now. */
     void (*accept_http)(void *ctx, struct mesh_http connection);
@@ -58,7 +59,7 @@ void node_free(struct node *node);
 /* The node stops soon: end a join request under way, refuse later ones. Any thread, once. */
 void node_join_give_up(struct node *node);
 
-/* Any thread, after `ready`. */
+/* The replica. Any thread, after `ready`. */
 struct rlog *node_rlog(struct node *node);
 struct env *node_env(struct node *node);
 struct barrier *node_barrier(struct node *node);
@@ -78,7 +79,7 @@ void node_reload(struct node *node);
 bool node_awaits_members(struct node *node, struct reason *ret_why);
 /* Whether a node of this name is a member now. Any thread. */
 bool node_is_member(struct node *node, const char *name);
-/* A copy of the status. Any thread. */
+/* Copy the status. Any thread. */
 void node_status_get(struct node *node, struct node_status *ret_status);
 
 #endif

@@ -29,7 +29,7 @@ struct node {
     _Atomic bool reload_posted;
     bool reopening; /* transport.c: the cluster port closes, then the replica starts */
     struct env_timer tick;
-    enum status write_status; /* of our own newest write */
+    enum status write_status; /* result of this node's newest own write */
 
     /* The parts, in the order of the table in parts.c. */
     struct local local;
@@ -67,12 +67,12 @@ NODISCARD enum status node_parts_start(struct node *n);
 void node_parts_tick(struct node *n);
 void node_parts_changed(struct node *n, const struct rlog_status *raft);
 void node_parts_receive(struct node *n, const struct part_frame *frame);
-/* True: every part rests. */
+/* Stop each part. True: every part has stopped. */
 bool node_parts_stop(struct node *n);
 /* Release what other threads used; also after a start that failed. */
 void node_parts_done(struct node *n);
 
-/* transport.c: members of struct part_calls. */
+/* Functions in transport.c: members of struct part_calls. */
 void transport_send(struct part_host *host, uint64_t to, enum frame_kind kind,
                     struct bytes content);
 void transport_link(struct part_host *host);

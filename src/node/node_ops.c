@@ -20,10 +20,11 @@ static int64_t get_time_ms(struct node *node)
 
 static void copy_text(char *to, size_t room, const char *from)
 {
-    (void)snprintf(to, room, "%s", from); /* both were bounded when they came in */
+    /* cannot be cut: both texts were bounded when they were received */
+    (void)snprintf(to, room, "%s", from);
 }
 
-/* The board's lock is held. */
+/* Describe one peer. The caller holds the board's lock. */
 static void describe_peer(struct node *n, unsigned at, struct node_peer *ret)
 {
     const struct node_status *s = &n->board.status;

@@ -13,9 +13,9 @@
 /* A member as the active node knows it. Other nodes know these facts only of themselves. */
 struct node_peer {
     char name[64], version[32];
-    char api_address[160]; /* "" before the member's first report */
+    char api_address[160]; /* URL of the member's API; "" before its first report */
     char cluster_address[160];
-    bool active, reached; /* reached: by this node */
+    bool active, reached; /* the member is active; this node reaches the member */
     int64_t heard_ms;     /* last report, by this node's wall clock; 0: never, or this node */
     int64_t steady_ms;    /* first report without a gap since, by this node's wall clock */
     uint16_t feature;     /* feature level that the member understands; the first where unknown */

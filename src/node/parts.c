@@ -11,7 +11,7 @@
 
 static const struct {
     const struct part *part;
-    size_t offset; /* of the part's struct in the node */
+    size_t offset; /* offset of the part's struct in struct node */
 } rows[] = {
     ROW(local, local),       ROW(bootstrap, bootstrap), ROW(join, join),
     ROW(enroll, enroll),     ROW(unseal, unseal),       ROW(quorum, quorum),

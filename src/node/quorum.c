@@ -11,14 +11,14 @@
 #include <stdio.h>
 
 enum {
-    SILENT_MS = 5000, /* a voter that says nothing for so long is not reached */
+    SILENT_MS = 5000, /* a voter that is silent for this time counts as not reached */
     SHORT_MS = 3000,  /* an election, or two nodes that restart together, end sooner */
 };
 
 /* Append `item`, or count it in *left_out where `text` has no room for it and the count. */
 static void add_item(struct reason *text, const char *item, unsigned *left_out)
 {
-    enum { COUNT_ROOM = 16 }; /* " and 16 more" */
+    enum { COUNT_ROOM = 16 }; /* room for " and 16 more" */
     size_t at = strlen(text->text), room = sizeof text->text - at;
     bool fits = *left_out == 0 && strlen(item) + 2 + COUNT_ROOM < room;
     if (!fits)
@@ -39,7 +39,7 @@ void quorum_heard(struct quorum *q, uint64_t from)
     unsigned at = 0;
     ASSERT(part_on_thread(q->host));
     if (q->since_ms == 0)
-        return; /* there is a leader */
+        return; /* a leader exists, so there is a quorum */
     for (unsigned i = 0; i < RLOG_MEMBERS_MAX; i++) {
         if (q->heard[i].id == from) {
             at = i;
@@ -157,7 +157,8 @@ void quorum_await(struct quorum *q)
             if (i == f->self || f->members[i].heard)
                 continue;
             (void)snprintf(item, sizeof item, "%s (%s)", f->members[i].name,
-                           q->host->options->initial_members[i].address); /* both bounded */
+                           /* cannot be cut: both texts are bounded */
+                           q->host->options->initial_members[i].address);
             add_item(&awaits, item, &left_out);
         }
         end_items(&awaits, left_out);

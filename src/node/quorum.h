@@ -15,8 +15,8 @@ struct quorum {
         uint64_t id, ms;
     } heard[RLOG_MEMBERS_MAX]; /* last frame of each member; kept while there is no leader */
 
-    /* Under the board's lock. */
-    uint64_t reached[RLOG_MEMBERS_MAX]; /* raft ids */
+    /* The members below are guarded by the board's lock. */
+    uint64_t reached[RLOG_MEMBERS_MAX]; /* raft ids of the voters that this node reaches */
     unsigned n_reached;
     struct reason why;    /* the text of "no quorum" */
     struct reason awaits; /* names the awaited initial members; "": none */
@@ -28,9 +28,9 @@ extern const struct part quorum_part;
 void quorum_heard(struct quorum *q, uint64_t from);
 /* Publish the names of the awaited initial members, or "". Raft thread. */
 void quorum_await(struct quorum *q);
-/* Whether a member is reached. The board's lock is held. */
+/* Whether this node reaches a member. The caller holds the board's lock. */
 bool quorum_reaches(const struct quorum *q, uint64_t id);
-/* node_ops.no_quorum, and node_awaits_members. Any thread. */
+/* The functions node_ops.no_quorum and node_awaits_members. Any thread. */
 bool quorum_lost(struct quorum *q, struct reason *ret_why);
 bool quorum_awaits(struct quorum *q, struct reason *ret_why);
 

@@ -27,7 +27,7 @@ static void announce_leader(struct role *r, uint64_t term)
     buf_add_u64(&record, term);
     buf_add_block(&record, bytes_str(r->host->options->api_addr));
     if (buf_status(&record) != ST_OK)
-        return; /* the next tick tries again */
+        return; /* out of memory: the next tick tries again */
     rlog_txn_put(&txn, BYTES(LEADER_KEY), buf_bytes(&record));
     r->announced_term = term;
     r->host->calls->write(r->host, &txn, &r->announced_term);
@@ -62,7 +62,8 @@ static const struct rlog_member *find_member(const struct rlog_status *raft, uin
 
 static void copy_text(char *to, size_t room, const char *from)
 {
-    (void)snprintf(to, room, "%s", from); /* both were bounded when they came in */
+    /* cannot be cut: both texts were bounded when they were received */
+    (void)snprintf(to, room, "%s", from);
 }
 
 /* Returns whether this node is active. Another thread may seal the node meanwhile (unseal_publish):
@@ -116,8 +117,8 @@ static void role_changed(void *self, const struct rlog_status *raft)
     struct store_pin pin;
     if (store_pin(rlog_store(host->rlog), "node", 0, &pin) != ST_OK) {
         if (!raft->is_leader || raft->term != host->active_term)
-            host->active_term = 0; /* no other part works in a term that has ended */
-        return;                    /* every pin is taken: the next tick tries again */
+            host->active_term = 0; /* the term has ended: let no part work in it */
+        return;                    /* every pin is in use: the next tick tries again */
     }
     bool active = publish_role(r, raft, &pin);
     store_unpin(&pin);
@@ -132,7 +133,7 @@ bool role_applied(struct role *r, uint64_t index, uint64_t version)
     struct store_pin pin;
     ASSERT(r->host->rlog != NULL);
     if (store_pin(rlog_store(r->host->rlog), "node", 0, &pin) != ST_OK)
-        return false; /* every pin is taken: the next tick tries again */
+        return false; /* every pin is in use: the next tick tries again */
     uint64_t core = store_newest(&pin, BYTES("s/core/")) + store_newest(&pin, BYTES("l/core/"));
     store_unpin(&pin);
     board_applied(r->board, index, version);

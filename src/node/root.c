@@ -2,7 +2,8 @@
  * every few seconds while it does not. */
 #include "node/root.h"
 
-enum { HASH_BUSY_MS = 5000 }; /* between two roots while the state keeps changing */
+/* least time between two computations while the state keeps changing */
+enum { HASH_BUSY_MS = 5000 };
 
 static void hash_run(struct env_work *work)
 {
@@ -35,7 +36,7 @@ static void root_tick(void *self)
         (!rests && now - r->hashed_ms < HASH_BUSY_MS))
         return;
     if (store_pin(rlog_store(r->host->rlog), "merkle root", 0, &r->pin) != ST_OK)
-        return; /* the next tick tries again */
+        return; /* every pin is in use: the next tick tries again */
     r->hashing = true;
     r->work = (struct env_work){.run = hash_run, .done = hash_done, .lane = LANE_BULK};
     env_work(r->host->env, &r->work);

@@ -9,7 +9,7 @@ struct root {
     struct part_host *host;
     struct board *board;
     struct env_work work;
-    struct store_pin pin; /* pins the state while `hashing` */
+    struct store_pin pin; /* keeps the state readable while `hashing` */
     uint8_t hash[STORE_HASH_BYTES];
     uint64_t hashed_ms, seen_version;
     bool hashing;

@@ -10,10 +10,10 @@
 
 enum { IDLE_POLL_MS = 5 };
 
-/* No node ever leads this term. */
+/* A term that no node ever leads. */
 static const uint64_t no_term = UINT64_MAX;
 
-/* On the run's thread. */
+/* Functions on the thread of the run */
 
 static void on_timer(struct env_timer *timer)
 {
@@ -106,7 +106,7 @@ static void *service_main(void *arg)
     return NULL;
 }
 
-/* On the raft thread. */
+/* Functions on the raft thread */
 
 /* A proposal of a run that has ended is refused like a proposal of an earlier term. */
 static void service_propose(struct state_log *log, struct rlog_propose *p)
@@ -163,7 +163,7 @@ static void service_begin(struct service *s, uint64_t term)
     trace(TRACE_WARN, "node", "the service %s does not begin: %s", s->row->name, status_text(st));
     service_release(s);
     s->phase = SERVICE_IDLE;
-    s->term = 0; /* the next tick tries again */
+    s->term = 0; /* the next tick begins the service again */
 }
 
 static void service_ask(struct service *s)
@@ -172,7 +172,7 @@ static void service_ask(struct service *s)
     s->phase = SERVICE_ENDING;
     s->ended = true;
     s->asked_ms = env_mono_ms(s->all->host->env);
-    loop_stop(s->env); /* ends a wait of the run */
+    loop_stop(s->env); /* ends a wait of the service's run */
 }
 
 static void complain_if_late(struct service *s)
@@ -227,7 +227,8 @@ static void give_up(struct services *all, const struct service *s)
     struct reason reason;
     reason_set(&reason, "the service %s did not end within %u s", s->row->name,
                SERVICE_STOP_MS / 1000);
-    all->stop_ms = env_mono_ms(all->host->env); /* where the process goes on: wait again */
+    /* if the process does not end, wait for the same time again */
+    all->stop_ms = env_mono_ms(all->host->env);
     all->host->calls->fail(all->host, ST_TIMEOUT, &reason);
 }
 

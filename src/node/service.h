@@ -33,7 +33,7 @@ struct service;
 
 /* A service of a module. */
 struct node_service {
-    const char *name; /* for the log */
+    const char *name; /* name of the service in the log */
     /* The work of one term, on the service's own thread. Return soon after service_wait returned
      * false or service_transact ST_CLOSED; bound every call to the outside by a deadline. */
     void (*run)(struct service *service);
@@ -44,12 +44,12 @@ struct node_service {
 typedef enum status (*service_stage)(struct state_txn *txn, void *ctx, int64_t now_ms);
 
 enum {
-    SERVICE_TRIES_MAX = 8, /* of one transaction */
+    SERVICE_TRIES_MAX = 8, /* most attempts to commit one transaction */
     SERVICE_COMPLAIN_MS = 10000,
     SERVICE_STOP_MS = 10000,
 };
 
-/* The next three are for `run`, on its thread. */
+/* The next three functions are for `run`, on its thread. */
 
 /* Wait until `ms` have passed. False, possibly at once: the run was asked to end. */
 NODISCARD bool service_wait(struct service *service, uint64_t ms);
@@ -58,10 +58,10 @@ NODISCARD bool service_wait(struct service *service, uint64_t ms);
  * the run's term. ST_CONFLICT: SERVICE_TRIES_MAX tries met other writes. Else as state_begin,
  * `stage`, state_commit and its `done`. */
 NODISCARD enum status service_transact(struct service *service, service_stage stage, void *ctx);
-/* Cluster time. */
+/* The cluster time. */
 int64_t service_time_ms(const struct service *service);
 
-/* The rest is for the node. */
+/* The rest of this file is for the node. */
 struct services;
 
 enum service_phase { SERVICE_IDLE, SERVICE_RUNNING, SERVICE_ENDING };
@@ -72,10 +72,11 @@ struct service {
     const struct node_service *row;
     enum service_phase phase;
     uint64_t term;      /* of the run; IDLE: the service is not begun again in this term; 0: none */
-    _Atomic bool ended; /* asked to end; set by the raft thread, read by both */
-    uint64_t asked_ms, complained_ms; /* monotonic: asked to end; last complaint, 0: none */
+    _Atomic bool ended; /* the run is asked to end; set by the raft thread, read by both threads */
+    /* monotonic: when the run was asked to end; last warning about it; 0: never */
+    uint64_t asked_ms, complained_ms;
     pthread_t thread;
-    struct env_task gone; /* to the raft thread: the run has returned */
+    struct env_task gone; /* task for the raft thread: the run has returned */
 
     /* Of the run's thread; the raft thread makes and frees these. */
     pthread_t self;
@@ -84,7 +85,7 @@ struct service {
     struct state *state;
     struct state_commit commit;
     struct env_timer timer;
-    bool fired, committed; /* results of the wait and of the commit */
+    bool fired, committed; /* the timer of a wait has fired; the commit is over */
     enum status st;
 };
 
@@ -92,10 +93,10 @@ struct services {
     struct part_host *host;
     const struct node_service *rows;
     size_t n;
-    int64_t (*time_ms)(void *ctx); /* cluster time, any thread */
+    int64_t (*time_ms)(void *ctx); /* gives the cluster time; any thread */
     void *time_ctx;
-    struct service *items; /* `n` */
-    uint64_t stop_ms;      /* monotonic: the node began to stop; 0: not so */
+    struct service *items; /* array of `n` services */
+    uint64_t stop_ms;      /* monotonic: when the node began to stop; 0: it runs */
 };
 
 extern const struct part service_part;

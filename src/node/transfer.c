@@ -3,7 +3,8 @@
 #include "base/trace.h"
 
 enum {
-    RETRY_MIN_MS = 1000,        /* between two attempts of a sealed leader, doubled each time */
+    /* first pause between two attempts of a sealed leader; doubles each time */
+    RETRY_MIN_MS = 1000,
     RETRY_MAX_MS = 60000,       /* upper bound of the doubled time */
     RETRY_REST_MS = 10 * 60000, /* after this time without an attempt, start at RETRY_MIN_MS */
     STOP_TRANSFER_MS = 2000,
@@ -14,7 +15,8 @@ static void on_transferred(struct rlog_admin *a, enum status st)
     struct transfer *t = CONTAINER_OF(a, struct transfer, admin);
     ASSERT(t->running);
     t->running = false;
-    if (st != ST_OK && !t->host->stopping) /* stopping goes on either way */
+    /* a stop goes on whether or not leadership was transferred */
+    if (st != ST_OK && !t->host->stopping)
         trace(TRACE_WARN, "node", "leadership was not handed over: %s", status_text(st));
 }
 

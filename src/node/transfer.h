@@ -11,10 +11,10 @@
 struct transfer {
     struct part_host *host;
     struct peers *peers;
-    struct rlog_admin admin; /* while `running` */
+    struct rlog_admin admin; /* in use while `running` */
     bool running;
-    uint64_t began_ms;    /* monotonic: last transfer while sealed; 0: none */
-    unsigned wait_ms;     /* from that transfer to the next */
+    uint64_t began_ms;    /* monotonic: last transfer because of the seal; 0: none */
+    unsigned wait_ms;     /* time from that transfer to the next one */
     uint64_t deadline_ms; /* monotonic: end of the transfer when the node stops; 0: not stopping */
 };
 

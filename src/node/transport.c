@@ -13,7 +13,7 @@ static struct node *node_of(struct part_host *host)
     return CONTAINER_OF(host, struct node, host);
 }
 
-/* The cluster port. */
+/* The cluster port */
 
 void transport_send(struct part_host *host, uint64_t to, enum frame_kind kind, struct bytes content)
 {
@@ -39,7 +39,7 @@ static void on_receive(void *ctx, uint64_t from, const char *from_name, struct b
     }
     uint64_t to = reader_u64(&r);
     if (r.failed || to != n->host.id || n->host.rlog == NULL)
-        return; /* for an earlier incarnation of this node */
+        return; /* the frame is for an earlier incarnation of this node */
     rlog_receive(n->host.rlog, from, from_name, bytes_of(r.at, reader_left(&r)));
 }
 
@@ -92,7 +92,7 @@ static void on_unauthenticated(void *ctx, struct mesh_http connection)
 static bool on_ask_removed(void *ctx, const char *name)
 {
     return removed_is(&((struct node *)ctx)->host, name,
-                      false); /* in doubt, do not call a node removed */
+                      false); /* unsure: do not call the node removed */
 }
 
 static void on_refused_as_removed(void *ctx, const char *name)
@@ -144,10 +144,13 @@ static void add_link(const struct part_host *host, struct mesh_member *links, un
     struct mesh_member *m = &links[(*count)++];
     const char *other = configured_address(host, name);
     m->id = id;
-    (void)snprintf(m->name, sizeof m->name, "%s", name);          /* bounded when it came in */
-    (void)snprintf(m->address, sizeof m->address, "%s", address); /* bounded when it came in */
+    /* cannot be cut: the name is bounded */
+    (void)snprintf(m->name, sizeof m->name, "%s", name);
+    /* cannot be cut: the address is bounded */
+    (void)snprintf(m->address, sizeof m->address, "%s", address);
     if (strcmp(other, address) != 0)
-        (void)snprintf(m->other, sizeof m->other, "%s", other); /* bounded when it came in */
+        /* cannot be cut: the address is bounded */
+        (void)snprintf(m->other, sizeof m->other, "%s", other);
 }
 
 void transport_link(struct part_host *host)
@@ -163,15 +166,15 @@ void transport_link(struct part_host *host)
                  host->members[i].address);
     for (unsigned i = 0; host->n_members == 0 && i < host->options->n_initial_members; i++) {
         if (strcmp(host->options->initial_members[i].name, host->options->name) == 0)
-            continue; /* ourselves, perhaps under another id */
+            continue; /* the row is this node itself, perhaps under another id */
         add_link(host, links, &count, i + 1, host->options->initial_members[i].name,
                  host->options->initial_members[i].address);
-        links[count - 1].any_id = true; /* the node may have been replaced since */
+        links[count - 1].any_id = true; /* a replaced node has another raft id */
     }
     mesh_members(host->mesh, links, count);
 }
 
-/* Callbacks of the replica. */
+/* Callbacks of the replica */
 
 static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned n_parts, bool bulk)
 {
@@ -181,8 +184,8 @@ static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned 
     if (n_parts >= ARRAY_LEN(few))
         all = mem_alloc((n_parts + 1) * sizeof *all);
     if (all == NULL)
-        return;             /* a lost frame, as any other */
-    le64_put(head + 1, to); /* another incarnation at that address must not take it */
+        return;             /* drop the frame: the network may lose any frame */
+    le64_put(head + 1, to); /* another incarnation at that address refuses a frame with this id */
     all[0] = bytes_of(head, sizeof head);
     memcpy(all + 1, parts, n_parts * sizeof *parts);
     mesh_send(n->host.mesh, to, all, n_parts + 1, bulk);
@@ -226,7 +229,7 @@ static void on_fatal(void *ctx, enum status why, const struct reason *reason)
     node_fail(ctx, why, reason);
 }
 
-/* The replica. */
+/* Start and stop of the replica */
 
 enum status transport_start_replica(struct part_host *host, bool initial, struct reason *reason)
 {
@@ -271,7 +274,7 @@ static void on_port_closed(void *ctx)
     n->reopening = false;
     n->host.mesh = NULL;
     if (n->host.stopping)
-        return; /* node.c waits for this close */
+        return; /* node.c waits until this close is done */
     enum status st = transport_start_replica(&n->host, false, &reason);
     if (st != ST_OK)
         n->host.calls->refuse(&n->host, &reason);

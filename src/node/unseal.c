@@ -42,7 +42,7 @@ void unseal_done(struct unseal *u)
     seal_done(&u->opener);
     mem_free(u->given);
     u->given = NULL;
-    (void)pthread_mutex_destroy(&u->lock); /* no thread holds it */
+    (void)pthread_mutex_destroy(&u->lock); /* no thread holds the lock */
 }
 
 static void say_once(struct unseal *u, const struct reason *reason)
@@ -58,7 +58,7 @@ void unseal_publish(struct unseal *u, bool sealed)
     ASSERT(u->locked);
     struct node_status *s = board_begin(u->board);
     s->sealed = sealed;
-    if (sealed && s->active) /* a sealed node serves nothing, also if it leads the log */
+    if (sealed && s->active) /* a sealed node serves nothing, even while it leads */
         s->leader_address[0] = s->leader_cluster[0] = '\0';
     if (sealed) {
         s->active = false;

@@ -5,19 +5,21 @@
 #include "node/board.h"
 #include "text/random.h"
 
-/* How this node is sealed, and how far unsealing has come. */
+/* How this node is sealed, and how many key shares were given. */
 struct node_seal_status {
     enum seal_type type;
-    unsigned shares, threshold;    /* 0 before the initialisation */
-    unsigned progress;             /* shares given in this attempt */
-    char nonce[TEXT_UUID_LEN + 1]; /* of this attempt; "" without one */
+    /* number of key shares and of shares needed; 0 before the initialisation */
+    unsigned shares, threshold;
+    unsigned progress;             /* number of shares given in this attempt */
+    char nonce[TEXT_UUID_LEN + 1]; /* nonce of this attempt; "": no share was given */
 };
 
 struct unseal {
     struct part_host *host;
     struct board *board;
-    enum seal_type type;           /* configured seal type, used when a cluster is initialised */
-    const struct seal *configured; /* NULL: unsealed by key shares, or the key file is missing */
+    enum seal_type type; /* configured seal type, used when a cluster is initialised */
+    /* configured seal; NULL: unsealed by key shares, or the key file is missing */
+    const struct seal *configured;
     /* On the raft thread: enough shares were given to open the seal of the cluster to join. */
     void (*opened)(void *ctx);
     void *opened_ctx;
@@ -26,12 +28,12 @@ struct unseal {
     struct reason said; /* the failure that was last logged, to log it once; raft thread */
 
     pthread_mutex_t lock; /* guards the members below; take before the board's and the barrier's */
-    bool locked;          /* the lock is held, for assertions */
-    struct secret *given; /* shares: SHAMIR_SHARES_MAX, the first n_given in use */
+    bool locked;          /* whether the lock is held, for assertions */
+    struct secret *given; /* shares given so far: SHAMIR_SHARES_MAX places, n_given in use */
     unsigned n_given;
     uint64_t given_for; /* stamp of the stored seal that the shares belong to */
     char attempt[TEXT_UUID_LEN + 1];
-    bool held;          /* sealed on request: the node does not unseal by itself */
+    bool held;          /* an operator sealed the node: it does not unseal by itself */
     struct buf awaited; /* seal of the cluster to join while shares are awaited; else empty */
     struct seal opener; /* seal made of the shares until this node is unsealed; type 0: none */
 };
@@ -40,7 +42,7 @@ extern const struct part unseal_part;
 /* Release what `start` made, also if that failed. No thread uses `u` any more. */
 void unseal_done(struct unseal *u);
 
-/* How this node is sealed. Any thread. */
+/* Copy how this node is sealed. Any thread. */
 void unseal_status(struct unseal *u, struct node_seal_status *ret_status);
 
 /* unseal_share, unseal_reset and unseal_seal may be called on any thread; they are quick. */
@@ -51,15 +53,15 @@ void unseal_status(struct unseal *u, struct node_seal_status *ret_status);
  * ST_NOT_FOUND: not initialised. ST_NOMEM, ST_CRYPTO, ST_CORRUPT, ST_BUSY. */
 NODISCARD enum status unseal_share(struct unseal *u, struct env *env, struct bytes share,
                                    struct reason *reason);
-/* Forget the shares that were given. ST_INVALID: unsealed. */
+/* Forget the shares that were given. ST_INVALID: the node is unsealed. */
 NODISCARD enum status unseal_reset(struct unseal *u, struct reason *reason);
 /* Forget every key. The node stays sealed until unseal_share or a restart. */
 void unseal_seal(struct unseal *u);
 
-/* The key rings may have changed. Raft thread. */
+/* Read the key rings again, which may have changed. Raft thread. */
 void unseal_follow(struct unseal *u);
 
-/* Members of struct enroll_seal. Raft thread. */
+/* The functions below are members of struct enroll_seal. Raft thread. */
 NODISCARD enum status unseal_await(struct unseal *u, struct bytes seal_record);
 void unseal_drop(struct unseal *u);
 bool unseal_has_opener(struct unseal *u);

@@ -6,7 +6,7 @@
 
 void unseal_lock(struct unseal *u);
 void unseal_unlock(struct unseal *u);
-/* Forget the shares that were given. The lock is held. */
+/* Forget the shares that were given. The caller holds the lock. */
 void unseal_forget(struct unseal *u);
 /* Unseal by the stored key rings. The lock is held. As state_unseal. */
 NODISCARD enum status unseal_with(struct unseal *u, const struct seal *seal, struct reason *reason);

@@ -16,7 +16,7 @@ void unseal_forget(struct unseal *u)
     u->attempt[0] = '\0';
 }
 
-/* Drop shares of a key that was replaced. The lock is held. */
+/* Drop the shares of a key that was replaced. The caller holds the lock. */
 static void forget_superseded(struct unseal *u, const struct seal_info *info)
 {
     ASSERT(u->locked);
@@ -67,7 +67,7 @@ static enum status check_may_take(struct unseal *u, const struct seal_info *info
     return ST_INVALID;
 }
 
-/* Combine the shares into `key`. The lock is held. */
+/* Combine the shares into `key`. The caller holds the lock. */
 static enum status combine_shares(struct unseal *u, uint8_t key[SEAL_KEY_BYTES])
 {
     ASSERT(u->locked);
@@ -130,7 +130,7 @@ static enum status unseal_by_key(struct unseal *u, struct env *env, const struct
     return st;
 }
 
-/* Enough shares were given. The lock is held. */
+/* Unseal with the shares, which are enough. The caller holds the lock. */
 static enum status try_shares(struct unseal *u, struct env *env, const struct seal_info *info,
                               struct reason *reason)
 {
@@ -142,7 +142,8 @@ static enum status try_shares(struct unseal *u, struct env *env, const struct se
         st = unseal_by_key(u, env, info, bytes_of(key, sizeof key), &why);
     mem_wipe(key, sizeof key);
     if (st == ST_BUSY || st == ST_NOMEM)
-        secret_done(&u->given[--u->n_given]); /* the last one may be given again */
+        /* forget the last share: a client may give it again */
+        secret_done(&u->given[--u->n_given]);
     else
         unseal_forget(u);
     if (st == ST_EXISTS)
@@ -165,7 +166,7 @@ static bool was_given(const struct unseal *u, struct bytes share)
     return found;
 }
 
-/* The lock is held. */
+/* Take one share. The caller holds the lock. */
 static enum status take_share(struct unseal *u, struct env *env, struct bytes share,
                               struct reason *reason)
 {
@@ -173,7 +174,7 @@ static enum status take_share(struct unseal *u, struct env *env, struct bytes sh
     struct seal_info info;
 
     if (u->opener.type != 0)
-        return ST_OK; /* enough were given */
+        return ST_OK; /* the attempt has enough shares */
     TRY(info_of(u, &info));
     TRY(check_may_take(u, &info, reason));
     size_t wanted = info.shares > 1 ? SEAL_KEY_BYTES + 1 : SEAL_KEY_BYTES;

@@ -8,13 +8,13 @@
 enum { GROUPS = 4096, WAYS = 8, LOCKS = 64 };
 
 struct slot {
-    uint64_t key; /* 0: free */
+    uint64_t key; /* key of the counter; 0: the slot is free */
     uint64_t begun_ms, blocked_ms, count;
 };
 
 struct quota_table {
     uint64_t seed[2];
-    pthread_mutex_t locks[LOCKS]; /* lock i guards the groups with number % LOCKS == i */
+    pthread_mutex_t locks[LOCKS]; /* lock i guards every group whose number % LOCKS is i */
     struct slot slots[GROUPS][WAYS];
 };
 
@@ -34,7 +34,7 @@ enum status quota_table_new(const uint64_t seed[2], struct quota_table **ret_tab
 void quota_table_free(struct quota_table *table)
 {
     for (size_t i = 0; table != NULL && i < LOCKS; i++)
-        (void)pthread_mutex_destroy(&table->locks[i]); /* no thread holds it */
+        (void)pthread_mutex_destroy(&table->locks[i]); /* no thread holds the lock */
     mem_free(table);
 }
 

@@ -14,7 +14,7 @@ NODISCARD enum status quota_table_new(const uint64_t seed[2], struct quota_table
 void quota_table_free(struct quota_table *table); /* NULL is allowed */
 
 struct quota_window {
-    uint64_t limit;       /* requests in a window */
+    uint64_t limit;       /* requests allowed in a window */
     uint64_t interval_ms; /* length of the window */
     uint64_t blocking_ms; /* block this long after a refused request; 0: until the window ends */
 };

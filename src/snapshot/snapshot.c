@@ -39,7 +39,7 @@ enum status snapshot_file(struct snapshot *s, struct fs_file **ret_file)
     if (st == ST_OK || st == ST_NOT_FOUND)
         st = fs_open(s->host->fs, name, FS_READ | FS_WRITE | FS_CREATE | FS_EXCL, &file);
     if (st == ST_OK)
-        st = fs_unlink(s->host->fs, name); /* the file goes with its last user */
+        st = fs_unlink(s->host->fs, name); /* the open file disappears with its last user */
     if (st != ST_OK) {
         fs_close(file);
         return st;

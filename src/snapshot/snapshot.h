@@ -25,12 +25,12 @@ struct fs_file;
 
 struct snapshot {
     struct part_host *host;
-    const struct seal *seal;  /* the configured one; NULL: none */
-    uint64_t state_bytes_max; /* 0: no limit */
-    uint64_t reserve_bytes;   /* of the disk, to be left free; 0: the default */
+    const struct seal *seal;  /* configured seal; NULL: none */
+    uint64_t state_bytes_max; /* most bytes of the state; 0: no limit */
+    uint64_t reserve_bytes;   /* bytes of the disk to leave free; 0: the default */
 
     _Atomic bool busy;      /* one snapshot is being saved or restored */
-    _Atomic uint64_t files; /* counts files, for their names */
+    _Atomic uint64_t files; /* number of files made, for their names */
     uint64_t dropped_stage; /* the staged tree whose drop was last proposed; 0: none */
 };
 
@@ -49,7 +49,7 @@ NODISCARD enum status snapshot_save(struct snapshot *s, struct fs_file **ret_fil
 
 /* A snapshot to restore. */
 struct snapshot_source {
-    struct fs_file *file; /* borrowed */
+    struct fs_file *file; /* file with the snapshot; borrowed */
     uint64_t bytes;
     bool force; /* accept a snapshot of another root key */
 };

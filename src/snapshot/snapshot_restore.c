@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 enum {
-    TXN_BYTES = 1024 * 1024, /* aimed at; one value may be longer */
+    TXN_BYTES = 1024 * 1024, /* bytes at which a transaction ends; a single value may be longer */
     TXN_KEYS = 4096,
     /* Values are encrypted and do not shrink: what unpacks to far more is a bomb. */
     GROWTH_MAX = 32,
@@ -23,9 +23,9 @@ struct errand {
     struct env_task task;
     struct wait wait;
     struct snapshot *snapshot;
-    struct seal_info *seal; /* result: the stored seal */
+    struct seal_info *seal; /* output: the stored seal */
     struct rlog_propose propose;
-    uint64_t stage; /* result of a proposal */
+    uint64_t stage; /* output of a proposal: the staged tree */
 };
 
 static enum status errand_run(struct errand *e)
@@ -37,15 +37,15 @@ enum core { CORE_SEAL, CORE_KEYRING, CORE_SALT, CORES };
 
 struct restoring {
     struct snapshot *snapshot;
-    struct env *env; /* the caller's */
+    struct env *env; /* `env` of the caller */
     struct fs_file *file;
     uint64_t bytes, at;
     bool force;
     struct reason *reason;
     struct rlog_archive_found found;
-    struct buf core[CORES]; /* records of the snapshot */
-    struct buf ring;        /* our local ring under its root key */
-    bool same_root;         /* the snapshot has our root key */
+    struct buf core[CORES]; /* core records of the snapshot */
+    struct buf ring;        /* this cluster's local ring, encrypted by its root key */
+    bool same_root;         /* the snapshot has the root key of this cluster */
     bool opens;             /* the configured seal opens the snapshot's root key, another one */
     uint64_t stage;
     struct rlog_txn_builder txn;
@@ -101,7 +101,8 @@ static enum status read_archive(struct restoring *r,
     const struct rlog_archive_in in = {read_file, key, r, state_bytes_max(r)};
     r->at = 0;
     enum status st = rlog_archive_read(&in, &r->found, r->reason);
-    return st == ST_UNSUPPORTED ? ST_INVALID : st; /* a format, not an operation */
+    /* the format is not supported, but the operation is */
+    return st == ST_UNSUPPORTED ? ST_INVALID : st;
 }
 
 static void seal_on_raft(struct env_task *task)
@@ -193,7 +194,7 @@ static enum status rewrap(struct restoring *r)
     else if (st == ST_OK)
         st = barrier_rewrap(s->host->barrier, apart, r->env, &r->ring);
     barrier_free(apart);
-    return st == ST_NOT_FOUND ? ST_OK : st; /* there is none */
+    return st == ST_NOT_FOUND ? ST_OK : st; /* an absent record is fine */
 }
 
 /* Refuse records of a later feature level: members of an older build could not read them. */
@@ -202,7 +203,7 @@ static enum status check_feature(struct restoring *r)
     uint16_t level = atomic_load_explicit(&r->snapshot->host->feature, memory_order_acquire);
     level = MAX(level, (uint16_t)RLOG_FEATURE_FIRST);
     ASSERT(level <= RLOG_FEATURE);
-    ASSERT(r->found.feature <= RLOG_FEATURE); /* read_archive refuses later ones */
+    ASSERT(r->found.feature <= RLOG_FEATURE); /* read_archive refuses later feature levels */
     if (r->found.feature <= level)
         return ST_OK;
     reason_set(r->reason,
@@ -297,7 +298,7 @@ static enum status swap_stage(struct restoring *r)
     rlog_txn_need_stage(&r->txn, r->stage);
     rlog_txn_stage_swap(&r->txn);
     rlog_txn_put(&r->txn, BYTES(STATE_RESTORED), bytes_of(mark, sizeof mark));
-    rlog_txn_delete(&r->txn, BYTES(BARRIER_SUPERSEDED)); /* of the state that goes */
+    rlog_txn_delete(&r->txn, BYTES(BARRIER_SUPERSEDED)); /* belongs to the state that is replaced */
     if (r->ring.len != 0)
         rlog_txn_put(&r->txn, BYTES(BARRIER_LOCAL_KEYRING), buf_bytes(&r->ring));
     else if (!r->same_root)

@@ -9,8 +9,9 @@
 struct saving {
     struct snapshot *snapshot;
     struct fs_file *file;
-    uint64_t at, checked; /* bytes written; check the room again at this many bytes */
-    /* The pin, which the raft thread makes. */
+    /* bytes written; number of bytes at which to check the free space again */
+    uint64_t at, checked;
+    /* Task for the raft thread, which makes the pin. */
     struct env_task task;
     struct wait wait;
     struct rlog_machine_dump dump;
@@ -64,7 +65,8 @@ static enum status save_all(struct saving *s)
     ASSERT(s->snapshot->busy);
 
     static_assert(sizeof s->facts.cluster >= sizeof host->cluster_id, "a UUID fits");
-    memcpy(s->facts.cluster, host->cluster_id, sizeof host->cluster_id); /* never changes */
+    /* the id of the cluster never changes */
+    memcpy(s->facts.cluster, host->cluster_id, sizeof host->cluster_id);
     s->task.run = pin_on_raft;
     TRY(wait_for(&s->wait, host->env, &s->task));
     s->dump.replicated_only = true;

@@ -82,7 +82,7 @@ static enum status step_parse(struct bootstrap *b, struct bytes file, enum step 
     return ST_OK;
 }
 
-/* ST_NOT_FOUND: no file yet. */
+/* Load the step from its file. ST_NOT_FOUND: there is no file yet. */
 static enum status step_load(struct bootstrap *b, enum step *ret_step)
 {
     uint8_t bytes[STEP_BYTES_MAX];
@@ -101,7 +101,7 @@ static void new_id(struct bootstrap *b)
     do
         env_random(b->host->env, &b->host->id, sizeof b->host->id);
     while ((b->host->id &= INT64_MAX) <=
-           INITIAL_MEMBERS_MAX); /* small ids belong to initial members */
+           INITIAL_MEMBERS_MAX); /* small raft ids belong to initial members */
 }
 
 void bootstrap_identity(const struct part_host *host, struct rlog_identity *ret_identity)
@@ -111,7 +111,7 @@ void bootstrap_identity(const struct part_host *host, struct rlog_identity *ret_
     static_assert(sizeof ret_identity->cluster == sizeof host->identity.cluster, "cluster ids");
     memcpy(ret_identity->cluster, host->identity.cluster, sizeof ret_identity->cluster);
     (void)snprintf(ret_identity->name, sizeof ret_identity->name, "%s",
-                   host->identity.name); /* bounded */
+                   host->identity.name); /* cannot be cut: the name is bounded */
 }
 
 unsigned bootstrap_members(const struct member_options *o,
@@ -123,7 +123,8 @@ unsigned bootstrap_members(const struct member_options *o,
         *m = (struct rlog_member){.id = i + 1, .role = RLOG_VOTER};
         (void)snprintf(m->name, sizeof m->name, "%s", o->initial_members[i].name);
         (void)snprintf(m->address, sizeof m->address, "%s",
-                       o->initial_members[i].address); /* both bounded by the configuration */
+                       /* cannot be cut: the configuration bounds both texts */
+                       o->initial_members[i].address);
     }
     return o->n_initial_members;
 }
@@ -251,7 +252,8 @@ static enum status bootstrap_begin(struct bootstrap *b, struct reason *reason)
     enum status st = step_load(b, &step);
     if (st == ST_NOT_FOUND) {
         if (self == b->host->options->n_initial_members)
-            return rejoin(b, reason); /* not an initial member: joins an existing cluster */
+            /* this node is not an initial member: it joins an existing cluster */
+            return rejoin(b, reason);
         TRY(step_save(b, STEP_FRESH));
     } else if (st != ST_OK) {
         reason_set(reason, "%s/" STEP_FILE ": %s", b->host->options->data_dir, status_text(st));
@@ -330,7 +332,7 @@ enum status bootstrap_open(struct bootstrap *b, struct reason *reason)
     (void)snprintf(host->cluster_id, sizeof host->cluster_id,
                    "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", c[0],
                    c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11], c[12], c[13],
-                   c[14], c[15]); /* 36 characters */
+                   c[14], c[15]); /* 36 characters fit */
     host->calls->publish(host);
     return bootstrap_begin(b, reason);
 }
@@ -360,7 +362,7 @@ static bool bootstrap_receive(void *self, const struct part_frame *frame)
     if (initial_members_hear(&b->initial, frame->from_name, frame->content, &asks) != ST_OK)
         trace(TRACE_WARN, "node", "%s sent a malformed bootstrap message", frame->from_name);
     else if (asks)
-        send_initial(b, frame->from); /* over its own link, if it is no member */
+        send_initial(b, frame->from); /* reply over a sender's own link: it may be no member */
     return true;
 }
 

@@ -11,7 +11,7 @@
 struct bootstrap {
     struct part_host *host;
     struct initial_members initial;
-    bool refused;           /* the node does not start: the process ends */
+    bool refused;           /* bootstrap refused to start the node: the process ends */
     uint64_t complained_ms; /* monotonic: initial members that do not answer were last named */
     bool non_voter; /* the join request asks for no vote; false once this node is a member */
 };

@@ -22,7 +22,7 @@ enum initial_verdict { INITIAL_WAIT, INITIAL_FORM, INITIAL_JOIN };
 
 struct initial_member {
     char name[INITIAL_NAME_MAX];
-    uint8_t nonce[INITIAL_NONCE_BYTES]; /* sent or recorded; all zero: unknown */
+    uint8_t nonce[INITIAL_NONCE_BYTES]; /* nonce as sent or recorded; all zero: unknown */
     bool formed, knows_me, heard;
 };
 
@@ -47,7 +47,7 @@ void initial_members_say(const struct initial_members *f, struct buf *out);
 NODISCARD enum status initial_members_hear(struct initial_members *f, const char *name,
                                            struct bytes said, bool *ret_asks);
 
-/* The decision from the messages so far. */
+/* Decide from the messages received so far. */
 enum initial_verdict initial_members_verdict(const struct initial_members *f);
 
 /* The record to store once the cluster is formed or joined, and reading it back. ST_CORRUPT. */

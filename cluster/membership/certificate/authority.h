@@ -11,24 +11,24 @@
 #include "raft/txn/rlog_txn.h"
 
 #define AUTHORITY_KEY RLOG_LOCAL "pki/authority"
-#define AUTHORITY_JOIN_KEY \
-    RLOG_LOCAL "pki/join/" /* the key ends in the HMAC of the token's secret, in hex */
+/* Prefix of join tokens; the key ends in the HMAC of the token's secret, in hex. */
+#define AUTHORITY_JOIN_KEY RLOG_LOCAL "pki/join/"
 /* Challenges that were used; the key ends in the nonce in hex. Value: u64, the cluster time when
  * the challenge expires. */
 #define AUTHORITY_CHALLENGE_KEY RLOG_LOCAL "pki/challenge/"
-#define AUTHORITY_ROTATE_KEY RLOG_LOCAL "pki/rotate" /* struct authority_rotate */
+#define AUTHORITY_ROTATE_KEY RLOG_LOCAL "pki/rotate" /* key of a struct authority_rotate */
 
 enum { AUTHORITY_NAME_MAX = 64 };
 
-/* ST_NOMEM. */
+/* Append the record. ST_NOMEM. */
 NODISCARD enum status authority_encode(const struct cert_pair *pair, struct buf *out);
-/* `ret_pair`: empty before the call. ST_CORRUPT, ST_NOMEM. */
+/* Decode a record into `ret_pair`, which must be empty. ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status authority_decode(struct bytes record, struct cert_pair *ret_pair);
 
 /* The record of a join token, kept until the token expires. A used token is bound to one name and
  * one key: the same machine may repeat its request, because the reply may have been lost. */
 struct join_record {
-    int64_t expires_ms;            /* cluster time */
+    int64_t expires_ms;            /* cluster time at which the token expires */
     char node[AUTHORITY_NAME_MAX]; /* the only node that may use the token; "": any new node */
     bool used;
     char used_by[AUTHORITY_NAME_MAX];

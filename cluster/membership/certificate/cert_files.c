@@ -16,11 +16,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A path as its directory and the file's name. */
+/* A path, split into its directory and the file's name. */
 struct place {
     struct fs *fs;
     const char *name;
-    char fresh[NAME_MAX + 1]; /* the new file beside it */
+    char fresh[NAME_MAX + 1]; /* name of the new file in the same directory */
 };
 
 static void place_done(struct place *place)

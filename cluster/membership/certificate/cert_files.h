@@ -15,7 +15,7 @@ NODISCARD enum status cert_file_put(const char *path, struct bytes content, stru
  * Statuses as cert_file_put. */
 NODISCARD enum status cert_files_replace(const struct member_options *o, struct bytes key,
                                          struct bytes cert, struct reason *reason);
-/* Whether a file of this path exists. */
+/* Whether a file exists at this path. */
 bool cert_file_exists(const char *path);
 
 #endif

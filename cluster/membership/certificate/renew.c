@@ -18,9 +18,9 @@
 
 enum {
     RENEW_LOOK_MS = 1000,
-    RENEW_ASK_MS = 5000,           /* between two tries */
+    RENEW_ASK_MS = 5000,           /* time between two requests for a certificate */
     RENEW_FAILED_MS = 3600 * 1000, /* after a certificate that cannot be used; between complaints */
-    RENEW_PART = 3,                /* renew in the last third of the validity */
+    RENEW_PART = 3,                /* renew in the last third of the certificate's validity */
     DAY_S = 86400,
 };
 
@@ -32,7 +32,7 @@ void renew_learn(struct renew *r)
     if (tls_pem_read(r->host->options->cert_file, &pem, NULL) != ST_OK ||
         cert_not_before(buf_bytes(&pem), &since_s) != ST_OK ||
         cert_not_after(buf_bytes(&pem), &until_s) != ST_OK)
-        return; /* the file was readable when the port was opened */
+        return; /* keep the old values; the file was readable when the port was opened */
     r->cert_issued_s = since_s + (int64_t)MESH_BACKDATE_DAYS * DAY_S;
     r->cert_until_s = until_s;
 }
@@ -41,7 +41,7 @@ static uint64_t rotate_changed(struct renew *r)
 {
     struct store_pin pin;
     if (store_pin(rlog_store(r->host->rlog), "certificates", 0, &pin) != ST_OK)
-        return r->rotate_version; /* the next tick looks again */
+        return r->rotate_version; /* every pin is in use: the next tick looks again */
     uint64_t version = store_newest(&pin, BYTES(AUTHORITY_ROTATE_KEY));
     store_unpin(&pin);
     return version;
@@ -137,7 +137,7 @@ static void ask_leader(struct renew *r, const struct rlog_status *raft)
     CLEANUP(buf_done) struct buf cert = {0};
     ASSERT(raft->leader != 0 && !r->host->stopping);
     if (r->new_public.len == 0 && cert_key_make(&r->new_key, &r->new_public) != ST_OK)
-        return; /* the next try */
+        return; /* the next attempt makes the key */
     ASSERT(r->new_key.len != 0);
     if (!raft->is_leader) {
         r->host->calls->send(r->host, raft->leader, FRAME_RENEW, buf_bytes(&r->new_public));
@@ -200,7 +200,7 @@ static bool renew_receive(void *self, const struct part_frame *frame)
         return true;
     }
     rlog_status(host->rlog, &raft);
-    if (raft.is_leader && raft.ready && /* else the node asks again */
+    if (raft.is_leader && raft.ready && /* if the leader is not ready, the node asks again */
         sign_certificate(r, frame->from_name, frame->content, &cert) == ST_OK)
         host->calls->send(host, frame->from, FRAME_RENEWED, buf_bytes(&cert));
     return true;

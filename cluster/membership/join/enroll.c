@@ -93,7 +93,7 @@ static enum status check(struct enroll_try *e, const struct text_value *reply,
     return ST_INVALID;
 }
 
-/* The certificate last: where it lies, everything lies. */
+/* Write the certificate last: if it exists, all files exist. */
 static enum status keep(struct enroll_try *e, struct reason *reason)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -143,7 +143,7 @@ static void enroll_again(struct enroll_try *e, const char *why)
     env_timer_set(host->env, &e->timer, now + ENROLL_AGAIN_MS);
 }
 
-/* A reply, or why there is none. */
+/* Judge a reply, or the reason why there is none. */
 static enum enroll_end judge(struct enroll_try *e, enum status st, struct reason *reason)
 {
     const struct http_client_request *request = &e->request;
@@ -228,7 +228,7 @@ static void ask(struct env_timer *timer)
     enroll_send(e, &target);
 }
 
-/* A key that is there already was made by an earlier start. */
+/* Make the key, unless an earlier start has made it. */
 static enum status make_key(struct enroll_try *e, struct reason *reason)
 {
     const char *path = e->all->host->options->key_file;
@@ -356,7 +356,7 @@ static enum status enroll_start(void *self, struct part_host *host)
     return ST_OK;
 }
 
-/* The join request ends once the node is a member. */
+/* End the join request once the node is a member. */
 static void enroll_tick(void *self)
 {
     struct enroll *e = self;

@@ -12,9 +12,9 @@ struct enroll_wait;
 /* Functions of src/node/unseal.h that joining needs. Raft thread. */
 struct enroll_seal {
     void *ctx;
-    /* Await key shares of the cluster to join. ST_NOMEM. */
+    /* Wait for key shares of the cluster to join. ST_NOMEM. */
     enum status (*await)(void *ctx, struct bytes seal_record);
-    /* Forget the shares and the key made of them. */
+    /* Forget the shares and the key that was made from them. */
     void (*drop)(void *ctx);
     /* Whether enough shares were given to make the key. */
     bool (*has_opener)(void *ctx);
@@ -28,13 +28,13 @@ struct enroll {
     struct part_host *host;
     struct bootstrap *bootstrap;
     struct enroll_seal seal;
-    struct enroll_try *try; /* NULL: this node has a certificate */
+    struct enroll_try *try; /* state of the attempts; NULL: this node has a certificate */
 
-    /* While this node waits for a join request. */
+    /* Set while this node waits for a join request: */
     struct enroll_wait *wait; /* the join request under way; NULL: none */
     struct env_timer patience;
     struct env_task give_up_task;
-    bool given_up; /* further requests are refused */
+    bool given_up; /* refuse further join requests */
 };
 
 extern const struct part enroll_part;
@@ -43,18 +43,18 @@ extern const struct part enroll_part;
  * to get one. True: this part calls bootstrap_open once it has the certificate, or refuses the
  * node. ST_NOMEM, ST_INVALID, ST_IO, with a reason. */
 NODISCARD enum status enroll_open(struct enroll *e, bool *ret_enrolls, struct reason *reason);
-/* Enough key shares were given to make the key. Raft thread. */
+/* Go on: enough key shares were given to make the key. Raft thread. */
 void enroll_opened(struct enroll *e);
 
-/* A join request. Borrowed during the call. */
+/* A join request, borrowed during the call. */
 struct join_request {
-    const char *address;     /* of a member: host:port, TLS */
-    const char *server_name; /* a name in its certificate; NULL: any */
+    const char *address;     /* address of a member: host:port, TLS */
+    const char *server_name; /* name that the member's certificate must have; NULL: any */
     struct bytes ca;         /* trusted CA of that member, PEM; empty: use the hash in `token` */
-    struct bytes client_cert, client_key; /* shown to that member; empty: none */
-    struct bytes token;                   /* empty: join with the cluster's seal */
+    struct bytes client_cert, client_key; /* client certificate shown to the member; empty: none */
+    struct bytes token;                   /* join token; empty: join with the cluster's seal */
     bool retry;     /* keep trying after a fault that may pass, also after the call has ended */
-    bool non_voter; /* join without a vote */
+    bool non_voter; /* join as a member without a vote */
 };
 /* Join a cluster. Blocks, on any thread but the raft thread, for as long as a minute. ST_OK: this
  * node is a member, or becomes one when it has enough key shares. ST_TIMEOUT: the node keeps trying

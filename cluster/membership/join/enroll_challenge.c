@@ -51,7 +51,8 @@ static enum status write_answer(struct enroll_try *e, struct reason *reason)
                          buf_bytes(&e->public_key), &message));
     TRY(e->all->seal.prove(e->all->seal.ctx, buf_bytes(&e->seal), buf_bytes(&message), mac,
                            reason));
-    (void)text_base64_put(bytes_of(mac, sizeof mac), TEXT_BASE64, text); /* the length is known */
+    /* cannot fail: the length is known */
+    (void)text_base64_put(bytes_of(mac, sizeof mac), TEXT_BASE64, text);
     enum status st = enroll_write(e, bytes_str(text));
     mem_wipe(text, sizeof text);
     mem_wipe(mac, sizeof mac);

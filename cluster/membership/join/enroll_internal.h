@@ -12,9 +12,10 @@
 /* Result of a try. AGAIN: try again, the fault may pass. ASKS: send the next request. WAITS: for
  * key shares. */
 enum enroll_end { ENROLL_DONE, ENROLL_AGAIN, ENROLL_REFUSED, ENROLL_ASKS, ENROLL_WAITS };
-enum enroll_step { ENROLL_TOKEN, ENROLL_CHALLENGE, ENROLL_ANSWER }; /* the current request */
+/* the request that is under way */
+enum enroll_step { ENROLL_TOKEN, ENROLL_CHALLENGE, ENROLL_ANSWER };
 
-enum { ENROLL_SEAL_MAX = 1024 }; /* bytes of a seal as text */
+enum { ENROLL_SEAL_MAX = 1024 }; /* most bytes of a seal as text */
 
 struct enroll_try {
     struct enroll *all;
@@ -22,22 +23,24 @@ struct enroll_try {
     struct tls_ctx *tls;
     struct http_client_request request;
     struct http_header header;
-    struct env_timer timer; /* starts the next try */
+    struct env_timer timer; /* timer that starts the next attempt */
     struct join_token token;
     struct buf token_text, key, public_key, body;
     enum enroll_step step;
     bool calling, closing;
 
-    /* By join_token_file. */
-    unsigned at; /* initial member that is asked */
+    /* With join_token_file: */
+    unsigned at; /* index of the initial member that is asked */
     uint64_t complained_ms;
 
-    /* By request. */
-    bool by_request;                    /* by a join request, not by join_token_file */
-    bool retry;                         /* keep trying after the join request has ended */
-    bool pinned;                        /* trust the asked node by the CA hash in the token */
-    char address[256 + 8], server[256]; /* "": any name */
-    struct buf challenge, seal;         /* from the last challenge */
+    /* With a join request: */
+    bool by_request; /* the attempt serves a join request, not join_token_file */
+    bool retry;      /* go on trying after the join request has ended */
+    /* trust the asked node because of the CA hash in the token */
+    bool pinned;
+    /* address that is asked; name in its certificate, "": any */
+    char address[256 + 8], server[256];
+    struct buf challenge, seal; /* challenge and seal of the last reply */
 };
 
 /* Read the token, read or make the key, write the first request. Without a token the request asks
@@ -50,7 +53,8 @@ NODISCARD enum status enroll_write(struct enroll_try *e, struct bytes answer);
 void enroll_reset(struct enroll_try *e);
 void enroll_send(struct enroll_try *e, const struct http_target *target);
 
-struct bytes enroll_text(const struct text_value *v, const char *name); /* a member, or empty */
+/* a member of `v` as text; empty if it is absent */
+struct bytes enroll_text(const struct text_value *v, const char *name);
 
 /* enroll_challenge.c. The reply has a challenge: answer, wait for key shares, or refuse. */
 NODISCARD enum enroll_end enroll_challenged(struct enroll_try *e, struct reason *reason);
@@ -61,7 +65,7 @@ bool enroll_proved(struct enroll_try *e, const struct text_value *answer);
 void enroll_request_start(struct enroll_try *e);
 void enroll_request_ask(struct enroll_try *e);
 void enroll_request_tried(struct enroll_try *e, enum enroll_end end, const struct reason *reason);
-/* End the request that waits; `reason` may be NULL. */
+/* End the join request that waits; `reason` may be NULL. */
 void enroll_request_end(struct enroll *all, enum status st, const struct reason *reason);
 
 #endif

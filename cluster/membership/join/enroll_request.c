@@ -19,7 +19,7 @@
 
 enum { REQUEST_AGAIN_MS = 2000, REQUEST_PATIENCE_MS = 50000 };
 
-/* On the caller's stack. */
+/* A waiting join request, on its caller's stack. */
 struct enroll_wait {
     struct env_task task;
     struct enroll *all;
@@ -140,7 +140,7 @@ void enroll_request_tried(struct enroll_try *e, enum enroll_end end, const struc
     enroll_request_end(all, end == ENROLL_REFUSED ? ST_INVALID : ST_BUSY, &said);
 }
 
-/* End a try that goes on by itself. */
+/* End an attempt that runs without a waiting request. */
 static void stop_try(struct enroll_try *e)
 {
     ASSERT(e->by_request);

@@ -26,7 +26,7 @@ static void ask_to_join(struct join *j, const struct rlog_status *raft)
     if (j->bootstrap->non_voter)
         buf_add_u8(&ask, 1);
     if (buf_status(&ask) != ST_OK)
-        return; /* the next tick tries again */
+        return; /* out of memory: the next tick tries again */
     if (count == 0) {
         count = bootstrap_members(j->host->options, initial_members);
         members = initial_members;
@@ -96,9 +96,10 @@ static void note_non_voter(struct join *j, const char *name)
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
     char key[MEMBER_KEY_MAX];
     int len = snprintf(key, sizeof key, MEMBER_NONVOTER_KEY "%s", name);
-    ASSERT(len > 0 && (size_t)len < sizeof key); /* parse_join checked the name */
+    ASSERT(len > 0 && (size_t)len < sizeof key); /* cannot be cut: parse_join checked the name */
     rlog_txn_put(&txn, bytes_str(key), BYTES("wished"));
-    j->host->calls->write(j->host, &txn, NULL); /* the leader adds the node at its next request */
+    /* the leader adds the node when it asks the next time */
+    j->host->calls->write(j->host, &txn, NULL);
 }
 
 /* Add or promote a node. `who->role` RLOG_STANDBY: the node wants no vote. A stored record of the
@@ -115,7 +116,7 @@ static void add_member(struct join *j, const struct rlog_member *who,
     for (unsigned i = 0; i < raft->n_members; i++) {
         const struct rlog_member *m = &raft->members[i];
         if (m->id == who->id && m->role >= role && strcmp(m->name, who->name) == 0)
-            return; /* the node is a member already and has not noticed yet */
+            return; /* drop the request: the node is a member and has not noticed yet */
         if (m->id != who->id && strcmp(m->name, who->name) == 0)
             replaces = m->id;
     }

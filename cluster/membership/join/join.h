@@ -7,8 +7,8 @@
 struct join {
     struct part_host *host;
     struct bootstrap *bootstrap;
-    uint64_t asked_ms;     /* monotonic: this node last asked to be added */
-    struct rlog_admin add; /* of another node, while `adding` */
+    uint64_t asked_ms;     /* monotonic: when this node last asked to be added */
+    struct rlog_admin add; /* change that adds another node, in use while `adding` */
     bool adding;
 };
 

@@ -11,7 +11,11 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-enum { JOIN_HASH_BYTES = 32, JOIN_SECRET_BYTES = 32, JOIN_TOKEN_TEXT = 97 /* with its zero */ };
+enum {
+    JOIN_HASH_BYTES = 32,
+    JOIN_SECRET_BYTES = 32,
+    JOIN_TOKEN_TEXT = 97 /* length of the text with its zero */
+};
 
 struct join_token {
     uint8_t ca_sha256[JOIN_HASH_BYTES];

@@ -59,7 +59,7 @@ static void store_address(struct address *s, const struct rlog_status *raft,
     s->storing = true;
     s->change = (struct rlog_admin){.done = on_address_stored, .member = *member};
     (void)snprintf(s->change.member.address, sizeof s->change.member.address, "%s",
-                   address); /* bounded: is_reachable */
+                   address); /* cannot be cut: is_reachable bounds the address */
     rlog_member_address(s->host->rlog, &s->change);
 }
 

@@ -7,9 +7,9 @@
 
 struct address {
     struct part_host *host;
-    struct rlog_admin change; /* of a member's record, while `storing` */
+    struct rlog_admin change; /* change of a member's record, in use while `storing` */
     bool storing;
-    uint64_t said_ms; /* monotonic: this node last sent its address to the leader */
+    uint64_t said_ms; /* monotonic: when this node last sent its address to the leader */
 };
 
 extern const struct part address_part;

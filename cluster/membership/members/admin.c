@@ -18,10 +18,10 @@ struct order {
     struct admin *all;
     char name[MESH_NAME_MAX];
     void (*change)(struct rlog *rlog, struct rlog_admin *admin);
-    bool removes, votes; /* votes: the member gets a vote */
-    bool alone;          /* no thread waits: the order frees itself */
+    bool removes, votes; /* the order removes the member; the order gives the member a vote */
+    bool alone;          /* no thread waits for the order: it frees itself */
     struct rlog_propose propose;
-    struct buf txn; /* encoded transaction of `propose` */
+    struct buf txn; /* the encoded transaction that `propose` proposes */
     struct wait wait;
 };
 
@@ -105,7 +105,8 @@ static void run_change(struct env_task *task)
     else if (o->admin.member.id == 0)
         order_finish(o, ST_NOT_FOUND);
     else if (o->admin.member.id == host->id && !o->votes)
-        o->change(host->rlog, &o->admin); /* transfers leadership; the next leader continues */
+        /* a leader that changes itself transfers leadership; the next leader goes on */
+        o->change(host->rlog, &o->admin);
     else
         note_and_change(o);
 }
@@ -135,7 +136,8 @@ static enum status give_about(struct order *o, const char *name, struct reason *
 {
     if (strlen(name) >= sizeof o->name)
         return ST_NOT_FOUND;
-    (void)snprintf(o->name, sizeof o->name, "%s", name); /* fits */
+    /* cannot be cut: the caller bounds the name */
+    (void)snprintf(o->name, sizeof o->name, "%s", name);
     return order_give(o, reason);
 }
 
@@ -150,10 +152,10 @@ void admin_remove_dead(struct admin *a, const char *name)
 {
     struct order *o = mem_zalloc(sizeof *o);
     if (o == NULL)
-        return; /* the next look tries again */
+        return; /* out of memory: the next look tries again */
     ASSERT(!a->cleaning && strlen(name) < sizeof o->name);
     *o = (struct order){.all = a, .change = rlog_member_remove, .removes = true, .alone = true};
-    (void)snprintf(o->name, sizeof o->name, "%s", name); /* fits */
+    (void)snprintf(o->name, sizeof o->name, "%s", name); /* cannot be cut: the name is bounded */
     a->cleaning = true;
     run_change(&o->task);
 }

@@ -7,7 +7,7 @@
 struct admin {
     struct part_host *host;
     struct peers *peers;
-    bool cleaning; /* a dead member is being removed; raft thread */
+    bool cleaning; /* a dead member is being removed; used on the raft thread */
 };
 
 extern const struct part admin_part;

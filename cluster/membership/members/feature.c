@@ -39,7 +39,7 @@ static void raise_to(struct feature *f, uint16_t level)
     rlog_txn_put(&txn, BYTES(FEATURE_RAISED), bytes_of(text, (size_t)len));
     if (rlog_txn_encode(&txn, &f->txn) != ST_OK) {
         buf_done(&f->txn);
-        return; /* the next attempt tries again */
+        return; /* out of memory: the next attempt tries again */
     }
     f->raising = true;
     f->propose = (struct rlog_propose){.txn = buf_bytes(&f->txn),

@@ -21,8 +21,8 @@
 struct feature {
     struct part_host *host;
     struct peers *peers;
-    struct rlog_propose propose; /* while `raising` */
-    struct buf txn;              /* of `propose` */
+    struct rlog_propose propose; /* proposal of the new level, in use while `raising` */
+    struct buf txn;              /* the encoded transaction that `propose` proposes */
     bool raising;
     uint64_t tried_ms; /* monotonic: when the last attempt began; 0: never */
 };

@@ -25,7 +25,7 @@ static void peers_changed(void *self, const struct rlog_status *raft)
     buf_add_block(&said, bytes_str(p->host->options->api_addr));
     buf_add_block(&said, bytes_str(p->host->options->version));
     if (buf_status(&said) != ST_OK || buf_status(&level) != ST_OK)
-        return; /* the next tick tries again */
+        return; /* out of memory: the next tick tries again */
     p->reported_leader = raft->leader;
     p->reported_unsealed = unsealed;
     p->reported_ms = now;
@@ -99,7 +99,7 @@ static bool peers_receive(void *self, const struct part_frame *frame)
         return false;
     uint8_t format = reader_u8(&r);
     if (format == REPORT_ADDRESS)
-        return false; /* address.c */
+        return false; /* address.c handles this report */
     if (format == REPORT_FEATURE) {
         uint16_t level = reader_u16(&r);
         if (reader_end(&r) == ST_OK)
@@ -112,7 +112,7 @@ static bool peers_receive(void *self, const struct part_frame *frame)
         version = reader_block(&r);
     }
     if (reader_end(&r) == ST_OK && format != 0 &&
-        format <= REPORT_SEALED) /* else of a later build */
+        format <= REPORT_SEALED) /* a format above REPORT_SEALED comes from a later build */
         keep_report(self, frame, unsealed == 1, api_addr, version);
     return true;
 }
@@ -186,7 +186,7 @@ static enum status peers_start(void *self, struct part_host *host)
 void peers_done(struct peers *p)
 {
     if (p->host != NULL)
-        (void)pthread_mutex_destroy(&p->lock); /* no thread holds it */
+        (void)pthread_mutex_destroy(&p->lock); /* no thread holds the lock */
     p->host = NULL;
 }
 

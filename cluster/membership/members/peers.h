@@ -6,11 +6,11 @@
 
 #include <pthread.h>
 
-/* The last report of a node on itself, and its time. */
+/* The last report that a node sent about itself, and its time. */
 struct peer_report {
-    uint64_t id; /* raft id; 0: none */
+    uint64_t id; /* raft id of the node; 0: the slot is free */
     bool unsealed;
-    uint64_t ms;                /* when the report came, monotonic */
+    uint64_t ms;                /* monotonic: when the report came */
     int64_t wall_ms, steady_ms; /* wall clock of this node: last report; first one without a gap */
     char api_addr[160], version[32];
     uint16_t feature; /* feature level that the node understands; RLOG_FEATURE_FIRST if unknown */
@@ -22,17 +22,17 @@ struct peers {
     pthread_mutex_t lock;
     struct peer_report heard[RLOG_MEMBERS_MAX]; /* written under the lock by the raft thread */
     uint64_t reported_leader;                   /* raft id that our last report went to */
-    uint64_t reported_ms;                       /* monotonic: our last report */
+    uint64_t reported_ms;                       /* monotonic: when our last report was sent */
     uint8_t reported_unsealed;
 };
 
 extern const struct part peers_part;
-/* Release what `start` made. No thread uses `p` any more. */
+/* Release what `start` made. No other thread may use `p` any more. */
 void peers_done(struct peers *p);
 
 /* The raft id of another voter whose recent report says that it is unsealed; 0: none. */
 uint64_t peers_target(struct peers *p);
-/* When a member was last heard, monotonic; 0: never. */
+/* Monotonic time of the last report of a member; 0: none came. */
 uint64_t peers_heard_ms(const struct peers *p, uint64_t id);
 /* The feature level that a member reported lately; RLOG_FEATURE_FIRST where it reported none. */
 uint16_t peers_feature(struct peers *p, uint64_t id);

@@ -6,18 +6,18 @@
 #include "base/buf.h"
 #include "raft/replica/rlog.h"
 
-/* Key of the local state. */
+/* Key of the settings in the local state. */
 #define AUTOPILOT_KEY RLOG_LOCAL "core/autopilot"
 
 struct autopilot {
     bool cleanup_dead_servers;
-    int64_t dead_server_last_contact_threshold, last_contact_threshold; /* seconds */
-    int64_t server_stabilization_time;                                  /* seconds */
+    int64_t dead_server_last_contact_threshold, last_contact_threshold; /* durations in seconds */
+    int64_t server_stabilization_time;                                  /* duration in seconds */
     int64_t max_trailing_logs, min_quorum;
 };
 extern const struct autopilot autopilot_default;
 
-/* Append the stored form. ST_NOMEM. */
+/* Append the stored form of the settings. ST_NOMEM. */
 NODISCARD enum status autopilot_encode(const struct autopilot *autopilot, struct buf *out);
 /* Decode the stored form. ST_CORRUPT: damaged, or of a later version. */
 NODISCARD enum status autopilot_decode(struct bytes stored, struct autopilot *ret_autopilot);

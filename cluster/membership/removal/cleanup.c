@@ -27,7 +27,7 @@ static void remove_if_dead(struct cleanup *c, const struct rlog_status *raft, ui
     ASSERT(raft->n_members <= ARRAY_LEN(servers));
     enum status st = local_read(c->local, BYTES(AUTOPILOT_KEY), &plain);
     if (st == ST_NOT_FOUND)
-        return; /* never set: no server is removed */
+        return; /* no settings are stored: no server is removed */
     if (st == ST_OK)
         st = autopilot_decode(buf_bytes(&plain), &settings);
     if (st != ST_OK) {

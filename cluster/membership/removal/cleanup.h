@@ -10,8 +10,9 @@ struct cleanup {
     struct admin *admin;
     struct local *local;
     struct peers *peers;
-    uint64_t term;                /* active in; 0: not active */
-    uint64_t since_ms, looked_ms; /* monotonic: active since; last look at the members */
+    uint64_t term; /* term in which this node is active; 0: not active */
+    /* monotonic: when the node became active; last look at the members */
+    uint64_t since_ms, looked_ms;
 };
 
 extern const struct part cleanup_part;

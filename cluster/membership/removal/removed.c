@@ -27,7 +27,7 @@ bool removed_is(const struct part_host *host, const char *name, bool unsure)
 {
     for (unsigned i = 0; i < host->n_members; i++)
         if (strcmp(host->members[i].name, name) == 0)
-            return false; /* the node was let in again; our applied state is older */
+            return false; /* the node was let in again; this node's applied state is older */
     return local_has(host, MEMBER_REMOVED_KEY, name, unsure);
 }
 
@@ -65,9 +65,10 @@ static void note_refusal(struct removed *r, const char *from)
             return;
     trace(TRACE_WARN, "node", "%s says that this node is no member of the cluster", from);
     if (r->n_refused_by == ARRAY_LEN(r->refused_by))
-        r->n_refused_by = 0; /* start again: current voters repeat their refusal */
+        r->n_refused_by = 0; /* count anew: current voters repeat their refusal */
     ASSERT(r->n_refused_by < ARRAY_LEN(r->refused_by));
-    (void)snprintf(r->refused_by[r->n_refused_by++], MESH_NAME_MAX, "%s", from); /* a valid name */
+    /* cannot be cut: the name is valid */
+    (void)snprintf(r->refused_by[r->n_refused_by++], MESH_NAME_MAX, "%s", from);
 }
 
 void removed_hear(struct removed *r, const char *from)

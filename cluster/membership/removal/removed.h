@@ -13,16 +13,18 @@ static_assert((int)REMOVED_PEERS_MAX >= (int)RLOG_MEMBERS_MAX &&
 struct removed {
     struct part_host *host;
     struct bootstrap *bootstrap;
-    char refused_by[REMOVED_PEERS_MAX][MESH_NAME_MAX]; /* peers that say this node is no member */
+    /* names of peers that say this node is no member */
+    char refused_by[REMOVED_PEERS_MAX][MESH_NAME_MAX];
     unsigned n_refused_by;
-    uint64_t alone_ms, alone_asked_ms; /* monotonic: no leader since (0: has one); last asked */
+    /* monotonic: when the leader was lost (0: there is one); when this node last asked */
+    uint64_t alone_ms, alone_asked_ms;
 };
 
 extern const struct part removed_part;
 
 /* Whether another node was removed; `unsure`: the result where the state cannot be read now. */
 bool removed_is(const struct part_host *host, const char *name, bool unsure);
-/* The peer `from` says that this node is no member. */
+/* Note that the peer `from` says this node is no member. */
 void removed_hear(struct removed *r, const char *from);
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { ENVELOPE_BYTES = 320 };
 
-/* Requests */
+/* Reading requests */
 
 /* Check the form of the header only: no method of multi-factor authentication can be configured. */
 static enum status check_mfa(struct req *req, struct bytes header)
@@ -43,7 +43,7 @@ static enum status read_flag(struct req *req, const char *name, bool *ret_wanted
     return ST_OK;
 }
 
-/* Variants of GET besides a read. */
+/* Read the query parameters that turn a GET into another operation. */
 static enum status read_get_flags(struct req *req)
 {
     bool list, scan;
@@ -81,7 +81,7 @@ static enum status read_method(struct req *req, const struct router_request *req
     }
     if (req->method == METHOD_LIST || req->method == METHOD_SCAN)
         return path_folder(req->arena, req->path, &req->path);
-    if (slash) /* the slash means nothing here, and rules leave it out */
+    if (slash) /* drop the slash: it means nothing here, and rules leave it out */
         req->rule_path = path_trimmed(req->path);
     return ST_OK;
 }
@@ -100,7 +100,7 @@ static struct bytes read_namespace(const struct req *req, const struct router_re
 static struct bytes read_token(const struct req *req, const struct router_request *request)
 {
     struct bytes token = header_either(request, "x-secrets-token", "x-vault-token");
-    (void)req; /* no parameter carries a token */
+    (void)req; /* the token never stands in a parameter */
     return token.len != 0 ? token : header_bearer(request);
 }
 
@@ -148,7 +148,7 @@ static const char *const page_headers[] = {
     "X-Vault-Policy-Override",
 };
 
-/* Replies */
+/* Writing replies */
 
 /* Repeat the members of `data` in the envelope itself, where old clients look for them. `data` is a
  * compact object that the router wrote. */
@@ -202,7 +202,7 @@ void secrets_put_errors(struct text_writer *w, const char *text)
 
 static void put_lease(const struct req_reply *reply, struct text_writer *w)
 {
-    if (reply->lease_id == NULL) { /* most replies give none */
+    if (reply->lease_id == NULL) { /* most replies give no lease */
         text_put_raw(w, BYTES("\"lease_id\":\"\",\"renewable\":false"));
         return;
     }
@@ -218,7 +218,7 @@ static void put_envelope(const struct req *req, struct bytes data, struct buf *o
     ASSERT(out->len == 0);
     ASSERT(reply->lease_duration_s >= 0);
     if (buf_reserve(out, data.len + reply->auth.len + ENVELOPE_BYTES) != ST_OK)
-        return; /* buf_status tells */
+        return; /* buf_status tells the failure */
     text_open_object(&w);
     if (reply->http >= 400)
         secrets_put_errors(&w, "");
@@ -241,7 +241,7 @@ static const char *error_text(enum status st)
 {
     switch (st) {
     case ST_NOT_FOUND: return "";
-    case ST_SEALED: return "Vault is sealed"; /* clients look for these words */
+    case ST_SEALED: return "Vault is sealed"; /* clients of the upstream API look for these words */
     case ST_DENIED: return "1 error occurred:\n\t* permission denied\n\n";
     case ST_UNSUPPORTED: return "1 error occurred:\n\t* unsupported operation\n\n";
     default: return status_text(st);

@@ -191,7 +191,8 @@ static enum status sys_demote_outside(struct req *req)
     return set_vote(req, false);
 }
 
-/* An only voter would be elected again at once; upstream's is. */
+/* Whether this active node is the only voter: after a step-down it would be elected again at once.
+ */
 static bool is_only_voter(struct req *req)
 {
     struct node_status node;
