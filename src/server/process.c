@@ -135,6 +135,7 @@ void lease_figures(struct metric_out *out, struct store *store)
 {
     uint64_t n;
     if (count_leases(store, &n) == ST_OK)
-        metric_one(out, "holdfast_leases", METRIC_GAUGE,
-                   "Leases in force: service tokens that expire.", n);
+        metric_one(
+            out, "holdfast_leases", METRIC_GAUGE,
+            "Leases that were issued and not ended: tokens that expire, and what engines lent.", n);
 }
