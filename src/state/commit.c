@@ -9,8 +9,8 @@
  *   worker               raft thread       worker
  *   changes_encode ────▶ propose ── … ───▶ commit_finish -> done
  *
- * An answer that is kept for repeated requests is encrypted as if it lay at its request's key. An
- * empty one means: too long to be kept. */
+ * A reply that is kept for repeated requests is encrypted for a key made of ANSWER_KEY and the id
+ * of the request. An empty text in its place means that the reply was too long to keep. */
 
 #define ANSWER_KEY RLOG_REQUESTS "i"
 
@@ -127,8 +127,8 @@ static enum status add_id(const struct state_txn *txn, struct state_commit *c,
     return ST_OK;
 }
 
-/* Nothing is encrypted for this state with keys of the one before it. Keys of a later one do no
- * harm: the precondition fails then. */
+/* Take the keys of a restored state before the commit encrypts values for that state. The keys of a
+ * still later restore do no harm: the precondition on STATE_RESTORED fails then. */
 static enum status follow_restored(const struct state_txn *txn, uint64_t restored)
 {
     struct barrier *barrier = txn->state->barrier;
@@ -153,7 +153,8 @@ static enum status changes_encode(const struct state_txn *txn, struct state_comm
     return rlog_txn_encode(&b, &c->encoded);
 }
 
-/* The answer of the first try. Without it the caller still learns that the change was made. */
+/* Decrypt the reply of the first try. Without that reply, the caller still learns that the change
+ * was made. */
 static void open_response(struct state_commit *c)
 {
     uint8_t room[ANSWER_KEY_LEN];
@@ -284,8 +285,9 @@ static void confirm_on_read(struct state_read *read, enum status st)
     if (st == ST_OK)
         st = store_pin(c->txn->state->log->store, "confirm", 0, &pin);
     if (st == ST_OK) {
-        /* The version pinned before may be older than what a majority confirmed: the node may have
-         * lost and regained leadership in between. What was read must hold in the newer one. */
+        /* The version that the transaction pinned may be older than the version that a majority
+         * confirmed: the node may have lost and regained leadership in between. So check that
+         * everything the transaction read is the same in the newer version. */
         st = txn_still_holds(c->txn, &pin) ? ST_OK : ST_CONFLICT;
         store_unpin(&pin);
     }

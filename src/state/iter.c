@@ -1,8 +1,8 @@
 #include "state/state_internal.h"
 
-/* Keys of the pinned tree and staged ones, merged:
+/* The keys of the pinned tree and the staged keys, merged:
  *
- *   store.item   the next key of the pinned tree, while store_more
+ *   store.item   the next key of the pinned tree, while store_have
  *   bound        staged keys from here on are still to come; looked for at each step, because the
  *                handler may stage while it walks */
 

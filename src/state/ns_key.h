@@ -19,13 +19,14 @@
 
 #define STATE_NS_ROOT "root"
 
-/* The key "s/ns/NS/KIND/FIRST" and, unless NULL, "/SECOND"; zero-terminated, in the arena. `kind`
- * is one of those above. ST_NOMEM. */
+/* The key "s/ns/NS/KIND/FIRST", with "/SECOND" at the end unless `second` is NULL. The key is
+ * zero-terminated and lies in the arena. `kind` is a kind of the list at the head of this file.
+ * ST_NOMEM. */
 NODISCARD enum status state_ns_key(struct arena *arena, const char *ns, const char *kind,
                                    struct bytes first, const char *second, struct bytes *ret_key);
 
-/* The same with a time in ms as FIRST, as hex digits: the keys of a kind stand in the order of
- * their times. ST_NOMEM. */
+/* state_ns_key with a time in ms, as hex digits, for FIRST. So the keys of a kind are in the order
+ * of their times. ST_NOMEM. */
 enum { STATE_TIME_DIGITS = 12 };
 static_assert(TEXT_EXPIRY_END == INT64_C(1) << 4 * STATE_TIME_DIGITS, "every expiry has a key");
 NODISCARD enum status state_ns_time_key(struct arena *arena, const char *ns, const char *kind,

@@ -117,8 +117,9 @@ struct state_item *set_covering(const struct state_set *set, struct bytes key)
 
     if (set->head == NULL)
         return NULL;
-    /* An item between a prefix of the key and the key begins with that prefix, and no such item
-     * is kept beside it. So the last one up to the key is the only candidate. */
+    /* A set never keeps a prefix together with a longer item that begins with this prefix. Every
+     * item between a prefix of `key` and `key` would begin with that prefix. So only the last item
+     * up to `key` can be a prefix of `key`. */
     find_before(set, key, before);
     struct state_item *item = before[0]->next[0];
     if (item == NULL || !bytes_eq(item->key, key))

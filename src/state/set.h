@@ -21,10 +21,11 @@ struct state_set {
 
 /* The item at `key` or NULL. */
 struct state_item *set_find(const struct state_set *set, struct bytes key);
-/* The first item behind `key`, or at it if `from`; NULL. */
+/* The first item after `key`; with `from`, the first item at or after `key`. NULL: there is
+ * none. */
 struct state_item *set_after(const struct state_set *set, struct bytes key, bool from);
-/* The item at `key`, added (with a copy of the key) if it is not there. `random` decides the
- * height. ST_NOMEM, set unchanged. */
+/* Find the item at `key`. If there is none, add an item with a copy of the key; `random` decides
+ * its height. ST_NOMEM, set unchanged. */
 NODISCARD enum status set_add(struct state_set *set, struct arena *arena, uint64_t random,
                               struct bytes key, struct state_item **ret_item);
 /* Remove every item whose key begins with `prefix`. */
@@ -34,8 +35,8 @@ void set_remove_prefix(struct state_set *set, struct bytes prefix);
 
 /* The item whose key is a prefix of `key`, or NULL. */
 struct state_item *set_covering(const struct state_set *set, struct bytes key);
-/* Add unless it is covered, and remove those it covers; *ret_item is the item that covers `prefix`
- * now. ST_NOMEM, set unchanged. */
+/* Add `prefix` unless an item of the set is a prefix of it, and remove the items that begin with
+ * `prefix`. *ret_item is the item that covers `prefix` now. ST_NOMEM, set unchanged. */
 NODISCARD enum status set_add_prefix(struct state_set *set, struct arena *arena, uint64_t random,
                                      struct bytes prefix, struct state_item **ret_item);
 

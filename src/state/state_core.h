@@ -4,37 +4,37 @@
 
 #include "state/state.h"
 
-/* Whether the newest applied state has been initialised. ST_NOT_FOUND when not; ST_BUSY. Any
+/* Whether the newest applied state has been initialised. ST_NOT_FOUND: it has not; ST_BUSY. Any
  * thread. */
 NODISCARD enum status state_is_initialized(struct store *store);
-/* barrier_unseal with the newest applied state. As that; ST_BUSY. Any thread. */
+/* barrier_unseal with the newest applied state. Statuses of barrier_unseal; ST_BUSY. Any thread. */
 NODISCARD enum status state_unseal(struct store *store, struct barrier *barrier,
                                    const struct seal *seal, struct reason *reason);
-/* How the newest applied state is sealed; needs no key. ST_NOT_FOUND: not initialised. ST_CORRUPT,
- * ST_BUSY. Any thread. */
+/* How the newest applied state is sealed. This needs no key. ST_NOT_FOUND: the state is not
+ * initialised. ST_CORRUPT, ST_BUSY. Any thread. */
 NODISCARD enum status state_seal_info(struct store *store, struct seal_info *ret_info);
 
-/* Written by a restore, which replaces the whole state. This key is a precondition of every commit:
- * a commit that was decided and encrypted before the restore conflicts after it. */
+/* A restore replaces the whole state and writes this key. The key is a precondition of every
+ * commit: a commit that was decided and encrypted before the restore conflicts after it. */
 #define STATE_RESTORED STATE_SHARED "core/restored"
 
-/* The recovery key, encrypted by the barrier like any value. It unseals nothing. With a static
- * seal, which has no key shares, shares of the recovery key authorise what key shares authorise
- * else. */
+/* The recovery key, encrypted by the barrier like any value. The recovery key unseals nothing. A
+ * static seal has no key shares: there, shares of the recovery key authorise what key shares
+ * authorise with other seals. */
 #define STATE_RECOVERY_KEY "s/core/recovery"
 enum { STATE_RECOVERY_BYTES = 32 };
-/* Whether `key` is the recovery key of the state that `seal` opens; the node's own barrier may be
- * sealed. `env` belongs to the calling thread. ST_DENIED: it is not. ST_NOT_FOUND: there is none;
- * else as state_unseal. */
+/* Whether `key` is the recovery key of the state that `seal` opens. The node's own barrier may be
+ * sealed. `env` belongs to the calling thread. ST_DENIED: `key` is not the recovery key.
+ * ST_NOT_FOUND: the state has no recovery key; else as state_unseal. */
 NODISCARD enum status state_check_recovery(struct store *store, struct env *env,
                                            const struct seal *seal, struct bytes key,
                                            struct reason *reason);
 
 /* How the cluster is sealed, as this transaction sees it. ST_NOT_FOUND, ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status state_seal_read(struct state_txn *txn, struct seal_info *ret_info);
-/* Whether `key`, of SEAL_KEY_BYTES, is what enough shares of the cluster make: the seal's key, or
- * with a static seal the recovery key. ST_DENIED: it is not. ST_NOT_FOUND: there is none; else as
- * state_get. */
+/* Whether `key`, of SEAL_KEY_BYTES, is the key that the shares of the cluster combine to: the
+ * seal's key or, with a static seal, the recovery key. ST_DENIED: `key` is another key.
+ * ST_NOT_FOUND: there is no such key; else as state_get. */
 NODISCARD enum status state_check_key(struct state_txn *txn, struct bytes key);
 
 /* Stage a new root key, wrapped by `seal`. The stored seal and rings of the superseded root key are
@@ -47,18 +47,19 @@ NODISCARD enum status state_reseal(struct state_txn *txn, const struct seal *sea
  * hour old. As state_delete. */
 NODISCARD enum status state_superseded_upkeep(struct state_txn *txn, int64_t now_ms);
 
-/* Stage a new term of the shared key ring. As state_put_raw; ST_SEALED; ST_NO_SPACE: the ring is
- * full. Once committed: state_follow. */
+/* Stage a new term of the shared key ring. After the commit, call state_follow. As state_put_raw;
+ * ST_SEALED; ST_NO_SPACE: the ring is full. */
 NODISCARD enum status state_rotate(struct state_txn *txn, int64_t time_ms);
 /* The shared ring as this transaction sees it. ST_SEALED, ST_CORRUPT, ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status state_ring_info(struct state_txn *txn, struct barrier_ring_info *ret_info);
-/* barrier_follow with the newest applied state. As that; ST_BUSY. Any thread. */
+/* barrier_follow with the newest applied state. Statuses of barrier_follow; ST_BUSY. Any thread. */
 NODISCARD enum status state_follow(struct store *store, struct barrier *barrier);
 
-/* First initialisation, on an active node: stages the four records of `created` on condition that
- * there are none. What the transaction stages from then on is encrypted with the new keys, whether
- * or not the node's own barrier is sealed. Once committed, unseal as any other node would.
- * `created` lives until the transaction ended. ST_EXISTS: initialised before. ST_NOMEM. */
+/* The first initialisation, on an active node. Stages the four records of `created`, on condition
+ * that none of them exists. Values that the transaction stages afterwards are encrypted with the
+ * new keys, whether or not the node's own barrier is sealed. After the commit, unseal this node
+ * like any other node. `created` lives until the transaction has ended. ST_EXISTS: the cluster was
+ * initialised before. ST_NOMEM. */
 struct state_init {
     struct barrier_created created;
     struct barrier_cipher *cipher;

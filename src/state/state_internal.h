@@ -56,8 +56,8 @@ NODISCARD enum status txn_note_prefix(struct state_txn *txn, struct bytes prefix
 NODISCARD enum status txn_open_value(struct state_txn *txn, struct bytes key, struct bytes stored,
                                      struct bytes *ret_value);
 
-/* Find the write staged at `key`: *ret_op is its latest put or deletion, or NULL. False when
- * nothing is staged that touches it. */
+/* Find what this transaction has staged for `key`. *ret_op is the latest put or deletion of `key`
+ * itself; NULL: none. True also if a staged deletion of a prefix covers `key`. */
 bool txn_own(const struct state_txn *txn, struct bytes key, struct state_op **ret_op);
 
 /* Whether all that was read still holds in another pinned version. */

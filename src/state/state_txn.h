@@ -53,15 +53,15 @@ struct state_value {
     uint64_t created, modified;       /* versions; 0 for a value that this transaction staged */
 };
 
-/* Read a value. ST_NOT_FOUND; ST_SEALED; ST_CORRUPT; ST_NOMEM. ST_INVALID: not a key (empty, too
- * long, outside the segments). */
+/* Read a value. ST_NOT_FOUND; ST_SEALED; ST_CORRUPT; ST_NOMEM. ST_INVALID: `key` is empty, too long
+ * or outside the segments. */
 NODISCARD enum status state_get(struct state_txn *txn, struct bytes key,
                                 struct state_value *ret_value);
 /* ST_OK or ST_NOT_FOUND without decrypting; else as state_get. */
 NODISCARD enum status state_exists(struct state_txn *txn, struct bytes key);
-/* Identifies a stored value without decryption: equal stamps of one key mean equal values, also
- * across a restore of the state. `seal` comes from the random part of the ciphertext. `modified` is
- * 0 for a value that this transaction staged. */
+/* A stamp identifies a stored value without decryption. Equal stamps of one key mean equal values,
+ * also across a restore of the state. `seal` comes from the random part of the ciphertext.
+ * `modified` is 0 for a value that this transaction staged. */
 struct state_stamp {
     uint64_t modified, seal;
 };
@@ -72,27 +72,30 @@ NODISCARD enum status state_stamp(struct state_txn *txn, struct bytes key,
 /* Stage `value` at `key`, replacing an earlier staged write. Both are copied. ST_OK; ST_INVALID,
  * ST_TOO_BIG (STATE_VALUE_MAX) or ST_NOMEM, transaction unchanged. */
 NODISCARD enum status state_put(struct state_txn *txn, struct bytes key, struct bytes value);
-/* state_put for a write that is exempt from the state limit, as long as every staged put is exempt:
- * for writes that serve deletion, and for records that replace records of about the same size. */
+/* state_put for a write that is exempt from the state limit: a write that serves deletion, or a
+ * record that replaces a record of about the same size. The exemption holds only if every staged
+ * put of the transaction is exempt. */
 NODISCARD enum status state_put_exempt(struct state_txn *txn, struct bytes key, struct bytes value);
-/* Stage `value` with a retained suffix (store/retain.h): pieces of the present stored value, which
- * state_get gave in `stored`. They stay encrypted; state_open decrypts one. As state_put or, if
- * `exempt`, as state_put_exempt; ST_TOO_BIG also when the suffix is longer than
- * STORE_RETAIN_SUFFIX_MAX. The transaction may not read the key again. */
+/* Stage `value` with a retained suffix (store/retain.h). The suffix is made of pieces of the
+ * present stored value, which state_get gave in `stored`. The pieces stay encrypted; state_open
+ * decrypts a piece. As state_put or, if `exempt`, as state_put_exempt; ST_TOO_BIG also when the
+ * suffix is longer than STORE_RETAIN_SUFFIX_MAX. The transaction may not read the key again. */
 NODISCARD enum status state_put_retain(struct state_txn *txn, struct bytes key, struct bytes value,
                                        const struct store_retain_suffix *suffix, bool exempt);
 /* Stage a deletion; the key may be absent. As state_put. */
 NODISCARD enum status state_delete(struct state_txn *txn, struct bytes key);
-/* Stage the deletion of every key that begins with `prefix`, which is longer than its segment,
- * now and when it is applied. As state_put. */
+/* Stage the deletion of every key that begins with `prefix`: of the keys that exist now, and of
+ * those that exist when the commit is applied. `prefix` is longer than its segment. As
+ * state_put. */
 NODISCARD enum status state_delete_prefix(struct state_txn *txn, struct bytes prefix);
 
 bool state_staged(const struct state_txn *txn); /* whether anything is staged */
-/* The version of the pinned state. state_newest gives the newest version of a key that begins with
- * `prefix`, which becomes a precondition. */
+/* state_version gives the version of the pinned state. state_newest gives the newest version of any
+ * key that begins with `prefix`; this version becomes a precondition. */
 uint64_t state_version(const struct state_txn *txn);
-/* Transactions of one state with the same view see the same keys and values, so one may reuse what
- * another found. 0: the reads of this transaction must be recorded, or it has staged writes. */
+/* The view: two transactions of one state with the same view see the same keys and values, so one
+ * of them may reuse what the other found. 0: the reads of this transaction must be recorded, or it
+ * has staged writes. */
 uint64_t state_view(const struct state_txn *txn);
 NODISCARD enum status state_newest(struct state_txn *txn, struct bytes prefix,
                                    uint64_t *ret_version);
@@ -106,8 +109,9 @@ struct state_mark state_mark(const struct state_txn *txn);
 /* ST_NOMEM: the transaction can no longer commit. */
 NODISCARD enum status state_rollback(struct state_txn *txn, struct state_mark mark);
 
-/* Ordered walk over the keys that begin with a prefix, with staged keys. The caller may stage while
- * walking: the walk meets keys that are staged ahead of it. Embedded; valid until state_end. */
+/* An ordered walk over the keys that begin with a prefix, staged keys included. The handler may
+ * stage keys during the walk: the walk gives the staged keys that lie ahead of it. Embedded; valid
+ * until state_end. */
 struct state_iter {
     struct bytes key;           /* current key, complete; valid until the next call */
     uint64_t created, modified; /* versions, as in state_value */
@@ -123,20 +127,21 @@ struct state_iter {
     size_t bound_len;
     bool past_bound; /* the walk has met the bound itself */
 };
-/* From the first key >= `from` (empty: the first of the prefix). The whole prefix becomes one
- * precondition. `prefix` is copied to the arena. ST_INVALID: shorter than a segment. ST_NOMEM. */
+/* Begin a walk at the first key >= `from`, or at the first key of the prefix if `from` is empty.
+ * The whole prefix becomes one precondition. `prefix` is copied to the arena. ST_INVALID: `prefix`
+ * is shorter than a segment. ST_NOMEM. */
 NODISCARD enum status state_scan(struct state_txn *txn, struct bytes prefix, struct bytes from,
                                  struct state_iter *iter);
 bool state_iter_next(struct state_iter *iter); /* false at the end */
 /* The current value, decrypted into the arena. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status state_iter_value(struct state_iter *iter, struct bytes *ret_value);
 
-/* The next name below the prefix, as a directory listing shows it: "leaf", or "folder/" once for
- * all keys below it. `ret_name` lies in the arena. ST_NOT_FOUND at the end; ST_NOMEM. */
+/* The next name below the prefix, as in a directory listing: "leaf", or "folder/" once for all keys
+ * below that folder. `ret_name` lies in the arena. ST_NOT_FOUND at the end; ST_NOMEM. */
 NODISCARD enum status state_iter_name(struct state_iter *iter, struct bytes *ret_name);
 
-/* Ordered walk over the keys of the pinned state below a prefix, without staged keys. The walk is
- * no precondition: it is for background work, which then reads by state_get what it changes.
+/* An ordered walk over the keys of the pinned state below a prefix, without staged keys. The walk
+ * makes no precondition. Background work that changes a key reads the key with state_get first.
  * Embedded; valid until state_end. */
 struct state_walk {
     struct bytes key; /* current key, complete; valid until the next call */
@@ -156,13 +161,13 @@ void state_walk_skip(struct state_walk *walk, struct bytes skip);
  * decides by a count must note the prefix too, with state_newest. */
 uint64_t state_count(const struct state_txn *txn, struct bytes prefix);
 
-/* Decrypt into the arena what barrier_encrypt made for `key` and what is not stored at `key`: a
- * retained piece, a bearer. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
+/* Decrypt into the arena a ciphertext that barrier_encrypt made for `key` and that is not stored at
+ * `key`: a retained piece or a bearer. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status state_open(struct state_txn *txn, struct bytes key, struct bytes sealed,
                                  struct bytes *ret_plain);
 
-/* Values that are not encrypted by the rings: the barrier's own records below core/, which are also
- * put while the state is full. */
+/* Read and stage values that the rings do not encrypt: the barrier's own records below core/. Such
+ * a put is allowed even while the state is full. */
 NODISCARD enum status state_get_raw(struct state_txn *txn, struct bytes key,
                                     struct state_value *ret_value);
 NODISCARD enum status state_put_raw(struct state_txn *txn, struct bytes key, struct bytes value);

@@ -1,5 +1,6 @@
-/* Upkeep of the key rings: granting uses ahead, new terms. It rides on commits, so it runs on the
- * active node and nowhere else; several nodes or workers that try at once settle it by conflict. */
+/* Upkeep of the key rings: grants of uses in advance, and new terms. Commits and the duties of the
+ * active node start the upkeep, so no other node does it. If several nodes or workers try at once,
+ * one of them wins and the commits of the others conflict. */
 #include "state/state_core.h"
 #include "state/state_internal.h"
 
@@ -38,8 +39,8 @@ static void on_committed(struct state_commit *commit, enum status st)
     upkeep_free(u);
 }
 
-/* Stage the ring's next record, of a new term with a grant of 0, on condition that the stored one
- * is the one it extends. */
+/* Stage the next record of a ring; a `grant` of 0 begins a new term. The stored record that the new
+ * record extends is a precondition. */
 static enum status stage_record(struct state_txn *txn, enum barrier_ring ring, int64_t grant,
                                 int64_t time_ms)
 {

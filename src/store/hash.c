@@ -1,13 +1,14 @@
-/* The Merkle hash of a set of keys with values, each key without the bytes above the set. It is a
- * function of the set alone:
+/* The Merkle hash of a set of keys with values. Each key is taken without the prefix that selects
+ * the set. The hash depends on the set alone:
  *
  *   nothing                 32 zero bytes
  *   one key                 SHA-256( 0 | u32 length of key | key | value )
  *   more                    SHA-256( 1 | u32 length of c | c | own | for each byte b: b | hash )
  *
- * where c is what all keys begin with, taken off before the rest; own is 1 and the hash of the
- * value under the empty key, or 0 if that key is not in the set; and the hash for b is of the keys
- * that go on with b, b taken off. Numbers are little-endian. The tree has just this shape. */
+ * c is the longest prefix that all keys share; it is first removed from each key. own is 1 and the
+ * hash of the value under the empty key, or 0 if the set lacks the empty key. The hash after b is
+ * the hash of all keys that go on with b, with b removed. Numbers are little-endian. The nodes of
+ * the tree have exactly this shape. */
 #include "base/mem.h"
 #include "crypto/sha256.h"
 #include "store/read.h"
@@ -146,8 +147,8 @@ static void inner_hash(struct crypto_sha256 *sha, struct store_node *top, struct
     mem_free(levels.items);
 }
 
-/* `hidden` bytes of the prefix of `top` belong to another set than the node's own, which is not
- * kept. */
+/* Hash the keys below `top`, without the first `hidden` bytes of its prefix. With `hidden` > 0,
+ * this is not the hash of the node itself, so the node does not keep it. */
 static void top_hash(struct crypto_sha256 *sha, struct store_node *top, size_t hidden,
                      uint8_t *ret_hash)
 {

@@ -1,5 +1,5 @@
-/* The ordered walk. The key of the node on top of the path is iter->key[0..depth); the path's outer
- * end may have been forgotten (first_frame > 0) and is found again from the root. */
+/* The ordered walk. iter->key[0..depth) is the key of the innermost node of the path. The path may
+ * have dropped its outermost nodes (first_frame > 0); the walk finds them again from the root. */
 #include "store/read.h"
 
 static struct store_frame *top_of(struct store_iter *iter)
@@ -24,9 +24,9 @@ static void push(struct store_iter *iter, const struct store_node *node, size_t 
     };
 }
 
-/* Start again at the first key ≥ `bound`, or if `beyond` at the first that is greater and does not
- * begin with it. `bound` begins with the walk's prefix and may lie in iter->key, which only ever
- * gets bytes equal to it before the last use of it. */
+/* Start again at the first key >= `bound`; with `beyond`, at the first key that is greater than
+ * `bound` and does not begin with `bound`. `bound` begins with the walk's prefix. `bound` may lie
+ * in iter->key: until its last use, each byte that is written there equals the byte of `bound`. */
 static void seek(struct store_iter *iter, struct bytes bound, bool beyond)
 {
     const struct store_node *node = iter->root;

@@ -1,18 +1,19 @@
 /* Nodes of the tree: layout, and the edits that are pure memory operations.
  *
- * A node is one allocation. A leaf holds a value; an inner node holds an optional own value (a leaf
- * with an empty prefix) and children told apart by one byte. The key bytes between that byte and
- * the node are its prefix. Up to 48 children are a sorted array of bytes beside an array of
- * pointers, in the smallest of a few capacities; more are 256 pointers.
+ * A node is one allocation. A leaf holds a value. An inner node holds an optional own value (a leaf
+ * with an empty prefix) and children, which differ in one byte of the key. The prefix of a child is
+ * the part of its key after that byte. Up to 48 children are stored as a sorted array of bytes
+ * beside an array of pointers, in the smallest of a few capacities; more children are stored as 256
+ * pointers.
  *
  *   leaf    header | created modified | prefix | value
  *   inner   header | own | child[cap] | byte[cap] (none at 256) | prefix
  *
  * Invariants:
- *  1. After the batch a node was born in is published, only its hash changes, once.
- *  2. A published inner node has at least two of {own value, children}: so the nodes are the keys
- *     and the points where two keys part, and nothing else.
- *  3. The newest version of a node is not below that of its children.
+ *  1. Once the batch that created a node is published, only the node's hash changes, and only once.
+ *  2. A published inner node has at least two of {own value, children}. So the nodes are exactly
+ *     the keys and the points where two keys part.
+ *  3. The newest version of a node is not below the newest version of any child.
  *  4. An inner node counts the keys below it, its own value included. */
 #ifndef HOLDFAST_STORE_NODE_H
 #define HOLDFAST_STORE_NODE_H
@@ -41,13 +42,14 @@ enum store_kind {
 
 enum store_hash_state { STORE_HASH_NONE, STORE_HASH_BUSY, STORE_HASH_DONE };
 
-/* 48 bits of generation last 89 years at 100 000 publications a second. 32 bits of keys last until
- * the leaves alone take 340 GB; with more keys, only the counts are wrong, modulo 2^32. So a count
- * needs no byte that the node did not have. Birth and children are one word, not bit-fields: a
- * compiler writes a bit-field of 16 bits alone, and the next read of the word would wait for it. */
+/* A generation has 48 bits, enough for 89 years at 100 000 publications a second. A count of keys
+ * has 32 bits, enough until the leaves alone take 340 GB; with more keys, only the counts are
+ * wrong, modulo 2^32. With these sizes, the count of keys makes no node larger. Birth and number of
+ * children share one word and are not bit-fields: a compiler writes a bit-field of 16 bits alone,
+ * and the next read of the word would wait for that write. */
 struct store_node {
-    uint64_t birth_children; /* low 48 bits: generation that first has it; high 16: inner: number of
-                              * children, 0..256 */
+    uint64_t birth_children; /* low 48 bits: the generation that created the node; high 16 bits, in
+                              * an inner node: number of children, 0..256 */
     uint64_t newest;         /* version of the newest change at or below, deletions included */
     union {
         uint32_t value_len; /* leaf: bytes of value */
@@ -111,7 +113,8 @@ size_t store_node_bytes(const struct store_node *node);
 
 /* The child told apart by `byte`; NULL when there is none. */
 struct store_node *store_inner_child(const struct store_inner *inner, uint8_t byte);
-/* Where that child is held; NULL when there is none. Valid until an insert or remove. */
+/* The place that holds the child of `byte`; NULL when there is none. Valid until an insert or
+ * remove. */
 struct store_node **store_inner_slot(struct store_inner *inner, uint8_t byte);
 /* Walk the children in order: start with *at = 0; NULL at the end. */
 struct store_node *store_inner_next(const struct store_inner *inner, unsigned *at,
@@ -122,8 +125,8 @@ bool store_inner_full(const struct store_inner *inner);
 void store_inner_insert(struct store_inner *inner, uint8_t byte, struct store_node *child);
 void store_inner_remove(struct store_inner *inner, uint8_t byte);
 
-/* Memory is aborted over, never refused. `birth` is the running batch. A leaf's value is `value`
- * followed by `suffix`. */
+/* Create a node. Without memory the process aborts. `birth` is the running batch. The value of a
+ * leaf is `value` followed by `suffix`. */
 struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct bytes value,
                                   struct bytes suffix);
 struct store_inner *store_inner_new(uint64_t birth, struct bytes prefix, unsigned room);

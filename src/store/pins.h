@@ -1,10 +1,10 @@
-/* Pins: which published generations readers hold. Taken and given back without locks.
+/* Pins: the published generations that readers hold. No lock is needed to pin or unpin.
  *
- * A reader writes the generation it saw into a slot of its own and looks again whether that is
- * still the newest; if not, it tries again. The writer publishes, then reads the slots. All four
- * accesses are sequentially consistent, so either the reader sees the newer generation or the
- * writer sees the slot: a generation that the writer did not find, and that is not the newest, will
- * never be held again. */
+ * A reader writes the newest generation into a slot of its own, then checks whether this generation
+ * is still the newest; if not, the reader tries again. The writer publishes, then reads the slots.
+ * All four accesses are sequentially consistent, so either the reader sees the newer generation or
+ * the writer sees the slot. So if the writer finds an older generation in no slot, no reader will
+ * ever hold that generation again. */
 #ifndef HOLDFAST_STORE_PINS_H
 #define HOLDFAST_STORE_PINS_H
 
@@ -50,14 +50,14 @@ void store_pins_describe(struct store_pins *pins, unsigned slot, const char *own
                          uint32_t deadline_ms);
 void store_pins_give(struct store_pins *pins, unsigned slot);
 
-/* The generations that are pinned. Any thread; after the publication whose predecessors are to be
- * judged. */
+/* The generations that are pinned. Any thread. To judge which older generations are still needed,
+ * call this after the publication of the newer one. */
 void store_pins_held(const struct store_pins *pins, struct store_held *ret_held);
 /* Some held generation g with birth ≤ g < death: the lowest one. 0 when there is none. */
 uint64_t store_held_between(const struct store_held *held, uint64_t birth, uint64_t death);
 
-/* Writer: set the clock, note new pins, report those beyond their deadline. Returns the number of
- * pins held. */
+/* For the writer: set the clock, note new pins, and report each pin that is held beyond its
+ * deadline. Returns the number of pins held. */
 unsigned store_pins_tick(struct store_pins *pins, uint64_t now_ms);
 void store_pins_stats(const struct store_pins *pins, uint64_t *ret_pins, uint64_t *ret_oldest_ms);
 

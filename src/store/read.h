@@ -7,15 +7,15 @@
 /* Lookups of newest versions. */
 struct store_view {
     const struct store_node *root;  /* NULL: empty */
-    const struct store_node *floor; /* a leaf: nothing outside its prefix answers less than its
-                                     * newest version; NULL: none */
+    const struct store_node *floor; /* NULL, or a leaf: prefixes outside of the leaf's prefix have
+                                     * at least the leaf's newest version */
     uint64_t newest;                /* of the tree itself */
 };
 
 /* NULL when the key is not there. */
 const struct store_leaf *store_read_leaf(const struct store_node *root, struct bytes key);
-/* The top of all keys that begin with `prefix`; NULL when there are none. *ret_hidden: the bytes of
- * its own prefix that `prefix` covers. */
+/* The topmost node of all keys that begin with `prefix`; NULL when there are none. *ret_hidden: how
+ * many bytes of that node's own prefix belong to `prefix`. */
 const struct store_node *store_read_top(const struct store_node *root, struct bytes prefix,
                                         size_t *ret_hidden);
 /* As store_newest. */

@@ -1,11 +1,11 @@
-/* Release of dead nodes: each is freed as soon as no pin lies between its birth and its death,
- * whatever older or newer pins there are.
+/* Release of dead nodes. A dead node is freed as soon as no pin lies between its birth and its
+ * death; older and newer pins do not matter.
  *
- * A dead node that some pin needs waits in the retire list of the lowest such pin. When that pin
- * goes, the list's nodes become loose and are judged again. The writer judges what died in a batch
- * when it publishes, and twice as many loose ones, so memory stays bounded however busy the
- * background is; dropped subtrees, whose nodes have yet to be visited, and large heaps of loose
- * nodes are worked off on LANE_BULK. */
+ * A dead node that a pin needs waits in the retire list of the lowest such pin. When that pin goes,
+ * the nodes of its list become loose and are judged again. At each publication the writer judges
+ * the nodes that died in the batch, and twice as many loose nodes. So memory stays bounded even
+ * when the background work is late. LANE_BULK works off dropped subtrees, whose nodes must still be
+ * visited, and large heaps of loose nodes. */
 #ifndef HOLDFAST_STORE_RECLAIM_H
 #define HOLDFAST_STORE_RECLAIM_H
 
@@ -78,8 +78,8 @@ void store_weight_add(struct store_weight *weight, const struct store_node *node
 
 /* No pin may be held and no job may run; frees whatever waits. */
 void store_reclaim_done(struct store_reclaim *r);
-/* `node` left the tree in `batch`. One that was born in it is freed at once, except a leaf whose
- * value may be lent until publish. */
+/* `node` left the tree in `batch`. A node that was created in the same batch is freed at once,
+ * except a leaf whose value may be lent until publish. */
 void store_reclaim_retire(struct store_reclaim *r, struct store_node *node, uint64_t batch);
 /* `root` and everything below left the tree in `batch`. NULL: nothing. */
 void store_reclaim_drop(struct store_reclaim *r, struct store_node *root, uint64_t batch);

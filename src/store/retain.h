@@ -8,13 +8,14 @@
  *   value with a suffix:     u8 0x50, le32 bytes of the head, head, suffix
  *   range in a log entry:    varint from, varint len
  *
- * 1. A head of a value without a suffix never begins with 0x50: barrier_encrypt begins with another
- *    byte.
+ * 1. A value without a suffix never begins with 0x50: the output of barrier_encrypt begins with
+ *    another byte.
  * 2. A range counts from the first byte of the stored value, the frame included.
  * 3. A range that reaches over the end of the stored value is cut there, so that applying a log
  *    entry cannot fail.
  *
- * It does not know what a suffix means: the writer of the head keeps the lengths of its pieces. */
+ * The store does not know what a suffix means: the writer of the head keeps the lengths of its
+ * pieces. */
 #ifndef HOLDFAST_STORE_RETAIN_H
 #define HOLDFAST_STORE_RETAIN_H
 
@@ -31,15 +32,15 @@ struct store_retain {
     size_t from, len;
 };
 
-/* Whether a value of `value_len` bytes and the range together fit STORE_VALUE_MAX, and the range
- * begins within STORE_VALUE_MAX. */
+/* Whether the range begins within STORE_VALUE_MAX, and `value_len` bytes and the range together are
+ * not longer than STORE_VALUE_MAX. */
 bool store_retain_valid(const struct store_retain *retain, size_t value_len);
 /* The bytes of `stored` that the range names, as far as `stored` has them; borrowed. */
 struct bytes store_retain_cut(const struct store_retain *retain, struct bytes stored);
 /* Append the range as a log entry has it. A failure shows in buf_status. */
 void store_retain_encode(const struct store_retain *retain, struct buf *out);
-/* Read what store_retain_encode wrote. A failure shows in the reader; the range is not validated.
- */
+/* Read a range that store_retain_encode wrote. A failure shows in the reader. The range is not
+ * validated. */
 struct store_retain store_retain_decode(struct reader *r);
 
 /* A stored value in its two parts, borrowed from it; they are adjacent in memory. */
@@ -54,15 +55,16 @@ NODISCARD enum status store_retain_split(struct bytes stored, struct store_retai
  * returns where the head begins. */
 uint8_t *store_retain_frame(uint8_t *room, size_t head_len);
 
-/* A suffix under construction. Zero-initialise; add its pieces in order; store_retain_done. While
- * the pieces follow each other in the stored value the suffix is a run of it. Else it is a copy. */
+/* A suffix under construction. Zero-initialise; add the pieces in order; end with
+ * store_retain_done. As long as the pieces follow each other in the stored value, the suffix is a
+ * range of that value; else the suffix is a copy. */
 struct store_retain_suffix {
     struct bytes run; /* borrowed from the stored value; not used once there is a copy */
     struct buf copy;
 };
 
-/* Add `piece`, at least one byte of the head or suffix that store_retain_split gave; borrowed. A
- * failure to copy shows in buf_status(&suffix->copy). */
+/* Add `piece`: at least one byte of the head or suffix that store_retain_split gave. The piece is
+ * borrowed. A failure to copy shows in buf_status(&suffix->copy). */
 void store_retain_add(struct store_retain_suffix *suffix, struct bytes piece);
 /* The range of `run` within `stored`, the whole stored value that it lies in. */
 struct store_retain store_retain_range(struct bytes run, struct bytes stored);

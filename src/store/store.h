@@ -5,12 +5,13 @@
  * keys sort as unsigned bytes and hash as a logical trie, independent of node layout, so equal
  * content means an equal hash on every cluster (PROTOCOL R7, R8).
  *
- * "Version" is a number the caller gives with every change. The store keeps, per key, the versions
- * that created and last changed it, and per node the newest version of anything that happened at
- * or below it, deletions included. First segments ("s/", "l/") may have counters of their own: the
- * key that names a segment keeps what happens in it out of the others' newest versions.
+ * A "version" is a number that the caller gives with every change. The store keeps, per key, the
+ * versions that created and last changed it, and per node the newest version of anything that
+ * happened at or below it, deletions included. A first segment ("s/", "l/") may have newest
+ * versions of its own: where a key names the segment, changes in the segment do not count for the
+ * newest versions of other segments.
  *
- * version.h has what a reader does with a pinned version. */
+ * The reads of a pinned version are in version.h. */
 #ifndef HOLDFAST_STORE_STORE_H
 #define HOLDFAST_STORE_STORE_H
 
@@ -19,16 +20,17 @@
 #include "store/version.h"
 
 struct store_stats {
-    /* Live in the newest version, staged ones included; bytes include overhead. What a delete of a
-     * prefix or a swap dropped still counts until background release has seen it. */
+    /* Counts of the newest version, staged changes included; bytes include overhead. Keys that
+     * were dropped by a deleted prefix or a swap still count until background release has visited
+     * them. */
     uint64_t keys, nodes, bytes;
     uint64_t retained_bytes; /* dead, kept for a pin or not yet released */
     uint64_t pins, oldest_pin_age_ms;
     uint64_t generation;
 };
 
-/* `env` is the writer's: background release runs on its LANE_BULK. NULL: a tool without a loop,
- * everything is released at publish. ST_NOMEM. */
+/* `env` belongs to the writer; background release runs on its LANE_BULK. A tool without a loop
+ * gives NULL, and everything is released at publish. ST_NOMEM. */
 NODISCARD enum status store_new(struct env *env, struct store **ret_store);
 /* No pin may be held, and store_idle. Writer thread. */
 void store_free(struct store *store);
@@ -47,16 +49,16 @@ void store_unpin(struct store_pin *pin);
  * fail (it aborts): applying a committed entry may not fail. A `version` may be 0: the keys that
  * mark the segments are older than every transaction. */
 void store_put(struct store *store, struct bytes key, struct bytes value, uint64_t version);
-/* Put `value` followed by the range of the present value that `retain` names (store/retain.h). With
- * it the value is no longer than STORE_VALUE_MAX. */
+/* Put `value` followed by the range of the present value that `retain` names (store/retain.h). Both
+ * together are no longer than STORE_VALUE_MAX. */
 void store_put_retain(struct store *store, struct bytes key, struct bytes value,
                       struct store_retain retain, uint64_t version);
 /* Whether it was there; if not, nothing happened. */
 bool store_delete(struct store *store, struct bytes key, uint64_t version);
 /* Drops all keys that begin with `prefix` in time independent of their number. */
 void store_delete_prefix(struct store *store, struct bytes prefix, uint64_t version);
-/* Reads of the unpublished tree. The value is borrowed until store_publish, whatever is put or
- * deleted before. */
+/* Read the unpublished tree. The value is borrowed until store_publish, even if a later put or
+ * delete replaces it before. */
 NODISCARD enum status store_writer_get(struct store *store, struct bytes key,
                                        struct store_item *ret_item);
 uint64_t store_writer_newest(struct store *store, struct bytes prefix);
@@ -69,9 +71,9 @@ bool store_staging(const struct store *store);
 /* While staging only, as is the swap. */
 void store_stage_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
                      uint64_t modified);
-/* Replace everything by the staged tree, but keep the present keys below `keep` (the same at every
- * swap; empty keeps none; staged keys there are dropped). Newest versions of what is replaced
- * become `version`. */
+/* Replace all keys by the staged tree, except the present keys below `keep`, which stay. Staged
+ * keys below `keep` are dropped. `keep` is the same at every swap; if it is empty, no present key
+ * stays. The newest versions of the replaced parts become `version`. */
 void store_stage_swap(struct store *store, struct bytes keep, uint64_t version);
 void store_stage_drop(struct store *store); /* if there is one */
 
@@ -79,11 +81,12 @@ void store_stage_drop(struct store *store); /* if there is one */
  * both versions given. Keys in ascending order are fastest. */
 void store_load_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
                     uint64_t modified);
-/* Drop everything at once, the staged tree too (a snapshot is being installed) and publish the
- * empty tree's successor later; pinned readers keep what they have. */
+/* Drop all keys at once, also the staged tree, because a snapshot is being installed. A later
+ * publication shows the new tree; readers keep the versions that they pinned. */
 void store_load_reset(struct store *store);
-/* After a load: raise the node that answers store_newest(prefix), and every node above it, to at
- * least `version`; nodes below it keep theirs. */
+/* After a load: raise the newest version of the node that decides store_newest(prefix), and of
+ * every node above that node, to at least `version`. Nodes below that node keep their newest
+ * versions. */
 void store_raise_newest(struct store *store, struct bytes prefix, uint64_t version);
 
 void store_stats(struct store *store, struct store_stats *ret_stats); /* any thread */

@@ -1,6 +1,6 @@
-/* A descent goes from the root to the place of the change and makes every inner node on its way
- * writable, so the links it passes stay valid until the change is made. It looks at a node whose
- * prefix begins at key byte `from` and ends at `at`; all before is equal. */
+/* A descent goes from the root to the place of the change and makes every inner node on the way
+ * writable. So the links on the way stay valid until the change is made. The prefix of the node at
+ * hand begins at key byte `from` and ends at `at`; all bytes of the key before `from` are equal. */
 #include "store/tree.h"
 #include "base/plant.h"
 #include "store/read.h"
@@ -25,8 +25,8 @@ static struct store_node *move(struct store_writer *w, struct store_node *node, 
     return copy;
 }
 
-/* The inner node at `link`, editable, with space for `room` more children, its newest version
- * raised. */
+/* Make the inner node at `link` editable, with space for `room` more children, and raise its newest
+ * version. */
 static struct store_inner *writable(struct store_writer *w, struct store_node **link, unsigned room,
                                     uint64_t version)
 {
@@ -86,8 +86,8 @@ static struct store_node *leaf_over(const struct put *p, struct store_node *old,
     return leaf;
 }
 
-/* The node at `link` shares only the first `same` bytes of its prefix with key[from..]: an inner
- * node takes its place, with the old one and the new branch below. */
+/* The node at `link` shares only the first `same` bytes of its prefix with key[from..]. Put a new
+ * inner node in its place; the old node and the new branch become its children. */
 static void edge_split(const struct put *p, struct store_node **link, size_t from, size_t same)
 {
     struct store_writer *w = p->w;
@@ -195,8 +195,8 @@ void store_tree_graft(struct store_writer *w, struct store_tree *tree, struct by
     leaf_put(&p, tree);
 }
 
-/* The inner node at `link` lost something: if it holds only one thing now, that takes its place and
- * inherits its newest version. */
+/* The inner node at `link` lost its own value or a child. If only one child or value is left, that
+ * one takes the place of the inner node and inherits its newest version. */
 static void inner_collapse(struct store_writer *w, struct store_node **link)
 {
     struct store_node *node = *link;

@@ -1,5 +1,6 @@
-/* Changes of one tree by the writer: nodes born in the running batch are edited in place, others
- * are copied on the way down. Every node on the way takes over the version of the change. */
+/* The writer's changes of one tree. Nodes that were created in the running batch are edited in
+ * place; other nodes on the way down are copied. Every node on the way takes over the version of
+ * the change. */
 #ifndef HOLDFAST_STORE_TREE_H
 #define HOLDFAST_STORE_TREE_H
 
@@ -35,12 +36,12 @@ void store_tree_put(struct store_writer *w, struct store_tree *tree,
 /* Whether the key was there. */
 bool store_tree_delete(struct store_writer *w, struct store_tree *tree, struct bytes key,
                        uint64_t version);
-/* Unlink all keys that begin with `prefix`. The caller owns their top; NULL when there are none.
- * *ret_hidden: as store_read_top. */
+/* Unlink all keys that begin with `prefix` and return their topmost node, which the caller then
+ * owns; NULL when there are none. *ret_hidden: as store_read_top. */
 struct store_node *store_tree_cut(struct store_writer *w, struct store_tree *tree,
                                   struct bytes prefix, uint64_t version, size_t *ret_hidden);
-/* Hang `top`, cut from another tree at `prefix`, in at the same place of a tree that holds no key
- * there. */
+/* Insert `top`, which was cut from another tree at `prefix`, at `prefix` of this tree. This tree
+ * holds no key that begins with `prefix`. */
 void store_tree_graft(struct store_writer *w, struct store_tree *tree, struct bytes prefix,
                       struct store_node *top, size_t hidden);
 /* As store_raise_newest. */

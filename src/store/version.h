@@ -15,8 +15,8 @@ enum {
 struct store;
 struct store_node;
 
-/* A pinned version. Embedded; the root stays whole until store_unpin. Readable from any thread,
- * pinned and unpinned from any thread. */
+/* A pinned version. Embedded; the tree stays whole until store_unpin. Any thread may pin, read and
+ * unpin. */
 struct store_pin {
     struct store *store;
     const struct store_node *root;  /* NULL when the tree is empty */
@@ -36,15 +36,16 @@ struct store_item {
 /* ST_NOT_FOUND. Any thread. */
 NODISCARD enum status store_get(const struct store_pin *pin, struct bytes key,
                                 struct store_item *ret_item);
-/* Newest version of anything that happened at or below `prefix` (a byte prefix), deletions
- * included; an empty prefix range answers with its nearest ancestor's. 0 in a new tree.
+/* The newest version of all changes at or below `prefix` (a byte prefix), deletions included. Where
+ * no key begins with `prefix`, the nearest node above decides. 0 in a new tree.
  *
- * It decides preconditions on every node, so it follows from the changes alone, not from node
- * layout or restarts. Nodes are exactly the keys and the points where two keys part. The topmost
- * node at or below `prefix` answers; if there is none, the lowest node above it, at last the tree
- * itself. Put and delete raise every node on the way from the root; a node that disappears leaves
- * the maximum to its only child. A tree loaded from every key (store_load_put) and every node's
- * newest (store_raise_newest) answers, and goes on to answer, as the original would. */
+ * The cluster's nodes decide preconditions by this version, so it depends on the changes alone, not
+ * on memory layout or restarts. Tree nodes are exactly the keys and the points where two keys part.
+ * The topmost tree node at or below `prefix` decides; if there is none, the lowest node above
+ * `prefix`, at last the tree itself. Put and delete raise every node on the way from the root. A
+ * node that disappears leaves the greater version to its only child. A tree that was loaded from
+ * every key (store_load_put) and every node's newest version (store_raise_newest) gives the same
+ * versions as the original, also after later changes. */
 uint64_t store_newest(const struct store_pin *pin, struct bytes prefix);
 
 /* How many keys begin with `prefix`; all keys when it is empty. Costs the length of the path, not
@@ -58,8 +59,9 @@ struct store_iter {
     struct store_item item;
     const struct store_node *root;
     size_t prefix_len, key_len;
-    /* The path to the current node, outermost first: a ring that forgets its outer end, which is
-     * found again from the root when the walk comes back to it. */
+    /* The path to the current node, outermost first. The path is a ring: when full, it drops its
+     * outermost node. The walk finds dropped nodes again from the root when it comes back to
+     * them. */
     unsigned n_frames, first_frame;
     struct store_frame {
         const struct store_node *node;
@@ -73,12 +75,13 @@ void store_iter_init(struct store_iter *iter, const struct store_pin *pin, struc
                      struct bytes from);
 /* false at the end; else iter->item is the next key, valid until the next call. */
 bool store_iter_next(struct store_iter *iter);
-/* Continue after every key that begins with `skip`, a prefix of the item just given (for listings
- * that fold sub-folders). */
+/* Continue after all keys that begin with `skip`, a prefix of the item just given. Listings use
+ * this to show a folder once. */
 void store_iter_skip(struct store_iter *iter, struct bytes skip);
 
-/* Merkle hash of all keys that begin with `prefix`, over the key remainder and value. Computed on
- * first use into write-once fields; any thread, best on a worker. All zero when there are none. */
+/* Merkle hash of all keys that begin with `prefix`, over the rest of each key and its value. All
+ * zero when there are none. The first use computes the hash and stores it in write-once fields. Any
+ * thread, best a worker. */
 void store_hash(const struct store_pin *pin, struct bytes prefix,
                 uint8_t ret_hash[STORE_HASH_BYTES]);
 
