@@ -348,8 +348,8 @@ static void rule_consider(const struct policy_rule *rule, const struct policy_ru
         *best = rule;
 }
 
-/* Consider every rule at or below `node` that fits. The segment of `path` that led to `node` ends
- * at `end`. The depth of the recursion is that of the patterns, POLICY_SEGMENTS_MAX. */
+/* Consider every matching rule at or below `node`. The segment of `path` that led to `node` ends at
+ * `end`. The recursion is at most as deep as patterns are, POLICY_SEGMENTS_MAX. */
 static void plus_search(const struct acl_node *node, struct bytes path, size_t end,
                         const struct policy_rule **best)
 {
@@ -370,8 +370,8 @@ static void plus_search(const struct acl_node *node, struct bytes path, size_t e
     plus_search(node->plus, path, end, best);
 }
 
-/* The best rule whose first wildcard stands in the segment at `at`; the segments before the segment
- * led to `node`. */
+/* The best rule whose first wildcard stands in the segment that begins at `at`. The earlier
+ * segments of the path led to `node`. */
 static const struct policy_rule *best_here(const struct acl_node *node, struct bytes path,
                                            size_t at)
 {
@@ -383,8 +383,8 @@ static const struct policy_rule *best_here(const struct acl_node *node, struct b
     return best;
 }
 
-/* Descend as far as patterns spell the path without a wildcard. Then climb back: the rule with the
- * latest first wildcard wins. */
+/* Go down the tree as long as a pattern has the segments of the path without a wildcard. Then climb
+ * back: the rule with the latest first wildcard wins. */
 static const struct policy_rule *find_wild(const struct acl *acl, struct bytes path)
 {
     const struct acl_node *node = acl->top;

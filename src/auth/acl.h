@@ -12,8 +12,9 @@
  * all their capabilities; "deny" overrides every other capability. acl_param.c merges parameters.
  * Rules with templates are left out: there are no entities to fill the templates in.
  *
- * A decision allocates nothing. The time grows with the length of the path and the logarithm of the
- * number of rules, and with each level at which both "+" and the segment itself have rules. */
+ * A decision allocates no memory. The time of a decision grows with the length of the path and the
+ * logarithm of the number of rules, and with each level at which both "+" and the segment itself
+ * have rules. */
 #ifndef HOLDFAST_AUTH_ACL_H
 #define HOLDFAST_AUTH_ACL_H
 
@@ -30,16 +31,16 @@ size_t acl_bytes(const struct acl *acl); /* bytes of memory that the ACL takes *
 
 struct acl_question {
     struct bytes path; /* path of the request, without "/v1/" */
-    /* The canonical path where `path` is another spelling of a path that rules name; else empty.
-     * The rule for `rule_path` decides. Where there is none, a rule whose pattern equals `path`
-     * decides. */
+    /* Where `path` is another spelling of a path that rules name: the canonical path; else empty.
+     * The rule for `rule_path` decides. If there is no such rule, a rule whose pattern equals
+     * `path` decides. */
     struct bytes rule_path;
     unsigned caps;  /* capabilities that the request needs, all of them; never CAP_DENY */
     bool list;      /* the request lists the folder at `path` */
     int64_t wrap_s; /* TTL for which the reply is wrapped; 0: the reply is not wrapped */
 };
-/* Whether the ACL allows a request. *ret_rule is the rule that allows the request, to be passed to
- * acl_param_allow; the rule lives as long as the ACL; NULL for root. ST_DENIED. */
+/* Whether the ACL allows a request. *ret_rule is the rule that allows the request, for
+ * acl_param_allow; NULL for root. The rule lives as long as the ACL. ST_DENIED. */
 NODISCARD enum status acl_check(const struct acl *acl, const struct acl_question *question,
                                 const struct policy_rule **ret_rule);
 

@@ -345,8 +345,8 @@ static bool has_expired(int64_t expire_ms, int64_t now_ms)
     return expire_ms != 0 && now_ms >= expire_ms;
 }
 
-/* Fill a new entry with the named policies that exist and have not expired. "root" counts only
- * alone in a list: here it is skipped. */
+/* Fill a new entry with the named policies that exist and have not expired. "root" is the root
+ * policy only when it is alone in a list, so this function skips "root". */
 static enum status ref_make(struct acl_ref *ref, struct state_txn *txn, const char *ns,
                             const struct acl_names *names)
 {

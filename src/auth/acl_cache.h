@@ -1,10 +1,10 @@
 /* Compiled policies and ACLs, kept between requests. Each worker has its own cache.
  *
  * 1. An ACL that acl_cache_get gives out agrees with the policies of the transaction's pinned
- *    state: it was made from these policies, or no policy has changed since.
- * 2. The policies that an ACL was made from are a precondition of the transaction; so is the
- * absence of named policies that do not exist (PROTOCOL R3). One precondition covers any number of
- *    policies: the newest change below their prefix.
+ *    state: the ACL was made from these policies, or no policy has changed since.
+ * 2. The policies that an ACL was made from are a precondition of the transaction. The absence of
+ *    named policies that do not exist is a precondition too (PROTOCOL R3). One precondition covers
+ *    any number of policies: the newest change below their prefix.
  * 3. Memory is bounded: the least recently used ACL is evicted first. An ACL in use stays. */
 #ifndef HOLDFAST_AUTH_ACL_CACHE_H
 #define HOLDFAST_AUTH_ACL_CACHE_H
@@ -25,16 +25,17 @@ void acl_cache_free(struct acl_cache *cache);
 /* Names of policies, in the form that policy_name gives. */
 struct acl_names {
     struct field_strings list;
-    /* The names of `list` as one text, which is cheaper to compare; empty: not known. Equal texts
-     * mean equal lists, also of different tokens. */
+    /* The names of `list` as one text, which is cheaper to compare. Empty: the text is not known.
+     * Equal texts mean equal lists, even when the lists belong to different tokens. */
     struct bytes text;
     uint64_t hash;  /* hash of `text`, computed once when a token is read; 0 without a text */
     int64_t now_ms; /* cluster time: policies that expire at or before it grant nothing */
 };
 
-/* The ACL of the named policies together. Policies that do not exist allow nothing, and "root"
- * counts only alone. The ACL lives until acl_ref_drop. The transaction must not have staged
- * policies. ST_CORRUPT: one that is stored does not compile; ST_SEALED, ST_NOMEM. */
+/* The ACL of all named policies together. Policies that do not exist allow nothing. "root" is the
+ * root policy only when it is alone in the list. The ACL lives until acl_ref_drop. The transaction
+ * must not have staged policies. ST_CORRUPT: a stored policy does not compile; ST_SEALED,
+ * ST_NOMEM. */
 NODISCARD enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const char *ns,
                                     const struct acl_names *names, struct acl_ref **ret_ref);
 const struct acl *acl_ref_get(const struct acl_ref *ref);

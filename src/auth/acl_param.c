@@ -1,10 +1,10 @@
-/* Rules about the parameters of a request: the top-level members of its data. The case of their
- * names does not matter. */
+/* Rules about the parameters of a request. The parameters are the top-level members of the
+ * request's data. Upper and lower case of their names are equal. */
 #include "auth/acl.h"
 #include "text/schema.h"
 
-/* Merging: the values of one name are joined. A name without values allows (or denies) any value,
- * so the result has no values either. */
+/* Merge rules: the values of one name are joined. A name without values allows (or denies) any
+ * value, so the merged name then has no values either. */
 
 static enum status join_values(struct arena *arena, const struct policy_param *a,
                                const struct policy_param *b, struct policy_param *ret)
@@ -98,8 +98,8 @@ static const uint8_t *skip_digits(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-/* Remove zeroes (and the '.') at both ends. `point` is the place of the '.', also of an absent one.
- */
+/* Remove zeroes (and the '.') at both ends. `point` is the place of the '.', or the place where it
+ * would stand. */
 static void trim(struct decimal *d, const uint8_t *point)
 {
     while (d->first < d->end && (*d->first == '0' || *d->first == '.'))
@@ -301,8 +301,9 @@ static bool denies_item(const struct policy_param *param, const struct text_valu
     return false;
 }
 
-/* Whether a value is denied. A handler may split or convert a value, so this also refuses a denied
- * item of a list, a denied part of "a,b" and another spelling of a denied boolean. */
+/* Whether a value is denied. A handler may split or convert a value. So this function also refuses
+ * a list with a denied item, a text "a,b" with a denied part, and other spellings of a denied
+ * boolean. */
 static bool denies(const struct policy_param *param, const struct text_value *v)
 {
     if (denies_item(param, v))

@@ -115,8 +115,8 @@ static void set_end(const struct login_place *place, const struct login_role *ro
 
 /* Making the token */
 
-/* Whether a login gives a batch token. The mount decides if its type is "service" or "batch"; else
- * the role; else the default of the mount. */
+/* Whether a login gives a batch token. If the mount's type is "service" or "batch", that type
+ * decides; else the type of the role; else the mount's default. */
 static bool gives_batch(const struct login_place *place, const struct login_role *role)
 {
     const char *mount = place->token_type, *own = role->token_type;

@@ -10,8 +10,8 @@
 
 #include "auth/token.h"
 
-/* The token settings that roles of all methods have. Durations are in seconds. 0, "" and an empty
- * list: not given. */
+/* The token settings that the roles of all methods have. Durations are in seconds. 0, "" or an
+ * empty list means that a setting was not given. */
 struct login_role {
     int64_t token_ttl, token_max_ttl, token_explicit_max_ttl, token_period, token_num_uses;
     struct field_strings token_policies, token_bound_cidrs;
@@ -68,16 +68,16 @@ struct login {
     struct field_map meta; /* metadata that the token gets */
 };
 
-/* The token of a login, for auth_token_create. Texts lie in the arena or are borrowed from `place`
- * and `login`. `why` is the reason of ST_INVALID; with ST_OK it holds a warning or nothing.
- * ST_DENIED: the role does not allow the client's address. ST_NOMEM. */
+/* Describe the token of a login, for auth_token_create. Texts lie in the arena or are borrowed from
+ * `place` and `login`. With ST_INVALID, `why` is the reason; with ST_OK, `why` holds a warning or
+ * nothing. ST_DENIED: the role does not allow the client's address. ST_NOMEM. */
 NODISCARD enum status login_token(struct arena *arena, const struct login_place *place,
                                   const struct login *login, struct auth_token *ret_token,
                                   struct reason *why);
 
-/* When the token of a login ends after a renewal. `role` is the method's present role; `wanted_s`
- * is the TTL that the request wants, 0: none. If the TTL is cut, `warning` says so; else it stays
- * untouched. */
+/* When the token of a login ends after a renewal. `role` is the method's present role. `wanted_s`
+ * is the TTL that the request wants; 0: none. If the TTL is cut, `warning` says so; else `warning`
+ * stays untouched. */
 int64_t login_renewed_end_ms(const struct auth_token *token, const struct login_role *role,
                              struct login_limits limits, int64_t wanted_s, int64_t now_ms,
                              struct reason *warning);

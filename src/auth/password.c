@@ -78,8 +78,8 @@ static enum status charset_rule_read(struct reading *r, const struct text_value 
     return ST_OK;
 }
 
-/* Read a `rule` that holds its label and, below the label, its body. JSON may have a list at either
- * level. */
+/* Read a `rule`: the rule holds its label, and the label holds the body of the rule. In JSON, rule
+ * and label may each hold a list. */
 static enum status labelled_read(struct reading *r, const struct text_value *rule)
 {
     if (rule->kind != TEXT_OBJECT)

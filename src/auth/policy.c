@@ -234,8 +234,9 @@ enum status policy_delete(struct state_txn *txn, const char *ns, struct bytes na
     return state_delete(txn, key);
 }
 
-/* Delete an index key, and the policy that the key names if the policy has expired. Keep a record
- * that cannot be read: tokens with this policy are refused until an operator deletes the record. */
+/* Delete an index key, and also the policy that the key names if that policy has expired. A policy
+ * whose record cannot be read is kept: tokens with this policy are refused until an operator
+ * deletes the record. */
 static enum status index_expire(struct state_txn *txn, struct bytes index, struct bytes name,
                                 int64_t now_ms)
 {

@@ -81,8 +81,8 @@ struct policy {
     size_t n;
 };
 
-/* Compile HCL or JSON. ST_INVALID, ST_TOO_BIG with a reason that names the fault and, where there
- * is one, the line; ST_NOMEM. */
+/* Compile HCL or JSON. ST_INVALID or ST_TOO_BIG with a reason that says what is wrong and, if
+ * known, in which line; ST_NOMEM. */
 NODISCARD enum status policy_compile(struct bytes text, struct policy **ret_policy,
                                      struct reason *why);
 void policy_free(struct policy *policy); /* NULL is allowed */
@@ -108,20 +108,20 @@ struct policy_record {
 };
 bool policy_has_expired(const struct policy_record *record, int64_t now_ms);
 
-/* The stored policy, expired or not; else the built-in policy of this name. The text is
- * zero-terminated. ST_NOT_FOUND; ST_CORRUPT; else as state_get. */
+/* The stored policy, even if it has expired; if none is stored, the built-in policy of this name.
+ * The text is zero-terminated. ST_NOT_FOUND; ST_CORRUPT; else as state_get. */
 NODISCARD enum status policy_load(struct state_txn *txn, const char *ns, struct bytes name,
                                   struct policy_record *ret_record);
 /* Stage a policy whose text compiles. `before_expire_ms` is the expire_ms of the stored policy that
- * the new one replaces; 0: the stored policy does not expire, or none is stored. ST_TOO_BIG; else
- * as state_put. */
+ * this one replaces. It is 0 when no policy is stored or the stored policy does not expire.
+ * ST_TOO_BIG; else as state_put. */
 NODISCARD enum status policy_save(struct state_txn *txn, const char *ns, struct bytes name,
                                   const struct policy_record *record, int64_t before_expire_ms);
-/* Stage the deletion of a policy, also of a record that cannot be read. ST_OK where none is stored.
- * As state_delete. */
+/* Stage the deletion of a policy, even if its record cannot be read. ST_OK also when no policy is
+ * stored. As state_delete. */
 NODISCARD enum status policy_delete(struct state_txn *txn, const char *ns, struct bytes name);
 /* Background work for the active node: stage the deletion of some expired policies. If nothing is
- * staged, none has expired. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
+ * staged, no policy has expired. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status policy_upkeep(struct state_txn *txn, int64_t now_ms);
 /* Store the built-in policies of a new cluster. As policy_save. */
 NODISCARD enum status policy_found(struct state_txn *txn, const char *ns, int64_t now_ms);

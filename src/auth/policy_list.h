@@ -12,10 +12,10 @@ bool policy_list_has(const struct field_strings *list, const char *name);
 /* Whether the list is the root policy alone. */
 bool policy_list_is_root(const struct field_strings *list);
 
-/* Bring a list into the form that tokens store: names as policy_name gives them, sorted, each once,
- * blank names left out, "default" added if `add_default`. A list with the root policy becomes the
- * root policy alone. *ret_list may be `list`. ST_INVALID with a reason: more than POLICY_LIST_MAX
- * names, or a name that no policy can have. ST_NOMEM. */
+/* Bring a list of policy names into the form that tokens store: each name as policy_name gives it,
+ * sorted, without repeated and blank names; with "default" if `add_default`. A list that contains
+ * the root policy becomes the root policy alone. *ret_list may be `list`. ST_INVALID with a reason:
+ * more than POLICY_LIST_MAX names, or a name that no policy can have. ST_NOMEM. */
 NODISCARD enum status policy_list_clean(struct arena *arena, const struct field_strings *list,
                                         bool add_default, struct field_strings *ret_list,
                                         struct reason *why);

@@ -19,8 +19,8 @@ struct parser {
     size_t n, room;
 };
 
-/* Report a fault at `at`. `owner` is the path that the item belongs to; empty: the policy itself.
- */
+/* Report a fault at `at`. `owner` is the path whose rule has the fault; empty: the fault is in the
+ * policy itself. */
 __attribute__((format(printf, 4, 5))) static enum status parser_refuse(struct parser *p,
                                                                        const struct text_value *at,
                                                                        struct bytes owner,

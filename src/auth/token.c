@@ -43,8 +43,8 @@ static bool has_expired(const struct auth_scope *s, int64_t expire_ms)
     return expire_ms != 0 && now_ms >= expire_ms;
 }
 
-/* Read all ancestors, from `parent` up. *held is the reference that the newest text `parent` lies
- * in; the caller drops *held in every case. */
+/* Read all ancestors, from `parent` up. *held is a reference: the text that `parent` points to lies
+ * in it. The caller drops *held in every case. */
 static enum status ancestors_walk(const struct auth_scope *s, const char *parent, bool *ret_orphan,
                                   struct token_ref **held)
 {
@@ -66,8 +66,9 @@ static enum status ancestors_walk(const struct auth_scope *s, const char *parent
     return parent[0] == '\0' ? ST_OK : ST_CORRUPT;
 }
 
-/* Whether all ancestors are valid. *ret_orphan: there is no parent, or the parent was revoked
- * without its children, as the parent's mark says. ST_NOT_FOUND: an ancestor is not valid. */
+/* Whether all ancestors are valid. *ret_orphan is true when there is no parent, or when the parent
+ * was revoked without its children, as the mark of the parent says. ST_NOT_FOUND: an ancestor is
+ * not valid. */
 static enum status ancestors_check(const struct auth_scope *s, const char *parent, bool *ret_orphan)
 {
     struct token_ref *held = NULL;
@@ -87,9 +88,9 @@ static enum status token_check(const struct auth_scope *s, struct auth_token *to
     return ancestors_check(s, token->parent, &token->orphan);
 }
 
-/* Whether a batch token is valid. The id of an ended parent may be used again, an accessor never.
- * So the record of a batch token has the accessor of its parent: it tells the parent from a later
- * token with the same id. */
+/* Whether a batch token is valid. A later token may get the id of a parent that has ended, but
+ * never its accessor. So the record of a batch token holds the accessor of the parent: it shows
+ * whether the token with the parent's id is still the parent. */
 static enum status batch_check(const struct auth_scope *s, struct auth_token *token)
 {
     struct auth_token parent;

@@ -26,8 +26,8 @@
  * ancestors has ended. ST_SEALED, ST_CORRUPT, ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status auth_token_load(const struct auth_scope *scope, struct bytes bearer,
                                       struct auth_token *ret_token);
-/* auth_token_load without a copy, for a caller that needs the token of each request. The token lies
- * in *ret_ref until token_ref_drop; where *ret_ref is NULL, in the arena. */
+/* auth_token_load without a copy, for a caller that needs the token of every request. The token
+ * lives until token_ref_drop of *ret_ref; if *ret_ref is NULL, the token lies in the arena. */
 NODISCARD enum status auth_token_hold(const struct auth_scope *scope, struct bytes bearer,
                                       const struct auth_token **ret_token,
                                       struct token_ref **ret_ref);
@@ -41,19 +41,19 @@ NODISCARD enum status auth_token_find(const struct auth_scope *scope, const char
  * addresses may not be used from an unknown address. ST_DENIED. */
 NODISCARD enum status auth_token_from(const struct auth_token *token, const char *peer);
 
-/* Stage one use of a token that this transaction loaded. Without a limit of uses nothing is staged.
- * The last use ends the token, though the present request may go on. As state_put. */
+/* Stage one use of a token that this transaction loaded. If the token has no limit of uses, nothing
+ * is staged. The last use ends the token, but the present request may go on. As state_put. */
 NODISCARD enum status auth_token_use(const struct auth_scope *scope, struct auth_token *token);
 
-/* Stage a new token. The caller sets all fields but id, accessor, orphan and limited, which this
- * function sets. *bearer is the wanted bearer, or NULL for a random one, which is then stored
- * there. New texts lie in the transaction's arena. ST_EXISTS: the bearer is in use. ST_BUSY: a
- * token of this bearer has ended, and its children or cubbyhole still exist. ST_TOO_BIG: a batch
- * token would be longer than AUTH_TOKEN_MAX. Else as state_put. */
+/* Stage a new token. The caller sets all fields except id, accessor, orphan and limited; this
+ * function sets these four. *bearer is the bearer to use; if it is NULL, this function makes a
+ * random bearer and stores it in *bearer. New texts lie in the transaction's arena. ST_EXISTS: the
+ * bearer is in use. ST_BUSY: a token of this bearer has ended, and its children or cubbyhole still
+ * exist. ST_TOO_BIG: a batch token would be longer than AUTH_TOKEN_MAX. Else as state_put. */
 NODISCARD enum status auth_token_create(const struct auth_scope *scope, struct env *env,
                                         struct auth_token *token, const char **bearer);
-/* A token of the root policy that never expires, for auth_token_create. No token that a request
- * creates has the path AUTH_ROOT_PATH. */
+/* A token with the root policy that never expires, for auth_token_create. Its path is
+ * AUTH_ROOT_PATH; tokens that requests create never have this path. */
 #define AUTH_ROOT_PATH "auth/token/root"
 struct auth_token auth_token_root(int64_t now_ms);
 

@@ -41,8 +41,8 @@ enum status token_batch_seal(struct state_txn *txn, struct barrier_cipher *ciphe
     return ST_OK;
 }
 
-/* Decode the base64 of a bearer. Refuse every spelling but the one that token_batch_seal makes: a
- * padded one, or '+' for '-', would be a second name of the token where bearers are compared. */
+/* Decode the base64 of a bearer. Accept only the spelling that token_batch_seal makes. A padded
+ * spelling, or '+' for '-', would be a second name of the same token where bearers are compared. */
 static enum status bearer_decode(struct arena *arena, struct bytes text, struct bytes *ret_sealed)
 {
     size_t len = 0;

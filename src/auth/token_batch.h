@@ -1,6 +1,6 @@
 /* Batch tokens. The bearer is "hvb." and the encrypted record in base64url. A batch token is not
- * stored, so it cannot be revoked by itself: it ends at its expiry or with its parent. It has no
- * accessor; its record has the accessor of the parent in that field. */
+ * stored, so it cannot be revoked alone: the token ends when it expires or when its parent ends. A
+ * batch token has no accessor; that field of its record holds the accessor of the parent. */
 #ifndef HOLDFAST_AUTH_TOKEN_BATCH_H
 #define HOLDFAST_AUTH_TOKEN_BATCH_H
 

@@ -1,6 +1,6 @@
-/* Tokens that a worker decrypted and decoded recently. A hit saves the work, not the read: the
- * transaction still reads the stamp of the stored record, and a copy with another stamp is not
- * used. */
+/* Tokens that a worker decrypted and decoded recently. A hit saves decryption and decoding, not the
+ * read: the transaction still reads the stamp of the stored record, and a cached token with another
+ * stamp is not used. */
 #ifndef HOLDFAST_AUTH_TOKEN_CACHE_H
 #define HOLDFAST_AUTH_TOKEN_CACHE_H
 
@@ -32,8 +32,8 @@ struct bytes token_ref_record(const struct token_ref *ref);
 /* Note that transactions of this state_view found the token's stamp in the state. With a view of 0
  * nothing is noted. */
 void token_ref_see(struct token_ref *ref, uint64_t view);
-/* The token of an id if transactions of this view have found its stamp, with a reference that the
- * caller drops. NULL: the caller reads the state. */
+/* The token of an id, with a reference that the caller drops. NULL: no transaction of this view has
+ * found the token's stamp yet, so the caller reads the state. */
 struct token_ref *token_cache_seen(const struct token_cache *cache, const char *ns, const char *id,
                                    uint64_t view);
 

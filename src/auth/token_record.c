@@ -91,8 +91,8 @@ static int64_t read_seconds(struct reader *r)
     return read_below(r, TEXT_DURATION_MAX_S + 1);
 }
 
-/* The fast path for a text in a block of less than 128 bytes, as most are: a token may have
- * hundreds of policies, and each of its requests reads them. NULL: use read_text. */
+/* The fast path for a text in a block of less than 128 bytes, as most texts are: a token may have
+ * hundreds of policies, and every request with the token reads them. NULL: use read_text. */
 static const char *read_short(struct reader *r)
 {
     size_t left = reader_left(r), len = left != 0 ? r->at[0] : 0;

@@ -30,11 +30,11 @@ enum {
 #define AUTH_TYPE_SERVICE "service"
 #define AUTH_TYPE_BATCH "batch"
 
-/* A token. Strings are never NULL; those of a loaded token lie in the arena of the loader. Times
- * are cluster time. */
+/* A token. Strings are never NULL. The strings of a loaded token lie in the arena of the loader.
+ * Times are cluster time. */
 struct auth_token {
-    /* Names the keys of the record and of the cubbyhole, "s/ns/NS/cubby/ID/": hex digits, part of
-     * the bearer's HMAC. Never changes. "" for a token that is not stored. */
+    /* The id names the keys of the record and of the cubbyhole, "s/ns/NS/cubby/ID/". It consists of
+     * hex digits of the bearer's HMAC and never changes. "" for a token that is not stored. */
     const char *id;
     const char *parent;   /* id of the parent; "": the token has no parent */
     const char *accessor; /* accessor of the token; "" for a batch token */
@@ -57,8 +57,8 @@ struct auth_token {
 /* Whether the token is a batch token: an encrypted record that is stored nowhere. */
 bool auth_token_is_batch(const struct auth_token *token);
 
-/* The TTL that the newest renewal, or else the creation, gave. A renewal whose request names no TTL
- * gives the same. 0: the token never expires. */
+/* The TTL that the newest renewal gave, or the creation if there was no renewal. A renewal that
+ * names no TTL gives this TTL again. 0: the token never expires. */
 int64_t auth_token_granted_s(const struct auth_token *token);
 
 /* Append the record to `out`. buf_status(out) tells a failed allocation. */

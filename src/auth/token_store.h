@@ -25,8 +25,8 @@ struct auth_scope {
     int64_t now_ms; /* cluster time of the transaction */
 };
 
-/* The decoded record of an id, with a reference that the caller drops (token_cache.h). Whether the
- * record comes from the cache or the state, the transaction reads its stamp (PROTOCOL R3).
+/* The decoded record of an id, with a reference that the caller drops (token_cache.h). The
+ * transaction reads the stamp of the record (PROTOCOL R3), even if the record comes from the cache.
  * ST_NOT_FOUND; else as state_get. */
 NODISCARD enum status token_store_hold(const struct auth_scope *scope, const char *id,
                                        struct token_ref **ret_ref);
@@ -42,8 +42,8 @@ NODISCARD enum status token_store_add(const struct auth_scope *scope,
 /* Stage a changed record whose expiry is unchanged. As token_store_update. */
 NODISCARD enum status token_store_put(const struct auth_scope *scope,
                                       const struct auth_token *token);
-/* Stage a changed record of a token that was loaded as `before`, with its key of expiry. Exempt
- * from the state limit. As state_put. */
+/* Stage a changed record and key of expiry of a token. `before` is the token as it was loaded.
+ * Exempt from the state limit. As state_put. */
 NODISCARD enum status token_store_update(const struct auth_scope *scope,
                                          const struct auth_token *before,
                                          const struct auth_token *after);

@@ -10,8 +10,8 @@
  *
  *   alive ──end──▶ mark, record gone ──sweep: children, cubbyhole──▶ mark gone
  *
- * The keys below a mark can only become fewer (token.h, 2.). So the sweep need not make
- * preconditions of keys that it reads and does not change. */
+ * The keys below a mark can only become fewer (token.h, 2.). So keys that the sweep reads and does
+ * not change are no preconditions. */
 #ifndef HOLDFAST_AUTH_TOKEN_TREE_H
 #define HOLDFAST_AUTH_TOKEN_TREE_H
 
@@ -28,16 +28,16 @@ enum { TOKEN_SWEEP_STEPS = 100 /* most tokens that one transaction ends or delet
 NODISCARD enum status token_tree_end(const struct auth_scope *scope, const struct auth_token *token,
                                      enum token_end how);
 
-/* Whether a token whose record is gone was ended without its children. ST_OK: yes. ST_NOT_FOUND:
- * no. Else as state_get. */
+/* Whether a token that has ended left its children alive. ST_OK: yes. ST_NOT_FOUND: no. Else as
+ * state_get. */
 NODISCARD enum status token_tree_left_children(const struct auth_scope *scope, const char *id);
 /* Whether an id may be used for a new token. ST_BUSY: a token of this id has ended, and its
  * children or cubbyhole may still exist. Else as state_exists. */
 NODISCARD enum status token_tree_is_clean(const struct auth_scope *scope, const char *id);
 
 /* Background work for the active node: stage the end of expired tokens, then the deletion of
- * children and cubbyholes of ended tokens; TOKEN_SWEEP_STEPS at most. If nothing is staged, there
- * is nothing to do now. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
+ * children and cubbyholes of ended tokens. One transaction does TOKEN_SWEEP_STEPS at most. If
+ * nothing is staged, there is nothing to do now. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status token_tree_upkeep(struct state_txn *txn, int64_t now_ms);
 
 #endif

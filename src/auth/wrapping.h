@@ -24,8 +24,8 @@ struct wrapping {
  * auth_token_create. */
 NODISCARD enum status wrapping_create(const struct auth_scope *scope, struct env *env,
                                       struct bytes body, struct wrapping *wrapping);
-/* Find the wrapping token of a bearer, and the description of its reply, in the arena.
- * ST_NOT_FOUND: not a wrapping token, or no longer valid. Else as auth_token_load. */
+/* Find the wrapping token of a bearer, and the description of the wrapped reply, which lies in the
+ * arena. ST_NOT_FOUND: the bearer belongs to no valid wrapping token. Else as auth_token_load. */
 NODISCARD enum status wrapping_load(const struct auth_scope *scope, struct bytes bearer,
                                     struct wrapping *ret_wrapping);
 /* The wrapped reply. The caller ends the token in the same transaction. */

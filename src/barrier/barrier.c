@@ -354,9 +354,9 @@ static enum status open_under(const struct secret *root, const struct barrier_re
     return st;
 }
 
-/* Take the root key of the superseded record and everything under it. The lock is held and the
- * barrier unsealed. ST_CORRUPT: the superseded record does not open with the present root key, or
- * the rings lack keys. */
+/* Take the new root key from the superseded record, then all keys under the new root key. The
+ * caller holds the lock; the barrier is unsealed. ST_CORRUPT: the present root key does not open
+ * the superseded record, or the rings lack keys. */
 static enum status follow_rekeyed(struct barrier *b, const struct barrier_records *records)
 {
     CLEANUP(keys_free) struct barrier_keys *next = mem_zalloc(sizeof *next);

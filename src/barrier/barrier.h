@@ -9,13 +9,14 @@
  *   values      AES-256-GCM: version u8, term u32, nonce 12, ciphertext, tag 16; version, term and
  *               the whole key of the state are authenticated
  *
- * 1. A sealed barrier holds no key: barrier_seal wipes every key, also those of all cipher
- * contexts, before it returns.
+ * 1. A sealed barrier holds no key: before it returns, barrier_seal wipes every key, also the keys
+ *    in all cipher contexts.
  * 2. A value opens only at the key of the state that it was encrypted for.
- * 3. The local ring may be absent: after a restore from another cluster whose root key no node here
- *    had yet. The first upkeep makes a ring; until then nothing is encrypted for a local key.
- * 4. The uses of each term are counted in its ring: in advance, except for the first uses of a
- *    process. At BARRIER_USES_MAX a new term takes over.
+ * 3. The local ring may be absent: after a restore from another cluster, when no node here had that
+ *    cluster's root key. The first upkeep makes a ring; until then nothing is encrypted for a local
+ *    key.
+ * 4. The ring counts the uses of each term. Uses are counted in advance, except for the first uses
+ *    of a process. At BARRIER_USES_MAX a new term takes over.
  * 5. Random bytes come from the env alone.
  *
  * The barrier does not read or write the state, split the root key, or decide when to unseal. */
@@ -71,11 +72,11 @@ NODISCARD enum status barrier_unseal(struct barrier *b, const struct seal *seal,
 void barrier_seal(struct barrier *b);
 bool barrier_is_sealed(const struct barrier *b);
 
-/* Take the changes of the stored records: new terms of the rings; a new root key with everything
- * under it, if the superseded record opens with the present root key; all keys but the root key,
- * after a restore. Records from before the newest restore that the barrier took change nothing.
- * ST_SEALED. ST_CORRUPT: the present root key opens neither rings nor superseded record; nothing
- * changed, and the caller should seal the barrier. ST_NOMEM, ST_CRYPTO. */
+/* Take over what changed in the stored records: new terms of the rings; a new root key and all keys
+ * under it, if the present root key opens the superseded record; after a restore, all keys except
+ * the root key. Records that are older than the newest restore that the barrier took over change
+ * nothing. ST_SEALED. ST_CORRUPT: the present root key opens neither the rings nor the superseded
+ * record; nothing changed, and the caller should seal the barrier. ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_follow(struct barrier *b, const struct barrier_records *records);
 
 /* `restored` of the records that the present keys came from. Any thread. */
@@ -91,15 +92,16 @@ NODISCARD enum status barrier_prove(struct barrier *b, struct bytes message,
 NODISCARD enum status barrier_prove_by(const struct seal *seal, struct bytes seal_record,
                                        struct bytes message, uint8_t ret_mac[BARRIER_MAC_BYTES],
                                        struct reason *reason);
-/* Whether the records of another state open with the root key; its local ring is not tried.
- * ST_INVALID with a reason: they do not open. ST_SEALED, ST_NOMEM, ST_CRYPTO. */
+/* Whether this barrier's root key opens the records of another state; the local ring of that state
+ * is not tried. ST_INVALID with a reason: the root key does not open them. ST_SEALED, ST_NOMEM,
+ * ST_CRYPTO. */
 NODISCARD enum status barrier_check(struct barrier *b, const struct barrier_records *records,
                                     struct reason *reason);
-/* Whether records under a root key that this node lacks have the form of a seal, a key ring and a
- * salt. ST_INVALID with a reason. */
+/* Whether records have the form of a seal, a key ring and a salt. This node need not have their
+ * root key. ST_INVALID with a reason. */
 NODISCARD enum status barrier_check_form(const struct barrier_records *records,
                                          struct reason *reason);
-/* The local ring of `b` as a record under the root key of `other`. ST_SEALED: one of them is
+/* Encrypt the local ring of `b` under the root key of `other`. ST_SEALED: one of both barriers is
  * sealed; ST_NOT_FOUND: `b` has no local ring; ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_rewrap(struct barrier *b, struct barrier *other, struct env *env,
                                      struct buf *ret_record);
@@ -120,17 +122,17 @@ NODISCARD enum status barrier_superseded_time(struct bytes record, int64_t *ret_
 NODISCARD enum status barrier_reseal(struct barrier *b, struct env *env, const struct seal *seal,
                                      struct buf *ret_record);
 
-/* Whether a ring needs a new record: more uses granted, or a new term. False while sealed. Also
- * false until this process has encrypted a value, unless the ring is absent: a node that only
- * became active writes nothing. */
+/* Whether a ring needs a new record, because of more granted uses or a new term. False while the
+ * barrier is sealed. Also false until this process has encrypted a value, unless the ring is
+ * absent: a node that has only become active writes nothing. */
 bool barrier_upkeep_due(struct barrier *b, enum barrier_ring ring);
 /* The number of uses to grant next. */
 int64_t barrier_grant(const struct barrier *b, enum barrier_ring ring);
-/* The new record of a ring, with `grant` more uses, under a new term if the uses of the active one
- * are used up. The caller stores the record with the record that barrier_follow took last as a
- * precondition, then calls barrier_follow and barrier_upkeep_done. A `grant` of 0 begins a new term
- * in any case; then the caller does not call barrier_upkeep_done. ST_SEALED, ST_NO_SPACE
- * (BARRIER_TERMS_MAX), ST_NOMEM, ST_CRYPTO. */
+/* Make the next record of a ring, with `grant` more uses. If the uses of the active term are used
+ * up, the record begins a new term. The caller stores the record, with the record that
+ * barrier_follow took last as a precondition, then calls barrier_follow and barrier_upkeep_done. A
+ * `grant` of 0 always begins a new term; the caller then does not call barrier_upkeep_done.
+ * ST_SEALED, ST_NO_SPACE (BARRIER_TERMS_MAX), ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring ring,
                                      int64_t grant, int64_t time_ms, struct buf *ret_record);
 void barrier_upkeep_done(struct barrier *b, enum barrier_ring ring, int64_t grant);
@@ -146,8 +148,9 @@ NODISCARD enum status barrier_ring_info(struct barrier *b, enum barrier_ring rin
                                         /* ST_SEALED: the barrier is sealed. */
                                         struct barrier_ring_info *ret_info);
 
-/* The cipher contexts of one thread, kept so that no thread waits for another and no message pays
- * for key setup. `env` belongs to the thread and gives the nonces. ST_NOMEM. */
+/* The cipher contexts of one thread. With contexts of its own, a thread waits for no other thread
+ * and does not set up keys for each message. `env` belongs to the thread and gives the nonces.
+ * ST_NOMEM. */
 NODISCARD enum status barrier_cipher_new(struct barrier *b, struct env *env,
                                          struct barrier_cipher **ret_cipher);
 void barrier_cipher_free(struct barrier_cipher *cipher); /* NULL is allowed */
@@ -155,9 +158,10 @@ void barrier_cipher_free(struct barrier_cipher *cipher); /* NULL is allowed */
 /* The barrier that the cipher context was made for. */
 struct barrier *barrier_of(const struct barrier_cipher *cipher);
 
-/* Encrypt for `key`, a whole key of the state, whose first segment selects the ring. `out` has
- * plain.len + BARRIER_OVERHEAD bytes. ST_SEALED, ST_CRYPTO, ST_NOMEM. ST_BUSY: there is no ring
- * yet, or more uses were made in advance than BARRIER_USES_GRANT: upkeep does not keep up. */
+/* Encrypt a value for `key`, a whole key of the state. The first segment of `key` selects the ring.
+ * `out` has plain.len + BARRIER_OVERHEAD bytes. ST_SEALED, ST_CRYPTO, ST_NOMEM. ST_BUSY: there is
+ * no ring yet, or more than BARRIER_USES_GRANT uses were made in advance because upkeep does not
+ * keep up. */
 NODISCARD enum status barrier_encrypt(struct barrier_cipher *cipher, struct bytes key,
                                       struct bytes plain, uint8_t *out);
 /* Decrypt a value stored at `key`. `out` has room for stored.len bytes; *ret_len is stored.len -

@@ -1,7 +1,8 @@
 /* Shared by barrier.c, rekey.c and cipher.c.
  *
- * Lock order: the barrier's lock before any cipher context's. The thread of a cipher context takes
- * its lock; another thread does so only when the barrier is sealed or its rings change. */
+ * Lock order: first the lock of the barrier, then the lock of a cipher context. Normally only the
+ * thread that owns a cipher context takes the context's lock. Other threads take that lock only
+ * when the barrier is sealed or its rings change. */
 #ifndef HOLDFAST_BARRIER_BARRIER_INTERNAL_H
 #define HOLDFAST_BARRIER_BARRIER_INTERNAL_H
 
@@ -62,12 +63,12 @@ struct barrier_cipher {
     struct mac_memo *memo; /* results of `mac`; NULL if and only if `mac` is NULL */
 };
 
-/* Wipe the keys of a cipher context. The caller holds its lock, or no other thread knows the cipher
- * context. */
+/* Wipe the keys of a cipher context. The caller holds the lock of the cipher context, or no other
+ * thread knows the cipher context. */
 void cipher_clear(struct barrier_cipher *cipher);
 
-/* One value under one key; cipher.c. `plain` and `out` as in barrier_encrypt and barrier_decrypt.
- */
+/* Encrypt or decrypt one value with one key; in cipher.c. `plain` and `out` as in barrier_encrypt
+ * and barrier_decrypt. */
 NODISCARD enum status value_encrypt(struct aead *aead, struct env *env, uint32_t term,
                                     struct bytes key, struct bytes plain, uint8_t *out);
 NODISCARD enum status value_decrypt(struct aead *aead, struct bytes key, struct bytes stored,
@@ -78,8 +79,8 @@ NODISCARD enum status value_term(struct bytes stored, uint32_t *ret_term);
 void keys_free(struct barrier_keys **keys); /* wipes and frees the keys; in barrier.c */
 /* A copy of the root key, outside of the lock; barrier.c. ST_SEALED, ST_NOMEM. */
 NODISCARD enum status copy_root(struct barrier *b, struct secret *ret_root);
-/* The root key that replaced `root`, from a superseded record; rekey.c. ST_CORRUPT: the record does
- * not open with `root`. ST_NOMEM, ST_CRYPTO. */
+/* Read the root key that replaced `root` from a superseded record; in rekey.c. ST_CORRUPT: `root`
+ * does not open the record. ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status superseded_open(const struct secret *root, struct bytes record,
                                       struct secret *ret_root);
 

@@ -188,8 +188,8 @@ static enum status mac_keep(struct barrier_cipher *cipher)
     return ST_OK;
 }
 
-/* The part of a cipher context that a call needs: the context of a term (0: the active term), or
- * the HMAC. */
+/* What a function needs of a cipher context: the context of a term (0: the active term), or the
+ * HMAC. */
 struct want {
     bool mac;
     enum barrier_ring ring;
@@ -218,9 +218,9 @@ static enum status context_load(struct barrier_cipher *cipher, struct want want)
     return st;
 }
 
-/* Lock the cipher context and give the wanted context; on failure the lock is not held. The context
- * may be used until the lock is released, even if the barrier is sealed meanwhile: the thread that
- * clears the cipher context waits for the lock. *ret_context is NULL for the HMAC. */
+/* Lock the cipher context and give the wanted context. *ret_context is NULL for the HMAC. On
+ * failure the lock is not held. Until the lock is released, the context may be used even if the
+ * barrier is sealed meanwhile: a thread that wipes the keys first waits for the lock. */
 static enum status context_lock(struct barrier_cipher *cipher, struct want want,
                                 struct cipher_context **ret_context)
 {

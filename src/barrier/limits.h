@@ -12,9 +12,9 @@ enum {
 };
 /* Half of the 2^32 messages with random nonces that SP 800-38D 8.3 allows under one key. */
 #define BARRIER_USES_MAX (UINT64_C(1) << 31)
-/* The largest and the first grant of uses. Grants are counted in the ring before the uses are made.
- * A process begins with a small grant and doubles it: grants that are left over when the process
- * ends count as used. */
+/* The largest and the first grant of uses. The ring counts a grant before the uses are made. A
+ * process begins with a small grant and doubles each next grant. When a process ends, the unused
+ * rest of its grant counts as used. */
 #define BARRIER_USES_GRANT (INT64_C(1) << 20)
 #define BARRIER_USES_FIRST (INT64_C(1) << 12)
 

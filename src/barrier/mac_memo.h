@@ -1,6 +1,7 @@
-/* The HMACs that a cipher context made recently: a bearer that comes with every request is not
- * hashed each time. Messages are not kept: a tag of 128 bits (crypto/siphash.h) under a random key
- * of the memo stands for each message. One thread at a time. Private to src/barrier. */
+/* The HMACs that a cipher context made recently. A bearer that comes with every request is not
+ * hashed each time. The memo does not keep messages: a tag of 128 bits (crypto/siphash.h), made
+ * with a random key of the memo, stands for each message. Only one thread at a time may use a memo.
+ * Private to src/barrier. */
 #ifndef HOLDFAST_BARRIER_MAC_MEMO_H
 #define HOLDFAST_BARRIER_MAC_MEMO_H
 

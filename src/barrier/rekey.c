@@ -1,14 +1,14 @@
 /* A new root key.
  *
  * The seal wraps the new root key, and the rings are stored under the new root key. Unsealed nodes
- * do not have the key of the seal. For them the new root key is also stored under the superseded
- * one, for an hour:
+ * do not have the key of the seal. For these nodes, the new root key is also stored for an hour,
+ * encrypted under the superseded root key:
  *
  *   superseded  version u8 = 1, time u64 ms, nonce 12, ciphertext 32, tag 16; version, time and the
  *               record's own key of the state authenticated
  *
- * A node that was away for longer finds no such record, or one that does not open with its root
- * key. The node is unsealed with a superseded root key and must be unsealed again. */
+ * A node that was away for longer finds no superseded record, or a record that its root key does
+ * not open. Such a node still has a superseded root key and must be unsealed again. */
 #include "barrier/barrier_internal.h"
 #include "barrier/seal_record.h"
 

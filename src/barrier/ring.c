@@ -102,8 +102,8 @@ static enum status read_terms(struct bytes plain, struct ring *ring)
 
     while (reader_left(&r) > 0) {
         struct ring_term term = {.term = reader_u32(&r)};
-        /* A time out of bounds comes from a wrong clock. It does not make the ring unreadable,
-         * because the keys would be lost with it. */
+        /* A time out of bounds comes from a wrong clock. Accept such a ring: if the ring could not
+         * be read, its keys would be lost. */
         uint64_t installed_ms = reader_u64(&r);
         term.installed_ms = (int64_t)MIN(installed_ms, (uint64_t)TEXT_CLOCK_END - 1);
         term.uses = reader_u64(&r);

@@ -196,8 +196,8 @@ enum status seal_static_file(const char *path, const char *id, struct seal *ret_
     return from_file(path, S_IRWXG | S_IRWXO, id, ret_seal, reason);
 }
 
-/* The key file from the folder from which the systemd unit loads its credential, for a node that is
- * started without systemd. */
+/* For a node that is started without systemd: read the key file from the folder that the systemd
+ * unit loads its credential from. */
 static enum status from_folder(const char *name, const char *config_file, const char *id,
                                struct seal *ret_seal, struct reason *reason)
 {

@@ -21,14 +21,14 @@ struct seal {
     enum seal_type type;
     char id[SEAL_ID_MAX + 1]; /* name of the seal key, stored beside the wrapped root key */
     struct secret key;
-    /* Stored with the wrapped root key: how many shares exist, and how many combine to the key.
-     * With a static seal, the shares are those of the recovery key; 0: there are none. */
+    /* How many shares exist, and how many of them combine to the key. Stored with the wrapped root
+     * key. With a static seal these are shares of the recovery key; 0: there are none. */
     uint8_t shares, threshold;
 };
 void seal_done(struct seal *seal);
 
-/* A seal of key shares. `key` is a new key or one combined from shares, SEAL_KEY_BYTES. ST_NOMEM.
- */
+/* A seal of key shares. `key` has SEAL_KEY_BYTES: a new key, or a key that was combined from
+ * shares. ST_NOMEM. */
 NODISCARD enum status seal_shamir(struct bytes key, unsigned shares, unsigned threshold,
                                   struct seal *ret_seal);
 
@@ -41,8 +41,8 @@ struct seal_info {
 };
 NODISCARD enum status seal_info_read(struct bytes record, struct seal_info *ret_info);
 
-/* Whether `seal` opens a stored seal. ST_INVALID with a reason: it does not. ST_CORRUPT with a
- * reason; ST_NOMEM, ST_CRYPTO. */
+/* Whether `seal` opens a stored seal. ST_INVALID with a reason: `seal` does not open it. ST_CORRUPT
+ * with a reason; ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status seal_check(const struct seal *seal, struct bytes record,
                                  struct reason *reason);
 

@@ -18,10 +18,9 @@ enum { SHAMIR_SHARES_MAX = 255, SHAMIR_BYTES_MAX = 64 };
 void shamir_split(struct env *env, struct bytes secret, unsigned n, unsigned threshold,
                   uint8_t *ret_shares);
 
-/* Combine `n` shares, 2..SHAMIR_SHARES_MAX, of `share_bytes` bytes each into a secret of
- * share_bytes
- * - 1 bytes. Too few shares, or shares of different secrets, give meaningless bytes. ST_INVALID: a
- * point is 0 or repeated. */
+/* Combine `n` shares, 2..SHAMIR_SHARES_MAX, of `share_bytes` bytes each, into a secret that is one
+ * byte shorter than a share. Too few shares, or shares of different secrets, give meaningless
+ * bytes. ST_INVALID: a point is 0 or repeated. */
 NODISCARD enum status shamir_combine(const uint8_t *shares, unsigned n, size_t share_bytes,
                                      uint8_t *ret_secret);
 

@@ -19,7 +19,7 @@ struct lease_kinds {
 /* Add a kind. No other kind has its name. */
 void lease_kinds_add(struct lease_kinds *kinds, const struct lease_kind *kind);
 
-/* The scope of calls about leases: transaction, namespace, kinds and time. */
+/* What functions of leases work on: transaction, namespace, kinds and time. */
 struct lease_scope {
     struct state_txn *txn;
     const char *ns;
@@ -37,21 +37,22 @@ struct lease {
     const void *thing; /* set by `find` of the kind; else NULL */
 };
 
-/* A kind works within a transaction. Each function returns also what state_get and state_put
- * return. */
+/* A kind of leases. Each function works within a transaction and may also return the statuses of
+ * state_get and state_put. */
 struct lease_kind {
     const char *name; /* 1 to 31 bytes; stored in records */
-    /* The index holds only the names of these leases. The kind keeps the rest, puts and deletes the
-     * keys of the index (lease_index_put, lease_index_drop) and ends expired leases by itself.
-     * One kind of a server at most. */
+    /* The index holds only the names of leases of this kind. The kind stores everything else, puts
+     * and deletes the keys of the index (lease_index_put, lease_index_drop) and ends expired leases
+     * by itself. At most one kind of a server is `indexed`. */
     bool indexed;
-    /* With `indexed`, else NULL: set times, `renewable` and `thing` of the lease with this id, as
-     * stored, whether or not the lease is still good. ST_NOT_FOUND: there is none. */
+    /* Set times, `renewable` and `thing` of the stored lease with the id of `lease`, even if the
+     * lease is no longer good. ST_NOT_FOUND: it does not exist. NULL unless `indexed`. */
     enum status (*find)(const struct lease_scope *scope, struct lease *lease);
-    /* Whether a lease whose time has not come is good. ST_NOT_FOUND. NULL: always. */
+    /* Whether a lease that has not expired is good. ST_NOT_FOUND: it is not. NULL: always good. */
     enum status (*check)(const struct lease_scope *scope, const struct lease *lease);
-    /* Set `expire_ms` (and `data`) of a renewable lease that is good. `wanted_s`: the time to live
-     * that was asked for; 0: none was. ST_INVALID with a reason. NULL: refused. */
+    /* Set `expire_ms` (and `data`) of a good, renewable lease. `wanted_s` is the time to live that
+     * the request names; 0: none. ST_INVALID with a reason. NULL: leases of this kind cannot be
+     * renewed. */
     enum status (*renew)(const struct lease_scope *scope, struct lease *lease, int64_t wanted_s,
                          struct reason *why);
     /* Stage the end of what was lent, which may have expired. NULL: nothing to do. */
@@ -64,8 +65,8 @@ const struct lease_kind *lease_kind_of(const struct lease_kinds *kinds, struct b
 /* Append the record of a lease whose kind is not `indexed`. A failed allocation shows in the status
  * of `out`. */
 void lease_record_put(const struct lease *lease, struct buf *out);
-/* Set everything but id and thing; the data is borrowed from the record. ST_CORRUPT: no record, or
- * of no kind in `kinds`; *ret_lease is unchanged. */
+/* Read a record into all fields except id and thing; the data is borrowed from the record.
+ * ST_CORRUPT: `record` is not a record, or its kind is not in `kinds`; *ret_lease is unchanged. */
 NODISCARD enum status lease_record_read(struct bytes record, const struct lease_kinds *kinds,
                                         struct lease *ret_lease);
 

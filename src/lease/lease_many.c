@@ -2,7 +2,7 @@
  *
  *   lease_end_below ──some left──▶ mark ──upkeep: a part of the rest──▶ mark gone
  *
- * The marks hold all that is known of this work: another node goes on where one stopped. */
+ * The marks are the only record of this work, so another node can go on where one stopped. */
 #include "lease/lease_internal.h"
 #include "state/ns_key.h"
 #include "text/value.h"
@@ -17,8 +17,8 @@ struct part {
     struct bytes next; /* result, unless `all`: the rest begins at this key */
 };
 
-/* End the lease of one entry of the index, unless it was issued later. An entry whose lease is gone
- * is deleted too. */
+/* End the lease of one entry of the index, unless the lease was issued later than the mark says. If
+ * the lease is gone, delete the entry. */
 static enum status end_entry(const struct lease_scope *s, struct bytes key, size_t prefix_len,
                              int64_t before_ms)
 {
@@ -56,8 +56,8 @@ static enum status end_part(const struct lease_scope *s, struct part *part)
     return ST_OK;
 }
 
-/* Store what is left to do as "TIME KEY": end leases issued before TIME, from KEY of the index on.
- */
+/* Store a mark of the remaining work, "TIME KEY": end the leases that were issued before TIME, from
+ * KEY of the index on. */
 static enum status put_part_mark(const struct lease_scope *s, const struct part *part)
 {
     CLEANUP(buf_done) struct buf value = {0};
