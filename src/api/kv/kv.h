@@ -1,11 +1,11 @@
-/* The key/value engine, both versions.
+/* The key/value engine, both versions. The keys lie below the mount's own prefix:
  *
  *   k/PATH        version 1: the object as compact JSON; version 2: a record (kv2_record.h), or the
  *                 object that version 1 left there
  *   v/PATH 00 N   version 2: the data of version N (varint), where the record does not hold it
  *   config        version 2: settings of the mount
  *
- * all below the mount's own prefix. Paths hold no zero bytes. */
+ * Paths hold no zero bytes. */
 #ifndef HOLDFAST_API_KV_KV_H
 #define HOLDFAST_API_KV_KV_H
 

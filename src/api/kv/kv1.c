@@ -10,7 +10,7 @@ static bool mentions(struct bytes text, const char *quoted)
 }
 
 /* The lease duration of a read: the object's member `ttl`, else its member `lease`, else the
- * default of the mount. A member that is no duration is ignored. */
+ * default of the mount. A member that is not a duration is ignored. */
 static enum status lease_hint(struct req *req, struct bytes object, int64_t *ret_s)
 {
     const struct text_value *v;

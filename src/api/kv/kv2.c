@@ -1,5 +1,5 @@
-/* The table of version 2: the tables of its resources, and rows for clients that use the paths of
- * version 1. */
+/* The route table of version 2. It consists of the tables of the version's resources, and of rows
+ * for clients that use the paths of version 1. */
 #include "api/kv/kv2.h"
 
 static bool is_ours(struct bytes segment)

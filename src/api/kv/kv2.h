@@ -20,18 +20,18 @@ struct kv2_secret {
 
 /* kv2_secret.c */
 
-/* The secret that the path of the request names. ST_NOT_FOUND: there is none, and *ret_secret is a
- * secret without versions that may be stored. */
+/* Load the secret that the path of the request names. ST_NOT_FOUND: the secret does not exist; then
+ * *ret_secret is a secret without versions, ready to be stored. */
 NODISCARD enum status kv2_load(struct req *req, struct kv2_secret *ret_secret);
-/* The secret that is stored at a whole key; as kv2_load. */
+/* Load the secret that is stored at a whole key. Statuses as kv2_load. */
 NODISCARD enum status kv2_load_key(struct req *req, struct bytes key,
                                    struct kv2_secret *ret_secret);
 /* Stage the record as changed now. */
 NODISCARD enum status kv2_store(struct req *req, struct kv2_secret *secret);
 /* Stage the record when versions were only deleted, restored or destroyed: also in a full state. */
 NODISCARD enum status kv2_store_marks(struct req *req, struct kv2_secret *secret);
-/* Stage a new version, and drop the oldest versions above max_versions. `data` is compact JSON and
- * outlives the call. ST_TOO_BIG with the request's error. */
+/* Stage a new version, and drop the oldest versions when there are more than max_versions. `data`
+ * is compact JSON and lives longer than this function runs. ST_TOO_BIG with the request's error. */
 NODISCARD enum status kv2_add_version(struct req *req, const struct kv2_config *config,
                                       struct kv2_secret *secret, struct bytes data);
 /* When a version is deleted by its age, counted from `from_ms`. 0: never. */

@@ -213,8 +213,9 @@ static enum status kv2_data_patch(struct req *req)
 
 /* Structure without values */
 
-/* Add the names of `from` to `to`, with null in place of every value that is no object, is an empty
- * object or lies below `depth`; 0: no limit. The recursion is as deep as a JSON text may be. */
+/* Copy the names of `from` to `to`. A value is replaced by null if it is not an object, is an empty
+ * object, or lies below `depth`; a `depth` of 0 sets no limit. The recursion is at most as deep as
+ * a JSON text may be. */
 static enum status add_names(struct arena *arena, struct text_value *to,
                              const struct text_value *from, int64_t depth)
 {

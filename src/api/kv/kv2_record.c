@@ -76,8 +76,8 @@ enum status kv2_record_encode(const struct kv2_record *r, struct buf *out)
     return buf_status(out);
 }
 
-/* The time `add` ms after `before_ms`. Not below `end_ms`: 0, and the reader is marked as failed.
- */
+/* The time `add` ms after `before_ms`. If that is `end_ms` or later: 0, and the reader is marked as
+ * failed. */
 static int64_t read_time(struct reader *r, int64_t before_ms, uint64_t add, int64_t end_ms)
 {
     if (add >= (uint64_t)end_ms || before_ms + (int64_t)add >= end_ms) {

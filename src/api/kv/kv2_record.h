@@ -1,6 +1,7 @@
 /* The stored form of a version 2 secret: its metadata, its versions, and the data of the newest
- * version if that is short. Earlier records of the secret may be appended to it, newest first; each
- * holds the data of the version that was the newest then.
+ * version if that is short. Earlier records of the secret may be appended to the record, newest
+ * first. Each earlier record holds the data of the version that was the newest when that record was
+ * stored.
  *
  *   u8 format = 3
  *   u8 flags: 1 cas_required, 2 max_versions, 4 delete_after, 8 custom metadata,
@@ -15,7 +16,8 @@
  *     [block data, when the place is KV2_INLINE]
  *     [varint bytes of its record as stored, when it is KV2_APPENDED]
  *
- * Encoding is canonical: what decodes encodes to the same bytes. Times are cluster time. */
+ * Encoding is canonical: a record that can be decoded encodes to the same bytes. Times are cluster
+ * time. */
 #ifndef HOLDFAST_API_KV_KV2_RECORD_H
 #define HOLDFAST_API_KV_KV2_RECORD_H
 
@@ -40,8 +42,8 @@ struct kv2_version {
     bool ended; /* deleted by a request, at once: the clock of a later leader does not matter */
     enum kv2_place place;
     struct bytes data;   /* KV2_INLINE: compact JSON */
-    struct bytes sealed; /* the stored record that holds the data. kv2_record_decode sets only the
-                            length, of a KV2_APPENDED version; kv2_load sets the bytes */
+    struct bytes sealed; /* the stored record that holds the data. kv2_record_decode sets only its
+                          * length, for a version that is KV2_APPENDED; kv2_load sets the bytes */
 };
 
 struct kv2_record {
@@ -59,7 +61,7 @@ struct kv2_record {
 /* ST_NOMEM. */
 NODISCARD enum status kv2_record_encode(const struct kv2_record *record, struct buf *out);
 /* Read a record. The record borrows from `stored`, which lies in the arena. `versions` has room for
- * one more. ST_CORRUPT; ST_NOMEM. */
+ * one more version. ST_CORRUPT; ST_NOMEM. */
 NODISCARD enum status kv2_record_decode(struct bytes stored, struct arena *arena,
                                         struct kv2_record *ret_record);
 

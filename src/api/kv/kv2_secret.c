@@ -1,8 +1,8 @@
 /* Version 2: load a secret with its versions, change it, store it. */
 #include "api/kv/kv2.h"
 
-/* Versions that one write drops: a lower max_versions must not make a write too long. The next
- * writes drop the rest. */
+/* How many versions one write drops at most: after max_versions was lowered, a write must not
+ * become too long. The next writes drop the rest. */
 enum { DROPS_MAX = 256 };
 
 /* Take a value that version 1 stored as the only version of a secret. */
@@ -172,9 +172,9 @@ static enum status move_separate(struct req *req, bool exempt, const struct kv2_
     return ST_OK;
 }
 
-/* Keep the record short. The newest version stays inline. Earlier versions stay in the records that
- * held them, and these records are appended. A version that is too long becomes separate, and so do
- * the oldest appended versions above KV2_APPENDED_MAX. */
+/* Keep the record short. The newest version stays inline. An earlier version stays in the record
+ * that held it, and that record is appended to the new record. Versions that are too long become
+ * separate, and also the oldest appended versions beyond KV2_APPENDED_MAX. */
 static enum status spill(struct req *req, bool exempt, struct kv2_secret *secret)
 {
     struct kv2_record *r = &secret->record;

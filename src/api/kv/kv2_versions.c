@@ -1,5 +1,5 @@
-/* Version 2: delete, undelete and destroy versions. A deletion can be taken back, a destruction
- * cannot. Versions that do not exist are skipped. */
+/* Version 2: delete, undelete and destroy versions. A deleted version can be restored, a destroyed
+ * version cannot. Versions that do not exist are skipped. */
 #include "api/kv/kv2.h"
 
 struct versions_in {

@@ -1,5 +1,5 @@
-/* The system's own paths, sys/: its tables, each at the end of the file that it is named after, and
- * what those files share. */
+/* The system's own paths, sys/: their route tables, and functions that several files of sys/ share.
+ * Each table stands at the end of the file that the table is named after. */
 #ifndef HOLDFAST_API_SYS_SYS_H
 #define HOLDFAST_API_SYS_SYS_H
 
@@ -33,8 +33,8 @@ void sys_warn_no_quorum(struct req *req);
 /* sys_mount_edit.c: the mounts that initialisation makes. */
 NODISCARD enum status sys_mount_defaults(struct req *req);
 
-/* sys_policy.c: the text of a policy, given plain or in base64. No policy is valid base64 by
- * itself, an empty or a commented one aside. ST_NOMEM. */
+/* In sys_policy.c: the text of a policy, which the request gives as it is or in base64. No policy
+ * is valid base64, except an empty policy or one of comments only. ST_NOMEM. */
 NODISCARD enum status sys_policy_text(struct req *req, const char *given, struct bytes *ret_text);
 
 /* sys_version.c: background work: the active node stores its version. */

@@ -1,5 +1,5 @@
-/* Paths of upstream that are not built. A request for a list gets an empty list. Every other
- * request gets 501, with the name of what is not built. */
+/* Paths of upstream that this server does not implement. A request for a list gets an empty list.
+ * Every other request gets 501, with the name of the missing feature. */
 #include "api/sys/sys.h"
 
 static enum status absent(struct req *req)

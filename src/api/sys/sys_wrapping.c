@@ -1,5 +1,5 @@
 /* sys/wrapping/: wrap, look up, unwrap and rewrap a reply. The wrapping token comes in the body or
- * in the header. These routes need no other authority. */
+ * in the header. A client needs no other token for these routes. */
 #include "api/sys/sys.h"
 #include "auth/token_tree.h"
 #include "front/secrets/wrap.h"

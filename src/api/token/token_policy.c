@@ -10,9 +10,8 @@ static enum status clean_list(struct req *req, const struct field_strings *list,
     return policy_list_clean(req->arena, list, add_default, ret, &req->error);
 }
 
-/* Whether `pattern` matches `text`. '*' stands for any characters, every other character for
- * itself.
- */
+/* Whether `pattern` matches `text`. '*' matches any characters; every other character matches only
+ * itself. */
 static bool glob(const char *pattern, const char *text)
 {
     const char *star = NULL, *mark = NULL;
@@ -50,8 +49,8 @@ static bool role_says(const struct token_role *role)
            0;
 }
 
-/* Policies of a token made under a role that names policies. The role's lists bound them, not the
- * policies of the asking token. */
+/* Policies of a new token under a role that names policies. The lists of the role limit these
+ * policies; the policies of the requesting token do not. */
 static enum status by_role(struct req *req, const struct token_create *in,
                            const struct token_role *role, const struct token_asker *asker,
                            struct field_strings *ret)
@@ -86,8 +85,8 @@ static enum status by_role(struct req *req, const struct token_create *in,
     return ST_OK;
 }
 
-/* Policies of a token without such a role: those of the parent or some of them. With sudo, a token
- * may ask for any policy. */
+/* Policies of a new token without a role that names policies: all or some policies of the parent.
+ * With sudo, the request may name any policy. */
 static enum status by_parent(struct req *req, const struct token_create *in,
                              const struct token_asker *asker, bool add_default,
                              struct field_strings *ret)
@@ -115,8 +114,8 @@ static void leave_default_out(struct field_strings *policies, const char **room)
     *policies = (struct field_strings){.items = room, .n = n, .given = true};
 }
 
-/* A policy may be written later than the tokens that name it. The warning tells of a misspelled
- * name. */
+/* Warn of policies that do not exist, because a name may be misspelled. The token is still made: a
+ * policy may be written later than the tokens that name it. */
 static enum status warn_missing(struct req *req, const struct field_strings *policies)
 {
     for (size_t i = 0; i < policies->n; i++) {

@@ -84,8 +84,8 @@ static enum status check_others(struct req *req, const struct quota *in)
     return ST_OK;
 }
 
-/* Refuse a path that no mount serves: its quota would never count a request. The path of a mount
- * gets its '/'. */
+/* Refuse a path that no mount serves, because its quota would never count a request. If the path is
+ * the path of a mount, add the missing '/' at its end. */
 static enum status check_path(struct req *req, struct quota *in)
 {
     struct bytes path = bytes_str(in->path);

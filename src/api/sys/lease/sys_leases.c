@@ -169,8 +169,8 @@ static enum status sys_leases_tidy(struct req *req)
     return ST_OK;
 }
 
-/* The length of the mount's path in the id of a lease. The path of an auth method has two segments
- * at least. */
+/* The length of the mount's path in the id of a lease. The path of an auth method has at least two
+ * segments. */
 static enum status mount_len(struct req *req, struct bytes lease, size_t *ret_len)
 {
     struct mount mount;
@@ -215,8 +215,9 @@ struct count {
     int64_t all;
 };
 
-/* The leases of `mount` without those that an earlier row counts: the path of a mount may begin
- * with the path of another. The rows are in order of the leases, so such rows are the last ones. */
+/* Add the number of leases of `mount`, without the leases that earlier rows count: the path of a
+ * mount may begin with the path of another mount. The rows are in the order of the leases, so the
+ * rows to subtract are the last ones. */
 static enum status add_mount_count(struct arena *arena, struct count *c, struct bytes mount,
                                    int64_t leases)
 {
@@ -349,8 +350,8 @@ static enum status sys_leases_all(struct req *req)
     return req_reply_end(req);
 }
 
-/* Rows at several paths: with the lease in the body or in the path, and at upstream's older paths.
- */
+/* Each operation has rows at several paths: with the lease in the body, with the lease in the path,
+ * and at upstream's older paths. */
 #define RENEW(pattern)                                                                             \
     {                                                                                              \
         .method = METHOD_POST, .path = pattern, .handler = sys_lease_renew,                        \

@@ -101,8 +101,8 @@ static enum status mount_path_of(struct req *req, bool auth, const char **ret_pa
 
 /* Create */
 
-/* The engine of a type, or of an alias; then *ret_alias is the alias, else NULL. NULL: there is no
- * such engine. */
+/* The engine that a type or an alias names; NULL: there is no such engine. *ret_alias is the alias,
+ * or NULL if the name is a type. */
 static const struct module_engine *find_engine(const struct req *req, const char *type,
                                                const struct module_alias **ret_alias)
 {
@@ -246,8 +246,8 @@ static enum status sys_auth_disable(struct req *req)
 
 /* Tune */
 
-/* Whether a tune changes more than a fixed mount allows: the keys that audit devices do not hash.
- */
+/* Whether a tune changes more than a fixed mount allows. A fixed mount allows only changes of the
+ * keys that audit devices do not hash. */
 static bool touches_fixed(const struct sys_mount_tune *in)
 {
     return in->description != NULL || in->default_lease_ttl != NULL || in->max_lease_ttl != NULL ||

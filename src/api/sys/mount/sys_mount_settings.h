@@ -4,8 +4,8 @@
 
 #include "router/router.h"
 
-/* Fields of `config` of a new mount, and of the body of a tune. Strings that are NULL and lists
- * that are not `given` were not in the request. */
+/* The fields of `config` of a new mount; the body of a tune has the same fields. A string that is
+ * NULL and a list that is not `given` were not in the request. */
 struct sys_mount_tune {
     const char *path, *description, *default_lease_ttl, *max_lease_ttl;
     const char *listing_visibility, *token_type;
@@ -20,8 +20,8 @@ extern const struct schema sys_mount_config_schema;
 /* Set the fields of `mount` that the request gives. ST_INVALID with the request's error. */
 NODISCARD enum status sys_mount_apply(struct req *req, const struct sys_mount_tune *in,
                                       struct mount *mount);
-/* The same from the member `config` of a new mount, which may be NULL. `auth`: of an auth method.
- * ST_NOMEM, too. */
+/* Set the fields of `mount` from the member `config` of a new mount, which may be NULL. `auth`: the
+ * mount is an auth method. ST_INVALID with the request's error; ST_NOMEM. */
 NODISCARD enum status sys_mount_read_config(struct req *req, const struct text_value *config,
                                             bool auth, struct mount *mount);
 

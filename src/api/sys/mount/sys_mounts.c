@@ -127,8 +127,8 @@ struct listing {
     bool auth; /* auth methods, else secrets engines */
 };
 
-/* Whether the request sees the mount. Without a token: only mounts with listing_visibility
- * "unauth"; with a token: mounts that the token can use. */
+/* Whether the request sees the mount. A request without a token sees only mounts with
+ * listing_visibility "unauth". A request with a token sees the mounts that the token can use. */
 static bool is_visible(const struct req *req, const struct mount *mount)
 {
     if (req->token != NULL)

@@ -13,19 +13,19 @@ static inline bool sys_is_mount_path(const char *path)
     return path[0] != '\0' && path[0] != '/' && path[strlen(path) - 1] == '/';
 }
 
-/* sys_mounts.c: the mount that the path of the request names exactly; `auth`: among auth methods.
- * ST_INVALID with the request's error: there is none. */
+/* In sys_mounts.c: the mount that the path of the request names exactly. `auth`: search the auth
+ * methods. ST_INVALID with the request's error: there is no such mount. */
 NODISCARD enum status sys_mount_named(struct req *req, bool auth, struct mount *ret_mount);
 
-/* The mount that a tune names, and whether the mount is an auth method: clients also tune an auth
- * method as the mount at auth/NAME. */
+/* The mount that a tune names. The result also says whether the mount is an auth method: clients
+ * tune an auth method also as the mount at auth/NAME. */
 NODISCARD enum status sys_mount_tuned(struct req *req, bool auth, struct mount *ret_mount,
                                       bool *ret_auth);
 
 #define SYS_AUTH_PREFIX "auth/" /* paths of auth methods begin with it */
 
-/* sys_mount_edit.c: stage the end of every lease below the path of a mount. The reply warns if some
- * of them end later. As lease_end_below. */
+/* In sys_mount_edit.c: stage the end of every lease below the path of a mount. If some leases end
+ * later, the reply warns of it. As lease_end_below. */
 NODISCARD enum status sys_mount_end_leases(struct req *req, const char *path);
 
 /* sys_mount_edit.c. ST_INVALID with the request's error: no secrets engine may stand at `path`. */

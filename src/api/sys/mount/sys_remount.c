@@ -15,8 +15,8 @@ struct sys_migration_info {
     const char *source_mount, *target_mount, *status;
 };
 
-/* A move is complete when its request gets the reply. Its record is for clients that ask for the
- * status of the move; the first move after a day deletes the record. */
+/* A move is complete when the client gets the reply. The record of a move is for clients that ask
+ * for the status of the move. The first move after a day deletes the record. */
 #define REMOUNT_KIND "remount"
 
 enum { REMOUNT_KEPT_MS = 24 * 3600 * 1000, REMOUNT_SWEEP_MAX = 1000 };

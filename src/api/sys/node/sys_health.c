@@ -17,8 +17,8 @@ struct node_status *sys_node(struct req *req)
     return node;
 }
 
-/* The status of a node that is stopping. No query changes this status: whatever codes a client
- * wants for standbys, no client wants a node that is about to end. */
+/* The HTTP status of a node that is stopping. No query parameter changes this status: even a client
+ * that accepts standbys must not use a node that is about to end. */
 enum { HEALTH_LEAVING = 503 };
 
 #define CODE(name, code, says) \
@@ -139,8 +139,8 @@ static enum status sys_health(struct req *req)
     return req_reply(req, &out);
 }
 
-/* A cluster port as a URL, as upstream's clients expect it; "" while it is not known. NULL without
- * memory. */
+/* The address of a cluster port as a URL, as upstream's clients expect it; "" while the address is
+ * not known. NULL without memory. */
 static const char *cluster_url(struct req *req, const char *address)
 {
     return address[0] != '\0' ? arena_format(req->arena, "https://%s", address) : "";

@@ -25,8 +25,8 @@ static void put_uint(struct text_writer *w, const char *name, uint64_t value)
     text_put_uint(w, value);
 }
 
-/* Call `each` for every line of a file of /proc, until `each` returns false. The reply leaves out
- * what cannot be read: that is a matter of this machine, not of the request. */
+/* Call `each` for every line of a file of /proc, until `each` returns false. If the file cannot be
+ * read, its values are missing in the reply: the fault lies in this machine, not in the request. */
 static void read_lines(const char *path, bool (*each)(void *ctx, char *line), void *ctx)
 {
     char line[LINE_MAX_BYTES];

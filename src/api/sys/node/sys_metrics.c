@@ -107,8 +107,8 @@ static enum status reply_json(struct req *req)
     return req_reply_end(req);
 }
 
-/* Whether the header Accept lists the type. Weights do not matter: a scraper can read every format
- * that it lists. */
+/* Whether the header Accept lists the type. The weights in the header are ignored: a scraper can
+ * read every format that it lists. */
 static bool accepts(struct bytes header, const char *type)
 {
     size_t len = strlen(type);

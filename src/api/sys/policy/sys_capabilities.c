@@ -79,9 +79,9 @@ static int asked_order(const void *a, const void *b)
     return order != 0 ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Mark the paths that the list names a second time. Paths are long, and a hostile request names
- * paths that differ only at their ends: sorting compares each path with few others, not with all.
- */
+/* Mark each path that an earlier item of the list already names. Paths are long, and a hostile
+ * request names paths that differ only at their ends. Sorting compares each path with few others,
+ * not with all. */
 static enum status find_repeated(struct req *req, const struct field_strings *paths,
                                  const bool **ret_again)
 {
@@ -99,8 +99,8 @@ static enum status find_repeated(struct req *req, const struct field_strings *pa
     return ST_OK;
 }
 
-/* Reply with the capabilities of each path; with one path also as "capabilities", for older
- * clients. */
+/* Reply with the capabilities of each path. If the request names one path, the reply also has
+ * "capabilities", for older clients. */
 static enum status reply(struct req *req, const struct acl *acl)
 {
     const struct sys_capabilities *in = req_body(req);
@@ -247,8 +247,8 @@ static enum status rule_of(struct req *req, const struct policy_rule *rule, stru
     return params_of(req, &rule->denied, &ret->denied_parameters);
 }
 
-/* The merged rules of the token. `exact`: the rules for one path each; else the rules with
- * patterns, without the '*' at the end. */
+/* The merged rules of the token. `exact`: only rules that match one path each. Else: only rules
+ * with wildcards, without the '*' at the end. */
 static enum status rules_of(struct req *req, bool exact, struct field_list *ret)
 {
     size_t n, n_out = 0;
@@ -278,8 +278,8 @@ static enum status sys_resultant_acl(struct req *req)
     return req_reply(req, &out);
 }
 
-/* Rows for a token that the body names, for the token of an accessor, for the token of the request.
- */
+/* Rows for three kinds of requests: the body names a token, the body names an accessor, or the
+ * token of the request itself is meant. */
 #define CAPABILITIES(pattern, function, whose)                                           \
     {                                                                                    \
         .method = METHOD_POST, .path = pattern, .handler = function,                     \

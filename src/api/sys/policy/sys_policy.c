@@ -148,8 +148,8 @@ static enum status sys_policy_list_old(struct req *req)
     return req_reply(req, &out);
 }
 
-/* The policy that is valid now. ST_NOT_FOUND: *ret_record is empty; of a policy that has expired it
- * holds expire_ms. */
+/* The policy, if it exists and has not expired. Else ST_NOT_FOUND and an empty *ret_record, which
+ * holds only expire_ms if the policy has expired. */
 static enum status load(struct req *req, struct bytes name, struct policy_record *ret_record)
 {
     *ret_record = (struct policy_record){0};

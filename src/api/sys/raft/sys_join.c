@@ -256,8 +256,8 @@ static enum status sys_join_token(struct req *req)
     return st;
 }
 
-/* The first use of a token readmits a removed node of that name. A node that is removed after that
- * needs a new token. */
+/* The first use of a token readmits a removed node of the token's name. If that node is removed
+ * again later, it needs a new token. */
 static enum status readmit(struct req *req, const char *name, bool again)
 {
     const char *key = arena_format(req->arena, MEMBER_REMOVED_KEY "%s", name);

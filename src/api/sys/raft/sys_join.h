@@ -5,11 +5,11 @@
 #include "crypto/cert.h"
 #include "router/request/req.h"
 
-/* The cluster's certificate authority, into an empty pair. ST_INVALID with the request's error: it
- * is not stored yet, or the state is of a cluster with another authority. */
+/* Load the cluster's certificate authority into an empty pair. ST_INVALID with the request's error:
+ * the authority is not stored yet, or the state belongs to a cluster with another authority. */
 NODISCARD enum status sys_join_authority(struct req *req, struct cert_pair *ret_pair);
-/* Refuse what is no name of a node, and the name of a member. ST_INVALID with the request's error.
- */
+/* Refuse a name that no node may have, and the name of a member. ST_INVALID with the request's
+ * error. */
 NODISCARD enum status sys_join_check_name(struct req *req, const char *name);
 
 #endif

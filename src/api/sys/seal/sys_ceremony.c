@@ -315,8 +315,8 @@ enum status ceremony_refuse(struct req *req, const char *text)
     return req_reply_end(req);
 }
 
-/* Stage the end of the attempt at `key` if it has expired, or belongs to another seal than `seal`,
- * the stamp of the present one. */
+/* Stage the end of the attempt at `key` if the attempt has expired or was begun under another seal.
+ * `seal` is the stamp of the present seal. */
 static enum status end_if_over(struct state_txn *txn, struct bytes key, int64_t now_ms,
                                uint64_t seal)
 {

@@ -11,11 +11,13 @@
  *
  *   l/ceremony/KIND/SLOT
  *
- * 1. There are two slots. An attempt begun with a token that may do so has its own slot: requests
- *    without such a token neither see nor end it. A request with such a token sees both slots, that
- *    one first.
- * 2. An attempt begun without a token expires when no share comes for CEREMONY_PATIENCE_MS.
- * 3. An attempt that was begun under another seal than the present one is over.
+ * 1. There are two slots: one for attempts that were begun with an authorised token, one for all
+ *    other attempts. A request without such a token neither sees nor ends an attempt in the first
+ *    slot. A request with such a token sees both slots, the first slot first.
+ * 2. An attempt that was begun without a token expires when no share comes for
+ *    CEREMONY_PATIENCE_MS.
+ * 3. An attempt ends when the cluster gets another seal than the one under which the attempt was
+ *    begun.
  *
  * Strings and bytes of an attempt lie in the request's arena, which is wiped. */
 #ifndef HOLDFAST_API_SYS_SEAL_SYS_CEREMONY_H
@@ -53,20 +55,21 @@ struct ceremony {
     struct seal_info seal; /* the present seal; the record holds its stamp only */
 };
 
-/* The attempt that this request is about; phase CEREMONY_NONE, or CEREMONY_DONE: none is under way.
- * `nonce`: which attempt, if there are two; NULL: the one that the request sees first. ST_INVALID
- * with the request's error: the seal has no shares. ST_NOMEM, ST_SEALED. */
+/* Find the attempt that this request is about. Phase CEREMONY_NONE or CEREMONY_DONE: no attempt is
+ * under way. `nonce` selects one of two attempts; NULL: the attempt that the request sees first.
+ * ST_INVALID with the request's error: the seal has no shares. ST_NOMEM, ST_SEALED. */
 NODISCARD enum status ceremony_find(struct req *req, enum ceremony_kind kind, const char *nonce,
                                     struct ceremony *ret_ceremony);
 bool ceremony_is_under_way(const struct ceremony *ceremony);
-/* Begin an attempt, in the slot of this request. ST_EXISTS: an attempt is under way there; else as
- * ceremony_find. */
+/* Begin an attempt, in the slot of this request. ST_EXISTS: an attempt is under way in that slot;
+ * else as ceremony_find. */
 NODISCARD enum status ceremony_begin(struct req *req, enum ceremony_kind kind,
                                      struct ceremony *ret_ceremony);
 /* Stage the attempt, or its deletion in phase CEREMONY_NONE. As state_put. */
 NODISCARD enum status ceremony_save(struct req *req, struct ceremony *ceremony);
 
-/* Of the shares that are to be given in this phase: the length of one, and how many were given. */
+/* About the shares that clients give in this phase: the length of a share, and how many were
+ * given. */
 size_t ceremony_share_bytes(const struct ceremony *ceremony);
 unsigned ceremony_progress(const struct ceremony *ceremony);
 /* Refuse a request whose `nonce` is not `own`, the nonce of the attempt or of its verification.
@@ -76,13 +79,13 @@ NODISCARD enum status ceremony_heed_nonce(struct req *req, const char *own, cons
 unsigned ceremony_required(const struct ceremony *ceremony);
 /* Whether the share, as text, is the one that completed the attempt. */
 bool ceremony_is_repeated(struct req *req, const struct ceremony *ceremony, const char *text);
-/* Add a share, as text. ST_INVALID with the request's error: malformed, or given before. ST_NOMEM.
- */
+/* Add a share, as text. ST_INVALID with the request's error: the share is malformed, or was given
+ * before. ST_NOMEM. */
 NODISCARD enum status ceremony_give(struct req *req, struct ceremony *ceremony, const char *text);
 /* Whether enough shares were given in this phase. */
 bool ceremony_is_full(const struct ceremony *ceremony);
-/* Combine the shares and compare the result with the cluster's key; in CEREMONY_VERIFYING with the
- * new key. ST_DENIED: the shares do not make the key; else as state_check_key. */
+/* Combine the shares and compare the result with the cluster's key or, in CEREMONY_VERIFYING, with
+ * the new key. ST_DENIED: the shares do not make that key; else as state_check_key. */
 NODISCARD enum status ceremony_check(struct req *req, const struct ceremony *ceremony);
 
 /* The body of a request that gives a share. */

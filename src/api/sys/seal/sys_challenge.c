@@ -2,8 +2,9 @@
  * certificate.
  *
  * A challenge is not stored: it carries its expiry and a MAC over the expiry, the node's name and
- * the node's key. Only a right answer is written to the state, as used; so an unauthenticated peer
- * cannot make the state grow. Each node bounds how often all peers together may ask. */
+ * the node's key. The state records a challenge as used only after a correct proof, so an
+ * unauthenticated peer cannot make the state grow. Each node limits how often all peers together
+ * may ask. */
 #include "api/sys/raft/sys_join.h"
 #include "api/sys/sys.h"
 #include "barrier/barrier.h"
@@ -52,8 +53,8 @@ static const struct field answer_fields[] = {
 };
 static const struct schema sys_answer_schema = SCHEMA(struct sys_challenge, answer_fields);
 
-/* Bound how often nodes may ask. Each request moves `challenged_ms` on by EVERY_MS; it may run
- * ahead of the clock by BURST requests. */
+/* Limit how often nodes may ask. Each request moves `challenged_ms` forward by EVERY_MS.
+ * `challenged_ms` may be ahead of the clock by BURST requests. */
 static enum status limit(struct req *req)
 {
     _Atomic int64_t *asked_ms = &req->host->challenged_ms;

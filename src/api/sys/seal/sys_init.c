@@ -140,8 +140,9 @@ static enum status make_recovery(struct req *req, const struct sys_init *in, str
     return st;
 }
 
-/* Make recovery keys unless the request says otherwise. Without them, the loss of the root token of
- * a cluster that unseals itself is final: no request can manage the cluster any more. */
+/* Make recovery keys unless the request says otherwise. A cluster that unseals itself has no key
+ * shares. Without recovery keys, the loss of its root token would be final: no request could manage
+ * the cluster any more. */
 static void default_recovery(const struct req *req, struct sys_init *in)
 {
     if (req->host->seal_type == SEAL_SHAMIR || in->has_recovery_shares ||

@@ -1,10 +1,11 @@
 /* New shares: of the key of the seal (rekey, rotate/root), or of the recovery key
  * (rekey-recovery-key, rotate/recovery). The paths below rotate ask for a token.
  *
- * The reply to the last needed share is the new shares. The new shares replace the present shares
- * at once; or, where the attempt asks for verification, when enough of them were given back
- * (verify). One transaction replaces the shares, so at any moment exactly one set is valid. A
- * client that lost the reply gets it again for ten minutes, by giving the last share once more. */
+ * The reply to the last needed share holds the new shares. Without verification, the new shares
+ * replace the present shares at once. With verification, they do so when enough of the new shares
+ * were given back (verify). One transaction replaces the shares, so at any moment exactly one set
+ * of shares is valid. A client that lost the reply can get it again for ten minutes, by giving the
+ * last share once more. */
 #include "api/sys/seal/sys_ceremony.h"
 #include "api/sys/sys.h"
 #include "base/mem.h"

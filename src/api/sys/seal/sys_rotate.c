@@ -12,8 +12,8 @@
 /* Bounds as upstream's: more frequent keys make nothing safer. */
 enum { OPERATIONS_MIN = 1000000, INTERVAL_MIN_S = 24 * 60 * 60 };
 #define INTERVAL_MAX_S (INT64_C(36500) * 24 * 60 * 60)
-/* The setting fills half of the ring. The other half is for requests, and for keys that replace one
- * that has encrypted as many values as a key may. */
+/* Automatic rotation by the setting fills at most half of the ring. The other half is for rotation
+ * by requests, and for new keys after a key has encrypted as many values as it may. */
 enum { TERMS_MAX = BARRIER_TERMS_MAX / 2 };
 
 static const struct field config_fields[] = {

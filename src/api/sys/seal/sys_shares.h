@@ -14,8 +14,8 @@ struct sys_shares {
     const uint8_t *data; /* in the arena */
 };
 
-/* Check the numbers of shares that a request asks for. ST_INVALID with the request's error, which
- * begins with `what`. */
+/* Check the numbers of shares that a request asks for. ST_INVALID with the request's error; the
+ * text of the error begins with `what`. */
 NODISCARD enum status sys_shares_check(struct req *req, const char *what, int64_t shares,
                                        int64_t threshold);
 /* Split a key of SEAL_KEY_BYTES. sys_shares_check has accepted `n` and `threshold`. ST_NOMEM. */
@@ -28,8 +28,8 @@ struct sys_shares_text {
 NODISCARD enum status sys_shares_text(struct req *req, const struct sys_shares *shares,
                                       struct sys_shares_text *ret_text);
 
-/* Read a share of 32 or 33 bytes from text: hex is tried first, as upstream does, then base64. The
- * caller wipes the share. ST_INVALID with the request's error. */
+/* Read a share of 32 or 33 bytes from text. The text is tried as hex first, as upstream does, then
+ * as base64. The caller wipes the share. ST_INVALID with the request's error. */
 NODISCARD enum status sys_share_read(struct req *req, const char *text,
                                      uint8_t ret_share[SYS_SHARE_BYTES_MAX], size_t *ret_n);
 
