@@ -39,7 +39,7 @@ struct barrier_cipher;
 
 enum barrier_ring { BARRIER_SHARED, BARRIER_LOCAL, BARRIER_RINGS };
 
-/* The records as stored in the state; borrowed during the call. Empty: absent. */
+/* The records as the state stores them. Functions borrow them until they return. Empty: absent. */
 struct barrier_records {
     struct bytes seal, keyring, local_keyring, salt, superseded;
     /* The version at which a restore last replaced the whole state; 0: never. The rings of a

@@ -188,8 +188,8 @@ static enum status mac_keep(struct barrier_cipher *cipher)
     return ST_OK;
 }
 
-/* What a function needs of a cipher context: the context of a term (0: the active term), or the
- * HMAC. */
+/* The part of a cipher context that a function needs: the context of a term (0: the active term),
+ * or the HMAC. */
 struct want {
     bool mac;
     enum barrier_ring ring;

@@ -16,10 +16,10 @@ struct lease_kinds {
     const struct lease_kind *items[LEASE_KINDS_MAX];
     size_t n;
 };
-/* Add a kind. No other kind has its name. */
+/* Add a kind. The name of a kind is unique. */
 void lease_kinds_add(struct lease_kinds *kinds, const struct lease_kind *kind);
 
-/* What functions of leases work on: transaction, namespace, kinds and time. */
+/* The scope of functions that work on leases: transaction, namespace, kinds and time. */
 struct lease_scope {
     struct state_txn *txn;
     const char *ns;

@@ -60,7 +60,8 @@ static enum status add_put(struct rlog_txn_builder *b, struct barrier_cipher *ci
     return room != NULL ? barrier_encrypt(cipher, op->key, op->value, room) : ST_OK;
 }
 
-/* Deleted prefixes first: what was staged below one before it was deleted is in no set any more. */
+/* Deleted prefixes come first. A write that was staged below a prefix before the prefix was deleted
+ * is no longer in the set of writes. */
 static enum status add_writes(const struct state_txn *txn, struct rlog_txn_builder *b)
 {
     SET_FOR (item, &txn->drops)
@@ -239,7 +240,7 @@ enum status state_commit(struct state_txn *txn, struct state_commit *c)
     return ST_OK;
 }
 
-/* A ticket on its way back. */
+/* A ticket on its way back to the raft thread. */
 struct returned {
     struct env_task task;
     struct state_log *log;

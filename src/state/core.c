@@ -67,7 +67,8 @@ enum status state_seal_info(struct store *store, struct seal_info *ret_info)
     return st;
 }
 
-/* Opened apart from the node's own barrier, which stays as it is. */
+/* Compare `key` with the stored recovery key. `cipher` belongs to a barrier of its own, so the
+ * node's barrier is not touched. */
 static enum status compare_recovery(const struct store_pin *pin, struct barrier_cipher *cipher,
                                     struct bytes key)
 {

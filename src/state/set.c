@@ -86,7 +86,8 @@ enum status set_add(struct state_set *set, struct arena *arena, uint64_t random,
     return ST_OK;
 }
 
-/* `keep_exact`: but not an item at `prefix` itself, which is the first of them. */
+/* Remove the items that begin with `prefix`. With `keep_exact`, an item at `prefix` itself stays;
+ * it is the first of them. */
 static void remove_below(struct state_set *set, struct bytes prefix, bool keep_exact)
 {
     struct state_item *before[LEVELS_MAX];

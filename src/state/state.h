@@ -40,7 +40,8 @@ struct state_log {
 /* Functions of `rlog`, which lives on `env`. */
 struct state_log state_log_of(struct rlog *rlog, struct env *env);
 
-/* One for each worker. All three are borrowed and outlive it. ST_NOMEM. */
+/* Create the state of a worker. `log`, `barrier` and `env` are borrowed and outlive the state.
+ * ST_NOMEM. */
 NODISCARD enum status state_new(struct env *env, struct state_log *log, struct barrier *barrier,
                                 struct state **ret_state);
 /* Prepare for the close of the replica. From now on, no renewal of a key ring begins, and a renewal

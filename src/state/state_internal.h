@@ -38,7 +38,8 @@ uint64_t state_random(struct state *state);
 /* A key below a segment, not one of the machine's own. */
 bool state_key_valid(struct bytes key);
 
-/* barrier_decrypt, following the rings when the term is one we do not know. */
+/* barrier_decrypt. If the term is unknown, the barrier first takes the new terms of the stored
+ * rings. */
 NODISCARD enum status state_decrypt(struct state *state, struct barrier_cipher *cipher,
                                     struct bytes key, struct bytes stored, uint8_t *out,
                                     size_t *ret_len);

@@ -148,7 +148,7 @@ struct state_walk {
     struct store_iter store;
 };
 void state_walk(const struct state_txn *txn, struct bytes prefix, struct state_walk *walk);
-/* The same from the first key >= `from` on. */
+/* state_walk from the first key >= `from` on. */
 void state_walk_from(const struct state_txn *txn, struct bytes prefix, struct bytes from,
                      struct state_walk *walk);
 bool state_walk_next(struct state_walk *walk); /* false at the end */

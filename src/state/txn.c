@@ -3,7 +3,7 @@
 
 enum {
     PIN_DEADLINE_MS = 100 * 1000, /* longer than a request may take */
-    STAMP_BYTES = 32,             /* of a stored value: its header and nonce */
+    STAMP_BYTES = 32,             /* header and nonce of a stored value */
 };
 
 bool state_key_valid(struct bytes key)
@@ -62,7 +62,8 @@ enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t versi
     enum status st = set_add(&txn->keys, txn->arena, state_random(txn->state), key, &item);
     if (st != ST_OK)
         return fail(txn, st);
-    item->version = version; /* of one pinned tree: the same at every read */
+    item->version = version; /* all reads use one pinned tree, so every read finds the same
+                              * version */
     return ST_OK;
 }
 

@@ -51,7 +51,7 @@ static enum status stage_record(struct state_txn *txn, enum barrier_ring ring, i
         ring == BARRIER_SHARED ? BYTES(BARRIER_KEYRING) : BYTES(BARRIER_LOCAL_KEYRING);
 
     enum status st = state_get_raw(txn, key, &stored);
-    if (st != ST_NOT_FOUND || ring != BARRIER_LOCAL) /* else it is the first one (barrier.h) */
+    if (st != ST_NOT_FOUND || ring != BARRIER_LOCAL) /* else the first local ring */
         TRY(st);
     TRY(core_follow(&txn->pin, state->barrier));
     TRY(barrier_upkeep(state->barrier, state->env, ring, grant, time_ms, &record));
@@ -66,7 +66,7 @@ enum status state_rotate(struct state_txn *txn, int64_t time_ms)
 enum status state_ring_info(struct state_txn *txn, struct barrier_ring_info *ret_info)
 {
     struct state_value stored;
-    TRY(state_get_raw(txn, BYTES(BARRIER_KEYRING), &stored)); /* the result depends on it */
+    TRY(state_get_raw(txn, BYTES(BARRIER_KEYRING), &stored)); /* makes the ring a precondition */
     TRY(core_follow(&txn->pin, txn->state->barrier));
     return barrier_ring_info(txn->state->barrier, BARRIER_SHARED, ret_info);
 }

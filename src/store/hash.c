@@ -61,7 +61,8 @@ static bool hash_known(struct store_node *node, uint8_t *ret_hash)
     return true;
 }
 
-/* Only one thread writes the field; others that computed the same go on without. */
+/* Write the hash into the node. Only one thread writes it; other threads that computed the same
+ * hash go on without writing. */
 static void hash_keep(struct store_node *node, const uint8_t *hash)
 {
     uint8_t state = STORE_HASH_NONE;
@@ -86,7 +87,8 @@ static void level_push(struct levels *levels, struct store_node *node)
     levels->items[levels->n++] = level;
 }
 
-/* Append the hash of a child, or of the own value, if it is known or can be had at once. */
+/* Append the hash of a child or of the own value, if the hash is known or can be computed at
+ * once. */
 static bool entry_add(struct crypto_sha256 *sha, struct level *level, struct store_node *child)
 {
     uint8_t *hash = level->entries + level->len;

@@ -10,7 +10,8 @@ enum { CACHE_LINE = 64 };
 
 static_assert(sizeof(struct store_slot) == CACHE_LINE, "one slot a cache line");
 
-/* Where this thread looks first: the slot it had last, so threads settle on slots of their own. */
+/* The slot that this thread had last. The thread tries it first, so each thread soon keeps to one
+ * slot. */
 static _Thread_local unsigned last_slot;
 
 enum status store_pins_init(struct store_pins *pins)
@@ -37,7 +38,8 @@ void store_pins_done(struct store_pins *pins)
     *pins = (struct store_pins){0};
 }
 
-/* Before the slot is taken: the writer reads `used` and then the slots below it. */
+/* Raise `used` above `slot` before the slot is taken: the writer reads `used`, then the slots below
+ * it. */
 static void cover(struct store_pins *pins, unsigned slot)
 {
     unsigned used = atomic_load(&pins->used);
@@ -93,7 +95,7 @@ void store_pins_give(struct store_pins *pins, unsigned slot)
 {
     ASSERT(slot < STORE_PINS_MAX);
     ASSERT(atomic_load_explicit(&pins->slots[slot].generation, memory_order_relaxed) != 0);
-    /* The next owner must not be blamed for this one's time. */
+    /* Forget when this owner took the slot: the time must not count for the next owner. */
     atomic_store_explicit(&pins->slots[slot].since_ms, 0, memory_order_relaxed);
     atomic_store_explicit(&pins->slots[slot].generation, 0, memory_order_release);
 }

@@ -40,7 +40,7 @@ struct store_held {
 NODISCARD enum status store_pins_init(struct store_pins *pins);
 void store_pins_done(struct store_pins *pins);
 
-/* Hold the newest generation as `published` tells it. ST_BUSY when all slots are taken. */
+/* Hold the newest generation, which is read from `published`. ST_BUSY when all slots are taken. */
 NODISCARD enum status store_pins_take(struct store_pins *pins, const _Atomic uint64_t *published,
                                       uint64_t *ret_generation, unsigned *ret_slot);
 /* Move a held slot on to the newest generation. */

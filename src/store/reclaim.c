@@ -4,7 +4,7 @@
 enum {
     CHUNK_ITEMS = 254,     /* a chunk is 4 KiB */
     LOOSE_INLINE = 1024,   /* loose nodes the writer judges at each run, at least */
-    LOOSE_FOR_JOB = 16384, /* more of them go to the background */
+    LOOSE_FOR_JOB = 16384, /* with more loose nodes than this, the background judges them */
 };
 
 struct store_dead_chunk {
@@ -109,7 +109,8 @@ static void weight_sub(struct store_weight *from, const struct store_weight *les
     from->bytes -= less->bytes;
 }
 
-/* Free it, or put it into the retire list of a pin that needs it. Returns the bytes freed. */
+/* Free a dead node, or put it into the retire list of a pin that needs it. Returns the bytes
+ * freed. */
 static uint64_t dead_judge(struct store_dead dead, const struct store_held *held,
                            struct store_retire_lists *retired)
 {

@@ -50,17 +50,18 @@ struct store_job {
     struct store_dead_list drops, loose;
     struct store_retire_lists retired; /* nodes that must still be kept */
     struct store_weight walked;        /* nodes found in dropped subtrees */
-    uint64_t kept_bytes, freed_bytes;  /* of those; of the loose ones */
+    uint64_t kept_bytes, freed_bytes;  /* bytes of `walked` that are kept; bytes of loose nodes that
+                                        * were freed */
 };
 
 struct store_reclaim {
     struct env *env;
     struct store_pins *pins;
-    /* Of the running batch: readers can still pin what it took away. */
-    struct store_dead_list fresh;       /* died in it */
-    struct store_dead_list fresh_drops; /* tops of subtrees that died in it */
-    struct store_dead_list spent;       /* leaves born and replaced in it, never published, */
-    bool lent;                          /* kept because the writer read values */
+    /* Nodes that the running batch took out of the tree. Readers can still pin them. */
+    struct store_dead_list fresh;       /* nodes that died in the batch */
+    struct store_dead_list fresh_drops; /* tops of subtrees that died in the batch */
+    struct store_dead_list spent;       /* leaves that the batch created and replaced */
+    bool lent;                          /* `spent` waits for publish: the writer has read values */
     /* Of published batches. */
     struct store_dead_list drops; /* tops of subtrees to visit */
     struct store_dead_list loose; /* nodes whose pin is gone */
@@ -76,7 +77,7 @@ struct store_reclaim {
 /* Count one node. */
 void store_weight_add(struct store_weight *weight, const struct store_node *node);
 
-/* No pin may be held and no job may run; frees whatever waits. */
+/* Free everything that waits. No pin may be held and no job may run. */
 void store_reclaim_done(struct store_reclaim *r);
 /* `node` left the tree in `batch`. A node that was created in the same batch is freed at once,
  * except a leaf whose value may be lent until publish. */

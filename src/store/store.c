@@ -23,7 +23,7 @@ struct store {
     struct env_timer timer;
     bool ticking;
     struct store_pins pins;
-    _Atomic uint64_t generation; /* the newest published; its store is the publication */
+    _Atomic uint64_t generation; /* the newest published generation; storing it publishes */
     struct published published[PUBLISHED_KEPT];
 };
 

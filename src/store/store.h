@@ -53,7 +53,7 @@ void store_put(struct store *store, struct bytes key, struct bytes value, uint64
  * together are no longer than STORE_VALUE_MAX. */
 void store_put_retain(struct store *store, struct bytes key, struct bytes value,
                       struct store_retain retain, uint64_t version);
-/* Whether it was there; if not, nothing happened. */
+/* Whether the key was there. If not, nothing happened. */
 bool store_delete(struct store *store, struct bytes key, uint64_t version);
 /* Drops all keys that begin with `prefix` in time independent of their number. */
 void store_delete_prefix(struct store *store, struct bytes prefix, uint64_t version);
@@ -66,16 +66,16 @@ uint64_t store_writer_newest(struct store *store, struct bytes prefix);
 void store_publish(struct store *store, uint64_t version);
 
 /* The staged tree: built beside the state, then swapped in with one publish. */
-void store_stage_begin(struct store *store); /* drops an earlier one */
+void store_stage_begin(struct store *store); /* drops an earlier staged tree */
 bool store_staging(const struct store *store);
-/* While staging only, as is the swap. */
+/* Allowed only while a tree is staged; so is the swap. */
 void store_stage_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
                      uint64_t modified);
 /* Replace all keys by the staged tree, except the present keys below `keep`, which stay. Staged
  * keys below `keep` are dropped. `keep` is the same at every swap; if it is empty, no present key
  * stays. The newest versions of the replaced parts become `version`. */
 void store_stage_swap(struct store *store, struct bytes keep, uint64_t version);
-void store_stage_drop(struct store *store); /* if there is one */
+void store_stage_drop(struct store *store); /* drop the staged tree, if there is one */
 
 /* Load into an empty store before its first publish (restart from a snapshot): like store_put with
  * both versions given. Keys in ascending order are fastest. */

@@ -76,7 +76,7 @@ static struct store_node *branch_new(const struct put *p, size_t from)
     return leaf_new(p, from, NULL);
 }
 
-/* In place of `old` (NULL: nothing), which has the same key. */
+/* Make a leaf in place of `old`, which has the same key; NULL: there was none. */
 static struct store_node *leaf_over(const struct put *p, struct store_node *old, size_t from)
 {
     ASSERT(p->subtree == NULL);

@@ -26,7 +26,7 @@ struct store_change {
     struct bytes key, value;
     struct store_retain retain; /* of the value that `key` has now */
     uint64_t modified;
-    uint64_t created; /* if `restored`; else as the key has it already, or `modified` */
+    uint64_t created; /* only if `restored`; else the key keeps its creation, or gets `modified` */
     bool restored;
 };
 

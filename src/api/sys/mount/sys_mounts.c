@@ -188,7 +188,7 @@ static enum status sys_ui_mounts(struct req *req)
     return req_reply_end(req);
 }
 
-/* The same error for no mount and for no access. */
+/* A missing mount and a mount without access give the same error. */
 static enum status refuse(struct req *req, const char *path)
 {
     return req_fail(req, ST_DENIED,

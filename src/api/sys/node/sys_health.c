@@ -169,7 +169,7 @@ static enum status sys_leader(struct req *req)
 {
     struct node_status *node = sys_node(req);
     const char *cluster = node != NULL ? cluster_url(req, node->leader_cluster) : NULL;
-    ASSERT(!req_in_txn(req)); /* a sealed node answers too */
+    ASSERT(!req_in_txn(req)); /* a sealed node replies too */
     if (cluster == NULL)
         return ST_NOMEM;
     const struct leader_out out = {

@@ -90,7 +90,8 @@ static const struct field join_fields[] = {
 };
 static const struct schema sys_join_schema = SCHEMA(struct sys_join, join_fields);
 
-/* Whether the authority is the one that this node trusts, and so every other node. */
+/* Whether the authority is the authority that this node trusts. Every other node then trusts it
+ * too. */
 static bool is_trusted(const struct node_status *node, const struct cert_pair *ca)
 {
     uint8_t hash[JOIN_HASH_BYTES];
